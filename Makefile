@@ -1,0 +1,45 @@
+# make test   all that must hold, from a fresh clone (Go, Node, apt; root or not)
+# make build  bin/nightcrier
+# make demo   the product against a scripted cluster and a scripted model
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PACKAGES ?= ./...
+# The longest that one package may take on a slow machine; the whole run is bounded by CI.
+TIMEOUT  ?= 45m
+# Packages tested at once. The race detector and real servers want memory.
+PARALLEL ?= 2
+RACE     ?= -race
+
+.PHONY: test build bench demo lint kube claude prerequisites clean
+
+test: prerequisites kube claude lint
+	go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -timeout $(TIMEOUT) $(PACKAGES)
+
+build:
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.release=$(VERSION)" -o bin/nightcrier ./cmd/nightcrier
+
+demo: build
+	bin/nightcrier demo
+
+bench:
+	go test -run '^$$' -bench . -benchmem -timeout 30m $(PACKAGES)
+
+lint: bin/staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	  test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
+	go vet $(PACKAGES)
+	bin/staticcheck $(PACKAGES)
+
+bin/staticcheck: tools/lint/go.sum
+	go -C tools/lint build -buildvcs=false -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+
+# What the tests run against, made once per machine and version, in
+# $$NIGHTCRIER_CACHE or ~/.cache/nightcrier.
+kube claude:
+	go run ./tools/assets $@
+
+prerequisites:
+	tools/prerequisites
+
+clean:
+	rm -rf bin

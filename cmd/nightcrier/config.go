@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+
+	"nightcrier.dev/nightcrier/internal/config"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) configCommand() *cobra.Command {
+	check := &cobra.Command{Use: "check", Short: "Say everything that is wrong with the configuration", Args: args(cobra.NoArgs), RunE: p.configCheck}
+	print := &cobra.Command{Use: "print", Short: "Print the effective configuration and where each value comes from", Args: args(cobra.NoArgs), RunE: p.configPrint}
+	p.formatFlag(print, "yaml", "json", "text")
+	schema := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.stdout.Write(config.Schema())
+			return err
+		}}
+	configFlags(check)
+	configFlags(print)
+	return group("config", "Check and show the configuration", check, print, schema)
+}
+
+func (p *program) configCheck(cmd *cobra.Command, _ []string) error {
+	warnings, err := config.Check(p.configOptions(cmd))
+	p.warn(warnings)
+	if err != nil {
+		return err
+	}
+	if cfg, _, err := p.load(cmd); err == nil {
+		if text := p.nothingWatched(cfg); text != "" {
+			p.say("warning: %s", text)
+		}
+	}
+	fmt.Fprintln(p.stdout, "The configuration is valid.")
+	return nil
+}
+
+func (p *program) configPrint(cmd *cobra.Command, _ []string) error {
+	cfg, warnings, err := p.load(cmd)
+	p.warn(warnings)
+	if err != nil {
+		return err
+	}
+	return config.Print(p.stdout, cfg, p.format)
+}
+
+func (p *program) warn(warnings []config.Warning) {
+	for _, w := range warnings {
+		p.say("warning: %s", w)
+	}
+}

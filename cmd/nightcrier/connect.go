@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/api"
+	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/api/sock"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/store"
+
+	"github.com/spf13/cobra"
+)
+
+// maxReport bounds what is read of a report.
+const maxReport = 8 << 20
+
+// asks gives cmd what it needs to reach a server, and runs do with a client.
+// The context ends at the first signal.
+func (p *program) asks(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, given []string) error) *cobra.Command {
+	cmd.Flags().StringVar(&p.server, "server", "", "address of a server, http://host:port (default the one of workspace_root)")
+	configFlags(cmd, "workspace-root")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		ctx, stop := p.interruptible(cmd.Context())
+		defer stop()
+		c, end, err := p.connect(ctx, cmd)
+		if err != nil {
+			return err
+		}
+		err = do(ctx, c, given)
+		if nightcrier.CodeOf(err) == nightcrier.NotFound {
+			err = hinted{err, "`nightcrier incidents list` shows those that are kept"}
+		}
+		return errors.Join(err, end())
+	}
+	return cmd
+}
+
+// connect finds whom to ask: the server at --server, the one that owns
+// workspace_root, or, when none runs, the store itself, to read only.
+func (p *program) connect(ctx context.Context, cmd *cobra.Command) (*client.Client, func() error, error) {
+	nothing := func() error { return nil }
+	if p.server != "" {
+		c, err := client.HTTP(p.server)
+		return c, nothing, err
+	}
+	cfg, _, err := p.load(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	socket := filepath.Join(cfg.WorkspaceRoot, app.SocketName)
+	if conn, err := sock.Dial(ctx, socket); err == nil {
+		conn.Close()
+		return client.Unix(socket), nothing, nil
+	}
+	s, err := store.OpenReadOnly(ctx, store.Options{URL: cfg.DatabaseURL.Reveal(), Path: filepath.Join(cfg.WorkspaceRoot, "nightcrier.db"),
+		Logger: slog.New(slog.DiscardHandler), Now: p.now})
+	if err != nil {
+		return nil, nil, noServer(cfg, err)
+	}
+	p.say("No server runs for %s; this is what its store holds.", cfg.WorkspaceRoot)
+	return client.InProcess(offline(cfg, s)), s.Close, nil
+}
+
+// noServer explains that nobody can answer.
+func noServer(cfg *config.Config, err error) error {
+	if nightcrier.CodeOf(err) != nightcrier.NotFound {
+		return err
+	}
+	return hinted{nightcrier.Errorf(nightcrier.Unreachable, "no server runs for %s, and there is no store in it", cfg.WorkspaceRoot),
+		"start one with `nightcrier serve --config FILE`, name its directory with --workspace-root, or try `nightcrier demo`"}
+}
+
+// offline answers from a store that no server owns.
+func offline(cfg *config.Config, s *store.Store) *api.API {
+	return api.New(api.Options{Version: version().Version, Incidents: s, Events: s, Journal: s, Clusters: idle(cfg.Clusters),
+		Markdown: reportReader(cfg.WorkspaceRoot), Logger: slog.New(slog.DiscardHandler)})
+}
+
+// idle are the clusters of a configuration that no server watches.
+type idle []config.Cluster
+
+// Statuses implements api.Clusters.
+func (c idle) Statuses() []nightcrier.SourceStatus {
+	var list []nightcrier.SourceStatus
+	for _, cl := range c {
+		st := nightcrier.SourceStatus{Cluster: cl.Name, Labels: cl.Labels, Source: "mcp", State: nightcrier.SourceStopped, LastError: "no server runs"}
+		if cl.MCP.Endpoint != "" || !cl.Watch {
+			list = append(list, st)
+		}
+		if cl.Watch {
+			st.Source = "watch"
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+// reportReader returns the report for people: what the investigation has left
+// in its workspace, or the stored report once the workspace is gone.
+func reportReader(root string) func(context.Context, nightcrier.Incident, []byte) ([]byte, error) {
+	return func(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+		f, err := os.OpenInRoot(root, filepath.Join("incident-"+inc.ID, "output", "final-report.md"))
+		if err == nil {
+			defer f.Close()
+			md, err := io.ReadAll(io.LimitReader(f, maxReport))
+			return report.MarkOver(md, &inc), err
+		}
+		var r nightcrier.Report
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return nil, nightcrier.Errorf(nightcrier.Internal, "the report of %s is not readable: %w", inc.ID, err)
+		}
+		return report.Final(&r, report.Detail{Incident: &inc}), nil
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+
+	"nightcrier.dev/nightcrier/internal/app"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "doctor", Short: "Find out what would not work, and how to mend it", Args: args(cobra.NoArgs)}
+	configFlags(cmd)
+	p.formatFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, warnings, err := p.load(cmd)
+		p.warn(warnings)
+		if err != nil {
+			return err
+		}
+		ctx, stop := p.interruptible(cmd.Context())
+		defer stop()
+		return p.printChecks(app.Doctor(ctx, cfg))
+	}
+	return cmd
+}
+
+// printChecks prints what was found; errFound when something failed.
+func (p *program) printChecks(checks []app.Check) (err error) {
+	t := table{}
+	for _, c := range checks {
+		colour := map[string]string{"ok": green, "warn": yellow, "fail": red}[c.Status]
+		t.add(cell{c.Status, colour}, plain(c.Code), plain(c.Name), plain(c.Detail))
+		if c.Hint != "" {
+			t.add(plain(""), cell{"→ " + c.Hint, dim})
+		}
+		if c.Status == "fail" {
+			err = errFound
+		}
+	}
+	if p.format == "json" {
+		return errors.Join(p.printJSON(map[string]any{"checks": checks}), err)
+	}
+	p.print(t)
+	return err
+}

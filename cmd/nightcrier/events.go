@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/api"
+	"nightcrier.dev/nightcrier/internal/api/client"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) eventsCommand() *cobra.Command {
+	var q client.EventQuery
+	cmd := &cobra.Command{Use: "list", Short: "List events and what became of them, newest first", Args: args(cobra.NoArgs)}
+	cmd.Flags().BoolVar(&q.Suppressed, "suppressed", false, "only events that started nothing")
+	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only those of this cluster")
+	cmd.Flags().StringVar(&q.Cause, "reason", "", "only those suppressed for this reason, e.g. below_threshold")
+	cmd.Flags().IntVar(&q.Limit, "limit", 100, "at most so many")
+	p.formatFlag(cmd, "text", "json", "jsonl")
+	p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.Events(ctx, q)
+		if err != nil {
+			return err
+		}
+		if len(list.Events) == 0 && p.format == "text" && (q.Suppressed || q.Cause != "" || q.Cluster != "") {
+			p.say("No such events.")
+			return nil
+		}
+		return p.printEvents(list)
+	})
+	return group("events", "Look at what arrived", cmd)
+}
+
+func (p *program) printEvents(list api.EventList) error {
+	switch p.format {
+	case "json":
+		return p.printJSON(list)
+	case "jsonl":
+		return printLines(p.stdout, list.Events)
+	}
+	if len(list.Events) == 0 {
+		p.say("No events. `nightcrier clusters list` shows whether faults can arrive.")
+		return nil
+	}
+	t := table{heading: []string{"AGE", "CLUSTER", "SEVERITY", "FAULT", "RESOURCE", "OUTCOME", "INCIDENT", "DETAIL"},
+		expendable: []string{"INCIDENT", "CLUSTER", "SEVERITY", "DETAIL", "FAULT"}}
+	for _, ev := range list.Events {
+		t.add(p.age(ev.ReceivedAt), plain(ev.Cluster), severity(ev.Severity), faultOf(ev), plain(resource(ev.Resource)),
+			outcome(ev), plain(ev.IncidentID), plain(ev.Detail))
+	}
+	p.print(t)
+	if list.NextCursor != "" {
+		p.say("There are more; --limit shows up to 1000.")
+	}
+	return nil
+}
+
+// faultOf is what an event tells: a fault, or that it is over.
+func faultOf(ev nightcrier.Event) cell {
+	if ev.Cleared {
+		return cell{ev.FaultType + " is over", green}
+	}
+	return plain(ev.FaultType)
+}
+
+func resource(r nightcrier.Resource) string {
+	if r.IsZero() {
+		return ""
+	}
+	return r.String()
+}
+
+// outcome is the outcome with its reason, if it has one.
+func outcome(ev nightcrier.Event) cell {
+	text := strings.TrimSuffix(string(ev.Outcome)+": "+strings.ReplaceAll(string(ev.Reason), "_", " "), ": ")
+	if ev.Repeats > 0 {
+		text += fmt.Sprintf(" ×%d", ev.Repeats+1)
+	}
+	c := plain(text)
+	if ev.Outcome == nightcrier.Suppressed {
+		c.colour = dim
+	}
+	return c
+}

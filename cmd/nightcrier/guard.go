@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// guardFlags are the flags of guard.
+type guardFlags struct {
+	kubeconfig, context, namespace, out, listen, outKubeconfig, budget, level string
+	serve                                                                     bool
+}
+
+func (p *program) guardCommand() *cobra.Command {
+	var f guardFlags
+	cmd := &cobra.Command{Use: "guard [flags] -- COMMAND...", Short: "Run a command that can only read the cluster",
+		Long: `Runs any command with KUBECONFIG pointing at a guard that lets reads of the cluster
+through and nothing else, hides secrets, and keeps every answer as evidence. The
+command has your terminal, its signals and its exit code are passed on, and a line
+about what it asked goes to stderr at the end.
+
+What this protects is the cluster, from a command that uses KUBECONFIG. It is no
+sandbox: the command runs as you, with your files and your network, and could read
+~/.kube/config itself. Taken out of its environment are KUBECONFIG and all other
+KUBE* and HELM_KUBE* variables, and those by which the clouds' tools log in, such as
+AWS_*, AZURE_*, GOOGLE_* and CLOUDSDK_*. All others stay: an agent needs its key.
+
+With --serve there is no command: the guard runs until it is interrupted.`,
+		Example: `  nightcrier guard -- kubectl get pods -A
+  nightcrier guard --kubeconfig prod.yaml -n shop --out look -- claude
+  nightcrier guard --serve --out-kubeconfig read-only.yaml`}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the command is the command's
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "credential of the guard (default KUBECONFIG, then ~/.kube/config)")
+	flags.StringVar(&f.context, "context", "", "context within the kubeconfig")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "where the command looks when it names no namespace (default the context's)")
+	flags.StringVar(&f.out, "out", "", "directory for evidence and audit (default a temporary one, which is named at the end)")
+	flags.BoolVar(&f.serve, "serve", false, "run the guard alone, in the foreground")
+	flags.StringVar(&f.listen, "listen", "", "address to serve on; only with --serve (default a free port of 127.0.0.1)")
+	flags.StringVar(&f.outKubeconfig, "out-kubeconfig", "", "file to write the guard's kubeconfig to, removed at the end; only with --serve")
+	flags.StringVar(&f.budget, "budget-usd", "", "not available: this guard stands before the cluster, and before no model")
+	flags.StringVar(&f.level, "log-level", "warn", "what is logged to stderr")
+	cmd.RunE = func(cmd *cobra.Command, command []string) error {
+		if err := f.check(cmd, command); err != nil {
+			return usage(cmd, err)
+		}
+		return p.guard(cmd.Context(), f, command)
+	}
+	return cmd
+}
+
+// check refuses flags that do not go together, and one that would promise what
+// nobody does.
+func (f guardFlags) check(cmd *cobra.Command, command []string) error {
+	switch {
+	case cmd.Flags().Changed("budget-usd"):
+		return errors.New("--budget-usd needs a guard before the model, which this version does not have: nothing would be bounded")
+	case f.serve && len(command) > 0:
+		return errors.New("--serve runs no command")
+	case f.serve && f.outKubeconfig == "":
+		return errors.New("--serve needs --out-kubeconfig, the file that leads to the guard")
+	case !f.serve && len(command) == 0:
+		return errors.New("which command? It stands behind --, such as: nightcrier guard -- kubectl get pods")
+	case !f.serve && f.listen+f.outKubeconfig != "":
+		return errors.New("--listen and --out-kubeconfig belong to --serve")
+	}
+	return nil
+}
+
+// guard opens the guard, runs what is to be run, and says what was asked.
+func (p *program) guard(ctx context.Context, f guardFlags, command []string) error {
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Invalid, "%w", err)
+	}
+	out, err := guardDir(f.out)
+	if err != nil {
+		return err
+	}
+	g, err := app.OpenGuard(app.GuardOptions{Kubeconfig: f.kubeconfig, Context: f.context, Namespace: f.namespace, Out: out, Listen: f.listen,
+		Environ: p.environ, Logger: log, Now: p.now})
+	if err != nil {
+		if f.out == "" {
+			err = errors.Join(err, os.RemoveAll(out))
+		}
+		return err
+	}
+	for _, note := range g.Notes {
+		p.say("nightcrier guard: %s", note)
+	}
+	if f.serve {
+		err = p.serveGuard(ctx, g, f, log)
+	} else {
+		err = p.runGuarded(g, out, command)
+	}
+	s, closeErr := g.Close()
+	p.say("nightcrier guard: %d requests, %d denied, %d answers kept as evidence in %s; audit head %s", s.Requests, s.Denied, s.Kept, out, or(s.Head, "none"))
+	return errors.Join(err, closeErr)
+}
+
+// guardDir returns the output directory, made if needed.
+func guardDir(out string) (string, error) {
+	if out == "" {
+		dir, err := os.MkdirTemp("", "nightcrier-guard-")
+		if err != nil {
+			return "", nightcrier.Errorf(nightcrier.Exhausted, "directory for the evidence: %w", err)
+		}
+		return dir, nil
+	}
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "--out: %w", err)
+	}
+	return filepath.Abs(out)
+}
+
+// serveGuard lets the guard serve until the first signal.
+func (p *program) serveGuard(ctx context.Context, g *app.Guard, f guardFlags, log *slog.Logger) error {
+	if err := writeGuardKubeconfig(f.outKubeconfig, g.Kubeconfig); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, f.outKubeconfig)
+	p.say("nightcrier guard: until you interrupt it, reads pass for whoever uses that file: KUBECONFIG=%s kubectl get pods -A", f.outKubeconfig)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(p.signals, syscall.SIGHUP) // the terminal is gone: the audit is still written
+	}
+	ctx, stop := p.interruptible(ctx)
+	defer stop()
+	<-ctx.Done()
+	if err := os.Remove(f.outKubeconfig); err != nil {
+		log.Warn("the guard's kubeconfig stays behind; its token is worth nothing any more", "error", err)
+	}
+	return nil
+}
+
+// tokenMark stands in every kubeconfig of a guard.
+const tokenMark = "ncr-run-"
+
+// writeGuardKubeconfig writes the file for the owner alone. One that is not a
+// guard's is not overwritten: it may be the only copy of a credential.
+func writeGuardKubeconfig(path string, raw []byte) error {
+	old, err := readBounded(path, maxReport)
+	switch {
+	case err == nil && len(old) > 0 && !strings.Contains(string(old), tokenMark):
+		return nightcrier.Errorf(nightcrier.Conflict, "--out-kubeconfig: %s exists and is no guard's; name another file", path)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return nightcrier.Errorf(nightcrier.Invalid, "--out-kubeconfig: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-*") // 0600
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Invalid, "--out-kubeconfig: %w", err)
+	}
+	_, err = tmp.Write(raw)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "--out-kubeconfig: %w", errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
+
+// errExit carries the exit code of the command that was run.
+type errExit struct{ code int }
+
+// Error implements error.
+func (e errExit) Error() string { return fmt.Sprintf("the command exited with code %d", e.code) }
+
+// runGuarded runs the command and returns its exit code as an errExit.
+func (p *program) runGuarded(g *app.Guard, out string, command []string) error {
+	path := filepath.Join(out, "kubeconfig")
+	if err := writeGuardKubeconfig(path, g.Kubeconfig); err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
+	cmd.Env = append(guardedEnv(p.environ), "KUBECONFIG="+path)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return nightcrier.Errorf(nightcrier.NotFound, "start the command: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case sig := <-signals:
+			if !p.fromTerminal(sig) {
+				_ = cmd.Process.Signal(sig) // it may just have ended
+			}
+		case err := <-ended:
+			return exitOf(cmd.ProcessState, err)
+		}
+	}
+}
+
+// fromTerminal says that the command has had the signal already: a terminal sends
+// its own to all that run in it.
+func (p *program) fromTerminal(sig os.Signal) bool {
+	in, ok := p.stdin.(*os.File)
+	if !ok || sig != os.Interrupt && sig != syscall.SIGQUIT {
+		return false
+	}
+	_, err := unix.IoctlGetWinsize(int(in.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
+func exitOf(state *os.ProcessState, err error) error {
+	if state == nil {
+		return nightcrier.Errorf(nightcrier.Internal, "wait for the command: %w", err)
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return errExit{128 + int(status.Signal())}
+	}
+	if code := state.ExitCode(); code != 0 {
+		return errExit{code}
+	}
+	return nil
+}
+
+// guardedEnv is the environment without what leads to a cluster or logs in to a
+// cloud.
+func guardedEnv(environ []string) []string {
+	var env []string
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, "KUBE") && !strings.HasPrefix(name, "HELM_KUBE") && !app.LogsIn(name) {
+			env = append(env, kv)
+		}
+	}
+	return env
+}

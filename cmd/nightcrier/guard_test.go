@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/kubetest"
+)
+
+// guardRun is one command line, run to its end in this process.
+type guardRun struct {
+	code        int
+	out, errors string
+}
+
+func runProgram(t *testing.T, environ []string, stdin string, args ...string) guardRun {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, environ: environ, now: time.Now}
+	code := p.run(t.Context(), args)
+	return guardRun{code, out.String(), errs.String()}
+}
+
+func environ(extra ...string) []string { return append(os.Environ(), extra...) }
+
+func TestGuardRunsACommand(t *testing.T) {
+	kube := kubetest.Start(t)
+	kubectl := kubetest.Kubectl(t)
+	ns := kube.Namespace(t)
+	kube.Pod(t, ns, "cart", nil)
+	out := filepath.Join(t.TempDir(), "look")
+	script := `read line; echo "said $line"; "$1" get pods; "$1" delete pod cart --now; env; exit 7`
+	r := runProgram(t, environ("AWS_SECRET_ACCESS_KEY=cloud-canary", "KUBERNETES_SERVICE_HOST=10.0.0.1", "ANTHROPIC_API_KEY=model-key"), "hello\n",
+		"guard", "--kubeconfig", kube.Kubeconfig, "-n", ns, "--out", out, "--", "sh", "-c", script, "sh", kubectl)
+	if r.code != 7 {
+		t.Errorf("exit code %d, want the command's", r.code)
+	}
+	for _, want := range []string{"said hello", "cart", "KUBECONFIG=" + out, "ANTHROPIC_API_KEY=model-key"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("stdout lacks %q:\n%s", want, r.out)
+		}
+	}
+	for _, want := range []string{"Warning: evidence E", "reads only", "1 denied", "kept as evidence in " + out, "audit head "} {
+		if !strings.Contains(r.errors, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, r.errors)
+		}
+	}
+	for _, unwanted := range []string{"cloud-canary", "KUBERNETES_SERVICE_HOST"} {
+		if strings.Contains(r.out, unwanted) {
+			t.Errorf("the command has %s", unwanted)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "kubeconfig")); err == nil {
+		t.Error("the guard's kubeconfig was left behind")
+	}
+	checkGuardAudit(t, out, strings.TrimSpace(r.errors[strings.LastIndex(r.errors, " "):]))
+}
+
+// checkGuardAudit verifies the audit, and that a change in it is found.
+func checkGuardAudit(t *testing.T, out, head string) {
+	t.Helper()
+	file := filepath.Join(out, auditFile)
+	if r := runProgram(t, nil, "", "audit", "verify", file, "--head", head); r.code != 0 || !strings.Contains(r.out, "1 denied") {
+		t.Errorf("verify: %+v", r)
+	}
+	raw, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, bytes.Replace(raw, []byte(`"deny"`), []byte(`"allow"`), 1), 0o600))
+	r := runProgram(t, nil, "", "audit", "verify", file, "--head", head, "-o", "json")
+	var v verified
+	must(t, json.Unmarshal([]byte(r.out), &v))
+	if r.code != foundExit || v.OK || len(v.Problems) != 1 || v.Problems[0].Line == 0 {
+		t.Errorf("a changed line: exit code %d, %+v", r.code, v)
+	}
+	// The second guard does not write over the first one's record.
+	if r := runProgram(t, environ(), "", "guard", "--kubeconfig", os.DevNull, "--out", out, "--", "true"); r.code == 0 {
+		t.Errorf("a guard without a credential: %+v", r)
+	}
+}
+
+func TestGuardPassesTheWayOfDying(t *testing.T) {
+	kube := kubetest.Start(t)
+	out := t.TempDir()
+	for script, want := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -TERM $$": 128 + int(syscall.SIGTERM)} {
+		dir := filepath.Join(out, strings.ReplaceAll(script, " ", "-"))
+		if r := runProgram(t, environ(), "", "guard", "--kubeconfig", kube.Kubeconfig, "--out", dir, "sh", "-c", script); r.code != want {
+			t.Errorf("%s: exit code %d, want %d: %s", script, r.code, want, r.errors)
+		}
+	}
+	if r := runProgram(t, environ(), "", "guard", "--kubeconfig", kube.Kubeconfig, "--", "no-such-command"); r.code != 4 {
+		t.Errorf("a command that does not exist: %+v", r)
+	}
+}
+
+func TestGuardRefusesWhatItCannotDo(t *testing.T) {
+	taken := filepath.Join(t.TempDir(), "mine.yaml")
+	must(t, os.WriteFile(taken, []byte("apiVersion: v1\nkind: Config\n"), 0o600))
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"nothing":      {[]string{"guard"}, 2, "which command?"},
+		"a budget":     {[]string{"guard", "--budget-usd", "2", "--", "true"}, 2, "nothing would be bounded"},
+		"both":         {[]string{"guard", "--serve", "--out-kubeconfig", "x", "--", "true"}, 2, "runs no command"},
+		"no file":      {[]string{"guard", "--serve"}, 2, "--out-kubeconfig"},
+		"listen alone": {[]string{"guard", "--listen", "127.0.0.1:0", "--", "true"}, 2, "belong to --serve"},
+		"no cluster":   {[]string{"guard", "--kubeconfig", "/does/not/exist", "--", "true"}, 2, "/does/not/exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r := runProgram(t, environ(), "", c.args...); r.code != c.code || !strings.Contains(r.errors, c.says) {
+				t.Errorf("%+v, want %d and %q", r, c.code, c.says)
+			}
+		})
+	}
+	if err := writeGuardKubeconfig(taken, []byte("token: "+tokenMark)); err == nil {
+		t.Error("somebody's kubeconfig was overwritten")
+	}
+}
+
+// The guard serves until it is told to stop; its kubeconfig goes with it.
+func TestGuardServes(t *testing.T) {
+	kube := kubetest.Start(t)
+	kubectl := kubetest.Kubectl(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "read-only.yaml")
+	cmd := exec.Command("nightcrier", "guard", "--kubeconfig", kube.Kubeconfig, "--serve", "--out-kubeconfig", file, "--out", filepath.Join(dir, "out"))
+	cmd.Env = environ()
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	line := make([]byte, len(file)+1)
+	if _, err := stdout.Read(line); err != nil || string(line) != file+"\n" {
+		t.Fatalf("stdout %q, %v\n%s", line, err, errs.String())
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	look := exec.Command(kubectl, "get", "namespaces", "-o", "name")
+	look.Env = environ("KUBECONFIG="+file, "HOME="+dir)
+	if got, err := look.CombinedOutput(); err != nil || !strings.Contains(string(got), "namespace/default") {
+		t.Errorf("%v: %s", err, got)
+	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
+	if err := cmd.Wait(); err != nil || !strings.Contains(errs.String(), "audit head") {
+		t.Errorf("%v\n%s", err, errs.String())
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the kubeconfig was left behind")
+	}
+}
+
+// What a service manager or a shell sends to the guard is for the command.
+func TestGuardPassesSignals(t *testing.T) {
+	kube := kubetest.Start(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		cmd := exec.Command("nightcrier", "guard", "--kubeconfig", kube.Kubeconfig, "--out", filepath.Join(t.TempDir(), "out"), "--",
+			"sh", "-c", "trap 'exit 31' INT TERM HUP; echo up; while :; do sleep 0.02; done")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		stdout, err := cmd.StdoutPipe()
+		must(t, err)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		must(t, cmd.Start())
+		if _, err := io.ReadFull(stdout, make([]byte, 3)); err != nil {
+			t.Fatalf("%v: %s", err, errs.String())
+		}
+		must(t, cmd.Process.Signal(sig))
+		_ = cmd.Wait() // its code is looked at
+		if code := cmd.ProcessState.ExitCode(); code != 31 || !strings.Contains(errs.String(), "audit head") {
+			t.Errorf("%s: exit code %d\n%s", sig, code, errs.String())
+		}
+	}
+}
+
+func TestGuardedEnv(t *testing.T) {
+	got := guardedEnv([]string{"PATH=/bin", "KUBECONFIG=x", "KUBERNETES_SERVICE_HOST=x", "KUBE_TOKEN=x", "HELM_KUBETOKEN=x", "AWS_PROFILE=x",
+		"GOOGLE_APPLICATION_CREDENTIALS=x", "ANTHROPIC_API_KEY=k", "AWSOME=1"})
+	if want := []string{"PATH=/bin", "ANTHROPIC_API_KEY=k", "AWSOME=1"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Who asks for a triage lends the agent's guard a credential, and is told when it
+// could do more than read.
+func TestTriageLetsItsAgentLook(t *testing.T) {
+	kube := kubetest.Start(t)
+	ns := kube.Namespace(t)
+	kube.Pod(t, ns, "cart", nil)
+	dir := t.TempDir()
+	script := filepath.Join(dir, "agent.sh")
+	must(t, os.WriteFile(script, []byte(`#!/bin/sh
+"`+kubetest.Kubectl(t)+`" get pods -o name > "$OUTPUT_DIR/artifacts/seen.txt" 2>&1
+"`+kubetest.Kubectl(t)+`" delete pod cart >> "$OUTPUT_DIR/artifacts/seen.txt" 2>&1
+cp context/initial_triage_report.md "$OUTPUT_DIR/investigation.md"
+`), 0o755))
+	path := "PATH=" + filepath.Dir(kubetest.Kubectl(t)) + ":" + os.Getenv("PATH")
+	t.Setenv("PATH", strings.TrimPrefix(path, "PATH="))
+	out := filepath.Join(dir, "out")
+	r := runProgram(t, environ("AGENT_SCRIPT_PATH="+script), "", "triage", "pod/cart", "-n", ns, "--kubeconfig", kube.Kubeconfig, "--executor", "script", "--out", out)
+	if r.code != 0 || !strings.Contains(r.errors, "not read-only") {
+		t.Errorf("%+v", r)
+	}
+	seen, err := filepath.Glob(filepath.Join(out, "incident-*", "output", "artifacts", "seen.txt"))
+	if err != nil || len(seen) != 1 {
+		t.Fatalf("%v, %v", seen, err)
+	}
+	text, err := os.ReadFile(seen[0])
+	must(t, err)
+	if !strings.Contains(string(text), "pod/cart") || !strings.Contains(string(text), "Warning: evidence E") || !strings.Contains(string(text), "reads only") {
+		t.Errorf("the agent saw\n%s", text)
+	}
+	file := filepath.Join(filepath.Dir(filepath.Dir(seen[0])), auditFile)
+	if v := runProgram(t, nil, "", "audit", "verify", file); v.code != 0 || v.errors != "" || !strings.Contains(v.out, "1 denied") {
+		t.Errorf("audit: %+v", v)
+	}
+}

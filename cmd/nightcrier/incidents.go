@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/api"
+	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/store"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) incidentsCommand() *cobra.Command {
+	return group("incidents", "Look at incidents, and steer them",
+		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand())
+}
+
+func (p *program) listCommand() *cobra.Command {
+	var q client.IncidentQuery
+	var since string
+	cmd := &cobra.Command{Use: "list", Short: "List incidents, newest first", Args: args(cobra.NoArgs)}
+	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only those of this cluster")
+	cmd.Flags().StringVar(&q.Status, "status", "", "only pending, investigating, resolved, failed or agent_failed ones")
+	cmd.Flags().StringVar(&since, "since", "", "only those opened within this time, e.g. 24h, or since an RFC 3339 moment")
+	cmd.Flags().IntVar(&q.Limit, "limit", 100, "at most so many")
+	p.formatFlag(cmd, "text", "json", "jsonl")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+		var err error
+		if q.Since, err = p.moment(since); err != nil {
+			return usage(cmd, err)
+		}
+		list, err := c.Incidents(ctx, q)
+		if err != nil {
+			return err
+		}
+		return p.printIncidents(list)
+	})
+}
+
+// moment reads a duration back from now, or a point in time.
+func (p *program) moment(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return p.now().Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	return time.Time{}, fmt.Errorf("--since %q is neither a duration such as 24h nor a moment such as 2026-05-01T10:00:00Z", s)
+}
+
+func (p *program) printIncidents(list api.IncidentList) error {
+	switch p.format {
+	case "json":
+		return p.printJSON(list)
+	case "jsonl":
+		return printLines(p.stdout, list.Incidents)
+	}
+	if len(list.Incidents) == 0 {
+		p.say("No incidents. `nightcrier clusters list` shows whether faults can arrive, `nightcrier events list --suppressed` what was filtered out.")
+		return nil
+	}
+	t := table{heading: []string{"ID", "AGE", "SEVERITY", "STATUS", "CONDITION", "CLUSTER", "FAULT", "RESOURCE", "EVENTS", "ROOT CAUSE"},
+		expendable: []string{"EVENTS", "CONDITION", "ROOT CAUSE", "FAULT", "CLUSTER", "STATUS"}}
+	for _, inc := range list.Incidents {
+		t.add(plain(inc.ID), p.age(inc.CreatedAt), severity(inc.Severity), status(inc.Status), condition(inc.Condition), plain(inc.Cluster), plain(inc.FaultType),
+			plain(mended(inc)), plain(fmt.Sprint(inc.EventCount)), plain(or(inc.RootCause, inc.FailureReason)))
+	}
+	p.print(t)
+	if list.NextCursor != "" {
+		p.say("There are more; --limit shows up to 1000, --since and --cluster narrow them down.")
+	}
+	return nil
+}
+
+// condition is whether the fault is still there.
+func condition(c nightcrier.Condition) cell {
+	return cell{string(c), map[nightcrier.Condition]string{nightcrier.ConditionActive: yellow, nightcrier.ConditionCleared: green, nightcrier.ConditionUnknown: dim}[c]}
+}
+
+// mended is what a person would go and mend: the workload, where it is known.
+func mended(inc nightcrier.Incident) string {
+	if !inc.Owner.IsZero() {
+		return inc.Owner.String()
+	}
+	return inc.Resource.String()
+}
+
+// one is a command about the incident that its argument names.
+func one(use, short string) *cobra.Command {
+	return &cobra.Command{Use: use + " ID", Short: short, Args: args(oneID)}
+}
+
+func oneID(_ *cobra.Command, given []string) error {
+	switch len(given) {
+	case 1:
+		return nil
+	case 0:
+		return errors.New("which incident? Take its ID from `nightcrier incidents list`")
+	}
+	return fmt.Errorf("one ID is taken, %d were given", len(given))
+}
+
+func (p *program) showCommand() *cobra.Command {
+	cmd := one("show", "Show one incident")
+	p.formatFlag(cmd, "text", "json")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		inc, err := c.Incident(ctx, given[0])
+		if err != nil {
+			return err
+		}
+		if p.format == "json" {
+			return p.printJSON(inc)
+		}
+		told, err := c.Notifications(ctx, inc.ID)
+		if err != nil {
+			return err
+		}
+		p.printIncident(inc, told.Notifications)
+		return nil
+	})
+}
+
+func (p *program) printIncident(inc nightcrier.Incident, told []store.Notification) {
+	t := table{}
+	row := func(label string, c cell) {
+		if c.text != "" {
+			t.add(cell{label, dim}, c)
+		}
+	}
+	row("Incident", plain(inc.ID))
+	row("Status", status(inc.Status))
+	row("Condition", condition(inc.Condition))
+	row("Over", plain(moment(inc.ClearedAt)))
+	row("Seen by", plain(strings.Join(inc.SeenBy, ", ")))
+	row("Severity", severity(inc.Severity))
+	row("Cluster", plain(inc.Cluster))
+	row("Fault", plain(inc.FaultType))
+	row("Resource", plain(inc.Resource.String()))
+	if !inc.Owner.IsZero() {
+		row("Owner", plain(inc.Owner.String()))
+	}
+	row("Root cause", plain(inc.RootCause))
+	row("Failure", plain(inc.FailureReason))
+	row("Class", plain(string(inc.FailureClass)))
+	row("Opened", plain(moment(inc.CreatedAt)))
+	row("Started", plain(moment(inc.StartedAt)))
+	row("Completed", plain(moment(inc.CompletedAt)))
+	row("Events", plain(fmt.Sprint(inc.EventCount)))
+	row("Executor", plain(inc.Executor))
+	row("Attempts", plain(strings.TrimPrefix(fmt.Sprint(inc.Attempts), "0")))
+	row("Incomplete", plain(inc.ContextIncomplete))
+	row("Previous", plain(inc.PreviousID))
+	row("Workspace", plain(inc.Workspace))
+	for _, n := range told {
+		row("Told", plain(notification(n)))
+	}
+	p.print(t)
+	p.say("%s", nextStep(inc))
+}
+
+// notification says what became of one message: when it is not known whether it
+// arrived, nobody sends it again.
+func notification(n store.Notification) string {
+	s := n.Channel + ", " + strings.ReplaceAll(n.Kind, "_", " ") + ": " + string(n.State)
+	if n.State != store.NotificationSent && n.Detail != "" {
+		s += " (" + n.Detail + ")"
+	}
+	return s
+}
+
+// nextStep says what can be done with an incident as it stands.
+func nextStep(inc nightcrier.Incident) string {
+	switch {
+	case inc.Status.Open():
+		return "Follow it with `nightcrier incidents tail " + inc.ID + "`."
+	case inc.Status == nightcrier.Resolved:
+		return "Read the report with `nightcrier incidents report " + inc.ID + "`."
+	}
+	if inc.RootCause != "" {
+		return "`nightcrier incidents report " + inc.ID + "` shows what the facts alone say, `nightcrier incidents retry " + inc.ID + "` investigates it again."
+	}
+	return "Investigate it again with `nightcrier incidents retry " + inc.ID + "`."
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.RFC3339)
+}
+
+func (p *program) incidentEventsCommand() *cobra.Command {
+	cmd := one("events", "List the events of an incident")
+	p.formatFlag(cmd, "text", "json", "jsonl")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		if _, err := c.Incident(ctx, given[0]); err != nil {
+			return err
+		}
+		list, err := c.Events(ctx, client.EventQuery{Incident: given[0], Limit: 1000})
+		if err != nil {
+			return err
+		}
+		return p.printEvents(list)
+	})
+}
+
+func (p *program) reportCommand() *cobra.Command {
+	cmd := one("report", "Print the report of an incident")
+	p.formatFlag(cmd, "text", "markdown", "json")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		raw, err := c.Report(ctx, given[0], p.format != "json")
+		if err != nil {
+			return err
+		}
+		switch p.format {
+		case "json":
+			return p.printJSON(json.RawMessage(raw))
+		case "text":
+			raw = []byte(printable(string(raw)))
+		}
+		_, err = p.stdout.Write(raw)
+		return err
+	})
+}
+
+func (p *program) tailCommand() *cobra.Command {
+	once := false
+	cmd := one("tail", "Follow an investigation until it ends")
+	cmd.Flags().BoolVar(&once, "no-follow", false, "end behind what is there now")
+	p.formatFlag(cmd, "text", "jsonl", "json")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		all := []nightcrier.JournalEntry{}
+		err := c.Journal(ctx, given[0], !once, func(e nightcrier.JournalEntry) error {
+			switch p.format {
+			case "json":
+				all = append(all, e)
+			case "jsonl":
+				return printLines(p.stdout, []nightcrier.JournalEntry{e})
+			default:
+				if line := journal.Tail(e, nil); line != "" {
+					fmt.Fprintln(p.stdout, printable(line))
+				}
+			}
+			return nil
+		})
+		if p.format == "json" && err == nil {
+			return p.printJSON(all)
+		}
+		return err
+	})
+}
+
+func (p *program) cancelCommand() *cobra.Command {
+	cmd := one("cancel", "Stop the investigation of an incident")
+	p.formatFlag(cmd, "text", "json")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		run, err := c.Cancel(ctx, given[0])
+		if err != nil {
+			return err
+		}
+		if run.Status == nightcrier.Dropped {
+			return p.printRun(run, "Cancelled before it began.")
+		}
+		return p.printRun(run, "Cancel requested; the agent is given its grace time. `nightcrier incidents tail "+given[0]+"` shows the end.")
+	})
+}
+
+func (p *program) retryCommand() *cobra.Command {
+	executor := ""
+	cmd := one("retry", "Investigate a closed incident again")
+	cmd.Flags().StringVar(&executor, "executor", "", "who investigates this time (default the configured one)")
+	p.formatFlag(cmd, "text", "json")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		run, err := c.Retry(ctx, given[0], executor)
+		if err != nil {
+			return err
+		}
+		return p.printRun(run, "Queued. Follow it with `nightcrier incidents tail "+given[0]+"`.")
+	})
+}
+
+func (p *program) printRun(run nightcrier.Run, words string) error {
+	if p.format == "json" {
+		return p.printJSON(run)
+	}
+	fmt.Fprintln(p.stdout, "run "+run.ID+" "+string(run.Status))
+	p.say("%s", words)
+	return nil
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	mcpAddress = "127.0.0.1:8808"
+	// mcpToken is the variable with the bearer token.
+	mcpToken = "NIGHTCRIER_MCP_TOKEN"
+	// minToken is the shortest token that is taken, in bytes.
+	minToken = 16
+)
+
+// mcpFlags are the flags of mcp beside the configuration's.
+type mcpFlags struct {
+	kubeconfig, context, listen, tokenFile, executor, evidence, level string
+	stdio                                                             bool
+}
+
+func (p *program) mcpCommand() *cobra.Command {
+	var f mcpFlags
+	cmd := &cobra.Command{Use: "mcp", Short: "Serve clusters to AI agents over MCP, to read only", Args: args(cobra.NoArgs),
+		Long: `Serves read-only Kubernetes tools, fault and event subscriptions, and investigations
+over the Model Context Protocol: by HTTP at /mcp, or over stdin and stdout.`,
+		Example: `  nightcrier mcp --kubeconfig ~/.kube/config
+  claude mcp add nightcrier -- nightcrier mcp --stdio`}
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential, whose contexts are the clusters (default KUBECONFIG, then ~/.kube/config)")
+	cmd.Flags().StringVar(&f.context, "context", "", "serve only this context")
+	cmd.Flags().StringVar(&f.listen, "listen", mcpAddress, "address to listen on; one that is not loopback needs a token")
+	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client over stdin and stdout")
+	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "file with the bearer token that HTTP clients must present (or "+mcpToken+")")
+	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "who investigates")
+	cmd.Flags().StringVar(&f.evidence, "evidence", "", "directory in which every answer of a cluster is kept, under an id that the tools tell")
+	cmd.Flags().StringVar(&p.server, "server", "", "address of a server whose incidents are searched, http://host:port (default the one of workspace_root)")
+	cmd.Flags().StringVar(&f.level, "log-level", "warn", "what is logged to stderr")
+	configFlags(cmd, "workspace-root")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.mcp(cmd, f) }
+	return cmd
+}
+
+func (p *program) mcp(cmd *cobra.Command, f mcpFlags) error {
+	if f.stdio && cmd.Flags().Changed("listen") {
+		return usage(cmd, fmt.Errorf("--stdio serves one client over stdin and stdout: leave --listen out"))
+	}
+	o, err := p.mcpOptions(cmd, f)
+	if err != nil {
+		return err
+	}
+	ctx, stop := p.interruptible(cmd.Context())
+	defer stop()
+	if f.stdio {
+		o.In, o.Out = closer(p.stdin), writeCloser{p.stdout}
+		return app.ServeMCP(ctx, o)
+	}
+	if o.Listener, err = net.Listen("tcp", f.listen); err != nil {
+		return nightcrier.Errorf(nightcrier.Invalid, "--listen %s: %w", f.listen, err)
+	}
+	defer o.Listener.Close() // closed already is as good
+	o.Ready = func() { p.say("MCP at http://%s/mcp", o.Listener.Addr()) }
+	return app.ServeMCP(ctx, o)
+}
+
+func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (app.MCPOptions, error) {
+	from := p.configOptions(cmd)
+	delete(from.Flags, "listen") // it is not where the API listens
+	from.Env = slices.DeleteFunc(slices.Clone(from.Env), func(kv string) bool { return strings.HasPrefix(kv, mcpToken+"=") })
+	from.Flags["agent.executor"] = f.executor
+	cfg, warnings, err := p.loadFrom(from)
+	if err != nil {
+		return app.MCPOptions{}, err
+	}
+	p.warn(warnings)
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	if err != nil {
+		return app.MCPOptions{}, usage(cmd, err)
+	}
+	token, err := p.mcpToken(f.tokenFile)
+	if err != nil {
+		return app.MCPOptions{}, err
+	}
+	if f.kubeconfig != "" {
+		if _, err := os.Stat(f.kubeconfig); err != nil {
+			return app.MCPOptions{}, nightcrier.Errorf(nightcrier.Invalid, "--kubeconfig: %w", err)
+		}
+	}
+	return app.MCPOptions{
+		Config: cfg, Logger: log, Version: version().Version, Kubeconfig: f.kubeconfig, Context: f.context, Executor: f.executor,
+		Records: records{p, cmd}, Environ: p.environ, Token: token, Evidence: f.evidence,
+	}, nil
+}
+
+// mcpToken reads the bearer token, "" when none is set.
+func (p *program) mcpToken(file string) (string, error) {
+	token, from := p.variable(mcpToken), mcpToken
+	if file != "" {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return "", nightcrier.Errorf(nightcrier.Invalid, "--token-file: %w", err)
+		}
+		token, from = strings.TrimSpace(string(raw)), "--token-file "+file
+		if token == "" {
+			return "", nightcrier.Errorf(nightcrier.Invalid, "%s is empty", from)
+		}
+	}
+	if token != "" && len(token) < minToken {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: the token is shorter than %d bytes; make one with `openssl rand -hex 32`", from, minToken)
+	}
+	return token, nil
+}
+
+// records asks the server, or the store that no server owns. It is looked for at
+// each question: it may come and go while MCP clients are served.
+type records struct {
+	p   *program
+	cmd *cobra.Command
+}
+
+func (r records) ask(ctx context.Context, do func(*client.Client) error) error {
+	quiet := *r.p
+	quiet.stderr = io.Discard
+	c, end, err := quiet.connect(ctx, r.cmd)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(c), end())
+}
+
+// Report implements the records of an MCP server.
+func (r records) Report(ctx context.Context, id string, markdown bool) (body []byte, err error) {
+	err = r.ask(ctx, func(c *client.Client) error {
+		body, err = c.Report(ctx, id, markdown)
+		return err
+	})
+	return body, err
+}
+
+// Search implements the records of an MCP server.
+func (r records) Search(ctx context.Context, status, cluster string, since time.Time, limit int) (found []nightcrier.Incident, err error) {
+	err = r.ask(ctx, func(c *client.Client) error {
+		page, err := c.Incidents(ctx, client.IncidentQuery{Status: status, Cluster: cluster, Since: since, Limit: limit})
+		found = page.Incidents
+		return err
+	})
+	return found, err
+}
+
+// closer is in as something that can be closed: a file is, so that a stop does not
+// wait for its next line.
+func closer(in io.Reader) io.ReadCloser {
+	if c, ok := in.(io.ReadCloser); ok {
+		return c
+	}
+	return io.NopCloser(in)
+}
+
+// writeCloser leaves the closing of stdout to the process.
+type writeCloser struct{ io.Writer }
+
+// Close implements io.Closer.
+func (writeCloser) Close() error { return nil }

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"nightcrier.dev/nightcrier"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// formatFlag gives cmd -o with the formats it has; the first is the default.
+func (p *program) formatFlag(cmd *cobra.Command, formats ...string) {
+	cmd.Flags().StringVarP(&p.format, "output", "o", formats[0], strings.Join(formats, ", "))
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if !slices.Contains(formats, p.format) {
+			return usage(cmd, fmt.Errorf("-o %s is not one of %s", p.format, strings.Join(formats, ", ")))
+		}
+		return nil
+	}
+}
+
+// printJSON prints one indented document.
+func (p *program) printJSON(v any) error {
+	return writeJSON(p.stdout, v, "  ")
+}
+
+// writeJSON writes one document and a newline. What would steer a terminal is
+// escaped in a way that JSON reads as the same text.
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, visible(b.String()))
+	return err
+}
+
+// visible escapes what encoding/json leaves as it is and a terminal obeys or
+// hides: the controls above ASCII and the characters that order text. In a JSON
+// document they stand inside strings only.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, steers) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !steers(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			hi, lo := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+func steers(r rune) bool {
+	return r >= 0x7F && (unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r))
+}
+
+// printLines prints one document a line.
+func printLines[T any](w io.Writer, list []T) error {
+	for _, v := range list {
+		if err := writeJSON(w, v, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say tells people something beside the result.
+func (p *program) say(format string, args ...any) {
+	fmt.Fprintln(p.stderr, printable(fmt.Sprintf(format, args...)))
+}
+
+// printable keeps line breaks and drops everything else that is not text: what
+// a cluster says must not steer a terminal.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '\n' || c == '\t':
+			return c
+		case !unicode.IsGraphic(c) || c == utf8.RuneError:
+			return -1
+		}
+		return c
+	}, s)
+}
+
+// cell is a text in a table, with the ANSI colour it has on a terminal.
+type cell struct {
+	text   string
+	colour string
+}
+
+// table prints aligned columns under a heading.
+type table struct {
+	heading []string
+	rows    [][]cell
+	// expendable names the columns that a narrow terminal does without, the first
+	// to go first.
+	expendable []string
+}
+
+func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
+
+func plain(s string) cell { return cell{text: s} }
+
+// print writes the table; columns are two spaces apart, lines have no trailing
+// space. Below a heading an empty cell is a dash, and a line of the table is one
+// of the terminal; without a heading the last text goes on below itself.
+func (p *program) print(t table) {
+	rows, nothing := t.rows, ""
+	if len(t.heading) > 0 {
+		nothing = "-"
+		head := make([]cell, len(t.heading))
+		for i, h := range t.heading {
+			head[i] = cell{h, "1"}
+		}
+		rows = append([][]cell{head}, rows...)
+	}
+	widths := make([]int, columns(rows))
+	for _, row := range rows {
+		for i := range row {
+			row[i].text = or(strings.Join(strings.Fields(printable(row[i].text)), " "), nothing)
+			if i < len(row)-1 || len(t.heading) > 0 { // what stands behind a short line widens no column
+				widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
+			}
+		}
+	}
+	for _, name := range t.expendable {
+		if p.width == 0 || roomy(widths, p.width) {
+			break
+		}
+		rows, widths = without(slices.Index(t.heading, name), rows, widths)
+		t.heading = slices.DeleteFunc(slices.Clone(t.heading), func(h string) bool { return h == name })
+	}
+	for _, row := range rows {
+		p.printRow(row, widths, len(t.heading) == 0)
+	}
+}
+
+func (p *program) printRow(row []cell, widths []int, whole bool) {
+	line, from, last := "", 0, len(row)-1
+	for i, c := range row[:last] {
+		line += p.paint(c) + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2)
+		from += widths[i] + 2
+	}
+	texts := []string{p.fit(row[last].text, from)}
+	if whole {
+		texts = wrap(row[last].text, p.width-from)
+	}
+	for _, text := range texts {
+		fmt.Fprintln(p.stdout, strings.TrimRight(line+p.paint(cell{text, row[last].colour}), " "))
+		line = strings.Repeat(" ", from)
+	}
+}
+
+// wrap breaks a text between its words into lines of so many characters. Where
+// there is hardly any room it stays one line.
+func wrap(s string, room int) (lines []string) {
+	if room < leastLast {
+		return []string{s}
+	}
+	line := ""
+	for word := range strings.FieldsSeq(s) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimLeft(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+func columns(rows [][]cell) int {
+	n := 0
+	for _, row := range rows {
+		n = max(n, len(row))
+	}
+	return n
+}
+
+const (
+	// leastLast is what is left of the last text of a line at least.
+	leastLast = 10
+	// goodLast is what it needs to say something.
+	goodLast = 32
+)
+
+// roomy reports whether the last column begins early enough for a terminal.
+func roomy(widths []int, terminal int) bool {
+	from := 0
+	for _, w := range widths[:len(widths)-1] {
+		from += w + 2
+	}
+	return terminal-from >= min(goodLast, widths[len(widths)-1])
+}
+
+// without leaves a column out.
+func without(i int, rows [][]cell, widths []int) ([][]cell, []int) {
+	out := make([][]cell, len(rows))
+	for n, row := range rows {
+		out[n] = slices.Delete(slices.Clone(row), i, i+1)
+	}
+	return out, slices.Delete(slices.Clone(widths), i, i+1)
+}
+
+// fit clips the last text of a line that begins behind so many columns, so that
+// it ends with the terminal. Where little would be left it is not clipped.
+func (p *program) fit(s string, from int) string {
+	room := p.width - from
+	if r := []rune(s); room >= leastLast && len(r) > room {
+		return string(r[:room-1]) + "…"
+	}
+	return s
+}
+
+func (p *program) paint(c cell) string {
+	if !p.colour || c.colour == "" {
+		return c.text
+	}
+	return "\x1b[" + c.colour + "m" + c.text + "\x1b[0m"
+}
+
+const (
+	red, green, yellow, blue, dim = "31", "32", "33", "36", "2"
+)
+
+func severity(s nightcrier.Severity) cell {
+	return cell{s.String(), map[nightcrier.Severity]string{nightcrier.Critical: red, nightcrier.ErrorSeverity: yellow, nightcrier.Info: dim}[s]}
+}
+
+func status(s nightcrier.IncidentStatus) cell {
+	return cell{statusWords[s], map[nightcrier.IncidentStatus]string{nightcrier.Resolved: green, nightcrier.Investigating: blue,
+		nightcrier.Failed: red, nightcrier.AgentFailed: red}[s]}
+}
+
+// statusWords are what people read; JSON keeps the statuses as they are.
+var statusWords = map[nightcrier.IncidentStatus]string{
+	nightcrier.Pending: "waiting", nightcrier.Investigating: "investigating", nightcrier.Resolved: "report ready",
+	nightcrier.Failed: "failed", nightcrier.AgentFailed: "agent failed",
+}
+
+// age tells how long ago t was, in one unit.
+func (p *program) age(t time.Time) cell {
+	if t.IsZero() {
+		return plain("")
+	}
+	d := max(0, p.now().Sub(t))
+	switch {
+	case d < time.Minute:
+		return plain(fmt.Sprintf("%ds", int(d.Seconds())))
+	case d < time.Hour:
+		return plain(fmt.Sprintf("%dm", int(d.Minutes())))
+	case d < 48*time.Hour:
+		return plain(fmt.Sprintf("%dh", int(d.Hours())))
+	}
+	return plain(fmt.Sprintf("%dd", int(d.Hours()/24)))
+}
+
+// wantsColour reports whether f is a terminal whose user has nothing against
+// colour.
+func wantsColour(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// terminalWidth is how many columns f has, 0 when it is no terminal.
+func terminalWidth(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

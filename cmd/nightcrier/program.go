@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+
+	"github.com/spf13/cobra"
+)
+
+// program is what all commands share.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+	now            func() time.Time
+	colour         bool
+	// width is the terminal's; 0 is without end.
+	width int
+	// Of the flags that many commands have.
+	configFile, server, format string
+	// signals counts what the user or the service manager asked for.
+	signals chan os.Signal
+}
+
+// exitCodes is the one place where codes become exit codes.
+var exitCodes = map[nightcrier.Code]int{
+	nightcrier.Internal:    1,
+	nightcrier.Conflict:    1,
+	nightcrier.Exhausted:   1,
+	nightcrier.Invalid:     2,
+	nightcrier.NoReport:    3,
+	nightcrier.NotFound:    4,
+	nightcrier.Refused:     5,
+	nightcrier.Unreachable: 7,
+	nightcrier.Interrupted: 130,
+}
+
+// foundExit is the exit code of a check that ran well and found something.
+const foundExit = 6
+
+// errFound is returned when a check has said on stdout what it found.
+var errFound = errors.New("the check found something")
+
+// errSilent carries an exit code when everything was said already.
+type errSilent struct{ code nightcrier.Code }
+
+// Error implements error.
+func (e errSilent) Error() string { return string(e.code) }
+
+// hinted is an error with a line on what to do next.
+type hinted struct {
+	error
+	hint string
+}
+
+// Unwrap returns the error below the hint.
+func (h hinted) Unwrap() error { return h.error }
+
+// run executes the command line and returns the exit code.
+func (p *program) run(ctx context.Context, args []string) int {
+	p.signals = make(chan os.Signal, 4)
+	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(p.signals)
+	root := p.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(p.stdin)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	return p.exit(root.ExecuteContext(ctx))
+}
+
+// exit reports err and returns its exit code.
+func (p *program) exit(err error) int {
+	var silent errSilent
+	var exit errExit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.Is(err, errFound):
+		return foundExit
+	case errors.As(err, &silent):
+		return exitCodes[silent.code]
+	}
+	text := strings.TrimSpace(err.Error())
+	if strings.Contains(text, "\n") {
+		text = "several things are wrong:\n  " + strings.ReplaceAll(text, "\n", "\n  ")
+	}
+	fmt.Fprintln(p.stderr, "nightcrier: "+printable(text))
+	var h hinted
+	if errors.As(err, &h) {
+		fmt.Fprintln(p.stderr, "  "+h.hint)
+	}
+	return exitCodes[nightcrier.CodeOf(err)]
+}
+
+// usage makes a wrong command line an Invalid error that points to the help.
+func usage(cmd *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return hinted{nightcrier.Errorf(nightcrier.Invalid, "%w", err), "see `" + cmd.CommandPath() + " --help`"}
+}
+
+// args wraps a check of arguments in usage.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error { return usage(cmd, check(cmd, given)) }
+}
+
+// interruptible returns a context that the first signal cancels.
+func (p *program) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-p.signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// load reads the configuration with the flags that cmd was given. Its warnings
+// are returned for the command to show where they belong.
+func (p *program) load(cmd *cobra.Command) (*config.Config, []config.Warning, error) {
+	return p.loadFrom(p.configOptions(cmd))
+}
+
+func (p *program) loadFrom(o config.Options) (*config.Config, []config.Warning, error) {
+	cfg, warnings, err := config.Load(o)
+	if err != nil {
+		return nil, warnings, hinted{err, "every key is explained in docs/configuration.md; `nightcrier config print` shows the effective ones"}
+	}
+	return cfg, warnings, nil
+}
+
+func (p *program) configOptions(cmd *cobra.Command) config.Options {
+	o := config.Options{File: p.configFile, Env: p.environ, Flags: map[string]string{}}
+	for _, f := range config.Flags() {
+		if flag := cmd.Flags().Lookup(f.Name); flag != nil && flag.Changed {
+			o.Flags[f.Name] = flag.Value.String()
+		}
+	}
+	return o
+}
+
+// configFlags gives cmd the flags of the configuration's keys: those named, or
+// all of them.
+func configFlags(cmd *cobra.Command, names ...string) {
+	for _, f := range config.Flags() {
+		for _, name := range names {
+			if f.Name == name {
+				configFlag(cmd, f)
+			}
+		}
+		if len(names) == 0 {
+			configFlag(cmd, f)
+		}
+	}
+}
+
+func configFlag(cmd *cobra.Command, f config.Flag) {
+	text := f.Usage
+	if f.Default != "" {
+		text += " (default " + f.Default + ")"
+	}
+	cmd.Flags().String(f.Name, "", text)
+}
+
+// variable returns an environment variable.
+func (p *program) variable(name string) string {
+	for _, line := range p.environ {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

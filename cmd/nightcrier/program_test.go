@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+		says string
+	}{
+		{nil, 0, ""},
+		{errors.New("boom"), 1, "nightcrier: boom\n"},
+		{nightcrier.Errorf(nightcrier.Invalid, "bad"), 2, "nightcrier: bad\n"},
+		{nightcrier.Errorf(nightcrier.NoReport, "none"), 3, "nightcrier: none\n"},
+		{nightcrier.Errorf(nightcrier.NotFound, "gone"), 4, "nightcrier: gone\n"},
+		{nightcrier.Errorf(nightcrier.Refused, "no"), 5, "nightcrier: no\n"},
+		{errFound, 6, ""},
+		{nightcrier.Errorf(nightcrier.Unreachable, "down"), 7, "nightcrier: down\n"},
+		{nightcrier.Errorf(nightcrier.Interrupted, "stop"), 130, "nightcrier: stop\n"},
+		{errSilent{nightcrier.Interrupted}, 130, ""},
+		{errors.Join(nil, errSilent{nightcrier.Interrupted}), 130, ""},
+		{hinted{nightcrier.Errorf(nightcrier.NotFound, "x"), "try y"}, 4, "nightcrier: x\n  try y\n"},
+		{errors.New("one\ntwo"), 1, "nightcrier: several things are wrong:\n  one\n  two\n"},
+		{errors.New("pod \x1b[2Jname\x07"), 1, "nightcrier: pod [2Jname\n"},
+	} {
+		var out bytes.Buffer
+		p := &program{stderr: &out}
+		if got := p.exit(c.err); got != c.code || out.String() != c.says {
+			t.Errorf("%v: %d %q, want %d %q", c.err, got, out.String(), c.code, c.says)
+		}
+	}
+}
+
+func TestTableAlignsAndColours(t *testing.T) {
+	draw := func(colour bool) string {
+		var out bytes.Buffer
+		p := &program{stdout: &out, colour: colour}
+		p.print(table{heading: []string{"A", "NAME"}, rows: [][]cell{{severity(nightcrier.Critical), plain("ü\x1b[2J")}, {plain(""), plain("two  words\nhere")}}})
+		return out.String()
+	}
+	if got, want := draw(false), "A         NAME\ncritical  ü[2J\n-         two words here\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := draw(true); !strings.Contains(got, "\x1b[31mcritical\x1b[0m  ü[2J\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAge(t *testing.T) {
+	now := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
+	p := &program{now: func() time.Time { return now }}
+	for ago, want := range map[time.Duration]string{-time.Hour: "0s", 59 * time.Second: "59s", time.Minute: "1m", 59 * time.Minute: "59m",
+		47 * time.Hour: "47h", 49 * time.Hour: "2d"} {
+		if got := p.age(now.Add(-ago)).text; got != want {
+			t.Errorf("%s ago: %s, want %s", ago, got, want)
+		}
+	}
+	if got := p.age(time.Time{}).text; got != "" {
+		t.Errorf("never: %q", got)
+	}
+}
+
+func TestMoment(t *testing.T) {
+	now := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
+	p := &program{now: func() time.Time { return now }}
+	for s, want := range map[string]time.Time{"": {}, "2h": now.Add(-2 * time.Hour), "2026-04-01T00:00:00Z": time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)} {
+		if got, err := p.moment(s); err != nil || !got.Equal(want) {
+			t.Errorf("%q: %s, %v", s, got, err)
+		}
+	}
+	for _, bad := range []string{"-2h", "yesterday", "2"} {
+		if _, err := p.moment(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	r, err := target("deployment/cart", "shop")
+	if err != nil || r.Kind != "deployment" || r.Name != "cart" || r.Namespace != "shop" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, bad := range []string{"cart", "/cart", "pod/", "pod/../../etc", "pod/a b", "pod/a/b"} {
+		if _, err := target(bad, "shop"); nightcrier.CodeOf(err) != nightcrier.Invalid {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestTriageExit(t *testing.T) {
+	valid := &nightcrier.Report{Valid: true}
+	for name, c := range map[string]struct {
+		inc  nightcrier.Incident
+		rep  *nightcrier.Report
+		want nightcrier.Code
+	}{
+		"valid":   {nightcrier.Incident{Status: nightcrier.Resolved}, valid, ""},
+		"none":    {nightcrier.Incident{Status: nightcrier.Failed}, nil, nightcrier.NoReport},
+		"invalid": {nightcrier.Incident{Status: nightcrier.AgentFailed}, &nightcrier.Report{}, nightcrier.NoReport},
+		// A builtin fallback may be valid while the agent failed.
+		"fallback": {nightcrier.Incident{Status: nightcrier.AgentFailed}, valid, nightcrier.NoReport},
+	} {
+		var out bytes.Buffer
+		p := &program{stdout: &out, format: "json"}
+		if got := nightcrier.CodeOf(p.printTriage(app.Triaged{Incident: c.inc, Report: c.rep})); got != c.want || !strings.Contains(out.String(), `"incident"`) {
+			t.Errorf("%s: %q, want %q; %s", name, got, c.want, out.String())
+		}
+	}
+}
+
+func TestChecksExit(t *testing.T) {
+	var out bytes.Buffer
+	p := &program{stdout: &out, format: "text"}
+	if err := p.printChecks([]app.Check{{Status: "ok"}, {Status: "warn"}}); err != nil {
+		t.Errorf("warnings are no failure: %v", err)
+	}
+	if err := p.printChecks([]app.Check{{Status: "fail"}, {Status: "ok"}}); !errors.Is(err, errFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestReadEvent(t *testing.T) {
+	p := &program{stdin: strings.NewReader("{}")}
+	if raw, err := p.readPayload("--event", "-", maxEvent); err != nil || string(raw) != "{}" {
+		t.Errorf("%s, %v", raw, err)
+	}
+	p.stdin = strings.NewReader(strings.Repeat("x", maxEvent+1))
+	if _, err := p.readPayload("--event", "-", maxEvent); nightcrier.CodeOf(err) != nightcrier.Exhausted {
+		t.Errorf("%v", err)
+	}
+	if _, err := p.readPayload("--event", "/absent/file", maxEvent); nightcrier.CodeOf(err) != nightcrier.Invalid {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTableFitsTheTerminal(t *testing.T) {
+	long := strings.Repeat("x", 40)
+	for _, c := range []struct {
+		width int
+		want  string
+	}{{0, "ab  " + long}, {44, "ab  " + long}, {24, "ab  " + long[:19] + "…"}, {10, "ab  " + long}} {
+		var out strings.Builder
+		p := &program{stdout: &out, width: c.width}
+		p.print(table{heading: []string{"H", "T"}, rows: [][]cell{{plain("ab"), plain(long)}}})
+		if _, got, _ := strings.Cut(strings.TrimSpace(out.String()), "\n"); got != c.want {
+			t.Errorf("width %d: %q", c.width, got)
+		}
+	}
+}
+
+func TestWhatStandsAloneIsWrapped(t *testing.T) {
+	const hint = "make a read-only one, then start again"
+	for _, c := range []struct {
+		width int
+		want  string
+	}{
+		{0, "Hint  " + hint + "\n"},
+		{44, "Hint  " + hint + "\n"},
+		{24, "Hint  make a read-only\n      one, then start\n      again\n"},
+		{16, "Hint  make a\n      read-only\n      one, then\n      start\n      again\n"},
+		{15, "Hint  " + hint + "\n"},
+	} {
+		var out strings.Builder
+		p := &program{stdout: &out, width: c.width}
+		p.print(table{rows: [][]cell{{plain("Hint"), plain(hint)}}})
+		if got := out.String(); got != c.want {
+			t.Errorf("width %d:\n%s\nwant\n%s", c.width, got, c.want)
+		}
+	}
+}
+
+func TestANarrowTerminalDoesWithoutColumns(t *testing.T) {
+	cause := strings.Repeat("y", 40)
+	for _, c := range []struct {
+		width int
+		want  string
+	}{
+		{0, "ID   EVENTS  WHERE  CAUSE\nabc  1       shop   " + cause},
+		{60, "ID   EVENTS  WHERE  CAUSE\nabc  1       shop   " + cause},
+		{50, "ID   WHERE  CAUSE\nabc  shop   " + cause[:37] + "…"},
+		{40, "ID   CAUSE\nabc  " + cause[:34] + "…"},
+		{5, "ID   CAUSE\nabc  " + cause},
+	} {
+		var out strings.Builder
+		p := &program{stdout: &out, width: c.width}
+		list := table{heading: []string{"ID", "EVENTS", "WHERE", "CAUSE"}, expendable: []string{"EVENTS", "WHERE"},
+			rows: [][]cell{{plain("abc"), plain("1"), plain("shop"), plain(cause)}}}
+		p.print(list)
+		if got := strings.TrimSpace(out.String()); got != c.want {
+			t.Errorf("width %d:\n%s\nwant\n%s", c.width, got, c.want)
+		}
+	}
+}
+
+func TestWhatPeopleWereToldIsShown(t *testing.T) {
+	var out bytes.Buffer
+	p := &program{stdout: &out, stderr: io.Discard, format: "text", now: time.Now}
+	p.printIncident(nightcrier.Incident{ID: "i", Status: nightcrier.Resolved}, []store.Notification{
+		{Channel: "slack", Kind: "outcome", State: store.NotificationUnknown, Detail: "it may have arrived"},
+		{Channel: "slack", Kind: "severity_rose", State: store.NotificationSent, Detail: "not shown"},
+	})
+	for _, want := range []string{"slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not shown:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestProblemsOfASourceAreOneLine(t *testing.T) {
+	const stale, mend = "a: watch does not see Node, Job: list Node: may not\n", "`nightcrier doctor` says how to mend it.\n"
+	for width, want := range map[int]string{0: stale + mend, 120: stale + "b: watch is down: no route\n" + mend} {
+		var said bytes.Buffer
+		p := &program{stdout: io.Discard, stderr: &said, now: time.Now, width: width}
+		p.printClusters([]nightcrier.SourceStatus{
+			{Cluster: "a", Source: "watch", State: nightcrier.SourceStale, Problems: []string{"Node: list Node: may not", "Job: list Job: may not"}},
+			{Cluster: "b", Source: "watch", State: nightcrier.SourceDown, LastError: "no route", Problems: []string{"Node: no route"}},
+		})
+		if said.String() != want {
+			t.Errorf("width %d: said\n%s\nwant\n%s", width, said.String(), want)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const about = `Nightcrier watches Kubernetes clusters for faults, has each one investigated by an
+agent in a sandbox that cannot change anything, and hands you a report whose
+facts were checked.
+
+  nightcrier demo                       see it work, without a cluster or a key
+  nightcrier triage deployment/cart     investigate one thing now
+  nightcrier serve --config FILE        watch clusters
+  nightcrier guard -- kubectl get pods  let any command look, and change nothing
+
+Exit codes: 0 done, 1 failure, 2 wrong usage or configuration, 3 no valid report,
+4 not found, 5 refused by policy, 6 a check found something, 7 unreachable or
+denied, 130 interrupted.`
+
+func (p *program) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use: "nightcrier", Short: "Investigates faults of Kubernetes clusters", Long: about,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: args(unknownCommand),
+		RunE: p.runRoot,
+	}
+	root.PersistentFlags().StringVar(&p.configFile, "config", "", "configuration file")
+	configFlags(root, "mcp-endpoint", "workspace-root", "agent-timeout", "log-level")
+	root.SetFlagErrorFunc(usage)
+	root.AddCommand(p.demoCommand(), p.serveCommand(), p.triageCommand(), p.incidentsCommand(), p.eventsCommand(),
+		p.clustersCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.guardCommand(), p.auditCommand(), p.mcpCommand(), p.versionCommand())
+	return root
+}
+
+// runRoot serves when it is told what to watch, as a container without
+// arguments is; otherwise it explains itself.
+func (p *program) runRoot(cmd *cobra.Command, _ []string) error {
+	if p.configFile == "" && !cmd.Flags().Changed("mcp-endpoint") && p.variable("K8S_CLUSTER_MCP_ENDPOINT") == "" {
+		return cmd.Help()
+	}
+	return p.serve(cmd)
+}
+
+// group is a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: args(unknownCommand),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// unknownCommand refuses arguments where a subcommand was expected.
+func unknownCommand(cmd *cobra.Command, given []string) error {
+	if len(given) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	text := fmt.Sprintf("unknown command %q for %q", given[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fmt.Errorf("%s", text)
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// stopTime bounds a stop, the end of all agents at a second signal included.
+	stopTime = 2 * time.Minute
+	// secondSignal is how long a second signal is waited for where agents run: a
+	// stop that leaves them working takes next to no time.
+	secondSignal = 3 * time.Second
+)
+
+func (p *program) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "serve", Short: "Watch clusters and investigate their faults", Args: args(cobra.NoArgs),
+		Long: `Watches the configured clusters until it is told to stop.
+
+The first SIGTERM or Ctrl-C stops taking work and leaves running agents working: the
+next server takes them over. A second one stops the agents too.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd) }}
+	configFlags(cmd)
+	return cmd
+}
+
+// serve runs the server until a signal, or until the store is lost.
+func (p *program) serve(cmd *cobra.Command) error {
+	var masking telemetry.Masking
+	cfg, log, err := p.loadLogging(cmd, &masking)
+	if err != nil {
+		return err
+	}
+	if text := p.nothingWatched(cfg); text != "" {
+		log.Warn(text, "component", "config", "event", "no_clusters")
+	}
+	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: version().Version, Masking: &masking})
+	if err != nil {
+		return err
+	}
+	if err := a.Start(cmd.Context()); err != nil {
+		return err
+	}
+	select {
+	case s := <-p.signals:
+		return errors.Join(p.stop(cmd.Context(), a, log, s), interrupted(s))
+	case <-a.Lost():
+		lost := nightcrier.Errorf(nightcrier.Conflict, "the store belongs to another process now; this one ends")
+		return errors.Join(lost, a.Stop(cmd.Context()))
+	}
+}
+
+// stop leaves agents working, unless a second signal comes in time.
+func (p *program) stop(ctx context.Context, a *app.App, log *slog.Logger, first os.Signal) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	chance := time.After(secondSignal)
+	leased, err := a.Store().LeasedRuns(ctx)
+	log.Info("stopping; agents go on working", "component", "app", "event", "stopping", "signal", first.String(), "agents", len(leased))
+	if err := errors.Join(err, a.Stop(ctx)); err != nil || len(leased) == 0 {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "nightcrier: agents go on working; a second signal within %s stops them\n", secondSignal)
+	select {
+	case <-chance:
+		return nil
+	case <-p.signals:
+	}
+	log.Warn("stopping agents", "component", "app", "event", "stopping_agents")
+	return a.StopWorkers(ctx, "the server was told twice to stop")
+}
+
+// interrupted is the exit of a foreground server that Ctrl-C has stopped; a
+// service manager's SIGTERM is an ordinary end.
+func interrupted(s os.Signal) error {
+	if s == os.Interrupt {
+		return errSilent{nightcrier.Interrupted}
+	}
+	return nil
+}
+
+// usualFile is how the documentation calls the configuration file.
+const usualFile = "nightcrier.yaml"
+
+// nothingWatched says what to do where no cluster is configured, "" where one is.
+func (p *program) nothingWatched(cfg *config.Config) string {
+	if len(cfg.Clusters) > 0 {
+		return ""
+	}
+	text := "no cluster is configured, so nothing is watched: name one in the file given with --config, or set K8S_CLUSTER_MCP_ENDPOINT"
+	if _, err := os.Stat(usualFile); err == nil && p.configFile == "" && p.variable("NIGHTCRIER_CONFIG") == "" {
+		text += "; " + usualFile + " in this directory is read only with --config " + usualFile
+	}
+	return text
+}
+
+// loadLogging reads the configuration and makes the logger that it asks for;
+// warnings become log lines.
+func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*config.Config, *slog.Logger, error) {
+	cfg, warnings, err := p.load(cmd)
+	if err != nil {
+		p.warn(warnings)
+		return nil, nil, err
+	}
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: cfg.Log.Format, Mask: masking.String})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range warnings {
+		log.Warn(w.String(), "component", "config", "event", "config_warning")
+	}
+	return cfg, log, nil
+}

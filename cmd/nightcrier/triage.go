@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/preflight"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+
+	"github.com/spf13/cobra"
+)
+
+// maxEvent and maxAlerts bound payloads that are read from a file, in bytes.
+const (
+	maxEvent  = 1 << 20
+	maxAlerts = 4 << 20
+)
+
+// triageFlags are the flags of triage beside the configuration's.
+type triageFlags struct {
+	namespace, kubeconfig, context, cluster, event, alert, executor, out, level string
+	timeout                                                                     time.Duration
+}
+
+func (p *program) triageCommand() *cobra.Command {
+	var f triageFlags
+	cmd := &cobra.Command{Use: "triage [KIND/NAME]", Short: "Investigate one thing now, without a server", Args: args(cobra.MaximumNArgs(1)),
+		Long: `Investigates one object of a cluster, or a fault as a source would have sent it,
+with a private store. The report goes to stdout; exits 3 when there is no valid one.`,
+		Example: `  nightcrier triage deployment/cart -n shop
+  nightcrier triage --event notification.json -o json
+  amtool alert query -o json | nightcrier triage --alert -`}
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's)")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential to look with (default KUBECONFIG, then ~/.kube/config)")
+	cmd.Flags().StringVar(&f.context, "context", "", "context within the kubeconfig")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster; one of the configuration brings its credential along")
+	cmd.Flags().StringVar(&f.event, "event", "", "file with a captured notification, - for stdin")
+	cmd.Flags().StringVar(&f.alert, "alert", "", "file with a notification of Alertmanager, a list of alerts or one, - for stdin")
+	cmd.Flags().StringVar(&f.executor, "executor", "", "who investigates (default the configured one)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take (default agent.timeout)")
+	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	p.formatFlag(cmd, "text", "markdown", "json")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.triage(cmd, f, given) }
+	return cmd
+}
+
+func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) error {
+	o, err := p.triageOptions(cmd, f, given)
+	if err != nil {
+		return err
+	}
+	ctx, stop := p.interruptible(cmd.Context())
+	defer stop()
+	if a := o.Config.Agent; a.Executor != config.Builtin {
+		p.say("Investigating with %s; it takes at most %s, Ctrl-C stops it.", a.Executor, a.Timeout)
+	}
+	t, err := app.Triage(ctx, o)
+	if err != nil {
+		return err
+	}
+	if t.Others > 0 {
+		p.say("This is about the most severe alert; %d more fire.", t.Others)
+	}
+	return p.printTriage(t)
+}
+
+func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (app.TriageOptions, error) {
+	from := p.configOptions(cmd) // a flag of triage is checked as the key it stands for
+	if f.executor != "" {
+		from.Flags["agent.executor"] = f.executor
+	}
+	if cmd.Flags().Changed("timeout") {
+		from.Flags["agent.timeout"] = f.timeout.String()
+	}
+	cfg, warnings, err := p.loadFrom(from)
+	if err != nil {
+		return app.TriageOptions{}, err
+	}
+	p.warn(warnings)
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	if err != nil {
+		return app.TriageOptions{}, usage(cmd, err)
+	}
+	o := app.TriageOptions{Config: cfg, Logger: log, Version: version().Version, Kubeconfig: f.kubeconfig, Context: f.context,
+		Cluster: f.cluster, Out: f.out}
+	if f.kubeconfig != "" {
+		if _, err := os.Stat(f.kubeconfig); err != nil {
+			return o, nightcrier.Errorf(nightcrier.Invalid, "--kubeconfig: %w", err)
+		}
+	}
+	return o, p.about(cmd, f, given, &o)
+}
+
+// about reads what is to be investigated.
+func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *app.TriageOptions) (err error) {
+	named := len(given)
+	for _, file := range []string{f.event, f.alert} {
+		if file != "" {
+			named++
+		}
+	}
+	switch {
+	case named > 1:
+		return usage(cmd, fmt.Errorf("name one object, event or alert"))
+	case f.event != "":
+		o.Event, err = p.readPayload("--event", f.event, maxEvent)
+	case f.alert != "":
+		o.Alert, err = p.readPayload("--alert", f.alert, maxAlerts)
+	case len(given) == 1:
+		o.Target, err = target(given[0], f.namespace)
+	default:
+		return usage(cmd, fmt.Errorf("what shall be investigated? Name an object such as deployment/cart, an event with --event FILE, or an alert with --alert FILE"))
+	}
+	return err
+}
+
+// target reads KIND/NAME.
+func target(s, namespace string) (nightcrier.Resource, error) {
+	kind, name, ok := strings.Cut(s, "/")
+	r := nightcrier.Resource{Kind: kind, Name: name, Namespace: namespace}
+	if !ok {
+		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not KIND/NAME, such as deployment/cart", s)
+	}
+	return r, r.Check()
+}
+
+func (p *program) readPayload(flag, file string, limit int64) ([]byte, error) {
+	in := p.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", flag, err)
+		}
+		defer f.Close()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, limit+1))
+	switch {
+	case err != nil:
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s %s: %w", flag, file, err)
+	case int64(len(raw)) > limit:
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "%s %s is larger than %d bytes", flag, file, limit)
+	}
+	return raw, nil
+}
+
+// printTriage prints the report, and fails with NoReport when it is not valid.
+func (p *program) printTriage(t app.Triaged) error {
+	switch {
+	case p.format == "json":
+		if err := p.printJSON(map[string]any{"incident": t.Incident, "report": t.Report}); err != nil {
+			return err
+		}
+	case p.format == "text":
+		fmt.Fprint(p.stdout, printable(string(t.Markdown)))
+	default:
+		fmt.Fprint(p.stdout, string(t.Markdown))
+	}
+	if t.Report != nil && t.Report.Permissions["canWrite"] == string(preflight.Yes) {
+		p.say("Warning: the credential is not read-only: %v. `nightcrier rbac manifest` and `rbac kubeconfig` make one that is.", t.Report.Permissions["worstCase"])
+	}
+	if t.Report != nil && t.Report.Valid && t.Incident.Status == nightcrier.Resolved {
+		return nil
+	}
+	return nightcrier.Errorf(nightcrier.NoReport, "no valid report: %s", or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
+}

@@ -1,0 +1,430 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/apitest"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/pgtest"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// TestEveryKeyHasAnEffect shows what each key of the configuration changes in the
+// running product. A key without a row fails: no key does nothing.
+func TestEveryKeyHasAnEffect(t *testing.T) {
+	rows := effects()
+	known := keysOf(t, config.Schema())
+	for key := range rows {
+		if !slices.Contains(known, key) {
+			t.Errorf("%s is no key", key)
+		}
+	}
+	for _, key := range known {
+		show := rows[key]
+		if show == nil {
+			t.Errorf("nobody shows the effect of %s", key)
+			continue
+		}
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			show(newHouse(t))
+		})
+	}
+}
+
+// keysOf lists the paths of a schema's settings, older spellings excepted.
+func keysOf(t *testing.T, schema []byte) []string {
+	t.Helper()
+	type node struct {
+		Deprecated bool
+		Properties map[string]json.RawMessage
+		Items      json.RawMessage
+	}
+	var paths []string
+	var walk func(path string, raw json.RawMessage)
+	walk = func(path string, raw json.RawMessage) {
+		var n node
+		if err := json.Unmarshal(raw, &n); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case n.Deprecated:
+		case n.Properties != nil:
+			for name, sub := range n.Properties {
+				walk(strings.TrimPrefix(path+"."+name, "."), sub)
+			}
+		case n.Items != nil:
+			walk(path+"[]", n.Items)
+		default:
+			paths = append(paths, path)
+		}
+	}
+	walk("", schema)
+	slices.Sort(paths)
+	return paths
+}
+
+// effects are the rows: what each key changes, by its path.
+func effects() map[string]func(*house) {
+	all := map[string]func(*house){}
+	for _, some := range []map[string]func(*house){intakeEffects(), serverEffects(), clusterEffects(), hookEffects(), agentEffects(), checkedOnly()} {
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+// working is an agent of which only the orders are looked at.
+const working = "agent: {executor: script, script_path: /bin/true}"
+
+func intakeEffects() map[string]func(*house) {
+	return map[string]func(*house){
+		"severity_threshold": func(h *house) {
+			h.start("severity_threshold: critical")
+			low, high := h.fault("d1", "error"), h.fault("d2", "critical")
+			h.want(low.Reason == nightcrier.BelowThreshold && high.Outcome == nightcrier.Opened, "%+v, %+v", low, high)
+		},
+		"dedupe_window": func(h *house) {
+			h.start("dedupe_window: 0")
+			first := h.done()
+			again := h.fault("d1", "critical")
+			h.want(again.Outcome == nightcrier.Opened && again.Incident.PreviousID == first.ID, "%+v", again)
+		},
+		"storm.fingerprints": func(h *house) {
+			h.start("storm: {fingerprints: 2}")
+			h.fault("d1", "error")
+			h.want(h.fault("d2", "error").StormStarted != nil, "two faults are no storm")
+		},
+		"storm.within": func(h *house) {
+			h.start("storm: {fingerprints: 2, within: 1s}")
+			h.fault("d1", "error")
+			h.ahead.Store(int64(3 * time.Second))
+			h.want(h.fault("d2", "error").StormStarted == nil, "two faults within three seconds are a storm")
+		},
+		"storm.investigate": func(h *house) {
+			h.start("storm: {fingerprints: 2, investigate: 1}", working)
+			h.fault("d1", "error")
+			h.fault("d2", "error")
+			third := h.fault("d3", "error")
+			h.want(third.Run.Reason == nightcrier.StormListed || slices.ContainsFunc(third.Dropped, func(r nightcrier.Run) bool { return r.Reason == nightcrier.StormListed }), "%+v", third)
+		},
+		"storm.quiet": func(h *house) {
+			h.start("storm: {fingerprints: 2, quiet: 1s}")
+			h.fault("d1", "error")
+			h.fault("d2", "error")
+			h.ahead.Store(int64(time.Minute))
+			h.eventually(func() string {
+				if strings.Contains(h.log.String(), "storm is over") {
+					return ""
+				}
+				return "the storm goes on"
+			})
+		},
+		"max_concurrent_agents": func(h *house) {
+			h.start("max_concurrent_agents: 6", working)
+			for i := range 7 {
+				h.fault("d1", "error", fmt.Sprint("c", i))
+			}
+			h.counts(6, 1)
+		},
+		"max_concurrent_per_cluster": func(h *house) {
+			h.start("max_concurrent_per_cluster: 2", working)
+			for _, d := range []string{"d1", "d2", "d3"} {
+				h.fault(d, "error")
+			}
+			h.counts(2, 1)
+		},
+		"queue.max": func(h *house) {
+			h.start("queue: {max: 1}", working)
+			h.fault("d1", "critical")
+			h.counts(1, 0)
+			h.fault("d2", "critical")
+			third := h.fault("d3", "warning")
+			h.want(len(third.Dropped) == 1 && third.Dropped[0].Reason == nightcrier.QueueFull, "%+v", third)
+		},
+		"queue.expiry": func(h *house) {
+			h.start("queue: {expiry: 1m}", working)
+			h.fault("d1", "critical")
+			h.counts(1, 0)
+			second := h.fault("d2", "critical")
+			h.ahead.Store(int64(2 * time.Minute))
+			h.fault("d3", "critical", "c2") // wakes admission
+			h.want(h.closed(second.Incident.ID).Status == nightcrier.Failed, "the second is not given up")
+			h.want(strings.Contains(h.log.String(), string(nightcrier.QueueExpired)), "nobody says so")
+		},
+	}
+}
+
+func serverEffects() map[string]func(*house) {
+	return map[string]func(*house){
+		"workspace_root": func(h *house) {
+			h.root = filepath.Join(filepath.Dir(h.root), "elsewhere")
+			inc := h.start("workspace_root: ./elsewhere", "log: {level: info}").done()
+			h.want(filepath.Dir(inc.Workspace) == h.cfg.WorkspaceRoot && filepath.Base(h.cfg.WorkspaceRoot) == "elsewhere", "%s", inc.Workspace)
+			h.t.Cleanup(func() { _ = os.RemoveAll(h.cfg.WorkspaceRoot) })
+		},
+		"workspace_max_bytes": func(h *house) {
+			spec := h.order("workspace_max_bytes: 7MiB", working)
+			h.want(spec.MaxWorkspaceBytes == 7<<20, "%+v", spec)
+		},
+		"retention": func(h *house) {
+			inc := h.start("retention: 1h").done()
+			h.must(h.Stop(context.Background()))
+			h.ahead.Store(int64(2 * time.Hour))
+			h.run(nil)
+			h.eventually(func() string {
+				if _, err := os.Stat(inc.Workspace); os.IsNotExist(err) {
+					return ""
+				}
+				return "the workspace is still there"
+			})
+		},
+		"database_url": func(h *house) {
+			h.dsn = pgtest.DSN(h.t)
+			h.start("database_url: " + h.dsn).done()
+			h.look(func(st *store.Store) { h.want(len(h.incidents(st)) == 1, "PostgreSQL has no incident") })
+			_, err := os.Stat(filepath.Join(h.root, "nightcrier.db"))
+			h.want(os.IsNotExist(err), "there is a SQLite file: %v", err)
+		},
+		"listen": func(h *house) {
+			h.start("listen: 127.0.0.1:0")
+			h.want(h.get("http://"+h.Addr()+"/api/v1/incidents") == 200, "the API does not listen")
+		},
+		"health_listen": func(h *house) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			h.must(err)
+			h.must(l.Close())
+			h.start("health_listen: " + l.Addr().String())
+			h.want(h.get("http://"+l.Addr().String()+"/healthz") == 200, "health is not served")
+			h.want(h.get("http://"+l.Addr().String()+"/api/v1/incidents") == 404, "incidents are served with health")
+		},
+		"log.level": func(h *house) {
+			h.start("log: {level: error}").done()
+			h.want(h.log.String() == "", "logged at level error: %s", h.log)
+		},
+		"log.format": func(h *house) {
+			h.start("log: {format: text}")
+			h.want(strings.Contains(h.log.String(), "event=ready"), "%s", h.log)
+		},
+		"slack.webhook_url": func(h *house) {
+			h.start("slack: {webhook_url: " + h.slack.URL + "}").done()
+			h.eventually(func() string { return strings.Repeat("no post", 1-min(1, len(h.slack.got()))) })
+		},
+	}
+}
+
+// watched is one cluster whose faults the peer pushes.
+func (h *house) watched(more string) []string {
+	return []string{"clusters:", "  - {name: c1, mcp: {endpoint: " + h.peer.URL("c1") + "}" + more + "}"}
+}
+
+func (h *house) subscribed(of string) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	defer cancel()
+	h.must(h.peer.AwaitSubscribed(ctx, of))
+}
+
+func clusterEffects() map[string]func(*house) {
+	return map[string]func(*house){
+		"clusters[].name": func(h *house) {
+			h.start("clusters: [{name: berlin-1, mcp: {endpoint: " + h.peer.URL("c1") + "}}]")
+			h.push("c1", fault(h.t, oom))
+			h.want(h.ended().Cluster == "berlin-1", "the incident is of another cluster")
+		},
+		"clusters[].labels": func(h *house) {
+			h.start(h.watched(", labels: {team: shop}")...)
+			h.want(h.Statuses()[0].Labels["team"] == "shop", "%+v", h.Statuses())
+		},
+		"clusters[].mcp.endpoint": func(h *house) {
+			h.start(h.watched("")...)
+			h.subscribed("c1")
+		},
+		"clusters[].mcp.mode": func(h *house) {
+			h.start("clusters: [{name: c1, mcp: {endpoint: " + h.peer.URL("c1") + ", mode: events}}]")
+			h.subscribed("c1")
+			h.want(h.peer.Stats("c1").Subscribes[0]["mode"] == "events", "%+v", h.peer.Stats("c1"))
+		},
+		"clusters[].mcp.api_key_env": func(h *house) {
+			_, err := h.load([]string{"C1_KEY=key-abcdef"}, "clusters: [{name: c1, mcp: {endpoint: "+h.peer.URL("c1")+", api_key_env: C1_KEY}}]")
+			h.must(err)
+			h.run(nil)
+			h.subscribed("c1")
+			h.want(h.peer.Stats("c1").Authorization == "Bearer key-abcdef", "%+v", h.peer.Stats("c1"))
+		},
+		"clusters[].watch": func(h *house) {
+			cluster := apitest.New(h.t)
+			h.start("clusters: [{name: c1, watch: true, kubeconfig: " + cluster.Kubeconfig(h.t) + "}]")
+			cluster.Put("persistentvolumeclaims", "shop", "data", []byte(`{"metadata":{"name":"data","namespace":"shop","uid":"u1"},"status":{"phase":"Lost"}}`))
+			h.counts(1, 0)
+			h.want(h.Statuses()[0].Source == "watch", "%+v", h.Statuses())
+		},
+		"clusters[].kubeconfig": func(h *house) {
+			inc := h.start(h.watched(", kubeconfig: " + h.kubeconfig())...).done()
+			h.want(strings.Contains(h.inWorkspace(inc, "output/report.json"), "first"), "the first server was not asked")
+		},
+		"clusters[].context": func(h *house) {
+			inc := h.start(h.watched(", context: second, kubeconfig: " + h.kubeconfig())...).done()
+			h.want(strings.Contains(h.inWorkspace(inc, "output/report.json"), "second"), "the second server was not asked")
+		},
+		"clusters[].namespaces": func(h *house) {
+			h.start("clusters: [{name: c1, namespaces: [shop]}, {name: c2, namespaces: [made-up]}]")
+			out, in := h.fault("d1", "error"), h.fault("d1", "error", "c2")
+			h.want(out.Reason == nightcrier.OutsideNamespaces && in.Outcome == nightcrier.Opened, "%+v, %+v", out, in)
+		},
+		"clusters[].allow_write_credential": func(h *house) {
+			h.start(h.watched(", allow_write_credential: true, kubeconfig: " + h.administrator())...)
+			h.eventually(func() string {
+				if a := h.Statuses()[0].Access; a.ReadOnly != "no" || !a.Agents {
+					return fmt.Sprintf("%+v", a)
+				}
+				return ""
+			})
+		},
+	}
+}
+
+// administrator names an API server that says its caller may do everything.
+func (h *house) administrator() string {
+	h.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status":{"resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}}`)
+	}))
+	h.t.Cleanup(server.Close)
+	path := filepath.Join(filepath.Dir(h.root), "administrator")
+	h.must(os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\ncurrent-context: a\nusers: [{name: u, user: {}}]\n"+
+		"clusters: [{name: a, cluster: {server: '"+server.URL+"'}}]\ncontexts: [{name: a, context: {cluster: a, user: u}}]\n"), 0o600))
+	return path
+}
+
+// kubeconfig names two API servers that refuse everything, each in its own words.
+func (h *house) kubeconfig() string {
+	h.Helper()
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: first\nusers: [{name: u, user: {}}]\n"
+	var clusters, contexts string
+	for _, name := range []string{"first", "second"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "the " + name + " server forbids it"})
+		}))
+		h.t.Cleanup(server.Close)
+		clusters += fmt.Sprintf("- {name: %s, cluster: {server: '%s'}}\n", name, server.URL)
+		contexts += fmt.Sprintf("- {name: %s, context: {cluster: %s, user: u}}\n", name, name)
+	}
+	path := filepath.Join(filepath.Dir(h.root), "kubeconfig")
+	h.must(os.WriteFile(path, []byte(text+"clusters:\n"+clusters+"contexts:\n"+contexts), 0o600))
+	return path
+}
+
+func agentEffects() map[string]func(*house) {
+	// spec is a row of a key that a worker is told.
+	spec := func(setting string, told func(worker.Spec) bool) func(*house) {
+		return func(h *house) {
+			got := h.order("agent:", "  executor: script", "  script_path: /bin/true", "  "+setting)
+			h.want(told(got), "%+v", got)
+		}
+	}
+	return map[string]func(*house){
+		"agent.executor": func(h *house) {
+			h.want(h.start("agent: {executor: builtin, script_path: /bin/true}").done().Executor == "builtin", "another executor")
+			h.want(len(h.orders.all()) == 0, "a worker was started")
+		},
+		"agent.script_path": func(h *house) {
+			got := h.order("agent: {script_path: /bin/true}")
+			h.want(got.Executor == "script" && got.ScriptPath == "/bin/true", "%+v", got)
+		},
+		"agent.command": func(h *house) {
+			got := h.order("agent: {command: /bin/true}")
+			h.want(got.Executor == "claude-code" && got.Command == "/bin/true", "%+v", got)
+		},
+		"agent.cli":               spec("cli: goose", func(s worker.Spec) bool { return s.ExtraEnv["AGENT_CLI"] == "goose" }),
+		"agent.model":             spec("model: opus", func(s worker.Spec) bool { return s.Model == "opus" }),
+		"agent.timeout":           spec("timeout: 77s", func(s worker.Spec) bool { return s.Timeout == 77*time.Second }),
+		"agent.graceful_shutdown": spec("graceful_shutdown: 7s", func(s worker.Spec) bool { return s.Grace == 7*time.Second }),
+		"agent.max_turns":         spec("max_turns: 7", func(s worker.Spec) bool { return s.MaxTurns == 7 }),
+		"agent.allowed_tools":     spec("allowed_tools: [Read]", func(s worker.Spec) bool { return slices.Equal(s.AllowedTools, []string{"Read"}) }),
+		"agent.base_url":          spec("base_url: http://127.0.0.1:9", func(s worker.Spec) bool { return s.ModelBaseURL == "http://127.0.0.1:9" }),
+		"agent.system_prompt_file": func(h *house) {
+			file := filepath.Join(filepath.Dir(h.root), "prompt.md")
+			h.must(os.WriteFile(file, []byte("You look at shops."), 0o600))
+			inc := h.start("agent: {system_prompt_file: " + file + "}").done()
+			h.want(strings.Contains(h.inWorkspace(inc, "context/system-instructions.txt"), "You look at shops."), "the file is not in the prompt")
+		},
+		"agent.api_key": func(h *house) {
+			h.script(`echo "${ANTHROPIC_API_KEY:+there}" > "$OUTPUT_DIR/artifacts/key"; ` + reports)
+			_, err := h.load(nil, "agent: {api_key: "+realKey+", script_path: "+h.env["AGENT_SCRIPT_PATH"]+"}")
+			h.must(err)
+			h.run(nil)
+			h.want(h.inWorkspace(h.done(), "output/artifacts/key") == "there\n", "the agent has no way to a model")
+		},
+		"skills.cache_dir": func(h *house) {
+			dir := filepath.Join(filepath.Dir(h.root), "skills")
+			h.must(os.MkdirAll(filepath.Join(dir, "k8s-troubleshooter"), 0o700))
+			h.must(os.WriteFile(filepath.Join(dir, "k8s-troubleshooter", "SKILL.md"), []byte("# Mine\n"), 0o600))
+			h.script(`cat "$SKILLS_DIR/k8s-troubleshooter/SKILL.md" .claude/skills/k8s-troubleshooter/SKILL.md > "$OUTPUT_DIR/artifacts/skill"; ` + reports)
+			_, err := h.load(nil, "skills: {cache_dir: "+dir+"}", "agent: {script_path: "+h.env["AGENT_SCRIPT_PATH"]+"}")
+			h.must(err)
+			h.run(nil)
+			inc := h.done()
+			h.want(h.inWorkspace(inc, "output/artifacts/skill") == "# Mine\n# Mine\n" && inc.Skills[0].Version == "", "the skill is %q, %+v", h.inWorkspace(inc, "output/artifacts/skill"), inc.Skills)
+		},
+		"skills.disable_triage_preload": func(h *house) {
+			got := h.order("skills: {disable_triage_preload: true}", working)
+			prompt, err := os.ReadFile(filepath.Join(got.Workspace, "prompt-sent.md"))
+			h.must(err)
+			h.want(!bytes.Contains(prompt, []byte("<initial_triage_report>")) && bytes.Contains(prompt, []byte("<incident>")), "the facts are in the prompt")
+			h.want(got.ExtraEnv["DISABLE_TRIAGE_PRELOAD"] == "true", "%+v", got)
+		},
+		"sandbox.require": func(h *house) {
+			got := h.order("sandbox: {require: none}", working)
+			h.want(got.Require == "none", "%+v", got)
+		},
+	}
+}
+
+// checkedOnly are keys that leave nothing to choose: what they cannot do is
+// refused or said, never ignored.
+func checkedOnly() map[string]func(*house) {
+	refused := func(setting, says string) func(*house) {
+		return func(h *house) {
+			_, err := h.load(nil, setting)
+			h.want(err != nil && strings.Contains(err.Error(), says), "%s: %v", setting, err)
+		}
+	}
+	warned := func(setting string) func(*house) {
+		return func(h *house) {
+			warnings, err := h.load(nil, setting)
+			h.must(err)
+			h.want(len(warnings) == 1 && strings.Contains(warnings[0].Text, "not enforced"), "%s: %v", setting, warnings)
+		}
+	}
+	return map[string]func(*house){
+		"sandbox.backend":               refused("sandbox: {backend: docker}", "not available"),
+		"budget.per_run_usd":            warned("budget: {per_run_usd: 1}"),
+		"budget.per_incident_usd":       warned("budget: {per_incident_usd: 1}"),
+		"budget.per_cluster_day_usd":    warned("budget: {per_cluster_day_usd: 1}"),
+		"budget.per_run_tokens":         warned("budget: {per_run_tokens: 1}"),
+		"agent_runtime.read_only_mode":  refused("agent_runtime: {read_only_mode: false}", "read-only"),
+		"agent_runtime.metrics_enabled": refused("agent_runtime: {metrics_enabled: false}", "metrics"),
+		"agent_runtime.skills[].name":   refused("agent_runtime: {skills: [{name: other}]}", "k8s-troubleshooter"),
+		"agent_runtime.skills[].enabled": refused("agent_runtime: {skills: [{name: k8s-troubleshooter, enabled: false}]}",
+			"cannot be switched off"),
+	}
+}

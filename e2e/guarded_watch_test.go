@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/apitest"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/kube"
+)
+
+// What a watch asks is plain reads: the guard lets them through.
+func TestAWatchPassesTheGuard(t *testing.T) {
+	cluster := apitest.New(t)
+	cluster.Put("pods", "shop", "a", []byte(`{"metadata":{"name":"a","namespace":"shop"}}`))
+	base, transport := cluster.Client(t).Upstream()
+	g, err := guardkube.New(guardkube.Config{
+		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: func(b []byte) []byte { return b },
+		Audit: func(guardkube.AuditRecord) error { return nil }, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := kube.Over("api.example", g, 20*time.Second)
+	n := 0
+	version, err := client.ListEach(t.Context(), kube.Selection{Kind: "Pod"}, func([]byte) error { n++; return nil })
+	if err != nil || n != 1 {
+		t.Fatalf("%d pods, %v", n, err)
+	}
+	cluster.Put("pods", "shop", "b", []byte(`{"metadata":{"name":"b","namespace":"shop"}}`))
+	var changes []string
+	err = client.Watch(t.Context(), kube.Selection{Kind: "Pod"}, version, 2*time.Second, func(c kube.Change) error {
+		changes = append(changes, c.Type)
+		return nil
+	})
+	if err != nil || len(changes) < 2 || changes[0] != kube.Opened || changes[1] != kube.Added {
+		t.Errorf("changes %v, %v", changes, err)
+	}
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// systemPath is where an agent finds programs; a CLI's own directory is added.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// baseEnv is the environment of every agent.
+func baseEnv(j Job) map[string]string {
+	return map[string]string{
+		"INCIDENT_ID":           j.IncidentID,
+		"INCIDENT_WORKSPACE":    j.Workspace,
+		"KUBERNETES_CLUSTER":    j.Cluster,
+		"KUBERNETES_NAMESPACE":  j.Namespace,
+		"KUBECONFIG":            j.Kubeconfig,
+		"CLAUDE_READ_ONLY_MODE": "true",
+		"HOME":                  filepath.Join(j.Workspace, "home"),
+		"TMPDIR":                filepath.Join(j.Workspace, "tmp"),
+		"PATH":                  systemPath,
+		"LANG":                  "C.UTF-8",
+	}
+}
+
+// addModel points env at the model guard.
+func addModel(env map[string]string, j Job) {
+	if j.ModelURL == "" {
+		return
+	}
+	env["ANTHROPIC_BASE_URL"] = j.ModelURL
+	env["ANTHROPIC_API_KEY"] = j.ModelToken
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// loaderVars change what code a program runs, or what our own layers see.
+var loaderVars = regexp.MustCompile(`^(LD_.*|BASH_ENV|ENV|NODE_OPTIONS|PYTHONSTARTUP|PYTHONPATH|PERL5OPT|RUBYOPT|IFS|SHELLOPTS|ANTHROPIC_.*|CLAUDE_CODE_.*|.*_API_KEY|.*_PROXY|.*_proxy)$`)
+
+// mayReplace lists variables of ours that a configuration may set otherwise.
+var mayReplace = []string{"DISABLE_TRIAGE_PRELOAD", "AGENT_CLI", "SKILLS_DIR", "LANG"}
+
+// addExtra adds configured variables, and tells of those that it left out.
+func addExtra(env, extra map[string]string) (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		_, ours := env[name]
+		replaceable := slices.Contains(mayReplace, name)
+		if !envName.MatchString(name) || ours && !replaceable || loaderVars.MatchString(name) || strings.ContainsRune(extra[name], 0) {
+			notes = append(notes, fmt.Sprintf("environment variable %q is not the configuration's to set; left out", name))
+			continue
+		}
+		env[name] = extra[name]
+	}
+	return notes
+}
+
+// list renders env as exec wants it, in a stable order.
+func list(env map[string]string) []string {
+	out := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, k+"="+env[k])
+	}
+	return out
+}
+
+// program finds a command: a path, or a name in PATH, which is looked up in our
+// own environment because the operator installed it for us.
+func program(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "agent program %q: %w", command, err)
+	}
+	return path, nil
+}
+
+// programFiles lists what must be readable for path to run: the file that it
+// really is, its npm packages, and the interpreter that its first line names.
+func programFiles(path string) ([]string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "agent program: %w", err)
+	}
+	files := []string{real}
+	if i := strings.Index(real, "/node_modules/"); i >= 0 {
+		files = append(files, real[:i+len("/node_modules")])
+	}
+	if interpreter := shebang(real); interpreter != "" {
+		if p, err := exec.LookPath(interpreter); err == nil {
+			if p, err = filepath.EvalSymlinks(p); err == nil {
+				files = append(files, p)
+			}
+		}
+	}
+	return files, nil
+}
+
+// shebang returns the program of a script's first line; of env's argument, the
+// program that env will look up. Empty when the file is no script.
+func shebang(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	words := strings.Fields(strings.TrimPrefix(line, "#!"))
+	if !strings.HasPrefix(line, "#!") || len(words) == 0 {
+		return ""
+	}
+	if filepath.Base(words[0]) != "env" {
+		return words[0]
+	}
+	for _, w := range words[1:] {
+		if !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
+			return w
+		}
+	}
+	return ""
+}
+
+// pathWith returns the system's PATH with the directories of the given
+// programs behind it.
+func pathWith(programs ...string) string {
+	dirs := filepath.SplitList(systemPath)
+	for _, p := range programs {
+		if dir := filepath.Dir(p); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return strings.Join(dirs, ":")
+}
+
+// addKubectl makes kubectl findable for the agent, and returns the files to be
+// readable for it. There may be none.
+func addKubectl(env map[string]string, kubectl string) ([]string, error) {
+	if kubectl == "" {
+		return nil, nil
+	}
+	if dir := filepath.Dir(kubectl); !slices.Contains(filepath.SplitList(env["PATH"]), dir) {
+		env["PATH"] += ":" + dir
+	}
+	return programFiles(kubectl)
+}

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+)
+
+// script runs any executable as an agent: it gets the workspace as its argument
+// and leaves output/investigation.md. Its exit code is its last word.
+func script() Executor {
+	return Executor{
+		Name:      "script",
+		Prepare:   prepareScript,
+		NewParser: func() Parser { return &plainParser{} },
+	}
+}
+
+func prepareScript(j Job) (Invocation, error) {
+	if j.ScriptPath == "" {
+		return Invocation{}, nightcrier.Errorf(nightcrier.Invalid, "agent.script_path is empty; name the script to run")
+	}
+	path, err := filepath.Abs(j.ScriptPath)
+	if err != nil {
+		return Invocation{}, nightcrier.Errorf(nightcrier.Invalid, "agent.script_path %q: %w", j.ScriptPath, err)
+	}
+	if path, err = program(path); err != nil {
+		return Invocation{}, err
+	}
+	read, err := programFiles(path)
+	if err != nil {
+		return Invocation{}, err
+	}
+	env := scriptEnv(j)
+	env["PATH"] = pathWith(read...)
+	tool, err := addKubectl(env, j.Kubectl)
+	if err != nil {
+		return Invocation{}, err
+	}
+	read = append(read, tool...)
+	notes := addExtra(env, j.ExtraEnv)
+	if dir := j.ExtraEnv["SKILLS_DIR"]; dir != "" {
+		read = append(read, dir) // it lies outside the workspace
+	}
+	return Invocation{Argv: []string{path, j.Workspace}, Env: list(env), Read: read, Notes: notes}, nil
+}
+
+func scriptEnv(j Job) map[string]string {
+	env := baseEnv(j)
+	env["WORKSPACE_DIR"] = j.Workspace
+	env["OUTPUT_DIR"] = j.OutputDir
+	env["AGENT_CLI"] = "claude"
+	env["AGENT_MODEL"] = j.Model
+	env["AGENT_TIMEOUT"] = strconv.Itoa(int(j.Timeout.Seconds()))
+	env["AGENT_ALLOWED_TOOLS"] = strings.Join(j.AllowedTools, ",")
+	env["SKILLS_DIR"] = filepath.Join(j.Workspace, ".claude", "skills")
+	env["DISABLE_TRIAGE_PRELOAD"] = "false"
+	addModel(env, j)
+	return env
+}
+
+// plainParser takes every line as it is. The last lines are the final message.
+type plainParser struct{ tail []byte }
+
+// plainTail is how much of a plain output counts as its final message.
+const plainTail = 4 << 10
+
+func (p *plainParser) Stdout(line []byte, cut bool) []journal.Item {
+	p.tail = append(append(p.tail, line[max(0, len(line)-plainTail):]...), '\n')
+	if len(p.tail) > 4*plainTail { // seldom, so that short lines stay cheap
+		p.tail = append(p.tail[:0], p.end()...)
+	}
+	return []journal.Item{PlainLine("stdout", line, cut)}
+}
+
+func (p *plainParser) end() []byte { return p.tail[max(0, len(p.tail)-plainTail):] }
+
+func (p *plainParser) Abort() bool { return false }
+
+func (p *plainParser) Verdict() Verdict {
+	return Verdict{FinalMessage: strings.ToValidUTF8(strings.TrimSpace(string(p.end())), "")}
+}
+
+// maxText bounds a text within one journal entry.
+const maxText = 64 << 10
+
+// PlainLine is a line of output as a log entry.
+func PlainLine(stream string, line []byte, cut bool) journal.Item {
+	text, clipped := journal.Clip(strings.ToValidUTF8(string(line), "\uFFFD"), maxText)
+	return journal.OfLog(journal.Log{Stream: stream, Text: text, Truncated: cut || clipped})
+}

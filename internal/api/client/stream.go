@@ -1,0 +1,115 @@
+package client
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+const (
+	// maxLine bounds one line of a stream.
+	maxLine = 16 << 20
+	// maxSilent is how many times in a row a stream may break without having
+	// brought anything, before that is an error.
+	maxSilent = 30
+)
+
+// Journal calls each for every entry of the incident's newest run, oldest
+// first. With follow it goes on until the run has ended, also across a restart
+// of the server; without, it returns after what is there now.
+func (c *Client) Journal(ctx context.Context, id string, follow bool, each func(nightcrier.JournalEntry) error) error {
+	s := &journal{client: c, id: id, follow: follow, each: each}
+	for silent := 0; ; silent++ {
+		before := s.last
+		done, err := s.connect(ctx)
+		switch {
+		case done || ctx.Err() != nil && err != nil:
+			return err
+		case s.last > before:
+			silent = 0
+		case silent == maxSilent:
+			return errors.Join(err, nightcrier.Errorf(nightcrier.Unreachable, "the journal of %s broke off and could not be resumed", id))
+		}
+		select {
+		case <-ctx.Done():
+			return nightcrier.Errorf(nightcrier.Interrupted, "interrupted")
+		case <-time.After(c.retry):
+		}
+	}
+}
+
+type journal struct {
+	client *Client
+	id     string
+	run    string // set by the first entry; a retry must not switch runs
+	last   int64
+	follow bool
+	met    bool // the server was there at least once
+	each   func(nightcrier.JournalEntry) error
+}
+
+// connect reads one stream; done when nothing more is to come, or trying again
+// cannot help.
+func (s *journal) connect(ctx context.Context) (done bool, err error) {
+	q := values("follow", strconv.FormatBool(s.follow), "run", s.run)
+	header := http.Header{"Accept": {"text/event-stream"}}
+	if s.last > 0 {
+		header.Set("Last-Event-ID", strconv.FormatInt(s.last, 10))
+	}
+	resp, err := s.client.send(ctx, http.MethodGet, "/incidents/"+url.PathEscape(s.id)+"/journal", q, header)
+	if err != nil {
+		return !s.met || nightcrier.CodeOf(err) != nightcrier.Unreachable, err
+	}
+	defer resp.Body.Close()
+	s.met = true
+	return s.read(ctx, resp.Body)
+}
+
+func (s *journal) read(ctx context.Context, body io.Reader) (done bool, err error) {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxLine)
+	event, data := "", ""
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case lines.Text() == "" && event == "end":
+			return true, nil
+		case lines.Text() == "" && data != "":
+			if err := s.entry(data); err != nil {
+				return true, err
+			}
+			event, data = "", ""
+		case field == "event":
+			event = value
+		case field == "data":
+			data += value
+		}
+	}
+	if ctx.Err() != nil {
+		return true, nightcrier.Errorf(nightcrier.Interrupted, "interrupted")
+	}
+	if !s.follow && lines.Err() == nil {
+		return true, nil
+	}
+	return false, unreachable(ctx, s.client.base, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
+}
+
+func (s *journal) entry(data string) error {
+	var e nightcrier.JournalEntry
+	if err := json.Unmarshal([]byte(data), &e); err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "a journal entry is not understood: %w", err)
+	}
+	s.run, s.last = e.Run, e.Seq
+	return s.each(e)
+}

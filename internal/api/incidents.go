@@ -1,0 +1,213 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/store"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// IncidentList is a page of incidents, newest first.
+type IncidentList struct {
+	Incidents []nightcrier.Incident `json:"incidents"`
+	// NextCursor asks for the next page; absent on the last one.
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// NotificationList is what people were told of one incident, oldest first.
+type NotificationList struct {
+	Notifications []store.Notification `json:"notifications"`
+}
+
+// IncidentStatus is the short answer about an incident.
+type IncidentStatus struct {
+	IncidentID string                    `json:"incidentId"`
+	Status     nightcrier.IncidentStatus `json:"status"`
+	StartedAt  time.Time                 `json:"startedAt,omitzero"`
+	// DurationSeconds is the time since it started, up to its end.
+	DurationSeconds float64 `json:"durationSeconds"`
+	Workspace       string  `json:"workspace,omitempty"`
+}
+
+type incidentID struct {
+	ID string `path:"id" maxLength:"64" doc:"The incident's UUID"`
+}
+
+// body is an answer in JSON.
+type body[T any] struct{ Body T }
+
+// raw is an answer whose bytes are made elsewhere.
+type raw struct {
+	ContentType string `header:"Content-Type"`
+	Body        []byte
+}
+
+type incidentQuery struct {
+	Status  string    `query:"status" enum:"pending,investigating,resolved,failed,agent_failed"`
+	Cluster string    `query:"cluster" maxLength:"253"`
+	Since   time.Time `query:"since" doc:"Leaves out what was opened before"`
+	Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor  string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before"`
+}
+
+type reportQuery struct {
+	ID     string `path:"id" maxLength:"64" doc:"The incident's UUID"`
+	Format string `query:"format" enum:"json,markdown" default:"json"`
+}
+
+type retryQuery struct {
+	ID       string `path:"id" maxLength:"64" doc:"The incident's UUID"`
+	Executor string `query:"executor" enum:"builtin,script,claude-code" doc:"Who investigates this time; the configured executor when absent"`
+}
+
+func (a *API) incidentRoutes(h huma.API) {
+	huma.Register(h, operation("list-incidents", http.MethodGet, "/incidents", "Incidents, newest first"), a.listIncidents)
+	huma.Register(h, operation("get-incident", http.MethodGet, "/incidents/{id}", "One incident"), a.getIncident)
+	huma.Register(h, operation("get-incident-status", http.MethodGet, "/incidents/{id}/status", "Where an incident stands"), a.getStatus)
+	huma.Register(h, reportOperation(), a.getReport)
+	huma.Register(h, operation("list-notifications", http.MethodGet, "/incidents/{id}/notifications", "What people were told of an incident"), a.listNotifications)
+	huma.Register(h, accepted("cancel-incident", "/incidents/{id}/cancel", "Stop the investigation"), a.cancel)
+	huma.Register(h, accepted("retry-incident", "/incidents/{id}/retry", "Investigate a closed incident again"), a.retry)
+}
+
+func accepted(id, path, summary string) huma.Operation {
+	op := operation(id, http.MethodPost, path, summary)
+	op.DefaultStatus = http.StatusAccepted
+	return op
+}
+
+func reportOperation() huma.Operation {
+	op := operation("get-incident-report", http.MethodGet, "/incidents/{id}/report", "The report of an incident")
+	op.Responses["200"] = &huma.Response{Description: "report.json (nightcrier.report/v1), or the same as Markdown",
+		Content: map[string]*huma.MediaType{
+			"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}},
+			"text/markdown":    {Schema: &huma.Schema{Type: huma.TypeString}},
+		}}
+	return op
+}
+
+func (a *API) listIncidents(ctx context.Context, q *incidentQuery) (*body[IncidentList], error) {
+	list, next, err := a.opt.Incidents.Incidents(ctx, store.IncidentFilter{Status: nightcrier.IncidentStatus(q.Status),
+		Cluster: q.Cluster, Since: q.Since, Limit: q.Limit, Cursor: q.Cursor})
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	return &body[IncidentList]{IncidentList{Incidents: notNil(list), NextCursor: next}}, nil
+}
+
+// incident checks the id and reads the incident; its error is an answer.
+func (a *API) incident(ctx context.Context, id string) (nightcrier.Incident, error) {
+	if err := nightcrier.CheckID(id); err != nil {
+		return nightcrier.Incident{}, a.problem(ctx, err)
+	}
+	inc, err := a.opt.Incidents.Incident(ctx, id)
+	if err != nil {
+		return nightcrier.Incident{}, a.problem(ctx, err)
+	}
+	return inc, nil
+}
+
+func (a *API) getIncident(ctx context.Context, in *incidentID) (*body[nightcrier.Incident], error) {
+	inc, err := a.incident(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &body[nightcrier.Incident]{inc}, nil
+}
+
+func (a *API) listNotifications(ctx context.Context, in *incidentID) (*body[NotificationList], error) {
+	inc, err := a.incident(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.opt.Incidents.Notifications(ctx, inc.ID)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	return &body[NotificationList]{NotificationList{notNil(list)}}, nil
+}
+
+func (a *API) getStatus(ctx context.Context, in *incidentID) (*body[IncidentStatus], error) {
+	inc, err := a.incident(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &body[IncidentStatus]{IncidentStatus{IncidentID: inc.ID, Status: inc.Status, StartedAt: inc.StartedAt,
+		DurationSeconds: a.duration(inc).Seconds(), Workspace: inc.Workspace}}, nil
+}
+
+func (a *API) duration(inc nightcrier.Incident) time.Duration {
+	switch {
+	case inc.StartedAt.IsZero():
+		return 0
+	case inc.CompletedAt.Before(inc.StartedAt): // not ended, or retried and started anew
+		return max(0, a.opt.Now().Sub(inc.StartedAt))
+	}
+	return inc.CompletedAt.Sub(inc.StartedAt)
+}
+
+func (a *API) getReport(ctx context.Context, in *reportQuery) (*raw, error) {
+	inc, err := a.incident(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	rep, err := a.opt.Incidents.Report(ctx, in.ID)
+	if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.NoReport || err == nil && len(rep) == 0 {
+		return nil, newProblem(nightcrier.NoReport, noReport(inc))
+	}
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	if in.Format != "markdown" {
+		return &raw{"application/json", rep}, nil
+	}
+	md, err := a.opt.Markdown(ctx, inc, rep)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	return &raw{"text/markdown; charset=utf-8", md}, nil
+}
+
+func noReport(inc nightcrier.Incident) string {
+	s := "incident " + inc.ID + " has no report: it is " + string(inc.Status)
+	if inc.FailureReason != "" {
+		s += " (" + inc.FailureReason + ")"
+	}
+	return s
+}
+
+func (a *API) cancel(ctx context.Context, in *incidentID) (*body[nightcrier.Run], error) {
+	return a.control(ctx, in.ID, func(c Control) (nightcrier.Run, error) {
+		return c.Cancel(ctx, in.ID, "cancelled by a request")
+	})
+}
+
+func (a *API) retry(ctx context.Context, in *retryQuery) (*body[nightcrier.Run], error) {
+	return a.control(ctx, in.ID, func(c Control) (nightcrier.Run, error) { return c.Retry(ctx, in.ID, in.Executor) })
+}
+
+func (a *API) control(ctx context.Context, id string, do func(Control) (nightcrier.Run, error)) (*body[nightcrier.Run], error) {
+	if err := nightcrier.CheckID(id); err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	if a.opt.Control == nil {
+		return nil, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can change an incident; start one with `nightcrier serve`")
+	}
+	run, err := do(a.opt.Control)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	return &body[nightcrier.Run]{run}, nil
+}
+
+// notNil makes an empty list [] in JSON.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

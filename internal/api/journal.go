@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+const (
+	// streamPage is how many entries are read at once.
+	streamPage = 200
+	// writeTime bounds each write of a stream; the stream itself has no end.
+	writeTime = 30 * time.Second
+)
+
+type journalQuery struct {
+	ID          string `path:"id" maxLength:"64" doc:"The incident's UUID"`
+	Run         string `query:"run" maxLength:"64" doc:"A run of the incident, the newest when absent"`
+	Follow      bool   `query:"follow" default:"true" doc:"false ends the stream behind what is there now"`
+	LastEventID int64  `header:"Last-Event-ID" minimum:"0" doc:"The sequence number after which to go on"`
+}
+
+func (a *API) journalRoutes(h huma.API) {
+	op := operation("stream-incident-journal", http.MethodGet, "/incidents/{id}/journal",
+		"The journal of an investigation, live")
+	op.Description = "Server-sent events: id is the entry's sequence number, data the entry. An event named end follows the last entry of a run that ended."
+	op.Responses["200"] = &huma.Response{Description: "A stream of journal entries",
+		Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	huma.Register(h, op, a.streamJournal)
+}
+
+func (a *API) streamJournal(ctx context.Context, in *journalQuery) (*huma.StreamResponse, error) {
+	run, err := a.runOf(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		s := &stream{api: a, w: w, rc: http.NewResponseController(w), run: run.ID, last: in.LastEventID, follow: in.Follow}
+		if err := s.serve(r.Context()); err != nil && r.Context().Err() == nil {
+			a.log.Warn("journal stream broke off", "incident_id", in.ID, "error", err)
+		}
+	}}, nil
+}
+
+// runOf finds the run to stream; its error is an answer.
+func (a *API) runOf(ctx context.Context, in *journalQuery) (nightcrier.Run, error) {
+	inc, err := a.incident(ctx, in.ID)
+	if err != nil {
+		return nightcrier.Run{}, err
+	}
+	id := in.Run
+	if id == "" {
+		id = inc.RunID
+	}
+	if id == "" {
+		return nightcrier.Run{}, newProblem(nightcrier.NotFound, "incident "+inc.ID+" has no run yet")
+	}
+	run, err := a.opt.Journal.Run(ctx, id)
+	if err != nil {
+		return nightcrier.Run{}, a.problem(ctx, err)
+	}
+	if run.IncidentID != inc.ID {
+		return nightcrier.Run{}, newProblem(nightcrier.NotFound, "incident "+inc.ID+" has no run "+id)
+	}
+	return run, nil
+}
+
+// stream sends one run's journal to one client. It reads from the store at the
+// client's pace, so a slow reader holds up nobody and misses nothing.
+type stream struct {
+	api    *API
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	run    string
+	last   int64 // newest sequence number sent
+	follow bool
+}
+
+func (s *stream) serve(ctx context.Context) error {
+	s.w.Header().Set("Content-Type", "text/event-stream")
+	s.w.Header().Set("Cache-Control", "no-store")
+	wake, stop := s.api.opt.Journal.WatchJournal(s.run)
+	defer stop()
+	keepAlive, poll := time.NewTicker(s.api.opt.KeepAlive), time.NewTicker(s.api.opt.Poll)
+	defer keepAlive.Stop()
+	defer poll.Stop()
+	if err := s.send(": %s\n\n", s.run); err != nil {
+		return err
+	}
+	for {
+		if done, err := s.advance(ctx); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.api.closing:
+			return nil
+		case <-wake:
+		case <-poll.C:
+		case <-keepAlive.C:
+			if err := s.send(": keep-alive\n\n"); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// advance sends what is new. It reads the run's state first: whatever was
+// written before the end is then among the entries read after it.
+func (s *stream) advance(ctx context.Context) (done bool, err error) {
+	run, err := s.api.opt.Journal.Run(ctx, s.run)
+	if err != nil {
+		return false, err
+	}
+	if err := s.sendNew(ctx); err != nil {
+		return false, err
+	}
+	ended := run.Status == nightcrier.Finished || run.Status == nightcrier.Dropped
+	if !ended {
+		return !s.follow, nil
+	}
+	data, err := json.Marshal(run)
+	if err != nil {
+		return false, err
+	}
+	return true, s.send("event: end\ndata: %s\n\n", data)
+}
+
+func (s *stream) sendNew(ctx context.Context) error {
+	for {
+		entries, err := s.api.opt.Journal.Journal(ctx, s.run, s.last+1, streamPage)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		for _, e := range entries {
+			data, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			if err := s.send("id: %d\ndata: %s\n\n", e.Seq, data); err != nil {
+				return err
+			}
+			s.last = e.Seq
+		}
+	}
+}
+
+// send writes one frame and flushes it. JSON holds no line breaks, so a frame
+// cannot be forged from inside.
+func (s *stream) send(format string, args ...any) error {
+	// Not every writer has deadlines: the one in process has none.
+	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTime))
+	if _, err := fmt.Fprintf(s.w, format, args...); err != nil {
+		return err
+	}
+	return s.rc.Flush()
+}

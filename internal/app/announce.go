@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/notify"
+	"nightcrier.dev/nightcrier/internal/notify/slack"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+// openNotifier settles what an earlier process left unfinished, before any run
+// can announce anything.
+func (a *App) openNotifier(ctx context.Context) error {
+	var channels []notify.Channel
+	if a.cfg.Slack.WebhookURL.IsSet() {
+		hook, err := slack.New(a.cfg.Slack.WebhookURL.Reveal(), slack.Options{Mask: a.masker.String})
+		if err != nil {
+			return err
+		}
+		channels = append(channels, hook)
+	}
+	a.notifier = notify.New(notify.Config{
+		Channels: channels, Outbox: a.store, Logger: a.log.With("component", "notify"),
+		Ended: func(channel string, kind notify.Kind, state store.NotificationState) {
+			a.metrics.NotificationEnded(channel, string(kind), string(state))
+		},
+	})
+	return a.notifier.Recover(ctx)
+}
+
+// announcer tells people how incidents end; see run.Announcer.
+type announcer struct{ a *App }
+
+func (n announcer) Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error {
+	if rep != nil {
+		n.a.metrics.ReportChecked(rep.CheckedShare)
+	}
+	return n.a.notifier.Notify(ctx, notify.OutcomeOf(inc, runID, rep, inc.Workspace))
+}
+
+func (a *App) tellRise(ctx context.Context, d store.Decision) error {
+	return a.notifier.Notify(ctx, notify.RiseOf(d.Incident, d.Was, d.Incident.Workspace))
+}
+
+func (a *App) tellBreaker(ctx context.Context, executor string, open bool, res nightcrier.AgentResult) error {
+	b := notify.Breaker{Executor: executor, Class: res.FailureClass, Detail: res.FailureReason}
+	for _, s := range a.breaker.States() {
+		if s.Executor == executor {
+			b.Since = s.Since
+		}
+	}
+	if c, err := a.store.Counts(ctx); err == nil {
+		b.Waiting = c.Queued
+	}
+	return a.notifier.Notify(ctx, notify.BreakerOf(b, open))
+}
+
+// A storm is told when no new fingerprint came for stormSettled, or stormPatience
+// after it began: one message that lists as much as it can without being late.
+const (
+	stormSettled  = 10 * time.Second
+	stormPatience = time.Minute
+)
+
+// tellStorms sends the one message of each storm. The outbox knows which were
+// told, also over restarts.
+func (a *App) tellStorms(ctx context.Context) error {
+	storms, err := a.store.Storms(ctx, a.opt.Now().Add(-stormMemory))
+	if err != nil {
+		return err
+	}
+	for _, s := range storms {
+		now := a.opt.Now()
+		if now.Sub(s.LastAt) < stormSettled && now.Sub(s.StartedAt) < stormPatience {
+			continue
+		}
+		if err := a.tellStorm(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stormMemory is how far back an untold storm is looked for after a restart.
+const stormMemory = time.Hour
+
+func (a *App) tellStorm(ctx context.Context, s store.Storm) error {
+	list, err := a.store.StormIncidents(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	investigated := map[string]bool{}
+	for _, inc := range list {
+		investigated[inc.ID] = inc.Status.Open() || !inc.StartedAt.IsZero()
+	}
+	m := notify.Storm{ID: s.ID, Cluster: s.Cluster, Began: s.StartedAt, Incidents: list, Investigated: investigated}
+	return a.notifier.Notify(ctx, notify.StormOf(m, ""))
+}

@@ -1,0 +1,269 @@
+// Package app puts the parts together: Options → New / Start / Stop. It is the
+// only package that sees all concrete types; commands and tests start it in
+// their own process.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/admit"
+	"nightcrier.dev/nightcrier/internal/api"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/engine"
+	"nightcrier.dev/nightcrier/internal/intake"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/notify"
+	"nightcrier.dev/nightcrier/internal/observe"
+	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/source/mcp"
+	"nightcrier.dev/nightcrier/internal/source/webhook"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// Names of what lies in the workspace root beside the incidents.
+const (
+	storeFile   = "nightcrier.db"
+	engineFile  = "engine.db"
+	maskKeyFile = ".mask-key"
+	// SocketName is the Unix socket of the running server.
+	SocketName = "nightcrier.sock"
+)
+
+// ClusterAccess is how one cluster is read: by diagnosis, and for owners.
+type ClusterAccess interface {
+	diagnose.Reader
+	Owner(ctx context.Context, res nightcrier.Resource) (nightcrier.Resource, error)
+}
+
+// Options say what to run. Config, Logger and Version are required.
+type Options struct {
+	Config  *config.Config
+	Logger  *slog.Logger
+	Version string
+	// WorkerCommand starts a worker when its directory is appended; by default
+	// this executable with "worker".
+	WorkerCommand []string
+	// Masking, when set, learns how secrets are masked; the Logger masks by it.
+	Masking *telemetry.Masking
+	// Secrets are masked like those that the Config holds.
+	Secrets []string
+	// Workers replaces the processes that agents run in; tests of hundreds of
+	// agents use it.
+	Workers run.Workers
+	// Access replaces the clusters' credentials; the demo reads scenarios by it.
+	Access func(cluster string) ClusterAccess
+	// Client, when set, reads every cluster in place of its configured credential.
+	Client *kube.Client
+	// SourceTimings and WatchTimings replace those of the fault sources, and
+	// WatchPatience multiplies the detector's waiting times, for tests.
+	SourceTimings mcp.Timings
+	WatchTimings  observe.Timings
+	WatchPatience float64
+	// Offline starts no listeners: one-shot commands.
+	Offline bool
+	Now     func() time.Time
+	// Journaled and RetryPause are passed on to the runs; crash tests use them.
+	Journaled  func(nightcrier.JournalEntry)
+	RetryPause time.Duration
+}
+
+// App is a running Nightcrier. Start it once; Stop may be called at any time.
+type App struct {
+	opt Options
+	cfg *config.Config
+	log *slog.Logger
+
+	metrics  *telemetry.Metrics
+	root     *workspace.Root
+	store    *store.Store
+	masker   *mask.Masker
+	maskKey  []byte
+	access   *clusters
+	notifier *notify.Notifier
+	breaker  *admit.Breaker
+	engine   *engine.Engine
+	runner   *run.Runner
+	intake   *intake.Intake
+	admitter *admit.Admitter
+	sources  []source
+	hooks    *webhook.Hooks
+	server   *api.Server
+	keeper   *housekeeper
+	masked   int64 // values masked when last measured; the housekeeper's
+
+	ready   chan struct{}
+	stopped sync.Once
+	stack   []closer
+}
+
+// source is where faults come from, one per cluster and kind.
+type source interface {
+	Start(context.Context) error
+	Stop(context.Context) error
+	Status() nightcrier.SourceStatus
+}
+
+// closer undoes one step of Start.
+type closer struct {
+	name string
+	stop func(context.Context) error
+}
+
+// stopTime bounds each part's stop.
+const stopTime = 15 * time.Second
+
+// New returns an App that has done nothing yet.
+func New(o Options) (*App, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if len(o.WorkerCommand) == 0 {
+		exe, err := os.Executable()
+		if err != nil {
+			return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
+		}
+		o.WorkerCommand = []string{exe, "worker"}
+	}
+	return &App{opt: o, cfg: o.Config, log: o.Logger, metrics: telemetry.NewMetrics(o.Version), ready: make(chan struct{})}, nil
+}
+
+// Start brings everything up, in the order in which the parts need each other,
+// and returns when faults are taken. What was interrupted is resumed before
+// anything new is admitted. A failed Start leaves nothing running.
+func (a *App) Start(ctx context.Context) error {
+	steps := []struct {
+		name string
+		fn   func(context.Context) error
+	}{
+		{"workspace root", a.openRoot},
+		{"store", a.openStore},
+		{"housekeeping", a.newKeeper},
+		{"notifications", a.openNotifier},
+		{"circuit breakers", a.openBreaker},
+		{"clusters", a.openClusters},
+		{"runs", a.openRuns},
+		{"intake", a.openIntake},
+		{"webhooks", a.openWebhooks},
+		{"admission", a.startAdmission},
+		{"retention", a.startKeeper},
+		{"listeners", a.startServer},
+		{"sources", a.startSources},
+	}
+	for _, s := range steps {
+		if err := s.fn(ctx); err != nil {
+			err = nightcrier.Errorf(nightcrier.CodeOf(err), "start %s: %w", s.name, err)
+			return errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
+		}
+	}
+	close(a.ready)
+	a.tellReady()
+	return nil
+}
+
+// tellReady logs what runs, and where it is found.
+func (a *App) tellReady() {
+	log := a.log.With("version", a.opt.Version, "workspace_root", a.root.Path(), "clusters", len(a.cfg.Clusters), "executor", a.cfg.Agent.Executor)
+	if a.server != nil {
+		log = log.With("listen", a.server.Addr(), "health_listen", a.server.HealthAddr(), "webhook_listen", a.server.WebhookAddr())
+	}
+	log.Info("ready", "component", "app", "event", "ready")
+}
+
+// Stop takes no more work, leaves the workers working, and closes everything in
+// the reverse order. It may be called twice and after a failed Start.
+func (a *App) Stop(ctx context.Context) (err error) {
+	a.stopped.Do(func() {
+		for i := len(a.stack) - 1; i >= 0; i-- {
+			c := a.stack[i]
+			bounded, cancel := context.WithTimeout(ctx, stopTime)
+			if e := c.stop(bounded); e != nil {
+				err = errors.Join(err, fmt.Errorf("stop %s: %w", c.name, e))
+			}
+			cancel()
+		}
+	})
+	return err
+}
+
+// onStop registers how to undo what was just started.
+func (a *App) onStop(name string, stop func(context.Context) error) {
+	a.stack = append(a.stack, closer{name, stop})
+}
+
+// Lost is closed when the store belongs to somebody else now; the process must
+// end. Valid after Start.
+func (a *App) Lost() <-chan struct{} { return a.store.Lost() }
+
+// Addr is where the API listens, for tests that listen on port 0.
+func (a *App) Addr() string { return a.server.Addr() }
+
+// Store gives the record to one-shot commands and tests.
+func (a *App) Store() *store.Store { return a.store }
+
+func (a *App) openRoot(context.Context) error {
+	root, err := workspace.OpenRoot(a.cfg.WorkspaceRoot)
+	if err != nil {
+		return err
+	}
+	a.root = root
+	a.onStop("workspace root", func(context.Context) error { return root.Close() })
+	key, err := maskKey(filepath.Join(root.Path(), maskKeyFile))
+	if err != nil {
+		return err
+	}
+	a.maskKey, a.masker = key, mask.New(key, a.secrets()...)
+	if a.opt.Masking != nil {
+		a.opt.Masking.Set(a.masker.String)
+	}
+	return nil
+}
+
+// secrets are the values that must not appear anywhere.
+func (a *App) secrets() []string { return append(secretsOf(a.cfg), a.opt.Secrets...) }
+
+// secretsOf are the secrets that a configuration holds.
+func secretsOf(cfg *config.Config) []string {
+	database := cfg.DatabaseURL.Reveal()
+	values := []string{cfg.Agent.APIKey.Reveal(), cfg.Slack.WebhookURL.Reveal(), database}
+	if u, err := url.Parse(database); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		values = append(values, password)
+	}
+	for _, c := range cfg.Clusters {
+		values = append(values, c.MCP.APIKey.Reveal(), c.Alertmanager.Token.Reveal())
+	}
+	for _, w := range cfg.Webhooks {
+		values = append(values, w.Token.Reveal())
+	}
+	return values
+}
+
+func (a *App) openStore(ctx context.Context) error {
+	st, err := store.Open(ctx, store.Options{
+		URL: a.cfg.DatabaseURL.Reveal(), Path: filepath.Join(a.root.Path(), storeFile), Logger: a.log, Now: a.opt.Now,
+	})
+	if err != nil {
+		return err
+	}
+	a.store = st
+	a.onStop("store", func(context.Context) error { return st.Close() })
+	return nil
+}
+
+func (a *App) openBreaker(ctx context.Context) (err error) {
+	a.breaker, err = admit.OpenBreaker(ctx, a.store, a.opt.Now)
+	return err
+}

@@ -1,0 +1,316 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/diagnose"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/preflight"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// clusters gives access to the clusters that have a credential. A client is
+// made at its first use.
+type clusters struct {
+	override func(string) ClusterAccess
+	config   map[string]config.Cluster
+	// defaults says that a cluster without a kubeconfig has kubectl's own.
+	defaults bool
+	gate     *preflight.Gate
+	mask     *mask.Masker
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	clients map[string]dialled
+	masks   map[string]knowing
+}
+
+// dialled is a client, and when its kubeconfig had last been changed. Cred is what
+// the kubeconfig said then, nil when a guard could not use it.
+type dialled struct {
+	*kube.Client
+	changed time.Time
+	cred    *worker.Credential
+	asks    *kube.Client // as a guard with cred would be known to the cluster
+}
+
+// knowing hides the credential of a cluster, as its kubeconfig had last been changed.
+type knowing struct {
+	*mask.Masker
+	changed time.Time
+}
+
+// newClusters knows the configured clusters. With enforce, agents are refused a
+// credential that can write.
+func newClusters(list []config.Cluster, o Options, mask *mask.Masker, enforce bool) *clusters {
+	c := &clusters{override: o.Access, defaults: o.Client != nil, mask: mask, config: map[string]config.Cluster{}, clients: map[string]dialled{}, masks: map[string]knowing{}, log: o.Logger}
+	var names []string
+	for _, cl := range list {
+		c.config[cl.Name] = cl
+		names = append(names, cl.Name)
+		if o.Client != nil {
+			c.clients[cl.Name] = dialled{Client: o.Client}
+		}
+	}
+	c.gate = preflight.NewGate(preflight.Config{
+		Clusters: names, Ask: c.asker, Namespaces: c.namespaces, Allowed: func(name string) bool { return c.config[name].AllowWriteCredential },
+		Enforce: enforce, Logger: o.Logger, Now: o.Now,
+	})
+	return c
+}
+
+// client returns nil where no credential is configured. A kubeconfig that was
+// written anew is read anew, and what was known of the old one forgotten.
+func (c *clusters) client(name string) (*kube.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have, cl := c.clients[name], c.config[name]
+	if cl.Kubeconfig == "" || c.override != nil || c.defaults {
+		return have.Client, nil
+	}
+	changed := changedAt(cl.Kubeconfig)
+	if have.Client != nil && (changed.IsZero() || changed.Equal(have.changed)) {
+		return have.Client, nil
+	}
+	client, err := kube.Dial(cl.Kubeconfig, cl.Context, 0)
+	if err != nil {
+		c.log.Error("cluster cannot be read", "component", "kube", "event", "kubeconfig_unusable", "cluster", name, "error", err)
+		return nil, err
+	}
+	if have.Client != nil {
+		have.Close()
+		c.gate.Forget(name)
+	}
+	d := dialled{Client: client, changed: changed}
+	if cred, err := forGuard(cl); err == nil {
+		if up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env); err == nil {
+			d.cred, d.asks = cred, kube.Through(up.Base, up.Transport, 0)
+		}
+	}
+	c.clients[name] = d
+	return client, nil
+}
+
+// held returns the client as it stands now.
+func (c *clusters) held(name string) (dialled, error) {
+	if _, err := c.client(name); err != nil {
+		return dialled{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clients[name], nil
+}
+
+// masker hides what we hold, and with it the credential of the cluster; of all of
+// them where the name is none of theirs.
+func (c *clusters) masker(name string) *mask.Masker {
+	if _, known := c.config[name]; !known {
+		return c.all()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cl := c.config[name]
+	if c.override != nil || cl.Kubeconfig == "" && !c.defaults {
+		return c.mask
+	}
+	have, changed := c.masks[name], changedAt(cl.Kubeconfig)
+	if have.Masker != nil && (changed.IsZero() || changed.Equal(have.changed)) {
+		return have.Masker
+	}
+	cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ())
+	if err != nil { // not there yet, or none that a file holds
+		return c.mask
+	}
+	c.masks[name] = knowing{c.mask.With(cred.Secrets()...), changed}
+	return c.masks[name].Masker
+}
+
+func (c *clusters) all() *mask.Masker {
+	var values []string
+	for _, cl := range c.config {
+		if cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ()); err == nil && cl.Kubeconfig != "" {
+			values = append(values, cred.Secrets()...)
+		}
+	}
+	return c.mask.With(values...)
+}
+
+// Mask hides secrets in what was said of a cluster.
+func (c *clusters) Mask(name, text string) string { return c.masker(name).String(text) }
+
+// changedAt is zero for a file that is not there: what it said is still known.
+func changedAt(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// namespaces are those of a cluster that are looked at, none for all.
+func (c *clusters) namespaces(name string) []string { return c.config[name].Namespaces }
+
+// asker is how preflight asks a cluster: as whom a guard would be, since a
+// credential plugin may tell another identity to another environment.
+func (c *clusters) asker(name string) (preflight.Asker, error) {
+	d, err := c.held(name)
+	switch {
+	case d.Client == nil:
+		return nil, err
+	case d.asks == nil:
+		return d.Client, nil
+	}
+	return d.asks, nil
+}
+
+// access returns nil where no credential is configured. One that is not usable
+// answers with why.
+func (c *clusters) access(name string) ClusterAccess {
+	if c.override != nil {
+		return c.override(name)
+	}
+	client, err := c.client(name)
+	switch {
+	case err != nil:
+		return unusable{err}
+	case client == nil:
+		return nil
+	}
+	return live{client, c.gate, name}
+}
+
+// live is a cluster that is read over its API.
+type live struct {
+	*kube.Client
+	gate *preflight.Gate
+	name string
+}
+
+// Permissions implements diagnose.Reader.
+func (l live) Permissions(ctx context.Context, ns string) (map[string]any, error) {
+	return l.gate.Permissions(ctx, l.name, ns)
+}
+
+// Reader is what diagnosis reads a cluster by, nil without a credential. A live
+// cluster is read through a guard like an agent's, which tells audit of each
+// request.
+func (c *clusters) Reader(name string, audit func(journal.Request) error) diagnose.Reader {
+	a := c.access(name)
+	if a == nil {
+		return nil
+	}
+	l, ok := a.(live)
+	if !ok {
+		return a
+	}
+	base, transport := l.Upstream()
+	g, err := guardkube.New(guardkube.Config{
+		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: c.masker(name).Bytes, Namespaces: c.namespaces(name),
+		Logger: c.log.With("component", "guard", "cluster", name),
+		Audit:  func(r guardkube.AuditRecord) error { return audit(journal.Request(r)) },
+	})
+	if err != nil {
+		return unusable{err}
+	}
+	return guarded{kube.Over(base.Host, g, 0), l}
+}
+
+// guarded reads through a guard; what the credential may do is asked beside it,
+// because a guard answers that from its own policy.
+type guarded struct {
+	*kube.Client
+	live live
+}
+
+// Permissions implements diagnose.Reader.
+func (g guarded) Permissions(ctx context.Context, ns string) (map[string]any, error) {
+	return g.live.Permissions(ctx, ns)
+}
+
+// AgentAccess returns the credential that the guard of an agent may hold, nil when
+// agents shall not look into the cluster, and why.
+func (c *clusters) AgentAccess(ctx context.Context, name, namespace string) (*worker.Credential, string) {
+	cl := c.config[name]
+	if c.override != nil || cl.Kubeconfig == "" && !c.defaults {
+		return nil, ""
+	}
+	if cl.Kubeconfig != "" && !c.defaults {
+		return c.asked(ctx, name, namespace)
+	}
+	ok, reason := c.gate.AgentAccess(ctx, name, namespace)
+	if !ok {
+		return nil, reason
+	}
+	cred, err := forGuard(cl)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return cred, reason
+}
+
+// forGuard is what a guard of the cluster holds, and is bound to.
+func forGuard(cl config.Cluster) (*worker.Credential, error) {
+	cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	cred.Namespaces = cl.Namespaces
+	return cred, nil
+}
+
+// asked returns the very credential that the gate asked with: a kubeconfig may be
+// written anew at any moment.
+func (c *clusters) asked(ctx context.Context, name, namespace string) (*worker.Credential, string) {
+	for range 3 {
+		before, _ := c.held(name) // the gate meets the same error
+		ok, reason := c.gate.AgentAccess(ctx, name, namespace)
+		after, err := c.held(name)
+		switch {
+		case before.Client != after.Client:
+		case !ok:
+			return nil, reason
+		case err != nil:
+			return nil, err.Error()
+		case after.cred == nil:
+			return nil, "its kubeconfig is none that a guard can use"
+		default:
+			return after.cred, reason
+		}
+	}
+	return nil, "its kubeconfig is being changed"
+}
+
+// Owner implements intake.OwnerResolver. Without a credential the answer is a
+// Refused error, and names are looked at instead.
+func (c *clusters) Owner(ctx context.Context, cluster string, res nightcrier.Resource) (nightcrier.Resource, error) {
+	a := c.access(cluster)
+	if a == nil {
+		return nightcrier.Resource{}, nightcrier.Errorf(nightcrier.Refused, "cluster %s has no kubeconfig", cluster)
+	}
+	return a.Owner(ctx, res)
+}
+
+// unusable answers every read with why the credential cannot be used, so that
+// reports say it.
+type unusable struct{ err error }
+
+func (u unusable) Get(context.Context, nightcrier.Resource) ([]byte, error) { return nil, u.err }
+func (u unusable) List(context.Context, string, string, string, string, int) ([]byte, error) {
+	return nil, u.err
+}
+func (u unusable) Logs(context.Context, string, string, string, bool, int64, int64) ([]byte, error) {
+	return nil, u.err
+}
+func (u unusable) Permissions(context.Context, string) (map[string]any, error) { return nil, u.err }
+func (u unusable) Owner(context.Context, nightcrier.Resource) (nightcrier.Resource, error) {
+	return nightcrier.Resource{}, u.err
+}

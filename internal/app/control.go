@@ -1,0 +1,144 @@
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/admit"
+	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/source/webhook"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// Cancel asks an incident's run to stop. The answer says what was recorded; the
+// incident ends when the agent is gone.
+func (a *App) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
+	r, err := a.store.RequestCancel(ctx, incidentID, cause)
+	if err != nil {
+		return r, err
+	}
+	if r.Status == nightcrier.Admitted {
+		a.runner.Cancel(r.ID)
+		return r, nil
+	}
+	a.dropped(ctx, []nightcrier.Run{r})
+	return r, nil
+}
+
+// Retry queues another investigation of a finished incident. An empty executor
+// is the configured one.
+func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
+	if executor == "" {
+		executor = a.cfg.Agent.Executor
+	}
+	return a.store.Retry(ctx, incidentID, executor)
+}
+
+// Statuses tells where each cluster's sources stand.
+func (a *App) Statuses() []nightcrier.SourceStatus {
+	list := make([]nightcrier.SourceStatus, 0, len(a.sources))
+	for _, s := range a.sources {
+		st := s.Status()
+		access := a.access.gate.Access(st.Cluster)
+		st.Access = &access
+		list = append(list, st)
+	}
+	for _, st := range a.hooks.Statuses() {
+		if st.Cluster != webhook.AnyCluster {
+			access := a.access.gate.Access(st.Cluster)
+			st.Access = &access
+		}
+		list = append(list, st)
+	}
+	return list
+}
+
+// StopWorkers asks every worker of this root to end its agent, and returns when
+// none is left or ctx is done: the second SIGTERM. It needs nothing that Stop has
+// closed; the next server records how the runs ended.
+func (a *App) StopWorkers(ctx context.Context, cause string) error {
+	dir := filepath.Join(a.cfg.WorkspaceRoot, run.WorkersDir)
+	asked := map[string]bool{}
+	for {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil // no worker was ever started
+		}
+		alive := 0
+		for _, e := range entries {
+			w := filepath.Join(dir, e.Name())
+			if up, err := worker.Alive(w); err != nil || !up {
+				continue
+			}
+			alive++
+			if !asked[w] && worker.Cancel(ctx, w, cause) == nil {
+				asked[w] = true
+			}
+		}
+		if alive == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nightcrier.Errorf(nightcrier.Interrupted, "%d agents are still ending", alive)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// decided counts each decision of intake, and tells people of what cannot wait.
+func (a *App) decided(d store.Decision) {
+	if d.Repeated {
+		a.metrics.EventRepeated(d.Cluster)
+		return
+	}
+	a.metrics.EventDecided(d.Cluster, d.Outcome, d.Reason)
+	if d.StormStarted != nil {
+		a.metrics.StormStarted(d.StormStarted.Cluster)
+	}
+	a.dropped(context.Background(), d.Dropped)
+	if d.SeverityRose {
+		a.keeper.later(func(ctx context.Context) error { return a.tellRise(ctx, d) })
+	}
+}
+
+// ended counts a run that has ended.
+func (a *App) ended(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
+	a.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
+	a.metrics.AgentEnded(inc.Cluster, res)
+	a.metrics.IncidentClosed(inc.Cluster, inc.Status)
+}
+
+// learn lets the circuit breaker know how an executor did, and tells people when
+// that opens or closes it.
+func (a *App) learn(ctx context.Context, executor string, res nightcrier.AgentResult) error {
+	tr, err := a.breaker.Report(ctx, executor, res)
+	if err != nil || tr == "" {
+		return err
+	}
+	open := tr == admit.BreakerOpened
+	a.metrics.BreakerChanged(executor, open)
+	a.log.Warn("circuit breaker", "component", "admission", "event", string(tr), "executor", executor, "failure_class", res.FailureClass)
+	a.keeper.later(func(ctx context.Context) error { return a.tellBreaker(ctx, executor, open, res) })
+	return nil
+}
+
+// dropped reports runs that ended without ever being admitted.
+func (a *App) dropped(ctx context.Context, runs []nightcrier.Run) {
+	for _, r := range runs {
+		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID, "cluster", r.Key, "reason", r.Reason)
+		inc, err := a.store.Incident(ctx, r.IncidentID)
+		if err != nil {
+			continue
+		}
+		a.metrics.IncidentClosed(inc.Cluster, inc.Status)
+		if r.Reason == nightcrier.QueueExpired {
+			a.keeper.later(func(ctx context.Context) error { return announcer{a}.Ended(ctx, inc, nil, r.ID) })
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/demo"
+	"nightcrier.dev/nightcrier/internal/mcptest"
+	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+// DemoOptions say how the demo is shown.
+type DemoOptions struct {
+	Version string
+	// Once ends the demo when all incidents have ended; otherwise it serves until
+	// ctx is done.
+	Once bool
+	// Out keeps the workspaces; empty means a temporary directory.
+	Out      string
+	Executor string
+	Listen   string
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Logger   *slog.Logger
+	// Printable makes a text from a cluster safe for a terminal.
+	Printable func(string) string
+}
+
+// Demo replays recorded fault notifications through an embedded MCP peer and the
+// whole pipeline. It needs no cluster, no key and no network. It is a NoReport
+// error when an incident ended without a valid report.
+func Demo(ctx context.Context, o DemoOptions) (err error) {
+	d, err := demo.Load(time.Now())
+	if err != nil {
+		return err
+	}
+	peer := mcptest.NewPeer()
+	if err := peer.Listen(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, peer.Close()) }()
+	dir, cleanup, err := outDir(o.Out, "nightcrier-demo-")
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	cfg, done, err := demoConfig(o, d, peer, dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	a, err := New(Options{
+		Config: cfg, Logger: o.Logger, Version: o.Version,
+		Access: func(name string) ClusterAccess { return d.Cluster(name) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
+	return demoShow{o: o, app: a, demo: d, peer: peer}.play(ctx)
+}
+
+// outDir is where one-shot commands keep their workspaces. A temporary one is
+// removed by cleanup, a named one stays.
+func outDir(out, prefix string) (dir string, cleanup func(), err error) {
+	if out != "" {
+		if dir, err = filepath.Abs(out); err != nil {
+			return "", nil, nightcrier.Errorf(nightcrier.Invalid, "--out %s: %w", out, err)
+		}
+		return dir, func() {}, nil
+	}
+	if dir, err = os.MkdirTemp("", prefix); err != nil {
+		return "", nil, nightcrier.Errorf(nightcrier.Exhausted, "make a temporary directory: %w", err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// demoConfig is the embedded defaults with the scenarios' clusters. The
+// environment has no say, but for the key of a real agent.
+func demoConfig(o DemoOptions, d *demo.Demo, peer *mcptest.Peer, dir string) (*config.Config, func(), error) {
+	done := func() {}
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"} {
+		if v := os.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	if o.Executor == config.ClaudeCode && os.Getenv("ANTHROPIC_API_KEY") == "" {
+		model, err := modeltest.NewServer()
+		if err == nil {
+			err = model.Listen()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		done = func() { _ = model.Close() }
+		env = append(env, "ANTHROPIC_API_KEY=scripted", "ANTHROPIC_BASE_URL="+model.URL("triage-report"))
+		fmt.Fprintln(o.Stderr, "No ANTHROPIC_API_KEY is set: the agent talks to a scripted model on this machine.")
+	}
+	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: map[string]string{
+		"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning",
+	}})
+	if err == nil {
+		err = hopeless(warnings)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	for _, name := range d.Clusters() {
+		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: name, MCP: config.MCP{Endpoint: peer.URL(name), Mode: "auto"}})
+	}
+	return cfg, done, nil
+}
+
+// hopeless is an error where a server would start and every investigation fail: a
+// demo has nobody who mends it meanwhile.
+func hopeless(warnings []config.Warning) error {
+	for _, w := range warnings {
+		if w.FailsCheck {
+			return nightcrier.Errorf(nightcrier.Invalid, "%s", w)
+		}
+	}
+	return nil
+}
+
+// demoShow plays the scenarios and prints what comes of them.
+type demoShow struct {
+	o    DemoOptions
+	app  *App
+	demo *demo.Demo
+	peer *mcptest.Peer
+}
+
+func (s demoShow) play(ctx context.Context) error {
+	for _, name := range s.demo.Clusters() {
+		if err := s.peer.AwaitSubscribed(ctx, name); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(s.o.Stderr, "Replaying %d recorded notifications from %d clusters; executor %s.\n", len(s.demo.Scenarios), len(s.demo.Clusters()), s.o.Executor)
+	for _, sc := range s.demo.Scenarios {
+		if _, err := s.peer.Push(sc.Cluster, sc.Notification); err != nil {
+			return fmt.Errorf("demo scenario %s: %w", sc.Name, err)
+		}
+	}
+	list, err := s.await(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.conclude(ctx, list); err != nil {
+		return err
+	}
+	if !s.o.Once {
+		fmt.Fprintf(s.o.Stderr, "\nThe API is at http://%s/api/v1/incidents until you press Ctrl-C.\n", s.app.Addr())
+		<-ctx.Done()
+		return nil
+	}
+	for _, inc := range list {
+		if inc.Status != nightcrier.Resolved {
+			return nightcrier.Errorf(nightcrier.NoReport, "incident %s ended without a valid report: %s", inc.ID, inc.FailureReason)
+		}
+	}
+	return nil
+}
+
+// await prints each incident as it ends, and returns all when every notification
+// has been decided and no incident is open.
+func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
+	printed := map[string]bool{}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		events, _, err := s.app.store.Events(ctx, store.EventFilter{Limit: 1000})
+		if err != nil {
+			return nil, err
+		}
+		list, _, err := s.app.store.Incidents(ctx, store.IncidentFilter{Limit: 1000})
+		if err != nil {
+			return nil, err
+		}
+		open := 0
+		for _, inc := range list {
+			if inc.Status.Open() {
+				open++
+			} else if !printed[inc.ID] {
+				printed[inc.ID] = true
+				s.line(inc)
+			}
+		}
+		if open == 0 && len(events) >= len(s.demo.Scenarios) {
+			return list, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nightcrier.Errorf(nightcrier.Interrupted, "the demo was stopped with %d incidents open", open)
+		case <-tick.C:
+		}
+	}
+}
+
+// statusWords are the statuses as people read them.
+var statusWords = map[nightcrier.IncidentStatus]string{nightcrier.Resolved: "report ready", nightcrier.AgentFailed: "agent failed"}
+
+// line prints one incident on one line.
+func (s demoShow) line(inc nightcrier.Incident) {
+	status := statusWords[inc.Status]
+	if status == "" {
+		status = string(inc.Status)
+	}
+	what, object := inc.RootCause, inc.Owner
+	if what == "" {
+		what = inc.FailureReason
+	}
+	if object.IsZero() {
+		object = inc.Resource
+	}
+	fmt.Fprintf(s.o.Stdout, "%-12s  %-8s  %-10s  %-36s  %s\n", status, inc.Severity, inc.Cluster, object, what)
+}
+
+// conclude prints one whole report and what became of the other events.
+func (s demoShow) conclude(ctx context.Context, list []nightcrier.Incident) error {
+	var shown *nightcrier.Incident
+	for i, inc := range list {
+		worse := shown == nil || inc.Severity > shown.Severity || inc.Severity == shown.Severity && inc.CreatedAt.Before(shown.CreatedAt)
+		if inc.Status == nightcrier.Resolved && worse {
+			shown = &list[i]
+		}
+	}
+	if shown != nil {
+		if err := s.report(ctx, *shown); err != nil {
+			return err
+		}
+	}
+	c, err := s.app.store.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.o.Stdout, "%d events: %d incidents opened, %d joined one, %s.\n",
+		len(s.demo.Scenarios), c.Events[nightcrier.Opened], c.Events[nightcrier.Joined], ledToNone(c.Suppressed))
+	if s.o.Out != "" {
+		fmt.Fprintf(s.o.Stdout, "The workspaces are in %s.\n", s.o.Out)
+	}
+	return nil
+}
+
+// ledToNone counts the suppressed events, with their reasons: the store is gone
+// when somebody would look them up.
+func ledToNone(suppressed map[nightcrier.Reason]int) string {
+	total, reasons := 0, []string{}
+	for reason, n := range suppressed {
+		total += n
+		reasons = append(reasons, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(reason), "_", " ")))
+	}
+	if total == 0 {
+		return "every one counts"
+	}
+	slices.Sort(reasons)
+	return fmt.Sprintf("%d led to none (%s)", total, strings.Join(reasons, ", "))
+}
+
+func (s demoShow) report(ctx context.Context, inc nightcrier.Incident) error {
+	raw, err := s.app.store.Report(ctx, inc.ID)
+	if err != nil {
+		return err
+	}
+	md, err := s.app.markdown(ctx, inc, raw)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.o.Stdout, "\n%s\n", s.o.Printable(string(md)))
+	return err
+}

@@ -1,0 +1,373 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	authz "k8s.io/api/authorization/v1"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/detect"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/notify/slack"
+	"nightcrier.dev/nightcrier/internal/preflight"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+// Check is one thing that was looked at. The codes are documented in docs/cli.md.
+type Check struct {
+	// Code names the check, Name the thing it looked at.
+	Code string `json:"code"`
+	Name string `json:"name"`
+	// Status is ok, warn or fail.
+	Status string `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Hint says what to do about it.
+	Hint string `json:"hint,omitempty"`
+}
+
+// The codes of checks.
+const (
+	CheckDisk    = "disk"
+	CheckStore   = "store"
+	CheckCluster = "cluster"
+	// CheckCredential is what the cluster's credential may do.
+	CheckCredential = "credential"
+	// CheckWatch is what a watch needs of it.
+	CheckWatch   = "watch"
+	CheckSource  = "source"
+	CheckAgent   = "agent"
+	CheckSandbox = "sandbox"
+	CheckSlack   = "slack"
+)
+
+const (
+	statusOK   = "ok"
+	statusWarn = "warn"
+	statusFail = "fail"
+
+	lowDisk       = 1 << 30
+	doctorTimeout = 10 * time.Second
+	doctorAtOnce  = 16
+)
+
+// Doctor looks at everything that serve would need, changes nothing, and sends
+// no message.
+func Doctor(ctx context.Context, cfg *config.Config) []Check {
+	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg), checkAgent(ctx, cfg), checkSandbox(ctx, cfg), checkSlack(cfg)}
+	return append(checks, checkClusters(ctx, cfg)...)
+}
+
+func checkDisk(cfg *config.Config) Check {
+	c := Check{Code: CheckDisk, Name: cfg.WorkspaceRoot}
+	dir := cfg.WorkspaceRoot
+	for { // the root is made at the first start: look where it would be
+		if info, err := os.Stat(dir); err == nil {
+			if !info.IsDir() {
+				return c.fail(fmt.Errorf("%s is not a directory", dir), "set workspace_root to a directory")
+			}
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return c.fail(err, "make the directory writable for this user, or set workspace_root")
+	}
+	_ = f.Close()
+	_ = os.Remove(f.Name())
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return c.fail(err, "")
+	}
+	free := fs.Bavail * uint64(fs.Bsize)
+	c.Status, c.Detail = statusOK, fmt.Sprintf("%d MiB free", free>>20)
+	if free < lowDisk {
+		c.Status, c.Hint = statusWarn, "an incident may use 256 MiB; free some space or set retention lower"
+	}
+	return c
+}
+
+func checkStore(ctx context.Context, cfg *config.Config) Check {
+	c, hint := Check{Code: CheckStore, Name: "SQLite in the workspace root"}, "run this as the user that the server runs as"
+	o := store.Options{URL: cfg.DatabaseURL.Reveal(), Path: filepath.Join(cfg.WorkspaceRoot, storeFile)}
+	if o.URL != "" {
+		c.Name, hint = "PostgreSQL", "check database_url and that the server answers"
+	} else if _, err := os.Stat(o.Path); err != nil {
+		return c.ok("is made at the first start")
+	}
+	st, err := store.OpenReadOnly(ctx, o)
+	if err != nil {
+		return c.fail(err, hint)
+	}
+	defer st.Close()
+	n, err := st.Counts(ctx)
+	if err != nil {
+		return c.fail(err, "")
+	}
+	return c.ok(fmt.Sprintf("%d runs queued, %d running", n.Queued, n.Leases))
+}
+
+// cliNames are the usual names of the agents' commands.
+var cliNames = map[string]string{config.ClaudeCode: "claude"}
+
+func checkAgent(ctx context.Context, cfg *config.Config) Check {
+	c := Check{Code: CheckAgent, Name: cfg.Agent.Executor}
+	switch cfg.Agent.Executor {
+	case config.Builtin:
+		return c.ok("reports the facts without a model")
+	case config.Script:
+		return c.ok(cfg.Agent.ScriptPath)
+	}
+	command := cfg.Agent.Command
+	if command == "" {
+		command = cliNames[cfg.Agent.Executor]
+	}
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return c.fail(err, "install the CLI, or set agent.command to its path")
+	}
+	if !cfg.Agent.APIKey.IsSet() {
+		return c.fail(nightcrier.Errorf(nightcrier.Invalid, "no key for its model"), "set ANTHROPIC_API_KEY in the server's environment")
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()}
+	out, err := cmd.Output()
+	if err != nil {
+		return c.fail(fmt.Errorf("%s --version: %w", path, err), "run it by hand to see why")
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return c.ok(path + ", " + first)
+}
+
+func checkSandbox(ctx context.Context, cfg *config.Config) Check {
+	c := Check{Code: CheckSandbox, Name: cfg.Sandbox.Require}
+	if cfg.Agent.Executor == config.Builtin {
+		return c.ok("not needed: no agent is started")
+	}
+	held, err := process.Probe(ctx)
+	if err != nil {
+		return c.fail(err, "the kernel needs Landlock (5.13 or newer)")
+	}
+	missing := process.Missing(process.Strict(), held)
+	c = c.ok(strings.Join(held, " "))
+	if len(missing) > 0 {
+		c.Status = statusWarn
+		c.Detail += "; missing: " + strings.Join(missing, " ")
+		c.Hint = "run as root or allow user namespaces for the full sandbox"
+		if cfg.Sandbox.Require == "strict" {
+			c.Status = statusFail
+		}
+	}
+	return c
+}
+
+func checkSlack(cfg *config.Config) Check {
+	c := Check{Code: CheckSlack, Name: "incoming webhook"}
+	if !cfg.Slack.WebhookURL.IsSet() {
+		return c.ok("not configured: outcomes are announced nowhere")
+	}
+	if _, err := slack.New(cfg.Slack.WebhookURL.Reveal(), slack.Options{}); err != nil {
+		return c.fail(err, "copy the address from Slack's app settings")
+	}
+	return c.ok("address is well-formed; nothing was sent")
+}
+
+// checkClusters asks all clusters at once, a few at a time, in their order.
+func checkClusters(ctx context.Context, cfg *config.Config) []Check {
+	if len(cfg.Clusters) == 0 {
+		return []Check{{Code: CheckSource, Name: "clusters", Status: statusWarn, Detail: "none is configured: a server would watch nothing",
+			Hint: "name one in the file given with --config, or set K8S_CLUSTER_MCP_ENDPOINT"}}
+	}
+	results := make([][]Check, len(cfg.Clusters))
+	places := make(chan struct{}, doctorAtOnce)
+	var wg sync.WaitGroup
+	for i, cl := range cfg.Clusters {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+			defer cancel()
+			results[i] = append([]Check{checkSource(ctx, cl)}, checkAccess(ctx, cl)...)
+		})
+	}
+	wg.Wait()
+	var all []Check
+	for _, r := range results {
+		all = append(all, r...)
+	}
+	return all
+}
+
+// checkAccess looks at whether a cluster can be read, and what else its
+// credential could do.
+func checkAccess(ctx context.Context, cl config.Cluster) []Check {
+	c := Check{Code: CheckCluster, Name: cl.Name}
+	if cl.Kubeconfig == "" {
+		c.Status, c.Detail, c.Hint = statusWarn, "no kubeconfig", "investigations see only what events say; set clusters[].kubeconfig to a read-only credential"
+		return []Check{c}
+	}
+	client, err := kube.Dial(cl.Kubeconfig, cl.Context, doctorTimeout)
+	if err != nil {
+		return []Check{c.fail(err, "check clusters[].kubeconfig and context")}
+	}
+	defer client.Close()
+	c = checkCluster(ctx, c, cl, client)
+	if c.Status == statusFail {
+		return []Check{c}
+	}
+	checks := []Check{c, checkCredential(ctx, cl, client)}
+	if cl.Watch {
+		checks = append(checks, checkWatch(ctx, cl, client))
+	}
+	return checks
+}
+
+func checkCluster(ctx context.Context, c Check, cl config.Cluster, client *kube.Client) Check {
+	if err := client.Check(ctx, cl.Namespaces...); err != nil {
+		if nightcrier.CodeOf(err) == nightcrier.Refused {
+			return c.fail(err, "grant it get, list and watch: `nightcrier rbac manifest` prints all that is read; one for some namespaces alone needs clusters[].namespaces")
+		}
+		return c.fail(err, "check the server's address in the kubeconfig, and that it can be reached from here")
+	}
+	version, err := client.Version(ctx)
+	if err != nil {
+		return c.fail(err, "")
+	}
+	return c.ok(client.Host() + ", " + version)
+}
+
+// checkCredential asks what serve would ask, and says what it would decide.
+func checkCredential(ctx context.Context, cl config.Cluster, client *kube.Client) Check {
+	gate := preflight.NewGate(preflight.Config{
+		Clusters: []string{cl.Name}, Ask: func(string) (preflight.Asker, error) { return client, nil },
+		Namespaces: func(string) []string { return cl.Namespaces },
+		Allowed:    func(string) bool { return cl.AllowWriteCredential }, Enforce: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	gate.Refresh(ctx)
+	c := Check{Code: CheckCredential, Name: cl.Name}
+	known := gate.Access(cl.Name)
+	switch {
+	case !known.Agents:
+		c.Status, c.Detail, c.Hint = statusWarn, "agents get no access: "+strings.TrimSuffix(known.Detail, ". "+preflight.Remedy), preflight.Remedy
+	case known.ReadOnly != string(preflight.Yes):
+		c.Status, c.Detail, c.Hint = statusWarn, known.Detail, "`nightcrier rbac manifest` prints what a read-only credential needs"
+	default:
+		c = c.ok("read-only")
+	}
+	return c
+}
+
+// checkWatch asks whether the credential may follow what a watch looks at.
+func checkWatch(ctx context.Context, cl config.Cluster, client *kube.Client) Check {
+	c := Check{Code: CheckWatch, Name: cl.Name, Status: statusOK}
+	places := detect.Kinds(cl.Namespaces...)
+	denied, err := deniedAt(ctx, client, places)
+	if err != nil {
+		return c.fail(err, "the cluster must answer what its credential may do")
+	}
+	var needed, useful []string
+	for i, w := range places {
+		if w.Optional {
+			useful = append(useful, denied[i]...)
+		} else {
+			needed = append(needed, denied[i]...)
+		}
+	}
+	const hint = "`nightcrier rbac manifest` prints what it needs"
+	if len(needed) > 0 {
+		return c.fail(fmt.Errorf("the credential may not %s", strings.Join(append(needed, useful...), ", ")), hint)
+	}
+	if len(useful) > 0 {
+		c.Status, c.Detail, c.Hint = statusWarn, "the credential may not "+strings.Join(useful, ", ")+": such faults are not seen", hint
+		return c
+	}
+	return c.ok("the credential may list and watch all that is looked at")
+}
+
+// deniedAt lists for each place what the credential may not do there.
+func deniedAt(ctx context.Context, client *kube.Client, places []detect.Watched) ([][]string, error) {
+	denied, errs := make([][]string, len(places)), make([]error, len(places))
+	slots := make(chan struct{}, doctorAtOnce)
+	var wg sync.WaitGroup
+	for i, w := range places {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			denied[i], errs[i] = deniedIn(ctx, client, w)
+		})
+	}
+	wg.Wait()
+	return denied, cmp.Or(errs...)
+}
+
+func deniedIn(ctx context.Context, client *kube.Client, w detect.Watched) (denied []string, err error) {
+	res, _ := kube.ResourceOf(string(w.Kind))
+	for _, verb := range []string{"list", "watch"} {
+		may, err := client.May(ctx, authz.ResourceAttributes{Verb: verb, Group: res.Group, Resource: res.Name, Namespace: w.Namespace})
+		if err != nil {
+			return nil, err
+		}
+		if may.Allowed {
+			continue
+		}
+		what := verb + " " + res.String()
+		if w.Namespace != "" {
+			what += " in " + w.Namespace
+		}
+		denied = append(denied, what)
+	}
+	return denied, nil
+}
+
+// checkSource asks whether anything answers at the endpoint; subscribing is left
+// to the server, since some servers keep every subscription for ever.
+func checkSource(ctx context.Context, cl config.Cluster) Check {
+	c := Check{Code: CheckSource, Name: cl.Name}
+	if cl.MCP.Endpoint == "" && cl.Watch {
+		return c.ok("watch, over the cluster's API")
+	}
+	if cl.MCP.Endpoint == "" && cl.Alertmanager.TokenEnv != "" {
+		return c.ok("alerts, as they are posted")
+	}
+	if cl.MCP.Endpoint == "" {
+		c.Status, c.Detail, c.Hint = statusWarn, "no fault source", "set clusters[].watch, clusters[].mcp.endpoint or clusters[].alertmanager"
+		return c
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodOptions, cl.MCP.Endpoint, nil)
+	if err != nil {
+		return c.fail(fmt.Errorf("mcp.endpoint is not a URL"), "write it as http://host:port/mcp")
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return c.fail(fmt.Errorf("%s does not answer", req.URL.Host), "start kubernetes-mcp-server with --port there, or mend clusters[].mcp.endpoint")
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, 1<<10)
+	_ = resp.Body.Close()
+	return c.ok(req.URL.Host + " answers")
+}
+
+func (c Check) ok(detail string) Check {
+	c.Status, c.Detail = statusOK, detail
+	return c
+}
+
+func (c Check) fail(err error, hint string) Check {
+	c.Status, c.Detail, c.Hint = statusFail, err.Error(), hint
+	return c
+}

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/config"
+)
+
+func TestDoctorLooksAtCredentials(t *testing.T) {
+	tests := map[string]struct {
+		rules  string
+		allow  bool
+		status string
+		says   string
+		hint   string
+	}{
+		"reader":         {`{"verbs":["get","list","watch"],"apiGroups":[""],"resources":["pods"]}`, false, statusOK, "read-only", ""},
+		"writer":         {`{"verbs":["delete"],"apiGroups":[""],"resources":["pods"]}`, false, statusWarn, "agents get no access: its credential is not read-only (namespace default): it can start, change and delete workloads", "nightcrier rbac kubeconfig"},
+		"allowed writer": {`{"verbs":["delete"],"apiGroups":[""],"resources":["pods"]}`, true, statusWarn, "allowed by allow_write_credential", "nightcrier rbac manifest"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "kubeconfig")
+			writeKubeconfig(t, path, cluster(t, tt.rules), time.Now())
+			checks := checkAccess(t.Context(), config.Cluster{Name: "prod", Kubeconfig: path, AllowWriteCredential: tt.allow})
+			if len(checks) != 2 || checks[0].Status != statusOK {
+				t.Fatalf("%+v", checks)
+			}
+			if c := checks[1]; c.Code != CheckCredential || c.Status != tt.status || !strings.Contains(c.Detail, tt.says) || !strings.Contains(c.Hint, tt.hint) {
+				t.Errorf("%+v", c)
+			}
+			if n := strings.Count(checks[1].Detail+checks[1].Hint, "nightcrier rbac kubeconfig"); n > 1 {
+				t.Errorf("the remedy is told %d times: %+v", n, checks[1])
+			}
+		})
+	}
+}

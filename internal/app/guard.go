@@ -1,0 +1,208 @@
+package app
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/evidence"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
+)
+
+// GuardOptions say which cluster a guard of its own stands before.
+type GuardOptions struct {
+	// Kubeconfig and Context are the credential; empty is what kubectl means by it.
+	Kubeconfig, Context string
+	// Namespace is where commands look when they name none; empty is the context's.
+	Namespace string
+	// Out keeps the evidence and the audit; it must be an existing directory.
+	Out string
+	// Listen is the address; empty is a free port of 127.0.0.1.
+	Listen  string
+	Environ []string
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// Guard stands before a cluster without a run around it. Close ends it.
+type Guard struct {
+	out    string
+	now    func() time.Time
+	rec    *evidence.Recorder
+	server *guardkube.Server
+	// Kubeconfig leads to the guard; it holds a token that dies with it.
+	Kubeconfig []byte
+	// Notes tell what is unusual about the way to the cluster.
+	Notes []string
+
+	mu      sync.Mutex
+	journal *os.File
+	last    nightcrier.JournalEntry
+	log     audit.Log
+}
+
+// The files of a guard, in its output directory.
+const (
+	guardJournal = "journal.jsonl"
+	guardAudit   = "audit.jsonl"
+)
+
+// OpenGuard starts a guard. The output directory must not hold another one's
+// record.
+func OpenGuard(o GuardOptions) (_ *Guard, err error) {
+	cred, err := Credential(o.Kubeconfig, o.Context, o.Environ)
+	if err != nil {
+		return nil, err
+	}
+	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{out: o.Out, now: o.Now, Notes: up.Notes, last: nightcrier.JournalEntry{Run: nightcrier.NewID()}}
+	defer func() {
+		if err != nil {
+			g.release()
+		}
+	}()
+	if err := g.openFiles(); err != nil {
+		return nil, err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	kube, err := guardkube.New(guardkube.Config{
+		Upstream: up, Mask: mask.New(key, cred.Secrets()...).Bytes, Evidence: g.rec, Audit: g.audit, Logger: o.Logger, Now: o.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, g.serve(kube, o, cred.Kubeconfig)
+}
+
+func (g *Guard) openFiles() (err error) {
+	g.journal, err = os.OpenFile(filepath.Join(g.out, guardJournal), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nightcrier.Errorf(nightcrier.Conflict, "%s holds the record of another guard: name an empty directory", g.out)
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "journal of the guard: %w", err)
+	}
+	g.rec, err = evidence.Open(filepath.Join(g.out, "evidence"))
+	return err
+}
+
+func (g *Guard) serve(kube *guardkube.Guard, o GuardOptions, credential []byte) error {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	l, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Invalid, "listen: %w", err)
+	}
+	if g.server, err = guardkube.Serve(l, kube); err != nil {
+		l.Close()
+		return err
+	}
+	g.Kubeconfig, err = leadTo(g.server.Kubeconfig(), l.Addr().(*net.TCPAddr), or(o.Namespace, namespaceOf(credential)))
+	return err
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// namespaceOf is the namespace of a kubeconfig's context.
+func namespaceOf(raw []byte) string {
+	cfg, err := clientcmd.Load(raw)
+	if err != nil || cfg.Contexts[cfg.CurrentContext] == nil {
+		return ""
+	}
+	return cfg.Contexts[cfg.CurrentContext].Namespace
+}
+
+// leadTo completes the guard's kubeconfig with the namespace, and with the address
+// where it is not 127.0.0.1, which the kubeconfig and its certificate are for.
+func leadTo(raw []byte, addr *net.TCPAddr, namespace string) ([]byte, error) {
+	cfg, err := clientcmd.Load(raw)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "kubeconfig of the guard: %w", err)
+	}
+	for _, c := range cfg.Contexts {
+		c.Namespace = namespace
+	}
+	for _, c := range cfg.Clusters {
+		if !addr.IP.Equal(net.IPv4(127, 0, 0, 1)) && !addr.IP.IsUnspecified() {
+			c.Server = "https://" + net.JoinHostPort(addr.IP.String(), strconv.Itoa(addr.Port))
+			c.TLSServerName = "localhost"
+		}
+	}
+	return clientcmd.Write(*cfg)
+}
+
+// audit writes down what the guard decided, and what came of it.
+func (g *Guard) audit(r guardkube.AuditRecord) error {
+	item := journal.OfRequest(journal.Request(r))
+	data, err := item.JSON()
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := nightcrier.JournalEntry{
+		Run: g.last.Run, Seq: g.last.Seq + 1, Time: g.now().UTC().Truncate(time.Microsecond), Type: item.Type, Data: data,
+		Key: fmt.Sprintf("guard/%d", g.last.Seq+1), Prev: g.last.Hash,
+	}
+	e.Hash = e.ChainHash(e.Prev)
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if _, err := g.journal.Write(append(line, '\n')); err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "journal of the guard: %w", err)
+	}
+	g.last = e
+	return g.log.Add(e)
+}
+
+// Close ends the guard and renders its audit.
+func (g *Guard) Close() (audit.Summary, error) {
+	err := g.release()
+	f, openErr := os.OpenFile(filepath.Join(g.out, guardAudit), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if openErr != nil {
+		return audit.Summary{}, errors.Join(err, nightcrier.Errorf(nightcrier.Exhausted, "audit of the guard: %w", openErr))
+	}
+	g.mu.Lock() // an answer that was cut may still be told of
+	defer g.mu.Unlock()
+	s, writeErr := g.log.Write(f)
+	return s, errors.Join(err, writeErr, f.Close())
+}
+
+// release ends what was opened so far.
+func (g *Guard) release() (err error) {
+	if g.server != nil {
+		err = g.server.Close()
+	}
+	if g.rec != nil {
+		err = errors.Join(err, g.rec.Close())
+	}
+	if g.journal != nil {
+		err = errors.Join(err, g.journal.Close())
+	}
+	return err
+}

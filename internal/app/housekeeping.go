@@ -1,0 +1,206 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// How often the housekeeper looks after what.
+const (
+	stormEvery   = 2 * time.Second
+	measureEvery = time.Minute
+	sweepEvery   = 10 * time.Minute
+)
+
+// housekeeper does what no request waits for: storms, retention, measurements,
+// and messages that intake must not be held up by.
+type housekeeper struct {
+	log    *slog.Logger
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// later runs a task in the background; Stop waits for it.
+func (h *housekeeper) later(task func(context.Context) error) {
+	h.wg.Go(func() {
+		if err := task(h.ctx); err != nil && h.ctx.Err() == nil {
+			h.log.Warn("background task failed", "component", "housekeeping", "event", "task_failed", "error", err)
+		}
+	})
+}
+
+// every runs a task now and then until the housekeeper stops.
+func (h *housekeeper) every(d time.Duration, task func(context.Context) error) {
+	h.later(func(ctx context.Context) error {
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			if err := task(ctx); err != nil && ctx.Err() == nil {
+				h.log.Warn("housekeeping failed", "component", "housekeeping", "event", "task_failed", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+func (a *App) startKeeper(context.Context) error {
+	a.keeper.every(stormEvery, a.tendStorms)
+	a.keeper.every(measureEvery, a.measure)
+	a.keeper.every(sweepEvery, a.sweep)
+	return nil
+}
+
+// newKeeper is made before anything can ask it for something.
+func (a *App) newKeeper(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.keeper = &housekeeper{log: a.log, ctx: ctx, cancel: cancel}
+	a.onStop("housekeeping", func(ctx context.Context) error {
+		cancel()
+		done := make(chan struct{})
+		go func() { a.keeper.wg.Wait(); close(done) }()
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	return nil
+}
+
+// tendStorms tells of new storms and ends quiet ones.
+func (a *App) tendStorms(ctx context.Context) error {
+	if err := a.tellStorms(ctx); err != nil {
+		return err
+	}
+	ended, err := a.store.EndStorms(ctx, a.cfg.Storm.Quiet)
+	for _, s := range ended {
+		a.log.Info("storm is over", "component", "intake", "event", "storm_ended", "cluster", s.Cluster, "incidents", s.Incidents)
+	}
+	return err
+}
+
+// measure refreshes the metrics that are too dear for every scrape.
+func (a *App) measure(ctx context.Context) error {
+	now := a.masker.Count()
+	a.metrics.Masked(int(now - a.masked))
+	a.masked = now
+	return errors.Join(a.measureProcesses(ctx), a.measureWorkspaces(ctx))
+}
+
+// measureProcesses counts what runs below the workers.
+func (a *App) measureProcesses(ctx context.Context) error {
+	leased, err := a.store.LeasedRuns(ctx)
+	if err != nil {
+		return err
+	}
+	count := map[string]int{}
+	for _, r := range leased {
+		dirs, err := filepath.Glob(filepath.Join(a.root.Path(), run.WorkersDir, r.ID+"-*"))
+		if err != nil {
+			return err
+		}
+		for _, dir := range dirs {
+			count[r.Key] += worker.Processes(dir)
+		}
+	}
+	a.metrics.AgentProcesses(count)
+	return nil
+}
+
+func (a *App) measureWorkspaces(ctx context.Context) error {
+	sizes := map[string]int64{}
+	list, _, err := a.store.Incidents(ctx, store.IncidentFilter{Since: a.opt.Now().Add(-max(a.cfg.Retention, 24*time.Hour)), Limit: measureMost})
+	if err != nil {
+		return err
+	}
+	for _, inc := range list {
+		ws, err := a.root.Open(inc.ID)
+		if err != nil {
+			continue
+		}
+		n, err := ws.Size()
+		_ = ws.Close()
+		if err == nil {
+			sizes[inc.Cluster] += n
+		}
+	}
+	a.metrics.WorkspaceSizes(sizes)
+	return nil
+}
+
+// measureMost bounds how many workspaces one measurement walks.
+const measureMost = 1000
+
+// sweep removes what the retention no longer covers: workspaces, the workers'
+// directories of runs that ended, checkpoints, and events that led nowhere.
+func (a *App) sweep(ctx context.Context) error {
+	if err := a.sweepWorkers(ctx); err != nil {
+		return err
+	}
+	if _, err := a.engine.Prune(a.opt.Now().Add(-linger)); err != nil {
+		return err
+	}
+	if a.cfg.Retention == 0 {
+		return nil
+	}
+	now := a.opt.Now()
+	removed, freed, err := a.root.Sweep(ctx, now, a.cfg.Retention, func(id string) bool { return a.keeps(ctx, id) })
+	if len(removed) > 0 {
+		a.log.Info("workspaces removed", "component", "housekeeping", "event", "retention", "count", len(removed), "bytes", freed)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = a.store.Prune(ctx, now.Add(-a.cfg.Retention))
+	return err
+}
+
+// keeps says whether a workspace must stay whatever its age.
+func (a *App) keeps(ctx context.Context, id string) bool {
+	inc, err := a.store.Incident(ctx, id)
+	return err == nil && inc.Status.Open() || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
+}
+
+// sweepWorkers removes the directories of workers whose run has ended.
+func (a *App) sweepWorkers(ctx context.Context) error {
+	dir := filepath.Join(a.root.Path(), run.WorkersDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // no worker was ever started
+	}
+	for _, e := range entries {
+		id := e.Name()[:max(strings.LastIndexByte(e.Name(), '-'), 0)]
+		if !nightcrier.ValidID(id) || a.engine.Active(id) {
+			continue
+		}
+		r, err := a.store.Run(ctx, id)
+		if err != nil || r.Status != nightcrier.Finished || a.opt.Now().Sub(r.EndedAt) < linger {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linger is how long a finished run's checkpoints and its worker's directory
+// stay for a look.
+const linger = time.Hour

@@ -1,0 +1,256 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/source/webhook"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+// TriageOptions say what is to be investigated now: one of Target, Event and Alert.
+type TriageOptions struct {
+	Config  *config.Config
+	Logger  *slog.Logger
+	Version string
+	// Target is an object to look at; its kind may be written as kubectl takes it, and
+	// without a namespace it is in that of the context.
+	Target nightcrier.Resource
+	// Event is a notification as a source would have sent it.
+	Event []byte
+	// Alert is a notification of Alertmanager, a list of alerts, or one; of several
+	// the most severe that fires is taken.
+	Alert []byte
+	// Kubeconfig and Context are the credential. With both empty that of the
+	// configured cluster is taken, for a Target else kubectl's own default.
+	Kubeconfig, Context string
+	// Cluster is the name in the report; empty means the configured one, the
+	// event's own, or "local".
+	Cluster string
+	// Executor and Timeout replace the configured ones, Out the temporary directory.
+	Executor string
+	Timeout  time.Duration
+	Out      string
+	// IncidentID is the id of the incident to open; empty makes one.
+	IncidentID string
+	// WorkerCommand is that of Options.
+	WorkerCommand []string
+}
+
+// Triaged is what came of a triage.
+type Triaged struct {
+	Incident nightcrier.Incident
+	// Report is nil when there is none; Markdown is the same for people.
+	Report   *nightcrier.Report
+	Markdown []byte
+	// Others is how many more alerts fire in the payload.
+	Others int
+}
+
+// Triage investigates one thing with a store of its own. A Target that cannot be
+// read is an error: NotFound, or Unreachable also when access is denied.
+// Interrupted, it stops the agent before it returns.
+func Triage(ctx context.Context, o TriageOptions) (t Triaged, err error) {
+	dir, cleanup, err := outDir(o.Out, "nightcrier-triage-")
+	if err != nil {
+		return t, err
+	}
+	defer cleanup()
+	a, d, others, err := o.prepare(ctx, dir)
+	if err != nil {
+		return t, err
+	}
+	if err := a.Start(ctx); err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
+	dec, err := a.Deliver(ctx, d)
+	if err == nil && dec.Reason == nightcrier.NotAFault {
+		dec, err = a.lookAnyway(ctx, d, dec.EventID)
+	}
+	if err != nil {
+		return t, err
+	}
+	if dec.Incident.ID == "" {
+		return t, nightcrier.Errorf(nightcrier.Invalid, "the event opens no incident: %s%s", dec.Reason, because(dec.Detail))
+	}
+	if t.Incident, err = a.AwaitEnd(ctx, dec.Incident.ID); err != nil {
+		return t, err
+	}
+	t, err = a.result(ctx, t.Incident)
+	t.Others = others
+	return t, err
+}
+
+// lookAnyway asks about the object of an event that is no fault: a server would
+// leave it at that, but a person has asked.
+func (a *App) lookAnyway(ctx context.Context, d nightcrier.Delivery, eventID string) (store.Decision, error) {
+	ev, err := a.store.Event(ctx, eventID)
+	if err != nil {
+		return store.Decision{}, err
+	}
+	if d.Raw, err = question(d.Cluster, ev.Resource, "An engineer asked to have this looked at, because of an event: "+ev.Detail+". "+ev.Context); err != nil {
+		return store.Decision{}, err
+	}
+	return a.Deliver(ctx, d)
+}
+
+func because(detail string) string {
+	if detail == "" {
+		return ""
+	}
+	return " (" + detail + ")"
+}
+
+// prepare makes the App and the delivery; others are the alerts left out.
+func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d nightcrier.Delivery, others int, err error) {
+	cfg := *o.Config
+	cluster := o.cluster(&cfg)
+	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks = dir, config.Secret{}, config.Slack{}, nil
+	cfg.Clusters = []config.Cluster{cluster}
+	cfg.SeverityThreshold = nightcrier.Info // who asks wants an answer
+	if o.Executor != "" {
+		cfg.Agent.Executor = o.Executor
+	}
+	if o.Timeout > 0 {
+		cfg.Agent.Timeout = o.Timeout
+	}
+	opt := Options{Config: &cfg, Logger: o.Logger, Version: o.Version, Offline: true, WorkerCommand: o.WorkerCommand, RetryPause: oneShotPause, Secrets: secretsOf(o.Config)}
+	d = nightcrier.Delivery{Cluster: cluster.Name, Raw: o.Event}
+	switch {
+	case o.Alert != nil:
+		d, others, err = o.alert(cluster)
+	case o.Event == nil:
+		if opt.Client, err = kube.Dial(cluster.Kubeconfig, cluster.Context, 0); err == nil {
+			d.Raw, err = o.asked(ctx, cluster.Name, opt.Client)
+		}
+	}
+	if err != nil {
+		return nil, d, 0, err
+	}
+	d.Source, d.ReceivedAt, d.IncidentID = "cli", time.Now(), o.IncidentID
+	a, err = New(opt)
+	return a, d, others, err
+}
+
+// alert picks the alert to look at.
+func (o TriageOptions) alert(c config.Cluster) (nightcrier.Delivery, int, error) {
+	list, err := webhook.Alerts(alertCluster(c), o.Alert)
+	if err != nil {
+		return nightcrier.Delivery{}, 0, err
+	}
+	return webhook.Foremost(list)
+}
+
+// oneShotPause is the pause before a second attempt where a person waits for it.
+const oneShotPause = 2 * time.Second
+
+// cluster is the one cluster that is looked at.
+func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
+	c := config.Cluster{Name: o.Cluster}
+	for _, known := range cfg.Clusters {
+		if known.Name == o.Cluster || o.Cluster == "" && len(cfg.Clusters) == 1 {
+			c = known
+		}
+	}
+	if c.Name == "" {
+		c.Name = "local"
+	}
+	if o.Kubeconfig != "" { // another credential is good for other namespaces
+		c.Kubeconfig, c.Namespaces = o.Kubeconfig, nil
+	}
+	if o.Context != "" {
+		c.Context = o.Context
+	}
+	c.MCP, c.Watch = config.MCP{}, false
+	return c
+}
+
+// asked is the payload that stands for a person's question about the target,
+// which must be there to be asked about.
+func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.Client) ([]byte, error) {
+	if o.Target.Namespace == "" {
+		o.Target.Namespace = client.Namespace()
+	}
+	res, err := complete(o.Target)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := client.Get(ctx, res); nightcrier.CodeOf(err) == nightcrier.Refused {
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; use a kubeconfig that may read it", err)
+	} else if err != nil {
+		return nil, err
+	}
+	return question(cluster, res, "An engineer asked to have this looked at.")
+}
+
+// complete writes an object that was named as kubectl takes it in full.
+func complete(res nightcrier.Resource) (nightcrier.Resource, error) {
+	kind, clusterWide := kube.KindOf(res.Kind)
+	res.Kind = kind
+	if clusterWide {
+		res.Namespace = ""
+	}
+	if res.APIVersion == "" {
+		res.APIVersion = kube.APIVersionOf(kind)
+	}
+	return res, res.Check()
+}
+
+// question is an event that asks about an object.
+func question(cluster string, res nightcrier.Resource, why string) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"cluster": cluster, "faultType": "Asked", "severity": "error", "resource": res,
+		"context": why, "timestamp": time.Now().UTC().Format(time.RFC3339),
+	})
+}
+
+// AwaitEnd waits until an incident has ended. When ctx is done first its run is
+// cancelled and awaited: a one-shot command leaves nothing running.
+func (a *App) AwaitEnd(ctx context.Context, id string) (nightcrier.Incident, error) {
+	done := ctx.Done()
+	clean := context.WithoutCancel(ctx)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		inc, err := a.store.Incident(clean, id)
+		if err != nil || !inc.Status.Open() {
+			return inc, err
+		}
+		select {
+		case <-done:
+			done = nil
+			if _, err := a.Cancel(clean, id, "interrupted"); err != nil && nightcrier.CodeOf(err) != nightcrier.Conflict {
+				return inc, err
+			}
+		case <-tick.C:
+		}
+	}
+}
+
+// result returns an ended incident with its report.
+func (a *App) result(ctx context.Context, inc nightcrier.Incident) (Triaged, error) {
+	t := Triaged{Incident: inc}
+	if ctx.Err() != nil {
+		return t, nightcrier.Errorf(nightcrier.Interrupted, "interrupted; the agent was stopped")
+	}
+	raw, err := a.store.Report(ctx, inc.ID)
+	if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.NoReport {
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	t.Report = &nightcrier.Report{}
+	if err := json.Unmarshal(raw, t.Report); err != nil {
+		return t, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
+	}
+	t.Markdown, err = a.markdown(ctx, inc, raw)
+	return t, err
+}

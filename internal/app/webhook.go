@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/source/webhook"
+)
+
+// openWebhooks makes the addresses that others post to.
+func (a *App) openWebhooks(context.Context) error {
+	cfg := webhook.Config{Logger: a.log.With("component", "source"), Now: a.opt.Now,
+		Deliver: func(ctx context.Context, d nightcrier.Delivery) (nightcrier.Outcome, bool, error) {
+			dec, err := a.Deliver(ctx, d)
+			return dec.Outcome, dec.Repeated, err
+		}}
+	for _, c := range a.cfg.Clusters {
+		cfg.Clusters = append(cfg.Clusters, alertCluster(c))
+	}
+	for _, w := range a.cfg.Webhooks {
+		cfg.Mappings = append(cfg.Mappings, webhook.Mapping{Name: w.Name, Token: token(w.TokenEnv, w.Token),
+			Items: w.Items, When: w.When, Cluster: w.Cluster, Kind: w.Kind, Namespace: w.Namespace, Object: w.Object,
+			Type: w.Type, Severity: w.Severity, Text: w.Text, Key: w.Key, Cleared: w.Cleared})
+	}
+	hooks, err := webhook.New(cfg)
+	a.hooks = hooks
+	return err
+}
+
+func alertCluster(c config.Cluster) webhook.Cluster {
+	return webhook.Cluster{Name: c.Name, Labels: c.Labels, Token: token(c.Alertmanager.TokenEnv, c.Alertmanager.Token), AlertLabels: c.Alertmanager.Labels}
+}
+
+// token is what a sender has to show. Where one was asked for and is not there,
+// nobody knows it.
+func token(variable string, value config.Secret) string {
+	if variable != "" && !value.IsSet() {
+		return rand.Text()
+	}
+	return value.Reveal()
+}
+
+// WebhookAddr is where other machines post, for tests that listen on port 0.
+func (a *App) WebhookAddr() string { return a.server.WebhookAddr() }

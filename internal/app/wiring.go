@@ -1,0 +1,288 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/admit"
+	"nightcrier.dev/nightcrier/internal/api"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/engine"
+	"nightcrier.dev/nightcrier/internal/intake"
+	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/source/mcp"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// maskKey returns the key that makes the tags of masked values stable, and
+// makes it at the first start.
+func maskKey(path string) ([]byte, error) {
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) >= 32 {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nightcrier.Errorf(nightcrier.Refused, "read %s: %w", path, err)
+	}
+	key = make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "write %s: %w", path, err)
+	}
+	return key, nil
+}
+
+// workers starts agents in processes of their own, with the credentials that
+// are no part of a run's order.
+type workers struct {
+	command []string
+	secrets worker.Secrets
+}
+
+func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential) error {
+	secrets := w.secrets
+	secrets.Cluster = cluster
+	return worker.Launch(ctx, w.command[0], w.command[1:], dir, spec, secrets)
+}
+
+func (w workers) Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
+	return worker.Follow(ctx, dir, from, fn)
+}
+
+func (w workers) Cancel(ctx context.Context, dir, cause string) error {
+	return worker.Cancel(ctx, dir, cause)
+}
+
+// openClusters makes the clusters' credentials usable, and has a server ask what
+// each of them may do, in the background.
+func (a *App) openClusters(context.Context) error {
+	serves := !a.opt.Offline
+	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, serves)
+	if serves && a.opt.Access == nil {
+		a.access.gate.Start()
+		a.onStop("preflight", a.access.gate.Stop)
+	}
+	return nil
+}
+
+// openRuns starts the engine; interrupted runs go on from here.
+func (a *App) openRuns(ctx context.Context) error {
+	sk, err := skill.Find(skill.Troubleshooter, a.cfg.Skills.CacheDir)
+	if err != nil {
+		return err
+	}
+	var agents run.Workers = workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{
+		ModelAPIKey: a.cfg.Agent.APIKey.Reveal(), MaskKey: a.maskKey, MaskValues: a.secrets(),
+	}}
+	if a.opt.Workers != nil {
+		agents = a.opt.Workers
+	}
+	a.runner = run.New(run.Config{
+		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Access: a.access.AgentAccess, Skill: sk, Mask: a.masker,
+		Announce: announcer{a}, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
+	})
+	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
+	if o.PostgresURL == "" {
+		o.SQLitePath = filepath.Join(a.root.Path(), engineFile)
+	}
+	e, err := engine.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	a.engine = e
+	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remaining(ctx)) })
+	e.Register(run.Pipeline, a.runner.Investigate)
+	return e.Launch()
+}
+
+func remaining(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline)
+	}
+	return stopTime
+}
+
+func (a *App) openIntake(context.Context) error {
+	a.intake = intake.New(intake.Config{
+		Store: a.store, Owners: a.access, Namespaces: a.access.namespaces, Threshold: a.cfg.SeverityThreshold, Policy: a.policy(), Mask: a.access.Mask,
+		Logger: a.log, Metrics: a.decided, Now: a.opt.Now,
+	})
+	return nil
+}
+
+func (a *App) policy() store.AcceptPolicy {
+	return store.AcceptPolicy{
+		DedupeWindow: a.cfg.DedupeWindow, QueueMax: a.cfg.Queue.Max, Pipeline: run.Pipeline, Executor: a.cfg.Agent.Executor,
+		Storm: store.StormPolicy{
+			Fingerprints: a.cfg.Storm.Fingerprints, Within: a.cfg.Storm.Within, Investigate: a.cfg.Storm.Investigate, Quiet: a.cfg.Storm.Quiet,
+		},
+	}
+}
+
+func (a *App) startAdmission(ctx context.Context) error {
+	a.admitter = admit.New(admit.Config{
+		Queue: a.store, Breaker: a.breaker, Total: a.cfg.MaxConcurrentAgents, PerKey: a.cfg.MaxConcurrentPerCluster,
+		Expiry: a.cfg.Queue.Expiry, Start: a.startRun, Expired: a.dropped, Logger: a.log.With("component", "admission"),
+	})
+	a.onStop("admission", a.admitter.Stop)
+	return a.admitter.Start(ctx)
+}
+
+// startRun freezes the configuration of a run and hands it to the engine.
+func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
+	if !r.AdmittedAt.IsZero() {
+		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
+	}
+	return a.engine.Start(run.Pipeline, r.ID, a.order(r))
+}
+
+func (a *App) order(r nightcrier.Run) run.Order {
+	ag := a.cfg.Agent
+	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
+		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, BaseURL: ag.BaseURL, Timeout: ag.Timeout,
+		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, AllowedTools: ag.AllowedTools, SystemPromptFile: ag.SystemPromptFile,
+		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), Require: a.cfg.Sandbox.Require, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
+	}}
+}
+
+// existing returns the directory that dir really is, "" when it is not there: a
+// sandbox can show neither a link to elsewhere nor nothing.
+func existing(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+	return real
+}
+
+func (a *App) startSources(ctx context.Context) error {
+	transport := mcp.NewTransport()
+	shared := mcp.Config{Gate: pace.NewGate(sourceGate), Transport: transport}
+	lists := pace.NewGate(snapshotGate)
+	for _, c := range a.cfg.Clusters {
+		if c.MCP.Endpoint != "" {
+			a.sources = append(a.sources, mcp.New(a.sourceConfig(c, shared), a.take))
+		}
+		if c.Watch {
+			a.sources = append(a.sources, a.watch(c, lists))
+		}
+	}
+	a.onStop("sources", func(ctx context.Context) error {
+		defer transport.CloseIdleConnections()
+		return a.stopSources(ctx)
+	})
+	for _, s := range a.sources {
+		if err := s.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take hands what a source received to intake.
+func (a *App) take(ctx context.Context, d nightcrier.Delivery) error {
+	_, err := a.Deliver(ctx, d)
+	return err
+}
+
+// sourceGate is how many sources connect at once.
+const sourceGate = 16
+
+// sourceConfig completes what all sources share with what is a cluster's own.
+func (a *App) sourceConfig(c config.Cluster, cfg mcp.Config) mcp.Config {
+	cfg.Cluster, cfg.Labels, cfg.Endpoint, cfg.Mode = c.Name, c.Labels, c.MCP.Endpoint, c.MCP.Mode
+	cfg.Logger, cfg.Now, cfg.Timings = a.log.With("component", "source"), a.opt.Now, a.opt.SourceTimings
+	if c.MCP.APIKey.IsSet() {
+		cfg.APIKey = c.MCP.APIKey.Reveal
+	}
+	return cfg
+}
+
+// stopSources says goodbye to all servers at once: each may take seconds.
+func (a *App) stopSources(ctx context.Context) error {
+	errs := make(chan error, len(a.sources))
+	for _, s := range a.sources {
+		go func() { errs <- s.Stop(ctx) }()
+	}
+	var all error
+	for range a.sources {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// Deliver takes one payload in and returns when it is stored and decided.
+func (a *App) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decision, error) {
+	start := time.Now()
+	dec, err := a.intake.Deliver(ctx, d)
+	if err != nil {
+		a.metrics.EventNotStored(d.Cluster, nightcrier.CodeOf(err))
+		return dec, err
+	}
+	a.metrics.EventStored(time.Since(start))
+	return dec, nil
+}
+
+func (a *App) startServer(ctx context.Context) error {
+	a.metrics.WatchState(a.state)
+	if a.opt.Offline {
+		return nil
+	}
+	h := api.New(api.Options{
+		Version: a.opt.Version, Incidents: a.store, Events: a.store, Journal: a.store, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
+		Metrics: a.metrics.Handler(), Markdown: a.markdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
+	})
+	a.server = api.NewServer(api.ServerConfig{
+		API: h, Listen: a.cfg.Listen, HealthListen: a.cfg.HealthListen, WebhookListen: a.cfg.WebhookListen, Webhooks: a.hooks.Public(), Socket: filepath.Join(a.root.Path(), SocketName),
+		Logger: a.log.With("component", "api"),
+	})
+	a.onStop("listeners", a.server.Stop)
+	return a.server.Start(ctx)
+}
+
+func (a *App) isReady(ctx context.Context) error {
+	select {
+	case <-a.ready:
+	default:
+		return nightcrier.Errorf(nightcrier.Unreachable, "still starting")
+	}
+	_, err := a.store.Counts(ctx)
+	return err
+}
+
+// state is what the metrics show at each scrape.
+func (a *App) state(ctx context.Context) (telemetry.State, error) {
+	c, err := a.store.Counts(ctx)
+	return telemetry.State{Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, err
+}
+
+// markdown is the report for people: what the reporting step wrote, or made anew
+// from report.json when the workspace is gone.
+func (a *App) markdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+	if ws, err := a.root.Open(inc.ID); err == nil {
+		defer ws.Close()
+		if md, err := ws.ReadFile("output/final-report.md"); err == nil {
+			return report.MarkOver(md, &inc), nil
+		}
+	}
+	var rep nightcrier.Report
+	if err := json.Unmarshal(raw, &rep); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
+	}
+	return report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), nil
+}

@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"bufio"
+	"io"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+)
+
+// Log collects the requests of one run from its journal. The zero Log is empty.
+type Log struct {
+	lines []journal.Request
+	open  map[pair]int // where an outcome belongs
+}
+
+// pair names a request within a run: an attempt has its own guard.
+type pair struct {
+	attempt int
+	id      int64
+}
+
+// noOutcome is the reason of a request that was let through and never told of
+// again: whoever asked died in between.
+const noOutcome = "let through; what came of it was not recorded"
+
+// Add takes one entry of the journal; entries come in the journal's order.
+func (l *Log) Add(e nightcrier.JournalEntry) error {
+	r, err := journal.RequestOf(e)
+	if err != nil || r == nil {
+		return err
+	}
+	key := pair{e.Attempt, r.ID}
+	at, waits := l.open[key]
+	if !r.Done || !waits || r.Decision != journal.Allow { // a denial is whole by itself
+		at = len(l.lines)
+		l.lines = append(l.lines, journal.Request{})
+	}
+	if l.open == nil {
+		l.open = map[pair]int{}
+	}
+	decided := l.lines[at].Time
+	l.lines[at] = *r
+	if !decided.IsZero() {
+		l.lines[at].Time = decided
+	}
+	delete(l.open, key)
+	if !r.Done && r.Decision == journal.Allow {
+		l.open[key] = at
+	}
+	return nil
+}
+
+// Summary is what a log comes to.
+type Summary struct {
+	// Requests counts all, Denied those of them that were refused, Kept those whose
+	// answer is evidence.
+	Requests, Denied, Kept int
+	// Head is the last line's hash, "" without any.
+	Head string
+}
+
+// Write writes the log in its file's form. The same entries make the same bytes.
+func (l *Log) Write(w io.Writer) (Summary, error) {
+	out := bufio.NewWriter(w)
+	var s Summary
+	for _, r := range l.lines {
+		rec, err := s.next(r)
+		if err != nil {
+			return s, err
+		}
+		line, err := rec.line()
+		if err != nil {
+			return s, err
+		}
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return s, err
+		}
+	}
+	return s, out.Flush()
+}
+
+// next counts a request and chains its record.
+func (s *Summary) next(r journal.Request) (Record, error) {
+	rec := of(r)
+	s.Requests++
+	switch {
+	case r.Decision == journal.Deny:
+		s.Denied++
+	case !r.Done && r.Reason == "":
+		rec.Reason = noOutcome
+	}
+	if r.Evidence != "" {
+		s.Kept++
+	}
+	rec.Seq, rec.Prev = int64(s.Requests), s.Head
+	sum, err := rec.sum()
+	rec.Hash, s.Head = sum, sum
+	return rec, err
+}

@@ -1,0 +1,154 @@
+// Package config turns a file, the environment and command-line flags into one
+// [Config].
+//
+// One table of keys (keys.go) drives everything: what the file may hold, how
+// the environment variables and flags are called, defaults, checks, the JSON
+// Schema and the table in docs/configuration.md. A flag beats the environment,
+// the environment beats the file, the file beats the default. All problems are
+// reported at once, each with the place it comes from.
+package config
+
+import (
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Config is the effective configuration. Paths are absolute, values are within
+// their bounds, and Agent.Executor is decided.
+type Config struct {
+	WorkspaceRoot string
+	// DatabaseURL is a postgres:// URL; unset means SQLite in the workspace root.
+	DatabaseURL       Secret
+	SeverityThreshold nightcrier.Severity
+	DedupeWindow      time.Duration
+	Storm             Storm
+
+	MaxConcurrentAgents     int
+	MaxConcurrentPerCluster int
+	Queue                   Queue
+
+	Clusters []Cluster
+	Webhooks []Webhook
+	Agent    Agent
+	Skills   Skills
+	Sandbox  Sandbox
+	Slack    Slack
+
+	// Retention is how long a finished workspace is kept; 0 keeps it for ever.
+	Retention time.Duration
+	// WorkspaceMaxBytes bounds what one incident may use on disk.
+	WorkspaceMaxBytes int64
+
+	Log Log
+	// Listen is the loopback address of the HTTP API; empty opens none.
+	Listen string
+	// HealthListen is an extra address for health and metrics; empty opens none.
+	HealthListen string
+	// WebhookListen is an extra address for webhooks that have a token; empty opens
+	// none.
+	WebhookListen string
+
+	origins map[string]Origin
+}
+
+// Storm says when many new faults of one cluster count as one storm.
+type Storm struct {
+	Fingerprints int
+	Within       time.Duration
+	Investigate  int
+	Quiet        time.Duration
+}
+
+// Queue bounds the runs that wait for admission.
+type Queue struct {
+	Max    int
+	Expiry time.Duration
+}
+
+// Cluster is one watched cluster.
+type Cluster struct {
+	Name   string
+	Labels map[string]string
+	MCP    MCP
+	// Alertmanager is how its alerts arrive.
+	Alertmanager Alertmanager
+	// Watch: faults are found over the cluster's API, with the credential of
+	// Kubeconfig, which is then set.
+	Watch bool
+	// Kubeconfig is the credential of investigations; empty means none.
+	Kubeconfig string
+	Context    string
+	// Namespaces bounds what is looked at, and what is taken in, to them and to what
+	// has none; empty means all.
+	Namespaces []string
+	// AllowWriteCredential lets agents look into the cluster although the
+	// credential could change it.
+	AllowWriteCredential bool
+}
+
+// MCP is where a cluster's faults come from. Endpoint is empty for a cluster
+// that only one-shot commands use.
+type MCP struct {
+	Endpoint string
+	Mode     string
+	// APIKeyEnv names the environment variable that APIKey was read from.
+	APIKeyEnv string
+	APIKey    Secret
+}
+
+// Executors that this version can run.
+const (
+	Builtin    = "builtin"
+	Script     = "script"
+	ClaudeCode = "claude-code"
+)
+
+// Agent says who investigates and within which bounds.
+type Agent struct {
+	// Executor is Builtin, Script or ClaudeCode, never empty.
+	Executor   string
+	ScriptPath string
+	// Command is the path or name of the CLI; empty means its usual name.
+	Command string
+	// CLI is what a script is told to use, in the words of AGENT_CLI.
+	CLI              string
+	Model            string
+	Timeout          time.Duration
+	GracefulShutdown time.Duration
+	MaxTurns         int
+	// AllowedTools is already narrowed to what a read-only triage may use.
+	AllowedTools     []string
+	SystemPromptFile string
+	// BaseURL is the model API; empty means the vendor's own.
+	BaseURL string
+	APIKey  Secret
+}
+
+// Skills says where skills come from and how much is preloaded.
+type Skills struct {
+	// CacheDir holds skills that replace the embedded ones of the same name.
+	CacheDir             string
+	DisableTriagePreload bool
+}
+
+// Sandbox says where agents run and how much of the isolation must hold.
+type Sandbox struct {
+	Backend string
+	Require string
+}
+
+// Slack is where outcomes are announced; an unset URL announces nothing.
+type Slack struct {
+	WebhookURL Secret
+}
+
+// Log is what is logged and how.
+type Log struct {
+	Level  string
+	Format string
+}
+
+// Origin returns where the value of a key came from. Keys are spelled as in
+// the file, with an index for clusters: "agent.timeout", "clusters[0].name".
+func (c *Config) Origin(key string) Origin { return c.origins[key] }

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// readEnv takes the settings from the environment, in the order of the keys.
+func (l *loader) readEnv() {
+	known := []string{fileVariable}
+	for i := range l.keys {
+		for _, s := range l.keys[i].spellings() {
+			if s.layer != LayerEnv {
+				continue
+			}
+			known = append(known, s.name)
+			if value := l.environ[s.name]; value != "" {
+				at := place{origin: Origin{Layer: LayerEnv, Name: s.name}, path: s.name, cluster: onlyCluster}
+				l.set(&l.keys[i], s, l.keys[i].typ.words(value), at)
+			}
+		}
+	}
+	l.strayVariables(known)
+}
+
+// serviceLink matches what Kubernetes itself sets for a Service of our name.
+var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)$`)
+
+// strayVariables looks at variables with one of our prefixes that are no key.
+// One that nearly is a key is a typing mistake and a problem; any other one
+// may serve another purpose and is a warning.
+func (l *loader) strayVariables(known []string) {
+	for _, name := range slices.Sorted(maps.Keys(l.environ)) {
+		ours := strings.HasPrefix(name, "NIGHTCRIER_") || strings.HasPrefix(name, "AGENT_RUNTIME_")
+		if !ours || slices.Contains(known, name) || serviceLink.MatchString(name) {
+			continue
+		}
+		where := Origin{Layer: LayerEnv, Name: name}
+		if near := nearVariable(name, known); near != "" {
+			l.problem(where, name, fmt.Errorf("is not a variable of nightcrier: did you mean %s?", near))
+			continue
+		}
+		l.warn(where, name, "is not a variable of nightcrier and has no effect")
+	}
+}
+
+// nearVariable compares what follows the common prefix, so that the prefix
+// does not make everything look alike.
+func nearVariable(name string, known []string) string {
+	for _, prefix := range []string{"NIGHTCRIER_", "AGENT_RUNTIME_"} {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		var candidates []string
+		for _, k := range known {
+			if tail, ok := strings.CutPrefix(k, prefix); ok {
+				candidates = append(candidates, tail)
+			}
+		}
+		if near := nearest(rest, candidates); near != "" {
+			return prefix + near
+		}
+	}
+	return ""
+}
+
+// readFlags takes the settings from flags, named as flags or as keys.
+func (l *loader) readFlags(given map[string]string) {
+	var names []string
+	for i := range l.keys {
+		for _, s := range l.keys[i].spellings() {
+			if s.layer == LayerFlag {
+				names = append(names, s.name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		k, as, ok := l.findFlag(name)
+		where := Origin{Layer: LayerFlag, Name: name}
+		switch {
+		case !ok:
+			l.problem(where, name, fmt.Errorf("is not a flag%s", didYouMean(name, names)))
+		case k.typ.secret:
+			l.problem(where, name, errors.New("every user of this machine can read flags: set "+k.env()+" or use the file"))
+		default:
+			l.set(k, as, k.typ.words(given[name]), place{origin: where, path: name, cluster: onlyCluster})
+		}
+	}
+}
+
+func (l *loader) findFlag(name string) (*key, spelling, bool) {
+	for i := range l.keys {
+		k := &l.keys[i]
+		for _, s := range k.spellings() {
+			if s.layer == LayerFlag && (s.name == name || (k.path == name && s.name == k.flag())) {
+				return k, s, true
+			}
+		}
+	}
+	return nil, spelling{}, false
+}
+
+// Flag describes one command-line flag.
+type Flag struct {
+	// Name is without dashes; Key is the key it sets.
+	Name, Key string
+	// Default is in the one-line form; Usage is one sentence without a stop.
+	Default, Usage string
+}
+
+// Flags returns a flag for every key that may be given on the command line.
+func Flags() []Flag {
+	var flags []Flag
+	all := keys()
+	for i := range all {
+		k := &all[i]
+		for _, s := range k.spellings() {
+			if s.layer == LayerFlag && !k.typ.secret {
+				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: k.doc})
+			}
+		}
+	}
+	return flags
+}

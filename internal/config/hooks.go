@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"nightcrier.dev/nightcrier/internal/expr"
+)
+
+// Alertmanager is how a cluster's alerts arrive.
+type Alertmanager struct {
+	// TokenEnv names the environment variable that Token was read from. When it is
+	// set and Token is not, nobody may post.
+	TokenEnv string
+	Token    Secret
+	// Labels say which label of an alert names what, by the usual label.
+	Labels map[string]string
+}
+
+// Webhook is an address that others post faults to, and what their payloads mean:
+// all but name and token are expressions.
+type Webhook struct {
+	Name     string
+	TokenEnv string
+	Token    Secret
+
+	Cluster, Items, When    string
+	Kind, Namespace, Object string
+	Type, Severity, Text    string
+	Key, Cleared            string
+}
+
+// hookPrefix starts the path of every key that a webhook has of its own. Such keys
+// stand in a file only.
+const hookPrefix = "webhooks[]."
+
+func (k *key) ofHook() bool { return strings.HasPrefix(k.path, hookPrefix) }
+
+// alertRoles are what the labels of an alert can name.
+var alertRoles = []string{"namespace", "container", "deployment", "statefulset", "daemonset", "cronjob", "job_name", "horizontalpodautoscaler",
+	"poddisruptionbudget", "resourcequota", "persistentvolumeclaim", "persistentvolume", "replicaset", "ingress", "pod", "node", "service"}
+
+func alertKeys() []key {
+	return []key{
+		{path: "clusters[].alertmanager.token_env", typ: text(checkVariableName),
+			doc:   "name of the environment variable that holds the token of the cluster's Alertmanager; without one, only this machine may post alerts",
+			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.TokenEnv }},
+		{path: "clusters[].alertmanager.labels", typ: roles(),
+			doc:   "labels of its alerts that are not called as usual, such as `pod: k8s_pod`",
+			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.Labels }},
+	}
+}
+
+func hookKeys() []key {
+	hook := func(name string, typ valueType, doc string, field func(*Webhook) any) key {
+		return key{path: hookPrefix + name, typ: typ, doc: doc, hook: field}
+	}
+	return []key{
+		{path: "webhook_listen", typ: address(checkAddress),
+			doc:   "extra address, open to other machines, that serves webhooks with a token only",
+			field: func(c *Config, _ *Cluster) any { return &c.WebhookListen }},
+		hook("name", text(checkHookName), "unique name, the last part of the address `/api/v1/webhooks/NAME`", func(w *Webhook) any { return &w.Name }),
+		hook("token_env", text(checkVariableName), "name of the environment variable that holds the sender's token; without one, only this machine may post", func(w *Webhook) any { return &w.TokenEnv }),
+		hook("cluster", expression(expr.Text), "name of the cluster; required", func(w *Webhook) any { return &w.Cluster }),
+		hook("items", expression(expr.List), "what a payload reports, each then `item`; unset means `[body]`", func(w *Webhook) any { return &w.Items }),
+		hook("when", expression(expr.Bool), "whether an item is a fault or its end; unset means always", func(w *Webhook) any { return &w.When }),
+		hook("object.kind", expression(expr.Text), "kind of the object that is broken; unset means the alert itself", func(w *Webhook) any { return &w.Kind }),
+		hook("object.namespace", expression(expr.Text), "its namespace", func(w *Webhook) any { return &w.Namespace }),
+		hook("object.name", expression(expr.Text), "its name", func(w *Webhook) any { return &w.Object }),
+		hook("type", expression(expr.Text), "what is wrong, in a word; unset means the webhook's name", func(w *Webhook) any { return &w.Type }),
+		hook("severity", expression(expr.Text), "how bad it is, in any usual word; unset means what the type says", func(w *Webhook) any { return &w.Severity }),
+		hook("text", expression(expr.Text), "the sender's words", func(w *Webhook) any { return &w.Text }),
+		hook("key", expression(expr.Text), "what makes two payloads one report of one occurrence; unset means that they are the same", func(w *Webhook) any { return &w.Key }),
+		hook("cleared", expression(expr.Bool), "whether the fault is over; unset means never", func(w *Webhook) any { return &w.Cleared }),
+	}
+}
+
+// expression is one in CEL, which may have several lines.
+func expression(yields expr.Kind) valueType {
+	return valueType{word: "expression (" + yields.String() + ")", schema: ofType("string"), parse: one(func(s string) (any, error) {
+		switch {
+		case len(s) > maxText:
+			return nil, fmt.Errorf("is longer than %d bytes", maxText)
+		case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+			return nil, errors.New("contains a control character")
+		}
+		_, err := expr.Compile(s, yields)
+		return s, err
+	})}
+}
+
+var labelPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// roles is a mapping from what a label names to the label.
+func roles() valueType {
+	t := labels()
+	inner := t.parse
+	t.parse = func(words []string) (any, error) {
+		value, err := inner(words)
+		pairs, _ := value.(map[string]string)
+		for role, label := range pairs {
+			switch {
+			case !slices.Contains(alertRoles, role):
+				return nil, fmt.Errorf("%s is not what a label can name%s: known are %s", quote(role), didYouMean(role, alertRoles), strings.Join(alertRoles, ", "))
+			case !labelPattern.MatchString(label):
+				return nil, fmt.Errorf("%s is not the name of a label", quote(label))
+			}
+		}
+		return value, err
+	}
+	return t
+}
+
+// reservedHook is the part of the address that Alertmanagers post below.
+const reservedHook = "alertmanager"
+
+func checkHookName(s string) error {
+	if !clusterNamePattern.MatchString(s) || s == reservedHook {
+		return fmt.Errorf("%s is not a name for a webhook: use up to 63 lower-case letters, digits, '-' and '.', but not %s", quote(s), reservedHook)
+	}
+	return nil
+}
+
+// checkHooks looks at what all webhooks share, and reads their tokens.
+func (l *loader) checkHooks(cfg *Config) {
+	names := map[string]int{}
+	for i := range cfg.Webhooks {
+		w, at := &cfg.Webhooks[i], fmt.Sprintf("webhooks[%d]", i)
+		earlier, again := names[w.Name]
+		switch {
+		case w.Name == "" && !l.failed(at+".name"):
+			l.problem(l.hookPlaces[i], at+".name", errors.New("is missing: it is the last part of the webhook's address"))
+		case again && w.Name != "":
+			l.problem(l.hookPlaces[i], at+".name", fmt.Errorf("%s is also the name of webhooks[%d]: names are unique", w.Name, earlier))
+		default:
+			names[w.Name] = i
+		}
+		if w.Cluster == "" && !l.failed(at+".cluster") {
+			l.problem(l.hookPlaces[i], at+".cluster", errors.New("is missing: an expression that yields the name of a cluster, such as '\"prod\"'"))
+		}
+		w.Token = l.token(cfg, at+".token_env", w.TokenEnv)
+	}
+	tokens := slices.ContainsFunc(cfg.Webhooks, func(w Webhook) bool { return w.TokenEnv != "" })
+	for i := range cfg.Clusters {
+		a := &cfg.Clusters[i].Alertmanager
+		a.Token = l.token(cfg, fmt.Sprintf("clusters[%d].alertmanager.token_env", i), a.TokenEnv)
+		tokens = tokens || a.TokenEnv != ""
+	}
+	if cfg.WebhookListen != "" && !tokens {
+		l.needs(cfg, "webhook_listen", "serves nothing: no webhook has a token_env")
+	}
+	for _, other := range []string{cfg.Listen, cfg.HealthListen} {
+		if cfg.WebhookListen != "" && cfg.WebhookListen == other && !strings.HasSuffix(other, ":0") {
+			l.problemAt(cfg, "webhook_listen", errors.New("is the same address as listen or health_listen: choose another port"))
+		}
+	}
+}
+
+// token reads the token that a variable holds. Where it holds none, nobody is to
+// be let in: a token was asked for.
+func (l *loader) token(cfg *Config, at, variable string) Secret {
+	if variable == "" {
+		return Secret{}
+	}
+	value := l.environ[variable]
+	switch err := checkAPIKey(value); {
+	case err != nil:
+		l.problemAt(cfg, at, fmt.Errorf("the value of %s %w", variable, err))
+	case value == "":
+		l.needs(cfg, at, fmt.Sprintf("the variable %s is not set: nobody may post", variable))
+	case len(value) < minToken:
+		l.warn(cfg.origins[at], at, fmt.Sprintf("the token in %s has less than %d characters: take a longer one, such as openssl rand -hex 32 makes", variable, minToken))
+	}
+	return NewSecret(value)
+}
+
+// minToken is how many characters a token should have.
+const minToken = 16

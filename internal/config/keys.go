@@ -1,0 +1,274 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// key is one thing that can be configured.
+type key struct {
+	// path is the canonical spelling in the file; "clusters[]." marks what each
+	// cluster has of its own.
+	path string
+	typ  valueType
+	// def is the default in its one-line form; empty means the zero value.
+	def string
+	doc string
+	// also are the other spellings.
+	also []spelling
+	// note is a warning for everybody who sets the key.
+	note string
+	// field returns where the value goes. It is nil for keys that are only
+	// checked: what this version cannot change yet.
+	field func(*Config, *Cluster) any
+	// hook is the same for the keys that a webhook has of its own.
+	hook func(*Webhook) any
+	// foreign keys have no environment variable and no flag of their own.
+	foreign bool
+}
+
+// clusterPrefix starts the path of every key that a cluster has of its own.
+const clusterPrefix = "clusters[]."
+
+func (k *key) ofCluster() bool { return strings.HasPrefix(k.path, clusterPrefix) }
+
+// target returns where the value goes, in the entry i of the key's list; nil for a
+// key that is only checked.
+func (k *key) target(cfg *Config, i int) any {
+	switch {
+	case k.hook != nil:
+		return k.hook(&cfg.Webhooks[i])
+	case k.field == nil:
+		return nil
+	case k.ofCluster():
+		return k.field(cfg, &cfg.Clusters[i])
+	}
+	return k.field(cfg, nil)
+}
+
+// at is the path of the key in the entry i of its list.
+func (k *key) at(i int) string {
+	return strings.Replace(k.path, "[]", fmt.Sprintf("[%d]", i), 1)
+}
+
+// env is the canonical environment variable. For a cluster's key it means the
+// only cluster there is.
+func (k *key) env() string {
+	return "NIGHTCRIER_" + strings.ToUpper(strings.NewReplacer("clusters[]", "cluster", ".", "_").Replace(k.path))
+}
+
+// flag is the canonical flag, without dashes.
+func (k *key) flag() string {
+	return strings.NewReplacer("clusters[]", "cluster", ".", "-", "_", "-").Replace(k.path)
+}
+
+const (
+	day        = 24 * time.Hour
+	budgetNote = "budgets are not enforced in this version: agent.timeout and agent.max_turns bound what an agent can spend"
+)
+
+// keys returns every key, in the order of the documentation.
+func keys() []key {
+	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), hookKeys(), agentKeys(), foreignKeys())
+}
+
+func serverKeys() []key {
+	return []key{
+		{path: "workspace_root", typ: filePath(), def: "./incidents",
+			doc:   "directory of the incidents' workspaces and of the database",
+			also:  []spelling{env("WORKSPACE_ROOT"), env("AGENT_RUNTIME_WORKSPACE_ROOT"), file("agent_runtime.workspace_root")},
+			field: func(c *Config, _ *Cluster) any { return &c.WorkspaceRoot }},
+		{path: "workspace_max_bytes", typ: size(1<<20, 1<<40), def: "256MiB",
+			doc:   "what one incident may use on disk before its agent is stopped",
+			field: func(c *Config, _ *Cluster) any { return &c.WorkspaceMaxBytes }},
+		{path: "retention", typ: duration(0, 10*365*day), def: "72h",
+			doc:   "how long the workspace of a finished incident is kept; 0 keeps it for ever",
+			also:  []spelling{file("agent_runtime.workspace_retention_hours").in("h")},
+			field: func(c *Config, _ *Cluster) any { return &c.Retention }},
+		{path: "database_url", typ: secret(checkDatabaseURL),
+			doc:   "postgres:// URL; unset means SQLite in the workspace root",
+			also:  []spelling{env("DATABASE_URL")},
+			field: func(c *Config, _ *Cluster) any { return &c.DatabaseURL }},
+		{path: "severity_threshold", typ: severity(), def: "warning",
+			doc:   "faults below it are recorded and not investigated",
+			field: func(c *Config, _ *Cluster) any { return &c.SeverityThreshold }},
+		{path: "dedupe_window", typ: duration(0, 7*day), def: "5m",
+			doc:   "how long after its last event a closed incident still takes in the same fault",
+			field: func(c *Config, _ *Cluster) any { return &c.DedupeWindow }},
+		{path: "storm.fingerprints", typ: count(2, 10000), def: "10",
+			doc:   "so many new faults of one cluster within storm.within are a storm",
+			field: func(c *Config, _ *Cluster) any { return &c.Storm.Fingerprints }},
+		{path: "storm.within", typ: duration(time.Second, time.Hour), def: "60s",
+			doc:   "see storm.fingerprints",
+			field: func(c *Config, _ *Cluster) any { return &c.Storm.Within }},
+		{path: "storm.investigate", typ: count(1, 1000), def: "3",
+			doc:   "how many incidents of a storm are investigated, the most severe first",
+			field: func(c *Config, _ *Cluster) any { return &c.Storm.Investigate }},
+		{path: "storm.quiet", typ: duration(time.Second, day), def: "5m",
+			doc:   "a storm ends after so long without a new fault",
+			field: func(c *Config, _ *Cluster) any { return &c.Storm.Quiet }},
+		{path: "max_concurrent_agents", typ: count(1, 1000), def: "5",
+			doc:   "how many investigations run at once",
+			field: func(c *Config, _ *Cluster) any { return &c.MaxConcurrentAgents }},
+		{path: "max_concurrent_per_cluster", typ: count(1, 1000), def: "1",
+			doc:   "how many of them in one cluster",
+			field: func(c *Config, _ *Cluster) any { return &c.MaxConcurrentPerCluster }},
+		{path: "queue.max", typ: count(1, 1000000), def: "1000",
+			doc:   "how many investigations may wait; beyond it the least severe is rejected and recorded",
+			field: func(c *Config, _ *Cluster) any { return &c.Queue.Max }},
+		{path: "queue.expiry", typ: duration(time.Minute, 30*day), def: "6h",
+			doc:   "an investigation that waited so long is dropped and recorded",
+			field: func(c *Config, _ *Cluster) any { return &c.Queue.Expiry }},
+		{path: "listen", typ: address(checkLoopback), def: "127.0.0.1:8080",
+			doc:   "loopback address of the HTTP API; none opens no port",
+			field: func(c *Config, _ *Cluster) any { return &c.Listen }},
+		{path: "health_listen", typ: address(checkAddress),
+			doc:   "extra address, open to other machines, that serves health and metrics only",
+			field: func(c *Config, _ *Cluster) any { return &c.HealthListen }},
+		{path: "log.level", typ: choice([]string{"debug", "info", "warn", "error"}), def: "info",
+			doc:   "what is logged",
+			also:  []spelling{env("LOG_LEVEL").words("warning=warn"), file("agent_runtime.log_level").words("warning=warn")},
+			field: func(c *Config, _ *Cluster) any { return &c.Log.Level }},
+		{path: "log.format", typ: choice([]string{"json", "text"}), def: "json",
+			doc:   "how it is written",
+			also:  []spelling{file("agent_runtime.structured_logging").words("true=json", "false=text")},
+			field: func(c *Config, _ *Cluster) any { return &c.Log.Format }},
+		{path: "slack.webhook_url", typ: secret(checkSlackURL),
+			doc:   "incoming webhook that outcomes are announced to",
+			also:  []spelling{env("SLACK_WEBHOOK_URL")},
+			field: func(c *Config, _ *Cluster) any { return &c.Slack.WebhookURL }},
+	}
+}
+
+func clusterKeys() []key {
+	return []key{
+		{path: "clusters[].name", typ: text(checkClusterName),
+			doc:   "unique name: lower-case letters, digits, '-' and '.'",
+			field: func(_ *Config, c *Cluster) any { return &c.Name }},
+		{path: "clusters[].labels", typ: labels(),
+			doc:   "free labels, shown with the cluster",
+			field: func(_ *Config, c *Cluster) any { return &c.Labels }},
+		{path: "clusters[].mcp.endpoint", typ: text(checkEndpoint),
+			doc:   "URL of the kubernetes-mcp-server whose faults are subscribed to",
+			also:  []spelling{env("K8S_CLUSTER_MCP_ENDPOINT"), flag("mcp-endpoint")},
+			field: func(_ *Config, c *Cluster) any { return &c.MCP.Endpoint }},
+		{path: "clusters[].mcp.mode", typ: choice([]string{"auto", "faults", "resource-faults", "events"}), def: "auto",
+			doc:   "which subscription is asked for; auto takes the best one that the server has",
+			also:  []spelling{env("SUBSCRIBE_MODE")},
+			field: func(_ *Config, c *Cluster) any { return &c.MCP.Mode }},
+		{path: "clusters[].mcp.api_key_env", typ: text(checkVariableName),
+			doc:   "name of the environment variable that holds the endpoint's API key",
+			field: func(_ *Config, c *Cluster) any { return &c.MCP.APIKeyEnv }},
+		{path: "clusters[].watch", typ: boolean(), def: "false",
+			doc:   "find faults over the Kubernetes API itself, with the credential of kubeconfig",
+			field: func(_ *Config, c *Cluster) any { return &c.Watch }},
+		{path: "clusters[].kubeconfig", typ: filePath(),
+			doc:   "credential of investigations and of watch; unset means none: the event is all there is to go by",
+			also:  []spelling{env("AGENT_RUNTIME_KUBECONFIG"), file("agent_runtime.kubeconfig_path")},
+			field: func(_ *Config, c *Cluster) any { return &c.Kubeconfig }},
+		{path: "clusters[].context", typ: text(),
+			doc:   "context within the kubeconfig; unset means its current one",
+			field: func(_ *Config, c *Cluster) any { return &c.Context }},
+		{path: "clusters[].namespaces", typ: namespaces(),
+			doc:   "namespaces that are looked at, for a credential that is good for some; faults in others are recorded and not investigated; unset means all",
+			field: func(_ *Config, c *Cluster) any { return &c.Namespaces }},
+		{path: "clusters[].allow_write_credential", typ: boolean(), def: "false",
+			doc:   "let agents look into this cluster although its credential could change it; a server refuses that otherwise",
+			field: func(_ *Config, c *Cluster) any { return &c.AllowWriteCredential }},
+	}
+}
+
+func agentKeys() []key {
+	return []key{
+		{path: "agent.executor", typ: choice([]string{Builtin, Script, ClaudeCode}, "codex", "gemini", "goose"),
+			doc:   "who investigates; unset means script with a script_path, claude-code with a command, CLI or model key, else builtin",
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Executor }},
+		{path: "agent.script_path", typ: filePath(),
+			doc:   "executable that the script executor runs with the workspace as its argument",
+			also:  []spelling{env("AGENT_SCRIPT_PATH")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.ScriptPath }},
+		{path: "agent.command", typ: command(),
+			doc:   "path or name of the agent's CLI; unset means its usual name",
+			also:  []spelling{env("AGENT_RUNTIME_COMMAND"), file("agent_runtime.agent_command")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Command }},
+		{path: "agent.cli", typ: choice([]string{"claude", "codex", "goose", "gemini"}),
+			doc:   "CLI that a script shall use, handed to it as AGENT_CLI; without a script, claude means the executor claude-code",
+			also:  []spelling{env("AGENT_CLI").words("claude-code=claude")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.CLI }},
+		{path: "agent.model", typ: text(checkWord), def: "sonnet",
+			doc:   "model that the CLI is asked to use",
+			also:  []spelling{env("AGENT_MODEL")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Model }},
+		{path: "agent.timeout", typ: duration(time.Second, day), def: "5m",
+			doc: "how long one investigation may take",
+			also: []spelling{env("AGENT_TIMEOUT").in("s"), env("AGENT_RUNTIME_MAX_DURATION"),
+				file("agent_runtime.max_duration_minutes").in("m"), flag("agent-timeout").in("s")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Timeout }},
+		{path: "agent.graceful_shutdown", typ: duration(0, 10*time.Minute), def: "30s",
+			doc:   "how long an agent has to end after it was asked to, before it is killed",
+			also:  []spelling{file("agent_runtime.graceful_shutdown_seconds").in("s")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.GracefulShutdown }},
+		{path: "agent.max_turns", typ: count(1, 1000), def: "30",
+			doc:   "how many turns the model has",
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.MaxTurns }},
+		{path: "agent.allowed_tools", typ: list(), def: readOnlyTools,
+			doc:   "tools of the agent; what a read-only triage may not use is narrowed, with a warning",
+			also:  []spelling{env("AGENT_ALLOWED_TOOLS"), file("agent_runtime.allowed_tools")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.AllowedTools }},
+		{path: "agent.system_prompt_file", typ: filePath(),
+			doc:   "file that replaces the general part of the system prompt; the read-only sentence stays",
+			also:  []spelling{env("AGENT_SYSTEM_PROMPT_FILE")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.SystemPromptFile }},
+		{path: "agent.base_url", typ: text(checkModelURL),
+			doc:   "base URL of the model API; unset means the vendor's own",
+			also:  []spelling{env("ANTHROPIC_BASE_URL")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.BaseURL }},
+		{path: "agent.api_key", typ: secret(checkAPIKey),
+			doc:   "key of the model API; better in the environment than in a file",
+			also:  []spelling{env("ANTHROPIC_API_KEY"), env("CLAUDE_API_KEY")},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.APIKey }},
+		{path: "skills.cache_dir", typ: filePath(),
+			doc:   "directory of skills that replace the embedded ones of the same name, handed to scripts as SKILLS_DIR",
+			also:  []spelling{env("SKILLS_CACHE_DIR"), env("SKILLS_DIR"), env("AGENT_RUNTIME_SKILLS_SOURCE"), file("agent_runtime.skills_source")},
+			field: func(c *Config, _ *Cluster) any { return &c.Skills.CacheDir }},
+		{path: "skills.disable_triage_preload", typ: boolean(), def: "false",
+			doc:   "leave the first diagnosis out of what the agent is given",
+			also:  []spelling{env("SKILLS_DISABLE_TRIAGE_PRELOAD"), env("DISABLE_TRIAGE_PRELOAD")},
+			field: func(c *Config, _ *Cluster) any { return &c.Skills.DisableTriagePreload }},
+		{path: "sandbox.backend", typ: choice([]string{"process"}, "docker", "kubernetes"), def: "process",
+			doc:   "where agents run",
+			also:  []spelling{env("SANDBOX_BACKEND").words("k8s=kubernetes"), env("EXECUTION_MODE").words("proxy=", "${execution_mode}=")},
+			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.Backend }},
+		{path: "sandbox.require", typ: choice([]string{"strict", "best-effort", "none"}), def: "best-effort",
+			doc:   "how much of the isolation must hold before an agent starts",
+			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.Require }},
+		{path: "budget.per_run_usd", typ: dollars(), note: budgetNote, doc: "not enforced in this version"},
+		{path: "budget.per_incident_usd", typ: dollars(), note: budgetNote, doc: "not enforced in this version"},
+		{path: "budget.per_cluster_day_usd", typ: dollars(), note: budgetNote, doc: "not enforced in this version"},
+		{path: "budget.per_run_tokens", typ: count(0, 1<<31-1), note: budgetNote, doc: "not enforced in this version"},
+	}
+}
+
+// foreignKeys are keys of an older file that leave nothing to choose. They are
+// checked, so that nobody believes to have switched off what stays on.
+func foreignKeys() []key {
+	return []key{
+		{path: "agent_runtime.read_only_mode", foreign: true,
+			typ:  fixed("true", nightcrier.Refused, "agents are always read-only: remove the setting"),
+			doc:  "agents are always read-only: only true is accepted",
+			also: []spelling{env("AGENT_RUNTIME_READ_ONLY")}},
+		{path: "agent_runtime.metrics_enabled", foreign: true,
+			typ: fixed("true", nightcrier.Invalid, "metrics cannot be switched off: remove the setting; they are served on listen and health_listen only"),
+			doc: "metrics are always kept: only true is accepted"},
+		{path: "agent_runtime.skills[].name", foreign: true,
+			typ: fixed("k8s-troubleshooter", nightcrier.Invalid, "only the skill k8s-troubleshooter is available in this version"),
+			doc: "only k8s-troubleshooter is accepted"},
+		{path: "agent_runtime.skills[].enabled", foreign: true,
+			typ: fixed("true", nightcrier.Invalid, "the skill cannot be switched off: remove the entry, or use agent.executor: builtin"),
+			doc: "only true is accepted"},
+	}
+}

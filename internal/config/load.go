@@ -1,0 +1,262 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Options say where the configuration comes from.
+type Options struct {
+	// File is the path of the YAML file; empty means NIGHTCRIER_CONFIG of Env,
+	// or no file at all.
+	File string
+	// Env is the environment as "NAME=value" lines, usually os.Environ().
+	// Variables that are set to nothing count as unset.
+	Env []string
+	// Flags are the flags that were given, by flag name or by key.
+	Flags map[string]string
+	// Dir is what relative paths start from; empty means the working directory.
+	Dir string
+}
+
+// fileVariable names the configuration file in the environment.
+const fileVariable = "NIGHTCRIER_CONFIG"
+
+// Load reads all layers and returns the effective configuration together with
+// what people should know about it. The error holds every problem ([Problems])
+// under the code Invalid, or Refused when policy forbids a value.
+func Load(o Options) (*Config, []Warning, error) {
+	l := newLoader(o)
+	name := o.File
+	if name == "" {
+		name = l.environ[fileVariable]
+	}
+	if name != "" {
+		l.loadFile(name)
+	}
+	l.readEnv()
+	l.readFlags(o.Flags)
+	return l.finish()
+}
+
+// loader collects settings layer by layer.
+type loader struct {
+	keys     []key
+	environ  map[string]string
+	dir      string
+	settings []setting
+	// places are where the clusters of the file stand, one for each; hookPlaces
+	// the same for webhooks.
+	places, hookPlaces []Origin
+
+	problems Problems
+	warnings []Warning
+}
+
+// onlyCluster is the index of a setting that means the only cluster there is.
+const onlyCluster = -1
+
+// place is where a setting was found.
+type place struct {
+	origin Origin
+	// path is how the key is spelled there.
+	path    string
+	cluster int
+}
+
+// setting is one key with one value from one place.
+type setting struct {
+	place
+	key   *key
+	value any
+}
+
+func newLoader(o Options) *loader {
+	l := &loader{keys: keys(), environ: map[string]string{}, dir: o.Dir}
+	for _, line := range o.Env {
+		if name, value, ok := strings.Cut(line, "="); ok && value != "" {
+			l.environ[name] = value
+		}
+	}
+	if l.dir == "" {
+		l.dir, _ = os.Getwd()
+	}
+	return l
+}
+
+func (l *loader) problem(where Origin, key string, err error) {
+	l.problems = append(l.problems, Problem{Code: codeOf(err), Origin: where, Key: key, Text: err.Error()})
+}
+
+func (l *loader) warn(where Origin, key, text string) {
+	l.warnings = append(l.warnings, Warning{Origin: where, Key: key, Text: text})
+}
+
+func (l *loader) loadFile(name string) {
+	data, err := readFile(name)
+	if err != nil {
+		l.problem(Origin{Layer: LayerFile, Name: name}, "", err)
+		return
+	}
+	l.parseFile(name, data)
+	l.checkFileMode(name)
+}
+
+// set parses one value. An empty one states nothing.
+func (l *loader) set(k *key, as spelling, words []string, at place) {
+	words = slices.Clone(words)
+	for i := range words {
+		words[i] = as.canonical(words[i])
+	}
+	if len(words) == 1 && words[0] == "" {
+		return
+	}
+	value, err := k.typ.parse(words)
+	if err != nil {
+		l.problem(at.origin, at.path, err)
+		return
+	}
+	if k.note != "" && !slices.ContainsFunc(l.warnings, func(w Warning) bool { return w.Text == k.note }) {
+		l.warn(at.origin, at.path, k.note)
+	}
+	l.settings = append(l.settings, setting{place: at, key: k, value: value})
+}
+
+// finish merges the layers, checks the whole, and returns the result of Load.
+func (l *loader) finish() (*Config, []Warning, error) {
+	cfg := &Config{origins: map[string]Origin{}}
+	l.placeSingles(cfg)
+	for i := range l.keys {
+		l.merge(cfg, &l.keys[i])
+	}
+	l.platformVariables(cfg)
+	l.checkAll(cfg)
+	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return cmp.Compare(a.Origin.rank(), b.Origin.rank()) })
+	if err := failure(l.problems); err != nil {
+		return nil, l.warnings, err
+	}
+	return cfg, l.warnings, nil
+}
+
+// placeSingles decides which cluster is meant by the settings that name none:
+// the one that is configured, or, when an endpoint is among them, a new one
+// called default. Among several, none is guessed.
+func (l *loader) placeSingles(cfg *Config) {
+	cfg.Clusters = make([]Cluster, len(l.places))
+	if len(l.hookPlaces) > 0 {
+		cfg.Webhooks = make([]Webhook, len(l.hookPlaces))
+	}
+	if len(l.places) == 0 && slices.ContainsFunc(l.settings, statesEndpoint) {
+		cfg.Clusters = []Cluster{{Name: "default"}}
+		l.places = []Origin{{}}
+	}
+	for i := range l.settings {
+		s := &l.settings[i]
+		if !s.key.ofCluster() || s.cluster != onlyCluster {
+			continue
+		}
+		switch len(cfg.Clusters) {
+		case 0:
+			l.warn(s.origin, s.path, "has no effect: no cluster is configured")
+		case 1:
+			s.cluster = 0
+		default:
+			l.problem(s.origin, s.path, fmt.Errorf("does not say which of the %d clusters it means: set %s in the file",
+				len(cfg.Clusters), s.key.path))
+		}
+	}
+}
+
+func statesEndpoint(s setting) bool {
+	return s.cluster == onlyCluster && s.key.path == "clusters[].mcp.endpoint"
+}
+
+// merge gives a key its value: everywhere it belongs, the strongest setting,
+// else the default.
+func (l *loader) merge(cfg *Config, k *key) {
+	entries := 0
+	switch {
+	case k.ofCluster():
+		entries = len(cfg.Clusters)
+	case k.ofHook():
+		entries = len(cfg.Webhooks)
+	default:
+		l.mergeOne(cfg, k, k.path, onlyCluster)
+	}
+	for i := range entries {
+		l.mergeOne(cfg, k, k.at(i), i)
+	}
+}
+
+func (l *loader) mergeOne(cfg *Config, k *key, path string, entry int) {
+	chosen, found := l.choose(k, path, entry)
+	field := k.target(cfg, entry)
+	if field == nil {
+		return
+	}
+	switch {
+	case found:
+		l.store(field, k, chosen.value)
+		cfg.origins[path] = chosen.origin
+	case k.def != "":
+		value, err := k.typ.parse(k.typ.words(k.def))
+		if err != nil {
+			l.problem(Origin{}, path, err)
+			return
+		}
+		l.store(field, k, value)
+	}
+}
+
+// choose returns the setting of the strongest layer. Two of one layer that
+// disagree are a problem.
+func (l *loader) choose(k *key, path string, cluster int) (best setting, found bool) {
+	first := map[Layer]setting{}
+	for _, s := range l.settings {
+		if s.key != k || s.cluster != cluster {
+			continue
+		}
+		earlier, again := first[s.origin.Layer]
+		if !again {
+			first[s.origin.Layer] = s
+		} else if !reflect.DeepEqual(earlier.value, s.value) && !k.foreign {
+			l.problem(s.origin, s.path, fmt.Errorf("disagrees with %s about %s: keep one of them", spelled(earlier), path))
+		}
+		if !found || s.origin.Layer > best.origin.Layer {
+			best, found = s, true
+		}
+	}
+	return best, found
+}
+
+// spelled names a setting by its spelling and, in a file, its line.
+func spelled(s setting) string {
+	if s.origin.Layer == LayerFile {
+		return fmt.Sprintf("%s (%s)", s.path, s.origin)
+	}
+	return s.origin.String()
+}
+
+// store puts a parsed value into its field.
+func (l *loader) store(field any, k *key, value any) {
+	if text, ok := value.(string); ok && k.typ.path && (!k.typ.lookup || strings.Contains(text, "/")) {
+		value = l.absolute(text)
+	}
+	reflect.ValueOf(field).Elem().Set(reflect.ValueOf(value))
+}
+
+// absolute resolves ~/ and relative paths.
+func (l *loader) absolute(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && l.environ["HOME"] != "" {
+		path = filepath.Join(l.environ["HOME"], rest)
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(l.dir, path)
+}

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Print writes the effective configuration with the origin of each value.
+// Format "yaml" can be loaded again, except for the secrets, which stand in
+// comments as ‹secret›; "json" is one document.
+func Print(w io.Writer, cfg *Config, format string) error {
+	var out []byte
+	var err error
+	switch format {
+	case "yaml", "text", "":
+		out = printYAML(cfg)
+	case "json":
+		out, err = printJSON(cfg)
+	default:
+		err = nightcrier.Errorf(nightcrier.Invalid, "format %s is not one of yaml, json", quote(format))
+	}
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
+}
+
+// printed is one effective value.
+type printed struct {
+	key    *key
+	path   string
+	value  any
+	origin Origin
+}
+
+// effective lists the values of the keys that pick chooses.
+func effective(cfg *Config, entry int, pick func(*key) bool) []printed {
+	var rows []printed
+	all := keys()
+	for i := range all {
+		k := &all[i]
+		if !pick(k) {
+			continue
+		}
+		field, path := k.target(cfg, entry), k.at(entry)
+		if field == nil {
+			continue
+		}
+		value := reflect.ValueOf(field).Elem().Interface()
+		rows = append(rows, printed{key: k, path: path, value: value, origin: cfg.origins[path]})
+	}
+	return rows
+}
+
+func ofServer(k *key) bool { return !k.ofCluster() && !k.ofHook() }
+
+func printJSON(cfg *Config) ([]byte, error) {
+	type row struct {
+		Key    string `json:"key"`
+		Value  any    `json:"value"`
+		Origin string `json:"origin"`
+	}
+	rows := []row{}
+	add := func(all []printed) {
+		for _, p := range all {
+			rows = append(rows, row{Key: p.path, Value: plain(p), Origin: p.origin.String()})
+		}
+	}
+	add(effective(cfg, 0, ofServer))
+	for i := range cfg.Clusters {
+		add(effective(cfg, i, (*key).ofCluster))
+	}
+	for i := range cfg.Webhooks {
+		add(effective(cfg, i, (*key).ofHook))
+	}
+	out, err := json.MarshalIndent(map[string]any{"settings": rows}, "", "  ")
+	return append(out, '\n'), err
+}
+
+// plain is a value as JSON shows it.
+func plain(p printed) any {
+	switch v := p.value.(type) {
+	case time.Duration:
+		return formatDuration(v)
+	case int64:
+		return formatSize(v)
+	case map[string]string:
+		if v == nil {
+			return map[string]string{}
+		}
+	case []string:
+		if v == nil {
+			return []string{}
+		}
+	case string:
+		return orClosed(p, v)
+	}
+	return p.value
+}
+
+// orClosed writes an address that is off as the word that switches it off.
+func orClosed(p printed, v string) string {
+	if v == "" && p.key.path == "listen" {
+		return closed
+	}
+	return v
+}
+
+func printYAML(cfg *Config) []byte {
+	y := &yamlPrinter{}
+	y.rows(effective(cfg, 0, ofServer), "", "")
+	if len(cfg.Clusters) > 0 {
+		y.line("clusters:", "")
+	}
+	for i := range cfg.Clusters {
+		y.rows(effective(cfg, i, (*key).ofCluster), clusterPrefix, "  ")
+	}
+	if len(cfg.Webhooks) > 0 {
+		y.line("webhooks:", "")
+	}
+	for i := range cfg.Webhooks {
+		y.rows(effective(cfg, i, (*key).ofHook), hookPrefix, "  ")
+	}
+	return y.out.Bytes()
+}
+
+type yamlPrinter struct {
+	out bytes.Buffer
+	// group is the mapping that was opened last.
+	group string
+}
+
+// rows prints keys without the prefix, indented; the first one of a list entry
+// gets the dash.
+func (y *yamlPrinter) rows(all []printed, prefix, indent string) {
+	y.group = ""
+	for i, p := range all {
+		lead := indent
+		if prefix != "" {
+			lead += map[bool]string{true: "- ", false: "  "}[i == 0]
+		}
+		group, name, nested := strings.Cut(strings.TrimPrefix(p.key.path, prefix), ".")
+		if !nested {
+			group, name = "", group
+		}
+		if group != y.group && nested {
+			y.line(lead+group+":", "")
+		}
+		y.group = group
+		if nested {
+			lead += "  "
+		}
+		y.value(lead, name, p)
+	}
+}
+
+func (y *yamlPrinter) value(lead, name string, p printed) {
+	if s, ok := p.value.(Secret); ok && s.IsSet() {
+		y.line(lead+"# "+name+": "+s.String(), p.origin.String())
+		return
+	}
+	y.line(lead+name+": "+yamlValue(p), p.origin.String())
+}
+
+func (y *yamlPrinter) line(text, origin string) {
+	if origin != "" {
+		text = fmt.Sprintf("%-48s  # %s", text, strings.Map(printable, origin))
+	}
+	y.out.WriteString(text + "\n")
+}
+
+// printable keeps a file name from breaking out of its comment.
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
+		return '?'
+	}
+	return r
+}
+
+func yamlValue(p printed) string {
+	switch v := p.value.(type) {
+	case []string:
+		quoted := make([]string, len(v))
+		for i, s := range v {
+			quoted[i] = yamlText(s)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	case map[string]string:
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			pairs = append(pairs, yamlText(name)+": "+yamlText(v[name]))
+		}
+		return "{" + strings.Join(pairs, ", ") + "}"
+	case string:
+		return yamlText(orClosed(p, v))
+	case Secret:
+		return `""`
+	}
+	return fmt.Sprint(plain(p))
+}
+
+var plainText = regexp.MustCompile(`^[A-Za-z/]([A-Za-z0-9_./:-]*[A-Za-z0-9_./-])?$`)
+
+// yamlText quotes a text unless it reads the same without.
+func yamlText(s string) string {
+	if plainText.MatchString(s) && !slices.Contains([]string{"null", "Null", "NULL"}, s) {
+		return s
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string always encodes
+	return strings.TrimSuffix(b.String(), "\n")
+}

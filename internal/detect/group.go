@@ -1,0 +1,215 @@
+package detect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// groupKey is one fault as a person sees it: whose it is, and of which class.
+type groupKey struct {
+	owner uint64
+	class nightcrier.Class
+}
+
+// group gathers the symptoms of one owner and class.
+type group struct {
+	owner  nightcrier.Resource
+	class  nightcrier.Class
+	active int // symptoms
+	// told are the faults that were told since it was well last, one a type.
+	told []Fault
+	// began is when the first of them was, quiet since when there is no symptom,
+	// zero while there is.
+	began, quiet time.Time
+	// returns counts how often it came back, objects how many have shown it.
+	returns, objects int
+	// over is when its end was told last, dead until when its owner counts as
+	// deleted.
+	over, dead time.Time
+}
+
+// raise makes a fault of a symptom, and tells it if nobody was told yet.
+func (d *Detector) raise(p *patient, s *symptom) {
+	owner := p.owner
+	if !s.owner.IsZero() {
+		owner = s.owner
+	}
+	g := d.groupFor(owner, s.faultType)
+	if s.happened && !s.since.After(g.over) {
+		s.until = d.now // it was part of what is over
+		d.wake(s.until)
+		return
+	}
+	if g.active == 0 && g.objects > 0 {
+		g.returns++
+		d.stats.Flaps++
+	}
+	if len(g.told) == 0 {
+		g.began, g.objects = s.since, 0
+	}
+	g.active++
+	if !p.isIn(g) {
+		g.objects++
+	}
+	g.quiet = time.Time{}
+	s.group = g
+	d.tell(g, Fault{
+		Type: s.faultType, Severity: s.severity, Resource: p.res, Owner: g.owner,
+		Container: s.container, Context: s.context, OccurredAt: s.since,
+	})
+	s.context = ""
+}
+
+// worse tells of a symptom that has become more severe.
+func (d *Detector) worse(s *symptom, f finding, severity nightcrier.Severity) {
+	s.severity, s.cause = severity, f.cause
+	i := slices.IndexFunc(s.group.told, func(t Fault) bool { return t.Type == s.faultType })
+	if i < 0 {
+		return
+	}
+	told := s.group.told[i]
+	told.Severity, told.Context, told.OccurredAt = severity, f.context, f.since
+	d.tell(s.group, told)
+}
+
+// tell sends an edge, unless its type was told of the group already.
+func (d *Detector) tell(g *group, f Fault) {
+	if d.now.Before(g.dead) {
+		return
+	}
+	for i, t := range g.told {
+		switch {
+		case t.Type == f.Type && f.Severity > t.Severity:
+			g.told[i] = f
+			d.edges = append(d.edges, f)
+			return
+		case t.Type == f.Type || slices.Contains(implied[f.Type], t.Type):
+			return
+		}
+	}
+	g.told = append(g.told, f)
+	d.edges = append(d.edges, f)
+}
+
+// release takes a symptom out of its group.
+func (d *Detector) release(s *symptom) {
+	g := s.group
+	if g == nil {
+		return
+	}
+	s.group = nil
+	if g.active--; g.active == 0 {
+		g.quiet = d.now
+		d.wake(g.quiet.Add(d.stable(g)))
+	}
+}
+
+// stable is how long a group must have been quiet until its fault is over.
+func (d *Detector) stable(g *group) time.Duration {
+	return d.wait(min(stable<<min(g.returns, 8), maxStable))
+}
+
+// groupFor returns the group that a fault of the owner belongs to: that of what it
+// follows from, of another class, while that is there; else that of its class.
+func (d *Detector) groupFor(owner nightcrier.Resource, faultType string) *group {
+	for _, why := range implied[faultType] {
+		g := d.groups[groupKey{d.keyOf(owner), d.cfg.Class(why, owner.Kind)}]
+		if g != nil && g.active > 0 && slices.ContainsFunc(g.told, func(t Fault) bool { return t.Type == why }) {
+			return g
+		}
+	}
+	return d.groupOf(owner, d.cfg.Class(faultType, owner.Kind))
+}
+
+// groupOf returns the group of an owner and a class.
+func (d *Detector) groupOf(owner nightcrier.Resource, class nightcrier.Class) *group {
+	key := groupKey{d.keyOf(owner), class}
+	g := d.groups[key]
+	if g == nil {
+		g = &group{owner: keep(owner), class: class}
+		d.groups[key] = g
+		d.byOwner[key.owner] = append(d.byOwner[key.owner], g)
+	}
+	return g
+}
+
+// close tells the end of a group that has been quiet for long enough, and
+// forgets it in the end.
+func (d *Detector) close(key groupKey, g *group) {
+	if g.active > 0 {
+		return
+	}
+	if len(g.told) > 0 && !d.seesAll(g) {
+		g.quiet = d.now
+	}
+	if due := g.quiet.Add(d.stable(g)); len(g.told) > 0 && due.After(d.now) {
+		d.wake(due)
+		return
+	}
+	if len(g.told) > 0 {
+		d.clear(g, g.quiet, "there has been no sign of it for "+lasting(d.now.Sub(g.quiet)))
+	}
+	if gone := latest(g.over.Add(d.wait(remembered)), g.dead); gone.After(d.now) && len(d.groups) <= maxGroups {
+		d.wake(gone)
+		return
+	}
+	d.drop(key, g)
+}
+
+// seesAll reports whether everything that showed a fault can be seen. Events
+// count once they have been listed: many a credential may not.
+func (d *Detector) seesAll(g *group) bool {
+	said := nightcrier.Resource{Kind: string(Event), Namespace: g.owner.Namespace}
+	return d.sees(g.owner) && (!d.census(Event, said.Namespace).known || d.sees(said)) && !slices.ContainsFunc(g.told, func(f Fault) bool { return !d.sees(f.Resource) })
+}
+
+func (d *Detector) drop(key groupKey, g *group) {
+	delete(d.groups, key)
+	rest := slices.DeleteFunc(d.byOwner[key.owner], func(o *group) bool { return o == g })
+	if d.byOwner[key.owner] = rest; len(rest) == 0 {
+		delete(d.byOwner, key.owner)
+	}
+}
+
+// clear tells that the faults of a group are over.
+func (d *Detector) clear(g *group, at time.Time, why string) {
+	f := slices.MaxFunc(g.told, func(a, b Fault) int { return int(a.Severity) - int(b.Severity) })
+	var types []string
+	for _, t := range g.told {
+		types = append(types, t.Type)
+	}
+	f.Cleared, f.OccurredAt = true, at
+	f.Context = clean(fmt.Sprintf("%s of %s is over: %s. It lasted %s, was seen in %s and came back %s.",
+		strings.Join(types, ", "), g.owner, why, lasting(at.Sub(g.began)), plural(g.objects, "object"), plural(g.returns, "time")), maxContext)
+	d.edges = append(d.edges, f)
+	g.told, g.over, g.quiet = nil, d.now, time.Time{}
+}
+
+// bury ends the faults of an owner that was deleted.
+func (d *Detector) bury(owner uint64) {
+	for _, g := range d.byOwner[owner] {
+		if len(g.told) > 0 {
+			d.clear(g, d.now, g.owner.Kind+" "+g.owner.Name+" was deleted")
+		}
+		g.dead = d.now.Add(d.wait(buried))
+		d.wake(g.dead)
+	}
+}
+
+// unearth is for an owner that is there again.
+func (d *Detector) unearth(owner uint64) {
+	for _, g := range d.byOwner[owner] {
+		g.dead = time.Time{}
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

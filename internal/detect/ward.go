@@ -1,0 +1,230 @@
+package detect
+
+import (
+	"slices"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Bounds of what is kept of objects that do not work.
+const (
+	maxPatients = 50_000
+	maxSymptoms = 16     // of one object
+	maxGroups   = 20_000 // above it, what is over is not remembered
+)
+
+// fresh is how old what has happened may be however little patience there is:
+// the cluster's times are whole seconds, and its clock is another one.
+const fresh = 30 * time.Second
+
+// ward holds the objects that show something, and the groups of their symptoms.
+type ward struct {
+	patients map[uint64]*patient
+	groups   map[groupKey]*group
+	byOwner  map[uint64][]*group
+	// nodesDown counts the nodes that run no Pods.
+	nodesDown int
+	// success is when a Job of a CronJob succeeded last, in seconds of Unix.
+	success map[uint64]int64
+}
+
+func newWard() ward {
+	return ward{patients: map[uint64]*patient{}, groups: map[groupKey]*group{}, byOwner: map[uint64][]*group{}, success: map[uint64]int64{}}
+}
+
+// patient is an object that shows something.
+type patient struct {
+	res, owner nightcrier.Resource
+	symptoms   []symptom
+}
+
+// symptom is a finding that lasts, or may come back.
+type symptom struct {
+	finding
+	faultType string
+	severity  nightcrier.Severity
+	// due is when it becomes a fault, until when it is over if it is not seen
+	// again; zero while it is seen.
+	due, until time.Time
+	// group has it since it is a fault.
+	group *group
+	seen  bool
+}
+
+// examine compares what an object shows now with what it showed before.
+func (d *Detector) examine(key uint64, v view) {
+	p := d.patients[key]
+	if p == nil && len(v.findings) == 0 {
+		return
+	}
+	if p != nil && another(p.res.UID, v.res.UID) {
+		d.discharge(key)
+		p = nil
+	}
+	if p == nil {
+		if p = d.register(key, v.res, v.owner); p == nil {
+			return
+		}
+	}
+	for i := range p.symptoms {
+		p.symptoms[i].seen = false
+	}
+	for _, f := range v.findings {
+		d.note(p, f)
+	}
+	d.review(key, p, func(s *symptom) { d.unseen(s, v) })
+}
+
+// another reports whether two objects of one name are not the same.
+func another(uid, other string) bool { return uid != "" && other != "" && uid != other }
+
+// register makes a patient, nil when there is no room.
+func (d *Detector) register(key uint64, res, owner nightcrier.Resource) *patient {
+	if len(d.patients) >= maxPatients {
+		d.stats.Dropped++
+		return nil
+	}
+	p := &patient{res: keep(res), owner: keep(owner)}
+	d.patients[key] = p
+	return p
+}
+
+// note takes a finding in: a new symptom, or one that is seen again.
+func (d *Detector) note(p *patient, f finding) {
+	if f.since.IsZero() || !f.ahead && f.since.After(d.now) {
+		f.since = d.now
+	}
+	if f.happened && d.now.Sub(f.since) > max(d.wait(f.hold), min(f.hold, fresh)) {
+		return // history
+	}
+	f.context = d.context(f.context)
+	faultType, severity := f.meaning()
+	s := p.find(faultType, f.container)
+	if s == nil {
+		if len(p.symptoms) >= maxSymptoms {
+			d.stats.Dropped++
+			return
+		}
+		p.symptoms = append(p.symptoms, symptom{finding: f, faultType: faultType, severity: severity, due: d.dueOf(f)})
+		s = &p.symptoms[len(p.symptoms)-1]
+		s.until = s.ends(d, f)
+	} else {
+		s.again(d, f, severity)
+	}
+	s.seen = true
+}
+
+// dueOf is when a finding becomes a fault if it lasts.
+func (d *Detector) dueOf(f finding) time.Time { return f.since.Add(d.wait(f.grace + f.slack)) }
+
+func (p *patient) find(faultType, container string) *symptom {
+	for i := range p.symptoms {
+		if s := &p.symptoms[i]; s.faultType == faultType && s.container == container {
+			return s
+		}
+	}
+	return nil
+}
+
+func (p *patient) isIn(g *group) bool {
+	return slices.ContainsFunc(p.symptoms, func(s symptom) bool { return s.group == g })
+}
+
+// again is the symptom seen once more, perhaps with another cause.
+func (s *symptom) again(d *Detector, f finding, severity nightcrier.Severity) {
+	if s.group != nil && f.ahead && d.dueOf(f).After(d.now) { // what was late has come
+		d.release(s)
+		s.due = d.dueOf(f)
+	}
+	switch {
+	case s.group != nil && severity > s.severity:
+		d.worse(s, f, severity)
+	case s.group == nil && f.progress != s.progress:
+		f.since = d.now // it goes forward: the patience starts anew
+		fallthrough
+	case s.group == nil:
+		due := d.dueOf(f)
+		if f.progress == s.progress && f.cause == s.cause && !f.ahead && due.After(s.due) {
+			due = s.due
+		}
+		s.finding, s.severity, s.due = f, severity, due
+	}
+	if end := s.ends(d, f); end.IsZero() || !s.until.IsZero() && end.After(s.until) {
+		s.until = end
+	}
+}
+
+// ends is when the symptom is over by what was found.
+func (s *symptom) ends(d *Detector, f finding) time.Time {
+	if !f.happened {
+		return time.Time{}
+	}
+	hold := d.wait(f.hold)
+	if end := f.since.Add(hold); end.After(d.now) {
+		return end
+	}
+	return d.now.Add(hold)
+}
+
+// unseen is what becomes of a symptom that its object does not show any more.
+func (d *Detector) unseen(s *symptom, v view) {
+	switch {
+	case s.seen:
+	case v.leaving, s.group == nil && !s.happened, v.healthy && s.heals:
+		s.until = d.now
+	case s.until.IsZero():
+		s.until = d.now.Add(d.wait(s.hold))
+	}
+}
+
+// review lets what is due become a fault and drops what is over.
+func (d *Detector) review(key uint64, p *patient, first func(*symptom)) {
+	kept := p.symptoms[:0]
+	for i := range p.symptoms {
+		s := p.symptoms[i]
+		if first != nil {
+			first(&s)
+		}
+		if !s.until.IsZero() && !s.until.After(d.now) {
+			d.release(&s)
+			continue
+		}
+		if s.group == nil && !s.due.After(d.now) {
+			d.raise(p, &s)
+		}
+		if s.group == nil {
+			d.wake(s.due)
+		}
+		d.wake(s.until)
+		kept = append(kept, s)
+	}
+	clear(p.symptoms[len(kept):])
+	if p.symptoms = kept; len(kept) == 0 {
+		delete(d.patients, key)
+	}
+}
+
+// discharge drops an object with all that it shows.
+func (d *Detector) discharge(key uint64) {
+	p := d.patients[key]
+	if p == nil {
+		return
+	}
+	for i := range p.symptoms {
+		d.release(&p.symptoms[i])
+	}
+	delete(d.patients, key)
+}
+
+// round reviews all groups, and the patients that can be seen.
+func (d *Detector) round() {
+	for key, p := range d.patients {
+		if d.sees(p.res) {
+			d.review(key, p, nil)
+		}
+	}
+	for key, g := range d.groups {
+		d.close(key, g)
+	}
+}

@@ -1,0 +1,337 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Bounds of the report.
+const (
+	maxFacts      = 12
+	maxHypotheses = 3
+	maxActions    = 3
+)
+
+// assembler makes a report of facts and findings. Every text that goes into it
+// passes clean.
+type assembler struct {
+	in       Input
+	f        *Facts
+	findings []Finding
+	r        nightcrier.Report
+}
+
+func assemble(in Input, f *Facts, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
+	a := &assembler{in: in, f: f, findings: apply(f)}
+	a.r = nightcrier.Report{
+		Schema: nightcrier.ReportSchema, IncidentID: in.Incident.ID, Cluster: in.Incident.Cluster,
+		CreatedAt: f.Now.UTC(), Source: "builtin", Executor: "builtin", Valid: true,
+		NotChecked: missed, Permissions: permissions,
+		Problems: []string{}, SandboxLayers: []string{}, Changes: []nightcrier.Change{}, Actions: []nightcrier.Action{},
+	}
+	if a.r.NotChecked == nil {
+		a.r.NotChecked = []nightcrier.NotChecked{}
+	}
+	a.r.Target = a.object(f.Mend())
+	a.verdict()
+	a.hypotheses()
+	a.context()
+	a.inferences()
+	a.actions()
+	a.changes()
+	a.weigh()
+	a.r.CheckedShare = checkedShare(a.r.Facts)
+	return a.r
+}
+
+// clean makes text from outside fit for the report.
+func (a *assembler) clean(s string, n int) string { return oneLine(a.in.Mask(s), n) }
+
+// object is an object whose name is as unclean as any other text.
+func (a *assembler) object(o nightcrier.Object) nightcrier.Object {
+	return nightcrier.Object{
+		Kind: a.clean(o.Kind, maxQuote), Namespace: a.clean(o.Namespace, maxQuote), Name: a.clean(o.Name, maxQuote),
+	}
+}
+
+// verdict decides what the findings come to and names the root cause.
+func (a *assembler) verdict() {
+	switch {
+	case a.f.Hearsay && a.f.TargetGone, len(a.findings) == 0 && a.well():
+		a.r.Verdict = nightcrier.VerdictRecovered
+		if !a.traces() {
+			a.r.Verdict = nightcrier.VerdictHealthy
+		}
+	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low: // no more than a guess
+		a.r.Verdict = nightcrier.VerdictUndetermined
+	default:
+		top := a.findings[0]
+		a.r.Verdict = nightcrier.VerdictFault
+		a.r.RootCause = &nightcrier.RootCause{
+			Cause: top.Cause, Object: a.object(top.Object), Summary: a.clean(top.Summary, maxText), Confidence: a.confidence(top),
+		}
+	}
+}
+
+// confidence is a finding's own, one step lower when nobody but the event's
+// sender says so.
+func (a *assembler) confidence(n Finding) nightcrier.Confidence {
+	switch {
+	case !a.f.Hearsay:
+		return n.Confidence
+	case n.Confidence == nightcrier.High:
+		return nightcrier.Medium
+	}
+	return nightcrier.Low
+}
+
+// well reports whether what the incident is about needs no mending now.
+func (a *assembler) well() bool {
+	f := a.f
+	switch {
+	case f.Hearsay:
+		return false
+	case f.Job != nil:
+		return jobCondition(f.Job.Object, batchv1.JobComplete) != nil
+	case f.Target.Kind == "Node":
+		return len(f.Nodes) > 0 || f.TargetGone
+	case len(f.Pods) == 0:
+		return f.TargetGone
+	}
+	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) })
+}
+
+// traces reports whether anything tells of an earlier fault.
+func (a *assembler) traces() bool {
+	if a.in.Event.FaultType != "" || a.f.TargetGone {
+		return true
+	}
+	for c := range a.f.containers() {
+		if c.status.RestartCount > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hypotheses lists the best findings with their facts, and where there are none
+// what to look at next.
+func (a *assembler) hypotheses() {
+	a.r.Hypotheses = []nightcrier.Hypothesis{}
+	for i, n := range a.findings[:min(maxHypotheses, len(a.findings))] {
+		h := nightcrier.Hypothesis{
+			ID: fmt.Sprintf("H%d", i+1), Cause: n.Cause, Object: a.object(n.Object), Statement: a.clean(n.Summary, maxText),
+			Confidence: a.confidence(n), For: []string{}, Against: []string{}, Falsification: n.Test,
+		}
+		for _, o := range n.Observed {
+			if id := a.fact(o, a.tested()); id != "" {
+				h.For = append(h.For, id)
+			}
+		}
+		a.r.Hypotheses = append(a.r.Hypotheses, h)
+	}
+	if len(a.findings) == 0 {
+		a.r.Hypotheses = append(a.r.Hypotheses, a.nothingFound())
+	}
+}
+
+// nothingFound is the hypothesis of a report whose rules found no cause.
+func (a *assembler) nothingFound() nightcrier.Hypothesis {
+	h := nightcrier.Hypothesis{
+		ID: "H1", Object: a.object(a.f.Mend()), Confidence: nightcrier.Low, For: []string{}, Against: []string{},
+		Statement: "The cause is none that the rules know, or the cluster does not tell it.",
+		Falsification: describe(a.f.Target).
+			decides("its state and events name no cause", "they name one"),
+	}
+	if a.r.Verdict != nightcrier.VerdictUndetermined {
+		h.Confidence = nightcrier.Medium
+		h.Statement = a.clean(fmt.Sprintf("%s is well now; whatever was wrong has passed.", a.f.Mend()), maxText)
+		h.Falsification = describe(a.f.Target).decides("it is ready and does not restart", "it is not ready, or has restarted since")
+	}
+	return h
+}
+
+// tested is how far an observation of a rule is checked: its predicate was
+// tested on what the cluster said, or only on what the sender claims.
+func (a *assembler) tested() nightcrier.Check {
+	if a.f.Hearsay {
+		return nightcrier.Seen
+	}
+	return nightcrier.Verified
+}
+
+// fact adds an observation, once, and returns its id, "" when the report is full.
+func (a *assembler) fact(o Observation, check nightcrier.Check) string {
+	n := nightcrier.Fact{
+		Text: a.clean(o.Text, maxText), Quote: a.clean(o.Quote, maxQuote), Source: a.clean(o.Ref.Source, maxQuote),
+		Evidence: []string{o.Ref.Evidence}, Check: check,
+	}
+	for _, old := range a.r.Facts {
+		if old.Text == n.Text && old.Evidence[0] == n.Evidence[0] {
+			return old.ID
+		}
+	}
+	if len(a.r.Facts) >= maxFacts {
+		return ""
+	}
+	n.ID = fmt.Sprintf("FACT-%d", len(a.r.Facts)+1)
+	a.r.Facts = append(a.r.Facts, n)
+	return n.ID
+}
+
+// inferences says how the root cause follows from the facts.
+func (a *assembler) inferences() {
+	a.r.Inferences = []nightcrier.Inference{}
+	if len(a.findings) == 0 {
+		return
+	}
+	top, h := a.findings[0], a.r.Hypotheses[0]
+	a.r.Inferences = append(a.r.Inferences, nightcrier.Inference{
+		ID: "INF-1", Text: cmp.Or(sentence(causeOf(top.Cause).Meaning), h.Statement), BasedOn: h.For, Confidence: h.Confidence, WrongIf: a.clean(top.WrongIf, maxText),
+	})
+}
+
+func (a *assembler) actions() {
+	switch {
+	case a.r.Verdict == nightcrier.VerdictRecovered, a.r.Verdict == nightcrier.VerdictHealthy:
+		a.r.Actions = append(a.r.Actions, nightcrier.Action{
+			Priority: 1, Action: "Nothing needs mending now; find out why it happened if it comes back",
+			Outcome: "no time is spent on a fault that has passed", Risk: "a fault that comes and goes is found later",
+		})
+		return
+	case len(a.findings) == 0:
+		a.r.Actions = append(a.r.Actions, nightcrier.Action{
+			Priority: 1, Action: "Look at " + a.clean(a.f.Mend().String(), maxText) + " by hand: its state, events and logs",
+			Outcome: "names the cause", Risk: "none: read only",
+		})
+		return
+	}
+	for i, act := range a.findings[0].Actions[:min(maxActions, len(a.findings[0].Actions))] {
+		if undo := rollBack(a.f.Mend()); undo != "" && strings.HasPrefix(act.Action, "Roll back") {
+			act.Action += " (" + undo + ")"
+		}
+		act.Priority, act.Action = i+1, a.clean(act.Action, maxText)
+		a.r.Actions = append(a.r.Actions, act)
+	}
+}
+
+// recent is how long before the diagnosis a change counts as one to look at.
+const recent = 24 * time.Hour
+
+// changes names the rollout that the failing Pod came from, when it is recent.
+func (a *assembler) changes() {
+	rs := a.f.ReplicaSet
+	if rs == nil || a.f.Now.Sub(rs.Object.CreationTimestamp.Time) > recent {
+		return
+	}
+	at := rs.Object.CreationTimestamp.UTC()
+	what := "ReplicaSet " + rs.Object.Name + " was created"
+	if rev := rs.Object.Annotations["deployment.kubernetes.io/revision"]; rev != "" {
+		what += ": revision " + rev + " of " + a.f.Mend().String()
+	}
+	c := nightcrier.Change{At: at, What: a.clean(what, maxText)}
+	if first := a.in.Incident.Timestamp; !first.IsZero() && first.After(at) {
+		c.Correlation = first.Sub(at).Round(time.Second).String() + " before the fault was first reported"
+	}
+	a.r.Changes = append(a.r.Changes, c)
+}
+
+// weigh says how bad it is and whom it touches.
+func (a *assembler) weigh() {
+	a.r.Category = category(a.f.Target.Kind)
+	if a.r.RootCause != nil {
+		a.r.Category = causeOf(a.r.RootCause.Cause).Category
+	}
+	a.r.Impact = a.impact()
+	a.r.Severity = priority(a.in.Incident.Severity, a.r.Impact, a.outage())
+	a.r.BlastRadius = map[string]any{
+		"pods": a.f.Replicas.Total, "notReadyPods": a.f.Replicas.NotReady(), "impact": a.r.Impact,
+	}
+	if len(a.f.Namespaces) > 0 {
+		a.r.BlastRadius["namespaces"] = a.f.Namespaces
+	}
+	for key, from := range map[string]string{"credential": "worstCase", "credentialRisks": "risks"} {
+		if known, ok := a.r.Permissions[from]; ok {
+			a.r.BlastRadius[key] = known
+		}
+	}
+}
+
+// category is the category of an incident whose cause is not known.
+func category(kind string) string {
+	switch kind {
+	case "Node", "Service":
+		return kind
+	case "PersistentVolume", "PersistentVolumeClaim", "StorageClass":
+		return "Storage"
+	}
+	return "Pod"
+}
+
+const (
+	singlePod      = "Single Pod"
+	oneNamespace   = "Namespace"
+	manyNamespaces = "Multi-Namespace"
+)
+
+func (a *assembler) impact() string {
+	kind := a.f.Target.Kind
+	if a.r.RootCause != nil {
+		kind = cmp.Or(a.r.RootCause.Object.Kind, kind)
+	}
+	switch {
+	case kind == "Node" && len(a.f.Namespaces) != 1:
+		return manyNamespaces
+	case kind == "Node":
+		return oneNamespace
+	case a.f.Replicas.NotReady() > 1:
+		return oneNamespace
+	}
+	return singlePod
+}
+
+// outage reports whether nothing is left of a workload that should keep running.
+func (a *assembler) outage() bool {
+	lasting := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, a.f.Mend().Kind)
+	return lasting && a.r.Verdict == nightcrier.VerdictFault && a.f.Replicas.Total > 0 && a.f.Replicas.Ready == 0
+}
+
+// priority maps a severity to P1 to P4; touching more than one Pod raises it, and
+// whoever reported a workload that is gone as a warning is not taken at their word.
+func priority(s nightcrier.Severity, impact string, outage bool) string {
+	p := 4
+	switch s {
+	case nightcrier.Critical:
+		p = 2
+	case nightcrier.ErrorSeverity:
+		p = 3
+	}
+	if impact != singlePod && s > nightcrier.Info {
+		p--
+	}
+	if outage && s > nightcrier.Info {
+		p = min(p, 2)
+	}
+	return fmt.Sprintf("P%d", p)
+}
+
+func checkedShare(facts []nightcrier.Fact) float64 {
+	if len(facts) == 0 {
+		return 0
+	}
+	n := 0
+	for _, f := range facts {
+		if f.Check != nightcrier.Unseen {
+			n++
+		}
+	}
+	return float64(n) / float64(len(facts))
+}

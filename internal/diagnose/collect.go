@@ -1,0 +1,475 @@
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Bounds of what one diagnosis reads.
+const (
+	maxPods   = 2   // whose events and logs are read
+	maxListed = 100 // Pods of one owner
+	maxEvents = 100 // about one object
+	maxNodes  = 100
+	maxLogs   = 6 // excerpts
+)
+
+// collect reads what concerns the incident.
+func (c *collector) collect(ctx context.Context) (*Facts, error) {
+	target, owner := c.in.Incident.Resource, c.in.Incident.Owner
+	if target.IsZero() {
+		target = c.in.Event.Resource
+	}
+	if owner.IsZero() {
+		owner = c.in.Event.Owner
+	}
+	if owner.IsZero() {
+		owner = target
+	}
+	f := &Facts{Now: c.in.Now(), Target: target, Owner: owner}
+	ref, err := c.recordEvent()
+	if err != nil {
+		return nil, err
+	}
+	f.claimRef = ref
+	if err := c.fromCluster(ctx, f); err != nil {
+		var s stop
+		if errors.As(err, &s) {
+			return nil, s.error
+		}
+		return nil, err
+	}
+	c.involve(target)
+	c.involve(f.Owner)
+	if !f.known() {
+		hear(f, c.in.Event, ref)
+	}
+	return f, nil
+}
+
+// known reports whether the cluster told of the incident's object, or, when that
+// is gone, of what it belonged to.
+func (f *Facts) known() bool {
+	switch f.Target.Kind {
+	case "Pod":
+		return len(f.Pods) > 0 || f.TargetGone && f.ownerRead
+	case "Node":
+		return len(f.Nodes) > 0
+	}
+	return f.ownerRead
+}
+
+// recordEvent records the event as it came.
+func (c *collector) recordEvent() (Ref, error) {
+	body := []byte(c.in.Event.Raw)
+	if len(body) == 0 {
+		body = fmt.Appendf(nil, "%s %s: %s", c.in.Event.FaultType, c.in.Event.Resource, c.in.Event.Context)
+	}
+	return c.record("event", "event "+c.in.Event.ID, body)
+}
+
+func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
+	if c.in.Reader == nil {
+		c.miss("the cluster", "no credential is configured for cluster "+c.in.Incident.Cluster+": everything here rests on the event alone")
+		return nil
+	}
+	if err := f.Target.Check(); err != nil {
+		c.miss("the object", err.Error())
+		return nil
+	}
+	if err := c.readPermissions(ctx, f.Target.Namespace); err != nil {
+		return err
+	}
+	if err := c.readTarget(ctx, f); err != nil {
+		return err
+	}
+	if err := c.readOwner(ctx, f); err != nil {
+		return err
+	}
+	return c.readAround(ctx, f)
+}
+
+func (c *collector) readPermissions(ctx context.Context, ns string) error {
+	c.reads++
+	p, err := c.in.Reader.Permissions(ctx, cmp.Or(ns, metav1.NamespaceDefault))
+	if err != nil {
+		return c.failed(ctx, "what the credential may do", err)
+	}
+	c.permissions = p
+	return nil
+}
+
+// readTarget reads the object that the incident names.
+func (c *collector) readTarget(ctx context.Context, f *Facts) error {
+	var err error
+	switch f.Target.Kind {
+	case "Pod":
+		if err = readOne(ctx, c, f, &f.Pods); len(f.Pods) == 0 {
+			return err
+		}
+		f.Owner = f.Target
+		if up := controller(&f.Pods[0].Object); !up.IsZero() && up.Kind != "Node" { // a static Pod names its node
+			f.Owner = up
+		}
+	case "Node":
+		if err = readOne(ctx, c, f, &f.Nodes); len(f.Nodes) > 0 {
+			f.Owner = f.Target
+		}
+	default:
+		f.Owner = f.Target // read as an owner
+	}
+	return err
+}
+
+// readOne reads the target into into, or notes that it is gone.
+func readOne[T any](ctx context.Context, c *collector, f *Facts, into *[]Read[T]) error {
+	var obj T
+	ref, missing, err := c.get(ctx, f.Target, &obj)
+	switch {
+	case err != nil || ref == (Ref{}):
+		return err
+	case missing:
+		f.TargetGone, f.goneRef = true, ref
+		return nil
+	}
+	*into = []Read[T]{{obj, ref}}
+	return nil
+}
+
+// controller is what owns obj, zero when nothing does.
+func controller(obj metav1.Object) nightcrier.Resource {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	if ref == nil {
+		return nightcrier.Resource{}
+	}
+	return nightcrier.Resource{
+		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name, UID: string(ref.UID),
+	}
+}
+
+// readOwner walks from what is known of the owner up to the object that a
+// person would mend, reading each on the way.
+func (c *collector) readOwner(ctx context.Context, f *Facts) error {
+	for range 4 {
+		up, err := c.readWorkload(ctx, f)
+		if err != nil || up.IsZero() {
+			return err
+		}
+		f.Owner = up
+	}
+	return nil
+}
+
+// readWorkload reads the owner, if it is a workload, and returns its own owner.
+func (c *collector) readWorkload(ctx context.Context, f *Facts) (nightcrier.Resource, error) {
+	switch f.Owner.Kind {
+	case "ReplicaSet":
+		up, err := workload(ctx, c, f, &f.ReplicaSet)
+		if f.ReplicaSet == nil {
+			up = f.deploymentByHash()
+		}
+		return up, err
+	case "Deployment":
+		return workload(ctx, c, f, &f.Deployment)
+	case "Job":
+		return workload(ctx, c, f, &f.Job)
+	case "StatefulSet":
+		var set *Read[appsv1.StatefulSet]
+		_, err := workload(ctx, c, f, &set)
+		if set != nil {
+			f.selector = set.Object.Spec.Selector
+		}
+		return nightcrier.Resource{}, err
+	case "DaemonSet":
+		var set *Read[appsv1.DaemonSet]
+		_, err := workload(ctx, c, f, &set)
+		if set != nil {
+			f.selector = set.Object.Spec.Selector
+		}
+		return nightcrier.Resource{}, err
+	case "CronJob":
+		var cron *Read[batchv1.CronJob]
+		_, err := workload(ctx, c, f, &cron)
+		return nightcrier.Resource{}, err
+	case "Pod", "Node": // read as the target
+		return nightcrier.Resource{}, nil
+	}
+	up, err := workload(ctx, c, f, &f.Other)
+	if f.Owner != f.Target || up.Kind == "Node" {
+		up = nightcrier.Resource{} // above an operator's object nobody looks
+	}
+	return up, err
+}
+
+// deploymentByHash names the Deployment of a ReplicaSet that cannot be read by
+// the hash that the Pod's label tells.
+func (f *Facts) deploymentByHash() nightcrier.Resource {
+	if len(f.Pods) == 0 {
+		return nightcrier.Resource{}
+	}
+	hash := f.Pods[0].Object.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	name, ok := strings.CutSuffix(f.Owner.Name, "-"+hash)
+	if !ok || hash == "" {
+		return nightcrier.Resource{}
+	}
+	return nightcrier.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: f.Owner.Namespace, Name: name}
+}
+
+// workload reads the owner into into and returns the owner's controller.
+func workload[T any, P interface {
+	*T
+	metav1.Object
+}](ctx context.Context, c *collector, f *Facts, into **Read[T]) (nightcrier.Resource, error) {
+	var obj T
+	ref, missing, err := c.get(ctx, f.Owner, &obj)
+	if err != nil || ref == (Ref{}) {
+		return nightcrier.Resource{}, err
+	}
+	if missing {
+		if f.Owner == f.Target {
+			f.TargetGone, f.goneRef = true, ref
+		}
+		return nightcrier.Resource{}, nil
+	}
+	f.ownerRead = true
+	*into = &Read[T]{obj, ref}
+	return controller(P(&obj)), nil
+}
+
+// readAround reads the owner's Pods, the events about all of them, their logs,
+// and the nodes where they matter.
+func (c *collector) readAround(ctx context.Context, f *Facts) error {
+	if err := c.readPods(ctx, f); err != nil {
+		return err
+	}
+	if err := c.readEvents(ctx, f); err != nil {
+		return err
+	}
+	if err := c.readLogs(ctx, f); err != nil {
+		return err
+	}
+	return c.readNodes(ctx, f)
+}
+
+// podSelector is how the owner finds its Pods, "" when it is not known.
+func (f *Facts) podSelector() string {
+	sel := f.selector
+	switch {
+	case f.Deployment != nil:
+		sel = f.Deployment.Object.Spec.Selector
+	case f.ReplicaSet != nil:
+		sel = f.ReplicaSet.Object.Spec.Selector
+	case f.Job != nil:
+		sel = f.Job.Object.Spec.Selector
+	}
+	if sel == nil {
+		return ""
+	}
+	s, err := metav1.LabelSelectorAsSelector(sel)
+	if err != nil {
+		return ""
+	}
+	return s.String()
+}
+
+// readPods lists the owner's Pods, counts them, and keeps the incident's own
+// and the newest failing ones.
+func (c *collector) readPods(ctx context.Context, f *Facts) error {
+	if f.Target.Kind == "Node" {
+		return c.readPodsOfNode(ctx, f)
+	}
+	sel := f.podSelector()
+	if sel == "" {
+		f.count(f.Pods)
+		return nil
+	}
+	all, err := readList[corev1.Pod](ctx, c, query{kind: "Pod", ns: f.Owner.Namespace, labels: sel, limit: maxListed})
+	if err != nil {
+		return err
+	}
+	f.count(all)
+	slices.SortStableFunc(all, func(a, b Read[corev1.Pod]) int {
+		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
+	})
+	for _, p := range all {
+		own := len(f.Pods) > 0 && f.Pods[0].Object.Name == p.Object.Name
+		if len(f.Pods) < maxPods && !own && !podWell(&p, f.Now) {
+			f.Pods = append(f.Pods, p)
+		}
+	}
+	if len(f.Pods) == 0 { // all is well: one stands for all
+		f.Pods = all[:min(1, len(all))]
+	}
+	for _, p := range f.Pods {
+		c.involve(nightcrier.Resource{
+			APIVersion: "v1", Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name, UID: string(p.Object.UID),
+		})
+	}
+	return nil
+}
+
+// readPodsOfNode counts the Pods on the node and their namespaces: whom it hurts.
+func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
+	if len(f.Nodes) == 0 {
+		return nil
+	}
+	pods, err := readList[corev1.Pod](ctx, c, query{kind: "Pod", fields: "spec.nodeName=" + f.Target.Name, limit: maxListed})
+	if err != nil {
+		return err
+	}
+	f.count(pods)
+	for _, p := range pods {
+		if !slices.Contains(f.Namespaces, p.Object.Namespace) {
+			f.Namespaces = append(f.Namespaces, p.Object.Namespace)
+		}
+	}
+	slices.Sort(f.Namespaces)
+	return nil
+}
+
+// count counts Pods; completed ones do not count.
+func (f *Facts) count(pods []Read[corev1.Pod]) {
+	for _, p := range pods {
+		if p.Object.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		f.Replicas.Total++
+		if podReady(&p.Object) {
+			f.Replicas.Ready++
+		}
+	}
+}
+
+// readEvents reads the events about the Pods, the owner and the target.
+func (c *collector) readEvents(ctx context.Context, f *Facts) error {
+	about := []nightcrier.Resource{f.Target}
+	for _, p := range f.Pods {
+		about = append(about, nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name})
+	}
+	if f.ReplicaSet != nil && len(f.Pods) == 0 { // why it cannot make Pods stands there
+		about = append(about, nightcrier.Resource{Kind: "ReplicaSet", Namespace: f.Owner.Namespace, Name: f.ReplicaSet.Object.Name})
+	}
+	about = append(about, f.Owner)
+	seen := map[string]bool{}
+	for _, r := range about {
+		if seen[r.String()] {
+			continue
+		}
+		seen[r.String()] = true
+		// Events about cluster-wide objects are kept in the default namespace.
+		got, err := readList[corev1.Event](ctx, c, query{
+			kind: "Event", ns: cmp.Or(r.Namespace, metav1.NamespaceDefault), limit: maxEvents,
+			fields: "involvedObject.kind=" + r.Kind + ",involvedObject.name=" + r.Name,
+		})
+		if err != nil {
+			return err
+		}
+		f.Events = append(f.Events, got...)
+	}
+	slices.SortStableFunc(f.Events, func(a, b Read[corev1.Event]) int {
+		return lastSeen(&b.Object).Compare(lastSeen(&a.Object))
+	})
+	return nil
+}
+
+// readLogs reads the logs of the containers that are not well, of their
+// previous instance too where there is one.
+func (c *collector) readLogs(ctx context.Context, f *Facts) error {
+	for ct := range f.containers() {
+		if ct.lastEnd() == nil && ct.status.Ready || neverStarted(ct) || len(f.Logs) >= maxLogs {
+			continue
+		}
+		previous := []bool{false}
+		if ct.status.RestartCount > 0 {
+			previous = []bool{true, false}
+		}
+		for _, prev := range previous {
+			l, err := c.log(ctx, &ct.pod.Object, ct.status.Name, prev)
+			if err != nil {
+				return err
+			}
+			if l != nil {
+				f.Logs = append(f.Logs, *l)
+			}
+		}
+	}
+	return nil
+}
+
+// neverStarted reports whether a container cannot have written anything.
+func neverStarted(c container) bool {
+	return c.status.State.Running == nil && c.lastEnd() == nil && c.status.RestartCount == 0
+}
+
+// readNodes reads the node of a Pod that its node has given up, or the nodes
+// that a Pod could not be scheduled to.
+func (c *collector) readNodes(ctx context.Context, f *Facts) error {
+	for _, p := range f.Pods {
+		switch {
+		case nodeSuspect(&p.Object):
+			var node corev1.Node
+			ref, missing, err := c.get(ctx, nightcrier.Resource{APIVersion: "v1", Kind: "Node", Name: p.Object.Spec.NodeName}, &node)
+			if err != nil {
+				return err
+			}
+			if ref != (Ref{}) && !missing {
+				f.Nodes = append(f.Nodes, Read[corev1.Node]{node, ref})
+			}
+			return nil
+		case pendingOn(&p.Object) != "":
+			nodes, err := readList[corev1.Node](ctx, c, query{kind: "Node", limit: maxNodes})
+			f.Nodes = append(f.Nodes, nodes...)
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeSuspect reports whether a Pod's state points at its node.
+func nodeSuspect(p *corev1.Pod) bool {
+	if p.Spec.NodeName == "" {
+		return false
+	}
+	if p.Status.Phase == corev1.PodUnknown || slices.Contains([]string{"NodeLost", "Evicted", "NodeShutdown", "Terminated"}, p.Status.Reason) {
+		return true
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && (c.Status == corev1.ConditionUnknown || c.Reason == "NodeNotReady") {
+			return true
+		}
+	}
+	return false
+}
+
+// pendingOn is what the scheduler says about a Pod without a node, "" when the
+// Pod has one.
+func pendingOn(p *corev1.Pod) string {
+	if p.Spec.NodeName != "" {
+		return ""
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func incomplete(missed []nightcrier.NotChecked) string {
+	var parts []string
+	for _, m := range missed {
+		parts = append(parts, m.What+": "+m.Why)
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,74 @@
+package diagnose
+
+import (
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+)
+
+const notRun = "not-run"
+
+// test is a falsification test that is being made.
+type test string
+
+// get is a test by kubectl get.
+func get(ns, kind, name string) test {
+	return command(ns, name, []string{"kubectl", "get", kind, name, "-o", "yaml"})
+}
+
+// list is a test by kubectl get of all objects of a kind.
+func list(ns, kind string) test {
+	return command(ns, kind, []string{"kubectl", "get", kind, "-o", "yaml"})
+}
+
+// describe is a test by kubectl describe.
+func describe(r nightcrier.Resource) test {
+	if r.Kind == "" || !plainName(r.Kind) {
+		return ""
+	}
+	return command(r.Namespace, r.Name, []string{"kubectl", "describe", strings.ToLower(r.Kind), r.Name})
+}
+
+// command joins the words of a command. Names come from outside, so one that no
+// API server would take makes it no command at all.
+func command(ns, name string, words []string) test {
+	if !plainName(name) || ns != "" && !plainName(ns) {
+		return ""
+	}
+	if ns != "" {
+		words = append(words, "-n", ns)
+	}
+	return test(strings.Join(words, " "))
+}
+
+// rollBack is the command by which a person takes the last rollout of a workload
+// back, "" for what has no rollouts.
+func rollBack(o nightcrier.Object) string {
+	switch o.Kind {
+	case "Deployment", "StatefulSet", "DaemonSet":
+		return string(command(o.Namespace, o.Name, []string{"kubectl", "rollout", "undo", strings.ToLower(o.Kind) + "/" + o.Name}))
+	}
+	return ""
+}
+
+func plainName(s string) bool {
+	return (nightcrier.Resource{Kind: "X", Name: s}).Check() == nil && !strings.HasPrefix(s, "-")
+}
+
+// decides says what the command shows if the hypothesis is true, and if not.
+func (t test) decides(ifTrue, ifFalse string) nightcrier.Falsification {
+	return nightcrier.Falsification{Command: string(t), IfTrue: ifTrue, IfFalse: ifFalse, Outcome: notRun}
+}
+
+// logsTest is the test that a container's own last words decide.
+func logsTest(c container) nightcrier.Falsification {
+	words := []string{"kubectl", "logs", c.pod.Object.Name}
+	if plainName(c.status.Name) {
+		words = append(words, "-c", c.status.Name)
+	}
+	if c.status.RestartCount > 0 {
+		words = append(words, "--previous")
+	}
+	return command(c.pod.Object.Namespace, c.pod.Object.Name, append(words, "--tail=50")).
+		decides("the last lines show the process itself failing", "the last lines show it asked to end, or nothing wrong")
+}

@@ -1,0 +1,80 @@
+package diagnose
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// maxWarnings is how many Events are told that no rule spoke of.
+const maxWarnings = 3
+
+// context adds facts that no rule tested but that a reader wants to know: the
+// state of the Pods, the newest warnings, and what the event claimed.
+func (a *assembler) context() {
+	if !a.f.Hearsay {
+		for _, p := range a.f.Pods {
+			a.fact(podState(p), nightcrier.Seen)
+			a.formerEnds(&p)
+		}
+		a.warnings()
+	}
+	if a.f.TargetGone {
+		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{
+			What: a.clean(a.f.Target.String(), maxText), Why: "it does not exist any more",
+		})
+		a.fact(Observation{Text: a.f.Target.String() + " does not exist any more", Quote: "not found", Ref: a.f.goneRef}, nightcrier.Verified)
+	}
+	a.claim()
+}
+
+func podState(p Read[corev1.Pod]) Observation {
+	var restarts int32
+	for _, c := range podContainers(&p) {
+		restarts += c.status.RestartCount
+	}
+	ready := "not ready"
+	if podReady(&p.Object) {
+		ready = "ready"
+	}
+	text := fmt.Sprintf("Pod %s is %s in phase %s, restart count %d", p.Object.Name, ready, p.Object.Status.Phase, restarts)
+	if p.Object.Spec.NodeName != "" {
+		text += ", on node " + p.Object.Spec.NodeName
+	}
+	return Observation{Text: text, Quote: "phase=" + string(p.Object.Status.Phase), Ref: p.Ref}
+}
+
+// formerEnds tells how containers ended that are well again.
+func (a *assembler) formerEnds(p *Read[corev1.Pod]) {
+	for _, c := range podContainers(p) {
+		if end := c.lastEnd(); end != nil && c.recovered(a.f.Now) {
+			a.fact(c.sawEnd(end), nightcrier.Seen)
+		}
+	}
+}
+
+func (a *assembler) warnings() {
+	told := map[string]bool{}
+	for _, e := range a.f.Events {
+		o := sawEvent(e)
+		if e.Object.Type != corev1.EventTypeWarning || !a.f.fresh(e) || told[o.Text] || len(told) >= maxWarnings {
+			continue
+		}
+		told[o.Text] = true
+		a.fact(o, nightcrier.Seen)
+	}
+}
+
+// claim is what the event's sender said, which is evidence of the claim alone.
+func (a *assembler) claim() {
+	e := a.in.Event
+	if e.FaultType == "" && e.Context == "" {
+		return
+	}
+	a.fact(Observation{
+		Text:  fmt.Sprintf("the event reported %s of %s", e.FaultType, e.Resource),
+		Quote: e.Context, Ref: a.f.claimRef,
+	}, nightcrier.Seen)
+}

@@ -1,0 +1,171 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// startTime is how long a container runs at most when it is its start that fails.
+const startTime = 60 * time.Second
+
+// notExecutable matches what runtimes say about a command that is not there.
+var notExecutable = regexp.MustCompile(`executable file not found|no such file or directory|exec format error|permission denied: unknown`)
+
+// crashed finds containers that end with an error. Those of a Job that has given
+// up are left to the rule for Jobs, those killed for memory to that for memory.
+func crashed(f *Facts) []Finding {
+	var out []Finding
+	for c := range f.containers() {
+		end := c.lastEnd()
+		loops := looping(c)
+		if end == nil && !loops || f.jobFailedForGood() || c.recovered(f.Now) || end != nil && (end.Reason == "OOMKilled" || end.ExitCode == 0) {
+			continue
+		}
+		out = append(out, crash(f, c, end))
+	}
+	return out
+}
+
+func looping(c container) bool {
+	reason, _ := c.waiting()
+	return reason == "CrashLoopBackOff"
+}
+
+func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding {
+	n := Finding{
+		Cause: "container-crash", Object: f.Mend(), Confidence: nightcrier.High,
+		WrongIf: "the process ends as asked, because something outside kills it or what it depends on is away",
+		Test:    logsTest(c),
+		Actions: crashActions(f),
+	}
+	if end == nil { // the kubelet has already forgotten the end
+		reason, message := c.waiting()
+		n.Cause, n.Confidence = "crash-on-start", nightcrier.Medium
+		n.Summary = fmt.Sprintf("%s ends again and again.", c.in(f))
+		n.Observed = []Observation{{
+			Text:  fmt.Sprintf("%s waits: %s", c, reason),
+			Quote: message, Ref: c.pod.Ref,
+		}}
+		return n.withLog(f, c)
+	}
+	n.Observed = []Observation{c.sawEnd(end)}
+	switch {
+	case commandMissing(end):
+		n.Cause = "command-not-found"
+		n.Summary = fmt.Sprintf("%s cannot start: its command cannot be executed.", c.in(f))
+		return n
+	case end.FinishedAt.Sub(end.StartedAt.Time) <= startTime:
+		n.Cause = "crash-on-start"
+	}
+	n.Summary = fmt.Sprintf("%s ends with exit code %d%s (%s).",
+		c.in(f), end.ExitCode, exitMeaning(end.ExitCode), restarts(c.status.RestartCount))
+	return n.withLog(f, c)
+}
+
+func commandMissing(end *corev1.ContainerStateTerminated) bool {
+	runtimeSays := slices.Contains([]string{"StartError", "ContainerCannotRun", "RunContainerError"}, end.Reason)
+	return runtimeSays && notExecutable.MatchString(end.Message) || end.ExitCode == 127 || end.ExitCode == 126
+}
+
+// sawEnd is how the container last ended.
+func (c container) sawEnd(end *corev1.ContainerStateTerminated) Observation {
+	text := fmt.Sprintf("%s ended with exit code %d", c, end.ExitCode)
+	quote := fmt.Sprintf("exitCode=%d", end.ExitCode)
+	if end.Reason != "" {
+		text += ", reason " + end.Reason
+		quote += ", reason=" + end.Reason
+	}
+	if !end.FinishedAt.IsZero() {
+		text += ", at " + end.FinishedAt.UTC().Format(time.RFC3339)
+	}
+	if c.status.RestartCount > 0 {
+		text += fmt.Sprintf(", restart count %d", c.status.RestartCount)
+	}
+	if end.Message != "" {
+		quote = end.Message
+	}
+	return Observation{Text: text, Quote: quote, Ref: c.pod.Ref}
+}
+
+// withLog adds the line of the log that says most, to the facts and the
+// summary. Without one, and without a last message, why it ended is not known.
+func (n Finding) withLog(f *Facts, c container) Finding {
+	l, ok := f.logOf(c)
+	if !ok {
+		if end := c.lastEnd(); end == nil || end.Message == "" {
+			n.Confidence = nightcrier.Medium
+		}
+		return n
+	}
+	line := oneLine(errorLine(l.Text), maxQuote)
+	n.Observed = append(n.Observed, sawLog(c, l, line))
+	n.Summary = strings.TrimSuffix(n.Summary, ".") + "; its log says: " + line
+	if farSide.MatchString(line) {
+		n.Actions = append(dependencyActions(), n.Actions...)
+	}
+	return n
+}
+
+// sawLog is a line of a container's log.
+func sawLog(c container, l LogExcerpt, line string) Observation {
+	which, flag := "log", ""
+	if l.Previous {
+		which, flag = "previous log", " --previous"
+	}
+	return Observation{
+		Text:  fmt.Sprintf("the %s of %s says what it failed on", which, c),
+		Quote: line,
+		Ref:   Ref{Evidence: l.Evidence, Source: "kubectl logs " + l.Pod + " -c " + l.Container + namespaceFlag(l.Namespace) + flag},
+	}
+}
+
+// exitMeanings are the exit codes that say more than "failed".
+var exitMeanings = map[int32]string{
+	126: " (the command cannot be executed)",
+	127: " (the command was not found)",
+	134: " (SIGABRT: it aborted itself)",
+	137: " (SIGKILL: it was killed)",
+	139: " (SIGSEGV: it touched memory that is not its own)",
+	143: " (SIGTERM: it was asked to end)",
+}
+
+func exitMeaning(code int32) string { return exitMeanings[code] }
+
+func crashActions(f *Facts) []nightcrier.Action {
+	return []nightcrier.Action{
+		{Action: "Read the last lines of the previous log and mend what they name in " + f.Mend().String(),
+			Outcome: "the container starts and stays up", Risk: "none while reading"},
+		{Action: "Roll back if it began with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
+		{Action: "Check what it depends on: configuration, databases, other services", Outcome: "tells a fault of its own from one of its surroundings", Risk: "none: read only"},
+	}
+}
+
+// endedAlone finds containers that end without an error and are started again
+// and again, as when the main process goes to the background.
+func endedAlone(f *Facts) []Finding {
+	var out []Finding
+	for c := range f.containers() {
+		end := c.lastEnd()
+		if f.ofJob() || !looping(c) || end == nil || end.ExitCode != 0 {
+			continue
+		}
+		out = append(out, Finding{
+			Cause: "main-process-exits", Object: f.Mend(), Confidence: nightcrier.High,
+			Summary:  fmt.Sprintf("%s ends by itself with exit code 0 and is restarted for ever.", c.in(f)),
+			Observed: []Observation{c.sawEnd(end)},
+			WrongIf:  "it ends because something outside asks it to",
+			Test:     logsTest(c),
+			Actions: []nightcrier.Action{
+				{Action: "Keep the main process in the foreground, or run the work as a Job", Outcome: "no more restarts", Risk: "needs a new rollout"},
+			},
+		}.withLog(f, c))
+	}
+	return out
+}

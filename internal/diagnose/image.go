@@ -1,0 +1,143 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// imageTrouble matches text that is about an image that cannot be had.
+var imageTrouble = regexp.MustCompile(`ImagePullBackOff|ErrImage\w+|InvalidImageName|[Ff]ailed to pull|[Bb]ack-off pulling image`)
+
+// imageReasons are the reasons that a container waits for its image with.
+var imageReasons = []string{
+	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+}
+
+// imageWords tell the cause from what the container runtime and the registry
+// said; the first that matches counts. Registries answer "denied" for a
+// repository that does not exist as well, and say so.
+var imageWords = []struct {
+	cause string
+	words *regexp.Regexp
+}{
+	{"image-name-invalid", regexp.MustCompile(`InvalidImageName|invalid reference format|couldn't parse image`)},
+	{"image-not-present", regexp.MustCompile(`ErrImageNeverPull|is not present with pull policy of Never`)},
+	{"image-pull-rate-limited", regexp.MustCompile(`(?i)toomanyrequests|429 Too Many|rate limit`)},
+	{"image-registry-unreachable", regexp.MustCompile(`(?i)no such host|connection refused|i/o timeout|x509:|TLS handshake|network is unreachable|RegistryUnavailable|context deadline exceeded`)},
+	{"image-pull-unauthorized", regexp.MustCompile(`(?i)unauthorized|authentication required|authorization failed|403 Forbidden|denied|no basic auth`)},
+	{"image-not-found", regexp.MustCompile(`(?i)not found|manifest unknown|name unknown|NotFound|does not exist`)},
+}
+
+// imageNotPulled finds containers that wait for an image that cannot be had.
+func imageNotPulled(f *Facts) []Finding {
+	var out []Finding
+	for c := range f.containers() {
+		reason, message := c.waiting()
+		if !slices.Contains(imageReasons, reason) {
+			continue
+		}
+		said := f.saidOfImage(c, message)
+		n := Finding{
+			Cause: imageCause(reason, said), Object: f.Mend(), Confidence: nightcrier.High, Observed: said,
+			WrongIf: "the image could be pulled in the meantime",
+			Test: get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).
+				decides("it still waits for its image", "it waits for nothing, or for something else"),
+		}
+		n.Summary = fmt.Sprintf("%s cannot start: %s", c.in(f), causeOf(n.Cause).Meaning)
+		if image := c.image(); image != "" {
+			n.Summary += " (" + image + ")"
+		}
+		n.Summary += "."
+		if n.Cause == "image-pull-failed" {
+			n.Confidence = nightcrier.Medium
+		}
+		n.Actions = imageActions(f, n.Cause, c.image())
+		out = append(out, n)
+	}
+	return out
+}
+
+func (c container) image() string {
+	if c.spec.Image != "" {
+		return c.spec.Image
+	}
+	return c.status.Image
+}
+
+// saidOfImage is all that was said of the image: the container's state first,
+// then the newest failure and the newest complaint about a pull secret.
+func (f *Facts) saidOfImage(c container, message string) []Observation {
+	reason, _ := c.waiting()
+	text := fmt.Sprintf("%s waits: %s", c, reason)
+	if image := c.image(); image != "" {
+		text += ", image " + image
+	}
+	said := []Observation{{Text: text, Quote: message, Ref: c.pod.Ref}}
+	seen := map[string]bool{}
+	for e := range f.eventsOf("Pod", c.pod.Object.Name) {
+		about := e.Object.Reason == "FailedToRetrieveImagePullSecret" ||
+			slices.Contains([]string{"Failed", "InspectFailed", "ErrImageNeverPull"}, e.Object.Reason) && len(e.Object.Message) > len(e.Object.Reason)+8
+		if about && !seen[e.Object.Reason] {
+			seen[e.Object.Reason] = true
+			said = append(said, sawEvent(e))
+		}
+	}
+	return said
+}
+
+// sawEvent is what an Event of the cluster says.
+func sawEvent(e Read[corev1.Event]) Observation {
+	o := e.Object.InvolvedObject
+	return Observation{
+		Text:  fmt.Sprintf("event %s about %s %s", e.Object.Reason, o.Kind, o.Name),
+		Quote: e.Object.Message, Ref: e.Ref,
+	}
+}
+
+// imageCause decides from everything said together.
+func imageCause(reason string, said []Observation) string {
+	all := reason
+	secretMissing := false
+	for _, o := range said {
+		all += "\n" + o.Quote
+		secretMissing = secretMissing || missingPullSecret.MatchString(o.Text+o.Quote)
+	}
+	for _, w := range imageWords {
+		if !w.words.MatchString(all) {
+			continue
+		}
+		if secretMissing && w.cause == "image-pull-unauthorized" {
+			return "image-pull-secret-missing"
+		}
+		return w.cause
+	}
+	return "image-pull-failed"
+}
+
+var missingPullSecret = regexp.MustCompile(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)
+
+func imageActions(f *Facts, cause, image string) []nightcrier.Action {
+	mend := f.Mend().String()
+	switch cause {
+	case "image-not-found", "image-name-invalid", "image-not-present":
+		return []nightcrier.Action{
+			{Action: "Correct the image " + image + " of " + mend + " to one that exists", Outcome: "the image is pulled and the Pod starts", Risk: "another version may behave differently"},
+			{Action: "Roll back to the image that ran before", Outcome: "the earlier version runs", Risk: "loses what the rollout brought"},
+			{Action: "Check that the build that should have pushed it succeeded", Outcome: "tells a wrong name from an image that was never made", Risk: "none: read only"},
+		}
+	case "image-pull-unauthorized", "image-pull-secret-missing":
+		return []nightcrier.Action{
+			{Action: "Create or renew the pull secret that " + mend + " names, in its namespace", Outcome: "the registry accepts the pull", Risk: "a wrong credential locks out others that share it"},
+			{Action: "Check that the repository's name is right: registries answer the same for one that does not exist", Outcome: "tells a missing right from a wrong name", Risk: "none: read only"},
+		}
+	}
+	return []nightcrier.Action{
+		{Action: "Check from the node that the registry of " + image + " answers", Outcome: "tells a network fault from one of the registry", Risk: "none: read only"},
+		{Action: "Use a mirror or an image that the nodes already have", Outcome: "the Pod starts", Risk: "another version may behave differently"},
+	}
+}

@@ -1,0 +1,470 @@
+package diagnose
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// sound checks what every report owes its reader, whatever the input was.
+func sound(t *testing.T, d Diagnosis, m *memory) {
+	t.Helper()
+	r := d.Report
+	ids := map[string]bool{}
+	for _, f := range r.Facts {
+		ids[f.ID] = true
+		if len(f.Evidence) != 1 || m.load(f.Evidence[0]) == "" || f.Text == "" || f.Source == "" || f.Check == "" {
+			t.Errorf("fact without its evidence: %+v", f)
+		}
+	}
+	if len(ids) != len(r.Facts) || len(ids) == 0 {
+		t.Errorf("%d facts with %d ids", len(r.Facts), len(ids))
+	}
+	if len(r.Hypotheses) == 0 {
+		t.Error("no hypothesis")
+	}
+	for _, h := range r.Hypotheses {
+		for _, id := range h.For {
+			if !ids[id] {
+				t.Errorf("%s rests on %s, which is no fact", h.ID, id)
+			}
+		}
+		if h.Statement == "" || h.Falsification.Outcome == "" {
+			t.Errorf("incomplete hypothesis: %+v", h)
+		}
+		plainCommand(t, h.Falsification.Command)
+	}
+	if (r.RootCause != nil) != (r.Verdict == nightcrier.VerdictFault) {
+		t.Errorf("verdict %s with root cause %+v", r.Verdict, r.RootCause)
+	}
+	inert(t, r)
+}
+
+// plainCommand checks that a command holds nothing that a shell would act on.
+func plainCommand(t *testing.T, command string) {
+	t.Helper()
+	if command == "" {
+		return
+	}
+	odd := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" -./=", r)
+	}
+	if !strings.HasPrefix(command, "kubectl ") || strings.ContainsFunc(command, odd) || strings.Contains(command, "..") {
+		t.Errorf("not a plain command: %q", command)
+	}
+}
+
+// inert checks that no text of the report holds a control character or is long.
+func inert(t *testing.T, r nightcrier.Report) {
+	t.Helper()
+	body, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, e := range v {
+				walk(e)
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case string:
+			bad := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+			if strings.ContainsFunc(v, bad) || len(v) > maxText+8 {
+				t.Errorf("unclean text of %d bytes: %.200q", len(v), v)
+			}
+		}
+	}
+	walk(v)
+}
+
+func TestVerdicts(t *testing.T) {
+	quiet := func(in *Input) { in.Event.FaultType, in.Event.Context = "", "" }
+	cases := []struct {
+		name    string
+		pod     *corev1.Pod
+		change  func(*Input)
+		verdict nightcrier.Verdict
+	}{
+		{"fault", pod(crashing(1, "Error", time.Second)), nil, nightcrier.VerdictFault},
+		{"recovered", pod(crashing(1, "Error", time.Second), ready(time.Hour)), nil, nightcrier.VerdictRecovered},
+		{"recovered from what only the event saw", pod(ready(0)), nil, nightcrier.VerdictRecovered},
+		{"healthy", pod(ready(0)), quiet, nightcrier.VerdictHealthy},
+		{"restarts tell of a fault", pod(crashing(1, "Error", time.Second), ready(time.Hour)), quiet, nightcrier.VerdictRecovered},
+		{"undetermined", pod(), nil, nightcrier.VerdictUndetermined},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			in, m := input(newCluster(c.pod), cart)
+			if c.change != nil {
+				c.change(&in)
+			}
+			d := run(t, in)
+			sound(t, d, m)
+			if d.Report.Verdict != c.verdict {
+				t.Errorf("verdict %s, want %s", d.Report.Verdict, c.verdict)
+			}
+		})
+	}
+}
+
+// deployed is Deployment shop/cart with its ReplicaSet and these Pods.
+func deployed(pods ...*corev1.Pod) *cluster {
+	yes := true
+	labels := map[string]string{"app": "cart"}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: "d1"},
+		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "cart-7d4b9c8f6d", CreationTimestamp: metav1.NewTime(now.Add(-30 * time.Minute)),
+		Annotations:     map[string]string{"deployment.kubernetes.io/revision": "7"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "cart", Controller: &yes}},
+	}}
+	objects := []metav1.Object{d, rs}
+	for _, p := range pods {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: rs.Name, Controller: &yes}}
+		p.Labels = map[string]string{"app": "cart", "pod-template-hash": "7d4b9c8f6d"}
+		objects = append(objects, p)
+	}
+	return newCluster(objects...)
+}
+
+func named(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name = name } }
+
+var deployCart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
+
+func TestOwnerIsWhatIsMended(t *testing.T) {
+	bad := func() *corev1.Pod { return pod(crashing(1, "Error", time.Second)) }
+	target := func(kind, name string) nightcrier.Resource {
+		return nightcrier.Resource{Kind: kind, Namespace: "shop", Name: name}
+	}
+	forbid := func(c *cluster, kinds ...string) *cluster {
+		for _, k := range kinds {
+			c.fail[k] = nightcrier.Errorf(nightcrier.Refused, "may not get %s", k)
+		}
+		return c
+	}
+	cases := []struct {
+		name   string
+		c      *cluster
+		target nightcrier.Resource
+	}{
+		{"from the Pod", deployed(bad()), target("Pod", "cart")},
+		{"from the ReplicaSet", deployed(bad()), target("ReplicaSet", "cart-7d4b9c8f6d")},
+		{"from the Deployment", deployed(bad()), target("Deployment", "cart")},
+		{"ReplicaSet not readable", forbid(deployed(bad()), "ReplicaSet"), target("Pod", "cart")},
+		{"no workload readable", forbid(deployed(bad()), "ReplicaSet", "Deployment"), target("Pod", "cart")},
+		{"the healthy Pod of a broken Deployment", deployed(bad(), pod(named("fine"), ready(0))), target("Deployment", "cart")},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			in, m := input(c.c, c.target)
+			d := run(t, in)
+			sound(t, d, m)
+			if d.Report.RootCause == nil || d.Report.RootCause.Object != deployCart || d.Report.Target != deployCart {
+				t.Errorf("cause %+v, target %v", d.Report.RootCause, d.Report.Target)
+			}
+		})
+	}
+}
+
+func TestChangeAndBlastRadius(t *testing.T) {
+	c := deployed(pod(crashing(1, "Error", time.Second)), pod(named("cart-2"), crashing(1, "Error", time.Second)), pod(named("cart-3"), ready(0)))
+	in, m := input(c, cart)
+	in.Incident.Timestamp = now.Add(-20 * time.Minute)
+	d := run(t, in)
+	sound(t, d, m)
+	r := d.Report
+	if r.Severity != "P1" || r.Impact != "Namespace" || r.BlastRadius["notReadyPods"] != 2 || r.BlastRadius["pods"] != 3 {
+		t.Errorf("%s %s %v", r.Severity, r.Impact, r.BlastRadius)
+	}
+	if len(r.Changes) != 1 || !strings.Contains(r.Changes[0].What, "revision 7") || !strings.HasPrefix(r.Changes[0].Correlation, "10m0s before") {
+		t.Errorf("changes %+v", r.Changes)
+	}
+	want := []string{"Pod/cart", "Pod/cart-2", "Deployment/cart"}
+	for _, w := range want {
+		if !slices.ContainsFunc(d.ClusterInfo.InvolvedResources, func(r nightcrier.Resource) bool { return r.Kind+"/"+r.Name == w }) {
+			t.Errorf("%s is not among %v", w, d.ClusterInfo.InvolvedResources)
+		}
+	}
+}
+
+func TestNodeTellsWhomItHurts(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}},
+	}}
+	other := pod(named("web"), ready(0))
+	other.Namespace = "front"
+	in, m := input(newCluster(node, pod(), other), nightcrier.Resource{Kind: "Node", Name: "n1"})
+	d := run(t, in)
+	sound(t, d, m)
+	r := d.Report
+	if r.RootCause == nil || r.RootCause.Cause != "node-unreachable" || r.Impact != "Multi-Namespace" || r.Severity != "P1" {
+		t.Errorf("cause %+v, impact %s, severity %s", r.RootCause, r.Impact, r.Severity)
+	}
+	if got := r.BlastRadius["namespaces"]; !slices.Equal(got.([]string), []string{"front", "shop"}) || r.BlastRadius["pods"] != 2 {
+		t.Errorf("blast radius %v", r.BlastRadius)
+	}
+	if !slices.Contains(m.sources, "kubectl get pods -A --field-selector spec.nodeName=n1 -o json") {
+		t.Errorf("reads %q", m.sources)
+	}
+}
+
+func TestPriority(t *testing.T) {
+	cases := []struct {
+		severity nightcrier.Severity
+		impact   string
+		outage   bool
+		want     string
+	}{
+		{nightcrier.Critical, singlePod, false, "P2"}, {nightcrier.Critical, oneNamespace, false, "P1"}, {nightcrier.Critical, manyNamespaces, false, "P1"},
+		{nightcrier.ErrorSeverity, singlePod, false, "P3"}, {nightcrier.ErrorSeverity, oneNamespace, false, "P2"},
+		{nightcrier.Warning, singlePod, false, "P4"}, {nightcrier.Warning, oneNamespace, false, "P3"}, {nightcrier.Info, manyNamespaces, false, "P4"},
+		{nightcrier.Critical, oneNamespace, true, "P1"}, {nightcrier.Critical, singlePod, true, "P2"}, {nightcrier.Warning, singlePod, true, "P2"},
+		{nightcrier.Info, singlePod, true, "P4"},
+	}
+	for _, c := range cases {
+		if got := priority(c.severity, c.impact, c.outage); got != c.want {
+			t.Errorf("%s, %s, outage %v: %s, want %s", c.severity, c.impact, c.outage, got, c.want)
+		}
+	}
+}
+
+// Who reports a workload as a warning may not know that nothing is left of it.
+func TestAnOutageIsUrgent(t *testing.T) {
+	broken := pod(crashing(1, "Error", time.Second))
+	for want, c := range map[string]*cluster{
+		"P2": deployed(broken), "P4": deployed(broken, pod(named("cart-2"), ready(0))),
+	} {
+		in, _ := input(c, cart)
+		in.Incident.Severity = nightcrier.Warning
+		if r := run(t, in).Report; r.Severity != want {
+			t.Errorf("%v: %s, want %s", r.BlastRadius, r.Severity, want)
+		}
+	}
+}
+
+func TestTargetThatIsGone(t *testing.T) {
+	owner := nightcrier.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "cart"}
+	gone := nightcrier.Resource{Kind: "Pod", Namespace: "shop", Name: "cart-old"}
+	cases := []struct {
+		name    string
+		c       *cluster
+		verdict nightcrier.Verdict
+	}{
+		{"its successor fails too", deployed(pod(crashing(1, "Error", time.Second))), nightcrier.VerdictFault},
+		{"its successor is well", deployed(pod(ready(0))), nightcrier.VerdictRecovered},
+		{"nothing is left", newCluster(), nightcrier.VerdictRecovered},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			in, m := input(c.c, gone)
+			in.Incident.Owner = owner
+			d := run(t, in)
+			sound(t, d, m)
+			if d.Report.Verdict != c.verdict {
+				t.Errorf("verdict %s, want %s", d.Report.Verdict, c.verdict)
+			}
+			if !slices.ContainsFunc(d.Report.NotChecked, func(n nightcrier.NotChecked) bool { return strings.Contains(n.Why, "does not exist") }) {
+				t.Errorf("nobody says that it is gone: %+v", d.Report.NotChecked)
+			}
+		})
+	}
+}
+
+func TestObjectOfAnotherKind(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}}
+	in, m := input(newCluster(claim), nightcrier.Resource{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data"})
+	d := run(t, in)
+	sound(t, d, m)
+	if d.Report.Verdict != nightcrier.VerdictUndetermined || d.Report.Category != "Storage" {
+		t.Errorf("verdict %s, category %s", d.Report.Verdict, d.Report.Category)
+	}
+	if !slices.Contains(m.sources, "kubectl get persistentvolumeclaim data -n shop -o json") {
+		t.Errorf("the claim was not read: %q", m.sources)
+	}
+}
+
+func TestNodeThatIsAwayIsAskedForOneLog(t *testing.T) {
+	p := pod(crashing(1, "Error", time.Second))
+	in, m := input(nodeAway{newCluster(p), new(int)}, cart)
+	d := run(t, in)
+	sound(t, d, m)
+	if n := *in.Reader.(nodeAway).asked; n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "no route to host") {
+		t.Errorf("cause %+v, incomplete %q", d.Report.RootCause, d.Incomplete)
+	}
+}
+
+// nodeAway is a Reader whose nodes do not answer for logs.
+type nodeAway struct {
+	*cluster
+	asked *int
+}
+
+func (n nodeAway) Logs(context.Context, string, string, string, bool, int64, int64) ([]byte, error) {
+	*n.asked++
+	return nil, nightcrier.Errorf(nightcrier.Unreachable, "answered 500: no route to host")
+}
+
+func TestJobThatCompletedSince(t *testing.T) {
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "migrate"},
+		Status:     batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},
+	}
+	in, m := input(newCluster(job), nightcrier.Resource{Kind: "Job", Namespace: "shop", Name: "migrate"})
+	d := run(t, in)
+	sound(t, d, m)
+	if d.Report.Verdict != nightcrier.VerdictRecovered {
+		t.Errorf("verdict %s", d.Report.Verdict)
+	}
+}
+
+func TestWhatCannotBeReadIsSaid(t *testing.T) {
+	away := nightcrier.Errorf(nightcrier.Unreachable, "cluster at 127.0.0.1:1 cannot be reached")
+	t.Run("cluster away", func(t *testing.T) {
+		c := newCluster()
+		c.fail["Permissions"] = away
+		in, m := input(c, cart)
+		d := run(t, in)
+		sound(t, d, m)
+		if d.Report.Usage.APIRequests != 1 {
+			t.Errorf("%d requests to a cluster that is away", d.Report.Usage.APIRequests)
+		}
+		if !strings.Contains(d.Incomplete, "cannot be reached") || d.Report.RootCause.Confidence == nightcrier.High {
+			t.Errorf("incomplete %q, cause %+v", d.Incomplete, d.Report.RootCause)
+		}
+	})
+	t.Run("events forbidden", func(t *testing.T) {
+		c := newCluster(pod(crashing(1, "Error", time.Second)))
+		c.fail["Event"] = nightcrier.Errorf(nightcrier.Refused, "may not list events")
+		in, m := input(c, cart)
+		d := run(t, in)
+		sound(t, d, m)
+		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "may not list events") || len(d.Report.NotChecked) != 1 {
+			t.Errorf("incomplete %q, not checked %+v", d.Incomplete, d.Report.NotChecked)
+		}
+	})
+	t.Run("pod forbidden", func(t *testing.T) {
+		c := newCluster()
+		c.fail["Pod"] = nightcrier.Errorf(nightcrier.Refused, "may not get pods")
+		in, m := input(c, cart)
+		d := run(t, in)
+		sound(t, d, m)
+		if d.Report.RootCause == nil || d.Report.RootCause.Cause != "crash-on-start" || d.Report.RootCause.Confidence != nightcrier.Low {
+			t.Errorf("cause %+v", d.Report.RootCause)
+		}
+	})
+}
+
+func TestEventsAloneDoNotSpeakForAPodThatMayNotBeRead(t *testing.T) {
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: "cart.1"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "cart"},
+		Type:           corev1.EventTypeWarning, Reason: "Pulled", Message: "pulled", LastTimestamp: metav1.NewTime(now),
+	}
+	c := newCluster(event)
+	c.fail["Pod"] = nightcrier.Errorf(nightcrier.Refused, "may not get pods")
+	in, m := input(c, cart)
+	d := run(t, in)
+	sound(t, d, m)
+	if d.Report.RootCause == nil || d.Report.RootCause.Cause != "crash-on-start" {
+		t.Errorf("what the event says was not used: %+v", d.Report.RootCause)
+	}
+}
+
+func TestStatefulSetIsReadByItsSelector(t *testing.T) {
+	labels := map[string]string{"app": "db"}
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"},
+		Spec:       appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}
+	in, m := input(newCluster(set, pod(crashing(1, "Error", time.Second))), nightcrier.Resource{Kind: "StatefulSet", Namespace: "shop", Name: "db"})
+	d := run(t, in)
+	sound(t, d, m)
+	if r := d.Report.RootCause; r == nil || r.Cause != "crash-on-start" || r.Object.String() != "StatefulSet shop/db" {
+		t.Errorf("cause %+v", r)
+	}
+	if !slices.Contains(m.sources, "kubectl get pods -n shop -l app=db -o json") {
+		t.Errorf("reads %q", m.sources)
+	}
+}
+
+func TestRunEndsWithItsContextAndItsEvidence(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the server stops")
+	in, _ := input(leaving{newCluster(pod()), func() { cancel(cause) }}, cart)
+	if _, err := Run(ctx, in); !errors.Is(err, cause) {
+		t.Errorf("cancelled: %v", err)
+	}
+	full := nightcrier.Errorf(nightcrier.Exhausted, "evidence is full")
+	in, _ = input(newCluster(pod()), cart)
+	in.Evidence = refuses{full}
+	if _, err := Run(t.Context(), in); nightcrier.CodeOf(err) != nightcrier.Exhausted && !errors.Is(err, full) {
+		t.Errorf("evidence full: %v", err)
+	}
+}
+
+// leaving is a Reader during whose first read the caller leaves.
+type leaving struct {
+	*cluster
+	leave func()
+}
+
+func (l leaving) Permissions(ctx context.Context, _ string) (map[string]any, error) {
+	l.leave()
+	return nil, ctx.Err()
+}
+
+type refuses struct{ err error }
+
+func (r refuses) Record(string, string, []byte) (string, error) { return "", r.err }
+
+func TestSecretsAreNotRecorded(t *testing.T) {
+	p := pod(crashing(1, "Error", time.Second), func(p *corev1.Pod) {
+		p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"env":"hunter2"}`}
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DB_PASSWORD", Value: "hunter2"}, {Name: "MODE", Value: "fast"}}
+		p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = "cannot log in with hunter3"
+	})
+	c := newCluster(p)
+	c.logs["cart/app/true"] = "fatal: login with hunter3 failed"
+	in, m := input(c, cart)
+	in.Event.Context = "password was hunter3"
+	in.Mask = func(s string) string { return strings.ReplaceAll(s, "hunter3", "‹secret:3f9a›") }
+	d := run(t, in)
+	sound(t, d, m)
+	report, _ := json.Marshal(d)
+	everything := strings.Join(m.bodies, "\n") + string(report)
+	for _, leak := range []string{"hunter2", "hunter3", "managedFields"} {
+		if strings.Contains(everything, leak) {
+			t.Errorf("%s got through", leak)
+		}
+	}
+	if !strings.Contains(everything, "fast") || !strings.Contains(d.Report.RootCause.Summary, "‹secret:3f9a›") {
+		t.Errorf("too much was taken out: %s", d.Report.RootCause.Summary)
+	}
+}

@@ -1,0 +1,511 @@
+package diagnose
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// rulecase is one row of a rule's table: what the cluster holds, and the causes
+// that all rules together find in it, the best first.
+type rulecase struct {
+	name   string
+	facts  *Facts
+	causes []string
+}
+
+// check runs all rules, so that a row also shows what outranks what.
+func check(t *testing.T, cases []rulecase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, f := range apply(c.facts) {
+				got = append(got, f.Cause)
+				sane(t, f)
+			}
+			if !slices.Equal(got, c.causes) {
+				t.Errorf("causes %v, want %v", got, c.causes)
+			}
+		})
+	}
+}
+
+// sane checks what every finding of every rule owes its reader.
+func sane(t *testing.T, f Finding) {
+	t.Helper()
+	if causeOf(f.Cause).Meaning == "" {
+		t.Errorf("cause %q is not published", f.Cause)
+	}
+	if f.Object.Name == "" || f.Summary == "" || f.WrongIf == "" || f.Confidence == "" || len(f.Actions) == 0 {
+		t.Errorf("%s: incomplete: %+v", f.Cause, f)
+	}
+	if f.Test.Command == "" || f.Test.IfTrue == "" || f.Test.IfFalse == "" || f.Test.Outcome != "not-run" {
+		t.Errorf("%s: no falsification test: %+v", f.Cause, f.Test)
+	}
+	if len(f.Observed) == 0 || f.Observed[0].Ref.Evidence == "" {
+		t.Errorf("%s: rests on nothing: %+v", f.Cause, f.Observed)
+	}
+	for _, a := range f.Actions {
+		if a.Action == "" || a.Outcome == "" || a.Risk == "" {
+			t.Errorf("%s: incomplete action %+v", f.Cause, a)
+		}
+	}
+}
+
+// about makes the facts of Pods, as read under E1, of Deployment shop/cart.
+func about(pods ...*corev1.Pod) *Facts {
+	f := &Facts{
+		Now:    now,
+		Target: cart,
+		Owner:  nightcrier.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "cart"},
+	}
+	for _, p := range pods {
+		f.Pods = append(f.Pods, Read[corev1.Pod]{*p, Ref{"E1", "get pod"}})
+	}
+	return f
+}
+
+// with adds an Event about Pod cart, seen so long ago.
+func (f *Facts) with(reason, message string, ago time.Duration) *Facts {
+	f.Events = append(f.Events, Read[corev1.Event]{corev1.Event{
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "cart"},
+		Type:           corev1.EventTypeWarning, Reason: reason, Message: message,
+		LastTimestamp: metav1.NewTime(now.Add(-ago)),
+	}, Ref{"E2", "get events"}})
+	return f
+}
+
+// times makes the last Event one that was seen so often.
+func (f *Facts) times(n int32) *Facts {
+	f.Events[len(f.Events)-1].Object.Count = n
+	return f
+}
+
+func (f *Facts) of(kind, name string) *Facts {
+	f.Owner = nightcrier.Resource{Kind: kind, Namespace: "shop", Name: name}
+	return f
+}
+
+// ready runs well since its last end, so long ago.
+func ready(since time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		st := &p.Status.ContainerStatuses[0]
+		st.Ready, st.State = true, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		if end := st.LastTerminationState.Terminated; end != nil {
+			end.FinishedAt = metav1.NewTime(now.Add(-since))
+		}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+}
+
+// often is ready with so many restarts, the last so long ago, and keeps how long
+// its last run was.
+func often(restarts int32, since time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		st := &p.Status.ContainerStatuses[0]
+		st.RestartCount = restarts
+		end := st.LastTerminationState.Terminated
+		ran := end.FinishedAt.Sub(end.StartedAt.Time)
+		ready(since)(p)
+		end.StartedAt = metav1.NewTime(end.FinishedAt.Add(-ran))
+	}
+}
+
+func waiting(reason, message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodPending
+		p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: message}
+	}
+}
+
+func limits(request, limit string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(request)},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)},
+		}
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	check(t, []rulecase{
+		{"loop", about(pod(crashing(137, "OOMKilled", time.Second))), []string{"oom-killed"}},
+		{"loop with a limit", about(pod(crashing(137, "OOMKilled", time.Second), limits("32Mi", "64Mi"))), []string{"oom-killed"}},
+		{"up again for a minute", about(pod(crashing(137, "OOMKilled", time.Hour), ready(time.Minute))), []string{"oom-killed"}},
+		{"up again for five days", about(pod(crashing(137, "OOMKilled", time.Hour), ready(5*24*time.Hour))), nil},
+		{"killed, but not for memory", about(pod(crashing(137, "Error", time.Hour))), []string{"container-crash"}},
+		{"in a Job that gave up", func() *Facts {
+			f := about(pod(crashing(137, "OOMKilled", time.Second))).of("Job", "migrate")
+			f.Job = &Read[batchv1.Job]{failedWith("BackoffLimitExceeded"), Ref{"E3", "get job"}}
+			return f
+		}(), []string{"oom-killed", "job-backoff-limit"}},
+	})
+	n := outOfMemory(about(pod(crashing(137, "OOMKilled", time.Second), limits("32Mi", "64Mi"))))[0]
+	if !strings.Contains(n.Summary, "64Mi") || !strings.Contains(n.Observed[1].Text, "requests 32Mi") {
+		t.Errorf("the limit is not told: %+v", n)
+	}
+}
+
+func TestCrash(t *testing.T) {
+	init := func(p *corev1.Pod) {
+		p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers, []corev1.Container{{Name: "web"}}
+		p.Status.InitContainerStatuses, p.Status.ContainerStatuses = p.Status.ContainerStatuses, []corev1.ContainerStatus{{Name: "web"}}
+	}
+	message := func(text string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = text
+		}
+	}
+	check(t, []rulecase{
+		{"on start", about(pod(crashing(1, "Error", time.Second))), []string{"crash-on-start"}},
+		{"at the bound", about(pod(crashing(1, "Error", startTime))), []string{"crash-on-start"}},
+		{"after the bound", about(pod(crashing(1, "Error", startTime+time.Second))), []string{"container-crash"}},
+		{"init container", about(pod(crashing(1, "Error", time.Second), init)), []string{"crash-on-start"}},
+		{"recovered long ago", about(pod(crashing(1, "Error", time.Second), ready(settled+time.Second))), nil},
+		{"ready, but only just", about(pod(crashing(1, "Error", time.Second), ready(settled-time.Second))), []string{"crash-on-start"}},
+		{"never failed", about(pod(ready(0))), nil},
+		{"fails every two hours, up for three", about(pod(crashing(1, "Error", 2*time.Hour), often(5, 3*time.Hour))), []string{"container-crash"}},
+		{"failed every two hours, up for five", about(pod(crashing(1, "Error", 2*time.Hour), often(5, 5*time.Hour))), nil},
+		{"failed twice in months, up for an hour", about(pod(crashing(1, "Error", 1000*time.Hour), often(2, time.Hour))), nil},
+		{"failed every month, up for a day", about(pod(crashing(1, "Error", 1000*time.Hour), often(5, 24*time.Hour))), nil},
+		{"loop whose end is forgotten", about(pod(waiting("CrashLoopBackOff", "back-off 5m0s"))), []string{"crash-on-start"}},
+		{"command not found", about(pod(crashing(127, "Error", 0))), []string{"command-not-found"}},
+		{"runtime cannot start it", about(pod(crashing(128, "StartError", 0), message(`exec: "servr": executable file not found in $PATH`))), []string{"command-not-found"}},
+		{"runtime cannot start it for another reason", about(pod(crashing(128, "StartError", 0), message("cgroup trouble"))), []string{"crash-on-start"}},
+		{"ends without an error", about(pod(crashing(0, "Completed", time.Second))), []string{"main-process-exits"}},
+		{"ends without an error, as a Job's may", about(pod(crashing(0, "Completed", time.Second))).of("Job", "x"), nil},
+		{"Pod of a Job that still tries", about(pod(crashing(1, "Error", time.Second))).of("Job", "x"), []string{"crash-on-start"}},
+		{"two Pods of one owner", about(pod(crashing(1, "Error", time.Second)), pod(crashing(1, "Error", time.Second))), []string{"crash-on-start"}},
+	})
+}
+
+func TestImageNotPulled(t *testing.T) {
+	pulling := func() *Facts {
+		return about(pod(waiting("ImagePullBackOff", `Back-off pulling image "registry.invalid/cart:7"`)))
+	}
+	says := func(message string) *Facts { return pulling().with("Failed", message, time.Minute) }
+	const pull = `Failed to pull image "registry.invalid/cart:7": rpc error: code = `
+	check(t, []rulecase{
+		{"no such tag", says(pull + `NotFound desc = failed to resolve reference: registry.invalid/cart:7: not found`), []string{"image-not-found"}},
+		{"manifest unknown", says(pull + "Unknown desc = manifest unknown"), []string{"image-not-found"}},
+		{"denied", says(pull + "Unknown desc = pull access denied, repository does not exist or may require authorization"), []string{"image-pull-unauthorized"}},
+		{"401", says(pull + "Unknown desc = 401 Unauthorized"), []string{"image-pull-unauthorized"}},
+		{"secret missing", says(pull+"Unknown desc = 401 Unauthorized").with("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred); attempting to pull the image may not succeed.", time.Minute), []string{"image-pull-secret-missing"}},
+		{"secret missing, yet not needed", says(pull+"NotFound desc = not found").with("FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred)", time.Minute), []string{"image-not-found"}},
+		{"no such host", says(pull + "Unknown desc = dial tcp: lookup registry.invalid: no such host"), []string{"image-registry-unreachable"}},
+		{"certificate", says(pull + "Unknown desc = x509: certificate signed by unknown authority"), []string{"image-registry-unreachable"}},
+		{"rate limit", says(pull + "ResourceExhausted desc = toomanyrequests: You have reached your pull rate limit"), []string{"image-pull-rate-limited"}},
+		{"nobody says why", pulling(), []string{"image-pull-failed"}},
+		{"bad name", about(pod(waiting("InvalidImageName", "couldn't parse image name"))), []string{"image-name-invalid"}},
+		{"never pulled", about(pod(waiting("ErrImageNeverPull", `Container image "cart:7" is not present with pull policy of Never`))), []string{"image-not-present"}},
+		{"waits for something else", about(pod(waiting("ContainerCreating", ""))), nil},
+		{"pulled since", about(pod(ready(0))).with("Failed", pull+"not found", time.Minute), nil},
+	})
+}
+
+// pending is a Pod without a node, of which the scheduler says message.
+func pending(message string) *corev1.Pod {
+	return pod(func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Status.Phase, p.Status.ContainerStatuses = "", corev1.PodPending, nil
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message,
+		}}
+	})
+}
+
+func TestUnschedulable(t *testing.T) {
+	says := func(message string) *Facts { return about(pending(message)) }
+	check(t, []rulecase{
+		{"cpu", says("0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."), []string{"unschedulable-cpu"}},
+		{"memory", says("0/1 nodes are available: 1 Insufficient memory."), []string{"unschedulable-memory"}},
+		{"another resource", says("0/1 nodes are available: 1 Insufficient nvidia.com/gpu."), []string{"unschedulable-resource"}},
+		{"taint", says("0/2 nodes are available: 2 node(s) had untolerated taint {dedicated: gpu}."), []string{"unschedulable-taint"}},
+		{"the control plane's taint is not the cause", says("0/4 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 3 Insufficient cpu."), []string{"unschedulable-cpu", "unschedulable-taint"}},
+		{"what rules out most nodes comes first", says("0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match Pod's node affinity/selector."), []string{"unschedulable-selector", "unschedulable-cpu"}},
+		{"selector", says("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."), []string{"unschedulable-selector"}},
+		{"anti-affinity", says("0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."), []string{"unschedulable-affinity"}},
+		{"spread", says("0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints."), []string{"unschedulable-affinity"}},
+		{"no nodes", says("no nodes available to schedule pods"), []string{"unschedulable-no-nodes"}},
+		{"no nodes at all", says("0/0 nodes are available: waiting."), []string{"unschedulable-no-nodes"}},
+		{"cordoned", says("0/2 nodes are available: 2 node(s) were unschedulable."), []string{"unschedulable-cordoned"}},
+		{"claim", says(`0/1 nodes are available: persistentvolumeclaim "data" not found.`), []string{"unschedulable-volume"}},
+		{"unbound claim", says("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."), []string{"unschedulable-volume"}},
+		{"too many", says("0/1 nodes are available: 1 Too many pods."), []string{"unschedulable-pod-limit"}},
+		{"port", says("0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."), []string{"unschedulable-port"}},
+		{"unknown words", says("0/1 nodes are available: 1 node(s) were in a bad mood."), []string{"unschedulable-other"}},
+		{"only the event tells", about(pod(func(p *corev1.Pod) { p.Spec.NodeName = "" })).with("FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu.", time.Minute), []string{"unschedulable-cpu"}},
+		{"scheduled since", about(pod(ready(0))).with("FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu.", time.Minute), nil},
+		{"pending without a word", says(""), nil},
+	})
+}
+
+func TestUnschedulableComparesWithTheLargestNode(t *testing.T) {
+	p := pending("0/2 nodes are available: 2 Insufficient cpu.")
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}
+	f := about(p)
+	for _, cpu := range []string{"4", "8"} {
+		f.Nodes = append(f.Nodes, Read[corev1.Node]{corev1.Node{Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}}, Ref{"E3", "get nodes"}})
+	}
+	n := apply(f)[0]
+	if got := n.Observed[1].Text; !strings.Contains(got, "requests 64 of cpu; the largest node can give 8, so it can never fit") {
+		t.Errorf("%q", got)
+	}
+}
+
+func failedWith(reason string) batchv1.Job {
+	return batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "migrate"},
+		Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{
+			Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: "Job has failed",
+		}}},
+	}
+}
+
+func TestJobFailed(t *testing.T) {
+	job := func(j batchv1.Job, pods ...*corev1.Pod) *Facts {
+		f := about(pods...).of("Job", "migrate")
+		f.Job = &Read[batchv1.Job]{j, Ref{"E3", "get job"}}
+		return f
+	}
+	ended := pod(func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodFailed
+		p.Status.ContainerStatuses[0].State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 42, Reason: "Error"}
+	})
+	check(t, []rulecase{
+		{"backoff limit", job(failedWith("BackoffLimitExceeded")), []string{"job-backoff-limit"}},
+		{"deadline", job(failedWith("DeadlineExceeded")), []string{"job-deadline-exceeded"}},
+		{"another reason", job(failedWith("PodFailurePolicy")), []string{"job-failed"}},
+		{"with the Pod that failed", job(failedWith("BackoffLimitExceeded"), ended), []string{"job-backoff-limit"}},
+		{"because of its image", job(failedWith("DeadlineExceeded"), pod(waiting("ErrImageNeverPull", "is not present with pull policy of Never"))), []string{"image-not-present", "job-deadline-exceeded"}},
+		{"still running", job(batchv1.Job{}), nil},
+	})
+	n := jobFailed(job(failedWith("BackoffLimitExceeded"), ended))[0]
+	if !strings.Contains(n.Summary, "exit code 42") {
+		t.Errorf("the exit code is not told: %q", n.Summary)
+	}
+}
+
+func TestNode(t *testing.T) {
+	node := func(target string, conditions ...corev1.NodeCondition) *Facts {
+		f := about().of("Node", "n1")
+		f.Owner.Namespace = ""
+		f.Target = nightcrier.Resource{Kind: target, Name: "n1"}
+		f.Nodes = []Read[corev1.Node]{{corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Conditions: conditions},
+		}, Ref{"E1", "get node"}}}
+		return f
+	}
+	is := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: "KubeletNotReady", Message: "PLEG is not healthy"}
+	}
+	check(t, []rulecase{
+		{"not ready", node("Node", is(corev1.NodeReady, corev1.ConditionFalse)), []string{"node-not-ready"}},
+		{"unknown", node("Node", is(corev1.NodeReady, corev1.ConditionUnknown)), []string{"node-unreachable"}},
+		{"ready", node("Node", is(corev1.NodeReady, corev1.ConditionTrue)), nil},
+		{"disk", node("Node", is(corev1.NodeReady, corev1.ConditionTrue), is(corev1.NodeDiskPressure, corev1.ConditionTrue)), []string{"node-disk-pressure"}},
+		{"not ready because of memory", node("Node", is(corev1.NodeMemoryPressure, corev1.ConditionTrue), is(corev1.NodeReady, corev1.ConditionFalse)), []string{"node-not-ready", "node-memory-pressure"}},
+		{"a node that no Pod here is on", node("Pod", is(corev1.NodeReady, corev1.ConditionFalse)), nil},
+	})
+	below := about(pod())
+	below.Nodes = node("Node", is(corev1.NodeReady, corev1.ConditionUnknown)).Nodes
+	got := apply(below)
+	if len(got) != 1 || got[0].Object != (nightcrier.Object{Kind: "Node", Name: "n1"}) {
+		t.Errorf("a Pod on a lost node: %+v", got)
+	}
+}
+
+func TestEvicted(t *testing.T) {
+	evicted := pod(func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}
+	})
+	ended := pod(func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodSucceeded} })
+	const outgrown = `Usage of EmptyDir volume "data" exceeds the limit "1Mi".`
+	check(t, []rulecase{
+		{"evicted", about(evicted), []string{"pod-evicted"}},
+		{"only an Event says so", about(ended).with("Evicted", outgrown, time.Minute), []string{"pod-evicted"}},
+		{"long ago", about(ended).with("Evicted", outgrown, freshFor), nil},
+	})
+}
+
+func TestConfigMissing(t *testing.T) {
+	const failed = `MountVolume.SetUp failed for volume "conf" : `
+	check(t, []rulecase{
+		{"config map", about(pod(waiting("CreateContainerConfigError", `configmap "cart-conf" not found`))), []string{"missing-configmap"}},
+		{"secret", about(pod(waiting("CreateContainerConfigError", `secret "db" not found`))), []string{"missing-secret"}},
+		{"key", about(pod(waiting("CreateContainerConfigError", `couldn't find key URL in ConfigMap shop/cart-conf`))), []string{"missing-config-key"}},
+		{"volume of a config map", about(pod(waiting("ContainerCreating", ""))).with("FailedMount", failed+`configmap "cart-conf" not found`, time.Minute), []string{"missing-configmap"}},
+		{"volume", about(pod(waiting("ContainerCreating", ""))).with("FailedMount", failed+"rpc error: code = Internal", time.Minute), []string{"mount-failed"}},
+		{"an old complaint", about(pod(waiting("ContainerCreating", ""))).with("FailedMount", failed+"x", freshFor), nil},
+		{"mounted since", about(pod(ready(0))).with("FailedMount", failed+"x", time.Minute), nil},
+	})
+}
+
+func TestProbe(t *testing.T) {
+	live := "Liveness probe failed: HTTP probe failed with statuscode: 500"
+	check(t, []rulecase{
+		{"killed by liveness", about(pod(crashing(137, "Error", time.Hour))).with("Killing", "Container app failed liveness probe, will be restarted", time.Minute).with("Unhealthy", live, time.Minute), []string{"probe-failing", "container-crash"}},
+		{"dies by itself, the probe fails too", about(pod(crashing(1, "Error", time.Second))).with("Unhealthy", live, time.Minute), []string{"crash-on-start"}},
+		{"about to be killed", about(pod(ready(0))).with("Unhealthy", live, time.Second).times(3), []string{"probe-failing"}},
+		{"not often enough", about(pod(ready(0))).with("Unhealthy", live, time.Second).times(2), nil},
+		{"well since", about(pod(ready(0))).with("Unhealthy", live, doomedFor).times(3), nil},
+		{"dies by itself, the probe fails often", about(pod(crashing(1, "Error", time.Second))).with("Unhealthy", live, time.Second).times(3), []string{"crash-on-start"}},
+		{"readiness", about(pod()).with("Unhealthy", "Readiness probe failed: connection refused", time.Minute), []string{"readiness-probe-failing"}},
+		{"ready again", about(pod(ready(0))).with("Unhealthy", "Readiness probe failed: connection refused", time.Minute), nil},
+		{"an old complaint", about(pod()).with("Unhealthy", "Readiness probe failed: x", freshFor), nil},
+	})
+}
+
+func TestDependencyAway(t *testing.T) {
+	says := func(line string, p *corev1.Pod) *Facts {
+		f := about(p)
+		f.Logs = []LogExcerpt{{Namespace: "shop", Pod: "cart", Container: "app", Evidence: "E4", Text: line + "\nbye\n"}}
+		return f
+	}
+	dying := func() *corev1.Pod { return pod(crashing(1, "Error", time.Second)) }
+	check(t, []rulecase{
+		{"refused", says("FATAL: dial tcp 10.0.0.1:5432: connect: connection refused", dying()), []string{"crash-on-start", "dependency-unreachable"}},
+		{"no name", says("error: lookup db: no such host", dying()), []string{"crash-on-start", "dependency-unreachable"}},
+		{"its own fault", says("panic: index out of range", dying()), []string{"crash-on-start"}},
+		{"an earlier line that was not the last word", says("connection refused, trying again\npanic: no licence", dying()), []string{"crash-on-start"}},
+		{"not ready, alive", says("error: connection refused", pod()), []string{"dependency-unreachable"}},
+		{"well", says("error: connection refused", pod(ready(0))), nil},
+	})
+}
+
+func TestRolloutStalled(t *testing.T) {
+	stalled := func(pods ...*corev1.Pod) *Facts {
+		f := about(pods...)
+		f.Deployment = &Read[appsv1.Deployment]{appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
+			Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "has timed out progressing",
+			}}},
+		}, Ref{"E3", "get deployment"}}
+		return f
+	}
+	progressing := stalled()
+	progressing.Deployment.Object.Status.Conditions[0].Status = corev1.ConditionTrue
+	check(t, []rulecase{
+		{"its Pods do not say why", stalled(pod()), []string{"rollout-stalled"}},
+		{"its Pods say why", stalled(pod(waiting("ErrImageNeverPull", "is not present"))), []string{"image-not-present", "rollout-stalled"}},
+		{"progressing", progressing, nil},
+	})
+}
+
+func TestPodsRefused(t *testing.T) {
+	const quota = `pods "cart-x" is forbidden: exceeded quota: compute, requested: cpu=2, used: cpu=8, limited: cpu=8`
+	deployment := func(status corev1.ConditionStatus, message string) *Facts {
+		f := about()
+		f.Deployment = &Read[appsv1.Deployment]{appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
+			Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{
+				Type: appsv1.DeploymentReplicaFailure, Status: status, Reason: "FailedCreate", Message: message,
+			}}},
+		}, Ref{"E3", "get deployment"}}
+		return f
+	}
+	check(t, []rulecase{
+		{"quota", deployment(corev1.ConditionTrue, quota), []string{"quota-exceeded"}},
+		{"admission", deployment(corev1.ConditionTrue, `admission webhook "policy" denied the request`), []string{"pod-creation-refused"}},
+		{"quota of a StatefulSet", about().of("StatefulSet", "cart").with("FailedCreate", quota, time.Minute), []string{"quota-exceeded"}},
+		{"an old complaint", about().of("StatefulSet", "cart").with("FailedCreate", quota, freshFor), nil},
+		{"over, says the Deployment", deployment(corev1.ConditionFalse, quota).with("FailedCreate", quota, time.Minute), nil},
+	})
+}
+
+func TestStartRefused(t *testing.T) {
+	sandbox := "Failed to create pod sandbox: plugin type=\"bridge\" failed: no IP addresses available"
+	check(t, []rulecase{
+		{"command", about(pod(waiting("RunContainerError", `exec: "servr": executable file not found in $PATH`))), []string{"command-not-found"}},
+		{"something else", about(pod(waiting("CreateContainerError", "container name is reserved"))), []string{"container-not-started"}},
+		{"configuration nobody knows", about(pod(waiting("CreateContainerConfigError", "who knows"))), []string{"container-not-started"}},
+		{"sandbox", about(pod(waiting("ContainerCreating", ""))).with("FailedCreatePodSandBox", sandbox, time.Minute), []string{"pod-sandbox-failed"}},
+		{"sandbox made since", about(pod(ready(0))).with("FailedCreatePodSandBox", sandbox, time.Minute), nil},
+		{"an old complaint", about(pod(waiting("ContainerCreating", ""))).with("FailedCreatePodSandBox", sandbox, freshFor), nil},
+	})
+}
+
+func TestVolumeMissing(t *testing.T) {
+	claim := func(kind, reason string, ago time.Duration) *Facts {
+		f := about().with(reason, `storageclass.storage.k8s.io "fast" not found`, ago).of(kind, "cart")
+		f.Target = f.Owner
+		f.Events[0].Object.InvolvedObject.Kind = kind
+		return f
+	}
+	check(t, []rulecase{
+		{"no such class", claim("PersistentVolumeClaim", "ProvisioningFailed", time.Minute), []string{"volume-not-provisioned"}},
+		{"waits for its first consumer", claim("PersistentVolumeClaim", "WaitForFirstConsumer", time.Minute), nil},
+		{"an old complaint", claim("PersistentVolumeClaim", "ProvisioningFailed", freshFor), nil},
+		{"of something else", claim("StatefulSet", "ProvisioningFailed", time.Minute), nil},
+	})
+}
+
+func TestCausesArePublishedInOrder(t *testing.T) {
+	kebab := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	categories := []string{"Pod", "Service", "Storage", "Node", "Network", "Helm", "Cluster"}
+	list := Causes()
+	for i, c := range list {
+		if !kebab.MatchString(c.ID) || c.Meaning == "" || c.rank == 0 || !slices.Contains(categories, c.Category) {
+			t.Errorf("%+v", c)
+		}
+		if i > 0 && list[i-1].ID >= c.ID {
+			t.Errorf("%s stands after %s: looking causes up needs their order", c.ID, list[i-1].ID)
+		}
+	}
+	list[0].ID = "changed"
+	if Causes()[0].ID == "changed" {
+		t.Error("Causes hands out its own list")
+	}
+}
+
+func TestRollBack(t *testing.T) {
+	for o, want := range map[nightcrier.Object]string{
+		{Kind: "Deployment", Namespace: "shop", Name: "cart"}:            "kubectl rollout undo deployment/cart -n shop",
+		{Kind: "Job", Namespace: "shop", Name: "cart"}:                   "",
+		{Kind: "Deployment", Namespace: "shop", Name: "cart; rm -rf /"}:  "",
+		{Kind: "Deployment", Namespace: "shop --all", Name: "cart"}:      "",
+		{Kind: "Deployment", Namespace: "shop", Name: "--kubeconfig=/x"}: "",
+	} {
+		if got := rollBack(o); got != want {
+			t.Errorf("%v: %q, want %q", o, got, want)
+		}
+	}
+}
+
+func TestRestarts(t *testing.T) {
+	for n, want := range map[int32]string{0: "0 restarts", 1: "1 restart", 6: "6 restarts"} {
+		if got := restarts(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestWhyANodeIsBad(t *testing.T) {
+	for _, tt := range []struct {
+		give corev1.NodeCondition
+		want string
+	}{
+		{corev1.NodeCondition{}, ""},
+		{corev1.NodeCondition{Reason: "KubeletNotReady"}, " (KubeletNotReady)"},
+		{corev1.NodeCondition{Message: "PLEG is not healthy.\n"}, ": PLEG is not healthy"},
+		{corev1.NodeCondition{Reason: "KubeletNotReady", Message: "PLEG\x1b[31m is not healthy"}, " (KubeletNotReady): PLEG[31m is not healthy"},
+	} {
+		if got := why(tt.give); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.give, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package diagnose
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Bounds of what is quoted, in bytes.
+const (
+	maxQuote = 300
+	maxText  = 600
+)
+
+// oneLine makes text from outside fit to be quoted: one line, no control or
+// direction-changing characters, at most n bytes.
+func oneLine(s string, n int) string {
+	s = clipBytes(s, 8*n) // hostile text is not walked over twice
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > n {
+		s = clipBytes(s, n) + "…"
+	}
+	return s
+}
+
+// clipBytes cuts s to at most n bytes at the end of a character.
+func clipBytes(s string, n int) string {
+	return strings.ToValidUTF8(s[:min(n, len(s))], "")
+}
+
+var (
+	// gravest are the words a program ends with.
+	gravest = regexp.MustCompile(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|\b[A-Za-z.]*(Error|Exception):`)
+	// telling are the words of a failure that may be passing.
+	telling = regexp.MustCompile(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)
+	// notALog is what a kubelet answers in place of a log it has lost.
+	notALog = regexp.MustCompile(`^unable to retrieve container logs for `)
+)
+
+// errorLine picks the line of a log that most likely says why the program
+// ended: the last grave one, else the last telling one, else the last.
+func errorLine(log string) string {
+	lines := strings.Split(log, "\n")
+	for _, words := range []*regexp.Regexp{gravest, telling} {
+		for i := len(lines) - 1; i >= 0; i-- {
+			if line := clipBytes(lines[i], 4*maxQuote); words.MatchString(line) {
+				return line
+			}
+		}
+	}
+	return lastLine(log)
+}
+
+// restarts counts restarts in words.
+func restarts(n int32) string {
+	if n == 1 {
+		return "1 restart"
+	}
+	return strconv.Itoa(int(n)) + " restarts"
+}
+
+// sentence begins s with a capital and ends it with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+// lastLine returns the last line that is not blank.
+func lastLine(log string) string {
+	log = strings.TrimRightFunc(log, unicode.IsSpace)
+	return log[strings.LastIndexByte(log, '\n')+1:]
+}

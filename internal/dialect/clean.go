@@ -1,0 +1,129 @@
+package dialect
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Bounds, in bytes, of what is taken over from a payload.
+const (
+	maxToken   = 128
+	maxLine    = 256
+	maxContext = 16 << 10
+	maxSample  = 256 << 10
+	maxLogs    = 64
+)
+
+// text returns s in at most limit bytes, without the characters that would
+// steer a terminal or reorder what is read: controls other than newline and
+// tab, and the bidirectional overrides.
+func text(s string, limit int) string { return clean(s, limit, "\n\t") }
+
+// line is text on one line.
+func line(s string, limit int) string { return clean(s, limit, "") }
+
+func clean(s string, limit int, keep string) string {
+	s = clip(s, limit)
+	return clip(strings.Map(func(r rune) rune {
+		if harmful(r) && !strings.ContainsRune(keep, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s), limit)
+}
+
+func harmful(r rune) bool {
+	return unicode.IsControl(r) || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}
+
+// clip cuts s to at most limit bytes, between characters.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
+
+// token returns s when it is a short word, "" otherwise: ids and types become
+// keys and are compared, so they are never repaired.
+func token(s string) string {
+	if len(s) > maxToken || !tokenPattern.MatchString(s) {
+		return ""
+	}
+	return s
+}
+
+// lenientTime is a time that is zero when the sender's spelling is unreadable:
+// a fault is not lost for its clock.
+type lenientTime struct{ time.Time }
+
+// UnmarshalJSON never fails.
+func (t *lenientTime) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) == nil {
+		t.Time, _ = time.Parse(time.RFC3339, s)
+	}
+	return nil
+}
+
+// logExcerpt is one entry of logs[].
+type logExcerpt struct {
+	Container string `json:"container"`
+	Previous  bool   `json:"previous"`
+	Sample    string `json:"sample"`
+	Error     string `json:"error"`
+}
+
+func cleanLogs(in []logExcerpt) []nightcrier.ContainerLog {
+	var out []nightcrier.ContainerLog
+	for _, l := range in[:min(len(in), maxLogs)] {
+		out = append(out, nightcrier.ContainerLog{
+			Container: containerName(l.Container),
+			Previous:  l.Previous,
+			Sample:    text(l.Sample, maxSample),
+			Error:     text(l.Error, maxLine),
+		})
+	}
+	return out
+}
+
+var (
+	namePattern      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	containerPattern = regexp.MustCompile(`\bcontainer(?:=| )"?([a-z0-9][a-z0-9-]{0,62})"?(?: in pod | pod=|,|$)`)
+)
+
+func containerName(s string) string {
+	if namePattern.MatchString(s) {
+		return s
+	}
+	return ""
+}
+
+// containerOf finds the container that a fault is about: the one that the
+// kubelet's words name, else the only one that has logs.
+func containerOf(context string, logs []nightcrier.ContainerLog) string {
+	if m := containerPattern.FindStringSubmatch(context); m != nil {
+		if name := containerName(m[1]); name != "" {
+			return name
+		}
+	}
+	var only string
+	for _, l := range logs {
+		if only != "" && l.Container != only {
+			return ""
+		}
+		only = l.Container
+	}
+	return only
+}

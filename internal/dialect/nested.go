@@ -1,0 +1,83 @@
+package dialect
+
+import (
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// k8sEvent is a Kubernetes event as the servers pass it on.
+type k8sEvent struct {
+	Namespace      string               `json:"namespace"`
+	Type           string               `json:"type"`
+	Reason         string               `json:"reason"`
+	Message        string               `json:"message"`
+	InvolvedObject *nightcrier.Resource `json:"involvedObject"`
+	Timestamp      lenientTime          `json:"timestamp"`
+	LastTimestamp  lenientTime          `json:"lastTimestamp"`
+	FirstTimestamp lenientTime          `json:"firstTimestamp"`
+}
+
+// clusterScoped are the kinds whose events lie in a namespace that is not theirs.
+var clusterScoped = map[string]bool{
+	"Node": true, "PersistentVolume": true, "Namespace": true, "StorageClass": true,
+	"ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true,
+	"APIService": true, "CSINode": true, "VolumeAttachment": true, "PriorityClass": true,
+}
+
+// fillNested reads the shapes that carry a Kubernetes event. With them the
+// fault type and the severity come from the event's reason: the level of the
+// notification is the same for all.
+func (p *payload) fillNested(ev *nightcrier.Event, logger string) error {
+	ev.Dialect = Events
+	if p.Logs != nil || logger == "kubernetes/faults" {
+		ev.Dialect = LegacyFaults
+	}
+	res, err := p.Event.resource()
+	if err != nil {
+		return err
+	}
+	ev.Resource = res
+	if token(p.Event.Reason) == "" {
+		return nightcrier.Errorf(nightcrier.Invalid, "field event.reason %q is not a word of letters, digits and ._/- of at most %d bytes", line(p.Event.Reason, 64), maxToken)
+	}
+	ev.Context = text(p.Event.Message, maxContext)
+	ev.Logs = cleanLogs(p.Logs)
+	ev.Container = containerOf(ev.Context, ev.Logs)
+	ev.OccurredAt = p.Event.occurredAt()
+	p.Event.judge(ev)
+	p.setFaultID(ev)
+	return nil
+}
+
+// judge sets fault type, severity and, for an event that is no fault, the reason.
+func (e *k8sEvent) judge(ev *nightcrier.Event) {
+	f := classify(e.Reason, e.Message)
+	ev.FaultType, ev.Severity = f.faultType, f.severity
+	if f.benign || strings.EqualFold(e.Type, "Normal") && !f.evenNormal {
+		ev.FaultType, ev.Severity = e.Reason, nightcrier.Info
+		ev.Reason = nightcrier.NotAFault
+		ev.Detail = "Kubernetes event of type " + line(e.Type, 64) + " with reason " + e.Reason
+	}
+}
+
+func (e *k8sEvent) resource() (nightcrier.Resource, error) {
+	if e.InvolvedObject == nil {
+		return nightcrier.Resource{}, nightcrier.Errorf(nightcrier.Invalid, "field event.involvedObject is missing")
+	}
+	res := *e.InvolvedObject
+	if res.Namespace == "" && !clusterScoped[res.Kind] {
+		res.Namespace = e.Namespace
+	}
+	return res, res.Check()
+}
+
+func (e *k8sEvent) occurredAt() (t time.Time) {
+	for _, at := range []lenientTime{e.Timestamp, e.LastTimestamp, e.FirstTimestamp} {
+		if !at.IsZero() {
+			return at.Time
+		}
+	}
+	return t
+}

@@ -1,0 +1,297 @@
+// Package enginetest is the conformance suite of the durable engine: what runs
+// rely on, checked on every database that the engine supports.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/engine"
+)
+
+// Exercise runs the suite. fresh is called once a test and gives a new database.
+func Exercise(t *testing.T, fresh func(t *testing.T) engine.Options) {
+	cases := map[string]func(*testing.T, engine.Options){
+		"steps run once and in order":                stepsRunOnce,
+		"a second start does nothing":                startIsIdempotent,
+		"stop interrupts and launch resumes":         resumes,
+		"a failing step is retried, not recorded":    retriesSteps,
+		"a step's recorded error value is a value":   valuesCarryFailures,
+		"a step that panics is given up for good":    panics,
+		"many workflows at once":                     manyAtOnce,
+		"prune deletes the checkpoints of the ended": prune,
+		"an unknown workflow is refused":             unknownWorkflow,
+	}
+	for name, fn := range cases {
+		t.Run(name, func(t *testing.T) { fn(t, fresh(t)) })
+	}
+}
+
+func open(t *testing.T, o engine.Options) *engine.Engine {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	e, err := engine.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func launch(t *testing.T, o engine.Options, name string, w engine.Workflow) *engine.Engine {
+	t.Helper()
+	e := open(t, o)
+	e.Register(name, w)
+	if err := e.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func stop(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	if err := e.Stop(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func await(t *testing.T, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the workflow did not get there within 20 s")
+	}
+}
+
+func stepsRunOnce(t *testing.T, o engine.Options) {
+	var order []string
+	done := make(chan struct{})
+	e := launch(t, o, "w", func(ctx engine.Context, id string, input []byte) error {
+		defer close(done)
+		for _, name := range []string{"a", "b"} {
+			got, err := engine.Step(ctx, name, func(context.Context) (string, error) { return id + name + string(input), nil })
+			if err != nil {
+				return err
+			}
+			order = append(order, got)
+		}
+		return nil
+	})
+	defer stop(t, e)
+	if err := e.Start("w", "x", 7); err != nil {
+		t.Fatal(err)
+	}
+	await(t, done)
+	if len(order) != 2 || order[0] != "xa7" || order[1] != "xb7" {
+		t.Errorf("steps returned %q", order)
+	}
+}
+
+func startIsIdempotent(t *testing.T, o engine.Options) {
+	var runs atomic.Int32
+	gate, done := make(chan struct{}), make(chan struct{})
+	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+		runs.Add(1)
+		_, err := engine.Step(ctx, "wait", func(context.Context) (bool, error) { <-gate; return true, nil })
+		close(done)
+		return err
+	})
+	defer stop(t, e)
+	for range 3 {
+		if err := e.Start("w", "same", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(gate)
+	await(t, done)
+	if err := e.Start("w", "same", nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := runs.Load(); n != 1 {
+		t.Errorf("one id ran %d times", n)
+	}
+}
+
+func resumes(t *testing.T, o engine.Options) {
+	var first, second atomic.Int32
+	reached, done := make(chan struct{}), make(chan struct{})
+	workflow := func(last bool) engine.Workflow {
+		return func(ctx engine.Context, _ string, _ []byte) error {
+			v, err := engine.Step(ctx, "first", func(context.Context) (int32, error) { return first.Add(1), nil })
+			if err != nil {
+				return err
+			}
+			_, err = engine.Step(ctx, "second", func(c context.Context) (bool, error) {
+				second.Add(1)
+				if !last {
+					close(reached)
+					<-c.Done()
+					return false, c.Err()
+				}
+				return true, nil
+			})
+			if err == nil && v == 1 {
+				close(done)
+			}
+			return err
+		}
+	}
+	e := launch(t, o, "w", workflow(false))
+	if err := e.Start("w", "interrupted", nil); err != nil {
+		t.Fatal(err)
+	}
+	await(t, reached)
+	stop(t, e)
+
+	e = launch(t, o, "w", workflow(true))
+	defer stop(t, e)
+	if err := e.Start("w", "interrupted", nil); err != nil { // what admission does at start
+		t.Fatal(err)
+	}
+	await(t, done)
+	if first.Load() != 1 || second.Load() != 2 {
+		t.Errorf("the finished step ran %d times, the interrupted one %d; want 1 and 2", first.Load(), second.Load())
+	}
+}
+
+func retriesSteps(t *testing.T, o engine.Options) {
+	var tries atomic.Int32
+	done := make(chan struct{})
+	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+		_, err := engine.Step(ctx, "flaky", func(context.Context) (bool, error) {
+			if tries.Add(1) < 3 {
+				return false, errors.New("store is away")
+			}
+			return true, nil
+		})
+		if err == nil {
+			close(done)
+		}
+		return err
+	})
+	defer stop(t, e)
+	if err := e.Start("w", "flaky", nil); err != nil {
+		t.Fatal(err)
+	}
+	await(t, done)
+}
+
+func valuesCarryFailures(t *testing.T, o engine.Options) {
+	type outcome struct{ Reason string }
+	got := make(chan outcome, 1)
+	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+		v, err := engine.Step(ctx, "s", func(context.Context) (outcome, error) { return outcome{"disk"}, nil })
+		got <- v
+		return err
+	})
+	defer stop(t, e)
+	if err := e.Start("w", "v", nil); err != nil {
+		t.Fatal(err)
+	}
+	if v := <-got; v.Reason != "disk" {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func panics(t *testing.T, o engine.Options) {
+	var calls atomic.Int32
+	ended := make(chan error, 1)
+	workflow := func(ctx engine.Context, _ string, _ []byte) error {
+		_, err := engine.Step(ctx, "hostile", func(context.Context) (bool, error) {
+			calls.Add(1)
+			panic("what an attacker wrote")
+		})
+		_, after := engine.Step(ctx, "cleanup", func(context.Context) (bool, error) { return true, nil })
+		ended <- errors.Join(err, after)
+		return nil
+	}
+	e := launch(t, o, "w", workflow)
+	defer stop(t, e)
+	if err := e.Start("w", "p", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a step that only panics was reported as done")
+	}
+	if n := calls.Load(); n != 3 {
+		t.Errorf("it was tried %d times, want 3", n)
+	}
+}
+
+func manyAtOnce(t *testing.T, o engine.Options) {
+	const n = 60
+	var wg sync.WaitGroup
+	wg.Add(n)
+	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+		defer wg.Done()
+		for _, s := range []string{"1", "2", "3"} {
+			if _, err := engine.Step(ctx, s, func(context.Context) (bool, error) { return true, nil }); err != nil {
+				t.Error(err)
+				return err
+			}
+		}
+		return nil
+	})
+	defer stop(t, e)
+	for i := range n {
+		if err := e.Start("w", "many-"+string(rune('a'+i/26))+string(rune('a'+i%26)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	await(t, done)
+}
+
+func prune(t *testing.T, o engine.Options) {
+	gate, done := make(chan struct{}), make(chan struct{}, 3)
+	e := launch(t, o, "w", func(ctx engine.Context, id string, _ []byte) error {
+		if id == "goes-on" {
+			_, err := engine.Step(ctx, "wait", func(context.Context) (bool, error) { <-gate; return true, nil })
+			return err
+		}
+		done <- struct{}{}
+		return nil
+	})
+	defer stop(t, e)
+	defer close(gate)
+	for _, id := range []string{"ended", "goes-on"} {
+		if err := e.Start("w", id, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-done
+	if n, err := e.Prune(time.Now().Add(-time.Hour)); err != nil || n != 0 {
+		t.Errorf("pruned %d recent workflows, %v", n, err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for n := 0; n == 0; { // the library records the end a moment after the workflow returned
+		var err error
+		if n, err = e.Prune(time.Now().Add(time.Hour)); err != nil || n > 1 || time.Now().After(deadline) {
+			t.Fatalf("pruned %d, %v; want the one that ended", n, err)
+		}
+	}
+	if err := e.Start("w", "ended", nil); err != nil {
+		t.Fatal(err)
+	}
+	<-done // the id is free again
+	if !e.Active("goes-on") {
+		t.Error("a running workflow was pruned")
+	}
+}
+
+func unknownWorkflow(t *testing.T, o engine.Options) {
+	e := open(t, o)
+	if err := e.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, e)
+	if err := e.Start("nobody", "x", nil); err == nil {
+		t.Error("a workflow that nobody registered was started")
+	}
+}

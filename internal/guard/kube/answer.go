@@ -1,0 +1,445 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// inbound is a request as far as the guard looks at it.
+type inbound struct {
+	method, target, accept string
+	header                 http.Header
+	body                   io.Reader
+	// length is that of the body, -1 when it is not known.
+	length int64
+}
+
+// answer is what the caller gets: a body, or a stream that must be closed.
+type answer struct {
+	status      int
+	contentType string
+	warnings    []string
+	retryAfter  string
+	body        []byte
+	stream      io.ReadCloser
+}
+
+// call is a request that is being answered.
+type call struct {
+	g       *Guard
+	parts   parts
+	form    form
+	audit   AuditRecord
+	columns []string // of the tables that a watch sends
+	// cut is set when a list or log may end before all of it was told, and wants is
+	// where the caller wants a log to end, in bytes, if anywhere.
+	cut   bool
+	wants int64
+}
+
+// answer decides on a request and answers it.
+func (g *Guard) answer(ctx context.Context, in inbound) answer {
+	c := &call{g: g, audit: AuditRecord{ID: g.ids.Add(1), Decision: Allow}}
+	kind, isReview := review(in.method, in.target)
+	var err error
+	if isReview {
+		c.reviewed(kind)
+		err = unadorned(in.header)
+	} else {
+		err = c.decide(in)
+	}
+	if err != nil {
+		return c.deny(in, err)
+	}
+	if err := c.record(); err != nil {
+		return refusal(err)
+	}
+	if isReview {
+		return c.finish(g.review(kind, in))
+	}
+	return c.fetch(ctx)
+}
+
+// decide takes the request to pieces and asks policy.
+func (c *call) decide(in inbound) error {
+	if in.method != http.MethodGet {
+		return changes(in)
+	}
+	if err := unadorned(in.header); err != nil {
+		return err
+	}
+	if in.length != 0 {
+		return denyf("body", "a read has no body")
+	}
+	p, err := parse(in.target)
+	if err != nil {
+		return err
+	}
+	c.parts = p
+	if err := p.permit(c.g.cfg.Namespaces); err != nil {
+		return err
+	}
+	if c.form, err = p.negotiate(in.accept); err != nil {
+		return err
+	}
+	c.cut, c.wants = c.parts.bound(c.g.cfg.Limits, c.form)
+	return nil
+}
+
+// changes is the denial of what is no read. Clients ask in more than one way for
+// what the same subresource does.
+func changes(in inbound) error {
+	path, _, _ := strings.Cut(in.target, "?")
+	if p, err := parse(path); err == nil {
+		if why, ok := subresources[p.subresource]; ok {
+			return denyf("subresource", "%s", why)
+		}
+	}
+	return denyf("method", "%s changes something: the guard passes reads only", clip(in.method))
+}
+
+// unadorned refuses headers that ask for more than an answer.
+func unadorned(h http.Header) error {
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return denyf("impersonation", "the guard does not act as somebody else")
+		}
+	}
+	if h.Get("Upgrade") != "" || strings.Contains(strings.ToLower(strings.Join(h["Connection"], ",")), "upgrade") {
+		return denyf("upgrade", "exec, attach and port-forward are not passed: read logs and objects instead")
+	}
+	return nil
+}
+
+// deny puts a denial on record and returns its answer.
+func (c *call) deny(in inbound, err error) answer {
+	a := refusal(err)
+	c.attempted(in)
+	c.audit.Decision, c.audit.Reason = Deny, err.Error()
+	c.audit.Done, c.audit.Status, c.audit.Bytes = true, a.status, int64(len(a.body))
+	c.g.cfg.Logger.Info("kube guard refused a request", "method", clip(in.method), "reason", err.Error())
+	if err := c.record(); err != nil {
+		return refusal(err)
+	}
+	return a
+}
+
+// writeVerbs are the verbs of what is never passed.
+var writeVerbs = map[string]string{
+	http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+}
+
+// attempted takes from a refused request what the record should say of it, as far
+// as its path tells.
+func (c *call) attempted(in inbound) {
+	path, _, _ := strings.Cut(in.target, "?")
+	if segments, err := split(path); err == nil && len(path) <= maxTarget && c.parts.verb == "" {
+		c.parts, _ = classify(segments)
+	}
+	if c.parts.verb == "" {
+		c.audit.Verb = strings.ToLower(clip(in.method))
+		c.audit.Query = string(c.g.cfg.Mask([]byte(strconv.QuoteToASCII(in.target[:min(len(in.target), maxShown)]))))
+		return
+	}
+	if verb, ok := writeVerbs[in.method]; ok {
+		c.parts.verb = verb
+	}
+}
+
+// maxShown is how much of a target that cannot be taken to pieces is put on
+// record, in bytes.
+const maxShown = 512
+
+// record puts the call, as far as it is known, on record.
+func (c *call) record() error {
+	p := &c.parts
+	c.audit.Time = c.g.cfg.Now().UTC()
+	if p.verb != "" {
+		c.audit.Verb, c.audit.Group, c.audit.Version = p.verb, p.group, p.version
+		c.audit.Resource, c.audit.Subresource = p.resource, p.subresource
+		c.audit.Namespace, c.audit.Name = p.namespace, p.name
+		_, c.audit.Query, _ = strings.Cut(p.target(), "?")
+		if p.class != classResource {
+			c.audit.Query = p.target()
+		}
+	}
+	if err := c.g.cfg.Audit(c.audit); err != nil {
+		c.g.cfg.Logger.Error("kube guard cannot keep its record", "error", err)
+		return failf(http.StatusServiceUnavailable, "audit", "the guard cannot keep its record and answers nothing")
+	}
+	return nil
+}
+
+// fetch asks the cluster.
+func (c *call) fetch(ctx context.Context) answer {
+	limit := c.g.cfg.Limits.CallTime
+	if c.parts.streams() {
+		limit = c.g.cfg.Limits.StreamTime + 5*time.Second // the cluster ends it first
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	resp, err := c.send(ctx)
+	if err != nil {
+		cancel()
+		return c.finish(refusal(c.unreachable(err)))
+	}
+	if c.parts.streams() && resp.StatusCode == http.StatusOK {
+		return c.streaming(resp, cancel)
+	}
+	defer cancel()
+	defer resp.Body.Close()
+	body, err := readBounded(resp.Body, c.limit())
+	if err != nil {
+		return c.finish(refusal(c.unreachable(err)))
+	}
+	a, err := c.clean(resp, body)
+	if err != nil {
+		a = refusal(err)
+	}
+	if c.cut && err == nil && a.status == http.StatusOK {
+		a.warnings = append(a.warnings, c.missing(a.body)...)
+	}
+	return c.finish(a)
+}
+
+// missing says what an answer that the guard bounded does not tell.
+func (c *call) missing(body []byte) []string {
+	if c.parts.subresource == "log" {
+		return []string{fmt.Sprintf("the log goes on behind these %d bytes: use --tail or --since", len(body))}
+	}
+	head, _, _ := bytes.Cut(body[:min(len(body), maxTarget)], []byte(`"items":`))
+	if bytes.Contains(head, []byte(`"continue":"`)) {
+		return []string{fmt.Sprintf("the list goes on behind these %d: use a selector, or its continue token", c.g.cfg.Limits.Items)}
+	}
+	return nil
+}
+
+// limit is how many bytes of an answer are read.
+func (c *call) limit() int64 {
+	if c.parts.subresource == "log" {
+		return c.g.cfg.Limits.LogBytes + 64<<10 // a server may end its cut at a line
+	}
+	return c.g.cfg.Limits.Body
+}
+
+// send builds the request to the cluster from the parts.
+func (c *call) send(ctx context.Context) (*http.Response, error) {
+	base := c.g.cfg.Upstream.Base
+	target := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + c.parts.target()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = http.Header{"Accept": {c.form.accept}, "User-Agent": {UserAgent}}
+	return c.g.cfg.Upstream.Transport.RoundTrip(req)
+}
+
+// UserAgent is the guard's name in the cluster's own audit log.
+const UserAgent = "nightcrier-guard"
+
+var errTooLarge = errors.New("too large")
+
+func readBounded(r io.Reader, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = errTooLarge
+	}
+	return body, err
+}
+
+// unreachable says what kept an answer away, without a word of the transport's:
+// it may hold an address or a credential.
+func (c *call) unreachable(err error) error {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return failf(http.StatusRequestEntityTooLarge, "size", "the answer is larger than %d bytes: ask for less with a name, a selector, --chunk-size, or --tail", c.limit())
+	case errors.Is(err, context.DeadlineExceeded):
+		return failf(http.StatusGatewayTimeout, "timeout", "the cluster did not answer within %s", c.g.cfg.Limits.CallTime)
+	}
+	c.g.cfg.Logger.Warn("kube guard cannot reach the cluster", "host", c.g.cfg.Upstream.Base.Host, "error", err)
+	return failf(http.StatusServiceUnavailable, "unreachable", "the cluster cannot be reached")
+}
+
+// clean turns what the cluster said into what the caller may see.
+func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
+	if len(body) > 1<<20 {
+		c.g.large.Lock()
+		defer c.g.large.Unlock()
+	}
+	media, contentType := mediaOf(resp.Header)
+	a := answer{status: resp.StatusCode, contentType: contentType, retryAfter: retryAfter(resp.Header)}
+	switch {
+	case resp.Header.Get("Content-Encoding") != "":
+		return a, failf(http.StatusBadGateway, "format", "the cluster's answer is compressed in a way that was not asked for")
+	case a.status < 200 || a.status >= 300 && a.status < 400:
+		return a, failf(http.StatusBadGateway, "format", "the cluster answered %d, which is not passed on", a.status)
+	case a.status == http.StatusUnauthorized:
+		return a, failf(http.StatusBadGateway, "credential", "the cluster does not accept the guard's credential: nothing can be read until it is renewed")
+	case a.status >= 400 && media != mediaJSON:
+		return statusAnswer(a.status, oneLine(c.g.cfg.Mask(body[:min(len(body), maxTarget)]))), nil
+	case media == mediaJSON, media == mediaText && c.parts.class == classOpenAPI:
+		// The index of OpenAPI documents is JSON without saying so.
+		a.contentType = strings.Replace(contentType, typeText, mediaJSON, 1)
+		var err error
+		a.body, err = c.cleanJSON(body)
+		return a, err
+	case media == mediaText && c.parts.subresource == "log":
+		a.body = c.shortened(c.mask(c.g.cfg.Mask, c.lines(body)))
+		return a, nil
+	case media == mediaText && c.parts.class == classHealth:
+		a.body = c.mask(c.g.cfg.Mask, body)
+		return a, nil
+	}
+	return a, failf(http.StatusBadGateway, "format", "the cluster's answer is not JSON and is not passed on")
+}
+
+// lines takes away the last line of a log that ends where the guard had it cut: it
+// may hold half a secret.
+func (c *call) lines(log []byte) []byte {
+	if c.cut = c.cut && int64(len(log)) >= c.g.cfg.Limits.LogBytes; int64(len(log)) < c.g.cfg.Limits.LogBytes {
+		return log
+	}
+	return log[:bytes.LastIndexByte(log, '\n')+1]
+}
+
+// shortened ends a log where the caller wants it to end.
+func (c *call) shortened(log []byte) []byte {
+	if c.wants <= 0 || c.wants >= int64(len(log)) {
+		return log
+	}
+	return bytes.ToValidUTF8(log[:c.wants], nil)
+}
+
+// oneLine bounds a text that is no Status.
+func oneLine(body []byte) string {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, string(body[:min(len(body), 300)]))
+	return strings.ToValidUTF8(strings.TrimSpace(text), "")
+}
+
+// mediaOf returns an answer's media type, and its full type made of what the
+// guard knows.
+func mediaOf(h http.Header) (media, full string) {
+	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return "", mediaJSON
+	}
+	if media == mediaText {
+		return media, typeText
+	}
+	full = mediaJSON
+	for _, key := range []string{"g", "v", "as", "stream"} {
+		if v := params[key]; v != "" && all(v, pathByte) {
+			full += ";" + key + "=" + v
+		}
+	}
+	return media, full
+}
+
+func retryAfter(h http.Header) string {
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n >= 0 && n <= 600 {
+		return strconv.Itoa(n)
+	}
+	return ""
+}
+
+// finish keeps the answer as evidence, puts the outcome on record, and lets the
+// answer go.
+func (c *call) finish(a answer) answer {
+	if err := c.keep(&a); err != nil {
+		a = refusal(err)
+	}
+	c.audit.Done, c.audit.Status, c.audit.Bytes = true, a.status, int64(len(a.body))
+	c.audit.SHA256 = digest(a.body)
+	if err := c.record(); err != nil {
+		return refusal(err)
+	}
+	return a
+}
+
+// keep records the body as evidence; facts about the cluster are announced.
+func (c *call) keep(a *answer) error {
+	if c.g.cfg.Evidence == nil {
+		return nil
+	}
+	id, err := c.g.cfg.Evidence.Record(c.kind(a.status), c.source(), a.body)
+	if err != nil {
+		c.g.cfg.Logger.Error("kube guard cannot keep evidence", "error", err)
+		return failf(http.StatusServiceUnavailable, "evidence", "the guard cannot keep what it would answer, so it answers nothing more")
+	}
+	c.audit.Evidence = id
+	if c.parts.class == classResource && c.parts.verb != "" {
+		a.warnings = append(a.warnings, "evidence "+id)
+	}
+	return nil
+}
+
+// kind is evidence's word for an answer.
+func (c *call) kind(status int) string {
+	switch {
+	case status >= 400:
+		return "error"
+	case c.parts.verb == "":
+		return "review"
+	case c.parts.subresource == "log":
+		return "log"
+	case c.parts.class == classVersion:
+		return "version"
+	case c.parts.class != classResource:
+		return "api"
+	case c.parts.verb == verbGet:
+		return "object"
+	}
+	return c.parts.verb
+}
+
+// source says how the answer can be had again.
+func (c *call) source() string {
+	p := &c.parts
+	switch {
+	case p.verb == "":
+		return "kubectl auth can-i"
+	case p.class != classResource || p.subresource != "" && p.subresource != "log":
+		return "kubectl get --raw '" + p.target() + "'"
+	}
+	words := []string{"kubectl", "get", p.qualified()}
+	if p.subresource == "log" {
+		words = []string{"kubectl", "logs"}
+	}
+	if p.name != "" {
+		words = append(words, p.name)
+	}
+	switch {
+	case p.namespace != "":
+		words = append(words, "-n", p.namespace)
+	case p.verb != verbGet:
+		words = append(words, "-A")
+	}
+	if p.verb == verbWatch {
+		words = append(words, "--watch")
+	}
+	for _, f := range flags {
+		if v := p.get(f.option); v != "" {
+			words = append(words, f.flag+"="+v+f.unit)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// flags are kubectl's names of the options that decide what an answer holds.
+var flags = []struct{ option, flag, unit string }{
+	{"labelSelector", "--selector", ""}, {"fieldSelector", "--field-selector", ""},
+	{"container", "--container", ""}, {"previous", "--previous", ""}, {"tailLines", "--tail", ""},
+	{"sinceSeconds", "--since", "s"}, {"sinceTime", "--since-time", ""}, {"timestamps", "--timestamps", ""},
+}

@@ -1,0 +1,301 @@
+package kube
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Attack is a request that tries to get more from a guard than a read. The names
+// {ns}, {pod}, {node}, {secret} and {token} stand in its texts for what the
+// cluster has and for the run's token.
+type Attack struct {
+	Name   string
+	Method string
+	Target string
+	Header http.Header
+	Body   string
+	// Raw, when set, is written to the connection as it is.
+	Raw string
+	// Anonymous leaves the run's token away.
+	Anonymous bool
+	// HTTP2 sends it over HTTP/2, with these pseudo headers more.
+	HTTP2  bool
+	Pseudo map[string]string
+	// Harmless is an attack that may be answered: what it adds to a read is lost
+	// on the way. All others have to be refused, and nothing of them may reach
+	// the cluster.
+	Harmless bool
+}
+
+// Attacks returns the whole suite. Each that is not raw comes over HTTP/1.1 and
+// over HTTP/2.
+func Attacks() []Attack {
+	var all []Attack
+	for _, suite := range [][]Attack{
+		writes(), upgrades(), subresourceAttacks(), pathAttacks(), queryAttacks(), headerAttacks(), formatAttacks(), identities(),
+	} {
+		for _, a := range suite {
+			all = append(all, a)
+			a.HTTP2 = true
+			all = append(all, a)
+		}
+	}
+	return append(append(all, smuggling()...), tunnels()...)
+}
+
+const (
+	podsPath    = "/api/v1/namespaces/{ns}/pods"
+	podPath     = podsPath + "/{pod}"
+	secretPath  = "/api/v1/namespaces/{ns}/secrets/{secret}"
+	podJSON     = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"intruder","namespace":"{ns}"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	labelPatch  = `{"metadata":{"labels":{"owned":"yes"}}}`
+	applyYAML   = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {pod}\n  labels: {owned: 'yes'}\n"
+	deleteNow   = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}`
+	tokenAsk    = `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600}}`
+	evictionAsk = `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"{pod}","namespace":"{ns}"}}`
+	reviewAsk   = `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"x"}}`
+)
+
+func with1(name, value string) http.Header { return http.Header{name: {value}} }
+
+func writes() []Attack {
+	asJSON := with1("Content-Type", "application/json")
+	return []Attack{
+		{Name: "create", Method: "POST", Target: podsPath, Header: asJSON, Body: podJSON},
+		{Name: "create, dry run", Method: "POST", Target: podsPath + "?dryRun=All", Header: asJSON, Body: podJSON},
+		{Name: "create across namespaces", Method: "POST", Target: "/api/v1/pods", Header: asJSON, Body: podJSON},
+		{Name: "update", Method: "PUT", Target: podPath, Header: asJSON, Body: podJSON},
+		{Name: "update of status", Method: "PUT", Target: podPath + "/status", Header: asJSON, Body: podJSON},
+		{Name: "update of scale", Method: "PUT", Target: "/apis/apps/v1/namespaces/{ns}/deployments/d/scale", Header: asJSON, Body: `{"spec":{"replicas":0}}`},
+		{Name: "JSON patch", Method: "PATCH", Target: podPath, Header: with1("Content-Type", "application/json-patch+json"), Body: `[{"op":"add","path":"/metadata/labels","value":{"owned":"yes"}}]`},
+		{Name: "merge patch", Method: "PATCH", Target: podPath, Header: with1("Content-Type", "application/merge-patch+json"), Body: labelPatch},
+		{Name: "strategic merge patch", Method: "PATCH", Target: podPath, Header: with1("Content-Type", "application/strategic-merge-patch+json"), Body: labelPatch},
+		{Name: "server-side apply", Method: "PATCH", Target: podPath + "?fieldManager=x&force=true", Header: with1("Content-Type", "application/apply-patch+yaml"), Body: applyYAML},
+		{Name: "server-side apply, dry run", Method: "PATCH", Target: podPath + "?fieldManager=x&dryRun=All", Header: with1("Content-Type", "application/apply-patch+yaml"), Body: applyYAML},
+		{Name: "delete", Method: "DELETE", Target: podPath, Body: deleteNow, Header: asJSON},
+		{Name: "delete, dry run", Method: "DELETE", Target: podPath + "?dryRun=All"},
+		{Name: "delete a collection", Method: "DELETE", Target: podsPath + "?labelSelector=app"},
+		{Name: "delete a namespace", Method: "DELETE", Target: "/api/v1/namespaces/{ns}"},
+		{Name: "delete a node", Method: "DELETE", Target: "/api/v1/nodes/{node}"},
+		{Name: "options", Method: "OPTIONS", Target: podPath},
+		{Name: "head", Method: "HEAD", Target: podPath},
+		{Name: "trace", Method: "TRACE", Target: podPath},
+		{Name: "a method of its own", Method: "LIST", Target: podsPath},
+		{Name: "a lower case method", Method: "get", Target: podsPath},
+		{Name: "a read with the body of a write", Method: "GET", Target: podsPath, Header: asJSON, Body: podJSON},
+		{Name: "another method in a header", Method: "GET", Target: podPath, Header: with1("X-HTTP-Method-Override", "DELETE"), Harmless: true},
+		{Name: "a review of somebody else", Method: "POST", Target: "/apis/authorization.k8s.io/v1/subjectaccessreviews", Header: asJSON, Body: `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"x","resourceAttributes":{"verb":"get","resource":"pods"}}}`},
+		{Name: "a review of a token", Method: "POST", Target: "/apis/authentication.k8s.io/v1/tokenreviews", Header: asJSON, Body: reviewAsk},
+		{Name: "a token review where the guard answers", Method: "POST", Target: "/apis/authentication.k8s.io/v1/selfsubjectreviews", Header: asJSON, Body: reviewAsk},
+		{Name: "a certificate request", Method: "POST", Target: "/apis/certificates.k8s.io/v1/certificatesigningrequests", Header: asJSON, Body: `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest"}`},
+		{Name: "approval of a certificate", Method: "PUT", Target: "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval", Header: asJSON, Body: `{}`},
+		{Name: "escalation by a role binding", Method: "POST", Target: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Header: asJSON, Body: `{"metadata":{"name":"x"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`},
+	}
+}
+
+func upgrades() []Attack {
+	socket := func(protocol string) http.Header {
+		return http.Header{
+			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-WebSocket-Version": {"13"},
+			"Sec-WebSocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Sec-WebSocket-Protocol": {protocol},
+		}
+	}
+	spdy := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}}
+	const command = "?command=id&container=app&stdout=true"
+	return []Attack{
+		{Name: "exec over WebSocket", Method: "GET", Target: podPath + "/exec" + command, Header: socket("v5.channel.k8s.io")},
+		{Name: "exec over SPDY", Method: "POST", Target: podPath + "/exec" + command, Header: spdy},
+		{Name: "exec over SPDY by GET", Method: "GET", Target: podPath + "/exec" + command, Header: spdy},
+		{Name: "exec without an upgrade", Method: "GET", Target: podPath + "/exec" + command},
+		{Name: "attach over WebSocket", Method: "GET", Target: podPath + "/attach?stdin=true", Header: socket("v5.channel.k8s.io")},
+		{Name: "attach over SPDY", Method: "POST", Target: podPath + "/attach?stdin=true", Header: spdy},
+		{Name: "port-forward over WebSocket", Method: "GET", Target: podPath + "/portforward?ports=80", Header: socket("SPDY/3.1+portforward.k8s.io")},
+		{Name: "port-forward over SPDY", Method: "POST", Target: podPath + "/portforward", Header: spdy},
+		{Name: "port-forward without an upgrade", Method: "GET", Target: podPath + "/portforward?ports=80"},
+		{Name: "a watch over WebSocket", Method: "GET", Target: podsPath + "?watch=true", Header: socket("binary.k8s.io")},
+		{Name: "a log over WebSocket", Method: "GET", Target: podPath + "/log", Header: socket("binary.k8s.io")},
+		{Name: "an upgrade in several words", Method: "GET", Target: podPath, Header: http.Header{"Connection": {"keep-alive", "x, UPGRADE"}}},
+		{Name: "an upgrade to HTTP/2", Method: "GET", Target: podPath, Header: http.Header{"Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {"h2c"}, "HTTP2-Settings": {"AAMAAABkAAQAAP__"}}},
+		{Name: "a token in a WebSocket protocol", Method: "GET", Target: podPath, Anonymous: true, Header: socket("base64url.bearer.authorization.k8s.io.eA, v5.channel.k8s.io")},
+	}
+}
+
+func subresourceAttacks() []Attack {
+	asJSON := with1("Content-Type", "application/json")
+	get := func(name, target string) Attack { return Attack{Name: name, Method: "GET", Target: target} }
+	return []Attack{
+		get("proxy to a Pod", podPath+"/proxy/"),
+		get("proxy to a Pod's path", podPath+"/proxy/metrics"),
+		get("proxy without a path", podPath+"/proxy"),
+		get("proxy to a Service", "/api/v1/namespaces/{ns}/services/http:cart:80/proxy/admin"),
+		get("proxy to a node", "/api/v1/nodes/{node}/proxy/logs/"),
+		get("proxy that runs a command on a node", "/api/v1/nodes/{node}/proxy/run/{ns}/{pod}/app?cmd=id"),
+		get("proxy to a node by the legacy prefix", "/api/v1/proxy/nodes/{node}/logs/"),
+		get("proxy to a Pod by the legacy prefix", "/api/v1/proxy/namespaces/{ns}/pods/{pod}/"),
+		get("log of a node", "/api/v1/nodes/{node}/log"),
+		get("configuration of a node", "/api/v1/nodes/{node}/configz"),
+		get("statistics of a node", "/api/v1/nodes/{node}/stats/summary"),
+		get("ephemeral containers", podPath+"/ephemeralcontainers"),
+		get("approval", "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval"),
+		get("a subresource of an aggregated API", "/apis/subresources.kubevirt.io/v1/namespaces/{ns}/virtualmachineinstances/x/console"),
+		get("a subresource nobody knows", podPath+"/newthing"),
+		{Name: "a token", Method: "POST", Target: "/api/v1/namespaces/{ns}/serviceaccounts/default/token", Header: asJSON, Body: tokenAsk},
+		{Name: "a token by GET", Method: "GET", Target: "/api/v1/namespaces/{ns}/serviceaccounts/default/token"},
+		{Name: "an eviction", Method: "POST", Target: podPath + "/eviction", Header: asJSON, Body: evictionAsk},
+		{Name: "a binding", Method: "POST", Target: podPath + "/binding", Header: asJSON, Body: `{"target":{"kind":"Node","name":"{node}"}}`},
+		{Name: "an ephemeral container", Method: "PATCH", Target: podPath + "/ephemeralcontainers", Header: with1("Content-Type", "application/strategic-merge-patch+json"), Body: `{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`},
+		{Name: "finalizing a namespace", Method: "PUT", Target: "/api/v1/namespaces/{ns}/finalize", Header: asJSON, Body: `{}`},
+		{Name: "restarting by resize", Method: "PATCH", Target: podPath + "/resize", Header: with1("Content-Type", "application/merge-patch+json"), Body: `{}`},
+	}
+}
+
+func pathAttacks() []Attack {
+	var all []Attack
+	for _, target := range []string{
+		"/api/v1/namespaces/{ns}/pods/../secrets/{secret}", podPath + "/log/../exec?command=id", podPath + "/./exec", "/api/v1/../../metrics",
+		"//api/v1/namespaces/{ns}/secrets", "/api/v1//namespaces/{ns}/secrets/{secret}", podPath + "//exec", podPath + "/exec/", podPath + "/",
+		"/api/v1/namespaces/{ns}/pods%2f{pod}/exec", podPath + "%2fexec", podPath + "%2Fexec", podPath + "/%65xec", podPath + "/exe%63", podPath + "/log%2f..%2fexec",
+		"/api/v1/namespaces/{ns}/%2e%2e/secrets", "/api/v1/namespaces/%2e%2e/secrets", "/api/v1/%2e%2e/%2e%2e/metrics", "/%2e%2e/api/v1/pods", podPath + "%252fexec",
+		podPath + "/log;/exec", podPath + ";exec", podPath + "/exec;x=log", podPath + `\exec`, podPath + "%5cexec", podPath + "/exec%00", podPath + "%00/log", podPath + "/log%0d%0aX: y", podPath + "/log%20", podPath + "%3fwatch=true",
+		"/api/v1/watch/namespaces/{ns}/pods", "/api/v1/watch/secrets", "/apis/apps/v1/watch/deployments", "/api/v1/watch/namespaces/{ns}/pods/{pod}", "/api/v1/redirect/nodes/{node}/",
+		"/API/v1/pods", "/api/V1/pods", "/api/v1/PODS", "/api/v1/namespaces/{ns}/Secrets", "/api/v1beta3/pods", "/apis//v1/pods", "/apis/apps//deployments",
+		"/metrics", "/debug/pprof/heap", "/debug/flags/v", "/logs/", "/logs/kube-apiserver.log", "/configz", "/.well-known/openid-configuration", "/openid/v1/jwks", "/healthz/etcd", "/livez/ping", "/readyz/x", "/", "/index.html", "/flagz", "/statusz", "/swagger-ui/", "/openapi/v3/../../metrics", "/openapi/v2/x", "/version/",
+		"api/v1/pods", "*", "?watch=true", "", "http:/api/v1/pods", "/api/v1/namespaces/{ns}/pods/{pod}#/exec",
+		"/api/v1/namespaces/" + strings.Repeat("a", 300) + "/pods", "/" + strings.Repeat("api/v1/", 2000),
+	} {
+		all = append(all, Attack{Name: "path " + shown(target), Method: "GET", Target: target})
+	}
+	return all
+}
+
+func shown(target string) string {
+	if len(target) > 80 {
+		return target[:80] + "…"
+	}
+	return target
+}
+
+func queryAttacks() []Attack {
+	var all []Attack
+	for _, target := range []string{
+		podsPath + "?watch=true&watch=false", podsPath + "?limit=1&limit=100000", podsPath + "?limit%3D100000", podsPath + "?l%69mit=1", podsPath + "?watch=TRUE", podsPath + "?watch=t", podsPath + "?watch", podsPath + "?watch=", podsPath + "?watch=1;limit=1", podsPath + "?a;b", podsPath + "?&&", podsPath + "?", podsPath + "?=", podsPath + "?watch=true&",
+		podsPath + "?limit=-1", podsPath + "?limit=1e9", podsPath + "?limit=%31%00", podsPath + "?timeoutSeconds=forever", podsPath + "?continue=../../x%20", podsPath + "?labelSelector=%zz", podsPath + "?labelSelector=a%0d%0aX-Y:%20z",
+		podPath + "?watch=true", podPath + "/log?command=id", podPath + "/log?insecureSkipTLSVerifyBackend=true", podPath + "/log?container=..%2f..%2fx", podPath + "/log?container=app&container=other", podPath + "?dryRun=All", podPath + "?export=true", podPath + "?exact=true", podPath + "?fieldManager=x", podPath + "?unknown=1", podPath + "?stdin=true&stdout=true&tty=true&command=sh",
+		"/api/v1/namespaces/{ns}/secrets?fieldSelector=data.password%3Dhunter2", "/apis/example.com/v1/widgets?fieldSelector=spec.password%3Dhunter2", podsPath + "?fieldSelector=spec.containers%5B0%5D.env%3Dx", podsPath + "?fieldSelector=metadata.name",
+	} {
+		all = append(all, Attack{Name: "query " + shown(target), Method: "GET", Target: target})
+	}
+	return append(all,
+		Attack{Name: "a list without an end", Method: "GET", Target: podsPath + "?limit=999999999", Harmless: true},
+		Attack{Name: "a log without an end", Method: "GET", Target: podPath + "/log?limitBytes=99999999999999999999", Harmless: false},
+		Attack{Name: "a Secret through a whole Table", Method: "GET", Target: secretPath + "?includeObject=Object", Header: with1("Accept", mediaTable), Harmless: true},
+		Attack{Name: "a Secret", Method: "GET", Target: secretPath, Harmless: true},
+		Attack{Name: "all Secrets", Method: "GET", Target: "/api/v1/secrets", Harmless: true},
+	)
+}
+
+func headerAttacks() []Attack {
+	read := func(name string, h http.Header, harmless bool) Attack {
+		return Attack{Name: name, Method: "GET", Target: podPath, Header: h, Harmless: harmless}
+	}
+	return []Attack{
+		read("impersonation of a user", with1("Impersonate-User", "system:admin"), false),
+		read("impersonation of a group", http.Header{"Impersonate-User": {"x"}, "Impersonate-Group": {"system:masters"}}, false),
+		read("impersonation by uid", with1("Impersonate-Uid", "1"), false),
+		read("impersonation by an extra", with1("Impersonate-Extra-Scopes", "all"), false),
+		read("a front proxy's user", http.Header{"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}}, true),
+		read("forwarded addresses", http.Header{"X-Forwarded-For": {"10.0.0.1"}, "X-Forwarded-Host": {"evil"}, "Forwarded": {"for=10.0.0.1"}}, true),
+		read("another path in a header", http.Header{"X-Original-URL": {"/api/v1/secrets"}, "X-Rewrite-URL": {"/api/v1/secrets"}}, true),
+		read("cookies", with1("Cookie", "session=1"), true),
+		read("an early answer wanted", with1("Expect", "100-continue"), true),
+		read("a range", with1("Range", "bytes=0-10"), true),
+		read("a trace", http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "Audit-Id": {"mine"}}, true),
+		read("another user agent", with1("User-Agent", "kube-controller-manager"), true),
+		read("huge headers", with1("X-Filler", strings.Repeat("a", 64<<10)), false),
+		{Name: "another host", Method: "GET", Target: podPath, Header: with1("Host", "evil.invalid"), Harmless: true},
+	}
+}
+
+func formatAttacks() []Attack {
+	read := func(name, accept string, harmless bool) Attack {
+		return Attack{Name: name, Method: "GET", Target: podPath, Header: with1("Accept", accept), Harmless: harmless}
+	}
+	return []Attack{
+		read("protobuf", "application/vnd.kubernetes.protobuf", false),
+		read("protobuf, else JSON", "application/vnd.kubernetes.protobuf, application/json", true),
+		read("protobuf of metadata", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", false),
+		read("CBOR", "application/cbor", false),
+		read("CBOR sequences", "application/cbor-seq", false),
+		read("YAML", "application/yaml", false),
+		read("a Table in protobuf", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", false),
+		read("an unknown form", "application/json;as=Everything;g=meta.k8s.io;v=v1", false),
+		read("a form with a line break", "application/json;as=\"Ta\nble\"", false),
+		{Name: "gzip", Method: "GET", Target: podPath, Header: with1("Accept-Encoding", "gzip, br, zstd"), Harmless: true},
+		{Name: "a compressed body", Method: "GET", Target: podPath, Header: with1("Content-Encoding", "gzip"), Body: "\x1f\x8b\x08"},
+		{Name: "OpenAPI in protobuf", Method: "GET", Target: "/openapi/v2", Header: with1("Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")},
+		{Name: "a Secret in protobuf", Method: "GET", Target: secretPath, Header: with1("Accept", "application/vnd.kubernetes.protobuf")},
+	}
+}
+
+func identities() []Attack {
+	as := func(name string, values ...string) Attack {
+		return Attack{Name: name, Method: "GET", Target: podPath, Header: http.Header{"Authorization": values}, Anonymous: true}
+	}
+	return []Attack{
+		{Name: "no token", Method: "GET", Target: podPath, Anonymous: true},
+		as("another token", "Bearer ncr-run-000000000000000000000000000000000000000000000000"),
+		as("an empty token", "Bearer "),
+		as("the token and more", "Bearer {token}x"),
+		as("the token as a password", "Basic {token}"),
+		as("two tokens", "Bearer {token}", "Bearer x"),
+		{Name: "the token in the query", Method: "GET", Target: podPath + "?access_token={token}", Anonymous: true},
+		{Name: "an anonymous look at the version", Method: "GET", Target: "/version", Anonymous: true},
+	}
+}
+
+// smuggling are requests that two readers may cut differently, written byte by
+// byte.
+func smuggling() []Attack {
+	const (
+		head = "GET " + podPath + " HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n"
+		del  = "DELETE " + podPath + " HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n\r\n"
+	)
+	raw := func(name, text string) Attack { return Attack{Name: name, Raw: text} }
+	return []Attack{
+		raw("two lengths", head+"Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello"),
+		raw("a length and chunks", head+"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+del),
+		raw("chunks", head+"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+		raw("chunks under another name", head+"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
+		raw("chunks after a blank", head+"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n"),
+		raw("chunks twice", head+"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n"),
+		raw("a length with a sign", head+"Content-Length: +5\r\n\r\nhello"),
+		raw("a second request in a body", head+"Content-Length: 90\r\n\r\n"+del),
+		raw("a delete behind a read", strings.Replace(head, "GET ", "OPTIONS ", 1)+"\r\n"+del),
+		raw("a target with a host", strings.Replace(head, "GET /", "GET http://evil.invalid/", 1)+"\r\n"),
+		raw("a target with our own host", strings.Replace(head, "GET /", "GET https://127.0.0.1/", 1)+"\r\n"),
+		raw("a target with a password", strings.Replace(head, "GET /", "GET https://a:b@127.0.0.1/", 1)+"\r\n"),
+		raw("two hosts", head+"Host: evil.invalid\r\n\r\n"),
+		raw("no host", "GET "+podPath+" HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n"),
+		raw("a bare line feed in a header", head+"X-A: b\nX-HTTP-Method-Override: DELETE\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+		raw("a folded header", head+"X-A: b\r\n Impersonate-User: admin\r\nImpersonate-User:\r\n system:admin\r\n\r\n"),
+		raw("a blank in the target", "GET "+podPath+" /exec HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n\r\n"),
+		raw("a NUL in the target", "GET "+podPath+"\x00/exec HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n\r\n"),
+		raw("HTTP/1.0 that stays", strings.Replace(head, "HTTP/1.1", "HTTP/1.0", 1)+"Connection: keep-alive\r\nContent-Length: 5\r\n\r\nhello"),
+		raw("HTTP/0.9", "GET "+podPath+"\r\n\r\n"),
+		raw("another version", strings.Replace(head, "HTTP/1.1", "HTTP/3.0", 1)+"\r\n"),
+		raw("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+		raw("a tunnel", "CONNECT 127.0.0.1:443 HTTP/1.1\r\nHost: 127.0.0.1:443\r\nAuthorization: Bearer {token}\r\n\r\n"),
+		raw("a tunnel to a path", "CONNECT "+podPath+"/exec HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n\r\n"),
+	}
+}
+
+// tunnels are what HTTP/2 has for upgrades.
+func tunnels() []Attack {
+	return []Attack{
+		{Name: "a tunnel", Method: "CONNECT", HTTP2: true},
+		{Name: "exec by extended CONNECT", Method: "CONNECT", Target: podPath + "/exec?command=id", HTTP2: true, Pseudo: map[string]string{":protocol": "websocket"}},
+		{Name: "port-forward by extended CONNECT", Method: "CONNECT", Target: podPath + "/portforward", HTTP2: true, Pseudo: map[string]string{":protocol": "SPDY/3.1"}},
+		{Name: "a protocol on a read", Method: "GET", Target: podPath, HTTP2: true, Pseudo: map[string]string{":protocol": "websocket"}},
+		{Name: "a pseudo header nobody knows", Method: "GET", Target: podPath, HTTP2: true, Pseudo: map[string]string{":impersonate": "admin"}},
+	}
+}

@@ -1,0 +1,176 @@
+// Package kube is the only way from an agent to a Kubernetes cluster. It lets
+// reads pass and nothing else, whatever the credential behind it may do.
+//
+// A request is taken to pieces, the pieces are judged, and a new request is
+// built from them: nothing that the agent wrote gets to the cluster as it was
+// written, and no header of it gets there at all. What comes back is bounded,
+// freed of secrets, recorded as evidence, and only then given to the agent. The
+// decision is put on record before the request is made; what cannot be put on
+// record does not happen.
+package kube
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Upstream is a cluster's API server.
+type Upstream struct {
+	Base *url.URL
+	// Transport carries the credential.
+	Transport http.RoundTripper
+	// Notes are for people: what is unusual about the way to the server.
+	Notes []string
+}
+
+// Recorder keeps what was answered and gives it an id such as E12.
+type Recorder interface {
+	Record(kind, source string, body []byte) (id string, err error)
+}
+
+// AuditRecord is one line about one request. There are two for a request that is
+// allowed, with the same ID: the decision, and after it, Done, the outcome. A
+// denial is one line, Done.
+type AuditRecord struct {
+	ID   int64
+	Time time.Time
+
+	Verb, Group, Version, Resource, Subresource string
+	Namespace, Name                             string
+	// Query holds the options as they go to the cluster; for what is no
+	// resource, the path stands before them.
+	Query string
+
+	Decision string // Allow or Deny
+	Reason   string // the rule and what it says
+
+	Done   bool
+	Status int   // HTTP
+	Bytes  int64 // of the answer
+	Masked int   // secrets replaced in it
+	SHA256 string
+	// Evidence is the id of the answer, "" when none is kept.
+	Evidence string
+}
+
+// Decisions.
+const (
+	Allow = "allow"
+	Deny  = "deny"
+)
+
+// Limits bound what one guard asks of a cluster and of this machine. A field
+// that is zero has its default.
+type Limits struct {
+	Items       int           // objects of one page of a list: 500
+	Body        int64         // bytes of one answer: 16 MiB
+	LogBytes    int64         // bytes of one log: 4 MiB
+	StreamBytes int64         // bytes of one watch or followed log: 4 MiB, all of which is evidence
+	StreamTime  time.Duration // of one watch or followed log: 5 min
+	CallTime    time.Duration // of any other request: 60 s
+	Calls       int           // requests at once, without streams: 8
+	Streams     int           // streams at once: 8
+	PerSecond   int           // requests, with bursts of ten seconds: 50
+}
+
+func (l Limits) defaults() Limits {
+	or := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	or64 := func(v *int64, d int64) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	orTime := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	or(&l.Items, 500)
+	or64(&l.Body, 16<<20)
+	or64(&l.LogBytes, 4<<20)
+	or64(&l.StreamBytes, keepBytes)
+	orTime(&l.StreamTime, 5*time.Minute)
+	orTime(&l.CallTime, time.Minute)
+	or(&l.Calls, 8)
+	or(&l.Streams, 8)
+	or(&l.PerSecond, 50)
+	return l
+}
+
+// Config is what a Guard works with.
+type Config struct {
+	Upstream Upstream
+	// Mask replaces the secrets in a text; JSON must stay JSON.
+	Mask func([]byte) []byte
+	// Evidence keeps answers; nil keeps none.
+	Evidence Recorder
+	// Audit puts a decision or an outcome on record. Its error stops the request.
+	Audit func(AuditRecord) error
+	// Namespaces, when there are any, are the only ones that are read, beside
+	// what belongs to no namespace.
+	Namespaces []string
+	Limits     Limits
+	Logger     *slog.Logger
+	Now        func() time.Time // time.Now when nil
+}
+
+// Guard decides on requests and answers them. It is safe for concurrent use.
+type Guard struct {
+	cfg    Config
+	token  string
+	closed atomic.Bool
+	ids    atomic.Int64
+	calls  chan struct{}
+	opened chan struct{} // streams
+	pace   *rate.Limiter
+	large  sync.Mutex // one large answer is worked on at a time
+}
+
+// New makes a Guard. A part that is missing is an Invalid error.
+func New(c Config) (*Guard, error) {
+	switch {
+	case c.Upstream.Base == nil || c.Upstream.Transport == nil:
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "kube guard: no cluster to read")
+	case c.Mask == nil || c.Audit == nil || c.Logger == nil:
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "kube guard: it does not work without Mask, Audit and Logger")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.Limits = c.Limits.defaults()
+	return &Guard{
+		cfg: c, token: newToken(),
+		calls: make(chan struct{}, c.Limits.Calls), opened: make(chan struct{}, c.Limits.Streams),
+		pace: rate.NewLimiter(rate.Limit(c.Limits.PerSecond), 10*c.Limits.PerSecond),
+	}, nil
+}
+
+func newToken() string {
+	b := make([]byte, 24)
+	_, _ = rand.Read(b) // never fails
+	return "ncr-run-" + hex.EncodeToString(b)
+}
+
+// Token is what an agent has instead of a credential. It is worth nothing once
+// the guard's server is closed.
+func (g *Guard) Token() string { return g.token }
+
+func digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,201 @@
+package kube
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// check says whether the value of an option may pass.
+type check func(value string) bool
+
+// dropped marks options that are accepted and have no effect here.
+var dropped = map[string]bool{"pretty": true, "timeout": true}
+
+// Options of each kind of read. What is not listed is refused: an option that
+// is not known may do anything.
+var (
+	getOptions = map[string]check{
+		"resourceVersion": digits, "includeObject": oneOf("None", "Metadata", "Object"),
+	}
+	listOptions = with(getOptions, map[string]check{
+		"labelSelector": labelSelector, "fieldSelector": fieldSelector,
+		"limit": digits, "continue": token,
+		"resourceVersionMatch": oneOf("Exact", "NotOlderThan"),
+		"timeoutSeconds":       digits, "allowWatchBookmarks": boolean, "sendInitialEvents": boolean,
+	})
+	logOptions = map[string]check{
+		"container": label, "previous": boolean, "timestamps": boolean, "follow": boolean,
+		"sinceSeconds": digits, "sinceTime": rfc3339, "tailLines": digits, "limitBytes": digits,
+		"stream": oneOf("All", "Stdout", "Stderr"),
+	}
+	openAPIOptions = map[string]check{"hash": token}
+	healthOptions  = map[string]check{"verbose": boolean}
+)
+
+// of says for which verb an option of lists and watches means something.
+var of = map[string]string{
+	"limit": verbList, "continue": verbList,
+	"timeoutSeconds": verbWatch, "allowWatchBookmarks": verbWatch, "sendInitialEvents": verbWatch,
+}
+
+func with(a, b map[string]check) map[string]check {
+	all := make(map[string]check, len(a)+len(b))
+	for _, m := range []map[string]check{a, b} {
+		for k, v := range m {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// options are those that the read may have.
+func (p *parts) options() map[string]check {
+	switch {
+	case p.class == classOpenAPI:
+		return openAPIOptions
+	case p.class == classHealth:
+		return healthOptions
+	case p.class != classResource:
+		return nil
+	case p.subresource == "log":
+		return logOptions
+	case p.verb == verbGet:
+		return getOptions
+	}
+	return listOptions
+}
+
+// parseQuery reads the options. Keys are written plainly and stand once.
+func (p *parts) parseQuery(query string) error {
+	seen := map[string]bool{}
+	for piece := range strings.SplitSeq(query, "&") {
+		if query == "" {
+			break
+		}
+		key, raw, ok := strings.Cut(piece, "=")
+		if !ok || !all(key, alnum) {
+			return denyf("query", "the query has a piece that is not key=value with a plain key")
+		}
+		if seen[key] {
+			return denyf("query", "the query has %s twice", clip(key))
+		}
+		seen[key] = true
+		if err := p.option(key, raw); err != nil {
+			return err
+		}
+	}
+	p.query = slices.DeleteFunc(p.query, func(o option) bool { return of[o.key] != "" && of[o.key] != p.verb })
+	return nil
+}
+
+func (p *parts) option(key, raw string) error {
+	value, err := url.QueryUnescape(raw)
+	if err != nil || len(value) > maxTarget || !all(value, printable) || strings.Contains(raw, ";") {
+		return denyf("query", "the value of %s is not readable", clip(key))
+	}
+	switch {
+	case dropped[key]:
+		return nil
+	case key == "watch" && p.class == classResource && p.name == "":
+		switch value {
+		case "True": // as Python's clients write it; what goes out is ours
+			value = "true"
+		case "False":
+			value = "false"
+		}
+		if !boolean(value) {
+			return denyf("query", "watch is true or false")
+		}
+		if truth(value) {
+			p.verb = verbWatch
+		}
+		return nil
+	case key == "insecureSkipTLSVerifyBackend" && value == "false":
+		return nil
+	}
+	ok, known := p.options()[key]
+	if !known {
+		return denyf("query", "the option %s is not passed with this request", clip(key))
+	}
+	if !ok(value) {
+		return denyf("query", "the value of %s is not one that the guard passes", clip(key))
+	}
+	p.set(key, value)
+	return nil
+}
+
+func clip(s string) string { return s[:min(len(s), 64)] }
+
+func printable(c byte) bool { return c >= ' ' && c < 0x7f }
+
+// escape writes a value the way it is read again.
+func escape(value string) string {
+	if all(value, func(c byte) bool { return alnum(c) || strings.IndexByte("-._", c) >= 0 }) {
+		return value
+	}
+	return url.QueryEscape(value)
+}
+
+func digits(s string) bool {
+	return s != "" && len(s) <= 19 && all(s, func(c byte) bool { return c >= '0' && c <= '9' })
+}
+
+// number reads what digits accepted; what is too large for it is as large as can be.
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64) // on overflow it returns the largest number
+	return n
+}
+
+func boolean(s string) bool { return s == "true" || s == "false" || s == "1" || s == "0" }
+
+func truth(s string) bool { return s == "true" || s == "1" }
+
+func token(s string) bool {
+	return s != "" && all(s, func(c byte) bool { return alnum(c) || strings.IndexByte("-_=+/", c) >= 0 })
+}
+
+func rfc3339(s string) bool {
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
+}
+
+func oneOf(values ...string) check {
+	return func(s string) bool { return slices.Contains(values, s) }
+}
+
+func labelSelector(s string) bool {
+	return all(s, func(c byte) bool { return alnum(c) || strings.IndexByte("-._/=!,()<> ", c) >= 0 })
+}
+
+// selectable are the fields that may be asked for. A selector on any other, such
+// as a field of a custom resource, would tell by yes and no what masking hides.
+var selectable = []string{
+	"metadata.name", "metadata.namespace",
+	"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+	"spec.unschedulable", "spec.signerName", "spec.clusterIP", "spec.type",
+	"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName", "status.successful", "status.replicas",
+	"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+	"involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
+	"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid",
+	"regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath",
+	"reason", "reportingComponent", "reportingController", "source", "type",
+}
+
+func fieldSelector(s string) bool {
+	if s == "" {
+		return true
+	}
+	for term := range strings.SplitSeq(s, ",") {
+		field, value, ok := strings.Cut(term, "=")
+		field, value = strings.TrimSuffix(field, "!"), strings.TrimPrefix(value, "=")
+		if !ok || !slices.Contains(selectable, field) || !all(value, fieldByte) {
+			return false
+		}
+	}
+	return true
+}
+
+func fieldByte(c byte) bool { return pathByte(c) || strings.IndexByte("/{}[] ", c) >= 0 }

@@ -1,0 +1,134 @@
+package kube
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	authn "k8s.io/api/authentication/v1"
+	authz "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// What may be asked about oneself. The guard answers from its own policy: its
+// caller is nobody to the cluster.
+const (
+	accessReview  = "SelfSubjectAccessReview"
+	rulesReview   = "SelfSubjectRulesReview"
+	subjectReview = "SelfSubjectReview"
+)
+
+var reviewKinds = map[string]string{
+	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": accessReview,
+	"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":  rulesReview,
+	"/apis/authentication.k8s.io/v1/selfsubjectreviews":      subjectReview,
+}
+
+// reviewQueries are what clients write behind such a path.
+var reviewQueries = []string{"fieldManager=kubectl-auth", "fieldManager=kubectl", "timeout=32s"}
+
+const maxReview = 64 << 10 // bytes of a question
+
+// reviewed fills in what is put on record of a question.
+func (c *call) reviewed(kind string) {
+	c.audit.Verb, c.audit.Version, c.audit.Resource = "create", "v1", strings.ToLower(kind)+"s"
+	c.audit.Group = authz.GroupName
+	if kind == subjectReview {
+		c.audit.Group = authn.GroupName
+	}
+	c.audit.Reason = "answered by the guard itself"
+}
+
+// review answers a question about the caller's permissions.
+func (g *Guard) review(kind string, in inbound) answer {
+	body, err := io.ReadAll(io.LimitReader(in.body, maxReview+1))
+	if err != nil || len(body) > maxReview {
+		return refusal(failf(http.StatusBadRequest, "body", "the question cannot be read"))
+	}
+	question, _, err := reviews().Decode(body, nil, nil)
+	if err != nil {
+		return refusal(failf(http.StatusUnsupportedMediaType, "format", "the question is not a %s", kind))
+	}
+	switch r := question.(type) {
+	case *authz.SelfSubjectAccessReview:
+		g.accessReview(r)
+	case *authz.SelfSubjectRulesReview:
+		g.rulesReview(r)
+	case *authn.SelfSubjectReview:
+		r.Status.UserInfo = authn.UserInfo{Username: "nightcrier:guard", Groups: []string{"nightcrier:read-only"}}
+	}
+	if body, err = json.Marshal(question); err != nil || question.GetObjectKind().GroupVersionKind().Kind != kind {
+		return refusal(failf(http.StatusBadRequest, "format", "the question is not a %s", kind))
+	}
+	return answer{status: http.StatusCreated, contentType: mediaJSON, body: body}
+}
+
+// reviews reads questions in JSON and protobuf: kubectl asks them in either.
+var reviews = sync.OnceValue(func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(authz.AddToScheme(scheme))
+	utilruntime.Must(authn.AddToScheme(scheme))
+	return serializer.NewCodecFactory(scheme).UniversalDeserializer()
+})
+
+func (g *Guard) accessReview(r *authz.SelfSubjectAccessReview) {
+	err := g.may(r.Spec)
+	r.Status = authz.SubjectAccessReviewStatus{Allowed: err == nil, Denied: err != nil}
+	if err != nil {
+		r.Status.Reason = "nightcrier guard (" + err.Error() + ")"
+	} else if a := r.Spec.ResourceAttributes; a != nil && metadataOnly(a.Resource) {
+		r.Status.Reason = "nightcrier guard: names and metadata, never data"
+	}
+}
+
+var readVerbs = []string{verbGet, verbList, verbWatch}
+
+// may says whether policy would let such requests pass. The cluster's own rules
+// are asked when they are made.
+func (g *Guard) may(spec authz.SelfSubjectAccessReviewSpec) error {
+	if n := spec.NonResourceAttributes; n != nil {
+		if n.Verb != verbGet {
+			return denyf("method", "%s is no read", clip(n.Verb))
+		}
+		_, err := parse(n.Path)
+		return err
+	}
+	a := spec.ResourceAttributes
+	if a == nil {
+		return denyf("question", "it names nothing")
+	}
+	if !slices.Contains(readVerbs, a.Verb) {
+		return denyf("method", "%s changes something: the guard passes reads only", clip(a.Verb))
+	}
+	if a.Subresource != "" && a.Verb != verbGet {
+		return denyf("subresource", "a subresource can be got only")
+	}
+	p := parts{
+		group: a.Group, resource: a.Resource, subresource: a.Subresource,
+		namespace: a.Namespace, name: a.Name, verb: a.Verb,
+	}
+	return p.permit(g.cfg.Namespaces)
+}
+
+func (g *Guard) rulesReview(r *authz.SelfSubjectRulesReview) {
+	r.Status = authz.SubjectRulesReviewStatus{
+		ResourceRules: []authz.ResourceRule{
+			{Verbs: readVerbs, APIGroups: []string{"*"}, Resources: []string{"*"}},
+			{Verbs: []string{verbGet}, APIGroups: []string{"*"}, Resources: []string{"*/status", "*/scale"}},
+			{Verbs: []string{verbGet}, APIGroups: []string{""}, Resources: []string{"pods/log"}},
+		},
+		NonResourceRules: []authz.NonResourceRule{{Verbs: []string{verbGet}, NonResourceURLs: []string{
+			"/api", "/apis", "/apis/*", "/openapi/v2", "/openapi/v3", "/openapi/v3/*", "/version", "/healthz", "/livez", "/readyz",
+		}}},
+		Incomplete:      true,
+		EvaluationError: "the guard passes no subresource but log, status and scale, and of Secrets the metadata alone; the cluster's own rules come on top",
+	}
+	if len(g.cfg.Namespaces) > 0 && !slices.Contains(g.cfg.Namespaces, r.Spec.Namespace) {
+		r.Status.ResourceRules = []authz.ResourceRule{{Verbs: readVerbs, APIGroups: []string{"*"}, Resources: clusterWide}}
+	}
+}

@@ -1,0 +1,255 @@
+package kube
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"nightcrier.dev/nightcrier"
+)
+
+const (
+	maxConns   = 64
+	maxHeaders = 32 << 10 // bytes
+	slowest    = 30 * time.Second
+)
+
+// ServeHTTP answers a request that carries the run's token.
+func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !g.authentic(r.Header) {
+		g.cfg.Logger.Warn("kube guard refused a caller without the run's token", "method", clip(r.Method))
+		g.write(w, statusAnswer(http.StatusUnauthorized, "nightcrier guard: this token is not the run's"))
+		return
+	}
+	free, err := g.admit(r)
+	if err != nil {
+		g.write(w, refusal(err))
+		return
+	}
+	defer free()
+	if r.ContentLength != 0 {
+		// Only then: a deadline on a connection that waits for its answer would
+		// end it.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowest))
+	}
+	a := g.answer(r.Context(), inbound{
+		method: r.Method, target: r.RequestURI, accept: strings.Join(r.Header["Accept"], ","),
+		header: r.Header, body: r.Body, length: r.ContentLength,
+	})
+	if a.stream != nil {
+		free()
+	}
+	g.write(w, a)
+}
+
+// authentic compares the one Authorization header with the run's token.
+func (g *Guard) authentic(h http.Header) bool {
+	given := h["Authorization"]
+	want := "Bearer " + g.token
+	return len(given) == 1 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(want)) == 1 && !g.closed.Load()
+}
+
+// admit waits for the request's turn.
+func (g *Guard) admit(r *http.Request) (free func(), err error) {
+	if err := g.pace.Wait(r.Context()); err != nil {
+		return nil, failf(http.StatusTooManyRequests, "limit", "too many requests: the guard passes %d a second", g.cfg.Limits.PerSecond)
+	}
+	select {
+	case g.calls <- struct{}{}:
+		return sync.OnceFunc(func() { <-g.calls }), nil
+	case <-r.Context().Done():
+		return nil, failf(http.StatusTooManyRequests, "limit", "%d requests are under way already", cap(g.calls))
+	}
+}
+
+// write sends an answer to a caller, who may be slow for so long only.
+func (g *Guard) write(w http.ResponseWriter, a answer) {
+	h := w.Header()
+	h.Set("Content-Type", a.contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	for _, text := range a.warnings {
+		h.Add("Warning", "299 - "+strconv.Quote(text))
+	}
+	if a.retryAfter != "" {
+		h.Set("Retry-After", a.retryAfter)
+	}
+	if a.stream == nil {
+		h.Set("Content-Length", strconv.Itoa(len(a.body)))
+		_ = send(w, func() error {
+			w.WriteHeader(a.status)
+			_, err := w.Write(a.body)
+			return err // a caller that hung up needs no answer
+		})
+		return
+	}
+	defer a.stream.Close()
+	err := send(w, func() error { w.WriteHeader(a.status); return nil })
+	buf := make([]byte, 32<<10)
+	for err == nil {
+		n, end := a.stream.Read(buf)
+		err = errors.Join(end, send(w, func() error { _, err := w.Write(buf[:n]); return err }))
+	}
+}
+
+// send writes something, and waits so long until the caller has taken it. The
+// deadline ends a stream of HTTP/2 also when nothing is being written, so it must
+// not outlast the writing.
+func send(w http.ResponseWriter, write func() error) error {
+	conn := http.NewResponseController(w)
+	_ = conn.SetWriteDeadline(time.Now().Add(slowest)) // a writer without deadlines is a test's
+	defer func() { _ = conn.SetWriteDeadline(time.Time{}) }()
+	return errors.Join(write(), conn.Flush())
+}
+
+// RoundTrip answers readers of this process: the same policy, record and
+// evidence, without a token.
+func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := r.Body
+	if body == nil {
+		body = http.NoBody
+	}
+	defer body.Close()
+	target := r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		target += "?" + r.URL.RawQuery
+	}
+	free, err := g.admit(r)
+	if err != nil {
+		return response(r, refusal(err)), nil
+	}
+	defer free()
+	return response(r, g.answer(r.Context(), inbound{
+		method: r.Method, target: target, accept: strings.Join(r.Header["Accept"], ","),
+		header: r.Header, body: body, length: r.ContentLength,
+	})), nil
+}
+
+func response(r *http.Request, a answer) *http.Response {
+	resp := &http.Response{
+		Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status), StatusCode: a.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: int64(len(a.body)),
+		Header: http.Header{"Content-Type": {a.contentType}},
+		Body:   io.NopCloser(bytes.NewReader(a.body)),
+	}
+	for _, text := range a.warnings {
+		resp.Header.Add("Warning", "299 - "+strconv.Quote(text))
+	}
+	if a.stream != nil {
+		resp.Body, resp.ContentLength = a.stream, -1
+	}
+	return resp
+}
+
+// Server serves one Guard to an agent.
+type Server struct {
+	guard      *Guard
+	http       *http.Server
+	port       int
+	kubeconfig []byte
+	done       chan struct{}
+}
+
+// Serve serves g over TLS on l, which it takes over, until Close. The
+// certificate is made for this server and signed by nobody else.
+func Serve(l net.Listener, g *Guard) (*Server, error) {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: %s is no TCP address", l.Addr())
+	}
+	host := addr.IP
+	if host.IsUnspecified() {
+		host = net.IPv4(127, 0, 0, 1)
+	}
+	cert, ca, err := selfSigned(g.cfg.Now(), host)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: certificate: %w", err)
+	}
+	s := &Server{guard: g, port: addr.Port, done: make(chan struct{})}
+	if s.kubeconfig, err = kubeconfig("https://"+net.JoinHostPort(host.String(), strconv.Itoa(addr.Port)), ca, g.token); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: kubeconfig: %w", err)
+	}
+	s.http = &http.Server{
+		Handler: g, MaxHeaderBytes: maxHeaders,
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(g.cfg.Logger.Handler(), slog.LevelDebug),
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 100},
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.ServeTLS(netutil.LimitListener(l, maxConns), "", ""); !errors.Is(err, http.ErrServerClosed) {
+			g.cfg.Logger.Error("kube guard ended", "error", err)
+		}
+	}()
+	return s, nil
+}
+
+// Kubeconfig is what an agent's kubectl needs: the address, the certificate, the
+// run's token, and one context.
+func (s *Server) Kubeconfig() []byte { return s.kubeconfig }
+
+// Port is the TCP port that agents connect to.
+func (s *Server) Port() int { return s.port }
+
+// Close ends the server, what is under way, and the token.
+func (s *Server) Close() error {
+	s.guard.closed.Store(true)
+	err := s.http.Close()
+	<-s.done
+	return err
+}
+
+var _ io.Closer = (*Server)(nil)
+
+// selfSigned makes a certificate for one address.
+func selfSigned(now time.Time, host net.IP) (tls.Certificate, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "nightcrier guard"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(7 * 24 * time.Hour),
+		IPAddresses: []net.IP{host}, DNSNames: []string{"localhost"},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA:        true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, ca, nil
+}
+
+func kubeconfig(url string, ca []byte, token string) ([]byte, error) {
+	const name = "nightcrier"
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: url, CertificateAuthorityData: ca}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	})
+}

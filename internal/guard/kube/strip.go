@@ -1,0 +1,327 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	maxEmbedded = 3 // of JSON written inside strings of JSON
+	// withheld stands where a value was, in text and in base64.
+	withheld       = "withheld"
+	withheldBase64 = "d2l0aGhlbGQ="
+	lastApplied    = "kubectl.kubernetes.io/last-applied-configuration"
+	// keysNote and dataNote are annotations that the guard gives a Secret.
+	dataNote = "guard.nightcrier.dev/data"
+	keysNote = "guard.nightcrier.dev/keys"
+)
+
+// tagOpen begins what masking puts in a secret's place.
+const tagOpen = "‹secret:"
+
+// mask masks text and counts what it masked.
+func (c *call) mask(mask func([]byte) []byte, body []byte) []byte {
+	out := mask(body)
+	if !bytes.Equal(out, body) {
+		c.audit.Masked += max(0, bytes.Count(out, []byte(tagOpen))-bytes.Count(body, []byte(tagOpen)))
+	}
+	return out
+}
+
+// cleanJSON checks a JSON document, takes out what masking cannot know to be
+// secret, and masks the rest.
+func (c *call) cleanJSON(body []byte) ([]byte, error) {
+	masked := c.audit.Masked
+	// Where a number stands for a secret, the tag of masking is no JSON: then once
+	// more without such numbers.
+	for _, numbers := range []bool{false, true} {
+		s := c.stripper(body)
+		s.numbers = numbers
+		if err := s.run(); err != nil {
+			return nil, failf(http.StatusBadGateway, "format", "the cluster's answer is %v and is not passed on", err)
+		}
+		if s.meta && !slices.Contains(metadataKinds, s.kind) {
+			return nil, failf(http.StatusBadGateway, "secret", "the cluster gave more than the metadata that was asked for, which is not passed on")
+		}
+		stripped := s.apply()
+		c.audit.Masked = masked + s.taken
+		if out := c.mask(c.g.cfg.Mask, stripped); bytes.Equal(out, stripped) || isJSON(out) {
+			c.columns = s.columns
+			return out, nil
+		}
+	}
+	return nil, failf(http.StatusBadGateway, "format", "the answer cannot be freed of secrets: ask for less of it")
+}
+
+func isJSON(text []byte) bool {
+	s := stripper{in: text, bare: true}
+	return s.run() == nil
+}
+
+// metadataKinds are what an answer about Secrets may consist of.
+var metadataKinds = []string{"PartialObjectMetadata", "PartialObjectMetadataList", "Table", "Status"}
+
+func (c *call) stripper(body []byte) *stripper {
+	return &stripper{
+		in: body, mask: c.g.cfg.Mask, columns: c.columns, restore: c.form.restore,
+		meta:     c.parts.class == classResource && c.parts.verb != "" && metadataOnly(c.parts.resource),
+		secrets:  c.parts.class == classResource && strings.HasSuffix(c.parts.resource, "secrets"),
+		embedded: bytes.Contains(body, []byte("Secret")),
+	}
+}
+
+type span struct{ from, to int }
+
+// edit replaces a span, which may be empty.
+type edit struct {
+	span
+	with string
+}
+
+// stripper walks over JSON and notes what has to be replaced.
+type stripper struct {
+	in   []byte
+	at   int
+	bare bool // only look whether it is JSON
+	// numbers that stand under the name of a secret are taken out.
+	numbers bool
+	mask    func([]byte) []byte
+
+	meta     bool // only metadata is expected
+	secrets  bool // the objects are called secrets of some sort, such as internalsecrets
+	restore  bool // metadata is to look like the Secret it is of
+	embedded bool // strings may hold whole Secrets
+	level    int  // of strings within strings
+
+	kind    string   // of the outermost object, or of a watch event's
+	columns []string // a table's; "" for those that hold no secrets
+	edits   []edit
+	taken   int
+}
+
+// apply makes the edits. One inside another is void.
+func (s *stripper) apply() []byte {
+	if len(s.edits) == 0 {
+		return s.in
+	}
+	slices.SortStableFunc(s.edits, func(a, b edit) int {
+		if a.from != b.from {
+			return a.from - b.from
+		}
+		return b.to - a.to
+	})
+	out := make([]byte, 0, len(s.in)+256)
+	done := 0
+	for _, e := range s.edits {
+		if e.from < done {
+			continue
+		}
+		out = append(append(out, s.in[done:e.from]...), e.with...)
+		done = e.to
+	}
+	return append(out, s.in[done:]...)
+}
+
+func (s *stripper) replace(at span, with string) {
+	s.edits = append(s.edits, edit{at, with})
+	s.taken++
+}
+
+// members are the spans of those fields of an object that matter.
+type members map[string]span
+
+func (s *stripper) unquote(at span) string {
+	raw := s.in[at.from:at.to]
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
+	}
+	var text string
+	_ = json.Unmarshal(raw, &text) // it is valid
+	return text
+}
+
+// inspect looks at an object that was walked over.
+func (s *stripper) inspect(key string, depth int, at span, m members) {
+	kind := s.unquote(m["kind"])
+	if depth == 0 && kind != "" || depth == 1 && key == "object" {
+		s.kind = kind
+	}
+	for _, name := range []string{"data", "stringData"} {
+		if v := m[name]; v.to > 0 && (kind == "Secret" || (s.meta || s.secrets) && s.in[v.from] == '{') {
+			s.replace(v, "{}")
+		}
+	}
+	if v := m["binaryData"]; v.to > 0 && s.in[v.from] == '{' {
+		s.replace(v, s.emptied(v))
+	}
+	if !s.meta {
+		return
+	}
+	if v := m[lastApplied]; v.to > 0 {
+		s.replace(v, `"`+withheld+`"`)
+	}
+	if key == "metadata" && m["name"].to > 0 { // a list's has none
+		s.annotate(at, m)
+	}
+	if s.restore && strings.HasPrefix(kind, "PartialObjectMetadata") && m["apiVersion"].to > 0 {
+		s.edits = append(s.edits,
+			edit{m["kind"], `"` + strings.Replace(kind, "PartialObjectMetadata", "Secret", 1) + `"`},
+			edit{m["apiVersion"], `"v1"`})
+	}
+}
+
+// emptied is an object of base64 values without them: what is in there cannot be
+// masked.
+func (s *stripper) emptied(at span) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(s.in[at.from:at.to], &fields) != nil {
+		return "{}"
+	}
+	for name := range fields {
+		fields[name] = json.RawMessage(`"` + withheldBase64 + `"`)
+	}
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return "{}"
+	}
+	return string(out)
+}
+
+// annotate says in a Secret's metadata that its data is withheld, and which keys
+// it has as far as its managers told.
+func (s *stripper) annotate(at span, m members) {
+	notes := `"` + dataNote + `":"` + withheld + `"`
+	if v := m["managedFields"]; v.to > 0 {
+		if keys, err := json.Marshal(strings.Join(dataKeys(s.in[v.from:v.to]), ",")); err == nil && len(keys) > 2 {
+			notes += `,"` + keysNote + `":` + string(keys)
+		}
+		s.edits = append(s.edits, edit{v, "[]"})
+	}
+	where, end := at.from+1, ","
+	if v := m["annotations"]; v.to > 0 && s.in[v.from] == '{' {
+		where = v.from + 1
+		if len(bytes.TrimSpace(s.in[v.from+1:v.to-1])) == 0 {
+			end = ""
+		}
+	} else {
+		notes = `"annotations":{` + notes + `}`
+		if len(bytes.TrimSpace(s.in[at.from+1:at.to-1])) == 0 {
+			end = ""
+		}
+	}
+	s.edits = append(s.edits, edit{span{where, where}, notes + end})
+}
+
+// dataKeys returns the names under data that managedFields tell of.
+func dataKeys(managed []byte) []string {
+	var entries []struct {
+		FieldsV1 struct {
+			Data map[string]json.RawMessage `json:"f:data"`
+		} `json:"fieldsV1"`
+	}
+	if json.Unmarshal(managed, &entries) != nil {
+		return nil
+	}
+	var keys []string
+	for _, e := range entries {
+		for name := range e.FieldsV1.Data {
+			if name, ok := strings.CutPrefix(name, "f:"); ok && !slices.Contains(keys, name) {
+				keys = append(keys, name)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// packed begin what is compressed and written in base64, once or twice: gzip, as
+// Helm's releases are, and zip. What is in there cannot be masked.
+var packed = []string{"H4sI", "SDRzSU", "UEsDB", "VUVzREJ"}
+
+// text looks at a string.
+func (s *stripper) text(at span) {
+	raw := s.in[at.from+1 : at.to-1]
+	if len(raw) >= 64 && slices.ContainsFunc(packed, func(p string) bool { return string(raw[:len(p)]) == p }) {
+		s.replace(at, `"`+withheldBase64+`"`)
+		return
+	}
+	if !s.embedded || !bytes.Contains(raw, []byte("Secret")) || !bytes.Contains(raw, []byte("kind")) {
+		return
+	}
+	old := s.unquote(at)
+	if text := s.embeddedText(old); text != old {
+		s.replace(at, quote(text))
+	}
+}
+
+// quote writes a string as the API server does.
+func quote(text string) string {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a string always marshals
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// embeddedText cleans a document that is written inside a string.
+func (s *stripper) embeddedText(text string) string {
+	body := []byte(text)
+	if s.level == maxEmbedded {
+		return withheld
+	}
+	inner := &stripper{in: body, mask: s.mask, embedded: true, level: s.level + 1}
+	if inner.run() == nil {
+		body = inner.apply()
+	}
+	return string(s.mask(body))
+}
+
+// secretColumns finds the columns of a table whose names give their cells away.
+func (s *stripper) secretColumns(at span) {
+	var columns []struct{ Name string }
+	if json.Unmarshal(s.in[at.from:at.to], &columns) != nil {
+		return
+	}
+	s.columns = make([]string, len(columns))
+	for i, c := range columns {
+		if s.secretName(c.Name) {
+			s.columns[i] = c.Name
+		}
+	}
+}
+
+// secretName reports whether masking takes what stands under such a name.
+func (s *stripper) secretName(name string) bool {
+	probe := []byte(name + "=v9x8k2m4q7w1z3")
+	return !bytes.Equal(s.mask(probe), probe)
+}
+
+// flag returns the argument of a command that stands in at when the argument
+// behind it is a secret: --password.
+func (s *stripper) flag(at span) string {
+	if s.bare || at.to-at.from < 4 || s.in[at.from] != '"' || s.in[at.from+1] != '-' || bytes.IndexByte(s.in[at.from:at.to], '=') >= 0 {
+		return ""
+	}
+	if name := s.unquote(at); s.secretName(name) {
+		return name
+	}
+	return ""
+}
+
+// cell masks a value as if the column's or flag's name stood before it.
+func (s *stripper) cell(column string, at span) {
+	value := s.unquote(at)
+	if value == "" {
+		return
+	}
+	masked, ok := strings.CutPrefix(string(s.mask([]byte(column+"="+value))), column+"=")
+	if ok && masked != value {
+		s.replace(at, quote(masked))
+	}
+}

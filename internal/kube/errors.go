@@ -1,0 +1,76 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// unreachable wraps a failure to get any answer.
+func (c *Client) unreachable(ctx context.Context, what string, err error) error {
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return fmt.Errorf("%s: %w", what, context.Canceled)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nightcrier.Errorf(nightcrier.Unreachable, "cluster at %s did not answer within %s: %s", c.base.Host, c.timeout, what)
+	}
+	return nightcrier.Errorf(nightcrier.Unreachable, "cluster at %s cannot be reached: %s: %w", c.base.Host, what, bare(err))
+}
+
+// bare takes the URL, which may hold a user's name and password, off err.
+func bare(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// refusal turns an answer that is no success into an error with a code.
+func (c *Client) refusal(what string, status int, body []byte) error {
+	text := statusMessage(body)
+	switch status {
+	case http.StatusNotFound, http.StatusGone:
+		return nightcrier.Errorf(nightcrier.NotFound, "%s: not found on %s: %s", what, c.base.Host, text)
+	case http.StatusForbidden:
+		return nightcrier.Errorf(nightcrier.Refused, "%s: the credential for %s may not: %s", what, c.base.Host, text)
+	case http.StatusUnauthorized:
+		return nightcrier.Errorf(nightcrier.Unreachable, "%s: %s does not accept the credential (401): renew it in the kubeconfig", what, c.base.Host)
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return nightcrier.Errorf(nightcrier.Invalid, "%s: %s: %s", what, c.base.Host, text)
+	}
+	return nightcrier.Errorf(nightcrier.Unreachable, "%s: %s answered %d: %s", what, c.base.Host, status, text)
+}
+
+const maxMessage = 300
+
+// statusMessage takes the sentence out of a Status object, or shows the start
+// of a body that is none; on one line, bounded, without control characters.
+func statusMessage(body []byte) string {
+	var s struct {
+		Message string `json:"message"`
+	}
+	text := string(body[:min(len(body), 4*maxMessage)])
+	if json.Unmarshal(body, &s) == nil && s.Message != "" {
+		text = s.Message
+	}
+	text = strings.Map(printable, text)
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
+	return strings.TrimSpace(text)
+}
+
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
+}

@@ -1,0 +1,244 @@
+package kubetool
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Bounds of what is compared.
+const (
+	maxRevisions   = 200
+	maxDifferences = 60
+	overviewRows   = 25
+)
+
+// revisionNote is where a Deployment numbers its ReplicaSets.
+const revisionNote = "deployment.kubernetes.io/revision"
+
+var changesTool = Tool{
+	Name: "kubernetes_changes", Title: "Kubernetes: Changes",
+	About: "What changed: the last two revisions of a Deployment, StatefulSet or DaemonSet compared, or the history of a Helm release (never its values). Without kind and name: what changed last in the namespace.",
+	Params: Params{
+		{Name: "kind", Type: String, Enum: []string{"Deployment", "StatefulSet", "DaemonSet", "HelmRelease"}, Also: []string{"deployment", "deploy", "statefulset", "sts", "daemonset", "ds", "helmrelease", "helm"}, About: "Kind of what changed"},
+		{Name: "name", Type: String, About: "Name of the workload or release"},
+		{Name: "namespace", Type: String, Default: "default", About: "Namespace to look in"}},
+	run: changes,
+}
+
+func changes(ctx context.Context, r *reading, a Args) error {
+	ns, name, word := a.String("namespace"), a.String("name"), strings.ToLower(a.String("kind"))
+	if err := checkNames(kind{name: "x"}, ns, or(name, "x")); err != nil {
+		return err
+	}
+	switch {
+	case (name == "") != (word == ""):
+		return nightcrier.Errorf(nightcrier.Invalid, "arguments kind and name belong together; leave both out for what changed last in namespace %s", ns)
+	case name == "":
+		return r.overview(ctx, ns)
+	case strings.HasPrefix(word, "helm"):
+		return r.helm(ctx, ns, name)
+	}
+	return r.compare(ctx, ns, word, name)
+}
+
+// revision is one state of a workload's template.
+type revision struct {
+	name, of string // its own name, and its workload's
+	number   int64
+	made     time.Time
+	template any
+}
+
+// revisionKind is where the revisions of a workload are: ReplicaSets for a
+// Deployment, else ControllerRevisions.
+func revisionKind(deployment bool) kind {
+	k := kind{group: "apps", version: "v1", name: "ControllerRevision", plural: "controllerrevisions"}
+	if deployment {
+		k.name, k.plural = "ReplicaSet", "replicasets"
+	}
+	return k
+}
+
+// compare tells the last two revisions of one workload apart.
+func (r *reading) compare(ctx context.Context, ns, word, name string) error {
+	k, err := r.kindOf(ctx, word, "apps")
+	if err != nil {
+		return err
+	}
+	doc, err := r.named(ctx, k, ns, name)
+	if err != nil {
+		return err
+	}
+	values := url.Values{"limit": {strconv.Itoa(maxRevisions)}}
+	if sel := selectorOf(doc); sel != "" {
+		values.Set("labelSelector", sel)
+	}
+	revs, err := r.revisions(ctx, ns, k.name == "Deployment", values)
+	if err != nil {
+		return err
+	}
+	revs = slices.DeleteFunc(revs, func(v revision) bool { return v.of != k.name+"/"+name })
+	slices.SortFunc(revs, func(a, b revision) int { return cmp.Compare(b.number, a.number) })
+	res := nightcrier.Resource{Kind: k.name, Namespace: ns, Name: name}
+	switch len(revs) {
+	case 0:
+		r.say("%s has no revision on record\n", res)
+		return nil
+	case 1:
+		r.say("%s is at its first revision on record, %d, made %s; there is nothing to compare it with\n", res, revs[0].number, ago(r.now(), revs[0].made))
+		return nil
+	}
+	r.say("%s: revision %d (made %s) against revision %d (made %s), of %d on record\n", res,
+		revs[0].number, ago(r.now(), revs[0].made), revs[1].number, ago(r.now(), revs[1].made), len(revs))
+	lines := differences(revs[1].template, revs[0].template)
+	if len(lines) == 0 {
+		r.say("their Pod templates are the same\n")
+	}
+	for _, l := range lines[:min(len(lines), maxDifferences)] {
+		r.say("- %s\n", l)
+	}
+	if more := len(lines) - maxDifferences; more > 0 {
+		r.say("(%d more differences; kubernetes_get %s %s and %s show both in full)\n", more, revisionKind(k.name == "Deployment").name, short(revs[0].name, 253), short(revs[1].name, 253))
+	}
+	return nil
+}
+
+func selectorOf(doc any) string {
+	var sel metav1.LabelSelector
+	if at(doc, "spec", "selector") == nil || convert(at(doc, "spec", "selector"), &sel) != nil {
+		return ""
+	}
+	s, err := metav1.LabelSelectorAsSelector(&sel)
+	if err != nil {
+		return ""
+	}
+	return s.String()
+}
+
+// revisions lists the revisions of Deployments, or of the other workloads.
+func (r *reading) revisions(ctx context.Context, ns string, deployments bool, values url.Values) ([]revision, error) {
+	k := revisionKind(deployments)
+	doc, err := r.object(ctx, query{path: k.path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"})
+	if err != nil {
+		return nil, err
+	}
+	var out []revision
+	for _, item := range listAt(doc, "items") {
+		var obj metav1.PartialObjectMetadata
+		if err := convert(map[string]any{"metadata": at(item, "metadata")}, &obj); err != nil {
+			return nil, err
+		}
+		up := metav1.GetControllerOfNoCopy(&obj)
+		if up == nil {
+			continue
+		}
+		v := revision{name: obj.Name, of: up.Kind + "/" + up.Name, made: obj.CreationTimestamp.Time}
+		if deployments {
+			v.number, _ = strconv.ParseInt(obj.Annotations[revisionNote], 10, 64) // unnumbered is oldest
+			v.template = at(item, "spec", "template")
+		} else {
+			v.number, _ = at(item, "revision").(int64)
+			v.template = at(item, "data", "spec", "template")
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// overview lists what changed last in a namespace.
+func (r *reading) overview(ctx context.Context, ns string) error {
+	var all []revision
+	for _, deployments := range []bool{true, false} {
+		revs, err := r.revisions(ctx, ns, deployments, url.Values{"limit": {"500"}})
+		if err != nil {
+			return err
+		}
+		all = append(all, revs...)
+	}
+	slices.SortFunc(all, func(a, b revision) int { return b.made.Compare(a.made) })
+	r.say("revisions of workloads in namespace %s, the newest first: %d\n", ns, len(all))
+	rows := [][]string{{"MADE", "WORKLOAD", "REVISION"}}
+	for _, v := range all[:min(len(all), overviewRows)] {
+		rows = append(rows, []string{ago(r.now(), v.made), v.of, strconv.FormatInt(v.number, 10)})
+	}
+	if len(all) > 0 {
+		r.say("%s", table(rows))
+	}
+	if len(all) > overviewRows {
+		r.say("(%d older ones are left out)\n", len(all)-overviewRows)
+	}
+	r.say("call again with kind and name to see what a revision changed\n")
+	return r.releases(ctx, ns)
+}
+
+// differences says in words what leads from one Pod template to the other.
+func differences(from, to any) []string {
+	before, after := map[string]string{}, map[string]string{}
+	flatten("", from, before)
+	flatten("", to, after)
+	var out []string
+	for path, was := range before {
+		is, still := after[path]
+		switch {
+		case !still:
+			out = append(out, fmt.Sprintf("%s removed (was %s)", words(path), short(was, 200)))
+		case is != was:
+			out = append(out, fmt.Sprintf("%s changed from %s to %s", words(path), short(was, 200), short(is, 200)))
+		}
+	}
+	for path, is := range after {
+		if _, had := before[path]; !had {
+			out = append(out, fmt.Sprintf("%s added: %s", words(path), short(is, 200)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// flatten writes every value below doc under its path. Items of a list that
+// have a name are found by it, so that an inserted one shifts nothing.
+func flatten(path string, doc any, into map[string]string) {
+	switch v := doc.(type) {
+	case map[string]any:
+		for key, e := range v {
+			if key == "pod-template-hash" || key == "creationTimestamp" {
+				continue
+			}
+			flatten(strings.TrimPrefix(path+"."+key, "."), e, into)
+		}
+	case []any:
+		for i, e := range v {
+			key := strconv.Itoa(i)
+			if name := textAt(e, "name"); name != "" {
+				key = name
+			}
+			flatten(path+"["+key+"]", e, into)
+		}
+	case nil:
+	default:
+		into[path] = fmt.Sprintf("%#v", v)
+	}
+}
+
+// singular are the lists whose items people call by their own word.
+var singular = strings.NewReplacer("spec.containers[", "container [", "spec.initContainers[", "init container [",
+	"spec.volumes[", "volume [", ".env[", " variable [", ".volumeMounts[", " mount [", ".ports[", " port [", "metadata.labels.", "label ", "metadata.annotations.", "annotation ")
+
+// words turns a path into what a person would say.
+func words(path string) string {
+	s := strings.NewReplacer("[", "", "].", " ", "]", "").Replace(singular.Replace(path))
+	if v, ok := strings.CutSuffix(s, " value"); ok && strings.Contains(s, " variable ") {
+		s = v
+	}
+	return short(s, 300)
+}

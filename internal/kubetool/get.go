@@ -1,0 +1,158 @@
+package kubetool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var getTool = Tool{
+	Name: "kubernetes_get", Title: "Kubernetes: Get",
+	About: "Get one object in full, as YAML or JSON, or the part of it at a path. Of a Secret only its metadata is shown; secret-looking values are masked.",
+	Params: Params{kindParam, groupParam, nameParam, namespaceParam,
+		{Name: "path", Type: String, About: "Part to show, such as spec.template.spec.containers[0].resources"},
+		{Name: "output", Type: String, Enum: []string{"yaml", "json"}, Default: "yaml", About: "Form of the answer"}},
+	run: get,
+}
+
+func get(ctx context.Context, r *reading, a Args) error {
+	_, doc, err := r.one(ctx, a)
+	if err != nil {
+		return err
+	}
+	if p := a.String("path"); p != "" {
+		if doc, err = follow(doc, p); err != nil {
+			return err
+		}
+	}
+	text, err := encode(doc, a.String("output"))
+	if err != nil {
+		return err
+	}
+	r.say("%s", fence(text))
+	r.rest = "name a part with path" + parts(doc)
+	return nil
+}
+
+// one reads the object that the arguments name.
+func (r *reading) one(ctx context.Context, a Args) (kind, any, error) {
+	k, err := r.kindOf(ctx, a.String("kind"), a.String("group"))
+	if err != nil {
+		return k, nil, err
+	}
+	doc, err := r.named(ctx, k, a.String("namespace"), a.String("name"))
+	return k, doc, err
+}
+
+// named reads an object; of a Secret its metadata alone.
+func (r *reading) named(ctx context.Context, k kind, ns, name string) (any, error) {
+	if err := checkNames(k, ns, name); err != nil {
+		return nil, err
+	}
+	accept := acceptJSON
+	if k.secret() {
+		accept = acceptMeta
+	}
+	return r.object(ctx, query{path: k.path(ns) + "/" + url.PathEscape(name), accept: accept, max: maxObject, kind: "object"})
+}
+
+func encode(doc any, form string) (string, error) {
+	var out []byte
+	var err error
+	if form == "json" {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		err = e.Encode(doc)
+		out = b.Bytes()
+	} else {
+		out, err = yaml.MarshalWithOptions(doc, yaml.UseLiteralStyleIfMultiline(true))
+	}
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Internal, "write the object as %s: %w", form, err)
+	}
+	return string(out), nil
+}
+
+// follow walks down a path of names and [indexes].
+func follow(doc any, path string) (any, error) {
+	walked := ""
+	for _, step := range strings.FieldsFunc(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' }) {
+		switch v := doc.(type) {
+		case map[string]any:
+			next, ok := v[step]
+			if !ok {
+				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s has no %q%s", or(walked, "the object"), short(step, 60), parts(doc))
+			}
+			doc = next
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a list of %d, so behind it stands an index such as [0]", or(walked, "the object"), len(v))
+			}
+			doc = v[i]
+		default:
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a single value, with nothing below it", or(walked, "the object"))
+		}
+		walked = strings.TrimPrefix(walked+"."+short(step, 60), ".")
+	}
+	return doc, nil
+}
+
+// parts names what a document has at its top.
+func parts(doc any) string {
+	m, ok := doc.(map[string]any)
+	if !ok || len(m) == 0 {
+		return ""
+	}
+	var names []string
+	for name := range m {
+		names = append(names, short(name, 60))
+	}
+	slices.Sort(names)
+	if len(names) > 20 {
+		names = append(names[:20], "…")
+	}
+	return fmt.Sprintf("; it has %s", strings.Join(names, ", "))
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func upper(s string) string { return strings.ToUpper(s) }
+
+// Labels returns an object's labels, with a read that nothing records.
+func (s *Set) Labels(ctx context.Context, res nightcrier.Resource) (map[string]string, error) {
+	r := &reading{set: s}
+	k, err := r.kindOf(ctx, res.Kind, res.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNames(k, res.Namespace, res.Name); err != nil {
+		return nil, err
+	}
+	doc, err := r.fetch(ctx, query{path: k.path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptMeta, max: maxObject})
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{}
+	all, _ := at(doc, "metadata", "labels").(map[string]any)
+	for key, v := range all {
+		labels[key], _ = v.(string)
+	}
+	return labels, nil
+}

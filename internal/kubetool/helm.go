@@ -1,0 +1,200 @@
+package kubetool
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Bounds of Helm's history.
+const (
+	maxReleases  = 200
+	shownHistory = 10
+	maxRelease   = 16 << 20 // bytes of a release, unpacked
+)
+
+// release is what is taken of a Helm release: everything else in it, values and
+// manifests above all, is not even decoded.
+type release struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+	Info    struct {
+		FirstDeployed string `json:"first_deployed"`
+		LastDeployed  string `json:"last_deployed"`
+		Status        string `json:"status"`
+		Description   string `json:"description"`
+	} `json:"info"`
+	Chart struct {
+		Metadata struct {
+			Name       string `json:"name"`
+			Version    string `json:"version"`
+			AppVersion string `json:"appVersion"`
+		} `json:"metadata"`
+	} `json:"chart"`
+}
+
+// stored is where a release is kept: a Secret with labels that Helm sets.
+type stored struct {
+	secret, release, status string
+	version                 int
+	made                    time.Time
+}
+
+// helm tells the history of one release.
+func (r *reading) helm(ctx context.Context, ns, name string) error {
+	list, err := r.storedReleases(ctx, ns, name)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return nightcrier.Errorf(nightcrier.NotFound, "namespace %s keeps no Helm release %q", ns, name)
+	}
+	r.say("Helm release %s in namespace %s: %d revisions on record\n", name, ns, len(list))
+	rows := [][]string{{"REVISION", "STATUS", "DEPLOYED", "CHART", "APP VERSION", "DESCRIPTION"}}
+	for _, s := range list[:min(len(list), shownHistory)] {
+		row, err := r.releaseRow(ctx, ns, s)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	r.say("%s", table(rows))
+	return nil
+}
+
+// releases lists the newest revision of each release of a namespace. That they
+// may not be listed is said, not an error: most credentials may not.
+func (r *reading) releases(ctx context.Context, ns string) error {
+	if r.set.cfg.Releases == nil {
+		return nil
+	}
+	list, err := r.storedReleases(ctx, ns, "")
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		r.say("Helm releases: not known: %s\n", short(err.Error(), 300))
+		return nil
+	}
+	rows := [][]string{{"RELEASE", "REVISION", "STATUS", "MADE"}}
+	seen := map[string]bool{}
+	for _, s := range list {
+		if !seen[s.release] {
+			seen[s.release] = true
+			rows = append(rows, []string{s.release, strconv.Itoa(s.version), s.status, ago(r.now(), s.made)})
+		}
+	}
+	if len(rows) == 1 {
+		r.say("Helm releases: none\n")
+		return nil
+	}
+	r.say("Helm releases (kind HelmRelease shows their history):\n%s", table(rows))
+	return nil
+}
+
+// storedReleases finds the Secrets of a release, or of all, by their labels.
+func (r *reading) storedReleases(ctx context.Context, ns, name string) ([]stored, error) {
+	if r.set.cfg.Releases == nil {
+		return nil, nightcrier.Errorf(nightcrier.Refused, "Helm releases are not read here")
+	}
+	selector := "owner=helm"
+	if name != "" {
+		selector += ",name=" + name
+	}
+	secrets := kind{version: "v1", plural: "secrets"}
+	values := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(maxReleases)}}
+	doc, err := r.object(ctx, query{path: secrets.path(ns), values: values, accept: acceptMetaList, max: maxList, kind: "list"})
+	if err != nil {
+		return nil, err
+	}
+	var list []stored
+	for _, item := range listAt(doc, "items") {
+		label := func(key string) string { return textAt(item, "metadata", "labels", key) }
+		s := stored{secret: textAt(item, "metadata", "name"), release: label("name"), status: label("status"), made: timeAt(item, "metadata", "creationTimestamp")}
+		s.version, _ = strconv.Atoi(label("version")) // unnumbered is oldest
+		if strings.HasPrefix(s.secret, "sh.helm.release.v1.") {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b stored) int {
+		return cmp.Or(cmp.Compare(b.version, a.version), cmp.Compare(a.release, b.release))
+	})
+	return list, nil
+}
+
+// releaseRow reads one revision; of the Secret only the metadata inside is kept.
+func (r *reading) releaseRow(ctx context.Context, ns string, s stored) ([]string, error) {
+	if err := checkNames(kind{name: "Secret"}, ns, s.secret); err != nil {
+		return nil, err
+	}
+	path := kind{version: "v1", plural: "secrets"}.path(ns) + "/" + url.PathEscape(s.secret)
+	raw, err := r.set.cfg.Releases.Read(ctx, path, nil, acceptJSON, maxObject)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := unpack(raw)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "Helm release %s: %w", s.secret, err)
+	}
+	body, err := json.Marshal(rel)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "Helm release %s: %w", s.secret, err)
+	}
+	body = r.set.cfg.Mask(body)
+	if err := r.record(query{path: path + " (metadata of the Helm release inside)", kind: "object"}, body); err != nil {
+		return nil, err
+	}
+	var shown release
+	if err := json.Unmarshal(body, &shown); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "Helm release %s: masking broke the JSON: %w", s.secret, err)
+	}
+	deployed, _ := time.Parse(time.RFC3339Nano, shown.Info.LastDeployed) // unreadable is unknown
+	chart := strings.Trim(shown.Chart.Metadata.Name+" "+shown.Chart.Metadata.Version, " ")
+	return []string{strconv.Itoa(shown.Version), shown.Info.Status, ago(r.now(), deployed), chart, shown.Chart.Metadata.AppVersion, shown.Info.Description}, nil
+}
+
+// unpack takes the release out of a Secret: base64 of the API, base64 of Helm,
+// gzip, JSON.
+func unpack(raw []byte) (release, error) {
+	var secret struct {
+		Data struct {
+			Release []byte `json:"release"`
+		} `json:"data"`
+	}
+	var rel release
+	if err := json.Unmarshal(raw, &secret); err != nil {
+		return rel, nightcrier.Errorf(nightcrier.Invalid, "the Secret is not readable")
+	}
+	packed, err := base64.StdEncoding.DecodeString(string(secret.Data.Release))
+	if err != nil {
+		return rel, nightcrier.Errorf(nightcrier.Invalid, "it is not base64")
+	}
+	body := packed
+	if bytes.HasPrefix(packed, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(bytes.NewReader(packed))
+		if err == nil {
+			body, err = io.ReadAll(io.LimitReader(z, maxRelease+1))
+		}
+		if err != nil {
+			return rel, nightcrier.Errorf(nightcrier.Invalid, "it is not gzip")
+		}
+	}
+	if len(body) > maxRelease {
+		return rel, nightcrier.Errorf(nightcrier.Exhausted, "it is larger than %d bytes", maxRelease)
+	}
+	if err := json.Unmarshal(body, &rel); err != nil {
+		return rel, nightcrier.Errorf(nightcrier.Invalid, "it is not the JSON that Helm writes")
+	}
+	return rel, nil
+}

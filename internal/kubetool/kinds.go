@@ -1,0 +1,232 @@
+package kubetool
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	discovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// acceptDiscovery asks for all groups in one answer; a server, or a guard, that
+// does not offer it answers in the older form.
+const acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+const (
+	// kindsLast is how long the kinds of a cluster are remembered.
+	kindsLast = 10 * time.Minute
+	// kindsAgain is how soon an unknown word may have them read again.
+	kindsAgain = 30 * time.Second
+	maxGroups  = 500
+)
+
+// kind is where the API keeps the objects of a kind.
+type kind struct {
+	group, version, name, plural string
+	words                        []string // what it is also called
+	clusterWide                  bool
+}
+
+// path is the collection's path in namespace ns, "" for all namespaces.
+func (k kind) path(ns string) string {
+	p := "/apis/" + url.PathEscape(k.group) + "/" + url.PathEscape(k.version)
+	if k.group == "" {
+		p = "/api/" + url.PathEscape(k.version)
+	}
+	if ns != "" && !k.clusterWide {
+		p += "/namespaces/" + url.PathEscape(ns)
+	}
+	return p + "/" + url.PathEscape(k.plural)
+}
+
+func (k kind) secret() bool { return k.group == "" && k.plural == "secrets" }
+
+func (k kind) called(word string) bool {
+	return strings.EqualFold(k.name, word) || strings.EqualFold(k.plural, word) ||
+		slices.ContainsFunc(k.words, func(w string) bool { return strings.EqualFold(w, word) })
+}
+
+// catalog is the kinds of a cluster, the core ones first.
+type catalog struct {
+	kinds []kind
+	read  time.Time
+}
+
+// kindOf finds the kind that is meant by a kind, a plural, a short name, or one
+// of them with its group behind a dot; group, when given, must fit.
+func (r *reading) kindOf(ctx context.Context, word, group string) (kind, error) {
+	if base, rest, ok := strings.Cut(word, "."); ok && group == "" {
+		word, group = base, rest
+	}
+	group, _, _ = strings.Cut(group, "/") // an apiVersion is taken as well
+	if group == "v1" || group == "core" {
+		group = "core"
+	}
+	c, err := r.set.kinds(ctx, kindsLast)
+	if err != nil {
+		return kind{}, err
+	}
+	k, ok := c.find(word, group)
+	if !ok {
+		if c, err = r.set.kinds(ctx, kindsAgain); err != nil {
+			return kind{}, err
+		}
+		if k, ok = c.find(word, group); !ok {
+			return kind{}, c.unknown(r.set.cfg.Cluster, word, group)
+		}
+	}
+	return k, nil
+}
+
+func (c *catalog) find(word, group string) (kind, bool) {
+	for _, k := range c.kinds {
+		if k.called(word) && (group == "" || group == k.group || group == "core" && k.group == "") {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+func (c *catalog) unknown(cluster, word, group string) error {
+	var words []string
+	for _, k := range c.kinds {
+		words = append(words, k.name, k.plural)
+	}
+	name := word
+	if group != "" {
+		name += "." + group
+	}
+	where := "the cluster"
+	if cluster != "" {
+		where = "cluster " + cluster
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "%s has no kind %q%s; name a kind (Pod), a plural (deployments), a short name (sts), or one with its group (certificates.cert-manager.io)", where, short(name, 80), meant(word, words))
+}
+
+// kinds returns the kinds, read again when they are older than max. Two calls
+// at once may read twice; nobody waits for a read of somebody else's.
+func (s *Set) kinds(ctx context.Context, max time.Duration) (*catalog, error) {
+	s.mu.Lock()
+	c := s.catalog
+	s.mu.Unlock()
+	now := s.cfg.Now()
+	if c != nil && now.Sub(c.read) < max {
+		return c, nil
+	}
+	c = &catalog{read: now}
+	for _, root := range []string{"/api", "/apis"} {
+		more, err := s.discover(ctx, root)
+		if err != nil {
+			return nil, err
+		}
+		c.kinds = append(c.kinds, more...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalog = c
+	return c, nil
+}
+
+// discover reads the kinds below /api or /apis.
+func (s *Set) discover(ctx context.Context, root string) ([]kind, error) {
+	raw, err := s.cfg.Reader.Read(ctx, root, nil, acceptDiscovery, maxList)
+	if err != nil {
+		return nil, err
+	}
+	var all discovery.APIGroupDiscoveryList
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "discover %s: the answer is not JSON: %w", root, err)
+	}
+	if all.Kind != "APIGroupDiscoveryList" {
+		return s.discoverEach(ctx, root, raw)
+	}
+	var kinds []kind
+	for _, g := range all.Items {
+		kinds = append(kinds, groupKinds(g)...)
+	}
+	return kinds, nil
+}
+
+// groupKinds takes each resource of a group in the first version that has it.
+func groupKinds(g discovery.APIGroupDiscovery) []kind {
+	var kinds []kind
+	seen := map[string]bool{}
+	for _, v := range g.Versions {
+		for _, res := range v.Resources {
+			if seen[res.Resource] || res.ResponseKind == nil || !readable(res.Verbs) {
+				continue
+			}
+			seen[res.Resource] = true
+			kinds = append(kinds, kind{
+				group: g.Name, version: v.Version, name: res.ResponseKind.Kind, plural: res.Resource,
+				words: append(res.ShortNames, res.SingularResource), clusterWide: res.Scope == discovery.ScopeCluster,
+			})
+		}
+	}
+	return kinds
+}
+
+func readable(verbs []string) bool {
+	return slices.Contains(verbs, "get") || slices.Contains(verbs, "list")
+}
+
+// discoverEach reads the kinds group by group. A group that does not answer (an
+// aggregated API that is down) is left out: the others are not to suffer.
+func (s *Set) discoverEach(ctx context.Context, root string, raw []byte) ([]kind, error) {
+	versions := []string{"v1"}
+	if root == "/apis" {
+		var groups metav1.APIGroupList
+		if err := json.Unmarshal(raw, &groups); err != nil {
+			return nil, nightcrier.Errorf(nightcrier.Unreachable, "discover %s: the answer is not a list of groups: %w", root, err)
+		}
+		versions = nil
+		for _, g := range groups.Groups[:min(len(groups.Groups), maxGroups)] {
+			versions = append(versions, g.PreferredVersion.GroupVersion)
+		}
+	}
+	var kinds []kind
+	for _, gv := range versions {
+		more, err := s.discoverVersion(ctx, root, gv)
+		if err != nil && (root == "/api" || ctx.Err() != nil) {
+			return nil, err
+		}
+		kinds = append(kinds, more...)
+	}
+	return kinds, nil
+}
+
+func (s *Set) discoverVersion(ctx context.Context, root, gv string) ([]kind, error) {
+	group, version, ok := strings.Cut(gv, "/")
+	if !ok {
+		group, version = "", gv
+	}
+	path := root + "/" + url.PathEscape(version)
+	if group != "" {
+		path = root + "/" + url.PathEscape(group) + "/" + url.PathEscape(version)
+	}
+	raw, err := s.cfg.Reader.Read(ctx, path, nil, acceptJSON, maxList)
+	if err != nil {
+		return nil, err
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "discover %s: the answer is not a list of resources: %w", path, err)
+	}
+	var kinds []kind
+	for _, res := range list.APIResources {
+		if strings.Contains(res.Name, "/") || !readable(res.Verbs) {
+			continue
+		}
+		kinds = append(kinds, kind{
+			group: group, version: version, name: res.Kind, plural: res.Name,
+			words: append(res.ShortNames, res.SingularName), clusterWide: !res.Namespaced,
+		})
+	}
+	return kinds, nil
+}

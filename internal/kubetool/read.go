@@ -1,0 +1,191 @@
+package kubetool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// What is asked for. A server that cannot make a table answers with a list.
+const (
+	acceptJSON     = "application/json"
+	acceptTable    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+	acceptMeta     = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	acceptMetaList = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+)
+
+// Bounds of one answer, in bytes.
+const (
+	maxObject = 4 << 20
+	maxList   = 8 << 20
+	maxLog    = 2 << 20
+)
+
+// query is one read.
+type query struct {
+	path   string
+	values url.Values
+	accept string
+	max    int64
+	kind   string // of evidence: object, list, log
+}
+
+// object reads JSON, strips, masks and records it, and returns what is left.
+func (r *reading) object(ctx context.Context, q query) (any, error) {
+	doc, err := r.fetch(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return doc, r.recordDoc(q, doc)
+}
+
+// fetch is object for a caller that records what it takes of the answer. It is
+// what happens to every JSON answer before anybody sees it.
+func (r *reading) fetch(ctx context.Context, q query) (any, error) {
+	raw, err := r.set.cfg.Reader.Read(ctx, q.path, q.values, q.accept, q.max)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := decode(raw)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "read %s: the answer is not JSON: %w", q.path, err)
+	}
+	strip(doc)
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: encode: %w", q.path, err)
+	}
+	if doc, err = decode(r.set.cfg.Mask(body)); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: masking broke the JSON: %w", q.path, err)
+	}
+	return doc, nil
+}
+
+func (r *reading) recordDoc(q query, doc any) error {
+	if r.set.cfg.Evidence == nil {
+		return nil
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "read %s: encode: %w", q.path, err)
+	}
+	return r.record(q, body)
+}
+
+// convert fills a struct of the caller's.
+func convert(doc, into any) error {
+	body, err := json.Marshal(doc)
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Unreachable, "the answer is not what its kind says: %w", err)
+	}
+	return nil
+}
+
+// log reads a text, masks and records it.
+func (r *reading) log(ctx context.Context, q query) (string, error) {
+	raw, err := r.set.cfg.Reader.Read(ctx, q.path, q.values, q.accept, q.max)
+	if err != nil {
+		return "", err
+	}
+	body := r.set.cfg.Mask(bytes.ToValidUTF8(raw, []byte("\uFFFD")))
+	return string(body), r.record(q, body)
+}
+
+// record keeps what was read, when there is somebody to keep it.
+func (r *reading) record(q query, body []byte) error {
+	if r.set.cfg.Evidence == nil {
+		return nil
+	}
+	source := "GET " + q.path
+	if len(q.values) > 0 {
+		source += "?" + q.values.Encode()
+	}
+	id, err := r.set.cfg.Evidence.Record(q.kind, source, body)
+	if err != nil {
+		return err
+	}
+	r.evidence = append(r.evidence, id)
+	return nil
+}
+
+// decode reads JSON with whole numbers kept whole.
+func decode(raw []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var doc any
+	if err := d.Decode(&doc); err != nil {
+		return nil, err
+	}
+	return numbers(doc), nil
+}
+
+func numbers(doc any) any {
+	switch v := doc.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return v.String()
+		}
+		return f
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = numbers(v[k])
+		}
+	}
+	return doc
+}
+
+// strip takes out, at any depth, what nobody needs and what nobody may see:
+// who manages which field, the copy of the manifest that kubectl leaves, and
+// the data of Secrets.
+func strip(doc any) {
+	switch v := doc.(type) {
+	case []any:
+		for _, e := range v {
+			strip(e)
+		}
+	case map[string]any:
+		delete(v, "managedFields")
+		if notes, ok := v["annotations"].(map[string]any); ok {
+			delete(notes, "kubectl.kubernetes.io/last-applied-configuration")
+		}
+		if v["kind"] == "Secret" {
+			delete(v, "data")
+			delete(v, "stringData")
+		}
+		for _, e := range v {
+			strip(e)
+		}
+	}
+}
+
+// at walks down a document by keys; nil when there is nothing.
+func at(doc any, keys ...string) any {
+	for _, k := range keys {
+		m, ok := doc.(map[string]any)
+		if !ok {
+			return nil
+		}
+		doc = m[k]
+	}
+	return doc
+}
+
+// textAt is at for a string.
+func textAt(doc any, keys ...string) string { s, _ := at(doc, keys...).(string); return s }
+
+// listAt is at for a list.
+func listAt(doc any, keys ...string) []any { l, _ := at(doc, keys...).([]any); return l }

@@ -1,0 +1,121 @@
+package kubetool
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// block returns s without the characters that steer a terminal or reorder what
+// is read: controls but newline and tab, and the bidirectional overrides.
+func block(s string) string { return clean(s, "\n\t") }
+
+// Clean is for text of a cluster that is shown in other ways than a tool's: it
+// takes out the characters that steer a terminal or reorder what is read.
+func Clean(s string) string { return block(s) }
+
+// line is block on one line.
+func line(s string) string {
+	return clean(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s), "")
+}
+
+func clean(s, keep string) string {
+	return strings.Map(func(r rune) rune {
+		if harmful(r) && !strings.ContainsRune(keep, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+func harmful(r rune) bool {
+	return unicode.IsControl(r) || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F
+}
+
+// clip cuts s to at most limit bytes, between characters.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// short is one line of at most limit bytes that says when it was cut.
+func short(s string, limit int) string {
+	s = strings.TrimSpace(line(s))
+	if len(s) <= limit {
+		return s
+	}
+	return clip(s, limit) + "…"
+}
+
+// fence sets text off from what we say, behind a fence that the text cannot
+// close.
+func fence(text string) string {
+	run, longest := 0, 2
+	for _, r := range text {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	bar := strings.Repeat("`", longest+1)
+	return bar + "\n" + strings.TrimSuffix(block(text), "\n") + "\n" + bar + "\n"
+}
+
+// table lays rows out in columns, the first row being the head. Cells are
+// shortened to one line; the last column is not padded.
+func table(rows [][]string) string {
+	var width []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i >= len(width) {
+				width = append(width, 0)
+			}
+			row[i] = short(cell, 300)
+			width[i] = max(width[i], min(utf8.RuneCountInString(row[i]), 60))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", max(0, width[i]-utf8.RuneCountInString(cell))+2))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// age is how long ago at was, roughly, "" for the zero time.
+func age(now, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	d := max(now.Sub(at), 0)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func ago(now, at time.Time) string {
+	if at.IsZero() {
+		return "at an unknown time"
+	}
+	return age(now, at) + " ago"
+}

@@ -1,0 +1,88 @@
+package kubetool
+
+import (
+	"context"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var topTool = Tool{
+	Name: "kubernetes_top", Title: "Kubernetes: Top",
+	About: "What Pods or nodes use of CPU and memory now, where the cluster has a metrics API.",
+	Params: Params{
+		{Name: "kind", Type: String, Enum: []string{"pods", "nodes"}, Also: []string{"Pod", "pod", "Node", "node"}, Default: "pods", About: "What to measure"},
+		anyNamespace,
+		{Name: "name", Type: String, About: "Only this Pod or node"},
+		labelsParam},
+	run: top,
+}
+
+func top(ctx context.Context, r *reading, a Args) error {
+	k := kind{group: "metrics.k8s.io", version: "v1beta1", plural: "pods", name: "PodMetrics"}
+	if word := a.String("kind"); word[0] == 'n' || word[0] == 'N' {
+		k.plural, k.clusterWide = "nodes", true
+	}
+	ns, name := a.String("namespace"), a.String("name")
+	if err := checkNames(k, ns, or(name, "x")); err != nil {
+		return err
+	}
+	values, err := selectors(a)
+	if err != nil {
+		return err
+	}
+	q := query{path: k.path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"}
+	if name != "" {
+		if ns == "" && !k.clusterWide {
+			return nightcrier.Errorf(nightcrier.Invalid, "argument namespace is missing: name the namespace of Pod %s", name)
+		}
+		q.path, q.values, q.kind = q.path+"/"+url.PathEscape(name), nil, "object"
+	}
+	doc, err := r.object(ctx, q)
+	if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.Unreachable && ctx.Err() == nil {
+		return nightcrier.Errorf(code, "no metrics (is there a metrics API, metrics.k8s.io, in the cluster, and such an object?): %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	items := listAt(doc, "items")
+	if name != "" {
+		items = []any{doc}
+	}
+	r.say("%s%s: %d\n%s", k.plural, in(k, ns), len(items), table(usageRows(items, k)))
+	r.rest = "narrow it with namespace, name or labelSelector"
+	return nil
+}
+
+// usageRows has a row for each node, or each container of each Pod.
+func usageRows(items []any, k kind) [][]string {
+	if k.clusterWide {
+		rows := [][]string{{"NODE", "CPU", "MEMORY"}}
+		for _, n := range items {
+			rows = append(rows, append([]string{textAt(n, "metadata", "name")}, usage(at(n, "usage"))...))
+		}
+		return rows
+	}
+	rows := [][]string{{"NAMESPACE", "POD", "CONTAINER", "CPU", "MEMORY"}}
+	for _, p := range items {
+		for _, c := range listAt(p, "containers") {
+			row := []string{textAt(p, "metadata", "namespace"), textAt(p, "metadata", "name"), textAt(c, "name")}
+			rows = append(rows, append(row, usage(at(c, "usage"))...))
+		}
+	}
+	return rows
+}
+
+// usage writes CPU in thousandths of a core and memory in MiB.
+func usage(doc any) []string {
+	out := []string{textAt(doc, "cpu"), textAt(doc, "memory")}
+	if q, err := resource.ParseQuantity(out[0]); err == nil {
+		out[0] = resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI).String()
+	}
+	if q, err := resource.ParseQuantity(out[1]); err == nil {
+		out[1] = resource.NewQuantity((q.Value()+(1<<20)-1)>>20<<20, resource.BinarySI).String()
+	}
+	return out
+}

@@ -1,0 +1,265 @@
+package mask
+
+import "strings"
+
+// key is a word that ends the name of a secret: password in DB_PASSWORD=….
+type key struct {
+	word string
+	// weak marks words that ordinary text uses as well; only values that look
+	// random are taken.
+	weak bool
+}
+
+var keys = []key{
+	{word: "password"}, {word: "passwd"}, {word: "passphrase"}, {word: "pwd"},
+	{word: "apikey"}, {word: "api_key"}, {word: "api-key"}, {word: "api key"},
+	{word: "secretkey"}, {word: "secret_key"}, {word: "secret-key"},
+	{word: "accesskey"}, {word: "access_key"}, {word: "access-key"},
+	{word: "accountkey"}, {word: "account_key"}, {word: "privatekey"}, {word: "private_key"},
+	{word: "signingkey"}, {word: "signing_key"}, {word: "encryptionkey"}, {word: "encryption_key"},
+	{word: "client-key-data"}, {word: "client_secret"}, {word: "clientsecret"}, {word: "client-secret"},
+	{word: "token", weak: true}, {word: "secret", weak: true}, {word: "credential", weak: true},
+}
+
+func (k key) find(s string, at int) (int, int) {
+	if at > 0 && s[at-1] == '/' {
+		// A path or an annotation such as checksum/secret, not a key.
+		return -1, -1
+	}
+	near, ok := valueAfterKey(s[:min(len(s), at+window)], at+len(k.word))
+	if !ok {
+		return valueBehind(s, at, at+len(k.word))
+	}
+	if near.from >= near.to {
+		return -1, -1
+	}
+	if near.to == at+window {
+		// Longer than any word: a secret, taken to its end.
+		v, _ := valueAfterKey(s, at+len(k.word))
+		return v.from, v.to
+	}
+	return k.judge(s, near)
+}
+
+// judge says whether the value is a secret.
+func (k key) judge(s string, v value) (int, int) {
+	text := s[v.from:v.to]
+	if isPlain(text) || k.word == "pwd" && text[0] == '/' {
+		return -1, -1
+	}
+	if (k.weak || v.prose) && !looksRandom(text) {
+		return -1, -1
+	}
+	return v.from, v.to
+}
+
+// value is what stands behind a key.
+type value struct {
+	from, to int
+	quoted   bool
+	// prose is set when more words follow on the line: "token: unexpected end".
+	prose bool
+}
+
+// valueAfterKey reads `=value`, `: value`, `": "value"`, or the "value" field
+// that follows a name in a list of environment variables.
+func valueAfterKey(s string, at int) (value, bool) {
+	at = skipQuote(s, at)
+	if next, ok := skipToValueField(s, at); ok {
+		return readValue(s, next), true
+	}
+	sep := skipBlank(s, at)
+	if sep >= len(s) || s[sep] != ':' && s[sep] != '=' {
+		return value{}, false
+	}
+	next := sep + 1
+	if next < len(s) && (s[next] == '=' || s[next] == '>') {
+		next++
+	}
+	return readValue(s, inside(s, skipBlank(s, next))), true
+}
+
+// inside returns where the value begins of what opens at s[at]: that of a list of
+// texts, of {"value": …}, or of a value on the next line.
+func inside(s string, at int) int {
+	if at >= len(s) {
+		return at
+	}
+	open := at
+	if line := span(s, at, func(c byte) bool { return c == '\\' }); line > at && line < len(s) && s[line] == 'n' {
+		open = line // a line break, written in a string
+	}
+	switch s[open] {
+	case '[':
+		if first := skipSpace(s, at+1); skipQuote(s, first) > first {
+			return first
+		}
+	case '{', '\n', 'n':
+		if next, ok := skipToValueField(s, open+1); ok && (s[open] != 'n' || open > at) {
+			return next
+		}
+	}
+	return at
+}
+
+// skipToValueField accepts `, "value": ` and a new line with `value: `.
+func skipToValueField(s string, at int) (int, bool) {
+	at = skipSpace(s, at)
+	if at < len(s) && s[at] == ',' {
+		at = skipSpace(s, at+1)
+	}
+	at = skipQuote(s, at)
+	if !strings.HasPrefix(s[at:], "value") {
+		return 0, false
+	}
+	at = skipBlank(s, skipQuote(s, at+len("value")))
+	if at >= len(s) || s[at] != ':' && s[at] != '=' {
+		return 0, false
+	}
+	return skipBlank(s, at+1), true
+}
+
+// valueBehind takes the argument of a flag, --password X, and the text of an
+// element, <password>X</password>. The key ends at end.
+func valueBehind(s string, at, end int) (int, int) {
+	near := s[:min(len(s), at+window)]
+	if from := skipMark(near, end, '>', `u003e`); from > end {
+		to := from
+		for to < len(near) && near[to] != '<' && near[to] != '\\' && near[to] != '\n' {
+			to++
+		}
+		if close := skipMark(near, to, '<', `u003c`); close > to && strings.HasPrefix(near[close:], "/") && !isPlain(near[from:to]) {
+			return from, to
+		}
+		return -1, -1
+	}
+	flag := at
+	for flag > 0 && at-flag < 64 && isTokenByte(s[flag-1]) {
+		flag--
+	}
+	from := skipBlank(near, end)
+	if s[flag] != '-' || from == end || from >= len(near) || near[from] == '-' {
+		return -1, -1
+	}
+	v := readValue(near, from)
+	if !looksRandom(s[v.from:v.to]) || isPlain(s[v.from:v.to]) {
+		return -1, -1
+	}
+	return v.from, v.to
+}
+
+// skipMark skips a character, or its escape with the backslashes in front.
+func skipMark(s string, at int, mark byte, escape string) int {
+	if at < len(s) && s[at] == mark {
+		return at + 1
+	}
+	if i := span(s, at, func(c byte) bool { return c == '\\' }); i > at && strings.HasPrefix(s[i:], escape) {
+		return i + len(escape)
+	}
+	return at
+}
+
+// readValue reads a quoted value up to its closing quote, an unquoted one up to
+// a character that ends it.
+func readValue(s string, at int) value {
+	if open := skipQuote(s, at); open > at {
+		quote := s[at:open]
+		return value{from: open, to: closing(s, open, quote), quoted: true}
+	}
+	end := at
+	for end < len(s) && !endsValue(s, end) {
+		end++
+	}
+	return value{from: at, to: end, prose: s[max(at-1, 0)] == ' ' && wordsFollow(s, end)}
+}
+
+// closing finds the end of a quoted value. A quote with more backslashes in
+// front than the opening one belongs to the value.
+func closing(s string, at int, quote string) int {
+	mark := quote[len(quote)-1]
+	for i := at; i < len(s); i++ {
+		switch {
+		case s[i] == '\n', s[i] == '"' && mark != '"' && endsString(s, i):
+			return i
+		case s[i] == mark:
+			slashes := 0
+			for i-slashes > at && s[i-slashes-1] == '\\' {
+				slashes++
+			}
+			if slashes <= len(quote)-1 {
+				return i - slashes
+			}
+			if slashes%2 == 0 && len(quote) == 1 {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
+
+// endsString reports whether the double quote at s[at] can be the end of a JSON
+// string, which no other quote inside it outlives.
+func endsString(s string, at int) bool {
+	slashes := 0
+	for slashes < at && s[at-1-slashes] == '\\' {
+		slashes++
+	}
+	if slashes%2 == 1 {
+		return false
+	}
+	next := at + 1
+	return next >= len(s) || isSpace(s[next]) || strings.IndexByte(",:}]", s[next]) >= 0
+}
+
+func endsValue(s string, at int) bool {
+	c := s[at]
+	switch {
+	case isSpace(c), strings.IndexByte("\"'`;&(){}[]<>|", c) >= 0:
+		return true
+	case c == '\\':
+		return at+1 < len(s) && strings.IndexByte("nrt\"\\u", s[at+1]) >= 0
+	case c == ',':
+		return at+1 >= len(s) || !isAlnum(s[at+1]) || namesField(s, at+1)
+	}
+	return false
+}
+
+// namesField reports whether an identifier and = or : stand at s[at].
+func namesField(s string, at int) bool {
+	end := at
+	for end < len(s) && end-at < 64 && (isTokenByte(s[end]) || s[end] == '.') {
+		end++
+	}
+	return end > at && end < len(s) && (s[end] == '=' || s[end] == ':')
+}
+
+func wordsFollow(s string, at int) bool {
+	next := skipBlank(s, at)
+	return next > at && next < len(s) && isAlnum(s[next])
+}
+
+// isPlain reports whether a value is no secret whatever its key.
+func isPlain(v string) bool {
+	switch strings.ToLower(v) {
+	case "true", "false", "null", "none", "nil", "yes", "no", "required", "optional", "redacted", "string", "-":
+		return true
+	}
+	return strings.Trim(v, "*xX.") == "" || strings.HasPrefix(v, "$") || strings.HasPrefix(v, "{{") || strings.HasPrefix(v, "%")
+}
+
+// looksRandom reports whether a value is too long and too mixed for a word. Tags
+// inside it do not count.
+func looksRandom(v string) bool {
+	v = withoutTags(v)
+	return len(v) >= 8 && hasDigit(v) && hasLetter(v)
+}
+
+func withoutTags(v string) string {
+	for {
+		at := strings.Index(v, tagOpen)
+		if at < 0 || !isTag(v[at:]) {
+			return v
+		}
+		v = v[:at] + v[at+tagLen:]
+	}
+}

@@ -1,0 +1,311 @@
+package mask
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func masker(known ...string) *Masker { return New([]byte("test key"), known...) }
+
+var keyLines = strings.Repeat("aB3+", 16) + "\n" + strings.Repeat("xY7/", 16) + "\n"
+
+func TestSecretsAreMasked(t *testing.T) {
+	const s = "hunter2-Zx81"
+	jwt := "eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJzdWIiOiJzeXN0ZW06c2EifQ.c2lnbmF0dXJl"
+	pem := "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA1234\nabcd==\n-----END RSA PRIVATE KEY-----"
+	for _, c := range []struct{ name, text, secret string }{
+		{"url userinfo", "dial postgres://app:" + s + "@db:5432/shop?x=1", s},
+		{"url password with at", "redis://:p@ss" + s + "@redis:6379", "p@ss" + s},
+		{"url token", "https://abcdefghij0123456789@git.example/x", "abcdefghij0123456789"},
+		{"mysql dsn", "dsn app:" + s + "@tcp(db:3306)/shop", s},
+		{"env", "DB_PASSWORD=" + s, s},
+		{"env in json", `{"name":"DB_PASSWORD","value":"` + s + `"}`, s},
+		{"env in indented json", "{\n  \"name\": \"API_TOKEN\",\n  \"value\": \"" + s + "\"\n}", s},
+		{"env in yaml", "- name: DB_PASSWORD\n  value: " + s + "\n", s},
+		{"env in describe", "      DB_PASSWORD:  " + s + "\n", s},
+		{"json", `{"password":"` + s + `"}`, s},
+		{"json in json", `{"msg":"{\"password\":\"` + s + `\"}"}`, s},
+		{"quoted with spaces", `password="correct horse battery"`, "correct horse battery"},
+		{"escaped quote", `{"password":"a\"` + s + `"}`, s},
+		{"weak word at the end of a line", "password: changeme", "changeme"},
+		{"flag", "--token=" + s, s},
+		{"key value dsn", "host=db user=app password=" + s + " sslmode=disable", s},
+		{"ado", "Server=db;Pwd=" + s + ";", s},
+		{"azure", "AccountName=x;AccountKey=abcd1234+/==;Endpoint", "abcd1234+/=="},
+		{"query", "GET /x?api_key=" + s + "&n=1", s},
+		{"aws secret", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"},
+		{"aws id", "using AKIAIOSFODNN7EXAMPLE now", "AKIAIOSFODNN7EXAMPLE"},
+		{"basic", "Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"},
+		{"bearer header", `"Authorization":"Bearer abcdef"`, "abcdef"},
+		{"authorization in a log line", "authorization=Bearer abc12345 status=200", "abc12345"},
+		{"authorization without a scheme", "Authorization: abc123secret", "abc123secret"},
+		{"bearer in text", "sent Bearer abc.def-ghi_0123456789", "abc.def-ghi_0123456789"},
+		{"cookie", "Cookie: sid=0123; theme=dark\nHost: x", "sid=0123; theme=dark"},
+		{"jwt", "token is " + jwt + " ok", jwt},
+		{"pem", pem, "MIIEowIBAAKCAQEA1234"},
+		{"pem in json", strings.ReplaceAll(pem, "\n", `\n`), "MIIEowIBAAKCAQEA1234"},
+		{"pem cut", "-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEA1234\nab", "MIIEowIBAAKCAQEA1234"},
+		{"pem in base64", "x: " + base64.StdEncoding.EncodeToString([]byte(pem)), "UFJJVkFURSBLRVktLS0tLQ"},
+		{"kubeconfig", "    client-key-data: LS0tLS1CRUdJTiBFQyBQ", "LS0tLS1CRUdJTiBFQyBQ"},
+		{"kubeconfig token", "    token: abcdef.0123456789abcdef", "abcdef.0123456789abcdef"},
+		{"slack token", "xoxb-123456789012-abcdefghijkl", "xoxb-123456789012-abcdefghijkl"},
+		{"slack webhook", "https://hooks.slack.com/services/T0/B0/abcdefgh", "services/T0/B0/abcdefgh"},
+		{"github", "clone ghp_abcdefghijklmnopqrstuvwxyz0123456789", "ghp_abcdefghijklmnopqrstuvwxyz0123456789"},
+		{"anthropic", "sk-ant-api03-abcdefghijklmnop", "sk-ant-api03-abcdefghijklmnop"},
+		{"list under a key", `{"password":["` + s + `"]}`, s},
+		{"list under a key, indented", "{\"password\": [\n  \"" + s + "\"\n]}", s},
+		{"value below a key", `{"password":{"value":"` + s + `"}}`, s},
+		{"value below a key, indented", "{\"password\": {\n  \"value\": \"" + s + "\"\n}}", s},
+		{"value below a key in yaml", "password:\n  value: " + s, s},
+		{"value below a key in yaml in json", `{"a":"password:\n  value: ` + s + `\n"}`, s},
+		{"comma in a password", "password=ab," + s, s},
+		{"after an escaped break", `{"m":"x\nghp_abcdefghijklmnopqrstuvwxyz0123456789"}`, "ghp_abcdefghijklmnopqrstuvwxyz0123456789"},
+		{"after an escape of an escape", `x\\tAKIAIOSFODNN7EXAMPLE`, "AKIAIOSFODNN7EXAMPLE"},
+		{"after an escaped bracket", `\\u003csk-ant-api03-abcdefghijklmnop\\u003e`, "sk-ant-api03-abcdefghijklmnop"},
+		{"jwt after an escaped break", `x\\n` + jwt, jwt},
+		{"pattern after an escaped break", `x\\nglc_aB3dE5fG7hJ9kL2mN4pQ6rS8tU1vW3xY`, "aB3dE5fG7hJ9kL2mN4pQ6rS8tU1vW3xY"},
+		{"curl", "curl -u admin:" + s + " https://api", s},
+		{"curl, long", `curl --user 'admin:` + s + `' https://api`, s},
+		{"flag and value", "redis-cli --password " + s + " shutdown", s},
+		{"weak flag and value", "x --api-token '" + s + "' y", s},
+		{"element", "<id>x</id><password>correct horse</password>", "correct horse"},
+		{"element in json", `"\\u003cpassword\\u003eswordfish\\u003c/password\\u003e"`, "swordfish"},
+		{"attribute", `<bean><property name="password" value="` + s + `"/>`, s},
+		{"pem without its beginning", keyLines + "abcd==\n-----END RSA PRIVATE KEY-----", keyLines[:64]},
+		{"pem without its beginning, in json", strings.ReplaceAll(keyLines+"abcd==\n-----END PRIVATE KEY-----", "\n", `\\n`), keyLines[65:129]},
+		{"pem without its beginning, with times", strings.ReplaceAll("\n"+keyLines+"abcd==\n-----END PRIVATE KEY-----", "\n", "\n2026-11-20T10:00:00Z "), keyLines[:64]},
+		{"last line of a pem", "abcdefgh1234==\n-----END EC PRIVATE KEY-----", "abcdefgh1234=="},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := masker()
+			got := m.String(c.text)
+			if strings.Contains(got, c.secret) || !strings.Contains(got, tagOpen) {
+				t.Errorf("secret survived in %q", got)
+			}
+			if m.Count() == 0 {
+				t.Error("count is 0")
+			}
+			if again := m.String(got); again != got {
+				t.Errorf("not idempotent:\n %q\n %q", got, again)
+			}
+		})
+	}
+}
+
+func TestOrdinaryTextIsKept(t *testing.T) {
+	for _, text := range []string{
+		"pod shop/cart-7d4b9c6f5d-x2x7q of Deployment cart restarted 12 times",
+		"uid 0191c1e2-7b3a-7c11-9a9b-0123456789ab",
+		"nginx@sha256:0000000000000000000000000000000000000000000000000000000000000000",
+		"DB_PASSWORD:  <set to the key 'password' in secret 'db'>  Optional: false",
+		`{"name":"DB_PASSWORD","valueFrom":{"secretKeyRef":{"key":"password","name":"db"}}}`,
+		`couldn't find key password in Secret shop/db`,
+		"FATAL: password authentication failed for user \"app\"",
+		"invalid token: unexpected end of input",
+		"parse error near token: expected",
+		"automountServiceAccountToken: false",
+		"tokenExpirationSeconds: 3607",
+		"password: ${DB_PASSWORD}",
+		"checksum/secret: 0123456789abcdef0123456789abcdef",
+		"imagePullSecrets: [regcred]",
+		"secret: regcred",
+		"PWD=/var/lib/app",
+		"https://registry.example:5000/team/app:v1.2.3",
+		"user@example.com wrote to git@git.example:team/app",
+		"time=12:30:00 level=info msg=\"key rotated\" key=orders",
+		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+		"author: ordinary words here",
+		"Authorization: denied by policy of the cluster",
+		"Cookie: none was sent",
+		"max_tokens: 16384, input tokens=812",
+		"Bearer authentication is required by the server",
+		`{"password":{"valueFrom":{"secretKeyRef":{"name":"db","key":"password"}}}}`,
+		`{"password":[]}`, `{"password":{}}`, "password:\n  valueFrom: x", "password:\nname: db-0",
+		"docker run -u 1000:1000 --user nginx:nginx image",
+		"usage: --password string  the password of the user",
+		"set --token or --password before",
+		"if len(password)>8 then",
+		"<password></password>",
+		"it ended with\n-----END CERTIFICATE-----",
+		`C:\temp\ntask-0123456789abcdef`,
+		"task-0123456789abcdef0123456789abcdef01",
+	} {
+		if got := masker().String(text); got != text {
+			t.Errorf("destroyed:\n  %q\n  %q", text, got)
+		}
+	}
+}
+
+func TestKnownValues(t *testing.T) {
+	const v = "Tr0ub4dor&3 x"
+	m := masker(v, "short")
+	tag := m.Tag(v)
+	for _, text := range []string{
+		"echo " + v,
+		"b64 " + base64.StdEncoding.EncodeToString([]byte(v)),
+		"b64 inside " + base64.StdEncoding.EncodeToString([]byte("user:"+v+":rest of it")),
+		"b64 inside " + base64.StdEncoding.EncodeToString([]byte("auser:"+v+":rest of it")),
+		"b64 inside " + base64.URLEncoding.EncodeToString([]byte("anuser:"+v+":rest of it")),
+		"query Tr0ub4dor%263+x",
+		"hex 547230756234646f7226332078",
+	} {
+		if got := m.String(text); !strings.Contains(got, tag) {
+			t.Errorf("%q became %q, without %s", text, got, tag)
+		}
+	}
+	if got := m.String("a short word"); got != "a short word" {
+		t.Errorf("a short known value destroyed text: %q", got)
+	}
+}
+
+func TestWithMoreKnownValues(t *testing.T) {
+	m := masker("the-first-value")
+	both := m.With("the-second-value", "the-first-value-and-more")
+	if got, want := both.String("the-first-value-and-more the-second-value the-first-value"), m.Tag("the-first-value-and-more")+" "+m.Tag("the-second-value")+" "+m.Tag("the-first-value"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := m.String("the-second-value"); got != "the-second-value" || m.Count() != 3 {
+		t.Errorf("the first masker made %q, and counts %d", got, m.Count())
+	}
+}
+
+func TestTagsAreStableAndKeyed(t *testing.T) {
+	a, b := New([]byte("a")), New([]byte("b"))
+	if first := a.String("password=x1"); first != a.String("password=x1") {
+		t.Error("the same secret has two tags")
+	}
+	if a.Tag("hunter2") == b.Tag("hunter2") {
+		t.Error("the tag does not depend on the key")
+	}
+	if a.Tag("hunter2") == a.Tag("hunter3") {
+		t.Error("two secrets share a tag")
+	}
+}
+
+func TestSecretObjects(t *testing.T) {
+	m := masker()
+	const doc = `{"apiVersion":"v1","items":[{"data":{"user":"c2hvcA==","blob":"cGxhaW4gd29yZHM="},` +
+		`"metadata":{"annotations":{"last-applied":"{\"data\":{\"blob\":\"cGxhaW4gd29yZHM=\"}}"},"name":"db"},"kind":"Secret"},` +
+		`{"kind":"ConfigMap","data":{"greeting":"hello there"}}],"kind":"List"}`
+	got := m.String(doc)
+	if strings.Contains(got, "cGxhaW4gd29yZHM=") || strings.Contains(got, "c2hvcA==") {
+		t.Errorf("data survived: %s", got)
+	}
+	if !strings.Contains(got, "hello there") || !strings.Contains(got, `"name":"db"`) {
+		t.Errorf("other objects changed: %s", got)
+	}
+	if !json.Valid([]byte(got)) {
+		t.Errorf("no longer JSON: %s", got)
+	}
+
+	const yaml = "apiVersion: v1\nkind: Secret\ndata:\n  user: c2hvcA==\n  big: |\n    some words\nmetadata:\n  name: db\n---\nkind: ConfigMap\ndata:\n  a: kept\n"
+	got = m.String(yaml)
+	for _, gone := range []string{"c2hvcA==", "some words"} {
+		if strings.Contains(got, gone) {
+			t.Errorf("%q survived: %s", gone, got)
+		}
+	}
+	for _, kept := range []string{"a: kept", "name: db"} {
+		if !strings.Contains(got, kept) {
+			t.Errorf("%q was lost: %s", kept, got)
+		}
+	}
+	if again := m.String(got); again != got {
+		t.Errorf("not idempotent:\n%s\n%s", got, again)
+	}
+	for _, other := range []string{
+		"kind:  Secret\nstringData:\n  a: plain words\n", "kind: \"Secret\"\nstringData:\n  a: plain words\n", "\"kind\": 'Secret'\ndata:\n  a: plain words\n",
+		"# kinds\nkind:\tSecret\ndata:\n  a: plain words\n", `[{"kind":"Secret","stringData":{"a":"plain words"}}]`,
+	} {
+		if got := m.String(other); strings.Contains(got, "plain words") {
+			t.Errorf("%q became %q", other, got)
+		}
+	}
+}
+
+// JSON stays JSON, and nothing of it is lost, whatever its strings look like.
+func TestJSONStaysJSON(t *testing.T) {
+	const s = "hunter2-Zx81"
+	for name, c := range map[string]struct{ text, want string }{
+		"number":                   {`{"password":12345678,"keep":"k"}`, "12345678"},
+		"number and blanks":        {`{"password" : -12.5e7 ,"keep":"k"}`, "12.5e7"},
+		"number in a string":       {`{"x":"{\"password\":12345678}","keep":"k"}`, "12345678"},
+		"variable":                 {`{"keep":"k","env":[{"name":"DB_PASSWORD","value":12345678}]}`, "12345678"},
+		"header":                   {`{"authorization":1234567890,"keep":"k"}`, "1234567890"},
+		"a string ends in a key":   {`{"a":"wrong password:","b":"` + s + `","password":"` + s + `","keep":"k"}`, ""},
+		"a key ends in a colon":    {`{"my password:":"` + s + `","keep":"k"}`, s},
+		"a list behind a key":      {`[{"a":"password="},{"password":"` + s + `","keep":"k"}]`, s},
+		"a variable, then":         {`{"a":"password:","env":[{"name":"DB_PASSWORD","value":"` + s + `"}],"keep":"k"}`, s},
+		"half a private key":       {`{"a":"-----BEGIN PRIVATE KEY-----","keep":"k","z":"-----"}`, ""},
+		"half a private key, then": {`[{"a":"-----BEGIN PRIVATE KEY-----\nMIIE"},{"keep":"k"},{"a":"-----"}]`, "MIIE"},
+		"a quote that stays open":  {`{"a":"password='` + s + `\\","keep":"k","z":"it's"}`, s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := masker()
+			got := m.String(c.text)
+			if !json.Valid([]byte(got)) || !strings.Contains(got, `"keep":"k"`) {
+				t.Errorf("%s became %s", c.text, got)
+			}
+			if c.want != "" && (strings.Contains(got, c.want) || !strings.Contains(got, tagOpen)) {
+				t.Errorf("%s became %s", c.text, got)
+			}
+			if again := m.String(got); again != got {
+				t.Errorf("%s became %s the second time", got, again)
+			}
+		})
+	}
+}
+
+// hostile texts invite a scanner to look at the same bytes again and again.
+func hostile(n int) map[string]string {
+	out := map[string]string{}
+	for _, unit := range []string{
+		"token=", "password:", "://", "://a:", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ", "eyJaaaaaaaaaaaaaa.", "cookie:",
+		"authorization: ", "authorization:", "cookie:a=", "Bearer ", "xoxb-", "AKIA", "@tcp(", `token:"`, `token:\"`, "LS0tLS1CRUdJTi", `"name":"token","value"`, "sk-", "a",
+		"hooks.slack.com/", "‹secret:", "‹secret:3f9a›", "token: a,", "\\\\\\\\", "'", "pwd=/",
+		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1",
+	} {
+		out[unit] = strings.Repeat(unit, n/len(unit))
+	}
+	return out
+}
+
+// A quadratic scan of texts of this size takes hours, so that the test does not
+// end; how long it takes is nothing to judge on a machine that is busy.
+func TestHostileTextIsLinear(t *testing.T) {
+	for unit, text := range hostile(2 << 20) {
+		if masker().String(text) == "" {
+			t.Errorf("of %q nothing is left", unit)
+		}
+	}
+}
+
+func FuzzString(f *testing.F) {
+	for _, text := range hostile(64) {
+		f.Add(text)
+	}
+	f.Add(`{"a":"password=x\" token: 'abc12345'"}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		m := masker()
+		got := m.String(s)
+		if json.Valid([]byte(s)) && !json.Valid([]byte(got)) {
+			t.Errorf("JSON %q became %q", s, got)
+		}
+		if m.String(got) != got {
+			t.Errorf("not idempotent: %q became %q, then %q", s, got, m.String(got))
+		}
+	})
+}
+
+func BenchmarkString(b *testing.B) {
+	line := "2026-01-02T03:04:05Z INFO shop/cart-7d4b9c6f5d-x2x7q request=GET /items status=200 user=anna took=12ms\n"
+	text := strings.Repeat(line, 9) + "connecting to postgres://app:hunter2@db:5432/shop\n"
+	text = strings.Repeat(text, 1000)
+	m := masker("sk-live-value-known")
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		m.String(text)
+	}
+}

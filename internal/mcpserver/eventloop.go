@@ -1,0 +1,130 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/pace"
+)
+
+const (
+	// eventWatch is how long one watch of events is asked to last.
+	eventWatch = 10 * time.Minute
+	// eventBrief is how long a watch lasts at least; one that ends sooner has
+	// failed, though nobody says so, and is not begun again at once.
+	eventBrief = time.Second
+)
+
+// watchEvents follows the Kubernetes events from now on. f.mu is held.
+func (f *feed) watchEvents(ctx context.Context, w *watching) {
+	l := &eventLoop{feed: f, settled: make(chan struct{})}
+	w.look = l.look
+	f.running.Go(func() { l.run(ctx) })
+	f.running.Go(func() { f.check(ctx, w) })
+}
+
+// eventLoop is one watch of events.
+type eventLoop struct {
+	feed    *feed
+	settled chan struct{}
+	once    sync.Once
+
+	mu  sync.Mutex
+	err string
+}
+
+func (l *eventLoop) look() (string, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err, l.settled
+}
+
+func (l *eventLoop) set(err string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+// run watches again whenever a watch ends. After a gap it begins anew: events
+// are a stream, not a state.
+func (l *eventLoop) run(ctx context.Context) {
+	backoff := pace.Backoff{Min: time.Second, Max: time.Minute}
+	version, failures := "", 0
+	for ctx.Err() == nil {
+		err := l.turn(ctx, &version)
+		if err == nil {
+			failures = 0
+			continue
+		}
+		if failures++; failures > 1 && ctx.Err() == nil {
+			l.set(err.Error())
+		}
+		if !pace.Sleep(ctx, backoff.Wait(failures)) {
+			return
+		}
+	}
+}
+
+func (l *eventLoop) turn(ctx context.Context, version *string) error {
+	api := l.feed.cluster.API
+	if *version == "" {
+		raw, err := api.List(ctx, "Event", "", "", "", 1)
+		if err != nil {
+			return err
+		}
+		var list struct {
+			Metadata struct {
+				ResourceVersion string `json:"resourceVersion"`
+			} `json:"metadata"`
+		}
+		if err := json.Unmarshal(raw, &list); err != nil || list.Metadata.ResourceVersion == "" {
+			return nightcrier.Errorf(nightcrier.Unreachable, "list events: the answer is not a list")
+		}
+		*version = list.Metadata.ResourceVersion
+	}
+	began := time.Now()
+	err := api.Watch(ctx, kube.Selection{APIVersion: "v1", Kind: "Event"}, *version, eventWatch, func(c kube.Change) error {
+		*version = c.ResourceVersion
+		l.change(ctx, c)
+		return nil
+	})
+	switch {
+	case errors.Is(err, kube.ErrGone):
+		*version = ""
+	case err == nil && time.Since(began) < eventBrief:
+		return nightcrier.Errorf(nightcrier.Unreachable, "watch events: the server ended the watch at once")
+	}
+	return err
+}
+
+func (l *eventLoop) change(ctx context.Context, c kube.Change) {
+	switch c.Type {
+	case kube.Opened:
+		l.set("")
+		l.once.Do(func() { close(l.settled) })
+		return
+	case kube.Added, kube.Modified:
+	default:
+		return
+	}
+	var e corev1.Event
+	if json.Unmarshal(c.Object, &e) != nil {
+		return // one unreadable event is no reason to stop
+	}
+	f := l.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	for sub := range f.events.subs {
+		sub.offerEvent(&e)
+	}
+}

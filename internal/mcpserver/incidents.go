@@ -1,0 +1,205 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kubetool"
+)
+
+// Investigator looks into one object now and returns what came of it. It may
+// take minutes; cancelling ctx stops it.
+type Investigator interface {
+	Investigate(ctx context.Context, cluster string, of nightcrier.Resource) (Finding, error)
+}
+
+// Finding is an investigation that has ended.
+type Finding struct {
+	Incident nightcrier.Incident
+	// Report is nil when there is none; Markdown is the same for people.
+	Report   *nightcrier.Report
+	Markdown []byte
+}
+
+// Records are the incidents of a running server, or of a store.
+type Records interface {
+	// Report returns an incident's report as Markdown or JSON; NotFound and
+	// NoReport are told apart.
+	Report(ctx context.Context, incident string, markdown bool) ([]byte, error)
+	// Search returns incidents, the newest first; empty arguments select all.
+	Search(ctx context.Context, status, cluster string, since time.Time, limit int) ([]nightcrier.Incident, error)
+}
+
+const (
+	maxReport   = 64 << 10 // bytes of a report that are shown
+	maxSearched = 500      // incidents that a query is looked for in
+	progressing = 5 * time.Second
+)
+
+func (s *Server) addIncidents(p *sdk.Server) {
+	if s.cfg.Investigator != nil {
+		s.add(p, tool{name: "investigate", title: "Incidents: Investigate", openWorld: true, run: s.investigate,
+			about: "Investigate what is wrong with one object: collects facts (state, events, logs, recent changes), applies diagnostic rules, and returns a report in Markdown with the incident's id and a verdict. Takes seconds to minutes.",
+			params: s.contexts(kubetool.Params{
+				{Name: "kind", Type: kubetool.String, Required: true, About: "Kind of the object, such as Deployment or Pod"},
+				{Name: "name", Type: kubetool.String, Required: true, About: "Name of the object"},
+				{Name: "namespace", Type: kubetool.String, Default: "default", About: "Namespace of the object; not used for cluster-wide kinds"}})})
+	}
+	if s.cfg.Records == nil {
+		return
+	}
+	s.add(p, tool{name: "get_report", title: "Incidents: Get Report", idempotent: true, run: s.report,
+		about: "The report of an incident: what failed, the cause with its evidence, what to do.",
+		params: kubetool.Params{
+			{Name: "incident", Type: kubetool.String, Required: true, About: "Id of the incident"},
+			{Name: "output", Type: kubetool.String, Enum: []string{"markdown", "json"}, Default: "markdown", About: "Form of the report"}}})
+	s.add(p, tool{name: "search_incidents", title: "Incidents: Search", idempotent: true, run: s.search,
+		about: "Search past and present incidents by words, cluster, status and age; the newest first.",
+		params: kubetool.Params{
+			{Name: "query", Type: kubetool.String, About: "Words that must all stand in the incident: object, namespace, fault type"},
+			{Name: "cluster", Type: kubetool.String, About: "Only incidents of this cluster"},
+			{Name: "status", Type: kubetool.String, Enum: statuses(), About: "Only incidents in this status"},
+			{Name: "since", Type: kubetool.String, About: "Only incidents that began after this time (RFC 3339) or within this duration (24h)"},
+			{Name: "limit", Type: kubetool.Integer, Min: 1, Max: 100, Default: 20, About: "The most incidents to return"}}})
+}
+
+func statuses() []string {
+	var names []string
+	for _, st := range []nightcrier.IncidentStatus{nightcrier.Pending, nightcrier.Investigating, nightcrier.Resolved, nightcrier.Failed, nightcrier.AgentFailed} {
+		names = append(names, string(st))
+	}
+	return names
+}
+
+func (s *Server) investigate(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	default:
+		return "", nightcrier.Errorf(nightcrier.Exhausted, "%d investigations are running, which is the most; try again when one has ended", s.cfg.Limits.Investigations)
+	}
+	of := nightcrier.Resource{Kind: a.String("kind"), Namespace: a.String("namespace"), Name: a.String("name")}
+	if err := of.Check(); err != nil {
+		return "", err
+	}
+	stop := progress(ctx, req, "investigating "+of.String())
+	f, err := s.cfg.Investigator.Investigate(ctx, s.cluster(a).Name, of)
+	stop()
+	if err != nil {
+		return "", err
+	}
+	verdict := "no valid report: " + or(f.Incident.FailureReason, string(f.Incident.Status))
+	if f.Report != nil && f.Report.Valid {
+		verdict = string(f.Report.Verdict)
+		if f.Report.RootCause != nil {
+			verdict += ": " + f.Report.RootCause.Summary
+		}
+	}
+	head := fmt.Sprintf("incident: %s\nverdict: %s\n\n", f.Incident.ID, kubetool.Clean(oneLine(verdict)))
+	return head + bounded(kubetool.Clean(string(f.Markdown))), nil
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func bounded(text string) string {
+	if len(text) <= maxReport {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReport], "") + fmt.Sprintf("\n(cut: %d of %d bytes are shown)\n", maxReport, len(text))
+}
+
+// progress tells the client now and then that the call goes on, if it wants to
+// hear that; clients wait longer then. The returned function ends it.
+func progress(ctx context.Context, req *sdk.CallToolRequest, what string) (stop func()) {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { // ends with cancel
+		defer close(done)
+		tick := time.NewTicker(progressing)
+		defer tick.Stop()
+		for step := 1; ; step++ {
+			err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(step), Message: what})
+			if err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (s *Server) report(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+	id := a.String("incident")
+	if len(id) > 64 || strings.Trim(id, "0123456789abcdefABCDEF-") != "" {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "argument incident is not the id of one; search_incidents finds them")
+	}
+	body, err := s.cfg.Records.Report(ctx, id, a.String("output") == "markdown")
+	if err != nil {
+		return "", err
+	}
+	return bounded(kubetool.Clean(string(body))), nil
+}
+
+func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+	since, err := sinceWhen(a.String("since"), s.cfg.Now())
+	if err != nil {
+		return "", err
+	}
+	words, limit := strings.Fields(strings.ToLower(a.String("query"))), a.Int("limit")
+	read := limit + 1
+	if len(words) > 0 {
+		read = maxSearched
+	}
+	list, err := s.cfg.Records.Search(ctx, a.String("status"), a.String("cluster"), since, read)
+	if err != nil {
+		return "", err
+	}
+	list = slices.DeleteFunc(list, func(inc nightcrier.Incident) bool { return !holds(inc, words) })
+	more := len(list) > limit
+	list = list[:min(len(list), limit)]
+	if list == nil {
+		list = []nightcrier.Incident{}
+	}
+	text, err := indented(map[string]any{"incidents": list, "total": len(list), "more": more})
+	return kubetool.Clean(text), err
+}
+
+// holds reports whether all words stand in what is known of an incident.
+func holds(inc nightcrier.Incident, words []string) bool {
+	raw, err := json.Marshal(inc)
+	if err != nil {
+		return false
+	}
+	text := strings.ToLower(string(raw))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// sinceWhen reads a time, or a duration before now.
+func sinceWhen(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, nightcrier.Errorf(nightcrier.Invalid, "argument since is %q; it must be a time such as 2026-11-20T05:00:00Z or a duration such as 24h", kubetool.Clean(s[:min(len(s), 64)]))
+	}
+	return t, nil
+}

@@ -1,0 +1,95 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kubetool"
+)
+
+// tool is one of our tools as the SDK wants it.
+type tool struct {
+	name, title, about string
+	params             kubetool.Params
+	// reads only: nearly all do. A subscription changes nothing in a cluster either.
+	idempotent bool
+	openWorld  bool
+	run        func(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (string, error)
+}
+
+// add offers a tool. Its errors are results that say so, for the model to read;
+// that is what the protocol wants of a tool's own failures.
+func (s *Server) add(p *sdk.Server, t tool) {
+	no := false
+	p.AddTool(&sdk.Tool{
+		Name: t.name, Title: t.title, Description: t.about, InputSchema: t.params.Schema(),
+		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: t.idempotent, OpenWorldHint: &t.openWorld},
+	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		a, err := t.params.Read(req.Params.Arguments)
+		text := ""
+		if err == nil {
+			text, err = t.run(ctx, req, a)
+		}
+		if err != nil {
+			s.log.Debug("a tool failed", "event", "mcp_tool_failed", "tool", t.name, "error", err)
+			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: err.Error()}}}, nil
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+	})
+}
+
+// contexts adds the argument that picks a cluster, where there are several.
+func (s *Server) contexts(ps kubetool.Params) kubetool.Params {
+	if len(s.cfg.Clusters) == 1 {
+		return ps
+	}
+	var names []string
+	for _, c := range s.cfg.Clusters {
+		names = append(names, c.Name)
+	}
+	return append(slices.Clone(ps), kubetool.Param{
+		Name: "context", Type: kubetool.String, Enum: names, Default: names[0],
+		About: "Which cluster: a context of the kubeconfig",
+	})
+}
+
+// cluster is the one that the arguments pick.
+func (s *Server) cluster(a kubetool.Args) Cluster {
+	name := a.String("context")
+	for _, c := range s.cfg.Clusters {
+		if c.Name == name {
+			return c
+		}
+	}
+	return s.cfg.Clusters[0]
+}
+
+// addKubernetes offers the read-only tool set.
+func (s *Server) addKubernetes(p *sdk.Server) {
+	for _, t := range s.cfg.Clusters[0].Tools.Tools() {
+		s.add(p, tool{
+			name: t.Name, title: t.Title, about: t.About, params: s.contexts(t.Params), idempotent: true, openWorld: true,
+			run: func(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+				own, ok := s.cluster(a).Tools.Tool(t.Name)
+				if !ok {
+					return "", nightcrier.Errorf(nightcrier.Internal, "no tool %s", t.Name)
+				}
+				res, err := own.Do(ctx, a)
+				return res.Text, err
+			},
+		})
+	}
+}
+
+// indented is v as JSON, for people.
+func indented(v any) (string, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Internal, "write the answer: %w", err)
+	}
+	return string(b), nil
+}

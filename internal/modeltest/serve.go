@@ -1,0 +1,176 @@
+package modeltest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// serve answers calls in one dialect.
+func (s *Server) serve(d dialect) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req, err := read(d, r)
+		if err != nil {
+			writeFailure(w, d, Failure{Status: http.StatusBadRequest, Message: err.Error()})
+			return
+		}
+		sc, attempt := s.record(req)
+		if sc == nil {
+			writeFailure(w, d, Failure{Status: http.StatusNotFound, Message: "no scenario " + strconv.Quote(req.Scenario)})
+			return
+		}
+		st, err := choose(sc, req)
+		if err != nil {
+			msg := fmt.Sprintf("scenario %s, turn %d: %v", req.Scenario, req.Turn, err)
+			writeFailure(w, d, Failure{Status: http.StatusBadRequest, Message: msg})
+			return
+		}
+		s.play(w, r, d, req, st, attempt)
+	}
+}
+
+func read(d dialect, r *http.Request) (Request, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes))
+	if err != nil {
+		return Request{}, err
+	}
+	req, err := d.parse(body)
+	if err != nil {
+		return Request{}, err
+	}
+	req.Scenario, req.Path, req.Header, req.Body = r.PathValue("scenario"), r.URL.Path, r.Header.Clone(), body
+	return req, nil
+}
+
+// record keeps the request and returns its scenario, if there is one, and how
+// many times this very turn was asked for before.
+func (s *Server) record(req Request) (*Scenario, int) {
+	key := sha256.Sum256(append([]byte(req.Scenario+"\x00"), req.history...))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, req)
+	before := s.attempts[key]
+	if len(req.Tools) > 0 || s.scripted(req.Scenario) {
+		s.attempts[key]++
+	}
+	return s.scenarios[req.Scenario], before
+}
+
+// scripted says whether requests without tools follow the script too.
+// s.mu is held.
+func (s *Server) scripted(scenario string) bool {
+	sc := s.scenarios[scenario]
+	return sc != nil && sc.WithoutTools == "script"
+}
+
+// canned answers the side questions that CLIs ask without offering tools; a
+// title is what they mostly want.
+var canned = Step{Text: `{"title": "Scripted investigation"}`}
+
+// choose returns the step that answers the request.
+func choose(sc *Scenario, req Request) (Step, error) {
+	if len(req.Tools) == 0 && sc.WithoutTools != "script" {
+		return canned, nil
+	}
+	st, ok := sc.step(req.Turn)
+	if !ok {
+		return Step{}, fmt.Errorf("the script has only %d steps", len(sc.Steps))
+	}
+	return sc.fill(st, req.Text)
+}
+
+// play answers with the step, or with what goes wrong in it.
+func (s *Server) play(w http.ResponseWriter, r *http.Request, d dialect, req Request, st Step, attempt int) {
+	if st.Hold != "" && s.signal(st.Hold).wait(r.Context()) != nil {
+		return // the caller is gone
+	}
+	faulty := st.Times == 0 || attempt < st.Times
+	if st.Error != nil && faulty {
+		writeFailure(w, d, *st.Error)
+		return
+	}
+	cut := 0
+	if faulty {
+		cut = st.Cut
+	}
+	rep := answer(req, st)
+	if req.Stream {
+		writeStream(w, d.events(req, rep), cut)
+		return
+	}
+	writePlain(w, d.plain(req, rep), cut)
+}
+
+func answer(req Request, st Step) reply {
+	rep := reply{
+		id:   fmt.Sprintf("%s_%d", req.Scenario, req.Turn),
+		text: st.Text, tools: st.Tools, stop: st.Stop,
+		usage: Usage{Input: tokens(req.Text), Output: tokens(st.Text) + 20*len(st.Tools)},
+	}
+	if st.Usage != nil {
+		rep.usage = *st.Usage
+	}
+	return rep
+}
+
+// tokens estimates, at four characters each.
+func tokens(text string) int { return len(text)/4 + 1 }
+
+func writeFailure(w http.ResponseWriter, d dialect, f Failure) {
+	for k, v := range f.Headers {
+		w.Header().Set(k, v)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(f.Status)
+	_ = json.NewEncoder(w).Encode(d.failure(f)) // the caller may be gone
+}
+
+// writePlain writes one JSON document, or half of it.
+func writePlain(w http.ResponseWriter, doc any, cut int) {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	if cut > 0 {
+		data = data[:len(data)/2]
+	}
+	_, _ = w.Write(data) // the caller may be gone
+	if cut > 0 {
+		abort(w)
+	}
+}
+
+// writeStream writes server-sent events, or the first few of them.
+func writeStream(w http.ResponseWriter, events []event, cut int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	for i, e := range events {
+		if cut > 0 && i == cut {
+			abort(w)
+		}
+		data, err := json.Marshal(e.data)
+		if err != nil {
+			abort(w)
+		}
+		if e.name != "" {
+			fmt.Fprintf(w, "event: %s\n", e.name)
+		}
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+			return // the caller is gone
+		}
+		_ = http.NewResponseController(w).Flush()
+	}
+}
+
+// abort sends what was written and breaks the connection, which is what the
+// server makes of this panic.
+func abort(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,95 @@
+package notify
+
+import (
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Kind is what a message is about.
+type Kind string
+
+// The kinds of messages.
+const (
+	// Outcome: an investigation ended; with its report, or with why there is none.
+	Outcome Kind = "outcome"
+	// SeverityRose: an open incident became more severe.
+	SeverityRose Kind = "severity_rose"
+	// StormBegan: one message in place of one for each incident.
+	StormBegan Kind = "storm"
+	// BreakerOpened and BreakerClosed: an executor became unusable, or usable again.
+	BreakerOpened Kind = "breaker_down"
+	BreakerClosed Kind = "breaker_up"
+)
+
+// Message is what people are told, before a channel gives it its form. All
+// text in it may come from a cluster and is hostile until a channel escaped it.
+type Message struct {
+	Kind Kind
+	// Key says what happened, the same after a restart: of one key a channel
+	// is sent one message, ever.
+	Key string
+	// Incident is set for Outcome and SeverityRose; Report when there is one.
+	Incident *nightcrier.Incident
+	Report   *nightcrier.Report
+	RunID    string
+	// Was is the severity before it rose.
+	Was nightcrier.Severity
+	// Link is where to read on: an http(s) address or a path.
+	Link    string
+	Storm   *Storm
+	Breaker *Breaker
+}
+
+// Storm is what one storm message lists.
+type Storm struct {
+	ID      string
+	Cluster string
+	Began   time.Time
+	// Incidents of the storm so far; Investigated says which of them are looked at.
+	Incidents    []nightcrier.Incident
+	Investigated map[string]bool
+}
+
+// Breaker is an executor that became unusable, or usable again.
+type Breaker struct {
+	Executor string
+	// Class and Detail say why it opened.
+	Class  nightcrier.FailureClass
+	Detail string
+	Since  time.Time
+	// Waiting is how many runs its queue holds.
+	Waiting int
+}
+
+// OutcomeOf makes the message that an investigation ended. The report may be nil.
+func OutcomeOf(inc nightcrier.Incident, runID string, rep *nightcrier.Report, link string) Message {
+	return Message{Kind: Outcome, Key: "outcome/" + runID, Incident: &inc, Report: rep, RunID: runID, Link: link}
+}
+
+// RiseOf makes the message that an open incident became more severe.
+func RiseOf(inc nightcrier.Incident, was nightcrier.Severity, link string) Message {
+	return Message{Kind: SeverityRose, Key: "rise/" + inc.ID + "/" + inc.Severity.String(), Incident: &inc, Was: was, RunID: inc.RunID, Link: link}
+}
+
+// StormOf makes the one message of a storm.
+func StormOf(s Storm, link string) Message {
+	return Message{Kind: StormBegan, Key: "storm/" + s.ID, Storm: &s, Link: link}
+}
+
+// BreakerOf makes the message that a breaker opened or closed. Since tells one
+// outage from the next.
+func BreakerOf(b Breaker, open bool) Message {
+	kind := BreakerClosed
+	if open {
+		kind = BreakerOpened
+	}
+	return Message{Kind: kind, Key: string(kind) + "/" + b.Executor + "/" + b.Since.UTC().Format(time.RFC3339), Breaker: &b}
+}
+
+func (m Message) incidentID() string {
+	if m.Incident == nil {
+		return ""
+	}
+	return m.Incident.ID
+}

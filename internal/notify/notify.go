@@ -1,0 +1,224 @@
+// Package notify tells people, once. Each message goes through an outbox:
+// the intent is recorded, the message sent, the result recorded. A webhook
+// cannot be asked afterwards whether it took a message, so when that is not
+// known the message is never sent again and its state says so.
+package notify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+// Outbox is the durable record of what was sent; the store satisfies it.
+type Outbox interface {
+	// BeginNotification records an intent once. For a key that is known already
+	// fresh is false and prev is the state recorded.
+	BeginNotification(ctx context.Context, n store.Notification) (prev store.NotificationState, fresh bool, err error)
+	// EndNotification records the result.
+	EndNotification(ctx context.Context, key string, state store.NotificationState, detail string) error
+	// PendingNotifications returns the intents without a result.
+	PendingNotifications(ctx context.Context) ([]store.Notification, error)
+}
+
+// Verdict is what one attempt came to.
+type Verdict int
+
+// The verdicts of an attempt.
+const (
+	// Accepted: the channel took the message.
+	Accepted Verdict = iota
+	// Refused: it did not, and a further try would end the same way.
+	Refused
+	// Deferred: it surely did not, and a later try may help.
+	Deferred
+	// Lost: it may have; nobody can tell.
+	Lost
+)
+
+// Attempt is how one try to send ended.
+type Attempt struct {
+	Verdict Verdict
+	// Wait is how long the channel asked us to wait, with Deferred.
+	Wait time.Duration
+	// Detail says why, without secrets.
+	Detail string
+}
+
+// Channel is one way to reach people.
+type Channel interface {
+	// Name is unique and stable: it is part of the outbox's keys.
+	Name() string
+	// Send tries once and returns within a bounded time.
+	Send(ctx context.Context, m Message) Attempt
+}
+
+// Config is what a Notifier needs. With no channels it records and sends nothing.
+type Config struct {
+	Channels []Channel
+	Outbox   Outbox
+	Logger   *slog.Logger
+	// Ended, when set, is told each final state; for metrics.
+	Ended func(channel string, kind Kind, state store.NotificationState)
+}
+
+// A message is tried at most this often, within waits that start at firstWait,
+// double, and are never longer than maxWait even when the channel asks for it:
+// an outage of some minutes is outlived. maxRounds is how often that may repeat.
+const (
+	maxAttempts = 10
+	maxRounds   = 3
+	firstWait   = time.Second
+	maxWait     = 2 * time.Minute
+	recordTime  = 10 * time.Second
+)
+
+// Notifier sends messages to all channels.
+type Notifier struct{ cfg Config }
+
+// New returns a Notifier.
+func New(cfg Config) *Notifier {
+	if cfg.Ended == nil {
+		cfg.Ended = func(string, Kind, store.NotificationState) {}
+	}
+	return &Notifier{cfg: cfg}
+}
+
+// Recover closes the intents that a process which ended in between left behind:
+// their state becomes unknown. Call it once, before the first Notify.
+func (n *Notifier) Recover(ctx context.Context) error {
+	if len(n.cfg.Channels) == 0 {
+		return nil
+	}
+	left, err := n.cfg.Outbox.PendingNotifications(ctx)
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.CodeOf(err), "reading unfinished notifications: %w", err)
+	}
+	var errs []error
+	for _, in := range left {
+		errs = append(errs, n.end(ctx, in, store.NotificationUnknown, "the server ended before the result was recorded; it may have arrived"))
+	}
+	return errors.Join(errs...)
+}
+
+// Notify sends m to every channel, unless it was sent before, and returns when
+// each has a final state. A message that could not be delivered is recorded
+// and logged, it is not an error; an error means that the outbox failed, or that
+// ctx ended while a channel asked for patience (Interrupted): ask again later.
+func (n *Notifier) Notify(ctx context.Context, m Message) error {
+	var errs []error
+	for _, ch := range n.cfg.Channels {
+		errs = append(errs, n.tell(ctx, ch, m))
+	}
+	return errors.Join(errs...)
+}
+
+// tell sends m by one channel. A message that failed surely did not arrive, so
+// when it is asked for again (its sender was stopped, or asks by the clock) it
+// gets a further round, a few in all.
+func (n *Notifier) tell(ctx context.Context, ch Channel, m Message) error {
+	in := store.Notification{Channel: ch.Name(), Kind: string(m.Kind), IncidentID: m.incidentID(), RunID: m.RunID, Digest: digest(m)}
+	for round := 1; round <= maxRounds; round++ {
+		in.Key = ch.Name() + ":" + m.Key
+		if round > 1 {
+			in.Key += "#" + strconv.Itoa(round)
+		}
+		prev, fresh, err := n.cfg.Outbox.BeginNotification(ctx, in)
+		switch {
+		case err != nil:
+			return nightcrier.Errorf(nightcrier.CodeOf(err), "recording notification %s: %w", in.Key, err)
+		case fresh:
+			return n.send(ctx, ch, m, in)
+		case prev == store.NotificationPending:
+			return n.end(ctx, in, store.NotificationUnknown, "an earlier attempt left no result; it may have arrived")
+		case prev != store.NotificationFailed:
+			return nil
+		}
+	}
+	return nil
+}
+
+// send delivers m. When ctx ends first the message is recorded as failed and
+// the error says that it was interrupted, so that a durable caller asks again.
+func (n *Notifier) send(ctx context.Context, ch Channel, m Message, in store.Notification) error {
+	state, detail := n.deliver(ctx, ch, m, in)
+	err := n.end(ctx, in, state, detail)
+	if err == nil && state == store.NotificationFailed && ctx.Err() != nil {
+		return nightcrier.Errorf(nightcrier.Interrupted, "notification %s: stopped before it was delivered", in.Key)
+	}
+	return err
+}
+
+// deliver tries until the message has a final state.
+func (n *Notifier) deliver(ctx context.Context, ch Channel, m Message, in store.Notification) (store.NotificationState, string) {
+	wait := firstWait
+	for try := 1; ; try++ {
+		a := ch.Send(ctx, m)
+		switch {
+		case a.Verdict == Accepted:
+			return store.NotificationSent, a.Detail
+		case a.Verdict == Lost:
+			return store.NotificationUnknown, a.Detail
+		case a.Verdict == Refused, try == maxAttempts:
+			return store.NotificationFailed, a.Detail
+		}
+		next := max(jitter(wait), min(a.Wait, maxWait))
+		n.deferred(ctx, in, try, next, a.Detail)
+		if !pace.Sleep(ctx, next) {
+			return store.NotificationFailed, "stopped while waiting to try again: " + a.Detail
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// deferred says that a message waits: an outage is told when it begins, not when
+// the last try has failed minutes later.
+func (n *Notifier) deferred(ctx context.Context, in store.Notification, try int, next time.Duration, detail string) {
+	level := slog.LevelDebug
+	if try == 1 {
+		level = slog.LevelWarn
+	}
+	n.cfg.Logger.Log(ctx, level, "notification deferred; it is tried again", "event", "notification_deferred",
+		"channel", in.Channel, "kind", in.Kind, "incident_id", in.IncidentID, "attempt", try, "of", maxAttempts,
+		"retry_in", next.Round(time.Millisecond).String(), "detail", detail)
+}
+
+// end records a final state, on a context that outlives a cancel: the message
+// may be out already.
+func (n *Notifier) end(ctx context.Context, in store.Notification, state store.NotificationState, detail string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer cancel()
+	level := slog.LevelInfo
+	if state != store.NotificationSent {
+		level = slog.LevelWarn
+	}
+	n.cfg.Logger.Log(ctx, level, "notification "+string(state), "event", "notification_"+string(state),
+		"channel", in.Channel, "kind", in.Kind, "incident_id", in.IncidentID, "detail", detail)
+	n.cfg.Ended(in.Channel, Kind(in.Kind), state)
+	if err := n.cfg.Outbox.EndNotification(ctx, in.Key, state, detail); err != nil {
+		return nightcrier.Errorf(nightcrier.CodeOf(err), "recording that notification %s is %s: %w", in.Key, state, err)
+	}
+	return nil
+}
+
+// jitter spreads d over [d/2, d).
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
+
+func digest(m Message) string {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		raw = []byte(m.Key) // a report whose maps hold what JSON cannot: the key still tells
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,284 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+// fakeOutbox keeps intents in memory and can fail like a full disk.
+type fakeOutbox struct {
+	state map[string]store.NotificationState
+	order []store.Notification
+	fail  error
+}
+
+func newOutbox() *fakeOutbox { return &fakeOutbox{state: map[string]store.NotificationState{}} }
+
+func (o *fakeOutbox) BeginNotification(_ context.Context, in store.Notification) (store.NotificationState, bool, error) {
+	if o.fail != nil {
+		return "", false, o.fail
+	}
+	if s, ok := o.state[in.Key]; ok {
+		return s, false, nil
+	}
+	o.state[in.Key] = store.NotificationPending
+	o.order = append(o.order, in)
+	return store.NotificationPending, true, nil
+}
+
+func (o *fakeOutbox) EndNotification(ctx context.Context, key string, s store.NotificationState, _ string) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	o.state[key] = s
+	return o.fail
+}
+
+func (o *fakeOutbox) PendingNotifications(context.Context) ([]store.Notification, error) {
+	var left []store.Notification
+	for _, in := range o.order {
+		if o.state[in.Key] == store.NotificationPending {
+			left = append(left, in)
+		}
+	}
+	return left, o.fail
+}
+
+// script is a channel that answers from a list, then accepts.
+type script struct {
+	answers []Attempt
+	sentAt  []time.Time
+	onSend  func()
+}
+
+func (s *script) Name() string { return "script" }
+
+func (s *script) Send(context.Context, Message) Attempt {
+	s.sentAt = append(s.sentAt, time.Now())
+	if s.onSend != nil {
+		s.onSend()
+	}
+	if len(s.answers) == 0 {
+		return Attempt{Verdict: Accepted}
+	}
+	a := s.answers[0]
+	s.answers = s.answers[1:]
+	return a
+}
+
+func notifier(box *fakeOutbox, ch Channel) *Notifier {
+	return New(Config{Channels: []Channel{ch}, Outbox: box, Logger: slog.New(slog.DiscardHandler)})
+}
+
+var outcome = OutcomeOf(nightcrier.Incident{ID: "i-1"}, "r-1", nil, "")
+
+const outcomeKey = "script:outcome/r-1"
+
+func TestVerdictsBecomeStates(t *testing.T) {
+	later := Attempt{Verdict: Deferred, Detail: "503"}
+	for name, c := range map[string]struct {
+		answers []Attempt
+		want    store.NotificationState
+		sends   int
+	}{
+		"accepted":       {nil, store.NotificationSent, 1},
+		"refused":        {[]Attempt{{Verdict: Refused}}, store.NotificationFailed, 1},
+		"lost":           {[]Attempt{{Verdict: Lost}}, store.NotificationUnknown, 1},
+		"later accepted": {[]Attempt{later, later}, store.NotificationSent, 3},
+		"later lost":     {[]Attempt{later, {Verdict: Lost}}, store.NotificationUnknown, 2},
+		"never":          {slices.Repeat([]Attempt{later}, maxAttempts+1), store.NotificationFailed, maxAttempts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				box, ch := newOutbox(), &script{answers: c.answers}
+				if err := notifier(box, ch).Notify(t.Context(), outcome); err != nil {
+					t.Fatal(err)
+				}
+				if box.state[outcomeKey] != c.want || len(ch.sentAt) != c.sends {
+					t.Errorf("%s after %d sends, want %s after %d", box.state[outcomeKey], len(ch.sentAt), c.want, c.sends)
+				}
+			})
+		})
+	}
+}
+
+func TestSentOnce(t *testing.T) {
+	for prev, want := range map[store.NotificationState]store.NotificationState{
+		store.NotificationSent: store.NotificationSent, store.NotificationUnknown: store.NotificationUnknown,
+		// Whoever began it left no result: it may have arrived.
+		store.NotificationPending: store.NotificationUnknown,
+	} {
+		box, ch := newOutbox(), &script{}
+		box.state[outcomeKey] = prev
+		if err := notifier(box, ch).Notify(t.Context(), outcome); err != nil {
+			t.Fatal(err)
+		}
+		if len(ch.sentAt) != 0 || box.state[outcomeKey] != want {
+			t.Errorf("recorded as %s: sent %d times, now %s; want none and %s", prev, len(ch.sentAt), box.state[outcomeKey], want)
+		}
+	}
+}
+
+func TestFailedIsTriedAgainWhenAskedAFewTimes(t *testing.T) {
+	box := newOutbox()
+	refused := Attempt{Verdict: Refused}
+	ch := &script{answers: []Attempt{refused, refused, refused, refused, refused}}
+	for range 2 * maxRounds {
+		if err := notifier(box, ch).Notify(t.Context(), outcome); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ch.sentAt) != maxRounds {
+		t.Errorf("sent %d times, want %d", len(ch.sentAt), maxRounds)
+	}
+	box, ch = newOutbox(), &script{answers: []Attempt{refused}}
+	for range 3 {
+		if err := notifier(box, ch).Notify(t.Context(), outcome); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ch.sentAt) != 2 || box.state[outcomeKey+"#2"] != store.NotificationSent {
+		t.Errorf("sent %d times, %v", len(ch.sentAt), box.state)
+	}
+}
+
+func TestWaitsAsAskedWithinABound(t *testing.T) {
+	for asked, most := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, 24 * time.Hour: maxWait} {
+		synctest.Test(t, func(t *testing.T) {
+			ch := &script{answers: []Attempt{{Verdict: Deferred, Wait: asked}}}
+			if err := notifier(newOutbox(), ch).Notify(t.Context(), outcome); err != nil {
+				t.Fatal(err)
+			}
+			if got := ch.sentAt[1].Sub(ch.sentAt[0]); got != most {
+				t.Errorf("asked for %s: waited %s, want %s", asked, got, most)
+			}
+		})
+	}
+}
+
+// An outage is told when it begins, once a message, and not only at its end.
+func TestAnOutageIsLoggedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		ch := &script{answers: []Attempt{{Verdict: Deferred, Detail: "connection refused"}, {Verdict: Deferred}, {Verdict: Deferred}}}
+		atSecondTry := ""
+		ch.onSend = func() {
+			if len(ch.sentAt) == 2 {
+				atSecondTry = log.String()
+			}
+		}
+		n := New(Config{Channels: []Channel{ch}, Outbox: newOutbox(), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		if err := n.Notify(t.Context(), outcome); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(atSecondTry, `"level":"WARN"`) || !strings.Contains(atSecondTry, "connection refused") {
+			t.Errorf("before the second try only this was logged: %q", atSecondTry)
+		}
+		if got := strings.Count(log.String(), "notification_deferred"); got != 1 {
+			t.Errorf("told %d times:\n%s", got, log.String())
+		}
+	})
+}
+
+func TestStopWhileWaitingLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		box := newOutbox()
+		ch := &script{answers: []Attempt{{Verdict: Deferred}}, onSend: cancel}
+		if err := notifier(box, ch).Notify(ctx, outcome); nightcrier.CodeOf(err) != nightcrier.Interrupted {
+			t.Errorf("%v", err)
+		}
+		if box.state[outcomeKey] != store.NotificationFailed {
+			t.Errorf("state %s; a wait that was cut short surely delivered nothing", box.state[outcomeKey])
+		}
+		if err := notifier(box, ch).Notify(t.Context(), outcome); err != nil || len(ch.sentAt) != 2 {
+			t.Errorf("the next server does not send it: %v, %d sends", err, len(ch.sentAt))
+		}
+	})
+}
+
+func TestRecoverClosesWhatACrashLeft(t *testing.T) {
+	box, ch := newOutbox(), &script{}
+	box.BeginNotification(t.Context(), store.Notification{Key: outcomeKey, Channel: "script", Kind: string(Outcome)})
+	n := notifier(box, ch)
+	if err := n.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Notify(t.Context(), outcome); err != nil {
+		t.Fatal(err)
+	}
+	if box.state[outcomeKey] != store.NotificationUnknown || len(ch.sentAt) != 0 {
+		t.Errorf("state %s, sent %d times; want unknown and never sent again", box.state[outcomeKey], len(ch.sentAt))
+	}
+}
+
+func TestNothingIsSentWithoutARecord(t *testing.T) {
+	box, ch := newOutbox(), &script{}
+	box.fail = nightcrier.Errorf(nightcrier.Exhausted, "disk is full")
+	err := notifier(box, ch).Notify(t.Context(), outcome)
+	if nightcrier.CodeOf(err) != nightcrier.Exhausted || len(ch.sentAt) != 0 {
+		t.Errorf("err %v, sent %d times", err, len(ch.sentAt))
+	}
+}
+
+func TestNoChannelsTouchNothing(t *testing.T) {
+	n := New(Config{Outbox: &fakeOutbox{fail: errors.New("must not be called")}, Logger: slog.New(slog.DiscardHandler)})
+	if err := errors.Join(n.Recover(t.Context()), n.Notify(t.Context(), outcome)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeysTellOutagesAndRunsApart(t *testing.T) {
+	at := time.Unix(0, 0)
+	keys := map[string]bool{}
+	for _, m := range []Message{
+		outcome, OutcomeOf(nightcrier.Incident{ID: "i-1"}, "r-2", nil, ""),
+		RiseOf(nightcrier.Incident{ID: "i-1", Severity: nightcrier.Critical}, nightcrier.Warning, ""),
+		RiseOf(nightcrier.Incident{ID: "i-1", Severity: nightcrier.ErrorSeverity}, nightcrier.Warning, ""),
+		StormOf(Storm{ID: "s-1"}, ""),
+		BreakerOf(Breaker{Executor: "x", Since: at}, true), BreakerOf(Breaker{Executor: "x", Since: at}, false),
+		BreakerOf(Breaker{Executor: "x", Since: at.Add(time.Hour)}, true),
+	} {
+		if keys[m.Key] {
+			t.Errorf("key %s is used twice", m.Key)
+		}
+		keys[m.Key] = true
+	}
+}
+
+// TestOutboxOfTheStore goes through a crash with the real record.
+func TestOutboxOfTheStore(t *testing.T) {
+	box, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "n.db"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	ch := &script{}
+	n := New(Config{Channels: []Channel{ch}, Outbox: box, Logger: slog.New(slog.DiscardHandler)})
+	began, _, err := box.BeginNotification(t.Context(), store.Notification{Key: outcomeKey, Channel: "script", Kind: string(Outcome)})
+	if err != nil || began == store.NotificationSent {
+		t.Fatal(began, err)
+	}
+	breaker := BreakerOf(Breaker{Executor: "x"}, true)
+	if err := errors.Join(n.Recover(t.Context()), n.Notify(t.Context(), outcome), n.Notify(t.Context(), breaker), n.Notify(t.Context(), breaker)); err != nil {
+		t.Fatal(err)
+	}
+	if len(ch.sentAt) != 1 {
+		t.Errorf("sent %d messages; the one of before the crash must not be, the new one once", len(ch.sentAt))
+	}
+	left, err := box.PendingNotifications(t.Context())
+	if err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

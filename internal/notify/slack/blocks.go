@@ -1,0 +1,74 @@
+package slack
+
+// payload is the body of an incoming webhook. The blocks stand inside one
+// attachment because only attachments carry a colour.
+type payload struct {
+	// Text is what notifications and screen readers show.
+	Text        string       `json:"text"`
+	Attachments []attachment `json:"attachments"`
+}
+
+type attachment struct {
+	Color    string  `json:"color"`
+	Fallback string  `json:"fallback"`
+	Blocks   []block `json:"blocks"`
+}
+
+type block struct {
+	Type     string `json:"type"`
+	Text     *text  `json:"text,omitempty"`
+	Fields   []text `json:"fields,omitempty"`
+	Elements []text `json:"elements,omitempty"`
+}
+
+type text struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+	// Verbatim keeps Slack from making links and mentions out of plain words.
+	Verbatim bool `json:"verbatim,omitempty"`
+}
+
+func plain(s string) *text { return &text{Type: "plain_text", Text: escape(oneLine(s), maxHeader)} }
+
+// mrkdwn takes text that is escaped already.
+func mrkdwn(s string) text { return text{Type: "mrkdwn", Text: s, Verbatim: true} }
+
+func header(s string) block { return block{Type: "header", Text: plain(s)} }
+
+// section shows a bold title over body, which may be hostile.
+func section(title, body string) block {
+	lead := ""
+	if title != "" {
+		lead = "*" + title + "*\n"
+	}
+	t := mrkdwn(lead + or(escape(body, maxSection-len(lead)), "–")) // Slack refuses an empty text
+	return block{Type: "section", Text: &t}
+}
+
+func divider() block { return block{Type: "divider"} }
+
+// table is a list of label and value pairs; pairs without a value are left out.
+type table [][2]string
+
+func (t table) block() block {
+	b := block{Type: "section"}
+	for _, row := range t {
+		if row[1] != "" && len(b.Fields) < maxFields {
+			b.Fields = append(b.Fields, mrkdwn("*"+row[0]+"*\n"+escape(oneLine(row[1]), maxField-len(row[0])-3)))
+		}
+	}
+	return b
+}
+
+// maxFields is Slack's limit of fields in a section.
+const maxFields = 10
+
+func footer(parts ...string) block {
+	b := block{Type: "context"}
+	for _, p := range parts {
+		if p != "" {
+			b.Elements = append(b.Elements, mrkdwn(p))
+		}
+	}
+	return b
+}

@@ -1,0 +1,196 @@
+package slack
+
+import (
+	"fmt"
+	"net/url"
+	"sort"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/notify"
+)
+
+// topActions is how many recommended actions a message shows.
+const topActions = 3
+
+const (
+	green = "#2eb67d"
+	grey  = "#8d8d8d"
+)
+
+var colours = map[nightcrier.Severity]string{
+	nightcrier.Info: "#36c5f0", nightcrier.Warning: "#ecb22e", nightcrier.ErrorSeverity: "#e8912d", nightcrier.Critical: "#e01e5a",
+}
+
+// render gives m its form. Masking happens to every text on the way.
+func (w *Webhook) render(m notify.Message) payload {
+	title, colour, blocks := w.content(m)
+	title = w.mask(title)
+	blocks = append([]block{header(title)}, blocks...)
+	if len(blocks) > maxBlocks {
+		blocks = append(blocks[:maxBlocks-1], section("", "… cut; there is more."))
+	}
+	fallback := escape(oneLine(title), maxSection)
+	return payload{Text: fallback, Attachments: []attachment{{Color: colour, Fallback: fallback, Blocks: blocks}}}
+}
+
+func (w *Webhook) content(m notify.Message) (title, colour string, blocks []block) {
+	switch {
+	case m.Kind == notify.StormBegan && m.Storm != nil:
+		return w.storm(m)
+	case m.Breaker != nil:
+		return w.breaker(m)
+	case m.Kind == notify.SeverityRose && m.Incident != nil:
+		return w.rise(m)
+	case m.Incident != nil:
+		return w.outcome(m)
+	}
+	return "Nightcrier: " + string(m.Kind), grey, nil
+}
+
+func (w *Webhook) outcome(m notify.Message) (string, string, []block) {
+	inc := m.Incident
+	colour := colours[inc.Severity]
+	blocks := []block{w.facts(inc, m.Report).block()}
+	if inc.Status != nightcrier.Resolved {
+		blocks = append(blocks, section("No valid report", w.mask(failure(inc))))
+	}
+	if m.Report != nil {
+		blocks = append(blocks, w.findings(m.Report)...)
+	}
+	blocks = append(blocks, footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64), checked(m.Report), auditHead(m.Report)))
+	return headline(inc) + ": " + statusWords[inc.Status], colour, blocks
+}
+
+var statusWords = map[nightcrier.IncidentStatus]string{
+	nightcrier.Pending: "waiting", nightcrier.Investigating: "under investigation", nightcrier.Resolved: "report ready",
+	nightcrier.Failed: "not investigated", nightcrier.AgentFailed: "investigation failed",
+}
+
+var severityMarks = map[nightcrier.Severity]string{
+	nightcrier.Info: "🔵", nightcrier.Warning: "🟡", nightcrier.ErrorSeverity: "🟠", nightcrier.Critical: "🔴",
+}
+
+// headline is all that a phone shows: which cluster, what, and where.
+func headline(inc *nightcrier.Incident) string {
+	return fmt.Sprintf("%s %s: %s on %s", severityMarks[inc.Severity], inc.Cluster, or(inc.FaultType, "Fault"), inc.Resource)
+}
+
+func (w *Webhook) facts(inc *nightcrier.Incident, rep *nightcrier.Report) table {
+	confidence, severity := "", inc.Severity.String()
+	if rep != nil {
+		severity = strings.TrimSpace(severity + " " + rep.Severity)
+		if rep.RootCause != nil {
+			confidence = string(rep.RootCause.Confidence)
+		}
+	}
+	t := table{
+		{"Cluster", inc.Cluster}, {"Namespace", or(inc.Namespace(), "(cluster-wide)")},
+		{"Resource", inc.Resource.Kind + "/" + inc.Resource.Name}, {"Severity", severity},
+		{"Status", statusWords[inc.Status]}, {"Confidence", confidence}, {"Duration", duration(inc)},
+	}
+	for i := range t {
+		t[i][1] = w.mask(t[i][1])
+	}
+	return t
+}
+
+func (w *Webhook) findings(rep *nightcrier.Report) []block {
+	blocks := []block{section("Root cause", w.mask(rootCause(rep)))}
+	if list := actions(rep.Actions); list != "" {
+		blocks = append(blocks, section("Recommended", w.mask(list)))
+	}
+	return blocks
+}
+
+func rootCause(rep *nightcrier.Report) string {
+	if rep.RootCause == nil {
+		return "None named; the verdict is " + or(string(rep.Verdict), string(nightcrier.VerdictUndetermined)) + "."
+	}
+	s := rep.RootCause.Summary
+	if obj := rep.RootCause.Object.String(); obj != "" {
+		s += "\nTo mend: " + obj
+	}
+	return s
+}
+
+func actions(all []nightcrier.Action) string {
+	sorted := append([]nightcrier.Action(nil), all...)
+	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Priority < sorted[j].Priority })
+	var lines []string
+	for i, a := range sorted[:min(len(sorted), topActions)] {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, oneLine(a.Action)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func failure(inc *nightcrier.Incident) string {
+	s := or(inc.FailureReason, "No reason was recorded.")
+	if inc.FailureClass != "" {
+		s += " (" + string(inc.FailureClass) + ")"
+	}
+	return s
+}
+
+func checked(rep *nightcrier.Report) string {
+	if rep == nil || len(rep.Facts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% of %d facts checked", 100*rep.CheckedShare, len(rep.Facts))
+}
+
+// headShown is how much of the audit's head a message shows: enough to compare.
+const headShown = 12
+
+func auditHead(rep *nightcrier.Report) string {
+	if rep == nil || rep.AuditHead == "" {
+		return ""
+	}
+	return "audit " + escape(rep.AuditHead[:min(len(rep.AuditHead), headShown)], maxField)
+}
+
+func duration(inc *nightcrier.Incident) string {
+	if inc.StartedAt.IsZero() || inc.CompletedAt.Before(inc.StartedAt) {
+		return ""
+	}
+	return inc.CompletedAt.Sub(inc.StartedAt).Round(time.Second).String()
+}
+
+func (w *Webhook) rise(m notify.Message) (string, string, []block) {
+	inc := m.Incident
+	body := fmt.Sprintf("Severity rose from %s to %s; the incident is %s.", m.Was, inc.Severity, statusWords[inc.Status])
+	return headline(inc) + ": severity rose", colours[inc.Severity],
+		[]block{w.facts(inc, nil).block(), section("", body), footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64))}
+}
+
+func (w *Webhook) breaker(m notify.Message) (string, string, []block) {
+	b := m.Breaker
+	if m.Kind == notify.BreakerClosed {
+		return "Executor " + b.Executor + " works again", green,
+			[]block{section("", fmt.Sprintf("Its queue moves on; %d runs waited.", b.Waiting))}
+	}
+	body := fmt.Sprintf("Three runs in a row failed with %s. Its queue holds (%d waiting); a probe runs each minute. Running agents are not touched.",
+		or(string(b.Class), "a start error"), b.Waiting)
+	blocks := []block{section("", body)}
+	if b.Detail != "" {
+		blocks = append(blocks, section("Last error", w.mask(b.Detail)))
+	}
+	return "🔴 Executor " + b.Executor + " is unusable", colours[nightcrier.Critical], blocks
+}
+
+// link makes an http(s) address clickable and shows anything else as it is.
+func link(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || s == "" || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(s, "|<> \n") {
+		return escape(oneLine(s), maxField)
+	}
+	return "<" + escape(s, maxField) + "|Open the report>"
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

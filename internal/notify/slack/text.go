@@ -1,0 +1,86 @@
+package slack
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Slack's limits, in characters.
+const (
+	maxHeader  = 150
+	maxSection = 3000
+	maxField   = 2000
+	maxBlocks  = 50
+)
+
+// escaped returns how c is written in a Slack text so that it can neither
+// start a mention nor a link. Control and bidirectional characters, which only
+// serve to deceive a reader, are dropped.
+func escaped(c rune) string {
+	switch {
+	case c == '&':
+		return "&amp;"
+	case c == '<':
+		return "&lt;"
+	case c == '>':
+		return "&gt;"
+	case c == '\n':
+		return "\n"
+	case c == '\t', c == '\r':
+		return " "
+	case !unicode.IsGraphic(c), c == utf8.RuneError:
+		return ""
+	}
+	return string(c)
+}
+
+// escape escapes s and cuts it to at most limit characters of the result: at
+// the end of a sentence when one lies in the second half, else at a space, and
+// never inside an entity. A cut is shown by an ellipsis.
+func escape(s string, limit int) string {
+	var b strings.Builder
+	width, sentence, space := 0, 0, 0
+	var last rune
+	for _, c := range s {
+		e := escaped(c)
+		w := utf8.RuneCountInString(e)
+		if c == '\n' || c == ' ' {
+			space = b.Len()
+			if c == '\n' || last == '.' || last == '!' || last == '?' {
+				sentence = b.Len()
+			}
+		}
+		if width+w > limit-2 && overflows(s, limit) {
+			return cutAt(b.String(), sentence, space)
+		}
+		b.WriteString(e)
+		width += w
+		last = c
+	}
+	return b.String()
+}
+
+// overflows reports whether s, escaped, is longer than limit.
+func overflows(s string, limit int) bool {
+	width := 0
+	for _, c := range s {
+		if width += utf8.RuneCountInString(escaped(c)); width > limit {
+			return true
+		}
+	}
+	return false
+}
+
+func cutAt(s string, sentence, space int) string {
+	switch {
+	case sentence > len(s)/2:
+		s = s[:sentence]
+	case space > len(s)/2:
+		s = s[:space]
+	}
+	return s + " …"
+}
+
+// oneLine folds all white space into single spaces.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,185 @@
+package observe_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/apitest"
+	"nightcrier.dev/nightcrier/internal/detect"
+	"nightcrier.dev/nightcrier/internal/detect/churn"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/observe"
+)
+
+// counted is a detector that counts what it was told. While it is held back it
+// takes no notice of the time: what happened by then is still on its way.
+type counted struct {
+	*detect.Detector
+	told, ticks atomic.Int64
+	held        atomic.Bool
+}
+
+func (c *counted) Observe(k detect.Kind, o []byte) []detect.Fault {
+	defer c.told.Add(1)
+	return c.Detector.Observe(k, o)
+}
+
+func (c *counted) Delete(k detect.Kind, o []byte) []detect.Fault {
+	defer c.told.Add(1)
+	return c.Detector.Delete(k, o)
+}
+
+func (c *counted) Tick() []detect.Fault {
+	if c.held.Load() {
+		return nil
+	}
+	defer c.ticks.Add(1)
+	return c.Detector.Tick()
+}
+
+// day is a scripted cluster behind an API server, and who watches it.
+type day struct {
+	*testing.T
+	churn *churn.Cluster
+	api   *apitest.Server
+	clock atomic.Int64
+	det   *counted
+	o     *observe.Observer
+	sent  int64 // changes
+	late  *churn.Change
+}
+
+func (d *day) now() time.Time { return time.Unix(0, d.clock.Load()) }
+
+func newDay(t *testing.T, pods int) *day {
+	begin := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	d := &day{T: t, churn: churn.New(churn.Config{Seed: 11, Pods: pods, Start: begin}), api: apitest.New(t)}
+	d.clock.Store(begin.UnixNano())
+	d.det = &counted{Detector: detect.New(detect.Config{Now: d.now})}
+	for _, k := range detect.Kinds() {
+		for _, object := range d.churn.Snapshot(string(k.Kind)) {
+			d.put(string(k.Kind), object, false)
+		}
+	}
+	d.o = observe.New(observe.Config{
+		API: d.api.Client(t), Detector: d.det, Logger: slog.New(slog.DiscardHandler),
+		Timings: observe.Timings{Tick: time.Millisecond, Probe: time.Hour},
+		Sink: func(_ context.Context, f detect.Fault) error {
+			t.Errorf("%s: %s of %s: %s", d.now().Sub(begin), f.Type, f.Resource, f.Context)
+			return nil
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.o.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	<-d.o.Synced()
+	d.sent = d.det.told.Load()
+	return d
+}
+
+func (d *day) put(kind string, object []byte, gone bool) bool {
+	if kind == string(detect.Event) && !bytes.Contains(object, []byte(`"type":"Warning"`)) {
+		return false // a server would not send it
+	}
+	var o struct {
+		Metadata struct{ Namespace, Name string }
+	}
+	if err := json.Unmarshal(object, &o); err != nil {
+		d.Fatal(err)
+	}
+	res, ok := kube.ResourceOf(kind)
+	if !ok {
+		d.Fatalf("kind %s", kind)
+	}
+	if gone {
+		d.api.Remove(res.Name, o.Metadata.Namespace, o.Metadata.Name)
+	} else {
+		d.api.Put(res.Name, o.Metadata.Namespace, o.Metadata.Name, object)
+	}
+	return true
+}
+
+// step lets some time pass, and returns when all that happened in it was seen and
+// the detector was told the time.
+func (d *day) step(by time.Duration) {
+	to := d.now().Add(by)
+	d.det.held.Store(true)
+	d.clock.Store(to.UnixNano())
+	for {
+		if d.late == nil {
+			next := d.churn.Next()
+			d.late = &next
+		}
+		if d.late.At.After(to) {
+			break
+		}
+		if d.put(d.late.Kind, d.late.Object, d.late.Verb == churn.Deleted) {
+			d.sent++
+		}
+		d.late = nil
+	}
+	d.until(func() bool { return d.det.told.Load() >= d.sent })
+	ticks := d.det.ticks.Load()
+	d.det.held.Store(false)
+	d.until(func() bool { return d.det.ticks.Load() > ticks })
+}
+
+func (d *day) until(done func() bool) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			d.Fatalf("the watch has stopped: %+v", d.o.Status())
+		}
+	}
+}
+
+// measure returns what is on the heap, with the scripted cluster and its server.
+func measure() (heap uint64, goroutines int) {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc, runtime.NumGoroutine()
+}
+
+// A day of 5,000 Pods in which nothing is wrong, as a watch sees it: no fault,
+// and in the evening no more memory and no more goroutines than in the morning.
+// Watches break now and then.
+func TestADayOfChurn(t *testing.T) {
+	hours, pods := 24, 5000
+	if testing.Short() {
+		hours, pods = 3, 1000
+	}
+	d := newDay(t, pods)
+	var morning, evening uint64
+	var few, many int
+	for hour := range hours {
+		for range 120 {
+			d.step(30 * time.Second)
+		}
+		switch {
+		case t.Failed():
+			t.FailNow()
+		case hour == hours/3: // the server has filled its memory of changes by then
+			morning, few = measure()
+		case hour%6 == 3:
+			d.api.Drop()
+		}
+	}
+	evening, many = measure()
+	t.Logf("%d changes, heap %d MiB, then %d MiB, goroutines %d, then %d, %+v", d.sent, morning>>20, evening>>20, few, many, d.o.Status().Detector)
+	if evening > morning+morning/4 || many > few+20 {
+		t.Errorf("a day costs %d of %d bytes, %d of %d goroutines", evening-morning, morning, many-few, few)
+	}
+	if st := d.o.Status(); len(st.Problems) > 0 || st.Detector.Active > 0 || d.sent < int64(pods) {
+		t.Errorf("status %+v after %d changes", st, d.sent)
+	}
+}

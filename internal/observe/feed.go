@@ -1,0 +1,123 @@
+package observe
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/detect"
+	"nightcrier.dev/nightcrier/internal/pace"
+)
+
+// Waits between attempts to store one fault.
+const (
+	storeRetryMin = 100 * time.Millisecond
+	storeRetryMax = 10 * time.Second
+)
+
+// soonest bounds how often the detector is told the time.
+const soonest = 100 * time.Millisecond
+
+// feed lets one goroutine at a time at the detector, and hands on what it finds
+// in that order.
+type feed struct {
+	detector Detector
+	sink     func(context.Context, detect.Fault) error
+	status   *board
+	log      *slog.Logger
+
+	mu    sync.Mutex
+	armed time.Time // when keepTime wakes by itself
+
+	wake chan struct{} // something is due before that
+}
+
+func newFeed(cfg Config, status *board) *feed {
+	return &feed{detector: cfg.Detector, sink: cfg.Sink, status: status, log: cfg.Logger, wake: make(chan struct{}, 1)}
+}
+
+// tell calls the detector and returns when what it found is stored, or ctx has
+// ended.
+func (f *feed) tell(ctx context.Context, call func(Detector) []detect.Fault) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, fault := range call(f.detector) {
+		if err := f.store(ctx, fault); err != nil {
+			return err
+		}
+	}
+	if next := f.detector.Next(); !next.IsZero() && next.Before(f.armed) {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// store tries until it works, the sink refuses for good, or ctx ends.
+func (f *feed) store(ctx context.Context, fault detect.Fault) error {
+	for failures := 0; ; failures++ {
+		err := f.sink(ctx, fault)
+		if err == nil {
+			f.status.found()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		lost := permanent(err)
+		f.status.storing(err)
+		f.log.Error("storing a fault failed; it is tried again unless it is lost", "event", "fault_not_stored", "error", err,
+			"fault_type", fault.Type, "resource", fault.Resource.String(), "lost", lost)
+		if lost {
+			return nil
+		}
+		if !pace.Sleep(ctx, min(storeRetryMin<<min(failures, 20), storeRetryMax)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// permanent reports whether the same fault can never be stored.
+func permanent(err error) bool {
+	c := nightcrier.CodeOf(err)
+	return c == nightcrier.Invalid || c == nightcrier.Refused
+}
+
+// keepTime tells the detector the time when something is due, and every idle
+// time anyway.
+func (f *feed) keepTime(ctx context.Context, idle time.Duration) {
+	timer := time.NewTimer(f.arm(idle))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wake:
+		case <-timer.C:
+			if f.tell(ctx, Detector.Tick) != nil {
+				return
+			}
+		}
+		timer.Reset(f.arm(idle))
+	}
+}
+
+// arm returns the time until something is due.
+func (f *feed) arm(idle time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.count(f.detector.Stats())
+	wait := idle
+	if next := f.detector.Next(); !next.IsZero() {
+		wait = min(max(time.Until(next), soonest), idle)
+	}
+	f.armed = time.Now().Add(wait)
+	return wait
+}

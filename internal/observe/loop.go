@@ -1,0 +1,208 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/detect"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/pace"
+)
+
+// loop follows the objects of one kind, in one namespace or in all.
+type loop struct {
+	o     *Observer
+	what  detect.Watched
+	kind  detect.Kind
+	sel   kube.Selection
+	tried func() // called when the first snapshot was taken, or failed
+
+	version  string // where the watch goes on; "" when a snapshot is needed
+	failures int    // in a row
+	blind    bool   // the detector knows that the kind is not followed
+}
+
+// doubtful is how many failures in a row raise a doubt about the place where a
+// watch shall go on: the next attempt takes a snapshot.
+const doubtful = 8
+
+// silence is how long a watch may stand without a word and be believed: a server
+// sends a bookmark every minute.
+const silence = 3 * time.Minute
+
+func newLoop(o *Observer, w detect.Watched, tried func()) *loop {
+	sel := kube.Selection{APIVersion: w.APIVersion, Kind: string(w.Kind), Namespace: w.Namespace}
+	if w.Kind == detect.Event {
+		sel.Fields = "type=Warning"
+	}
+	return &loop{o: o, what: w, kind: w.Kind, sel: sel, tried: tried}
+}
+
+func (l *loop) run(ctx context.Context) {
+	defer l.tried()
+	for ctx.Err() == nil {
+		err := l.turn(ctx)
+		l.tried()
+		if err == nil {
+			continue
+		}
+		wait, err := l.fail(ctx, err)
+		if err != nil || !pace.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// turn does what is next: a snapshot, or a watch from where the last one ended.
+func (l *loop) turn(ctx context.Context) error {
+	if l.version == "" {
+		return l.snapshot(ctx)
+	}
+	return l.follow(ctx)
+}
+
+func (l *loop) snapshot(ctx context.Context) error {
+	leave, err := l.o.cfg.Gate.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := l.tell(ctx, func(d Detector) []detect.Fault { d.Begin(l.kind, l.sel.Namespace); return nil }); err != nil {
+		return err
+	}
+	version, err := l.o.cfg.API.ListEach(ctx, l.sel, func(object []byte) error {
+		return l.tell(ctx, func(d Detector) []detect.Fault { return d.Observe(l.kind, object) })
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.tell(ctx, func(d Detector) []detect.Fault { return d.End(l.kind, l.sel.Namespace) }); err != nil {
+		return err
+	}
+	l.version = version
+	l.o.status.listed(l.what)
+	return nil
+}
+
+// follow watches until the watch ends. What it has seen is not seen again.
+func (l *loop) follow(ctx context.Context) error {
+	began, heard := time.Now(), false
+	half := l.o.cfg.Timings.Watch / 2
+	err := l.o.cfg.API.Watch(ctx, l.sel, l.version, half+rand.N(half+1), func(c kube.Change) error {
+		if err := l.take(ctx, c); err != nil {
+			return err
+		}
+		heard = heard || c.Type != kube.Opened
+		l.version = c.ResourceVersion
+		return nil
+	})
+	stood := time.Since(began)
+	if stood >= l.o.cfg.Timings.Stable {
+		l.failures = 0
+	}
+	switch {
+	case errors.Is(err, kube.ErrGone):
+		l.version = ""
+	case err == nil && !heard && stood >= silence:
+		l.version = "" // so it is for a version that the server has not reached, as after a restore
+	case err == nil && stood < l.o.cfg.Timings.Brief:
+		return nightcrier.Errorf(nightcrier.Unreachable, "watch %s: the server ended it at once", l.sel)
+	}
+	return err
+}
+
+// take hands one change on.
+func (l *loop) take(ctx context.Context, c kube.Change) error {
+	switch c.Type {
+	case kube.Opened:
+		l.o.status.watching(l.what)
+		return l.see(ctx, true)
+	case kube.Bookmark:
+		return nil
+	case kube.Deleted:
+		return l.tell(ctx, func(d Detector) []detect.Fault { return d.Delete(l.kind, c.Object) })
+	}
+	if l.kind == detect.Event && l.o.cfg.OnEvent != nil {
+		l.o.cfg.OnEvent(c.Object)
+	}
+	return l.tell(ctx, func(d Detector) []detect.Fault { return d.Observe(l.kind, c.Object) })
+}
+
+func (l *loop) tell(ctx context.Context, call func(Detector) []detect.Fault) error {
+	return l.o.feed.tell(ctx, call)
+}
+
+// see tells the detector whether the kind is followed, when that has changed.
+func (l *loop) see(ctx context.Context, is bool) error {
+	if l.blind == !is {
+		return nil
+	}
+	l.blind = !is
+	return l.tell(ctx, func(d Detector) []detect.Fault { d.Blind(l.kind, l.sel.Namespace, !is); return nil })
+}
+
+// fail writes down why the kind is not followed now, and returns for how long. Its
+// own error is the end of ctx.
+func (l *loop) fail(ctx context.Context, err error) (time.Duration, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	l.failures++
+	t := l.o.cfg.Timings
+	switch {
+	case missing(err) && l.everywhere():
+		l.version = ""
+		l.o.status.deny(l.what, err)
+		return pace.Spread(t.Denied), l.see(ctx, false)
+	case missing(err):
+		l.version = ""
+		l.o.status.deny(l.what, err)
+		return pace.Spread(t.Denied), l.tell(ctx, func(d Detector) []detect.Fault {
+			d.Begin(l.kind, l.sel.Namespace)
+			return d.End(l.kind, l.sel.Namespace)
+		})
+	case denied(err):
+		l.o.status.deny(l.what, err)
+		return pace.Spread(t.Denied), l.see(ctx, false)
+	case l.failures%doubtful == 0:
+		l.version = ""
+	}
+	wait := pace.Backoff{Min: t.BackoffMin, Max: t.BackoffMax}.Wait(l.failures)
+	if after := kube.RetryAfter(err); after > wait {
+		wait = after + rand.N(after/2+1) // not all at once
+	}
+	l.o.status.fail(l.what, err, l.failures, time.Now().Add(wait))
+	if l.failures < persistent {
+		return wait, nil
+	}
+	return wait, l.see(ctx, false)
+}
+
+// everywhere reports whether every cluster has the kind: that it is not found says
+// then nothing about its objects, such as a proxy's answer while the API server is
+// away. (Events end no fault.)
+func (l *loop) everywhere() bool {
+	switch l.what.APIVersion {
+	case "v1", "apps/v1", "batch/v1":
+		return l.kind != detect.Event
+	}
+	return false
+}
+
+// missing reports whether the cluster has no such kind, and so no such object.
+func missing(err error) bool {
+	return nightcrier.CodeOf(err) == nightcrier.NotFound && !errors.Is(err, kube.ErrGone)
+}
+
+// denied reports whether asking again soon is of no use: the kind is not for us,
+// or has an object that is too large to be read.
+func denied(err error) bool {
+	switch nightcrier.CodeOf(err) {
+	case nightcrier.Refused, nightcrier.Invalid, nightcrier.Exhausted:
+		return true
+	}
+	return false
+}

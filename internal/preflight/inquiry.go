@@ -1,0 +1,162 @@
+package preflight
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	authz "k8s.io/api/authorization/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// question is one permission; wide ones concern objects outside namespaces.
+type question struct {
+	verb, group, resource string
+	wide                  bool
+}
+
+// String is "patch deployments.apps".
+func (q question) String() string {
+	if q.group == "" || q.group == "*" {
+		return q.verb + " " + q.resource
+	}
+	return q.verb + " " + q.resource + "." + q.group
+}
+
+// atOnce is how many single questions are under way to one cluster.
+const atOnce = 16
+
+// inquiry collects what one cluster answers.
+type inquiry struct {
+	ask   Asker
+	ns    string
+	rules []authz.ResourceRule
+	other []authz.NonResourceRule
+	// complete is set when the rules are all there are.
+	complete bool
+	why      []string
+
+	mu   sync.Mutex
+	lost error // of the first question without an answer
+}
+
+// list asks for all rules. It fails only when single questions are not answered
+// either.
+func (q *inquiry) list(ctx context.Context) error {
+	status, err := q.ask.Rules(ctx, q.ns)
+	if err == nil {
+		q.rules, q.other, q.complete = status.ResourceRules, status.NonResourceRules, !status.Incomplete
+		if status.Incomplete {
+			q.why = append(q.why, "the cluster cannot list every rule: "+clip(status.EvaluationError))
+		}
+		return nil
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	if _, second := q.ask.May(ctx, authz.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: q.ns}); second != nil {
+		return err
+	}
+	q.why = append(q.why, "the cluster lists no rules: "+clip(err.Error()))
+	return nil
+}
+
+// answers answers each question from the rules, and asks the cluster what those
+// cannot tell.
+func (q *inquiry) answers(ctx context.Context, asked []question) []Answer {
+	out := make([]Answer, len(asked))
+	places := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, one := range asked {
+		switch {
+		case q.granted(one):
+			out[i] = Yes
+		case q.complete:
+			out[i] = No
+		default:
+			wg.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				out[i] = q.may(ctx, one)
+			})
+		}
+	}
+	wg.Wait()
+	return out
+}
+
+// may asks one question, in the namespace: what is allowed in all is allowed there.
+func (q *inquiry) may(ctx context.Context, one question) Answer {
+	if err := q.failed(); err != nil && nightcrier.CodeOf(err) == nightcrier.Unreachable {
+		return Unknown // it would only be waited for again
+	}
+	resource, sub, _ := strings.Cut(one.resource, "/")
+	what := authz.ResourceAttributes{Namespace: q.ns, Verb: one.verb, Group: one.group, Resource: resource, Subresource: sub}
+	if one.wide {
+		what.Namespace = ""
+	}
+	status, err := q.ask.May(ctx, what)
+	switch {
+	case err != nil:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.lost == nil {
+			q.lost = err
+		}
+		return Unknown
+	case status.Allowed:
+		return Yes
+	case status.EvaluationError != "" && !status.Denied:
+		return Unknown
+	}
+	return No
+}
+
+func (q *inquiry) failed() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
+}
+
+// gaps says why answers are missing, and whether every question was answered.
+func (q *inquiry) gaps() ([]string, bool) {
+	if q.lost == nil {
+		return q.why, true
+	}
+	return append(q.why, "questions without an answer: "+clip(q.lost.Error())), false
+}
+
+// granted reports whether a rule allows it for every object. A rule that names
+// objects does not.
+func (q *inquiry) granted(one question) bool {
+	return slices.ContainsFunc(q.rules, func(r authz.ResourceRule) bool {
+		return len(r.ResourceNames) == 0 && has(r.Verbs, one.verb) && has(r.APIGroups, one.group) && covers(r.Resources, one.resource)
+	})
+}
+
+func has(list []string, want string) bool {
+	return slices.Contains(list, want) || slices.Contains(list, "*")
+}
+
+// covers knows that "*" means subresources as well, and "*/scale" those of that
+// name.
+func covers(list []string, resource string) bool {
+	if has(list, resource) {
+		return true
+	}
+	_, sub, ok := strings.Cut(resource, "/")
+	return ok && slices.Contains(list, "*/"+sub)
+}
+
+const maxWhy = 300
+
+// clip makes a cluster's sentence fit for people: one line, bounded.
+func clip(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxWhy {
+		s = strings.ToValidUTF8(s[:maxWhy], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// block puts escaped content between tags.
+func block(tag, content string) string {
+	return "<" + tag + ">\n" + strings.TrimRight(content, "\n") + "\n</" + tag + ">\n"
+}
+
+// escapeText makes text from outside harmless: it can close no tag, name no
+// file to a CLI that expands @path, and move no cursor.
+func escapeText(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range strings.ToValidUTF8(s, "�") {
+		switch {
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '&':
+			b.WriteString("&amp;")
+		case r == '@':
+			b.WriteString("&#64;")
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == '\r' || hidden(r):
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// hidden are characters that a person who reads the prompt would not see.
+func hidden(r rune) bool {
+	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+}
+
+// inline is escapeText for one cell of a table.
+func inline(s string) string {
+	s = escapeText(strings.Join(strings.Fields(s), " "))
+	return strings.NewReplacer("|", "¦", "`", "'").Replace(s)
+}
+
+// escapeJSON encodes v so that the text is still JSON and as harmless as
+// escapeText makes it.
+func escapeJSON(v any, mask func(string) string) (string, error) {
+	data, err := encode(v)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, r := range mask(string(data)) {
+		switch {
+		case strings.ContainsRune("<>&@", r), r != '\n' && hidden(r):
+			writeEscaped(&b, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String(), nil
+}
+
+func writeEscaped(b *strings.Builder, r rune) {
+	if hi, lo := utf16.EncodeRune(r); hi != unicode.ReplacementChar {
+		fmt.Fprintf(b, `\u%04x\u%04x`, hi, lo)
+		return
+	}
+	fmt.Fprintf(b, `\u%04x`, r)
+}
+
+// encode writes indented JSON without HTML escapes, for files.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "encode the agent's context: %w", err)
+	}
+	return b.Bytes(), nil
+}

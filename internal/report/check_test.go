@@ -1,0 +1,109 @@
+package report
+
+import (
+	"testing"
+
+	"nightcrier.dev/nightcrier"
+)
+
+const podJSON = `{"kind":"Pod","metadata":{"name":"cart-7d4b-x2x7q","namespace":"shop"},"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"64Mi"}}}]},` +
+	`"status":{"containerStatuses":[{"restartCount":12,"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled","message":"line one\nline \"two\""}},"ready":false}]}}`
+
+func recorded(id string) ([]byte, bool) {
+	body, ok := map[string]string{
+		"E1": podJSON,
+		"E2": `{"kind":"Pod","metadata":{"name":"web-0"},"status":{"reason":"Evicted"}}`,
+		"E3": "2026-01-02 cart-7d4b-x2x7q connection refused to db:5432\n",
+	}[id]
+	return []byte(body), ok
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		text     string
+		quote    string
+		evidence string
+		want     nightcrier.Check
+	}{
+		{"a pair as JSON has it", "cart was killed", "reason: OOMKilled", "E1", nightcrier.Seen},
+		{"a pair as describe has it", "pod cart-7d4b-x2x7q", "Exit Code: 137", "E1", nightcrier.Seen},
+		{"a pair with an equals sign", "cart", "exitCode=137", "E1", nightcrier.Seen},
+		{"two lines of describe", "cart", "Last State: Terminated\n  Reason: OOMKilled\n  Exit Code: 137", "E1", nightcrier.Seen},
+		{"a value in backticks", "container of cart-7d4b-x2x7q is `OOMKilled`", "", "E1", nightcrier.Seen},
+		{"a log line", "cart cannot reach its database", "connection refused to db:5432", "E3", nightcrier.Seen},
+		{"text inside a JSON string", "cart", `line one line "two"`, "E1", nightcrier.Seen},
+		{"no object named, evidence about the target", "it was killed", "reason: OOMKilled", "E1", nightcrier.Seen},
+
+		{"another number", "cart", "Exit Code: 1", "E1", nightcrier.Unseen},
+		{"one of two is wrong", "cart", "reason: OOMKilled\nexitCode: 1", "E1", nightcrier.Unseen},
+		{"one of two in backticks is wrong", "cart is `OOMKilled` at `128Mi`", "", "E1", nightcrier.Unseen},
+		{"not in the evidence", "cart", "reason: Evicted", "E1", nightcrier.Unseen},
+		{"evidence about another object", "cart-7d4b-x2x7q was evicted", "reason: Evicted", "E2", nightcrier.Unseen},
+		{"evidence about another object, unnamed", "it was evicted", "reason: Evicted", "E2", nightcrier.Unseen},
+		{"another pod than the evidence's", "pod pay-5f6-abc12 was killed", "reason: OOMKilled", "E1", nightcrier.Unseen},
+		{"no such evidence", "cart", "reason: OOMKilled", "E9", nightcrier.Unseen},
+		{"no evidence", "cart", "reason: OOMKilled", "", nightcrier.Unseen},
+		{"nothing quoted", "cart was killed by the kernel", "", "E1", nightcrier.Unseen},
+		{"a trivial value", "cart", "137", "E1", nightcrier.Unseen},
+		{"a trivial word", "cart", "Pod", "E1", nightcrier.Unseen},
+		{"only punctuation", "cart", "…", "E1", nightcrier.Unseen},
+		{"turned round", "cart", "not OOMKilled", "E1", nightcrier.Unseen},
+		{"another flag", "cart", "ready: true", "E1", nightcrier.Unseen},
+		{"part of a word", "cart", "reason: OOMKill", "E1", nightcrier.Unseen},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := nightcrier.Report{
+				Source: "agent", Target: nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"},
+				Facts: []nightcrier.Fact{{ID: "FACT-1", Text: c.text, Quote: c.quote, Check: nightcrier.Verified}},
+			}
+			if c.evidence != "" {
+				r.Facts[0].Evidence = []string{c.evidence}
+			}
+			Check(&r, recorded)
+			if r.Facts[0].Check != c.want {
+				t.Errorf("got %s, want %s", r.Facts[0].Check, c.want)
+			}
+			if share := map[nightcrier.Check]float64{nightcrier.Seen: 1}[c.want]; r.CheckedShare != share {
+				t.Errorf("checked share %v", r.CheckedShare)
+			}
+		})
+	}
+}
+
+func TestOnlyRulesVerify(t *testing.T) {
+	fact := nightcrier.Fact{ID: "FACT-1", Text: "cart", Check: nightcrier.Verified, Evidence: []string{"E1"}}
+	gone := fact
+	gone.Evidence = []string{"E9"}
+	for source, want := range map[string]nightcrier.Check{"builtin": nightcrier.Verified, "agent": nightcrier.Unseen} {
+		r := nightcrier.Report{Source: source, Facts: []nightcrier.Fact{fact, gone}}
+		Check(&r, recorded)
+		if r.Facts[0].Check != want || r.Facts[1].Check != nightcrier.Unseen {
+			t.Errorf("%s: %s and %s", source, r.Facts[0].Check, r.Facts[1].Check)
+		}
+	}
+}
+
+func TestCheckedShare(t *testing.T) {
+	r := nightcrier.Report{Source: "agent", Target: nightcrier.Object{Name: "cart"}, Facts: []nightcrier.Fact{
+		{Text: "a", Quote: "reason: OOMKilled", Evidence: []string{"E1"}}, {Text: "b"}, {Text: "c"}, {Text: "d"},
+	}}
+	Check(&r, recorded)
+	if r.CheckedShare != 0.25 {
+		t.Errorf("%v", r.CheckedShare)
+	}
+	r = nightcrier.Report{}
+	if Check(&r, recorded); r.CheckedShare != 0 {
+		t.Errorf("no facts: %v", r.CheckedShare)
+	}
+}
+
+func TestNormal(t *testing.T) {
+	for in, want := range map[string]string{
+		"Exit Code:   137": "exit code 137", `"exitCode":137`: "exit code 137", "CrashLoopBackOff": "crash loop back off", "OOMKilled": "oomkilled", "": "", " - ": "", "‹secret:3f9a›": "secret 3f9a",
+	} {
+		if got := normal(in); got != want {
+			t.Errorf("normal(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

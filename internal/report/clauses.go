@@ -1,0 +1,344 @@
+package report
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var markRE = regexp.MustCompile(`(?i)^[✓✔✗*_\s]*(?:verified|seen|unseen)[*_\s]*$`)
+
+// claim is a labelled statement taken apart: what it says, and its clauses by
+// label.
+type claim struct {
+	text   string
+	labels map[string]string
+	quote  string
+}
+
+// readClaim takes the clauses of a fact or an inference apart. A mark that an
+// agent set itself means nothing and is dropped.
+func readClaim(body string) claim {
+	c := claim{labels: map[string]string{}}
+	var said []string
+	for _, clause := range clauses(body) {
+		name, value, ok := label(clause)
+		key := clauseLabels[name]
+		switch {
+		case ok && key != "" && c.labels[key] == "":
+			c.labels[key] = value
+		case len(c.labels) > 0 && markRE.MatchString(clause):
+		case len(c.labels) > 0 && c.quote == "" && unquote(clause) != "":
+			c.quote = unquote(clause)
+		default:
+			said = append(said, clause)
+		}
+	}
+	if q := c.labels["quote"]; q != "" && c.quote == "" {
+		c.quote = or(unquote(q), q)
+	}
+	c.text = strings.Join(said, " — ")
+	return c
+}
+
+// unquote returns what stands between the quotes around s, "" without them.
+func unquote(s string) string {
+	s = strings.Trim(strings.TrimSpace(s), "*_")
+	s = strings.NewReplacer("“", `"`, "”", `"`).Replace(s)
+	if len(s) > 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		return s[1 : len(s)-1]
+	}
+	return ""
+}
+
+func fact(id, body string) nightcrier.Fact {
+	c := readClaim(body)
+	source := c.labels["source"]
+	f := nightcrier.Fact{ID: id, Text: text(c.text), Quote: text(c.quote), Check: nightcrier.Unseen}
+	if from, to := strings.Index(source, `"`), strings.LastIndex(source, `"`); f.Quote == "" && from >= 0 && to > from+1 {
+		f.Quote, source = text(source[from+1:to]), source[:from]
+	}
+	f.Evidence = evidenceIDs(source, c.text)
+	for _, m := range backtickRE.FindAllStringSubmatch(source, maxItems) {
+		if !evidenceRE.MatchString(m[1]) || strings.Contains(m[1], " ") {
+			f.Source = text(m[1])
+			break
+		}
+	}
+	if f.Source == "" && len(f.Evidence) == 0 {
+		f.Source = text(source)
+	}
+	return f
+}
+
+// evidenceIDs are those of the source; without any, those that the text names in
+// brackets or backticks.
+func evidenceIDs(source, text string) []string {
+	ids := []string{}
+	seen := map[string]bool{}
+	add := func(s string) {
+		for _, id := range evidenceRE.FindAllString(s, maxItems) {
+			if !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	if add(source); len(ids) > 0 {
+		return ids
+	}
+	for _, m := range bracketedEvidenceRE.FindAllString(text, maxItems) {
+		add(m)
+	}
+	return ids
+}
+
+var bracketedEvidenceRE = regexp.MustCompile("[(\\[`]E\\d{1,6}(?:[, ]+E\\d{1,6})*[)\\]`]")
+
+func parseInferences(blocks []block) []nightcrier.Inference {
+	out := []nightcrier.Inference{}
+	seen := map[string]bool{}
+	lines := all(blocks)
+	for _, item := range append(items(lines), labelled(lines, inferenceRE)...) {
+		m := inferenceRE.FindStringSubmatch(item)
+		if m == nil || m[2] == "" || seen[m[1]] || len(out) >= maxItems {
+			continue
+		}
+		seen[m[1]] = true
+		c := readClaim(m[2])
+		i := nightcrier.Inference{ID: "INF-" + m[1], BasedOn: factRefs(c.labels["based on"]), WrongIf: text(c.labels["wrong if"])}
+		i.Confidence = confidenceWord(c.labels["confidence"])
+		said, conf := confidence(c.text)
+		if i.Confidence == "" {
+			i.Confidence = conf
+		}
+		if len(i.BasedOn) == 0 {
+			i.BasedOn = factRefs(c.text)
+		}
+		i.Text = text(said)
+		out = append(out, i)
+	}
+	return out
+}
+
+var hypothesisLabels = map[string]string{
+	"cause": "cause", "object": "object", "summary": "summary", "statement": "statement", "confidence": "confidence",
+	"evidence for": "for", "for": "for", "supporting evidence": "for", "supports": "for", "supported by": "for",
+	"evidence against": "against", "against": "against", "contradicting evidence": "against", "contradicted by": "against",
+	"falsification test": "test", "falsification": "test", "test": "test", "command": "test", "falsification command": "test",
+	"expected if true": "true", "if true": "true", "expected if false": "false", "if false": "false",
+	"outcome": "outcome",
+}
+
+// parseHypotheses reads a heading or a bold line H1 to H9 and what stands below.
+func parseHypotheses(blocks []block) []nightcrier.Hypothesis {
+	out := []nightcrier.Hypothesis{}
+	seen := map[string]bool{}
+	for _, b := range splitHypotheses(blocks) {
+		m := hypothesisRE.FindStringSubmatch(b.title)
+		if m == nil || seen[m[1]] {
+			continue
+		}
+		seen[m[1]] = true
+		out = append(out, hypothesis("H"+m[1], m[2], b.lines))
+	}
+	return out
+}
+
+// splitHypotheses begins a block at each bold or listed line that names a
+// hypothesis, and joins blocks of deeper headings to the one they belong to.
+func splitHypotheses(blocks []block) []block {
+	var out []block
+	open := false
+	for _, b := range blocks {
+		named := hypothesisRE.MatchString(b.title)
+		if named || !open || !partOfHypothesis(b.title) {
+			out = append(out, block{title: b.title})
+			open = named
+		} else {
+			out[len(out)-1].lines = append(out[len(out)-1].lines, line{text: b.title + ":"})
+		}
+		for _, l := range b.lines {
+			head := l.text
+			if t, _, ok := bullet(head); ok {
+				head = t
+			}
+			if !l.fenced && hypothesisRE.MatchString(head) && strings.Contains(head, "**") {
+				out, open = append(out, block{title: unmark(head)}), true
+				continue
+			}
+			last := &out[len(out)-1]
+			last.lines = append(last.lines, l)
+		}
+	}
+	return out
+}
+
+func partOfHypothesis(title string) bool {
+	return hypothesisLabels[strings.ToLower(strings.TrimRight(unmark(title), ": "))] != ""
+}
+
+func hypothesis(id, head string, lines []line) nightcrier.Hypothesis {
+	f := fields(lines, hypothesisLabels)
+	statement, conf := confidence(head)
+	if conf == "" {
+		conf = confidenceWord(f["confidence"])
+	}
+	return nightcrier.Hypothesis{
+		ID: id, Statement: text(or(statement, f["statement"])), Confidence: conf,
+		Cause: cause(f["cause"]), Object: object(firstLine(f["object"])),
+		For: factRefs(f["for"]), Against: factRefs(f["against"]),
+		Falsification: nightcrier.Falsification{
+			Command: command(f["test"]), IfTrue: text(firstLine(f["true"])), IfFalse: text(firstLine(f["false"])), Outcome: notRun,
+		},
+	}
+}
+
+// notRun is the outcome of a test until we have run it: what an agent says of it
+// counts for nothing.
+const notRun = "not-run"
+
+// command finds the command in a falsification test: in backticks, in a code
+// block, or as the whole text.
+func command(s string) string {
+	if m := backtickRE.FindStringSubmatch(strings.ReplaceAll(s, "```", "")); m != nil {
+		return clip(plain(m[1]), maxText)
+	}
+	for l := range strings.SplitSeq(s, "\n") {
+		l = strings.TrimSpace(strings.Trim(strings.TrimSpace(l), "`"))
+		l = strings.TrimPrefix(l, "$ ")
+		if l != "" && !strings.HasPrefix(l, "#") && l != "bash" && l != "sh" && l != "none" {
+			return text(l)
+		}
+	}
+	return ""
+}
+
+// parseActions reads the card's table or list; without one, the mitigation.
+func parseActions(sections [7][]block) []nightcrier.Action {
+	lines := find(sections[0], "action")
+	if len(lines) == 0 {
+		lines = find(sections[4], "mitigation")
+	}
+	out := []nightcrier.Action{}
+	for _, r := range table(lines) {
+		a := nightcrier.Action{Action: text(column(r, "action", "step")), Outcome: text(column(r, "expected", "outcome", "validation")), Risk: text(column(r, "risk"))}
+		a.Priority, _ = strconv.Atoi(strings.Trim(column(r, "priority", "#"), "P*. "))
+		out = appendAction(out, a)
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, item := range items(lines) {
+		out = appendAction(out, listedAction(item))
+	}
+	return out
+}
+
+func appendAction(out []nightcrier.Action, a nightcrier.Action) []nightcrier.Action {
+	if a.Action == "" || len(out) >= maxItems {
+		return out
+	}
+	if a.Priority < 1 {
+		a.Priority = len(out) + 1
+	}
+	return append(out, a)
+}
+
+func listedAction(item string) nightcrier.Action {
+	var a nightcrier.Action
+	var said []string
+	for _, c := range separatorRE.Split(item, maxItems) {
+		name, value, _ := label(c)
+		switch {
+		case strings.Contains(name, "expected"), strings.Contains(name, "outcome"), strings.Contains(name, "validation"):
+			a.Outcome = text(value)
+		case strings.HasPrefix(name, "risk"):
+			a.Risk = text(value)
+		default:
+			said = append(said, c)
+		}
+	}
+	a.Action = text(strings.Join(said, " — "))
+	return a
+}
+
+// column returns the first cell whose column's name holds one of the words.
+func column(r map[string]string, words ...string) string {
+	for _, w := range words {
+		for name, value := range r {
+			if strings.Contains(name, w) && !(w == "action" && strings.Contains(name, "outcome")) {
+				return value
+			}
+		}
+	}
+	return ""
+}
+
+func parseChanges(lines []line) []nightcrier.Change {
+	out := []nightcrier.Change{}
+	for _, item := range items(lines) {
+		var c nightcrier.Change
+		for i, part := range separatorRE.Split(item, 8) {
+			who, byWhom := strings.CutPrefix(part, "by ")
+			at, err := time.Parse(time.RFC3339, strings.Trim(part, "*`_ "))
+			switch {
+			case i == 0 && err == nil:
+				c.At = at
+			case c.What == "":
+				c.What = text(part)
+			case byWhom && c.Who == "":
+				c.Who = text(who)
+			default:
+				c.Correlation = strings.TrimPrefix(c.Correlation+" — "+text(part), " — ")
+			}
+		}
+		if c.What != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func parseNotChecked(blocks []block) []nightcrier.NotChecked {
+	out := []nightcrier.NotChecked{}
+	for _, item := range items(find(blocks, "could not be checked", "not checked", "not be checked")) {
+		what, why := item, ""
+		if m := separatorRE.FindStringIndex(item); m != nil {
+			what, why = item[:m[0]], item[m[1]:]
+		} else if a, b, ok := strings.Cut(item, ": "); ok {
+			what, why = a, b
+		}
+		out = append(out, nightcrier.NotChecked{What: text(what), Why: text(why)})
+	}
+	return out
+}
+
+var objectREs = []*regexp.Regexp{
+	// Deployment shop/cart
+	regexp.MustCompile(`^(?P<kind>[A-Za-z]+)\s+(?:(?P<ns>[a-z0-9-]+)/)?(?P<name>[A-Za-z0-9.:-]+)$`),
+	// shop/Deployment/cart, or deployment/cart
+	regexp.MustCompile(`^(?:(?P<ns>[a-z0-9-]+)/)?(?P<kind>[A-Za-z]+)/(?P<name>[A-Za-z0-9.:-]+)$`),
+	// deployment/cart -n shop, or Deployment cart in namespace shop
+	regexp.MustCompile(`^(?P<kind>[A-Za-z]+)[/ ](?P<name>[A-Za-z0-9.:-]+)\s+(?:-n|in|in namespace)\s+(?P<ns>[a-z0-9-]+)$`),
+}
+
+// object reads the name of an object in the ways that people write it.
+func object(s string) nightcrier.Object {
+	s = strings.TrimSpace(strings.NewReplacer("`", "", "*", "", "_", "").Replace(firstLine(s)))
+	if s == "unknown" || len(s) > maxLine {
+		return nightcrier.Object{}
+	}
+	for _, re := range objectREs {
+		m := re.FindStringSubmatch(s)
+		if m == nil {
+			continue
+		}
+		o := nightcrier.Object{Kind: m[re.SubexpIndex("kind")], Namespace: m[re.SubexpIndex("ns")], Name: m[re.SubexpIndex("name")]}
+		return o
+	}
+	return nightcrier.Object{}
+}

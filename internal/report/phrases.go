@@ -1,0 +1,290 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// The statuses of the triage card.
+const (
+	statusActive   = "🔴 Active Incident"
+	statusDegraded = "🟡 Degraded"
+	statusResolved = "🟢 Resolved"
+)
+
+func status(r *nightcrier.Report) string {
+	switch {
+	case r.Verdict == nightcrier.VerdictRecovered || r.Verdict == nightcrier.VerdictHealthy:
+		return statusResolved
+	case r.Severity == "P1" || r.Severity == "P2":
+		return statusActive
+	}
+	return statusDegraded
+}
+
+func over(r *nightcrier.Report) bool { return status(r) == statusResolved }
+
+// duration is how long the incident lasted or lasts, "" when that is not known.
+func duration(d Detail) string {
+	inc := d.Incident
+	if inc == nil {
+		return ""
+	}
+	from, to := inc.Timestamp, inc.CompletedAt
+	if from.IsZero() {
+		from = inc.CreatedAt
+	}
+	if to.IsZero() {
+		to = d.Now
+	}
+	if from.IsZero() || to.Before(from) {
+		return ""
+	}
+	return to.Sub(from).Round(time.Second).String()
+}
+
+func primary(r *nightcrier.Report) string {
+	if rc := r.RootCause; rc != nil {
+		return withConfidence(rc.Summary, rc.Confidence)
+	}
+	if len(r.Hypotheses) > 0 && !over(r) {
+		return "undetermined; the first to test is " + withConfidence(r.Hypotheses[0].Statement, nightcrier.Low)
+	}
+	return noCause(r.Verdict)
+}
+
+func withConfidence(s string, c nightcrier.Confidence) string {
+	s = inline(s)
+	if c != "" {
+		s += " — Confidence: " + title(string(c))
+	}
+	return s
+}
+
+func noCause(v nightcrier.Verdict) string {
+	switch v {
+	case nightcrier.VerdictHealthy:
+		return "None: the object is healthy and nothing shows that it was not."
+	case nightcrier.VerdictRecovered:
+		return "None is active: the object has recovered."
+	}
+	return "Undetermined: the evidence does not carry a cause."
+}
+
+// firstStep is the first of the recommended actions and what it should bring.
+func firstStep(r *nightcrier.Report) string {
+	if len(r.Actions) == 0 {
+		return ""
+	}
+	s := inline(r.Actions[0].Action)
+	if outcome := inline(r.Actions[0].Outcome); outcome != "" {
+		s += " — expected: " + outcome
+	}
+	return s
+}
+
+// assumption is what the conclusion leans on most.
+func assumption(r *nightcrier.Report) string {
+	for _, c := range []nightcrier.Confidence{nightcrier.Low, nightcrier.Medium, nightcrier.High} {
+		for _, i := range r.Inferences {
+			if i.Confidence == c && i.WrongIf != "" {
+				return "that " + inline(i.ID) + " holds; it does not if " + inline(i.WrongIf)
+			}
+		}
+	}
+	return "that nothing outside of what was read (see section 5) plays a part"
+}
+
+func escalations(r *nightcrier.Report) []string {
+	if over(r) {
+		return nil
+	}
+	return []string{"the first step does not show its expected outcome within 15 minutes", "another workload or namespace shows the same symptom"}
+}
+
+func noAlternative(source string) string {
+	if source == "builtin" {
+		return "none: no other built-in rule matches what was seen"
+	}
+	return "none is named"
+}
+
+func alternatives(r *nightcrier.Report) []string {
+	var out []string
+	for i, h := range r.Hypotheses {
+		if i == 0 {
+			continue
+		}
+		s := inline(h.ID) + ": " + inline(h.Statement)
+		if len(h.Against) > 0 {
+			s += " — against it: " + strings.Join(h.Against, ", ")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func exitCriteria(r *nightcrier.Report) []string {
+	if over(r) {
+		return []string{"the object stays healthy for another 15 minutes"}
+	}
+	object := orUnknown(inline(r.Target.String()))
+	first := object + " reports ready"
+	if r.Target.Kind == "Job" || r.Target.Kind == "CronJob" {
+		first = "the next run of " + object + " completes"
+	}
+	return []string{first, "the symptom does not return for 15 minutes"}
+}
+
+// blastRadius tells how much is affected; the impact has its own line, and what
+// the credential could do is a sentence already.
+func blastRadius(m map[string]any) string {
+	var out []string
+	pods, counted := m["pods"]
+	notReady, has := m["notReadyPods"]
+	if counted = counted && has; counted {
+		out = append(out, inline(fmt.Sprintf("%v of %v Pods not ready", notReady, pods)))
+	}
+	for _, k := range sortedKeys(m) {
+		if k == "impact" || k == "credentialRisks" || counted && (k == "pods" || k == "notReadyPods") {
+			continue
+		}
+		out = append(out, inline(fmt.Sprintf("%s: %v", k, m[k])))
+	}
+	return strings.Join(out, "; ")
+}
+
+func userImpact(r *nightcrier.Report) string {
+	if over(r) {
+		return "none now"
+	}
+	return "not measured"
+}
+
+func inferences(r *nightcrier.Report) []string {
+	var out []string
+	for _, i := range r.Inferences {
+		s := fmt.Sprintf("**[%s]** %s", inline(i.ID), withConfidence(i.Text, i.Confidence))
+		if len(i.BasedOn) > 0 {
+			s += "\n  - Based on: " + strings.Join(i.BasedOn, ", ")
+		}
+		if i.WrongIf != "" {
+			s += "\n  - Wrong if: " + inline(i.WrongIf)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func changes(r *nightcrier.Report) []string {
+	var out []string
+	for _, c := range r.Changes {
+		s := inline(c.What)
+		if !c.At.IsZero() {
+			s = c.At.UTC().Format(time.RFC3339) + " — " + s
+		}
+		if c.Who != "" {
+			s += " — by " + inline(c.Who)
+		}
+		if c.Correlation != "" {
+			s += " — " + inline(c.Correlation)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func notChecked(r *nightcrier.Report) []string {
+	var out []string
+	for _, n := range r.NotChecked {
+		out = append(out, inline(n.What)+" — "+inline(n.Why))
+	}
+	return out
+}
+
+func unknowns(r *nightcrier.Report) []string {
+	var out []string
+	for _, n := range r.NotChecked {
+		out = append(out, "what "+inline(n.What)+" would have shown")
+	}
+	for _, f := range r.Facts {
+		if f.Check == nightcrier.Unseen {
+			out = append(out, "whether "+inline(f.ID)+" holds: no recorded evidence shows it")
+		}
+	}
+	return out
+}
+
+func fixForward(r *nightcrier.Report) []string {
+	if r.RootCause == nil {
+		return nil
+	}
+	object := orUnknown(inline(r.RootCause.Object.String()))
+	owner := " — owner: the team that owns " + orUnknown(inline(r.Target.String()))
+	if r.RootCause.Object.Kind == "Node" {
+		return []string{"find out what took " + object + " down before it takes work again" + owner}
+	}
+	return []string{"put what helped into the manifests that " + object + " is delivered from, or the next rollout undoes it" + owner}
+}
+
+// inputs lists the evidence that facts cite, once each.
+func inputs(r *nightcrier.Report) []string {
+	var out []string
+	for _, f := range r.Facts {
+		if s := source(f); s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// outcome tells what came of a falsification test.
+func outcome(f nightcrier.Falsification) string {
+	if f.Outcome == notRun {
+		return "not run yet"
+	}
+	return inline(f.Outcome)
+}
+
+func noSandbox(source string) string {
+	if source == "builtin" {
+		return "no agent ran, so no sandbox was needed"
+	}
+	return "it was not recorded which layers held"
+}
+
+func title(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func orUnknown(s string) string { return or(s, "unknown") }
+
+func orNone(s string) string { return or(s, "none") }
+
+func orDash(s string) string { return or(s, "-") }
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// clip keeps at most n bytes and no broken character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,226 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// WorkersDir holds the directories of workers, below the workspace root.
+const WorkersDir = ".workers"
+
+// finalMessage keeps the agent's last words beside the logs: they may be its
+// report, and are too long for a checkpoint.
+const finalMessage = "logs/final-message.md"
+
+func (r *Runner) workerDir(runID string, attempt int) string {
+	return filepath.Join(r.cfg.Root.Path(), WorkersDir, fmt.Sprintf("%s-%d", runID, attempt))
+}
+
+// launch starts the worker of an attempt, unless it was started already. It
+// returns a terminal result only when there is nothing to await.
+func (r *Runner) launch(ctx context.Context, o Order, attempt int) (nightcrier.AgentResult, error) {
+	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
+		return res, err
+	}
+	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if err != nil {
+		return nightcrier.AgentResult{}, err
+	}
+	ws, err := r.cfg.Root.Open(o.IncidentID)
+	if err != nil {
+		return failure(nightcrier.FailStart, err), nil
+	}
+	defer ws.Close()
+	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	if err := r.note(ctx, o.RunID, fmt.Sprintf("launch#%d", attempt),
+		logged("starting %s, attempt %d, %s", o.Executor, attempt, accessText(cred != nil, why))); err != nil {
+		return nightcrier.AgentResult{}, err
+	}
+	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, attempt), spec(o, inc, ws, attempt), cred); err != nil {
+		if ctx.Err() != nil {
+			return nightcrier.AgentResult{}, err
+		}
+		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
+		res := failure(nightcrier.FailStart, err)
+		if attempt < maxAttempts {
+			return res, r.noteRetry(ctx, o, attempt, res)
+		}
+		return res, nil
+	}
+	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "command", o.Executor)
+	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
+}
+
+// accessText says whether the agent can look into the cluster, and what is to be
+// known of that.
+func accessText(can bool, why string) string {
+	if can {
+		return "which may look into the cluster" + because(why)
+	}
+	return "which cannot look into the cluster" + because(why)
+}
+
+func spec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, attempt int) worker.Spec {
+	return worker.Spec{
+		Version: worker.SpecVersion, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: step, Attempt: attempt,
+		Workspace: ws.Dir(), Executor: o.Executor, Command: o.Agent.Command, ScriptPath: o.Agent.ScriptPath,
+		Model: o.Agent.Model, MaxTurns: o.Agent.MaxTurns, AllowedTools: o.Agent.AllowedTools,
+		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, ModelBaseURL: o.Agent.BaseURL,
+		MaxWorkspaceBytes: o.Agent.MaxWorkspaceBytes, ExtraEnv: scriptEnv(o),
+	}
+}
+
+// scriptEnv is what a script is told beside the facts of its job; other agents
+// are told nothing of the kind.
+func scriptEnv(o Order) map[string]string {
+	if o.Executor != scriptExecutor {
+		return nil
+	}
+	env := map[string]string{"DISABLE_TRIAGE_PRELOAD": strconv.FormatBool(!o.Agent.Preload)}
+	if o.Agent.CLI != "" {
+		env["AGENT_CLI"] = o.Agent.CLI
+	}
+	if o.Agent.SkillsDir != "" {
+		env["SKILLS_DIR"] = o.Agent.SkillsDir
+	}
+	return env
+}
+
+// await follows the worker until its agent is verified gone, and files what the
+// agent does in the journal and the log.
+func (r *Runner) await(ctx context.Context, o Order, attempt int) (nightcrier.AgentResult, error) {
+	ws, err := r.cfg.Root.Open(o.IncidentID)
+	if err != nil {
+		return nightcrier.AgentResult{}, err
+	}
+	defer ws.Close()
+	log, err := r.openAgentLog(ctx, o, ws)
+	if err != nil {
+		return nightcrier.AgentResult{}, err
+	}
+	defer log.Close()
+	dir := r.workerDir(o.RunID, attempt)
+	forward, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.forwardCancel(forward, o, dir)
+
+	res, err := r.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
+		e.Run, e.Step, e.Attempt = o.RunID, step, attempt
+		return r.file(ctx, o, ws, log, e)
+	})
+	if err != nil {
+		return res, err
+	}
+	if err := r.keepFinalMessage(ws, &res); err != nil {
+		return res, err
+	}
+	if res.FailureClass.Retryable() && attempt < maxAttempts {
+		// Half a report is nothing for the next attempt to hand in.
+		err = errors.Join(ws.ClearScratch(), r.noteRetry(ctx, o, attempt, res))
+	}
+	return res, err
+}
+
+// noteRetry says why nothing happens for a while: the agent is tried again.
+func (r *Runner) noteRetry(ctx context.Context, o Order, attempt int, res nightcrier.AgentResult) error {
+	r.cfg.Logger.Warn("agent failed; it is tried again", "component", "run", "event", "agent_retry", "incident_id", o.IncidentID,
+		"attempt", attempt, "of", maxAttempts, "retry_in", r.cfg.RetryPause.String(), "failure_class", string(res.FailureClass), "failure_reason", res.FailureReason)
+	return r.note(ctx, o.RunID, fmt.Sprintf("retry#%d", attempt),
+		logged("attempt %d of %d failed (%s); trying again in %s", attempt, maxAttempts, res.FailureClass, r.cfg.RetryPause))
+}
+
+// keepFinalMessage moves the agent's last words out of the result, which becomes
+// a checkpoint. Those of an earlier attempt go.
+func (r *Runner) keepFinalMessage(ws *workspace.Workspace, res *nightcrier.AgentResult) error {
+	if res.FinalMessage == "" {
+		return ws.Remove(finalMessage)
+	}
+	text := r.cfg.Mask.String(res.FinalMessage)
+	res.FinalMessage = ""
+	return ws.WriteFile(finalMessage, []byte(text), 0o600)
+}
+
+// file stores one entry of the worker and shows what it changes.
+func (r *Runner) file(ctx context.Context, o Order, ws *workspace.Workspace, log *agentLog, e nightcrier.JournalEntry) error {
+	entries := []nightcrier.JournalEntry{e}
+	if err := r.append(ctx, o.RunID, entries); err != nil {
+		return err
+	}
+	e = entries[0] // masked
+	if err := log.add(e); err != nil {
+		return err
+	}
+	if e.Type != nightcrier.EntryState {
+		return nil
+	}
+	st, err := journal.Decode[journal.State](e)
+	if err != nil {
+		return err
+	}
+	if !st.To.Terminal() {
+		return r.show(ctx, o, ws, store.Progress{State: st.To})
+	}
+	return r.show(ctx, o, ws, store.Progress{State: st.To}, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
+}
+
+// show records progress and refreshes incident.json; the details are logged with
+// the agent's state.
+func (r *Runner) show(ctx context.Context, o Order, ws *workspace.Workspace, p store.Progress, details ...any) error {
+	inc, err := r.cfg.Store.NoteProgress(ctx, o.RunID, p)
+	if err != nil {
+		return err
+	}
+	if p.State != "" {
+		level := slog.LevelInfo
+		if p.State.Terminal() && p.State != nightcrier.StateSuccess {
+			level = slog.LevelWarn
+		}
+		r.logger(inc).With(details...).Log(ctx, level, "agent state", "event", "agent_"+string(p.State), "workspace", ws.Dir())
+	}
+	return ws.WriteIncident(&inc)
+}
+
+// forwardCancel waits for a cancellation, recorded before or during this
+// process, and hands it to the worker.
+func (r *Runner) forwardCancel(ctx context.Context, o Order, dir string) {
+	asked, cause, err := r.cfg.Store.CancelRequested(ctx, o.RunID)
+	if err == nil && !asked {
+		select {
+		case <-r.cancelSignal(o.RunID):
+		case <-ctx.Done():
+			return
+		}
+		_, cause, err = r.cfg.Store.CancelRequested(ctx, o.RunID)
+	}
+	if err == nil {
+		err = r.cfg.Workers.Cancel(ctx, dir, cause)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Logger.Error("cancel was not delivered", "event", "cancel_failed", "incident_id", o.IncidentID, "error", err)
+	}
+}
+
+// cancelledEarly is the result of a run whose cancellation was asked for before
+// its agent was started.
+func (r *Runner) cancelledEarly(ctx context.Context, o Order) (nightcrier.AgentResult, error) {
+	asked, cause, err := r.cfg.Store.CancelRequested(ctx, o.RunID)
+	if err != nil || !asked {
+		return nightcrier.AgentResult{}, err
+	}
+	return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}, nil
+}
+
+// failure is the result of an attempt that ended before there was an agent.
+func failure(class nightcrier.FailureClass, err error) nightcrier.AgentResult {
+	return nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: class, FailureReason: err.Error()}
+}

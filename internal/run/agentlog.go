@@ -1,0 +1,92 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// The files that show a run's journal to people.
+const (
+	agentLogFile = "output/agent.log"
+	commandsFile = "logs/agent-commands-executed.log"
+)
+
+// maxAgentLog is where agent.log ends, in bytes; the journal goes on.
+const maxAgentLog = 16 << 20
+
+// agentLog renders the journal into the two files. They are views: whoever opens
+// them again writes them anew from the journal, so that a restart neither loses
+// nor doubles a line.
+type agentLog struct {
+	log, commands *os.File
+	written       int
+	seen          map[string]bool // keys rendered already
+}
+
+// openAgentLog renders what the journal holds so far and stays open for more.
+func (r *Runner) openAgentLog(ctx context.Context, o Order, ws *workspace.Workspace) (*agentLog, error) {
+	l := &agentLog{seen: map[string]bool{}}
+	var err error
+	if l.log, err = create(ws, agentLogFile); err != nil {
+		return nil, err
+	}
+	if l.commands, err = create(ws, commandsFile); err != nil {
+		return nil, errors.Join(err, l.log.Close())
+	}
+	if err := r.eachEntry(ctx, o.RunID, l.add); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// renderLog writes the files once more, now with how the run ended. The journal is
+// the record: where the files cannot be written the run ends all the same.
+func (r *Runner) renderLog(ctx context.Context, o Order, ws *workspace.Workspace) {
+	l, err := r.openAgentLog(ctx, o, ws)
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		r.cfg.Logger.Warn("agent.log is not complete", "component", "run", "event", "agent_log", "incident_id", o.IncidentID, "error", err)
+	}
+}
+
+func create(ws *workspace.Workspace, rel string) (*os.File, error) {
+	if err := ws.WriteFile(rel, nil, 0o600); err != nil {
+		return nil, err
+	}
+	path, err := ws.Path(rel)
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+// add renders one entry, unless it was rendered before. The entries are masked
+// already.
+func (l *agentLog) add(e nightcrier.JournalEntry) error {
+	if l.seen[e.Key] {
+		return nil
+	}
+	l.seen[e.Key] = true
+	if _, err := l.commands.WriteString(journal.Command(e, nil)); err != nil {
+		return err
+	}
+	line := journal.AgentLog(e, nil)
+	if l.written >= maxAgentLog || len(line) == 0 {
+		return nil
+	}
+	if l.written += len(line); l.written >= maxAgentLog {
+		line = append(line, "… agent.log ends here: it reached its limit; the journal goes on\n"...)
+	}
+	_, err := l.log.Write(line)
+	return err
+}
+
+// Close closes both files.
+func (l *agentLog) Close() error { return errors.Join(l.log.Close(), l.commands.Close()) }

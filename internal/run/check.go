@@ -1,0 +1,397 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/evidence"
+	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// The report's files.
+const (
+	agentReport  = "output/investigation.md"
+	machineFile  = "output/report.json"
+	finalReport  = "output/final-report.md"
+	auditFile    = "output/audit.jsonl"
+	maxFromAgent = 4 << 20
+)
+
+// outcome is what a run came to: the checkpoint between deciding and recording.
+// The report itself lies in the workspace.
+type outcome struct {
+	Status    nightcrier.IncidentStatus `json:"status"`
+	Result    nightcrier.AgentResult    `json:"result"`
+	Reason    string                    `json:"reason,omitempty"`
+	Class     nightcrier.FailureClass   `json:"class,omitempty"`
+	RootCause string                    `json:"rootCause,omitempty"`
+	Artifacts []nightcrier.Artifact     `json:"artifacts,omitempty"`
+	HasReport bool                      `json:"hasReport"`
+	Audit     audit.Summary             `json:"audit"`
+}
+
+// check takes over what the agent left, holds its report against what was
+// recorded, and decides how the incident ends. The report that is delivered is
+// the agent's when it is valid, else our own facts.
+func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult) (outcome, error) {
+	out := outcome{Status: nightcrier.Failed, Result: res, Reason: res.FailureReason, Class: res.FailureClass}
+	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if err != nil {
+		return out, err
+	}
+	ws, err := r.cfg.Root.Open(o.IncidentID)
+	if err != nil {
+		return out, nil // preparing failed before there was one, and says why
+	}
+	defer ws.Close()
+	left, err := ws.Collect()
+	if err != nil {
+		return r.unwritten(ctx, out, err)
+	}
+	for _, refused := range left.Refused {
+		r.logger(inc).Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
+	}
+	out.Artifacts = left.Artifacts
+	if out.Audit, err = r.writeAudit(ctx, o, ws); err != nil {
+		return r.unwritten(ctx, out, err)
+	}
+	rep, err := r.report(&out, o, &inc, ws)
+	if err != nil || rep == nil {
+		return r.unwritten(ctx, out, err)
+	}
+	if err := r.deliver(&out, inc, ws, rep); err != nil {
+		return r.unwritten(ctx, out, err)
+	}
+	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", inWords(out.Status), because(out.Reason)))
+}
+
+// inWords is what people read of a status: a report is there, which is not to say
+// that the fault is over.
+func inWords(s nightcrier.IncidentStatus) string {
+	if s == nightcrier.Resolved {
+		return "report ready"
+	}
+	return strings.ReplaceAll(string(s), "_", " ")
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ", " + reason
+}
+
+// unwritten ends a run whose report could not be written, and leaves to the
+// engine what a retry can help.
+func (r *Runner) unwritten(ctx context.Context, out outcome, err error) (outcome, error) {
+	if err == nil || ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
+		return out, err
+	}
+	out.Status, out.Reason, out.Class = nightcrier.Failed, err.Error(), nightcrier.FailDisk
+	return out, nil
+}
+
+// writeAudit renders what was asked of the cluster, by us and by the agent. The
+// agent is gone, so nothing is added to it any more.
+func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspace) (audit.Summary, error) {
+	var log audit.Log
+	if err := r.eachEntry(ctx, o.RunID, log.Add); err != nil {
+		return audit.Summary{}, err
+	}
+	var file bytes.Buffer
+	sum, err := log.Write(&file)
+	if err != nil {
+		return sum, err
+	}
+	return sum, ws.WriteFile(auditFile, file.Bytes(), 0o600)
+}
+
+// report chooses the report and decides the incident's status.
+func (r *Runner) report(out *outcome, o Order, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
+	facts, err := builtinReport(ws)
+	if err != nil || facts == nil {
+		return nil, err
+	}
+	if o.Executor == Builtin {
+		if out.Result.State == nightcrier.StateSuccess {
+			out.Status = nightcrier.Resolved
+		}
+		return facts, nil
+	}
+	md, err := r.agentMarkdown(ws)
+	if err != nil {
+		return nil, err
+	}
+	theirs := nightcrier.Report{Problems: []string{agentReport + " is missing"}}
+	if md != nil {
+		if theirs, err = judge(md, inc, ws); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case out.Result.State != nightcrier.StateSuccess:
+	case !theirs.Valid:
+		out.Status, out.Class = nightcrier.AgentFailed, nightcrier.FailInvalidOutput
+		out.Reason = "the agent's report is not valid: " + strings.Join(theirs.Problems, "; ")
+	default:
+		out.Status = nightcrier.Resolved
+		return merge(&theirs, facts, o, out.Result), nil
+	}
+	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", o.Executor, out.Reason))
+	return facts, nil
+}
+
+// builtinReport reads the diagnosis of the preparing step, nil when there is none.
+func builtinReport(ws *workspace.Workspace) (*nightcrier.Report, error) {
+	raw, err := ws.ReadFile(diagnosisFile)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rep nightcrier.Report
+	if err := json.Unmarshal(raw, &rep); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", diagnosisFile, err)
+	}
+	return &rep, nil
+}
+
+// agentMarkdown returns the report that the agent wrote, masked: its file, else
+// its final message when that is one.
+func (r *Runner) agentMarkdown(ws *workspace.Workspace) ([]byte, error) {
+	md, err := ws.ReadFile(agentReport)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		md, err = ws.ReadFile(finalMessage)
+		if nightcrier.CodeOf(err) == nightcrier.NotFound || err == nil && !bytes.Contains(md, []byte(report.Headings()[0])) {
+			return nil, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	md = []byte(r.cfg.Mask.String(string(md[:min(len(md), maxFromAgent)])))
+	return md, ws.WriteFile(agentReport, md, 0o600)
+}
+
+// judge reads a report and holds its facts against the recorded evidence.
+func judge(md []byte, inc *nightcrier.Incident, ws *workspace.Workspace) (nightcrier.Report, error) {
+	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
+	if err != nil {
+		return nightcrier.Report{}, err
+	}
+	defer rec.Close()
+	sources := map[string]string{}
+	for _, it := range rec.Items() {
+		if it.Kind == "log" {
+			sources[it.ID] = it.Source
+		}
+	}
+	return report.Accept(md, inc, func(id string) ([]byte, bool) {
+		body, err := rec.Load(id)
+		if source := sources[id]; err == nil && source != "" {
+			body = append([]byte(source+"\n"), body...) // a log does not name its Pod
+		}
+		return body, err == nil
+	}), nil
+}
+
+// merge completes an agent's report with what only we know.
+func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *nightcrier.Report {
+	rep.Source, rep.Executor = "agent", o.Executor
+	rep.SandboxLayers, rep.Usage = res.Layers, res.Usage
+	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()
+	rep.Usage.APIRequests += facts.Usage.APIRequests
+	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
+	rep.NotChecked = append(append(rep.NotChecked, facts.NotChecked...), unseen(facts.Permissions)...)
+	return rep
+}
+
+// unseen says that the agent could not look into the cluster, where preflight
+// forbade it.
+func unseen(permissions map[string]any) []nightcrier.NotChecked {
+	if may, known := permissions["agentAccess"].(bool); may || !known {
+		return nil
+	}
+	why, _ := permissions["agentAccessReason"].(string)
+	return []nightcrier.NotChecked{{What: "the cluster, by the agent itself: it had the collected facts alone", Why: why}}
+}
+
+// deliver writes the report that people and machines read.
+func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report) error {
+	rep.IncidentID, rep.Cluster, rep.CreatedAt = inc.ID, inc.Cluster, r.cfg.Now().UTC()
+	rep.AuditHead = out.Audit.Head
+	if rep.RootCause != nil {
+		out.RootCause = rep.RootCause.Summary
+	}
+	raw, err := report.JSON(rep)
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	if err := ws.WriteFile(machineFile, raw, 0o600); err != nil {
+		return err
+	}
+	out.HasReport = true
+	inc.Status, inc.FailureReason = out.Status, out.Reason
+	shown, err := r.detail(&inc, ws)
+	if err != nil {
+		return err
+	}
+	if rep.Source == Builtin && rep.Executor == Builtin && out.Status == nightcrier.Resolved {
+		if err := ws.WriteFile(agentReport, report.Render(rep, shown), 0o600); err != nil {
+			return err
+		}
+	}
+	return ws.WriteFile(finalReport, report.Final(rep, shown), 0o600)
+}
+
+// detail is what the rendered report shows beside the facts: what was read, and
+// the ends of the logs.
+func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace) (report.Detail, error) {
+	d := report.Detail{Incident: inc, Now: r.cfg.Now()}
+	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
+	if err != nil {
+		return d, err
+	}
+	defer rec.Close()
+	for _, it := range rec.Items() {
+		d.Commands = append(d.Commands, it.Source)
+		if it.Kind != "log" || len(d.Excerpts) == maxExcerpts {
+			continue
+		}
+		if body, err := rec.Load(it.ID); err == nil && len(body) > 0 {
+			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: tail(string(body), excerptLines)})
+		}
+	}
+	return d, nil
+}
+
+// How much of the logs a report shows; all of it is in the evidence.
+const (
+	maxExcerpts  = 6
+	excerptLines = 40
+)
+
+func tail(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// finish ends the run: one transaction in the store, then incident.json.
+func (r *Runner) finish(ctx context.Context, o Order, out outcome) error {
+	ws, err := r.cfg.Root.Open(o.IncidentID)
+	if err != nil {
+		ws = nil // no workspace could be made; the store says why
+	} else {
+		defer ws.Close()
+	}
+	f := store.Finish{
+		RunID: o.RunID, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
+		RootCause: out.RootCause, Artifacts: out.Artifacts,
+	}
+	if ws != nil && out.HasReport {
+		if f.Report, err = ws.ReadFile(machineFile); err != nil {
+			return err
+		}
+	}
+	if err := r.noteEnd(ctx, o, out); err != nil {
+		return err
+	}
+	if ws != nil {
+		r.renderLog(ctx, o, ws)
+		r.foreshow(ctx, o, f, ws)
+	}
+	if err := r.learn(ctx, o, out.Result); err != nil {
+		return err
+	}
+	if err := r.cfg.Store.FinishRun(ctx, f); err != nil {
+		return err
+	}
+	return r.showEnd(ctx, o, out, ws)
+}
+
+// learn tells the circuit breaker how the executor did, before the lease goes:
+// the next run must not be admitted on what was known before. A crash between the
+// two tells it twice.
+func (r *Runner) learn(ctx context.Context, o Order, res nightcrier.AgentResult) error {
+	if r.cfg.Learn == nil {
+		return nil
+	}
+	run, err := r.cfg.Store.Run(ctx, o.RunID)
+	if err != nil || run.Status == nightcrier.Finished {
+		return err
+	}
+	return r.cfg.Learn(ctx, o.Executor, res)
+}
+
+// foreshow writes incident.json as it will be, so that whoever hears from the
+// store that an incident has ended finds it so in its workspace. What cannot be
+// written now is no reason not to end.
+func (r *Runner) foreshow(ctx context.Context, o Order, f store.Finish, ws *workspace.Workspace) {
+	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if err == nil && inc.Status.Open() {
+		inc = f.Preview(inc, r.cfg.Now())
+		err = ws.WriteIncident(&inc)
+	}
+	if err != nil {
+		r.cfg.Logger.Warn("incident.json is not current", "component", "run", "event", "incident_file", "incident_id", o.IncidentID, "error", err)
+	}
+}
+
+// noteEnd says in the journal how the run ended, before the lease goes.
+func (r *Runner) noteEnd(ctx context.Context, o Order, out outcome) error {
+	if o.Executor == Builtin {
+		if err := r.noteState(ctx, o, out.Result.State, out.Reason); err != nil {
+			return err
+		}
+	}
+	return r.note(ctx, o.RunID, "finished", logged("incident closed: %s%s", inWords(out.Status), because(out.Reason)))
+}
+
+// showEnd refreshes incident.json and tells whoever counts.
+func (r *Runner) showEnd(ctx context.Context, o Order, out outcome, ws *workspace.Workspace) error {
+	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if err != nil {
+		return err
+	}
+	run, err := r.cfg.Store.Run(ctx, o.RunID)
+	if err != nil {
+		return err
+	}
+	r.logger(inc).Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "failure_reason", inc.FailureReason, "run", o.RunID,
+		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "audit_head", out.Audit.Head)
+	if r.cfg.Ended != nil {
+		r.cfg.Ended(run, inc, out.Result, out.Audit)
+	}
+	if ws == nil {
+		return nil
+	}
+	return ws.WriteIncident(&inc)
+}
+
+// announce tells people, once. A retried incident is announced again: the key
+// is the run's.
+func (r *Runner) announce(ctx context.Context, o Order) error {
+	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if err != nil {
+		return err
+	}
+	var rep *nightcrier.Report
+	raw, err := r.cfg.Store.Report(ctx, o.IncidentID)
+	if err == nil {
+		rep = &nightcrier.Report{}
+		err = json.Unmarshal(raw, rep)
+	}
+	if code := nightcrier.CodeOf(err); err != nil && code != nightcrier.NotFound && code != nightcrier.NoReport {
+		return err
+	}
+	return r.cfg.Announce.Ended(ctx, inc, rep, o.RunID)
+}

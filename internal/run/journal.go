@@ -1,0 +1,109 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+)
+
+// remark is an entry of our own. The key makes a repeated step say it once.
+type remark struct {
+	key  string
+	item journal.Item
+}
+
+// note appends one entry of our own.
+func (r *Runner) note(ctx context.Context, runID, key string, it journal.Item) error {
+	return r.notes(ctx, runID, remark{key, it})
+}
+
+// notes appends entries of our own in one transaction.
+func (r *Runner) notes(ctx context.Context, runID string, list ...remark) error {
+	entries := make([]nightcrier.JournalEntry, len(list))
+	for i, n := range list {
+		data, err := n.item.JSON()
+		if err != nil {
+			return err
+		}
+		entries[i] = nightcrier.JournalEntry{Run: runID, Key: n.key, Step: step, Time: r.cfg.Now(), Type: n.item.Type, Data: data}
+	}
+	return r.append(ctx, runID, entries)
+}
+
+// journalPage is how many entries are read at once.
+const journalPage = 500
+
+// eachEntry calls fn for every entry of a run's journal, oldest first.
+func (r *Runner) eachEntry(ctx context.Context, runID string, fn func(nightcrier.JournalEntry) error) error {
+	for from := int64(1); ; {
+		entries, err := r.cfg.Store.Journal(ctx, runID, from, journalPage)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := fn(e); err != nil {
+				return err
+			}
+			from = e.Seq + 1
+		}
+		if len(entries) < journalPage {
+			return nil
+		}
+	}
+}
+
+// append masks entries, in place, and stores them in one transaction.
+func (r *Runner) append(ctx context.Context, runID string, entries []nightcrier.JournalEntry) error {
+	for i := range entries {
+		data, err := maskJSON(entries[i].Data, r.cfg.Mask.String)
+		if err != nil {
+			return err
+		}
+		entries[i].Data = data
+	}
+	if _, err := r.cfg.Store.AppendJournal(ctx, runID, entries...); err != nil {
+		return err
+	}
+	if r.cfg.Journaled != nil {
+		for _, e := range entries {
+			r.cfg.Journaled(e)
+		}
+	}
+	return nil
+}
+
+// maskJSON masks every string of a JSON document, keys excepted.
+func maskJSON(raw json.RawMessage, mask func(string) string) (json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "journal entry is not JSON: %w", err)
+	}
+	return json.Marshal(maskValue(v, mask))
+}
+
+func maskValue(v any, mask func(string) string) any {
+	switch v := v.(type) {
+	case string:
+		return mask(v)
+	case []any:
+		for i := range v {
+			v[i] = maskValue(v[i], mask)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = maskValue(v[k], mask)
+		}
+	}
+	return v
+}
+
+// logged is a note of a run's own progress.
+func logged(format string, args ...any) journal.Item {
+	return journal.OfLog(journal.Log{Stream: "run", Level: "info", Text: fmt.Sprintf(format, args...)})
+}

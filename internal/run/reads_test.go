@@ -1,0 +1,154 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/demo"
+	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// watched tells audit of its reads, as a reader behind a guard does.
+type watched struct {
+	diagnose.Reader
+	audit func(journal.Request) error
+	n     int64
+}
+
+func (w *watched) Get(ctx context.Context, res nightcrier.Resource) ([]byte, error) {
+	w.n++
+	q := journal.Request{ID: w.n, Time: time.Now(), Verb: "get", Resource: strings.ToLower(res.Kind) + "s", Namespace: res.Namespace, Name: res.Name, Decision: journal.Allow}
+	if err := w.audit(q); err != nil {
+		return nil, err
+	}
+	body, err := w.Reader.Get(ctx, res)
+	q.Done, q.Status, q.Bytes, q.SHA256 = true, 200, int64(len(body)), "of the answer"
+	return body, errors.Join(err, w.audit(q))
+}
+
+func watching(t *testing.T) func(string, func(journal.Request) error) diagnose.Reader {
+	d, err := demo.Load(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(name string, audit func(journal.Request) error) diagnose.Reader {
+		return &watched{Reader: d.Cluster(name), audit: audit}
+	}
+}
+
+// lines reads the audit of the run.
+func (b *bench) lines() (list []audit.Record) {
+	b.Helper()
+	file := b.read(auditFile)
+	if _, problems, err := audit.Verify(strings.NewReader(file), b.report().AuditHead); err != nil || len(problems) > 0 {
+		b.Errorf("the audit does not verify: %v, %v", problems, err)
+	}
+	for line := range strings.Lines(file) {
+		var r audit.Record
+		b.must(json.Unmarshal([]byte(line), &r))
+		list = append(list, r)
+	}
+	return list
+}
+
+// What the preparation reads is in the audit, with the id under which it was kept.
+func TestThePreparationIsAudited(t *testing.T) {
+	b := newBench(t, Builtin, watching(t))
+	var asked audit.Summary
+	b.runner.cfg.Ended = func(_ nightcrier.Run, _ nightcrier.Incident, _ nightcrier.AgentResult, s audit.Summary) { asked = s }
+	b.investigate()
+	index := b.read("output/evidence/index.jsonl")
+	list := b.lines()
+	if len(list) == 0 || asked.Requests != len(list) || asked.Head != b.report().AuditHead || asked.Head == "" {
+		t.Fatalf("%d lines, %+v", len(list), asked)
+	}
+	for _, r := range list {
+		if r.Evidence == "" || r.Status != 200 || !strings.Contains(index, `"id":"`+r.Evidence+`"`) || !strings.Contains(index, r.SHA256) {
+			t.Errorf("%+v is not what was kept:\n%s", r, index)
+		}
+	}
+	log := b.read(agentLogFile)
+	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != 1 {
+		t.Errorf("%s is told %d times:\n%s", list[0].Evidence, n, log)
+	}
+	if !strings.Contains(b.read(finalReport), asked.Head) {
+		t.Error("the head is not in the final report")
+	}
+}
+
+// A step that is repeated after a crash asks again, and both are on record.
+func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
+	b := newBench(t, Builtin, watching(t))
+	o := Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}
+	if _, err := b.runner.prepare(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	b.investigate()
+	seen := map[string]int{}
+	for _, r := range b.lines() {
+		seen[r.Verb+" "+r.Resource+" "+r.Name+" "+r.Evidence]++
+	}
+	for what, n := range seen {
+		if n != 2 {
+			t.Errorf("%s stands there %d times", what, n)
+		}
+	}
+}
+
+// Without an entry in the journal nothing is asked.
+func TestNoReadWithoutItsEntry(t *testing.T) {
+	b := newBench(t, Builtin, nil)
+	look := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, nil)
+	look.note = func(string, journal.Item) error { return errors.New("the store is away") }
+	if err := look.audit(journal.Request{Decision: journal.Allow}); err == nil {
+		t.Error("a decision that was not journaled was let through")
+	}
+}
+
+// What the agent asked is in the audit, and whether it may ask in its prompt.
+func TestTheAgentIsAudited(t *testing.T) {
+	ask := journal.Request{ID: 1, Time: time.Now(), Verb: "get", Resource: "pods", Name: "cart", Decision: journal.Allow}
+	answer := ask
+	answer.Done, answer.Status, answer.Evidence = true, 200, "E77"
+	write := journal.Request{ID: 2, Time: time.Now(), Verb: "delete", Resource: "pods", Name: secret, Decision: journal.Deny, Reason: "reads only", Done: true, Status: 403}
+	for name, cred := range map[string]*worker.Credential{"with access": {Kubeconfig: []byte("x")}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success(),
+				says: []journal.Item{journal.OfRequest(ask), journal.OfRequest(answer), journal.OfRequest(write)}})
+			b.runner.cfg.Access = func(_ context.Context, cluster, namespace string) (*worker.Credential, string) {
+				if cluster != b.inc.Cluster || namespace != b.inc.Namespace() {
+					t.Errorf("asked for %s/%s", cluster, namespace)
+				}
+				return cred, "it can write"
+			}
+			b.investigate()
+			list := b.lines()
+			last := list[max(0, len(list)-2):]
+			if len(last) != 2 || last[0].Evidence != "E77" || last[1].Decision != journal.Deny || last[1].Reason != "reads only" {
+				t.Errorf("the audit ends with %+v", last)
+			}
+			if got := b.agents.creds(); len(got) != 1 || got[0] != cred {
+				t.Errorf("the worker got %v", got)
+			}
+			prompt, log := b.read("PROMPT.md"), b.read(agentLogFile)
+			if can := strings.Contains(prompt, "Warning: evidence E12"); can != (cred != nil) {
+				t.Errorf("the prompt says that the agent can look: %v", can)
+			}
+			if cred == nil && !(strings.Contains(prompt, "it can write") && strings.Contains(log, "cannot look into the cluster, it can write")) {
+				t.Errorf("why not is not said:\n%s", log)
+			}
+			if commands := b.read(commandsFile); !strings.Contains(commands, "DENIED cluster: delete pods") || bytes.Contains([]byte(b.read(auditFile)), []byte(secret)) {
+				t.Errorf("commands:\n%s", commands)
+			}
+		})
+	}
+}

@@ -1,0 +1,263 @@
+// Package run is the investigation of one incident, as a durable workflow:
+//
+//	prepare → (launch → await)* → check → finish → notify
+//
+// Each arrow is a checkpoint. A server that dies goes on at the first step that
+// is not finished, so every step is written to be safe when it is repeated: the
+// workspace is completed, the worker is started once by its claim, journal
+// entries carry keys, the end of a run is one guarded transaction, and a
+// notification is recorded before it is sent.
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/engine"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// Pipeline is the name of the embedded pipeline, and of its workflow in the
+// engine. A change of the steps below needs a new one.
+const Pipeline = "k8s-incident-triage"
+
+// The two limits on trying again by itself.
+const (
+	maxAttempts = 2
+	retryPause  = 30 * time.Second
+)
+
+// Builtin is the executor that needs no agent: the facts are the report.
+const Builtin = "builtin"
+
+// scriptExecutor runs an executable of the operator's.
+const scriptExecutor = "script"
+
+// step is the name of the agent step in the journal.
+const step = "investigate"
+
+// Order is a run's frozen input: what was configured when it was admitted. A
+// later configuration does not change a run under way.
+type Order struct {
+	RunID      string `json:"runId"`
+	IncidentID string `json:"incidentId"`
+	Executor   string `json:"executor"`
+	Agent      Agent  `json:"agent"`
+}
+
+// Agent is how the agent of a run is started and bounded. Its credentials are
+// not part of it; they are taken from the Runner when the worker starts.
+type Agent struct {
+	Command, ScriptPath, CLI, Model, BaseURL string
+	Timeout, Grace                           time.Duration
+	MaxTurns                                 int
+	AllowedTools                             []string
+	SystemPromptFile                         string
+	// Preload puts the facts into the prompt; off, the agent finds them itself.
+	Preload bool
+	// SkillsDir is where a script finds skills; empty means its workspace's copy.
+	SkillsDir string
+	// Require is how much of the sandbox must hold: strict, best-effort, none.
+	Require           string
+	MaxWorkspaceBytes int64
+}
+
+// Workers runs agents in processes of their own; package worker does, in
+// Processes.
+type Workers interface {
+	Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential) error
+	Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error)
+	Cancel(ctx context.Context, dir, cause string) error
+}
+
+// Announcer tells people how an incident ended, once.
+type Announcer interface {
+	Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
+}
+
+// Masker hides secrets in text.
+type Masker interface {
+	String(string) string
+}
+
+// Config is what a Runner works with.
+type Config struct {
+	Store   *store.Store
+	Root    *workspace.Root
+	Workers Workers
+	// Reader returns what can be read of a cluster, nil when there is no
+	// credential for it. Where a guard stands before the cluster, it tells audit of
+	// each request, before it goes out and after.
+	Reader func(cluster string, audit func(journal.Request) error) diagnose.Reader
+	// Access returns the credential that the guard of an agent shall hold, or nil
+	// and why the agent shall look without one. Nil gives no agent access.
+	Access   func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
+	Skill    *skill.Skill
+	Mask     Masker
+	Announce Announcer
+	// Learn, when set, is told how an executor did, before the run's lease goes.
+	Learn func(ctx context.Context, executor string, res nightcrier.AgentResult) error
+	// Ended, when set, is told each run that has ended, and what was asked of the
+	// cluster in it; for metrics.
+	Ended  func(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
+	Logger *slog.Logger
+	Now    func() time.Time
+	// Journaled, when set, is told each entry after it is stored. Crash tests
+	// stop the process there.
+	Journaled func(nightcrier.JournalEntry)
+	// RetryPause replaces the pause before a second attempt, when positive.
+	RetryPause time.Duration
+}
+
+// Runner executes investigations.
+type Runner struct {
+	cfg Config
+
+	mu      sync.Mutex
+	cancels map[string]chan struct{} // run id → closed when its cancellation was asked for
+}
+
+// New returns a Runner.
+func New(cfg Config) *Runner {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Access == nil {
+		cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }
+	}
+	if cfg.RetryPause <= 0 {
+		cfg.RetryPause = retryPause
+	}
+	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}}
+}
+
+// Investigate is the workflow. The id is the run's.
+func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
+	var o Order
+	if err := json.Unmarshal(input, &o); err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "run: decode the order: %w", err)
+	}
+	defer r.forgetCancel(o.RunID)
+	err := r.steps(ctx, o)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	// A step was given up, or its checkpoint is refused. The run must end all the
+	// same: its lease goes only so. No checkpoint is asked for; both may be repeated.
+	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandon(c, o, err) })
+	told := engine.Insist(ctx, "notify abandoned", func(c context.Context) error { return r.announce(c, o) })
+	return errors.Join(err, ended, told)
+}
+
+func (r *Runner) steps(ctx engine.Context, o Order) error {
+	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepare(c, o) })
+	if err != nil {
+		return err
+	}
+	if !res.State.Terminal() {
+		if res, err = r.attempts(ctx, o); err != nil {
+			return err
+		}
+	}
+	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res) })
+	if err != nil {
+		return err
+	}
+	if _, err = engine.Step(ctx, "finish", func(c context.Context) (bool, error) { return true, r.finish(c, o, out) }); err != nil {
+		return err
+	}
+	_, err = engine.Step(ctx, "notify", func(c context.Context) (bool, error) { return true, r.announce(c, o) })
+	return err
+}
+
+// abandon ends a run one of whose steps can never be done. Its agents, if any,
+// are verified gone first.
+func (r *Runner) abandon(ctx context.Context, o Order, why error) error {
+	for n := 1; n <= maxAttempts; n++ {
+		dir := r.workerDir(o.RunID, n)
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		_ = r.cfg.Workers.Cancel(ctx, dir, "the run was given up") // no worker, nothing to cancel
+		if _, err := r.cfg.Workers.Follow(ctx, dir, 0, func(nightcrier.JournalEntry) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return r.finish(ctx, o, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: nightcrier.FailCrash, Result: failure(nightcrier.FailCrash, why)})
+}
+
+// attempts runs the agent, a second time where the failure says that it may help.
+func (r *Runner) attempts(ctx engine.Context, o Order) (res nightcrier.AgentResult, err error) {
+	for n := 1; n <= maxAttempts; n++ {
+		if n > 1 {
+			if err := engine.Sleep(ctx, r.cfg.RetryPause); err != nil {
+				return res, err
+			}
+		}
+		suffix := string(rune('0' + n))
+		early, err := engine.Step(ctx, "launch#"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.launch(c, o, n) })
+		if err != nil {
+			return res, err
+		}
+		if res = early; !res.State.Terminal() {
+			res, err = engine.Step(ctx, "await#"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.await(c, o, n) })
+			if err != nil {
+				return res, err
+			}
+		}
+		if !res.FailureClass.Retryable() {
+			break
+		}
+	}
+	return res, nil
+}
+
+// Cancel tells a run of this process that its cancellation was recorded.
+func (r *Runner) Cancel(runID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.cancelled(runID):
+	default:
+		close(r.cancelled(runID))
+	}
+}
+
+// cancelled returns the run's channel. The caller holds mu.
+func (r *Runner) cancelled(runID string) chan struct{} {
+	ch := r.cancels[runID]
+	if ch == nil {
+		ch = make(chan struct{})
+		r.cancels[runID] = ch
+	}
+	return ch
+}
+
+func (r *Runner) cancelSignal(runID string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cancelled(runID)
+}
+
+func (r *Runner) forgetCancel(runID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.cancels, runID)
+}
+
+// logger returns the logger of a run.
+func (r *Runner) logger(inc nightcrier.Incident) *slog.Logger {
+	return r.cfg.Logger.With("component", "run", "incident_id", inc.ID, "cluster", inc.Cluster)
+}

@@ -1,0 +1,177 @@
+// Package skill holds the skills that are part of the product and installs a
+// copy of one into a workspace, so that an update never reaches a running agent.
+package skill
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/goccy/go-yaml"
+
+	"nightcrier.dev/nightcrier"
+)
+
+//go:embed skills
+var embedded embed.FS
+
+// Troubleshooter is the name of the skill that incident triage uses.
+const Troubleshooter = "k8s-troubleshooter"
+
+// InstallDir is the directory, relative to a workspace, that skills are
+// installed into.
+const InstallDir = ".claude/skills"
+
+// Skill is a set of files with a SKILL.md among them.
+type Skill struct {
+	Name    string
+	Version string
+	files   []file
+	digest  string
+}
+
+// file is one file of a skill as it was when the skill was loaded.
+type file struct {
+	path string
+	data []byte
+	perm fs.FileMode
+}
+
+// Limits of a skill.
+const (
+	maxFiles = 1000
+	maxBytes = 16 << 20
+)
+
+// Embedded returns the skill of that name which is part of the product.
+func Embedded(name string) (*Skill, error) {
+	found, err := fs.Glob(embedded, "skills/*/"+name)
+	if err != nil || len(found) != 1 {
+		return nil, nightcrier.Errorf(nightcrier.NotFound, "there is no skill %q", name)
+	}
+	files, err := fs.Sub(embedded, found[0])
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "skill %q: %w", name, err)
+	}
+	return Load(name, files)
+}
+
+// Load reads a skill from a directory and keeps it in memory: what is installed
+// later is what the digest says, whatever happens to the directory. It is an
+// Invalid error when SKILL.md is missing, its configuration broken, or a file
+// cannot be part of a skill; without a configuration its version is unknown.
+func Load(name string, dir fs.FS) (*Skill, error) {
+	if _, err := fs.Stat(dir, "SKILL.md"); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q has no SKILL.md: %w", name, err)
+	}
+	version, err := readVersion(name, dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Skill{Name: name, Version: version}
+	if err := s.read(dir); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
+	}
+	s.sum()
+	return s, nil
+}
+
+// config is the part of agentura.config.yaml that is read here.
+type config struct {
+	Skills []struct {
+		Name    string `yaml:"name"`
+		Version string `yaml:"version"`
+	} `yaml:"skills"`
+}
+
+func readVersion(name string, files fs.FS) (string, error) {
+	data, err := fs.ReadFile(files, "agentura.config.yaml")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
+	}
+	var c config
+	if err := yaml.Unmarshal(data, &c); err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml: %w", name, err)
+	}
+	for _, s := range c.Skills {
+		if s.Name == name {
+			return s.Version, nil
+		}
+	}
+	return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml does not list it under skills", name)
+}
+
+// read takes the files in the order of their names.
+func (s *Skill) read(dir fs.FS) error {
+	var total int64
+	return fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.Name() == ".git" && d.IsDir():
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is not a regular file", p)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if total += info.Size(); total > maxBytes || len(s.files) >= maxFiles {
+			return fmt.Errorf("it is larger than %d files or %d MiB", maxFiles, maxBytes>>20)
+		}
+		data, err := fs.ReadFile(dir, p)
+		s.files = append(s.files, file{path: p, data: withoutGrants(p, data), perm: perm(info.Mode())})
+		return err
+	})
+}
+
+// perm keeps a file private, and a script a script.
+func perm(m fs.FileMode) fs.FileMode {
+	if m&0o100 != 0 {
+		return 0o700
+	}
+	return 0o600
+}
+
+// sum computes the digest over names and contents.
+func (s *Skill) sum() {
+	h := sha256.New()
+	for _, f := range s.files {
+		fmt.Fprintf(h, "%d %s %d\n", len(f.path), f.path, len(f.data))
+		h.Write(f.data)
+	}
+	s.digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// Ref says which skill this is, exactly.
+func (s *Skill) Ref() nightcrier.SkillRef {
+	return nightcrier.SkillRef{Name: s.Name, Version: s.Version, Digest: s.digest}
+}
+
+// Path is where SKILL.md stands in a workspace once the skill is installed.
+func (s *Skill) Path() string { return path.Join(InstallDir, s.Name, "SKILL.md") }
+
+// Writer writes a file of a workspace; *workspace.Workspace is one.
+type Writer interface {
+	WriteFile(rel string, data []byte, perm fs.FileMode) error
+}
+
+// Install copies the skill into the workspace and returns what was installed.
+func (s *Skill) Install(w Writer) (nightcrier.SkillRef, error) {
+	for _, f := range s.files {
+		if err := w.WriteFile(path.Join(InstallDir, s.Name, f.path), f.data, f.perm); err != nil {
+			return nightcrier.SkillRef{}, fmt.Errorf("install skill %s: %w", s.Name, err)
+		}
+	}
+	return s.Ref(), nil
+}

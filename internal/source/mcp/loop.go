@@ -1,0 +1,66 @@
+package mcp
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/pace"
+)
+
+// run keeps a session until ctx ends.
+func (s *Source) run(ctx context.Context) {
+	defer close(s.done)
+	defer s.enter(nightcrier.SourceStopped)
+	transport, closeIdle := s.transport()
+	defer closeIdle()
+	s.enter(nightcrier.SourceConnecting)
+	if s.cfg.Timings.StartJitter > 0 && !pace.Sleep(ctx, rand.N(s.cfg.Timings.StartJitter)) {
+		return
+	}
+	backoff := pace.Backoff{Min: s.cfg.Timings.BackoffMin, Max: s.cfg.Timings.BackoffMax}
+	sessions, failures := 0, 0
+	for {
+		stood, err := s.attempt(ctx, transport, sessions > 0)
+		if ctx.Err() != nil {
+			return
+		}
+		if stood > 0 {
+			sessions++
+		}
+		if stood >= s.cfg.Timings.Stable {
+			failures = 0
+		}
+		failures++
+		wait := backoff.Wait(failures)
+		s.enterDown(err, s.cfg.Now().Add(wait))
+		s.log.Warn("source is down", "event", "source_down", "error", s.redact.text(err), "attempt", failures, "retry_in", wait)
+		if !pace.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// attempt makes one session and keeps it as long as it is sound. It returns for
+// how long it was subscribed and what ended it.
+func (s *Source) attempt(ctx context.Context, t transport, again bool) (time.Duration, error) {
+	leave, err := s.cfg.Gate.Enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	sess, err := s.open(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	defer sess.close(ctx)
+	if err := sess.subscribe(ctx); err != nil {
+		return 0, err
+	}
+	leave()
+	since := time.Now()
+	s.enterSubscribed(sess.mode, again)
+	err = sess.watch(ctx)
+	return max(time.Since(since), 1), err
+}

@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/pace"
+)
+
+// Bounds of what has arrived and is not stored yet. When they are reached the
+// stream is not read on, and the sender feels it.
+const (
+	queueLength = 16
+	queueBytes  = 4 << 20
+	maxPuts     = 1 << 20
+)
+
+// Waits between attempts to store one delivery.
+const (
+	storeRetryMin = 100 * time.Millisecond
+	storeRetryMax = 10 * time.Second
+)
+
+// queue hands deliveries to the sink one by one. It outlives the sessions, so a
+// session that breaks takes nothing with it.
+type queue struct {
+	sink  Sink
+	items chan nightcrier.Delivery
+	bytes *semaphore.Weighted
+
+	// puts has a place for each put under way; drain waits for all of them and
+	// keeps them.
+	puts *semaphore.Weighted
+
+	closing context.Context // ended by drain: puts that wait give up
+	close   context.CancelFunc
+	abort   context.CancelFunc // ends the worker even within a sink call
+	done    chan struct{}
+	left    int // owned by the worker until done
+}
+
+func newQueue(sink Sink) *queue {
+	return &queue{
+		sink:  sink,
+		items: make(chan nightcrier.Delivery, queueLength),
+		bytes: semaphore.NewWeighted(queueBytes),
+		puts:  semaphore.NewWeighted(maxPuts),
+		done:  make(chan struct{}),
+	}
+}
+
+// start runs the worker. The values of ctx reach the sink; its end does not.
+func (q *queue) start(ctx context.Context) {
+	q.closing, q.close = context.WithCancel(context.WithoutCancel(ctx))
+	work, abort := context.WithCancel(context.WithoutCancel(ctx))
+	q.abort = abort
+	go q.work(work)
+}
+
+// put waits until there is room, and reports whether the delivery was taken. It
+// is not when the source has stopped.
+func (q *queue) put(d nightcrier.Delivery) bool {
+	if q.puts.Acquire(q.closing, 1) != nil {
+		return false
+	}
+	defer q.puts.Release(1)
+	if q.bytes.Acquire(q.closing, weight(d)) != nil {
+		return false
+	}
+	select {
+	case q.items <- d:
+		return true
+	case <-q.closing.Done():
+		q.bytes.Release(weight(d))
+		return false
+	}
+}
+
+func weight(d nightcrier.Delivery) int64 { return min(int64(len(d.Raw)), queueBytes) }
+
+// drain takes nothing more but what is waiting to be put, waits until all of it
+// is stored or ctx ends, and returns how many deliveries are left.
+func (q *queue) drain(ctx context.Context) int {
+	if q.closing.Err() == nil {
+		_ = q.puts.Acquire(ctx, maxPuts) // in vain when ctx ends: then puts give up
+	}
+	q.close()
+	select {
+	case <-q.done:
+	case <-ctx.Done():
+		q.abort()
+		<-q.done
+	}
+	q.abort()
+	return q.left
+}
+
+func (q *queue) work(ctx context.Context) {
+	defer close(q.done)
+	for {
+		select {
+		case d := <-q.items:
+			q.store(ctx, d)
+		case <-q.closing.Done():
+			q.finish(ctx)
+			return
+		}
+	}
+}
+
+// finish stores what is still there.
+func (q *queue) finish(ctx context.Context) {
+	for {
+		select {
+		case d := <-q.items:
+			q.store(ctx, d)
+		default:
+			return
+		}
+	}
+}
+
+// store tries until it works, the sink refuses for good, or ctx ends.
+func (q *queue) store(ctx context.Context, d nightcrier.Delivery) {
+	defer q.bytes.Release(weight(d))
+	for wait := storeRetryMin; ; wait = min(2*wait, storeRetryMax) {
+		err := q.sink(ctx, d)
+		if err == nil || permanent(err) {
+			return
+		}
+		if !pace.Sleep(ctx, wait) {
+			q.left++
+			return
+		}
+	}
+}
+
+// permanent reports whether the same delivery can never be stored.
+func permanent(err error) bool {
+	c := nightcrier.CodeOf(err)
+	return c == nightcrier.Invalid || c == nightcrier.Refused
+}

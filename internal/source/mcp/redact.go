@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// maxErrorText bounds, in bytes, the error texts that a server can influence.
+const maxErrorText = 500
+
+// redactor turns errors into texts that may be shown: no credential, no session
+// id, no control character, of bounded length.
+type redactor struct {
+	endpoint string // what may be shown of the endpoint
+	url      *url.URL
+	secrets  []string // parts of the endpoint
+	key      func() string
+}
+
+// newRedactor never fails: a broken endpoint shows as such when it is used.
+func newRedactor(endpoint string, key func() string) *redactor {
+	r := &redactor{endpoint: "(unreadable URL)", key: key}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		r.secrets = []string{endpoint}
+		return r
+	}
+	r.url = u
+	r.endpoint = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	r.secrets = append(r.secrets, u.RawQuery, u.Fragment)
+	if u.User != nil {
+		password, _ := u.User.Password()
+		r.secrets = append(r.secrets, u.User.String(), u.User.Username(), password, url.QueryEscape(password))
+	}
+	for _, values := range u.Query() {
+		r.secrets = append(r.secrets, values...)
+	}
+	return r
+}
+
+var sessionIDs = regexp.MustCompile(` ?\(session ID: [^)]*\)`)
+
+func (r *redactor) text(err error) string {
+	if err == nil {
+		return ""
+	}
+	s := err.Error()
+	for _, secret := range r.secrets {
+		s = hide(s, secret)
+	}
+	if r.key != nil {
+		s = hide(s, r.key())
+	}
+	return printable(sessionIDs.ReplaceAllString(s, ""), maxErrorText)
+}
+
+// hide replaces a secret. A very short one would tear words apart and is no
+// secret.
+func hide(s, secret string) string {
+	if len(secret) < 4 {
+		return s
+	}
+	return strings.ReplaceAll(s, secret, "***")
+}
+
+// printable returns s on one line, at most limit bytes long.
+func printable(s string, limit int) string {
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(s, "?"))
+}

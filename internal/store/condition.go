@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// follower is the source that keeps track of each fault it reported: it says
+// when one is over, and after every restart what is still there. Its word on a
+// condition counts more than that of others, which may miss the end of a fault.
+const follower = "watch"
+
+// alerter is the source whose alerts end one by one: a fault of several is over
+// when the last of them is.
+const alerter = "webhook"
+
+// seen notes that a source says the fault is there.
+func seen(inc *nightcrier.Incident, source string) {
+	inc.Condition = nightcrier.ConditionActive
+	inc.ClearedAt = time.Time{}
+	if source != "" && !slices.Contains(inc.SeenBy, source) {
+		inc.SeenBy = append(inc.SeenBy, source)
+	}
+}
+
+// continues reports whether ev says of a closed incident's fault that it is
+// still there: nobody said it was over, so it is the same one, however long ago
+// it was last reported. A fault that got worse, or that nobody has looked at, is
+// worth another incident.
+func continues(inc nightcrier.Incident, ev nightcrier.Event) bool {
+	looked := !inc.StartedAt.IsZero() || inc.Storm
+	return ev.Source == follower && inc.Condition == nightcrier.ConditionActive && slices.Contains(inc.SeenBy, follower) &&
+		looked && ev.Severity <= inc.Severity
+}
+
+// resume joins such an event.
+func (t *tx) resume(inc nightcrier.Incident, ev nightcrier.Event) (Decision, error) {
+	d, err := t.join(inc, ev)
+	d.Reason, d.Detail = nightcrier.StillActive, "the fault of incident "+inc.ID+" was not over"
+	return d, err
+}
+
+// clear takes in that a fault is over. It opens nothing and starts nothing; a
+// run that still waits goes behind those whose faults are there.
+func (t *tx) clear(inc nightcrier.Incident, found bool, ev nightcrier.Event) (Decision, error) {
+	fires, err := t.anotherFires(inc.ID, ev)
+	if err != nil {
+		return Decision{}, err
+	}
+	if !found || inc.Condition == nightcrier.ConditionCleared {
+		return Decision{Outcome: nightcrier.Suppressed, Reason: nightcrier.NothingToClear, Detail: whyNothing(inc, found)}, nil
+	}
+	d := Decision{Outcome: nightcrier.Joined, Was: inc.Severity}
+	if fires {
+		d.Detail = "another alert of the fault still fires"
+	} else if ev.Source != follower && slices.Contains(inc.SeenBy, follower) {
+		inc.SeenBy = slices.DeleteFunc(inc.SeenBy, func(s string) bool { return s == ev.Source })
+		d.Detail = follower + " still sees the fault"
+	} else if ev.Source != follower && len(inc.SeenBy) > 0 && !slices.Contains(inc.SeenBy, ev.Source) {
+		d.Detail = ev.Source + " never said that the fault was there; " + strings.Join(inc.SeenBy, " and ") + " did"
+	} else {
+		inc.SeenBy, inc.Condition, inc.ClearedAt = nil, nightcrier.ConditionCleared, ev.ReceivedAt
+	}
+	noteEvent(&inc, ev.ID, windowFrom(inc, ev.ReceivedAt))
+	return d, t.settle(&d, inc)
+}
+
+// fires keeps in mind that an alert of an incident fires.
+func (t *tx) fires(incidentID string, ev nightcrier.Event) error {
+	if ev.Source != alerter || ev.Cleared || incidentID == "" {
+		return nil
+	}
+	_, err := t.exec(`INSERT INTO alerts (incident_id, fault_id) VALUES (?, ?) ON CONFLICT DO NOTHING`, incidentID, ev.FaultID)
+	return err
+}
+
+// anotherFires reports whether an alert of the incident still fires beside the one
+// that ended.
+func (t *tx) anotherFires(incidentID string, ended nightcrier.Event) (fires bool, err error) {
+	if ended.Source != alerter {
+		return false, nil
+	}
+	if _, err := t.exec(`DELETE FROM alerts WHERE incident_id = ? AND fault_id = ?`, incidentID, ended.FaultID); err != nil {
+		return false, err
+	}
+	return fires, t.row(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ?)`, incidentID).Scan(&fires)
+}
+
+func whyNothing(inc nightcrier.Incident, found bool) string {
+	if !found {
+		return "no incident is known of this fault"
+	}
+	return "incident " + inc.ID + " of this fault was over already"
+}
+
+// supersede ends the following of an earlier incident whose fault goes on in a
+// new one.
+func (t *tx) supersede(inc nightcrier.Incident) error {
+	if inc.Condition != nightcrier.ConditionActive {
+		return nil
+	}
+	inc.Condition, inc.SeenBy = nightcrier.ConditionUnknown, nil
+	return t.saveIncident(&inc, inc.Status)
+}
+
+// settle stores an incident that an event changed, and gives its waiting run
+// the place that it now deserves.
+func (t *tx) settle(d *Decision, inc nightcrier.Incident) error {
+	if err := t.saveIncident(&inc, inc.Status); err != nil {
+		return err
+	}
+	run, err := t.run(inc.RunID)
+	if err != nil {
+		return err
+	}
+	d.Incident, d.Run = inc, run
+	priority := inc.Severity
+	if inc.Condition == nightcrier.ConditionCleared {
+		priority = nightcrier.Info
+	}
+	if run.Status != nightcrier.Queued || run.Severity == priority {
+		return nil
+	}
+	d.Run.Severity = priority
+	t.queueChanged = true
+	_, err = t.exec(`UPDATE runs SET severity = ? WHERE id = ? AND status = 'queued'`, int(priority), run.ID)
+	return err
+}
+
+// Followed lists the incidents of a cluster whose fault its watch source said is
+// there, and has not said is over.
+func (s *Store) Followed(ctx context.Context, cluster string) ([]nightcrier.Incident, error) {
+	var list []nightcrier.Incident
+	err := s.read(ctx).each(func(rows *sql.Rows) error {
+		inc, err := scanIncident(rows)
+		if err == nil && inc.Condition == nightcrier.ConditionActive && slices.Contains(inc.SeenBy, follower) {
+			list = append(list, inc)
+		}
+		return err
+	}, `SELECT doc FROM incidents WHERE cluster = ? AND doc LIKE '%"seenBy":%' ORDER BY created_at, id`, cluster)
+	return list, s.fail("list the incidents that are followed", err)
+}

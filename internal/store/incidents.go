@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// maxEventIDs bounds Incident.EventIDs: the first and the newest hundred.
+const maxEventIDs = 101
+
+// pageSize is how many rows a list returns when nobody says how many;
+// maxPageSize is how many it returns at most.
+const (
+	pageSize    = 100
+	maxPageSize = 1000
+)
+
+// IncidentFilter selects incidents; zero fields select all.
+type IncidentFilter struct {
+	Status  nightcrier.IncidentStatus
+	Cluster string
+	// Since leaves out what was opened before.
+	Since time.Time
+	// Limit is at most 1000, 100 by default. Cursor is the nextCursor of the
+	// page before.
+	Limit  int
+	Cursor string
+}
+
+// Incident returns one incident; NotFound when there is none.
+func (s *Store) Incident(ctx context.Context, id string) (nightcrier.Incident, error) {
+	inc, err := s.read(ctx).incident(id)
+	return inc, s.fail("read an incident", err)
+}
+
+// Incidents lists incidents, newest first. The cursor of the next page is ""
+// after the last.
+func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]nightcrier.Incident, string, error) {
+	var q filter
+	q.equal("status", string(f.Status))
+	q.equal("cluster", f.Cluster)
+	if !f.Since.IsZero() {
+		q.and("created_at >= ?", stamp(f.Since))
+	}
+	limit, err := q.page("created_at", f.Limit, f.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	list := []nightcrier.Incident{}
+	err = s.read(ctx).each(func(rows *sql.Rows) error {
+		inc, err := scanIncident(rows)
+		list = append(list, inc)
+		return err
+	}, `SELECT doc FROM incidents`+q.where()+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(q.args, limit+1)...)
+	if err != nil {
+		return nil, "", s.fail("list incidents", err)
+	}
+	if len(list) <= limit {
+		return list, "", nil
+	}
+	last := list[limit-1]
+	return list[:limit], cursor(last.CreatedAt, last.ID), nil
+}
+
+// Report returns the incident's report.json; NotFound when it has none.
+func (s *Store) Report(ctx context.Context, incidentID string) ([]byte, error) {
+	var report []byte
+	err := s.read(ctx).row(`SELECT report FROM incidents WHERE id = ?`, incidentID).Scan(&report)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, s.fail("read a report", notFound("incident", incidentID))
+	}
+	if err == nil && len(report) == 0 {
+		err = nightcrier.Errorf(nightcrier.NotFound, "incident %s has no report", incidentID)
+	}
+	return report, s.fail("read a report", err)
+}
+
+func (c conn) incident(id string) (nightcrier.Incident, error) {
+	inc, err := scanIncident(c.row(`SELECT doc FROM incidents WHERE id = ?`, id))
+	return inc, orNotFound(err, "incident", id)
+}
+
+func scanIncident(row interface{ Scan(...any) error }) (nightcrier.Incident, error) {
+	var doc string
+	var inc nightcrier.Incident
+	if err := row.Scan(&doc); err != nil {
+		return inc, err
+	}
+	return inc, decode(doc, &inc)
+}
+
+// addIncident stores a new incident.
+func (t *tx) addIncident(inc *nightcrier.Incident, stormID string) error {
+	doc, err := encode(inc)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`INSERT INTO incidents (id, fingerprint, cluster, status, severity, created_at, last_event_at, storm_id, doc)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		inc.ID, inc.Fingerprint, inc.Cluster, string(inc.Status), int(inc.Severity),
+		stamp(inc.CreatedAt), stamp(inc.LastEventAt), stormID, doc)
+	return err
+}
+
+// saveIncident writes inc back if its row still has the status from.
+func (t *tx) saveIncident(inc *nightcrier.Incident, from nightcrier.IncidentStatus) error {
+	doc, err := encode(inc)
+	if err != nil {
+		return err
+	}
+	n, err := t.exec(`UPDATE incidents SET status = ?, severity = ?, last_event_at = ?, doc = ? WHERE id = ? AND status = ?`,
+		string(inc.Status), int(inc.Severity), stamp(inc.LastEventAt), doc, inc.ID, string(from))
+	if err == nil && n != 1 {
+		err = nightcrier.Errorf(nightcrier.Conflict, "incident %s is no longer %s", inc.ID, from)
+	}
+	return err
+}
+
+// move is the only way to another status: it refuses what is not legal.
+func (t *tx) move(inc *nightcrier.Incident, to nightcrier.IncidentStatus) error {
+	from := inc.Status
+	if !from.CanBecome(to) {
+		return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s and cannot become %s", inc.ID, from, to)
+	}
+	inc.Status = to
+	if !to.Open() {
+		inc.CompletedAt = t.now
+	}
+	return t.saveIncident(inc, from)
+}
+
+// noteEvent counts an event in its incident.
+func noteEvent(inc *nightcrier.Incident, id string, at time.Time) {
+	inc.EventCount++
+	inc.EventIDs = append(inc.EventIDs, id)
+	if len(inc.EventIDs) > maxEventIDs {
+		inc.EventIDs = slices.Delete(inc.EventIDs, 1, 2)
+	}
+	if at.After(inc.LastEventAt) {
+		inc.LastEventAt = at
+	}
+}
+
+// filter builds the WHERE of a list.
+type filter struct {
+	terms []string
+	args  []any
+}
+
+func (f *filter) and(term string, args ...any) {
+	f.terms = append(f.terms, term)
+	f.args = append(f.args, args...)
+}
+
+func (f *filter) equal(column, value string) {
+	if value != "" {
+		f.and(column+" = ?", value)
+	}
+}
+
+// page continues behind the cursor and returns the page's size.
+func (f *filter) page(column string, limit int, after string) (int, error) {
+	if limit <= 0 {
+		limit = pageSize
+	}
+	limit = min(limit, maxPageSize)
+	if after == "" {
+		return limit, nil
+	}
+	at, id, err := parseCursor(after)
+	if err != nil {
+		return 0, err
+	}
+	f.and("("+column+" < ? OR ("+column+" = ? AND id < ?))", at, at, id)
+	return limit, nil
+}
+
+func (f *filter) where() string {
+	if len(f.terms) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(f.terms, " AND ")
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// AppendJournal adds entries to a run's journal in one transaction: it numbers
+// them, chains them by hash and returns the hash of the newest. An entry whose
+// Key the run has already is dropped, so the same call may be made twice. Data
+// is stored the way encoding/json writes it, so that the chain can be verified
+// from any rendering; "{}" stands for none.
+func (s *Store) AppendJournal(ctx context.Context, run string, entries ...nightcrier.JournalEntry) (head string, err error) {
+	err = s.write(ctx, "append to the journal", func(t *tx) error {
+		seq, prev, err := t.journalHead(run)
+		if err != nil {
+			return err
+		}
+		before := seq
+		for _, e := range entries {
+			e.Run, e.Seq, e.Prev = run, seq+1, prev
+			added, err := t.append(&e)
+			if err != nil {
+				return err
+			}
+			if added {
+				seq, prev = e.Seq, e.Hash
+			}
+		}
+		if seq > before {
+			t.wake = append(t.wake, run)
+		}
+		head = prev
+		return nil
+	})
+	return head, err
+}
+
+// Journal returns the entries of a run from fromSeq on, in order; at most limit,
+// 1000 when that is 0.
+func (s *Store) Journal(ctx context.Context, run string, fromSeq int64, limit int) ([]nightcrier.JournalEntry, error) {
+	if limit <= 0 {
+		limit = maxPageSize
+	}
+	list := []nightcrier.JournalEntry{}
+	err := s.read(ctx).each(func(rows *sql.Rows) error {
+		e, err := scanEntry(rows)
+		list = append(list, e)
+		return err
+	}, `SELECT run_id, seq, key, at, step, attempt, type, data, prev, hash FROM journal
+		WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?`, run, fromSeq, limit)
+	return list, s.fail("read a journal", err)
+}
+
+// JournalHead returns the number and the hash of a run's newest entry, 0 and ""
+// for an empty journal.
+func (s *Store) JournalHead(ctx context.Context, run string) (seq int64, hash string, err error) {
+	seq, hash, err = s.read(ctx).journalHead(run)
+	return seq, hash, s.fail("read the head of a journal", err)
+}
+
+func (c conn) journalHead(run string) (seq int64, hash string, err error) {
+	err = c.row(`SELECT seq, hash FROM journal WHERE run_id = ? ORDER BY seq DESC LIMIT 1`, run).Scan(&seq, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, "", nil
+	}
+	return seq, hash, err
+}
+
+// append stores e and fills in its hash; false when its key is known.
+func (t *tx) append(e *nightcrier.JournalEntry) (bool, error) {
+	if e.Run == "" || e.Key == "" || e.Type == "" {
+		return false, nightcrier.Errorf(nightcrier.Invalid, "a journal entry needs a run, a type and a key")
+	}
+	data, err := canonical(e.Data)
+	if err != nil {
+		return false, nightcrier.Errorf(nightcrier.Invalid, "data of the journal entry %q: %w", e.Key, err)
+	}
+	e.Data, e.Time = data, micros(e.Time)
+	if e.Time.IsZero() {
+		e.Time = t.now
+	}
+	e.Key, e.Step, e.Type = clean(e.Key), clean(e.Step), nightcrier.EntryType(clean(string(e.Type)))
+	e.Hash = e.ChainHash(e.Prev)
+	n, err := t.exec(`INSERT INTO journal (run_id, seq, key, at, step, attempt, type, data, prev, hash)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, key) DO NOTHING`,
+		e.Run, e.Seq, e.Key, stamp(e.Time), e.Step, e.Attempt, string(e.Type), []byte(e.Data), e.Prev, e.Hash)
+	return n == 1, err
+}
+
+func canonical(data json.RawMessage) (json.RawMessage, error) {
+	if len(data) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	return json.Marshal(data)
+}
+
+func scanEntry(row interface{ Scan(...any) error }) (nightcrier.JournalEntry, error) {
+	var e nightcrier.JournalEntry
+	var at int64
+	var data []byte
+	err := row.Scan(&e.Run, &e.Seq, &e.Key, &at, &e.Step, &e.Attempt, &e.Type, &data, &e.Prev, &e.Hash)
+	e.Time, e.Data = unstamp(at), data
+	return e, err
+}

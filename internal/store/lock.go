@@ -1,0 +1,71 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// fileLock owns a SQLite store: the kernel drops it with the process, however
+// that ends. The file itself stays.
+type fileLock struct{ f *os.File }
+
+// lockFile locks path for this process and writes who we are into it.
+func lockFile(path string, now time.Time) (*fileLock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		holder, _ := io.ReadAll(io.LimitReader(f, 256)) // best effort: it only serves the message
+		return nil, errors.Join(heldBy(string(holder)), f.Close())
+	}
+	if err == nil {
+		err = sign(f, now)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return &fileLock{f: f}, nil
+}
+
+func sign(f *os.File, now time.Time) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(whoami(now)+"\n"), 0)
+	return err
+}
+
+// whoami names this process for those who find the store taken.
+func whoami(now time.Time) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("pid %d on %s since %s", os.Getpid(), host, now.UTC().Format(time.RFC3339))
+}
+
+func heldBy(holder string) error {
+	holder = strings.TrimSpace(clean(holder))
+	if holder == "" {
+		holder = "another process"
+	}
+	return nightcrier.Errorf(nightcrier.Conflict, "%s owns this store; ask it with the nightcrier commands, or stop it first", holder)
+}
+
+func (l *fileLock) lost() <-chan struct{} { return nil }
+
+func (l *fileLock) close() error {
+	if err := l.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+-- One schema for SQLite and PostgreSQL. Times are microseconds since 1970, 0 is
+-- "not yet"; doc is the noun as JSON, the other columns are what is asked for.
+
+-- +goose Up
+CREATE TABLE ownership (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    epoch  BIGINT NOT NULL,
+    holder TEXT NOT NULL,
+    since  BIGINT NOT NULL
+);
+
+CREATE TABLE events (
+    id          TEXT PRIMARY KEY,
+    received_at BIGINT NOT NULL,
+    cluster     TEXT NOT NULL,
+    outcome     TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    incident_id TEXT NOT NULL,
+    decision    TEXT NOT NULL,
+    doc         TEXT NOT NULL,
+    raw         BYTEA
+);
+CREATE INDEX events_received ON events (received_at, id);
+CREATE INDEX events_cluster ON events (cluster, received_at, id);
+CREATE INDEX events_incident ON events (incident_id, received_at, id);
+CREATE INDEX events_outcome ON events (outcome, reason, received_at);
+
+CREATE TABLE storms (
+    id         TEXT PRIMARY KEY,
+    cluster    TEXT NOT NULL,
+    started_at BIGINT NOT NULL,
+    last_at    BIGINT NOT NULL,
+    ended_at   BIGINT NOT NULL,
+    incidents  INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX storms_open ON storms (cluster) WHERE ended_at = 0;
+
+CREATE TABLE incidents (
+    id            TEXT PRIMARY KEY,
+    fingerprint   TEXT NOT NULL,
+    cluster       TEXT NOT NULL,
+    status        TEXT NOT NULL,
+    severity      INTEGER NOT NULL,
+    created_at    BIGINT NOT NULL,
+    last_event_at BIGINT NOT NULL,
+    storm_id      TEXT NOT NULL,
+    doc           TEXT NOT NULL,
+    report        BYTEA
+);
+CREATE UNIQUE INDEX incidents_open ON incidents (fingerprint) WHERE status IN ('pending', 'investigating');
+CREATE INDEX incidents_fingerprint ON incidents (fingerprint, created_at, id);
+CREATE INDEX incidents_created ON incidents (created_at, id);
+CREATE INDEX incidents_cluster ON incidents (cluster, created_at, id);
+CREATE INDEX incidents_status ON incidents (status, created_at, id);
+CREATE INDEX incidents_storm ON incidents (storm_id) WHERE storm_id <> '';
+
+CREATE TABLE runs (
+    id               TEXT PRIMARY KEY,
+    incident_id      TEXT NOT NULL REFERENCES incidents (id),
+    pipeline         TEXT NOT NULL,
+    run_key          TEXT NOT NULL,
+    executor         TEXT NOT NULL,
+    severity         INTEGER NOT NULL,
+    status           TEXT NOT NULL,
+    reason           TEXT NOT NULL,
+    storm_id         TEXT NOT NULL,
+    queued_at        BIGINT NOT NULL,
+    admitted_at      BIGINT NOT NULL,
+    ended_at         BIGINT NOT NULL,
+    cancel_requested INTEGER NOT NULL,
+    cause            TEXT NOT NULL
+);
+CREATE UNIQUE INDEX runs_open ON runs (incident_id) WHERE status IN ('queued', 'admitted');
+CREATE INDEX runs_incident ON runs (incident_id, queued_at, id);
+CREATE INDEX runs_queue ON runs (severity DESC, queued_at, id) WHERE status = 'queued';
+CREATE INDEX runs_leases ON runs (run_key) WHERE status = 'admitted';
+CREATE INDEX runs_storm ON runs (storm_id) WHERE storm_id <> '';
+
+CREATE TABLE journal (
+    run_id  TEXT NOT NULL,
+    seq     BIGINT NOT NULL,
+    key     TEXT NOT NULL,
+    at      BIGINT NOT NULL,
+    step    TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    type    TEXT NOT NULL,
+    data    BYTEA NOT NULL,
+    prev    TEXT NOT NULL,
+    hash    TEXT NOT NULL,
+    PRIMARY KEY (run_id, seq)
+);
+CREATE UNIQUE INDEX journal_key ON journal (run_id, key);
+
+CREATE TABLE notifications (
+    key         TEXT PRIMARY KEY,
+    id          TEXT NOT NULL,
+    incident_id TEXT NOT NULL,
+    run_id      TEXT NOT NULL,
+    channel     TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    digest      TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    detail      TEXT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    ended_at    BIGINT NOT NULL
+);
+CREATE INDEX notifications_incident ON notifications (incident_id, created_at);
+CREATE INDEX notifications_pending ON notifications (created_at) WHERE state = 'pending';
+
+CREATE TABLE breakers (
+    executor  TEXT PRIMARY KEY,
+    failures  INTEGER NOT NULL,
+    open      INTEGER NOT NULL,
+    since     BIGINT NOT NULL,
+    last_error TEXT NOT NULL
+);
+
+-- +goose Down
+DROP TABLE breakers;
+DROP TABLE notifications;
+DROP TABLE journal;
+DROP TABLE runs;
+DROP TABLE incidents;
+DROP TABLE storms;
+DROP TABLE events;
+DROP TABLE ownership;

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Limits bound what runs at once.
+type Limits struct {
+	// Total is how many leases there may be, PerKey how many on one key.
+	Total  int
+	PerKey int
+	// Closed are executors that get no work now.
+	Closed []string
+}
+
+// AdmitNext gives a lease to the most severe, then oldest, queued run that the
+// limits allow, and returns it; nil when there is none. The choice and the lease
+// are one statement of the store's only writer, so no two callers can overlap.
+func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error) {
+	if l.Total <= 0 || l.PerKey <= 0 {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "store: admit a run: limits of %d in all and %d a cluster admit nothing", l.Total, l.PerKey)
+	}
+	var admitted *nightcrier.Run
+	err := s.write(ctx, "admit a run", func(t *tx) error {
+		open, args := "", []any{stamp(t.now), l.PerKey}
+		if len(l.Closed) > 0 {
+			open = ` AND executor NOT IN (?` + strings.Repeat(", ?", len(l.Closed)-1) + `)`
+			for _, executor := range l.Closed {
+				args = append(args, executor)
+			}
+		}
+		run, err := scanRun(t.row(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE status = 'queued' AND id = (
+			SELECT id FROM runs WHERE status = 'queued'
+				AND run_key NOT IN (SELECT run_key FROM runs WHERE status = 'admitted' GROUP BY run_key HAVING COUNT(*) >= ?)`+open+`
+				AND (SELECT COUNT(*) FROM runs WHERE status = 'admitted') < ?
+			ORDER BY severity DESC, queued_at, id LIMIT 1)
+			RETURNING `+runColumns, append(args, l.Total)...))
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		admitted = &run
+		t.wake = append(t.wake, run.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return admitted, nil
+}
+
+// LeasedRuns lists the runs that hold a lease, in the order of admission: at
+// start they are resumed before anything is admitted.
+func (s *Store) LeasedRuns(ctx context.Context) ([]nightcrier.Run, error) {
+	list, err := s.read(ctx).runs(`status = 'admitted' ORDER BY admitted_at, id`)
+	return list, s.fail("list the leased runs", err)
+}
+
+// ExpireQueued drops the runs that have waited longer than olderThan; their
+// incidents end as failed.
+func (s *Store) ExpireQueued(ctx context.Context, olderThan time.Duration) ([]nightcrier.Run, error) {
+	var dropped []nightcrier.Run
+	err := s.write(ctx, "expire queued runs", func(t *tx) error {
+		late, err := t.runs(`status = 'queued' AND queued_at < ? ORDER BY queued_at, id`, stamp(t.now.Add(-olderThan)))
+		if err != nil {
+			return err
+		}
+		why := fmt.Sprintf("not investigated: it waited in the queue for more than %s", olderThan)
+		dropped, err = t.dropAll(late, nightcrier.QueueExpired, why)
+		return err
+	})
+	return dropped, err
+}
+
+// limitQueue drops the least severe, among equals the newest, queued runs until
+// at most limit wait.
+func (t *tx) limitQueue(limit int) ([]nightcrier.Run, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	var waiting int
+	if err := t.row(`SELECT COUNT(*) FROM runs WHERE status = 'queued'`).Scan(&waiting); err != nil || waiting <= limit {
+		return nil, err
+	}
+	over, err := t.runs(`status = 'queued' ORDER BY severity, queued_at DESC, id DESC LIMIT ?`, waiting-limit)
+	if err != nil {
+		return nil, err
+	}
+	why := fmt.Sprintf("not investigated: the queue held its maximum of %d runs, all of them at least as severe", limit)
+	return t.dropAll(over, nightcrier.QueueFull, why)
+}
+
+func (t *tx) dropAll(list []nightcrier.Run, reason nightcrier.Reason, why string) ([]nightcrier.Run, error) {
+	var dropped []nightcrier.Run
+	for _, run := range list {
+		end := ending{reason: reason, why: why + "; `nightcrier incidents retry " + run.IncidentID + "` queues it again"}
+		run, err := t.drop(run, end)
+		if err != nil {
+			return dropped, err
+		}
+		dropped = append(dropped, run)
+	}
+	return dropped, nil
+}
+
+// ending says why a run that never began has ended.
+type ending struct {
+	reason nightcrier.Reason
+	why    string
+	class  nightcrier.FailureClass
+	cause  string
+}
+
+// drop ends a queued run, and its incident as failed.
+func (t *tx) drop(run nightcrier.Run, end ending) (nightcrier.Run, error) {
+	run.Status, run.Reason, run.EndedAt = nightcrier.Dropped, end.reason, t.now
+	run.CancelRequested, run.Cause = end.cause != "", end.cause
+	n, err := t.exec(`UPDATE runs SET status = ?, reason = ?, ended_at = ?, cancel_requested = ?, cause = ? WHERE id = ? AND status = 'queued'`,
+		string(run.Status), string(run.Reason), stamp(run.EndedAt), flag(run.CancelRequested), run.Cause, run.ID)
+	if err == nil && n != 1 {
+		err = nightcrier.Errorf(nightcrier.Conflict, "run %s is no longer queued", run.ID)
+	}
+	if err != nil {
+		return run, err
+	}
+	inc, err := t.incident(run.IncidentID)
+	if err != nil {
+		return run, err
+	}
+	inc.FailureReason, inc.FailureClass = end.why, end.class
+	t.queueChanged = true
+	t.wake = append(t.wake, run.ID)
+	return run, t.move(&inc, nightcrier.Failed)
+}

@@ -1,0 +1,298 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Progress is what becomes known of a run while it goes on; zero fields change
+// nothing.
+type Progress struct {
+	State             nightcrier.State
+	Executor          string
+	Workspace         string
+	ContextIncomplete string
+	Skills            []nightcrier.SkillRef
+}
+
+// Finish is how a run ended.
+type Finish struct {
+	RunID string
+	// Status is the incident's final one: resolved, failed or agent_failed.
+	Status nightcrier.IncidentStatus
+	// Result is the agent step's; its exit code, signal and state are the incident's.
+	Result nightcrier.AgentResult
+	// FailureReason and FailureClass are those of Result when empty.
+	FailureReason string
+	FailureClass  nightcrier.FailureClass
+	RootCause     string
+	Artifacts     []nightcrier.Artifact
+	Skills        []nightcrier.SkillRef
+	// ContextIncomplete, Executor and Workspace change nothing when empty.
+	ContextIncomplete string
+	Executor          string
+	Workspace         string
+	// Report is report.json; nil when there is none.
+	Report []byte
+}
+
+// Run returns one run; NotFound when there is none.
+func (s *Store) Run(ctx context.Context, id string) (nightcrier.Run, error) {
+	run, err := s.read(ctx).run(id)
+	return run, s.fail("read a run", err)
+}
+
+// Runs lists the runs of an incident, oldest first.
+func (s *Store) Runs(ctx context.Context, incidentID string) ([]nightcrier.Run, error) {
+	list, err := s.read(ctx).runs(`incident_id = ? ORDER BY queued_at, id`, incidentID)
+	return list, s.fail("list runs", err)
+}
+
+// BeginRun moves the incident of an admitted run to investigating and counts the
+// attempt. Called again for the same run it changes nothing.
+func (s *Store) BeginRun(ctx context.Context, runID string) (nightcrier.Incident, error) {
+	var inc nightcrier.Incident
+	err := s.write(ctx, "begin a run", func(t *tx) error {
+		run, err := t.run(runID)
+		if err != nil {
+			return err
+		}
+		if run.Status != nightcrier.Admitted {
+			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s, not admitted", run.ID, run.Status)
+		}
+		inc, err = t.incident(run.IncidentID)
+		if err != nil || inc.Status == nightcrier.Investigating {
+			return err
+		}
+		inc.StartedAt = t.now
+		inc.Executor = run.Executor
+		inc.Attempts++
+		t.wake = append(t.wake, run.ID)
+		return t.move(&inc, nightcrier.Investigating)
+	})
+	return inc, err
+}
+
+// NoteProgress records what became known of an admitted run, and returns its
+// incident. After the run's end it changes nothing.
+func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nightcrier.Incident, error) {
+	var inc nightcrier.Incident
+	err := s.write(ctx, "note the progress of a run", func(t *tx) error {
+		run, err := t.run(runID)
+		if err != nil {
+			return err
+		}
+		inc, err = t.incident(run.IncidentID)
+		if err != nil || run.Status != nightcrier.Admitted || inc.RunID != runID {
+			return err
+		}
+		set(&inc.State, p.State)
+		set(&inc.Executor, p.Executor)
+		set(&inc.Workspace, p.Workspace)
+		set(&inc.ContextIncomplete, p.ContextIncomplete)
+		if p.Skills != nil {
+			inc.Skills = p.Skills
+		}
+		t.wake = append(t.wake, run.ID)
+		return t.saveIncident(&inc, inc.Status)
+	})
+	return inc, err
+}
+
+// FinishRun ends an admitted run: the incident gets its final status and report,
+// and the lease is released. Call it only when the agent is verified gone. For a
+// run that has ended it changes nothing.
+func (s *Store) FinishRun(ctx context.Context, f Finish) error {
+	return s.write(ctx, "finish a run", func(t *tx) error {
+		run, err := t.run(f.RunID)
+		if err != nil || run.Status == nightcrier.Finished {
+			return err
+		}
+		if run.Status != nightcrier.Admitted {
+			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s, not admitted", run.ID, run.Status)
+		}
+		inc, err := t.incident(run.IncidentID)
+		if err != nil {
+			return err
+		}
+		f.fill(&inc)
+		if f.Status.Open() {
+			return nightcrier.Errorf(nightcrier.Invalid, "run %s cannot end with its incident %q", run.ID, f.Status)
+		}
+		if err := t.move(&inc, f.Status); err != nil {
+			return err
+		}
+		if _, err := t.exec(`UPDATE incidents SET report = ? WHERE id = ?`, f.Report, inc.ID); err != nil {
+			return err
+		}
+		t.queueChanged = true
+		t.wake = append(t.wake, run.ID)
+		_, err = t.exec(`UPDATE runs SET status = 'finished', ended_at = ? WHERE id = ? AND status = 'admitted'`, stamp(t.now), run.ID)
+		return err
+	})
+}
+
+// Preview returns the incident as it will be once the run has ended at a time.
+func (f Finish) Preview(inc nightcrier.Incident, at time.Time) nightcrier.Incident {
+	f.fill(&inc)
+	inc.Status, inc.CompletedAt = f.Status, at.UTC()
+	return inc
+}
+
+// fill writes the outcome into the incident.
+func (f *Finish) fill(inc *nightcrier.Incident) {
+	inc.ExitCode, inc.Signal = f.Result.ExitCode, f.Result.Signal
+	inc.FailureReason, inc.FailureClass = f.Result.FailureReason, f.Result.FailureClass
+	set(&inc.State, f.Result.State)
+	set(&inc.FailureReason, f.FailureReason)
+	set(&inc.FailureClass, f.FailureClass)
+	if f.Status == nightcrier.Resolved {
+		inc.FailureReason, inc.FailureClass = "", ""
+	}
+	inc.RootCause, inc.Artifacts = f.RootCause, f.Artifacts
+	if f.Skills != nil {
+		inc.Skills = f.Skills
+	}
+	set(&inc.ContextIncomplete, f.ContextIncomplete)
+	set(&inc.Executor, f.Executor)
+	set(&inc.Workspace, f.Workspace)
+}
+
+// RequestCancel asks the incident's run to stop. A queued one is dropped at
+// once; an admitted one is flagged, and ends when its agent is gone. Asking
+// again changes nothing; with no open run it is a Conflict.
+func (s *Store) RequestCancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
+	if cause == "" {
+		cause = "cancelled"
+	}
+	var run nightcrier.Run
+	err := s.write(ctx, "cancel an incident", func(t *tx) error {
+		inc, err := t.incident(incidentID)
+		if err != nil {
+			return err
+		}
+		if run, err = t.run(inc.RunID); err != nil {
+			return err
+		}
+		switch {
+		case run.Status == nightcrier.Queued:
+			run, err = t.drop(run, ending{reason: nightcrier.Cancelled, why: "cancelled: " + cause, class: nightcrier.FailCancelled, cause: cause})
+			return err
+		case run.Status != nightcrier.Admitted:
+			return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s; there is nothing to cancel", inc.ID, inc.Status)
+		case run.CancelRequested:
+			return nil
+		}
+		run.CancelRequested, run.Cause = true, cause
+		t.wake = append(t.wake, run.ID)
+		_, err = t.exec(`UPDATE runs SET cancel_requested = 1, cause = ? WHERE id = ? AND status = 'admitted'`, cause, run.ID)
+		return err
+	})
+	return run, err
+}
+
+// CancelRequested reports whether the run was asked to stop, and by whom.
+func (s *Store) CancelRequested(ctx context.Context, runID string) (bool, string, error) {
+	run, err := s.Run(ctx, runID)
+	return run.CancelRequested, run.Cause, err
+}
+
+// Retry queues a new run of a closed incident, with another executor unless that
+// is "". A storm does not drop it: a person has asked for it.
+func (s *Store) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
+	var run nightcrier.Run
+	err := s.write(ctx, "retry an incident", func(t *tx) error {
+		inc, err := t.incident(incidentID)
+		if err != nil {
+			return err
+		}
+		if inc.Status.Open() {
+			return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s; cancel it first, or wait for its end", inc.ID, inc.Status)
+		}
+		if err := t.noneOpen(inc.Fingerprint); err != nil {
+			return err
+		}
+		old, err := t.run(inc.RunID)
+		if err != nil {
+			return err
+		}
+		set(&old.Executor, executor)
+		run = newRun(&inc, old.Pipeline, old.Executor, t.now)
+		reopen(&inc, old.Executor)
+		if err := t.move(&inc, nightcrier.Pending); err != nil {
+			return err
+		}
+		t.queueChanged = true
+		return t.addRun(run, "")
+	})
+	return run, err
+}
+
+// reopen forgets how the incident's last run ended.
+func reopen(inc *nightcrier.Incident, executor string) {
+	var zero nightcrier.Incident
+	inc.Executor, inc.State = executor, ""
+	inc.StartedAt, inc.CompletedAt = zero.StartedAt, zero.CompletedAt
+	inc.ExitCode, inc.Signal = nil, ""
+	inc.FailureReason, inc.FailureClass, inc.ContextIncomplete = "", "", ""
+	inc.RootCause, inc.Artifacts = "", nil
+}
+
+// noneOpen refuses a second open incident of one fault.
+func (t *tx) noneOpen(fingerprint string) error {
+	other, found, err := t.latest(fingerprint)
+	if err == nil && found && other.Status.Open() {
+		err = nightcrier.Errorf(nightcrier.Conflict, "incident %s of the same fault is %s already", other.ID, other.Status)
+	}
+	return err
+}
+
+// set overwrites *to unless v is zero.
+func set[T ~string](to *T, v T) {
+	if v != "" {
+		*to = v
+	}
+}
+
+const runColumns = `id, incident_id, pipeline, run_key, executor, severity, status, reason,
+	queued_at, admitted_at, ended_at, cancel_requested, cause`
+
+func scanRun(row interface{ Scan(...any) error }) (nightcrier.Run, error) {
+	var r nightcrier.Run
+	var queued, admitted, ended int64
+	var cancel int
+	err := row.Scan(&r.ID, &r.IncidentID, &r.Pipeline, &r.Key, &r.Executor, &r.Severity, &r.Status, &r.Reason,
+		&queued, &admitted, &ended, &cancel, &r.Cause)
+	r.QueuedAt, r.AdmittedAt, r.EndedAt = unstamp(queued), unstamp(admitted), unstamp(ended)
+	r.CancelRequested = cancel != 0
+	return r, err
+}
+
+func (c conn) run(id string) (nightcrier.Run, error) {
+	run, err := scanRun(c.row(`SELECT `+runColumns+` FROM runs WHERE id = ?`, id))
+	return run, orNotFound(err, "run", id)
+}
+
+func (c conn) runs(where string, args ...any) ([]nightcrier.Run, error) {
+	list := []nightcrier.Run{}
+	err := c.each(func(rows *sql.Rows) error {
+		run, err := scanRun(rows)
+		list = append(list, run)
+		return err
+	}, `SELECT `+runColumns+` FROM runs WHERE `+where, args...)
+	return list, err
+}
+
+// addRun stores a queued run; stormID is "" for one that no storm may drop.
+func (t *tx) addRun(r nightcrier.Run, stormID string) error {
+	if r.Status != nightcrier.Queued {
+		return errors.New("a new run is queued")
+	}
+	_, err := t.exec(`INSERT INTO runs (`+runColumns+`, storm_id) VALUES (?, ?, ?, ?, ?, ?, ?, '', ?, 0, 0, 0, '', ?)`,
+		r.ID, r.IncidentID, r.Pipeline, r.Key, r.Executor, int(r.Severity), string(r.Status), stamp(r.QueuedAt), stormID)
+	return err
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// sqliteReaders is how many reads may go on at once beside the writer.
+const sqliteReaders = 4
+
+func (s *Store) openSQLite(ctx context.Context, o Options) error {
+	if o.Path == "" {
+		return nightcrier.Errorf(nightcrier.Invalid, "store: neither a database URL nor a path is given")
+	}
+	lock, err := lockFile(o.Path+".lock", micros(s.now()))
+	if err != nil {
+		return s.fail("take ownership of "+o.Path, err)
+	}
+	s.owner = lock
+	if err := makePrivate(o.Path); err != nil {
+		return s.fail("open "+o.Path, err)
+	}
+	// immediate: a transaction that would write later never loses the race for it.
+	s.w, err = sqliteHandle(o.Path, "_txlock=immediate")
+	if err != nil {
+		return s.fail("open "+o.Path, err)
+	}
+	s.w.SetMaxOpenConns(1)
+	if err := s.migrate(ctx, s.w); err != nil {
+		return s.fail("set up "+o.Path, err)
+	}
+	return s.sqliteReaders(o.Path)
+}
+
+func (s *Store) readSQLite(ctx context.Context, o Options) error {
+	if _, err := os.Stat(o.Path); errors.Is(err, fs.ErrNotExist) {
+		return nightcrier.Errorf(nightcrier.NotFound, "there is no store at %s; start `nightcrier serve` once, or check workspace_root", o.Path)
+	} else if err != nil {
+		return s.fail("open "+o.Path, err)
+	}
+	if err := s.sqliteReaders(o.Path); err != nil {
+		return err
+	}
+	return s.fail("read "+o.Path, s.checkSchema(ctx, s.r))
+}
+
+func (s *Store) sqliteReaders(path string) error {
+	db, err := sqliteHandle(path, "_query_only=1")
+	if err != nil {
+		return s.fail("open "+path, err)
+	}
+	db.SetMaxOpenConns(sqliteReaders)
+	s.r = db
+	return nil
+}
+
+// sqliteHandle opens path with the settings that all our connections share:
+// readers never wait for the writer, and a commit is on disk when it returns.
+func sqliteHandle(path, options string) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: abs}
+	return sql.Open("sqlite", u.String()+"?mode=rw&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"+
+		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&"+options)
+}
+
+// makePrivate creates the file for its owner alone; SQLite gives the files
+// beside it the same mode.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
+}
+
+// isMissingTable reports whether a query failed because its table is not there.
+func isMissingTable(err error) bool {
+	return strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "SQLSTATE 42P01")
+}

@@ -1,0 +1,257 @@
+// Package store keeps the product's record: events, incidents, runs, journal,
+// notifications, storms and breakers, on SQLite or PostgreSQL.
+//
+// One process owns a store. Its writes are one at a time, each a transaction
+// that is on disk when the call returns: what a method has said is never lost,
+// and what it was told twice is recorded once. State changes only through the
+// named methods; each update applies only where the row still is what the
+// method has read.
+//
+// The same statements run on both databases (? is rewritten to $n), proved by
+// one conformance suite, storetest.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Options say where the store is.
+type Options struct {
+	// URL of a PostgreSQL database, "" for SQLite.
+	URL string
+	// Path of the SQLite file; its directory must exist.
+	Path   string
+	Logger *slog.Logger
+	// Now is the clock, time.Now by default.
+	Now func() time.Time
+}
+
+// Store is an open store. Its methods may be called concurrently.
+type Store struct {
+	w *sql.DB // the writer: one connection
+	r *sql.DB // readers
+	// postgres chooses between $n and ?; epoch is the fence of our ownership,
+	// 0 where a file lock suffices or nothing is written.
+	postgres bool
+	readOnly bool
+	epoch    int64
+	owner    owner
+	log      *slog.Logger
+	now      func() time.Time
+	queue    chan struct{}
+	watch    *watchers
+}
+
+// owner is our exclusive hold on the store: a file lock or a session.
+type owner interface {
+	// lost is closed when the hold has ended by itself.
+	lost() <-chan struct{}
+	close() error
+}
+
+// Open takes ownership of the store and brings its schema up to date. A store
+// that another process owns is a Conflict error that says who holds it; one
+// written by a newer version is a Conflict as well.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s := newStore(o)
+	open := s.openSQLite
+	if s.postgres {
+		open = s.openPostgres
+	}
+	if err := open(ctx, o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// OpenReadOnly opens a store to look at, without owning it: its writing methods
+// fail with Refused. It never creates or changes anything; a missing store is
+// NotFound, a schema of another version a Conflict.
+func OpenReadOnly(ctx context.Context, o Options) (*Store, error) {
+	s := newStore(o)
+	s.readOnly = true
+	open := s.readSQLite
+	if s.postgres {
+		open = s.readPostgres
+	}
+	if err := open(ctx, o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func newStore(o Options) *Store {
+	s := &Store{
+		postgres: o.URL != "", log: o.Logger, now: o.Now,
+		queue: make(chan struct{}, 1), watch: newWatchers(),
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// Close gives the ownership up and closes the database. Calling it twice is
+// harmless.
+func (s *Store) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.r, s.w} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	if s.owner != nil {
+		errs = append(errs, s.owner.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Lost is closed when the ownership ended by itself: the PostgreSQL session
+// that held it is gone, and another process may take over. Every write fails
+// from then on; the process should stop and start anew.
+func (s *Store) Lost() <-chan struct{} {
+	if s.owner == nil {
+		return nil
+	}
+	return s.owner.lost()
+}
+
+// QueueChanged tells that admission may find something: a run was queued, or a
+// lease released. It holds one wake-up; there must be one receiver.
+func (s *Store) QueueChanged() <-chan struct{} { return s.queue }
+
+func (s *Store) wakeQueue() {
+	select {
+	case s.queue <- struct{}{}:
+	default:
+	}
+}
+
+// tx is one write transaction.
+type tx struct {
+	conn
+	now time.Time
+	// queueChanged and wake are told to the waiting once the work is committed.
+	queueChanged bool
+	wake         []string
+}
+
+// write runs fn in one transaction, as the only writer.
+func (s *Store) write(ctx context.Context, doing string, fn func(*tx) error) error {
+	if s.readOnly {
+		return nightcrier.Errorf(nightcrier.Refused, "store: %s: the store is open for reading only", doing)
+	}
+	sqlTx, err := s.w.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fail(doing, err)
+	}
+	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing
+	t := &tx{conn: conn{ctx: ctx, db: sqlTx, postgres: s.postgres}, now: micros(s.now())}
+	if err := s.fence(t); err != nil {
+		return s.fail(doing, err)
+	}
+	if err := fn(t); err != nil {
+		return s.fail(doing, err)
+	}
+	if err := sqlTx.Commit(); err != nil {
+		return s.fail(doing, err)
+	}
+	if t.queueChanged {
+		s.wakeQueue()
+	}
+	s.watch.wake(t.wake)
+	return nil
+}
+
+// fence makes t the only writer on PostgreSQL and proves that the store is
+// still ours: the row is locked until t ends, and a new owner has changed it.
+func (s *Store) fence(t *tx) error {
+	if s.epoch == 0 {
+		return nil
+	}
+	select {
+	case <-s.owner.lost():
+		return nightcrier.Errorf(nightcrier.Unreachable, "the session that owned the store is lost; start this process anew")
+	default:
+	}
+	var epoch int64
+	err := t.row(`SELECT epoch FROM ownership WHERE id = 1 AND epoch = ? FOR UPDATE`, s.epoch).Scan(&epoch)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nightcrier.Errorf(nightcrier.Conflict, "another process has taken the store over; stop this one")
+	}
+	return err
+}
+
+// read gives the readers' side of the store.
+func (s *Store) read(ctx context.Context) conn {
+	return conn{ctx: ctx, db: s.r, postgres: s.postgres}
+}
+
+// conn runs portable statements on a transaction or a pool. Text from outside
+// never makes one fail: see clean.
+type conn struct {
+	ctx context.Context
+	db  interface {
+		ExecContext(context.Context, string, ...any) (sql.Result, error)
+		QueryContext(context.Context, string, ...any) (*sql.Rows, error)
+		QueryRowContext(context.Context, string, ...any) *sql.Row
+	}
+	postgres bool
+}
+
+func (c conn) row(query string, args ...any) *sql.Row {
+	return c.db.QueryRowContext(c.ctx, c.rebind(query), cleaned(args)...)
+}
+
+// exec returns how many rows were changed.
+func (c conn) exec(query string, args ...any) (int64, error) {
+	res, err := c.db.ExecContext(c.ctx, c.rebind(query), cleaned(args)...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// each calls scan for every row of the answer.
+func (c conn) each(scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := c.db.QueryContext(c.ctx, c.rebind(query), cleaned(args)...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// rebind writes ? as $1, $2, … for PostgreSQL. No statement of ours has a
+// question mark in a literal.
+func (c conn) rebind(query string) string {
+	if !c.postgres {
+		return query
+	}
+	var b strings.Builder
+	n := 0
+	for part := range strings.SplitSeq(query, "?") {
+		if n > 0 {
+			b.WriteByte('$')
+			b.WriteString(itoa(n))
+		}
+		b.WriteString(part)
+		n++
+	}
+	return b.String()
+}

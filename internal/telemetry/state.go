@@ -1,0 +1,111 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// scrapeTimeout bounds what one scrape may ask of the store.
+const scrapeTimeout = 3 * time.Second
+
+// State is what is true right now; it is asked for at each scrape, so that no
+// gauge can go stale.
+type State struct {
+	// Queued and Leased count runs that wait and runs that hold a lease.
+	Queued, Leased int
+	// Active counts the investigations under way by cluster, those taken over
+	// from an earlier server included.
+	Active map[string]int
+	// Incidents counts rows by status.
+	Incidents map[nightcrier.IncidentStatus]int
+	Sources   []nightcrier.SourceStatus
+}
+
+// WatchState makes each scrape call read, with a few seconds' time. While it
+// fails the gauges are absent and nightcrier_state_readable is 0. Call it once.
+func (m *Metrics) WatchState(read func(context.Context) (State, error)) {
+	m.registry.MustRegister(&stateCollector{read: read})
+}
+
+var (
+	readableDesc = desc("nightcrier_state_readable", "1 when the store answered this scrape.")
+	queueDesc    = desc("nightcrier_queue_depth", "Runs that wait for admission.")
+	leasesDesc   = desc("nightcrier_leases", "Runs that hold a lease.")
+	activeDesc   = desc("agent_runtime_active_agents", "Agents at work now, those taken over from an earlier server included.", "cluster")
+	incidentDesc = desc("nightcrier_incidents", "Incidents in the store, by status.", "status")
+	sourceDesc   = desc("nightcrier_source_state", "1 for the state that a cluster's source is in, 0 for the others.", "cluster", "source", "state")
+	heardDesc    = desc("nightcrier_source_last_event_timestamp_seconds", "When the newest event of a cluster arrived; absent before the first.", "cluster", "source")
+	reconnDesc   = desc("nightcrier_source_reconnects_total", "Fresh sessions after the first; of a watch, snapshots that had to be taken again.", "cluster", "source")
+	receivedDesc = desc("nightcrier_source_events_total", "Payloads received from a cluster's source.", "cluster", "source")
+	objectsDesc  = desc("nightcrier_watch_objects", "Objects that a cluster's watch follows.", "cluster")
+	faultsDesc   = desc("nightcrier_watch_active_faults", "Faults that a cluster's watch has told and that are not over.", "cluster")
+	blindDesc    = desc("nightcrier_watch_problems", "Kinds that a cluster's watch cannot follow.", "cluster")
+
+	stateDescs = []*prometheus.Desc{readableDesc, queueDesc, leasesDesc, activeDesc, incidentDesc, sourceDesc, heardDesc, reconnDesc, receivedDesc,
+		objectsDesc, faultsDesc, blindDesc}
+
+	sourceStates = []nightcrier.SourceState{nightcrier.SourceConnecting, nightcrier.SourceSubscribed,
+		nightcrier.SourceStale, nightcrier.SourceDown, nightcrier.SourceStopped}
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// stateCollector turns a State into gauges; see prometheus.Collector.
+type stateCollector struct {
+	read func(context.Context) (State, error)
+}
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range stateDescs {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	state, err := c.read(ctx)
+	out <- gaugeValue(readableDesc, flag(err == nil))
+	if err != nil {
+		return
+	}
+	out <- gaugeValue(queueDesc, float64(state.Queued))
+	out <- gaugeValue(leasesDesc, float64(state.Leased))
+	for cluster, n := range state.Active {
+		out <- gaugeValue(activeDesc, float64(n), cluster)
+	}
+	for status, n := range state.Incidents {
+		out <- gaugeValue(incidentDesc, float64(n), string(status))
+	}
+	for _, s := range state.Sources {
+		collectSource(out, s)
+	}
+}
+
+func collectSource(out chan<- prometheus.Metric, s nightcrier.SourceStatus) {
+	for _, state := range sourceStates {
+		out <- gaugeValue(sourceDesc, flag(s.State == state), s.Cluster, s.Source, string(state))
+	}
+	if !s.LastEventAt.IsZero() {
+		out <- gaugeValue(heardDesc, float64(s.LastEventAt.UnixMilli())/1000, s.Cluster, s.Source)
+	}
+	out <- prometheus.MustNewConstMetric(reconnDesc, prometheus.CounterValue, float64(s.Reconnects), s.Cluster, s.Source)
+	out <- prometheus.MustNewConstMetric(receivedDesc, prometheus.CounterValue, float64(s.Events), s.Cluster, s.Source)
+	if s.Source == "watch" {
+		out <- gaugeValue(objectsDesc, float64(s.Objects), s.Cluster)
+		out <- gaugeValue(faultsDesc, float64(s.ActiveFaults), s.Cluster)
+		out <- gaugeValue(blindDesc, float64(len(s.Problems)), s.Cluster)
+	}
+}
+
+func gaugeValue(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}

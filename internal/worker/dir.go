@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
+)
+
+// directory is a worker's directory.
+type directory string
+
+func (d directory) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d directory) exists(name string) (bool, error) {
+	_, err := os.Lstat(d.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// write replaces a file whole: a crash leaves the old one or the new one.
+func (d directory) write(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "encode %s: %w", name, err)
+	}
+	tmp, err := os.CreateTemp(string(d), name+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // fails once it is renamed
+	_, err = tmp.Write(b)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), d.path(name)); err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+func (d directory) sync() error {
+	f, err := os.Open(string(d))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+func (d directory) read(name string, v any) error {
+	b, err := os.ReadFile(d.path(name))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "worker file %s: %w", d.path(name), err)
+	}
+	return nil
+}
+
+// result returns the result when there is one.
+func (d directory) result() (nightcrier.AgentResult, bool, error) {
+	var r nightcrier.AgentResult
+	err := d.read("exit.json", &r)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, false, nil
+	}
+	return r, err == nil, err
+}
+
+// claim marks that the agent is about to be started; false when somebody did.
+func (d directory) claim() (bool, error) {
+	f, err := os.OpenFile(d.path("claim"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, errors.Join(f.Sync(), f.Close(), d.sync())
+}
+
+// lock takes the worker's lock, and reports false when another holds it. It is
+// released by closing the file, or by the end of the process.
+func (d directory) lock() (*os.File, bool, error) {
+	f, err := os.OpenFile(d.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return f, true, nil
+	}
+	f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, false, nil
+	}
+	return nil, false, os.NewSyscallError("flock", err)
+}
+
+// pids are the processes of a worker, for a sweep after its death.
+type pids struct {
+	Worker process.ID  `json:"worker"`
+	Init   *process.ID `json:"init,omitempty"`
+	// Cgroups are the control groups that hold the agent, where it has any.
+	Cgroups []string `json:"cgroups,omitempty"`
+}
+
+// marks are what each process of the agent has in its environment, if it was
+// inherited: none but this incident's agent has them.
+func (s *Spec) marks() []string {
+	return []string{"INCIDENT_ID=" + s.IncidentID, "INCIDENT_WORKSPACE=" + s.Workspace}
+}
+
+// boxName names what the sandbox makes on the machine.
+func (s *Spec) boxName() string { return fmt.Sprintf("nightcrier-%s-%d", s.RunID, s.Attempt) }
+
+// Processes counts the processes below the worker of dir: its agent's tree. It is
+// 0 when the worker is gone.
+func Processes(dir string) int {
+	var p pids
+	if err := directory(dir).read("pid", &p); err != nil {
+		return 0
+	}
+	return p.Worker.Descendants()
+}
+
+// Alive reports whether the worker of dir lives.
+func Alive(dir string) (bool, error) {
+	d := directory(dir)
+	if ok, err := d.exists("lock"); !ok {
+		return false, err
+	}
+	f, free, err := d.lock()
+	if err != nil {
+		return false, nightcrier.Errorf(nightcrier.Internal, "worker %s: %w", dir, err)
+	}
+	if free {
+		f.Close()
+	}
+	return !free, nil
+}

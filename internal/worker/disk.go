@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
+)
+
+const (
+	// watchEvery is how often the agent's directories are measured.
+	watchEvery = time.Second
+	// maxEntries and maxDepth bound what is measured: beyond them an agent hides
+	// something, or uses up what the file system has of names.
+	maxEntries = 200_000
+	maxDepth   = 64
+	// diskReserve, in bytes, stays free for the store, the journal and the report;
+	// on a small file system it is a fiftieth.
+	diskReserve = 64 << 20
+)
+
+// watchWorkspace stops an agent that fills its workspace.
+func (a *attempt) watchWorkspace(end <-chan struct{}) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+		}
+		if err := a.measure(); err != nil {
+			a.stop(diskFull(err.Error()))
+			return
+		}
+	}
+}
+
+// measure returns why the agent must not go on, nil when it may.
+func (a *attempt) measure() error {
+	used, err := diskUse(maxEntries, a.ownDirs()...)
+	if err != nil {
+		return err
+	}
+	if used += deletedUse(a.box.PID()); used > a.spec.MaxWorkspaceBytes {
+		return fmt.Errorf("the agent wrote %d bytes; its workspace may hold %d", used, a.spec.MaxWorkspaceBytes)
+	}
+	return checkReserve(a.spec.Workspace)
+}
+
+// tidy removes what the agent wrote, now that it is gone, where it takes up the
+// disk: neither the journal nor the report could be written, and nobody else would
+// remove it. Its output stays unless it was stopped for it.
+func (a *attempt) tidy() {
+	switch own := a.ownDirs(); {
+	case a.stopCause().Class == nightcrier.FailDisk:
+		a.makeRoom(own...)
+	case checkReserve(a.spec.Workspace) != nil:
+		a.makeRoom(slices.DeleteFunc(own, func(dir string) bool { return dir == a.scratch() })...)
+	}
+}
+
+func (a *attempt) makeRoom(dirs ...string) {
+	ws, err := os.OpenRoot(a.spec.Workspace)
+	if err != nil {
+		a.log.Warn("make room", "error", err)
+		return
+	}
+	defer ws.Close()
+	for _, dir := range dirs {
+		name := filepath.Base(dir)
+		if err := errors.Join(ws.RemoveAll(name), ws.Mkdir(name, 0o700)); err != nil {
+			a.log.Warn("make room", "error", err)
+		}
+	}
+}
+
+// diskUse adds up the blocks that files occupy. Files that vanish meanwhile
+// count nothing; what cannot be measured is an error.
+func diskUse(entries int, dirs ...string) (int64, error) {
+	var total int64
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil:
+				return fmt.Errorf("the agent's files cannot be measured: %w", err)
+			case strings.Count(path[len(dir):], "/") > maxDepth:
+				return fmt.Errorf("the agent's directories are deeper than %d", maxDepth)
+			}
+			if entries--; entries < 0 {
+				return errors.New("the agent made too many files")
+			}
+			if info, err := d.Info(); err == nil {
+				total += blocks(info)
+			}
+			return nil
+		})
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func blocks(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * 512
+	}
+	return 0
+}
+
+// deletedUse adds up the files that have no name any more and are held open by
+// the process or one below it.
+func deletedUse(pid int) int64 {
+	id, err := process.Identify(pid)
+	if err != nil {
+		return 0
+	}
+	type inode struct{ dev, ino uint64 }
+	var total int64
+	seen := map[inode]bool{}
+	for _, p := range append(id.Below(), pid) {
+		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p)) // none when it has just ended
+		for _, fd := range fds {
+			info, err := os.Stat(fd)
+			if err != nil || !info.Mode().IsRegular() {
+				continue
+			}
+			st, ok := info.Sys().(*syscall.Stat_t)
+			if key := (inode{uint64(st.Dev), st.Ino}); ok && st.Nlink == 0 && !seen[key] {
+				seen[key] = true
+				total += blocks(info)
+			}
+		}
+	}
+	return total
+}
+
+// checkReserve returns an error when the file system of dir is all but full.
+func checkReserve(dir string) error {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return nil //nolint:nilerr // then nothing can be said
+	}
+	free, all := st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize)
+	if free < min(diskReserve, all/50) {
+		return fmt.Errorf("the disk of the workspace has %d bytes left", free)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// launchTimeout bounds the time from starting a worker to its claim.
+const launchTimeout = 30 * time.Second
+
+// Launch makes sure that the worker of dir was started: a directory that is
+// claimed or finished is left alone, so calling it again is safe after any
+// crash. It returns when the worker has claimed the directory. exe and argv are
+// how this binary is told to call Main; dir is appended to argv.
+//
+// Errors have the code Invalid when the worker refused its spec.
+func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spec, sec Secrets) error {
+	spec.setDefaults()
+	if err := spec.check(); err != nil {
+		return err
+	}
+	d := directory(dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "worker directory: %w", err)
+	}
+	for _, name := range []string{"exit.json", "claim"} {
+		if done, err := d.exists(name); done || err != nil {
+			return err
+		}
+	}
+	if err := d.write("spec.json", spec); err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "worker spec: %w", err)
+	}
+	err := start(ctx, exe, argv, d, sec)
+	if err != nil && ctx.Err() == nil {
+		err = giveUp(d, err)
+	}
+	if err != nil {
+		return fmt.Errorf("start worker of run %s: %w", spec.RunID, err)
+	}
+	return nil
+}
+
+// giveUp makes sure that a worker we take for failed, because it did not answer in
+// time, cannot start an agent later: we make the claim. When the worker was
+// faster it is at work, and nothing has failed.
+func giveUp(d directory, err error) error {
+	ours, claimErr := d.claim()
+	if claimErr == nil && !ours {
+		return nil
+	}
+	return errors.Join(err, claimErr)
+}
+
+// start starts the process, hands it the secrets, and waits for its word.
+func start(ctx context.Context, exe string, argv []string, d directory, sec Secrets) error {
+	secrets, err := json.Marshal(sec)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(d.path("worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	ready, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ready.Close()
+	cmd := exec.Command(exe, append(append([]string{}, argv...), string(d))...)
+	cmd.Env = workerEnv(os.Environ())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of the server's session and group
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	theirs.Close()
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "start worker process: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // it is reaped whenever it ends; how, its directory tells
+	_, err = stdin.Write(append(secrets, '\n'))
+	err = errors.Join(err, stdin.Close())
+	return errors.Join(await(ctx, ready), ignorePipe(err))
+}
+
+// ignorePipe drops the error of writing to a worker that ended at once: what it
+// said is more telling.
+func ignorePipe(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+// await reads the worker's word: "ok", or why it will not start. A worker that
+// finds another one at work says "ok" as well.
+func await(ctx context.Context, ready *os.File) error {
+	deadline := time.Now().Add(launchTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := ready.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	word, err := io.ReadAll(io.LimitReader(ready, 64<<10))
+	switch text := strings.TrimSpace(string(word)); {
+	case text == "ok":
+		return nil
+	case text != "":
+		return nightcrier.Errorf(nightcrier.Invalid, "worker: %s", text)
+	case ctx.Err() != nil:
+		return nightcrier.Errorf(nightcrier.Interrupted, "worker: %w", context.Cause(ctx))
+	case err != nil:
+		return nightcrier.Errorf(nightcrier.Internal, "worker did not answer: %w", err)
+	}
+	return nightcrier.Errorf(nightcrier.Internal, "worker ended before it claimed the run; see worker.log in its directory")
+}
+
+// inherited are the variables that a worker takes from the server: what its own
+// HTTPS calls need. The agent gets none of them.
+var inherited = []string{
+	"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+	"GOMEMLIMIT", "GOCOVERDIR",
+}
+
+func workerEnv(environ []string) []string {
+	env := []string{}
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		for _, want := range inherited {
+			if name == want {
+				env = append(env, kv)
+			}
+		}
+	}
+	return env
+}

@@ -1,0 +1,52 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+)
+
+// stopCause is why we end an agent ourselves.
+type stopCause struct{ agent.Stop }
+
+func cancelled(cause string) stopCause {
+	if cause == "" {
+		cause = "cancelled"
+	}
+	return stopCause{agent.Stop{State: nightcrier.StateCancelled, Class: nightcrier.FailCancelled, Reason: cause}}
+}
+
+func timedOut(limit time.Duration) stopCause {
+	return stopCause{agent.Stop{State: nightcrier.StateTimeout, Class: nightcrier.FailTimeout, Reason: fmt.Sprintf("the agent did not end within %s", limit)}}
+}
+
+func diskFull(reason string) stopCause {
+	return stopCause{agent.Stop{State: nightcrier.StateFailed, Class: nightcrier.FailDisk, Reason: reason}}
+}
+
+func aborted(class nightcrier.FailureClass, reason string) stopCause {
+	return stopCause{agent.Stop{State: nightcrier.StateFailed, Class: class, Reason: reason}}
+}
+
+// stop asks for the agent's end. Only the first cause counts.
+func (w *worker) stop(c stopCause) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cause != nil {
+		return
+	}
+	w.cause = &c
+	close(w.stopped)
+}
+
+// stopCause returns why the agent was stopped, the zero Stop when it was not.
+func (w *worker) stopCause() agent.Stop {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cause == nil {
+		return agent.Stop{}
+	}
+	return w.cause.Stop
+}

@@ -1,0 +1,166 @@
+package nightcrier
+
+import "time"
+
+// ReportSchema is the value of Report.Schema.
+const ReportSchema = "nightcrier.report/v1"
+
+// Report is report.json: what machines read about an investigation. Nothing
+// downstream scrapes the Markdown.
+type Report struct {
+	Schema     string    `json:"schema"`
+	IncidentID string    `json:"incidentId"`
+	Cluster    string    `json:"cluster"`
+	CreatedAt  time.Time `json:"createdAt,omitzero"`
+	// Source is builtin or agent.
+	Source   string   `json:"source"`
+	Valid    bool     `json:"valid"`
+	Problems []string `json:"problems"`
+
+	Target   Object  `json:"target"`
+	Verdict  Verdict `json:"verdict"`
+	Severity string  `json:"severity"`
+	Category string  `json:"category"`
+	Impact   string  `json:"impact"`
+
+	// RootCause is nil unless the verdict is fault.
+	RootCause  *RootCause   `json:"rootCause"`
+	Hypotheses []Hypothesis `json:"hypotheses"`
+	Facts      []Fact       `json:"facts"`
+	Inferences []Inference  `json:"inferences"`
+
+	Changes     []Change       `json:"changes"`
+	BlastRadius map[string]any `json:"blastRadius"`
+	Actions     []Action       `json:"actions"`
+	NotChecked  []NotChecked   `json:"notChecked"`
+
+	// CheckedShare is the share of facts that are seen or verified, 0 to 1.
+	CheckedShare  float64        `json:"checkedShare"`
+	Executor      string         `json:"executor"`
+	SandboxLayers []string       `json:"sandboxLayers"`
+	Permissions   map[string]any `json:"permissions"`
+	AuditHead     string         `json:"auditHead,omitempty"`
+	Usage         Usage          `json:"usage"`
+}
+
+// Verdict is what the investigation concluded.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictFault        Verdict = "fault"
+	VerdictRecovered    Verdict = "recovered"
+	VerdictHealthy      Verdict = "healthy"
+	VerdictUndetermined Verdict = "undetermined"
+)
+
+// Confidence is high, medium or low.
+type Confidence string
+
+// The confidences.
+const (
+	High   Confidence = "high"
+	Medium Confidence = "medium"
+	Low    Confidence = "low"
+)
+
+// Object names what an engineer would go and mend.
+type Object struct {
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+// String returns Kind namespace/name.
+func (o Object) String() string {
+	switch {
+	case o.Name == "":
+		return ""
+	case o.Namespace == "":
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// RootCause names the cause (a kebab-case id of the published list) and the
+// object that carries it.
+type RootCause struct {
+	Cause      string     `json:"cause"`
+	Object     Object     `json:"object"`
+	Summary    string     `json:"summary"`
+	Confidence Confidence `json:"confidence"`
+}
+
+// Hypothesis is one explanation, with the test that would refute it.
+type Hypothesis struct {
+	ID            string        `json:"id"`
+	Cause         string        `json:"cause,omitempty"`
+	Object        Object        `json:"object"`
+	Statement     string        `json:"statement"`
+	Confidence    Confidence    `json:"confidence,omitempty"`
+	For           []string      `json:"for"`
+	Against       []string      `json:"against"`
+	Falsification Falsification `json:"falsification"`
+}
+
+// Falsification is a read-only command whose outcome decides a hypothesis.
+type Falsification struct {
+	Command string `json:"command,omitempty"`
+	IfTrue  string `json:"ifTrue,omitempty"`
+	IfFalse string `json:"ifFalse,omitempty"`
+	// Outcome is holds, ruled-out or not-run.
+	Outcome string `json:"outcome"`
+}
+
+// Fact is something observed, with its source.
+type Fact struct {
+	ID       string   `json:"id"`
+	Text     string   `json:"text"`
+	Source   string   `json:"source,omitempty"`
+	Quote    string   `json:"quote,omitempty"`
+	Evidence []string `json:"evidence"`
+	Check    Check    `json:"check"`
+}
+
+// Check says how far a fact was checked by us.
+type Check string
+
+const (
+	// Verified: a builtin rule tested the predicate.
+	Verified Check = "verified"
+	// Seen: the values it quotes stand in the cited evidence.
+	Seen Check = "seen"
+	// Unseen: nothing that we recorded shows it.
+	Unseen Check = "unseen"
+)
+
+// Inference is a conclusion drawn from facts.
+type Inference struct {
+	ID         string     `json:"id"`
+	Text       string     `json:"text"`
+	BasedOn    []string   `json:"basedOn"`
+	Confidence Confidence `json:"confidence,omitempty"`
+	WrongIf    string     `json:"wrongIf,omitempty"`
+}
+
+// Change is something that changed before the fault.
+type Change struct {
+	At          time.Time `json:"at,omitzero"`
+	What        string    `json:"what"`
+	Who         string    `json:"who,omitempty"`
+	Correlation string    `json:"correlation,omitempty"`
+}
+
+// Action is a recommended step. Nightcrier itself never takes it.
+type Action struct {
+	Priority int    `json:"priority"`
+	Action   string `json:"action"`
+	Outcome  string `json:"expectedOutcome,omitempty"`
+	Risk     string `json:"risk,omitempty"`
+}
+
+// NotChecked is something that could not be looked at.
+type NotChecked struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}

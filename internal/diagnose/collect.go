@@ -37,7 +37,8 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 	if owner.IsZero() {
 		owner = target
 	}
-	f := &Facts{Now: c.in.Now(), Target: target, Owner: owner}
+	now := c.in.Now()
+	f := &Facts{Now: now, Target: target, Owner: owner, Scene: &Scene{Now: now}}
 	ref, err := c.recordEvent()
 	if err != nil {
 		return nil, err
@@ -218,12 +219,19 @@ func (f *Facts) deploymentByHash() nightcrier.Resource {
 	if len(f.Pods) == 0 {
 		return nightcrier.Resource{}
 	}
-	hash := f.Pods[0].Object.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-	name, ok := strings.CutSuffix(f.Owner.Name, "-"+hash)
-	if !ok || hash == "" {
+	name, ok := deploymentName(f.Owner.Name, f.Pods[0].Object.Labels)
+	if !ok {
 		return nightcrier.Resource{}
 	}
 	return nightcrier.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: f.Owner.Namespace, Name: name}
+}
+
+// deploymentName is the name of the Deployment of a ReplicaSet, by the hash that
+// its Pods' labels tell.
+func deploymentName(replicaSet string, podLabels map[string]string) (string, bool) {
+	hash := podLabels[appsv1.DefaultDeploymentUniqueLabelKey]
+	name, ok := strings.CutSuffix(replicaSet, "-"+hash)
+	return name, ok && hash != ""
 }
 
 // workload reads the owner into into and returns the owner's controller.

@@ -7,6 +7,15 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var configurationRules = area{of: []Rule{configMissing}}
+
+var configurationCauses = []Cause{
+	{"missing-config-key", "Pod", "a ConfigMap or Secret lacks a key that the Pod names", rankStated},
+	{"missing-configmap", "Pod", "a ConfigMap that the Pod names does not exist", rankStated},
+	{"missing-secret", "Pod", "a Secret that the Pod names does not exist", rankStated},
+	{"mount-failed", "Storage", "a volume cannot be mounted", rankStated - 1},
+}
+
 // configWords tell what is missing from what the kubelet says.
 var configWords = []struct {
 	cause string

@@ -12,6 +12,14 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var crashRules = area{of: []Rule{crashed, endedAlone}}
+
+var crashCauses = []Cause{
+	{"container-crash", "Pod", "a container that had been running ended with an error", rankShown},
+	{"crash-on-start", "Pod", "a container ends with an error shortly after each start", rankShown},
+	{"main-process-exits", "Pod", "a container that should keep running ends without an error, again and again", rankShown},
+}
+
 // startTime is how long a container runs at most when it is its start that fails.
 const startTime = 60 * time.Second
 

@@ -10,6 +10,13 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var creationRules = area{of: []Rule{podsRefused}}
+
+var creationCauses = []Cause{
+	{"pod-creation-refused", "Pod", "the API server refuses to make the workload's Pods", rankStated},
+	{"quota-exceeded", "Cluster", "the namespace's quota leaves no room for the workload's Pods", rankStated},
+}
+
 // podsRefused finds workloads whose Pods the API server does not let be made.
 func podsRefused(f *Facts) []Finding {
 	said, ok := f.saidOfCreation()

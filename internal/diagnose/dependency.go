@@ -7,6 +7,12 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var dependencyRules = area{of: []Rule{dependencyAway}}
+
+var dependencyCauses = []Cause{
+	{"dependency-unreachable", "Network", "what a container connects to does not answer, by its own words", rankFollows + 2},
+}
+
 // farSide matches log lines about another party that does not answer.
 var farSide = regexp.MustCompile(`(?i)connection refused|no such host|name or service not known|temporary failure in name resolution|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|i/o timeout|connect(ion)? timed out|ETIMEDOUT|no route to host|host is unreachable`)
 

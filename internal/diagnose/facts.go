@@ -37,6 +37,8 @@ type Facts struct {
 	// Hearsay is set when all of this comes from the event alone: the cluster
 	// was not asked or did not answer.
 	Hearsay bool
+	// Scene is what surrounds all this, never nil.
+	Scene *Scene
 	// selector finds the Pods of an owner that is none of the above.
 	selector *metav1.LabelSelector
 

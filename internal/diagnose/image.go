@@ -10,6 +10,19 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var imageRules = area{of: []Rule{imageNotPulled}}
+
+var imageCauses = []Cause{
+	{"image-name-invalid", "Pod", "the image reference cannot be parsed", rankStated},
+	{"image-not-found", "Pod", "the registry has no such image or tag", rankStated},
+	{"image-not-present", "Pod", "the pull policy forbids pulling and the node does not have the image", rankStated},
+	{"image-pull-failed", "Pod", "the image cannot be pulled; the cluster does not say why", rankStated - 1},
+	{"image-pull-rate-limited", "Pod", "the registry refuses because of too many pulls", rankStated},
+	{"image-pull-secret-missing", "Pod", "the pull secret that the Pod names does not exist", rankStated + 1},
+	{"image-pull-unauthorized", "Pod", "the registry refuses the credential, or none was sent", rankStated},
+	{"image-registry-unreachable", "Network", "the node cannot reach the registry", rankStated},
+}
+
 // imageTrouble matches text that is about an image that cannot be had.
 var imageTrouble = regexp.MustCompile(`ImagePullBackOff|ErrImage\w+|InvalidImageName|[Ff]ailed to pull|[Bb]ack-off pulling image`)
 

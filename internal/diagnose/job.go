@@ -9,6 +9,14 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var jobRules = area{of: []Rule{jobFailed}}
+
+var jobCauses = []Cause{
+	{"job-backoff-limit", "Pod", "a Job failed as often as it may", rankShown + 1},
+	{"job-deadline-exceeded", "Pod", "a Job ran longer than its deadline", rankShown + 1},
+	{"job-failed", "Pod", "a Job failed for another stated reason", rankShown + 1},
+}
+
 // jobReasons are what the reason of a Job's Failed condition means. A deadline
 // explains itself; why the tries failed stands with the last of them, if at all.
 var jobReasons = map[string]struct {

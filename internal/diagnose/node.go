@@ -9,6 +9,17 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var nodeRules = area{of: []Rule{nodeNotReady, nodePressure, podEvicted}}
+
+var nodeCauses = []Cause{
+	{"node-disk-pressure", "Node", "a node is short of disk space", rankGround - 1},
+	{"node-memory-pressure", "Node", "a node is short of memory", rankGround - 1},
+	{"node-not-ready", "Node", "a node's kubelet says that it is not ready", rankGround},
+	{"node-pid-pressure", "Node", "a node is short of process ids", rankGround - 1},
+	{"node-unreachable", "Node", "a node's kubelet does not report any more", rankGround},
+	{"pod-evicted", "Node", "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", rankStated},
+}
+
 // nodeNotReady finds nodes that are not ready or do not report. Nodes that a
 // Pod merely does not fit on are ready and are left alone.
 func nodeNotReady(f *Facts) []Finding {

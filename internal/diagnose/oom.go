@@ -8,6 +8,12 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var memoryRules = area{of: []Rule{outOfMemory}}
+
+var memoryCauses = []Cause{
+	{"oom-killed", "Pod", "a container was killed for want of memory: its limit, or its node, has no more", rankStated + 5},
+}
+
 // outOfMemory finds containers that the kernel killed for their memory.
 func outOfMemory(f *Facts) []Finding {
 	var out []Finding

@@ -11,6 +11,13 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var probeRules = area{of: []Rule{probeFailed}}
+
+var probeCauses = []Cause{
+	{"probe-failing", "Pod", "a liveness or startup probe fails, so the container is restarted", rankStated - 5},
+	{"readiness-probe-failing", "Pod", "a readiness probe fails, so the Pod gets no traffic", rankFollows + 5},
+}
+
 // probeFailed finds Pods whose probes fail: a liveness or startup probe restarts
 // the container, a readiness probe keeps traffic away.
 func probeFailed(f *Facts) []Finding {

@@ -9,6 +9,12 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var rolloutRules = area{of: []Rule{rolloutStalled}}
+
+var rolloutCauses = []Cause{
+	{"rollout-stalled", "Pod", "a rollout does not progress and its Pods do not say why", rankFollows},
+}
+
 // rolloutStalled finds Deployments whose rollout does not progress. Why usually
 // stands with its Pods, so this ranks below every other cause.
 func rolloutStalled(f *Facts) []Finding {

@@ -67,6 +67,7 @@ func sane(t *testing.T, f Finding) {
 func about(pods ...*corev1.Pod) *Facts {
 	f := &Facts{
 		Now:    now,
+		Scene:  &Scene{Now: now},
 		Target: cart,
 		Owner:  nightcrier.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "cart"},
 	}

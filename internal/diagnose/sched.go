@@ -14,6 +14,23 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var schedulingRules = area{of: []Rule{unschedulable}}
+
+var schedulingCauses = []Cause{
+	{"unschedulable-affinity", "Pod", "affinity or spread rules leave no node", rankStated},
+	{"unschedulable-cordoned", "Node", "the nodes that would fit are cordoned", rankStated},
+	{"unschedulable-cpu", "Pod", "no node has the CPU that the Pod requests", rankStated},
+	{"unschedulable-memory", "Pod", "no node has the memory that the Pod requests", rankStated},
+	{"unschedulable-no-nodes", "Node", "the cluster has no nodes to schedule to", rankStated},
+	{"unschedulable-other", "Pod", "the scheduler finds no node for another reason", rankStated - 2},
+	{"unschedulable-pod-limit", "Node", "the nodes run as many Pods as they may", rankStated},
+	{"unschedulable-port", "Pod", "the host port that the Pod asks for is taken on every node", rankStated},
+	{"unschedulable-resource", "Pod", "no node has another resource that the Pod requests", rankStated},
+	{"unschedulable-selector", "Pod", "no node matches the Pod's node selector or affinity", rankStated},
+	{"unschedulable-taint", "Pod", "every node has a taint that the Pod does not tolerate", rankStated},
+	{"unschedulable-volume", "Storage", "a volume that the Pod claims is not there or is bound elsewhere", rankStated},
+}
+
 // schedWords tell the cause from one part of the scheduler's sentence; the
 // first that matches counts.
 var schedWords = []struct {

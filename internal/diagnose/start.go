@@ -7,6 +7,14 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var startRules = area{of: []Rule{startRefused}}
+
+var startCauses = []Cause{
+	{"command-not-found", "Pod", "the container's command does not exist in its image or cannot be executed", rankStated},
+	{"container-not-started", "Pod", "the container runtime cannot create or start the container", rankStated - 1},
+	{"pod-sandbox-failed", "Network", "the Pod's sandbox or its network cannot be made", rankStated - 1},
+}
+
 // startRefused finds containers that the runtime cannot create or start, and
 // Pods whose sandbox, the network with it, cannot be made.
 func startRefused(f *Facts) []Finding {

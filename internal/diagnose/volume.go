@@ -7,6 +7,12 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+var claimRules = area{of: []Rule{volumeMissing}}
+
+var claimCauses = []Cause{
+	{"volume-not-provisioned", "Storage", "a claim gets no volume, or not the one it asks for", rankStated},
+}
+
 // claimReasons are the Events of a claim that gets no volume.
 var claimReasons = []string{"ProvisioningFailed", "FailedBinding", "ClaimLost", "ClaimMisbound", "VolumeResizeFailed"}
 

@@ -1,0 +1,231 @@
+package diagnose
+
+import (
+	"encoding/json"
+	"iter"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Scene is everything that was read in one diagnosis: the namespace that the
+// trouble is in, and the parts of the cluster that it depends on. Objects of
+// several namespaces may be in it, so that a rule which looks for something by
+// name compares the namespace too.
+type Scene struct {
+	Now time.Time
+
+	Pods         []Read[corev1.Pod]
+	Deployments  []Read[appsv1.Deployment]
+	ReplicaSets  []Read[appsv1.ReplicaSet]
+	StatefulSets []Read[appsv1.StatefulSet]
+	DaemonSets   []Read[appsv1.DaemonSet]
+	Jobs         []Read[batchv1.Job]
+	CronJobs     []Read[batchv1.CronJob]
+
+	Services        []Read[corev1.Service]
+	EndpointSlices  []Read[discoveryv1.EndpointSlice]
+	Ingresses       []Read[networkingv1.Ingress]
+	IngressClasses  []Read[networkingv1.IngressClass]
+	NetworkPolicies []Read[networkingv1.NetworkPolicy]
+
+	ConfigMaps      []Read[corev1.ConfigMap]
+	Secrets         []Read[corev1.Secret] // names and keys; values are never read
+	ServiceAccounts []Read[corev1.ServiceAccount]
+
+	Claims         []Read[corev1.PersistentVolumeClaim]
+	Volumes        []Read[corev1.PersistentVolume]
+	StorageClasses []Read[storagev1.StorageClass]
+	Attachments    []Read[storagev1.VolumeAttachment]
+
+	Quotas      []Read[corev1.ResourceQuota]
+	LimitRanges []Read[corev1.LimitRange]
+	Autoscalers []Read[autoscalingv2.HorizontalPodAutoscaler]
+	Budgets     []Read[policyv1.PodDisruptionBudget]
+
+	Nodes              []Read[corev1.Node]
+	Namespaces         []Read[corev1.Namespace]
+	ValidatingWebhooks []Read[admissionv1.ValidatingWebhookConfiguration]
+	MutatingWebhooks   []Read[admissionv1.MutatingWebhookConfiguration]
+
+	// Others are objects of any other kind: APIServices, operators' objects.
+	Others []Read[unstructured.Unstructured]
+
+	// Events are about any of these, newest first.
+	Events []Read[corev1.Event]
+	Logs   []LogExcerpt
+
+	// complete are the kinds of which all objects were read, by namespace.
+	complete map[scope]bool
+}
+
+// scope is a kind in a namespace, "" for all of them and for cluster-wide kinds.
+type scope struct{ kind, namespace string }
+
+// Complete reports whether all objects of kind in ns were read, so that the
+// absence of one is a fact. ns is "" for cluster-wide kinds.
+func (s *Scene) Complete(kind, ns string) bool {
+	return s.complete[scope{kind, ns}] || s.complete[scope{kind, ""}]
+}
+
+// SetComplete notes that all objects of kind in ns were read.
+func (s *Scene) SetComplete(kind, ns string) {
+	if s.complete == nil {
+		s.complete = map[scope]bool{}
+	}
+	s.complete[scope{kind, ns}] = true
+}
+
+// Add puts one object, as the API server's JSON, where its kind belongs.
+func (s *Scene) Add(kind string, body []byte, ref Ref) error {
+	var err error
+	switch kind {
+	case "Pod":
+		err = put(&s.Pods, body, ref)
+	case "Deployment":
+		err = put(&s.Deployments, body, ref)
+	case "ReplicaSet":
+		err = put(&s.ReplicaSets, body, ref)
+	case "StatefulSet":
+		err = put(&s.StatefulSets, body, ref)
+	case "DaemonSet":
+		err = put(&s.DaemonSets, body, ref)
+	case "Job":
+		err = put(&s.Jobs, body, ref)
+	case "CronJob":
+		err = put(&s.CronJobs, body, ref)
+	case "Service":
+		err = put(&s.Services, body, ref)
+	case "EndpointSlice":
+		err = put(&s.EndpointSlices, body, ref)
+	case "Ingress":
+		err = put(&s.Ingresses, body, ref)
+	case "IngressClass":
+		err = put(&s.IngressClasses, body, ref)
+	case "NetworkPolicy":
+		err = put(&s.NetworkPolicies, body, ref)
+	case "ConfigMap":
+		err = put(&s.ConfigMaps, body, ref)
+	case "Secret":
+		err = put(&s.Secrets, body, ref)
+	case "ServiceAccount":
+		err = put(&s.ServiceAccounts, body, ref)
+	case "PersistentVolumeClaim":
+		err = put(&s.Claims, body, ref)
+	case "PersistentVolume":
+		err = put(&s.Volumes, body, ref)
+	case "StorageClass":
+		err = put(&s.StorageClasses, body, ref)
+	case "VolumeAttachment":
+		err = put(&s.Attachments, body, ref)
+	case "ResourceQuota":
+		err = put(&s.Quotas, body, ref)
+	case "LimitRange":
+		err = put(&s.LimitRanges, body, ref)
+	case "HorizontalPodAutoscaler":
+		err = put(&s.Autoscalers, body, ref)
+	case "PodDisruptionBudget":
+		err = put(&s.Budgets, body, ref)
+	case "Node":
+		err = put(&s.Nodes, body, ref)
+	case "Namespace":
+		err = put(&s.Namespaces, body, ref)
+	case "ValidatingWebhookConfiguration":
+		err = put(&s.ValidatingWebhooks, body, ref)
+	case "MutatingWebhookConfiguration":
+		err = put(&s.MutatingWebhooks, body, ref)
+	case "Event":
+		err = put(&s.Events, body, ref)
+	default:
+		err = put(&s.Others, body, ref)
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Invalid, "%s in %s: %v", kind, ref.Source, err)
+	}
+	return nil
+}
+
+func put[T any](into *[]Read[T], body []byte, ref Ref) error {
+	var obj T
+	if err := json.Unmarshal(body, &obj); err != nil {
+		return err
+	}
+	*into = append(*into, Read[T]{obj, ref})
+	return nil
+}
+
+// find returns the object called name in ns.
+func find[T any, P interface {
+	*T
+	metav1.Object
+}](all []Read[T], ns, name string) *Read[T] {
+	for i := range all {
+		if o := P(&all[i].Object); o.GetNamespace() == ns && o.GetName() == name {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// podsOf yields the Pods in ns that sel selects. An empty selector selects all.
+func (s *Scene) podsOf(ns string, sel labels.Selector) iter.Seq[*Read[corev1.Pod]] {
+	return func(yield func(*Read[corev1.Pod]) bool) {
+		for i := range s.Pods {
+			p := &s.Pods[i]
+			if p.Object.Namespace == ns && sel.Matches(labels.Set(p.Object.Labels)) && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// mendOf is the workload above obj that a person would mend, obj's own name
+// when nothing owns it.
+func (s *Scene) mendOf(kind string, obj metav1.Object) nightcrier.Object {
+	up := controller(obj)
+	switch up.Kind {
+	case "", "Node": // a static Pod names its node
+		return nightcrier.Object{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	case "ReplicaSet":
+		if rs := find(s.ReplicaSets, up.Namespace, up.Name); rs != nil {
+			return s.mendOf(up.Kind, &rs.Object)
+		}
+		if name, ok := deploymentName(up.Name, obj.GetLabels()); ok {
+			return nightcrier.Object{Kind: "Deployment", Namespace: up.Namespace, Name: name}
+		}
+	case "Job":
+		if j := find(s.Jobs, up.Namespace, up.Name); j != nil {
+			return s.mendOf(up.Kind, &j.Object)
+		}
+	}
+	return objectOf(up)
+}
+
+// eventsAbout yields the Events about one object, newest first. ns is "" for
+// cluster-wide objects.
+func (s *Scene) eventsAbout(kind, ns, name string) iter.Seq[Read[corev1.Event]] {
+	return func(yield func(Read[corev1.Event]) bool) {
+		for _, e := range s.Events {
+			o := e.Object.InvolvedObject
+			if o.Kind == kind && o.Namespace == ns && o.Name == name && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// fresh reports whether an Event speaks of now.
+func (s *Scene) fresh(e Read[corev1.Event]) bool { return s.Now.Sub(lastSeen(&e.Object)) < freshFor }

@@ -29,6 +29,11 @@ type Report struct {
 	Facts      []Fact       `json:"facts"`
 	Inferences []Inference  `json:"inferences"`
 
+	// Consequences are troubles that follow from the root cause.
+	Consequences []Consequence `json:"consequences,omitempty"`
+	Scope        Scope         `json:"scope,omitzero"`
+
+	// Changes are what changed before it broke, the newest first.
 	Changes     []Change       `json:"changes"`
 	BlastRadius map[string]any `json:"blastRadius"`
 	Actions     []Action       `json:"actions"`
@@ -41,6 +46,59 @@ type Report struct {
 	Permissions   map[string]any `json:"permissions"`
 	AuditHead     string         `json:"auditHead,omitempty"`
 	Usage         Usage          `json:"usage"`
+
+	// Recalled is an earlier investigation that came to the same result.
+	Recalled *Recalled `json:"recalled,omitempty"`
+	Runbooks []Runbook `json:"runbooks,omitempty"`
+}
+
+// Scope says whom the trouble touches, as far as that was looked at.
+type Scope struct {
+	// Affected are in trouble now, Suspected depend on something that is.
+	Affected  []Object `json:"affected,omitempty"`
+	Suspected []Object `json:"suspected,omitempty"`
+	// Unaffected were looked at and are well.
+	Unaffected []Object `json:"unaffected,omitempty"`
+}
+
+// Consequence is a symptom that has its own cause id but follows from the root
+// cause.
+type Consequence struct {
+	Cause     string `json:"cause"`
+	Object    Object `json:"object"`
+	Statement string `json:"statement"`
+	// Because is what it follows from, the next object on the way to the root.
+	Because Object `json:"because"`
+}
+
+// Recalled is what an earlier incident with the same fingerprint and the same
+// diagnosis left behind.
+type Recalled struct {
+	IncidentID string    `json:"incidentId"`
+	At         time.Time `json:"at"`
+	Summary    string    `json:"summary"`
+	// Notes are what people wrote about it, the newest first.
+	Notes []Note `json:"notes,omitempty"`
+	// Holds says whether the earlier diagnosis was found to hold now.
+	Holds bool   `json:"holds"`
+	Why   string `json:"why,omitempty"`
+}
+
+// Note is what a person wrote about an incident.
+type Note struct {
+	At   time.Time `json:"at"`
+	By   string    `json:"by,omitempty"`
+	Text string    `json:"text"`
+}
+
+// Runbook is what the people who run the system wrote for such a case.
+type Runbook struct {
+	Title string `json:"title"`
+	// Source is the file's name or the address that it came from.
+	Source string `json:"source"`
+	Text   string `json:"text,omitempty"`
+	// Problem says why the text is missing, "" when it is not.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Verdict is what the investigation concluded.
@@ -110,6 +168,11 @@ type Falsification struct {
 	IfFalse string `json:"ifFalse,omitempty"`
 	// Outcome is holds, ruled-out or not-run.
 	Outcome string `json:"outcome"`
+	// Evidence is what the command's answer was recorded as, Shown its telling
+	// part. Why says how the outcome was decided, or why there is none.
+	Evidence string `json:"evidence,omitempty"`
+	Shown    string `json:"shown,omitempty"`
+	Why      string `json:"why,omitempty"`
 }
 
 // Fact is something observed, with its source.
@@ -149,6 +212,10 @@ type Change struct {
 	What        string    `json:"what"`
 	Who         string    `json:"who,omitempty"`
 	Correlation string    `json:"correlation,omitempty"`
+	// Object is what changed, Details the differences, a line each.
+	Object   Object   `json:"object,omitzero"`
+	Details  []string `json:"details,omitempty"`
+	Evidence []string `json:"evidence,omitempty"`
 }
 
 // Action is a recommended step. Nightcrier itself never takes it.

@@ -197,10 +197,6 @@ func hypothesis(id, head string, lines []line) nightcrier.Hypothesis {
 	}
 }
 
-// notRun is the outcome of a test until we have run it: what an agent says of it
-// counts for nothing.
-const notRun = "not-run"
-
 // command finds the command in a falsification test: in backticks, in a code
 // block, or as the whole text.
 func command(s string) string {
@@ -282,7 +278,7 @@ func parseChanges(lines []line) []nightcrier.Change {
 	out := []nightcrier.Change{}
 	for _, item := range items(lines) {
 		var c nightcrier.Change
-		for i, part := range separatorRE.Split(item, 8) {
+		for i, part := range separatorRE.Split(item, 8+maxDetails) {
 			who, byWhom := strings.CutPrefix(part, "by ")
 			at, err := time.Parse(time.RFC3339, strings.Trim(part, "*`_ "))
 			switch {
@@ -292,6 +288,10 @@ func parseChanges(lines []line) []nightcrier.Change {
 				c.What = text(part)
 			case byWhom && c.Who == "":
 				c.Who = text(who)
+			case strings.HasPrefix(part, "Source:"):
+				c.Evidence = evidenceIDs(part, "")
+			case len(part) > 2 && part[0] == '`' && part[len(part)-1] == '`':
+				c.Details = append(c.Details, text(part[1:len(part)-1]))
 			default:
 				c.Correlation = strings.TrimPrefix(c.Correlation+" — "+text(part), " — ")
 			}

@@ -130,10 +130,13 @@ func confidenceWord(s string) nightcrier.Confidence {
 	return c
 }
 
-var findingLabels = map[string]string{"category": "category", "blast radius": "blast", "user impact": "impact"}
+var findingLabels = map[string]string{"category": "category", "blast radius": "blast", "user impact": "impact",
+	"confirmed affected": "affected", "affected": "affected", "suspected": "suspected", "suspected affected": "suspected",
+	"confirmed unaffected": "unaffected", "unaffected": "unaffected"}
 
 func parseFindings(r *nightcrier.Report, blocks []block) {
 	f := fields(all(blocks), findingLabels)
+	r.Scope = parseScope(f)
 	r.Category = oneOf(f["category"], "Pod", "Service", "Storage", "Node", "Network", "Helm", "Cluster")
 	if s := text(firstLine(f["blast"])); s != "" {
 		r.BlastRadius = map[string]any{"summary": s}

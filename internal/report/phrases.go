@@ -50,7 +50,11 @@ func duration(d Detail) string {
 
 func primary(r *nightcrier.Report) string {
 	if rc := r.RootCause; rc != nil {
-		return withConfidence(rc.Summary, rc.Confidence)
+		s := withConfidence(rc.Summary, rc.Confidence)
+		if len(r.Hypotheses) > 0 && r.Hypotheses[0].Falsification.Outcome == ruledOut {
+			s = "**ruled out by its own test:** " + s
+		}
+		return s
 	}
 	if len(r.Hypotheses) > 0 && !over(r) {
 		return "undetermined; the first to test is " + withConfidence(r.Hypotheses[0].Statement, nightcrier.Low)
@@ -121,6 +125,9 @@ func alternatives(r *nightcrier.Report) []string {
 			continue
 		}
 		s := inline(h.ID) + ": " + inline(h.Statement)
+		if h.Falsification.Outcome == ruledOut {
+			s += " — ruled out by its test"
+		}
 		if len(h.Against) > 0 {
 			s += " — against it: " + strings.Join(h.Against, ", ")
 		}
@@ -181,24 +188,6 @@ func inferences(r *nightcrier.Report) []string {
 	return out
 }
 
-func changes(r *nightcrier.Report) []string {
-	var out []string
-	for _, c := range r.Changes {
-		s := inline(c.What)
-		if !c.At.IsZero() {
-			s = c.At.UTC().Format(time.RFC3339) + " — " + s
-		}
-		if c.Who != "" {
-			s += " — by " + inline(c.Who)
-		}
-		if c.Correlation != "" {
-			s += " — " + inline(c.Correlation)
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
 func notChecked(r *nightcrier.Report) []string {
 	var out []string
 	for _, n := range r.NotChecked {
@@ -216,6 +205,9 @@ func unknowns(r *nightcrier.Report) []string {
 		if f.Check == nightcrier.Unseen {
 			out = append(out, "whether "+inline(f.ID)+" holds: no recorded evidence shows it")
 		}
+	}
+	if more := len(out) - maxUnknowns; more > 0 {
+		out = append(out[:maxUnknowns], fmt.Sprintf("and %d more", more))
 	}
 	return out
 }
@@ -243,12 +235,35 @@ func inputs(r *nightcrier.Report) []string {
 	return out
 }
 
+// The outcomes of a falsification test.
+const (
+	holds    = "holds"
+	ruledOut = "ruled-out"
+	// notRun is also the outcome of a test that decided nothing, and of every test
+	// until we have run it: what an agent says of it counts for nothing.
+	notRun = "not-run"
+)
+
 // outcome tells what came of a falsification test.
 func outcome(f nightcrier.Falsification) string {
-	if f.Outcome == notRun {
-		return "not run yet"
+	s := "not run yet"
+	switch {
+	case f.Outcome == holds:
+		s = "✓ holds"
+	case f.Outcome == ruledOut:
+		s = "✗ ruled out"
+	case f.Evidence != "":
+		s = "run, and not decided"
+	case f.Why != "":
+		s = "not run"
 	}
-	return inline(f.Outcome)
+	if f.Why != "" {
+		s += ": " + inline(f.Why)
+	}
+	if f.Evidence != "" {
+		s += " (" + code(f.Evidence) + ")"
+	}
+	return s
 }
 
 func noSandbox(source string) string {

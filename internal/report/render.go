@@ -119,6 +119,7 @@ func (p *printer) card() {
 	p.field("Target", orUnknown(inline(r.Target.String())))
 	p.field("Primary Hypothesis", primary(r))
 	p.field("First Step", firstStep(r))
+	p.field("Seen Before", recalled(r))
 	p.field("Most Dangerous Assumption", assumption(r))
 	p.field("Severity", inline(r.Severity))
 	p.field("Impact", orUnknown(inline(r.Impact)))
@@ -170,8 +171,12 @@ func (p *printer) findings() {
 	p.list(p.facts(), "none could be established: see section 5 for what could not be checked")
 	p.sub("Inferences")
 	p.list(inferences(r), "none: the facts speak for themselves or do not suffice")
+	if p.depth != Minimal {
+		p.scope()
+	}
 	p.sub("What Changed")
 	p.list(changes(r), "no change before the fault was found")
+	p.notes()
 	if p.depth == Full {
 		p.sub("Constraints Encountered")
 		p.list(notChecked(r), "none")
@@ -198,8 +203,8 @@ func (p *printer) facts() []string {
 
 func source(f nightcrier.Fact) string {
 	var parts []string
-	for _, id := range f.Evidence {
-		parts = append(parts, code(id))
+	if ids := evidenceList(f.Evidence); ids != "" {
+		parts = append(parts, ids)
 	}
 	if f.Source != "" {
 		parts = append(parts, code(f.Source))
@@ -219,6 +224,7 @@ func mark(c nightcrier.Check) string {
 
 func (p *printer) analysis() {
 	p.rootCause()
+	p.consequences()
 	for i, h := range p.r.Hypotheses {
 		if p.depth == Minimal && i > 0 {
 			break
@@ -268,6 +274,10 @@ func (p *printer) hypothesis(h nightcrier.Hypothesis, whole bool) {
 		p.field("Expected if false", inline(f.IfFalse))
 	}
 	p.field("Outcome", outcome(f))
+	if whole && strings.TrimSpace(f.Shown) != "" {
+		p.line("")
+		p.line(fenced(f.Shown))
+	}
 }
 
 func (p *printer) remediation() {
@@ -284,6 +294,7 @@ func (p *printer) remediation() {
 	if p.depth == Minimal {
 		return
 	}
+	p.runbooks()
 	p.sub("Fix Forward")
 	p.list(fixForward(p.r), "nothing can be named before the cause is known")
 	p.sub("Prevention")
@@ -331,9 +342,7 @@ func (p *printer) supporting() {
 		return
 	}
 	for _, e := range p.d.Excerpts {
-		p.linef("<details><summary>%s</summary>\n", inline(e.Title))
-		p.line(fenced(e.Text))
-		p.line("</details>\n")
+		p.details(e.Title, e.Text)
 	}
 }
 

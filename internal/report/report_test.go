@@ -41,7 +41,10 @@ func sample() nightcrier.Report {
 			{ID: "FACT-3", Text: "a log line says [click](javascript:alert(1))", Evidence: []string{}, Check: nightcrier.Unseen},
 		},
 		Inferences: []nightcrier.Inference{{ID: "INF-1", Text: "the limit is too small", BasedOn: []string{"FACT-1", "FACT-2"}, Confidence: nightcrier.Medium, WrongIf: "memory stays flat after a restart"}},
-		Changes:    []nightcrier.Change{{At: day, What: "image v1.4 rolled out", Who: "ci", Correlation: "2 minutes before the first restart"}},
+		Scope: nightcrier.Scope{Affected: []nightcrier.Object{cart}, Suspected: []nightcrier.Object{{Kind: "Ingress", Namespace: "shop", Name: "front"}},
+			Unaffected: []nightcrier.Object{{Kind: "Deployment", Namespace: "shop", Name: "pay"}, {Kind: "Node", Name: "worker-1"}}},
+		Changes: []nightcrier.Change{{At: day, What: "image v1.4 rolled out", Who: "ci", Correlation: "2 minutes before the first restart",
+			Details: []string{"image: shop/cart:v1.3 → shop/cart:v1.4", "memory limit: 128Mi → 64Mi"}, Evidence: []string{"E2"}}},
 		Actions: []nightcrier.Action{
 			{Priority: 1, Action: "raise the limit to 256Mi", Outcome: "no restarts | stable", Risk: "low"},
 			{Priority: 2, Action: "roll back to v1.3", Outcome: "no restarts", Risk: "loses a feature"},
@@ -49,6 +52,24 @@ func sample() nightcrier.Report {
 		NotChecked:  []nightcrier.NotChecked{{What: "metrics", Why: "no metrics API"}},
 		BlastRadius: map[string]any{"summary": "one of three replicas"},
 	}
+}
+
+// ours adds to a report what no agent writes: outcomes of tests, an earlier
+// incident, runbooks.
+func ours(r nightcrier.Report) nightcrier.Report {
+	h1, h2 := &r.Hypotheses[0].Falsification, &r.Hypotheses[1].Falsification
+	h1.Outcome, h1.Evidence, h1.Why = "holds", "E14", "`OOMKilled` stands in the answer"
+	h1.Shown = "reason: OOMKilled\nexitCode: 137"
+	h2.Outcome, h2.Why = "not-run", "run after 5 others"
+	r.Recalled = &nightcrier.Recalled{IncidentID: "0191aaaa-7b3a-7c11-9a9b-0123456789ab", At: day.Add(-48 * time.Hour), Summary: "cart needs more than its 64Mi",
+		Holds: true, Why: "the same rule found the same", Notes: []nightcrier.Note{{At: day.Add(-47 * time.Hour), By: "ana", Text: "raised by hand; the chart still says 64Mi"}}}
+	r.Runbooks = []nightcrier.Runbook{
+		{Title: "Cart out of memory", Source: "cart-oom.md", Text: "# Cart\n\n1. look at the heap\n```\ncode\n```"},
+		{Title: "KubePodCrashLooping", Source: "https://runbooks.example.com/x", Problem: "its host is not in runbooks.allowed_hosts"},
+	}
+	r.Consequences = []nightcrier.Consequence{{Cause: "service-no-endpoints", Object: nightcrier.Object{Kind: "Service", Namespace: "shop", Name: "cart"},
+		Statement: "Service shop/cart has no endpoint", Because: r.Target}}
+	return r
 }
 
 func detail() Detail {
@@ -85,6 +106,7 @@ func TestGolden(t *testing.T) {
 	golden(t, "bare.md", Render(&nightcrier.Report{Source: "builtin", Verdict: nightcrier.VerdictUndetermined}, Detail{}))
 	r.Facts[0].Check, r.Facts[1].Check = nightcrier.Verified, nightcrier.Seen
 	r.Problems, r.AuditHead = []string{"no impact in section 0"}, strings.Repeat("3f9a", 16)
+	r = ours(r)
 	golden(t, "final.md", Final(&r, detail()))
 	r.Severity = "P4"
 	golden(t, "minimal.md", Render(&r, detail()))
@@ -221,7 +243,7 @@ func TestSchema(t *testing.T) {
 	full := sample()
 	empty := nightcrier.Report{Source: "builtin", Verdict: nightcrier.VerdictUndetermined}
 	accepted := Accept(Render(&full, detail()), detail().Incident, none)
-	for name, r := range map[string]nightcrier.Report{"full": full, "empty": empty, "accepted": accepted, "rubbish": Accept([]byte("hello"), nil, none)} {
+	for name, r := range map[string]nightcrier.Report{"full": full, "ours": ours(sample()), "empty": empty, "accepted": accepted, "rubbish": Accept([]byte("hello"), nil, none)} {
 		data, err := JSON(&r)
 		if err != nil {
 			t.Fatal(err)

@@ -84,13 +84,6 @@ type Recalled struct {
 	Why   string `json:"why,omitempty"`
 }
 
-// Note is what a person wrote about an incident.
-type Note struct {
-	At   time.Time `json:"at"`
-	By   string    `json:"by,omitempty"`
-	Text string    `json:"text"`
-}
-
 // Runbook is what the people who run the system wrote for such a case.
 type Runbook struct {
 	Title string `json:"title"`

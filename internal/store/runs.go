@@ -38,6 +38,9 @@ type Finish struct {
 	Workspace         string
 	// Report is report.json; nil when there is none.
 	Report []byte
+	// Diagnosis is what the facts alone came to, nil when that is no fault: by it
+	// the incident is recalled.
+	Diagnosis *nightcrier.RootCause
 }
 
 // Run returns one run; NotFound when there is none.
@@ -126,7 +129,7 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 		if err := t.move(&inc, f.Status); err != nil {
 			return err
 		}
-		if _, err := t.exec(`UPDATE incidents SET report = ? WHERE id = ?`, f.Report, inc.ID); err != nil {
+		if _, err := t.exec(`UPDATE incidents SET report = ?, diagnosis = ? WHERE id = ?`, f.Report, diagnosisHash(f.Diagnosis), inc.ID); err != nil {
 			return err
 		}
 		t.queueChanged = true

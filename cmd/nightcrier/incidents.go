@@ -19,7 +19,7 @@ import (
 
 func (p *program) incidentsCommand() *cobra.Command {
 	return group("incidents", "Look at incidents, and steer them",
-		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand())
+		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand(), p.noteCommand())
 }
 
 func (p *program) listCommand() *cobra.Command {
@@ -125,12 +125,16 @@ func (p *program) showCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p.printIncident(inc, told.Notifications)
+		noted, err := c.Notes(ctx, inc.ID)
+		if err != nil {
+			return err
+		}
+		p.printIncident(inc, told.Notifications, noted.Notes)
 		return nil
 	})
 }
 
-func (p *program) printIncident(inc nightcrier.Incident, told []store.Notification) {
+func (p *program) printIncident(inc nightcrier.Incident, told []store.Notification, noted []nightcrier.Note) {
 	t := table{}
 	row := func(label string, c cell) {
 		if c.text != "" {
@@ -164,6 +168,9 @@ func (p *program) printIncident(inc nightcrier.Incident, told []store.Notificati
 	for _, n := range told {
 		row("Told", plain(notification(n)))
 	}
+	for _, n := range noted {
+		row("Note", plain(note(n)))
+	}
 	p.print(t)
 	p.say("%s", nextStep(inc))
 }
@@ -176,6 +183,11 @@ func notification(n store.Notification) string {
 		s += " (" + n.Detail + ")"
 	}
 	return s
+}
+
+// note is one in a line, with who wrote it and when.
+func note(n nightcrier.Note) string {
+	return strings.TrimSpace(moment(n.At)+" "+n.By) + ": " + strings.Join(strings.Fields(n.Text), " ")
 }
 
 // nextStep says what can be done with an incident as it stands.
@@ -287,6 +299,32 @@ func (p *program) retryCommand() *cobra.Command {
 		}
 		return p.printRun(run, "Queued. Follow it with `nightcrier incidents tail "+given[0]+"`.")
 	})
+}
+
+func (p *program) noteCommand() *cobra.Command {
+	var n api.NewNote
+	cmd := &cobra.Command{Use: "note ID TEXT", Short: "Note something about an incident, for whoever meets it again", Args: args(idAndText)}
+	cmd.Flags().StringVar(&n.By, "by", "", "who writes it (default $USER)")
+	p.formatFlag(cmd, "text", "json")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		n.By, n.Text = or(n.By, p.variable("USER")), given[1]
+		kept, err := c.Note(ctx, given[0], n)
+		if err != nil {
+			return err
+		}
+		if p.format == "json" {
+			return p.printJSON(kept)
+		}
+		p.say("Noted. `nightcrier incidents show %s` lists it, and the next incident with the same diagnosis does.", given[0])
+		return nil
+	})
+}
+
+func idAndText(_ *cobra.Command, given []string) error {
+	if len(given) != 2 {
+		return fmt.Errorf("an ID and the text in quotes are taken, %d words were given", len(given))
+	}
+	return nil
 }
 
 func (p *program) printRun(run nightcrier.Run, words string) error {

@@ -98,6 +98,7 @@ func world(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 	ts.Setenv("RESOLVED", resolved.Incident.ID)
 	ts.Setenv("WAITING", waiting.Incident.ID)
+	ts.Setenv("EVIL", "nice\x1b[2J note\u202e")
 }
 
 func accept(ts *testscript.TestScript, s *store.Store, fault string, sev nightcrier.Severity, fingerprint string) store.Decision {
@@ -113,6 +114,14 @@ type control struct{ *store.Store }
 
 func (c control) Cancel(ctx context.Context, id, cause string) (nightcrier.Run, error) {
 	return c.RequestCancel(ctx, id, cause)
+}
+
+func (c control) Note(ctx context.Context, id, by, text string) (nightcrier.Note, error) {
+	n, err := nightcrier.NewNote(by, text, time.Now())
+	if err != nil {
+		return n, err
+	}
+	return n, c.AddNote(ctx, id, n)
 }
 
 func (control) Statuses() []nightcrier.SourceStatus {

@@ -209,8 +209,8 @@ func TestWhatPeopleWereToldIsShown(t *testing.T) {
 	p.printIncident(nightcrier.Incident{ID: "i", Status: nightcrier.Resolved}, []store.Notification{
 		{Channel: "slack", Kind: "outcome", State: store.NotificationUnknown, Detail: "it may have arrived"},
 		{Channel: "slack", Kind: "severity_rose", State: store.NotificationSent, Detail: "not shown"},
-	})
-	for _, want := range []string{"slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n"} {
+	}, []nightcrier.Note{{By: "ana", Text: "first\n\x1b[2Jsecond"}})
+	for _, want := range []string{"slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n", "ana: first"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not shown:\n%s", want, out.String())
 		}

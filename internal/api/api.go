@@ -27,6 +27,8 @@ type Incidents interface {
 	Report(ctx context.Context, incidentID string) ([]byte, error)
 	// Notifications lists the messages about an incident, oldest first.
 	Notifications(ctx context.Context, incidentID string) ([]store.Notification, error)
+	// Notes lists what people noted about the incident, newest first.
+	Notes(ctx context.Context, incidentID string) ([]nightcrier.Note, error)
 }
 
 // Events is what is asked about events; the store satisfies it.
@@ -46,6 +48,8 @@ type Journal interface {
 type Control interface {
 	Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error)
 	Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error)
+	// Note adds a note; by may be "". The answer is the note as it is kept.
+	Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error)
 }
 
 // Clusters tells about fault sources.

@@ -68,6 +68,8 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 		{"GET", path("incidents", id1, "notifications"), 200, "NotificationList"},
 		{"GET", path("incidents", id2, "notifications"), 200, "NotificationList"},
 		{"GET", path("incidents", none, "notifications"), 404, "Problem"},
+		{"GET", path("incidents", id1, "notes"), 200, "NoteList"},
+		{"GET", path("incidents", none, "notes"), 404, "Problem"},
 		{"POST", path("incidents", id1, "cancel"), 202, "Run"},
 		{"POST", path("incidents", id1, "retry?executor=builtin"), 202, "Run"},
 		{"GET", path("events"), 200, "EventList"},
@@ -108,7 +110,7 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 func TestDescriptionNamesEveryRoute(t *testing.T) {
 	a := newFake().api(t)
 	paths := decode(t, ask(a, "GET", path("openapi.json")))["paths"].(map[string]any)
-	for _, p := range []string{"/incidents", "/incidents/{id}", "/incidents/{id}/status", "/incidents/{id}/report", "/incidents/{id}/notifications",
+	for _, p := range []string{"/incidents", "/incidents/{id}", "/incidents/{id}/status", "/incidents/{id}/report", "/incidents/{id}/notifications", "/incidents/{id}/notes",
 		"/incidents/{id}/journal", "/incidents/{id}/cancel", "/incidents/{id}/retry", "/events", "/clusters"} {
 		if paths["/api/v1"+p] == nil {
 			t.Errorf("%s is not described", p)
@@ -195,6 +197,46 @@ func TestControl(t *testing.T) {
 	}
 	if rec := ask(a, "GET", path("incidents", id1, "cancel")); rec.Code != 405 {
 		t.Errorf("GET must not cancel: %d", rec.Code)
+	}
+}
+
+func TestNotes(t *testing.T) {
+	f := newFake()
+	a := f.api(t)
+	post := func(h http.Handler, id, body string) *httptest.ResponseRecorder {
+		rec := httptest.NewRecorder()
+		req := httptest.NewRequest("POST", "http://localhost"+path("incidents", id, "notes"), strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(rec, req)
+		return rec
+	}
+	rec := post(a, id1, `{"text":"raised the \u202elimit","by":"ana"}`)
+	if got := decode(t, rec); rec.Code != 201 || got["text"] != "raised the limit" || got["by"] != "ana" || got["at"] == nil {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	if body := ask(a, "GET", path("incidents", id1, "notes")).Body.String(); !strings.Contains(body, "raised the limit") {
+		t.Errorf("not listed: %s", body)
+	}
+	for name, c := range map[string]struct {
+		h        http.Handler
+		id, body string
+		status   int
+	}{
+		"no JSON":      {a, id1, `text`, 400},
+		"no text":      {a, id1, `{"by":"ana"}`, 422},
+		"empty":        {a, id1, `{"text":" "}`, 400},
+		"a typo":       {a, id1, `{"text":"x","author":"ana"}`, 422},
+		"too long":     {a, id1, `{"text":"` + strings.Repeat("x", nightcrier.MaxNote+1) + `"}`, 400},
+		"far too long": {a, id1, `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, 413},
+		"no id":        {a, "x", `{"text":"x"}`, 400},
+		"no server":    {f.api(t, func(o *Options) { o.Control = nil }), id1, `{"text":"x"}`, 503},
+	} {
+		if rec := post(c.h, c.id, c.body); rec.Code != c.status || rec.Header().Get("Content-Type") != problemType {
+			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+		}
+	}
+	if n := len(f.notes[id1]); n != 1 {
+		t.Errorf("%d notes are kept", n)
 	}
 }
 

@@ -22,6 +22,7 @@ type fake struct {
 	runs      map[string]nightcrier.Run
 	entries   map[string][]nightcrier.JournalEntry
 	wakes     []chan struct{}
+	notes     map[string][]nightcrier.Note
 	// fail, when set, is the answer to everything.
 	fail      error
 	asked     store.IncidentFilter
@@ -52,6 +53,7 @@ func newFake() *fake {
 		events:  []nightcrier.Event{{ID: "e", Cluster: "prod", FaultType: "CrashLoop", Severity: nightcrier.Critical, ReceivedAt: start, Raw: []byte(`{"secret":1}`)}},
 		runs:    map[string]nightcrier.Run{run1: {ID: run1, IncidentID: id1, Key: "prod", Status: nightcrier.Admitted, QueuedAt: start}},
 		entries: map[string][]nightcrier.JournalEntry{},
+		notes:   map[string][]nightcrier.Note{},
 	}
 }
 
@@ -98,6 +100,18 @@ func (f *fake) Notifications(_ context.Context, id string) ([]store.Notification
 	}
 	return []store.Notification{{ID: "n", IncidentID: id, Channel: "slack", Kind: "outcome", Key: "slack:outcome/1", State: store.NotificationUnknown,
 		Detail: "it may have arrived", CreatedAt: time.Date(2026, 5, 1, 10, 2, 0, 0, time.UTC)}}, nil
+}
+
+func (f *fake) Notes(_ context.Context, id string) ([]nightcrier.Note, error) {
+	return f.notes[id], f.fail
+}
+
+func (f *fake) Note(_ context.Context, id, by, text string) (nightcrier.Note, error) {
+	n, err := nightcrier.NewNote(by, text, start)
+	if err == nil {
+		f.notes[id] = append([]nightcrier.Note{n}, f.notes[id]...)
+	}
+	return n, f.or(err)
 }
 
 func (f *fake) Events(_ context.Context, q store.EventFilter) ([]nightcrier.Event, string, error) {

@@ -23,6 +23,17 @@ type NotificationList struct {
 	Notifications []store.Notification `json:"notifications"`
 }
 
+// NoteList is what people noted about one incident, newest first.
+type NoteList struct {
+	Notes []nightcrier.Note `json:"notes"`
+}
+
+// NewNote is a note to be added.
+type NewNote struct {
+	Text string `json:"text" doc:"What the next one should know; at most 4 KiB"`
+	By   string `json:"by,omitempty" doc:"Who writes it"`
+}
+
 // IncidentStatus is the short answer about an incident.
 type IncidentStatus struct {
 	IncidentID string                    `json:"incidentId"`
@@ -64,12 +75,19 @@ type retryQuery struct {
 	Executor string `query:"executor" enum:"builtin,script,claude-code" doc:"Who investigates this time; the configured executor when absent"`
 }
 
+type noteRequest struct {
+	ID   string `path:"id" maxLength:"64" doc:"The incident's UUID"`
+	Body NewNote
+}
+
 func (a *API) incidentRoutes(h huma.API) {
 	huma.Register(h, operation("list-incidents", http.MethodGet, "/incidents", "Incidents, newest first"), a.listIncidents)
 	huma.Register(h, operation("get-incident", http.MethodGet, "/incidents/{id}", "One incident"), a.getIncident)
 	huma.Register(h, operation("get-incident-status", http.MethodGet, "/incidents/{id}/status", "Where an incident stands"), a.getStatus)
 	huma.Register(h, reportOperation(), a.getReport)
 	huma.Register(h, operation("list-notifications", http.MethodGet, "/incidents/{id}/notifications", "What people were told of an incident"), a.listNotifications)
+	huma.Register(h, operation("list-notes", http.MethodGet, "/incidents/{id}/notes", "What people noted about an incident"), a.listNotes)
+	huma.Register(h, noteOperation(), a.addNote)
 	huma.Register(h, accepted("cancel-incident", "/incidents/{id}/cancel", "Stop the investigation"), a.cancel)
 	huma.Register(h, accepted("retry-incident", "/incidents/{id}/retry", "Investigate a closed incident again"), a.retry)
 }
@@ -77,6 +95,13 @@ func (a *API) incidentRoutes(h huma.API) {
 func accepted(id, path, summary string) huma.Operation {
 	op := operation(id, http.MethodPost, path, summary)
 	op.DefaultStatus = http.StatusAccepted
+	return op
+}
+
+func noteOperation() huma.Operation {
+	op := operation("add-note", http.MethodPost, "/incidents/{id}/notes", "Note something about an incident")
+	op.DefaultStatus = http.StatusCreated
+	op.MaxBodyBytes = 4 * nightcrier.MaxNote // JSON escapes
 	return op
 }
 
@@ -131,6 +156,22 @@ func (a *API) listNotifications(ctx context.Context, in *incidentID) (*body[Noti
 	return &body[NotificationList]{NotificationList{notNil(list)}}, nil
 }
 
+func (a *API) listNotes(ctx context.Context, in *incidentID) (*body[NoteList], error) {
+	inc, err := a.incident(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.opt.Incidents.Notes(ctx, inc.ID)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	return &body[NoteList]{NoteList{notNil(list)}}, nil
+}
+
+func (a *API) addNote(ctx context.Context, in *noteRequest) (*body[nightcrier.Note], error) {
+	return control(ctx, a, in.ID, func(c Control) (nightcrier.Note, error) { return c.Note(ctx, in.ID, in.Body.By, in.Body.Text) })
+}
+
 func (a *API) getStatus(ctx context.Context, in *incidentID) (*body[IncidentStatus], error) {
 	inc, err := a.incident(ctx, in.ID)
 	if err != nil {
@@ -181,27 +222,28 @@ func noReport(inc nightcrier.Incident) string {
 }
 
 func (a *API) cancel(ctx context.Context, in *incidentID) (*body[nightcrier.Run], error) {
-	return a.control(ctx, in.ID, func(c Control) (nightcrier.Run, error) {
+	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) {
 		return c.Cancel(ctx, in.ID, "cancelled by a request")
 	})
 }
 
 func (a *API) retry(ctx context.Context, in *retryQuery) (*body[nightcrier.Run], error) {
-	return a.control(ctx, in.ID, func(c Control) (nightcrier.Run, error) { return c.Retry(ctx, in.ID, in.Executor) })
+	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) { return c.Retry(ctx, in.ID, in.Executor) })
 }
 
-func (a *API) control(ctx context.Context, id string, do func(Control) (nightcrier.Run, error)) (*body[nightcrier.Run], error) {
+// control has the server change an incident, where one runs.
+func control[T any](ctx context.Context, a *API, id string, do func(Control) (T, error)) (*body[T], error) {
 	if err := nightcrier.CheckID(id); err != nil {
 		return nil, a.problem(ctx, err)
 	}
 	if a.opt.Control == nil {
 		return nil, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can change an incident; start one with `nightcrier serve`")
 	}
-	run, err := do(a.opt.Control)
+	answer, err := do(a.opt.Control)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	return &body[nightcrier.Run]{run}, nil
+	return &body[T]{answer}, nil
 }
 
 // notNil makes an empty list [] in JSON.

@@ -39,6 +39,15 @@ func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrie
 	return a.store.Retry(ctx, incidentID, executor)
 }
 
+// Note adds what somebody noted about an incident; secrets in it are masked.
+func (a *App) Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error) {
+	n, err := nightcrier.NewNote(a.masker.String(by), a.masker.String(text), time.Now())
+	if err != nil {
+		return n, err
+	}
+	return n, a.store.AddNote(ctx, incidentID, n)
+}
+
 // Statuses tells where each cluster's sources stand.
 func (a *App) Statuses() []nightcrier.SourceStatus {
 	list := make([]nightcrier.SourceStatus, 0, len(a.sources))

@@ -4,6 +4,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,24 +92,34 @@ func (c *Client) Notifications(ctx context.Context, id string) (api.Notification
 	return get[api.NotificationList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notifications", nil)
 }
 
+// Notes returns what people noted about an incident.
+func (c *Client) Notes(ctx context.Context, id string) (api.NoteList, error) {
+	return get[api.NoteList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notes", nil)
+}
+
+// Note adds a note to an incident and returns it as it is kept.
+func (c *Client) Note(ctx context.Context, id string, n api.NewNote) (nightcrier.Note, error) {
+	return call[nightcrier.Note](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notes", nil, n)
+}
+
 // Report returns report.json, or the same as Markdown.
 func (c *Client) Report(ctx context.Context, id string, markdown bool) ([]byte, error) {
 	format := "json"
 	if markdown {
 		format = "markdown"
 	}
-	return c.do(ctx, http.MethodGet, "/incidents/"+url.PathEscape(id)+"/report", values("format", format))
+	return c.do(ctx, http.MethodGet, "/incidents/"+url.PathEscape(id)+"/report", values("format", format), nil)
 }
 
 // Cancel stops an incident's investigation and returns the run it concerns.
 func (c *Client) Cancel(ctx context.Context, id string) (nightcrier.Run, error) {
-	return call[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/cancel", nil)
+	return call[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/cancel", nil, nil)
 }
 
 // Retry investigates a closed incident again, with another executor unless
 // that is "", and returns the new run.
 func (c *Client) Retry(ctx context.Context, id, executor string) (nightcrier.Run, error) {
-	return call[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/retry", values("executor", executor))
+	return call[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/retry", values("executor", executor), nil)
 }
 
 // EventQuery selects events; zero fields select all.
@@ -135,12 +146,13 @@ func (c *Client) Clusters(ctx context.Context) (api.ClusterList, error) {
 }
 
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
-	return call[T](ctx, c, http.MethodGet, path, q)
+	return call[T](ctx, c, http.MethodGet, path, q, nil)
 }
 
-func call[T any](ctx context.Context, c *Client, method, path string, q url.Values) (T, error) {
+// call asks for a T; what is not nil is sent as JSON.
+func call[T any](ctx context.Context, c *Client, method, path string, q url.Values, what any) (T, error) {
 	var out T
-	answer, err := c.do(ctx, method, path, q)
+	answer, err := c.do(ctx, method, path, q, what)
 	if err != nil {
 		return out, err
 	}
@@ -150,10 +162,14 @@ func call[T any](ctx context.Context, c *Client, method, path string, q url.Valu
 	return out, nil
 }
 
-func (c *Client) do(ctx context.Context, method, path string, q url.Values) ([]byte, error) {
+func (c *Client) do(ctx context.Context, method, path string, q url.Values, what any) ([]byte, error) {
+	header, content, err := jsonBody(what)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	resp, err := c.send(ctx, method, path, q, nil)
+	resp, err := c.send(ctx, method, path, q, header, content)
 	if err != nil {
 		return nil, err
 	}
@@ -165,13 +181,25 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values) ([]b
 	return answer, nil
 }
 
+// jsonBody returns what a request with a document carries; nothing for nil.
+func jsonBody(what any) (http.Header, io.Reader, error) {
+	if what == nil {
+		return nil, nil, nil
+	}
+	doc, err := json.Marshal(what)
+	if err != nil {
+		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "%w", err)
+	}
+	return http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(doc), nil
+}
+
 // send returns the answer of a request that succeeded.
-func (c *Client) send(ctx context.Context, method, path string, q url.Values, header http.Header) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path string, q url.Values, header http.Header, content io.Reader) (*http.Response, error) {
 	target := c.base + "/api/v1" + path
 	if len(q) > 0 {
 		target += "?" + q.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, target, nil)
+	req, err := http.NewRequestWithContext(ctx, method, target, content)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w", err)
 	}

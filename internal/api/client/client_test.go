@@ -35,6 +35,14 @@ func (c control) Cancel(ctx context.Context, id, cause string) (nightcrier.Run, 
 	return c.RequestCancel(ctx, id, cause)
 }
 
+func (c control) Note(ctx context.Context, id, by, text string) (nightcrier.Note, error) {
+	n, err := nightcrier.NewNote(by, text, time.Now())
+	if err != nil {
+		return n, err
+	}
+	return n, c.AddNote(ctx, id, n)
+}
+
 type noClusters struct{}
 
 func (noClusters) Statuses() []nightcrier.SourceStatus {

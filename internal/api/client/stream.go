@@ -66,7 +66,7 @@ func (s *journal) connect(ctx context.Context) (done bool, err error) {
 	if s.last > 0 {
 		header.Set("Last-Event-ID", strconv.FormatInt(s.last, 10))
 	}
-	resp, err := s.client.send(ctx, http.MethodGet, "/incidents/"+url.PathEscape(s.id)+"/journal", q, header)
+	resp, err := s.client.send(ctx, http.MethodGet, "/incidents/"+url.PathEscape(s.id)+"/journal", q, header, nil)
 	if err != nil {
 		return !s.met || nightcrier.CodeOf(err) != nightcrier.Unreachable, err
 	}

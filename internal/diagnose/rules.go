@@ -37,6 +37,7 @@ var areas = []area{
 	probeRules,
 	rolloutRules,
 	schedulingRules,
+	serviceRules,
 	startRules,
 }
 
@@ -54,6 +55,7 @@ var causes = sorted(
 	probeCauses,
 	rolloutCauses,
 	schedulingCauses,
+	serviceCauses,
 	startCauses,
 )
 

@@ -1,0 +1,726 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var serviceRules = area{
+	of:    []Rule{balancerOfTargetPending},
+	scene: []SceneRule{selectorMismatch, podsNotReady, portMismatch, headlessMisuse, balancerPending},
+}
+
+var serviceCauses = []Cause{
+	{"headless-service-misuse", "Network", "a client connects to the port of a headless Service, which maps no ports, while its Pods serve another", rankStated},
+	{"service-load-balancer-pending", "Service", "a Service of type LoadBalancer is given no address", rankFollows + 5},
+	{"service-pods-not-ready", "Service", "a Service selects Pods, none of which is ready", rankFollows},
+	{"service-port-name-mismatch", "Service", "a Service's target port is a name that no container of its Pods declares", rankStated + 4},
+	{"service-protocol-mismatch", "Service", "a Service forwards one protocol to a port that its Pods serve with another", rankStated + 3},
+	{"service-selector-mismatch", "Service", "a Service selects no Pod, though a workload is evidently meant", rankStated + 5},
+	{"service-target-port-mismatch", "Service", "a Service forwards to a port that its Pods do not serve, while they serve another", rankStated + 3},
+}
+
+// serviceObject names a Service.
+func serviceObject(svc *corev1.Service) nightcrier.Object {
+	return nightcrier.Object{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name}
+}
+
+// selects reports whether a Service finds its endpoints by a selector.
+func selects(svc *corev1.Service) bool {
+	return len(svc.Spec.Selector) > 0 && svc.Spec.Type != corev1.ServiceTypeExternalName && svc.DeletionTimestamp == nil
+}
+
+// selected returns the Pods of a Service that have not ended.
+func (s *Scene) selected(svc *corev1.Service) []*Read[corev1.Pod] {
+	var out []*Read[corev1.Pod]
+	if !selects(svc) {
+		return nil
+	}
+	for p := range s.podsOf(svc.Namespace, labels.SelectorFromSet(svc.Spec.Selector)) {
+		if !finished(&p.Object) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// readyEndpoints counts the ready endpoints of a Service; known is false when
+// they were not read.
+func (s *Scene) readyEndpoints(svc *corev1.Service) (ready int, known bool) {
+	known = s.Complete("EndpointSlice", svc.Namespace)
+	for _, sl := range s.EndpointSlices {
+		if sl.Object.Namespace != svc.Namespace || sl.Object.Labels["kubernetes.io/service-name"] != svc.Name {
+			continue
+		}
+		known = true
+		for _, e := range sl.Object.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				ready++
+			}
+		}
+	}
+	return ready, known
+}
+
+// endpointsTest is the test of what stands behind a Service.
+func endpointsTest(svc *corev1.Service, ifTrue, ifFalse string) nightcrier.Falsification {
+	return command(svc.Namespace, svc.Name, []string{"kubectl", "get", "endpointslices", "-l", "kubernetes.io/service-name=" + svc.Name, "-o", "yaml"}).
+		decides(ifTrue, ifFalse)
+}
+
+// selectorMismatch finds Services that select nothing, though a workload is
+// evidently meant.
+func selectorMismatch(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.Services {
+		svc := &s.Services[i]
+		if !selects(&svc.Object) || !s.selectsNothing(&svc.Object) {
+			continue
+		}
+		if m, ok := s.meant(&svc.Object); ok {
+			out = append(out, wrongSelector(s, svc, m))
+		}
+	}
+	return out
+}
+
+// selectsNothing reports whether it is certain that neither a Pod nor the
+// template of a workload matches.
+func (s *Scene) selectsNothing(svc *corev1.Service) bool {
+	ready, known := s.readyEndpoints(svc)
+	if ready > 0 || !known && !s.Complete("Pod", svc.Namespace) || len(s.selected(svc)) > 0 {
+		return false
+	}
+	sel := labels.SelectorFromSet(svc.Spec.Selector)
+	for w := range s.workloads(svc.Namespace) {
+		if sel.Matches(labels.Set(w.labels)) {
+			return false
+		}
+	}
+	return true
+}
+
+// likeness is a workload that a Service may be meant for.
+type likeness struct {
+	podMaker
+	// named is set when the two bear one name.
+	named bool
+	// equal is the part of the selector that agrees, differ the keys that do not.
+	equal  map[string]string
+	differ []string
+}
+
+// meant returns the one workload that a Service without Pods is meant for. A
+// Service whose likeness has another Service already is a variant that is not
+// in use, a canary or a replica, unless it bears the workload's own name.
+func (s *Scene) meant(svc *corev1.Service) (likeness, bool) {
+	var best []likeness
+	for w := range s.workloads(svc.Namespace) {
+		l := alike(svc, w)
+		switch {
+		case l.object.Kind == "Job" || l.object.Kind == "CronJob" || w.wants == 0:
+		case l.named:
+			return l, true
+		case len(l.equal) > 0 && !s.served(w):
+			best = append(best, l)
+		}
+	}
+	slices.SortStableFunc(best, func(a, b likeness) int { return cmp.Compare(len(b.equal), len(a.equal)) })
+	if len(best) == 0 || len(best) > 1 && len(best[0].equal) == len(best[1].equal) {
+		return likeness{}, false
+	}
+	return best[0], s.tellsApart(best[0], svc.Namespace)
+}
+
+// tellsApart reports whether the labels that agree are those of one workload
+// only, rather than of a whole application.
+func (s *Scene) tellsApart(l likeness, ns string) bool {
+	sel := labels.SelectorFromSet(l.equal)
+	for w := range s.workloads(ns) {
+		if w.object != l.object && sel.Matches(labels.Set(w.labels)) {
+			return false
+		}
+	}
+	return true
+}
+
+func alike(svc *corev1.Service, w podMaker) likeness {
+	l := likeness{podMaker: w, equal: map[string]string{}}
+	for _, k := range slices.Sorted(maps.Keys(svc.Spec.Selector)) {
+		if v, ok := w.labels[k]; ok && v == svc.Spec.Selector[k] {
+			l.equal[k] = v
+		} else {
+			l.differ = append(l.differ, k)
+		}
+	}
+	l.named = bareName(svc.Name) == bareName(w.object.Name)
+	return l
+}
+
+// bareName is a name without the endings that people give to Services.
+func bareName(s string) string {
+	for _, end := range []string{"-service", "-svc", "-headless", "-external", "-internal", "-lb", "-nodeport", "-deployment", "-deploy", "-statefulset"} {
+		s = strings.TrimSuffix(s, end)
+	}
+	return s
+}
+
+// served reports whether any Service selects what w makes.
+func (s *Scene) served(w podMaker) bool {
+	return slices.ContainsFunc(s.Services, func(o Read[corev1.Service]) bool {
+		return o.Object.Namespace == w.object.Namespace && selects(&o.Object) &&
+			labels.SelectorFromSet(o.Object.Spec.Selector).Matches(labels.Set(w.labels))
+	})
+}
+
+func wrongSelector(s *Scene, svc *Read[corev1.Service], m likeness) Finding {
+	var asks, has []string
+	for _, k := range m.differ {
+		asks = append(asks, k+"="+svc.Object.Spec.Selector[k])
+		if v, ok := m.labels[k]; ok {
+			has = append(has, k+"="+v)
+		} else {
+			has = append(has, "no label "+k)
+		}
+	}
+	o := serviceObject(&svc.Object)
+	n := Finding{
+		Cause: "service-selector-mismatch", Object: o, Confidence: nightcrier.Medium,
+		Summary: fmt.Sprintf("%s selects no Pod: its selector asks for %s, and the Pods of %s have %s.",
+			o, oneLine(strings.Join(asks, ", "), maxQuote), m.object, oneLine(strings.Join(has, ", "), maxQuote)),
+		Observed: []Observation{
+			{Text: o.String() + " selects " + strings.Join(asks, ", ") + ", which no Pod has", Quote: asks[0], Ref: svc.Ref},
+			{Text: "the Pods of " + m.object.String() + " have " + strings.Join(has, ", "), Quote: has[0], Ref: m.ref},
+		},
+		WrongIf:  "the Service is meant for a workload that is not deployed",
+		Test:     endpointsTest(&svc.Object, "no endpoint is listed", "ready endpoints are listed"),
+		Affected: []nightcrier.Object{m.object},
+		Actions: []nightcrier.Action{
+			{Action: "Correct the selector of " + o.String() + " to the labels of " + m.object.String(), Outcome: "its Pods become endpoints at once", Risk: "traffic reaches them at once"},
+		},
+	}
+	if m.named {
+		n.Confidence = nightcrier.High
+	}
+	return n
+}
+
+// settling is how long Pods may take to become ready before it counts.
+const settling = 3 * time.Minute
+
+// podsNotReady finds Services all of whose Pods are unready, which follows from
+// what ails the Pods.
+func podsNotReady(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.Services {
+		svc := &s.Services[i]
+		pods := s.selected(&svc.Object)
+		ready, _ := s.readyEndpoints(&svc.Object)
+		if len(pods) == 0 || ready > 0 || svc.Object.Spec.PublishNotReadyAddresses || !slices.ContainsFunc(pods, s.longUnready) ||
+			slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return podReady(&p.Object) }) {
+			continue
+		}
+		o, behind := serviceObject(&svc.Object), s.behind(pods)
+		out = append(out, Finding{
+			Cause: "service-pods-not-ready", Object: o, Confidence: nightcrier.Medium, Weight: len(pods), DependsOn: behind,
+			Summary: fmt.Sprintf("%s has no ready endpoint: none of the Pods of %s that it selects is ready (0 of %d).", o, behind[0], len(pods)),
+			Observed: []Observation{{
+				Text:  "Pod " + pods[0].Object.Name + " that " + o.String() + " selects is not ready",
+				Quote: "phase=" + string(pods[0].Object.Status.Phase), Ref: pods[0].Ref,
+			}},
+			WrongIf: "a Pod has become ready since",
+			Test:    endpointsTest(&svc.Object, "every endpoint has ready: false, or there is none", "an endpoint is ready"),
+			Actions: []nightcrier.Action{{Action: "Mend " + behind[0].String() + ", whose Pods are not ready", Outcome: "the Service has endpoints again", Risk: "none for the Service"}},
+		})
+	}
+	return out
+}
+
+// longUnready reports whether a Pod that is not ready has had the time to be.
+func (s *Scene) longUnready(p *Read[corev1.Pod]) bool {
+	age := s.Now.Sub(p.Object.CreationTimestamp.Time)
+	return !podReady(&p.Object) && (age > settling || slices.ContainsFunc(podContainers(p), func(c container) bool { return c.status.RestartCount > 0 }))
+}
+
+// behind returns the workloads that Pods belong to, each once.
+func (s *Scene) behind(pods []*Read[corev1.Pod]) []nightcrier.Object {
+	var out []nightcrier.Object
+	for _, p := range pods {
+		if o := s.mendOf("Pod", &p.Object); !slices.Contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// portMismatch finds ports of Services that lead to a port which none of their
+// Pods serves.
+func portMismatch(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.Services {
+		svc := &s.Services[i]
+		pods := s.selected(&svc.Object)
+		if len(pods) == 0 {
+			continue
+		}
+		for _, port := range svc.Object.Spec.Ports {
+			n, ok := Finding{}, false
+			switch target := targetOf(port); {
+			case target.Type == intstr.String:
+				n, ok = portNameMissing(s, svc, port, target.StrVal, pods)
+			case target.IntVal > 0:
+				n, ok = portNotServed(s, svc, port, target.IntVal, pods)
+			}
+			if ok {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// targetOf is where a port of a Service leads: to its own number by default.
+func targetOf(p corev1.ServicePort) intstr.IntOrString {
+	if p.TargetPort == (intstr.IntOrString{}) {
+		return intstr.FromInt32(p.Port)
+	}
+	return p.TargetPort
+}
+
+func protocol(p corev1.Protocol) corev1.Protocol { return cmp.Or(p, corev1.ProtocolTCP) }
+
+// meshProxies are the sidecars whose ports are not the application's.
+var meshProxies = []string{"istio-proxy", "linkerd-proxy", "envoy-sidecar", "kuma-sidecar"}
+
+// declared returns the ports that a Pod's containers declare, those of sidecars
+// that start as init containers with them.
+func declared(spec *corev1.PodSpec) []corev1.ContainerPort {
+	var out []corev1.ContainerPort
+	for _, c := range spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && !slices.Contains(meshProxies, c.Name) {
+			out = append(out, c.Ports...)
+		}
+	}
+	for _, c := range spec.Containers {
+		if !slices.Contains(meshProxies, c.Name) {
+			out = append(out, c.Ports...)
+		}
+	}
+	return out
+}
+
+func portNameMissing(s *Scene, svc *Read[corev1.Service], port corev1.ServicePort, name string, pods []*Read[corev1.Pod]) (Finding, bool) {
+	var has []string
+	var other *corev1.ContainerPort
+	for _, p := range pods {
+		for _, d := range declared(&p.Object.Spec) {
+			switch {
+			case d.Name == name && protocol(d.Protocol) == protocol(port.Protocol):
+				return Finding{}, false
+			case d.Name == name:
+				other = &d
+			case !slices.Contains(has, d.Name):
+				has = append(has, d.Name)
+			}
+		}
+	}
+	if other != nil {
+		return wrongProtocol(s, svc, port, *other, pods), true
+	}
+	named := slices.DeleteFunc(has, func(n string) bool { return n == "" })
+	declares := "declare no port by name"
+	if len(named) > 0 {
+		declares = "declare " + strings.Join(named, ", ")
+	}
+	n := portFinding(s, "service-port-name-mismatch", svc, port, pods)
+	n.Confidence = nightcrier.High
+	n.Summary = fmt.Sprintf("%s forwards port %d to the target port named %s, and the containers of %s %s.",
+		n.Object, port.Port, oneLine(name, maxQuote), n.Affected[0], oneLine(declares, maxQuote))
+	n.Observed[0].Quote = name
+	return n, true
+}
+
+// portNotServed judges a target port by its number. What containers declare only
+// informs, so it takes more than a port that nobody declared: another one that
+// they do serve, which no Service leads to, and no mention of this one.
+func portNotServed(s *Scene, svc *Read[corev1.Service], port corev1.ServicePort, target int32, pods []*Read[corev1.Pod]) (Finding, bool) {
+	for _, p := range pods {
+		for _, d := range declared(&p.Object.Spec) {
+			if d.ContainerPort != target {
+				continue
+			}
+			if protocol(d.Protocol) == protocol(port.Protocol) || s.leadsTo(svc.Object.Namespace, pods, target, d.Protocol) || declaresBoth(&p.Object.Spec, port, target) {
+				return Finding{}, false
+			}
+			return wrongProtocol(s, svc, port, d, pods), true
+		}
+	}
+	served, sure := s.servedInstead(svc, port, pods)
+	if served.port == 0 || s.mentions(pods, target) {
+		return Finding{}, false
+	}
+	n := portFinding(s, "service-target-port-mismatch", svc, port, pods)
+	n.Confidence = nightcrier.Medium
+	if sure || s.complains(&svc.Object, refusedWords) != nil {
+		n.Confidence = nightcrier.High
+	}
+	n.Summary = fmt.Sprintf("%s forwards port %d to target port %d, which no container of %s serves; %s.", n.Object, port.Port, target, n.Affected[0], served.Text)
+	n.Observed[0].Quote = fmt.Sprintf("targetPort=%d", target)
+	n.Observed = append(n.Observed, served.Observation)
+	if line := s.complains(&svc.Object, refusedWords); line != nil {
+		n.Observed = append(n.Observed, *line)
+	}
+	return n, true
+}
+
+func declaresBoth(spec *corev1.PodSpec, port corev1.ServicePort, target int32) bool {
+	return slices.ContainsFunc(declared(spec), func(d corev1.ContainerPort) bool {
+		return d.ContainerPort == target && protocol(d.Protocol) == protocol(port.Protocol)
+	})
+}
+
+// portFinding is what findings about a Service's port have in common.
+func portFinding(s *Scene, cause string, svc *Read[corev1.Service], port corev1.ServicePort, pods []*Read[corev1.Pod]) Finding {
+	o, behind, target := serviceObject(&svc.Object), s.behind(pods), targetOf(port)
+	return Finding{
+		Cause: cause, Object: o, Affected: behind,
+		Observed: []Observation{{
+			Text: fmt.Sprintf("%s forwards port %d/%s to target port %s", o, port.Port, protocol(port.Protocol), target.String()),
+			Ref:  svc.Ref,
+		}},
+		WrongIf: "the process listens there without its container saying so",
+		Test: get(svc.Object.Namespace, "service", svc.Object.Name).
+			decides("targetPort is none that the containers serve", "targetPort is a port that the containers serve"),
+		Actions: []nightcrier.Action{
+			{Action: "Correct the target port of " + o.String() + " to the one that " + behind[0].String() + " serves", Outcome: "connections reach the containers", Risk: "none while they fail anyway"},
+			{Action: "Or make " + behind[0].String() + " serve the port that the Service leads to", Outcome: "connections reach the containers", Risk: "needs a new rollout"},
+		},
+	}
+}
+
+func wrongProtocol(s *Scene, svc *Read[corev1.Service], port corev1.ServicePort, d corev1.ContainerPort, pods []*Read[corev1.Pod]) Finding {
+	n := portFinding(s, "service-protocol-mismatch", svc, port, pods)
+	n.Confidence = nightcrier.High
+	n.Summary = fmt.Sprintf("%s forwards %s to port %d, which the containers of %s serve by %s.",
+		n.Object, protocol(port.Protocol), d.ContainerPort, n.Affected[0], protocol(d.Protocol))
+	n.Observed[0].Quote = fmt.Sprintf("protocol=%s", protocol(port.Protocol))
+	return n
+}
+
+// leadsTo reports whether another port of any Service of these Pods leads to a
+// number by a protocol.
+func (s *Scene) leadsTo(ns string, pods []*Read[corev1.Pod], number int32, by corev1.Protocol) bool {
+	return s.portTo(ns, pods, number, by) != nil
+}
+
+func (s *Scene) portTo(ns string, pods []*Read[corev1.Pod], number int32, by corev1.Protocol) *corev1.ServicePort {
+	for i := range s.Services {
+		svc := &s.Services[i].Object
+		if svc.Namespace != ns || !selects(svc) || !labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(pods[0].Object.Labels)) {
+			continue
+		}
+		for j, p := range svc.Spec.Ports {
+			if protocol(p.Protocol) == protocol(by) && numberOf(p, &pods[0].Object.Spec) == number {
+				return &svc.Spec.Ports[j]
+			}
+		}
+	}
+	return nil
+}
+
+// numberOf is the number that a Service's port has in a Pod, 0 for none.
+func numberOf(p corev1.ServicePort, spec *corev1.PodSpec) int32 {
+	target := targetOf(p)
+	if target.Type == intstr.Int {
+		return target.IntVal
+	}
+	for _, d := range declared(spec) {
+		if d.Name == target.StrVal && protocol(d.Protocol) == protocol(p.Protocol) {
+			return d.ContainerPort
+		}
+	}
+	return 0
+}
+
+// servedPort is a port that Pods serve, and how that is known.
+type servedPort struct {
+	port int32
+	Observation
+}
+
+// servedInstead is a port of the Pods that the Service is evidently meant to
+// lead to; sure when more than a declaration says so.
+func (s *Scene) servedInstead(svc *Read[corev1.Service], port corev1.ServicePort, pods []*Read[corev1.Pod]) (served servedPort, sure bool) {
+	free := func(number int32) bool {
+		other := s.portTo(svc.Object.Namespace, pods, number, port.Protocol)
+		return other == nil || other.Port == port.Port
+	}
+	only := len(svc.Object.Spec.Ports) == 1
+	declares := 0
+	for _, d := range declared(&pods[0].Object.Spec) {
+		if protocol(d.Protocol) != protocol(port.Protocol) {
+			continue
+		}
+		declares++
+		kin := only || d.ContainerPort == port.Port || d.Name != "" && d.Name == port.Name
+		if free(d.ContainerPort) && kin && (served.port == 0 || d.ContainerPort == port.Port) {
+			served = servedPort{d.ContainerPort, Observation{
+				Text: fmt.Sprintf("they declare port %d", d.ContainerPort), Quote: fmt.Sprintf("containerPort=%d", d.ContainerPort), Ref: pods[0].Ref,
+			}}
+		}
+	}
+	sure = served.port != 0 && (declares == 1 && served.port == port.Port || s.listens(pods, served.port))
+	if declares == 0 && only && protocol(port.Protocol) == corev1.ProtocolTCP {
+		served = s.heardListening(pods)
+		sure = served.port != 0
+	}
+	return served, sure
+}
+
+// listens reports whether a probe that succeeds, or the log, shows that the Pods
+// serve a port.
+func (s *Scene) listens(pods []*Read[corev1.Pod], port int32) bool {
+	return slices.Contains(probedPorts(pods[0]), port) && podReady(&pods[0].Object) || s.heardListening(pods).port == port
+}
+
+// heardListening is the port that the Pods serve by a probe that succeeds or by
+// their own words, none if it is not one alone.
+func (s *Scene) heardListening(pods []*Read[corev1.Pod]) servedPort {
+	if probed := probedPorts(pods[0]); len(probed) == 1 && podReady(&pods[0].Object) {
+		return servedPort{probed[0], Observation{Text: fmt.Sprintf("its probe succeeds on port %d", probed[0]), Quote: fmt.Sprintf("port=%d", probed[0]), Ref: pods[0].Ref}}
+	}
+	var heard servedPort
+	for _, l := range s.Logs {
+		if l.Namespace != pods[0].Object.Namespace || !slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return p.Object.Name == l.Pod }) {
+			continue
+		}
+		for line := range strings.Lines(l.Text) {
+			m := listening.FindStringSubmatch(clipBytes(line, 4*maxQuote))
+			if m == nil {
+				continue
+			}
+			port, _ := strconv.ParseInt(m[1], 10, 32)
+			if heard.port != 0 && heard.port != int32(port) {
+				return servedPort{}
+			}
+			heard = servedPort{int32(port), Observation{Text: fmt.Sprintf("they say that they listen on port %d", port), Quote: oneLine(line, maxQuote), Ref: logRef(l)}}
+		}
+	}
+	return heard
+}
+
+// listening matches what servers say when they are up.
+var listening = regexp.MustCompile(`(?i)\b(?:listening|listen|serving|started|running|bound|bind|ready)\b[^\n]{0,80}?(?:\bport\(?s?\)?:?[ =]|[\w\]*]:|[ "'=(]:)(\d{2,5})\b`)
+
+func logRef(l LogExcerpt) Ref {
+	return Ref{Evidence: l.Evidence, Source: "kubectl logs " + l.Pod + " -c " + l.Container + namespaceFlag(l.Namespace)}
+}
+
+// probedPorts are the numbers of the ports that a Pod's probes ask.
+func probedPorts(p *Read[corev1.Pod]) []int32 {
+	var out []int32
+	for _, c := range p.Object.Spec.Containers {
+		for _, pr := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
+			var port intstr.IntOrString
+			switch {
+			case pr == nil:
+				continue
+			case pr.HTTPGet != nil:
+				port = pr.HTTPGet.Port
+			case pr.TCPSocket != nil:
+				port = pr.TCPSocket.Port
+			case pr.GRPC != nil:
+				port = intstr.FromInt32(pr.GRPC.Port)
+			}
+			if number := numberOf(corev1.ServicePort{TargetPort: port}, &p.Object.Spec); number != 0 && !slices.Contains(out, number) {
+				out = append(out, number)
+			}
+		}
+	}
+	return out
+}
+
+// mentions reports whether anything in the Pods' own configuration, probes or
+// logs names a port as theirs, so that they may serve it undeclared.
+func (s *Scene) mentions(pods []*Read[corev1.Pod], port int32) bool {
+	if slices.Contains(probedPorts(pods[0]), port) || s.heardListening(pods).port == port {
+		return true
+	}
+	own := regexp.MustCompile(`(?:^|[^\w.:-]|\b(?:0\.0\.0\.0|localhost|127\.0\.0\.1):|[\]*"'=,\s]:|^:)` + strconv.Itoa(int(port)) + `(?:$|[^\w.])`)
+	w := podMaker{object: s.mendOf("Pod", &pods[0].Object), spec: &pods[0].Object.Spec, ref: pods[0].Ref}
+	for _, v := range s.settings(w) {
+		if own.MatchString(clipBytes(v.Quote, maxSetting)) {
+			return true
+		}
+	}
+	return false
+}
+
+// What clients say about a server: that nobody listens, that nobody answers,
+// that its name is not known.
+var (
+	refusedWords = regexp.MustCompile(`(?i)connection refused|ECONNREFUSED|actively refused|Connect call failed|failed to connect|can't connect|could not connect|upstream connect error|no route to host|host unreachable`)
+	timeoutWords = regexp.MustCompile(`(?i)i/o timeout|timed? ?out|ETIMEDOUT|deadline ?exceeded|SocketTimeout|ConnectTimeout|no route to host|EHOSTUNREACH|network is unreachable|operation not permitted|upstream request timeout|reset reason: connection timeout`)
+	unknownWords = regexp.MustCompile(`(?i)no such host|ENOTFOUND|EAI_AGAIN|name or service not known|temporary failure in name resolution|name does not resolve|unknown ?host|server misbehaving|could not resolve|getaddrinfo|NXDOMAIN|lookup [^\n]{1,200} i/o timeout|could not translate host name|nodename nor servname|host not found`)
+)
+
+// complains returns a line of a log in which a client of the Service says one of
+// words about it, nil if none does.
+func (s *Scene) complains(svc *corev1.Service, words *regexp.Regexp) *Observation {
+	about := func(line string) bool {
+		for _, host := range []string{svc.Name + ":", svc.Name + ".", "//" + svc.Name, `"` + svc.Name + `"`, "'" + svc.Name + "'", " " + svc.Name + " "} {
+			if i := strings.Index(line, host); i >= 0 && (i == 0 || !wordByte(line[i-1])) {
+				return true
+			}
+		}
+		ip := svc.Spec.ClusterIP
+		return ip != "" && ip != corev1.ClusterIPNone && strings.Contains(line, ip+":")
+	}
+	for _, l := range s.Logs {
+		for line := range strings.Lines(l.Text) {
+			line = clipBytes(line, 4*maxQuote)
+			if about(line) && words.MatchString(line) {
+				return &Observation{Text: "the log of Pod " + l.Pod + " complains about " + serviceObject(svc).String(), Quote: oneLine(line, maxQuote), Ref: logRef(l)}
+			}
+		}
+	}
+	return nil
+}
+
+func wordByte(b byte) bool {
+	return b == '-' || b == '_' || b == '.' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// headlessMisuse finds clients that connect to the port of a headless Service
+// while its Pods serve another: its name leads to the Pods themselves, and no
+// port is mapped on the way.
+func headlessMisuse(s *Scene) []Finding {
+	var out []Finding
+	var all []client
+	for i := range s.Services {
+		svc := &s.Services[i]
+		pods := s.selected(&svc.Object)
+		if svc.Object.Spec.ClusterIP != corev1.ClusterIPNone || len(pods) == 0 {
+			continue
+		}
+		for _, port := range svc.Object.Spec.Ports {
+			number := numberOf(port, &pods[0].Object.Spec)
+			if number == 0 || number == port.Port || s.mentions(pods, port.Port) || declaresBoth(&pods[0].Object.Spec, port, port.Port) {
+				continue
+			}
+			if all == nil {
+				all = s.clients()
+			}
+			for _, c := range clientsOf(&svc.Object, all) {
+				if c.port == port.Port {
+					out = append(out, headless(s, svc, c, port, number, pods))
+					break
+				}
+			}
+		}
+	}
+	return out
+}
+
+func headless(s *Scene, svc *Read[corev1.Service], c client, port corev1.ServicePort, number int32, pods []*Read[corev1.Pod]) Finding {
+	o := serviceObject(&svc.Object)
+	n := Finding{
+		Cause: "headless-service-misuse", Object: o, Confidence: nightcrier.Medium,
+		Summary: fmt.Sprintf("%s connects to port %d of the headless %s, whose Pods serve %d: a headless Service (clusterIP: None) maps no ports.", c.object, port.Port, o, number),
+		Observed: []Observation{
+			{Text: c.Text + " names the port of a headless Service", Quote: c.Quote, Ref: c.Ref},
+			{Text: fmt.Sprintf("%s is headless and forwards port %d to %d", o, port.Port, number), Quote: "clusterIP=None", Ref: svc.Ref},
+		},
+		WrongIf:  "the Pods listen on the Service's port too",
+		Test:     get(svc.Object.Namespace, "service", svc.Object.Name).decides("clusterIP is None and port differs from targetPort", "it has a cluster IP, or the two are equal"),
+		Affected: append([]nightcrier.Object{c.object}, s.behind(pods)...),
+		Actions: []nightcrier.Action{
+			{Action: fmt.Sprintf("Let %s connect to port %d", c.object, number), Outcome: "it reaches the Pods", Risk: "needs a rollout of the client"},
+			{Action: "Or give clients a Service with a cluster IP", Outcome: "the port is mapped", Risk: "the cluster IP of a Service cannot be changed: it takes a new one"},
+		},
+	}
+	if line := s.complains(&svc.Object, refusedWords); line != nil {
+		n.Confidence = nightcrier.High
+		n.Observed = append(n.Observed, *line)
+	}
+	return n
+}
+
+// balancerLate is how long a cloud may take to give a load balancer.
+const balancerLate = 10 * time.Minute
+
+// balancerPending finds Services of type LoadBalancer without an address, where
+// the cluster says that making one failed, or gave others theirs. Alone it is
+// nothing: many clusters have nobody who would make one.
+func balancerPending(s *Scene) []Finding {
+	var out []Finding
+	gives := slices.ContainsFunc(s.Services, func(o Read[corev1.Service]) bool { return len(o.Object.Status.LoadBalancer.Ingress) > 0 })
+	for i := range s.Services {
+		svc := &s.Services[i]
+		if !withoutBalancer(&svc.Object) {
+			continue
+		}
+		said := s.balancerFailed(&svc.Object)
+		if said == nil && (!gives || s.Now.Sub(svc.Object.CreationTimestamp.Time) < balancerLate) {
+			continue
+		}
+		out = append(out, noBalancer(svc, said))
+	}
+	return out
+}
+
+func withoutBalancer(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && len(svc.Status.LoadBalancer.Ingress) == 0 && svc.DeletionTimestamp == nil
+}
+
+func (s *Scene) balancerFailed(svc *corev1.Service) *Observation {
+	for e := range s.eventsAbout("Service", svc.Namespace, svc.Name) {
+		if slices.Contains([]string{"SyncLoadBalancerFailed", "AllocationFailed", "CreatingLoadBalancerFailed"}, e.Object.Reason) && s.fresh(e) {
+			said := sawEvent(e)
+			return &said
+		}
+	}
+	return nil
+}
+
+func noBalancer(svc *Read[corev1.Service], said *Observation) Finding {
+	o := serviceObject(&svc.Object)
+	n := Finding{
+		Cause: "service-load-balancer-pending", Object: o, Confidence: nightcrier.Medium,
+		Summary:  fmt.Sprintf("%s has been given no load balancer address.", o),
+		Observed: []Observation{{Text: o.String() + " is of type LoadBalancer and has no address", Quote: "type=LoadBalancer", Ref: svc.Ref}},
+		WrongIf:  "nobody reaches it from outside, or the address is on its way",
+		Test:     get(svc.Object.Namespace, "service", svc.Object.Name).decides("status.loadBalancer is empty", "it has an address"),
+		Actions:  []nightcrier.Action{{Action: "Look at the controller that makes load balancers: its log, quota and address pool", Outcome: "names why there is none", Risk: "none: read only"}},
+	}
+	if said != nil {
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + ": " + oneLine(said.Quote, maxQuote)
+		n.Observed = append(n.Observed, *said)
+	}
+	return n
+}
+
+// balancerOfTargetPending is asked about the Service itself, which makes its
+// missing address worth telling.
+func balancerOfTargetPending(f *Facts) []Finding {
+	if f.Target.Kind != "Service" || f.Hearsay {
+		return nil
+	}
+	svc := find(f.Scene.Services, f.Target.Namespace, f.Target.Name)
+	if svc == nil || !withoutBalancer(&svc.Object) || f.Now.Sub(svc.Object.CreationTimestamp.Time) < balancerLate {
+		return nil
+	}
+	return []Finding{noBalancer(svc, nil)}
+}

@@ -236,7 +236,7 @@ func agentKeys() []key {
 			also:  []spelling{env("SKILLS_CACHE_DIR"), env("SKILLS_DIR"), env("AGENT_RUNTIME_SKILLS_SOURCE"), file("agent_runtime.skills_source")},
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.CacheDir }},
 		{path: "skills.disable_triage_preload", typ: boolean(), def: "false",
-			doc:   "leave the first diagnosis out of what the agent is given",
+			doc:   "leave the first diagnosis out of the prompt; the agent finds it in a file",
 			also:  []spelling{env("SKILLS_DISABLE_TRIAGE_PRELOAD"), env("DISABLE_TRIAGE_PRELOAD")},
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.DisableTriagePreload }},
 		{path: "sandbox.backend", typ: choice([]string{"process"}, "docker", "kubernetes"), def: "process",

@@ -41,7 +41,12 @@ func contextFiles(in Input) (map[string][]byte, error) {
 		"incident_cluster_permissions.json": permissions,
 	}
 	if len(in.TriageReport) > 0 {
-		files["context/initial_triage_report.md"] = in.TriageReport
+		files[triageFile] = in.TriageReport
+	}
+	for name, text := range map[string]string{runbooksFile: runbooksText(in.Runbooks), earlierFile: earlierText(in.Earlier)} {
+		if text != "" {
+			files[name] = []byte(text)
+		}
 	}
 	for name, data := range files {
 		files[name] = []byte(in.Mask(string(data)))

@@ -13,6 +13,15 @@ const (
 	maxTokens     = 10_000
 )
 
+// Bounds of what comes beside the triage report, in characters: they leave most
+// of the budget to it.
+const (
+	maxRunbooks = 2_000 * charsPerToken
+	maxEarlier  = 750 * charsPerToken
+	// notice is the room to say that a block was cut.
+	notice = 200
+)
+
 // Tokens estimates how many tokens a text is.
 func Tokens(s string) int { return (utf8.RuneCountInString(s) + charsPerToken - 1) / charsPerToken }
 
@@ -24,8 +33,9 @@ type preloaded struct {
 	warnings   []string
 }
 
-// preload makes the blocks. Incident and permissions are never cut; the triage
-// report gets what they leave of the budget.
+// preload makes the blocks. Incident and permissions are never cut. Where the
+// others do not fit, the triage report is cut first, then the runbooks, then what
+// is remembered.
 func preload(in Input) (preloaded, error) {
 	snapshot := *in.Incident
 	snapshot.Workspace, snapshot.Artifacts = "", nil
@@ -39,9 +49,7 @@ func preload(in Input) (preloaded, error) {
 	}
 	p := preloaded{incomplete: in.Incomplete}
 	p.text = block("incident", incident) + "\n" + block("kubernetes_cluster_access_permissions", permissions)
-	if in.Preload {
-		p.addTriage(in.Mask(string(in.TriageReport)))
-	}
+	p.addRest(in)
 	p.tokens = Tokens(p.text)
 	if p.tokens > warnTokens {
 		p.warnings = append(p.warnings, fmt.Sprintf("the preloaded context is about %d tokens, more than %d", p.tokens, warnTokens))
@@ -49,26 +57,71 @@ func preload(in Input) (preloaded, error) {
 	return p, nil
 }
 
-func (p *preloaded) addTriage(report string) {
+// addRest adds the blocks that may be cut. What is cut last takes its room first:
+// the triage report gets what runbooks and memory, which have bounds of their
+// own, leave of the budget.
+func (p *preloaded) addRest(in Input) {
+	room := maxTokens*charsPerToken - utf8.RuneCountInString(p.text)
+	var earlier, books fitted
+	if in.Preload {
+		earlier = fit("earlier_incident", in.Mask(earlierText(in.Earlier)), earlierFile, min(room-2*notice, maxEarlier))
+		room -= earlier.size()
+	}
+	books = fit("runbooks", in.Mask(runbooksText(in.Runbooks)), runbooksFile, min(room-notice, maxRunbooks))
+	room -= books.size()
+	if in.Preload {
+		p.addTriage(in.Mask(string(in.TriageReport)), room)
+	}
+	for _, f := range []fitted{books, earlier} {
+		p.text += f.text
+		if f.kept < f.total {
+			p.miss("the block " + f.tag + " was cut to fit the prompt")
+			p.warnings = append(p.warnings, fmt.Sprintf("the block %s was cut from %d to %d characters", f.tag, f.total, f.kept))
+		}
+	}
+}
+
+func (p *preloaded) addTriage(report string, room int) {
 	if strings.TrimSpace(report) == "" {
 		p.miss("there is no initial triage report")
 		return
 	}
-	const tag = "initial_triage_report"
-	escaped := escapeText(report)
-	whole := "\n" + block(tag, escaped)
-	room := maxTokens*charsPerToken - utf8.RuneCountInString(p.text)
-	if utf8.RuneCountInString(whole) <= room {
-		p.text += whole
-		return
+	f := fit("initial_triage_report", report, triageFile, room)
+	p.text += f.text
+	if f.kept < f.total {
+		p.miss("the initial triage report was cut to fit the prompt")
+		p.warnings = append(p.warnings, fmt.Sprintf("the initial triage report was cut from %d to %d characters to stay below %d tokens",
+			f.total, f.kept, maxTokens))
 	}
-	total := utf8.RuneCountInString(escaped)
-	note := fmt.Sprintf("[cut here: the report has %d characters; all of it is in context/initial_triage_report.md]", total)
+}
+
+// fitted is a block that was made to fit: how many characters of its escaped
+// content were kept, and how many there were.
+type fitted struct {
+	tag, text   string
+	kept, total int
+}
+
+func (f fitted) size() int { return utf8.RuneCountInString(f.text) }
+
+// fit makes a block of text from outside, of at most room characters as long as
+// they suffice to say that it was cut and where all of it is. It is empty for an
+// empty text.
+func fit(tag, text, file string, room int) fitted {
+	f := fitted{tag: tag}
+	if strings.TrimSpace(text) == "" {
+		return f
+	}
+	escaped := escapeText(text)
+	f.total = utf8.RuneCountInString(escaped)
+	f.kept, f.text = f.total, "\n"+block(tag, escaped)
+	if f.size() <= room {
+		return f
+	}
+	note := fmt.Sprintf("[cut here: this has %d characters; all of it is in %s]", f.total, file)
 	kept := cutAtLine(escaped, room-utf8.RuneCountInString("\n"+block(tag, "\n"+note)))
-	p.text += "\n" + block(tag, kept+"\n"+note)
-	p.miss("the initial triage report was cut to fit the prompt")
-	p.warnings = append(p.warnings, fmt.Sprintf("the initial triage report was cut from %d to %d characters to stay below %d tokens",
-		total, utf8.RuneCountInString(kept), maxTokens))
+	f.kept, f.text = utf8.RuneCountInString(kept), "\n"+block(tag, kept+"\n"+note)
+	return f
 }
 
 func (p *preloaded) miss(what string) {

@@ -48,6 +48,10 @@ type Input struct {
 	Permissions map[string]any
 	// TriageReport is the diagnosis made before the agent starts, Markdown.
 	TriageReport []byte
+	// Earlier is an incident that came to the same diagnosis before, nil for none.
+	Earlier *nightcrier.Recalled
+	// Runbooks are what the people who run the system wrote for such a case.
+	Runbooks []nightcrier.Runbook
 	// Incomplete says what that diagnosis could not look at, "" for nothing.
 	Incomplete string
 	Executor   string
@@ -57,8 +61,8 @@ type Input struct {
 	// cannot, "" where there is no credential.
 	CanLook bool
 	WhyNot  string
-	// Preload puts the triage report into the prompt. Incident and permissions
-	// always are.
+	// Preload puts the triage report into the prompt, and the earlier incident,
+	// which would give it away. All else always is.
 	Preload bool
 	// SystemPromptFile replaces the generic part of the system prompt, "" keeps it.
 	SystemPromptFile string

@@ -48,6 +48,7 @@ func (in Input) userPrompt() string {
 		"Resource": inline(inc.Resource.String()), "Fault": inline(inc.FaultType), "Severity": inc.Severity.String(),
 		"Reported": reported(in.Event, inc), "Urgency": urgency(inc.Severity), "Depth": depth(inc.Severity),
 		"CanLook": in.CanLook, "WhyNot": orNoCredential(inline(in.WhyNot)), "Sentence": ReadOnly, "SkillPath": in.SkillPath, "ReportPath": in.ReportPath,
+		"Runbooks": len(in.Runbooks) > 0, "Earlier": in.Earlier != nil, "Recalled": in.Earlier != nil && in.Preload,
 		"Triage": triage, "Preloaded": in.preloadedNote(triage),
 	})
 }

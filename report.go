@@ -77,7 +77,10 @@ type Recalled struct {
 	IncidentID string    `json:"incidentId"`
 	At         time.Time `json:"at"`
 	Summary    string    `json:"summary"`
-	// Notes are what people wrote about it, the newest first.
+	// Cause and Object are the diagnosis that the two have in common, by the facts.
+	Cause  string `json:"cause,omitempty"`
+	Object Object `json:"object,omitzero"`
+	// Notes are what people wrote about it and those before it, the newest first.
 	Notes []Note `json:"notes,omitempty"`
 	// Holds says whether the earlier diagnosis was found to hold now.
 	Holds bool   `json:"holds"`

@@ -33,9 +33,11 @@ type outcome struct {
 	Reason    string                    `json:"reason,omitempty"`
 	Class     nightcrier.FailureClass   `json:"class,omitempty"`
 	RootCause string                    `json:"rootCause,omitempty"`
-	Artifacts []nightcrier.Artifact     `json:"artifacts,omitempty"`
-	HasReport bool                      `json:"hasReport"`
-	Audit     audit.Summary             `json:"audit"`
+	// Diagnosis is what the facts alone say.
+	Diagnosis *nightcrier.RootCause `json:"diagnosis,omitempty"`
+	Artifacts []nightcrier.Artifact `json:"artifacts,omitempty"`
+	HasReport bool                  `json:"hasReport"`
+	Audit     audit.Summary         `json:"audit"`
 }
 
 // check takes over what the agent left, holds its report against what was
@@ -120,6 +122,7 @@ func (r *Runner) report(out *outcome, o Order, inc *nightcrier.Incident, ws *wor
 	if err != nil || facts == nil {
 		return nil, err
 	}
+	out.Diagnosis = facts.RootCause
 	if o.Executor == Builtin {
 		if out.Result.State == nightcrier.StateSuccess {
 			out.Status = nightcrier.Resolved
@@ -211,6 +214,7 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
+	rep.Recalled, rep.Runbooks = facts.Recalled, facts.Runbooks
 	rep.NotChecked = append(append(rep.NotChecked, facts.NotChecked...), unseen(facts.Permissions)...)
 	return rep
 }
@@ -229,6 +233,7 @@ func unseen(permissions map[string]any) []nightcrier.NotChecked {
 func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report) error {
 	rep.IncidentID, rep.Cluster, rep.CreatedAt = inc.ID, inc.Cluster, r.cfg.Now().UTC()
 	rep.AuditHead = out.Audit.Head
+	stillHolds(rep)
 	if rep.RootCause != nil {
 		out.RootCause = rep.RootCause.Summary
 	}
@@ -295,7 +300,7 @@ func (r *Runner) finish(ctx context.Context, o Order, out outcome) error {
 	}
 	f := store.Finish{
 		RunID: o.RunID, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
-		RootCause: out.RootCause, Artifacts: out.Artifacts,
+		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Artifacts: out.Artifacts,
 	}
 	if ws != nil && out.HasReport {
 		if f.Report, err = ws.ReadFile(machineFile); err != nil {

@@ -136,6 +136,9 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 	if err = errors.Join(err, look.flush()); err != nil {
 		return d, err
 	}
+	if err := r.recall(ctx, inc, &d.Report); err != nil {
+		return d, err
+	}
 	raw, err := json.MarshalIndent(d.Report, "", "  ")
 	if err != nil {
 		return d, fmt.Errorf("encode the diagnosis: %w", err)
@@ -162,11 +165,13 @@ func (r *Runner) bundle(ctx context.Context, o Order, inc *nightcrier.Incident, 
 	for _, l := range d.Logs {
 		logs = append(logs, prompt.Log{Namespace: l.Namespace, Pod: l.Pod, Container: l.Container, Previous: l.Previous, Evidence: l.Evidence, Text: l.Text})
 	}
+	facts := d.Report
+	facts.Recalled, facts.Runbooks = nil, nil // they have blocks of their own
 	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
 	return prompt.Build(prompt.Input{
 		CanLook: cred != nil, WhyNot: why,
 		Incident: inc, Event: ev, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
-		TriageReport: report.Render(&d.Report, report.Detail{Incident: inc, Now: r.cfg.Now()}), Incomplete: d.Incomplete, Executor: o.Executor, SkillPath: r.cfg.Skill.Path(),
+		TriageReport: report.Render(&facts, report.Detail{Incident: inc, Now: r.cfg.Now()}), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Executor: o.Executor, SkillPath: r.cfg.Skill.Path(),
 		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.cfg.Mask.String,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/notify"
@@ -98,6 +99,9 @@ func (w *Webhook) facts(inc *nightcrier.Incident, rep *nightcrier.Report) table 
 
 func (w *Webhook) findings(rep *nightcrier.Report) []block {
 	blocks := []block{section("Root cause", w.mask(rootCause(rep)))}
+	if s := w.recalled(rep.Recalled); s != "" {
+		blocks = append(blocks, section("", s))
+	}
 	if list := actions(rep.Actions); list != "" {
 		blocks = append(blocks, section("Recommended", w.mask(list)))
 	}
@@ -113,6 +117,32 @@ func rootCause(rep *nightcrier.Report) string {
 		s += "\nTo mend: " + obj
 	}
 	return s
+}
+
+// recalled is one line on an earlier incident with the same diagnosis.
+func (w *Webhook) recalled(old *nightcrier.Recalled) string {
+	if old == nil {
+		return ""
+	}
+	holds := "that no longer holds"
+	if old.Holds {
+		holds = "that still holds"
+	}
+	s := fmt.Sprintf("Seen before on %s (incident %s): %s; %s.", old.At.UTC().Format("2006-01-02 15:04 UTC"), old.IncidentID, short(w.mask(old.Summary)), holds)
+	if len(old.Notes) > 0 {
+		s += " Noted then: " + short(w.mask(old.Notes[0].Text))
+	}
+	return s
+}
+
+// short is a text in one line that leaves room for others.
+func short(s string) string {
+	const most = 240
+	s = strings.TrimRight(oneLine(s), ".")
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most]) + "…"
 }
 
 func actions(all []nightcrier.Action) string {

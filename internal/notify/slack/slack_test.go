@@ -56,6 +56,45 @@ func outcomeMessage() notify.Message {
 	return notify.OutcomeOf(incident(), "r", rep, "http://127.0.0.1:8080/i/0196-a")
 }
 
+func TestAnEarlierIncidentIsOneLine(t *testing.T) {
+	var got string
+	w := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = string(raw)
+	})
+	for name, c := range map[string]struct {
+		old      *nightcrier.Recalled
+		want     []string
+		unwanted []string
+	}{
+		"none":  {unwanted: []string{"Seen before"}},
+		"holds": {old: &nightcrier.Recalled{IncidentID: "i1", Summary: "too little memory.", Holds: true}, want: []string{"Seen before on 0001-01-01 00:00 UTC (incident i1): too little memory; that still holds."}, unwanted: []string{"Noted"}},
+		"no longer": {old: &nightcrier.Recalled{Summary: "x", Notes: []nightcrier.Note{{Text: "newest\nof them"}, {Text: "older"}}}, want: []string{"no longer holds. Noted then: newest of them"},
+			unwanted: []string{"older"}},
+		"hostile": {old: &nightcrier.Recalled{Summary: "<!channel> hunter2 " + strings.Repeat("x", 9000), Notes: []nightcrier.Note{{Text: "<http://evil|click> \u202e hunter2" + strings.Repeat("y", 9000)}}},
+			want: []string{"‹secret›", "Noted then"}, unwanted: []string{"<!channel>", "<http", "\\u003c!", "\u202e", "hunter2", strings.Repeat("x", 300)}},
+	} {
+		m := outcomeMessage()
+		m.Report.Recalled = c.old
+		if res := w.Send(t.Context(), m); res.Verdict != notify.Accepted {
+			t.Fatalf("%s: %+v", name, res)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, got)
+			}
+		}
+		for _, word := range c.unwanted {
+			if strings.Contains(got, word) {
+				t.Errorf("%s: %q stands in\n%s", name, word, got)
+			}
+		}
+	}
+}
+
 func TestSendVerdicts(t *testing.T) {
 	status := func(code int, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,86 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/store"
+)
+
+// maxRecalled bounds what is quoted of an earlier report, in bytes.
+const maxRecalled = 600
+
+// recall looks for an earlier incident of the same fault whose facts led to the
+// same diagnosis. Most incidents are the first of their kind.
+func (r *Runner) recall(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report) error {
+	if rep.RootCause == nil {
+		return nil
+	}
+	old, err := r.cfg.Store.Recall(ctx, inc.ID, *rep.RootCause)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rep.Recalled = &nightcrier.Recalled{
+		IncidentID: old.Incident.ID, At: old.Incident.CreatedAt, Summary: concluded(old), Notes: old.Notes,
+		Cause: rep.RootCause.Cause, Object: rep.RootCause.Object,
+	}
+	stillHolds(rep)
+	return nil
+}
+
+// concluded is what the earlier report came to, in a sentence.
+func concluded(old store.Recollection) string {
+	var rep nightcrier.Report
+	summary := old.Incident.RootCause
+	if json.Unmarshal(old.Report, &rep) == nil && rep.RootCause != nil {
+		summary = rep.RootCause.Summary
+	}
+	summary, _ = journal.Clip(strings.Join(strings.Fields(summary), " "), maxRecalled)
+	return summary
+}
+
+// stillHolds judges the diagnosis of an earlier incident by the report as it
+// stands now: what it concludes, and what came of the tests that were run.
+func stillHolds(rep *nightcrier.Report) {
+	old := rep.Recalled
+	if old == nil {
+		return
+	}
+	old.Holds, old.Why = true, "the facts collected now lead to the same cause on the same object"
+	if rc := rep.RootCause; rc == nil || !sameDiagnosis(old, rc.Cause, rc.Object) {
+		old.Holds, old.Why = false, "the facts lead there again, but this report concludes otherwise"
+		return
+	}
+	for _, h := range rep.Hypotheses {
+		if !sameDiagnosis(old, h.Cause, h.Object) {
+			continue
+		}
+		switch h.Falsification.Outcome {
+		case "holds":
+			old.Why += ", and the test of " + h.ID + " was run and does not refute it"
+			return
+		case "ruled-out":
+			old.Holds, old.Why = false, "the facts lead there again, but the test of "+h.ID+" was run and refutes it"
+			return
+		}
+	}
+}
+
+// sameDiagnosis compares with what an agent may have written: it need not name
+// the cause by its id, and may name a Pod of the workload.
+func sameDiagnosis(old *nightcrier.Recalled, cause string, object nightcrier.Object) bool {
+	if cause != "" && cause != old.Cause {
+		return false
+	}
+	if object.Namespace != "" && object.Namespace != old.Object.Namespace {
+		return false
+	}
+	ofWorkload := (object.Kind == "Pod" || object.Kind == "ReplicaSet") && strings.HasPrefix(object.Name, old.Object.Name+"-")
+	return ofWorkload || object.Name == old.Object.Name && strings.EqualFold(object.Kind, old.Object.Kind)
+}

@@ -1,0 +1,372 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var dnsRules = area{scene: []SceneRule{dnsDown, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}}
+
+var dnsCauses = []Cause{
+	{"cluster-dns-unhealthy", "Network", "the cluster's own DNS does not answer, or answers wrongly", rankGround},
+	{"dns-name-wrong", "Network", "a Service of type ExternalName leads to a name that does not exist", rankStated + 3},
+	{"dns-policy-wrong", "Network", "Pods ask DNS servers that do not know the cluster's names", rankStated + 3},
+}
+
+// systemNamespace is where the cluster's DNS runs.
+const systemNamespace = metav1.NamespaceSystem
+
+// servesDNS reports whether an object of the system namespace is the cluster's
+// DNS, by the labels that distributions give it.
+func servesDNS(m metav1.Object) bool {
+	l := m.GetLabels()
+	return m.GetNamespace() == systemNamespace &&
+		(l["k8s-app"] == "kube-dns" || l["k8s-app"] == "coredns" || l["app.kubernetes.io/name"] == "coredns")
+}
+
+// dnsPods are the Pods of the cluster's DNS that have not ended.
+func (s *Scene) dnsPods() []*Read[corev1.Pod] {
+	var out []*Read[corev1.Pod]
+	for i := range s.Pods {
+		if p := &s.Pods[i]; servesDNS(&p.Object) && !finished(&p.Object) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// unresolving are the workloads whose logs say that names are not found.
+func (s *Scene) unresolving() []nightcrier.Object {
+	var pods []*Read[corev1.Pod]
+	for _, l := range s.Logs {
+		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && unknownWords.MatchString(clipBytes(l.Text, maxSetting)) && !servesDNS(&p.Object) {
+			pods = append(pods, p)
+		}
+	}
+	return s.behind(pods)
+}
+
+// dnsDown finds a cluster's DNS of which no Pod is ready.
+func dnsDown(s *Scene) []Finding {
+	pods := s.dnsPods()
+	if len(pods) == 0 {
+		return dnsScaledAway(s)
+	}
+	if !slices.ContainsFunc(pods, s.longUnready) || slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return podReady(&p.Object) }) {
+		return nil
+	}
+	o := s.behind(pods)[0]
+	n := dnsFinding(s, o, Observation{Text: "Pod " + pods[0].Object.Name + " of the cluster's DNS is not ready", Quote: "phase=" + string(pods[0].Object.Status.Phase), Ref: pods[0].Ref})
+	n.Summary = fmt.Sprintf("The cluster's DNS does not answer: none of the %d Pods of %s is ready.", len(pods), o)
+	if line := s.dnsLog(pods); line != nil {
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + "; its log says: " + line.Quote
+		n.Observed = append(n.Observed, *line)
+	}
+	return []Finding{n}
+}
+
+// dnsScaledAway finds a cluster's DNS that is asked to run no Pods.
+func dnsScaledAway(s *Scene) []Finding {
+	for _, d := range s.Deployments {
+		if r := d.Object.Spec.Replicas; servesDNS(&d.Object) && r != nil && *r == 0 {
+			o := nightcrier.Object{Kind: "Deployment", Namespace: d.Object.Namespace, Name: d.Object.Name}
+			n := dnsFinding(s, o, Observation{Text: o.String() + ", the cluster's DNS, is scaled to zero", Quote: "replicas=0", Ref: d.Ref})
+			n.Summary = fmt.Sprintf("The cluster's DNS does not answer: %s is scaled to zero.", o)
+			return []Finding{n}
+		}
+	}
+	return nil
+}
+
+// dnsLog is the line by which the DNS server says why it ended.
+func (s *Scene) dnsLog(pods []*Read[corev1.Pod]) *Observation {
+	for _, l := range s.Logs {
+		if !slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool {
+			return p.Object.Name == l.Pod && p.Object.Namespace == l.Namespace
+		}) {
+			continue
+		}
+		if line := errorLine(l.Text); corefileWords.MatchString(line) {
+			return &Observation{Text: "the log of Pod " + l.Pod + " says why", Quote: oneLine(line, maxQuote), Ref: logRef(l)}
+		}
+	}
+	return nil
+}
+
+var corefileWords = regexp.MustCompile(`(?i)Corefile|plugin/|unknown directive|error during parsing|loop|listen (tcp|udp)|fatal|error`)
+
+func dnsFinding(s *Scene, o nightcrier.Object, seen Observation) Finding {
+	return Finding{
+		Cause: "cluster-dns-unhealthy", Object: o, Confidence: nightcrier.High,
+		Observed: []Observation{seen},
+		WrongIf:  "names are resolved by another server, such as a cache on each node",
+		Test: get(o.Namespace, strings.ToLower(o.Kind), o.Name).
+			decides("it is as described", "it has changed since"),
+		Affected: s.unresolving(),
+		Actions: []nightcrier.Action{
+			{Action: "Mend " + o.String() + " first: nothing that connects by name works without it", Outcome: "names resolve again, and clients recover by themselves", Risk: "a wrong configuration takes DNS from the whole cluster"},
+		},
+	}
+}
+
+// dnsServiceEmpty finds a Service of the cluster's DNS that selects none of its
+// Pods.
+func dnsServiceEmpty(s *Scene) []Finding {
+	pods := s.dnsPods()
+	for i := range s.Services {
+		svc := &s.Services[i]
+		if svc.Object.Namespace != systemNamespace || svc.Object.Name != "kube-dns" || len(pods) == 0 || !selects(&svc.Object) || !s.selectsNothing(&svc.Object) {
+			continue
+		}
+		n := dnsFinding(s, serviceObject(&svc.Object), Observation{Text: "the Service of the cluster's DNS selects none of its Pods", Quote: "kube-dns", Ref: svc.Ref})
+		n.Summary = fmt.Sprintf("The cluster's DNS does not answer: the selector of %s matches none of the Pods of %s.", n.Object, s.behind(pods)[0])
+		n.Affected = append(n.Affected, s.behind(pods)...)
+		return []Finding{n}
+	}
+	return nil
+}
+
+// Blocks of a Corefile that refuse names.
+var (
+	templateBlock = regexp.MustCompile(`(?s)\btemplate[ \t]+(\w+)[ \t]+(\w+)([^{\n]{0,300})\{(.{0,1000}?)\n\s*\}`)
+	refusingCode  = regexp.MustCompile(`\brcode\s+(NXDOMAIN|SERVFAIL|REFUSED)\b`)
+	templateMatch = regexp.MustCompile(`\bmatch\s+"?([^\s"]{1,300})"?`)
+	// clusterName is a pattern that ends in the cluster's domain; more behind it
+	// is the common way to spare searches in a cloud's domain.
+	clusterName = regexp.MustCompile(`cluster\\{0,2}\.local(?:\\{0,2}\.)?\)?\$?$`)
+	kubePlugin  = regexp.MustCompile(`(?m)^\s*(kubernetes|import)\b`)
+)
+
+// dnsAnswersWrong finds a configuration of CoreDNS that refuses the cluster's
+// own names, or does not know them.
+func dnsAnswersWrong(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.ConfigMaps {
+		cm := &s.ConfigMaps[i]
+		core := cm.Object.Data["Corefile"]
+		if cm.Object.Namespace != systemNamespace || core == "" || !strings.Contains(cm.Object.Name, "coredns") {
+			continue
+		}
+		core = clipBytes(core, maxSetting)
+		o := nightcrier.Object{Kind: "ConfigMap", Namespace: cm.Object.Namespace, Name: cm.Object.Name}
+		if !kubePlugin.MatchString(core) {
+			n := dnsFinding(s, o, Observation{Text: "the Corefile in " + o.String() + " has no kubernetes block", Quote: "Corefile", Ref: cm.Ref})
+			n.Summary = fmt.Sprintf("The cluster's DNS does not know the cluster's names: the Corefile in %s has no kubernetes block.", o)
+			out = append(out, n)
+		}
+		for _, block := range templateBlock.FindAllStringSubmatch(core, 16) {
+			if n, ok := refusesNames(s, o, block, cm.Ref); ok {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+func refusesNames(s *Scene, o nightcrier.Object, block []string, ref Ref) (Finding, bool) {
+	code := refusingCode.FindStringSubmatch(block[4])
+	if code == nil || block[2] == "AAAA" {
+		return Finding{}, false
+	}
+	pattern, zone := ".*", strings.TrimSpace(block[3])
+	if m := templateMatch.FindStringSubmatch(block[4]); m != nil {
+		pattern = m[1]
+	}
+	own := clusterName.MatchString(pattern) || clusterName.MatchString(zone)
+	if !own || strings.Count(pattern, "local") > 1 {
+		return Finding{}, false
+	}
+	n := dnsFinding(s, o, Observation{Text: "the Corefile in " + o.String() + " answers " + code[1] + " for names of the cluster", Quote: "rcode " + code[1], Ref: ref})
+	n.Summary = fmt.Sprintf("The cluster's DNS answers %s for names that match %s: a template in the Corefile of %s says so.", code[1], oneLine(strings.TrimSpace(zone+" "+pattern), maxQuote), o)
+	n.Affected = append(n.Affected, s.refused(pattern)...)
+	return n, true
+}
+
+// refused are the Services whose names match the pattern, and their clients.
+func (s *Scene) refused(pattern string) []nightcrier.Object {
+	re, err := regexp.Compile(strings.ReplaceAll(pattern, `\\`, `\`))
+	if err != nil {
+		return nil
+	}
+	var out []nightcrier.Object
+	all := s.clients()
+	for _, svc := range s.Services {
+		if !re.MatchString(svc.Object.Name + "." + svc.Object.Namespace + ".svc.cluster.local.") {
+			continue
+		}
+		out = append(out, serviceObject(&svc.Object))
+		for _, c := range clientsOf(&svc.Object, all) {
+			if !slices.Contains(out, c.object) {
+				out = append(out, c.object)
+			}
+		}
+	}
+	return out
+}
+
+// dnsPolicyWrong finds workloads that connect to Services by name, but ask DNS
+// servers which do not know them.
+func dnsPolicyWrong(s *Scene) []Finding {
+	var out []Finding
+	var all []client
+	for _, ns := range s.namespaces() {
+		for w := range s.workloads(ns) {
+			why, sure := s.wrongResolver(w)
+			if why.Text == "" {
+				continue
+			}
+			if all == nil {
+				all = s.clients()
+			}
+			if n, ok := s.blindTo(w, why, sure, all); ok {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// wrongResolver says why a workload's Pods may not resolve the cluster's names;
+// sure when that needs no symptom.
+func (s *Scene) wrongResolver(w podMaker) (why Observation, sure bool) {
+	switch policy := w.spec.DNSPolicy; {
+	case policy == corev1.DNSNone && w.spec.DNSConfig != nil:
+		servers := w.spec.DNSConfig.Nameservers
+		if len(servers) == 0 || slices.ContainsFunc(servers, s.maybeClusterDNS) {
+			return Observation{}, false
+		}
+		return Observation{Text: fmt.Sprintf("dnsPolicy is None and asks only %s", strings.Join(servers, ", ")), Quote: servers[0], Ref: w.ref}, !slices.ContainsFunc(servers, privateAddress)
+	case policy == corev1.DNSDefault:
+		return Observation{Text: "dnsPolicy is Default, which asks the node's DNS servers", Quote: "dnsPolicy=Default", Ref: w.ref}, false
+	case w.spec.HostNetwork && (policy == corev1.DNSClusterFirst || policy == ""):
+		return Observation{Text: "hostNetwork with dnsPolicy ClusterFirst asks the node's DNS servers; it needs ClusterFirstWithHostNet", Quote: "hostNetwork=true", Ref: w.ref}, false
+	}
+	return Observation{}, false
+}
+
+// maybeClusterDNS reports whether a nameserver is the cluster's, or a cache on
+// the node.
+func (s *Scene) maybeClusterDNS(server string) bool {
+	ip, err := netip.ParseAddr(server)
+	if err != nil || ip.IsLinkLocalUnicast() || ip.IsLoopback() {
+		return true
+	}
+	known := false
+	for _, svc := range s.Services {
+		if svc.Object.Namespace == systemNamespace && (svc.Object.Name == "kube-dns" || servesDNS(&svc.Object)) {
+			known = true
+			if slices.Contains(append(svc.Object.Spec.ClusterIPs, svc.Object.Spec.ClusterIP), server) {
+				return true
+			}
+		}
+	}
+	return !known && ip.IsPrivate()
+}
+
+func privateAddress(server string) bool {
+	ip, err := netip.ParseAddr(server)
+	return err == nil && ip.IsPrivate()
+}
+
+// blindTo is the finding that w cannot resolve a Service that it is configured
+// to connect to: where its resolver cannot know it, or its log says so.
+func (s *Scene) blindTo(w podMaker, why Observation, sure bool, all []client) (Finding, bool) {
+	for i := range s.Services {
+		svc := &s.Services[i].Object
+		k := slices.IndexFunc(clientsOf(svc, all), func(c client) bool { return c.object == w.object })
+		if k < 0 {
+			continue
+		}
+		line := s.complainsOf(w.object, svc)
+		if line == nil && !sure {
+			continue
+		}
+		c := clientsOf(svc, all)[k]
+		n := Finding{
+			Cause: "dns-policy-wrong", Object: w.object, Confidence: nightcrier.Medium,
+			Summary:  fmt.Sprintf("%s cannot resolve %s, which it connects to: %s.", w.object, oneLine(c.host, maxQuote), oneLine(why.Text, maxQuote)),
+			Observed: []Observation{why, {Text: c.Text + " names a Service of the cluster", Quote: c.Quote, Ref: c.Ref}},
+			WrongIf:  "those servers forward the cluster's names to its DNS",
+			Test: get(w.object.Namespace, strings.ToLower(w.object.Kind), w.object.Name).
+				decides("its Pods do not ask the cluster's DNS", "dnsPolicy is ClusterFirst, or ClusterFirstWithHostNet with hostNetwork"),
+			Actions: []nightcrier.Action{
+				{Action: "Set dnsPolicy of " + w.object.String() + " to ClusterFirst, with hostNetwork to ClusterFirstWithHostNet", Outcome: "its Pods resolve the cluster's names", Risk: "needs a new rollout"},
+			},
+		}
+		if line != nil {
+			n.Confidence, n.Observed = nightcrier.High, append(n.Observed, *line)
+		}
+		return n, true
+	}
+	return Finding{}, false
+}
+
+// complainsOf is a line in the log of o's own Pods that says that the name of a
+// Service is not known.
+func (s *Scene) complainsOf(o nightcrier.Object, svc *corev1.Service) *Observation {
+	own := &Scene{Pods: s.Pods}
+	for _, l := range s.Logs {
+		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && s.mendOf("Pod", &p.Object) == o {
+			own.Logs = append(own.Logs, l)
+		}
+	}
+	return own.complains(svc, unknownWords)
+}
+
+// externalNameWrong finds Services that lead to a name which cannot exist, or of
+// which clients say that it does not.
+func externalNameWrong(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.Services {
+		svc := &s.Services[i]
+		if svc.Object.Spec.Type != corev1.ServiceTypeExternalName {
+			continue
+		}
+		host := svc.Object.Spec.ExternalName
+		o := serviceObject(&svc.Object)
+		n := Finding{
+			Cause: "dns-name-wrong", Object: o, Confidence: nightcrier.High,
+			Observed: []Observation{{Text: o.String() + " leads to the name " + host, Quote: host, Ref: svc.Ref}},
+			WrongIf:  "clients resolve the name elsewhere",
+			Test:     get(o.Namespace, "service", o.Name).decides("externalName is not the name of a host that exists", "externalName is a name that resolves"),
+			Actions:  []nightcrier.Action{{Action: "Correct externalName of " + o.String(), Outcome: "clients resolve the new name once the old answer expires", Risk: "requests go to that host"}},
+		}
+		why := s.whyNoHost(host)
+		line := s.complains(&svc.Object, unknownWords)
+		if line == nil {
+			line = s.complains(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: host}}, unknownWords)
+		}
+		switch {
+		case why == "" && line == nil:
+			continue
+		case line != nil:
+			n.Observed = append(n.Observed, *line)
+			if why == "" {
+				why, n.Confidence = "clients say that it does not resolve", nightcrier.Medium
+			}
+		}
+		n.Summary = fmt.Sprintf("%s leads to %s: %s.", o, oneLine(host, maxQuote), why)
+		out = append(out, n)
+	}
+	return out
+}
+
+// whyNoHost says why a name cannot exist, "" when it may.
+func (s *Scene) whyNoHost(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return "an address is no name, and DNS does not resolve it"
+	}
+	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
+	if len(parts) < 3 || parts[2] != "svc" || !s.Complete("Service", parts[1]) || find(s.Services, parts[1], parts[0]) != nil {
+		return ""
+	}
+	return "there is no Service " + parts[0] + " in namespace " + parts[1]
+}

@@ -1,34 +1,40 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
 )
 
-var schedulingRules = area{of: []Rule{unschedulable}}
+var schedulingRules = area{of: []Rule{unschedulable, neverScheduled, gated}}
 
 var schedulingCauses = []Cause{
-	{"unschedulable-affinity", "Pod", "affinity or spread rules leave no node", rankStated},
+	{"scheduling-gated", "Pod", "the Pod waits for a scheduling gate that nobody lifts", rankStated},
+	{"unschedulable-affinity", "Pod", "rules about which Pods may be together leave no node", rankStated},
 	{"unschedulable-cordoned", "Node", "the nodes that would fit are cordoned", rankStated},
 	{"unschedulable-cpu", "Pod", "no node has the CPU that the Pod requests", rankStated},
 	{"unschedulable-memory", "Pod", "no node has the memory that the Pod requests", rankStated},
 	{"unschedulable-no-nodes", "Node", "the cluster has no nodes to schedule to", rankStated},
+	{"unschedulable-no-scheduler", "Pod", "no scheduler takes the Pod up", rankStated},
 	{"unschedulable-other", "Pod", "the scheduler finds no node for another reason", rankStated - 2},
 	{"unschedulable-pod-limit", "Node", "the nodes run as many Pods as they may", rankStated},
 	{"unschedulable-port", "Pod", "the host port that the Pod asks for is taken on every node", rankStated},
 	{"unschedulable-resource", "Pod", "no node has another resource that the Pod requests", rankStated},
 	{"unschedulable-selector", "Pod", "no node matches the Pod's node selector or affinity", rankStated},
+	{"unschedulable-spread", "Pod", "the topology spread constraints leave no node", rankStated},
 	{"unschedulable-taint", "Pod", "every node has a taint that the Pod does not tolerate", rankStated},
 	{"unschedulable-volume", "Storage", "a volume that the Pod claims is not there or is bound elsewhere", rankStated},
+	{"unschedulable-volume-zone", "Storage", "the Pod's volume can only be used where the Pod cannot run", rankStated},
 }
 
 // schedWords tell the cause from one part of the scheduler's sentence; the
@@ -40,29 +46,41 @@ var schedWords = []struct {
 	{"unschedulable-no-nodes", regexp.MustCompile(`no nodes available|^0/0 nodes`)},
 	{"unschedulable-cpu", regexp.MustCompile(`Insufficient cpu\b`)},
 	{"unschedulable-memory", regexp.MustCompile(`Insufficient memory\b`)},
-	{"unschedulable-resource", regexp.MustCompile(`Insufficient [\w./-]+`)},
+	{"unschedulable-resource", regexp.MustCompile(`Insufficient [\w./-]+|cannot allocate all claims|resourceclaim`)},
 	{"unschedulable-taint", regexp.MustCompile(`taint`)},
-	{"unschedulable-volume", regexp.MustCompile(`(?i)persistentvolumeclaim|persistent volume|volume node affinity|unbound immediate`)},
-	{"unschedulable-affinity", regexp.MustCompile(`(?i)pod (anti-)?affinity|topology spread|anti-affinity`)},
+	{"unschedulable-volume-zone", regexp.MustCompile(`volume node affinity|no available volume zone`)},
+	{"unschedulable-volume", regexp.MustCompile(`(?i)persistentvolumeclaim|persistent ?volume|unbound immediate|max volume count|no available disk|enough free storage|binding volumes|non-existent pv`)},
+	{"unschedulable-spread", regexp.MustCompile(`topology spread`)},
+	{"unschedulable-affinity", regexp.MustCompile(`(?i)pods? (anti-)?affinity|anti-affinity`)},
 	{"unschedulable-selector", regexp.MustCompile(`node affinity|node selector|node\(s\) didn't match`)},
 	{"unschedulable-pod-limit", regexp.MustCompile(`Too many pods`)},
 	{"unschedulable-port", regexp.MustCompile(`free ports`)},
 	{"unschedulable-cordoned", regexp.MustCompile(`were unschedulable`)},
 }
 
-// reasonPart is one of the reasons in the scheduler's sentence.
-var reasonPart = regexp.MustCompile(`^(\d{1,6}) (.+)$`)
+var (
+	// reasonPart is one of the reasons in the scheduler's sentence.
+	reasonPart = regexp.MustCompile(`^(\d{1,6}) (.+)$`)
+	// controlPlaneTaint keeps ordinary Pods off the control plane, as it should.
+	controlPlaneTaint = regexp.MustCompile(`node-role\.kubernetes\.io/(control-plane|master)`)
+	// insufficient names the resource that is short.
+	insufficient = regexp.MustCompile(`Insufficient ([\w./-]{1,100}[\w-])`)
+)
 
-// unschedulable finds Pods that the scheduler has no node for.
+// unschedulable finds Pods that the scheduler has no node for, and Pods of which
+// it says nothing though certainly no node can take them.
 func unschedulable(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		said, ok := f.saidByScheduler(p)
-		if !ok {
+		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || len(p.Object.Spec.SchedulingGates) > 0 {
 			continue
 		}
+		said, ok := f.saidByScheduler(p)
 		causes := schedCauses(said.Quote)
+		if !ok {
+			said, causes = f.fitsNowhere(p)
+		}
 		for _, cause := range slices.Sorted(maps.Keys(causes)) {
 			out = append(out, noNode(f, p, cause, causes[cause], said))
 		}
@@ -70,22 +88,43 @@ func unschedulable(f *Facts) []Finding {
 	return out
 }
 
+// never is what a cause weighs that holds on every node however empty it is.
+const never = 10_000
+
 // noNode is the finding that nodes many nodes are ruled out for a cause.
 func noNode(f *Facts, p *Read[corev1.Pod], cause string, nodes int, said Observation) Finding {
 	n := Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Weight: nodes, Observed: []Observation{said},
-		Summary: fmt.Sprintf("A Pod of %s has no node: %s.", f.Mend(), causeOf(cause).Meaning),
 		WrongIf: "the cluster grew in the meantime, or other Pods gave way",
 		Test: get(p.Object.Namespace, "pod", p.Object.Name).
 			decides("PodScheduled is False for the same reason", "it is True, or False for another reason"),
-		Actions: schedActions(f, cause),
+		Actions:   schedActions(f, cause),
+		DependsOn: f.schedulingNeeds(p, cause),
+	}
+	var with []string
+	if asked, ok := f.sawRequest(p, cause, said.Quote); ok {
+		n.Observed = append(n.Observed, asked.Observation)
+		with = append(with, asked.words)
+		if asked.never {
+			n.Weight += never
+		}
+	}
+	if cause == "unschedulable-selector" && len(p.Object.Spec.NodeSelector) > 0 {
+		o, matching := f.sawSelector(p)
+		n.Observed = append(n.Observed, o)
+		with = append(with, o.Text)
+		if matching == 0 {
+			n.Weight += never
+		}
 	}
 	if first, _, _ := strings.Cut(oneLine(said.Quote, maxQuote), ". "); first != "" {
-		n.Summary = strings.TrimSuffix(n.Summary, ".") + " (" + strings.TrimSuffix(first, ".") + ")."
+		with = append(with, strings.TrimSuffix(first, "."))
 	}
-	if asked, ok := f.sawRequest(p, cause); ok {
-		n.Observed = append(n.Observed, asked)
+	n.Summary = fmt.Sprintf("A Pod of %s has no node: %s", f.Mend(), causeOf(cause).Meaning)
+	if len(with) > 0 {
+		n.Summary += " (" + strings.Join(with, "; ") + ")"
 	}
+	n.Summary += "."
 	if cause == "unschedulable-other" {
 		n.Confidence = nightcrier.Medium
 	}
@@ -94,9 +133,6 @@ func noNode(f *Facts, p *Read[corev1.Pod], cause string, nodes int, said Observa
 
 // saidByScheduler is the scheduler's sentence about a Pod without a node.
 func (f *Facts) saidByScheduler(p *Read[corev1.Pod]) (Observation, bool) {
-	if p.Object.Spec.NodeName != "" {
-		return Observation{}, false
-	}
 	if text := pendingOn(&p.Object); text != "" {
 		return Observation{Text: "Pod " + p.Object.Name + " is not scheduled", Quote: text, Ref: p.Ref}, true
 	}
@@ -109,9 +145,12 @@ func (f *Facts) saidByScheduler(p *Read[corev1.Pod]) (Observation, bool) {
 }
 
 // schedCauses returns the causes in a scheduler's sentence, each with the number
-// of nodes that it rules out.
+// of nodes that it rules out; those of the control plane do not count.
 func schedCauses(sentence string) map[string]int {
 	found := map[string]int{}
+	if sentence == "" {
+		return found
+	}
 	// What follows is about preemption and repeats the counts.
 	sentence, _, _ = strings.Cut(sentence, "preemption:")
 	head, reasons, ok := strings.Cut(sentence, "nodes are available:")
@@ -129,6 +168,9 @@ func schedCauses(sentence string) map[string]int {
 		if m := reasonPart.FindStringSubmatch(part); m != nil {
 			n, _ = strconv.Atoi(m[1])
 			part = m[2]
+		}
+		if controlPlaneTaint.MatchString(part) {
+			n = 0
 		}
 		if part != "" {
 			found[schedCause(part)] += n
@@ -154,35 +196,242 @@ func schedCause(part string) string {
 	return "unschedulable-other"
 }
 
+// nodes are the nodes that were read: all of them when the Scene has them all.
+func (f *Facts) nodes() []Read[corev1.Node] {
+	if f.Scene.Complete("Node", "") {
+		return f.Scene.Nodes
+	}
+	return f.Nodes
+}
+
+// fitsNowhere judges a Pending Pod of which the scheduler says nothing, as in a
+// dump without Events: causes that certainly rule out every node.
+func (f *Facts) fitsNowhere(p *Read[corev1.Pod]) (Observation, map[string]int) {
+	found := map[string]int{}
+	if f.Hearsay || p.Object.Status.Phase != corev1.PodPending || !f.Scene.Complete("Node", "") || !waited(&p.Object, f.Now, settling) {
+		return Observation{}, found
+	}
+	said := Observation{
+		Text:  fmt.Sprintf("Pod %s is Pending without a node, and none of %s can take it", p.Object.Name, countOf(len(f.Scene.Nodes), "node")),
+		Quote: "phase=Pending", Ref: p.Ref,
+	}
+	if len(f.Scene.Nodes) == 0 {
+		return said, map[string]int{"unschedulable-no-nodes": 1}
+	}
+	for i := range f.Scene.Nodes {
+		n := &f.Scene.Nodes[i].Object
+		cause := misfit(&p.Object, n)
+		if cause == "" {
+			return Observation{}, nil
+		}
+		count := 1
+		if t := untolerated(&p.Object, n); cause == "unschedulable-taint" && controlPlaneTaint.MatchString(t.Key) {
+			count = 0
+		}
+		found[cause] += count
+	}
+	return said, found
+}
+
+// settling is how long the cluster may take to do what nothing prevents.
+const settling = 2 * time.Minute
+
+// waited reports whether an object was made longer ago than a while; one that
+// does not say when was made long ago.
+func waited(o interface{ GetCreationTimestamp() metav1.Time }, now time.Time, while time.Duration) bool {
+	return now.Sub(o.GetCreationTimestamp().Time) > while
+}
+
+// countOf is "1 node", "3 nodes".
+func countOf(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return strconv.Itoa(n) + " " + word + "s"
+}
+
+// schedulingNeeds are the objects whose trouble would be the real cause: the
+// claims of a Pod without its volume, the nodes that are cordoned or tainted
+// because they are not well.
+func (f *Facts) schedulingNeeds(p *Read[corev1.Pod], cause string) []nightcrier.Object {
+	var out []nightcrier.Object
+	switch cause {
+	case "unschedulable-volume", "unschedulable-volume-zone":
+		for _, v := range p.Object.Spec.Volumes {
+			if c := v.PersistentVolumeClaim; c != nil {
+				out = append(out, nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: p.Object.Namespace, Name: c.ClaimName})
+			}
+		}
+	case "unschedulable-taint", "unschedulable-cordoned":
+		for _, n := range f.nodes() {
+			sick := untolerated(&p.Object, &n.Object)
+			if n.Object.Spec.Unschedulable || sick != nil && strings.HasPrefix(sick.Key, "node.kubernetes.io/") {
+				out = append(out, nightcrier.Object{Kind: "Node", Name: n.Object.Name})
+			}
+		}
+	}
+	return out
+}
+
+// request is what a Pod asks for, beside what the largest node has.
+type request struct {
+	Observation
+	words string
+	// never is set when it is more than any node has.
+	never bool
+}
+
 // sawRequest compares what the Pod asks for with the largest node, where the
 // cause is a resource.
-func (f *Facts) sawRequest(p *Read[corev1.Pod], cause string) (Observation, bool) {
-	name := corev1.ResourceCPU
-	if cause == "unschedulable-memory" {
-		name = corev1.ResourceMemory
-	} else if cause != "unschedulable-cpu" {
-		return Observation{}, false
-	}
-	var total, most resource.Quantity
-	for _, c := range p.Object.Spec.Containers {
-		total.Add(c.Resources.Requests[name])
-	}
-	if total.IsZero() {
-		return Observation{}, false
-	}
-	for _, n := range f.Nodes {
-		if have := n.Object.Status.Allocatable[name]; have.Cmp(most) > 0 {
-			most = have
-		}
+func (f *Facts) sawRequest(p *Read[corev1.Pod], cause, said string) (request, bool) {
+	name, ok := shortOf(p, cause, said)
+	total := requests(&p.Object)[name]
+	if !ok || total.IsZero() {
+		return request{}, false
 	}
 	text := fmt.Sprintf("Pod %s requests %s of %s", p.Object.Name, total.String(), name)
-	if !most.IsZero() {
+	r := request{words: fmt.Sprintf("requests %s of %s", total.String(), name)}
+	if most := largest(f.nodes(), name); !most.IsZero() {
+		r.never = total.Cmp(most) > 0
 		text += fmt.Sprintf("; the largest node can give %s", most.String())
-		if total.Cmp(most) > 0 {
-			text += ", so it can never fit"
+		r.words += fmt.Sprintf(", the largest node has %s", most.String())
+	}
+	if r.never {
+		text += ", so it can never fit"
+	}
+	r.Observation = Observation{Text: text, Quote: fmt.Sprintf("%s=%s", name, total.String()), Ref: p.Ref}
+	return r, true
+}
+
+// shortOf is the resource that a cause is about.
+func shortOf(p *Read[corev1.Pod], cause, said string) (corev1.ResourceName, bool) {
+	switch cause {
+	case "unschedulable-cpu":
+		return corev1.ResourceCPU, true
+	case "unschedulable-memory":
+		return corev1.ResourceMemory, true
+	case "unschedulable-resource":
+		asked := requests(&p.Object)
+		for _, m := range insufficient.FindAllStringSubmatch(said, -1) {
+			if name := corev1.ResourceName(m[1]); resourceCause(name) == cause && !asked.Name(name, "").IsZero() {
+				return name, true
+			}
+		}
+		for _, name := range sortedNames(asked) {
+			if resourceCause(name) == cause {
+				return name, true
+			}
 		}
 	}
-	return Observation{Text: text, Quote: fmt.Sprintf("%s=%s", name, total.String()), Ref: p.Ref}, true
+	return "", false
+}
+
+// sawSelector compares the Pod's node selector with the nodes.
+func (f *Facts) sawSelector(p *Read[corev1.Pod]) (o Observation, matching int) {
+	sel := p.Object.Spec.NodeSelector
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(sel)) {
+		pairs = append(pairs, key+"="+sel[key])
+	}
+	nodes := f.nodes()
+	for _, n := range nodes {
+		if selected(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: sel}}, &n.Object) {
+			matching++
+		}
+	}
+	text := "node selector " + oneLine(strings.Join(pairs, ","), maxQuote)
+	if len(nodes) > 0 {
+		text += fmt.Sprintf(" matches %d of %s", matching, countOf(len(nodes), "node"))
+	} else {
+		matching = 1 // nothing is known
+	}
+	return Observation{Text: text, Quote: pairs[0], Ref: p.Ref}, matching
+}
+
+// neverScheduled finds Pods that no scheduler has ever looked at.
+func neverScheduled(f *Facts) []Finding {
+	var out []Finding
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		if f.Hearsay || !unseenByScheduler(f, p) {
+			continue
+		}
+		name := cmp.Or(p.Object.Spec.SchedulerName, corev1.DefaultSchedulerName)
+		n := Finding{
+			Cause: "unschedulable-no-scheduler", Object: f.Mend(), Confidence: nightcrier.High,
+			Summary: fmt.Sprintf("A Pod of %s has waited since %s and no scheduler has taken it up: it asks for schedulerName %s.",
+				f.Mend(), p.Object.CreationTimestamp.UTC().Format(time.RFC3339), oneLine(name, maxQuote)),
+			Observed: []Observation{{
+				Text:  fmt.Sprintf("Pod %s is Pending with schedulerName %s and no condition PodScheduled", p.Object.Name, name),
+				Quote: "schedulerName=" + name, Ref: p.Ref,
+			}},
+			WrongIf: "that scheduler runs and only holds the Pod back for now",
+			Test: get(p.Object.Namespace, "pod", p.Object.Name).
+				decides("it still has neither a node nor a condition PodScheduled", "it has one of them"),
+			Actions: []nightcrier.Action{
+				{Action: "Check that a scheduler called " + name + " runs", Outcome: "tells a wrong name from a scheduler that is down", Risk: "none: read only"},
+				{Action: "Correct schedulerName of " + f.Mend().String(), Outcome: "the scheduler takes the Pods up", Risk: "another scheduler may place them elsewhere"},
+			},
+		}
+		if name == corev1.DefaultSchedulerName {
+			n.Confidence = nightcrier.Medium
+			n.DependsOn = f.Scene.controlPlane("kube-scheduler")
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// unseenByScheduler reports whether no scheduler has said a word about a Pod that
+// has waited for one for long.
+func unseenByScheduler(f *Facts, p *Read[corev1.Pod]) bool {
+	o := &p.Object
+	while := settling
+	if o.Spec.SchedulerName == "" || o.Spec.SchedulerName == corev1.DefaultSchedulerName {
+		while = 5 * time.Minute
+	}
+	if o.Spec.NodeName != "" || o.DeletionTimestamp != nil || o.Status.Phase != corev1.PodPending || o.CreationTimestamp.IsZero() || !waited(o, f.Now, while) {
+		return false
+	}
+	scheduled := slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if scheduled || len(o.Spec.SchedulingGates) > 0 || o.Status.NominatedNodeName != "" {
+		return false
+	}
+	_, said := f.saidByScheduler(p)
+	return !said
+}
+
+// gated finds Pods that wait for a scheduling gate longer than it should take to
+// lift one.
+func gated(f *Facts) []Finding {
+	var out []Finding
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		gates := p.Object.Spec.SchedulingGates
+		if len(gates) == 0 || p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || !waited(&p.Object, f.Now, settling) {
+			continue
+		}
+		var names []string
+		for _, g := range gates {
+			names = append(names, g.Name)
+		}
+		all := oneLine(strings.Join(names, ", "), maxQuote)
+		out = append(out, Finding{
+			Cause: "scheduling-gated", Object: f.Mend(), Confidence: nightcrier.High,
+			Summary: fmt.Sprintf("A Pod of %s is held back by its scheduling gate (%s): the scheduler will not look at it until the gate is lifted.", f.Mend(), all),
+			Observed: []Observation{{
+				Text: fmt.Sprintf("Pod %s has the scheduling gate %s", p.Object.Name, all), Quote: names[0], Ref: p.Ref,
+			}},
+			WrongIf: "whoever set the gate lifts it in its own time, as a queue does",
+			Test: get(p.Object.Namespace, "pod", p.Object.Name).
+				decides("spec.schedulingGates is not empty", "it is empty"),
+			Actions: []nightcrier.Action{
+				{Action: "Find out which controller lifts the gate " + all + " and whether it runs", Outcome: "names what the Pod waits for", Risk: "none: read only"},
+				{Action: "Take the gate out of the template of " + f.Mend().String(), Outcome: "new Pods are scheduled", Risk: "goes around whatever the gate is for"},
+			},
+		})
+	}
+	return out
 }
 
 func schedActions(f *Facts, cause string) []nightcrier.Action {
@@ -193,12 +442,12 @@ func schedActions(f *Facts, cause string) []nightcrier.Action {
 			{Action: "Lower the requests of " + mend + " to what it needs", Outcome: "a node fits", Risk: "too little starves it under load"},
 			{Action: "Add a node, or scale down what is not needed", Outcome: "room for the Pod", Risk: "cost, or less of something else"},
 		}
-	case "unschedulable-taint", "unschedulable-selector", "unschedulable-affinity", "unschedulable-port":
+	case "unschedulable-taint", "unschedulable-selector", "unschedulable-affinity", "unschedulable-spread", "unschedulable-port":
 		return []nightcrier.Action{
-			{Action: "Correct the tolerations, selector, affinity or host port of " + mend, Outcome: "a node fits", Risk: "the Pod may land where it should not"},
+			{Action: "Correct the tolerations, selector, affinity, spread or host port of " + mend, Outcome: "a node fits", Risk: "the Pod may land where it should not"},
 			{Action: "Check labels and taints of the nodes against what was intended", Outcome: "tells a wrong Pod from a wrong node", Risk: "none: read only"},
 		}
-	case "unschedulable-volume":
+	case "unschedulable-volume", "unschedulable-volume-zone":
 		return []nightcrier.Action{
 			{Action: "Look at the claims that " + mend + " names: do they exist, are they bound, and where", Outcome: "names the volume that is missing", Risk: "none: read only"},
 		}

@@ -2,19 +2,66 @@ package diagnose
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nightcrier.dev/nightcrier"
 )
 
-var creationRules = area{of: []Rule{podsRefused}}
+var creationRules = area{of: []Rule{podsRefused, quotaFull}}
 
 var creationCauses = []Cause{
+	{"admission-policy-refused", "Cluster", "an admission policy of the cluster denies the workload's Pods", rankStated},
+	{"admission-webhook-refused", "Cluster", "an admission webhook denies the workload's Pods", rankStated},
+	{"admission-webhook-unavailable", "Cluster", "an admission webhook that must be asked about Pods does not answer", rankStated},
+	{"invalid-pod-template", "Pod", "the API server finds the Pods of the workload's template invalid", rankStated},
+	{"limit-range-refused", "Cluster", "the namespace's limit range does not allow what the workload's Pods ask for", rankStated},
 	{"pod-creation-refused", "Pod", "the API server refuses to make the workload's Pods", rankStated},
-	{"quota-exceeded", "Cluster", "the namespace's quota leaves no room for the workload's Pods", rankStated},
+	{"pod-security-refused", "Cluster", "the namespace's Pod Security level does not allow the workload's Pods", rankStated},
+	{"priority-class-missing", "Pod", "the PriorityClass that the workload's Pods name does not exist", rankStated},
+	{"quota-exceeded", "Cluster", "the namespace's quota lets no more of the workload's Pods in", rankStated},
+	{"serviceaccount-missing", "Pod", "the ServiceAccount that the workload's Pods name does not exist", rankStated},
+}
+
+// refusals tell the cause from what the API server says. What matches furthest to
+// the left counts: the words of a webhook or a policy itself come after it.
+var refusals = []struct {
+	cause string
+	words *regexp.Regexp
+}{
+	{"admission-webhook-unavailable", regexp.MustCompile(`failed calling webhook "([^"]{1,253})"`)},
+	{"admission-webhook-refused", regexp.MustCompile(`admission webhook "([^"]{1,253})" (?:denied the request|does not support dry run|attempted to)`)},
+	{"admission-policy-refused", regexp.MustCompile(`ValidatingAdmissionPolicy '([^']{1,253})'`)},
+	{"pod-security-refused", regexp.MustCompile(`violates PodSecurity "([^"]{1,100})"|unable to validate against any (?:pod security policy|security context constraint)`)},
+	{"quota-exceeded", regexp.MustCompile(`(?:exceeded|failed) quota: ([^,:\s]{1,253})`)},
+	{"limit-range-refused", regexp.MustCompile(`(?:minimum|maximum) \S{1,100} usage per \w+ is|max limit to request ratio per \w+ is`)},
+	{"serviceaccount-missing", regexp.MustCompile(`error looking up service account ([^:\s]{1,320})`)},
+	{"priority-class-missing", regexp.MustCompile(`no PriorityClass with name (\S{1,253}) was found`)},
+	{"invalid-pod-template", regexp.MustCompile(`Pod "[^"]{0,253}" is invalid:`)},
+}
+
+// passing is what a controller is told while all is well: it tries again.
+var passing = regexp.MustCompile(`already exists|the object has been modified|connection refused$|etcdserver: request timed out`)
+
+// refusal is the cause in what the API server says, and what it names.
+func refusal(said string) (cause, named string) {
+	cause, first := "pod-creation-refused", len(said)+1
+	for _, r := range refusals {
+		m := r.words.FindStringSubmatchIndex(said)
+		if m == nil || m[0] >= first {
+			continue
+		}
+		cause, named, first = r.cause, "", m[0]
+		if len(m) > 2 && m[2] >= 0 {
+			named = said[m[2]:m[3]]
+		}
+	}
+	return cause, named
 }
 
 // podsRefused finds workloads whose Pods the API server does not let be made.
@@ -23,25 +70,39 @@ func podsRefused(f *Facts) []Finding {
 	if !ok {
 		return nil
 	}
-	cause := "pod-creation-refused"
-	if strings.Contains(said.Quote, "exceeded quota") {
-		cause = "quota-exceeded"
+	cause, named := refusal(said.Quote)
+	if cause == "pod-creation-refused" && passing.MatchString(said.Quote) {
+		return nil
 	}
-	return []Finding{{
+	n := Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
-		Summary: fmt.Sprintf("%s gets no more Pods: %s (%s).", f.Mend(), causeOf(cause).Meaning, oneLine(said.Quote, maxQuote)),
+		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), causeOf(cause).Meaning, called(named), oneLine(said.Quote, maxQuote)),
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
 		Test: describe(f.Owner).
 			decides("its conditions or newest events say the same", "the Pods it wants are there"),
-		Actions: []nightcrier.Action{
-			{Action: "Change what refuses the Pods, or what " + f.Mend().String() + " asks for", Outcome: "the controller makes the Pods by itself", Risk: "a larger quota takes room from others; a weaker policy lets other Pods through too"},
-			{Action: "Look at what uses up namespace " + f.Mend().Namespace, Outcome: "names what could give way", Risk: "none: read only"},
-		},
-	}}
+		Actions: refusalActions(f, cause, named),
+	}
+	switch cause {
+	case "admission-webhook-unavailable":
+		return []Finding{f.behindWebhook(n, named, said.Quote)}
+	case "quota-exceeded":
+		n.Affected = []nightcrier.Object{{Kind: "ResourceQuota", Namespace: f.Mend().Namespace, Name: named}}
+	case "pod-creation-refused":
+		n.Confidence = nightcrier.Medium
+	}
+	return []Finding{n}
+}
+
+// called adds a name to a sentence.
+func called(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ": " + oneLine(name, maxQuote)
 }
 
 // saidOfCreation is why Pods cannot be made: a Deployment's condition, which
-// tells of now, or a controller's newest Event.
+// tells of now, or a controller's newest Event while it still lacks Pods.
 func (f *Facts) saidOfCreation() (Observation, bool) {
 	if f.Deployment != nil {
 		for _, c := range f.Deployment.Object.Status.Conditions {
@@ -51,6 +112,9 @@ func (f *Facts) saidOfCreation() (Observation, bool) {
 			}
 		}
 	}
+	if r, known := f.replicas(); known && r.made >= r.want || f.jobHasPods() {
+		return Observation{}, false
+	}
 	for _, e := range f.Events {
 		current := f.Deployment == nil || f.Hearsay
 		if e.Object.Reason == "FailedCreate" && current && f.fresh(e) {
@@ -58,4 +122,150 @@ func (f *Facts) saidOfCreation() (Observation, bool) {
 		}
 	}
 	return Observation{}, false
+}
+
+// jobHasPods reports whether the Job that the Facts are about has got its Pods.
+func (f *Facts) jobHasPods() bool {
+	return f.Job != nil && !f.Hearsay && (f.Job.Object.Status.Active > 0 || f.Job.Object.Status.Succeeded > 0)
+}
+
+// webhook is one admission webhook and where it stands.
+type webhook struct {
+	object  nightcrier.Object
+	service *admissionv1.ServiceReference
+	ref     Ref
+}
+
+// webhookCalled finds the configuration of an admission webhook by its name.
+func (s *Scene) webhookCalled(name string) (webhook, bool) {
+	for _, c := range s.ValidatingWebhooks {
+		for _, w := range c.Object.Webhooks {
+			if w.Name == name {
+				return webhook{nightcrier.Object{Kind: "ValidatingWebhookConfiguration", Name: c.Object.Name}, w.ClientConfig.Service, c.Ref}, true
+			}
+		}
+	}
+	for _, c := range s.MutatingWebhooks {
+		for _, w := range c.Object.Webhooks {
+			if w.Name == name {
+				return webhook{nightcrier.Object{Kind: "MutatingWebhookConfiguration", Name: c.Object.Name}, w.ClientConfig.Service, c.Ref}, true
+			}
+		}
+	}
+	return webhook{}, false
+}
+
+// webhookURL is the Service in the address that the API server tried.
+var webhookURL = regexp.MustCompile(`https://([a-z0-9-]{1,63})\.([a-z0-9-]{1,63})\.svc\b`)
+
+// behindWebhook points a refusal at the webhook that did not answer, and at the
+// Service and workload behind it.
+func (f *Facts) behindWebhook(n Finding, name, said string) Finding {
+	n.Affected = []nightcrier.Object{f.Mend()}
+	w, known := f.Scene.webhookCalled(name)
+	if known {
+		n.Object = w.object
+		n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("%s has the webhook %s", w.object, oneLine(name, maxQuote)), Quote: name, Ref: w.ref})
+		n.Test = get("", strings.ToLower(w.object.Kind), w.object.Name).
+			decides("it still has the webhook with failurePolicy Fail, and what serves it is away", "the webhook is gone, or what serves it is ready")
+	}
+	ns, svc := "", ""
+	if known && w.service != nil {
+		ns, svc = w.service.Namespace, w.service.Name
+	} else if m := webhookURL.FindStringSubmatch(said); m != nil {
+		svc, ns = m[1], m[2]
+	}
+	if svc != "" {
+		n.DependsOn = append([]nightcrier.Object{{Kind: "Service", Namespace: ns, Name: svc}}, f.Scene.behindService(ns, svc)...)
+	}
+	return n
+}
+
+// quotaFull finds workloads that lack Pods where the namespace's quota certainly
+// has no room for one more, as in a dump without Events.
+func quotaFull(f *Facts) []Finding {
+	r, known := f.replicas()
+	maker, read := f.Scene.makerOf(f.Mend())
+	if f.Hearsay || !known || !read || r.made >= r.want || f.Now.Sub(maker.since) < takeUp {
+		return nil
+	}
+	one := requests(&corev1.Pod{Spec: *maker.spec})
+	for i := range f.Scene.Quotas {
+		q := &f.Scene.Quotas[i]
+		if q.Object.Namespace != f.Mend().Namespace || len(q.Object.Spec.Scopes) > 0 || q.Object.Spec.ScopeSelector != nil {
+			continue
+		}
+		if name, used, hard, full := noRoom(&q.Object, one); full {
+			return []Finding{fullQuota(f, r, q, name, used, hard)}
+		}
+	}
+	return nil
+}
+
+// noRoom is the first resource of a quota that one more Pod would not fit in.
+func noRoom(q *corev1.ResourceQuota, one corev1.ResourceList) (name corev1.ResourceName, used, hard resource.Quantity, full bool) {
+	for _, name := range sortedNames(q.Status.Hard) {
+		hard, used := q.Status.Hard[name], q.Status.Used[name]
+		more, counted := one[corev1.ResourceName(strings.TrimPrefix(string(name), "requests."))]
+		if name == corev1.ResourcePods || name == "count/pods" {
+			more, counted = resource.MustParse("1"), true
+		}
+		if strings.HasPrefix(string(name), "limits.") || !counted {
+			continue
+		}
+		sum := used.DeepCopy()
+		sum.Add(more)
+		if sum.Cmp(hard) > 0 {
+			return name, used, hard, true
+		}
+	}
+	return "", used, hard, false
+}
+
+func fullQuota(f *Facts, r replicas, q *Read[corev1.ResourceQuota], name corev1.ResourceName, used, hard resource.Quantity) Finding {
+	o := nightcrier.Object{Kind: "ResourceQuota", Namespace: q.Object.Namespace, Name: q.Object.Name}
+	return Finding{
+		Cause: "quota-exceeded", Object: f.Mend(), Confidence: nightcrier.High, Affected: []nightcrier.Object{o},
+		Summary: fmt.Sprintf("%s has %d of %d Pods: %s leaves no room for another (%s: %s of %s used).",
+			f.Mend(), r.made, r.want, o, name, used.String(), hard.String()),
+		Observed: []Observation{
+			{Text: fmt.Sprintf("%s has used %s of %s of %s", o, used.String(), hard.String(), name), Quote: string(name), Ref: q.Ref},
+			{Text: fmt.Sprintf("%s wants %d Pods and has %d", f.Mend(), r.want, r.made), Quote: fmt.Sprintf("replicas=%d", r.want), Ref: r.ref},
+		},
+		WrongIf: "something else keeps its controller from making Pods",
+		Test:    get(q.Object.Namespace, "resourcequota", q.Object.Name).decides("used plus one Pod is more than hard", "there is room for another Pod"),
+		Actions: refusalActions(f, "quota-exceeded", q.Object.Name),
+	}
+}
+
+// refusalActions are what helps against one kind of refusal.
+func refusalActions(f *Facts, cause, named string) []nightcrier.Action {
+	mend, ns := f.Mend().String(), f.Mend().Namespace
+	named = oneLine(named, maxQuote)
+	first := nightcrier.Action{
+		Action:  "Change what refuses the Pods, or what " + mend + " asks for",
+		Outcome: "the controller makes the Pods by itself", Risk: "a weaker policy lets other Pods through too",
+	}
+	switch cause {
+	case "quota-exceeded":
+		first.Action = "Raise quota " + named + " of namespace " + ns + ", or let " + mend + " ask for less"
+		first.Risk = "a larger quota takes room from others"
+	case "limit-range-refused":
+		first.Action = "Bring the requests and limits of " + mend + " into what the limit range of namespace " + ns + " allows"
+		first.Risk = "too little starves it under load"
+	case "pod-security-refused":
+		first.Action = "Give the containers of " + mend + " the security context that the level asks for"
+		first.Risk = "the process may need what it no longer may do"
+	case "serviceaccount-missing":
+		first.Action = "Create ServiceAccount " + named + ", or correct serviceAccountName of " + mend
+		first.Risk = "the account may need rights that nobody has given it"
+	case "priority-class-missing":
+		first.Action = "Create PriorityClass " + named + ", or correct priorityClassName of " + mend
+		first.Risk = "a high priority makes other Pods give way"
+	case "admission-webhook-unavailable":
+		first.Action = "Bring back what serves the webhook " + named
+		first.Risk = "none for the Pods"
+	}
+	look := nightcrier.Action{Action: "Look at the quotas, limit ranges and policies of namespace " + ns, Outcome: "names what could give way", Risk: "none: read only"}
+	return []nightcrier.Action{first, look}
 }

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -180,14 +179,4 @@ func allMatch(exprs []corev1.NodeSelectorRequirement, have map[string]string) bo
 		}
 	}
 	return true
-}
-
-// minorOf is the minor version of a Kubernetes version like v1.29.3-eks-1.
-func minorOf(version string) (int, bool) {
-	m := versionWords.FindStringSubmatch(version)
-	if m == nil {
-		return 0, false
-	}
-	minor, err := strconv.Atoi(m[1])
-	return minor, err == nil
 }

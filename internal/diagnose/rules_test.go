@@ -236,7 +236,7 @@ func TestUnschedulable(t *testing.T) {
 		{"what rules out most nodes comes first", says("0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match Pod's node affinity/selector."), []string{"unschedulable-selector", "unschedulable-cpu"}},
 		{"selector", says("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."), []string{"unschedulable-selector"}},
 		{"anti-affinity", says("0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."), []string{"unschedulable-affinity"}},
-		{"spread", says("0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints."), []string{"unschedulable-affinity"}},
+		{"spread", says("0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints."), []string{"unschedulable-spread"}},
 		{"no nodes", says("no nodes available to schedule pods"), []string{"unschedulable-no-nodes"}},
 		{"no nodes at all", says("0/0 nodes are available: waiting."), []string{"unschedulable-no-nodes"}},
 		{"cordoned", says("0/2 nodes are available: 2 node(s) were unschedulable."), []string{"unschedulable-cordoned"}},
@@ -421,7 +421,7 @@ func TestPodsRefused(t *testing.T) {
 	}
 	check(t, []rulecase{
 		{"quota", deployment(corev1.ConditionTrue, quota), []string{"quota-exceeded"}},
-		{"admission", deployment(corev1.ConditionTrue, `admission webhook "policy" denied the request`), []string{"pod-creation-refused"}},
+		{"admission", deployment(corev1.ConditionTrue, `admission webhook "policy" denied the request`), []string{"admission-webhook-refused"}},
 		{"quota of a StatefulSet", about().of("StatefulSet", "cart").with("FailedCreate", quota, time.Minute), []string{"quota-exceeded"}},
 		{"an old complaint", about().of("StatefulSet", "cart").with("FailedCreate", quota, freshFor), nil},
 		{"over, says the Deployment", deployment(corev1.ConditionFalse, quota).with("FailedCreate", quota, time.Minute), nil},

@@ -208,7 +208,7 @@ func (f *Facts) nodes() []Read[corev1.Node] {
 // dump without Events: causes that certainly rule out every node.
 func (f *Facts) fitsNowhere(p *Read[corev1.Pod]) (Observation, map[string]int) {
 	found := map[string]int{}
-	if f.Hearsay || p.Object.Status.Phase != corev1.PodPending || !f.Scene.Complete("Node", "") || !waited(&p.Object, f.Now, settling) {
+	if f.Hearsay || p.Object.Status.Phase != corev1.PodPending || !f.Scene.Complete("Node", "") || !waited(&p.Object, f.Now, takeUp) {
 		return Observation{}, found
 	}
 	said := Observation{
@@ -233,8 +233,8 @@ func (f *Facts) fitsNowhere(p *Read[corev1.Pod]) (Observation, map[string]int) {
 	return said, found
 }
 
-// settling is how long the cluster may take to do what nothing prevents.
-const settling = 2 * time.Minute
+// takeUp is how long a Pod may wait for whoever schedules it.
+const takeUp = 2 * time.Minute
 
 // waited reports whether an object was made longer ago than a while; one that
 // does not say when was made long ago.
@@ -386,7 +386,7 @@ func neverScheduled(f *Facts) []Finding {
 // has waited for one for long.
 func unseenByScheduler(f *Facts, p *Read[corev1.Pod]) bool {
 	o := &p.Object
-	while := settling
+	while := takeUp
 	if o.Spec.SchedulerName == "" || o.Spec.SchedulerName == corev1.DefaultSchedulerName {
 		while = 5 * time.Minute
 	}
@@ -408,7 +408,7 @@ func gated(f *Facts) []Finding {
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		gates := p.Object.Spec.SchedulingGates
-		if len(gates) == 0 || p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || !waited(&p.Object, f.Now, settling) {
+		if len(gates) == 0 || p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || !waited(&p.Object, f.Now, takeUp) {
 			continue
 		}
 		var names []string

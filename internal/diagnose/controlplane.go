@@ -1,0 +1,334 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var controlPlaneRules = area{scene: []SceneRule{controlPlaneUnhealthy, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}}
+
+var controlPlaneCauses = []Cause{
+	{"api-service-unavailable", "Cluster", "a part of the API is served by a Service that does not answer", rankGround - 3},
+	{"cluster-network-unhealthy", "Network", "the component that gives nodes their Pod network or Service addresses is not well", rankGround - 2},
+	{"control-plane-unhealthy", "Cluster", "a component of the control plane is not well", rankGround + 1},
+}
+
+// controlPlaneParts are the components that run the cluster, as their static Pods
+// are labelled.
+var controlPlaneParts = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// partOf is the component of the control plane that a Pod is, "" for none.
+func partOf(p *corev1.Pod) string {
+	part := p.Labels["component"]
+	if p.Namespace == "kube-system" && slices.Contains(controlPlaneParts, part) {
+		return part
+	}
+	return ""
+}
+
+// controlPlane lists the Pods of one component of the control plane.
+func (s *Scene) controlPlane(part string) []nightcrier.Object {
+	var out []nightcrier.Object
+	for i := range s.Pods {
+		if p := &s.Pods[i].Object; partOf(p) == part {
+			out = append(out, nightcrier.Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	return out
+}
+
+// controlPlaneUnhealthy finds components of the control plane that are not ready.
+// Where another instance is ready the cluster goes on, with less to spare.
+func controlPlaneUnhealthy(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		part := partOf(&p.Object)
+		if part == "" || podReady(&p.Object) || finished(&p.Object) || !waited(&p.Object, s.Now, takeUp) {
+			continue
+		}
+		others := 0
+		for _, o := range s.Pods {
+			if partOf(&o.Object) == part && podReady(&o.Object) {
+				others++
+			}
+		}
+		object := nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}
+		n := Finding{
+			Cause: "control-plane-unhealthy", Object: object, Confidence: nightcrier.High, Weight: -others,
+			Summary:  fmt.Sprintf("%s of the control plane is not ready on node %s%s; %s.", part, p.Object.Spec.NodeName, stateWords(p), stillReady(others)),
+			Observed: []Observation{podState(*p)},
+			WrongIf:  "it has become ready since",
+			Test:     get(p.Object.Namespace, "pod", p.Object.Name).decides("its condition Ready is not True", "it is True"),
+			Actions: []nightcrier.Action{
+				{Action: "Read the log of Pod " + p.Object.Name + " and check its manifest on node " + p.Object.Spec.NodeName, Outcome: "names what it fails on", Risk: "none while reading"},
+				{Action: "Put the last manifest that worked back on that node", Outcome: "the kubelet starts it again", Risk: "loses what the change was for"},
+			},
+			Affected: s.servedBy(part),
+		}
+		if others > 0 {
+			n.Confidence, n.Affected = nightcrier.Medium, nil
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func stillReady(others int) string {
+	if others == 0 {
+		return "no other instance is ready"
+	}
+	return countOf(others, "other instance") + " ready"
+}
+
+// stateWords is what a Pod's first container in trouble waits for or ended with.
+func stateWords(p *Read[corev1.Pod]) string {
+	for _, c := range podContainers(p) {
+		if reason, _ := c.waiting(); reason != "" {
+			words := " (" + oneLine(reason, maxQuote)
+			if end := c.lastEnd(); end != nil {
+				words += fmt.Sprintf(", exit code %d", end.ExitCode)
+			}
+			return words + ")"
+		}
+	}
+	return ""
+}
+
+// servedBy lists the workloads that wait for a component: for the scheduler,
+// those above Pods without a node that it has said nothing of.
+func (s *Scene) servedBy(part string) []nightcrier.Object {
+	if part != "kube-scheduler" {
+		return nil
+	}
+	var out []nightcrier.Object
+	for i := range s.Pods {
+		p := &s.Pods[i].Object
+		if p.Status.Phase != corev1.PodPending || p.Spec.NodeName != "" || pendingOn(p) != "" {
+			continue
+		}
+		if o := s.mendOf("Pod", p); !slices.Contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// leaseLost is how long the lease of a leader may be over; leases last 15
+// seconds.
+const leaseLost = 5 * time.Minute
+
+// leaderLost finds components whose leader has stopped to renew its lease.
+func leaderLost(s *Scene) []Finding {
+	var out []Finding
+	for _, o := range s.Others {
+		u := &o.Object
+		name := u.GetName()
+		if u.GetKind() != "Lease" || u.GetNamespace() != "kube-system" || name != "kube-scheduler" && name != "kube-controller-manager" {
+			continue
+		}
+		renewed := stringAt(u, "spec", "renewTime")
+		at, err := time.Parse(time.RFC3339Nano, renewed)
+		if err != nil || s.Now.Sub(at) < leaseLost {
+			continue
+		}
+		out = append(out, Finding{
+			Cause: "control-plane-unhealthy", Object: nightcrier.Object{Kind: "Lease", Namespace: "kube-system", Name: name}, Confidence: nightcrier.Medium,
+			Summary:   fmt.Sprintf("%s has no leader: its lease was last renewed at %s.", name, at.UTC().Format(time.RFC3339)),
+			Observed:  []Observation{{Text: "the lease of " + name + " was last renewed at " + renewed, Quote: "renewTime=" + renewed, Ref: o.Ref}},
+			WrongIf:   "the clocks differ, or another kind of lock is used",
+			Test:      get("kube-system", "lease", name).decides("renewTime stands still", "renewTime is seconds ago"),
+			Affected:  s.servedBy(name),
+			DependsOn: s.controlPlane(name),
+			Actions: []nightcrier.Action{
+				{Action: "Look at the Pods of " + name + " in kube-system and their logs", Outcome: "names why none of them leads", Risk: "none: read only"},
+			},
+		})
+	}
+	return out
+}
+
+// networkParts are the DaemonSets that give nodes their network.
+var networkParts = regexp.MustCompile(`^(kube-proxy|calico-node|canal|cilium|cilium-envoy|kube-flannel(-ds.*)?|weave-net|aws-node|azure-cni.*|antrea-agent|kindnet|kube-router|ovnkube-node|ovn-controller|kube-ovn-cni|kube-multus-ds)$`)
+
+// clusterNetworkUnhealthy finds network components that do not run where they
+// should.
+func clusterNetworkUnhealthy(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.DaemonSets {
+		d := &s.DaemonSets[i]
+		st := d.Object.Status
+		if !networkParts.MatchString(d.Object.Name) || st.NumberReady >= st.DesiredNumberScheduled || !waited(&d.Object, s.Now, takeUp) {
+			continue
+		}
+		nodes, failing := s.withoutReady(d)
+		if !failing {
+			continue
+		}
+		o := nightcrier.Object{Kind: "DaemonSet", Namespace: d.Object.Namespace, Name: d.Object.Name}
+		out = append(out, Finding{
+			Cause: "cluster-network-unhealthy", Object: o, Confidence: nightcrier.High, Weight: int(st.DesiredNumberScheduled - st.NumberReady),
+			Summary: fmt.Sprintf("%s, which the cluster's network needs, is ready on %d of %d nodes%s.", o, st.NumberReady, st.DesiredNumberScheduled, nodeWords(nodes)),
+			Observed: []Observation{{
+				Text:  fmt.Sprintf("%s has numberReady %d, desiredNumberScheduled %d", o, st.NumberReady, st.DesiredNumberScheduled),
+				Quote: fmt.Sprintf("desiredNumberScheduled=%d", st.DesiredNumberScheduled), Ref: d.Ref,
+			}},
+			WrongIf: "the nodes without it are down themselves, or have just joined",
+			Test:    get(d.Object.Namespace, "daemonset", d.Object.Name).decides("numberReady is less than desiredNumberScheduled", "they are equal"),
+			Actions: []nightcrier.Action{
+				{Action: "Read the logs and events of the Pods of " + o.String() + " that are not ready", Outcome: "names what they fail on", Risk: "none: read only"},
+				{Action: "Roll back", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought; Pods on the nodes may lose their connections for seconds"},
+			},
+			Affected: nodes,
+		})
+	}
+	return out
+}
+
+// withoutReady lists the nodes on which the Pod of d is not ready. failing is
+// false when those nodes themselves are at fault: their Pods cannot be ready.
+func (s *Scene) withoutReady(d *Read[appsv1.DaemonSet]) (nodes []nightcrier.Object, failing bool) {
+	known := false
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		up := controller(&p.Object)
+		if up.Kind != "DaemonSet" || up.Name != d.Object.Name || p.Object.Namespace != d.Object.Namespace {
+			continue
+		}
+		known = true
+		if podReady(&p.Object) || !s.longUnready(p) {
+			continue
+		}
+		if node := find(s.Nodes, "", p.Object.Spec.NodeName); node != nil && !silentNode(&node.Object) {
+			failing = true
+		} else if node == nil {
+			failing = true
+		}
+		if p.Object.Spec.NodeName != "" {
+			nodes = append(nodes, nightcrier.Object{Kind: "Node", Name: p.Object.Spec.NodeName})
+		}
+	}
+	return nodes, failing || !known
+}
+
+// silentNode reports whether the node's kubelet does not report any more.
+func silentNode(n *corev1.Node) bool {
+	c := nodeCondition(n, corev1.NodeReady)
+	return c != nil && c.Status == corev1.ConditionUnknown
+}
+
+func nodeCondition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == kind {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// nodeWords names nodes, few of many.
+func nodeWords(nodes []nightcrier.Object) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	var names []string
+	for _, n := range nodes[:min(3, len(nodes))] {
+		names = append(names, oneLine(n.Name, maxQuote))
+	}
+	more := ""
+	if len(nodes) > 3 {
+		more = fmt.Sprintf(" and %d more", len(nodes)-3)
+	}
+	return ", not on " + strings.Join(names, ", ") + more
+}
+
+// apiServiceUnavailable finds parts of the API that nobody serves.
+func apiServiceUnavailable(s *Scene) []Finding {
+	var out []Finding
+	for _, a := range s.Others {
+		u := &a.Object
+		if u.GetKind() != "APIService" {
+			continue
+		}
+		reason, message, bad := s.unavailable(u)
+		if !bad {
+			continue
+		}
+		o := nightcrier.Object{Kind: "APIService", Name: u.GetName()}
+		n := Finding{
+			Cause: "api-service-unavailable", Object: o, Confidence: nightcrier.High,
+			Summary:  fmt.Sprintf("%s is not available (%s): %s.", o, oneLine(reason, maxQuote), strings.TrimSuffix(oneLine(message, maxQuote), ".")),
+			Observed: []Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, oneLine(reason, maxQuote)), Quote: message, Ref: a.Ref}},
+			WrongIf:  "its server has come back since",
+			Test:     get("", "apiservice", u.GetName()).decides("its condition Available is False", "it is True"),
+			Actions: []nightcrier.Action{
+				{Action: "Look at the Service that the APIService names, its endpoints and the Pods behind it", Outcome: "names what does not answer", Risk: "none: read only"},
+				{Action: "Delete the APIService if what served it is gone for good", Outcome: "discovery and the deletion of namespaces work again", Risk: "its kinds are no longer served"},
+			},
+		}
+		if ns, name := stringAt(u, "spec", "service", "namespace"), stringAt(u, "spec", "service", "name"); name != "" {
+			n.DependsOn = append([]nightcrier.Object{{Kind: "Service", Namespace: ns, Name: name}}, s.behindService(ns, name)...)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// unavailable reads why an APIService is not available, when that lasts.
+func (s *Scene) unavailable(u *unstructured.Unstructured) (reason, message string, bad bool) {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		m, _ := c.(map[string]any)
+		if m["type"] != "Available" || m["status"] != "False" {
+			continue
+		}
+		since, _ := m["lastTransitionTime"].(string)
+		if at, err := time.Parse(time.RFC3339, since); err == nil && s.Now.Sub(at) < time.Minute {
+			continue
+		}
+		reason, _ = m["reason"].(string)
+		message, _ = m["message"].(string)
+		return reason, message, true
+	}
+	return "", "", false
+}
+
+// behindService lists the workloads whose Pods a Service selects.
+func (s *Scene) behindService(ns, name string) []nightcrier.Object {
+	svc := find(s.Services, ns, name)
+	if svc == nil || !selects(&svc.Object) {
+		return nil
+	}
+	var out []nightcrier.Object
+	for w := range s.workloads(ns) {
+		if matches(svc.Object.Spec.Selector, w.labels) {
+			out = append(out, w.object)
+		}
+	}
+	return out
+}
+
+// matches reports whether labels have all that a plain selector asks for.
+func matches(selector, have map[string]string) bool {
+	for k, v := range selector {
+		if have[k] != v {
+			return false
+		}
+	}
+	return len(selector) > 0
+}
+
+// stringAt is the text at a path of an object, "" when there is none.
+func stringAt(u *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(u.Object, path...)
+	return text
+}

@@ -1,0 +1,107 @@
+package diagnose
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// replicas counts the Pods of a workload as its controller does: wished for,
+// made, ready.
+type replicas struct {
+	want, made, ready int32
+	ref               Ref
+}
+
+// well reports whether the workload has all the Pods that it wants, ready.
+func (r replicas) well() bool { return r.made >= r.want && r.ready >= r.want }
+
+// replicasOf counts the Pods of the workload o, false when it was not read.
+func (s *Scene) replicasOf(o nightcrier.Object) (replicas, bool) {
+	switch o.Kind {
+	case "Deployment":
+		if d := find(s.Deployments, o.Namespace, o.Name); d != nil {
+			return deploymentReplicas(d), true
+		}
+	case "StatefulSet":
+		if d := find(s.StatefulSets, o.Namespace, o.Name); d != nil {
+			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref}, true
+		}
+	case "ReplicaSet":
+		if d := find(s.ReplicaSets, o.Namespace, o.Name); d != nil {
+			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref}, true
+		}
+	case "DaemonSet":
+		if d := find(s.DaemonSets, o.Namespace, o.Name); d != nil {
+			st := d.Object.Status
+			return replicas{st.DesiredNumberScheduled, st.CurrentNumberScheduled, st.NumberReady, d.Ref}, true
+		}
+	}
+	return replicas{}, false
+}
+
+func deploymentReplicas(d *Read[appsv1.Deployment]) replicas {
+	return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref}
+}
+
+func orOne(n *int32) int32 {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+// replicas counts the Pods of what the Facts are about.
+func (f *Facts) replicas() (replicas, bool) {
+	if f.Deployment != nil && !f.Hearsay {
+		return deploymentReplicas(f.Deployment), true
+	}
+	return f.Scene.replicasOf(f.Mend())
+}
+
+// workloadWell reports whether all is well with the workload by now, so that what
+// befell one of its earlier Pods is over.
+func (f *Facts) workloadWell() bool {
+	r, known := f.replicas()
+	return known && r.want > 0 && r.well()
+}
+
+// makerOf is the workload o with the template of its Pods.
+func (s *Scene) makerOf(o nightcrier.Object) (podMaker, bool) {
+	for m := range s.controllers() {
+		if m.object == o {
+			return m, true
+		}
+	}
+	return podMaker{}, false
+}
+
+// asked reports whether the diagnosis is about o itself: somebody expects
+// something of it.
+func (f *Facts) asked(o nightcrier.Object) bool { return objectOf(f.Target) == o }
+
+// workloadsOn lists the workloads above the Pods on a node, each once.
+func (s *Scene) workloadsOn(node string) []nightcrier.Object {
+	var out []nightcrier.Object
+	seen := map[nightcrier.Object]bool{}
+	for i := range s.Pods {
+		p := &s.Pods[i].Object
+		if p.Spec.NodeName != node || finished(p) {
+			continue
+		}
+		if o := s.mendOf("Pod", p); !seen[o] {
+			seen[o] = true
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// lasting reports whether something has been so for a while; a time that is not
+// told was long ago.
+func lasting(since metav1.Time, now time.Time, while time.Duration) bool {
+	return now.Sub(since.Time) > while
+}

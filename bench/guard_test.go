@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -147,7 +148,7 @@ func startGuard(b *testing.B, up guardkube.Upstream) (string, *http.Client) {
 	b.Cleanup(func() { must(b, kept.Close()) })
 	g, err := guardkube.New(guardkube.Config{
 		Upstream: up, Mask: mask.New([]byte("key")).Bytes, Evidence: kept,
-		Audit:  func(guardkube.AuditRecord) error { return nil },
+		Audit:  func(context.Context, guardkube.AuditRecord) error { return nil },
 		Logger: slog.New(slog.DiscardHandler), Limits: guardkube.Limits{PerSecond: 1_000_000},
 	})
 	must(b, err)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestAWatchPassesTheGuard(t *testing.T) {
 	base, transport := cluster.Client(t).Upstream()
 	g, err := guardkube.New(guardkube.Config{
 		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: func(b []byte) []byte { return b },
-		Audit: func(guardkube.AuditRecord) error { return nil }, Logger: slog.New(slog.DiscardHandler),
+		Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

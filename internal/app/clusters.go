@@ -203,7 +203,7 @@ func (l live) Permissions(ctx context.Context, ns string) (map[string]any, error
 // Reader is what diagnosis reads a cluster by, nil without a credential. A live
 // cluster is read through a guard like an agent's, which tells audit of each
 // request.
-func (c *clusters) Reader(name string, audit func(journal.Request) error) diagnose.Reader {
+func (c *clusters) Reader(name string, audit func(context.Context, journal.Request) error) diagnose.Reader {
 	a := c.access(name)
 	if a == nil {
 		return nil
@@ -216,7 +216,7 @@ func (c *clusters) Reader(name string, audit func(journal.Request) error) diagno
 	g, err := guardkube.New(guardkube.Config{
 		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: c.masker(name).Bytes, Namespaces: c.namespaces(name),
 		Logger: c.log.With("component", "guard", "cluster", name),
-		Audit:  func(r guardkube.AuditRecord) error { return audit(journal.Request(r)) },
+		Audit:  func(ctx context.Context, r guardkube.AuditRecord) error { return audit(ctx, journal.Request(r)) },
 	})
 	if err != nil {
 		return unusable{err}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -156,7 +157,7 @@ func leadTo(raw []byte, addr *net.TCPAddr, namespace string) ([]byte, error) {
 }
 
 // audit writes down what the guard decided, and what came of it.
-func (g *Guard) audit(r guardkube.AuditRecord) error {
+func (g *Guard) audit(_ context.Context, r guardkube.AuditRecord) error {
 	item := journal.OfRequest(journal.Request(r))
 	data, err := item.JSON()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -37,8 +38,7 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 	if owner.IsZero() {
 		owner = target
 	}
-	now := c.in.Now()
-	f := &Facts{Now: now, Target: target, Owner: owner, Scene: &Scene{Now: now}}
+	f := &Facts{Now: c.scene.Now, Target: target, Owner: owner, Scene: c.scene}
 	ref, err := c.recordEvent()
 	if err != nil {
 		return nil, err
@@ -92,6 +92,9 @@ func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 	if err := c.readPermissions(ctx, f.Target.Namespace); err != nil {
 		return err
 	}
+	if err := c.readNamespace(ctx, f); err != nil {
+		return err
+	}
 	if err := c.readTarget(ctx, f); err != nil {
 		return err
 	}
@@ -102,13 +105,19 @@ func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 }
 
 func (c *collector) readPermissions(ctx context.Context, ns string) error {
-	c.reads++
-	p, err := c.in.Reader.Permissions(ctx, cmp.Or(ns, metav1.NamespaceDefault))
-	if err != nil {
-		return c.failed(ctx, "what the credential may do", err)
-	}
-	c.permissions = p
-	return nil
+	const what = "what the credential may do"
+	var known map[string]any
+	return c.together(ctx, look{
+		source: what,
+		ask: func(ctx context.Context) (_ []byte, err error) {
+			known, err = c.in.Reader.Permissions(ctx, cmp.Or(ns, metav1.NamespaceDefault))
+			return nil, err
+		},
+		take: func([]byte) error {
+			c.permissions = known
+			return nil
+		},
+	})
 }
 
 // readTarget reads the object that the incident names.
@@ -264,14 +273,18 @@ func (c *collector) readAround(ctx context.Context, f *Facts) error {
 	if err := c.readEvents(ctx, f); err != nil {
 		return err
 	}
-	if err := c.readLogs(ctx, f); err != nil {
+	if err := c.readLogs(ctx, f.Pods, maxLogs); err != nil {
 		return err
 	}
-	return c.readNodes(ctx, f)
+	f.Logs = slices.Clone(c.scene.Logs)
+	if err := c.readNodes(ctx, f); err != nil {
+		return err
+	}
+	return c.readSymptoms(ctx)
 }
 
-// podSelector is how the owner finds its Pods, "" when it is not known.
-func (f *Facts) podSelector() string {
+// podSelector is how the owner finds its Pods, nil when it is not known.
+func (f *Facts) podSelector() labels.Selector {
 	sel := f.selector
 	switch {
 	case f.Deployment != nil:
@@ -282,13 +295,13 @@ func (f *Facts) podSelector() string {
 		sel = f.Job.Object.Spec.Selector
 	}
 	if sel == nil {
-		return ""
+		return nil
 	}
 	s, err := metav1.LabelSelectorAsSelector(sel)
-	if err != nil {
-		return ""
+	if err != nil || s.Empty() {
+		return nil
 	}
-	return s.String()
+	return s
 }
 
 // readPods lists the owner's Pods, counts them, and keeps the incident's own
@@ -298,13 +311,18 @@ func (c *collector) readPods(ctx context.Context, f *Facts) error {
 		return c.readPodsOfNode(ctx, f)
 	}
 	sel := f.podSelector()
-	if sel == "" {
+	if sel == nil {
 		f.count(f.Pods)
 		return nil
 	}
-	all, err := readList[corev1.Pod](ctx, c, query{kind: "Pod", ns: f.Owner.Namespace, labels: sel, limit: maxListed})
-	if err != nil {
-		return err
+	if !c.scene.Complete("Pod", f.Owner.Namespace) && !c.closed[scope{"Pod", f.Owner.Namespace}] {
+		if err := c.together(ctx, c.list(query{kind: "Pod", ns: f.Owner.Namespace, labels: sel.String(), limit: maxListed})); err != nil {
+			return err
+		}
+	}
+	var all []Read[corev1.Pod]
+	for p := range c.scene.podsOf(f.Owner.Namespace, sel) {
+		all = append(all, *p)
 	}
 	f.count(all)
 	slices.SortStableFunc(all, func(a, b Read[corev1.Pod]) int {
@@ -332,10 +350,11 @@ func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
 	if len(f.Nodes) == 0 {
 		return nil
 	}
-	pods, err := readList[corev1.Pod](ctx, c, query{kind: "Pod", fields: "spec.nodeName=" + f.Target.Name, limit: maxListed})
-	if err != nil {
+	if err := c.together(ctx, c.list(query{kind: "Pod", fields: "spec.nodeName=" + f.Target.Name, limit: maxListed})); err != nil {
 		return err
 	}
+	pods := slices.Clone(c.scene.Pods)
+	pods = slices.DeleteFunc(pods, func(p Read[corev1.Pod]) bool { return p.Object.Spec.NodeName != f.Target.Name })
 	f.count(pods)
 	for _, p := range pods {
 		if !slices.Contains(f.Namespaces, p.Object.Namespace) {
@@ -369,50 +388,72 @@ func (c *collector) readEvents(ctx context.Context, f *Facts) error {
 		about = append(about, nightcrier.Resource{Kind: "ReplicaSet", Namespace: f.Owner.Namespace, Name: f.ReplicaSet.Object.Name})
 	}
 	about = append(about, f.Owner)
-	seen := map[string]bool{}
+	var looks []look
 	for _, r := range about {
-		if seen[r.String()] {
-			continue
-		}
-		seen[r.String()] = true
 		// Events about cluster-wide objects are kept in the default namespace.
-		got, err := readList[corev1.Event](ctx, c, query{
-			kind: "Event", ns: cmp.Or(r.Namespace, metav1.NamespaceDefault), limit: maxEvents,
-			fields: "involvedObject.kind=" + r.Kind + ",involvedObject.name=" + r.Name,
-		})
-		if err != nil {
-			return err
+		ns := cmp.Or(r.Namespace, metav1.NamespaceDefault)
+		q := query{kind: "Event", ns: ns, limit: maxEvents, fields: "involvedObject.kind=" + r.Kind + ",involvedObject.name=" + r.Name}
+		asked := slices.ContainsFunc(looks, func(l look) bool { return l.source == q.source() })
+		if !asked && !c.scene.Complete("Event", ns) && !c.closed[scope{"Event", ns}] && r.Check() == nil {
+			looks = append(looks, c.list(q))
 		}
-		f.Events = append(f.Events, got...)
 	}
-	slices.SortStableFunc(f.Events, func(a, b Read[corev1.Event]) int {
-		return lastSeen(&b.Object).Compare(lastSeen(&a.Object))
-	})
+	if err := c.together(ctx, looks...); err != nil {
+		return err
+	}
+	c.scene.sortEvents()
+	for _, e := range c.scene.Events {
+		if o := e.Object.InvolvedObject; slices.ContainsFunc(about, func(r nightcrier.Resource) bool {
+			return o.Kind == r.Kind && o.Name == r.Name && o.Namespace == r.Namespace
+		}) {
+			f.Events = append(f.Events, e)
+		}
+	}
 	return nil
 }
 
-// readLogs reads the logs of the containers that are not well, of their
-// previous instance too where there is one.
-func (c *collector) readLogs(ctx context.Context, f *Facts) error {
-	for ct := range f.containers() {
-		if ct.lastEnd() == nil && ct.status.Ready || neverStarted(ct) || len(f.Logs) >= maxLogs {
-			continue
-		}
-		previous := []bool{false}
-		if ct.status.RestartCount > 0 {
-			previous = []bool{true, false}
-		}
-		for _, prev := range previous {
-			l, err := c.log(ctx, &ct.pod.Object, ct.status.Name, prev)
-			if err != nil {
-				return err
+// readLogs reads the logs of the containers that are not well, of their previous
+// instance too where there is one. Each node is asked for one log first: one that
+// is away would be waited for with every further one.
+func (c *collector) readLogs(ctx context.Context, pods []Read[corev1.Pod], most int) error {
+	var first, rest []logOf
+	asked := map[string]bool{}
+	for i := range pods {
+		for _, ct := range podContainers(&pods[i]) {
+			if ct.lastEnd() == nil && ct.status.Ready || neverStarted(ct) || len(first)+len(rest) >= most {
+				continue
 			}
-			if l != nil {
-				f.Logs = append(f.Logs, *l)
+			logs := []logOf{{ct, false}}
+			if ct.status.RestartCount > 0 {
+				logs = []logOf{{ct, true}, {ct, false}}
 			}
+			if node := pods[i].Object.Spec.NodeName; !asked[node] {
+				asked[node] = true
+				first, logs = append(first, logs[0]), logs[1:]
+			}
+			rest = append(rest, logs...)
 		}
 	}
-	return nil
+	if err := c.together(ctx, c.logLooks(first)...); err != nil {
+		return err
+	}
+	return c.together(ctx, c.logLooks(rest)...)
+}
+
+// logOf is a log to read.
+type logOf struct {
+	container
+	previous bool
+}
+
+// logLooks are the reads of logs whose nodes have not failed to answer.
+func (c *collector) logLooks(logs []logOf) (looks []look) {
+	for _, l := range logs {
+		if p := &l.pod.Object; !c.logless[p.Spec.NodeName] {
+			looks = append(looks, c.log(p, l.status.Name, l.previous))
+		}
+	}
+	return looks
 }
 
 // neverStarted reports whether a container cannot have written anything.
@@ -436,12 +477,22 @@ func (c *collector) readNodes(ctx context.Context, f *Facts) error {
 			}
 			return nil
 		case pendingOn(&p.Object) != "":
-			nodes, err := readList[corev1.Node](ctx, c, query{kind: "Node", limit: maxNodes})
-			f.Nodes = append(f.Nodes, nodes...)
-			return err
+			if err := c.readAllNodes(ctx); err != nil {
+				return err
+			}
+			f.Nodes = append(f.Nodes, c.scene.Nodes...)
+			return nil
 		}
 	}
 	return nil
+}
+
+func (c *collector) readAllNodes(ctx context.Context) error {
+	if c.scene.Complete("Node", "") || c.askedNodes {
+		return nil
+	}
+	c.askedNodes = true
+	return c.together(ctx, c.list(query{kind: "Node", limit: maxNodes}))
 }
 
 // nodeSuspect reports whether a Pod's state points at its node.

@@ -86,7 +86,7 @@ type ClusterInfo struct {
 func Run(ctx context.Context, in Input) (Diagnosis, error) {
 	in = in.withDefaults()
 	start := time.Now()
-	c := &collector{in: in}
+	c := newCollector(in)
 	facts, err := c.collect(ctx)
 	if err != nil {
 		return Diagnosis{}, err
@@ -95,9 +95,9 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 		Logs:        facts.Logs,
 		ClusterInfo: clusterInfo(in, c.involved),
 		Permissions: c.permissions,
-		Incomplete:  incomplete(c.missed),
+		Incomplete:  incomplete(c.notChecked()),
 	}
-	d.Report = assemble(in, facts, c.missed, d.Permissions)
+	d.Report = assemble(in, facts, c.notChecked(), d.Permissions)
 	d.Report.Usage = nightcrier.Usage{APIRequests: c.reads, DurationMS: time.Since(start).Milliseconds()}
 	return d, nil
 }

@@ -59,7 +59,7 @@ func (c *cluster) List(_ context.Context, kind, ns, _, fields string, _ int) ([]
 		if !strings.HasPrefix(key, kind+"/"+ns) {
 			continue
 		}
-		if e, ok := obj.(*corev1.Event); ok && !strings.Contains(fields, "involvedObject.name="+e.InvolvedObject.Name) {
+		if e, ok := obj.(*corev1.Event); ok && fields != "" && !strings.Contains(fields, "involvedObject.name="+e.InvolvedObject.Name) {
 			continue
 		}
 		items = append(items, obj)

@@ -6,24 +6,71 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
 )
 
+// Bounds of one diagnosis, whatever the cluster is like.
+const (
+	maxReads = 120
+	atOnce   = 6 // reads under way at the same time
+	// patience is for the whole of it, readPatience for one read.
+	patience     = 20 * time.Second
+	readPatience = 5 * time.Second
+	maxRead      = 96 << 20 // bytes of all answers
+	// tooOften is how many reads in a row may go unanswered before the cluster
+	// counts as gone: asking on would only wait.
+	tooOften = 3
+)
+
 // collector makes the reads of one diagnosis and records each of them.
 type collector struct {
-	in          Input
+	in    Input
+	scene *Scene
+	until time.Time // no read begins after it
+
 	reads       int
+	bytes       int
 	missed      []nightcrier.NotChecked
+	denied      []string // what the credential may not read
+	silent      []string // what was not answered after the first, which is in missed
+	away        bool     // something was not answered
 	involved    []nightcrier.Resource
 	permissions map[string]any
-	// logless is set once a node did not answer for a log.
-	logless bool
-	// gone is set once the cluster did not answer: asking on would only wait.
-	gone bool
+	// had are the objects that were read, so that none is read twice.
+	had map[nightcrier.Object]object
+	// logless are the nodes that did not answer for a log.
+	logless map[string]bool
+	// closed are the lists that the credential may not read.
+	closed     map[scope]bool
+	askedNodes bool // the list of all nodes was asked for
+	// unanswered counts reads in a row without an answer.
+	unanswered atomic.Int32
+	// spent says once which bound ended the reading.
+	spent string
+}
+
+// object is what a read of one object brought: its body, or that it is missing.
+// The ref is zero when it could not be read.
+type object struct {
+	body    []byte
+	ref     Ref
+	missing bool
+}
+
+func newCollector(in Input) *collector {
+	return &collector{
+		in: in, scene: &Scene{Now: in.Now()}, until: time.Now().Add(patience),
+		had: map[nightcrier.Object]object{}, logless: map[string]bool{}, closed: map[scope]bool{},
+	}
 }
 
 // stop is an error that ends the diagnosis: the caller left, or the evidence
@@ -41,49 +88,221 @@ func (c *collector) record(kind, source string, body []byte) (Ref, error) {
 	return Ref{Evidence: id, Source: source}, nil
 }
 
-// failed notes that a read did not succeed. It returns an error only when the
-// diagnosis must end.
-func (c *collector) failed(ctx context.Context, what string, err error) error {
-	if ctx.Err() != nil {
-		return stop{context.Cause(ctx)}
+// look is one read: how to ask, and what to do with the answer.
+type look struct {
+	// source is the kubectl command that reads the same.
+	source string
+	ask    func(context.Context) ([]byte, error)
+	take   func([]byte) error
+	// fail is what to do without an answer; nil notes it as not checked.
+	fail func(error) error
+}
+
+// sourceKey is where a context keeps the source of its read.
+type sourceKey struct{}
+
+// SourceOf returns the source of the read that ctx belongs to, as a Recorder is
+// told it: reads are made at the same time, and whoever watches them needs to know
+// which answer was kept as what. It is "" outside of a read.
+func SourceOf(ctx context.Context) string {
+	source, _ := ctx.Value(sourceKey{}).(string)
+	return source
+}
+
+// answer is what came of asking.
+type answer struct {
+	asked bool
+	body  []byte
+	err   error
+	panic any
+}
+
+// together makes reads at the same time and takes their answers in the order of
+// the reads, so that nothing else here needs a lock and evidence is numbered the
+// same way each time.
+func (c *collector) together(ctx context.Context, looks ...look) error {
+	answers := make([]answer, len(looks))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i := range looks {
+		slots <- struct{}{}
+		if !c.canRead() {
+			<-slots
+			break
+		}
+		c.reads++
+		all.Go(func() {
+			defer func() { <-slots }()
+			answers[i] = c.ask(ctx, looks[i])
+		})
 	}
-	if nightcrier.CodeOf(err) == nightcrier.Unreachable {
-		c.gone = true
+	all.Wait()
+	for i, a := range answers {
+		if err := c.take(ctx, looks[i], a); err != nil {
+			return err
+		}
 	}
-	c.miss(what, err.Error())
 	return nil
 }
 
+func (c *collector) ask(ctx context.Context, l look) (a answer) {
+	a.asked = true
+	defer func() { a.panic = recover() }() // whoever runs the diagnosis shall meet it
+	end := time.Now().Add(readPatience)
+	if c.until.Before(end) {
+		end = c.until
+	}
+	ctx, cancel := context.WithDeadline(context.WithValue(ctx, sourceKey{}, l.source), end)
+	defer cancel()
+	a.body, a.err = l.ask(ctx)
+	if nightcrier.CodeOf(a.err) == nightcrier.Unreachable || ctx.Err() != nil {
+		c.unanswered.Add(1)
+	} else {
+		c.unanswered.Store(0)
+	}
+	return a
+}
+
+// take hands the answer on. It returns an error only when the diagnosis must end.
+func (c *collector) take(ctx context.Context, l look, a answer) error {
+	switch {
+	case a.panic != nil:
+		panic(a.panic)
+	case ctx.Err() != nil:
+		return stop{context.Cause(ctx)}
+	case !a.asked:
+		return nil
+	case a.err != nil && l.fail != nil:
+		return l.fail(a.err)
+	case a.err != nil:
+		return c.failed(l.source, a.err)
+	}
+	c.bytes += len(a.body)
+	return l.take(a.body)
+}
+
+// failed notes that a read did not succeed.
+func (c *collector) failed(what string, err error) error {
+	switch code := nightcrier.CodeOf(err); {
+	case code == nightcrier.Refused:
+		c.denied = append(c.denied, plainly(what))
+	case code == nightcrier.Unreachable && c.away:
+		c.silent = append(c.silent, plainly(what))
+	default:
+		c.away = c.away || code == nightcrier.Unreachable
+		c.miss(what, err.Error())
+	}
+	return nil
+}
+
+// plainly is what was to be read, without the words of the command around it.
+func plainly(source string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(source, "kubectl "), " -o json")
+}
+
 func (c *collector) miss(what, why string) {
-	c.missed = append(c.missed, nightcrier.NotChecked{What: what, Why: oneLine(c.in.Mask(why), maxQuote)})
+	m := nightcrier.NotChecked{What: what, Why: oneLine(c.in.Mask(why), maxQuote)}
+	if !slices.Contains(c.missed, m) {
+		c.missed = append(c.missed, m)
+	}
+}
+
+// notChecked is all that could not be read; what the credential may not read is
+// one line of it.
+func (c *collector) notChecked() []nightcrier.NotChecked {
+	all := c.missed
+	for _, group := range []struct {
+		why  string
+		what []string
+	}{{"the credential may not read it", c.denied}, {"the cluster did not answer that either", c.silent}} {
+		if len(group.what) > 0 {
+			slices.Sort(group.what)
+			all = append(all, nightcrier.NotChecked{What: oneLine(strings.Join(slices.Compact(group.what), ", "), maxText), Why: group.why})
+		}
+	}
+	if c.spent != "" {
+		all = append(all, nightcrier.NotChecked{What: "what would have been read next", Why: c.spent})
+	}
+	return all
 }
 
 // canRead reports whether asking the cluster makes sense.
-func (c *collector) canRead() bool { return c.in.Reader != nil && !c.gone }
-
-// get reads an object into into. The ref is zero when it could not be read,
-// which is noted; missing is true when the cluster says that there is no such
-// object, which is recorded as evidence.
-func (c *collector) get(ctx context.Context, res nightcrier.Resource, into any) (ref Ref, missing bool, err error) {
-	if !c.canRead() {
-		return Ref{}, false, nil
-	}
-	source := "kubectl get " + strings.ToLower(res.Kind) + " " + res.Name + namespaceFlag(res.Namespace) + " -o json"
-	c.reads++
-	body, err := c.in.Reader.Get(ctx, res)
+func (c *collector) canRead() bool {
 	switch {
-	case nightcrier.CodeOf(err) == nightcrier.NotFound:
-		ref, err = c.record("error", source, []byte(err.Error()))
-		return ref, true, err
-	case err != nil:
-		return Ref{}, false, c.failed(ctx, res.String(), err)
+	case c.in.Reader == nil, c.unanswered.Load() >= tooOften, c.reads == int(c.unanswered.Load()) && c.reads > 0:
+		return false
+	case c.reads >= maxReads:
+		c.spent = fmt.Sprintf("the bound of %d reads was reached", maxReads)
+	case c.bytes >= maxRead:
+		c.spent = fmt.Sprintf("the bound of %d MiB was reached", maxRead>>20)
+	case !time.Now().Before(c.until):
+		c.spent = fmt.Sprintf("the cluster answers slowly: %s were over", patience)
+	default:
+		return true
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return Ref{}, false, c.failed(ctx, res.String(), err)
+	return false
+}
+
+// key names an object among those that were read.
+func key(r nightcrier.Resource) nightcrier.Object { return objectOf(r) }
+
+// fetch is the look that reads one object and keeps it for get.
+func (c *collector) fetch(res nightcrier.Resource) look {
+	source := "kubectl get " + strings.ToLower(res.Kind) + " " + res.Name + namespaceFlag(res.Namespace) + " -o json"
+	return look{
+		source: source,
+		ask:    func(ctx context.Context) ([]byte, error) { return c.in.Reader.Get(ctx, res) },
+		take: func(body []byte) error {
+			body = scrub(body)
+			ref, err := c.record("object", source, body)
+			if err != nil {
+				return err
+			}
+			return c.keep(res, body, ref)
+		},
+		fail: func(err error) error {
+			if nightcrier.CodeOf(err) == nightcrier.NotFound {
+				ref, recErr := c.record("error", source, []byte(err.Error()))
+				c.had[key(res)] = object{ref: ref, missing: true}
+				return recErr
+			}
+			c.had[key(res)] = object{}
+			return c.failed(res.String(), err)
+		},
+	}
+}
+
+// keep puts an object into the Scene, once.
+func (c *collector) keep(res nightcrier.Resource, body []byte, ref Ref) error {
+	if old, ok := c.had[key(res)]; ok && old.body != nil {
+		return nil
+	}
+	if err := c.scene.Add(res.Kind, body, ref); err != nil {
+		c.had[key(res)] = object{}
+		return c.failed(res.String(), err)
+	}
+	c.had[key(res)] = object{body: body, ref: ref}
+	return nil
+}
+
+// get reads an object into into, unless it was read before. The ref is zero when
+// it could not be read, which is noted; missing is true when the cluster says that
+// there is no such object, which is recorded as evidence.
+func (c *collector) get(ctx context.Context, res nightcrier.Resource, into any) (ref Ref, missing bool, err error) {
+	if _, ok := c.had[key(res)]; !ok {
+		if err := c.together(ctx, c.fetch(res)); err != nil {
+			return Ref{}, false, err
+		}
+	}
+	o := c.had[key(res)]
+	if o.body == nil {
+		return o.ref, o.missing, nil
+	}
+	if err := json.Unmarshal(o.body, into); err != nil {
+		return Ref{}, false, c.failed(res.String(), err)
 	}
 	c.involve(res)
-	ref, err = c.record("object", source, scrub(body))
-	return ref, false, err
+	return o.ref, false, nil
 }
 
 func namespaceFlag(ns string) string {
@@ -115,37 +334,85 @@ func (q query) source() string {
 	return s + " -o json"
 }
 
-// readList reads the items of q.
-func readList[T any](ctx context.Context, c *collector, q query) ([]Read[T], error) {
-	if !c.canRead() {
-		return nil, nil
+// maxKept is how much of a list is kept as one piece of evidence, in bytes: less
+// than a Recorder keeps of one body.
+const maxKept = 2 << 20
+
+// list is the look that reads the objects of q into the Scene.
+func (c *collector) list(q query) look {
+	return look{
+		source: q.source(),
+		ask: func(ctx context.Context) ([]byte, error) {
+			return c.in.Reader.List(ctx, q.kind, q.ns, q.labels, q.fields, q.limit)
+		},
+		take: func(body []byte) error { return c.takeList(q, body) },
+		fail: func(err error) error {
+			c.closed[scope{q.kind, q.ns}] = c.closed[scope{q.kind, q.ns}] || nightcrier.CodeOf(err) == nightcrier.Refused
+			return c.failed(q.source(), err)
+		},
 	}
-	c.reads++
-	body, err := c.in.Reader.List(ctx, q.kind, q.ns, q.labels, q.fields, q.limit)
-	if err != nil {
-		return nil, c.failed(ctx, q.source(), err)
-	}
+}
+
+func (c *collector) takeList(q query, body []byte) error {
 	var answer struct {
 		Metadata struct {
 			Continue string `json:"continue"`
 		} `json:"metadata"`
-		Items []T `json:"items"`
+		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, c.failed(ctx, q.source(), err)
+		return c.failed(q.source(), err)
 	}
-	if answer.Metadata.Continue != "" {
-		c.miss(q.source(), fmt.Sprintf("only the first %d were read", len(answer.Items)))
+	for first := true; first || len(answer.Items) > 0; first = false {
+		n, size := 0, 0
+		for n < len(answer.Items) && (n == 0 || size+len(answer.Items[n]) <= maxKept) {
+			size += len(answer.Items[n])
+			n++
+		}
+		if err := c.keepItems(q, answer.Items[:n]); err != nil {
+			return err
+		}
+		answer.Items = answer.Items[n:]
 	}
-	ref, err := c.record("list", q.source(), scrub(body))
+	whole := q.labels == "" && q.fields == ""
+	switch {
+	case answer.Metadata.Continue == "" && whole:
+		c.scene.SetComplete(q.kind, q.ns)
+	case answer.Metadata.Continue != "":
+		c.miss(plainly(q.source()), fmt.Sprintf("only the first %d were read", q.limit))
+	}
+	return nil
+}
+
+// keepItems records items as one list and puts them into the Scene.
+func (c *collector) keepItems(q query, items []json.RawMessage) error {
+	if items == nil {
+		items = []json.RawMessage{}
+	}
+	body, err := json.Marshal(map[string]any{"kind": q.kind + "List", "items": items})
 	if err != nil {
-		return nil, err
+		return c.failed(q.source(), err)
 	}
-	out := make([]Read[T], 0, len(answer.Items))
-	for _, item := range answer.Items {
-		out = append(out, Read[T]{item, ref})
+	body = scrub(body)
+	ref, err := c.record("list", q.source(), body)
+	if err != nil {
+		return err
 	}
-	return out, nil
+	var list struct{ Items []json.RawMessage }
+	if err := json.Unmarshal(body, &list); err != nil {
+		return c.failed(q.source(), err)
+	}
+	for _, item := range list.Items {
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal(item, &o); err != nil {
+			return c.failed(q.source(), err)
+		}
+		res := nightcrier.Resource{Kind: q.kind, Namespace: o.Namespace, Name: o.Name}
+		if err := c.keep(res, item, ref); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Bounds of one container's log.
@@ -154,42 +421,46 @@ const (
 	logBytes = 64 << 10
 )
 
-// log reads the end of a container's log. A log that does not exist, as before
-// the first start, is no excerpt and nothing missed.
-func (c *collector) log(ctx context.Context, pod *corev1.Pod, container string, previous bool) (*LogExcerpt, error) {
-	if !c.canRead() || c.logless {
-		return nil, nil
-	}
+// log is the look that reads the end of a container's log. A log that does not
+// exist, as before the first start, is no excerpt and nothing missed.
+func (c *collector) log(pod *corev1.Pod, container string, previous bool) look {
 	source := fmt.Sprintf("kubectl logs %s -c %s -n %s --tail=%d", pod.Name, container, pod.Namespace, logLines)
 	if previous {
 		source += " --previous"
 	}
-	c.reads++
-	body, err := c.in.Reader.Logs(ctx, pod.Namespace, pod.Name, container, previous, logLines, logBytes)
-	switch code := nightcrier.CodeOf(err); {
-	case code == nightcrier.NotFound, code == nightcrier.Invalid: // there is none, says the kubelet
-		return nil, nil
-	case err != nil && code != nightcrier.Unreachable:
-		return nil, c.failed(ctx, source, err)
-	case err != nil:
-		// The API server answers 5xx when the node, not the cluster, is away.
-		c.logless = true
-		c.miss(source, err.Error())
-		return nil, ctx.Err()
-	case notALog.Match(body):
-		c.miss(source, string(body))
-		return nil, nil
-	case len(body) == 0:
-		return nil, nil
+	return look{
+		source: source,
+		ask: func(ctx context.Context) ([]byte, error) {
+			return c.in.Reader.Logs(ctx, pod.Namespace, pod.Name, container, previous, logLines, logBytes)
+		},
+		take: func(body []byte) error {
+			if len(body) == 0 {
+				return nil
+			}
+			if notALog.Match(body) {
+				c.miss(source, string(body))
+				return nil
+			}
+			ref, err := c.record("log", source, body)
+			c.scene.Logs = append(c.scene.Logs, LogExcerpt{
+				Namespace: pod.Namespace, Pod: pod.Name, Container: container, Previous: previous,
+				Evidence: ref.Evidence, Text: c.in.Mask(string(body)),
+			})
+			return err
+		},
+		fail: func(err error) error {
+			switch nightcrier.CodeOf(err) {
+			case nightcrier.NotFound, nightcrier.Invalid: // there is none, says the kubelet
+				return nil
+			case nightcrier.Unreachable: // the API server answers 5xx when the node is away, not the cluster
+				c.logless[pod.Spec.NodeName] = true
+				c.unanswered.Store(0)
+				c.miss(source, err.Error())
+				return nil
+			}
+			return c.failed(source, err)
+		},
 	}
-	ref, err := c.record("log", source, body)
-	if err != nil {
-		return nil, err
-	}
-	return &LogExcerpt{
-		Namespace: pod.Namespace, Pod: pod.Name, Container: container, Previous: previous,
-		Evidence: ref.Evidence, Text: c.in.Mask(string(body)),
-	}, nil
 }
 
 // involve remembers an object that belongs to the incident.
@@ -218,6 +489,7 @@ func scrub(body []byte) []byte {
 		return body
 	}
 	scrubValue(v)
+	emptySecrets(v)
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false) // what is quoted must be found again as it is
@@ -245,6 +517,25 @@ func scrubValue(v any) {
 		}
 		for _, e := range v {
 			scrubValue(e)
+		}
+	}
+}
+
+// emptySecrets takes the values out of Secrets and leaves their keys: a live
+// cluster is asked for neither, but a dump may hold both.
+func emptySecrets(v any) {
+	top, _ := v.(map[string]any)
+	items, _ := top["items"].([]any)
+	for _, o := range append(items, v) {
+		o, _ := o.(map[string]any)
+		if o["kind"] != "Secret" && top["kind"] != "SecretList" {
+			continue
+		}
+		for _, field := range []string{"data", "stringData"} {
+			values, _ := o[field].(map[string]any)
+			for k := range values {
+				values[k] = ""
+			}
 		}
 	}
 }

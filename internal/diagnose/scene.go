@@ -3,6 +3,7 @@ package diagnose
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -229,3 +230,10 @@ func (s *Scene) eventsAbout(kind, ns, name string) iter.Seq[Read[corev1.Event]] 
 
 // fresh reports whether an Event speaks of now.
 func (s *Scene) fresh(e Read[corev1.Event]) bool { return s.Now.Sub(lastSeen(&e.Object)) < freshFor }
+
+// sortEvents puts the newest Events first.
+func (s *Scene) sortEvents() {
+	slices.SortStableFunc(s.Events, func(a, b Read[corev1.Event]) int {
+		return lastSeen(&b.Object).Compare(lastSeen(&a.Object))
+	})
+}

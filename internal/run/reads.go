@@ -3,43 +3,49 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/journal"
 )
 
-// reads journals what the preparation asks of the cluster, one read after the
-// other. What came of a read waits until it is known under which id it was kept.
+// reads journals what the preparation asks of the cluster. What came of a read waits
+// until it is known under which id it was kept. Reads are made at the same time, so
+// that an answer and what is kept of it find each other by the source of the read.
 type reads struct {
 	note func(key string, it journal.Item) error
 	rec  *evidence.Recorder
 	// try keeps the entries of a repeated step apart: it asks again.
 	try string
 
-	mu   sync.Mutex
-	n    int
-	last *journal.Request // answered, and not journaled yet
-	told map[string]bool  // evidence ids that the journal has
+	mu       sync.Mutex
+	n        int
+	answered map[string]journal.Request // by source, not journaled yet
+	told     map[string]bool            // evidence ids that the journal has
 }
 
 func (r *Runner) newReads(ctx context.Context, o Order, rec *evidence.Recorder) *reads {
 	return &reads{
 		note: func(key string, it journal.Item) error { return r.note(ctx, o.RunID, key, it) },
-		rec:  rec, try: nightcrier.NewID(), told: map[string]bool{},
+		rec:  rec, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: map[string]bool{},
 	}
 }
 
-// audit takes what the guard says of a request.
-func (l *reads) audit(q journal.Request) error {
+// audit takes what the guard says of a request. A read may need more than one: the
+// last of them has the answer.
+func (l *reads) audit(ctx context.Context, q journal.Request) error {
+	source := diagnose.SourceOf(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.tellLast(""); err != nil {
+	if err := l.tellAnswer(source, ""); err != nil {
 		return err
 	}
 	if q.Done {
-		l.last = &q
+		l.answered[source] = q
 		return nil
 	}
 	return l.tell(journal.OfRequest(q))
@@ -53,23 +59,29 @@ func (l *reads) Record(kind, source string, body []byte) (string, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return id, l.tellLast(id)
+	return id, l.tellAnswer(source, id)
 }
 
 // flush journals what still waits.
 func (l *reads) flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tellLast("")
+	for _, source := range slices.Sorted(maps.Keys(l.answered)) {
+		if err := l.tellAnswer(source, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// tellLast journals the answer that waits. The caller holds mu.
-func (l *reads) tellLast(id string) error {
-	if l.last == nil {
+// tellAnswer journals the answer that waits, with the evidence that it was kept as,
+// "" for none. The caller holds mu.
+func (l *reads) tellAnswer(source, id string) error {
+	q, ok := l.answered[source]
+	if !ok {
 		return nil
 	}
-	q := *l.last
-	l.last = nil
+	delete(l.answered, source)
 	if kept, ok := l.rec.Item(id); ok {
 		q.Evidence, q.SHA256, l.told[id] = id, kept.SHA256, true
 	}

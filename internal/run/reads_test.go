@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,27 +21,36 @@ import (
 // watched tells audit of its reads, as a reader behind a guard does.
 type watched struct {
 	diagnose.Reader
-	audit func(journal.Request) error
-	n     int64
+	audit func(context.Context, journal.Request) error
+	n     atomic.Int64
 }
 
 func (w *watched) Get(ctx context.Context, res nightcrier.Resource) ([]byte, error) {
-	w.n++
-	q := journal.Request{ID: w.n, Time: time.Now(), Verb: "get", Resource: strings.ToLower(res.Kind) + "s", Namespace: res.Namespace, Name: res.Name, Decision: journal.Allow}
-	if err := w.audit(q); err != nil {
-		return nil, err
-	}
-	body, err := w.Reader.Get(ctx, res)
-	q.Done, q.Status, q.Bytes, q.SHA256 = true, 200, int64(len(body)), "of the answer"
-	return body, errors.Join(err, w.audit(q))
+	return w.asked(ctx, "get", strings.ToLower(res.Kind)+"s", res.Namespace, res.Name, func() ([]byte, error) { return w.Reader.Get(ctx, res) })
 }
 
-func watching(t *testing.T) func(string, func(journal.Request) error) diagnose.Reader {
+func (w *watched) List(ctx context.Context, kind, ns, labels, fields string, limit int) ([]byte, error) {
+	return w.asked(ctx, "list", strings.ToLower(kind)+"s", ns, "", func() ([]byte, error) {
+		return w.Reader.List(ctx, kind, ns, labels, fields, limit)
+	})
+}
+
+func (w *watched) asked(ctx context.Context, verb, resource, ns, name string, ask func() ([]byte, error)) ([]byte, error) {
+	q := journal.Request{ID: w.n.Add(1), Time: time.Now(), Verb: verb, Resource: resource, Namespace: ns, Name: name, Decision: journal.Allow}
+	if err := w.audit(ctx, q); err != nil {
+		return nil, err
+	}
+	body, err := ask()
+	q.Done, q.Status, q.Bytes, q.SHA256 = true, 200, int64(len(body)), "of the answer"
+	return body, errors.Join(err, w.audit(ctx, q))
+}
+
+func watching(t *testing.T) func(string, func(context.Context, journal.Request) error) diagnose.Reader {
 	d, err := demo.Load(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(name string, audit func(journal.Request) error) diagnose.Reader {
+	return func(name string, audit func(context.Context, journal.Request) error) diagnose.Reader {
 		return &watched{Reader: d.Cluster(name), audit: audit}
 	}
 }
@@ -76,6 +86,11 @@ func TestThePreparationIsAudited(t *testing.T) {
 			t.Errorf("%+v is not what was kept:\n%s", r, index)
 		}
 	}
+	for _, line := range list { // each answer stands with what was kept of it
+		if kept := keptAs(t, index, line.Evidence); line.Verb == "list" && !strings.HasPrefix(kept, "kubectl get "+line.Resource) {
+			t.Errorf("%s of %s was kept as %q", line.Verb, line.Resource, kept)
+		}
+	}
 	log := b.read(agentLogFile)
 	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != 1 {
 		t.Errorf("%s is told %d times:\n%s", list[0].Evidence, n, log)
@@ -83,6 +98,19 @@ func TestThePreparationIsAudited(t *testing.T) {
 	if !strings.Contains(b.read(finalReport), asked.Head) {
 		t.Error("the head is not in the final report")
 	}
+}
+
+// keptAs is the source of evidence id.
+func keptAs(t *testing.T, index, id string) string {
+	t.Helper()
+	for line := range strings.Lines(index) {
+		var it struct{ ID, Source string }
+		if err := json.Unmarshal([]byte(line), &it); err == nil && it.ID == id {
+			return it.Source
+		}
+	}
+	t.Errorf("%s is not in the index", id)
+	return ""
 }
 
 // A step that is repeated after a crash asks again, and both are on record.
@@ -109,7 +137,7 @@ func TestNoReadWithoutItsEntry(t *testing.T) {
 	b := newBench(t, Builtin, nil)
 	look := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, nil)
 	look.note = func(string, journal.Item) error { return errors.New("the store is away") }
-	if err := look.audit(journal.Request{Decision: journal.Allow}); err == nil {
+	if err := look.audit(t.Context(), journal.Request{Decision: journal.Allow}); err == nil {
 		t.Error("a decision that was not journaled was let through")
 	}
 }

@@ -100,7 +100,7 @@ type Config struct {
 	// Reader returns what can be read of a cluster, nil when there is no
 	// credential for it. Where a guard stands before the cluster, it tells audit of
 	// each request, before it goes out and after.
-	Reader func(cluster string, audit func(journal.Request) error) diagnose.Reader
+	Reader func(cluster string, audit func(context.Context, journal.Request) error) diagnose.Reader
 	// Access returns the credential that the guard of an agent shall hold, or nil
 	// and why the agent shall look without one. Nil gives no agent access.
 	Access   func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)

@@ -158,7 +158,7 @@ type bench struct {
 }
 
 // newBench opens an incident from the first scenario and admits its run.
-func newBench(t *testing.T, executor string, reader func(string, func(journal.Request) error) diagnose.Reader, attempts ...attempt) *bench {
+func newBench(t *testing.T, executor string, reader func(string, func(context.Context, journal.Request) error) diagnose.Reader, attempts ...attempt) *bench {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bench{T: t, agents: &agents{t: t, attempts: attempts, cancelled: make(chan string, 1)}, told: &announcements{ch: make(chan struct{}, 9)}}
@@ -166,7 +166,9 @@ func newBench(t *testing.T, executor string, reader func(string, func(journal.Re
 	d, err := demo.Load(time.Now())
 	b.must(err)
 	if reader == nil {
-		reader = func(name string, _ func(journal.Request) error) diagnose.Reader { return d.Cluster(name) }
+		reader = func(name string, _ func(context.Context, journal.Request) error) diagnose.Reader {
+			return d.Cluster(name)
+		}
 	}
 	b.deliver(d.Scenarios[0], executor)
 	sk, err := skill.Embedded("k8s-troubleshooter")
@@ -425,7 +427,7 @@ func TestWhatAnAgentLeavesIsHostile(t *testing.T) {
 type bomb struct{ diagnose.Reader }
 
 func TestAPanicEndsTheRunAndFreesTheCluster(t *testing.T) {
-	b := newBench(t, Builtin, func(string, func(journal.Request) error) diagnose.Reader { return bomb{} })
+	b := newBench(t, Builtin, func(string, func(context.Context, journal.Request) error) diagnose.Reader { return bomb{} })
 	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailCrash || !strings.Contains(inc.FailureReason, "internal error") {
 		t.Errorf("ended %s, %s, %q", inc.Status, inc.FailureClass, inc.FailureReason)
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -104,7 +105,7 @@ func (c *cluster) Record(kind, source string, body []byte) (string, error) {
 
 // audit journals what the guard decided, and what came of it. Without its entry
 // nothing is asked and nothing is answered.
-func (c *cluster) audit(r guardkube.AuditRecord) error {
+func (c *cluster) audit(_ context.Context, r guardkube.AuditRecord) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {

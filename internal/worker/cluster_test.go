@@ -354,7 +354,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	c := &cluster{worker: w}
 	ask := func(id int64, done bool) error {
-		return c.audit(guardkube.AuditRecord{ID: id, Decision: guardkube.Allow, Verb: "list", Resource: "pods", Namespace: "shop", Query: strings.Repeat("q", 4000), Done: done})
+		return c.audit(t.Context(), guardkube.AuditRecord{ID: id, Decision: guardkube.Allow, Verb: "list", Resource: "pods", Namespace: "shop", Query: strings.Repeat("q", 4000), Done: done})
 	}
 	var n int64
 	for ; err == nil; n++ {

@@ -34,6 +34,7 @@ type answer struct {
 
 // call is a request that is being answered.
 type call struct {
+	ctx     context.Context // of the request, for the record
 	g       *Guard
 	parts   parts
 	form    form
@@ -47,7 +48,7 @@ type call struct {
 
 // answer decides on a request and answers it.
 func (g *Guard) answer(ctx context.Context, in inbound) answer {
-	c := &call{g: g, audit: AuditRecord{ID: g.ids.Add(1), Decision: Allow}}
+	c := &call{ctx: ctx, g: g, audit: AuditRecord{ID: g.ids.Add(1), Decision: Allow}}
 	kind, isReview := review(in.method, in.target)
 	var err error
 	if isReview {
@@ -171,7 +172,7 @@ func (c *call) record() error {
 			c.audit.Query = p.target()
 		}
 	}
-	if err := c.g.cfg.Audit(c.audit); err != nil {
+	if err := c.g.cfg.Audit(c.ctx, c.audit); err != nil {
 		c.g.cfg.Logger.Error("kube guard cannot keep its record", "error", err)
 		return failf(http.StatusServiceUnavailable, "audit", "the guard cannot keep its record and answers nothing")
 	}

@@ -10,6 +10,7 @@
 package kube
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -119,8 +120,9 @@ type Config struct {
 	Mask func([]byte) []byte
 	// Evidence keeps answers; nil keeps none.
 	Evidence Recorder
-	// Audit puts a decision or an outcome on record. Its error stops the request.
-	Audit func(AuditRecord) error
+	// Audit puts a decision or an outcome on record. Its error stops the request,
+	// whose context it is given.
+	Audit func(context.Context, AuditRecord) error
 	// Namespaces, when there are any, are the only ones that are read, beside
 	// what belongs to no namespace.
 	Namespaces []string

@@ -152,7 +152,7 @@ func TestNoRecordNoRequest(t *testing.T) {
 func TestNoOutcomeNoAnswer(t *testing.T) {
 	calls := 0
 	g := serve(t, scripted(t, says("application/json", onePod)), func(c *guardkube.Config) {
-		c.Audit = func(r guardkube.AuditRecord) error {
+		c.Audit = func(_ context.Context, r guardkube.AuditRecord) error {
 			if calls++; r.Done {
 				return errors.New("disk full")
 			}
@@ -528,7 +528,7 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := guardkube.New(guardkube.Config{
 			Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: "x"}, Transport: answering(onePod)},
-			Mask:     func(b []byte) []byte { return b }, Audit: func(guardkube.AuditRecord) error { return nil },
+			Mask:     func(b []byte) []byte { return b }, Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
 			Logger: discard, Limits: guardkube.Limits{PerSecond: 10},
 		})
 		if err != nil {
@@ -580,7 +580,7 @@ func TestManyAtOnce(t *testing.T) {
 
 func TestNewNeedsItsParts(t *testing.T) {
 	up := guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: "x"}, Transport: answering("{}")}
-	whole := guardkube.Config{Upstream: up, Mask: bytes.Clone, Audit: func(guardkube.AuditRecord) error { return nil }, Logger: discard}
+	whole := guardkube.Config{Upstream: up, Mask: bytes.Clone, Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: discard}
 	if _, err := guardkube.New(whole); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -95,7 +96,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.g.logs.Write(p)
 }
 
-func (g *guarded) audit(r guardkube.AuditRecord) error {
+func (g *guarded) audit(_ context.Context, r guardkube.AuditRecord) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.broken {

@@ -98,7 +98,7 @@ func watchOverPipes(t *testing.T, protocol string) (resp *http.Response, cluster
 	body, cluster := io.Pipe()
 	g, err := guardkube.New(guardkube.Config{
 		Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: "x"}, Transport: streaming{body}},
-		Mask:     func(b []byte) []byte { return b }, Audit: func(guardkube.AuditRecord) error { return nil }, Logger: discard,
+		Mask:     func(b []byte) []byte { return b }, Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: discard,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,228 @@
+package diagnose
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Bounds of what is read of a namespace.
+const (
+	maxOfKind = 500 // objects of one kind, as many as an API server sends at once
+	maxNamed  = 20  // Pods that Warning Events name, beyond the list
+)
+
+// around are the kinds of a namespace that rules look at.
+var around = []string{
+	"Pod", "Event", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob",
+	"Service", "EndpointSlice", "Ingress", "NetworkPolicy",
+	"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim",
+	"ResourceQuota", "LimitRange", "HorizontalPodAutoscaler", "PodDisruptionBudget",
+}
+
+// readNamespace reads the target and, at the same time, what is in its namespace.
+func (c *collector) readNamespace(ctx context.Context, f *Facts) error {
+	var looks []look
+	if f.Target.Kind != "" {
+		looks = append(looks, c.fetch(f.Target))
+	}
+	if ns := f.Target.Namespace; ns != "" {
+		looks = append(looks, c.lists(ns, around...)...)
+	}
+	if err := c.together(ctx, looks...); err != nil {
+		return err
+	}
+	if err := c.readBeyond(ctx, f.Target.Namespace); err != nil {
+		return err
+	}
+	c.scene.sortEvents()
+	return nil
+}
+
+// lists are the looks that read all objects of these kinds in ns.
+func (c *collector) lists(ns string, kinds ...string) (looks []look) {
+	for _, kind := range kinds {
+		q := query{kind: kind, ns: ns, limit: maxOfKind}
+		l := c.list(q)
+		if kind == "Secret" { // a credential that is as small as it should be cannot
+			l.fail = func(err error) error {
+				if nightcrier.CodeOf(err) == nightcrier.Refused {
+					return nil
+				}
+				return c.failed(q.source(), err)
+			}
+		}
+		looks = append(looks, l)
+	}
+	return looks
+}
+
+// readBeyond reads, where a namespace has more Pods than one list tells, those that
+// do not run, and those that Warning Events name.
+func (c *collector) readBeyond(ctx context.Context, ns string) error {
+	if c.scene.Complete("Pod", ns) || !slices.ContainsFunc(c.scene.Pods, func(p Read[corev1.Pod]) bool { return p.Object.Namespace == ns }) {
+		return nil
+	}
+	err := c.together(ctx,
+		c.list(query{kind: "Pod", ns: ns, fields: "status.phase!=Running,status.phase!=Succeeded", limit: maxOfKind}),
+		c.list(query{kind: "Event", ns: ns, fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
+	)
+	if err != nil {
+		return err
+	}
+	c.scene.sortEvents()
+	var looks []look
+	asked := map[string]bool{}
+	for _, e := range c.scene.Events {
+		o := e.Object.InvolvedObject
+		res := nightcrier.Resource{Kind: "Pod", Namespace: o.Namespace, Name: o.Name}
+		_, known := c.had[key(res)]
+		if known || asked[o.Name] || o.Kind != "Pod" || o.Namespace != ns || e.Object.Type != corev1.EventTypeWarning ||
+			!c.scene.fresh(e) || res.Check() != nil || len(looks) >= maxNamed {
+			continue
+		}
+		asked[o.Name] = true
+		l := c.fetch(res)
+		l.fail = func(err error) error { // it may well be gone
+			if nightcrier.CodeOf(err) == nightcrier.NotFound {
+				return nil
+			}
+			return c.failed(l.source, err)
+		}
+		looks = append(looks, l)
+	}
+	return c.together(ctx, looks...)
+}
+
+// readSymptoms reads those parts of the cluster that something in the namespace
+// points at: most faults need none of them.
+func (c *collector) readSymptoms(ctx context.Context) error {
+	s := c.scene
+	var looks []look
+	wide := func(kinds ...string) { looks = append(looks, c.lists("", kinds...)...) }
+	if slices.ContainsFunc(s.Claims, func(p Read[corev1.PersistentVolumeClaim]) bool { return p.Object.Status.Phase != corev1.ClaimBound }) {
+		wide("StorageClass", "PersistentVolume")
+	}
+	if len(s.Ingresses) > 0 {
+		wide("IngressClass")
+	}
+	said := func(reason, word string) bool {
+		return slices.ContainsFunc(s.Events, func(e Read[corev1.Event]) bool {
+			return strings.HasPrefix(e.Object.Reason, reason) && strings.Contains(e.Object.Message, word) && s.fresh(e)
+		})
+	}
+	if said("FailedAttachVolume", "") {
+		wide("VolumeAttachment")
+	}
+	if said("Failed", "webhook") || said("ReplicaSet", "webhook") || c.refusedByWebhook() {
+		wide("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+	}
+	if said("FailedGet", "metrics") || said("FailedComputeMetricsReplicas", "") {
+		looks = append(looks, c.fetch(nightcrier.Resource{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService", Name: "v1beta1.metrics.k8s.io"}))
+	}
+	if err := c.together(ctx, looks...); err != nil {
+		return err
+	}
+	if c.nodesMatter() {
+		if err := c.readAllNodes(ctx); err != nil {
+			return err
+		}
+	}
+	return c.readBehind(ctx)
+}
+
+// refusedByWebhook reports whether a Deployment says that a webhook refuses its Pods.
+func (c *collector) refusedByWebhook() bool {
+	for _, d := range c.scene.Deployments {
+		for _, cond := range d.Object.Status.Conditions {
+			if cond.Type == "ReplicaFailure" && cond.Status == corev1.ConditionTrue && strings.Contains(cond.Message, "webhook") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// nodesMatter reports whether a Pod waits for a node or has been given up by its own.
+func (c *collector) nodesMatter() bool {
+	return slices.ContainsFunc(c.scene.Pods, func(p Read[corev1.Pod]) bool {
+		return nodeSuspect(&p.Object) || pendingOn(&p.Object) != ""
+	})
+}
+
+const systemNamespace = "kube-system"
+
+// noName are the words of a process that cannot resolve a name.
+var noName = []string{"no such host", "server misbehaving", "emporary failure in name resolution", "EAI_AGAIN", "ENOTFOUND", "lookup ", "Name or service not known", "could not be resolved", "UnknownHostException"}
+
+// readBehind reads what stands behind a webhook that refuses, and the cluster's DNS
+// when logs say that names cannot be resolved.
+func (c *collector) readBehind(ctx context.Context) error {
+	var looks []look
+	for _, ns := range c.webhookNamespaces() {
+		looks = append(looks, c.lists(ns, "Service", "EndpointSlice", "Pod", "Deployment", "Event")...)
+	}
+	unresolved := slices.ContainsFunc(c.scene.Logs, func(l LogExcerpt) bool {
+		return slices.ContainsFunc(noName, func(words string) bool { return strings.Contains(l.Text, words) })
+	})
+	if unresolved && !c.scene.Complete("Pod", systemNamespace) {
+		looks = append(looks, c.lists(systemNamespace, "Pod", "Deployment", "DaemonSet", "Service", "EndpointSlice", "ConfigMap", "Event")...)
+	}
+	if err := c.together(ctx, looks...); err != nil {
+		return err
+	}
+	c.scene.sortEvents()
+	return nil
+}
+
+// maxBehind is how many namespaces of webhooks are looked into.
+const maxBehind = 3
+
+// webhookNamespaces are the namespaces of webhooks that Events or conditions name.
+func (c *collector) webhookNamespaces() (list []string) {
+	add := func(name string, svc *string) {
+		if svc == nil || c.scene.Complete("Pod", *svc) || slices.Contains(list, *svc) || len(list) >= maxBehind || !c.named(name) {
+			return
+		}
+		if (nightcrier.Resource{Kind: "Namespace", Name: *svc}).Check() == nil {
+			list = append(list, *svc)
+		}
+	}
+	for _, w := range c.scene.ValidatingWebhooks {
+		for _, h := range w.Object.Webhooks {
+			if h.ClientConfig.Service != nil {
+				add(h.Name, &h.ClientConfig.Service.Namespace)
+			}
+		}
+	}
+	for _, w := range c.scene.MutatingWebhooks {
+		for _, h := range w.Object.Webhooks {
+			if h.ClientConfig.Service != nil {
+				add(h.Name, &h.ClientConfig.Service.Namespace)
+			}
+		}
+	}
+	return list
+}
+
+// named reports whether an Event or a Deployment's condition speaks of the webhook.
+func (c *collector) named(webhook string) bool {
+	quoted := `"` + webhook + `"`
+	for _, e := range c.scene.Events {
+		if strings.Contains(e.Object.Message, quoted) {
+			return true
+		}
+	}
+	for _, d := range c.scene.Deployments {
+		for _, cond := range d.Object.Status.Conditions {
+			if strings.Contains(cond.Message, quoted) {
+				return true
+			}
+		}
+	}
+	return false
+}

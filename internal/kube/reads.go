@@ -29,8 +29,6 @@ var besides = []Resource{
 	{"coordination.k8s.io", "leases", false},
 	{"metrics.k8s.io", "pods", false},
 	{"metrics.k8s.io", "nodes", true},
-	{"admissionregistration.k8s.io", "validatingwebhookconfigurations", true},
-	{"admissionregistration.k8s.io", "mutatingwebhookconfigurations", true},
 	{"scheduling.k8s.io", "priorityclasses", true},
 }
 

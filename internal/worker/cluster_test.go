@@ -365,7 +365,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	written, _, _ := w.spool.progress()
 	for _, r := range []guardkube.AuditRecord{{Decision: guardkube.Allow}, {Decision: guardkube.Deny, Done: true}, {Decision: guardkube.Allow}} {
-		if err := c.audit(r); nightcrier.CodeOf(err) != nightcrier.Exhausted {
+		if err := c.audit(t.Context(), r); nightcrier.CodeOf(err) != nightcrier.Exhausted {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
@@ -373,7 +373,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		t.Errorf("the journal grew by %d to %d bytes", more-written, more)
 	}
 	c.close()
-	if err := c.audit(guardkube.AuditRecord{Decision: guardkube.Allow, Done: true}); nightcrier.CodeOf(err) != nightcrier.Interrupted {
+	if err := c.audit(t.Context(), guardkube.AuditRecord{Decision: guardkube.Allow, Done: true}); nightcrier.CodeOf(err) != nightcrier.Interrupted {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -154,8 +154,6 @@ func (c *collector) nodesMatter() bool {
 	})
 }
 
-const systemNamespace = "kube-system"
-
 // noName are the words of a process that cannot resolve a name.
 var noName = []string{"no such host", "server misbehaving", "emporary failure in name resolution", "EAI_AGAIN", "ENOTFOUND", "lookup ", "Name or service not known", "could not be resolved", "UnknownHostException"}
 

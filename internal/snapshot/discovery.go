@@ -1,0 +1,126 @@
+package snapshot
+
+import (
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// discover says which kinds there are, all at once where the caller knows that, or
+// group by group.
+func (a api) discover(w http.ResponseWriter, r *http.Request, root, group, version string) {
+	switch {
+	case version != "":
+		a.resourceList(w, group, version)
+	case group == "" && strings.Contains(r.Header.Get("Accept"), "as=APIGroupDiscoveryList"):
+		a.aggregated(w, root == "apis")
+	case root == "api":
+		write(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}, ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
+	case group == "":
+		write(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: a.groups()})
+	default:
+		for _, g := range a.groups() {
+			if g.Name == group {
+				g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+				write(w, http.StatusOK, g)
+				return
+			}
+		}
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	}
+}
+
+// groups are the named API groups with their versions.
+func (a api) groups() (list []metav1.APIGroup) {
+	for _, c := range a.snap.served() {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: c.apiVersion(), Version: c.version}
+		switch last := len(list) - 1; {
+		case c.group == "":
+		case last < 0 || list[last].Name != c.group:
+			list = append(list, metav1.APIGroup{Name: c.group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+		case list[last].Versions[len(list[last].Versions)-1] != v:
+			list[last].Versions = append(list[last].Versions, v)
+		}
+	}
+	return list
+}
+
+func (a api) resourceList(w http.ResponseWriter, group, version string) {
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
+	for _, c := range a.snap.served() {
+		if c.group != group || c.version != version {
+			continue
+		}
+		list.GroupVersion = c.apiVersion()
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: c.plural, SingularName: strings.ToLower(c.name), Namespaced: c.scope != cluster, Kind: c.name, Verbs: readVerbs, ShortNames: c.shorts(), Categories: c.categories(),
+		})
+		if c.kind.name == "Pod" {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: "pods/log", Namespaced: true, Kind: "Pod", Verbs: []string{"get"}})
+		}
+	}
+	if list.GroupVersion == "" {
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+		return
+	}
+	write(w, http.StatusOK, list)
+}
+
+// inAll are the kinds that `kubectl get all` shows.
+var inAll = map[string]bool{
+	"Pod": true, "Service": true, "ReplicationController": true, "Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true,
+	"Job": true, "CronJob": true, "HorizontalPodAutoscaler": true,
+}
+
+func (k kind) categories() []string {
+	if inAll[k.name] {
+		return []string{"all"}
+	}
+	return nil
+}
+
+// aggregated is the discovery of all groups in one answer; named tells the core
+// group from all others.
+func (a api) aggregated(w http.ResponseWriter, named bool) {
+	type object = map[string]any
+	var groups []object
+	versions := map[string]object{}
+	for _, c := range a.snap.served() {
+		if (c.group != "") != named {
+			continue
+		}
+		v := versions[c.apiVersion()]
+		if v == nil {
+			v = object{"version": c.version, "freshness": "Current", "resources": []object{}}
+			versions[c.apiVersion()] = v
+			if last := len(groups) - 1; last >= 0 && groups[last]["metadata"].(object)["name"] == c.group {
+				groups[last]["versions"] = append(groups[last]["versions"].([]object), v)
+			} else {
+				groups = append(groups, object{"metadata": object{"name": c.group}, "versions": []object{v}})
+			}
+		}
+		v["resources"] = append(v["resources"].([]object), c.discovered())
+	}
+	w.Header().Set("Content-Type", aggregated)
+	write(w, http.StatusOK, object{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": object{}, "items": groups})
+}
+
+// discovered is the kind as aggregated discovery shows it.
+func (k kind) discovered() map[string]any {
+	where := "Namespaced"
+	if k.scope == cluster {
+		where = "Cluster"
+	}
+	kindOf := map[string]any{"group": k.group, "version": k.version, "kind": k.name}
+	d := map[string]any{
+		"resource": k.plural, "responseKind": kindOf, "scope": where, "singularResource": strings.ToLower(k.name), "verbs": readVerbs,
+		"shortNames": k.shorts(), "categories": k.categories(),
+	}
+	if k.name == "Pod" && k.group == "" {
+		d["subresources"] = []map[string]any{{"subresource": "log", "responseKind": kindOf, "verbs": []string{"get"}}}
+	}
+	return d
+}

@@ -1,0 +1,203 @@
+// Package snapshot holds what was recorded of a cluster: it records one, reads
+// what others recorded, and serves it as a read-only Kubernetes API, so that a
+// snapshot is looked at by whatever looks at a cluster.
+//
+// A snapshot is a directory of files of Kubernetes objects and of logs. Open takes
+// the forms that tools leave behind, and takes nothing on trust: links out of the
+// directory are not followed, sizes and counts are bounded, the values of Secrets
+// are dropped, and a file that cannot be read is noted rather than the end.
+package snapshot
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// InfoFile is the file at the top of a snapshot that says what it is of.
+const InfoFile = "snapshot.json"
+
+// Info is what a snapshot says of itself.
+type Info struct {
+	Cluster    string    `json:"cluster,omitempty"`
+	CapturedAt time.Time `json:"capturedAt,omitzero"`
+	// Version is the API server's.
+	Version string `json:"version,omitempty"`
+	// Namespaces are the recorded ones; none means all.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// System are namespaces of which only what others depend on was recorded:
+	// workloads, services, policies and events.
+	System []string `json:"systemNamespaces,omitempty"`
+	// NotCaptured is what could not be recorded or read. What names a resource,
+	// such as "nodes" or "secrets in shop", is answered as forbidden: that it is not
+	// here says nothing about the cluster.
+	NotCaptured []nightcrier.NotChecked `json:"notCaptured,omitempty"`
+}
+
+// Snapshot is a cluster at one moment. It does not change and may be used
+// concurrently.
+type Snapshot struct {
+	Info
+	// declared says that the snapshot told what was not captured: what it lacks
+	// besides was not there.
+	declared    bool
+	collections map[string]*collection // by group + "/" + plural
+	logs        map[logKey][]byte
+}
+
+// object is one object: its JSON, and what selects it.
+type object struct {
+	namespace, name string
+	labels          map[string]string
+	fields          map[string]any
+	raw             []byte
+}
+
+// logKey names the log of a container.
+type logKey struct {
+	namespace, pod, container string
+	previous                  bool
+}
+
+// Open reads the snapshot in a directory. Files that cannot be read are noted in
+// NotCaptured. A directory that is missing, or holds nothing to look at, is an
+// Invalid error; one over the bounds an Exhausted one.
+func Open(dir string) (*Snapshot, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "snapshot %s: %w", dir, err)
+	}
+	defer root.Close()
+	s, err := Read(root.FS())
+	if err != nil {
+		return nil, fmt.Errorf("snapshot %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// Read is Open for a file system.
+func Read(fsys fs.FS) (*Snapshot, error) {
+	r := &reader{fsys: fsys, snap: &Snapshot{collections: map[string]*collection{}, logs: map[logKey][]byte{}}}
+	for _, k := range known {
+		r.snap.add(k)
+	}
+	if err := r.readInfo(); err != nil {
+		return nil, err
+	}
+	if err := fs.WalkDir(fsys, ".", r.visit); err != nil {
+		return nil, err
+	}
+	if r.objects == 0 {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "there are no Kubernetes objects in it: it takes files as `kubectl get -o json` prints them%s", r.firstNote())
+	}
+	r.finish()
+	return r.snap, nil
+}
+
+func (s *Snapshot) add(k kind) *collection {
+	c := &collection{kind: k, byName: map[string]*object{}}
+	s.collections[k.group+"/"+k.plural] = c
+	return c
+}
+
+// ofKind returns the collection that serves a kind, nil when none does.
+func (s *Snapshot) ofKind(group, name string) *collection {
+	for _, c := range s.collections {
+		if c.group == group && c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// served lists the collections that the API has, core first.
+func (s *Snapshot) served() []*collection {
+	var list []*collection
+	for _, c := range s.collections {
+		if !c.optional || len(c.objects) > 0 || c.seen {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b *collection) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.version, b.version), cmp.Compare(a.plural, b.plural))
+	})
+	return list
+}
+
+// withheld says why objects of c in ns ("" for all namespaces) are not known,
+// "" when they are: then an object that is not here was not there.
+func (s *Snapshot) withheld(c *collection, ns string) string {
+	for _, n := range s.NotCaptured {
+		if about, in := covers(n.What, c.kind); about && (in == "" || in == ns) {
+			return n.Why
+		}
+	}
+	switch {
+	case c.skip && len(c.objects) == 0 && !c.seen:
+		return "these are not recorded"
+	case !s.declared && len(c.objects) == 0 && !c.seen:
+		return "the snapshot holds none, and does not say whether it looked"
+	case c.scope == cluster || ns == "" || len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, ns), c.scope == system && slices.Contains(s.System, ns):
+		return ""
+	case !slices.ContainsFunc(c.objects, func(o *object) bool { return o.namespace == ns }):
+		return "the snapshot is of namespace " + strings.Join(s.Namespaces, ", ")
+	}
+	return ""
+}
+
+// covers reports whether what was not captured are objects of k, and in which
+// namespace, "" for all: "nodes", "list nodes", "secrets in shop".
+func covers(what string, k kind) (about bool, namespace string) {
+	words := strings.Fields(what)
+	if len(words) > 0 && strings.HasPrefix(words[0], "log") {
+		return false, ""
+	}
+	for i, w := range words {
+		switch {
+		case w == k.resource(), w == k.plural, strings.EqualFold(w, k.name):
+			about = true
+		case (w == "in" || w == "-n") && i+1 < len(words):
+			namespace = words[i+1]
+		}
+	}
+	return about, namespace
+}
+
+// parseInfo reads a snapshot's own description. What was not captured may be
+// sentences, or a thing and why.
+func parseInfo(raw []byte) (Info, error) {
+	var loose struct {
+		Info
+		CapturedAt  string            `json:"capturedAt"`
+		NotCaptured []json.RawMessage `json:"notCaptured"`
+	}
+	if err := json.Unmarshal(raw, &loose); err != nil {
+		return Info{}, err
+	}
+	info := loose.Info
+	if loose.CapturedAt != "" {
+		at, err := time.Parse(time.RFC3339, loose.CapturedAt)
+		if err != nil {
+			return Info{}, fmt.Errorf("capturedAt: %w", err)
+		}
+		info.CapturedAt = at
+	}
+	for _, one := range loose.NotCaptured {
+		var n nightcrier.NotChecked
+		if json.Unmarshal(one, &n) != nil || n.What == "" {
+			n = nightcrier.NotChecked{Why: "it was not captured"}
+			if err := json.Unmarshal(one, &n.What); err != nil {
+				return Info{}, fmt.Errorf("notCaptured: %w", err)
+			}
+		}
+		info.NotCaptured = append(info.NotCaptured, n)
+	}
+	return info, nil
+}

@@ -7,6 +7,7 @@ var shortNames = map[string]string{
 	"po": "Pod", "no": "Node", "ns": "Namespace", "svc": "Service", "cm": "ConfigMap", "sa": "ServiceAccount", "pv": "PersistentVolume",
 	"pvc": "PersistentVolumeClaim", "deploy": "Deployment", "rs": "ReplicaSet", "sts": "StatefulSet", "ds": "DaemonSet",
 	"cj": "CronJob", "hpa": "HorizontalPodAutoscaler", "pdb": "PodDisruptionBudget", "ing": "Ingress", "netpol": "NetworkPolicy",
+	"ev": "Event", "ep": "Endpoints", "quota": "ResourceQuota", "limits": "LimitRange", "rc": "ReplicationController", "sc": "StorageClass",
 }
 
 // KindOf returns the kind that a person means by word: a kind, its plural or its

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -287,4 +288,43 @@ func normal(s string) string {
 		last = r
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// Quotable returns what a statement quotes so that it can be looked for: spans
+// between backticks or quotes, pairs such as exitCode: 137, names such as
+// CrashLoopBackOff. What would be found anywhere is left out.
+func Quotable(statement string) []string {
+	var out []string
+	add := func(v string) {
+		v = strings.Trim(v, " `\"“”.,;")
+		if v != "" && !trivial(v) && !slices.Contains(out, v) && len(out) < 10 {
+			out = append(out, v)
+		}
+	}
+	for _, m := range spanRE.FindAllString(statement, 10) {
+		add(m)
+	}
+	rest := spanRE.ReplaceAllString(statement, " ")
+	for _, m := range pairRE.FindAllString(rest, 10) {
+		add(m)
+	}
+	for _, m := range coinedRE.FindAllString(pairRE.ReplaceAllString(rest, " "), 10) {
+		add(m)
+	}
+	if words := strings.Fields(statement); len(out) == 0 && len(words) == 1 {
+		add(words[0])
+	}
+	return out
+}
+
+var (
+	pairRE   = regexp.MustCompile(`\b(?:[A-Z][a-z]+ )?[A-Za-z][\w.\[\]-]*(?:\s?=\s?|:\s)"?[\w./:@-]+`)
+	coinedRE = regexp.MustCompile(`\b[A-Z]+[a-z]*[A-Z][A-Za-z]+\b`)
+)
+
+// Stands reports whether the words of a value stand side by side in body, compared
+// as facts are.
+func Stands(body []byte, value string) bool {
+	words := normal(value)
+	return words != "" && strings.Contains(normalBody(body), " "+words+" ")
 }

@@ -11,7 +11,7 @@ const newline = " ⏎ "
 // inline makes text fit one line of Markdown, wherever it came from: it opens no
 // HTML, no link and no heading.
 func inline(s string) string {
-	s = strings.ReplaceAll(strings.TrimSpace(printable(s)), "\n", newline)
+	s = strings.ReplaceAll(strings.TrimSpace(Printable(s)), "\n", newline)
 	s = strings.ReplaceAll(s, "<", "&lt;")
 	return strings.ReplaceAll(s, "](", `]\(`)
 }
@@ -26,15 +26,16 @@ func plain(s string) string {
 // code puts text between backticks. Inside them Markdown knows no escapes, so a
 // backtick becomes an apostrophe.
 func code(s string) string {
-	s = strings.ReplaceAll(strings.TrimSpace(printable(s)), "\n", newline)
+	s = strings.ReplaceAll(strings.TrimSpace(Printable(s)), "\n", newline)
 	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }
 
 // cell is inline for a cell of a table.
 func cell(s string) string { return strings.ReplaceAll(inline(s), "|", `\|`) }
 
-// printable drops characters that a person would not see.
-func printable(s string) string {
+// Printable drops characters that a person would not see, or that turn text
+// round; line breaks stay.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n':
@@ -60,5 +61,5 @@ func fenced(s string) string {
 		}
 	}
 	fence := strings.Repeat("`", longest+1)
-	return fence + "\n" + strings.Trim(printable(s), "\n") + "\n" + fence + "\n"
+	return fence + "\n" + strings.Trim(Printable(s), "\n") + "\n" + fence + "\n"
 }

@@ -11,6 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/evidence"
+	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/workspace"
@@ -43,7 +44,7 @@ type outcome struct {
 // check takes over what the agent left, holds its report against what was
 // recorded, and decides how the incident ends. The report that is delivered is
 // the agent's when it is valid, else our own facts.
-func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult) (outcome, error) {
+func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult, tests []falsify.Outcome) (outcome, error) {
 	out := outcome{Status: nightcrier.Failed, Result: res, Reason: res.FailureReason, Class: res.FailureClass}
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err != nil {
@@ -69,6 +70,7 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult)
 	if err != nil || rep == nil {
 		return r.unwritten(ctx, out, err)
 	}
+	falsify.Apply(rep, tests)
 	if err := r.deliver(&out, inc, ws, rep); err != nil {
 		return r.unwritten(ctx, out, err)
 	}
@@ -215,6 +217,12 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
 	rep.Recalled, rep.Runbooks = facts.Recalled, facts.Runbooks
+	if s := rep.Scope; len(s.Affected)+len(s.Suspected)+len(s.Unaffected) == 0 {
+		rep.Scope = facts.Scope
+	}
+	if rep.RootCause != nil && facts.RootCause != nil && rep.RootCause.Object == facts.RootCause.Object {
+		rep.Consequences = facts.Consequences
+	}
 	rep.NotChecked = append(append(rep.NotChecked, facts.NotChecked...), unseen(facts.Permissions)...)
 	return rep
 }

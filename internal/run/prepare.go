@@ -146,16 +146,7 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 	if err := ws.WriteFile(diagnosisFile, raw, 0o600); err != nil {
 		return d, err
 	}
-	var list []remark
-	for _, it := range rec.Items() { // also what a crash kept from being told
-		if look.told[it.ID] {
-			continue
-		}
-		list = append(list, remark{"evidence:" + it.ID, journal.OfEvidence(journal.Evidence{
-			ID: it.ID, Kind: it.Kind, Source: it.Source, Bytes: int(it.Bytes), SHA256: it.SHA256,
-		})})
-	}
-	return d, r.notes(ctx, o.RunID, append(list, remark{"prepared",
+	return d, r.notes(ctx, o.RunID, append(look.untold(), remark{"prepared",
 		logged("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...)
 }
 

@@ -93,3 +93,19 @@ func (l *reads) tell(it journal.Item) error {
 	l.n++
 	return l.note(fmt.Sprintf("read:%s/%d", l.try, l.n), it)
 }
+
+// untold are the entries for evidence that no request was told of: what came by
+// another way, and what a crash kept from being told.
+func (l *reads) untold() []remark {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []remark
+	for _, it := range l.rec.Items() {
+		if !l.told[it.ID] {
+			list = append(list, remark{"evidence:" + it.ID, journal.OfEvidence(journal.Evidence{
+				ID: it.ID, Kind: it.Kind, Source: it.Source, Bytes: int(it.Bytes), SHA256: it.SHA256,
+			})})
+		}
+	}
+	return list
+}

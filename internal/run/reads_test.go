@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,8 +93,14 @@ func TestThePreparationIsAudited(t *testing.T) {
 		}
 	}
 	log := b.read(agentLogFile)
-	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != 1 {
-		t.Errorf("%s is told %d times:\n%s", list[0].Evidence, n, log)
+	asks := 0
+	for _, r := range list {
+		if r.Evidence == list[0].Evidence {
+			asks++ // the tests of the report may get the same answer again
+		}
+	}
+	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != asks {
+		t.Errorf("%s is told %d times, asked for %d times:\n%s", list[0].Evidence, n, asks, log)
 	}
 	if !strings.Contains(b.read(finalReport), asked.Head) {
 		t.Error("the head is not in the final report")
@@ -120,7 +127,13 @@ func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	if _, err := b.runner.prepare(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	b.investigate()
+	res, err := b.runner.prepare(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.runner.check(t.Context(), o, res, nil); err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]int{}
 	for _, r := range b.lines() {
 		seen[r.Verb+" "+r.Resource+" "+r.Name+" "+r.Evidence]++
@@ -160,9 +173,9 @@ func TestTheAgentIsAudited(t *testing.T) {
 			}
 			b.investigate()
 			list := b.lines()
-			last := list[max(0, len(list)-2):]
-			if len(last) != 2 || last[0].Evidence != "E77" || last[1].Decision != journal.Deny || last[1].Reason != "reads only" {
-				t.Errorf("the audit ends with %+v", last)
+			at := slices.IndexFunc(list, func(r audit.Record) bool { return r.Evidence == "E77" })
+			if at < 0 || at+1 == len(list) || list[at+1].Decision != journal.Deny || list[at+1].Reason != "reads only" {
+				t.Errorf("the audit does not hold what the agent asked: %+v", list)
 			}
 			if got := b.agents.creds(); len(got) != 1 || got[0] != cred {
 				t.Errorf("the worker got %v", got)

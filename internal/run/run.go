@@ -1,6 +1,6 @@
 // Package run is the investigation of one incident, as a durable workflow:
 //
-//	prepare → (launch → await)* → check → finish → notify
+//	prepare → (launch → await)* → test → check → finish → notify
 //
 // Each arrow is a checkpoint. A server that dies goes on at the first step that
 // is not finished, so every step is written to be safe when it is repeated: the
@@ -22,6 +22,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/engine"
+	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -171,7 +172,11 @@ func (r *Runner) steps(ctx engine.Context, o Order) error {
 			return err
 		}
 	}
-	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res) })
+	tests, err := engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.test(c, o, res) })
+	if err != nil {
+		return err
+	}
+	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res, tests) })
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,316 @@
+package falsify
+
+import (
+	"strconv"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube"
+)
+
+// maxCommand bounds a command, in bytes.
+const maxCommand = 2000
+
+// question is one read that a command asks for.
+type question struct {
+	verb              string // get, describe, logs, events, top
+	kind, name, ns    string
+	everywhere        bool // all namespaces
+	labels, fields    string
+	jsonpath          string
+	container         string
+	previous          bool
+	tail              int64
+	aboutKind, about  string // of events
+	eventType, output string
+}
+
+// parse reads a kubectl command of the few forms that only read, and that mean
+// the same without a shell and without kubectl. ns is where a command without a
+// namespace looks. The error says what is not taken.
+func parse(command, ns string) (question, error) {
+	words, err := split(command)
+	if err != nil {
+		return question{}, err
+	}
+	if len(words) < 2 || words[0] != "kubectl" {
+		return question{}, refuse("it is not a kubectl command")
+	}
+	q := question{tail: 100}
+	args, err := q.flags(words[1:])
+	if err != nil {
+		return question{}, err
+	}
+	if len(args) == 0 {
+		return question{}, refuse("it names no verb")
+	}
+	q.verb, args = args[0], args[1:]
+	switch q.verb {
+	case "get", "describe":
+		err = q.object(args)
+	case "logs":
+		err = q.pod(args)
+	case "events":
+		err = q.events(args)
+	case "top":
+		err = q.usage(args)
+	default:
+		err = refuse("kubectl %s is none of get, describe, logs, events and top", clip(q.verb, 40))
+	}
+	if err != nil {
+		return question{}, err
+	}
+	return q.in(ns)
+}
+
+func refuse(format string, args ...any) error {
+	return nightcrier.Errorf(nightcrier.Refused, format, args...)
+}
+
+// split takes a command apart at its blanks, as a shell does with words that mean
+// nothing to it; whatever a shell would do more with is refused.
+func split(command string) ([]string, error) {
+	if len(command) > maxCommand {
+		return nil, refuse("it is longer than %d bytes", maxCommand)
+	}
+	var words []string
+	var word strings.Builder
+	quote, begun := rune(0), false
+	for _, c := range strings.TrimSpace(command) {
+		switch {
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote, begun = c, true
+		case quote == 0 && c == ' ':
+			if begun {
+				words, begun = append(words, word.String()), false
+				word.Reset()
+			}
+		case c < ' ', c == 0x7f, quote != '\'' && strings.ContainsRune("$`\\", c), quote == 0 && strings.ContainsRune("|&;<>()#*?~", c):
+			return nil, refuse("%q means something to a shell, and there is none", c)
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if quote != 0 {
+		return nil, refuse("a quote is left open")
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// flags takes the known flags out of words and returns the rest.
+func (q *question) flags(words []string) ([]string, error) {
+	var rest []string
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if w == "-" || !strings.HasPrefix(w, "-") {
+			rest = append(rest, w)
+			continue
+		}
+		name, value, has := cutFlag(w)
+		if isSwitch(name) {
+			if has && value != "true" {
+				return nil, refuse("flag %s=%s is not taken", name, clip(value, 40))
+			}
+			q.turn(name)
+			continue
+		}
+		if !has {
+			if i++; i == len(words) {
+				return nil, refuse("flag %s has no value", clip(name, 40))
+			}
+			value = words[i]
+		}
+		if err := q.set(name, value); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// cutFlag splits --name=value, -n=value and -nvalue; the short form comes as its
+// first letter.
+func cutFlag(w string) (name, value string, has bool) {
+	name, value, has = strings.Cut(w, "=")
+	if !strings.HasPrefix(w, "--") && len(name) > 2 {
+		return w[:2], strings.TrimPrefix(w[2:], "="), true
+	}
+	return name, value, has
+}
+
+// isSwitch tells flags without a value. Those that only change how kubectl prints
+// are taken, since nothing is printed.
+func isSwitch(name string) bool {
+	switch name {
+	case "-A", "--all-namespaces", "-p", "--previous", "--ignore-not-found", "--no-headers", "--show-labels", "--timestamps", "--show-events",
+		"--show-kind", "--containers":
+		return true
+	}
+	return false
+}
+
+func (q *question) turn(name string) {
+	switch name {
+	case "-A", "--all-namespaces":
+		q.everywhere = true
+	case "-p", "--previous":
+		q.previous = true
+	}
+}
+
+func (q *question) set(name, value string) error {
+	switch name {
+	case "-n", "--namespace":
+		q.ns = value
+	case "-l", "--selector":
+		q.labels = value
+	case "--field-selector":
+		q.fields = value
+	case "-c", "--container":
+		q.container = value
+	case "--types":
+		q.eventType = value
+	case "--for":
+		q.aboutKind, q.about, _ = strings.Cut(value, "/")
+	case "--sort-by": // the order decides nothing
+	case "--tail":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 1 {
+			return refuse("--tail=%s is not a number of lines", clip(value, 40))
+		}
+		q.tail = min(n, maxLines)
+	case "-o", "--output":
+		return q.form(value)
+	default:
+		return refuse("flag %s is not taken", clip(name, 40))
+	}
+	return nil
+}
+
+// form reads -o. All forms but one are the whole object.
+func (q *question) form(value string) error {
+	form, expr, _ := strings.Cut(value, "=")
+	switch form {
+	case "json", "yaml", "wide", "name", "custom-columns":
+	case "jsonpath":
+		if q.jsonpath = expr; expr == "" {
+			return refuse("-o jsonpath has no expression")
+		}
+	default:
+		return refuse("-o %s is not taken", clip(form, 40))
+	}
+	return nil
+}
+
+// object reads KIND, KIND NAME and KIND/NAME.
+func (q *question) object(args []string) error {
+	switch len(args) {
+	case 0:
+		return refuse("it names no kind")
+	case 1:
+		q.kind, q.name, _ = strings.Cut(args[0], "/")
+	case 2:
+		q.kind, q.name = args[0], args[1]
+	default:
+		return refuse("it names several objects; one is read for each test")
+	}
+	switch {
+	case strings.ContainsAny(q.kind+q.name, ",/"):
+		return refuse("it names several kinds or objects; one is read for each test")
+	case q.name != "" && (q.labels != "" || q.fields != ""):
+		return refuse("it names an object and selects some")
+	case q.verb == "describe" && q.name == "":
+		return refuse("it describes no object by its name")
+	}
+	return nil
+}
+
+func (q *question) pod(args []string) error {
+	if len(args) != 1 || q.labels != "" || q.everywhere {
+		return refuse("the log of one Pod is read, by its name")
+	}
+	kind, name, has := strings.Cut(args[0], "/")
+	if !has {
+		kind, name = "pod", args[0]
+	}
+	if k, _ := kube.KindOf(kind); k != "Pod" {
+		return refuse("the log of one Pod is read, by its name; kubectl would choose one of %s's", clip(args[0], 80))
+	}
+	q.kind, q.name = "Pod", name
+	return nil
+}
+
+func (q *question) events(args []string) error {
+	if len(args) > 0 {
+		return refuse("events are read of a namespace, or with --for KIND/NAME")
+	}
+	q.kind = "Event"
+	selected := selectors(q.fields)
+	if q.about != "" {
+		kind, _ := kube.KindOf(q.aboutKind)
+		selected = append(selected, "involvedObject.kind="+kind, "involvedObject.name="+q.about)
+	}
+	if q.eventType != "" {
+		selected = append(selected, "type="+q.eventType)
+	}
+	q.fields = strings.Join(selected, ",")
+	return nil
+}
+
+func selectors(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+func (q *question) usage(args []string) error {
+	if len(args) != 2 {
+		return refuse("usage is read of one Pod or Node, by its name")
+	}
+	switch kind, _ := kube.KindOf(args[0]); kind {
+	case "Pod":
+		q.kind = "PodMetrics"
+	case "Node":
+		q.kind = "NodeMetrics"
+	default:
+		return refuse("usage is read of one Pod or Node, by its name")
+	}
+	q.name = args[1]
+	return nil
+}
+
+// in says where the question looks, and checks what becomes part of a request.
+func (q question) in(ns string) (question, error) {
+	kind, clusterWide := kube.KindOf(q.kind)
+	q.kind = kind
+	switch {
+	case clusterWide, kind == "NodeMetrics", q.everywhere:
+		q.ns = ""
+	case q.ns == "":
+		q.ns = ns
+	}
+	check := nightcrier.Resource{Kind: q.kind, Namespace: q.ns, Name: q.name}
+	if q.name == "" {
+		check.Name = "any"
+	}
+	if q.everywhere && q.name != "" {
+		return q, refuse("one object is in one namespace")
+	}
+	if err := check.Check(); err != nil {
+		return q, refuse("%w", err)
+	}
+	return q, nil
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

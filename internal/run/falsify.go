@@ -1,0 +1,90 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/evidence"
+	"nightcrier.dev/nightcrier/internal/falsify"
+)
+
+// test runs the tests that the report to be delivered names against its own
+// hypotheses. It only reads, and its outcomes are a checkpoint: a server that dies
+// behind it does not ask again.
+func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult) ([]falsify.Outcome, error) {
+	if res.FailureClass == nightcrier.FailCancelled {
+		return nil, nil // whoever cancelled wants an end, not an answer
+	}
+	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if err != nil {
+		return nil, err
+	}
+	ws, err := r.cfg.Root.Open(o.IncidentID)
+	if err != nil {
+		return nil, nil // check says why
+	}
+	defer ws.Close()
+	if _, err := ws.Collect(); err != nil {
+		return nil, nil // check meets the same, and ends the run
+	}
+	rep, err := r.report(&outcome{Result: res}, o, &inc, ws)
+	if err != nil || rep == nil {
+		return nil, nil
+	}
+	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
+	if err != nil {
+		return nil, nil
+	}
+	defer rec.Close()
+	out, err := r.falsify(ctx, o, inc, rep, rec)
+	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
+		return nil, err
+	}
+	if err != nil { // a report without outcomes is worth more than none
+		r.logger(inc).Warn("the report's tests could not be run", "event", "tests_failed", "error", err)
+		return nil, nil
+	}
+	return out, nil
+}
+
+func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, rep *nightcrier.Report, rec *evidence.Recorder) ([]falsify.Outcome, error) {
+	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
+	if err != nil {
+		return nil, err
+	}
+	look := r.newReads(ctx, o, rec)
+	reader := r.cfg.Reader(inc.Cluster, look.audit)
+	in := falsify.Input{
+		Evidence: look, Namespace: inc.Namespace(), Now: r.cfg.Now,
+		Clean: func(b []byte) []byte { return []byte(r.cfg.Mask.String(string(diagnose.Scrub(b)))) },
+		Again: func(ctx context.Context) (nightcrier.Report, error) {
+			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.cfg.Mask.String, Now: r.cfg.Now})
+			return d.Report, err
+		},
+	}
+	if reader != nil { // else a nil interface
+		in.Reader = reader
+	}
+	out, reads, err := falsify.Run(ctx, in, rep)
+	if err = errors.Join(err, look.flush()); err != nil {
+		return nil, err
+	}
+	return out, r.notes(ctx, o.RunID, append(look.untold(), remark{"tested", logged("the report's tests were run: %s, %d reads", inShort(out), reads)})...)
+}
+
+// inShort tells outcomes in a line.
+func inShort(out []falsify.Outcome) string {
+	var said []string
+	for _, o := range out {
+		said = append(said, fmt.Sprintf("%s %s", o.Hypothesis, o.Test.Outcome))
+	}
+	if len(said) == 0 {
+		return "none"
+	}
+	return strings.Join(said, ", ")
+}

@@ -285,7 +285,7 @@ func (s *Scene) blindTo(w podMaker, why Observation, sure bool, all []client) (F
 		if k < 0 {
 			continue
 		}
-		line := s.complainsOf(w.object, svc)
+		line := s.logsOf(w.object).complains(svc, unknownWords)
 		if line == nil && !sure {
 			continue
 		}
@@ -307,18 +307,6 @@ func (s *Scene) blindTo(w podMaker, why Observation, sure bool, all []client) (F
 		return n, true
 	}
 	return Finding{}, false
-}
-
-// complainsOf is a line in the log of o's own Pods that says that the name of a
-// Service is not known.
-func (s *Scene) complainsOf(o nightcrier.Object, svc *corev1.Service) *Observation {
-	own := &Scene{Pods: s.Pods}
-	for _, l := range s.Logs {
-		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && s.mendOf("Pod", &p.Object) == o {
-			own.Logs = append(own.Logs, l)
-		}
-	}
-	return own.complains(svc, unknownWords)
 }
 
 // externalNameWrong finds Services that lead to a name which cannot exist, or of

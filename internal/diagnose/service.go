@@ -599,6 +599,18 @@ func (s *Scene) complains(svc *corev1.Service, words *regexp.Regexp) *Observatio
 	return nil
 }
 
+// says is a line of any log that has one of words, nil if none has.
+func (s *Scene) says(words *regexp.Regexp) *Observation {
+	for _, l := range s.Logs {
+		for line := range strings.Lines(l.Text) {
+			if line = clipBytes(line, 4*maxQuote); words.MatchString(line) {
+				return &Observation{Text: "the log of Pod " + l.Pod + " says so", Quote: oneLine(line, maxQuote), Ref: logRef(l)}
+			}
+		}
+	}
+	return nil
+}
+
 func wordByte(b byte) bool {
 	return b == '-' || b == '_' || b == '.' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }

@@ -1,0 +1,427 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var policyRules = area{scene: []SceneRule{policyDenies, policyDeniesDNS}}
+
+var policyCauses = []Cause{
+	{"network-policy-denies", "Network", "a NetworkPolicy denies a connection that a workload is configured to make", rankStated + 4},
+}
+
+// party is one end of a connection, as network policies see it.
+type party struct {
+	namespace string
+	labels    map[string]string
+	spec      *corev1.PodSpec
+	// ips are the addresses of its Pods, none when they are not known.
+	ips []string
+}
+
+// partyOf is a workload as network policies see it, with the labels of one of
+// its Pods, to which admission may have added.
+func (s *Scene) partyOf(w podMaker) party {
+	out := party{namespace: w.object.Namespace, labels: w.labels, spec: w.spec}
+	for i := range s.Pods {
+		p := &s.Pods[i].Object
+		if p.Namespace != w.object.Namespace || finished(p) || s.mendOf("Pod", p) != w.object {
+			continue
+		}
+		out.labels, out.spec = p.Labels, &p.Spec
+		if p.Status.PodIP != "" {
+			out.ips = append(out.ips, p.Status.PodIP)
+		}
+	}
+	return out
+}
+
+// ruling is what the policies of one side of a connection come to.
+type ruling struct {
+	denied bool
+	// by are the policies that select the party; none of their rules allows.
+	by []*Read[networkingv1.NetworkPolicy]
+}
+
+// end is the port that a connection leads to: in the Pods, not of the Service.
+type end struct {
+	number   int32
+	protocol corev1.Protocol
+}
+
+// rule judges a connection between subject and other, as policies of the given
+// direction that select subject do. What cannot be known for certain is allowed.
+func (s *Scene) rule(direction networkingv1.PolicyType, subject, other party, to end) ruling {
+	var r ruling
+	if subject.spec != nil && subject.spec.HostNetwork {
+		return r // policies do not hold for Pods in the node's network
+	}
+	for i := range s.NetworkPolicies {
+		p := &s.NetworkPolicies[i]
+		if p.Object.Namespace != subject.namespace || !slices.Contains(typesOf(&p.Object), direction) || !matches(&p.Object.Spec.PodSelector, subject.labels) {
+			continue
+		}
+		if s.allows(&p.Object, direction, subject, other, to) {
+			return ruling{}
+		}
+		r.by = append(r.by, p)
+	}
+	r.denied = len(r.by) > 0
+	// The policy that names the party most closely is the one to mend.
+	slices.SortStableFunc(r.by, func(a, b *Read[networkingv1.NetworkPolicy]) int {
+		return cmp.Compare(closeness(&b.Object.Spec.PodSelector), closeness(&a.Object.Spec.PodSelector))
+	})
+	return r
+}
+
+func closeness(sel *metav1.LabelSelector) int {
+	return len(sel.MatchLabels) + len(sel.MatchExpressions)
+}
+
+// typesOf are the directions that a policy rules: ingress, and egress where it
+// has rules for it, unless it says so itself.
+func typesOf(p *networkingv1.NetworkPolicy) []networkingv1.PolicyType {
+	switch {
+	case len(p.Spec.PolicyTypes) > 0:
+		return p.Spec.PolicyTypes
+	case len(p.Spec.Egress) > 0:
+		return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	}
+	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+}
+
+func matches(sel *metav1.LabelSelector, l map[string]string) bool {
+	compiled, err := metav1.LabelSelectorAsSelector(sel)
+	return err == nil && compiled.Matches(labels.Set(l))
+}
+
+// allows reports whether a rule of the policy lets the connection through.
+func (s *Scene) allows(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType, subject, other party, to end) bool {
+	if direction == networkingv1.PolicyTypeIngress {
+		return slices.ContainsFunc(p.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
+			return s.letsPeer(p.Namespace, r.From, other) && letsPort(r.Ports, subject.spec, to)
+		})
+	}
+	return slices.ContainsFunc(p.Spec.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
+		return s.letsPeer(p.Namespace, r.To, other) && letsPort(r.Ports, other.spec, to)
+	})
+}
+
+// letsPeer reports whether a rule is for other: for anybody when it names nobody.
+func (s *Scene) letsPeer(ns string, peers []networkingv1.NetworkPolicyPeer, other party) bool {
+	if len(peers) == 0 {
+		return true
+	}
+	hosted := other.spec != nil && other.spec.HostNetwork
+	return slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
+		switch {
+		case p.IPBlock != nil:
+			return hosted || inBlock(p.IPBlock, other.ips)
+		case hosted: // plugins differ on whether selectors hold for it
+			return true
+		case p.NamespaceSelector == nil && other.namespace != ns:
+			return false
+		case p.NamespaceSelector != nil && !s.maybeNamespace(p.NamespaceSelector, other.namespace):
+			return false
+		}
+		return p.PodSelector == nil || matches(p.PodSelector, other.labels)
+	})
+}
+
+// maybeNamespace reports whether a namespace has the labels asked for. Of one
+// that was not read only its own name is known, which it bears as a label.
+func (s *Scene) maybeNamespace(sel *metav1.LabelSelector, ns string) bool {
+	if n := find(s.Namespaces, "", ns); n != nil {
+		set := labels.Merge(n.Object.Labels, labels.Set{corev1.LabelMetadataName: ns})
+		return matches(sel, set)
+	}
+	name, ok := sel.MatchLabels[corev1.LabelMetadataName]
+	if ok && name != ns {
+		return false
+	}
+	for _, e := range sel.MatchExpressions {
+		if e.Key == corev1.LabelMetadataName && e.Operator == metav1.LabelSelectorOpIn && !slices.Contains(e.Values, ns) {
+			return false
+		}
+	}
+	return true
+}
+
+// inBlock reports whether any of the addresses is in the block, or none is known.
+func inBlock(b *networkingv1.IPBlock, ips []string) bool {
+	block, err := netip.ParsePrefix(b.CIDR)
+	if err != nil || len(ips) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(ips, func(s string) bool {
+		ip, err := netip.ParseAddr(s)
+		return err != nil || block.Contains(ip) && !slices.ContainsFunc(b.Except, func(e string) bool {
+			except, err := netip.ParsePrefix(e)
+			return err == nil && except.Contains(ip)
+		})
+	})
+}
+
+// letsPort reports whether a rule is for the port: for all when it names none. A
+// port's name is that of a port of the Pods that are connected to.
+func letsPort(ports []networkingv1.NetworkPolicyPort, server *corev1.PodSpec, to end) bool {
+	if len(ports) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
+		by := corev1.ProtocolTCP
+		if p.Protocol != nil {
+			by = *p.Protocol
+		}
+		switch {
+		case by != to.protocol:
+			return false
+		case p.Port == nil:
+			return true
+		case p.Port.Type == intstr.String:
+			return server == nil || numberOf(corev1.ServicePort{TargetPort: *p.Port, Protocol: by}, server) == to.number
+		case p.EndPort != nil:
+			return p.Port.IntVal <= to.number && to.number <= *p.EndPort
+		}
+		return p.Port.IntVal == to.number
+	})
+}
+
+// policyDenies finds connections that a workload is configured to make and that
+// a policy denies, where something shows that they were not meant to be denied:
+// a client that times out, or a policy that leaves a server no client at all.
+func policyDenies(s *Scene) []Finding {
+	if len(s.NetworkPolicies) == 0 {
+		return nil
+	}
+	var out []Finding
+	all := s.clients()
+	for i := range s.Services {
+		svc := &s.Services[i].Object
+		server, ok := s.server(svc)
+		if !ok {
+			continue
+		}
+		for _, c := range clientsOf(svc, all) {
+			if c.object == server.object {
+				continue
+			}
+			if n, ok := s.deniedTo(svc, server, c); ok {
+				out = joined(out, n)
+			}
+		}
+		if n, ok := s.closedToIngress(svc, server); ok {
+			out = joined(out, n)
+		}
+	}
+	return out
+}
+
+// closedToIngress finds a Service that an Ingress leads to, while the policies
+// of its Pods let nobody in.
+func (s *Scene) closedToIngress(svc *corev1.Service, server podMaker) (Finding, bool) {
+	for i := range s.Ingresses {
+		ing := &s.Ingresses[i]
+		if ing.Object.Namespace != svc.Namespace || !slices.ContainsFunc(routes(&ing.Object), func(r route) bool { return r.backend.Name == svc.Name }) {
+			continue
+		}
+		// A party of no namespace is one that only a rule for anybody allows.
+		r := s.rule(networkingv1.PolicyTypeIngress, s.partyOf(server), party{}, end{})
+		if !r.denied || !s.cutOff(r, networkingv1.PolicyTypeIngress) {
+			return Finding{}, false
+		}
+		n := policyFinding(r.by[0], fmt.Sprintf("lets nobody connect to %s, which %s leads to: it selects the Pods of %s and has no rule for anybody.",
+			serviceObject(svc), ingressObject(&ing.Object), server.object))
+		n.Observed = append(n.Observed, Observation{Text: ingressObject(&ing.Object).String() + " leads to " + serviceObject(svc).String(), Quote: svc.Name, Ref: ing.Ref})
+		n.Affected = []nightcrier.Object{serviceObject(svc), server.object, ingressObject(&ing.Object)}
+		return n, true
+	}
+	return Finding{}, false
+}
+
+// server is the workload behind a Service.
+func (s *Scene) server(svc *corev1.Service) (podMaker, bool) {
+	if selects(svc) {
+		sel := labels.SelectorFromSet(svc.Spec.Selector)
+		for w := range s.workloads(svc.Namespace) {
+			if w.wants > 0 && sel.Matches(labels.Set(w.labels)) {
+				return w, true
+			}
+		}
+	}
+	return podMaker{}, false
+}
+
+// deniedTo judges the connection of one client to one Service, on both sides.
+func (s *Scene) deniedTo(svc *corev1.Service, server podMaker, c client) (Finding, bool) {
+	from, to := s.partyOf(c.podMaker), s.partyOf(server)
+	for _, port := range svc.Spec.Ports {
+		number := numberOf(port, to.spec)
+		if c.port != 0 && c.port != port.Port && c.port != number || number == 0 {
+			continue
+		}
+		e := end{number, protocol(port.Protocol)}
+		if r := s.rule(networkingv1.PolicyTypeIngress, to, from, e); r.denied {
+			return s.denial(svc, server, c, e, r, networkingv1.PolicyTypeIngress)
+		}
+		if r := s.rule(networkingv1.PolicyTypeEgress, from, to, e); r.denied {
+			return s.denial(svc, server, c, e, r, networkingv1.PolicyTypeEgress)
+		}
+		if c.port == 0 {
+			break // the first port is the one that is meant
+		}
+	}
+	return Finding{}, false
+}
+
+// denial is the finding, if there is a sign that the policy is not meant so.
+func (s *Scene) denial(svc *corev1.Service, server podMaker, c client, e end, r ruling, direction networkingv1.PolicyType) (Finding, bool) {
+	line := s.timesOut(c.object, svc)
+	subject := server.object
+	if direction == networkingv1.PolicyTypeEgress {
+		subject = c.object
+	}
+	if line == nil && !s.cutOff(r, direction) {
+		return Finding{}, false
+	}
+	n := policyFinding(r.by[0], fmt.Sprintf("denies the connection of %s to port %d of %s (%s): it selects the Pods of %s, and none of its %s rules allows it.",
+		c.object, e.number, server.object, serviceObject(svc), subject, strings.ToLower(string(direction))))
+	n.Observed = append(n.Observed, Observation{Text: c.Text + " names " + serviceObject(svc).String(), Quote: c.Quote, Ref: c.Ref})
+	n.Affected = []nightcrier.Object{serviceObject(svc), server.object, c.object}
+	if line != nil {
+		n.Confidence, n.Observed = nightcrier.High, append(n.Observed, *line)
+	}
+	return n, true
+}
+
+// policyFinding is what findings about a policy have in common.
+func policyFinding(p *Read[networkingv1.NetworkPolicy], summary string) Finding {
+	o := nightcrier.Object{Kind: "NetworkPolicy", Namespace: p.Object.Namespace, Name: p.Object.Name}
+	return Finding{
+		Cause: "network-policy-denies", Object: o, Confidence: nightcrier.Medium, Summary: o.String() + " " + summary,
+		Observed: []Observation{{Text: o.String() + " " + summary, Quote: p.Object.Name, Ref: p.Ref}},
+		WrongIf:  "the cluster's network does not enforce policies, or the connection is meant to be denied",
+		Test:     get(o.Namespace, "networkpolicy", o.Name).decides("no rule names the client and the port", "a rule names them"),
+		Actions: []nightcrier.Action{
+			{Action: "Allow the connection by a rule in " + o.String() + " or in a policy beside it", Outcome: "the client connects within seconds", Risk: "opens the server to what the rule names"},
+			{Action: "Or remove the policy, if it came by mistake", Outcome: "the connection is allowed unless another policy denies it", Risk: "everything that it protected is open"},
+		},
+	}
+}
+
+// timesOut is a line of the client's own log that says that the Service does not
+// answer.
+func (s *Scene) timesOut(o nightcrier.Object, svc *corev1.Service) *Observation {
+	return s.logsOf(o).complains(svc, timeoutWords)
+}
+
+// cutOff reports whether the policies are no general denial, made to be opened
+// rule by rule, but single out a workload and leave it nobody: a policy that
+// names it has no rule of the direction, or only rules for Pods that do not
+// exist.
+func (s *Scene) cutOff(r ruling, direction networkingv1.PolicyType) bool {
+	if closeness(&r.by[0].Object.Spec.PodSelector) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(r.by, func(p *Read[networkingv1.NetworkPolicy]) bool { return s.letsAnybody(&p.Object, direction) })
+}
+
+func (s *Scene) letsAnybody(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
+	anybody := func(peers []networkingv1.NetworkPolicyPeer) bool {
+		return len(peers) == 0 || slices.ContainsFunc(peers, func(peer networkingv1.NetworkPolicyPeer) bool {
+			return peer.PodSelector == nil || peer.NamespaceSelector != nil || s.existsLike(p.Namespace, peer.PodSelector)
+		})
+	}
+	if direction == networkingv1.PolicyTypeIngress {
+		return slices.ContainsFunc(p.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool { return anybody(r.From) })
+	}
+	return slices.ContainsFunc(p.Spec.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool { return anybody(r.To) })
+}
+
+// existsLike reports whether a workload of ns has the labels, or may have.
+func (s *Scene) existsLike(ns string, sel *metav1.LabelSelector) bool {
+	for w := range s.workloads(ns) {
+		if matches(sel, s.partyOf(w).labels) {
+			return true
+		}
+	}
+	return !s.Complete("Pod", ns)
+}
+
+// policyDeniesDNS finds workloads that a policy keeps from the cluster's DNS,
+// and whose logs say that names are not found.
+func policyDeniesDNS(s *Scene) []Finding {
+	if len(s.NetworkPolicies) == 0 {
+		return nil
+	}
+	var out []Finding
+	dns := party{namespace: systemNamespace, labels: map[string]string{"k8s-app": "kube-dns"}}
+	for _, p := range s.dnsPods() {
+		dns.labels, dns.spec, dns.ips = p.Object.Labels, &p.Object.Spec, append(dns.ips, p.Object.Status.PodIP)
+	}
+	for _, o := range s.unresolving() {
+		for w := range s.workloads(o.Namespace) {
+			if w.object != o {
+				continue
+			}
+			if n, ok := s.deniedDNS(w, dns); ok {
+				out = joined(out, n)
+			}
+		}
+	}
+	return out
+}
+
+func (s *Scene) deniedDNS(w podMaker, dns party) (Finding, bool) {
+	from := s.partyOf(w)
+	udp := s.rule(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolUDP})
+	tcp := s.rule(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolTCP})
+	line := s.logsOf(w.object).says(unknownWords)
+	if !udp.denied || !tcp.denied || line == nil {
+		return Finding{}, false
+	}
+	n := policyFinding(udp.by[0], fmt.Sprintf("keeps %s from the cluster's DNS: it selects its Pods, and none of its egress rules allows port 53.", w.object))
+	n.Confidence, n.Affected = nightcrier.High, []nightcrier.Object{w.object}
+	n.Observed = append(n.Observed, *line)
+	return n, true
+}
+
+// logsOf is a Scene of only the logs of o's Pods.
+func (s *Scene) logsOf(o nightcrier.Object) *Scene {
+	own := &Scene{Now: s.Now}
+	for _, l := range s.Logs {
+		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && s.mendOf("Pod", &p.Object) == o {
+			own.Logs = append(own.Logs, l)
+		}
+	}
+	return own
+}
+
+// joined adds a finding, or what it explains to the one of the same object.
+func joined(all []Finding, n Finding) []Finding {
+	i := slices.IndexFunc(all, func(o Finding) bool { return o.Cause == n.Cause && o.Object == n.Object })
+	if i < 0 {
+		return append(all, n)
+	}
+	if all[i].Confidence != nightcrier.High && n.Confidence == nightcrier.High {
+		all[i], n = n, all[i]
+	}
+	for _, o := range n.Affected {
+		if !slices.Contains(all[i].Affected, o) {
+			all[i].Affected = append(all[i].Affected, o)
+		}
+	}
+	return all
+}

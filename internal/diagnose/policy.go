@@ -70,7 +70,7 @@ func (s *Scene) rule(direction networkingv1.PolicyType, subject, other party, to
 	}
 	for i := range s.NetworkPolicies {
 		p := &s.NetworkPolicies[i]
-		if p.Object.Namespace != subject.namespace || !slices.Contains(typesOf(&p.Object), direction) || !matches(&p.Object.Spec.PodSelector, subject.labels) {
+		if p.Object.Namespace != subject.namespace || !slices.Contains(typesOf(&p.Object), direction) || !selectorMatches(&p.Object.Spec.PodSelector, subject.labels) {
 			continue
 		}
 		if s.allows(&p.Object, direction, subject, other, to) {
@@ -102,7 +102,7 @@ func typesOf(p *networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
 }
 
-func matches(sel *metav1.LabelSelector, l map[string]string) bool {
+func selectorMatches(sel *metav1.LabelSelector, l map[string]string) bool {
 	compiled, err := metav1.LabelSelectorAsSelector(sel)
 	return err == nil && compiled.Matches(labels.Set(l))
 }
@@ -136,7 +136,7 @@ func (s *Scene) letsPeer(ns string, peers []networkingv1.NetworkPolicyPeer, othe
 		case p.NamespaceSelector != nil && !s.maybeNamespace(p.NamespaceSelector, other.namespace):
 			return false
 		}
-		return p.PodSelector == nil || matches(p.PodSelector, other.labels)
+		return p.PodSelector == nil || selectorMatches(p.PodSelector, other.labels)
 	})
 }
 
@@ -145,7 +145,7 @@ func (s *Scene) letsPeer(ns string, peers []networkingv1.NetworkPolicyPeer, othe
 func (s *Scene) maybeNamespace(sel *metav1.LabelSelector, ns string) bool {
 	if n := find(s.Namespaces, "", ns); n != nil {
 		set := labels.Merge(n.Object.Labels, labels.Set{corev1.LabelMetadataName: ns})
-		return matches(sel, set)
+		return selectorMatches(sel, set)
 	}
 	name, ok := sel.MatchLabels[corev1.LabelMetadataName]
 	if ok && name != ns {
@@ -353,7 +353,7 @@ func (s *Scene) letsAnybody(p *networkingv1.NetworkPolicy, direction networkingv
 // existsLike reports whether a workload of ns has the labels, or may have.
 func (s *Scene) existsLike(ns string, sel *metav1.LabelSelector) bool {
 	for w := range s.workloads(ns) {
-		if matches(sel, s.partyOf(w).labels) {
+		if selectorMatches(sel, s.partyOf(w).labels) {
 			return true
 		}
 	}

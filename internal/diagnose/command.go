@@ -62,6 +62,11 @@ func (t test) decides(ifTrue, ifFalse string) nightcrier.Falsification {
 
 // logsTest is the test that a container's own last words decide.
 func logsTest(c container) nightcrier.Falsification {
+	return logs(c).decides("the last lines show the process itself failing", "the last lines show it asked to end, or nothing wrong")
+}
+
+// logs is a test by the end of a container's log.
+func logs(c container) test {
 	words := []string{"kubectl", "logs", c.pod.Object.Name}
 	if plainName(c.status.Name) {
 		words = append(words, "-c", c.status.Name)
@@ -69,6 +74,5 @@ func logsTest(c container) nightcrier.Falsification {
 	if c.status.RestartCount > 0 {
 		words = append(words, "--previous")
 	}
-	return command(c.pod.Object.Namespace, c.pod.Object.Name, append(words, "--tail=50")).
-		decides("the last lines show the process itself failing", "the last lines show it asked to end, or nothing wrong")
+	return command(c.pod.Object.Namespace, c.pod.Object.Name, append(words, "--tail=50"))
 }

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,16 +25,15 @@ var crashCauses = []Cause{
 const startTime = 60 * time.Second
 
 // notExecutable matches what runtimes say about a command that is not there.
-var notExecutable = regexp.MustCompile(`executable file not found|no such file or directory|exec format error|permission denied: unknown`)
+var notExecutable = regexp.MustCompile(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
 
 // crashed finds containers that end with an error. Those of a Job that has given
 // up are left to the rule for Jobs, those killed for memory to that for memory.
 func crashed(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.containers() {
+	for c := range f.failing() {
 		end := c.lastEnd()
-		loops := looping(c)
-		if end == nil && !loops || f.jobFailedForGood() || c.recovered(f.Now) || end != nil && (end.Reason == "OOMKilled" || end.ExitCode == 0) {
+		if end == nil && !looping(c) || f.jobFailedForGood() || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
 			continue
 		}
 		out = append(out, crash(f, c, end))
@@ -65,10 +65,19 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 	}
 	n.Observed = []Observation{c.sawEnd(end)}
 	switch {
-	case commandMissing(end):
-		n.Cause = "command-not-found"
-		n.Summary = fmt.Sprintf("%s cannot start: its command cannot be executed.", c.in(f))
+	case neverRan(end):
+		n.Cause = startCause(end.Message)
+		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.in(f), causeOf(n.Cause).Meaning, oneLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), maxQuote))
+		n.Actions = commandActions
+		if n.Cause == "image-platform-mismatch" {
+			n.Actions = platformActions
+		}
 		return n
+	case end.ExitCode == 127 || end.ExitCode == 126:
+		n.Cause = "command-not-found"
+		n.Summary = fmt.Sprintf("%s cannot start: exit code %d%s (%s).", c.in(f), end.ExitCode, exitMeaning(end.ExitCode), c.commandLine())
+		n.Actions = commandActions
+		return n.withLog(f, c)
 	case end.FinishedAt.Sub(end.StartedAt.Time) <= startTime:
 		n.Cause = "crash-on-start"
 	}
@@ -77,9 +86,19 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 	return n.withLog(f, c)
 }
 
-func commandMissing(end *corev1.ContainerStateTerminated) bool {
+// neverRan reports whether the runtime says why it could not run the container.
+func neverRan(end *corev1.ContainerStateTerminated) bool {
 	runtimeSays := slices.Contains([]string{"StartError", "ContainerCannotRun", "RunContainerError"}, end.Reason)
-	return runtimeSays && notExecutable.MatchString(end.Message) || end.ExitCode == 127 || end.ExitCode == 126
+	return runtimeSays && startCause(end.Message) != "container-not-started"
+}
+
+// commandLine is what the container is started with.
+func (c container) commandLine() string {
+	line := oneLine(strings.Join(slices.Concat(c.spec.Command, c.spec.Args), " "), 120)
+	if line == "" {
+		return "the image's own command"
+	}
+	return "command: " + line
 }
 
 // sawEnd is how the container last ended.
@@ -161,7 +180,7 @@ func endedAlone(f *Facts) []Finding {
 	var out []Finding
 	for c := range f.containers() {
 		end := c.lastEnd()
-		if f.ofJob() || !looping(c) || end == nil || end.ExitCode != 0 {
+		if f.ofJob() || f.past(c.pod) || !looping(c) || end == nil || end.ExitCode != 0 {
 			continue
 		}
 		out = append(out, Finding{

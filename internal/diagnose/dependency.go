@@ -3,44 +3,80 @@ package diagnose
 import (
 	"fmt"
 	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
 )
 
-var dependencyRules = area{of: []Rule{dependencyAway}}
+var dependencyRules = area{of: []Rule{namesNoService}}
 
 var dependencyCauses = []Cause{
-	{"dependency-unreachable", "Network", "what a container connects to does not answer, by its own words", rankFollows + 2},
+	{"dependency-auth-failed", "Pod", "what a container connects to refuses its user or password", rankTold},
+	{"dependency-name-unresolved", "Network", "the name of what a container connects to cannot be resolved", rankTold},
+	{"dependency-refused", "Network", "what a container connects to refuses the connection: nothing listens there", rankTold},
+	{"dependency-timeout", "Network", "what a container connects to does not answer in time", rankTold},
 }
 
-// farSide matches log lines about another party that does not answer.
-var farSide = regexp.MustCompile(`(?i)connection refused|no such host|name or service not known|temporary failure in name resolution|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|i/o timeout|connect(ion)? timed out|ETIMEDOUT|no route to host|host is unreachable`)
+const dependencyWrongIf = "the other side answers everybody else, or the process ends for another reason than this"
 
-// dependencyAway finds containers that fail because what they connect to does
-// not answer, by their own words. It ranks below how the container ended: the
-// log is the container's view, and the other side was not asked.
-func dependencyAway(f *Facts) []Finding {
-	var out []Finding
-	for c := range f.containers() {
-		l, ok := f.logOf(c)
-		if !ok || c.recovered(f.Now) {
-			continue
-		}
-		line := oneLine(errorLine(l.Text), maxQuote)
-		if !farSide.MatchString(line) {
-			continue
-		}
-		out = append(out, Finding{
-			Cause: "dependency-unreachable", Object: f.Mend(), Confidence: nightcrier.Low,
-			Summary:  fmt.Sprintf("%s fails because something it connects to does not answer: %s", c.in(f), line),
-			Observed: []Observation{sawLog(c, l, line)},
-			WrongIf:  "the address in its configuration is wrong, or the other side answers everybody else",
-			Test: list(c.pod.Object.Namespace, "endpointslices").
-				decides("the service it names has no ready endpoint, or is not there", "the service it names has ready endpoints"),
-			Actions: dependencyActions(),
-		})
-	}
-	return out
+var dependencySayings = []saying{
+	{
+		cause: "dependency-auth-failed", because: "what it connects to refuses its credentials",
+		wrongIf: "the credentials are right and the other side is not set up yet", refine: otherSide,
+		actions: []nightcrier.Action{
+			{Action: "Compare the user and the Secret that the container uses with what the other side knows", Outcome: "tells a wrong password from a missing user", Risk: "none: read only"},
+			{Action: "Correct or rotate the Secret, then restart the workload", Outcome: "the connection is accepted", Risk: "others that share the Secret are affected"},
+		},
+		wordings: words(
+			`(?i)password authentication failed for user "?([\w.@-]{1,64})`, `(?i)access denied for user '?([\w.@'%-]{1,64})`,
+			`(?i)login failed for user '?([\w.@-]{1,64})`, `\bWRONGPASS\b`, `\bNOAUTH\b`, `(?i)invalid username-password pair`,
+			`\bACCESS_REFUSED\b`, `(?i)(sasl|mongo\w*|scram)\b.{0,60}authentication fail`, `(?i)authentication failed\b.{0,40}\b(sasl|scram|code 18)`,
+			`MongoServerError: Authentication failed`, `(?i)no pg_hba\.conf entry`, `(?i)FATAL:\s+role "([^"]{1,64})" does not exist`,
+			`AuthenticationFailureException|SaslAuthenticationException|PossibleAuthenticationFailureError`,
+			`(?i)ERR invalid password`, `(?i)x-amz.{0,40}SignatureDoesNotMatch|InvalidAccessKeyId`,
+		),
+	},
+	{
+		cause: "dependency-name-unresolved", because: "the name of what it connects to cannot be resolved",
+		wrongIf: "the cluster's DNS was away for a moment and answers now", refine: otherSide, actions: nameActions,
+		wordings: words(
+			`(?i)no such host`, `ENOTFOUND`, `EAI_AGAIN`, `EAI_NONAME`, `(?i)name or service not known`, `(?i)nodename nor servname`,
+			`(?i)temporary failure in name resolution`, `(?i)name (resolution fail|does not resolve|could not be resolved)`, `UnknownHostException`,
+			`(?i)could not translate host name`, `(?i)host not found in upstream`, `(?i)bad address '`, `(?i)can'?t resolve '?[\w.-]+`,
+			`\bNXDOMAIN\b`, `(?i)could not resolve host`, `(?i)getaddrinfo fail`, `(?i)unknown (mysql server )?host\b`, `(?i)host not found\b`,
+			`(?i)produced zero addresses`, `(?i)dns resolution failed`, `(?i)No resolvable bootstrap urls`, `(?i)couldn'?t resolve`,
+			`(?i)failed to (lookup|resolve) (address|host)`, `(?i)no address associated with hostname`, `(?i)lookup \S+( on \S+)?: (i/o timeout|server misbehaving)`,
+		),
+	},
+	{
+		cause: "dependency-refused", because: "what it connects to refuses the connection",
+		wrongIf: dependencyWrongIf, refine: otherSide, actions: dependencyActions(),
+		wordings: words(
+			`(?i)connection refused`, `ECONNREFUSED`, `\(111\b`, `(?i)Errno 111`, `(?i)os error 111`, `(?i)actively refused`,
+			`(?i)is the server running on`, `(?i)communications link failure`, `(?i)no live upstreams`, `NoBrokersAvailable`,
+			`(?i)broker may not be available`, `(?i)could not connect to redis at`, `(?i)Connection to \S+ refused`, `(?i)can'?t connect to (mysql|mariadb|server)`,
+			`BrokerUnreachableException`,
+		),
+	},
+	{
+		cause: "dependency-timeout", because: "what it connects to does not answer",
+		wrongIf: dependencyWrongIf, refine: otherSide, actions: dependencyActions(),
+		wordings: words(
+			`(?i)(dial|read|connect|lookup|get|post)\b.{0,200}i/o timeout`, `(?i)connect(ion|ing)?( to \S+)? timed? ?out`, `ETIMEDOUT`, `ESOCKETTIMEDOUT`,
+			`SocketTimeoutException|ConnectTimeoutException|ConnectTimeoutError|ServerSelectionTimeoutError|MongoServerSelectionError|HttpConnectTimeoutException`,
+			`(?i)upstream timed out`, `(?i)no route to host`, `EHOSTUNREACH|ENETUNREACH`, `(?i)(host|network) is unreachable`, `(?i)os error 110|Errno 110|\(110\b`,
+			`(?i)(dial|rpc|connect|request|get "|post "|ping)\b.{0,200}(context )?deadline exceeded`, `(?i)timeout expired`,
+			`(?i)timed? ?out (while )?(waiting|connecting|trying to connect)`, `(?i)connection (attempt|acquisition).{0,40}timed? ?out`,
+		),
+	},
+}
+
+var nameActions = []nightcrier.Action{
+	{Action: "Compare the name in the workload's environment, arguments and ConfigMaps with the Services that exist", Outcome: "tells a wrong name from a Service that is missing", Risk: "none: read only"},
+	{Action: "Correct the name, or create the Service", Outcome: "the name resolves and the container connects", Risk: "needs a new rollout where the workload is changed"},
+	{Action: "See whether other Pods resolve names: if none does, look at the cluster's DNS", Outcome: "tells a wrong name from DNS that is down", Risk: "none: read only"},
 }
 
 func dependencyActions() []nightcrier.Action {
@@ -49,3 +85,126 @@ func dependencyActions() []nightcrier.Action {
 		{Action: "Check the network policies between the two", Outcome: "tells whether the connection is forbidden", Risk: "none: read only"},
 	}
 }
+
+// otherSide adds what the Scene knows of the other end that the log names: the
+// Service behind the name, whether it serves that port and whether it has ready
+// Pods.
+func otherSide(f *Facts, c container, t told, n *Finding) {
+	n.Confidence = nightcrier.Medium // the other side's view decides
+	e, ok := endpointIn(t.line)
+	if !ok {
+		return
+	}
+	ns := c.pod.Object.Namespace
+	svc := f.Scene.serviceAt(ns, e)
+	from := f.Scene.sourceOf(c, e.host)
+	n.Summary += ": " + e.String()
+	if from.text != "" {
+		n.Summary += ", named by " + from.text
+		n.DependsOn = append(n.DependsOn, from.objects...)
+	}
+	switch {
+	case svc != nil:
+		n.knownService(f.Scene, t, e, svc)
+	case e.missingIn(f.Scene, c.pod):
+		n.Confidence = nightcrier.High
+		n.Summary += f.Scene.noSuchService(ns, e)
+	}
+}
+
+// knownService adds what is known of the Service that the log names.
+func (n *Finding) knownService(s *Scene, t told, e endpoint, svc *Read[corev1.Service]) {
+	o := svc.Object
+	n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "Service", Namespace: o.Namespace, Name: o.Name})
+	n.Test = list(o.Namespace, "endpointslices").
+		decides("Service "+o.Name+" has no ready endpoint, or not on that port", "Service "+o.Name+" has ready endpoints on that port")
+	if t.saying.cause == "dependency-name-unresolved" { // the name is right, who should know it does not
+		n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "Service", Namespace: "kube-system", Name: "kube-dns"})
+		return
+	}
+	if e.port != 0 && o.Spec.ClusterIP != corev1.ClusterIPNone && !servesPort(o, e.port) {
+		n.Confidence = nightcrier.High
+		n.Summary += fmt.Sprintf(": Service %s does not serve port %d but %s", o.Name, e.port, portsOf(&svc.Object))
+		return
+	}
+	if ready, known := s.readyEndpoints(&o); known && ready == 0 && t.saying.cause != "dependency-auth-failed" {
+		n.Confidence = nightcrier.High
+		n.Summary += ": Service " + o.Name + " has no ready Pods"
+	}
+}
+
+func servesPort(svc corev1.Service, port int32) bool {
+	for _, p := range svc.Spec.Ports {
+		if p.Port == port {
+			return true
+		}
+	}
+	return svc.Spec.Type == corev1.ServiceTypeExternalName
+}
+
+// namesNoService finds failing containers whose environment or arguments name a
+// Service that does not exist, or a port that the Service does not have, where
+// their log does not tell.
+func namesNoService(f *Facts) []Finding {
+	var out []Finding
+	for c := range f.failing() {
+		if !c.ended() && !c.unreadyLong(f.Now) {
+			continue
+		}
+		if t, ok := f.told(c); !ok && f.hasLog(c) || ok && (t.namesOther() || !strings.HasPrefix(t.saying.cause, "dependency-")) {
+			continue // it says why, or what it says is not about an address
+		}
+		for _, v := range f.Scene.settingsOf(c) {
+			if n, ok := f.badAddress(c, v); ok {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// namesOther reports whether the line names the other end itself.
+func (t told) namesOther() bool {
+	_, ok := endpointIn(t.line)
+	return ok
+}
+
+func (f *Facts) hasLog(c container) bool {
+	_, ok := f.logOf(c)
+	return ok
+}
+
+// forTelemetry matches names of what a program sends its traces and metrics to,
+// and can do without.
+var forTelemetry = regexp.MustCompile(`(?i)otel|opentelemetry|otlp|jaeger|zipkin|collector|statsd|datadog|sentry|tempo|prometheus|telemetry|tracing|metrics|newrelic`)
+
+// badAddress judges one setting of a container that fails.
+func (f *Facts) badAddress(c container, v setting) (Finding, bool) {
+	e, ok := v.endpoint()
+	if !ok || forTelemetry.MatchString(v.name+" "+e.host) {
+		return Finding{}, false
+	}
+	ns := c.pod.Object.Namespace
+	n := Finding{
+		Object: f.Mend(), Confidence: nightcrier.Medium, Actions: nameActions, Rank: rankShown + 1,
+		Observed: []Observation{{Text: c.String() + " is given " + e.String() + " by " + v.text, Quote: v.quote(e), Ref: v.ref}},
+		WrongIf:  "the container does not use that setting, or fails for another reason",
+		Test:     list(ns, "services").decides("no Service has that name and port", "one has"),
+	}
+	n.DependsOn = v.objects
+	svc := f.Scene.serviceAt(ns, e)
+	switch {
+	case svc == nil && e.missingIn(f.Scene, c.pod):
+		n.Cause = "dependency-name-unresolved"
+		n.Summary = fmt.Sprintf("%s fails and is told by %s to connect to %s%s.", c.in(f), v.text, e, f.Scene.noSuchService(ns, e))
+		return n, true
+	case svc != nil && e.port != 0 && svc.Object.Spec.ClusterIP != corev1.ClusterIPNone && len(svc.Object.Spec.Ports) > 0 && !servesPort(svc.Object, e.port):
+		n.Cause = "dependency-refused"
+		n.Summary = fmt.Sprintf("%s fails and is told by %s to connect to %s, but Service %s serves port %s.", c.in(f), v.text, e, svc.Object.Name, portsOf(&svc.Object))
+		return n, true
+	}
+	return Finding{}, false
+}
+
+// farSide matches log lines about another party that does not answer.
+var farSide = regexp.MustCompile(`(?i)connection refused|no such host|name or service not known|temporary failure in name resolution|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|i/o timeout|connect(ion)? timed out|ETIMEDOUT|no route to host|host is unreachable`)

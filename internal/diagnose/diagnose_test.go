@@ -146,7 +146,7 @@ func TestCrashLoopIsReportedWithItsLog(t *testing.T) {
 	in, m := input(c, cart)
 	d := run(t, in)
 	r := d.Report
-	if r.Verdict != nightcrier.VerdictFault || r.RootCause == nil || r.RootCause.Cause != "crash-on-start" {
+	if r.Verdict != nightcrier.VerdictFault || r.RootCause == nil || r.RootCause.Cause != "dependency-refused" {
 		t.Fatalf("verdict %s, cause %+v", r.Verdict, r.RootCause)
 	}
 	if !strings.Contains(r.RootCause.Summary, "exit code 3") || !strings.Contains(r.RootCause.Summary, "connection refused") {

@@ -116,6 +116,34 @@ func (f *Facts) containers() iter.Seq[container] {
 	}
 }
 
+// failing yields the containers that may need mending now: those that are not
+// well, of Pods that are not past.
+func (f *Facts) failing() iter.Seq[container] {
+	return func(yield func(container) bool) {
+		for c := range f.containers() {
+			if !f.past(c.pod) && !c.recovered(f.Now) && !c.done() && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// past reports whether what a Pod shows is history: it is being deleted, has
+// completed, or has failed and others do its work.
+func (f *Facts) past(p *Read[corev1.Pod]) bool {
+	switch {
+	case p.Object.DeletionTimestamp != nil, p.Object.Status.Phase == corev1.PodSucceeded:
+		return true
+	case f.Job != nil && jobCondition(f.Job.Object, batchv1.JobComplete) != nil:
+		return true
+	case p.Object.Status.Phase != corev1.PodFailed || f.jobFailedForGood():
+		return false
+	}
+	return slices.ContainsFunc(f.Pods, func(o Read[corev1.Pod]) bool {
+		return o.Object.CreationTimestamp.After(p.Object.CreationTimestamp.Time) && podWell(&o, f.Now)
+	})
+}
+
 func podContainers(p *Read[corev1.Pod]) []container {
 	specs := slices.Concat(p.Object.Spec.InitContainers, p.Object.Spec.Containers)
 	var out []container
@@ -158,6 +186,12 @@ func (c container) waiting() (reason, message string) {
 	return "", ""
 }
 
+// done reports whether the container has ended as it should.
+func (c container) done() bool {
+	end := c.status.State.Terminated
+	return end != nil && end.ExitCode == 0
+}
+
 // settled is how long a container must have run since its last end to count as
 // recovered: longer than the longest back-off between two starts, 5 minutes.
 const settled = 10 * time.Minute
@@ -186,7 +220,14 @@ func (c container) recovered(now time.Time) bool {
 		return false
 	}
 	end := c.lastEnd()
-	return end == nil || now.Sub(end.FinishedAt.Time) > c.proof(end)
+	return end == nil || c.status.RestartCount <= 1 && outsideEnd(end) || now.Sub(end.FinishedAt.Time) > c.proof(end)
+}
+
+// outsideEnd reports whether a container ended as those do that a node's restart
+// or a deliberate stop ends.
+func outsideEnd(end *corev1.ContainerStateTerminated) bool {
+	return end.Reason == "Unknown" || end.Reason == "ContainerStatusUnknown" ||
+		end.ExitCode == 255 || end.ExitCode == 143
 }
 
 func podReady(p *corev1.Pod) bool {

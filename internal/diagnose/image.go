@@ -16,6 +16,7 @@ var imageCauses = []Cause{
 	{"image-name-invalid", "Pod", "the image reference cannot be parsed", rankStated},
 	{"image-not-found", "Pod", "the registry has no such image or tag", rankStated},
 	{"image-not-present", "Pod", "the pull policy forbids pulling and the node does not have the image", rankStated},
+	{"image-platform-mismatch", "Pod", "the image is built for another operating system or processor than the node has", rankStated},
 	{"image-pull-failed", "Pod", "the image cannot be pulled; the cluster does not say why", rankStated - 1},
 	{"image-pull-rate-limited", "Pod", "the registry refuses because of too many pulls", rankStated},
 	{"image-pull-secret-missing", "Pod", "the pull secret that the Pod names does not exist", rankStated + 1},
@@ -39,6 +40,7 @@ var imageWords = []struct {
 	words *regexp.Regexp
 }{
 	{"image-name-invalid", regexp.MustCompile(`InvalidImageName|invalid reference format|couldn't parse image`)},
+	{"image-platform-mismatch", regexp.MustCompile(`(?i)no match(ing manifest)? for (platform|linux|windows)|no matching manifest for |does not match the (specified|detected host) platform|image operating system .{1,40} cannot be used|exec format error`)},
 	{"image-not-present", regexp.MustCompile(`ErrImageNeverPull|is not present with pull policy of Never`)},
 	{"image-pull-rate-limited", regexp.MustCompile(`(?i)toomanyrequests|429 Too Many|rate limit`)},
 	{"image-registry-unreachable", regexp.MustCompile(`(?i)no such host|connection refused|i/o timeout|x509:|TLS handshake|network is unreachable|RegistryUnavailable|context deadline exceeded`)},
@@ -49,7 +51,7 @@ var imageWords = []struct {
 // imageNotPulled finds containers that wait for an image that cannot be had.
 func imageNotPulled(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.containers() {
+	for c := range f.failing() {
 		reason, message := c.waiting()
 		if !slices.Contains(imageReasons, reason) {
 			continue
@@ -137,6 +139,8 @@ var missingPullSecret = regexp.MustCompile(`FailedToRetrieveImagePullSecret|Unab
 func imageActions(f *Facts, cause, image string) []nightcrier.Action {
 	mend := f.Mend().String()
 	switch cause {
+	case "image-platform-mismatch":
+		return platformActions
 	case "image-not-found", "image-name-invalid", "image-not-present":
 		return []nightcrier.Action{
 			{Action: "Correct the image " + image + " of " + mend + " to one that exists", Outcome: "the image is pulled and the Pod starts", Risk: "another version may behave differently"},

@@ -1,7 +1,9 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,29 +19,70 @@ var memoryCauses = []Cause{
 // outOfMemory finds containers that the kernel killed for their memory.
 func outOfMemory(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.containers() {
-		end := c.lastEnd()
-		if end == nil || end.Reason != "OOMKilled" || c.recovered(f.Now) {
-			continue
+	for c := range f.failing() {
+		if end := c.lastEnd(); end != nil && killedForMemory(f, c, end) {
+			out = append(out, memoryKill(f, c, end))
 		}
-		limit, has := c.spec.Resources.Limits[corev1.ResourceMemory]
-		summary := fmt.Sprintf("%s is killed by the kernel for want of memory (OOMKilled, %s) although it has no limit of its own.",
-			c.in(f), restarts(c.status.RestartCount))
-		observed := []Observation{c.sawEnd(end)}
-		if has {
-			summary = fmt.Sprintf("%s is killed for exceeding its memory limit of %s (OOMKilled, %s).",
-				c.in(f), limit.String(), restarts(c.status.RestartCount))
-			observed = append(observed, c.sawMemory())
-		}
-		out = append(out, Finding{
-			Cause: "oom-killed", Object: f.Mend(), Summary: summary, Confidence: nightcrier.High, Observed: observed,
-			WrongIf: "the process was killed by another signal and the reason is left from an earlier end",
-			Test: get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).
-				decides("lastState.terminated.reason is OOMKilled", "it is another reason"),
-			Actions: memoryActions(f, has),
-		})
 	}
 	return out
+}
+
+func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding {
+	limit, has := c.spec.Resources.Limits[corev1.ResourceMemory]
+	how := fmt.Sprintf("(%s, %s)", cmp.Or(end.Reason, "SIGKILL"), restarts(c.status.RestartCount))
+	observed := []Observation{c.sawEnd(end)}
+	summary := fmt.Sprintf("%s is killed by the kernel for want of memory %s although it has no limit of its own.", c.in(f), how)
+	if has {
+		summary = fmt.Sprintf("%s is killed for exceeding its memory limit of %s %s.", c.in(f), limit.String(), how)
+		observed = append(observed, c.sawMemory())
+	}
+	if said, ok := f.kernelSaid(c); ok {
+		observed = append(observed, said)
+	}
+	n := Finding{
+		Cause: "oom-killed", Object: f.Mend(), Summary: summary, Confidence: nightcrier.High, Observed: observed,
+		WrongIf: "the process was killed by another signal and the reason is left from an earlier end",
+		Test: get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).
+			decides("lastState.terminated.reason is OOMKilled", "it is another reason"),
+		Actions: memoryActions(f, has),
+	}
+	if !has && c.pod.Object.Spec.NodeName != "" {
+		n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: c.pod.Object.Spec.NodeName}}
+	}
+	return n
+}
+
+// killedForMemory reports whether the kernel killed the container for its
+// memory. Runtimes do not always say so, but the signal is always the same.
+func killedForMemory(f *Facts, c container, end *corev1.ContainerStateTerminated) bool {
+	if end.Reason == "OOMKilled" {
+		return true
+	}
+	if end.ExitCode != 137 {
+		return false
+	}
+	_, said := f.kernelSaid(c)
+	return said
+}
+
+// kernelKill matches what kernels and what reports them say of such a kill.
+var kernelKill = regexp.MustCompile(`Memory cgroup out of memory|Out of memory: Kill(ed)? process|oom-kill:constraint|OOMKilling|ContainerOOM`)
+
+// kernelSaid is where somebody else tells that memory was the reason: the last
+// message of the container, an Event about the Pod, or the last line of the log.
+func (f *Facts) kernelSaid(c container) (Observation, bool) {
+	if end := c.lastEnd(); end != nil && kernelKill.MatchString(end.Message) {
+		return Observation{Text: c.String() + " left a message", Quote: end.Message, Ref: c.pod.Ref}, true
+	}
+	for e := range f.eventsOf("Pod", c.pod.Object.Name) {
+		if f.fresh(e) && kernelKill.MatchString(e.Object.Reason+" "+e.Object.Message) && len(c.pod.Object.Spec.Containers) <= 1 {
+			return sawEvent(e), true
+		}
+	}
+	if l, ok := f.logOf(c); ok && kernelKill.MatchString(errorLine(l.Text)) {
+		return sawLog(c, l, oneLine(errorLine(l.Text), maxQuote)), true
+	}
+	return Observation{}, false
 }
 
 // sawMemory is what the container may use and asks for.

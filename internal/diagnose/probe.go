@@ -1,8 +1,10 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,94 +16,411 @@ import (
 var probeRules = area{of: []Rule{probeFailed}}
 
 var probeCauses = []Cause{
-	{"probe-failing", "Pod", "a liveness or startup probe fails, so the container is restarted", rankStated - 5},
-	{"readiness-probe-failing", "Pod", "a readiness probe fails, so the Pod gets no traffic", rankFollows + 5},
+	{"liveness-probe-failing", "Pod", "a liveness probe fails, so the container is killed and restarted", rankTold},
+	{"readiness-probe-failing", "Pod", "a readiness probe fails, so the Pod gets no traffic", rankShown - 5},
+	{"startup-probe-failing", "Pod", "a startup probe fails, so the container is killed before it counts as started", rankTold},
 }
 
-// probeFailed finds Pods whose probes fail: a liveness or startup probe restarts
-// the container, a readiness probe keeps traffic away.
+// probe is one probe of a container, and what was heard of it.
+type probe struct {
+	kind  string // Liveness, Readiness or Startup
+	cause string
+	c     container
+	spec  *corev1.Probe // nil when the Pod's specification was not read
+	// said are the Events about it, the newest first, none when all are gone.
+	said []Observation
+	// message is what the newest failure says, "" when nothing does.
+	message string
+}
+
+// probes are those of a container, in the order in which a kubelet runs them.
+func (c container) probes() []probe {
+	return []probe{
+		{kind: "Startup", cause: "startup-probe-failing", c: c, spec: c.spec.StartupProbe},
+		{kind: "Liveness", cause: "liveness-probe-failing", c: c, spec: c.spec.LivenessProbe},
+		{kind: "Readiness", cause: "readiness-probe-failing", c: c, spec: c.spec.ReadinessProbe},
+	}
+}
+
+// probeFailed finds containers whose probes fail: a liveness or startup probe
+// restarts the container, a readiness probe keeps traffic away. Events tell; where
+// they are gone, the container's state does.
 func probeFailed(f *Facts) []Finding {
 	var out []Finding
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		well := podWell(p, f.Now) // also while a kubelet is about to kill it
-		for e := range f.eventsOf("Pod", p.Object.Name) {
-			cause := probeCause(e.Object)
-			switch {
-			case cause == "" && outlived(p, e.Object) && f.Now.Sub(lastSeen(&e.Object)) < doomedFor:
-				cause = "probe-failing"
-			case well:
-				continue
+	for c := range f.containers() {
+		if f.past(c.pod) || f.jobFailedForGood() {
+			continue
+		}
+		for _, p := range c.probes() {
+			failing := f.hear(&p)
+			if !failing && len(p.said) == 0 {
+				failing = p.shownByState(f.Now)
 			}
-			if cause != "" && f.fresh(e) {
-				out = append(out, failedProbe(f, p, cause, f.saidOfProbe(p, e)))
+			if failing {
+				out = append(out, f.failedProbe(p))
 			}
 		}
 	}
 	return out
 }
 
-// probeCause is the cause that an Event shows, "" for none. A liveness probe
-// that merely fails is no cause: a process that is dying by itself fails it too.
-func probeCause(e corev1.Event) string {
-	switch {
-	case e.Reason == "Unhealthy" && strings.HasPrefix(e.Message, "Readiness probe"):
-		return "readiness-probe-failing"
-	case e.Reason == "Killing" && killedByProbe.MatchString(e.Message):
-		return "probe-failing"
+// hear collects the fresh Events about p and reports whether they show that it
+// fails. A liveness probe that merely fails is no cause: a process that is dying
+// by itself fails it too. It is one once the container is killed for it.
+func (f *Facts) hear(p *probe) (failing bool) {
+	well := podWell(p.c.pod, f.Now) // also while a kubelet is about to kill it
+	for e := range f.eventsOf("Pod", p.c.pod.Object.Name) {
+		if !f.fresh(e) || !p.c.named(e.Object) {
+			continue
+		}
+		kills := e.Object.Reason == "Killing" && strings.Contains(e.Object.Message, "failed "+strings.ToLower(p.kind)+" probe")
+		fails := e.Object.Reason == "Unhealthy" && strings.HasPrefix(e.Object.Message, p.kind+" probe ")
+		if !kills && !fails {
+			continue
+		}
+		p.said = append(p.said, sawEvent(e))
+		if fails && p.message == "" {
+			p.message = e.Object.Message
+		}
+		switch {
+		case p.kind == "Readiness":
+			failing = failing || !well && p.c.unready(f.Now, p.spec)
+		case fails && p.outlived(e.Object) && f.Now.Sub(lastSeen(&e.Object)) < doomedFor, kills && !well:
+			failing = true
+		}
 	}
-	return ""
+	return failing
+}
+
+// named reports whether an Event is about this container: it may name none.
+func (c container) named(e corev1.Event) bool {
+	path := e.InvolvedObject.FieldPath
+	return path == "" || strings.Contains(path, "{"+c.status.Name+"}")
+}
+
+// unready reports whether the container runs, is not ready, and has had the time
+// that its probe gives it.
+func (c container) unready(now time.Time, spec *corev1.Probe) bool {
+	st := c.status.State
+	if c.status.Ready || st.Waiting != nil || st.Terminated != nil {
+		return false
+	}
+	return st.Running == nil || st.Running.StartedAt.IsZero() || now.Sub(st.Running.StartedAt.Time) > allowance(spec)
+}
+
+// allowance is how long a probe may fail from the start until it counts.
+func allowance(p *corev1.Probe) time.Duration {
+	if p == nil {
+		return 30 * time.Second
+	}
+	seconds := p.InitialDelaySeconds + cmp.Or(p.PeriodSeconds, 10)*cmp.Or(p.FailureThreshold, 3)
+	return time.Duration(seconds) * time.Second
 }
 
 // doomedFor is for how long a probe that failed too often and is not heard of again
 // may still be about to have its container killed.
 const doomedFor = time.Minute
 
-// outlived reports a probe other than that of readiness that has failed as often
-// as a kubelet allows by default, of a process that does not end by itself: it is
-// about to be killed for it.
-func outlived(p *Read[corev1.Pod], e corev1.Event) bool {
-	const allowed = 3
-	if e.Reason != "Unhealthy" || strings.HasPrefix(e.Message, "Readiness probe") || e.Count < allowed {
+// outlived reports a probe that has failed as often as a kubelet allows, of a
+// process that does not end by itself: it is about to be killed for it.
+func (p probe) outlived(e corev1.Event) bool {
+	allowed := int32(3)
+	if p.spec != nil {
+		allowed = cmp.Or(p.spec.FailureThreshold, allowed)
+	}
+	if e.Count < allowed {
 		return false
 	}
-	for _, c := range podContainers(p) {
-		if end := c.lastEnd(); end != nil && end.ExitCode != 0 && end.ExitCode != 137 && end.ExitCode != 143 {
-			return false
-		}
-	}
-	return true
+	end := p.c.lastEnd()
+	return end == nil || end.ExitCode == 0 || killedFromOutside(end)
+}
+
+// killedFromOutside reports whether the container ended by a signal to end.
+func killedFromOutside(end *corev1.ContainerStateTerminated) bool {
+	return end.Reason != "OOMKilled" && (end.ExitCode == 137 || end.ExitCode == 143)
 }
 
 // killedByProbe matches what a kubelet says when it ends a container because of
 // a probe.
 var killedByProbe = regexp.MustCompile(`failed (liveness|startup) probe`)
 
-// saidOfProbe is the Event e and, when that only tells of the end, the newest
-// one that tells how the probe failed.
-func (f *Facts) saidOfProbe(p *Read[corev1.Pod], e Read[corev1.Event]) []Observation {
-	said := []Observation{sawEvent(e)}
-	if e.Object.Reason == "Unhealthy" {
-		return said
+// shownByState reports whether the container's state alone shows that the probe
+// fails: it runs and is long not ready, or it was killed again and again just when
+// a kubelet gives up on the probe.
+func (p probe) shownByState(now time.Time) bool {
+	if p.spec == nil || p.c.recovered(now) {
+		return false
 	}
-	for u := range f.eventsOf("Pod", p.Object.Name) {
-		if u.Object.Reason == "Unhealthy" && !strings.HasPrefix(u.Object.Message, "Readiness") {
-			return append(said, sawEvent(u))
-		}
+	if p.kind == "Readiness" {
+		started := p.c.status.Started == nil || *p.c.status.Started
+		return p.c.status.State.Running != nil && started && !p.c.ended() && p.c.unreadyLong(now) && p.c.unready(now, p.spec)
 	}
-	return said
+	if p.kind == "Liveness" && p.c.spec.StartupProbe != nil {
+		return false // which of the two it was cannot be told
+	}
+	end := p.c.lastEnd()
+	if end == nil || p.c.status.RestartCount < 2 || end.StartedAt.IsZero() || end.ExitCode != 0 && !killedFromOutside(end) {
+		return false
+	}
+	ran := end.FinishedAt.Sub(end.StartedAt.Time)
+	grace := 30 * time.Second
+	if g := p.c.pod.Object.Spec.TerminationGracePeriodSeconds; g != nil {
+		grace = time.Duration(*g) * time.Second
+	}
+	period := time.Duration(cmp.Or(p.spec.PeriodSeconds, 10)) * time.Second
+	slack := time.Duration(cmp.Or(p.spec.FailureThreshold, 3)*cmp.Or(p.spec.TimeoutSeconds, 1)) * time.Second
+	due := allowance(p.spec)
+	return ran > 5*time.Second && ran >= due-period-2*time.Second && ran <= due+slack+grace+10*time.Second
 }
 
-func failedProbe(f *Facts, p *Read[corev1.Pod], cause string, said []Observation) Finding {
-	return Finding{
-		Cause: cause, Object: f.Mend(), Confidence: nightcrier.Medium, Observed: said,
-		Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), causeOf(cause).Meaning, said[len(said)-1].Quote),
+// failedProbe says which probe fails and, as far as it can be told, what is wrong
+// with it.
+func (f *Facts) failedProbe(p probe) Finding {
+	n := Finding{
+		Cause: p.cause, Object: f.Mend(), Confidence: nightcrier.Medium, Observed: p.said,
 		WrongIf: "the probe only reports that the process is failing by itself",
-		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
-			decides("its newest events say the same", "the probe succeeds"),
+		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.c.pod.Object.Namespace, Name: p.c.pod.Object.Name}).
+			decides("its newest events say the same, or its state does", "the probe succeeds"),
 		Actions: []nightcrier.Action{
 			{Action: "Check path, port and delays of the probe of " + f.Mend().String() + " against what the process serves and how long it starts", Outcome: "tells a wrong probe from a process that hangs", Risk: "none: read only"},
 			{Action: "Give it a startup probe or a longer delay if it starts slowly", Outcome: "it is not killed while it starts", Risk: "a process that hangs is noticed later"},
 		},
 	}
+	if len(n.Observed) == 0 {
+		n.Observed = []Observation{p.c.sawState()}
+	}
+	v := f.judge(p)
+	n.Summary = fmt.Sprintf("%s: its %s probe%s fails%s", p.c.in(f), strings.ToLower(p.kind), p.target(), v.text)
+	if p.message != "" {
+		n.Summary += " (" + p.message + ")"
+	}
+	n.Summary += "."
+	n.Observed = append(n.Observed[:min(3, len(n.Observed))], v.seen...)
+	n.DependsOn = v.dependsOn
+	if v.proven {
+		n.Confidence, n.Rank = nightcrier.High, rankTold+5
+	}
+	return n
+}
+
+// sawState is what the container's state shows of a probe.
+func (c container) sawState() Observation {
+	if end := c.lastEnd(); end != nil && c.status.RestartCount > 0 {
+		return c.sawEnd(end)
+	}
+	return Observation{Text: c.String() + " runs and is not ready", Quote: "ready=false", Ref: c.pod.Ref}
+}
+
+// target is what the probe asks.
+func (p probe) target() string {
+	switch s := p.spec; {
+	case s == nil:
+	case s.HTTPGet != nil:
+		return fmt.Sprintf(" (%s %s on port %s)", cmp.Or(string(s.HTTPGet.Scheme), "HTTP"), cmp.Or(s.HTTPGet.Path, "/"), s.HTTPGet.Port.String())
+	case s.TCPSocket != nil:
+		return " (TCP port " + s.TCPSocket.Port.String() + ")"
+	case s.GRPC != nil:
+		return fmt.Sprintf(" (gRPC on port %d)", s.GRPC.Port)
+	case s.Exec != nil:
+		return " (command " + oneLine(strings.Join(s.Exec.Command, " "), 120) + ")"
+	}
+	return ""
+}
+
+// opinion is what is wrong with a probe.
+type opinion struct {
+	text string
+	// proven is set when something else than the failure itself shows it.
+	proven    bool
+	seen      []Observation
+	dependsOn []nightcrier.Object
+}
+
+// probeWords tell from a failure's message what is wrong; the first that matches
+// counts. What is proven is proven by these words alone.
+var probeWords = []struct {
+	words  *regexp.Regexp
+	text   string
+	proven bool
+}{
+	{regexp.MustCompile(`(?i)(executable file not found|no such file or directory|: not found\b|exit(ed with)?( status| code)?:? 127)`), ": its command does not exist in the image", true},
+	{regexp.MustCompile(`(?i)statuscode: 404`), ": the process answers that there is no such path (HTTP 404)", true},
+	{regexp.MustCompile(`(?i)statuscode: (401|403|407)`), ": the process answers that the probe has no right to that path", true},
+	{regexp.MustCompile(`(?i)statuscode: 405`), ": the process does not take GET on that path (HTTP 405)", true},
+	{regexp.MustCompile(`(?i)server gave HTTP response to HTTPS client|first record does not look like a TLS handshake`), ": it asks by HTTPS, and the process speaks HTTP", true},
+	{regexp.MustCompile(`(?i)malformed HTTP response|statuscode: 400`), ": the process does not understand the request; it may speak HTTPS or another protocol", false},
+	{regexp.MustCompile(`(?i)does not implement the grpc health protocol|unknown service grpc\.health`), ": the process does not implement the gRPC health protocol", true},
+	{regexp.MustCompile(`(?i)service unhealthy|NOT_SERVING`), ": the process says that it is not serving", false},
+	{regexp.MustCompile(`(?i)statuscode: 5\d\d`), ": the process answers that it is not well", false},
+	{regexp.MustCompile(`(?i)deadline exceeded|timed? ?out|timeout|Client\.Timeout`), ": no answer in time", false},
+	{regexp.MustCompile(`(?i)no route to host|network is unreachable`), ": the Pod's address cannot be reached", false},
+}
+
+// judge tells what is wrong with a failing probe, from what it said, the
+// container's ports, its settings and its log.
+func (f *Facts) judge(p probe) opinion {
+	if name, ok := p.unknownPortName(); ok {
+		return opinion{text: ": it names port " + name + ", which the container does not have", proven: true}
+	}
+	for _, w := range probeWords {
+		if w.words.MatchString(p.message) {
+			v := opinion{text: w.text, proven: w.proven}
+			if strings.HasPrefix(w.text, ": no answer in time") && p.spec != nil {
+				v.text += fmt.Sprintf(" (timeoutSeconds %d)", cmp.Or(p.spec.TimeoutSeconds, 1))
+			}
+			return v
+		}
+	}
+	refused := strings.Contains(p.message, "connection refused")
+	if port := p.port(); port != 0 && (refused || p.message == "") {
+		if v, ok := f.otherPort(p, port); ok {
+			return v
+		}
+	}
+	v := opinion{}
+	if refused {
+		v.text = ": nothing listens there"
+		if p.kind != "Readiness" && f.stillStarting(p.c) {
+			v.text += fmt.Sprintf(" yet: it starts more slowly than the %s that the probe gives it", allowance(p.spec))
+		}
+	}
+	return v
+}
+
+// stillStarting reports whether the container was killed while its log showed
+// nothing but its start.
+func (f *Facts) stillStarting(c container) bool {
+	l, ok := f.logOf(c)
+	return ok && starting.MatchString(l.Text) && !gravest.MatchString(l.Text)
+}
+
+var starting = regexp.MustCompile(`(?i)\b(starting|initiali[sz]ing|booting|loading|warming|migrating|compiling|preparing)\b`)
+
+// port is the number of the probe's port, 0 when it has none.
+func (p probe) port() int32 {
+	switch s := p.spec; {
+	case s == nil:
+	case s.HTTPGet != nil:
+		return p.c.portNumber(s.HTTPGet.Port.StrVal, s.HTTPGet.Port.IntVal)
+	case s.TCPSocket != nil:
+		return p.c.portNumber(s.TCPSocket.Port.StrVal, s.TCPSocket.Port.IntVal)
+	case s.GRPC != nil:
+		return s.GRPC.Port
+	}
+	return 0
+}
+
+func (c container) portNumber(name string, number int32) int32 {
+	for _, p := range c.spec.Ports {
+		if name != "" && p.Name == name {
+			return p.ContainerPort
+		}
+	}
+	return number
+}
+
+// unknownPortName is the name that the probe calls its port by, when the
+// container has none of that name.
+func (p probe) unknownPortName() (string, bool) {
+	name := ""
+	switch s := p.spec; {
+	case s == nil:
+	case s.HTTPGet != nil:
+		name = s.HTTPGet.Port.StrVal
+	case s.TCPSocket != nil:
+		name = s.TCPSocket.Port.StrVal
+	}
+	has := slices.ContainsFunc(p.c.spec.Ports, func(cp corev1.ContainerPort) bool { return cp.Name == name })
+	return name, name != "" && !has
+}
+
+// otherPort tells that the process listens on another port than the probe asks:
+// by its log, by its settings, or by the ports that the container declares.
+func (f *Facts) otherPort(p probe, port int32) (opinion, bool) {
+	if l, ok := f.logOf(p.c); ok {
+		if line, others := portsHeard(l.Text); len(others) > 0 && !slices.Contains(others, port) {
+			v := opinion{text: fmt.Sprintf(": nothing listens on port %d; the process listens on %s", port, numbers(others)), proven: true}
+			v.seen = append(v.seen, sawLog(p.c, l, oneLine(line, maxQuote)))
+			if s, set, ok := f.Scene.listenSetting(p.c); ok && slices.Contains(others, set) {
+				v.text += ", set by " + s.text
+				v.dependsOn = s.objects
+			}
+			return v, true
+		}
+	}
+	if s, set, ok := f.Scene.listenSetting(p.c); ok && set != port {
+		return opinion{
+			text:   fmt.Sprintf(": %s makes the process listen on port %d, not %d", s.text, set, port),
+			proven: true, dependsOn: s.objects,
+			seen: []Observation{{Text: p.c.String() + " is told its port by " + s.text, Quote: fmt.Sprint(set), Ref: s.ref}},
+		}, true
+	}
+	var declared []int32
+	for _, cp := range p.c.spec.Ports {
+		declared = append(declared, cp.ContainerPort)
+	}
+	if len(declared) == 0 || slices.Contains(declared, port) {
+		return opinion{}, false
+	}
+	return opinion{
+		text: fmt.Sprintf(": the container declares port %s, not %d", numbers(declared), port), proven: p.message != "",
+		seen: []Observation{{Text: p.c.String() + " declares other ports than its probe asks", Quote: fmt.Sprintf("containerPort=%d", declared[0]), Ref: p.c.pod.Ref}},
+	}, true
+}
+
+func numbers(ports []int32) string {
+	var out []string
+	for _, p := range ports {
+		out = append(out, fmt.Sprint(p))
+	}
+	return strings.Join(out, ", ")
+}
+
+// portsHeard are the ports that a log says its process listens on, and the line
+// that says so.
+func portsHeard(log string) (line string, ports []int32) {
+	for l := range strings.Lines(log) {
+		l = clipBytes(l, 1024)
+		m := listening.FindStringSubmatch(l)
+		if m == nil || !portWord.MatchString(l) || farSide.MatchString(l) {
+			continue
+		}
+		if p := portOf(m[1]); p >= 80 && !slices.Contains(ports, p) {
+			line, ports = l, append(ports, p)
+		}
+	}
+	return line, ports
+}
+
+// portWord matches lines that are about ports rather than times or counts.
+var portWord = regexp.MustCompile(`(?i)\bport\b|https?://|:\d{2,5}\b|listen`)
+
+// ownPort matches variables that tell a process which port to listen on.
+var ownPort = regexp.MustCompile(`^(PORT|(HTTP|HTTPS|APP|WEB|SERVER|LISTEN|SERVICE|BIND|API|GRPC|NODE|ASPNETCORE_HTTP)_PORTS?|LISTEN_ADDR(ESS)?|BIND_ADDR(ESS)?|LISTEN|SERVER_ADDR|ASPNETCORE_URLS)$`)
+
+// portArgument matches an argument that does.
+var portArgument = regexp.MustCompile(`^-{1,2}(?:port|listen|listen-addr(?:ess)?|bind|http-port|server\.port|serve|addr|web\.listen-address)[= ](?:[\w.:/\[\]]*:)?(\d{2,5})$`)
+
+// listenSetting is the one setting that tells the container which port to listen
+// on. ok is false when there is none, or there are several that differ.
+func (s *Scene) listenSetting(c container) (found setting, port int32, ok bool) {
+	for _, v := range s.settingsOf(c) {
+		p := int32(0)
+		switch {
+		case v.name == "":
+			if m := portArgument.FindStringSubmatch(v.value); m != nil {
+				p = portOf(m[1])
+			}
+		case ownPort.MatchString(v.name):
+			p = portOf(v.value[strings.LastIndexByte(v.value, ':')+1:])
+		}
+		if p == 0 {
+			continue
+		}
+		if ok && p != port {
+			return setting{}, 0, false
+		}
+		found, port, ok = v, p, true
+	}
+	return found, port, ok
 }

@@ -32,9 +32,12 @@ var areas = []area{
 	creationRules,
 	dependencyRules,
 	dnsRules,
+	environmentRules,
 	imageRules,
 	ingressRules,
+	initContainerRules,
 	jobRules,
+	logRules,
 	memoryRules,
 	nodeRules,
 	policyRules,
@@ -47,6 +50,7 @@ var areas = []area{
 
 // causes are those of all areas, by id.
 var causes = sorted(
+	certificateCauses,
 	claimCauses,
 	configurationCauses,
 	crashCauses,
@@ -54,8 +58,11 @@ var causes = sorted(
 	creationCauses,
 	dependencyCauses,
 	dnsCauses,
+	environmentCauses,
+	filesystemCauses,
 	imageCauses,
 	ingressCauses,
+	initContainerCauses,
 	jobCauses,
 	memoryCauses,
 	nodeCauses,
@@ -120,6 +127,9 @@ type Finding struct {
 	// Test is the read-only command that would refute it.
 	Test    nightcrier.Falsification
 	Actions []nightcrier.Action
+	// Rank is set when what was seen puts it higher or lower than its cause
+	// usually stands, 0 otherwise.
+	Rank int
 	// Weight orders findings of one rank: the larger first.
 	Weight int
 	// Affected are the objects whose trouble this explains, beside Object: the
@@ -129,6 +139,8 @@ type Finding struct {
 	// real cause, and this only follows from it.
 	DependsOn []nightcrier.Object
 }
+
+func (n Finding) rank() int { return cmp.Or(n.Rank, causeOf(n.Cause).rank) }
 
 // Observation is one thing that was read and that a predicate was tested on.
 type Observation struct {
@@ -164,7 +176,7 @@ func applyScene(s *Scene) []Finding {
 func ranked(all []Finding) []Finding {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(
-			cmp.Compare(causeOf(b.Cause).rank, causeOf(a.Cause).rank),
+			cmp.Compare(b.rank(), a.rank()),
 			cmp.Compare(b.Weight, a.Weight),
 		)
 	})

@@ -355,38 +355,6 @@ func TestConfigMissing(t *testing.T) {
 	})
 }
 
-func TestProbe(t *testing.T) {
-	live := "Liveness probe failed: HTTP probe failed with statuscode: 500"
-	check(t, []rulecase{
-		{"killed by liveness", about(pod(crashing(137, "Error", time.Hour))).with("Killing", "Container app failed liveness probe, will be restarted", time.Minute).with("Unhealthy", live, time.Minute), []string{"probe-failing", "container-crash"}},
-		{"dies by itself, the probe fails too", about(pod(crashing(1, "Error", time.Second))).with("Unhealthy", live, time.Minute), []string{"crash-on-start"}},
-		{"about to be killed", about(pod(ready(0))).with("Unhealthy", live, time.Second).times(3), []string{"probe-failing"}},
-		{"not often enough", about(pod(ready(0))).with("Unhealthy", live, time.Second).times(2), nil},
-		{"well since", about(pod(ready(0))).with("Unhealthy", live, doomedFor).times(3), nil},
-		{"dies by itself, the probe fails often", about(pod(crashing(1, "Error", time.Second))).with("Unhealthy", live, time.Second).times(3), []string{"crash-on-start"}},
-		{"readiness", about(pod()).with("Unhealthy", "Readiness probe failed: connection refused", time.Minute), []string{"readiness-probe-failing"}},
-		{"ready again", about(pod(ready(0))).with("Unhealthy", "Readiness probe failed: connection refused", time.Minute), nil},
-		{"an old complaint", about(pod()).with("Unhealthy", "Readiness probe failed: x", freshFor), nil},
-	})
-}
-
-func TestDependencyAway(t *testing.T) {
-	says := func(line string, p *corev1.Pod) *Facts {
-		f := about(p)
-		f.Logs = []LogExcerpt{{Namespace: "shop", Pod: "cart", Container: "app", Evidence: "E4", Text: line + "\nbye\n"}}
-		return f
-	}
-	dying := func() *corev1.Pod { return pod(crashing(1, "Error", time.Second)) }
-	check(t, []rulecase{
-		{"refused", says("FATAL: dial tcp 10.0.0.1:5432: connect: connection refused", dying()), []string{"crash-on-start", "dependency-unreachable"}},
-		{"no name", says("error: lookup db: no such host", dying()), []string{"crash-on-start", "dependency-unreachable"}},
-		{"its own fault", says("panic: index out of range", dying()), []string{"crash-on-start"}},
-		{"an earlier line that was not the last word", says("connection refused, trying again\npanic: no licence", dying()), []string{"crash-on-start"}},
-		{"not ready, alive", says("error: connection refused", pod()), []string{"dependency-unreachable"}},
-		{"well", says("error: connection refused", pod(ready(0))), nil},
-	})
-}
-
 func TestRolloutStalled(t *testing.T) {
 	stalled := func(pods ...*corev1.Pod) *Facts {
 		f := about(pods...)

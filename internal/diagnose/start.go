@@ -2,7 +2,10 @@ package diagnose
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -13,34 +16,104 @@ var startCauses = []Cause{
 	{"command-not-found", "Pod", "the container's command does not exist in its image or cannot be executed", rankStated},
 	{"container-not-started", "Pod", "the container runtime cannot create or start the container", rankStated - 1},
 	{"pod-sandbox-failed", "Network", "the Pod's sandbox or its network cannot be made", rankStated - 1},
+	{"run-as-non-root-refused", "Pod", "the Pod must not run as root, and its image does or does not say", rankStated},
 }
+
+// startSayings are what shells and runtimes write into the log of a container
+// whose command cannot be executed.
+var startSayings = []saying{
+	{
+		cause: "image-platform-mismatch", because: "its program is built for another processor than the node has",
+		wrongIf: "the file is a script without an interpreter line", actions: platformActions,
+		wordings: words(`exec (/\S{1,200}): exec format error`, `(?i)exec(?:user process)?.{0,120}exec format error`, `cannot execute binary file: Exec format error`),
+	},
+	{
+		cause: "command-not-found", because: "its command does not exist in the image or cannot be executed",
+		wrongIf: "the process goes on without that command", actions: commandActions,
+		wordings: words(
+			`exec (/\S{1,200}): (?:no such file or directory|permission denied)`, `exec: "?([^\s":]{1,200})"?: executable file not found`, `(?:^|: )(?:exec: )?(?:line )?\d*:? ?([\w./-]{1,200}): (?:command )?not found$`,
+			`exec: ([\w./-]{1,200}): not found`, `exec: ([\w./-]{1,200}): (?:cannot execute|Permission denied)`, `no such file or directory.{0,40}unable to start container process`,
+		),
+	},
+}
+
+var platformActions = []nightcrier.Action{
+	{Action: "Build the image for the node's processor, or for several", Outcome: "the container starts on any node", Risk: "none for those that run"},
+	{Action: "Select nodes by kubernetes.io/arch until then", Outcome: "the Pod runs where its image fits", Risk: "the Pod may become unschedulable"},
+}
+
+var commandActions = []nightcrier.Action{
+	{Action: "Correct the container's command, or use an image that has it", Outcome: "the container starts", Risk: "needs a new rollout"},
+	{Action: "Roll back if it came with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
+}
+
+// nonRoot matches a kubelet's refusal to run a container as root.
+var nonRoot = regexp.MustCompile(`runAsNonRoot|breaks non-root policy|image will run as root`)
 
 // startRefused finds containers that the runtime cannot create or start, and
 // Pods whose sandbox, the network with it, cannot be made.
 func startRefused(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.containers() {
+	for c := range f.failing() {
 		reason, message := c.waiting()
 		config := reason == "CreateContainerConfigError" && configCause(message) == ""
 		if !config && !slices.Contains([]string{"RunContainerError", "CreateContainerError", "StartError"}, reason) {
 			continue
 		}
-		cause := "container-not-started"
-		if notExecutable.MatchString(message) {
-			cause = "command-not-found"
+		if message == "" {
+			message = f.startFailure(c)
 		}
 		said := Observation{Text: fmt.Sprintf("%s waits: %s", c, reason), Quote: message, Ref: c.pod.Ref}
-		out = append(out, notStarted(f, cause, c.pod.Object.Name, said))
+		out = append(out, notStarted(f, startCause(message), c.pod.Object.Name, said))
 	}
 	for _, p := range f.Pods {
 		for e := range f.eventsOf("Pod", p.Object.Name) {
 			sandbox := e.Object.Reason == "FailedCreatePodSandBox" || e.Object.Reason == "NetworkNotReady"
-			if sandbox && f.fresh(e) && !podReady(&p.Object) {
+			if sandbox && f.fresh(e) && !podReady(&p.Object) && !f.past(&p) && sandboxLess(&p.Object) {
 				out = append(out, notStarted(f, "pod-sandbox-failed", p.Object.Name, sawEvent(e)))
 			}
 		}
 	}
 	return out
+}
+
+// sandboxLess reports whether no container of a Pod has started yet.
+func sandboxLess(p *corev1.Pod) bool {
+	return !slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(st corev1.ContainerStatus) bool {
+		return st.State.Running != nil
+	})
+}
+
+// startCause tells why a runtime does not start a container.
+func startCause(message string) string {
+	switch {
+	case nonRoot.MatchString(message):
+		return "run-as-non-root-refused"
+	case formatError.MatchString(message):
+		return "image-platform-mismatch"
+	case notExecutable.MatchString(message):
+		return "command-not-found"
+	case badReference.MatchString(message):
+		return "bad-env-reference"
+	}
+	return "container-not-started"
+}
+
+var (
+	formatError = regexp.MustCompile(`(?i)exec format error`)
+	// badReference matches a kubelet that cannot work out a variable's value.
+	badReference = regexp.MustCompile(`(?i)unsupported (container resource|fieldPath|fieldRef)|fieldRef|resourceFieldRef|FileKeyRef|environment variable key .{1,200} not found|couldn't parse env file|container \S{1,80} not found$`)
+)
+
+// startFailure is what the newest Event says of a container that waits without
+// a word, "" for nothing.
+func (f *Facts) startFailure(c container) string {
+	for e := range f.eventsOf("Pod", c.pod.Object.Name) {
+		if e.Object.Reason == "Failed" && e.Object.Type == corev1.EventTypeWarning {
+			return e.Object.Message
+		}
+	}
+	return ""
 }
 
 func notStarted(f *Facts, cause, pod string, said Observation) Finding {

@@ -147,8 +147,8 @@ func TestRootCauseComesFromWhatTheReportSays(t *testing.T) {
 	if diff := cmp.Diff(want, r.RootCause); diff != "" {
 		t.Errorf("from H1 (-want +got):\n%s", diff)
 	}
-	r, _ = Parse(document(3, h1+"### Root Cause\n- **Cause:** `probe-failing`\n- **Summary:** the probe is wrong\n- **Confidence:** High\n"))
-	if r.RootCause == nil || r.RootCause.Cause != "probe-failing" || r.RootCause.Summary != "the probe is wrong" || r.RootCause.Confidence != nightcrier.High {
+	r, _ = Parse(document(3, h1+"### Root Cause\n- **Cause:** `liveness-probe-failing`\n- **Summary:** the probe is wrong\n- **Confidence:** High\n"))
+	if r.RootCause == nil || r.RootCause.Cause != "liveness-probe-failing" || r.RootCause.Summary != "the probe is wrong" || r.RootCause.Confidence != nightcrier.High {
 		t.Errorf("from its own block: %+v", r.RootCause)
 	}
 	r, _ = Parse(document(3, "### H1: x\n- **Cause:** `Rm -rf /`\n"))

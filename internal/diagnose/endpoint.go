@@ -1,0 +1,317 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// endpoint is the other end of a connection, as a program names it.
+type endpoint struct {
+	host string
+	port int32 // 0 if it is not named
+}
+
+func (e endpoint) String() string {
+	if e.port == 0 {
+		return e.host
+	}
+	return fmt.Sprintf("%s:%d", e.host, e.port)
+}
+
+const hostPattern = `((?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.){0,8}[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.?)`
+
+// endpointWordings are the ways in which programs name the other end, the
+// surest first: a host, and a port if there is a second group.
+var endpointWordings = []*regexp.Regexp{
+	regexp.MustCompile(`lookup ` + hostPattern + `(?: on \S+)?:`),
+	regexp.MustCompile(`dial (?:tcp|udp)[46]?:? (?:lookup )?` + hostPattern + `(?::(\d{1,5}))?`),
+	regexp.MustCompile(`(?:getaddrinfo|query\w+) (?:ENOTFOUND|EAI_AGAIN|EAI_NONAME) ` + hostPattern + `(?::(\d{1,5}))?`),
+	regexp.MustCompile(`connect (?:ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) ` + hostPattern + `:(\d{1,5})`),
+	regexp.MustCompile(`UnknownHostException: ` + hostPattern),
+	regexp.MustCompile(`(?i)host='` + hostPattern + `', port=(\d{1,5})`),
+	regexp.MustCompile(`(?i)connection to server at "` + hostPattern + `"[^,]{0,60}, port (\d{1,5})`),
+	regexp.MustCompile(`(?i)(?:host name|upstream|hostname|host) ["'\\]{1,2}` + hostPattern + `["'\\:]`),
+	regexp.MustCompile(`(?i)server on ["']` + hostPattern + `(?::(\d{1,5}))?["']`),
+	regexp.MustCompile(`(?i)bad address '` + hostPattern + `(?::(\d{1,5}))?'`),
+	regexp.MustCompile(`[a-z][a-z0-9+:]{1,24}://(?:[^@/\s"']{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?`),
+	regexp.MustCompile(`(?i)(?:resolve(?: host:?)?|host:|unknown host|connect to|Connection to|connecting to|redis at|lookup) '?"?` + hostPattern + `(?::(\d{1,5}))?`),
+	regexp.MustCompile(`\b` + hostPattern + `:(\d{2,5})\b`),
+}
+
+// notHosts are words that stand where a host may, and are none.
+var notHosts = []string{"host", "the", "server", "mysql", "localhost", "database", "db_host", "address", "tcp", "http", "https", "error", "upstream", "line"}
+
+// endpointIn finds the other end that a line of a log names.
+func endpointIn(line string) (endpoint, bool) {
+	for i, w := range endpointWordings {
+		for _, m := range w.FindAllStringSubmatch(line, 4) {
+			e := endpoint{host: strings.TrimSuffix(m[1], ".")}
+			if len(m) > 2 {
+				e.port = portOf(m[2])
+			}
+			sure := i < len(endpointWordings)-2
+			if slices.Contains(notHosts, strings.ToLower(e.host)) || !sure && sourcePosition(e.host) {
+				continue
+			}
+			return e, true
+		}
+	}
+	return endpoint{}, false
+}
+
+// sourcePosition matches what looks like host:port in a log but is a place in a
+// program or a time.
+func sourcePosition(host string) bool {
+	i := strings.LastIndexByte(host, '.')
+	if i >= 0 && slices.Contains([]string{"go", "py", "js", "ts", "java", "cs", "rb", "cc", "cpp", "rs", "php", "kt", "scala", "conf", "yaml", "yml", "json"}, host[i+1:]) {
+		return true
+	}
+	_, err := strconv.Atoi(host)
+	return err == nil || strings.HasPrefix(host, "20") && strings.Contains(host, "T")
+}
+
+func portOf(s string) int32 {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// inCluster splits a name into Service and namespace as a Pod in ns resolves it.
+// sure is set when it can be nothing but a Service.
+func (e endpoint) inCluster(ns string) (name, namespace string, sure bool) {
+	parts := strings.Split(strings.ToLower(e.host), ".")
+	if i := slices.Index(parts, "svc"); i >= 2 {
+		return parts[i-2], parts[i-1], true
+	}
+	switch len(parts) {
+	case 1:
+		return parts[0], ns, true
+	case 2:
+		return parts[0], parts[1], false
+	}
+	return "", "", false
+}
+
+// serviceAt is the Service that a Pod in ns reaches by e, nil if none is known.
+func (s *Scene) serviceAt(ns string, e endpoint) *Read[corev1.Service] {
+	if addr, err := netip.ParseAddr(e.host); err == nil {
+		return s.serviceWithAddress(ns, addr.String())
+	}
+	name, in, _ := e.inCluster(ns)
+	if svc := find(s.Services, in, name); svc != nil || !strings.Contains(e.host, ".") {
+		return svc
+	}
+	// one Pod of a headless Service: db-0.db
+	if _, rest, ok := strings.Cut(e.host, "."); ok {
+		name, in, _ = endpoint{host: rest}.inCluster(ns)
+		if svc := find(s.Services, in, name); svc != nil && svc.Object.Spec.ClusterIP == corev1.ClusterIPNone {
+			return svc
+		}
+	}
+	return nil
+}
+
+// serviceWithAddress is the Service whose cluster address it is, or the one that
+// selects the Pod whose address it is.
+func (s *Scene) serviceWithAddress(ns, addr string) *Read[corev1.Service] {
+	for i, svc := range s.Services {
+		if svc.Object.Spec.ClusterIP == addr || slices.Contains(svc.Object.Spec.ClusterIPs, addr) {
+			return &s.Services[i]
+		}
+	}
+	for i, svc := range s.Services {
+		if svc.Object.Namespace != ns || len(svc.Object.Spec.Selector) == 0 {
+			continue
+		}
+		for p := range s.podsOf(ns, labels.SelectorFromSet(svc.Object.Spec.Selector)) {
+			if p.Object.Status.PodIP == addr {
+				return &s.Services[i]
+			}
+		}
+	}
+	return nil
+}
+
+// missingIn reports whether e can only be a Service, and there is none: all
+// Services of its namespace were read.
+func (e endpoint) missingIn(s *Scene, pod *Read[corev1.Pod]) bool {
+	if _, err := netip.ParseAddr(e.host); err == nil || e.host == "localhost" {
+		return false
+	}
+	spec := pod.Object.Spec
+	alias := slices.ContainsFunc(spec.HostAliases, func(a corev1.HostAlias) bool { return slices.Contains(a.Hostnames, e.host) })
+	name, ns, sure := e.inCluster(pod.Object.Namespace)
+	own := name == pod.Object.Name || name == spec.Hostname || name == spec.NodeName
+	return sure && !alias && !own && s.Complete("Service", ns) && s.serviceAt(pod.Object.Namespace, e) == nil
+}
+
+// noSuchService says that e names no Service, and which one it may mean.
+func (s *Scene) noSuchService(ns string, e endpoint) string {
+	name, in, _ := e.inCluster(ns)
+	out := fmt.Sprintf(", but there is no Service %s in namespace %s", name, in)
+	var names []string
+	for _, svc := range s.Services {
+		if svc.Object.Namespace == in {
+			names = append(names, svc.Object.Name)
+		}
+	}
+	if near := nearest(name, names); near != "" {
+		out += " (" + near + " is meant?)"
+	}
+	return out
+}
+
+// nearest is the name that differs least from want, "" when none is like it.
+func nearest(want string, names []string) string {
+	best, least := "", max(2, len(want)/4)+1
+	for _, n := range names {
+		if n == want {
+			continue
+		}
+		d := distance(want, n)
+		if strings.HasPrefix(n, want) || strings.HasPrefix(want, n) || strings.HasSuffix(n, "-"+want) || strings.HasSuffix(want, "-"+n) {
+			d = min(d, 1)
+		}
+		if d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is how many characters must be changed, added or taken to make a b.
+func distance(a, b string) int {
+	a, b = clipBytes(a, 63), clipBytes(b, 63)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range b {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// setting is one value that a container is configured with, and where from.
+type setting struct {
+	name, value string
+	text        string // "env CART_ADDR", "env CART_ADDR (ConfigMap cart-conf, key addr)", "its arguments"
+	objects     []nightcrier.Object
+	ref         Ref
+}
+
+// settingsOf are the environment variables and arguments of a container, those
+// from ConfigMaps as far as the Scene has them. Secrets have no values.
+func (s *Scene) settingsOf(c container) []setting {
+	ns := c.pod.Object.Namespace
+	var out []setting
+	for _, from := range c.spec.EnvFrom {
+		if from.ConfigMapRef == nil {
+			continue
+		}
+		cm := find(s.ConfigMaps, ns, from.ConfigMapRef.Name)
+		if cm == nil {
+			continue
+		}
+		for _, key := range sortedKeys(cm.Object.Data) {
+			out = append(out, fromConfigMap(from.Prefix+key, key, cm))
+		}
+	}
+	for _, e := range c.spec.Env {
+		switch {
+		case e.ValueFrom == nil:
+			out = append(out, setting{name: e.Name, value: e.Value, text: "env " + e.Name, ref: c.pod.Ref})
+		case e.ValueFrom.ConfigMapKeyRef != nil:
+			r := e.ValueFrom.ConfigMapKeyRef
+			if cm := find(s.ConfigMaps, ns, r.Name); cm != nil {
+				out = append(out, fromConfigMap(e.Name, r.Key, cm))
+			}
+		}
+	}
+	for _, a := range slices.Concat(c.spec.Command, c.spec.Args) {
+		out = append(out, setting{value: a, text: "its arguments", ref: c.pod.Ref})
+	}
+	return out
+}
+
+func fromConfigMap(env, key string, cm *Read[corev1.ConfigMap]) setting {
+	o := cm.Object
+	return setting{
+		name: env, value: o.Data[key], text: fmt.Sprintf("env %s (ConfigMap %s, key %s)", env, o.Name, key), ref: cm.Ref,
+		objects: []nightcrier.Object{{Kind: "ConfigMap", Namespace: o.Namespace, Name: o.Name}},
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.SortFunc(out, cmp.Compare[string])
+	return out
+}
+
+// sourceOf is the setting of a container that names host, the zero one if none
+// does.
+func (s *Scene) sourceOf(c container, host string) setting {
+	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(host) + `($|[^\w.-])`)
+	for _, v := range s.settingsOf(c) {
+		if whole.MatchString(clipBytes(v.value, 4096)) {
+			return v
+		}
+	}
+	return setting{}
+}
+
+var (
+	addressName  = regexp.MustCompile(`(?i)(^|_)(host|hostname|addr|address|url|uri|endpoint|server|servers|broker|brokers|bootstrap_servers|dsn|service|upstream|backend)$`)
+	addressValue = regexp.MustCompile(`^(?:(?:[a-z][a-z0-9+:]{1,24}):)?(?://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
+)
+
+// endpoint is the address that a setting gives: a variable named like one with
+// nothing else in it, or a URL. A bare word of another variable is no host.
+func (v setting) endpoint() (endpoint, bool) {
+	value := clipBytes(strings.TrimSpace(v.value), 1024)
+	m := addressValue.FindStringSubmatch(value)
+	if m == nil {
+		return endpoint{}, false
+	}
+	e := endpoint{host: strings.TrimSuffix(m[1], "."), port: portOf(m[2])}
+	url := strings.Contains(value, "://")
+	named := addressName.MatchString(v.name)
+	letters := strings.ContainsFunc(e.host, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' })
+	if !letters || strings.Contains(e.host, "_") || slices.Contains(notHosts, strings.ToLower(e.host)) || !url && !(named && (e.port != 0 || strings.Contains(e.host, ".svc"))) && !hostNamed(v.name) {
+		return endpoint{}, false
+	}
+	return e, true
+}
+
+// hostNamed reports whether a variable of that name holds nothing but a host.
+func hostNamed(name string) bool {
+	n := strings.ToLower(name)
+	return strings.HasSuffix(n, "_host") || strings.HasSuffix(n, "_hostname") || n == "pghost"
+}
+
+// quote is how the value stands in the evidence.
+func (v setting) quote(e endpoint) string { return e.host }

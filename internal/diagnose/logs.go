@@ -1,0 +1,209 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var logRules = area{of: []Rule{toldByLog}}
+
+// saying is what programs say in their log when they fail for one cause. Each
+// wording may capture what it is about: a path, a variable, an argument.
+type saying struct {
+	cause string
+	// because is what the words mean, to follow "because"; what they are about,
+	// if they name it, comes after.
+	because string
+	wrongIf string
+	actions []nightcrier.Action
+	// refine adds what the surroundings tell about it, nil for nothing.
+	refine   func(f *Facts, c container, t told, n *Finding)
+	wordings []*regexp.Regexp
+}
+
+// sayings are looked through in this order: the first whose words a line has,
+// counts. What is narrow stands before what is wide: a certificate that has
+// expired is often reported as a connection that failed.
+var sayings = slices.Concat(
+	certificateSayings,
+	dependencySayings,
+	environmentSayings,
+	startSayings,
+	filesystemSayings,
+	configurationSayings,
+)
+
+// told is a line of a container's log that tells why it fails.
+type told struct {
+	saying saying
+	log    LogExcerpt
+	line   string
+	// what the line is about, "" if it does not name it.
+	what string
+	// lastWord is set when it is the gravest line itself, rather than one near it.
+	lastWord bool
+}
+
+// toldByLog finds what the logs of failing containers tell as the reason.
+func toldByLog(f *Facts) []Finding {
+	var out []Finding
+	for c := range f.failing() {
+		if !c.ended() && !c.unreadyLong(f.Now) {
+			continue
+		}
+		if t, ok := f.told(c); ok {
+			out = append(out, t.finding(f, c))
+		}
+	}
+	return out
+}
+
+// told reads the container's log for a reason that the rules know.
+func (f *Facts) told(c container) (told, bool) {
+	l, ok := f.logOf(c)
+	if !ok {
+		return told{}, false
+	}
+	for i, line := range lastWords(l.Text) {
+		for _, s := range sayings {
+			if what, ok := s.match(line); ok {
+				return told{saying: s, log: l, line: oneLine(line, maxQuote), what: what, lastWord: i == 0}, true
+			}
+		}
+	}
+	return told{}, false
+}
+
+// match reports whether the saying has the words of line, and what it is about.
+func (s saying) match(line string) (what string, ok bool) {
+	for _, w := range s.wordings {
+		if m := w.FindStringSubmatch(line); m != nil {
+			return oneLine(slices.MaxFunc(append(m[1:], ""), func(a, b string) int { return cmp.Compare(len(a), len(b)) }), 120), true
+		}
+	}
+	return "", false
+}
+
+func words(patterns ...string) []*regexp.Regexp {
+	var out []*regexp.Regexp
+	for _, p := range patterns {
+		out = append(out, regexp.MustCompile(p))
+	}
+	return out
+}
+
+// givingUp matches the last line of a program that has said why before.
+var givingUp = regexp.MustCompile(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load)|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d`)
+
+// Bounds of how far from its gravest line a log is searched for the reason.
+const (
+	linesAfter  = 12
+	linesBefore = 8
+)
+
+// lastWords are the lines of a log that may tell why the program ended: the
+// gravest, what it says after it, and where that line only says that it gives
+// up, the lines before it, nearest first.
+func lastWords(log string) []string {
+	lines := strings.Split(strings.TrimRight(log, "\n\r \t"), "\n")
+	grave := errorLine(log)
+	at := len(lines) - 1
+	for at > 0 && clipBytes(lines[at], 4*maxQuote) != grave {
+		at--
+	}
+	out := []string{grave}
+	for _, line := range lines[min(at+1, len(lines)):min(at+1+linesAfter, len(lines))] {
+		out = append(out, clipBytes(line, 4*maxQuote))
+	}
+	if givingUp.MatchString(grave) {
+		before := slices.Clone(lines[max(0, at-linesBefore):at])
+		slices.Reverse(before)
+		for _, line := range before {
+			out = append(out, clipBytes(line, 4*maxQuote))
+		}
+	}
+	return out
+}
+
+// rankTold is above how a container ended, as the log says why it did, and
+// below what the cluster itself states as the reason.
+const rankTold = rankShown + 20
+
+// finding is what the log tells, as a cause.
+func (t told) finding(f *Facts, c container) Finding {
+	n := Finding{
+		Cause: t.saying.cause, Object: f.Mend(), Confidence: nightcrier.Medium,
+		Observed: []Observation{sawLog(c, t.log, t.line)},
+		WrongIf:  t.saying.wrongIf,
+		Actions:  t.saying.actions,
+	}
+	n.Test = logs(c).decides("the last lines say the same", "the last lines say something else")
+	fails := "is not ready"
+	if end := c.lastEnd(); end != nil {
+		n.Observed = append(n.Observed, c.sawEnd(end))
+		fails = fmt.Sprintf("fails (exit code %d, %s)", end.ExitCode, restarts(c.status.RestartCount))
+		if t.lastWord && !killedFromOutside(end) {
+			n.Confidence = nightcrier.High
+		}
+	} else if looping(c) {
+		fails = "ends again and again"
+	}
+	because := t.saying.because
+	if t.what != "" {
+		because += " (" + t.what + ")"
+	}
+	n.Summary = fmt.Sprintf("%s %s because %s", c.in(f), fails, because)
+	if t.saying.refine != nil {
+		t.saying.refine(f, c, t, &n)
+	}
+	n.Summary += "; its log says: " + t.line
+	return n
+}
+
+// ended reports whether the container last ended with an error, or ends again
+// and again.
+func (c container) ended() bool {
+	end := c.lastEnd()
+	return looping(c) || end != nil && end.ExitCode != 0
+}
+
+// unreadyLong reports whether the container has been running for longer than
+// most need to start, without getting ready.
+func (c container) unreadyLong(now time.Time) bool {
+	const starting = 2 * time.Minute
+	if c.status.Ready || c.status.State.Waiting != nil || c.status.State.Terminated != nil {
+		return false
+	}
+	since := c.pod.Object.CreationTimestamp
+	if r := c.status.State.Running; r != nil && !r.StartedAt.IsZero() {
+		since = r.StartedAt
+	}
+	return now.Sub(since.Time) > starting
+}
+
+// mountOf is the volume that path lies in, nil if it is in the image.
+func (c container) mountOf(path string) (*corev1.VolumeMount, *corev1.Volume) {
+	var mount *corev1.VolumeMount
+	for i, m := range c.spec.VolumeMounts {
+		in := path == m.MountPath || strings.HasPrefix(path, strings.TrimSuffix(m.MountPath, "/")+"/")
+		if in && (mount == nil || len(m.MountPath) > len(mount.MountPath)) {
+			mount = &c.spec.VolumeMounts[i]
+		}
+	}
+	if mount == nil {
+		return nil, nil
+	}
+	vols := c.pod.Object.Spec.Volumes
+	if i := slices.IndexFunc(vols, func(v corev1.Volume) bool { return v.Name == mount.Name }); i >= 0 {
+		return mount, &vols[i]
+	}
+	return mount, nil
+}

@@ -109,6 +109,12 @@ func SourceOf(ctx context.Context) string {
 	return source
 }
 
+// WithSource makes ctx that of a read: what it says is the source under which the
+// answer will be recorded.
+func WithSource(ctx context.Context, source string) context.Context {
+	return context.WithValue(ctx, sourceKey{}, source)
+}
+
 // answer is what came of asking.
 type answer struct {
 	asked bool
@@ -152,7 +158,7 @@ func (c *collector) ask(ctx context.Context, l look) (a answer) {
 	if c.until.Before(end) {
 		end = c.until
 	}
-	ctx, cancel := context.WithDeadline(context.WithValue(ctx, sourceKey{}, l.source), end)
+	ctx, cancel := context.WithDeadline(WithSource(ctx, l.source), end)
 	defer cancel()
 	a.body, a.err = l.ask(ctx)
 	if nightcrier.CodeOf(a.err) == nightcrier.Unreachable || ctx.Err() != nil {

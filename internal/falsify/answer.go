@@ -33,6 +33,7 @@ type answer struct {
 // ask reads what q asks for and records it. That there is no such object is an
 // answer too.
 func (t *tester) ask(ctx context.Context, q question, source string) (answer, error) {
+	ctx = t.in.Mark(ctx, source)
 	switch {
 	case q.verb == "logs":
 		body, err := t.read(func() ([]byte, error) {
@@ -48,10 +49,11 @@ func (t *tester) ask(ctx context.Context, q question, source string) (answer, er
 	if err != nil || q.verb != "describe" {
 		return a, err
 	}
+	source += " (its events)"
 	events, err := t.read(func() ([]byte, error) {
-		return t.in.Reader.List(ctx, "Event", cmp.Or(q.ns, metav1.NamespaceDefault), "", "involvedObject.kind="+q.kind+",involvedObject.name="+q.name, maxListed)
+		return t.in.Reader.List(t.in.Mark(ctx, source), "Event", cmp.Or(q.ns, metav1.NamespaceDefault), "", "involvedObject.kind="+q.kind+",involvedObject.name="+q.name, maxListed)
 	})
-	more, err := t.keep("list", source+" (its events)", events, err)
+	more, err := t.keep("list", source, events, err)
 	if err != nil {
 		return answer{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -24,6 +25,8 @@ func (t *tester) byRule(ctx context.Context, h nightcrier.Hypothesis, test *nigh
 	switch found := finds(now.report, h); {
 	case now.failed != "":
 		test.Why = now.failed
+	case verified(*t.before) && !verified(now.report):
+		test.Why = "asked again at " + now.at + ", the cluster told nothing"
 	case found && h.Cause == "":
 		test.Outcome, test.Why = Holds, "asked again at "+now.at+", the rules still find no cause"
 	case found:
@@ -66,6 +69,12 @@ func finds(r nightcrier.Report, h nightcrier.Hypothesis) bool {
 		}
 	}
 	return false
+}
+
+// verified reports whether a diagnosis rests on what the cluster said, and not on
+// the event alone.
+func verified(r nightcrier.Report) bool {
+	return slices.ContainsFunc(r.Facts, func(f nightcrier.Fact) bool { return f.Check == nightcrier.Verified })
 }
 
 // says is what a diagnosis comes to, in a few words.

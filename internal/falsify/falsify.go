@@ -50,6 +50,9 @@ type Input struct {
 	// Reader is nil where no credential is configured: no test is run then.
 	Reader   Reader
 	Evidence Recorder
+	// Mark tells a read the source under which its answer will be recorded; nil tells
+	// nothing.
+	Mark func(ctx context.Context, source string) context.Context
 	// Clean takes secrets out of what was read.
 	Clean func([]byte) []byte
 	// Namespace is where a command without one looks.
@@ -69,6 +72,9 @@ type Outcome struct {
 // outcomes and how many reads they took. It returns an error only when ctx ends
 // or the evidence cannot be kept.
 func Run(ctx context.Context, in Input, r *nightcrier.Report) ([]Outcome, int, error) {
+	if in.Mark == nil {
+		in.Mark = func(ctx context.Context, _ string) context.Context { return ctx }
+	}
 	limited, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	t := &tester{in: in, builtin: r.Source == "builtin", before: r}

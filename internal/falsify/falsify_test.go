@@ -118,7 +118,7 @@ func TestAgentsTests(t *testing.T) {
 
 func builtin() nightcrier.Report {
 	cart := nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
-	return nightcrier.Report{Source: "builtin", Verdict: nightcrier.VerdictFault,
+	return nightcrier.Report{Source: "builtin", Verdict: nightcrier.VerdictFault, Facts: []nightcrier.Fact{{ID: "FACT-1", Check: nightcrier.Verified}},
 		RootCause: &nightcrier.RootCause{Cause: "oom-killed", Object: cart, Summary: "it needs more", Confidence: nightcrier.High},
 		Hypotheses: []nightcrier.Hypothesis{{ID: "H1", Cause: "oom-killed", Object: cart, Confidence: nightcrier.High,
 			Falsification: nightcrier.Falsification{Command: "kubectl get pod cart-1 -n shop", Outcome: NotRun}}}}
@@ -126,6 +126,9 @@ func builtin() nightcrier.Report {
 
 func TestOurOwnTests(t *testing.T) {
 	gone := nightcrier.Report{Verdict: nightcrier.VerdictRecovered, Hypotheses: []nightcrier.Hypothesis{{ID: "H1", Statement: "all is well"}}}
+	gone.Facts = []nightcrier.Fact{{ID: "FACT-1", Check: nightcrier.Verified}}
+	hearsay := builtin()
+	hearsay.Facts[0].Check = nightcrier.Seen
 	blind := gone
 	blind.NotChecked = []nightcrier.NotChecked{{What: "Pods", Why: "denied"}}
 	follows := gone
@@ -140,6 +143,7 @@ func TestOurOwnTests(t *testing.T) {
 		{"now a consequence", follows, nil, Holds, "still find"},
 		{"gone", gone, nil, RuledOut, "the rules say: recovered"},
 		{"less could be read", blind, nil, NotRun, "less could be read"},
+		{"only the event is known", hearsay, nil, NotRun, "the cluster told nothing"},
 		{"no answer", nightcrier.Report{}, context.DeadlineExceeded, NotRun, "could not be asked again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 	look := r.newReads(ctx, o, rec)
 	reader := r.cfg.Reader(inc.Cluster, look.audit)
 	in := falsify.Input{
-		Evidence: look, Namespace: inc.Namespace(), Now: r.cfg.Now,
+		Evidence: look, Namespace: inc.Namespace(), Now: r.cfg.Now, Mark: diagnose.WithSource,
 		Clean: func(b []byte) []byte { return []byte(r.cfg.Mask.String(string(diagnose.Scrub(b)))) },
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
 			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.cfg.Mask.String, Now: r.cfg.Now})

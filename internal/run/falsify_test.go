@@ -1,0 +1,123 @@
+package run
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/demo"
+	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/falsify"
+	"nightcrier.dev/nightcrier/internal/journal"
+)
+
+// The tests of our own report are run after it, on the cluster as it is then.
+func TestTheReportsTestsAreRun(t *testing.T) {
+	b := newBench(t, Builtin, nil)
+	b.investigate()
+	test := b.report().Hypotheses[0].Falsification
+	if test.Outcome != falsify.Holds || test.Evidence == "" || test.Shown == "" || !strings.Contains(test.Why, "still find") {
+		t.Errorf("%+v", test)
+	}
+	if index := b.read("output/evidence/index.jsonl"); !strings.Contains(index, `"id":"`+test.Evidence+`"`) {
+		t.Errorf("%s was not kept", test.Evidence)
+	}
+	for _, want := range []string{"✓ holds: asked again at", test.Shown} {
+		if !strings.Contains(b.read(finalReport), want) {
+			t.Errorf("the final report does not say %q", want)
+		}
+	}
+	if log := b.read(agentLogFile); !strings.Contains(log, "the report's tests were run: H1 holds") {
+		t.Errorf("the log does not tell:\n%s", log)
+	}
+}
+
+// An agent whose own test speaks against it is still handed over, but not as sure
+// as it was of itself.
+func TestAnAgentIsRefutedByItsOwnTest(t *testing.T) {
+	b := newBench(t, Builtin, nil)
+	b.investigate()
+	const command = "kubectl get deployment cart -n shop -o yaml"
+	var lines []string
+	for l := range strings.Lines(b.read(agentReport)) {
+		switch {
+		case strings.HasPrefix(l, "- **Falsification test:**"):
+			l = "- **Falsification test:** `" + command + "`\n"
+		case strings.HasPrefix(l, "- **Expected if true:**"):
+			l = "- **Expected if true:** `ProgressDeadlineOverdue` is there\n"
+		case strings.HasPrefix(l, "- **Expected if false:**"):
+			l = "- **Expected if false:** kind: Deployment\n"
+		case strings.HasPrefix(l, "- **Outcome:**"):
+			l = "- **Outcome:** ✓ holds\n"
+		}
+		lines = append(lines, l)
+	}
+	b = newBench(t, "script", nil, attempt{report: strings.Join(lines, ""), result: success()})
+	inc := b.investigate()
+	rep := b.report()
+	test := rep.Hypotheses[0].Falsification
+	if test.Command != command || test.Outcome != falsify.RuledOut || test.Evidence == "" {
+		t.Errorf("%+v", test)
+	}
+	if inc.Status != nightcrier.Resolved || rep.RootCause.Confidence != nightcrier.Low || !strings.Contains(strings.Join(rep.Problems, "\n"), "H1 is ruled out by its own test") {
+		t.Errorf("%s, %+v, problems %q", inc.Status, rep.RootCause, rep.Problems)
+	}
+	top, _, _ := strings.Cut(b.read(finalReport), "## 1. ")
+	if !strings.Contains(top, "**ruled out by its own test:**") {
+		t.Errorf("the card does not say it:\n%s", top)
+	}
+}
+
+// gone is a cluster that answers no more once the preparation is over.
+type gone struct {
+	diagnose.Reader
+	after func() bool
+}
+
+func (g gone) away() error { return nightcrier.Errorf(nightcrier.Unreachable, "the cluster is away") }
+
+func (g gone) Get(ctx context.Context, r nightcrier.Resource) ([]byte, error) {
+	if g.after() {
+		return nil, g.away()
+	}
+	return g.Reader.Get(ctx, r)
+}
+
+func (g gone) List(ctx context.Context, kind, ns, labels, fields string, limit int) ([]byte, error) {
+	if g.after() {
+		return nil, g.away()
+	}
+	return g.Reader.List(ctx, kind, ns, labels, fields, limit)
+}
+
+func (g gone) Logs(ctx context.Context, ns, pod, container string, previous bool, tail, maxBytes int64) ([]byte, error) {
+	if g.after() {
+		return nil, g.away()
+	}
+	return g.Reader.Logs(ctx, ns, pod, container, previous, tail, maxBytes)
+}
+
+func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
+	d, err := demo.Load(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b *bench
+	prepared := func() bool {
+		_, err := os.Stat(filepath.Join(b.root.Path(), "incident-"+b.inc.ID, diagnosisFile))
+		return err == nil
+	}
+	b = newBench(t, Builtin, func(name string, _ func(context.Context, journal.Request) error) diagnose.Reader {
+		return gone{d.Cluster(name), prepared}
+	})
+	inc := b.investigate()
+	rep := b.report()
+	test := rep.Hypotheses[0].Falsification
+	if inc.Status != nightcrier.Resolved || rep.RootCause == nil || rep.RootCause.Confidence == nightcrier.Low || test.Outcome != falsify.NotRun || test.Why == "" {
+		t.Errorf("%s, %+v, %+v", inc.Status, rep.RootCause, test)
+	}
+}

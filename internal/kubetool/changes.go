@@ -3,7 +3,6 @@ package kubetool
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/changes"
 )
 
 // Bounds of what is compared.
@@ -32,10 +32,10 @@ var changesTool = Tool{
 		{Name: "kind", Type: String, Enum: []string{"Deployment", "StatefulSet", "DaemonSet", "HelmRelease"}, Also: []string{"deployment", "deploy", "statefulset", "sts", "daemonset", "ds", "helmrelease", "helm"}, About: "Kind of what changed"},
 		{Name: "name", Type: String, About: "Name of the workload or release"},
 		{Name: "namespace", Type: String, Default: "default", About: "Namespace to look in"}},
-	run: changes,
+	run: whatChanged,
 }
 
-func changes(ctx context.Context, r *reading, a Args) error {
+func whatChanged(ctx context.Context, r *reading, a Args) error {
 	ns, name, word := a.String("namespace"), a.String("name"), strings.ToLower(a.String("kind"))
 	if err := checkNames(kind{name: "x"}, ns, or(name, "x")); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (r *reading) compare(ctx context.Context, ns, word, name string) error {
 	}
 	r.say("%s: revision %d (made %s) against revision %d (made %s), of %d on record\n", res,
 		revs[0].number, ago(r.now(), revs[0].made), revs[1].number, ago(r.now(), revs[1].made), len(revs))
-	lines := differences(revs[1].template, revs[0].template)
+	lines := changes.Between(revs[1].template, revs[0].template, short)
 	if len(lines) == 0 {
 		r.say("their Pod templates are the same\n")
 	}
@@ -179,66 +179,4 @@ func (r *reading) overview(ctx context.Context, ns string) error {
 	}
 	r.say("call again with kind and name to see what a revision changed\n")
 	return r.releases(ctx, ns)
-}
-
-// differences says in words what leads from one Pod template to the other.
-func differences(from, to any) []string {
-	before, after := map[string]string{}, map[string]string{}
-	flatten("", from, before)
-	flatten("", to, after)
-	var out []string
-	for path, was := range before {
-		is, still := after[path]
-		switch {
-		case !still:
-			out = append(out, fmt.Sprintf("%s removed (was %s)", words(path), short(was, 200)))
-		case is != was:
-			out = append(out, fmt.Sprintf("%s changed from %s to %s", words(path), short(was, 200), short(is, 200)))
-		}
-	}
-	for path, is := range after {
-		if _, had := before[path]; !had {
-			out = append(out, fmt.Sprintf("%s added: %s", words(path), short(is, 200)))
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// flatten writes every value below doc under its path. Items of a list that
-// have a name are found by it, so that an inserted one shifts nothing.
-func flatten(path string, doc any, into map[string]string) {
-	switch v := doc.(type) {
-	case map[string]any:
-		for key, e := range v {
-			if key == "pod-template-hash" || key == "creationTimestamp" {
-				continue
-			}
-			flatten(strings.TrimPrefix(path+"."+key, "."), e, into)
-		}
-	case []any:
-		for i, e := range v {
-			key := strconv.Itoa(i)
-			if name := textAt(e, "name"); name != "" {
-				key = name
-			}
-			flatten(path+"["+key+"]", e, into)
-		}
-	case nil:
-	default:
-		into[path] = fmt.Sprintf("%#v", v)
-	}
-}
-
-// singular are the lists whose items people call by their own word.
-var singular = strings.NewReplacer("spec.containers[", "container [", "spec.initContainers[", "init container [",
-	"spec.volumes[", "volume [", ".env[", " variable [", ".volumeMounts[", " mount [", ".ports[", " port [", "metadata.labels.", "label ", "metadata.annotations.", "annotation ")
-
-// words turns a path into what a person would say.
-func words(path string) string {
-	s := strings.NewReplacer("[", "", "].", " ", "]", "").Replace(singular.Replace(path))
-	if v, ok := strings.CutSuffix(s, " value"); ok && strings.Contains(s, " variable ") {
-		s = v
-	}
-	return short(s, 300)
 }

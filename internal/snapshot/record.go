@@ -361,7 +361,7 @@ func (r *recorder) wantedLogs() (list []wanted) {
 		own := !slices.Contains(r.snap.System, o.namespace)
 		for _, name := range containers(o.fields) {
 			status := statusOf(o.fields, name)
-			if id, _ := status["containerID"].(string); id == "" || !plain(o.namespace) || !plain(o.name) || !plain(name) {
+			if !started(status) || !plain(o.namespace) || !plain(o.name) || !plain(name) {
 				continue
 			}
 			restarts, _ := status["restartCount"].(int64)
@@ -380,6 +380,13 @@ func (r *recorder) wantedLogs() (list []wanted) {
 	}
 	slices.SortStableFunc(list, func(a, b wanted) int { return cmp.Compare(rank(a.trouble), rank(b.trouble)) })
 	return list
+}
+
+// started reports whether a container has ever run.
+func started(status map[string]any) bool {
+	state, _ := status["state"].(map[string]any)
+	last, _ := status["lastState"].(map[string]any)
+	return state["running"] != nil || state["terminated"] != nil || len(last) > 0
 }
 
 func rank(trouble bool) int {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -151,4 +152,17 @@ func (s *Snapshot) Count() (objects, logs int) {
 		objects += len(c.objects)
 	}
 	return objects, len(s.logs)
+}
+
+// CountIn is how many objects are in these namespaces, of all when there are none.
+// The namespaces themselves count.
+func (s *Snapshot) CountIn(namespaces ...string) (objects int) {
+	for _, c := range s.collections {
+		for _, o := range c.objects {
+			if len(namespaces) == 0 || slices.Contains(namespaces, o.namespace) || c.kind.name == "Namespace" && slices.Contains(namespaces, o.name) {
+				objects++
+			}
+		}
+	}
+	return objects
 }

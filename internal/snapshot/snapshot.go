@@ -101,6 +101,15 @@ func Read(fsys fs.FS) (*Snapshot, error) {
 	return r.snap, nil
 }
 
+// Namespace is where one looks who names none: the recorded one, when there is
+// just one.
+func (s *Snapshot) Namespace() string {
+	if len(s.Namespaces) == 1 {
+		return s.Namespaces[0]
+	}
+	return ""
+}
+
 func (s *Snapshot) add(k kind) *collection {
 	c := &collection{kind: k, byName: map[string]*object{}}
 	s.collections[k.group+"/"+k.plural] = c

@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/snapshot"
+)
+
+// unrecorded is the audit of a guard that keeps no record.
+func unrecorded(context.Context, guardkube.AuditRecord) error { return nil }
+
+// RecordOptions say what to record of which cluster.
+type RecordOptions struct {
+	// Kubeconfig and Context are the credential; empty is what kubectl means by it.
+	Kubeconfig, Context string
+	Environ             []string
+	// Cluster is the name that the snapshot tells.
+	Cluster string
+	// Namespaces to record; none means all.
+	Namespaces []string
+	// Progress is told what is being read.
+	Progress func(string)
+	Logger   *slog.Logger
+	Now      func() time.Time
+}
+
+// Record records a live cluster through a guard: reads only, Secrets without
+// their data, and what looks like a secret masked.
+func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
+	cred, err := Credential(o.Kubeconfig, o.Context, o.Environ)
+	if err != nil {
+		return nil, err
+	}
+	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	if err != nil {
+		return nil, err
+	}
+	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: freshMask(cred.Secrets()...), Audit: unrecorded, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	client := kube.Over(up.Base.Host, g, time.Minute)
+	defer client.Close()
+	return snapshot.Record(ctx, client, snapshot.RecordOptions{Cluster: o.Cluster, Namespaces: o.Namespaces, Progress: o.Progress, Now: o.Now})
+}
+
+// freshMask masks with tags that nothing else has.
+func freshMask(secrets ...string) func([]byte) []byte {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return mask.New(key, secrets...).Bytes
+}
+
+// SnapshotServer serves a snapshot as a cluster, until Close.
+type SnapshotServer struct {
+	server *guardkube.Server
+	dir    string
+	// Kubeconfig is the path of the file, readable for its owner alone, that leads
+	// to the server; its token dies with it.
+	Kubeconfig string
+}
+
+// ServeSnapshot serves s on a loopback address, a free port of 127.0.0.1 when
+// listen is empty. The guard stands before it, as it does before a live cluster:
+// only the bearer of the token reads, and secrets in what others recorded are
+// masked.
+func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
+	l, err := net.Listen("tcp", or(listen, "127.0.0.1:0"))
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "listen: %w", err)
+	}
+	addr := l.Addr().(*net.TCPAddr)
+	if !addr.IP.IsLoopback() {
+		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
+	}
+	g, err := guardkube.New(guardkube.Config{
+		Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: snapshot.Host}, Transport: s.Transport()},
+		Mask:     freshMask(), Audit: unrecorded, Logger: log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	out := &SnapshotServer{}
+	if out.server, err = guardkube.Serve(l, g); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	raw, err := leadTo(out.server.Kubeconfig(), addr, s.Namespace())
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	if out.dir, err = os.MkdirTemp("", "nightcrier-snapshot-"); err == nil {
+		out.Kubeconfig = filepath.Join(out.dir, "kubeconfig")
+		err = os.WriteFile(out.Kubeconfig, raw, 0o600)
+	}
+	if err != nil {
+		return nil, errors.Join(nightcrier.Errorf(nightcrier.Exhausted, "kubeconfig of the snapshot: %w", err), out.Close())
+	}
+	return out, nil
+}
+
+// Close ends the server and removes the kubeconfig.
+func (s *SnapshotServer) Close() error {
+	err := s.server.Close()
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}

@@ -49,7 +49,7 @@ func TestWithoutACredential(t *testing.T) {
 		{"quota", heard("ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota: compute`), "quota-exceeded", "quota"},
 		{"job deadline", heard("Job", "JobFailure", "Job was active longer than specified deadline"), "job-deadline-exceeded", "deadline"},
 		{"node pressure", heard("Node", "NodePressure", "Node has memory pressure"), "node-memory-pressure", "memory"},
-		{"node", heard("Node", "NodeUnhealthy", "Node became unhealthy: Ready=False, reason: KubeletNotReady, message: PLEG is not healthy"), "node-not-ready", "KubeletNotReady"},
+		{"node", heard("Node", "NodeUnhealthy", "Node became unhealthy: Ready=False, reason: KubeletNotReady, message: PLEG is not healthy"), "node-runtime-down", "KubeletNotReady"},
 		{"node unknown", heard("Node", "NodeUnhealthy", "Node became unhealthy: Ready=Unknown, reason: NodeStatusUnknown"), "node-unreachable", "NodeStatusUnknown"},
 	}
 	for _, c := range cases {

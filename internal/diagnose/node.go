@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,27 +11,65 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-var nodeRules = area{of: []Rule{nodeNotReady, nodePressure, podEvicted}}
+var nodeRules = area{of: []Rule{nodeTrouble}, scene: []SceneRule{nodesInTrouble, nodesHeldBack}}
 
 var nodeCauses = []Cause{
+	{"kubelet-certificate-expired", "Node", "a node's kubelet is not let in because of its certificate", rankGround + 1},
+	{"node-cordoned", "Node", "a node is cordoned while Pods wait for it", rankStated + 1},
 	{"node-disk-pressure", "Node", "a node is short of disk space", rankGround - 1},
+	{"node-drained", "Node", "a node was drained and not given back while Pods wait for it", rankStated + 1},
 	{"node-memory-pressure", "Node", "a node is short of memory", rankGround - 1},
+	{"node-network-unavailable", "Node", "a node has no route for its Pods", rankGround - 1},
 	{"node-not-ready", "Node", "a node's kubelet says that it is not ready", rankGround},
 	{"node-pid-pressure", "Node", "a node is short of process ids", rankGround - 1},
+	{"node-runtime-down", "Node", "a node's container runtime does not answer its kubelet", rankGround},
 	{"node-unreachable", "Node", "a node's kubelet does not report any more", rankGround},
-	{"pod-evicted", "Node", "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", rankStated},
 }
 
-// nodeNotReady finds nodes that are not ready or do not report. Nodes that a
-// Pod merely does not fit on are ready and are left alone.
-func nodeNotReady(f *Facts) []Finding {
+// nodeTrouble finds what is wrong with the node that the incident is about, or
+// that its Pods are on. Nodes that a Pod merely does not fit on are left alone.
+func nodeTrouble(f *Facts) []Finding {
 	var out []Finding
 	for _, n := range f.Nodes {
-		for _, c := range n.Object.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && f.nodeMatters(n) {
-				out = append(out, badNode(n, c))
-			}
+		if f.nodeMatters(n) {
+			out = append(out, f.Scene.troubleOf(n)...)
 		}
+	}
+	return out
+}
+
+// nodesInTrouble finds what is wrong with the nodes that run Pods, or that Pods
+// wait for.
+func nodesInTrouble(s *Scene) []Finding {
+	waiting := slices.ContainsFunc(s.Pods, func(p Read[corev1.Pod]) bool { return pendingOn(&p.Object) != "" })
+	var out []Finding
+	for _, n := range s.Nodes {
+		if waiting || len(s.workloadsOn(n.Object.Name)) > 0 {
+			out = append(out, s.troubleOf(n)...)
+		}
+	}
+	return out
+}
+
+// troubleOf is what is wrong with a node that is meant to stay.
+func (s *Scene) troubleOf(n Read[corev1.Node]) []Finding {
+	if n.Object.DeletionTimestamp != nil {
+		return nil
+	}
+	var out []Finding
+	for _, c := range n.Object.Status.Conditions {
+		switch _, short := pressures[c.Type]; {
+		case c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue:
+			out = append(out, s.badNode(n, c))
+		case short && c.Status == corev1.ConditionTrue:
+			out = append(out, pressed(n, c))
+		case c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue && lasting(c.LastTransitionTime, s.Now, takeUp):
+			out = append(out, withoutNetwork(n, c))
+		}
+	}
+	on := s.workloadsOn(n.Object.Name)
+	for i := range out {
+		out[i].Affected = on
 	}
 	return out
 }
@@ -47,19 +87,79 @@ func (f *Facts) nodeMatters(n Read[corev1.Node]) bool {
 	return false
 }
 
-func badNode(n Read[corev1.Node], c corev1.NodeCondition) Finding {
+// What a kubelet says of itself when it is not ready.
+var (
+	runtimeDown = regexp.MustCompile(`(?i)PLEG is not healthy|container runtime (?:is down|status check|not running)|(?:containerd|crio|docker|cri-dockerd)\.sock`)
+	networkAway = regexp.MustCompile(`(?i)NetworkPluginNotReady|network plugin (?:is not ready|returns error)|cni (?:plugin|config) (?:not initialized|uninitialized)`)
+	certificate = regexp.MustCompile(`(?i)x509:|certificate has expired|certificate signed by unknown|tls: (?:bad|expired) certificate`)
+)
+
+// badNode is the finding that a node is not ready, by what its kubelet says.
+func (s *Scene) badNode(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 	cause, says := "node-not-ready", "is not ready"
-	if c.Status == corev1.ConditionUnknown {
+	observed := []Observation{sawNode(n, c)}
+	cert, refused := s.certificateRefused(n, c)
+	switch {
+	case refused:
+		cause, says = "kubelet-certificate-expired", "is out because of its kubelet's certificate"
+		observed = append(observed, cert)
+	case c.Status == corev1.ConditionUnknown:
 		cause, says = "node-unreachable", "does not report any more"
+	case runtimeDown.MatchString(c.Message):
+		cause, says = "node-runtime-down", "is not ready because its container runtime does not answer"
 	}
-	return Finding{
+	f := Finding{
 		Cause: cause, Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
 		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, says, why(c)),
-		Observed: []Observation{sawNode(n, c)},
+		Observed: observed,
 		WrongIf:  "the node has come back since",
 		Test: get("", "node", n.Object.Name).
 			decides("Ready is not True", "Ready is True"),
 		Actions: nodeActions(n.Object.Name),
+	}
+	if networkAway.MatchString(c.Message) {
+		f.DependsOn = s.networkDaemons()
+	}
+	return f
+}
+
+// certificateRefused is what says that the kubelet's certificate is not taken: the
+// node's condition, or an Event about the node.
+func (s *Scene) certificateRefused(n Read[corev1.Node], c corev1.NodeCondition) (Observation, bool) {
+	if certificate.MatchString(c.Message) {
+		return sawNode(n, c), true
+	}
+	for e := range s.eventsAbout("Node", "", n.Object.Name) {
+		if s.fresh(e) && certificate.MatchString(e.Object.Message) {
+			return sawEvent(e), true
+		}
+	}
+	return Observation{}, false
+}
+
+// networkDaemons are the DaemonSets that give nodes their network.
+func (s *Scene) networkDaemons() []nightcrier.Object {
+	var out []nightcrier.Object
+	for _, d := range s.DaemonSets {
+		if networkParts.MatchString(d.Object.Name) {
+			out = append(out, nightcrier.Object{Kind: "DaemonSet", Namespace: d.Object.Namespace, Name: d.Object.Name})
+		}
+	}
+	return out
+}
+
+// withoutNetwork is the finding that nobody has made the node's routes.
+func withoutNetwork(n Read[corev1.Node], c corev1.NodeCondition) Finding {
+	return Finding{
+		Cause: "node-network-unavailable", Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
+		Summary:  fmt.Sprintf("Node %s has no network for its Pods%s.", n.Object.Name, why(c)),
+		Observed: []Observation{sawNode(n, c)},
+		WrongIf:  "the route was made since",
+		Test:     get("", "node", n.Object.Name).decides("NetworkUnavailable is True", "NetworkUnavailable is False"),
+		Actions: []nightcrier.Action{
+			{Action: "Look at the network plugin's Pod on node " + n.Object.Name + " and at the cloud's routes", Outcome: "names what makes no route", Risk: "none: read only"},
+			{Action: "Move Pods away from node " + n.Object.Name, Outcome: "they can be reached again", Risk: "restarts those Pods"},
+		},
 	}
 }
 
@@ -99,72 +199,131 @@ var pressures = map[corev1.NodeConditionType]string{
 	corev1.NodePIDPressure:    "node-pid-pressure",
 }
 
-// nodePressure finds nodes that are short of something.
-func nodePressure(f *Facts) []Finding {
-	var out []Finding
-	for _, n := range f.Nodes {
-		for _, c := range n.Object.Status.Conditions {
-			cause, ok := pressures[c.Type]
-			if !ok || c.Status != corev1.ConditionTrue || !f.nodeMatters(n) {
-				continue
-			}
-			out = append(out, Finding{
-				Cause: cause, Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
-				Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, strings.TrimPrefix(causeOf(cause).Meaning, "a node "), why(c)),
-				Observed: []Observation{sawNode(n, c)},
-				WrongIf:  "the pressure has passed since",
-				Test: get("", "node", n.Object.Name).
-					decides(string(c.Type)+" is True", string(c.Type)+" is False"),
-				Actions: []nightcrier.Action{
-					{Action: "Find what uses it up on node " + n.Object.Name, Outcome: "names the Pod or the files", Risk: "none: read only"},
-					{Action: "Move Pods away from node " + n.Object.Name, Outcome: "the pressure falls", Risk: "restarts those Pods"},
-				},
-			})
-		}
+// pressed is the finding that a node is short of something.
+func pressed(n Read[corev1.Node], c corev1.NodeCondition) Finding {
+	cause := pressures[c.Type]
+	return Finding{
+		Cause: cause, Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
+		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, strings.TrimPrefix(causeOf(cause).Meaning, "a node "), why(c)),
+		Observed: []Observation{sawNode(n, c)},
+		WrongIf:  "the pressure has passed since",
+		Test: get("", "node", n.Object.Name).
+			decides(string(c.Type)+" is True", string(c.Type)+" is False"),
+		Actions: []nightcrier.Action{
+			{Action: "Find what uses it up on node " + n.Object.Name, Outcome: "names the Pod or the files", Risk: "none: read only"},
+			{Action: "Move Pods away from node " + n.Object.Name, Outcome: "the pressure falls", Risk: "restarts those Pods"},
+		},
 	}
-	return out
 }
 
-// podEvicted finds Pods that their node gave up: for want of a resource, or
-// because they used more of one than they may.
-func podEvicted(f *Facts) []Finding {
+// nodesHeldBack finds cordoned nodes that a Pod waits for: it would fit there, and
+// nothing but the cordon rules out enough nodes.
+func nodesHeldBack(s *Scene) []Finding {
 	var out []Finding
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		said, ok := f.saidOfEviction(p)
-		if !ok {
+	for _, n := range s.Nodes {
+		if !n.Object.Spec.Unschedulable || n.Object.DeletionTimestamp != nil {
 			continue
 		}
-		summary := fmt.Sprintf("A Pod of %s was evicted.", f.Mend())
-		if why := oneLine(said.Quote, maxQuote); why != "" {
-			summary = fmt.Sprintf("A Pod of %s was evicted: %s", f.Mend(), why)
+		if waiting := s.waitingFor(&n.Object); len(waiting) > 0 {
+			out = append(out, s.heldBack(n, waiting))
 		}
-		out = append(out, Finding{
-			Cause: "pod-evicted", Object: f.Mend(), Confidence: nightcrier.High,
-			Summary:  summary,
-			Observed: []Observation{said},
-			WrongIf:  "a person evicted it, as when a node is drained",
-			Test: get(p.Object.Namespace, "pod", p.Object.Name).
-				decides("Evicted", "anything else"),
-			Actions: []nightcrier.Action{
-				{Action: "Set requests and limits of " + f.Mend().String() + " to what it uses", Outcome: "others are evicted first, or it is placed where there is room", Risk: "may become unschedulable"},
-				{Action: "Find what used up the resource on node " + p.Object.Spec.NodeName, Outcome: "names what to limit", Risk: "none: read only"},
-			},
-		})
 	}
 	return out
 }
 
-// saidOfEviction is what says that the Pod was evicted: its status, or, when its
-// containers ended well, an Event alone.
-func (f *Facts) saidOfEviction(p *Read[corev1.Pod]) (Observation, bool) {
-	if p.Object.Status.Reason == "Evicted" {
-		return Observation{Text: "Pod " + p.Object.Name + " was evicted", Quote: p.Object.Status.Message, Ref: p.Ref}, true
-	}
-	for e := range f.eventsOf("Pod", p.Object.Name) {
-		if e.Object.Reason == "Evicted" && f.fresh(e) {
-			return sawEvent(e), true
+// waitingFor lists the Pods that would go to a cordoned node.
+func (s *Scene) waitingFor(n *corev1.Node) []*Read[corev1.Pod] {
+	open := n.DeepCopy()
+	open.Spec.Unschedulable = false
+	var out []*Read[corev1.Pod]
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || finished(&p.Object) || misfit(&p.Object, open) != "" {
+			continue
+		}
+		if s.cordonRules(p) {
+			out = append(out, p)
 		}
 	}
-	return Observation{}, false
+	return out
+}
+
+// cordonRules reports whether cordons are what leaves a Pod without a node: the
+// scheduler says so, or certainly no other node can take it.
+func (s *Scene) cordonRules(p *Read[corev1.Pod]) bool {
+	f := &Facts{Now: s.Now, Scene: s, Events: s.Events}
+	said, ok := f.saidByScheduler(p)
+	if !ok {
+		_, causes := f.fitsNowhere(p)
+		return causes["unschedulable-cordoned"] > 0
+	}
+	causes := schedCauses(said.Quote)
+	if causes["unschedulable-cordoned"] == 0 {
+		return false
+	}
+	for cause, nodes := range causes {
+		ruledOut := cause == "unschedulable-selector" || cause == "unschedulable-taint" // those nodes were never meant
+		if cause != "unschedulable-cordoned" && !ruledOut && nodes > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Scene) heldBack(n Read[corev1.Node], waiting []*Read[corev1.Pod]) Finding {
+	f := Finding{
+		Cause: "node-cordoned", Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High, Weight: len(waiting),
+		Summary: fmt.Sprintf("Node %s is cordoned, and %s would fit there and nowhere else.", n.Object.Name, countOf(len(waiting), "Pod")),
+		Observed: []Observation{
+			{Text: "Node " + n.Object.Name + " is unschedulable", Quote: "unschedulable=true", Ref: n.Ref},
+			podState(*waiting[0]),
+		},
+		WrongIf: "the node is kept back because it is not fit for work; then there is too little room elsewhere",
+		Test:    get("", "node", n.Object.Name).decides("spec.unschedulable is true", "it is not set"),
+		Actions: []nightcrier.Action{
+			{Action: "Uncordon node " + n.Object.Name + " if its maintenance is over", Outcome: "the waiting Pods are scheduled", Risk: "Pods land on a node that may not be fit yet"},
+			{Action: "Add another node", Outcome: "room without touching the cordoned one", Risk: "cost"},
+		},
+		Affected: s.behind(waiting),
+	}
+	if s.drained(&n.Object) {
+		f.Cause = "node-drained"
+		f.Summary = fmt.Sprintf("Node %s was drained and is still cordoned, and %s would fit there and nowhere else.", n.Object.Name, countOf(len(waiting), "Pod"))
+	}
+	return f
+}
+
+// drained reports whether Pods were moved off a cordoned node: one is being
+// evicted from it, or nothing but DaemonSets and static Pods is left.
+func (s *Scene) drained(n *corev1.Node) bool {
+	left := 0
+	for i := range s.Pods {
+		p := &s.Pods[i].Object
+		if p.Spec.NodeName != n.Name {
+			continue
+		}
+		if byEviction(p) {
+			return true
+		}
+		if up := controller(p).Kind; up != "DaemonSet" && up != "Node" && !finished(p) {
+			left++
+		}
+	}
+	return left == 0 && s.Complete("Pod", "")
+}
+
+// byEviction reports whether somebody has asked the API server to evict a Pod.
+func byEviction(p *corev1.Pod) bool {
+	c := disrupted(p)
+	return c != nil && c.Reason == "EvictionByEvictionAPI"
+}
+
+// disrupted is the condition that says that a Pod is ended from outside.
+func disrupted(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
 }

@@ -180,7 +180,7 @@ func TestFaultsOfARealServer(t *testing.T) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "PLEG is not healthy"}}
 			w.UpdateStatus(t, n)
 			return "Node", n.Name
-		}, "node-not-ready", "Node/" + w.ns + "-node", nightcrier.High},
+		}, "node-runtime-down", "Node/" + w.ns + "-node", nightcrier.High},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -311,7 +311,7 @@ func TestNode(t *testing.T) {
 		return f
 	}
 	is := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: "KubeletNotReady", Message: "PLEG is not healthy"}
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: "KubeletNotReady", Message: "node is shutting down"}
 	}
 	check(t, []rulecase{
 		{"not ready", node("Node", is(corev1.NodeReady, corev1.ConditionFalse)), []string{"node-not-ready"}},

@@ -113,8 +113,11 @@ func noNode(f *Facts, p *Read[corev1.Pod], cause string, nodes int, said Observa
 		o, matching := f.sawSelector(p)
 		n.Observed = append(n.Observed, o)
 		with = append(with, o.Text)
-		if matching == 0 {
+		switch {
+		case matching == 0:
 			n.Weight += never
+		case matching > 0:
+			n.Weight = 0 // it chooses as it is meant to; what rules out those nodes counts
 		}
 	}
 	if first, _, _ := strings.Cut(oneLine(said.Quote, maxQuote), ". "); first != "" {
@@ -326,7 +329,8 @@ func shortOf(p *Read[corev1.Pod], cause, said string) (corev1.ResourceName, bool
 	return "", false
 }
 
-// sawSelector compares the Pod's node selector with the nodes.
+// sawSelector compares the Pod's node selector with the nodes; matching is -1 when
+// they are not known.
 func (f *Facts) sawSelector(p *Read[corev1.Pod]) (o Observation, matching int) {
 	sel := p.Object.Spec.NodeSelector
 	var pairs []string
@@ -343,7 +347,7 @@ func (f *Facts) sawSelector(p *Read[corev1.Pod]) (o Observation, matching int) {
 	if len(nodes) > 0 {
 		text += fmt.Sprintf(" matches %d of %s", matching, countOf(len(nodes), "node"))
 	} else {
-		matching = 1 // nothing is known
+		matching = -1
 	}
 	return Observation{Text: text, Quote: pairs[0], Ref: p.Ref}, matching
 }

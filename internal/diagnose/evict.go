@@ -1,0 +1,188 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var evictionRules = area{of: []Rule{podEvicted, podPreempted}}
+
+var evictionCauses = []Cause{
+	{"pod-evicted", "Node", "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", rankStated},
+	{"pod-preempted", "Pod", "a Pod had to give way to one of higher priority", rankStated + 1},
+}
+
+// evictedLately is how long an eviction explains what its workload lacks.
+const evictedLately = 2 * time.Hour
+
+// ownLimit is what a kubelet says of a Pod that outgrew its own limit, which it
+// will do again.
+var ownLimit = regexp.MustCompile(`exceeds the (?:total )?limit|exceeded its local ephemeral storage limit`)
+
+// podEvicted finds Pods that their node gave up: for want of a resource, or
+// because they used more of one than they may. What is left of a Pod whose
+// workload is well again is no fault.
+func podEvicted(f *Facts) []Finding {
+	var out []Finding
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		said, at, ok := f.saidOfEviction(p)
+		if !ok || f.evictionOver(p, said.Quote, at) {
+			continue
+		}
+		out = append(out, evicted(f, p, said))
+	}
+	return out
+}
+
+func evicted(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
+	n := Finding{
+		Cause: "pod-evicted", Object: f.Mend(), Confidence: nightcrier.High,
+		Summary:  fmt.Sprintf("A Pod of %s was evicted.", f.Mend()),
+		Observed: []Observation{said},
+		WrongIf:  "a person evicted it, as when a node is drained",
+		Test: get(p.Object.Namespace, "pod", p.Object.Name).
+			decides("Evicted", "anything else"),
+		Actions: []nightcrier.Action{
+			{Action: "Set requests and limits of " + f.Mend().String() + " to what it uses", Outcome: "others are evicted first, or it is placed where there is room", Risk: "may become unschedulable"},
+			{Action: "Find what used up the resource on node " + p.Object.Spec.NodeName, Outcome: "names what to limit", Risk: "none: read only"},
+		},
+	}
+	if why := oneLine(said.Quote, maxQuote); why != "" {
+		n.Summary = fmt.Sprintf("A Pod of %s was evicted: %s", f.Mend(), why)
+	}
+	if p.Object.Spec.NodeName != "" && !ownLimit.MatchString(said.Quote) {
+		n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: p.Object.Spec.NodeName}}
+	}
+	return n
+}
+
+// evictionOver reports whether an eviction is history: its Job is done, its
+// workload is well and it will not come again by itself, or it was long ago.
+func (f *Facts) evictionOver(p *Read[corev1.Pod], said string, at time.Time) bool {
+	switch {
+	case f.Hearsay || controller(&p.Object).IsZero() && f.Owner.Kind == "Pod":
+		return false
+	case f.Job != nil && f.Job.Object.Status.Succeeded > 0:
+		return true
+	case f.workloadWell():
+		return !ownLimit.MatchString(said) || f.Now.Sub(at) > settled
+	}
+	return f.Now.Sub(at) > evictedLately
+}
+
+// saidOfEviction is what says that the Pod was evicted, and when: its status, or,
+// when its containers ended well, an Event alone.
+func (f *Facts) saidOfEviction(p *Read[corev1.Pod]) (Observation, time.Time, bool) {
+	if p.Object.Status.Reason == "Evicted" {
+		return Observation{Text: "Pod " + p.Object.Name + " was evicted", Quote: p.Object.Status.Message, Ref: p.Ref}, evictedAt(&p.Object), true
+	}
+	for e := range f.eventsOf("Pod", p.Object.Name) {
+		if e.Object.Reason == "Evicted" && f.fresh(e) {
+			return sawEvent(e), lastSeen(&e.Object), true
+		}
+	}
+	return Observation{}, time.Time{}, false
+}
+
+// evictedAt is when a Pod was evicted, as near as it tells.
+func evictedAt(p *corev1.Pod) time.Time {
+	at := p.CreationTimestamp.Time
+	later := func(t metav1.Time) {
+		if t.After(at) {
+			at = t.Time
+		}
+	}
+	if p.Status.StartTime != nil {
+		later(*p.Status.StartTime)
+	}
+	if c := disrupted(p); c != nil {
+		later(c.LastTransitionTime)
+	}
+	for _, st := range p.Status.ContainerStatuses {
+		if t := st.State.Terminated; t != nil {
+			later(t.FinishedAt)
+		}
+	}
+	return at
+}
+
+// podPreempted finds workloads that lack a Pod which had to give way to one of
+// higher priority. The Pod itself is gone; an Event tells of it.
+func podPreempted(f *Facts) []Finding {
+	if f.Hearsay || f.workloadWell() || f.allReady() {
+		return nil
+	}
+	for _, e := range f.Scene.Events {
+		o := e.Object.InvolvedObject
+		if e.Object.Reason != "Preempted" || o.Kind != "Pod" || o.Namespace != f.Mend().Namespace || !f.Scene.fresh(e) || !f.madePod(o.Name) {
+			continue
+		}
+		by, known := f.Scene.preemptor(&e.Object)
+		n := Finding{
+			Cause: "pod-preempted", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{sawEvent(e)},
+			Summary: fmt.Sprintf("Pod %s of %s had to give way to a Pod of higher priority and finds no other place (%s).", o.Name, f.Mend(), oneLine(e.Object.Message, maxQuote)),
+			WrongIf: "the Pods that are there now wait for something else",
+			Test:    list(f.Mend().Namespace, "events").decides("an event Preempted names a Pod of "+f.Mend().Name, "there is none"),
+			Actions: []nightcrier.Action{
+				{Action: "Add room for both, or lower what either requests", Outcome: "both run", Risk: "cost, or less for one of them"},
+				{Action: "Check that the priorities of both are as intended", Outcome: "the more important one runs", Risk: "none while reading"},
+			},
+		}
+		if known {
+			n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s, which has a higher priority, and finds no other place.", o.Name, f.Mend(), by)
+		}
+		return []Finding{n}
+	}
+	return nil
+}
+
+// allReady reports whether every Pod that was read is ready.
+func (f *Facts) allReady() bool {
+	for i := range f.Pods {
+		if !podReady(&f.Pods[i].Object) {
+			return false
+		}
+	}
+	return len(f.Pods) > 0
+}
+
+// podSuffix is what controllers add to their own name to name a Pod.
+var podSuffix = regexp.MustCompile(`^(-[a-z0-9]{1,10})?-([a-z0-9]{5}|\d{1,5})$`)
+
+// madePod reports whether a Pod of that name is, or was, one of this workload's.
+func (f *Facts) madePod(name string) bool {
+	rest, ok := strings.CutPrefix(name, f.Mend().Name)
+	return ok && (rest == "" && f.Mend().Kind == "Pod" || podSuffix.MatchString(rest))
+}
+
+// preemptedBy is how schedulers name whom a Pod had to give way to: by namespace
+// and name, or by its uid.
+var preemptedBy = regexp.MustCompile(`^Preempted by (?:a )?(?:pod )?([a-z0-9./-]{1,320})`)
+
+// preemptor is the Pod that an Event says another had to give way to.
+func (s *Scene) preemptor(e *corev1.Event) (nightcrier.Object, bool) {
+	if r := e.Related; r != nil && r.Kind == "Pod" && r.Name != "" {
+		return nightcrier.Object{Kind: "Pod", Namespace: r.Namespace, Name: r.Name}, true
+	}
+	m := preemptedBy.FindStringSubmatch(e.Message)
+	if m == nil {
+		return nightcrier.Object{}, false
+	}
+	if ns, name, ok := strings.Cut(m[1], "/"); ok && plainName(ns) && plainName(name) {
+		return nightcrier.Object{Kind: "Pod", Namespace: ns, Name: name}, true
+	}
+	for _, p := range s.Pods {
+		if string(p.Object.UID) == m[1] {
+			return nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}, true
+		}
+	}
+	return nightcrier.Object{}, false
+}

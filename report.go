@@ -118,6 +118,20 @@ const (
 	Low    Confidence = "low"
 )
 
+// Probability is how often a root cause of this confidence is right; what the
+// calibration of reports is measured against. It is 0 for no confidence.
+func (c Confidence) Probability() float64 {
+	switch c {
+	case High:
+		return 0.95
+	case Medium:
+		return 0.75
+	case Low:
+		return 0.4
+	}
+	return 0
+}
+
 // Object names what an engineer would go and mend.
 type Object struct {
 	Kind      string `json:"kind,omitempty"`

@@ -31,7 +31,7 @@ func (p *program) rootCommand() *cobra.Command {
 	configFlags(root, "mcp-endpoint", "workspace-root", "agent-timeout", "log-level")
 	root.SetFlagErrorFunc(usage)
 	root.AddCommand(p.demoCommand(), p.serveCommand(), p.triageCommand(), p.incidentsCommand(), p.eventsCommand(),
-		p.clustersCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.mcpCommand(), p.versionCommand())
+		p.clustersCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.mcpCommand(), p.evalCommand(), p.versionCommand())
 	return root
 }
 

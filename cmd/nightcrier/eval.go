@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/eval"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+
+	"github.com/spf13/cobra"
+)
+
+// evalFlags are the flags of eval beside the configuration's.
+type evalFlags struct {
+	executor, level string
+	timeout         time.Duration
+	listCauses      bool
+	minExact        float64
+	maxFalseAlarms  int
+}
+
+func (p *program) evalCommand() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{Use: "eval [DIR]", Short: "Measure diagnoses against cases whose cause is known", Args: args(cobra.MaximumNArgs(1)),
+		Long: `Investigates every case below DIR and counts what was named right. A case is a
+directory with a snapshot of a cluster and a case.yaml with the right answer. Needs no
+cluster, no key and no network, unless --executor names an agent that does.
+
+With --min-exact or --max-false-alarms it exits 6 when the result is worse.`,
+		Example: `  nightcrier eval eval/cases
+  nightcrier eval cases --min-exact 0.9 --max-false-alarms 0 -o json
+  nightcrier eval --list-causes`}
+	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "who investigates")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long one case may take (default agent.timeout)")
+	cmd.Flags().BoolVar(&f.listCauses, "list-causes", false, "print the causes that reports name, and investigate nothing")
+	cmd.Flags().Float64Var(&f.minExact, "min-exact", 0, "share of cases, 0 to 1, that must be exactly right")
+	cmd.Flags().IntVar(&f.maxFalseAlarms, "max-false-alarms", -1, "how many false alarms are accepted (default any number)")
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	p.formatFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if f.listCauses {
+			return p.listCauses()
+		}
+		return p.eval(cmd, f, given)
+	}
+	return cmd
+}
+
+// listCauses prints what reports name, and the verdicts that stand where there is
+// no cause.
+func (p *program) listCauses() error {
+	list := app.Causes()
+	if p.format == "json" {
+		return p.printJSON(list)
+	}
+	t := table{heading: []string{"CAUSE", "CATEGORY", "MEANING"}}
+	for _, c := range list {
+		t.add(plain(c.ID), plain(c.Category), plain(c.Meaning))
+	}
+	p.print(t)
+	return nil
+}
+
+func (p *program) eval(cmd *cobra.Command, f evalFlags, given []string) error {
+	if len(given) == 0 {
+		return usage(cmd, fmt.Errorf("name the directory that holds the cases"))
+	}
+	if f.minExact < 0 || f.minExact > 1 {
+		return usage(cmd, fmt.Errorf("--min-exact %v is not a share between 0 and 1", f.minExact))
+	}
+	from := p.configOptions(cmd) // a flag of eval is checked as the key it stands for
+	from.Flags["agent.executor"] = f.executor
+	if cmd.Flags().Changed("timeout") {
+		from.Flags["agent.timeout"] = f.timeout.String()
+	}
+	cfg, warnings, err := p.loadFrom(from)
+	if err != nil {
+		return err
+	}
+	p.warn(warnings)
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	if err != nil {
+		return usage(cmd, err)
+	}
+	ctx, stop := p.interruptible(cmd.Context())
+	defer stop()
+	res, err := app.Eval(ctx, app.EvalOptions{Config: cfg, Logger: log, Version: version().Version, Dir: given[0], Executor: cfg.Agent.Executor})
+	if err != nil {
+		return err
+	}
+	if p.format == "json" {
+		err = p.printJSON(res)
+	} else {
+		p.printEval(res)
+	}
+	if err != nil {
+		return err
+	}
+	return p.floors(f, res.Totals)
+}
+
+// floors fails the evaluation where it is worse than was asked for.
+func (p *program) floors(f evalFlags, t eval.Totals) error {
+	worse := false
+	if t.ExactShare < f.minExact {
+		p.say("Exactly right are %.3f of the cases, less than --min-exact %.3f.", t.ExactShare, f.minExact)
+		worse = true
+	}
+	if f.maxFalseAlarms >= 0 && t.FalseAlarms > f.maxFalseAlarms {
+		p.say("There are %d false alarms, more than --max-false-alarms %d.", t.FalseAlarms, f.maxFalseAlarms)
+		worse = true
+	}
+	if worse {
+		return errFound
+	}
+	return nil
+}
+
+// printEval prints the cases, the wrong ones first, and what they add up to.
+func (p *program) printEval(res eval.Result) {
+	t := table{heading: []string{"CASE", "RESULT", "CONFIDENCE", "CHECKED", "READS", "MS", "SAYS", "EXPECTED"}, expendable: []string{"MS", "READS", "CHECKED", "CONFIDENCE"}}
+	for _, s := range res.Cases {
+		result, expected := s.Outcome()
+		says := s.Cause
+		if s.Object != nil {
+			says += " " + s.Object.String()
+		}
+		t.add(plain(s.Case), cell{result, colourOf(result)}, plain(string(s.Confidence)), plain(fmt.Sprintf("%d/%d", s.Checked, s.Facts)),
+			plain(fmt.Sprint(s.Reads)), plain(fmt.Sprint(s.MS)), plain(cmp.Or(s.Error, says)), plain(expected))
+	}
+	p.print(t)
+	s := res.Totals
+	fmt.Fprintf(p.stdout, `
+%d cases: %d exact (%.1f %%), %d with the right object, %d abstained, %d false alarms, %d errors
+%.1f %% of all facts checked, %.1f reads a case, %d ms p50, %d ms p95, expected calibration error %.3f
+`, s.Cases, s.Exact, 100*s.ExactShare, s.ObjectRight, s.Abstained, s.FalseAlarms, s.Errors,
+		100*s.CheckedShare, s.ReadsMean, s.MSP50, s.MSP95, s.CalibrationError)
+}
+
+func colourOf(result string) string {
+	switch result {
+	case eval.Exact:
+		return "32"
+	case eval.FalseAlarm, eval.Failed:
+		return "31"
+	}
+	return "33"
+}

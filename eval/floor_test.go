@@ -1,0 +1,103 @@
+package eval
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/eval"
+)
+
+// What the rules must reach over the corpus.
+const (
+	minExact            = 0.90
+	maxCalibrationError = 0.10
+)
+
+// enforced turns the floor on. Below it the test only tells.
+const enforced = false
+
+// TestFloor runs the rules over all recorded cases.
+func TestFloor(t *testing.T) {
+	if *record {
+		return
+	}
+	res, err := app.Eval(t.Context(), app.EvalOptions{Dir: "cases", Executor: config.Builtin, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + table(res))
+	complain := t.Errorf
+	if !enforced {
+		complain = t.Logf
+	}
+	s := res.Totals
+	if s.ExactShare < minExact {
+		complain("%.3f of the cases are exactly right, less than %.2f", s.ExactShare, minExact)
+	}
+	if s.FalseAlarms > 0 {
+		complain("%d false alarms", s.FalseAlarms)
+	}
+	if s.CalibrationError > maxCalibrationError {
+		complain("the expected calibration error is %.3f, more than %.2f", s.CalibrationError, maxCalibrationError)
+	}
+	if s.Errors > 0 {
+		t.Errorf("%d cases could not be investigated", s.Errors)
+	}
+}
+
+// table prints the cases that are not exactly right, and the totals.
+func table(res eval.Result) string {
+	var out bytes.Buffer
+	w := tabwriter.NewWriter(&out, 0, 1, 2, ' ', 0)
+	for _, s := range res.Cases {
+		word, expected := s.Outcome()
+		if word == eval.Exact {
+			continue
+		}
+		says := s.Cause
+		if s.Object != nil {
+			says += " " + s.Object.String()
+		}
+		fmt.Fprintln(w, strings.Join([]string{s.Case, word, string(s.Confidence), says + s.Error, expected}, "\t"))
+	}
+	w.Flush()
+	t := res.Totals
+	fmt.Fprintf(&out, "%d cases: %d exact (%.3f), %d with the right object, %d abstained, %d false alarms, calibration error %.3f, %.1f reads, %d ms p50, %d ms p95\n",
+		t.Cases, t.Exact, t.ExactShare, t.ObjectRight, t.Abstained, t.FalseAlarms, t.CalibrationError, t.ReadsMean, t.MSP50, t.MSP95)
+	return out.String()
+}
+
+// Every published cause has a case that expects it.
+func TestEveryCauseHasACase(t *testing.T) {
+	cases, err := eval.Load("cases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, c := range cases {
+		have[c.Expect.Cause], have[string(c.Expect.Verdict)] = true, true
+		for _, also := range c.Expect.AlsoCauses {
+			have[also] = true
+		}
+	}
+	var missing []string
+	for _, c := range app.Causes() {
+		if !have[c.ID] {
+			missing = append(missing, c.ID)
+		}
+	}
+	if len(missing) > 0 {
+		complain := t.Errorf
+		if !enforced {
+			complain = t.Logf
+		}
+		complain("%d causes have no case: %s", len(missing), strings.Join(missing, " "))
+	}
+}

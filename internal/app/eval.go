@@ -65,7 +65,7 @@ func (o EvalOptions) diagnose(ctx context.Context, c eval.Case) (_ *nightcrier.R
 	masker := mask.New([]byte(rand.Text()))
 	guard, err := guardkube.New(guardkube.Config{
 		Upstream: upstreamOf(snap), Mask: masker.Bytes, Logger: o.Logger,
-		Audit: func(guardkube.AuditRecord) error { return nil },
+		Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
 	})
 	if err != nil {
 		return nil, err

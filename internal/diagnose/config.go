@@ -114,6 +114,13 @@ func configAbsent(f *Facts) []Finding {
 	return out
 }
 
+func (f *Facts) configIsAbsent(p *Read[corev1.Pod]) bool {
+	return slices.ContainsFunc(sourcesOf(p), func(src source) bool {
+		cause, _ := f.Scene.lacks(p.Object.Namespace, src)
+		return cause != ""
+	})
+}
+
 // startBlocked reports whether a Pod with a node has a container that waits to be
 // created.
 func startBlocked(p *corev1.Pod) bool {

@@ -32,7 +32,7 @@ var dependencySayings = []saying{
 		wordings: words(
 			`(?i)password authentication failed for user "?([\w.@-]{1,64})`, `(?i)access denied for user '?([\w.@'%-]{1,64})`,
 			`(?i)login failed for user '?([\w.@-]{1,64})`, `\bWRONGPASS\b`, `\bNOAUTH\b`, `(?i)invalid username-password pair`,
-			`\bACCESS_REFUSED\b`, `(?i)(sasl|mongo\w*|scram)\b.{0,60}authentication fail`, `(?i)authentication failed\b.{0,40}\b(sasl|scram|code 18)`,
+			`\bACCESS_REFUSED\b`, `(?i)(?:sasl|mongo\w*|scram)\b.{0,60}authentication fail`, `(?i)authentication failed\b.{0,40}\b(?:sasl|scram|code 18)`,
 			`MongoServerError: Authentication failed`, `(?i)no pg_hba\.conf entry`, `(?i)FATAL:\s+role "([^"]{1,64})" does not exist`,
 			`AuthenticationFailureException|SaslAuthenticationException|PossibleAuthenticationFailureError`,
 			`(?i)ERR invalid password`, `(?i)x-amz.{0,40}SignatureDoesNotMatch|InvalidAccessKeyId`,
@@ -43,11 +43,11 @@ var dependencySayings = []saying{
 		wrongIf: "the cluster's DNS was away for a moment and answers now", refine: otherSide, actions: nameActions,
 		wordings: words(
 			`(?i)no such host`, `ENOTFOUND`, `EAI_AGAIN`, `EAI_NONAME`, `(?i)name or service not known`, `(?i)nodename nor servname`,
-			`(?i)temporary failure in name resolution`, `(?i)name (resolution fail|does not resolve|could not be resolved)`, `UnknownHostException`,
+			`(?i)temporary failure in name resolution`, `(?i)name (?:resolution fail|does not resolve|could not be resolved)`, `UnknownHostException`,
 			`(?i)could not translate host name`, `(?i)host not found in upstream`, `(?i)bad address '`, `(?i)can'?t resolve '?[\w.-]+`,
-			`\bNXDOMAIN\b`, `(?i)could not resolve host`, `(?i)getaddrinfo fail`, `(?i)unknown (mysql server )?host\b`, `(?i)host not found\b`,
+			`\bNXDOMAIN\b`, `(?i)could not resolve host`, `(?i)getaddrinfo fail`, `(?i)unknown (?:mysql server )?host\b`, `(?i)host not found\b`,
 			`(?i)produced zero addresses`, `(?i)dns resolution failed`, `(?i)No resolvable bootstrap urls`, `(?i)couldn'?t resolve`,
-			`(?i)failed to (lookup|resolve) (address|host)`, `(?i)no address associated with hostname`, `(?i)lookup \S+( on \S+)?: (i/o timeout|server misbehaving)`,
+			`(?i)failed to (?:lookup|resolve) (?:address|host)`, `(?i)no address associated with hostname`, `(?i)lookup \S+(?: on \S+)?: (?:i/o timeout|server misbehaving)`,
 		),
 	},
 	{
@@ -56,7 +56,7 @@ var dependencySayings = []saying{
 		wordings: words(
 			`(?i)connection refused`, `ECONNREFUSED`, `\(111\b`, `(?i)Errno 111`, `(?i)os error 111`, `(?i)actively refused`,
 			`(?i)is the server running on`, `(?i)communications link failure`, `(?i)no live upstreams`, `NoBrokersAvailable`,
-			`(?i)broker may not be available`, `(?i)could not connect to redis at`, `(?i)Connection to \S+ refused`, `(?i)can'?t connect to (mysql|mariadb|server)`,
+			`(?i)broker may not be available`, `(?i)could not connect to redis at`, `(?i)Connection to \S+ refused`, `(?i)can'?t connect to (?:mysql|mariadb|server)`,
 			`BrokerUnreachableException`,
 		),
 	},
@@ -64,11 +64,11 @@ var dependencySayings = []saying{
 		cause: "dependency-timeout", because: "what it connects to does not answer",
 		wrongIf: dependencyWrongIf, refine: otherSide, actions: dependencyActions(),
 		wordings: words(
-			`(?i)(dial|read|connect|lookup|get|post)\b.{0,200}i/o timeout`, `(?i)connect(ion|ing)?( to \S+)? timed? ?out`, `ETIMEDOUT`, `ESOCKETTIMEDOUT`,
+			`(?i)(?:dial|read|connect|lookup|get|post)\b.{0,200}i/o timeout`, `(?i)connect(?:ion|ing)?(?: to \S+)? timed? ?out`, `ETIMEDOUT`, `ESOCKETTIMEDOUT`,
 			`SocketTimeoutException|ConnectTimeoutException|ConnectTimeoutError|ServerSelectionTimeoutError|MongoServerSelectionError|HttpConnectTimeoutException`,
-			`(?i)upstream timed out`, `(?i)no route to host`, `EHOSTUNREACH|ENETUNREACH`, `(?i)(host|network) is unreachable`, `(?i)os error 110|Errno 110|\(110\b`,
-			`(?i)(dial|rpc|connect|request|get "|post "|ping)\b.{0,200}(context )?deadline exceeded`, `(?i)timeout expired`,
-			`(?i)timed? ?out (while )?(waiting|connecting|trying to connect)`, `(?i)connection (attempt|acquisition).{0,40}timed? ?out`,
+			`(?i)upstream timed out`, `(?i)no route to host`, `EHOSTUNREACH|ENETUNREACH`, `(?i)(?:host|network) is unreachable`, `(?i)os error 110|Errno 110|\(110\b`,
+			`(?i)(?:dial|rpc|connect|request|get "|post "|ping)\b.{0,200}(?:context )?deadline exceeded`, `(?i)timeout expired`,
+			`(?i)timed? ?out (?:while )?(?:waiting|connecting|trying to connect)`, `(?i)connection (?:attempt|acquisition).{0,40}timed? ?out`,
 		),
 	},
 }

@@ -34,7 +34,7 @@ const hostPattern = `((?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.){0,8}[A-Za-z0-9_]
 // surest first: a host, and a port if there is a second group.
 var endpointWordings = []*regexp.Regexp{
 	regexp.MustCompile(`lookup ` + hostPattern + `(?: on \S+)?:`),
-	regexp.MustCompile(`dial (?:tcp|udp)[46]?:? (?:lookup )?` + hostPattern + `(?::(\d{1,5}))?`),
+	regexp.MustCompile(`dial (?:tcp|udp)[46]?:? ` + hostPattern + `:(\d{1,5})`),
 	regexp.MustCompile(`(?:getaddrinfo|query\w+) (?:ENOTFOUND|EAI_AGAIN|EAI_NONAME) ` + hostPattern + `(?::(\d{1,5}))?`),
 	regexp.MustCompile(`connect (?:ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) ` + hostPattern + `:(\d{1,5})`),
 	regexp.MustCompile(`UnknownHostException: ` + hostPattern),
@@ -286,7 +286,7 @@ func (s *Scene) sourceOf(c container, host string) setting {
 
 var (
 	addressName  = regexp.MustCompile(`(?i)(^|_)(host|hostname|addr|address|url|uri|endpoint|server|servers|broker|brokers|bootstrap_servers|dsn|service|upstream|backend)$`)
-	addressValue = regexp.MustCompile(`^(?:(?:[a-z][a-z0-9+:]{1,24}):)?(?://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
+	addressValue = regexp.MustCompile(`^(?:[a-z][a-z0-9+:]{1,24}://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
 )
 
 // endpoint is the address that a setting gives: a variable named like one with

@@ -68,7 +68,7 @@ var environmentSayings = []saying{
 		},
 		wordings: words(
 			`(?i)(\S{0,60}:\d{1,5}):? .{0,20}address (?:is )?already in use`, `(?i)address already in use.{0,20}?[\s:]([\d.:\[\]]{0,45}:\d{1,5})`, `(?i)port (\d{1,5}) (?:was|is) already (?:in use|allocated|bound)`,
-			`EADDRINUSE`, `(?i)address (is )?already in use`, `(?i)bind\(\) to (\S{1,60}) failed \(98:`, `(?i)only one usage of each socket address`, `(?i)failed to bind to address (\S{1,80}): address already in use`, `\(os error 98\)|Errno 98`,
+			`EADDRINUSE`, `(?i)address (?:is )?already in use`, `(?i)bind\(\) to (\S{1,60}) failed \(98:`, `(?i)only one usage of each socket address`, `(?i)failed to bind to address (\S{1,80}): address already in use`, `\(os error 98\)|Errno 98`,
 		),
 	},
 	{

@@ -29,7 +29,7 @@ var filesystemSayings = []saying{
 			{Action: "See which volume or node disk is full and what fills it", Outcome: "tells what to enlarge or to clean", Risk: "none: read only"},
 			{Action: "Enlarge the volume, or remove what is not needed", Outcome: "the process can write again", Risk: "removing the wrong files loses data"},
 		},
-		wordings: words(path+`.{0,60}[Nn]o space left on device`, `(?i)no space left on device`, `ENOSPC`, `(?i)disk (is )?full\b`, `(?i)not enough space on the disk`, `(?i)disk quota exceeded`, `EDQUOT`, `(?i)could not (extend|write to) file.{0,120}no space`),
+		wordings: words(path+`.{0,60}[Nn]o space left on device`, `(?i)no space left on device`, `ENOSPC`, `(?i)disk (?:is )?full\b`, `(?i)not enough space on the disk`, `(?i)disk quota exceeded`, `EDQUOT`, `(?i)could not (?:extend|write to) file.{0,120}no space`),
 	},
 	{
 		cause: "read-only-filesystem", because: "it writes to a filesystem that is read-only",

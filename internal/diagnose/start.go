@@ -63,6 +63,9 @@ func startRefused(f *Facts) []Finding {
 		if message == "" {
 			message = f.startFailure(c)
 		}
+		if config && message == "" && f.configIsAbsent(c.pod) {
+			continue // what is missing says more
+		}
 		said := Observation{Text: fmt.Sprintf("%s waits: %s", c, reason), Quote: message, Ref: c.pod.Ref}
 		out = append(out, notStarted(f, startCause(message), c.pod.Object.Name, said))
 	}

@@ -1,0 +1,162 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// httpGet is a probe of a path and port, by HTTP.
+func httpGet(path string, port intstr.IntOrString) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}, PeriodSeconds: 10, FailureThreshold: 3, TimeoutSeconds: 1}
+}
+
+func readiness(p *corev1.Probe) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].ReadinessProbe = p }
+}
+
+func liveness(p *corev1.Probe) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].LivenessProbe = p }
+}
+
+func startup(p *corev1.Probe) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].StartupProbe = p }
+}
+
+func declares(name string, port int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: name, ContainerPort: port}}
+	}
+}
+
+func env(name, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := &p.Spec.Containers[0]
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+}
+
+// running has been up for so long and is not ready.
+func running(ago time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-ago))}}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	const live = "Liveness probe failed: HTTP probe failed with statuscode: 500"
+	const refused = `Readiness probe failed: Get "http://10.0.0.1:8080/": dial tcp 10.0.0.1:8080: connect: connection refused`
+	killed := func(kind string) *Facts {
+		return about(pod(crashing(137, "Error", time.Hour))).with("Killing", "Container app failed "+kind+" probe, will be restarted", time.Minute)
+	}
+	check(t, []rulecase{
+		{"killed by liveness", killed("liveness").with("Unhealthy", live, time.Minute), []string{"liveness-probe-failing", "container-crash"}},
+		{"killed by liveness, says docker", about(pod(crashing(137, "Error", time.Hour))).with("Killing", "Killing container with id docker://app:Container failed liveness probe.. Container will be killed and recreated.", time.Minute), []string{"liveness-probe-failing", "container-crash"}},
+		{"killed by startup", killed("startup").with("Unhealthy", "Startup probe failed: HTTP probe failed with statuscode: 503", time.Minute), []string{"startup-probe-failing", "container-crash"}},
+		{"stopped for another reason", about(pod(ready(0))).with("Killing", "Stopping container app", time.Minute), nil},
+		{"dies by itself, the probe fails too", about(dies()).with("Unhealthy", live, time.Minute), []string{"crash-on-start"}},
+		{"about to be killed", about(pod(ready(0))).with("Unhealthy", live, time.Second).times(3), []string{"liveness-probe-failing"}},
+		{"not often enough", about(pod(ready(0))).with("Unhealthy", live, time.Second).times(2), nil},
+		{"well since", about(pod(ready(0))).with("Unhealthy", live, doomedFor).times(3), nil},
+		{"dies by itself, the probe fails often", about(dies()).with("Unhealthy", live, time.Second).times(3), []string{"crash-on-start"}},
+		{"readiness", about(pod()).with("Unhealthy", refused, time.Minute), []string{"readiness-probe-failing"}},
+		{"readiness, only just started", about(pod(running(5*time.Second))).with("Unhealthy", refused, time.Second), nil},
+		{"ready again", about(pod(ready(0))).with("Unhealthy", refused, time.Minute), nil},
+		{"an old complaint", about(pod()).with("Unhealthy", refused, freshFor), nil},
+		{"of a Pod that is being deleted", about(pod(func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp })).with("Unhealthy", refused, time.Minute), nil},
+	})
+}
+
+// What the state alone shows, when no Event is left.
+func TestProbeWithoutEvents(t *testing.T) {
+	web := httpGet("/", intstr.FromInt32(8080))
+	notStarted := func(p *corev1.Pod) { no := false; p.Status.ContainerStatuses[0].Started = &no }
+	check(t, []rulecase{
+		{"running for an hour, never ready", about(pod(running(time.Hour), readiness(web))), []string{"readiness-probe-failing"}},
+		{"running for a minute", about(pod(running(time.Minute), readiness(web))), nil},
+		{"running for an hour without a probe", about(pod(running(time.Hour))), nil},
+		{"running, and not started", about(pod(running(time.Hour), notStarted, readiness(web))), nil},
+		{"killed each time when liveness gives up", about(pod(crashing(137, "Error", 55*time.Second), liveness(web))), []string{"liveness-probe-failing", "crash-on-start"}},
+		{"ends by itself when liveness gives up", about(pod(crashing(143, "Error", 30*time.Second), liveness(web))), []string{"liveness-probe-failing", "crash-on-start"}},
+		{"killed each time when startup gives up", about(pod(crashing(137, "Error", 55*time.Second), liveness(web), startup(web))), []string{"startup-probe-failing", "crash-on-start"}},
+		{"killed after an hour", about(pod(crashing(137, "Error", time.Hour), liveness(web))), []string{"container-crash"}},
+		{"killed at once", about(pod(crashing(137, "Error", time.Second), liveness(web))), []string{"crash-on-start"}},
+		{"ends with an error of its own", about(pod(crashing(1, "Error", 30*time.Second), liveness(web))), []string{"crash-on-start"}},
+		{"well for long", about(pod(crashing(137, "Error", 55*time.Second), liveness(web), ready(24*time.Hour))), nil},
+	})
+}
+
+func TestWhatIsWrongWithAProbe(t *testing.T) {
+	const get = `Get "http://10.0.0.1:9090/healthz": `
+	const refused = get + "dial tcp 10.0.0.1:9090: connect: connection refused"
+	at := func(port int32) *corev1.Probe { return httpGet("/healthz", intstr.FromInt32(port)) }
+	config := func(f *Facts) *Facts {
+		f.Scene.ConfigMaps = []Read[corev1.ConfigMap]{{corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart-conf"}, Data: map[string]string{"PORT": "9999"},
+		}, Ref{"E9", "get configmaps"}}}
+		f.Pods[0].Object.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cart-conf"}}}}
+		return f
+	}
+	for name, tt := range map[string]struct {
+		facts   *Facts
+		message string
+		says    string
+		sure    nightcrier.Confidence
+	}{
+		"path":           {about(pod(running(time.Hour), readiness(at(8080)))), "HTTP probe failed with statuscode: 404", "no such path", nightcrier.High},
+		"not allowed":    {about(pod(running(time.Hour), readiness(at(8080)))), "HTTP probe failed with statuscode: 401", "no right", nightcrier.High},
+		"ill":            {about(pod(running(time.Hour), readiness(at(8080)))), "HTTP probe failed with statuscode: 503", "not well", nightcrier.Medium},
+		"slow":           {about(pod(running(time.Hour), readiness(at(8080)))), get + "context deadline exceeded (Client.Timeout exceeded while awaiting headers)", "timeoutSeconds 1", nightcrier.Medium},
+		"scheme":         {about(pod(running(time.Hour), readiness(at(8080)))), get + "http: server gave HTTP response to HTTPS client", "speaks HTTP", nightcrier.High},
+		"command":        {about(pod(running(time.Hour))), `OCI runtime exec failed: exec failed: unable to start container process: exec: "pg_isready": executable file not found in $PATH: unknown`, "command does not exist", nightcrier.High},
+		"grpc":           {about(pod(running(time.Hour))), "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service", "gRPC health protocol", nightcrier.High},
+		"nothing known":  {about(pod(running(time.Hour), readiness(at(9090)))), refused, "nothing listens there", nightcrier.Medium},
+		"declared port":  {about(pod(running(time.Hour), readiness(at(9090)), declares("http", 8080))), refused, "declares port 8080, not 9090", nightcrier.High},
+		"right port":     {about(pod(running(time.Hour), readiness(at(9090)), declares("http", 9090))), refused, "nothing listens there", nightcrier.Medium},
+		"env":            {about(pod(running(time.Hour), readiness(at(9090)), declares("http", 9090), env("PORT", "8080"))), refused, "env PORT makes the process listen on port 8080, not 9090", nightcrier.High},
+		"env of others":  {about(pod(running(time.Hour), readiness(at(9090)), declares("http", 9090), env("DB_PORT", "5432"))), refused, "nothing listens there", nightcrier.Medium},
+		"config map":     {config(about(pod(running(time.Hour), readiness(at(9090))))), refused, "ConfigMap cart-conf, key PORT", nightcrier.High},
+		"log":            {about(pod(running(time.Hour), readiness(at(9090)))).logs("INFO Server listening on http://0.0.0.0:8080\n"), refused, "the process listens on 8080", nightcrier.High},
+		"log of another": {about(pod(running(time.Hour), readiness(at(9090)))).logs("INFO running 250 migrations\n"), refused, "nothing listens there", nightcrier.Medium},
+		"no such name":   {about(pod(running(time.Hour), readiness(httpGet("/", intstr.FromString("web"))), declares("http", 8080))), "couldn't find port: web", "names port web", nightcrier.High},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := apply(tt.facts.with("Unhealthy", "Readiness probe failed: "+tt.message, time.Minute))
+			if len(got) != 1 || got[0].Cause != "readiness-probe-failing" || !strings.Contains(got[0].Summary, tt.says) || got[0].Confidence != tt.sure {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	got := apply(config(about(pod(running(time.Hour), readiness(at(9090))))))
+	if want := (nightcrier.Object{Kind: "ConfigMap", Namespace: "shop", Name: "cart-conf"}); len(got) != 1 || !slices.Contains(got[0].DependsOn, want) {
+		t.Errorf("without events: %+v", got)
+	}
+}
+
+func TestSlowStart(t *testing.T) {
+	f := about(pod(crashing(137, "Error", 40*time.Second), liveness(httpGet("/", intstr.FromInt32(8080))), declares("http", 8080))).
+		logs("INFO loading 400000 products\n").
+		with("Killing", "Container app failed liveness probe, will be restarted", time.Minute).
+		with("Unhealthy", "Liveness probe failed: dial tcp 10.0.0.1:8080: connect: connection refused", time.Minute)
+	if got := apply(f)[0]; !strings.Contains(got.Summary, "starts more slowly than the 30s") {
+		t.Errorf("%q", got.Summary)
+	}
+}
+
+// A probe that provably asks the wrong port outranks what the log complains of;
+// one that merely fails does not.
+func TestProbeOrDependency(t *testing.T) {
+	const refused = "Readiness probe failed: dial tcp 10.0.0.1:9090: connect: connection refused"
+	const noise = "error: dial tcp: lookup tracing: no such host"
+	check(t, []rulecase{
+		{"wrong port", about(pod(running(time.Hour), readiness(httpGet("/", intstr.FromInt32(9090))), declares("http", 8080))).with("Unhealthy", refused, time.Minute).logs(noise), []string{"readiness-probe-failing", "dependency-name-unresolved"}},
+		{"not well", about(pod(running(time.Hour))).with("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503", time.Minute).logs(noise), []string{"dependency-name-unresolved", "readiness-probe-failing"}},
+	})
+}

@@ -325,18 +325,11 @@ func (c *collector) readPods(ctx context.Context, f *Facts) error {
 		all = append(all, *p)
 	}
 	f.count(all)
-	slices.SortStableFunc(all, func(a, b Read[corev1.Pod]) int {
-		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
-	})
-	for _, p := range all {
-		own := len(f.Pods) > 0 && f.Pods[0].Object.Name == p.Object.Name
-		if len(f.Pods) < maxPods && !own && !podWell(&p, f.Now) {
-			f.Pods = append(f.Pods, p)
-		}
+	var first *Read[corev1.Pod]
+	if len(f.Pods) > 0 {
+		first = &f.Pods[0]
 	}
-	if len(f.Pods) == 0 { // all is well: one stands for all
-		f.Pods = all[:min(1, len(all))]
-	}
+	f.Pods = pick(f, all, first)
 	for _, p := range f.Pods {
 		c.involve(nightcrier.Resource{
 			APIVersion: "v1", Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name, UID: string(p.Object.UID),
@@ -365,10 +358,10 @@ func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
 	return nil
 }
 
-// count counts Pods; completed ones do not count.
+// count counts Pods; those that are over do not count.
 func (f *Facts) count(pods []Read[corev1.Pod]) {
 	for _, p := range pods {
-		if p.Object.Status.Phase == corev1.PodSucceeded {
+		if p.Object.Status.Phase == corev1.PodSucceeded || replaced(&p.Object) {
 			continue
 		}
 		f.Replicas.Total++
@@ -376,6 +369,11 @@ func (f *Facts) count(pods []Read[corev1.Pod]) {
 			f.Replicas.Ready++
 		}
 	}
+}
+
+// replaced reports whether a Pod has failed for good and its owner makes another.
+func replaced(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed && slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet"}, controller(p).Kind)
 }
 
 // readEvents reads the events about the Pods, the owner and the target.

@@ -29,8 +29,8 @@ type assembler struct {
 	r        nightcrier.Report
 }
 
-func assemble(in Input, f *Facts, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
-	a := &assembler{in: in, f: f, findings: apply(f)}
+func assemble(in Input, f *Facts, found composed, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
+	a := &assembler{in: in, f: f, findings: found.findings}
 	a.r = nightcrier.Report{
 		Schema: nightcrier.ReportSchema, IncidentID: in.Incident.ID, Cluster: in.Incident.Cluster,
 		CreatedAt: f.Now.UTC(), Source: "builtin", Executor: "builtin", Valid: true,
@@ -47,6 +47,8 @@ func assemble(in Input, f *Facts, missed []nightcrier.NotChecked, permissions ma
 	a.inferences()
 	a.actions()
 	a.changes()
+	a.scope(found)
+	a.consequences(found)
 	a.weigh()
 	a.r.CheckedShare = checkedShare(a.r.Facts)
 	return a.r
@@ -99,6 +101,10 @@ func (a *assembler) well() bool {
 	switch {
 	case f.Hearsay:
 		return false
+	case f.whole():
+		return f.ownerRead && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.well() })
+	case f.Owner.Kind == "CronJob":
+		return f.well()
 	case f.Job != nil:
 		return jobCondition(f.Job.Object, batchv1.JobComplete) != nil
 	case f.Target.Kind == "Node":
@@ -109,14 +115,19 @@ func (a *assembler) well() bool {
 	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) })
 }
 
+// byPerson is the fault type of an event by which a person asks, without a fault.
+const byPerson = "Asked"
+
 // traces reports whether anything tells of an earlier fault.
 func (a *assembler) traces() bool {
-	if a.in.Event.FaultType != "" || a.f.TargetGone {
+	if a.in.Event.FaultType != "" && a.in.Event.FaultType != byPerson || a.f.TargetGone {
 		return true
 	}
-	for c := range a.f.containers() {
-		if c.status.RestartCount > 0 {
-			return true
+	for _, f := range append([]*Facts{a.f}, a.f.others...) {
+		for c := range f.containers() {
+			if c.status.RestartCount > 0 && (f == a.f || a.f.whole()) {
+				return true
+			}
 		}
 	}
 	return false
@@ -130,6 +141,9 @@ func (a *assembler) hypotheses() {
 		h := nightcrier.Hypothesis{
 			ID: fmt.Sprintf("H%d", i+1), Cause: n.Cause, Object: a.object(n.Object), Statement: a.clean(n.Summary, maxText),
 			Confidence: a.confidence(n), For: []string{}, Against: []string{}, Falsification: n.Test,
+		}
+		if i > 0 && n.Object != a.findings[0].Object {
+			h.Statement = a.clean("Independent of H1: "+n.Summary, maxText)
 		}
 		for _, o := range n.Observed {
 			if id := a.fact(o, a.tested()); id != "" {
@@ -185,6 +199,18 @@ func (a *assembler) fact(o Observation, check nightcrier.Check) string {
 	n.ID = fmt.Sprintf("FACT-%d", len(a.r.Facts)+1)
 	a.r.Facts = append(a.r.Facts, n)
 	return n.ID
+}
+
+// consequences tells what follows from the root cause.
+func (a *assembler) consequences(found composed) {
+	if a.r.RootCause == nil {
+		return
+	}
+	for _, c := range found.consequences {
+		a.r.Consequences = append(a.r.Consequences, nightcrier.Consequence{
+			Cause: c.Cause, Object: a.object(c.Object), Statement: a.clean(c.Statement, maxText), Because: a.object(c.Because),
+		})
+	}
 }
 
 // inferences says how the root cause follows from the facts.
@@ -292,14 +318,32 @@ func (a *assembler) impact() string {
 		return manyNamespaces
 	case kind == "Node":
 		return oneNamespace
-	case a.f.Replicas.NotReady() > 1:
+	case len(namespacesOf(a.r.Scope.Affected)) > 1:
+		return manyNamespaces
+	case a.f.Replicas.NotReady() > 1, len(a.r.Scope.Affected) > 1 && len(a.r.Consequences) > 0:
 		return oneNamespace
 	}
 	return singlePod
 }
 
+func namespacesOf(list []nightcrier.Object) []string {
+	var all []string
+	for _, o := range list {
+		if o.Namespace != "" && !slices.Contains(all, o.Namespace) {
+			all = append(all, o.Namespace)
+		}
+	}
+	return all
+}
+
 // outage reports whether nothing is left of a workload that should keep running.
 func (a *assembler) outage() bool {
+	if a.f.whole() {
+		return a.r.Verdict == nightcrier.VerdictFault && slices.ContainsFunc(a.r.Scope.Affected, func(o nightcrier.Object) bool {
+			r, known := a.f.Scene.replicasOf(o)
+			return known && r.want > 0 && r.ready == 0
+		})
+	}
 	lasting := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, a.f.Mend().Kind)
 	return lasting && a.r.Verdict == nightcrier.VerdictFault && a.f.Replicas.Total > 0 && a.f.Replicas.Ready == 0
 }

@@ -65,6 +65,8 @@ func (f *Facts) known() bool {
 	switch f.Target.Kind {
 	case "Pod":
 		return len(f.Pods) > 0 || f.TargetGone && f.ownerRead
+	case namespaceKind, clusterKind:
+		return f.ownerRead || f.TargetGone
 	case "Node":
 		return len(f.Nodes) > 0
 	}
@@ -88,6 +90,9 @@ func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 	if err := f.Target.Check(); err != nil {
 		c.miss("the object", err.Error())
 		return nil
+	}
+	if f.whole() {
+		return c.readWhole(ctx, f)
 	}
 	if err := c.readPermissions(ctx, f.Target.Namespace); err != nil {
 		return err
@@ -270,6 +275,9 @@ func (c *collector) readAround(ctx context.Context, f *Facts) error {
 	if err := c.readPods(ctx, f); err != nil {
 		return err
 	}
+	if f.Owner.Kind == "CronJob" && len(f.Pods) == 0 {
+		newView(c.scene).fill(f, nil)
+	}
 	if err := c.readEvents(ctx, f); err != nil {
 		return err
 	}
@@ -278,6 +286,9 @@ func (c *collector) readAround(ctx context.Context, f *Facts) error {
 	}
 	f.Logs = slices.Clone(c.scene.Logs)
 	if err := c.readNodes(ctx, f); err != nil {
+		return err
+	}
+	if err := c.readOthersLogs(ctx, f); err != nil {
 		return err
 	}
 	return c.readSymptoms(ctx)
@@ -400,6 +411,7 @@ func (c *collector) readEvents(ctx context.Context, f *Facts) error {
 		return err
 	}
 	c.scene.sortEvents()
+	f.Events = nil
 	for _, e := range c.scene.Events {
 		if o := e.Object.InvolvedObject; slices.ContainsFunc(about, func(r nightcrier.Resource) bool {
 			return o.Kind == r.Kind && o.Name == r.Name && o.Namespace == r.Namespace

@@ -97,7 +97,7 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 		Permissions: c.permissions,
 		Incomplete:  incomplete(c.notChecked()),
 	}
-	d.Report = assemble(in, facts, c.notChecked(), d.Permissions)
+	d.Report = assemble(in, facts, judge(facts), c.notChecked(), d.Permissions)
 	d.Report.Usage = nightcrier.Usage{APIRequests: c.reads, DurationMS: time.Since(start).Milliseconds()}
 	return d, nil
 }

@@ -39,6 +39,9 @@ type Facts struct {
 	Hearsay bool
 	// Scene is what surrounds all this, never nil.
 	Scene *Scene
+	// others are the facts about the workloads around the target: all of them when
+	// the target is a whole namespace.
+	others []*Facts
 	// selector finds the Pods of an owner that is none of the above.
 	selector *metav1.LabelSelector
 

@@ -219,27 +219,7 @@ func (f *Facts) leftOver(p *corev1.Pod) bool {
 	case f.ofJob():
 		return f.Job != nil && jobCondition(f.Job.Object, batchv1.JobComplete) != nil
 	}
-	return f.Replicas.Ready > 0 && f.Replicas.Ready >= f.wanted()
-}
-
-// wanted is how many Pods the owner wants, as far as that was read.
-func (f *Facts) wanted() int {
-	o := f.Mend()
-	switch o.Kind {
-	case "Deployment":
-		if f.Deployment != nil && f.Deployment.Object.Spec.Replicas != nil {
-			return int(*f.Deployment.Object.Spec.Replicas)
-		}
-	case "StatefulSet":
-		if s := find(f.Scene.StatefulSets, o.Namespace, o.Name); s != nil && s.Object.Spec.Replicas != nil {
-			return int(*s.Object.Spec.Replicas)
-		}
-	case "DaemonSet":
-		if s := find(f.Scene.DaemonSets, o.Namespace, o.Name); s != nil {
-			return int(s.Object.Status.DesiredNumberScheduled)
-		}
-	}
-	return 1
+	return f.workloadWell()
 }
 
 // startingFor is how long a Pod that has not failed may take to become ready before
@@ -266,8 +246,9 @@ func (f *Facts) well() bool {
 		return true
 	case f.ofJob() && f.Job != nil:
 		return !f.jobFailedForGood() && !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !starting(&p, f) })
-	case f.Replicas.Total == 0 && slices.Contains([]string{"Deployment", "StatefulSet"}, f.Owner.Kind):
-		return f.wanted() == 0
+	case f.Replicas.Total == 0:
+		r, known := f.replicas()
+		return !known || r.want == 0
 	}
 	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !starting(&p, f) })
 }

@@ -1,0 +1,274 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// composed is what all findings together come to.
+type composed struct {
+	// findings are the hypotheses, the root cause first.
+	findings     []Finding
+	consequences []nightcrier.Consequence
+	// affected are the objects that the root cause explains, itself included.
+	affected []nightcrier.Object
+	graph    graph
+}
+
+// group is everything found about one object: the best explanation, and what else
+// holds there.
+type group struct {
+	object nightcrier.Object
+	all    []Finding
+	own    bool // one of them is about the target
+	// parent is what this follows from, nil for a root, and because the next object
+	// on the way there.
+	parent  *group
+	because nightcrier.Object
+}
+
+func (g *group) best() Finding { return g.all[0] }
+
+func (g *group) root() *group {
+	for g.parent != nil {
+		g = g.parent
+	}
+	return g
+}
+
+// compose finds which trouble follows from which. own are the findings of the rules
+// about the target, all are those about everything else that was read.
+func compose(f *Facts, own, all []Finding) composed {
+	g := graphOf(f.Scene)
+	groups := grouped(own, all)
+	for _, gr := range groups {
+		for _, n := range gr.all {
+			for _, o := range n.DependsOn {
+				g.link(n.Object, o, byRule)
+			}
+			for _, o := range n.Affected {
+				g.link(o, n.Object, byMake)
+			}
+		}
+	}
+	for _, gr := range groups {
+		g.explain(gr, groups)
+	}
+	c := composed{graph: g}
+	roots := f.rootsOf(g, groups)
+	if len(roots) == 0 {
+		return c
+	}
+	c.tell(roots, groups)
+	return c
+}
+
+// grouped puts findings together by object, the best explanation first.
+func grouped(own, all []Finding) []*group {
+	var groups []*group
+	at := map[nightcrier.Object]*group{}
+	for i, n := range slices.Concat(own, all) {
+		gr := at[n.Object]
+		if gr == nil {
+			gr = &group{object: n.Object}
+			at[n.Object] = gr
+			groups = append(groups, gr)
+		}
+		gr.own = gr.own || i < len(own)
+		if !slices.ContainsFunc(gr.all, func(o Finding) bool { return o.Cause == n.Cause }) {
+			gr.all = append(gr.all, n)
+		}
+	}
+	for _, gr := range groups {
+		slices.SortStableFunc(gr.all, better)
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return better(a.best(), b.best()) })
+	return groups
+}
+
+// better orders findings: what is more than a hint first, then by rank and weight.
+func better(a, b Finding) int {
+	hint := func(n Finding) int {
+		if n.Confidence == nightcrier.Low {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(hint(a), hint(b)),
+		cmp.Compare(causeOf(b.Cause).rank, causeOf(a.Cause).rank),
+		cmp.Compare(b.Weight, a.Weight),
+	)
+}
+
+// explain finds what gr follows from, the firmest and gravest of all that explain
+// it, and never what itself follows from gr.
+func (g graph) explain(gr *group, groups []*group) {
+	ways := g.reach(gr.object, bySetting)
+	var found step
+	for _, other := range groups { // the gravest first
+		way, ok := ways[other.object]
+		if !ok || other == gr || other.follows(gr) || !explains(other.best(), gr.best(), way.hold) || way.hold <= found.hold {
+			continue
+		}
+		found, gr.parent, gr.because = way, other, way.first
+	}
+}
+
+// follows reports whether gr follows from other.
+func (g *group) follows(other *group) bool {
+	for at := g; at != nil; at = at.parent {
+		if at == other {
+			return true
+		}
+	}
+	return false
+}
+
+// explains reports whether trouble of something needed is why there is trouble. What
+// the cluster states as the reason of an object's own trouble needs no other
+// explanation, unless that is as grave; who merely has the other in its settings is
+// explained only where its own trouble is nothing but that something is not there.
+func explains(why, what Finding, by hold) bool {
+	if why.Confidence == nightcrier.Low && what.Confidence != nightcrier.Low {
+		return false
+	}
+	reason, symptom := causeOf(why.Cause).rank, causeOf(what.Cause).rank
+	switch by {
+	case byRule:
+		return true
+	case byMake:
+		return symptom < rankStated || reason >= symptom
+	case byComplaint:
+		return symptom < rankStated
+	}
+	return symptom < rankShown/2
+}
+
+// rootsOf are the roots that matter, the one to report first.
+func (f *Facts) rootsOf(g graph, groups []*group) []*group {
+	var roots []*group
+	weight := map[*group]int{}
+	for _, gr := range groups {
+		root := gr.root()
+		if !slices.Contains(roots, root) {
+			roots = append(roots, root)
+		}
+		weight[root] += f.weigh(g, gr)
+	}
+	if f.whole() {
+		slices.SortStableFunc(roots, func(a, b *group) int {
+			return cmp.Or(
+				cmp.Compare(hinted(a), hinted(b)),
+				cmp.Compare(weight[b], weight[a]),
+			)
+		})
+		return roots
+	}
+	near := f.nearness(g, groups)
+	roots = slices.DeleteFunc(roots, func(gr *group) bool { return near[gr] == 0 })
+	slices.SortStableFunc(roots, func(a, b *group) int { return cmp.Compare(near[b], near[a]) })
+	return roots
+}
+
+func hinted(gr *group) int {
+	if gr.best().Confidence == nightcrier.Low {
+		return 1
+	}
+	return 0
+}
+
+// weigh is how much is out of service by a group: a workload without a ready Pod
+// counts most.
+func (f *Facts) weigh(g graph, gr *group) int {
+	r, known := f.Scene.replicasOf(gr.object)
+	switch {
+	case !known:
+		return 1
+	case r.want > 0 && r.ready == 0:
+		return 100
+	case r.ready < r.want:
+		return 10
+	}
+	return 1
+}
+
+// How near a root is to the target.
+const (
+	besideTarget = iota + 1 // what leads to the target: its Service, its autoscaler
+	belowTarget             // what the target is made of
+	atTarget                // the target's own trouble, or what that follows from
+)
+
+// nearness tells which roots have to do with the target.
+func (f *Facts) nearness(g graph, groups []*group) map[*group]int {
+	near := map[*group]int{}
+	target, owner := objectOf(f.Target), f.Mend()
+	below := g.reach(owner, byMake)
+	for _, gr := range groups {
+		n := 0
+		_, under := below[gr.object]
+		switch {
+		case gr.own, gr.object == target, gr.object == owner:
+			n = atTarget
+		case under:
+			n = belowTarget
+		case besides(gr, g, owner):
+			n = besideTarget
+		}
+		near[gr.root()] = max(near[gr.root()], n)
+	}
+	return near
+}
+
+// besides reports whether gr is about something that leads to the target.
+func besides(gr *group, g graph, owner nightcrier.Object) bool {
+	switch gr.object.Kind {
+	case "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy":
+	default:
+		return false
+	}
+	if slices.ContainsFunc(gr.all, func(n Finding) bool { return slices.Contains(n.Affected, owner) }) {
+		return true
+	}
+	_, leads := g.reach(gr.object, byMake)[owner]
+	return leads
+}
+
+// maxConsequences is how many are told.
+const maxConsequences = 20
+
+// tell fills c: the root first, then what else may be the cause, then what is
+// independent of it.
+func (c *composed) tell(roots, groups []*group) {
+	root := roots[0]
+	c.findings = append(c.findings, root.all[:min(2, len(root.all))]...)
+	for _, other := range roots[1:] {
+		c.findings = append(c.findings, other.best())
+	}
+	c.findings = append(c.findings, root.all[min(2, len(root.all)):]...)
+	c.affected = []nightcrier.Object{root.object}
+	for _, n := range root.all[:1] {
+		c.affect(n.Affected...)
+	}
+	for _, gr := range groups {
+		if gr == root || gr.root() != root {
+			continue
+		}
+		c.affect(gr.object)
+		if len(c.consequences) < maxConsequences {
+			n := gr.best()
+			c.consequences = append(c.consequences, nightcrier.Consequence{Cause: n.Cause, Object: n.Object, Statement: n.Summary, Because: gr.because})
+		}
+	}
+}
+
+func (c *composed) affect(list ...nightcrier.Object) {
+	for _, o := range list {
+		if o.Name != "" && !slices.Contains(c.affected, o) {
+			c.affected = append(c.affected, o)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// hold is how firmly one object needs another, the firmest last.
+type hold int
+
+const (
+	// bySetting: a setting names the other. Whether it is needed is not said.
+	bySetting hold = iota + 1
+	// byComplaint: a log line about a failure names the other.
+	byComplaint
+	// byMake: the objects themselves say that one is made of, or runs on, the other.
+	byMake
+	// byRule: a rule that found trouble says that it comes from there.
+	byRule
+)
+
+// link says that an object needs another.
+type link struct {
+	to   nightcrier.Object
+	hold hold
+}
+
+// graph holds what each object needs.
+type graph map[nightcrier.Object][]link
+
+func (g graph) link(from, to nightcrier.Object, h hold) {
+	if from == to || from.Name == "" || to.Name == "" {
+		return
+	}
+	for i, l := range g[from] {
+		if l.to == to {
+			g[from][i].hold = max(l.hold, h)
+			return
+		}
+	}
+	g[from] = append(g[from], link{to, h})
+}
+
+// graphOf draws what the objects of the Scene say of each other.
+func graphOf(s *Scene) graph {
+	g := graph{}
+	for i := range s.Services {
+		svc := &s.Services[i].Object
+		for _, o := range s.behind(s.selected(svc)) {
+			g.link(serviceObject(svc), o, byMake)
+		}
+	}
+	for _, ing := range s.Ingresses {
+		o := nightcrier.Object{Kind: "Ingress", Namespace: ing.Object.Namespace, Name: ing.Object.Name}
+		if b := ing.Object.Spec.DefaultBackend; b != nil && b.Service != nil {
+			g.link(o, inNamespaceOf(o, "Service", b.Service.Name), byMake)
+		}
+		for _, r := range ing.Object.Spec.Rules {
+			if r.HTTP == nil {
+				continue
+			}
+			for _, p := range r.HTTP.Paths {
+				if p.Backend.Service != nil {
+					g.link(o, inNamespaceOf(o, "Service", p.Backend.Service.Name), byMake)
+				}
+			}
+		}
+	}
+	for _, h := range s.Autoscalers {
+		o := nightcrier.Object{Kind: "HorizontalPodAutoscaler", Namespace: h.Object.Namespace, Name: h.Object.Name}
+		g.link(o, inNamespaceOf(o, h.Object.Spec.ScaleTargetRef.Kind, h.Object.Spec.ScaleTargetRef.Name), byMake)
+	}
+	for _, c := range s.Claims {
+		o := nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: c.Object.Namespace, Name: c.Object.Name}
+		g.link(o, nightcrier.Object{Kind: "PersistentVolume", Name: c.Object.Spec.VolumeName}, byMake)
+		if class := c.Object.Spec.StorageClassName; class != nil {
+			g.link(o, nightcrier.Object{Kind: "StorageClass", Name: *class}, byMake)
+		}
+	}
+	for _, ns := range s.namespaces() {
+		for w := range s.workloads(ns) {
+			g.parts(w.object, w.spec)
+		}
+	}
+	for _, p := range s.Pods {
+		g.places(s, &p.Object)
+	}
+	g.talks(s)
+	return g
+}
+
+func inNamespaceOf(o nightcrier.Object, kind, name string) nightcrier.Object {
+	return nightcrier.Object{Kind: kind, Namespace: o.Namespace, Name: name}
+}
+
+// parts links a workload to what its Pods are made of.
+func (g graph) parts(o nightcrier.Object, spec *corev1.PodSpec) {
+	need := func(kind, name string) { g.link(o, inNamespaceOf(o, kind, name), byMake) }
+	need("ServiceAccount", spec.ServiceAccountName)
+	for _, v := range spec.Volumes {
+		switch {
+		case v.ConfigMap != nil:
+			need("ConfigMap", v.ConfigMap.Name)
+		case v.Secret != nil:
+			need("Secret", v.Secret.SecretName)
+		case v.PersistentVolumeClaim != nil:
+			need("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for _, e := range c.EnvFrom {
+			if e.ConfigMapRef != nil {
+				need("ConfigMap", e.ConfigMapRef.Name)
+			}
+			if e.SecretRef != nil {
+				need("Secret", e.SecretRef.Name)
+			}
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+				need("ConfigMap", e.ValueFrom.ConfigMapKeyRef.Name)
+			}
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				need("Secret", e.ValueFrom.SecretKeyRef.Name)
+			}
+		}
+	}
+}
+
+// places links what stands above a Pod to the Pod's claims, and to its node when the
+// Pod is not ready.
+func (g graph) places(s *Scene, p *corev1.Pod) {
+	o := s.mendOf("Pod", p)
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			g.link(o, inNamespaceOf(o, "PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName), byMake)
+		}
+	}
+	if !podReady(p) && !finished(p) {
+		g.link(o, nightcrier.Object{Kind: "Node", Name: p.Spec.NodeName}, byMake)
+	}
+}
+
+// talks links workloads to the Services that their settings and their complaints
+// name.
+func (g graph) talks(s *Scene) {
+	all := s.clients()
+	for i := range s.Services {
+		svc := &s.Services[i].Object
+		for _, c := range clientsOf(svc, all) {
+			g.link(c.object, serviceObject(svc), bySetting)
+		}
+	}
+	for _, l := range s.Logs {
+		p := find(s.Pods, l.Namespace, l.Pod)
+		if p == nil {
+			continue
+		}
+		from := s.mendOf("Pod", &p.Object)
+		for line := range strings.SplitSeq(l.Text, "\n") {
+			line = clipBytes(line, 4*maxQuote)
+			if !gravest.MatchString(line) && !telling.MatchString(line) {
+				continue
+			}
+			for i := range s.Services {
+				if svc := &s.Services[i].Object; speaksOf(line, l.Namespace, svc) {
+					g.link(from, serviceObject(svc), byComplaint)
+				}
+			}
+		}
+	}
+}
+
+// speaksOf reports whether a line of a log in namespace ns names the Service as the
+// other side of a connection.
+func speaksOf(line, ns string, svc *corev1.Service) bool {
+	if ip := svc.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone && strings.Contains(line, ip+":") {
+		return true
+	}
+	if !strings.Contains(line, svc.Name) {
+		return false
+	}
+	for _, m := range hostPort.FindAllStringSubmatch(line, 16) {
+		if names(m[1], ns, svc.Namespace, svc.Name) {
+			return true
+		}
+	}
+	for _, m := range hostURL.FindAllStringSubmatch(line, 16) {
+		if names(m[1], ns, svc.Namespace, svc.Name) {
+			return true
+		}
+	}
+	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'`(),;[]{}=:", r) }) {
+		whole := strings.Contains(word, ".") || strings.Contains(line, "lookup "+word) || strings.Contains(line, "host") || strings.Contains(line, "resolve")
+		if whole && names(word, ns, svc.Namespace, svc.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxSteps is how far trouble is followed.
+const maxSteps = 8
+
+// step is how an object was reached: the first object on the way, and how firmly
+// the way holds at its weakest.
+type step struct {
+	first nightcrier.Object
+	hold  hold
+}
+
+// reach returns every object that from needs, directly or not, by ways that hold at
+// least so firmly; each by its firmest way. Cycles end where they began.
+func (g graph) reach(from nightcrier.Object, least hold) map[nightcrier.Object]step {
+	found := map[nightcrier.Object]step{}
+	for h := byRule; h >= least; h-- {
+		type place struct{ at, first nightcrier.Object }
+		edge := []place{{at: from}}
+		seen := map[nightcrier.Object]bool{from: true}
+		for range maxSteps {
+			var next []place
+			for _, p := range edge {
+				for _, l := range g[p.at] {
+					if l.hold < h || seen[l.to] {
+						continue
+					}
+					seen[l.to] = true
+					n := place{l.to, p.first}
+					if n.first.Name == "" {
+						n.first = l.to
+					}
+					if _, firmer := found[l.to]; !firmer {
+						found[l.to] = step{n.first, h}
+					}
+					next = append(next, n)
+				}
+			}
+			edge = next
+		}
+	}
+	return found
+}

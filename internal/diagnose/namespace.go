@@ -1,0 +1,122 @@
+package diagnose
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The kinds of a target that is no single object: all of a namespace, and all that
+// can be read of a cluster.
+const (
+	namespaceKind = "Namespace"
+	clusterKind   = "Cluster"
+)
+
+// whole reports whether the target is a whole namespace, or all of them.
+func (f *Facts) whole() bool { return f.Target.Kind == namespaceKind || f.Target.Kind == clusterKind }
+
+// readWhole reads a namespace, or all of them, with the nodes that it runs on, and
+// the logs of what fails there.
+func (c *collector) readWhole(ctx context.Context, f *Facts) error {
+	ns := ""
+	if f.Target.Kind == namespaceKind {
+		ns = f.Target.Name
+	}
+	if err := c.readPermissions(ctx, ns); err != nil {
+		return err
+	}
+	looks := c.lists(ns, around...)
+	looks = append(looks, c.lists(ns, "ReplicaSet")...)
+	if ns != "" {
+		looks = append(looks, c.fetch(f.Target))
+	} else {
+		looks = append(looks, c.lists("", namespaceKind)...)
+	}
+	c.askedNodes = true
+	looks = append(looks, c.list(query{kind: "Node", limit: maxNodes}))
+	if err := c.together(ctx, looks...); err != nil {
+		return err
+	}
+	f.Owner, f.ownerRead = f.Target, c.reads > int(c.unanswered.Load()) && len(c.denied) < len(looks)
+	if gone := c.had[key(f.Target)]; gone.missing {
+		f.TargetGone, f.goneRef = true, gone.ref
+		return nil
+	}
+	if err := c.readBeyond(ctx, ns); err != nil {
+		return err
+	}
+	c.scene.sortEvents()
+	if err := c.readLogs(ctx, failing(newView(c.scene).workloads()), maxWholeLogs); err != nil {
+		return err
+	}
+	return c.readSymptoms(ctx)
+}
+
+// Bounds of logs beyond the target's own.
+const (
+	maxWholeLogs = 16
+	maxOtherLogs = 4
+)
+
+// failing are the Pods of the workloads that are not well, those of which nothing is
+// left first.
+func failing(all []*Facts) []Read[corev1.Pod] {
+	all = slices.DeleteFunc(slices.Clone(all), func(f *Facts) bool { return f.well() })
+	slices.SortStableFunc(all, func(a, b *Facts) int { return outOf(b) - outOf(a) })
+	var pods []Read[corev1.Pod]
+	for _, f := range all {
+		for _, p := range f.Pods[:min(1, len(f.Pods))] {
+			if !podWell(&p, f.Now) {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods
+}
+
+func outOf(f *Facts) int {
+	if f.Replicas.Ready == 0 {
+		return 1
+	}
+	return 0
+}
+
+// readOthersLogs reads the logs of failing workloads that the target needs.
+func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
+	needs := graphOf(c.scene).reach(f.Mend(), bySetting)
+	all := slices.DeleteFunc(newView(c.scene).workloads(), func(o *Facts) bool {
+		_, needed := needs[o.Mend()]
+		return !needed || o.Mend() == f.Mend()
+	})
+	return c.readLogs(ctx, failing(all), maxOtherLogs)
+}
+
+// judge runs every rule over all that was read and finds out what follows from what.
+func judge(f *Facts) composed {
+	var own, all []Finding
+	if !f.whole() {
+		own = apply(f)
+	}
+	if f.Hearsay {
+		return compose(f, own, nil)
+	}
+	v := newView(f.Scene)
+	for _, o := range v.workloads() {
+		if o.Mend() != f.Mend() {
+			f.others = append(f.others, o)
+			all = append(all, apply(o)...)
+		}
+	}
+	if f.whole() {
+		for _, n := range v.troubledNodes() {
+			all = append(all, apply(n)...)
+		}
+		for _, o := range f.others {
+			f.Replicas.Total += o.Replicas.Total
+			f.Replicas.Ready += o.Replicas.Ready
+		}
+	}
+	return compose(f, own, append(all, applyScene(f.Scene)...))
+}

@@ -226,8 +226,8 @@ func (f *Facts) leftOver(p *corev1.Pod) bool {
 // that counts as anything.
 const startingFor = 2 * time.Minute
 
-// starting reports whether a Pod is new and has not failed so far.
-func starting(p *Read[corev1.Pod], f *Facts) bool {
+// comingUp reports whether a Pod is new and has not failed so far.
+func comingUp(p *Read[corev1.Pod], f *Facts) bool {
 	if f.Now.Sub(p.Object.CreationTimestamp.Time) > startingFor || p.Object.Status.Phase == corev1.PodFailed {
 		return false
 	}
@@ -245,10 +245,10 @@ func (f *Facts) well() bool {
 	case f.Owner.Kind == "CronJob" && f.Job == nil:
 		return true
 	case f.ofJob() && f.Job != nil:
-		return !f.jobFailedForGood() && !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !starting(&p, f) })
+		return !f.jobFailedForGood() && !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !comingUp(&p, f) })
 	case f.Replicas.Total == 0:
 		r, known := f.replicas()
 		return !known || r.want == 0
 	}
-	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !starting(&p, f) })
+	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !comingUp(&p, f) })
 }

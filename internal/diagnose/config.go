@@ -16,7 +16,6 @@ var configurationCauses = []Cause{
 	{"missing-config-key", "Pod", "a ConfigMap or Secret lacks a key that the Pod names", rankStated},
 	{"missing-configmap", "Pod", "a ConfigMap that the Pod names does not exist", rankStated},
 	{"missing-secret", "Pod", "a Secret that the Pod names does not exist", rankStated},
-	{"mount-failed", "Storage", "a volume cannot be mounted", rankStated - 1},
 }
 
 // configWords tell what is missing from what the kubelet says.
@@ -33,8 +32,8 @@ var configWords = []struct {
 // missingConfig matches any of them.
 var missingConfig = regexp.MustCompile(`couldn't find key|(?i:(configmaps?|secrets?) "[^"]{1,253}" not found)`)
 
-// configMissing finds containers that lack a ConfigMap, a Secret or a key of
-// one, and volumes that cannot be mounted, as the kubelet says.
+// configMissing finds containers and volumes that lack a ConfigMap, a Secret or a
+// key of one, as the kubelet says.
 func configMissing(f *Facts) []Finding {
 	var out []Finding
 	for c := range f.failing() {
@@ -56,11 +55,9 @@ func configMissing(f *Facts) []Finding {
 			if e.Object.Reason != "FailedMount" && e.Object.Reason != "FailedAttachVolume" || podReady(&p.Object) || !f.fresh(e) || f.past(p) {
 				continue
 			}
-			cause := configCause(e.Object.Message)
-			if cause == "" {
-				cause = "mount-failed"
+			if cause := configCause(e.Object.Message); cause != "" {
+				out = append(out, missing(f, cause, p.Object.Name, sawEvent(e)))
 			}
-			out = append(out, missing(f, cause, p.Object.Name, sawEvent(e)))
 		}
 	}
 	return out

@@ -25,6 +25,7 @@ type area struct {
 }
 
 var areas = []area{
+	attachRules,
 	claimRules,
 	configurationRules,
 	controlPlaneRules,
@@ -51,6 +52,7 @@ var areas = []area{
 
 // causes are those of all areas, by id.
 var causes = sorted(
+	attachCauses,
 	certificateCauses,
 	claimCauses,
 	configurationCauses,

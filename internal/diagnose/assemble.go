@@ -249,25 +249,34 @@ func (a *assembler) actions() {
 	}
 }
 
-// recent is how long before the diagnosis a change counts as one to look at.
-const recent = 24 * time.Hour
-
-// changes names the rollout that the failing Pod came from, when it is recent.
+// changes are what changed around the workload that is to be mended, or that the
+// incident is about, before it broke.
 func (a *assembler) changes() {
-	rs := a.f.ReplicaSet
-	if rs == nil || a.f.Now.Sub(rs.Object.CreationTimestamp.Time) > recent {
-		return
+	about := a.f.Mend()
+	if a.r.RootCause != nil {
+		if meta, _ := a.f.Scene.workloadOf(a.findings[0].Object); meta != nil {
+			about = a.findings[0].Object
+		}
 	}
-	at := rs.Object.CreationTimestamp.UTC()
-	what := "ReplicaSet " + rs.Object.Name + " was created"
-	if rev := rs.Object.Annotations["deployment.kubernetes.io/revision"]; rev != "" {
-		what += ": revision " + rev + " of " + a.f.Mend().String()
+	a.r.Changes = append(a.r.Changes, a.f.Scene.changesOf(about, a.firstSign(), a.clean)...)
+}
+
+// firstSign is since when something is known to be wrong: since a Pod of the
+// incident is not ready, else since it was reported.
+func (a *assembler) firstSign() time.Time {
+	first := a.in.Incident.Timestamp
+	if first.IsZero() {
+		first = a.f.Now
 	}
-	c := nightcrier.Change{At: at, What: a.clean(what, maxText)}
-	if first := a.in.Incident.Timestamp; !first.IsZero() && first.After(at) {
-		c.Correlation = first.Sub(at).Round(time.Second).String() + " before the fault was first reported"
+	for _, p := range a.f.Pods {
+		for _, c := range p.Object.Status.Conditions {
+			at := c.LastTransitionTime.Time
+			if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && !at.IsZero() && at.Before(first) {
+				first = at
+			}
+		}
 	}
-	a.r.Changes = append(a.r.Changes, c)
+	return first
 }
 
 // weigh says how bad it is and whom it touches.

@@ -106,7 +106,10 @@ func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 	if err := c.readOwner(ctx, f); err != nil {
 		return err
 	}
-	return c.readAround(ctx, f)
+	if err := c.readAround(ctx, f); err != nil {
+		return err
+	}
+	return c.readHistory(ctx, f.Mend())
 }
 
 func (c *collector) readPermissions(ctx context.Context, ns string) error {

@@ -485,8 +485,8 @@ var secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential|privat
 const hidden = "‹hidden›"
 
 // scrub takes out of an object, or of a list of them, what no report needs and
-// what may hold a secret: managed fields, the last applied configuration, and
-// the values of variables that are named like one.
+// what may hold a secret: which fields are managed, the last applied
+// configuration, and the values of variables that are named like one.
 func scrub(body []byte) []byte {
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.UseNumber()
@@ -512,7 +512,7 @@ func scrubValue(v any) {
 			scrubValue(e)
 		}
 	case map[string]any:
-		delete(v, "managedFields")
+		trimManagers(v)
 		delete(v, corev1.LastAppliedConfigAnnotation)
 		if v["nodeInfo"] != nil {
 			delete(v, "images") // what a node has pulled is most of its size
@@ -524,6 +524,27 @@ func scrubValue(v any) {
 		for _, e := range v {
 			scrubValue(e)
 		}
+	}
+}
+
+// trimManagers leaves of an object's managed fields who wrote it last, and when.
+func trimManagers(metadata map[string]any) {
+	managed, ok := metadata["managedFields"].([]any)
+	if !ok {
+		return
+	}
+	var last map[string]any
+	for _, m := range managed {
+		m, _ := m.(map[string]any)
+		at, _ := m["time"].(string)
+		manager, _ := m["manager"].(string)
+		if newest, _ := last["time"].(string); m["subresource"] != nil || ownControllers[manager] || at <= newest {
+			continue // times of one form sort as they are written
+		}
+		last = map[string]any{"manager": manager, "operation": m["operation"], "time": at}
+	}
+	if delete(metadata, "managedFields"); last != nil {
+		metadata["managedFields"] = []any{last}
 	}
 }
 

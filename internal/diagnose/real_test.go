@@ -73,8 +73,8 @@ func (w *world) diagnose(t *testing.T, kind, name string) diagnose.Diagnosis {
 		if err != nil || len(body) == 0 {
 			t.Errorf("%s %q: evidence %v: %v", f.ID, f.Text, f.Evidence, err)
 		}
-		if strings.Contains(string(body), "managedFields") {
-			t.Errorf("%s was recorded with managed fields", f.Evidence[0])
+		if strings.Contains(string(body), "fieldsV1") {
+			t.Errorf("%s was recorded with the fields that each manager has", f.Evidence[0])
 		}
 	}
 	acceptable(t, d.Report, ev)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,23 @@ func clean(fields map[string]any) {
 			delete(status, "images")
 		}
 	}
-	delete(md, "managedFields")
+	trimManagers(md)
+}
+
+// trimManagers leaves of managed fields who wrote, and when.
+func trimManagers(md map[string]any) {
+	managed, _ := md["managedFields"].([]any)
+	var kept []any
+	for _, m := range managed {
+		if m, ok := m.(map[string]any); ok && m["time"] != nil {
+			delete(m, "fieldsV1")
+			delete(m, "fieldsType")
+			kept = append(kept, m)
+		}
+	}
+	if delete(md, "managedFields"); kept != nil {
+		md["managedFields"] = kept
+	}
 }
 
 // emptySecret keeps the keys of a Secret, and none of its values.
@@ -192,9 +209,10 @@ func (o *object) metadata() map[string]any {
 		for key := range data {
 			owned["f:"+key] = map[string]any{}
 		}
-		md["managedFields"] = []any{map[string]any{
+		managed, _ := md["managedFields"].([]any)
+		md["managedFields"] = append(slices.Clip(managed), map[string]any{
 			"manager": "snapshot", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:data": owned},
-		}}
+		})
 	}
 	return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": md}
 }
@@ -226,7 +244,7 @@ func (s *Snapshot) nameNamespaces() {
 var pastTimes = map[string]bool{
 	"creationTimestamp": true, "firstTimestamp": true, "lastTimestamp": true, "eventTime": true, "lastObservedTime": true,
 	"lastTransitionTime": true, "lastUpdateTime": true, "lastProbeTime": true, "lastHeartbeatTime": true, "startedAt": true, "finishedAt": true,
-	"startTime": true, "completionTime": true, "lastScheduleTime": true, "lastSuccessfulTime": true, "lastScaleTime": true, "renewTime": true,
+	"startTime": true, "completionTime": true, "time": true, "timeAdded": true, "lastScheduleTime": true, "lastSuccessfulTime": true, "lastScaleTime": true, "renewTime": true,
 }
 
 // newestTime is the latest moment of which an object tells, zero without one.

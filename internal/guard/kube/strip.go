@@ -201,7 +201,7 @@ func (s *stripper) annotate(at span, m members) {
 		if keys, err := json.Marshal(strings.Join(dataKeys(s.in[v.from:v.to]), ",")); err == nil && len(keys) > 2 {
 			notes += `,"` + keysNote + `":` + string(keys)
 		}
-		s.edits = append(s.edits, edit{v, "[]"})
+		s.edits = append(s.edits, edit{v, writers(s.in[v.from:v.to])})
 	}
 	where, end := at.from+1, ","
 	if v := m["annotations"]; v.to > 0 && s.in[v.from] == '{' {
@@ -216,6 +216,26 @@ func (s *stripper) annotate(at span, m members) {
 		}
 	}
 	s.edits = append(s.edits, edit{span{where, where}, notes + end})
+}
+
+// writers is who wrote a Secret, and when: its managed fields without the fields.
+func writers(managed []byte) string {
+	type entry struct {
+		Manager     string `json:"manager,omitempty"`
+		Operation   string `json:"operation,omitempty"`
+		Time        string `json:"time,omitempty"`
+		Subresource string `json:"subresource,omitempty"`
+	}
+	var all []entry
+	if json.Unmarshal(managed, &all) != nil {
+		return "[]"
+	}
+	all = slices.DeleteFunc(all, func(e entry) bool { return e.Manager == "" || e.Time == "" })
+	out, err := json.Marshal(all)
+	if err != nil || len(all) == 0 {
+		return "[]"
+	}
+	return string(out)
 }
 
 // dataKeys returns the names under data that managedFields tell of.

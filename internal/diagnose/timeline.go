@@ -1,0 +1,537 @@
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/changes"
+)
+
+// Bounds of the timeline.
+const (
+	// recent is how long before the first sign of trouble a change counts as one to
+	// look at.
+	recent      = 24 * time.Hour
+	maxChanges  = 12
+	maxDetails  = 8
+	maxHistory  = 200 // revisions of one workload
+	maxReleases = 3   // revisions of one Helm release
+)
+
+// readHistory reads the revisions of a workload, and what delivered it where the
+// workload says so.
+func (c *collector) readHistory(ctx context.Context, about nightcrier.Object) error {
+	if c.in.Reader == nil {
+		return nil
+	}
+	var looks []look
+	meta, selector := c.scene.workloadOf(about)
+	switch about.Kind {
+	case "Deployment":
+		looks = append(looks, c.quietly(query{kind: "ReplicaSet", ns: about.Namespace, labels: selector, limit: maxHistory}))
+	case "StatefulSet", "DaemonSet":
+		looks = append(looks, c.quietly(query{kind: "ControllerRevision", ns: about.Namespace, labels: selector, limit: maxHistory}))
+	}
+	if meta != nil {
+		for _, res := range deliveredBy(*meta) {
+			l := c.fetch(res)
+			l.fail = func(error) error { return nil } // a label may outlive what it names
+			looks = append(looks, l)
+		}
+	}
+	return c.together(ctx, looks...)
+}
+
+// quietly is the look at a list that nobody misses.
+func (c *collector) quietly(q query) look {
+	l := c.list(q)
+	l.fail = func(error) error { return nil }
+	return l
+}
+
+// workloadOf returns the metadata of a workload of the Scene and the selector of
+// its Pods, nil when it was not read.
+func (s *Scene) workloadOf(o nightcrier.Object) (*metav1.ObjectMeta, string) {
+	switch o.Kind {
+	case "Deployment":
+		if d := find(s.Deployments, o.Namespace, o.Name); d != nil {
+			return &d.Object.ObjectMeta, metav1.FormatLabelSelector(d.Object.Spec.Selector)
+		}
+	case "StatefulSet":
+		if d := find(s.StatefulSets, o.Namespace, o.Name); d != nil {
+			return &d.Object.ObjectMeta, metav1.FormatLabelSelector(d.Object.Spec.Selector)
+		}
+	case "DaemonSet":
+		if d := find(s.DaemonSets, o.Namespace, o.Name); d != nil {
+			return &d.Object.ObjectMeta, metav1.FormatLabelSelector(d.Object.Spec.Selector)
+		}
+	}
+	return nil, ""
+}
+
+// deliveredBy names the objects of Argo CD and Flux that an object's labels and
+// annotations say it came from.
+func deliveredBy(m metav1.ObjectMeta) []nightcrier.Resource {
+	var out []nightcrier.Resource
+	add := func(apiVersion, kind, ns, name string) {
+		res := nightcrier.Resource{APIVersion: apiVersion, Kind: kind, Namespace: ns, Name: name}
+		if name != "" && ns != "" && res.Check() == nil {
+			out = append(out, res)
+		}
+	}
+	app, _, _ := strings.Cut(m.Annotations["argocd.argoproj.io/tracking-id"], ":")
+	ns, name, qualified := strings.Cut(cmp.Or(app, m.Labels["argocd.argoproj.io/instance"]), "_")
+	if !qualified {
+		ns, name = "argocd", ns
+	}
+	add("argoproj.io/v1alpha1", "Application", ns, name)
+	for _, flux := range []struct{ prefix, apiVersion, kind string }{
+		{"kustomize.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/v1", "Kustomization"},
+		{"helm.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/v2", "HelmRelease"},
+	} {
+		add(flux.apiVersion, flux.kind, m.Labels[flux.prefix+"namespace"], m.Labels[flux.prefix+"name"])
+	}
+	return out
+}
+
+// timeline collects what changed before a workload broke.
+type timeline struct {
+	s     *Scene
+	about nightcrier.Object
+	broke time.Time
+	clean func(s string, limit int) string
+	all   []nightcrier.Change
+}
+
+// changesOf is what changed around a workload before it broke, the newest first.
+func (s *Scene) changesOf(about nightcrier.Object, broke time.Time, clean func(string, int) string) []nightcrier.Change {
+	t := &timeline{s: s, about: about, broke: broke, clean: clean}
+	t.rollouts()
+	t.delivered()
+	t.releases()
+	t.edited()
+	t.scaled()
+	t.nodes()
+	slices.SortStableFunc(t.all, func(a, b nightcrier.Change) int { return b.At.Compare(a.At) })
+	return t.all[:min(len(t.all), maxChanges)]
+}
+
+// add notes a change, if it is near enough to the trouble to have to do with it.
+func (t *timeline) add(at time.Time, o nightcrier.Object, ref Ref, who, what string, details ...string) {
+	if at.IsZero() || at.Before(t.broke.Add(-recent)) || at.After(t.s.Now) {
+		return
+	}
+	c := nightcrier.Change{
+		At: at.UTC(), What: t.clean(what, maxText), Who: t.clean(who, maxQuote), Evidence: []string{ref.Evidence},
+		Object: nightcrier.Object{Kind: t.clean(o.Kind, maxQuote), Namespace: t.clean(o.Namespace, maxQuote), Name: t.clean(o.Name, maxQuote)},
+	}
+	for _, d := range details[:min(len(details), maxDetails)] {
+		c.Details = append(c.Details, t.clean(d, maxText))
+	}
+	if more := len(details) - maxDetails; more > 0 {
+		c.Details = append(c.Details, fmt.Sprintf("and %d more", more))
+	}
+	switch gap := t.broke.Sub(at).Round(time.Second); {
+	case gap >= 0:
+		c.Correlation = gap.String() + " before the first sign of trouble"
+	default:
+		c.Correlation = (-gap).String() + " after the first sign of trouble"
+	}
+	t.all = append(t.all, c)
+}
+
+// revision is one state of a workload's Pod template.
+type revision struct {
+	number   int64
+	name     string
+	made     time.Time
+	template any
+	notes    map[string]string
+	ref      Ref
+}
+
+// revisionNote is where a Deployment numbers its ReplicaSets.
+const revisionNote = "deployment.kubernetes.io/revision"
+
+// revisions are those of the workload, the newest first.
+func (t *timeline) revisions() []revision {
+	var out []revision
+	if t.about.Kind == "Deployment" {
+		for _, rs := range t.s.ReplicaSets {
+			if t.owns(&rs.Object) {
+				n, _ := strconv.ParseInt(rs.Object.Annotations[revisionNote], 10, 64) // unnumbered is oldest
+				out = append(out, revision{n, rs.Object.Name, rs.Object.CreationTimestamp.Time, asJSON(rs.Object.Spec.Template), rs.Object.Annotations, rs.Ref})
+			}
+		}
+	} else {
+		for _, o := range t.s.Others {
+			if o.Object.GetKind() != "ControllerRevision" || !t.owns(&o.Object) {
+				continue
+			}
+			n, _, _ := unstructured.NestedInt64(o.Object.Object, "revision")
+			template, _, _ := unstructured.NestedMap(o.Object.Object, "data", "spec", "template")
+			out = append(out, revision{n, o.Object.GetName(), o.Object.GetCreationTimestamp().Time, template, o.Object.GetAnnotations(), o.Ref})
+		}
+	}
+	slices.SortFunc(out, func(a, b revision) int { return cmp.Or(cmp.Compare(b.number, a.number), b.made.Compare(a.made)) })
+	return out
+}
+
+func (t *timeline) owns(o metav1.Object) bool {
+	up := controller(o)
+	return up.Kind == t.about.Kind && up.Namespace == t.about.Namespace && up.Name == t.about.Name
+}
+
+// asJSON is an object as its JSON is decoded.
+func asJSON(v any) any {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	var out any
+	_ = json.Unmarshal(body, &out) // we wrote it
+	return out
+}
+
+// rollouts tells what the newest revision of the workload changed.
+func (t *timeline) rollouts() {
+	revs := t.revisions()
+	if len(revs) == 0 {
+		return
+	}
+	now := revs[0]
+	named := fmt.Sprintf("revision %d of %s", now.number, t.about)
+	if len(revs) == 1 {
+		t.add(now.made, t.about, now.ref, t.whoRolled(), named+" is its first")
+		return
+	}
+	details := changes.Between(revs[1].template, now.template, t.clean)
+	at, what := now.made, named+" was rolled out"
+	switch {
+	case now.made.Before(revs[1].made): // an older ReplicaSet was taken up again
+		at, what = t.tookUp(now), fmt.Sprintf("%s was rolled back to what ReplicaSet %s holds, now revision %d", t.about, now.name, now.number)
+	case restartOnly(details):
+		what, details = t.about.String()+" was restarted by hand: "+named, nil
+	}
+	if cause := now.notes["kubernetes.io/change-cause"]; cause != "" {
+		what += " (" + cause + ")"
+	}
+	t.add(at, t.about, now.ref, t.whoRolled(), what, details...)
+}
+
+// restartOnly reports whether nothing differs but the mark of kubectl rollout restart.
+func restartOnly(details []string) bool {
+	return len(details) == 1 && strings.Contains(details[0], "kubectl.kubernetes.io/restartedAt")
+}
+
+// tookUp is when the Deployment last scaled a ReplicaSet up, else when it says
+// that its rollout moved.
+func (t *timeline) tookUp(r revision) time.Time {
+	for e := range t.s.eventsAbout(t.about.Kind, t.about.Namespace, t.about.Name) {
+		if e.Object.Reason == "ScalingReplicaSet" && strings.HasPrefix(e.Object.Message, "Scaled up replica set "+r.name+" ") {
+			return lastSeen(&e.Object)
+		}
+	}
+	if d := find(t.s.Deployments, t.about.Namespace, t.about.Name); d != nil {
+		for _, c := range d.Object.Status.Conditions {
+			if c.Type == appsv1.DeploymentProgressing {
+				return c.LastUpdateTime.Time
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// whoRolled is what last wrote the workload.
+func (t *timeline) whoRolled() string {
+	meta, _ := t.s.workloadOf(t.about)
+	if meta == nil {
+		return ""
+	}
+	_, who := lastEdit(meta)
+	return who
+}
+
+// delivered tells what Argo CD and Flux did last.
+func (t *timeline) delivered() {
+	for _, o := range t.s.Others {
+		text := func(fields ...string) string { s, _, _ := unstructured.NestedString(o.Object.Object, fields...); return s }
+		is := nightcrier.Object{Kind: o.Object.GetKind(), Namespace: o.Object.GetNamespace(), Name: o.Object.GetName()}
+		switch is.Kind {
+		case "Application":
+			what := fmt.Sprintf("Argo CD synced %s to revision %s: %s", is, cmp.Or(text("status", "sync", "revision"), "unknown"), cmp.Or(text("status", "operationState", "phase"), text("status", "sync", "status")))
+			t.add(parsed(text("status", "operationState", "finishedAt")), is, o.Ref, "Argo CD", what, nonEmpty(text("status", "operationState", "message"))...)
+		case "Kustomization", "HelmRelease":
+			t.reconciled(o, is)
+		}
+	}
+}
+
+// reconciled tells what Flux says of its last try.
+func (t *timeline) reconciled(o Read[unstructured.Unstructured], is nightcrier.Object) {
+	conditions, _, _ := unstructured.NestedSlice(o.Object.Object, "status", "conditions")
+	revision, _, _ := unstructured.NestedString(o.Object.Object, "status", "lastAppliedRevision")
+	for _, c := range conditions {
+		c, _ := c.(map[string]any)
+		if c["type"] != "Ready" {
+			continue
+		}
+		at, _ := c["lastTransitionTime"].(string)
+		reason, _ := c["reason"].(string)
+		message, _ := c["message"].(string)
+		what := fmt.Sprintf("Flux reconciled %s: Ready=%v, reason %s", is, c["status"], reason)
+		if revision != "" {
+			what += ", revision " + revision
+		}
+		t.add(parsed(at), is, o.Ref, "Flux", what, nonEmpty(message)...)
+	}
+}
+
+func parsed(s string) time.Time {
+	at, _ := time.Parse(time.RFC3339, s) // unreadable is unknown
+	return at
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// releases tells of Helm's releases by the labels of the Secrets that it keeps
+// them in; what is in them is not read.
+func (t *timeline) releases() {
+	told := map[string]int{}
+	for _, sec := range slices.SortedFunc(slices.Values(t.s.Secrets), func(a, b Read[corev1.Secret]) int {
+		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
+	}) {
+		m := sec.Object.ObjectMeta
+		if m.Labels["owner"] != "helm" || m.Namespace != t.about.Namespace || !strings.HasPrefix(m.Name, "sh.helm.release.v1.") {
+			continue
+		}
+		name := m.Labels["name"]
+		if told[name]++; told[name] > maxReleases {
+			continue
+		}
+		o := nightcrier.Object{Kind: "HelmRelease", Namespace: m.Namespace, Name: name}
+		t.add(m.CreationTimestamp.Time, o, sec.Ref, "Helm", fmt.Sprintf("Helm installed revision %s of release %s: %s", m.Labels["version"], name, cmp.Or(m.Labels["status"], "status unknown")))
+	}
+}
+
+// edited tells of objects beside the workload that somebody wrote.
+func (t *timeline) edited() {
+	s, uses := t.s, t.s.configOf(t.about)
+	for i := range s.ConfigMaps {
+		t.wrote("ConfigMap", &s.ConfigMaps[i].Object, s.ConfigMaps[i].Ref, uses)
+	}
+	for i := range s.Secrets {
+		if s.Secrets[i].Object.Labels["owner"] != "helm" {
+			t.wrote("Secret", &s.Secrets[i].Object, s.Secrets[i].Ref, uses)
+		}
+	}
+	for i := range s.Services {
+		t.wrote("Service", &s.Services[i].Object, s.Services[i].Ref, nil)
+	}
+	for i := range s.NetworkPolicies {
+		t.wrote("NetworkPolicy", &s.NetworkPolicies[i].Object, s.NetworkPolicies[i].Ref, nil)
+	}
+	for i := range s.Quotas {
+		t.wrote("ResourceQuota", &s.Quotas[i].Object, s.Quotas[i].Ref, nil)
+	}
+	for i := range s.LimitRanges {
+		t.wrote("LimitRange", &s.LimitRanges[i].Object, s.LimitRanges[i].Ref, nil)
+	}
+	for i := range s.Ingresses {
+		t.wrote("Ingress", &s.Ingresses[i].Object, s.Ingresses[i].Ref, nil)
+	}
+}
+
+// newborn is how long after its creation writing an object is still making it.
+const newborn = time.Minute
+
+// wrote tells that an object of the workload's namespace was made or changed, of
+// configuration only if the workload uses it.
+func (t *timeline) wrote(kind string, o metav1.Object, ref Ref, uses map[nightcrier.Object]bool) {
+	is := nightcrier.Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+	config := kind == "ConfigMap" || kind == "Secret"
+	if is.Namespace != t.about.Namespace || config && !uses[is] {
+		return
+	}
+	what := is.String()
+	if config {
+		what += ", which " + t.about.String() + " uses,"
+	}
+	made := o.GetCreationTimestamp().Time
+	if at, who := lastEdit(o); at.Sub(made) > newborn {
+		t.add(at, is, ref, who, what+" was changed")
+		return
+	} else if t.s.bornWith(t.about, made) {
+		return // a namespace that was just set up is no news
+	} else {
+		t.add(made, is, ref, who, what+" was made")
+	}
+}
+
+// bornWith reports whether something was made together with the workload.
+func (s *Scene) bornWith(about nightcrier.Object, made time.Time) bool {
+	meta, _ := s.workloadOf(about)
+	return meta != nil && made.Sub(meta.CreationTimestamp.Time).Abs() < newborn
+}
+
+// lastEdit is when, and with what, an object was last written by anything but the
+// controllers of Kubernetes.
+func lastEdit(o metav1.Object) (at time.Time, who string) {
+	for _, m := range o.GetManagedFields() {
+		if m.Time != nil && m.Subresource == "" && !ownControllers[m.Manager] && m.Time.After(at) {
+			at, who = m.Time.Time, m.Manager
+		}
+	}
+	return at, who
+}
+
+// ownControllers are the managers whose writes follow from others'.
+var ownControllers = map[string]bool{
+	"kube-controller-manager": true, "kube-scheduler": true, "kubelet": true, "kube-apiserver": true,
+	"cloud-controller-manager": true, "cluster-autoscaler": true,
+}
+
+// configOf are the ConfigMaps and Secrets that a workload's Pods name.
+func (s *Scene) configOf(about nightcrier.Object) map[nightcrier.Object]bool {
+	uses := map[nightcrier.Object]bool{}
+	for _, spec := range s.podSpecsOf(about) {
+		note := func(kind, name string) {
+			if name != "" {
+				uses[nightcrier.Object{Kind: kind, Namespace: about.Namespace, Name: name}] = true
+			}
+		}
+		namesOfConfig(spec, note)
+	}
+	return uses
+}
+
+// podSpecsOf are the specifications of a workload's Pods: its template's, and
+// those of its Pods.
+func (s *Scene) podSpecsOf(about nightcrier.Object) []corev1.PodSpec {
+	var out []corev1.PodSpec
+	switch about.Kind {
+	case "Deployment":
+		if d := find(s.Deployments, about.Namespace, about.Name); d != nil {
+			out = append(out, d.Object.Spec.Template.Spec)
+		}
+	case "StatefulSet":
+		if d := find(s.StatefulSets, about.Namespace, about.Name); d != nil {
+			out = append(out, d.Object.Spec.Template.Spec)
+		}
+	case "DaemonSet":
+		if d := find(s.DaemonSets, about.Namespace, about.Name); d != nil {
+			out = append(out, d.Object.Spec.Template.Spec)
+		}
+	}
+	for i := range s.Pods {
+		if p := &s.Pods[i].Object; s.mendOf("Pod", p) == about {
+			out = append(out, p.Spec)
+			break // they are alike
+		}
+	}
+	return out
+}
+
+func namesOfConfig(spec corev1.PodSpec, note func(kind, name string)) {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for _, e := range c.EnvFrom {
+			if e.ConfigMapRef != nil {
+				note("ConfigMap", e.ConfigMapRef.Name)
+			}
+			if e.SecretRef != nil {
+				note("Secret", e.SecretRef.Name)
+			}
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+				note("ConfigMap", e.ValueFrom.ConfigMapKeyRef.Name)
+			}
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				note("Secret", e.ValueFrom.SecretKeyRef.Name)
+			}
+		}
+	}
+	for _, v := range spec.Volumes {
+		if v.ConfigMap != nil {
+			note("ConfigMap", v.ConfigMap.Name)
+		}
+		if v.Secret != nil {
+			note("Secret", v.Secret.SecretName)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, src := range v.Projected.Sources {
+			if src.ConfigMap != nil {
+				note("ConfigMap", src.ConfigMap.Name)
+			}
+			if src.Secret != nil {
+				note("Secret", src.Secret.Name)
+			}
+		}
+	}
+}
+
+// scaled tells of autoscalers' steps, and of scaling that no rollout explains.
+func (t *timeline) scaled() {
+	for _, h := range t.s.Autoscalers {
+		ref := h.Object.Spec.ScaleTargetRef
+		if h.Object.Namespace != t.about.Namespace || ref.Kind != t.about.Kind || ref.Name != t.about.Name {
+			continue
+		}
+		o := nightcrier.Object{Kind: "HorizontalPodAutoscaler", Namespace: h.Object.Namespace, Name: h.Object.Name}
+		for e := range t.s.eventsAbout(o.Kind, o.Namespace, o.Name) {
+			if e.Object.Reason == "SuccessfulRescale" {
+				t.add(lastSeen(&e.Object), o, e.Ref, o.Kind+" "+o.Name, t.about.String()+" was scaled: "+e.Object.Message)
+			}
+		}
+	}
+}
+
+// nodes tells what happened to the nodes that the workload's Pods are on.
+func (t *timeline) nodes() {
+	on := map[string]bool{}
+	for i := range t.s.Pods {
+		if p := &t.s.Pods[i].Object; p.Spec.NodeName != "" && t.s.mendOf("Pod", p) == t.about {
+			on[p.Spec.NodeName] = true
+		}
+	}
+	for _, n := range t.s.Nodes {
+		o := nightcrier.Object{Kind: "Node", Name: n.Object.Name}
+		if t.about != o && !on[n.Object.Name] {
+			continue
+		}
+		for _, c := range n.Object.Status.Conditions {
+			if c.Type == corev1.NodeReady || c.Status == corev1.ConditionTrue {
+				t.add(c.LastTransitionTime.Time, o, n.Ref, "", fmt.Sprintf("%s became %s=%s, reason %s", o, c.Type, c.Status, c.Reason), nonEmpty(c.Message)...)
+			}
+		}
+		for _, taint := range n.Object.Spec.Taints {
+			if taint.TimeAdded != nil {
+				t.add(taint.TimeAdded.Time, o, n.Ref, "", fmt.Sprintf("%s got the taint %s", o, taint.ToString()))
+			}
+		}
+		for e := range t.s.eventsAbout("Node", "", o.Name) {
+			if e.Object.Reason == "Rebooted" {
+				t.add(lastSeen(&e.Object), o, e.Ref, "", o.String()+" was rebooted")
+			}
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var shopCart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
+
+// ago writes when it was so long before now.
+func ago(d time.Duration) string { return now.Add(-d).UTC().Format(time.RFC3339) }
+
+// aRevision is a ReplicaSet of Deployment shop/cart.
+func aRevision(number int, image string, before time.Duration, extra string) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: ReplicaSet
+metadata:
+  namespace: shop
+  name: cart-%[1]d
+  creationTimestamp: %[3]q
+  annotations: {deployment.kubernetes.io/revision: "%[1]d"}
+  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: cart, controller: true, uid: u}]
+spec:
+  template:
+    metadata: {labels: {app: cart, pod-template-hash: "%[1]d"}%[4]s}
+    spec: {containers: [{name: app, image: %[2]q, env: [{name: DB, value: db}]}]}`, number, image, ago(before), extra)
+}
+
+func aDeployment(edited time.Duration) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: Deployment
+metadata:
+  namespace: shop
+  name: cart
+  creationTimestamp: %q
+  labels: {kustomize.toolkit.fluxcd.io/name: shop, kustomize.toolkit.fluxcd.io/namespace: flux-system}
+  managedFields: [{manager: kubectl-edit, operation: Update, time: %q}]
+spec:
+  selector: {matchLabels: {app: cart}}
+  template:
+    spec:
+      containers: [{name: app, image: "cart:2", envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: keys}}]}]`,
+		ago(30*24*time.Hour), ago(edited))
+}
+
+func TestChangesOfAWorkload(t *testing.T) {
+	const hour = time.Hour
+	cases := []struct {
+		name      string
+		manifests []string
+		// want are the changes, each as what, "by" who, and its details.
+		want []string
+	}{
+		{"nothing is on record", []string{aDeployment(48 * hour)}, nil},
+		{
+			"a rollout", []string{aDeployment(2 * hour), aRevision(1, "cart:1", 300*hour, ""), aRevision(2, "cart:2", 2*hour, "")},
+			[]string{`revision 2 of Deployment shop/cart was rolled out by kubectl-edit [container app image changed from "cart:1" to "cart:2"]`},
+		},
+		{"a rollout of long ago", []string{aDeployment(48 * hour), aRevision(1, "cart:1", 300*hour, ""), aRevision(2, "cart:2", 48*hour, "")}, nil},
+		{
+			"a restart by hand", []string{
+				aDeployment(2 * hour), aRevision(1, "cart:1", 300*hour, ""),
+				aRevision(2, "cart:1", 2*hour, `, annotations: {kubectl.kubernetes.io/restartedAt: "x"}`),
+			},
+			[]string{"Deployment shop/cart was restarted by hand: revision 2 of Deployment shop/cart by kubectl-edit []"},
+		},
+		{
+			"a rollback", []string{
+				aDeployment(2 * hour), aRevision(3, "cart:1", 300*hour, ""), aRevision(2, "cart:2", 200*hour, ""),
+				`{apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e}, reason: ScalingReplicaSet, message: "Scaled up replica set cart-3 from 0 to 1", lastTimestamp: "` + ago(hour) + `", involvedObject: {kind: Deployment, namespace: shop, name: cart}}`,
+			},
+			[]string{`Deployment shop/cart was rolled back to what ReplicaSet cart-3 holds, now revision 3 by kubectl-edit [container app image changed from "cart:2" to "cart:1"]`},
+		},
+		{
+			"what it uses was edited, other configuration and its own birth are no news", []string{
+				aDeployment(48 * hour),
+				`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: settings, creationTimestamp: "` + ago(300*hour) + `", managedFields: [{manager: helm, operation: Update, time: "` + ago(hour) + `"}]}}`,
+				`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: foreign, creationTimestamp: "` + ago(hour) + `"}}`,
+				`{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: keys, creationTimestamp: "` + ago(30*24*hour) + `"}}`,
+				`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: shop, name: wall, creationTimestamp: "` + ago(3*hour) + `"}}`,
+			},
+			[]string{
+				"ConfigMap shop/settings, which Deployment shop/cart uses, was changed by helm []",
+				"NetworkPolicy shop/wall was made by  []",
+			},
+		},
+		{
+			"who delivers it", []string{
+				aDeployment(48 * hour),
+				`{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: sh.helm.release.v1.shop.v4, labels: {owner: helm, name: shop, version: "4", status: failed}, creationTimestamp: "` + ago(2*hour) + `"}}`,
+				`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {namespace: argocd, name: shop}, status: {sync: {revision: abc123}, operationState: {phase: Failed, finishedAt: "` + ago(3*hour) + `", message: "one or more objects failed to apply"}}}`,
+				`{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {namespace: flux-system, name: shop}, status: {lastAppliedRevision: "main@sha1:1", conditions: [{type: Ready, status: "False", reason: BuildFailed, message: "no such file", lastTransitionTime: "` + ago(4*hour) + `"}]}}`,
+			},
+			[]string{
+				"Helm installed revision 4 of release shop: failed by Helm []",
+				"Argo CD synced Application argocd/shop to revision abc123: Failed by Argo CD [one or more objects failed to apply]",
+				"Flux reconciled Kustomization flux-system/shop: Ready=False, reason BuildFailed, revision main@sha1:1 by Flux [no such file]",
+			},
+		},
+		{
+			"its autoscaler and its node", []string{
+				aDeployment(48 * hour),
+				`{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {namespace: shop, name: cart}, spec: {maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: cart}}}`,
+				`{apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e}, reason: SuccessfulRescale, message: "New size: 9; reason: cpu above target", lastTimestamp: "` + ago(hour) + `", involvedObject: {kind: HorizontalPodAutoscaler, namespace: shop, name: cart}}`,
+				`{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: cart-2-x, labels: {pod-template-hash: "2"}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: cart-2, controller: true, uid: u}]}, spec: {nodeName: n1, containers: []}}`,
+				`{apiVersion: v1, kind: Node, metadata: {name: n1}, spec: {taints: [{key: maintenance, effect: NoExecute, timeAdded: "` + ago(2*hour) + `"}]}, status: {conditions: [{type: Ready, status: "True", reason: KubeletReady, lastTransitionTime: "` + ago(3*hour) + `"}]}}`,
+				`{apiVersion: v1, kind: Node, metadata: {name: n2}, status: {conditions: [{type: Ready, status: "False", reason: Gone, lastTransitionTime: "` + ago(3*hour) + `"}]}}`,
+			},
+			[]string{
+				"Deployment shop/cart was scaled: New size: 9; reason: cpu above target by HorizontalPodAutoscaler cart []",
+				"Node n1 got the taint maintenance:NoExecute by  []",
+				"Node n1 became Ready=True, reason KubeletReady by  []",
+			},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, ch := range sceneOf(t, strings.Join(c.manifests, "\n---\n")).changesOf(shopCart, now, oneLine) {
+				got = append(got, fmt.Sprintf("%s by %s %v", ch.What, ch.Who, ch.Details))
+				if ch.At.IsZero() || ch.Correlation == "" || len(ch.Evidence) != 1 || ch.Object.Name == "" {
+					t.Errorf("incomplete: %+v", ch)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// A change is told in relation to the first sign of trouble, and from a hostile
+// cluster only so much of it.
+func TestChangesAreBoundedAndCleaned(t *testing.T) {
+	docs := []string{aDeployment(48 * time.Hour)}
+	for i := range 40 {
+		docs = append(docs, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: "s%d\u202e", creationTimestamp: %q}}`, i, ago(time.Duration(i)*time.Minute)))
+	}
+	got := sceneOf(t, strings.Join(docs, "\n---\n")).changesOf(shopCart, now.Add(-5*time.Minute), oneLine)
+	if len(got) != maxChanges || !strings.HasSuffix(got[0].Correlation, "5m0s after the first sign of trouble") {
+		t.Fatalf("%d changes, the first %+v", len(got), got[0])
+	}
+	if last := got[len(got)-1]; last.Correlation != "6m0s before the first sign of trouble" || strings.Contains(last.What, "\u202e") {
+		t.Errorf("the last is %+v", last)
+	}
+}
+
+func TestWhoDelivers(t *testing.T) {
+	s := sceneOf(t, strings.Replace(aDeployment(time.Hour), "labels: {", `annotations: {argocd.argoproj.io/tracking-id: "ops_shop:apps/Deployment:shop/cart"}
+  labels: {helm.toolkit.fluxcd.io/name: "../evil", helm.toolkit.fluxcd.io/namespace: x, `, 1))
+	meta, selector := s.workloadOf(shopCart)
+	var got []string
+	for _, r := range deliveredBy(*meta) {
+		got = append(got, r.APIVersion+" "+r.String())
+	}
+	want := []string{"argoproj.io/v1alpha1 ops/Application/shop", "kustomize.toolkit.fluxcd.io/v1 flux-system/Kustomization/shop"}
+	if !slices.Equal(got, want) || selector != "app=cart" {
+		t.Errorf("got %q, selector %q", got, selector)
+	}
+}
+
+func TestManagersAreTrimmed(t *testing.T) {
+	got := string(scrub([]byte(`{"kind":"ConfigMap","metadata":{"name":"a","managedFields":[
+		{"manager":"helm","operation":"Update","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:data":{}}},
+		{"manager":"kubectl-edit","operation":"Update","time":"2026-01-02T00:00:00Z","fieldsV1":{"f:data":{}}},
+		{"manager":"kubelet","operation":"Update","time":"2026-01-03T00:00:00Z","subresource":"status"}]}}`)))
+	want := `{"kind":"ConfigMap","metadata":{"managedFields":[{"manager":"kubectl-edit","operation":"Update","time":"2026-01-02T00:00:00Z"}],"name":"a"}}`
+	if strings.TrimSpace(got) != want {
+		t.Errorf("got %s", got)
+	}
+}

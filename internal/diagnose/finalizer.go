@@ -1,0 +1,235 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+)
+
+var finalizerRules = area{scene: []SceneRule{namespaceStuck, finalizerStuck, podStuckTerminating}}
+
+var finalizerCauses = []Cause{
+	{"finalizer-deadlock", "Cluster", "an object is being deleted and a finalizer that nobody removes keeps it", rankStated},
+	{"pod-stuck-terminating", "Pod", "a Pod is being deleted and is still there long after its grace period", rankFollows + 10},
+}
+
+// deletionLate is how long a deletion may take before it counts as stuck.
+const deletionLate = 10 * time.Minute
+
+// stuck reports whether an object has been deleted for too long. A Pod's
+// deletion time is the end of its grace period.
+func (s *Scene) stuck(m metav1.Object) bool {
+	at := m.GetDeletionTimestamp()
+	return at != nil && s.Now.Sub(at.Time) > deletionLate
+}
+
+// stuckFinding is what findings about deletions have in common.
+func (s *Scene) stuckFinding(d deleted, cause, what, quote string) Finding {
+	o := d.object()
+	since := s.Now.Sub(d.GetDeletionTimestamp().Time).Round(time.Minute)
+	return Finding{
+		Cause: cause, Object: o, Confidence: nightcrier.High,
+		Summary:  fmt.Sprintf("%s has been in deletion for %s: %s", o, strings.TrimSuffix(since.String(), "0s"), what),
+		Observed: []Observation{{Text: o.String() + " has a deletion timestamp and is still there", Quote: quote, Ref: d.ref}},
+		WrongIf:  "what removes it is at work and only slow",
+		Test:     get(o.Namespace, strings.ToLower(o.Kind), o.Name).decides("it has a deletionTimestamp and the same finalizers", "it is gone"),
+		Actions: []nightcrier.Action{
+			{Action: "Bring back the controller that removes the finalizer, and let it finish", Outcome: "what it guards is cleaned up, then the object goes", Risk: "none"},
+			{Action: "If that controller is gone for good, remove the finalizer by hand", Outcome: "the object goes at once", Risk: "what the finalizer guards, such as a cloud resource, is left behind"},
+		},
+	}
+}
+
+// Conditions of a namespace that say why it is not gone, what stops the cleaning
+// before what is only left.
+var namespaceConditions = []corev1.NamespaceConditionType{
+	corev1.NamespaceDeletionDiscoveryFailure, corev1.NamespaceDeletionGVParsingFailure, corev1.NamespaceDeletionContentFailure,
+	corev1.NamespaceFinalizersRemaining, corev1.NamespaceContentRemaining,
+}
+
+// staleGroup names the API group that discovery failed for.
+var staleGroup = regexp.MustCompile(`([a-z0-9.-]{1,200})/(v\d[a-z0-9]{0,20}): `)
+
+// namespaceStuck finds namespaces in deletion, and says what is left in them.
+func namespaceStuck(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.Namespaces {
+		ns := &s.Namespaces[i]
+		if !s.stuck(&ns.Object) || len(ns.Object.Spec.Finalizers)+len(ns.Object.Finalizers) == 0 {
+			continue
+		}
+		why := namespaceWhy(&ns.Object)
+		n := s.stuckFinding(deleted{"Namespace", &ns.Object, ns.Ref}, "finalizer-deadlock",
+			"finalizer "+namespaceFinalizers(&ns.Object)+" waits for what is left in it.", "phase="+string(ns.Object.Status.Phase))
+		if len(why) > 0 {
+			n.Summary = strings.TrimSuffix(n.Summary, "waits for what is left in it.") + "waits: " + oneLine(why[0].Message, maxQuote)
+		} else {
+			n.Confidence = nightcrier.Medium
+		}
+		for _, c := range why {
+			n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("condition %s of %s", c.Type, n.Object), Quote: c.Message, Ref: ns.Ref})
+			if m := staleGroup.FindStringSubmatch(c.Message); m != nil && c.Type == corev1.NamespaceDeletionDiscoveryFailure {
+				n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "APIService", Name: m[2] + "." + m[1]})
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func namespaceFinalizers(ns *corev1.Namespace) string {
+	var all []string
+	for _, f := range ns.Spec.Finalizers {
+		all = append(all, string(f))
+	}
+	return oneLine(strings.Join(append(all, ns.Finalizers...), ", "), maxQuote)
+}
+
+func namespaceWhy(ns *corev1.Namespace) []corev1.NamespaceCondition {
+	var out []corev1.NamespaceCondition
+	for _, kind := range namespaceConditions {
+		for _, c := range ns.Status.Conditions {
+			if c.Type == kind && c.Status == corev1.ConditionTrue {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// deleted is an object in deletion.
+type deleted struct {
+	kind string
+	metav1.Object
+	ref Ref
+}
+
+func (d deleted) object() nightcrier.Object {
+	return nightcrier.Object{Kind: d.kind, Namespace: d.GetNamespace(), Name: d.GetName()}
+}
+
+// gather yields the objects of one kind as those that may be stuck.
+func gather[T any, P interface {
+	*T
+	metav1.Object
+}](into *[]deleted, kind string, all []Read[T]) {
+	for i := range all {
+		*into = append(*into, deleted{kind, P(&all[i].Object), all[i].Ref})
+	}
+}
+
+// finalizerStuck finds objects of any other kind that a finalizer keeps.
+func finalizerStuck(s *Scene) []Finding {
+	var all []deleted
+	gather(&all, "PersistentVolumeClaim", s.Claims)
+	gather(&all, "PersistentVolume", s.Volumes)
+	gather(&all, "Pod", s.Pods)
+	gather(&all, "Deployment", s.Deployments)
+	gather(&all, "StatefulSet", s.StatefulSets)
+	gather(&all, "DaemonSet", s.DaemonSets)
+	gather(&all, "Job", s.Jobs)
+	gather(&all, "Service", s.Services)
+	gather(&all, "Ingress", s.Ingresses)
+	gather(&all, "ConfigMap", s.ConfigMaps)
+	gather(&all, "Secret", s.Secrets)
+	gather(&all, "VolumeAttachment", s.Attachments)
+	for i := range s.Others {
+		all = append(all, deleted{s.Others[i].Object.GetKind(), &s.Others[i].Object, s.Others[i].Ref})
+	}
+	var out []Finding
+	for _, d := range all {
+		if s.stuck(d) && len(d.GetFinalizers()) > 0 {
+			out = append(out, keptBy(s, d))
+		}
+	}
+	return out
+}
+
+// guards are the finalizers of Kubernetes itself, and what they wait for.
+var guards = map[string]string{
+	"kubernetes.io/pvc-protection":                "it goes when no Pod uses the claim any more",
+	"kubernetes.io/pv-protection":                 "it goes when no claim is bound to the volume any more",
+	"foregroundDeletion":                          "it goes when all that it owns is gone",
+	"orphan":                                      "the garbage collector removes it",
+	"batch.kubernetes.io/job-tracking":            "the Job controller removes it once it has counted the Pod",
+	"service.kubernetes.io/load-balancer-cleanup": "the cloud's controller removes it once the load balancer is gone",
+}
+
+func keptBy(s *Scene, d deleted) Finding {
+	finalizers := d.GetFinalizers()
+	what := "finalizer " + oneLine(strings.Join(finalizers, ", "), maxQuote) + " keeps it"
+	if w := guards[finalizers[0]]; w != "" {
+		what += "; " + w
+	}
+	n := s.stuckFinding(d, "finalizer-deadlock", what+".", finalizers[0])
+	if d.kind != "PersistentVolumeClaim" || !slices.Contains(finalizers, "kubernetes.io/pvc-protection") {
+		return n
+	}
+	c := s.claim(find(s.Claims, d.GetNamespace(), d.GetName()))
+	if pods := c.pods(); len(pods) > 0 {
+		var names []string
+		for _, p := range pods {
+			names = append(names, p.Object.Name)
+			n.Observed = append(n.Observed, Observation{Text: "Pod " + p.Object.Name + " uses the claim", Quote: p.Object.Name, Ref: p.Ref})
+		}
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + ", and Pod " + oneLine(strings.Join(names, ", "), maxQuote) + " does."
+		n.Affected = s.behind(pods)
+		n.Actions = []nightcrier.Action{{Action: "Scale down what uses the claim, or keep the claim by leaving it in use and copying its data", Outcome: "the claim goes once no Pod uses it", Risk: "the data goes with it where its volume is reclaimed"}}
+	}
+	return n
+}
+
+// podStuckTerminating finds Pods that are still there long after they should
+// have ended, mostly because their node is away and nobody can say that they
+// have.
+func podStuckTerminating(s *Scene) []Finding {
+	var out []Finding
+	for i := range s.Pods {
+		if p := &s.Pods[i]; s.stuck(&p.Object) && len(p.Object.Finalizers) == 0 {
+			out = append(out, s.notEnding(p))
+		}
+	}
+	return out
+}
+
+func (s *Scene) notEnding(p *Read[corev1.Pod]) Finding {
+	name := p.Object.Spec.NodeName
+	n := s.stuckFinding(deleted{"Pod", &p.Object, p.Ref}, "pod-stuck-terminating", "its containers do not end, or its kubelet does not say so.", "phase="+string(p.Object.Status.Phase))
+	n.Confidence = nightcrier.Medium
+	n.Affected = []nightcrier.Object{s.mendOf("Pod", &p.Object)}
+	n.Actions = []nightcrier.Action{
+		{Action: "Look at the kubelet and the runtime of node " + cmp.Or(oneLine(name, maxQuote), "none"), Outcome: "the Pod goes once they answer", Risk: "none: read only"},
+		{Action: "If the node is gone for good, delete the Node, or the Pod by force", Outcome: "its name and volumes are free for a new one", Risk: "two copies run if the old one still lives"},
+	}
+	for e := range s.eventsAbout("Pod", p.Object.Namespace, p.Object.Name) {
+		if e.Object.Reason == "FailedKillPod" && s.fresh(e) {
+			n.Observed = append(n.Observed, sawEvent(e))
+			break
+		}
+	}
+	node := find(s.Nodes, "", name)
+	switch {
+	case node == nil && name != "" && s.Complete("Node", ""):
+		n.Summary = fmt.Sprintf("%s cannot end: its node %s does not exist any more.", n.Object, oneLine(name, maxQuote))
+	case node != nil && !nodeReady(&node.Object):
+		n.Summary = fmt.Sprintf("%s cannot end: its node %s is not ready.", n.Object, node.Object.Name)
+		n.Observed = append(n.Observed, Observation{Text: "Node " + node.Object.Name + " is not ready", Quote: node.Object.Name, Ref: node.Ref})
+	default:
+		return n
+	}
+	n.Confidence, n.DependsOn = nightcrier.High, []nightcrier.Object{{Kind: "Node", Name: name}}
+	return n
+}
+
+func nodeReady(n *corev1.Node) bool {
+	c := nodeCondition(n, corev1.NodeReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}

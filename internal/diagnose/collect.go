@@ -38,7 +38,7 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 	if owner.IsZero() {
 		owner = target
 	}
-	f := &Facts{Now: c.scene.Now, Target: target, Owner: owner, Scene: c.scene}
+	f := &Facts{Now: c.scene.Now, Target: target, named: true, Owner: owner, Scene: c.scene}
 	ref, err := c.recordEvent()
 	if err != nil {
 		return nil, err

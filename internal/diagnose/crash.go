@@ -27,13 +27,14 @@ const startTime = 60 * time.Second
 // notExecutable matches what runtimes say about a command that is not there.
 var notExecutable = regexp.MustCompile(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
 
-// crashed finds containers that end with an error. Those of a Job that has given
-// up are left to the rule for Jobs, those killed for memory to that for memory.
+// crashed finds containers that end with an error. Those that a Job ends when its
+// time is up are left to the rule for Jobs, those killed for memory to that for
+// memory.
 func crashed(f *Facts) []Finding {
 	var out []Finding
 	for c := range f.failing() {
 		end := c.lastEnd()
-		if end == nil && !looping(c) || f.jobFailedForGood() || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
+		if end == nil && !looping(c) || f.stoppedByJob(end) || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
 			continue
 		}
 		out = append(out, crash(f, c, end))

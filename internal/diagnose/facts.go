@@ -19,6 +19,9 @@ type Facts struct {
 	Now time.Time
 	// Target is what the incident names, Owner what a person would mend.
 	Target, Owner nightcrier.Resource
+	// named is set when somebody asks about Target itself, and so expects something
+	// of it; it is not when Target is one of many that were looked at.
+	named bool
 	// Pods are those that concern the incident, failing and newest first.
 	Pods       []Read[corev1.Pod]
 	Deployment *Read[appsv1.Deployment]

@@ -5,26 +5,35 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
 )
 
-var jobRules = area{of: []Rule{jobFailed}}
+var jobRules = area{of: []Rule{jobFailed, jobSuspended}}
 
+// Why the tries of a Job failed stands with its containers, so that most causes
+// here rank below theirs.
 var jobCauses = []Cause{
-	{"job-backoff-limit", "Pod", "a Job failed as often as it may", rankShown + 1},
-	{"job-deadline-exceeded", "Pod", "a Job ran longer than its deadline", rankShown + 1},
-	{"job-failed", "Pod", "a Job failed for another stated reason", rankShown + 1},
+	{"job-backoff-limit", "Pod", "a Job failed as often as it may", rankFollows + 5},
+	{"job-deadline-exceeded", "Pod", "a Job ran longer than its deadline", rankFollows + 6},
+	{"job-failed", "Pod", "a Job failed for another stated reason", rankFollows + 5},
+	{"job-pod-failure-policy", "Pod", "a container ended in a way that the Job's policy takes as failure for good", rankStated},
+	{"job-suspended", "Pod", "a Job is suspended and makes no Pods", rankShown},
 }
 
-// jobReasons are what the reason of a Job's Failed condition means. A deadline
-// explains itself; why the tries failed stands with the last of them, if at all.
+// jobReasons are what the reason of a Job's Failed condition means. A deadline and
+// a policy explain themselves; why the tries failed stands with the last of them,
+// if at all.
 var jobReasons = map[string]struct {
 	cause, says string
 	confidence  nightcrier.Confidence
 }{
-	batchv1.JobReasonBackoffLimitExceeded: {"job-backoff-limit", "failed as often as it may", nightcrier.Medium},
-	batchv1.JobReasonDeadlineExceeded:     {"job-deadline-exceeded", "ran longer than its deadline", nightcrier.High},
+	batchv1.JobReasonBackoffLimitExceeded:     {"job-backoff-limit", "failed as often as it may", nightcrier.Medium},
+	batchv1.JobReasonMaxFailedIndexesExceeded: {"job-backoff-limit", "failed in as many indexes as it may", nightcrier.Medium},
+	batchv1.JobReasonFailedIndexes:            {"job-backoff-limit", "failed in some of its indexes as often as it may", nightcrier.Medium},
+	batchv1.JobReasonDeadlineExceeded:         {"job-deadline-exceeded", "ran longer than its deadline", nightcrier.High},
+	batchv1.JobReasonPodFailurePolicy:         {"job-pod-failure-policy", "failed at once by its Pod failure policy", nightcrier.High},
 }
 
 // jobFailed finds Jobs that have failed for good.
@@ -50,13 +59,64 @@ func failedJob(f *Facts, cond batchv1.JobCondition) Finding {
 			Text:  fmt.Sprintf("Job %s has failed, reason %s", job.Name, cond.Reason),
 			Quote: cond.Message, Ref: f.Job.Ref,
 		}},
-		Summary: fmt.Sprintf("%s %s.", nightcrier.Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name}, why.says),
+		Summary: fmt.Sprintf("%s %s%s.", nightcrier.Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name}, why.says, bounds(job, why.cause)),
 		WrongIf: "the Job was replaced by a new one that succeeded",
 		Test: get(job.Namespace, "job", job.Name).
 			decides("the condition Failed is True for the same reason", "there is no such condition"),
 		Actions: jobActions(f, why.cause),
 	}
 	return n.withEnd(f)
+}
+
+// stoppedByJob reports whether a container only ended because its Job's time was
+// up.
+func (f *Facts) stoppedByJob(end *corev1.ContainerStateTerminated) bool {
+	if f.Job == nil {
+		return false
+	}
+	failed := jobCondition(f.Job.Object, batchv1.JobFailed)
+	if failed == nil || failed.Reason != batchv1.JobReasonDeadlineExceeded {
+		return false
+	}
+	return end == nil || end.ExitCode == 137 || end.ExitCode == 143
+}
+
+// bounds are the values of a Job that a cause is about.
+func bounds(job *batchv1.Job, cause string) string {
+	switch {
+	case cause == "job-deadline-exceeded" && job.Spec.ActiveDeadlineSeconds != nil:
+		return fmt.Sprintf(" (activeDeadlineSeconds %d)", *job.Spec.ActiveDeadlineSeconds)
+	case cause == "job-backoff-limit" && job.Spec.BackoffLimit != nil:
+		return fmt.Sprintf(" (backoffLimit %d, %d failed)", *job.Spec.BackoffLimit, job.Status.Failed)
+	}
+	return ""
+}
+
+// queueLabel names the queue that starts a suspended Job in its turn.
+const queueLabel = "kueue.x-k8s.io/queue-name"
+
+// jobSuspended finds Jobs that wait for somebody to resume them.
+func jobSuspended(f *Facts) []Finding {
+	if f.Job == nil || f.Hearsay {
+		return nil
+	}
+	job := &f.Job.Object
+	done := jobCondition(*job, batchv1.JobFailed) != nil || jobCondition(*job, batchv1.JobComplete) != nil
+	_, queued := job.Labels[queueLabel]
+	if job.Spec.Suspend == nil || !*job.Spec.Suspend || done || queued || !waited(job, f.Now, takeUp) {
+		return nil
+	}
+	o := nightcrier.Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name}
+	return []Finding{{
+		Cause: "job-suspended", Object: f.Mend(), Confidence: nightcrier.High,
+		Summary:  fmt.Sprintf("%s does not run: it is suspended (spec.suspend is true).", o),
+		Observed: []Observation{{Text: o.String() + " has spec.suspend true", Quote: "suspend=true", Ref: f.Job.Ref}},
+		WrongIf:  "it is held back on purpose, until a person or a queue resumes it",
+		Test:     get(job.Namespace, "job", job.Name).decides("spec.suspend is true", "spec.suspend is false"),
+		Actions: []nightcrier.Action{
+			{Action: "Find out who suspended " + o.String() + ", and resume it if nothing speaks against it", Outcome: "its Pods are made", Risk: "its work may not be wanted now"},
+		},
+	}}
 }
 
 // withEnd adds how a container of the Job last ended, and what it said.

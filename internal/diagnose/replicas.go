@@ -81,7 +81,7 @@ func (s *Scene) makerOf(o nightcrier.Object) (podMaker, bool) {
 
 // asked reports whether the diagnosis is about o itself: somebody expects
 // something of it.
-func (f *Facts) asked(o nightcrier.Object) bool { return objectOf(f.Target) == o }
+func (f *Facts) asked(o nightcrier.Object) bool { return f.named && objectOf(f.Target) == o }
 
 // workloadsOn lists the workloads above the Pods on a node, each once.
 func (s *Scene) workloadsOn(node string) []nightcrier.Object {

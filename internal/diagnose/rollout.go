@@ -9,9 +9,10 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-var rolloutRules = area{of: []Rule{rolloutStalled}}
+var rolloutRules = area{of: []Rule{rolloutStalled, rolloutPaused}}
 
 var rolloutCauses = []Cause{
+	{"rollout-paused", "Pod", "a rollout is paused, so that a change of the workload is not rolled out", rankFollows + 1},
 	{"rollout-stalled", "Pod", "a rollout does not progress and its Pods do not say why", rankFollows},
 }
 
@@ -22,6 +23,9 @@ func rolloutStalled(f *Facts) []Finding {
 		return nil
 	}
 	d := &f.Deployment.Object
+	if rolledOut(d) && !f.Hearsay {
+		return nil
+	}
 	for _, c := range d.Status.Conditions {
 		if c.Type != appsv1.DeploymentProgressing || c.Status != corev1.ConditionFalse {
 			continue
@@ -40,4 +44,38 @@ func rolloutStalled(f *Facts) []Finding {
 		}}
 	}
 	return nil
+}
+
+// rolledOut reports whether all of a Deployment's Pods are of its newest version
+// and available.
+func rolledOut(d *appsv1.Deployment) bool {
+	want := orOne(d.Spec.Replicas)
+	return want > 0 && d.Status.UpdatedReplicas >= want && d.Status.AvailableReplicas >= want && d.Status.Replicas == d.Status.UpdatedReplicas
+}
+
+// rolloutPaused finds Deployments that were changed while they are paused: what was
+// changed waits.
+func rolloutPaused(f *Facts) []Finding {
+	if f.Deployment == nil || f.Hearsay {
+		return nil
+	}
+	d := &f.Deployment.Object
+	want := orOne(d.Spec.Replicas)
+	if !d.Spec.Paused || want == 0 || d.Status.UpdatedReplicas >= want || !waited(d, f.Now, takeUp) {
+		return nil
+	}
+	return []Finding{{
+		Cause: "rollout-paused", Object: f.Mend(), Confidence: nightcrier.High,
+		Summary: fmt.Sprintf("The rollout of %s is paused: %d of %d Pods are of the newest version, and no more will be until it is resumed.", f.Mend(), d.Status.UpdatedReplicas, want),
+		Observed: []Observation{{
+			Text:  fmt.Sprintf("Deployment %s has spec.paused true, updatedReplicas %d of %d", d.Name, d.Status.UpdatedReplicas, want),
+			Quote: "paused=true", Ref: f.Deployment.Ref,
+		}},
+		WrongIf: "it is paused on purpose, to watch the new version first",
+		Test:    get(d.Namespace, "deployment", d.Name).decides("spec.paused is true and updatedReplicas is less than replicas", "it is not paused, or all Pods are updated"),
+		Actions: []nightcrier.Action{
+			{Action: "Resume the rollout of " + f.Mend().String() + " if nothing speaks against it", Outcome: "the change is rolled out", Risk: "whatever it was paused for happens now"},
+			{Action: "Look at what changed since the version that runs", Outcome: "shows what a resume would bring", Risk: "none: read only"},
+		},
+	}}
 }

@@ -31,6 +31,8 @@ var areas = []area{
 	controlPlaneRules,
 	crashRules,
 	creationRules,
+	cronRules,
+	daemonRules,
 	dependencyRules,
 	dnsRules,
 	environmentRules,
@@ -46,9 +48,11 @@ var areas = []area{
 	policyRules,
 	probeRules,
 	rolloutRules,
+	scaleRules,
 	schedulingRules,
 	serviceRules,
 	startRules,
+	statefulRules,
 }
 
 // causes are those of all areas, by id.
@@ -60,6 +64,8 @@ var causes = sorted(
 	controlPlaneCauses,
 	crashCauses,
 	creationCauses,
+	cronCauses,
+	daemonCauses,
 	dependencyCauses,
 	dnsCauses,
 	environmentCauses,
@@ -75,9 +81,11 @@ var causes = sorted(
 	policyCauses,
 	probeCauses,
 	rolloutCauses,
+	scaleCauses,
 	schedulingCauses,
 	serviceCauses,
 	startCauses,
+	statefulCauses,
 )
 
 func sorted(lists ...[]Cause) []Cause {

@@ -282,15 +282,21 @@ func TestJobFailed(t *testing.T) {
 		f.Job = &Read[batchv1.Job]{j, Ref{"E3", "get job"}}
 		return f
 	}
-	ended := pod(func(p *corev1.Pod) {
-		p.Status.Phase = corev1.PodFailed
-		p.Status.ContainerStatuses[0].State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 42, Reason: "Error"}
-	})
+	endedBy := func(code int32) *corev1.Pod {
+		return pod(func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			p.Status.ContainerStatuses[0].State.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error"}
+		})
+	}
+	ended := endedBy(42)
 	check(t, []rulecase{
 		{"backoff limit", job(failedWith("BackoffLimitExceeded")), []string{"job-backoff-limit"}},
 		{"deadline", job(failedWith("DeadlineExceeded")), []string{"job-deadline-exceeded"}},
-		{"another reason", job(failedWith("PodFailurePolicy")), []string{"job-failed"}},
-		{"with the Pod that failed", job(failedWith("BackoffLimitExceeded"), ended), []string{"job-backoff-limit"}},
+		{"another reason", job(failedWith("Whatever")), []string{"job-failed"}},
+		{"policy", job(failedWith("PodFailurePolicy"), ended), []string{"job-pod-failure-policy", "crash-on-start"}},
+		{"deadline, ended by it", job(failedWith("DeadlineExceeded"), endedBy(143)), []string{"job-deadline-exceeded"}},
+		{"deadline, failing before", job(failedWith("DeadlineExceeded"), endedBy(1)), []string{"crash-on-start", "job-deadline-exceeded"}},
+		{"with the Pod that failed", job(failedWith("BackoffLimitExceeded"), ended), []string{"crash-on-start", "job-backoff-limit"}},
 		{"because of its image", job(failedWith("DeadlineExceeded"), pod(waiting("ErrImageNeverPull", "is not present with pull policy of Never"))), []string{"image-not-present", "job-deadline-exceeded"}},
 		{"still running", job(batchv1.Job{}), nil},
 	})

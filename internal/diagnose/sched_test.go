@@ -15,7 +15,7 @@ import (
 // about any of them.
 func inScene(s *Scene, kind, name string) *Facts {
 	r := nightcrier.Resource{Kind: kind, Namespace: "shop", Name: name}
-	f := &Facts{Now: s.Now, Scene: s, Target: r, Owner: r, Deployment: find(s.Deployments, "shop", name), Job: find(s.Jobs, "shop", name)}
+	f := &Facts{Now: s.Now, Scene: s, Target: r, named: true, Owner: r, Deployment: find(s.Deployments, "shop", name), Job: find(s.Jobs, "shop", name)}
 	for _, p := range s.Pods {
 		if s.mendOf("Pod", &p.Object) == objectOf(r) || kind == "Job" && controller(&p.Object).Name == name {
 			f.Pods = append(f.Pods, p)

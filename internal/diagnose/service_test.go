@@ -88,7 +88,7 @@ func TestServiceSelector(t *testing.T) {
 		{"nothing like it", docs(well("cart", "app: cart", app8080), serviceOf("cart", "app: cart", port80), serviceOf("search", "app: search", port80)), nil, nil},
 		{"labels of the whole application", docs(well("cart", "app: shop, part: cart", app8080), well("pay", "app: shop, part: pay", app8080), serviceOf("search", "app: shop, part: search", port80)), nil, nil},
 		{"without a selector", docs(well("cart", "app: cart", app8080), serviceOf("cart", "", port80)), nil, nil},
-		{"scaled to zero", docs(strings.Replace(deploymentOf("cart", "app: cart", app8080), "replicas: 1", "replicas: 0", 1), podOf("x", "app: x", app8080, true), serviceOf("cart", "app: cart", port80)), nil, nil},
+		{"scaled to zero", docs(strings.Replace(deploymentOf("cart", "app: cart", app8080), "replicas: 1", "replicas: 0", 1), podOf("x", "app: x", app8080, true), serviceOf("cart", "app: cart", port80)), nil, []string{"scaled-to-zero Deployment cart"}},
 		{"its endpoints are ready", docs(well("cart", "app: cart", app8080), serviceOf("cart", "app: x", port80),
 			`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: shop, name: cart-1, labels: {kubernetes.io/service-name: cart}}, endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]}`), nil, nil},
 	})

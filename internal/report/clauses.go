@@ -9,7 +9,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-var markRE = regexp.MustCompile(`(?i)^[✓✔✗*_\s]*(?:verified|seen|unseen)[*_\s]*$`)
+var markRE = regexp.MustCompile(`(?i)^[✓✔✗⚠*_\s]*(?:verified|seen|unseen)[*_\s]*$`)
 
 // claim is a labelled statement taken apart: what it says, and its clauses by
 // label.

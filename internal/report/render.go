@@ -219,7 +219,7 @@ func mark(c nightcrier.Check) string {
 	case nightcrier.Seen:
 		return "seen"
 	}
-	return "unseen"
+	return "⚠ unseen"
 }
 
 func (p *printer) analysis() {

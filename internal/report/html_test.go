@@ -1,0 +1,121 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"nightcrier.dev/nightcrier"
+)
+
+const activeContent = "<script>alert(1)</script> <img src=x onerror=alert(1)> <svg/onload=alert(1)> <iframe src=//evil> <style>*{display:none}</style> <base href=//evil>\n" +
+	"[a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](data:text/html,<script>alert(1)</script>) [d](vbscript:x) [e](//evil/x) [f](/api/v1/incidents) [g](\x01javascript:alert(1)) [h](java\nscript:alert(1))\n" +
+	"![i](http://evil/pixel.png) ![j](javascript:alert(1)) <javascript:alert(1)> <http://ok.example/x> <data:text/html,x>\n" +
+	"[r]: javascript:alert(1)\n\n[r] [k](http://ok.example/\"onmouseover=\"alert(1))\n\n" +
+	"{{.Report}} {{template \"x\"}} <%= 1 %> ${7*7} \u202etxt.exe\u202c\u200b\x1b[2J &lt;script&gt;alert(1)&lt;/script&gt; &#60;script&#62;\n\n" +
+	"<details open ontoggle=alert(1)><summary>x</summary>\n\n<details><summary><script>alert(1)</script></summary>\n\n</main></body></html><script>alert(1)</script>\n\n" +
+	"<!--><script>alert(1)</script>\n\n<![CDATA[<script>alert(1)</script>]]>\n\n<?php alert(1) ?>\n\n```\"><script>alert(1)</script>\n</code></pre><script>alert(1)</script>\n```\n\n| a |\n|---|\n| <script>alert(1)</script> |\n"
+
+// allowed are the elements that a page may hold, with their attributes.
+var allowed = map[string]string{
+	"html": "lang", "head": "", "meta": "charset http-equiv content name", "title": "", "style": "", "body": "", "header": "class", "p": "class", "b": "", "span": "",
+	"h1": "", "h2": "id", "h3": "", "h4": "", "h5": "", "h6": "", "dl": "", "div": "", "dt": "", "dd": "", "nav": "aria-label", "a": "href rel", "main": "", "ul": "", "ol": "start", "li": "",
+	"input": "checked disabled type", "em": "", "strong": "", "code": "class", "pre": "", "table": "", "thead": "", "tbody": "", "tr": "", "th": "style align", "td": "style align",
+	"blockquote": "", "details": "", "summary": "", "hr": "", "br": "",
+}
+
+// active returns what a browser would do with a page that it should not.
+func active(t *testing.T, page []byte) (found []string) {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		attributes, ok := allowed[n.Data]
+		if !ok {
+			found = append(found, "<"+n.Data+">")
+		}
+		for _, a := range n.Attr {
+			if !strings.Contains(" "+attributes+" ", " "+a.Key+" ") {
+				found = append(found, n.Data+" "+a.Key+"="+a.Val)
+			}
+			if a.Key == "href" && !strings.HasPrefix(a.Val, "#section-") && !strings.HasPrefix(a.Val, "http://ok.example/") {
+				found = append(found, a.Val)
+			}
+		}
+	}
+	return found
+}
+
+func TestAPageIsNotActive(t *testing.T) {
+	r := ours(sample())
+	r.Target.Name, r.Cluster, r.Executor, r.RootCause.Summary, r.Facts[0].Text = activeContent, activeContent, activeContent, activeContent, activeContent
+	r.Hypotheses[0].Falsification.Shown, r.Runbooks[0].Title, r.Runbooks[0].Text = activeContent, activeContent, activeContent
+	d := detail()
+	d.Excerpts = append(d.Excerpts, Excerpt{Title: activeContent, Text: activeContent})
+	for name, md := range map[string][]byte{"our own": Final(&r, d), "an agent's": document(2, activeContent), "nothing but": []byte(activeContent)} {
+		page := HTML(&r, md)
+		for _, found := range active(t, page) {
+			t.Errorf("%s: the page holds %s", name, found)
+		}
+		if bytes.ContainsAny(page, "\u202e\u200b\x1b") {
+			t.Errorf("%s: the page holds characters that turn or hide text", name)
+		}
+		if !bytes.Contains(page, []byte("alert(1)")) {
+			t.Errorf("%s: the attack was not shown as text", name)
+		}
+	}
+}
+
+func TestAPageTellsTheReport(t *testing.T) {
+	r := ours(sample())
+	page := string(HTML(&r, Final(&r, detail())))
+	for _, want := range []string{
+		"Content-Security-Policy", "style-src &#39;sha256-", "<title>Deployment shop/cart</title>", `<h2 id="section-3">`, `<a href="#section-3">Root Cause Analysis</a>`,
+		"cart needs more than its 64Mi", "0 of 3", "<details><summary>log &lt;of&gt; app</summary>", "<td>raise the limit to 256Mi</td>", "✓ holds",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not hold %q", want)
+		}
+	}
+	if n := strings.Count(page, "<h1>"); n != 1 {
+		t.Errorf("%d titles", n)
+	}
+	if dir := os.Getenv("NIGHTCRIER_PAGES"); dir != "" { // to look at
+		if err := os.WriteFile(dir+"/sample.html", []byte(page), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A renderer that is quadratic, or recurses as deep as its input says, would end
+// the tests here.
+func TestHugePagesAreBounded(t *testing.T) {
+	all := hostileReports(1 << 18)
+	for _, unit := range []string{"> ", ">", "- ", "1. ", "[", "![", "*a ", "_", "`", "<", "](", "&", "\\", "| ", "    ", "<a ", "[x]: y\n", "* * ", "  - x\n"} {
+		all["repeated "+unit] = strings.Repeat(unit, (1<<17)/len(unit))
+	}
+	nest := ""
+	for i := range 3000 {
+		nest += strings.Repeat(" ", 2*i) + "- x\n"
+	}
+	all["a deep list"] = nest
+	for name, md := range all {
+		start := time.Now()
+		page := HTML(&nightcrier.Report{}, []byte(md))
+		if len(page) > 16<<20 {
+			t.Errorf("%q: a page of %d bytes", name, len(page))
+		}
+		if os.Getenv("NIGHTCRIER_PAGES") != "" && time.Since(start) > 200*time.Millisecond {
+			t.Logf("%q: %s, %d bytes", name, time.Since(start), len(page))
+		}
+	}
+}

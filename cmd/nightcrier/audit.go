@@ -182,7 +182,7 @@ func storedHead(ctx context.Context, c *client.Client, id, head string) (string,
 	if head != "" {
 		return head, "--head", nil
 	}
-	raw, err := c.Report(ctx, id, false)
+	raw, err := c.Report(ctx, id, "json")
 	if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.NoReport {
 		return "", "", nil
 	}

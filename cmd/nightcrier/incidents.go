@@ -228,9 +228,13 @@ func (p *program) incidentEventsCommand() *cobra.Command {
 
 func (p *program) reportCommand() *cobra.Command {
 	cmd := one("report", "Print the report of an incident")
-	p.formatFlag(cmd, "text", "markdown", "json")
+	p.formatFlag(cmd, "text", "markdown", "html", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
-		raw, err := c.Report(ctx, given[0], p.format != "json")
+		format := p.format
+		if format == "text" {
+			format = "markdown"
+		}
+		raw, err := c.Report(ctx, given[0], format)
 		if err != nil {
 			return err
 		}

@@ -144,8 +144,12 @@ func (r records) ask(ctx context.Context, do func(*client.Client) error) error {
 
 // Report implements the records of an MCP server.
 func (r records) Report(ctx context.Context, id string, markdown bool) (body []byte, err error) {
+	format := "json"
+	if markdown {
+		format = "markdown"
+	}
 	err = r.ask(ctx, func(c *client.Client) error {
-		body, err = c.Report(ctx, id, markdown)
+		body, err = c.Report(ctx, id, format)
 		return err
 	})
 	return body, err

@@ -11,6 +11,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/preflight"
+	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ with a private store. The report goes to stdout; exits 3 when there is no valid 
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take (default agent.timeout)")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
-	p.formatFlag(cmd, "text", "markdown", "json")
+	p.formatFlag(cmd, "text", "markdown", "html", "json")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.triage(cmd, f, given) }
 	return cmd
 }
@@ -157,6 +158,10 @@ func (p *program) printTriage(t app.Triaged) error {
 	case p.format == "json":
 		if err := p.printJSON(map[string]any{"incident": t.Incident, "report": t.Report}); err != nil {
 			return err
+		}
+	case p.format == "html":
+		if t.Report != nil {
+			fmt.Fprint(p.stdout, string(report.HTML(t.Report, t.Markdown)))
 		}
 	case p.format == "text":
 		fmt.Fprint(p.stdout, printable(string(t.Markdown)))

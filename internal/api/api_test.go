@@ -163,6 +163,33 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// A browser gets a page that may do nothing but show itself.
+func TestReportAsAPage(t *testing.T) {
+	f := newFake()
+	f.reports[id1] = `{"schema":"nightcrier.report/v1","target":{"kind":"Deployment","name":"<script>alert(1)</script>"}}`
+	a := f.api(t, func(o *Options) {
+		o.Markdown = func(context.Context, nightcrier.Incident, []byte) ([]byte, error) {
+			return []byte("<script>alert(1)</script> [x](javascript:alert(1))"), nil
+		}
+	})
+	browser := httptest.NewRequest("GET", "http://localhost"+path("incidents", id1, "report"), nil)
+	browser.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	rec := httptest.NewRecorder()
+	a.ServeHTTP(rec, browser)
+	for name, rec := range map[string]*httptest.ResponseRecorder{"browser": rec, "format": ask(a, "GET", path("incidents", id1, "report?format=html"))} {
+		policy := rec.Header().Get("Content-Security-Policy")
+		if rec.Code != 200 || !strings.HasPrefix(rec.Header().Get("Content-Type"), "text/html") || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("%s: %d %v", name, rec.Code, rec.Header())
+		}
+		if page := rec.Body.String(); strings.Contains(page, "<script") || strings.Contains(page, `href="javascript`) || !strings.Contains(page, "alert(1)") {
+			t.Errorf("%s:\n%s", name, page)
+		}
+	}
+	if rec := ask(a, "GET", path("incidents", id1, "report")); rec.Header().Get("Content-Type") != "application/json" || rec.Header().Get("Vary") != "Accept" || rec.Header().Values("Content-Security-Policy") != nil {
+		t.Errorf("a program gets %v", rec.Header())
+	}
+}
+
 func TestFiltersReachTheStore(t *testing.T) {
 	f := newFake()
 	a := f.api(t)

@@ -2,10 +2,13 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -54,7 +57,11 @@ type body[T any] struct{ Body T }
 // raw is an answer whose bytes are made elsewhere.
 type raw struct {
 	ContentType string `header:"Content-Type"`
-	Body        []byte
+	// Policy is what a browser may do with a page; empty for what is none.
+	Policy string `header:"Content-Security-Policy"`
+	// Vary is set where the answer depends on what the client says it takes.
+	Vary string `header:"Vary"`
+	Body []byte
 }
 
 type incidentQuery struct {
@@ -67,7 +74,19 @@ type incidentQuery struct {
 
 type reportQuery struct {
 	ID     string `path:"id" maxLength:"64" doc:"The incident's UUID"`
-	Format string `query:"format" enum:"json,markdown" default:"json"`
+	Format string `query:"format" enum:"json,markdown,html" doc:"json when absent, html for a browser"`
+	Accept string `header:"Accept" doc:"text/html, as browsers ask, gets a page"`
+}
+
+// form is how the report is to be written.
+func (q *reportQuery) form() string {
+	switch {
+	case q.Format != "":
+		return q.Format
+	case strings.Contains(q.Accept, "text/html"):
+		return "html"
+	}
+	return "json"
 }
 
 type retryQuery struct {
@@ -107,10 +126,11 @@ func noteOperation() huma.Operation {
 
 func reportOperation() huma.Operation {
 	op := operation("get-incident-report", http.MethodGet, "/incidents/{id}/report", "The report of an incident")
-	op.Responses["200"] = &huma.Response{Description: "report.json (nightcrier.report/v1), or the same as Markdown",
+	op.Responses["200"] = &huma.Response{Description: "report.json (nightcrier.report/v1), or the same as Markdown or as a page",
 		Content: map[string]*huma.MediaType{
 			"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}},
 			"text/markdown":    {Schema: &huma.Schema{Type: huma.TypeString}},
+			"text/html":        {Schema: &huma.Schema{Type: huma.TypeString}},
 		}}
 	return op
 }
@@ -203,14 +223,28 @@ func (a *API) getReport(ctx context.Context, in *reportQuery) (*raw, error) {
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	if in.Format != "markdown" {
-		return &raw{"application/json", rep}, nil
+	form := in.form()
+	if form == "json" {
+		return &raw{ContentType: "application/json", Vary: "Accept", Body: rep}, nil
 	}
 	md, err := a.opt.Markdown(ctx, inc, rep)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	return &raw{"text/markdown; charset=utf-8", md}, nil
+	if form == "markdown" {
+		return &raw{ContentType: "text/markdown; charset=utf-8", Vary: "Accept", Body: md}, nil
+	}
+	return a.page(ctx, rep, md)
+}
+
+// page is the report for a browser.
+func (a *API) page(ctx context.Context, rep, md []byte) (*raw, error) {
+	var r nightcrier.Report
+	if err := json.Unmarshal(rep, &r); err != nil {
+		return nil, a.problem(ctx, nightcrier.Errorf(nightcrier.Internal, "decode the report: %w", err))
+	}
+	policy := report.ContentSecurityPolicy + "; frame-ancestors 'none'"
+	return &raw{ContentType: "text/html; charset=utf-8", Policy: policy, Vary: "Accept", Body: report.HTML(&r, md)}, nil
 }
 
 func noReport(inc nightcrier.Incident) string {

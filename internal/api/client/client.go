@@ -102,12 +102,8 @@ func (c *Client) Note(ctx context.Context, id string, n api.NewNote) (nightcrier
 	return call[nightcrier.Note](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notes", nil, n)
 }
 
-// Report returns report.json, or the same as Markdown.
-func (c *Client) Report(ctx context.Context, id string, markdown bool) ([]byte, error) {
-	format := "json"
-	if markdown {
-		format = "markdown"
-	}
+// Report returns an incident's report as json, markdown or html.
+func (c *Client) Report(ctx context.Context, id, format string) ([]byte, error) {
 	return c.do(ctx, http.MethodGet, "/incidents/"+url.PathEscape(id)+"/report", values("format", format), nil)
 }
 

@@ -124,9 +124,9 @@ func TestEveryCallOverEveryTransport(t *testing.T) {
 			}
 			status, err := c.Status(ctx, w.inc.ID)
 			must(t, err)
-			md, err := c.Report(ctx, w.inc.ID, true)
+			md, err := c.Report(ctx, w.inc.ID, "markdown")
 			must(t, err)
-			js, err := c.Report(ctx, w.inc.ID, false)
+			js, err := c.Report(ctx, w.inc.ID, "json")
 			must(t, err)
 			if status.Status != nightcrier.Resolved || string(md) != "# R" || string(js) != `{"valid":true}` {
 				t.Errorf("status %+v, report %s, %s", status, md, js)
@@ -164,7 +164,7 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 	for name, c := range w.transports(t) {
 		_, notFound := c.Incident(ctx, nightcrier.NewID())
 		_, invalid := c.Incident(ctx, "../../etc/passwd")
-		_, noReport := c.Report(ctx, w.inc.ID, false)
+		_, noReport := c.Report(ctx, w.inc.ID, "json")
 		_, conflict := c.Retry(ctx, w.inc.ID, "")
 		_, weird := c.Incidents(ctx, IncidentQuery{Status: "weird"})
 		for want, err := range map[nightcrier.Code][]error{nightcrier.NotFound: {notFound}, nightcrier.Invalid: {invalid, weird},

@@ -1,0 +1,126 @@
+package runbook
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// words is one text or a list of them.
+type words []string
+
+// UnmarshalYAML reads either.
+func (w *words) UnmarshalYAML(decode func(any) error) error {
+	var list []string
+	if decode(&list) == nil {
+		*w = list
+		return nil
+	}
+	var one string
+	if err := decode(&one); err != nil {
+		return err
+	}
+	*w = words{one}
+	return nil
+}
+
+// match says which cases a runbook is for: those that fit in every field that is
+// set, each by one of its words. Alerts, labels and namespaces may hold asterisks.
+type match struct {
+	Class     words            `yaml:"class"`
+	Cause     words            `yaml:"cause"`
+	Labels    map[string]words `yaml:"labels"`
+	Alert     words            `yaml:"alert"`
+	Kind      words            `yaml:"kind"`
+	Namespace words            `yaml:"namespace"`
+}
+
+// lists are the fields that are lists of words, by name.
+func (m match) lists() map[string]words {
+	all := map[string]words{"class": m.Class, "cause": m.Cause, "alert": m.Alert, "kind": m.Kind, "namespace": m.Namespace}
+	for name, w := range m.Labels {
+		all["labels."+name] = w
+	}
+	return all
+}
+
+// fields is how many fields are set.
+func (m match) fields() int {
+	n := 0
+	for _, w := range m.lists() {
+		if len(w) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+var classes = []nightcrier.Class{nightcrier.ClassWorkload, nightcrier.ClassScheduling, nightcrier.ClassStorage, nightcrier.ClassJob, nightcrier.ClassNode, nightcrier.ClassService}
+
+var causeID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// check refuses what can never fit, and what fits everything.
+func (m match) check() error {
+	if m.fields() == 0 {
+		return errors.New("match: is empty: name a class, cause, alert, kind, namespace or labels")
+	}
+	lists := m.lists()
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		if slices.Contains(lists[name], "") {
+			return fmt.Errorf("match.%s: holds an empty word", name)
+		}
+	}
+	for _, c := range m.Class {
+		if !slices.Contains(classes, nightcrier.Class(c)) {
+			return fmt.Errorf("match.class: %q is none of %v", c, classes)
+		}
+	}
+	for _, c := range m.Cause {
+		if !causeID.MatchString(c) {
+			return fmt.Errorf("match.cause: %q is not the id of a cause, such as oom-killed", c)
+		}
+	}
+	return nil
+}
+
+func (m match) fits(c Case) bool {
+	for name, w := range m.Labels {
+		if value, ok := c.Labels[name]; !ok || !w.fit(value) {
+			return false
+		}
+	}
+	return (len(m.Class) == 0 || slices.Contains(m.Class, string(c.Class))) &&
+		(len(m.Cause) == 0 || slices.Contains(m.Cause, c.Cause)) &&
+		(len(m.Alert) == 0 || c.Alert != "" && m.Alert.fit(c.Alert)) &&
+		(len(m.Namespace) == 0 || c.Namespace != "" && m.Namespace.fit(c.Namespace)) &&
+		(len(m.Kind) == 0 || slices.ContainsFunc(c.Kinds, func(kind string) bool {
+			return slices.ContainsFunc(m.Kind, func(w string) bool { return strings.EqualFold(w, kind) })
+		}))
+}
+
+// fit reports whether one of the patterns fits.
+func (w words) fit(value string) bool {
+	return slices.ContainsFunc(w, func(pattern string) bool { return glob(pattern, value) })
+}
+
+// glob matches a pattern whose asterisks stand for anything.
+func glob(pattern, s string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == s
+	}
+	s, ok := strings.CutPrefix(s, parts[0])
+	for _, part := range parts[1 : len(parts)-1] {
+		if _, rest, found := strings.Cut(s, part); found {
+			s = rest
+		} else {
+			ok = false
+		}
+	}
+	return ok && strings.HasSuffix(s, parts[len(parts)-1])
+}

@@ -21,6 +21,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/apitest"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/pgtest"
+	"nightcrier.dev/nightcrier/internal/source/webhook"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
@@ -333,6 +334,29 @@ func (h *house) kubeconfig() string {
 	return path
 }
 
+// reportOf returns the report of an incident that has ended.
+func (h *house) reportOf(inc nightcrier.Incident) (rep nightcrier.Report) {
+	h.Helper()
+	raw, err := h.Store().Report(h.t.Context(), inc.ID)
+	h.must(err)
+	h.must(json.Unmarshal(raw, &rep))
+	return rep
+}
+
+// alerted starts the product, lets an alert arrive that names a page, and returns
+// the runbooks of its report.
+func (h *house) alerted(setting, page string) []nightcrier.Runbook {
+	h.Helper()
+	h.start(setting, "clusters: [{name: c1}]")
+	list, err := webhook.Alerts(webhook.Cluster{Name: "c1"}, fmt.Appendf(nil,
+		`{"labels": {"alertname": "KubePodCrashLooping", "severity": "critical", "namespace": "shop", "pod": "cart-0"}, "annotations": {"runbook_url": %q}}`, page))
+	h.must(err)
+	list[0].ReceivedAt = time.Now()
+	dec, err := h.Deliver(h.t.Context(), list[0])
+	h.must(err)
+	return h.reportOf(h.closed(dec.Incident.ID)).Runbooks
+}
+
 func agentEffects() map[string]func(*house) {
 	// spec is a row of a key that a worker is told.
 	spec := func(setting string, told func(worker.Spec) bool) func(*house) {
@@ -384,6 +408,29 @@ func agentEffects() map[string]func(*house) {
 			h.run(nil)
 			inc := h.done()
 			h.want(h.inWorkspace(inc, "output/artifacts/skill") == "# Mine\n# Mine\n" && inc.Skills[0].Version == "", "the skill is %q, %+v", h.inWorkspace(inc, "output/artifacts/skill"), inc.Skills)
+		},
+		"runbooks.dir": func(h *house) {
+			dir := filepath.Join(filepath.Dir(h.root), "runbooks")
+			h.must(os.MkdirAll(dir, 0o700))
+			h.must(os.WriteFile(filepath.Join(dir, "x.md"), []byte("---\nmatch: {class: workload, labels: {env: prod}}\n---\nLook at the queue."), 0o600))
+			h.start("runbooks: {dir: "+dir+"}", "clusters: [{name: c1, labels: {env: prod}}]")
+			list := h.reportOf(h.done()).Runbooks
+			h.want(len(list) == 1 && list[0].Text == "Look at the queue.", "joined %+v", list)
+		},
+		"runbooks.allowed_hosts": func(h *house) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/plain")
+				fmt.Fprint(w, "From the wiki.")
+			}))
+			defer srv.Close()
+			list := h.alerted("runbooks: {allowed_hosts: ['"+strings.TrimPrefix(srv.URL, "http://")+"']}", srv.URL)
+			h.want(len(list) == 1 && list[0].Text == "From the wiki.", "joined %+v", list)
+		},
+		"runbooks.timeout": func(h *house) {
+			srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+			defer srv.Close()
+			list := h.alerted("runbooks: {timeout: 123ms, allowed_hosts: ['"+strings.TrimPrefix(srv.URL, "http://")+"']}", srv.URL)
+			h.want(len(list) == 1 && list[0].Problem == "it did not answer within 123ms", "joined %+v", list)
 		},
 		"skills.disable_triage_preload": func(h *house) {
 			got := h.order("skills: {disable_triage_preload: true}", working)

@@ -156,6 +156,8 @@ func changedAt(path string) time.Time {
 	return info.ModTime()
 }
 
+func (c *clusters) labels(name string) map[string]string { return c.config[name].Labels }
+
 // namespaces are those of a cluster that are looked at, none for all.
 func (c *clusters) namespaces(name string) []string { return c.config[name].Namespaces }
 

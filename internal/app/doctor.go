@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,9 +22,11 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/detect"
+	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/notify/slack"
 	"nightcrier.dev/nightcrier/internal/preflight"
+	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/store"
 )
@@ -51,7 +55,9 @@ const (
 	CheckSource  = "source"
 	CheckAgent   = "agent"
 	CheckSandbox = "sandbox"
-	CheckSlack   = "slack"
+	// CheckRunbooks is whether the files of runbooks.dir can ever match.
+	CheckRunbooks = "runbooks"
+	CheckSlack    = "slack"
 )
 
 const (
@@ -67,7 +73,7 @@ const (
 // Doctor looks at everything that serve would need, changes nothing, and sends
 // no message.
 func Doctor(ctx context.Context, cfg *config.Config) []Check {
-	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg), checkAgent(ctx, cfg), checkSandbox(ctx, cfg), checkSlack(cfg)}
+	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg), checkAgent(ctx, cfg), checkSandbox(ctx, cfg), checkRunbooks(cfg), checkSlack(cfg)}
 	return append(checks, checkClusters(ctx, cfg)...)
 }
 
@@ -175,6 +181,28 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 		}
 	}
 	return c
+}
+
+// maxShown is how many problems of one kind a check names.
+const maxShown = 5
+
+func checkRunbooks(cfg *config.Config) Check {
+	c := Check{Code: CheckRunbooks, Name: cmp.Or(cfg.Runbooks.Dir, "runbooks.dir")}
+	if cfg.Runbooks.Dir == "" {
+		return c.ok("not configured: no files are joined to reports")
+	}
+	books, problems := runbook.Load(cfg.Runbooks.Dir)
+	for _, b := range books {
+		for _, id := range b.Causes() {
+			if !slices.ContainsFunc(diagnose.Causes(), func(known diagnose.Cause) bool { return known.ID == id }) {
+				problems = append(problems, fmt.Errorf("%s: match.cause: no rule finds %q", b.File, id))
+			}
+		}
+	}
+	if n := len(problems); n > 0 {
+		return c.fail(errors.Join(problems[:min(n, maxShown)]...), fmt.Sprintf("mend the files (%d problems); the other %d are used", n, len(books)))
+	}
+	return c.ok(fmt.Sprintf("%d files", len(books)))
 }
 
 func checkSlack(cfg *config.Config) Check {

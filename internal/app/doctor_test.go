@@ -1,6 +1,7 @@
 package app
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,5 +37,27 @@ func TestDoctorLooksAtCredentials(t *testing.T) {
 				t.Errorf("the remedy is told %d times: %+v", n, checks[1])
 			}
 		})
+	}
+}
+
+func TestDoctorReadsRunbooks(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, match string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("---\nmatch: "+match+"\n---\ntext"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func() Check { return checkRunbooks(&config.Config{Runbooks: config.Runbooks{Dir: dir}}) }
+	write("good.md", "{cause: oom-killed}")
+	if c := check(); c.Status != statusOK || c.Detail != "1 files" {
+		t.Errorf("%+v", c)
+	}
+	write("typo.md", "{cause: oom-kiled}")
+	write("bad.md", "{kinds: Pod}")
+	if c := check(); c.Status != statusFail || !strings.Contains(c.Detail, `typo.md: match.cause: no rule finds "oom-kiled"`) || !strings.Contains(c.Detail, "bad.md: front matter") || !strings.Contains(c.Hint, "2 problems") {
+		t.Errorf("%+v", c)
+	}
+	if c := checkRunbooks(&config.Config{}); c.Status != statusOK {
+		t.Errorf("%+v", c)
 	}
 }

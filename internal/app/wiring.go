@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/pace"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -83,6 +84,10 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	books, err := runbook.New(runbook.Options{Dir: a.cfg.Runbooks.Dir, AllowedHosts: a.cfg.Runbooks.AllowedHosts, Timeout: a.cfg.Runbooks.Timeout})
+	if err != nil {
+		return err
+	}
 	var agents run.Workers = workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{
 		ModelAPIKey: a.cfg.Agent.APIKey.Reveal(), MaskKey: a.maskKey, MaskValues: a.secrets(),
 	}}
@@ -90,7 +95,7 @@ func (a *App) openRuns(ctx context.Context) error {
 		agents = a.opt.Workers
 	}
 	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Access: a.access.AgentAccess, Skill: sk, Mask: a.masker,
+		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Access: a.access.AgentAccess, Skill: sk, Runbooks: books, Labels: a.access.labels, Mask: a.masker,
 		Announce: announcer{a}, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	})
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}

@@ -32,6 +32,7 @@ type Config struct {
 	Webhooks []Webhook
 	Agent    Agent
 	Skills   Skills
+	Runbooks Runbooks
 	Sandbox  Sandbox
 	Slack    Slack
 

@@ -73,7 +73,7 @@ const (
 
 // keys returns every key, in the order of the documentation.
 func keys() []key {
-	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), hookKeys(), agentKeys(), foreignKeys())
+	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), hookKeys(), agentKeys(), runbookKeys(), foreignKeys())
 }
 
 func serverKeys() []key {

@@ -55,7 +55,8 @@ func TestDefaults(t *testing.T) {
 		Clusters: []Cluster{},
 		Agent: Agent{Executor: Builtin, Model: "sonnet", Timeout: 5 * time.Minute, GracefulShutdown: 30 * time.Second,
 			MaxTurns: 30, AllowedTools: []string{"Read", "Grep", "Glob", readOnlyBash}},
-		Sandbox: Sandbox{Backend: "process", Require: "best-effort"}, Retention: 72 * time.Hour,
+		Runbooks: Runbooks{Timeout: 5 * time.Second},
+		Sandbox:  Sandbox{Backend: "process", Require: "best-effort"}, Retention: 72 * time.Hour,
 		WorkspaceMaxBytes: 256 << 20, Log: Log{Level: "info", Format: "json"}, Listen: "127.0.0.1:8080",
 	}
 	if diff := cmp.Diff(want, cfg, cmp.FilterPath(isOrigins, cmp.Ignore())); diff != "" {

@@ -27,6 +27,8 @@ var badFiles = []struct {
 	{"negative duration", "dedupe_window: -5m", "is not between 0 and 168h"},
 	{"endless agent", "agent: {timeout: 25h}", "is not between 1s and 24h"},
 	{"no time at all", "agent: {timeout: 0s}", "is not between 1s and 24h"},
+	{"a host with a scheme", "runbooks: {allowed_hosts: ['https://x']}", `1: runbooks.allowed_hosts: "https://x" is not a host such as`},
+	{"every host", "runbooks: {allowed_hosts: ['*']}", `is not a host such as`},
 	{"zero agents", "max_concurrent_agents: 0", "is not between 1 and 1000"},
 	{"overflow", "queue: {max: 99999999999999999999}", "is not between 1 and 1000000"},
 	{"half an agent", "max_concurrent_agents: 1.5", "is not a whole number"},

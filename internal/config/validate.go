@@ -18,6 +18,7 @@ func (l *loader) checkAll(cfg *Config) {
 	l.checkHooks(cfg)
 	l.chooseExecutor(cfg)
 	l.checkAgent(cfg)
+	l.checkRunbooks(cfg)
 	l.narrow(cfg)
 	if err := checkWorkspaceRoot(cfg.WorkspaceRoot, l.environ["HOME"]); err != nil {
 		l.problemAt(cfg, "workspace_root", err)

@@ -136,6 +136,7 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 	if err = errors.Join(err, look.flush()); err != nil {
 		return d, err
 	}
+	d.Report.Runbooks = r.runbooks(ctx, inc, ev, &d.Report)
 	if err := r.recall(ctx, inc, &d.Report); err != nil {
 		return d, err
 	}

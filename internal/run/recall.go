@@ -7,11 +7,36 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
 // maxRecalled bounds what is quoted of an earlier report, in bytes.
 const maxRecalled = 600
+
+// runbooks finds what people wrote for such an incident. What cannot be used is no
+// reason to stop: it is logged, and the page of an alert says it itself.
+func (r *Runner) runbooks(ctx context.Context, inc *nightcrier.Incident, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
+	if r.cfg.Runbooks == nil {
+		return nil
+	}
+	c := runbook.Case{Class: inc.Class, Labels: r.cfg.Labels(inc.Cluster), Kinds: []string{inc.Resource.Kind, inc.Owner.Kind, rep.Target.Kind}, Namespace: inc.Namespace()}
+	if rep.RootCause != nil {
+		c.Cause, c.Kinds = rep.RootCause.Cause, append(c.Kinds, rep.RootCause.Object.Kind)
+	}
+	c.Heard(ev)
+	list, problems := r.cfg.Runbooks.For(ctx, c)
+	for _, err := range problems {
+		r.logger(*inc).Warn("a runbook cannot be used", "event", "runbook", "error", err)
+	}
+	for i := range list {
+		b := &list[i]
+		for _, text := range []*string{&b.Title, &b.Source, &b.Text, &b.Problem} {
+			*text = r.cfg.Mask.String(*text)
+		}
+	}
+	return list
+}
 
 // recall looks for an earlier incident of the same fault whose facts led to the
 // same diagnosis. Most incidents are the first of their kind.

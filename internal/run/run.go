@@ -24,6 +24,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/engine"
 	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/worker"
@@ -88,6 +89,12 @@ type Announcer interface {
 	Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
 }
 
+// Runbooks finds what the people who run a system wrote for a case. The errors name
+// what could not be used; the rest was.
+type Runbooks interface {
+	For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error)
+}
+
 // Masker hides secrets in text.
 type Masker interface {
 	String(string) string
@@ -104,8 +111,12 @@ type Config struct {
 	Reader func(cluster string, audit func(context.Context, journal.Request) error) diagnose.Reader
 	// Access returns the credential that the guard of an agent shall hold, or nil
 	// and why the agent shall look without one. Nil gives no agent access.
-	Access   func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
-	Skill    *skill.Skill
+	Access func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
+	Skill  *skill.Skill
+	// Runbooks finds what people wrote for a case; nil finds nothing.
+	Runbooks Runbooks
+	// Labels returns the labels of a cluster; nil knows none.
+	Labels   func(cluster string) map[string]string
 	Mask     Masker
 	Announce Announcer
 	// Learn, when set, is told how an executor did, before the run's lease goes.
@@ -137,6 +148,9 @@ func New(cfg Config) *Runner {
 	}
 	if cfg.Access == nil {
 		cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }
+	}
+	if cfg.Labels == nil {
+		cfg.Labels = func(string) map[string]string { return nil }
 	}
 	if cfg.RetryPause <= 0 {
 		cfg.RetryPause = retryPause

@@ -34,7 +34,7 @@ func (a *allowed) add(s string) error {
 		return nil
 	}
 	host, port := s, "443"
-	if h, p, err := net.SplitHostPort(s); err == nil {
+	if h, p, err := net.SplitHostPort(s); err == nil && !strings.Contains(s, "/") {
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
 			return fmt.Errorf("%q: %q is not a port", s, p)
 		}

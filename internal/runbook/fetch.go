@@ -64,7 +64,7 @@ func (f *fetcher) page(ctx context.Context, alert, link string) nightcrier.Runbo
 	r.Source = u.String()
 	name, text, err := f.get(ctx, u)
 	if err != nil {
-		r.Problem = title(why(err))
+		r.Problem = title(f.why(err))
 		return r
 	}
 	r.Title, r.Text = cmp.Or(name, r.Title), text
@@ -72,12 +72,13 @@ func (f *fetcher) page(ctx context.Context, alert, link string) nightcrier.Runbo
 }
 
 // why drops the address from a client's error: it stands beside it.
-func why(err error) string {
+func (f *fetcher) why(err error) string {
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return fmt.Sprintf("it did not answer within %s", f.client.Timeout)
+	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		if u.Timeout() {
-			return "it did not answer in time"
-		}
 		err = u.Err
 	}
 	return err.Error()

@@ -107,7 +107,7 @@ func TestASlowPageEnds(t *testing.T) {
 	defer close(over)
 	f, err := newFetcher([]string{host}, 50*time.Millisecond)
 	must(t, err)
-	if r := f.page(t.Context(), "", base); r.Text != "" || r.Problem == "" {
+	if r := f.page(t.Context(), "", base); r.Text != "" || r.Problem != "it did not answer within 50ms" {
 		t.Errorf("%+v", r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/runbook"
+)
+
+// Runbooks says where what people wrote for certain cases is found.
+type Runbooks struct {
+	// Dir holds Markdown files that say what they are for; empty means none.
+	Dir string
+	// AllowedHosts are where pages that alerts name may be fetched from.
+	AllowedHosts []string
+	// Timeout bounds the fetching of one.
+	Timeout time.Duration
+}
+
+func runbookKeys() []key {
+	return []key{
+		{path: "runbooks.dir", typ: filePath(),
+			doc:   "directory of runbooks: Markdown files whose front matter says which cases they are for",
+			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.Dir }},
+		{path: "runbooks.allowed_hosts", typ: hosts(),
+			doc:   "hosts that the page of an alert's `runbook_url` is fetched from: names, `*.domain`, addresses, each with `:port` or without, and networks that the names may lead into",
+			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.AllowedHosts }},
+		{path: "runbooks.timeout", typ: duration(100*time.Millisecond, time.Minute), def: "5s",
+			doc:   "how long fetching such a page may take",
+			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.Timeout }},
+	}
+}
+
+// hosts is a list of what runbooks may be fetched from.
+func hosts() valueType {
+	t := list()
+	inner := t.parse
+	t.parse = func(words []string) (any, error) {
+		for _, w := range words {
+			if err := runbook.CheckHost(w); err != nil {
+				return nil, err
+			}
+		}
+		return inner(words)
+	}
+	return t
+}
+
+// checkRunbooks tells of files that are never joined to a report.
+func (l *loader) checkRunbooks(cfg *Config) {
+	const at = "runbooks.dir"
+	dir := cfg.Runbooks.Dir
+	switch {
+	case dir == "":
+		return
+	case !isDirectory(dir):
+		l.needs(cfg, at, dir+" is not a directory: no runbooks are found")
+		return
+	}
+	_, problems := runbook.Load(dir)
+	for _, err := range problems[:min(len(problems), maxProblems)] {
+		l.needs(cfg, at, strings.TrimSpace(err.Error()))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -87,10 +88,10 @@ func stillHolds(rep *nightcrier.Report) {
 			continue
 		}
 		switch h.Falsification.Outcome {
-		case "holds":
+		case falsify.Holds:
 			old.Why += ", and the test of " + h.ID + " was run and does not refute it"
 			return
-		case "ruled-out":
+		case falsify.RuledOut:
 			old.Holds, old.Why = false, "the facts lead there again, but the test of "+h.ID+" was run and refutes it"
 			return
 		}

@@ -170,6 +170,10 @@ func (s *stage) said(p *corev1.Pod, st podState, age time.Duration) error {
 			lines = append(lines, started(main.Image, main.Name, age)...)
 		}
 	}
+	if st.Is == "crashing" && len(st.Events) == 0 && !st.Quiet {
+		lines = append(lines, fmt.Sprintf("Warning BackOff x%d %ds..%ds: Back-off restarting failed container {container} in pod {pod}_{ns}({uid})",
+			5*max(1, st.Restarts), int(min(age, 50*time.Minute).Seconds())-5, 12))
+	}
 	for _, line := range append(lines, st.Events...) {
 		line = strings.NewReplacer("{pod}", p.Name, "{ns}", p.Namespace, "{container}", in, "{image}", main.Image,
 			"{node}", p.Spec.NodeName, "{uid}", string(uidOf("Pod", p.Namespace, p.Name))).Replace(line)

@@ -133,6 +133,9 @@ func (n Finding) withLog(f *Facts, c container) Finding {
 		return n
 	}
 	line := oneLine(errorLine(l.Text), maxQuote)
+	if t, ok := f.told(c); ok {
+		line = t.line
+	}
 	n.Observed = append(n.Observed, sawLog(c, l, line))
 	n.Summary = strings.TrimSuffix(n.Summary, ".") + "; its log says: " + line
 	if farSide.MatchString(line) {

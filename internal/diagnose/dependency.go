@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
 )
 
-var dependencyRules = area{of: []Rule{namesNoService}}
+var dependencyRules = area{of: []Rule{namesNoService, complainsWhileReady}, scene: []SceneRule{misnamed}}
 
 var dependencyCauses = []Cause{
 	{"dependency-auth-failed", "Pod", "what a container connects to refuses its user or password", rankTold},
@@ -35,6 +36,7 @@ var dependencySayings = []saying{
 			`\bACCESS_REFUSED\b`, `(?i)(?:sasl|mongo\w*|scram)\b.{0,60}authentication fail`, `(?i)authentication failed\b.{0,40}\b(?:sasl|scram|code 18)`,
 			`MongoServerError: Authentication failed`, `(?i)no pg_hba\.conf entry`, `(?i)FATAL:\s+role "([^"]{1,64})" does not exist`,
 			`AuthenticationFailureException|SaslAuthenticationException|PossibleAuthenticationFailureError`,
+			`(?i)not authorized on \w{1,64} to execute`, `(?i)command \w{1,40} requires authentication`, `AuthenticationFailed`,
 			`(?i)ERR invalid password`, `(?i)x-amz.{0,40}SignatureDoesNotMatch|InvalidAccessKeyId`,
 		),
 	},
@@ -180,30 +182,165 @@ var forTelemetry = regexp.MustCompile(`(?i)otel|opentelemetry|otlp|jaeger|zipkin
 
 // badAddress judges one setting of a container that fails.
 func (f *Facts) badAddress(c container, v setting) (Finding, bool) {
-	e, ok := v.endpoint()
-	if !ok || forTelemetry.MatchString(v.name+" "+e.host) {
+	n, wrong := f.Scene.judgeAddress(c, v, f.Mend())
+	if wrong == "" {
 		return Finding{}, false
 	}
+	n.Rank = rankShown + 1
+	n.Summary = fmt.Sprintf("%s fails and %s.", c.in(f), wrong)
+	return n, true
+}
+
+// judgeAddress finds that a setting cannot be right: it names a Service that does
+// not exist, or a port that the Service does not have. wrong is "" if it may be.
+func (s *Scene) judgeAddress(c container, v setting, mend nightcrier.Object) (n Finding, wrong string) {
+	e, ok := v.endpoint()
+	if !ok || forTelemetry.MatchString(v.name+" "+e.host) {
+		return Finding{}, ""
+	}
 	ns := c.pod.Object.Namespace
-	n := Finding{
-		Object: f.Mend(), Confidence: nightcrier.Medium, Actions: nameActions, Rank: rankShown + 1,
-		Observed: []Observation{{Text: c.String() + " is given " + e.String() + " by " + v.text, Quote: v.quote(e), Ref: v.ref}},
+	n = Finding{
+		Object: mend, Confidence: nightcrier.Medium, Actions: nameActions, DependsOn: v.objects,
+		Observed: []Observation{{Text: c.String() + " is given " + e.String() + " by " + v.text, Quote: e.host, Ref: v.ref}},
 		WrongIf:  "the container does not use that setting, or fails for another reason",
 		Test:     list(ns, "services").decides("no Service has that name and port", "one has"),
 	}
-	n.DependsOn = v.objects
-	svc := f.Scene.serviceAt(ns, e)
+	told := fmt.Sprintf("is told by %s to connect to %s", v.text, e)
+	svc := s.serviceAt(ns, e)
 	switch {
-	case svc == nil && e.missingIn(f.Scene, c.pod):
+	case svc == nil && e.missingIn(s, c.pod):
 		n.Cause = "dependency-name-unresolved"
-		n.Summary = fmt.Sprintf("%s fails and is told by %s to connect to %s%s.", c.in(f), v.text, e, f.Scene.noSuchService(ns, e))
-		return n, true
+		return n, told + s.noSuchService(ns, e)
 	case svc != nil && e.port != 0 && svc.Object.Spec.ClusterIP != corev1.ClusterIPNone && len(svc.Object.Spec.Ports) > 0 && !servesPort(svc.Object, e.port):
 		n.Cause = "dependency-refused"
-		n.Summary = fmt.Sprintf("%s fails and is told by %s to connect to %s, but Service %s serves port %s.", c.in(f), v.text, e, svc.Object.Name, portsOf(&svc.Object))
-		return n, true
+		return n, fmt.Sprintf("%s, but Service %s serves port %s", told, svc.Object.Name, portsOf(&svc.Object))
 	}
-	return Finding{}, false
+	return Finding{}, ""
+}
+
+// misnamed finds workloads that are configured with an address which cannot be
+// right, however well their Pods are: a name that is a slip away from that of a
+// Service, or a port that the Service does not serve. Names that are merely not
+// there may belong to what is optional.
+func misnamed(s *Scene) []Finding {
+	var out []Finding
+	for _, ns := range s.namespaces() {
+		for w := range s.workloads(ns) {
+			if w.wants == 0 {
+				continue
+			}
+			pod := Read[corev1.Pod]{Ref: w.ref}
+			pod.Object.Namespace, pod.Object.Name, pod.Object.Spec = ns, w.object.Name, *w.spec
+			for _, spec := range w.spec.Containers {
+				c := container{pod: &pod, spec: spec, status: corev1.ContainerStatus{Name: spec.Name}}
+				out = append(out, s.slips(c, w.object)...)
+			}
+		}
+	}
+	return out
+}
+
+func (s *Scene) slips(c container, mend nightcrier.Object) []Finding {
+	var out []Finding
+	for _, v := range s.settingsOf(c) {
+		n, wrong := s.judgeAddress(c, v, mend)
+		if wrong == "" {
+			continue
+		}
+		e, _ := v.endpoint()
+		if n.Cause == "dependency-name-unresolved" && !s.slipOf(c.pod.Object.Namespace, e) {
+			continue
+		}
+		n.Rank = rankFollows + 10
+		n.Summary = fmt.Sprintf("%s of %s %s.", c.called("Container"), mend, wrong)
+		out = append(out, n)
+	}
+	return out
+}
+
+// slipOf reports whether e differs from the name of a Service by a slip.
+func (s *Scene) slipOf(ns string, e endpoint) bool {
+	name, in, _ := e.inCluster(ns)
+	for _, svc := range s.Services {
+		if svc.Object.Namespace == in && len(name) >= 5 && distance(name, svc.Object.Name) <= 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// complainsWhileReady finds containers that are ready, yet keep failing to reach
+// something of which the cluster shows that it cannot be reached.
+func complainsWhileReady(f *Facts) []Finding {
+	var out []Finding
+	for c := range f.containers() {
+		if !c.status.Ready || f.past(c.pod) || c.done() {
+			continue
+		}
+		t, often := f.complaint(c)
+		if often < 2 {
+			continue
+		}
+		n := t.finding(f, c)
+		corroborated := n.Confidence == nightcrier.High
+		n.Confidence, n.Rank = nightcrier.Medium, rankFollows+15
+		if corroborated {
+			out = append(out, n)
+			continue
+		}
+		if t.namesOther() {
+			continue
+		}
+		for _, v := range f.Scene.settingsOf(c) {
+			if n, ok := f.badAddress(c, v); ok {
+				n.Rank = rankFollows + 15
+				n.Observed = append(n.Observed, sawLog(c, t.log, t.line))
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// Bounds of what counts as a complaint of now.
+const recentLines = 40
+
+// complaint is the last line of a container's log, of those that were written
+// lately, that tells of something that cannot be reached, and how many there are.
+func (f *Facts) complaint(c container) (last told, often int) {
+	for _, l := range f.Logs {
+		if l.Pod != c.pod.Object.Name || l.Container != c.status.Name || l.Previous {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(l.Text), "\n")
+		for _, line := range lines[max(0, len(lines)-recentLines):] {
+			line = clipBytes(line, 4*maxQuote)
+			at, dated := lineTime(line)
+			if dated && f.Now.Sub(at) > freshFor {
+				continue
+			}
+			for _, s := range dependencySayings {
+				if _, ok := s.match(line); ok {
+					last, often = told{saying: s, log: l, line: oneLine(line, maxQuote)}, often+1
+					break
+				}
+			}
+		}
+	}
+	return last, often
+}
+
+var lineDate = regexp.MustCompile(`\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)`)
+
+// lineTime is when a line was written, if it says so. Without a zone it is UTC,
+// as containers have it.
+func lineTime(line string) (time.Time, bool) {
+	m := lineDate.FindStringSubmatch(line)
+	if m == nil {
+		return time.Time{}, false
+	}
+	at, err := time.Parse("2006-01-02T15:04:05", m[1]+"-"+m[2]+"-"+m[3]+"T"+m[4])
+	return at, err == nil
 }
 
 // farSide matches log lines about another party that does not answer.

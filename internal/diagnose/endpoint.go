@@ -312,6 +312,3 @@ func hostNamed(name string) bool {
 	n := strings.ToLower(name)
 	return strings.HasSuffix(n, "_host") || strings.HasSuffix(n, "_hostname") || n == "pghost"
 }
-
-// quote is how the value stands in the evidence.
-func (v setting) quote(e endpoint) string { return e.host }

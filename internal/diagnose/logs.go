@@ -109,27 +109,40 @@ const (
 	linesBefore = 8
 )
 
-// lastWords are the lines of a log that may tell why the program ended: the
-// gravest, what it says after it, and where that line only says that it gives
-// up, the lines before it, nearest first.
+// lastWords are the lines of a log that may tell why the program ended: what
+// stands before a text about its usage, the gravest line, what it says after it,
+// and where that line only says that it gives up, or no line is grave, the lines
+// before it, nearest first.
 func lastWords(log string) []string {
 	lines := strings.Split(strings.TrimRight(log, "\n\r \t"), "\n")
+	for i, line := range lines {
+		lines[i] = clipBytes(line, 4*maxQuote)
+	}
 	grave := errorLine(log)
-	at := len(lines) - 1
-	for at > 0 && clipBytes(lines[at], 4*maxQuote) != grave {
-		at--
-	}
-	out := []string{grave}
-	for _, line := range lines[min(at+1, len(lines)):min(at+1+linesAfter, len(lines))] {
-		out = append(out, clipBytes(line, 4*maxQuote))
-	}
-	if givingUp.MatchString(grave) {
-		before := slices.Clone(lines[max(0, at-linesBefore):at])
-		slices.Reverse(before)
-		for _, line := range before {
-			out = append(out, clipBytes(line, 4*maxQuote))
+	at := max(0, slices.Index(lines, grave))
+	for i := len(lines) - 1; i > at; i-- {
+		if lines[i] == grave {
+			at = i
 		}
 	}
+	var out []string
+	if i := slices.IndexFunc(lines, usage.MatchString); i > 0 {
+		out = append(out, backwards(lines[max(0, i-2):i])...)
+	}
+	out = append(out, grave)
+	out = append(out, lines[min(at+1, len(lines)):min(at+1+linesAfter, len(lines))]...)
+	if givingUp.MatchString(grave) || !gravest.MatchString(grave) && !telling.MatchString(grave) {
+		out = append(out, backwards(lines[max(0, at-linesBefore):at])...)
+	}
+	return out
+}
+
+// usage begins what a program prints when its arguments are wrong.
+var usage = regexp.MustCompile(`(?i)^\s*usage\b`)
+
+func backwards(lines []string) []string {
+	out := slices.Clone(lines)
+	slices.Reverse(out)
 	return out
 }
 
@@ -147,13 +160,16 @@ func (t told) finding(f *Facts, c container) Finding {
 	}
 	n.Test = logs(c).decides("the last lines say the same", "the last lines say something else")
 	fails := "is not ready"
-	if end := c.lastEnd(); end != nil {
+	switch end := c.lastEnd(); {
+	case c.status.Ready && c.recovered(f.Now):
+		fails = "cannot do its work"
+	case end != nil:
 		n.Observed = append(n.Observed, c.sawEnd(end))
 		fails = fmt.Sprintf("fails (exit code %d, %s)", end.ExitCode, restarts(c.status.RestartCount))
 		if t.lastWord && !killedFromOutside(end) {
 			n.Confidence = nightcrier.High
 		}
-	} else if looping(c) {
+	case looping(c):
 		fails = "ends again and again"
 	}
 	because := t.saying.because

@@ -104,7 +104,12 @@ type Incident struct {
 }
 
 // Namespace returns the namespace of the fault, "" for a cluster-wide one.
-func (i *Incident) Namespace() string { return i.Resource.Namespace }
+func (i *Incident) Namespace() string {
+	if i.Resource.Kind == "Namespace" {
+		return i.Resource.Name
+	}
+	return i.Resource.Namespace
+}
 
 // SkillRef says which skill an agent was given, exactly.
 type SkillRef struct {

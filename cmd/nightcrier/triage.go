@@ -32,12 +32,13 @@ type triageFlags struct {
 func (p *program) triageCommand() *cobra.Command {
 	var f triageFlags
 	cmd := &cobra.Command{Use: "triage [KIND/NAME]", Short: "Investigate one thing now, without a server", Args: args(cobra.MaximumNArgs(1)),
-		Long: `Investigates one object of a cluster, or a fault as a source would have sent it,
-with a private store. The report goes to stdout; exits 3 when there is no valid one.`,
+		Long: `Investigates one object of a cluster, all of a namespace, or a fault as a source
+would have sent it, with a private store. The report goes to stdout; exits 3 when there is no valid one.`,
 		Example: `  nightcrier triage deployment/cart -n shop
+  nightcrier triage -n shop
   nightcrier triage --event notification.json -o json
   amtool alert query -o json | nightcrier triage --alert -`}
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's); without an object, what is investigated")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential to look with (default KUBECONFIG, then ~/.kube/config)")
 	cmd.Flags().StringVar(&f.context, "context", "", "context within the kubeconfig")
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster; one of the configuration brings its credential along")
@@ -116,8 +117,11 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 		o.Alert, err = p.readPayload("--alert", f.alert, maxAlerts)
 	case len(given) == 1:
 		o.Target, err = target(given[0], f.namespace)
+	case f.namespace != "":
+		o.Target = nightcrier.Resource{Kind: "Namespace", Name: f.namespace}
+		err = o.Target.Check()
 	default:
-		return usage(cmd, fmt.Errorf("what shall be investigated? Name an object such as deployment/cart, an event with --event FILE, or an alert with --alert FILE"))
+		return usage(cmd, fmt.Errorf("what shall be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, an event with --event FILE, or an alert with --alert FILE"))
 	}
 	return err
 }

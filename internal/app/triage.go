@@ -182,19 +182,30 @@ func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.C
 	if err != nil {
 		return nil, err
 	}
-	if _, err := client.Get(ctx, res); nightcrier.CodeOf(err) == nightcrier.Refused {
+	if res.Kind == "Cluster" {
+		return question(cluster, res, wholeAsked)
+	}
+	_, err = client.Get(ctx, res)
+	switch code := nightcrier.CodeOf(err); {
+	case code == nightcrier.Refused:
 		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; use a kubeconfig that may read it", err)
-	} else if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	return question(cluster, res, "An engineer asked to have this looked at.")
 }
 
+const wholeAsked = "An engineer asked to have all that is in it looked at."
+
+// single reports whether res is one object, not a namespace or a cluster with all
+// that is in it.
+func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && res.Kind != "Cluster" }
+
 // complete writes an object that was named as kubectl takes it in full.
 func complete(res nightcrier.Resource) (nightcrier.Resource, error) {
 	kind, clusterWide := kube.KindOf(res.Kind)
 	res.Kind = kind
-	if clusterWide {
+	if clusterWide || !single(res) {
 		res.Namespace = ""
 	}
 	if res.APIVersion == "" {

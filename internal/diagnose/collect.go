@@ -38,6 +38,7 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 	if owner.IsZero() {
 		owner = target
 	}
+	target, owner = subject(target, owner, c.in.Incident.Cluster)
 	f := &Facts{Now: c.scene.Now, Target: target, named: true, Owner: owner, Scene: c.scene}
 	ref, err := c.recordEvent()
 	if err != nil {
@@ -57,6 +58,20 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 		hear(f, c.in.Event, ref)
 	}
 	return f, nil
+}
+
+// subject is what is looked at. An alert that names no object is about all of its
+// namespace, and without one about the cluster.
+func subject(target, owner nightcrier.Resource, cluster string) (t, o nightcrier.Resource) {
+	const alert = "Alert"
+	if target.Kind != alert {
+		return target, owner
+	}
+	t = nightcrier.Resource{Kind: clusterKind, Name: cmp.Or(cluster, "cluster")}
+	if ns := target.Namespace; ns != "" {
+		t = nightcrier.Resource{APIVersion: "v1", Kind: namespaceKind, Name: ns}
+	}
+	return t, t
 }
 
 // known reports whether the cluster told of the incident's object, or, when that

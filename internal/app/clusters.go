@@ -2,12 +2,16 @@ package app
 
 import (
 	"context"
+	"hash/fnv"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/changes"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
@@ -223,19 +227,54 @@ func (c *clusters) Reader(name string, audit func(context.Context, journal.Reque
 	if err != nil {
 		return unusable{err}
 	}
-	return guarded{kube.Over(base.Host, g, 0), l}
+	return guarded{kube.Over(base.Host, g, 0), l, audit}
 }
 
 // guarded reads through a guard; what the credential may do is asked beside it,
 // because a guard answers that from its own policy.
 type guarded struct {
 	*kube.Client
-	live live
+	live  live
+	audit func(context.Context, journal.Request) error
 }
 
 // Permissions implements diagnose.Reader.
 func (g guarded) Permissions(ctx context.Context, ns string) (map[string]any, error) {
 	return g.live.Permissions(ctx, ns)
+}
+
+// releaseRequests numbers the requests that are made beside the guard, apart from its
+// own.
+const releaseRequests = int64(1) << 40
+
+// Release implements diagnose.ReleaseReader. No guard lets a Secret's data through, so
+// it is read beside it, and nothing leaves but the chart's name and version, status
+// and times.
+func (g guarded) Release(ctx context.Context, ns, secret string) (changes.Release, error) {
+	if err := (nightcrier.Resource{Kind: "Secret", Namespace: ns, Name: secret}).Check(); err != nil {
+		return changes.Release{}, err
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(ns + "/" + secret))
+	q := journal.Request{
+		ID: releaseRequests + int64(hash.Sum32()), Time: time.Now().UTC(), Verb: "get", Version: "v1", Resource: "secrets", Namespace: ns, Name: secret,
+		Decision: journal.Allow, Reason: "the metadata of a Helm release, for the diagnosis alone",
+	}
+	if err := g.audit(ctx, q); err != nil {
+		return changes.Release{}, err
+	}
+	raw, err := g.live.Read(ctx, "/api/v1/namespaces/"+url.PathEscape(ns)+"/secrets/"+url.PathEscape(secret), nil, "application/json", 0)
+	q.Done, q.Status, q.Bytes = true, http.StatusOK, int64(len(raw))
+	if err != nil {
+		q.Status = 0
+	}
+	if told := g.audit(ctx, q); told != nil {
+		return changes.Release{}, told
+	}
+	if err != nil {
+		return changes.Release{}, err
+	}
+	return changes.UnpackRelease(raw)
 }
 
 // AgentAccess returns the credential that the guard of an agent may hold, nil when

@@ -51,7 +51,7 @@ func recorded(t *testing.T, kubeconfig func(*kubetest.Server) string) (*snapshot
 		}
 		return err
 	})
-	for _, canary := range []string{"secret-canary", "c2VjcmV0LWNhbmFye", "hunter2-canary", "managedFields"} {
+	for _, canary := range []string{"secret-canary", "c2VjcmV0LWNhbmFye", "hunter2-canary", "fieldsV1"} {
 		if strings.Contains(all.String(), canary) {
 			t.Errorf("%s was recorded", canary)
 		}

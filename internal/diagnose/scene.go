@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/changes"
 )
 
 // Scene is everything that was read in one diagnosis: the namespace that the
@@ -61,6 +62,8 @@ type Scene struct {
 	Namespaces         []Read[corev1.Namespace]
 	ValidatingWebhooks []Read[admissionv1.ValidatingWebhookConfiguration]
 	MutatingWebhooks   []Read[admissionv1.MutatingWebhookConfiguration]
+
+	Releases []Read[changes.Release] // of Helm
 
 	// Others are objects of any other kind: APIServices, operators' objects.
 	Others []Read[unstructured.Unstructured]

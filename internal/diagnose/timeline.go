@@ -27,11 +27,17 @@ const (
 	maxChanges  = 12
 	maxDetails  = 8
 	maxHistory  = 200 // revisions of one workload
-	maxReleases = 3   // revisions of one Helm release
+	maxReleases = 3   // revisions told of one Helm release
 )
 
+// ReleaseReader is a Reader that can also read a Helm release out of the Secret that
+// it is kept in. Values and manifests do not get out.
+type ReleaseReader interface {
+	Release(ctx context.Context, namespace, secret string) (changes.Release, error)
+}
+
 // readHistory reads the revisions of a workload, and what delivered it where the
-// workload says so.
+// workload or its namespace says so.
 func (c *collector) readHistory(ctx context.Context, about nightcrier.Object) error {
 	if c.in.Reader == nil {
 		return nil
@@ -51,7 +57,66 @@ func (c *collector) readHistory(ctx context.Context, about nightcrier.Object) er
 			looks = append(looks, l)
 		}
 	}
-	return c.together(ctx, looks...)
+	return c.together(ctx, append(looks, c.releases(about.Namespace)...)...)
+}
+
+// helmSecret begins the names of the Secrets that Helm keeps its releases in.
+const helmSecret = "sh.helm.release.v1."
+
+// releases are the looks into the newest Helm releases of a namespace.
+func (c *collector) releases(ns string) (looks []look) {
+	r, ok := c.in.Reader.(ReleaseReader)
+	if !ok {
+		return nil
+	}
+	for _, name := range c.scene.newestReleases(ns) {
+		source := "helm history of Secret " + name + namespaceFlag(ns)
+		looks = append(looks, look{
+			source: source,
+			ask: func(ctx context.Context) ([]byte, error) {
+				rel, err := r.Release(ctx, ns, name)
+				if err != nil {
+					return nil, err
+				}
+				return json.Marshal(rel)
+			},
+			take: func(body []byte) error {
+				ref, err := c.record("object", source, body)
+				var rel changes.Release
+				if err == nil && json.Unmarshal(body, &rel) == nil {
+					c.scene.Releases = append(c.scene.Releases, Read[changes.Release]{rel, ref})
+				}
+				return err
+			},
+			fail: func(error) error { return nil }, // its labels tell the most
+		})
+	}
+	return looks
+}
+
+// newestReleases are the Secrets with the last revisions of each Helm release.
+func (s *Scene) newestReleases(ns string) (names []string) {
+	told := map[string]int{}
+	for _, sec := range s.helmSecrets(ns) {
+		release := sec.Object.Labels["name"]
+		if told[release]++; told[release] <= 2 && len(names) < 2*maxReleases && plainName(sec.Object.Name) {
+			names = append(names, sec.Object.Name)
+		}
+	}
+	return names
+}
+
+// helmSecrets are the Secrets that Helm keeps releases in, the newest first.
+func (s *Scene) helmSecrets(ns string) (out []Read[corev1.Secret]) {
+	for _, sec := range s.Secrets {
+		if m := sec.Object.ObjectMeta; m.Namespace == ns && m.Labels["owner"] == "helm" && strings.HasPrefix(m.Name, helmSecret) {
+			out = append(out, sec)
+		}
+	}
+	slices.SortFunc(out, func(a, b Read[corev1.Secret]) int {
+		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
+	})
+	return out
 }
 
 // quietly is the look at a list that nobody misses.
@@ -267,7 +332,10 @@ func (t *timeline) whoRolled() string {
 // delivered tells what Argo CD and Flux did last.
 func (t *timeline) delivered() {
 	for _, o := range t.s.Others {
-		text := func(fields ...string) string { s, _, _ := unstructured.NestedString(o.Object.Object, fields...); return s }
+		text := func(fields ...string) string {
+			s, _, _ := unstructured.NestedString(o.Object.Object, fields...)
+			return s
+		}
 		is := nightcrier.Object{Kind: o.Object.GetKind(), Namespace: o.Object.GetNamespace(), Name: o.Object.GetName()}
 		switch is.Kind {
 		case "Application":
@@ -312,23 +380,45 @@ func nonEmpty(s string) []string {
 }
 
 // releases tells of Helm's releases by the labels of the Secrets that it keeps
-// them in; what is in them is not read.
+// them in, and of their charts where those could be read.
 func (t *timeline) releases() {
 	told := map[string]int{}
-	for _, sec := range slices.SortedFunc(slices.Values(t.s.Secrets), func(a, b Read[corev1.Secret]) int {
-		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
-	}) {
+	for _, sec := range t.s.helmSecrets(t.about.Namespace) {
 		m := sec.Object.ObjectMeta
-		if m.Labels["owner"] != "helm" || m.Namespace != t.about.Namespace || !strings.HasPrefix(m.Name, "sh.helm.release.v1.") {
-			continue
-		}
 		name := m.Labels["name"]
 		if told[name]++; told[name] > maxReleases {
 			continue
 		}
 		o := nightcrier.Object{Kind: "HelmRelease", Namespace: m.Namespace, Name: name}
-		t.add(m.CreationTimestamp.Time, o, sec.Ref, "Helm", fmt.Sprintf("Helm installed revision %s of release %s: %s", m.Labels["version"], name, cmp.Or(m.Labels["status"], "status unknown")))
+		what := fmt.Sprintf("Helm installed revision %s of release %s: %s", m.Labels["version"], name, cmp.Or(m.Labels["status"], "status unknown"))
+		number, _ := strconv.Atoi(m.Labels["version"]) // of none there is no chart
+		t.add(m.CreationTimestamp.Time, o, sec.Ref, "Helm", what, t.charts(name, number)...)
 	}
+}
+
+// charts says what a revision of a Helm release brought, against the one before.
+func (t *timeline) charts(name string, number int) (out []string) {
+	var is, was *changes.Release
+	for i := range t.s.Releases {
+		switch r := &t.s.Releases[i].Object; {
+		case r.Name == name && r.Version == number:
+			is = r
+		case r.Name == name && r.Version == number-1:
+			was = r
+		}
+	}
+	if is == nil {
+		return nil
+	}
+	chart := func(r *changes.Release) string { return r.Chart.Metadata.Name + " " + r.Chart.Metadata.Version }
+	line := "chart " + chart(is)
+	if was != nil && chart(was) != chart(is) {
+		line += ", before it " + chart(was)
+	}
+	if v := is.Chart.Metadata.AppVersion; v != "" {
+		line += ", app version " + v
+	}
+	return append([]string{line}, nonEmpty(is.Info.Description)...)
 }
 
 // edited tells of objects beside the workload that somebody wrote.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/changes"
 )
 
 var shopCart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
@@ -172,5 +173,26 @@ func TestManagersAreTrimmed(t *testing.T) {
 	want := `{"kind":"ConfigMap","metadata":{"managedFields":[{"manager":"kubectl-edit","operation":"Update","time":"2026-01-02T00:00:00Z"}],"name":"a"}}`
 	if strings.TrimSpace(got) != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A release's chart is told against the one before it, its values never.
+func TestChangesOfAChart(t *testing.T) {
+	secret := func(version string) string {
+		return `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: sh.helm.release.v1.shop.v` + version + `, labels: {owner: helm, name: shop, version: "` + version + `", status: deployed}, creationTimestamp: "` + ago(time.Hour) + `"}}`
+	}
+	s := sceneOf(t, strings.Join([]string{aDeployment(48 * time.Hour), secret("3"), secret("4")}, "\n---\n"))
+	if got := s.newestReleases("shop"); len(got) != 2 || len(s.newestReleases("other")) != 0 {
+		t.Errorf("releases to read: %q", got)
+	}
+	for version, chart := range map[int]string{3: "1.4.2", 4: "1.5.0"} {
+		rel := changes.Release{Name: "shop", Version: version}
+		rel.Chart.Metadata.Name, rel.Chart.Metadata.Version, rel.Info.Description = "shop", chart, "Upgrade complete"
+		s.Releases = append(s.Releases, Read[changes.Release]{rel, Ref{"E3", "helm"}})
+	}
+	got := s.changesOf(shopCart, now, oneLine)
+	want := []string{"chart shop 1.5.0, before it shop 1.4.2", "Upgrade complete"}
+	if len(got) != 2 || !slices.ContainsFunc(got, func(c nightcrier.Change) bool { return slices.Equal(c.Details, want) }) {
+		t.Errorf("got %+v", got)
 	}
 }

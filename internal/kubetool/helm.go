@@ -1,13 +1,9 @@
 package kubetool
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,34 +11,14 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/changes"
 )
 
 // Bounds of Helm's history.
 const (
 	maxReleases  = 200
 	shownHistory = 10
-	maxRelease   = 16 << 20 // bytes of a release, unpacked
 )
-
-// release is what is taken of a Helm release: everything else in it, values and
-// manifests above all, is not even decoded.
-type release struct {
-	Name    string `json:"name"`
-	Version int    `json:"version"`
-	Info    struct {
-		FirstDeployed string `json:"first_deployed"`
-		LastDeployed  string `json:"last_deployed"`
-		Status        string `json:"status"`
-		Description   string `json:"description"`
-	} `json:"info"`
-	Chart struct {
-		Metadata struct {
-			Name       string `json:"name"`
-			Version    string `json:"version"`
-			AppVersion string `json:"appVersion"`
-		} `json:"metadata"`
-	} `json:"chart"`
-}
 
 // stored is where a release is kept: a Secret with labels that Helm sets.
 type stored struct {
@@ -143,7 +119,7 @@ func (r *reading) releaseRow(ctx context.Context, ns string, s stored) ([]string
 	if err != nil {
 		return nil, err
 	}
-	rel, err := unpack(raw)
+	rel, err := changes.UnpackRelease(raw)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "Helm release %s: %w", s.secret, err)
 	}
@@ -155,46 +131,11 @@ func (r *reading) releaseRow(ctx context.Context, ns string, s stored) ([]string
 	if err := r.record(query{path: path + " (metadata of the Helm release inside)", kind: "object"}, body); err != nil {
 		return nil, err
 	}
-	var shown release
+	var shown changes.Release
 	if err := json.Unmarshal(body, &shown); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "Helm release %s: masking broke the JSON: %w", s.secret, err)
 	}
 	deployed, _ := time.Parse(time.RFC3339Nano, shown.Info.LastDeployed) // unreadable is unknown
 	chart := strings.Trim(shown.Chart.Metadata.Name+" "+shown.Chart.Metadata.Version, " ")
 	return []string{strconv.Itoa(shown.Version), shown.Info.Status, ago(r.now(), deployed), chart, shown.Chart.Metadata.AppVersion, shown.Info.Description}, nil
-}
-
-// unpack takes the release out of a Secret: base64 of the API, base64 of Helm,
-// gzip, JSON.
-func unpack(raw []byte) (release, error) {
-	var secret struct {
-		Data struct {
-			Release []byte `json:"release"`
-		} `json:"data"`
-	}
-	var rel release
-	if err := json.Unmarshal(raw, &secret); err != nil {
-		return rel, nightcrier.Errorf(nightcrier.Invalid, "the Secret is not readable")
-	}
-	packed, err := base64.StdEncoding.DecodeString(string(secret.Data.Release))
-	if err != nil {
-		return rel, nightcrier.Errorf(nightcrier.Invalid, "it is not base64")
-	}
-	body := packed
-	if bytes.HasPrefix(packed, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(packed))
-		if err == nil {
-			body, err = io.ReadAll(io.LimitReader(z, maxRelease+1))
-		}
-		if err != nil {
-			return rel, nightcrier.Errorf(nightcrier.Invalid, "it is not gzip")
-		}
-	}
-	if len(body) > maxRelease {
-		return rel, nightcrier.Errorf(nightcrier.Exhausted, "it is larger than %d bytes", maxRelease)
-	}
-	if err := json.Unmarshal(body, &rel); err != nil {
-		return rel, nightcrier.Errorf(nightcrier.Invalid, "it is not the JSON that Helm writes")
-	}
-	return rel, nil
 }

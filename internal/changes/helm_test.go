@@ -1,4 +1,4 @@
-package kubetool
+package changes
 
 import (
 	"bytes"
@@ -27,21 +27,21 @@ func packed(t testing.TB, body []byte) []byte {
 }
 
 func TestReleaseThatBlowsUp(t *testing.T) {
-	if _, err := unpack(packed(t, bytes.Repeat([]byte(" "), maxRelease+10))); nightcrier.CodeOf(err) != nightcrier.Exhausted {
+	if _, err := UnpackRelease(packed(t, bytes.Repeat([]byte(" "), maxRelease+10))); nightcrier.CodeOf(err) != nightcrier.Exhausted {
 		t.Errorf("%v", err)
 	}
 	for _, raw := range []string{"", "{}", `{"data":{"release":"!!"}}`, `{"data":{"release":"IQ=="}}`, `{"data":{"release":"SDRzSQ=="}}`} {
-		if _, err := unpack([]byte(raw)); err == nil {
+		if _, err := UnpackRelease([]byte(raw)); err == nil {
 			t.Errorf("%q is a release", raw)
 		}
 	}
 }
 
-func FuzzUnpack(f *testing.F) {
+func FuzzUnpackRelease(f *testing.F) {
 	f.Add(packed(f, []byte(`{"name":"x","version":2}`)))
 	f.Add([]byte(`{"data":{"release":"SDRzSUFBQUFBQUFB"}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if _, err := unpack(raw); err != nil && nightcrier.CodeOf(err) != nightcrier.Invalid && nightcrier.CodeOf(err) != nightcrier.Exhausted {
+		if _, err := UnpackRelease(raw); err != nil && nightcrier.CodeOf(err) != nightcrier.Invalid && nightcrier.CodeOf(err) != nightcrier.Exhausted {
 			t.Errorf("%v", err)
 		}
 	})

@@ -26,6 +26,8 @@ type area struct {
 
 var areas = []area{
 	attachRules,
+	autoscalerRules,
+	budgetRules,
 	claimRules,
 	configurationRules,
 	controlPlaneRules,
@@ -58,6 +60,8 @@ var areas = []area{
 // causes are those of all areas, by id.
 var causes = sorted(
 	attachCauses,
+	autoscalerCauses,
+	budgetCauses,
 	certificateCauses,
 	claimCauses,
 	configurationCauses,

@@ -50,6 +50,10 @@ const (
 	ConditionUnknown Condition = "unknown"
 )
 
+// Asked is the fault type of an incident that a person asked for: nobody said that
+// something is wrong, nor since when.
+const Asked = "Asked"
+
 // Incident is one fault, however often it is reported. Its JSON is incident.json:
 // unknown values are absent, never empty strings.
 type Incident struct {

@@ -80,7 +80,7 @@ func (i *Incident) fields() map[string]any {
 	if len(i.EventData) > 0 {
 		return f
 	}
-	f["faultType"] = "Asked"
+	f["faultType"] = nightcrier.Asked
 	if len(i.Resources) > 0 {
 		f["resource"], f["context"] = i.resource(0), i.others()
 	} else if i.Namespace != "" {

@@ -12,6 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/preflight"
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
@@ -25,8 +26,8 @@ const (
 
 // triageFlags are the flags of triage beside the configuration's.
 type triageFlags struct {
-	namespace, kubeconfig, context, cluster, event, alert, executor, out, level string
-	timeout                                                                     time.Duration
+	namespace, kubeconfig, context, cluster, event, alert, snapshot, executor, out, level string
+	timeout                                                                               time.Duration
 }
 
 func (p *program) triageCommand() *cobra.Command {
@@ -36,6 +37,7 @@ func (p *program) triageCommand() *cobra.Command {
 would have sent it, with a private store. The report goes to stdout; exits 3 when there is no valid one.`,
 		Example: `  nightcrier triage deployment/cart -n shop
   nightcrier triage -n shop
+  nightcrier triage --snapshot shop-outage
   nightcrier triage --event notification.json -o json
   amtool alert query -o json | nightcrier triage --alert -`}
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's); without an object, what is investigated")
@@ -44,6 +46,7 @@ would have sent it, with a private store. The report goes to stdout; exits 3 whe
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster; one of the configuration brings its credential along")
 	cmd.Flags().StringVar(&f.event, "event", "", "file with a captured notification, - for stdin")
 	cmd.Flags().StringVar(&f.alert, "alert", "", "file with a notification of Alertmanager, a list of alerts or one, - for stdin")
+	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "directory with a recorded cluster to look at, in place of a live one")
 	cmd.Flags().StringVar(&f.executor, "executor", "", "who investigates (default the configured one)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take (default agent.timeout)")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
@@ -97,7 +100,24 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 			return o, nightcrier.Errorf(nightcrier.Invalid, "--kubeconfig: %w", err)
 		}
 	}
+	if f.snapshot != "" {
+		if o.Snapshot, err = p.openSnapshot(cmd, f); err != nil {
+			return o, err
+		}
+	}
 	return o, p.about(cmd, f, given, &o)
+}
+
+// openSnapshot opens the recorded cluster, and says what of it cannot be read.
+func (p *program) openSnapshot(cmd *cobra.Command, f triageFlags) (*snapshot.Snapshot, error) {
+	if f.kubeconfig != "" || f.context != "" {
+		return nil, usage(cmd, fmt.Errorf("--snapshot stands in the place of --kubeconfig and --context"))
+	}
+	s, err := snapshot.Open(f.snapshot)
+	if err == nil && len(s.NotCaptured) > 0 {
+		p.say("The snapshot is not whole%s", missing(s))
+	}
+	return s, err
 }
 
 // about reads what is to be investigated.
@@ -120,6 +140,10 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 	case f.namespace != "":
 		o.Target = nightcrier.Resource{Kind: "Namespace", Name: f.namespace}
 		err = o.Target.Check()
+	case o.Snapshot != nil && o.Snapshot.Namespace() != "":
+		o.Target = nightcrier.Resource{Kind: "Namespace", Name: o.Snapshot.Namespace()}
+	case o.Snapshot != nil:
+		o.Target = nightcrier.Resource{Kind: "Cluster", Name: or(o.Cluster, or(o.Snapshot.Cluster, "snapshot"))}
 	default:
 		return usage(cmd, fmt.Errorf("what shall be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, an event with --event FILE, or an alert with --alert FILE"))
 	}

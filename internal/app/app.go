@@ -26,6 +26,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/notify"
 	"nightcrier.dev/nightcrier/internal/observe"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 	"nightcrier.dev/nightcrier/internal/source/webhook"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -75,6 +76,9 @@ type Options struct {
 	// Offline starts no listeners: one-shot commands.
 	Offline bool
 	Now     func() time.Time
+	// Snapshots stand in the place of live clusters, by the names that the Config
+	// has for these.
+	Snapshots map[string]*snapshot.Snapshot
 	// Journaled and RetryPause are passed on to the runs; crash tests use them.
 	Journaled  func(nightcrier.JournalEntry)
 	RetryPause time.Duration

@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/preflight"
+	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -29,9 +30,11 @@ type clusters struct {
 	config   map[string]config.Cluster
 	// defaults says that a cluster without a kubeconfig has kubectl's own.
 	defaults bool
-	gate     *preflight.Gate
-	mask     *mask.Masker
-	log      *slog.Logger
+	// snapshots stand in the place of live clusters.
+	snapshots map[string]*snapshot.Snapshot
+	gate      *preflight.Gate
+	mask      *mask.Masker
+	log       *slog.Logger
 
 	mu      sync.Mutex
 	clients map[string]dialled
@@ -56,7 +59,7 @@ type knowing struct {
 // newClusters knows the configured clusters. With enforce, agents are refused a
 // credential that can write.
 func newClusters(list []config.Cluster, o Options, mask *mask.Masker, enforce bool) *clusters {
-	c := &clusters{override: o.Access, defaults: o.Client != nil, mask: mask, config: map[string]config.Cluster{}, clients: map[string]dialled{}, masks: map[string]knowing{}, log: o.Logger}
+	c := &clusters{override: o.Access, defaults: o.Client != nil, snapshots: o.Snapshots, mask: mask, config: map[string]config.Cluster{}, clients: map[string]dialled{}, masks: map[string]knowing{}, log: o.Logger}
 	var names []string
 	for _, cl := range list {
 		c.config[cl.Name] = cl
@@ -168,6 +171,9 @@ func (c *clusters) namespaces(name string) []string { return c.config[name].Name
 // asker is how preflight asks a cluster: as whom a guard would be, since a
 // credential plugin may tell another identity to another environment.
 func (c *clusters) asker(name string) (preflight.Asker, error) {
+	if s := c.snapshots[name]; s != nil {
+		return s.Client(), nil
+	}
 	d, err := c.held(name)
 	switch {
 	case d.Client == nil:

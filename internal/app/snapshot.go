@@ -118,3 +118,29 @@ func (s *SnapshotServer) Close() error {
 	}
 	return err
 }
+
+// openSnapshots serves the snapshots that stand in the place of live clusters, so
+// that a cluster's credential is a kubeconfig here as everywhere.
+func (a *App) openSnapshots() error {
+	for i, c := range a.cfg.Clusters {
+		s := a.opt.Snapshots[c.Name]
+		if s == nil {
+			continue
+		}
+		server, err := ServeSnapshot(s, "", a.log)
+		if err != nil {
+			return err
+		}
+		a.onStop("snapshot "+c.Name, func(context.Context) error { return server.Close() })
+		a.cfg.Clusters[i].Kubeconfig = server.Kubeconfig
+	}
+	return nil
+}
+
+// clusterNow is what is now in a cluster: a snapshot stands still.
+func (a *App) clusterNow(cluster string) time.Time {
+	if s := a.opt.Snapshots[cluster]; s != nil {
+		return s.CapturedAt
+	}
+	return a.opt.Now()
+}

@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 )
@@ -163,5 +165,34 @@ func TestServeSnapshotIsLocal(t *testing.T) {
 	if s, err := app.ServeSnapshot(&snapshot.Snapshot{}, "0.0.0.0:0", slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a snapshot is served to the network")
 		_ = s.Close()
+	}
+}
+
+// The ordinary pipeline looks at a snapshot as of its own moment, without a
+// cluster.
+func TestTriageOfASnapshot(t *testing.T) {
+	t.Parallel()
+	snap, ns := recorded(t, admin)
+	cfg, _, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []nightcrier.Resource{{Kind: "deploy", Name: "cart"}, {Kind: "pod", Namespace: ns, Name: "cart-1"}} {
+		got, err := app.Triage(t.Context(), app.TriageOptions{
+			Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "test", Executor: config.Builtin, Target: target, Snapshot: snap,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep := got.Report; rep == nil || !rep.Valid || rep.RootCause == nil || rep.Cluster != "prod" || rep.Permissions["canWrite"] != "no" {
+			t.Errorf("%s: the report is %+v", target, rep)
+		}
+	}
+	_, err = app.Triage(t.Context(), app.TriageOptions{
+		Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "test", Executor: config.Builtin,
+		Target: nightcrier.Resource{Kind: "deploy", Name: "nobody"}, Snapshot: snap,
+	})
+	if nightcrier.CodeOf(err) != nightcrier.NotFound {
+		t.Errorf("a Deployment that is not in the snapshot: %v", err)
 	}
 }

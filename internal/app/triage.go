@@ -10,6 +10,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/webhook"
 	"nightcrier.dev/nightcrier/internal/store"
 )
@@ -30,6 +31,8 @@ type TriageOptions struct {
 	// Kubeconfig and Context are the credential. With both empty that of the
 	// configured cluster is taken, for a Target else kubectl's own default.
 	Kubeconfig, Context string
+	// Snapshot is looked at in place of a live cluster, as of its own moment.
+	Snapshot *snapshot.Snapshot
 	// Cluster is the name in the report; empty means the configured one, the
 	// event's own, or "local".
 	Cluster string
@@ -95,7 +98,7 @@ func (a *App) lookAnyway(ctx context.Context, d nightcrier.Delivery, eventID str
 	if err != nil {
 		return store.Decision{}, err
 	}
-	if d.Raw, err = question(d.Cluster, ev.Resource, "An engineer asked to have this looked at, because of an event: "+ev.Detail+". "+ev.Context); err != nil {
+	if d.Raw, err = question(d.Cluster, ev.Resource, "An engineer asked to have this looked at, because of an event: "+ev.Detail+". "+ev.Context, time.Now()); err != nil {
 		return store.Decision{}, err
 	}
 	return a.Deliver(ctx, d)
@@ -122,10 +125,15 @@ func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d night
 		cfg.Agent.Timeout = o.Timeout
 	}
 	opt := Options{Config: &cfg, Logger: o.Logger, Version: o.Version, Offline: true, WorkerCommand: o.WorkerCommand, RetryPause: oneShotPause, Secrets: secretsOf(o.Config)}
+	if o.Snapshot != nil {
+		opt.Snapshots = map[string]*snapshot.Snapshot{cluster.Name: o.Snapshot}
+	}
 	d = nightcrier.Delivery{Cluster: cluster.Name, Raw: o.Event}
 	switch {
 	case o.Alert != nil:
 		d, others, err = o.alert(cluster)
+	case o.Event == nil && o.Snapshot != nil:
+		d.Raw, err = o.asked(ctx, cluster.Name, o.Snapshot.Client())
 	case o.Event == nil:
 		if opt.Client, err = kube.Dial(cluster.Kubeconfig, cluster.Context, 0); err == nil {
 			d.Raw, err = o.asked(ctx, cluster.Name, opt.Client)
@@ -153,6 +161,9 @@ const oneShotPause = 2 * time.Second
 
 // cluster is the one cluster that is looked at.
 func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
+	if o.Snapshot != nil { // no configured cluster is meant
+		return config.Cluster{Name: or(o.Cluster, or(o.Snapshot.Cluster, "snapshot"))}
+	}
 	c := config.Cluster{Name: o.Cluster}
 	for _, known := range cfg.Clusters {
 		if known.Name == o.Cluster || o.Cluster == "" && len(cfg.Clusters) == 1 {
@@ -175,6 +186,9 @@ func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
 // asked is the payload that stands for a person's question about the target,
 // which must be there to be asked about.
 func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.Client) ([]byte, error) {
+	if o.Target.Namespace == "" && o.Snapshot != nil {
+		o.Target.Namespace = o.Snapshot.Namespace()
+	}
 	if o.Target.Namespace == "" {
 		o.Target.Namespace = client.Namespace()
 	}
@@ -182,20 +196,38 @@ func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.C
 	if err != nil {
 		return nil, err
 	}
-	if res.Kind == "Cluster" {
-		return question(cluster, res, wholeAsked)
+	if res.Kind != "Cluster" { // which is no object
+		_, err = client.Get(ctx, res)
 	}
-	_, err = client.Get(ctx, res)
 	switch code := nightcrier.CodeOf(err); {
+	case err == nil:
+		return o.question(cluster, res)
 	case code == nightcrier.Refused:
-		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; use a kubeconfig that may read it", err)
-	case err != nil:
-		return nil, err
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; %s", err, o.readable())
 	}
-	return question(cluster, res, "An engineer asked to have this looked at.")
+	return nil, err
 }
 
-const wholeAsked = "An engineer asked to have all that is in it looked at."
+// question words what a person asks.
+func (o TriageOptions) question(cluster string, res nightcrier.Resource) ([]byte, error) {
+	why, at := "An engineer asked to have this looked at", time.Now()
+	if !single(res) {
+		why = "An engineer asked to have all that is in it looked at"
+	}
+	if o.Snapshot != nil {
+		at = o.Snapshot.CapturedAt
+		why += ", in a snapshot: what is now in it is " + at.Format(time.RFC3339)
+	}
+	return question(cluster, res, why+".", at)
+}
+
+// readable is what to do where the target may not be read.
+func (o TriageOptions) readable() string {
+	if o.Snapshot != nil {
+		return "record it as well, or name another object"
+	}
+	return "use a kubeconfig that may read it"
+}
 
 // single reports whether res is one object, not a namespace or a cluster with all
 // that is in it.
@@ -215,10 +247,10 @@ func complete(res nightcrier.Resource) (nightcrier.Resource, error) {
 }
 
 // question is an event that asks about an object.
-func question(cluster string, res nightcrier.Resource, why string) ([]byte, error) {
+func question(cluster string, res nightcrier.Resource, why string, at time.Time) ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"cluster": cluster, "faultType": "Asked", "severity": "error", "resource": res,
-		"context": why, "timestamp": time.Now().UTC().Format(time.RFC3339),
+		"cluster": cluster, "faultType": nightcrier.Asked, "severity": "error", "resource": res,
+		"context": why, "timestamp": at.UTC().Format(time.RFC3339),
 	})
 }
 

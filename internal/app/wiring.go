@@ -69,6 +69,9 @@ func (w workers) Cancel(ctx context.Context, dir, cause string) error {
 // openClusters makes the clusters' credentials usable, and has a server ask what
 // each of them may do, in the background.
 func (a *App) openClusters(context.Context) error {
+	if err := a.openSnapshots(); err != nil {
+		return err
+	}
 	serves := !a.opt.Offline
 	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, serves)
 	if serves && a.opt.Access == nil {
@@ -96,7 +99,7 @@ func (a *App) openRuns(ctx context.Context) error {
 	}
 	a.runner = run.New(run.Config{
 		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Access: a.access.AgentAccess, Skill: sk, Runbooks: books, Labels: a.access.labels, Mask: a.masker,
-		Announce: announcer{a}, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
+		Announce: announcer{a}, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	})
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Over returns a client whose requests rt answers, such as a guard of this
@@ -19,7 +21,7 @@ func Through(base *url.URL, rt http.RoundTripper, timeout time.Duration) *Client
 		timeout = DefaultTimeout
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{http: &http.Client{Transport: rt, CheckRedirect: stay}, base: base, timeout: timeout}
+	return &Client{http: &http.Client{Transport: rt, CheckRedirect: stay}, base: base, namespace: metav1.NamespaceDefault, timeout: timeout}
 }
 
 // Upstream returns the address of the API server and what carries the credential

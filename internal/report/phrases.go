@@ -29,10 +29,11 @@ func status(r *nightcrier.Report) string {
 
 func over(r *nightcrier.Report) bool { return status(r) == statusResolved }
 
-// duration is how long the incident lasted or lasts, "" when that is not known.
+// duration is how long the incident lasted or lasts, "" when that is not known:
+// of what a person asked about only the question has a time.
 func duration(d Detail) string {
 	inc := d.Incident
-	if inc == nil {
+	if inc == nil || inc.FaultType == nightcrier.Asked {
 		return ""
 	}
 	from, to := inc.Timestamp, inc.CompletedAt

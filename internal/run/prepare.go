@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose"
@@ -131,7 +132,8 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 	defer rec.Close()
 	look := r.newReads(ctx, o, rec)
 	d, err := diagnose.Run(ctx, diagnose.Input{
-		Incident: inc, Event: ev, Reader: r.cfg.Reader(inc.Cluster, look.audit), Evidence: look, Mask: r.cfg.Mask.String, Now: r.cfg.Now,
+		Incident: inc, Event: ev, Reader: r.cfg.Reader(inc.Cluster, look.audit), Evidence: look, Mask: r.cfg.Mask.String,
+		Now: func() time.Time { return r.cfg.ClusterNow(inc.Cluster) },
 	})
 	if err = errors.Join(err, look.flush()); err != nil {
 		return d, err

@@ -126,6 +126,8 @@ type Config struct {
 	Ended  func(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
 	Logger *slog.Logger
 	Now    func() time.Time
+	// ClusterNow is what is now in a cluster: a snapshot stands still. Nil is Now.
+	ClusterNow func(cluster string) time.Time
 	// Journaled, when set, is told each entry after it is stored. Crash tests
 	// stop the process there.
 	Journaled func(nightcrier.JournalEntry)
@@ -145,6 +147,9 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.ClusterNow == nil {
+		cfg.ClusterNow = func(string) time.Time { return cfg.Now() }
 	}
 	if cfg.Access == nil {
 		cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }

@@ -196,6 +196,14 @@ func openAPI(w http.ResponseWriter, parts []string) {
 	})
 }
 
+// rules are what may be read: never all with a star, which means exec as well.
+func (a api) rules() (rules []map[string]any) {
+	for _, c := range a.snap.served() {
+		rules = append(rules, map[string]any{"verbs": readVerbs, "apiGroups": []string{c.group}, "resources": []string{c.plural}})
+	}
+	return append(rules, map[string]any{"verbs": []string{"get"}, "apiGroups": []string{""}, "resources": []string{"pods/log"}})
+}
+
 var readVerbs = []string{"get", "list", "watch"}
 
 // review answers who the caller is and what it may do: read.
@@ -214,11 +222,10 @@ func (a api) review(w http.ResponseWriter, r *http.Request, resource string) {
 	case "selfsubjectaccessreviews":
 		attrs, _ := in.Spec["resourceAttributes"].(map[string]any)
 		verb, _ := attrs["verb"].(string)
-		status = map[string]any{"allowed": slices.Contains(readVerbs, verb), "reason": "a snapshot can only be read"}
+		sub, _ := attrs["subresource"].(string)
+		status = map[string]any{"allowed": slices.Contains(readVerbs, verb) && (sub == "" || sub == "log"), "reason": "a snapshot can only be read"}
 	case "selfsubjectrulesreviews":
-		status = map[string]any{"incomplete": false, "nonResourceRules": []any{}, "resourceRules": []any{
-			map[string]any{"verbs": readVerbs, "apiGroups": []string{"*"}, "resources": []string{"*"}},
-		}}
+		status = map[string]any{"incomplete": false, "nonResourceRules": []any{}, "resourceRules": a.rules()}
 	case "selfsubjectreviews":
 		status = map[string]any{"userInfo": map[string]any{"username": "snapshot", "groups": []string{"system:authenticated"}}}
 	default:

@@ -222,33 +222,35 @@ func policyDenies(s *Scene) []Finding {
 				out = joined(out, n)
 			}
 		}
-		if n, ok := s.closedToIngress(svc, server); ok {
+		if n, ok := s.closed(svc, server); ok {
 			out = joined(out, n)
 		}
 	}
 	return out
 }
 
-// closedToIngress finds a Service that an Ingress leads to, while the policies
-// of its Pods let nobody in.
-func (s *Scene) closedToIngress(svc *corev1.Service, server podMaker) (Finding, bool) {
-	for i := range s.Ingresses {
-		ing := &s.Ingresses[i]
-		if ing.Object.Namespace != svc.Namespace || !slices.ContainsFunc(routes(&ing.Object), func(r route) bool { return r.backend.Name == svc.Name }) {
-			continue
-		}
-		// A party of no namespace is one that only a rule for anybody allows.
-		r := s.rule(networkingv1.PolicyTypeIngress, s.partyOf(server), party{}, end{})
-		if !r.denied || !s.cutOff(r, networkingv1.PolicyTypeIngress) {
-			return Finding{}, false
-		}
-		n := policyFinding(r.by[0], fmt.Sprintf("lets nobody connect to %s, which %s leads to: it selects the Pods of %s and has no rule for anybody.",
-			serviceObject(svc), ingressObject(&ing.Object), server.object))
-		n.Observed = append(n.Observed, Observation{Text: ingressObject(&ing.Object).String() + " leads to " + serviceObject(svc).String(), Quote: svc.Name, Ref: ing.Ref})
-		n.Affected = []nightcrier.Object{serviceObject(svc), server.object, ingressObject(&ing.Object)}
+// closed finds a Service whose Pods' policies let nobody in, though it can only
+// be meant for somebody: an Ingress leads to it, or it has an address and the
+// policies have no rule at all.
+func (s *Scene) closed(svc *corev1.Service, server podMaker) (Finding, bool) {
+	// A party of no namespace is one that only a rule for anybody allows.
+	r := s.rule(networkingv1.PolicyTypeIngress, s.partyOf(server), party{}, end{})
+	if !r.denied || !s.cutOff(r, networkingv1.PolicyTypeIngress) {
+		return Finding{}, false
+	}
+	n := policyFinding(r.by[0], fmt.Sprintf("lets nobody connect to %s: it selects the Pods of %s and has no rule for anybody.", serviceObject(svc), server.object))
+	n.Affected = []nightcrier.Object{serviceObject(svc), server.object}
+	i := slices.IndexFunc(s.Ingresses, func(ing Read[networkingv1.Ingress]) bool {
+		return ing.Object.Namespace == svc.Namespace && slices.ContainsFunc(routes(&ing.Object), func(r route) bool { return r.backend.Name == svc.Name })
+	})
+	if i >= 0 {
+		o := ingressObject(&s.Ingresses[i].Object)
+		n.Observed = append(n.Observed, Observation{Text: o.String() + " leads to " + serviceObject(svc).String(), Quote: svc.Name, Ref: s.Ingresses[i].Ref})
+		n.Affected = append(n.Affected, o)
 		return n, true
 	}
-	return Finding{}, false
+	ruled := slices.ContainsFunc(r.by, func(p *Read[networkingv1.NetworkPolicy]) bool { return len(p.Object.Spec.Ingress) > 0 })
+	return n, !ruled && svc.Spec.ClusterIP != corev1.ClusterIPNone
 }
 
 // server is the workload behind a Service.

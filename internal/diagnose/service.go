@@ -133,7 +133,7 @@ func (s *Scene) meant(svc *corev1.Service) (likeness, bool) {
 		case l.object.Kind == "Job" || l.object.Kind == "CronJob" || w.wants == 0:
 		case l.named:
 			return l, true
-		case len(l.equal) > 0 && !s.served(w):
+		case l.slips(svc) && !s.served(w):
 			best = append(best, l)
 		}
 	}
@@ -144,10 +144,38 @@ func (s *Scene) meant(svc *corev1.Service) (likeness, bool) {
 	return best[0], s.tellsApart(best[0], svc.Namespace)
 }
 
+// slips reports whether the labels that differ look like slips: a value spelt
+// almost alike, or, beside labels that agree, one that the workload does not have
+// at all. Other values are those of another workload, which may not be deployed.
+func (l likeness) slips(svc *corev1.Service) bool {
+	near := len(l.equal) > 0
+	for _, k := range l.differ {
+		has, ok := l.labels[k]
+		if !ok {
+			continue
+		}
+		asks := svc.Spec.Selector[k]
+		if distance(has, asks)*3 > len(has) && !strings.HasPrefix(asks, has+"-") && !strings.HasPrefix(has, asks+"-") {
+			return false
+		}
+		near = true
+	}
+	return near
+}
+
 // tellsApart reports whether the labels that agree are those of one workload
 // only, rather than of a whole application.
 func (s *Scene) tellsApart(l likeness, ns string) bool {
-	sel := labels.SelectorFromSet(l.equal)
+	set := labels.Set(l.equal)
+	if len(set) == 0 { // what the slips would have been
+		set = labels.Set{}
+		for _, k := range l.differ {
+			if v, ok := l.labels[k]; ok {
+				set[k] = v
+			}
+		}
+	}
+	sel := labels.SelectorFromSet(set)
 	for w := range s.workloads(ns) {
 		if w.object != l.object && sel.Matches(labels.Set(w.labels)) {
 			return false
@@ -174,8 +202,11 @@ func bareName(s string) string {
 	for _, end := range []string{"-service", "-svc", "-headless", "-external", "-internal", "-lb", "-nodeport", "-deployment", "-deploy", "-statefulset"} {
 		s = strings.TrimSuffix(s, end)
 	}
-	return s
+	return versionEnd.ReplaceAllString(s, "")
 }
+
+// versionEnd is the end of the name of one version of a workload.
+var versionEnd = regexp.MustCompile(`-v\d{1,3}$`)
 
 // served reports whether any Service selects what w makes.
 func (s *Scene) served(w podMaker) bool {
@@ -486,7 +517,21 @@ func (s *Scene) servedInstead(svc *Read[corev1.Service], port corev1.ServicePort
 		served = s.heardListening(pods)
 		sure = served.port != 0
 	}
+	if declares == 0 && !sure && only && free(port.Port) {
+		served = s.configured(pods, port.Port)
+	}
 	return served, sure
+}
+
+// configured is a port that the Pods' own settings name, as that of a Service
+// whose target port is none of theirs.
+func (s *Scene) configured(pods []*Read[corev1.Pod], port int32) servedPort {
+	if !s.mentions(pods, port) {
+		return servedPort{}
+	}
+	return servedPort{port, Observation{
+		Text: fmt.Sprintf("their settings name port %d", port), Quote: strconv.Itoa(int(port)), Ref: pods[0].Ref,
+	}}
 }
 
 // listens reports whether a probe that succeeds, or the log, shows that the Pods

@@ -18,13 +18,16 @@ const minValue = 6
 // one report: seconds. What is left then is unseen.
 const maxCompared = 4 << 30
 
+// perPiece is what looking at a piece of evidence counts beside its bytes.
+const perPiece = 2 << 10
+
 // Check marks each fact as seen or unseen against the evidence it cites, and
 // computes the checked share. A fact is seen when all the values it quotes stand
 // in that evidence, at least one of them is not trivial, and the evidence is
 // about the object. Only a built-in rule's report keeps its verified marks, and
 // only with evidence that exists.
 func Check(r *nightcrier.Report, ev Evidence) {
-	c := checker{ev: ev, subjects: subjects(r), bodies: map[string]string{}, left: maxCompared}
+	c := checker{ev: ev, subjects: subjects(r), pieces: map[string][]piece{}, left: maxCompared}
 	for i := range r.Facts {
 		f := &r.Facts[i]
 		if r.Source == "builtin" && f.Check == nightcrier.Verified && len(c.cited(f.Evidence)) > 0 {
@@ -54,16 +57,20 @@ func checked(r *nightcrier.Report) int {
 
 type checker struct {
 	ev Evidence
-	// subjects are the names of the objects that the report is about.
-	subjects []string
-	// bodies holds each evidence in normal form.
-	bodies map[string]string
+	// subjects are the names of the objects that the report is about, plain and in
+	// normal form.
+	subjects []name
+	// pieces holds each evidence, taken apart.
+	pieces map[string][]piece
 	// left is how many bytes may still be searched.
 	left int64
 }
 
+// name is the name of an object.
+type name struct{ plain, normal string }
+
 // subjects lists the objects that the report names as such.
-func subjects(r *nightcrier.Report) []string {
+func subjects(r *nightcrier.Report) []name {
 	objects := []nightcrier.Object{r.Target}
 	if r.RootCause != nil {
 		objects = append(objects, r.RootCause.Object)
@@ -71,86 +78,125 @@ func subjects(r *nightcrier.Report) []string {
 	for _, h := range r.Hypotheses {
 		objects = append(objects, h.Object)
 	}
-	var names []string
+	var names []name
 	for _, o := range objects {
 		if o.Name != "" {
-			names = append(names, normal(o.Name))
+			names = append(names, name{o.Name, normal(o.Name)})
 		}
 	}
 	return names
 }
 
-// cited returns the cited evidence in normal form, each piece once; what does not
-// exist is left out.
-func (c *checker) cited(ids []string) []string {
-	var bodies []string
+// cited returns the cited evidence, each once; what does not exist is left out.
+func (c *checker) cited(ids []string) []piece {
+	var out []piece
 	once := map[string]bool{}
 	for _, id := range ids {
 		if once[id] {
 			continue
 		}
 		once[id] = true
-		body, known := c.bodies[id]
+		pieces, known := c.pieces[id]
 		if !known {
 			if raw, found := c.ev(id); found {
-				body = normalBody(raw)
+				pieces = takeApart(raw)
 			}
-			c.bodies[id] = body
+			c.pieces[id] = pieces
 		}
-		if body != "" {
-			bodies = append(bodies, body)
-		}
+		out = append(out, pieces...)
 	}
-	return bodies
+	return out
 }
 
-// contains reports whether the words, in normal form, stand in one of the bodies.
-func (c *checker) contains(bodies []string, words string) bool {
-	for _, body := range bodies {
-		if c.left <= 0 {
-			return false
-		}
-		at := strings.Index(body, " "+words+" ")
-		if at >= 0 {
-			c.left -= int64(at + len(words))
-			return true
-		}
-		c.left -= int64(len(body))
+// contains reports whether the words, in normal form, stand in the piece.
+func (c *checker) contains(p *piece, words string) bool {
+	if c.left <= 0 {
+		return false
 	}
-	return false
+	at := strings.Index(p.text, " "+words+" ")
+	if at < 0 {
+		c.left -= int64(len(p.text))
+		return false
+	}
+	c.left -= int64(at + len(words))
+	return true
 }
 
+// seen reports whether each value of the fact stands in a piece of the cited
+// evidence that is about the object, and one of them says something there.
 func (c *checker) seen(f nightcrier.Fact) bool {
-	bodies := c.cited(f.Evidence)
-	if len(bodies) == 0 || !c.aboutTheObject(f, bodies) {
+	about := c.about(f)
+	if len(about) == 0 {
 		return false
 	}
 	solid := false
 	for _, v := range values(f) {
-		if !c.stands(v, bodies) {
+		stands := false
+		for i := range about {
+			if c.stands(v, &about[i]) {
+				stands, solid = true, solid || about[i].told(v)
+			}
+		}
+		if !stands {
 			return false
 		}
-		solid = solid || !trivial(v)
 	}
 	return solid
 }
 
-// aboutTheObject demands that the evidence holds an object's name: one of those
-// that the fact names (cart-7d4b-x2x7q, worker-1), or else one that the report is
-// about. A pod carries its owner's name in front of its own, so that the name of
-// the owner stands in both.
-func (c *checker) aboutTheObject(f nightcrier.Fact, bodies []string) bool {
-	names := objectNames(f.Text + " " + f.Quote)
+// about returns the pieces of the cited evidence that are about what the fact is
+// about. A piece holds the name of one of the objects that the fact names
+// (cart-7d4b-x2x7q, worker-1), or else of one that the report is about. A piece
+// that is an object is that object besides, or belongs to it: what another one
+// says of itself in the same list shows nothing.
+func (c *checker) about(f nightcrier.Fact) []piece {
+	said := f.Text + " " + f.Quote
+	names := objectNames(said)
 	if len(names) == 0 {
-		names = c.subjects
+		for _, s := range c.subjects {
+			names = append(names, s.normal)
+		}
 	}
-	for _, name := range names {
-		if c.contains(bodies, name) {
-			return true
+	said = " " + normal(said) + " "
+	var out []piece
+	for _, p := range c.cited(f.Evidence) {
+		if c.left -= int64(len(said)) + perPiece; c.left <= 0 {
+			return nil
+		}
+		named := slices.ContainsFunc(p.names, func(n name) bool { return strings.Contains(said, " "+n.normal+" ") })
+		holds := slices.ContainsFunc(names, func(n string) bool { return c.contains(&p, n) })
+		switch {
+		case len(p.names) == 0 && holds,
+			holds && (named || c.ofSubject(p)),
+			named && len(objectNames(f.Text+" "+f.Quote)) == 0:
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// ofSubject reports whether a piece is one of the objects that the report is
+// about, or was made by one.
+func (c *checker) ofSubject(p piece) bool {
+	for _, n := range p.names {
+		for _, s := range c.subjects {
+			if n.plain == s.plain || madeBy(n.plain, s.plain) || madeBy(s.plain, n.plain) {
+				return true
+			}
 		}
 	}
 	return false
 }
+
+// madeBy reports whether a controller made the object of that name: it appends a
+// hash, a number, or two of them.
+func madeBy(made, by string) bool {
+	rest, ok := strings.CutPrefix(made, by+"-")
+	return ok && madeRE.MatchString(rest)
+}
+
+// madeRE is what controllers append: their alphabet has no vowels.
+var madeRE = regexp.MustCompile(`^(?:[bcdfghjklmnpqrstvwxz2456789]{4,10}|\d{1,10})(?:-(?:[bcdfghjklmnpqrstvwxz2456789]{4,10}|\d{1,10}))?$`)
 
 // nameRE finds names that a controller or a numbering made: parts joined by
 // dashes, the last with a digit.
@@ -192,32 +238,42 @@ var (
 	spanRE     = regexp.MustCompile("`[^`]+`|\"[^\"]+\"|“[^”]+”")
 )
 
-// stands reports whether the value is in the evidence: word for word, or, when
-// it holds no number, with each of its longer words somewhere in it, since
-// describe orders the fields of an object in its own way.
-func (c *checker) stands(v string, bodies []string) bool {
+// stands reports whether the value is in the piece: word for word, or, in an
+// object and when it holds no number, with each of its words somewhere in it,
+// since describe orders the fields of an object in its own way.
+func (c *checker) stands(v string, p *piece) bool {
 	n := normal(v)
 	if n == "" {
 		return true
 	}
-	if c.contains(bodies, n) {
+	if c.contains(p, n) {
 		return true
 	}
+	if !p.object {
+		return false
+	}
 	words := strings.Fields(n)
-	longer := 0
+	compared := 0
 	for _, w := range words {
 		if strings.ContainsFunc(w, unicode.IsDigit) || negates(w) {
 			return false
 		}
-		if len(w) < minValue {
+		if len(w) < minWord && stopWords[w] {
 			continue
 		}
-		if longer++; !c.contains(bodies, w) {
+		if compared++; !c.contains(p, w) {
 			return false
 		}
 	}
-	return longer > 0
+	return compared > 0
 }
+
+// minWord is how long a word is at least that is never passed over.
+const minWord = 5
+
+// stopWords join the words of a sentence.
+var stopWords = map[string]bool{"a": true, "an": true, "the": true, "is": true, "was": true, "are": true, "of": true, "in": true, "on": true, "to": true, "for": true,
+	"and": true, "has": true, "had": true, "by": true, "at": true, "its": true, "it": true, "with": true, "that": true, "this": true, "from": true}
 
 // negates are the words that turn a statement round, however the rest stands.
 func negates(w string) bool {

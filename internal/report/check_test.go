@@ -13,6 +13,11 @@ func recorded(id string) ([]byte, bool) {
 	body, ok := map[string]string{
 		"E1": podJSON,
 		"E2": `{"kind":"Pod","metadata":{"name":"web-0"},"status":{"reason":"Evicted"}}`,
+		"E4": `{"kind":"PodList","items":[` + podJSON + `,{"kind":"Pod","metadata":{"name":"pay-5f6bc-abc12","namespace":"shop"},"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory"}},` +
+			`{"kind":"Pod","metadata":{"name":"cart-db-0","namespace":"shop"},"status":{"phase":"Pending","reason":"Unschedulable"}}]}`,
+		"E5": `{"kind":"EventList","items":[{"metadata":{"name":"cart-7d4b-x2x7q.17a"},"involvedObject":{"kind":"Pod","name":"cart-7d4b-x2x7q"},"reason":"BackOff","message":"Back-off restarting failed container app"},` +
+			`{"metadata":{"name":"pay-5f6bc-abc12.17b"},"involvedObject":{"kind":"Pod","name":"pay-5f6bc-abc12"},"reason":"FailedMount","message":"MountVolume.SetUp failed, cart waits"}]}`,
+		"E6": `{"kind":"Deployment","metadata":{"name":"cart","namespace":"shop"},"spec":{"replicas":3,"template":{"spec":{"containers":[{"name":"app","image":"shop/cart:v2"}]}}},"status":{"phase":"Running"}}`,
 		"E3": "2026-01-02 cart-7d4b-x2x7q connection refused to db:5432\n",
 	}[id]
 	return []byte(body), ok
@@ -34,6 +39,25 @@ func TestCheck(t *testing.T) {
 		{"a log line", "cart cannot reach its database", "connection refused to db:5432", "E3", nightcrier.Seen},
 		{"text inside a JSON string", "cart", `line one line "two"`, "E1", nightcrier.Seen},
 		{"no object named, evidence about the target", "it was killed", "reason: OOMKilled", "E1", nightcrier.Seen},
+
+		{"its own item of a list", "cart-7d4b-x2x7q was killed", "reason: OOMKilled", "E4", nightcrier.Seen},
+		{"its own item, not named", "it was killed", "reason: OOMKilled", "E4", nightcrier.Seen},
+		{"an event about it", "cart restarts", "Back-off restarting failed container", "E5", nightcrier.Seen},
+		{"another object that the fact names", "Pod pay-5f6bc-abc12 was evicted", "reason: Evicted", "E4", nightcrier.Seen},
+		{"a value that is also a field", "cart", "phase: Running", "E6", nightcrier.Seen},
+		{"a number as a pair", "cart", "replicas: 3", "E6", nightcrier.Seen},
+
+		{"another item of a list", "cart-7d4b-x2x7q was evicted", "reason: Evicted", "E4", nightcrier.Unseen},
+		{"another item of a list, not named", "it was evicted", "reason: Evicted", "E4", nightcrier.Unseen},
+		{"an item of a neighbour with a longer name", "cart cannot be scheduled", "reason: Unschedulable", "E4", nightcrier.Unseen},
+		{"an event about another that mentions it", "cart cannot mount", "MountVolume.SetUp failed", "E5", nightcrier.Unseen},
+		{"two items mixed", "cart", "reason: OOMKilled\nreason: Evicted", "E4", nightcrier.Unseen},
+		{"only names of fields", "cart", "metadata containers template", "E6", nightcrier.Unseen},
+		{"only its own name", "cart-7d4b-x2x7q", "name: cart-7d4b-x2x7q", "E1", nightcrier.Unseen},
+		{"only its own name, without a field", "cart", "cart-7d4b-x2x7q", "E1", nightcrier.Unseen},
+		{"only its namespace and kind", "cart", "kind: Deployment\nnamespace: shop", "E6", nightcrier.Unseen},
+		{"a sentence of small words around one that stands", "cart", "replicas is set too high", "E6", nightcrier.Unseen},
+		{"words of a log in another order", "cart", "database refused connection", "E3", nightcrier.Unseen},
 
 		{"another number", "cart", "Exit Code: 1", "E1", nightcrier.Unseen},
 		{"one of two is wrong", "cart", "reason: OOMKilled\nexitCode: 1", "E1", nightcrier.Unseen},

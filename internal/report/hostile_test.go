@@ -27,3 +27,17 @@ func TestCheckingIsBounded(t *testing.T) {
 		t.Error("what was not compared counts as seen")
 	}
 }
+
+// Ten thousand facts that each cite a list of thousands.
+func TestCheckingManyFactsIsBounded(t *testing.T) {
+	list := []byte(`{"items":[` + strings.TrimSuffix(strings.Repeat(`{"kind":"Pod","metadata":{"name":"cart-7d4b-x2x7q"},"status":{"reason":"Evicted"}},`, 4_000), ",") + `]}`)
+	r := nightcrier.Report{Facts: make([]nightcrier.Fact, 10_000)}
+	for i := range r.Facts {
+		r.Facts[i] = nightcrier.Fact{Text: "cart-7d4b-x2x7q", Quote: "reason: OOMKilled", Evidence: []string{"E1", "E2", "E3"}}
+	}
+	r.Facts[0].Quote = "reason: Evicted"
+	Check(&r, func(string) ([]byte, bool) { return list, true })
+	if r.Facts[0].Check != nightcrier.Seen || r.Facts[len(r.Facts)-1].Check != nightcrier.Unseen {
+		t.Errorf("%s and %s", r.Facts[0].Check, r.Facts[len(r.Facts)-1].Check)
+	}
+}

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strings"
+)
+
+// piece is a part of some evidence that is about one thing: an object, an item of
+// a list, or all of it when it is no JSON.
+type piece struct {
+	// text is in normal form, with a blank at either end.
+	text string
+	// names are those of the object: its own, its owners', the one that an event is
+	// about. It is empty for what is no object.
+	names []name
+	// own are the words that any evidence of this object holds: its names, its
+	// namespace, its kind. fields are the names of fields that are no values too.
+	own, fields map[string]bool
+	// object is set for JSON, whose fields describe orders otherwise.
+	object bool
+}
+
+// maxPieces bounds into how many items a list is taken apart; the rest of a longer
+// one shows nothing.
+const maxPieces = 5000
+
+// takeApart makes pieces of what was recorded.
+func takeApart(raw []byte) []piece {
+	if !json.Valid(raw) {
+		// A log stands behind the line that names its Pod, an answer in text alone.
+		return []piece{{text: normalBody(raw)}}
+	}
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(raw, &list) != nil || len(list.Items) == 0 {
+		return []piece{onePiece(raw)}
+	}
+	var out []piece
+	for _, item := range list.Items[:min(len(list.Items), maxPieces)] {
+		out = append(out, onePiece(item))
+	}
+	return out
+}
+
+func onePiece(raw []byte) piece {
+	p := piece{text: normalBody(raw), object: true, own: map[string]bool{}, fields: map[string]bool{}}
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return p
+	}
+	values := map[string]bool{}
+	p.read(v, values)
+	maps.DeleteFunc(p.fields, func(w string, _ bool) bool { return values[w] })
+	o, _ := v.(map[string]any)
+	meta, _ := o["metadata"].(map[string]any)
+	p.named(meta)
+	for _, field := range []string{"involvedObject", "regarding"} {
+		about, _ := o[field].(map[string]any)
+		p.named(about)
+	}
+	owners, _ := meta["ownerReferences"].([]any)
+	for _, owner := range owners {
+		m, _ := owner.(map[string]any)
+		p.named(m)
+	}
+	for _, field := range []any{o["kind"], o["apiVersion"], meta["namespace"], meta["uid"]} {
+		if s, ok := field.(string); ok {
+			p.ofItself(s)
+		}
+	}
+	return p
+}
+
+func (p *piece) named(m map[string]any) {
+	if n, _ := m["name"].(string); n != "" {
+		p.names = append(p.names, name{n, normal(n)})
+		p.ofItself(n)
+	}
+}
+
+func (p *piece) ofItself(s string) {
+	for _, w := range strings.Fields(normal(s)) {
+		p.own[w] = true
+	}
+}
+
+// read notes the names of fields, and what stands alone as a value: Running is
+// both.
+func (p *piece) read(v any, values map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			for _, w := range strings.Fields(normal(k)) {
+				p.fields[w] = true
+			}
+			p.read(e, values)
+		}
+	case []any:
+		for _, e := range v {
+			p.read(e, values)
+		}
+	case string:
+		if len(v) <= maxValueName && !strings.Contains(v, " ") {
+			values[normal(v)] = true
+		}
+	}
+}
+
+// maxValueName bounds what counts as the name of a value, in bytes.
+const maxValueName = 64
+
+// told reports whether a value says something in this piece: more than the names of
+// the object and of its fields, which stand in any evidence of it.
+func (p *piece) told(v string) bool {
+	field, value, pair := cutPair(v)
+	if pair = pair && field != "" && value != ""; !pair {
+		value = normal(v)
+	}
+	if !pair && trivial(v) {
+		return false
+	}
+	rest := 0
+	for _, w := range strings.Fields(value) {
+		if !p.own[w] && !stopWords[w] && (pair || !p.fields[w]) {
+			rest += len(w)
+		}
+	}
+	return rest >= minValue || pair && rest > 0
+}

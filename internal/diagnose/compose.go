@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 
 	"nightcrier.dev/nightcrier"
@@ -53,7 +54,7 @@ func compose(f *Facts, own, all []Finding) composed {
 			}
 		}
 	}
-	for _, gr := range groups {
+	for _, gr := range slices.Backward(groups) { // of two that explain each other the graver is the root
 		g.explain(gr, groups)
 	}
 	c := composed{graph: g}
@@ -113,6 +114,9 @@ func (g graph) explain(gr *group, groups []*group) {
 		if !ok || other == gr || other.follows(gr) || !explains(other.best(), gr.best(), way.hold) || way.hold <= found.hold {
 			continue
 		}
+		if _, leadsBack := g.reach(other.object, byMake)[gr.object]; leadsBack && way.hold < byMake {
+			continue // the Service before a workload is not what the workload waits for
+		}
 		found, gr.parent, gr.because = way, other, way.first
 	}
 }
@@ -144,7 +148,23 @@ func explains(why, what Finding, by hold) bool {
 	case byComplaint:
 		return symptom < rankStated
 	}
-	return symptom < rankShown/2
+	return beginsElsewhere(what)
+}
+
+// waitsForOthers matches what a probe is told by a process that runs and waits for
+// something else.
+var waitsForOthers = regexp.MustCompile(`(?i)statuscode: 50[0-9]|deadline exceeded|timed? ?out`)
+
+// beginsElsewhere reports whether trouble is of the kind that begins elsewhere: something
+// does not answer, or a process that runs does not call itself ready.
+func beginsElsewhere(n Finding) bool {
+	switch {
+	case slices.ContainsFunc(dependencyCauses, func(c Cause) bool { return c.ID == n.Cause }):
+		return true
+	case n.Cause == "readiness-probe-failing":
+		return slices.ContainsFunc(n.Observed, func(o Observation) bool { return waitsForOthers.MatchString(o.Quote) })
+	}
+	return causeOf(n.Cause).rank < rankShown/2
 }
 
 // rootsOf are the roots that matter, the one to report first.

@@ -11,7 +11,7 @@ import (
 
 // sceneOf reads a Scene from YAML documents, as if all objects of each kind that
 // occurs, and of the kinds named beside it, had been read in namespace shop.
-func sceneOf(t *testing.T, manifests string, complete ...string) *Scene {
+func sceneOf(t testing.TB, manifests string, complete ...string) *Scene {
 	t.Helper()
 	s := &Scene{Now: now}
 	for _, doc := range strings.Split(manifests, "\n---\n") {

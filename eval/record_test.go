@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"nightcrier.dev/nightcrier"
@@ -146,12 +147,26 @@ func (r *recorder) create(ctx context.Context, u *unstructured.Unstructured) err
 			return err
 		}
 	}
-	if m, ok := status.(map[string]any); !hasStatus || ok && len(m) == 0 {
+	if m, ok := status.(map[string]any); !hasStatus || ok && len(m) == 0 || u.GetKind() == "Namespace" {
 		return nil
 	}
-	got.Object["status"] = status
-	_, err = r.of(u).UpdateStatus(ctx, got, metav1.UpdateOptions{})
-	return err
+	return r.status(ctx, u, got)
+}
+
+// status writes an object's status, also where a controller of the server's own
+// has just written one.
+func (r *recorder) status(ctx context.Context, u, got *unstructured.Unstructured) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		if got == nil {
+			if got, err = r.of(u).Get(ctx, u.GetName(), metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		got.Object["status"] = u.Object["status"]
+		_, err = r.of(u).UpdateStatus(ctx, got, metav1.UpdateOptions{})
+		got = nil
+		return err
+	})
 }
 
 // delete asks for the deletion of what is to be found while it goes away.
@@ -159,7 +174,10 @@ func (r *recorder) delete(ctx context.Context, u *unstructured.Unstructured) err
 	if u.Object[keyDeleted] == nil {
 		return nil
 	}
-	return r.of(u).Delete(ctx, u.GetName(), metav1.DeleteOptions{})
+	if err := r.of(u).Delete(ctx, u.GetName(), metav1.DeleteOptions{}); err != nil || u.GetKind() != "Namespace" {
+		return err
+	}
+	return r.status(ctx, u, nil) // only now may it be Terminating
 }
 
 // settled takes out of the server's answer what differs from recording to
@@ -174,8 +192,11 @@ func settled(got, meant *unstructured.Unstructured, i int) map[string]any {
 		when := at(d)
 		got.SetDeletionTimestamp(&when)
 	}
-	if got.GetKind() == "Job" {
+	switch got.GetKind() {
+	case "Job":
 		relabel(got)
+	case "APIService": // the server has an opinion of its own
+		got.Object["status"] = meant.Object["status"]
 	}
 	for _, field := range []string{"clusterIP", "clusterIPs"} {
 		if v, _, _ := unstructured.NestedFieldNoCopy(got.Object, "spec", field); v != nil {
@@ -294,6 +315,9 @@ func (r *recorder) writeCase(dir string) error {
 	if len(r.Forbidden) > 0 {
 		c["forbidden"] = r.Forbidden
 	}
+	if _, err := moments(c["expect"], r.fill); err != nil {
+		return err
+	}
 	raw, err := yaml.Marshal(c)
 	if err != nil {
 		return err
@@ -310,7 +334,7 @@ func writeFile(name string, data []byte) error {
 
 // clean removes everything from the server, what guards others first.
 func (r *recorder) clean(ctx context.Context) error {
-	now := int64(0)
+	now, background := int64(0), metav1.DeletePropagationBackground
 	var errs []error
 	for _, u := range slices.Backward(r.made) {
 		got, err := r.of(u).Get(ctx, u.GetName(), metav1.GetOptions{})
@@ -321,7 +345,7 @@ func (r *recorder) clean(ctx context.Context) error {
 			got.SetFinalizers(nil)
 			_, _ = r.of(u).Update(ctx, got, metav1.UpdateOptions{})
 		}
-		err = r.of(u).Delete(ctx, u.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now})
+		err = r.of(u).Delete(ctx, u.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background})
 		if u.GetKind() == "Namespace" {
 			err = r.finalize(ctx, u)
 		}

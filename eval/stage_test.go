@@ -61,7 +61,7 @@ func (m manifest) build() (*stage, error) {
 }
 
 func (s *stage) document(doc map[string]any) error {
-	switch known(doc, "workload", "events", "logs", "node") {
+	switch known(doc, "workload", "node", "events", "logs") {
 	case "workload":
 		return nil
 	case "events":

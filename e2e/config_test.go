@@ -409,6 +409,25 @@ func agentEffects() map[string]func(*house) {
 			inc := h.done()
 			h.want(h.inWorkspace(inc, "output/artifacts/skill") == "# Mine\n# Mine\n" && inc.Skills[0].Version == "", "the skill is %q, %+v", h.inWorkspace(inc, "output/artifacts/skill"), inc.Skills)
 		},
+		"skills.triage_script": func(h *house) {
+			dir := filepath.Join(filepath.Dir(h.root), "triage")
+			h.must(os.MkdirAll(dir, 0o700))
+			path := filepath.Join(dir, "look.sh")
+			h.must(os.WriteFile(path, []byte("#!/bin/sh\necho looked with $# option: $1\n"), 0o700))
+			h.script(reports)
+			_, err := h.load(nil, "skills: {triage_script: "+path+"}", "agent: {script_path: "+h.env["AGENT_SCRIPT_PATH"]+"}",
+				strings.Join(h.watched(", allow_write_credential: true, kubeconfig: "+h.administrator()), "\n"))
+			h.must(err)
+			h.run(nil)
+			h.eventually(func() string {
+				if !h.Statuses()[0].Access.Agents {
+					return "the credential is not examined yet"
+				}
+				return ""
+			})
+			sent := h.inWorkspace(h.done(), "prompt-sent.md")
+			h.want(strings.Contains(sent, "looked with 1 option: --skip-dump"), "the script's output is not in the prompt:\n%s", sent)
+		},
 		"runbooks.dir": func(h *house) {
 			dir := filepath.Join(filepath.Dir(h.root), "runbooks")
 			h.must(os.MkdirAll(dir, 0o700))

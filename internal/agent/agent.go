@@ -89,7 +89,7 @@ type Verdict struct {
 }
 
 // Executors lists every executor that runs in a sandbox, by name.
-func Executors() []Executor { return []Executor{claudeCode(), script()} }
+func Executors() []Executor { return []Executor{claudeCode(), script(), triageScript()} }
 
 // For returns the executor of that name, or an Invalid error.
 func For(name string) (Executor, error) {

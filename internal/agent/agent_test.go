@@ -94,6 +94,27 @@ func job(t *testing.T) Job {
 	}
 }
 
+// The triage script is called as skills expect it, and as bare as any script.
+func TestTriageScriptInvocation(t *testing.T) {
+	j := job(t)
+	j.ModelURL, j.ModelToken, j.ExtraEnv = "", "", nil
+	e, err := For("triage-script")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv, err := e.Prepare(j)
+	if err != nil || !slices.Equal(inv.Argv, []string{j.ScriptPath, "--skip-dump"}) || e.NeedsModel {
+		t.Errorf("%q, %v", inv.Argv, err)
+	}
+	if !slices.Contains(inv.Env, "KUBECONFIG=/ws/home/kubeconfig") || !slices.Contains(inv.Env, "HOME=/ws/home") || slices.ContainsFunc(inv.Env, func(kv string) bool { return strings.Contains(kv, "API_KEY") }) {
+		t.Errorf("environment %q", inv.Env)
+	}
+	j.ScriptPath += ".gone"
+	if _, err := e.Prepare(j); nightcrier.CodeOf(err) != nightcrier.Invalid {
+		t.Errorf("a script that is not there: %v", err)
+	}
+}
+
 func TestScriptInvocation(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_SERVER", "x")
 	j := job(t)

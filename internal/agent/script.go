@@ -19,6 +19,21 @@ func script() Executor {
 	}
 }
 
+// triageScript runs an executable of the operator's that looks around before the
+// agent does, and prints what it finds. It takes the option that keeps it from
+// dumping the whole cluster.
+func triageScript() Executor {
+	return Executor{Name: "triage-script", NewParser: func() Parser { return &plainParser{} },
+		Prepare: func(j Job) (Invocation, error) {
+			inv, err := prepareScript(j)
+			if err != nil {
+				return Invocation{}, err
+			}
+			inv.Argv = []string{inv.Argv[0], "--skip-dump"}
+			return inv, nil
+		}}
+}
+
 func prepareScript(j Job) (Invocation, error) {
 	if j.ScriptPath == "" {
 		return Invocation{}, nightcrier.Errorf(nightcrier.Invalid, "agent.script_path is empty; name the script to run")

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -161,7 +162,7 @@ func (a *App) order(r nightcrier.Run) run.Order {
 	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
 		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, BaseURL: ag.BaseURL, Timeout: ag.Timeout,
 		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, AllowedTools: ag.AllowedTools, SystemPromptFile: ag.SystemPromptFile,
-		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), Require: a.cfg.Sandbox.Require, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
+		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: existing(cmp.Or(a.cfg.Skills.TriageScript, skill.TriageScript(skill.Troubleshooter, a.cfg.Skills.CacheDir))), Require: a.cfg.Sandbox.Require, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
 	}}
 }
 

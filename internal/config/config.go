@@ -131,6 +131,9 @@ type Skills struct {
 	// CacheDir holds skills that replace the embedded ones of the same name.
 	CacheDir             string
 	DisableTriagePreload bool
+	// TriageScript is an executable whose output is added to the first diagnosis;
+	// empty means the one that CacheDir brings along, if any.
+	TriageScript string
 }
 
 // Sandbox says where agents run and how much of the isolation must hold.

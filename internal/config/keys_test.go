@@ -77,6 +77,7 @@ var effects = map[string]effect{
 	"agent.api_key":                 {"sk-9", "sk-9", func(c *Config) any { return c.Agent.APIKey.Reveal() }},
 	"skills.cache_dir":              {"/s", "/s", func(c *Config) any { return c.Skills.CacheDir }},
 	"skills.disable_triage_preload": {"true", true, func(c *Config) any { return c.Skills.DisableTriagePreload }},
+	"skills.triage_script":          {script, script, func(c *Config) any { return c.Skills.TriageScript }},
 	"runbooks.dir":                  {"/r", "/r", func(c *Config) any { return c.Runbooks.Dir }},
 	"runbooks.allowed_hosts":        {"a.example,10.0.0.0/8", []string{"a.example", "10.0.0.0/8"}, func(c *Config) any { return c.Runbooks.AllowedHosts }},
 	"runbooks.timeout":              {"29s", 29 * time.Second, func(c *Config) any { return c.Runbooks.Timeout }},

@@ -167,6 +167,11 @@ func (l *loader) checkAgent(cfg *Config) {
 	if dir := cfg.Skills.CacheDir; dir != "" && !isDirectory(dir) {
 		l.needs(cfg, "skills.cache_dir", dir+" is not a directory: the embedded skill is used")
 	}
+	if path := cfg.Skills.TriageScript; path != "" {
+		if err := executable(path); err != nil {
+			l.needs(cfg, "skills.triage_script", fmt.Sprintf("%s %s: agents start without its output", path, err))
+		}
+	}
 	if cfg.Sandbox.Require == "none" {
 		l.warn(cfg.origins["sandbox.require"], "sandbox.require", "none: agents start even when nothing isolates them")
 	}

@@ -91,7 +91,12 @@ func (r *Runner) fill(ctx context.Context, o Order, inc nightcrier.Incident, ws 
 	if err != nil {
 		return err
 	}
-	bundle, err := r.bundle(ctx, o, &inc, ev, d)
+	more, lacking, err := r.runTriageScript(ctx, o, inc, ws)
+	if err != nil {
+		return err
+	}
+	d.Incomplete = joined(d.Incomplete, lacking)
+	bundle, err := r.bundle(ctx, o, &inc, ev, d, more)
 	if err != nil {
 		return err
 	}
@@ -153,8 +158,16 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 		logged("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...)
 }
 
-// bundle makes the prompt and the context files.
-func (r *Runner) bundle(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, d diagnose.Diagnosis) (prompt.Bundle, error) {
+// joined puts two reasons into one text; either may be "".
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// bundle makes the prompt and the context files; more is put behind the facts.
+func (r *Runner) bundle(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, d diagnose.Diagnosis, more string) (prompt.Bundle, error) {
 	logs := make([]prompt.Log, 0, len(d.Logs))
 	for _, l := range d.Logs {
 		logs = append(logs, prompt.Log{Namespace: l.Namespace, Pod: l.Pod, Container: l.Container, Previous: l.Previous, Evidence: l.Evidence, Text: l.Text})
@@ -165,7 +178,7 @@ func (r *Runner) bundle(ctx context.Context, o Order, inc *nightcrier.Incident, 
 	return prompt.Build(prompt.Input{
 		CanLook: cred != nil, WhyNot: why,
 		Incident: inc, Event: ev, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
-		TriageReport: report.Render(&facts, report.Detail{Incident: inc, Now: r.cfg.Now()}), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Executor: o.Executor, SkillPath: r.cfg.Skill.Path(),
+		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: r.cfg.Now()}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Executor: o.Executor, SkillPath: r.cfg.Skill.Path(),
 		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.cfg.Mask.String,
 	})
 }

@@ -69,6 +69,9 @@ type Agent struct {
 	SystemPromptFile                         string
 	// Preload puts the facts into the prompt; off, the agent finds them itself.
 	Preload bool
+	// TriageScript is an executable of the operator's whose output is added to the
+	// facts; empty means none.
+	TriageScript string
 	// SkillsDir is where a script finds skills; empty means its workspace's copy.
 	SkillsDir string
 	// Require is how much of the sandbox must hold: strict, best-effort, none.
@@ -209,7 +212,7 @@ func (r *Runner) steps(ctx engine.Context, o Order) error {
 // abandon ends a run one of whose steps can never be done. Its agents, if any,
 // are verified gone first.
 func (r *Runner) abandon(ctx context.Context, o Order, why error) error {
-	for n := 1; n <= maxAttempts; n++ {
+	for n := triageAttempt; n <= maxAttempts; n++ {
 		dir := r.workerDir(o.RunID, n)
 		if _, err := os.Stat(dir); err != nil {
 			continue

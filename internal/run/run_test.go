@@ -215,7 +215,12 @@ func (b *bench) deliver(s demo.Scenario, executor string) {
 // investigate runs the workflow to its end and returns the incident.
 func (b *bench) investigate() nightcrier.Incident {
 	b.Helper()
-	b.must(b.engine.Start(Pipeline, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: Agent{Preload: true, Timeout: time.Minute}}))
+	return b.investigateWith(Agent{Preload: true, Timeout: time.Minute})
+}
+
+func (b *bench) investigateWith(a Agent) nightcrier.Incident {
+	b.Helper()
+	b.must(b.engine.Start(Pipeline, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: a}))
 	select {
 	case <-b.told.ch:
 	case <-time.After(30 * time.Second):

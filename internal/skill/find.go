@@ -35,6 +35,25 @@ func Find(name, dir string) (*Skill, error) {
 	return Load(name, os.DirFS(filepath.Join(dir, filepath.Dir(found[0]))))
 }
 
+// TriageScript returns the path of the script that a skill brings along to look
+// around before an agent does, "" when the directory has none that can be run.
+func TriageScript(name, dir string) string {
+	if dir == "" {
+		return ""
+	}
+	for _, pattern := range []string{".", "*", "*/skills"} {
+		found, err := fs.Glob(os.DirFS(dir), filepath.Join(pattern, name, "scripts", "incident_triage.sh"))
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		path := filepath.Join(dir, found[0])
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
 // embeddedUnless returns the embedded skill, unless dir cannot be looked into.
 func embeddedUnless(name, dir string) (*Skill, error) {
 	info, err := os.Stat(dir)

@@ -65,3 +65,38 @@ func TestFindFollowsNoLinks(t *testing.T) {
 		t.Errorf("a skill with a link in it: %v", err)
 	}
 }
+
+func TestTriageScript(t *testing.T) {
+	for name, c := range map[string]struct {
+		path string
+		mode os.FileMode
+		want bool
+	}{
+		"beside the skill":  {"k8s-troubleshooter/scripts/incident_triage.sh", 0o700, true},
+		"in a clone":        {"k8s4agents/skills/k8s-troubleshooter/scripts/incident_triage.sh", 0o700, true},
+		"not executable":    {"k8s-troubleshooter/scripts/incident_triage.sh", 0o600, false},
+		"of another skill":  {"other/scripts/incident_triage.sh", 0o700, false},
+		"of another name":   {"k8s-troubleshooter/scripts/triage.sh", 0o700, false},
+		"elsewhere in it":   {"k8s-troubleshooter/incident_triage.sh", 0o700, false},
+		"in a strange path": {"[a-z]/k8s-troubleshooter/scripts/incident_triage.sh", 0o700, true},
+	} {
+		dir := filepath.Join(t.TempDir(), "a[b")
+		path := filepath.Join(dir, c.path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if c.want {
+			want = path
+		}
+		if got := TriageScript(Troubleshooter, dir); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := TriageScript(Troubleshooter, ""); got != "" {
+		t.Errorf("without a directory: %q", got)
+	}
+}

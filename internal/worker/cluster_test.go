@@ -257,6 +257,40 @@ echo up; wait
 
 // A worker that is killed while its agent reads leaves an audit that is whole, and
 // in it everything that the cluster was asked.
+// The operator's triage script looks at a real cluster as an agent does, from the
+// skill that it is part of, and has no way to a model.
+func TestTheTriageScriptLooksThroughTheGuard(t *testing.T) {
+	c := newCluster(t)
+	ns := c.Namespace(t)
+	c.Pod(t, ns, "cart", nil)
+	b := newBench(t, "")
+	skill := filepath.Join(t.TempDir(), "k8s-troubleshooter")
+	b.must(os.MkdirAll(filepath.Join(skill, "scripts"), 0o755))
+	b.must(os.MkdirAll(filepath.Join(skill, "lib"), 0o755))
+	b.must(os.WriteFile(filepath.Join(skill, "lib", "more.sh"), []byte("echo sourced\n"), 0o644))
+	path := filepath.Join(skill, "scripts", "incident_triage.sh")
+	b.must(os.WriteFile(path, []byte("#!/bin/sh\n. \"$(dirname \"$0\")/../lib/more.sh\"\necho \"$# $1 model:${ANTHROPIC_API_KEY}${ANTHROPIC_BASE_URL}\"\n"+
+		"kubectl get pods\nkubectl delete pod cart --now; echo \"delete ended with $?\"\n"), 0o755))
+	b.spec.Executor, b.spec.ScriptPath, b.spec.Namespace, b.spec.Attempt = "triage-script", path, ns, 0
+	b.spec.NoModel, b.spec.ReadPaths = true, []string{skill}
+	b.sec = Secrets{ModelAPIKey: "sk-real-key", Cluster: c.cred, MaskKey: []byte("0123456789abcdef0123456789abcdef")}
+	r, entries := b.run()
+	log := text(entries)
+	if r.State != nightcrier.StateSuccess {
+		t.Errorf("result %+v\n%s", r, log)
+	}
+	for _, want := range []string{"sourced", "1 --skip-dump model:\n", "cart", "delete ended with 1"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("it printed no %q:\n%s", want, log)
+		}
+	}
+	if read := find(requestsOf(t, entries), "list", "pods", true); read == nil || read.Status != 200 {
+		t.Errorf("the read is journaled as %+v", read)
+	}
+	c.onlyReads(t)
+	b.nowhere(t, canary, "sk-real-key")
+}
+
 func TestAKilledWorkerLeavesItsAudit(t *testing.T) {
 	c := newCluster(t)
 	ns := c.Namespace(t)

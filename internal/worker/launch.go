@@ -26,6 +26,9 @@ const launchTimeout = 30 * time.Second
 // Errors have the code Invalid when the worker refused its spec.
 func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spec, sec Secrets) error {
 	spec.setDefaults()
+	if spec.NoModel {
+		sec.ModelAPIKey = ""
+	}
 	if err := spec.check(); err != nil {
 		return err
 	}

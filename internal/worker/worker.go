@@ -45,13 +45,15 @@ type Spec struct {
 	Attempt    int    `json:"attempt"`
 	// Workspace is the absolute path of the incident's directory.
 	Workspace string `json:"workspace"`
-	// Executor is script or claude-code.
+	// Executor is script, claude-code or triage-script.
 	Executor     string   `json:"executor"`
 	Command      string   `json:"command,omitempty"`
 	ScriptPath   string   `json:"scriptPath,omitempty"`
 	Model        string   `json:"model,omitempty"`
 	MaxTurns     int      `json:"maxTurns,omitempty"`
 	AllowedTools []string `json:"allowedTools,omitempty"`
+	// NoModel gives the agent no way to a model, although there is a key.
+	NoModel bool `json:"noModel,omitempty"`
 	// ReadPaths lists more files and directories that the agent may read, such as
 	// what a script calls.
 	ReadPaths []string `json:"readPaths,omitempty"`

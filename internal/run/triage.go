@@ -1,0 +1,124 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// Bounds of the operator's own triage script.
+const (
+	triageTime  = 30 * time.Second
+	triageGrace = 2 * time.Second
+	// maxTriage is how much of what it prints is kept, in bytes.
+	maxTriage = 128 << 10
+)
+
+// The script is the worker before the first attempt of the agent.
+const (
+	triageAttempt  = 0
+	triageStep     = "triage"
+	triageExecutor = "triage-script"
+)
+
+// runTriageScript runs the operator's triage script, where one is configured, as
+// an agent is run: in the sandbox, without a credential, behind the guard. It
+// returns what is added to our own triage report, and what is lacking. An error is
+// that the run cannot go on; that the script fails is none.
+func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (section, lacking string, err error) {
+	if o.Agent.TriageScript == "" || !o.Agent.Preload || o.Executor == Builtin {
+		return "", "", nil
+	}
+	printed, res, err := r.awaitTriageScript(ctx, o, inc, ws)
+	if err != nil {
+		return "", "", err
+	}
+	ended := "the triage script ended well"
+	if res.State != nightcrier.StateSuccess {
+		lacking = "the triage script failed: " + res.FailureReason
+		ended = lacking
+		r.logger(inc).Warn("the triage script failed", "event", "triage_script", "path", o.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
+	}
+	return triageSection(o.Agent.TriageScript, printed, lacking), lacking, r.note(ctx, o.RunID, "triage", logged("%s; it printed %d bytes", ended, len(printed)))
+}
+
+// awaitTriageScript starts the script, unless an earlier try of this step did, and
+// follows it to its end.
+func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (string, nightcrier.AgentResult, error) {
+	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	if cred == nil {
+		return "", failure(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", because(why))), nil
+	}
+	dir := r.workerDir(o.RunID, triageAttempt)
+	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred); err != nil {
+		return "", failure(nightcrier.FailStart, err), ctx.Err()
+	}
+	forward, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.forwardCancel(forward, o, dir)
+
+	var out strings.Builder
+	res, err := r.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
+		if e.Type == nightcrier.EntryState {
+			return nil // it is not the agent's
+		}
+		e.Run, e.Step, e.Attempt = o.RunID, triageStep, triageAttempt
+		entries := []nightcrier.JournalEntry{e}
+		if err := r.append(ctx, o.RunID, entries); err != nil {
+			return err
+		}
+		collect(&out, entries[0]) // masked
+		return nil
+	})
+	if err == nil {
+		err = ws.ClearScratch() // what it leaves there is no agent's
+	}
+	return out.String(), res, err
+}
+
+// collect adds what an entry says that the script has printed.
+func collect(out *strings.Builder, e nightcrier.JournalEntry) {
+	if e.Type != nightcrier.EntryLog {
+		return
+	}
+	if l, err := journal.Decode[journal.Log](e); err == nil && l.Stream == "stdout" {
+		text, _ := journal.Clip(l.Text, max(0, maxTriage-out.Len()))
+		if text != "" {
+			out.WriteString(text + "\n")
+		}
+	}
+}
+
+func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worker.Spec {
+	s := spec(o, inc, ws, triageAttempt)
+	s.Step, s.Executor, s.ScriptPath, s.Command = triageStep, triageExecutor, o.Agent.TriageScript, ""
+	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
+	s.ExtraEnv = nil
+	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
+		s.ReadPaths = []string{filepath.Dir(dir)} // the skill that it is part of
+	}
+	return s
+}
+
+// triageSection shows what the script printed, as it stands and as what it is.
+func triageSection(path, printed, lacking string) string {
+	if strings.TrimSpace(printed) == "" {
+		return ""
+	}
+	said := "printed this; nobody has checked it"
+	if lacking != "" {
+		said = "printed this before it failed; nobody has checked it"
+	}
+	fence := "```"
+	for strings.Contains(printed, fence) {
+		fence += "`"
+	}
+	return fmt.Sprintf("\n### Output of the triage script\n\n_`%s` %s._\n\n%stext\n%s\n%s\n", filepath.Base(path), said, fence, strings.TrimRight(printed, "\n"), fence)
+}

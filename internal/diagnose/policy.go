@@ -31,21 +31,37 @@ type party struct {
 	ips []string
 }
 
-// partyOf is a workload as network policies see it, with the labels of one of
-// its Pods, to which admission may have added.
-func (s *Scene) partyOf(w podMaker) party {
-	out := party{namespace: w.object.Namespace, labels: w.labels, spec: w.spec}
-	for i := range s.Pods {
-		p := &s.Pods[i].Object
-		if p.Namespace != w.object.Namespace || finished(p) || s.mendOf("Pod", p) != w.object {
-			continue
-		}
-		out.labels, out.spec = p.Labels, &p.Spec
-		if p.Status.PodIP != "" {
-			out.ips = append(out.ips, p.Status.PodIP)
+// network is a Scene as network policies see it: every workload a party.
+type network struct {
+	*Scene
+	makers  []podMaker
+	parties map[nightcrier.Object]party
+}
+
+// network takes the labels of one Pod of each workload, to which admission may
+// have added, before those of its template.
+func (s *Scene) network() network {
+	n := network{s, nil, map[nightcrier.Object]party{}}
+	for _, ns := range s.namespaces() {
+		for w := range s.workloads(ns) {
+			n.makers = append(n.makers, w)
+			n.parties[w.object] = party{namespace: ns, labels: w.labels, spec: w.spec}
 		}
 	}
-	return out
+	for i := range s.Pods {
+		p := &s.Pods[i].Object
+		if finished(p) {
+			continue
+		}
+		o := s.mendOf("Pod", p)
+		who := n.parties[o]
+		who.namespace, who.labels, who.spec = p.Namespace, p.Labels, &p.Spec
+		if p.Status.PodIP != "" {
+			who.ips = append(who.ips, p.Status.PodIP)
+		}
+		n.parties[o] = who
+	}
+	return n
 }
 
 // ruling is what the policies of one side of a connection come to.
@@ -207,10 +223,10 @@ func policyDenies(s *Scene) []Finding {
 		return nil
 	}
 	var out []Finding
-	all := s.clients()
+	net, all := s.network(), s.clients()
 	for i := range s.Services {
 		svc := &s.Services[i].Object
-		server, ok := s.server(svc)
+		server, ok := net.server(svc)
 		if !ok {
 			continue
 		}
@@ -218,11 +234,11 @@ func policyDenies(s *Scene) []Finding {
 			if c.object == server.object {
 				continue
 			}
-			if n, ok := s.deniedTo(svc, server, c); ok {
+			if n, ok := net.deniedTo(svc, server, c); ok {
 				out = joined(out, n)
 			}
 		}
-		if n, ok := s.closed(svc, server); ok {
+		if n, ok := net.closed(svc, server); ok {
 			out = joined(out, n)
 		}
 	}
@@ -232,9 +248,9 @@ func policyDenies(s *Scene) []Finding {
 // closed finds a Service whose Pods' policies let nobody in, though it can only
 // be meant for somebody: an Ingress leads to it, or it has an address and the
 // policies have no rule at all.
-func (s *Scene) closed(svc *corev1.Service, server podMaker) (Finding, bool) {
+func (s network) closed(svc *corev1.Service, server podMaker) (Finding, bool) {
 	// A party of no namespace is one that only a rule for anybody allows.
-	r := s.rule(networkingv1.PolicyTypeIngress, s.partyOf(server), party{}, end{})
+	r := s.rule(networkingv1.PolicyTypeIngress, s.parties[server.object], party{}, end{})
 	if !r.denied || !s.cutOff(r, networkingv1.PolicyTypeIngress) {
 		return Finding{}, false
 	}
@@ -254,11 +270,11 @@ func (s *Scene) closed(svc *corev1.Service, server podMaker) (Finding, bool) {
 }
 
 // server is the workload behind a Service.
-func (s *Scene) server(svc *corev1.Service) (podMaker, bool) {
+func (s network) server(svc *corev1.Service) (podMaker, bool) {
 	if selects(svc) {
 		sel := labels.SelectorFromSet(svc.Spec.Selector)
-		for w := range s.workloads(svc.Namespace) {
-			if w.wants > 0 && sel.Matches(labels.Set(w.labels)) {
+		for _, w := range s.makers {
+			if w.object.Namespace == svc.Namespace && w.wants > 0 && sel.Matches(labels.Set(w.labels)) {
 				return w, true
 			}
 		}
@@ -267,8 +283,8 @@ func (s *Scene) server(svc *corev1.Service) (podMaker, bool) {
 }
 
 // deniedTo judges the connection of one client to one Service, on both sides.
-func (s *Scene) deniedTo(svc *corev1.Service, server podMaker, c client) (Finding, bool) {
-	from, to := s.partyOf(c.podMaker), s.partyOf(server)
+func (s network) deniedTo(svc *corev1.Service, server podMaker, c client) (Finding, bool) {
+	from, to := s.parties[c.object], s.parties[server.object]
 	for _, port := range svc.Spec.Ports {
 		number := numberOf(port, to.spec)
 		if c.port != 0 && c.port != port.Port && c.port != number || number == 0 {
@@ -289,7 +305,7 @@ func (s *Scene) deniedTo(svc *corev1.Service, server podMaker, c client) (Findin
 }
 
 // denial is the finding, if there is a sign that the policy is not meant so.
-func (s *Scene) denial(svc *corev1.Service, server podMaker, c client, e end, r ruling, direction networkingv1.PolicyType) (Finding, bool) {
+func (s network) denial(svc *corev1.Service, server podMaker, c client, e end, r ruling, direction networkingv1.PolicyType) (Finding, bool) {
 	line := s.timesOut(c.object, svc)
 	subject := server.object
 	if direction == networkingv1.PolicyTypeEgress {
@@ -333,14 +349,14 @@ func (s *Scene) timesOut(o nightcrier.Object, svc *corev1.Service) *Observation 
 // rule by rule, but single out a workload and leave it nobody: a policy that
 // names it has no rule of the direction, or only rules for Pods that do not
 // exist.
-func (s *Scene) cutOff(r ruling, direction networkingv1.PolicyType) bool {
+func (s network) cutOff(r ruling, direction networkingv1.PolicyType) bool {
 	if closeness(&r.by[0].Object.Spec.PodSelector) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(r.by, func(p *Read[networkingv1.NetworkPolicy]) bool { return s.letsAnybody(&p.Object, direction) })
 }
 
-func (s *Scene) letsAnybody(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
+func (s network) letsAnybody(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
 	anybody := func(peers []networkingv1.NetworkPolicyPeer) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(peer networkingv1.NetworkPolicyPeer) bool {
 			return peer.PodSelector == nil || peer.NamespaceSelector != nil || s.existsLike(p.Namespace, peer.PodSelector)
@@ -353,9 +369,9 @@ func (s *Scene) letsAnybody(p *networkingv1.NetworkPolicy, direction networkingv
 }
 
 // existsLike reports whether a workload of ns has the labels, or may have.
-func (s *Scene) existsLike(ns string, sel *metav1.LabelSelector) bool {
-	for w := range s.workloads(ns) {
-		if selectorMatches(sel, s.partyOf(w).labels) {
+func (s network) existsLike(ns string, sel *metav1.LabelSelector) bool {
+	for o, who := range s.parties {
+		if o.Namespace == ns && selectorMatches(sel, who.labels) {
 			return true
 		}
 	}
@@ -369,33 +385,29 @@ func policyDeniesDNS(s *Scene) []Finding {
 		return nil
 	}
 	var out []Finding
+	net := s.network()
 	dns := party{namespace: systemNamespace, labels: map[string]string{"k8s-app": "kube-dns"}}
 	for _, p := range s.dnsPods() {
 		dns.labels, dns.spec, dns.ips = p.Object.Labels, &p.Object.Spec, append(dns.ips, p.Object.Status.PodIP)
 	}
 	for _, o := range s.unresolving() {
-		for w := range s.workloads(o.Namespace) {
-			if w.object != o {
-				continue
-			}
-			if n, ok := s.deniedDNS(w, dns); ok {
-				out = joined(out, n)
-			}
+		if n, ok := net.deniedDNS(o, dns); ok {
+			out = joined(out, n)
 		}
 	}
 	return out
 }
 
-func (s *Scene) deniedDNS(w podMaker, dns party) (Finding, bool) {
-	from := s.partyOf(w)
+func (s network) deniedDNS(o nightcrier.Object, dns party) (Finding, bool) {
+	from := s.parties[o]
 	udp := s.rule(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolUDP})
 	tcp := s.rule(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolTCP})
-	line := s.logsOf(w.object).says(unknownWords)
+	line := s.logsOf(o).says(unknownWords)
 	if !udp.denied || !tcp.denied || line == nil {
 		return Finding{}, false
 	}
-	n := policyFinding(udp.by[0], fmt.Sprintf("keeps %s from the cluster's DNS: it selects its Pods, and none of its egress rules allows port 53.", w.object))
-	n.Confidence, n.Affected = nightcrier.High, []nightcrier.Object{w.object}
+	n := policyFinding(udp.by[0], fmt.Sprintf("keeps %s from the cluster's DNS: it selects its Pods, and none of its egress rules allows port 53.", o))
+	n.Confidence, n.Affected = nightcrier.High, []nightcrier.Object{o}
 	n.Observed = append(n.Observed, *line)
 	return n, true
 }

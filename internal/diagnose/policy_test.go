@@ -59,8 +59,8 @@ func TestPolicySemantics(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := sceneOf(t, docs(well("web", "app: web", "containers: [{name: app}]"), well("cart", "app: cart", app8080), space, c.policies))
 			parties := map[string]party{}
-			for w := range s.workloads("shop") {
-				parties[w.object.Name] = s.partyOf(w)
+			for o, who := range s.network().parties {
+				parties[o.Name] = who
 			}
 			subject, other := parties["cart"], parties["web"]
 			if c.direction == eg {

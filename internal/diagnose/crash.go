@@ -27,14 +27,15 @@ const startTime = 60 * time.Second
 // notExecutable matches what runtimes say about a command that is not there.
 var notExecutable = regexp.MustCompile(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
 
-// crashed finds containers that end with an error. Those that a Job ends when its
+// crashed finds containers that end with an error. Those of a Pod that was stopped
+// as a whole, as by an eviction, and those that a Job ends when its
 // time is up are left to the rule for Jobs, those killed for memory to that for
 // memory.
 func crashed(f *Facts) []Finding {
 	var out []Finding
 	for c := range f.failing() {
 		end := c.lastEnd()
-		if end == nil && !looping(c) || f.stoppedByJob(end) || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
+		if end == nil && !looping(c) || c.pod.Object.Status.Reason != "" || f.stoppedByJob(end) || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
 			continue
 		}
 		out = append(out, crash(f, c, end))
@@ -178,13 +179,27 @@ func crashActions(f *Facts) []nightcrier.Action {
 	}
 }
 
+// endsAgain reports whether a container that is always restarted ends again and
+// again, also when it has just been started or has just ended.
+func (c container) endsAgain(now time.Time) bool {
+	policy := c.pod.Object.Spec.RestartPolicy
+	if looping(c) {
+		return true
+	}
+	if policy != "" && policy != corev1.RestartPolicyAlways || c.status.RestartCount < oftenRestarts || c.recovered(now) {
+		return false
+	}
+	end := c.lastEnd()
+	return c.status.State.Terminated != nil || end.FinishedAt.Sub(end.StartedAt.Time) < settled
+}
+
 // endedAlone finds containers that end without an error and are started again
 // and again, as when the main process goes to the background.
 func endedAlone(f *Facts) []Finding {
 	var out []Finding
 	for c := range f.containers() {
 		end := c.lastEnd()
-		if f.ofJob() || f.past(c.pod) || !looping(c) || end == nil || end.ExitCode != 0 {
+		if f.ofJob() || f.past(c.pod) || c.isInit() || end == nil || end.ExitCode != 0 || !c.endsAgain(f.Now) {
 			continue
 		}
 		out = append(out, Finding{

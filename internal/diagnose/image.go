@@ -29,7 +29,7 @@ var imageTrouble = regexp.MustCompile(`ImagePullBackOff|ErrImage\w+|InvalidImage
 
 // imageReasons are the reasons that a container waits for its image with.
 var imageReasons = []string{
-	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
 }
 
 // imageWords tell the cause from what the container runtime and the registry
@@ -97,12 +97,20 @@ func (f *Facts) saidOfImage(c container, message string) []Observation {
 	for e := range f.eventsOf("Pod", c.pod.Object.Name) {
 		about := e.Object.Reason == "FailedToRetrieveImagePullSecret" ||
 			slices.Contains([]string{"Failed", "InspectFailed", "ErrImageNeverPull"}, e.Object.Reason) && len(e.Object.Message) > len(e.Object.Reason)+8
-		if about && !seen[e.Object.Reason] {
+		if about && !seen[e.Object.Reason] && !otherImage(e.Object.Message, c.image()) {
 			seen[e.Object.Reason] = true
 			said = append(said, sawEvent(e))
 		}
 	}
 	return said
+}
+
+var quotedImage = regexp.MustCompile(`image "([^"]{1,500})"`)
+
+// otherImage reports whether a message is about an image, and not this one.
+func otherImage(message, image string) bool {
+	m := quotedImage.FindStringSubmatch(message)
+	return m != nil && image != "" && m[1] != image
 }
 
 // sawEvent is what an Event of the cluster says.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type saying struct {
 	actions []nightcrier.Action
 	// refine adds what the surroundings tell about it, nil for nothing.
 	refine   func(f *Facts, c container, t told, n *Finding)
-	wordings []*regexp.Regexp
+	wordings []wording
 }
 
 // sayings are looked through in this order: the first whose words a line has,
@@ -84,7 +85,11 @@ func (f *Facts) told(c container) (told, bool) {
 
 // match reports whether the saying has the words of line, and what it is about.
 func (s saying) match(line string) (what string, ok bool) {
+	lower := strings.ToLower(line)
 	for _, w := range s.wordings {
+		if !w.mayBeIn(lower) {
+			continue
+		}
 		if m := w.FindStringSubmatch(line); m != nil {
 			return oneLine(slices.MaxFunc(append(m[1:], ""), func(a, b string) int { return cmp.Compare(len(a), len(b)) }), 120), true
 		}
@@ -92,12 +97,66 @@ func (s saying) match(line string) (what string, ok bool) {
 	return "", false
 }
 
-func words(patterns ...string) []*regexp.Regexp {
-	var out []*regexp.Regexp
+// wording is one way of saying something. Looking for a part of it first is what
+// makes it cheap to look for hundreds.
+type wording struct {
+	*regexp.Regexp
+	// parts, in lower case, of which any line that matches has at least one. None
+	// means that there is no such part.
+	parts []string
+}
+
+func words(patterns ...string) []wording {
+	var out []wording
 	for _, p := range patterns {
-		out = append(out, regexp.MustCompile(p))
+		tree, err := syntax.Parse(p, syntax.Perl)
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, wording{regexp.MustCompile(p), partsOf(tree)})
 	}
 	return out
+}
+
+func (w wording) mayBeIn(lower string) bool {
+	return len(w.parts) == 0 || slices.ContainsFunc(w.parts, func(p string) bool { return strings.Contains(lower, p) })
+}
+
+// partsOf are texts of which every match of the expression has one: the longest
+// that can be found.
+func partsOf(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{strings.ToLower(string(re.Rune))}
+	case syntax.OpCapture, syntax.OpPlus:
+		return partsOf(re.Sub[0])
+	case syntax.OpConcat:
+		var best []string
+		for _, sub := range re.Sub {
+			if parts := partsOf(sub); shortest(parts) > shortest(best) {
+				best = parts
+			}
+		}
+		return best
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range re.Sub {
+			parts := partsOf(sub)
+			if len(parts) == 0 {
+				return nil
+			}
+			all = append(all, parts...)
+		}
+		return all
+	}
+	return nil
+}
+
+func shortest(parts []string) int {
+	if len(parts) == 0 {
+		return 0
+	}
+	return len(slices.MinFunc(parts, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
 }
 
 // givingUp matches the last line of a program that has said why before.

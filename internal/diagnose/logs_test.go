@@ -220,10 +220,10 @@ func TestLogsOfWhomTheyTell(t *testing.T) {
 
 // A log is as hostile as any other text.
 func TestHostileLog(t *testing.T) {
-	f := about(dies()).logs("panic: open /etc/" + hostile + strings.Repeat("a", 1<<16) + ": no such file or directory\n" + strings.Repeat("fatal: lookup \x1b[31m‮"+strings.Repeat("x.", 4000)+": no such host\n", 90))
+	f := about(dies()).logs("panic: open /etc/" + hostile + strings.Repeat("a", 1<<16) + ": no such file or directory\n" + strings.Repeat("fatal: lookup \x1b[31m\u202e"+strings.Repeat("x.", 4000)+": no such host\n", 90))
 	for _, n := range apply(f) {
 		sane(t, n)
-		if strings.ContainsAny(n.Summary, "\n\x1b‮") || len(n.Summary) > 4*maxText || strings.Contains(n.Test.Command, "etc") {
+		if strings.ContainsAny(n.Summary, "\n\x1b\u202e") || len(n.Summary) > 4*maxText || strings.Contains(n.Test.Command, "etc") {
 			t.Errorf("%+v", n)
 		}
 	}

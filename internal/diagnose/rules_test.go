@@ -168,6 +168,10 @@ func TestCrash(t *testing.T) {
 			p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = text
 		}
 	}
+	between := func(p *corev1.Pod) {
+		st := &p.Status.ContainerStatuses[0]
+		st.State = corev1.ContainerState{Terminated: st.LastTerminationState.Terminated}
+	}
 	check(t, []rulecase{
 		{"on start", about(pod(crashing(1, "Error", time.Second))), []string{"crash-on-start"}},
 		{"at the bound", about(pod(crashing(1, "Error", startTime))), []string{"crash-on-start"}},
@@ -186,6 +190,9 @@ func TestCrash(t *testing.T) {
 		{"runtime cannot start it for another reason", about(pod(crashing(128, "StartError", 0), message("cgroup trouble"))), []string{"crash-on-start"}},
 		{"ends without an error", about(pod(crashing(0, "Completed", time.Second))), []string{"main-process-exits"}},
 		{"ends without an error, as a Job's may", about(pod(crashing(0, "Completed", time.Second))).of("Job", "x"), nil},
+		{"ends without an error, seen between two starts", about(pod(crashing(0, "Completed", time.Second), between)), []string{"main-process-exits"}},
+		{"ended without an error once, after an hour", about(pod(crashing(0, "Completed", time.Hour), often(1, time.Minute))), nil},
+		{"evicted: it is told elsewhere", about(pod(crashing(137, "Error", time.Hour), func(p *corev1.Pod) { p.Status.Reason = "NodeShutdown" })), nil},
 		{"Pod of a Job that still tries", about(pod(crashing(1, "Error", time.Second))).of("Job", "x"), []string{"crash-on-start"}},
 		{"two Pods of one owner", about(pod(crashing(1, "Error", time.Second)), pod(crashing(1, "Error", time.Second))), []string{"crash-on-start"}},
 	})
@@ -207,6 +214,7 @@ func TestImageNotPulled(t *testing.T) {
 		{"no such host", says(pull + "Unknown desc = dial tcp: lookup registry.invalid: no such host"), []string{"image-registry-unreachable"}},
 		{"certificate", says(pull + "Unknown desc = x509: certificate signed by unknown authority"), []string{"image-registry-unreachable"}},
 		{"rate limit", says(pull + "ResourceExhausted desc = toomanyrequests: You have reached your pull rate limit"), []string{"image-pull-rate-limited"}},
+		{"another container's image", pulling().with("Failed", `Failed to pull image "registry.invalid/other:1": rpc error: code = NotFound desc = not found`, time.Minute), []string{"image-pull-failed"}},
 		{"nobody says why", pulling(), []string{"image-pull-failed"}},
 		{"bad name", about(pod(waiting("InvalidImageName", "couldn't parse image name"))), []string{"image-name-invalid"}},
 		{"never pulled", about(pod(waiting("ErrImageNeverPull", `Container image "cart:7" is not present with pull policy of Never`))), []string{"image-not-present"}},
@@ -408,6 +416,8 @@ func TestStartRefused(t *testing.T) {
 		{"command", about(pod(waiting("RunContainerError", `exec: "servr": executable file not found in $PATH`))), []string{"command-not-found"}},
 		{"something else", about(pod(waiting("CreateContainerError", "container name is reserved"))), []string{"container-not-started"}},
 		{"configuration nobody knows", about(pod(waiting("CreateContainerConfigError", "who knows"))), []string{"container-not-started"}},
+		{"hook", about(pod(crashing(0, "Completed", 0))).with("FailedPostStartHook", "PostStartHook failed", time.Minute), []string{"container-not-started", "main-process-exits"}},
+		{"hook that failed once", about(pod(ready(0))).with("FailedPostStartHook", "PostStartHook failed", time.Minute), nil},
 		{"sandbox", about(pod(waiting("ContainerCreating", ""))).with("FailedCreatePodSandBox", sandbox, time.Minute), []string{"pod-sandbox-failed"}},
 		{"sandbox made since", about(pod(ready(0))).with("FailedCreatePodSandBox", sandbox, time.Minute), nil},
 		{"an old complaint", about(pod(waiting("ContainerCreating", ""))).with("FailedCreatePodSandBox", sandbox, freshFor), nil},

@@ -10,7 +10,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-var startRules = area{of: []Rule{startRefused}}
+var startRules = area{of: []Rule{startRefused, hookFailed}}
 
 var startCauses = []Cause{
 	{"command-not-found", "Pod", "the container's command does not exist in its image or cannot be executed", rankStated},
@@ -131,4 +131,24 @@ func notStarted(f *Facts, cause, pod string, said Observation) Finding {
 			{Action: "See whether other Pods of the same node start", Outcome: "tells a fault of the workload from one of the node", Risk: "none: read only"},
 		},
 	}
+}
+
+// hookFailed finds Pods whose container is killed because the hook after its start
+// fails.
+func hookFailed(f *Facts) []Finding {
+	var out []Finding
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		if f.past(p) || podReady(&p.Object) {
+			continue
+		}
+		for e := range f.eventsOf("Pod", p.Object.Name) {
+			if e.Object.Reason == "FailedPostStartHook" && f.fresh(e) {
+				n := notStarted(f, "container-not-started", p.Object.Name, sawEvent(e))
+				n.Summary = fmt.Sprintf("%s does not stay up: the postStart hook of its container fails, so it is killed after each start (%s).", f.Mend(), oneLine(e.Object.Message, maxQuote))
+				out = append(out, n)
+			}
+		}
+	}
+	return out
 }

@@ -40,9 +40,9 @@ func clipBytes(s string, n int) string {
 
 var (
 	// gravest are the words a program ends with.
-	gravest = regexp.MustCompile(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|\b[A-Za-z.]*(Error|Exception):`)
+	gravest = words(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|(?:Error|Exception):`)[0]
 	// telling are the words of a failure that may be passing.
-	telling = regexp.MustCompile(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)
+	telling = words(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)[0]
 	// notALog is what a kubelet answers in place of a log it has lost.
 	notALog = regexp.MustCompile(`^unable to retrieve container logs for `)
 )
@@ -51,9 +51,9 @@ var (
 // ended: the last grave one, else the last telling one, else the last.
 func errorLine(log string) string {
 	lines := strings.Split(log, "\n")
-	for _, words := range []*regexp.Regexp{gravest, telling} {
+	for _, words := range []wording{gravest, telling} {
 		for i := len(lines) - 1; i >= 0; i-- {
-			if line := clipBytes(lines[i], 4*maxQuote); words.MatchString(line) {
+			if line := clipBytes(lines[i], 4*maxQuote); words.mayBeIn(strings.ToLower(line)) && words.MatchString(line) {
 				return line
 			}
 		}

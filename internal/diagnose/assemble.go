@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -167,10 +168,24 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 	}
 	if a.r.Verdict != nightcrier.VerdictUndetermined {
 		h.Confidence = nightcrier.Medium
-		h.Statement = a.clean(fmt.Sprintf("%s is well now; whatever was wrong has passed.", a.f.Mend()), maxText)
+		h.Statement = a.clean(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.noise()), maxText)
 		h.Falsification = describe(a.f.Target).decides("it is ready and does not restart", "it is not ready, or has restarted since")
 	}
 	return h
+}
+
+// noise says of warnings about what is well that they are no more than that.
+func (a *assembler) noise() string {
+	told := map[string]bool{}
+	for _, e := range a.f.Events {
+		if e.Object.Type == corev1.EventTypeWarning && a.f.fresh(e) {
+			told[e.Object.Reason] = true
+		}
+	}
+	if len(told) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Recent warnings (%s) name nothing that is wrong now.", strings.Join(slices.Sorted(maps.Keys(told)), ", "))
 }
 
 // tested is how far an observation of a rule is checked: its predicate was

@@ -39,6 +39,10 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 		owner = target
 	}
 	target, owner = subject(target, owner, c.in.Incident.Cluster)
+	c.home = target.Namespace
+	if target.Kind == namespaceKind {
+		c.home = target.Name
+	}
 	f := &Facts{Now: c.scene.Now, Target: target, named: true, Owner: owner, Scene: c.scene}
 	ref, err := c.recordEvent()
 	if err != nil {

@@ -19,6 +19,7 @@ func (a *assembler) context() {
 			a.fact(podState(p), nightcrier.Seen)
 			a.formerEnds(&p)
 		}
+		a.neighbours()
 		a.warnings()
 	}
 	if a.f.TargetGone {
@@ -27,7 +28,30 @@ func (a *assembler) context() {
 		})
 		a.fact(Observation{Text: a.f.Target.String() + " does not exist any more", Quote: "not found", Ref: a.f.goneRef}, nightcrier.Verified)
 	}
-	a.claim()
+	if a.in.Event.FaultType != byPerson || len(a.r.Facts) == 0 { // that somebody asked is no news
+		a.claim()
+	}
+}
+
+// maxNeighbours is how many Pods of a namespace are told that no rule spoke of.
+const maxNeighbours = 4
+
+// neighbours tells the state of Pods of a whole namespace: of those that are not
+// well, and when all are, of some.
+func (a *assembler) neighbours() {
+	if !a.f.whole() {
+		return
+	}
+	told := 0
+	for _, well := range []bool{false, true} {
+		for _, f := range a.f.others {
+			if f.well() != well || len(f.Pods) == 0 || told >= maxNeighbours || well && told > 1 {
+				continue
+			}
+			told++
+			a.fact(podState(f.Pods[0]), nightcrier.Seen)
+		}
+	}
 }
 
 func podState(p Read[corev1.Pod]) Observation {

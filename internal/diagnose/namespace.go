@@ -51,7 +51,9 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 	if err := c.readLogs(ctx, failing(newView(c.scene).workloads()), maxWholeLogs); err != nil {
 		return err
 	}
-	return c.readSymptoms(ctx)
+	err := c.readSymptoms(ctx)
+	f.Events = c.scene.Events
+	return err
 }
 
 // Bounds of logs beyond the target's own.

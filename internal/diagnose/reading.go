@@ -35,6 +35,7 @@ const (
 type collector struct {
 	in    Input
 	scene *Scene
+	home  string // the namespace that is looked at
 	until time.Time // no read begins after it
 
 	reads       int
@@ -325,8 +326,28 @@ type query struct {
 	limit          int
 }
 
+// plural is what kubectl calls several of the kind.
+func (q query) plural() string {
+	word := strings.ToLower(q.kind)
+	switch {
+	case strings.HasSuffix(word, "y"):
+		return strings.TrimSuffix(word, "y") + "ies"
+	case strings.HasSuffix(word, "s"):
+		return word + "es"
+	}
+	return word + "s"
+}
+
+// shortly names the list for people who know which namespace is looked at.
+func (q query) shortly(home string) string {
+	if q.ns == "" || q.ns == home {
+		return q.plural()
+	}
+	return q.plural() + " in " + q.ns
+}
+
 func (q query) source() string {
-	s := "kubectl get " + strings.ToLower(q.kind) + "s"
+	s := "kubectl get " + q.plural()
 	if q.ns == "" && q.kind == "Pod" {
 		s += " -A"
 	}
@@ -354,7 +375,7 @@ func (c *collector) list(q query) look {
 		take: func(body []byte) error { return c.takeList(q, body) },
 		fail: func(err error) error {
 			c.closed[scope{q.kind, q.ns}] = c.closed[scope{q.kind, q.ns}] || nightcrier.CodeOf(err) == nightcrier.Refused
-			return c.failed(q.source(), err)
+			return c.failed(q.shortly(c.home), err)
 		},
 	}
 }

@@ -364,7 +364,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		in, m := input(c, cart)
 		d := run(t, in)
 		sound(t, d, m)
-		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "get events -n shop: the credential may not") || len(d.Report.NotChecked) != 1 {
+		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "events: the credential may not") || len(d.Report.NotChecked) != 1 {
 			t.Errorf("incomplete %q, not checked %+v", d.Incomplete, d.Report.NotChecked)
 		}
 	})

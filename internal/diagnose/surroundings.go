@@ -53,7 +53,7 @@ func (c *collector) lists(ns string, kinds ...string) (looks []look) {
 				if nightcrier.CodeOf(err) == nightcrier.Refused {
 					return nil
 				}
-				return c.failed(q.source(), err)
+				return c.failed(q.shortly(c.home), err)
 			}
 		}
 		looks = append(looks, l)

@@ -150,6 +150,9 @@ func (c *checker) seen(f nightcrier.Fact) bool {
 // that is an object is that object besides, or belongs to it: what another one
 // says of itself in the same list shows nothing.
 func (c *checker) about(f nightcrier.Fact) []piece {
+	if c.left <= 0 {
+		return nil
+	}
 	said := f.Text + " " + f.Quote
 	names := objectNames(said)
 	if len(names) == 0 {

@@ -12,6 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/falsify"
+	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/workspace"
@@ -66,7 +67,7 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult,
 	if out.Audit, err = r.writeAudit(ctx, o, ws); err != nil {
 		return r.unwritten(ctx, out, err)
 	}
-	rep, err := r.report(&out, o, &inc, ws)
+	rep, err := r.report(ctx, &out, o, &inc, ws)
 	if err != nil || rep == nil {
 		return r.unwritten(ctx, out, err)
 	}
@@ -119,7 +120,7 @@ func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspac
 }
 
 // report chooses the report and decides the incident's status.
-func (r *Runner) report(out *outcome, o Order, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
+func (r *Runner) report(ctx context.Context, out *outcome, o Order, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
 	facts, err := builtinReport(ws)
 	if err != nil || facts == nil {
 		return nil, err
@@ -137,7 +138,7 @@ func (r *Runner) report(out *outcome, o Order, inc *nightcrier.Incident, ws *wor
 	}
 	theirs := nightcrier.Report{Problems: []string{agentReport + " is missing"}}
 	if md != nil {
-		if theirs, err = judge(md, inc, ws); err != nil {
+		if theirs, err = r.judge(ctx, o, md, inc, ws); err != nil {
 			return nil, err
 		}
 	}
@@ -187,13 +188,18 @@ func (r *Runner) agentMarkdown(ws *workspace.Workspace) ([]byte, error) {
 	return md, ws.WriteFile(agentReport, md, 0o600)
 }
 
-// judge reads a report and holds its facts against the recorded evidence.
-func judge(md []byte, inc *nightcrier.Incident, ws *workspace.Workspace) (nightcrier.Report, error) {
+// judge reads a report and holds its facts against what was recorded in this run:
+// what an earlier run of the incident saw shows nothing about now.
+func (r *Runner) judge(ctx context.Context, o Order, md []byte, inc *nightcrier.Incident, ws *workspace.Workspace) (nightcrier.Report, error) {
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
 		return nightcrier.Report{}, err
 	}
 	defer rec.Close()
+	ofRun, err := r.evidenceOf(ctx, o.RunID)
+	if err != nil {
+		return nightcrier.Report{}, err
+	}
 	sources := map[string]string{}
 	for _, it := range rec.Items() {
 		if it.Kind == "log" {
@@ -201,12 +207,28 @@ func judge(md []byte, inc *nightcrier.Incident, ws *workspace.Workspace) (nightc
 		}
 	}
 	return report.Accept(md, inc, func(id string) ([]byte, bool) {
+		if !ofRun[id] {
+			return nil, false
+		}
 		body, err := rec.Load(id)
 		if source := sources[id]; err == nil && source != "" {
 			body = append([]byte(source+"\n"), body...) // a log does not name its Pod
 		}
 		return body, err == nil
 	}), nil
+}
+
+// evidenceOf returns the ids of what was recorded in a run.
+func (r *Runner) evidenceOf(ctx context.Context, runID string) (map[string]bool, error) {
+	ids := map[string]bool{}
+	return ids, r.eachEntry(ctx, runID, func(e nightcrier.JournalEntry) error {
+		if e.Type != nightcrier.EntryEvidence {
+			return nil
+		}
+		kept, err := journal.Decode[journal.Evidence](e)
+		ids[kept.ID] = true
+		return err
+	})
 }
 
 // merge completes an agent's report with what only we know.
@@ -275,8 +297,14 @@ func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace) (repo
 		return d, err
 	}
 	defer rec.Close()
+	if d.Commands, err = commands(ws); err != nil {
+		return d, err
+	}
+	asked := len(d.Commands) > 0
 	for _, it := range rec.Items() {
-		d.Commands = append(d.Commands, it.Source)
+		if !asked { // a recorded cluster has no guard before it
+			d.Commands = append(d.Commands, it.Source)
+		}
 		if it.Kind != "log" || len(d.Excerpts) == maxExcerpts {
 			continue
 		}
@@ -285,6 +313,52 @@ func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace) (repo
 		}
 	}
 	return d, nil
+}
+
+// maxCommands bounds the requests that a report lists; all are in the audit.
+const maxCommands = 200
+
+// commands lists what was asked of the cluster, by us and by the agent, as the
+// audit has it.
+func commands(ws *workspace.Workspace) ([]string, error) {
+	raw, err := ws.ReadFile(auditFile)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	more := 0
+	for line := range bytes.Lines(raw) {
+		var r audit.Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: %w", auditFile, err)
+		}
+		if len(out) == maxCommands {
+			more++
+			continue
+		}
+		out = append(out, asked(r))
+	}
+	if more > 0 {
+		out = append(out, fmt.Sprintf("and %d more, in %s", more, auditFile))
+	}
+	return out, nil
+}
+
+// asked is a line of the audit in words.
+func asked(r audit.Record) string {
+	q := journal.Request{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Query: r.Query}
+	switch {
+	case r.Decision == journal.Deny:
+		return q.String() + " → DENIED: " + r.Reason
+	case r.Evidence != "":
+		return fmt.Sprintf("%s → %d, %s", q, r.Status, r.Evidence)
+	case r.Status != 0:
+		return fmt.Sprintf("%s → %d", q, r.Status)
+	}
+	return q.String() + " → no answer recorded"
 }
 
 // How much of the logs a report shows; all of it is in the evidence.

@@ -32,7 +32,7 @@ func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult) 
 	if _, err := ws.Collect(); err != nil {
 		return nil, nil // check meets the same, and ends the run
 	}
-	rep, err := r.report(&outcome{Result: res}, o, &inc, ws)
+	rep, err := r.report(ctx, &outcome{Result: res}, o, &inc, ws)
 	if err != nil || rep == nil {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 	if err != nil {
 		return nil, err
 	}
-	look := r.newReads(ctx, o, rec)
+	look := r.newReads(ctx, o, inc.StartedAt, rec)
 	reader := r.cfg.Reader(inc.Cluster, look.audit)
 	in := falsify.Input{
 		Evidence: look, Namespace: inc.Namespace(), Now: r.cfg.Now, Mark: diagnose.WithSource,

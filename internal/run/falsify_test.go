@@ -121,3 +121,26 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 		t.Errorf("%s, %+v, %+v", inc.Status, rep.RootCause, test)
 	}
 }
+
+// A retry keeps the evidence of the run before it, and what was seen then shows
+// nothing about now.
+func TestEvidenceOfAnEarlierRunIsNone(t *testing.T) {
+	b := newBench(t, Builtin, nil)
+	b.investigate()
+	o := Order{RunID: nightcrier.NewID(), IncidentID: b.inc.ID, Executor: "script"}
+	ws, err := b.root.Open(b.inc.ID)
+	b.must(err)
+	defer ws.Close()
+	md := []byte(b.read(agentReport))
+	for name, c := range map[string]struct {
+		run  string
+		seen bool
+	}{"the same run": {b.run.ID, true}, "another run": {o.RunID, false}} {
+		o.RunID = c.run
+		rep, err := b.runner.judge(t.Context(), o, md, &b.inc, ws)
+		b.must(err)
+		if (rep.CheckedShare > 0) != c.seen {
+			t.Errorf("%s: %.2f of the facts are checked", name, rep.CheckedShare)
+		}
+	}
+}

@@ -135,7 +135,7 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 		return diagnose.Diagnosis{}, err
 	}
 	defer rec.Close()
-	look := r.newReads(ctx, o, rec)
+	look := r.newReads(ctx, o, inc.StartedAt, rec)
 	d, err := diagnose.Run(ctx, diagnose.Input{
 		Incident: inc, Event: ev, Reader: r.cfg.Reader(inc.Cluster, look.audit), Evidence: look, Mask: r.cfg.Mask.String,
 		Now: func() time.Time { return r.cfg.ClusterNow(inc.Cluster) },

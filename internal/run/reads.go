@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose"
@@ -19,6 +20,8 @@ import (
 type reads struct {
 	note func(key string, it journal.Item) error
 	rec  *evidence.Recorder
+	// since is when the run began: what was kept before is an earlier run's.
+	since time.Time
 	// try keeps the entries of a repeated step apart: it asks again.
 	try string
 
@@ -28,10 +31,10 @@ type reads struct {
 	told     map[string]bool            // evidence ids that the journal has
 }
 
-func (r *Runner) newReads(ctx context.Context, o Order, rec *evidence.Recorder) *reads {
+func (r *Runner) newReads(ctx context.Context, o Order, since time.Time, rec *evidence.Recorder) *reads {
 	return &reads{
 		note: func(key string, it journal.Item) error { return r.note(ctx, o.RunID, key, it) },
-		rec:  rec, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: map[string]bool{},
+		rec:  rec, since: since, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: map[string]bool{},
 	}
 }
 
@@ -101,7 +104,7 @@ func (l *reads) untold() []remark {
 	defer l.mu.Unlock()
 	var list []remark
 	for _, it := range l.rec.Items() {
-		if !l.told[it.ID] {
+		if !l.told[it.ID] && !it.At.Before(l.since) {
 			list = append(list, remark{"evidence:" + it.ID, journal.OfEvidence(journal.Evidence{
 				ID: it.ID, Kind: it.Kind, Source: it.Source, Bytes: int(it.Bytes), SHA256: it.SHA256,
 			})})

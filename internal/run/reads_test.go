@@ -102,6 +102,9 @@ func TestThePreparationIsAudited(t *testing.T) {
 	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != asks {
 		t.Errorf("%s is told %d times, asked for %d times:\n%s", list[0].Evidence, n, asks, log)
 	}
+	if line := "→ 200, " + list[0].Evidence + "`"; strings.Count(b.read(finalReport), line) == 0 {
+		t.Errorf("the final report lists no request that ends in %s:\n%s", line, b.read(finalReport))
+	}
 	if !strings.Contains(b.read(finalReport), asked.Head) {
 		t.Error("the head is not in the final report")
 	}
@@ -148,7 +151,7 @@ func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 // Without an entry in the journal nothing is asked.
 func TestNoReadWithoutItsEntry(t *testing.T) {
 	b := newBench(t, Builtin, nil)
-	look := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, nil)
+	look := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, time.Time{}, nil)
 	look.note = func(string, journal.Item) error { return errors.New("the store is away") }
 	if err := look.audit(t.Context(), journal.Request{Decision: journal.Allow}); err == nil {
 		t.Error("a decision that was not journaled was let through")

@@ -144,3 +144,25 @@ func TestEvidenceOfAnEarlierRunIsNone(t *testing.T) {
 		}
 	}
 }
+
+// When the agent fails, the facts are the report, which says so, and its tests are
+// run like those of any other.
+func TestTheFallbackSaysWhatItIs(t *testing.T) {
+	for name, at := range map[string]attempt{
+		"it ended with an error": {result: failed(nightcrier.FailAgent, nightcrier.StateFailed, 1)},
+		"it wrote rubbish":       {report: "# All fine\n", result: success()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "script", nil, at)
+			inc := b.investigate()
+			rep := b.report()
+			if rep.Source != Builtin || !rep.Valid || rep.RootCause == nil || rep.Hypotheses[0].Falsification.Outcome != falsify.Holds {
+				t.Errorf("%+v", rep)
+			}
+			said := strings.Join(rep.Problems, "\n")
+			if !strings.Contains(said, "script delivered no valid report") || !strings.Contains(said, inc.FailureReason) || !strings.Contains(b.read(finalReport), "script delivered no valid report") {
+				t.Errorf("problems %q of a run that ended with %q", rep.Problems, inc.FailureReason)
+			}
+		})
+	}
+}

@@ -155,13 +155,21 @@ func (s *Scene) requestMissing(h *autoscalingv2.HorizontalPodAutoscaler) (resour
 	if !known {
 		return "", "", false
 	}
-	spec := m.spec
+	if resource, container, missing = unasked(h, m.spec); !missing {
+		return "", "", false
+	}
 	for i := range s.Pods {
-		if p := &s.Pods[i].Object; !finished(p) && s.mendOf("Pod", p) == m.object {
-			spec = &p.Spec
-			break
+		p := &s.Pods[i].Object
+		if !finished(p) && matches(m.labels, p.Labels) && s.mendOf("Pod", p) == m.object {
+			return unasked(h, &p.Spec)
 		}
 	}
+	return resource, container, missing
+}
+
+// unasked is the first container that makes no request of what an autoscaler needs
+// the share of.
+func unasked(h *autoscalingv2.HorizontalPodAutoscaler, spec *corev1.PodSpec) (resource, container string, missing bool) {
 	for _, metric := range h.Spec.Metrics {
 		if metric.Resource == nil || metric.Resource.Target.Type != autoscalingv2.UtilizationMetricType {
 			continue

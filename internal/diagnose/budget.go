@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,22 +30,60 @@ var notEvicted = regexp.MustCompile(`(?i)violate the pod's disruption budget|mor
 // budgetBlocksDrain finds budgets that allow no disruption while somebody waits for
 // one. Without that, a budget that allows none is only strict.
 func budgetBlocksDrain(s *Scene) []Finding {
+	d := s.drains()
+	if len(d.events)+len(d.nodes) == 0 {
+		return nil
+	}
 	var out []Finding
 	for i := range s.Budgets {
 		b := &s.Budgets[i]
-		st := b.Object.Status
-		if st.DisruptionsAllowed > 0 || st.ExpectedPods == 0 {
-			continue
-		}
-		guarded := s.guarded(b)
-		if len(guarded) == 0 {
-			continue
-		}
-		if seen, node, high, blocked := s.drainWaits(b, guarded); blocked {
+		guarded := d.held[b.Object.Namespace+"/"+b.Object.Name]
+		if seen, node, high, blocked := s.drainWaits(d, b, guarded); blocked {
 			out = append(out, s.blocking(b, guarded, seen, node, high))
 		}
 	}
 	return out
+}
+
+// drains is what shows that nodes are drained, and what budgets hold meanwhile.
+type drains struct {
+	// events say that a Pod could not be evicted.
+	events []Read[corev1.Event]
+	// nodes have been cordoned for a while.
+	nodes map[string]*Read[corev1.Node]
+	// held are the Pods of each budget that allows no disruption, by its namespace
+	// and name; pods are all of them.
+	held map[string][]*Read[corev1.Pod]
+	pods map[*corev1.Pod]bool
+}
+
+func (s *Scene) drains() drains {
+	d := drains{nodes: map[string]*Read[corev1.Node]{}, held: map[string][]*Read[corev1.Pod]{}, pods: map[*corev1.Pod]bool{}}
+	for _, e := range s.Events {
+		if s.fresh(e) && notEvicted.MatchString(clipBytes(e.Object.Message, 8*maxQuote)) {
+			d.events = append(d.events, e)
+		}
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Object.Spec.Unschedulable && cordonedFor(&n.Object, s.Now) > drainWait {
+			d.nodes[n.Object.Name] = n
+		}
+	}
+	if len(d.events)+len(d.nodes) == 0 {
+		return d
+	}
+	for i := range s.Budgets {
+		b := &s.Budgets[i]
+		if b.Object.Status.DisruptionsAllowed > 0 || b.Object.Status.ExpectedPods == 0 {
+			continue
+		}
+		for _, p := range s.guarded(b) {
+			key := b.Object.Namespace + "/" + b.Object.Name
+			d.held[key] = append(d.held[key], p)
+			d.pods[&p.Object] = true
+		}
+	}
+	return d
 }
 
 // guarded are the Pods that a budget guards.
@@ -65,12 +102,9 @@ func (s *Scene) guarded(b *Read[policyv1.PodDisruptionBudget]) []*Read[corev1.Po
 }
 
 // drainWaits is what shows that an eviction waits for a budget, on which node:
-// somebody says so, or only guarded Pods are left on a node that is cordoned.
-func (s *Scene) drainWaits(b *Read[policyv1.PodDisruptionBudget], guarded []*Read[corev1.Pod]) (seen Observation, node string, high, blocked bool) {
-	for _, e := range s.Events {
-		if !s.fresh(e) || !notEvicted.MatchString(clipBytes(e.Object.Message, 8*maxQuote)) {
-			continue
-		}
+// somebody says so, or only held Pods are left on a node that is cordoned.
+func (s *Scene) drainWaits(d drains, b *Read[policyv1.PodDisruptionBudget], guarded []*Read[corev1.Pod]) (seen Observation, node string, high, blocked bool) {
+	for _, e := range d.events {
 		o := e.Object.InvolvedObject
 		for _, p := range guarded {
 			about := o.Kind == "Pod" && o.Name == p.Object.Name && o.Namespace == p.Object.Namespace
@@ -81,8 +115,7 @@ func (s *Scene) drainWaits(b *Read[policyv1.PodDisruptionBudget], guarded []*Rea
 		}
 	}
 	for _, p := range guarded {
-		n := find(s.Nodes, "", p.Object.Spec.NodeName)
-		if n != nil && n.Object.Spec.Unschedulable && cordonedFor(&n.Object, s.Now) > drainWait && s.onlyGuarded(n.Object.Name) {
+		if n := d.nodes[p.Object.Spec.NodeName]; n != nil && s.onlyHeld(d, n.Object.Name) {
 			return Observation{Text: "Node " + n.Object.Name + " is cordoned, and only Pods that budgets guard are left on it", Quote: "unschedulable=true", Ref: n.Ref}, n.Object.Name, false, true
 		}
 	}
@@ -100,22 +133,16 @@ func cordonedFor(n *corev1.Node, now time.Time) time.Duration {
 	return time.Duration(1<<63 - 1)
 }
 
-// onlyGuarded reports whether every Pod that a drain would move off a node is held
-// by a budget that allows no disruption.
-func (s *Scene) onlyGuarded(node string) bool {
+// onlyHeld reports whether every Pod that a drain would move off a node is held by a
+// budget.
+func (s *Scene) onlyHeld(d drains, node string) bool {
 	if !s.Complete("Pod", "") {
 		return false
 	}
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
 		up := controller(p).Kind
-		if p.Spec.NodeName != node || finished(p) || up == "DaemonSet" || up == "Node" {
-			continue
-		}
-		held := slices.ContainsFunc(s.Budgets, func(b Read[policyv1.PodDisruptionBudget]) bool {
-			return b.Object.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(s.guarded(&b), func(g *Read[corev1.Pod]) bool { return &g.Object == p })
-		})
-		if !held {
+		if p.Spec.NodeName == node && !finished(p) && up != "DaemonSet" && up != "Node" && !d.pods[p] {
 			return false
 		}
 	}

@@ -44,8 +44,9 @@ func nodesInTrouble(s *Scene) []Finding {
 	waiting := slices.ContainsFunc(s.Pods, func(p Read[corev1.Pod]) bool { return pendingOn(&p.Object) != "" })
 	var out []Finding
 	for _, n := range s.Nodes {
-		if waiting || len(s.workloadsOn(n.Object.Name)) > 0 {
-			out = append(out, s.troubleOf(n)...)
+		trouble := s.troubleOf(n)
+		if len(trouble) > 0 && (waiting || len(trouble[0].Affected) > 0) {
+			out = append(out, trouble...)
 		}
 	}
 	return out
@@ -66,6 +67,9 @@ func (s *Scene) troubleOf(n Read[corev1.Node]) []Finding {
 		case c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue && lasting(c.LastTransitionTime, s.Now, takeUp):
 			out = append(out, withoutNetwork(n, c))
 		}
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	on := s.workloadsOn(n.Object.Name)
 	for i := range out {

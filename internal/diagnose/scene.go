@@ -74,6 +74,8 @@ type Scene struct {
 
 	// complete are the kinds of which all objects were read, by namespace.
 	complete map[scope]bool
+	// above is what stands above ReplicaSets and Jobs that Pods name as their owner.
+	above map[nightcrier.Resource]nightcrier.Object
 }
 
 // scope is a kind in a namespace, "" for all of them and for cluster-wide kinds.
@@ -204,18 +206,34 @@ func (s *Scene) mendOf(kind string, obj metav1.Object) nightcrier.Object {
 	case "", "Node": // a static Pod names its node
 		return nightcrier.Object{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	case "ReplicaSet":
+		if o, known := s.above[up]; known {
+			return o
+		}
 		if rs := find(s.ReplicaSets, up.Namespace, up.Name); rs != nil {
-			return s.mendOf(up.Kind, &rs.Object)
+			return s.keepAbove(up, s.mendOf(up.Kind, &rs.Object))
 		}
 		if name, ok := deploymentName(up.Name, obj.GetLabels()); ok {
 			return nightcrier.Object{Kind: "Deployment", Namespace: up.Namespace, Name: name}
 		}
 	case "Job":
+		if o, known := s.above[up]; known {
+			return o
+		}
 		if j := find(s.Jobs, up.Namespace, up.Name); j != nil {
-			return s.mendOf(up.Kind, &j.Object)
+			return s.keepAbove(up, s.mendOf(up.Kind, &j.Object))
 		}
 	}
 	return objectOf(up)
+}
+
+// keepAbove keeps what was found above a ReplicaSet or a Job: thousands of Pods ask
+// for it, by many rules.
+func (s *Scene) keepAbove(up nightcrier.Resource, o nightcrier.Object) nightcrier.Object {
+	if s.above == nil {
+		s.above = map[nightcrier.Resource]nightcrier.Object{}
+	}
+	s.above[up] = o
+	return o
 }
 
 // eventsAbout yields the Events about one object, newest first. ns is "" for

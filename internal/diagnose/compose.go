@@ -250,7 +250,7 @@ func besides(gr *group, g graph, owner nightcrier.Object) bool {
 	default:
 		return false
 	}
-	if slices.ContainsFunc(gr.all, func(n Finding) bool { return slices.Contains(n.Affected, owner) }) {
+	if slices.ContainsFunc(gr.all, func(n Finding) bool { return slices.Contains(n.Affected, owner) || slices.Contains(n.Behind, owner) }) {
 		return true
 	}
 	_, leads := g.reach(gr.object, byMake)[owner]
@@ -272,6 +272,7 @@ func (c *composed) tell(roots, groups []*group) {
 	c.affected = []nightcrier.Object{root.object}
 	for _, n := range root.all[:1] {
 		c.affect(n.Affected...)
+		c.affect(n.Behind...)
 	}
 	for _, gr := range groups {
 		if gr == root || gr.root() != root {

@@ -128,7 +128,7 @@ func dnsServiceEmpty(s *Scene) []Finding {
 		}
 		n := dnsFinding(s, serviceObject(&svc.Object), Observation{Text: "the Service of the cluster's DNS selects none of its Pods", Quote: "kube-dns", Ref: svc.Ref})
 		n.Summary = fmt.Sprintf("The cluster's DNS does not answer: the selector of %s matches none of the Pods of %s.", n.Object, s.behind(pods)[0])
-		n.Affected = append(n.Affected, s.behind(pods)...)
+		n.Behind = s.behind(pods)
 		return []Finding{n}
 	}
 	return nil

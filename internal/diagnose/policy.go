@@ -255,14 +255,14 @@ func (s network) closed(svc *corev1.Service, server podMaker) (Finding, bool) {
 		return Finding{}, false
 	}
 	n := policyFinding(r.by[0], fmt.Sprintf("lets nobody connect to %s: it selects the Pods of %s and has no rule for anybody.", serviceObject(svc), server.object))
-	n.Affected = []nightcrier.Object{serviceObject(svc), server.object}
+	n.Behind = []nightcrier.Object{serviceObject(svc), server.object}
 	i := slices.IndexFunc(s.Ingresses, func(ing Read[networkingv1.Ingress]) bool {
 		return ing.Object.Namespace == svc.Namespace && slices.ContainsFunc(routes(&ing.Object), func(r route) bool { return r.backend.Name == svc.Name })
 	})
 	if i >= 0 {
 		o := ingressObject(&s.Ingresses[i].Object)
 		n.Observed = append(n.Observed, Observation{Text: o.String() + " leads to " + serviceObject(svc).String(), Quote: svc.Name, Ref: s.Ingresses[i].Ref})
-		n.Affected = append(n.Affected, o)
+		n.Behind = append(n.Behind, o)
 		return n, true
 	}
 	ruled := slices.ContainsFunc(r.by, func(p *Read[networkingv1.NetworkPolicy]) bool { return len(p.Object.Spec.Ingress) > 0 })
@@ -317,7 +317,7 @@ func (s network) denial(svc *corev1.Service, server podMaker, c client, e end, r
 	n := policyFinding(r.by[0], fmt.Sprintf("denies the connection of %s to port %d of %s (%s): it selects the Pods of %s, and none of its %s rules allows it.",
 		c.object, e.number, server.object, serviceObject(svc), subject, strings.ToLower(string(direction))))
 	n.Observed = append(n.Observed, Observation{Text: c.Text + " names " + serviceObject(svc).String(), Quote: c.Quote, Ref: c.Ref})
-	n.Affected = []nightcrier.Object{serviceObject(svc), server.object, c.object}
+	n.Affected, n.Behind = []nightcrier.Object{c.object}, []nightcrier.Object{serviceObject(svc), server.object}
 	if line != nil {
 		n.Confidence, n.Observed = nightcrier.High, append(n.Observed, *line)
 	}
@@ -432,10 +432,17 @@ func joined(all []Finding, n Finding) []Finding {
 	if all[i].Confidence != nightcrier.High && n.Confidence == nightcrier.High {
 		all[i], n = n, all[i]
 	}
-	for _, o := range n.Affected {
-		if !slices.Contains(all[i].Affected, o) {
-			all[i].Affected = append(all[i].Affected, o)
+	all[i].Affected = union(all[i].Affected, n.Affected)
+	all[i].Behind = union(all[i].Behind, n.Behind)
+	return all
+}
+
+// union adds to a what it does not hold of b.
+func union(a, b []nightcrier.Object) []nightcrier.Object {
+	for _, o := range b {
+		if !slices.Contains(a, o) {
+			a = append(a, o)
 		}
 	}
-	return all
+	return a
 }

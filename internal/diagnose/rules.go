@@ -153,6 +153,10 @@ type Finding struct {
 	// Affected are the objects whose trouble this explains, beside Object: the
 	// Pods' workload that a Service has no endpoints for, the Pods of a node.
 	Affected []nightcrier.Object
+	// Behind are objects that are well themselves and cannot be reached through
+	// Object: the workload that a Service is meant for. Their neighbours' trouble
+	// does not follow from this.
+	Behind []nightcrier.Object
 	// DependsOn are the objects that Object needs. Trouble of one of them is the
 	// real cause, and this only follows from it.
 	DependsOn []nightcrier.Object

@@ -235,9 +235,9 @@ func wrongSelector(s *Scene, svc *Read[corev1.Service], m likeness) Finding {
 			{Text: o.String() + " selects " + strings.Join(asks, ", ") + ", which no Pod has", Quote: asks[0], Ref: svc.Ref},
 			{Text: "the Pods of " + m.object.String() + " have " + strings.Join(has, ", "), Quote: has[0], Ref: m.ref},
 		},
-		WrongIf:  "the Service is meant for a workload that is not deployed",
-		Test:     endpointsTest(&svc.Object, "no endpoint is listed", "ready endpoints are listed"),
-		Affected: []nightcrier.Object{m.object},
+		WrongIf: "the Service is meant for a workload that is not deployed",
+		Test:    endpointsTest(&svc.Object, "no endpoint is listed", "ready endpoints are listed"),
+		Behind:  []nightcrier.Object{m.object},
 		Actions: []nightcrier.Action{
 			{Action: "Correct the selector of " + o.String() + " to the labels of " + m.object.String(), Outcome: "its Pods become endpoints at once", Risk: "traffic reaches them at once"},
 		},
@@ -378,7 +378,7 @@ func portNameMissing(s *Scene, svc *Read[corev1.Service], port corev1.ServicePor
 	n := portFinding(s, "service-port-name-mismatch", svc, port, pods)
 	n.Confidence = nightcrier.High
 	n.Summary = fmt.Sprintf("%s forwards port %d to the target port named %s, and the containers of %s %s.",
-		n.Object, port.Port, oneLine(name, maxQuote), n.Affected[0], oneLine(declares, maxQuote))
+		n.Object, port.Port, oneLine(name, maxQuote), n.Behind[0], oneLine(declares, maxQuote))
 	n.Observed[0].Quote = name
 	return n, true
 }
@@ -407,7 +407,7 @@ func portNotServed(s *Scene, svc *Read[corev1.Service], port corev1.ServicePort,
 	if sure || s.complains(&svc.Object, refusedWords) != nil {
 		n.Confidence = nightcrier.High
 	}
-	n.Summary = fmt.Sprintf("%s forwards port %d to target port %d, which no container of %s serves; %s.", n.Object, port.Port, target, n.Affected[0], served.Text)
+	n.Summary = fmt.Sprintf("%s forwards port %d to target port %d, which no container of %s serves; %s.", n.Object, port.Port, target, n.Behind[0], served.Text)
 	n.Observed[0].Quote = fmt.Sprintf("targetPort=%d", target)
 	n.Observed = append(n.Observed, served.Observation)
 	if line := s.complains(&svc.Object, refusedWords); line != nil {
@@ -426,7 +426,7 @@ func declaresBoth(spec *corev1.PodSpec, port corev1.ServicePort, target int32) b
 func portFinding(s *Scene, cause string, svc *Read[corev1.Service], port corev1.ServicePort, pods []*Read[corev1.Pod]) Finding {
 	o, behind, target := serviceObject(&svc.Object), s.behind(pods), targetOf(port)
 	return Finding{
-		Cause: cause, Object: o, Affected: behind,
+		Cause: cause, Object: o, Behind: behind,
 		Observed: []Observation{{
 			Text: fmt.Sprintf("%s forwards port %d/%s to target port %s", o, port.Port, protocol(port.Protocol), target.String()),
 			Ref:  svc.Ref,
@@ -445,7 +445,7 @@ func wrongProtocol(s *Scene, svc *Read[corev1.Service], port corev1.ServicePort,
 	n := portFinding(s, "service-protocol-mismatch", svc, port, pods)
 	n.Confidence = nightcrier.High
 	n.Summary = fmt.Sprintf("%s forwards %s to port %d, which the containers of %s serve by %s.",
-		n.Object, protocol(port.Protocol), d.ContainerPort, n.Affected[0], protocol(d.Protocol))
+		n.Object, protocol(port.Protocol), d.ContainerPort, n.Behind[0], protocol(d.Protocol))
 	n.Observed[0].Quote = fmt.Sprintf("protocol=%s", protocol(port.Protocol))
 	return n
 }
@@ -702,7 +702,8 @@ func headless(s *Scene, svc *Read[corev1.Service], c client, port corev1.Service
 		},
 		WrongIf:  "the Pods listen on the Service's port too",
 		Test:     get(svc.Object.Namespace, "service", svc.Object.Name).decides("clusterIP is None and port differs from targetPort", "it has a cluster IP, or the two are equal"),
-		Affected: append([]nightcrier.Object{c.object}, s.behind(pods)...),
+		Affected: []nightcrier.Object{c.object},
+		Behind:   s.behind(pods),
 		Actions: []nightcrier.Action{
 			{Action: fmt.Sprintf("Let %s connect to port %d", c.object, number), Outcome: "it reaches the Pods", Risk: "needs a rollout of the client"},
 			{Action: "Or give clients a Service with a cluster IP", Outcome: "the port is mapped", Risk: "the cluster IP of a Service cannot be changed: it takes a new one"},

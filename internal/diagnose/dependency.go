@@ -70,7 +70,7 @@ var dependencySayings = []saying{
 			`SocketTimeoutException|ConnectTimeoutException|ConnectTimeoutError|ServerSelectionTimeoutError|MongoServerSelectionError|HttpConnectTimeoutException`,
 			`(?i)upstream timed out`, `(?i)no route to host`, `EHOSTUNREACH|ENETUNREACH`, `(?i)(?:host|network) is unreachable`, `(?i)os error 110|Errno 110|\(110\b`,
 			`(?i)(?:dial|rpc|connect|request|get "|post "|ping)\b.{0,200}(?:context )?deadline exceeded`, `(?i)timeout expired`,
-			`(?i)timed? ?out (?:while )?(?:waiting|connecting|trying to connect)`, `(?i)connection (?:attempt|acquisition).{0,40}timed? ?out`,
+			`(?i)timed? ?out (?:while )?(?:connecting|trying to connect|waiting for (?:a |an |the )?(?:connection|response|reply|answer|server|available|leader|broker|database|db|redis|host))`, `(?i)connection (?:attempt|acquisition).{0,40}timed? ?out`,
 		),
 	},
 }

@@ -160,7 +160,7 @@ func shortest(parts []string) int {
 }
 
 // givingUp matches the last line of a program that has said why before.
-var givingUp = regexp.MustCompile(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load)|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d`)
+var givingUp = regexp.MustCompile(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load)|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
 
 // Bounds of how far from its gravest line a log is searched for the reason.
 const (

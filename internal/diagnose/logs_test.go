@@ -159,6 +159,9 @@ func TestLogsTell(t *testing.T) {
 		"rbac-denied": {
 			`error: pods is forbidden: User "system:serviceaccount:shop:cart" cannot list resource "pods" in API group "" in the namespace "shop"`,
 		},
+		"rbac-denied ": {
+			"error: secrets is forbidden: User \"system:serviceaccount:shop:cart\" cannot list resource \"secrets\"\nfatal: timed out waiting for caches to sync",
+		},
 		"version-skew": {
 			`fatal: no matches for kind "CronJob" in version "batch/v1beta1"`,
 			`error: the server could not find the requested resource`,
@@ -170,7 +173,7 @@ func TestLogsTell(t *testing.T) {
 		for _, line := range lines {
 			t.Run(cause+"/"+line, func(t *testing.T) {
 				got := apply(about(dies()).logs(line + "\n"))
-				if len(got) == 0 || got[0].Cause != cause {
+				if len(got) == 0 || got[0].Cause != strings.TrimSpace(cause) {
 					t.Fatalf("got %+v", got)
 				}
 				for _, f := range got {

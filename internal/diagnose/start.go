@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -73,8 +74,28 @@ func startRefused(f *Facts) []Finding {
 		for e := range f.eventsOf("Pod", p.Object.Name) {
 			sandbox := e.Object.Reason == "FailedCreatePodSandBox" || e.Object.Reason == "NetworkNotReady"
 			if sandbox && f.fresh(e) && !podReady(&p.Object) && !f.past(&p) && sandboxLess(&p.Object) {
-				out = append(out, notStarted(f, "pod-sandbox-failed", p.Object.Name, sawEvent(e)))
+				n := notStarted(f, "pod-sandbox-failed", p.Object.Name, sawEvent(e))
+				n.DependsOn = f.Scene.networkOf(&p.Object, e.Object.Message)
+				out = append(out, n)
 			}
+		}
+	}
+	return out
+}
+
+var networkPlugin = regexp.MustCompile(`plugin type="([a-z][a-z0-9]{2,30})`)
+
+// networkOf is what the network of a Pod needs: its node, and the DaemonSet of the
+// plugin that a message names.
+func (s *Scene) networkOf(p *corev1.Pod, message string) []nightcrier.Object {
+	var out []nightcrier.Object
+	if p.Spec.NodeName != "" {
+		out = append(out, nightcrier.Object{Kind: "Node", Name: p.Spec.NodeName})
+	}
+	m := networkPlugin.FindStringSubmatch(message)
+	for _, d := range s.DaemonSets {
+		if m != nil && strings.Contains(d.Object.Name, m[1]) {
+			out = append(out, nightcrier.Object{Kind: "DaemonSet", Namespace: d.Object.Namespace, Name: d.Object.Name})
 		}
 	}
 	return out

@@ -115,7 +115,7 @@ func (s *stage) pod(w workload, r revision, m maker, i int, st podState, age tim
 			p.Spec.NodeName = "worker-1"
 		}
 	}
-	ip := fmt.Sprintf("10.244.%d.%d", 1+i%3, 2+int(uidOf("ip", w.name, p.Name)[0])+i)
+	ip := fmt.Sprintf("10.244.%d.%d", 1+number(20, w.Namespace, p.Name), 2+number(250, p.Name))
 	s.names[fmt.Sprintf("ip %s %d", m.key, i)] = ip
 	if p.Status, err = s.status(p, st, age, ip); err != nil {
 		return err

@@ -229,8 +229,7 @@ func settleAddress(got, meant *unstructured.Unstructured) {
 	if given != "" {
 		return
 	}
-	uid := uidOf("address", got.GetNamespace(), got.GetName())
-	ip := fmt.Sprintf("10.96.%d.%d", 1+uid[0]%200, 2+uid[1]%250)
+	ip := fmt.Sprintf("10.96.%d.%d", 1+number(200, got.GetNamespace(), got.GetName()), 2+number(250, got.GetName()))
 	spec := got.Object["spec"].(map[string]any)
 	spec["clusterIP"], spec["clusterIPs"] = ip, []any{ip}
 	ports, _ := spec["ports"].([]any)

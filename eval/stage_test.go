@@ -183,7 +183,8 @@ func apiVersionOf(kind string) string {
 // uidOf makes UIDs that are the same in every recording.
 func uidOf(kind, ns, name string) types.UID {
 	h := sha256.Sum256([]byte(kind + "/" + ns + "/" + name))
-	return types.UID(fmt.Sprintf("%x-%x-4%x-8%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])[:36])
+	h[6], h[8] = h[6]&0x0f|0x40, h[8]&0x3f|0x80
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16]))
 }
 
 // suffix makes the letters at the end of generated names.
@@ -195,6 +196,12 @@ func suffix(n int, of ...any) string {
 		out[i] = letters[int(h[i])%len(letters)]
 	}
 	return string(out)
+}
+
+// number makes a number below n, for addresses.
+func number(n int, of ...any) int {
+	h := sha256.Sum256([]byte(fmt.Sprint(of...)))
+	return (int(h[0])<<8 | int(h[1])) % n
 }
 
 // at is the time so long before the recording.

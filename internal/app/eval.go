@@ -28,7 +28,6 @@ type EvalOptions struct {
 	Dir string
 	// Executor is who investigates; builtin runs the rules alone.
 	Executor string
-	Timeout  time.Duration
 	// WorkerCommand is that of Options.
 	WorkerCommand []string
 }
@@ -102,7 +101,19 @@ func targetOf(c eval.Case) (nightcrier.Resource, error) {
 
 // triage lets an agent investigate a case as it would a cluster.
 func (o EvalOptions) triage(ctx context.Context, c eval.Case) (*nightcrier.Report, error) {
-	return nil, nightcrier.Errorf(nightcrier.Internal, "not yet")
+	snap, err := snapshot.Open(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	kind, name := c.Asked()
+	t, err := Triage(ctx, TriageOptions{
+		Config: o.Config, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand,
+		Target: nightcrier.Resource{Kind: kind, Namespace: c.Namespace, Name: name}, Snapshot: snap, Cluster: snap.Cluster, Executor: o.Executor,
+	})
+	if err == nil && t.Report == nil {
+		err = nightcrier.Errorf(nightcrier.NoReport, "%s: no report: %s", c.Name, t.Incident.FailureReason)
+	}
+	return t.Report, err
 }
 
 // Causes are what reports name: the published causes, and the verdicts that stand

@@ -13,16 +13,16 @@ const maxCommand = 2000
 
 // question is one read that a command asks for.
 type question struct {
-	verb              string // get, describe, logs, events, top
-	kind, name, ns    string
-	everywhere        bool // all namespaces
-	labels, fields    string
-	jsonpath          string
-	container         string
-	previous          bool
-	tail              int64
-	aboutKind, about  string // of events
-	eventType, output string
+	verb             string // get, describe, logs, events, top
+	kind, name, ns   string
+	everywhere       bool // all namespaces
+	labels, fields   string
+	jsonpath         string
+	container        string
+	previous         bool
+	tail             int64
+	aboutKind, about string // of events
+	eventType        string
 }
 
 // parse reads a kubectl command of the few forms that only read, and that mean

@@ -28,9 +28,8 @@ const startTime = 60 * time.Second
 var notExecutable = regexp.MustCompile(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
 
 // crashed finds containers that end with an error. Those of a Pod that was stopped
-// as a whole, as by an eviction, and those that a Job ends when its
-// time is up are left to the rule for Jobs, those killed for memory to that for
-// memory.
+// as a whole, as by an eviction, those that a Job ends when its time is up, and
+// those killed for memory are left to the rules for these.
 func crashed(f *Facts) []Finding {
 	var out []Finding
 	for c := range f.failing() {

@@ -62,7 +62,7 @@ var environmentSayings = []saying{
 	},
 	{
 		cause: "port-in-use", because: "the port that it listens on is taken",
-		wrongIf: "the earlier process held the port for a moment only", refine: whoseport,
+		wrongIf: "the earlier process held the port for a moment only", refine: whosePort,
 		actions: []nightcrier.Action{
 			{Action: "Give the containers of the Pod, or the Pods on the host's network, different ports", Outcome: "each can listen", Risk: "Services and probes must name the new port"},
 		},
@@ -144,8 +144,8 @@ func whichAccount(_ *Facts, c container, t told, n *Finding) {
 	}
 }
 
-// whoseport adds who else may have the port.
-func whoseport(_ *Facts, c container, _ told, n *Finding) {
+// whosePort adds who else may have the port.
+func whosePort(_ *Facts, c container, _ told, n *Finding) {
 	switch spec := c.pod.Object.Spec; {
 	case spec.HostNetwork:
 		n.Summary += " (the Pod uses the network of its node: another Pod or process there has it)"
@@ -165,7 +165,7 @@ func whichArgument(_ *Facts, c container, t told, n *Finding) {
 }
 
 // whichVariable adds what the Pod says of the variable that the log misses.
-func whichVariable(f *Facts, c container, t told, n *Finding) {
+func whichVariable(_ *Facts, c container, t told, n *Finding) {
 	if t.what == "" {
 		return
 	}
@@ -183,7 +183,6 @@ func whichVariable(f *Facts, c container, t told, n *Finding) {
 			n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "ConfigMap", Namespace: c.pod.Object.Namespace, Name: from.ConfigMapRef.Name})
 		}
 	}
-	_ = f
 }
 
 // whichConfiguration names the ConfigMap that the configuration comes from: the

@@ -35,7 +35,7 @@ const (
 type collector struct {
 	in    Input
 	scene *Scene
-	home  string // the namespace that is looked at
+	home  string    // the namespace that is looked at
 	until time.Time // no read begins after it
 
 	reads       int

@@ -27,11 +27,12 @@ type assembler struct {
 	in       Input
 	f        *Facts
 	findings []Finding
+	graph    graph
 	r        nightcrier.Report
 }
 
 func assemble(in Input, f *Facts, found composed, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
-	a := &assembler{in: in, f: f, findings: found.findings}
+	a := &assembler{in: in, f: f, findings: found.findings, graph: found.graph}
 	a.r = nightcrier.Report{
 		Schema: nightcrier.ReportSchema, IncidentID: in.Incident.ID, Cluster: in.Incident.Cluster,
 		CreatedAt: f.Now.UTC(), Source: "builtin", Executor: "builtin", Valid: true,
@@ -106,6 +107,10 @@ func (a *assembler) well() bool {
 		return f.ownerRead && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.well() })
 	case f.Owner.Kind == "CronJob":
 		return f.well()
+	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
+		return a.behindIsWell()
+	case f.Owner.Kind == "PersistentVolumeClaim":
+		return f.claimIsWell()
 	case f.Job != nil:
 		return jobCondition(f.Job.Object, batchv1.JobComplete) != nil
 	case f.Target.Kind == "Node":
@@ -114,6 +119,31 @@ func (a *assembler) well() bool {
 		return f.TargetGone
 	}
 	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) })
+}
+
+// behindIsWell reports whether the target was read, no rule found it wrong, and the
+// workloads that it leads to are well.
+func (a *assembler) behindIsWell() bool {
+	behind := a.graph.reach(a.f.Mend(), byMake)
+	return a.f.ownerRead && a.f.Scene.Complete("Pod", a.f.Owner.Namespace) && !slices.ContainsFunc(a.f.others, func(o *Facts) bool {
+		_, leads := behind[o.Mend()]
+		return leads && !o.well()
+	})
+}
+
+// claimIsWell reports whether the claim has its volume, or gets one when the first
+// Pod that uses it is placed.
+func (f *Facts) claimIsWell() bool {
+	claim := find(f.Scene.Claims, f.Owner.Namespace, f.Owner.Name)
+	switch {
+	case claim == nil:
+		return false
+	case claim.Object.Status.Phase == corev1.ClaimBound:
+		return true
+	}
+	return claim.Object.Status.Phase == corev1.ClaimPending && slices.ContainsFunc(f.Events, func(e Read[corev1.Event]) bool {
+		return e.Object.Reason == "WaitForFirstConsumer" && f.fresh(e)
+	})
 }
 
 // byPerson is the fault type of an event by which a person asks, without a fault.

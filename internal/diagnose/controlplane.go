@@ -104,12 +104,20 @@ func stateWords(p *Read[corev1.Pod]) string {
 	return ""
 }
 
-// servedBy lists the workloads that wait for a component: for the scheduler,
-// those above Pods without a node that it has said nothing of.
+// servedBy lists the workloads that wait for a component: for the scheduler, those
+// above Pods without a node that it has said nothing of; for the controllers, those
+// whose wishes nobody has looked at.
 func (s *Scene) servedBy(part string) []nightcrier.Object {
-	if part != "kube-scheduler" {
-		return nil
+	switch part {
+	case "kube-scheduler":
+		return s.unscheduled()
+	case "kube-controller-manager":
+		return s.unobserved()
 	}
+	return nil
+}
+
+func (s *Scene) unscheduled() []nightcrier.Object {
 	var out []nightcrier.Object
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
@@ -118,6 +126,23 @@ func (s *Scene) servedBy(part string) []nightcrier.Object {
 		}
 		if o := s.mendOf("Pod", p); !slices.Contains(out, o) {
 			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (s *Scene) unobserved() []nightcrier.Object {
+	var out []nightcrier.Object
+	for i := range s.Deployments {
+		d := &s.Deployments[i].Object
+		if d.Generation > d.Status.ObservedGeneration && waited(d, s.Now, takeUp) {
+			out = append(out, nightcrier.Object{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name})
+		}
+	}
+	for i := range s.StatefulSets {
+		d := &s.StatefulSets[i].Object
+		if d.Generation > d.Status.ObservedGeneration && waited(d, s.Now, takeUp) {
+			out = append(out, nightcrier.Object{Kind: "StatefulSet", Namespace: d.Namespace, Name: d.Name})
 		}
 	}
 	return out

@@ -73,7 +73,7 @@ func unschedulable(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || len(p.Object.Spec.SchedulingGates) > 0 {
+		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || len(p.Object.Spec.SchedulingGates) > 0 || f.growing(p) {
 			continue
 		}
 		said, ok := f.saidByScheduler(p)
@@ -86,6 +86,20 @@ func unschedulable(f *Facts) []Finding {
 		}
 	}
 	return out
+}
+
+// nodeComes is how long a new node may take to come up.
+const nodeComes = 10 * time.Minute
+
+// growing reports whether a node is being added for a Pod that has not waited for
+// longer than that takes.
+func (f *Facts) growing(p *Read[corev1.Pod]) bool {
+	for e := range f.eventsOf("Pod", p.Object.Name) {
+		if e.Object.Reason == "TriggeredScaleUp" && f.fresh(e) {
+			return !waited(&p.Object, f.Now, nodeComes)
+		}
+	}
+	return false
 }
 
 // never is what a cause weighs that holds on every node however empty it is.

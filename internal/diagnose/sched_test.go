@@ -88,6 +88,20 @@ func TestPendingIsNotYetUnschedulable(t *testing.T) {
 	}
 }
 
+func TestANodeIsBeingAdded(t *testing.T) {
+	comes := func(age time.Duration) []Finding {
+		p := pending("0/2 nodes are available: 2 Insufficient cpu.")
+		p.CreationTimestamp = metav1.NewTime(now.Add(-age))
+		return apply(about(p).with("TriggeredScaleUp", "pod triggered scale-up: [{workers 2->3 (max: 9)}]", 5*time.Second))
+	}
+	if got := comes(time.Minute); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := comes(time.Hour); len(got) != 1 {
+		t.Errorf("the node never came: %+v", got)
+	}
+}
+
 func fitsNowhereCauses(f *Facts) map[string]int {
 	_, causes := f.fitsNowhere(&f.Pods[0])
 	return causes

@@ -70,13 +70,17 @@ func hasStarted(p *corev1.Pod) bool {
 	})
 }
 
+// saidOnce matches what the attach controller says once for a Pod, however long
+// it then waits.
+var saidOnce = regexp.MustCompile(`^Multi-Attach error`)
+
 // volumeTrouble is the newest Event about a volume of p, one that says why before
 // one that says only that it takes long.
 func (f *Facts) volumeTrouble(p *Read[corev1.Pod]) (Read[corev1.Event], bool) {
 	var found Read[corev1.Event]
 	ok := false
 	for e := range f.eventsOf("Pod", p.Object.Name) {
-		if !slices.Contains([]string{"FailedMount", "FailedAttachVolume", "FailedMapVolume"}, e.Object.Reason) || !f.fresh(e) {
+		if !slices.Contains([]string{"FailedMount", "FailedAttachVolume", "FailedMapVolume"}, e.Object.Reason) || !f.fresh(e) && !saidOnce.MatchString(e.Object.Message) {
 			continue
 		}
 		if !aboutVolume(&p.Object, e.Object.Message) {

@@ -29,6 +29,8 @@ func TestVolumeNotMounted(t *testing.T) {
 		{"wrong type", says("FailedMount", `MountVolume.MountDevice failed for volume "pv" : mount: wrong fs type, bad option, bad superblock on /dev/xvdf`), []string{"mount-failed"}},
 		{"only that it takes long", about(pod(waiting("ContainerCreating", ""), conf)).with("FailedMount", slow("data"), time.Minute), []string{"mount-failed"}},
 		{"Multi-Attach", says("FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can't be attached to another`), []string{"volume-attach-failed"}},
+		{"Multi-Attach, said once and long ago", about(pod(waiting("ContainerCreating", ""))).with("FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) cart-0`, time.Hour), []string{"volume-attach-failed"}},
+		{"Multi-Attach, over since", about(pod(ready(0))).with("FailedAttachVolume", `Multi-Attach error for volume "pvc-1"`, time.Hour), nil},
 		{"the cloud refuses", says("FailedAttachVolume", `AttachVolume.Attach failed for volume "pvc-1" : rpc error: code = NotFound desc = volume not found`), []string{"volume-attach-failed"}},
 		{"attaching takes long", says("FailedAttachVolume", `AttachVolume.Attach failed for volume "pvc-1" : timed out waiting for external-attacher of ebs.csi.aws.com CSI driver to attach volume vol-1`), []string{"volume-attach-failed"}},
 		{"no driver at the kubelet", says("FailedMount", `MountVolume.MountDevice failed for volume "pvc-1" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name ebs.csi.aws.com not found in the list of registered CSI drivers`), []string{"csi-driver-missing"}},

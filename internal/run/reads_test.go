@@ -16,6 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -31,7 +32,8 @@ func (w *watched) Get(ctx context.Context, res nightcrier.Resource) ([]byte, err
 }
 
 func (w *watched) List(ctx context.Context, kind, ns, labels, fields string, limit int) ([]byte, error) {
-	return w.asked(ctx, "list", strings.ToLower(kind)+"s", ns, "", func() ([]byte, error) {
+	res, _ := kube.ResourceOf(kind)
+	return w.asked(ctx, "list", res.Name, ns, "", func() ([]byte, error) {
 		return w.Reader.List(ctx, kind, ns, labels, fields, limit)
 	})
 }

@@ -15,10 +15,10 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/mcptest"
 	"nightcrier.dev/nightcrier/internal/pgtest"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
@@ -151,19 +151,23 @@ func (s *site) tryApp(change func(*app.Options)) (*app.App, error) {
 	return a, nil
 }
 
-// fault is the notification of the demo's scenario whose name contains a text.
+// fault is the recorded notification whose name contains a text.
 func fault(tb testing.TB, name string) []byte {
 	tb.Helper()
-	d, err := demo.Load(scenarioTime)
+	all, err := recorded.ReadDir("testdata/pushed")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, sc := range d.Scenarios {
-		if strings.Contains(sc.Name, name) {
-			return sc.Notification
+	for _, e := range all {
+		if strings.Contains(e.Name(), name) {
+			raw, err := recorded.ReadFile("testdata/pushed/" + e.Name())
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return snapshot.MoveTimes(raw, scenarioTime.Sub(happened))
 		}
 	}
-	tb.Fatalf("the demo has no scenario %q", name)
+	tb.Fatalf("no fault %q was recorded", name)
 	return nil
 }
 

@@ -7,16 +7,20 @@ package e2e
 
 import (
 	"context"
+	"embed"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/demo"
+	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
@@ -33,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// scenarioTime is when the demo's faults happened, the same in every process of a
+// scenarioTime is when the recorded faults are said to have happened, the same in every process of a
 // test: the evidence of a run that is resumed is then what it was.
 var scenarioTime = time.Now().UTC()
 
@@ -46,21 +50,56 @@ func options(cfg *config.Config, log slog.Handler) app.Options {
 	}
 }
 
-// demoClusters are the demo's clusters at scenarioTime.
-var demoClusters = sync.OnceValue(func() *demo.Demo {
-	d, err := demo.Load(scenarioTime)
-	if err != nil {
-		panic(err) // the embedded scenarios are whole
+// recorded are the clusters that faults happen in, and what their servers pushed.
+//
+//go:embed all:testdata/clusters testdata/pushed
+var recorded embed.FS
+
+// happened is when the recorded faults happened.
+var happened = time.Date(2026, 11, 20, 3, 6, 30, 0, time.UTC)
+
+// demoClusters are those clusters at scenarioTime.
+var demoClusters = sync.OnceValue(func() map[string]*snapshot.Snapshot {
+	all := map[string]*snapshot.Snapshot{}
+	for _, name := range []string{"demo-east", "demo-west", "demo-north"} {
+		dir, err := fs.Sub(recorded, "testdata/clusters/"+name)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		s, err := snapshot.Read(dir)
+		if err != nil {
+			panic(err) // it is whole
+		}
+		all[name] = s.Shift(scenarioTime)
 	}
-	return d
+	return all
 })
 
-func demoAccess(cluster string) app.ClusterAccess {
-	if c := demoClusters().Cluster(cluster); c != nil {
-		return c
-	}
-	return nil
+// readable is a recorded cluster, to be read without a guard.
+type readable struct{ *kube.Client }
+
+// Permissions implements diagnose.Reader.
+func (readable) Permissions(context.Context, string) (map[string]any, error) {
+	return map[string]any{"canRead": "yes", "canWrite": "no", "source": "recorded"}, nil
 }
+
+func demoAccess(cluster string) app.ClusterAccess {
+	if s := demoClusters()[cluster]; s != nil {
+		return readable{s.Client()}
+	}
+	return readable{nowhere.Client()}
+}
+
+// nowhere is a cluster in which nothing is.
+var nowhere = func() *snapshot.Snapshot {
+	s, err := snapshot.Read(fstest.MapFS{
+		snapshot.InfoFile: {Data: []byte("{}")}, "namespace.json": {Data: []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}`)},
+	})
+	if err != nil {
+		panic(err) // it is whole
+	}
+	return s
+}()
 
 // quickly are timings of sources that notice within a test's patience.
 func quickly() mcp.Timings {

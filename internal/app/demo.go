@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/mcptest"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
@@ -60,10 +62,11 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		return err
 	}
 	defer done()
-	a, err := New(Options{
-		Config: cfg, Logger: o.Logger, Version: o.Version,
-		Access: func(name string) ClusterAccess { return d.Cluster(name) },
-	})
+	opt := Options{Config: cfg, Logger: o.Logger, Version: o.Version, Snapshots: map[string]*snapshot.Snapshot{}}
+	for _, sc := range d {
+		opt.Snapshots[sc.Cluster] = sc.Snapshot
+	}
+	a, err := New(opt)
 	if err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
-	return demoShow{o: o, app: a, demo: d, peer: peer}.play(ctx)
+	return demoShow{o: o, app: a, scenarios: d, peer: peer}.play(ctx)
 }
 
 // outDir is where one-shot commands keep their workspaces. A temporary one is
@@ -91,7 +94,7 @@ func outDir(out, prefix string) (dir string, cleanup func(), err error) {
 
 // demoConfig is the embedded defaults with the scenarios' clusters. The
 // environment has no say, but for the key of a real agent.
-func demoConfig(o DemoOptions, d *demo.Demo, peer *mcptest.Peer, dir string) (*config.Config, func(), error) {
+func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string) (*config.Config, func(), error) {
 	done := func() {}
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"} {
@@ -121,8 +124,8 @@ func demoConfig(o DemoOptions, d *demo.Demo, peer *mcptest.Peer, dir string) (*c
 		done()
 		return nil, nil, err
 	}
-	for _, name := range d.Clusters() {
-		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: name, MCP: config.MCP{Endpoint: peer.URL(name), Mode: "auto"}})
+	for _, sc := range d {
+		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: sc.Cluster, MCP: config.MCP{Endpoint: peer.URL(sc.Cluster), Mode: "auto"}})
 	}
 	return cfg, done, nil
 }
@@ -140,22 +143,24 @@ func hopeless(warnings []config.Warning) error {
 
 // demoShow plays the scenarios and prints what comes of them.
 type demoShow struct {
-	o    DemoOptions
-	app  *App
-	demo *demo.Demo
-	peer *mcptest.Peer
+	o         DemoOptions
+	app       *App
+	scenarios []demo.Scenario
+	peer      *mcptest.Peer
 }
 
 func (s demoShow) play(ctx context.Context) error {
-	for _, name := range s.demo.Clusters() {
-		if err := s.peer.AwaitSubscribed(ctx, name); err != nil {
+	for _, sc := range s.scenarios {
+		if err := s.peer.AwaitSubscribed(ctx, sc.Cluster); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(s.o.Stderr, "Replaying %d recorded notifications from %d clusters; executor %s.\n", len(s.demo.Scenarios), len(s.demo.Clusters()), s.o.Executor)
-	for _, sc := range s.demo.Scenarios {
-		if _, err := s.peer.Push(sc.Cluster, sc.Notification); err != nil {
-			return fmt.Errorf("demo scenario %s: %w", sc.Name, err)
+	fmt.Fprintf(s.o.Stderr, "Replaying %d notifications, recorded with the clusters around them, from %d clusters; executor %s.\n", s.pushed(), len(s.scenarios), s.o.Executor)
+	for _, sc := range s.scenarios {
+		for _, n := range sc.Notifications {
+			if _, err := s.peer.Push(sc.Cluster, n); err != nil {
+				return fmt.Errorf("demo scenario %s: %w", sc.Name, err)
+			}
 		}
 	}
 	list, err := s.await(ctx)
@@ -171,11 +176,24 @@ func (s demoShow) play(ctx context.Context) error {
 		return nil
 	}
 	for _, inc := range list {
-		if inc.Status != nightcrier.Resolved {
+		if inc.Status != nightcrier.Resolved && !listed(inc) {
 			return nightcrier.Errorf(nightcrier.NoReport, "incident %s ended without a valid report: %s", inc.ID, inc.FailureReason)
 		}
 	}
 	return nil
+}
+
+// pushed is how many notifications there are.
+func (s demoShow) pushed() (n int) {
+	for _, sc := range s.scenarios {
+		n += len(sc.Notifications)
+	}
+	return n
+}
+
+// listed reports whether an incident was named in a storm's message only.
+func listed(inc nightcrier.Incident) bool {
+	return inc.Storm && inc.Status == nightcrier.Failed && inc.RunID != "" && inc.StartedAt.IsZero()
 }
 
 // await prints each incident as it ends, and returns all when every notification
@@ -199,10 +217,10 @@ func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
 				open++
 			} else if !printed[inc.ID] {
 				printed[inc.ID] = true
-				s.line(inc)
+				s.line(ctx, inc)
 			}
 		}
-		if open == 0 && len(events) >= len(s.demo.Scenarios) {
+		if open == 0 && len(events) >= s.pushed() {
 			return list, nil
 		}
 		select {
@@ -217,19 +235,37 @@ func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
 var statusWords = map[nightcrier.IncidentStatus]string{nightcrier.Resolved: "report ready", nightcrier.AgentFailed: "agent failed"}
 
 // line prints one incident on one line.
-func (s demoShow) line(inc nightcrier.Incident) {
+func (s demoShow) line(ctx context.Context, inc nightcrier.Incident) {
 	status := statusWords[inc.Status]
-	if status == "" {
+	switch {
+	case listed(inc):
+		status = "storm, listed"
+	case status == "":
 		status = string(inc.Status)
 	}
 	what, object := inc.RootCause, inc.Owner
-	if what == "" {
+	switch {
+	case listed(inc):
+		what = "named in the storm's one message; only the most severe are investigated"
+	case what == "" && inc.Status == nightcrier.Resolved:
+		what = s.verdict(ctx, inc)
+	case what == "":
 		what = inc.FailureReason
 	}
 	if object.IsZero() {
 		object = inc.Resource
 	}
-	fmt.Fprintf(s.o.Stdout, "%-12s  %-8s  %-10s  %-36s  %s\n", status, inc.Severity, inc.Cluster, object, what)
+	fmt.Fprintf(s.o.Stdout, "%-13s  %-8s  %-13s  %-34s  %s\n", status, inc.Severity, inc.Cluster, object, what)
+}
+
+// verdict says what a report without a cause comes to.
+func (s demoShow) verdict(ctx context.Context, inc nightcrier.Incident) string {
+	var rep nightcrier.Report
+	raw, err := s.app.store.Report(ctx, inc.ID)
+	if err != nil || json.Unmarshal(raw, &rep) != nil {
+		return "no cause"
+	}
+	return "no cause to mend: " + string(rep.Verdict)
 }
 
 // conclude prints one whole report and what became of the other events.
@@ -237,7 +273,7 @@ func (s demoShow) conclude(ctx context.Context, list []nightcrier.Incident) erro
 	var shown *nightcrier.Incident
 	for i, inc := range list {
 		worse := shown == nil || inc.Severity > shown.Severity || inc.Severity == shown.Severity && inc.CreatedAt.Before(shown.CreatedAt)
-		if inc.Status == nightcrier.Resolved && worse {
+		if inc.Status == nightcrier.Resolved && inc.RootCause != "" && worse {
 			shown = &list[i]
 		}
 	}
@@ -251,7 +287,7 @@ func (s demoShow) conclude(ctx context.Context, list []nightcrier.Incident) erro
 		return err
 	}
 	fmt.Fprintf(s.o.Stdout, "%d events: %d incidents opened, %d joined one, %s.\n",
-		len(s.demo.Scenarios), c.Events[nightcrier.Opened], c.Events[nightcrier.Joined], ledToNone(c.Suppressed))
+		s.pushed(), c.Events[nightcrier.Opened], c.Events[nightcrier.Joined], ledToNone(c.Suppressed))
 	if s.o.Out != "" {
 		fmt.Fprintf(s.o.Stdout, "The workspaces are in %s.\n", s.o.Out)
 	}

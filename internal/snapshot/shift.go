@@ -20,7 +20,7 @@ func (s *Snapshot) Shift(now time.Time) *Snapshot {
 		moved := t.add(c.kind)
 		moved.seen = c.seen
 		for _, o := range c.objects {
-			m := &object{namespace: o.namespace, name: o.name, labels: o.labels, raw: move(o.raw, by)}
+			m := &object{namespace: o.namespace, name: o.name, labels: o.labels, raw: MoveTimes(o.raw, by)}
 			if utiljson.Unmarshal(m.raw, &m.fields) != nil {
 				m.raw, m.fields = o.raw, o.fields
 			}
@@ -29,12 +29,13 @@ func (s *Snapshot) Shift(now time.Time) *Snapshot {
 		}
 	}
 	for key, text := range s.logs {
-		t.logs[key] = move(text, by)
+		t.logs[key] = MoveTimes(text, by)
 	}
 	return t
 }
 
-func move(text []byte, by time.Duration) []byte {
+// MoveTimes moves all times in a text by the same span.
+func MoveTimes(text []byte, by time.Duration) []byte {
 	return moment.ReplaceAllFunc(text, func(b []byte) []byte {
 		at, err := time.Parse(time.RFC3339Nano, string(b))
 		if err != nil {

@@ -1,7 +1,11 @@
 package snapshot_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +14,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 )
 
@@ -313,4 +318,86 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// large is a snapshot of so many Pods in one namespace.
+func large(n int) fstest.MapFS {
+	var pods []string
+	for i := range n {
+		pods = append(pods, strings.ReplaceAll(podCart, "cart-1", fmt.Sprintf("cart-%05d", i)))
+	}
+	return fstest.MapFS{"pods.json": {Data: []byte(list("PodList", pods...))}}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	files := large(5000)
+	for b.Loop() {
+		if _, err := snapshot.Read(files); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	s, err := snapshot.Read(large(5000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, fields := range map[string]string{"500 of 5000": "", "one of 5000": "metadata.name=cart-04999"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Client().List(b.Context(), "Pod", "shop", "app=cart", fields, 500); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A long list comes in pages, each object once.
+func TestPages(t *testing.T) {
+	s, err := snapshot.Read(large(1203))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	_, err = s.Client().ListEach(t.Context(), kube.Selection{Kind: "Pod", Namespace: "shop"}, func(object []byte) error {
+		var pod struct{ Metadata struct{ Name string } }
+		if err := json.Unmarshal(object, &pod); err != nil {
+			return err
+		}
+		if seen[pod.Metadata.Name] {
+			t.Errorf("%s came twice", pod.Metadata.Name)
+		}
+		seen[pod.Metadata.Name] = true
+		return nil
+	})
+	if err != nil || len(seen) != 1203 {
+		t.Errorf("%d Pods came, %v", len(seen), err)
+	}
+}
+
+// A watch tells what there is, and stays open until the caller leaves.
+func TestWatch(t *testing.T) {
+	s := read(t, forms["flat"])
+	ctx, leave := context.WithCancel(t.Context())
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "https://snapshot/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", nil)
+	resp, err := s.Transport().RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := json.NewDecoder(resp.Body)
+	for _, want := range []string{"ADDED cart-1", "ADDED web-1", "BOOKMARK "} {
+		var e struct {
+			Type   string
+			Object struct{ Metadata struct{ Name string } }
+		}
+		if err := in.Decode(&e); err != nil || e.Type+" "+e.Object.Metadata.Name != want {
+			t.Errorf("it tells %v, %v; want %s", e, err, want)
+		}
+	}
+	leave()
+	if _, err := in.Token(); err == nil {
+		t.Error("it goes on when nobody listens")
+	}
 }

@@ -47,6 +47,9 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if scripted(o) {
+		d = slices.DeleteFunc(d, func(sc demo.Scenario) bool { return sc.Calm })
+	}
 	peer := mcptest.NewPeer()
 	if err := peer.Listen(); err != nil {
 		return err
@@ -92,6 +95,12 @@ func outDir(out, prefix string) (dir string, cleanup func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
 
+// scripted reports whether the agent's model is one that plays a script: there is
+// no key for a real one.
+func scripted(o DemoOptions) bool {
+	return o.Executor == config.ClaudeCode && os.Getenv("ANTHROPIC_API_KEY") == ""
+}
+
 // demoConfig is the embedded defaults with the scenarios' clusters. The
 // environment has no say, but for the key of a real agent.
 func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string) (*config.Config, func(), error) {
@@ -102,7 +111,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 			env = append(env, name+"="+v)
 		}
 	}
-	if o.Executor == config.ClaudeCode && os.Getenv("ANTHROPIC_API_KEY") == "" {
+	if scripted(o) {
 		model, err := modeltest.NewServer()
 		if err == nil {
 			err = model.Listen()
@@ -112,7 +121,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 		}
 		done = func() { _ = model.Close() }
 		env = append(env, "ANTHROPIC_API_KEY=scripted", "ANTHROPIC_BASE_URL="+model.URL("triage-report"))
-		fmt.Fprintln(o.Stderr, "No ANTHROPIC_API_KEY is set: the agent talks to a scripted model on this machine.")
+		fmt.Fprintln(o.Stderr, "No ANTHROPIC_API_KEY is set: the agent talks to a scripted model on this machine, which knows to write of faults only: scenarios without one are left out.")
 	}
 	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: map[string]string{
 		"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning",

@@ -28,6 +28,8 @@ type Scenario struct {
 	// About says what happened, in a sentence.
 	About   string
 	Cluster string
+	// Calm says that nothing is wrong any more, or never was.
+	Calm bool
 	// Notifications are JSON-RPC messages in the order in which they are pushed.
 	Notifications [][]byte
 	// Snapshot is the cluster.
@@ -70,6 +72,7 @@ func load(name string, now time.Time) (Scenario, error) {
 	var told struct {
 		About         string            `json:"about"`
 		Cluster       string            `json:"cluster"`
+		Calm          bool              `json:"calm"`
 		Notifications []json.RawMessage `json:"notifications"`
 	}
 	if err := json.Unmarshal(raw, &told); err != nil {
@@ -83,7 +86,7 @@ func load(name string, now time.Time) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, err
 	}
-	sc := Scenario{Name: name, About: told.About, Cluster: told.Cluster, Snapshot: s.Shift(now)}
+	sc := Scenario{Name: name, About: told.About, Cluster: told.Cluster, Calm: told.Calm, Snapshot: s.Shift(now)}
 	for _, n := range told.Notifications {
 		sc.Notifications = append(sc.Notifications, snapshot.MoveTimes(n, now.Sub(s.CapturedAt)))
 	}

@@ -31,6 +31,7 @@ var record = flag.Bool("record", false, "write scenarios/ anew from manifests/, 
 // manifest makes one scenario happen.
 type manifest struct {
 	About     string   `json:"about"`
+	Calm      bool     `json:"calm"` // nothing is wrong when it is recorded
 	Cluster   string   `json:"cluster"`
 	Namespace string   `json:"namespace"`
 	Wait      []sight  `json:"wait"`
@@ -209,7 +210,11 @@ func (r recorder) save(m *manifest) {
 	for _, n := range m.Notify {
 		pushed = append(pushed, r.notification(m, s, n))
 	}
-	raw, err := json.MarshalIndent(map[string]any{"about": m.About, "cluster": m.Cluster, "notifications": pushed}, "", "  ")
+	told := map[string]any{"about": m.About, "cluster": m.Cluster, "notifications": pushed}
+	if m.Calm {
+		told["calm"] = true
+	}
+	raw, err := json.MarshalIndent(told, "", "  ")
 	r.must(err)
 	r.must(os.WriteFile(filepath.Join(dir, "scenario.json"), append(raw, '\n'), 0o644))
 }

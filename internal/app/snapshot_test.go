@@ -196,3 +196,53 @@ func TestTriageOfASnapshot(t *testing.T) {
 		t.Errorf("a Deployment that is not in the snapshot: %v", err)
 	}
 }
+
+// What the real kubectl writes is a snapshot, in both of its forms.
+func TestKubectlWritesSnapshots(t *testing.T) {
+	t.Parallel()
+	s := kubetest.Start(t)
+	ns := s.Namespace(t)
+	_, rs := s.Deployment(t, ns, "cart")
+	pod := s.Pod(t, ns, "cart-1", rs)
+	s.CrashLoop(t, pod, 1, 4)
+	s.SetLogs(pod, false, "starting\nfatal: no\n")
+	s.Warn(t, pod, "BackOff", "Back-off restarting failed container app")
+	run := kubectl(t, s.Kubeconfig)
+	dir := t.TempDir()
+	for _, form := range []string{"json", "yaml"} {
+		dump := filepath.Join(dir, "dump-"+form)
+		if out := run("cluster-info", "dump", "-n", ns, "--output-directory", dump, "-o", form); strings.HasPrefix(out, "FAILED") {
+			t.Fatal(out)
+		}
+		flat := filepath.Join(dir, "flat-"+form)
+		for name, text := range map[string]string{
+			"all." + form: run("get", "pods,events,deploy,rs", "-n", ns, "-o", form), "nodes." + form: run("get", "nodes", "-o", form), "cart-1.log": run("logs", "cart-1", "-n", ns),
+		} {
+			if err := os.MkdirAll(flat, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(flat, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, dir := range []string{dump, flat} {
+			snap, err := snapshot.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(snap.NotCaptured) > 0 {
+				t.Errorf("%s: %v", dir, snap.NotCaptured)
+			}
+			log, err := snap.Client().Logs(t.Context(), ns, "cart-1", "app", false, 1, 0)
+			if err != nil || string(log) != "fatal: no\n" {
+				t.Errorf("%s: the log is %q, %v", dir, log, err)
+			}
+			for kind, want := range map[string]string{"Pod": `"cart-1"`, "Deployment": `"cart"`, "Event": `"BackOff"`, "Node": kubetest.NodeName} {
+				list, err := snap.Client().List(t.Context(), kind, "", "", "", 0)
+				if err != nil || !strings.Contains(string(list), want) {
+					t.Errorf("%s: the list of %ss lacks %s: %s, %v", dir, kind, want, list, err)
+				}
+			}
+		}
+	}
+}

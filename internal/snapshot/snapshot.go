@@ -144,7 +144,7 @@ func (s *Snapshot) served() []*collection {
 // "" when they are: then an object that is not here was not there.
 func (s *Snapshot) withheld(c *collection, ns string) string {
 	for _, n := range s.NotCaptured {
-		if about, in := covers(n.What, c.kind); about && (in == "" || in == ns) {
+		if about, in := covers(n.What, c.kind); about && (in == "" || ns == "" || in == ns) {
 			return n.Why
 		}
 	}

@@ -49,6 +49,7 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 	}
 	if scripted(o) {
 		d = slices.DeleteFunc(d, func(sc demo.Scenario) bool { return sc.Calm })
+		d = d[:min(len(d), scriptedMost)]
 	}
 	peer := mcptest.NewPeer()
 	if err := peer.Listen(); err != nil {
@@ -101,6 +102,10 @@ func scripted(o DemoOptions) bool {
 	return o.Executor == config.ClaudeCode && os.Getenv("ANTHROPIC_API_KEY") == ""
 }
 
+// scriptedMost is how many scenarios a scripted model gets: enough to see agents
+// at work, each of which is a process of some weight.
+const scriptedMost = 6
+
 // demoConfig is the embedded defaults with the scenarios' clusters. The
 // environment has no say, but for the key of a real agent.
 func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string) (*config.Config, func(), error) {
@@ -121,7 +126,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 		}
 		done = func() { _ = model.Close() }
 		env = append(env, "ANTHROPIC_API_KEY=scripted", "ANTHROPIC_BASE_URL="+model.URL("triage-report"))
-		fmt.Fprintln(o.Stderr, "No ANTHROPIC_API_KEY is set: the agent talks to a scripted model on this machine, which knows to write of faults only: scenarios without one are left out.")
+		fmt.Fprintln(o.Stderr, "No ANTHROPIC_API_KEY is set: the agent talks to a scripted model on this machine, which knows to write of faults only: some scenarios are left out.")
 	}
 	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: map[string]string{
 		"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning",

@@ -20,9 +20,6 @@ const (
 	maxCalibrationError = 0.10
 )
 
-// enforced turns the floor on. Below it the test only tells.
-const enforced = false
-
 // TestFloor runs the rules over all recorded cases.
 func TestFloor(t *testing.T) {
 	if *record {
@@ -33,19 +30,15 @@ func TestFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("\n" + table(res))
-	complain := t.Errorf
-	if !enforced {
-		complain = t.Logf
-	}
 	s := res.Totals
 	if s.ExactShare < minExact {
-		complain("%.3f of the cases are exactly right, less than %.2f", s.ExactShare, minExact)
+		t.Errorf("%.3f of the cases are exactly right, less than %.2f", s.ExactShare, minExact)
 	}
 	if s.FalseAlarms > 0 {
-		complain("%d false alarms", s.FalseAlarms)
+		t.Errorf("%d false alarms", s.FalseAlarms)
 	}
 	if s.CalibrationError > maxCalibrationError {
-		complain("the expected calibration error is %.3f, more than %.2f", s.CalibrationError, maxCalibrationError)
+		t.Errorf("the expected calibration error is %.3f, more than %.2f", s.CalibrationError, maxCalibrationError)
 	}
 	if s.Errors > 0 {
 		t.Errorf("%d cases could not be investigated", s.Errors)
@@ -94,10 +87,6 @@ func TestEveryCauseHasACase(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 {
-		complain := t.Errorf
-		if !enforced {
-			complain = t.Logf
-		}
-		complain("%d causes have no case: %s", len(missing), strings.Join(missing, " "))
+		t.Errorf("%d causes have no case: %s", len(missing), strings.Join(missing, " "))
 	}
 }

@@ -388,6 +388,12 @@ func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
 		}
 	}
 	slices.Sort(f.Namespaces)
+	if f.Nodes[0].Object.Spec.Unschedulable { // who drains it may be held up
+		return c.together(ctx,
+			c.list(query{kind: "PodDisruptionBudget", limit: maxOfKind}),
+			c.list(query{kind: "Event", fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
+		)
+	}
 	return nil
 }
 

@@ -179,6 +179,11 @@ func (f *Facts) rootsOf(g graph, groups []*group) []*group {
 		weight[root] += f.weigh(g, gr)
 	}
 	if f.whole() {
+		here := map[*group]bool{}
+		for _, gr := range groups {
+			here[gr.root()] = here[gr.root()] || f.within(gr.object)
+		}
+		roots = slices.DeleteFunc(roots, func(gr *group) bool { return !here[gr] })
 		slices.SortStableFunc(roots, func(a, b *group) int {
 			return cmp.Or(
 				cmp.Compare(hinted(a), hinted(b)),
@@ -191,6 +196,12 @@ func (f *Facts) rootsOf(g graph, groups []*group) []*group {
 	roots = slices.DeleteFunc(roots, func(gr *group) bool { return near[gr] == 0 })
 	slices.SortStableFunc(roots, func(a, b *group) int { return cmp.Compare(near[b], near[a]) })
 	return roots
+}
+
+// within reports whether an object is of the target, or of the cluster as a whole:
+// trouble of another namespace matters only to those who need it.
+func (f *Facts) within(o nightcrier.Object) bool {
+	return f.Target.Kind != namespaceKind || o.Namespace == f.Target.Name || o.Namespace == ""
 }
 
 func hinted(gr *group) int {

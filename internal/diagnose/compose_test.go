@@ -157,3 +157,20 @@ func BenchmarkJudge(b *testing.B) {
 	}
 	b.ReportMetric(float64(rules)*float64(b.N)/b.Elapsed().Seconds(), "rules/s")
 }
+
+// What is broken elsewhere is the root of a namespace's trouble only where something
+// in the namespace needs it.
+func TestTroubleElsewhere(t *testing.T) {
+	f := &Facts{Now: now, Scene: sceneOf(t, shop), Target: nightcrier.Resource{Kind: namespaceKind, Name: "shop"}}
+	dns := nightcrier.Object{Kind: "Deployment", Namespace: systemNamespace, Name: "coredns"}
+	away := Finding{Cause: "cluster-dns-unhealthy", Object: dns, Confidence: nightcrier.High, Summary: "DNS is away"}
+	if c := compose(f, nil, []Finding{away}); len(c.findings) != 0 {
+		t.Errorf("nobody in the namespace needs it: %+v", c.findings)
+	}
+	unresolved := trouble("dependency-name-unresolved", "Deployment", "web")
+	unresolved.DependsOn = []nightcrier.Object{dns}
+	c := compose(f, nil, []Finding{away, unresolved})
+	if len(c.findings) == 0 || c.findings[0].Object != dns || len(c.consequences) != 1 || c.consequences[0].Because != dns {
+		t.Errorf("the root is %+v, with %+v", c.findings, c.consequences)
+	}
+}

@@ -106,9 +106,12 @@ func judge(f *Facts) composed {
 	}
 	v := newView(f.Scene)
 	for _, o := range v.workloads() {
-		if o.Mend() != f.Mend() {
+		if o.Mend() == f.Mend() {
+			continue
+		}
+		all = append(all, apply(o)...)
+		if f.Target.Kind != namespaceKind || o.Target.Namespace == f.Target.Name {
 			f.others = append(f.others, o)
-			all = append(all, apply(o)...)
 		}
 	}
 	if f.whole() {

@@ -157,17 +157,14 @@ func (c *collector) nodesMatter() bool {
 // noName are the words of a process that cannot resolve a name.
 var noName = []string{"no such host", "server misbehaving", "emporary failure in name resolution", "EAI_AGAIN", "ENOTFOUND", "lookup ", "Name or service not known", "could not be resolved", "UnknownHostException"}
 
-// readBehind reads what stands behind a webhook that refuses, and the cluster's DNS
-// when logs say that names cannot be resolved.
+// readBehind reads what stands behind a webhook that refuses, and the system's own
+// namespace where it may be why.
 func (c *collector) readBehind(ctx context.Context) error {
 	var looks []look
 	for _, ns := range c.webhookNamespaces() {
 		looks = append(looks, c.lists(ns, "Service", "EndpointSlice", "Pod", "Deployment", "Event")...)
 	}
-	unresolved := slices.ContainsFunc(c.scene.Logs, func(l LogExcerpt) bool {
-		return slices.ContainsFunc(noName, func(words string) bool { return strings.Contains(l.Text, words) })
-	})
-	if unresolved && !c.scene.Complete("Pod", systemNamespace) {
+	if c.systemMatters() && !c.scene.Complete("Pod", systemNamespace) {
 		looks = append(looks, c.lists(systemNamespace, "Pod", "Deployment", "DaemonSet", "Service", "EndpointSlice", "ConfigMap", "Event")...)
 	}
 	if err := c.together(ctx, looks...); err != nil {
@@ -175,6 +172,23 @@ func (c *collector) readBehind(ctx context.Context) error {
 	}
 	c.scene.sortEvents()
 	return nil
+}
+
+// systemMatters reports whether something points at the parts of the cluster that
+// all namespaces share: its DNS, its network, its scheduler and its controllers.
+func (c *collector) systemMatters() bool {
+	s := c.scene
+	switch {
+	case slices.ContainsFunc(s.Logs, func(l LogExcerpt) bool {
+		return slices.ContainsFunc(noName, func(words string) bool { return strings.Contains(l.Text, words) })
+	}):
+		return true
+	case slices.ContainsFunc(s.Events, func(e Read[corev1.Event]) bool {
+		return e.Object.Reason == "FailedCreatePodSandBox" && s.fresh(e)
+	}):
+		return true
+	}
+	return len(s.unscheduled())+len(s.unobserved()) > 0
 }
 
 // maxBehind is how many namespaces of webhooks are looked into.

@@ -37,8 +37,8 @@ type header struct {
 	// Expect and Forbidden go into case.yaml as they are.
 	Expect    map[string]any `json:"expect"`
 	Forbidden []string       `json:"forbidden,omitempty"`
-	// On is apiserver, the default, or node.
-	On string `json:"on,omitempty"`
+	// From is apiserver, the default, or node.
+	From string `json:"from,omitempty"`
 	// Age is how old objects are that do not say it.
 	Age string `json:"age,omitempty"`
 	// Nodes is how many healthy nodes there are, 2 by default; 0 for none of them.

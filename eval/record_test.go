@@ -47,7 +47,7 @@ func TestRecord(t *testing.T) {
 		}
 		seen[m.Case] = true
 		t.Run(m.Case, func(t *testing.T) {
-			if m.On == "node" {
+			if m.From == "node" {
 				return
 			}
 			s, err := m.build()
@@ -307,7 +307,7 @@ func notCaptured(resources []string) []nightcrier.NotChecked {
 
 // writeCase writes what is expected of a diagnosis.
 func (r *recorder) writeCase(dir string) error {
-	c := map[string]any{"about": r.About, "namespace": r.Namespace, "expect": r.Expect, "from": cmp.Or(r.On, "apiserver")}
+	c := map[string]any{"about": r.About, "namespace": r.Namespace, "expect": r.Expect, "from": cmp.Or(r.From, "apiserver")}
 	if r.Target != "" {
 		c["target"] = r.Target
 	}

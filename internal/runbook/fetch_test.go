@@ -72,12 +72,12 @@ func TestPagesThatAreNot(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			says("text/plain", "x")(w, nil)
 		}, "compressed"},
-		"another host": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, 302) }, "it redirects to " + elsewhereHost},
+		"another host": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) }, "it redirects to " + elsewhereHost},
 		"the metadata": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://169.254.169.254/latest", 302)
+			http.Redirect(w, r, "http://169.254.169.254/latest", http.StatusFound)
 		}, "it redirects to 169.254.169.254"},
-		"a file":           {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", 302) }, "redirects"},
-		"round in circles": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", 302) }, "redirects too often"},
+		"a file":           {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", http.StatusFound) }, "redirects"},
+		"round in circles": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) }, "redirects too often"},
 		"a very long head": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 2*maxHeader))
 			says("text/plain", "x")(w, nil)

@@ -248,7 +248,7 @@ func (r *reader) take(doc []byte, of given, depth int) error {
 
 func (r *reader) takeList(h head, depth int) error {
 	if depth >= maxNested {
-		return errors.New("Lists are nested too deep")
+		return errors.New("lists are nested too deep")
 	}
 	of := given{}
 	if item := strings.TrimSuffix(h.Kind, "List"); item != "" {

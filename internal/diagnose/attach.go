@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,28 +21,28 @@ var attachCauses = []Cause{
 
 // What the kubelet and the attach controller say about volumes.
 var (
-	noDriver  = regexp.MustCompile(`driver name ([\w.-]{1,253}) not found in the list of registered CSI drivers|CSINode \S{1,253} does not contain driver ([\w.-]{1,253})`)
-	attaching = regexp.MustCompile(`Multi-Attach error|AttachVolume\.|external-attacher|volume attachment (is being deleted|limit)|attachment timeout|WaitForAttach`)
+	noDriver  = lazily(`driver name ([\w.-]{1,253}) not found in the list of registered CSI drivers|CSINode \S{1,253} does not contain driver ([\w.-]{1,253})`)
+	attaching = lazily(`Multi-Attach error|AttachVolume\.|external-attacher|volume attachment (is being deleted|limit)|attachment timeout|WaitForAttach`)
 	// notVolumes are complaints about volumes of ConfigMaps, Secrets and tokens,
 	// or such as pass by themselves while a kubelet starts.
-	notVolumes = regexp.MustCompile(`failed to sync (configmap|secret) cache|not registered|failed to fetch token|ConfigMap|configmap|[Ss]ecret "`)
-	generic    = regexp.MustCompile(`Unable to attach or mount volumes|timed out waiting for the condition|context deadline exceeded`)
-	unmounted  = regexp.MustCompile(`unmounted volumes=\[([^\]]{0,500})\]`)
-	ofVolume   = regexp.MustCompile(`for volume "([^"]{1,253})"`)
-	usedBy     = regexp.MustCompile(`already used by pod\(s\) ([\w., -]{1,500}?)(?: and \d+ pod|$)`)
+	notVolumes = lazily(`failed to sync (configmap|secret) cache|not registered|failed to fetch token|ConfigMap|configmap|[Ss]ecret "`)
+	generic    = lazily(`Unable to attach or mount volumes|timed out waiting for the condition|context deadline exceeded`)
+	unmounted  = lazily(`unmounted volumes=\[([^\]]{0,500})\]`)
+	ofVolume   = lazily(`for volume "([^"]{1,253})"`)
+	usedBy     = lazily(`already used by pod\(s\) ([\w., -]{1,500}?)(?: and \d+ pod|$)`)
 )
 
 // mountWhys tell what a failed mount lacks; the first that matches counts.
 var mountWhys = []struct {
-	words     *regexp.Regexp
+	words     *pattern
 	why, mend string
 }{
-	{regexp.MustCompile(`hostPath type check failed`), "the node does not have what the hostPath names, or it is of another type", "Correct the path or the type of the hostPath volume"},
-	{regexp.MustCompile(`access denied by server|(?i)permission denied|Operation not permitted`), "the server or the node denies it", "Let the storage server admit the node, and check credentials and ownership"},
-	{regexp.MustCompile(`No such file or directory|does not exist|special device .{0,200}does not exist`), "what it names does not exist on the server or the node", "Correct the path or the device that the volume names"},
-	{regexp.MustCompile(`(?i)connection timed out|connection refused|no route to host|i/o timeout|portmap query failed|Name or service not known|Failed to resolve server`), "the storage server does not answer", "Bring the storage server back, or correct its address in the volume"},
-	{regexp.MustCompile(`wrong fs type|bad superblock|unknown filesystem type|mount\.nfs|mount\.cifs|need a /sbin/mount`), "the node cannot mount a file system of this type", "Correct the file system type of the volume, or install its helper on the node"},
-	{regexp.MustCompile(`'?fsck'? found errors|Structure needs cleaning|input/output error`), "the file system on it is damaged", "Repair the file system, or restore the data to a new volume"},
+	{lazily(`hostPath type check failed`), "the node does not have what the hostPath names, or it is of another type", "Correct the path or the type of the hostPath volume"},
+	{lazily(`access denied by server|(?i)permission denied|Operation not permitted`), "the server or the node denies it", "Let the storage server admit the node, and check credentials and ownership"},
+	{lazily(`No such file or directory|does not exist|special device .{0,200}does not exist`), "what it names does not exist on the server or the node", "Correct the path or the device that the volume names"},
+	{lazily(`(?i)connection timed out|connection refused|no route to host|i/o timeout|portmap query failed|Name or service not known|Failed to resolve server`), "the storage server does not answer", "Bring the storage server back, or correct its address in the volume"},
+	{lazily(`wrong fs type|bad superblock|unknown filesystem type|mount\.nfs|mount\.cifs|need a /sbin/mount`), "the node cannot mount a file system of this type", "Correct the file system type of the volume, or install its helper on the node"},
+	{lazily(`'?fsck'? found errors|Structure needs cleaning|input/output error`), "the file system on it is damaged", "Repair the file system, or restore the data to a new volume"},
 }
 
 // volumeNotMounted finds Pods that do not start because a volume is not attached
@@ -72,7 +71,7 @@ func hasStarted(p *corev1.Pod) bool {
 
 // saidOnce matches what the attach controller says once for a Pod, however long
 // it then waits.
-var saidOnce = regexp.MustCompile(`^Multi-Attach error`)
+var saidOnce = lazily(`^Multi-Attach error`)
 
 // volumeTrouble is the newest Event about a volume of p, one that says why before
 // one that says only that it takes long.

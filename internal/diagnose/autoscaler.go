@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -102,7 +101,7 @@ func scaleTargetMissing(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]
 }
 
 // notThere is what says that an object or its kind does not exist.
-var notThere = regexp.MustCompile(`not found|no matches for kind|could not find the requested resource`)
+var notThere = lazily(`not found|no matches for kind|could not find the requested resource`)
 
 // inactive is the condition that says that an autoscaler does not scale, and has
 // not for a while.
@@ -145,7 +144,7 @@ func withoutRequests(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (
 	return n, true
 }
 
-var missingRequest = regexp.MustCompile(`missing request for (\S{1,100}(?: in container \S{1,63})?)`)
+var missingRequest = lazily(`missing request for (\S{1,100}(?: in container \S{1,63})?)`)
 
 // requestMissing is the first container of an autoscaler's target that makes no
 // request of a resource of which the autoscaler needs the share in use. The Pods
@@ -210,9 +209,9 @@ func withoutMetrics(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (F
 
 var (
 	// blindReason are the reasons of an autoscaler that gets no metrics.
-	blindReason = regexp.MustCompile(`^(FailedGet\w{1,30}Metric|FailedComputeMetricsReplicas|InvalidMetricSourceType)$`)
+	blindReason = lazily(`^(FailedGet\w{1,30}Metric|FailedComputeMetricsReplicas|InvalidMetricSourceType)$`)
 	// unreadyPods is what is said when there are only no Pods to measure.
-	unreadyPods = regexp.MustCompile(`pods might be unready|no metrics returned`)
+	unreadyPods = lazily(`pods might be unready|no metrics returned`)
 )
 
 // metricsServers are what serves the metrics that a message misses.

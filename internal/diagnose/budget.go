@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ const drainWait = 5 * time.Minute
 
 // notEvicted is what is said when a budget does not let a Pod be evicted: by the
 // API server, and by autoscalers of nodes.
-var notEvicted = regexp.MustCompile(`(?i)violate the pod's disruption budget|more than one pod ?disruption ?budget|pdb .{0,300}prevents pod evictions|(?:not enough|blocked by|prevented by|violates?) (?:a |the )?(?:pdb|pod ?disruption ?budget)`)
+var notEvicted = lazily(`(?i)violate the pod's disruption budget|more than one pod ?disruption ?budget|pdb .{0,300}prevents pod evictions|(?:not enough|blocked by|prevented by|violates?) (?:a |the )?(?:pdb|pod ?disruption ?budget)`)
 
 // budgetBlocksDrain finds budgets that allow no disruption while somebody waits for
 // one. Without that, a budget that allows none is only strict.

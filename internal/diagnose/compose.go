@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 
 	"nightcrier.dev/nightcrier"
@@ -153,7 +152,7 @@ func explains(why, what Finding, by hold) bool {
 
 // waitsForOthers matches what a probe is told by a process that runs and waits for
 // something else.
-var waitsForOthers = regexp.MustCompile(`(?i)statuscode: 50[0-9]|deadline exceeded|timed? ?out`)
+var waitsForOthers = lazily(`(?i)statuscode: 50[0-9]|deadline exceeded|timed? ?out`)
 
 // beginsElsewhere reports whether trouble is of the kind that begins elsewhere: something
 // does not answer, or a process that runs does not call itself ready.

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,16 +20,16 @@ var configurationCauses = []Cause{
 // configWords tell what is missing from what the kubelet says.
 var configWords = []struct {
 	cause string
-	words *regexp.Regexp
+	words *pattern
 }{
-	{"missing-config-key", regexp.MustCompile(`couldn't find key|references non-existent (config|secret) key`)},
-	{"missing-configmap", regexp.MustCompile(`(?i)configmaps? "[^"]{1,253}" not found|configmap .{1,253} not registered`)},
-	{"missing-secret", regexp.MustCompile(`(?i)secrets? "[^"]{1,253}" not found|secret .{1,253} not registered`)},
-	{"serviceaccount-missing", regexp.MustCompile(`(?i)serviceaccounts? "[^"]{1,253}" not found|failed to fetch token.{0,200}not found`)},
+	{"missing-config-key", lazily(`couldn't find key|references non-existent (config|secret) key`)},
+	{"missing-configmap", lazily(`(?i)configmaps? "[^"]{1,253}" not found|configmap .{1,253} not registered`)},
+	{"missing-secret", lazily(`(?i)secrets? "[^"]{1,253}" not found|secret .{1,253} not registered`)},
+	{"serviceaccount-missing", lazily(`(?i)serviceaccounts? "[^"]{1,253}" not found|failed to fetch token.{0,200}not found`)},
 }
 
 // missingConfig matches any of them.
-var missingConfig = regexp.MustCompile(`couldn't find key|(?i:(configmaps?|secrets?) "[^"]{1,253}" not found)`)
+var missingConfig = lazily(`couldn't find key|(?i:(configmaps?|secrets?) "[^"]{1,253}" not found)`)
 
 // configMissing finds containers and volumes that lack a ConfigMap, a Secret or a
 // key of one, as the kubelet says.

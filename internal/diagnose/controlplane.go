@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -183,7 +182,7 @@ func leaderLost(s *Scene) []Finding {
 }
 
 // networkParts are the DaemonSets that give nodes their network.
-var networkParts = regexp.MustCompile(`^(kube-proxy|calico-node|canal|cilium|cilium-envoy|kube-flannel(-ds.*)?|weave-net|aws-node|azure-cni.*|antrea-agent|kindnet|kube-router|ovnkube-node|ovn-controller|kube-ovn-cni|kube-multus-ds)$`)
+var networkParts = lazily(`^(kube-proxy|calico-node|canal|cilium|cilium-envoy|kube-flannel(-ds.*)?|weave-net|aws-node|azure-cni.*|antrea-agent|kindnet|kube-router|ovnkube-node|ovn-controller|kube-ovn-cni|kube-multus-ds)$`)
 
 // clusterNetworkUnhealthy finds network components that do not run where they
 // should.

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ var crashCauses = []Cause{
 const startTime = 60 * time.Second
 
 // notExecutable matches what runtimes say about a command that is not there.
-var notExecutable = regexp.MustCompile(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
+var notExecutable = lazily(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
 
 // crashed finds containers that end with an error. Those of a Pod that was stopped
 // as a whole, as by an eviction, those that a Job ends when its time is up, and

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -32,21 +31,21 @@ var creationCauses = []Cause{
 // the left counts: the words of a webhook or a policy itself come after it.
 var refusals = []struct {
 	cause string
-	words *regexp.Regexp
+	words *pattern
 }{
-	{"admission-webhook-unavailable", regexp.MustCompile(`failed calling webhook "([^"]{1,253})"`)},
-	{"admission-webhook-refused", regexp.MustCompile(`admission webhook "([^"]{1,253})" (?:denied the request|does not support dry run|attempted to)`)},
-	{"admission-policy-refused", regexp.MustCompile(`ValidatingAdmissionPolicy '([^']{1,253})'`)},
-	{"pod-security-refused", regexp.MustCompile(`violates PodSecurity "([^"]{1,100})"|unable to validate against any (?:pod security policy|security context constraint)`)},
-	{"quota-exceeded", regexp.MustCompile(`(?:exceeded|failed) quota: ([^,:\s]{1,253})`)},
-	{"limit-range-refused", regexp.MustCompile(`(?:minimum|maximum) \S{1,100} usage per \w+ is|max limit to request ratio per \w+ is`)},
-	{"serviceaccount-missing", regexp.MustCompile(`error looking up service account ([^:\s]{1,320})`)},
-	{"priority-class-missing", regexp.MustCompile(`no PriorityClass with name (\S{1,253}) was found`)},
-	{"invalid-pod-template", regexp.MustCompile(`Pod "[^"]{0,253}" is invalid:`)},
+	{"admission-webhook-unavailable", lazily(`failed calling webhook "([^"]{1,253})"`)},
+	{"admission-webhook-refused", lazily(`admission webhook "([^"]{1,253})" (?:denied the request|does not support dry run|attempted to)`)},
+	{"admission-policy-refused", lazily(`ValidatingAdmissionPolicy '([^']{1,253})'`)},
+	{"pod-security-refused", lazily(`violates PodSecurity "([^"]{1,100})"|unable to validate against any (?:pod security policy|security context constraint)`)},
+	{"quota-exceeded", lazily(`(?:exceeded|failed) quota: ([^,:\s]{1,253})`)},
+	{"limit-range-refused", lazily(`(?:minimum|maximum) \S{1,100} usage per \w+ is|max limit to request ratio per \w+ is`)},
+	{"serviceaccount-missing", lazily(`error looking up service account ([^:\s]{1,320})`)},
+	{"priority-class-missing", lazily(`no PriorityClass with name (\S{1,253}) was found`)},
+	{"invalid-pod-template", lazily(`Pod "[^"]{0,253}" is invalid:`)},
 }
 
 // passing is what a controller is told while all is well: it tries again.
-var passing = regexp.MustCompile(`already exists|the object has been modified|connection refused$|etcdserver: request timed out`)
+var passing = lazily(`already exists|the object has been modified|connection refused$|etcdserver: request timed out`)
 
 // refusal is the cause in what the API server says, and what it names.
 func refusal(said string) (cause, named string) {
@@ -156,7 +155,7 @@ func (s *Scene) webhookCalled(name string) (webhook, bool) {
 }
 
 // webhookURL is the Service in the address that the API server tried.
-var webhookURL = regexp.MustCompile(`https://([a-z0-9-]{1,63})\.([a-z0-9-]{1,63})\.svc\b`)
+var webhookURL = lazily(`https://([a-z0-9-]{1,63})\.([a-z0-9-]{1,63})\.svc\b`)
 
 // behindWebhook points a refusal at the webhook that did not answer, and at the
 // Service and workload behind it.

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -178,7 +177,7 @@ func (f *Facts) hasLog(c container) bool {
 
 // forTelemetry matches names of what a program sends its traces and metrics to,
 // and can do without.
-var forTelemetry = regexp.MustCompile(`(?i)otel|opentelemetry|otlp|jaeger|zipkin|collector|statsd|datadog|sentry|tempo|prometheus|telemetry|tracing|metrics|newrelic`)
+var forTelemetry = lazily(`(?i)otel|opentelemetry|otlp|jaeger|zipkin|collector|statsd|datadog|sentry|tempo|prometheus|telemetry|tracing|metrics|newrelic`)
 
 // badAddress judges one setting of a container that fails.
 func (f *Facts) badAddress(c container, v setting) (Finding, bool) {
@@ -330,7 +329,7 @@ func (f *Facts) complaint(c container) (last told, often int) {
 	return last, often
 }
 
-var lineDate = regexp.MustCompile(`\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)`)
+var lineDate = lazily(`\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)`)
 
 // lineTime is when a line was written, if it says so. Without a zone it is UTC,
 // as containers have it.
@@ -344,4 +343,4 @@ func lineTime(line string) (time.Time, bool) {
 }
 
 // farSide matches log lines about another party that does not answer.
-var farSide = regexp.MustCompile(`(?i)connection refused|no such host|name or service not known|temporary failure in name resolution|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|i/o timeout|connect(ion)? timed out|ETIMEDOUT|no route to host|host is unreachable`)
+var farSide = lazily(`(?i)connection refused|no such host|name or service not known|temporary failure in name resolution|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|i/o timeout|connect(ion)? timed out|ETIMEDOUT|no route to host|host is unreachable`)

@@ -101,7 +101,7 @@ func (s *Scene) dnsLog(pods []*Read[corev1.Pod]) *Observation {
 	return nil
 }
 
-var corefileWords = regexp.MustCompile(`(?i)Corefile|plugin/|unknown directive|error during parsing|loop|listen (tcp|udp)|fatal|error`)
+var corefileWords = lazily(`(?i)Corefile|plugin/|unknown directive|error during parsing|loop|listen (tcp|udp)|fatal|error`)
 
 func dnsFinding(s *Scene, o nightcrier.Object, seen Observation) Finding {
 	return Finding{
@@ -136,13 +136,13 @@ func dnsServiceEmpty(s *Scene) []Finding {
 
 // Blocks of a Corefile that refuse names.
 var (
-	templateBlock = regexp.MustCompile(`(?s)\btemplate[ \t]+(\w+)[ \t]+(\w+)([^{\n]{0,300})\{(.{0,1000}?)\n\s*\}`)
-	refusingCode  = regexp.MustCompile(`\brcode\s+(NXDOMAIN|SERVFAIL|REFUSED)\b`)
-	templateMatch = regexp.MustCompile(`\bmatch\s+"?([^\s"]{1,300})"?`)
+	templateBlock = lazily(`(?s)\btemplate[ \t]+(\w+)[ \t]+(\w+)([^{\n]{0,300})\{(.{0,1000}?)\n\s*\}`)
+	refusingCode  = lazily(`\brcode\s+(NXDOMAIN|SERVFAIL|REFUSED)\b`)
+	templateMatch = lazily(`\bmatch\s+"?([^\s"]{1,300})"?`)
 	// clusterName is a pattern that ends in the cluster's domain; more behind it
 	// is the common way to spare searches in a cloud's domain.
-	clusterName = regexp.MustCompile(`cluster\\{0,2}\.local(?:\\{0,2}\.)?\)?\$?$`)
-	kubePlugin  = regexp.MustCompile(`(?m)^\s*(kubernetes|import)\b`)
+	clusterName = lazily(`cluster\\{0,2}\.local(?:\\{0,2}\.)?\)?\$?$`)
+	kubePlugin  = lazily(`(?m)^\s*(kubernetes|import)\b`)
 )
 
 // dnsAnswersWrong finds a configuration of CoreDNS that refuses the cluster's

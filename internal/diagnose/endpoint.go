@@ -32,20 +32,20 @@ const hostPattern = `((?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.){0,8}[A-Za-z0-9_]
 
 // endpointWordings are the ways in which programs name the other end, the
 // surest first: a host, and a port if there is a second group.
-var endpointWordings = []*regexp.Regexp{
-	regexp.MustCompile(`lookup ` + hostPattern + `(?: on \S+)?:`),
-	regexp.MustCompile(`dial (?:tcp|udp)[46]?:? ` + hostPattern + `:(\d{1,5})`),
-	regexp.MustCompile(`(?:getaddrinfo|query\w+) (?:ENOTFOUND|EAI_AGAIN|EAI_NONAME) ` + hostPattern + `(?::(\d{1,5}))?`),
-	regexp.MustCompile(`connect (?:ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) ` + hostPattern + `:(\d{1,5})`),
-	regexp.MustCompile(`UnknownHostException: ` + hostPattern),
-	regexp.MustCompile(`(?i)host='` + hostPattern + `', port=(\d{1,5})`),
-	regexp.MustCompile(`(?i)connection to server at "` + hostPattern + `"[^,]{0,60}, port (\d{1,5})`),
-	regexp.MustCompile(`(?i)(?:host name|upstream|hostname|host) ["'\\]{1,2}` + hostPattern + `["'\\:]`),
-	regexp.MustCompile(`(?i)server on ["']` + hostPattern + `(?::(\d{1,5}))?["']`),
-	regexp.MustCompile(`(?i)bad address '` + hostPattern + `(?::(\d{1,5}))?'`),
-	regexp.MustCompile(`[a-z][a-z0-9+:]{1,24}://(?:[^@/\s"']{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?`),
-	regexp.MustCompile(`(?i)(?:resolve(?: host:?)?|host:|unknown host|connect to|Connection to|connecting to|redis at|lookup) '?"?` + hostPattern + `(?::(\d{1,5}))?`),
-	regexp.MustCompile(`\b` + hostPattern + `:(\d{2,5})\b`),
+var endpointWordings = []*pattern{
+	lazily(`lookup ` + hostPattern + `(?: on \S+)?:`),
+	lazily(`dial (?:tcp|udp)[46]?:? ` + hostPattern + `:(\d{1,5})`),
+	lazily(`(?:getaddrinfo|query\w+) (?:ENOTFOUND|EAI_AGAIN|EAI_NONAME) ` + hostPattern + `(?::(\d{1,5}))?`),
+	lazily(`connect (?:ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) ` + hostPattern + `:(\d{1,5})`),
+	lazily(`UnknownHostException: ` + hostPattern),
+	lazily(`(?i)host='` + hostPattern + `', port=(\d{1,5})`),
+	lazily(`(?i)connection to server at "` + hostPattern + `"[^,]{0,60}, port (\d{1,5})`),
+	lazily(`(?i)(?:host name|upstream|hostname|host) ["'\\]{1,2}` + hostPattern + `["'\\:]`),
+	lazily(`(?i)server on ["']` + hostPattern + `(?::(\d{1,5}))?["']`),
+	lazily(`(?i)bad address '` + hostPattern + `(?::(\d{1,5}))?'`),
+	lazily(`[a-z][a-z0-9+:]{1,24}://(?:[^@/\s"']{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?`),
+	lazily(`(?i)(?:resolve(?: host:?)?|host:|unknown host|connect to|Connection to|connecting to|redis at|lookup) '?"?` + hostPattern + `(?::(\d{1,5}))?`),
+	lazily(`\b` + hostPattern + `:(\d{2,5})\b`),
 }
 
 // notHosts are words that stand where a host may, and are none.
@@ -285,8 +285,8 @@ func (s *Scene) sourceOf(c container, host string) setting {
 }
 
 var (
-	addressName  = regexp.MustCompile(`(?i)(^|_)(host|hostname|addr|address|url|uri|endpoint|server|servers|broker|brokers|bootstrap_servers|dsn|service|upstream|backend)$`)
-	addressValue = regexp.MustCompile(`^(?:[a-z][a-z0-9+:]{1,24}://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
+	addressName  = lazily(`(?i)(^|_)(host|hostname|addr|address|url|uri|endpoint|server|servers|broker|brokers|bootstrap_servers|dsn|service|upstream|backend)$`)
+	addressValue = lazily(`^(?:[a-z][a-z0-9+:]{1,24}://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
 )
 
 // endpoint is the address that a setting gives: a variable named like one with

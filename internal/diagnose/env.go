@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -206,7 +205,7 @@ func whichConfiguration(f *Facts, c container, t told, n *Finding) {
 
 // reference is how Kubernetes refers to another variable: $(NAME). Two dollars
 // are an escape.
-var reference = regexp.MustCompile(`(\$?)\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+var reference = lazily(`(\$?)\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
 // unresolvedReference finds failing containers with a variable or an argument
 // that refers to a variable which is not there, or only defined after it, so
@@ -275,7 +274,7 @@ func (f *Facts) unresolved(c container) (where, name string) {
 }
 
 // ofService matches the variables that Kubernetes sets for each Service.
-var ofService = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_\d+_|$)|^KUBERNETES_`)
+var ofService = lazily(`_SERVICE_(HOST|PORT)|_PORT(_\d+_|$)|^KUBERNETES_`)
 
 func firstUnknown(value string, known map[string]bool) string {
 	for _, m := range reference.FindAllStringSubmatch(clipBytes(value, 4096), 16) {

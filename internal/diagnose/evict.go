@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -24,7 +23,7 @@ const evictedLately = 2 * time.Hour
 
 // ownLimit is what a kubelet says of a Pod that outgrew its own limit, which it
 // will do again.
-var ownLimit = regexp.MustCompile(`exceeds the (?:total )?limit|exceeded its local ephemeral storage limit`)
+var ownLimit = lazily(`exceeds the (?:total )?limit|exceeded its local ephemeral storage limit`)
 
 // podEvicted finds Pods that their node gave up: for want of a resource, or
 // because they used more of one than they may. What is left of a Pod whose
@@ -155,7 +154,7 @@ func (f *Facts) allReady() bool {
 }
 
 // podSuffix is what controllers add to their own name to name a Pod.
-var podSuffix = regexp.MustCompile(`^(-[a-z0-9]{1,10})?-([a-z0-9]{5}|\d{1,5})$`)
+var podSuffix = lazily(`^(-[a-z0-9]{1,10})?-([a-z0-9]{5}|\d{1,5})$`)
 
 // madePod reports whether a Pod of that name is, or was, one of this workload's.
 func (f *Facts) madePod(name string) bool {
@@ -165,7 +164,7 @@ func (f *Facts) madePod(name string) bool {
 
 // preemptedBy is how schedulers name whom a Pod had to give way to: by namespace
 // and name, or by its uid.
-var preemptedBy = regexp.MustCompile(`^Preempted by (?:a )?(?:pod )?([a-z0-9./-]{1,320})`)
+var preemptedBy = lazily(`^Preempted by (?:a )?(?:pod )?([a-z0-9./-]{1,320})`)
 
 // preemptor is the Pod that an Event says another had to give way to.
 func (s *Scene) preemptor(e *corev1.Event) (nightcrier.Object, bool) {

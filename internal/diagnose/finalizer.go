@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +55,7 @@ var namespaceConditions = []corev1.NamespaceConditionType{
 }
 
 // staleGroup names the API group that discovery failed for.
-var staleGroup = regexp.MustCompile(`([a-z0-9.-]{1,200})/(v\d[a-z0-9]{0,20}): `)
+var staleGroup = lazily(`([a-z0-9.-]{1,200})/(v\d[a-z0-9]{0,20}): `)
 
 // namespaceStuck finds namespaces in deletion, and says what is left in them.
 func namespaceStuck(s *Scene) []Finding {

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,10 +15,10 @@ import (
 
 // What senders put into an event's context.
 var (
-	saysExit     = regexp.MustCompile(`exit code:? (\d{1,3})\b`)
-	saysReason   = regexp.MustCompile(`(?:last )?reason: (\w{1,60})`)
-	saysRestarts = regexp.MustCompile(`restart count: (\d{1,6})\b`)
-	saysMessage  = regexp.MustCompile(`(?s)(?:termination |, )message: (.*)$`)
+	saysExit     = lazily(`exit code:? (\d{1,3})\b`)
+	saysReason   = lazily(`(?:last )?reason: (\w{1,60})`)
+	saysRestarts = lazily(`restart count: (\d{1,6})\b`)
+	saysMessage  = lazily(`(?s)(?:termination |, )message: (.*)$`)
 )
 
 // maxHeard is how much of an event's context is read, in bytes.
@@ -76,15 +75,15 @@ func heardEvent(r nightcrier.Resource, e nightcrier.Event, text string) corev1.E
 // fault, or by the words it uses.
 var podClaims = []struct {
 	faultType string
-	words     *regexp.Regexp
+	words     *pattern
 	apply     func(p *corev1.Pod, text string)
 }{
-	{"CrashLoop", regexp.MustCompile(`CrashLoopBackOff|Back-off restarting failed container`), waits("CrashLoopBackOff")},
+	{"CrashLoop", lazily(`CrashLoopBackOff|Back-off restarting failed container`), waits("CrashLoopBackOff")},
 	{"ImagePull", imageTrouble, waits("ImagePullBackOff")},
 	{"", missingConfig, waits("CreateContainerConfigError")},
 	{"", notExecutable, ends(128, "StartError")},
-	{"OOMKilled", regexp.MustCompile(`\bOOMKilled\b`), ends(137, "OOMKilled")},
-	{"Evicted", regexp.MustCompile(`^The node was low on resource`), func(p *corev1.Pod, text string) {
+	{"OOMKilled", lazily(`\bOOMKilled\b`), ends(137, "OOMKilled")},
+	{"Evicted", lazily(`^The node was low on resource`), func(p *corev1.Pod, text string) {
 		p.Status.Reason, p.Status.Message = "Evicted", text
 	}},
 }

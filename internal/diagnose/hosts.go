@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,9 +24,9 @@ type address struct {
 const maxSetting = 64 << 10
 
 var (
-	hostPort = regexp.MustCompile(`(?:^|[^\w.-])([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}):(\d{2,5})(?:$|\D)`)
-	hostURL  = regexp.MustCompile(`\b[a-z][a-z0-9+]{1,15}://(?:[^\s/@"']{1,200}@)?([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5})(?:[/?"'\s]|$)`)
-	bareHost = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}$`)
+	hostPort = lazily(`(?:^|[^\w.-])([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}):(\d{2,5})(?:$|\D)`)
+	hostURL  = lazily(`\b[a-z][a-z0-9+]{1,15}://(?:[^\s/@"']{1,200}@)?([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5})(?:[/?"'\s]|$)`)
+	bareHost = lazily(`^[a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}$`)
 )
 
 // addresses returns what the workload is configured to connect to: the hosts in
@@ -51,7 +50,7 @@ func (s *Scene) addresses(w podMaker) []address {
 	return out
 }
 
-var hostName = regexp.MustCompile(`(?i)host|addr|server|url|uri|endpoint|service|broker|upstream|target|peer`)
+var hostName = lazily(`(?i)host|addr|server|url|uri|endpoint|service|broker|upstream|target|peer`)
 
 func at(o Observation, quote string) Observation { o.Quote = quote; return o }
 
@@ -128,7 +127,7 @@ func names(host, from, ns, name string) bool {
 }
 
 // podOrdinal ends the name of a StatefulSet's Pod.
-var podOrdinal = regexp.MustCompile(`-\d{1,4}$`)
+var podOrdinal = lazily(`-\d{1,4}$`)
 
 // client is a workload, and an address that it is configured to connect to.
 type client struct {

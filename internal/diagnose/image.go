@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +24,7 @@ var imageCauses = []Cause{
 }
 
 // imageTrouble matches text that is about an image that cannot be had.
-var imageTrouble = regexp.MustCompile(`ImagePullBackOff|ErrImage\w+|InvalidImageName|[Ff]ailed to pull|[Bb]ack-off pulling image`)
+var imageTrouble = lazily(`ImagePullBackOff|ErrImage\w+|InvalidImageName|[Ff]ailed to pull|[Bb]ack-off pulling image`)
 
 // imageReasons are the reasons that a container waits for its image with.
 var imageReasons = []string{
@@ -37,15 +36,15 @@ var imageReasons = []string{
 // repository that does not exist as well, and say so.
 var imageWords = []struct {
 	cause string
-	words *regexp.Regexp
+	words *pattern
 }{
-	{"image-name-invalid", regexp.MustCompile(`InvalidImageName|invalid reference format|couldn't parse image`)},
-	{"image-platform-mismatch", regexp.MustCompile(`(?i)no match(ing manifest)? for (platform|linux|windows)|no matching manifest for |does not match the (specified|detected host) platform|image operating system .{1,40} cannot be used|exec format error`)},
-	{"image-not-present", regexp.MustCompile(`ErrImageNeverPull|is not present with pull policy of Never`)},
-	{"image-pull-rate-limited", regexp.MustCompile(`(?i)toomanyrequests|429 Too Many|rate limit`)},
-	{"image-registry-unreachable", regexp.MustCompile(`(?i)no such host|connection refused|i/o timeout|x509:|TLS handshake|network is unreachable|RegistryUnavailable|context deadline exceeded`)},
-	{"image-pull-unauthorized", regexp.MustCompile(`(?i)unauthorized|authentication required|authorization failed|403 Forbidden|denied|no basic auth`)},
-	{"image-not-found", regexp.MustCompile(`(?i)not found|manifest unknown|name unknown|NotFound|does not exist`)},
+	{"image-name-invalid", lazily(`InvalidImageName|invalid reference format|couldn't parse image`)},
+	{"image-platform-mismatch", lazily(`(?i)no match(ing manifest)? for (platform|linux|windows)|no matching manifest for |does not match the (specified|detected host) platform|image operating system .{1,40} cannot be used|exec format error`)},
+	{"image-not-present", lazily(`ErrImageNeverPull|is not present with pull policy of Never`)},
+	{"image-pull-rate-limited", lazily(`(?i)toomanyrequests|429 Too Many|rate limit`)},
+	{"image-registry-unreachable", lazily(`(?i)no such host|connection refused|i/o timeout|x509:|TLS handshake|network is unreachable|RegistryUnavailable|context deadline exceeded`)},
+	{"image-pull-unauthorized", lazily(`(?i)unauthorized|authentication required|authorization failed|403 Forbidden|denied|no basic auth`)},
+	{"image-not-found", lazily(`(?i)not found|manifest unknown|name unknown|NotFound|does not exist`)},
 }
 
 // imageNotPulled finds containers that wait for an image that cannot be had.
@@ -105,7 +104,7 @@ func (f *Facts) saidOfImage(c container, message string) []Observation {
 	return said
 }
 
-var quotedImage = regexp.MustCompile(`image "([^"]{1,500})"`)
+var quotedImage = lazily(`image "([^"]{1,500})"`)
 
 // otherImage reports whether a message is about an image, and not this one.
 func otherImage(message, image string) bool {
@@ -142,7 +141,7 @@ func imageCause(reason string, said []Observation) string {
 	return "image-pull-failed"
 }
 
-var missingPullSecret = regexp.MustCompile(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)
+var missingPullSecret = lazily(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)
 
 func imageActions(f *Facts, cause, image string) []nightcrier.Action {
 	mend := f.Mend().String()

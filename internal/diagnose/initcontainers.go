@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -28,7 +27,7 @@ const (
 
 // awaits matches the words and commands of init containers that wait for
 // something else.
-var awaits = regexp.MustCompile(`(?i)\bwait(ing|s)?\b|\buntil\b|not (yet )?(ready|available|reachable|up)|retry|sleep|\bnc -z|nslookup|pg_isready|can'?t resolve|bad address|refused|timed out|wait-for|waitfor|dockerize`)
+var awaits = lazily(`(?i)\bwait(ing|s)?\b|\buntil\b|not (yet )?(ready|available|reachable|up)|retry|sleep|\bnc -z|nslookup|pg_isready|can'?t resolve|bad address|refused|timed out|wait-for|waitfor|dockerize`)
 
 // initStuck finds Pods whose init container runs and does not end.
 func initStuck(f *Facts) []Finding {
@@ -108,7 +107,7 @@ func (f *Facts) stuckInit(c container, ran time.Duration, evidence Observation) 
 }
 
 // hosts matches words of a script that may be names of Services.
-var hosts = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9.-]{0,200}[A-Za-z0-9]`)
+var hosts = lazily(`[A-Za-z0-9][A-Za-z0-9.-]{0,200}[A-Za-z0-9]`)
 
 // waitedFor are the Services that the words of an init container name.
 func (s *Scene) waitedFor(c container, line string) []nightcrier.Object {
@@ -144,7 +143,7 @@ func (f *Facts) missingWait(c container, line string) string {
 	return f.Scene.noSuchService(c.pod.Object.Namespace, e)
 }
 
-var waitCommand = regexp.MustCompile(`(?:nslookup|nc(?: -\w+)*|getent hosts|ping(?: -\w+(?: \d+)?)*|pg_isready -h|mysqladmin ping -h|redis-cli -h) ` + hostPattern + `(?:[ :](\d{1,5}))?`)
+var waitCommand = lazily(`(?:nslookup|nc(?: -\w+)*|getent hosts|ping(?: -\w+(?: \d+)?)*|pg_isready -h|mysqladmin ping -h|redis-cli -h) ` + hostPattern + `(?:[ :](\d{1,5}))?`)
 
 // waitTarget is what a script waits for.
 func waitTarget(script string) (endpoint, bool) {
@@ -156,7 +155,7 @@ func waitTarget(script string) (endpoint, bool) {
 
 // knownSidecars are names of containers that stand beside the one that does the
 // work.
-var knownSidecars = regexp.MustCompile(`(?i)sidecar|^(istio|linkerd|kuma|consul|dapr|envoy)[-d]?|cloud-?sql-?proxy|vault-agent|fluent|filebeat|promtail|vector|otel|telegraf|exporter|log(ger|ging|-?shipper)|^proxy$|-proxy$|-agent$|config-reloader|oauth2`)
+var knownSidecars = lazily(`(?i)sidecar|^(istio|linkerd|kuma|consul|dapr|envoy)[-d]?|cloud-?sql-?proxy|vault-agent|fluent|filebeat|promtail|vector|otel|telegraf|exporter|log(ger|ging|-?shipper)|^proxy$|-proxy$|-agent$|config-reloader|oauth2`)
 
 // besideMain reports whether the container is a sidecar, by its definition or by
 // its name, of a Pod that has another.

@@ -3,10 +3,10 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,26 +100,29 @@ func (s saying) match(line string) (what string, ok bool) {
 // wording is one way of saying something. Looking for a part of it first is what
 // makes it cheap to look for hundreds.
 type wording struct {
-	*regexp.Regexp
+	*pattern
 	// parts, in lower case, of which any line that matches has at least one. None
 	// means that there is no such part.
-	parts []string
+	parts func() []string
 }
 
 func words(patterns ...string) []wording {
 	var out []wording
 	for _, p := range patterns {
-		tree, err := syntax.Parse(p, syntax.Perl)
-		if err != nil {
-			panic(err)
-		}
-		out = append(out, wording{regexp.MustCompile(p), partsOf(tree)})
+		out = append(out, wording{lazily(p), sync.OnceValue(func() []string {
+			tree, err := syntax.Parse(p, syntax.Perl)
+			if err != nil {
+				panic(err)
+			}
+			return partsOf(tree)
+		})})
 	}
 	return out
 }
 
 func (w wording) mayBeIn(lower string) bool {
-	return len(w.parts) == 0 || slices.ContainsFunc(w.parts, func(p string) bool { return strings.Contains(lower, p) })
+	parts := w.parts()
+	return len(parts) == 0 || slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(lower, p) })
 }
 
 // partsOf are texts of which every match of the expression has one: the longest
@@ -160,7 +163,7 @@ func shortest(parts []string) int {
 }
 
 // givingUp matches the last line of a program that has said why before.
-var givingUp = regexp.MustCompile(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load)|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
+var givingUp = lazily(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load)|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
 
 // Bounds of how far from its gravest line a log is searched for the reason.
 const (
@@ -197,7 +200,7 @@ func lastWords(log string) []string {
 }
 
 // usage begins what a program prints when its arguments are wrong.
-var usage = regexp.MustCompile(`(?i)^\s*usage\b`)
+var usage = lazily(`(?i)^\s*usage\b`)
 
 func backwards(lines []string) []string {
 	out := slices.Clone(lines)

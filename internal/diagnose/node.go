@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -93,9 +92,9 @@ func (f *Facts) nodeMatters(n Read[corev1.Node]) bool {
 
 // What a kubelet says of itself when it is not ready.
 var (
-	runtimeDown = regexp.MustCompile(`(?i)PLEG is not healthy|container runtime (?:is down|status check|not running)|(?:containerd|crio|docker|cri-dockerd)\.sock`)
-	networkAway = regexp.MustCompile(`(?i)NetworkPluginNotReady|network plugin (?:is not ready|returns error)|cni (?:plugin|config) (?:not initialized|uninitialized)`)
-	certificate = regexp.MustCompile(`(?i)x509:|certificate has expired|certificate signed by unknown|tls: (?:bad|expired) certificate`)
+	runtimeDown = lazily(`(?i)PLEG is not healthy|container runtime (?:is down|status check|not running)|(?:containerd|crio|docker|cri-dockerd)\.sock`)
+	networkAway = lazily(`(?i)NetworkPluginNotReady|network plugin (?:is not ready|returns error)|cni (?:plugin|config) (?:not initialized|uninitialized)`)
+	certificate = lazily(`(?i)x509:|certificate has expired|certificate signed by unknown|tls: (?:bad|expired) certificate`)
 )
 
 // badNode is the finding that a node is not ready, by what its kubelet says.

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -66,7 +65,7 @@ func killedForMemory(f *Facts, c container, end *corev1.ContainerStateTerminated
 }
 
 // kernelKill matches what kernels and what reports them say of such a kill.
-var kernelKill = regexp.MustCompile(`Memory cgroup out of memory|Out of memory: Kill(ed)? process|oom-kill:constraint|OOMKilling|ContainerOOM`)
+var kernelKill = lazily(`Memory cgroup out of memory|Out of memory: Kill(ed)? process|oom-kill:constraint|OOMKilling|ContainerOOM`)
 
 // kernelSaid is where somebody else tells that memory was the reason: the last
 // message of the container, an Event about the Pod, or the last line of the log.

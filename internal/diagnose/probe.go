@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -142,7 +141,7 @@ func killedFromOutside(end *corev1.ContainerStateTerminated) bool {
 
 // killedByProbe matches what a kubelet says when it ends a container because of
 // a probe.
-var killedByProbe = regexp.MustCompile(`failed (liveness|startup) probe`)
+var killedByProbe = lazily(`failed (liveness|startup) probe`)
 
 // shownByState reports whether the container's state alone shows that the probe
 // fails: it runs and is long not ready, or it was killed again and again just when
@@ -239,21 +238,21 @@ type opinion struct {
 // probeWords tell from a failure's message what is wrong; the first that matches
 // counts. What is proven is proven by these words alone.
 var probeWords = []struct {
-	words  *regexp.Regexp
+	words  *pattern
 	text   string
 	proven bool
 }{
-	{regexp.MustCompile(`(?i)(executable file not found|no such file or directory|: not found\b|exit(ed with)?( status| code)?:? 127)`), ": its command does not exist in the image", true},
-	{regexp.MustCompile(`(?i)statuscode: 404`), ": the process answers that there is no such path (HTTP 404)", true},
-	{regexp.MustCompile(`(?i)statuscode: (401|403|407)`), ": the process answers that the probe has no right to that path", true},
-	{regexp.MustCompile(`(?i)statuscode: 405`), ": the process does not take GET on that path (HTTP 405)", true},
-	{regexp.MustCompile(`(?i)server gave HTTP response to HTTPS client|first record does not look like a TLS handshake`), ": it asks by HTTPS, and the process speaks HTTP", true},
-	{regexp.MustCompile(`(?i)malformed HTTP response|statuscode: 400`), ": the process does not understand the request; it may speak HTTPS or another protocol", false},
-	{regexp.MustCompile(`(?i)does not implement the grpc health protocol|unknown service grpc\.health`), ": the process does not implement the gRPC health protocol", true},
-	{regexp.MustCompile(`(?i)service unhealthy|NOT_SERVING`), ": the process says that it is not serving", false},
-	{regexp.MustCompile(`(?i)statuscode: 5\d\d`), ": the process answers that it is not well", false},
-	{regexp.MustCompile(`(?i)deadline exceeded|timed? ?out|timeout|Client\.Timeout`), ": no answer in time", false},
-	{regexp.MustCompile(`(?i)no route to host|network is unreachable`), ": the Pod's address cannot be reached", false},
+	{lazily(`(?i)(executable file not found|no such file or directory|: not found\b|exit(ed with)?( status| code)?:? 127)`), ": its command does not exist in the image", true},
+	{lazily(`(?i)statuscode: 404`), ": the process answers that there is no such path (HTTP 404)", true},
+	{lazily(`(?i)statuscode: (401|403|407)`), ": the process answers that the probe has no right to that path", true},
+	{lazily(`(?i)statuscode: 405`), ": the process does not take GET on that path (HTTP 405)", true},
+	{lazily(`(?i)server gave HTTP response to HTTPS client|first record does not look like a TLS handshake`), ": it asks by HTTPS, and the process speaks HTTP", true},
+	{lazily(`(?i)malformed HTTP response|statuscode: 400`), ": the process does not understand the request; it may speak HTTPS or another protocol", false},
+	{lazily(`(?i)does not implement the grpc health protocol|unknown service grpc\.health`), ": the process does not implement the gRPC health protocol", true},
+	{lazily(`(?i)service unhealthy|NOT_SERVING`), ": the process says that it is not serving", false},
+	{lazily(`(?i)statuscode: 5\d\d`), ": the process answers that it is not well", false},
+	{lazily(`(?i)deadline exceeded|timed? ?out|timeout|Client\.Timeout`), ": no answer in time", false},
+	{lazily(`(?i)no route to host|network is unreachable`), ": the Pod's address cannot be reached", false},
 }
 
 // judge tells what is wrong with a failing probe, from what it said, the
@@ -294,7 +293,7 @@ func (f *Facts) stillStarting(c container) bool {
 	return ok && starting.MatchString(l.Text) && !gravest.MatchString(l.Text)
 }
 
-var starting = regexp.MustCompile(`(?i)\b(starting|initiali[sz]ing|booting|loading|warming|migrating|compiling|preparing)\b`)
+var starting = lazily(`(?i)\b(starting|initiali[sz]ing|booting|loading|warming|migrating|compiling|preparing)\b`)
 
 // port is the number of the probe's port, 0 when it has none.
 func (p probe) port() int32 {
@@ -393,13 +392,13 @@ func portsHeard(log string) (line string, ports []int32) {
 }
 
 // portWord matches lines that are about ports rather than times or counts.
-var portWord = regexp.MustCompile(`(?i)\bport\b|https?://|:\d{2,5}\b|listen`)
+var portWord = lazily(`(?i)\bport\b|https?://|:\d{2,5}\b|listen`)
 
 // ownPort matches variables that tell a process which port to listen on.
-var ownPort = regexp.MustCompile(`^(PORT|(HTTP|HTTPS|APP|WEB|SERVER|LISTEN|SERVICE|BIND|API|GRPC|NODE|ASPNETCORE_HTTP)_PORTS?|LISTEN_ADDR(ESS)?|BIND_ADDR(ESS)?|LISTEN|SERVER_ADDR|ASPNETCORE_URLS)$`)
+var ownPort = lazily(`^(PORT|(HTTP|HTTPS|APP|WEB|SERVER|LISTEN|SERVICE|BIND|API|GRPC|NODE|ASPNETCORE_HTTP)_PORTS?|LISTEN_ADDR(ESS)?|BIND_ADDR(ESS)?|LISTEN|SERVER_ADDR|ASPNETCORE_URLS)$`)
 
 // portArgument matches an argument that does.
-var portArgument = regexp.MustCompile(`^-{1,2}(?:port|listen|listen-addr(?:ess)?|bind|http-port|server\.port|serve|addr|web\.listen-address)[= ](?:[\w.:/\[\]]*:)?(\d{2,5})$`)
+var portArgument = lazily(`^-{1,2}(?:port|listen|listen-addr(?:ess)?|bind|http-port|server\.port|serve|addr|web\.listen-address)[= ](?:[\w.:/\[\]]*:)?(\d{2,5})$`)
 
 // listenSetting is the one setting that tells the container which port to listen
 // on. ok is false when there is none, or there are several that differ.

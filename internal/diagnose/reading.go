@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -501,7 +500,7 @@ func (c *collector) involve(res nightcrier.Resource) {
 }
 
 // secretName matches names of environment variables whose value is a secret.
-var secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential|private|api_?key|access_?key|dsn|connection_?string`)
+var secretName = lazily(`(?i)pass|pwd|secret|token|credential|private|api_?key|access_?key|dsn|connection_?string`)
 
 const hidden = "‹hidden›"
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,30 +40,30 @@ var schedulingCauses = []Cause{
 // first that matches counts.
 var schedWords = []struct {
 	cause string
-	words *regexp.Regexp
+	words *pattern
 }{
-	{"unschedulable-no-nodes", regexp.MustCompile(`no nodes available|^0/0 nodes`)},
-	{"unschedulable-cpu", regexp.MustCompile(`Insufficient cpu\b`)},
-	{"unschedulable-memory", regexp.MustCompile(`Insufficient memory\b`)},
-	{"unschedulable-resource", regexp.MustCompile(`Insufficient [\w./-]+|cannot allocate all claims|resourceclaim`)},
-	{"unschedulable-taint", regexp.MustCompile(`taint`)},
-	{"unschedulable-volume-zone", regexp.MustCompile(`volume node affinity|no available volume zone`)},
-	{"unschedulable-volume", regexp.MustCompile(`(?i)persistentvolumeclaim|persistent ?volume|unbound immediate|max volume count|no available disk|enough free storage|binding volumes|non-existent pv`)},
-	{"unschedulable-spread", regexp.MustCompile(`topology spread`)},
-	{"unschedulable-affinity", regexp.MustCompile(`(?i)pods? (anti-)?affinity|anti-affinity`)},
-	{"unschedulable-selector", regexp.MustCompile(`node affinity|node selector|node\(s\) didn't match`)},
-	{"unschedulable-pod-limit", regexp.MustCompile(`Too many pods`)},
-	{"unschedulable-port", regexp.MustCompile(`free ports`)},
-	{"unschedulable-cordoned", regexp.MustCompile(`were unschedulable`)},
+	{"unschedulable-no-nodes", lazily(`no nodes available|^0/0 nodes`)},
+	{"unschedulable-cpu", lazily(`Insufficient cpu\b`)},
+	{"unschedulable-memory", lazily(`Insufficient memory\b`)},
+	{"unschedulable-resource", lazily(`Insufficient [\w./-]+|cannot allocate all claims|resourceclaim`)},
+	{"unschedulable-taint", lazily(`taint`)},
+	{"unschedulable-volume-zone", lazily(`volume node affinity|no available volume zone`)},
+	{"unschedulable-volume", lazily(`(?i)persistentvolumeclaim|persistent ?volume|unbound immediate|max volume count|no available disk|enough free storage|binding volumes|non-existent pv`)},
+	{"unschedulable-spread", lazily(`topology spread`)},
+	{"unschedulable-affinity", lazily(`(?i)pods? (anti-)?affinity|anti-affinity`)},
+	{"unschedulable-selector", lazily(`node affinity|node selector|node\(s\) didn't match`)},
+	{"unschedulable-pod-limit", lazily(`Too many pods`)},
+	{"unschedulable-port", lazily(`free ports`)},
+	{"unschedulable-cordoned", lazily(`were unschedulable`)},
 }
 
 var (
 	// reasonPart is one of the reasons in the scheduler's sentence.
-	reasonPart = regexp.MustCompile(`^(\d{1,6}) (.+)$`)
+	reasonPart = lazily(`^(\d{1,6}) (.+)$`)
 	// controlPlaneTaint keeps ordinary Pods off the control plane, as it should.
-	controlPlaneTaint = regexp.MustCompile(`node-role\.kubernetes\.io/(control-plane|master)`)
+	controlPlaneTaint = lazily(`node-role\.kubernetes\.io/(control-plane|master)`)
 	// insufficient names the resource that is short.
-	insufficient = regexp.MustCompile(`Insufficient ([\w./-]{1,100}[\w-])`)
+	insufficient = lazily(`Insufficient ([\w./-]{1,100}[\w-])`)
 )
 
 // unschedulable finds Pods that the scheduler has no node for, and Pods of which

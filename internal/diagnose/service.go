@@ -206,7 +206,7 @@ func bareName(s string) string {
 }
 
 // versionEnd is the end of the name of one version of a workload.
-var versionEnd = regexp.MustCompile(`-v\d{1,3}$`)
+var versionEnd = lazily(`-v\d{1,3}$`)
 
 // served reports whether any Service selects what w makes.
 func (s *Scene) served(w podMaker) bool {
@@ -567,7 +567,7 @@ func (s *Scene) heardListening(pods []*Read[corev1.Pod]) servedPort {
 }
 
 // listening matches what servers say when they are up.
-var listening = regexp.MustCompile(`(?i)\b(?:listening|listen|serving|started|running|bound|bind|ready)\b[^\n]{0,80}?(?:\bport\(?s?\)?:?[ =]|[\w\]*]:|[ "'=(]:)(\d{2,5})\b`)
+var listening = lazily(`(?i)\b(?:listening|listen|serving|started|running|bound|bind|ready)\b[^\n]{0,80}?(?:\bport\(?s?\)?:?[ =]|[\w\]*]:|[ "'=(]:)(\d{2,5})\b`)
 
 func logRef(l LogExcerpt) Ref {
 	return Ref{Evidence: l.Evidence, Source: "kubectl logs " + l.Pod + " -c " + l.Container + namespaceFlag(l.Namespace)}
@@ -616,14 +616,14 @@ func (s *Scene) mentions(pods []*Read[corev1.Pod], port int32) bool {
 // What clients say about a server: that nobody listens, that nobody answers,
 // that its name is not known.
 var (
-	refusedWords = regexp.MustCompile(`(?i)connection refused|ECONNREFUSED|actively refused|Connect call failed|failed to connect|can't connect|could not connect|upstream connect error|no route to host|host unreachable`)
-	timeoutWords = regexp.MustCompile(`(?i)i/o timeout|timed? ?out|ETIMEDOUT|deadline ?exceeded|SocketTimeout|ConnectTimeout|no route to host|EHOSTUNREACH|network is unreachable|operation not permitted|upstream request timeout|reset reason: connection timeout`)
-	unknownWords = regexp.MustCompile(`(?i)no such host|ENOTFOUND|EAI_AGAIN|name or service not known|temporary failure in name resolution|name does not resolve|unknown ?host|server misbehaving|could not resolve|getaddrinfo|NXDOMAIN|lookup [^\n]{1,200} i/o timeout|could not translate host name|nodename nor servname|host not found`)
+	refusedWords = lazily(`(?i)connection refused|ECONNREFUSED|actively refused|Connect call failed|failed to connect|can't connect|could not connect|upstream connect error|no route to host|host unreachable`)
+	timeoutWords = lazily(`(?i)i/o timeout|timed? ?out|ETIMEDOUT|deadline ?exceeded|SocketTimeout|ConnectTimeout|no route to host|EHOSTUNREACH|network is unreachable|operation not permitted|upstream request timeout|reset reason: connection timeout`)
+	unknownWords = lazily(`(?i)no such host|ENOTFOUND|EAI_AGAIN|name or service not known|temporary failure in name resolution|name does not resolve|unknown ?host|server misbehaving|could not resolve|getaddrinfo|NXDOMAIN|lookup [^\n]{1,200} i/o timeout|could not translate host name|nodename nor servname|host not found`)
 )
 
 // complains returns a line of a log in which a client of the Service says one of
 // words about it, nil if none does.
-func (s *Scene) complains(svc *corev1.Service, words *regexp.Regexp) *Observation {
+func (s *Scene) complains(svc *corev1.Service, words *pattern) *Observation {
 	about := func(line string) bool {
 		for _, host := range []string{svc.Name + ":", svc.Name + ".", "//" + svc.Name, `"` + svc.Name + `"`, "'" + svc.Name + "'", " " + svc.Name + " "} {
 			if i := strings.Index(line, host); i >= 0 && (i == 0 || !wordByte(line[i-1])) {
@@ -645,7 +645,7 @@ func (s *Scene) complains(svc *corev1.Service, words *regexp.Regexp) *Observatio
 }
 
 // says is a line of any log that has one of words, nil if none has.
-func (s *Scene) says(words *regexp.Regexp) *Observation {
+func (s *Scene) says(words *pattern) *Observation {
 	for _, l := range s.Logs {
 		for line := range strings.Lines(l.Text) {
 			if line = clipBytes(line, 4*maxQuote); words.MatchString(line) {

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -49,7 +48,7 @@ var commandActions = []nightcrier.Action{
 }
 
 // nonRoot matches a kubelet's refusal to run a container as root.
-var nonRoot = regexp.MustCompile(`runAsNonRoot|breaks non-root policy|image will run as root`)
+var nonRoot = lazily(`runAsNonRoot|breaks non-root policy|image will run as root`)
 
 // startRefused finds containers that the runtime cannot create or start, and
 // Pods whose sandbox, the network with it, cannot be made.
@@ -83,7 +82,7 @@ func startRefused(f *Facts) []Finding {
 	return out
 }
 
-var networkPlugin = regexp.MustCompile(`plugin type="([a-z][a-z0-9]{2,30})`)
+var networkPlugin = lazily(`plugin type="([a-z][a-z0-9]{2,30})`)
 
 // networkOf is what the network of a Pod needs: its node, and the DaemonSet of the
 // plugin that a message names.
@@ -124,9 +123,9 @@ func startCause(message string) string {
 }
 
 var (
-	formatError = regexp.MustCompile(`(?i)exec format error`)
+	formatError = lazily(`(?i)exec format error`)
 	// badReference matches a kubelet that cannot work out a variable's value.
-	badReference = regexp.MustCompile(`(?i)unsupported (container resource|fieldPath|fieldRef)|fieldRef|resourceFieldRef|FileKeyRef|environment variable key .{1,200} not found|couldn't parse env file|container \S{1,80} not found$`)
+	badReference = lazily(`(?i)unsupported (container resource|fieldPath|fieldRef)|fieldRef|resourceFieldRef|FileKeyRef|environment variable key .{1,200} not found|couldn't parse env file|container \S{1,80} not found$`)
 )
 
 // startFailure is what the newest Event says of a container that waits without

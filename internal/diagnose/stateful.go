@@ -73,7 +73,7 @@ func (s *Scene) holdsUp(set *Read[appsv1.StatefulSet]) *Read[corev1.Pod] {
 }
 
 // nameAway is what programs in all languages say of a name that has no address.
-var nameAway = regexp.MustCompile(`(?i)no such host|name or service not known|could not resolve|couldn't resolve|getaddrinfo|ENOTFOUND|NXDOMAIN|name resolution|unknown ?host|nodename nor servname|server misbehaving|name does not resolve`)
+var nameAway = lazily(`(?i)no such host|name or service not known|could not resolve|couldn't resolve|getaddrinfo|ENOTFOUND|NXDOMAIN|name resolution|unknown ?host|nodename nor servname|server misbehaving|name does not resolve`)
 
 // governingServiceMissing finds StatefulSets whose Service does not exist while
 // somebody fails to find their Pods by name. Without that nobody misses it.

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -44,7 +43,7 @@ var (
 	// telling are the words of a failure that may be passing.
 	telling = words(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)[0]
 	// notALog is what a kubelet answers in place of a log it has lost.
-	notALog = regexp.MustCompile(`^unable to retrieve container logs for `)
+	notALog = lazily(`^unable to retrieve container logs for `)
 )
 
 // errorLine picks the line of a log that most likely says why the program

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -121,9 +120,9 @@ func (s *Scene) claim(r *Read[corev1.PersistentVolumeClaim]) claim {
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 var (
-	classNotFound = regexp.MustCompile(`storageclass(?:es)?\.storage\.k8s\.io "([^"]{1,253})" not found`)
-	sizeWords     = regexp.MustCompile(`(?i)\b(size|capacity|space|quota|too (large|small)|exceed\w*|insufficient|OutOfRange|ResourceExhausted)\b`)
-	modeWords     = regexp.MustCompile(`(?i)access ?mode|ReadWriteMany|ReadOnlyMany|MULTI_NODE|volume capabilit`)
+	classNotFound = lazily(`storageclass(?:es)?\.storage\.k8s\.io "([^"]{1,253})" not found`)
+	sizeWords     = lazily(`(?i)\b(size|capacity|space|quota|too (large|small)|exceed\w*|insufficient|OutOfRange|ResourceExhausted)\b`)
+	modeWords     = lazily(`(?i)access ?mode|ReadWriteMany|ReadOnlyMany|MULTI_NODE|volume capabilit`)
 )
 
 // pending says why a claim is Pending, if it is a fault.

@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -272,7 +273,13 @@ func (a *assembler) inferences() {
 
 func (a *assembler) actions() {
 	switch {
-	case a.r.Verdict == nightcrier.VerdictRecovered, a.r.Verdict == nightcrier.VerdictHealthy:
+	case a.r.Verdict == nightcrier.VerdictHealthy:
+		a.r.Actions = append(a.r.Actions, nightcrier.Action{
+			Priority: 1, Action: "Nothing needs mending here; if users still see something fail, look at what stands before or behind it",
+			Outcome: "no time is spent on what works", Risk: "none: read only",
+		})
+		return
+	case a.r.Verdict == nightcrier.VerdictRecovered:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
 			Priority: 1, Action: "Nothing needs mending now; find out why it happened if it comes back",
 			Outcome: "no time is spent on a fault that has passed", Risk: "a fault that comes and goes is found later",
@@ -285,40 +292,67 @@ func (a *assembler) actions() {
 		})
 		return
 	}
-	for i, act := range a.findings[0].Actions[:min(maxActions, len(a.findings[0].Actions))] {
-		if undo := rollBack(a.f.Mend()); undo != "" && strings.HasPrefix(act.Action, "Roll back") {
-			act.Action += " (" + undo + ")"
+	about, meta := a.about()
+	for _, act := range a.findings[0].Actions[:min(maxActions, len(a.findings[0].Actions))] {
+		if strings.HasPrefix(act.Action, "Roll back") {
+			if meta != nil && neverChanged(meta) && len(a.findings[0].Actions) > 1 {
+				continue
+			}
+			if undo := rollBack(about); undo != "" {
+				act.Action += " (" + undo + ")"
+			}
 		}
-		act.Priority, act.Action = i+1, a.clean(act.Action, maxText)
+		act.Priority, act.Action = len(a.r.Actions)+1, a.clean(act.Action, maxText)
 		a.r.Actions = append(a.r.Actions, act)
 	}
 }
 
-// changes are what changed around the workload that is to be mended, or that the
-// incident is about, before it broke.
-func (a *assembler) changes() {
-	about := a.f.Mend()
+// about is the workload that is to be mended, or that the incident is about, and
+// what is known of it.
+func (a *assembler) about() (nightcrier.Object, *metav1.ObjectMeta) {
 	if a.r.RootCause != nil {
 		if meta, _ := a.f.Scene.workloadOf(a.findings[0].Object); meta != nil {
-			about = a.findings[0].Object
+			return a.findings[0].Object, meta
 		}
 	}
-	a.r.Changes = append(a.r.Changes, a.f.Scene.changesOf(about, a.firstSign(), a.clean)...)
+	about := a.f.Mend()
+	meta, _ := a.f.Scene.workloadOf(about)
+	return about, meta
+}
+
+// neverChanged reports whether a workload is still in its first revision: there is
+// nothing to roll back to.
+func neverChanged(m *metav1.ObjectMeta) bool {
+	return m.Generation == 1 || m.Annotations[revisionNote] == "1"
+}
+
+// changes are what changed around the workload before it broke.
+func (a *assembler) changes() {
+	about, _ := a.about()
+	a.r.Changes = append(a.r.Changes, a.f.Scene.changesOf(about, a.firstSign(about), a.clean)...)
 }
 
 // firstSign is since when something is known to be wrong: since a Pod of the
-// incident is not ready, else since it was reported.
-func (a *assembler) firstSign() time.Time {
+// incident or of the workload to be mended is not ready, else since it was reported.
+func (a *assembler) firstSign(about nightcrier.Object) time.Time {
 	first := a.in.Incident.Timestamp
 	if first.IsZero() {
 		first = a.f.Now
 	}
-	for _, p := range a.f.Pods {
-		for _, c := range p.Object.Status.Conditions {
+	look := func(p *corev1.Pod) {
+		for _, c := range p.Status.Conditions {
 			at := c.LastTransitionTime.Time
 			if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && !at.IsZero() && at.Before(first) {
 				first = at
 			}
+		}
+	}
+	for _, p := range a.f.Pods {
+		look(&p.Object)
+	}
+	for i := range a.f.Scene.Pods {
+		if p := &a.f.Scene.Pods[i].Object; !finished(p) && p.Namespace == about.Namespace && a.f.Scene.mendOf("Pod", p) == about {
+			look(p)
 		}
 	}
 	return first

@@ -220,7 +220,7 @@ func (c *collector) notChecked() []nightcrier.NotChecked {
 	for _, group := range []struct {
 		why  string
 		what []string
-	}{{"the credential may not read it", c.denied}, {"the cluster did not answer that either", c.silent}} {
+	}{{"the credential may not read it, or the snapshot does not hold it", c.denied}, {"the cluster did not answer that either", c.silent}} {
 		if len(group.what) > 0 {
 			slices.Sort(group.what)
 			all = append(all, nightcrier.NotChecked{What: oneLine(strings.Join(slices.Compact(group.what), ", "), maxText), Why: group.why})
@@ -345,9 +345,14 @@ func (q query) shortly(home string) string {
 	return q.plural() + " in " + q.ns
 }
 
+// namespaced reports whether objects of the kind live in namespaces.
+func (q query) namespaced() bool {
+	return slices.Contains(around, q.kind) || q.kind == "ReplicaSet" || q.kind == "ControllerRevision"
+}
+
 func (q query) source() string {
 	s := "kubectl get " + q.plural()
-	if q.ns == "" && q.kind == "Pod" {
+	if q.ns == "" && q.namespaced() {
 		s += " -A"
 	}
 	s += namespaceFlag(q.ns)

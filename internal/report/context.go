@@ -16,6 +16,7 @@ const (
 	maxDetails     = 8
 	maxNotes       = 5
 	maxUnknowns    = 12
+	maxUnknown     = 160 // characters of one; section 5 has it whole
 	maxRunbookText = 6000
 )
 

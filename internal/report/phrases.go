@@ -98,7 +98,7 @@ func assumption(r *nightcrier.Report) string {
 	for _, c := range []nightcrier.Confidence{nightcrier.Low, nightcrier.Medium, nightcrier.High} {
 		for _, i := range r.Inferences {
 			if i.Confidence == c && i.WrongIf != "" {
-				return "that " + inline(i.ID) + " holds; it does not if " + inline(i.WrongIf)
+				return "that " + inline(i.ID) + " holds (" + strings.TrimSuffix(inline(i.Text), ".") + "); wrong if " + inline(i.WrongIf)
 			}
 		}
 	}
@@ -143,8 +143,17 @@ func exitCriteria(r *nightcrier.Report) []string {
 	}
 	object := orUnknown(inline(r.Target.String()))
 	first := object + " reports ready"
-	if r.Target.Kind == "Job" || r.Target.Kind == "CronJob" {
+	switch r.Target.Kind {
+	case "Job", "CronJob":
 		first = "the next run of " + object + " completes"
+	case "Namespace", "Cluster":
+		first = "every workload in " + object + " reports ready"
+	case "Service", "Ingress":
+		first = object + " answers, with ready endpoints behind it"
+	case "PersistentVolumeClaim":
+		first = object + " is bound"
+	case "HorizontalPodAutoscaler":
+		first = object + " reports ScalingActive"
 	}
 	return []string{first, "the symptom does not return for 15 minutes"}
 }
@@ -155,7 +164,10 @@ func blastRadius(m map[string]any) string {
 	var out []string
 	pods, counted := m["pods"]
 	notReady, has := m["notReadyPods"]
-	if counted = counted && has; counted {
+	switch counted = counted && has; {
+	case counted && fmt.Sprint(pods) == "0":
+		out = append(out, "no Pods of its own")
+	case counted:
 		out = append(out, inline(fmt.Sprintf("%v of %v Pods not ready", notReady, pods)))
 	}
 	for _, k := range sortedKeys(m) {
@@ -200,7 +212,7 @@ func notChecked(r *nightcrier.Report) []string {
 func unknowns(r *nightcrier.Report) []string {
 	var out []string
 	for _, n := range r.NotChecked {
-		out = append(out, "what "+inline(n.What)+" would have shown")
+		out = append(out, "what "+clip(inline(n.What), maxUnknown)+" would have shown")
 	}
 	for _, f := range r.Facts {
 		if f.Check == nightcrier.Unseen {
@@ -218,7 +230,7 @@ func fixForward(r *nightcrier.Report) []string {
 		return nil
 	}
 	object := orUnknown(inline(r.RootCause.Object.String()))
-	owner := " — owner: the team that owns " + orUnknown(inline(r.Target.String()))
+	owner := " — owner: the team that owns " + object
 	if r.RootCause.Object.Kind == "Node" {
 		return []string{"find out what took " + object + " down before it takes work again" + owner}
 	}

@@ -160,6 +160,7 @@ func TestBlastRadius(t *testing.T) {
 		want string
 	}{
 		{map[string]any{"pods": 3, "notReadyPods": 1, "impact": "Single Pod"}, "1 of 3 Pods not ready"},
+		{map[string]any{"pods": 0, "notReadyPods": 0.0}, "no Pods of its own"},
 		{map[string]any{"pods": 3, "namespaces": "shop"}, "namespaces: shop; pods: 3"},
 		{map[string]any{"summary": "one of three"}, "summary: one of three"},
 		{nil, ""},

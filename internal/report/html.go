@@ -24,11 +24,13 @@ import (
 )
 
 // maxPage and maxPageLines bound the Markdown of a page, in bytes and lines,
-// maxNests how deep its lists and quotes may lie in each other.
+// maxNests how deep its lists and quotes may lie in each other, maxColumns how wide
+// its tables are: a row of one cell is filled up to the width of the table.
 const (
 	maxPage      = 1 << 20
 	maxPageLines = 20_000
 	maxNests     = 32
+	maxColumns   = 50
 )
 
 //go:embed page.css
@@ -106,7 +108,7 @@ func sectionID(n int) string { return "section-" + strconv.Itoa(n) }
 // markdown knows tables and check lists, and passes no HTML on. It knows no
 // definitions of links: a page of them would be searched line by line.
 var markdown = goldmark.New(
-	goldmark.WithParser(parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithInlineParsers(parser.DefaultInlineParsers()...))),
+	goldmark.WithParser(parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithInlineParsers(inlineParsers()...))),
 	goldmark.WithExtensions(extension.Table, extension.TaskList),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(&safely{}, 100))),
 )
@@ -137,9 +139,12 @@ func body(md []byte) []byte {
 
 var nestRE = regexp.MustCompile(`^(?:[ \t]*(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]))+`)
 
+// columnsRE finds the line below the head of a table, which makes it one.
+var columnsRE = regexp.MustCompile(`^[ \t>|:-]+$`)
+
 // flatten cuts lines that open more lists and quotes in each other than anybody
-// reads, each of which is a step of recursion for the renderer, and lines beyond
-// the bound.
+// reads, each of which is a step of recursion for the renderer, tables wider than
+// anybody reads, and lines beyond the bound.
 func flatten(md string) string {
 	lines := strings.Split(md, "\n")
 	if len(lines) > maxPageLines {
@@ -152,6 +157,9 @@ func flatten(md string) string {
 		}
 		if indent := len(l) - len(strings.TrimLeft(l, " \t")); indent > 4*maxNests {
 			l = l[indent:]
+		}
+		if strings.Count(l, "|") > maxColumns && columnsRE.MatchString(l) {
+			l = l[:maxColumns]
 		}
 		lines[i] = l
 	}

@@ -108,6 +108,9 @@ func TestHugePagesAreBounded(t *testing.T) {
 		nest += strings.Repeat(" ", 2*i) + "- x\n"
 	}
 	all["a deep list"] = nest
+	all["emphasis over many lines"] = strings.Repeat(strings.Repeat("*a_", 1300)+"\n", 250)
+	all["a wide table of empty rows"] = strings.Repeat("|a", 2000) + "|\n" + strings.Repeat("|-", 2000) + "|\n" + strings.Repeat("a\n", 3000)
+	all["a wide table in a quote"] = ">" + strings.Repeat("|a", 2000) + "|\n>" + strings.Repeat("| :-: ", 2000) + "|\n" + strings.Repeat(">a\n", 3000)
 	for name, md := range all {
 		start := time.Now()
 		page := HTML(&nightcrier.Report{}, []byte(md))

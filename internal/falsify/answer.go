@@ -86,9 +86,17 @@ func (t *tester) keep(kind, source string, body []byte, err error) (answer, erro
 	}
 	body = t.in.Clean(body)
 	a := answer{body: body, text: kind == "log" || kind == "error", cut: kind == "list" && continues(body) || kind == "log" && len(body) >= maxLog}
-	a.evidence, err = t.in.Evidence.Record(kind, source, body)
-	return a, err
+	if a.evidence, err = t.in.Evidence.Record(kind, source, body); err != nil {
+		return answer{}, &unkept{err}
+	}
+	return a, nil
 }
+
+// unkept is that evidence cannot be kept, which ends all tests. What the cluster
+// says, such as more than is read of one answer, ends one.
+type unkept struct{ error }
+
+func (u *unkept) Unwrap() error { return u.error }
 
 func continues(list []byte) bool {
 	var l struct {

@@ -1,6 +1,7 @@
 package falsify
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -201,8 +202,28 @@ func (q *question) form(value string) error {
 		if q.jsonpath = expr; expr == "" {
 			return refuse("-o jsonpath has no expression")
 		}
+		return bounded(expr)
 	default:
 		return refuse("-o %s is not taken", clip(form, 40))
+	}
+	return nil
+}
+
+var (
+	unionRE = regexp.MustCompile(`\[[^?\]][^\]]*,`)
+	rangeRE = regexp.MustCompile(`\brange\b`)
+)
+
+// bounded refuses the jsonpath expressions whose work grows with a power of the
+// answer, or of the expression: nothing stops one once it runs.
+func bounded(expr string) error {
+	switch {
+	case unionRE.MatchString(expr):
+		return refuse("its jsonpath takes several elements by one pair of brackets")
+	case strings.Count(expr, "..") > 1:
+		return refuse("its jsonpath descends everywhere more than once")
+	case len(rangeRE.FindAllString(expr, 2)) > 1:
+		return refuse("its jsonpath has a range within a range")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ package falsify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -137,15 +138,16 @@ func (t *tester) run(ctx context.Context, h nightcrier.Hypothesis, test *nightcr
 		return answer{}, false, nil
 	}
 	a, err := t.ask(ctx, q, test.Command)
-	switch code := nightcrier.CodeOf(err); {
+	var lost *unkept
+	switch {
 	case err == nil:
 		test.Evidence = a.evidence
 		test.Shown = shown(a, append(report.Quotable(test.IfTrue), report.Quotable(test.IfFalse)...))
 		return a, true, nil
+	case errors.As(err, &lost):
+		return answer{}, false, err
 	case ctx.Err() != nil:
 		test.Why = fmt.Sprintf("the cluster did not answer within %s", MaxTime)
-	case code == nightcrier.Exhausted || code == nightcrier.Internal:
-		return answer{}, false, err
 	default:
 		test.Why = "the cluster did not answer: " + report.Printable(clip(string(t.in.Clean([]byte(err.Error()))), 300))
 	}

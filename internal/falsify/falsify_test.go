@@ -24,6 +24,8 @@ func (c cluster) answer(key string) ([]byte, error) {
 		return nil, nightcrier.Errorf(nightcrier.NotFound, "%s: not found", key)
 	case body == "denied":
 		return nil, nightcrier.Errorf(nightcrier.Refused, "%s: the credential may not", key)
+	case body == "huge":
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "%s: the answer is larger than is read", key)
 	}
 	return []byte(body), nil
 }
@@ -55,6 +57,7 @@ var shop = cluster{
 	"list Event shop involvedObject.kind=Pod,involvedObject.name=cart-1": `{"kind":"EventList","metadata":{},"items":[{"metadata":{"name":"cart-1.17a"},"reason":"BackOff","message":"Back-off restarting failed container app"}]}`,
 	"logs shop/cart-1 app true":     "starting\n\x1b[2Jfatal: hunter2 heap\u202e exhausted\n",
 	"get shop/ConfigMap/secret-ish": "denied",
+	"get shop/ConfigMap/everything": "huge",
 }
 
 func input(c cluster) (Input, *records) {
@@ -91,6 +94,7 @@ func TestAgentsTests(t *testing.T) {
 		{"no command", "", "a", "b", NotRun, "names no command", ""},
 		{"a pipe", "kubectl get pods | grep x", "`OOMKilled`", "", NotRun, "shell", ""},
 		{"a write", "kubectl delete pod cart-1", "`deleted`", "", NotRun, "none of get", ""},
+		{"more than is read", "kubectl get cm everything", "`OOMKilled`", "", NotRun, "larger than is read", ""}, // and others are still run
 		{"denied", "kubectl get cm secret-ish", "`OOMKilled`", "", NotRun, "may not", ""},
 		{"a jsonpath that cannot be read", "kubectl get pod cart-1 -o jsonpath='{.status['", "`OOMKilled`", "", NotRun, "jsonpath", ""},
 	} {

@@ -9,9 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
+	goyaml "go.yaml.in/yaml/v3"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -25,6 +27,7 @@ const (
 	maxBytes   = 512 << 20 // of all files
 	maxFiles   = 50_000
 	maxObjects = 200_000
+	maxKinds   = 2000
 	maxDepth   = 12 // of directories
 	maxNested  = 8  // Lists within Lists
 	maxNotes   = 100
@@ -185,7 +188,7 @@ func (r *reader) yamlDocuments(name string, raw []byte) error {
 		if err != nil {
 			return err
 		}
-		body, err := yaml.YAMLToJSON(doc)
+		body, err := toJSON(doc)
 		if err != nil {
 			return fmt.Errorf("document %d is no YAML: %w", n, err)
 		}
@@ -196,6 +199,25 @@ func (r *reader) yamlDocuments(name string, raw []byte) error {
 			return err
 		}
 	}
+}
+
+// toJSON turns a YAML document into JSON. One with aliases is refused: no tool
+// that prints objects writes them, and a few lines of them stand for gigabytes.
+func toJSON(doc []byte) ([]byte, error) {
+	if bytes.ContainsRune(doc, '&') && bytes.ContainsRune(doc, '*') {
+		var root goyaml.Node
+		if err := goyaml.Unmarshal(doc, &root); err != nil {
+			return nil, err
+		}
+		if hasAlias(&root) {
+			return nil, errors.New("it has aliases (*name): write out what they stand for")
+		}
+	}
+	return yaml.YAMLToJSON(doc)
+}
+
+func hasAlias(n *goyaml.Node) bool {
+	return n.Kind == goyaml.AliasNode || slices.ContainsFunc(n.Content, hasAlias)
 }
 
 func lineAt(raw []byte, offset int64) int {

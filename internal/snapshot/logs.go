@@ -77,11 +77,26 @@ func (r *reader) keep(key logKey, text []byte) {
 	r.snap.logs[key] = lastBytes(bytes.Clone(text), maxLog)
 }
 
+// maxNamesakes is in how many namespaces a Pod is looked for by its name alone.
+const maxNamesakes = 20
+
+// podNames finds Pods by their name.
+type podNames struct {
+	byKey  map[string]*object
+	byName map[string][]*object
+}
+
 // placeLogs finds whose logs the files are.
 func (r *reader) placeLogs() {
 	slices.SortFunc(r.logs, func(a, b logFile) int { return strings.Compare(a.name, b.name) })
+	pods := podNames{byKey: r.snap.ofKind("", "Pod").byName, byName: map[string][]*object{}}
+	for _, o := range r.snap.ofKind("", "Pod").objects {
+		if same := pods.byName[o.name]; len(same) < maxNamesakes {
+			pods.byName[o.name] = append(same, o)
+		}
+	}
 	for _, f := range r.logs {
-		if key, err := r.snap.logOf(f.name); err != nil {
+		if key, err := pods.logOf(f.name); err != nil {
 			r.note(f.name, err.Error())
 		} else {
 			r.snap.logs[key] = f.text
@@ -91,7 +106,7 @@ func (r *reader) placeLogs() {
 
 // logOf says whose log a file is, by its path: [logs/]NAMESPACE/POD/CONTAINER,
 // or as people name them: POD, POD_CONTAINER, NAMESPACE_POD_CONTAINER.
-func (s *Snapshot) logOf(name string) (logKey, error) {
+func (p podNames) logOf(name string) (logKey, error) {
 	name = strings.TrimSuffix(name, path.Ext(name))
 	var previous bool
 	for _, mark := range []string{".previous", "-previous", "_previous", ".prev"} {
@@ -103,7 +118,7 @@ func (s *Snapshot) logOf(name string) (logKey, error) {
 	parts := strings.Split(name, "/")
 	strict := len(parts) >= 4 && parts[len(parts)-4] == "logs"
 	for _, words := range [][]string{parts[max(0, len(parts)-3):], parts[max(0, len(parts)-2):], parts[len(parts)-1:], strings.Split(parts[len(parts)-1], "_")} {
-		if key, ok := s.logNamed(words); ok {
+		if key, ok := p.logNamed(words); ok {
 			key.previous = previous
 			return key, nil
 		}
@@ -115,23 +130,32 @@ func (s *Snapshot) logOf(name string) (logKey, error) {
 }
 
 // logNamed reads words as [namespace] pod [container] of a Pod that is known.
-func (s *Snapshot) logNamed(words []string) (logKey, bool) {
-	for _, o := range s.ofKind("", "Pod").objects {
-		rest := words
-		if len(rest) > 1 && rest[0] == o.namespace {
-			rest = rest[1:]
+func (p podNames) logNamed(words []string) (logKey, bool) {
+	if len(words) > 1 {
+		if o := p.byKey[objectKey(words[0], words[1])]; o != nil {
+			if key, ok := logOfOne(words[1:], o); ok {
+				return key, true
+			}
 		}
-		if rest[0] != o.name || len(rest) > 2 {
-			continue
-		}
-		if len(rest) == 2 && slices.Contains(containers(o.fields), rest[1]) {
-			return logKey{namespace: o.namespace, pod: o.name, container: rest[1]}, true
-		}
-		if all := containers(o.fields); len(rest) == 1 && len(all) > 0 {
-			return logKey{namespace: o.namespace, pod: o.name, container: all[0]}, true
+	}
+	for _, o := range p.byName[words[0]] {
+		if key, ok := logOfOne(words, o); ok {
+			return key, true
 		}
 	}
 	return logKey{}, false
+}
+
+// logOfOne reads words as a Pod and, perhaps, one of its containers.
+func logOfOne(words []string, pod *object) (logKey, bool) {
+	all, name := containers(pod.fields), ""
+	switch {
+	case len(words) == 1 && len(all) > 0:
+		name = all[0]
+	case len(words) == 2 && slices.Contains(all, words[1]):
+		name = words[1]
+	}
+	return logKey{namespace: pod.namespace, pod: pod.name, container: name}, name != ""
 }
 
 // containers are the names of a Pod's containers, the ordinary ones first.

@@ -45,6 +45,9 @@ func (s *Snapshot) put(doc []byte, apiVersion, name string) error {
 		return errors.New("an object has no name and was left out")
 	}
 	c := s.home(gv, name, ns)
+	if c == nil {
+		return fmt.Errorf("it has more than %d kinds: %s was left out", maxKinds, name)
+	}
 	if c.scope == cluster {
 		ns = ""
 	} else if ns == "" {
@@ -77,11 +80,15 @@ func (s *Snapshot) store(c *collection, ns string, fields map[string]any) error 
 	return nil
 }
 
-// home returns the collection of a kind, made if needed. A version that the API
+// home returns the collection of a kind, made if needed, nil when there are too
+// many. A version that the API
 // does not serve any more is served as the one that it does.
 func (s *Snapshot) home(gv schema.GroupVersion, name, ns string) *collection {
 	if c := s.ofKind(gv.Group, name); c != nil {
 		return c
+	}
+	if len(s.kinds) >= maxKinds {
+		return nil
 	}
 	sc := namespaced
 	if ns == "" {

@@ -61,8 +61,8 @@ func Record(ctx context.Context, r Reader, o RecordOptions) (*Snapshot, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	rec := &recorder{reader: r, opt: o, snap: &Snapshot{declared: true, collections: map[string]*collection{}, logs: map[logKey][]byte{}}}
-	rec.snap.Info = Info{Cluster: o.Cluster, CapturedAt: o.Now().UTC().Truncate(time.Second), Namespaces: o.Namespaces}
+	rec := &recorder{reader: r, opt: o, snap: empty(Info{Cluster: o.Cluster, CapturedAt: o.Now().UTC().Truncate(time.Second), Namespaces: o.Namespaces})}
+	rec.snap.declared = true
 	for _, k := range known {
 		rec.snap.add(k)
 	}

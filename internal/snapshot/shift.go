@@ -14,7 +14,8 @@ var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+
 // ages.
 func (s *Snapshot) Shift(now time.Time) *Snapshot {
 	by := now.Sub(s.CapturedAt).Truncate(time.Second)
-	t := &Snapshot{Info: s.Info, declared: s.declared, collections: map[string]*collection{}, logs: map[logKey][]byte{}}
+	t := empty(s.Info)
+	t.declared = s.declared
 	t.CapturedAt = s.CapturedAt.Add(by)
 	for _, c := range s.collections {
 		moved := t.add(c.kind)

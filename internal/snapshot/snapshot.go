@@ -49,6 +49,7 @@ type Snapshot struct {
 	// besides was not there.
 	declared    bool
 	collections map[string]*collection // by group + "/" + plural
+	kinds       map[string]*collection // the same, by group + "/" + name
 	logs        map[logKey][]byte
 }
 
@@ -84,7 +85,7 @@ func Open(dir string) (*Snapshot, error) {
 
 // Read is Open for a file system.
 func Read(fsys fs.FS) (*Snapshot, error) {
-	r := &reader{fsys: fsys, snap: &Snapshot{collections: map[string]*collection{}, logs: map[logKey][]byte{}}}
+	r := &reader{fsys: fsys, snap: empty(Info{})}
 	for _, k := range known {
 		r.snap.add(k)
 	}
@@ -101,6 +102,10 @@ func Read(fsys fs.FS) (*Snapshot, error) {
 	return r.snap, nil
 }
 
+func empty(of Info) *Snapshot {
+	return &Snapshot{Info: of, collections: map[string]*collection{}, kinds: map[string]*collection{}, logs: map[logKey][]byte{}}
+}
+
 // Namespace is where one looks who names none: the recorded one, when there is
 // just one.
 func (s *Snapshot) Namespace() string {
@@ -112,19 +117,12 @@ func (s *Snapshot) Namespace() string {
 
 func (s *Snapshot) add(k kind) *collection {
 	c := &collection{kind: k, byName: map[string]*object{}}
-	s.collections[k.group+"/"+k.plural] = c
+	s.collections[k.group+"/"+k.plural], s.kinds[k.group+"/"+k.name] = c, c
 	return c
 }
 
 // ofKind returns the collection that serves a kind, nil when none does.
-func (s *Snapshot) ofKind(group, name string) *collection {
-	for _, c := range s.collections {
-		if c.group == group && c.name == name {
-			return c
-		}
-	}
-	return nil
-}
+func (s *Snapshot) ofKind(group, name string) *collection { return s.kinds[group+"/"+name] }
 
 // served lists the collections that the API has, core first.
 func (s *Snapshot) served() []*collection {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
@@ -8,7 +11,7 @@ import (
 )
 
 func (p *program) demoCommand() *cobra.Command {
-	o := app.DemoOptions{Version: version().Version, Stdout: p.stdout, Stderr: p.stderr, Printable: printable}
+	o := app.DemoOptions{Version: version().Version, Stdout: p.stdout, Stderr: p.stderr, Printable: printable, Row: p.demoRow}
 	level := ""
 	cmd := &cobra.Command{Use: "demo", Short: "See recorded faults investigated, without a cluster or a key", Args: args(cobra.NoArgs)}
 	cmd.Flags().BoolVar(&o.Once, "once", false, "end by itself when all incidents have ended; no questions, no browser")
@@ -25,4 +28,18 @@ func (p *program) demoCommand() *cobra.Command {
 		return app.Demo(ctx, o)
 	}
 	return cmd
+}
+
+// demoRow prints one incident on one line, and on a terminal, where that would
+// hardly fit, what became of it below.
+func (p *program) demoRow(status, severity, cluster, object, what string) {
+	row := strings.TrimRight(printable(fmt.Sprintf("%-13s  %-8s  %-13s  %-30s", status, severity, cluster, object)), " ")
+	if p.width == 0 {
+		fmt.Fprintf(p.stdout, "%-70s  %s\n", row, printable(what))
+		return
+	}
+	fmt.Fprintln(p.stdout, p.paint(cell{row, "1"}))
+	for _, line := range wrap(printable(what), p.width-4) {
+		fmt.Fprintln(p.stdout, "    "+line)
+	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,8 @@ type DemoOptions struct {
 	Logger   *slog.Logger
 	// Printable makes a text from a cluster safe for a terminal.
 	Printable func(string) string
+	// Row prints what became of one incident.
+	Row func(status, severity, cluster, object, what string)
 }
 
 // Demo replays recorded fault notifications through an embedded MCP peer and the
@@ -213,7 +216,7 @@ func listed(inc nightcrier.Incident) bool {
 // await prints each incident as it ends, and returns all when every notification
 // has been decided and no incident is open.
 func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
-	printed := map[string]bool{}
+	printed, storm := map[string]bool{}, []nightcrier.Incident{}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -227,14 +230,19 @@ func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
 		}
 		open := 0
 		for _, inc := range list {
-			if inc.Status.Open() {
+			switch {
+			case inc.Status.Open():
 				open++
-			} else if !printed[inc.ID] {
-				printed[inc.ID] = true
+			case printed[inc.ID]:
+			case listed(inc):
+				storm = append(storm, inc)
+			default:
 				s.line(ctx, inc)
 			}
+			printed[inc.ID] = !inc.Status.Open()
 		}
 		if open == 0 && len(events) >= s.pushed() {
+			s.storm(storm)
 			return list, nil
 		}
 		select {
@@ -248,48 +256,80 @@ func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
 // statusWords are the statuses as people read them.
 var statusWords = map[nightcrier.IncidentStatus]string{nightcrier.Resolved: "report ready", nightcrier.AgentFailed: "agent failed"}
 
-// line prints one incident on one line.
+// line prints one incident.
 func (s demoShow) line(ctx context.Context, inc nightcrier.Incident) {
-	status := statusWords[inc.Status]
+	status := cmp.Or(statusWords[inc.Status], string(inc.Status))
+	what := inc.RootCause
 	switch {
-	case listed(inc):
-		status = "storm, listed"
-	case status == "":
-		status = string(inc.Status)
-	}
-	what, object := inc.RootCause, inc.Owner
-	switch {
-	case listed(inc):
-		what = "named in the storm's one message; only the most severe are investigated"
 	case what == "" && inc.Status == nightcrier.Resolved:
 		what = s.verdict(ctx, inc)
 	case what == "":
 		what = inc.FailureReason
 	}
-	if object.IsZero() {
-		object = inc.Resource
+	s.o.Row(status, inc.Severity.String(), inc.Cluster, about(inc), what)
+}
+
+// storm prints those that were named in a storm's message together.
+func (s demoShow) storm(list []nightcrier.Incident) {
+	if len(list) == 0 {
+		return
 	}
-	fmt.Fprintf(s.o.Stdout, "%-13s  %-8s  %-13s  %-34s  %s\n", status, inc.Severity, inc.Cluster, object, what)
+	inc, more := list[0], ""
+	if len(list) > 1 {
+		more = fmt.Sprintf("and %d more, ", len(list)-1)
+	}
+	s.o.Row("storm, listed", inc.Severity.String(), inc.Cluster, about(inc), more+"named in the storm's one message: of a storm only the most severe are investigated")
+}
+
+// about names the object of an incident by the workload to be mended.
+func about(inc nightcrier.Incident) string {
+	if inc.Owner.IsZero() {
+		return inc.Resource.String()
+	}
+	return inc.Owner.String()
 }
 
 // verdict says what a report without a cause comes to.
 func (s demoShow) verdict(ctx context.Context, inc nightcrier.Incident) string {
-	var rep nightcrier.Report
-	raw, err := s.app.store.Report(ctx, inc.ID)
-	if err != nil || json.Unmarshal(raw, &rep) != nil {
+	rep, err := s.read(ctx, inc)
+	if err != nil {
 		return "no cause"
 	}
 	return "no cause to mend: " + string(rep.Verdict)
 }
 
+func (s demoShow) read(ctx context.Context, inc nightcrier.Incident) (rep nightcrier.Report, err error) {
+	raw, err := s.app.store.Report(ctx, inc.ID)
+	if err == nil {
+		err = json.Unmarshal(raw, &rep)
+	}
+	return rep, err
+}
+
+// telling is the incident whose report shows most: the one with the most symptoms
+// of one root, and of those the most severe.
+func (s demoShow) telling(ctx context.Context, list []nightcrier.Incident) (best *nightcrier.Incident, err error) {
+	follows := -1
+	for i, inc := range list {
+		if inc.Status != nightcrier.Resolved || inc.RootCause == "" {
+			continue
+		}
+		rep, err := s.read(ctx, inc)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(rep.Consequences); n > follows || n == follows && inc.Severity > best.Severity {
+			follows, best = n, &list[i]
+		}
+	}
+	return best, nil
+}
+
 // conclude prints one whole report and what became of the other events.
 func (s demoShow) conclude(ctx context.Context, list []nightcrier.Incident) error {
-	var shown *nightcrier.Incident
-	for i, inc := range list {
-		worse := shown == nil || inc.Severity > shown.Severity || inc.Severity == shown.Severity && inc.CreatedAt.Before(shown.CreatedAt)
-		if inc.Status == nightcrier.Resolved && inc.RootCause != "" && worse {
-			shown = &list[i]
-		}
+	shown, err := s.telling(ctx, list)
+	if err != nil {
+		return err
 	}
 	if shown != nil {
 		if err := s.report(ctx, *shown); err != nil {

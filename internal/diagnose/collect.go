@@ -49,11 +49,7 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 		return nil, err
 	}
 	f.claimRef = ref
-	if err := c.fromCluster(ctx, f); err != nil {
-		var s stop
-		if errors.As(err, &s) {
-			return nil, s.error
-		}
+	if err := unstopped(c.fromCluster(ctx, f)); err != nil {
 		return nil, err
 	}
 	c.involve(target)
@@ -62,6 +58,15 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 		hear(f, c.in.Event, ref)
 	}
 	return f, nil
+}
+
+// unstopped is the error that a stop carries, and any other as it is.
+func unstopped(err error) error {
+	var s stop
+	if errors.As(err, &s) {
+		return s.error
+	}
+	return err
 }
 
 // subject is what is looked at. An alert that names no object is about all of its

@@ -91,13 +91,17 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 	if err != nil {
 		return Diagnosis{}, err
 	}
+	found := judge(facts)
+	if err := c.rootHistory(ctx, facts, found); err != nil {
+		return Diagnosis{}, err
+	}
 	d := Diagnosis{
 		Logs:        facts.Logs,
 		ClusterInfo: clusterInfo(in, c.involved),
 		Permissions: c.permissions,
 		Incomplete:  incomplete(c.notChecked()),
 	}
-	d.Report = assemble(in, facts, judge(facts), c.notChecked(), d.Permissions)
+	d.Report = assemble(in, facts, found, c.notChecked(), d.Permissions)
 	d.Report.Usage = nightcrier.Usage{APIRequests: c.reads, DurationMS: time.Since(start).Milliseconds()}
 	return d, nil
 }

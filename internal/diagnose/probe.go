@@ -180,10 +180,6 @@ func (f *Facts) failedProbe(p probe) Finding {
 		WrongIf: "the probe only reports that the process is failing by itself",
 		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.c.pod.Object.Namespace, Name: p.c.pod.Object.Name}).
 			decides("its newest events say the same, or its state does", "the probe succeeds"),
-		Actions: []nightcrier.Action{
-			{Action: "Check path, port and delays of the probe of " + f.Mend().String() + " against what the process serves and how long it starts", Outcome: "tells a wrong probe from a process that hangs", Risk: "none: read only"},
-			{Action: "Give it a startup probe or a longer delay if it starts slowly", Outcome: "it is not killed while it starts", Risk: "a process that hangs is noticed later"},
-		},
 	}
 	if len(n.Observed) == 0 {
 		n.Observed = []Observation{p.c.sawState()}
@@ -195,11 +191,32 @@ func (f *Facts) failedProbe(p probe) Finding {
 	}
 	n.Summary += "."
 	n.Observed = append(n.Observed[:min(3, len(n.Observed))], v.seen...)
-	n.DependsOn = v.dependsOn
+	n.DependsOn, n.Actions = v.dependsOn, f.mendProbe(p, v)
 	if v.proven {
 		n.Confidence, n.Rank = nightcrier.High, rankTold+5
 	}
 	return n
+}
+
+// mendProbe is what to do about a failing probe: where it is known what is wrong with
+// it, that.
+func (f *Facts) mendProbe(p probe, v opinion) []nightcrier.Action {
+	undo := nightcrier.Action{Action: "Roll back if it began with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"}
+	slow := nightcrier.Action{Action: "Give it a startup probe or a longer delay if it starts slowly", Outcome: "it is not killed while it starts", Risk: "a process that hangs is noticed later"}
+	if v.proven {
+		return []nightcrier.Action{{
+			Action:  fmt.Sprintf("Make the %s probe of %s and the process agree%s", strings.ToLower(p.kind), f.Mend(), v.text),
+			Outcome: "the probe succeeds", Risk: "makes the Pods anew; a probe that asks too little hides a process that hangs",
+		}, undo}
+	}
+	check := nightcrier.Action{
+		Action:  "Check path, port and delays of the probe of " + f.Mend().String() + " against what the process serves and how long it starts",
+		Outcome: "tells a wrong probe from a process that hangs", Risk: "none: read only",
+	}
+	if v.slow {
+		return []nightcrier.Action{slow, check, undo}
+	}
+	return []nightcrier.Action{check, slow, undo}
 }
 
 // sawState is what the container's state shows of a probe.
@@ -230,7 +247,9 @@ func (p probe) target() string {
 type opinion struct {
 	text string
 	// proven is set when something else than the failure itself shows it.
-	proven    bool
+	proven bool
+	// slow is set when the process was killed while it started.
+	slow      bool
 	seen      []Observation
 	dependsOn []nightcrier.Object
 }
@@ -280,6 +299,7 @@ func (f *Facts) judge(p probe) opinion {
 	if refused {
 		v.text = ": nothing listens there"
 		if p.kind != "Readiness" && f.stillStarting(p.c) {
+			v.slow = true
 			v.text += fmt.Sprintf(" yet: it starts more slowly than the %s that the probe gives it", allowance(p.spec))
 		}
 	}

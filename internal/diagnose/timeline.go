@@ -46,7 +46,9 @@ func (c *collector) readHistory(ctx context.Context, about nightcrier.Object) er
 	meta, selector := c.scene.workloadOf(about)
 	switch about.Kind {
 	case "Deployment":
-		looks = append(looks, c.quietly(query{kind: "ReplicaSet", ns: about.Namespace, labels: selector, limit: maxHistory}))
+		if !c.scene.Complete("ReplicaSet", about.Namespace) {
+			looks = append(looks, c.quietly(query{kind: "ReplicaSet", ns: about.Namespace, labels: selector, limit: maxHistory}))
+		}
 	case "StatefulSet", "DaemonSet":
 		looks = append(looks, c.quietly(query{kind: "ControllerRevision", ns: about.Namespace, labels: selector, limit: maxHistory}))
 	}
@@ -58,6 +60,19 @@ func (c *collector) readHistory(ctx context.Context, about nightcrier.Object) er
 		}
 	}
 	return c.together(ctx, append(looks, c.releases(about.Namespace)...)...)
+}
+
+// rootHistory reads the history of the root cause's workload where that is not what
+// the incident is about: what changed there broke both.
+func (c *collector) rootHistory(ctx context.Context, f *Facts, found composed) error {
+	if len(found.findings) == 0 {
+		return nil
+	}
+	root := found.findings[0].Object
+	if meta, _ := c.scene.workloadOf(root); meta == nil || root == f.Mend() {
+		return nil
+	}
+	return unstopped(c.readHistory(ctx, root))
 }
 
 // helmSecret begins the names of the Secrets that Helm keeps its releases in.

@@ -29,7 +29,7 @@ func TestAWritingCredentialIsNotHandedOut(t *testing.T) {
 			})
 			s.push("real", p.fault(t))
 			inc := s.ended()
-			s.checkReport(inc, p, "agent", "crash-on-start")
+			s.checkReport(inc, p, "agent", "permission-denied")
 			if guarded := strings.Contains(string(s.file(inc, "output/artifacts/kubeconfig")), "https://127.0.0.1:"); guarded != allow {
 				t.Errorf("the agent's kubeconfig names a server: %v", guarded)
 			}

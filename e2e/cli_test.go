@@ -216,7 +216,7 @@ func anObject(c *cli) {
 	kube := kubetest.Start(c.t)
 	p := newPatient(c.t, kube)
 	reader := kube.ReadOnly(c.t)
-	c.ok("triage", "deployment/cart", "-n", p.ns, "--kubeconfig", reader).has("crash-on-start", "permission denied", "Deployment "+p.ns+"/cart")
+	c.ok("triage", "deployment/cart", "-n", p.ns, "--kubeconfig", reader).has("permission-denied", "permission denied", "Deployment "+p.ns+"/cart")
 	c.ok("triage", "deployment/cart", "-n", p.ns, "--kubeconfig", kube.Kubeconfig).tells("not read-only: it can change everything", "rbac kubeconfig")
 	var got triaged
 	c.ok("triage", "pod/"+p.pod.Name, "-n", p.ns, "--kubeconfig", reader, "--cluster", "prod-9", "--out", "kept", "-o", "json").decode(&got)

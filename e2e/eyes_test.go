@@ -207,7 +207,7 @@ func TestClaudeLooksIntoTheCluster(t *testing.T) {
 	s.claude(t, m, "look")
 	d := newDoor(t, kube.ReadOnly(t))
 	inc := s.investigate(t, p, d.kubeconfig)
-	rep := s.checkReport(inc, p, "agent", "crash-on-start")
+	rep := s.checkReport(inc, p, "agent", "permission-denied")
 	list := s.checkAudit(inc)
 	log := s.file(inc, "output/agent.log")
 	read := asked(list, journal.Allow, "list", "pods")
@@ -276,7 +276,7 @@ func TestAServerDiesWhileItsAgentLooks(t *testing.T) {
 	v = s.serve(behind).ready()
 	s.release(inc.ID)
 	inc = s.ended()
-	rep := s.checkReport(inc, p, "agent", "crash-on-start")
+	rep := s.checkReport(inc, p, "agent", "permission-denied")
 	list := s.checkAudit(inc)
 	reads := slices.DeleteFunc(slices.Clone(list), func(r journal.Request) bool {
 		return r.Verb != "list" || r.Resource != "pods" || r.Decision != journal.Allow || !strings.Contains(r.Query, "limit=500") || r.Status != 200
@@ -307,16 +307,27 @@ func TestAServerDiesWhileItsAgentLooks(t *testing.T) {
 func TestAServerDiesWhileItLooks(t *testing.T) {
 	kube := kubetest.Start(t)
 	d := newDoor(t, kube.ReadOnly(t))
-	for _, k := range []int64{2, 3, 6, 9, 14} { // journal entries
+	credential := func(o *order) { o.Kubeconfigs = map[string]string{"real": d.kubeconfig} }
+	tested := 0 // which entry says that the report's tests were run
+	t.Run("undisturbed", func(t *testing.T) {
+		s, p := newRealSite(t), newPatient(t, kube)
+		v := s.serve(credential).ready()
+		s.push("real", p.fault(t))
+		tested = 1 + slices.Index(s.recordOf(s.ended()).Journal, "tested")
+		v.term()
+	})
+	if tested == 0 {
+		t.Fatal("undisturbed, the report's tests are not run")
+	}
+	for _, k := range []int{2, 3, 6, 9, 14, tested - 1, tested} { // journal entries
 		t.Run(fmt.Sprint("at entry ", k), func(t *testing.T) {
 			s, p := newRealSite(t), newPatient(t, kube)
-			credential := func(o *order) { o.Kubeconfigs = map[string]string{"real": d.kubeconfig} }
-			v := s.serve(func(o *order) { credential(o); o.DieAtEntry = k }).ready()
+			v := s.serve(func(o *order) { credential(o); o.DieAtEntry = int64(k) }).ready()
 			s.push("real", p.fault(t))
 			v.gone()
 			v = s.serve(credential).ready()
 			inc := s.ended()
-			s.checkReport(inc, p, "builtin", "crash-on-start")
+			s.checkReport(inc, p, "builtin", "permission-denied")
 			s.checkAudit(inc)
 			v.term()
 			asked, answered := s.podReads(inc, p)

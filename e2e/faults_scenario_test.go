@@ -62,11 +62,13 @@ type step struct {
 	Kubelet string          `json:"kubelet"` // stop or start
 }
 
-// sight holds when what a path finds in an object of the kind contains a text.
+// sight holds when what a path finds in an object of the kind contains a text; of
+// an Event, when it happened so many times.
 type sight struct {
-	Of   string `json:"of"`
-	Path string `json:"path"`
-	Is   string `json:"is"`
+	Of    string `json:"of"`
+	Path  string `json:"path"`
+	Is    string `json:"is"`
+	Times int64  `json:"times"`
 }
 
 // group is where the API has the kinds of the scenarios, and global which of them
@@ -207,7 +209,9 @@ func (h *hospital) missing(ns string, s sight) string {
 		if err := path.Execute(&found, obj.Object); err != nil {
 			return err.Error()
 		}
-		if strings.Contains(found.String(), s.Is) {
+		times, _, err := unstructured.NestedInt64(obj.Object, "count")
+		h.must(err)
+		if strings.Contains(found.String(), s.Is) && times >= s.Times {
 			return ""
 		}
 		seen = append(seen, found.String())

@@ -131,7 +131,7 @@ func TestBuiltinOnARealCluster(t *testing.T) {
 		causes []string
 		says   string
 	}{
-		"crash": {func(*patient) {}, []string{"crash-on-start"}, "permission denied"},
+		"crash": {func(*patient) {}, []string{"permission-denied"}, "permission denied"},
 		"oom":   {func(p *patient) { kube.OOMKill(t, p.pod, 5) }, []string{"oom-killed"}, "memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestScriptOnARealCluster(t *testing.T) {
 	s.script(`echo kept > "$OUTPUT_DIR/artifacts/notes.txt"; env > "$OUTPUT_DIR/artifacts/env.txt"; echo "$@" > "$OUTPUT_DIR/artifacts/args.txt"
 ` + reports)
 	inc := s.investigate(t, p, kube.ReadOnly(t))
-	rep := s.checkReport(inc, p, "agent", "crash-on-start")
+	rep := s.checkReport(inc, p, "agent", "permission-denied")
 	if n := checks(rep); n[nightcrier.Unseen] > 0 || n[nightcrier.Seen] < 3 || rep.CheckedShare != 1 {
 		t.Errorf("facts %v, share %v: %+v", n, rep.CheckedShare, rep.Facts)
 	}
@@ -314,7 +314,7 @@ func TestClaudeOnARealCluster(t *testing.T) {
 	s, p := newRealSite(t), newPatient(t, kube)
 	s.claude(t, m, "triage-report")
 	inc := s.investigate(t, p, kube.ReadOnly(t))
-	rep := s.checkReport(inc, p, "agent", "crash-on-start")
+	rep := s.checkReport(inc, p, "agent", "permission-denied")
 	if rep.CheckedShare == 0 || len(rep.SandboxLayers) == 0 || rep.Usage.OutputTokens == 0 {
 		t.Errorf("share %v, layers %v, usage %+v", rep.CheckedShare, rep.SandboxLayers, rep.Usage)
 	}
@@ -432,7 +432,7 @@ func TestClusterThatCannotBeRead(t *testing.T) {
 		why, doctor string
 	}{
 		"unreachable":       {gone, "connection refused", "connection refused"},
-		"may not list":      {kube.CannotList(t), "forbidden", "may not list Pods and Events"},
+		"may not list":      {kube.CannotList(t), "may not read", "may not list Pods and Events"},
 		"no such file":      {filepath.Join(t.TempDir(), "none"), "no such file", "no such file"},
 		"no credential set": {"", "", ""},
 	} {

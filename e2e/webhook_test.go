@@ -130,7 +130,8 @@ func TestAlertsBecomeIncidents(t *testing.T) {
 func TestAlertWithoutObject(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.start("listen: 127.0.0.1:0", "clusters: [{name: prod}, {name: seen, kubeconfig: "+h.kubeconfig()+"}]")
+	path, _ := h.kubeconfig()
+	h.start("listen: 127.0.0.1:0", "clusters: [{name: prod}, {name: seen, kubeconfig: "+path+"}]")
 	for _, cluster := range []string{"prod", "seen"} {
 		status, body := h.post(h.Addr(), "alertmanager/"+cluster, "", notification(alert("KubeAPIErrorBudgetBurn", "firing", "2026-11-20T10:00:00Z", "long=1h")))
 		h.want(status == 200 && strings.Contains(body, `"opened":1`), "%d %s", status, body)
@@ -313,7 +314,7 @@ func TestAlertsOnARealCluster(t *testing.T) {
 	status, body := h.post(h.Addr(), "alertmanager/real", "", notification(crash))
 	h.want(status == 200 && strings.Contains(body, `"opened":1`), "%d %s", status, body)
 	first := h.ended()
-	h.checkReport(first, p, "builtin", "crash-on-start")
+	h.checkReport(first, p, "builtin", "permission-denied")
 
 	down := alert("KubeDeploymentReplicasMismatch", "firing", "2026-11-20T03:06:00Z", "namespace="+p.ns, "deployment=cart", "pod=kube-state-metrics-0")
 	h.post(h.Addr(), "alertmanager/real", "", notification(crash, down))

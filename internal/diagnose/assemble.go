@@ -110,6 +110,8 @@ func (a *assembler) well() bool {
 		return f.well()
 	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
 		return a.behindIsWell()
+	case f.Owner.Kind == "HorizontalPodAutoscaler":
+		return f.scalerIsWell() && a.behindIsWell()
 	case f.Owner.Kind == "PersistentVolumeClaim":
 		return f.claimIsWell()
 	case f.Job != nil:

@@ -73,6 +73,19 @@ func scalerTest(h *Read[autoscalingv2.HorizontalPodAutoscaler]) test {
 	return get(h.Object.Namespace, "hpa", h.Object.Name)
 }
 
+// scalerIsWell reports whether the autoscaler that the Facts are about says that it
+// can do its work.
+func (f *Facts) scalerIsWell() bool {
+	h := find(f.Scene.Autoscalers, f.Owner.Namespace, f.Owner.Name)
+	if h == nil {
+		return false
+	}
+	able, told := scalerCondition(&h.Object, autoscalingv2.AbleToScale)
+	active, known := scalerCondition(&h.Object, autoscalingv2.ScalingActive)
+	return told && able.Status == corev1.ConditionTrue &&
+		known && (active.Status == corev1.ConditionTrue || active.Reason == "ScalingDisabled")
+}
+
 // scaleTargetMissing finds that what an autoscaler names is not there.
 func scaleTargetMissing(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (Finding, bool) {
 	target := scaleTarget(&h.Object)
@@ -216,18 +229,23 @@ var (
 
 // metricsServers are what serves the metrics that a message misses.
 func (s *Scene) metricsServers(message string) []nightcrier.Object {
-	api := "v1beta1.metrics.k8s.io"
-	switch {
-	case strings.Contains(message, "external.metrics.k8s.io"):
-		api = "v1beta1.external.metrics.k8s.io"
-	case strings.Contains(message, "custom.metrics.k8s.io"):
-		api = "v1beta1.custom.metrics.k8s.io"
-	}
+	api := metricsAPI(message)
 	out := []nightcrier.Object{{Kind: "APIService", Name: api}}
 	if api == "v1beta1.metrics.k8s.io" {
 		out = append(out, nightcrier.Object{Kind: "Deployment", Namespace: "kube-system", Name: "metrics-server"})
 	}
 	return out
+}
+
+// metricsAPI names the APIService of the metrics that a message misses.
+func metricsAPI(message string) string {
+	switch {
+	case strings.Contains(message, "external.metrics.k8s.io"), strings.Contains(message, "external metrics API"):
+		return "v1beta1.external.metrics.k8s.io"
+	case strings.Contains(message, "custom.metrics.k8s.io"), strings.Contains(message, "custom metrics API"):
+		return "v1beta1.custom.metrics.k8s.io"
+	}
+	return "v1beta1.metrics.k8s.io"
 }
 
 // atLimit finds autoscalers that would make more Pods if they might.

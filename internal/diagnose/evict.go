@@ -11,7 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-var evictionRules = area{of: []Rule{podEvicted, podPreempted}}
+var evictionRules = area{of: []Rule{podEvicted, podEvictedAgain, podPreempted, podRejected}}
 
 var evictionCauses = []Cause{
 	{"pod-evicted", "Node", "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", rankStated},
@@ -39,6 +39,35 @@ func podEvicted(f *Facts) []Finding {
 		out = append(out, evicted(f, p, said))
 	}
 	return out
+}
+
+// againAndAgain is how many evictions in evictedLately are no accident.
+const againAndAgain = 3
+
+// podEvictedAgain finds workloads whose Pods are evicted one after the other: the
+// present one is well, until it has grown as its predecessors did.
+func podEvictedAgain(f *Facts) []Finding {
+	if f.Hearsay || !f.workloadWell() {
+		return nil
+	}
+	var last *Read[corev1.Pod]
+	times := 0
+	for i := range f.Scene.Pods {
+		p := &f.Scene.Pods[i]
+		if p.Object.Status.Reason != "Evicted" || f.Now.Sub(evictedAt(&p.Object)) > evictedLately || f.Scene.mendOf("Pod", &p.Object) != f.Mend() {
+			continue
+		}
+		if times++; last == nil || evictedAt(&p.Object).After(evictedAt(&last.Object)) {
+			last = p
+		}
+	}
+	if times < againAndAgain || f.Now.Sub(evictedAt(&last.Object)) > settled {
+		return nil
+	}
+	said, _, _ := f.saidOfEviction(last)
+	n := evicted(f, last, said)
+	n.Summary = fmt.Sprintf("%d Pods of %s were evicted one after the other; the last time: %s", times, f.Mend(), oneLine(said.Quote, maxQuote))
+	return []Finding{n}
 }
 
 func evicted(f *Facts, p *Read[corev1.Pod], said Observation) Finding {

@@ -169,6 +169,9 @@ func keptBy(s *Scene, d deleted) Finding {
 		what += "; " + w
 	}
 	n := s.stuckFinding(d, "finalizer-deadlock", what+".", finalizers[0])
+	if d.kind == "Pod" {
+		n.Affected = []nightcrier.Object{s.mendOf("Pod", d)}
+	}
 	if d.kind != "PersistentVolumeClaim" || !slices.Contains(finalizers, "kubernetes.io/pvc-protection") {
 		return n
 	}

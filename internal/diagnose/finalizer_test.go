@@ -63,6 +63,9 @@ func TestStuckInDeletion(t *testing.T) {
 	if n := top(docs(claim(long), user)); !strings.Contains(n.Summary, podNameOf("db")) {
 		t.Errorf("who uses the claim is not told: %q", n.Summary)
 	}
+	if n := top(dying("example.com/hold", long)); len(n.Affected) != 1 {
+		t.Errorf("whose Pod it is is not told: %+v", n.Affected)
+	}
 	lost := []nightcrier.Object{{Kind: "Node", Name: "n1"}}
 	for _, nodes := range []string{node("n1", "Unknown"), node("n2", "True")} {
 		if n := top(docs(dying("", long), nodes)); n.Confidence != nightcrier.High || !slices.Equal(n.DependsOn, lost) {

@@ -50,7 +50,7 @@ func graphOf(s *Scene) graph {
 	g := graph{}
 	for i := range s.Services {
 		svc := &s.Services[i].Object
-		for _, o := range s.behind(s.selected(svc)) {
+		for _, o := range union(s.behind(s.selected(svc)), s.behindService(svc.Namespace, svc.Name)) { // also those that have no Pods yet
 			g.link(serviceObject(svc), o, byMake)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 type replicas struct {
 	want, made, ready int32
 	ref               Ref
+	// counted is set when its controller has ever looked at it.
+	counted bool
 }
 
 // well reports whether the workload has all the Pods that it wants, ready.
@@ -28,23 +30,23 @@ func (s *Scene) replicasOf(o nightcrier.Object) (replicas, bool) {
 		}
 	case "StatefulSet":
 		if d := find(s.StatefulSets, o.Namespace, o.Name); d != nil {
-			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref}, true
+			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref, d.Object.Status.ObservedGeneration > 0}, true
 		}
 	case "ReplicaSet":
 		if d := find(s.ReplicaSets, o.Namespace, o.Name); d != nil {
-			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref}, true
+			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref, d.Object.Status.ObservedGeneration > 0}, true
 		}
 	case "DaemonSet":
 		if d := find(s.DaemonSets, o.Namespace, o.Name); d != nil {
 			st := d.Object.Status
-			return replicas{st.DesiredNumberScheduled, st.CurrentNumberScheduled, st.NumberReady, d.Ref}, true
+			return replicas{st.DesiredNumberScheduled, st.CurrentNumberScheduled, st.NumberReady, d.Ref, st.ObservedGeneration > 0}, true
 		}
 	}
 	return replicas{}, false
 }
 
 func deploymentReplicas(d *Read[appsv1.Deployment]) replicas {
-	return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref}
+	return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref, d.Object.Status.ObservedGeneration > 0}
 }
 
 func orOne(n *int32) int32 {

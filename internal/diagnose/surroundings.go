@@ -121,9 +121,7 @@ func (c *collector) readSymptoms(ctx context.Context) error {
 	if said("Failed", "webhook") || said("ReplicaSet", "webhook") || c.refusedByWebhook() {
 		wide("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
-	if said("FailedGet", "metrics") || said("FailedComputeMetricsReplicas", "") {
-		looks = append(looks, c.fetch(nightcrier.Resource{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService", Name: "v1beta1.metrics.k8s.io"}))
-	}
+	looks = append(looks, c.metricsAPIs()...)
 	if err := c.together(ctx, looks...); err != nil {
 		return err
 	}
@@ -132,7 +130,26 @@ func (c *collector) readSymptoms(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.readBehind(ctx)
+	if err := c.readBehind(ctx); err != nil {
+		return err
+	}
+	return c.readElsewhere(ctx)
+}
+
+// metricsAPIs are the looks that read what serves the metrics that autoscalers miss.
+func (c *collector) metricsAPIs() (looks []look) {
+	asked := map[string]bool{}
+	for _, h := range c.scene.Autoscalers {
+		cond, off := c.scene.inactive(&h.Object)
+		if !off || !blindReason.MatchString(cond.Reason) {
+			continue
+		}
+		if api := metricsAPI(cond.Message); !asked[api] {
+			asked[api] = true
+			looks = append(looks, c.fetch(nightcrier.Resource{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService", Name: api}))
+		}
+	}
+	return looks
 }
 
 // refusedByWebhook reports whether a Deployment says that a webhook refuses its Pods.
@@ -161,7 +178,13 @@ var noName = []string{"no such host", "server misbehaving", "emporary failure in
 // namespace where it may be why.
 func (c *collector) readBehind(ctx context.Context) error {
 	var looks []look
-	for _, ns := range c.webhookNamespaces() {
+	served := c.webhookNamespaces()
+	for _, ns := range c.servingNamespaces() {
+		if !slices.Contains(served, ns) {
+			served = append(served, ns)
+		}
+	}
+	for _, ns := range served {
 		looks = append(looks, c.lists(ns, "Service", "EndpointSlice", "Pod", "Deployment", "Event")...)
 	}
 	if c.systemMatters() && !c.scene.Complete("Pod", systemNamespace) {
@@ -171,7 +194,95 @@ func (c *collector) readBehind(ctx context.Context) error {
 		return err
 	}
 	c.scene.sortEvents()
-	return nil
+	return c.readLogsIn(ctx, served)
+}
+
+// readLogsIn reads the logs of what fails in other namespaces.
+func (c *collector) readLogsIn(ctx context.Context, namespaces []string) error {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	there := slices.DeleteFunc(newView(c.scene).workloads(), func(f *Facts) bool { return !slices.Contains(namespaces, f.Owner.Namespace) })
+	return c.readLogs(ctx, failing(there), maxOtherLogs)
+}
+
+// servingNamespaces are those of the Services behind parts of the API that are not
+// available.
+func (c *collector) servingNamespaces() (list []string) {
+	for i := range c.scene.Others {
+		u := &c.scene.Others[i].Object
+		ns := stringAt(u, "spec", "service", "namespace")
+		if u.GetKind() != "APIService" || ns == "" || c.scene.Complete("Pod", ns) || slices.Contains(list, ns) || len(list) >= maxBehind {
+			continue
+		}
+		if _, _, bad := c.scene.unavailable(u); bad && (nightcrier.Resource{Kind: namespaceKind, Name: ns}).Check() == nil {
+			list = append(list, ns)
+		}
+	}
+	return list
+}
+
+// elsewhere are the kinds that decide whether what fails is answered from another
+// namespace.
+var elsewhere = []string{"Service", "EndpointSlice", "Pod", "Deployment", "StatefulSet", "NetworkPolicy", "Event"}
+
+// readElsewhere reads the namespaces that what fails is configured to connect to, if
+// they are others than those that were read.
+func (c *collector) readElsewhere(ctx context.Context) error {
+	connected := c.connectedNamespaces()
+	if len(connected) == 0 {
+		return nil
+	}
+	var looks []look
+	for _, ns := range append(connected, c.home) { // policies select by the labels of both
+		looks = append(looks, c.quietFetch(nightcrier.Resource{APIVersion: "v1", Kind: namespaceKind, Name: ns}))
+	}
+	if err := c.together(ctx, looks...); err != nil {
+		return err
+	}
+	connected = slices.DeleteFunc(connected, func(ns string) bool { return find(c.scene.Namespaces, "", ns) == nil })
+	looks = nil
+	for _, ns := range connected {
+		looks = append(looks, c.lists(ns, elsewhere...)...)
+	}
+	if err := c.together(ctx, looks...); err != nil {
+		return err
+	}
+	c.scene.sortEvents()
+	return c.readLogsIn(ctx, connected)
+}
+
+// connectedNamespaces are those, not read yet, that the settings of what fails name
+// as part of a Service's name.
+func (c *collector) connectedNamespaces() (list []string) {
+	for _, f := range newView(c.scene).workloads() {
+		maker, known := c.scene.makerOf(f.Mend())
+		if f.well() || !known {
+			continue
+		}
+		for _, a := range c.scene.addresses(maker) {
+			parts := strings.Split(strings.TrimSuffix(a.host, "."), ".")
+			if len(parts) < 3 || parts[2] != "svc" || slices.Contains(list, parts[1]) || c.scene.Complete("Pod", parts[1]) || len(list) >= maxBehind {
+				continue
+			}
+			if (nightcrier.Resource{Kind: namespaceKind, Name: parts[1]}).Check() == nil {
+				list = append(list, parts[1])
+			}
+		}
+	}
+	return list
+}
+
+// quietFetch reads an object that may well not be there, or be forbidden.
+func (c *collector) quietFetch(res nightcrier.Resource) look {
+	l := c.fetch(res)
+	l.fail = func(err error) error {
+		if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.Refused {
+			return nil
+		}
+		return c.failed(l.source, err)
+	}
+	return l
 }
 
 // systemMatters reports whether something points at the parts of the cluster that

@@ -249,6 +249,14 @@ func (f *Facts) well() bool {
 	case f.Replicas.Total == 0:
 		r, known := f.replicas()
 		return !known || r.want == 0
+	case f.lacksPods():
+		return false
 	}
 	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !comingUp(&p, f) })
+}
+
+// lacksPods reports whether a controller has made fewer Pods than are wished for.
+func (f *Facts) lacksPods() bool {
+	r, known := f.replicas()
+	return known && r.counted && r.made < r.want
 }

@@ -326,7 +326,7 @@ func (p *program) noteCommand() *cobra.Command {
 
 func idAndText(_ *cobra.Command, given []string) error {
 	if len(given) != 2 {
-		return fmt.Errorf("an ID and the text in quotes are taken, %d words were given", len(given))
+		return errors.New(`name the incident and what to note, in quotes: incidents note ID "TEXT"`)
 	}
 	return nil
 }

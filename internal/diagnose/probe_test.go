@@ -132,6 +132,9 @@ func TestWhatIsWrongWithAProbe(t *testing.T) {
 			if len(got) != 1 || got[0].Cause != "readiness-probe-failing" || !strings.Contains(got[0].Summary, tt.says) || got[0].Confidence != tt.sure {
 				t.Errorf("%+v", got)
 			}
+			if told := strings.Contains(got[0].Actions[0].Action, tt.says); told != (tt.sure == nightcrier.High) {
+				t.Errorf("%+v: what is known to be wrong is what to mend", got[0].Actions)
+			}
 		})
 	}
 	got := apply(config(about(pod(running(time.Hour), readiness(at(9090))))))
@@ -145,8 +148,8 @@ func TestSlowStart(t *testing.T) {
 		logs("INFO loading 400000 products\n").
 		with("Killing", "Container app failed liveness probe, will be restarted", time.Minute).
 		with("Unhealthy", "Liveness probe failed: dial tcp 10.0.0.1:8080: connect: connection refused", time.Minute)
-	if got := apply(f)[0]; !strings.Contains(got.Summary, "starts more slowly than the 30s") {
-		t.Errorf("%q", got.Summary)
+	if got := apply(f)[0]; !strings.Contains(got.Summary, "starts more slowly than the 30s") || !strings.Contains(got.Actions[0].Action, "startup probe") {
+		t.Errorf("%q, %+v", got.Summary, got.Actions)
 	}
 }
 

@@ -210,6 +210,33 @@ func TestChangeAndBlastRadius(t *testing.T) {
 	}
 }
 
+// What is still in its first revision cannot be rolled back, and a Namespace's
+// trouble began when its workload's Pods did.
+func TestAWorkloadThatWasNeverChanged(t *testing.T) {
+	undo := func(r nightcrier.Report) bool {
+		return slices.ContainsFunc(r.Actions, func(a nightcrier.Action) bool { return strings.HasPrefix(a.Action, "Roll back") })
+	}
+	for revision, want := range map[string]bool{"1": false, "7": true} {
+		c := deployed(pod(crashing(1, "Error", time.Second), func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Minute))}}
+		}))
+		c.objects["Namespace//shop"] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+		c.objects["Deployment/shop/cart"].(*appsv1.Deployment).Annotations = map[string]string{revisionNote: revision}
+		for _, target := range []nightcrier.Resource{cart, {Kind: "Namespace", Name: "shop"}} {
+			in, m := input(c, target)
+			in.Incident.Timestamp = now
+			got := run(t, in)
+			sound(t, got, m)
+			if undo(got.Report) != want {
+				t.Errorf("revision %s, %s: %+v", revision, target, got.Report.Actions)
+			}
+			if len(got.Report.Changes) != 1 || !strings.HasPrefix(got.Report.Changes[0].Correlation, "20m0s before") {
+				t.Errorf("%s: %+v", target, got.Report.Changes)
+			}
+		}
+	}
+}
+
 func TestNodeTellsWhomItHurts(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}},

@@ -319,7 +319,7 @@ func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace) (repo
 const maxCommands = 200
 
 // commands lists what was asked of the cluster, by us and by the agent, as the
-// audit has it.
+// audit has it; what was asked again with the same outcome is one line.
 func commands(ws *workspace.Workspace) ([]string, error) {
 	raw, err := ws.ReadFile(auditFile)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
@@ -329,17 +329,28 @@ func commands(ws *workspace.Workspace) ([]string, error) {
 		return nil, err
 	}
 	var out []string
+	times := map[string]int{}
 	more := 0
 	for line := range bytes.Lines(raw) {
 		var r audit.Record
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: %w", auditFile, err)
 		}
-		if len(out) == maxCommands {
+		command := asked(r)
+		switch {
+		case times[command] > 0:
+		case len(out) == maxCommands:
 			more++
 			continue
+		default:
+			out = append(out, command)
 		}
-		out = append(out, asked(r))
+		times[command]++
+	}
+	for i, command := range out {
+		if n := times[command]; n > 1 {
+			out[i] = fmt.Sprintf("%s (%d times)", command, n)
+		}
 	}
 	if more > 0 {
 		out = append(out, fmt.Sprintf("and %d more, in %s", more, auditFile))

@@ -115,7 +115,7 @@ func (a *assembler) well() bool {
 	case f.Owner.Kind == "PersistentVolumeClaim":
 		return f.claimIsWell()
 	case f.Job != nil:
-		return jobCondition(f.Job.Object, batchv1.JobComplete) != nil
+		return jobCondition(f.Job.Object, batchv1.JobComplete) != nil || f.jobWorks()
 	case f.Target.Kind == "Node":
 		return len(f.Nodes) > 0 || f.TargetGone
 	case len(f.Pods) == 0:

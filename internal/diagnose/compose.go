@@ -83,9 +83,17 @@ func grouped(own, all []Finding) []*group {
 	}
 	for _, gr := range groups {
 		slices.SortStableFunc(gr.all, better)
+		gr.all = slices.DeleteFunc(gr.all, func(n Finding) bool { return saysOnlyHow(n, gr.all[0]) })
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return better(a.best(), b.best()) })
 	return groups
+}
+
+// saysOnlyHow reports whether n tells how a container ended, and best why it did: the
+// one is no other explanation than the other.
+func saysOnlyHow(n, best Finding) bool {
+	how := slices.ContainsFunc(crashCauses, func(c Cause) bool { return c.ID == n.Cause })
+	return how && n.Cause != best.Cause && slices.ContainsFunc(best.Observed, func(o Observation) bool { return o.Text == n.Observed[0].Text })
 }
 
 // better orders findings: what is more than a hint first, then by rank and weight.

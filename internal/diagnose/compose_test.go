@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -172,5 +173,29 @@ func TestTroubleElsewhere(t *testing.T) {
 	c := compose(f, nil, []Finding{away, unresolved})
 	if len(c.findings) == 0 || c.findings[0].Object != dns || len(c.consequences) != 1 || c.consequences[0].Because != dns {
 		t.Errorf("the root is %+v, with %+v", c.findings, c.consequences)
+	}
+}
+
+// How a container ended is no second explanation beside why it did; of another
+// container it is one.
+func TestHowItEndedIsNoOtherExplanation(t *testing.T) {
+	f := about(dies()).logs("exec /bin/shipper: exec format error")
+	two := pod(crashing(1, "Error", time.Second))
+	two.Name = "other"
+	for name, c := range map[string]struct {
+		all  []Finding
+		want []string
+	}{
+		"the same end": {apply(f), []string{"image-platform-mismatch"}},
+		"another end":  {append(toldByLog(f), crashed(about(two))...), []string{"image-platform-mismatch", "crash-on-start"}},
+		"alone":        {crashed(f), []string{"crash-on-start"}},
+	} {
+		var got []string
+		for _, n := range grouped(c.all, nil)[0].all {
+			got = append(got, n.Cause)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }

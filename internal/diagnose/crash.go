@@ -86,10 +86,9 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 	return n.withLog(f, c)
 }
 
-// neverRan reports whether the runtime says why it could not run the container.
+// neverRan reports whether the runtime could not run the container at all.
 func neverRan(end *corev1.ContainerStateTerminated) bool {
-	runtimeSays := slices.Contains([]string{"StartError", "ContainerCannotRun", "RunContainerError"}, end.Reason)
-	return runtimeSays && startCause(end.Message) != "container-not-started"
+	return slices.Contains([]string{"StartError", "ContainerCannotRun", "RunContainerError"}, end.Reason)
 }
 
 // commandLine is what the container is started with.

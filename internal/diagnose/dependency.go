@@ -35,7 +35,7 @@ var dependencySayings = []saying{
 			`\bACCESS_REFUSED\b`, `(?i)(?:sasl|mongo\w*|scram)\b.{0,60}authentication fail`, `(?i)authentication failed\b.{0,40}\b(?:sasl|scram|code 18)`,
 			`MongoServerError: Authentication failed`, `(?i)no pg_hba\.conf entry`, `(?i)FATAL:\s+role "([^"]{1,64})" does not exist`,
 			`AuthenticationFailureException|SaslAuthenticationException|PossibleAuthenticationFailureError`,
-			`(?i)not authorized on \w{1,64} to execute`, `(?i)command \w{1,40} requires authentication`, `AuthenticationFailed`,
+			`(?i)not authorized on \S{1,64} to execute`, `(?i)command \w{1,40} requires authentication`, `AuthenticationFailed`,
 			`(?i)ERR invalid password`, `(?i)x-amz.{0,40}SignatureDoesNotMatch|InvalidAccessKeyId`,
 		),
 	},

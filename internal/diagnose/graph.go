@@ -53,6 +53,9 @@ func graphOf(s *Scene) graph {
 		for _, o := range union(s.behind(s.selected(svc)), s.behindService(svc.Namespace, svc.Name)) { // also those that have no Pods yet
 			g.link(serviceObject(svc), o, byMake)
 		}
+		for _, o := range s.behindService(svc.Namespace, svc.Name) { // also those that get no Pods
+			g.link(serviceObject(svc), o, byMake)
+		}
 	}
 	for _, ing := range s.Ingresses {
 		o := nightcrier.Object{Kind: "Ingress", Namespace: ing.Object.Namespace, Name: ing.Object.Name}

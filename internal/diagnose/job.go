@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -45,6 +46,13 @@ func jobFailed(f *Facts) []Finding {
 		return []Finding{failedJob(f, *c)}
 	}
 	return nil
+}
+
+// jobWorks reports whether the Job is at its first try, and that one runs.
+func (f *Facts) jobWorks() bool {
+	st := f.Job.Object.Status
+	return st.Active > 0 && st.Failed == 0 && len(f.Pods) > 0 &&
+		!slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) })
 }
 
 func failedJob(f *Facts, cond batchv1.JobCondition) Finding {

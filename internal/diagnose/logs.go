@@ -34,6 +34,7 @@ type saying struct {
 // counts. What is narrow stands before what is wide: a certificate that has
 // expired is often reported as a connection that failed.
 var sayings = slices.Concat(
+	memorySayings,
 	certificateSayings,
 	dependencySayings,
 	environmentSayings,

@@ -61,6 +61,7 @@ func TestLogsTell(t *testing.T) {
 			`ERROR 1045 (28000): Access denied for user 'shop'@'10.0.0.1' (using password: YES)`,
 			`ReplyError: WRONGPASS invalid username-password pair or user is disabled.`,
 			`MongoServerError: Authentication failed.`,
+			`panic: not authorized on geo-db to execute command { find: "geo" }`,
 			`pika.exceptions.ProbableAuthenticationError: ConnectionClosedByBroker: (403) 'ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN'`,
 		},
 		"certificate-expired": {
@@ -77,6 +78,13 @@ func TestLogsTell(t *testing.T) {
 			`requests.exceptions.SSLError: certificate verify failed: unable to get local issuer certificate`,
 			`nginx: [emerg] SSL_CTX_use_PrivateKey("/tls/tls.key") failed (SSL: error:05800074:x509 certificate routines::key values mismatch)`,
 		},
+		"oom-killed": {
+			`billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 9 (SIGKILL) Job: 88.`,
+			`[2026-03-01 10:00:00 +0000] [1] [ERROR] Worker (pid:31) was sent SIGKILL! Perhaps out of memory?`,
+			`DAMN ! worker 1 (pid: 9) died, killed by signal 9 :( trying respawn ...`,
+			`2026-03-01 10:00:00 UTC [1] LOG:  server process (PID 77) was terminated by signal 9: Killed`,
+			`2026/03/01 10:00:00 [alert] 1#1: worker process 30 exited on signal 9`,
+		},
 		"clock-skew": {
 			`fatal: x509: certificate has expired or is not yet valid: current time 2024-03-01T12:00:00Z is before 2025-01-01T00:00:00Z`,
 			`error: token used before issued`,
@@ -90,6 +98,7 @@ func TestLogsTell(t *testing.T) {
 			`PHP Fatal error:  Allowed memory size of 134217728 bytes exhausted (tried to allocate 20480 bytes)`,
 		},
 		"file-missing": {
+			`Unhandled exception. System.IO.FileNotFoundException: The configuration file 'appsettings.Production.json' was not found and is not optional.`,
 			`panic: open /etc/cart/config.yaml: no such file or directory`,
 			`FileNotFoundError: [Errno 2] No such file or directory: '/data/model.bin'`,
 			`Error: ENOENT: no such file or directory, open '/app/config.json'`,

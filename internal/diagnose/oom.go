@@ -26,6 +26,27 @@ func outOfMemory(f *Facts) []Finding {
 	return out
 }
 
+// memorySayings are what programs of several processes say when one of theirs is
+// killed from outside and they go on. A kubelet kills all of a container at once.
+var memorySayings = []saying{{
+	cause: "oom-killed", because: "a process in it is killed again and again, most likely by the kernel for want of memory",
+	wrongIf: "somebody, or a timeout of the program, kills its processes", refine: withinWhichLimit,
+	actions: []nightcrier.Action{
+		{Action: "Raise the memory limit above the peak of all processes together, or run fewer of them", Outcome: "no process is killed any more", Risk: "a leak only takes longer to reach the limit"},
+		{Action: "Read the node's kernel log for the kill", Outcome: "tells which process grew, and whether the limit or the node was the bound", Risk: "none: read only"},
+	},
+	wordings: words(
+		`(?i)worker exited prematurely: signal 9`, `(?i)exited with '?signal 9 \(SIGKILL\)`, `(?i)sent SIGKILL! Perhaps out of memory`, `(?i)died, killed by signal 9`,
+		`(?i)terminated by signal 9: Killed`, `(?i)exited on signal 9\b`, `(?i)exit signal Killed \(9\)`,
+	),
+}}
+
+// withinWhichLimit adds the limit that the processes share.
+func withinWhichLimit(f *Facts, c container, t told, n *Finding) {
+	n.Confidence = nightcrier.Medium // the kernel itself has not said so
+	heapAndLimit(f, c, t, n)
+}
+
 func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding {
 	limit, has := c.spec.Resources.Limits[corev1.ResourceMemory]
 	how := fmt.Sprintf("(%s, %s)", cmp.Or(end.Reason, "SIGKILL"), restarts(c.status.RestartCount))
@@ -54,7 +75,7 @@ func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Fin
 // killedForMemory reports whether the kernel killed the container for its
 // memory. Runtimes do not always say so, but the signal is always the same.
 func killedForMemory(f *Facts, c container, end *corev1.ContainerStateTerminated) bool {
-	if end.Reason == "OOMKilled" {
+	if end.Reason == "OOMKilled" || neverRan(end) && kernelKill.MatchString(end.Message) {
 		return true
 	}
 	if end.ExitCode != 137 {
@@ -65,7 +86,7 @@ func killedForMemory(f *Facts, c container, end *corev1.ContainerStateTerminated
 }
 
 // kernelKill matches what kernels and what reports them say of such a kill.
-var kernelKill = lazily(`Memory cgroup out of memory|Out of memory: Kill(ed)? process|oom-kill:constraint|OOMKilling|ContainerOOM`)
+var kernelKill = lazily(`Memory cgroup out of memory|Out of memory: Kill(ed)? process|oom-kill:constraint|OOMKilling|ContainerOOM|init was OOM-killed`)
 
 // kernelSaid is where somebody else tells that memory was the reason: the last
 // message of the container, an Event about the Pod, or the last line of the log.

@@ -357,6 +357,27 @@ func (n nodeAway) Logs(context.Context, string, string, string, bool, int64, int
 	return nil, nightcrier.Errorf(nightcrier.Unreachable, "answered 500: no route to host")
 }
 
+// A Job at its first try is not over, and nothing is wrong with it either; after a
+// try that failed nobody can tell yet.
+func TestJobThatRuns(t *testing.T) {
+	for failed, want := range map[int32]nightcrier.Verdict{0: nightcrier.VerdictHealthy, 1: nightcrier.VerdictUndetermined} {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "migrate"},
+			Spec:   batchv1.JobSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"job-name": "migrate"}}},
+			Status: batchv1.JobStatus{Active: 1, Failed: failed}}
+		p := pod(ready(time.Hour))
+		p.Labels = job.Spec.Selector.MatchLabels
+		yes := true
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "migrate", Controller: &yes}}
+		in, m := input(newCluster(job, p), nightcrier.Resource{Kind: "Job", Namespace: "shop", Name: "migrate"})
+		in.Event.FaultType = byPerson
+		d := run(t, in)
+		sound(t, d, m)
+		if d.Report.Verdict != want {
+			t.Errorf("after %d failures the verdict is %s", failed, d.Report.Verdict)
+		}
+	}
+}
+
 func TestJobThatCompletedSince(t *testing.T) {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "migrate"},

@@ -145,6 +145,9 @@ func TestOutOfMemory(t *testing.T) {
 		{"loop with a limit", about(pod(crashing(137, "OOMKilled", time.Second), limits("32Mi", "64Mi"))), []string{"oom-killed"}},
 		{"up again for a minute", about(pod(crashing(137, "OOMKilled", time.Hour), ready(time.Minute))), []string{"oom-killed"}},
 		{"up again for five days", about(pod(crashing(137, "OOMKilled", time.Hour), ready(5*24*time.Hour))), nil},
+		{"before it began", about(pod(crashing(128, "StartError", 0), limits("1Mi", "1Mi"), func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = "failed to create containerd task: OCI runtime create failed: runc create failed: unable to start container process: container init was OOM-killed (memory limit too low?): unknown"
+		})), []string{"oom-killed"}},
 		{"killed, but not for memory", about(pod(crashing(137, "Error", time.Hour))), []string{"container-crash"}},
 		{"in a Job that gave up", func() *Facts {
 			f := about(pod(crashing(137, "OOMKilled", time.Second))).of("Job", "migrate")
@@ -187,7 +190,7 @@ func TestCrash(t *testing.T) {
 		{"loop whose end is forgotten", about(pod(waiting("CrashLoopBackOff", "back-off 5m0s"))), []string{"crash-on-start"}},
 		{"command not found", about(pod(crashing(127, "Error", 0))), []string{"command-not-found"}},
 		{"runtime cannot start it", about(pod(crashing(128, "StartError", 0), message(`exec: "servr": executable file not found in $PATH`))), []string{"command-not-found"}},
-		{"runtime cannot start it for another reason", about(pod(crashing(128, "StartError", 0), message("cgroup trouble"))), []string{"crash-on-start"}},
+		{"runtime cannot start it for another reason", about(pod(crashing(128, "StartError", 0), message("cgroup trouble"))), []string{"container-not-started"}},
 		{"ends without an error", about(pod(crashing(0, "Completed", time.Second))), []string{"main-process-exits"}},
 		{"ends without an error, as a Job's may", about(pod(crashing(0, "Completed", time.Second))).of("Job", "x"), nil},
 		{"ends without an error, seen between two starts", about(pod(crashing(0, "Completed", time.Second), between)), []string{"main-process-exits"}},

@@ -109,16 +109,19 @@ func (c *checker) cited(ids []string) []piece {
 }
 
 // contains reports whether the words, in normal form, stand in the piece.
-func (c *checker) contains(p *piece, words string) bool {
+func (c *checker) contains(p *piece, words string) bool { return c.find(p, " "+words+" ") }
+
+// find reports whether the piece's text holds s.
+func (c *checker) find(p *piece, s string) bool {
 	if c.left <= 0 {
 		return false
 	}
-	at := strings.Index(p.text, " "+words+" ")
+	at := strings.Index(p.text, s)
 	if at < 0 {
 		c.left -= int64(len(p.text))
 		return false
 	}
-	c.left -= int64(at + len(words))
+	c.left -= int64(at + len(s))
 	return true
 }
 
@@ -134,7 +137,7 @@ func (c *checker) seen(f nightcrier.Fact) bool {
 		stands := false
 		for i := range about {
 			if c.stands(v, &about[i]) {
-				stands, solid = true, solid || about[i].told(v)
+				stands, solid = true, solid || about[i].told(v.text)
 			}
 		}
 		if !stands {
@@ -213,15 +216,29 @@ func objectNames(s string) []string {
 	return names
 }
 
-// values are what a fact quotes: the quote, taken apart at its lines, commas and
-// semicolons; without a quote what its text puts between backticks or quotes.
-func values(f nightcrier.Fact) []string {
-	var out []string
+// value is something that a fact quotes.
+type value struct {
+	text string
+	// cut is set when dots stand where the rest was left out, as we show a long
+	// message: the last word may be the beginning of one.
+	cut bool
+}
+
+// values are what a fact quotes: the quote, taken apart at its lines, commas,
+// semicolons and dots; without a quote what its text puts between backticks or
+// quotes.
+func values(f nightcrier.Fact) []value {
+	var out []value
 	add := func(s string) {
-		for _, v := range valueEndRE.Split(s, -1) {
-			if strings.Trim(v, " .…\"'`") != "" {
+		for s != "" {
+			v, end := value{text: s}, len(s)
+			if at := valueEndRE.FindStringIndex(s); at != nil {
+				v, end = value{s[:at[0]], cutRE.MatchString(s[at[0]:at[1]])}, at[1]
+			}
+			if strings.Trim(v.text, " .…\"'`") != "" {
 				out = append(out, v)
 			}
+			s = s[end:]
 		}
 	}
 	if f.Quote != "" {
@@ -238,18 +255,21 @@ func values(f nightcrier.Fact) []string {
 
 var (
 	valueEndRE = regexp.MustCompile(`[\n;]|,\s|…|\.\.\.`)
+	cutRE      = regexp.MustCompile(`^(?:…|\.\.\.)$`)
 	spanRE     = regexp.MustCompile("`[^`]+`|\"[^\"]+\"|“[^”]+”")
 )
 
 // stands reports whether the value is in the piece: word for word, or, in an
 // object and when it holds no number, with each of its words somewhere in it,
-// since describe orders the fields of an object in its own way.
-func (c *checker) stands(v string, p *piece) bool {
-	n := normal(v)
+// since describe orders the fields of an object in its own way. Of a value that was
+// cut the last word may go on, unless it is a number: 13… is not 137.
+func (c *checker) stands(v value, p *piece) bool {
+	n := normal(v.text)
 	if n == "" {
 		return true
 	}
-	if c.contains(p, n) {
+	last := n[strings.LastIndex(n, " ")+1:]
+	if c.contains(p, n) || v.cut && !numberRE.MatchString(last) && c.find(p, " "+n) {
 		return true
 	}
 	if !p.object {
@@ -270,6 +290,8 @@ func (c *checker) stands(v string, p *piece) bool {
 	}
 	return compared > 0
 }
+
+var numberRE = regexp.MustCompile(`^\d+$`)
 
 // minWord is how long a word is at least that is never passed over.
 const minWord = 5

@@ -47,6 +47,15 @@ func TestCheck(t *testing.T) {
 		{"a value that is also a field", "cart", "phase: Running", "E6", nightcrier.Seen},
 		{"a number as a pair", "cart", "replicas: 3", "E6", nightcrier.Seen},
 
+		{"cut inside a word, as we show it", "cart", "Back-off restarting fai…", "E5", nightcrier.Seen},
+		{"cut inside a word, with three dots", "cart", "Back-off restarting fai...", "E5", nightcrier.Seen},
+		{"cut between words", "cart", "Back-off restarting …", "E5", nightcrier.Seen},
+		{"cut out of its middle", "cart", "Back-off rest… container app", "E5", nightcrier.Seen},
+
+		{"cut inside a word that is another", "cart", "Back-off restarting fla…", "E5", nightcrier.Unseen},
+		{"cut inside a number", "cart", "exitCode: 13…", "E1", nightcrier.Unseen},
+		{"cut at its beginning, inside a word", "cart", "…ing failed container", "E5", nightcrier.Unseen},
+		{"part of a word before a comma", "cart", "Back-off restarting fai, then more", "E5", nightcrier.Unseen},
 		{"another item of a list", "cart-7d4b-x2x7q was evicted", "reason: Evicted", "E4", nightcrier.Unseen},
 		{"another item of a list, not named", "it was evicted", "reason: Evicted", "E4", nightcrier.Unseen},
 		{"an item of a neighbour with a longer name", "cart cannot be scheduled", "reason: Unschedulable", "E4", nightcrier.Unseen},

@@ -314,8 +314,37 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := s.Shift(time.Now()).Save(filepath.Join(t.TempDir(), "out"), false); err != nil {
+		if _, err := s.Shift(time.Unix(1_800_000_000, 0)).Client().List(t.Context(), "Pod", "", "", "", 500); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// What names say becomes a path nowhere. It is apart from FuzzRead because a disk
+// is a hundred times slower than a parser, and minimizing an input takes thousands
+// of runs.
+func FuzzSave(f *testing.F) {
+	f.Add("shop", "cart-1", "app")
+	f.Add("..", "../../x", "/etc/passwd")
+	f.Add("", "a/../../b", "\x00")
+	f.Fuzz(func(t *testing.T, namespace, pod, container string) {
+		object, err := json.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]string{"namespace": namespace, "name": pod},
+			"spec": map[string]any{"containers": []any{map[string]string{"name": container}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := snapshot.Read(fstest.MapFS{"pods.json": {Data: object}, "cart-1.log": {Data: []byte("up")}})
+		if err != nil {
+			return
+		}
+		dir := t.TempDir()
+		if err := s.Save(filepath.Join(dir, "out"), false); err != nil {
+			t.Fatal(err)
+		}
+		if made, err := os.ReadDir(dir); err != nil || len(made) != 1 {
+			t.Errorf("it wrote beside its directory: %v, %v", made, err)
 		}
 	})
 }

@@ -119,6 +119,14 @@ func typesOf(p *networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 }
 
 func selectorMatches(sel *metav1.LabelSelector, l map[string]string) bool {
+	if sel != nil && len(sel.MatchExpressions) == 0 { // making a selector of it takes far longer than this
+		for name, value := range sel.MatchLabels {
+			if have, ok := l[name]; !ok || have != value {
+				return false
+			}
+		}
+		return true
+	}
 	compiled, err := metav1.LabelSelectorAsSelector(sel)
 	return err == nil && compiled.Matches(labels.Set(l))
 }

@@ -120,6 +120,8 @@ func (a *assembler) well() bool {
 		return len(f.Nodes) > 0 || f.TargetGone
 	case len(f.Pods) == 0:
 		return f.TargetGone
+	case f.lacksPods():
+		return false
 	}
 	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) })
 }

@@ -192,7 +192,24 @@ func schedCauses(sentence string) map[string]int {
 			found[schedCause(part)] += n
 		}
 	}
-	return withoutOther(found)
+	return passedChoice(withoutOther(found))
+}
+
+// afterChoice are the causes that a scheduler comes to only on nodes that match the
+// Pod's selector and node affinity.
+var afterChoice = []string{
+	"unschedulable-cpu", "unschedulable-memory", "unschedulable-resource", "unschedulable-pod-limit",
+	"unschedulable-port", "unschedulable-volume-zone", "unschedulable-spread", "unschedulable-affinity",
+}
+
+// passedChoice lets the selector weigh nothing where some nodes match it: it chooses as
+// it is meant to, as that of each Pod of a DaemonSet does, and what rules out those
+// nodes counts.
+func passedChoice(found map[string]int) map[string]int {
+	if _, chooses := found["unschedulable-selector"]; chooses && slices.ContainsFunc(afterChoice, func(cause string) bool { return found[cause] > 0 }) {
+		found["unschedulable-selector"] = 0
+	}
+	return found
 }
 
 // withoutOther drops parts that were not understood when others were.

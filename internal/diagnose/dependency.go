@@ -46,7 +46,7 @@ var dependencySayings = []saying{
 			`(?i)no such host`, `ENOTFOUND`, `EAI_AGAIN`, `EAI_NONAME`, `(?i)name or service not known`, `(?i)nodename nor servname`,
 			`(?i)temporary failure in name resolution`, `(?i)name (?:resolution fail|does not resolve|could not be resolved)`, `UnknownHostException`,
 			`(?i)could not translate host name`, `(?i)host not found in upstream`, `(?i)bad address '`, `(?i)can'?t resolve '?[\w.-]+`,
-			`\bNXDOMAIN\b`, `(?i)could not resolve host`, `(?i)getaddrinfo fail`, `(?i)unknown (?:mysql server )?host\b`, `(?i)host not found\b`,
+			`(?i)\bnxdomain\b|non-existing domain`, `(?i)could not resolve host`, `(?i)getaddrinfo fail`, `(?i)unknown (?:mysql server )?host\b`, `(?i)host not found\b`,
 			`(?i)produced zero addresses`, `(?i)dns resolution failed`, `(?i)No resolvable bootstrap urls`, `(?i)couldn'?t resolve`,
 			`(?i)failed to (?:lookup|resolve) (?:address|host)`, `(?i)no address associated with hostname`, `(?i)lookup \S+(?: on \S+)?: (?:i/o timeout|server misbehaving)`,
 		),

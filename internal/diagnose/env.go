@@ -96,7 +96,7 @@ var environmentSayings = []saying{
 			`(?i:env(?:ironment)?(?:[ -]?var(?:iable)?)?s?)[: ]{0,2}`+variable+`["'\x60\\})]{0,3}[^.]{0,30}(?i:not set|required|missing|undefined|unset|empty|not found|not defined|must be|is not)`,
 			`(?i:missing|required|undefined|unset|no)[\w ]{0,30}(?i:env(?:ironment)?(?:[ -]?var(?:iable)?)?s?)[^A-Z]{0,40}`+variable,
 			variable+`["'\x60\\})]{0,3}[\w ]{0,20}(?i:environment variable|env(?: var)?)[\w ]{0,20}(?i:not set|required|missing|must be|undefined|empty)`,
-			variable+`["'\x60\\})]{0,3} (?:env(?:ironment)? )?(?:var(?:iable)? )?(?i:(?:is |was |has )?(?:not (?:been )?set|required|missing|undefined|unset|not defined|not specified|must be set|cannot be empty|is empty)|must (?:be )?(?:set|specified|provided|defined))`,
+			variable+`["'\x60\\})]{0,3} (?:env(?:ironment)? )?(?:var(?:iable)? )?(?i:(?:is |was |has )?(?:not (?:been )?set|required|missing|undefined|unset|not defined|not specified|must be set|(?:setting )?(?:cannot|must not) be empty|is empty)|must (?:be )?(?:set|specified|provided|defined))`,
 			`KeyError: '([A-Z][A-Z0-9_]{2,63})'`, `key not found: "([A-Z][A-Z0-9_]{2,63})"`, `Could not resolve placeholder '([^']{1,80})'`, `(?i)(\w{1,64}): (?:unbound variable|parameter not set|parameter null or not set)`,
 			`(?i)must specify (?:a value for )?(?:one of )?([A-Z][A-Z0-9_]{2,63})`, `(?i)database is uninitialized and (?:superuser )?password (?:option )?is not specified`, `(?i)environment variable not found`,
 		),
@@ -119,7 +119,7 @@ var configurationSayings = []saying{
 			`(?i)\btoml: `, `(?i)toml parse error|TOMLDecodeError`, `(?i)(?:invalid|bad|malformed|wrong|broken) config(?:uration)?(?: file)?\b`, `(?i)(?:fail|fatal|error|could not|cannot|unable)\w*.{0,60}(?:pars|load|read|decod|unmarshal|validat)\w*.{0,40}config`,
 			`(?i)config(?:uration)?(?: file)?.{0,60}(?:is invalid|invalid|parse error|syntax error|malformed)`, `(?i)error loading config`, `(?i)bad directive|Bad config file|FATAL CONFIG FILE ERROR`, `(?i)configuration file.{0,100}contains errors`, `(?i)Syntax error on line \d+ of `+path,
 			`(?i)invalid value for (?:parameter|setting|key) ['"]?([\w.-]{1,80})`, `(?i)strconv\.(?:Atoi|Parse\w+): parsing`, `NumberFormatException: For input string`, `(?i)ValueError: invalid literal for int`, `(?i)Failed to bind properties under '([^']{1,80})'`,
-			`(?i)invalid (?:port|duration|url|dsn)\b`,
+			`(?i)invalid (?:port|duration|url|dsn)\b`, `(?i)invalid environment (?:variables?|config)`,
 		),
 	},
 }

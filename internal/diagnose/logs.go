@@ -164,7 +164,7 @@ func shortest(parts []string) int {
 }
 
 // givingUp matches the last line of a program that has said why before.
-var givingUp = lazily(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load)|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
+var givingUp = lazily(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load|acquire lead)|leader ?election lost|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
 
 // Bounds of how far from its gravest line a log is searched for the reason.
 const (
@@ -197,7 +197,7 @@ func lastWords(log string) []string {
 	if givingUp.MatchString(grave) || !gravest.MatchString(grave) && !telling.MatchString(grave) {
 		out = append(out, backwards(lines[max(0, at-linesBefore):at])...)
 	}
-	return out
+	return slices.DeleteFunc(out, stackFrame.MatchString)
 }
 
 // usage begins what a program prints when its arguments are wrong.

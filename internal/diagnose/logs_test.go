@@ -39,6 +39,7 @@ func TestLogsTell(t *testing.T) {
 		"dependency-name-unresolved": {
 			`panic: dial tcp: lookup databse on 10.96.0.10:53: no such host`,
 			`Error: getaddrinfo ENOTFOUND databse`,
+			`[error] Postgrex.Protocol failed to connect: ** (DBConnection.ConnectionError) tcp connect (databse:5432): non-existing domain - :nxdomain`,
 			`java.net.UnknownHostException: databse: Name or service not known`,
 			`psycopg2.OperationalError: could not translate host name "databse" to address: Name or service not known`,
 			`2026/03/01 10:00:00 [emerg] 1#1: host not found in upstream "databse" in /etc/nginx/conf.d/default.conf:3`,
@@ -149,6 +150,7 @@ func TestLogsTell(t *testing.T) {
 		"missing-env": {
 			`panic: environment variable "CATALOG_ADDR" not set`,
 			`KeyError: 'DATABASE_URL'`,
+			`django.core.exceptions.ImproperlyConfigured: The SECRET_KEY setting must not be empty.`,
 			`Error: DATABASE_URL must be set`,
 			`Error: Missing required environment variable DATABASE_URL`,
 			`Error: Database is uninitialized and superuser password is not specified.`,
@@ -157,6 +159,7 @@ func TestLogsTell(t *testing.T) {
 			`fatal: DATABASE_URL environment variable is not set`,
 		},
 		"invalid-configuration": {
+			`Error: Invalid environment variables`,
 			`fatal: error converting YAML to JSON: yaml: line 4: did not find expected key`,
 			`yaml.scanner.ScannerError: mapping values are not allowed here`,
 			`nginx: [emerg] unknown directive "sever" in /etc/nginx/conf.d/default.conf:3`,
@@ -167,6 +170,7 @@ func TestLogsTell(t *testing.T) {
 		},
 		"rbac-denied": {
 			`error: pods is forbidden: User "system:serviceaccount:shop:cart" cannot list resource "pods" in API group "" in the namespace "shop"`,
+			"error retrieving resource lock shop/cart: leases is forbidden: User \"system:serviceaccount:shop:cart\" cannot get resource \"leases\"\nF0301 10:00:15.100000       1 main.go:90] failed to acquire leadership",
 		},
 		"rbac-denied ": {
 			"error: secrets is forbidden: User \"system:serviceaccount:shop:cart\" cannot list resource \"secrets\"\nfatal: timed out waiting for caches to sync",
@@ -207,6 +211,9 @@ func TestLogsDoNotTell(t *testing.T) {
 		"error: version 3 of the order is stale",
 		"fatal: no port for the ship",
 		"error: unknown customer",
+		"error: the title must not be empty",
+		"fatal: worker 9 sent no signal",
+		"fatal: licence is void\n    at Db.connectionRefused(ECONNREFUSED.java:3)",
 	} {
 		check(t, []rulecase{{line, about(dies()).logs(line), []string{"crash-on-start"}}})
 	}

@@ -42,6 +42,8 @@ var (
 	gravest = words(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|(?:Error|Exception):`)[0]
 	// telling are the words of a failure that may be passing.
 	telling = words(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)[0]
+	// stackFrame matches a line of a stack trace, which names exceptions in passing.
+	stackFrame = lazily(`^\s+at [\w.$<>/@:-]+`)
 	// notALog is what a kubelet answers in place of a log it has lost.
 	notALog = lazily(`^unable to retrieve container logs for `)
 )
@@ -52,7 +54,7 @@ func errorLine(log string) string {
 	lines := strings.Split(log, "\n")
 	for _, words := range []wording{gravest, telling} {
 		for i := len(lines) - 1; i >= 0; i-- {
-			if line := clipBytes(lines[i], 4*maxQuote); words.mayBeIn(strings.ToLower(line)) && words.MatchString(line) {
+			if line := clipBytes(lines[i], 4*maxQuote); words.mayBeIn(strings.ToLower(line)) && words.MatchString(line) && !stackFrame.MatchString(line) {
 				return line
 			}
 		}

@@ -30,7 +30,7 @@ func autoscalers(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Autoscalers {
 		h := &s.Autoscalers[i]
-		if h.Object.DeletionTimestamp != nil || !waited(&h.Object, s.Now, blindFor) {
+		if h.Object.DeletionTimestamp != nil || !waited(&h.Object, s.Now, blindFor) && !withoutAPI(&h.Object) {
 			continue
 		}
 		for _, rule := range []func(*Scene, *Read[autoscalingv2.HorizontalPodAutoscaler]) (Finding, bool){
@@ -116,11 +116,21 @@ func scaleTargetMissing(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]
 // notThere is what says that an object or its kind does not exist.
 var notThere = lazily(`not found|no matches for kind|could not find the requested resource`)
 
+// noMetricsAPI is what an autoscaler says where nothing serves the metrics API.
+var noMetricsAPI = lazily(`could not find the requested resource \((?:get|list) [\w.]{1,60}metrics\.k8s\.io\)`)
+
+// withoutAPI reports whether an autoscaler says that the API it gets its metrics
+// from does not exist. Waiting does not bring it.
+func withoutAPI(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	c, known := scalerCondition(h, autoscalingv2.ScalingActive)
+	return known && c.Status == corev1.ConditionFalse && blindReason.MatchString(c.Reason) && noMetricsAPI.MatchString(c.Message)
+}
+
 // inactive is the condition that says that an autoscaler does not scale, and has
 // not for a while.
 func (s *Scene) inactive(h *autoscalingv2.HorizontalPodAutoscaler) (autoscalingv2.HorizontalPodAutoscalerCondition, bool) {
 	c, known := scalerCondition(h, autoscalingv2.ScalingActive)
-	return c, known && c.Status == corev1.ConditionFalse && lasting(c.LastTransitionTime, s.Now, takeUp)
+	return c, known && c.Status == corev1.ConditionFalse && (withoutAPI(h) || lasting(c.LastTransitionTime, s.Now, takeUp))
 }
 
 // withoutRequests finds targets that do not request what they are scaled by a share

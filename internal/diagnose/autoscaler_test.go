@@ -28,11 +28,13 @@ func TestAutoscalers(t *testing.T) {
 		return `, currentMetrics: [{type: Resource, resource: {name: cpu, current: {averageUtilization: ` + percent + `}}}]`
 	}
 	const noAPI = "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+	const noneYet = "the HPA was unable to compute the replica count: failed to get cpu utilization: unable to get metrics for resource cpu: no metrics returned from resource metrics API"
 	checkAsked(t, []sceneCase{
 		{"no metrics API", scaler(off("FailedGetResourceMetric", noAPI), "") + scaled(asks), "HPA", "cart", "hpa-metrics-unavailable", "get pods.metrics.k8s.io"},
+		{"no metrics API: nothing to wait for", strings.NewReplacer("11:00:00", "11:59:50", "10:00:00", "11:59:40").Replace(scaler(off("FailedGetResourceMetric", noAPI), "")) + scaled(asks), "HPA", "cart", "hpa-metrics-unavailable", "get pods.metrics.k8s.io"},
 		{"no external metric", scaler(off("FailedGetExternalMetric", "no metrics returned from external metrics API"), "") + scaled(asks), "HPA", "cart", "hpa-metrics-unavailable", ""},
-		{"no metrics, only just", strings.Replace(scaler(off("FailedGetResourceMetric", noAPI), ""), "11:00:00", "11:59:30", 1) + scaled(asks), "HPA", "cart", "", ""},
-		{"a new autoscaler", strings.Replace(scaler(off("FailedGetResourceMetric", noAPI), ""), "10:00:00", "11:59:00", 1) + scaled(asks), "HPA", "cart", "", ""},
+		{"no metrics, only just", strings.Replace(scaler(off("FailedGetResourceMetric", noneYet), ""), "11:00:00", "11:59:30", 1) + scaled(asks), "HPA", "cart", "", ""},
+		{"a new autoscaler", strings.Replace(scaler(off("FailedGetResourceMetric", noneYet), ""), "10:00:00", "11:59:00", 1) + scaled(asks), "HPA", "cart", "", ""},
 		{"no requests, says the controller", scaler(off("FailedGetResourceMetric", "failed to get cpu utilization: missing request for cpu in container app of Pod cart-x"), "") + scaled(asks), "Deployment", "cart", "hpa-target-without-requests", "cpu in container app"},
 		{"no requests, nobody says so", scaler("", "") + scaled(""), "Deployment", "cart", "hpa-target-without-requests", "cpu in container app"},
 		{"a limit is a request", scaler("", "") + scaled("limits: {cpu: 1}"), "Deployment", "cart", "", ""},

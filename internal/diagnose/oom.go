@@ -3,13 +3,14 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
 )
 
-var memoryRules = area{of: []Rule{outOfMemory}}
+var memoryRules = area{of: []Rule{outOfMemory, tooLittleToStart}}
 
 var memoryCauses = []Cause{
 	{"oom-killed", "Pod", "a container was killed for want of memory: its limit, or its node, has no more", rankStated + 5},
@@ -68,6 +69,61 @@ func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Fin
 	}
 	if !has && c.pod.Object.Spec.NodeName != "" {
 		n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: c.pod.Object.Spec.NodeName}}
+	}
+	return n
+}
+
+// limitTooLow is what runtimes say when the kernel kills even the process that
+// starts the container's own, or its sandbox.
+var limitTooLow = lazily(`OOM-killed \(memory limit too low\?\)`)
+
+// tooLittleToStart finds Pods whose memory limit does not suffice to start them.
+func tooLittleToStart(f *Facts) []Finding {
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		if f.past(p) || podReady(&p.Object) {
+			continue
+		}
+		if said, found := f.startKilled(p); found {
+			return []Finding{limitRaise(f, p, said)}
+		}
+	}
+	return nil
+}
+
+// startKilled is what says that a Pod's start ended for want of memory: the state
+// of a container, or an Event while none runs.
+func (f *Facts) startKilled(p *Read[corev1.Pod]) (Observation, bool) {
+	for _, c := range podContainers(p) {
+		if reason, message := c.waiting(); limitTooLow.MatchString(message) {
+			return Observation{Text: fmt.Sprintf("%s waits: %s", c, oneLine(reason, maxQuote)), Quote: message, Ref: p.Ref}, true
+		}
+	}
+	for e := range f.eventsOf("Pod", p.Object.Name) {
+		if f.fresh(e) && sandboxLess(&p.Object) && limitTooLow.MatchString(e.Object.Message) {
+			return sawEvent(e), true
+		}
+	}
+	return Observation{}, false
+}
+
+func limitRaise(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
+	var limits []string
+	for _, c := range p.Object.Spec.Containers {
+		if limit, has := c.Resources.Limits[corev1.ResourceMemory]; has {
+			limits = append(limits, fmt.Sprintf("%s of container %s", limit.String(), oneLine(c.Name, maxQuote)))
+		}
+	}
+	n := Finding{
+		Cause: "oom-killed", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
+		Summary: fmt.Sprintf("%s cannot start: its memory limit is too low even for the runtime to start it (%s).", f.Mend(), oneLine(cmp.Or(strings.Join(limits, ", "), "no container states one"), maxQuote)),
+		WrongIf: "the node itself is out of memory",
+		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
+			decides("its events say that it was OOM-killed while it started", "it has started"),
+		Actions: memoryActions(f, true),
+	}
+	if len(limits) == 0 {
+		n.Confidence = nightcrier.Medium
 	}
 	return n
 }

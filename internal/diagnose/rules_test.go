@@ -415,6 +415,7 @@ func TestPodsRefused(t *testing.T) {
 }
 
 func TestStartRefused(t *testing.T) {
+	const tooLow = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: container init was OOM-killed (memory limit too low?): unknown"
 	sandbox := "Failed to create pod sandbox: plugin type=\"bridge\" failed: no IP addresses available"
 	check(t, []rulecase{
 		{"command", about(pod(waiting("RunContainerError", `exec: "servr": executable file not found in $PATH`))), []string{"command-not-found"}},
@@ -423,6 +424,9 @@ func TestStartRefused(t *testing.T) {
 		{"hook", about(pod(crashing(0, "Completed", 0))).with("FailedPostStartHook", "PostStartHook failed", time.Minute), []string{"container-not-started", "main-process-exits"}},
 		{"hook that failed once", about(pod(ready(0))).with("FailedPostStartHook", "PostStartHook failed", time.Minute), nil},
 		{"sandbox", about(pod(waiting("ContainerCreating", ""))).with("FailedCreatePodSandBox", sandbox, time.Minute), []string{"pod-sandbox-failed"}},
+		{"sandbox, for want of memory", about(pod(waiting("ContainerCreating", ""), limits("1Mi", "1Mi"))).with("FailedCreatePodSandBox", tooLow, time.Minute), []string{"oom-killed"}},
+		{"container, for want of memory", about(pod(waiting("RunContainerError", tooLow), limits("4Mi", "4Mi"))), []string{"oom-killed"}},
+		{"once for want of memory, made since", about(pod(ready(0))).with("FailedCreatePodSandBox", tooLow, time.Minute), nil},
 		{"sandbox made since", about(pod(ready(0))).with("FailedCreatePodSandBox", sandbox, time.Minute), nil},
 		{"an old complaint", about(pod(waiting("ContainerCreating", ""))).with("FailedCreatePodSandBox", sandbox, freshFor), nil},
 	})

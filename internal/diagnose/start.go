@@ -66,11 +66,17 @@ func startRefused(f *Facts) []Finding {
 		if config && message == "" && f.configIsAbsent(c.pod) {
 			continue // what is missing says more
 		}
+		if limitTooLow.MatchString(message) {
+			continue // the limit of memory is the reason
+		}
 		said := Observation{Text: fmt.Sprintf("%s waits: %s", c, reason), Quote: message, Ref: c.pod.Ref}
 		out = append(out, notStarted(f, startCause(message), c.pod.Object.Name, said))
 	}
 	for _, p := range f.Pods {
 		for e := range f.eventsOf("Pod", p.Object.Name) {
+			if limitTooLow.MatchString(e.Object.Message) {
+				continue // the limit of memory is the reason
+			}
 			sandbox := e.Object.Reason == "FailedCreatePodSandBox" || e.Object.Reason == "NetworkNotReady"
 			if sandbox && f.fresh(e) && !podReady(&p.Object) && !f.past(&p) && sandboxLess(&p.Object) {
 				n := notStarted(f, "pod-sandbox-failed", p.Object.Name, sawEvent(e))

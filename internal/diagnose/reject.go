@@ -23,6 +23,8 @@ var rejections = map[string]string{
 	"UnexpectedAdmissionError":            "unschedulable-other",
 	"PodOSNotSupported":                   "unschedulable-other",
 	"InitContainerRestartPolicyForbidden": "unschedulable-other",
+	"SysctlForbidden":                     "container-not-started",
+	"AppArmor":                            "container-not-started",
 }
 
 // rejected is the cause in the reason of a Pod that its kubelet did not take, "" for

@@ -311,7 +311,11 @@ func (p *printer) proof() {
 	p.sub("Inputs Consulted")
 	p.list(inputs(p.r), "no evidence was recorded")
 	p.sub("Commands Executed")
-	p.list(p.commands(), "no recorded read")
+	var commands []string
+	for _, c := range p.d.Commands {
+		commands = append(commands, code(c))
+	}
+	p.list(commands, "no recorded read")
 	p.sub("What could not be checked")
 	p.list(notChecked(p.r), "nothing was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
@@ -322,25 +326,6 @@ func (p *printer) proof() {
 		p.sub("Sandbox")
 		p.list(p.sandbox(), noSandbox(p.r.Source))
 	}
-}
-
-// commands lists the recorded reads, once each: the tests ask most of them again.
-func (p *printer) commands() []string {
-	times := map[string]int{}
-	for _, c := range p.d.Commands {
-		times[c]++
-	}
-	var out []string
-	for _, c := range p.d.Commands {
-		switch n := times[c]; {
-		case n == 1:
-			out = append(out, code(c))
-		case n > 1:
-			out = append(out, fmt.Sprintf("%s, %d times", code(c), n))
-		}
-		times[c] = 0
-	}
-	return out
 }
 
 func (p *printer) sandbox() []string {

@@ -112,7 +112,8 @@ func (a *App) openRuns(ctx context.Context) error {
 	}
 	a.engine = e
 	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remaining(ctx)) })
-	e.Register(run.Pipeline, a.runner.Investigate)
+	e.Register(run.Workflow, a.runner.Investigate)
+	e.Register(run.WorkflowUntested, a.runner.InvestigateUntested)
 	return e.Launch()
 }
 
@@ -154,7 +155,7 @@ func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	return a.engine.Start(run.Pipeline, r.ID, a.order(r))
+	return a.engine.Start(run.Workflow, r.ID, a.order(r))
 }
 
 func (a *App) order(r nightcrier.Run) run.Order {

@@ -263,6 +263,31 @@ func podWell(p *Read[corev1.Pod], now time.Time) bool {
 	return true
 }
 
+// readySinceStart reports whether every Pod got ready within what the probes of its
+// containers allow a start to take, and has been ever since.
+func (f *Facts) readySinceStart() bool {
+	for c := range f.containers() {
+		if c.done() {
+			continue
+		}
+		running := c.status.State.Running
+		if running == nil || running.StartedAt.IsZero() || !podReady(&c.pod.Object) || readyAt(&c.pod.Object).Sub(running.StartedAt.Time) > allowance(c.spec.ReadinessProbe) {
+			return false
+		}
+	}
+	return len(f.Pods) > 0
+}
+
+// readyAt is when a Pod last got ready, or ceased to be.
+func readyAt(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
 // eventsOf yields the events about one object, newest first.
 func (f *Facts) eventsOf(kind, name string) iter.Seq[Read[corev1.Event]] {
 	return func(yield func(Read[corev1.Event]) bool) {

@@ -100,6 +100,15 @@ func inert(t *testing.T, r nightcrier.Report) {
 
 func TestVerdicts(t *testing.T) {
 	quiet := func(in *Input) { in.Event.FaultType, in.Event.Context = "", "" }
+	probeFailed := func(in *Input) { in.Event.FaultType = byProbe }
+	readyAfter := func(d time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			ready(0)(p)
+			start := now.Add(-2 * time.Hour)
+			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(start)
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(d))
+		}
+	}
 	cases := []struct {
 		name    string
 		pod     *corev1.Pod
@@ -110,6 +119,8 @@ func TestVerdicts(t *testing.T) {
 		{"recovered", pod(crashing(1, "Error", time.Second), ready(time.Hour)), nil, nightcrier.VerdictRecovered},
 		{"recovered from what only the event saw", pod(ready(0)), nil, nightcrier.VerdictRecovered},
 		{"healthy", pod(ready(0)), quiet, nightcrier.VerdictHealthy},
+		{"a probe failed at the start", pod(readyAfter(3 * time.Second)), probeFailed, nightcrier.VerdictHealthy},
+		{"a probe failed after the start", pod(readyAfter(time.Hour)), probeFailed, nightcrier.VerdictRecovered},
 		{"restarts tell of a fault", pod(crashing(1, "Error", time.Second), ready(time.Hour)), quiet, nightcrier.VerdictRecovered},
 		{"undetermined", pod(), nil, nightcrier.VerdictUndetermined},
 	}

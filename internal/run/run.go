@@ -31,9 +31,16 @@ import (
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
-// Pipeline is the name of the embedded pipeline, and of its workflow in the
-// engine. A change of the steps below needs a new one.
+// Pipeline is the name of the embedded pipeline.
 const Pipeline = "k8s-incident-triage"
+
+// The names of the pipeline's workflow in the engine, which finds a run's
+// checkpoints by the order of its steps. A change of the steps below needs a new
+// name, and the steps before it stay as long as a run that they began may go on.
+const (
+	Workflow         = Pipeline + "/2"
+	WorkflowUntested = Pipeline // before reports' tests were run
+)
 
 // The two limits on trying again by itself.
 const (
@@ -166,14 +173,26 @@ func New(cfg Config) *Runner {
 	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}}
 }
 
-// Investigate is the workflow. The id is the run's.
+// Investigate is Workflow. The id is the run's.
 func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
+	return r.investigate(ctx, input, r.test)
+}
+
+// InvestigateUntested is WorkflowUntested: it ends the runs that it began.
+func (r *Runner) InvestigateUntested(ctx engine.Context, _ string, input []byte) error {
+	return r.investigate(ctx, input, nil)
+}
+
+// tester is the step that runs a report's tests; nil is none.
+type tester func(context.Context, Order, nightcrier.AgentResult) ([]falsify.Outcome, error)
+
+func (r *Runner) investigate(ctx engine.Context, input []byte, test tester) error {
 	var o Order
 	if err := json.Unmarshal(input, &o); err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "run: decode the order: %w", err)
 	}
 	defer r.forgetCancel(o.RunID)
-	err := r.steps(ctx, o)
+	err := r.steps(ctx, o, test)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -184,7 +203,7 @@ func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
 	return errors.Join(err, ended, told)
 }
 
-func (r *Runner) steps(ctx engine.Context, o Order) error {
+func (r *Runner) steps(ctx engine.Context, o Order, test tester) error {
 	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepare(c, o) })
 	if err != nil {
 		return err
@@ -194,9 +213,11 @@ func (r *Runner) steps(ctx engine.Context, o Order) error {
 			return err
 		}
 	}
-	tests, err := engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.test(c, o, res) })
-	if err != nil {
-		return err
+	var tests []falsify.Outcome
+	if test != nil {
+		if tests, err = engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return test(c, o, res) }); err != nil {
+			return err
+		}
 	}
 	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res, tests) })
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/engine"
+	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/intake"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
@@ -147,14 +148,15 @@ func (a *announcements) Ended(_ context.Context, inc nightcrier.Incident, _ *nig
 // bench is one run's surroundings.
 type bench struct {
 	*testing.T
-	store  *store.Store
-	root   *workspace.Root
-	agents *agents
-	told   *announcements
-	runner *Runner
-	engine *engine.Engine
-	inc    nightcrier.Incident
-	run    nightcrier.Run
+	store      *store.Store
+	root       *workspace.Root
+	agents     *agents
+	told       *announcements
+	runner     *Runner
+	engine     *engine.Engine
+	inc        nightcrier.Incident
+	run        nightcrier.Run
+	engineFile string
 }
 
 // newBench opens an incident from the first scenario and admits its run.
@@ -177,12 +179,21 @@ func newBench(t *testing.T, executor string, reader func(string, func(context.Co
 		Store: b.store, Root: b.root, Workers: b.agents, Reader: reader, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),
 		Announce: b.told, Logger: slog.New(slog.DiscardHandler), RetryPause: time.Millisecond,
 	})
-	b.engine, err = engine.Open(t.Context(), engine.Options{SQLitePath: filepath.Join(dir, "engine.db"), Logger: slog.New(slog.DiscardHandler)})
-	b.must(err)
+	b.engineFile = filepath.Join(dir, "engine.db")
+	b.launch()
 	t.Cleanup(func() { b.must(b.engine.Stop(10 * time.Second)) })
-	b.engine.Register(Pipeline, b.runner.Investigate)
-	b.must(b.engine.Launch())
 	return b
+}
+
+// launch starts an engine on the checkpoints that there are.
+func (b *bench) launch() {
+	b.Helper()
+	var err error
+	b.engine, err = engine.Open(b.Context(), engine.Options{SQLitePath: b.engineFile, Logger: slog.New(slog.DiscardHandler)})
+	b.must(err)
+	b.engine.Register(Workflow, b.runner.Investigate)
+	b.engine.Register(WorkflowUntested, b.runner.InvestigateUntested)
+	b.must(b.engine.Launch())
 }
 
 func (b *bench) must(err error) {
@@ -220,7 +231,7 @@ func (b *bench) investigate() nightcrier.Incident {
 
 func (b *bench) investigateWith(a Agent) nightcrier.Incident {
 	b.Helper()
-	b.must(b.engine.Start(Pipeline, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: a}))
+	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: a}))
 	select {
 	case <-b.told.ch:
 	case <-time.After(30 * time.Second):
@@ -464,5 +475,27 @@ func TestIncidentFileIsCurrentWhenTheStoreIs(t *testing.T) {
 	}
 	if log := b.read("output/agent.log"); !strings.Contains(log, "incident closed: report ready") {
 		t.Errorf("agent.log ends early:\n%s", log)
+	}
+}
+
+// A run that an earlier version began, with fewer steps, ends with what it found:
+// its checkpoints are those of the steps that it had.
+func TestARunGoesOnOverAnUpgrade(t *testing.T) {
+	b := newBench(t, Builtin, nil)
+	finishing := make(chan struct{})
+	b.runner.cfg.Learn = func(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
+		close(finishing)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	b.must(b.engine.Start(WorkflowUntested, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}))
+	<-finishing
+	b.must(b.engine.Stop(10 * time.Second))
+
+	b.runner.cfg.Learn = nil
+	b.launch()
+	inc := b.investigate() // what admission does at start
+	if rep := b.report(); inc.Status != nightcrier.Resolved || !rep.Valid || rep.Hypotheses[0].Falsification.Outcome != falsify.NotRun {
+		t.Errorf("%s (%s), %+v", inc.Status, inc.FailureReason, rep)
 	}
 }

@@ -112,7 +112,7 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 		return err == nil
 	}
 	b = newBench(t, Builtin, func(name string, _ func(context.Context, journal.Request) error) diagnose.Reader {
-		return gone{d.Cluster(name), prepared}
+		return gone{recorded(d, name), prepared}
 	})
 	inc := b.investigate()
 	rep := b.report()

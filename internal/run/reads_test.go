@@ -54,7 +54,7 @@ func watching(t *testing.T) func(string, func(context.Context, journal.Request) 
 		t.Fatal(err)
 	}
 	return func(name string, audit func(context.Context, journal.Request) error) diagnose.Reader {
-		return &watched{Reader: d.Cluster(name), audit: audit}
+		return &watched{Reader: recorded(d, name), audit: audit}
 	}
 }
 

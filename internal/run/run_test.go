@@ -21,6 +21,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/intake"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -169,10 +170,10 @@ func newBench(t *testing.T, executor string, reader func(string, func(context.Co
 	b.must(err)
 	if reader == nil {
 		reader = func(name string, _ func(context.Context, journal.Request) error) diagnose.Reader {
-			return d.Cluster(name)
+			return recorded(d, name)
 		}
 	}
-	b.deliver(d.Scenarios[0], executor)
+	b.deliver(d[0], executor)
 	sk, err := skill.Embedded("k8s-troubleshooter")
 	b.must(err)
 	b.runner = New(Config{
@@ -212,9 +213,26 @@ func (b *bench) openStore(dir string) {
 	b.Cleanup(func() { b.must(b.store.Close()); b.must(b.root.Close()) })
 }
 
+// readOnly is a recorded cluster, which nothing can change.
+type readOnly struct{ *kube.Client }
+
+func (readOnly) Permissions(context.Context, string) (map[string]any, error) {
+	return map[string]any{"canWrite": false}, nil
+}
+
+// recorded is the cluster of that name as it was recorded.
+func recorded(all []demo.Scenario, name string) diagnose.Reader {
+	for _, s := range all {
+		if s.Cluster == name {
+			return readOnly{s.Snapshot.Client()}
+		}
+	}
+	return nil
+}
+
 func (b *bench) deliver(s demo.Scenario, executor string) {
 	in := intake.New(intake.Config{Store: b.store, Policy: store.AcceptPolicy{Pipeline: Pipeline, Executor: executor}})
-	raw, err := s.Data()
+	raw, err := demo.Data(s.Notifications[0])
 	b.must(err)
 	dec, err := in.Deliver(b.Context(), nightcrier.Delivery{Source: "test", Cluster: s.Cluster, ReceivedAt: time.Now(), Raw: raw})
 	b.must(err)

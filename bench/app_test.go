@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/dialect"
+	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/pgtest"
 )
 
@@ -56,12 +57,17 @@ func start(b *testing.B, o app.Options) *app.App {
 }
 
 // scenario is a recorded fault with the cluster that it happened in.
-func scenario(b *testing.B) (*demo.Cluster, []byte) {
+func scenario(b *testing.B) (app.ClusterAccess, []byte) {
 	b.Helper()
-	d, err := demo.Load(time.Now())
+	all, err := demo.Load(time.Now())
 	must(b, err)
-	return d.Cluster(d.Scenarios[0].Cluster), d.Scenarios[0].Notification
+	return recorded{all[0].Snapshot.Client()}, all[0].Notifications[0]
 }
+
+// recorded reads a snapshot, on which nobody has any permission but to read.
+type recorded struct{ *kube.Client }
+
+func (recorded) Permissions(context.Context, string) (map[string]any, error) { return nil, nil }
 
 func delivery(cluster string, raw []byte) nightcrier.Delivery {
 	return nightcrier.Delivery{Source: "mcp", Cluster: cluster, ReceivedAt: time.Now(), Raw: raw}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -233,15 +235,17 @@ func (c *clusters) Reader(name string, audit func(context.Context, journal.Reque
 	if err != nil {
 		return unusable{err}
 	}
-	return guarded{kube.Over(base.Host, g, 0), l, audit}
+	return guarded{kube.Over(base.Host, g, 0), l, c.namespaces(name), audit}
 }
 
 // guarded reads through a guard; what the credential may do is asked beside it,
 // because a guard answers that from its own policy.
 type guarded struct {
 	*kube.Client
-	live  live
-	audit func(context.Context, journal.Request) error
+	live live
+	// namespaces are those that may be read, none for all.
+	namespaces []string
+	audit      func(context.Context, journal.Request) error
 }
 
 // Permissions implements diagnose.Reader.
@@ -259,6 +263,9 @@ const releaseRequests = int64(1) << 40
 func (g guarded) Release(ctx context.Context, ns, secret string) (changes.Release, error) {
 	if err := (nightcrier.Resource{Kind: "Secret", Namespace: ns, Name: secret}).Check(); err != nil {
 		return changes.Release{}, err
+	}
+	if !strings.HasPrefix(secret, "sh.helm.release.v1.") || len(g.namespaces) > 0 && !slices.Contains(g.namespaces, ns) {
+		return changes.Release{}, nightcrier.Errorf(nightcrier.Refused, "Secret %s/%s is no Helm release that may be read", ns, secret)
 	}
 	hash := fnv.New32a()
 	hash.Write([]byte(ns + "/" + secret))

@@ -14,6 +14,7 @@ package diagnose
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -80,6 +81,10 @@ type ClusterInfo struct {
 	InvolvedResources []nightcrier.Resource `json:"involvedResources"`
 }
 
+// ruleTime is for how long rules are begun: a namespace as large or as hostile as it
+// may be gets an answer all the same.
+const ruleTime = 10 * time.Second
+
 // Run diagnoses one incident. It returns an error only when ctx ends or the
 // evidence cannot be kept; a cluster that cannot be read makes a report that
 // says what was not checked.
@@ -91,7 +96,11 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 	if err != nil {
 		return Diagnosis{}, err
 	}
+	c.scene.until = time.Now().Add(ruleTime)
 	found := judge(facts)
+	if c.scene.late {
+		c.miss("some of what the rules look for", fmt.Sprintf("there is so much of it that %s were over", ruleTime))
+	}
 	if err := c.rootHistory(ctx, facts, found); err != nil {
 		return Diagnosis{}, err
 	}

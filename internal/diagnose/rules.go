@@ -180,7 +180,9 @@ func apply(f *Facts) []Finding {
 	var all []Finding
 	for _, a := range areas {
 		for _, rule := range a.of {
-			all = append(all, rule(f)...)
+			if f.Scene.inTime() {
+				all = append(all, rule(f)...)
+			}
 		}
 	}
 	return ranked(all)
@@ -191,7 +193,9 @@ func applyScene(s *Scene) []Finding {
 	var all []Finding
 	for _, a := range areas {
 		for _, rule := range a.scene {
-			all = append(all, rule(s)...)
+			if s.inTime() {
+				all = append(all, rule(s)...)
+			}
 		}
 	}
 	return ranked(all)

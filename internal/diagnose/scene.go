@@ -29,6 +29,9 @@ import (
 // name compares the namespace too.
 type Scene struct {
 	Now time.Time
+	// until is when the rules must be done, by the machine's clock; zero is never.
+	until time.Time
+	late  bool
 
 	Pods         []Read[corev1.Pod]
 	Deployments  []Read[appsv1.Deployment]
@@ -76,6 +79,15 @@ type Scene struct {
 	complete map[scope]bool
 	// above is what stands above ReplicaSets and Jobs that Pods name as their owner.
 	above map[nightcrier.Resource]nightcrier.Object
+}
+
+// inTime reports whether there is time for another rule. What a hostile or a huge
+// namespace costs is bounded by it.
+func (s *Scene) inTime() bool {
+	if !s.until.IsZero() && !time.Now().Before(s.until) {
+		s.late = true
+	}
+	return !s.late
 }
 
 // scope is a kind in a namespace, "" for all of them and for cluster-wide kinds.

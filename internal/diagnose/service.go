@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -552,7 +551,11 @@ func (s *Scene) heardListening(pods []*Read[corev1.Pod]) servedPort {
 			continue
 		}
 		for line := range strings.Lines(l.Text) {
-			m := listening.FindStringSubmatch(clipBytes(line, 4*maxQuote))
+			line = clipBytes(line, 4*maxQuote)
+			if !strings.ContainsAny(line, "0123456789") {
+				continue
+			}
+			m := listening.FindStringSubmatch(line)
 			if m == nil {
 				continue
 			}
@@ -603,10 +606,11 @@ func (s *Scene) mentions(pods []*Read[corev1.Pod], port int32) bool {
 	if slices.Contains(probedPorts(pods[0]), port) || s.heardListening(pods).port == port {
 		return true
 	}
-	own := regexp.MustCompile(`(?:^|[^\w.:-]|\b(?:0\.0\.0\.0|localhost|127\.0\.0\.1):|[\]*"'=,\s]:|^:)` + strconv.Itoa(int(port)) + `(?:$|[^\w.])`)
+	number := strconv.Itoa(int(port))
+	own := lazily(`(?:^|[^\w.:-]|\b(?:0\.0\.0\.0|localhost|127\.0\.0\.1):|[\]*"'=,\s]:|^:)` + number + `(?:$|[^\w.])`)
 	w := podMaker{object: s.mendOf("Pod", &pods[0].Object), spec: &pods[0].Object.Spec, ref: pods[0].Ref}
 	for _, v := range s.settings(w) {
-		if own.MatchString(clipBytes(v.Quote, maxSetting)) {
+		if text := clipBytes(v.Quote, maxSetting); strings.Contains(text, number) && own.MatchString(text) {
 			return true
 		}
 	}

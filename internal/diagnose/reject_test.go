@@ -97,3 +97,14 @@ func TestConnectedNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// Of a namespace of which nothing was found nothing is said to be missing.
+func TestAnEmptyNamespaceIsDoubted(t *testing.T) {
+	s := sceneOf(t, workloadNamed("web", "", ""))
+	s.complete = map[scope]bool{{"Service", "shop"}: true, {"Service", "data"}: true}
+	s.doubt("shop")
+	s.doubt("data")
+	if !s.Complete("Service", "shop") || s.Complete("Service", "data") {
+		t.Errorf("complete are %v", s.complete)
+	}
+}

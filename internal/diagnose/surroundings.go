@@ -248,8 +248,22 @@ func (c *collector) readElsewhere(ctx context.Context) error {
 	if err := c.together(ctx, looks...); err != nil {
 		return err
 	}
+	for _, ns := range connected {
+		c.scene.doubt(ns)
+	}
 	c.scene.sortEvents()
 	return c.readLogsIn(ctx, connected)
+}
+
+// doubt takes back that all of a namespace was read when nothing was found there: a dump
+// of some namespaces often lists the names of all.
+func (s *Scene) doubt(ns string) {
+	if slices.Contains(s.namespaces(), ns) || slices.ContainsFunc(s.Services, func(svc Read[corev1.Service]) bool { return svc.Object.Namespace == ns }) {
+		return
+	}
+	for _, kind := range elsewhere {
+		delete(s.complete, scope{kind, ns})
+	}
 }
 
 // connectedNamespaces are those, not read yet, that the settings of what fails name

@@ -41,7 +41,7 @@ func TestTheReportsTestsAreRun(t *testing.T) {
 func TestAnAgentIsRefutedByItsOwnTest(t *testing.T) {
 	b := newBench(t, Builtin, nil)
 	b.investigate()
-	const command = "kubectl get deployment cart -n shop -o yaml"
+	const command = "kubectl get deployment ledger -n payments -o yaml"
 	var lines []string
 	for l := range strings.Lines(b.read(agentReport)) {
 		switch {

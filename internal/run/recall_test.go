@@ -22,7 +22,7 @@ func (b *bench) again(executor string) {
 	d, err := demo.Load(time.Now())
 	b.must(err)
 	first := b.inc.ID
-	b.deliver(d[0], executor)
+	b.deliver(whole(d), executor)
 	if b.inc.ID == first {
 		b.Fatal("the fault joined its first incident")
 	}

@@ -23,9 +23,10 @@ import (
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
+	ends  []net.Conn // of those who dialled
 }
 
-func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
 
 func (p *pipes) Accept() (net.Conn, error) {
 	select {
@@ -43,7 +44,17 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	here, there := net.Pipe()
 	p.conns <- there
+	p.ends = append(p.ends, here)
 	return here, nil
+}
+
+// cut breaks all connections. A server that is closed says farewell to each while it
+// holds a lock, and the test's time stands still for whoever waits for a lock: a
+// farewell that nobody reads would never be given up.
+func (p *pipes) cut() {
+	for _, c := range p.ends {
+		c.Close()
+	}
 }
 
 // streaming is a cluster whose watches say what is written to the pipe.
@@ -128,6 +139,7 @@ func watchOverPipes(t *testing.T, protocol string) (resp *http.Response, cluster
 	}
 	return resp, cluster, func() {
 		cluster.Close()
+		network.cut()
 		resp.Body.Close()
 		web.CloseIdleConnections()
 		if err := srv.Close(); err != nil {

@@ -28,6 +28,9 @@ type Cluster struct {
 
 	space *nodespace.Space
 	conf  nodeConfig
+	// scratch holds the lock that says that the directory is in use: let go, it
+	// would be swept away by the next process that starts a node.
+	scratch *testproc.Scratch
 }
 
 // sharedNode is the one cluster of the test binary; it dies with it.
@@ -69,7 +72,7 @@ func launchNode(ctx context.Context) (*Cluster, error) {
 		return nil, err
 	}
 	nodespace.Sweep(scratchPrefix)
-	c := &Cluster{conf: nodeConfig{dir: scratch.Path, plane: plane, node: node, engine: tools}}
+	c := &Cluster{conf: nodeConfig{dir: scratch.Path, plane: plane, node: node, engine: tools}, scratch: scratch}
 	if err := c.launch(ctx); err != nil {
 		if c.space != nil {
 			c.space.Close()

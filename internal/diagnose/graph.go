@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,32 +103,10 @@ func inNamespaceOf(o nightcrier.Object, kind, name string) nightcrier.Object {
 func (g graph) parts(o nightcrier.Object, spec *corev1.PodSpec) {
 	need := func(kind, name string) { g.link(o, inNamespaceOf(o, kind, name), byMake) }
 	need("ServiceAccount", spec.ServiceAccountName)
+	namesOfConfig(*spec, need)
 	for _, v := range spec.Volumes {
-		switch {
-		case v.ConfigMap != nil:
-			need("ConfigMap", v.ConfigMap.Name)
-		case v.Secret != nil:
-			need("Secret", v.Secret.SecretName)
-		case v.PersistentVolumeClaim != nil:
+		if v.PersistentVolumeClaim != nil {
 			need("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		for _, e := range c.EnvFrom {
-			if e.ConfigMapRef != nil {
-				need("ConfigMap", e.ConfigMapRef.Name)
-			}
-			if e.SecretRef != nil {
-				need("Secret", e.SecretRef.Name)
-			}
-		}
-		for _, e := range c.Env {
-			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
-				need("ConfigMap", e.ValueFrom.ConfigMapKeyRef.Name)
-			}
-			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
-				need("Secret", e.ValueFrom.SecretKeyRef.Name)
-			}
 		}
 	}
 }

@@ -554,6 +554,7 @@ func (s *Scene) podSpecsOf(about nightcrier.Object) []corev1.PodSpec {
 	return out
 }
 
+// namesOfConfig notes every ConfigMap and Secret that a Pod reads.
 func namesOfConfig(spec corev1.PodSpec, note func(kind, name string)) {
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		for _, e := range c.EnvFrom {

@@ -164,3 +164,17 @@ func TestNamespacesBoundAllReaders(t *testing.T) {
 		t.Errorf("nodes: %v", err)
 	}
 }
+
+// Beside the guard nothing is read but Helm's own Secrets, and those only in the
+// namespaces that a cluster is bound to; what is refused is not even asked.
+func TestOnlyReleasesAreReadBesideTheGuard(t *testing.T) {
+	g := guarded{namespaces: []string{"shop"}, audit: func(_ context.Context, r journal.Request) error {
+		t.Errorf("asked for %s/%s", r.Namespace, r.Name)
+		return nil
+	}}
+	for _, secret := range [][2]string{{"shop", "db-password"}, {"bank", "sh.helm.release.v1.bank.v1"}} {
+		if _, err := g.Release(t.Context(), secret[0], secret[1]); nightcrier.CodeOf(err) != nightcrier.Refused {
+			t.Errorf("%s: %v", secret, err)
+		}
+	}
+}

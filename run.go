@@ -119,8 +119,13 @@ type AgentResult struct {
 	Usage        Usage  `json:"usage,omitzero"`
 	// Layers are the sandbox layers that held.
 	Layers []string `json:"sandboxLayers,omitempty"`
+	// Blocked counts what the agent tried to reach beside its model, its cluster and
+	// its tools. None of it left this machine.
+	Blocked int `json:"blocked,omitempty"`
 	// Truncated is set when output went over its limit and was cut.
 	Truncated bool `json:"truncated,omitempty"`
+	// NotChecked is what the agent was to look with and could not.
+	NotChecked []NotChecked `json:"notChecked,omitempty"`
 }
 
 // Usage is what a step cost.
@@ -130,4 +135,12 @@ type Usage struct {
 	InputTokens  int64   `json:"inputTokens"`
 	OutputTokens int64   `json:"outputTokens"`
 	CostUSD      float64 `json:"costUSD"`
+}
+
+// Plus is what both cost together.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{
+		APIRequests: u.APIRequests + v.APIRequests, DurationMS: u.DurationMS + v.DurationMS,
+		InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens, CostUSD: u.CostUSD + v.CostUSD,
+	}
 }

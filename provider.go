@@ -1,0 +1,11 @@
+package nightcrier
+
+// Provider is whose API a model is called by.
+type Provider string
+
+// The providers whose APIs are spoken.
+const (
+	Anthropic Provider = "anthropic" // Messages
+	OpenAI    Provider = "openai"    // Responses and Chat Completions
+	Google    Provider = "google"    // Gemini generateContent
+)

@@ -305,7 +305,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // parts are what a path names: /api/v1 or /apis/group/version, maybe a
-// namespace, a resource, and maybe an object.
+// namespace, a resource, and maybe an object. Subresources are objects that are not
+// there.
 func parts(path string) (namespace, resource, name string) {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	words = words[min(len(words), 2):]
@@ -316,7 +317,7 @@ func parts(path string) (namespace, resource, name string) {
 		namespace, words = words[1], words[2:]
 	}
 	words = append(words, "", "")
-	return namespace, words[0], words[1]
+	return namespace, words[0], strings.Trim(strings.Join(words[1:], "/"), "/")
 }
 
 func (s *Server) serveObject(w http.ResponseWriter, namespace, resource, name string) {

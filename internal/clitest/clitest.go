@@ -2,7 +2,7 @@
 // what we believe of their flags, output and exit codes is checked against them.
 //
 // They are proprietary or large, so they are installed from npm into the cache
-// (`make claude`, or NIGHTCRIER_CLI=install) and never kept in the repository.
+// (`make clis`, or NIGHTCRIER_CLI=install) and never kept in the repository.
 package clitest
 
 import (
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"nightcrier.dev/nightcrier/internal/assetcache"
@@ -36,15 +37,54 @@ var claude = cli{
 	binary:  "node_modules/@anthropic-ai/claude-code-*/claude",
 }
 
-// ClaudeVersion is the pinned version of the claude CLI.
-func ClaudeVersion() string { return claude.version }
+// codex: the launcher is a script that starts the platform's own program.
+var codex = cli{
+	name:    "codex",
+	pkg:     "@openai/codex",
+	version: "0.169.0",
+	binary:  "node_modules/@openai/codex-*/vendor/*/bin/codex",
+}
+
+// gemini is a script for Node.
+var gemini = cli{
+	name:    "gemini",
+	pkg:     "@google/gemini-cli",
+	version: "0.61.0",
+	binary:  "node_modules/.bin/gemini",
+}
+
+// goose: only the per-platform package holds the program at its own version.
+var goose = cli{
+	name:    "goose",
+	pkg:     "@aaif/goose-binary-linux-x64",
+	version: "1.52.0",
+	binary:  "node_modules/@aaif/goose-binary-*/bin/goose",
+}
+
+// clis are all that there are, by name.
+var clis = []cli{claude, codex, gemini, goose}
+
+// Names are the CLIs that there are.
+func Names() []string {
+	names := make([]string, len(clis))
+	for i, c := range clis {
+		names[i] = c.name
+	}
+	return names
+}
 
 // Claude returns the path of the real claude CLI, or skips the test aloud.
 func Claude(tb testing.TB) string {
 	tb.Helper()
-	path, err := claude.locate(tb.Context())
+	return CLI(tb, claude.name)
+}
+
+// CLI returns the path of a real CLI, or skips the test aloud.
+func CLI(tb testing.TB, name string) string {
+	tb.Helper()
+	path, err := find(name).locate(tb.Context())
 	if errors.Is(err, fs.ErrNotExist) {
-		tb.Skipf("SKIPPED ALOUD: no %s CLI in the cache: run `make claude`, or set NIGHTCRIER_CLI=install", claude.name)
+		tb.Skipf("SKIPPED ALOUD: no %s CLI in the cache: run `make clis`, or set NIGHTCRIER_CLI=install", name)
 	}
 	if err != nil {
 		tb.Fatalf("clitest: %v", err)
@@ -52,11 +92,21 @@ func Claude(tb testing.TB) string {
 	return path
 }
 
-// InstallClaude makes sure that the claude CLI is in the cache, and tells
-// progress on log.
-func InstallClaude(ctx context.Context, log io.Writer) error {
-	_, err := claude.install(ctx, log)
+// Version is the pinned version of a CLI.
+func Version(name string) string { return find(name).version }
+
+// Install makes sure that a CLI is in the cache, and tells progress on log.
+func Install(ctx context.Context, name string, log io.Writer) error {
+	_, err := find(name).install(ctx, log)
 	return err
+}
+
+func find(name string) cli {
+	i := slices.IndexFunc(clis, func(c cli) bool { return c.name == name })
+	if i < 0 {
+		panic("clitest: no CLI is called " + name)
+	}
+	return clis[i]
 }
 
 func (c cli) entry() string { return c.name + "-" + c.version }

@@ -131,8 +131,8 @@ func TestClaudeIsThePinnedVersion(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), clitest.Claude(t), "--version")
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	out, err := cmd.Output()
-	if err != nil || !strings.HasPrefix(string(out), clitest.ClaudeVersion()+" ") {
-		t.Errorf("claude --version = %q, %v, want %s", out, err, clitest.ClaudeVersion())
+	if err != nil || !strings.HasPrefix(string(out), clitest.Version("claude")+" ") {
+		t.Errorf("claude --version = %q, %v, want %s", out, err, clitest.Version("claude"))
 	}
 }
 
@@ -154,7 +154,7 @@ func TestSkipsAloudWhenNotInstalled(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { clitest.Claude(r) })
 	wg.Wait()
-	if !strings.Contains(r.said, "SKIPPED ALOUD") || !strings.Contains(r.said, "make claude") {
+	if !strings.Contains(r.said, "SKIPPED ALOUD") || !strings.Contains(r.said, "make clis") {
 		t.Errorf("without a CLI the test is told %q", r.said)
 	}
 }

@@ -20,7 +20,8 @@ type messagesRequest struct {
 		Content json.RawMessage `json:"content"`
 	} `json:"messages"`
 	Tools []struct {
-		Name string `json:"name"`
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"input_schema"`
 	} `json:"tools"`
 }
 
@@ -34,19 +35,35 @@ func (anthropic) parse(body []byte) (Request, error) {
 	}
 	req := Request{Model: m.Model, Stream: m.Stream, MaxTokens: m.MaxTokens}
 	var text strings.Builder
+	var turns turns
 	blockText(&text, m.System)
 	for _, msg := range m.Messages {
 		if msg.Role == "assistant" {
-			req.Turn++
+			turns.message(firstCall(msg.Content))
 		}
 		blockText(&text, msg.Content)
 		req.history = append(req.history, msg.Content...)
 	}
 	for _, tool := range m.Tools {
-		req.Tools = append(req.Tools, tool.Name)
+		req.Tools, req.Schemas = append(req.Tools, tool.Name), append(req.Schemas, tool.Schema)
 	}
-	req.Text = text.String()
+	req.Text, req.Turn = text.String(), turns.n
 	return req, nil
+}
+
+// firstCall is the id of the first call of a tool in content.
+func firstCall(content json.RawMessage) string {
+	var blocks []struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	}
+	_ = json.Unmarshal(content, &blocks) // a plain text calls nothing
+	for _, b := range blocks {
+		if b.Type == "tool_use" {
+			return b.ID
+		}
+	}
+	return ""
 }
 
 // blockText writes the text in content, which is a string or a list of blocks,
@@ -139,7 +156,7 @@ func textEvents(index int, text string) []event {
 	half := []rune(text)
 	out := []event{blockStart(index, dict{"type": "text", "text": ""})}
 	for _, part := range []string{string(half[:len(half)/2]), string(half[len(half)/2:])} {
-		out = append(out, blockDelta(index, dict{"type": "text_delta", "text": part}))
+		out = append(out, again(blockDelta(index, dict{"type": "text_delta", "text": part})))
 	}
 	return append(out, named("content_block_stop", dict{"index": index}))
 }

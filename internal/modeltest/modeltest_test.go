@@ -251,13 +251,15 @@ func TestParseRefusesWhatCannotBePlayed(t *testing.T) {
 		`{}`:                  "steps",
 		`{steps: [{}]}`:       "says nothing",
 		`{steps: [{txt: x}]}`: "txt",
-		`{steps: [{text: x, repeat: true}, {text: y}]}`: "repeat",
-		`{steps: [{error: {status: 200}}]}`:             "no HTTP error",
-		`{steps: [{text: x, times: 1}]}`:                "times",
-		`{steps: [{error: {status: 500}, times: 1}]}`:   "says nothing",
-		`{steps: [{tools: [{input: {}}]}]}`:             "name",
-		`{let: {a: "("}, steps: [{text: x}]}`:           "let.a",
-		`{without_tools: no, steps: [{text: x}]}`:       "without_tools",
+		`{steps: [{text: x, repeat: true}, {text: y}]}`:  "repeat",
+		`{steps: [{error: {status: 200}}]}`:              "no HTTP error",
+		`{steps: [{text: x, times: 1}]}`:                 "times",
+		`{steps: [{error: {status: 500}, times: 1}]}`:    "says nothing",
+		`{steps: [{tools: [{input: {}}]}]}`:              "name",
+		`{steps: [{text: x, hold_after: 2}]}`:            "hold_after",
+		`{steps: [{tools: [{name: x}], endless: true}]}`: "endless",
+		`{let: {a: "("}, steps: [{text: x}]}`:            "let.a",
+		`{without_tools: no, steps: [{text: x}]}`:        "without_tools",
 	} {
 		if _, err := modeltest.Parse([]byte(yaml)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error that names %q", yaml, err, want)
@@ -277,5 +279,38 @@ func TestLoadNamesTheFile(t *testing.T) {
 	}
 	if _, _, body := post(t, s.URL("mine"), ask(false, user("go"))); !strings.Contains(body, "loaded") {
 		t.Errorf("answer = %s", body)
+	}
+}
+
+func TestStreamWaitsInTheMiddle(t *testing.T) {
+	s := modeltest.New(t)
+	s.MustAdd(t, "half", scenario(t, `{steps: [{text: one two, hold: rest, hold_after: 4}]}`))
+	resp := send(t, t.Context(), s.URL("half"), ask(true, user("go")))
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() && !strings.Contains(lines.Text(), "text_delta") {
+	}
+	<-s.Held("rest")
+	s.Release("rest")
+	for lines.Scan() && !strings.Contains(lines.Text(), "message_stop") {
+	}
+	if lines.Text() == "" {
+		t.Errorf("the stream did not go on: %v", lines.Err())
+	}
+}
+
+func TestEndlessTextEndsWithTheCaller(t *testing.T) {
+	s := modeltest.New(t)
+	s.MustAdd(t, "endless-text", scenario(t, `{steps: [{text: on and on, endless: true}]}`))
+	resp := send(t, t.Context(), s.URL("endless-text"), ask(true, user("go")))
+	defer resp.Body.Close()
+	pieces := 0
+	for lines := bufio.NewScanner(resp.Body); pieces < 50 && lines.Scan(); {
+		if strings.Contains(lines.Text(), "text_delta") {
+			pieces++
+		}
+	}
+	if pieces != 50 {
+		t.Errorf("%d pieces", pieces)
 	}
 }

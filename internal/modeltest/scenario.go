@@ -5,7 +5,7 @@
 // A scenario is a file: what the model says and which tools it calls, turn by
 // turn. The turn to serve is read off the request itself, as the number of
 // assistant turns in its history, so retries and parallel runs do not disturb a
-// script. One file per vendor's protocol; so far Anthropic Messages.
+// script. One file per vendor's protocol.
 package modeltest
 
 import (
@@ -41,6 +41,9 @@ type Scenario struct {
 	// for callers that never offer tools.
 	WithoutTools string `yaml:"without_tools"`
 
+	// Answer answers in place of Steps, for a script that has to see what it is asked.
+	Answer func(Request) Step `yaml:"-"`
+
 	let map[string]*regexp.Regexp
 }
 
@@ -54,8 +57,13 @@ type Step struct {
 	Usage *Usage `yaml:"usage"`
 	// Repeat serves the step for all later turns too; last step only.
 	Repeat bool `yaml:"repeat"`
-	// Hold keeps the caller waiting until the signal of this name is released.
-	Hold string `yaml:"hold"`
+	// Hold keeps the caller waiting until the signal of this name is released:
+	// before anything is sent, or after HoldAfter events of the stream.
+	Hold      string `yaml:"hold"`
+	HoldAfter int    `yaml:"hold_after"`
+	// Endless says the text of a streamed answer again and again, until the caller
+	// hangs up.
+	Endless bool `yaml:"endless"`
 	// Error answers with a failure instead.
 	Error *Failure `yaml:"error"`
 	// Cut breaks the connection after so many events of the stream, or in the
@@ -97,7 +105,7 @@ func Parse(data []byte) (Scenario, error) {
 
 // compile checks the scenario and prepares its expressions.
 func (sc *Scenario) compile() error {
-	if len(sc.Steps) == 0 {
+	if len(sc.Steps) == 0 && sc.Answer == nil {
 		return errors.New("steps: none")
 	}
 	if w := sc.WithoutTools; w != "" && w != "canned" && w != "script" {
@@ -127,6 +135,10 @@ func (st Step) check(last bool) error {
 		return fmt.Errorf("error.status: %d is no HTTP error", st.Error.Status)
 	case st.Times != 0 && st.Error == nil && st.Cut == 0:
 		return errors.New("times: bounds error or cut, and there is neither")
+	case st.HoldAfter != 0 && st.Hold == "":
+		return errors.New("hold_after: there is no signal to hold for")
+	case st.Endless && st.Text == "":
+		return errors.New("endless: there is no text to repeat")
 	case st.Text == "" && len(st.Tools) == 0 && st.Stop == "" && (st.Error == nil || st.Times > 0):
 		return errors.New("says nothing: give text, tools, stop or an error")
 	}

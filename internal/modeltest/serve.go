@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // serve answers calls in one dialect.
@@ -33,6 +34,7 @@ func (s *Server) serve(d dialect) http.HandlerFunc {
 }
 
 func read(d dialect, r *http.Request) (Request, error) {
+	at := time.Now()
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes))
 	if err != nil {
 		return Request{}, err
@@ -41,7 +43,7 @@ func read(d dialect, r *http.Request) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	req.Scenario, req.Path, req.Header, req.Body = r.PathValue("scenario"), r.URL.Path, r.Header.Clone(), body
+	req.At, req.Scenario, req.Path, req.Header, req.Body = at, r.PathValue("scenario"), r.URL.Path, r.Header.Clone(), body
 	return req, nil
 }
 
@@ -72,6 +74,9 @@ var canned = Step{Text: `{"title": "Scripted investigation"}`}
 
 // choose returns the step that answers the request.
 func choose(sc *Scenario, req Request) (Step, error) {
+	if sc.Answer != nil {
+		return sc.Answer(req), nil
+	}
 	if len(req.Tools) == 0 && sc.WithoutTools != "script" {
 		return canned, nil
 	}
@@ -79,12 +84,17 @@ func choose(sc *Scenario, req Request) (Step, error) {
 	if !ok {
 		return Step{}, fmt.Errorf("the script has only %d steps", len(sc.Steps))
 	}
-	return sc.fill(st, req.Text)
+	st, err := sc.fill(st, req.Text)
+	return st.offered(req.Tools), err
 }
 
 // play answers with the step, or with what goes wrong in it.
 func (s *Server) play(w http.ResponseWriter, r *http.Request, d dialect, req Request, st Step, attempt int) {
-	if st.Hold != "" && s.signal(st.Hold).wait(r.Context()) != nil {
+	hold := func() error { return nil }
+	if st.Hold != "" {
+		hold = func() error { return s.signal(st.Hold).wait(r.Context()) }
+	}
+	if (st.HoldAfter == 0 || !req.Stream) && hold() != nil {
 		return // the caller is gone
 	}
 	faulty := st.Times == 0 || attempt < st.Times
@@ -98,7 +108,7 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, d dialect, req Req
 	}
 	rep := answer(req, st)
 	if req.Stream {
-		writeStream(w, d.events(req, rep), cut)
+		writeStream(w, stream{d.events(req, rep), cut, st.Endless, st.HoldAfter, hold})
 		return
 	}
 	writePlain(w, d.plain(req, rep), cut)
@@ -146,26 +156,55 @@ func writePlain(w http.ResponseWriter, doc any, cut int) {
 	}
 }
 
-// writeStream writes server-sent events, or the first few of them.
-func writeStream(w http.ResponseWriter, events []event, cut int) {
+// stream is an answer in events, and what becomes of it on its way.
+type stream struct {
+	events  []event
+	cut     int  // breaks after so many; 0 never
+	endless bool // says a piece of its text for ever
+	// holdAfter is how many events come before hold, 0 for none.
+	holdAfter int
+	hold      func() error
+}
+
+// writeStream writes server-sent events.
+func writeStream(w http.ResponseWriter, st stream) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
-	for i, e := range events {
-		if cut > 0 && i == cut {
+	for i, e := range st.events {
+		if st.cut > 0 && i == st.cut {
 			abort(w)
 		}
-		data, err := json.Marshal(e.data)
-		if err != nil {
-			abort(w)
-		}
-		if e.name != "" {
-			fmt.Fprintf(w, "event: %s\n", e.name)
-		}
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+		if st.holdAfter > 0 && i == st.holdAfter && st.hold() != nil {
 			return // the caller is gone
 		}
-		_ = http.NewResponseController(w).Flush()
+		if writeEvent(w, e) != nil {
+			return
+		}
+		for st.endless && e.more {
+			time.Sleep(endlessPace)
+			if writeEvent(w, e) != nil {
+				return
+			}
+		}
 	}
+}
+
+// endlessPace is between two pieces of an endless text: it is to fill a memory in
+// the end, but not all of this machine's at once.
+const endlessPace = time.Millisecond
+
+func writeEvent(w http.ResponseWriter, e event) error {
+	data, err := e.text()
+	if err != nil {
+		abort(w)
+	}
+	if e.name != "" {
+		fmt.Fprintf(w, "event: %s\n", e.name)
+	}
+	if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+		return err // the caller is gone
+	}
+	return http.NewResponseController(w).Flush()
 }
 
 // abort sends what was written and breaks the connection, which is what the

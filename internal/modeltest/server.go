@@ -3,12 +3,15 @@ package modeltest
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 )
 
 const (
@@ -18,18 +21,44 @@ const (
 
 // Request is one call of the model API, as recorded.
 type Request struct {
+	At        time.Time // when it came
 	Scenario  string
 	Path      string
 	Header    http.Header
 	Body      []byte
 	Model     string
-	Turn      int      // assistant turns in the history
-	Tools     []string // names on offer
+	Turn      int               // assistant turns in the history
+	Tools     []string          // names on offer
+	Schemas   []json.RawMessage // of what each of Tools takes, as it came; nil for none
 	Stream    bool
 	MaxTokens int
 	Text      string // all text in it: system, messages, tool results
 
-	history []byte // what tells one attempt at a turn from another conversation's
+	history []byte     // what tells one attempt at a turn from another conversation's
+	forms   []toolForm // of Tools, where the protocol has several
+}
+
+// toolForm is how a tool wants to be called.
+type toolForm struct {
+	namespace string
+	text      bool // with a text instead of arguments
+}
+
+// turns counts the model's turns in a history. A client may split one turn into
+// several messages, a call each, with the results between them: calls know by their
+// id which turn they belong to.
+type turns struct {
+	n    int
+	last string // whose calls the last message held
+}
+
+// message counts a message of the model's, by the id of its first call, "" for none.
+func (t *turns) message(call string) {
+	turn := call[:max(0, strings.LastIndexByte(call, '_'))]
+	if turn == "" || turn != t.last {
+		t.n++
+	}
+	t.last = turn
 }
 
 // reply is what a step says, in no vendor's words.
@@ -45,6 +74,22 @@ type reply struct {
 type event struct {
 	name string // may be empty
 	data any
+	// more marks a piece of text: a stream may say it any number of times.
+	more bool
+}
+
+// again marks e as a piece of text that a stream may say any number of times.
+func again(e event) event {
+	e.more = true
+	return e
+}
+
+// text is the event's data as it is sent.
+func (e event) text() ([]byte, error) {
+	if _, ok := e.data.(done); ok {
+		return []byte("[DONE]"), nil
+	}
+	return json.Marshal(e.data)
 }
 
 // dialect is one vendor's protocol: how it asks, answers and fails.
@@ -88,6 +133,9 @@ func NewServer() (*Server, error) {
 	}
 	s.mux.HandleFunc("POST /s/{scenario}/v1/messages", s.serve(anthropic{}))
 	s.mux.HandleFunc("POST /s/{scenario}/v1/messages/count_tokens", s.countTokens)
+	s.mux.HandleFunc("POST /s/{scenario}/v1/chat/completions", s.serve(openAIChat{}))
+	s.mux.HandleFunc("POST /s/{scenario}/v1/responses", s.serve(responses{}))
+	s.mux.HandleFunc("POST /s/{scenario}/v1beta/models/{call}", s.serveGemini)
 	s.mux.HandleFunc("HEAD /s/{scenario}/{rest...}", func(http.ResponseWriter, *http.Request) {}) // are you there?
 	own, err := fs.Sub(embedded, "scenarios")
 	if err != nil {

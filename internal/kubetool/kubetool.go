@@ -28,6 +28,14 @@ type Reader interface {
 	Read(ctx context.Context, path string, query url.Values, accept string, maxBytes int64) ([]byte, error)
 }
 
+// Citer is a Reader that keeps what it answers itself, also its refusals, under an
+// id, "" when an answer is not kept. Its ids stand at the end of a result, and
+// nothing is recorded twice.
+type Citer interface {
+	Reader
+	Cite(ctx context.Context, path string, query url.Values, accept string, maxBytes int64) (body []byte, id string, err error)
+}
+
 // Recorder keeps what was read and gives it an id; evidence.Recorder is one.
 type Recorder interface {
 	Record(kind, source string, body []byte) (id string, err error)
@@ -39,7 +47,8 @@ type Config struct {
 	// Releases reads the Secrets in which Helm keeps its releases, of which only
 	// metadata is taken; nil leaves Helm out.
 	Releases Reader
-	// Evidence, when set, keeps every answer; its ids stand at the end of a result.
+	// Evidence, when set, keeps every answer; its ids stand at the end of a result. A
+	// Reader that is a Citer needs none.
 	Evidence Recorder
 	// Mask replaces secret values; nil leaves the text as it is.
 	Mask func([]byte) []byte

@@ -45,7 +45,7 @@ func (r *reading) object(ctx context.Context, q query) (any, error) {
 // fetch is object for a caller that records what it takes of the answer. It is
 // what happens to every JSON answer before anybody sees it.
 func (r *reading) fetch(ctx context.Context, q query) (any, error) {
-	raw, err := r.set.cfg.Reader.Read(ctx, q.path, q.values, q.accept, q.max)
+	raw, err := r.read(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +62,19 @@ func (r *reading) fetch(ctx context.Context, q query) (any, error) {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: masking broke the JSON: %w", q.path, err)
 	}
 	return doc, nil
+}
+
+// read asks the reader, and notes the id of an answer that is kept already.
+func (r *reading) read(ctx context.Context, q query) ([]byte, error) {
+	citer, ok := r.set.cfg.Reader.(Citer)
+	if !ok {
+		return r.set.cfg.Reader.Read(ctx, q.path, q.values, q.accept, q.max)
+	}
+	raw, id, err := citer.Cite(ctx, q.path, q.values, q.accept, q.max)
+	if id != "" {
+		r.evidence = append(r.evidence, id)
+	}
+	return raw, err
 }
 
 func (r *reading) recordDoc(q query, doc any) error {
@@ -89,7 +102,7 @@ func convert(doc, into any) error {
 
 // log reads a text, masks and records it.
 func (r *reading) log(ctx context.Context, q query) (string, error) {
-	raw, err := r.set.cfg.Reader.Read(ctx, q.path, q.values, q.accept, q.max)
+	raw, err := r.read(ctx, q)
 	if err != nil {
 		return "", err
 	}

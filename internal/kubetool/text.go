@@ -119,3 +119,7 @@ func ago(now, at time.Time) string {
 	}
 	return age(now, at) + " ago"
 }
+
+// Fence is for text from elsewhere that stands in a tool's result: it is set off
+// behind a fence that the text cannot close.
+func Fence(text string) string { return fence(text) }

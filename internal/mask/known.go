@@ -3,6 +3,7 @@ package mask
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,13 +37,17 @@ func longestFirst(list []known) []known {
 	return list
 }
 
-// spellings returns v as it stands in plain text, in a URL, in hex, and in base64
+// spellings returns v as it stands in plain text, in JSON, in a URL, in hex, and in base64
 // at each of the three alignments that it can have inside a longer value.
 func spellings(v string) []string {
 	if len(v) < minKnown {
 		return nil
 	}
 	out := []string{v, url.QueryEscape(v), url.PathEscape(v), hex.EncodeToString([]byte(v))}
+	if quoted, err := json.Marshal(v); err == nil { // with <, > and & escaped, or not
+		text := string(quoted[1 : len(quoted)-1])
+		out = append(out, text, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(text))
+	}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for pad := range 3 {
 			text := enc.EncodeToString([]byte(strings.Repeat("\x00", pad) + v))

@@ -1,0 +1,237 @@
+package readonly
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// The bounds of a command line: what an investigation needs is far below.
+const (
+	maxCommand = 16 << 10
+	maxCalls   = 32
+)
+
+// word is one argument. glob is where its first unquoted pattern character stands,
+// -1 when it has none: what follows may become something else. open says that a brace
+// stands outside quotes.
+type word struct {
+	text string
+	glob int
+	open bool
+}
+
+// call is a program and its arguments.
+type call []word
+
+func (c call) name() string { return c[0].text }
+
+func refuse(format string, args ...any) error {
+	return nightcrier.Errorf(nightcrier.Refused, format, args...)
+}
+
+// calls returns the programs that a command line runs. Only lists and pipelines of
+// plain words get through, so that what we read is what any shell makes of it.
+func calls(command string) ([]call, error) {
+	if err := plain(command); err != nil {
+		return nil, err
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
+	if err != nil {
+		return nil, refuse("the command is not understood: %v", err)
+	}
+	l := list{}
+	for _, s := range file.Stmts {
+		if err := l.statement(s); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(l.calls) == 0:
+		return nil, refuse("there is no command")
+	case len(l.calls) > maxCalls:
+		return nil, refuse("more than %d commands in one line", maxCalls)
+	}
+	return l.calls, nil
+}
+
+// plain refuses what shells and parsers read differently.
+func plain(command string) error {
+	if len(command) > maxCommand {
+		return refuse("the command is longer than %d bytes", maxCommand)
+	}
+	if !utf8.ValidString(command) {
+		return refuse("the command is no UTF-8 text")
+	}
+	for _, r := range command {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			return refuse("the command holds the control character %q", r)
+		}
+	}
+	if strings.Contains(command, "\\\n") {
+		return refuse("lines cannot be joined with a backslash; write one line")
+	}
+	return nil
+}
+
+// list gathers calls.
+type list struct{ calls []call }
+
+func (l *list) statement(s *syntax.Stmt) error {
+	switch {
+	case s.Background:
+		return refuse("nothing may run in the background: leave out the &")
+	case s.Negated || s.Coprocess:
+		return refuse("only plain commands may be run")
+	}
+	for _, r := range s.Redirs {
+		if err := redirect(r); err != nil {
+			return err
+		}
+	}
+	switch cmd := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return l.call(cmd)
+	case *syntax.BinaryCmd:
+		if err := l.statement(cmd.X); err != nil {
+			return err
+		}
+		return l.statement(cmd.Y)
+	}
+	return refuse("only plain commands may be run, alone, in pipes, or joined by ; && and ||: no loops, conditions, groups or functions")
+}
+
+// redirect lets errors join the output, and either be thrown away.
+func redirect(r *syntax.Redirect) error {
+	fd := ""
+	if r.N != nil {
+		fd = r.N.Value
+	}
+	target, err := readWord(r.Word)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.Hdoc != nil || fd != "" && fd != "1" && fd != "2":
+	case r.Op == syntax.DplOut && fd == "2" && target.text == "1":
+		return nil
+	case (r.Op == syntax.RdrOut || r.Op == syntax.RdrAll) && target.text == "/dev/null":
+		return nil
+	}
+	return refuse("nothing may be redirected but errors (2>&1, 2>/dev/null): write the report with the tool for files")
+}
+
+func (l *list) call(c *syntax.CallExpr) error {
+	if len(c.Assigns) > 0 || len(c.Args) == 0 {
+		return refuse("no variable may be set")
+	}
+	var out call
+	for _, arg := range c.Args {
+		w, err := readWord(arg)
+		if err != nil {
+			return err
+		}
+		out = append(out, w)
+	}
+	l.calls = append(l.calls, out)
+	return nil
+}
+
+// readWord reads a word of which every character is known before it runs.
+func readWord(w *syntax.Word) (word, error) {
+	out := word{glob: -1}
+	if w == nil {
+		return out, refuse("the command is not understood")
+	}
+	for _, part := range w.Parts {
+		if err := out.part(part); err != nil {
+			return word{}, err
+		}
+	}
+	return out, nil
+}
+
+func (w *word) part(p syntax.WordPart) error {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return w.bare(p.Value)
+	case *syntax.SglQuoted:
+		if !p.Dollar {
+			w.text += p.Value
+			return nil
+		}
+	case *syntax.DblQuoted:
+		if !p.Dollar {
+			return w.quoted(p.Parts)
+		}
+	case *syntax.ParamExp:
+		return refuse("variables are not available: write the value")
+	}
+	return refuse("substitutions are not available: run one command after the other")
+}
+
+// bareChars may stand outside quotes; of them globChars are patterns.
+const (
+	bareChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,@%+^#{}" + globChars
+	globChars = "*?[]"
+)
+
+func (w *word) bare(s string) error {
+	for _, r := range strings.ReplaceAll(s, "!=", "=") { // no shell's history begins with !=
+		if !strings.ContainsRune(bareChars, r) {
+			return refuse("%q stands outside quotes: put the argument between '…'", r)
+		}
+	}
+	if i := strings.IndexAny(s, globChars); i >= 0 && w.glob < 0 {
+		w.glob = len(w.text) + i
+	}
+	w.text += s
+	return w.brace(s)
+}
+
+// brace refuses what a shell may make several words of: a brace that opened, in this
+// part of the word or in an earlier one, and a comma or two dots behind it. Quotes
+// between them, even around nothing, do not keep a shell from it.
+func (w *word) brace(s string) error {
+	if !w.open {
+		i := strings.IndexByte(s, '{')
+		if i < 0 {
+			return nil
+		}
+		w.open, s = true, s[i:]
+	}
+	if strings.Contains(s, ",") || strings.Contains(s, "..") {
+		return refuse("braces stand outside quotes: put the argument between '…'")
+	}
+	return nil
+}
+
+// quoted reads what stands in double quotes.
+func (w *word) quoted(parts []syntax.WordPart) error {
+	for _, p := range parts {
+		lit, ok := p.(*syntax.Lit)
+		if !ok {
+			if _, variable := p.(*syntax.ParamExp); variable {
+				return refuse("variables are not available: write the value, or use '…' in place of \"…\"")
+			}
+			return refuse("substitutions are not available: run one command after the other")
+		}
+		w.text += unescape(lit.Value)
+	}
+	return nil
+}
+
+// unescape undoes the backslashes that count inside double quotes.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\", s[i+1]) >= 0 {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // Box is one confined agent; see the package comment for the order of calls.
@@ -20,25 +22,64 @@ type Box struct {
 	cmd       *exec.Cmd
 	link      *link
 	layers    []string
+	notes     []string
 	listeners []net.Listener
+	names     net.PacketConn
+	owner     owner
+	mark      mark
+	options   Options
 	cgroup    cgroup
-	answers   chan answer   // one for each request
-	exit      chan Exit     // at most one
-	heard     chan struct{} // closed when the link is at its end
-	gone      chan struct{} // closed when the init has been reaped
+	answers   chan answer       // one for each request
+	exit      chan sandbox.Exit // at most one
+	heard     chan struct{}     // closed when the link is at its end
+	gone      chan struct{}     // closed when nothing is left
 }
 
 // New starts the init in the namespaces that this machine permits. The Box must
 // be waited for, or killed and waited for.
 func New(ctx context.Context, o Options) (*Box, error) {
-	box, flags, err := start(o)
+	m, err := newMark(o)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, flags := range tries(o) {
+		box, err := try(ctx, o, m, flags)
+		if err == nil {
+			box.note(errs...)
+			return box, nil
+		}
+		if errs = append(errs, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, nightcrier.Errorf(nightcrier.Internal, "start the sandbox's init: %w", errors.Join(errs...))
+}
+
+const allNamespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+
+// tries lists the namespaces to start in, the strongest first. What is permitted
+// is found by trying: some machines refuse to make a namespace, others refuse to
+// mount anything in it.
+func tries(o Options) []uintptr {
+	switch {
+	case o.NoNamespaces:
+		return []uintptr{0}
+	case os.Geteuid() != 0:
+		return []uintptr{allNamespaces | syscall.CLONE_NEWUSER, 0}
+	}
+	return []uintptr{allNamespaces, allNamespaces | syscall.CLONE_NEWUSER, 0}
+}
+
+func try(ctx context.Context, o Options, m mark, flags uintptr) (*Box, error) {
+	box, err := spawn(o, m, flags)
 	if err != nil {
 		return nil, err
 	}
 	box.layers = append([]string{LayerEnv}, namespaceLayers(flags)...)
-	box.cgroup = joinCgroup(o.Name, box.cmd.Process.Pid, o.MaxMemoryBytes, o.MaxProcesses)
+	box.cgroup = joinCgroup(o, box.mark, box.cmd.Process.Pid)
 	box.layers = append(box.layers, box.cgroup.layers...)
-	if err := box.isolate(ctx, o, flags); err != nil {
+	if err := box.isolate(ctx, flags); err != nil {
 		box.Kill()
 		box.Wait()
 		return nil, errors.Join(err, box.Close())
@@ -46,30 +87,7 @@ func New(ctx context.Context, o Options) (*Box, error) {
 	return box, nil
 }
 
-const allNamespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-
-// start tries the strongest isolation first. A refused clone costs nothing, so
-// what is permitted is found by trying.
-func start(o Options) (*Box, uintptr, error) {
-	tries := []uintptr{allNamespaces, allNamespaces | syscall.CLONE_NEWUSER, 0}
-	if os.Geteuid() != 0 {
-		tries = tries[1:]
-	}
-	if o.NoNamespaces {
-		tries = []uintptr{0}
-	}
-	var errs []error
-	for _, flags := range tries {
-		box, err := spawn(o, flags)
-		if err == nil {
-			return box, flags, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, 0, nightcrier.Errorf(nightcrier.Internal, "start the sandbox's init: %w", errors.Join(errs...))
-}
-
-func spawn(o Options, flags uintptr) (*Box, error) {
+func spawn(o Options, m mark, flags uintptr) (*Box, error) {
 	ours, theirs, err := newPair()
 	if err != nil {
 		return nil, err
@@ -80,11 +98,11 @@ func spawn(o Options, flags uintptr) (*Box, error) {
 		argv = []string{"/proc/self/exe", InitCommand}
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = []string{} // nil would inherit
+	cmd.Env = m.env() // never nil, which would inherit
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = orNil(o.Stdin), orNilW(o.Stdout), orNilW(o.Stderr)
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = attributes(flags)
-	box := &Box{cmd: cmd, link: ours, answers: make(chan answer, 1), exit: make(chan Exit, 1), heard: make(chan struct{}), gone: make(chan struct{})}
+	box := &Box{cmd: cmd, options: o, mark: m, link: ours, answers: make(chan answer, 1), exit: make(chan sandbox.Exit, 1), heard: make(chan struct{}), gone: make(chan struct{})}
 	if err := box.run(); err != nil {
 		ours.conn.Close()
 		return nil, err
@@ -118,10 +136,13 @@ func (b *Box) run() error {
 		if err != nil {
 			return
 		}
-		_ = b.cmd.Wait() // the agent's end is told over the link, this is only the init's
+		err = b.cmd.Wait() // the agent's end is told over the link, this is only the init's
 		_ = b.link.conn.SetReadDeadline(time.Now().Add(time.Second))
 		<-b.heard // its last word may still stand in the link
 		b.link.conn.Close()
+		if err != nil {
+			b.endOrphans()
+		}
 		close(b.gone)
 	}()
 	if err := <-started; err != nil {
@@ -129,6 +150,14 @@ func (b *Box) run() error {
 	}
 	go b.listen()
 	return nil
+}
+
+// endOrphans ends what an init left that did not end as it should. In a PID namespace
+// there is nothing.
+func (b *Box) endOrphans() {
+	if b.cmd.SysProcAttr.Cloneflags&syscall.CLONE_NEWPID == 0 {
+		_ = endAll(context.Background(), func() remains { return look(b.mark.is)[b.mark.name] })
+	}
 }
 
 func namespaceLayers(flags uintptr) []string {
@@ -142,10 +171,10 @@ func namespaceLayers(flags uintptr) []string {
 	return layers
 }
 
-func (b *Box) isolate(ctx context.Context, o Options, flags uintptr) error {
+func (b *Box) isolate(ctx context.Context, flags uintptr) error {
 	iso := isolation{
 		Mounts: flags&syscall.CLONE_NEWNS != 0, Net: flags&syscall.CLONE_NEWNET != 0,
-		Binds: o.Binds, Writable: o.Writable, Listen: o.Listen,
+		Listen: b.options.Listen, Names: b.options.Names,
 	}
 	a, err := b.ask(ctx, request{Isolate: &iso})
 	if err != nil {
@@ -165,8 +194,8 @@ func (b *Box) listen() {
 		if err != nil {
 			return
 		}
-		for _, f := range files {
-			b.takeListener(f, &a)
+		for i, f := range files {
+			b.takeSocket(f, a.Names && i == len(files)-1, &a)
 		}
 		if a.Exit != nil {
 			b.exit <- *a.Exit
@@ -176,23 +205,29 @@ func (b *Box) listen() {
 	}
 }
 
-func (b *Box) takeListener(f *os.File, a *answer) {
+func (b *Box) takeSocket(f *os.File, names bool, a *answer) {
 	defer f.Close()
-	l, err := net.FileListener(f)
-	if err != nil {
-		a.Err = "listener of the sandbox: " + err.Error()
-		return
+	var err error
+	if names {
+		b.names, err = net.FilePacketConn(f)
+	} else {
+		var l net.Listener
+		if l, err = net.FileListener(f); err == nil {
+			b.listeners = append(b.listeners, l)
+		}
 	}
-	b.listeners = append(b.listeners, l)
+	if err != nil {
+		a.Err = "socket of the sandbox: " + err.Error()
+	}
 }
 
 // startTimeout bounds each step of starting; they take milliseconds.
 const startTimeout = 30 * time.Second
 
-func (b *Box) ask(ctx context.Context, r request) (answer, error) {
+func (b *Box) ask(ctx context.Context, r request, files ...*os.File) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := b.link.send(r); err != nil {
+	if err := b.link.send(r, files...); err != nil {
 		return answer{}, nightcrier.Errorf(nightcrier.Internal, "sandbox's init: %w", err)
 	}
 	select {
@@ -213,6 +248,20 @@ func (b *Box) ask(ctx context.Context, r request) (answer, error) {
 // as were asked for. They are the caller's to close.
 func (b *Box) Listeners() []net.Listener { return slices.Clone(b.listeners) }
 
+// Names returns the socket on 127.0.0.1:53 at which the agent asks for names; nil
+// without Options.Names or where there is no network namespace. It is the caller's
+// to serve and to close.
+func (b *Box) Names() net.PacketConn { return b.names }
+
+// Notes tell why a layer is missing that this machine may have.
+func (b *Box) Notes() []string { return slices.Clone(b.notes) }
+
+func (b *Box) note(errs ...error) {
+	for _, err := range errs {
+		b.notes = append(b.notes, err.Error())
+	}
+}
+
 // Layers returns the layers that hold so far.
 func (b *Box) Layers() []string { return slices.Clone(b.layers) }
 
@@ -220,17 +269,46 @@ func (b *Box) Layers() []string { return slices.Clone(b.layers) }
 func (b *Box) PID() int { return b.cmd.Process.Pid }
 
 // Confine gives up rights and returns all layers that hold now.
-func (b *Box) Confine(ctx context.Context, p Policy) ([]string, error) {
-	a, err := b.ask(ctx, request{Confine: &p})
+func (b *Box) Confine(ctx context.Context, p sandbox.Policy) ([]string, error) {
+	c := confinement{Policy: p, MaxProcesses: b.options.MaxProcesses, Counted: slices.Contains(b.layers, LayerUserNS), OwnNetwork: slices.Contains(b.layers, LayerNetNS)}
+	var files []*os.File
+	if mapping := b.ownUser(&c); mapping != nil {
+		defer mapping.Close()
+		files = append(files, mapping)
+	}
+	a, err := b.ask(ctx, request{Confine: &c}, files...)
 	if err != nil {
 		return nil, fmt.Errorf("confine the sandbox: %w", err)
 	}
 	b.layers = append(b.layers, a.Layers...)
+	b.notes = append(b.notes, a.Notes...)
 	return b.Layers(), nil
 }
 
+// ownUser takes a user id for the agent, with the mapping that its files need:
+// only root can give one away, and only mounts of our own can map it.
+func (b *Box) ownUser(c *confinement) *os.File {
+	flags := b.cmd.SysProcAttr.Cloneflags
+	if os.Geteuid() != 0 || flags&syscall.CLONE_NEWNS == 0 || flags&syscall.CLONE_NEWUSER != 0 {
+		return nil
+	}
+	var err error
+	if b.owner, err = takeOwner(cmp.Or(b.options.UIDBase, DefaultUIDBase), b.options.Name); err != nil {
+		b.note(err)
+		return nil
+	}
+	mapping, err := b.owner.mapping()
+	if err != nil {
+		b.note(err)
+		return nil
+	}
+	c.UID = b.owner.id
+	return mapping
+}
+
 // Exec starts the agent. An error means that the program could not be started.
-func (b *Box) Exec(ctx context.Context, c Command) error {
+func (b *Box) Exec(ctx context.Context, c sandbox.Command) error {
+	c.Env = slices.Concat(c.Env, b.mark.env())
 	_, err := b.ask(ctx, request{Exec: &c})
 	if err != nil {
 		return fmt.Errorf("start %s in %s: %w", c.Argv[0], c.Dir, err)
@@ -258,31 +336,31 @@ func (b *Box) Kill() {
 	time.AfterFunc(killTime, func() { _ = b.cmd.Process.Kill() })
 }
 
-// Done is closed when the init is gone.
+// Done is closed when nothing is left in the box. Without a PID namespace and without
+// cgroups, what was started with an environment of its own is not found when the init
+// was killed.
 func (b *Box) Done() <-chan struct{} { return b.gone }
 
-// Wait returns how the agent ended. It returns when the init is gone: in a PID
-// namespace that is the whole tree; elsewhere the caller must Sweep.
-func (b *Box) Wait() Exit {
+// Wait returns how the agent ended, after Done.
+func (b *Box) Wait() sandbox.Exit {
 	<-b.gone
 	select {
 	case e := <-b.exit:
 		return e
 	default:
-		return Exit{Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL"}
+		return sandbox.Exit{Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL"}
 	}
 }
-
-// Cgroups lists the groups that hold the agent, for EndCgroups.
-func (b *Box) Cgroups() []string { return slices.Clone(b.cgroup.dirs) }
 
 // OutOfMemory reports, after Wait and before Close, whether something in the box
 // was killed because it went over the memory limit.
 func (b *Box) OutOfMemory() bool { return b.cgroup.oomKilled() }
 
-// Close removes what the Box made on the machine. It comes after Wait, and after
-// Sweep where there is no PID namespace.
-func (b *Box) Close() error { return b.cgroup.remove() }
+// Close removes what the Box made on the machine. It comes after Wait.
+func (b *Box) Close() error {
+	b.owner.release()
+	return b.cgroup.remove()
+}
 
 // orNil and orNilW keep a nil file from becoming a non-nil interface.
 func orNil(f *os.File) interface{ Read([]byte) (int, error) } {

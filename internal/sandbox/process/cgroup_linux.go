@@ -1,19 +1,15 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"nightcrier.dev/nightcrier"
 )
 
-// cgroup is the group that bounds the agent's memory and processes: one
+// cgroup is the group that bounds the agent's memory, processes and CPUs: one
 // directory in the unified hierarchy, or one in each of the older ones.
 type cgroup struct {
 	dirs   []string
@@ -47,7 +43,7 @@ func hierarchies() []hierarchy {
 					found = append(found, hierarchy{parent: filepath.Join(mount, parts[2]), unified: true})
 				}
 			}
-		case "memory", "pids":
+		case "memory", "pids", "cpu", "cpu,cpuacct":
 			found = append(found, hierarchy{parent: filepath.Join("/sys/fs/cgroup", name, parts[2]), name: name})
 		}
 	}
@@ -57,30 +53,34 @@ func hierarchies() []hierarchy {
 // joinCgroup puts a process, and all that it will start, into groups of its
 // own with the given limits. It does what this machine permits and tells which
 // limits hold.
-func joinCgroup(name string, pid int, memory int64, processes int) cgroup {
+func joinCgroup(o Options, m mark, pid int) cgroup {
 	var g cgroup
-	if name == "" {
+	if m.name == "" {
 		return g
 	}
 	for _, h := range hierarchies() {
 		if h.unified {
 			// Refused where our own group has processes of its own.
 			_ = set(h.parent, "cgroup.subtree_control", "+memory +pids")
+			_ = set(h.parent, "cgroup.subtree_control", "+cpu") // it is not always ours
 		}
-		g.join(h, name, pid, memory, processes)
+		g.join(filepath.Join(h.parent, m.String()), o, pid)
 	}
 	return g
 }
 
-func (g *cgroup) join(h hierarchy, name string, pid int, memory int64, processes int) {
-	dir := filepath.Join(h.parent, name)
+// cpuPeriod is the time, in microseconds, over which CPUs are shared out.
+const cpuPeriod = 100_000
+
+func (g *cgroup) join(dir string, o Options, pid int) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return
 	}
 	g.dirs = append(g.dirs, dir)
-	memoryOK := memory > 0 && (set(dir, "memory.max", strconv.FormatInt(memory, 10)) == nil ||
-		set(dir, "memory.limit_in_bytes", strconv.FormatInt(memory, 10)) == nil)
-	pidsOK := processes > 0 && set(dir, "pids.max", strconv.Itoa(processes)) == nil
+	memory, quota := strconv.FormatInt(o.MaxMemoryBytes, 10), strconv.Itoa(o.MaxCPUs*cpuPeriod)
+	memoryOK := o.MaxMemoryBytes > 0 && (set(dir, "memory.max", memory) == nil || set(dir, "memory.limit_in_bytes", memory) == nil)
+	pidsOK := o.MaxProcesses > 0 && set(dir, "pids.max", strconv.Itoa(o.MaxProcesses)) == nil
+	cpuOK := o.MaxCPUs > 0 && (set(dir, "cpu.max", quota+" "+strconv.Itoa(cpuPeriod)) == nil || set(dir, "cpu.cfs_quota_us", quota) == nil)
 	if set(dir, "cgroup.procs", strconv.Itoa(pid)) != nil {
 		return
 	}
@@ -90,6 +90,9 @@ func (g *cgroup) join(h hierarchy, name string, pid int, memory int64, processes
 	}
 	if pidsOK {
 		g.layers = append(g.layers, LayerPIDs)
+	}
+	if cpuOK {
+		g.layers = append(g.layers, LayerCPU)
 	}
 }
 
@@ -141,36 +144,6 @@ func (g cgroup) remove() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// CgroupsNamed lists the groups that a Box of that name makes, for EndCgroups
-// when it died before anybody wrote them down.
-func CgroupsNamed(name string) []string {
-	var dirs []string
-	for _, h := range hierarchies() {
-		dirs = append(dirs, filepath.Join(h.parent, name))
-	}
-	return dirs
-}
-
-// EndCgroups kills all that is left in the groups of a Box whose process died
-// before it could, and removes them. An error means that a process is left.
-func EndCgroups(ctx context.Context, dirs []string) error {
-	for _, dir := range dirs {
-		_ = set(dir, "cgroup.kill", "1") // the older hierarchies cannot
-		for pids := members(dir); len(pids) > 0; pids = members(dir) {
-			for _, pid := range pids {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
-			}
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-ctx.Done():
-				return nightcrier.Errorf(nightcrier.Internal, "processes %v of %s are not verified gone: %w", pids, dir, ctx.Err())
-			}
-		}
-	}
-	_ = cgroup{dirs: dirs}.remove() // an empty group that stays costs nothing
-	return nil
 }
 
 // members lists the processes of a group, none when it is gone.

@@ -2,20 +2,23 @@ package process
 
 import (
 	"fmt"
-	"os"
 
-	"github.com/landlock-lsm/go-landlock/landlock"
-	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
-// confine gives up rights for this process and all that it starts; it must run
-// on the thread that forks the agent. It returns the layers that hold.
-func confine(p Policy, r reach) ([]string, error) {
+// confine gives up rights for this thread and all that is forked from it; it must
+// be the one that the agent is forked from. It returns the layers that hold.
+func confine(p confinement, r reach) ([]string, error) {
 	if err := setRlimits(p); err != nil {
 		return nil, err
 	}
 	layers := []string{LayerRlimits}
+	if p.Counted && p.MaxProcesses > 0 {
+		if err := lower(unix.RLIMIT_NPROC, uint64(p.MaxProcesses)); err != nil {
+			return nil, fmt.Errorf("limit nproc: %w", err)
+		}
+		layers = append(layers, LayerNproc)
+	}
 	if p.Unconfined {
 		return layers, nil
 	}
@@ -43,7 +46,7 @@ func confine(p Policy, r reach) ([]string, error) {
 
 // setRlimits sets what bounds a process; a memory limit is no use here, because
 // the runtimes of agents reserve far more address space than they touch.
-func setRlimits(p Policy) error {
+func setRlimits(p confinement) error {
 	limits := []struct {
 		name     string
 		resource int
@@ -76,61 +79,6 @@ func lower(resource int, max uint64) error {
 	}
 	max = min(max, now.Max)
 	return unix.Setrlimit(resource, &unix.Rlimit{Cur: max, Max: max})
-}
-
-// restrict applies as much of Landlock as the kernel has.
-func restrict(p Policy) ([]string, error) {
-	abi, err := ll.LandlockGetABIVersion()
-	if err != nil || abi < 1 {
-		return nil, nil // the caller sees that the layer is missing
-	}
-	if err := landlock.V11.BestEffort().Restrict(rules(p, abi)...); err != nil {
-		return nil, err
-	}
-	layers := []string{LayerLandlock}
-	if abi >= 4 {
-		layers = append(layers, LayerNet)
-	}
-	if abi >= 6 {
-		layers = append(layers, LayerScope)
-	}
-	return layers, nil
-}
-
-func rules(p Policy, abi int) []landlock.Rule {
-	dirs, files := split(p.Read)
-	own := landlock.RWDirs(p.Write...)
-	if abi >= 2 {
-		own = own.WithRefer()
-	}
-	rules := []landlock.Rule{
-		landlock.RODirs(dirs...).IgnoreIfMissing(),
-		landlock.ROFiles(files...).IgnoreIfMissing(),
-		landlock.RWFiles(p.Devices...).IgnoreIfMissing(),
-		landlock.PathAccess(ll.AccessFSReadDir, p.List...).IgnoreIfMissing(),
-		own,
-		landlock.BindTCP(0),
-	}
-	for _, port := range p.ConnectPorts {
-		rules = append(rules, landlock.ConnectTCP(uint16(port)))
-	}
-	return rules
-}
-
-// split tells directories from files: Landlock refuses a directory's rights on
-// a file. Links are followed, as the rules will.
-func split(paths []string) (dirs, files []string) {
-	for _, p := range paths {
-		info, err := os.Stat(p)
-		switch {
-		case err != nil:
-		case info.IsDir():
-			dirs = append(dirs, p)
-		default:
-			files = append(files, p)
-		}
-	}
-	return dirs, files
 }
 
 // dropCapabilities empties this thread's bounding and ambient sets, so that the

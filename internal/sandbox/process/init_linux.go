@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // linkFD is where the init finds its end of the link.
@@ -32,24 +35,30 @@ func Init(_ []string, log io.Writer) int {
 	// The signals of a terminal are not for us: the Box decides. They are caught,
 	// because what is ignored, also by whoever started us, stays so in the agent.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
-	in := &initProcess{link: l, first: os.Getpid() == 1}
-	return besideLeader(in.serve)
+	in := &initProcess{link: l, first: os.Getpid() == 1, ended: make(chan os.Signal, 1)}
+	if !onAThread(in.serve) {
+		return in.end()
+	}
+	go debug.FreeOSMemory() // from here on next to nothing is needed, beside each agent
+	return in.supervise()
 }
 
-// besideLeader calls fn on a thread, locked to it, that is not the process's
-// first. A signal by process id is judged by the Landlock domain of the first
-// thread: an agent that was forked there, in the same domain, could kill us.
-func besideLeader(fn func() int) int {
-	code := make(chan int)
+// onAThread calls fn on a thread, locked to it, that ends with fn and is not the
+// process's first. What confines the agent is a thread's own, and the agent is forked
+// from that one: none that is left is in the agent's Landlock domain, where the agent
+// could kill it. (The first thread never ends, and a signal by process id is judged
+// by its domain.)
+func onAThread(fn func() bool) bool {
+	done := make(chan bool)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			code <- besideLeader(fn) // this thread is taken until then
+			done <- onAThread(fn) // this thread is taken until then
 			return
 		}
-		code <- fn()
+		done <- fn()
 	}()
-	return <-code
+	return <-done
 }
 
 // keepDescriptors marks all descriptors above stderr to close on exec, also
@@ -70,47 +79,54 @@ func keepDescriptors() error {
 	return nil
 }
 
-// initProcess runs on one thread: capabilities and seccomp are a thread's own,
-// and the agent is forked from this one.
+// initProcess starts the agent and ends with it.
 type initProcess struct {
-	link     *link
-	first    bool // process 1 of a PID namespace
-	readOnly bool // the mounts are, but for the agent's own directories
-	agent    int  // 0 before Exec
+	link  *link
+	ended chan os.Signal // a child did
+	first bool           // process 1 of a PID namespace
+	proc  int            // the tree of /proc where the mounts are ours, else 0
+	uid   int            // the agent's own, 0 for ours
+	agent int            // 0 before Exec
 }
 
-func (in *initProcess) serve() int {
+// serve does what the Box asks for, all on one thread, until the agent is started. It
+// is false when the Box is gone before.
+func (in *initProcess) serve() bool {
 	if !in.first {
-		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // Sweep finds what this would have
+		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // else Keeper finds what this would have
 	}
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGCHLD)
+	signal.Notify(in.ended, syscall.SIGCHLD)
 	for {
 		var r request
-		if _, err := in.link.receive(&r); err != nil {
-			return in.end() // the Box is gone
+		given, err := in.link.receive(&r)
+		if err != nil {
+			return false
 		}
-		a, files := in.handle(r)
-		err := in.link.send(a, files...)
+		a, files := in.handle(r, given)
+		for _, f := range given {
+			f.Close()
+		}
+		err = in.link.send(a, files...)
 		for _, f := range files {
 			f.Close()
 		}
 		if err != nil {
-			return in.end()
+			return false
 		}
 		if r.Exec != nil && a.Err == "" {
-			return in.supervise(ended)
+			return true
 		}
 	}
 }
 
-func (in *initProcess) handle(r request) (answer, []*os.File) {
+func (in *initProcess) handle(r request, given []*os.File) (answer, []*os.File) {
 	switch {
 	case r.Isolate != nil:
 		return in.isolate(*r.Isolate)
 	case r.Confine != nil:
-		layers, err := confine(*r.Confine, reach{modes: in.readOnly, pids: in.first})
-		return answer{Layers: layers, Err: text(err)}, nil
+		a, err := in.confine(*r.Confine, given)
+		a.Err = text(err)
+		return a, nil
 	case r.Exec != nil:
 		pid, err := in.exec(*r.Exec)
 		return answer{PID: pid, Err: text(err)}, nil
@@ -128,16 +144,20 @@ func text(err error) string {
 func (in *initProcess) isolate(iso isolation) (answer, []*os.File) {
 	var a answer
 	if iso.Mounts {
-		if err := arrangeMounts(iso.Binds, in.first); err == nil {
-			a.Layers = append(a.Layers, LayerMountNS)
-			var err error
-			if in.readOnly, err = freeze(iso.Binds, iso.Writable); err != nil {
-				return answer{Err: "read-only mounts: " + err.Error()}, nil
-			}
+		proc, fresh, err := ownMounts()
+		if err != nil {
+			return answer{Err: "mount namespace: " + err.Error()}, nil
+		}
+		if in.proc, a.Layers = proc, append(a.Layers, LayerMountNS); fresh {
+			a.Layers = append(a.Layers, LayerProc)
 		}
 	}
 	if iso.Net {
-		if err := loopbackUp(); err != nil {
+		err := loopbackUp()
+		if err == nil {
+			err = unix.Sethostname([]byte(hostName))
+		}
+		if err != nil {
 			return answer{Err: "network namespace: " + err.Error()}, nil
 		}
 		a.Layers = append(a.Layers, LayerNetNS)
@@ -150,7 +170,59 @@ func (in *initProcess) isolate(iso isolation) (answer, []*os.File) {
 		}
 		files = append(files, f)
 	}
+	if iso.Net && iso.Names {
+		f, err := listenNames()
+		if err != nil {
+			return answer{Err: "listen for names inside the sandbox: " + err.Error()}, files
+		}
+		a.Names, files = true, append(files, f)
+	}
 	return a, files
+}
+
+// confine builds the agent's root, where the mounts are ours, and gives up rights.
+func (in *initProcess) confine(c confinement, given []*os.File) (answer, error) {
+	var a answer
+	if in.proc > 0 && !c.Unconfined {
+		note, err := in.enterRoot(&c, given)
+		if err != nil {
+			return a, err
+		}
+		a.Layers = append(a.Layers, LayerRoot)
+		if note != nil {
+			a.Notes = append(a.Notes, note.Error())
+		}
+		if in.uid > 0 {
+			a.Layers = append(a.Layers, LayerUID)
+		}
+	}
+	layers, err := confine(c, reach{modes: in.proc > 0, pids: in.first})
+	a.Layers = append(a.Layers, layers...)
+	return a, err
+}
+
+// enterRoot returns why the agent has no user id of its own, where it could.
+func (in *initProcess) enterRoot(c *confinement, given []*os.File) (note, err error) {
+	mapping := -1
+	if c.UID > 0 && len(given) == 1 {
+		mapping = int(given[0].Fd())
+	}
+	r, err := newRoot(c.Policy, in.proc, mapping)
+	if err == nil && r.unowned != nil { // again, with the owners that the files have
+		note = fmt.Errorf("the agent has the server's user id: the workspace's file system cannot map owners: %w", r.unowned)
+		r.close()
+		r, err = newRoot(c.Policy, in.proc, -1)
+		mapping = -1
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	if mapping >= 0 {
+		in.uid, c.Counted = c.UID, true
+	}
+	c.Write = append(c.Write, privateDirs...)
+	return note, r.enter(in.uid)
 }
 
 // listen opens a listener in this network namespace. Its descriptor can be
@@ -164,10 +236,16 @@ func listen() (*os.File, error) {
 	return l.(*net.TCPListener).File()
 }
 
-func (in *initProcess) exec(c Command) (int, error) {
+func (in *initProcess) exec(c sandbox.Command) (int, error) {
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if in.uid > 0 {
+		sys.Credential = &syscall.Credential{Uid: uint32(in.uid), Gid: uint32(in.uid)}
+		if err := givePipes(in.uid); err != nil {
+			return 0, err
+		}
+	}
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, &syscall.ProcAttr{
-		Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2},
-		Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: sys,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("exec: %w", err)
@@ -176,11 +254,24 @@ func (in *initProcess) exec(c Command) (int, error) {
 	return pid, nil
 }
 
+// givePipes makes the agent the owner of the pipes that it is given: by the names
+// /dev/stdout and /dev/stderr a program opens them anew.
+func givePipes(uid int) error {
+	for fd := range 3 {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+			continue
+		}
+		if err := unix.Fchown(fd, uid, uid); err != nil {
+			return fmt.Errorf("give the agent its pipe %d: %w", fd, err)
+		}
+	}
+	return nil
+}
+
 // supervise forwards signals and collects every child that ends. It returns
-// when the agent has ended or the Box is gone. All of it happens on this thread:
-// Landlock lets a thread signal what was forked in its own domain, and each
-// thread has one of its own.
-func (in *initProcess) supervise(ended <-chan os.Signal) int {
+// when the agent has ended or the Box is gone.
+func (in *initProcess) supervise() int {
 	requests := make(chan request)
 	go in.follow(requests)
 	for {
@@ -190,7 +281,7 @@ func (in *initProcess) supervise(ended <-chan os.Signal) int {
 				return in.end()
 			}
 			_ = syscall.Kill(-in.agent, syscall.Signal(r.Signal)) // it may just have ended
-		case <-ended:
+		case <-in.ended:
 			if exit := in.reap(); exit != nil {
 				_ = in.link.send(answer{Exit: exit}) // a Box that is gone does not ask
 				return in.end()
@@ -215,7 +306,7 @@ func (in *initProcess) follow(requests chan<- request) {
 
 // reap collects the children that have ended, and returns the agent's end when
 // it is among them. One signal may stand for several.
-func (in *initProcess) reap() *Exit {
+func (in *initProcess) reap() *sandbox.Exit {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -229,11 +320,11 @@ func (in *initProcess) reap() *Exit {
 	}
 }
 
-func exitOf(status syscall.WaitStatus) *Exit {
+func exitOf(status syscall.WaitStatus) *sandbox.Exit {
 	if status.Signaled() {
-		return &Exit{Code: 128 + int(status.Signal()), Signal: unix.SignalName(status.Signal())}
+		return &sandbox.Exit{Code: 128 + int(status.Signal()), Signal: unix.SignalName(status.Signal())}
 	}
-	return &Exit{Code: status.ExitStatus()}
+	return &sandbox.Exit{Code: status.ExitStatus()}
 }
 
 // endPause is how long the init waits before it looks again for what is left.

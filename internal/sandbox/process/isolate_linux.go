@@ -2,54 +2,43 @@ package process
 
 import (
 	"fmt"
-	"slices"
+	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// arrangeMounts makes the mounts of this namespace private, lays the binds over
-// them, and shows the processes of this PID namespace where proc is set.
-func arrangeMounts(binds []Bind, proc bool) error {
+// hostName is the machine's name as the agent sees it.
+const hostName = "agent"
+
+// ownMounts makes the mounts of this namespace private and shows in /proc the
+// processes of this PID namespace. It returns /proc as a tree of its own, and
+// whether it is a fresh one: some containers refuse that.
+func ownMounts() (proc int, fresh bool, err error) {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return -1, false, fmt.Errorf("make mounts private: %w", err)
 	}
-	for _, b := range binds {
-		if err := syscall.Mount(b.From, b.To, "", syscall.MS_BIND, ""); err != nil {
-			return fmt.Errorf("bind %s over %s: %w", b.From, b.To, err)
-		}
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	fresh = unix.Mount("proc", "/proc", "proc", flags, "hidepid=2") == nil
+	proc, err = unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err == nil {
+		err = unix.MountSetattr(proc, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
 	}
-	if proc {
-		// Some containers refuse this; Landlock then still keeps other processes'
-		// entries shut.
-		_ = syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+	if err != nil {
+		return -1, false, fmt.Errorf("take /proc: %w", err)
 	}
-	return nil
+	return proc, fresh, nil
 }
 
-// freeze makes every mount of this namespace read-only, but for the given
-// directories and what is bound over others. It reports false, and nothing has
-// become read-only, on a kernel that cannot.
-func freeze(binds []Bind, writable []string) (bool, error) {
-	open := slices.Clone(writable)
-	for _, dir := range writable {
-		if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err != nil {
-			return false, fmt.Errorf("keep %s writable: %w", dir, err)
-		}
+// listenNames takes the port of name servers in this network namespace.
+func listenNames() (*os.File, error) {
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 53})
+	if err != nil {
+		return nil, err
 	}
-	for _, b := range binds {
-		open = append(open, b.To)
-	}
-	all := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	if unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, all) != nil {
-		return false, nil // before Linux 5.12, or in a chroot
-	}
-	for _, dir := range open {
-		if err := unix.MountSetattr(unix.AT_FDCWD, dir, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
-			return false, fmt.Errorf("keep %s writable: %w", dir, err)
-		}
-	}
-	return true, nil
+	defer c.Close()
+	return c.File()
 }
 
 // loopbackUp brings up lo, which a new network namespace has down.

@@ -1,15 +1,21 @@
 package process
 
-import "context"
+import (
+	"context"
+	"errors"
 
-// Probe returns the layers that hold on this machine, by confining an init that
-// starts nothing.
-func Probe(ctx context.Context) ([]string, error) {
-	box, err := New(ctx, Options{Name: "probe"})
+	"nightcrier.dev/nightcrier/internal/sandbox"
+)
+
+// Probe returns the layers that hold on this machine for an agent that works in
+// dir, and why others do not. It confines an init that starts nothing.
+func Probe(ctx context.Context, dir string) (layers, notes []string, err error) {
+	box, err := New(ctx, Options{Name: "probe", Owner: OwnerOf(dir), MaxMemoryBytes: 1 << 30, MaxProcesses: 64, MaxCPUs: 1})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer box.Wait()
-	defer box.Kill()
-	return box.Confine(ctx, Policy{Read: SystemFiles(), Devices: Devices()})
+	layers, err = box.Confine(ctx, sandbox.Policy{Read: SystemFiles(), Write: []string{dir}, Devices: Devices()})
+	box.Kill()
+	box.Wait()
+	return layers, box.Notes(), errors.Join(err, box.Close())
 }

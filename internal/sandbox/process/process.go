@@ -4,14 +4,17 @@
 //
 // A Box is one confined agent. Its order of calls is fixed:
 //
-//	New      starts a small init, the same binary again, in its own namespaces
-//	Confine  gives up rights; returns the layers that hold
+//	New      starts a small init, the same binary again, in its own namespaces,
+//	         and opens the listeners that the agent will find on 127.0.0.1
+//	Confine  builds the agent's root and gives up rights; returns the layers
+//	         that hold
 //	Exec     starts the agent below the init
 //	Wait     returns how the agent ended, when its whole tree is gone
 //	Close    removes what was made on the machine
 //
 // The init forwards signals and reaps; the agent is never process 1. When the
-// process that made the Box dies, the init and all below it die as well.
+// process that made the Box dies, the init and all below it die as well. What is left
+// where that did not happen is found and ended by a Keeper.
 package process
 
 import (
@@ -28,6 +31,9 @@ const (
 	LayerUserNS   = "userns"       // user namespace: root inside is nobody outside
 	LayerPIDNS    = "pidns"        // PID namespace: nothing survives, nothing else is seen
 	LayerMountNS  = "mountns"      // mount namespace: output/ is a scratch directory
+	LayerProc     = "proc"         // a /proc of its own, which shows its processes alone
+	LayerRoot     = "root"         // a root of its own: what is not bound into it does not exist
+	LayerUID      = "uid"          // a user id that neither the server nor another agent has
 	LayerNetNS    = "netns"        // network namespace: loopback only
 	LayerIPCNS    = "ipcns"        // IPC and UTS namespaces
 	LayerNoPrivs  = "no_new_privs" // no program can raise rights
@@ -37,21 +43,30 @@ const (
 	LayerLandlock = "landlock"     // files outside the list cannot be opened
 	LayerNet      = "landlock-net" // TCP connections to the guard's ports only
 	LayerScope    = "landlock-scope"
-	LayerRlimits  = "rlimits"
+	LayerRlimits  = "rlimits"      // size and number of open files, no core
+	LayerNproc    = "rlimit-nproc" // processes, counted by the agent's own user
 	LayerMemory   = "cgroup-memory"
 	LayerPIDs     = "cgroup-pids"
+	LayerCPU      = "cgroup-cpu"
 )
 
-// Strict lists the layers without which a strict sandbox does not start.
-func Strict() []string {
-	return []string{LayerEnv, LayerPIDNS, LayerMountNS, LayerNetNS, LayerNoPrivs, LayerCaps, LayerModes, LayerSeccomp, LayerLandlock, LayerRlimits}
+// Strict returns the layers that a strict sandbox lacks with those that hold. The
+// agent's user must be cut off from ours: with an id of its own, or by a user
+// namespace where we are not root and have no id to give.
+func Strict(held []string) []string {
+	missing := lacking(held, LayerEnv, LayerPIDNS, LayerMountNS, LayerNetNS, LayerProc, LayerRoot, LayerNoPrivs, LayerCaps, LayerModes, LayerSeccomp, LayerLandlock, LayerRlimits)
+	if !slices.Contains(held, LayerUID) && !slices.Contains(held, LayerUserNS) {
+		missing = append(missing, LayerUID)
+	}
+	return missing
 }
 
-// Floor lists the layers that also a best-effort sandbox must have.
-func Floor() []string { return []string{LayerEnv, LayerNoPrivs, LayerLandlock, LayerRlimits} }
+// Floor returns the layers that even a best-effort sandbox lacks.
+func Floor(held []string) []string {
+	return lacking(held, LayerEnv, LayerNoPrivs, LayerLandlock, LayerRlimits)
+}
 
-// Missing returns the wanted layers that are not among the held ones.
-func Missing(wanted, held []string) []string {
+func lacking(held []string, wanted ...string) []string {
 	var missing []string
 	for _, l := range wanted {
 		if !slices.Contains(held, l) {
@@ -61,9 +76,6 @@ func Missing(wanted, held []string) []string {
 	return missing
 }
 
-// Bind shows the directory From at the place of To, inside.
-type Bind struct{ From, To string }
-
 // Options say what New isolates.
 type Options struct {
 	// Init is the program and first arguments that end in a call of Init; empty
@@ -71,57 +83,32 @@ type Options struct {
 	Init []string
 	// Stdin, Stdout and Stderr become the agent's; nil is /dev/null.
 	Stdin, Stdout, Stderr *os.File
-	// Binds need a mount namespace; without one they do not happen.
-	Binds []Bind
-	// Writable lists the directories that stay writable where there is a mount
-	// namespace; all else becomes read-only. Landlock guards what files hold, but
-	// not their modes, and the agent has our user id.
-	Writable []string
 	// Listen is how many listeners on 127.0.0.1 the agent shall be able to reach.
 	Listen int
+	// Names asks for a socket on 127.0.0.1:53, where the agent's name server is; see
+	// Box.Names.
+	Names bool
+	// UIDBase is the first of UIDRange user ids, of which each agent gets one of its
+	// own when we are root; 0 is DefaultUIDBase.
+	UIDBase int
 	// NoNamespaces leaves the floor alone: for tests and for the sandbox that a
 	// container already is.
 	NoNamespaces bool
-	// MaxMemoryBytes and MaxProcesses are enforced by cgroups where those are
-	// writable; 0 is no limit.
+	// MaxMemoryBytes, MaxProcesses and MaxCPUs are enforced by cgroups where those
+	// are writable, MaxProcesses also where the agent has a user of its own; 0 is no
+	// limit.
 	MaxMemoryBytes int64
 	MaxProcesses   int
-	// Name names the cgroup; unique on the machine.
-	Name string
+	MaxCPUs        int
+	// Name and Owner are what a Keeper finds the Box by; see OwnerOf. Both consist of
+	// letters, digits, - and _. A Box without a name has no limits by cgroups and
+	// cannot be found.
+	Name, Owner string
 }
 
-// Policy is what the agent may touch. Paths that do not exist are left out.
-type Policy struct {
-	// Read lists files, and directories with all below them.
-	Read []string `json:"read"`
-	// List lists directories whose entries may be listed, all the way down, but
-	// not read.
-	List []string `json:"list"`
-	// Write lists directories that are the agent's own.
-	Write []string `json:"write"`
-	// Devices lists device files to read and write.
-	Devices []string `json:"devices"`
-	// ConnectPorts lists the TCP ports that may be connected to.
-	ConnectPorts []int `json:"connectPorts"`
-	// MaxFileBytes bounds each file that is written; 0 is no limit.
-	MaxFileBytes int64 `json:"maxFileBytes"`
-	// MaxOpenFiles bounds open descriptors of a process; 0 is no limit.
-	MaxOpenFiles int `json:"maxOpenFiles"`
-	// Unconfined leaves the confinement out: a choice that is said aloud.
-	Unconfined bool `json:"unconfined"`
-}
-
-// Command is the agent's program.
-type Command struct {
-	Argv []string `json:"argv"`
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"`
-}
-
-// Exit is how the agent ended.
-type Exit struct {
-	// Code is the exit code, 128+n for signal n.
-	Code int `json:"code"`
-	// Signal is the name of the signal that ended it, e.g. "SIGKILL"; else "".
-	Signal string `json:"signal,omitempty"`
-}
+// Each agent of a root server has one of the UIDRange user ids from DefaultUIDBase,
+// where neither distributions nor systemd put any.
+const (
+	DefaultUIDBase = 0x70000000
+	UIDRange       = 1 << 16
+)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // This system has nothing that a floor could be built from, so no agent is
@@ -20,19 +21,20 @@ var errSystem = nightcrier.Errorf(nightcrier.Refused, "agents in processes of th
 type Box struct{}
 
 // New refuses.
-func New(context.Context, Options) (*Box, error)               { return nil, errSystem }
-func (*Box) Listeners() []net.Listener                         { return nil }
-func (*Box) Layers() []string                                  { return nil }
-func (*Box) PID() int                                          { return 0 }
-func (*Box) Confine(context.Context, Policy) ([]string, error) { return nil, errSystem }
-func (*Box) Exec(context.Context, Command) error               { return errSystem }
-func (*Box) Signal(syscall.Signal) error                       { return errSystem }
-func (*Box) Kill()                                             {}
-func (*Box) Done() <-chan struct{}                             { return nil }
-func (*Box) Wait() Exit                                        { return Exit{} }
-func (*Box) Cgroups() []string                                 { return nil }
-func (*Box) OutOfMemory() bool                                 { return false }
-func (*Box) Close() error                                      { return nil }
+func New(context.Context, Options) (*Box, error)                       { return nil, errSystem }
+func (*Box) Listeners() []net.Listener                                 { return nil }
+func (*Box) Names() net.PacketConn                                     { return nil }
+func (*Box) Notes() []string                                           { return nil }
+func (*Box) Layers() []string                                          { return nil }
+func (*Box) PID() int                                                  { return 0 }
+func (*Box) Confine(context.Context, sandbox.Policy) ([]string, error) { return nil, errSystem }
+func (*Box) Exec(context.Context, sandbox.Command) error               { return errSystem }
+func (*Box) Signal(syscall.Signal) error                               { return errSystem }
+func (*Box) Kill()                                                     {}
+func (*Box) Done() <-chan struct{}                                     { return nil }
+func (*Box) Wait() sandbox.Exit                                        { return sandbox.Exit{} }
+func (*Box) OutOfMemory() bool                                         { return false }
+func (*Box) Close() error                                              { return nil }
 
 // ID names a process.
 type ID struct {
@@ -52,20 +54,23 @@ func (ID) Descendants() int { return 0 }
 // Below lists none.
 func (ID) Below() []int { return nil }
 
-// Sweep has nothing to end: no agent is started on this system.
-func Sweep(context.Context, []ID, ...string) error { return nil }
-
 // Adopt has nothing to adopt.
 func Adopt() error { return nil }
 
 // SweepBelow has nothing to end.
 func SweepBelow(context.Context) error { return nil }
 
-// CgroupsNamed has none to list.
-func CgroupsNamed(string) []string { return nil }
+// OwnerOf names none: nothing is made on this system.
+func OwnerOf(string) string { return "" }
 
-// EndCgroups has nothing to end.
-func EndCgroups(context.Context, []string) error { return nil }
+// Keeper finds nothing: no agent is started on this system.
+type Keeper struct{ Owner string }
+
+// List lists none.
+func (Keeper) List(context.Context) ([]sandbox.Left, error) { return nil, nil }
+
+// Destroy has nothing to end.
+func (Keeper) Destroy(context.Context, string) error { return nil }
 
 // Init refuses.
 func Init(_ []string, log io.Writer) int {

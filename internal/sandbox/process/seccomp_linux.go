@@ -14,7 +14,7 @@ import (
 var deniedCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
-	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_OPEN_BY_HANDLE_AT,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
@@ -36,10 +36,25 @@ var modeCalls = []uint32{
 // oldModeCalls are chmod, chown and lchown, which newer machines do not have.
 var oldModeCalls = map[string][]uint32{"amd64": {90, 92, 94}}
 
+// raisingModes are the bits with which a program has its owner's rights: on the disk
+// that is the server, whoever runs it later. raisingCalls set modes, with the offset
+// of the argument that they stand in; a write takes the bits off what was made with
+// them.
+const raisingModes = unix.S_ISUID | unix.S_ISGID
+
+var raisingCalls = []modeCall{{unix.SYS_FCHMOD, offArg1}, {unix.SYS_FCHMODAT, offArg2}, {unix.SYS_FCHMODAT2, offArg2}}
+
+// oldRaisingCalls is chmod, which newer machines do not have.
+var oldRaisingCalls = map[string][]modeCall{"amd64": {{90, offArg1}}}
+
+type modeCall struct{ call, mode uint32 }
+
 // allowedFamilies are the sockets that an agent may make. Unix sockets are not
 // among them: Landlock of this age does not guard connecting to one by path.
-// A pair of them (socketpair) is another call, and harmless.
-var allowedFamilies = []uint32{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+// A pair of them (socketpair) is another call, and harmless. Of netlink only routes
+// may be asked for, which libraries do to list addresses: the other kinds lead to parts
+// of the kernel, and on the floor to the sockets of the machine.
+var allowedFamilies = []uint32{unix.AF_INET, unix.AF_INET6}
 
 // deniedProtocols are TCP by other names, which would pass by Landlock's rules
 // for TCP. The last is SMC.
@@ -109,6 +124,9 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 	for _, call := range denied {
 		f = append(f, jump(unix.BPF_JEQ, call, 0, 1), refuse(unix.EPERM))
 	}
+	for _, c := range slices.Concat(raisingCalls, oldRaisingCalls[runtime.GOARCH]) {
+		f = append(f, withoutFlags(c.call, c.mode, raisingModes, unix.EPERM)...)
+	}
 	if !r.pids {
 		f = append(f, ownOnly()...)
 	}
@@ -124,7 +142,8 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 	for _, protocol := range deniedProtocols {
 		f = append(f, jump(unix.BPF_JEQ, protocol, 0, 1), refuse(unix.EPROTONOSUPPORT))
 	}
-	f = append(f, load(offArg0))
+	f = append(f, load(offArg0), jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 3))
+	f = append(f, load(offArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 0, 1), ret(unix.SECCOMP_RET_ALLOW), load(offArg0))
 	for _, family := range allowedFamilies {
 		f = append(f, jump(unix.BPF_JEQ, family, 0, 1), ret(unix.SECCOMP_RET_ALLOW))
 	}

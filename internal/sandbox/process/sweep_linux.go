@@ -3,11 +3,9 @@ package process
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,31 +46,11 @@ func (id ID) Below() []int {
 	if !id.Alive() {
 		return nil
 	}
-	return descendants(id.PID)
-}
-
-// Sweep kills the given processes, all below them, and every process whose
-// environment holds one of the marks ("NAME=value"), and returns when none is
-// left. An error means that they could not be verified gone.
-func Sweep(ctx context.Context, ids []ID, marks ...string) error {
-	const pause = 20 * time.Millisecond
-	for {
-		left := survivors(ids, marks)
-		if len(left) == 0 {
-			return nil
-		}
-		var errs []error
-		for _, pid := range left {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				errs = append(errs, fmt.Errorf("kill %d: %w", pid, err))
-			}
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nightcrier.Errorf(nightcrier.Internal, "processes %v are not verified gone: %w", left, errors.Join(append(errs, ctx.Err())...))
-		}
+	var below []int
+	for _, b := range descendants(id.PID) {
+		below = append(below, b.PID)
 	}
+	return below
 }
 
 // Adopt makes this process the parent of all that is below it and loses its own:
@@ -90,9 +68,9 @@ func SweepBelow(ctx context.Context) error {
 		if len(below) == 0 {
 			return nil
 		}
-		for _, pid := range below {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // gone already is as good
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		for _, id := range below {
+			_ = id.signal(syscall.SIGKILL) // gone already is as good
+			_, _ = syscall.Wait4(id.PID, nil, syscall.WNOHANG, nil)
 		}
 		select {
 		case <-time.After(time.Millisecond): // an agent that forks on and on is to be outrun
@@ -100,51 +78,6 @@ func SweepBelow(ctx context.Context) error {
 			return nightcrier.Errorf(nightcrier.Internal, "%d processes of the agent are not verified gone: %w", len(below), ctx.Err())
 		}
 	}
-}
-
-// survivors lists the living processes that Sweep is to end; never ourselves.
-func survivors(ids []ID, marks []string) []int {
-	var left []int
-	for _, id := range ids {
-		if !id.Alive() {
-			continue
-		}
-		below := descendants(id.PID)
-		if left = append(left, below...); len(below) == 0 {
-			left = append(left, id.PID) // the last, so that no orphan gets away
-		}
-	}
-	for _, pid := range allProcesses() {
-		if marked(pid, marks) && !isZombie(pid) {
-			left = append(left, pid)
-		}
-	}
-	slices.Sort(left)
-	left = slices.Compact(left)
-	return slices.DeleteFunc(left, func(pid int) bool { return pid == os.Getpid() || pid <= 1 })
-}
-
-// marked reports whether the environment that a process was started with holds
-// one of the marks.
-func marked(pid int, marks []string) bool {
-	if len(marks) == 0 {
-		return false
-	}
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return false
-	}
-	for entry := range bytes.SplitSeq(env, []byte{0}) {
-		if slices.Contains(marks, string(entry)) {
-			return true
-		}
-	}
-	return false
-}
-
-func isZombie(pid int) bool {
-	stat, err := readStat(pid)
-	return err != nil || stat.state == "Z" || stat.state == "X"
 }
 
 func allProcesses() []int {
@@ -172,18 +105,24 @@ func children(parent int) []int {
 	return found
 }
 
-// descendants lists all below a process, the deepest last.
-func descendants(root int) []int {
-	parents := map[int][]int{}
+// descendants lists all below some processes, the deepest last.
+func descendants(roots ...int) []ID {
+	parents := map[int][]ID{}
 	for _, pid := range allProcesses() {
 		if stat, err := readStat(pid); err == nil {
-			parents[stat.parent] = append(parents[stat.parent], pid)
+			parents[stat.parent] = append(parents[stat.parent], ID{pid, stat.start})
 		}
 	}
-	var found []int
-	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
-		below := parents[queue[0]]
-		found, queue = append(found, below...), append(queue, below...)
+	var found []ID
+	seen := map[int]bool{}
+	for queue := roots; len(queue) > 0; queue = queue[1:] {
+		if seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		for _, id := range parents[queue[0]] {
+			found, queue = append(found, id), append(queue, id.PID)
+		}
 	}
 	return found
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // Box and init speak JSON over a socket pair of packets: one packet a message,
@@ -16,27 +18,42 @@ import (
 
 // request is what the Box asks of its init; exactly one field is set.
 type request struct {
-	Isolate *isolation `json:"isolate,omitempty"`
-	Confine *Policy    `json:"confine,omitempty"`
-	Exec    *Command   `json:"exec,omitempty"`
-	Signal  int        `json:"signal,omitempty"` // has no answer
+	Isolate *isolation       `json:"isolate,omitempty"`
+	Confine *confinement     `json:"confine,omitempty"` // with the mapping of owners, where there is one
+	Exec    *sandbox.Command `json:"exec,omitempty"`
+	Signal  int              `json:"signal,omitempty"` // has no answer
 }
 
 // isolation is what the init does with the namespaces that it was started in.
 type isolation struct {
-	Mounts   bool     `json:"mounts"`
-	Net      bool     `json:"net"`
-	Binds    []Bind   `json:"binds"`
-	Writable []string `json:"writable"`
-	Listen   int      `json:"listen"`
+	Mounts bool `json:"mounts"`
+	Net    bool `json:"net"`
+	Listen int  `json:"listen"`
+	Names  bool `json:"names"`
+}
+
+// confinement is what the init confines the agent to.
+type confinement struct {
+	sandbox.Policy
+	// UID is a user id of the agent's own; 0 is none.
+	UID int `json:"uid"`
+	// Counted says that the agent's user has no other processes than the agent's:
+	// then MaxProcesses, when it is not 0, bounds them.
+	Counted      bool `json:"counted"`
+	MaxProcesses int  `json:"maxProcesses"`
+	// OwnNetwork says that the network is the agent's alone.
+	OwnNetwork bool `json:"ownNetwork"`
 }
 
 // answer is what the init says.
 type answer struct {
-	Layers []string `json:"layers,omitempty"`
-	PID    int      `json:"pid,omitempty"`
-	Exit   *Exit    `json:"exit,omitempty"`
-	Err    string   `json:"err,omitempty"`
+	Layers []string      `json:"layers,omitempty"`
+	Notes  []string      `json:"notes,omitempty"`
+	PID    int           `json:"pid,omitempty"`
+	Exit   *sandbox.Exit `json:"exit,omitempty"`
+	Err    string        `json:"err,omitempty"`
+	// Names says that the last descriptor with this is the socket for names.
+	Names bool `json:"names,omitempty"`
 }
 
 // maxPacket bounds a message: a command line and an environment fit easily.
@@ -132,7 +149,7 @@ func descriptors(oob []byte) ([]*os.File, error) {
 	files := make([]*os.File, len(fds))
 	for i, fd := range fds {
 		syscall.CloseOnExec(fd)
-		files[i] = os.NewFile(uintptr(fd), "listener")
+		files[i] = os.NewFile(uintptr(fd), "descriptor")
 	}
 	return files, nil
 }

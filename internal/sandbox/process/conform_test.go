@@ -1,0 +1,94 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
+)
+
+func TestConforms(t *testing.T) {
+	everyBox(t, func(t *testing.T, floor bool) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := OwnerOf(t.TempDir())
+		sandboxtest.Conform(t, sandboxtest.Backend{
+			New: func(ctx context.Context, name string, stdout *os.File) (sandbox.Box, error) {
+				return New(ctx, conforming(self, floor, owner, name, stdout))
+			},
+			Keeper: Keeper{owner}, Stranger: Keeper{OwnerOf(t.TempDir())},
+			Policy: conformingPolicy,
+			Attack: func(name string, args ...string) []string { return append([]string{self, "attack", name}, args...) },
+			Bounds: func(layers []string) (memory, processes bool) {
+				return slices.Contains(layers, LayerMemory), slices.Contains(layers, LayerPIDs) || slices.Contains(layers, LayerNproc)
+			},
+			Elsewhere: func(name, ws, script string) *exec.Cmd {
+				return exec.Command(self, "maker", strconv.FormatBool(floor), owner, name, ws, script)
+			},
+			Sure: !floor || len(joined(t, owner)) > 0,
+		})
+	})
+}
+
+// joined lists the groups that a box of this machine has.
+func joined(t *testing.T, owner string) []string {
+	box, err := New(t.Context(), Options{Name: "probe", Owner: owner, NoNamespaces: true, Init: newLab(t, true).opts.Init})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box.Kill()
+	box.Wait()
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return box.cgroup.dirs
+}
+
+func conforming(self string, floor bool, owner, name string, stdout *os.File) Options {
+	return Options{
+		Init:         []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", self, InitCommand},
+		NoNamespaces: floor, Owner: owner, Name: name, Stdout: stdout, Listen: sandboxtest.Listeners,
+		MaxMemoryBytes: sandboxtest.MaxMemoryBytes, MaxProcesses: sandboxtest.MaxProcesses, MaxCPUs: 1,
+	}
+}
+
+func conformingPolicy(ws string) sandbox.Policy {
+	self, _ := os.Executable()
+	return sandbox.Policy{
+		Read: append(SystemFiles(), self, filepath.Join(ws, "context")), List: []string{ws}, Write: []string{filepath.Join(ws, "home")},
+		Devices: Devices(), MaxFileBytes: sandboxtest.MaxFileBytes, MaxOpenFiles: sandboxtest.MaxOpenFiles,
+	}
+}
+
+// maker makes a box as the suite's Elsewhere asks, and stays.
+func maker(floor, owner, name, ws, script string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	box, err := New(ctx, conforming(self, floor == "true", owner, name, os.Stdout))
+	if err != nil {
+		return err
+	}
+	if _, err := box.Confine(ctx, conformingPolicy(ws)); err != nil {
+		return err
+	}
+	fmt.Println(box.PID())
+	err = box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: ws})
+	if err != nil {
+		return err
+	}
+	select {} // until it is killed
+}

@@ -1,0 +1,501 @@
+// Package sandboxtest has the suite that every backend of sandboxes must pass,
+// and scripted ones.
+package sandboxtest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/sandbox"
+)
+
+// What Backend.New gives every Box.
+const (
+	Listeners      = 3
+	MaxMemoryBytes = 192 << 20
+	MaxProcesses   = 40
+)
+
+// What Backend.Policy bounds.
+const (
+	MaxFileBytes = 1 << 20
+	MaxOpenFiles = 64
+)
+
+// Backend is what the suite needs of a backend.
+type Backend struct {
+	// New makes a Box with the name, the standard output, and the numbers above.
+	New func(ctx context.Context, name string, stdout *os.File) (sandbox.Box, error)
+	// Keeper finds what New makes; Stranger is that of another owner.
+	Keeper, Stranger sandbox.Keeper
+	// Policy is that of an agent which may read context/ of the workspace and has
+	// home/ for itself; /bin/sh and what it calls are there, and Attack.
+	Policy func(workspace string) sandbox.Policy
+	// Attack is a command: "fetch" reads what is served at an address and prints it;
+	// "memory" fills twice MaxMemoryBytes; "descriptors" opens files until it cannot and
+	// prints how many.
+	Attack func(name string, args ...string) []string
+	// Bounds reads from the layers which limits hold: some machines do not grant them.
+	Bounds func(layers []string) (memory, processes bool)
+	// Elsewhere makes such a Box in a process of its own: it prints Box.PID on a line of
+	// its own, runs the script in the workspace, and goes on until it is killed.
+	Elsewhere func(name, workspace, script string) *exec.Cmd
+	// Sure says that the Keeper finds also what has an environment of its own and no
+	// parent any more.
+	Sure bool
+}
+
+// Conform runs the suite.
+func Conform(t *testing.T, b Backend) {
+	Lifecycle(t, b)
+	for name, test := range map[string]func(*testing.T, Backend){
+		"exits": exits, "files": files, "orphans": orphans, "signals": signals, "stubborn": stubborn, "no program": noProgram,
+		"listeners": listeners, "file limits": fileLimits, "memory limit": memoryLimit, "process limit": processLimit,
+		"maker dies": makerDies, "maker and init die": makerAndInitDie, "destroyed while it works": destroyedAtWork,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, b) })
+	}
+}
+
+// Lifecycle is the part of the suite in which nothing needs to happen in the box.
+func Lifecycle(t *testing.T, b Backend) {
+	for name, test := range map[string]func(*testing.T, Backend){"unused": unused, "kill": kill, "found": found, "destroyed": destroyed} {
+		t.Run(name, func(t *testing.T) { test(t, b) })
+	}
+}
+
+// bench is a Box with its workspace and the end of its output.
+type bench struct {
+	*testing.T
+	Backend
+	sandbox.Box
+	ws, name string
+	out      *os.File
+	layers   []string
+}
+
+var boxes atomic.Int64
+
+// patience bounds what a test waits for that may never come.
+const patience = 60 * time.Second
+
+// workspace makes a workspace and a name for a Box.
+func (b Backend) workspace(t *testing.T) *bench {
+	t.Helper()
+	s := &bench{T: t, Backend: b, ws: filepath.Join(t.TempDir(), "ws"), name: fmt.Sprintf("test-%d-%d", os.Getpid(), boxes.Add(1))}
+	for _, dir := range []string{"context", "home", "shut"} {
+		s.must(os.MkdirAll(filepath.Join(s.ws, dir), 0o700))
+		s.must(os.WriteFile(filepath.Join(s.ws, dir, "given"), []byte("given "+dir+"\n"), 0o600))
+	}
+	return s
+}
+
+// open makes a confined Box, closed at the test's end.
+func (b Backend) open(t *testing.T) *bench {
+	t.Helper()
+	s := b.workspace(t)
+	r, w, err := os.Pipe()
+	s.must(err)
+	s.must(r.SetReadDeadline(time.Now().Add(patience)))
+	s.out = r
+	s.Box, err = b.New(t.Context(), s.name, w)
+	w.Close()
+	s.must(err)
+	t.Cleanup(func() {
+		s.Kill()
+		s.Wait()
+		r.Close()
+		for _, l := range s.Listeners() {
+			l.Close()
+		}
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Errorf("closing it: %v", err)
+			}
+		}
+		if s.left() != nil {
+			t.Error("it is listed after it was closed")
+		}
+	})
+	p := b.Policy(s.ws)
+	for _, l := range s.Listeners() {
+		p.ConnectPorts = append(p.ConnectPorts, l.Addr().(*net.TCPAddr).Port)
+	}
+	s.layers, err = s.Confine(t.Context(), p)
+	s.must(err)
+	if len(s.layers) == 0 {
+		t.Error("no layers")
+	}
+	return s
+}
+
+func (s *bench) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// left is what the Keeper lists of the box, nil for nothing.
+func (s *bench) left() *sandbox.Left {
+	s.Helper()
+	return s.listedBy(s.Keeper)
+}
+
+func (s *bench) listedBy(k sandbox.Keeper) *sandbox.Left {
+	s.Helper()
+	list, err := k.List(context.Background()) // also in a cleanup
+	s.must(err)
+	for _, l := range list {
+		if l.Name == s.name {
+			return &l
+		}
+	}
+	return nil
+}
+
+func (s *bench) start(script string) { s.Helper(); s.launch("/bin/sh", "-c", script) }
+
+func (s *bench) launch(argv ...string) {
+	s.Helper()
+	s.must(s.Exec(s.Context(), sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, Dir: s.ws}))
+}
+
+// end returns what the agent wrote, when nothing holds its output any more.
+func (s *bench) end() (string, sandbox.Exit) {
+	s.Helper()
+	out, err := io.ReadAll(s.out)
+	s.must(err)
+	return string(out), s.Wait()
+}
+
+func (s *bench) run(script string) (string, sandbox.Exit) {
+	s.Helper()
+	s.start(script)
+	return s.end()
+}
+
+// A Box in which nothing was started is killed and closed like any other.
+func unused(t *testing.T, b Backend) { b.open(t) }
+
+func kill(t *testing.T, b Backend) {
+	s := b.open(t)
+	s.start("exec sleep 1000")
+	select {
+	case <-s.Done():
+		t.Error("done while it works")
+	default:
+	}
+	s.Kill()
+	<-s.Done()
+	if exit := s.Wait(); exit.Signal != "SIGKILL" || exit.Code != 137 {
+		t.Errorf("%+v", exit)
+	}
+}
+
+// A box is its owner's alone, and has a living maker.
+func found(t *testing.T, b Backend) {
+	s := b.open(t)
+	unstarted := s.left()
+	s.start("exec sleep 1000")
+	for _, l := range []*sandbox.Left{unstarted, s.left()} {
+		if l == nil || l.Orphan {
+			t.Errorf("listed as %+v", l)
+		}
+	}
+	if l := s.listedBy(b.Stranger); l != nil {
+		t.Errorf("a stranger's: %+v", l)
+	}
+	s.must(b.Stranger.Destroy(t.Context(), s.name))
+	s.must(b.Keeper.Destroy(t.Context(), s.name+"0"))
+	s.must(b.Keeper.Destroy(t.Context(), strings.TrimRight(s.name, "0123456789")))
+	s.must(b.Keeper.Destroy(t.Context(), ""))
+	select {
+	case <-s.Done():
+		t.Error("it was ended by another name or owner")
+	default:
+	}
+}
+
+func destroyed(t *testing.T, b Backend) {
+	s := b.open(t)
+	s.start("exec sleep 1000")
+	s.must(b.Keeper.Destroy(t.Context(), s.name))
+	if exit := s.Wait(); exit.Signal != "SIGKILL" {
+		t.Errorf("%+v", exit)
+	}
+	if l := s.left(); l != nil {
+		t.Errorf("%+v is left", l)
+	}
+	s.must(b.Keeper.Destroy(t.Context(), s.name)) // again
+}
+
+func exits(t *testing.T, b Backend) {
+	for script, want := range map[string]sandbox.Exit{
+		"exit 0": {}, "exit 7": {Code: 7}, "kill -SEGV $$": {Code: 139, Signal: "SIGSEGV"}, "kill -KILL $$": {Code: 137, Signal: "SIGKILL"},
+	} {
+		if _, exit := b.open(t).run(script); exit != want {
+			t.Errorf("%s: %+v, want %+v", script, exit, want)
+		}
+	}
+}
+
+func files(t *testing.T, b Backend) {
+	s := b.open(t)
+	out, _ := s.run("cat context/given home/given; cat shut/given || echo shut; echo x > context/new || echo kept; echo made > home/new")
+	if want := "given context\ngiven home\nshut\nkept\n"; out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+	made, err := os.ReadFile(filepath.Join(s.ws, "home", "new"))
+	if err != nil || string(made) != "made\n" {
+		t.Errorf("it left %q, %v", made, err)
+	}
+}
+
+// hidden is what an agent leaves behind: in sessions and groups of their own, with no
+// parent and no environment, deaf, and stopped.
+const hidden = `for i in 1 2 3; do env -i /usr/bin/setsid /bin/sh -c 'trap "" INT TERM HUP; sleep 1000 & sleep 1000' & done
+(env -i /usr/bin/setsid /bin/sh -c '/bin/sleep 1000 & kill -STOP $$' &)
+`
+
+// All of it holds the agent's output: that ends when nothing is left.
+func orphans(t *testing.T, b Backend) {
+	s := b.open(t)
+	s.start(hidden + "echo up; exit 4")
+	if exit := s.Wait(); exit.Code != 4 { // before anything is read: Done comes when all are gone
+		t.Errorf("%+v", exit)
+	}
+	if out, err := s.written(); err != nil || out != "up\n" {
+		t.Errorf("something holds its output after Done: %q, %v", out, err)
+	}
+}
+
+// written returns what was written to the output, whose end it must be: it does not
+// wait for it.
+func (s *bench) written() (out string, err error) {
+	s.Helper()
+	conn, err := s.out.SyscallConn()
+	s.must(err)
+	b := make([]byte, 100)
+	for n := 1; n > 0 && err == nil; {
+		s.must(conn.Read(func(fd uintptr) bool {
+			n, err = syscall.Read(int(fd), b)
+			return true // never again
+		}))
+		out += string(b[:max(n, 0)])
+	}
+	return out, err
+}
+
+// A signal reaches what the agent has started in its group.
+func signals(t *testing.T, b Backend) {
+	s := b.open(t)
+	s.start(`trap 'exit 9' INT; sh -c "trap 'echo child; exit 0' INT; echo up; while :; do sleep 0.1; done"; wait`)
+	s.awaitUp()
+	s.must(s.Signal(syscall.SIGINT))
+	if out, exit := s.end(); exit.Code != 9 || out != "child\n" {
+		t.Errorf("%+v %q", exit, out)
+	}
+}
+
+func stubborn(t *testing.T, b Backend) {
+	s := b.open(t)
+	s.start(hidden + `trap '' INT TERM HUP; echo up; while :; do sleep 0.1; done`)
+	s.awaitUp()
+	s.must(s.Signal(syscall.SIGINT)) // which it does not heed
+	s.Kill()
+	<-s.Done()
+	if _, exit := s.end(); exit.Signal != "SIGKILL" {
+		t.Errorf("%+v", exit)
+	}
+}
+
+func (s *bench) awaitUp() {
+	s.Helper()
+	if _, err := io.ReadFull(s.out, make([]byte, len("up\n"))); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func noProgram(t *testing.T, b Backend) {
+	s := b.open(t)
+	err := s.Exec(t.Context(), sandbox.Command{Argv: []string{"/nothing/here"}, Dir: s.ws})
+	if err == nil || !strings.Contains(err.Error(), "/nothing/here") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Each listener is reached from inside, and served from outside.
+func listeners(t *testing.T, b Backend) {
+	s := b.open(t)
+	if len(s.Listeners()) != Listeners {
+		t.Fatalf("%d listeners", len(s.Listeners()))
+	}
+	var fetches []string
+	var want string
+	for i, l := range s.Listeners() {
+		at := l.Addr().(*net.TCPAddr)
+		if !at.IP.Equal(net.IPv4(127, 0, 0, 1)) {
+			t.Errorf("listens at %s", at)
+		}
+		answer := fmt.Sprintf("served %d\n", i)
+		go func() {
+			if c, err := l.Accept(); err == nil {
+				_, _ = io.WriteString(c, answer)
+				c.Close()
+			}
+		}()
+		want += answer
+		fetches = append(fetches, "'"+strings.Join(b.Attack("fetch", at.String()), "' '")+"'")
+	}
+	if out, exit := s.run(strings.Join(fetches, " && ")); out != want || exit.Code != 0 {
+		t.Errorf("%+v %q, want %q", exit, out, want)
+	}
+}
+
+func fileLimits(t *testing.T, b Backend) {
+	s := b.open(t)
+	s.start("head -c 3000000 /dev/zero > home/big; exec '" + strings.Join(b.Attack("descriptors"), "' '") + "'")
+	out, exit := s.end()
+	if n, err := strconv.Atoi(strings.TrimSpace(out)); err != nil || n < 1 || n > MaxOpenFiles {
+		t.Errorf("it opened %q files (%v), exit %+v", out, err, exit)
+	}
+	if info, err := os.Stat(filepath.Join(s.ws, "home", "big")); err != nil || info.Size() != MaxFileBytes {
+		t.Errorf("a file grew to %+v, %v", info, err)
+	}
+}
+
+func memoryLimit(t *testing.T, b Backend) {
+	s := b.open(t)
+	if memory, _ := b.Bounds(s.layers); !memory {
+		t.Skipf("SKIPPED ALOUD: this machine bounds no memory; layers %v", s.layers)
+	}
+	s.launch(b.Attack("memory")...)
+	if out, exit := s.end(); exit.Signal != "SIGKILL" || !s.OutOfMemory() {
+		t.Errorf("%+v %q, out of memory: %v", exit, out, s.OutOfMemory())
+	}
+	if s := b.open(t); s.OutOfMemory() {
+		t.Error("the next one is out of memory from the start")
+	}
+}
+
+func processLimit(t *testing.T, b Backend) {
+	s := b.open(t)
+	if _, processes := b.Bounds(s.layers); !processes {
+		t.Skipf("SKIPPED ALOUD: this machine bounds no processes; layers %v", s.layers)
+	}
+	// Each prints a line; the shell ends at the first that it cannot fork.
+	out, exit := s.run(fmt.Sprintf("for i in $(seq %d); do sh -c 'echo one; exec sleep 1000' & done; echo all", 2*MaxProcesses))
+	if n := strings.Count(out, "one"); strings.Contains(out, "all") || n > MaxProcesses || exit == (sandbox.Exit{}) {
+		t.Errorf("%d of %d processes were started, exit %+v", n, 2*MaxProcesses, exit)
+	}
+}
+
+// elsewhere is a Box that another process has made.
+type elsewhere struct {
+	*bench
+	maker *exec.Cmd
+	pid   int // of the box
+	out   *bufio.Reader
+}
+
+func (b Backend) elsewhere(t *testing.T, script string) elsewhere {
+	t.Helper()
+	s := b.workspace(t)
+	r, w, err := os.Pipe()
+	s.must(err)
+	s.must(r.SetReadDeadline(time.Now().Add(patience)))
+	e := elsewhere{s, b.Elsewhere(s.name, s.ws, script+"echo up; while :; do sleep 0.1; done"), 0, bufio.NewReader(r)}
+	e.maker.Stdout, e.maker.Stderr = w, os.Stderr
+	s.must(e.maker.Start())
+	w.Close()
+	t.Cleanup(func() {
+		_ = e.maker.Process.Kill()
+		_ = e.maker.Wait() // killed
+		r.Close()
+		s.must(b.Keeper.Destroy(context.Background(), s.name))
+	})
+	line, err := e.out.ReadString('\n')
+	s.must(err)
+	e.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	s.must(err)
+	if up, err := e.out.ReadString('\n'); err != nil || up != "up\n" {
+		t.Fatalf("%q, %v", up, err)
+	}
+	if l := s.left(); l == nil || l.Orphan {
+		t.Errorf("while its maker lives it is listed as %+v", l)
+	}
+	return e
+}
+
+// gone checks that nothing is left that was ever in the box.
+func (e elsewhere) gone() {
+	e.Helper()
+	if _, err := io.ReadAll(e.out); err != nil {
+		e.Errorf("something holds its output still: %v", err)
+	}
+	if l := e.left(); l != nil {
+		e.Errorf("%+v is left", l)
+	}
+}
+
+// When its maker is killed, all in the box dies; what was made for it can be removed.
+func makerDies(t *testing.T, b Backend) {
+	e := b.elsewhere(t, hidden)
+	e.must(e.maker.Process.Kill())
+	_ = e.maker.Wait()
+	if _, err := io.ReadAll(e.out); err != nil {
+		t.Errorf("something survived the maker: %v", err)
+	}
+	if l := e.left(); l != nil && !l.Orphan {
+		t.Error("its maker is dead, and it is listed as if it lived")
+	}
+	e.must(b.Keeper.Destroy(t.Context(), e.name))
+	e.gone()
+}
+
+// Nobody who knows of the box is left, and what was in it has no parent.
+func makerAndInitDie(t *testing.T, b Backend) {
+	script := "for i in 1 2 3; do /usr/bin/setsid /bin/sh -c 'trap \"\" INT TERM HUP; sleep 1000 & sleep 1000' & done\n"
+	if b.Sure {
+		script += hidden
+	}
+	e := b.elsewhere(t, script)
+	e.must(e.maker.Process.Signal(syscall.SIGSTOP)) // it must not notice
+	e.must(syscall.Kill(e.pid, syscall.SIGKILL))
+	e.must(e.maker.Process.Kill())
+	_ = e.maker.Wait()
+	if l := e.left(); l != nil && !l.Orphan {
+		t.Error("its maker is dead, and it is listed as if it lived")
+	}
+	e.must(b.Stranger.Destroy(t.Context(), e.name))
+	e.must(b.Keeper.Destroy(t.Context(), e.name))
+	e.gone()
+}
+
+// A box is destroyed under a maker that lives, and forks all the while.
+func destroyedAtWork(t *testing.T, b Backend) {
+	s := b.open(t)
+	s.start(hidden + `echo up; while :; do (sleep 0.01 &) ; done 2>/dev/null`)
+	s.awaitUp()
+	s.must(b.Keeper.Destroy(t.Context(), s.name))
+	if _, exit := s.end(); exit == (sandbox.Exit{}) {
+		t.Errorf("%+v", exit)
+	}
+	if err := errors.Join(s.Close(), s.Close()); err != nil || s.left() != nil {
+		t.Errorf("left %+v, %v", s.left(), err)
+	}
+}

@@ -5,9 +5,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
+
+	"nightcrier.dev/nightcrier"
 )
 
 // What would make the provider act: each is a way around the sandbox.
@@ -25,7 +30,9 @@ func TestProviderDoesNotAct(t *testing.T) {
 		`{"tools":{"type":"web_search_20250305"}}`,
 		`{"t\u006fols":[{"type":"web\u005fsearch_20250305"}]}`,
 		`{"mcp_servers":[{"type":"url","url":"https://evil.example/x"}]}`,
-		`{"container":"c"}`,
+		`{"container":"c"}`, `{"inference_geo":"us"}`, `{"fallbacks":[]}`, `{"Tools":[]}`, `{"service_tier":"priority"}`,
+		`{"context_management":{"edits":[{"type":"compact_20260112"}]}}`, `{"tools":[{"type":"tool_search_tool_regex_20251119"}]}`,
+		message(`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AA=="}}`),
 		message(`{"type":"image","source":{"type":"url","url":"https://evil.example/?secret"}}`),
 		message(`{"type":"document","source":{"type":"file","file_id":"file_1"}}`),
 		message(`{"type":"tool_result","content":[{"type":"image","source":{"type":"url","url":"https://evil.example/"}}]}`),
@@ -39,6 +46,60 @@ func TestProviderDoesNotAct(t *testing.T) {
 		if resp.StatusCode != http.StatusForbidden || resp.Header.Get("X-Should-Retry") != "false" {
 			t.Errorf("%.80s: %d %s", body, resp.StatusCode, answer)
 		}
+	}
+}
+
+// Gateways repeat the key that they refuse, whole: the agent is not to learn it, in
+// whatever pieces it comes, and the record of the call neither.
+func TestAnswersDoNotRepeatTheKey(t *testing.T) {
+	said := `{"error":{"message":"Incorrect API key provided: ` + realKey + `. ` + realKey[:4] + realKey + `"}}`
+	for _, piece := range []int{1, 3, len(realKey) - 1, len(realKey), len(said)} {
+		u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Denied", "key "+realKey)
+			w.Header().Set("Content-Length", strconv.Itoa(len(said)))
+			w.WriteHeader(http.StatusUnauthorized)
+			for part := range slices.Chunk([]byte(said), piece) {
+				_, _ = w.Write(part)
+				w.(http.Flusher).Flush()
+			}
+		})
+		g, _ := newGuard(t, u.URL)
+		kept := make(chan Exchange, 8)
+		g.record = func(x Exchange) { kept <- x }
+		resp, answer := call(t, g, "POST", "/v1/messages", withToken(g), strings.NewReader(`{"model":"m"}`))
+		if stars := strings.Repeat("*", len(realKey)); resp.StatusCode != http.StatusUnauthorized || answer != strings.ReplaceAll(said, realKey, stars) || resp.Header.Get("X-Denied") != "key "+stars {
+			t.Errorf("in pieces of %d: %d %v %s", piece, resp.StatusCode, resp.Header, answer)
+		}
+		for x := range kept {
+			if strings.Contains(string(x.Response.Text), realKey) {
+				t.Errorf("in pieces of %d: the key is on record", piece)
+			}
+			if x.Done {
+				break
+			}
+		}
+	}
+}
+
+// What only looks like the key's beginning goes on, at the latest with the end; a word
+// that stands for a key is a word.
+func TestWhatIsNotTheKeyGoesThrough(t *testing.T) {
+	key := "aab-aab-aab-aab-aac"
+	for _, c := range []struct{ said, want string }{
+		{"aab-aab-aab-aab-aab-aac", "aab-" + strings.Repeat("*", len(key))},
+		{"aab-aab-aab-aab-aa", "aab-aab-aab-aab-aa"},
+		{key + key[:5], strings.Repeat("*", len(key)) + key[:5]},
+		{"", ""},
+	} {
+		body := &withoutKey{ReadCloser: io.NopCloser(iotest.OneByteReader(strings.NewReader(c.said))), key: []byte(key), stars: []byte(strings.Repeat("*", len(key)))}
+		if got, err := io.ReadAll(iotest.OneByteReader(body)); err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, %v", c.said, got, err)
+		}
+	}
+	resp := &http.Response{Header: http.Header{"X": {"none"}}, Body: io.NopCloser(strings.NewReader("none"))}
+	(&Guard{key: "none"}).hide(resp)
+	if got, _ := io.ReadAll(resp.Body); string(got) != "none" || resp.Header.Get("X") != "none" {
+		t.Errorf("%s, %v", got, resp.Header)
 	}
 }
 
@@ -116,7 +177,7 @@ func TestSmuggling(t *testing.T) {
 	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		// A caller that is gone before its body was passed on asked for nothing.
-		if r.URL.Path != "/v1/messages" || err == nil && string(b) != "{}" {
+		if r.URL.Path != "/v1/messages" || err == nil && string(b) != `{"max_tokens":32000}` {
 			t.Errorf("the upstream was asked for %s with %q", r.URL, b)
 		}
 	})
@@ -146,6 +207,65 @@ func TestSmuggling(t *testing.T) {
 	for len(u.seen) > 0 {
 		if r := <-u.seen; r.Header.Get("X-Evil") != "" || r.Header.Get("Upgrade") != "" || r.Host == "evil.example" {
 			t.Errorf("%s went through with %v", r.Host, r.Header)
+		}
+	}
+}
+
+// What would make one question cost what many do.
+func TestOneQuestionIsOneAnswer(t *testing.T) {
+	const ask = `"model":"m","store":false`
+	tokens := map[nightcrier.Provider]func(*Guard) http.Header{
+		nightcrier.Anthropic: withToken,
+		nightcrier.OpenAI:    func(g *Guard) http.Header { return http.Header{"Authorization": {"Bearer " + g.Token()}} },
+		nightcrier.Google:    func(g *Guard) http.Header { return http.Header{"X-Goog-Api-Key": {g.Token()}} },
+	}
+	for _, c := range []struct {
+		provider   nightcrier.Provider
+		path, body string
+	}{
+		{nightcrier.Anthropic, "/v1/messages", `{"speed":"fast"}`},
+		{nightcrier.Anthropic, "/v1/messages", `{"speed":["fast"]}`},
+		{nightcrier.Anthropic, "/v1/messages/batches", `{"requests":[]}`},
+		{nightcrier.Anthropic, "/v1/complete", `{}`},
+		{nightcrier.OpenAI, "/v1/chat/completions", `{` + ask + `,"n":2}`},
+		{nightcrier.OpenAI, "/v1/chat/completions", `{` + ask + `,"n":128}`},
+		{nightcrier.OpenAI, "/v1/chat/completions", `{` + ask + `,"n":1e2}`},
+		{nightcrier.OpenAI, "/v1/chat/completions", `{` + ask + `,"n":"2"}`},
+		{nightcrier.OpenAI, "/v1/chat/completions", `{` + ask + `,"best_of":20}`},
+		{nightcrier.OpenAI, "/v1/chat/completions", `{` + ask + `,"modalities":["audio"],"audio":{"voice":"x"}}`},
+		{nightcrier.OpenAI, "/v1/chat/completions", `{` + ask + `,"service_tier":"priority"}`},
+		{nightcrier.OpenAI, "/v1/responses", `{` + ask + `,"service_tier":"priority"}`},
+		{nightcrier.OpenAI, "/v1/responses", `{` + ask + `,"background":true}`},
+		{nightcrier.OpenAI, "/v1/batches", `{}`},
+		{nightcrier.Google, "/v1beta/models/m:generateContent", `{"generationConfig":{"candidateCount":8}}`},
+		{nightcrier.Google, "/v1beta/models/m:generateContent", `{"generation_config":{"candidate_count":2}}`},
+		{nightcrier.Google, "/v1beta/models/m:streamGenerateContent", `{"generationConfig":{"responseModalities":["TEXT","IMAGE"]}}`},
+		{nightcrier.Google, "/v1beta/models/m:batchGenerateContent", `{}`},
+	} {
+		u := newUpstream(t, func(http.ResponseWriter, *http.Request) { t.Error("the upstream was reached") })
+		g, _ := guardOf(t, c.provider, u.URL)
+		resp, answer := call(t, g, "POST", c.path, tokens[c.provider](g), strings.NewReader(c.body))
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s %s: %d %s", c.path, c.body, resp.StatusCode, answer)
+		}
+	}
+}
+
+// An answer that repeats a long request counts like any other, in a stream and whole.
+func TestLongAnswersAreCounted(t *testing.T) {
+	echo := strings.Repeat("x", 20<<20)
+	for name, answer := range map[string]string{
+		"stream": `data: {"type":"response.completed","response":{"instructions":"` + echo + `","usage":{"input_tokens":11,"output_tokens":7}}}` + "\n\n",
+		"whole":  `{"instructions":"` + echo + `","usage":{"input_tokens":11,"output_tokens":7}}`,
+	} {
+		g, _, _ := openAIGuard(t, answer)
+		h := http.Header{"Authorization": {"Bearer " + g.Token()}}
+		if resp, _ := call(t, g, "POST", "/v1/responses", h, strings.NewReader(`{"model":"m","store":false}`)); resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d", name, resp.StatusCode)
+		}
+		_ = g.Close()
+		if u := g.Usage(); u.InputTokens != 11 || u.OutputTokens != 7 {
+			t.Errorf("%s: counted %+v", name, u)
 		}
 	}
 }

@@ -6,100 +6,39 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 )
 
 // A model's provider can act for whoever asks: search and fetch the web, call
 // MCP servers, run code, read uploaded files. Each of these is a way out of the
 // sandbox, or into what other runs left, so a request may hold nothing of it.
 
+// It can also make one question cost what many do: by more than one answer to it, or by
+// a place before others that is sold apart. No CLI asks for either.
+
 // maxDepth bounds the nesting of a request.
 const maxDepth = 200
 
-// clientTools begin the types of tools that the agent itself executes; a tool
-// without a type is one of them. All others run at the provider.
-var clientTools = []string{"custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_"}
-
-// inspect returns why a request may not be forwarded, nil when it may.
-func inspect(body []byte) error {
+// inspect returns what may be forwarded of a request, or why it may not.
+func (g *Guard) inspect(path string, body []byte) (*ask, error) {
+	g.inspecting.Lock() // one at a time: what is decoded takes a multiple of its size
+	defer g.inspecting.Unlock()
 	request, err := parse(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fields, ok := request.(map[string]any)
 	if !ok {
-		return errors.New("the request is not a JSON object")
+		return nil, errors.New("the request is not a JSON object")
 	}
-	for _, name := range []string{"mcp_servers", "container"} {
-		if fields[name] != nil {
-			return fmt.Errorf("%s is not forwarded: it runs at the provider", name)
-		}
+	if err := g.protocol.inspect(path, fields); err != nil {
+		return nil, err
 	}
-	if err := checkTools(fields["tools"]); err != nil {
-		return err
+	a := &ask{kind: kind{path, modelOf(path, fields), uncounted(fields)}, weight: weigh(fields), billed: g.protocol.billed(path), document: newDocument(body, fields, g.mask)}
+	if am, ok := g.protocol.(amender); ok {
+		am.amend(path, a.document)
 	}
-	for _, name := range []string{"messages", "system"} {
-		if err := checkContent(fields[name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkTools(v any) error {
-	if v == nil {
-		return nil
-	}
-	tools, ok := v.([]any)
-	if !ok {
-		return errors.New("tools is not a list")
-	}
-	for _, t := range tools {
-		tool, _ := t.(map[string]any) // nil has no type, and the API refuses it
-		if kind, typed := tool["type"]; typed && kind != nil && !clientTool(kind) {
-			return fmt.Errorf("a tool of type %.64q is not forwarded: it runs at the provider", fmt.Sprint(kind))
-		}
-	}
-	return nil
-}
-
-func clientTool(kind any) bool {
-	name, _ := kind.(string)
-	for _, prefix := range clientTools {
-		if name == prefix || strings.HasSuffix(prefix, "_") && strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// checkContent looks for sources that the provider would fetch. The arguments of
-// the agent's own tool calls are its own.
-func checkContent(v any) error {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			if err := checkContent(e); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		if source, ok := v["source"].(map[string]any); ok && (source["type"] == "url" || source["type"] == "file") {
-			return fmt.Errorf("a source of type %s is not forwarded: the provider would fetch it", source["type"])
-		}
-		if v["type"] == "container_upload" {
-			return errors.New("container_upload is not forwarded: it runs at the provider")
-		}
-		for name, e := range v {
-			if name == "input" && v["type"] == "tool_use" {
-				continue
-			}
-			if err := checkContent(e); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return a, g.limit(a)
 }
 
 // parse decodes a document in which no object has a name twice: readers differ
@@ -166,4 +105,33 @@ func object(dec *json.Decoder, depth int) (any, error) {
 	}
 	_, err := dec.Token()
 	return all, err
+}
+
+// single reports whether a number of answers is one, or is not said.
+func single(n any) bool {
+	number, ok := n.(json.Number)
+	return n == nil || ok && number.String() == "1"
+}
+
+// oneOf reports whether a word is one of some, or is not said.
+func oneOf(v any, words ...string) bool {
+	word, ok := v.(string)
+	return v == nil || ok && slices.Contains(words, word)
+}
+
+// eachOf checks the elements of a list.
+func eachOf(name string, v any, check func(any) error) error {
+	if v == nil {
+		return nil
+	}
+	all, ok := v.([]any)
+	if !ok {
+		return fmt.Errorf("%s is not a list", name)
+	}
+	for _, e := range all {
+		if err := check(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,78 +2,102 @@ package model
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"strings"
 	"sync"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/price"
 )
 
 // meter adds up what the answers say they cost.
 type meter struct {
 	mu    sync.Mutex
 	usage nightcrier.Usage
+	cost  price.Money
 }
 
 func (m *meter) total() nightcrier.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.usage
+	u := m.usage
+	u.CostUSD = m.cost.Dollars()
+	return u
 }
 
-func (m *meter) add(t tokens) {
+func (m *meter) add(t price.Tokens, cost price.Money) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.usage.APIRequests++
-	m.usage.InputTokens += t.input()
+	m.usage.InputTokens += t.Request()
 	m.usage.OutputTokens += t.Output
+	m.cost += cost
 }
 
-// tokens is the usage object of the Messages API.
-type tokens struct {
-	Input         int64 `json:"input_tokens"`
-	CacheCreation int64 `json:"cache_creation_input_tokens"`
-	CacheRead     int64 `json:"cache_read_input_tokens"`
-	Output        int64 `json:"output_tokens"`
-}
+// maxHeld bounds what is kept of an answer to find its usage in. An answer can repeat
+// all of its request: what costs most must not be what is not counted.
+const maxHeld = maxBody + 4<<20
 
-func (t tokens) input() int64 { return t.Input + t.CacheCreation + t.CacheRead }
-
-// watch returns a body that is counted as it is read.
-func (m *meter) watch(body io.ReadCloser, contentType string) io.ReadCloser {
-	return &metered{ReadCloser: body, meter: m, stream: strings.HasPrefix(contentType, "text/event-stream")}
-}
-
-// maxHeld bounds what is kept of an answer to find its usage in.
-const maxHeld = 1 << 20
-
-// metered keeps one line of a stream at a time, or the whole of a plain answer.
+// metered is an answer of which it is found out what it cost, before the agent has all
+// of it: its next call may need what is left of a budget. Of a stream it keeps one line
+// at a time; a JSON document is handed on when all of it is there. What is neither goes
+// on as it comes, and is looked at when it has ended.
 type metered struct {
 	io.ReadCloser
-	meter  *meter
-	stream bool
-	held   []byte
-	seen   tokens
-	once   sync.Once
+	guard    *Guard
+	exchange *exchange
+	kind     string // the content's type
+	held     []byte
+	seen     usage
+	plain    io.Reader // what is handed on of a plain answer
+	once     sync.Once
 }
 
 func (b *metered) Read(p []byte) (int, error) {
+	if strings.HasPrefix(b.kind, "application/json") {
+		return b.whole().Read(p)
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.take(p[:n])
 	return n, err
 }
 
+// whole reads a plain answer.
+func (b *metered) whole() io.Reader {
+	if b.plain != nil {
+		return b.plain
+	}
+	text, err := io.ReadAll(io.LimitReader(b.ReadCloser, maxHeld))
+	b.look(text)
+	b.plain = io.MultiReader(bytes.NewReader(text), b.ReadCloser)
+	if err != nil {
+		b.plain = io.MultiReader(bytes.NewReader(text), broken{err})
+	}
+	return b.plain
+}
+
+// broken is the end of an answer that broke off.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
+
+// Close counts the call, if it has not been yet.
 func (b *metered) Close() error {
 	b.once.Do(func() {
 		b.look(b.held)
-		b.meter.add(b.seen)
+		x := b.exchange
+		cost := x.Cost
+		if !x.known && x.ask.priced {
+			cost = x.ask.price.Of(b.seen.tokens) // what is known of it
+		}
+		x.Tokens = b.seen.tokens
+		b.guard.meter.add(b.seen.tokens, cost)
 	})
 	return b.ReadCloser.Close()
 }
 
 func (b *metered) take(p []byte) {
-	for b.stream {
+	for strings.HasPrefix(b.kind, "text/event-stream") {
 		line, rest, found := bytes.Cut(p, []byte{'\n'})
 		if !found {
 			break
@@ -89,26 +113,29 @@ func (b *metered) hold(p []byte) {
 	b.held = append(b.held, p[:min(len(p), maxHeld-len(b.held))]...)
 }
 
-// look reads the usage of one event or of a whole answer. The first event of a
-// stream has the input, later ones the output so far: each value only grows.
+// look reads the usage of one event or of a whole answer.
 func (b *metered) look(text []byte) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("data:")))
-	if !bytes.Contains(text, []byte(`"usage"`)) {
+	if len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return
 	}
-	var v struct {
-		Usage   tokens `json:"usage"`
-		Message struct {
-			Usage tokens `json:"usage"`
-		} `json:"message"`
-	}
-	if json.Unmarshal(text, &v) != nil {
+	u := b.guard.protocol.usage(text)
+	if !u.said {
 		return
 	}
-	for _, t := range []tokens{v.Usage, v.Message.Usage} {
-		b.seen.Input = max(b.seen.Input, t.Input)
-		b.seen.CacheCreation = max(b.seen.CacheCreation, t.CacheCreation)
-		b.seen.CacheRead = max(b.seen.CacheRead, t.CacheRead)
-		b.seen.Output = max(b.seen.Output, t.Output)
+	b.seen = usage{tokens: b.seen.tokens.Grown(bounded(u.tokens)), said: true, final: u.final}
+	if x := b.exchange; u.final && !x.known {
+		x.settle(b.guard, b.seen.tokens)
+		if !x.ask.leavesOut {
+			b.guard.bounds.answer(x.ask.kind, x.ask.body, b.seen.tokens.Request())
+		}
 	}
+}
+
+// bounded is t with counts that can be: none below zero, none that sums run over with.
+func bounded(t price.Tokens) price.Tokens {
+	for _, n := range []*int64{&t.Input, &t.CacheWrite, &t.CacheWriteHour, &t.CacheRead, &t.Output} {
+		*n = min(max(*n, 0), 1<<31)
+	}
+	return t
 }

@@ -1,60 +1,93 @@
 // Package model is the only way from a sandbox to a model: a forwarder that
 // takes the run's token from the agent and puts the real key in its place.
 //
-// It forwards two endpoints of the Anthropic Messages API and nothing else,
-// streams answers through as they come, and counts what they cost in tokens.
+// It speaks one provider's API, forwards the calls of it that an investigation
+// needs and nothing else, streams answers through as they come, and counts what
+// they cost in tokens. One file an API.
 package model
 
 import (
-	"bytes"
-	"context"
+	"cmp"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/price"
 )
 
-// DefaultUpstream is where calls go when no base URL is configured.
-const DefaultUpstream = "https://api.anthropic.com"
-
 // maxBody bounds a request: the API itself takes 32 MB. maxCalls and maxConns
-// bound what one agent can make us hold at a time; readTime is how long a
-// request may take to arrive.
+// bound what one agent can make us hold at a time; maxFree is how many calls it may
+// make that are not paid for, which no budget ends: they use up what a key may be used
+// for in a minute, and others have the same; readTime is how long a request may take to
+// arrive.
 const (
 	maxBody  = 32 << 20
 	maxCalls = 16
 	maxConns = 64
+	maxFree  = 2000
 	readTime = 2 * time.Minute
 )
 
 // Config says where a Guard forwards to, and with which key.
 type Config struct {
-	// Upstream is the base URL; empty is DefaultUpstream. A path in it is kept.
+	// Provider is whose API is spoken; empty is Anthropic.
+	Provider nightcrier.Provider
+	// Upstream is the base URL; empty is the vendor's own. A path in it is kept; it
+	// may end in the API's version (https://api.openai.com/v1) or not.
 	Upstream string
 	// Key is the real API key. It never leaves towards the agent.
 	Key string
+	// Keyless says that the upstream is asked without a key, where Key is empty.
+	Keyless bool
+	// Answers is how many answers of the model an agent may have; 0 is no limit. When
+	// it asks for one more, that call is refused and Exhausted is called, each time.
+	Answers   int
+	Exhausted func()
+	// Models are the names that may be asked for, as patterns in which * stands for any
+	// text without a slash; empty means any.
+	Models []string
+	// MaxTokens bounds each answer, in tokens; 0 is DefaultMaxTokens.
+	MaxTokens int64
+	// Prices are what models cost. With NeedsPrice, one that is not among them is not
+	// asked.
+	Prices     price.Table
+	NeedsPrice bool
+	// Budget allows each call that is paid for; nil allows all. Spent is told of every
+	// call that it did not allow, before the agent is; nil needs not know.
+	Budget Budget
+	Spent  func(error)
+	// Mask replaces what is secret in the texts of a request; nil leaves all as it is.
+	// The same text must always become the same.
+	Mask func(string) string
 	// Transport is http.DefaultTransport's clone when nil.
 	Transport http.RoundTripper
 	Logger    *slog.Logger
+	// Record is told of every call that is forwarded; nil keeps no record. It is
+	// called from several goroutines, and keeps no answer from going on.
+	Record func(Exchange)
+	// Failed is told of every answer that is an error, and of every call that none came
+	// to, before the agent is; nil needs not know. It is called from several goroutines.
+	Failed func(Failure)
+	// Kept is told of every call that stays here, and why; nil needs not know. It is
+	// called from several goroutines.
+	Kept func(call, why string)
 }
 
 // Guard is a running forwarder.
 type Guard struct {
+	protocol protocol
+
 	url   string
 	port  int
 	token string
@@ -66,23 +99,59 @@ type Guard struct {
 	slots chan struct{}
 	done  chan struct{}
 
+	answers   int64
+	free      atomic.Int64 // calls that are not paid for
+	begun     atomic.Int64 // answers that the agent was given, or is being given
+	exhausted func()
+	failed    func(Failure)
+	kept      func(call, why string)
+
+	provider   nightcrier.Provider
+	models     []string
+	maxTokens  int64
+	prices     price.Table
+	needsPrice bool
+	budget     Budget
+	spent      func(error)
+	mask       func(string) string
+	bounds     *bounds
+
+	dropped    dropped
 	inspecting sync.Mutex
+	ledger     ledger
+	record     func(Exchange)
+	closing    sync.Once
 }
 
 // Start serves on l, which it takes over, until Close.
 func Start(l net.Listener, c Config) (*Guard, error) {
-	upstream, err := parseUpstream(c.Upstream)
+	api, upstream, err := c.api()
 	if err != nil {
 		return nil, err
 	}
-	if c.Key == "" {
+	if c.Key == "" && !c.Keyless {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "model guard: no API key")
 	}
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "model guard: %s is no TCP address", l.Addr())
 	}
-	g := &Guard{url: "http://" + addr.String(), port: addr.Port, token: newToken(), key: c.Key, log: c.Logger, slots: make(chan struct{}, maxCalls), done: make(chan struct{})}
+	g := &Guard{
+		protocol: api, url: "http://" + addr.String(), port: addr.Port, token: newToken(), key: c.Key, log: c.Logger,
+		answers: int64(c.Answers), exhausted: c.Exhausted, record: c.Record, failed: c.Failed,
+		slots: make(chan struct{}, maxCalls), done: make(chan struct{}),
+		provider: c.provider(), models: c.Models, maxTokens: cmp.Or(c.MaxTokens, DefaultMaxTokens),
+		prices: c.Prices, needsPrice: c.NeedsPrice, budget: c.Budget, spent: c.Spent, mask: c.Mask, bounds: newBounds(),
+	}
+	if g.spent == nil {
+		g.spent = func(error) {}
+	}
+	if g.kept = c.Kept; g.kept == nil {
+		g.kept = func(call, why string) {}
+	}
+	if g.record == nil {
+		g.record = func(Exchange) {}
+	}
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { g.rewrite(r, upstream) },
 		Transport:      transport(c.Transport),
@@ -104,27 +173,11 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 	return g, nil
 }
 
-func parseUpstream(base string) (*url.URL, error) {
-	if base == "" {
-		base = DefaultUpstream
+func (c Config) provider() nightcrier.Provider {
+	if c.Provider == "" {
+		return nightcrier.Anthropic
 	}
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "model base URL %q is not an http(s) URL without credentials", base)
-	}
-	if u.Path == "" {
-		u.Path = "/" // JoinPath keeps an empty one relative
-	}
-	return u, nil
-}
-
-func transport(rt http.RoundTripper) http.RoundTripper {
-	if rt != nil {
-		return rt
-	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.ResponseHeaderTimeout = 10 * time.Minute // a long answer that is not streamed
-	return t
+	return c.Provider
 }
 
 // newToken is shaped like a key, because some clients check the shape.
@@ -143,134 +196,21 @@ func (g *Guard) Port() int { return g.port }
 // Token is what the agent has instead of the key; it is worth nothing after Close.
 func (g *Guard) Token() string { return g.token }
 
-// Usage is what has been counted so far; it knows no prices.
+// Usage is what has been counted so far. The cost is of models that have a price.
 func (g *Guard) Usage() nightcrier.Usage { return g.meter.total() }
 
-// Close ends the forwarder and cuts what is under way.
+// Close ends the forwarder, cuts what is under way, and returns when all of it is on
+// record.
 func (g *Guard) Close() error {
-	err := g.srv.Close()
-	<-g.done
-	return err
-}
-
-// allowed are the endpoints that an investigation needs.
-var allowed = map[string]bool{"/v1/messages": true, "/v1/messages/count_tokens": true}
-
-// ServeHTTP checks a call and forwards it.
-func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case !g.authentic(r.Header):
-		refuse(w, http.StatusUnauthorized, "authentication_error", "this token is not the run's")
-	case r.Method == http.MethodHead && r.URL.Path == "/":
-		w.WriteHeader(http.StatusOK) // some clients look whether anybody is there
-	case r.Method != http.MethodPost || !allowed[r.URL.Path]:
-		g.log.Warn("model guard refused a call", "method", r.Method, "path", r.URL.Path)
-		refuse(w, http.StatusForbidden, "permission_error", "the guard forwards POST /v1/messages only")
-	default:
-		g.forward(w, r)
-	}
-}
-
-// forward reads the whole request, because what is at its end may forbid it. As
-// the agent can ask from many places at once, only so many are read at a time.
-func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	default:
-		refuse(w, http.StatusTooManyRequests, "rate_limit_error", fmt.Sprintf("%d calls are under way already", maxCalls))
-		return
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		g.unreachable(w, r, err)
-		return
-	}
-	if err := g.inspect(body); err != nil {
-		g.log.Warn("model guard refused a call", "path", r.URL.Path, "reason", err.Error())
-		refuse(w, http.StatusForbidden, "permission_error", err.Error())
-		return
-	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	g.proxy.ServeHTTP(w, r)
-}
-
-// readBody reads a request within readTime; the answer may take longer.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Now().Add(readTime)) // a writer without deadlines is a test's
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = conn.SetReadDeadline(time.Time{})
-	return body, err
-}
-
-// inspect looks at one request at a time: what is decoded takes a multiple of its
-// size.
-func (g *Guard) inspect(body []byte) error {
-	g.inspecting.Lock()
-	defer g.inspecting.Unlock()
-	return inspect(body)
-}
-
-func (g *Guard) authentic(h http.Header) bool {
-	given := h.Get("X-Api-Key")
-	if bearer, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer "); ok && given == "" {
-		given = bearer
-	}
-	return subtle.ConstantTimeCompare([]byte(given), []byte(g.token)) == 1
-}
-
-// forwarded are the request headers that the API reads; all others stay here.
-var forwarded = []string{"Accept", "Anthropic-Beta", "Anthropic-Version", "Content-Type", "User-Agent"}
-
-func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
-	path := r.In.URL.Path
-	r.Out.URL = upstream.JoinPath(path)
-	if r.In.URL.Query().Get("beta") == "true" {
-		r.Out.URL.RawQuery = "beta=true"
-	}
-	r.Out.Host = ""
-	r.Out.Header = http.Header{}
-	for _, name := range forwarded {
-		if v := r.In.Header.Values(name); len(v) > 0 {
-			r.Out.Header[name] = v
+	var err error
+	g.closing.Do(func() {
+		err = g.srv.Close()
+		<-g.done
+		for range maxCalls {
+			g.slots <- struct{}{} // for good
 		}
-	}
-	r.Out.Header.Set("X-Api-Key", g.key)
-}
-
-// observe counts the tokens of an answer while it streams through, and keeps
-// the upstream from redirecting the agent anywhere.
-func (g *Guard) observe(resp *http.Response) error {
-	resp.Header.Del("Location")
-	resp.Header.Del("Set-Cookie")
-	if strings.HasSuffix(resp.Request.URL.Path, "/v1/messages") && resp.StatusCode == http.StatusOK {
-		resp.Body = g.meter.watch(resp.Body, resp.Header.Get("Content-Type"))
-	}
-	return nil
-}
-
-func (g *Guard) unreachable(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) {
-		return // the agent hung up
-	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is over the guard's limit")
-		return
-	}
-	g.log.Warn("model is unreachable", "error", err)
-	refuse(w, http.StatusBadGateway, "api_error", "the guard cannot reach the model")
-}
-
-// refuse answers in the API's own shape, so that clients show the text.
-func refuse(w http.ResponseWriter, status int, kind, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Should-Retry", map[bool]string{true: "true", false: "false"}[status >= 500])
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // a client that hung up needs no answer
-		"type": "error", "error": map[string]string{"type": kind, "message": "nightcrier: " + message},
 	})
+	return err
 }
 
 var _ io.Closer = (*Guard)(nil)

@@ -37,12 +37,17 @@ func newUpstream(t *testing.T, answer http.HandlerFunc) *upstream {
 
 func newGuard(t *testing.T, base string) (*Guard, *bytes.Buffer) {
 	t.Helper()
+	return guardOf(t, nightcrier.Anthropic, base)
+}
+
+func guardOf(t *testing.T, provider nightcrier.Provider, base string) (*Guard, *bytes.Buffer) {
+	t.Helper()
 	var log bytes.Buffer
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := Start(l, Config{Upstream: base, Key: realKey, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	g, err := Start(l, Config{Provider: provider, Upstream: base, Key: realKey, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,5 +275,36 @@ func TestStartRefuses(t *testing.T) {
 		if nightcrier.CodeOf(err) != nightcrier.Invalid {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// An agent has so many answers; a call that failed is none.
+func TestAnswersAreLimited(t *testing.T) {
+	calls := 0
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if calls++; calls == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	g, err := Start(l, Config{Upstream: u.URL, Key: realKey, Answers: 2, Exhausted: func() { asked++ }, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for i, want := range []int{500, 200, 200, 403, 403} {
+		if resp, body := call(t, g, "POST", "/v1/messages", withToken(g), strings.NewReader("{}")); resp.StatusCode != want {
+			t.Errorf("call %d: %d %s, want %d", i, resp.StatusCode, body, want)
+		}
+	}
+	if resp, _ := call(t, g, "POST", "/v1/messages/count_tokens", withToken(g), strings.NewReader("{}")); resp.StatusCode != 200 {
+		t.Errorf("counting tokens: %d", resp.StatusCode)
+	}
+	if asked != 2 || calls != 4 {
+		t.Errorf("%d calls went through and %d were one too many", calls, asked)
 	}
 }

@@ -1,0 +1,262 @@
+package data
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+)
+
+// serverTime is what a server is told to spend on a query at most.
+const serverTime = "10s"
+
+// Metrics asks Prometheus a query, and keeps the answer.
+func (g *Guard) Metrics(ctx context.Context, q Query) (Answer, error) {
+	asked, computed, q, notes, err := g.metrics(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	return g.answer(ctx, asked, q, notes, kindOf(KindMetrics, computed))
+}
+
+// metrics makes the question.
+func (g *Guard) metrics(ctx context.Context, q Query) (asked question, computed bool, _ Query, notes []string, err error) {
+	s, err := g.system(Prometheus)
+	if err != nil {
+		return asked, false, q, nil, err
+	}
+	read, err := s.readMetricsQuery(q.Text, g.cfg.Namespaces)
+	if err == nil {
+		q, notes, err = q.bounded(g.asked(q.Asked))
+	}
+	if err != nil {
+		return asked, false, q, nil, g.denied(ctx, s, q.Text, err)
+	}
+	asked = question{system: s, path: "query", options: url.Values{"query": {read.text}, "timeout": {serverTime}, "limit": {strconv.Itoa(maxSeries)}}}
+	if q.Start.IsZero() {
+		asked.options.Set("time", unix(q.End))
+	} else {
+		asked.path = "query_range"
+		asked.options.Set("start", unix(q.Start))
+		asked.options.Set("end", unix(q.End))
+		asked.options.Set("step", strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64))
+	}
+	return asked, read.computed, q, notes, nil
+}
+
+// Lines asks Loki a query, and keeps the answer.
+func (g *Guard) Lines(ctx context.Context, q Query) (Answer, error) {
+	asked, computed, q, notes, err := g.lines(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	return g.answer(ctx, asked, q, notes, kindOf(KindLines, computed))
+}
+
+// usualLines is how many lines are asked for where nobody says.
+const usualLines = 100
+
+func (g *Guard) lines(ctx context.Context, q Query) (asked question, computed bool, _ Query, notes []string, err error) {
+	s, err := g.system(Loki)
+	if err != nil {
+		return asked, false, q, nil, err
+	}
+	if q.Start.IsZero() {
+		end := q.End
+		if end.IsZero() {
+			end = g.asked(q.Asked)
+		}
+		q.Start = end.Add(-usualTime)
+	}
+	read, err := s.readLogsQuery(q.Text, g.cfg.Namespaces)
+	if err == nil {
+		q, notes, err = q.bounded(g.asked(q.Asked))
+	}
+	if err != nil {
+		return asked, false, q, nil, g.denied(ctx, s, q.Text, err)
+	}
+	switch {
+	case q.Limit <= 0:
+		q.Limit = usualLines
+	case q.Limit > maxLines:
+		q.Limit = maxLines
+		notes = append(notes, "the limit was cut to "+strconv.Itoa(maxLines)+" lines")
+	}
+	asked = question{system: s, path: "query_range", options: url.Values{
+		"query": {read.text}, "start": {nanos(q.Start)}, "end": {nanos(q.End)}, "limit": {strconv.Itoa(q.Limit)},
+		"direction": {"backward"}, "step": {strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64)},
+	}}
+	return asked, read.computed, q, notes, nil
+}
+
+func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
+
+func kindOf(kind string, computed bool) string {
+	if computed {
+		return KindComputed
+	}
+	return kind
+}
+
+// denied puts a refusal on record; that something is written wrongly is none.
+func (g *Guard) denied(ctx context.Context, s *system, what string, err error) error {
+	if nightcrier.CodeOf(err) == nightcrier.Refused {
+		return g.deny(ctx, s.name, what, err)
+	}
+	return err
+}
+
+// AllLabels stands for the names of all labels, where the values of one are asked for.
+const AllLabels = "*"
+
+// Values asks for the values of a label, or for the names of all labels, of what a
+// selector matches, within the hour before at, zero for now; an empty selector matches
+// everything.
+func (g *Guard) Values(ctx context.Context, name, label, selector string, at time.Time) (Answer, error) {
+	s, err := g.system(name)
+	if err != nil {
+		return Answer{}, err
+	}
+	asked := question{system: s, path: "labels", options: url.Values{"limit": {strconv.Itoa(maxSeries)}}}
+	if label != AllLabels {
+		if !labelName.MatchString(label) {
+			return Answer{}, nightcrier.Errorf(nightcrier.Invalid, "%s is not the name of a label", strconv.Quote(clip(label, 40)))
+		}
+		asked.path = "label/" + label + "/values"
+	}
+	if selector, err = g.selector(s, selector); err != nil {
+		return Answer{}, g.denied(ctx, s, selector, err)
+	}
+	if selector != "" {
+		asked.options.Set(map[string]string{Prometheus: "match[]", Loki: "query"}[name], selector)
+	}
+	now := g.asked(at)
+	asked.options.Set("start", unix(now.Add(-usualTime)))
+	asked.options.Set("end", unix(now))
+	if name == Loki {
+		asked.options.Set("start", nanos(now.Add(-usualTime)))
+		asked.options.Set("end", nanos(now))
+	}
+	return g.list(ctx, asked, label)
+}
+
+// selector reads what bounds a list. Not every Loki heeds it, so that one for some
+// namespaces alone is not asked.
+func (g *Guard) selector(s *system, text string) (string, error) {
+	if s.name == Prometheus {
+		return s.readSelector(text, g.cfg.Namespaces)
+	}
+	if len(g.cfg.Namespaces) > 0 {
+		return text, nightcrier.Errorf(nightcrier.Refused, "labels are not listed: this cluster is looked at in some namespaces alone; ask sum by (LABEL) (count_over_time({namespace=\"NAME\"}[1h]))")
+	}
+	if text == "" {
+		return "", nil
+	}
+	return text, checkQuery(text)
+}
+
+// list asks for a list of words, and keeps it.
+func (g *Guard) list(ctx context.Context, asked question, label string) (Answer, error) {
+	body, finish, err := g.ask(ctx, asked)
+	if err != nil {
+		return Answer{}, err
+	}
+	var answer struct {
+		Data []string `json:"data"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return Answer{}, errors.Join(nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises", asked.system.name), finish(journal.Request{Status: http.StatusOK}))
+	}
+	slices.Sort(answer.Data)
+	var out strings.Builder
+	out.WriteString(plural(len(answer.Data), "value") + " of " + label + " within the last hour\n")
+	for i, v := range answer.Data {
+		if i == maxValues {
+			out.WriteString("(" + strconv.Itoa(len(answer.Data)-i) + " more are not shown: bound them with a selector in query)\n")
+			break
+		}
+		out.WriteString(clip(oneLine(v), maxLabels) + "\n")
+	}
+	text := bound(out.String())
+	id, err := g.keep(KindMetrics, asked.source(), append([]byte(text+"\n"), body...), finish)
+	return Answer{Text: cited(text, id, KindMetrics), Evidence: id}, err
+}
+
+// answer asks, and keeps what is answered, with what is told of it.
+func (g *Guard) answer(ctx context.Context, asked question, q Query, notes []string, kind string) (Answer, error) {
+	body, finish, err := g.ask(ctx, asked)
+	if err != nil {
+		return Answer{}, err
+	}
+	r, err := decode(asked.system.name, body)
+	var text string
+	if err == nil {
+		text, err = r.tell(asked.system.name, q)
+	}
+	if err != nil {
+		return Answer{}, errors.Join(err, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
+	}
+	for _, w := range append(notes, r.Warnings[:min(len(r.Warnings), 3)]...) {
+		text += "(" + clip(oneLine(w), maxWords) + ")\n"
+	}
+	id, err := g.keep(kind, asked.source(), append([]byte(text+"\n"), body...), finish)
+	return Answer{Text: cited(text, id, kind), Evidence: id}, err
+}
+
+// cited ends a text with the id of its evidence.
+func cited(text, id, kind string) string {
+	switch {
+	case id == "":
+		return text
+	case kind == KindComputed:
+		return text + "[evidence " + id + ", computed: a report that cites it proves nothing, because the query itself can make words and numbers]\n"
+	}
+	return text + "[evidence " + id + "]\n"
+}
+
+// source says how something was read.
+func (q question) source() string {
+	options, err := url.QueryUnescape(q.options.Encode())
+	if err != nil {
+		options = q.options.Encode()
+	}
+	return q.system.name + " " + q.path + " " + options
+}
+
+// Range asks Prometheus a query over a time, and returns its answer as it stands, but
+// for its secrets. It is not kept: that is the caller's.
+func (g *Guard) Range(ctx context.Context, q Query) ([]byte, error) {
+	asked, _, _, _, err := g.metrics(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return g.raw(ctx, asked)
+}
+
+// Log does the same with Loki.
+func (g *Guard) Log(ctx context.Context, q Query) ([]byte, error) {
+	asked, _, _, _, err := g.lines(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return g.raw(ctx, asked)
+}
+
+func (g *Guard) raw(ctx context.Context, asked question) ([]byte, error) {
+	body, finish, err := g.ask(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := decode(asked.system.name, body); err != nil {
+		return nil, errors.Join(err, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
+	}
+	return body, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))})
+}

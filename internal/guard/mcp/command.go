@@ -1,0 +1,199 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
+)
+
+// Limits of a command.
+const (
+	maxMemory    = 1 << 30
+	maxProcesses = 128
+	maxFile      = 64 << 20
+	maxFiles     = 1024
+	farewell     = 2 * time.Second
+)
+
+// start starts a server's command in a sandbox of its own: no file beside the
+// system's, its own and what the operator names, no environment beside what the
+// operator names, and connections to the ports that the operator names. It has the
+// machine's network, since what it asks lies there.
+func start(ctx context.Context, s Server, o Options) (_ sdk.Transport, stop func(), err error) {
+	program, err := locate(s.Command[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	home, err := os.MkdirTemp(o.Dir, "tools-")
+	if err != nil {
+		return nil, nil, nightcrier.Errorf(nightcrier.Exhausted, "a directory for %s: %w", s.Name, err)
+	}
+	p, err := newPipes()
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(home))
+	}
+	box, err := process.New(ctx, process.Options{
+		Stdin: p.stdin.theirs, Stdout: p.stdout.theirs, Stderr: p.stderr.theirs,
+		NoNamespaces: true, MaxMemoryBytes: maxMemory, MaxProcesses: maxProcesses, Name: o.BoxName + "-" + s.Name, Owner: o.BoxOwner,
+	})
+	p.started()
+	if err != nil {
+		p.close()
+		return nil, nil, errors.Join(err, os.RemoveAll(home))
+	}
+	stop = sync.OnceFunc(func() {
+		_ = p.stdin.ours.Close() // what a server that listens ends by
+		select {
+		case <-box.Done():
+		case <-time.After(farewell):
+			box.Kill()
+		}
+		box.Wait()
+		_ = box.Close()
+		p.close()
+		_ = os.RemoveAll(home)
+	})
+	if err := confine(ctx, box, s, o, program, home); err != nil {
+		box.Kill()
+		stop()
+		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaint())
+	}
+	out := &bounding{ReadCloser: p.stdout.ours, left: maxStream}
+	return &sdk.IOTransport{Reader: out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer}, stop, nil
+}
+
+func confine(ctx context.Context, box *process.Box, s Server, o Options, program, home string) error {
+	layers, err := box.Confine(ctx, sandbox.Policy{
+		Read:  slices.Concat(process.SystemFiles(), []string{program}, s.Read),
+		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports,
+		MaxFileBytes: maxFile, MaxOpenFiles: maxFiles, Unconfined: o.Unconfined,
+	})
+	if err != nil {
+		return err
+	}
+	if missing := process.Floor(layers); len(missing) > 0 && !o.Unconfined {
+		return nightcrier.Errorf(nightcrier.Refused, "this machine does not grant %s, without which no tool server is started", strings.Join(missing, ", "))
+	}
+	env := []string{"PATH=" + filepath.Dir(program) + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8"}
+	for _, name := range s.Env {
+		env = append(env, name+"="+o.Variables[name])
+	}
+	return box.Exec(ctx, sandbox.Command{Argv: append([]string{program}, s.Command[1:]...), Env: env, Dir: home})
+}
+
+// locate finds a program and follows its links: the link may lie where the sandbox
+// lets nothing be read.
+func locate(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", command, err)
+	}
+	return path, nil
+}
+
+// patient gives up on a command that does not listen.
+type patient struct{ *os.File }
+
+const listenTime = 10 * time.Second
+
+// Write implements io.Writer.
+func (p patient) Write(b []byte) (int, error) {
+	if err := p.SetWriteDeadline(time.Now().Add(listenTime)); err != nil {
+		return 0, err
+	}
+	return p.File.Write(b)
+}
+
+// pipe has an end for us and one for the command.
+type pipe struct{ ours, theirs *os.File }
+
+type pipes struct {
+	stdin, stdout, stderr pipe
+	last                  *tail
+	heard                 chan struct{} // closed at stderr's end
+}
+
+func newPipes() (*pipes, error) {
+	p := &pipes{last: &tail{}, heard: make(chan struct{})}
+	var errs [3]error
+	p.stdin.theirs, p.stdin.ours, errs[0] = os.Pipe()
+	p.stdout.ours, p.stdout.theirs, errs[1] = os.Pipe()
+	p.stderr.ours, p.stderr.theirs, errs[2] = os.Pipe()
+	if err := errors.Join(errs[:]...); err != nil {
+		close(p.heard)
+		p.close()
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "pipes for a tool server: %w", err)
+	}
+	go func() {
+		defer close(p.heard)
+		_, _ = io.Copy(p.last, p.stderr.ours) // until it is closed
+	}()
+	return p, nil
+}
+
+// started gives up the command's ends.
+func (p *pipes) started() {
+	for _, f := range []*os.File{p.stdin.theirs, p.stdout.theirs, p.stderr.theirs} {
+		f.Close()
+	}
+}
+
+func (p *pipes) close() {
+	for _, f := range []*os.File{p.stdin.ours, p.stdout.ours, p.stderr.ours} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	<-p.heard
+}
+
+// complaint is the last that the command said on stderr.
+func (p *pipes) complaint() string {
+	if text := p.last.text(); text != "" {
+		return "; it said: " + text
+	}
+	return ""
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+const maxTail = 512
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, p...)
+	t.end = slices.Clone(t.end[max(0, len(t.end)-maxTail):])
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(kubetool.Clean(strings.ToValidUTF8(string(t.end), "")))
+}

@@ -1,0 +1,135 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"nightcrier.dev/nightcrier"
+)
+
+const (
+	// connectTime bounds the beginning of a session and its list of tools.
+	connectTime = 15 * time.Second
+	// maxAnswer bounds one answer of a server, and maxStream all that a command says
+	// in a run, in bytes.
+	maxAnswer = 6 << 20
+	maxStream = 512 << 20
+)
+
+// dial begins a session. What belongs to it besides ends with stop.
+func dial(ctx context.Context, s Server, o Options, asks func(method string), changed func()) (_ *sdk.ClientSession, stop func(), err error) {
+	transport, stop, err := open(ctx, s, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "nightcrier", Title: "Nightcrier", Version: "1"}, &sdk.ClientOptions{
+		Logger: slog.New(slog.DiscardHandler), Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed() },
+	})
+	client.AddReceivingMiddleware(grantNothing(asks))
+	session, err := client.Connect(ctx, transport, nil)
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return session, stop, nil
+}
+
+// grantNothing refuses what a server may ask its client for.
+func grantNothing(asks func(method string)) sdk.Middleware {
+	return func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			switch method {
+			case "roots/list", "sampling/createMessage", "elicitation/create":
+				asks(method)
+				return nil, errors.New("nightcrier grants this to no server")
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
+
+func open(ctx context.Context, s Server, o Options) (sdk.Transport, func(), error) {
+	if len(s.Command) > 0 {
+		return start(ctx, s, o)
+	}
+	token := o.Variables[s.TokenEnv]
+	if s.TokenEnv != "" && token == "" {
+		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "the variable %s, which holds its token, is not set", s.TokenEnv)
+	}
+	base := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSHandshakeTimeout: 10 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10, MaxConnsPerHost: 16, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+	}
+	life, end := context.WithCancel(context.Background())
+	web := &http.Client{
+		Transport: wire{base: base, token: token, life: life},
+		// Where it leads to was not allowed, and the token is not for there.
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the server redirects, which is not followed")
+		},
+	}
+	// No stream of its own: what a server has to say beside its answers is nothing that we act on.
+	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: web, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}
+	return t, func() { end(); base.CloseIdleConnections() }, nil
+}
+
+// wire adds the token, bounds what comes back, and ends with the session.
+type wire struct {
+	base  http.RoundTripper
+	token string
+	life  context.Context
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	unhook := context.AfterFunc(w.life, cancel)
+	r = r.Clone(ctx)
+	if w.token != "" {
+		r.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	resp, err := w.base.RoundTrip(r)
+	if err != nil {
+		unhook()
+		cancel()
+		return nil, err
+	}
+	resp.Body = &bounding{ReadCloser: resp.Body, left: maxAnswer, end: func() { unhook(); cancel() }}
+	return resp, nil
+}
+
+// bounding is a reader that fails when more comes than was granted.
+type bounding struct {
+	io.ReadCloser
+	left int64
+	end  func() // nil, or what else Close does
+}
+
+// Close implements io.Closer.
+func (b *bounding) Close() error {
+	if b.end != nil {
+		defer b.end()
+	}
+	return b.ReadCloser.Close()
+}
+
+var errTooMuch = nightcrier.Errorf(nightcrier.Exhausted, "the server answers with more than is taken")
+
+// Read implements io.Reader.
+func (b *bounding) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,348 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/tools"
+	"nightcrier.dev/nightcrier/internal/kubetool"
+)
+
+// Options are what one run gives its servers.
+type Options struct {
+	// Variables are the values of the environment variables that servers name.
+	Variables map[string]string
+	// BoxName begins the names of the commands' sandboxes, which belong to BoxOwner.
+	BoxName, BoxOwner string
+	// Dir is where commands get their homes, for as long as they run.
+	Dir string
+	// Unconfined starts commands without confinement: a choice that is said aloud.
+	Unconfined bool
+	// Mask hides secrets; JSON stays JSON.
+	Mask func([]byte) []byte
+	// Record keeps a result as evidence and returns its id.
+	Record func(kind, source string, body []byte) (id string, err error)
+	// Journal is told of every call, before it is made and after. When the first is
+	// an error, the call is not made; when the second is, its result is not shown.
+	Journal func(Call) error
+	// Note is told what people should know: that a server failed, that a tool changed.
+	Note func(text string)
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Take asks and keeps what into points at then, or the error; or, in a run that is made
+	// again, gives what was kept by the name and does not ask: no server is reached then.
+	// Nil asks and keeps nothing.
+	Take func(name string, into any, ask func() error) error
+}
+
+// Call is one call of a tool of a server: what was decided and, once Done, what came
+// of it.
+type Call struct {
+	// Tool is what the model called it, Command that with its arguments, on one line.
+	Tool, Command string
+	// Denied is why it was refused, "" when it was not.
+	Denied string
+	Done   bool
+	// Evidence, Bytes and SHA256 are those of the result that was kept.
+	Evidence string
+	Bytes    int
+	SHA256   string
+}
+
+// Kind is that of the evidence which a result becomes. What a tool makes of its
+// arguments is not known, so nobody may cite it for more than that the tool said so.
+const Kind = "tool"
+
+// Servers are the sessions of one run. It is a tools.Source.
+type Servers struct {
+	all   []*session
+	tools []tools.Tool
+}
+
+// Open begins a session with every server, all at once, and fixes what they offer.
+// One that fails is told of and left out: the run goes on without its tools.
+func Open(ctx context.Context, servers []Server, o Options) *Servers {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Take == nil {
+		o.Take = func(_ string, _ any, ask func() error) error { return ask() }
+	}
+	s := &Servers{all: make([]*session, len(servers))}
+	var wait sync.WaitGroup
+	for i, server := range servers {
+		wait.Go(func() { s.all[i] = begin(ctx, server, o) })
+	}
+	wait.Wait()
+	for _, one := range s.all {
+		s.tools = append(s.tools, one.tools()...)
+	}
+	return s
+}
+
+// Absent lists the servers that failed at the start, and why.
+func (s *Servers) Absent() []nightcrier.NotChecked {
+	var all []nightcrier.NotChecked
+	for _, one := range s.all {
+		if one.absent != "" {
+			all = append(all, nightcrier.NotChecked{What: "what the tool server " + one.server.Name + " tells", Why: one.absent})
+		}
+	}
+	return all
+}
+
+// Tools implements tools.Source.
+func (s *Servers) Tools() []tools.Tool { return s.tools }
+
+// Close implements tools.Source: the sessions end, and the commands with all that
+// they started.
+func (s *Servers) Close() error {
+	var wait sync.WaitGroup
+	for _, one := range s.all {
+		wait.Go(one.close)
+	}
+	wait.Wait()
+	return nil
+}
+
+// session is one server in one run.
+type session struct {
+	server Server
+	o      Options
+	client *sdk.ClientSession // nil when it failed
+	stop   func()
+	offers []Offer
+	absent string // why it failed; "" when it did not
+
+	changed atomic.Bool // the server says that its tools are others now
+	asked   sync.Once   // it asked for what it is not granted
+	mu      sync.Mutex
+	looked  time.Time         // when its tools were last looked at
+	refused map[string]string // tools that changed, and how
+}
+
+func begin(ctx context.Context, server Server, o Options) *session {
+	s := &session{server: server, o: o, refused: map[string]string{}}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	var all toolList
+	err := o.Take(fmt.Sprintf("%q %q", "tools", server.Name), &all, func() (err error) {
+		if all, err = s.connect(ctx); err != nil {
+			err = plainly(server, err)
+		}
+		return err
+	})
+	if err != nil {
+		s.close()
+		s.client = nil
+		s.absent = string(o.Mask([]byte(err.Error())))
+		o.Note(s.absent + "; the agent works without its tools")
+		return s
+	}
+	s.offer(slices.DeleteFunc(all, func(t *sdk.Tool) bool { return t == nil }))
+	return s
+}
+
+// connect begins the session, and returns what the server has.
+func (s *session) connect(ctx context.Context) (all []*sdk.Tool, err error) {
+	s.client, s.stop, err = dial(ctx, s.server, s.o, s.wants, func() { s.changed.Store(true) })
+	if err != nil {
+		return nil, err
+	}
+	all, err = list(ctx, s.client)
+	s.looked = s.o.Now()
+	return all, err
+}
+
+// offer fixes what agents get of it.
+func (s *session) offer(all []*sdk.Tool) {
+	s.offers = judge(s.server, all[:min(len(all), 2*maxOffered)])
+	named := false
+	for _, o := range s.offers {
+		allowed, _ := s.server.allows(o.Tool)
+		if named = named || allowed; allowed && !o.Offered {
+			s.o.Note(fmt.Sprintf("tool %s of server %s is not offered: %s", o.Tool, s.server.Name, o.Why))
+		}
+	}
+	if !named {
+		s.o.Note(fmt.Sprintf("server %s has none of the tools that tool_servers[].tools names", s.server.Name))
+	}
+}
+
+// wants tells of a server that asks for what belongs to its client.
+func (s *session) wants(method string) {
+	s.asked.Do(func() {
+		s.o.Note(fmt.Sprintf("tool server %s asks for %s, which is refused; no more of it is recorded", s.server.Name, method))
+	})
+}
+
+func (s *session) close() {
+	if s.client == nil {
+		return
+	}
+	slow := time.AfterFunc(farewell, s.stop)
+	_ = s.client.Close() // it ends either way
+	slow.Stop()
+	s.stop()
+}
+
+func (s *session) tools() (all []tools.Tool) {
+	for _, o := range s.offers {
+		if !o.Offered {
+			continue
+		}
+		text := fmt.Sprintf("Asks the server %q, which is not Nightcrier's: look for what it tells in the cluster too, a fact that cites this alone counts as not seen. What it says of this tool: %s", s.server.Name, o.About)
+		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: text, Schema: o.schema.shown, Open: true,
+			Call: func(ctx context.Context, raw json.RawMessage) (string, error) { return s.call(ctx, o, raw) }})
+	}
+	return all
+}
+
+// call makes one call, on record before and after.
+func (s *session) call(ctx context.Context, o Offer, raw json.RawMessage) (string, error) {
+	c := Call{Tool: o.ShownAs, Command: s.command(o, raw)}
+	args, err := o.schema.arguments(s.o.Mask(raw))
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", o.ShownAs, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
+	defer cancel()
+	asked, err := json.Marshal(args)
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", o.ShownAs, err)
+	}
+	journal := sync.OnceValue(func() error { return s.o.Journal(c) })
+	var text []byte
+	err = s.o.Take(fmt.Sprintf("%q %q", o.ShownAs, asked), &text, func() (err error) {
+		if err = s.same(ctx, o); err == nil {
+			err = journal()
+		}
+		if err == nil {
+			text, err = s.ask(ctx, o, args)
+		}
+		return err
+	})
+	switch nightcrier.CodeOf(err) {
+	case "", failed:
+	case nightcrier.Refused:
+		c.Denied = err.Error()
+		_ = s.o.Journal(c) // it is refused in any case
+		return "", err
+	default:
+		return "", err
+	}
+	if len(text) > maxKept || err != nil && len(err.Error()) > maxKept {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: what was kept of its answer is longer than any answer", o.ShownAs)
+	}
+	if err := journal(); err != nil { // of what was kept
+		return "", err
+	}
+	return s.keep(c, text, err)
+}
+
+// failed is the code of a result by which a tool says that it failed. Its text is the
+// result.
+const failed = nightcrier.Invalid
+
+// ask makes the call. What comes back is masked.
+func (s *session) ask(ctx context.Context, o Offer, args map[string]any) ([]byte, error) {
+	res, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: o.Tool, Arguments: args})
+	if err != nil {
+		res = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: s.failure(ctx, err)}}}
+	}
+	text := s.o.Mask([]byte(render(res)))
+	if res.IsError || res.NeedsInput() {
+		return nil, nightcrier.Errorf(failed, "%s", text)
+	}
+	return text, nil
+}
+
+// command is a call on one line, as people read it.
+func (s *session) command(o Offer, raw json.RawMessage) string {
+	args := strings.Join(strings.Fields(kubetool.Clean(string(s.o.Mask(raw)))), " ")
+	return clip(o.ShownAs+" "+args, 512)
+}
+
+// failure says why there was no answer.
+func (s *session) failure(ctx context.Context, err error) string {
+	if ctx.Err() != nil {
+		return fmt.Sprintf("tool server %s did not answer within %s", s.server.Name, s.server.Timeout)
+	}
+	return plainly(s.server, err).Error()
+}
+
+// keep records a result whole, and returns what the model is shown of it: of an answer,
+// or of what a tool says of its failure.
+func (s *session) keep(c Call, answer []byte, failure error) (string, error) {
+	if failure != nil {
+		answer = []byte(failure.Error())
+	}
+	answer = []byte(kubetool.Clean(string(s.o.Mask(answer)))) // again: it may come from a record
+	id, err := s.o.Record(Kind, c.Command, answer)
+	if err != nil {
+		return "", err
+	}
+	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(answer), digest(answer)
+	if err := s.o.Journal(c); err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(string(answer), id), "\n"), id)
+	if failure != nil {
+		return "", nightcrier.Errorf(failed, "%s", text)
+	}
+	return text, nil
+}
+
+// again is how long what a server offers is believed to be what it was.
+const again = 10 * time.Second
+
+// same refuses a tool that is not what it was when the run began.
+func (s *session) same(ctx context.Context, o Offer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed.Swap(false) || s.o.Now().Sub(s.looked) >= again {
+		all, err := list(ctx, s.client)
+		if err != nil {
+			s.changed.Store(true) // it was not seen
+			return nightcrier.Errorf(nightcrier.Unreachable, "%s", s.failure(ctx, err))
+		}
+		s.looked = s.o.Now()
+		s.compare(all)
+	}
+	if how := s.refused[o.Tool]; how != "" {
+		return nightcrier.Errorf(nightcrier.Refused, "%s %s since this run began, so it is not used any more", o.ShownAs, how)
+	}
+	return nil
+}
+
+// compare finds the tools that are not what they were. They stay refused.
+func (s *session) compare(all []*sdk.Tool) {
+	now := map[string]string{}
+	for _, t := range all {
+		if now[t.Name] != "" {
+			now[t.Name] = "two"
+			continue
+		}
+		now[t.Name] = definition(t)
+	}
+	for _, o := range s.offers {
+		if !o.Offered || s.refused[o.Tool] != "" || now[o.Tool] == o.digest {
+			continue
+		}
+		how := "was changed by its server"
+		if now[o.Tool] == "" {
+			how = "was taken away by its server"
+		}
+		s.refused[o.Tool] = how
+		s.o.Note(fmt.Sprintf("tool %s of server %s %s in the middle of the run; it is refused from now on", o.Tool, s.server.Name, how))
+	}
+}

@@ -1,0 +1,195 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kubetool"
+)
+
+// maxOffered bounds the tools that a server offers.
+const maxOffered = 500
+
+// Offer is one tool of a server, and what became of it.
+type Offer struct {
+	// Tool is what the server calls it, ShownAs what models call it.
+	Tool    string `json:"tool"`
+	ShownAs string `json:"shownAs,omitempty"`
+	About   string `json:"about,omitempty"`
+	// Hints are what the server says of it: read-only, writes, destructive; none when
+	// it says nothing.
+	Hints []string `json:"hints"`
+	// Offered says that agents get it. Why says why they do not.
+	Offered bool   `json:"offered"`
+	Why     string `json:"why,omitempty"`
+
+	schema *schema
+	digest string
+}
+
+// list asks a server for all that it has. Names that are no names are left out.
+func list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) {
+	var all []*sdk.Tool
+	for cursor := ""; ; {
+		page, err := session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page.Tools {
+			if t != nil {
+				all = append(all, t)
+			}
+		}
+		if len(all) > maxOffered || page.NextCursor == cursor && cursor != "" || page.NextCursor != "" && len(page.Tools) == 0 {
+			return nil, nightcrier.Errorf(nightcrier.Exhausted, "its list of tools does not end, or has more than %d", maxOffered)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return all, nil
+		}
+	}
+}
+
+// maxKept bounds, in bytes, what is read of a record for one question: more than any
+// server is let say.
+const maxKept = 4 * maxAnswer
+
+// toolList is what a server has, which may come from a record that anybody wrote: a packed
+// one of a few kilobytes holds more tools than there is memory for.
+type toolList []*sdk.Tool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *toolList) UnmarshalJSON(b []byte) error {
+	var each []json.RawMessage
+	if len(b) > maxKept {
+		return nightcrier.Errorf(nightcrier.Exhausted, "a list of tools of %d bytes", len(b))
+	}
+	if err := json.Unmarshal(b, &each); err != nil {
+		return err
+	}
+	if len(each) > maxOffered {
+		return nightcrier.Errorf(nightcrier.Exhausted, "a list of more than %d tools", maxOffered)
+	}
+	*l = make(toolList, len(each))
+	for i, raw := range each {
+		if err := json.Unmarshal(raw, &(*l)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge says which tools of a server agents get, and why not the others.
+func judge(s Server, all []*sdk.Tool) []Offer {
+	offers := make([]Offer, len(all))
+	names, shown := map[string]int{}, map[string]int{}
+	for i, t := range all {
+		offers[i] = one(s, t)
+		names[t.Name]++
+		shown[offers[i].ShownAs]++
+	}
+	for i := range offers {
+		o := &offers[i]
+		switch {
+		case names[all[i].Name] > 1:
+			o.refuse("the server has two tools of this name")
+		case shown[o.ShownAs] > 1:
+			o.refuse("another tool of the server would be called " + o.ShownAs + " as well")
+		}
+	}
+	slices.SortStableFunc(offers, func(a, b Offer) int { return strings.Compare(a.Tool, b.Tool) })
+	return offers
+}
+
+func (o *Offer) refuse(why string) {
+	if o.Offered {
+		o.Offered, o.Why = false, why
+	}
+}
+
+func one(s Server, t *sdk.Tool) Offer {
+	o := Offer{Tool: clip(kubetool.Clean(strings.NewReplacer("\n", " ", "\t", " ").Replace(t.Name)), maxToolName), ShownAs: s.shownName(t.Name),
+		About: about(t.Description), Hints: hints(t.Annotations), digest: definition(t), Offered: true}
+	allowed, inFull := s.allows(t.Name)
+	switch {
+	case o.Tool != t.Name || t.Name == "":
+		o.refuse("its name is too long or holds characters that names do not have")
+	case !allowed:
+		o.refuse("tool_servers[].tools does not name it")
+	case t.Annotations != nil && (!t.Annotations.ReadOnlyHint || t.Annotations.DestructiveHint != nil && *t.Annotations.DestructiveHint):
+		o.refuse("it does not say of itself that it only reads, and investigations only read")
+	case t.Annotations == nil && !inFull:
+		o.refuse("it says nothing of whether it only reads: name it in full, not by a pattern, to vouch for it")
+	}
+	if !o.Offered {
+		return o
+	}
+	var err error
+	if o.schema, err = readSchema(t.InputSchema); err != nil {
+		o.refuse(clip(kubetool.Clean(err.Error()), 300))
+	}
+	return o
+}
+
+func hints(a *sdk.ToolAnnotations) []string {
+	said := []string{}
+	if a == nil {
+		return said
+	}
+	if said = append(said, "writes"); a.ReadOnlyHint {
+		said[0] = "read-only"
+	}
+	if a.DestructiveHint != nil && *a.DestructiveHint {
+		said = append(said, "destructive")
+	}
+	if a.OpenWorldHint != nil && *a.OpenWorldHint {
+		said = append(said, "open-world")
+	}
+	return said
+}
+
+// definition is the digest of all that a model or we go by.
+func definition(t *sdk.Tool) string {
+	b, err := json.Marshal([]any{t.Name, t.Title, t.Description, t.InputSchema, t.Annotations})
+	if err != nil {
+		return ""
+	}
+	return digest(b)
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Look asks a server what it offers, and says what of it agents would get.
+func Look(ctx context.Context, s Server, o Options) ([]Offer, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	session, stop, err := dial(ctx, s, o, func(string) {}, func() {})
+	if err != nil {
+		return nil, plainly(s, err)
+	}
+	defer stop()
+	defer session.Close()
+	all, err := list(ctx, session)
+	if err != nil {
+		return nil, plainly(s, err)
+	}
+	return judge(s, all), nil
+}
+
+// plainly is an error of a server in few words: what it said is its own text.
+func plainly(s Server, err error) error {
+	code := nightcrier.CodeOf(err)
+	if code == "" || code == nightcrier.Internal {
+		code = nightcrier.Unreachable
+	}
+	return nightcrier.Errorf(code, "tool server %s: %s", s.Name, clip(kubetool.Clean(err.Error()), 600))
+}

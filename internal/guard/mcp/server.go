@@ -1,0 +1,118 @@
+// Package mcp lets agents use the tools of MCP servers that are not ours, behind
+// the run's own endpoint.
+//
+// Such a server is a stranger: what it says of its tools, what they return and what
+// it asks of us is hostile until it was bounded. So an operator names each tool that
+// may be used, and a tool that says that it changes things is not used even then.
+// What a tool is called, what it says of itself and what arguments it takes is fixed
+// when the run begins; one that changes later is refused. Arguments are held against
+// its schema before they leave, results are masked, kept whole as evidence and
+// shortened for the model. Nothing that a server asks of its client is granted: no
+// sampling, no questions to people, no directories.
+//
+// Agents reach our endpoint alone. The servers' addresses and tokens stay here.
+package mcp
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Server is one server of the operator's. It holds no secret.
+type Server struct {
+	Name string `json:"name"`
+	// URL is where it is asked by Streamable HTTP; or Command is its program and
+	// arguments, which then speaks on its standard streams.
+	URL     string   `json:"url,omitempty"`
+	Command []string `json:"command,omitempty"`
+	// TokenEnv names the variable whose value is sent to URL as a bearer token.
+	TokenEnv string `json:"tokenEnv,omitempty"`
+	// Env names the variables that the command gets, Read the files and directories
+	// that it may read beside the system's, Ports the TCP ports that it may connect to.
+	Env   []string `json:"env,omitempty"`
+	Read  []string `json:"read,omitempty"`
+	Ports []int    `json:"ports,omitempty"`
+	// Tools are the names of those that may be used, or patterns with *.
+	Tools []string `json:"tools"`
+	// Timeout bounds a call.
+	Timeout time.Duration `json:"timeout"`
+}
+
+// Reachable says whether there is a way to the server.
+func (s Server) Reachable() bool { return s.URL != "" || len(s.Command) > 0 }
+
+// Recorded is the server as a record of it is played: without any way to it.
+func (s Server) Recorded() Server {
+	return Server{Name: s.Name, Tools: s.Tools, Timeout: s.Timeout}
+}
+
+// Variables are the names of the environment variables that hold what it needs.
+func (s Server) Variables() []string {
+	if s.TokenEnv == "" {
+		return s.Env
+	}
+	return append(slices.Clone(s.Env), s.TokenEnv)
+}
+
+var serverName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
+
+// ours are the first words of the names of our own tools.
+var ours = []string{"kubernetes", "list", "loki", "nightcrier", "prometheus", "read"}
+
+// CheckName says what is wrong with the name of a server: it stands in front of the
+// names of its tools.
+func CheckName(name string) error {
+	switch {
+	case !serverName.MatchString(name):
+		return nightcrier.Errorf(nightcrier.Invalid, "%.60q is not a name for a tool server: use up to 20 lower-case letters, digits and '-', with a letter first", name)
+	case slices.Contains(ours, name):
+		return nightcrier.Errorf(nightcrier.Invalid, "%s begins the names of Nightcrier's own tools: choose another name", name)
+	}
+	return nil
+}
+
+// CheckPattern says what is wrong with an entry of Server.Tools.
+func CheckPattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > maxToolName {
+		return nightcrier.Errorf(nightcrier.Invalid, "%.60q is neither the name of a tool nor a pattern of names with *", pattern)
+	}
+	return nil
+}
+
+// maxToolName bounds the name that a server gives to a tool, in bytes.
+const maxToolName = 128
+
+// allows says whether an entry of Tools names the tool, and whether one does so in
+// full.
+func (s Server) allows(tool string) (allowed, inFull bool) {
+	for _, pattern := range s.Tools {
+		if pattern == tool {
+			return true, true
+		}
+		if ok, err := path.Match(pattern, tool); err == nil && ok {
+			allowed = true
+		}
+	}
+	return allowed, false
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// shownName is what models call a tool of the server. It is cut where a CLI or a
+// model's API would not take it whole.
+func (s Server) shownName(tool string) string {
+	name := s.Name + "_" + strings.Trim(unfit.ReplaceAllString(tool, "_"), "_")
+	if len(name) > maxShownName {
+		name = fmt.Sprintf("%s_%.6s", name[:maxShownName-7], digest([]byte(tool)))
+	}
+	return name
+}
+
+// maxShownName is what the endpoint takes.
+const maxShownName = 47

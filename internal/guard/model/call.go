@@ -1,0 +1,160 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/price"
+)
+
+// ServeHTTP checks a call and forwards it.
+func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !g.authentic(r):
+		g.kept(callOf(r), "this token is not the run's")
+		g.refuse(w, http.StatusUnauthorized, "authentication_error", "this token is not the run's")
+	case r.Method == http.MethodHead && r.URL.Path == "/":
+		g.kept(callOf(r), "the guard answers it itself")
+		w.WriteHeader(http.StatusOK) // some clients look whether anybody is there
+	case !g.protocol.forwards(r.Method, r.URL.Path):
+		g.log.Warn("model guard refused a call", "method", r.Method, "path", r.URL.Path)
+		g.kept(callOf(r), "the guard does not forward this call")
+		g.refuse(w, http.StatusForbidden, "permission_error", "the guard does not forward this call")
+	default:
+		g.forward(w, r)
+	}
+}
+
+// callOf names a call: method and path, in which any byte may stand.
+func callOf(r *http.Request) string {
+	return strings.Trim(strconv.QuoteToASCII(r.Method+" "+r.URL.Path), `"`)
+}
+
+// forward makes a call. As the agent can ask from many places at once, only so many are
+// held at a time, each until it is on record.
+func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
+	select {
+	case g.slots <- struct{}{}:
+	default:
+		g.refuse(w, http.StatusTooManyRequests, "rate_limit_error", fmt.Sprintf("%d calls are under way already", maxCalls))
+		return
+	}
+	record := func() {}
+	defer func() {
+		go func() { // the caller's answer ends without it
+			defer func() { <-g.slots }()
+			record()
+		}()
+	}()
+	a, ok := g.admit(w, r)
+	if !ok {
+		return
+	}
+	x := g.ledger.open(time.Now(), r, a)
+	g.record(x.Exchange)
+	record = func() { g.record(x.close()) }
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent = true }})
+	defer x.conclude(g) // also where the proxy panics, as it does when an answer breaks off
+	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, exchangeKey{}, x)))
+}
+
+// admit reads the whole request, because what is at its end may forbid it, completes it
+// and has the budget allow it. One that may not be made it answers itself.
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*ask, bool) {
+	body, err := readBody(w, r)
+	if err != nil {
+		g.unreachable(w, r, err)
+		return nil, false
+	}
+	a, err := g.inspect(r.URL.Path, body)
+	if err == nil {
+		err = g.allows(a.model)
+	}
+	if err != nil {
+		g.log.Warn("model guard refused a call", "path", r.URL.Path, "reason", err.Error())
+		g.kept(callOf(r), err.Error())
+		g.refuse(w, http.StatusForbidden, "permission_error", err.Error())
+		return nil, false
+	}
+	if g.answers > 0 && a.billed && g.begun.Load() >= g.answers {
+		g.exhausted()
+		g.refuse(w, http.StatusForbidden, "permission_error", fmt.Sprintf("the run's %d turns are over", g.answers))
+		return nil, false
+	}
+	if !a.billed && g.free.Add(1) > maxFree {
+		g.refuse(w, http.StatusForbidden, "permission_error", fmt.Sprintf("%d calls that only count were made already", maxFree))
+		return nil, false
+	}
+	if err := g.allow(r.Context(), a); err != nil {
+		if r.Context().Err() != nil {
+			return nil, false // the agent hung up while the call waited
+		}
+		g.spent(err)
+		g.log.Warn("model guard refused a call", "path", r.URL.Path, "reason", err.Error())
+		g.refuse(w, http.StatusForbidden, "permission_error", err.Error())
+		return nil, false
+	}
+	return a, true
+}
+
+// allows refuses a model that the run is not for.
+func (g *Guard) allows(model string) error {
+	if len(g.models) == 0 || slices.ContainsFunc(g.models, func(pattern string) bool { return price.Fits(pattern, model) }) {
+		return nil
+	}
+	return fmt.Errorf("the model %.64q is not asked: it is not agent.model, and agent.models does not name it", model)
+}
+
+// allow completes a request that is paid for, and has the budget allow it.
+func (g *Guard) allow(ctx context.Context, a *ask) error {
+	if !a.billed {
+		return nil
+	}
+	g.shorten(a, a.output)
+	if err := g.reserve(ctx, a); err != nil || a.grant == nil {
+		return err
+	}
+	if granted := a.grant.Output(); granted < a.output {
+		g.shorten(a, granted)
+	}
+	return nil
+}
+
+// readBody reads a request within readTime; the answer may take longer.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(readTime)) // a writer without deadlines is a test's
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = conn.SetReadDeadline(time.Time{})
+	return body, err
+}
+
+// bearer is the token of an Authorization header, "" when it has none.
+func bearer(h http.Header) string {
+	token, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	return token
+}
+
+func (g *Guard) authentic(r *http.Request) bool {
+	given := g.protocol.given(r.Header, r.URL.Query())
+	return subtle.ConstantTimeCompare([]byte(given), []byte(g.token)) == 1
+}
+
+// refuse answers in the API's own shape, so that clients show the text.
+func (g *Guard) refuse(w http.ResponseWriter, status int, kind, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Should-Retry", map[bool]string{true: "true", false: "false"}[status >= 500])
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(g.protocol.refusal(status, kind, "nightcrier: "+message)) // a client that hung up needs no answer
+}

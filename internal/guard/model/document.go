@@ -1,0 +1,198 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// document is a request's body and where in it the values stand that are looked at,
+// so that what has to be changed is changed in its place and every other byte stays
+// what it is: providers keep what they have read by its beginning.
+type document struct {
+	body   []byte
+	fields map[string]any
+	// places are where objects and their members stand that are no deeper than
+	// maxPlace, by their path with dots, in plain names; one may be spelled twice.
+	places map[string][]span
+	edits  []edit
+}
+
+type span struct{ from, to int }
+
+// edit is what shall stand in the place of some bytes.
+type edit struct {
+	span
+	text string
+}
+
+// maxPlace is how deep the fields lie that are ever changed.
+const maxPlace = 3
+
+// newDocument finds the places in a body that holds these fields. mask is asked for
+// every text that is not sealed, and says what shall stand there; nil changes none.
+func newDocument(body []byte, fields map[string]any, mask func(string) string) *document {
+	d := &document{body: body, fields: fields, places: map[string][]span{}}
+	w := walker{document: d, mask: mask}
+	w.value(fields, "", 0)
+	return d
+}
+
+// change has a text stand in the place of some bytes.
+func (d *document) change(s span, text string) {
+	d.edits = append(d.edits, edit{s, text})
+}
+
+// number reads the number in a place, and whether it is one.
+func (d *document) number(s span) (int64, bool) {
+	f, err := strconv.ParseFloat(string(d.body[s.from:s.to]), 64)
+	return int64(min(max(f, -1), 1<<40)), err == nil
+}
+
+// set puts a number into a field that the document does not have.
+func (d *document) set(path string, n int64) {
+	parent, name, nested := strings.Cut(path, ".")
+	member := strconv.Quote(name) + ":" + strconv.FormatInt(n, 10)
+	within := d.places[""]
+	switch at := d.places[plainName(parent)]; {
+	case !nested:
+		member = strconv.Quote(parent) + ":" + strconv.FormatInt(n, 10)
+	case len(at) > 0 && d.body[at[0].from] == '{':
+		within = at
+	default:
+		member = strconv.Quote(parent) + ":{" + member + "}"
+	}
+	open := within[0].from + 1
+	if rest := bytes.TrimLeft(d.body[open:], " \t\r\n"); rest[0] != '}' {
+		member += ","
+	}
+	d.change(span{open, open}, member)
+}
+
+// with is the body with its changes and some more.
+func (d *document) with(more ...edit) []byte {
+	edits := slices.Concat(d.edits, more)
+	if len(edits) == 0 {
+		return d.body
+	}
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	var out bytes.Buffer
+	out.Grow(len(d.body) + 64*len(edits))
+	at := 0
+	for _, e := range edits {
+		out.Write(d.body[at:e.from])
+		out.WriteString(e.text)
+		at = e.to
+	}
+	out.Write(d.body[at:])
+	return out.Bytes()
+}
+
+// walker goes through a body that is known to be JSON, along the values that were
+// read from it.
+type walker struct {
+	*document
+	at   int
+	mask func(string) string
+}
+
+func (w *walker) space() {
+	for strings.IndexByte(" \t\r\n,:", w.body[w.at]) >= 0 {
+		w.at++
+	}
+}
+
+// value steps over one value, which stands at a path of that depth.
+func (w *walker) value(v any, path string, depth int) {
+	w.space()
+	from := w.at
+	switch v := v.(type) {
+	case map[string]any:
+		w.object(v, path, depth)
+	case []any:
+		w.at++
+		for _, e := range v {
+			w.value(e, "", maxPlace+1) // what lies in lists is never changed by its place
+		}
+		w.space()
+		w.at++
+	case string:
+		w.text(v)
+	default:
+		for w.at < len(w.body) && strings.IndexByte(" \t\r\n,]}", w.body[w.at]) < 0 {
+			w.at++
+		}
+	}
+	if depth <= maxPlace {
+		w.places[path] = append(w.places[path], span{from, w.at})
+	}
+}
+
+func (w *walker) object(v map[string]any, path string, depth int) {
+	mask := w.mask
+	w.at++
+	for range v {
+		w.space()
+		name := w.name()
+		under := ""
+		if depth < maxPlace {
+			under = strings.TrimPrefix(path+"."+plainName(name), ".")
+		}
+		if w.mask = mask; mask != nil && sealed(v, name) {
+			w.mask = nil
+		}
+		w.value(v[name], under, depth+1)
+	}
+	w.mask = mask
+	w.space()
+	w.at++
+}
+
+// name steps over a member's name.
+func (w *walker) name() string {
+	from := w.at
+	w.skip()
+	raw := w.body[from:w.at]
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
+	var name string
+	_ = json.Unmarshal(raw, &name) // it was read before
+	return name
+}
+
+// text steps over a string, which holds v, and masks it.
+func (w *walker) text(v string) {
+	from := w.at
+	w.skip()
+	if w.mask == nil || len(v) < minMasked {
+		return
+	}
+	if masked := w.mask(v); masked != v {
+		w.change(span{from, w.at}, quote(masked))
+	}
+}
+
+// minMasked is less than any secret's length, in bytes.
+const minMasked = 6
+
+func (w *walker) skip() {
+	for w.at++; w.body[w.at] != '"'; w.at++ {
+		if w.body[w.at] == '\\' {
+			w.at++
+		}
+	}
+	w.at++
+}
+
+// quote writes a string as JSON, with as few escapes as there can be.
+func quote(s string) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string can be encoded
+	return strings.TrimSuffix(out.String(), "\n")
+}

@@ -1,0 +1,65 @@
+package model
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// leastKey is the length in bytes from which on a key is looked for in answers:
+// servers without accounts get a word for one, which may stand there by itself.
+const leastKey = 16
+
+// hide keeps an answer from repeating the key to the agent. Gateways do, when they
+// refuse it. What stands in its place is as long as it is.
+func (g *Guard) hide(resp *http.Response) {
+	if len(g.key) < leastKey {
+		return
+	}
+	stars := strings.Repeat("*", len(g.key))
+	for _, values := range resp.Header {
+		for i, v := range values {
+			values[i] = strings.ReplaceAll(v, g.key, stars)
+		}
+	}
+	resp.Body = &withoutKey{ReadCloser: resp.Body, key: []byte(g.key), stars: []byte(stars)}
+}
+
+// withoutKey is a body in which the key does not stand. What may be the beginning of
+// it waits for what follows; all else is handed on as it comes.
+type withoutKey struct {
+	io.ReadCloser
+	key, stars []byte
+	held       []byte // was read, and not handed on
+	ready      int    // so many bytes of held may go
+	err        error  // of the last read
+}
+
+// Read implements io.Reader.
+func (b *withoutKey) Read(p []byte) (int, error) {
+	for b.ready == 0 && b.err == nil && len(p) > 0 {
+		n, err := b.ReadCloser.Read(p)
+		b.held, b.err = bytes.ReplaceAll(append(b.held, p[:n]...), b.key, b.stars), err
+		b.ready = len(b.held)
+		if err == nil {
+			b.ready -= begun(b.held, b.key)
+		}
+	}
+	if b.ready == 0 {
+		return 0, b.err
+	}
+	n := copy(p, b.held[:b.ready])
+	b.held, b.ready = b.held[n:], b.ready-n
+	return n, nil
+}
+
+// begun is how many bytes at the end of text are the beginning of key.
+func begun(text, key []byte) int {
+	for n := min(len(text), len(key)-1); n > 0; n-- {
+		if bytes.HasSuffix(text, key[:n]) {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,160 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/price"
+)
+
+// Exchange is one call that was forwarded. It is told of twice: when it is sent,
+// without bodies and answer, and, Done, when its answer has ended.
+type Exchange struct {
+	// N numbers the calls of a guard, from 1, in the order in which they were sent.
+	N    int64
+	Time time.Time // of sending
+	Done bool
+
+	Method, Path string
+	Model        string // as the request names it, "" when it does not
+	Request      Body
+	// Sent is how often this request, byte for byte, was sent by this guard until now;
+	// above 1 the client tried again.
+	Sent int
+
+	// Status is HTTP's, 0 when no answer came.
+	Status      int
+	ContentType string
+	Response    Body
+	// Cut says that the answer did not come to its end: either side hung up.
+	Cut bool
+	// Answer is how long the first byte of an answer took, 0 when none came; Whole how
+	// long all of it took.
+	Answer, Whole time.Duration
+	// Tokens is what a billed answer says that it took, and Cost what that is in
+	// dollars where the model has a price. Unknown says that nobody knows all of it: the
+	// call was sent, and its answer broke off before it said.
+	Tokens  price.Tokens
+	Cost    price.Money
+	Unknown bool
+}
+
+// Body is what was sent one way, as it went over the wire.
+type Body struct {
+	Bytes  int64
+	SHA256 string // of all of it
+	// Text is its beginning, up to maxKept bytes.
+	Text []byte
+}
+
+// maxKept bounds what is kept of one answer, in bytes.
+const maxKept = 8 << 20
+
+// exchange is a call that is under way. It is used by one goroutine at a time.
+type exchange struct {
+	Exchange
+	path  string // that the agent called: the upstream's has a prefix of its own
+	hash  hash.Hash
+	kept  bytes.Buffer
+	ended bool // the answer came to its end
+	ask   *ask
+	sent  bool // something of it may have reached the upstream
+	known bool // what it cost
+}
+
+// exchangeKey is the context key of a call's exchange.
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// ledger numbers the calls of a guard.
+type ledger struct {
+	mu   sync.Mutex
+	n    int64
+	sent map[string]int // by method, path and hash; bounded by what calls cost
+}
+
+// open begins the record of a call.
+func (l *ledger) open(now time.Time, r *http.Request, a *ask) *exchange {
+	sum := sha256.Sum256(a.body)
+	x := &exchange{path: r.URL.Path, hash: sha256.New(), ask: a, Exchange: Exchange{
+		Time: now, Method: r.Method, Path: r.URL.Path, Model: a.model,
+		Request: Body{Bytes: int64(len(a.body)), SHA256: hex.EncodeToString(sum[:])},
+	}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sent == nil {
+		l.sent = map[string]int{}
+	}
+	key := r.Method + " " + r.URL.Path + " " + string(sum[:])
+	l.sent[key]++
+	l.n++
+	x.N, x.Sent = l.n, l.sent[key]
+	return x
+}
+
+// watch returns an answer's body that is kept as it is read.
+func (x *exchange) watch(resp *http.Response) io.ReadCloser {
+	x.Status, x.ContentType = resp.StatusCode, resp.Header.Get("Content-Type")
+	return &keptBody{resp.Body, x}
+}
+
+type keptBody struct {
+	io.ReadCloser
+	x *exchange
+}
+
+// Read implements io.Reader.
+func (b *keptBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	x := b.x
+	if n > 0 && x.Answer == 0 {
+		x.Answer = max(time.Since(x.Time), 1)
+	}
+	x.hash.Write(p[:n])
+	x.kept.Write(p[:min(n, maxKept-x.kept.Len())])
+	x.Response.Bytes += int64(n)
+	x.ended = x.ended || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// close is the record of a call whose answer has ended one way or another.
+func (x *exchange) close() Exchange {
+	x.Done, x.Whole = true, time.Since(x.Time)
+	x.Request.Text, x.Unknown = x.ask.body, x.ask.billed && x.sent && !x.known
+	x.Cut = x.Status != 0 && !x.ended
+	x.Response.SHA256, x.Response.Text = hex.EncodeToString(x.hash.Sum(nil)), x.kept.Bytes()
+	return x.Exchange
+}
+
+// modelOf is the model that a request asks, which stands in its path or its body. The
+// path goes first: the API does not read a body for what stands there.
+func modelOf(path string, request map[string]any) string {
+	name := modelIn(path)
+	if name == "" {
+		name, _ = request["model"].(string)
+	}
+	return name[:min(len(name), maxName)]
+}
+
+// modelIn is the model that a path names, "" for none.
+func modelIn(path string) string {
+	_, rest, _ := strings.Cut(path, "/models/")
+	name, _, _ := strings.Cut(rest, ":")
+	return name
+}
+
+// maxName bounds the name of a model in a record, in bytes.
+const maxName = 200

@@ -1,0 +1,152 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/price"
+)
+
+// DefaultMaxTokens is how long one answer may be where nothing else is said.
+const DefaultMaxTokens = 32_000
+
+// leastOutput is the fewest tokens with which an answer is worth being asked for, and
+// leastThinking what a model wants for its thoughts at least.
+const (
+	leastOutput   = 256
+	leastThinking = 1024
+)
+
+// ask is a request that may be forwarded, and the most that its answer may have.
+type ask struct {
+	kind
+	weight
+	document *document
+	billed   bool
+	output   int64 // 0 for one that is not billed
+	body     []byte
+	grant    Grant // nil without a budget
+	priced   bool
+	price    price.Price
+}
+
+// limit has the answer of a request be no longer than most, and than it asks for.
+func (g *Guard) limit(a *ask) error {
+	if !a.billed {
+		a.body = a.document.with()
+		return nil
+	}
+	a.output = g.maxTokens
+	for _, path := range g.protocol.lengths(a.path) {
+		for _, at := range a.document.places[plainPath(path)] {
+			if a.document.null(at) {
+				continue
+			}
+			n, ok := a.document.number(at)
+			if !ok || n < 1 {
+				return fmt.Errorf("%s is no number of tokens", path)
+			}
+			a.output = min(a.output, n)
+		}
+	}
+	return nil
+}
+
+// shorten writes into the body how long the answer may be.
+func (g *Guard) shorten(a *ask, output int64) {
+	a.output = output
+	d := a.document
+	kept := len(d.edits)
+	said := false
+	for _, path := range g.protocol.lengths(a.path) {
+		for _, at := range d.places[plainPath(path)] {
+			n, ok := d.number(at)
+			if said = true; !ok || n != output {
+				d.change(at, strconv.FormatInt(output, 10))
+			}
+		}
+	}
+	if !said {
+		d.set(g.protocol.lengths(a.path)[0], output)
+	}
+	for _, at := range d.places[plainPath(g.protocol.thinking())] {
+		if n, ok := d.number(at); ok && n >= output {
+			d.change(at, strconv.FormatInt(output-1, 10))
+		}
+	}
+	a.body = d.with()
+	d.edits = d.edits[:kept]
+}
+
+// least is the fewest tokens of output with which a call is worth being made.
+func (g *Guard) least(a *ask) int64 {
+	least := int64(leastOutput)
+	if path := g.protocol.thinking(); path != "" && len(a.document.places[plainPath(path)]) > 0 {
+		least = leastThinking + leastOutput
+	}
+	return min(least, a.output)
+}
+
+// reserve asks the budget for the most that a call can cost.
+func (g *Guard) reserve(ctx context.Context, a *ask) error {
+	a.price, a.priced = g.prices.Of(g.provider, a.model)
+	if g.budget == nil || !a.billed {
+		return nil
+	}
+	if !a.priced && g.needsPrice {
+		return nightcrier.Errorf(nightcrier.Refused,
+			"the model %.64q has no price, and dollars are limited: add %q to agent.prices, with what a million tokens cost in dollars (input/output/cache read/cache write), or set the budget.*_usd limits to 0",
+			a.model, fmt.Sprintf("%s:%.64s=IN/OUT/READ/WRITE", g.provider, a.model))
+	}
+	request := g.bounds.of(a.kind, a.body) + imageTokens*int64(a.images)
+	grant, err := g.budget.Reserve(ctx, Want{Model: a.model, Request: request, Output: a.output, Least: g.least(a), Price: a.price, CacheHour: a.hour})
+	if err != nil {
+		return err
+	}
+	a.grant = grant
+	return nil
+}
+
+// settle tells the budget what a call cost, as soon as that is known.
+func (x *exchange) settle(g *Guard, t price.Tokens) {
+	x.known = true
+	if x.ask.priced {
+		x.Cost = x.ask.price.Of(t)
+	}
+	if x.ask.grant == nil {
+		return
+	}
+	if err := x.ask.grant.Settle(t); err != nil {
+		g.log.Error("what a call of the model cost is not on record: what was reserved for it stays spent", "error", err)
+	}
+}
+
+// conclude tells the budget of a call that has ended without having said what it cost:
+// what was reserved for one that was not made is given back.
+func (x *exchange) conclude(g *Guard) {
+	switch {
+	case x.ask.grant == nil || x.known:
+		return
+	case x.sent:
+		x.ask.grant.Lost()
+		return
+	}
+	x.known = true
+	if err := x.ask.grant.Release(); err != nil {
+		g.log.Error("what was reserved for a call of the model that was not made stays spent", "error", err)
+	}
+}
+
+func (d *document) null(at span) bool { return string(d.body[at.from:at.to]) == "null" }
+
+// plainPath is a path in plain names.
+func plainPath(path string) string {
+	names := strings.Split(path, ".")
+	for i, n := range names {
+		names[i] = plainName(n)
+	}
+	return strings.Join(names, ".")
+}

@@ -1,0 +1,160 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/price"
+)
+
+// api is the API that is spoken, and where.
+func (c Config) api() (protocol, *url.URL, error) {
+	api, ok := protocols[c.provider()]
+	if !ok {
+		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "the model API of %q is not spoken", c.Provider)
+	}
+	base := c.Upstream
+	if base == "" {
+		base = api.upstream()
+	}
+	upstream, err := parseUpstream(base)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o, ok := api.(openAI); ok {
+		api = o.at(upstream.Hostname())
+	}
+	return api, upstream, nil
+}
+
+func parseUpstream(base string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "model base URL %q is not an http(s) URL without credentials", base)
+	}
+	if signed(u.Hostname()) {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "model base URL %q is not supported: calls of Bedrock and Vertex are signed; put a gateway with a key before it", base)
+	}
+	if u.Path == "" {
+		u.Path = "/" // JoinPath keeps an empty one relative
+	}
+	return u, nil
+}
+
+// signed reports whether a host takes no key, but calls that are signed.
+func signed(host string) bool {
+	return strings.HasPrefix(host, "bedrock") && strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, "aiplatform.googleapis.com")
+}
+
+func transport(rt http.RoundTripper) http.RoundTripper {
+	if rt != nil {
+		return rt
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.ResponseHeaderTimeout = 10 * time.Minute // a long answer that is not streamed
+	return t
+}
+
+func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
+	path := r.In.URL.Path
+	r.Out.URL = join(upstream, path)
+	query := r.Out.URL.Query() // what the base URL has
+	maps.Copy(query, g.protocol.query(r.In.URL.Query()))
+	r.Out.URL.RawQuery = query.Encode()
+	r.Out.Host = ""
+	r.Out.Header = http.Header{}
+	for _, name := range g.protocol.headers() {
+		v := r.In.Header.Values(name)
+		if name == "Anthropic-Beta" {
+			var unknown []string
+			v, unknown = knownBetas(v)
+			g.dropped.tell(g.log, unknown)
+		}
+		if len(v) > 0 {
+			r.Out.Header[name] = v
+		}
+	}
+	if g.key != "" {
+		g.protocol.authorize(r.Out.Header, g.key)
+	}
+}
+
+// deployments stands in Azure's older base URLs, before the name of a model's
+// deployment. Chat is asked below that, all else beside it.
+const deployments = "/openai/deployments/"
+
+// join puts a call's path behind the base URL. The version that the path begins with
+// may stand at the end of the base too: clients differ in where they want it.
+func join(base *url.URL, path string) *url.URL {
+	version, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	host, _, deployed := strings.Cut(base.Path, deployments)
+	switch {
+	case deployed && path == chatPath:
+		path = rest
+	case deployed:
+		beside := *base
+		beside.Path, beside.RawPath = host+"/openai", ""
+		return beside.JoinPath(rest)
+	case strings.HasSuffix(strings.TrimRight(base.Path, "/"), "/"+version):
+		path = rest
+	}
+	return base.JoinPath(path)
+}
+
+// observe has an answer kept and its tokens counted while it streams through, and
+// keeps the upstream from redirecting the agent anywhere.
+func (g *Guard) observe(resp *http.Response) error {
+	resp.Header.Del("Location")
+	resp.Header.Del("Set-Cookie")
+	g.hide(resp)
+	x := exchangeOf(resp.Request.Context())
+	resp.Body = x.watch(resp)
+	if resp.StatusCode == http.StatusOK && g.protocol.billed(x.path) {
+		g.begun.Add(1)
+		resp.Body = &metered{ReadCloser: resp.Body, guard: g, exchange: x, kind: resp.Header.Get("Content-Type")}
+	} else if resp.StatusCode >= http.StatusMultipleChoices {
+		x.settle(g, price.Tokens{}) // errors are not billed
+	}
+	if g.failed != nil && resp.StatusCode >= http.StatusBadRequest {
+		g.failed(failure(resp, time.Now()))
+	}
+	if _, ok := g.protocol.(orderly); ok && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = ended{resp.Body}
+	}
+	return nil
+}
+
+// ended is a body that, broken off, looks as if it had ended.
+type ended struct{ io.ReadCloser }
+
+func (b ended) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (g *Guard) unreachable(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the agent hung up
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		g.refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is over the guard's limit")
+		return
+	}
+	g.log.Warn("model is unreachable", "error", err)
+	if g.failed != nil {
+		g.failed(Failure{Status: http.StatusBadGateway, Unreachable: err})
+	}
+	g.refuse(w, http.StatusBadGateway, "api_error", "the guard cannot reach the model")
+}

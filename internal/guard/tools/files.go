@@ -1,0 +1,323 @@
+package tools
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kubetool"
+)
+
+const (
+	// maxText bounds a result, in bytes: some 12,000 tokens.
+	maxText = 48 << 10
+	// maxFile is how much of a file is looked at, in bytes.
+	maxFile = 64 << 20
+	// maxEntries bounds a listing, and maxDepth how far down it looks.
+	maxEntries = 1000
+	maxDepth   = 6
+)
+
+// files are what may be read of a workspace. Each directory is opened by itself, so
+// that no link in it leads to the rest of the workspace either.
+type files struct {
+	allowed []string
+	dirs    map[string]*os.Root
+	single  *os.Root // for files of the workspace itself
+}
+
+// openFiles opens what is there of the names; what is missing is left out.
+func openFiles(workspace string, names []string) (*files, error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "workspace: %w", err)
+	}
+	f := &files{dirs: map[string]*os.Root{}, single: root}
+	for _, name := range names {
+		info, err := root.Lstat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err == nil && info.IsDir():
+			if f.dirs[name], err = root.OpenRoot(name); err == nil {
+				err = same(f.dirs[name], info)
+			}
+		case err == nil && !info.Mode().IsRegular():
+			err = errors.New("it is neither a file nor a directory")
+		}
+		if err != nil {
+			f.close()
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "workspace: %s: %w", name, err)
+		}
+		f.allowed = append(f.allowed, name)
+	}
+	return f, nil
+}
+
+// same checks that a directory is the one that was looked at, not one that a link
+// of that name leads to.
+func same(dir *os.Root, info fs.FileInfo) error {
+	opened, err := dir.Stat(".")
+	if err == nil && !os.SameFile(info, opened) {
+		err = errors.New("it is a link")
+	}
+	return err
+}
+
+func (f *files) close() error {
+	err := f.single.Close()
+	for _, d := range f.dirs {
+		if d != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}
+	return err
+}
+
+// fileTools are the reader and the list. What they refuse is told to Config.Denied.
+func (s *Server) fileTools() []Tool {
+	read := kubetool.Params{
+		{Name: "path", Type: kubetool.String, Required: true, About: "Path of the file, relative to the workspace"},
+		{Name: "from", Type: kubetool.Integer, Min: 1, Max: 10_000_000, Default: 1, About: "First line to show"},
+		{Name: "lines", Type: kubetool.Integer, Min: 1, Max: 5000, Default: 1000, About: "How many lines"}}
+	list := kubetool.Params{{Name: "path", Type: kubetool.String, Default: ".", About: "A directory, relative to the workspace"}}
+	return []Tool{{
+		Name: "read_file", Title: "Workspace: Read a file", Schema: read.Schema(), Call: s.onFiles("read_file", read, s.files.read),
+		About: "Reads a text file of this investigation's workspace, such as context/initial_triage_report.md or .claude/skills/k8s-troubleshooter/SKILL.md. list_files names them.",
+	}, {
+		Name: "list_files", Title: "Workspace: List files", Schema: list.Schema(), Call: s.onFiles("list_files", list, s.files.list),
+		About: "Lists the files of this investigation's workspace that can be read, with their sizes.",
+	}}
+}
+
+func (s *Server) onFiles(name string, params kubetool.Params, run func(context.Context, kubetool.Args) (string, error)) func(context.Context, json.RawMessage) (string, error) {
+	return checked(name, params, func(ctx context.Context, a kubetool.Args) (string, error) {
+		text, err := run(ctx, a)
+		if nightcrier.CodeOf(err) == nightcrier.Refused {
+			s.cfg.Denied(name, a.String("path"), err.Error())
+		}
+		return text, err
+	})
+}
+
+// place is where a path leads: into one of the directories, or to a file of the
+// workspace itself.
+func (f *files) place(path string) (*os.Root, string, error) {
+	clean := filepath.Clean(path)
+	if !filepath.IsLocal(clean) || strings.ContainsRune(path, 0) {
+		return nil, "", refused(path)
+	}
+	top, rest, deeper := strings.Cut(filepath.ToSlash(clean), "/")
+	root, name := f.dirs[top], rest
+	switch {
+	case !slices.Contains(f.allowed, top):
+		return nil, "", refused(path)
+	case root != nil && !deeper:
+		name = "."
+	case root == nil && deeper:
+		return nil, "", failed(path, syscall.ENOTDIR)
+	case root == nil:
+		root, name = f.single, top
+	}
+	if throughLink(root, name) {
+		return nil, "", refused(path)
+	}
+	return root, name, nil
+}
+
+// throughLink reports whether a part of the path is a link: none is followed, and
+// where one leads out of root, root would not follow it either.
+func throughLink(root *os.Root, name string) bool {
+	for at := name; at != "."; at = filepath.Dir(at) {
+		if info, err := root.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func refused(path string) error {
+	return nightcrier.Errorf(nightcrier.Refused, "%.200q is not open to you: list_files names what is", path)
+}
+
+// failed says what kept a file from being read, without the paths of this machine.
+func failed(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nightcrier.Errorf(nightcrier.NotFound, "there is no %.200q: list_files names what is there", path)
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "%.200q cannot be read: %w", path, err)
+}
+
+// read is the tool read_file.
+func (f *files) read(_ context.Context, a kubetool.Args) (string, error) {
+	path := a.String("path")
+	file, err := f.open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := show(io.LimitReader(file, maxFile), a.Int("from"), a.Int("lines"))
+	if err != nil {
+		return "", failed(path, err)
+	}
+	return text, nil
+}
+
+// open opens a regular file. What it is, is asked of what was opened: the name may
+// have come to mean something else.
+func (f *files) open(path string) (*os.File, error) {
+	root, name, err := f.place(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe does not hold us up
+	if err != nil {
+		return nil, failed(path, err)
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no file")
+		if info.IsDir() {
+			err = errors.New("it is a directory: list_files shows it")
+		}
+	}
+	if err != nil {
+		file.Close()
+		return nil, failed(path, err)
+	}
+	return file, nil
+}
+
+// show is lines of a text, and how to get the rest. A line that is too long by
+// itself is cut.
+func show(r io.Reader, from, count int) (string, error) {
+	in := bufio.NewReaderSize(r, maxText)
+	var text strings.Builder
+	line, shown := 1, 0
+	for ; ; line++ {
+		part, cut, err := oneLine(in)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", err
+		}
+		end := errors.Is(err, io.EOF)
+		if end && len(part) == 0 {
+			break
+		}
+		if line >= from {
+			if shown == count || shown > 0 && text.Len()+len(part) > maxText {
+				fmt.Fprintf(&text, "\n(lines %d to %d are shown; go on with from: %d)\n", from, line-1, line)
+				return kubetool.Clean(text.String()), nil
+			}
+			text.Write(part)
+			if cut {
+				fmt.Fprintf(&text, " (line %d goes on behind these %d bytes)\n", line, len(part))
+			}
+			shown++
+		}
+		if end {
+			break
+		}
+	}
+	switch {
+	case shown > 0:
+		return kubetool.Clean(text.String()), nil
+	case line == 1:
+		return "(the file is empty)\n", nil
+	}
+	return "", nightcrier.Errorf(nightcrier.Invalid, "the file has %d lines; there is nothing from line %d on", line-1, from)
+}
+
+// oneLine reads a line, of which it returns as much as the buffer holds.
+func oneLine(in *bufio.Reader) (line []byte, cut bool, err error) {
+	line, err = in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, false, err
+	}
+	line = slices.Clone(line)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.ReadSlice('\n')
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil // the next read says so
+	}
+	return line, true, err
+}
+
+// list is the tool list_files.
+func (f *files) list(_ context.Context, a kubetool.Args) (string, error) {
+	path := a.String("path")
+	starts := []string{path}
+	if filepath.Clean(path) == "." {
+		starts = f.allowed
+	}
+	var l listing
+	for _, start := range starts {
+		root, name, err := f.place(start)
+		if err != nil {
+			return "", err
+		}
+		prefix := filepath.ToSlash(filepath.Clean(start))
+		if err := l.walk(root, name, prefix); err != nil {
+			return "", failed(path, err)
+		}
+	}
+	if l.count == 0 {
+		return "(no files)\n", nil
+	}
+	return kubetool.Clean(l.text.String()), nil
+}
+
+// listing is the text of list_files.
+type listing struct {
+	text  strings.Builder
+	count int
+	full  bool
+}
+
+// walk adds the regular files below name, shown below prefix. Links are not followed.
+func (l *listing) walk(root *os.Root, name, prefix string) error {
+	return fs.WalkDir(root.FS(), filepath.ToSlash(name), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || l.full {
+			return err
+		}
+		rel := strings.TrimPrefix(strings.TrimPrefix(path, filepath.ToSlash(name)), "/")
+		if d.IsDir() {
+			if strings.Count(rel, "/") >= maxDepth {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.Type().IsRegular() {
+			l.add(strings.TrimSuffix(prefix+"/"+rel, "/"), d)
+		}
+		return nil
+	})
+}
+
+func (l *listing) add(path string, d fs.DirEntry) {
+	info, err := d.Info()
+	if err != nil {
+		return // it is gone
+	}
+	if l.count == maxEntries || l.text.Len() > maxText {
+		l.full = true
+		l.text.WriteString("(there are more: name a directory)\n")
+		return
+	}
+	l.count++
+	fmt.Fprintf(&l.text, "%10d  %q\n", info.Size(), path)
+}

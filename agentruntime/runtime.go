@@ -22,7 +22,8 @@ type Options struct {
 	// Settings are keys of the configuration file by their path, for example
 	// "agent.executor": "claude-code". Nothing is read from the environment.
 	Settings map[string]string
-	// ModelAPIKey is the key of the agent's model; no agent ever sees it.
+	// ModelAPIKey is the key of the agent's model, of the provider that
+	// "agent.provider" names or the executor usually has; no agent ever sees it.
 	ModelAPIKey string
 	// Kubeconfigs are the credentials by which clusters are looked at, by the
 	// cluster's name. Incidents of other clusters are investigated from what
@@ -45,11 +46,12 @@ type Runtime struct {
 
 var _ AgentRuntime = (*Runtime)(nil)
 
-// The words by which a program is started as a worker, and as the first process
-// of a sandbox. They are no part of the program's own command line.
+// The words by which a program is started as a worker, as the first process of a
+// sandbox, and as the judge of an agent's commands. They are no part of the program's own command line.
 const (
 	workerStage = "nightcrier-worker"
 	initStage   = "sandbox-init"
+	hookStage   = worker.HookCommand
 )
 
 // mainCalled says that the process can be started as a worker.
@@ -64,6 +66,8 @@ func Main() {
 		os.Exit(worker.Main(context.Background(), os.Args[2], os.Stdin, os.Stderr))
 	case len(os.Args) > 1 && os.Args[1] == initStage:
 		os.Exit(worker.InitMain(os.Args[2:]))
+	case len(os.Args) > 1 && os.Args[1] == hookStage:
+		os.Exit(worker.HookMain(os.Args[2:]))
 	}
 }
 
@@ -104,7 +108,7 @@ func (o Options) config() (*config.Config, error) {
 	}
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	if o.ModelAPIKey != "" {
-		env = append(env, "ANTHROPIC_API_KEY="+o.ModelAPIKey)
+		env = append(env, "NIGHTCRIER_AGENT_API_KEY="+o.ModelAPIKey)
 	}
 	cfg, _, err := config.Load(config.Options{Env: env, Flags: flags})
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // Job is what an agent is asked to do, and where.
@@ -24,16 +25,35 @@ type Job struct {
 	// kubectl for it, "" where it leads nowhere or there is none.
 	Kubeconfig, Kubectl string
 	// Command is a CLI's path or name; empty is its usual name.
-	Command      string
-	ScriptPath   string
-	Model        string
-	MaxTurns     int
-	AllowedTools []string
-	Timeout      time.Duration
+	Command    string
+	ScriptPath string
+	Model      string
+	MaxTurns   int
+	// Allowed is what the agent may do; each executor says it in its CLI's words.
+	Allowed readonly.Policy
+	Timeout time.Duration
+	// Provider is whose API the model guard speaks, one of the executor's; empty
+	// without a guard.
+	Provider nightcrier.Provider
 	// ModelURL and ModelToken lead to the model guard; empty without one.
 	ModelURL, ModelToken string
+	// ToolsURL and ToolsToken lead to our MCP server, empty without one: the token goes
+	// into an Authorization header (Bearer). ToolsTokenURL needs no header. Tools are
+	// the names of what it offers; where the agent cannot look into the cluster they
+	// are those that read the workspace's files alone. An agent with a shell that gets
+	// the server gets its tools beside the shell.
+	ToolsURL, ToolsToken, ToolsTokenURL string
+	Tools                               []string
+	// Session is an earlier session of the same executor to go on with; empty begins
+	// a new one.
+	Session string
+	// Self is the path of this program, for CLIs that can ask it before they run a
+	// command.
+	Self string
 	// ExtraEnv adds variables; it cannot replace those that we set.
 	ExtraEnv map[string]string
+	// noShell is of an executor without the shell that it usually has.
+	noShell bool
 }
 
 // Invocation is a command ready to be confined and started.
@@ -43,6 +63,9 @@ type Invocation struct {
 	Env  []string
 	// Read lists the program's own files, links resolved.
 	Read []string
+	// Files are written into the workspace before the start, by their path in it:
+	// the CLI's own configuration. They hold no secret but the run's tokens.
+	Files map[string][]byte
 	// Notes tell what was narrowed of what was asked for.
 	Notes []string
 }
@@ -50,13 +73,48 @@ type Invocation struct {
 // Executor is one kind of agent.
 type Executor struct {
 	Name string
+	// Command is the usual name of its CLI, Package what npm calls it; empty for
+	// what the operator brings. Alias is what the package calls the command where that
+	// is another name; it is looked for second.
+	Command, Alias, Package string
+	// Versions are those that it was tested with, the preferred one first. Another
+	// one may work; doctor says so.
+	Versions []string
 	// NeedsModel says that it cannot work without a model key.
 	NeedsModel bool
+	// Providers are those whose models it can use, the usual one first.
+	Providers []nightcrier.Provider
+	// DefaultModel is asked for where none is configured; empty leaves the choice to
+	// the CLI, unless NamesModel says that it has to be told one.
+	DefaultModel string
+	NamesModel   bool
+	// UsesTools says that it looks into the cluster with the tools of our MCP server
+	// and has no shell; others run kubectl. ToolPrefix is what it puts in front of the
+	// names of our tools, empty for one that cannot be given any.
+	UsesTools  bool
+	ToolPrefix string
+	// FileTool is the tool that it reads files with; empty is a shell's cat.
+	FileTool string
+	// AnswersOnly says that it can write no file: its report is its last message.
+	AnswersOnly bool
+	// PreloadInSystem says that what was found before the start goes into its system
+	// prompt; for others it stands in front of the user prompt.
+	PreloadInSystem bool
+	// TurnsUncounted says that it knows no limit of turns: the worker counts the
+	// model's answers and ends it at Job.MaxTurns.
+	TurnsUncounted bool
+	// Resumes says that a session can be gone on with. Sessions are where it keeps them,
+	// patterns of paths below its HOME: whoever goes on with one finds nothing else there
+	// of what was.
+	Resumes  bool
+	Sessions []string
 	// Stdin is the file of the workspace that it reads its prompt from; empty is
 	// /dev/null.
 	Stdin string
 	// Prepare builds the invocation; its errors are start errors.
 	Prepare func(Job) (Invocation, error)
+	// Calls are how a model makes it act.
+	Calls Calls
 	// NewParser returns a parser for one invocation's output.
 	NewParser func() Parser
 }
@@ -72,6 +130,20 @@ type Parser interface {
 	Verdict() Verdict
 }
 
+// Resumed is implemented by parsers whose agent counts a session that is gone on
+// with as a whole; it is told, before the first line, what was used before.
+type Resumed interface{ Resumed(before nightcrier.Usage) }
+
+// Complaining is implemented by parsers whose agent tells some things on stderr
+// alone: it reads one line, which is journaled as it is besides.
+type Complaining interface {
+	Stderr(line []byte) []journal.Item
+}
+
+// Ender is implemented by parsers that hold something back: it is called once,
+// after the last line.
+type Ender interface{ End() []journal.Item }
+
 // Verdict is the agent's own word.
 type Verdict struct {
 	// Terminal is its last word, e.g. "success"; empty when it has none.
@@ -82,14 +154,46 @@ type Verdict struct {
 	Reason string
 	// Unstarted says that the agent should have said something by now if its
 	// command line was sound.
-	Unstarted    bool
+	Unstarted bool
+	// Unfinished says that it always has a last word and has not said it: to exit
+	// with code 0 then is no success.
+	Unfinished   bool
 	FinalMessage string
 	SessionID    string
-	Usage        nightcrier.Usage
+	// Usage is that of this invocation alone.
+	Usage nightcrier.Usage
 }
 
 // Executors lists every executor that runs in a sandbox, by name.
-func Executors() []Executor { return []Executor{claudeCode(), script(), triageScript()} }
+func Executors() []Executor {
+	return []Executor{claudeCode(), codex(), gemini(), goose(), script(), triageScript()}
+}
+
+// CLIs are the executors that a vendor's program stands behind.
+func CLIs() []Executor {
+	return slices.DeleteFunc(Executors(), func(e Executor) bool { return e.Command == "" })
+}
+
+// WithoutShell is the executor with our tools in the place of its shell. Its error
+// says that it cannot work so.
+func (e Executor) WithoutShell() (Executor, error) {
+	switch {
+	case e.UsesTools:
+		return e, nil
+	case e.ToolPrefix == "":
+		return e, nightcrier.Errorf(nightcrier.Invalid, "executor %s cannot work without a shell: choose another agent.executor, or leave agent.shell at true", e.Name)
+	}
+	prepare := e.Prepare
+	e.UsesTools = true
+	e.Prepare = func(j Job) (Invocation, error) {
+		j.noShell = true
+		return prepare(j)
+	}
+	return e, nil
+}
+
+// Install is the command that installs its CLI, in the version that is preferred.
+func (e Executor) Install() string { return "npm install -g " + e.Package + "@" + e.Versions[0] }
 
 // For returns the executor of that name, or an Invalid error.
 func For(name string) (Executor, error) {
@@ -121,14 +225,13 @@ const maxFinal = 256 << 10
 // Decide returns how a step ended: our own reason to stop it comes first, then
 // the agent's last word, then its exit code. stderr is the end of what it
 // complained of, for the reason of a failure that has no better one.
-func Decide(stop Stop, v Verdict, exit process.Exit, stderr string) nightcrier.AgentResult {
+func Decide(stop Stop, v Verdict, exit sandbox.Exit, stderr string) nightcrier.AgentResult {
 	r := nightcrier.AgentResult{
 		TerminalEvent: v.Terminal, Signal: exit.Signal, ExitCode: &exit.Code,
 		SessionID: v.SessionID, Usage: v.Usage,
 	}
 	r.FinalMessage, _ = journal.Clip(v.FinalMessage, maxFinal)
-	r.SessionID, _ = journal.Clip(r.SessionID, maxWord)
-	r.TerminalEvent, _ = journal.Clip(r.TerminalEvent, maxWord)
+	r.SessionID, r.TerminalEvent = word(r.SessionID), word(r.TerminalEvent)
 	if r.TerminalEvent == "" {
 		r.TerminalEvent = "missing"
 	}
@@ -137,6 +240,9 @@ func Decide(stop Stop, v Verdict, exit process.Exit, stderr string) nightcrier.A
 		r.State, r.FailureClass, r.FailureReason = stop.State, stop.Class, stop.Reason
 	case v.Failed:
 		r.State, r.FailureClass, r.FailureReason = nightcrier.StateFailed, v.Class, v.Reason
+	case exit.Code == 0 && v.Unfinished:
+		r.State, r.FailureClass = nightcrier.StateFailed, nightcrier.FailCrash
+		r.FailureReason = "the agent ended in the middle of its work, with exit code 0"
 	case exit.Code == 0:
 		r.State = nightcrier.StateSuccess
 	default:
@@ -147,7 +253,7 @@ func Decide(stop Stop, v Verdict, exit process.Exit, stderr string) nightcrier.A
 	return r
 }
 
-func exitClass(exit process.Exit, v Verdict) nightcrier.FailureClass {
+func exitClass(exit sandbox.Exit, v Verdict) nightcrier.FailureClass {
 	switch {
 	case exit.Signal != "" || exit.Code >= 128:
 		return nightcrier.FailCrash
@@ -157,7 +263,7 @@ func exitClass(exit process.Exit, v Verdict) nightcrier.FailureClass {
 	return nightcrier.FailAgent
 }
 
-func exitReason(exit process.Exit, stderr string) string {
+func exitReason(exit sandbox.Exit, stderr string) string {
 	reason := fmt.Sprintf("the agent exited with code %d", exit.Code)
 	if exit.Signal != "" {
 		reason = "the agent was killed by " + exit.Signal

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 func TestDecide(t *testing.T) {
@@ -20,19 +21,19 @@ func TestDecide(t *testing.T) {
 		name  string
 		stop  Stop
 		v     Verdict
-		exit  process.Exit
+		exit  sandbox.Exit
 		state nightcrier.State
 		class nightcrier.FailureClass
 	}{
-		{"success", Stop{}, ok, process.Exit{}, "success", ""},
-		{"no last word", Stop{}, Verdict{}, process.Exit{}, "success", ""},
-		{"our cause is first", timeout, ok, process.Exit{}, "timeout", "timeout"},
-		{"our cause before a failure", timeout, quota, process.Exit{Code: 1}, "timeout", "timeout"},
-		{"the word before the code", Stop{}, quota, process.Exit{}, "failed", "quota"},
-		{"success, but a code", Stop{}, ok, process.Exit{Code: 3}, "failed", "agent_error"},
-		{"signal", Stop{}, Verdict{}, process.Exit{Code: 139, Signal: "SIGSEGV"}, "failed", "crash"},
-		{"code of a signal", Stop{}, Verdict{}, process.Exit{Code: 137}, "failed", "crash"},
-		{"no first word", Stop{}, Verdict{Unstarted: true}, process.Exit{Code: 1}, "failed", "start_error"},
+		{"success", Stop{}, ok, sandbox.Exit{}, "success", ""},
+		{"no last word", Stop{}, Verdict{}, sandbox.Exit{}, "success", ""},
+		{"our cause is first", timeout, ok, sandbox.Exit{}, "timeout", "timeout"},
+		{"our cause before a failure", timeout, quota, sandbox.Exit{Code: 1}, "timeout", "timeout"},
+		{"the word before the code", Stop{}, quota, sandbox.Exit{}, "failed", "quota"},
+		{"success, but a code", Stop{}, ok, sandbox.Exit{Code: 3}, "failed", "agent_error"},
+		{"signal", Stop{}, Verdict{}, sandbox.Exit{Code: 139, Signal: "SIGSEGV"}, "failed", "crash"},
+		{"code of a signal", Stop{}, Verdict{}, sandbox.Exit{Code: 137}, "failed", "crash"},
+		{"no first word", Stop{}, Verdict{Unstarted: true}, sandbox.Exit{Code: 1}, "failed", "start_error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := Decide(c.stop, c.v, c.exit, "bad flag")
@@ -41,36 +42,6 @@ func TestDecide(t *testing.T) {
 			}
 			if (r.FailureReason == "") != (r.State == nightcrier.StateSuccess) {
 				t.Errorf("reason %q", r.FailureReason)
-			}
-		})
-	}
-}
-
-func TestClaudeTools(t *testing.T) {
-	kubectl := []string{reportRule, "Bash(kubectl get:*)", "Bash(kubectl describe:*)", "Bash(kubectl logs:*)"}
-	for _, c := range []struct {
-		name   string
-		wanted []string
-		rules  []string
-		notes  int
-	}{
-		{"default", nil, kubectl, 0},
-		{"one string with colons", []string{"Read,Grep,Glob,Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}, kubectl, 3},
-		{"the CLI's own syntax", []string{"Bash(kubectl get:*)", "Bash(kubectl get *)"}, kubectl[:2], 0},
-		{"everything bare", []string{"Read,Write,Grep,Glob,Bash,Skill"}, kubectl, 6},
-		{"writing verbs", []string{"Bash(kubectl delete:*)", "Bash(kubectl:exec*)", "Bash(rm:*)"}, kubectl[:1], 3},
-		{"anything", []string{"Bash(*)"}, kubectl[:1], 1},
-		{"a verb and more", []string{"Bash(kubectl get --raw:*)"}, kubectl[:1], 1},
-		{"unknown tools", []string{"WebFetch", "mcp__x"}, kubectl[:1], 2},
-		{"unbalanced", []string{"Bash(kubectl get", ")))", "((("}, kubectl[:2], 2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := claudeTools(c.wanted)
-			if !slices.Equal(got.rules, c.rules) {
-				t.Errorf("rules %q, want %q", got.rules, c.rules)
-			}
-			if len(got.notes) != c.notes {
-				t.Errorf("%d notes, want %d: %q", len(got.notes), c.notes, got.notes)
 			}
 		})
 	}
@@ -92,6 +63,22 @@ func job(t *testing.T) Job {
 			"ANTHROPIC_API_KEY": "sk-real", "OPENAI_API_KEY": "sk-real", "BAD NAME": "x", "HTTPS_PROXY": "http://evil", "NUL": "a\x00b",
 		},
 	}
+}
+
+// toolsJob is a job for an agent without a shell, in a workspace that has these
+// instructions.
+func toolsJob(t *testing.T, instructions string) Job {
+	t.Helper()
+	j := job(t)
+	j.Workspace = t.TempDir()
+	if err := os.Mkdir(filepath.Join(j.Workspace, "context"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(j.Workspace, systemFile), []byte(instructions), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.ToolsURL, j.ToolsToken = "http://127.0.0.1:2/mcp", "tools-token"
+	return j
 }
 
 // The triage script is called as skills expect it, and as bare as any script.
@@ -166,7 +153,7 @@ func TestScriptRefused(t *testing.T) {
 
 func TestClaudeInvocation(t *testing.T) {
 	j := job(t)
-	j.AllowedTools = []string{"Read,Bash"}
+	j.Allowed, j.Self = readonly.Policy{Verbs: []string{"get", "logs"}}, j.ScriptPath
 	inv, err := prepareClaude(j)
 	if err != nil {
 		t.Fatal(err)
@@ -175,10 +162,14 @@ func TestClaudeInvocation(t *testing.T) {
 	for _, want := range []string{
 		"-p --output-format stream-json --verbose", "--restricted", "--strict-mcp-config", "--max-turns 7", "--model sonnet",
 		"--append-system-prompt-file context/system-instructions.txt", "--tools Read,Grep,Glob,Bash,Write",
+		"--allowedTools Edit(./output/**)", `"command":"'` + j.Self + `' 'hook' 'claude' '/ws' 'get' 'logs'"`,
 	} {
 		if !strings.Contains(line, want) {
 			t.Errorf("argv lacks %q: %s", want, line)
 		}
+	}
+	if !strings.HasSuffix(line, "--allowedTools "+reportRule) || strings.Contains(line, "Bash(") {
+		t.Errorf("more is allowed than the report: %s", line)
 	}
 	if strings.Contains(line, "run-token") {
 		t.Error("the token is in argv")

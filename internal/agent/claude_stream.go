@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -15,19 +14,23 @@ import (
 type claudeParser struct {
 	verdict Verdict
 	abort   bool
-	calls   map[string]journal.ToolCall // by id, until their result comes
+	calls   openCalls
+	before  nightcrier.Usage // of the session, before this invocation
+	answer  string           // the id of the model's last answer, which can be several lines
+	answers int
 }
 
-// maxOpenCalls bounds the calls that wait for a result.
-const maxOpenCalls = 1024
-
 func newClaudeParser() *claudeParser {
-	return &claudeParser{verdict: Verdict{Unstarted: true}, calls: map[string]journal.ToolCall{}}
+	return &claudeParser{verdict: Verdict{Unstarted: true}, calls: openCalls{}}
 }
 
 func (p *claudeParser) Abort() bool { return p.abort }
 
 func (p *claudeParser) Verdict() Verdict { return p.verdict }
+
+// Resumed implements Resumed: of a session that is gone on with, the CLI tells the
+// tokens and the cost since it began.
+func (p *claudeParser) Resumed(before nightcrier.Usage) { p.before = before }
 
 // claudeLine is the union of the lines that matter.
 type claudeLine struct {
@@ -54,7 +57,6 @@ type claudeResult struct {
 	Errors         []string `json:"errors"`
 	APIErrorStatus int      `json:"api_error_status"`
 	TerminalReason string   `json:"terminal_reason"`
-	NumTurns       int      `json:"num_turns"`
 	DurationMS     int64    `json:"duration_ms"`
 	CostUSD        float64  `json:"total_cost_usd"`
 	ModelUsage     map[string]struct {
@@ -67,11 +69,11 @@ type claudeResult struct {
 
 // Stdout reads one line.
 func (p *claudeParser) Stdout(line []byte, cut bool) []journal.Item {
-	if len(strings.TrimSpace(string(line[:min(len(line), 64)]))) == 0 {
+	if blank(line) {
 		return nil
 	}
 	if cut {
-		return []journal.Item{journal.OfError(journal.Error{Text: fmt.Sprintf("a line of output over %d bytes was cut and not read", len(line))})}
+		return []journal.Item{unread(line)}
 	}
 	var l claudeLine
 	// A field of a type that we do not expect leaves the others readable.
@@ -98,10 +100,11 @@ func (p *claudeParser) system(l claudeLine) []journal.Item {
 	case "api_retry":
 		return p.retry(l)
 	case "permission_denied":
-		var message string
-		_ = json.Unmarshal(l.Message, &message) // no text, no harm
-		call := p.calls[l.ToolUseID]
-		return []journal.Item{journal.OfDenial(journal.Denial{ID: l.ToolUseID, Tool: l.ToolName, Command: call.Command, Message: message})}
+		var why string
+		_ = json.Unmarshal(l.Message, &why) // no text, no harm
+		call := p.calls.waiting(l.ToolUseID)
+		call.Tool = word(l.ToolName)
+		return []journal.Item{denial(call, why)}
 	}
 	return nil
 }
@@ -109,7 +112,7 @@ func (p *claudeParser) system(l claudeLine) []journal.Item {
 // retry stops an agent whose key is refused: it would try for minutes.
 func (p *claudeParser) retry(l claudeLine) []journal.Item {
 	e := journal.Error{Text: fmt.Sprintf("the model's API failed (%s); attempt %d is next", l.Error, l.Attempt+1), HTTPStatus: l.ErrorStatus, Attempt: l.Attempt}
-	if l.ErrorStatus == http.StatusUnauthorized || l.ErrorStatus == http.StatusForbidden {
+	if statusClass(l.ErrorStatus) == nightcrier.FailAuth {
 		e.FailureClass = nightcrier.FailAuth
 		p.abort, p.verdict.Failed = true, true
 		p.verdict.Class = nightcrier.FailAuth
@@ -131,26 +134,40 @@ type claudeBlock struct {
 }
 
 func (p *claudeParser) message(l claudeLine) []journal.Item {
-	var message struct {
+	var said struct {
+		ID      string          `json:"id"`
+		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
 	}
-	_ = json.Unmarshal(l.Message, &message) // no content, no items
+	_ = json.Unmarshal(l.Message, &said) // no content, no items
+	p.count(l.Type, said.Model, word(said.ID))
 	var items []journal.Item
-	for _, b := range blocks(message.Content) {
+	for _, b := range blocks(said.Content) {
 		switch b.Type {
 		case "text":
-			text, cut := journal.Clip(b.Text, maxText)
-			items = append(items, journal.OfMessage(journal.Message{Role: l.Type, Text: text, Truncated: cut}))
+			items = append(items, message(l.Type, b.Text))
 			if l.Type == "assistant" {
 				p.verdict.FinalMessage = b.Text
 			}
 		case "tool_use":
-			items = append(items, p.call(b))
+			c := toolCall(b.ID, b.Name, b.Input)
+			p.calls.open(c)
+			items = append(items, journal.OfToolCall(c))
 		case "tool_result":
-			items = append(items, p.toolResult(b))
+			items = append(items, p.toolResult(b)...)
 		}
 	}
 	return items
+}
+
+// count counts the answers of the model. The CLI's own number of turns counts each
+// result of a tool, of which an answer can ask for many; and what it says itself, it
+// says as a model of no such name.
+func (p *claudeParser) count(role, model, id string) {
+	if role == "assistant" && model != "<synthetic>" && (id == "" || id != p.answer) {
+		p.answers++
+		p.answer = id
+	}
 }
 
 // blocks reads a content that is a list of blocks or a plain string.
@@ -166,31 +183,24 @@ func blocks(content json.RawMessage) []claudeBlock {
 	return nil
 }
 
-func (p *claudeParser) call(b claudeBlock) journal.Item {
-	var input struct {
-		Command string `json:"command"`
-	}
-	_ = json.Unmarshal(b.Input, &input) // most tools have no command
-	c := journal.ToolCall{ID: b.ID, Tool: b.Name, Command: input.Command, Input: b.Input}
-	if len(c.Input) > maxText {
-		c.Input = json.RawMessage(fmt.Sprintf(`{"omitted":"%d bytes"}`, len(b.Input)))
-	}
-	if len(p.calls) < maxOpenCalls {
-		p.calls[b.ID] = journal.ToolCall{Tool: c.Tool, Command: c.Command}
-	}
-	return journal.OfToolCall(c)
-}
+// claudeNoTool begins the result of a call of a tool that is not offered.
+const claudeNoTool = "<tool_use_error>Error: No such tool available"
 
-func (p *claudeParser) toolResult(b claudeBlock) journal.Item {
+// toolResult is what a tool said. The CLI has no event of its own for what our hook
+// refuses, nor for a tool that is not offered: it stands in the result.
+func (p *claudeParser) toolResult(b claudeBlock) (items []journal.Item) {
 	var text strings.Builder
 	for _, part := range blocks(b.Content) {
 		text.WriteString(part.Text)
 	}
-	call := p.calls[b.ToolUseID]
-	delete(p.calls, b.ToolUseID)
-	r := journal.ToolResult{ID: b.ToolUseID, Tool: call.Tool, Command: call.Command, Error: b.IsError, Bytes: text.Len()}
-	r.Text, r.Truncated = journal.Clip(text.String(), maxText)
-	return journal.OfToolResult(r)
+	call := p.calls.close(b.ToolUseID)
+	r := toolResult(call, text.String(), b.IsError)
+	if _, why, refused := strings.Cut(r.Text, hookRefusal); refused && b.IsError {
+		items = append(items, denial(call, why))
+	} else if b.IsError && strings.HasPrefix(r.Text, claudeNoTool) {
+		items = append(items, denial(call, "the tool is not offered"))
+	}
+	return append(items, journal.OfToolResult(r))
 }
 
 func (p *claudeParser) result(l claudeLine) []journal.Item {
@@ -198,11 +208,12 @@ func (p *claudeParser) result(l claudeLine) []journal.Item {
 	v.Terminal = l.Subtype
 	v.Failed = l.IsError || l.Subtype != "success"
 	p.abort, v.Class, v.Reason = false, "", ""
-	v.Usage = nightcrier.Usage{APIRequests: l.NumTurns, DurationMS: l.DurationMS, CostUSD: l.CostUSD}
+	v.Usage = nightcrier.Usage{APIRequests: p.answers, DurationMS: l.DurationMS, CostUSD: l.CostUSD}
 	for _, m := range l.ModelUsage {
-		v.Usage.InputTokens += m.Input + m.CacheRead + m.CacheCreation
-		v.Usage.OutputTokens += m.Output
+		v.Usage.InputTokens += count(m.Input) + count(m.CacheRead) + count(m.CacheCreation)
+		v.Usage.OutputTokens += count(m.Output)
 	}
+	v.Usage = since(p.before, v.Usage)
 	items := []journal.Item{journal.OfUsage(v.Usage)}
 	if !v.Failed {
 		v.FinalMessage = l.Result
@@ -212,7 +223,7 @@ func (p *claudeParser) result(l claudeLine) []journal.Item {
 		v.Terminal = l.TerminalReason // it says success of a failure too
 	}
 	v.Class = claudeClass(l)
-	v.Reason, _ = journal.Clip(claudeReason(l), 2<<10)
+	v.Reason = reason(claudeReason(l))
 	return append(items, journal.OfError(journal.Error{FailureClass: v.Class, Text: v.Reason, HTTPStatus: l.APIErrorStatus}))
 }
 
@@ -222,14 +233,12 @@ func claudeClass(l claudeLine) nightcrier.FailureClass {
 	switch {
 	case l.Subtype == "error_max_budget_usd":
 		return nightcrier.FailBudget
-	case l.APIErrorStatus == http.StatusUnauthorized, l.APIErrorStatus == http.StatusForbidden,
-		strings.Contains(text, "not logged in"), strings.Contains(text, "invalid api key"):
+	case strings.Contains(text, "not logged in"), strings.Contains(text, "invalid api key"):
 		return nightcrier.FailAuth
-	case l.APIErrorStatus == http.StatusTooManyRequests, l.APIErrorStatus == http.StatusPaymentRequired,
-		strings.Contains(text, "credit balance"), strings.Contains(text, "usage limit"):
+	case strings.Contains(text, "credit balance"), strings.Contains(text, "usage limit"):
 		return nightcrier.FailQuota
 	}
-	return nightcrier.FailAgent
+	return statusClass(l.APIErrorStatus)
 }
 
 func claudeReason(l claudeLine) string {

@@ -2,83 +2,77 @@ package agent
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // feed parses a whole output.
-func feed(p Parser, output []byte) (items []journal.Item) {
-	for line := range bytes.Lines(output) {
-		items = append(items, p.Stdout(bytes.TrimRight(line, "\n"), false)...)
-	}
-	return items
-}
-
 // captured are outputs of the real CLI with the exit code that it had.
 var captured = []struct {
 	name     string
-	exit     process.Exit
+	exit     sandbox.Exit
 	state    nightcrier.State
 	class    nightcrier.FailureClass
 	terminal string
 	abort    bool
+	used     [3]int64 // requests, tokens in, tokens out
+	calls    int      // of tools
+	denials  int
 }{
-	{name: "400", exit: process.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error"},
-	{name: "401", exit: process.Exit{Code: 1}, state: "failed", class: "auth", terminal: "api_error", abort: true},
-	{name: "403", exit: process.Exit{Code: 1}, state: "failed", class: "auth", terminal: "api_error"},
-	{name: "404-model", exit: process.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error"},
-	{name: "429-max-retries-1", exit: process.Exit{Code: 1}, state: "failed", class: "quota", terminal: "api_error"},
-	{name: "429-recovered", state: "success", terminal: "success"},
-	{name: "500-max-retries-2", exit: process.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error"},
-	{name: "500-recovered", state: "success", terminal: "success"},
-	{name: "529-max-retries-2", exit: process.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error"},
-	{name: "bash-allowed", state: "success", terminal: "success"},
-	{name: "bash-denied", state: "success", terminal: "success"},
-	{name: "conn-refused", exit: process.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error"},
-	{name: "grep-glob", state: "success", terminal: "success"},
-	{name: "json-schema", state: "success", terminal: "success"},
-	{name: "kill-api-hang-sigint", state: "failed", class: "agent_error", terminal: "error_during_execution"},
-	{name: "kill-api-hang-sigterm", exit: process.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing"},
-	{name: "kill-api-retry-sigint", state: "failed", class: "agent_error", terminal: "error_during_execution"},
-	{name: "kill-api-retry-sigterm", exit: process.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing"},
-	{name: "kill-bash-sigint-group", state: "failed", class: "agent_error", terminal: "error_during_execution"},
-	{name: "kill-bash-sigint-pid", state: "failed", class: "agent_error", terminal: "error_during_execution"},
-	{name: "kill-bash-sigkill-group", exit: process.Exit{Code: 137, Signal: "SIGKILL"}, state: "failed", class: "crash", terminal: "missing"},
-	{name: "kill-bash-sigterm-group", exit: process.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing"},
-	{name: "kill-bash-sigterm-pid", exit: process.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing"},
-	{name: "max-budget", exit: process.Exit{Code: 1}, state: "failed", class: "budget", terminal: "error_max_budget_usd"},
-	{name: "max-turns", exit: process.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "error_max_turns"},
-	{name: "mcp-allowed", state: "success", terminal: "success"},
-	{name: "no-key", exit: process.Exit{Code: 1}, state: "failed", class: "auth", terminal: "api_error"},
-	{name: "partial", state: "success", terminal: "success"},
-	{name: "plain", state: "success", terminal: "success"},
-	{name: "prompt-too-long", exit: process.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "prompt_too_long"},
-	{name: "read", state: "success", terminal: "success"},
-	{name: "recommended", state: "success", terminal: "success"},
-	{name: "recommended-mcp-only", state: "success", terminal: "success"},
-	{name: "stop-max-tokens", state: "success", terminal: "success"},
-	{name: "stream-cut", state: "success", terminal: "success"},
-	{name: "write-allowed", state: "success", terminal: "success"},
-	{name: "write-denied", state: "success", terminal: "success"},
+	{name: "400", exit: sandbox.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "401", exit: sandbox.Exit{Code: 1}, state: "failed", class: "auth", terminal: "api_error", abort: true, used: [3]int64{0, 0, 0}},
+	{name: "403", exit: sandbox.Exit{Code: 1}, state: "failed", class: "auth", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "404-model", exit: sandbox.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "429-max-retries-1", exit: sandbox.Exit{Code: 1}, state: "failed", class: "quota", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "429-recovered", state: "success", terminal: "success", used: [3]int64{1, 1000, 50}},
+	{name: "500-max-retries-2", exit: sandbox.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "500-recovered", state: "success", terminal: "success", used: [3]int64{1, 1000, 50}},
+	{name: "529-max-retries-2", exit: sandbox.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "bash-allowed", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 1},
+	{name: "bash-denied", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 1, denials: 1},
+	{name: "conn-refused", exit: sandbox.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "grep-glob", state: "success", terminal: "success", used: [3]int64{3, 3000, 150}, calls: 2},
+	{name: "json-schema", state: "success", terminal: "success", used: [3]int64{1, 1000, 50}, calls: 1},
+	{name: "kill-api-hang-sigint", state: "failed", class: "agent_error", terminal: "error_during_execution", used: [3]int64{1, 1000, 24}},
+	{name: "kill-api-hang-sigterm", exit: sandbox.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing", used: [3]int64{0, 0, 0}},
+	{name: "kill-api-retry-sigint", state: "failed", class: "agent_error", terminal: "error_during_execution", used: [3]int64{0, 0, 0}},
+	{name: "kill-api-retry-sigterm", exit: sandbox.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing", used: [3]int64{0, 0, 0}},
+	{name: "kill-bash-sigint-group", state: "failed", class: "agent_error", terminal: "error_during_execution", used: [3]int64{1, 1000, 50}, calls: 1},
+	{name: "kill-bash-sigint-pid", state: "failed", class: "agent_error", terminal: "error_during_execution", used: [3]int64{1, 1000, 50}, calls: 1},
+	{name: "kill-bash-sigkill-group", exit: sandbox.Exit{Code: 137, Signal: "SIGKILL"}, state: "failed", class: "crash", terminal: "missing", used: [3]int64{0, 0, 0}, calls: 1},
+	{name: "kill-bash-sigterm-group", exit: sandbox.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing", used: [3]int64{0, 0, 0}, calls: 1},
+	{name: "kill-bash-sigterm-pid", exit: sandbox.Exit{Code: 143}, state: "failed", class: "crash", terminal: "missing", used: [3]int64{0, 0, 0}, calls: 1},
+	{name: "max-budget", exit: sandbox.Exit{Code: 1}, state: "failed", class: "budget", terminal: "error_max_budget_usd", used: [3]int64{3, 60000, 3000}, calls: 3},
+	{name: "max-turns", exit: sandbox.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "error_max_turns", used: [3]int64{3, 3000, 150}, calls: 3},
+	{name: "mcp-allowed", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 2, denials: 1},
+	{name: "no-key", exit: sandbox.Exit{Code: 1}, state: "failed", class: "auth", terminal: "api_error", used: [3]int64{0, 0, 0}},
+	{name: "partial", state: "success", terminal: "success", used: [3]int64{1, 1000, 50}},
+	{name: "plain", state: "success", terminal: "success", used: [3]int64{1, 1000, 50}},
+	{name: "prompt-too-long", exit: sandbox.Exit{Code: 1}, state: "failed", class: "agent_error", terminal: "prompt_too_long", used: [3]int64{0, 0, 0}},
+	{name: "read", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 1},
+	{name: "recommended", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 8, denials: 3},
+	{name: "recommended-mcp-only", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 3, denials: 1},
+	{name: "stop-max-tokens", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}},
+	{name: "stream-cut", state: "success", terminal: "success", used: [3]int64{1, 2000, 82}},
+	{name: "write-allowed", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 1},
+	{name: "write-denied", state: "success", terminal: "success", used: [3]int64{2, 2000, 100}, calls: 1, denials: 1},
 }
 
 func TestClaudeCaptures(t *testing.T) {
-	files, err := filepath.Glob("testdata/claude-*.jsonl")
-	if err != nil || len(files) != len(captured) {
-		t.Fatalf("%d captures, %d cases: each capture needs a case (%v)", len(files), len(captured), err)
-	}
+	eachHasACase(t, "claude", len(captured))
 	for _, c := range captured {
 		t.Run(c.name, func(t *testing.T) {
 			p := newClaudeParser()
 			aborted := false
-			for line := range bytes.Lines(capture(t, c.name)) {
-				p.Stdout(bytes.TrimRight(line, "\n"), false)
+			seen := map[nightcrier.EntryType]int{}
+			for line := range bytes.Lines(capture(t, "claude-"+c.name)) {
+				for _, i := range p.Stdout(bytes.TrimRight(line, "\n"), false) {
+					seen[i.Type]++
+				}
 				aborted = aborted || p.Abort()
 			}
 			r := Decide(Stop{}, p.Verdict(), c.exit, "")
@@ -91,6 +85,12 @@ func TestClaudeCaptures(t *testing.T) {
 			if aborted != c.abort {
 				t.Errorf("abort %v, want %v", aborted, c.abort)
 			}
+			if used := [3]int64{int64(r.Usage.APIRequests), r.Usage.InputTokens, r.Usage.OutputTokens}; used != c.used {
+				t.Errorf("used %v, want %v", used, c.used)
+			}
+			if seen[nightcrier.EntryToolCall] != c.calls || seen[nightcrier.EntryDenial] != c.denials {
+				t.Errorf("%d calls and %d denials, want %d and %d", seen[nightcrier.EntryToolCall], seen[nightcrier.EntryDenial], c.calls, c.denials)
+			}
 			if r.SessionID == "" {
 				t.Error("no session id")
 			}
@@ -98,17 +98,8 @@ func TestClaudeCaptures(t *testing.T) {
 	}
 }
 
-func capture(t *testing.T, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile("testdata/claude-" + name + ".jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func TestClaudeEntries(t *testing.T) {
-	items := feed(newClaudeParser(), capture(t, "bash-denied"))
+	items := feed(newClaudeParser(), capture(t, "claude-bash-denied"))
 	var types []string
 	for _, i := range items {
 		types = append(types, string(i.Type))
@@ -130,6 +121,34 @@ func TestClaudeEntries(t *testing.T) {
 	}
 }
 
+// What our hook refuses has no event of its own.
+func TestClaudeHookDenial(t *testing.T) {
+	items := feed(newClaudeParser(), []byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"rm x"}}]}}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"PreToolUse:Bash hook error: `+hookRefusal+`rm is not available"}]}}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t2","content":"a log that says: `+hookRefusal+`no"}]}}
+`))
+	if len(items) != 4 || items[1].Type != nightcrier.EntryDenial || items[2].Type != nightcrier.EntryToolResult || items[3].Type != nightcrier.EntryToolResult {
+		t.Fatalf("entries %+v", items)
+	}
+	if d := items[1].Data.(journal.Denial); d != (journal.Denial{ID: "t1", Tool: "Bash", Command: "rm x", Message: "rm is not available"}) {
+		t.Errorf("denial %+v", d)
+	}
+}
+
+// Nor has a call of a tool that is not offered.
+func TestClaudeToolThatIsNotOffered(t *testing.T) {
+	items := feed(newClaudeParser(), []byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"rm x"}}]}}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"<tool_use_error>Error: No such tool available: Bash. Bash is disabled for this session."}]}}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t2","content":"<tool_use_error>Error: No such tool available, says a log"}]}}
+`))
+	if len(items) != 4 || items[1].Type != nightcrier.EntryDenial || items[3].Type != nightcrier.EntryToolResult {
+		t.Fatalf("entries %+v", items)
+	}
+	if d := items[1].Data.(journal.Denial); d != (journal.Denial{ID: "t1", Tool: "Bash", Command: "rm x", Message: "the tool is not offered"}) {
+		t.Errorf("denial %+v", d)
+	}
+}
+
 func TestClaudeHostileLines(t *testing.T) {
 	p := newClaudeParser()
 	for _, line := range []string{
@@ -138,15 +157,7 @@ func TestClaudeHostileLines(t *testing.T) {
 		`{"type":"result","subtype":"success","is_error":"yes"}`, strings.Repeat("[", 100_000),
 		`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"x","name":"Bash","input":"` + strings.Repeat("a", 1<<20) + `"}]}}`,
 	} {
-		for _, i := range p.Stdout([]byte(line), false) {
-			raw, err := i.JSON()
-			if err != nil || len(raw) > 2*maxText {
-				t.Errorf("line %.40q: %d bytes, %v", line, len(raw), err)
-			}
-		}
-	}
-	if items := p.Stdout([]byte(`{"type":"assistant"`), true); len(items) != 1 || items[0].Type != nightcrier.EntryError {
-		t.Errorf("a cut line gave %+v", items)
+		staysSmall(t, p, line)
 	}
 }
 
@@ -161,24 +172,4 @@ func TestClaudeLastResultWins(t *testing.T) {
 	}
 }
 
-func FuzzClaudeParser(f *testing.F) {
-	files, _ := filepath.Glob("testdata/claude-*.jsonl")
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, output []byte) {
-		p := newClaudeParser()
-		for _, i := range feed(p, output) {
-			if _, err := i.JSON(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if r := Decide(Stop{}, p.Verdict(), process.Exit{Code: 1}, ""); r.State == nightcrier.StateSuccess {
-			t.Fatalf("exit code 1 became %+v", r)
-		}
-	})
-}
+func FuzzClaudeParser(f *testing.F) { fuzzParser(f, claudeCode(), nil) }

@@ -33,19 +33,26 @@ func baseEnv(j Job) map[string]string {
 	}
 }
 
-// addModel points env at the model guard.
+// addModel points env at the model guard, by the names that the provider's clients
+// read.
 func addModel(env map[string]string, j Job) {
 	if j.ModelURL == "" {
 		return
 	}
-	env["ANTHROPIC_BASE_URL"] = j.ModelURL
-	env["ANTHROPIC_API_KEY"] = j.ModelToken
+	switch j.Provider {
+	case nightcrier.OpenAI:
+		env["OPENAI_BASE_URL"], env["OPENAI_API_KEY"] = j.ModelURL+"/v1", j.ModelToken
+	case nightcrier.Google:
+		env["GOOGLE_GEMINI_BASE_URL"], env["GEMINI_API_KEY"] = j.ModelURL, j.ModelToken
+	default:
+		env["ANTHROPIC_BASE_URL"], env["ANTHROPIC_API_KEY"] = j.ModelURL, j.ModelToken
+	}
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // loaderVars change what code a program runs, or what our own layers see.
-var loaderVars = regexp.MustCompile(`^(LD_.*|BASH_ENV|ENV|NODE_OPTIONS|PYTHONSTARTUP|PYTHONPATH|PERL5OPT|RUBYOPT|IFS|SHELLOPTS|ANTHROPIC_.*|CLAUDE_CODE_.*|.*_API_KEY|.*_PROXY|.*_proxy)$`)
+var loaderVars = regexp.MustCompile(`^(LD_.*|BASH_ENV|ENV|NODE_OPTIONS|PYTHONSTARTUP|PYTHONPATH|PERL5OPT|RUBYOPT|IFS|SHELLOPTS|ANTHROPIC_.*|CLAUDE_CODE_.*|OPENAI_.*|GOOSE_.*|GEMINI_.*|GOOGLE_.*|XDG_.*|.*_API_KEY|.*_PROXY|.*_proxy)$`)
 
 // mayReplace lists variables of ours that a configuration may set otherwise.
 var mayReplace = []string{"DISABLE_TRIAGE_PRELOAD", "AGENT_CLI", "SKILLS_DIR", "LANG"}
@@ -93,14 +100,14 @@ func programFiles(path string) ([]string, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "agent program: %w", err)
 	}
-	files := []string{real}
+	files := []string{real, path}
 	if i := strings.Index(real, "/node_modules/"); i >= 0 {
 		files = append(files, real[:i+len("/node_modules")])
 	}
 	if interpreter := shebang(real); interpreter != "" {
-		if p, err := exec.LookPath(interpreter); err == nil {
-			if p, err = filepath.EvalSymlinks(p); err == nil {
-				files = append(files, p)
+		if link, err := exec.LookPath(interpreter); err == nil {
+			if p, err := filepath.EvalSymlinks(link); err == nil {
+				files = append(files, p, link)
 			}
 		}
 	}
@@ -145,14 +152,12 @@ func pathWith(programs ...string) string {
 	return strings.Join(dirs, ":")
 }
 
-// addKubectl makes kubectl findable for the agent, and returns the files to be
-// readable for it. There may be none.
+// addKubectl makes this kubectl the one that the agent finds, and returns the
+// files to be readable for it. There may be none.
 func addKubectl(env map[string]string, kubectl string) ([]string, error) {
 	if kubectl == "" {
 		return nil, nil
 	}
-	if dir := filepath.Dir(kubectl); !slices.Contains(filepath.SplitList(env["PATH"]), dir) {
-		env["PATH"] += ":" + dir
-	}
+	env["PATH"] = filepath.Dir(kubectl) + ":" + env["PATH"]
 	return programFiles(kubectl)
 }

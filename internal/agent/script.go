@@ -45,6 +45,9 @@ func prepareScript(j Job) (Invocation, error) {
 	if path, err = program(path); err != nil {
 		return Invocation{}, err
 	}
+	if err := runnable(path); err != nil {
+		return Invocation{}, err
+	}
 	read, err := programFiles(path)
 	if err != nil {
 		return Invocation{}, err
@@ -70,7 +73,7 @@ func scriptEnv(j Job) map[string]string {
 	env["AGENT_CLI"] = "claude"
 	env["AGENT_MODEL"] = j.Model
 	env["AGENT_TIMEOUT"] = strconv.Itoa(int(j.Timeout.Seconds()))
-	env["AGENT_ALLOWED_TOOLS"] = strings.Join(j.AllowedTools, ",")
+	env["AGENT_ALLOWED_TOOLS"] = strings.Join(j.Allowed.Words(), ",")
 	env["SKILLS_DIR"] = filepath.Join(j.Workspace, ".claude", "skills")
 	env["DISABLE_TRIAGE_PRELOAD"] = "false"
 	addModel(env, j)
@@ -98,9 +101,6 @@ func (p *plainParser) Abort() bool { return false }
 func (p *plainParser) Verdict() Verdict {
 	return Verdict{FinalMessage: strings.ToValidUTF8(strings.TrimSpace(string(p.end())), "")}
 }
-
-// maxText bounds a text within one journal entry.
-const maxText = 64 << 10
 
 // PlainLine is a line of output as a log entry.
 func PlainLine(stream string, line []byte, cut bool) journal.Item {

@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+)
+
+// What the parsers of the CLIs' JSON lines share. An agent writes what it likes, so
+// whatever becomes an entry is bounded here.
+
+const (
+	// maxText bounds a text within one journal entry, in bytes.
+	maxText = 64 << 10
+	// maxReason bounds, in bytes, why something failed or was refused.
+	maxReason = 2 << 10
+	// maxOpenCalls bounds the calls that wait for a result.
+	maxOpenCalls = 1024
+	// maxRepeated bounds, in bytes, what of a command is told again with each result and
+	// denial of its call: one that is long, refused often in few words, fills a disk.
+	maxRepeated = 1 << 10
+	// maxNesting bounds how deep a tool's input may be: whoever reads the journal takes
+	// documents that are only so deep.
+	maxNesting = 200
+	// maxCount and maxCostUSD bound what one agent can have used, far above what it has:
+	// what is over them is no count, and could not be added up.
+	maxCount   = 1_000_000_000_000
+	maxCostUSD = 1_000_000
+)
+
+// blank reports whether there is nothing on a line.
+func blank(line []byte) bool { return len(bytes.TrimSpace(line[:min(len(line), 64)])) == 0 }
+
+// unread stands for a line that is too long to be read.
+func unread(line []byte) journal.Item {
+	return journal.OfError(journal.Error{Text: fmt.Sprintf("a line of output over %d bytes was cut and not read", len(line))})
+}
+
+// word bounds what should be a word: a name, an id.
+func word(s string) string {
+	s, _ = journal.Clip(s, maxWord)
+	return s
+}
+
+// reason bounds why something failed or was refused.
+func reason(s string) string {
+	s, _ = journal.Clip(s, maxReason)
+	return s
+}
+
+func message(role, text string) journal.Item {
+	text, cut := journal.Clip(text, maxText)
+	return journal.OfMessage(journal.Message{Role: word(role), Text: text, Truncated: cut})
+}
+
+// toolCall is a call with the command that stands in its input; most tools have none.
+func toolCall(id, tool string, input json.RawMessage) journal.ToolCall {
+	var in struct {
+		Command string `json:"command"`
+	}
+	_ = json.Unmarshal(input, &in) // no object, no command
+	return commandCall(id, tool, in.Command, input)
+}
+
+// commandCall is a call whose command is known apart from its input.
+func commandCall(id, tool, command string, input json.RawMessage) journal.ToolCall {
+	command, _ = journal.Clip(command, maxText)
+	if len(input) > maxText || nesting(input) > maxNesting {
+		input = json.RawMessage(fmt.Sprintf(`{"omitted":"%d bytes"}`, len(input)))
+	}
+	return journal.ToolCall{ID: word(id), Tool: word(tool), Command: command, Input: input}
+}
+
+// toolResult is what a call came to.
+func toolResult(call journal.ToolCall, text string, failed bool) journal.ToolResult {
+	r := journal.ToolResult{ID: call.ID, Tool: call.Tool, Command: call.Command, Error: failed, Bytes: len(text)}
+	r.Text, r.Truncated = journal.Clip(text, maxText)
+	return r
+}
+
+// denial is a call that was refused, for that reason.
+func denial(call journal.ToolCall, why string) journal.Item {
+	return journal.OfDenial(journal.Denial{ID: call.ID, Tool: call.Tool, Command: call.Command, Message: reason(why)})
+}
+
+// openCalls are the calls that wait for their result, which names a call by its id
+// alone.
+type openCalls map[string]journal.ToolCall
+
+func (o openCalls) open(c journal.ToolCall) {
+	if len(o) < maxOpenCalls {
+		command, _ := journal.Clip(c.Command, maxRepeated)
+		o[c.ID] = journal.ToolCall{ID: c.ID, Tool: c.Tool, Command: command}
+	}
+}
+
+// waiting is the call of that id, with its id alone when it is not known.
+func (o openCalls) waiting(id string) journal.ToolCall {
+	if c, ok := o[word(id)]; ok {
+		return c
+	}
+	return journal.ToolCall{ID: word(id)}
+}
+
+// close is the call of that id, which waits no more.
+func (o openCalls) close(id string) journal.ToolCall {
+	c := o.waiting(id)
+	delete(o, c.ID)
+	return c
+}
+
+// statusClass is what an HTTP status of the model's API says by itself.
+func statusClass(status int) nightcrier.FailureClass {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nightcrier.FailAuth
+	case http.StatusTooManyRequests, http.StatusPaymentRequired:
+		return nightcrier.FailQuota
+	}
+	return nightcrier.FailAgent
+}
+
+// since is what one invocation used of its session's totals. A total cannot be less
+// than what it was: it is then that of the invocation alone.
+func since(before, u nightcrier.Usage) nightcrier.Usage {
+	u = plausible(u)
+	if u.InputTokens < before.InputTokens || u.OutputTokens < before.OutputTokens || u.CostUSD < before.CostUSD {
+		return u
+	}
+	u.InputTokens -= before.InputTokens
+	u.OutputTokens -= before.OutputTokens
+	u.CostUSD -= before.CostUSD
+	return u
+}
+
+// plausible is what an agent says that it used, within what can be.
+func plausible(u nightcrier.Usage) nightcrier.Usage {
+	return nightcrier.Usage{
+		APIRequests: count(u.APIRequests),
+		DurationMS:  count(u.DurationMS), InputTokens: count(u.InputTokens), OutputTokens: count(u.OutputTokens),
+		CostUSD: min(max(u.CostUSD, 0), maxCostUSD),
+	}
+}
+
+func count[N int | int64](n N) N { return min(max(n, 0), maxCount) }
+
+// nesting is how many objects and lists stand one within the other in valid JSON.
+func nesting(raw []byte) (deepest int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}

@@ -3,6 +3,7 @@
 package skill
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -23,15 +25,22 @@ var embedded embed.FS
 const Troubleshooter = "k8s-troubleshooter"
 
 // InstallDir is the directory, relative to a workspace, that skills are
-// installed into.
+// installed into. Agents are told of it: no CLI is left to find skills by itself,
+// since each would give them rights of its own.
 const InstallDir = ".claude/skills"
 
 // Skill is a set of files with a SKILL.md among them.
 type Skill struct {
 	Name    string
 	Version string
-	files   []file
-	digest  string
+	// Description is when to use it, in its own words.
+	Description string
+	// Notes say what was left out of it.
+	Notes []string
+	// From is the place that it was found in, empty for one that was loaded alone.
+	From   string
+	files  []file
+	digest string
 }
 
 // file is one file of a skill as it was when the skill was loaded.
@@ -45,6 +54,8 @@ type file struct {
 const (
 	maxFiles = 1000
 	maxBytes = 16 << 20
+	// maxConfig bounds agentura.config.yaml.
+	maxConfig = 16 << 10
 )
 
 // Embedded returns the skill of that name which is part of the product.
@@ -96,6 +107,9 @@ func readVersion(name string, files fs.FS) (string, error) {
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
 	}
+	if len(data) > maxConfig || crowded(string(data)) {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml is larger than %d KiB, or nests too much", name, maxConfig>>10)
+	}
 	var c config
 	if err := yaml.Unmarshal(data, &c); err != nil {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml: %w", name, err)
@@ -115,9 +129,12 @@ func (s *Skill) read(dir fs.FS) error {
 		switch {
 		case err != nil:
 			return err
-		case d.Name() == ".git" && d.IsDir():
-			return fs.SkipDir
+		case p != "." && strings.HasPrefix(d.Name(), "."):
+			return s.leaveOut(p, d)
 		case d.IsDir():
+			return nil
+		case strings.EqualFold(p, cliFile):
+			s.Notes = append(s.Notes, p+" was left out: it configures a CLI")
 			return nil
 		case !d.Type().IsRegular():
 			return fmt.Errorf("%s is not a regular file", p)
@@ -129,10 +146,62 @@ func (s *Skill) read(dir fs.FS) error {
 		if total += info.Size(); total > maxBytes || len(s.files) >= maxFiles {
 			return fmt.Errorf("it is larger than %d files or %d MiB", maxFiles, maxBytes>>20)
 		}
-		data, err := fs.ReadFile(dir, p)
-		s.files = append(s.files, file{path: p, data: withoutGrants(p, data), perm: perm(info.Mode())})
-		return err
+		return s.take(dir, p, perm(info.Mode()))
 	})
+}
+
+// cliFile is where a skill declares servers that one CLI would start for it.
+const cliFile = "agents/openai.yaml"
+
+// leaveOut passes over a hidden file or directory: settings of a CLI, or of git.
+func (s *Skill) leaveOut(p string, d fs.DirEntry) error {
+	if d.Name() != ".git" {
+		s.Notes = append(s.Notes, p+" was left out: it is hidden")
+	}
+	if d.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// take adds one file.
+func (s *Skill) take(dir fs.FS, p string, mode fs.FileMode) error {
+	data, err := fs.ReadFile(dir, p)
+	if err != nil {
+		return err
+	}
+	if isSkillFile(p) {
+		var kept front
+		var notes []string
+		if data, kept, notes, err = harmless(data); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		if p == "SKILL.md" {
+			s.Description = kept["description"]
+			s.Version = cmp.Or(s.Version, kept["version"])
+		}
+		for _, n := range notes {
+			s.Notes = append(s.Notes, p+": "+n)
+		}
+	}
+	s.files = append(s.files, file{path: p, data: data, perm: mode})
+	return nil
+}
+
+// File is one file of a skill, as it is installed.
+type File struct {
+	Path  string `json:"path"`
+	Bytes int    `json:"bytes"`
+	Text  string `json:"text"`
+}
+
+// Files returns the files, in the order of their names.
+func (s *Skill) Files() []File {
+	var all []File
+	for _, f := range s.files {
+		all = append(all, File{f.path, len(f.data), strings.ToValidUTF8(string(f.data), "\ufffd")})
+	}
+	return all
 }
 
 // perm keeps a file private, and a script a script.

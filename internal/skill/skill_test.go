@@ -31,7 +31,7 @@ func TestTroubleshooterIsInstalled(t *testing.T) {
 	if ref.Name != Troubleshooter || ref.Version == "" || !strings.HasPrefix(ref.Digest, "sha256:") || ref != s.Ref() {
 		t.Errorf("%+v", ref)
 	}
-	if len(got) != 2 || got[s.Path()] == "" || s.Path() != ".claude/skills/k8s-troubleshooter/SKILL.md" {
+	if len(got) < 15 || got[s.Path()] == "" || s.Path() != ".claude/skills/k8s-troubleshooter/SKILL.md" {
 		t.Errorf("installed %d files, SKILL.md at %s", len(got), s.Path())
 	}
 }
@@ -45,36 +45,12 @@ func TestTroubleshooterIsShortAndGrantsNoTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(data); strings.Contains(text, "allowed-tools") || strings.Contains(text, "!`") || len(text) > 8<<10 {
+	if text := string(data); strings.Contains(text, "allowed-tools") || strings.Contains(text, "!`") || len(text) > longSkill {
 		t.Errorf("SKILL.md grants tools, runs commands or is too long (%d bytes)", len(text))
 	}
 	got := files{}
 	if _, err := s.Install(got); err != nil || got[s.Path()] != string(data) {
 		t.Errorf("it was changed on the way: %v", err)
-	}
-}
-
-// A CLI would let such a skill run commands that the agent may not.
-func TestGrantsAreRemoved(t *testing.T) {
-	const rest = "description: d\n---\nallowed-tools: in the text stays\n"
-	for name, grant := range map[string]string{
-		"one line":    "allowed-tools: Bash(kubectl delete:*), Write\n",
-		"a list":      "allowed-tools:\n  - Bash\n- Write\n\n",
-		"quoted":      "\"Allowed-Tools\" : [Bash]\n",
-		"underscores": "allowed_tools: |\n  Bash\n",
-		"none":        "",
-	} {
-		s, err := Load("x", fstest.MapFS{"SKILL.md": {Data: []byte("---\nname: x\n" + grant + rest)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := files{}
-		if _, err := s.Install(got); err != nil {
-			t.Fatal(err)
-		}
-		if text := got[s.Path()]; text != "---\nname: x\n"+rest {
-			t.Errorf("%s: %q", name, text)
-		}
 	}
 }
 
@@ -136,6 +112,8 @@ func TestBrokenSkills(t *testing.T) {
 		"no SKILL.md":  {"agentura.config.yaml": {}},
 		"not YAML":     config("skills: ["),
 		"another name": config("skills: [{name: y}]"),
+		"endless":      config("skills: [{name: x}]\n" + strings.Repeat("#\n", maxConfig)),
+		"nested":       config("skills: " + strings.Repeat("[", 8000)),
 		"a link":       link,
 		"too large":    large,
 	} {

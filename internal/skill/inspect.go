@@ -1,0 +1,157 @@
+package skill
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Finding is one thing about a skill that its author should know.
+type Finding struct {
+	// File is the path in the skill.
+	File string `json:"file"`
+	Text string `json:"text"`
+	// Fatal says that the skill cannot be used; otherwise it is used without.
+	Fatal bool `json:"fatal"`
+}
+
+// Sizes from which on a text is more than an agent should read, in bytes.
+const (
+	longMain = 12 << 10
+	longFile = 16 << 10
+)
+
+// Inspect says what is wrong with the skill in a directory, the fatal first: all at
+// once, where Load stops at the first.
+func Inspect(dir string) ([]Finding, error) {
+	if err := checkDir(dir); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	i := inspection{dir: os.DirFS(dir)}
+	if err := CheckName(filepath.Base(dir)); err != nil {
+		i.fatal(".", "the directory's name: "+err.Error())
+	}
+	if err := fs.WalkDir(i.dir, ".", i.visit); err != nil {
+		return nil, err
+	}
+	i.main(filepath.Base(dir))
+	if i.total > maxBytes || i.files > maxFiles {
+		i.fatal(".", fmt.Sprintf("it is larger than %d files or %d MiB", maxFiles, maxBytes>>20))
+	}
+	slices.SortStableFunc(i.found, func(a, b Finding) int {
+		switch {
+		case a.Fatal == b.Fatal:
+			return strings.Compare(a.File, b.File)
+		case a.Fatal:
+			return -1
+		}
+		return 1
+	})
+	return i.found, nil
+}
+
+type inspection struct {
+	dir   fs.FS
+	found []Finding
+	files int
+	total int64
+}
+
+func (i *inspection) fatal(file, text string) {
+	i.found = append(i.found, Finding{File: file, Text: text, Fatal: true})
+}
+
+func (i *inspection) say(file, format string, args ...any) {
+	i.found = append(i.found, Finding{File: file, Text: fmt.Sprintf(format, args...)})
+}
+
+func (i *inspection) visit(p string, d fs.DirEntry, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case p != "." && strings.HasPrefix(d.Name(), "."):
+		if d.Name() != ".git" {
+			i.say(p, "is hidden, and left out")
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	case d.IsDir():
+		return nil
+	case strings.EqualFold(p, cliFile):
+		i.say(p, "configures a CLI, and is left out")
+		return nil
+	case !d.Type().IsRegular():
+		i.fatal(p, "is not a regular file: links and devices cannot be part of a skill")
+		return nil
+	}
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	i.files++
+	i.total += info.Size()
+	if info.Size() > longFile && strings.HasSuffix(p, ".md") && !isSkillFile(p) {
+		i.say(p, "has %d KiB: an agent reads it whole, split it into files that are read when needed", info.Size()>>10)
+	}
+	if isSkillFile(p) && info.Size() <= maxBytes {
+		return i.skillFile(p)
+	}
+	return nil
+}
+
+// skillFile looks at a file that CLIs take for a skill.
+func (i *inspection) skillFile(p string) error {
+	data, err := fs.ReadFile(i.dir, p)
+	if err != nil {
+		return err
+	}
+	out, _, notes, err := harmless(data)
+	if err != nil {
+		i.fatal(p, err.Error())
+		return nil
+	}
+	for _, n := range notes {
+		i.say(p, "%s", n)
+	}
+	if len(out) > longMain {
+		i.say(p, "has %d KiB: an agent reads it first and whole; move what is needed seldom into references/", len(out)>>10)
+	}
+	if p != "SKILL.md" {
+		i.say(p, "is a second skill within this one, which some CLIs list and others do not")
+	}
+	if bytes.IndexByte(data, 0) >= 0 {
+		i.say(p, "holds NUL bytes")
+	}
+	return nil
+}
+
+// main looks at what makes the directory a skill.
+func (i *inspection) main(name string) {
+	data, err := fs.ReadFile(i.dir, "SKILL.md")
+	if errors.Is(err, fs.ErrNotExist) {
+		i.fatal("SKILL.md", "is missing")
+		return
+	}
+	if _, err := readVersion(name, i.dir); err != nil {
+		i.fatal("agentura.config.yaml", err.Error())
+	}
+	if _, head, _, herr := harmless(data); err == nil && herr == nil {
+		if head["description"] == "" {
+			i.say("SKILL.md", "has no description in its front matter: agents choose by it what to read")
+		}
+		if n := head["name"]; n != "" && n != name {
+			i.say("SKILL.md", "calls itself %q, its directory %q: some CLIs skip such a skill", n, name)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package skill
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestInspectNamesAllAtOnce(t *testing.T) {
+	dir := filepath.Join(tree(t, map[string]string{
+		"payments/SKILL.md":              "---\nname: other\nallowed-tools: Bash\n---\n!`date`\n",
+		"payments/agentura.config.yaml":  "skills: [",
+		"payments/inner/skill.md":        "---\n",
+		"payments/.mcp.json":             "{}",
+		"payments/.git/config":           "",
+		"payments/agents/openai.yaml":    "",
+		"payments/references/long.md":    strings.Repeat("x", longFile+1),
+		"payments/references/short.md":   "x",
+		"payments/scripts/large-data.md": "x",
+	}), "payments")
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "notes")); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Inspect(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range found {
+		got = append(got, fmt.Sprintf("%t %s: %.40s", f.Fatal, f.File, f.Text))
+	}
+	want := []string{
+		"true agentura.config.yaml: skill \"payments\": agentura.config.yaml: ",
+		"true inner/skill.md: its front matter has no end: close it wi",
+		"true notes: is not a regular file: links and devices",
+		"false .mcp.json: is hidden, and left out",
+		"false SKILL.md: left out of its front matter: allowed-to",
+		"false SKILL.md: commands that a CLI would run when it lo",
+		"false SKILL.md: has no description in its front matter: ",
+		"false SKILL.md: calls itself \"other\", its directory \"pay",
+		"false agents/openai.yaml: configures a CLI, and is left out",
+		"false references/long.md: has 16 KiB: an agent reads it whole, spl",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is found to be fatal is what Load refuses, and nothing else is.
+func TestInspectAgreesWithLoad(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"good":        {"SKILL.md": "---\nname: x\ndescription: d\n---\n"},
+		"bare":        {"SKILL.md": ""},
+		"no SKILL.md": {"README.md": ""},
+		"lower case":  {"skill.md": ""},
+		"config":      {"SKILL.md": "", "agentura.config.yaml": "skills: [{name: y}]"},
+		"front":       {"SKILL.md": " ---\n"},
+		"large":       {"SKILL.md": "", "big": strings.Repeat("x", maxBytes+1)},
+		"grants":      {"SKILL.md": "---\nallowed-tools: x\n---\n"},
+	} {
+		dir := filepath.Join(tree(t, nil), "x")
+		for file, text := range files {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, err := Inspect(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Load("x", os.DirFS(dir))
+		if fatal := len(found) > 0 && found[0].Fatal; fatal != (err != nil) {
+			t.Errorf("%s: %+v, and Load says %v", name, found, err)
+		}
+		if name == "good" && len(found) > 0 {
+			t.Errorf("a good one: %+v", found)
+		}
+	}
+	if _, err := Inspect(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a directory that is not there")
+	}
+}

@@ -1,0 +1,233 @@
+package skill
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Options say where skills are looked for: in the sources, in their order, then in
+// CacheDir, then among those that are part of the product.
+type Options struct {
+	Sources []Source
+	// CacheDir is a directory that need not exist; "" is none.
+	CacheDir string
+	// Fetched keeps the commits of the sources that are repositories.
+	Fetched Store
+}
+
+// Library finds skills. The first place that holds a name has it.
+type Library struct{ places []place }
+
+// place is one directory that holds skills. A dir of "" is the product itself.
+type place struct {
+	from, dir string
+	files     fs.FS
+}
+
+// embeddedName is how the product's own skills are called as a place.
+const embeddedName = "embedded"
+
+// Open looks at all places. A source that is missing, not fetched, or changed since
+// is an error that names it and what to do; CacheDir may be missing.
+func Open(o Options) (*Library, error) {
+	l := &Library{}
+	for _, s := range o.Sources {
+		dir, err := s.Path, error(nil)
+		if s.Git != "" {
+			dir, err = o.Fetched.Open(s)
+		}
+		if err == nil {
+			err = checkDir(dir)
+		}
+		if err != nil {
+			return nil, nightcrier.Errorf(cmpCode(err), "skills.sources: %w", err)
+		}
+		l.add(s.String(), dir)
+	}
+	if o.CacheDir != "" {
+		switch err := checkDir(o.CacheDir); {
+		case err == nil:
+			l.add(o.CacheDir, o.CacheDir)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "skills.cache_dir: %w", err)
+		}
+	}
+	own, err := fs.Sub(embedded, "skills")
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "skills: %w", err)
+	}
+	l.places = append(l.places, place{from: embeddedName, files: own})
+	return l, nil
+}
+
+// cmpCode keeps the code of an error that has one.
+func cmpCode(err error) nightcrier.Code {
+	if code := nightcrier.CodeOf(err); code != nightcrier.Internal {
+		return code
+	}
+	return nightcrier.Invalid
+}
+
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return nightcrier.Errorf(nightcrier.Invalid, "%s is not a directory", dir)
+	}
+	return nil
+}
+
+func (l *Library) add(from, dir string) {
+	l.places = append(l.places, place{from: from, dir: dir, files: os.DirFS(dir)})
+}
+
+// layouts are where a place holds the skill of a name: directly, in a domain, and
+// as a directory of repositories of skills does.
+var layouts = []string{".", "*", "*/skills"}
+
+// having lists the directories of the place that hold the file below the skill's,
+// for a name or "*".
+func (p place) having(name, file string) []string {
+	var found []string
+	for _, l := range layouts {
+		match, _ := fs.Glob(p.files, path.Join(l, name, file)) // a bad pattern finds nothing
+		for _, m := range match {
+			if dir := strings.TrimSuffix(m, "/"+file); !hiddenPath(dir) {
+				found = append(found, dir)
+			}
+		}
+	}
+	// The place may itself be the skill.
+	if base := filepath.Base(p.dir); p.dir != "" && (name == "*" || name == base) {
+		if _, err := fs.Stat(p.files, file); err == nil {
+			found = append(found, ".")
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func hiddenPath(dir string) bool {
+	return slices.ContainsFunc(strings.Split(dir, "/"), func(s string) bool { return len(s) > 1 && s[0] == '.' })
+}
+
+// nameOf is the name of the skill in a directory of the place.
+func (p place) nameOf(dir string) string {
+	if dir == "." {
+		return filepath.Base(p.dir)
+	}
+	return path.Base(dir)
+}
+
+// load reads the skill in a directory of the place.
+func (p place) load(dir string) (*Skill, error) {
+	files, err := fs.Sub(p.files, dir)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "skill %s: %w", dir, err)
+	}
+	s, err := Load(p.nameOf(dir), files)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", p.shown(dir), err)
+	}
+	s.From = p.from
+	return s, nil
+}
+
+// shown names a directory of the place for people.
+func (p place) shown(dir string) string {
+	if p.dir == "" {
+		return embeddedName
+	}
+	if p.from != p.dir {
+		return p.from + " in " + dir
+	}
+	return filepath.Join(p.dir, dir)
+}
+
+// Find returns the skill of that name. It is Invalid when the place that has it
+// holds it twice, or broken: nobody should believe that it is in use. NotFound
+// says where it was looked for.
+func (l *Library) Find(name string) (*Skill, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	var looked []string
+	for _, p := range l.places {
+		switch found := p.having(name, "SKILL.md"); len(found) {
+		case 0:
+			looked = append(looked, p.from)
+		case 1:
+			return p.load(found[0])
+		default:
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "%s holds skill %q twice, in %s and %s: keep one", p.from, name, found[0], found[1])
+		}
+	}
+	return nil, nightcrier.Errorf(nightcrier.NotFound, "there is no skill %q in %s: correct the name, or name a directory in skills.sources and put %s/SKILL.md there", name, strings.Join(looked, ", "), name)
+}
+
+// TriageScript returns the path of the script that a skill brings along to look
+// around before an agent does, "" when no place has one that can be run.
+func (l *Library) TriageScript(name string) string {
+	for _, p := range l.places {
+		if p.dir == "" || CheckName(name) != nil {
+			continue
+		}
+		const script = "scripts/incident_triage.sh"
+		for _, dir := range p.having(name, script) {
+			file := filepath.Join(p.dir, dir, script)
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+				return file
+			}
+		}
+	}
+	return ""
+}
+
+// Listed is one skill of one place.
+type Listed struct {
+	Name, From string
+	Skill      *Skill
+	// Used is false when an earlier place has the name.
+	Used bool
+	// Err is why it cannot be used.
+	Err error
+}
+
+// List returns the skills of all places, in the order of the places.
+func (l *Library) List() []Listed {
+	var all []Listed
+	taken := map[string]bool{}
+	for _, p := range l.places {
+		here := map[string]bool{}
+		for _, dir := range p.having("*", "SKILL.md") {
+			name := p.nameOf(dir)
+			s, err := p.load(dir)
+			all = append(all, Listed{Name: name, From: p.from, Skill: s, Used: !taken[name], Err: err})
+			here[name] = true
+		}
+		for name := range here {
+			taken[name] = true
+		}
+	}
+	return all
+}
+
+// CheckName refuses what cannot be the name of a skill, which becomes a directory.
+func CheckName(name string) error {
+	ok := name != "" && len(name) <= 64 && name[0] != '.' && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
+	})
+	if !ok {
+		return nightcrier.Errorf(nightcrier.Invalid, "%.80q is not the name of a skill: use up to 64 lower-case letters, digits, '-', '_' and '.'", name)
+	}
+	return nil
+}

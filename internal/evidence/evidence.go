@@ -34,12 +34,13 @@ const (
 	MaxItems = 5000
 	// MaxTotal is the most bytes that a run may record.
 	MaxTotal = 128 << 20
+	// MaxSource is the most bytes of a source that are kept.
+	MaxSource = 1024
 )
 
 const (
 	indexName  = "index.jsonl"
 	maxIndex   = 16 << 20
-	maxSource  = 1024
 	dirPerm    = 0o700
 	blobPerm   = 0o600
 	blobSuffix = ".blob"
@@ -53,7 +54,7 @@ var ErrFull = errors.New("the evidence of this run is full")
 type Item struct {
 	ID string `json:"id"`
 	// Kind says what the body is: event, object, list, watch, log, version, api,
-	// error, tool.
+	// review, error, metrics, lines, computed, tool.
 	Kind string `json:"kind"`
 	// Source says how it was read, e.g. "kubectl get pod cart-1 -n shop -o json".
 	Source string    `json:"source"`
@@ -157,7 +158,7 @@ func idOf(i int) string { return "E" + strconv.Itoa(i+1) }
 // keeps the id it has, so that a step that is repeated after a crash cites what
 // it cited before. A run that has recorded too much gets an Exhausted error.
 func (r *Recorder) Record(kind, source string, body []byte) (string, error) {
-	it := Item{Kind: kind, Source: clip(source, maxSource)}
+	it := Item{Kind: kind, Source: clip(source, MaxSource)}
 	if it.Truncated = len(body) > MaxBytes; it.Truncated {
 		body = body[:MaxBytes]
 	}

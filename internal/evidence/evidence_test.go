@@ -107,7 +107,7 @@ func TestTornIndexIsCutOff(t *testing.T) {
 // What is left of a long torn line must not show behind a shorter one.
 func TestTornIndexLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
-	long := `{"id":"E1","kind":"object","source":"` + strings.Repeat("x", maxSource)
+	long := `{"id":"E1","kind":"object","source":"` + strings.Repeat("x", MaxSource)
 	if err := os.WriteFile(filepath.Join(dir, indexName), []byte(long), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,13 @@ type question struct {
 	eventType        string
 }
 
+// Readable says why a command would not be run as a test, nil when it would. A
+// command without a namespace is taken to look into ns.
+func Readable(command, ns string) error {
+	_, err := parse(command, ns)
+	return err
+}
+
 // parse reads a kubectl command of the few forms that only read, and that mean
 // the same without a shell and without kubectl. ns is where a command without a
 // namespace looks. The error says what is not taken.

@@ -13,6 +13,9 @@ import (
 type State struct {
 	From nightcrier.State `json:"from,omitempty"`
 	To   nightcrier.State `json:"to"`
+	// AfterMS is how long the state before it lasted, in milliseconds; 0 when there
+	// was none.
+	AfterMS int64 `json:"afterMs,omitempty"`
 	// Reason says why, for a person.
 	Reason       string                  `json:"reason,omitempty"`
 	FailureClass nightcrier.FailureClass `json:"failureClass,omitempty"`

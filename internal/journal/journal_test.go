@@ -35,9 +35,9 @@ func TestRenderings(t *testing.T) {
 			"08:30:00 state    running -> failed [crash]: killed (exit code 137)"},
 		{"first state", OfState(State{To: "created"}), "2026-11-20T08:30:00.005Z state created\n", "", "08:30:00 state    created"},
 		{"running",
-			OfState(State{From: "starting", To: "running", Layers: []string{"env", "pidns"}}),
-			"2026-11-20T08:30:00.005Z state starting -> running (sandbox: env, pidns)\n", "",
-			"08:30:00 state    starting -> running (sandbox: env, pidns)"},
+			OfState(State{From: "starting", To: "running", AfterMS: 1480, Layers: []string{"env", "pidns"}}),
+			"2026-11-20T08:30:00.005Z state starting -> running after 1.5s (sandbox: env, pidns)\n", "",
+			"08:30:00 state    starting -> running after 1.5s (sandbox: 2 layers)"},
 		{"message of two lines",
 			OfMessage(Message{Role: "assistant", Text: "one\ntwo hunter2"}),
 			"2026-11-20T08:30:00.005Z agent one\n2026-11-20T08:30:00.005Z agent two ‹secret›\n", "",
@@ -51,7 +51,21 @@ func TestRenderings(t *testing.T) {
 			OfToolCall(ToolCall{Tool: "Read", Input: json.RawMessage(`{ "file_path": "a" }`)}),
 			"2026-11-20T08:30:00.005Z tool Read {\"file_path\":\"a\"}\n",
 			"2026-11-20T08:30:00.005Z Read {\"file_path\":\"a\"}\n",
-			`08:30:00 tool     Read {"file_path":"a"}`},
+			`08:30:00 tool     Read file_path=a`},
+		{"tool with a long input",
+			OfToolCall(ToolCall{Tool: "Write", Input: json.RawMessage(`{"file_path":"a","content":"one\ntwo","limit":5}`)}),
+			"2026-11-20T08:30:00.005Z tool Write {\"file_path\":\"a\",\"content\":\"one\\ntwo\",\"limit\":5}\n",
+			"2026-11-20T08:30:00.005Z Write {\"file_path\":\"a\",\"content\":\"one\\ntwo\",\"limit\":5}\n",
+			"08:30:00 tool     Write content=(7 characters) file_path=a limit=5"},
+		{"tool whose input is no object", OfToolCall(ToolCall{Tool: "X", Input: json.RawMessage(`[1, 2]`)}),
+			"2026-11-20T08:30:00.005Z tool X [1,2]\n", "2026-11-20T08:30:00.005Z X [1,2]\n", "08:30:00 tool     X [1,2]"},
+		{"result of three lines", OfToolResult(ToolResult{Text: "\none\ntwo\nthree\n", Bytes: 15}),
+			"2026-11-20T08:30:00.005Z result \n2026-11-20T08:30:00.005Z result one\n2026-11-20T08:30:00.005Z result two\n2026-11-20T08:30:00.005Z result three\n", "",
+			"08:30:00 result   one (and 2 lines more)"},
+		{"our own word", OfLog(Log{Stream: "run", Text: "checked"}), "2026-11-20T08:30:00.005Z run checked\n", "", "08:30:00 run      checked"},
+		{"what looks like it", OfLog(Log{Stream: "stderr", Text: "run checked"}), "2026-11-20T08:30:00.005Z stderr run checked\n", "", "08:30:00 stderr   run checked"},
+		{"a long state", OfState(State{From: "running", To: "timeout", AfterMS: 301_400}),
+			"2026-11-20T08:30:00.005Z state running -> timeout after 5m1s\n", "", "08:30:00 state    running -> timeout after 5m1s"},
 		{"denial",
 			OfDenial(Denial{Tool: "Bash", Command: "kubectl delete pod x", Message: "no"}),
 			"2026-11-20T08:30:00.005Z DENIED Bash: kubectl delete pod x (no)\n",
@@ -63,12 +77,12 @@ func TestRenderings(t *testing.T) {
 		{"cut result",
 			OfToolResult(ToolResult{Text: "abc", Bytes: 900, Truncated: true}),
 			"2026-11-20T08:30:00.005Z result abc\n2026-11-20T08:30:00.005Z result [cut; 900 bytes in all]\n", "",
-			"08:30:00 result   abc [cut; 900 bytes in all]"},
+			"08:30:00 result   abc (900 bytes in all)"},
 		{"error", OfError(Error{FailureClass: "auth", Text: "refused", HTTPStatus: 401}),
 			"2026-11-20T08:30:00.005Z error [auth] HTTP 401: refused\n", "", "08:30:00 error    [auth] HTTP 401: refused"},
-		{"usage", OfUsage(nightcrier.Usage{APIRequests: 2, InputTokens: 10, OutputTokens: 3, CostUSD: 0.5}),
-			"2026-11-20T08:30:00.005Z usage 2 requests, 10 tokens in, 3 out, $0.5000\n", "",
-			"08:30:00 usage    2 requests, 10 tokens in, 3 out, $0.5000"},
+		{"usage", OfUsage(nightcrier.Usage{APIRequests: 2, InputTokens: 10, OutputTokens: 3, CostUSD: 0.5, DurationMS: 2340}),
+			"2026-11-20T08:30:00.005Z usage 2 requests, 10 tokens in, 3 out, $0.5000, 2.3s\n", "",
+			"08:30:00 usage    2 requests, 10 tokens in, 3 out, $0.5000, 2.3s"},
 		{"evidence", OfEvidence(Evidence{ID: "E1", Source: "kubectl get pod"}),
 			"2026-11-20T08:30:00.005Z evidence E1 kubectl get pod\n", "", "08:30:00 evidence E1 kubectl get pod"},
 		{"read let through", OfRequest(Request{ID: 1, Verb: "get", Resource: "pods", Name: "x", Decision: Allow}), "", "", ""},
@@ -85,7 +99,7 @@ func TestRenderings(t *testing.T) {
 			"2026-11-20T08:30:00.005Z DENIED cluster: delete pods cart -n shop (reads only)\n", "2026-11-20T08:30:00.005Z DENIED cluster: delete pods cart -n shop (reads only)\n",
 			"08:30:00 DENIED   cluster: delete pods cart -n shop (reads only)"},
 		{"escape sequences", OfLog(Log{Stream: "stdout", Text: "a\x1b[2Jb\u202ec\x00"}),
-			"2026-11-20T08:30:00.005Z log a\uFFFD[2Jb\uFFFDc\uFFFD\n", "", "08:30:00 log      a\uFFFD[2Jb\uFFFDc\uFFFD"},
+			"2026-11-20T08:30:00.005Z stdout a\uFFFD[2Jb\uFFFDc\uFFFD\n", "", "08:30:00 stdout   a\uFFFD[2Jb\uFFFDc\uFFFD"},
 		{"nothing", OfLog(Log{Stream: "stdout"}), "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,7 +110,7 @@ func TestRenderings(t *testing.T) {
 			if got := Command(e, hide); got != c.command {
 				t.Errorf("command %q, want %q", got, c.command)
 			}
-			if got := Tail(e, hide); got != c.tail {
+			if got := Tail(e, hide).String(); got != c.tail {
 				t.Errorf("tail %q, want %q", got, c.tail)
 			}
 		})
@@ -117,7 +131,7 @@ func TestUnreadablePayloads(t *testing.T) {
 }
 
 func TestTailIsShort(t *testing.T) {
-	got := Tail(entry(t, OfLog(Log{Text: strings.Repeat("é", 10_000)})), nil)
+	got := Tail(entry(t, OfLog(Log{Text: strings.Repeat("é", 10_000)})), nil).String()
 	if n := len([]rune(got)); n > tailWidth+30 || !strings.HasSuffix(got, "…") {
 		t.Errorf("%d runes", n)
 	}

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -50,18 +53,95 @@ func Command(e nightcrier.JournalEntry, m mask) string {
 // tailWidth bounds a line for a person, in runes.
 const tailWidth = 200
 
-// Tail renders an entry as one short line without a newline, for a person who
-// watches; "" for entries not worth a line.
-func Tail(e nightcrier.JournalEntry, m mask) string {
-	label, text := describe(e)
-	line := oneLine(apply(m, text))
-	if line == "" {
+// Line is an entry as one line, for a person who watches.
+type Line struct{ At, Label, Text string }
+
+// String returns the line without a newline, "" for the zero Line.
+func (l Line) String() string {
+	if l.Text == "" {
 		return ""
 	}
-	if r := []rune(line); len(r) > tailWidth {
-		line = string(r[:tailWidth]) + "…"
+	return fmt.Sprintf("%s %-8s %s", l.At, l.Label, l.Text)
+}
+
+// Tail renders an entry as one short line; the zero Line for entries not worth one.
+func Tail(e nightcrier.JournalEntry, m mask) Line {
+	label, text := inShort(e)
+	text = oneLine(apply(m, text))
+	if text == "" {
+		return Line{}
 	}
-	return fmt.Sprintf("%s %-8s %s", e.Time.UTC().Format(time.TimeOnly), label, line)
+	if r := []rune(text); len(r) > tailWidth {
+		text = string(r[:tailWidth]) + "…"
+	}
+	return Line{e.Time.UTC().Format(time.TimeOnly), label, text}
+}
+
+// inShort is describe for one line: of what is long, what it is.
+func inShort(e nightcrier.JournalEntry) (label, text string) {
+	switch e.Type {
+	case nightcrier.EntryState:
+		return render(e, "state", func(s State) string {
+			if n := len(s.Layers); n > 0 {
+				s.Layers = []string{fmt.Sprintf("%d layers", n)}
+			}
+			return stateText(s)
+		})
+	case nightcrier.EntryToolCall:
+		return render(e, "tool", func(c ToolCall) string {
+			if c.Command != "" {
+				return callText(c)
+			}
+			return c.Tool + " " + arguments(c.Input)
+		})
+	case nightcrier.EntryToolResult:
+		return render(e, "result", shortResult)
+	}
+	return describe(e)
+}
+
+// longValue is how long an argument may be, in runes, to be shown in a line.
+const longValue = 80
+
+// arguments shows a call's input as name=value, in order of their names; of a long
+// value only how long it is. What is no object is shown as it is.
+func arguments(raw json.RawMessage) string {
+	var in map[string]any
+	if json.Unmarshal(raw, &in) != nil {
+		return compact(raw)
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		value, ok := in[name].(string)
+		if !ok {
+			value = fmt.Sprint(in[name])
+		}
+		if n := utf8.RuneCountInString(value); n > longValue || strings.Contains(value, "\n") {
+			value = fmt.Sprintf("(%d characters)", n)
+		}
+		parts = append(parts, name+"="+value)
+	}
+	return strings.Join(parts, " ")
+}
+
+// shortResult is the first line of a result that says something, and how much more
+// there is.
+func shortResult(r ToolResult) string {
+	text := strings.TrimSpace(r.Text)
+	first, rest, more := strings.Cut(text, "\n")
+	if r.Error {
+		first = "error: " + first
+	}
+	if !more && !r.Truncated {
+		return first
+	}
+	if r := []rune(first); len(r) > tailWidth-longValue {
+		first = string(r[:tailWidth-longValue]) + "…"
+	}
+	if r.Truncated {
+		return fmt.Sprintf("%s (%d bytes in all)", first, r.Bytes)
+	}
+	return fmt.Sprintf("%s (and %d lines more)", first, strings.Count(rest, "\n")+1)
 }
 
 // describe returns a short label and the text of an entry. Payloads that do not
@@ -83,11 +163,23 @@ func describe(e nightcrier.JournalEntry) (label, text string) {
 	case nightcrier.EntryUsage:
 		return render(e, "usage", usageText)
 	case nightcrier.EntryLog:
-		return render(e, "log", func(l Log) string { return l.Text })
+		return logLabel(e)
 	case nightcrier.EntryError:
 		return render(e, "error", errorText)
 	}
 	return string(e.Type), string(e.Data)
+}
+
+// logLabel says who wrote a line: what an agent prints must not pass for our word.
+func logLabel(e nightcrier.JournalEntry) (label, text string) {
+	l, err := Decode[Log](e)
+	switch {
+	case err != nil:
+		return "log", string(e.Data)
+	case l.Stream == "run" || l.Stream == "worker" || l.Stream == "stdout" || l.Stream == "stderr":
+		return l.Stream, l.Text
+	}
+	return "log", l.Text
 }
 
 func render[T any](e nightcrier.JournalEntry, label string, text func(T) string) (string, string) {
@@ -102,6 +194,9 @@ func stateText(s State) string {
 	text := string(s.To)
 	if s.From != "" {
 		text = string(s.From) + " -> " + text
+	}
+	if s.AfterMS > 0 {
+		text += " after " + seconds(s.AfterMS)
 	}
 	if s.FailureClass != "" {
 		text += " [" + string(s.FailureClass) + "]"
@@ -148,7 +243,22 @@ func resultText(r ToolResult) string {
 }
 
 func usageText(u nightcrier.Usage) string {
-	return fmt.Sprintf("%d requests, %d tokens in, %d out, $%.4f", u.APIRequests, u.InputTokens, u.OutputTokens, u.CostUSD)
+	text := fmt.Sprintf("%d requests, %d tokens in, %d out, $%.4f", u.APIRequests, u.InputTokens, u.OutputTokens, u.CostUSD)
+	if u.DurationMS > 0 {
+		text += ", " + seconds(u.DurationMS)
+	}
+	return text
+}
+
+// seconds is a time in milliseconds, as a person says it.
+func seconds(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	if d > time.Minute {
+		d = d.Round(time.Second)
+	} else {
+		d = d.Round(100 * time.Millisecond)
+	}
+	return max(d, 100*time.Millisecond).String()
 }
 
 func errorText(e Error) string {

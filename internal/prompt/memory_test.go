@@ -13,7 +13,7 @@ import (
 // note has as many.
 func remembering(n int) Input {
 	in := input()
-	in.Executor = "codex"
+	in.Agent = kinds["shell"]
 	in.Runbooks = []nightcrier.Runbook{
 		{Title: "Cart", Source: "cart.md", Text: "Look at the queue first.\n" + strings.Repeat(strings.Repeat("r", 99)+"\n", n)},
 		{Title: "KubePodCrashLooping", Source: "https://elsewhere.example/x", Problem: "its host is not allowed"},

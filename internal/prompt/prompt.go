@@ -19,9 +19,6 @@ import (
 // ReadOnly is the sentence that every system prompt carries.
 const ReadOnly = "You are in READ-ONLY triage mode. Do NOT attempt to modify cluster state, apply changes, or run remediation commands. Your role is ANALYSIS ONLY."
 
-// Executor names that decide where the preload goes.
-const claudeCode = "claude-code"
-
 // Defaults of Input.
 const (
 	defaultReportPath = "output/investigation.md"
@@ -54,9 +51,12 @@ type Input struct {
 	Runbooks []nightcrier.Runbook
 	// Incomplete says what that diagnosis could not look at, "" for nothing.
 	Incomplete string
-	Executor   string
+	// Agent is who is told.
+	Agent Agent
 	// ReportPath and SkillPath are relative to the workspace; both have defaults.
 	ReportPath, SkillPath string
+	// Skills are others that the agent may read.
+	Skills []Skill
 	// CanLook says that the agent can look into the cluster; WhyNot says why it
 	// cannot, "" where there is no credential.
 	CanLook bool
@@ -68,6 +68,27 @@ type Input struct {
 	SystemPromptFile string
 	// Mask hides secrets; nil hides nothing.
 	Mask func(string) string
+}
+
+// Agent is how an agent takes what it is told, and what it can do.
+type Agent struct {
+	// PreloadInSystem puts what was found before the start into the system prompt;
+	// else it stands in front of the user prompt.
+	PreloadInSystem bool
+	// Tools are the names of those that it looks into a cluster with; none means
+	// kubectl.
+	Tools []string
+	// FileTool is the tool that it reads files with; empty is a shell's cat.
+	FileTool string
+	// AnswersOnly says that it can write no file: its report is its last message.
+	AnswersOnly bool
+}
+
+// Skill is one that may help in some cases.
+type Skill struct {
+	// Path is that of its SKILL.md in the workspace; Description is when to read it,
+	// in its own words.
+	Path, Description string
 }
 
 // Log is an excerpt of one container's log.
@@ -120,7 +141,7 @@ func Build(in Input) (Bundle, error) {
 	}
 	b := Bundle{Files: files, Incomplete: pre.incomplete, Tokens: pre.tokens, Warnings: pre.warnings}
 	system, user := in.systemPrompt(generic), in.userPrompt()
-	if in.Executor == claudeCode {
+	if in.Agent.PreloadInSystem {
 		system += "\n" + pre.text
 	} else {
 		user = pre.text + "\n" + user

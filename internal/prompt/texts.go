@@ -12,7 +12,7 @@ import (
 //go:embed text
 var texts embed.FS
 
-var templates = template.Must(template.ParseFS(texts, "text/report.md", "text/user.md"))
+var templates = template.Must(template.ParseFS(texts, "text/report.md", "text/user.md", "text/repair.md"))
 
 // mustText returns an embedded text; it exists, or a test would fail.
 func mustText(name string) string {
@@ -33,10 +33,7 @@ func render(name string, data any) string {
 
 // systemPrompt is the sentence, the generic part, and the report's form.
 func (in Input) systemPrompt(generic string) string {
-	report := render("report.md", struct {
-		SkillPath string
-		Headings  []string
-	}{in.SkillPath, headings})
+	report := render("report.md", map[string]any{"SkillPath": in.SkillPath, "ReadIt": in.readIt(), "Headings": headings})
 	return ReadOnly + "\n\n" + strings.TrimSpace(generic) + "\n\n" + report
 }
 
@@ -49,8 +46,40 @@ func (in Input) userPrompt() string {
 		"Reported": reported(in.Event, inc), "Urgency": urgency(inc.Severity), "Depth": depth(inc.Severity),
 		"CanLook": in.CanLook, "WhyNot": orNoCredential(inline(in.WhyNot)), "Sentence": ReadOnly, "SkillPath": in.SkillPath, "ReportPath": in.ReportPath,
 		"Runbooks": len(in.Runbooks) > 0, "Earlier": in.Earlier != nil, "Recalled": in.Earlier != nil && in.Preload,
-		"Triage": triage, "Preloaded": in.preloadedNote(triage),
+		"Triage": triage, "Preloaded": in.preloadedNote(triage), "Skills": in.otherSkills(), "Tools": quoted(in.Agent.Tools), "AnswersOnly": in.Agent.AnswersOnly,
 	})
+}
+
+// maxDescription bounds what a skill says of itself, in characters.
+const maxDescription = 300
+
+// otherSkills are the further skills, with what they say of themselves made harmless.
+func (in Input) otherSkills() []Skill {
+	var all []Skill
+	for _, s := range in.Skills {
+		about := inline(cutAtLine(strings.Join(strings.Fields(in.Mask(s.Description)), " "), maxDescription))
+		if about == "" {
+			about = "it does not say what for"
+		}
+		all = append(all, Skill{Path: inline(s.Path), Description: about})
+	}
+	return all
+}
+
+// readIt says by which means the agent reads its skill.
+func (in Input) readIt() string {
+	if in.Agent.FileTool != "" {
+		return "with the tool `" + in.Agent.FileTool + "`"
+	}
+	return "for example `cat " + in.SkillPath + "`"
+}
+
+// quoted lists names as code, "" for none.
+func quoted(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(names, "`, `") + "`"
 }
 
 func orNoCredential(why string) string {
@@ -62,7 +91,7 @@ func orNoCredential(why string) string {
 
 func (in Input) preloadedNote(triage bool) string {
 	where := "in front of this text"
-	if in.Executor == claudeCode {
+	if in.Agent.PreloadInSystem {
 		where = "in your instructions"
 	}
 	note := "The incident and what the credential may read stand " + where + ", in the blocks `incident` and `kubernetes_cluster_access_permissions`."

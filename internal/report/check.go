@@ -98,8 +98,8 @@ func (c *checker) cited(ids []string) []piece {
 		once[id] = true
 		pieces, known := c.pieces[id]
 		if !known {
-			if raw, found := c.ev(id); found {
-				pieces = takeApart(raw)
+			if kept, found := c.ev(id); found {
+				pieces = takeApart(kept)
 			}
 			c.pieces[id] = pieces
 		}
@@ -267,6 +267,9 @@ func (c *checker) stands(v value, p *piece) bool {
 	n := normal(v.text)
 	if n == "" {
 		return true
+	}
+	if p.asked != nil && !p.says(n) {
+		return false
 	}
 	last := n[strings.LastIndex(n, " ")+1:]
 	if c.contains(p, n) || v.cut && !numberRE.MatchString(last) && c.find(p, " "+n) {

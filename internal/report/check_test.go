@@ -9,7 +9,7 @@ import (
 const podJSON = `{"kind":"Pod","metadata":{"name":"cart-7d4b-x2x7q","namespace":"shop"},"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"64Mi"}}}]},` +
 	`"status":{"containerStatuses":[{"restartCount":12,"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled","message":"line one\nline \"two\""}},"ready":false}]}}`
 
-func recorded(id string) ([]byte, bool) {
+func recorded(id string) (Recorded, bool) {
 	body, ok := map[string]string{
 		"E1": podJSON,
 		"E2": `{"kind":"Pod","metadata":{"name":"web-0"},"status":{"reason":"Evicted"}}`,
@@ -20,7 +20,7 @@ func recorded(id string) ([]byte, bool) {
 		"E6": `{"kind":"Deployment","metadata":{"name":"cart","namespace":"shop"},"spec":{"replicas":3,"template":{"spec":{"containers":[{"name":"app","image":"shop/cart:v2"}]}}},"status":{"phase":"Running"}}`,
 		"E3": "2026-01-02 cart-7d4b-x2x7q connection refused to db:5432\n",
 	}[id]
-	return []byte(body), ok
+	return Recorded{Body: []byte(body)}, ok
 }
 
 func TestCheck(t *testing.T) {

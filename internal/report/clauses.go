@@ -142,8 +142,12 @@ func parseHypotheses(blocks []block) []nightcrier.Hypothesis {
 		if m == nil || seen[m[1]] {
 			continue
 		}
+		h := hypothesis("H"+m[1], m[2], b.lines)
+		if h.Statement == "" {
+			continue
+		}
 		seen[m[1]] = true
-		out = append(out, hypothesis("H"+m[1], m[2], b.lines))
+		out = append(out, h)
 	}
 	return out
 }

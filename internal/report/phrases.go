@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -279,9 +280,20 @@ func outcome(f nightcrier.Falsification) string {
 	return s
 }
 
+// spent says what an agent cost, to the digit that the budget counts in.
+func spent(u nightcrier.Usage) string {
+	said := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
+	if u.CostUSD == 0 {
+		return said + "; in dollars it is not known: the model has no price"
+	}
+	usd := strings.TrimRight(strconv.FormatFloat(u.CostUSD, 'f', 9, 64), "0")
+	whole, places, _ := strings.Cut(usd, ".")
+	return fmt.Sprintf("$%s.%s: %s", whole, places+"00"[min(len(places), 2):], said)
+}
+
 func noSandbox(source string) string {
 	if source == "builtin" {
-		return "no agent ran, so no sandbox was needed"
+		return "no agent was started, so no sandbox was needed"
 	}
 	return "it was not recorded which layers held"
 }

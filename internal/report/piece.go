@@ -20,6 +20,9 @@ type piece struct {
 	own, fields map[string]bool
 	// object is set for JSON, whose fields describe orders otherwise.
 	object bool
+	// asked are the words of the request, of an answer that is a failure; nil of all
+	// others.
+	asked map[string]bool
 }
 
 // maxPieces bounds into how many items a list is taken apart; the rest of a longer
@@ -27,7 +30,11 @@ type piece struct {
 const maxPieces = 5000
 
 // takeApart makes pieces of what was recorded.
-func takeApart(raw []byte) []piece {
+func takeApart(kept Recorded) []piece {
+	raw := kept.Body
+	if kept.Asked != "" {
+		return []piece{failure(kept)}
+	}
 	if !json.Valid(raw) {
 		// A log stands behind the line that names its Pod, an answer in text alone.
 		return []piece{{text: normalBody(raw)}}
@@ -43,6 +50,33 @@ func takeApart(raw []byte) []piece {
 		out = append(out, onePiece(item))
 	}
 	return out
+}
+
+// failure is the piece of an answer that is a failure: its message.
+func failure(kept Recorded) piece {
+	p := piece{text: normalBody(kept.Body), asked: map[string]bool{}}
+	var status struct {
+		Message string `json:"message"`
+		Reason  string `json:"reason"`
+	}
+	if json.Unmarshal(kept.Body, &status) == nil {
+		p.text = " " + normal(status.Message+" "+status.Reason) + " "
+	}
+	for _, w := range strings.Fields(normal(kept.Asked)) {
+		p.asked[w] = true
+	}
+	return p
+}
+
+// says reports whether words, in normal form, hold one of the cluster's own: what the
+// request said shows nothing.
+func (p *piece) says(words string) bool {
+	for _, w := range strings.Fields(words) {
+		if !p.asked[w] && !stopWords[w] {
+			return true
+		}
+	}
+	return false
 }
 
 func onePiece(raw []byte) piece {

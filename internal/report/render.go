@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"sort"
 	"strconv"
@@ -63,11 +64,16 @@ func (p *printer) line(s string) {
 
 func (p *printer) linef(format string, args ...any) { p.line(fmt.Sprintf(format, args...)) }
 
-// sub begins a subsection.
-func (p *printer) sub(title string) {
+// gap sees that a blank line stands before what follows.
+func (p *printer) gap() {
 	if !strings.HasSuffix(p.b.String(), "\n\n") {
 		p.line("")
 	}
+}
+
+// sub begins a subsection.
+func (p *printer) sub(title string) {
+	p.gap()
 	p.line("### " + title)
 	p.line("")
 }
@@ -91,7 +97,7 @@ func (p *printer) list(items []string, none string) {
 
 // origin says whose report it is and how far it was checked.
 func (p *printer) origin() {
-	by := "an agent"
+	by := cmp.Or(inline(p.r.Executor), "an agent")
 	if p.r.Source == "builtin" {
 		by = "built-in rules, without an agent"
 	}
@@ -227,6 +233,8 @@ func (p *printer) analysis() {
 	p.consequences()
 	for i, h := range p.r.Hypotheses {
 		if p.depth == Minimal && i > 0 {
+			p.gap()
+			p.linef("_%d of %d hypotheses left out at this severity; `report.json` has them._", len(p.r.Hypotheses)-i, len(p.r.Hypotheses))
 			break
 		}
 		p.hypothesis(h, p.depth == Full || i < 2)
@@ -317,12 +325,16 @@ func (p *printer) proof() {
 	}
 	p.list(commands, "no recorded read")
 	p.sub("What could not be checked")
-	p.list(notChecked(p.r), "nothing was denied, missing or out of budget")
+	p.list(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
 		p.sub("Audit")
 		p.linef("- Every request to the cluster stands in `audit.jsonl`, whose last line has the hash %s", code(p.r.AuditHead))
 	}
-	if p.depth == Full {
+	if p.final && p.r.Usage.CostUSD+float64(p.r.Usage.InputTokens+p.r.Usage.OutputTokens) > 0 {
+		p.sub("Spent on Models")
+		p.line("- " + spent(p.r.Usage))
+	}
+	if p.depth == Full || len(p.r.SandboxLayers) > 0 {
 		p.sub("Sandbox")
 		p.list(p.sandbox(), noSandbox(p.r.Source))
 	}
@@ -333,7 +345,10 @@ func (p *printer) sandbox() []string {
 	for _, l := range p.r.SandboxLayers {
 		out = append(out, inline(l))
 	}
-	return out
+	if len(out) == 0 {
+		return nil
+	}
+	return []string{strings.Join(out, ", ")} // twenty short names read better in one line
 }
 
 func (p *printer) supporting() {

@@ -68,9 +68,17 @@ type Excerpt struct {
 	Text  string
 }
 
-// Evidence returns the body recorded under an id such as E12; false when there
-// is none.
-type Evidence func(id string) ([]byte, bool)
+// Evidence returns what was recorded under an id such as E12; false when there is
+// nothing.
+type Evidence func(id string) (Recorded, bool)
+
+// Recorded is an answer that was kept.
+type Recorded struct {
+	Body []byte
+	// Asked is the request, of an answer that is a failure: it repeats what it was
+	// asked for, and whoever asks chooses that.
+	Asked string
+}
 
 // Accept reads an agent's report and judges it: problems are named, facts are
 // checked, and what the text does not say is taken from the incident. The result

@@ -25,7 +25,7 @@ var day = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func sample() nightcrier.Report {
 	cart := nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
 	return nightcrier.Report{
-		Schema: nightcrier.ReportSchema, IncidentID: "0191c1e2-7b3a-7c11-9a9b-0123456789ab", Cluster: "prod-1", Source: "agent", Valid: true,
+		Schema: nightcrier.ReportSchema, IncidentID: "0191c1e2-7b3a-7c11-9a9b-0123456789ab", Cluster: "prod-1", Source: "agent", Executor: "claude-code", Valid: true,
 		Target: cart, Verdict: nightcrier.VerdictFault, Severity: "P2", Category: "Pod", Impact: "Single Pod",
 		RootCause: &nightcrier.RootCause{Cause: "oom-killed", Object: cart, Summary: "cart needs more than its 64Mi", Confidence: nightcrier.High},
 		Hypotheses: []nightcrier.Hypothesis{
@@ -177,7 +177,7 @@ func TestRoundTrip(t *testing.T) {
 	if len(problems) != 0 {
 		t.Errorf("problems: %q", problems)
 	}
-	ignored := cmpopts.IgnoreFields(nightcrier.Report{}, "IncidentID", "Cluster", "Valid", "Problems")
+	ignored := cmpopts.IgnoreFields(nightcrier.Report{}, "IncidentID", "Cluster", "Executor", "Valid", "Problems")
 	want.BlastRadius = map[string]any{"summary": "summary: one of three replicas"}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -300,4 +300,4 @@ func TestJSONHasNoNulls(t *testing.T) {
 	}
 }
 
-func none(string) ([]byte, bool) { return nil, false }
+func none(string) (Recorded, bool) { return Recorded{}, false }

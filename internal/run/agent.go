@@ -15,8 +15,12 @@ import (
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
-// WorkersDir holds the directories of workers, below the workspace root.
-const WorkersDir = ".workers"
+// Below the workspace root, WorkersDir holds the directories of workers, and BudgetDir
+// the record of what all of them spend on models.
+const (
+	WorkersDir = ".workers"
+	BudgetDir  = "budget"
+)
 
 // finalMessage keeps the agent's last words beside the logs: they may be its
 // report, and are too long for a checkpoint.
@@ -26,9 +30,24 @@ func (r *Runner) workerDir(runID string, attempt int) string {
 	return filepath.Join(r.cfg.Root.Path(), WorkersDir, fmt.Sprintf("%s-%d", runID, attempt))
 }
 
-// launch starts the worker of an attempt, unless it was started already. It
+// try is one time that an agent is started.
+type try struct {
+	attempt int
+	step    string // in the journal
+	// what is what the journal says of it, of the executor and its access.
+	what string
+	// change adapts the spec, nil not at all.
+	change func(*worker.Spec)
+}
+
+// investigation is the n-th try at the investigation itself.
+func investigation(n int) try {
+	return try{attempt: n, step: step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n)}
+}
+
+// launch starts the worker of a try, unless it was started already. It
 // returns a terminal result only when there is nothing to await.
-func (r *Runner) launch(ctx context.Context, o Order, attempt int) (nightcrier.AgentResult, error) {
+func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
 		return res, err
 	}
@@ -42,22 +61,23 @@ func (r *Runner) launch(ctx context.Context, o Order, attempt int) (nightcrier.A
 	}
 	defer ws.Close()
 	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
-	if err := r.note(ctx, o.RunID, fmt.Sprintf("launch#%d", attempt),
-		logged("starting %s, attempt %d, %s", o.Executor, attempt, accessText(cred != nil, why))); err != nil {
+	if err := r.note(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), logged(t.what, o.Executor, accessText(cred != nil, why))); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, attempt), spec(o, inc, ws, attempt), cred); err != nil {
+	s := spec(o, inc, ws, t)
+	s.Budget = &worker.Budget{Dir: r.cfg.BudgetDir, Limits: o.Agent.Budget}
+	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred); err != nil {
 		if ctx.Err() != nil {
 			return nightcrier.AgentResult{}, err
 		}
 		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
 		res := failure(nightcrier.FailStart, err)
-		if attempt < maxAttempts {
-			return res, r.noteRetry(ctx, o, attempt, res)
+		if t.attempt < maxAttempts {
+			return res, r.noteRetry(ctx, o, t.attempt, res)
 		}
 		return res, nil
 	}
-	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "command", o.Executor)
+	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "command", o.Executor, "step", t.step)
 	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
 }
 
@@ -70,14 +90,18 @@ func accessText(can bool, why string) string {
 	return "which cannot look into the cluster" + because(why)
 }
 
-func spec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, attempt int) worker.Spec {
-	return worker.Spec{
-		Version: worker.SpecVersion, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: step, Attempt: attempt,
+func spec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) worker.Spec {
+	s := worker.Spec{
+		Version: worker.SpecVersion, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
 		Workspace: ws.Dir(), Executor: o.Executor, Command: o.Agent.Command, ScriptPath: o.Agent.ScriptPath,
-		Model: o.Agent.Model, MaxTurns: o.Agent.MaxTurns, AllowedTools: o.Agent.AllowedTools,
-		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, ModelBaseURL: o.Agent.BaseURL,
-		MaxWorkspaceBytes: o.Agent.MaxWorkspaceBytes, ExtraEnv: scriptEnv(o),
+		Model: o.Agent.Model, MaxTurns: o.Agent.MaxTurns, MaxTokens: o.Agent.MaxTokens, Models: o.Agent.Models, Prices: o.Agent.Prices, AllowedTools: o.Agent.AllowedTools, NoShell: o.Agent.NoShell,
+		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, UIDBase: o.Agent.UIDBase, ModelBaseURL: o.Agent.BaseURL, Keyless: o.Agent.Keyless, Provider: o.Agent.Provider,
+		MaxWorkspaceBytes: o.Agent.MaxWorkspaceBytes, ExtraEnv: scriptEnv(o), ToolServers: o.Agent.ToolServers,
 	}
+	if t.change != nil {
+		t.change(&s)
+	}
+	return s
 }
 
 // scriptEnv is what a script is told beside the facts of its job; other agents
@@ -98,7 +122,7 @@ func scriptEnv(o Order) map[string]string {
 
 // await follows the worker until its agent is verified gone, and files what the
 // agent does in the journal and the log.
-func (r *Runner) await(ctx context.Context, o Order, attempt int) (nightcrier.AgentResult, error) {
+func (r *Runner) await(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	ws, err := r.cfg.Root.Open(o.IncidentID)
 	if err != nil {
 		return nightcrier.AgentResult{}, err
@@ -109,24 +133,25 @@ func (r *Runner) await(ctx context.Context, o Order, attempt int) (nightcrier.Ag
 		return nightcrier.AgentResult{}, err
 	}
 	defer log.Close()
-	dir := r.workerDir(o.RunID, attempt)
+	dir := r.workerDir(o.RunID, t.attempt)
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
 	go r.forwardCancel(forward, o, dir)
 
 	res, err := r.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
-		e.Run, e.Step, e.Attempt = o.RunID, step, attempt
+		e.Run, e.Step, e.Attempt = o.RunID, t.step, t.attempt
 		return r.file(ctx, o, ws, log, e)
 	})
 	if err != nil {
 		return res, err
 	}
+	res.FailureReason = r.cfg.Mask.String(res.FailureReason) // it is the agent's or its model's word
 	if err := r.keepFinalMessage(ws, &res); err != nil {
 		return res, err
 	}
-	if res.FailureClass.Retryable() && attempt < maxAttempts {
+	if res.FailureClass.Retryable() && t.attempt < maxAttempts {
 		// Half a report is nothing for the next attempt to hand in.
-		err = errors.Join(ws.ClearScratch(), r.noteRetry(ctx, o, attempt, res))
+		err = errors.Join(ws.ClearScratch(), r.noteRetry(ctx, o, t.attempt, res))
 	}
 	return res, err
 }
@@ -168,9 +193,9 @@ func (r *Runner) file(ctx context.Context, o Order, ws *workspace.Workspace, log
 		return err
 	}
 	if !st.To.Terminal() {
-		return r.show(ctx, o, ws, store.Progress{State: st.To})
+		return r.show(ctx, o, ws, store.Progress{State: st.To}, "step", e.Step, "after_ms", st.AfterMS)
 	}
-	return r.show(ctx, o, ws, store.Progress{State: st.To}, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
+	return r.show(ctx, o, ws, store.Progress{State: st.To}, "step", e.Step, "after_ms", st.AfterMS, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
 }
 
 // show records progress and refreshes incident.json; the details are logged with

@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/falsify"
+	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/workspace"
@@ -45,17 +50,31 @@ type outcome struct {
 // check takes over what the agent left, holds its report against what was
 // recorded, and decides how the incident ends. The report that is delivered is
 // the agent's when it is valid, else our own facts.
-func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult, tests []falsify.Outcome) (outcome, error) {
+func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult, asked repair, tests []falsify.Outcome) (outcome, error) {
 	out := outcome{Status: nightcrier.Failed, Result: res, Reason: res.FailureReason, Class: res.FailureClass}
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err != nil {
 		return out, err
+	}
+	if r.cfg.Spent != nil {
+		if usd, err := r.cfg.Spent(o, inc.Cluster); err != nil {
+			r.logger(inc).Warn("what the run spent is not known for certain", "event", "budget", "error", err)
+		} else if usd > 0 {
+			out.Result.Usage.CostUSD = usd
+		}
 	}
 	ws, err := r.cfg.Root.Open(o.IncidentID)
 	if err != nil {
 		return out, nil // preparing failed before there was one, and says why
 	}
 	defer ws.Close()
+	tape, err := r.tape(ws, o.RunID, replay.Check)
+	if err != nil {
+		return r.unwritten(ctx, out, err)
+	}
+	if inc, err = taken(tape, "incident", func() nightcrier.Incident { return inc }); err != nil {
+		return r.unwritten(ctx, out, err)
+	}
 	left, err := ws.Collect()
 	if err != nil {
 		return r.unwritten(ctx, out, err)
@@ -64,18 +83,22 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult,
 		r.logger(inc).Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
 	}
 	out.Artifacts = left.Artifacts
-	if out.Audit, err = r.writeAudit(ctx, o, ws); err != nil {
+	if out.Audit, err = r.writeAudit(ctx, o, ws, tape); err != nil {
 		return r.unwritten(ctx, out, err)
 	}
-	rep, err := r.report(ctx, &out, o, &inc, ws)
+	rep, err := r.report(ctx, &out, o, asked, &inc, ws)
 	if err != nil || rep == nil {
 		return r.unwritten(ctx, out, err)
 	}
 	falsify.Apply(rep, tests)
-	if err := r.deliver(&out, inc, ws, rep); err != nil {
+	if err := errors.Join(r.deliver(&out, inc, ws, rep, tape), tape.Close()); err != nil {
 		return r.unwritten(ctx, out, err)
 	}
-	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", inWords(out.Status), because(out.Reason)))
+	why := out.Reason
+	if out.Status == nightcrier.Resolved && asked.due() {
+		why = "since it was asked for again"
+	}
+	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", inWords(out.Status), because(why)))
 }
 
 // inWords is what people read of a status: a report is there, which is not to say
@@ -106,11 +129,16 @@ func (r *Runner) unwritten(ctx context.Context, out outcome, err error) (outcome
 
 // writeAudit renders what was asked of the cluster, by us and by the agent. The
 // agent is gone, so nothing is added to it any more.
-func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspace) (audit.Summary, error) {
+func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspace, tape Tape) (audit.Summary, error) {
 	var log audit.Log
 	if err := r.eachEntry(ctx, o.RunID, log.Add); err != nil {
 		return audit.Summary{}, err
 	}
+	times, err := taken(tape, "times of requests", log.Times)
+	if err != nil {
+		return audit.Summary{}, err
+	}
+	log.SetTimes(times)
 	var file bytes.Buffer
 	sum, err := log.Write(&file)
 	if err != nil {
@@ -120,7 +148,7 @@ func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspac
 }
 
 // report chooses the report and decides the incident's status.
-func (r *Runner) report(ctx context.Context, out *outcome, o Order, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
+func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
 	facts, err := builtinReport(ws)
 	if err != nil || facts == nil {
 		return nil, err
@@ -132,27 +160,37 @@ func (r *Runner) report(ctx context.Context, out *outcome, o Order, inc *nightcr
 		}
 		return facts, nil
 	}
-	md, err := r.agentMarkdown(ws)
+	theirs, md, err := r.theirs(ctx, o, inc, ws, func() ([]byte, error) { return ws.ReadFile(agentReport) })
+	if err == nil && md != nil {
+		err = ws.WriteFile(agentReport, md, 0o600)
+	}
 	if err != nil {
 		return nil, err
 	}
-	theirs := nightcrier.Report{Problems: []string{agentReport + " is missing"}}
-	if md != nil {
-		if theirs, err = r.judge(ctx, o, md, inc, ws); err != nil {
-			return nil, err
-		}
-	}
 	switch {
+	case out.Class == nightcrier.FailBudget && theirs.Valid:
+		return partial(merge(&theirs, facts, o, out.Result), *out), nil
 	case out.Result.State != nightcrier.StateSuccess:
-	case !theirs.Valid:
+	case !theirs.Valid || asked.Failure != "":
 		out.Status, out.Class = nightcrier.AgentFailed, nightcrier.FailInvalidOutput
-		out.Reason = "the agent's report is not valid: " + strings.Join(theirs.Problems, "; ")
+		out.Reason = asked.reason(theirs.Problems)
 	default:
 		out.Status = nightcrier.Resolved
 		return merge(&theirs, facts, o, out.Result), nil
 	}
 	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", o.Executor, out.Reason))
+	facts.SandboxLayers = out.Result.Layers
+	facts.Usage.InputTokens, facts.Usage.OutputTokens, facts.Usage.CostUSD = out.Result.Usage.InputTokens, out.Result.Usage.OutputTokens, out.Result.Usage.CostUSD
+	if out.Class == nightcrier.FailBudget {
+		return partial(facts, *out), nil
+	}
 	return facts, nil
+}
+
+// partial says in a report that the money ended before the investigation did.
+func partial(rep *nightcrier.Report, out outcome) *nightcrier.Report {
+	rep.NotChecked = append(rep.NotChecked, nightcrier.NotChecked{What: "what the agent had not looked at when its budget was used up", Why: out.Reason})
+	return rep
 }
 
 // builtinReport reads the diagnosis of the preparing step, nil when there is none.
@@ -171,21 +209,41 @@ func builtinReport(ws *workspace.Workspace) (*nightcrier.Report, error) {
 	return &rep, nil
 }
 
-// agentMarkdown returns the report that the agent wrote, masked: its file, else
-// its final message when that is one.
-func (r *Runner) agentMarkdown(ws *workspace.Workspace) ([]byte, error) {
-	md, err := ws.ReadFile(agentReport)
-	if nightcrier.CodeOf(err) == nightcrier.NotFound {
-		md, err = ws.ReadFile(finalMessage)
-		if nightcrier.CodeOf(err) == nightcrier.NotFound || err == nil && !bytes.Contains(md, []byte(report.Headings()[0])) {
-			return nil, nil
+// theirs returns the report that the agent wrote and its Markdown, masked: its
+// file, unless there is none or only its final message is valid. Without either the
+// Markdown is nil, and the report says what is missing.
+func (r *Runner) theirs(ctx context.Context, o Order, inc *nightcrier.Incident, ws *workspace.Workspace, file func() ([]byte, error)) (nightcrier.Report, []byte, error) {
+	chosen, md := nightcrier.Report{Problems: []string{agentReport + " is missing"}}, []byte(nil)
+	for _, read := range []func() ([]byte, error){file, func() ([]byte, error) { return lastWords(ws) }} {
+		text, err := read()
+		if nightcrier.CodeOf(err) == nightcrier.NotFound {
+			continue
+		}
+		if err != nil {
+			return chosen, nil, err
+		}
+		text = []byte(r.cfg.Mask.String(string(text[:min(len(text), maxFromAgent)])))
+		judged, err := r.judge(ctx, o, text, inc, ws)
+		if err != nil {
+			return chosen, nil, err
+		}
+		if md == nil || judged.Valid {
+			chosen, md = judged, text
+		}
+		if chosen.Valid {
+			break
 		}
 	}
-	if err != nil {
-		return nil, err
+	return chosen, md, nil
+}
+
+// lastWords is the agent's final message, NotFound when it is no report.
+func lastWords(ws *workspace.Workspace) ([]byte, error) {
+	text, err := ws.ReadFile(finalMessage)
+	if err == nil && !bytes.Contains(text, []byte(report.Headings()[0])) {
+		return nil, nightcrier.Errorf(nightcrier.NotFound, "the agent's final message is no report")
 	}
-	md = []byte(r.cfg.Mask.String(string(md[:min(len(md), maxFromAgent)])))
-	return md, ws.WriteFile(agentReport, md, 0o600)
+	return text, err
 }
 
 // judge reads a report and holds its facts against what was recorded in this run:
@@ -200,22 +258,42 @@ func (r *Runner) judge(ctx context.Context, o Order, md []byte, inc *nightcrier.
 	if err != nil {
 		return nightcrier.Report{}, err
 	}
-	sources := map[string]string{}
-	for _, it := range rec.Items() {
-		if it.Kind == "log" {
-			sources[it.ID] = it.Source
-		}
-	}
-	return report.Accept(md, inc, func(id string) ([]byte, bool) {
+	return report.Accept(md, inc, func(id string) (report.Recorded, bool) {
 		if !ofRun[id] {
-			return nil, false
+			return report.Recorded{}, false
 		}
-		body, err := rec.Load(id)
-		if source := sources[id]; err == nil && source != "" {
-			body = append([]byte(source+"\n"), body...) // a log does not name its Pod
-		}
-		return body, err == nil
+		return citable(rec, id)
 	}), nil
+}
+
+// citable is what a report may cite: the cluster's word, and not that of whoever
+// asked it.
+func citable(rec *evidence.Recorder, id string) (report.Recorded, bool) {
+	item, there := rec.Item(id)
+	body, err := rec.Load(id)
+	if !there || err != nil {
+		return report.Recorded{}, false
+	}
+	switch item.Kind {
+	case "log": // it does not name its Pod
+		return report.Recorded{Body: append([]byte(item.Source+"\n"), body...)}, true
+	case "error":
+		return report.Recorded{Body: body, Asked: item.Source}, ofOneObject(item.Source)
+	case "computed", mcp.Kind: // by the query of whoever asked; by what we do not know, of its arguments
+		return report.Recorded{}, false
+	case "review": // the guard's answer about itself, for objects that the asker makes up
+		return report.Recorded{}, false
+	}
+	return report.Recorded{Body: body}, true
+}
+
+// ofOneObject reports whether a request names what it asks for, and can be read in
+// full. A failure of any other is about the request alone, and repeats more of it than
+// was kept: what stands in a token to go on with a list, say.
+func ofOneObject(source string) bool {
+	words := strings.Fields(source)
+	named := len(words) > 2 && words[1] == "logs" || len(words) > 3 && words[1] == "get" && words[2] != "--raw" && !strings.HasPrefix(words[3], "-")
+	return named && len(source) < evidence.MaxSource
 }
 
 // evidenceOf returns the ids of what was recorded in a run.
@@ -245,7 +323,7 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	if rep.RootCause != nil && facts.RootCause != nil && rep.RootCause.Object == facts.RootCause.Object {
 		rep.Consequences = facts.Consequences
 	}
-	rep.NotChecked = append(append(rep.NotChecked, facts.NotChecked...), unseen(facts.Permissions)...)
+	rep.NotChecked = slices.Concat(rep.NotChecked, facts.NotChecked, unseen(facts.Permissions), res.NotChecked)
 	return rep
 }
 
@@ -260,8 +338,15 @@ func unseen(permissions map[string]any) []nightcrier.NotChecked {
 }
 
 // deliver writes the report that people and machines read.
-func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report) error {
-	rep.IncidentID, rep.Cluster, rep.CreatedAt = inc.ID, inc.Cluster, r.cfg.Now().UTC()
+func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
+	now, err := taken(tape, TapeNow, r.cfg.Now)
+	if err != nil {
+		return err
+	}
+	if rep.Usage.DurationMS, err = taken(tape, tapeTook, func() int64 { return rep.Usage.DurationMS }); err != nil {
+		return err
+	}
+	rep.IncidentID, rep.Cluster, rep.CreatedAt = inc.ID, inc.Cluster, now.UTC()
 	rep.AuditHead = out.Audit.Head
 	stillHolds(rep)
 	if rep.RootCause != nil {
@@ -276,7 +361,7 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 	}
 	out.HasReport = true
 	inc.Status, inc.FailureReason = out.Status, out.Reason
-	shown, err := r.detail(&inc, ws)
+	shown, err := r.detail(&inc, ws, now)
 	if err != nil {
 		return err
 	}
@@ -290,8 +375,8 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 
 // detail is what the rendered report shows beside the facts: what was read, and
 // the ends of the logs.
-func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace) (report.Detail, error) {
-	d := report.Detail{Incident: inc, Now: r.cfg.Now()}
+func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace, now time.Time) (report.Detail, error) {
+	d := report.Detail{Incident: inc, Now: now}
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
 		return d, err
@@ -444,10 +529,12 @@ func (r *Runner) foreshow(ctx context.Context, o Order, f store.Finish, ws *work
 	}
 }
 
-// noteEnd says in the journal how the run ended, before the lease goes.
+// noteEnd says in the journal how the run ended, before the lease goes. A state
+// that no worker has told is told here: of the built-in rules, and of an agent that
+// never came to be, or whose worker died.
 func (r *Runner) noteEnd(ctx context.Context, o Order, out outcome) error {
-	if o.Executor == Builtin {
-		if err := r.noteState(ctx, o, out.Result.State, out.Reason); err != nil {
+	if o.Executor == Builtin || out.Result.StartedAt.IsZero() {
+		if err := r.noteState(ctx, o, journal.State{To: out.Result.State, Reason: out.Reason, FailureClass: out.Class}); err != nil {
 			return err
 		}
 	}
@@ -465,7 +552,7 @@ func (r *Runner) showEnd(ctx context.Context, o Order, out outcome, ws *workspac
 		return err
 	}
 	r.logger(inc).Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "failure_reason", inc.FailureReason, "run", o.RunID,
-		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "audit_head", out.Audit.Head)
+		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "blocked", out.Result.Blocked, "audit_head", out.Audit.Head)
 	if r.cfg.Ended != nil {
 		r.cfg.Ended(run, inc, out.Result, out.Audit)
 	}

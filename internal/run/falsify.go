@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/falsify"
+	"nightcrier.dev/nightcrier/internal/replay"
 )
 
 // test runs the tests that the report to be delivered names against its own
 // hypotheses. It only reads, and its outcomes are a checkpoint: a server that dies
 // behind it does not ask again.
-func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult) ([]falsify.Outcome, error) {
+func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult, asked repair) ([]falsify.Outcome, error) {
 	if res.FailureClass == nightcrier.FailCancelled {
 		return nil, nil // whoever cancelled wants an end, not an answer
 	}
@@ -32,7 +34,7 @@ func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult) 
 	if _, err := ws.Collect(); err != nil {
 		return nil, nil // check meets the same, and ends the run
 	}
-	rep, err := r.report(ctx, &outcome{Result: res}, o, &inc, ws)
+	rep, err := r.report(ctx, &outcome{Result: res}, o, asked, &inc, ws)
 	if err != nil || rep == nil {
 		return nil, nil
 	}
@@ -41,7 +43,14 @@ func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult) 
 		return nil, nil
 	}
 	defer rec.Close()
-	out, err := r.falsify(ctx, o, inc, rep, rec)
+	tape, err := r.tape(ws, o.RunID, replay.Test)
+	if err != nil {
+		return nil, nil
+	}
+	out, err := r.falsify(ctx, o, inc, rep, rec, tape)
+	if err == nil {
+		err = tape.Close()
+	}
 	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
 		return nil, err
 	}
@@ -52,18 +61,26 @@ func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult) 
 	return out, nil
 }
 
-func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, rep *nightcrier.Report, rec *evidence.Recorder) ([]falsify.Outcome, error) {
+func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, rep *nightcrier.Report, rec *evidence.Recorder, tape Tape) ([]falsify.Outcome, error) {
 	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
 	if err != nil {
 		return nil, err
 	}
 	look := r.newReads(ctx, o, inc.StartedAt, rec)
-	reader := r.cfg.Reader(inc.Cluster, look.audit)
+	reader, err := onTape(tape, r.cfg.Reader(inc.Cluster, look.audit))
+	if err != nil {
+		return nil, err
+	}
+	now, err := taken(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(inc.Cluster) })
+	if err != nil {
+		return nil, err
+	}
+	clock := func() time.Time { return now }
 	in := falsify.Input{
-		Evidence: look, Namespace: inc.Namespace(), Now: r.cfg.Now, Mark: diagnose.WithSource,
+		Evidence: look, Namespace: inc.Namespace(), Now: clock, Mark: diagnose.WithSource,
 		Clean: func(b []byte) []byte { return []byte(r.cfg.Mask.String(string(diagnose.Scrub(b)))) },
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
-			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.cfg.Mask.String, Now: r.cfg.Now})
+			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.cfg.Mask.String, Now: clock})
 			return d.Report, err
 		},
 	}
@@ -71,7 +88,7 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 		in.Reader = reader
 	}
 	out, reads, err := falsify.Run(ctx, in, rep)
-	if err = errors.Join(err, look.flush()); err != nil {
+	if err = errors.Join(err, look.end(tape)); err != nil {
 		return nil, err
 	}
 	return out, r.notes(ctx, o.RunID, append(look.untold(), remark{"tested", logged("the report's tests were run: %s, %d reads", inShort(out), reads)})...)

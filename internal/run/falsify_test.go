@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/journal"
@@ -33,6 +32,17 @@ func TestTheReportsTestsAreRun(t *testing.T) {
 	}
 	if log := b.read(agentLogFile); !strings.Contains(log, "the report's tests were run: H1 holds") {
 		t.Errorf("the log does not tell:\n%s", log)
+	}
+}
+
+// A test is of the cluster's time, which is not that of this machine where the cluster was
+// recorded.
+func TestTestsAreOfTheClustersTime(t *testing.T) {
+	b := newBench(t, Builtin, nil)
+	b.runner.cfg.ClusterNow = func(string) time.Time { return time.Date(2025, 4, 5, 6, 7, 8, 0, time.UTC) }
+	b.investigate()
+	if test := b.report().Hypotheses[0].Falsification; !strings.Contains(test.Why, "asked again at 06:07:08 UTC") {
+		t.Errorf("%+v", test)
 	}
 }
 
@@ -102,7 +112,7 @@ func (g gone) Logs(ctx context.Context, ns, pod, container string, previous bool
 }
 
 func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
-	d, err := demo.Load(time.Now())
+	d, err := scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,15 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/prompt"
+	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -23,6 +27,7 @@ import (
 const (
 	diagnosisFile = "context/diagnosis.json"
 	evidenceDir   = "output/evidence"
+	sentFile      = "prompt-sent.md"
 )
 
 // prepare makes the workspace and fills it: the facts, the context, the prompt,
@@ -39,26 +44,42 @@ func (r *Runner) prepare(ctx context.Context, o Order) (nightcrier.AgentResult, 
 		return unprepared(ctx, err)
 	}
 	defer ws.Close()
-	if err := r.noteState(ctx, o, nightcrier.StateCreated, ""); err != nil {
+	if err := r.noteState(ctx, o, journal.State{To: nightcrier.StateCreated}); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	if err := errors.Join(forget(ws), r.fill(ctx, o, inc, ws)); err != nil {
+	if err := errors.Join(forget(ws), r.fillOnTape(ctx, o, inc, ws)); err != nil {
 		return unprepared(ctx, err)
 	}
 	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
 		return res, err
 	}
 	if o.Executor != Builtin {
-		return nightcrier.AgentResult{State: nightcrier.StateCreated}, nil
+		return r.afford(o, inc), nil
 	}
 	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: inc.StartedAt, EndedAt: r.cfg.Now()}, nil
+}
+
+// afford is how a run goes on whose facts are collected: its agent is asked, unless
+// nothing is left to spend on it.
+func (r *Runner) afford(o Order, inc nightcrier.Incident) nightcrier.AgentResult {
+	if r.cfg.Afford != nil {
+		if err := r.cfg.Afford(o, inc.Cluster); err != nil {
+			r.logger(inc).Warn("the agent is not asked", "event", "budget", "error", err)
+			return failure(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
+		}
+	}
+	return nightcrier.AgentResult{State: nightcrier.StateCreated}
 }
 
 // forget removes what an earlier run of the incident delivered, so that nothing of
 // it is taken for this one's.
 func forget(ws *workspace.Workspace) error {
 	err := ws.ClearScratch()
-	for _, rel := range []string{agentReport, finalMessage, machineFile, finalReport, auditFile} {
+	tapes := []string{replay.File(replay.Prepare), replay.File(replay.Test), replay.File(replay.Check)}
+	for n := 1; n <= replay.MaxAttempts; n++ {
+		tapes = append(tapes, replay.File(replay.Agent(n)))
+	}
+	for _, rel := range append(tapes, agentReport, finalMessage, machineFile, finalReport, auditFile, repairPrompt, refusedFile) {
 		err = errors.Join(err, ws.Remove(rel))
 	}
 	return err
@@ -77,30 +98,43 @@ func unprepared(ctx context.Context, err error) (nightcrier.AgentResult, error) 
 	return failure(class, err), nil
 }
 
-func (r *Runner) noteState(ctx context.Context, o Order, to nightcrier.State, reason string) error {
-	return r.note(ctx, o.RunID, "state:"+string(to), journal.OfState(journal.State{To: to, Reason: reason}))
+func (r *Runner) noteState(ctx context.Context, o Order, s journal.State) error {
+	return r.note(ctx, o.RunID, "state:"+string(s.To), journal.OfState(s))
+}
+
+// fillOnTape is fill, with all that is learned in it on tape.
+func (r *Runner) fillOnTape(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) error {
+	tape, err := r.tape(ws, o.RunID, replay.Prepare)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.fill(ctx, o, inc, ws, tape), tape.Close())
 }
 
 // fill collects the facts and writes every file that the agent is given.
-func (r *Runner) fill(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) error {
+func (r *Runner) fill(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) error {
 	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
 	if err != nil {
 		return err
 	}
-	d, err := r.diagnose(ctx, o, &inc, ev, ws)
+	d, err := r.diagnose(ctx, o, &inc, ev, ws, tape)
 	if err != nil {
 		return err
 	}
-	more, lacking, err := r.runTriageScript(ctx, o, inc, ws)
+	more, lacking, err := r.triageScript(ctx, o, inc, ws, tape)
 	if err != nil {
 		return err
 	}
 	d.Incomplete = joined(d.Incomplete, lacking)
-	bundle, err := r.bundle(ctx, o, &inc, ev, d, more)
+	who, err := executor(o)
 	if err != nil {
 		return err
 	}
-	ref, err := r.install(bundle, ws)
+	bundle, err := r.bundle(ctx, o, who, &inc, ev, d, more, tape)
+	if err != nil {
+		return err
+	}
+	skills, err := r.install(bundle, ws)
 	if err != nil {
 		return err
 	}
@@ -109,42 +143,57 @@ func (r *Runner) fill(ctx context.Context, o Order, inc nightcrier.Incident, ws 
 	}
 	return r.show(ctx, o, ws, store.Progress{
 		State: nightcrier.StateCreated, Executor: o.Executor, Workspace: ws.Dir(),
-		ContextIncomplete: bundle.Incomplete, Skills: []nightcrier.SkillRef{ref},
+		ContextIncomplete: bundle.Incomplete, Skills: skills,
 	})
 }
 
-// install writes the skill, the prompt and the context.
-func (r *Runner) install(bundle prompt.Bundle, ws *workspace.Workspace) (nightcrier.SkillRef, error) {
+// install writes the skills, the prompt and the context.
+func (r *Runner) install(bundle prompt.Bundle, ws *workspace.Workspace) ([]nightcrier.SkillRef, error) {
 	files := ws.Batch()
-	ref, err := r.cfg.Skill.Install(files)
-	if err != nil {
-		return ref, err
+	var refs []nightcrier.SkillRef
+	for _, s := range append([]*skill.Skill{r.cfg.Skill}, r.cfg.Include...) {
+		ref, err := s.Install(files)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
 	}
 	for rel, data := range bundle.Files {
 		if err := files.WriteFile(rel, data, 0o600); err != nil {
-			return ref, err
+			return nil, err
 		}
 	}
-	return ref, files.Sync()
+	return refs, files.Sync()
+}
+
+// included are the skills beside the troubleshooter, as the prompt names them.
+func (r *Runner) included() []prompt.Skill {
+	var all []prompt.Skill
+	for _, s := range r.cfg.Include {
+		all = append(all, prompt.Skill{Path: s.Path(), Description: s.Description})
+	}
+	return all
 }
 
 // diagnose looks into the cluster and keeps what it finds.
-func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, ws *workspace.Workspace) (diagnose.Diagnosis, error) {
+func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, ws *workspace.Workspace, tape Tape) (diagnose.Diagnosis, error) {
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
 		return diagnose.Diagnosis{}, err
 	}
 	defer rec.Close()
+	if err := r.noteBegun(ctx, o, inc, ev, len(rec.Items()), ws.Dir(), tape); err != nil {
+		return diagnose.Diagnosis{}, err
+	}
 	look := r.newReads(ctx, o, inc.StartedAt, rec)
-	d, err := diagnose.Run(ctx, diagnose.Input{
-		Incident: inc, Event: ev, Reader: r.cfg.Reader(inc.Cluster, look.audit), Evidence: look, Mask: r.cfg.Mask.String,
-		Now: func() time.Time { return r.cfg.ClusterNow(inc.Cluster) },
-	})
-	if err = errors.Join(err, look.flush()); err != nil {
+	d, err := r.look(ctx, diagnose.Input{Incident: inc, Event: ev, Evidence: look, Mask: r.cfg.Mask.String}, look, tape)
+	if err != nil {
 		return d, err
 	}
-	d.Report.Runbooks = r.runbooks(ctx, inc, ev, &d.Report)
-	if err := r.recall(ctx, inc, &d.Report); err != nil {
+	if d.Report.Runbooks, err = taken(tape, "runbooks", func() []nightcrier.Runbook { return r.runbooks(ctx, inc, ev, &d.Report) }); err != nil {
+		return d, err
+	}
+	if err := r.recall(ctx, inc, &d.Report, tape); err != nil {
 		return d, err
 	}
 	raw, err := json.MarshalIndent(d.Report, "", "  ")
@@ -158,6 +207,54 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 		logged("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...)
 }
 
+// look is one diagnosis: what it asks and the time it takes are on tape.
+func (r *Runner) look(ctx context.Context, in diagnose.Input, look *reads, tape Tape) (d diagnose.Diagnosis, err error) {
+	cluster := in.Incident.Cluster
+	if in.Reader, err = onTape(tape, r.cfg.Reader(cluster, look.audit)); err != nil {
+		return d, err
+	}
+	if in.Sources, err = sourcesOnTape(tape, r.cfg.Sources(cluster, look.audit)); err != nil {
+		return d, err
+	}
+	now, err := taken(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(cluster) })
+	if err != nil {
+		return d, err
+	}
+	in.Now = func() time.Time { return now }
+	if d, err = diagnose.Run(ctx, in); err != nil {
+		return d, errors.Join(err, look.flush())
+	}
+	took := d.Report.Usage.DurationMS
+	if d.Report.Usage.DurationMS, err = taken(tape, tapeTook, func() int64 { return took }); err != nil {
+		return d, err
+	}
+	return d, look.end(tape)
+}
+
+// executor returns what is known of the agent; of the built-in rules, nothing that
+// matters here.
+func executor(o Order) (agent.Executor, error) {
+	if o.Executor == Builtin {
+		return agent.Executor{}, nil
+	}
+	who, err := agent.For(o.Executor)
+	if err == nil && o.Agent.NoShell {
+		who, err = who.WithoutShell()
+	}
+	return who, err
+}
+
+// told is what the prompt has to know of an agent.
+func told(who agent.Executor) prompt.Agent {
+	a := prompt.Agent{PreloadInSystem: who.PreloadInSystem, FileTool: who.FileTool, AnswersOnly: who.AnswersOnly}
+	if who.UsesTools {
+		for _, t := range kubetool.New(kubetool.Config{}).Tools() {
+			a.Tools = append(a.Tools, who.ToolPrefix+t.Name)
+		}
+	}
+	return a
+}
+
 // joined puts two reasons into one text; either may be "".
 func joined(a, b string) string {
 	if a == "" || b == "" {
@@ -167,18 +264,25 @@ func joined(a, b string) string {
 }
 
 // bundle makes the prompt and the context files; more is put behind the facts.
-func (r *Runner) bundle(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, d diagnose.Diagnosis, more string) (prompt.Bundle, error) {
+func (r *Runner) bundle(ctx context.Context, o Order, who agent.Executor, inc *nightcrier.Incident, ev nightcrier.Event, d diagnose.Diagnosis, more string, tape Tape) (prompt.Bundle, error) {
 	logs := make([]prompt.Log, 0, len(d.Logs))
 	for _, l := range d.Logs {
 		logs = append(logs, prompt.Log{Namespace: l.Namespace, Pod: l.Pod, Container: l.Container, Previous: l.Previous, Evidence: l.Evidence, Text: l.Text})
 	}
 	facts := d.Report
 	facts.Recalled, facts.Runbooks = nil, nil // they have blocks of their own
-	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	now, err := taken(tape, TapeNow, r.cfg.Now)
+	if err != nil {
+		return prompt.Bundle{}, err
+	}
+	can, err := taken(tape, TapeAccess, func() Access { return accessOf(r.cfg.Access(ctx, inc.Cluster, inc.Namespace())) })
+	if err != nil {
+		return prompt.Bundle{}, err
+	}
 	return prompt.Build(prompt.Input{
-		CanLook: cred != nil, WhyNot: why,
+		CanLook: can.Granted, WhyNot: can.Why,
 		Incident: inc, Event: ev, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
-		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: r.cfg.Now()}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Executor: o.Executor, SkillPath: r.cfg.Skill.Path(),
+		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: now}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Agent: told(who), SkillPath: r.cfg.Skill.Path(), Skills: r.included(),
 		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.cfg.Mask.String,
 	})
 }

@@ -26,9 +26,9 @@ type reads struct {
 	try string
 
 	mu       sync.Mutex
-	n        int
 	answered map[string]journal.Request // by source, not journaled yet
 	told     map[string]bool            // evidence ids that the journal has
+	asked    []journal.Request          // all that was journaled
 }
 
 func (r *Runner) newReads(ctx context.Context, o Order, since time.Time, rec *evidence.Recorder) *reads {
@@ -51,7 +51,7 @@ func (l *reads) audit(ctx context.Context, q journal.Request) error {
 		l.answered[source] = q
 		return nil
 	}
-	return l.tell(journal.OfRequest(q))
+	return l.tell(q)
 }
 
 // Record implements diagnose.Recorder.
@@ -88,13 +88,40 @@ func (l *reads) tellAnswer(source, id string) error {
 	if kept, ok := l.rec.Item(id); ok {
 		q.Evidence, q.SHA256, l.told[id] = id, kept.SHA256, true
 	}
-	return l.tell(journal.OfRequest(q))
+	return l.tell(q)
 }
 
 // tell journals one entry. The caller holds mu.
-func (l *reads) tell(it journal.Item) error {
-	l.n++
-	return l.note(fmt.Sprintf("read:%s/%d", l.try, l.n), it)
+func (l *reads) tell(q journal.Request) error {
+	l.asked = append(l.asked, q)
+	return l.note(fmt.Sprintf("read:%s/%d", l.try, len(l.asked)), journal.OfRequest(q))
+}
+
+// end journals what still waits, and puts on tape what was told. Of a tape that is
+// played no request goes to a cluster: those of then are journaled, whose answers
+// are what was read now.
+func (l *reads) end(tape Tape) error {
+	if err := l.flush(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	told := false
+	then, err := taken(tape, TapeRequests, func() []journal.Request { told = true; return l.asked })
+	if err != nil || told {
+		return err
+	}
+	for _, q := range then {
+		if kept, ok := l.rec.Item(q.Evidence); ok && kept.SHA256 == q.SHA256 {
+			l.told[q.Evidence] = true
+		} else if q.Evidence != "" {
+			q.Evidence, q.SHA256 = "", ""
+		}
+		if err := l.tell(q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // untold are the entries for evidence that no request was told of: what came by

@@ -14,7 +14,6 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/audit"
-	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kube"
@@ -50,7 +49,7 @@ func (w *watched) asked(ctx context.Context, verb, resource, ns, name string, as
 }
 
 func watching(t *testing.T) func(string, func(context.Context, journal.Request) error) diagnose.Reader {
-	d, err := demo.Load(time.Now())
+	d, err := scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +136,7 @@ func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.runner.check(t.Context(), o, res, nil); err != nil {
+	if _, err := b.runner.check(t.Context(), o, res, repair{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}

@@ -41,11 +41,11 @@ func (r *Runner) runbooks(ctx context.Context, inc *nightcrier.Incident, ev nigh
 
 // recall looks for an earlier incident of the same fault whose facts led to the
 // same diagnosis. Most incidents are the first of their kind.
-func (r *Runner) recall(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report) error {
+func (r *Runner) recall(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report, tape Tape) error {
 	if rep.RootCause == nil {
 		return nil
 	}
-	old, err := r.cfg.Store.Recall(ctx, inc.ID, *rep.RootCause)
+	old, err := take(tape, "recalled", func() (store.Recollection, error) { return r.cfg.Store.Recall(ctx, inc.ID, *rep.RootCause) })
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil
 	}

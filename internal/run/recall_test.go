@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/runbook"
 )
 
 // again delivers the bench's fault once more, as another incident.
 func (b *bench) again(executor string) {
 	b.Helper()
-	d, err := demo.Load(time.Now())
+	d, err := scenarios()
 	b.must(err)
 	first := b.inc.ID
 	b.deliver(whole(d), executor)

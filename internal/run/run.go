@@ -1,6 +1,6 @@
 // Package run is the investigation of one incident, as a durable workflow:
 //
-//	prepare → (launch → await)* → test → check → finish → notify
+//	prepare → (launch → await)* → review → (launch → await)? → test → check → finish → notify
 //
 // Each arrow is a checkpoint. A server that dies goes on at the first step that
 // is not finished, so every step is written to be safe when it is repeated: the
@@ -15,14 +15,18 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/engine"
 	"nightcrier.dev/nightcrier/internal/falsify"
+	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/skill"
@@ -38,8 +42,9 @@ const Pipeline = "k8s-incident-triage"
 // checkpoints by the order of its steps. A change of the steps below needs a new
 // name, and the steps before it stay as long as a run that they began may go on.
 const (
-	Workflow         = Pipeline + "/2"
-	WorkflowUntested = Pipeline // before reports' tests were run
+	Workflow           = Pipeline + "/3"
+	WorkflowUnreviewed = Pipeline + "/2" // before reports were asked for again
+	WorkflowUntested   = Pipeline        // before reports' tests were run
 )
 
 // The two limits on trying again by itself.
@@ -70,10 +75,19 @@ type Order struct {
 // not part of it; they are taken from the Runner when the worker starts.
 type Agent struct {
 	Command, ScriptPath, CLI, Model, BaseURL string
-	Timeout, Grace                           time.Duration
-	MaxTurns                                 int
-	AllowedTools                             []string
-	SystemPromptFile                         string
+	// Provider is whose API BaseURL speaks; empty is the executor's usual one.
+	Provider nightcrier.Provider
+	// Keyless says that it is asked without a key.
+	Keyless        bool
+	Timeout, Grace time.Duration
+	MaxTurns       int
+	MaxTokens      int
+	Models         []string
+	Prices         []string
+	AllowedTools   []string
+	// NoShell gives the agent our tools in the place of a shell.
+	NoShell          bool
+	SystemPromptFile string
 	// Preload puts the facts into the prompt; off, the agent finds them itself.
 	Preload bool
 	// TriageScript is an executable of the operator's whose output is added to the
@@ -82,8 +96,14 @@ type Agent struct {
 	// SkillsDir is where a script finds skills; empty means its workspace's copy.
 	SkillsDir string
 	// Require is how much of the sandbox must hold: strict, best-effort, none.
-	Require           string
+	Require string
+	// UIDBase is the first of the user ids that agents of a root server get.
+	UIDBase int
+	// ToolServers are the MCP servers whose tools the agent gets.
+	ToolServers       []mcp.Server
 	MaxWorkspaceBytes int64
+	// Budget is what may be spent on models.
+	Budget budget.Limits
 }
 
 // Workers runs agents in processes of their own; package worker does, in
@@ -119,10 +139,15 @@ type Config struct {
 	// credential for it. Where a guard stands before the cluster, it tells audit of
 	// each request, before it goes out and after.
 	Reader func(cluster string, audit func(context.Context, journal.Request) error) diagnose.Reader
+	// Sources are what can be asked of a cluster's metrics and logs, nil for none; they
+	// tell audit in the same way. Nil knows none.
+	Sources func(cluster string, audit func(context.Context, journal.Request) error) *diagnose.Sources
 	// Access returns the credential that the guard of an agent shall hold, or nil
 	// and why the agent shall look without one. Nil gives no agent access.
 	Access func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
 	Skill  *skill.Skill
+	// Include are skills that are installed beside it.
+	Include []*skill.Skill
 	// Runbooks finds what people wrote for a case; nil finds nothing.
 	Runbooks Runbooks
 	// Labels returns the labels of a cluster; nil knows none.
@@ -131,6 +156,14 @@ type Config struct {
 	Announce Announcer
 	// Learn, when set, is told how an executor did, before the run's lease goes.
 	Learn func(ctx context.Context, executor string, res nightcrier.AgentResult) error
+	// Afford, when set, returns why an agent is not asked at all: an error of code
+	// Exhausted where nothing is left to spend on it, another where that is not known.
+	Afford func(o Order, cluster string) error
+	// Spent, when set, is what a run spent on models in all, in dollars, also in
+	// attempts that did not live to tell.
+	Spent func(o Order, cluster string) (float64, error)
+	// BudgetDir has the record of what is spent on models; empty is BudgetDir below Root.
+	BudgetDir string
 	// Ended, when set, is told each run that has ended, and what was asked of the
 	// cluster in it; for metrics.
 	Ended  func(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
@@ -138,6 +171,8 @@ type Config struct {
 	Now    func() time.Time
 	// ClusterNow is what is now in a cluster: a snapshot stands still. Nil is Now.
 	ClusterNow func(cluster string) time.Time
+	// Tape returns the tape of a step of a run; nil keeps none.
+	Tape func(ws *workspace.Workspace, runID, step string) (Tape, error)
 	// Journaled, when set, is told each entry after it is stored. Crash tests
 	// stop the process there.
 	Journaled func(nightcrier.JournalEntry)
@@ -164,35 +199,46 @@ func New(cfg Config) *Runner {
 	if cfg.Access == nil {
 		cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }
 	}
+	if cfg.Sources == nil {
+		cfg.Sources = func(string, func(context.Context, journal.Request) error) *diagnose.Sources { return nil }
+	}
 	if cfg.Labels == nil {
 		cfg.Labels = func(string) map[string]string { return nil }
 	}
 	if cfg.RetryPause <= 0 {
 		cfg.RetryPause = retryPause
 	}
+	if cfg.BudgetDir == "" && cfg.Root != nil {
+		cfg.BudgetDir = filepath.Join(cfg.Root.Path(), BudgetDir)
+	}
 	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}}
 }
 
 // Investigate is Workflow. The id is the run's.
 func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
-	return r.investigate(ctx, input, r.test)
+	return r.investigate(ctx, input, stages{review: true, test: true})
+}
+
+// InvestigateUnreviewed is WorkflowUnreviewed: it ends the runs that it began.
+func (r *Runner) InvestigateUnreviewed(ctx engine.Context, _ string, input []byte) error {
+	return r.investigate(ctx, input, stages{test: true})
 }
 
 // InvestigateUntested is WorkflowUntested: it ends the runs that it began.
 func (r *Runner) InvestigateUntested(ctx engine.Context, _ string, input []byte) error {
-	return r.investigate(ctx, input, nil)
+	return r.investigate(ctx, input, stages{})
 }
 
-// tester is the step that runs a report's tests; nil is none.
-type tester func(context.Context, Order, nightcrier.AgentResult) ([]falsify.Outcome, error)
+// stages are the steps that not every workflow has.
+type stages struct{ review, test bool }
 
-func (r *Runner) investigate(ctx engine.Context, input []byte, test tester) error {
+func (r *Runner) investigate(ctx engine.Context, input []byte, has stages) error {
 	var o Order
 	if err := json.Unmarshal(input, &o); err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "run: decode the order: %w", err)
 	}
 	defer r.forgetCancel(o.RunID)
-	err := r.steps(ctx, o, test)
+	err := r.steps(ctx, o, has)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -203,23 +249,24 @@ func (r *Runner) investigate(ctx engine.Context, input []byte, test tester) erro
 	return errors.Join(err, ended, told)
 }
 
-func (r *Runner) steps(ctx engine.Context, o Order, test tester) error {
+func (r *Runner) steps(ctx engine.Context, o Order, has stages) error {
 	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepare(c, o) })
 	if err != nil {
 		return err
 	}
+	var asked repair
 	if !res.State.Terminal() {
-		if res, err = r.attempts(ctx, o); err != nil {
+		if res, asked, err = r.agent(ctx, o, has.review); err != nil {
 			return err
 		}
 	}
 	var tests []falsify.Outcome
-	if test != nil {
-		if tests, err = engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return test(c, o, res) }); err != nil {
+	if has.test {
+		if tests, err = engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.test(c, o, res, asked) }); err != nil {
 			return err
 		}
 	}
-	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res, tests) })
+	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res, asked, tests) })
 	if err != nil {
 		return err
 	}
@@ -230,10 +277,21 @@ func (r *Runner) steps(ctx engine.Context, o Order, test tester) error {
 	return err
 }
 
+// agent has the agent do its work, and asks it again for a report that lacks
+// something. The result's usage is that of all of it.
+func (r *Runner) agent(ctx engine.Context, o Order, review bool) (res nightcrier.AgentResult, asked repair, err error) {
+	res, before, err := r.attempts(ctx, o)
+	if err == nil && review {
+		res, asked, err = r.mend(ctx, o, res)
+	}
+	res.Usage = before.Plus(res.Usage)
+	return res, asked, err
+}
+
 // abandon ends a run one of whose steps can never be done. Its agents, if any,
 // are verified gone first.
 func (r *Runner) abandon(ctx context.Context, o Order, why error) error {
-	for n := triageAttempt; n <= maxAttempts; n++ {
+	for n := triageAttempt; n <= repairAttempt; n++ {
 		dir := r.workerDir(o.RunID, n)
 		if _, err := os.Stat(dir); err != nil {
 			continue
@@ -247,29 +305,30 @@ func (r *Runner) abandon(ctx context.Context, o Order, why error) error {
 }
 
 // attempts runs the agent, a second time where the failure says that it may help.
-func (r *Runner) attempts(ctx engine.Context, o Order) (res nightcrier.AgentResult, err error) {
+// It returns what the attempts before the last one used besides.
+func (r *Runner) attempts(ctx engine.Context, o Order) (res nightcrier.AgentResult, before nightcrier.Usage, err error) {
 	for n := 1; n <= maxAttempts; n++ {
 		if n > 1 {
+			before = before.Plus(res.Usage)
 			if err := engine.Sleep(ctx, r.cfg.RetryPause); err != nil {
-				return res, err
+				return res, before, err
 			}
 		}
-		suffix := string(rune('0' + n))
-		early, err := engine.Step(ctx, "launch#"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.launch(c, o, n) })
-		if err != nil {
-			return res, err
-		}
-		if res = early; !res.State.Terminal() {
-			res, err = engine.Step(ctx, "await#"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.await(c, o, n) })
-			if err != nil {
-				return res, err
-			}
-		}
-		if !res.FailureClass.Retryable() {
+		if res, err = r.attempt(ctx, o, investigation(n)); err != nil || !res.FailureClass.Retryable() {
 			break
 		}
 	}
-	return res, nil
+	return res, before, err
+}
+
+// attempt is one try: a worker that is started and followed to its end.
+func (r *Runner) attempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
+	suffix := "#" + strconv.Itoa(t.attempt)
+	res, err := engine.Step(ctx, "launch"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.launch(c, o, t) })
+	if err != nil || res.State.Terminal() {
+		return res, err
+	}
+	return engine.Step(ctx, "await"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.await(c, o, t) })
 }
 
 // Cancel tells a run of this process that its cancellation was recorded.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -37,9 +38,11 @@ const secret = "hunter2-hunter2-hunter2"
 type attempt struct {
 	launchErr error
 	// report is written to the scratch directory: "facts" copies the preloaded
-	// facts, anything else is written as it is.
+	// facts, "broken" leaves the heading of section 3 out of them, anything else is
+	// written as it is.
 	report  string
 	says    []journal.Item
+	heard   func(n int) // n of what it says was taken
 	leave   func(t *testing.T, scratch string)
 	result  nightcrier.AgentResult
 	cancels bool // ends when it is cancelled
@@ -90,11 +93,14 @@ func (a *agents) Launch(_ context.Context, _ string, spec worker.Spec, cred *wor
 
 func (a *agents) write(scratch, ws, report string) {
 	md := []byte(report)
-	if report == "facts" {
+	if report == "facts" || report == "broken" {
 		var err error
 		if md, err = os.ReadFile(filepath.Join(ws, "context/initial_triage_report.md")); err != nil {
 			a.t.Error(err)
 		}
+	}
+	if report == "broken" {
+		md = bytes.Replace(md, []byte("## 3. Root Cause Analysis\n"), nil, 1)
 	}
 	if err := os.WriteFile(filepath.Join(scratch, "investigation.md"), md, 0o600); err != nil {
 		a.t.Error(err)
@@ -107,6 +113,9 @@ func (a *agents) Follow(ctx context.Context, _ string, _ int64, fn func(nightcri
 	at := a.attempts[n-1]
 	a.mu.Unlock()
 	for i, it := range at.says {
+		if at.heard != nil {
+			at.heard(i)
+		}
 		data, err := it.JSON()
 		if err != nil {
 			return at.result, err
@@ -161,13 +170,18 @@ type bench struct {
 	engineFile string
 }
 
+// scenarios are the recorded ones, which nobody changes: read once, as that takes longer
+// than most tests.
+var scenarios = sync.OnceValues(func() ([]demo.Scenario, error) { return demo.Load(time.Now()) })
+
 // newBench opens an incident from a recorded scenario and admits its run.
 func newBench(t *testing.T, executor string, reader func(string, func(context.Context, journal.Request) error) diagnose.Reader, attempts ...attempt) *bench {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bench{T: t, agents: &agents{t: t, attempts: attempts, cancelled: make(chan string, 1)}, told: &announcements{ch: make(chan struct{}, 9)}}
+	b.unpack(dir)
 	b.openStore(dir)
-	d, err := demo.Load(time.Now())
+	d, err := scenarios()
 	b.must(err)
 	if reader == nil {
 		reader = func(name string, _ func(context.Context, journal.Request) error) diagnose.Reader {
@@ -181,10 +195,53 @@ func newBench(t *testing.T, executor string, reader func(string, func(context.Co
 		Store: b.store, Root: b.root, Workers: b.agents, Reader: reader, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),
 		Announce: b.told, Logger: slog.New(slog.DiscardHandler), RetryPause: time.Millisecond,
 	})
-	b.engineFile = filepath.Join(dir, "engine.db")
+	b.engineFile = filepath.Join(dir, engineFile)
 	b.launch()
 	t.Cleanup(func() { b.must(b.engine.Stop(10 * time.Second)) })
 	return b
+}
+
+// templates are the files of a store and of an engine that hold nothing yet: to make
+// their tables takes longer than most tests here.
+var templates = sync.OnceValues(func() (files map[string][]byte, err error) {
+	dir, err := os.MkdirTemp("", "nightcrier-run-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := store.Open(context.Background(), store.Options{Path: filepath.Join(dir, storeFile), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.Open(context.Background(), engine.Options{SQLitePath: filepath.Join(dir, engineFile), Logger: slog.New(slog.DiscardHandler)})
+	if err = errors.Join(err, s.Close()); err != nil {
+		return nil, err
+	}
+	if err := e.Stop(10 * time.Second); err != nil {
+		return nil, err
+	}
+	files = map[string][]byte{}
+	for _, name := range []string{storeFile, engineFile} {
+		if files[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(filepath.Join(dir, name+"-wal")); err == nil {
+			return nil, fmt.Errorf("%s is not whole: its log is beside it", name)
+		}
+	}
+	return files, nil
+})
+
+const storeFile, engineFile = "s.db", "engine.db"
+
+// unpack puts the templates in a directory.
+func (b *bench) unpack(dir string) {
+	b.Helper()
+	files, err := templates()
+	b.must(err)
+	for name, data := range files {
+		b.must(os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
 }
 
 // launch starts an engine on the checkpoints that there are.
@@ -194,6 +251,7 @@ func (b *bench) launch() {
 	b.engine, err = engine.Open(b.Context(), engine.Options{SQLitePath: b.engineFile, Logger: slog.New(slog.DiscardHandler)})
 	b.must(err)
 	b.engine.Register(Workflow, b.runner.Investigate)
+	b.engine.Register(WorkflowUnreviewed, b.runner.InvestigateUnreviewed)
 	b.engine.Register(WorkflowUntested, b.runner.InvestigateUntested)
 	b.must(b.engine.Launch())
 }
@@ -209,7 +267,7 @@ func (b *bench) openStore(dir string) {
 	var err error
 	b.root, err = workspace.OpenRoot(filepath.Join(dir, "root"))
 	b.must(err)
-	b.store, err = store.Open(b.Context(), store.Options{Path: filepath.Join(dir, "s.db"), Logger: slog.New(slog.DiscardHandler)})
+	b.store, err = store.Open(b.Context(), store.Options{Path: filepath.Join(dir, storeFile), Logger: slog.New(slog.DiscardHandler)})
 	b.must(err)
 	b.Cleanup(func() { b.must(b.store.Close()); b.must(b.root.Close()) })
 }
@@ -294,7 +352,7 @@ func success() nightcrier.AgentResult {
 }
 
 func failed(class nightcrier.FailureClass, state nightcrier.State, code int) nightcrier.AgentResult {
-	return nightcrier.AgentResult{State: state, FailureClass: class, FailureReason: "because of " + string(class), ExitCode: &code}
+	return nightcrier.AgentResult{State: state, FailureClass: class, FailureReason: "because of " + string(class), ExitCode: &code, Layers: []string{"env"}}
 }
 
 func TestHowIncidentsEnd(t *testing.T) {
@@ -308,11 +366,13 @@ func TestHowIncidentsEnd(t *testing.T) {
 		reason   string // part of failureReason
 		source   string // of the delivered report
 	}{
-		"builtin":                        {executor: Builtin, status: nightcrier.Resolved, source: "builtin"},
-		"a valid report":                 {attempts: []attempt{{report: "facts", result: success()}}, status: nightcrier.Resolved, source: "agent"},
-		"no report":                      {attempts: []attempt{{result: success()}}, status: nightcrier.AgentFailed, class: nightcrier.FailInvalidOutput, reason: "output/investigation.md is missing", source: "builtin"},
-		"an invalid report":              {attempts: []attempt{{report: "# All fine\n", result: success()}}, status: nightcrier.AgentFailed, class: nightcrier.FailInvalidOutput, reason: "not valid", source: "builtin"},
-		"non-zero exit":                  {attempts: []attempt{{report: "facts", result: failed(nightcrier.FailAgent, nightcrier.StateFailed, 1)}}, status: nightcrier.Failed, class: nightcrier.FailAgent, reason: "agent_error", source: "builtin"},
+		"builtin":           {executor: Builtin, status: nightcrier.Resolved, source: "builtin"},
+		"a valid report":    {attempts: []attempt{{report: "facts", result: success()}}, status: nightcrier.Resolved, source: "agent"},
+		"no report":         {attempts: []attempt{{result: success()}}, status: nightcrier.AgentFailed, class: nightcrier.FailInvalidOutput, reason: "output/investigation.md is missing", source: "builtin"},
+		"an invalid report": {attempts: []attempt{{report: "# All fine\n", result: success()}}, status: nightcrier.AgentFailed, class: nightcrier.FailInvalidOutput, reason: "not valid", source: "builtin"},
+		"non-zero exit":     {attempts: []attempt{{report: "facts", result: failed(nightcrier.FailAgent, nightcrier.StateFailed, 1)}}, status: nightcrier.Failed, class: nightcrier.FailAgent, reason: "agent_error", source: "builtin"},
+		"a failure that tells a secret": {attempts: []attempt{{result: nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailAgent, FailureReason: "refused the key " + secret + ".", Layers: []string{"env"}}}},
+			status: nightcrier.Failed, class: nightcrier.FailAgent, reason: "refused the key ‹secret:", source: "builtin"},
 		"a wrong key is not tried again": {attempts: []attempt{{result: failed(nightcrier.FailAuth, nightcrier.StateFailed, 1)}}, status: nightcrier.Failed, class: nightcrier.FailAuth, source: "builtin"},
 		"a timeout":                      {attempts: []attempt{{result: failed(nightcrier.FailTimeout, nightcrier.StateTimeout, 130)}}, status: nightcrier.Failed, class: nightcrier.FailTimeout, source: "builtin"},
 		"a crash, then success": {attempts: []attempt{{result: failed(nightcrier.FailCrash, nightcrier.StateFailed, 139)}, {report: "facts", result: success()}},
@@ -339,6 +399,9 @@ func TestHowIncidentsEnd(t *testing.T) {
 			if rep := b.report(); rep.Source != c.source || !rep.Valid || rep.CheckedShare == 0 {
 				t.Errorf("delivered a report of %s, valid %t, checked %.2f; want %s's", rep.Source, rep.Valid, rep.CheckedShare, c.source)
 			}
+			if held := b.report().SandboxLayers; c.status == nightcrier.Failed && c.class != nightcrier.FailStart && !slices.Equal(held, []string{"env"}) {
+				t.Errorf("the report says that %v held", held)
+			}
 			if len(b.told.all) != 1 || b.told.all[0].Status != c.status {
 				t.Errorf("people were told %d times", len(b.told.all))
 			}
@@ -346,6 +409,9 @@ func TestHowIncidentsEnd(t *testing.T) {
 			b.must(json.Unmarshal([]byte(b.read("incident.json")), &record))
 			if record.Status != inc.Status || record.CompletedAt.IsZero() || b.read("result.json") != "" {
 				t.Errorf("incident.json says %s, completed %s", record.Status, record.CompletedAt)
+			}
+			if strings.Contains(b.read("incident.json")+b.read("output/final-report.md")+b.read("output/report.json"), secret) {
+				t.Error("a secret is in the workspace")
 			}
 			if !strings.Contains(b.read("output/final-report.md"), "## 6. Supporting Evidence") {
 				t.Error("final-report.md is not whole")
@@ -462,6 +528,31 @@ func TestWhatAnAgentLeavesIsHostile(t *testing.T) {
 	}
 }
 
+// agent.log is there before the agent's first word, and holds each word before the
+// next is taken: whoever reads the file while an agent works reads all of it.
+func TestTheLogGrowsWithTheAgent(t *testing.T) {
+	var b *bench
+	says := []journal.Item{
+		journal.OfMessage(journal.Message{Role: "assistant", Text: "the first word"}),
+		journal.OfMessage(journal.Message{Role: "assistant", Text: "the second word"}),
+		journal.OfMessage(journal.Message{Role: "assistant", Text: "the third word"}),
+	}
+	b = newBench(t, "script", nil, attempt{report: "facts", says: says, result: success(), heard: func(n int) {
+		log := b.read("output/agent.log")
+		if log == "" {
+			t.Errorf("after %d entries there is no log", n)
+		}
+		for i, word := range []string{"the first word", "the second word", "the third word"} {
+			if strings.Contains(log, word) != (i < n) {
+				t.Errorf("after %d entries the log says\n%s", n, log)
+			}
+		}
+	}})
+	if inc := b.investigate(); inc.Status != nightcrier.Resolved {
+		t.Errorf("ended %s: %s", inc.Status, inc.FailureReason)
+	}
+}
+
 // bomb panics at every read (there is no Reader in it), as a rule with a bug would
 // on a hostile object.
 type bomb struct{ diagnose.Reader }
@@ -505,21 +596,37 @@ func TestIncidentFileIsCurrentWhenTheStoreIs(t *testing.T) {
 // A run that an earlier version began, with fewer steps, ends with what it found:
 // its checkpoints are those of the steps that it had.
 func TestARunGoesOnOverAnUpgrade(t *testing.T) {
-	b := newBench(t, Builtin, nil)
-	finishing := make(chan struct{})
-	b.runner.cfg.Learn = func(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
-		close(finishing)
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	b.must(b.engine.Start(WorkflowUntested, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}))
-	<-finishing
-	b.must(b.engine.Stop(10 * time.Second))
+	for workflow, tests := range map[string]string{WorkflowUntested: falsify.NotRun, WorkflowUnreviewed: falsify.Holds} {
+		t.Run(workflow, func(t *testing.T) {
+			b := newBench(t, Builtin, nil)
+			finishing := make(chan struct{})
+			b.runner.cfg.Learn = func(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
+				close(finishing)
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			b.must(b.engine.Start(workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}))
+			<-finishing
+			b.must(b.engine.Stop(10 * time.Second))
 
-	b.runner.cfg.Learn = nil
-	b.launch()
-	inc := b.investigate() // what admission does at start
-	if rep := b.report(); inc.Status != nightcrier.Resolved || !rep.Valid || rep.Hypotheses[0].Falsification.Outcome != falsify.NotRun {
-		t.Errorf("%s (%s), %+v", inc.Status, inc.FailureReason, rep)
+			b.runner.cfg.Learn = nil
+			b.launch()
+			inc := b.investigate() // what admission does at start
+			if rep := b.report(); inc.Status != nightcrier.Resolved || !rep.Valid || rep.Hypotheses[0].Falsification.Outcome != tests {
+				t.Errorf("%s (%s), %+v", inc.Status, inc.FailureReason, rep.Hypotheses)
+			}
+		})
+	}
+}
+
+// Nor does one that was begun before reports were asked for again ask now.
+func TestAnOlderRunAsksForNothingAgain(t *testing.T) {
+	b := newBench(t, "claude-code", nil, attempt{report: "broken", result: ended(0)})
+	b.must(b.engine.Start(WorkflowUnreviewed, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: Agent{Preload: true, Timeout: time.Minute}}))
+	<-b.told.ch
+	inc, err := b.store.Incident(t.Context(), b.inc.ID)
+	b.must(err)
+	if inc.Status != nightcrier.AgentFailed || strings.Contains(inc.FailureReason, "again") {
+		t.Errorf("ended %s: %s", inc.Status, inc.FailureReason)
 	}
 }

@@ -28,6 +28,15 @@ const (
 	triageExecutor = "triage-script"
 )
 
+// triageScript is runTriageScript on tape: what it printed then is what it prints.
+func (r *Runner) triageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) (section, lacking string, err error) {
+	said, err := take(tape, "triage script", func() (said [2]string, err error) {
+		said[0], said[1], err = r.runTriageScript(ctx, o, inc, ws)
+		return said, err
+	})
+	return said[0], said[1], err
+}
+
 // runTriageScript runs the operator's triage script, where one is configured, as
 // an agent is run: in the sandbox, without a credential, behind the guard. It
 // returns what is added to our own triage report, and what is lacking. An error is
@@ -97,10 +106,10 @@ func collect(out *strings.Builder, e nightcrier.JournalEntry) {
 }
 
 func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worker.Spec {
-	s := spec(o, inc, ws, triageAttempt)
-	s.Step, s.Executor, s.ScriptPath, s.Command = triageStep, triageExecutor, o.Agent.TriageScript, ""
+	s := spec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
+	s.Executor, s.ScriptPath, s.Command = triageExecutor, o.Agent.TriageScript, ""
 	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
-	s.ExtraEnv = nil
+	s.ExtraEnv, s.NoShell, s.ToolServers = nil, false, nil
 	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
 		s.ReadPaths = []string{filepath.Dir(dir)} // the skill that it is part of
 	}

@@ -72,6 +72,24 @@ func (w *Workspace) Collect() (Collection, error) {
 	return Collection{Artifacts: artifacts, Refused: c.refused, RefusedCount: c.refusals}, nil
 }
 
+// Uncollected reads the report that Collect would take from the scratch directory,
+// and leaves it there; NotFound when it would take none.
+func (w *Workspace) Uncollected() ([]byte, error) {
+	rel := path.Join(scratch, reportFile)
+	info, err := w.fs.Lstat(rel)
+	if err == nil && (&collector{}).refuseFile(info) != "" {
+		err = fs.ErrNotExist
+	}
+	var data []byte
+	if err == nil {
+		data, err = readRegular(w.fs, rel)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		err = fs.ErrNotExist
+	}
+	return data, opError("read the report that the agent of incident "+w.id+" left", err)
+}
+
 type collector struct {
 	root     *os.Root
 	files    int

@@ -1,0 +1,28 @@
+package prompt
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Repair asks for a report again, in the session that wrote it: the problems are
+// what is wrong with it, in our words. Nothing of the report itself is repeated,
+// and whatever stands in a problem expands to nothing.
+func Repair(who Agent, problems []string) []byte {
+	said := make([]string, len(problems))
+	for i, p := range problems {
+		said[i] = inline(p)
+	}
+	return []byte(render("repair.md", map[string]any{
+		"Problems": said, "Headings": headings, "Sentence": ReadOnly, "ReportPath": defaultReportPath, "AnswersOnly": who.AnswersOnly,
+	}))
+}
+
+// Again adds what was asked later to the record of what was sent. It is added once.
+func Again(sent, asked []byte) []byte {
+	more := append([]byte("\n\n# Asked again, in the same session\n\n"), asked...)
+	if bytes.HasSuffix(sent, more) {
+		return sent
+	}
+	return append(slices.Clone(sent), more...)
+}

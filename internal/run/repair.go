@@ -1,0 +1,214 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/engine"
+	"nightcrier.dev/nightcrier/internal/prompt"
+	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// The worker that asks an agent for its report again stands behind those of the
+// attempts: it has a directory, and so a claim, of its own.
+const (
+	repairAttempt = replay.MaxAttempts
+	repairStep    = "repair"
+)
+
+// The files of a repair: what the agent is asked, and the report that lacked
+// something.
+const (
+	repairPrompt = "context/repair.md"
+	refusedFile  = "logs/report-before-repair.md"
+)
+
+// minRepair is the least time in which a report can be written again.
+const minRepair = 10 * time.Second
+
+// repair is what became of a report that lacked something.
+type repair struct {
+	// Problems are those of the first report; none when it was valid, or not due.
+	Problems []string `json:"problems,omitempty"`
+	// Unasked says why the agent is not asked for it again, "" when it is.
+	Unasked string `json:"unasked,omitempty"`
+	// Failure says why asking came to nothing, "" when the agent ended well.
+	Failure string `json:"failure,omitempty"`
+}
+
+// due reports whether the agent is asked for its report again.
+func (p repair) due() bool { return len(p.Problems) > 0 && p.Unasked == "" }
+
+// reason says why there is no report of the agent's; problems are those of the one
+// that is there now.
+func (p repair) reason(problems []string) string {
+	first := p.Problems
+	if len(first) == 0 {
+		first = problems
+	}
+	said := "the agent's report is not valid: " + strings.Join(first, "; ")
+	switch {
+	case p.Unasked != "":
+		return said + "; it was not asked for again: " + p.Unasked
+	case p.Failure != "":
+		return said + "; asked for it again, the agent failed: " + p.Failure
+	case p.due():
+		return said + "; asked for again, it is still not valid: " + strings.Join(problems, "; ")
+	}
+	return said
+}
+
+// mend asks an agent that has ended well, in the same session and once, for a
+// report that lacks something. It returns the agent's result with what that took.
+func (r *Runner) mend(ctx engine.Context, o Order, first nightcrier.AgentResult) (nightcrier.AgentResult, repair, error) {
+	asked, err := engine.Step(ctx, "review", func(c context.Context) (repair, error) { return r.review(c, o, first) })
+	if err != nil || !asked.due() {
+		return first, asked, err
+	}
+	second, err := r.attempt(ctx, o, again(o, first))
+	if err != nil {
+		return first, asked, err
+	}
+	res := settle(first, second)
+	if second.State != nightcrier.StateSuccess {
+		asked.Failure = second.FailureReason
+	}
+	return res, asked, nil
+}
+
+// settle is how an agent ended that was asked again. That it failed then does not
+// make its investigation a failure; that it was cancelled ends the run.
+func settle(first, second nightcrier.AgentResult) nightcrier.AgentResult {
+	first.Usage = first.Usage.Plus(second.Usage)
+	first.Truncated = first.Truncated || second.Truncated
+	if !second.EndedAt.IsZero() {
+		first.EndedAt = second.EndedAt
+	}
+	if second.State == nightcrier.StateCancelled {
+		first.State, first.FailureClass, first.FailureReason = second.State, second.FailureClass, second.FailureReason
+		first.ExitCode, first.Signal, first.TerminalEvent = second.ExitCode, second.Signal, second.TerminalEvent
+	}
+	return first
+}
+
+// again is the try that goes on with the session of an agent, with what is left of
+// its bounds.
+func again(o Order, first nightcrier.AgentResult) try {
+	return try{
+		attempt: repairAttempt, step: repairStep, what: "asking %s, %s, for its report again, in the same session",
+		change: func(s *worker.Spec) {
+			s.Session, s.PromptFile, s.Used = first.SessionID, repairPrompt, first.Usage
+			s.Used.CostUSD = 0 // it is reckoned by our prices, and a CLI's own sum by others
+			s.Timeout = timeLeft(o, first)
+			if s.MaxTurns > 0 {
+				s.MaxTurns = turnsLeft(o, first)
+			}
+		},
+	}
+}
+
+func timeLeft(o Order, res nightcrier.AgentResult) time.Duration {
+	limit := o.Agent.Timeout
+	if limit == 0 {
+		limit = worker.DefaultTimeout
+	}
+	return limit - res.EndedAt.Sub(res.StartedAt)
+}
+
+func turnsLeft(o Order, res nightcrier.AgentResult) int {
+	return o.Agent.MaxTurns - res.Usage.APIRequests
+}
+
+// review looks at the report of an agent that has ended well, where the agent left
+// it, and prepares to ask for it again. What is wrong with it is told in our own
+// words; the report itself is not repeated to the agent.
+func (r *Runner) review(ctx context.Context, o Order, res nightcrier.AgentResult) (repair, error) {
+	if o.Executor == Builtin {
+		return repair{}, nil
+	}
+	if res.State != nightcrier.StateSuccess {
+		return repair{}, r.note(ctx, o.RunID, "review", logged("its report is not looked at: the agent ended as %s", res.State))
+	}
+	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if err != nil {
+		return repair{}, err
+	}
+	ws, err := r.cfg.Root.Open(o.IncidentID)
+	if err != nil {
+		return repair{}, nil // check says why
+	}
+	defer ws.Close()
+	theirs, md, err := r.theirs(ctx, o, &inc, ws, ws.Uncollected)
+	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
+		return repair{}, err
+	}
+	if err != nil || theirs.Valid {
+		return repair{}, nil // check meets the same error, and ends the run
+	}
+	who, err := executor(o)
+	if err != nil {
+		return repair{}, nil // nor was it started
+	}
+	asked := repair{Problems: theirs.Problems, Unasked: unaskable(o, who, res)}
+	if !asked.due() {
+		return asked, r.noteReview(ctx, o, asked)
+	}
+	if err := r.writeRepair(ws, who, md, asked.Problems); err != nil {
+		if ctx.Err() != nil {
+			return asked, err
+		}
+		asked.Unasked = err.Error()
+	}
+	return asked, r.noteReview(ctx, o, asked)
+}
+
+// unaskable says why an agent cannot be asked for its report again, "" when it can.
+func unaskable(o Order, who agent.Executor, res nightcrier.AgentResult) string {
+	switch {
+	case !who.Resumes:
+		return o.Executor + " cannot go on with a session"
+	case res.SessionID == "":
+		return "the agent named no session"
+	case timeLeft(o, res) < minRepair:
+		return fmt.Sprintf("less than %s is left of its time", minRepair)
+	case o.Agent.MaxTurns > 0 && turnsLeft(o, res) < 1:
+		return fmt.Sprintf("its %d turns are used up", o.Agent.MaxTurns)
+	}
+	return ""
+}
+
+// writeRepair writes what the agent is asked, and keeps the report as it was for
+// people who want to know why.
+func (r *Runner) writeRepair(ws *workspace.Workspace, who agent.Executor, md []byte, problems []string) error {
+	ask := prompt.Repair(told(who), problems)
+	if err := ws.WriteFile(repairPrompt, ask, 0o600); err != nil {
+		return err
+	}
+	sent, err := ws.ReadFile(sentFile)
+	if err != nil {
+		return err
+	}
+	if err := ws.WriteFile(sentFile, prompt.Again(sent, ask), 0o600); err != nil {
+		return err
+	}
+	if md == nil {
+		return nil
+	}
+	return ws.WriteFile(refusedFile, md, 0o600)
+}
+
+func (r *Runner) noteReview(ctx context.Context, o Order, asked repair) error {
+	then := "the agent is asked for it again, once"
+	if !asked.due() {
+		then = "it is not asked for again: " + asked.Unasked
+	}
+	r.cfg.Logger.Warn("the agent's report is not valid", "component", "run", "event", "report_refused", "incident_id", o.IncidentID,
+		"problems", asked.Problems, "asked_again", asked.due(), "reason", asked.Unasked)
+	return r.note(ctx, o.RunID, "review", logged("the report is not valid: %s; %s", strings.Join(asked.Problems, "; "), then))
+}

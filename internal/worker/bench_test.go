@@ -35,7 +35,7 @@ func benchmarkLaunch(b *testing.B, cred *Credential) {
 		var p pids
 		bench.must(directory(bench.dir).read("pid", &p))
 		worker += pss(b, p.Worker.PID)
-		init += pss(b, p.Init.PID)
+		init += pss(b, bench.init())
 		if r, _ := bench.follow(); r.State != nightcrier.StateSuccess {
 			b.Fatalf("%+v", r)
 		}

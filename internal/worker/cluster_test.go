@@ -381,12 +381,16 @@ func TestAnUnusableCredentialIsSaid(t *testing.T) {
 }
 
 func TestRequestsAreBounded(t *testing.T) {
-	w := &worker{spec: &Spec{Attempt: 1}, log: slog.New(slog.DiscardHandler), now: time.Now, stopped: make(chan struct{})}
+	w := &worker{spec: &Spec{Attempt: 1, Workspace: t.TempDir()}, log: slog.New(slog.DiscardHandler), now: time.Now, stopped: make(chan struct{})}
 	var err error
 	if w.spool, err = openSpool(directory(t.TempDir()), w.spec, w.now); err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{worker: w}
+	r, err := w.openRecords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{records: r}
 	ask := func(id int64, done bool) error {
 		return c.audit(t.Context(), guardkube.AuditRecord{ID: id, Decision: guardkube.Allow, Verb: "list", Resource: "pods", Namespace: "shop", Query: strings.Repeat("q", 4000), Done: done})
 	}
@@ -406,7 +410,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	if more, _, _ := w.spool.progress(); more > written+1024 || more > maxAudit {
 		t.Errorf("the journal grew by %d to %d bytes", more-written, more)
 	}
-	c.close()
+	r.close()
 	if err := c.audit(t.Context(), guardkube.AuditRecord{Decision: guardkube.Allow, Done: true}); nightcrier.CodeOf(err) != nightcrier.Interrupted {
 		t.Errorf("after the end: %v", err)
 	}

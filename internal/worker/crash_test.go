@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
 )
 
 // counting is a script that leaves a mark each time it is started.
@@ -227,29 +230,106 @@ func TestWorkerIsKilledWhileFollowed(t *testing.T) {
 	b.noneLike(mark)
 }
 
-// What has no mark and no parent is still found by its group.
-func TestWorkerAndInitAreKilled(t *testing.T) {
-	b, mark := stubbornBench(t)
-	b.spec.Require = RequireNone
-	b.launch()
-	b.until(`"up"`)
+// init is the process of this machine above the agent.
+func (b *bench) init() int {
+	b.Helper()
 	var p pids
 	b.must(directory(b.dir).read("pid", &p))
-	if len(p.Cgroups) == 0 {
-		b.must(Cancel(t.Context(), b.dir, "no groups"))
-		b.follow()
-		t.Skip("SKIPPED ALOUD: no writable cgroups here, so nothing finds such orphans")
+	for _, pid := range p.Worker.Below() {
+		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(cmdline), process.InitCommand) {
+			return pid
+		}
 	}
-	b.must(syscall.Kill(p.Worker.PID, syscall.SIGSTOP)) // it must not notice
-	b.must(syscall.Kill(p.Init.PID, syscall.SIGKILL))
-	b.killWorker()
-	if r, _ := b.follow(); r.FailureClass != nightcrier.FailLost {
-		t.Errorf("result %+v", r)
+	b.Fatal("no init")
+	return 0
+}
+
+// sandboxes are those of this bench of which something is left.
+func (b *bench) sandboxes() []sandbox.Left {
+	b.Helper()
+	left, err := directory(b.dir).keeper().List(b.Context())
+	b.must(err)
+	return left
+}
+
+// What has no parent any more, and on machines with cgroups no mark either, is found
+// by whoever follows, and without a follower by the next server.
+func TestWorkerAndInitAreKilled(t *testing.T) {
+	for _, followed := range []bool{true, false} {
+		b, mark := stubbornBench(t)
+		b.spec.Require = RequireNone
+		b.launch()
+		b.until(`"up"`)
+		if left := b.sandboxes(); len(left) != 1 || left[0].Orphan || left[0].Name != b.spec.boxName() {
+			t.Errorf("the sandboxes are %+v", left)
+		}
+		if n, err := Clean(t.Context(), filepath.Dir(b.dir)); err != nil || len(n) > 0 {
+			t.Fatalf("cleaned up %v (%v) after a worker that lives", n, err)
+		}
+		init := b.init()
+		if !b.grouped(init) {
+			b.must(Cancel(t.Context(), b.dir, "no groups"))
+			b.follow()
+			t.Skip("SKIPPED ALOUD: no writable cgroups here, so nothing finds such orphans")
+		}
+		b.stopWorker() // it must not notice
+		b.must(syscall.Kill(init, syscall.SIGKILL))
+		b.killWorker()
+		b.await(func() bool { alive, err := Alive(b.dir); return !alive && err == nil })
+		if followed {
+			if r, _ := b.follow(); r.FailureClass != nightcrier.FailLost {
+				t.Errorf("result %+v", r)
+			}
+		} else if n, err := Clean(t.Context(), filepath.Dir(b.dir)); err != nil || len(n) != 1 || n[0] != b.spec.boxName() {
+			t.Errorf("cleaned up %v, %v", n, err)
+		}
+		b.noneLike(mark)
+		if left := b.sandboxes(); len(left) > 0 {
+			t.Errorf("%+v is left", left)
+		}
 	}
-	b.noneLike(mark)
-	for _, dir := range p.Cgroups {
-		if _, err := os.Stat(dir); err == nil {
-			t.Errorf("%s was left", dir)
+}
+
+// grouped reports whether a process is in a group of its own.
+func (b *bench) grouped(pid int) bool {
+	b.Helper()
+	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	b.must(err)
+	return strings.Contains(string(groups), b.spec.boxName())
+}
+
+func (b *bench) stopWorker() {
+	b.Helper()
+	var p pids
+	b.must(directory(b.dir).read("pid", &p))
+	b.must(syscall.Kill(p.Worker.PID, syscall.SIGSTOP))
+}
+
+// A run is lost when all of its sandboxes are destroyed, and not before.
+func TestBuried(t *testing.T) {
+	b := newBench(t, "")
+	d := directory(b.dir)
+	b.must(os.MkdirAll(b.dir, 0o700))
+	b.must(d.write("spec.json", b.spec))
+	name := b.spec.boxName()
+	m := &sandboxtest.Machine{Fail: errors.New("it does not die")}
+	ours := []*sandboxtest.Fake{m.Put(name, &sandboxtest.Fake{Orphan: true}), m.Put(name+"-docs", &sandboxtest.Fake{Orphan: true})}
+	others := []*sandboxtest.Fake{m.Put(name+"0", &sandboxtest.Fake{}), m.Put("x", &sandboxtest.Fake{Orphan: true})}
+	if _, err := bury(t.Context(), d, m); err == nil || b.has("exit.json")() {
+		t.Fatalf("it is lost while its agent lives: %v", err)
+	}
+	m.Fail = nil
+	if r, err := bury(t.Context(), d, m); err != nil || r.FailureClass != nightcrier.FailLost || !b.has("exit.json")() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, f := range ours {
+		if got := strings.Join(f.Calls(), ", "); got != "kill, close" {
+			t.Errorf("called %s", got)
+		}
+	}
+	for _, f := range others {
+		if len(f.Calls()) > 0 {
+			t.Errorf("called %v on another's", f.Calls())
 		}
 	}
 }

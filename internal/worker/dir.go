@@ -108,22 +108,19 @@ func (d directory) lock() (*os.File, bool, error) {
 	return nil, false, os.NewSyscallError("flock", err)
 }
 
-// pids are the processes of a worker, for a sweep after its death.
+// pids name the worker.
 type pids struct {
-	Worker process.ID  `json:"worker"`
-	Init   *process.ID `json:"init,omitempty"`
-	// Cgroups are the control groups that hold the agent, where it has any.
-	Cgroups []string `json:"cgroups,omitempty"`
+	Worker process.ID `json:"worker"`
 }
 
-// marks are what each process of the agent has in its environment, if it was
-// inherited: none but this incident's agent has them.
-func (s *Spec) marks() []string {
-	return []string{"INCIDENT_ID=" + s.IncidentID, "INCIDENT_WORKSPACE=" + s.Workspace}
-}
+// keeper finds the sandboxes of all workers whose directories lie beside this one.
+func (d directory) keeper() process.Keeper { return process.Keeper{Owner: d.owner()} }
 
-// boxName names what the sandbox makes on the machine.
-func (s *Spec) boxName() string { return fmt.Sprintf("nightcrier-%s-%d", s.RunID, s.Attempt) }
+func (d directory) owner() string { return process.OwnerOf(filepath.Dir(string(d))) }
+
+// boxName names what the sandbox makes on the machine. The names of the tool servers'
+// sandboxes begin with it.
+func (s *Spec) boxName() string { return fmt.Sprintf("%s-%d", s.RunID, s.Attempt) }
 
 // Processes counts the processes below the worker of dir: its agent's tree. It is
 // 0 when the worker is gone.

@@ -69,7 +69,7 @@ func (a *attempt) tidy() {
 }
 
 func (a *attempt) makeRoom(dirs ...string) {
-	ws, err := os.OpenRoot(a.spec.Workspace)
+	ws, err := a.openWorkspace()
 	if err != nil {
 		a.log.Warn("make room", "error", err)
 		return
@@ -93,7 +93,7 @@ func diskUse(entries int, dirs ...string) (int64, error) {
 			case errors.Is(err, fs.ErrNotExist):
 				return nil
 			case err != nil:
-				return fmt.Errorf("the agent's files cannot be measured: %w", err)
+				return fmt.Errorf("the agent's files cannot be measured: %w", withoutPath(err))
 			case strings.Count(path[len(dir):], "/") > maxDepth:
 				return fmt.Errorf("the agent's directories are deeper than %d", maxDepth)
 			}
@@ -110,6 +110,16 @@ func diskUse(entries int, dirs ...string) (int64, error) {
 		}
 	}
 	return total, nil
+}
+
+// withoutPath is an error of a file without its name: an agent chose that, and people
+// read the error.
+func withoutPath(err error) error {
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
 }
 
 func blocks(info fs.FileInfo) int64 {

@@ -13,7 +13,6 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
 // Follow gives fn the worker's entries above from (the n of their key
@@ -82,7 +81,7 @@ func (f *follower) finished(ctx context.Context) (nightcrier.AgentResult, bool, 
 	case !claimed:
 		return none, false, nightcrier.Errorf(nightcrier.NotFound, "the worker of %s was never started", f.dir)
 	default:
-		if r, err = bury(ctx, f.dir); err != nil {
+		if r, err = bury(ctx, f.dir, f.dir.keeper()); err != nil {
 			return none, false, err
 		}
 	}
@@ -125,7 +124,7 @@ func (f *follower) attach(ctx context.Context) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := json.NewEncoder(conn).Encode(protocolRequest{V: SpecVersion, Op: "attach", From: f.from}); err != nil {
+	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "attach", From: f.from}); err != nil {
 		return nil
 	}
 	dec := json.NewDecoder(bufio.NewReaderSize(conn, 64<<10))
@@ -140,72 +139,25 @@ func (f *follower) attach(ctx context.Context) error {
 				return err
 			}
 		case "error":
-			return nightcrier.Errorf(nightcrier.Internal, "worker: %s", a.Text)
+			return f.fromDisk(ctx)
 		}
 	}
 }
 
-// sweepTimeout bounds how long a dead worker's agent may take to die.
-const sweepTimeout = 30 * time.Second
+// diskEvery is how often the spool of a worker is read that refuses to stream it.
+const diskEvery = time.Second
 
-// bury ends what is left of a dead worker's agent, verified, and writes the
-// result that the worker could not. The caller holds the worker's lock.
-func bury(ctx context.Context, d directory) (nightcrier.AgentResult, error) {
-	var spec Spec
-	if err := d.read("spec.json", &spec); err != nil {
-		return nightcrier.AgentResult{}, err
-	}
-	var p pids
-	if err := d.read("pid", &p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nightcrier.AgentResult{}, err
-	}
-	ids := []process.ID{p.Worker}
-	if p.Init != nil {
-		ids = append(ids, *p.Init)
-	}
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
-	if err := process.Sweep(ctx, ids, spec.marks()...); err != nil {
-		return nightcrier.AgentResult{}, err
-	}
-	if err := process.EndCgroups(ctx, append(p.Cgroups, process.CgroupsNamed(spec.boxName())...)); err != nil {
-		return nightcrier.AgentResult{}, err
-	}
-	r := nightcrier.AgentResult{
-		State: nightcrier.StateFailed, FailureClass: nightcrier.FailLost, TerminalEvent: "missing",
-		FailureReason: "the worker died while the agent ran; the agent was ended", EndedAt: time.Now().UTC(),
-	}
-	return r, entomb(d, &spec, r)
-}
-
-// entomb adds the last transition to the dead worker's spool and writes its
-// result. Doing it twice, after a crash in between, adds a second transition
-// and no harm.
-func entomb(d directory, spec *Spec, r nightcrier.AgentResult) error {
-	s, err := openSpool(d, spec, time.Now)
-	if err != nil {
+// fromDisk reads what a worker of another version has spooled: it does not stream to
+// us, and all that it has to say is on disk.
+func (f *follower) fromDisk(ctx context.Context) error {
+	if err := f.rest(); err != nil {
 		return err
 	}
-	last := nightcrier.State("")
-	_, err = readSpool(s.file, 0, func(e nightcrier.JournalEntry) error {
-		if e.Type == nightcrier.EntryState {
-			if st, err := journal.Decode[journal.State](e); err == nil {
-				last = st.To
-			}
-		}
-		return nil
-	})
-	if err == nil && last == "" {
-		last = nightcrier.StateCreated
-		err = s.add(journal.OfState(journal.State{To: last}))
+	select {
+	case <-time.After(diskEvery):
+	case <-ctx.Done():
 	}
-	if err == nil && !last.Terminal() {
-		err = s.add(journal.OfState(journal.State{From: last, To: r.State, Reason: r.FailureReason, FailureClass: r.FailureClass}))
-	}
-	if err = errors.Join(err, s.close()); err != nil {
-		return err
-	}
-	return d.write("exit.json", r)
+	return nil
 }
 
 // Cancel asks the worker of dir to stop its agent: SIGINT, the spec's grace,
@@ -245,9 +197,15 @@ func sendCancel(ctx context.Context, d directory, cause string) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := json.NewEncoder(conn).Encode(protocolRequest{V: SpecVersion, Op: "cancel", Cause: cause}); err != nil {
+	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "cancel", Cause: cause}); err != nil {
 		return err
 	}
 	var a protocolAnswer
-	return json.NewDecoder(conn).Decode(&a)
+	if err := json.NewDecoder(conn).Decode(&a); err != nil {
+		return err
+	}
+	if a.Type != "ok" {
+		return errors.New(a.Text)
+	}
+	return nil
 }

@@ -27,7 +27,7 @@ const launchTimeout = 30 * time.Second
 func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spec, sec Secrets) error {
 	spec.setDefaults()
 	if spec.NoModel {
-		sec.ModelAPIKey = ""
+		sec.ModelAPIKey, spec.Keyless = "", false
 	}
 	if err := spec.check(); err != nil {
 		return err

@@ -55,8 +55,10 @@ func TestHowScriptsEnd(t *testing.T) {
 			state: "failed", class: "start_error", reason: "/nonexistent/agent.sh", states: "created starting failed"},
 		{name: "no interpreter", change: func(s *Spec) { overwrite(s.ScriptPath, "#!/no/such/interpreter\n") },
 			state: "failed", class: "start_error", reason: "exec"},
-		{name: "no program", change: func(s *Spec) { overwrite(s.ScriptPath, "\x7fELF garbage") },
+		{name: "no program", change: func(s *Spec) { overwrite(s.ScriptPath, "\x7fELF\x00garbage") },
 			state: "failed", class: "start_error", reason: "exec"},
+		{name: "a text", change: func(s *Spec) { overwrite(s.ScriptPath, "install me first\n") },
+			state: "failed", class: "start_error", reason: "neither a program nor a script"},
 		{name: "unknown executor", change: func(s *Spec) { s.Executor = "skynet" }, state: "failed", class: "start_error", reason: "skynet"},
 		{name: "no workspace", change: func(s *Spec) { s.Workspace += "-gone" }, state: "failed", class: "start_error", reason: "workspace"},
 	} {
@@ -131,7 +133,7 @@ echo bad > context/incident.json || echo ok-context
 echo bad > incident.json || echo ok-top
 ln -s /etc/shadow output/link; cat output/link || echo ok-link
 echo bad > ../other || echo ok-outside
-ls .. || echo ok-list
+ls -a .. | grep workers || echo ok-list
 kubectl get pods 2>&1 | head -1 || true; cat "$KUBECONFIG"`)
 	b.write("output/audit.jsonl", "ours\n")
 	_, entries := b.run()
@@ -197,7 +199,7 @@ func TestLinesAreGathered(t *testing.T) {
 	if len(lines) != 20002 || lines[0] != "1" || lines[19999] != "20000" || lines[20000] != "alone" || lines[20001] != "late" {
 		t.Errorf("%d lines", len(lines))
 	}
-	if out := text(entries); !strings.Contains(out, "log complaint\n") {
+	if out := text(entries); !strings.Contains(out, "stderr complaint\n") {
 		t.Error("stderr is lost")
 	}
 }
@@ -299,9 +301,47 @@ func TestCancel(t *testing.T) {
 	if !strings.Contains(text(entries), "bye") {
 		t.Errorf("the agent was not asked first:\n%s", text(entries))
 	}
+	if got, want := states(t, entries), "created starting running cancelled"; got != want {
+		t.Errorf("states %s, want %s", got, want)
+	}
 	b.must(Cancel(t.Context(), b.dir, "after the end")) // no error
 	if alive, err := Alive(b.dir); alive || err != nil {
 		t.Errorf("alive %v, %v", alive, err)
+	}
+}
+
+// Whoever does not heed a cancellation is killed when the grace is over. The exit code
+// tells of the signal, the state of its cause.
+func TestCancelOfADeafAgent(t *testing.T) {
+	b := newBench(t, "trap '' INT TERM HUP; echo up; while :; do sleep 0.05; done")
+	b.spec.Grace = 100 * time.Millisecond
+	b.launch()
+	b.until("up")
+	b.must(Cancel(t.Context(), b.dir, "not needed"))
+	r, entries := b.follow()
+	if r.State != nightcrier.StateCancelled || r.Signal != "SIGKILL" || r.ExitCode == nil || *r.ExitCode != 137 {
+		t.Errorf("result %+v\n%s", r, text(entries))
+	}
+	if !strings.Contains(text(entries), "did not end within 100ms of SIGINT") {
+		t.Errorf("the journal does not say why:\n%s", text(entries))
+	}
+	b.noneLeft()
+}
+
+// No run is without a deadline: a spec that names none gets the usual one, and one that
+// cannot be kept is refused.
+func TestEveryRunHasADeadline(t *testing.T) {
+	b := newBench(t, "exit 0")
+	spec := b.spec
+	spec.Timeout = 0
+	spec.setDefaults()
+	if err := spec.check(); err != nil || spec.Timeout != DefaultTimeout {
+		t.Errorf("deadline %s, %v", spec.Timeout, err)
+	}
+	spec.Timeout = -time.Second
+	spec.setDefaults()
+	if err := spec.check(); nightcrier.CodeOf(err) != nightcrier.Invalid {
+		t.Errorf("a deadline in the past: %v", err)
 	}
 }
 

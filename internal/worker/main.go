@@ -14,12 +14,20 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
 // InitMain is the body of the hidden command process.InitCommand.
 func InitMain(args []string) int { return process.Init(args, os.Stderr) }
+
+// HookCommand is the hidden command by which an agent's CLI asks whether it may run
+// a shell command.
+const HookCommand = agent.HookCommand
+
+// HookMain is the body of HookCommand.
+func HookMain(args []string) int { return agent.Hook(args, os.Stdin, os.Stdout) }
 
 // readyFD is where Launch waits for our word.
 const readyFD = 3
@@ -67,6 +75,7 @@ type worker struct {
 
 	mu      sync.Mutex
 	state   nightcrier.State
+	entered time.Time     // state
 	stopped chan struct{} // closed by the first stop
 	cause   *stopCause    // guarded by mu; nil until then
 }
@@ -152,10 +161,7 @@ func (w *worker) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { w.stop(cancelled("the worker was ended")) })()
 	w.move(journal.State{To: nightcrier.StateCreated})
 	started := w.now().UTC()
-	result, err := w.attempt(context.WithoutCancel(ctx))
-	if err != nil {
-		return err // the tree is not verified gone
-	}
+	result := w.attempt(context.WithoutCancel(ctx))
 	result.StartedAt, result.EndedAt = started, w.now().UTC()
 	if result.Usage.DurationMS == 0 {
 		result.Usage.DurationMS = result.EndedAt.Sub(started).Milliseconds()
@@ -163,7 +169,7 @@ func (w *worker) run(ctx context.Context) error {
 	w.move(journal.State{
 		To: result.State, Reason: result.FailureReason, FailureClass: result.FailureClass, ExitCode: result.ExitCode,
 	})
-	err = errors.Join(w.spool.close(), w.writeResult(result))
+	err := errors.Join(w.spool.close(), w.writeResult(result))
 	close(w.server.finished)
 	w.server.close()
 	return err
@@ -201,10 +207,14 @@ func (w *worker) move(s journal.State) {
 		w.mu.Unlock()
 		return
 	}
-	w.state = s.To
+	now := w.now()
+	if w.state != "" {
+		s.AfterMS = now.Sub(w.entered).Milliseconds()
+	}
+	w.state, w.entered = s.To, now
 	w.mu.Unlock()
 	w.log.Info("agent state", "incident_id", w.spec.IncidentID, "cluster", w.spec.Cluster,
-		"from", s.From, "to", s.To, "reason", s.Reason, "failure_class", s.FailureClass)
+		"from", s.From, "to", s.To, "after_ms", s.AfterMS, "reason", s.Reason, "failure_class", s.FailureClass)
 	w.record(journal.OfState(s))
 }
 

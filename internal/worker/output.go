@@ -57,12 +57,6 @@ type output struct {
 	plain *journal.Log
 }
 
-// stream is one pipe from the agent.
-type stream struct {
-	name         string
-	ours, theirs *os.File
-}
-
 func newOutput(w *worker, p agent.Parser) (*output, error) {
 	o := &output{worker: w, parser: p}
 	var err error
@@ -75,16 +69,6 @@ func newOutput(w *worker, p agent.Parser) (*output, error) {
 	}
 	return o, nil
 }
-
-func newStream(name string) (*stream, error) {
-	ours, theirs, err := os.Pipe()
-	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Exhausted, "pipe for the agent's output: %w", err)
-	}
-	return &stream{name, ours, theirs}, nil
-}
-
-func (s *stream) close() { s.ours.Close(); s.theirs.Close() }
 
 // started closes the ends that belong to the agent.
 func (o *output) started() { o.stdout.theirs.Close(); o.stderr.theirs.Close() }
@@ -102,6 +86,12 @@ func (o *output) drain() {
 	_ = o.stdout.ours.SetReadDeadline(deadline)
 	_ = o.stderr.ours.SetReadDeadline(deadline)
 	o.readers.Wait()
+	if p, ok := o.parser.(agent.Ender); ok {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.keep(p.End(), 0)
+		o.flush()
+	}
 }
 
 func (o *output) close() {
@@ -111,7 +101,7 @@ func (o *output) close() {
 }
 
 func (o *output) read(s *stream) {
-	r := bufio.NewReaderSize(s.ours, 64<<10)
+	r := bufio.NewReaderSize(s, 64<<10)
 	for {
 		line, cut, err := readLine(r, maxLine)
 		if len(line) > 0 || err == nil {
@@ -177,6 +167,9 @@ func (o *output) line(s *stream, line []byte, cut, more bool) {
 	o.tail = append(append(o.tail, line[max(0, len(line)-complaintSize):]...), '\n')
 	o.tail = o.tail[max(0, len(o.tail)-complaintSize):]
 	o.keep([]journal.Item{agent.PlainLine(s.name, line, cut)}, len(line))
+	if p, ok := o.parser.(agent.Complaining); ok {
+		o.keep(p.Stderr(line), len(line))
+	}
 }
 
 // keep journals the items of a line of that size, while the output is within its

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -13,6 +14,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 )
+
+// protocolVersion is that of the newest operation that a worker knows. A request
+// carries the version of its operation, so that what has not changed works between
+// any two versions; whoever reads an answer passes over what it does not know.
+const protocolVersion = 1
 
 // The protocol is newline-delimited JSON. The client sends one request; the
 // worker answers and closes.
@@ -123,19 +129,19 @@ func (s *server) serve(conn net.Conn) error {
 		return err
 	}
 	enc := json.NewEncoder(conn)
-	if err := json.Unmarshal(line, &r); err != nil || r.V != SpecVersion {
-		return enc.Encode(protocolAnswer{V: SpecVersion, Type: "error", Text: "this worker speaks version 1 of its protocol"})
+	if err := json.Unmarshal(line, &r); err != nil || r.V < 1 || r.V > protocolVersion {
+		return enc.Encode(protocolAnswer{V: protocolVersion, Type: "error", Text: fmt.Sprintf("this worker speaks its protocol up to version %d", protocolVersion)})
 	}
 	switch r.Op {
 	case "attach":
 		return s.attach(enc, r.From)
 	case "cancel":
 		s.cancel(r.Cause)
-		return enc.Encode(protocolAnswer{V: SpecVersion, Type: "ok"})
+		return enc.Encode(protocolAnswer{V: protocolVersion, Type: "ok"})
 	case "status":
-		return enc.Encode(protocolAnswer{V: SpecVersion, Type: "status", State: s.state()})
+		return enc.Encode(protocolAnswer{V: protocolVersion, Type: "status", State: s.state()})
 	}
-	return enc.Encode(protocolAnswer{V: SpecVersion, Type: "error", Text: "unknown request"})
+	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "error", Text: "unknown request"})
 }
 
 // attach streams the entries above from, as they come, and then the result. It
@@ -168,7 +174,7 @@ func (s *server) attach(enc *json.Encoder, from int64) error {
 	if err != nil {
 		return err
 	}
-	return enc.Encode(protocolAnswer{V: SpecVersion, Type: "result", Result: &r})
+	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "result", Result: &r})
 }
 
 func sendAbove(enc *json.Encoder, e nightcrier.JournalEntry, from int64) error {
@@ -176,7 +182,7 @@ func sendAbove(enc *json.Encoder, e nightcrier.JournalEntry, from int64) error {
 	if err != nil || n <= from {
 		return err
 	}
-	return enc.Encode(protocolAnswer{V: SpecVersion, Type: "entry", Entry: &e})
+	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "entry", Entry: &e})
 }
 
 // dial connects to dir's worker.

@@ -22,6 +22,10 @@ func timedOut(limit time.Duration) stopCause {
 	return stopCause{agent.Stop{State: nightcrier.StateTimeout, Class: nightcrier.FailTimeout, Reason: fmt.Sprintf("the agent did not end within %s", limit)}}
 }
 
+func outOfTurns(limit int) stopCause {
+	return stopCause{agent.Stop{State: nightcrier.StateFailed, Class: nightcrier.FailAgent, Reason: fmt.Sprintf("the agent did not end within agent.max_turns (%d): it asked the model for one answer more", limit)}}
+}
+
 func diskFull(reason string) stopCause {
 	return stopCause{agent.Stop{State: nightcrier.StateFailed, Class: nightcrier.FailDisk, Reason: reason}}
 }

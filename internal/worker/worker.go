@@ -19,13 +19,20 @@ package worker
 
 import (
 	"path/filepath"
+	"slices"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/budget"
+	"nightcrier.dev/nightcrier/internal/guard/data"
+	"nightcrier.dev/nightcrier/internal/guard/mcp"
 )
 
-// SpecVersion is the version of Spec and of the worker's protocol.
-const SpecVersion = 1
+// SpecVersion is the version of Spec. A worker takes older ones as well: a server
+// whose binary was replaced while it runs starts the new one. It refuses newer ones,
+// which may ask for what it does not know how to grant, or set a limit that it would not
+// keep: 2 came with Budget.
+const SpecVersion = 2
 
 // Sandbox requirements.
 const (
@@ -45,24 +52,54 @@ type Spec struct {
 	Attempt    int    `json:"attempt"`
 	// Workspace is the absolute path of the incident's directory.
 	Workspace string `json:"workspace"`
-	// Executor is script, claude-code or triage-script.
-	Executor     string   `json:"executor"`
-	Command      string   `json:"command,omitempty"`
-	ScriptPath   string   `json:"scriptPath,omitempty"`
-	Model        string   `json:"model,omitempty"`
-	MaxTurns     int      `json:"maxTurns,omitempty"`
+	// Executor is one of package agent's.
+	Executor   string `json:"executor"`
+	Command    string `json:"command,omitempty"`
+	ScriptPath string `json:"scriptPath,omitempty"`
+	Model      string `json:"model,omitempty"`
+	MaxTurns   int    `json:"maxTurns,omitempty"`
+	// MaxTokens bounds one answer of the model, 0 is the guard's own bound. Models are
+	// those that may be asked beside Model, empty for any; Prices what models cost,
+	// before the known prices.
+	MaxTokens    int      `json:"maxTokens,omitempty"`
+	Models       []string `json:"models,omitempty"`
+	Prices       []string `json:"prices,omitempty"`
 	AllowedTools []string `json:"allowedTools,omitempty"`
+	// NoShell gives the agent our tools in the place of a shell.
+	NoShell bool `json:"noShell,omitempty"`
 	// NoModel gives the agent no way to a model, although there is a key.
 	NoModel bool `json:"noModel,omitempty"`
 	// ReadPaths lists more files and directories that the agent may read, such as
 	// what a script calls.
 	ReadPaths []string `json:"readPaths,omitempty"`
+	// ToolServers are the MCP servers whose tools the agent gets; the variables that
+	// they name are among Secrets.
+	ToolServers []mcp.Server `json:"toolServers,omitempty"`
+	// Record is the absolute path of a workspace: what ToolServers offer and answer, and
+	// metrics and logs, come from its record alone, and nobody is asked. Empty asks.
+	Record string `json:"record,omitempty"`
 	// Timeout ends the agent; Grace is the time between SIGINT and SIGKILL.
 	Timeout time.Duration `json:"timeout"`
 	Grace   time.Duration `json:"grace"`
 	// Require is strict, best-effort (also when empty) or none.
-	Require      string `json:"require,omitempty"`
-	ModelBaseURL string `json:"modelBaseUrl,omitempty"`
+	Require string `json:"require,omitempty"`
+	// UIDBase is the first of the user ids that agents of a root server get; 0 is
+	// process.DefaultUIDBase.
+	UIDBase int `json:"uidBase,omitempty"`
+	// ModelBaseURL is where the model is called, empty for the vendor's own; Provider
+	// is whose API that speaks, empty for the executor's usual one.
+	ModelBaseURL string              `json:"modelBaseUrl,omitempty"`
+	Provider     nightcrier.Provider `json:"provider,omitempty"`
+	// Keyless says that ModelBaseURL is asked without a key, where there is none.
+	Keyless bool `json:"keyless,omitempty"`
+	// Session goes on with an earlier session of the agent, which reads PromptFile, a
+	// path in the workspace, in place of its usual prompt.
+	Session    string `json:"session,omitempty"`
+	PromptFile string `json:"promptFile,omitempty"`
+	// Budget bounds what the agent spends on models; nil is no bound and no record.
+	Budget *Budget `json:"budget,omitempty"`
+	// Used is what the session has used so far.
+	Used nightcrier.Usage `json:"used,omitzero"`
 	// The limits; 0 is the default.
 	MaxOutputBytes    int64             `json:"maxOutputBytes,omitempty"`
 	MaxWorkspaceBytes int64             `json:"maxWorkspaceBytes,omitempty"`
@@ -71,12 +108,23 @@ type Spec struct {
 	ExtraEnv          map[string]string `json:"extraEnv,omitempty"`
 }
 
+// Budget is what a worker may spend, and where all of them keep a record of it.
+type Budget struct {
+	// Dir is the absolute path of the record; see package budget.
+	Dir    string        `json:"dir"`
+	Limits budget.Limits `json:"limits"`
+}
+
 // Secrets are handed to a worker over a pipe, and to nothing else.
 type Secrets struct {
 	ModelAPIKey string `json:"modelApiKey,omitempty"`
 	// Cluster is the credential that the worker's guard holds, nil for none: the
 	// agent then cannot look into the cluster.
 	Cluster *Credential `json:"cluster,omitempty"`
+	// Sources are what the agent may ask for metrics and logs, nil for nothing.
+	Sources *data.Access `json:"sources,omitempty"`
+	// Variables are the environment variables that ToolServers name.
+	Variables map[string]string `json:"variables,omitempty"`
 	// MaskKey and MaskValues make the guard mask as the server does: the same secret
 	// has the same tag in both.
 	MaskKey    []byte   `json:"maskKey,omitempty"`
@@ -122,8 +170,8 @@ func orDefault[T comparable](v *T, value T) {
 }
 
 func (s *Spec) check() error {
-	if s.Version != SpecVersion {
-		return nightcrier.Errorf(nightcrier.Invalid, "worker spec has version %d; this binary knows %d", s.Version, SpecVersion)
+	if s.Version < 1 || s.Version > SpecVersion {
+		return nightcrier.Errorf(nightcrier.Invalid, "worker spec has version %d; this binary knows 1 to %d", s.Version, SpecVersion)
 	}
 	if err := nightcrier.CheckID(s.IncidentID); err != nil {
 		return err
@@ -136,6 +184,8 @@ func (s *Spec) check() error {
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec: workspace %q is not absolute", s.Workspace)
 	case s.Timeout < 0 || s.Grace < 0:
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec: timeout and grace cannot be negative")
+	case s.Record != "" && (!filepath.IsAbs(s.Record) || slices.ContainsFunc(s.ToolServers, mcp.Server.Reachable)):
+		return nightcrier.Errorf(nightcrier.Invalid, "worker spec: a record is played from an absolute path, and without tool servers that could be reached")
 	case s.Require != RequireStrict && s.Require != RequireBestEffort && s.Require != RequireNone:
 		return nightcrier.Errorf(nightcrier.Invalid, "sandbox.require %q is none of strict, best-effort, none", s.Require)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,13 +16,23 @@ import (
 )
 
 // The test binary is also the worker, the sandbox's init and a server that is
-// killed while it launches.
+// killed while it launches. These end by the system call: the race detector would let
+// each of them sleep for a second first.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "worker" {
-		os.Exit(Main(context.Background(), os.Args[2], os.Stdin, os.Stderr))
+		syscall.Exit(Main(context.Background(), os.Args[2], os.Stdin, os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == process.InitCommand {
-		os.Exit(InitMain(os.Args[2:]))
+		syscall.Exit(InitMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == HookCommand {
+		syscall.Exit(HookMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "strangers" {
+		os.Exit(strangersMain())
+	}
+	if len(os.Args) > 1 && os.Args[1] == "ask-on" {
+		syscall.Exit(askOn())
 	}
 	if len(os.Args) > 2 && os.Args[1] == "server" {
 		os.Exit(serverMain(os.Args[2]))
@@ -48,12 +59,24 @@ func newBench(t testing.TB, script string) *bench {
 	b.write("context/incident.json", `{"x":1}`)
 	path := filepath.Join(root, "agent.sh")
 	b.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
+	t.Cleanup(b.raceless)
 	b.spec = Spec{
 		Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod-1", Namespace: "shop",
 		Step: "investigate", Attempt: 1, Workspace: b.ws, Executor: "script", ScriptPath: path,
 		Timeout: 30 * time.Second, Grace: 300 * time.Millisecond,
 	}
 	return b
+}
+
+// raceless fails when a worker of the test, or what it started, had a race.
+func (b *bench) raceless() {
+	logs, err := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "*", "worker.log"))
+	b.must(err)
+	for _, path := range logs {
+		if log, _ := os.ReadFile(path); strings.Contains(string(log), "DATA RACE") {
+			b.Errorf("%s", log)
+		}
+	}
 }
 
 func (b *bench) must(err error) {

@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
+)
+
+// A machine that grants less than is asked for is told with the reason and what
+// to do about it.
+func TestRequireSaysWhy(t *testing.T) {
+	box := &sandboxtest.Fake{Held: []string{process.LayerEnv, process.LayerNoPrivs, process.LayerRlimits}, Told: []string{"make mounts private: permission denied"}}
+	for require, want := range map[string][]string{
+		RequireStrict:     {"does not grant pidns", "landlock", "permission denied", "Linux 5.13"},
+		RequireBestEffort: {"does not grant landlock", "permission denied", "Linux 5.13"},
+	} {
+		a := &attempt{worker: &worker{spec: &Spec{Require: require}}, box: box}
+		err := a.require(box.Layers())
+		if err == nil {
+			t.Fatalf("%s is content with %v", require, box.Layers())
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q lacks %q", require, err, w)
+			}
+		}
+	}
+}
+
+// An agent is asked to end before it is made to.
+func TestAskedThenKilled(t *testing.T) {
+	heeds := map[syscall.Signal]sandbox.Exit{syscall.SIGINT: {Code: 130}}
+	for _, c := range []struct {
+		box   *sandboxtest.Fake
+		exit  int
+		calls string
+	}{
+		{&sandboxtest.Fake{Heeds: heeds}, 130, "signal interrupt"},
+		{&sandboxtest.Fake{}, 137, "signal interrupt, kill"},
+		{&sandboxtest.Fake{Agent: &sandbox.Exit{Code: 3}}, 3, "exec"},
+	} {
+		w := &worker{spec: &Spec{Workspace: t.TempDir(), Timeout: time.Hour, Grace: time.Millisecond}, log: slog.New(slog.DiscardHandler), now: time.Now, stopped: make(chan struct{})}
+		if len(c.box.Heeds) > 0 {
+			w.spec.Grace = time.Hour
+		}
+		var err error
+		if w.spool, err = openSpool(directory(t.TempDir()), w.spec, w.now); err != nil {
+			t.Fatal(err)
+		}
+		a := &attempt{worker: w, box: c.box}
+		if c.box.Agent == nil {
+			w.stop(cancelled("an engineer said so"))
+		} else if err := a.box.Exec(t.Context(), sandbox.Command{}); err != nil {
+			t.Fatal(err)
+		}
+		if exit := a.await(); exit.Code != c.exit {
+			t.Errorf("%+v, want %d", exit, c.exit)
+		}
+		if got := strings.Join(c.box.Calls(), ", "); got != c.calls {
+			t.Errorf("called %s, want %s", got, c.calls)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/sandbox"
+)
+
+func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
+	r := agent.Decide(a.stopCause(), a.parser.Verdict(), exit, a.output.complaint())
+	a.unclaim(&r)
+	if r.FailureClass == nightcrier.FailAuth && a.unauthorized.Load() {
+		// The agents' own words differ, and name the guard's address for the API's; they
+		// stand in the journal.
+		r.FailureReason = fmt.Sprintf("the model's API refused the key (HTTP %d)", http.StatusUnauthorized)
+	}
+	if why := a.unreachable.Load(); why != nil && r.State == nightcrier.StateFailed {
+		// The agent knows only that its guard could not, and the guard's address.
+		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
+	}
+	r.Layers = a.box.Layers()
+	r.Truncated = a.output.truncated()
+	r.Blocked = a.blocked.count()
+	r.NotChecked = a.absent
+	if r.FailureClass == nightcrier.FailStart && a.executor.Package != "" {
+		// Most often it is a version that lacks a flag.
+		r.FailureReason += fmt.Sprintf(" (%s was tested: npm install -g %s@%[1]s)", a.executor.Versions[0], a.executor.Package)
+	}
+	if r.State == nightcrier.StateFailed && a.box.OutOfMemory() {
+		r.FailureReason += fmt.Sprintf(" (over the memory limit of %d bytes)", a.spec.MaxMemoryBytes)
+	}
+	if a.guard != nil {
+		u := a.guard.Usage()
+		if r.Usage.APIRequests == 0 && u.APIRequests > 0 {
+			a.record(journal.OfUsage(u)) // of an agent that does not count itself
+		}
+		r.Usage.APIRequests = max(r.Usage.APIRequests, u.APIRequests)
+		r.Usage.InputTokens = max(r.Usage.InputTokens, u.InputTokens)
+		r.Usage.OutputTokens = max(r.Usage.OutputTokens, u.OutputTokens)
+		r.Usage.CostUSD = cmp.Or(u.CostUSD, r.Usage.CostUSD) // what a CLI says is by prices of its own
+	}
+	return r
+}
+
+// unclaim takes back that the key or its quota failed, where the agent says so and the
+// model's API never did: it would keep every other agent from being started.
+func (a *attempt) unclaim(r *nightcrier.AgentResult) {
+	keys := r.FailureClass == nightcrier.FailAuth || r.FailureClass == nightcrier.FailQuota
+	if keys && a.guard != nil && !a.refused.Load() {
+		r.FailureClass = nightcrier.FailAgent
+		r.FailureReason += " (so the agent says; the model's API refused no call of it)"
+	}
+}
+
+// authError marks a start that failed for want of a key.
+type authError struct{ error }
+
+func (a *attempt) startFailure(err error) nightcrier.AgentResult {
+	r := nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailStart, FailureReason: err.Error(), TerminalEvent: "missing"}
+	if _, ok := err.(authError); ok {
+		r.FailureClass = nightcrier.FailAuth
+	}
+	if _, ok := err.(budgetError); ok {
+		r.FailureClass = nightcrier.FailBudget
+	}
+	if stop := a.stopCause(); stop.State != "" {
+		r.State, r.FailureClass, r.FailureReason = stop.State, stop.Class, stop.Reason
+	}
+	if a.box != nil {
+		r.Layers = a.box.Layers()
+	}
+	return r
+}

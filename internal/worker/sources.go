@@ -1,0 +1,35 @@
+package worker
+
+import (
+	"context"
+
+	"nightcrier.dev/nightcrier/internal/guard/data"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/guard/tools"
+	"nightcrier.dev/nightcrier/internal/journal"
+)
+
+// hasSources says whether the agent may ask for metrics and logs: where it may look
+// into the cluster, and there is somebody to ask.
+func (a *attempt) hasSources() bool {
+	return a.secret.Sources != nil && a.secret.Cluster != nil && (a.executor.UsesTools || a.executor.ToolPrefix != "")
+}
+
+// sources are the tools that ask, nil where there are none. What they are told is kept
+// and journaled as what the cluster's guard is told.
+func (a *attempt) sources() []tools.Source {
+	if !a.hasSources() || a.cluster == nil {
+		return nil
+	}
+	g, err := data.New(data.Config{
+		Access: *a.secret.Sources, Mask: a.secret.masker().Bytes, Evidence: a.records, Logger: a.log, Now: a.now, Take: a.take,
+		Audit: func(ctx context.Context, r journal.Request) error {
+			return a.cluster.audit(ctx, guardkube.AuditRecord(r))
+		},
+	})
+	if err != nil {
+		a.note("warn", "the agent cannot ask for metrics and logs: "+err.Error())
+		return nil
+	}
+	return []tools.Source{tools.Data(g)}
+}

@@ -1,0 +1,65 @@
+package worker
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// pipeSize is how much an agent may have printed, in bytes, that is not read yet.
+// An agent that writes without waiting loses what does not fit when it exits.
+const pipeSize = 1 << 20
+
+// stream is one pipe from the agent.
+type stream struct {
+	name         string
+	ours, theirs *os.File
+	late         int // bytes read since the deadline passed
+}
+
+func newStream(name string) (*stream, error) {
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "pipe for the agent's output: %w", err)
+	}
+	widen(theirs)
+	return &stream{name: name, ours: ours, theirs: theirs}, nil
+}
+
+func (s *stream) close() { s.ours.Close(); s.theirs.Close() }
+
+// Read reads what the agent wrote. When a deadline has passed, what stands in the
+// pipe is still read, but nothing is waited for.
+func (s *stream) Read(b []byte) (int, error) {
+	n, err := s.ours.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) && s.late <= pipeSize {
+		n, err = s.readNow(b)
+		s.late += n
+	}
+	return n, err
+}
+
+// readNow reads what is there. os.File itself reads nothing behind a deadline.
+func (s *stream) readNow(b []byte) (n int, err error) {
+	c, err := s.ours.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var readErr error
+	if err := c.Control(func(fd uintptr) { n, readErr = unix.Read(int(fd), b) }); err != nil {
+		return 0, err
+	}
+	switch {
+	case errors.Is(readErr, unix.EAGAIN):
+		return 0, os.ErrDeadlineExceeded
+	case readErr != nil:
+		return 0, readErr
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}

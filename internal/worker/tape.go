@@ -1,0 +1,140 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/data"
+	"nightcrier.dev/nightcrier/internal/replay"
+)
+
+// openTape begins the tape of the attempt, where there is somebody to ask: what the tools
+// of others and the sources of metrics and logs answer. With a record they answer from
+// that alone.
+func (a *attempt) openTape() error {
+	asks := a.executor.UsesTools || a.executor.ToolPrefix != ""
+	if !asks || len(a.spec.ToolServers) == 0 && a.secret.Sources == nil && a.spec.Record == "" {
+		return nil
+	}
+	file, err := a.newTapeFile()
+	if err == nil {
+		a.tape, err = replay.NewRecorder(a.spec.RunID, replay.Agent(a.spec.Attempt), "", a.secret.masker().Bytes, file)
+	}
+	switch {
+	case a.spec.Record != "" && err != nil:
+		return err // what is answered again is kept again
+	case a.spec.Record != "":
+		return a.play()
+	case err != nil:
+		a.note("warn", "what the tools of others, metrics and logs answer is not kept: "+err.Error())
+		return nil
+	}
+	a.take = a.tape.Take
+	return a.noteSources()
+}
+
+// play answers from the record. What it lacks is refused, also when it cannot be read:
+// nobody is asked.
+func (a *attempt) play() error {
+	then, err := replay.AgentTape(a.spec.Record, a.spec.Attempt)
+	if err != nil {
+		a.note("warn", err.Error())
+		then = replay.Blank()
+	}
+	a.take, a.secret.Sources = a.tape.Again(then), nil
+	var on sourcesOnTape
+	if then.Peek(tapeSources, &on) == nil {
+		a.secret.Sources = on.access()
+	}
+	return a.noteSources()
+}
+
+// endTape ends it, once.
+func (a *attempt) endTape() {
+	if a.tape == nil {
+		return
+	}
+	if err := a.tape.Close(); err != nil {
+		a.log.Warn("what others answered is not kept", "error", err)
+	}
+	a.tape = nil
+}
+
+// noteSources keeps which sources there are.
+func (a *attempt) noteSources() error {
+	if a.secret.Sources == nil {
+		return nil
+	}
+	on := sourcesOf(*a.secret.Sources)
+	return a.take(tapeSources, &on, func() error { return nil })
+}
+
+const tapeSources = "sources"
+
+// sourcesOnTape are the sources of an agent: for each the label of the namespace, which
+// questions are bound by; nil for none.
+type sourcesOnTape struct {
+	Prometheus *string  `json:"prometheus,omitempty"`
+	Loki       *string  `json:"loki,omitempty"`
+	Namespaces []string `json:"namespaces,omitempty"`
+}
+
+func sourcesOf(a data.Access) sourcesOnTape {
+	label := func(e *data.Endpoint) *string {
+		if e == nil {
+			return nil
+		}
+		return &e.NamespaceLabel
+	}
+	return sourcesOnTape{label(a.Prometheus), label(a.Loki), a.Namespaces}
+}
+
+// access names them at an address that is never asked.
+func (s sourcesOnTape) access() *data.Access {
+	endpoint := func(label *string) *data.Endpoint {
+		if label == nil {
+			return nil
+		}
+		return &data.Endpoint{URL: "http://" + replay.Host, NamespaceLabel: *label}
+	}
+	return &data.Access{Prometheus: endpoint(s.Prometheus), Loki: endpoint(s.Loki), Namespaces: s.Namespaces}
+}
+
+// tapeFile is a tape that is being written: it has its name when it is whole.
+type tapeFile struct {
+	*os.File
+	ws         *os.Root
+	part, name string
+}
+
+// newTapeFile makes the file, out of the agent's reach.
+func (a *attempt) newTapeFile() (*tapeFile, error) {
+	ws, err := a.openWorkspace()
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.FromSlash(replay.File(replay.Agent(a.spec.Attempt)))
+	f := &tapeFile{ws: ws, part: name + ".part", name: name}
+	err = ws.MkdirAll(filepath.Dir(name), 0o700)
+	if err == nil {
+		err = ws.RemoveAll(f.part)
+	}
+	if err == nil {
+		f.File, err = ws.OpenFile(f.part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if err != nil {
+		ws.Close()
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "%s: %w", name, err)
+	}
+	return f, nil
+}
+
+// Close implements io.Closer.
+func (f *tapeFile) Close() error {
+	defer f.ws.Close()
+	if err := f.File.Close(); err != nil {
+		return err
+	}
+	return f.ws.Rename(f.part, f.name)
+}

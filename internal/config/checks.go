@@ -64,7 +64,22 @@ func checkModelURL(s string) error {
 	if err := checkEndpoint(s); err != nil {
 		return err
 	}
+	if isLocal(s) {
+		return nil // without a key there is nothing to be read on the way; with one, checkKey says so
+	}
 	return checkEncrypted(s, "the model API key")
+}
+
+// isLocal reports whether a URL is plain http to this machine, to a private address or
+// to a service of the cluster that we run in: there models answer without a key.
+func isLocal(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	addr, err := netip.ParseAddr(host)
+	return isLoopback(host) || err == nil && addr.Unmap().IsPrivate() || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local")
 }
 
 func checkSlackURL(s string) error {

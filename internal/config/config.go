@@ -31,10 +31,13 @@ type Config struct {
 	Clusters []Cluster
 	Webhooks []Webhook
 	Agent    Agent
-	Skills   Skills
-	Runbooks Runbooks
-	Sandbox  Sandbox
-	Slack    Slack
+	// ToolServers are the MCP servers whose tools agents may use.
+	ToolServers []ToolServer
+	Skills      Skills
+	Runbooks    Runbooks
+	Sandbox     Sandbox
+	Budget      Budget
+	Slack       Slack
 
 	// Retention is how long a finished workspace is kept; 0 keeps it for ever.
 	Retention time.Duration
@@ -51,6 +54,8 @@ type Config struct {
 	WebhookListen string
 
 	origins map[string]Origin
+	// models is what the environment has for each provider, in use or not.
+	models map[nightcrier.Provider]modelAPI
 }
 
 // Storm says when many new faults of one cluster count as one storm.
@@ -86,6 +91,8 @@ type Cluster struct {
 	// AllowWriteCredential lets agents look into the cluster although the
 	// credential could change it.
 	AllowWriteCredential bool
+	// Sources are where its metrics and logs are asked for.
+	Sources Sources
 }
 
 // MCP is where a cluster's faults come from. Endpoint is empty for a cluster
@@ -98,7 +105,7 @@ type MCP struct {
 	APIKey    Secret
 }
 
-// Executors that this version can run.
+// Executors that are named here; [Executors] has all.
 const (
 	Builtin    = "builtin"
 	Script     = "script"
@@ -107,39 +114,49 @@ const (
 
 // Agent says who investigates and within which bounds.
 type Agent struct {
-	// Executor is Builtin, Script or ClaudeCode, never empty.
-	Executor   string
+	// Executor is one of [Executors], never empty.
+	Executor string
+	// Provider is whose API BaseURL and APIKey are for, never empty.
+	Provider   nightcrier.Provider
 	ScriptPath string
 	// Command is the path or name of the CLI; empty means its usual name.
 	Command string
 	// CLI is what a script is told to use, in the words of AGENT_CLI.
-	CLI              string
+	CLI string
+	// Model is what the CLI is asked for; empty leaves it to the CLI.
 	Model            string
 	Timeout          time.Duration
 	GracefulShutdown time.Duration
 	MaxTurns         int
+	// MaxTokens bounds one answer of the model. Models are those that may be asked
+	// beside Model, as patterns; empty means any.
+	MaxTokens int
+	Models    []string
+	// Prices are what models cost, as [price.ParseEntry] reads them.
+	Prices []string
 	// AllowedTools is already narrowed to what a read-only triage may use.
-	AllowedTools     []string
+	AllowedTools []string
+	// Shell says that an agent that can have a shell has one.
+	Shell            bool
 	SystemPromptFile string
 	// BaseURL is the model API; empty means the vendor's own.
 	BaseURL string
 	APIKey  Secret
 }
 
-// Skills says where skills come from and how much is preloaded.
-type Skills struct {
-	// CacheDir holds skills that replace the embedded ones of the same name.
-	CacheDir             string
-	DisableTriagePreload bool
-	// TriageScript is an executable whose output is added to the first diagnosis;
-	// empty means the one that CacheDir brings along, if any.
-	TriageScript string
-}
-
 // Sandbox says where agents run and how much of the isolation must hold.
 type Sandbox struct {
 	Backend string
 	Require string
+	// UIDBase is the first of the 65536 user ids that agents of a root server get.
+	UIDBase int
+}
+
+// Budget bounds what agents spend on models, in dollars and in tokens; 0 is no bound.
+// A day is a day of UTC.
+type Budget struct {
+	PerRunUSD, PerIncidentUSD, PerClusterDayUSD, PerDayUSD             float64
+	PerRunTokens, PerIncidentTokens, PerClusterDayTokens, PerDayTokens int
 }
 
 // Slack is where outcomes are announced; an unset URL announces nothing.

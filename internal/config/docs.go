@@ -71,6 +71,9 @@ func (s spelling) remark() string {
 	if s.unit != "" {
 		return "a plain number means " + units[s.unit]
 	}
+	if s.provider != "" {
+		return "while `agent.provider` is " + code(string(s.provider))
+	}
 	var remarks []string
 	for _, theirs := range slices.Sorted(maps.Keys(s.translate)) {
 		if ours := s.translate[theirs]; ours != "" {

@@ -109,7 +109,8 @@ func (l *loader) findFlag(name string) (*key, spelling, bool) {
 type Flag struct {
 	// Name is without dashes; Key is the key it sets.
 	Name, Key string
-	// Default is in the one-line form; Usage is one sentence without a stop.
+	// Default is in the one-line form; Usage is one sentence without a stop and
+	// without the marks of Markdown.
 	Default, Usage string
 }
 
@@ -121,9 +122,17 @@ func Flags() []Flag {
 		k := &all[i]
 		for _, s := range k.spellings() {
 			if s.layer == LayerFlag && !k.typ.secret {
-				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: k.doc})
+				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: unmarked(k.doc)})
 			}
 		}
 	}
 	return flags
+}
+
+// markdownLink is a link from one page of docs/ to another.
+var markdownLink = regexp.MustCompile(`\[[^]]*\]\(([^)]*)\)`)
+
+// unmarked is the text of a page as a terminal shows it.
+func unmarked(doc string) string {
+	return strings.ReplaceAll(markdownLink.ReplaceAllString(doc, "docs/$1"), "`", "")
 }

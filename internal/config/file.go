@@ -193,6 +193,8 @@ func (r *fileReader) entries(b *branch, n ast.Node, path string) {
 			r.places = append(r.places, r.at(entry))
 		case "webhooks":
 			r.hookPlaces = append(r.hookPlaces, r.at(entry))
+		case "tool_servers":
+			r.toolPlaces = append(r.toolPlaces, r.at(entry))
 		default:
 			r.walk(inner, entry, at, onlyCluster)
 			continue
@@ -258,26 +260,48 @@ func wordsOf(t valueType, n ast.Node) ([]string, error) {
 	switch v := n.(type) {
 	case *ast.SequenceNode:
 		if t.shape == sequence {
-			return sequenceWords(v)
+			return sequenceWords(t, v)
 		}
 	case ast.MapNode:
 		if t.shape == mapping {
 			return mappingWords(v)
 		}
 	}
-	return nil, fmt.Errorf("is %s: expected %s", describe(n), t.word)
+	return nil, fmt.Errorf("is %s: expected %s", describe(n), t.expected(t.word))
 }
 
-func sequenceWords(n *ast.SequenceNode) ([]string, error) {
+func sequenceWords(t valueType, n *ast.SequenceNode) ([]string, error) {
 	var words []string
 	for _, v := range n.Values {
 		word, ok := scalarText(v)
-		if !ok {
-			return nil, fmt.Errorf("holds %s: expected a list of texts", describe(v))
+		if m, isMap := v.(ast.MapNode); isMap && t.entry != nil {
+			var err error
+			if word, err = entryWord(t, m); err != nil {
+				return nil, err
+			}
+		} else if !ok {
+			return nil, fmt.Errorf("holds %s: expected %s", describe(v), t.expected("a list of texts"))
 		}
 		words = append(words, word)
 	}
 	return words, nil
+}
+
+// entryWord makes one word of a mapping.
+func entryWord(t valueType, n ast.MapNode) (string, error) {
+	pairs := map[string]string{}
+	for it := n.MapRange(); it.Next(); {
+		name := keyName(it.Key())
+		word, ok := scalarText(it.Value())
+		switch _, twice := pairs[name]; {
+		case !ok:
+			return "", fmt.Errorf("holds %s as %s: expected a text", describe(it.Value()), quote(name))
+		case twice:
+			return "", fmt.Errorf("gives %s a second time: keep one", quote(name))
+		}
+		pairs[name] = word
+	}
+	return t.entry(pairs)
 }
 
 func mappingWords(n ast.MapNode) ([]string, error) {

@@ -130,15 +130,7 @@ func (l *loader) checkHooks(cfg *Config) {
 	names := map[string]int{}
 	for i := range cfg.Webhooks {
 		w, at := &cfg.Webhooks[i], fmt.Sprintf("webhooks[%d]", i)
-		earlier, again := names[w.Name]
-		switch {
-		case w.Name == "" && !l.failed(at+".name"):
-			l.problem(l.hookPlaces[i], at+".name", errors.New("is missing: it is the last part of the webhook's address"))
-		case again && w.Name != "":
-			l.problem(l.hookPlaces[i], at+".name", fmt.Errorf("%s is also the name of webhooks[%d]: names are unique", w.Name, earlier))
-		default:
-			names[w.Name] = i
-		}
+		l.checkName(names, "webhooks", w.Name, i, l.hookPlaces[i], "it is the last part of the webhook's address")
 		if w.Cluster == "" && !l.failed(at+".cluster") {
 			l.problem(l.hookPlaces[i], at+".cluster", errors.New("is missing: an expression that yields the name of a cluster, such as '\"prod\"'"))
 		}

@@ -20,19 +20,24 @@ type key struct {
 	doc string
 	// also are the other spellings.
 	also []spelling
-	// note is a warning for everybody who sets the key.
-	note string
 	// field returns where the value goes. It is nil for keys that are only
 	// checked: what this version cannot change yet.
 	field func(*Config, *Cluster) any
 	// hook is the same for the keys that a webhook has of its own.
 	hook func(*Webhook) any
+	// tool is the same for the keys that a tool server has of its own.
+	tool func(*ToolServer) any
 	// foreign keys have no environment variable and no flag of their own.
 	foreign bool
 }
 
 // clusterPrefix starts the path of every key that a cluster has of its own.
 const clusterPrefix = "clusters[]."
+
+// ofProvider says that some spellings count for one provider only.
+func (k *key) ofProvider() bool {
+	return slices.ContainsFunc(k.also, func(s spelling) bool { return s.provider != "" })
+}
 
 func (k *key) ofCluster() bool { return strings.HasPrefix(k.path, clusterPrefix) }
 
@@ -42,6 +47,8 @@ func (k *key) target(cfg *Config, i int) any {
 	switch {
 	case k.hook != nil:
 		return k.hook(&cfg.Webhooks[i])
+	case k.tool != nil:
+		return k.tool(&cfg.ToolServers[i])
 	case k.field == nil:
 		return nil
 	case k.ofCluster():
@@ -66,14 +73,11 @@ func (k *key) flag() string {
 	return strings.NewReplacer("clusters[]", "cluster", ".", "-", "_", "-").Replace(k.path)
 }
 
-const (
-	day        = 24 * time.Hour
-	budgetNote = "budgets are not enforced in this version: agent.timeout and agent.max_turns bound what an agent can spend"
-)
+const day = 24 * time.Hour
 
 // keys returns every key, in the order of the documentation.
 func keys() []key {
-	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), hookKeys(), agentKeys(), runbookKeys(), foreignKeys())
+	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), sourceKeys(), hookKeys(), agentKeys(), skillKeys(), sandboxKeys(), budgetKeys(), toolKeys(), runbookKeys(), foreignKeys())
 }
 
 func serverKeys() []key {
@@ -184,9 +188,12 @@ func clusterKeys() []key {
 
 func agentKeys() []key {
 	return []key{
-		{path: "agent.executor", typ: choice([]string{Builtin, Script, ClaudeCode}, "codex", "gemini", "goose"),
-			doc:   "who investigates; unset means script with a script_path, claude-code with a command, CLI or model key, else builtin",
+		{path: "agent.executor", typ: choice(Executors()),
+			doc:   "who investigates; unset means script with a script_path, else the one whose CLI a command or `agent.cli` names, else the one that a provider or model key belongs to, else builtin",
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.Executor }},
+		{path: "agent.provider", typ: provider(),
+			doc:   "whose API the model is called by; unset means the executor's usual one",
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Provider }},
 		{path: "agent.script_path", typ: filePath(),
 			doc:   "executable that the script executor runs with the workspace as its argument",
 			also:  []spelling{env("AGENT_SCRIPT_PATH")},
@@ -195,12 +202,12 @@ func agentKeys() []key {
 			doc:   "path or name of the agent's CLI; unset means its usual name",
 			also:  []spelling{env("AGENT_RUNTIME_COMMAND"), file("agent_runtime.agent_command")},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.Command }},
-		{path: "agent.cli", typ: choice([]string{"claude", "codex", "goose", "gemini"}),
-			doc:   "CLI that a script shall use, handed to it as AGENT_CLI; without a script, claude means the executor claude-code",
+		{path: "agent.cli", typ: choice(cliWords()),
+			doc:   "CLI that a script shall use, handed to it as AGENT_CLI; without a script, it means the executor of that CLI",
 			also:  []spelling{env("AGENT_CLI").words("claude-code=claude")},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.CLI }},
-		{path: "agent.model", typ: text(checkWord), def: "sonnet",
-			doc:   "model that the CLI is asked to use",
+		{path: "agent.model", typ: text(checkWord),
+			doc:   "model that the CLI is asked to use; unset means sonnet for claude-code, for others what [Agents](agents.md) says",
 			also:  []spelling{env("AGENT_MODEL")},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.Model }},
 		{path: "agent.timeout", typ: duration(time.Second, day), def: "5m",
@@ -215,33 +222,41 @@ func agentKeys() []key {
 		{path: "agent.max_turns", typ: count(1, 1000), def: "30",
 			doc:   "how many turns the model has",
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.MaxTurns }},
+		{path: "agent.max_tokens", typ: count(256, 1000000), def: "32000",
+			doc:   "how many tokens one answer of the model may have, thoughts among them",
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.MaxTokens }},
+		{path: "agent.models", typ: list(),
+			doc:   "models that may be asked beside `agent.model`, such as the small ones that a CLI uses for titles: names, or patterns with `*`; unset means none, and any for a script and for a CLI that chooses its model",
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Models }},
+		{path: "agent.prices", typ: priceList(),
+			doc:   "prices of models that are not known, or other than the vendor's: `model=input/output/cache read/cache write` in dollars for a million tokens, `openai:model=…` for one provider's; a model may be a pattern with `*`",
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Prices }},
 		{path: "agent.allowed_tools", typ: list(), def: readOnlyTools,
 			doc:   "tools of the agent; what a read-only triage may not use is narrowed, with a warning",
 			also:  []spelling{env("AGENT_ALLOWED_TOOLS"), file("agent_runtime.allowed_tools")},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.AllowedTools }},
+		{path: "agent.shell", typ: boolean(), def: "true",
+			doc:   "whether claude-code and gemini have a shell for `kubectl`; without it they look with our tools alone, as codex and goose always do",
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Shell }},
 		{path: "agent.system_prompt_file", typ: filePath(),
 			doc:   "file that replaces the general part of the system prompt; the read-only sentence stays",
 			also:  []spelling{env("AGENT_SYSTEM_PROMPT_FILE")},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.SystemPromptFile }},
 		{path: "agent.base_url", typ: text(checkModelURL),
-			doc:   "base URL of the model API; unset means the vendor's own",
-			also:  []spelling{env("ANTHROPIC_BASE_URL")},
+			doc: "base URL of the model API; unset means the vendor's own",
+			also: []spelling{env("ANTHROPIC_BASE_URL").of(nightcrier.Anthropic), env("OPENAI_BASE_URL").of(nightcrier.OpenAI),
+				env("GOOGLE_GEMINI_BASE_URL").of(nightcrier.Google)},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.BaseURL }},
 		{path: "agent.api_key", typ: secret(checkAPIKey),
-			doc:   "key of the model API; better in the environment than in a file",
-			also:  []spelling{env("ANTHROPIC_API_KEY"), env("CLAUDE_API_KEY")},
+			doc: "key of the model API; better in the environment than in a file",
+			also: []spelling{env("ANTHROPIC_API_KEY").of(nightcrier.Anthropic), env("CLAUDE_API_KEY").of(nightcrier.Anthropic),
+				env("OPENAI_API_KEY").of(nightcrier.OpenAI), env("GEMINI_API_KEY").of(nightcrier.Google), env("GOOGLE_API_KEY").of(nightcrier.Google)},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.APIKey }},
-		{path: "skills.cache_dir", typ: filePath(),
-			doc:   "directory of skills that replace the embedded ones of the same name, handed to scripts as SKILLS_DIR",
-			also:  []spelling{env("SKILLS_CACHE_DIR"), env("SKILLS_DIR"), env("AGENT_RUNTIME_SKILLS_SOURCE"), file("agent_runtime.skills_source")},
-			field: func(c *Config, _ *Cluster) any { return &c.Skills.CacheDir }},
-		{path: "skills.disable_triage_preload", typ: boolean(), def: "false",
-			doc:   "leave the first diagnosis out of the prompt; the agent finds it in a file",
-			also:  []spelling{env("SKILLS_DISABLE_TRIAGE_PRELOAD"), env("DISABLE_TRIAGE_PRELOAD")},
-			field: func(c *Config, _ *Cluster) any { return &c.Skills.DisableTriagePreload }},
-		{path: "skills.triage_script", typ: filePath(),
-			doc:   "executable that looks around before an agent does; unset means `scripts/incident_triage.sh` of a skill in `cache_dir`, where there is one",
-			field: func(c *Config, _ *Cluster) any { return &c.Skills.TriageScript }},
+	}
+}
+
+func sandboxKeys() []key {
+	return []key{
 		{path: "sandbox.backend", typ: choice([]string{"process"}, "docker", "kubernetes"), def: "process",
 			doc:   "where agents run",
 			also:  []spelling{env("SANDBOX_BACKEND").words("k8s=kubernetes"), env("EXECUTION_MODE").words("proxy=", "${execution_mode}=")},
@@ -249,10 +264,41 @@ func agentKeys() []key {
 		{path: "sandbox.require", typ: choice([]string{"strict", "best-effort", "none"}), def: "best-effort",
 			doc:   "how much of the isolation must hold before an agent starts",
 			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.Require }},
-		{path: "budget.per_run_usd", typ: dollars(), note: budgetNote, doc: "not enforced in this version"},
-		{path: "budget.per_incident_usd", typ: dollars(), note: budgetNote, doc: "not enforced in this version"},
-		{path: "budget.per_cluster_day_usd", typ: dollars(), note: budgetNote, doc: "not enforced in this version"},
-		{path: "budget.per_run_tokens", typ: count(0, 1<<31-1), note: budgetNote, doc: "not enforced in this version"},
+		{path: "sandbox.uid_base", typ: count(1000, 1<<31-1<<16), def: "1879048192",
+			doc:   "first of the 65536 user ids of which each agent gets one of its own, where the server is root",
+			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.UIDBase }},
+	}
+}
+
+// maxTokens is the largest limit of tokens.
+const maxTokens = 1<<31 - 1
+
+func budgetKeys() []key {
+	return []key{
+		{path: "budget.per_run_usd", typ: dollars(), def: "2",
+			doc:   "most that one investigation may spend on models, all its attempts together; 0 is no limit, as for all of these",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerRunUSD }},
+		{path: "budget.per_incident_usd", typ: dollars(), def: "4",
+			doc:   "most that all investigations of one incident may spend",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerIncidentUSD }},
+		{path: "budget.per_cluster_day_usd", typ: dollars(), def: "50",
+			doc:   "most that may be spent for one cluster on one day of UTC",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerClusterDayUSD }},
+		{path: "budget.per_day_usd", typ: dollars(), def: "0",
+			doc:   "most that may be spent on one day of UTC in all",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerDayUSD }},
+		{path: "budget.per_run_tokens", typ: count(0, maxTokens), def: "0",
+			doc:   "as budget.per_run_usd, in tokens of all kinds: cached ones count as well",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerRunTokens }},
+		{path: "budget.per_incident_tokens", typ: count(0, maxTokens), def: "0",
+			doc:   "as budget.per_incident_usd, in tokens",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerIncidentTokens }},
+		{path: "budget.per_cluster_day_tokens", typ: count(0, maxTokens), def: "0",
+			doc:   "as budget.per_cluster_day_usd, in tokens",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerClusterDayTokens }},
+		{path: "budget.per_day_tokens", typ: count(0, maxTokens), def: "0",
+			doc:   "as budget.per_day_usd, in tokens",
+			field: func(c *Config, _ *Cluster) any { return &c.Budget.PerDayTokens }},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/skill"
 )
 
 // effect is one value of a key and what it makes of the Config. It says itself
@@ -47,6 +48,15 @@ var effects = map[string]effect{
 	"log.format":                 {"text", "text", func(c *Config) any { return c.Log.Format }},
 	"slack.webhook_url":          {"https://hooks.example/x", "https://hooks.example/x", func(c *Config) any { return c.Slack.WebhookURL.Reveal() }},
 
+	"budget.per_run_usd":            {"2.5", 2.5, func(c *Config) any { return c.Budget.PerRunUSD }},
+	"budget.per_incident_usd":       {"0.02", 0.02, func(c *Config) any { return c.Budget.PerIncidentUSD }},
+	"budget.per_cluster_day_usd":    {"51", 51.0, func(c *Config) any { return c.Budget.PerClusterDayUSD }},
+	"budget.per_day_usd":            {"52", 52.0, func(c *Config) any { return c.Budget.PerDayUSD }},
+	"budget.per_run_tokens":         {"53", 53, func(c *Config) any { return c.Budget.PerRunTokens }},
+	"budget.per_incident_tokens":    {"54", 54, func(c *Config) any { return c.Budget.PerIncidentTokens }},
+	"budget.per_cluster_day_tokens": {"55", 55, func(c *Config) any { return c.Budget.PerClusterDayTokens }},
+	"budget.per_day_tokens":         {"56", 56, func(c *Config) any { return c.Budget.PerDayTokens }},
+
 	"clusters[].name":            {"prod-9", "prod-9", func(c *Config) any { return c.Clusters[0].Name }},
 	"clusters[].labels":          {"env=prod,team=a", map[string]string{"env": "prod", "team": "a"}, func(c *Config) any { return c.Clusters[0].Labels }},
 	"clusters[].mcp.endpoint":    {"https://mcp.example/x", "https://mcp.example/x", func(c *Config) any { return c.Clusters[0].MCP.Endpoint }},
@@ -60,21 +70,42 @@ var effects = map[string]effect{
 	"clusters[].alertmanager.labels":    {"pod=k8s_pod", map[string]string{"pod": "k8s_pod"}, func(c *Config) any { return c.Clusters[0].Alertmanager.Labels }},
 	"webhook_listen":                    {"0.0.0.0:97", "0.0.0.0:97", func(c *Config) any { return c.WebhookListen }},
 
+	"clusters[].sources.prometheus.url":             {"https://prometheus.example/x", "https://prometheus.example/x", func(c *Config) any { return c.Clusters[0].Sources.Prometheus.URL }},
+	"clusters[].sources.prometheus.token_env":       {"THE_KEY", "value of THE_KEY", func(c *Config) any { return "value of " + c.Clusters[0].Sources.Prometheus.TokenEnv }},
+	"clusters[].sources.prometheus.username":        {"me", "me", func(c *Config) any { return c.Clusters[0].Sources.Prometheus.Username }},
+	"clusters[].sources.prometheus.password_env":    {"THE_KEY", "value of THE_KEY", func(c *Config) any { return "value of " + c.Clusters[0].Sources.Prometheus.PasswordEnv }},
+	"clusters[].sources.prometheus.tenant":          {"team-a", "team-a", func(c *Config) any { return c.Clusters[0].Sources.Prometheus.Tenant }},
+	"clusters[].sources.prometheus.namespace_label": {"k8s_ns", "k8s_ns", func(c *Config) any { return c.Clusters[0].Sources.Prometheus.NamespaceLabel }},
+	"clusters[].sources.loki.url":                   {"https://loki.example/x", "https://loki.example/x", func(c *Config) any { return c.Clusters[0].Sources.Loki.URL }},
+	"clusters[].sources.loki.token_env":             {"THE_KEY", "value of THE_KEY", func(c *Config) any { return "value of " + c.Clusters[0].Sources.Loki.TokenEnv }},
+	"clusters[].sources.loki.username":              {"me", "me", func(c *Config) any { return c.Clusters[0].Sources.Loki.Username }},
+	"clusters[].sources.loki.password_env":          {"THE_KEY", "value of THE_KEY", func(c *Config) any { return "value of " + c.Clusters[0].Sources.Loki.PasswordEnv }},
+	"clusters[].sources.loki.tenant":                {"team-a", "team-a", func(c *Config) any { return c.Clusters[0].Sources.Loki.Tenant }},
+	"clusters[].sources.loki.namespace_label":       {"k8s_ns", "k8s_ns", func(c *Config) any { return c.Clusters[0].Sources.Loki.NamespaceLabel }},
+
 	"clusters[].namespaces":             {"shop,bank", []string{"shop", "bank"}, func(c *Config) any { return c.Clusters[0].Namespaces }},
 	"clusters[].allow_write_credential": {"true", true, func(c *Config) any { return c.Clusters[0].AllowWriteCredential }},
 
-	"agent.executor":                {"claude-code", "claude-code", func(c *Config) any { return c.Agent.Executor }},
-	"agent.script_path":             {script, script, func(c *Config) any { return c.Agent.ScriptPath }},
-	"agent.command":                 {"claude-next", "claude-next", func(c *Config) any { return c.Agent.Command }},
-	"agent.cli":                     {"claude", "claude", func(c *Config) any { return c.Agent.CLI }},
-	"agent.model":                   {"opus", "opus", func(c *Config) any { return c.Agent.Model }},
-	"agent.timeout":                 {"31s", 31 * time.Second, func(c *Config) any { return c.Agent.Timeout }},
-	"agent.graceful_shutdown":       {"32s", 32 * time.Second, func(c *Config) any { return c.Agent.GracefulShutdown }},
-	"agent.max_turns":               {"33", 33, func(c *Config) any { return c.Agent.MaxTurns }},
-	"agent.allowed_tools":           {"Read,Bash(kubectl:get*,kubectl:logs*)", []string{"Read", "Bash(kubectl:get*,kubectl:logs*)"}, func(c *Config) any { return c.Agent.AllowedTools }},
-	"agent.system_prompt_file":      {script, script, func(c *Config) any { return c.Agent.SystemPromptFile }},
-	"agent.base_url":                {"http://127.0.0.1:1", "http://127.0.0.1:1", func(c *Config) any { return c.Agent.BaseURL }},
-	"agent.api_key":                 {"sk-9", "sk-9", func(c *Config) any { return c.Agent.APIKey.Reveal() }},
+	"agent.executor":           {"claude-code", "claude-code", func(c *Config) any { return c.Agent.Executor }},
+	"agent.provider":           {"openai", nightcrier.OpenAI, func(c *Config) any { return c.Agent.Provider }},
+	"agent.script_path":        {script, script, func(c *Config) any { return c.Agent.ScriptPath }},
+	"agent.command":            {"claude-next", "claude-next", func(c *Config) any { return c.Agent.Command }},
+	"agent.cli":                {"claude", "claude", func(c *Config) any { return c.Agent.CLI }},
+	"agent.model":              {"opus", "opus", func(c *Config) any { return c.Agent.Model }},
+	"agent.timeout":            {"31s", 31 * time.Second, func(c *Config) any { return c.Agent.Timeout }},
+	"agent.graceful_shutdown":  {"32s", 32 * time.Second, func(c *Config) any { return c.Agent.GracefulShutdown }},
+	"agent.shell":              {"false", false, func(c *Config) any { return c.Agent.Shell }},
+	"agent.max_turns":          {"33", 33, func(c *Config) any { return c.Agent.MaxTurns }},
+	"agent.max_tokens":         {"700", 700, func(c *Config) any { return c.Agent.MaxTokens }},
+	"agent.models":             {"a,b*", []string{"a", "b*"}, func(c *Config) any { return c.Agent.Models }},
+	"agent.prices":             {"x=1/2", []string{"x=1/2"}, func(c *Config) any { return c.Agent.Prices }},
+	"agent.allowed_tools":      {"Read,Bash(kubectl:get*,kubectl:logs*)", []string{"Read", "Bash(kubectl:get*,kubectl:logs*)"}, func(c *Config) any { return c.Agent.AllowedTools }},
+	"agent.system_prompt_file": {script, script, func(c *Config) any { return c.Agent.SystemPromptFile }},
+	"agent.base_url":           {"http://127.0.0.1:1", "http://127.0.0.1:1", func(c *Config) any { return c.Agent.BaseURL }},
+	"agent.api_key":            {"sk-9", "sk-9", func(c *Config) any { return c.Agent.APIKey.Reveal() }},
+	"skills.sources": {"/,https://h/s.git#" + pin + ":a/b", []skill.Source{{Path: "/"}, {Git: "https://h/s.git", Commit: pin, Dir: "a/b"}},
+		func(c *Config) any { return c.Skills.Sources }},
+	"skills.include":                {"payments,cart", []string{"payments", "cart"}, func(c *Config) any { return c.Skills.Include }},
 	"skills.cache_dir":              {"/s", "/s", func(c *Config) any { return c.Skills.CacheDir }},
 	"skills.disable_triage_preload": {"true", true, func(c *Config) any { return c.Skills.DisableTriagePreload }},
 	"skills.triage_script":          {script, script, func(c *Config) any { return c.Skills.TriageScript }},
@@ -83,6 +114,7 @@ var effects = map[string]effect{
 	"runbooks.timeout":              {"29s", 29 * time.Second, func(c *Config) any { return c.Runbooks.Timeout }},
 	"sandbox.backend":               {"process", "process", func(c *Config) any { return c.Sandbox.Backend }},
 	"sandbox.require":               {"strict", "strict", func(c *Config) any { return c.Sandbox.Require }},
+	"sandbox.uid_base":              {"300000", 300000, func(c *Config) any { return c.Sandbox.UIDBase }},
 }
 
 // effectOf returns the row of a key, with a real file for script.
@@ -167,7 +199,7 @@ func yamlOf(path, line string) string {
 				entry += n + ": " + yamlText(rest[n]) + "\n    "
 				continue
 			}
-			groups[group] += "      " + leaf + ": " + yamlText(rest[n]) + "\n"
+			groups[group] += "      " + strings.ReplaceAll(leaf, ".", ": {") + ": " + yamlText(rest[n]) + strings.Repeat("}", strings.Count(leaf, ".")) + "\n"
 		}
 		for group, lines := range groups {
 			entry += group + ":\n" + lines + "    "
@@ -187,10 +219,6 @@ func yamlOf(path, line string) string {
 
 func TestKeysThatAreOnlyChecked(t *testing.T) {
 	tests := []struct{ path, good, warning, bad, problem string }{
-		{"budget.per_run_usd", "2", budgetNote, "-1", "not an amount of dollars"},
-		{"budget.per_incident_usd", "4.50", budgetNote, "much", "not an amount of dollars"},
-		{"budget.per_cluster_day_usd", "50", budgetNote, "NaN", "not an amount of dollars"},
-		{"budget.per_run_tokens", "0", budgetNote, "1.5", "not a whole number"},
 		{"agent_runtime.read_only_mode", "true", "", "false", "agents are always read-only"},
 		{"agent_runtime.metrics_enabled", "true", "", "false", "cannot be switched off"},
 		{"agent_runtime.skills[].name", "k8s-troubleshooter", "", "other", "only the skill k8s-troubleshooter"},
@@ -215,7 +243,7 @@ func TestKeysThatAreOnlyChecked(t *testing.T) {
 		})
 	}
 	for _, k := range keys() {
-		if k.field == nil && k.hook == nil && !rows[k.path] {
+		if k.field == nil && k.hook == nil && k.tool == nil && !rows[k.path] {
 			t.Errorf("key %s has no row here", k.path)
 		}
 	}
@@ -273,6 +301,11 @@ var otherSpellings = map[string]struct {
 	"ANTHROPIC_BASE_URL":                      {"https://h/", "https://h/"},
 	"ANTHROPIC_API_KEY":                       {"k", "k"},
 	"CLAUDE_API_KEY":                          {"k", "k"},
+	"OPENAI_BASE_URL":                         {"https://h/v1", "https://h/v1"},
+	"OPENAI_API_KEY":                          {"k", "k"},
+	"GOOGLE_GEMINI_BASE_URL":                  {"https://h/", "https://h/"},
+	"GEMINI_API_KEY":                          {"k", "k"},
+	"GOOGLE_API_KEY":                          {"k", "k"},
 	"SKILLS_CACHE_DIR":                        {"/s", "/s"},
 	"SKILLS_DIR":                              {"/s", "/s"},
 	"AGENT_RUNTIME_SKILLS_SOURCE":             {"/s", "/s"},
@@ -301,6 +334,9 @@ func TestOtherSpellings(t *testing.T) {
 					row.written, row.want = e.line, e.line
 				}
 				yaml, env, flags := base(k.path), []string{}, map[string]string{}
+				if s.provider != "" {
+					env = append(env, "NIGHTCRIER_AGENT_PROVIDER="+string(s.provider))
+				}
 				switch s.layer {
 				case LayerFile:
 					yaml += yamlOf(s.name, row.written)

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"nightcrier.dev/nightcrier"
 )
 
 // Options say where the configuration comes from.
@@ -51,8 +53,8 @@ type loader struct {
 	dir      string
 	settings []setting
 	// places are where the clusters of the file stand, one for each; hookPlaces
-	// the same for webhooks.
-	places, hookPlaces []Origin
+	// and toolPlaces the same for webhooks and tool servers.
+	places, hookPlaces, toolPlaces []Origin
 
 	problems Problems
 	warnings []Warning
@@ -74,6 +76,10 @@ type setting struct {
 	place
 	key   *key
 	value any
+	// provider is whose name the setting was given by, if that is one provider's;
+	// err is what is wrong with it, which matters only while that one is in use.
+	provider nightcrier.Provider
+	err      error
 }
 
 func newLoader(o Options) *loader {
@@ -117,23 +123,21 @@ func (l *loader) set(k *key, as spelling, words []string, at place) {
 		return
 	}
 	value, err := k.typ.parse(words)
-	if err != nil {
+	if err != nil && as.provider == "" {
 		l.problem(at.origin, at.path, err)
 		return
 	}
-	if k.note != "" && !slices.ContainsFunc(l.warnings, func(w Warning) bool { return w.Text == k.note }) {
-		l.warn(at.origin, at.path, k.note)
-	}
-	l.settings = append(l.settings, setting{place: at, key: k, value: value})
+	l.settings = append(l.settings, setting{place: at, key: k, value: value, provider: as.provider, err: err})
 }
 
 // finish merges the layers, checks the whole, and returns the result of Load.
 func (l *loader) finish() (*Config, []Warning, error) {
 	cfg := &Config{origins: map[string]Origin{}}
 	l.placeSingles(cfg)
-	for i := range l.keys {
-		l.merge(cfg, &l.keys[i])
-	}
+	l.mergeKeys(cfg, func(k *key) bool { return !k.ofProvider() })
+	l.chooseExecutor(cfg)
+	l.chooseProvider(cfg)
+	l.mergeKeys(cfg, (*key).ofProvider)
 	l.platformVariables(cfg)
 	l.checkAll(cfg)
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return cmp.Compare(a.Origin.rank(), b.Origin.rank()) })
@@ -150,6 +154,9 @@ func (l *loader) placeSingles(cfg *Config) {
 	cfg.Clusters = make([]Cluster, len(l.places))
 	if len(l.hookPlaces) > 0 {
 		cfg.Webhooks = make([]Webhook, len(l.hookPlaces))
+	}
+	if len(l.toolPlaces) > 0 {
+		cfg.ToolServers = make([]ToolServer, len(l.toolPlaces))
 	}
 	if len(l.places) == 0 && slices.ContainsFunc(l.settings, statesEndpoint) {
 		cfg.Clusters = []Cluster{{Name: "default"}}
@@ -176,6 +183,15 @@ func statesEndpoint(s setting) bool {
 	return s.cluster == onlyCluster && s.key.path == "clusters[].mcp.endpoint"
 }
 
+// mergeKeys merges the keys that pick chooses.
+func (l *loader) mergeKeys(cfg *Config, pick func(*key) bool) {
+	for i := range l.keys {
+		if pick(&l.keys[i]) {
+			l.merge(cfg, &l.keys[i])
+		}
+	}
+}
+
 // merge gives a key its value: everywhere it belongs, the strongest setting,
 // else the default.
 func (l *loader) merge(cfg *Config, k *key) {
@@ -185,6 +201,8 @@ func (l *loader) merge(cfg *Config, k *key) {
 		entries = len(cfg.Clusters)
 	case k.ofHook():
 		entries = len(cfg.Webhooks)
+	case k.ofTool():
+		entries = len(cfg.ToolServers)
 	default:
 		l.mergeOne(cfg, k, k.path, onlyCluster)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/skill"
 )
 
 // Print writes the effective configuration with the origin of each value.
@@ -62,7 +63,7 @@ func effective(cfg *Config, entry int, pick func(*key) bool) []printed {
 	return rows
 }
 
-func ofServer(k *key) bool { return !k.ofCluster() && !k.ofHook() }
+func ofServer(k *key) bool { return !k.ofCluster() && !k.ofHook() && !k.ofTool() }
 
 func printJSON(cfg *Config) ([]byte, error) {
 	type row struct {
@@ -83,6 +84,9 @@ func printJSON(cfg *Config) ([]byte, error) {
 	for i := range cfg.Webhooks {
 		add(effective(cfg, i, (*key).ofHook))
 	}
+	for i := range cfg.ToolServers {
+		add(effective(cfg, i, (*key).ofTool))
+	}
 	out, err := json.MarshalIndent(map[string]any{"settings": rows}, "", "  ")
 	return append(out, '\n'), err
 }
@@ -102,6 +106,12 @@ func plain(p printed) any {
 		if v == nil {
 			return []string{}
 		}
+	case []int:
+		if v == nil {
+			return []int{}
+		}
+	case []skill.Source:
+		return sourceLines(v)
 	case string:
 		return orClosed(p, v)
 	}
@@ -131,35 +141,39 @@ func printYAML(cfg *Config) []byte {
 	for i := range cfg.Webhooks {
 		y.rows(effective(cfg, i, (*key).ofHook), hookPrefix, "  ")
 	}
+	if len(cfg.ToolServers) > 0 {
+		y.line("tool_servers:", "")
+	}
+	for i := range cfg.ToolServers {
+		y.rows(effective(cfg, i, (*key).ofTool), toolPrefix, "  ")
+	}
 	return y.out.Bytes()
 }
 
 type yamlPrinter struct {
 	out bytes.Buffer
-	// group is the mapping that was opened last.
-	group string
+	// groups are the mappings that are open, the outermost first.
+	groups []string
 }
 
 // rows prints keys without the prefix, indented; the first one of a list entry
 // gets the dash.
 func (y *yamlPrinter) rows(all []printed, prefix, indent string) {
-	y.group = ""
+	y.groups = nil
 	for i, p := range all {
 		lead := indent
 		if prefix != "" {
 			lead += map[bool]string{true: "- ", false: "  "}[i == 0]
 		}
-		group, name, nested := strings.Cut(strings.TrimPrefix(p.key.path, prefix), ".")
-		if !nested {
-			group, name = "", group
-		}
-		if group != y.group && nested {
-			y.line(lead+group+":", "")
-		}
-		y.group = group
-		if nested {
+		words := strings.Split(strings.TrimPrefix(p.key.path, prefix), ".")
+		groups, name := words[:len(words)-1], words[len(words)-1]
+		for depth, group := range groups {
+			if depth >= len(y.groups) || !slices.Equal(groups[:depth+1], y.groups[:depth+1]) {
+				y.line(lead+group+":", "")
+			}
 			lead += "  "
 		}
+		y.groups = groups
 		y.value(lead, name, p)
 	}
 }
@@ -190,11 +204,11 @@ func printable(r rune) rune {
 func yamlValue(p printed) string {
 	switch v := p.value.(type) {
 	case []string:
-		quoted := make([]string, len(v))
-		for i, s := range v {
-			quoted[i] = yamlText(s)
-		}
-		return "[" + strings.Join(quoted, ", ") + "]"
+		return yamlList(v)
+	case []skill.Source:
+		return yamlList(sourceLines(v))
+	case []int:
+		return strings.ReplaceAll(fmt.Sprint(v), " ", ", ")
 	case map[string]string:
 		var pairs []string
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -207,6 +221,22 @@ func yamlValue(p printed) string {
 		return `""`
 	}
 	return fmt.Sprint(plain(p))
+}
+
+func yamlList(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, s := range texts {
+		quoted[i] = yamlText(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func sourceLines(all []skill.Source) []string {
+	lines := make([]string, len(all))
+	for i, s := range all {
+		lines[i] = s.String()
+	}
+	return lines
 }
 
 var plainText = regexp.MustCompile(`^[A-Za-z/]([A-Za-z0-9_./:-]*[A-Za-z0-9_./-])?$`)

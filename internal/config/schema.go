@@ -21,7 +21,7 @@ func Schema() []byte {
 			}
 		}
 	}
-	for list, required := range map[string][]string{"clusters": {"name"}, "webhooks": {"name", "cluster"}} {
+	for list, required := range map[string][]string{"clusters": {"name"}, "webhooks": {"name", "cluster"}, "tool_servers": {"name", "tools"}} {
 		root["properties"].(map[string]any)[list].(map[string]any)["items"].(map[string]any)["required"] = required
 	}
 	out, err := json.MarshalIndent(root, "", "  ")

@@ -3,6 +3,8 @@ package config
 import (
 	"strconv"
 	"strings"
+
+	"nightcrier.dev/nightcrier"
 )
 
 // spelling is another name of a key in one layer, with the same meaning.
@@ -14,6 +16,8 @@ type spelling struct {
 	// translate maps the spelling's own words, in lower case; a word that maps
 	// to "" states nothing.
 	translate map[string]string
+	// provider is whose name this is: it counts only while that one is in use.
+	provider nightcrier.Provider
 }
 
 func file(path string) spelling { return spelling{layer: LayerFile, name: path} }
@@ -23,6 +27,12 @@ func flag(name string) spelling { return spelling{layer: LayerFlag, name: name} 
 // in says what a plain number counts.
 func (s spelling) in(unit string) spelling {
 	s.unit = unit
+	return s
+}
+
+// of says which provider's name this is.
+func (s spelling) of(p nightcrier.Provider) spelling {
+	s.provider = p
 	return s
 }
 
@@ -51,7 +61,7 @@ func (s spelling) canonical(value string) string {
 // name that is both keeps the meaning that the table gives it.
 func (k *key) spellings() []spelling {
 	all := []spelling{file(k.path)}
-	if !k.foreign && !k.ofHook() {
+	if !k.foreign && !k.ofHook() && !k.ofTool() {
 		all = append(all, env(k.env()))
 		if !k.has(LayerFlag, k.flag()) {
 			all = append(all, flag(k.flag()))

@@ -2,11 +2,14 @@ package config
 
 import "strings"
 
-// nearest returns the candidate that is closest to a mistyped name, or "" when
-// none is close enough to be meant.
+// nearest returns the candidate that is closest to a mistyped name, or that a word of
+// it is alone in beginning, as claude does claude-code; "" when none is meant.
 func nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(1, min(3, len(name)/3))+1
 	for _, c := range candidates {
+		if len(name) > 2 && strings.HasPrefix(c, strings.ToLower(name)+"-") {
+			return c
+		}
 		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < bestDistance {
 			best, bestDistance = c, d
 		}

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/price"
 )
 
 // shape is what a value looks like in a file.
@@ -30,10 +31,22 @@ type valueType struct {
 	// path values are made absolute; with lookup set, a bare name is left to
 	// be found in PATH.
 	path, lookup bool
+	// like is a value to write instead of one of the wrong shape; may be empty.
+	like string
 	// schema is the type's part of the JSON Schema.
 	schema map[string]any
+	// entry makes one word of a mapping in a sequence; nil takes none.
+	entry func(pairs map[string]string) (string, error)
 	// parse reads one word, or all of a sequence's or mapping's ("key=value").
 	parse func(words []string) (any, error)
+}
+
+// expected names what is to be written where something of another shape was.
+func (t valueType) expected(what string) string {
+	if t.like != "" {
+		what += " such as " + t.like
+	}
+	return what
 }
 
 func one(parse func(string) (any, error)) func([]string) (any, error) {
@@ -119,6 +132,20 @@ func choice(built []string, later ...string) valueType {
 		}
 		return nil, fmt.Errorf("%s is not one of %s%s", quote(s), orList(built), didYouMean(s, built))
 	})}
+}
+
+// provider is one of those whose API is spoken.
+func provider() valueType {
+	t := choice([]string{string(nightcrier.Anthropic), string(nightcrier.OpenAI), string(nightcrier.Google)})
+	word := t.parse
+	t.parse = func(words []string) (any, error) {
+		v, err := word(words)
+		if err != nil {
+			return nil, err
+		}
+		return nightcrier.Provider(v.(string)), nil
+	}
+	return t
 }
 
 func boolean() valueType {
@@ -285,6 +312,22 @@ func list() valueType {
 		}
 		return append([]string(nil), words...), nil
 	}}
+}
+
+// priceList is a list of what models cost.
+func priceList() valueType {
+	t := list()
+	t.like = `["gpt-5=1.25/10/0.125"]: model=input/output/cache read/cache write, in dollars for a million tokens`
+	inner := t.parse
+	t.parse = func(words []string) (any, error) {
+		for _, w := range words {
+			if _, err := price.ParseEntry(w); err != nil {
+				return nil, err
+			}
+		}
+		return inner(words)
+	}
+	return t
 }
 
 // maxNamespaces bounds a list of them: each costs a cluster a watch for every kind.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/readonly"
 )
 
 // checkAll looks at what concerns several keys, the files that keys name, and
@@ -16,9 +16,10 @@ import (
 func (l *loader) checkAll(cfg *Config) {
 	l.checkClusters(cfg)
 	l.checkHooks(cfg)
-	l.chooseExecutor(cfg)
 	l.checkAgent(cfg)
+	l.checkToolServers(cfg)
 	l.checkRunbooks(cfg)
+	l.checkSkills(cfg)
 	l.narrow(cfg)
 	if err := checkWorkspaceRoot(cfg.WorkspaceRoot, l.environ["HOME"]); err != nil {
 		l.problemAt(cfg, "workspace_root", err)
@@ -41,16 +42,17 @@ func (l *loader) checkClusters(cfg *Config) {
 	names, endpoints := map[string]int{}, map[string]int{}
 	for i := range cfg.Clusters {
 		c, at := &cfg.Clusters[i], fmt.Sprintf("clusters[%d]", i)
-		l.checkName(c, i, names)
+		l.checkName(names, "clusters", c.Name, i, l.places[i], "every cluster needs a unique name")
 		l.checkSource(cfg, c, i, endpoints)
 		l.checkCredential(cfg, c, at)
+		l.checkSources(cfg, c, at)
 	}
 }
 
 func (l *loader) checkCredential(cfg *Config, c *Cluster, at string) {
 	if c.Kubeconfig == "" {
 		if c.Watch && !l.failed(at+".kubeconfig") {
-			l.problemAt(cfg, at+".watch", fmt.Errorf("needs a credential to read cluster %s with: set %s.kubeconfig", c.Name, at))
+			l.problemAt(cfg, at+".watch", fmt.Errorf("needs a credential to read the cluster with: set %s.kubeconfig", at))
 		}
 		if c.Context != "" {
 			l.needs(cfg, at+".context", "has no effect without a kubeconfig")
@@ -66,16 +68,18 @@ func (l *loader) checkCredential(cfg *Config, c *Cluster, at string) {
 	}
 }
 
-func (l *loader) checkName(c *Cluster, i int, names map[string]int) {
-	at := fmt.Sprintf("clusters[%d].name", i)
-	earlier, again := names[c.Name]
+// checkName looks at the name of the i-th entry of a list: it has one, and no other has the
+// same. Names are those of the entries before it.
+func (l *loader) checkName(names map[string]int, list, name string, i int, place Origin, use string) {
+	at := fmt.Sprintf("%s[%d].name", list, i)
+	earlier, again := names[name]
 	switch {
-	case c.Name == "" && !l.failed(at):
-		l.problem(l.places[i], at, errors.New("is missing: every cluster needs a unique name"))
-	case again && c.Name != "":
-		l.problem(l.places[i], at, fmt.Errorf("%s is also the name of clusters[%d]: names are unique", c.Name, earlier))
+	case name == "" && !l.failed(at):
+		l.problem(place, at, errors.New("is missing: "+use))
+	case again && name != "":
+		l.problem(place, at, fmt.Errorf("%s is also the name of %s[%d]: names are unique", name, list, earlier))
 	default:
-		names[c.Name] = i
+		names[name] = i
 	}
 }
 
@@ -113,48 +117,18 @@ func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[strin
 	c.MCP.APIKey = NewSecret(key)
 }
 
-// chooseExecutor applies the rule for a configuration that names no executor.
-func (l *loader) chooseExecutor(cfg *Config) {
-	a := &cfg.Agent
-	if a.Executor != "" || l.failed("agent.executor") {
-		return
-	}
-	reason := ""
-	switch cli := namedCLI(a); {
-	case a.ScriptPath != "":
-		a.Executor, reason = Script, "agent.script_path is set"
-	case cli != "" && cli != "claude":
-		l.problemAt(cfg, "agent.cli", fmt.Errorf("%s is not available in this version: use claude, a script, or agent.executor: builtin", cli))
-	case cli != "":
-		a.Executor, reason = ClaudeCode, "a CLI is named"
-	case a.APIKey.IsSet():
-		a.Executor, reason = ClaudeCode, "a model key is set"
-	default:
-		a.Executor, reason = Builtin, "no model key is set"
-	}
-	cfg.origins["agent.executor"] = Origin{Layer: LayerDerived, Name: reason}
-}
-
-// namedCLI is the CLI that agent.cli or the name of agent.command asks for; a
-// command of an unknown name is taken to speak claude's language.
-func namedCLI(a *Agent) string {
-	if a.CLI != "" || a.Command == "" {
-		return a.CLI
-	}
-	switch base := filepath.Base(a.Command); base {
-	case "codex", "gemini", "goose":
-		return base
-	}
-	return "claude"
-}
-
 func (l *loader) checkAgent(cfg *Config) {
 	a := &cfg.Agent
-	switch a.Executor {
-	case Script:
+	if cli, ok := cliOf(a.Executor); ok {
+		l.checkCLI(cfg, cli)
+	} else if a.Executor == Script {
 		l.checkScript(cfg)
-	case ClaudeCode:
-		l.checkCLI(cfg)
+	}
+	if err := a.checkKey(); err != nil {
+		l.problemAt(cfg, "agent.base_url", err)
+	}
+	if err := a.checkShell(); err != nil {
+		l.problemAt(cfg, "agent.shell", err)
 	}
 	if a.ScriptPath != "" && a.Executor != Script {
 		l.warn(cfg.origins["agent.script_path"], "agent.script_path", "has no effect: the executor is "+a.Executor)
@@ -174,22 +148,6 @@ func (l *loader) checkAgent(cfg *Config) {
 	}
 	if cfg.Sandbox.Require == "none" {
 		l.warn(cfg.origins["sandbox.require"], "sandbox.require", "none: agents start even when nothing isolates them")
-	}
-}
-
-// checkCLI looks for what claude-code needs: a key and the command.
-func (l *loader) checkCLI(cfg *Config) {
-	if !cfg.Agent.APIKey.IsSet() {
-		l.needs(cfg, "agent.api_key", "is not set: claude-code cannot reach a model; set ANTHROPIC_API_KEY or use agent.executor: builtin")
-	}
-	command := cfg.Agent.Command
-	switch {
-	case strings.Contains(command, "/"):
-		if err := executable(command); err != nil {
-			l.problemAt(cfg, "agent.command", fmt.Errorf("%s %w", command, err))
-		}
-	case !l.inPath(cmp.Or(command, "claude")):
-		l.needs(cfg, "agent.command", cmp.Or(command, "claude")+" is not in PATH: install it, name its path, or use agent.executor: builtin")
 	}
 }
 
@@ -217,8 +175,8 @@ func (l *loader) checkScript(cfg *Config) {
 }
 
 func (l *loader) narrow(cfg *Config) {
-	kept, notes := narrowTools(cfg.Agent.AllowedTools)
-	cfg.Agent.AllowedTools = kept
+	allowed, notes := readonly.Parse(cfg.Agent.AllowedTools)
+	cfg.Agent.AllowedTools = allowed.Words()
 	if len(notes) > 0 {
 		l.warn(cfg.origins["agent.allowed_tools"], "agent.allowed_tools", strings.Join(notes, "; "))
 	}

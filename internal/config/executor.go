@@ -1,0 +1,308 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+)
+
+// Executors are the names of all who can investigate.
+func Executors() []string {
+	names := []string{Builtin, Script}
+	for _, e := range agent.CLIs() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// cliOf returns the executor of that name, if it is one with a CLI.
+func cliOf(executor string) (agent.Executor, bool) {
+	return cliThat(func(e agent.Executor) bool { return e.Name == executor })
+}
+
+func cliThat(fits func(agent.Executor) bool) (agent.Executor, bool) {
+	all := agent.CLIs()
+	if i := slices.IndexFunc(all, fits); i >= 0 {
+		return all[i], true
+	}
+	return agent.Executor{}, false
+}
+
+// modelAPI is how one provider's models are reached.
+type modelAPI struct {
+	baseURL string
+	key     Secret
+}
+
+// chooseExecutor applies the rule for a configuration that names no executor.
+func (l *loader) chooseExecutor(cfg *Config) {
+	a := &cfg.Agent
+	if a.Executor != "" || l.failed("agent.executor") {
+		return
+	}
+	executor, reason := Builtin, "no model key is set"
+	if a.ScriptPath != "" {
+		executor, reason = Script, "agent.script_path is set"
+	} else if command := namedCLI(a); command != "" {
+		cli, _ := cliThat(func(e agent.Executor) bool { return e.Command == command }) // agent.cli is one of them
+		executor, reason = cli.Name, "a CLI is named"
+	} else if cli, why := l.keyedCLI(a); why != "" {
+		executor, reason = cli, why
+	}
+	a.Executor = executor
+	cfg.origins["agent.executor"] = Origin{Layer: LayerDerived, Name: reason}
+}
+
+// namedCLI is the CLI that agent.cli or the name of agent.command asks for; a
+// command of an unknown name is taken to speak claude's language.
+func namedCLI(a *Agent) string {
+	if a.CLI != "" || a.Command == "" {
+		return a.CLI
+	}
+	base := filepath.Base(a.Command)
+	if cli, ok := cliThat(func(e agent.Executor) bool { return e.Command == base || e.Alias == base }); ok {
+		return cli.Command
+	}
+	return "claude"
+}
+
+// cliWords are the CLIs as AGENT_CLI calls them.
+func cliWords() (words []string) {
+	for _, cli := range agent.CLIs() {
+		words = append(words, cli.Command)
+	}
+	return words
+}
+
+// keyedCLI is the executor that the configured provider, or else the model key that
+// is set, belongs to, and why. Variables such as OPENAI_API_KEY serve many programs:
+// except for claude, a key alone decides only where its CLI is installed.
+func (l *loader) keyedCLI(a *Agent) (executor, why string) {
+	for _, cli := range agent.CLIs() {
+		usual := cli.Providers[0]
+		switch {
+		case a.Provider != "":
+			if a.Provider == usual {
+				return cli.Name, "agent.provider is " + string(usual)
+			}
+		case l.hasKey(usual) && (cli.Name == ClaudeCode || l.installed(cli)):
+			return cli.Name, "a model key is set"
+		}
+	}
+	return "", ""
+}
+
+// hasKey reports whether a key is set that is that provider's, or may be anybody's
+// and so is taken to be the first one's.
+func (l *loader) hasKey(p nightcrier.Provider) bool {
+	return slices.ContainsFunc(l.settings, func(s setting) bool {
+		return s.key.path == "agent.api_key" && cmp.Or(s.provider, nightcrier.Anthropic) == p
+	})
+}
+
+// chooseProvider decides whose API is used, takes what is set for it, and forgets
+// what is another one's, but for its address and key: another executor may be asked
+// for later.
+func (l *loader) chooseProvider(cfg *Config) {
+	a := &cfg.Agent
+	if a.Provider == "" {
+		a.Provider = providersOf(a.Executor, a.CLI)[0]
+		cfg.origins["agent.provider"] = Origin{Layer: LayerDerived, Name: "the usual one of " + a.Executor}
+	}
+	if cli, ok := cliOf(a.Executor); ok && !slices.Contains(cli.Providers, a.Provider) {
+		l.problemAt(cfg, "agent.provider", fmt.Errorf("%s cannot use %s: use %s, or another agent.executor", cli.Name, a.Provider, orList(words(cli.Providers))))
+	}
+	if a.Model == "" {
+		a.Model = defaultModel(a.Executor, a.Provider)
+		cfg.origins["agent.model"] = Origin{Layer: LayerDerived, Name: "the usual one of " + a.Executor}
+	}
+	cfg.models = l.modelAPIs()
+	l.settings = slices.DeleteFunc(l.settings, func(s setting) bool { return s.provider != "" && (s.provider != a.Provider || l.wrong(s)) })
+}
+
+// wrong reports what is wrong with a setting that was given by a provider's name.
+func (l *loader) wrong(s setting) bool {
+	if s.err != nil {
+		l.problem(s.origin, s.path, s.err)
+	}
+	return s.err != nil
+}
+
+// modelAPIs is what was set by the providers' own names.
+func (l *loader) modelAPIs() map[nightcrier.Provider]modelAPI {
+	all := map[nightcrier.Provider]modelAPI{}
+	for _, s := range l.settings {
+		if s.provider == "" || s.err != nil {
+			continue
+		}
+		m := all[s.provider]
+		switch v := s.value.(type) {
+		case Secret:
+			m.key = v
+		case string:
+			m.baseURL = v
+		}
+		all[s.provider] = m
+	}
+	return all
+}
+
+// providersOf are those that an executor can use, the usual one first; a script is
+// taken to use the CLI that it was told.
+func providersOf(executor, cli string) []nightcrier.Provider {
+	e, ok := cliOf(executor)
+	if !ok && executor == Script {
+		e, ok = cliThat(func(e agent.Executor) bool { return e.Command == cli })
+	}
+	if !ok {
+		return []nightcrier.Provider{nightcrier.Anthropic}
+	}
+	return e.Providers
+}
+
+// defaultModel is what is asked for where no model is configured. Scripts have
+// always been told sonnet.
+func defaultModel(executor string, p nightcrier.Provider) string {
+	if e, ok := cliOf(executor); ok {
+		return e.DefaultModel
+	}
+	if p == nightcrier.Anthropic {
+		return "sonnet"
+	}
+	return ""
+}
+
+// checkCLI looks for what a CLI needs: a key, perhaps a model, and the command.
+func (l *loader) checkCLI(cfg *Config, cli agent.Executor) {
+	a := &cfg.Agent
+	if cli.NeedsModel && !a.APIKey.IsSet() && !a.Keyless() && !l.failed("agent.provider") {
+		l.needs(cfg, "agent.api_key", fmt.Sprintf("is not set: %s cannot reach a model; set %s or use agent.executor: builtin", cli.Name, KeyVariables(a.Provider)[0]))
+	}
+	if cli.NamesModel && a.Model == "" {
+		l.problemAt(cfg, "agent.model", fmt.Errorf("is not set, and %s has none of its own: name a model of %s there or in AGENT_MODEL", cli.Name, a.Provider))
+	}
+	switch command := cmp.Or(a.Command, cli.Command); {
+	case strings.Contains(command, "/"):
+		if err := executable(command); err != nil {
+			l.problemAt(cfg, "agent.command", fmt.Errorf("%s %w", command, err))
+		}
+	case !l.inPath(command) && (a.Command != "" || cli.Alias == "" || !l.inPath(cli.Alias)):
+		l.needs(cfg, "agent.command", fmt.Sprintf("%s is not in PATH: install it (%s), name its path, or use agent.executor: builtin", command, cli.Install()))
+	}
+}
+
+// Keyless reports whether the model is one that is asked without a key: a server that
+// speaks the API of OpenAI or Anthropic, by plain http on this machine or in a private
+// network, with no key set.
+func (a *Agent) Keyless() bool {
+	return !a.APIKey.IsSet() && a.Provider != nightcrier.Google && isLocal(a.BaseURL)
+}
+
+// checkKey refuses to send a key in the open.
+func (a *Agent) checkKey() error {
+	if !a.APIKey.IsSet() {
+		return nil
+	}
+	return checkEncrypted(a.BaseURL, "the model API key")
+}
+
+// checkShell says whether the executor is one that works without a shell, where it
+// is to have none.
+func (a *Agent) checkShell() error {
+	e, err := agent.For(a.Executor)
+	if err != nil || a.Shell { // the built-in rules have none
+		return nil
+	}
+	_, err = e.WithoutShell()
+	return err
+}
+
+// KeyVariables are the environment variables that a provider's key may stand in, the
+// usual one first.
+func KeyVariables(p nightcrier.Provider) []string { return variablesOf("agent.api_key", p) }
+
+// AddressVariables are the same for the address of its API.
+func AddressVariables(p nightcrier.Provider) []string { return variablesOf("agent.base_url", p) }
+
+func variablesOf(path string, p nightcrier.Provider) (names []string) {
+	all := keys()
+	for _, s := range all[slices.IndexFunc(all, func(k key) bool { return k.path == path })].also {
+		if s.provider == p {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// AgentFor is the configuration's agent, with another executor in its place. Its
+// command and its model go with it where they are another CLI's; the key is that of
+// its provider, unset where there is none.
+func (c *Config) AgentFor(executor string) (Agent, error) {
+	a := c.Agent
+	if executor == a.Executor || executor == "" {
+		return a, nil
+	}
+	if !slices.Contains(Executors(), executor) {
+		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s is not one of %s", quote(executor), orList(Executors()))
+	}
+	if executor == Script && a.ScriptPath == "" {
+		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor script needs agent.script_path: name the executable")
+	}
+	a.Executor, a.Command = executor, ""
+	if usable := providersOf(executor, a.CLI); !slices.Contains(usable, a.Provider) {
+		a.Provider, a.Model = usable[0], ""
+	}
+	if c.origins["agent.model"].Layer <= LayerDerived {
+		a.Model = ""
+	}
+	if err := a.checkShell(); err != nil {
+		return Agent{}, err
+	}
+	if a.Model = cmp.Or(a.Model, defaultModel(executor, a.Provider)); a.Model == "" {
+		if cli, _ := cliOf(executor); cli.NamesModel {
+			return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s needs agent.model: name a model of %s", executor, a.Provider)
+		}
+	}
+	if a.Provider != c.Agent.Provider {
+		a.BaseURL, a.APIKey = c.models[a.Provider].baseURL, c.models[a.Provider].key
+	}
+	if err := a.checkKey(); err != nil {
+		return Agent{}, fmt.Errorf("the base URL of %s %w", a.Provider, err)
+	}
+	return a, nil
+}
+
+// ModelKey is the key for a provider, unset where there is none.
+func (c *Config) ModelKey(p nightcrier.Provider) Secret {
+	if p == c.Agent.Provider {
+		return c.Agent.APIKey
+	}
+	return c.models[p].key
+}
+
+// ModelKeys are all keys that were found, in use or not.
+func (c *Config) ModelKeys() []Secret {
+	all := []Secret{c.Agent.APIKey}
+	for _, m := range c.models {
+		all = append(all, m.key)
+	}
+	return all
+}
+
+func words(providers []nightcrier.Provider) []string {
+	list := make([]string, len(providers))
+	for i, p := range providers {
+		list[i] = string(p)
+	}
+	return list
+}
+
+// installed reports whether a command is in PATH, for certain.
+func (l *loader) installed(cli agent.Executor) bool {
+	return l.environ["PATH"] != "" && l.inPath(cli.Command)
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"nightcrier.dev/nightcrier/internal/skill"
+)
+
+// Skills says where skills come from and how much is preloaded.
+type Skills struct {
+	// Sources are searched before CacheDir, in their order.
+	Sources []skill.Source
+	// FetchedDir keeps the commits of those that are repositories: skills/ in the
+	// workspace root.
+	FetchedDir string
+	// CacheDir holds skills that replace the embedded ones of the same name.
+	CacheDir string
+	// Include are skills that are installed beside the troubleshooter.
+	Include              []string
+	DisableTriagePreload bool
+	// TriageScript is an executable whose output is added to the first diagnosis;
+	// empty means the one that a source or CacheDir brings along, if any.
+	TriageScript string
+}
+
+func skillKeys() []key {
+	return []key{
+		{path: "skills.sources", typ: sources(),
+			doc:   "places of skills, the first first: each `{path: DIR}` or `{git: URL, commit: ID, dir: DIR}`, in one line `DIR` or `URL#COMMIT:DIR`. They come before `cache_dir`, and repositories are fetched by `nightcrier skills update` only",
+			field: func(c *Config, _ *Cluster) any { return &c.Skills.Sources }},
+		{path: "skills.cache_dir", typ: filePath(),
+			doc:   "directory of skills that replace the embedded ones of the same name, handed to scripts as SKILLS_DIR",
+			also:  []spelling{env("SKILLS_CACHE_DIR"), env("SKILLS_DIR"), env("AGENT_RUNTIME_SKILLS_SOURCE"), file("agent_runtime.skills_source")},
+			field: func(c *Config, _ *Cluster) any { return &c.Skills.CacheDir }},
+		{path: "skills.include", typ: skillNames(),
+			doc:   "names of skills that agents get beside k8s-troubleshooter, and are told of",
+			field: func(c *Config, _ *Cluster) any { return &c.Skills.Include }},
+		{path: "skills.disable_triage_preload", typ: boolean(), def: "false",
+			doc:   "leave the first diagnosis out of the prompt; the agent finds it in a file",
+			also:  []spelling{env("SKILLS_DISABLE_TRIAGE_PRELOAD"), env("DISABLE_TRIAGE_PRELOAD")},
+			field: func(c *Config, _ *Cluster) any { return &c.Skills.DisableTriagePreload }},
+		{path: "skills.triage_script", typ: filePath(),
+			doc:   "executable that looks around before an agent does; unset means `scripts/incident_triage.sh` of a skill in a source or `cache_dir`, where there is one",
+			field: func(c *Config, _ *Cluster) any { return &c.Skills.TriageScript }},
+	}
+}
+
+// maxSources and maxIncluded bound the lists: each source is looked through at the
+// start, and each skill is copied for each incident.
+const (
+	maxSources  = 20
+	maxIncluded = 10
+)
+
+// sources is a list of places of skills.
+func sources() valueType {
+	t := list()
+	properties := map[string]any{}
+	for _, name := range sourceFields {
+		properties[name] = ofType("string")
+	}
+	t.schema = map[string]any{"type": "array", "maxItems": maxSources, "items": map[string]any{"anyOf": []any{
+		ofType("string"), map[string]any{"type": "object", "additionalProperties": false, "properties": properties},
+	}}}
+	t.entry = sourceWord
+	t.parse = func(words []string) (any, error) {
+		if len(words) > maxSources {
+			return nil, fmt.Errorf("names more than %d places", maxSources)
+		}
+		var all []skill.Source
+		for i, w := range words {
+			if err := checkText(w); err != nil {
+				return nil, err
+			}
+			s, err := skill.ParseSource(w)
+			if err != nil {
+				return nil, fmt.Errorf("place %d %w", i+1, err)
+			}
+			if slices.Contains(all, s) {
+				return nil, fmt.Errorf("names %s twice: keep one", quote(w))
+			}
+			all = append(all, s)
+		}
+		return all, nil
+	}
+	return t
+}
+
+// sourceFields are what an entry may say.
+var sourceFields = []string{"path", "git", "commit", "dir"}
+
+func sourceWord(pairs map[string]string) (string, error) {
+	for name := range pairs {
+		if !slices.Contains(sourceFields, name) {
+			return "", fmt.Errorf("%s is nothing that a place can say%s: known are %s", quote(name), didYouMean(name, sourceFields), orList(sourceFields))
+		}
+	}
+	s := skill.Source{Path: pairs["path"], Git: pairs["git"], Commit: pairs["commit"], Dir: pairs["dir"]}
+	if err := s.Check(); err != nil {
+		return "", fmt.Errorf("one of its places: %w", err)
+	}
+	return s.String(), nil
+}
+
+// skillNames is a list of names of skills, each once.
+func skillNames() valueType {
+	t := list()
+	t.schema = map[string]any{"type": "array", "uniqueItems": true, "maxItems": maxIncluded, "items": ofType("string")}
+	t.parse = func(words []string) (any, error) {
+		if len(words) > maxIncluded {
+			return nil, fmt.Errorf("names more than %d skills", maxIncluded)
+		}
+		var names []string
+		for _, w := range words {
+			if err := skill.CheckName(w); err != nil {
+				return nil, err
+			}
+			if w == skill.Troubleshooter || slices.Contains(names, w) {
+				return nil, fmt.Errorf("names %s, which is there already: leave it out", w)
+			}
+			names = append(names, w)
+		}
+		return names, nil
+	}
+	return t
+}
+
+// Options are what skills are found with.
+func (s Skills) Options() skill.Options {
+	return skill.Options{Sources: s.Sources, CacheDir: s.CacheDir, Fetched: skill.Store{Dir: s.FetchedDir}}
+}
+
+// checkSkills makes the paths of sources absolute.
+func (l *loader) checkSkills(cfg *Config) {
+	cfg.Skills.FetchedDir = filepath.Join(cfg.WorkspaceRoot, "skills")
+	for i := range cfg.Skills.Sources {
+		if s := &cfg.Skills.Sources[i]; s.Path != "" {
+			s.Path = l.absolute(s.Path)
+			if !isDirectory(s.Path) {
+				l.problemAt(cfg, "skills.sources", fmt.Errorf("%s is not a directory: correct the path, or take it out", s.Path))
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Sources are where a cluster's metrics and logs are asked for.
+type Sources struct {
+	Prometheus, Loki Endpoint
+}
+
+// Endpoint is one such system. Its URL is empty where there is none.
+type Endpoint struct {
+	URL string
+	// TokenEnv and PasswordEnv name the environment variables that Token and Password
+	// were read from.
+	TokenEnv, PasswordEnv string
+	Token, Password       Secret
+	Username              string
+	// Tenant is the value of the header X-Scope-OrgID, "" for no such header.
+	Tenant string
+	// NamespaceLabel is the label that holds a Pod's namespace, "" for the usual one.
+	NamespaceLabel string
+}
+
+// sourceKeys are the same for either system.
+func sourceKeys() []key {
+	var all []key
+	for _, s := range []struct {
+		path, what string
+		of         func(*Cluster) *Endpoint
+	}{
+		{"clusters[].sources.prometheus.", "Prometheus, or what speaks its query API,", func(c *Cluster) *Endpoint { return &c.Sources.Prometheus }},
+		{"clusters[].sources.loki.", "Loki", func(c *Cluster) *Endpoint { return &c.Sources.Loki }},
+	} {
+		system := strings.Split(s.path, ".")[2]
+		at := func(name string, typ valueType, doc string, field func(*Endpoint) any) {
+			all = append(all, key{path: s.path + name, typ: typ, doc: doc, field: func(_ *Config, c *Cluster) any { return field(s.of(c)) }})
+		}
+		at("url", text(checkSourceURL), "base URL of the "+s.what+" that knows this cluster; agents may then ask it queries, and built-in rules do", func(e *Endpoint) any { return &e.URL })
+		at("token_env", text(checkVariableName), "name of the environment variable that holds a bearer token for "+system, func(e *Endpoint) any { return &e.TokenEnv })
+		at("username", text(), "user name for basic authentication at "+system, func(e *Endpoint) any { return &e.Username })
+		at("password_env", text(checkVariableName), "name of the environment variable that holds the password of username", func(e *Endpoint) any { return &e.PasswordEnv })
+		at("tenant", text(checkTenant), "value of the header `X-Scope-OrgID`, for a "+system+" of several tenants; unset sends none", func(e *Endpoint) any { return &e.Tenant })
+		at("namespace_label", text(checkLabel), "label that holds a Pod's namespace, by which `clusters[].namespaces` is kept to; unset means namespace", func(e *Endpoint) any { return &e.NamespaceLabel })
+	}
+	return all
+}
+
+// checkSourceURL is checkEndpoint for a base URL, behind which we put a path.
+func checkSourceURL(s string) error {
+	if u, err := url.Parse(s); err == nil && u.User != nil {
+		return errors.New("contains a user name or password: set username, and name the variable that holds the password in password_env")
+	}
+	if err := checkEndpoint(s); err != nil {
+		return err
+	}
+	if u, err := url.Parse(s); err != nil || u.RawQuery != "" {
+		return errors.New("contains a ?query: give the base URL alone, such as http://prometheus:9090")
+	}
+	return nil
+}
+
+func checkTenant(s string) error {
+	if len(s) > 150 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("is not the name of a tenant: up to 150 characters of ASCII, without spaces")
+	}
+	return nil
+}
+
+func checkLabel(s string) error {
+	if !labelPattern.MatchString(s) {
+		return fmt.Errorf("%s is not the name of a label", quote(s))
+	}
+	return nil
+}
+
+// checkSources reads the credentials of a cluster's sources.
+func (l *loader) checkSources(cfg *Config, c *Cluster, at string) {
+	l.checkSourceEndpoint(cfg, &c.Sources.Prometheus, at+".sources.prometheus")
+	l.checkSourceEndpoint(cfg, &c.Sources.Loki, at+".sources.loki")
+}
+
+func (l *loader) checkSourceEndpoint(cfg *Config, e *Endpoint, at string) {
+	if e.URL == "" {
+		for _, set := range [][2]string{{"token_env", e.TokenEnv}, {"username", e.Username}, {"password_env", e.PasswordEnv}, {"tenant", e.Tenant}} {
+			if set[1] != "" && !l.failed(at+".url") {
+				l.needs(cfg, at+"."+set[0], "has no effect without "+at+".url")
+			}
+		}
+		return
+	}
+	e.Token = l.sourceSecret(cfg, e.TokenEnv, at+".token_env")
+	e.Password = l.sourceSecret(cfg, e.PasswordEnv, at+".password_env")
+	switch {
+	case e.TokenEnv != "" && (e.Username != "" || e.PasswordEnv != ""):
+		l.problemAt(cfg, at+".token_env", errors.New("is given beside a user name or password: keep one of the two ways to log in"))
+	case (e.Username == "") != (e.PasswordEnv == ""):
+		l.problemAt(cfg, at+".url", errors.New("has a user name or a password_env alone: basic authentication needs both"))
+	}
+	if err := checkEncrypted(e.URL, "the credential"); err != nil && (e.TokenEnv != "" || e.PasswordEnv != "") {
+		l.warn(cfg.origins[at+".url"], at+".url", "sends the credential unencrypted: use https where the way there is not trusted")
+	}
+}
+
+func (l *loader) sourceSecret(cfg *Config, variable, at string) Secret {
+	if variable == "" {
+		return Secret{}
+	}
+	value := l.environ[variable]
+	if err := checkAPIKey(value); err != nil {
+		l.problemAt(cfg, at, fmt.Errorf("the value of %s %w", variable, err))
+	} else if value == "" {
+		l.needs(cfg, at, fmt.Sprintf("the variable %s is not set: nothing is sent for it", variable))
+	}
+	return NewSecret(value)
+}

@@ -1,0 +1,216 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// Agent is a CLI on this machine.
+type Agent struct {
+	Executor     agent.Executor
+	Command      string
+	Model        string
+	AllowedTools []string
+}
+
+// agentsAtOnce is how many agents run beside each other: each is a process of some
+// weight, which waits for others most of the time.
+const agentsAtOnce = 2
+
+// agentAttacks has each agent's model order what a shell was ordered.
+func (b *Bench) agentAttacks(ctx context.Context, suite string, orders []Order) ([]Result, error) {
+	var mu sync.Mutex
+	var all []Result
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(agentsAtOnce)
+	for _, a := range b.Agents {
+		group.Go(func() error {
+			b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(orders), a.Executor.Name))
+			results, err := b.ordered(ctx, a, suite, orders)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, results...)
+			return err
+		})
+	}
+	err := group.Wait()
+	slices.SortStableFunc(all, func(x, y Result) int { return strings.Compare(x.By, y.By) })
+	return all, err
+}
+
+// ordered has one agent's model order everything in one run.
+func (b *Bench) ordered(ctx context.Context, a Agent, suite string, orders []Order) ([]Result, error) {
+	var calls []modeltest.ToolCall
+	for _, o := range orders {
+		calls = append(calls, modelCall(a.Executor.Calls.Shell(o.Command)))
+	}
+	ran, _, err := b.Orders(ctx, a, calls)
+	if err != nil {
+		return a.unordered(suite, err)
+	}
+	var all []Result
+	for i, o := range orders {
+		at := o.attack(suite, a.Executor.Name)
+		at.Expected = append([]Layer{CLI}, at.Expected...)
+		all = append(all, b.judge(at, ran[i]))
+	}
+	return all, nil
+}
+
+// modelCall is a call of an agent's as its model asks for it.
+func modelCall(c agent.Call) modeltest.ToolCall {
+	return modeltest.ToolCall{Name: c.Tool, Input: c.Input}
+}
+
+// Orders has a real CLI run with a model that makes these calls, one a turn, and tells
+// of each what became of it.
+func (b *Bench) Orders(ctx context.Context, a Agent, calls []modeltest.ToolCall) ([]Ran, Trail, error) {
+	return b.ordersWith(ctx, a, calls, func(*worker.Spec) error { return nil })
+}
+
+// ordersWith is Orders in a run that prepare completes.
+func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []modeltest.ToolCall, prepare func(*worker.Spec) error) ([]Ran, Trail, error) {
+	steps := make([]modeltest.Step, 0, len(calls)+1)
+	for _, c := range calls {
+		steps = append(steps, modeltest.Step{Tools: []modeltest.ToolCall{c}})
+	}
+	model, err := b.model(append(steps, modeltest.Step{Text: "Done.", Repeat: true})...)
+	if err != nil {
+		return nil, Trail{}, err
+	}
+	defer model.Close()
+	t, err := b.run(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+		a.into(spec, secrets, model.URL(orders), len(calls)+10)
+		return prepare(spec)
+	})
+	if err != nil {
+		return nil, t, err
+	}
+	t.Asked = model.Requests(orders)
+	ran, err := t.turns(t.Asked, calls)
+	if err == nil && !anyMade(ran) {
+		err = muteError{t.Result.FailureReason}
+	}
+	return ran, t, err
+}
+
+// muteError is that an agent never asked its model what to do.
+type muteError struct{ reason string }
+
+// Error implements error.
+func (e muteError) Error() string { return "it did not ask its model what to do: " + e.reason }
+
+// unordered is the result of an agent that could be ordered nothing: it shows nothing,
+// and those of the others count all the same.
+func (a Agent) unordered(suite string, err error) ([]Result, error) {
+	if !errors.As(err, new(muteError)) {
+		return nil, err
+	}
+	res := Attack{Suite: suite, Name: "all of it", By: a.Executor.Name, Expected: []Layer{CLI, Sandbox, Guard}}.result()
+	res.Outcome, res.Detail = NotExercised, clip(err.Error())
+	return []Result{res.concluded(false)}, nil
+}
+
+// into has a run be this agent's, with a model of ours.
+func (a Agent) into(spec *worker.Spec, secrets *worker.Secrets, model string, turns int) {
+	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
+	spec.Provider, spec.ModelBaseURL, spec.MaxTurns = a.Executor.Providers[0], model, turns
+	secrets.ModelAPIKey = "selftest-" + randomHex(16)
+}
+
+// orders is the scenario's name.
+const orders = "orders"
+
+// model serves a script.
+func (b *Bench) model(steps ...modeltest.Step) (*modeltest.Server, error) {
+	model, err := modeltest.NewServer()
+	if err == nil {
+		err = model.Add(orders, modeltest.Scenario{Steps: steps})
+	}
+	if err == nil {
+		err = model.Listen()
+	}
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: the scripted model: %w", err)
+	}
+	return model, nil
+}
+
+// turns tells the calls of a run apart: one lasts from the question that it answers to
+// the next, which holds what came of it.
+func (t Trail) turns(requests []modeltest.Request, calls []modeltest.ToolCall) ([]Ran, error) {
+	all := make([]Ran, len(calls))
+	for i, call := range calls {
+		from := slices.IndexFunc(requests, func(r modeltest.Request) bool { return r.Turn == i && len(r.Tools) > 0 })
+		to := slices.IndexFunc(requests, func(r modeltest.Request) bool { return r.Turn == i+1 && len(r.Tools) > 0 })
+		if from < 0 || to < 0 {
+			all[i].Output = "the agent ended before: " + t.Result.FailureReason
+			continue
+		}
+		r := &all[i]
+		r.Made, r.Output = true, added(requests[from].Text, requests[to].Text)
+		if err := t.during(r, requests[from].At, requests[to].At); err != nil {
+			return nil, err
+		}
+		denied, err := t.denied(call)
+		if err != nil {
+			return nil, err
+		}
+		r.Denied = denied || !offers(requests[from].Tools, call.Name)
+		r.Exit = 1 // a tool has none: what it says decides
+	}
+	return all, nil
+}
+
+// offers reports whether a tool is on offer, perhaps behind a prefix.
+func offers(tools []string, name string) bool {
+	return slices.ContainsFunc(tools, func(t string) bool { return t == name || strings.HasSuffix(t, "__"+name) })
+}
+
+// added is what a text has more than an earlier one.
+func added(before, after string) string {
+	n := 0
+	for n < len(before) && n < len(after) && before[n] == after[n] {
+		n++
+	}
+	return strings.TrimSpace(after[n:])
+}
+
+// denied reports whether the agent's CLI, or our tools, told that they refused a call.
+func (t Trail) denied(call modeltest.ToolCall) (bool, error) {
+	command, _ := call.Input["command"].(string)
+	ids := map[string]bool{}
+	for _, e := range t.Entries {
+		switch e.Type {
+		case nightcrier.EntryToolCall:
+			c, err := journal.Decode[journal.ToolCall](e)
+			if err != nil {
+				return false, err
+			}
+			if c.ID != "" && command != "" && c.Command == command {
+				ids[c.ID] = true
+			}
+		case nightcrier.EntryDenial:
+			d, err := journal.Decode[journal.Denial](e)
+			if err != nil {
+				return false, err
+			}
+			if d.Request == nil && (ids[d.ID] || command != "" && d.Command == command) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

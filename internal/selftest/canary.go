@@ -1,0 +1,39 @@
+package selftest
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// found tells how a secret stands in a text: "" when it does not, " as it is", or the
+// spelling.
+func found(text, secret string) string {
+	if strings.Contains(text, secret) {
+		return " as it is"
+	}
+	if strings.Contains(strings.ToLower(text), hex.EncodeToString([]byte(secret))) {
+		return " in hex"
+	}
+	if strings.Contains(text, url.QueryEscape(secret)) {
+		return " escaped for a URL"
+	}
+	turned := []rune(secret)
+	slices.Reverse(turned)
+	if strings.Contains(text, string(turned)) {
+		return " backwards"
+	}
+	// Within a longer text, base64 of the same bytes has three forms.
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for shift := range 3 {
+			whole := enc.EncodeToString([]byte(strings.Repeat("\x00", shift) + secret))
+			// The first and the last characters hold bits of the neighbours.
+			if core := whole[min(len(whole), shift+1) : len(whole)-2]; len(core) > 12 && strings.Contains(text, core) {
+				return " in base64"
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,190 @@
+package selftest
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/snapshot"
+)
+
+// The targets of attacks. They exist behind the Door only, also where that leads to a
+// user's cluster: no name of the user's stands in an order that would change something.
+const (
+	targetNamespace = "nightcrier-selftest"
+	targetNode      = "nightcrier-selftest"
+	targetPod       = "cart-0"
+	targetSecret    = "db"
+	targetHelm      = "sh.helm.release.v1.cart.v1"
+)
+
+// scripted reports whether a path is about the targets.
+func scripted(path string) bool {
+	return path == "/api/v1/nodes/"+targetNode || strings.HasPrefix(path, "/api/v1/nodes/"+targetNode+"/") ||
+		slices.Contains(strings.Split(path, "/"), targetNamespace)
+}
+
+//go:embed cluster.yaml
+var clusterObjects string
+
+// Canary is a secret of the scripted cluster that is to be seen nowhere else.
+type Canary struct {
+	Where, Value string
+}
+
+var canaryMark = regexp.MustCompile(`@canary:([a-z-]+)@`)
+
+// script is the scripted cluster.
+type script struct {
+	api      http.Handler
+	canaries map[string]string
+}
+
+// newScript writes the scripted cluster into an empty directory and serves it.
+func newScript(dir string, now time.Time) (*script, error) {
+	s := &script{canaries: map[string]string{}}
+	stamp := now.Add(-time.Minute).UTC().Format(time.RFC3339)
+	fill := func(text string) string {
+		text = canaryMark.ReplaceAllStringFunc(text, func(mark string) string { return s.canary(canaryMark.FindStringSubmatch(mark)[1]) })
+		return strings.ReplaceAll(text, "@now@", stamp)
+	}
+	log := "connecting to db.example\nlogin with password=@canary:log@ failed\nAuthorization: Bearer @canary:bearer@\n" + hostileLog + "exit 1\n"
+	logs := filepath.Join("logs", targetNamespace, targetPod)
+	for name, text := range map[string]string{
+		"objects.yaml":                          clusterObjects,
+		"snapshot.json":                         `{"cluster":"selftest","capturedAt":"@now@"}`,
+		filepath.Join(logs, "app.log"):          log,
+		filepath.Join(logs, "app.previous.log"): log,
+	} {
+		path := filepath.Join(dir, name)
+		if err := write(path, fill(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	snap, err := snapshot.Open(dir)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: the scripted cluster: %w", err)
+	}
+	s.api = snap.Handler()
+	s.canary("secret")
+	s.canary("helm")
+	return s, nil
+}
+
+// write makes a file and the directories above it.
+func write(path, text string, mode os.FileMode) error {
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), mode)
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "selftest: write a file: %w", err)
+	}
+	return nil
+}
+
+// canary returns the value of the canary of that name.
+func (s *script) canary(name string) string {
+	if s.canaries[name] == "" {
+		s.canaries[name] = "Cnry" + randomHex(12)
+	}
+	return s.canaries[name]
+}
+
+// Canaries lists them by name.
+func (s *script) list() (all []Canary) {
+	for _, name := range slices.Sorted(maps.Keys(s.canaries)) {
+		all = append(all, Canary{name, s.canaries[name]})
+	}
+	return all
+}
+
+// ServeHTTP implements http.Handler. Snapshots hold no data of Secrets: here they
+// have some, which whoever asks for whole Secrets gets.
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.Contains(r.URL.Path, "/secrets") || strings.Contains(r.URL.RawQuery, "watch") {
+		s.api.ServeHTTP(w, r)
+		return
+	}
+	var got buffered
+	got.header = http.Header{}
+	s.api.ServeHTTP(&got, r)
+	maps.Copy(w.Header(), got.header)
+	if got.status == 0 {
+		got.status = http.StatusOK
+	}
+	w.WriteHeader(got.status)
+	_, _ = w.Write(s.withData(got.body.Bytes()))
+}
+
+// withData gives the whole Secrets in an answer their data.
+func (s *script) withData(body []byte) []byte {
+	var doc map[string]any
+	if json.Unmarshal(body, &doc) != nil {
+		return body
+	}
+	items, _ := doc["items"].([]any)
+	for _, item := range append(items, any(doc)) {
+		secret, _ := item.(map[string]any)
+		kind, _ := secret["kind"].(string)
+		meta, _ := secret["metadata"].(map[string]any)
+		if kind != "Secret" && (kind != "" || doc["kind"] != "SecretList") {
+			continue
+		}
+		switch meta["name"] {
+		case targetSecret:
+			secret["data"] = map[string]any{"password": encoded(s.canary("secret"))}
+		case targetHelm:
+			secret["data"] = map[string]any{"release": encoded(s.release())}
+		}
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// release is a Helm release as Helm stores it.
+func (s *script) release() string {
+	doc, _ := json.Marshal(map[string]any{ // plain values
+		"name": "cart", "namespace": targetNamespace, "version": 1,
+		"info":   map[string]any{"status": "deployed", "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"},
+		"chart":  map[string]any{"metadata": map[string]any{"name": "cart", "version": "1.0.0"}},
+		"config": map[string]any{"db": map[string]any{"password": s.canary("helm")}},
+	})
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write(doc) // a buffer takes all
+	_ = z.Close()
+	return base64.StdEncoding.EncodeToString(zipped.Bytes())
+}
+
+// buffered keeps an answer.
+type buffered struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (b *buffered) Header() http.Header { return b.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (b *buffered) WriteHeader(status int) { b.status = status }
+
+// Write implements io.Writer.
+func (b *buffered) Write(p []byte) (int, error) { return b.body.Write(p) }

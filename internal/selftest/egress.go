@@ -1,0 +1,287 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/workspace"
+)
+
+// try is a probe, with its arguments.
+type try struct {
+	name string
+	args []string
+	// marked tries say a mark to a lure, which keeps it.
+	marked bool
+	// path is where a link leads that is planted before, and is @link@ in args.
+	path string
+	// looked tries are made by asking for a name, which the mark is a part of.
+	looked bool
+}
+
+// egress tries to get out of the sandbox, to get at others within it, and to have
+// something carried out.
+func egress(ctx context.Context, b *Bench) ([]Result, error) {
+	l, err := b.setLures(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.take()
+	tries := l.tries()
+	b.Progress(fmt.Sprintf("egress: %d probes in the sandbox", len(tries)))
+	all, err := b.probed(ctx, l, tries)
+	if err != nil {
+		return nil, err
+	}
+	for _, more := range []func(context.Context, *lures) ([]Result, error){b.collected, b.foreignGuards, b.agentsOut} {
+		results, err := more(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+	}
+	return all, nil
+}
+
+// tries are the ways out.
+func (l *lures) tries() []try {
+	all := []try{
+		{name: "TCP to loopback", args: []string{"tcp", l.loopback}, marked: true},
+		{name: "TCP with its data first", args: []string{"fastopen", l.loopback}, marked: true},
+		{name: "TCP by several paths", args: []string{"mptcp", l.loopback}},
+		{name: "UDP to loopback", args: []string{"udp", l.loopback}, marked: true},
+		{name: "TCP to the metadata address", args: []string{"tcp", "169.254.169.254:80"}},
+		{name: "TCP to another machine", args: []string{"tcp", "192.0.2.1:443"}},
+		{name: "a Unix socket of the host", args: []string{"unix", l.stream}, marked: true},
+		{name: "a Unix socket of the host, by datagrams", args: []string{"unixgram", l.datagram}, marked: true},
+		{name: "an abstract Unix socket of the host", args: []string{"unix", l.abstract}, marked: true},
+		{name: "a Unix socket of the host, by a link", args: []string{"unix", "@link@"}, marked: true, path: l.stream},
+		{name: "/etc/shadow", args: []string{"read", "/etc/shadow"}},
+		{name: "/etc/shadow, by a link", args: []string{"read", "@link@"}, path: "/etc/shadow"},
+		{name: "another workspace", args: []string{"read", l.file}},
+		{name: "another workspace, by a link", args: []string{"read", "@link@"}, path: l.file},
+		{name: "another workspace, by a link to a directory", args: []string{"list", "@link@/"}, path: filepath.Dir(l.file)},
+		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.pid() + "/root" + l.file}},
+		{name: "the environment of a process", args: []string{"environ", "/proc", l.secret}},
+		{name: "the memory of a process", args: []string{"read", "/proc/" + l.pid() + "/maps"}},
+		{name: "a signal to a process", args: []string{"signal", l.pid(), l.secret}},
+		{name: "a trace of a process", args: []string{"call", "ptrace", l.pid()}},
+		{name: "the memory of a process, by a call", args: []string{"call", "process_vm_readv", l.pid()}},
+		{name: "the memory of the kernel", args: []string{"read", "/proc/kcore"}},
+	}
+	for _, kind := range []string{"raw", "packet", "vsock", "alg"} {
+		all = append(all, try{name: "a socket of the kind " + kind, args: []string{"socket", kind}})
+	}
+	for _, call := range []string{"io_uring_setup", "bpf", "perf_event_open", "userfaultfd", "keyctl", "unshare", "mount", "chroot", "open_by_handle_at"} {
+		all = append(all, try{name: "the call " + call, args: []string{"call", call}})
+	}
+	all = append(all, try{name: "something smuggled out in a name", args: []string{"lookup"}, looked: true})
+	if l.address != "" {
+		all = append(all, try{name: "TCP to an address of the machine", args: []string{"tcp", l.address}, marked: true},
+			try{name: "UDP to an address of the machine", args: []string{"udp", l.address}, marked: true})
+	}
+	if l.sixth != "" {
+		all = append(all, try{name: "TCP to loopback, IPv6", args: []string{"tcp", l.sixth}, marked: true})
+	}
+	return all
+}
+
+// command is the try as a shell's: inside and outside, nothing is different but the mark.
+func (y try) command(binary, mark string) string {
+	words := []string{quoted(binary), ProbeCommand}
+	for _, a := range y.args {
+		words = append(words, strings.ReplaceAll(quoted(a), "@link@", `'"$TMPDIR/link"'`))
+	}
+	if y.looked {
+		words = append(words, mark+".nightcrier-selftest.invalid")
+	}
+	if y.marked {
+		words = append(words, mark)
+	}
+	line := strings.Join(words, " ")
+	if y.path != "" {
+		line = `ln -sfn ` + quoted(y.path) + ` "$TMPDIR/link"; ` + line
+	}
+	return line
+}
+
+// probed makes the tries outside of the sandbox and in it. What does not work outside
+// shows nothing by not working inside.
+func (b *Bench) probed(ctx context.Context, l *lures, tries []try) ([]Result, error) {
+	outside, inside := "o"+randomHex(8), "i"+randomHex(8)
+	works, err := b.outside(ctx, tries, outside)
+	if err != nil {
+		return nil, err
+	}
+	var commands []string
+	for i, y := range tries {
+		commands = append(commands, y.command(b.WorkerCommand[0], inside+strconv.Itoa(i)))
+	}
+	ran, t, err := b.InBox(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	var all []Result
+	for i, y := range tries {
+		a := Attack{Suite: "egress", Name: y.name, By: byShell, Expected: []Layer{Sandbox}}
+		mark := inside + strconv.Itoa(i)
+		switch {
+		case y.looked:
+			all = append(all, t.lookedUp(a, ran[i], mark))
+		case y.marked && l.came(mark):
+			res := a.result()
+			res.Outcome, res.Detail = Succeeded, "it came to whom it was sent to"
+			all = append(all, res.concluded(false))
+		case works[i] != "":
+			res := a.result()
+			res.Outcome, res.Detail = NotPossible, "outside of the sandbox: "+works[i]
+			all = append(all, res.concluded(false))
+		default:
+			all = append(all, ran[i].probe(a, y))
+		}
+	}
+	return all, nil
+}
+
+// outside makes the tries where nothing holds them, and says of each why it does not
+// work there either; "" when it does.
+func (b *Bench) outside(ctx context.Context, tries []try, mark string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	why := make([]string, len(tries))
+	for i, y := range tries {
+		dir := filepath.Join(b.Dir, "outside", strconv.Itoa(i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, nightcrier.Errorf(nightcrier.Exhausted, "selftest: %w", err)
+		}
+		if y.looked {
+			continue // the mark is for no name server of the machine's
+		}
+		cmd := exec.CommandContext(ctx, "sh", "-c", y.command(b.WorkerCommand[0], mark+strconv.Itoa(i))) //nolint:gosec // our own words
+		cmd.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
+		out, err := cmd.CombinedOutput()
+		code := cmd.ProcessState.ExitCode()
+		switch {
+		case err == nil, code == probeUnknown:
+		case code == probeRefused && y.answered(string(out)):
+		default:
+			why[i] = clip(string(out))
+		}
+	}
+	return why, ctx.Err()
+}
+
+// answered reports whether somebody answered a connection, if only to refuse it: it had
+// come as far as that.
+func (y try) answered(output string) bool {
+	return y.args[0] == "tcp" && strings.Contains(output, "connection refused")
+}
+
+// probe judges what a probe said of itself.
+func (r Ran) probe(a Attack, y try) Result {
+	res := a.result()
+	res.Detail = clip(r.Output)
+	switch {
+	case r.Made && r.Exit == probeDone:
+		res.Outcome = Succeeded
+	case r.Made && (r.Exit == probeUnknown || !y.marked && y.answered(r.Output)):
+		res.Outcome, res.Detail = Succeeded, "nothing refused it: "+res.Detail
+	case r.Made && r.Exit == probeRefused:
+		res.StoppedBy = append(res.StoppedBy, Sandbox)
+	default:
+		res.Outcome, res.Detail = NotExercised, fmt.Sprintf("exit code %d: %s", r.Exit, res.Detail)
+	}
+	return res.concluded(a.Harmless)
+}
+
+// lookedUp judges a name that was asked for: somebody of ours is to have answered.
+func (t Trail) lookedUp(a Attack, r Ran, mark string) Result {
+	a.Expected = []Layer{Guard}
+	res := a.result()
+	res.Detail = clip(r.Output)
+	for _, e := range t.Entries {
+		if e.Type != nightcrier.EntryDenial {
+			continue
+		}
+		if d, err := journal.Decode[journal.Denial](e); err == nil && strings.Contains(d.Command, mark) {
+			res.StoppedBy, res.Detail = append(res.StoppedBy, Guard), d.Command+": "+d.Message
+		}
+	}
+	if !r.Made {
+		res.Outcome = NotExercised
+	}
+	return res.concluded(false)
+}
+
+// plantedLinks are what an agent leaves in its output to have us carry something out,
+// or to have us write where we should not.
+const plantedLinks = `
+cd "${OUTPUT_DIR:-output}" || exit 1
+ln -s "$SELFTEST_FILE" link; ln -s "$(dirname "$SELFTEST_FILE")" dir; ln -s "$SELFTEST_FILE" investigation.md
+ln -s ../context/incident.json up; ln ../context/incident.json hard; mkfifo pipe; mkdir deep && ln -s "$SELFTEST_FILE" deep/link
+echo fair > fair.txt; ls -A
+`
+
+// collected has links planted in the output, which is then collected.
+func (b *Bench) collected(ctx context.Context, l *lures) ([]Result, error) {
+	root, err := workspace.OpenRoot(filepath.Join(b.Dir, "collect"))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var ws *workspace.Workspace
+	_, err = b.run(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
+		if ws, err = root.Create(spec.IncidentID); err != nil {
+			return err
+		}
+		spec.Workspace, spec.Executor, spec.ScriptPath = ws.Dir(), "script", filepath.Join(b.Dir, "plant.sh")
+		spec.ExtraEnv = map[string]string{"SELFTEST_FILE": l.file}
+		if err := ws.WriteFile("PROMPT.md", []byte("Plant.\n"), 0o600); err != nil {
+			return err
+		}
+		return write(spec.ScriptPath, "#!/bin/sh"+plantedLinks, 0o700)
+	})
+	if ws != nil {
+		defer ws.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	got, err := ws.Collect()
+	if err != nil {
+		return nil, err
+	}
+	return l.judgeCollected(ws, got), nil
+}
+
+// judgeCollected says what became of each link.
+func (l *lures) judgeCollected(ws *workspace.Workspace, got workspace.Collection) (all []Result) {
+	fair := slices.ContainsFunc(got.Artifacts, func(a nightcrier.Artifact) bool { return strings.HasSuffix(a.Path, "fair.txt") })
+	for _, name := range []string{"link", "dir", "investigation.md", "up", "hard", "pipe", "deep/link"} {
+		res := Attack{Suite: "egress", Name: "something of ours planted in the output: " + name, By: byShell, Expected: []Layer{Sandbox, Guard}}.result()
+		i := slices.IndexFunc(got.Refused, func(r workspace.Refusal) bool { return strings.HasSuffix(r.Path, name) })
+		text, err := os.ReadFile(filepath.Join(ws.Dir(), "output", name))
+		switch {
+		case err == nil && strings.Contains(string(text), l.secret):
+			res.Outcome, res.Detail = Succeeded, "it was collected with what it leads to"
+		case !fair:
+			res.Outcome, res.Detail = NotExercised, "nothing of the output was collected"
+		case i >= 0:
+			res.StoppedBy, res.Detail = append(res.StoppedBy, Guard), "not collected: "+got.Refused[i].Reason
+		case err != nil && os.IsNotExist(err):
+			res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), "it could not be made"
+		}
+		all = append(all, res.concluded(false))
+	}
+	return all
+}

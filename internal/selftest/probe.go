@@ -1,0 +1,232 @@
+package selftest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ProbeCommand is the first argument with which the binary must call Probe.
+const ProbeCommand = "sandbox-probe"
+
+// How a probe ends.
+const (
+	probeDone    = 0 // it got what it wanted
+	probeRefused = 1
+	probeUsage   = 2
+	probeUnknown = 3 // nothing refused it, and nobody answered
+)
+
+// probeTime is how long a probe waits for an answer.
+const probeTime = 1500 * time.Millisecond
+
+// errUnanswered is that nothing refused a probe and nobody answered it.
+var errUnanswered = errors.New("no answer")
+
+// Probe makes one try to get out of a sandbox and prints what came of it. It is the
+// attacker: it changes nothing, also where nothing holds it.
+func Probe(args []string, out io.Writer) (exit int) {
+	if len(args) < 2 {
+		fmt.Fprintln(out, "usage: sandbox-probe WHAT ARGUMENT [MARK]")
+		return probeUsage
+	}
+	what, arg, mark := args[0], args[1], ""
+	if len(args) > 2 {
+		mark = args[2]
+	}
+	try, known := probes[what]
+	if !known {
+		fmt.Fprintln(out, "no such probe:", what)
+		return probeUsage
+	}
+	err := try(arg, mark)
+	var timeout net.Error
+	switch {
+	case err == nil:
+		fmt.Fprintln(out, "done")
+		return probeDone
+	case errors.Is(err, errUnanswered) || errors.As(err, &timeout) && timeout.Timeout():
+		fmt.Fprintln(out, "unanswered:", err)
+		return probeUnknown
+	}
+	fmt.Fprintln(out, "refused:", err)
+	return probeRefused
+}
+
+var probes = map[string]func(arg, mark string) error{
+	"tcp": asked("tcp"), "udp": asked("udp"), "unix": asked("unix"), "unixgram": sent("unixgram"),
+	"lookup": lookup, "read": readFile, "list": listDir, "environ": environOf, "signal": signalTo,
+	"socket": openSocket, "mptcp": multipath, "fastopen": fastOpen, "call": callKernel, "hog": hog, "stay": stay, "spend": spend,
+}
+
+// asked says the mark to whoever listens, and waits for it to be said back.
+func asked(network string) func(arg, mark string) error {
+	return func(addr, mark string) error {
+		conn, err := net.DialTimeout(network, addr, probeTime)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(probeTime))
+		if _, err := conn.Write([]byte(mark)); err != nil {
+			return err
+		}
+		if mark == "" {
+			return nil
+		}
+		back := make([]byte, len(mark))
+		_, err = io.ReadFull(conn, back)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: %w", errUnanswered, err)
+		}
+		return err
+	}
+}
+
+// sent says the mark to a socket that does not answer.
+func sent(network string) func(arg, mark string) error {
+	return func(addr, mark string) error {
+		conn, err := net.DialTimeout(network, addr, probeTime)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write([]byte(mark))
+		return err
+	}
+}
+
+// lookup asks for a name, as a program does that smuggles something out in one.
+func lookup(name, _ string) error {
+	_, err := net.LookupHost(name)
+	return err
+}
+
+func readFile(name, _ string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Read(make([]byte, 1))
+	return err
+}
+
+func listDir(name, _ string) error {
+	_, err := os.ReadDir(name)
+	return err
+}
+
+// environOf looks for a mark in the environment of every process that can be seen.
+func environOf(procs, mark string) error {
+	all, err := filepath.Glob(filepath.Join(procs, "[0-9]*", "environ"))
+	if err != nil {
+		return err
+	}
+	last := fmt.Errorf("%d processes to be seen, none of them", len(all))
+	for _, name := range all {
+		environ, err := os.ReadFile(name)
+		if bytes.Contains(environ, []byte(mark)) {
+			return nil
+		}
+		if errors.Is(err, os.ErrPermission) {
+			last = err
+		}
+	}
+	return last
+}
+
+// signalTo asks the kernel whether a process may be sent a signal. Which one is
+// meant is told by its arguments: inside, its number may be another's.
+func signalTo(pid, mark string) error {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(n, 0); err != nil {
+		return err
+	}
+	line, err := os.ReadFile("/proc/" + pid + "/cmdline")
+	if err == nil && !strings.Contains(string(line), mark) {
+		return errors.New("it is another process that has the number here")
+	}
+	return nil
+}
+
+// hog takes so much memory, in MiB, and uses it.
+func hog(mebibytes, _ string) error {
+	n, err := strconv.Atoi(mebibytes)
+	if err != nil {
+		return err
+	}
+	var all [][]byte
+	for range n {
+		all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+	}
+	fmt.Printf("has %d MiB\n", len(all))
+	return nil
+}
+
+// maxSpent bounds the calls of one spender, also where nothing else does.
+const maxSpent = 300
+
+// spend asks the model of its environment again and again, so many times at once, for
+// answers of a length in tokens, also after it was refused.
+func spend(atOnce, answer string) error {
+	n, err := strconv.Atoi(atOnce)
+	if err != nil {
+		return err
+	}
+	body := fmt.Sprintf(`{"model":%q,"max_tokens":%s,"messages":[{"role":"user","content":%q}]}`, paidModel, answer, strings.Repeat("on and on ", 20))
+	for range 3 { // what is asked at once may be refused before any of it is sent
+		ask(body)
+	}
+	var asking sync.WaitGroup
+	for range n {
+		asking.Go(func() {
+			for range maxSpent / n {
+				ask(body)
+			}
+		})
+	}
+	asking.Wait()
+	return nil
+}
+
+func ask(body string) {
+	req, err := http.NewRequest(http.MethodPost, os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", strings.NewReader(body))
+	if err != nil {
+		return
+	}
+	req.Header.Set("X-Api-Key", os.Getenv("ANTHROPIC_API_KEY"))
+	req.Header.Set("Anthropic-Version", "2023-06-01")
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, resp.Body) // whatever it says, the next call is made
+	resp.Body.Close()
+}
+
+// stay does nothing until it is told to end: somebody to be attacked.
+func stay(string, string) error {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+	select {
+	case <-end:
+	case <-time.After(runTime):
+	}
+	return nil
+}

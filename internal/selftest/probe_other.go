@@ -1,0 +1,12 @@
+//go:build !linux
+
+package selftest
+
+import "errors"
+
+var errNotHere = errors.New("not on this system")
+
+func openSocket(string, string) error { return errNotHere }
+func multipath(string, string) error  { return errNotHere }
+func fastOpen(string, string) error   { return errNotHere }
+func callKernel(string, string) error { return errNotHere }

@@ -1,0 +1,259 @@
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/worker"
+)
+
+// The limits of the suite: small, so that it takes seconds and an attack that succeeds
+// harms nobody.
+const (
+	fewProcesses = 48
+	littleMemory = 96 << 20
+	littleDisk   = 8 << 20
+	littleOutput = 1 << 20
+	shortTime    = 8 * time.Second
+	shortGrace   = time.Second
+)
+
+// glut is a program that takes all that it gets. Each is bounded by itself as well, far
+// above its limit.
+type glut struct {
+	name, script string
+	// cli runs the script in the place of claude: what it prints are its events.
+	cli bool
+	// time ends it, shortTime if 0.
+	time time.Duration
+	// judge says what stopped it, "" when nothing was seen to.
+	judge func(*spree) string
+}
+
+// spree is what a glut did.
+type spree struct {
+	Trail
+	// peak is the largest number of its processes at a time, left is how many there
+	// are when it is over.
+	peak, left int64
+	// said is what it printed.
+	said string
+	// disk is what its files take up, spool what its journal does, and largest its
+	// longest file, in bytes.
+	disk, spool, largest int64
+}
+
+func gluts(probe string) []glut {
+	return []glut{
+		{name: "processes without end", script: `mkfifo "$TMPDIR/p"; (i=0; while [ $i -lt 400 ]; do sleep 30 & i=$((i+1)); done; sleep 30); exec 9<>"$TMPDIR/p"; read x <&9`, time: shortTime / 2, judge: func(s *spree) string {
+			if s.peak > fewProcesses/2 && s.peak <= fewProcesses {
+				return fmt.Sprintf("%d processes at most, of 400", s.peak)
+			}
+			return ""
+		}},
+		{name: "memory without end", script: quoted(probe) + " " + ProbeCommand + ` hog 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
+			if !strings.Contains(s.said, "has 256 MiB") && (strings.Contains(s.Result.FailureReason, "memory limit") || strings.Contains(s.said, "ended with 137")) {
+				return "ended by the kernel at its limit"
+			}
+			return ""
+		}},
+		{name: "one large file", script: `head -c 100000000 /dev/zero > "$TMPDIR/large"; echo "ended with $?"; exit 3`, judge: func(s *spree) string {
+			return s.within("a file that may be no longer")
+		}},
+		{name: "a file with a hole", script: `truncate -s 10G "$TMPDIR/hole"; echo "ended with $?"; exit 3`, judge: func(s *spree) string {
+			return s.within("a file that may be no longer")
+		}},
+		{name: "many small files", script: `cd "$TMPDIR"; head -c 60000 /dev/zero > x; i=0; while [ $i -lt 400 ]; do cp x $i; i=$((i+1)); done; sleep 60`, judge: func(s *spree) string {
+			if s.Result.FailureClass == nightcrier.FailDisk {
+				return s.within(s.Result.FailureReason)
+			}
+			return ""
+		}},
+		{name: "files without a name", script: `cd "$TMPDIR"; for n in 3 4 5 6 7 8 9; do eval "exec $n>f; rm f; head -c 4000000 /dev/zero >&$n"; done; sleep 60`, judge: func(s *spree) string {
+			if s.Result.FailureClass == nightcrier.FailDisk {
+				return s.within(s.Result.FailureReason)
+			}
+			return ""
+		}},
+		{name: "output without end", script: `yes "$(head -c 4000 /dev/zero | tr '\0' x)" | head -c 20000000`, judge: (*spree).little},
+		{name: "errors without end", script: `yes "$(head -c 4000 /dev/zero | tr '\0' x)" | head -c 20000000 >&2`, judge: (*spree).little},
+		{name: "empty lines without end", script: `yes '' | head -c 50000000`, judge: (*spree).little},
+		{name: "tool calls without end", cli: true, script: `yes '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"x","name":"Bash","input":{"command":"kubectl get pods"}}]}}' | head -c 50000000`, judge: (*spree).little},
+		{name: "sleep without end", script: `trap "" INT TERM HUP; i=0; while [ $i -lt 8 ]; do sleep 1; i=$((i+1)); done`, time: 2 * time.Second, judge: func(s *spree) string {
+			if s.Result.State == nightcrier.StateTimeout {
+				return s.Result.FailureReason
+			}
+			return ""
+		}},
+		{name: "a process that is left behind", script: `setsid sh -c 'trap "" INT TERM HUP; (sleep 30; sleep 30) &' < /dev/null > /dev/null 2>&1; sleep 0.5`, judge: gone},
+		{name: "a process without its environment", script: `m="$SELFTEST_MARK"; env -i setsid sh -c ": $m; trap '' INT TERM HUP; /bin/sleep 30; : $m" < /dev/null > /dev/null 2>&1 & sleep 0.5`, judge: gone},
+	}
+}
+
+// within says why when the files stayed within their limit.
+func (s *spree) within(why string) string {
+	if s.disk <= 2*littleDisk && s.largest <= littleDisk { // it is measured once a second
+		return fmt.Sprintf("%s; %d bytes are left of it", why, s.disk)
+	}
+	return ""
+}
+
+// little says that what was printed is kept within its limit.
+func (s *spree) little() string {
+	if s.Result.Truncated && s.spool <= 8*littleOutput {
+		return fmt.Sprintf("cut off; %d bytes are kept", s.spool)
+	}
+	return ""
+}
+
+// gone says that there was a process besides the first, and that there is none.
+func gone(s *spree) string {
+	if s.peak > 1 {
+		return "its processes ended with it"
+	}
+	return ""
+}
+
+// glutsAtOnce is how many run beside each other: most of them wait.
+const glutsAtOnce = 3
+
+// resources has programs take all that they can get.
+func resources(ctx context.Context, b *Bench) ([]Result, error) {
+	all := gluts(b.WorkerCommand[0])
+	b.Progress(fmt.Sprintf("resources: %d programs without an end", len(all)))
+	results := make([]Result, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(glutsAtOnce)
+	for i, g := range all {
+		group.Go(func() (err error) {
+			results[i], err = b.indulge(ctx, g)
+			return err
+		})
+	}
+	return results, group.Wait()
+}
+
+// indulge runs a program that takes all that it gets.
+func (b *Bench) indulge(ctx context.Context, g glut) (Result, error) {
+	res := Attack{Suite: "resources", Name: g.name, By: byShell, Expected: []Layer{Sandbox}}.result()
+	s := &spree{}
+	mark := "mark-" + randomHex(12)
+	var seen atomic.Int64
+	end := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { watch(mark, &seen, end) })
+	var err error
+	s.Trail, err = b.run(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+		dir := filepath.Dir(spec.Workspace)
+		spec.MaxProcesses, spec.MaxMemoryBytes, spec.MaxWorkspaceBytes, spec.MaxOutputBytes = fewProcesses, littleMemory, littleDisk, littleOutput
+		spec.Timeout, spec.Grace = max(g.time, shortTime), shortGrace
+		if g.time > 0 {
+			spec.Timeout = g.time
+		}
+		spec.ExtraEnv, spec.ReadPaths = map[string]string{"SELFTEST_MARK": mark}, []string{b.WorkerCommand[0]}
+		spec.Executor, spec.ScriptPath = "script", filepath.Join(dir, "glut.sh")
+		if g.cli {
+			spec.Executor, spec.Command, spec.ScriptPath = "claude-code", spec.ScriptPath, ""
+			secrets.ModelAPIKey = "selftest-" + randomHex(16)
+		}
+		if b.loosen != nil {
+			b.loosen(spec)
+		}
+		return write(filepath.Join(dir, "glut.sh"), "#!/bin/sh\nexport SELFTEST_MARK="+mark+"\necho begun\n"+g.script+"\n", 0o700)
+	})
+	close(end)
+	watching.Wait()
+	if err != nil {
+		return res, err
+	}
+	s.peak, s.left = seen.Load(), int64(len(processesOf(mark)))
+	if err := s.measure(); err != nil {
+		return res, err
+	}
+	why := g.judge(s)
+	switch {
+	case !strings.Contains(s.said, "begun"):
+		res.Outcome, res.Detail = NotExercised, clip(s.Result.FailureReason)
+	case s.left > 0:
+		res.Outcome, res.Detail = Succeeded, fmt.Sprintf("%d of its processes outlived it", s.left)
+	case why != "":
+		res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), clip(why)
+	default:
+		res.Outcome = Succeeded
+		res.Detail = fmt.Sprintf("it ended %s %s, with %d processes, %d bytes of files, %d of its journal: %s", s.Result.State, s.Result.FailureClass, s.peak, s.disk, s.spool, clip(s.said))
+	}
+	return res.concluded(false), nil
+}
+
+// measure adds up what was left.
+func (s *spree) measure() error {
+	for _, e := range s.Entries {
+		s.spool += int64(len(e.Data))
+		if e.Type == nightcrier.EntryLog {
+			l, err := journal.Decode[journal.Log](e)
+			if err != nil {
+				return err
+			}
+			if s.said += l.Text + "\n"; len(s.said) > 64<<10 {
+				s.said = s.said[:64<<10]
+			}
+		}
+	}
+	return filepath.WalkDir(s.Workspace, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			s.largest = max(s.largest, info.Size())
+			s.disk += info.Size()
+		}
+		return err
+	})
+}
+
+// watchEvery is how often processes are counted.
+const watchEvery = 100 * time.Millisecond
+
+// watch keeps the largest number of processes that bear a mark.
+func watch(mark string, peak *atomic.Int64, end <-chan struct{}) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+			peak.Store(max(peak.Load(), int64(len(processesOf(mark)))))
+		}
+	}
+}
+
+// processesOf lists the processes that bear a mark in their environment or arguments.
+func processesOf(mark string) (found []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*") // none on a system without
+	for _, dir := range all {
+		has := func(name string) bool {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			return err == nil && bytes.Contains(text, []byte(mark))
+		}
+		if has("environ") || has("cmdline") {
+			found = append(found, dir)
+		}
+	}
+	slices.Sort(found)
+	return found
+}

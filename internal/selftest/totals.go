@@ -1,0 +1,95 @@
+package selftest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Totals count the attacks of a suite by who made them.
+type Totals struct {
+	Suite   string `json:"suite"`
+	By      string `json:"by"`
+	Attacks int    `json:"attacks"`
+	// StoppedBy counts those that a layer stopped; one may be stopped by several.
+	StoppedBy map[Layer]int `json:"stoppedBy"`
+	Defused   int           `json:"defused"`
+	// NotPossible counts those that do not work on this machine anyway.
+	NotPossible int `json:"notPossible"`
+	// Failed counts those that succeeded, were not made, or ended nobody knows why.
+	Failed int `json:"failed"`
+}
+
+// sum adds results up, in their order.
+func sum(results []Result) (all []Totals) {
+	for _, r := range results {
+		i := slices.IndexFunc(all, func(t Totals) bool { return t.Suite == r.Suite && t.By == r.By })
+		if i < 0 {
+			i = len(all)
+			all = append(all, Totals{Suite: r.Suite, By: r.By, StoppedBy: map[Layer]int{}})
+		}
+		t := &all[i]
+		t.Attacks++
+		for _, l := range r.StoppedBy {
+			t.StoppedBy[l]++
+		}
+		if r.Outcome == Defused {
+			t.Defused++
+		}
+		switch {
+		case r.Outcome == NotPossible:
+			t.NotPossible++
+		case !r.Passed:
+			t.Failed++
+		}
+	}
+	return all
+}
+
+// namedFailures is how many failures are named in a line.
+const namedFailures = 8
+
+// Summary says in a line how many attacks there were, and which are not passed.
+func (r Report) Summary() string {
+	made := 0
+	var through, unmade []string
+	for _, a := range r.Attacks {
+		name := fmt.Sprintf("%s by %s", a.Attack, a.By)
+		switch {
+		case a.Outcome == NotExercised:
+			unmade = append(unmade, name)
+		case a.Outcome == NotPossible:
+		case !a.Passed:
+			made, through = made+1, append(through, name)
+		default:
+			made++
+		}
+	}
+	if len(through)+len(unmade) == 0 {
+		return fmt.Sprintf("%d attacks, and all are stopped or defused", made)
+	}
+	text := fmt.Sprintf("%d attacks, of which %d are not stopped%s", made, len(through), named(through))
+	if len(unmade) > 0 {
+		text += fmt.Sprintf("; %d could not be made%s", len(unmade), named(unmade))
+	}
+	return text
+}
+
+// named are some names behind a colon, if they are few.
+func named(names []string) string {
+	if len(names) == 0 || len(names) > namedFailures {
+		return ""
+	}
+	return ": " + strings.Join(names, ", ")
+}
+
+// Layers says who stopped how many, for a person.
+func (t Totals) Layers() string {
+	var words []string
+	for _, l := range []Layer{CLI, Sandbox, Guard, RBAC} {
+		if n := t.StoppedBy[l]; n > 0 {
+			words = append(words, fmt.Sprintf("%s %d", l, n))
+		}
+	}
+	return strings.Join(words, ", ")
+}

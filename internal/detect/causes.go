@@ -142,3 +142,10 @@ var implied = map[string][]string{
 		"Unschedulable", "FailedMount", "Evicted", "Preempted"},
 	"DeploymentFailure": {"Unschedulable", "FailedMount"},
 }
+
+// continued are the fault types that another one goes on as: while a sign of it is
+// waited for, they are not over. What takes the place of a Pod that had to go may
+// find none.
+var continued = map[string][]string{
+	"Unschedulable": {"Preempted", "Evicted"},
+}

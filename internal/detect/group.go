@@ -113,12 +113,24 @@ func (d *Detector) stable(g *group) time.Duration {
 	return d.wait(min(stable<<min(g.returns, 8), maxStable))
 }
 
+// prolong keeps a fault from being over while it seems to go on as another one.
+func (d *Detector) prolong(p *patient, s *symptom) {
+	before := continued[s.faultType]
+	if before == nil {
+		return
+	}
+	g := d.groups[groupKey{d.keyOf(p.owner), d.cfg.Class(s.faultType, p.owner.Kind)}]
+	if g != nil && g.active == 0 && slices.ContainsFunc(g.told, func(t Fault) bool { return slices.Contains(before, t.Type) }) {
+		g.quiet = d.now
+	}
+}
+
 // groupFor returns the group that a fault of the owner belongs to: that of what it
-// follows from, of another class, while that is there; else that of its class.
+// follows from, of another class, while that is not over; else that of its class.
 func (d *Detector) groupFor(owner nightcrier.Resource, faultType string) *group {
 	for _, why := range implied[faultType] {
 		g := d.groups[groupKey{d.keyOf(owner), d.cfg.Class(why, owner.Kind)}]
-		if g != nil && g.active > 0 && slices.ContainsFunc(g.told, func(t Fault) bool { return t.Type == why }) {
+		if g != nil && slices.ContainsFunc(g.told, func(t Fault) bool { return t.Type == why }) {
 			return g
 		}
 	}

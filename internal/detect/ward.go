@@ -194,6 +194,7 @@ func (d *Detector) review(key uint64, p *patient, first func(*symptom)) {
 			d.raise(p, &s)
 		}
 		if s.group == nil {
+			d.prolong(p, &s)
 			d.wake(s.due)
 		}
 		d.wake(s.until)

@@ -52,6 +52,9 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 	if err := unstopped(c.fromCluster(ctx, f)); err != nil {
 		return nil, err
 	}
+	if err := unstopped(c.readSources(ctx, f)); err != nil {
+		return nil, err
+	}
 	c.involve(target)
 	c.involve(f.Owner)
 	if !f.known() {

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"strings"
+	"unicode"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -23,7 +24,7 @@ func list(ns, kind string) test {
 
 // describe is a test by kubectl describe.
 func describe(r nightcrier.Resource) test {
-	if r.Kind == "" || !plainName(r.Kind) {
+	if !plainKind(r.Kind) {
 		return ""
 	}
 	return command(r.Namespace, r.Name, []string{"kubectl", "describe", strings.ToLower(r.Kind), r.Name})
@@ -53,6 +54,12 @@ func rollBack(o nightcrier.Object) string {
 
 func plainName(s string) bool {
 	return (nightcrier.Resource{Kind: "X", Name: s}).Check() == nil && !strings.HasPrefix(s, "-")
+}
+
+// plainKind reports whether a kind is one word of ASCII letters and digits.
+func plainKind(s string) bool {
+	odd := func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	return s != "" && !strings.ContainsFunc(s, odd)
 }
 
 // decides says what the command shows if the hypothesis is true, and if not.

@@ -19,6 +19,7 @@ func (a *assembler) context() {
 			a.fact(podState(p), nightcrier.Seen)
 			a.formerEnds(&p)
 		}
+		a.throttling()
 		a.neighbours()
 		a.warnings()
 	}

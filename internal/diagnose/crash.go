@@ -151,7 +151,7 @@ func sawLog(c container, l LogExcerpt, line string) Observation {
 	return Observation{
 		Text:  fmt.Sprintf("the %s of %s says what it failed on", which, c),
 		Quote: line,
-		Ref:   Ref{Evidence: l.Evidence, Source: "kubectl logs " + l.Pod + " -c " + l.Container + namespaceFlag(l.Namespace) + flag},
+		Ref:   Ref{Evidence: l.Evidence, Source: cmp.Or(l.source, "kubectl logs "+l.Pod+" -c "+l.Container+namespaceFlag(l.Namespace)+flag)},
 	}
 }
 

@@ -42,7 +42,9 @@ type Input struct {
 	Event nightcrier.Event
 	// Reader is nil where no credential is configured: the event is then all
 	// that is known, and the report says so.
-	Reader   Reader
+	Reader Reader
+	// Sources are asked for metrics and logs; nil where there are none.
+	Sources  *Sources
 	Evidence Recorder
 	// Mask hides secrets; nil hides nothing.
 	Mask func(string) string
@@ -72,6 +74,8 @@ type LogExcerpt struct {
 	// Evidence is the id under which the excerpt was recorded.
 	Evidence string `json:"evidence"`
 	Text     string `json:"text"`
+	// source is how it was read, "" for the kubelet's log.
+	source string
 }
 
 // ClusterInfo says where the fault is and which objects belong to it.

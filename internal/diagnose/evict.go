@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,43 +144,94 @@ func evictedAt(p *corev1.Pod) time.Time {
 }
 
 // podPreempted finds workloads that lack a Pod which had to give way to one of
-// higher priority. The Pod itself is gone; an Event tells of it.
+// higher priority.
 func podPreempted(f *Facts) []Finding {
-	if f.Hearsay || f.workloadWell() || f.allReady() {
+	if f.Hearsay {
 		return nil
 	}
-	for _, e := range f.Scene.Events {
-		o := e.Object.InvolvedObject
-		if e.Object.Reason != "Preempted" || o.Kind != "Pod" || o.Namespace != f.Mend().Namespace || !f.Scene.fresh(e) || !f.madePod(o.Name) {
-			continue
-		}
-		by, known := f.Scene.preemptor(&e.Object)
-		n := Finding{
-			Cause: "pod-preempted", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{sawEvent(e)},
-			Summary: fmt.Sprintf("Pod %s of %s had to give way to a Pod of higher priority and finds no other place (%s).", o.Name, f.Mend(), oneLine(e.Object.Message, maxQuote)),
-			WrongIf: "the Pods that are there now wait for something else",
-			Test:    list(f.Mend().Namespace, "events").decides("an event Preempted names a Pod of "+f.Mend().Name, "there is none"),
-			Actions: []nightcrier.Action{
-				{Action: "Add room for both, or lower what either requests", Outcome: "both run", Risk: "cost, or less for one of them"},
-				{Action: "Check that the priorities of both are as intended", Outcome: "the more important one runs", Risk: "none while reading"},
-			},
-		}
-		if known {
-			n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s, which has a higher priority, and finds no other place.", o.Name, f.Mend(), by)
-		}
-		return []Finding{n}
+	gone, ok := f.preempted()
+	if !ok || f.madeUp() {
+		return nil
 	}
-	return nil
+	n := Finding{
+		Cause: "pod-preempted", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{gone.said},
+		WrongIf: "the Pods that are there now wait for something else",
+		Test:    list(f.Mend().Namespace, "events").decides("an event Preempted names a Pod of "+f.Mend().Name, "there is none"),
+		Actions: []nightcrier.Action{
+			{Action: "Add room for both, or lower what either requests", Outcome: "both run", Risk: "cost, or less for one of them"},
+			{Action: "Check that the priorities of both are as intended", Outcome: "the more important one runs", Risk: "none while reading"},
+		},
+	}
+	by, next := "a Pod of higher priority", "what replaces it is not ready yet"
+	if gone.by != (nightcrier.Object{}) {
+		by = gone.by.String() + ", which has a higher priority"
+	}
+	if slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return p.Object.Spec.NodeName == "" && !f.past(&p) }) {
+		next = "what replaces it has no node"
+	}
+	n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s; %s (%s).", gone.pod, f.Mend(), by, next, oneLine(gone.said.Quote, maxQuote))
+	return []Finding{n}
 }
 
-// allReady reports whether every Pod that was read is ready.
-func (f *Facts) allReady() bool {
-	for i := range f.Pods {
-		if !podReady(&f.Pods[i].Object) {
-			return false
+// preemption is that a Pod had to give way to another, which is not always known.
+type preemption struct {
+	pod  string
+	by   nightcrier.Object
+	said Observation
+}
+
+// preempted is the newest preemption of one of the workload's Pods: an Event tells of
+// it when the Pod is gone, and its status as long as it is there, for the scheduler
+// writes the Event last.
+func (f *Facts) preempted() (preemption, bool) {
+	for _, e := range f.Scene.Events {
+		o := e.Object.InvolvedObject
+		if e.Object.Reason == "Preempted" && o.Kind == "Pod" && o.Namespace == f.Mend().Namespace && f.Scene.fresh(e) && f.madePod(o.Name) {
+			by, _ := f.Scene.preemptor(&e.Object)
+			return preemption{pod: o.Name, by: by, said: sawEvent(e)}, true
 		}
 	}
-	return len(f.Pods) > 0
+	for _, p := range f.Pods {
+		if c := disrupted(&p.Object); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
+			said := Observation{Text: "Pod " + p.Object.Name + " has to give way", Quote: c.Message, Ref: p.Ref}
+			return preemption{pod: p.Object.Name, said: said}, true
+		}
+	}
+	return preemption{}, false
+}
+
+// madeUp reports whether as many Pods as are wanted are ready and to stay. The Pods
+// themselves are counted where all were read: their controller counts them later, so
+// that just after a Pod was lost it still says that there are enough.
+func (f *Facts) madeUp() bool {
+	r, known := f.replicas()
+	if !known || !f.Scene.Complete("Pod", f.Mend().Namespace) {
+		return f.workloadWell() || f.allReady()
+	}
+	var ready int32
+	for i := range f.Scene.Pods {
+		p := &f.Scene.Pods[i].Object
+		if p.DeletionTimestamp == nil && podReady(p) && f.Scene.mendOf("Pod", p) == f.Mend() {
+			ready++
+		}
+	}
+	return ready >= r.want
+}
+
+// allReady reports whether every Pod that was read, and is to stay, is ready.
+func (f *Facts) allReady() bool {
+	some := false
+	for i := range f.Pods {
+		p := &f.Pods[i].Object
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if !podReady(p) {
+			return false
+		}
+		some = true
+	}
+	return some
 }
 
 // podSuffix is what controllers add to their own name to name a Pod.

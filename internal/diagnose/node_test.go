@@ -127,13 +127,29 @@ func TestPreempted(t *testing.T) {
 ---
 {apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e}, reason: Preempted, message: '` + message + `', involvedObject: {kind: Pod, namespace: shop, name: cart-6d4f-x7k2p}, lastTimestamp: "2026-03-01T11:58:00Z"` + more + `}`
 	}
-	for name, c := range map[string]struct{ event, says string }{
+	cart := func(name, more string) string {
+		return `
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: cart-6d4f-` + name + `, labels: {pod-template-hash: 6d4f}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: cart-6d4f, controller: true}]` + more
+	}
+	victim := cart("x7k2p", `, deletionTimestamp: "2026-03-01T12:00:01Z"}, spec: {nodeName: n1}, status: {phase: Running, conditions: [
+  {type: Ready, status: "True"}, {type: DisruptionTarget, status: "True", reason: PreemptionByScheduler, message: 'default-scheduler: preempting to accommodate a higher priority pod'}]}}`)
+	waits := cart("q9w8e", `}, status: {phase: Pending}}`)
+	ready := cart("a1b2c", `}, spec: {nodeName: n2}, status: {phase: Running, conditions: [{type: Ready, status: "True"}]}}`)
+	for name, c := range map[string]struct{ objects, says string }{
 		"by a name":    {event("Preempted by shop/important on node n1", ""), "Pod shop/important"},
 		"by a uid":     {event("Preempted by pod 0-1-2 on node n1", "") + "\n---\n" + `{apiVersion: v1, kind: Pod, metadata: {namespace: prod, name: big, uid: 0-1-2}, status: {phase: Running, conditions: [{type: Ready, status: "True"}]}}`, "Pod prod/big"},
 		"by a related": {event("Preempted by a pod on node n1", ", related: {kind: Pod, namespace: prod, name: huge}"), "Pod prod/huge"},
 		"by nobody":    {event("Preempted by a pod on node n1", ""), "higher priority"},
+		"no Event yet": {victim, "higher priority; what replaces it is not ready yet"},
+		"and waits":    {victim + waits, "higher priority; what replaces it has no node"},
+		"not counted":  {victim + ready + waits, "higher priority; what replaces it has no node"},
 	} {
-		f := inScene(sceneOf(t, cartOf+"1}}"+c.event), "Deployment", "cart")
+		counted := "1}}"
+		if name == "not counted" { // out yet, by the controller
+			counted = "2}}"
+		}
+		f := inScene(sceneOf(t, cartOf+counted+c.objects), "Deployment", "cart")
 		got := podPreempted(f)
 		if len(got) != 1 || !strings.Contains(got[0].Summary, c.says) {
 			t.Errorf("%s: %+v", name, got)
@@ -143,6 +159,9 @@ func TestPreempted(t *testing.T) {
 	}
 	if got := podPreempted(inScene(sceneOf(t, cartOf+"2}}"+event("Preempted by shop/important on node n1", "")), "Deployment", "cart")); len(got) > 0 {
 		t.Errorf("back again: %+v", got)
+	}
+	if got := podPreempted(inScene(sceneOf(t, cartOf+"2}}"+victim+ready+strings.Replace(ready, "a1b2c", "d3e4f", 1)), "Deployment", "cart")); len(got) > 0 {
+		t.Errorf("replaced while it ends: %+v", got)
 	}
 	if got := podPreempted(inScene(sceneOf(t, strings.Replace(cartOf, "cart", "car", 1)+"1}}"+event("Preempted by shop/important on node n1", "")), "Deployment", "car")); len(got) > 0 {
 		t.Errorf("another's Pod: %+v", got)

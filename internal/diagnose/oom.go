@@ -60,6 +60,9 @@ func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Fin
 	if said, ok := f.kernelSaid(c); ok {
 		observed = append(observed, said)
 	}
+	if used, ok := f.sawUse(c); ok {
+		observed = append(observed, used)
+	}
 	n := Finding{
 		Cause: "oom-killed", Object: f.Mend(), Summary: summary, Confidence: nightcrier.High, Observed: observed,
 		WrongIf: "the process was killed by another signal and the reason is left from an earlier end",

@@ -90,9 +90,9 @@ func acceptable(t *testing.T, r nightcrier.Report, ev *evidence.Recorder) {
 	if problems = append(problems, report.Validate(md, &back)...); len(problems) > 0 {
 		t.Errorf("the rendered report has problems: %v", problems)
 	}
-	report.Check(&r, func(id string) ([]byte, bool) {
+	report.Check(&r, func(id string) (report.Recorded, bool) {
 		body, err := ev.Load(id)
-		return body, err == nil
+		return report.Recorded{Body: body}, err == nil
 	})
 	for _, f := range r.Facts {
 		if f.Check == nightcrier.Unseen {

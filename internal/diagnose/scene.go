@@ -71,6 +71,9 @@ type Scene struct {
 	// Others are objects of any other kind: APIServices, operators' objects.
 	Others []Read[unstructured.Unstructured]
 
+	// measured is what sources said of containers.
+	measured []measured
+
 	// Events are about any of these, newest first.
 	Events []Read[corev1.Event]
 	Logs   []LogExcerpt

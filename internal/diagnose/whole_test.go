@@ -151,7 +151,7 @@ func (c *crowd) List(ctx context.Context, kind, ns, labels, fields string, limit
 // Pod by Pod, and what was left out is said.
 func TestManyPods(t *testing.T) {
 	w := newWorld(t)
-	const many = 5000
+	const many = 1200
 	w.crowd(t, many)
 	p := w.deployed(t, "zz-broken") // after all others in the list
 	w.ImagePullBackOff(t, p)

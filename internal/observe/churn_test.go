@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/detect/churn"
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/observe"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // counted is a detector that counts what it was told. While it is held back it
@@ -152,11 +153,15 @@ func measure() (heap uint64, goroutines int) {
 
 // A day of 5,000 Pods in which nothing is wrong, as a watch sees it: no fault,
 // and in the evening no more memory and no more goroutines than in the morning.
-// Watches break now and then.
+// Watches break now and then. With the race detector it is some hours of
+// 1,000 as well, in which the heap is not what it would be.
 func TestADayOfChurn(t *testing.T) {
-	hours, pods := 24, 5000
-	if testing.Short() {
-		hours, pods = 3, 1000
+	hours, pods, small := 24, 5000, testing.Short() || testproc.Raced()
+	if small {
+		hours, pods = 9, 1000
+	}
+	if testproc.Raced() && !testing.Short() {
+		testproc.Rerun(t)
 	}
 	d := newDay(t, pods)
 	var morning, evening uint64
@@ -176,7 +181,7 @@ func TestADayOfChurn(t *testing.T) {
 	}
 	evening, many = measure()
 	t.Logf("%d changes, heap %d MiB, then %d MiB, goroutines %d, then %d, %+v", d.sent, morning>>20, evening>>20, few, many, d.o.Status().Detector)
-	if evening > morning+morning/4 || many > few+20 {
+	if !small && evening > morning+morning/4 || many > few+20 {
 		t.Errorf("a day costs %d of %d bytes, %d of %d goroutines", evening-morning, morning, many-few, few)
 	}
 	if st := d.o.Status(); len(st.Problems) > 0 || st.Detector.Active > 0 || d.sent < int64(pods) {

@@ -76,8 +76,8 @@ func (a api) list(w http.ResponseWriter, r *http.Request, q request) {
 		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
-	if a.snap.withheld(q.collection, q.namespace) != "" {
-		a.notCaptured(w, "list", q)
+	if why := a.snap.withheld(q.collection, q.namespace, query); why != "" {
+		notCaptured(w, "list", q, why)
 		return
 	}
 	var found []*object

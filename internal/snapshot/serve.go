@@ -89,10 +89,10 @@ func (a api) answer(w http.ResponseWriter, r *http.Request, q request) {
 		a.list(w, r, q)
 		return
 	}
-	o := q.byName[objectKey(q.namespace, q.name)]
+	o, why := q.byName[objectKey(q.namespace, q.name)], a.snap.withheld(q.collection, q.namespace, nil)
 	switch {
-	case o == nil && a.snap.withheld(q.collection, q.namespace) != "":
-		a.notCaptured(w, "get", q)
+	case o == nil && why != "":
+		notCaptured(w, "get", q, why)
 	case o == nil:
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, q.resource()+` "`+q.name+`" not found`)
 	case q.subresource == "log" && q.kind.name == "Pod":
@@ -105,7 +105,7 @@ func (a api) answer(w http.ResponseWriter, r *http.Request, q request) {
 }
 
 // notCaptured says that what was asked for is not known.
-func (a api) notCaptured(w http.ResponseWriter, verb string, q request) {
+func notCaptured(w http.ResponseWriter, verb string, q request, why string) {
 	where := " in all namespaces"
 	switch {
 	case q.scope == cluster:
@@ -114,7 +114,7 @@ func (a api) notCaptured(w http.ResponseWriter, verb string, q request) {
 		where = " in namespace " + q.namespace
 	}
 	fail(w, http.StatusForbidden, metav1.StatusReasonForbidden,
-		"cannot "+verb+" "+q.resource()+where+": not in this snapshot: "+a.snap.withheld(q.collection, q.namespace))
+		"cannot "+verb+" "+q.resource()+where+": not in this snapshot: "+why)
 }
 
 // form is how an answer is wanted.

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -51,6 +52,8 @@ type Snapshot struct {
 	collections map[string]*collection // by group + "/" + plural
 	kinds       map[string]*collection // the same, by group + "/" + name
 	logs        map[logKey][]byte
+	// lists are those that were read, where only parts of a cluster were; else nil.
+	lists map[*collection][]Listed
 }
 
 // object is one object: its JSON, and what selects it.
@@ -138,9 +141,12 @@ func (s *Snapshot) served() []*collection {
 	return list
 }
 
-// withheld says why objects of c in ns ("" for all namespaces) are not known,
-// "" when they are: then an object that is not here was not there.
-func (s *Snapshot) withheld(c *collection, ns string) string {
+// withheld says why objects of c in ns ("" for all namespaces) that a query selects are
+// not known, "" when they are: then an object that is not here was not there.
+func (s *Snapshot) withheld(c *collection, ns string, query url.Values) string {
+	if s.lists != nil {
+		return s.unread(c, ns, query)
+	}
 	for _, n := range s.NotCaptured {
 		if about, in := covers(n.What, c.kind); about && (in == "" || ns == "" || in == ns) {
 			return n.Why

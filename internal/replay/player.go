@@ -1,0 +1,189 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Player is the tape of one step that is played again. It is safe for concurrent
+// use.
+type Player struct {
+	head head
+
+	mu      sync.Mutex
+	entries map[string][]entry
+	missed  []string
+	// stays says that the last answer to a question is given from then on.
+	stays bool
+}
+
+// Blank is a tape with nothing on it: every question is one that was not asked.
+func Blank() *Player { return &Player{entries: map[string][]entry{}} }
+
+// Read reads the tape of a step. It is an Invalid error when it is none of this
+// form, or damaged.
+func Read(packed []byte, step string) (*Player, error) {
+	p, err := read(packed, 2*maxTape)
+	if err == nil && p.head.Step != step {
+		err = fmt.Errorf("it is the tape of the step %q", clip(p.head.Step))
+	}
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s cannot be read: %w", File(step), err)
+	}
+	return p, nil
+}
+
+// read unpacks so many bytes at most.
+func read(packed []byte, most int64) (*Player, error) {
+	in, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	in.Multistream(false)
+	lines := bufio.NewReader(io.LimitReader(in, most))
+	p := Blank()
+	for n := 0; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF) && len(line) == 0 && n > 0:
+			return p, nil
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
+		case n > maxEntries:
+			return nil, fmt.Errorf("it has more than %d entries", maxEntries)
+		case n == 0:
+			err = p.begin(line)
+		default:
+			err = p.add(line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
+		}
+	}
+}
+
+func (p *Player) begin(line []byte) error {
+	if err := json.Unmarshal(line, &p.head); err != nil {
+		return err
+	}
+	if p.head.Format != Format {
+		return fmt.Errorf("its format is %q, and %q is what this version plays", clip(p.head.Format), Format)
+	}
+	return nil
+}
+
+func (p *Player) add(line []byte) error {
+	var e entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		return err
+	}
+	p.entries[e.Ask] = append(p.entries[e.Ask], e)
+	return nil
+}
+
+// Only is a tape with nothing but the answers to one question.
+func (p *Player) Only(name string) *Player {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &Player{head: p.head, entries: map[string][]entry{name: slices.Clone(p.entries[name])}}
+}
+
+// Version is that of the program which made the tape.
+func (p *Player) Version() string { return p.head.Version }
+
+// Take fills into with what came of the same question then: of the n-th that was
+// asked by a name, the n-th answer. For a question that was not asked then it asks,
+// and remembers that.
+func (p *Player) Take(name string, into any, ask func() error) error {
+	e, ok := p.next(name)
+	if !ok {
+		return ask()
+	}
+	if e.Error != nil {
+		return nightcrier.Errorf(e.Error.Code, "%s", e.Error.Text)
+	}
+	return e.fill(into)
+}
+
+// Peek fills into with the first answer that was recorded by a name, without taking
+// it.
+func (p *Player) Peek(name string, into any) error {
+	p.mu.Lock()
+	list := p.entries[name]
+	p.mu.Unlock()
+	if len(list) == 0 || list[0].Dropped || list[0].Error != nil {
+		return nightcrier.Errorf(nightcrier.NotFound, "%q was not recorded", name)
+	}
+	return list[0].fill(into)
+}
+
+// fill writes the answer to where it is wanted.
+func (e entry) fill(into any) error {
+	body, isBody := into.(*[]byte)
+	if !isBody {
+		if err := json.Unmarshal(e.Value, into); err != nil {
+			return nightcrier.Errorf(nightcrier.Invalid, "what was recorded of %q is not what is asked for: %w", clip(e.Ask), err)
+		}
+		return nil
+	}
+	if *body = e.Bytes; e.Text != nil {
+		*body = []byte(*e.Text)
+	}
+	return nil
+}
+
+// next returns the next answer to a question.
+func (p *Player) next(name string) (entry, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	on := onTape(name)
+	if _, ok := p.entries[on]; !ok {
+		on = name[:min(len(name), maxName)] // as earlier versions wrote it
+	}
+	list := p.entries[on]
+	if len(list) == 0 || list[0].Dropped {
+		p.missed = append(p.missed, clip(name))
+		return entry{}, false
+	}
+	if len(list) > 1 || !p.stays {
+		p.entries[on] = list[1:]
+	}
+	return list[0], true
+}
+
+// Close implements the tape of a run; there is nothing to save.
+func (p *Player) Close() error { return nil }
+
+// Missed are the questions that were not asked then, or whose answer was too large
+// to be kept.
+func (p *Player) Missed() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.missed)
+}
+
+// Left are the questions that were asked then and were not now.
+func (p *Player) Left() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var left []string
+	for name, list := range p.entries {
+		if len(list) > 0 {
+			left = append(left, clip(name))
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// clip bounds what is repeated of a record.
+func clip(s string) string { return s[:min(len(s), 200)] }

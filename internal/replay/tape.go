@@ -1,0 +1,235 @@
+// Package replay keeps what an investigation learned from outside of it, and lets
+// the investigation be made again from that alone: no cluster, no model's API.
+//
+// Every step of a run has a tape of its own in the run's workspace. What the step
+// asked for (an object, a list, a log, the time, what a person wrote for such a
+// case) stands on it by name, with the answer or the error. A step that is played
+// again gets the same answers to the same questions; a question that was not asked
+// then is not answered, and is told of.
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"nightcrier.dev/nightcrier"
+)
+
+// Format names the form of a tape; one of another form is not played.
+const Format = "nightcrier.record/1"
+
+// Dir holds the tapes, below a workspace and out of an agent's reach.
+const Dir = "record"
+
+// The steps that have a tape. Agent names that of an agent's n-th attempt.
+const (
+	Prepare = "prepare"
+	Test    = "test"
+	Check   = "check"
+)
+
+// MaxAttempts is how many attempts of an agent a run has at most, with those at its
+// report.
+const MaxAttempts = 3
+
+// Agent is the step of an agent's n-th attempt, counted from 1: what the tools of others
+// and the sources of metrics and logs answered to it.
+func Agent(attempt int) string { return "agent-" + strconv.Itoa(attempt) }
+
+// File is the path of a step's tape below the workspace.
+func File(step string) string { return Dir + "/" + step + ".jsonl.gz" }
+
+// Bounds of one tape: bytes of what is kept before it is packed, the entries, and
+// the bytes of a name.
+const (
+	maxTape    = 128 << 20
+	maxEntries = 20_000
+	maxName    = 1024
+)
+
+// head is the first line of a tape.
+type head struct {
+	Format  string `json:"format"`
+	Step    string `json:"step"`
+	RunID   string `json:"runId"`
+	Version string `json:"version"` // of the program
+}
+
+// entry is one question and what came of it.
+type entry struct {
+	Ask string `json:"ask"`
+	// One of the three: a document, a text, or bytes that are no text.
+	Value json.RawMessage `json:"value,omitempty"`
+	Text  *string         `json:"text,omitempty"`
+	Bytes []byte          `json:"bytes,omitempty"`
+	// Error is set where there was no answer.
+	Error *failure `json:"error,omitempty"`
+	// Dropped says that the answer was too large to be kept.
+	Dropped bool `json:"dropped,omitempty"`
+}
+
+type failure struct {
+	Code nightcrier.Code `json:"code"`
+	Text string          `json:"text"`
+}
+
+// Recorder is the tape of one step that runs. It is safe for concurrent use.
+type Recorder struct {
+	to   io.WriteCloser
+	mask func([]byte) []byte
+
+	mu      sync.Mutex
+	out     *gzip.Writer
+	room    int // bytes that may still be kept
+	entries int
+}
+
+// NewRecorder begins the tape of a step, which is written to a file that Close closes.
+// What is kept is masked.
+func NewRecorder(runID, step, version string, mask func([]byte) []byte, to io.WriteCloser) (*Recorder, error) {
+	r := &Recorder{to: to, mask: mask, room: maxTape}
+	out, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	r.out = out
+	return r, r.line(head{Format: Format, Step: step, RunID: runID, Version: version})
+}
+
+// Take asks, and keeps what into points at then, or the error. That the caller was
+// interrupted is no answer and is not kept.
+func (r *Recorder) Take(name string, into any, ask func() error) error {
+	err := ask()
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	e, encodeErr := entryOf(name, into, err)
+	if encodeErr != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "record %q: %w", name, encodeErr)
+	}
+	e.mask(r.mask)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.entries == maxEntries {
+		return err
+	}
+	if r.entries++; e.length() > r.room {
+		e = entry{Ask: e.Ask, Dropped: true}
+	}
+	return errors.Join(err, r.line(e))
+}
+
+// Close ends the tape.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return errors.Join(r.out.Close(), r.to.Close())
+}
+
+// Whole is a file that is written when all of it is known.
+func Whole(save func([]byte) error) io.WriteCloser { return &whole{save: save} }
+
+type whole struct {
+	bytes.Buffer
+	save func([]byte) error
+}
+
+// Close implements io.Closer.
+func (w *whole) Close() error { return w.save(w.Bytes()) }
+
+// line writes one line. The caller holds mu, or is the only one.
+func (r *Recorder) line(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "record: %w", err)
+	}
+	r.room -= b.Len()
+	_, err := r.out.Write(b.Bytes())
+	return err
+}
+
+func entryOf(name string, from any, asked error) (entry, error) {
+	e := entry{Ask: onTape(name)}
+	if asked != nil {
+		e.Error = &failure{nightcrier.CodeOf(asked), asked.Error()}
+		return e, nil
+	}
+	body, isBody := from.(*[]byte)
+	switch {
+	case !isBody:
+		raw, err := json.Marshal(from)
+		e.Value = raw
+		return e, err
+	case utf8.Valid(*body):
+		text := string(*body)
+		e.Text = &text
+	default:
+		e.Bytes = *body
+	}
+	return e, nil
+}
+
+// onTape is a name as it stands on a tape: a long one is cut, and told from others by its
+// digest.
+func onTape(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.ToValidUTF8(name[:maxName/2], "") + "… " + hex.EncodeToString(sum[:])
+}
+
+func (e *entry) length() int {
+	n := len(e.Value) + len(e.Bytes)
+	if e.Text != nil {
+		n += len(*e.Text)
+	}
+	if e.Error != nil {
+		n += len(e.Error.Text)
+	}
+	return n
+}
+
+// mask hides what must not lie about; what came through a guard has nothing to hide.
+func (e *entry) mask(mask func([]byte) []byte) {
+	if e.Text != nil {
+		text := string(mask([]byte(*e.Text)))
+		e.Text = &text
+	}
+	if masked := mask(e.Value); json.Valid(masked) {
+		e.Value = masked
+	} else if e.Value != nil {
+		e.Value, e.Dropped = nil, true
+	}
+	if e.Bytes != nil {
+		e.Bytes = mask(e.Bytes)
+	}
+	if e.Error != nil {
+		e.Error.Text = string(mask([]byte(e.Error.Text)))
+	}
+}
+
+// Name is the name of a question: its words, each in quotes where it needs them.
+func Name(words ...any) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%q", fmt.Sprint(w))
+	}
+	return b.String()
+}

@@ -103,8 +103,10 @@ func proves(r nightcrier.AgentResult) bool {
 	switch r.FailureClass {
 	case "":
 		return r.State == nightcrier.StateSuccess
-	case nightcrier.FailAgent, nightcrier.FailInvalidOutput, nightcrier.FailBudget:
+	case nightcrier.FailAgent, nightcrier.FailInvalidOutput:
 		return true
+	case nightcrier.FailBudget:
+		return !r.StartedAt.IsZero() // else it was not asked
 	}
 	return false
 }

@@ -82,6 +82,11 @@ type Options struct {
 	// Journaled and RetryPause are passed on to the runs; crash tests use them.
 	Journaled  func(nightcrier.JournalEntry)
 	RetryPause time.Duration
+	// budgetDir has the record of what is spent on models; empty is one in the workspace
+	// root.
+	budgetDir string
+	// replays is the investigation that is made again, nil for new ones.
+	replays *replaying
 }
 
 // App is a running Nightcrier. Start it once; Stop may be called at any time.
@@ -100,13 +105,16 @@ type App struct {
 	breaker  *admit.Breaker
 	engine   *engine.Engine
 	runner   *run.Runner
-	intake   *intake.Intake
-	admitter *admit.Admitter
-	sources  []source
-	hooks    *webhook.Hooks
-	server   *api.Server
-	keeper   *housekeeper
-	masked   int64 // values masked when last measured; the housekeeper's
+	// triageScript is that of the skill, "" for none.
+	triageScript string
+	intake       *intake.Intake
+	admitter     *admit.Admitter
+	sources      []source
+	hooks        *webhook.Hooks
+	server       *api.Server
+	keeper       *housekeeper
+	spending     *spending
+	masked       int64 // values masked when last measured; the housekeeper's
 
 	ready   chan struct{}
 	stopped sync.Once
@@ -134,14 +142,23 @@ func New(o Options) (*App, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if len(o.WorkerCommand) == 0 {
-		exe, err := os.Executable()
-		if err != nil {
-			return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
-		}
-		o.WorkerCommand = []string{exe, "worker"}
+	var err error
+	if o.WorkerCommand, err = orOwn(o.WorkerCommand); err != nil {
+		return nil, err
 	}
 	return &App{opt: o, cfg: o.Config, log: o.Logger, metrics: telemetry.NewMetrics(o.Version), ready: make(chan struct{})}, nil
+}
+
+// orOwn is the command that starts a worker: by default this very program.
+func orOwn(command []string) ([]string, error) {
+	if len(command) > 0 {
+		return command, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
+	}
+	return []string{exe, "worker"}, nil
 }
 
 // Start brings everything up, in the order in which the parts need each other,
@@ -158,6 +175,7 @@ func (a *App) Start(ctx context.Context) error {
 		{"notifications", a.openNotifier},
 		{"circuit breakers", a.openBreaker},
 		{"clusters", a.openClusters},
+		{"budget", a.openBudget},
 		{"runs", a.openRuns},
 		{"intake", a.openIntake},
 		{"webhooks", a.openWebhooks},
@@ -165,6 +183,7 @@ func (a *App) Start(ctx context.Context) error {
 		{"retention", a.startKeeper},
 		{"listeners", a.startServer},
 		{"sources", a.startSources},
+		{"agent", a.lookAtAgent},
 	}
 	for _, s := range steps {
 		if err := s.fn(ctx); err != nil {
@@ -241,16 +260,27 @@ func (a *App) secrets() []string { return append(secretsOf(a.cfg), a.opt.Secrets
 // secretsOf are the secrets that a configuration holds.
 func secretsOf(cfg *config.Config) []string {
 	database := cfg.DatabaseURL.Reveal()
-	values := []string{cfg.Agent.APIKey.Reveal(), cfg.Slack.WebhookURL.Reveal(), database}
+	values := []string{cfg.Slack.WebhookURL.Reveal(), database}
 	if u, err := url.Parse(database); err == nil && u.User != nil {
 		password, _ := u.User.Password()
 		values = append(values, password)
 	}
+	for _, key := range cfg.ModelKeys() {
+		values = append(values, key.Reveal())
+	}
 	for _, c := range cfg.Clusters {
 		values = append(values, c.MCP.APIKey.Reveal(), c.Alertmanager.Token.Reveal())
+		for _, e := range []config.Endpoint{c.Sources.Prometheus, c.Sources.Loki} {
+			values = append(values, e.Token.Reveal(), e.Password.Reveal())
+		}
 	}
 	for _, w := range cfg.Webhooks {
 		values = append(values, w.Token.Reveal())
+	}
+	for _, s := range cfg.ToolServers {
+		for _, value := range s.Variables {
+			values = append(values, value.Reveal())
+		}
 	}
 	return values
 }

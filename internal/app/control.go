@@ -33,10 +33,11 @@ func (a *App) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.
 // Retry queues another investigation of a finished incident. An empty executor
 // is the configured one.
 func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
-	if executor == "" {
-		executor = a.cfg.Agent.Executor
+	agent, err := a.cfg.AgentFor(executor)
+	if err != nil {
+		return nightcrier.Run{}, err
 	}
-	return a.store.Retry(ctx, incidentID, executor)
+	return a.store.Retry(ctx, incidentID, agent.Executor)
 }
 
 // Note adds what somebody noted about an incident; secrets in it are masked.
@@ -121,6 +122,9 @@ func (a *App) ended(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.Ag
 	a.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
 	a.metrics.AgentEnded(inc.Cluster, res)
 	a.metrics.IncidentClosed(inc.Cluster, inc.Status)
+	if res.FailureClass == nightcrier.FailBudget && a.opt.budgetDir == "" { // else the server tells
+		a.keeper.later(a.tellBudgets)
+	}
 }
 
 // learn lets the circuit breaker know how an executor did, and tells people when

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
+
+// ErrNoKubeconfig is that none was named and none is where kubectl looks.
+var ErrNoKubeconfig = errors.New("neither KUBECONFIG nor ~/.kube/config leads to one; name it with --kubeconfig")
 
 // Credential reads the credential of one context from a kubeconfig, for a guard to
 // hold: one context, certificates and keys inline. An empty kubeconfig or context
@@ -28,7 +32,7 @@ func Credential(kubeconfig, context string, environ []string) (*worker.Credentia
 		cfg.CurrentContext = context
 	}
 	if clientcmdapi.IsConfigEmpty(cfg) {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "no kubeconfig: neither KUBECONFIG nor ~/.kube/config leads to one; name it with --kubeconfig")
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "no kubeconfig: %w", ErrNoKubeconfig)
 	}
 	if _, ok := cfg.Contexts[cfg.CurrentContext]; !ok {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: context %q does not exist; there are: %s", kubeconfig, cfg.CurrentContext,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/mcptest"
@@ -50,7 +51,7 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if scripted(o) {
+	if scripted(o) != "" {
 		d = slices.DeleteFunc(d, func(sc demo.Scenario) bool { return sc.Calm })
 		d = d[:min(len(d), scriptedMost)]
 	}
@@ -99,10 +100,29 @@ func outDir(out, prefix string) (dir string, cleanup func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// scripted reports whether the agent's model is one that plays a script: there is
-// no key for a real one.
-func scripted(o DemoOptions) bool {
-	return o.Executor == config.ClaudeCode && os.Getenv("ANTHROPIC_API_KEY") == ""
+// scripted is the variable in which a key is missing, where the agent's model is
+// therefore one that plays a script.
+func scripted(o DemoOptions) (missing string) {
+	cli, err := agent.For(o.Executor)
+	if err != nil || !cli.NeedsModel {
+		return ""
+	}
+	p := cmp.Or(nightcrier.Provider(os.Getenv("NIGHTCRIER_AGENT_PROVIDER")), cli.Providers[0])
+	keys := config.KeyVariables(p)
+	if len(keys) == 0 || slices.ContainsFunc(keys, func(name string) bool { return os.Getenv(name) != "" }) {
+		return ""
+	}
+	return keys[0]
+}
+
+// demoVariables are what the environment has a say in: a real agent and its model.
+func demoVariables() []string {
+	names := []string{"PATH", "HOME", "NIGHTCRIER_AGENT_PROVIDER", "NIGHTCRIER_AGENT_MODEL", "AGENT_MODEL"}
+	for _, p := range []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google} {
+		names = append(names, config.KeyVariables(p)...)
+		names = append(names, config.AddressVariables(p)...)
+	}
+	return names
 }
 
 // scriptedMost is how many scenarios a scripted model gets: enough to see agents
@@ -110,16 +130,17 @@ func scripted(o DemoOptions) bool {
 const scriptedMost = 6
 
 // demoConfig is the embedded defaults with the scenarios' clusters. The
-// environment has no say, but for the key of a real agent.
+// environment has no say, but for a real agent.
 func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string) (*config.Config, func(), error) {
 	done := func() {}
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"} {
+	for _, name := range demoVariables() {
 		if v := os.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
 	}
-	if scripted(o) {
+	flags := map[string]string{"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning"}
+	if missing := scripted(o); missing != "" {
 		model, err := modeltest.NewServer()
 		if err == nil {
 			err = model.Listen()
@@ -128,12 +149,14 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 			return nil, nil, err
 		}
 		done = func() { _ = model.Close() }
-		env = append(env, "ANTHROPIC_API_KEY=scripted", "ANTHROPIC_BASE_URL="+model.URL("triage-report"))
-		fmt.Fprintln(o.Stderr, "No ANTHROPIC_API_KEY is set: the agent talks to a scripted model on this machine, which knows to write of faults only: some scenarios are left out.")
+		env = append(env, "NIGHTCRIER_AGENT_API_KEY=scripted")
+		flags["agent.base_url"], flags["agent.model"] = model.URL("triage-report"), "scripted"
+		for _, scope := range []string{"run", "incident", "cluster_day", "day"} { // it costs nothing, and has no price
+			flags["budget.per_"+scope+"_usd"] = "0"
+		}
+		fmt.Fprintf(o.Stderr, "No %s is set: the agent talks to a scripted model on this machine, which knows to write of faults only: some scenarios are left out.\n", missing)
 	}
-	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: map[string]string{
-		"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning",
-	}})
+	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: flags})
 	if err == nil {
 		err = hopeless(warnings)
 	}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,13 +50,21 @@ const (
 	// CheckCredential is what the cluster's credential may do.
 	CheckCredential = "credential"
 	// CheckWatch is what a watch needs of it.
-	CheckWatch   = "watch"
-	CheckSource  = "source"
+	CheckWatch  = "watch"
+	CheckSource = "source"
+	// CheckSources is whether metrics and logs can be asked for.
+	CheckSources = "sources"
 	CheckAgent   = "agent"
+	// CheckModel is whether an agent has a key for its model.
+	CheckModel   = "model"
 	CheckSandbox = "sandbox"
 	// CheckRunbooks is whether the files of runbooks.dir can ever match.
 	CheckRunbooks = "runbooks"
 	CheckSlack    = "slack"
+	// CheckSkills is whether what agents are taught is there and whole.
+	CheckSkills = "skills"
+	// CheckTools is whether an MCP server of tool_servers answers, and what agents get.
+	CheckTools = "tools"
 )
 
 const (
@@ -70,24 +77,32 @@ const (
 	doctorAtOnce  = 16
 )
 
+// DoctorOptions say how far Doctor goes.
+type DoctorOptions struct {
+	// AllAgents looks at every agent CLI that is known, not only at the one that is
+	// configured.
+	AllAgents bool
+	// CheckKey calls the provider to learn whether the key is accepted.
+	CheckKey bool
+	// WorkerCommand is that of Options.
+	WorkerCommand []string
+}
+
 // Doctor looks at everything that serve would need, changes nothing, and sends
 // no message.
-func Doctor(ctx context.Context, cfg *config.Config) []Check {
-	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg), checkAgent(ctx, cfg), checkSandbox(ctx, cfg), checkRunbooks(cfg), checkSlack(cfg)}
+func Doctor(ctx context.Context, cfg *config.Config, o DoctorOptions) []Check {
+	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg)}
+	checks = append(checks, checkAgents(ctx, cfg, o)...)
+	checks = append(checks, checkSandbox(ctx, cfg), checkSkills(cfg), checkRunbooks(cfg), checkSlack(cfg))
+	checks = append(checks, checkToolServers(ctx, cfg)...)
 	return append(checks, checkClusters(ctx, cfg)...)
 }
 
 func checkDisk(cfg *config.Config) Check {
 	c := Check{Code: CheckDisk, Name: cfg.WorkspaceRoot}
-	dir := cfg.WorkspaceRoot
-	for { // the root is made at the first start: look where it would be
-		if info, err := os.Stat(dir); err == nil {
-			if !info.IsDir() {
-				return c.fail(fmt.Errorf("%s is not a directory", dir), "set workspace_root to a directory")
-			}
-			break
-		}
-		dir = filepath.Dir(dir)
+	dir := nearest(cfg.WorkspaceRoot)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return c.fail(fmt.Errorf("%s is not a directory", dir), "set workspace_root to a directory")
 	}
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
@@ -105,6 +120,18 @@ func checkDisk(cfg *config.Config) Check {
 		c.Status, c.Hint = statusWarn, "an incident may use 256 MiB; free some space or set retention lower"
 	}
 	return c
+}
+
+// nearest is dir, or what there is of its path: the workspace root is made at the
+// first start.
+func nearest(dir string) string {
+	for dir != filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
 }
 
 func checkStore(ctx context.Context, cfg *config.Config) Check {
@@ -127,55 +154,21 @@ func checkStore(ctx context.Context, cfg *config.Config) Check {
 	return c.ok(fmt.Sprintf("%d runs queued, %d running", n.Queued, n.Leases))
 }
 
-// cliNames are the usual names of the agents' commands.
-var cliNames = map[string]string{config.ClaudeCode: "claude"}
-
-func checkAgent(ctx context.Context, cfg *config.Config) Check {
-	c := Check{Code: CheckAgent, Name: cfg.Agent.Executor}
-	switch cfg.Agent.Executor {
-	case config.Builtin:
-		return c.ok("reports the facts without a model")
-	case config.Script:
-		return c.ok(cfg.Agent.ScriptPath)
-	}
-	command := cfg.Agent.Command
-	if command == "" {
-		command = cliNames[cfg.Agent.Executor]
-	}
-	path, err := exec.LookPath(command)
-	if err != nil {
-		return c.fail(err, "install the CLI, or set agent.command to its path")
-	}
-	if !cfg.Agent.APIKey.IsSet() {
-		return c.fail(nightcrier.Errorf(nightcrier.Invalid, "no key for its model"), "set ANTHROPIC_API_KEY in the server's environment")
-	}
-	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()}
-	out, err := cmd.Output()
-	if err != nil {
-		return c.fail(fmt.Errorf("%s --version: %w", path, err), "run it by hand to see why")
-	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return c.ok(path + ", " + first)
-}
-
 func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 	c := Check{Code: CheckSandbox, Name: cfg.Sandbox.Require}
 	if cfg.Agent.Executor == config.Builtin {
-		return c.ok("not needed: no agent is started")
+		return c.ok("not needed: no agent is started" + granted(ctx, cfg))
 	}
-	held, err := process.Probe(ctx)
+	held, notes, err := process.Probe(ctx, nearest(cfg.WorkspaceRoot))
 	if err != nil {
-		return c.fail(err, "the kernel needs Landlock (5.13 or newer)")
+		return c.fail(err, process.Remedy(process.Floor(held)))
 	}
-	missing := process.Missing(process.Strict(), held)
+	missing := process.Strict(held)
 	c = c.ok(strings.Join(held, " "))
 	if len(missing) > 0 {
 		c.Status = statusWarn
-		c.Detail += "; missing: " + strings.Join(missing, " ")
-		c.Hint = "run as root or allow user namespaces for the full sandbox"
+		c.Detail = strings.Join(append([]string{c.Detail + "; missing: " + strings.Join(missing, " ")}, notes...), "; ")
+		c.Hint = process.Remedy(missing)
 		if cfg.Sandbox.Require == "strict" {
 			c.Status = statusFail
 		}
@@ -183,8 +176,34 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 	return c
 }
 
+// granted says which layers an agent would have here, for whoever thinks of one.
+func granted(ctx context.Context, cfg *config.Config) string {
+	held, _, err := process.Probe(ctx, nearest(cfg.WorkspaceRoot))
+	if err != nil {
+		return "; this machine would hold none: " + err.Error()
+	}
+	said := "; this machine would hold one by " + strings.Join(held, " ")
+	if missing := process.Strict(held); len(missing) > 0 {
+		said += ", without " + strings.Join(missing, " ")
+	}
+	return said
+}
+
 // maxShown is how many problems of one kind a check names.
 const maxShown = 5
+
+func checkSkills(cfg *config.Config) Check {
+	c := Check{Code: CheckSkills, Name: strings.Join(wantedSkills(cfg), ", ")}
+	all, _, err := findSkills(cfg)
+	if err != nil {
+		return c.fail(err, "see `nightcrier skills list`, and `nightcrier skills check DIR`")
+	}
+	var detail []string
+	for _, s := range all {
+		detail = append(detail, strings.TrimSpace(s.Version+" from "+s.From))
+	}
+	return c.ok(strings.Join(detail, ", "))
+}
 
 func checkRunbooks(cfg *config.Config) Check {
 	c := Check{Code: CheckRunbooks, Name: cmp.Or(cfg.Runbooks.Dir, "runbooks.dir")}
@@ -232,6 +251,7 @@ func checkClusters(ctx context.Context, cfg *config.Config) []Check {
 			ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 			defer cancel()
 			results[i] = append([]Check{checkSource(ctx, cl)}, checkAccess(ctx, cl)...)
+			results[i] = append(results[i], checkSources(ctx, cl)...)
 		})
 	}
 	wg.Wait()

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -63,6 +64,7 @@ func (a *App) startKeeper(context.Context) error {
 	a.keeper.every(stormEvery, a.tendStorms)
 	a.keeper.every(measureEvery, a.measure)
 	a.keeper.every(sweepEvery, a.sweep)
+	a.keeper.every(sweepEvery, a.spending.tidy)
 	return nil
 }
 
@@ -110,14 +112,14 @@ func (a *App) measureProcesses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	count := map[string]int{}
+	count, workers := map[string]int{}, filepath.Join(a.root.Path(), run.WorkersDir)
 	for _, r := range leased {
-		dirs, err := filepath.Glob(filepath.Join(a.root.Path(), run.WorkersDir, r.ID+"-*"))
+		dirs, err := fs.Glob(os.DirFS(workers), r.ID+"-*")
 		if err != nil {
 			return err
 		}
 		for _, dir := range dirs {
-			count[r.Key] += worker.Processes(dir)
+			count[r.Key] += worker.Processes(filepath.Join(workers, dir))
 		}
 	}
 	a.metrics.AgentProcesses(count)
@@ -148,9 +150,15 @@ func (a *App) measureWorkspaces(ctx context.Context) error {
 // measureMost bounds how many workspaces one measurement walks.
 const measureMost = 1000
 
-// sweep removes what the retention no longer covers: workspaces, the workers'
-// directories of runs that ended, checkpoints, and events that led nowhere.
+// sweep ends what dead workers left, and removes what the retention no longer covers. A
+// process that will not end does not keep what is old on the disk.
 func (a *App) sweep(ctx context.Context) error {
+	return errors.Join(a.endOrphans(ctx), a.retain(ctx))
+}
+
+// retain removes what the retention no longer covers: workspaces, the workers' directories
+// of runs that ended, checkpoints, and events that led nowhere.
+func (a *App) retain(ctx context.Context) error {
 	if err := a.sweepWorkers(ctx); err != nil {
 		return err
 	}
@@ -176,6 +184,15 @@ func (a *App) sweep(ctx context.Context) error {
 func (a *App) keeps(ctx context.Context, id string) bool {
 	inc, err := a.store.Incident(ctx, id)
 	return err == nil && inc.Status.Open() || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
+}
+
+// endOrphans ends the sandboxes of dead workers that no run leads to any more.
+func (a *App) endOrphans(ctx context.Context) error {
+	ended, err := worker.Clean(ctx, filepath.Join(a.root.Path(), run.WorkersDir))
+	if len(ended) > 0 {
+		a.log.Warn("sandboxes of dead workers ended", "component", "housekeeping", "event", "orphans_ended", "sandboxes", ended)
+	}
+	return err
 }
 
 // sweepWorkers removes the directories of workers whose run has ended.

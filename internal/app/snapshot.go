@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -77,6 +78,11 @@ type SnapshotServer struct {
 // only the bearer of the token reads, and secrets in what others recorded are
 // masked.
 func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
+	return serveRecorded(s.Transport(), snapshot.Host, s.Namespace(), listen, log)
+}
+
+// serveRecorded serves what is no live cluster.
+func serveRecorded(api http.RoundTripper, host, namespace, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
 	l, err := net.Listen("tcp", or(listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "listen: %w", err)
@@ -86,7 +92,7 @@ func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *Sn
 		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
 	}
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: snapshot.Host}, Transport: s.Transport()},
+		Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: host}, Transport: api},
 		Mask:     freshMask(), Audit: unrecorded, Logger: log,
 	})
 	if err != nil {
@@ -96,7 +102,7 @@ func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *Sn
 	if out.server, err = guardkube.Serve(l, g); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	raw, err := leadTo(out.server.Kubeconfig(), addr, s.Namespace())
+	raw, err := leadTo(out.server.Kubeconfig(), addr, namespace)
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}

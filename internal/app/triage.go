@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/pace"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/webhook"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -42,6 +44,8 @@ type TriageOptions struct {
 	Out      string
 	// IncidentID is the id of the incident to open; empty makes one.
 	IncidentID string
+	// Slack is told how it ended; the configured one is not, as somebody is waiting.
+	Slack config.Slack
 	// WorkerCommand is that of Options.
 	WorkerCommand []string
 }
@@ -86,6 +90,11 @@ func Triage(ctx context.Context, o TriageOptions) (t Triaged, err error) {
 	if t.Incident, err = a.AwaitEnd(ctx, dec.Incident.ID); err != nil {
 		return t, err
 	}
+	if o.Slack.WebhookURL.IsSet() {
+		if err := a.awaitTold(ctx, t.Incident.ID); err != nil {
+			return t, err
+		}
+	}
 	t, err = a.result(ctx, t.Incident)
 	t.Others = others
 	return t, err
@@ -115,16 +124,19 @@ func because(detail string) string {
 func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d nightcrier.Delivery, others int, err error) {
 	cfg := *o.Config
 	cluster := o.cluster(&cfg)
-	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks = dir, config.Secret{}, config.Slack{}, nil
+	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks = dir, config.Secret{}, o.Slack, nil
 	cfg.Clusters = []config.Cluster{cluster}
 	cfg.SeverityThreshold = nightcrier.Info // who asks wants an answer
-	if o.Executor != "" {
-		cfg.Agent.Executor = o.Executor
+	if cfg.Agent, err = o.Config.AgentFor(o.Executor); err != nil {
+		return nil, d, 0, err
 	}
 	if o.Timeout > 0 {
 		cfg.Agent.Timeout = o.Timeout
 	}
 	opt := Options{Config: &cfg, Logger: o.Logger, Version: o.Version, Offline: true, WorkerCommand: o.WorkerCommand, RetryPause: oneShotPause, Secrets: secretsOf(o.Config)}
+	if opt.budgetDir, err = serversBudget(o.Config); err != nil {
+		o.Logger.Warn("what this triage spends on models is not counted with what the server's agents spend", "error", err)
+	}
 	if o.Snapshot != nil {
 		opt.Snapshots = map[string]*snapshot.Snapshot{cluster.Name: o.Snapshot}
 	}
@@ -273,6 +285,27 @@ func (a *App) AwaitEnd(ctx context.Context, id string) (nightcrier.Incident, err
 				return inc, err
 			}
 		case <-tick.C:
+		}
+	}
+}
+
+// toldTime bounds how long a message about an incident's end is waited for.
+const toldTime = 30 * time.Second
+
+// awaitTold waits until a message about an incident was sent, or could not be.
+func (a *App) awaitTold(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, toldTime)
+	defer cancel()
+	for {
+		list, err := a.store.Notifications(ctx, id)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list, func(n store.Notification) bool { return n.State != store.NotificationPending }) {
+			return nil
+		}
+		if !pace.Sleep(ctx, 20*time.Millisecond) {
+			return nightcrier.Errorf(nightcrier.Exhausted, "no message about incident %s was sent", id)
 		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/engine"
+	"nightcrier.dev/nightcrier/internal/guard/data"
+	mcptools "nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/intake"
 	"nightcrier.dev/nightcrier/internal/pace"
 	"nightcrier.dev/nightcrier/internal/report"
@@ -51,11 +53,22 @@ func maskKey(path string) ([]byte, error) {
 type workers struct {
 	command []string
 	secrets worker.Secrets
+	// key is the one for a provider's models.
+	key func(nightcrier.Provider) config.Secret
+	// tools are the MCP servers, of which runs may have some.
+	tools []config.ToolServer
+	// sources are what may be asked of a cluster's metrics and logs.
+	sources func(cluster string) *data.Access
+	// record is the workspace that answers in the place of tools and sources, "" for none.
+	record string
 }
 
 func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential) error {
 	secrets := w.secrets
-	secrets.Cluster = cluster
+	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
+	secrets.ModelAPIKey = w.key(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
+	secrets.Variables = variablesFor(w.tools, spec.ToolServers)
+	spec.Record = w.record
 	return worker.Launch(ctx, w.command[0], w.command[1:], dir, spec, secrets)
 }
 
@@ -82,9 +95,55 @@ func (a *App) openClusters(context.Context) error {
 	return nil
 }
 
+// openSkills reads the troubleshooter and, behind it, the skills that are installed
+// beside it, and looks for the troubleshooter's script. All are read once: what
+// changes on disk reaches no agent before the next start.
+func (a *App) openSkills() ([]*skill.Skill, error) {
+	all, script, err := findSkills(a.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if o := a.opt.replays; o != nil && o.skill != nil {
+		all = with(all, o.skill)
+	}
+	for _, s := range all {
+		for _, note := range s.Notes {
+			a.log.Warn("a skill is not used as it is: "+note, "event", "skill_changed", "skill", s.Name)
+		}
+		a.log.Debug("skill", "event", "skill", "skill", s.Name, "version", s.Version, "digest", s.Ref().Digest, "from", s.From)
+	}
+	a.triageScript = existing(cmp.Or(a.cfg.Skills.TriageScript, script))
+	return all, nil
+}
+
+// wantedSkills are the names of the skills that agents get.
+func wantedSkills(cfg *config.Config) []string {
+	return append([]string{skill.Troubleshooter}, cfg.Skills.Include...)
+}
+
+// findSkills finds them, and the script that the troubleshooter brings along. Its
+// errors are Invalid: what was asked for is not there.
+func findSkills(cfg *config.Config) (all []*skill.Skill, script string, err error) {
+	library, err := skill.Open(cfg.Skills.Options())
+	if err != nil {
+		return nil, "", nightcrier.Errorf(nightcrier.Invalid, "%w", err)
+	}
+	for i, name := range wantedSkills(cfg) {
+		s, err := library.Find(name)
+		switch {
+		case err != nil && i == 0:
+			return nil, "", err
+		case err != nil:
+			return nil, "", nightcrier.Errorf(nightcrier.Invalid, "skills.include: %w", err)
+		}
+		all = append(all, s)
+	}
+	return all, library.TriageScript(skill.Troubleshooter), nil
+}
+
 // openRuns starts the engine; interrupted runs go on from here.
 func (a *App) openRuns(ctx context.Context) error {
-	sk, err := skill.Find(skill.Troubleshooter, a.cfg.Skills.CacheDir)
+	skills, err := a.openSkills()
 	if err != nil {
 		return err
 	}
@@ -92,15 +151,17 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var agents run.Workers = workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{
-		ModelAPIKey: a.cfg.Agent.APIKey.Reveal(), MaskKey: a.maskKey, MaskValues: a.secrets(),
-	}}
+	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.secrets()}, key: a.cfg.ModelKey, tools: a.cfg.ToolServers, sources: a.access.sources}
+	if o := a.opt.replays; o != nil {
+		own.record = o.record
+	}
+	var agents run.Workers = own
 	if a.opt.Workers != nil {
 		agents = a.opt.Workers
 	}
 	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Access: a.access.AgentAccess, Skill: sk, Runbooks: books, Labels: a.access.labels, Mask: a.masker,
-		Announce: announcer{a}, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
+		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.tape, Skill: skills[0], Include: skills[1:], Runbooks: books, Labels: a.access.labels, Mask: a.masker,
+		Announce: announcer{a}, Afford: a.afford, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	})
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {
@@ -113,6 +174,7 @@ func (a *App) openRuns(ctx context.Context) error {
 	a.engine = e
 	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remaining(ctx)) })
 	e.Register(run.Workflow, a.runner.Investigate)
+	e.Register(run.WorkflowUnreviewed, a.runner.InvestigateUnreviewed)
 	e.Register(run.WorkflowUntested, a.runner.InvestigateUntested)
 	return e.Launch()
 }
@@ -159,12 +221,28 @@ func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
 }
 
 func (a *App) order(r nightcrier.Run) run.Order {
-	ag := a.cfg.Agent
+	if o := a.opt.replays; o != nil && o.order != nil {
+		return *o.order
+	}
+	ag, err := a.cfg.AgentFor(r.Executor)
+	if err != nil {
+		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
+	}
 	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
-		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, BaseURL: ag.BaseURL, Timeout: ag.Timeout,
-		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, AllowedTools: ag.AllowedTools, SystemPromptFile: ag.SystemPromptFile,
-		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: existing(cmp.Or(a.cfg.Skills.TriageScript, skill.TriageScript(skill.Troubleshooter, a.cfg.Skills.CacheDir))), Require: a.cfg.Sandbox.Require, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
+		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
+		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell, SystemPromptFile: ag.SystemPromptFile,
+		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
+		ToolServers: a.toolServers(r.Key),
+		Budget:      limitsOf(a.cfg.Budget),
 	}}
+}
+
+// toolServers are the servers whose tools the agents of a cluster get.
+func (a *App) toolServers(cluster string) []mcptools.Server {
+	if o := a.opt.replays; o != nil {
+		return o.servers
+	}
+	return toolsFor(a.cfg.ToolServers, cluster)
 }
 
 // existing returns the directory that dir really is, "" when it is not there: a
@@ -278,7 +356,14 @@ func (a *App) isReady(ctx context.Context) error {
 // state is what the metrics show at each scrape.
 func (a *App) state(ctx context.Context) (telemetry.State, error) {
 	c, err := a.store.Counts(ctx)
-	return telemetry.State{Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, err
+	if err != nil {
+		return telemetry.State{}, err
+	}
+	spent, err := a.spent()
+	if err != nil {
+		spent = nil // runs say so, and there is more to see
+	}
+	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, nil
 }
 
 // markdown is the report for people: what the reporting step wrote, or made anew

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -22,15 +23,27 @@ type source struct {
 	folder  string // the same, "nightcrier" for the root package
 	imports []string
 	strings []string // its string literals
+	tree    *ast.File
 }
 
-// sources parses the module's Go files, without tests, test data and the
-// modules nested below tools/.
+// sources are the module's Go files, without tests, test data and the modules
+// nested below tools/. They are parsed once.
 func sources(t *testing.T) []source {
 	t.Helper()
-	base := root(t)
+	all, err := parseAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var parseAll = sync.OnceValues(func() ([]source, error) {
+	base, err := rootDir()
+	if err != nil {
+		return nil, err
+	}
 	var out []source
-	err := filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -44,11 +57,8 @@ func sources(t *testing.T) []source {
 		out = append(out, src)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
+	return out, err
+})
 
 // enter says whether a folder belongs to the module's code.
 func enter(base, name string, d fs.DirEntry) error {
@@ -73,7 +83,7 @@ func parse(base, name string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	src := source{file: filepath.ToSlash(rel)}
+	src := source{file: filepath.ToSlash(rel), tree: tree}
 	src.folder = path.Dir(src.file)
 	if src.folder == "." {
 		src.folder = "nightcrier"

@@ -95,7 +95,7 @@ func (c *claims) testExists(name, folder string) error {
 	if err != nil {
 		return err
 	}
-	if !regexp.MustCompile(`(?m)^func ` + name + `\(`).MatchString(source) {
+	if !strings.Contains(source, "\nfunc "+name+"(") {
 		return fmt.Errorf("no func %s in %s/*_test.go", name, folder)
 	}
 	return nil
@@ -128,6 +128,34 @@ func (c *claims) decisionExists(number string) error {
 		err = fmt.Errorf("%d files match docs/decisions/%s-*.md, want 1", len(found), number)
 	}
 	return err
+}
+
+// Decisions are referred to by their number, which stands in the name and in the title.
+func TestDecisionsAreNumberedOnce(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root(t), "docs", "decisions", "*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d decisions, %v", len(files), err)
+	}
+	taken := map[int]string{}
+	for _, file := range files {
+		name := filepath.Base(file)
+		var number int
+		if _, err := fmt.Sscanf(name, "%04d-", &number); err != nil {
+			t.Errorf("%s has no number of four digits", name)
+			continue
+		}
+		if other := taken[number]; other != "" {
+			t.Errorf("%s and %s have the same number: the later one takes the next that is free", other, name)
+		}
+		taken[number] = name
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(text), fmt.Sprintf("# %d. ", number)) {
+			t.Errorf("%s does not begin with %q", name, fmt.Sprintf("# %d. ", number))
+		}
+	}
 }
 
 func TestClaims(t *testing.T) {

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"io"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
@@ -49,6 +50,26 @@ func (l *Log) Add(e nightcrier.JournalEntry) error {
 		l.open[key] = at
 	}
 	return nil
+}
+
+// Times are when the requests were decided, in the order of the lines.
+func (l *Log) Times() []time.Time {
+	times := make([]time.Time, len(l.lines))
+	for i, r := range l.lines {
+		times[i] = r.Time
+	}
+	return times
+}
+
+// SetTimes gives the requests the times that they had in another run of the same, as
+// many as there are.
+func (l *Log) SetTimes(times []time.Time) {
+	if len(times) != len(l.lines) {
+		return // they are of other requests
+	}
+	for i := range times {
+		l.lines[i].Time = times[i]
+	}
 }
 
 // Summary is what a log comes to.

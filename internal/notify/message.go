@@ -20,6 +20,8 @@ const (
 	// BreakerOpened and BreakerClosed: an executor became unusable, or usable again.
 	BreakerOpened Kind = "breaker_down"
 	BreakerClosed Kind = "breaker_up"
+	// BudgetReached: a day's budget is used up, or cannot be counted.
+	BudgetReached Kind = "budget"
 )
 
 // Message is what people are told, before a channel gives it its form. All
@@ -39,6 +41,7 @@ type Message struct {
 	Link    string
 	Storm   *Storm
 	Breaker *Breaker
+	Budget  *Budget
 }
 
 // Storm is what one storm message lists.
@@ -60,6 +63,20 @@ type Breaker struct {
 	Since  time.Time
 	// Waiting is how many runs its queue holds.
 	Waiting int
+}
+
+// Budget is a limit of a day that is reached.
+type Budget struct {
+	// Cluster is empty for that of all clusters; Day is one of UTC, as 2006-01-02.
+	Cluster, Day string
+	// Detail says which limit it is and what was spent.
+	Detail string
+}
+
+// BudgetOf makes the message that a day's budget is used up: one a day, and one a
+// cluster.
+func BudgetOf(b Budget) Message {
+	return Message{Kind: BudgetReached, Key: string(BudgetReached) + "/" + b.Day + "/" + b.Cluster, Budget: &b}
 }
 
 // OutcomeOf makes the message that an investigation ended. The report may be nil.

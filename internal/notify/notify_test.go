@@ -249,6 +249,7 @@ func TestKeysTellOutagesAndRunsApart(t *testing.T) {
 		StormOf(Storm{ID: "s-1"}, ""),
 		BreakerOf(Breaker{Executor: "x", Since: at}, true), BreakerOf(Breaker{Executor: "x", Since: at}, false),
 		BreakerOf(Breaker{Executor: "x", Since: at.Add(time.Hour)}, true),
+		BudgetOf(Budget{Day: "2026-11-23"}), BudgetOf(Budget{Day: "2026-11-23", Cluster: "c"}), BudgetOf(Budget{Day: "2026-11-24"}),
 	} {
 		if keys[m.Key] {
 			t.Errorf("key %s is used twice", m.Key)

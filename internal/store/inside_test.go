@@ -2,7 +2,9 @@ package store
 
 import (
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -55,6 +57,31 @@ func TestFullDisk(t *testing.T) {
 	}
 	if _, err := s.Accept(t.Context(), testEvent(), p); err != nil {
 		t.Errorf("with room again: %v", err)
+	}
+}
+
+// A process that the last owner was just starting keeps its lock for a moment.
+func TestLockIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	last, err := lockFile(t.Context(), path, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := syscall.Dup(int(last.f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := last.close(); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(5*lockLook, func() { syscall.Close(child) })
+	next, err := lockFile(t.Context(), path, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.close(); err != nil {
+		t.Error(err)
 	}
 }
 

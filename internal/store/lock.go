@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +17,20 @@ import (
 // that ends. The file itself stays.
 type fileLock struct{ f *os.File }
 
+// A process that was being started when the last owner ended has its files, and with
+// them its lock, until it runs its own program.
+const (
+	lockPatience = time.Second
+	lockLook     = 10 * time.Millisecond
+)
+
 // lockFile locks path for this process and writes who we are into it.
-func lockFile(path string, now time.Time) (*fileLock, error) {
+func lockFile(ctx context.Context, path string, now time.Time) (*fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = flock(ctx, f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := io.ReadAll(io.LimitReader(f, 256)) // best effort: it only serves the message
 		return nil, errors.Join(heldBy(string(holder)), f.Close())
@@ -34,6 +42,20 @@ func lockFile(path string, now time.Time) (*fileLock, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
 	return &fileLock{f: f}, nil
+}
+
+func flock(ctx context.Context, f *os.File) error {
+	for end := time.Now().Add(lockPatience); ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockLook):
+		}
+	}
 }
 
 func sign(f *os.File, now time.Time) error {

@@ -22,7 +22,7 @@ func (s *Store) openSQLite(ctx context.Context, o Options) error {
 	if o.Path == "" {
 		return nightcrier.Errorf(nightcrier.Invalid, "store: neither a database URL nor a path is given")
 	}
-	lock, err := lockFile(o.Path+".lock", micros(s.now()))
+	lock, err := lockFile(ctx, o.Path+".lock", micros(s.now()))
 	if err != nil {
 		return s.fail("take ownership of "+o.Path, err)
 	}

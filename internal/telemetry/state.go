@@ -23,6 +23,17 @@ type State struct {
 	// Incidents counts rows by status.
 	Incidents map[nightcrier.IncidentStatus]int
 	Sources   []nightcrier.SourceStatus
+	// Spent is what models cost today, a day of UTC, by cluster.
+	Spent []Spent
+}
+
+// Spent is what a cluster's agents spent on models today. Held is what is set aside
+// for calls under way and for those of which nobody knows what they cost.
+type Spent struct {
+	Cluster      string
+	USD, HeldUSD float64
+	Tokens       int64
+	Waiting      int // runs that wait for what is held for others
 }
 
 // WatchState makes each scrape call read, with a few seconds' time. While it
@@ -43,10 +54,14 @@ var (
 	receivedDesc = desc("nightcrier_source_events_total", "Payloads received from a cluster's source.", "cluster", "source")
 	objectsDesc  = desc("nightcrier_watch_objects", "Objects that a cluster's watch follows.", "cluster")
 	faultsDesc   = desc("nightcrier_watch_active_faults", "Faults that a cluster's watch has told and that are not over.", "cluster")
+	spentDesc    = desc("nightcrier_budget_spent_usd", "Dollars spent on models for a cluster today (UTC).", "cluster")
+	heldDesc     = desc("nightcrier_budget_held_usd", "Dollars set aside today (UTC) for calls under way and those of unknown cost.", "cluster")
+	tokensDesc   = desc("nightcrier_budget_spent_tokens", "Tokens of models used for a cluster today (UTC).", "cluster")
+	waitingDesc  = desc("nightcrier_budget_waiting", "Runs of a cluster that wait until what is held for calls of others is settled.", "cluster")
 	blindDesc    = desc("nightcrier_watch_problems", "Kinds that a cluster's watch cannot follow.", "cluster")
 
 	stateDescs = []*prometheus.Desc{readableDesc, queueDesc, leasesDesc, activeDesc, incidentDesc, sourceDesc, heardDesc, reconnDesc, receivedDesc,
-		objectsDesc, faultsDesc, blindDesc}
+		objectsDesc, faultsDesc, blindDesc, spentDesc, heldDesc, tokensDesc, waitingDesc}
 
 	sourceStates = []nightcrier.SourceState{nightcrier.SourceConnecting, nightcrier.SourceSubscribed,
 		nightcrier.SourceStale, nightcrier.SourceDown, nightcrier.SourceStopped}
@@ -87,6 +102,12 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, s := range state.Sources {
 		collectSource(out, s)
+	}
+	for _, s := range state.Spent {
+		out <- gaugeValue(spentDesc, s.USD, s.Cluster)
+		out <- gaugeValue(heldDesc, s.HeldUSD, s.Cluster)
+		out <- gaugeValue(tokensDesc, float64(s.Tokens), s.Cluster)
+		out <- gaugeValue(waitingDesc, float64(s.Waiting), s.Cluster)
 	}
 }
 

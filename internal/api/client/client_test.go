@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,11 +152,36 @@ func TestEveryCallOverEveryTransport(t *testing.T) {
 func collect(t *testing.T, c *Client, w *world, follow bool) []int64 {
 	t.Helper()
 	var seqs []int64
-	must(t, c.Journal(t.Context(), w.inc.ID, follow, func(e nightcrier.JournalEntry) error {
+	must(t, c.Journal(t.Context(), w.inc.ID, JournalQuery{Follow: follow}, func(e nightcrier.JournalEntry) error {
 		seqs = append(seqs, e.Seq)
 		return nil
 	}))
 	return seqs
+}
+
+// A journal is read from any number on, while its run goes on and after it ended.
+func TestAJournalIsReadFromAnyNumber(t *testing.T) {
+	w := newWorld(t)
+	w.write(t, 3)
+	w.finish(t)
+	for name, c := range w.transports(t) {
+		for _, follow := range []bool{true, false} {
+			for from, want := range map[int64][]int64{0: {1, 2, 3}, 1: {1, 2, 3}, 2: {2, 3}, 3: {3}, 4: nil, 1 << 40: nil} {
+				var got []int64
+				must(t, c.Journal(t.Context(), w.inc.ID, JournalQuery{From: from, Follow: follow, Run: w.run.ID}, func(e nightcrier.JournalEntry) error {
+					got = append(got, e.Seq)
+					return nil
+				}))
+				if !slices.Equal(got, want) {
+					t.Errorf("%s, follow %t, from %d: %v, want %v", name, follow, from, got, want)
+				}
+			}
+		}
+		err := c.Journal(t.Context(), w.inc.ID, JournalQuery{Run: nightcrier.NewID()}, nil)
+		if nightcrier.CodeOf(err) != nightcrier.NotFound {
+			t.Errorf("%s: a run that is not there: %v", name, err)
+		}
+	}
 }
 
 func TestErrorsKeepTheirCode(t *testing.T) {
@@ -194,7 +220,7 @@ func TestFollowSeesWhatComes(t *testing.T) {
 		c := w.transports(t)[name]
 		w.write(t, 1)
 		seen := 0
-		err := c.Journal(t.Context(), w.inc.ID, true, func(nightcrier.JournalEntry) error {
+		err := c.Journal(t.Context(), w.inc.ID, JournalQuery{Follow: true}, func(nightcrier.JournalEntry) error {
 			if seen++; seen == 3 {
 				return enough
 			}
@@ -249,7 +275,7 @@ func TestNoServer(t *testing.T) {
 	if _, err := c.Clusters(t.Context()); nightcrier.CodeOf(err) != nightcrier.Unreachable || !strings.Contains(err.Error(), "absent.sock") {
 		t.Errorf("%v", err)
 	}
-	if err := c.Journal(t.Context(), nightcrier.NewID(), true, nil); nightcrier.CodeOf(err) != nightcrier.Unreachable {
+	if err := c.Journal(t.Context(), nightcrier.NewID(), JournalQuery{Follow: true}, nil); nightcrier.CodeOf(err) != nightcrier.Unreachable {
 		t.Errorf("a stream that never began is not retried: %v", err)
 	}
 }
@@ -282,7 +308,7 @@ func TestInterrupt(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.write(t, 1)
-	err := InProcess(w.api).Journal(ctx, w.inc.ID, true, func(nightcrier.JournalEntry) error { cancel(); return nil })
+	err := InProcess(w.api).Journal(ctx, w.inc.ID, JournalQuery{Follow: true}, func(nightcrier.JournalEntry) error { cancel(); return nil })
 	if nightcrier.CodeOf(err) != nightcrier.Interrupted {
 		t.Errorf("%v", err)
 	}

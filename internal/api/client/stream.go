@@ -24,11 +24,20 @@ const (
 	maxSilent = 30
 )
 
-// Journal calls each for every entry of the incident's newest run, oldest
-// first. With follow it goes on until the run has ended, also across a restart
-// of the server; without, it returns after what is there now.
-func (c *Client) Journal(ctx context.Context, id string, follow bool, each func(nightcrier.JournalEntry) error) error {
-	s := &journal{client: c, id: id, follow: follow, each: each}
+// JournalQuery chooses what is read of an incident's journal.
+type JournalQuery struct {
+	// Run is a run of the incident, its newest when empty.
+	Run string
+	// From is the first sequence number; 0 and 1 are the beginning.
+	From int64
+	// Follow goes on until the run has ended, also across a restart of the server;
+	// without it, reading ends behind what is there now.
+	Follow bool
+}
+
+// Journal calls each for every entry that the query chooses, oldest first.
+func (c *Client) Journal(ctx context.Context, id string, q JournalQuery, each func(nightcrier.JournalEntry) error) error {
+	s := &journal{client: c, id: id, run: q.Run, last: max(0, q.From-1), follow: q.Follow, each: each}
 	for silent := 0; ; silent++ {
 		before := s.last
 		done, err := s.connect(ctx)
@@ -51,7 +60,7 @@ func (c *Client) Journal(ctx context.Context, id string, follow bool, each func(
 type journal struct {
 	client *Client
 	id     string
-	run    string // set by the first entry; a retry must not switch runs
+	run    string // set by the first entry when not asked for; a retry must not switch runs
 	last   int64
 	follow bool
 	met    bool // the server was there at least once

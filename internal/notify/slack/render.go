@@ -42,6 +42,8 @@ func (w *Webhook) content(m notify.Message) (title, colour string, blocks []bloc
 		return w.storm(m)
 	case m.Breaker != nil:
 		return w.breaker(m)
+	case m.Budget != nil:
+		return w.budget(m)
 	case m.Kind == notify.SeverityRose && m.Incident != nil:
 		return w.rise(m)
 	case m.Incident != nil:
@@ -207,6 +209,15 @@ func (w *Webhook) breaker(m notify.Message) (string, string, []block) {
 		blocks = append(blocks, section("Last error", w.mask(b.Detail)))
 	}
 	return "🔴 Executor " + b.Executor + " is unusable", colours[nightcrier.Critical], blocks
+}
+
+func (w *Webhook) budget(m notify.Message) (string, string, []block) {
+	whose := "all clusters"
+	if m.Budget.Cluster != "" {
+		whose = "cluster " + m.Budget.Cluster
+	}
+	return "🔴 The budget of " + whose + " is used up for " + m.Budget.Day + " (UTC)", colours[nightcrier.Critical],
+		[]block{section("", w.mask(m.Budget.Detail)), section("", "Incidents are opened as before and end with the facts; agents are not asked until the day is over or the limit is raised.")}
 }
 
 // link makes an http(s) address clickable and shows anything else as it is.

@@ -271,6 +271,8 @@ func TestOtherKinds(t *testing.T) {
 		"Severity rose from warning to critical": notify.RiseOf(inc, nightcrier.Warning, ""),
 		"is unusable":                            notify.BreakerOf(notify.Breaker{Executor: "claude-code", Class: nightcrier.FailQuota, Waiting: 4}, true),
 		"works again":                            notify.BreakerOf(notify.Breaker{Executor: "claude-code"}, false),
+		"The budget of all clusters is used up":  notify.BudgetOf(notify.Budget{Day: "2026-11-23", Detail: "budget.per_day_usd is reached"}),
+		"used up for 2026-11-23 (UTC)":           notify.BudgetOf(notify.Budget{Day: "2026-11-23", Cluster: "prod-1"}),
 		"Nightcrier: weather":                    {Kind: "weather"},
 	} {
 		if _, p := posted(t, m); !strings.Contains(words(p), want) {
@@ -312,6 +314,7 @@ func TestHostileTextPingsNobody(t *testing.T) {
 		notify.OutcomeOf(inc, "r", rep, "https://evil.example/|<!channel>"),
 		notify.RiseOf(inc, nightcrier.Info, attack),
 		notify.BreakerOf(notify.Breaker{Executor: "x", Detail: strings.Repeat(attack, 900)}, true),
+		notify.BudgetOf(notify.Budget{Cluster: attack, Detail: strings.Repeat(attack, 900)}),
 		notify.StormOf(notify.Storm{Cluster: attack, Incidents: []nightcrier.Incident{inc}}, attack),
 	} {
 		raw, p := posted(t, m)

@@ -45,6 +45,37 @@ func runLife(t *testing.T, b *bench) {
 	wantCode(t, err, nightcrier.Conflict)
 }
 
+// A run that began in another store goes on in this one, as it was.
+func runAdopted(t *testing.T, b *bench) {
+	ctx := t.Context()
+	ev := b.event("prod", "cart", nightcrier.Warning)
+	at := b.clock.Now()
+	run := nightcrier.Run{ID: nightcrier.NewID(), Pipeline: "p", Key: "prod", Executor: "builtin", QueuedAt: at, AdmittedAt: at}
+	inc := nightcrier.Incident{
+		ID: nightcrier.NewID(), EventID: ev.ID, Status: nightcrier.Investigating, Cluster: "prod", Resource: ev.Resource,
+		Fingerprint: ev.Fingerprint, CreatedAt: at, StartedAt: at, LastEventAt: at, Attempts: 2, RunID: run.ID,
+	}
+	wantCode(t, b.Adopt(ctx, inc, ev, run), nightcrier.Invalid) // the run is not of the incident
+	run.IncidentID = inc.ID
+	if err := b.Adopt(ctx, inc, ev, run); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, b.Adopt(ctx, inc, ev, run), nightcrier.Conflict)
+	leased, err := b.LeasedRuns(ctx)
+	if err != nil || len(leased) != 1 || leased[0].ID != run.ID {
+		t.Errorf("leased %+v, %v", leased, err)
+	}
+	b.clock.Advance(time.Minute)
+	begun, err := b.BeginRun(ctx, run.ID)
+	if diff := cmp.Diff(inc, begun); err != nil || diff != "" {
+		t.Errorf("it did not go on as it was (%v):\n%s", err, diff)
+	}
+	if got, err := b.Event(ctx, ev.ID); err != nil || got.IncidentID != inc.ID || string(got.Raw) != string(ev.Raw) {
+		t.Errorf("event %+v, %v", got, err)
+	}
+	b.finishOnce(t, run)
+}
+
 // finishOnce finishes a run and proves that a second time changes nothing.
 func (b *bench) finishOnce(t *testing.T, run nightcrier.Run) {
 	t.Helper()

@@ -57,6 +57,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"storm/spares retries":      stormSparesRetries,
 	"run/life":                  runLife,
 	"run/fails":                 runFails,
+	"run/adopted":               runAdopted,
 	"run/cancel queued":         cancelQueued,
 	"run/cancel admitted":       cancelAdmitted,
 	"run/retry":                 retry,

@@ -1,0 +1,209 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/guard/model"
+	"nightcrier.dev/nightcrier/internal/price"
+)
+
+// checkAgents looks at who investigates: whether it is there and starts, and whether
+// it has a key. What only other executors lack is a warning.
+func checkAgents(ctx context.Context, cfg *config.Config, o DoctorOptions) []Check {
+	var checks []Check
+	switch c := (Check{Code: CheckAgent, Name: cfg.Agent.Executor}); cfg.Agent.Executor {
+	case config.Builtin:
+		checks = []Check{c.ok("reports the facts without a model")}
+	case config.Script:
+		checks = []Check{c.ok(cfg.Agent.ScriptPath)}
+		if cfg.Agent.APIKey.IsSet() {
+			checks = append(checks, checkKey(ctx, cfg.Agent, o))
+		}
+	default:
+		checks = checkCLI(ctx, cfg, cfg.Agent, o)
+		checks[len(checks)-1] = unpriced(cfg, checks[len(checks)-1]) // the model's
+	}
+	if !o.AllAgents {
+		return checks
+	}
+	for _, cli := range agent.CLIs() {
+		if cli.Name == cfg.Agent.Executor {
+			continue
+		}
+		for _, c := range checkCLI(ctx, cfg, otherAgent(cfg, cli.Name), o) {
+			if c.Status == statusFail {
+				c.Status = statusWarn
+			}
+			checks = append(checks, c)
+		}
+	}
+	return checks
+}
+
+// otherAgent is another executor as this configuration would have it; one that
+// lacks a model's name can be looked at without.
+func otherAgent(cfg *config.Config, executor string) config.Agent {
+	if a, err := cfg.AgentFor(executor); err == nil {
+		return a
+	}
+	e, err := agent.For(executor)
+	if err != nil || len(e.Providers) == 0 {
+		return config.Agent{Executor: executor, Shell: cfg.Agent.Shell}
+	}
+	p := e.Providers[0]
+	return config.Agent{Executor: executor, Provider: p, APIKey: cfg.ModelKey(p), MaxTurns: cfg.Agent.MaxTurns, AllowedTools: cfg.Agent.AllowedTools, Shell: cfg.Agent.Shell}
+}
+
+func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorOptions) []Check {
+	c := Check{Code: CheckAgent, Name: a.Executor}
+	cli, err := agent.For(a.Executor)
+	if err != nil {
+		return []Check{c.fail(err, "")}
+	}
+	found, err := cli.Find(ctx, a.Command)
+	if err != nil {
+		hint := "run it by hand to see why, or install the version that was tested: " + cli.Install()
+		if found.Path == "" {
+			hint = cli.Install() + ", or set agent.command to its path"
+		}
+		return []Check{c.fail(err, hint), checkKey(ctx, a, o)}
+	}
+	worker, err := orOwn(o.WorkerCommand)
+	if err != nil {
+		return []Check{c.fail(err, "")}
+	}
+	tried, err := tryWays(ctx, worker, a, cli, cfg.Sandbox.Require, o.AllAgents)
+	if err != nil {
+		return []Check{c.fail(fmt.Errorf("%s does not work in its sandbox: %w; %s", version(found), err, found.Path), "install the version that was tested: "+cli.Install()), checkKey(ctx, a, o)}
+	}
+	c = c.ok(fmt.Sprintf("%s works in its sandbox%s; %s", version(found), tried, found.Path))
+	if !cli.Tested(found.Version) {
+		c.Status, c.Hint = statusWarn, untested(cli, found)+": "+cli.Install()
+	}
+	return []Check{c, checkKey(ctx, a, o)}
+}
+
+// tryWays tries an agent as it is configured, and without a shell where it can do so
+// and both ways are of interest. It says what it found.
+func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Executor, require string, both bool) (string, error) {
+	t, err := tryAgent(ctx, worker, a, require)
+	switch {
+	case err != nil:
+		return "", err
+	case cli.UsesTools || !a.Shell:
+		return ", without a shell: " + t.String(), nil
+	case !both:
+		return ": " + t.String(), nil
+	}
+	a.Shell = false
+	other, err := tryAgent(ctx, worker, a, require)
+	if err != nil {
+		return "", fmt.Errorf("with agent.shell: false: %w", err)
+	}
+	return ": " + t.String() + "; without a shell: " + other.String(), nil
+}
+
+func version(found agent.Installed) string { return cmp.Or(found.Version, "an unknown version") }
+
+// untested says that a version is none of those that were tested.
+func untested(cli agent.Executor, found agent.Installed) string {
+	if found.Version == "" {
+		return fmt.Sprintf("it does not say its version; %s was tested", cli.Versions[0])
+	}
+	return fmt.Sprintf("%s was not tested, %s was", found.Version, cli.Versions[0])
+}
+
+// checkKey looks at the key of an agent's model, and asks the provider only where
+// that is wanted.
+func checkKey(ctx context.Context, a config.Agent, o DoctorOptions) Check {
+	c, variable := Check{Code: CheckModel, Name: string(a.Provider)}, config.KeyVariables(a.Provider)[0]
+	if !a.APIKey.IsSet() && !a.Keyless() {
+		return c.fail(fmt.Errorf("no key for the model of %s", a.Executor), "set "+variable+" in the server's environment")
+	}
+	if a.Keyless() && !o.CheckKey {
+		return c.ok("no key is set, and none is sent to " + a.BaseURL + "; --check-key asks whether it answers")
+	}
+	if !o.CheckKey {
+		return c.ok("a key is set; --check-key asks whether it is accepted")
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	defer cancel()
+	err := model.Ask(ctx, model.Config{Provider: a.Provider, Upstream: a.BaseURL, Key: a.APIKey.Reveal(), Keyless: a.Keyless(), Logger: slog.New(slog.DiscardHandler)})
+	switch nightcrier.CodeOf(err) {
+	case "":
+		if a.Keyless() {
+			return c.ok(a.BaseURL + " answers without a key")
+		}
+		return c.ok("the key is accepted")
+	case nightcrier.Refused:
+		return c.fail(err, "put a valid key into "+variable+", and look whether agent.provider and agent.base_url are meant")
+	case nightcrier.Exhausted:
+		c = c.fail(err, "look at the limits and the balance of its account")
+		c.Status = statusWarn
+		return c
+	}
+	return c.fail(err, "look at agent.base_url, and whether it can be reached from here")
+}
+
+// unpriced warns of a model whose calls are all refused: dollars are limited, and
+// nobody knows what it costs.
+func unpriced(cfg *config.Config, c Check) Check {
+	a, b := cfg.Agent, cfg.Budget
+	if c.Status == statusFail || a.Model == "" || max(b.PerRunUSD, b.PerIncidentUSD, b.PerClusterDayUSD, b.PerDayUSD) == 0 {
+		return c
+	}
+	prices, err := price.Defaults().With(a.Prices)
+	if err != nil {
+		return c.fail(err, "mend agent.prices")
+	}
+	if _, known := prices.Of(a.Provider, a.Model); known {
+		return c
+	}
+	return c.fail(fmt.Errorf("%s has no price, and dollars are limited: each call of it is refused", a.Model),
+		"add it to agent.prices, or set the budget.*_usd limits to 0")
+}
+
+// lookAtAgent tells of a server's agent in the background: some CLIs take seconds.
+func (a *App) lookAtAgent(ctx context.Context) error {
+	if a.opt.Offline {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		a.tellAgent(ctx)
+	}()
+	a.onStop("agent", func(context.Context) error {
+		cancel()
+		<-told
+		return nil
+	})
+	return nil
+}
+
+// tellAgent logs once which CLI investigations will use, so that a change of it
+// shows, and warns of a version that was not tested.
+func (a *App) tellAgent(ctx context.Context) {
+	cli, err := agent.For(a.cfg.Agent.Executor)
+	if err != nil || cli.Command == "" {
+		return
+	}
+	log := a.log.With("component", "app", "event", "agent_cli", "executor", cli.Name)
+	found, err := cli.Find(ctx, a.cfg.Agent.Command)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		log.Warn("the agent's CLI cannot be used", "error", err, "hint", cli.Install())
+	case !cli.Tested(found.Version):
+		log.Warn("the agent's CLI is of a version that was not tested", "path", found.Path, "version", found.Version, "tested", cli.Versions)
+	default:
+		log.Info("the agent's CLI", "path", found.Path, "version", found.Version)
+	}
+}

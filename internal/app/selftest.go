@@ -1,0 +1,185 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/config"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/selftest"
+)
+
+// SelftestOptions say what is attacked.
+type SelftestOptions struct {
+	Config *config.Config
+	// Suites are names of suites, none for all.
+	Suites []string
+	// Cluster is one of the configuration's; Kubeconfig and Context are a credential
+	// of their own. Without any of them a scripted cluster is attacked.
+	Cluster, Kubeconfig, Context string
+	Environ                      []string
+	Logger                       *slog.Logger
+	// Sandbox is one of selftest.Requires, "" for the configuration's.
+	Sandbox string
+	// Against starts another agent, which is attacked in place of ours.
+	Against []string
+	// Progress is told what is being done.
+	Progress func(string)
+	// WorkerCommand is that of Options.
+	WorkerCommand []string
+}
+
+// Selftest runs the attack suites. Its error is that they could not be run.
+func Selftest(ctx context.Context, o SelftestOptions) (found selftest.Report, err error) {
+	worker, err := orOwn(o.WorkerCommand)
+	if err != nil {
+		return found, err
+	}
+	cluster, err := o.cluster()
+	if err != nil {
+		return found, err
+	}
+	dir, cleanup, err := outDir("", "nightcrier-selftest-")
+	if err != nil {
+		return found, err
+	}
+	defer cleanup()
+	opt := selftest.Options{
+		Suites: o.Suites, Cluster: cluster, Dir: dir, WorkerCommand: worker, Require: cmp.Or(o.Sandbox, o.Config.Sandbox.Require),
+		Progress: o.Progress, Logger: o.Logger,
+	}
+	if len(o.Against) > 0 {
+		opt.Against, err = o.against()
+		if err != nil {
+			return found, err
+		}
+		return selftest.Run(ctx, opt)
+	}
+	opt.Investigate = o.investigate
+	opt.Kubectl, _ = exec.LookPath("kubectl") // the report says that there is none
+	opt.Agents, opt.Missing = o.agents(ctx)
+	return selftest.Run(ctx, opt)
+}
+
+// against finds the other agent. It is started elsewhere than here, by its whole path.
+func (o SelftestOptions) against() (*selftest.Against, error) {
+	path, err := exec.LookPath(o.Against[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "--against: %w", err)
+	}
+	return &selftest.Against{Argv: append([]string{path}, o.Against[1:]...), Environ: o.Environ}, nil
+}
+
+// investigate is a triage by the rules. What it says to people is written beside what
+// it keeps: the report in both forms, and the message to Slack.
+func (o SelftestOptions) investigate(ctx context.Context, target nightcrier.Resource, kubeconfig, dir string) error {
+	hook := &postbox{}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)
+	}
+	channel := &http.Server{Handler: hook, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = channel.Serve(l) }() // it says that it was closed
+	defer channel.Close()
+	t, err := Triage(ctx, TriageOptions{Config: o.Config, Logger: o.Logger, Target: target, Kubeconfig: kubeconfig, Cluster: "selftest",
+		Executor: config.Builtin, Slack: config.Slack{WebhookURL: config.NewSecret("http://" + l.Addr().String())}, Out: dir, WorkerCommand: o.WorkerCommand})
+	if err != nil {
+		return err
+	}
+	if t.Report == nil {
+		return nightcrier.Errorf(nightcrier.NoReport, "selftest: the investigation left no report: %s", t.Incident.FailureReason)
+	}
+	message := hook.taken()
+	if len(message) == 0 {
+		return nightcrier.Errorf(nightcrier.Internal, "selftest: the investigation sent no message")
+	}
+	for name, text := range map[string][]byte{"told.md": t.Markdown, "told.html": report.HTML(t.Report, t.Markdown), "told.slack": message} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return nightcrier.Errorf(nightcrier.Exhausted, "selftest: %w", err)
+		}
+	}
+	return nil
+}
+
+// postbox is a Slack that keeps what it is sent.
+type postbox struct {
+	mu   sync.Mutex
+	mail []byte
+}
+
+// ServeHTTP implements http.Handler.
+func (p *postbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		http.Error(w, "cut off", http.StatusBadRequest)
+		return
+	}
+	p.mu.Lock()
+	p.mail = append(p.mail, body...)
+	p.mu.Unlock()
+	_, _ = io.WriteString(w, "ok") // whoever hung up needs no answer
+}
+
+func (p *postbox) taken() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mail
+}
+
+// cluster is the user's own, nil for none.
+func (o SelftestOptions) cluster() (*selftest.Cluster, error) {
+	name, kubeconfig, context := cmp.Or(o.Cluster, "kubeconfig"), o.Kubeconfig, o.Context
+	if o.Cluster != "" {
+		i := slices.IndexFunc(o.Config.Clusters, func(c config.Cluster) bool { return c.Name == o.Cluster })
+		if i < 0 {
+			return nil, nightcrier.Errorf(nightcrier.NotFound, "no cluster %s in the configuration: `nightcrier clusters list` shows them", o.Cluster)
+		}
+		c := o.Config.Clusters[i]
+		if c.Kubeconfig == "" {
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "cluster %s has no kubeconfig: there is nothing to be read behind the guard", o.Cluster)
+		}
+		kubeconfig, context = c.Kubeconfig, cmp.Or(o.Context, c.Context)
+	}
+	if kubeconfig == "" {
+		return nil, nil
+	}
+	cred, err := Credential(kubeconfig, context, o.Environ)
+	if err != nil {
+		return nil, err
+	}
+	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	if err != nil {
+		return nil, err
+	}
+	return &selftest.Cluster{Name: name, API: up}, nil
+}
+
+// agents are the CLIs that are installed, and the names of the others.
+func (o SelftestOptions) agents(ctx context.Context) (found []selftest.Agent, missing []string) {
+	for _, cli := range agent.CLIs() {
+		a := otherAgent(o.Config, cli.Name)
+		at, err := cli.Find(ctx, a.Command)
+		if err != nil {
+			missing = append(missing, cli.Name)
+			continue
+		}
+		found = append(found, selftest.Agent{Executor: cli, Command: at.Path, Model: cmp.Or(a.Model, "scripted"), AllowedTools: o.Config.Agent.AllowedTools})
+	}
+	return found, missing
+}

@@ -1,0 +1,32 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+)
+
+// TestAModelWithoutAPrice is found by doctor where each of its calls would be refused.
+func TestAModelWithoutAPrice(t *testing.T) {
+	for _, tt := range []struct {
+		model  string
+		prices []string
+		usd    float64
+		status string
+	}{
+		{"house-model", nil, 2, statusFail},
+		{"house-model", nil, 0, statusOK},
+		{"house-model", []string{"house-*=1/2"}, 2, statusOK},
+		{"claude-sonnet-4-5", nil, 2, statusOK},
+		{"", nil, 2, statusOK},
+	} {
+		cfg := &config.Config{Agent: config.Agent{Provider: nightcrier.Anthropic, Model: tt.model, Prices: tt.prices}}
+		cfg.Budget.PerRunUSD = tt.usd
+		c := unpriced(cfg, Check{Code: CheckModel}.ok("a key is set"))
+		if c.Status != tt.status || c.Status == statusFail && !strings.Contains(c.Hint, "agent.prices") {
+			t.Errorf("%+v: %+v", tt, c)
+		}
+	}
+}

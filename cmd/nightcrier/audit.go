@@ -51,7 +51,7 @@ something is wrong.`}
 		return p.printVerified(v, err)
 	}).RunE
 	verify.RunE = func(cmd *cobra.Command, given []string) error {
-		if _, err := os.Stat(given[0]); err != nil && nightcrier.CheckID(given[0]) == nil {
+		if _, err := os.Stat(given[0]); err != nil && (nightcrier.CheckID(given[0]) == nil || idBeginning.MatchString(given[0])) {
 			return incident(cmd, given)
 		}
 		v, err := verifyFile(given[0], head)
@@ -155,7 +155,7 @@ func verifyIncident(ctx context.Context, c *client.Client, id, head string) (ver
 	}
 	var chain audit.Chain
 	var log audit.Log
-	err = c.Journal(ctx, id, false, func(e nightcrier.JournalEntry) error {
+	err = c.Journal(ctx, id, client.JournalQuery{}, func(e nightcrier.JournalEntry) error {
 		chain.Add(e)
 		return log.Add(e)
 	})

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/api"
@@ -24,8 +26,9 @@ import (
 // maxReport bounds what is read of a report.
 const maxReport = 8 << 20
 
-// asks gives cmd what it needs to reach a server, and runs do with a client.
-// The context ends at the first signal.
+// asks gives cmd what it needs to reach a server, and runs do with a client and the
+// arguments, of which the first is an incident's id. The context ends at the first
+// signal.
 func (p *program) asks(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, given []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&p.server, "server", "", "address of a server, http://host:port (default the one of workspace_root)")
 	configFlags(cmd, "workspace-root")
@@ -36,13 +39,49 @@ func (p *program) asks(cmd *cobra.Command, do func(ctx context.Context, c *clien
 		if err != nil {
 			return err
 		}
-		err = do(ctx, c, given)
+		if len(given) > 0 {
+			given[0], err = wholeID(ctx, c, given[0])
+		}
+		if err == nil {
+			err = do(ctx, c, given)
+		}
 		if nightcrier.CodeOf(err) == nightcrier.NotFound {
 			err = hinted{err, "`nightcrier incidents list` shows those that are kept"}
 		}
 		return errors.Join(err, end())
 	}
 	return cmd
+}
+
+// idBeginning is what can be completed to an id: its first part at least.
+var idBeginning = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,27}$`)
+
+// newest is how many incidents the beginning of an id is looked for in.
+const newest = 1000
+
+// wholeID completes the beginning of an incident's id, which is all that a narrow
+// terminal shows. What is no beginning is for the server to judge.
+func wholeID(ctx context.Context, c *client.Client, id string) (string, error) {
+	if !idBeginning.MatchString(id) {
+		return id, nil
+	}
+	list, err := c.Incidents(ctx, client.IncidentQuery{Limit: newest})
+	if err != nil {
+		return "", err
+	}
+	var fits []string
+	for _, inc := range list.Incidents {
+		if strings.HasPrefix(inc.ID, id) {
+			fits = append(fits, inc.ID)
+		}
+	}
+	switch len(fits) {
+	case 1:
+		return fits[0], nil
+	case 0:
+		return "", nightcrier.Errorf(nightcrier.NotFound, "the id of none of the %d newest incidents begins with %s", newest, id)
+	}
+	return "", nightcrier.Errorf(nightcrier.Invalid, "the ids of %d incidents begin with %s, such as %s and %s: say more of it", len(fits), id, fits[0], fits[1])
 }
 
 // connect finds whom to ask: the server at --server, the one that owns

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ func (p *program) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "demo", Short: "See recorded faults investigated, without a cluster or a key", Args: args(cobra.NoArgs)}
 	cmd.Flags().BoolVar(&o.Once, "once", false, "end by itself when all incidents have ended; no questions, no browser")
 	cmd.Flags().StringVar(&o.Out, "out", "", "directory to keep the workspaces in (default a temporary one)")
-	cmd.Flags().StringVar(&o.Executor, "executor", "builtin", "who investigates: builtin, claude-code or script")
+	cmd.Flags().StringVar(&o.Executor, "executor", "builtin", "who investigates: "+strings.Join(config.Executors(), ", "))
 	cmd.Flags().StringVar(&o.Listen, "listen", "127.0.0.1:0", "loopback address of the API")
 	cmd.Flags().StringVar(&level, "log-level", "error", "what is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {

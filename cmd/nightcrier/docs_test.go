@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"log/slog"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -8,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/config"
 
 	"github.com/spf13/cobra"
@@ -47,6 +51,63 @@ func TestDocsNameEveryCommandAndFlag(t *testing.T) {
 	walk((&program{}).rootCommand())
 }
 
+// A flag's help is written for a page first: on a terminal nothing is left of its
+// marks, which would also pass for the name of the flag's value.
+func TestFlagsAreDescribedWithoutMarkdown(t *testing.T) {
+	for _, f := range config.Flags() {
+		if strings.ContainsAny(f.Usage, "`") || strings.Contains(f.Usage, "](") {
+			t.Errorf("--%s: %s", f.Name, f.Usage)
+		}
+	}
+}
+
+// The help of the command with the most flags names its own first, in lines that the
+// terminal has room for.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	var out strings.Builder
+	root := (&program{stdout: &out, width: 80}).rootCommand()
+	root.SetOut(&out)
+	root.SetArgs([]string{"doctor", "--help"})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 81 && len(strings.Fields(line)) > 1 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	if own, key := strings.Index(out.String(), "--check-key"), strings.Index(out.String(), "--workspace-root"); own < 0 || key < own {
+		t.Errorf("--check-key at %d, --workspace-root at %d", own, key)
+	}
+}
+
+// TestTheAPITakesEveryExecutor: its description lists them by itself.
+func TestTheAPITakesEveryExecutor(t *testing.T) {
+	answer := httptest.NewRecorder()
+	api.New(api.Options{Logger: slog.New(slog.DiscardHandler)}).ServeHTTP(answer, httptest.NewRequest("GET", "http://localhost/api/v1/openapi.json", nil))
+	var described struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name   string
+				Schema struct{ Enum []string }
+			}
+		}
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &described); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Sorted(slices.Values(config.Executors()))
+	for _, p := range described.Paths["/api/v1/incidents/{id}/retry"]["post"].Parameters {
+		if p.Name == "executor" {
+			if got := slices.Sorted(slices.Values(p.Schema.Enum)); !slices.Equal(got, want) {
+				t.Errorf("incidents can be retried with %q, want %q: mend the tag of retryQuery", got, want)
+			}
+			return
+		}
+	}
+	t.Error("retry takes no executor")
+}
+
 func TestDocsNameEveryExitCode(t *testing.T) {
 	doc := read(t, "docs/cli.md")
 	for code, exit := range exitCodes {
@@ -59,18 +120,27 @@ func TestDocsNameEveryExitCode(t *testing.T) {
 // TestUnitLetsWorkersLive holds the systemd unit to what survival of workers and
 // their sandbox need.
 func TestUnitLetsWorkersLive(t *testing.T) {
-	settings := map[string]string{}
+	settings, environment := map[string]string{}, []string{}
 	for _, line := range strings.Split(read(t, "deploy/nightcrier.service"), "\n") {
-		if key, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
+		key, value, ok := strings.Cut(line, "=")
+		switch {
+		case !ok || strings.HasPrefix(line, "#"):
+		case key == "Environment":
+			environment = append(environment, value)
+		default:
 			settings[key] = value
 		}
+	}
+	cfg, _, err := config.Load(config.Options{Env: environment})
+	if err != nil || cfg.Sandbox.Require != "strict" {
+		t.Errorf("with %q: %v", environment, err)
 	}
 	for key, want := range map[string]string{"KillMode": "process", "Delegate": "yes", "Restart": "always", "NoNewPrivileges": "yes", "UMask": "0077"} {
 		if settings[key] != want {
 			t.Errorf("%s=%s, want %s", key, settings[key], want)
 		}
 	}
-	for _, key := range []string{"PrivateTmp", "RestrictNamespaces", "SystemCallFilter", "ProtectProc", "ProcSubset", "ProtectKernelTunables",
+	for _, key := range []string{"PrivateTmp", "RestrictNamespaces", "SystemCallFilter", "ProtectProc", "ProcSubset", "ProtectKernelTunables", "ProtectKernelLogs",
 		"ProtectControlGroups", "MemoryDenyWriteExecute", "DynamicUser"} {
 		if v, ok := settings[key]; ok {
 			t.Errorf("%s=%s breaks running agents or their sandbox", key, v)

@@ -10,8 +10,11 @@ import (
 
 func (p *program) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "doctor", Short: "Find out what would not work, and how to mend it", Args: args(cobra.NoArgs)}
-	configFlags(cmd)
+	var o app.DoctorOptions
+	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "look at every agent CLI that is known, not only at the configured one")
+	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether the model key is accepted: one call that costs nothing")
 	p.formatFlag(cmd, "text", "json")
+	configFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, warnings, err := p.load(cmd)
 		p.warn(warnings)
@@ -20,7 +23,7 @@ func (p *program) doctorCommand() *cobra.Command {
 		}
 		ctx, stop := p.interruptible(cmd.Context())
 		defer stop()
-		return p.printChecks(app.Doctor(ctx, cfg))
+		return p.printChecks(app.Doctor(ctx, cfg, o))
 	}
 	return cmd
 }

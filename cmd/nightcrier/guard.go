@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/price"
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
@@ -22,8 +24,9 @@ import (
 
 // guardFlags are the flags of guard.
 type guardFlags struct {
-	kubeconfig, context, namespace, out, listen, outKubeconfig, budget, level string
-	serve                                                                     bool
+	kubeconfig, context, namespace, out, listen, outKubeconfig, level string
+	budget                                                            float64
+	serve                                                             bool
 }
 
 func (p *program) guardCommand() *cobra.Command {
@@ -40,9 +43,15 @@ sandbox: the command runs as you, with your files and your network, and could re
 KUBE* and HELM_KUBE* variables, and those by which the clouds' tools log in, such as
 AWS_*, AZURE_*, GOOGLE_* and CLOUDSDK_*. All others stay: an agent needs its key.
 
+With --budget-usd the guard stands before the models as well: the command gets a token
+for each key of the environment, calls that the budget does not allow are refused, and
+what was spent is said at the end. A call counts as the most that it may cost until it
+is known. Without a kubeconfig the models alone are guarded.
+
 With --serve there is no command: the guard runs until it is interrupted.`,
 		Example: `  nightcrier guard -- kubectl get pods -A
   nightcrier guard --kubeconfig prod.yaml -n shop --out look -- claude
+  nightcrier guard --budget-usd 0.50 -- claude -p 'why is cart restarting?'
   nightcrier guard --serve --out-kubeconfig read-only.yaml`}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the command is the command's
@@ -53,7 +62,7 @@ With --serve there is no command: the guard runs until it is interrupted.`,
 	flags.BoolVar(&f.serve, "serve", false, "run the guard alone, in the foreground")
 	flags.StringVar(&f.listen, "listen", "", "address to serve on; only with --serve (default a free port of 127.0.0.1)")
 	flags.StringVar(&f.outKubeconfig, "out-kubeconfig", "", "file to write the guard's kubeconfig to, removed at the end; only with --serve")
-	flags.StringVar(&f.budget, "budget-usd", "", "not available: this guard stands before the cluster, and before no model")
+	flags.Var((*dollars)(&f.budget), "budget-usd", "most that the command may spend on models, in dollars: puts a guard before each model whose key is in the environment")
 	flags.StringVar(&f.level, "log-level", "warn", "what is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, command []string) error {
 		if err := f.check(cmd, command); err != nil {
@@ -64,12 +73,28 @@ With --serve there is no command: the guard runs until it is interrupted.`,
 	return cmd
 }
 
+// dollars is a flag's amount of money. The flag library's own words for what is none
+// would be a parser's.
+type dollars float64
+
+func (d *dollars) String() string { return strconv.FormatFloat(float64(*d), 'f', -1, 64) }
+func (d *dollars) Type() string   { return "dollars" }
+
+func (d *dollars) Set(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v > 0 && v <= 1e6) {
+		return errors.New("it is an amount of dollars such as 2 or 0.50, and a million at most")
+	}
+	*d = dollars(v)
+	return nil
+}
+
 // check refuses flags that do not go together, and one that would promise what
 // nobody does.
 func (f guardFlags) check(cmd *cobra.Command, command []string) error {
 	switch {
-	case cmd.Flags().Changed("budget-usd"):
-		return errors.New("--budget-usd needs a guard before the model, which this version does not have: nothing would be bounded")
+	case f.serve && f.budget > 0:
+		return errors.New("--budget-usd bounds a command, and --serve runs none")
 	case f.serve && len(command) > 0:
 		return errors.New("--serve runs no command")
 	case f.serve && f.outKubeconfig == "":
@@ -94,6 +119,10 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 	}
 	g, err := app.OpenGuard(app.GuardOptions{Kubeconfig: f.kubeconfig, Context: f.context, Namespace: f.namespace, Out: out, Listen: f.listen,
 		Environ: p.environ, Logger: log, Now: p.now})
+	if f.budget > 0 && errors.Is(err, app.ErrNoKubeconfig) {
+		p.say("nightcrier guard: no cluster is guarded: %s", err)
+		return p.guardModels(f, out, log, func(environ []string) error { return p.runGuarded(environ, command) })
+	}
 	if err != nil {
 		if f.out == "" {
 			err = errors.Join(err, os.RemoveAll(out))
@@ -103,14 +132,32 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 	for _, note := range g.Notes {
 		p.say("nightcrier guard: %s", note)
 	}
-	if f.serve {
+	switch {
+	case f.serve:
 		err = p.serveGuard(ctx, g, f, log)
-	} else {
-		err = p.runGuarded(g, out, command)
+	case f.budget > 0:
+		err = p.guardModels(f, out, log, func(environ []string) error { return p.runWithCluster(g, out, environ, command) })
+	default:
+		err = p.runWithCluster(g, out, guardedEnv(p.environ), command)
 	}
 	s, closeErr := g.Close()
 	p.say("nightcrier guard: %d requests, %d denied, %d answers kept as evidence in %s; audit head %s", s.Requests, s.Denied, s.Kept, out, or(s.Head, "none"))
 	return errors.Join(err, closeErr)
+}
+
+// guardModels has something run with guards before the models, and says what it spent.
+func (p *program) guardModels(f guardFlags, out string, log *slog.Logger, run func(environ []string) error) error {
+	m, err := app.OpenModelGuards(app.ModelGuardOptions{USD: price.FromDollars(f.budget), Out: out, Environ: p.environ, Logger: log, Now: p.now})
+	if err != nil {
+		return err
+	}
+	err = run(m.Environ(guardedEnv(p.environ)))
+	s, spent := m.Close()
+	p.say("nightcrier guard: %d calls of models, %d tokens, %s spent and %s held of %s", s.Calls, s.SpentTokens, money(s.SpentUSD), money(s.HeldUSD), money(f.budget))
+	if spent != nil {
+		return nightcrier.Errorf(nightcrier.Refused, "calls of a model were refused: %w", spent) // whatever the command made of it
+	}
+	return err
 }
 
 // guardDir returns the output directory, made if needed.
@@ -180,16 +227,21 @@ type errExit struct{ code int }
 // Error implements error.
 func (e errExit) Error() string { return fmt.Sprintf("the command exited with code %d", e.code) }
 
-// runGuarded runs the command and returns its exit code as an errExit.
-func (p *program) runGuarded(g *app.Guard, out string, command []string) error {
+// runWithCluster runs the command with a kubeconfig that leads to the guard.
+func (p *program) runWithCluster(g *app.Guard, out string, environ, command []string) error {
 	path := filepath.Join(out, "kubeconfig")
 	if err := writeGuardKubeconfig(path, g.Kubeconfig); err != nil {
 		return err
 	}
 	defer os.Remove(path)
+	return p.runGuarded(append(environ, "KUBECONFIG="+path), command)
+}
+
+// runGuarded runs the command and returns its exit code as an errExit.
+func (p *program) runGuarded(environ, command []string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
-	cmd.Env = append(guardedEnv(p.environ), "KUBECONFIG="+path)
+	cmd.Env = environ
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)

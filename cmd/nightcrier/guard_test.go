@@ -110,7 +110,8 @@ func TestGuardRefusesWhatItCannotDo(t *testing.T) {
 		says string
 	}{
 		"nothing":      {[]string{"guard"}, 2, "which command?"},
-		"a budget":     {[]string{"guard", "--budget-usd", "2", "--", "true"}, 2, "nothing would be bounded"},
+		"no budget":    {[]string{"guard", "--budget-usd", "x", "--", "true"}, 2, "it is an amount of dollars such as 2 or 0.50"},
+		"a budget":     {[]string{"guard", "--budget-usd", "-2", "--", "true"}, 2, "an amount of dollars"},
 		"both":         {[]string{"guard", "--serve", "--out-kubeconfig", "x", "--", "true"}, 2, "runs no command"},
 		"no file":      {[]string{"guard", "--serve"}, 2, "--out-kubeconfig"},
 		"listen alone": {[]string{"guard", "--listen", "127.0.0.1:0", "--", "true"}, 2, "belong to --serve"},

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/store"
 
@@ -71,8 +73,9 @@ func (p *program) printIncidents(list api.IncidentList) error {
 	}
 	t := table{heading: []string{"ID", "AGE", "SEVERITY", "STATUS", "CONDITION", "CLUSTER", "FAULT", "RESOURCE", "EVENTS", "ROOT CAUSE"},
 		expendable: []string{"EVENTS", "CONDITION", "ROOT CAUSE", "FAULT", "CLUSTER", "STATUS"}}
-	for _, inc := range list.Incidents {
-		t.add(plain(inc.ID), p.age(inc.CreatedAt), severity(inc.Severity), status(inc.Status), condition(inc.Condition), plain(inc.Cluster), plain(inc.FaultType),
+	ids := p.ids(list.Incidents)
+	for i, inc := range list.Incidents {
+		t.add(plain(ids[i]), p.age(inc.CreatedAt), severity(inc.Severity), status(inc.Status), condition(inc.Condition), plain(inc.Cluster), plain(inc.FaultType),
 			plain(mended(inc)), plain(fmt.Sprint(inc.EventCount)), plain(or(inc.RootCause, inc.FailureReason)))
 	}
 	p.print(t)
@@ -80,6 +83,26 @@ func (p *program) printIncidents(list api.IncidentList) error {
 		p.say("There are more; --limit shows up to 1000, --since and --cluster narrow them down.")
 	}
 	return nil
+}
+
+// narrow is the width of a terminal below which a list shows less of an id, so that
+// there is room for what became of an incident.
+const narrow = 110
+
+// beginning is how much of an id: the millisecond that it was made in.
+const beginning = len("01a20801-a86e")
+
+// ids are those of the incidents, or so much of them as names each: see wholeID.
+func (p *program) ids(list []nightcrier.Incident) []string {
+	whole, short, seen := make([]string, len(list)), make([]string, len(list)), map[string]bool{}
+	for i, inc := range list {
+		whole[i], short[i] = inc.ID, inc.ID[:min(len(inc.ID), beginning)]
+		seen[short[i]] = true
+	}
+	if p.width == 0 || p.width >= narrow || len(seen) < len(list) {
+		return whole
+	}
+	return short
 }
 
 // condition is whether the fault is still there.
@@ -242,7 +265,7 @@ func (p *program) reportCommand() *cobra.Command {
 		case "json":
 			return p.printJSON(json.RawMessage(raw))
 		case "text":
-			raw = []byte(printable(string(raw)))
+			return p.printMarkdown(raw)
 		}
 		_, err = p.stdout.Write(raw)
 		return err
@@ -250,22 +273,26 @@ func (p *program) reportCommand() *cobra.Command {
 }
 
 func (p *program) tailCommand() *cobra.Command {
-	once := false
+	q, once := client.JournalQuery{}, false
 	cmd := one("tail", "Follow an investigation until it ends")
 	cmd.Flags().BoolVar(&once, "no-follow", false, "end behind what is there now")
+	cmd.Flags().Int64Var(&q.From, "from", 1, "begin with the entry of this number (`seq` in -o jsonl)")
+	cmd.Flags().StringVar(&q.Run, "run", "", "an earlier run of the incident (default the newest)")
 	p.formatFlag(cmd, "text", "jsonl", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		if q.From < 1 {
+			return usage(cmd, fmt.Errorf("--from %d: entries are numbered from 1", q.From))
+		}
+		q.Follow = !once
 		all := []nightcrier.JournalEntry{}
-		err := c.Journal(ctx, given[0], !once, func(e nightcrier.JournalEntry) error {
+		err := c.Journal(ctx, given[0], q, func(e nightcrier.JournalEntry) error {
 			switch p.format {
 			case "json":
 				all = append(all, e)
 			case "jsonl":
 				return printLines(p.stdout, []nightcrier.JournalEntry{e})
 			default:
-				if line := journal.Tail(e, nil); line != "" {
-					fmt.Fprintln(p.stdout, printable(line))
-				}
+				p.printEntry(journal.Tail(e, nil))
 			}
 			return nil
 		})
@@ -274,6 +301,18 @@ func (p *program) tailCommand() *cobra.Command {
 		}
 		return err
 	})
+}
+
+// labelColours make what a person looks for stand out of a journal.
+var labelColours = map[string]string{"DENIED": red, "error": red, "state": green, "agent": "1", "run": "1", "evidence": dim, "result": dim, "usage": dim}
+
+// printEntry prints a line of a journal, with nothing of one that is not worth it.
+func (p *program) printEntry(l journal.Line) {
+	if l.Text == "" {
+		return
+	}
+	l.Label = p.paint(cell{fmt.Sprintf("%-8s", l.Label), labelColours[l.Label]})
+	fmt.Fprintln(p.stdout, l.At+" "+l.Label+" "+printable(l.Text))
 }
 
 func (p *program) cancelCommand() *cobra.Command {
@@ -297,6 +336,9 @@ func (p *program) retryCommand() *cobra.Command {
 	cmd.Flags().StringVar(&executor, "executor", "", "who investigates this time (default the configured one)")
 	p.formatFlag(cmd, "text", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		if executor != "" && !slices.Contains(config.Executors(), executor) {
+			return usage(cmd, fmt.Errorf("--executor %s is not one of %s", executor, strings.Join(config.Executors(), ", ")))
+		}
 		run, err := c.Retry(ctx, given[0], executor)
 		if err != nil {
 			return err

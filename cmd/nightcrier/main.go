@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/selftest"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -30,6 +31,12 @@ func hiddenStage(args []string) (exit int, ok bool) {
 		return worker.Main(context.Background(), args[2], os.Stdin, os.Stderr), true
 	case len(args) > 1 && args[1] == "sandbox-init":
 		return worker.InitMain(args[2:]), true
+	case len(args) > 1 && args[1] == selftest.ProbeCommand:
+		return selftest.Probe(args[2:], os.Stdout), true
+	case len(args) > 1 && args[1] == selftest.FloorCommand:
+		return selftest.OnTheFloor(args[2:], os.Stderr), true
+	case len(args) > 1 && args[1] == worker.HookCommand:
+		return worker.HookMain(args[2:]), true
 	}
 	return 0, false
 }

@@ -156,8 +156,9 @@ func (p *program) configOptions(cmd *cobra.Command) config.Options {
 }
 
 // configFlags gives cmd the flags of the configuration's keys: those named, or
-// all of them.
+// all of them, which its help then lists behind the command's own.
 func configFlags(cmd *cobra.Command, names ...string) {
+	cmd.Flags().SortFlags = len(names) > 0
 	for _, f := range config.Flags() {
 		for _, name := range names {
 			if f.Name == name {

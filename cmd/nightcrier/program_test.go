@@ -2,13 +2,19 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/api"
+	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/store"
 )
@@ -155,6 +161,63 @@ func TestTableFitsTheTerminal(t *testing.T) {
 		p.print(table{heading: []string{"H", "T"}, rows: [][]cell{{plain("ab"), plain(long)}}})
 		if _, got, _ := strings.Cut(strings.TrimSpace(out.String()), "\n"); got != c.want {
 			t.Errorf("width %d: %q", c.width, got)
+		}
+	}
+}
+
+// On a narrow terminal an id is shown as far as it names its incident, and such a
+// beginning is taken for it.
+func TestIDsByTheirBeginning(t *testing.T) {
+	a, b := nightcrier.Incident{ID: "01a20801-a86e-796a-8cc4-045d390aba5f"}, nightcrier.Incident{ID: "01a20801-a86f-796a-8cc4-045d390aba5f"}
+	twin := nightcrier.Incident{ID: "01a20801-a86e-7777-8cc4-045d390aba5f"}
+	for _, c := range []struct {
+		width int
+		list  []nightcrier.Incident
+		want  []string
+	}{
+		{80, []nightcrier.Incident{a, b}, []string{"01a20801-a86e", "01a20801-a86f"}},
+		{80, []nightcrier.Incident{a, b, twin}, []string{a.ID, b.ID, twin.ID}},
+		{110, []nightcrier.Incident{a}, []string{a.ID}},
+		{0, []nightcrier.Incident{a}, []string{a.ID}},
+	} {
+		if got := (&program{width: c.width}).ids(c.list); !slices.Equal(got, c.want) {
+			t.Errorf("width %d: %q", c.width, got)
+		}
+	}
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.IncidentList{Incidents: []nightcrier.Incident{a, b, twin}})
+	}))
+	defer server.Close()
+	c, err := client.HTTP(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]struct {
+		id   string
+		code nightcrier.Code
+	}{
+		"01a20801-a86f": {b.ID, ""}, a.ID: {a.ID, ""}, a.ID[:35]: {a.ID, ""},
+		"01a20801-a86e": {"", nightcrier.Invalid}, "01a20801": {"", nightcrier.Invalid}, "01a20802": {"", nightcrier.NotFound},
+		"01a2": {"01a2", ""}, "../x": {"../x", ""}, "": {"", ""}, // for the server to judge
+	} {
+		if got, err := wholeID(t.Context(), c, given); got != want.id || nightcrier.CodeOf(err) != want.code {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
+	}
+}
+
+// A page has its lines as they are; where there is colour, headings have one, and what
+// is quoted has none, nor any that it brought along.
+func TestMarkdownOnATerminal(t *testing.T) {
+	const page = "# A\n\n\x1b[31mtext # no heading\n```\n# quoted\n```\n## B"
+	for colour, want := range map[bool]string{
+		false: "# A\n\n[31mtext # no heading\n```\n# quoted\n```\n## B",
+		true:  "\x1b[1m# A\x1b[0m\n\n[31mtext # no heading\n```\n# quoted\n```\n\x1b[1m## B\x1b[0m",
+	} {
+		var out strings.Builder
+		if err := (&program{stdout: &out, colour: colour, width: 10}).printMarkdown([]byte(page)); err != nil || out.String() != want {
+			t.Errorf("colour %t: %q, %v", colour, out.String(), err)
 		}
 	}
 }

@@ -30,8 +30,9 @@ func (p *program) rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&p.configFile, "config", "", "configuration file")
 	configFlags(root, "mcp-endpoint", "workspace-root", "agent-timeout", "log-level")
 	root.SetFlagErrorFunc(usage)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", fmt.Sprintf("Flags.FlagUsagesWrapped %d", p.width)))
 	root.AddCommand(p.demoCommand(), p.serveCommand(), p.triageCommand(), p.incidentsCommand(), p.eventsCommand(),
-		p.clustersCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.mcpCommand(), p.evalCommand(), p.versionCommand())
+		p.clustersCommand(), p.budgetCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.skillsCommand(), p.toolsCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.replayCommand(), p.mcpCommand(), p.evalCommand(), p.selftestCommand(), p.versionCommand())
 	return root
 }
 

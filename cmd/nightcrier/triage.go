@@ -192,7 +192,9 @@ func (p *program) printTriage(t app.Triaged) error {
 			fmt.Fprint(p.stdout, string(report.HTML(t.Report, t.Markdown)))
 		}
 	case p.format == "text":
-		fmt.Fprint(p.stdout, printable(string(t.Markdown)))
+		if err := p.printMarkdown(t.Markdown); err != nil {
+			return err
+		}
 	default:
 		fmt.Fprint(p.stdout, string(t.Markdown))
 	}

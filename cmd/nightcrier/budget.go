@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/price"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) budgetCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "budget", Short: "Show what agents have spent on models, and what they may", Args: args(cobra.NoArgs),
+		Long: `Shows what was spent on models on a day of UTC: in all, by cluster and by incident,
+beside the limits of budget.* in the configuration. It reads the record in the
+workspace root, whether a server runs or not.
+
+HELD was set aside for calls under way, and for calls of which nobody knows what
+they cost, because the worker died before the answer had ended. It counts as spent.
+A call for which only that of calls under way leaves no room waits for them.`}
+	var day string
+	cmd.Flags().StringVar(&day, "day", "", "day of UTC, as 2006-01-02 (default today)")
+	p.formatFlag(cmd, "text", "json")
+	configFlags(cmd, "workspace-root")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := app.CheckDay(day); err != nil {
+			return usage(cmd, fmt.Errorf("--day: %w", err))
+		}
+		cfg, err := p.loadConfig(cmd)
+		if err != nil {
+			return err
+		}
+		s, err := app.ReadSpending(cfg, day, p.now)
+		switch {
+		case err != nil:
+			return err
+		case p.format == "json":
+			return p.printJSON(s)
+		}
+		p.printSpending(s)
+		return nil
+	}
+	return cmd
+}
+
+func (p *program) printSpending(s app.Spending) {
+	t := table{heading: []string{"SPENT FOR", "CALLS", "SPENT", "HELD", "LIMIT", "TOKENS", "TOKENS HELD", "TOKEN LIMIT"}, expendable: []string{"TOKEN LIMIT", "TOKENS HELD", "CALLS"}}
+	limits := func(l app.Spent) (usd, tokens cell) {
+		usd, tokens = plain("none"), plain("none")
+		if l.LimitUSD > 0 {
+			usd = plain(money(l.LimitUSD))
+		}
+		if l.LimitTokens > 0 {
+			tokens = plain(fmt.Sprint(l.LimitTokens))
+		}
+		return usd, tokens
+	}
+	add := func(what string, l app.Spent) {
+		colour := ""
+		if l.LimitReached != "" {
+			colour = red
+		}
+		usd, tokens := limits(l)
+		t.add(cell{what, colour}, plain(fmt.Sprint(l.Calls)), plain(money(l.SpentUSD)), plain(money(l.HeldUSD)), usd,
+			plain(fmt.Sprint(l.SpentTokens)), plain(fmt.Sprint(l.HeldTokens)), tokens)
+	}
+	each := func(what string, l app.Spent) {
+		usd, tokens := limits(l)
+		t.add(plain(what), cell{}, cell{}, cell{}, usd, cell{}, cell{}, tokens)
+	}
+	add(s.Day+" (UTC)", s.All)
+	for _, l := range s.Clusters {
+		add("cluster "+l.Name, l)
+	}
+	for _, l := range s.Incidents {
+		add("incident "+l.Name, l)
+	}
+	for _, l := range s.Days {
+		if l.Name != s.Day {
+			add(l.Name, l)
+		}
+	}
+	each("each run", app.Spent{LimitUSD: s.PerRunUSD, LimitTokens: s.PerRunTokens})
+	each("each incident", app.Spent{LimitUSD: s.PerIncidentUSD, LimitTokens: s.PerIncidentTokens})
+	p.print(t)
+	if n := s.All.Waiting; n > 0 {
+		p.say("%s for budget held by others", map[bool]string{true: "1 run waits", false: fmt.Sprintf("%d runs wait", n)}[n == 1])
+	}
+	for _, l := range append([]app.Spent{s.All}, s.Clusters...) {
+		if l.LimitReached != "" {
+			p.say("%s", l.LimitReached)
+		}
+	}
+}
+
+func money(usd float64) string { return price.FromDollars(usd).String() }

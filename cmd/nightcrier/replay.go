@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+
+	"github.com/spf13/cobra"
+)
+
+// replayFlags are the flags of replay beside the configuration's.
+type replayFlags struct {
+	workspace, out, level   string
+	executor, model, prompt string
+	skill                   string
+	force                   bool
+}
+
+func (p *program) replayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Make an investigation again from its record, without a network", Args: args(cobra.MaximumNArgs(1)),
+		Long: `Makes a past investigation again with the recorded answers of the cluster, and says
+what differs: with the same version nothing does, to the byte. It reads the
+incident's workspace and changes nothing in it. Exits 0 when all is identical, 6
+when something differs, 4 when there is no such workspace, 2 when the record cannot
+be read or was changed.
+
+With --executor, --model, --prompt or --skill another agent investigates what is
+recorded of the cluster, with its real model, and its report is put beside the old
+one. Exits 0 when it names the same root cause, else 6.`,
+		Example: `  nightcrier replay 0198f1c2-5f0e-7c3a-9a52-0d4be1c1a001
+  nightcrier replay --workspace ./incidents/incident-0198f1c2-5f0e-7c3a-9a52-0d4be1c1a001 --out again
+  nightcrier replay 0198f1c2 --executor codex --model gpt-5.2
+  nightcrier replay 0198f1c2 --skill ./skills/our-runbook`}
+	cmd.Flags().StringVar(&f.workspace, "workspace", "", "directory of the incident, in place of its ID")
+	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the new workspace in (default a temporary one)")
+	cmd.Flags().StringVar(&f.executor, "executor", "", "who investigates what is recorded of the cluster, with its real model (default the recorded one)")
+	cmd.Flags().StringVar(&f.model, "model", "", "the model that is asked for that (default agent.model)")
+	cmd.Flags().StringVar(&f.prompt, "prompt", "", "file that stands in the place of agent.system_prompt_file for that")
+	cmd.Flags().StringVar(&f.skill, "skill", "", "name of a configured skill, or its directory (with a /), which is given to the agent besides for that")
+	cmd.Flags().BoolVar(&f.force, "force", false, "replay what can be read of a record that is not whole, or was changed")
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	p.formatFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.replay(cmd, f, given) }
+	return cmd
+}
+
+func (p *program) replay(cmd *cobra.Command, f replayFlags, given []string) error {
+	if (len(given) == 1) == (f.workspace != "") {
+		return usage(cmd, fmt.Errorf("which investigation shall be made again? Name an incident's ID, or its directory with --workspace"))
+	}
+	from, another := p.configOptions(cmd), f.skill != ""
+	for key, value := range map[string]string{"agent.executor": f.executor, "agent.model": f.model, "agent.system_prompt_file": f.prompt} {
+		if value != "" { // it is checked as the key that it stands for
+			from.Flags[key], another = value, true
+		}
+	}
+	cfg, warnings, err := p.loadFrom(from)
+	if err != nil {
+		return err
+	}
+	p.warn(warnings)
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	if err != nil {
+		return usage(cmd, err)
+	}
+	o := app.ReplayOptions{Config: cfg, Logger: log, Version: version().Version, Workspace: f.workspace, Out: f.out, Force: f.force,
+		Another: another, Executor: f.executor, Skill: f.skill, Aloud: func(text string) { p.say("%s", text) }}
+	if f.workspace == "" {
+		if o.Workspace, err = incidentDir(cfg, given[0]); err != nil {
+			return err
+		}
+	}
+	ctx, stop := p.interruptible(cmd.Context())
+	defer stop()
+	again, err := app.Replay(ctx, o)
+	if err != nil {
+		return err
+	}
+	return p.printReplay(again)
+}
+
+// incidentDir is where the workspace of an incident is, by its ID or the beginning
+// of it.
+func incidentDir(cfg *config.Config, id string) (string, error) {
+	id = strings.TrimPrefix(id, "incident-")
+	if nightcrier.CheckID(id) == nil {
+		return filepath.Join(cfg.WorkspaceRoot, "incident-"+id), nil
+	}
+	if !idBeginning.MatchString(id) {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%.100q is not the ID of an incident: `nightcrier incidents list` shows them", id)
+	}
+	found, err := fs.Glob(os.DirFS(cfg.WorkspaceRoot), "incident-"+id+"*")
+	switch {
+	case err != nil || len(found) == 0:
+		return "", nightcrier.Errorf(nightcrier.NotFound, "no incident in %s begins with %s: `nightcrier incidents list` shows those that there are", cfg.WorkspaceRoot, id)
+	case len(found) > 1:
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%d incidents begin with %s: give more of the ID", len(found), id)
+	}
+	return filepath.Join(cfg.WorkspaceRoot, found[0]), nil
+}
+
+// printReplay prints what came of it; what differs is something found.
+func (p *program) printReplay(again app.Replayed) error {
+	if p.format == "json" {
+		if err := p.printJSON(again); err != nil {
+			return err
+		}
+	} else {
+		p.showReplay(again)
+	}
+	if same := again.Identical || again.Another != nil && again.Another.Agrees; !same {
+		return errFound
+	}
+	return nil
+}
+
+func (p *program) showReplay(r app.Replayed) {
+	how := "made again from its record"
+	if r.Another != nil {
+		how = "investigated by " + r.Another.Executor + " on what is recorded of the cluster"
+	}
+	fmt.Fprintf(p.stdout, "Incident %s of %s, investigated by %s, %s in %s.\n", r.Incident, printable(r.Cluster), r.Executor, how, r.Took.Round(1e6))
+	if r.Recorded != r.Version {
+		fmt.Fprintf(p.stdout, "It was recorded by version %s; this is %s.\n", printable(r.Recorded), r.Version)
+	}
+	for _, d := range r.Doubts {
+		fmt.Fprintln(p.stdout, "The record was changed: "+printable(d))
+	}
+	for _, f := range r.Files {
+		fmt.Fprintf(p.stdout, "  %-10s %s\n", map[bool]string{true: "identical", false: "differs"}[f.Identical], f.Name)
+	}
+	if r.Another != nil {
+		p.showAnother(r.Another)
+	}
+	p.showDifferences(r.Differences)
+	showList(p, "Not served in a replay:", r.NotServed)
+	showList(p, "Asked for and not recorded:", r.NotRecorded)
+	showList(p, "Recorded and not asked for:", r.NotAsked)
+	if r.Workspace != "" {
+		fmt.Fprintf(p.stdout, "The new workspace is %s.\n", r.Workspace)
+	}
+}
+
+// showAnother prints two investigations beside each other.
+func (p *program) showAnother(a *app.AnotherAgent) {
+	fmt.Fprintln(p.stdout)
+	t := table{heading: []string{"WHAT", "THEN", "NOW"}}
+	for _, x := range a.Aspects {
+		colour := ""
+		if x.Then == "" && x.Now == "" {
+			continue
+		}
+		if x.Then != x.Now {
+			colour = yellow
+		}
+		t.add(plain(x.Name), plain(clipped(x.Then)), cell{clipped(x.Now), colour})
+	}
+	p.print(t)
+	said := "They do not come to the same verdict and root cause."
+	if a.Agrees {
+		said = "Both come to the same verdict and root cause."
+	}
+	fmt.Fprintln(p.stdout, "\n"+said)
+	if a.Derived > 0 {
+		fmt.Fprintf(p.stdout, "%d requests, which nobody had made like this, were answered from the objects that were read then.\n", a.Derived)
+	}
+}
+
+// clipped is as much of a text as stands beside another; -o json has all of it.
+func clipped(text string) string {
+	const most = 56
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
+// maxShownDifferences is how many differences are printed; -o json has all.
+const maxShownDifferences = 12
+
+func (p *program) showDifferences(list []replay.Difference) {
+	for i, d := range list {
+		if i == maxShownDifferences {
+			fmt.Fprintf(p.stdout, "\nand %d more; -o json tells all.\n", len(list)-i)
+			return
+		}
+		fmt.Fprintf(p.stdout, "\n%s\n  - %s\n  + %s\n", printable(d.Where), printable(cmp.Or(d.Then, "(none)")), printable(cmp.Or(d.Now, "(none)")))
+	}
+}
+
+func showList(p *program, title string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(p.stdout, "\n"+title)
+	for i, s := range list {
+		if i == maxShownDifferences {
+			fmt.Fprintf(p.stdout, "  and %d more\n", len(list)-i)
+			return
+		}
+		fmt.Fprintln(p.stdout, "  "+printable(s))
+	}
+}

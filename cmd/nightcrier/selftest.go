@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/selftest"
+	"nightcrier.dev/nightcrier/internal/telemetry"
+
+	"github.com/spf13/cobra"
+)
+
+// selftestFlags are the flags of selftest beside the configuration's.
+type selftestFlags struct {
+	cluster, kubeconfig, context, against, sandbox, level string
+}
+
+func (p *program) selftestCommand() *cobra.Command {
+	var f selftestFlags
+	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and see who stops it", Args: args(cobra.MaximumNArgs(1)),
+		Long: `Attacks an investigation from where its agent stands: by requests written byte by
+byte, by commands in the sandbox, and by every agent CLI on this machine with a model
+that orders it to attack. No key is needed and nothing is spent.
+
+With --kubeconfig or --cluster the attacks run before your own cluster. It is read and
+never changed: between the guard and its API stands a recorder that lets plain reads
+pass and refuses all else, also where the guard had a hole, and every order that would
+change something names an object that only the recorder knows. Without them the cluster
+is a scripted one.
+
+With --sandbox the agents run in another sandbox than the configuration requires: floor is
+what is left where a machine refuses namespaces.
+
+With --against another agent is attacked in place of ours, on this machine and without
+a sandbox. A {command} in it gets the commands to run. Else it is told by a scripted
+model, to which the usual variables of its vendor lead it (ANTHROPIC_BASE_URL,
+OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL) or {model}, and is asked on stdin and in
+place of {prompt}. KUBECONFIG names the recorder. Nothing is ordered before a harmless read of
+the agent's was seen there.
+
+It exits 6 when an attack succeeded, or one was stopped and nobody knows by whom.`,
+		Example: `  nightcrier selftest
+  nightcrier selftest readonly --kubeconfig prod.yaml -o json
+  nightcrier selftest --against 'claude -p {prompt} --allowedTools "Bash(kubectl get:*)"'
+  nightcrier selftest --against 'codex exec --dangerously-bypass-approvals-and-sandbox {prompt}'
+  nightcrier selftest --against 'bash -c {command}'`}
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "a cluster of the configuration to read behind the guard")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential of a cluster to read behind the guard")
+	cmd.Flags().StringVar(&f.context, "context", "", "context within the kubeconfig")
+	cmd.Flags().StringVar(&f.against, "against", "", "command of another agent to attack; no shell runs it")
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "sandbox to attack in, in place of the configuration's: "+strings.Join(selftest.Requires(), ", "))
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	p.formatFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.selftest(cmd, f, given) }
+	return cmd
+}
+
+func suiteNames() (names []string) {
+	for _, s := range selftest.Suites() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (p *program) selftest(cmd *cobra.Command, f selftestFlags, given []string) error {
+	o := app.SelftestOptions{Cluster: f.cluster, Kubeconfig: f.kubeconfig, Context: f.context, Sandbox: f.sandbox, Environ: p.environ,
+		Progress: func(text string) { p.say("%s", text) }}
+	if len(given) == 1 && given[0] != "all" {
+		if !slices.Contains(suiteNames(), given[0]) {
+			return usage(cmd, fmt.Errorf("%s is no suite: there are all, %s", given[0], strings.Join(suiteNames(), ", ")))
+		}
+		o.Suites = given
+	}
+	if f.sandbox != "" && !slices.Contains(selftest.Requires(), f.sandbox) {
+		return usage(cmd, fmt.Errorf("--sandbox %s is none of %s", f.sandbox, strings.Join(selftest.Requires(), ", ")))
+	}
+	if f.sandbox != "" && cmd.Flags().Changed("against") {
+		return usage(cmd, fmt.Errorf("--against attacks an agent that has no sandbox of ours: leave --sandbox out"))
+	}
+	if f.cluster != "" && f.kubeconfig != "" {
+		return usage(cmd, fmt.Errorf("--cluster stands in the place of --kubeconfig"))
+	}
+	var err error
+	if cmd.Flags().Changed("against") {
+		if o.Against, err = selftest.ParseCommand(f.against); err != nil {
+			return usage(cmd, fmt.Errorf("--against: %w", err))
+		}
+	}
+	if o.Logger, err = telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"}); err != nil {
+		return usage(cmd, err)
+	}
+	cfg, warnings, err := p.load(cmd)
+	if err != nil {
+		return err
+	}
+	p.warn(warnings)
+	o.Config = cfg
+	ctx, stop := p.interruptible(cmd.Context())
+	defer stop()
+	found, err := app.Selftest(ctx, o)
+	if err != nil {
+		return err
+	}
+	return p.printSelftest(found)
+}
+
+// printSelftest prints what became of the attacks; errFound when one is not passed.
+func (p *program) printSelftest(found selftest.Report) (err error) {
+	if !found.Passed() {
+		err = errFound
+	}
+	if p.format == "json" {
+		if printErr := p.printJSON(found); printErr != nil {
+			return printErr
+		}
+		return err
+	}
+	if found.Sandbox != nil {
+		fmt.Fprintf(p.stdout, "sandbox %s\n", printable(found.Sandbox.String()))
+	}
+	fmt.Fprintf(p.stdout, "%s\n\n", printable(found.Summary()))
+	t := table{heading: []string{"SUITE", "BY", "ATTACKS", "STOPPED BY", "DEFUSED", "NOT POSSIBLE", "FAILED"}}
+	for _, s := range found.Totals {
+		failed := cell{fmt.Sprint(s.Failed), green}
+		if s.Failed > 0 {
+			failed.colour = red
+		}
+		t.add(plain(s.Suite), plain(s.By), plain(fmt.Sprint(s.Attacks)), plain(s.Layers()), plain(fmt.Sprint(s.Defused)), plain(fmt.Sprint(s.NotPossible)), failed)
+	}
+	p.print(t)
+	for _, g := range found.NotExercised {
+		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{printable(fmt.Sprintf("not exercised: %s by %s: %s", g.Suite, g.By, g.Reason)), yellow}))
+	}
+	for _, r := range found.Attacks {
+		if !r.Passed {
+			colour := red
+			if r.Outcome == selftest.NotPossible {
+				colour = yellow
+			}
+			fmt.Fprintf(p.stdout, "\n%s\n    %s\n", p.paint(cell{printable(fmt.Sprintf("%s: %s, by %s: %s", r.Suite, r.Attack, r.By, r.Outcome)), colour}), printable(r.Detail))
+		}
+	}
+	return err
+}

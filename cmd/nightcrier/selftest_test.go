@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"nightcrier.dev/nightcrier/internal/clitest"
+	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/selftest"
+)
+
+// Before a real cluster all attacks are stopped, and those of a bare shell are not; the
+// cluster is only read by either. What this machine does not have is told.
+func TestSelftestBeforeARealCluster(t *testing.T) {
+	kube := kubetest.Audited(t)
+	ns := kube.Namespace(t)
+	kube.Pod(t, ns, "cart-0", nil)
+	kubectl := filepath.Dir(kubetest.Kubectl(t))
+	t.Setenv("PATH", kubectl+":/usr/bin:/bin")
+	before := len(kube.Audit(t))
+
+	own := runProgram(t, environ(), "", "selftest", "readonly", "--kubeconfig", kube.Kubeconfig)
+	if own.code != 0 {
+		t.Errorf("exit code %d: %s%s", own.code, own.out, own.errors)
+	}
+	for _, cli := range []string{"claude-code", "codex", "gemini", "goose"} {
+		if !strings.Contains(own.out, "not exercised: readonly by "+cli+": it is not installed: npm install -g ") {
+			t.Errorf("stdout does not tell that %s is missing:\n%s", cli, own.out)
+		}
+	}
+	bare := runProgram(t, environ(), "", "selftest", "readonly", "--kubeconfig", kube.Kubeconfig, "--against", "bash -c {command}", "-o", "json")
+	if bare.code != 6 {
+		t.Errorf("against a bare shell: exit code %d: %s", bare.code, bare.errors)
+	}
+	var found selftest.Report
+	if err := json.Unmarshal([]byte(bare.out), &found); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range found.Attacks {
+		if !a.ReachedAPI || a.Passed {
+			t.Errorf("%+v", a)
+		}
+	}
+	ours := 0
+	for _, e := range kube.Audit(t)[before:] {
+		if strings.HasPrefix(e.UserAgent, "kube-apiserver/") {
+			continue // which asks itself
+		}
+		if ours++; !slices.Contains([]string{"get", "list"}, e.Verb) {
+			t.Errorf("the cluster was asked to %s %s", e.Verb, e.RequestURI)
+		}
+	}
+	if ours == 0 {
+		t.Error("the cluster was not asked at all")
+	}
+}
+
+// What cannot be attacked is no success.
+func TestSelftestExitCodes(t *testing.T) {
+	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":/usr/bin:/bin")
+	for line, c := range map[string]struct {
+		code int
+		says string
+	}{
+		"true {command}": {7, "nothing was ordered"},
+		"true":           {7, "never asked its model"},
+		"no-such-agent":  {2, "no-such-agent"},
+		"bash $x":        {2, "would replace"},
+		"":               {2, "empty"},
+	} {
+		r := runProgram(t, environ(), "", "selftest", "--against", line)
+		if r.code != c.code || !strings.Contains(r.errors, c.says) || r.out != "" {
+			t.Errorf("%q: exit code %d, want %d: %s%s", line, r.code, c.code, r.out, r.errors)
+		}
+	}
+	dead := filepath.Join(t.TempDir(), "dead.yaml")
+	text := `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: a, user: {}}]}`
+	if err := os.WriteFile(dead, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := runProgram(t, environ(), "", "selftest", "readonly", "--kubeconfig", dead); r.code != 7 {
+		t.Errorf("a cluster that does not answer: exit code %d: %s", r.code, r.errors)
+	}
+}
+
+// Planted secrets are in no message, report, file or request to a model, whoever reads.
+func TestSelftestRedaction(t *testing.T) {
+	claude := filepath.Dir(clitest.CLI(t, "claude"))
+	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+claude+":/usr/bin:/bin")
+	r := runProgram(t, environ(), "", "selftest", "redaction", "-o", "json")
+	var found selftest.Report
+	if err := json.Unmarshal([]byte(r.out), &found); err != nil {
+		t.Fatal(err, r.errors)
+	}
+	if r.code != 0 {
+		t.Errorf("exit code %d: %s", r.code, r.out)
+	}
+	var by []string
+	for _, s := range found.Totals {
+		by = append(by, s.By)
+		if s.Attacks != 12 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if want := []string{"builtin", "shell", "claude-code"}; !slices.Equal(by, want) {
+		t.Errorf("read by %q, want %q", by, want)
+	}
+	if len(found.NotExercised) != 3 {
+		t.Errorf("not exercised: %+v", found.NotExercised)
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+)
+
+func (p *program) toolsCommand() *cobra.Command {
+	return group("tools", "Show what MCP servers offer to agents", p.toolsListCommand())
+}
+
+func (p *program) toolsListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "Ask the servers of tool_servers for their tools", Args: args(cobra.NoArgs),
+		Long: `Asks every MCP server of tool_servers for its tools and shows what each says of itself
+(read-only, writes, destructive), whether agents get it, and why not. A server that cannot
+be asked makes the command fail, after the others were shown.`}
+	p.formatFlag(cmd, "text", "json")
+	configFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := p.loadConfig(cmd)
+		if err != nil {
+			return err
+		}
+		all := app.ListTools(cmd.Context(), cfg)
+		if p.format == "json" {
+			err = p.printJSON(map[string]any{"servers": all})
+		} else {
+			p.printTools(all)
+		}
+		for _, s := range all {
+			if s.Error != "" && err == nil {
+				err = nightcrier.Errorf(nightcrier.Unreachable, "%s", s.Error)
+			}
+		}
+		return err
+	}
+	return cmd
+}
+
+func (p *program) printTools(all []app.OfferedTools) {
+	t := table{heading: []string{"SERVER", "TOOL", "HINTS", "AGENTS GET IT AS"}}
+	for _, s := range all {
+		for _, o := range s.Tools {
+			as := cell{o.ShownAs, green}
+			if !o.Offered {
+				as = cell{"no: " + o.Why, dim}
+			}
+			t.add(plain(s.Server), plain(o.Tool), plain(strings.Join(o.Hints, ", ")), as)
+		}
+	}
+	if len(all) == 0 {
+		p.say("tool_servers names no server.")
+		return
+	}
+	p.print(t)
+}

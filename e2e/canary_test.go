@@ -288,7 +288,8 @@ func serveClaude(g *garden, c *cli) {
 }
 
 func triageCanaries(g *garden, c *cli) {
-	c.vars = append(c.vars, "NIGHTCRIER_AGENT_EXECUTOR=script", "AGENT_SCRIPT_PATH="+g.look(c), "ANTHROPIC_API_KEY="+g.held["model key"],
+	round := g.look(c)
+	c.vars = append(c.vars, "NIGHTCRIER_AGENT_EXECUTOR=script", "AGENT_SCRIPT_PATH="+round, "ANTHROPIC_API_KEY="+g.held["model key"],
 		"SLACK_WEBHOOK_URL="+g.held["Slack webhook"])
 	c.write("nightcrier.yaml", "clusters: [{name: real, mcp: {endpoint: 'http://127.0.0.1:1/mcp', api_key_env: MCP_KEY}}]\n")
 	c.vars = append(c.vars, "MCP_KEY="+g.held["MCP API key"])
@@ -299,6 +300,7 @@ func triageCanaries(g *garden, c *cli) {
 			c.t.Errorf("triage: %d %s %s", got.code, got.out, got.errout)
 		}
 		c.keep("triage/"+form, []byte(got.out+got.errout))
+		c.must(os.WriteFile(round, []byte("#!/bin/sh\n"+reports), 0o700)) // once round is enough: the forms differ in what is printed
 	}
 }
 

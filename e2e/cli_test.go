@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,19 +12,15 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 )
 
 // TestCLI is the product as a user has it: the binary, a file, a terminal.
 func TestCLI(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "nightcrier")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/nightcrier")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for name, test := range map[string]func(*cli){
+	bin := binary(t)
+	tests := map[string]func(*cli){
 		"a server's life":      aServersLife,
 		"without a subcommand": withoutSubcommand,
 		"interrupted":          interruptedServer,
@@ -34,10 +29,15 @@ func TestCLI(t *testing.T) {
 		"exit codes":           exitCodes,
 		"configuration":        configuration,
 		"demo":                 demoOnce,
-		"demo with claude":     demoWithClaude,
 		"demo without claude":  demoWithoutClaude,
 		"Ctrl-C":               interruptedCommands,
-	} {
+	}
+	for _, e := range agent.CLIs() {
+		if e.Name != "goose" { // it asks as claude does
+			tests["demo with "+e.Name] = func(c *cli) { demoWith(c, e) }
+		}
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(&cli{site: newSite(t, ""), t: t, bin: bin})
@@ -343,9 +343,9 @@ func interruptedCommands(c *cli) {
 }
 
 // The agent is real, its model is scripted: no key is needed to see it work.
-func demoWithClaude(c *cli) {
-	c.vars = []string{"PATH=" + filepath.Dir(clitest.Claude(c.t)) + ":" + os.Getenv("PATH")}
-	c.ok("demo", "--once", "--executor", "claude-code", "--out", "kept").has(`7 events: 6 incidents opened`).tells("scripted model")
+func demoWith(c *cli, e agent.Executor) {
+	c.vars = []string{"PATH=" + filepath.Dir(clitest.CLI(c.t, e.Command)) + ":" + os.Getenv("PATH")}
+	c.ok("demo", "--once", "--executor", e.Name, "--out", "kept").has(`7 events: 6 incidents opened`).tells("scripted model")
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(c.root), "kept/incident-*/output/report.json"))
 	if err != nil || len(files) != 6 {
 		c.t.Fatalf("%d reports were kept, %v", len(files), err)

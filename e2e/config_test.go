@@ -20,8 +20,10 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/apitest"
+	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/pgtest"
+	"nightcrier.dev/nightcrier/internal/price"
 	"nightcrier.dev/nightcrier/internal/source/webhook"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/worker"
@@ -85,7 +87,7 @@ func keysOf(t *testing.T, schema []byte) []string {
 // effects are the rows: what each key changes, by its path.
 func effects() map[string]func(*house) {
 	all := map[string]func(*house){}
-	for _, some := range []map[string]func(*house){intakeEffects(), serverEffects(), clusterEffects(), hookEffects(), agentEffects(), checkedOnly()} {
+	for _, some := range []map[string]func(*house){intakeEffects(), serverEffects(), clusterEffects(), sourceEffects(), hookEffects(), toolEffects(), agentEffects(), checkedOnly()} {
 		maps.Copy(all, some)
 	}
 	return all
@@ -384,11 +386,19 @@ func agentEffects() map[string]func(*house) {
 			got := h.order("agent: {command: /bin/true}")
 			h.want(got.Executor == "claude-code" && got.Command == "/bin/true", "%+v", got)
 		},
+		"agent.shell": func(h *house) {
+			got := h.order("agent: {command: /bin/true, shell: false}")
+			h.want(got.Executor == "claude-code" && got.NoShell, "%+v", got)
+		},
+		"agent.provider":          spec("provider: openai", func(s worker.Spec) bool { return s.Provider == nightcrier.OpenAI }),
 		"agent.cli":               spec("cli: goose", func(s worker.Spec) bool { return s.ExtraEnv["AGENT_CLI"] == "goose" }),
 		"agent.model":             spec("model: opus", func(s worker.Spec) bool { return s.Model == "opus" }),
 		"agent.timeout":           spec("timeout: 77s", func(s worker.Spec) bool { return s.Timeout == 77*time.Second }),
 		"agent.graceful_shutdown": spec("graceful_shutdown: 7s", func(s worker.Spec) bool { return s.Grace == 7*time.Second }),
 		"agent.max_turns":         spec("max_turns: 7", func(s worker.Spec) bool { return s.MaxTurns == 7 }),
+		"agent.max_tokens":        spec("max_tokens: 700", func(s worker.Spec) bool { return s.MaxTokens == 700 }),
+		"agent.models":            spec("models: [x*]", func(s worker.Spec) bool { return slices.Equal(s.Models, []string{"x*"}) }),
+		"agent.prices":            spec("prices: [x=1/2]", func(s worker.Spec) bool { return slices.Equal(s.Prices, []string{"x=1/2"}) }),
 		"agent.allowed_tools":     spec("allowed_tools: [Read]", func(s worker.Spec) bool { return slices.Equal(s.AllowedTools, []string{"Read"}) }),
 		"agent.base_url":          spec("base_url: http://127.0.0.1:9", func(s worker.Spec) bool { return s.ModelBaseURL == "http://127.0.0.1:9" }),
 		"agent.system_prompt_file": func(h *house) {
@@ -414,6 +424,25 @@ func agentEffects() map[string]func(*house) {
 			h.run(nil)
 			inc := h.done()
 			h.want(h.inWorkspace(inc, "output/artifacts/skill") == "# Mine\n# Mine\n" && inc.Skills[0].Version == "", "the skill is %q, %+v", h.inWorkspace(inc, "output/artifacts/skill"), inc.Skills)
+		},
+		"skills.sources": func(h *house) {
+			cache, source := filepath.Join(filepath.Dir(h.root), "cache"), filepath.Join(filepath.Dir(h.root), "source")
+			for dir, text := range map[string]string{cache: "# Cached\n", source: "# Sourced\n"} {
+				h.must(os.MkdirAll(filepath.Join(dir, "k8s-troubleshooter"), 0o700))
+				h.must(os.WriteFile(filepath.Join(dir, "k8s-troubleshooter", "SKILL.md"), []byte(text), 0o600))
+			}
+			inc := h.start("skills: {cache_dir: " + cache + ", sources: [{path: " + source + "}]}").done()
+			h.want(h.inWorkspace(inc, ".claude/skills/k8s-troubleshooter/SKILL.md") == "# Sourced\n", "the source is not used")
+		},
+		"skills.include": func(h *house) {
+			dir := filepath.Join(filepath.Dir(h.root), "skills")
+			h.must(os.MkdirAll(filepath.Join(dir, "payments", "references"), 0o700))
+			h.must(os.WriteFile(filepath.Join(dir, "payments", "SKILL.md"), []byte("---\ndescription: for the queue\nversion: 3\n---\n"), 0o600))
+			h.must(os.WriteFile(filepath.Join(dir, "payments", "references", "queue.md"), []byte("drain"), 0o600))
+			inc := h.start("skills: {cache_dir: " + dir + ", include: [payments]}").done()
+			h.want(len(inc.Skills) == 2 && inc.Skills[1].Name == "payments" && inc.Skills[1].Version == "3" && inc.Skills[1].Digest != "", "%+v", inc.Skills)
+			h.want(strings.Contains(h.inWorkspace(inc, "PROMPT.md"), "- `.claude/skills/payments/SKILL.md`: for the queue\n"), "the prompt does not name it")
+			h.want(h.inWorkspace(inc, ".claude/skills/payments/references/queue.md") == "drain", "it is not there whole")
 		},
 		"skills.triage_script": func(h *house) {
 			dir := filepath.Join(filepath.Dir(h.root), "triage")
@@ -464,10 +493,47 @@ func agentEffects() map[string]func(*house) {
 			h.want(!bytes.Contains(prompt, []byte("<initial_triage_report>")) && bytes.Contains(prompt, []byte("<incident>")), "the facts are in the prompt")
 			h.want(got.ExtraEnv["DISABLE_TRIAGE_PRELOAD"] == "true", "%+v", got)
 		},
+		"budget.per_run_usd":            limits("per_run_usd", budget.Limits{Run: budget.Limit{Money: cents}}),
+		"budget.per_incident_usd":       limits("per_incident_usd", budget.Limits{Incident: budget.Limit{Money: cents}}),
+		"budget.per_cluster_day_usd":    limits("per_cluster_day_usd", budget.Limits{ClusterDay: budget.Limit{Money: cents}}),
+		"budget.per_day_usd":            limits("per_day_usd", budget.Limits{Day: budget.Limit{Money: cents}}),
+		"budget.per_run_tokens":         limits("per_run_tokens", budget.Limits{Run: budget.Limit{Tokens: 2}}),
+		"budget.per_incident_tokens":    limits("per_incident_tokens", budget.Limits{Incident: budget.Limit{Tokens: 2}}),
+		"budget.per_cluster_day_tokens": limits("per_cluster_day_tokens", budget.Limits{ClusterDay: budget.Limit{Tokens: 2}}),
+		"budget.per_day_tokens":         limits("per_day_tokens", budget.Limits{Day: budget.Limit{Tokens: 2}}),
 		"sandbox.require": func(h *house) {
 			got := h.order("sandbox: {require: none}", working)
 			h.want(got.Require == "none", "%+v", got)
 		},
+		"sandbox.uid_base": func(h *house) {
+			got := h.order("sandbox: {uid_base: 300000}", working)
+			h.want(got.UIDBase == 300000, "%+v", got)
+		},
+	}
+}
+
+// cents are two, as the tests of limits set them.
+const cents = price.Dollar / 50
+
+// limits shows that a limit reaches the worker, which keeps it, and that no agent is
+// asked once what it allows is spent.
+func limits(key string, want budget.Limits) func(*house) {
+	return func(h *house) {
+		value, none := "2", "per_run_usd: 0, per_incident_usd: 0, per_cluster_day_usd: 0, "
+		if strings.HasSuffix(key, "_usd") {
+			value, none = "0.02", strings.Replace(none, key+": 0, ", "", 1)
+		}
+		got := h.order("budget: {"+none+key+": "+value+"}", working)
+		h.want(got.Budget != nil && got.Budget.Limits == want && got.Budget.Dir == filepath.Join(h.root, "budget"), "%+v", got.Budget)
+		l, err := budget.Open(got.Budget.Dir, time.Now)
+		h.must(err)
+		defer l.Close()
+		who := budget.Who{Run: got.RunID, Incident: got.IncidentID, Cluster: got.Cluster}
+		g, err := l.Account(who, budget.Limits{}).Reserve(context.Background(), budget.Want{Output: 2, Price: price.Price{Output: cents / 2}}, nil)
+		h.must(err)
+		g.Lost()
+		err = l.Check(who, got.Budget.Limits)
+		h.want(err != nil && strings.Contains(err.Error(), "budget."+key+" is reached"), "%v", err)
 	}
 }
 
@@ -480,19 +546,8 @@ func checkedOnly() map[string]func(*house) {
 			h.want(err != nil && strings.Contains(err.Error(), says), "%s: %v", setting, err)
 		}
 	}
-	warned := func(setting string) func(*house) {
-		return func(h *house) {
-			warnings, err := h.load(nil, setting)
-			h.must(err)
-			h.want(len(warnings) == 1 && strings.Contains(warnings[0].Text, "not enforced"), "%s: %v", setting, warnings)
-		}
-	}
 	return map[string]func(*house){
 		"sandbox.backend":               refused("sandbox: {backend: docker}", "not available"),
-		"budget.per_run_usd":            warned("budget: {per_run_usd: 1}"),
-		"budget.per_incident_usd":       warned("budget: {per_incident_usd: 1}"),
-		"budget.per_cluster_day_usd":    warned("budget: {per_cluster_day_usd: 1}"),
-		"budget.per_run_tokens":         warned("budget: {per_run_tokens: 1}"),
 		"agent_runtime.read_only_mode":  refused("agent_runtime: {read_only_mode: false}", "read-only"),
 		"agent_runtime.metrics_enabled": refused("agent_runtime: {metrics_enabled: false}", "metrics"),
 		"agent_runtime.skills[].name":   refused("agent_runtime: {skills: [{name: other}]}", "k8s-troubleshooter"),

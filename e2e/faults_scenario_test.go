@@ -40,7 +40,7 @@ type scenario struct {
 		// Severity is what it rises to; without it nothing is expected.
 		Severity nightcrier.Severity `json:"severity"`
 		Causes   []string            `json:"causes"` // any of them; none: nothing is expected
-		// SeenBy are the sources that must say so beside the watch.
+		// SeenBy are the sources that must have said so beside the watch.
 		SeenBy []string `json:"seenBy"`
 	} `json:"fault"`
 	// Alert is what Alertmanager would send: labels, of which pod "*" is the name

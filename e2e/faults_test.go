@@ -133,7 +133,7 @@ func (h *hospital) course(all []*scenario) {
 			case missing == "":
 				h.Logf("%s is over after %v", sc.name, time.Since(p.began).Round(time.Second))
 				delete(running, sc)
-			case time.Since(p.since) > 3*patience:
+			case time.Since(p.since) > 2*patience:
 				h.Errorf("%s is not %s: %s", sc.name, p.stages[0].name, missing)
 				delete(running, sc)
 			}
@@ -221,7 +221,7 @@ func (h *hospital) known(sc *scenario) string {
 	inc := h.found[sc][0]
 	said := summary(inc)
 	switch {
-	case inc.Status.Open() || inc.Severity < sc.Fault.Severity || !seenBy(inc, sc.Fault.SeenBy):
+	case inc.Status.Open() || inc.Severity < sc.Fault.Severity || !h.said(inc, sc.Fault.SeenBy):
 		return said
 	case inc.Owner.Kind+"/"+inc.Owner.Name != sc.Fault.Owner || inc.Class != sc.Fault.Class || !slices.Contains(sc.Fault.Types, inc.FaultType):
 		h.Errorf("%s: %s, want %+v", sc.name, said, sc.Fault)
@@ -247,10 +247,20 @@ func (h *hospital) over(sc *scenario) string {
 	return ""
 }
 
-// seenBy reports whether the sources, and the watch, say that the fault is there.
-func seenBy(inc nightcrier.Incident, sources []string) bool {
-	sources = slices.Concat(sources, []string{"watch"})
-	return !slices.ContainsFunc(sources, func(s string) bool { return !slices.Contains(inc.SeenBy, s) })
+// said reports whether the sources, and the watch, have said that the fault is there.
+// Who says so at the moment is another question: the watch has less patience here than
+// the others, and when it sees no sign of a fault, nobody counts any more.
+func (h *hospital) said(inc nightcrier.Incident, sources []string) (all bool) {
+	h.Helper()
+	missing := slices.Concat(sources, []string{"watch"})
+	h.look(func(st *store.Store) {
+		events, _, err := st.Events(h.Context(), store.EventFilter{IncidentID: inc.ID, Limit: 1000})
+		h.must(err)
+		for _, ev := range events {
+			missing = slices.DeleteFunc(missing, func(s string) bool { return !ev.Cleared && s == ev.Source })
+		}
+	})
+	return len(missing) == 0
 }
 
 // cause is what the report of the incident says, "" when it is undetermined.

@@ -284,10 +284,63 @@ func traces(value string) []string {
 	return slices.Compact(list)
 }
 
+// sieve finds traces of canaries in one pass: by how they begin, then whole.
+type sieve map[[sieveWidth]byte][]trace
+
+// sieveWidth is how long every trace is at least.
+const sieveWidth = 8
+
+// trace is a form of a canary's value.
+type trace struct{ where, text string }
+
+func sieveOf(canaries []canary) sieve {
+	s := sieve{}
+	for _, c := range canaries {
+		for _, text := range traces(c.value) {
+			begin := [sieveWidth]byte([]byte(text))
+			if t := (trace{c.where, text}); !slices.Contains(s[begin], t) {
+				s[begin] = append(s[begin], t)
+			}
+		}
+	}
+	return s
+}
+
+// in returns where each canary that is found has its first trace.
+func (s sieve) in(data []byte) map[string]int {
+	found := map[string]int{}
+	for at := 0; at+sieveWidth <= len(data); at++ {
+		for _, t := range s[[sieveWidth]byte(data[at:])] {
+			if _, before := found[t.where]; !before && strings.HasPrefix(string(data[at:min(len(data), at+len(t.text))]), t.text) {
+				found[t.where] = at
+			}
+		}
+	}
+	return found
+}
+
+// What a sieve does not find nobody finds.
+func TestSieve(t *testing.T) {
+	all := []canary{{where: "one", value: secretWord("one")}, {where: "two", value: "Lantern-abc123!"}}
+	s := sieveOf(all)
+	for _, c := range all {
+		for _, form := range traces(c.value) {
+			for _, text := range []string{form, "before " + form + " behind", strings.Repeat(form[:len(form)-1], 2) + form} {
+				if got := s.in([]byte(text)); len(got) != 1 || !strings.HasPrefix(text[got[c.where]:], form) {
+					t.Errorf("%s in %q: %v", c.where, text, got)
+				}
+			}
+			if got := s.in([]byte(form[:len(form)-1])); len(got) > 0 {
+				t.Errorf("%q is taken for %v", form[:len(form)-1], got)
+			}
+		}
+	}
+}
+
 // scan fails for every canary in a file below dir.
 func (g *garden) scan(dir string) {
 	g.t.Helper()
-	found, files := map[string][]string{}, 0
+	found, files, all := map[string][]string{}, 0, sieveOf(g.canaries)
 	g.must(filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
@@ -298,13 +351,8 @@ func (g *garden) scan(dir string) {
 		}
 		files++
 		rel, _ := filepath.Rel(dir, path)
-		for _, c := range g.canaries {
-			for _, form := range traces(c.value) {
-				if at := bytes.Index(data, []byte(form)); at >= 0 {
-					found[c.where] = append(found[c.where], fmt.Sprintf("%s: …%q…", rel, data[max(0, at-70):min(len(data), at+len(form)+10)]))
-					break
-				}
-			}
+		for where, at := range all.in(data) {
+			found[where] = append(found[where], fmt.Sprintf("%s: …%q…", rel, data[max(0, at-70):min(len(data), at+80)]))
 		}
 		return nil
 	}))

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -31,11 +32,14 @@ func TestAWatchPassesTheGuard(t *testing.T) {
 	}
 	cluster.Put("pods", "shop", "b", []byte(`{"metadata":{"name":"b","namespace":"shop"}}`))
 	var changes []string
-	err = client.Watch(t.Context(), kube.Selection{Kind: "Pod"}, version, 2*time.Second, func(c kube.Change) error {
-		changes = append(changes, c.Type)
+	enough := errors.New("enough")
+	err = client.Watch(t.Context(), kube.Selection{Kind: "Pod"}, version, patience, func(c kube.Change) error {
+		if changes = append(changes, c.Type); c.Type == kube.Added {
+			return enough
+		}
 		return nil
 	})
-	if err != nil || len(changes) < 2 || changes[0] != kube.Opened || changes[1] != kube.Added {
+	if !errors.Is(err, enough) || len(changes) < 2 || changes[0] != kube.Opened || changes[1] != kube.Added {
 		t.Errorf("changes %v, %v", changes, err)
 	}
 }

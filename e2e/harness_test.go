@@ -22,8 +22,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
-// patience bounds every wait for something that a real process does.
-const patience = 60 * time.Second
+// patience bounds every wait for something that a real process does: a real CLI that
+// works through its whole script beside others, on a machine that does much else.
+const patience = 3 * time.Minute
 
 // databases runs a test on each of the databases.
 func databases(t *testing.T, test func(t *testing.T, dsn func(testing.TB) string)) {
@@ -48,6 +49,10 @@ type site struct {
 	// clusters are those with a source.
 	clusters []string
 	logFile  string
+	// program is what servers are started from.
+	program string
+	// when is when the recorded faults happened, to the site's servers.
+	when time.Time
 }
 
 // cluster is the demo's cluster that most tests let a fault happen in.
@@ -60,6 +65,7 @@ func newSite(tb testing.TB, dsn string) *site {
 	s := &site{
 		TB: tb, root: filepath.Join(dir, "root"), dsn: dsn, peer: mcptest.NewPeer(), slack: newSlackHook(tb),
 		env: map[string]string{}, clusters: []string{cluster}, logFile: filepath.Join(dir, "server.log"),
+		program: self(), when: scenarioTime,
 	}
 	s.must(s.peer.Listen())
 	tb.Cleanup(func() { s.must(s.peer.Close()) })
@@ -106,12 +112,14 @@ func (s *site) order() order {
 	env := map[string]string{
 		"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "WORKSPACE_ROOT": s.root, "DATABASE_URL": s.dsn,
 		"SLACK_WEBHOOK_URL": s.slack.URL, "NIGHTCRIER_LISTEN": "none", "NIGHTCRIER_AGENT_EXECUTOR": "builtin",
-		"NIGHTCRIER_AGENT_GRACEFUL_SHUTDOWN": "300ms", "AGENT_TIMEOUT": "60",
+		// Models that are scripted have no price.
+		"NIGHTCRIER_BUDGET_PER_RUN_USD": "0", "NIGHTCRIER_BUDGET_PER_INCIDENT_USD": "0", "NIGHTCRIER_BUDGET_PER_CLUSTER_DAY_USD": "0",
+		"NIGHTCRIER_AGENT_GRACEFUL_SHUTDOWN": "300ms", "AGENT_TIMEOUT": "240", // a machine that tests four CLIs is slow
 	}
 	for k, v := range s.env {
 		env[k] = v
 	}
-	o := order{Endpoints: map[string]string{}, ScenarioTime: scenarioTime}
+	o := order{Endpoints: map[string]string{}, ScenarioTime: s.when}
 	for k, v := range env {
 		o.Env = append(o.Env, k+"="+v)
 	}
@@ -154,6 +162,12 @@ func (s *site) tryApp(change func(*app.Options)) (*app.App, error) {
 // fault is the recorded notification whose name contains a text.
 func fault(tb testing.TB, name string) []byte {
 	tb.Helper()
+	return faultAt(tb, name, scenarioTime)
+}
+
+// faultAt is that notification as it would be if the fault had happened then.
+func faultAt(tb testing.TB, name string, when time.Time) []byte {
+	tb.Helper()
 	all, err := recorded.ReadDir("testdata/pushed")
 	if err != nil {
 		tb.Fatal(err)
@@ -164,7 +178,7 @@ func fault(tb testing.TB, name string) []byte {
 			if err != nil {
 				tb.Fatal(err)
 			}
-			return snapshot.MoveTimes(raw, scenarioTime.Sub(happened))
+			return snapshot.MoveTimes(raw, when.Sub(happened))
 		}
 	}
 	tb.Fatalf("no fault %q was recorded", name)
@@ -199,11 +213,12 @@ func (s *site) look(fn func(*store.Store)) {
 }
 
 // eventually polls until what returns "", and fails when it has returned the same
-// for too long.
+// for too long. What takes longer is looked at less often: looking costs the others.
 func (s *site) eventually(what func() string) {
 	s.Helper()
 	var last string
-	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	began := time.Now()
+	for since := began; ; time.Sleep(min(20*time.Millisecond+time.Since(began)/20, 500*time.Millisecond)) {
 		missing := what()
 		if missing == "" {
 			return
@@ -335,13 +350,13 @@ func atoi(s string) (n int) {
 	return n
 }
 
-// noneLeft fails when a process of the site is still there a moment later, and
-// ends it.
+// noneLeft waits until no process of the site is there any more. It fails when one
+// stays, and ends it.
 func (s *site) noneLeft() {
 	s.Helper()
 	left := s.left()
-	for deadline := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(deadline); left = s.left() {
-		time.Sleep(20 * time.Millisecond)
+	for deadline := time.Now().Add(patience / 3); len(left) > 0 && time.Now().Before(deadline); left = s.left() {
+		time.Sleep(50 * time.Millisecond)
 	}
 	for pid, what := range left {
 		s.Errorf("left running: %d %s", pid, what)

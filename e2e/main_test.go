@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(worker.Main(context.Background(), os.Args[2], os.Stdin, os.Stderr))
 	case len(os.Args) > 1 && os.Args[1] == process.InitCommand:
 		os.Exit(worker.InitMain(os.Args[2:]))
+	case len(os.Args) > 1 && os.Args[1] == worker.HookCommand:
+		os.Exit(worker.HookMain(os.Args[2:]))
 	case os.Getenv(orderVariable) != "":
 		os.Exit(serve(os.Getenv(orderVariable)))
 	}
@@ -46,7 +48,7 @@ var scenarioTime = time.Now().UTC()
 func options(cfg *config.Config, log slog.Handler) app.Options {
 	return app.Options{
 		Config: cfg, Logger: slog.New(log), Version: "e2e", RetryPause: 20 * time.Millisecond,
-		SourceTimings: quickly(), Access: demoAccess,
+		SourceTimings: quickly(), Access: demoAccess, WorkerCommand: []string{self(), "worker"},
 	}
 }
 

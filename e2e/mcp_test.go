@@ -24,18 +24,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/modeltest"
 )
 
-// binary builds the product.
-func binary(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "nightcrier")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/nightcrier")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return bin
-}
-
 // ask calls a tool and returns what it said.
 func ask(t *testing.T, c *sdk.ClientSession, tool string, args map[string]any) (text string, isError bool) {
 	t.Helper()

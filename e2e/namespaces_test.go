@@ -67,7 +67,7 @@ func (h *team) checks() map[string]app.Check {
 	_, err := h.load(nil, h.config)
 	h.must(err)
 	found := map[string]app.Check{}
-	for _, c := range app.Doctor(h.t.Context(), h.cfg) {
+	for _, c := range app.Doctor(h.t.Context(), h.cfg, app.DoctorOptions{}) {
 		found[c.Code] = c
 	}
 	return found

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -87,41 +86,14 @@ func TestAgentEndsWithoutServer(t *testing.T) {
 	v.term()
 }
 
-// program is the real binary, built once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "nightcrier-e2e-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "nightcrier")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/nightcrier")
-	cmd.Dir = ".."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
-	}
-	return path, nil
-})
-
-// TestMain removes it.
-func removeProgram() {
-	if path, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-}
-
 // A second SIGTERM ends the agents too; the next server says how.
 func TestSecondSignalEndsAgents(t *testing.T) {
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(removeProgram)
 	s := newSite(t, "")
 	s.script(stubborn + waits + reports)
 	log, err := os.Create(s.logFile)
 	s.must(err)
 	defer log.Close()
-	cmd := exec.Command(path, "serve")
+	cmd := exec.Command(binary(t), "serve")
 	cmd.Env = append(s.order().Env, "K8S_CLUSTER_MCP_ENDPOINT="+s.peer.URL(cluster), "NIGHTCRIER_CLUSTER_NAME="+cluster)
 	cmd.Stderr = log
 	s.must(cmd.Start())

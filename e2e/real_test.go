@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -166,7 +167,7 @@ var (
 		"logs/agent-commands-executed.log",
 	}
 	layoutDirs = []string{".claude/commands", "output/artifacts", "output/evidence", "home", "tmp"}
-	layoutFree = []string{"output/evidence/", "output/artifacts/", "home/", "tmp/", "logs/final-message.md"}
+	layoutFree = []string{"output/evidence/", "output/artifacts/", "home/", "tmp/", "logs/final-message.md", "logs/model.jsonl", ".gemini/", ".claude/skills/k8s-troubleshooter/references/", "context/repair.md", "logs/report-before-repair.md", "record/"}
 )
 
 // checkWorkspace holds a finished workspace to its layout: who may read it, what
@@ -274,10 +275,11 @@ func (s *site) checkScriptEnv(inc nightcrier.Incident, p *patient) {
 	want := map[string]string{
 		"INCIDENT_ID": inc.ID, "INCIDENT_WORKSPACE": ws, "KUBERNETES_CLUSTER": "real", "KUBERNETES_NAMESPACE": p.ns,
 		"CLAUDE_READ_ONLY_MODE": "true", "WORKSPACE_DIR": ws, "OUTPUT_DIR": filepath.Join(ws, "output"), "AGENT_CLI": "claude", "AGENT_MODEL": "sonnet",
-		"AGENT_TIMEOUT": "60", "SKILLS_DIR": filepath.Join(ws, ".claude/skills"), "DISABLE_TRIAGE_PRELOAD": "false",
+		"AGENT_TIMEOUT": "240", "SKILLS_DIR": filepath.Join(ws, ".claude/skills"), "DISABLE_TRIAGE_PRELOAD": "false",
 		"HOME": filepath.Join(ws, "home"), "TMPDIR": filepath.Join(ws, "tmp"), "LANG": "C.UTF-8", "KUBECONFIG": filepath.Join(ws, "home/kubeconfig"),
 		"PWD": ws,
 	}
+	marked := regexp.MustCompile(`^nightcrier\.[0-9a-f]+\.[0-9a-f-]+\.[0-9-]+$`) // says whose box it is, by ids alone
 	got := map[string]string{}
 	for line := range strings.Lines(string(s.file(inc, "output/artifacts/env.txt"))) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -289,12 +291,15 @@ func (s *site) checkScriptEnv(inc nightcrier.Incident, p *patient) {
 		}
 	}
 	for name := range got {
-		if _, ok := want[name]; !ok && !slices.Contains([]string{"PATH", "AGENT_ALLOWED_TOOLS", "OLDPWD", "SHLVL", "_"}, name) {
+		if _, ok := want[name]; !ok && !slices.Contains([]string{"PATH", "AGENT_ALLOWED_TOOLS", "NIGHTCRIER_BOX", "OLDPWD", "SHLVL", "_"}, name) {
 			s.Errorf("a script has %s=%q, which nobody promised", name, got[name])
 		}
 	}
 	if !strings.Contains(got["AGENT_ALLOWED_TOOLS"], "kubectl") || !strings.Contains(got["PATH"], "/usr/bin") {
 		s.Errorf("a script has AGENT_ALLOWED_TOOLS=%q and PATH=%q", got["AGENT_ALLOWED_TOOLS"], got["PATH"])
+	}
+	if mark := got["NIGHTCRIER_BOX"]; !marked.MatchString(mark) {
+		s.Errorf("a script has NIGHTCRIER_BOX=%q", mark)
 	}
 	if args := strings.TrimSpace(string(s.file(inc, "output/artifacts/args.txt"))); args != ws {
 		s.Errorf("a script has the arguments %q, want the workspace", args)
@@ -308,27 +313,6 @@ func (s *site) claude(t *testing.T, m *modeltest.Server, scenario string) {
 	s.env["ANTHROPIC_API_KEY"], s.env["ANTHROPIC_BASE_URL"] = realKey, m.URL(scenario)
 }
 
-func TestClaudeOnARealCluster(t *testing.T) {
-	clitest.Claude(t)
-	kube, m := kubetest.Start(t), modeltest.New(t)
-	s, p := newRealSite(t), newPatient(t, kube)
-	s.claude(t, m, "triage-report")
-	inc := s.investigate(t, p, kube.ReadOnly(t))
-	rep := s.checkReport(inc, p, "agent", "permission-denied")
-	if rep.CheckedShare == 0 || len(rep.SandboxLayers) == 0 || rep.Usage.OutputTokens == 0 {
-		t.Errorf("share %v, layers %v, usage %+v", rep.CheckedShare, rep.SandboxLayers, rep.Usage)
-	}
-	s.checkWorkspace(inc)
-	s.checkIncident(inc, p)
-	s.checkSent(inc, m.Requests("triage-report"))
-	s.noKeyIn(s.root)
-	for _, name := range []string{"output/agent.log", "logs/agent-commands-executed.log"} {
-		if log := s.file(inc, name); !bytes.Contains(log, []byte("initial_triage_report.md")) {
-			t.Errorf("%s does not show what the agent did:\n%s", name, log)
-		}
-	}
-}
-
 // checkSent compares what the model API received with what is recorded, and the
 // key with which it came.
 func (s *site) checkSent(inc nightcrier.Incident, calls []modeltest.Request) {
@@ -338,12 +322,12 @@ func (s *site) checkSent(inc nightcrier.Incident, calls []modeltest.Request) {
 	}
 	system, user := string(s.file(inc, "context/system-instructions.txt")), string(s.file(inc, "PROMPT.md"))
 	sent := string(s.file(inc, "prompt-sent.md"))
-	if !strings.Contains(sent, system) || !strings.Contains(sent, user) || !strings.Contains(system, "<initial_triage_report>") {
+	if !strings.Contains(sent, system) || !strings.Contains(sent, user) || !strings.Contains(system+user, "<initial_triage_report>") {
 		s.Error("prompt-sent.md does not hold what was sent, or the facts were not preloaded")
 	}
 	with := 0
 	for _, c := range calls {
-		if c.Header.Get("X-Api-Key") != realKey && c.Header.Get("Authorization") != "Bearer "+realKey {
+		if key := c.Header.Get("X-Api-Key") + c.Header.Get("X-Goog-Api-Key") + c.Header.Get("Authorization"); key != realKey && key != "Bearer "+realKey {
 			s.Errorf("the model was called without its key: %v", c.Header)
 		}
 		if len(c.Tools) > 0 && strings.Contains(c.Text, strings.TrimSpace(system)) && strings.Contains(c.Text, strings.TrimSpace(user)) {
@@ -451,7 +435,7 @@ func TestClusterThatCannotBeRead(t *testing.T) {
 			s.must(err)
 			cfg.Clusters[0].Kubeconfig = c.kubeconfig
 			found := false
-			for _, check := range app.Doctor(t.Context(), cfg) {
+			for _, check := range app.Doctor(t.Context(), cfg, app.DoctorOptions{}) {
 				if check.Code == app.CheckCluster {
 					found = check.Status != "ok" && check.Hint != "" && strings.Contains(check.Detail, c.doctor)
 					if !found {

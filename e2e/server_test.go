@@ -31,6 +31,8 @@ type order struct {
 	// Kubeconfigs are credentials of real clusters by name; without any the
 	// clusters are the demo's.
 	Kubeconfigs map[string]string
+	// MayWrite lets agents look with credentials that may change their cluster.
+	MayWrite bool
 	// Watched are the kubeconfigs of clusters that are watched, by name. With one,
 	// the clusters are read by their credentials, not as the demo's.
 	Watched map[string]string
@@ -126,7 +128,7 @@ func (o order) config() (*config.Config, error) {
 		return nil, err
 	}
 	for name, endpoint := range o.Endpoints {
-		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: name, MCP: config.MCP{Endpoint: endpoint, Mode: "auto"}, Kubeconfig: o.Kubeconfigs[name]})
+		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: name, MCP: config.MCP{Endpoint: endpoint, Mode: "auto"}, Kubeconfig: o.Kubeconfigs[name], AllowWriteCredential: o.MayWrite})
 	}
 	for name, kubeconfig := range o.Watched {
 		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: name, Watch: true, Kubeconfig: kubeconfig})
@@ -156,7 +158,7 @@ func (s *site) serve(change func(*order)) *server {
 	s.must(err)
 	defer log.Close()
 	v := &server{site: s, said: make(chan string, 8), done: make(chan struct{})}
-	v.cmd = exec.Command(os.Args[0])
+	v.cmd = exec.Command(s.program)
 	v.cmd.Env = append(os.Environ(), orderVariable+"="+string(raw))
 	v.cmd.Stderr = log
 	out, err := v.cmd.StdoutPipe()

@@ -36,11 +36,9 @@ func TestBrokenEndpoints(t *testing.T) {
 		s.peer.Behave(name, b)
 		s.clusters = append(s.clusters, name)
 	}
-	began := time.Now()
+	// One that the start waited for would keep it for ever.
+	s.must(s.app(func(o *app.Options) { o.SourceTimings.Call = time.Hour }).Stop(t.Context()))
 	a := s.app(nil)
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the start took %s", took)
-	}
 	s.push(cluster, fault(t, oom))
 	if inc := s.ended(); inc.Cluster != cluster || inc.Status != nightcrier.Resolved {
 		t.Errorf("the fault of the good cluster ended as %+v", inc)

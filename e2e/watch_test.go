@@ -149,9 +149,7 @@ func TestWatch(t *testing.T) {
 	kube, kubeconfig := w.kube, w.kube.ReadOnly(t)
 	active, cleared := nightcrier.ConditionActive, nightcrier.ConditionCleared
 
-	// What is broken at the start, and what is not. With a node that has just
-	// joined there is more patience than with anything else here.
-	w.nodeReady(false)
+	// What is broken at the start, and what is not.
 	kube.CrashLoop(t, w.deploy("crash"), 7, 4)
 	kube.ImagePullBackOff(t, w.deploy("pull"))
 	w.deploy("whole")
@@ -160,6 +158,7 @@ func TestWatch(t *testing.T) {
 	w.await(want)
 
 	// What breaks while it is watched.
+	w.nodeReady(false)
 	kube.OOMKill(t, w.deploy("oom"), 3)
 	d, rs := kube.Deployment(t, w.ns, "stuck")
 	stuck := kube.Unschedulable(t, w.ns, rs.Name+"-aaaaa", rs, "0/3 nodes are available: 3 Insufficient cpu.")

@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/clitest"
+	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/testproc"
+)
+
+// hands are how a CLI's model does what an investigation needs.
+type hands struct {
+	// executor is ours, cli clitest's; key and url are the variables of its provider.
+	executor, cli, key, url string
+	// noShell takes the shell that it usually has from it.
+	noShell bool
+	// read reads a file of the workspace.
+	read func(path string) modeltest.ToolCall
+	// look looks into the cluster, with kubectl or with our tool.
+	look func(l look) modeltest.ToolCall
+	// change would take the Pod away.
+	change modeltest.ToolCall
+	// half is how many events of the model's stream are over in the middle of a text.
+	half int
+	// deliver are the last turns: they hand in the report.
+	deliver func(report string) []modeltest.Step
+}
+
+// look is a read of a cluster, as the two ways to it have it.
+type look struct {
+	kubectl, tool string
+	args          map[string]any
+}
+
+// The looks of an investigation of the patient.
+var (
+	itsLog      = look{"logs -f ${pod} -n ${namespace}", "kubernetes_logs", map[string]any{"name": "${pod}", "namespace": "${namespace}"}}
+	lastWords   = look{"logs ${pod} --previous -n ${namespace}", "kubernetes_logs", map[string]any{"name": "${pod}", "namespace": "${namespace}", "previous": true}}
+	thePod      = look{"get pod ${pod} -n ${namespace} -o yaml", "kubernetes_get", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
+	itsEvents   = look{"get events -n ${namespace}", "kubernetes_events", map[string]any{"namespace": "${namespace}"}}
+	described   = look{"describe pod ${pod} -n ${namespace}", "kubernetes_describe", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
+	deployments = look{"get deployment cart -n ${namespace} -o yaml", "kubernetes_get", map[string]any{"kind": "Deployment", "name": "cart", "namespace": "${namespace}"}}
+)
+
+// investigators are the CLIs that investigate the patient.
+func investigators() []hands {
+	call := func(tool string, input map[string]any) modeltest.ToolCall {
+		return modeltest.ToolCall{Name: tool, Input: input}
+	}
+	// tooled are the hands of a CLI without a shell, which answers with its report.
+	tooled := func(executor, key, url, prefix string) hands {
+		return hands{
+			executor: executor, cli: executor, key: key, url: url, half: 4,
+			change:  call(prefix+"kubernetes_delete", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}),
+			read:    func(path string) modeltest.ToolCall { return call(prefix+"read_file", map[string]any{"path": path}) },
+			look:    func(l look) modeltest.ToolCall { return call(prefix+l.tool, l.args) },
+			deliver: func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} },
+		}
+	}
+	// shelled are those of one that runs kubectl, and writes its report to a file.
+	shelled := func(executor, cli, key, url string, half int, read, run, write string) hands {
+		return hands{
+			executor: executor, cli: cli, key: key, url: url, half: half,
+			change: call(run, map[string]any{"command": "kubectl delete pod ${pod} -n ${namespace}", "description": "restart"}),
+			read:   func(path string) modeltest.ToolCall { return call(read, map[string]any{"file_path": path}) },
+			look: func(l look) modeltest.ToolCall {
+				return call(run, map[string]any{"command": "kubectl " + l.kubectl, "description": "look"})
+			},
+			deliver: func(report string) []modeltest.Step {
+				return []modeltest.Step{
+					{Tools: []modeltest.ToolCall{call(write, map[string]any{"file_path": "output/investigation.md", "content": report})}},
+					{Text: "The report is at output/investigation.md."},
+				}
+			},
+		}
+	}
+	return []hands{
+		shelled("claude-code", "claude", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", 4, "Read", "Bash", "Write"),
+		shelled("gemini", "gemini", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", 1, "read_file", "run_shell_command", "write_file"),
+		tooled("codex", "OPENAI_API_KEY", "OPENAI_BASE_URL", ""),
+		tooled("goose", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "kube__"),
+	}
+}
+
+// withoutShell are the hands of a CLI whose shell is taken away: it looks with our
+// tools, whose names begin with prefix there.
+func (h hands) withoutShell(prefix string) hands {
+	h.noShell = true
+	h.look = func(l look) modeltest.ToolCall { return modeltest.ToolCall{Name: prefix + l.tool, Input: l.args} }
+	return h
+}
+
+// site is an installation whose agent is the CLI, with a model that does the steps.
+func (h hands) site(t *testing.T, m *modeltest.Server, steps []modeltest.Step) *site {
+	t.Helper()
+	m.MustAdd(t, h.cli, modeltest.Scenario{Steps: steps, Let: map[string]string{
+		"pod": `(cart-[a-z0-9]{8,10}-[a-z0-9]{5})\b`, "namespace": `"namespace":\s*"([^"]+)"`, "evidence": `evidence (?:E\d+ )*(E\d+)`,
+	}})
+	s := newRealSite(t)
+	s.env["NIGHTCRIER_AGENT_EXECUTOR"], s.env["NIGHTCRIER_AGENT_COMMAND"] = h.executor, clitest.CLI(t, h.cli)
+	s.env["NIGHTCRIER_AGENT_MODEL"] = "sonnet"
+	s.env["NIGHTCRIER_AGENT_SHELL"] = strconv.FormatBool(!h.noShell)
+	s.env[h.key], s.env[h.url] = realKey, m.URL(h.cli)
+	return s
+}
+
+// oneFact is the report that every way below ends in: what the last look showed.
+const oneFact = `# Kubernetes Incident Triage Report
+
+## 0. Executive Triage Card
+
+- **Status:** 🔴 Active Incident
+- **Severity:** P2
+- **Impact:** Single Pod
+- **Target:** Deployment ${namespace}/cart
+- **Primary Hypothesis:** the process may not open its data directory — Confidence: High
+
+| Priority | Action | Expected Outcome | Risk |
+|---|---|---|---|
+| 1 | set fsGroup of the Pod | the file can be opened | none |
+
+## 1. Problem Statement
+
+- the container restarts
+
+## 2. Assessment & Findings
+
+- **Category:** Pod
+
+- **[FACT-1]** Pod ${pod} said before it ended that it cannot open its ledger — Source: ` + "`${evidence}`" + ` — "cannot open /data/ledger: permission denied"
+
+## 3. Root Cause Analysis
+
+### H1: the process may not open its data directory — Confidence: High
+
+- **Cause:** ` + "`permission-denied`" + `
+- **Object:** Deployment ${namespace}/cart
+- **Evidence for:** FACT-1
+- **Falsification test:** ` + "`kubectl logs ${pod} --previous -n ${namespace}`" + `
+- **Expected if true:** "permission denied"
+- **Expected if false:** no such line
+
+## 4. Remediation Plan
+
+Steps for a person are in the card.
+
+## 5. Proof of Work
+
+- one log was read
+
+## 6. Supporting Evidence
+
+- in the evidence that the fact cites
+`
+
+// What the preloaded facts save is told in turns, tool calls and bytes of requests
+// to a finished report. The scripted model decides the turns: with the facts it
+// writes after one look of its own, without them it must look for what they say.
+// What is measured is what the protocol then needs.
+func TestWhatThePreloadSavesAnAgent(t *testing.T) {
+	kube := kubetest.Start(t)
+	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+	all := investigators()
+	if testproc.Raced() {
+		all = some("claude-code", "codex") // one with a shell, one with our tools: only what is measured differs
+	}
+	for _, h := range all {
+		t.Run(h.cli, func(t *testing.T) {
+			t.Parallel()
+			clitest.CLI(t, h.cli)
+			step := func(calls ...modeltest.ToolCall) modeltest.Step { return modeltest.Step{Tools: calls} }
+			skill, last := h.read(".claude/skills/k8s-troubleshooter/SKILL.md"), step(h.look(lastWords))
+			for _, way := range []struct {
+				name    string
+				preload bool
+				steps   []modeltest.Step
+			}{
+				{"facts in the prompt", true, []modeltest.Step{step(skill), last}},
+				{"facts in a file", false, []modeltest.Step{step(skill), step(h.read("context/initial_triage_report.md")), last}},
+				{"facts not used", false, []modeltest.Step{
+					step(skill), step(h.read("context/incident.json"), h.read("context/logs.txt")),
+					step(h.look(thePod), h.look(itsEvents)), step(h.look(described), h.look(deployments)), last,
+				}},
+			} {
+				m, steps := modeltest.New(t), append(way.steps, h.deliver(oneFact)...)
+				s, p := h.site(t, m, steps), newPatient(t, kube)
+				if !way.preload {
+					s.env["SKILLS_DISABLE_TRIAGE_PRELOAD"] = "true"
+				}
+				inc := s.investigate(t, p, kube.ReadOnly(t))
+				rep := s.checkReport(inc, p, "agent", "permission-denied")
+				if inc.Status != nightcrier.Resolved || rep.CheckedShare != 1 {
+					t.Errorf("%s: %s (%s), the fact is not seen: %+v", way.name, inc.Status, inc.FailureReason, rep.Facts)
+				}
+				if told := bytes.Contains(s.file(inc, "prompt-sent.md"), []byte("<initial_triage_report>")); told != way.preload {
+					t.Errorf("%s: the facts are in the prompt: %t", way.name, told)
+				}
+				turns, sent, calls := 0, 0, 0
+				for _, r := range m.Requests(h.cli) {
+					sent += len(r.Body)
+					if len(r.Tools) > 0 {
+						turns++
+					}
+				}
+				for _, st := range steps {
+					calls += len(st.Tools)
+				}
+				if turns != len(steps) {
+					t.Errorf("%s: %d turns, the script has %d", way.name, turns, len(steps))
+				}
+				t.Logf("| %s | %s | %d | %d | %d | %d |", h.cli, way.name, turns, calls, sent, rep.Usage.InputTokens)
+			}
+		})
+	}
+}

@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"nightcrier.dev/nightcrier/internal/testproc"
+)
+
+// program holds the directory of the real binary, which is built once. What is left of
+// it, the next run sweeps.
+var program = sync.OnceValues(func() (*testproc.Scratch, error) {
+	scratch, err := testproc.NewScratch("nightcrier-e2e-")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(scratch.Path, "nightcrier"), "./cmd/nightcrier")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return scratch, nil
+})
+
+// binary is the real binary.
+func binary(t *testing.T) string {
+	t.Helper()
+	scratch, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(scratch.Path, "nightcrier")
+}
+
+// self is this test binary as servers and workers run it: without the race
+// detector, whose word in a process of its own nobody hears, and which takes five
+// times as long. What runs in the tests' own process has it.
+func self() string {
+	path, err := testproc.Unraced()
+	if err != nil {
+		panic(err) // there is no test without it
+	}
+	return path
+}

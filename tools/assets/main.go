@@ -1,6 +1,6 @@
 // Command assets puts what the tests run against into the cache, each by name:
 //
-//	go run ./tools/assets kube claude
+//	go run ./tools/assets kube clis
 //
 // An entry that is there already costs nothing.
 package main
@@ -17,8 +17,8 @@ import (
 )
 
 var makers = map[string]func(context.Context, io.Writer) error{
-	"kube":   kubetest.Build,
-	"claude": clitest.InstallClaude,
+	"kube": kubetest.Build,
+	"clis": installCLIs,
 }
 
 func main() {
@@ -35,7 +35,16 @@ func main() {
 func run(ctx context.Context, name string) error {
 	mk, ok := makers[name]
 	if !ok {
-		return fmt.Errorf("unknown asset; known are kube, claude")
+		return fmt.Errorf("unknown asset; known are kube, clis")
 	}
 	return mk(ctx, os.Stderr)
+}
+
+func installCLIs(ctx context.Context, log io.Writer) error {
+	for _, name := range clitest.Names() {
+		if err := clitest.Install(ctx, name, log); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,19 +18,35 @@ type event struct {
 	ImportPath string // of a package that does not build
 	Test       string
 	Output     string
+	Elapsed    float64 // seconds
 }
 
 // key is a test, or a whole package where name is empty.
 type key struct{ pkg, name string }
+
+// failure is a test that failed and what it said of that.
+type failure struct {
+	key
+	why []string
+}
+
+// took is how long a package's tests ran.
+type took struct {
+	pkg     string
+	seconds float64
+}
+
+// slowestShown packages are named at the end.
+const slowestShown = 10
 
 // report gathers what the events say.
 type report struct {
 	w       io.Writer
 	output  map[key]*strings.Builder // of what has not ended yet
 	skipped []string
-	broken  []key // failed, in order
+	broken  []failure // in order
+	took    []took
 	passed  int
-	failed  int
 }
 
 func newReport(w io.Writer) *report {
@@ -73,6 +90,7 @@ func (r *report) take(e event) {
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			r.endPackage(k, e.Action)
+			r.took = append(r.took, took{e.Package, e.Elapsed})
 		} else {
 			r.endTest(k, e.Action)
 		}
@@ -136,14 +154,13 @@ func (r *report) unfinished(pkg key) {
 			delete(r.output, k)
 		}
 	}
-	if !slices.ContainsFunc(r.broken, func(k key) bool { return k.pkg == pkg.pkg }) {
+	if !slices.ContainsFunc(r.broken, func(f failure) bool { return f.pkg == pkg.pkg }) {
 		r.fail(pkg)
 	}
 }
 
 func (r *report) fail(k key) {
-	r.failed++
-	r.broken = append(r.broken, k)
+	r.broken = append(r.broken, failure{k, excerpt(r.said(k))})
 }
 
 // reason is what a skipped test said, without the runner's own lines.
@@ -151,7 +168,7 @@ func reason(output string) string {
 	var why []string
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+		if line != "" && !runnersLine(line) {
 			why = append(why, line)
 		}
 	}
@@ -161,14 +178,31 @@ func reason(output string) string {
 	return strings.Join(why, " ")
 }
 
-// summary prints what failed, what was skipped and why, and the counts.
+// summary prints what was skipped and why, what failed and why, which packages took
+// longest, and the counts: whoever has the last lines alone knows what to mend.
 func (r *report) summary() {
-	for _, k := range r.broken {
-		fmt.Fprintf(r.w, "FAILED %s %s\n", k.pkg, k.name)
-	}
 	slices.Sort(r.skipped)
 	for _, s := range r.skipped {
 		fmt.Fprintf(r.w, "SKIPPED %s\n", s)
 	}
-	fmt.Fprintf(r.w, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skipped))
+	for _, f := range r.broken {
+		fmt.Fprintf(r.w, "FAILED %s %s\n", f.pkg, f.name)
+		for _, line := range f.why {
+			fmt.Fprintln(r.w, line)
+		}
+	}
+	if len(r.took) > 0 {
+		fmt.Fprintf(r.w, "slowest: %s\n", strings.Join(r.slowest(), ", "))
+	}
+	fmt.Fprintf(r.w, "%d passed, %d failed, %d skipped\n", r.passed, len(r.broken), len(r.skipped))
+}
+
+// slowest names the packages that took longest, with their seconds.
+func (r *report) slowest() []string {
+	slices.SortStableFunc(r.took, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
+	var names []string
+	for _, t := range r.took[:min(len(r.took), slowestShown)] {
+		names = append(names, fmt.Sprintf("%s %.0fs", strings.TrimPrefix(t.pkg, "nightcrier.dev/nightcrier/"), t.seconds))
+	}
+	return names
 }

@@ -1,9 +1,57 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
+
+// slowPackages are the events of n packages that pass, each a second slower than
+// the one before.
+func slowPackages(n int) string {
+	var events strings.Builder
+	for i := range n {
+		fmt.Fprintf(&events, "{\"Action\":\"pass\",\"Package\":\"nightcrier.dev/nightcrier/p%d\",\"Elapsed\":%d}\n", i, i)
+	}
+	return events.String()
+}
+
+func TestExcerpt(t *testing.T) {
+	long := strings.Repeat("    a_test.go:1: again\n", 60)
+	cases := map[string]struct {
+		output string
+		want   []string
+	}{
+		"nothing":                               {},
+		"all where no line looks like a test's": {"bwrap: no\n{\"a\":1}\n", []string{"bwrap: no", "{\"a\":1}"}},
+		"a crash to its end": {
+			"{\"a\":1}\nnoise\n    a_test.go:1: so far\npanic: boom\n\ngoroutine 1 [running]:\nmain.f()\n",
+			[]string{"    a_test.go:1: so far", "panic: boom", "goroutine 1 [running]:", "main.f()"},
+		},
+		"a race": {
+			"noise\n==================\nWARNING: DATA RACE\nRead at 0x0 by goroutine 1:\n    testing.go:1: race detected\n",
+			[]string{"WARNING: DATA RACE", "Read at 0x0 by goroutine 1:", "    testing.go:1: race detected"},
+		},
+		"logs of every kind": {
+			"    a_test.go:3: time=2026-01-01 level=INFO\n    a_test.go:3: 2026/01/01 up\n        I0101 10:00:00 up\n    a_test.go:9: 2 of 3\n",
+			[]string{"    a_test.go:9: 2 of 3"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := excerpt(c.output); !slices.Equal(got, c.want) {
+				t.Errorf("excerpt = %q, want %q", got, c.want)
+			}
+		})
+	}
+	got := excerpt("    a_test.go:1: " + strings.Repeat("ä", 1000) + "\n" + long + "    a_test.go:2: last\n")
+	if len(got) != 2*excerptEnds+1 || len(got[0]) > excerptWidth+3 || !utf8.ValidString(got[0]) ||
+		!strings.Contains(got[excerptEnds], "42 lines") || got[2*excerptEnds] != "    a_test.go:2: last" {
+		t.Errorf("excerpt of 62 lines, the first a long one = %q", got)
+	}
+}
 
 func TestReport(t *testing.T) {
 	cases := map[string]struct {
@@ -34,6 +82,22 @@ func TestReport(t *testing.T) {
 {"Action":"skip","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p"}`,
 			want: []string{"SKIPPED p TestA: a_test.go:9: SKIPPED ALOUD: no server\n", "0 passed, 0 failed, 1 skipped"},
+		},
+		"the end says why a test failed, without its server's log": {
+			events: `{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    server.go:7: {\"level\":\"INFO\"}\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"        {\"level\":\"WARN\"}\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: wrong:\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"        as seen here\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- FAIL: TestA (1.00s)\n"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"fail","Package":"p"}`,
+			want: []string{"INFO", "SKIPPED p TestB", "FAILED p TestA\n    a_test.go:1: wrong:\n        as seen here\nslowest: p 0s\n"},
+		},
+		"the ten slowest packages": {
+			events: slowPackages(12),
+			want:   []string{"slowest: p11 11s, p10 10s, p9 9s,", "p2 2s\n0 passed"},
 		},
 		"panic leaves a test unfinished": {
 			events: `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: boom\n"}

@@ -138,10 +138,26 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 }
 
 // Put makes or changes an object of a resource, such as pods: JSON with
-// metadata, whose resourceVersion the server sets.
-func (s *Server) Put(resource, namespace, name string, object []byte) {
+// metadata, whose resourceVersion the server sets and returns.
+func (s *Server) Put(resource, namespace, name string, object []byte) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.put(resource, namespace, name, object)
+}
+
+// Touch changes nothing of an object of the resource but its version, and returns
+// that; 0 where there is no object.
+func (s *Server) Touch(resource string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, object := range s.table(resource).objects {
+		namespace, name, _ := strings.Cut(key, "/")
+		return s.put(resource, namespace, name, object)
+	}
+	return 0
+}
+
+func (s *Server) put(resource, namespace, name string, object []byte) int {
 	t, key := s.table(resource), namespace+"/"+name
 	kind := kube.Added
 	if t.objects[key] != nil {
@@ -150,20 +166,22 @@ func (s *Server) Put(resource, namespace, name string, object []byte) {
 	s.version++
 	t.objects[key] = stamped(object, s.version)
 	s.happened(t, namespace, kind, t.objects[key])
+	return s.version
 }
 
-// Remove deletes an object, if it is there.
-func (s *Server) Remove(resource, namespace, name string) {
+// Remove deletes an object, and returns the version of that; 0 when it is not there.
+func (s *Server) Remove(resource, namespace, name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, key := s.table(resource), namespace+"/"+name
 	object := t.objects[key]
 	if object == nil {
-		return
+		return 0
 	}
 	delete(t.objects, key)
 	s.version++
 	s.happened(t, namespace, kube.Deleted, stamped(object, s.version))
+	return s.version
 }
 
 // anyVersion is a resourceVersion that an object has, with one comma.

@@ -66,8 +66,8 @@ type server struct {
 	log    *slog.Logger
 
 	listener *net.UnixListener
-	conns    sync.WaitGroup
-	finished chan struct{} // closed when the result is on disk
+	conns    sync.WaitGroup // of who accepts, and of every follower
+	finished chan struct{}  // closed when the result is on disk
 }
 
 func (s *server) listen() error {
@@ -84,7 +84,7 @@ func (s *server) listen() error {
 		return err
 	}
 	s.listener = l
-	go s.accept()
+	s.conns.Go(s.accept) // counted, so that a follower who comes while we close is waited for
 	return nil
 }
 

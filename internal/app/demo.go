@@ -70,7 +70,7 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		return err
 	}
 	defer done()
-	opt := Options{Config: cfg, Logger: o.Logger, Version: o.Version, Snapshots: map[string]*snapshot.Snapshot{}}
+	opt := Options{Config: cfg, Logger: o.Logger, Version: o.Version, RetryPause: oneShotPause, Snapshots: map[string]*snapshot.Snapshot{}}
 	for _, sc := range d {
 		opt.Snapshots[sc.Cluster] = sc.Snapshot
 	}
@@ -125,6 +125,10 @@ func demoVariables() []string {
 	return names
 }
 
+// scriptedKey is what a scripted model takes for a key. It is masked as any key is, so
+// it is no word that a model or a CLI would say.
+const scriptedKey = "no-key-but-a-stand-in-for-one"
+
 // scriptedMost is how many scenarios a scripted model gets: enough to see agents
 // at work, each of which is a process of some weight.
 const scriptedMost = 6
@@ -149,7 +153,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 			return nil, nil, err
 		}
 		done = func() { _ = model.Close() }
-		env = append(env, "NIGHTCRIER_AGENT_API_KEY=scripted")
+		env = append(env, "NIGHTCRIER_AGENT_API_KEY="+scriptedKey)
 		flags["agent.base_url"], flags["agent.model"] = model.URL("triage-report"), "scripted"
 		for _, scope := range []string{"run", "incident", "cluster_day", "day"} { // it costs nothing, and has no price
 			flags["budget.per_"+scope+"_usd"] = "0"

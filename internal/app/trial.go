@@ -55,7 +55,7 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent, requi
 		return t, err
 	}
 	began, run := time.Now(), filepath.Join(dir, "worker")
-	if err := worker.Launch(ctx, workerCommand[0], workerCommand[1:], run, spec, worker.Secrets{ModelAPIKey: "scripted"}); err != nil {
+	if err := worker.Launch(ctx, workerCommand[0], workerCommand[1:], run, spec, worker.Secrets{ModelAPIKey: scriptedKey}); err != nil {
 		return t, err
 	}
 	ended := make(chan error, 1)

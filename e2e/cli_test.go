@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -31,6 +32,7 @@ func TestCLI(t *testing.T) {
 		"demo":                 demoOnce,
 		"demo without claude":  demoWithoutClaude,
 		"Ctrl-C":               interruptedCommands,
+		"Ctrl-C in a demo":     interruptedDemo,
 	}
 	for _, e := range agent.CLIs() {
 		if e.Name != "goose" { // it asks as claude does
@@ -325,17 +327,27 @@ func interruptedCommands(c *cli) {
 	notification, err := filepath.Abs("testdata/notifications/current.faults.CrashLoop.synth.json")
 	c.must(err)
 	c.vars = []string{"AGENT_SCRIPT_PATH=./agent.sh", "NIGHTCRIER_AGENT_GRACEFUL_SHUTDOWN=100ms"}
-	triage := c.command("triage", "--event", notification, "--out", c.root)
-	c.must(triage.Start())
+	interrupted(c, c.command("triage", "--event", notification, "--out", c.root))
+}
+
+// A demo ends what it began too, agents of several incidents at once.
+func interruptedDemo(c *cli) {
+	c.vars = []string{"PATH=" + filepath.Dir(clitest.CLI(c.t, "gemini")) + ":" + os.Getenv("PATH")}
+	interrupted(c, c.command("demo", "--executor", "gemini", "--out", c.root))
+}
+
+// interrupted runs a command until an agent works, and presses Ctrl-C.
+func interrupted(c *cli, cmd *exec.Cmd) {
+	c.must(cmd.Start())
 	c.eventually(func() string {
-		if agents, _ := filepath.Glob(filepath.Join(c.root, "incident-*/home/kubeconfig")); len(agents) == 1 && len(c.left()) > 1 {
+		if agents, _ := filepath.Glob(filepath.Join(c.root, "incident-*/home/kubeconfig")); len(agents) > 0 && len(c.left()) > 1 {
 			return ""
 		}
 		return "no agent runs"
 	})
-	c.must(triage.Process.Signal(syscall.SIGINT))
-	if err := triage.Wait(); triage.ProcessState.ExitCode() != 130 {
-		c.t.Errorf("triage ended with %v", err)
+	c.must(cmd.Process.Signal(syscall.SIGINT))
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		c.t.Errorf("%v ended with %v", cmd.Args, err)
 	}
 	if left := c.left(); len(left) > 0 {
 		c.t.Errorf("left running: %v", left)

@@ -81,8 +81,31 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
+	defer func() {
+		clean := context.WithoutCancel(ctx)
+		err = errors.Join(err, a.abandon(clean), a.Stop(clean))
+	}()
 	return demoShow{o: o, app: a, scenarios: d, peer: peer}.play(ctx)
+}
+
+// abandon cancels every open incident, and returns when their agents are gone: the
+// workers of a server outlive it, and nobody would come back for these.
+func (a *App) abandon(ctx context.Context) error {
+	list, _, err := a.store.Incidents(ctx, store.IncidentFilter{Limit: 1000})
+	if err != nil {
+		return err
+	}
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, inc := range list {
+		if !inc.Status.Open() {
+			continue
+		}
+		if _, e := a.AwaitEnd(now, inc.ID); e != nil {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
 
 // outDir is where one-shot commands keep their workspaces. A temporary one is

@@ -59,6 +59,32 @@ func TestDoctorStartsTheRealCLIs(t *testing.T) {
 	}
 }
 
+// What a CLI makes of a short name is what has to have a price, as seen in its own
+// request.
+func TestDoctorLooksAtThePriceOfWhatIsAsked(t *testing.T) {
+	for _, tt := range []struct{ executor, model, status string }{
+		{"claude-code", "sonnet", "ok"},
+		{"claude-code", "opus", "ok"},
+		{"claude-code", "haiku", "ok"},
+		{"claude-code", "house-model", "fail"},
+		{"gemini", "gemini-2.5-pro", "ok"},
+	} {
+		t.Run(tt.executor+" "+tt.model, func(t *testing.T) {
+			t.Parallel()
+			cli, err := agent.For(tt.executor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := agentConfig(t, tt.executor, clitest.CLI(t, cli.Command))
+			cfg.Agent.Model = tt.model
+			c := found(t, cfg, app.DoctorOptions{}, app.CheckModel)[0]
+			if c.Status != tt.status || c.Status == "fail" && !strings.Contains(c.Detail, "house-model has no price") {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
 func TestDoctorLooksAtAllAgents(t *testing.T) {
 	cfg := agentConfig(t, "builtin", "")
 	t.Setenv("PATH", t.TempDir()) // doctor looks where a server would

@@ -27,7 +27,6 @@ func checkAgents(ctx context.Context, cfg *config.Config, o DoctorOptions) []Che
 		}
 	default:
 		checks = checkCLI(ctx, cfg, cfg.Agent, o)
-		checks[len(checks)-1] = unpriced(cfg, checks[len(checks)-1]) // the model's
 	}
 	if !o.AllAgents {
 		return checks
@@ -78,7 +77,7 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 	if err != nil {
 		return []Check{c.fail(err, "")}
 	}
-	tried, err := tryWays(ctx, worker, a, cli, cfg.Sandbox.Require, o.AllAgents)
+	tried, models, err := tryWays(ctx, worker, a, cli, cfg.Sandbox.Require, o.AllAgents)
 	if err != nil {
 		return []Check{c.fail(fmt.Errorf("%s does not work in its sandbox: %w; %s", version(found), err, found.Path), "install the version that was tested: "+cli.Install()), checkKey(ctx, a, o)}
 	}
@@ -86,27 +85,31 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 	if !cli.Tested(found.Version) {
 		c.Status, c.Hint = statusWarn, untested(cli, found)+": "+cli.Install()
 	}
-	return []Check{c, checkKey(ctx, a, o)}
+	key := checkKey(ctx, a, o)
+	if a.Model != "" { // without one the CLI chooses, and the trial did for it
+		key = unpriced(cfg, a, models, key)
+	}
+	return []Check{c, key}
 }
 
 // tryWays tries an agent as it is configured, and without a shell where it can do so
-// and both ways are of interest. It says what it found.
-func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Executor, require string, both bool) (string, error) {
+// and both ways are of interest. It says what it found, and which models were asked for.
+func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Executor, require string, both bool) (found string, models []string, err error) {
 	t, err := tryAgent(ctx, worker, a, require)
 	switch {
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case cli.UsesTools || !a.Shell:
-		return ", without a shell: " + t.String(), nil
+		return ", without a shell: " + t.String(), t.Models, nil
 	case !both:
-		return ": " + t.String(), nil
+		return ": " + t.String(), t.Models, nil
 	}
 	a.Shell = false
 	other, err := tryAgent(ctx, worker, a, require)
 	if err != nil {
-		return "", fmt.Errorf("with agent.shell: false: %w", err)
+		return "", nil, fmt.Errorf("with agent.shell: false: %w", err)
 	}
-	return ": " + t.String() + "; without a shell: " + other.String(), nil
+	return ": " + t.String() + "; without a shell: " + other.String(), t.Models, nil
 }
 
 func version(found agent.Installed) string { return cmp.Or(found.Version, "an unknown version") }
@@ -151,22 +154,24 @@ func checkKey(ctx context.Context, a config.Agent, o DoctorOptions) Check {
 	return c.fail(err, "look at agent.base_url, and whether it can be reached from here")
 }
 
-// unpriced warns of a model whose calls are all refused: dollars are limited, and
-// nobody knows what it costs.
-func unpriced(cfg *config.Config, c Check) Check {
-	a, b := cfg.Agent, cfg.Budget
-	if c.Status == statusFail || a.Model == "" || max(b.PerRunUSD, b.PerIncidentUSD, b.PerClusterDayUSD, b.PerDayUSD) == 0 {
+// unpriced fails where a model that the agent asks for, by the name that its CLI makes
+// of agent.model, has no price while dollars are limited: each call of it is refused.
+func unpriced(cfg *config.Config, a config.Agent, models []string, c Check) Check {
+	b := cfg.Budget
+	if c.Status == statusFail || max(b.PerRunUSD, b.PerIncidentUSD, b.PerClusterDayUSD, b.PerDayUSD) == 0 {
 		return c
 	}
 	prices, err := price.Defaults().With(a.Prices)
 	if err != nil {
 		return c.fail(err, "mend agent.prices")
 	}
-	if _, known := prices.Of(a.Provider, a.Model); known {
-		return c
+	for _, m := range models {
+		if _, known := prices.Of(a.Provider, m); !known {
+			return c.fail(fmt.Errorf("%s has no price, and dollars are limited: each call of it is refused", m),
+				"add it to agent.prices, or set the budget.*_usd limits to 0")
+		}
 	}
-	return c.fail(fmt.Errorf("%s has no price, and dollars are limited: each call of it is refused", a.Model),
-		"add it to agent.prices, or set the budget.*_usd limits to 0")
+	return c
 }
 
 // lookAtAgent tells of a server's agent in the background: some CLIs take seconds.

@@ -27,6 +27,8 @@ type trial struct {
 	FirstCall time.Duration
 	// Memory is what its processes held then, in bytes; 0 where that cannot be seen.
 	Memory int64
+	// Models are those that it asked for, by the names that it makes of agent.model.
+	Models []string
 }
 
 // tryAgent starts a CLI as an investigation would, in its sandbox and behind the
@@ -70,7 +72,13 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent, requi
 	if err := <-ended; err != nil {
 		return t, err
 	}
-	return t, trialTools(a, model.Requests(trialScenario))
+	asked := model.Requests(trialScenario)
+	for _, r := range asked {
+		if !slices.Contains(t.Models, r.Model) {
+			t.Models = append(t.Models, r.Model)
+		}
+	}
+	return t, trialTools(a, asked)
 }
 
 // trialTools says that an agent which works with our tools alone was not given them.

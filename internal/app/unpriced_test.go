@@ -20,11 +20,12 @@ func TestAModelWithoutAPrice(t *testing.T) {
 		{"house-model", nil, 0, statusOK},
 		{"house-model", []string{"house-*=1/2"}, 2, statusOK},
 		{"claude-sonnet-4-5", nil, 2, statusOK},
-		{"", nil, 2, statusOK},
+		{"claude-sonnet-5-5", nil, 2, statusOK}, // what claude makes of sonnet
 	} {
-		cfg := &config.Config{Agent: config.Agent{Provider: nightcrier.Anthropic, Model: tt.model, Prices: tt.prices}}
+		cfg := &config.Config{}
 		cfg.Budget.PerRunUSD = tt.usd
-		c := unpriced(cfg, Check{Code: CheckModel}.ok("a key is set"))
+		a := config.Agent{Provider: nightcrier.Anthropic, Prices: tt.prices}
+		c := unpriced(cfg, a, []string{"claude-haiku-4-5", tt.model}, Check{Code: CheckModel}.ok("a key is set"))
 		if c.Status != tt.status || c.Status == statusFail && !strings.Contains(c.Hint, "agent.prices") {
 			t.Errorf("%+v: %+v", tt, c)
 		}

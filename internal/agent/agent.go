@@ -103,6 +103,9 @@ type Executor struct {
 	// TurnsUncounted says that it knows no limit of turns: the worker counts the
 	// model's answers and ends it at Job.MaxTurns.
 	TurnsUncounted bool
+	// RetriesUntold says that it is silent of calls of its model that fail and that it
+	// makes again: the worker journals them.
+	RetriesUntold bool
 	// Resumes says that a session can be gone on with. Sessions are where it keeps them,
 	// patterns of paths below its HOME: whoever goes on with one finds nothing else there
 	// of what was.

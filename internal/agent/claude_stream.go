@@ -112,7 +112,7 @@ func (p *claudeParser) system(l claudeLine) []journal.Item {
 // retry stops an agent whose key is refused: it would try for minutes.
 func (p *claudeParser) retry(l claudeLine) []journal.Item {
 	e := journal.Error{Text: fmt.Sprintf("the model's API failed (%s); attempt %d is next", l.Error, l.Attempt+1), HTTPStatus: l.ErrorStatus, Attempt: l.Attempt}
-	if statusClass(l.ErrorStatus) == nightcrier.FailAuth {
+	if StatusClass(l.ErrorStatus) == nightcrier.FailAuth {
 		e.FailureClass = nightcrier.FailAuth
 		p.abort, p.verdict.Failed = true, true
 		p.verdict.Class = nightcrier.FailAuth
@@ -238,7 +238,7 @@ func claudeClass(l claudeLine) nightcrier.FailureClass {
 	case strings.Contains(text, "credit balance"), strings.Contains(text, "usage limit"):
 		return nightcrier.FailQuota
 	}
-	return statusClass(l.APIErrorStatus)
+	return StatusClass(l.APIErrorStatus)
 }
 
 func claudeReason(l claudeLine) string {

@@ -30,7 +30,7 @@ func codex() Executor {
 		NeedsModel: true,
 		Providers:  []nightcrier.Provider{nightcrier.OpenAI},
 		UsesTools:  true, ToolPrefix: codexPrefix, FileTool: codexPrefix + "read_file",
-		AnswersOnly: true, PreloadInSystem: true, Resumes: true, TurnsUncounted: true,
+		AnswersOnly: true, PreloadInSystem: true, Resumes: true, TurnsUncounted: true, RetriesUntold: true,
 		Sessions:  []string{".codex/sessions"},
 		Stdin:     promptFile,
 		Prepare:   prepareCodex,

@@ -230,7 +230,7 @@ func codexClass(text string) (nightcrier.FailureClass, int) {
 	case strings.HasPrefix(lower, "quota exceeded"), strings.Contains(lower, "usage limit"):
 		return nightcrier.FailQuota, status
 	}
-	return statusClass(status), status
+	return StatusClass(status), status
 }
 
 // codexReason is the text for a person: of an error that is the API's JSON document,

@@ -13,14 +13,15 @@ import (
 // process list and has no length limit; JSON lines on stdout.
 func gemini() Executor {
 	return Executor{
-		Name:         "gemini",
-		Command:      "gemini",
-		Package:      "@google/gemini-cli",
-		Versions:     []string{"0.61.0"},
-		NeedsModel:   true,
-		Providers:    []nightcrier.Provider{nightcrier.Google},
-		DefaultModel: "gemini-2.5-pro",
-		Resumes:      true, Sessions: []string{".gemini/projects.json", ".gemini/tmp/*/.project_root", ".gemini/tmp/*/chats"},
+		Name:          "gemini",
+		Command:       "gemini",
+		Package:       "@google/gemini-cli",
+		Versions:      []string{"0.61.0"},
+		NeedsModel:    true,
+		Providers:     []nightcrier.Provider{nightcrier.Google},
+		DefaultModel:  "gemini-2.5-pro",
+		RetriesUntold: true,
+		Resumes:       true, Sessions: []string{".gemini/projects.json", ".gemini/tmp/*/.project_root", ".gemini/tmp/*/chats"},
 		Stdin:      promptFile,
 		ToolPrefix: geminiPrefix, FileTool: "read_file",
 		Prepare:   prepareGemini,

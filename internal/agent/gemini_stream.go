@@ -219,5 +219,5 @@ func geminiClass(status int, why string) nightcrier.FailureClass {
 	case strings.Contains(text, "request a quota increase"), strings.Contains(text, "exhausted your"), strings.Contains(text, "resource_exhausted"):
 		return nightcrier.FailQuota
 	}
-	return statusClass(status)
+	return StatusClass(status)
 }

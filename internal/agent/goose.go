@@ -29,7 +29,7 @@ func goose() Executor {
 		NeedsModel: true, NamesModel: true,
 		Providers: []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google},
 		UsesTools: true, ToolPrefix: goosePrefix, FileTool: goosePrefix + "read_file",
-		AnswersOnly: true, PreloadInSystem: true, Resumes: true,
+		AnswersOnly: true, PreloadInSystem: true, Resumes: true, RetriesUntold: true,
 		Sessions:  []string{".local/share/goose/sessions"},
 		Stdin:     promptFile,
 		Prepare:   prepareGoose,

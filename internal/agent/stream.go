@@ -113,8 +113,8 @@ func (o openCalls) close(id string) journal.ToolCall {
 	return c
 }
 
-// statusClass is what an HTTP status of the model's API says by itself.
-func statusClass(status int) nightcrier.FailureClass {
+// StatusClass is what an HTTP status of the model's API says by itself.
+func StatusClass(status int) nightcrier.FailureClass {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nightcrier.FailAuth

@@ -243,7 +243,13 @@ func resultText(r ToolResult) string {
 }
 
 func usageText(u nightcrier.Usage) string {
-	text := fmt.Sprintf("%d requests, %d tokens in, %d out, $%.4f", u.APIRequests, u.InputTokens, u.OutputTokens, u.CostUSD)
+	text := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
+	if u.APIRequests > 0 {
+		text = fmt.Sprintf("%d requests, ", u.APIRequests) + text
+	}
+	if u.CostUSD > 0 { // else it is not known, or nothing
+		text += fmt.Sprintf(", $%.4f", u.CostUSD)
+	}
 	if u.DurationMS > 0 {
 		text += ", " + seconds(u.DurationMS)
 	}

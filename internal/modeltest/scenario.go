@@ -92,6 +92,8 @@ type Failure struct {
 	Type    string            `yaml:"type"` // the vendor's; by status if empty
 	Message string            `yaml:"message"`
 	Headers map[string]string `yaml:"headers"`
+	// Foreign answers as a gateway of somebody's own does, in no vendor's words.
+	Foreign bool `yaml:"foreign"`
 }
 
 // Parse reads a scenario from YAML or JSON. Unknown keys are errors.

@@ -135,7 +135,11 @@ func writeFailure(w http.ResponseWriter, d dialect, f Failure) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
-	_ = json.NewEncoder(w).Encode(d.failure(f)) // the caller may be gone
+	answer := d.failure(f)
+	if f.Foreign {
+		answer = map[string]string{"error": f.Message}
+	}
+	_ = json.NewEncoder(w).Encode(answer) // the caller may be gone
 }
 
 // writePlain writes one JSON document, or half of it.

@@ -84,8 +84,8 @@ type attempt struct {
 	toolsEnded bool
 	// refused says that the model's API itself refused a call.
 	refused atomic.Bool
-	// unauthorized says that it refused the key.
-	unauthorized atomic.Bool
+	// answers says why an agent failed whose model's API failed.
+	answers answers
 	// unreachable is why the model's API was not reached, the last time.
 	unreachable atomic.Pointer[string]
 }
@@ -174,6 +174,7 @@ func (a *attempt) launch(ctx context.Context) error {
 	a.output.onFirst = func() {
 		a.move(journal.State{To: nightcrier.StateRunning, Layers: layers, PID: a.box.PID(), Command: inv.Argv})
 	}
+	a.output.metered = a.guard != nil
 	a.output.pump()
 	return nil
 }

@@ -321,6 +321,9 @@ func TestCLIs(t *testing.T) {
 		{"endless text", cliEndlessText},
 		{"401", cliFails(modeltest.Failure{Status: 401, Message: "invalid x-api-key"}, nightcrier.FailAuth, 1)},
 		{"429", cliFails(modeltest.Failure{Status: 429, Message: "This request would exceed your account's rate limit.", Headers: map[string]string{"Retry-After": "3600"}}, nightcrier.FailQuota, 2)},
+		{"402", cliFails(modeltest.Failure{Status: 402, Message: "the account has no credit left"}, nightcrier.FailQuota, 2)},
+		{"402 of a gateway", cliFails(modeltest.Failure{Status: 402, Message: "the team has no credit left", Foreign: true}, nightcrier.FailQuota, 2)},
+		{"403 of a gateway", cliFails(modeltest.Failure{Status: 403, Message: "this team may not ask this model", Foreign: true}, nightcrier.FailAuth, 2)},
 		{"500", cliFails(modeltest.Failure{Status: 500, Message: "internal error"}, nightcrier.FailAgent, 8)},
 		{"unreachable", cliUnreachable},
 		{"cut once", cliCutOnce},
@@ -446,9 +449,28 @@ func cliEndlessText(t *testing.T, c cli) {
 func cliFails(f modeltest.Failure, class nightcrier.FailureClass, calls int) func(*testing.T, cli) {
 	return func(t *testing.T, c cli) {
 		b := c.bench(t, modeltest.Step{Repeat: true, Error: &f})
-		r, _ := b.ends(t, nightcrier.StateFailed, class)
-		if f.Status == http.StatusUnauthorized && r.FailureReason != "the model's API refused the key (HTTP 401)" {
-			t.Errorf("failed for %q", r.FailureReason)
+		r, entries := b.ends(t, nightcrier.StateFailed, class)
+		want := fmt.Sprintf("the model's API answered HTTP %d: %s", f.Status, f.Message)
+		switch f.Status {
+		case http.StatusUnauthorized:
+			want = "the model's API refused the key (HTTP 401)"
+		case http.StatusTooManyRequests:
+			want = "the model's API is not to be asked again for 1h0m0s (HTTP 429)"
+		}
+		if r.FailureReason != want && f.Status != http.StatusTooManyRequests || strings.Contains(r.FailureReason, "127.0.0.1") {
+			t.Errorf("failed for %q, want %q", r.FailureReason, want)
+		}
+		told := 0
+		for _, e := range entries {
+			if e.Type != nightcrier.EntryError {
+				continue
+			}
+			if said, err := journal.Decode[journal.Error](e); err == nil && said.HTTPStatus == f.Status {
+				told++
+			}
+		}
+		if n := b.turns(); n > 1 && told < n-1 { // the last of them is told by how it ended
+			t.Errorf("of %d calls that failed %d are in the journal:\n%s", n, told, clip(text(entries)))
 		}
 		if n := b.turns(); n < 1 || n > calls {
 			t.Errorf("the API was called %d times, want at most %d", n, calls)

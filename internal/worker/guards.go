@@ -77,8 +77,13 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 	cfg.Models = a.models()
 	if a.calls, err = a.openExchanges(); err != nil {
 		a.note("warn", "the calls of the model are not kept: "+err.Error())
-	} else {
-		cfg.Record = a.calls.record
+	}
+	calls := a.calls
+	cfg.Record = func(x model.Exchange) {
+		if calls != nil {
+			calls.record(x)
+		}
+		a.answered(x)
 	}
 	if err := a.openPurse(); err != nil {
 		l.Close()
@@ -134,9 +139,6 @@ func (a *attempt) modelFailed(f model.Failure) {
 	tooLong := f.RetryAfter > 0 && f.RetryAfter >= time.Until(a.began.Add(a.spec.Timeout))
 	if tooLong || f.Status < http.StatusInternalServerError {
 		a.refused.Store(true)
-	}
-	if f.Status == http.StatusUnauthorized {
-		a.unauthorized.Store(true)
 	}
 	if tooLong {
 		a.stop(aborted(nightcrier.FailQuota, fmt.Sprintf("the model's API is not to be asked again for %s (HTTP %d)", f.RetryAfter, f.Status)))

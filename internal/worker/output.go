@@ -43,9 +43,12 @@ type output struct {
 	worker         *worker
 	parser         agent.Parser
 	stdout, stderr *stream
-	onFirst        func() // called with the first line of either stream
-	first          sync.Once
-	readers        sync.WaitGroup
+	// metered says that a guard counts what the agent uses, and that its count is
+	// journaled at the end in place of the agent's.
+	metered bool
+	onFirst func() // called with the first line of either stream
+	first   sync.Once
+	readers sync.WaitGroup
 
 	mu   sync.Mutex // guards the parser and what is below
 	seen int64      // bytes
@@ -159,8 +162,7 @@ func (o *output) line(s *stream, line []byte, cut, more bool) {
 	if s == o.stdout {
 		o.keep(o.parser.Stdout(line, cut), len(line))
 		if o.parser.Abort() {
-			v := o.parser.Verdict()
-			o.worker.stop(aborted(v.Class, v.Reason))
+			o.worker.stop(gaveUp(o.parser.Verdict()))
 		}
 		return
 	}
@@ -208,6 +210,9 @@ func telling(t nightcrier.EntryType) bool {
 
 // journal records an item. Plain lines that come together become one entry.
 func (o *output) journal(i journal.Item) {
+	if i.Type == nightcrier.EntryUsage && o.metered {
+		return
+	}
 	l, plain := i.Data.(journal.Log)
 	if p := o.plain; p != nil {
 		if plain && p.Stream == l.Stream && !l.Truncated && len(p.Text)+len(l.Text) < maxPlain {

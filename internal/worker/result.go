@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"cmp"
 	"fmt"
-	"net/http"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
@@ -14,11 +12,7 @@ import (
 func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
 	r := agent.Decide(a.stopCause(), a.parser.Verdict(), exit, a.output.complaint())
 	a.unclaim(&r)
-	if r.FailureClass == nightcrier.FailAuth && a.unauthorized.Load() {
-		// The agents' own words differ, and name the guard's address for the API's; they
-		// stand in the journal.
-		r.FailureReason = fmt.Sprintf("the model's API refused the key (HTTP %d)", http.StatusUnauthorized)
-	}
+	a.explain(&r)
 	if why := a.unreachable.Load(); why != nil && r.State == nightcrier.StateFailed {
 		// The agent knows only that its guard could not, and the guard's address.
 		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
@@ -36,13 +30,13 @@ func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
 	}
 	if a.guard != nil {
 		u := a.guard.Usage()
-		if r.Usage.APIRequests == 0 && u.APIRequests > 0 {
-			a.record(journal.OfUsage(u)) // of an agent that does not count itself
-		}
 		r.Usage.APIRequests = max(r.Usage.APIRequests, u.APIRequests)
 		r.Usage.InputTokens = max(r.Usage.InputTokens, u.InputTokens)
 		r.Usage.OutputTokens = max(r.Usage.OutputTokens, u.OutputTokens)
-		r.Usage.CostUSD = cmp.Or(u.CostUSD, r.Usage.CostUSD) // what a CLI says is by prices of its own
+		r.Usage.CostUSD = u.CostUSD // what a CLI says is by prices of its own, also for models that cost nothing
+		if r.Usage.APIRequests > 0 {
+			a.record(journal.OfUsage(r.Usage))
+		}
 	}
 	return r
 }
@@ -70,9 +64,6 @@ func (a *attempt) startFailure(err error) nightcrier.AgentResult {
 	}
 	if stop := a.stopCause(); stop.State != "" {
 		r.State, r.FailureClass, r.FailureReason = stop.State, stop.Class, stop.Reason
-	}
-	if a.box != nil {
-		r.Layers = a.box.Layers()
 	}
 	return r
 }

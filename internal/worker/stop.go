@@ -8,30 +8,41 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 )
 
-// stopCause is why we end an agent ourselves.
-type stopCause struct{ agent.Stop }
+// stopCause is why we end an agent ourselves. In its words says that the agent has
+// given up, in the reason's words, and we only did not wait.
+type stopCause struct {
+	agent.Stop
+	inItsWords bool
+}
 
 func cancelled(cause string) stopCause {
 	if cause == "" {
 		cause = "cancelled"
 	}
-	return stopCause{agent.Stop{State: nightcrier.StateCancelled, Class: nightcrier.FailCancelled, Reason: cause}}
+	return stopCause{Stop: agent.Stop{State: nightcrier.StateCancelled, Class: nightcrier.FailCancelled, Reason: cause}}
 }
 
 func timedOut(limit time.Duration) stopCause {
-	return stopCause{agent.Stop{State: nightcrier.StateTimeout, Class: nightcrier.FailTimeout, Reason: fmt.Sprintf("the agent did not end within %s", limit)}}
+	return stopCause{Stop: agent.Stop{State: nightcrier.StateTimeout, Class: nightcrier.FailTimeout, Reason: fmt.Sprintf("the agent did not end within %s", limit)}}
 }
 
 func outOfTurns(limit int) stopCause {
-	return stopCause{agent.Stop{State: nightcrier.StateFailed, Class: nightcrier.FailAgent, Reason: fmt.Sprintf("the agent did not end within agent.max_turns (%d): it asked the model for one answer more", limit)}}
+	return stopCause{Stop: agent.Stop{State: nightcrier.StateFailed, Class: nightcrier.FailAgent, Reason: fmt.Sprintf("the agent did not end within agent.max_turns (%d): it asked the model for one answer more", limit)}}
 }
 
 func diskFull(reason string) stopCause {
-	return stopCause{agent.Stop{State: nightcrier.StateFailed, Class: nightcrier.FailDisk, Reason: reason}}
+	return stopCause{Stop: agent.Stop{State: nightcrier.StateFailed, Class: nightcrier.FailDisk, Reason: reason}}
+}
+
+// gaveUp is the cause where an agent says that going on is pointless.
+func gaveUp(v agent.Verdict) stopCause {
+	c := aborted(v.Class, v.Reason)
+	c.inItsWords = true
+	return c
 }
 
 func aborted(class nightcrier.FailureClass, reason string) stopCause {
-	return stopCause{agent.Stop{State: nightcrier.StateFailed, Class: class, Reason: reason}}
+	return stopCause{Stop: agent.Stop{State: nightcrier.StateFailed, Class: class, Reason: reason}}
 }
 
 // stop asks for the agent's end. Only the first cause counts.
@@ -43,6 +54,13 @@ func (w *worker) stop(c stopCause) {
 	}
 	w.cause = &c
 	close(w.stopped)
+}
+
+// inItsWords reports whether the agent itself says why it ended: nobody else ended it.
+func (w *worker) inItsWords() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cause == nil || w.cause.inItsWords
 }
 
 // stopCause returns why the agent was stopped, the zero Stop when it was not.

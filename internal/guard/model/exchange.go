@@ -26,6 +26,7 @@ type Exchange struct {
 
 	Method, Path string
 	Model        string // as the request names it, "" when it does not
+	Billed       bool   // it has the model answer; others only count
 	Request      Body
 	// Sent is how often this request, byte for byte, was sent by this guard until now;
 	// above 1 the client tried again.
@@ -90,7 +91,7 @@ type ledger struct {
 func (l *ledger) open(now time.Time, r *http.Request, a *ask) *exchange {
 	sum := sha256.Sum256(a.body)
 	x := &exchange{path: r.URL.Path, hash: sha256.New(), ask: a, Exchange: Exchange{
-		Time: now, Method: r.Method, Path: r.URL.Path, Model: a.model,
+		Time: now, Method: r.Method, Path: r.URL.Path, Model: a.model, Billed: a.billed,
 		Request: Body{Bytes: int64(len(a.body)), SHA256: hex.EncodeToString(sum[:])},
 	}}
 	l.mu.Lock()

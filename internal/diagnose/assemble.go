@@ -296,7 +296,7 @@ func (a *assembler) actions() {
 		return
 	case len(a.findings) == 0:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
-			Priority: 1, Action: "Look at " + a.clean(a.f.Mend().String(), maxText) + " by hand: its state, events and logs",
+			Priority: 1, Action: "Look at " + a.clean(a.f.Mend().String(), maxQuote) + " by hand: its state, events and logs",
 			Outcome: "names the cause", Risk: "none: read only",
 		})
 		return

@@ -123,6 +123,20 @@ func (s *stand) told(want ...string) {
 	s.Fatalf("told %v, want %v; status %+v", got, want, s.source.Status())
 }
 
+// subscribed waits until every kind has been listed: faults of one are told before.
+func (s *stand) subscribed() nightcrier.SourceStatus {
+	s.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		st := s.source.Status()
+		if st.State == nightcrier.SourceSubscribed {
+			return st
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("status %+v", st)
+		}
+	}
+}
+
 func (s *stand) stop() {
 	s.Helper()
 	if err := s.source.Stop(s.Context()); err != nil {
@@ -141,8 +155,8 @@ func TestFaultAndItsEnd(t *testing.T) {
 	s.told("fault lost", "over lost", "fault gone")
 	s.api.Remove("persistentvolumeclaims", "shop", "gone")
 	s.told("fault lost", "over lost", "fault gone", "over gone")
-	st := s.source.Status()
-	if st.State != nightcrier.SourceSubscribed || st.Source != "watch" || st.Mode != "watch" || st.Events != 4 || st.LastEventAt.IsZero() ||
+	st := s.subscribed()
+	if st.Source != "watch" || st.Mode != "watch" || st.Events != 4 || st.LastEventAt.IsZero() ||
 		!strings.HasPrefix(st.Endpoint, "127.0.0.1:") || st.Labels["env"] != "prod" || len(st.Problems) > 0 {
 		t.Errorf("status %+v", st)
 	}

@@ -85,6 +85,17 @@ func TestDoctorLooksAtThePriceOfWhatIsAsked(t *testing.T) {
 	}
 }
 
+// Without kubectl an agent with a shell would be blind: it gets our tools in its place,
+// and doctor says so.
+func TestDoctorWithoutKubectl(t *testing.T) {
+	claude := clitest.CLI(t, "claude")
+	t.Setenv("PATH", t.TempDir()) // where a server would look
+	c := found(t, agentConfig(t, "claude-code", claude), app.DoctorOptions{}, app.CheckAgent)[0]
+	if c.Status != "warn" || !strings.Contains(c.Detail, ", without a shell: ") || !strings.Contains(c.Detail, "kubectl is not in PATH") || !strings.Contains(c.Hint, "install kubectl") {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestDoctorLooksAtAllAgents(t *testing.T) {
 	cfg := agentConfig(t, "builtin", "")
 	t.Setenv("PATH", t.TempDir()) // doctor looks where a server would

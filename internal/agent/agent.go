@@ -98,7 +98,8 @@ type Executor struct {
 	// AnswersOnly says that it can write no file: its report is its last message.
 	AnswersOnly bool
 	// PreloadInSystem says that what was found before the start goes into its system
-	// prompt; for others it stands in front of the user prompt.
+	// prompt; for others it stands in front of the user prompt, because a cluster's words
+	// should not have the authority of ours.
 	PreloadInSystem bool
 	// TurnsUncounted says that it knows no limit of turns: the worker counts the
 	// model's answers and ends it at Job.MaxTurns.

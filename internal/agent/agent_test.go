@@ -193,3 +193,13 @@ func TestFor(t *testing.T) {
 		t.Errorf("unknown executor: %v", err)
 	}
 }
+
+// Only claude is given what a cluster says in its system prompt: it stands there behind
+// ours, in blocks. To the others it is a user's text.
+func TestWhoseSystemPromptHoldsThePreload(t *testing.T) {
+	for _, e := range Executors() {
+		if e.PreloadInSystem != (e.Name == "claude-code") {
+			t.Errorf("%s: %v", e.Name, e.PreloadInSystem)
+		}
+	}
+}

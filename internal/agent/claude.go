@@ -70,7 +70,7 @@ func prepareClaude(j Job) (Invocation, error) {
 		}
 		built, read = shell, slices.Concat(read, files)
 	}
-	offered, notes := offeredTools(j)
+	offered, notes := OfferedTools(j.Tools, j.Allowed)
 	server, err := claudeMCP(j)
 	if err != nil {
 		return Invocation{}, err

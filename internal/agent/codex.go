@@ -30,7 +30,7 @@ func codex() Executor {
 		NeedsModel: true,
 		Providers:  []nightcrier.Provider{nightcrier.OpenAI},
 		UsesTools:  true, ToolPrefix: codexPrefix, FileTool: codexPrefix + "read_file",
-		AnswersOnly: true, PreloadInSystem: true, Resumes: true, TurnsUncounted: true, RetriesUntold: true,
+		AnswersOnly: true, Resumes: true, TurnsUncounted: true, RetriesUntold: true,
 		Sessions:  []string{".codex/sessions"},
 		Stdin:     promptFile,
 		Prepare:   prepareCodex,
@@ -58,7 +58,7 @@ func prepareCodex(j Job) (Invocation, error) {
 	if err != nil {
 		return Invocation{}, nightcrier.Errorf(nightcrier.Invalid, "the agent's instructions: %w", err)
 	}
-	tools, notes := offeredTools(j)
+	tools, notes := OfferedTools(j.Tools, j.Allowed)
 	env := codexEnv(j)
 	env["PATH"] = cli.path
 	notes = append(notes, addExtra(env, j.ExtraEnv)...)

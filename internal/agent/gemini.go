@@ -54,7 +54,7 @@ func prepareGemini(j Job) (Invocation, error) {
 	if err != nil {
 		return Invocation{}, err
 	}
-	offered, notes := offeredTools(j)
+	offered, notes := OfferedTools(j.Tools, j.Allowed)
 	files, err := geminiFiles(j, offered)
 	if err != nil {
 		return Invocation{}, err

@@ -29,7 +29,7 @@ func goose() Executor {
 		NeedsModel: true, NamesModel: true,
 		Providers: []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google},
 		UsesTools: true, ToolPrefix: goosePrefix, FileTool: goosePrefix + "read_file",
-		AnswersOnly: true, PreloadInSystem: true, Resumes: true, RetriesUntold: true,
+		AnswersOnly: true, Resumes: true, RetriesUntold: true,
 		Sessions:  []string{".local/share/goose/sessions"},
 		Stdin:     promptFile,
 		Prepare:   prepareGoose,
@@ -60,7 +60,7 @@ func prepareGoose(j Job) (Invocation, error) {
 	if j.Model == "" {
 		return Invocation{}, nightcrier.Errorf(nightcrier.Invalid, "agent.model is empty; goose has no default: name a model as its provider does")
 	}
-	tools, notes := offeredTools(j)
+	tools, notes := OfferedTools(j.Tools, j.Allowed)
 	files, err := gooseFiles(j, tools)
 	if err != nil {
 		return Invocation{}, err

@@ -1,6 +1,10 @@
 package agent
 
-import "fmt"
+import (
+	"fmt"
+
+	"nightcrier.dev/nightcrier/internal/readonly"
+)
 
 // toolVerbs are the kubectl verbs that our tools stand for. One that is not named
 // reads no cluster.
@@ -14,13 +18,13 @@ var toolVerbs = map[string]string{
 	"kubernetes_top":      "get",
 }
 
-// offeredTools are the tools for an agent: of those that there are, the ones whose
-// verb may be used. All of them only read.
-func offeredTools(j Job) (offered, notes []string) {
+// OfferedTools are the tools for an agent: of those that there are, the ones whose
+// verb may be used. All of them only read. The notes say what is left out.
+func OfferedTools(tools []string, may readonly.Policy) (offered, notes []string) {
 	offered = []string{}
-	for _, tool := range j.Tools {
+	for _, tool := range tools {
 		verb, ofCluster := toolVerbs[tool]
-		if ofCluster && !j.Allowed.May(verb) {
+		if ofCluster && !may.May(verb) {
 			notes = append(notes, fmt.Sprintf("tool %s is left out: agent.allowed_tools does not name kubectl %s", tool, verb))
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os/exec"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
@@ -77,6 +78,8 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 	if err != nil {
 		return []Check{c.fail(err, "")}
 	}
+	without := a.Shell && lacksKubectl(a.Executor)
+	a.Shell = a.Shell && !without
 	tried, models, err := tryWays(ctx, worker, a, cli, cfg.Sandbox.Require, o.AllAgents)
 	if err != nil {
 		return []Check{c.fail(fmt.Errorf("%s does not work in its sandbox: %w; %s", version(found), err, found.Path), "install the version that was tested: "+cli.Install()), checkKey(ctx, a, o)}
@@ -84,6 +87,10 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 	c = c.ok(fmt.Sprintf("%s works in its sandbox%s; %s", version(found), tried, found.Path))
 	if !cli.Tested(found.Version) {
 		c.Status, c.Hint = statusWarn, untested(cli, found)+": "+cli.Install()
+	}
+	if without {
+		c.Status, c.Detail = statusWarn, c.Detail+"; kubectl is not in PATH, so it looks with our tools"
+		c.Hint = cmp.Or(c.Hint, "install kubectl, or set agent.shell to false")
 	}
 	key := checkKey(ctx, a, o)
 	if a.Model != "" { // without one the CLI chooses, and the trial did for it
@@ -110,6 +117,17 @@ func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Exe
 		return "", nil, fmt.Errorf("with agent.shell: false: %w", err)
 	}
 	return ": " + t.String() + "; without a shell: " + other.String(), t.Models, nil
+}
+
+// lacksKubectl reports whether an agent would look with kubectl, which is not there,
+// and can look with our tools instead.
+func lacksKubectl(executor string) bool {
+	e, err := agent.For(executor)
+	if err != nil || e.UsesTools || e.ToolPrefix == "" {
+		return false
+	}
+	_, err = exec.LookPath("kubectl")
+	return err != nil
 }
 
 func version(found agent.Installed) string { return cmp.Or(found.Version, "an unknown version") }
@@ -210,5 +228,8 @@ func (a *App) tellAgent(ctx context.Context) {
 		log.Warn("the agent's CLI is of a version that was not tested", "path", found.Path, "version", found.Version, "tested", cli.Versions)
 	default:
 		log.Info("the agent's CLI", "path", found.Path, "version", found.Version)
+	}
+	if a.cfg.Agent.Shell && lacksKubectl(cli.Name) {
+		log.Warn("kubectl is not in PATH: agents look into clusters with our tools, without a shell", "hint", "install kubectl, or set agent.shell to false")
 	}
 }

@@ -76,8 +76,8 @@ type Agent struct {
 	// else it stands in front of the user prompt.
 	PreloadInSystem bool
 	// Tools are the names of those that it looks into a cluster with; none means
-	// kubectl.
-	Tools []string
+	// kubectl, with the commands of Verbs.
+	Tools, Verbs []string
 	// FileTool is the tool that it reads files with; empty is a shell's cat.
 	FileTool string
 	// AnswersOnly says that it can write no file: its report is its last message.

@@ -22,9 +22,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // kinds are the ways in which agents take a prompt.
 var kinds = map[string]Agent{
 	// It has a system prompt of any size, and writes its report.
-	"claude": {PreloadInSystem: true, FileTool: "Read"},
+	"claude": {PreloadInSystem: true, Verbs: []string{"get", "describe", "logs"}, FileTool: "Read"},
 	// It has a shell with kubectl.
-	"shell": {},
+	"shell": {Verbs: []string{"get", "describe", "logs"}},
 	// It has tools, and can write nothing.
 	"tools": {Tools: []string{"kube__kubernetes_get", "kube__kubernetes_logs"}, FileTool: "kube__read_file", AnswersOnly: true},
 }
@@ -438,4 +438,14 @@ func FuzzEscapes(f *testing.F) {
 			t.Errorf("%q came back as %q, %v", s, back["k"], err)
 		}
 	})
+}
+
+// What agent.allowed_tools does not name is not promised.
+func TestOnlyWhatMayBeUsedIsNamed(t *testing.T) {
+	in := input()
+	in.Agent = Agent{Verbs: []string{"get", "top"}}
+	user := string(build(t, in).User)
+	if !strings.Contains(user, "commands that read: `kubectl get`, `kubectl top`.") || strings.Contains(user, "kubectl logs`") {
+		t.Error(user)
+	}
 }

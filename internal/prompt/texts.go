@@ -46,7 +46,7 @@ func (in Input) userPrompt() string {
 		"Reported": reported(in.Event, inc), "Urgency": urgency(inc.Severity), "Depth": depth(inc.Severity),
 		"CanLook": in.CanLook, "WhyNot": orNoCredential(inline(in.WhyNot)), "Sentence": ReadOnly, "SkillPath": in.SkillPath, "ReportPath": in.ReportPath,
 		"Runbooks": len(in.Runbooks) > 0, "Earlier": in.Earlier != nil, "Recalled": in.Earlier != nil && in.Preload,
-		"Triage": triage, "Preloaded": in.preloadedNote(triage), "Skills": in.otherSkills(), "Tools": quoted(in.Agent.Tools), "AnswersOnly": in.Agent.AnswersOnly,
+		"Triage": triage, "Preloaded": in.preloadedNote(triage), "Skills": in.otherSkills(), "Tools": quoted(in.Agent.Tools), "Commands": quoted(commands(in.Agent.Verbs)), "AnswersOnly": in.Agent.AnswersOnly,
 	})
 }
 
@@ -72,6 +72,15 @@ func (in Input) readIt() string {
 		return "with the tool `" + in.Agent.FileTool + "`"
 	}
 	return "for example `cat " + in.SkillPath + "`"
+}
+
+// commands are those of kubectl for some verbs.
+func commands(verbs []string) []string {
+	all := make([]string, len(verbs))
+	for i, v := range verbs {
+		all[i] = "kubectl " + v
+	}
+	return all
 }
 
 // quoted lists names as code, "" for none.

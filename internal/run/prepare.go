@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/prompt"
+	"nightcrier.dev/nightcrier/internal/readonly"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/skill"
@@ -244,13 +245,22 @@ func executor(o Order) (agent.Executor, error) {
 	return who, err
 }
 
-// told is what the prompt has to know of an agent.
-func told(who agent.Executor) prompt.Agent {
+// told is what the prompt has to know of an agent, and of what it may look with: the
+// words of agent.allowed_tools.
+func told(who agent.Executor, allowed []string) prompt.Agent {
 	a := prompt.Agent{PreloadInSystem: who.PreloadInSystem, FileTool: who.FileTool, AnswersOnly: who.AnswersOnly}
-	if who.UsesTools {
-		for _, t := range kubetool.New(kubetool.Config{}).Tools() {
-			a.Tools = append(a.Tools, who.ToolPrefix+t.Name)
-		}
+	may, _ := readonly.Parse(allowed) // what it narrows was told with the configuration
+	if !who.UsesTools {
+		a.Verbs = may.Verbs
+		return a
+	}
+	var all []string
+	for _, t := range kubetool.New(kubetool.Config{}).Tools() {
+		all = append(all, t.Name)
+	}
+	offered, _ := agent.OfferedTools(all, may) // the worker tells what is left out
+	for _, name := range offered {
+		a.Tools = append(a.Tools, who.ToolPrefix+name)
 	}
 	return a
 }
@@ -279,10 +289,14 @@ func (r *Runner) bundle(ctx context.Context, o Order, who agent.Executor, inc *n
 	if err != nil {
 		return prompt.Bundle{}, err
 	}
+	as := told(who, o.Agent.AllowedTools)
+	if can.Granted && len(as.Tools)+len(as.Verbs) == 0 {
+		can = Access{Why: "agent.allowed_tools names nothing that looks into one"}
+	}
 	return prompt.Build(prompt.Input{
 		CanLook: can.Granted, WhyNot: can.Why,
 		Incident: inc, Event: ev, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
-		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: now}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Agent: told(who), SkillPath: r.cfg.Skill.Path(), Skills: r.included(),
+		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: now}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Agent: as, SkillPath: r.cfg.Skill.Path(), Skills: r.included(),
 		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.cfg.Mask.String,
 	})
 }

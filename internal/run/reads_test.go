@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/journal"
@@ -196,5 +197,47 @@ func TestTheAgentIsAudited(t *testing.T) {
 				t.Errorf("commands:\n%s", commands)
 			}
 		})
+	}
+}
+
+// An agent is told of what it may look with, which is what agent.allowed_tools names.
+func TestThePromptPromisesWhatIsAllowed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		allowed        []string
+		says, saysNone string
+	}{
+		"some":    {[]string{"Bash(kubectl:get*)"}, "`kubectl get`.", "kubectl logs`"},
+		"nothing": {[]string{"Read"}, "agent.allowed_tools names nothing that looks into one", "`kubectl get`."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success()})
+			b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) {
+				return &worker.Credential{Kubeconfig: []byte("x")}, ""
+			}
+			b.investigateWith(Agent{Preload: true, Timeout: time.Minute, AllowedTools: tt.allowed})
+			if prompt := b.read("PROMPT.md"); !strings.Contains(prompt, tt.says) || strings.Contains(prompt, tt.saysNone) {
+				t.Error(prompt)
+			}
+		})
+	}
+}
+
+// The tools of an agent without a shell are told of by the same words.
+func TestToolsThatAreToldOf(t *testing.T) {
+	codex, err := agent.For("codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var without []string
+	for _, name := range told(codex, []string{"Bash(kubectl:get*)"}).Tools {
+		if strings.HasSuffix(name, "logs") || strings.HasSuffix(name, "describe") {
+			without = append(without, name)
+		}
+	}
+	if tools := told(codex, []string{"Bash(kubectl:get*)"}).Tools; len(without) > 0 || len(tools) == 0 {
+		t.Errorf("told of %v", tools)
+	}
+	if tools := told(codex, nil).Tools; len(tools) > 0 {
+		t.Errorf("told of %v", tools)
 	}
 }

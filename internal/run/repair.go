@@ -159,7 +159,7 @@ func (r *Runner) review(ctx context.Context, o Order, res nightcrier.AgentResult
 	if !asked.due() {
 		return asked, r.noteReview(ctx, o, asked)
 	}
-	if err := r.writeRepair(ws, who, md, asked.Problems); err != nil {
+	if err := r.writeRepair(ws, told(who, o.Agent.AllowedTools), md, asked.Problems); err != nil {
 		if ctx.Err() != nil {
 			return asked, err
 		}
@@ -185,8 +185,8 @@ func unaskable(o Order, who agent.Executor, res nightcrier.AgentResult) string {
 
 // writeRepair writes what the agent is asked, and keeps the report as it was for
 // people who want to know why.
-func (r *Runner) writeRepair(ws *workspace.Workspace, who agent.Executor, md []byte, problems []string) error {
-	ask := prompt.Repair(told(who), problems)
+func (r *Runner) writeRepair(ws *workspace.Workspace, who prompt.Agent, md []byte, problems []string) error {
+	ask := prompt.Repair(who, problems)
 	if err := ws.WriteFile(repairPrompt, ask, 0o600); err != nil {
 		return err
 	}

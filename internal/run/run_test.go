@@ -308,7 +308,7 @@ func (b *bench) deliver(s demo.Scenario, executor string) {
 // investigate runs the workflow to its end and returns the incident.
 func (b *bench) investigate() nightcrier.Incident {
 	b.Helper()
-	return b.investigateWith(Agent{Preload: true, Timeout: time.Minute})
+	return b.investigateWith(Agent{Preload: true, Timeout: time.Minute, AllowedTools: []string{"Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}})
 }
 
 func (b *bench) investigateWith(a Agent) nightcrier.Incident {

@@ -29,6 +29,7 @@ func TestEveryAgentFindsItsSkills(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := New(Config{Skill: own, Include: []*skill.Skill{team}})
+	all := []string{"Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}
 	for _, who := range agent.Executors() {
 		ws, err := root.Create(nightcrier.NewID())
 		if err != nil {
@@ -36,7 +37,7 @@ func TestEveryAgentFindsItsSkills(t *testing.T) {
 		}
 		defer ws.Close()
 		b, err := prompt.Build(prompt.Input{
-			Incident: &nightcrier.Incident{}, Agent: told(who), CanLook: true, SkillPath: own.Path(), Skills: r.included(),
+			Incident: &nightcrier.Incident{}, Agent: told(who, all), CanLook: true, SkillPath: own.Path(), Skills: r.included(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +51,7 @@ func TestEveryAgentFindsItsSkills(t *testing.T) {
 				t.Errorf("%s: %s is not there, or not told: %v", who.Name, s.Path(), err)
 			}
 		}
-		if who.UsesTools && (who.FileTool == "" || len(told(who).Tools) == 0) {
+		if who.UsesTools && (who.FileTool == "" || len(told(who, all).Tools) == 0) {
 			t.Errorf("%s has no shell, and is told to read and look with one", who.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
@@ -77,7 +78,7 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 		}
 		return res, nil
 	}
-	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "command", o.Executor, "step", t.step)
+	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
 	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
 }
 
@@ -192,11 +193,19 @@ func (r *Runner) file(ctx context.Context, o Order, ws *workspace.Workspace, log
 	if err != nil {
 		return err
 	}
-	if !st.To.Terminal() {
-		return r.show(ctx, o, ws, store.Progress{State: st.To}, "step", e.Step, "after_ms", st.AfterMS)
+	details := []any{"step", e.Step, "after_ms", st.AfterMS}
+	if st.PID > 0 {
+		command, _ := journal.Clip(strings.Join(st.Command, " "), maxLoggedCommand)
+		details = append(details, "pid", st.PID, "command", command)
 	}
-	return r.show(ctx, o, ws, store.Progress{State: st.To}, "step", e.Step, "after_ms", st.AfterMS, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
+	if st.To.Terminal() {
+		details = append(details, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
+	}
+	return r.show(ctx, o, ws, store.Progress{State: st.To}, details...)
 }
+
+// maxLoggedCommand bounds a command line in a log, in bytes; the journal has all of it.
+const maxLoggedCommand = 1 << 10
 
 // show records progress and refreshes incident.json; the details are logged with
 // the agent's state.

@@ -449,6 +449,24 @@ func TestARetryIsToldInTheJournalAndTheLog(t *testing.T) {
 	}
 }
 
+// The server's log says what runs: by what command line, as which process.
+func TestWhatWasStartedIsLogged(t *testing.T) {
+	started := journal.State{From: nightcrier.StateStarting, To: nightcrier.StateRunning, PID: 4711, Command: []string{"/opt/agent", "--key", secret}}
+	b := newBench(t, "script", nil, attempt{report: "facts", result: success(), says: []journal.Item{journal.OfState(started)}})
+	var log bytes.Buffer
+	b.runner.cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+	b.investigate()
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, `"event":"agent_running"`) {
+			if !strings.Contains(line, `"pid":4711,"command":"/opt/agent --key ‹secret:`) {
+				t.Error(line)
+			}
+			return
+		}
+	}
+	t.Errorf("nothing runs:\n%s", log.String())
+}
+
 func TestReportInTheFinalMessage(t *testing.T) {
 	b := newBench(t, Builtin, nil)
 	b.investigate()

@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -168,6 +170,7 @@ func (a *attempt) launch(ctx context.Context) error {
 	if a.stopCause().State != "" {
 		return nightcrier.Errorf(nightcrier.Interrupted, "stopped before the agent was started")
 	}
+	a.note("info", startText(inv, a.spec.Workspace))
 	if err := a.box.Exec(ctx, sandbox.Command{Argv: inv.Argv, Env: inv.Env, Dir: a.spec.Workspace}); err != nil {
 		return err
 	}
@@ -177,6 +180,17 @@ func (a *attempt) launch(ctx context.Context) error {
 	a.output.metered = a.guard != nil
 	a.output.pump()
 	return nil
+}
+
+// startText says what is started, where, and which variables it has; their values stay
+// out of it.
+func startText(inv agent.Invocation, dir string) string {
+	names := make([]string, len(inv.Env))
+	for i, kv := range inv.Env {
+		names[i], _, _ = strings.Cut(kv, "=")
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("starting %s in %s, with the variables %s", inv.Argv[0], dir, strings.Join(names, " "))
 }
 
 // await waits for the agent's end and sees to it that it comes: by its own

@@ -97,6 +97,9 @@ func TestEnvironmentIsBuilt(t *testing.T) {
 	b := newBench(t, "env | sort; cat /proc/$PPID/environ; cat /etc/shadow; cat /proc/1/environ; ls -la /proc/self/fd")
 	_, entries := b.run()
 	out := text(entries)
+	if !strings.Contains(out, "in "+b.ws+", with the variables ") {
+		t.Errorf("what was started is not said:\n%s", out)
+	}
 	for _, bad := range []string{"sk-of-the-server", "postgres://", "root:"} {
 		if strings.Contains(out, bad) {
 			t.Errorf("the agent saw %q:\n%s", bad, out)

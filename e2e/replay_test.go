@@ -37,6 +37,9 @@ func (s *site) again(inc nightcrier.Incident, change func(*app.ReplayOptions)) a
 	s.Helper()
 	cfg, _, err := config.Load(config.Options{Env: []string{"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + s.TempDir()}})
 	s.must(err)
+	then, err := s.order().config()
+	s.must(err)
+	cfg.Agent.Executor, cfg.Agent.Command, cfg.Agent.ScriptPath = inc.Executor, then.Agent.Command, then.Agent.ScriptPath // the programs are still there
 	o := app.ReplayOptions{
 		Config: cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "e2e", Out: s.TempDir(),
 		Workspace: filepath.Join(s.root, "incident-"+inc.ID), WorkerCommand: []string{self(), "worker"},

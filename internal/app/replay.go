@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -210,8 +211,7 @@ func (o ReplayOptions) begin(rec *replay.Record) (r *replayed, err error) {
 	if o.Another {
 		return r, r.anew()
 	}
-	r.bound()
-	return r, nil
+	return r, r.bound()
 }
 
 // Bounds of what a record names of servers, far above what is configured.
@@ -237,9 +237,24 @@ func recordedServers(all []mcp.Server) (servers []mcp.Server) {
 }
 
 // bound takes out of the order of the record what is not to be done on its word: to
-// ask others, to spend, and to be confined less than is configured.
-func (r *replayed) bound() {
+// run a program, to read a file or to show a directory of this machine, to ask others,
+// to spend, and to be confined less than is configured. Whoever handed the record on
+// may have written it.
+func (r *replayed) bound() error {
 	a := &r.begun.Order.Agent
+	here, err := r.o.Config.AgentFor(r.begun.Order.Executor)
+	if err != nil && r.begun.Order.Executor == config.Script {
+		return nightcrier.Errorf(nightcrier.Invalid, "the record's agent is a script, which is not run by the path that a record names: %w", err)
+	}
+	if err != nil { // its own name finds it
+		here = config.Agent{SystemPromptFile: r.o.Config.Agent.SystemPromptFile}
+	}
+	a.Command, a.ScriptPath, a.CLI, a.SystemPromptFile = here.Command, here.ScriptPath, here.CLI, here.SystemPromptFile
+	a.SkillsDir = existing(r.o.Config.Skills.CacheDir)
+	a.TriageScript = "" // what it printed is on tape
+	a.Timeout = atMost(a.Timeout, r.o.Config.Agent.Timeout)
+	a.Grace = atMost(a.Grace, r.o.Config.Agent.GracefulShutdown)
+	a.MaxWorkspaceBytes = atMost(a.MaxWorkspaceBytes, r.o.Config.WorkspaceMaxBytes)
 	if r.begun.Order.Executor != config.Builtin {
 		r.notServed(a.ToolServers)
 	}
@@ -249,6 +264,16 @@ func (r *replayed) bound() {
 	if slices.Index(strictness, a.Require) < slices.Index(strictness, r.o.Config.Sandbox.Require) {
 		a.Require = r.o.Config.Sandbox.Require
 	}
+	return nil
+}
+
+// atMost is n, where that is positive and below most.
+func atMost[T cmp.Ordered](n, most T) T {
+	var none T
+	if n > none && n < most {
+		return n
+	}
+	return most
 }
 
 // notServed notes what of others an agent is not given: the servers of tools, and the

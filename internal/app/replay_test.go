@@ -185,6 +185,20 @@ func TestRecordedServersLeadNowhere(t *testing.T) {
 	}
 }
 
+// A script is run by the path that is configured here, or not at all.
+func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
+	cfg := defaults(t)
+	r := &replayed{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
+	r.begun.Order = run.Order{Executor: config.Script, Agent: run.Agent{ScriptPath: "evil.sh"}}
+	if err := r.bound(); nightcrier.CodeOf(err) != nightcrier.Invalid {
+		t.Errorf("without a script of ours: %v", err)
+	}
+	cfg.Agent.ScriptPath = "/opt/agent.sh"
+	if err := r.bound(); err != nil || r.begun.Order.Agent.ScriptPath != "/opt/agent.sh" {
+		t.Errorf("%v, %s", err, r.begun.Order.Agent.ScriptPath)
+	}
+}
+
 // A record is not obeyed where it would ask others, spend, or have its agent confined
 // less than is configured.
 func TestReplayIsNotLedByTheRecord(t *testing.T) {
@@ -196,12 +210,23 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		cfg.Sandbox.Require, cfg.Sandbox.UIDBase, cfg.ToolServers = tt.configured, 70000, []config.ToolServer{{Name: "tickets"}}
 		limit := budget.Limit{Tokens: 9}
 		r := &replayed{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
+		cfg.Agent.SystemPromptFile, cfg.Agent.Timeout = "/etc/nightcrier/system.md", 7*time.Minute
 		r.begun.Order = run.Order{Executor: "codex", Agent: run.Agent{
+			Command: "/tmp/codex", ScriptPath: "evil.sh", CLI: "evil", SkillsDir: "/root", SystemPromptFile: "/root/.ssh/id_ed25519", TriageScript: "evil.sh",
+			Timeout: 24 * time.Hour, Grace: -1, MaxWorkspaceBytes: 1 << 50,
 			Require: tt.recorded, UIDBase: 1, ToolServers: []mcp.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
 			Budget: budget.Limits{Run: limit, Incident: limit, ClusterDay: limit, Day: limit},
 		}}
-		r.bound()
+		if err := r.bound(); err != nil {
+			t.Fatal(err)
+		}
 		a := r.begun.Order.Agent
+		if a.Command+a.ScriptPath+a.SkillsDir+a.TriageScript != "" || a.CLI == "evil" || a.SystemPromptFile != "/etc/nightcrier/system.md" {
+			t.Errorf("paths of the record: %+v", a)
+		}
+		if a.Timeout != 7*time.Minute || a.Grace != cfg.Agent.GracefulShutdown || a.MaxWorkspaceBytes != cfg.WorkspaceMaxBytes {
+			t.Errorf("limits of the record: %+v", a)
+		}
 		if a.Require != tt.want || a.UIDBase != 70000 || len(a.ToolServers) > 0 || a.Budget != (budget.Limits{Run: limit}) {
 			t.Errorf("%+v: %+v", tt, a)
 		}

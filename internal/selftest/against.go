@@ -156,8 +156,10 @@ func (b *Bench) aim(dir string, more map[string]string) (aimed, error) {
 }
 
 // elsewhere are variables that lead an agent to another cluster or another model than
-// it is given here.
+// it is given here. Files that a shell reads before a command may set any of them again:
+// a shell below the one that the first harmless read went through would follow them.
 var elsewhere = []string{
+	"BASH_ENV", "ENV", "ZDOTDIR", "PROMPT_COMMAND",
 	"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBERNETES_MASTER",
 	"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA",
 	"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY",

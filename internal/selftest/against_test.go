@@ -73,6 +73,25 @@ func TestAgainstABareShellOrdersArrive(t *testing.T) {
 }
 
 // An agent that keeps to reads passes.
+// Another shell below the agent's reads the files that the environment names: an order
+// must not be led to the user's own cluster by one.
+func TestAgainstFollowsNoStartFiles(t *testing.T) {
+	t.Parallel()
+	b := on(t, "/bin/sh", "-c", "{command}")
+	startup := filepath.Join(t.TempDir(), "startup")
+	if err := os.WriteFile(startup, []byte("export KUBECONFIG=/nonexistent/mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.Against.Environ = append(b.Against.Environ, "BASH_ENV="+startup, "ENV="+startup)
+	ran, _, err := b.follow(t.Context(), "readonly", picked(t, "by an alias of kubectl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := ran[0].reached(Attack{Expected: []Layer{CLI}}); !r.ReachedAPI {
+		t.Errorf("the order went elsewhere: %+v", r)
+	}
+}
+
 func TestAgainstOneThatReadsAlone(t *testing.T) {
 	b := on(t, "/bin/bash", "-c", `case "$1" in "kubectl get "*) eval "$1";; *) echo no;; esac`, "reader", "{command}")
 	list := picked(t, "delete a Pod", "raw exec", "as a group")

@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -16,24 +19,77 @@ var claudeHook = hookDialect{asked: claudeAsks, answer: claudeAnswer}
 const hookRefusal = "This investigation only reads: "
 
 func claudeAsks(question []byte) (command, dir string, err error) {
-	var q struct {
-		Dir   string `json:"cwd"`
-		Tool  string `json:"tool_name"`
-		Input struct {
-			Command    string `json:"command"`
-			Background bool   `json:"run_in_background"`
-			Unconfined bool   `json:"dangerouslyDisableSandbox"`
-		} `json:"tool_input"`
+	var tool string
+	var unread json.RawMessage
+	var background, unconfined bool
+	asked, err := members(question)
+	if err == nil {
+		err = errors.Join(fill(asked["tool_name"], &tool), fill(asked["cwd"], &dir))
 	}
-	switch err := json.Unmarshal(question, &q); {
-	case err != nil:
+	if err != nil {
 		return "", "", nightcrier.Errorf(nightcrier.Refused, "the call is not understood")
-	case q.Tool != "Bash":
-		return "", "", nightcrier.Errorf(nightcrier.Refused, "the tool %q is not available", q.Tool)
-	case q.Input.Background || q.Input.Unconfined:
+	}
+	if tool != "Bash" {
+		return "", "", nightcrier.Errorf(nightcrier.Refused, "the tool %q is not available", tool)
+	}
+	input, err := members(asked["tool_input"])
+	if err != nil {
+		return "", "", nightcrier.Errorf(nightcrier.Refused, "the call is not understood")
+	}
+	known := map[string]any{
+		"command": &command, "run_in_background": &background, "dangerouslyDisableSandbox": &unconfined,
+		"description": &unread, "timeout": &unread,
+	}
+	for name, value := range input {
+		into, ok := known[name]
+		if !ok || fill(value, into) != nil {
+			return "", "", nightcrier.Errorf(nightcrier.Refused, "the call has an argument %.40q that is not understood", name)
+		}
+	}
+	if background || unconfined {
 		return "", "", nightcrier.Errorf(nightcrier.Refused, "commands run in the foreground and in the sandbox")
 	}
-	return q.Input.Command, q.Dir, nil
+	return command, dir, nil
+}
+
+// members are those of a JSON object, by their very names: encoding/json takes COMMAND
+// for command, and the last of two, where the CLI may take the first.
+func members(object []byte) (map[string]json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	if begin, err := dec.Token(); err != nil || begin != json.Delim('{') {
+		return nil, errors.New("no object")
+	}
+	all := map[string]json.RawMessage{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := token.(string) // an object's names are
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		if _, twice := all[name]; twice {
+			return nil, errors.New("a name that stands twice")
+		}
+		all[name] = value
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than an object")
+	}
+	return all, nil
+}
+
+// fill decodes a member, where it is there.
+func fill(value json.RawMessage, into any) error {
+	if value == nil {
+		return nil
+	}
+	return json.Unmarshal(value, into)
 }
 
 func claudeAnswer(refusal error) any {

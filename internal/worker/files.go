@@ -103,7 +103,8 @@ func (a *attempt) ownDirs() []string {
 
 func (a *attempt) scratch() string { return filepath.Join(a.spec.Workspace, ".scratch") }
 
-// stdin opens the file that the executor reads its prompt from.
+// stdin is what the executor reads its prompt from: a copy, not the file of the
+// workspace, whose mode and times an agent with its descriptor could change.
 func (a *attempt) stdin() (*os.File, error) {
 	if a.executor.Stdin == "" {
 		return os.Open(os.DevNull)
@@ -117,11 +118,11 @@ func (a *attempt) stdin() (*os.File, error) {
 	if a.spec.PromptFile != "" {
 		prompt = a.spec.PromptFile
 	}
-	f, err := ws.Open(prompt)
+	text, err := ws.ReadFile(prompt)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the agent's prompt: %w", err)
 	}
-	return f, nil
+	return sealed(text)
 }
 
 // writeFiles puts the CLI's configuration into the workspace. What stands there by

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 )
 
@@ -168,5 +170,35 @@ func (b *cliBench) believedNothing(t *testing.T, entries []nightcrier.JournalEnt
 	}
 	if n := len(denials(t, entries)); n < b.cli.denied {
 		t.Errorf("%d denials, want %d\n%s", n, b.cli.denied, clip(text(entries)))
+	}
+}
+
+// The prompt on stdin is no file of the workspace: its mode cannot be changed by the
+// descriptor, or the next attempt could not read it.
+func TestThePromptOnStdinIsACopy(t *testing.T) {
+	f, err := sealed([]byte("the prompt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, err := io.ReadAll(f); err != nil || string(got) != "the prompt" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := f.WriteAt([]byte("another"), 0); err == nil {
+		t.Error("it can be written to")
+	}
+	b := newBench(t, "true")
+	b.write("PROMPT.md", "the prompt")
+	a := &attempt{worker: &worker{spec: &b.spec}, executor: agent.Executor{Stdin: "PROMPT.md"}}
+	in, err := a.stdin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := in.Chmod(0); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(b.ws, "PROMPT.md")); err != nil || info.Mode().Perm() == 0 {
+		t.Errorf("%v, %v", info, err)
 	}
 }

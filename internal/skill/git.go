@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ import (
 // Bounds of what a repository may send, and of what is taken of it.
 const (
 	maxFetch      = 256 << 20
+	maxMemory     = 1 << 30
 	maxTree       = 64 << 20
 	maxTreeFiles  = 5000
 	fetchTime     = 2 * time.Minute
@@ -47,8 +49,10 @@ type Store struct {
 	// MaxBytes bounds what a repository may send, Time how long it may take; 0 is
 	// 256 MiB, and two minutes.
 	MaxBytes int64
-	Time     time.Duration
-	Now      func() time.Time
+	// MaxMemory bounds what each process of git may take, in bytes; 0 is 1 GiB.
+	MaxMemory uint64
+	Time      time.Duration
+	Now       func() time.Time
 }
 
 // kept is what stands beside a fetched tree.
@@ -211,7 +215,7 @@ func (s Store) fetch(ctx context.Context, src Source) (map[string]string, error)
 	defer os.RemoveAll(work)
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(s.Time, fetchTime), nightcrier.Errorf(nightcrier.Unreachable, "it took longer than %s", cmp.Or(s.Time, fetchTime)))
 	defer cancel()
-	g := git{program: cmp.Or(s.Git, "git"), repo: filepath.Join(work, "repo.git"), max: cmp.Or(s.MaxBytes, maxFetch)}
+	g := git{program: cmp.Or(s.Git, "git"), repo: filepath.Join(work, "repo.git"), max: cmp.Or(s.MaxBytes, maxFetch), memory: cmp.Or(s.MaxMemory, maxMemory)}
 	if err := g.get(ctx, src); err != nil {
 		return nil, fmt.Errorf("skills: %s: %w", src, err)
 	}
@@ -246,7 +250,8 @@ func (s Store) now() time.Time {
 // git is a bare repository that is filled once and read.
 type git struct {
 	program, repo string
-	max           int64
+	max           int64  // bytes on disk
+	memory        uint64 // bytes that each of its processes may take
 }
 
 // get makes the repository and fetches the one commit into it.
@@ -272,11 +277,17 @@ func (g git) fetch(ctx context.Context, src Source) error {
 	if size := treeSize(g.repo); err == nil && size > g.max {
 		return g.tooLarge()
 	}
+	if err != nil && outOfMemory.MatchString(err.Error()) {
+		return nightcrier.Errorf(nightcrier.Invalid, "it does not unpack within %d MiB of memory: use a smaller repository, or a path", g.memory>>20)
+	}
 	if err != nil && ctx.Err() == nil {
 		return nightcrier.Errorf(nightcrier.Unreachable, "%w; check the URL, the commit, and that this machine may read it", err)
 	}
 	return err
 }
+
+// outOfMemory is what git says where it gets no more.
+var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|mmap failed|unable to create thread`)
 
 func (g git) tooLarge() error {
 	return nightcrier.Errorf(nightcrier.Invalid, "it sends more than %d MiB: use a smaller repository, or a path", g.max>>20)
@@ -452,7 +463,14 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 		stdout.max = maxTree + maxGitList
 	}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		if e := limitMemory(cmd.Process.Pid, g.memory); e != nil && !errors.Is(e, syscall.ESRCH) {
+			_ = cmd.Cancel()
+			err = nightcrier.Errorf(nightcrier.Internal, "bound the memory of git: %w", e)
+		}
+		err = errors.Join(err, cmd.Wait())
+	}
 	switch {
 	case err == nil && stdout.cut:
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "git %s prints more than %d MiB", args[0], stdout.max>>20)

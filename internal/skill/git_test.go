@@ -70,6 +70,22 @@ func (r repository) at(commit, dir string) Source {
 	return Source{Git: "file://" + strings.ReplaceAll(r.dir, " ", "%20"), Commit: commit, Dir: dir}
 }
 
+// A pack of some kilobytes unpacks to hundreds of megabytes: git is not let.
+func TestAPackThatUnpacksWithoutEndIsRefused(t *testing.T) {
+	r := newRepository(t)
+	r.write("SKILL.md", "---\nname: x\n---\n", 0o600)
+	r.write("zeros", "", 0o600)
+	if err := os.Truncate(filepath.Join(r.dir, "zeros"), 300<<20); err != nil {
+		t.Fatal(err)
+	}
+	src := r.at(r.commit(), "")
+	store := Store{Dir: filepath.Join(t.TempDir(), "skills"), MaxMemory: 200 << 20}
+	_, err := store.Update(t.Context(), src)
+	if nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), "200 MiB of memory") {
+		t.Errorf("fetched: %v", err)
+	}
+}
+
 func TestACommitIsFetchedOnceAndUsedOffline(t *testing.T) {
 	r := newRepository(t)
 	r.write("skills/"+Troubleshooter+"/SKILL.md", "---\nversion: 1.0.0\nallowed-tools: Bash\n---\nfirst\n", 0o644)

@@ -129,8 +129,8 @@ func blocks(info fs.FileInfo) int64 {
 	return 0
 }
 
-// deletedUse adds up the files that have no name any more and are held open by
-// the process or one below it.
+// deletedUse adds up the files that have no name any more and are held open, or
+// mapped, by the process or one below it. Mapped files are seen by root alone.
 func deletedUse(pid int) int64 {
 	id, err := process.Identify(pid)
 	if err != nil {
@@ -140,8 +140,9 @@ func deletedUse(pid int) int64 {
 	var total int64
 	seen := map[inode]bool{}
 	for _, p := range append(id.Below(), pid) {
-		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p)) // none when it has just ended
-		for _, fd := range fds {
+		held, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p)) // none when it has just ended
+		mapped, _ := filepath.Glob(fmt.Sprintf("/proc/%d/map_files/*", p))
+		for _, fd := range append(held, mapped...) {
 			info, err := os.Stat(fd)
 			if err != nil || !info.Mode().IsRegular() {
 				continue

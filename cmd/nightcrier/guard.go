@@ -41,8 +41,8 @@ This protects the cluster from a command that uses KUBECONFIG. It is not a sandb
 the command runs as you, with your files and your network, and could read
 ~/.kube/config itself. Removed from its environment are KUBECONFIG, all other KUBE*
 and HELM_KUBE* variables, and those that the tools of clouds log in with, such as
-AWS_*, AZURE_*, GOOGLE_* (GOOGLE_API_KEY too; GEMINI_API_KEY stays) and CLOUDSDK_*.
-All others stay, because an agent needs its key.
+AWS_*, AZURE_*, GOOGLE_APPLICATION_CREDENTIALS and CLOUDSDK_*. The others stay,
+because an agent needs its key.
 
 With --budget-usd the models are guarded as well: the command gets a token in place of
 each model key in the environment, calls that the budget does not allow are refused,

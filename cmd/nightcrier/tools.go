@@ -52,12 +52,9 @@ func (p *program) printTools(all []app.OfferedTools) {
 			t.add(plain(s.Server), plain(o.Tool), plain(strings.Join(o.Hints, ", ")), as)
 		}
 	}
-	switch {
-	case len(all) == 0:
+	if len(all) == 0 {
 		p.say("tool_servers names no server.")
-	case len(t.rows) == 0:
-		p.say("The servers of tool_servers showed no tools.")
-	default:
-		p.print(t)
+		return
 	}
+	p.print(t)
 }

@@ -38,13 +38,13 @@ type verified struct {
 
 func (p *program) auditCommand() *cobra.Command {
 	var head string
-	verify := &cobra.Command{Use: "verify FILE|INCIDENT", Short: "Check that nothing was changed in, or cut from, an audit",
+	verify := &cobra.Command{Use: "verify FILE|INCIDENT", Short: "Check that an audit log was not changed or cut",
 		Args: args(cobra.ExactArgs(1)),
-		Long: `Checks the hash chain of an audit.jsonl, and its end against the head in the
-report.json beside it or the one given with --head. Of an incident it also checks
-the journal that the audit was made from, and compares the two. Exits 6 when
+		Long: `Checks the hash chain of an audit.jsonl file, and compares its end with the head in
+the report.json beside it, or with the one given with --head. For an incident it also
+checks the journal that the audit was made from, and compares the two. Exits 6 when
 something is wrong.`}
-	verify.Flags().StringVar(&head, "head", "", "hash that the last line must have, as in the report, the log or the message")
+	verify.Flags().StringVar(&head, "head", "", "expected hash of the last line, as given in the report, the log or the message")
 	p.formatFlag(verify, "text", "json")
 	incident := p.asks(verify, func(ctx context.Context, c *client.Client, given []string) error {
 		v, err := verifyIncident(ctx, c, given[0], head)
@@ -57,7 +57,7 @@ something is wrong.`}
 		v, err := verifyFile(given[0], head)
 		return p.printVerified(v, err)
 	}
-	return group("audit", "Check what was asked of clusters", verify)
+	return group("audit", "Verify the record of what was asked of clusters", verify)
 }
 
 func (p *program) printVerified(v verified, err error) error {
@@ -77,7 +77,7 @@ func (p *program) printVerified(v verified, err error) error {
 		fmt.Fprintf(p.stdout, "ok: %d requests, %d denied, %d kept as evidence\n", v.Requests, v.Denied, v.Evidence)
 	}
 	if v.HeadFrom == "" {
-		p.say("There is no head to compare the end with: neither lines cut off the end nor a file that was written anew as a whole would be noticed. Give the head of the report, or the one that the guard told at its end, with --head.")
+		p.say("Without a head, neither lines cut off the end nor a file that was rewritten as a whole can be detected. Give the head of the report, or the one that the guard printed at its end, with --head.")
 	}
 	return err
 }

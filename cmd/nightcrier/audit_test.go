@@ -122,7 +122,7 @@ func TestAuditVerifyOfAFile(t *testing.T) {
 	a := newAudited(t, nil)
 	dir := filepath.Join(a.workspace, "output")
 	file := filepath.Join(dir, auditFile)
-	if r := runProgram(t, nil, "", "audit", "verify", file); r.code != 0 || !strings.Contains(r.errors, "neither lines cut off the end nor a file that was written anew as a whole would be noticed") {
+	if r := runProgram(t, nil, "", "audit", "verify", file); r.code != 0 || !strings.Contains(r.errors, "neither lines cut off the end nor a file that was rewritten as a whole can be detected") {
 		t.Errorf("without a head: %+v", r)
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "report.json"), []byte(`{"auditHead":"`+a.head+`"}`), 0o600))
@@ -142,7 +142,7 @@ func TestAuditVerifyOfAFile(t *testing.T) {
 		t.Errorf("written anew: %+v", r)
 	}
 	must(t, os.Remove(filepath.Join(dir, "report.json")))
-	if r := runProgram(t, nil, "", "audit", "verify", file); r.code != 0 || !strings.Contains(r.errors, "written anew") {
+	if r := runProgram(t, nil, "", "audit", "verify", file); r.code != 0 || !strings.Contains(r.errors, "rewritten as a whole") {
 		t.Errorf("written anew, without a head: %+v", r)
 	}
 	if r := runProgram(t, nil, "", "audit", "verify", a.id, "--workspace-root", a.root); r.code != foundExit {

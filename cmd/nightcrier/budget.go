@@ -10,16 +10,16 @@ import (
 )
 
 func (p *program) budgetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "budget", Short: "Show what agents have spent on models, and what they may", Args: args(cobra.NoArgs),
-		Long: `Shows what was spent on models on a day of UTC: in all, by cluster and by incident,
+	cmd := &cobra.Command{Use: "budget", Short: "Show what agents have spent on models, and the limits", Args: args(cobra.NoArgs),
+		Long: `Shows what was spent on models on one day (UTC): in all, by cluster and by incident,
 beside the limits of budget.* in the configuration. It reads the record in the
 workspace root, whether a server runs or not.
 
-HELD was set aside for calls under way, and for calls of which nobody knows what
-they cost, because the worker died before the answer had ended. It counts as spent.
-A call for which only that of calls under way leaves no room waits for them.`}
+HELD is set aside for calls in progress, and for calls whose cost is unknown because
+the worker died before the answer ended. It counts as spent. A call that would fit
+once calls in progress have settled waits for them.`}
 	var day string
-	cmd.Flags().StringVar(&day, "day", "", "day of UTC, as 2006-01-02 (default today)")
+	cmd.Flags().StringVar(&day, "day", "", "day in UTC, as 2006-01-02 (default today)")
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) clustersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List clusters and whether their faults arrive", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List clusters and whether their faults are received", Args: args(cobra.NoArgs)}
 	p.formatFlag(cmd, "text", "json", "jsonl")
 	p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Clusters(ctx)
@@ -29,7 +29,7 @@ func (p *program) clustersCommand() *cobra.Command {
 		p.printClusters(list.Clusters)
 		return nil
 	})
-	return group("clusters", "Look at the watched clusters", cmd)
+	return group("clusters", "Show the watched clusters", cmd)
 }
 
 func (p *program) printClusters(list []nightcrier.SourceStatus) {

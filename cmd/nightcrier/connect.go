@@ -30,7 +30,7 @@ const maxReport = 8 << 20
 // arguments, of which the first is an incident's id. The context ends at the first
 // signal.
 func (p *program) asks(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, given []string) error) *cobra.Command {
-	cmd.Flags().StringVar(&p.server, "server", "", "address of a server, http://host:port (default the one of workspace_root)")
+	cmd.Flags().StringVar(&p.server, "server", "", "address of the server, http://host:port (default the server of workspace_root)")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		ctx, stop := p.interruptible(cmd.Context())

@@ -9,10 +9,10 @@ import (
 )
 
 func (p *program) doctorCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "doctor", Short: "Find out what would not work, and how to mend it", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "doctor", Short: "Check the setup: what would not work, and how to fix it", Args: args(cobra.NoArgs)}
 	var o app.DoctorOptions
-	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "look at every agent CLI that is known, not only at the configured one")
-	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether the model key is accepted: one call that costs nothing")
+	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "check every supported agent CLI, not only the configured one")
+	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether it accepts the model key: one call that costs nothing")
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -25,20 +25,20 @@ type evalFlags struct {
 func (p *program) evalCommand() *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{Use: "eval [DIR]", Short: "Measure diagnoses against cases whose cause is known", Args: args(cobra.MaximumNArgs(1)),
-		Long: `Investigates every case below DIR and counts what was named right. A case is a
-directory with a snapshot of a cluster and a case.yaml with the right answer. Needs no
-cluster, no key and no network, unless --executor names an agent that does.
+		Long: `Investigates every case below DIR and counts how many were diagnosed correctly. A case
+is a directory with a snapshot of a cluster and a case.yaml with the right answer. Needs
+no cluster, no key and no network, unless --executor names an agent that does.
 
 With --min-exact or --max-false-alarms it exits 6 when the result is worse.`,
 		Example: `  nightcrier eval eval/cases
   nightcrier eval cases --min-exact 0.9 --max-false-alarms 0 -o json
   nightcrier eval --list-causes`}
-	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "who investigates")
+	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "agent that investigates")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long one case may take (default agent.timeout)")
-	cmd.Flags().BoolVar(&f.listCauses, "list-causes", false, "print the causes that reports name, and investigate nothing")
-	cmd.Flags().Float64Var(&f.minExact, "min-exact", 0, "share of cases, 0 to 1, that must be exactly right")
-	cmd.Flags().IntVar(&f.maxFalseAlarms, "max-false-alarms", -1, "how many false alarms are accepted (default any number)")
-	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	cmd.Flags().BoolVar(&f.listCauses, "list-causes", false, "print the causes that a report can name, and investigate nothing")
+	cmd.Flags().Float64Var(&f.minExact, "min-exact", 0, "exit 6 when a smaller share of the cases, 0 to 1, is exactly right")
+	cmd.Flags().IntVar(&f.maxFalseAlarms, "max-false-alarms", -1, "exit 6 when there are more false alarms (default any number is accepted)")
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if f.listCauses {
@@ -106,7 +106,7 @@ func (p *program) eval(cmd *cobra.Command, f evalFlags, given []string) error {
 func (p *program) floors(f evalFlags, t eval.Totals) error {
 	worse := false
 	if t.ExactShare < f.minExact {
-		p.say("Exactly right are %.3f of the cases, less than --min-exact %.3f.", t.ExactShare, f.minExact)
+		p.say("A share of %.3f of the cases is exactly right, less than --min-exact %.3f.", t.ExactShare, f.minExact)
 		worse = true
 	}
 	if f.maxFalseAlarms >= 0 && t.FalseAlarms > f.maxFalseAlarms {

@@ -15,10 +15,10 @@ import (
 func (p *program) eventsCommand() *cobra.Command {
 	var q client.EventQuery
 	cmd := &cobra.Command{Use: "list", Short: "List events and what became of them, newest first", Args: args(cobra.NoArgs)}
-	cmd.Flags().BoolVar(&q.Suppressed, "suppressed", false, "only events that started nothing")
-	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only those of this cluster")
-	cmd.Flags().StringVar(&q.Cause, "reason", "", "only those suppressed for this reason, e.g. below_threshold")
-	cmd.Flags().IntVar(&q.Limit, "limit", 100, "at most so many")
+	cmd.Flags().BoolVar(&q.Suppressed, "suppressed", false, "only events that were suppressed: recorded, and not worked on")
+	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only events of this cluster")
+	cmd.Flags().StringVar(&q.Cause, "reason", "", "only events suppressed for this reason, e.g. below_threshold")
+	cmd.Flags().IntVar(&q.Limit, "limit", 100, "most events to list")
 	p.formatFlag(cmd, "text", "json", "jsonl")
 	p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Events(ctx, q)
@@ -31,7 +31,7 @@ func (p *program) eventsCommand() *cobra.Command {
 		}
 		return p.printEvents(list)
 	})
-	return group("events", "Look at what arrived", cmd)
+	return group("events", "Show the events that arrived", cmd)
 }
 
 func (p *program) printEvents(list api.EventList) error {

@@ -32,23 +32,24 @@ type guardFlags struct {
 func (p *program) guardCommand() *cobra.Command {
 	var f guardFlags
 	cmd := &cobra.Command{Use: "guard [flags] -- COMMAND...", Short: "Run a command that can only read the cluster",
-		Long: `Runs any command with KUBECONFIG pointing at a guard that lets reads of the cluster
-through and nothing else, hides secrets, and keeps every answer as evidence. The
-command has your terminal, its signals and its exit code are passed on, and a line
-about what it asked goes to stderr at the end.
+		Long: `Runs any command with KUBECONFIG pointing at a guard. The guard lets reads of the
+cluster through and nothing else, hides secrets, and keeps every answer as evidence.
+The command uses your terminal; signals and its exit code are passed on. When it ends,
+a line on stderr sums up what it asked of the cluster.
 
-What this protects is the cluster, from a command that uses KUBECONFIG. It is no
-sandbox: the command runs as you, with your files and your network, and could read
-~/.kube/config itself. Taken out of its environment are KUBECONFIG and all other
-KUBE* and HELM_KUBE* variables, and those by which the clouds' tools log in, such as
-AWS_*, AZURE_*, GOOGLE_* and CLOUDSDK_*. All others stay: an agent needs its key.
+This protects the cluster from a command that uses KUBECONFIG. It is not a sandbox:
+the command runs as you, with your files and your network, and could read
+~/.kube/config itself. Removed from its environment are KUBECONFIG, all other KUBE*
+and HELM_KUBE* variables, and those that the tools of clouds log in with, such as
+AWS_*, AZURE_*, GOOGLE_APPLICATION_CREDENTIALS and CLOUDSDK_*. The others stay,
+because an agent needs its key.
 
-With --budget-usd the guard stands before the models as well: the command gets a token
-for each key of the environment, calls that the budget does not allow are refused, and
-what was spent is said at the end. A call counts as the most that it may cost until it
-is known. Without a kubeconfig the models alone are guarded.
+With --budget-usd the models are guarded as well: the command gets a token in place of
+each model key in the environment, calls that the budget does not allow are refused,
+and what was spent is printed at the end. Until the cost of a call is known, the most
+that it may cost is counted. Without a kubeconfig only the models are guarded.
 
-With --serve there is no command: the guard runs until it is interrupted.`,
+With --serve no command is run: the guard runs until it is interrupted.`,
 		Example: `  nightcrier guard -- kubectl get pods -A
   nightcrier guard --kubeconfig prod.yaml -n shop --out look -- claude
   nightcrier guard --budget-usd 0.50 -- claude -p 'why is cart restarting?'
@@ -57,13 +58,13 @@ With --serve there is no command: the guard runs until it is interrupted.`,
 	flags.SetInterspersed(false) // what follows the command is the command's
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "credential of the guard (default KUBECONFIG, then ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "context within the kubeconfig")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "where the command looks when it names no namespace (default the context's)")
-	flags.StringVar(&f.out, "out", "", "directory for evidence and audit (default a temporary one, which is named at the end)")
-	flags.BoolVar(&f.serve, "serve", false, "run the guard alone, in the foreground")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for the command when it names none (default the context's)")
+	flags.StringVar(&f.out, "out", "", "directory for evidence and audit (default a temporary one, named at the end)")
+	flags.BoolVar(&f.serve, "serve", false, "run the guard without a command, in the foreground")
 	flags.StringVar(&f.listen, "listen", "", "address to serve on; only with --serve (default a free port of 127.0.0.1)")
 	flags.StringVar(&f.outKubeconfig, "out-kubeconfig", "", "file to write the guard's kubeconfig to, removed at the end; only with --serve")
-	flags.Var((*dollars)(&f.budget), "budget-usd", "most that the command may spend on models, in dollars: puts a guard before each model whose key is in the environment")
-	flags.StringVar(&f.level, "log-level", "warn", "what is logged to stderr")
+	flags.Var((*dollars)(&f.budget), "budget-usd", "most that the command may spend on models, in dollars; each model whose key is in the environment is guarded")
+	flags.StringVar(&f.level, "log-level", "warn", "lowest level that is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, command []string) error {
 		if err := f.check(cmd, command); err != nil {
 			return usage(cmd, err)
@@ -100,7 +101,7 @@ func (f guardFlags) check(cmd *cobra.Command, command []string) error {
 	case f.serve && f.outKubeconfig == "":
 		return errors.New("--serve needs --out-kubeconfig, the file that leads to the guard")
 	case !f.serve && len(command) == 0:
-		return errors.New("which command? It stands behind --, such as: nightcrier guard -- kubectl get pods")
+		return errors.New("which command? Give it after --, such as: nightcrier guard -- kubectl get pods")
 	case !f.serve && f.listen+f.outKubeconfig != "":
 		return errors.New("--listen and --out-kubeconfig belong to --serve")
 	}

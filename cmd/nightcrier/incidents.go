@@ -20,7 +20,7 @@ import (
 )
 
 func (p *program) incidentsCommand() *cobra.Command {
-	return group("incidents", "Look at incidents, and steer them",
+	return group("incidents", "List, read and control incidents",
 		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand(), p.noteCommand())
 }
 
@@ -28,10 +28,10 @@ func (p *program) listCommand() *cobra.Command {
 	var q client.IncidentQuery
 	var since string
 	cmd := &cobra.Command{Use: "list", Short: "List incidents, newest first", Args: args(cobra.NoArgs)}
-	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only those of this cluster")
-	cmd.Flags().StringVar(&q.Status, "status", "", "only pending, investigating, resolved, failed or agent_failed ones")
-	cmd.Flags().StringVar(&since, "since", "", "only those opened within this time, e.g. 24h, or since an RFC 3339 moment")
-	cmd.Flags().IntVar(&q.Limit, "limit", 100, "at most so many")
+	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only incidents of this cluster")
+	cmd.Flags().StringVar(&q.Status, "status", "", "only incidents that are pending, investigating, resolved, failed or agent_failed")
+	cmd.Flags().StringVar(&since, "since", "", "only incidents opened within this time, e.g. 24h, or since an RFC 3339 time")
+	cmd.Flags().IntVar(&q.Limit, "limit", 100, "most incidents to list")
 	p.formatFlag(cmd, "text", "json", "jsonl")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		var err error
@@ -275,9 +275,9 @@ func (p *program) reportCommand() *cobra.Command {
 func (p *program) tailCommand() *cobra.Command {
 	q, once := client.JournalQuery{}, false
 	cmd := one("tail", "Follow an investigation until it ends")
-	cmd.Flags().BoolVar(&once, "no-follow", false, "end behind what is there now")
-	cmd.Flags().Int64Var(&q.From, "from", 1, "begin with the entry of this number (`seq` in -o jsonl)")
-	cmd.Flags().StringVar(&q.Run, "run", "", "an earlier run of the incident (default the newest)")
+	cmd.Flags().BoolVar(&once, "no-follow", false, "print what there is now, and exit")
+	cmd.Flags().Int64Var(&q.From, "from", 1, "number of the first entry to print (`seq` in -o jsonl)")
+	cmd.Flags().StringVar(&q.Run, "run", "", "run of the incident to read (default the newest)")
 	p.formatFlag(cmd, "text", "jsonl", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		if q.From < 1 {
@@ -326,14 +326,14 @@ func (p *program) cancelCommand() *cobra.Command {
 		if run.Status == nightcrier.Dropped {
 			return p.printRun(run, "Cancelled before it began.")
 		}
-		return p.printRun(run, "Cancel requested; the agent is given its grace time. `nightcrier incidents tail "+given[0]+"` shows the end.")
+		return p.printRun(run, "Cancel requested; the agent has its grace time to end. `nightcrier incidents tail "+given[0]+"` shows when it has.")
 	})
 }
 
 func (p *program) retryCommand() *cobra.Command {
 	executor := ""
 	cmd := one("retry", "Investigate a closed incident again")
-	cmd.Flags().StringVar(&executor, "executor", "", "who investigates this time (default the configured one)")
+	cmd.Flags().StringVar(&executor, "executor", "", "agent that investigates this time (default the configured one)")
 	p.formatFlag(cmd, "text", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		if executor != "" && !slices.Contains(config.Executors(), executor) {
@@ -349,8 +349,8 @@ func (p *program) retryCommand() *cobra.Command {
 
 func (p *program) noteCommand() *cobra.Command {
 	var n api.NewNote
-	cmd := &cobra.Command{Use: "note ID TEXT", Short: "Note something about an incident, for whoever meets it again", Args: args(idAndText)}
-	cmd.Flags().StringVar(&n.By, "by", "", "who writes it (default $USER)")
+	cmd := &cobra.Command{Use: "note ID TEXT", Short: "Add a note to an incident, for whoever meets the same fault again", Args: args(idAndText)}
+	cmd.Flags().StringVar(&n.By, "by", "", "author of the note (default $USER)")
 	p.formatFlag(cmd, "text", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		n.By, n.Text = or(n.By, p.variable("USER")), given[1]
@@ -361,7 +361,7 @@ func (p *program) noteCommand() *cobra.Command {
 		if p.format == "json" {
 			return p.printJSON(kept)
 		}
-		p.say("Noted. `nightcrier incidents show %s` lists it, and the next incident with the same diagnosis does.", given[0])
+		p.say("Noted. `nightcrier incidents show %s` lists it, and so does the report of the next incident with the same diagnosis.", given[0])
 		return nil
 	})
 }

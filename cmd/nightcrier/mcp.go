@@ -36,20 +36,20 @@ type mcpFlags struct {
 
 func (p *program) mcpCommand() *cobra.Command {
 	var f mcpFlags
-	cmd := &cobra.Command{Use: "mcp", Short: "Serve clusters to AI agents over MCP, to read only", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "mcp", Short: "Give AI agents read-only access to clusters over MCP", Args: args(cobra.NoArgs),
 		Long: `Serves read-only Kubernetes tools, fault and event subscriptions, and investigations
-over the Model Context Protocol: by HTTP at /mcp, or over stdin and stdout.`,
+over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 		Example: `  nightcrier mcp --kubeconfig ~/.kube/config
   claude mcp add nightcrier -- nightcrier mcp --stdio`}
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential, whose contexts are the clusters (default KUBECONFIG, then ~/.kube/config)")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential; its contexts are the clusters to serve (default KUBECONFIG, then ~/.kube/config)")
 	cmd.Flags().StringVar(&f.context, "context", "", "serve only this context")
 	cmd.Flags().StringVar(&f.listen, "listen", mcpAddress, "address to listen on; one that is not loopback needs a token")
 	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client over stdin and stdout")
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "file with the bearer token that HTTP clients must present (or "+mcpToken+")")
-	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "who investigates")
-	cmd.Flags().StringVar(&f.evidence, "evidence", "", "directory in which every answer of a cluster is kept, under an id that the tools tell")
-	cmd.Flags().StringVar(&p.server, "server", "", "address of a server whose incidents are searched, http://host:port (default the one of workspace_root)")
-	cmd.Flags().StringVar(&f.level, "log-level", "warn", "what is logged to stderr")
+	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "agent that investigates")
+	cmd.Flags().StringVar(&f.evidence, "evidence", "", "directory to keep every answer of a cluster in, under an id that the tools name")
+	cmd.Flags().StringVar(&p.server, "server", "", "address of the server whose incidents are searched, http://host:port (default the server of workspace_root)")
+	cmd.Flags().StringVar(&f.level, "log-level", "warn", "lowest level that is logged to stderr")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.mcp(cmd, f) }
 	return cmd

@@ -21,7 +21,7 @@ import (
 
 // formatFlag gives cmd -o with the formats it has; the first is the default.
 func (p *program) formatFlag(cmd *cobra.Command, formats ...string) {
-	cmd.Flags().StringVarP(&p.format, "output", "o", formats[0], strings.Join(formats, ", "))
+	cmd.Flags().StringVarP(&p.format, "output", "o", formats[0], "output format: "+strings.Join(formats, ", "))
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(formats, p.format) {
 			return usage(cmd, fmt.Errorf("-o %s is not one of %s", p.format, strings.Join(formats, ", ")))

@@ -26,13 +26,13 @@ func accountFlags(cmd *cobra.Command, a *rbac.Account) {
 
 func (p *program) rbacManifestCommand() *cobra.Command {
 	var a rbac.Account
-	cmd := &cobra.Command{Use: "manifest", Short: "Print the least that investigations need, as YAML", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "manifest", Short: "Print a ServiceAccount with the least rights that investigations need", Args: args(cobra.NoArgs),
 		Long: `Prints a ServiceAccount with a role that may get, list and watch what investigations
-read, and nothing else: no Secrets, nothing that changes the cluster. Give it to
-kubectl apply -f -; the command itself asks no cluster.
+read, and nothing else: no Secrets, nothing that changes the cluster. Pipe it to
+kubectl apply -f -; the command itself contacts no cluster.
 
-With --namespaces it may read these namespaces, and what has none. Name the same in
-clusters[].namespaces of the configuration.`,
+With --namespaces it may read these namespaces, and objects that are in no namespace.
+Name the same namespaces in clusters[].namespaces of the configuration.`,
 		Example: "  nightcrier rbac manifest | kubectl apply -f -"}
 	accountFlags(cmd, &a)
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -49,19 +49,20 @@ clusters[].namespaces of the configuration.`,
 func (p *program) rbacKubeconfigCommand() *cobra.Command {
 	var r rbac.Request
 	var out string
-	cmd := &cobra.Command{Use: "kubeconfig", Short: "Make a kubeconfig of the read-only account", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "kubeconfig", Short: "Make a kubeconfig for the read-only account", Args: args(cobra.NoArgs),
 		Long: `Asks the cluster for a token of the ServiceAccount that ` + "`rbac manifest`" + ` describes, and
 writes a kubeconfig with it. This is the only command that creates anything in a
 cluster: one token, made with your credential, which needs the right to create
-serviceaccounts/token. Then it asks what the new credential may do, and says it.
+serviceaccounts/token. Then it asks the cluster what the new credential may do, and
+prints that.
 
-The token ends after --duration, or sooner where the cluster grants less. Run the
-command again before that; a running server takes the new file by itself.`,
+The token expires after --duration, or sooner where the cluster grants less. Run the
+command again before that; a running server notices the new file.`,
 		Example: "  nightcrier rbac kubeconfig --context admin@prod-1 --out prod-1.readonly.yaml"}
 	accountFlags(cmd, &r.Account)
 	cmd.Flags().StringVar(&r.Kubeconfig, "kubeconfig", "", "credential that may make tokens (default KUBECONFIG, then ~/.kube/config)")
-	cmd.Flags().StringVar(&r.Context, "context", "", "context within it")
-	cmd.Flags().DurationVar(&r.Duration, "duration", 30*24*time.Hour, "how long the token shall be valid")
+	cmd.Flags().StringVar(&r.Context, "context", "", "context within the kubeconfig")
+	cmd.Flags().DurationVar(&r.Duration, "duration", 30*24*time.Hour, "how long the token is valid")
 	cmd.Flags().StringVar(&out, "out", "", "file to write, readable by you alone (default stdout)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := p.interruptible(cmd.Context())

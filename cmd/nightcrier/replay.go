@@ -27,28 +27,28 @@ type replayFlags struct {
 
 func (p *program) replayCommand() *cobra.Command {
 	var f replayFlags
-	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Make an investigation again from its record, without a network", Args: args(cobra.MaximumNArgs(1)),
-		Long: `Makes a past investigation again with the recorded answers of the cluster, and says
-what differs: with the same version nothing does, to the byte. It reads the
-incident's workspace and changes nothing in it. Exits 0 when all is identical, 6
-when something differs, 4 when there is no such workspace, 2 when the record cannot
-be read or was changed.
+	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Repeat an investigation from its record, without a network", Args: args(cobra.MaximumNArgs(1)),
+		Long: `Repeats a past investigation with the recorded answers of the cluster, and lists what
+differs. With the same version the built-in rules write the same report, to the byte.
+The command reads the incident's workspace and changes nothing in it. Exits 0 when all
+is identical, 6 when something differs, 4 when there is no such workspace, 2 when the
+record cannot be read, is incomplete, or was changed.
 
-With --executor, --model, --prompt or --skill another agent investigates what is
-recorded of the cluster, with its real model, and its report is put beside the old
-one. Exits 0 when it names the same root cause, else 6.`,
+With --executor, --model, --prompt or --skill another agent investigates the recorded
+cluster, with its real model, and its report is compared with the old one. Exits 0 when
+its report is valid and names the same verdict, root cause and object, else 6.`,
 		Example: `  nightcrier replay 0198f1c2-5f0e-7c3a-9a52-0d4be1c1a001
   nightcrier replay --workspace ./incidents/incident-0198f1c2-5f0e-7c3a-9a52-0d4be1c1a001 --out again
   nightcrier replay 0198f1c2 --executor codex --model gpt-5.2
   nightcrier replay 0198f1c2 --skill ./skills/our-runbook`}
-	cmd.Flags().StringVar(&f.workspace, "workspace", "", "directory of the incident, in place of its ID")
+	cmd.Flags().StringVar(&f.workspace, "workspace", "", "directory of the incident, instead of its ID")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the new workspace in (default a temporary one)")
-	cmd.Flags().StringVar(&f.executor, "executor", "", "who investigates what is recorded of the cluster, with its real model (default the recorded one)")
-	cmd.Flags().StringVar(&f.model, "model", "", "the model that is asked for that (default agent.model)")
-	cmd.Flags().StringVar(&f.prompt, "prompt", "", "file that stands in the place of agent.system_prompt_file for that")
-	cmd.Flags().StringVar(&f.skill, "skill", "", "name of a configured skill, or its directory (with a /), which is given to the agent besides for that")
-	cmd.Flags().BoolVar(&f.force, "force", false, "replay what can be read of a record that is not whole, or was changed")
-	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	cmd.Flags().StringVar(&f.executor, "executor", "", "agent that investigates the recorded cluster, with its real model (default the recorded one)")
+	cmd.Flags().StringVar(&f.model, "model", "", "model to use for this replay (default agent.model)")
+	cmd.Flags().StringVar(&f.prompt, "prompt", "", "file to use as agent.system_prompt_file for this replay")
+	cmd.Flags().StringVar(&f.skill, "skill", "", "skill to add for this replay: the name of a configured one, or its directory (with a /)")
+	cmd.Flags().BoolVar(&f.force, "force", false, "replay what can be read of a record that is incomplete or was changed")
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.replay(cmd, f, given) }
 	return cmd
@@ -56,7 +56,7 @@ one. Exits 0 when it names the same root cause, else 6.`,
 
 func (p *program) replay(cmd *cobra.Command, f replayFlags, given []string) error {
 	if (len(given) == 1) == (f.workspace != "") {
-		return usage(cmd, fmt.Errorf("which investigation shall be made again? Name an incident's ID, or its directory with --workspace"))
+		return usage(cmd, fmt.Errorf("which investigation is to be repeated? Name the ID of an incident, or its directory with --workspace"))
 	}
 	from, another := p.configOptions(cmd), f.skill != ""
 	for key, value := range map[string]string{"agent.executor": f.executor, "agent.model": f.model, "agent.system_prompt_file": f.prompt} {
@@ -125,9 +125,9 @@ func (p *program) printReplay(again app.Replayed) error {
 }
 
 func (p *program) showReplay(r app.Replayed) {
-	how := "made again from its record"
+	how := "repeated from its record"
 	if r.Another != nil {
-		how = "investigated by " + r.Another.Executor + " on what is recorded of the cluster"
+		how = "investigated again by " + r.Another.Executor + " on the recorded cluster"
 	}
 	fmt.Fprintf(p.stdout, "Incident %s of %s, investigated by %s, %s in %s.\n", r.Incident, printable(r.Cluster), r.Executor, how, r.Took.Round(1e6))
 	if r.Recorded != r.Version {
@@ -166,13 +166,13 @@ func (p *program) showAnother(a *app.AnotherAgent) {
 		t.add(plain(x.Name), plain(clipped(x.Then)), cell{clipped(x.Now), colour})
 	}
 	p.print(t)
-	said := "They do not come to the same verdict and root cause."
+	said := "They do not name the same verdict and root cause."
 	if a.Agrees {
-		said = "Both come to the same verdict and root cause."
+		said = "Both name the same verdict and root cause."
 	}
 	fmt.Fprintln(p.stdout, "\n"+said)
 	if a.Derived > 0 {
-		fmt.Fprintf(p.stdout, "%d requests, which nobody had made like this, were answered from the objects that were read then.\n", a.Derived)
+		fmt.Fprintf(p.stdout, "%d requests that were not recorded in this form were answered from the recorded objects.\n", a.Derived)
 	}
 }
 
@@ -191,7 +191,7 @@ const maxShownDifferences = 12
 func (p *program) showDifferences(list []replay.Difference) {
 	for i, d := range list {
 		if i == maxShownDifferences {
-			fmt.Fprintf(p.stdout, "\nand %d more; -o json tells all.\n", len(list)-i)
+			fmt.Fprintf(p.stdout, "\nand %d more; -o json lists all.\n", len(list)-i)
 			return
 		}
 		fmt.Fprintf(p.stdout, "\n%s\n  - %s\n  + %s\n", printable(d.Where), printable(cmp.Or(d.Then, "(none)")), printable(cmp.Or(d.Now, "(none)")))

@@ -14,7 +14,7 @@ facts were checked.
   nightcrier demo                       see it work, without a cluster or a key
   nightcrier triage deployment/cart     investigate one thing now
   nightcrier serve --config FILE        watch clusters
-  nightcrier guard -- kubectl get pods  let any command look, and change nothing
+  nightcrier guard -- kubectl get pods  run any command with read-only access
 
 Exit codes: 0 done, 1 failure, 2 wrong usage or configuration, 3 no valid report,
 4 not found, 5 refused by policy, 6 a check found something, 7 unreachable or
@@ -22,7 +22,7 @@ denied, 130 interrupted.`
 
 func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use: "nightcrier", Short: "Investigates faults of Kubernetes clusters", Long: about,
+		Use: "nightcrier", Short: "Investigate faults in Kubernetes clusters", Long: about,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: args(unknownCommand),
 		RunE: p.runRoot,

@@ -19,39 +19,40 @@ type selftestFlags struct {
 
 func (p *program) selftestCommand() *cobra.Command {
 	var f selftestFlags
-	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and see who stops it", Args: args(cobra.MaximumNArgs(1)),
-		Long: `Attacks an investigation from where its agent stands: by requests written byte by
-byte, by commands in the sandbox, and by every agent CLI on this machine with a model
-that orders it to attack. No key is needed and nothing is spent.
+	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and show what stops each attack", Args: args(cobra.MaximumNArgs(1)),
+		Long: `Attacks an investigation from the position of its agent: with requests written byte by
+byte, with commands in the sandbox, and with every agent CLI on this machine, whose
+scripted model orders it to attack. No key is needed and nothing is spent.
 
-With --kubeconfig or --cluster the attacks run before your own cluster. It is read and
-never changed: between the guard and its API stands a recorder that lets plain reads
-pass and refuses all else, also where the guard had a hole, and every order that would
-change something names an object that only the recorder knows. Without them the cluster
-is a scripted one.
+With --kubeconfig or --cluster the attacks are aimed at your own cluster. It is read and
+never changed: between the guard and the cluster's API stands a recorder that lets plain
+reads pass and refuses everything else, even if the guard had a hole, and every order
+that would change something names an object that only the recorder knows. Without these
+flags the cluster is scripted.
 
-With --sandbox the agents run in another sandbox than the configuration requires: floor is
-what is left where a machine refuses namespaces.
+With --sandbox the agents run in another sandbox than the configuration requires: floor
+is what is left where a machine refuses namespaces.
 
-With --against another agent is attacked in place of ours, on this machine and without
-a sandbox. A {command} in it gets the commands to run. Else it is told by a scripted
-model, to which the usual variables of its vendor lead it (ANTHROPIC_BASE_URL,
-OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL) or {model}, and is asked on stdin and in
-place of {prompt}. KUBECONFIG names the recorder. Nothing is ordered before a harmless read of
-the agent's was seen there.
+With --against another agent is tested in place of ours, on this machine and without a
+sandbox. If its command contains {command}, each attack is put there as a command to
+run. Otherwise it is driven by a scripted model; the vendor's usual variables
+(ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL) point to it, and so does
+{model}. The task is given on stdin and in place of {prompt}. KUBECONFIG points to the
+recorder. No attack starts until one harmless read from the agent has arrived there.
 
-It exits 6 when an attack succeeded, or one was stopped and nobody knows by whom.`,
+Exits 6 when an attack succeeded, was ordered but never made, or failed although nothing
+was seen to stop it; 7 when the cluster does not answer, or no attack was started.`,
 		Example: `  nightcrier selftest
   nightcrier selftest readonly --kubeconfig prod.yaml -o json
   nightcrier selftest --against 'claude -p {prompt} --allowedTools "Bash(kubectl get:*)"'
   nightcrier selftest --against 'codex exec --dangerously-bypass-approvals-and-sandbox {prompt}'
   nightcrier selftest --against 'bash -c {command}'`}
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", "a cluster of the configuration to read behind the guard")
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential of a cluster to read behind the guard")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "configured cluster to read through the guard")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential of a cluster to read through the guard")
 	cmd.Flags().StringVar(&f.context, "context", "", "context within the kubeconfig")
-	cmd.Flags().StringVar(&f.against, "against", "", "command of another agent to attack; no shell runs it")
-	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "sandbox to attack in, in place of the configuration's: "+strings.Join(selftest.Requires(), ", "))
-	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	cmd.Flags().StringVar(&f.against, "against", "", "command that starts another agent to test; it is not run by a shell")
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "sandbox to use instead of the configured one: "+strings.Join(selftest.Requires(), ", "))
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.selftest(cmd, f, given) }
 	return cmd
@@ -69,18 +70,18 @@ func (p *program) selftest(cmd *cobra.Command, f selftestFlags, given []string) 
 		Progress: func(text string) { p.say("%s", text) }}
 	if len(given) == 1 && given[0] != "all" {
 		if !slices.Contains(suiteNames(), given[0]) {
-			return usage(cmd, fmt.Errorf("%s is no suite: there are all, %s", given[0], strings.Join(suiteNames(), ", ")))
+			return usage(cmd, fmt.Errorf("%s is not a suite; the suites are all, %s", given[0], strings.Join(suiteNames(), ", ")))
 		}
 		o.Suites = given
 	}
 	if f.sandbox != "" && !slices.Contains(selftest.Requires(), f.sandbox) {
-		return usage(cmd, fmt.Errorf("--sandbox %s is none of %s", f.sandbox, strings.Join(selftest.Requires(), ", ")))
+		return usage(cmd, fmt.Errorf("--sandbox %s is not one of %s", f.sandbox, strings.Join(selftest.Requires(), ", ")))
 	}
 	if f.sandbox != "" && cmd.Flags().Changed("against") {
-		return usage(cmd, fmt.Errorf("--against attacks an agent that has no sandbox of ours: leave --sandbox out"))
+		return usage(cmd, fmt.Errorf("--against tests an agent without our sandbox: leave --sandbox out"))
 	}
 	if f.cluster != "" && f.kubeconfig != "" {
-		return usage(cmd, fmt.Errorf("--cluster stands in the place of --kubeconfig"))
+		return usage(cmd, fmt.Errorf("--cluster replaces --kubeconfig: give one of them"))
 	}
 	var err error
 	if cmd.Flags().Changed("against") {

@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) skillsCommand() *cobra.Command {
-	return group("skills", "Show, fetch and check what agents are taught", p.skillsListCommand(), p.skillsShowCommand(), p.skillsUpdateCommand(), p.skillsCheckCommand())
+	return group("skills", "List, show, fetch and check the skills of agents", p.skillsListCommand(), p.skillsShowCommand(), p.skillsUpdateCommand(), p.skillsCheckCommand())
 }
 
 // loadConfig reads the configuration and tells its warnings.
@@ -49,10 +49,11 @@ type listedSkill struct {
 }
 
 func (p *program) skillsListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the skills of all places, and which ones are used", Args: args(cobra.NoArgs),
-		Long: `Lists the skills of all places, in the order in which they are looked through:
-skills.sources, skills.cache_dir, and what is part of nightcrier. The first place that
-has a name is used for it. Agents get k8s-troubleshooter and what skills.include names.`}
+	cmd := &cobra.Command{Use: "list", Short: "List all skills, where each is from, and which are used", Args: args(cobra.NoArgs),
+		Long: `Lists the skills of all places, in the order in which they are searched:
+skills.sources, skills.cache_dir, and what is part of nightcrier. A skill that is in
+several places is taken from the first. Agents get k8s-troubleshooter and the skills
+that skills.include names.`}
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -70,12 +71,12 @@ func (p *program) printSkills(all []skill.Listed, given []string) error {
 	list := []listedSkill{}
 	for _, s := range all {
 		l := listedSkill{Name: s.Name, From: s.From, Used: s.Used && s.Err == nil}
-		use := cell{"another is used", dim}
+		use := cell{"overridden", dim}
 		switch {
 		case s.Used && slices.Contains(given, s.Name):
-			use = cell{"by agents", green}
+			use = cell{"used", green}
 		case s.Used:
-			use = plain("not asked for")
+			use = plain("not included")
 		}
 		if s.Err != nil {
 			l.Error, use = s.Err.Error(), cell{"broken", red}
@@ -110,8 +111,8 @@ type shownSkill struct {
 
 func (p *program) skillsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: args(cobra.ExactArgs(1)),
-		Long: `Shows what an agent would get: which files, and SKILL.md as it is installed, without
-what the skill would grant itself.`}
+		Long: `Shows what an agent would get: the list of files, and SKILL.md as it is installed,
+without the rights that the skill would grant itself.`}
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
@@ -155,10 +156,10 @@ func (p *program) printSkill(s shownSkill) {
 }
 
 func (p *program) skillsUpdateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "update", Short: "Fetch the commits that skills.sources names", Args: args(cobra.NoArgs),
-		Long: `Fetches the repositories of skills.sources at the commits that they are pinned to,
-into the workspace root, and says what differs from the commit before. This is the only
-command that fetches; a server uses what is here, from its next start on. Nothing of a
+	cmd := &cobra.Command{Use: "update", Short: "Fetch the repositories of skills.sources at their pinned commits", Args: args(cobra.NoArgs),
+		Long: `Fetches the repositories of skills.sources at their pinned commits into the workspace
+root, and lists the files that differ from the previous commit. This is the only command
+that fetches; a server uses what was fetched from its next start on. Nothing in a
 repository is run: no hook, no filter, no submodule; links in it are refused.`}
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd)
@@ -198,7 +199,7 @@ func (p *program) printUpdates(updates []skill.Update) error {
 		case u.Fetched && u.Before == "":
 			what = "fetched"
 		case u.Fetched:
-			what = fmt.Sprintf("fetched; files that differ from %.12s: %d", u.Before, len(u.Changes))
+			what = fmt.Sprintf("fetched; %d files differ from %.12s", len(u.Changes), u.Before)
 		}
 		fmt.Fprintln(p.stdout, printable(u.Source.String()+": "+what))
 		for _, change := range u.Changes {
@@ -209,9 +210,9 @@ func (p *program) printUpdates(updates []skill.Update) error {
 }
 
 func (p *program) skillsCheckCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "check DIR", Short: "Say what is wrong with a skill of yours", Args: args(cobra.ExactArgs(1)),
-		Long: `Looks at the skill in a directory, for its author: what cannot be used at all (exit code
-6), and what agents would not get of it, such as tools that it grants itself.`}
+	cmd := &cobra.Command{Use: "check DIR", Short: "Check a skill that you write", Args: args(cobra.ExactArgs(1)),
+		Long: `Checks the skill in a directory, for its author: what makes it unusable (exit code 6),
+and what agents would not get of it, such as tools that it grants itself.`}
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(_ *cobra.Command, given []string) error {
 		found, err := skill.Inspect(given[0])
@@ -237,7 +238,7 @@ func (p *program) printFindings(dir string, found []skill.Finding) (err error) {
 	case p.format == "json":
 		return errors.Join(p.printJSON(map[string]any{"findings": append([]skill.Finding{}, found...)}), err)
 	case len(found) == 0:
-		fmt.Fprintln(p.stdout, printable(dir+" is a good skill."))
+		fmt.Fprintln(p.stdout, printable(dir+": no problem was found."))
 	default:
 		p.print(t)
 	}

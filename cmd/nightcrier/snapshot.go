@@ -36,16 +36,16 @@ Look through the directory before you hand it on: names stay as they are.`,
 	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "namespaces to record, separated by commas")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "record all namespaces")
 	flags.StringVar(&f.out, "out", "", "directory to write")
-	flags.BoolVar(&f.force, "force", false, "replace a snapshot that is there")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "credential to look with (default KUBECONFIG, then ~/.kube/config)")
+	flags.BoolVar(&f.force, "force", false, "replace an existing snapshot")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "credential to read the cluster with (default KUBECONFIG, then ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "context within the kubeconfig")
 	flags.StringVar(&f.cluster, "cluster", "", "name of the cluster in the snapshot (default the context's)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case f.all == (len(f.namespaces) > 0):
-			return usage(cmd, errors.New("what shall be recorded? Name namespaces with -n, or all with --all-namespaces"))
+			return usage(cmd, errors.New("what is to be recorded? Name namespaces with -n, or all with --all-namespaces"))
 		case f.out == "":
-			return usage(cmd, errors.New("--out names the directory to write"))
+			return usage(cmd, errors.New("name the directory to write with --out"))
 		}
 		return p.recordSnapshot(cmd, f)
 	}
@@ -120,8 +120,8 @@ func (p *program) serveSnapshotCommand() *cobra.Command {
 		Example: `  nightcrier snapshot serve shop-outage
   KUBECONFIG=PRINTED kubectl get pods -A`}
 	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback address to serve on (default a free port of 127.0.0.1)")
-	cmd.Flags().BoolVar(&f.original, "original-times", false, "leave the times as they were recorded")
-	cmd.Flags().StringVar(&f.level, "log-level", "warn", "what is logged to stderr")
+	cmd.Flags().BoolVar(&f.original, "original-times", false, "keep the times as they were recorded, instead of moving them to now")
+	cmd.Flags().StringVar(&f.level, "log-level", "warn", "lowest level that is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.serveSnapshot(cmd, f, given[0]) }
 	return cmd
 }

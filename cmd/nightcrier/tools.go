@@ -10,14 +10,14 @@ import (
 )
 
 func (p *program) toolsCommand() *cobra.Command {
-	return group("tools", "Show what MCP servers offer to agents", p.toolsListCommand())
+	return group("tools", "Show the tools that MCP servers offer to agents", p.toolsListCommand())
 }
 
 func (p *program) toolsListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "Ask the servers of tool_servers for their tools", Args: args(cobra.NoArgs),
-		Long: `Asks every MCP server of tool_servers for its tools and shows what each says of itself
-(read-only, writes, destructive), whether agents get it, and why not. A server that cannot
-be asked makes the command fail, after the others were shown.`}
+	cmd := &cobra.Command{Use: "list", Short: "List the tools of the MCP servers in tool_servers", Args: args(cobra.NoArgs),
+		Long: `Asks every MCP server in tool_servers for its tools, and shows what each tool says of
+itself (read-only, writes, destructive), whether agents get it, and if not, why. When a
+server cannot be asked, the tools of the others are shown and the command fails.`}
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -32,25 +32,26 @@ type triageFlags struct {
 
 func (p *program) triageCommand() *cobra.Command {
 	var f triageFlags
-	cmd := &cobra.Command{Use: "triage [KIND/NAME]", Short: "Investigate one thing now, without a server", Args: args(cobra.MaximumNArgs(1)),
-		Long: `Investigates one object of a cluster, all of a namespace, or a fault as a source
-would have sent it, with a private store. The report goes to stdout; exits 3 when there is no valid one.`,
+	cmd := &cobra.Command{Use: "triage [KIND/NAME]", Short: "Investigate one object, namespace or alert now, without a server", Args: args(cobra.MaximumNArgs(1)),
+		Long: `Investigates one object of a cluster, a whole namespace, or an event or alert as a
+source would have sent it, with a private store. The report goes to stdout. Exits 3
+when there is no valid report.`,
 		Example: `  nightcrier triage deployment/cart -n shop
   nightcrier triage -n shop
   nightcrier triage --snapshot shop-outage
   nightcrier triage --event notification.json -o json
   amtool alert query -o json | nightcrier triage --alert -`}
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's); without an object, what is investigated")
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential to look with (default KUBECONFIG, then ~/.kube/config)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's); without an object, the namespace to investigate")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential to read the cluster with (default KUBECONFIG, then ~/.kube/config)")
 	cmd.Flags().StringVar(&f.context, "context", "", "context within the kubeconfig")
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster; one of the configuration brings its credential along")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster; for a configured one its credential is used")
 	cmd.Flags().StringVar(&f.event, "event", "", "file with a captured notification, - for stdin")
-	cmd.Flags().StringVar(&f.alert, "alert", "", "file with a notification of Alertmanager, a list of alerts or one, - for stdin")
-	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "directory with a recorded cluster to look at, in place of a live one")
-	cmd.Flags().StringVar(&f.executor, "executor", "", "who investigates (default the configured one)")
+	cmd.Flags().StringVar(&f.alert, "alert", "", "file with a notification of Alertmanager, a list of alerts or one alert, - for stdin")
+	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "directory with a recorded cluster to investigate instead of a live one")
+	cmd.Flags().StringVar(&f.executor, "executor", "", "agent that investigates (default the configured one)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take (default agent.timeout)")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
-	cmd.Flags().StringVar(&f.level, "log-level", "error", "what is logged to stderr")
+	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "markdown", "html", "json")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.triage(cmd, f, given) }
 	return cmd
@@ -71,7 +72,7 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 		return err
 	}
 	if t.Others > 0 {
-		p.say("This is about the most severe alert; %d more fire.", t.Others)
+		p.say("This report is about the most severe alert; %d more fire.", t.Others)
 	}
 	return p.printTriage(t)
 }
@@ -111,11 +112,11 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 // openSnapshot opens the recorded cluster, and says what of it cannot be read.
 func (p *program) openSnapshot(cmd *cobra.Command, f triageFlags) (*snapshot.Snapshot, error) {
 	if f.kubeconfig != "" || f.context != "" {
-		return nil, usage(cmd, fmt.Errorf("--snapshot stands in the place of --kubeconfig and --context"))
+		return nil, usage(cmd, fmt.Errorf("--snapshot replaces --kubeconfig and --context: leave them out"))
 	}
 	s, err := snapshot.Open(f.snapshot)
 	if err == nil && len(s.NotCaptured) > 0 {
-		p.say("The snapshot is not whole%s", missing(s))
+		p.say("The snapshot is incomplete%s", missing(s))
 	}
 	return s, err
 }
@@ -145,7 +146,7 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 	case o.Snapshot != nil:
 		o.Target = nightcrier.Resource{Kind: "Cluster", Name: or(o.Cluster, or(o.Snapshot.Cluster, "snapshot"))}
 	default:
-		return usage(cmd, fmt.Errorf("what shall be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, an event with --event FILE, or an alert with --alert FILE"))
+		return usage(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, an event with --event FILE, or an alert with --alert FILE"))
 	}
 	return err
 }

@@ -16,8 +16,8 @@ import (
 // of those with the ones that it is offered by name.
 //
 // Two fences of its own stand one behind the other. A tool that is not offered is
-// refused with an error that the model reads, and the run goes on. One that were
-// offered and is not on the allow list of permission.yaml ends the run: in the mode
+// refused with an error that the model reads, and the run goes on. A tool that is
+// offered but not on the allow list of permission.yaml would end the run: in the mode
 // "approve" somebody would have to be asked, and nobody is there.
 func goose() Executor {
 	return Executor{

@@ -199,7 +199,7 @@ func (c *clusters) access(name string) ClusterAccess {
 	case client == nil:
 		return nil
 	}
-	return live{client, c.gate, name}
+	return live{client, c.gate, name, c.snapshots[name] != nil}
 }
 
 // live is a cluster that is read over its API.
@@ -207,11 +207,20 @@ type live struct {
 	*kube.Client
 	gate *preflight.Gate
 	name string
+	// recorded says that a snapshot stands in its place.
+	recorded bool
 }
 
-// Permissions implements diagnose.Reader.
+// Permissions implements diagnose.Reader. A snapshot lets everything in it be read,
+// which says nothing about a credential of the cluster: no risk of one is reported.
 func (l live) Permissions(ctx context.Context, ns string) (map[string]any, error) {
-	return l.gate.Permissions(ctx, l.name, ns)
+	p, err := l.gate.Permissions(ctx, l.name, ns)
+	if l.recorded {
+		for _, key := range []string{"worstCase", "risks"} {
+			delete(p, key)
+		}
+	}
+	return p, err
 }
 
 // Reader is what diagnosis reads a cluster by, nil without a credential. A live

@@ -181,7 +181,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 		for _, scope := range []string{"run", "incident", "cluster_day", "day"} { // it costs nothing, and has no price
 			flags["budget.per_"+scope+"_usd"] = "0"
 		}
-		fmt.Fprintf(o.Stderr, "No %s is set: the agent talks to a scripted model on this machine, which knows to write of faults only: some scenarios are left out.\n", missing)
+		fmt.Fprintf(o.Stderr, "No %s is set: the agent talks to a scripted model on this machine. It can only report faults, so some scenarios, those without one among them, are skipped.\n", missing)
 	}
 	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: flags})
 	if err == nil {

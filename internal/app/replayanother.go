@@ -112,7 +112,7 @@ func (r *replayed) sayAloud() {
 		return
 	}
 	at := cmp.Or(r.agent.BaseURL, "the API of "+string(r.agent.Provider))
-	r.o.Aloud(fmt.Sprintf("The model is asked in earnest, at %s: what it is told goes there, and what it costs counts against the budgets. Nothing else is asked over the network.", at))
+	r.o.Aloud(fmt.Sprintf("The real model is used, at %s: the prompts are sent there, and their cost counts against the budgets. Nothing else uses the network.", at))
 }
 
 // also answers what nobody asked like this from the objects that were read.

@@ -186,6 +186,8 @@ func TestTriageOfASnapshot(t *testing.T) {
 		}
 		if rep := got.Report; rep == nil || !rep.Valid || rep.RootCause == nil || rep.Cluster != "prod" || rep.Permissions["canWrite"] != "no" {
 			t.Errorf("%s: the report is %+v", target, rep)
+		} else if rep.BlastRadius["credential"] != nil || rep.BlastRadius["credentialRisks"] != nil {
+			t.Errorf("%s: what may be read in a snapshot is told as the risk of a credential: %v", target, rep.BlastRadius)
 		}
 	}
 	_, err = app.Triage(t.Context(), app.TriageOptions{

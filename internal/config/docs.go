@@ -23,14 +23,14 @@ func Docs() string {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", s.label(), sameAs(&all[i]), s.remark())
 		}
 	}
-	b.WriteString("\n### Keys that leave nothing to choose\n\n| Key | Meaning |\n|---|---|\n")
+	b.WriteString("\n### Keys with one accepted value\n\n| Key | Meaning |\n|---|---|\n")
 	for i := range all {
 		if k := &all[i]; k.foreign {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", k.path, k.doc)
 		}
 	}
 	b.WriteString("\n### Variables of the older platform\n\n| Variables | What happens |\n|---|---|\n")
-	for f, what := range []string{"retired: one warning names those that are set", "not used by this version: one warning names those that are set",
+	for f, what := range []string{"retired: one warning lists those that are set", "not used by this version: one warning lists those that are set",
 		"refused when set to anything but false", "left alone: other programs use these names"} {
 		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(platformNames(fate(f)), " "), what)
 	}
@@ -79,7 +79,7 @@ func (s spelling) remark() string {
 		if ours := s.translate[theirs]; ours != "" {
 			remarks = append(remarks, code(theirs)+" means "+code(ours))
 		} else {
-			remarks = append(remarks, code(theirs)+" states nothing")
+			remarks = append(remarks, code(theirs)+" counts as not set")
 		}
 	}
 	return strings.Join(remarks, ", ")

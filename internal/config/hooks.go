@@ -47,10 +47,10 @@ var alertRoles = []string{"namespace", "container", "deployment", "statefulset",
 func alertKeys() []key {
 	return []key{
 		{path: "clusters[].alertmanager.token_env", typ: text(checkVariableName),
-			doc:   "name of the environment variable that holds the token of the cluster's Alertmanager; without one, only this machine may post alerts",
+			doc:   "name of the environment variable that holds the token of the cluster's Alertmanager; unset means that only this machine may post alerts",
 			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.TokenEnv }},
 		{path: "clusters[].alertmanager.labels", typ: roles(),
-			doc:   "labels of its alerts that are not called as usual, such as `pod: k8s_pod`",
+			doc:   "names of labels in its alerts that differ from the usual ones, such as `pod: k8s_pod`",
 			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.Labels }},
 	}
 }
@@ -61,20 +61,20 @@ func hookKeys() []key {
 	}
 	return []key{
 		{path: "webhook_listen", typ: address(checkAddress),
-			doc:   "extra address, open to other machines, that serves webhooks with a token only",
+			doc:   "extra address, open to other machines, that serves only webhooks that have a token",
 			field: func(c *Config, _ *Cluster) any { return &c.WebhookListen }},
 		hook("name", text(checkHookName), "unique name, the last part of the address `/api/v1/webhooks/NAME`", func(w *Webhook) any { return &w.Name }),
-		hook("token_env", text(checkVariableName), "name of the environment variable that holds the sender's token; without one, only this machine may post", func(w *Webhook) any { return &w.TokenEnv }),
+		hook("token_env", text(checkVariableName), "name of the environment variable that holds the sender's token; unset means that only this machine may post", func(w *Webhook) any { return &w.TokenEnv }),
 		hook("cluster", expression(expr.Text), "name of the cluster; required", func(w *Webhook) any { return &w.Cluster }),
-		hook("items", expression(expr.List), "what a payload reports, each then `item`; unset means `[body]`", func(w *Webhook) any { return &w.Items }),
-		hook("when", expression(expr.Bool), "whether an item is a fault or its end; unset means always", func(w *Webhook) any { return &w.When }),
-		hook("object.kind", expression(expr.Text), "kind of the object that is broken; unset means the alert itself", func(w *Webhook) any { return &w.Kind }),
+		hook("items", expression(expr.List), "what a payload reports; the other expressions see each of it as `item`; unset means `[body]`", func(w *Webhook) any { return &w.Items }),
+		hook("when", expression(expr.Bool), "whether an item reports a fault or the end of one; unset means always", func(w *Webhook) any { return &w.When }),
+		hook("object.kind", expression(expr.Text), "kind of the faulty object; unset means the alert itself", func(w *Webhook) any { return &w.Kind }),
 		hook("object.namespace", expression(expr.Text), "its namespace", func(w *Webhook) any { return &w.Namespace }),
 		hook("object.name", expression(expr.Text), "its name", func(w *Webhook) any { return &w.Object }),
-		hook("type", expression(expr.Text), "what is wrong, in a word; unset means the webhook's name", func(w *Webhook) any { return &w.Type }),
-		hook("severity", expression(expr.Text), "how bad it is, in any usual word; unset means what the type says", func(w *Webhook) any { return &w.Severity }),
-		hook("text", expression(expr.Text), "the sender's words", func(w *Webhook) any { return &w.Text }),
-		hook("key", expression(expr.Text), "what makes two payloads one report of one occurrence; unset means that they are the same", func(w *Webhook) any { return &w.Key }),
+		hook("type", expression(expr.Text), "fault type, in one word; unset means the webhook's name", func(w *Webhook) any { return &w.Type }),
+		hook("severity", expression(expr.Text), "severity, in any common word; unset means that of the type", func(w *Webhook) any { return &w.Severity }),
+		hook("text", expression(expr.Text), "the sender's description", func(w *Webhook) any { return &w.Text }),
+		hook("key", expression(expr.Text), "identifies one occurrence: payloads with the same key are one report; unset means that only identical payloads are", func(w *Webhook) any { return &w.Key }),
 		hook("cleared", expression(expr.Bool), "whether the fault is over; unset means never", func(w *Webhook) any { return &w.Cleared }),
 	}
 }

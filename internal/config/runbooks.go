@@ -23,10 +23,10 @@ func runbookKeys() []key {
 			doc:   "directory of runbooks: Markdown files whose front matter says which cases they are for",
 			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.Dir }},
 		{path: "runbooks.allowed_hosts", typ: hosts(),
-			doc:   "hosts that the page of an alert's `runbook_url` is fetched from: names, `*.domain`, addresses, each with `:port` or without, and networks that the names may lead into",
+			doc:   "hosts from which the page at an alert's `runbook_url` may be fetched: names, `*.domain`, addresses, each with `:port` or without, and networks that the names may resolve into",
 			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.AllowedHosts }},
 		{path: "runbooks.timeout", typ: duration(100*time.Millisecond, time.Minute), def: "5s",
-			doc:   "how long fetching such a page may take",
+			doc:   "how long fetching the page of a `runbook_url` may take",
 			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.Timeout }},
 	}
 }

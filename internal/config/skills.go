@@ -28,21 +28,21 @@ type Skills struct {
 func skillKeys() []key {
 	return []key{
 		{path: "skills.sources", typ: sources(),
-			doc:   "places of skills, the first first: each `{path: DIR}` or `{git: URL, commit: ID, dir: DIR}`, in one line `DIR` or `URL#COMMIT:DIR`. They come before `cache_dir`, and repositories are fetched by `nightcrier skills update` only",
+			doc:   "where skills are looked up, in order of precedence: each `{path: DIR}` or `{git: URL, commit: ID, dir: DIR}`, in one line `DIR` or `URL#COMMIT:DIR`. They come before `cache_dir`; repositories are fetched by `nightcrier skills update` only",
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.Sources }},
 		{path: "skills.cache_dir", typ: filePath(),
-			doc:   "directory of skills that replace the embedded ones of the same name, handed to scripts as SKILLS_DIR",
+			doc:   "directory of skills that replace the embedded ones of the same name; passed to scripts as SKILLS_DIR",
 			also:  []spelling{env("SKILLS_CACHE_DIR"), env("SKILLS_DIR"), env("AGENT_RUNTIME_SKILLS_SOURCE"), file("agent_runtime.skills_source")},
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.CacheDir }},
 		{path: "skills.include", typ: skillNames(),
-			doc:   "names of skills that agents get beside k8s-troubleshooter, and are told of",
+			doc:   "names of skills that agents get, and are told of, besides k8s-troubleshooter",
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.Include }},
 		{path: "skills.disable_triage_preload", typ: boolean(), def: "false",
 			doc:   "leave the first diagnosis out of the prompt; the agent finds it in a file",
 			also:  []spelling{env("SKILLS_DISABLE_TRIAGE_PRELOAD"), env("DISABLE_TRIAGE_PRELOAD")},
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.DisableTriagePreload }},
 		{path: "skills.triage_script", typ: filePath(),
-			doc:   "executable that looks around before an agent does; unset means `scripts/incident_triage.sh` of a skill in a source or `cache_dir`, where there is one",
+			doc:   "executable that looks at the cluster before an agent does; unset means `scripts/incident_triage.sh` of a skill in a source or `cache_dir`, where there is one",
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.TriageScript }},
 	}
 }

@@ -33,19 +33,19 @@ func sourceKeys() []key {
 		path, what string
 		of         func(*Cluster) *Endpoint
 	}{
-		{"clusters[].sources.prometheus.", "Prometheus, or what speaks its query API,", func(c *Cluster) *Endpoint { return &c.Sources.Prometheus }},
-		{"clusters[].sources.loki.", "Loki", func(c *Cluster) *Endpoint { return &c.Sources.Loki }},
+		{"clusters[].sources.prometheus.", "Prometheus, or another server with its query API, that has the metrics of this cluster", func(c *Cluster) *Endpoint { return &c.Sources.Prometheus }},
+		{"clusters[].sources.loki.", "Loki that has the logs of this cluster", func(c *Cluster) *Endpoint { return &c.Sources.Loki }},
 	} {
 		system := strings.Split(s.path, ".")[2]
 		at := func(name string, typ valueType, doc string, field func(*Endpoint) any) {
 			all = append(all, key{path: s.path + name, typ: typ, doc: doc, field: func(_ *Config, c *Cluster) any { return field(s.of(c)) }})
 		}
-		at("url", text(checkSourceURL), "base URL of the "+s.what+" that knows this cluster; agents may then ask it queries, and built-in rules do", func(e *Endpoint) any { return &e.URL })
+		at("url", text(checkSourceURL), "base URL of the "+s.what+"; built-in rules query it, and agents may", func(e *Endpoint) any { return &e.URL })
 		at("token_env", text(checkVariableName), "name of the environment variable that holds a bearer token for "+system, func(e *Endpoint) any { return &e.TokenEnv })
 		at("username", text(), "user name for basic authentication at "+system, func(e *Endpoint) any { return &e.Username })
 		at("password_env", text(checkVariableName), "name of the environment variable that holds the password of username", func(e *Endpoint) any { return &e.PasswordEnv })
-		at("tenant", text(checkTenant), "value of the header `X-Scope-OrgID`, for a "+system+" of several tenants; unset sends none", func(e *Endpoint) any { return &e.Tenant })
-		at("namespace_label", text(checkLabel), "label that holds a Pod's namespace, by which `clusters[].namespaces` is kept to; unset means namespace", func(e *Endpoint) any { return &e.NamespaceLabel })
+		at("tenant", text(checkTenant), "value of the header `X-Scope-OrgID`, for a "+system+" with several tenants; unset sends none", func(e *Endpoint) any { return &e.Tenant })
+		at("namespace_label", text(checkLabel), "label that holds a Pod's namespace, used to enforce `clusters[].namespaces`; unset means namespace", func(e *Endpoint) any { return &e.NamespaceLabel })
 	}
 	return all
 }

@@ -43,15 +43,15 @@ func toolKeys() []key {
 		return key{path: toolPrefix + name, typ: typ, def: def, doc: doc, tool: field}
 	}
 	return []key{
-		tool("name", text(mcp.CheckName), "", "unique name, which begins the names of its tools", func(s *ToolServer) any { return &s.Name }),
-		tool("url", text(checkToolURL), "", "where the server is asked, by Streamable HTTP; or use `command`", func(s *ToolServer) any { return &s.URL }),
-		tool("command", list(), "", "program and arguments of a server that speaks on its standard streams, each by itself, no shell; it is started for each investigation, in a sandbox of its own", func(s *ToolServer) any { return &s.Command }),
+		tool("name", text(mcp.CheckName), "", "unique name, with which the names of its tools begin", func(s *ToolServer) any { return &s.Name }),
+		tool("url", text(checkToolURL), "", "address of the server, for Streamable HTTP; or use `command`", func(s *ToolServer) any { return &s.URL }),
+		tool("command", list(), "", "program and arguments, as a list of words without a shell, of a server that speaks over stdin and stdout; it is started for each investigation, in a sandbox of its own", func(s *ToolServer) any { return &s.Command }),
 		tool("token_env", text(checkVariableName), "", "name of the environment variable whose value is sent to `url` as a bearer token", func(s *ToolServer) any { return &s.TokenEnv }),
 		tool("env", variables(), "", "names of the environment variables that the command gets; it gets no others", func(s *ToolServer) any { return &s.Env }),
-		tool("read", places(), "", "files and directories that the command may read beside the system's programs and its own file", func(s *ToolServer) any { return &s.Read }),
+		tool("read", places(), "", "files and directories that the command may read besides the system's programs and its own file", func(s *ToolServer) any { return &s.Read }),
 		tool("ports", ports(), "443", "TCP ports that the command may connect to", func(s *ToolServer) any { return &s.Ports }),
-		tool("tools", toolPatterns(), "", "names of the tools that agents get, or patterns with `*`; required: without a name no tool is allowed", func(s *ToolServer) any { return &s.Tools }),
-		tool("clusters", list(), "", "names of the clusters in whose investigations the server is used; unset means all", func(s *ToolServer) any { return &s.Clusters }),
+		tool("tools", toolPatterns(), "", "names of the tools that agents get, or patterns with `*`; required, since no other tool is allowed", func(s *ToolServer) any { return &s.Tools }),
+		tool("clusters", list(), "", "names of the clusters whose investigations use the server; unset means all", func(s *ToolServer) any { return &s.Clusters }),
 		tool("timeout", duration(time.Second, 55*time.Second), "30s", "how long one call may take", func(s *ToolServer) any { return &s.Timeout }),
 	}
 }

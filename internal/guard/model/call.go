@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/guard/endpoint"
 	"nightcrier.dev/nightcrier/internal/price"
 )
 
@@ -72,7 +73,7 @@ func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
 // admit reads the whole request, because what is at its end may forbid it, completes it
 // and has the budget allow it. One that may not be made it answers itself.
 func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*ask, bool) {
-	body, err := readBody(w, r)
+	body, err := endpoint.ReadBody(w, r, maxBody, readTime)
 	if err != nil {
 		g.unreachable(w, r, err)
 		return nil, false
@@ -129,15 +130,6 @@ func (g *Guard) allow(ctx context.Context, a *ask) error {
 		g.shorten(a, granted)
 	}
 	return nil
-}
-
-// readBody reads a request within readTime; the answer may take longer.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Now().Add(readTime)) // a writer without deadlines is a test's
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = conn.SetReadDeadline(time.Time{})
-	return body, err
 }
 
 // bearer is the token of an Authorization header, "" when it has none.

@@ -8,9 +8,6 @@ package model
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -20,21 +17,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/endpoint"
 	"nightcrier.dev/nightcrier/internal/price"
 )
 
-// maxBody bounds a request: the API itself takes 32 MB. maxCalls and maxConns
-// bound what one agent can make us hold at a time; maxFree is how many calls it may
-// make that are not paid for, which no budget ends: they use up what a key may be used
-// for in a minute, and others have the same; readTime is how long a request may take to
-// arrive.
+// maxBody bounds a request: the API itself takes 32 MB. maxCalls bounds how many of an
+// agent's calls we hold at a time; maxFree is how many calls it may make that are not
+// paid for, which no budget ends: they use up what a key may be used for in a minute,
+// and others have the same; readTime is how long a request may take to arrive.
 const (
 	maxBody  = 32 << 20
 	maxCalls = 16
-	maxConns = 64
 	maxFree  = 2000
 	readTime = 2 * time.Minute
 )
@@ -88,16 +82,13 @@ type Config struct {
 type Guard struct {
 	protocol protocol
 
-	url   string
-	port  int
-	token string
-	key   string
-	srv   *http.Server
-	proxy *httputil.ReverseProxy
-	meter meter
-	log   *slog.Logger
-	slots chan struct{}
-	done  chan struct{}
+	endpoint *endpoint.Endpoint
+	token    string
+	key      string
+	proxy    *httputil.ReverseProxy
+	meter    meter
+	log      *slog.Logger
+	slots    chan struct{}
 
 	answers   int64
 	free      atomic.Int64 // calls that are not paid for
@@ -132,14 +123,15 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 	if c.Key == "" && !c.Keyless {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "model guard: no API key")
 	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "model guard: %s is no TCP address", l.Addr())
+	at, err := endpoint.New("model guard", l)
+	if err != nil {
+		return nil, err
 	}
 	g := &Guard{
-		protocol: api, url: "http://" + addr.String(), port: addr.Port, token: newToken(), key: c.Key, log: c.Logger,
+		protocol: api, endpoint: at, key: c.Key, log: c.Logger,
+		token:   endpoint.NewToken("sk-ant-run-"), // like a key: some clients check the shape
 		answers: int64(c.Answers), exhausted: c.Exhausted, record: c.Record, failed: c.Failed,
-		slots: make(chan struct{}, maxCalls), done: make(chan struct{}),
+		slots:    make(chan struct{}, maxCalls),
 		provider: c.provider(), models: c.Models, maxTokens: cmp.Or(c.MaxTokens, DefaultMaxTokens),
 		prices: c.Prices, needsPrice: c.NeedsPrice, budget: c.Budget, spent: c.Spent, mask: c.Mask, bounds: newBounds(),
 	}
@@ -160,16 +152,7 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		ErrorHandler:   g.unreachable,
 		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn),
 	}
-	g.srv = &http.Server{
-		Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10,
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: readTime,
-	}
-	go func() {
-		defer close(g.done)
-		if err := g.srv.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
-			g.log.Error("model guard ended", "error", err)
-		}
-	}()
+	at.Serve(&http.Server{Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10}, g.log)
 	return g, nil
 }
 
@@ -180,18 +163,11 @@ func (c Config) provider() nightcrier.Provider {
 	return c.Provider
 }
 
-// newToken is shaped like a key, because some clients check the shape.
-func newToken() string {
-	b := make([]byte, 24)
-	_, _ = rand.Read(b) // never fails
-	return "sk-ant-run-" + hex.EncodeToString(b)
-}
-
 // URL is the base URL for the agent.
-func (g *Guard) URL() string { return g.url }
+func (g *Guard) URL() string { return "http://" + g.endpoint.Addr().String() }
 
 // Port is the TCP port that the agent connects to.
-func (g *Guard) Port() int { return g.port }
+func (g *Guard) Port() int { return g.endpoint.Port() }
 
 // Token is what the agent has instead of the key; it is worth nothing after Close.
 func (g *Guard) Token() string { return g.token }
@@ -204,8 +180,7 @@ func (g *Guard) Usage() nightcrier.Usage { return g.meter.total() }
 func (g *Guard) Close() error {
 	var err error
 	g.closing.Do(func() {
-		err = g.srv.Close()
-		<-g.done
+		err = g.endpoint.Close()
 		for range maxCalls {
 			g.slots <- struct{}{} // for good
 		}

@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -24,7 +25,7 @@ func (w *worker) attempt(ctx context.Context) nightcrier.AgentResult {
 	if err := process.Adopt(); err != nil {
 		w.log.Warn("processes that the agent hides may outlive it", "error", err)
 	}
-	a := &attempt{worker: w, blocked: blocked{worker: w}}
+	a := &attempt{worker: w, blocked: blocked{worker: w}, take: tape.Live}
 	defer a.close()
 	if err := a.start(ctx); err != nil {
 		a.kill()
@@ -77,9 +78,10 @@ type attempt struct {
 	names    *names
 	began    time.Time
 	absent   []nightcrier.NotChecked // servers of tools that could not be opened
-	// take keeps what others answer, or gives what is kept; nil does neither. It is of tape.
-	take func(name string, into any, ask func() error) error
+	// tape records what others answer, nil where that is not kept; take is how they are
+	// asked: live, recorded on tape, or answered from the record of an earlier run.
 	tape *replay.Recorder
+	take tape.Take
 	// toolsEnded says that tools was closed.
 	toolsEnded bool
 	// refused says that the model's API itself refused a call.

@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 )
 
 // Options are what one run gives its servers.
@@ -38,10 +39,9 @@ type Options struct {
 	Note func(text string)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Take asks and keeps what into points at then, or the error; or, in a run that is made
-	// again, gives what was kept by the name and does not ask: no server is reached then.
-	// Nil asks and keeps nothing.
-	Take func(name string, into any, ask func() error) error
+	// Take is how servers are asked what they have and what their tools answer; nil is
+	// tape.Live.
+	Take tape.Take
 }
 
 // Call is one call of a tool of a server: what was decided and, once Done, what came
@@ -75,7 +75,7 @@ func Open(ctx context.Context, servers []Server, o Options) *Servers {
 		o.Now = time.Now
 	}
 	if o.Take == nil {
-		o.Take = func(_ string, _ any, ask func() error) error { return ask() }
+		o.Take = tape.Live
 	}
 	s := &Servers{all: make([]*session, len(servers))}
 	var wait sync.WaitGroup

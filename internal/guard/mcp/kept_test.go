@@ -13,10 +13,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 )
 
-// tape keeps answers by name, and gives them again.
-type tape struct {
+// memory keeps answers by name, and gives them again.
+type memory struct {
 	mu   sync.Mutex
 	kept map[string][]line
 }
@@ -26,7 +27,7 @@ type line struct {
 	err   error
 }
 
-func (k *tape) keep(name string, into any, ask func() error) error {
+func (k *memory) keep(name string, into any, ask func() error) error {
 	err := ask()
 	value, encodeErr := json.Marshal(into)
 	if encodeErr != nil {
@@ -38,7 +39,7 @@ func (k *tape) keep(name string, into any, ask func() error) error {
 	return err
 }
 
-func (k *tape) play(name string, into any, _ func() error) error {
+func (k *memory) play(name string, into any, _ func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := k.kept[name]
@@ -61,8 +62,8 @@ func TestServersAreMadeAgainFromWhatIsKept(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	servers := []Server{p.server("*"), {Name: "gone", URL: gone.URL, Tools: []string{"*"}, Timeout: time.Second}}
-	kept := &tape{kept: map[string][]line{}}
-	run := func(r *record, servers []Server, take func(string, any, func() error) error, midway func()) (told []string, absent []nightcrier.NotChecked) {
+	kept := &memory{kept: map[string][]line{}}
+	run := func(r *record, servers []Server, take tape.Take, midway func()) (told []string, absent []nightcrier.NotChecked) {
 		o := r.options()
 		o.Take = take
 		s := Open(t.Context(), servers, o)
@@ -116,7 +117,7 @@ func TestAKeptServerIsJudged(t *testing.T) {
 	}
 	r := newRecord()
 	o := r.options()
-	o.Take = (&tape{kept: map[string][]line{`"tools" "peer"`: {{value: offers}}}}).play
+	o.Take = (&memory{kept: map[string][]line{`"tools" "peer"`: {{value: offers}}}}).play
 	s := Open(t.Context(), []Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
 	defer s.Close()
 	if got := names(s); !slices.Equal(got, []string{"peer_read"}) {

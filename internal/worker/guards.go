@@ -68,7 +68,7 @@ func (a *attempt) openGuards(ctx context.Context) error {
 }
 
 func (a *attempt) openModel(l net.Listener) (err error) {
-	cfg := model.Config{Provider: a.provider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Kept: a.kept, Logger: a.log}
+	cfg := model.Config{Provider: a.provider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
 	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.masker().String
 	if cfg.Prices, err = price.Defaults().With(a.spec.Prices); err != nil {
 		l.Close()
@@ -143,8 +143,8 @@ func (a *attempt) modelFailed(f model.Failure) {
 	}
 }
 
-// kept notes what an agent asked of the model's API that was not passed on.
-func (a *attempt) kept(call, why string) { a.blocked.note("model", call, why) }
+// callRefused notes what an agent asked of the model's API that was not passed on.
+func (a *attempt) callRefused(call, why string) { a.blocked.note("model", call, why) }
 
 // provider is whose API the agent's model guard speaks.
 func (a *attempt) provider() nightcrier.Provider {

@@ -65,7 +65,7 @@ func TestAnswersDoNotRepeatTheKey(t *testing.T) {
 		})
 		g, _ := newGuard(t, u.URL)
 		kept := make(chan Exchange, 8)
-		g.record = func(x Exchange) { kept <- x }
+		g.cfg.Record = func(x Exchange) { kept <- x }
 		resp, answer := call(t, g, "POST", "/v1/messages", withToken(g), strings.NewReader(`{"model":"m"}`))
 		if stars := strings.Repeat("*", len(realKey)); resp.StatusCode != http.StatusUnauthorized || answer != strings.ReplaceAll(said, realKey, stars) || resp.Header.Get("X-Denied") != "key "+stars {
 			t.Errorf("in pieces of %d: %d %v %s", piece, resp.StatusCode, resp.Header, answer)
@@ -97,7 +97,7 @@ func TestWhatIsNotTheKeyGoesThrough(t *testing.T) {
 		}
 	}
 	resp := &http.Response{Header: http.Header{"X": {"none"}}, Body: io.NopCloser(strings.NewReader("none"))}
-	(&Guard{key: "none"}).hide(resp)
+	(&Guard{cfg: Config{Key: "none"}}).hide(resp)
 	if got, _ := io.ReadAll(resp.Body); string(got) != "none" || resp.Header.Get("X") != "none" {
 		t.Errorf("%s, %v", got, resp.Header)
 	}

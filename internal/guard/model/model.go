@@ -45,9 +45,8 @@ type Config struct {
 	// Keyless says that the upstream is asked without a key, where Key is empty.
 	Keyless bool
 	// Answers is how many answers of the model an agent may have; 0 is no limit. When
-	// it asks for one more, that call is refused and Exhausted is called, each time.
-	Answers   int
-	Exhausted func()
+	// it asks for one more, that call is refused and Exhausted is told, each time.
+	Answers int
 	// Models are the names that may be asked for, as patterns in which * stands for any
 	// text without a slash; empty means any.
 	Models []string
@@ -57,65 +56,77 @@ type Config struct {
 	// asked.
 	Prices     price.Table
 	NeedsPrice bool
-	// Budget allows each call that is paid for; nil allows all. Spent is told of every
-	// call that it did not allow, before the agent is; nil needs not know.
+	// Budget allows each call that is paid for; nil allows all.
 	Budget Budget
-	Spent  func(error)
 	// Mask replaces what is secret in the texts of a request; nil leaves all as it is.
 	// The same text must always become the same.
 	Mask func(string) string
 	// Transport is http.DefaultTransport's clone when nil.
 	Transport http.RoundTripper
 	Logger    *slog.Logger
-	// Record is told of every call that is forwarded; nil keeps no record. It is
-	// called from several goroutines, and keeps no answer from going on.
+
+	// What follows is called from several goroutines; nil is that nobody is told.
+
+	// Record is told of every call that is forwarded, when it is sent and when its answer
+	// has ended. No answer waits for it.
 	Record func(Exchange)
 	// Failed is told of every answer that is an error, and of every call that none came
-	// to, before the agent is; nil needs not know. It is called from several goroutines.
+	// to, before the agent is.
 	Failed func(Failure)
-	// Kept is told of every call that stays here, and why; nil needs not know. It is
-	// called from several goroutines.
-	Kept func(call, why string)
+	// Refused is told of every call that is not forwarded because of what it is, and why;
+	// also of the one that the guard answers itself.
+	Refused func(call, why string)
+	// Exhausted is told of every call that is not forwarded because there were so many
+	// Answers already, Spent of every one that Budget did not allow, before the agent is.
+	Exhausted func()
+	Spent     func(error)
+}
+
+// withDefaults fills in what is left out, so that nobody else has to look.
+func (c Config) withDefaults() Config {
+	c.Provider = cmp.Or(c.Provider, nightcrier.Anthropic)
+	c.MaxTokens = cmp.Or(c.MaxTokens, DefaultMaxTokens)
+	if c.Record == nil {
+		c.Record = func(Exchange) {}
+	}
+	if c.Failed == nil {
+		c.Failed = func(Failure) {}
+	}
+	if c.Refused == nil {
+		c.Refused = func(call, why string) {}
+	}
+	if c.Exhausted == nil {
+		c.Exhausted = func() {}
+	}
+	if c.Spent == nil {
+		c.Spent = func(error) {}
+	}
+	return c
 }
 
 // Guard is a running forwarder.
 type Guard struct {
+	cfg      Config
 	protocol protocol
-
 	endpoint *endpoint.Endpoint
 	token    string
-	key      string
 	proxy    *httputil.ReverseProxy
-	meter    meter
-	log      *slog.Logger
-	slots    chan struct{}
+	slots    chan struct{} // one for every call that is under way
 
-	answers   int64
-	free      atomic.Int64 // calls that are not paid for
-	begun     atomic.Int64 // answers that the agent was given, or is being given
-	exhausted func()
-	failed    func(Failure)
-	kept      func(call, why string)
+	free  atomic.Int64 // calls that are not paid for
+	begun atomic.Int64 // answers that the agent was given, or is being given
 
-	provider   nightcrier.Provider
-	models     []string
-	maxTokens  int64
-	prices     price.Table
-	needsPrice bool
-	budget     Budget
-	spent      func(error)
-	mask       func(string) string
+	meter      meter
 	bounds     *bounds
-
 	dropped    dropped
-	inspecting sync.Mutex
 	ledger     ledger
-	record     func(Exchange)
+	inspecting sync.Mutex
 	closing    sync.Once
 }
 
 // Start serves on l, which it takes over, until Close.
 func Start(l net.Listener, c Config) (*Guard, error) {
+	c = c.withDefaults()
 	api, upstream, err := c.api()
 	if err != nil {
 		return nil, err
@@ -128,21 +139,8 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		protocol: api, endpoint: at, key: c.Key, log: c.Logger,
-		token:   endpoint.NewToken("sk-ant-run-"), // like a key: some clients check the shape
-		answers: int64(c.Answers), exhausted: c.Exhausted, record: c.Record, failed: c.Failed,
-		slots:    make(chan struct{}, maxCalls),
-		provider: c.provider(), models: c.Models, maxTokens: cmp.Or(c.MaxTokens, DefaultMaxTokens),
-		prices: c.Prices, needsPrice: c.NeedsPrice, budget: c.Budget, spent: c.Spent, mask: c.Mask, bounds: newBounds(),
-	}
-	if g.spent == nil {
-		g.spent = func(error) {}
-	}
-	if g.kept = c.Kept; g.kept == nil {
-		g.kept = func(call, why string) {}
-	}
-	if g.record == nil {
-		g.record = func(Exchange) {}
+		cfg: c, protocol: api, endpoint: at, slots: make(chan struct{}, maxCalls), bounds: newBounds(),
+		token: endpoint.NewToken("sk-ant-run-"), // like a key: some clients check the shape
 	}
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { g.rewrite(r, upstream) },
@@ -152,15 +150,8 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		ErrorHandler:   g.unreachable,
 		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn),
 	}
-	at.Serve(&http.Server{Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10}, g.log)
+	at.Serve(&http.Server{Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10}, c.Logger)
 	return g, nil
-}
-
-func (c Config) provider() nightcrier.Provider {
-	if c.Provider == "" {
-		return nightcrier.Anthropic
-	}
-	return c.Provider
 }
 
 // URL is the base URL for the agent.

@@ -80,7 +80,7 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	ws := workspaceIn(dir, was.Incident.ID)
-	again := func(force bool) (Replayed, error) {
+	again := func(force bool) (ReplayResult, error) {
 		return Replay(t.Context(), ReplayOptions{Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Workspace: ws, Force: force})
 	}
 	edit := func(name, from, to string) {
@@ -164,7 +164,7 @@ func TestReplayWithAnotherSkill(t *testing.T) {
 func TestTheWorkspaceOfARecord(t *testing.T) {
 	rec := &replay.Record{}
 	for said, want := range map[string]string{"/srv/w/incident-1": "/srv/w/incident-1", "e": "incident-1", "": "incident-1", "/": "incident-1", "incident-1": "incident-1"} {
-		r := &replayed{rec: rec, begun: run.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
+		r := &replayer{rec: rec, begun: run.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
 		if got := r.workspaceThen(); got != want {
 			t.Errorf("%q: %q", said, got)
 		}
@@ -195,7 +195,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		cfg := defaults(t)
 		cfg.Sandbox.Require, cfg.Sandbox.UIDBase, cfg.ToolServers = tt.configured, 70000, []config.ToolServer{{Name: "tickets"}}
 		limit := budget.Limit{Tokens: 9}
-		r := &replayed{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
+		r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 		r.begun.Order = run.Order{Executor: "codex", Agent: run.Agent{
 			Require: tt.recorded, UIDBase: 1, ToolServers: []mcp.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
 			Budget: budget.Limits{Run: limit, Incident: limit, ClusterDay: limit, Day: limit},

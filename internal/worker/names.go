@@ -55,7 +55,7 @@ func (n *names) serve(asked func(name string)) {
 	}
 }
 
-// close ends the answers, once.
+// close ends the answers.
 func (n *names) close() {
 	if n != nil {
 		_ = n.conn.Close()

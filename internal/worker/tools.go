@@ -31,13 +31,11 @@ func (a *attempt) openTools(ctx context.Context, l net.Listener) (err error) {
 	return err
 }
 
-// endTools ends our MCP server and the commands behind it, once. It comes before a
-// sweep, which awaits everything that is below us.
-func (a *attempt) endTools() {
-	if a.tools == nil || a.toolsEnded {
+// closeTools ends our MCP server and the commands behind it.
+func (a *attempt) closeTools() {
+	if a.tools == nil {
 		return
 	}
-	a.toolsEnded = true
 	if err := a.tools.Close(); err != nil {
 		a.log.Warn("end the tools", "error", err)
 	}
@@ -47,7 +45,7 @@ func (a *attempt) endTools() {
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
 		Variables: a.secret.Variables, BoxName: a.spec.boxName(), BoxOwner: a.dir.owner(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
-		Mask: a.secret.masker().Bytes, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
+		Mask: a.mask.Bytes, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
 		Note: func(text string) { a.note("warn", text) },
 	})
 }

@@ -13,11 +13,11 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -95,7 +95,7 @@ type replayStage struct {
 	// record is the workspace that answers in the place of tools of others, metrics and
 	// logs, "" where it has no such answers; servers are those whose tools it has.
 	record  string
-	servers []mcp.Server
+	servers []toolserver.Server
 	// skill is one that the agent gets besides; nil is none.
 	skill *skill.Skill
 	// access is the way to the recorded cluster, nil where an agent had none, and why.
@@ -163,7 +163,7 @@ type replayer struct {
 	// answers says that what others answered to its agent is on tape; servers are those
 	// whose tools it had.
 	answers bool
-	servers []mcp.Server
+	servers []toolserver.Server
 	// cluster and model answer an agent.
 	cluster *replay.Cluster
 	model   *replay.Model
@@ -221,15 +221,15 @@ const (
 )
 
 // recordedServers are the servers of a record, without any way to them.
-func recordedServers(all []mcp.Server) (servers []mcp.Server) {
+func recordedServers(all []toolserver.Server) (servers []toolserver.Server) {
 	for _, s := range all[:min(len(all), maxServers)] {
 		s = s.Recorded()
 		s.Tools = s.Tools[:min(len(s.Tools), maxPatterns)]
-		wrong := mcp.CheckName(s.Name)
+		wrong := toolserver.CheckName(s.Name)
 		for _, pattern := range s.Tools {
-			wrong = errors.Join(wrong, mcp.CheckPattern(pattern))
+			wrong = errors.Join(wrong, toolserver.CheckPattern(pattern))
 		}
-		if wrong == nil && s.Timeout > 0 && !slices.ContainsFunc(servers, func(o mcp.Server) bool { return o.Name == s.Name }) {
+		if wrong == nil && s.Timeout > 0 && !slices.ContainsFunc(servers, func(o toolserver.Server) bool { return o.Name == s.Name }) {
 			servers = append(servers, s)
 		}
 	}
@@ -253,9 +253,9 @@ func (r *replayer) bound() {
 
 // notServed notes what of others an agent is not given: the servers of tools, and the
 // sources of metrics and logs.
-func (r *replayer) notServed(servers []mcp.Server) {
+func (r *replayer) notServed(servers []toolserver.Server) {
 	for _, s := range servers {
-		if !slices.ContainsFunc(r.servers, func(o mcp.Server) bool { return o.Name == s.Name }) {
+		if !slices.ContainsFunc(r.servers, func(o toolserver.Server) bool { return o.Name == s.Name }) {
 			r.unserved = append(r.unserved, "the tools of the MCP server "+s.Name)
 		}
 	}

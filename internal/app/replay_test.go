@@ -15,10 +15,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/demo"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // defaults is a configuration of which nothing is set.
@@ -173,13 +173,13 @@ func TestTheWorkspaceOfARecord(t *testing.T) {
 
 // The servers of a record have names and patterns, and no way to them; what is none is left out.
 func TestRecordedServersLeadNowhere(t *testing.T) {
-	hostile := mcp.Server{Name: "far", URL: "http://169.254.169.254/", Command: []string{"/bin/sh", "-c", "touch /tmp/outside"}, TokenEnv: "ANTHROPIC_API_KEY",
+	hostile := toolserver.Server{Name: "far", URL: "http://169.254.169.254/", Command: []string{"/bin/sh", "-c", "touch /tmp/outside"}, TokenEnv: "ANTHROPIC_API_KEY",
 		Env: []string{"HOME"}, Read: []string{"/etc"}, Ports: []int{22}, Tools: []string{"*"}, Timeout: time.Second}
-	all := []mcp.Server{hostile, hostile, {Name: "../x", Timeout: 1}, {Name: "list", Timeout: 1}, {Name: "slow"}, {Name: "wild", Tools: []string{"["}, Timeout: 1}}
+	all := []toolserver.Server{hostile, hostile, {Name: "../x", Timeout: 1}, {Name: "list", Timeout: 1}, {Name: "slow"}, {Name: "wild", Tools: []string{"["}, Timeout: 1}}
 	for range 100 {
-		all = append(all, mcp.Server{Name: "many", Timeout: 1})
+		all = append(all, toolserver.Server{Name: "many", Timeout: 1})
 	}
-	want := []mcp.Server{{Name: "far", Tools: []string{"*"}, Timeout: time.Second}, {Name: "many", Timeout: 1}}
+	want := []toolserver.Server{{Name: "far", Tools: []string{"*"}, Timeout: time.Second}, {Name: "many", Timeout: 1}}
 	if got := recordedServers(all); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -197,7 +197,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		limit := budget.Limit{Tokens: 9}
 		r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 		r.begun.Order = run.Order{Executor: "codex", Agent: run.Agent{
-			Require: tt.recorded, UIDBase: 1, ToolServers: []mcp.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
+			Require: tt.recorded, UIDBase: 1, ToolServers: []toolserver.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
 			Budget: budget.Limits{Run: limit, Incident: limit, ClusterDay: limit, Day: limit},
 		}}
 		r.bound()

@@ -8,6 +8,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // openTools starts our MCP server on l, which it takes over. What it reads of the
@@ -60,7 +61,7 @@ func (a *attempt) journalCall(c mcp.Call) error {
 			return err
 		}
 	}
-	return a.records.tell(journal.OfEvidence(journal.Evidence{ID: c.Evidence, Kind: mcp.Kind, Source: c.Command, Bytes: c.Bytes, SHA256: c.SHA256}))
+	return a.records.tell(journal.OfEvidence(journal.Evidence{ID: c.Evidence, Kind: toolserver.Kind, Source: c.Command, Bytes: c.Bytes, SHA256: c.SHA256}))
 }
 
 // maxToolDenials is how many refusals of the tools are journaled one by one.

@@ -1,3 +1,16 @@
+// Package mcp lets agents use the tools of MCP servers that are not ours, behind
+// the run's own endpoint.
+//
+// Such a server is a stranger: what it says of its tools, what they return and what
+// it asks of us is hostile until it was bounded. So an operator names each tool that
+// may be used, and a tool that says that it changes things is not used even then.
+// What a tool is called, what it says of itself and what arguments it takes is fixed
+// when the run begins; one that changes later is refused. Arguments are held against
+// its schema before they leave, results are masked, kept whole as evidence and
+// shortened for the model. Nothing that a server asks of its client is granted: no
+// sampling, no questions to people, no directories.
+//
+// Agents reach our endpoint alone. The servers' addresses and tokens stay here.
 package mcp
 
 import (
@@ -16,6 +29,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // Options are what one run gives its servers.
@@ -58,10 +72,6 @@ type Call struct {
 	SHA256   string
 }
 
-// Kind is that of the evidence which a result becomes. What a tool makes of its
-// arguments is not known, so nobody may cite it for more than that the tool said so.
-const Kind = "tool"
-
 // Servers are the sessions of one run. It is a tools.Source.
 type Servers struct {
 	all   []*session
@@ -70,7 +80,7 @@ type Servers struct {
 
 // Open begins a session with every server, all at once, and fixes what they offer.
 // One that fails is told of and left out: the run goes on without its tools.
-func Open(ctx context.Context, servers []Server, o Options) *Servers {
+func Open(ctx context.Context, servers []toolserver.Server, o Options) *Servers {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -116,7 +126,7 @@ func (s *Servers) Close() error {
 
 // session is one server in one run.
 type session struct {
-	server Server
+	server toolserver.Server
 	o      Options
 	client *sdk.ClientSession // nil when it failed
 	stop   func()
@@ -130,7 +140,7 @@ type session struct {
 	refused map[string]string // tools that changed, and how
 }
 
-func begin(ctx context.Context, server Server, o Options) *session {
+func begin(ctx context.Context, server toolserver.Server, o Options) *session {
 	s := &session{server: server, o: o, refused: map[string]string{}}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
@@ -168,7 +178,7 @@ func (s *session) offer(all []*sdk.Tool) {
 	s.offers = judge(s.server, all[:min(len(all), 2*maxOffered)])
 	named := false
 	for _, o := range s.offers {
-		allowed, _ := s.server.allows(o.Tool)
+		allowed, _ := s.server.Allows(o.Tool)
 		if named = named || allowed; allowed && !o.Offered {
 			s.o.Note(fmt.Sprintf("tool %s of server %s is not offered: %s", o.Tool, s.server.Name, o.Why))
 		}
@@ -287,7 +297,7 @@ func (s *session) keep(c Call, answer []byte, failure error) (string, error) {
 		answer = []byte(failure.Error())
 	}
 	answer = []byte(kubetool.Clean(string(s.o.Mask(answer)))) // again: it may come from a record
-	id, err := s.o.Record(Kind, c.Command, answer)
+	id, err := s.o.Record(toolserver.Kind, c.Command, answer)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // memory keeps answers by name, and gives them again.
@@ -61,9 +62,9 @@ func TestServersAreMadeAgainFromWhatIsKept(t *testing.T) {
 	p.tool("late", readsOnly, nil, text("x"))
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	servers := []Server{p.server("*"), {Name: "gone", URL: gone.URL, Tools: []string{"*"}, Timeout: time.Second}}
+	servers := []toolserver.Server{p.server("*"), {Name: "gone", URL: gone.URL, Tools: []string{"*"}, Timeout: time.Second}}
 	kept := &memory{kept: map[string][]line{}}
-	run := func(r *record, servers []Server, take tape.Take, midway func()) (told []string, absent []nightcrier.NotChecked) {
+	run := func(r *record, servers []toolserver.Server, take tape.Take, midway func()) (told []string, absent []nightcrier.NotChecked) {
 		o := r.options()
 		o.Take = take
 		s := Open(t.Context(), servers, o)
@@ -89,7 +90,7 @@ func TestServersAreMadeAgainFromWhatIsKept(t *testing.T) {
 	}
 	calls := len(p.calls())
 	second := newRecord()
-	now, nowAbsent := run(second, []Server{servers[0].Recorded(), servers[1].Recorded()}, kept.play, func() {})
+	now, nowAbsent := run(second, []toolserver.Server{servers[0].Recorded(), servers[1].Recorded()}, kept.play, func() {})
 	if !slices.Equal(now, then) || !slices.Equal(nowAbsent, thenAbsent) || !slices.Equal(second.calls, first.calls) || len(p.calls()) != calls {
 		t.Errorf("then %q %v\nnow  %q %v\n%+v\n%+v", then, thenAbsent, now, nowAbsent, first.calls, second.calls)
 	}
@@ -118,7 +119,7 @@ func TestAKeptServerIsJudged(t *testing.T) {
 	r := newRecord()
 	o := r.options()
 	o.Take = (&memory{kept: map[string][]line{`"tools" "peer"`: {{value: offers}}}}).play
-	s := Open(t.Context(), []Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
+	s := Open(t.Context(), []toolserver.Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
 	defer s.Close()
 	if got := names(s); !slices.Equal(got, []string{"peer_read"}) {
 		t.Fatalf("tools %v", got)
@@ -147,7 +148,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			}
 			return json.Unmarshal([]byte(tools), into)
 		}
-		s := Open(t.Context(), []Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
+		s := Open(t.Context(), []toolserver.Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
 		if what != "an answer" {
 			if len(s.Tools()) != 0 || len(s.Absent()) != 1 {
 				t.Errorf("%s: %v, absent %v", what, names(s), s.Absent())

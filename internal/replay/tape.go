@@ -39,8 +39,8 @@ const (
 	Check   = "check"
 )
 
-// MaxAttempts is how many attempts of an agent a run has at most, with those at its
-// report.
+// MaxAttempts is how many attempts of an agent a run has at most, those at its report
+// included. Package run decides how many it makes, and does not compile with more.
 const MaxAttempts = 3
 
 // Agent is the step of an agent's n-th attempt, counted from 1: what the tools of others

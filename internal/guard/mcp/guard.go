@@ -231,49 +231,46 @@ func (s *session) call(ctx context.Context, o Offer, raw json.RawMessage) (strin
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", o.ShownAs, err)
 	}
 	journal := sync.OnceValue(func() error { return s.o.Journal(c) })
-	var text []byte
-	err = s.o.Take(fmt.Sprintf("%q %q", o.ShownAs, asked), &text, func() (err error) {
+	var got answer
+	err = s.o.Take(fmt.Sprintf("%q %q", o.ShownAs, asked), &got, func() (err error) {
 		if err = s.same(ctx, o); err == nil {
 			err = journal()
 		}
 		if err == nil {
-			text, err = s.ask(ctx, o, args)
+			got = s.ask(ctx, o, args)
 		}
 		return err
 	})
-	switch nightcrier.CodeOf(err) {
-	case "", failed:
-	case nightcrier.Refused:
+	if nightcrier.CodeOf(err) == nightcrier.Refused {
 		c.Denied = err.Error()
 		_ = s.o.Journal(c) // it is refused in any case
-		return "", err
-	default:
+	}
+	if err != nil {
 		return "", err
 	}
-	if len(text) > maxKept || err != nil && len(err.Error()) > maxKept {
+	if len(got.Text) > maxKept {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: what was kept of its answer is longer than any answer", o.ShownAs)
 	}
-	if err := journal(); err != nil { // of what was kept
+	if err := journal(); err != nil { // where the answer is a recorded one, and ask was not called
 		return "", err
 	}
-	return s.keep(c, text, err)
+	return s.keep(c, got)
 }
 
-// failed is the code of a result by which a tool says that it failed. Its text is the
-// result.
-const failed = nightcrier.Invalid
+// answer is what came of a call, as it stands on a tape: what the tool says, also where
+// it says that it failed, or why it says nothing. An error of ours is none.
+type answer struct {
+	Text   string `json:"text"`
+	Failed bool   `json:"failed,omitempty"`
+}
 
 // ask makes the call. What comes back is masked.
-func (s *session) ask(ctx context.Context, o Offer, args map[string]any) ([]byte, error) {
+func (s *session) ask(ctx context.Context, o Offer, args map[string]any) answer {
 	res, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: o.Tool, Arguments: args})
 	if err != nil {
 		res = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: s.failure(ctx, err)}}}
 	}
-	text := s.o.Mask([]byte(render(res)))
-	if res.IsError || res.NeedsInput() {
-		return nil, nightcrier.Errorf(failed, "%s", text)
-	}
-	return text, nil
+	return answer{Text: string(s.o.Mask([]byte(render(res)))), Failed: res.IsError || res.NeedsInput()}
 }
 
 // command is a call on one line, as people read it.
@@ -290,24 +287,21 @@ func (s *session) failure(ctx context.Context, err error) string {
 	return plainly(s.server, err).Error()
 }
 
-// keep records a result whole, and returns what the model is shown of it: of an answer,
-// or of what a tool says of its failure.
-func (s *session) keep(c Call, answer []byte, failure error) (string, error) {
-	if failure != nil {
-		answer = []byte(failure.Error())
-	}
-	answer = []byte(kubetool.Clean(string(s.o.Mask(answer)))) // again: it may come from a record
-	id, err := s.o.Record(toolserver.Kind, c.Command, answer)
+// keep records an answer whole, and returns what the model is shown of it, as an error
+// where the tool failed.
+func (s *session) keep(c Call, got answer) (string, error) {
+	whole := kubetool.Clean(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
+	id, err := s.o.Record(toolserver.Kind, c.Command, []byte(whole))
 	if err != nil {
 		return "", err
 	}
-	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(answer), digest(answer)
+	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(whole), digest([]byte(whole))
 	if err := s.o.Journal(c); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(string(answer), id), "\n"), id)
-	if failure != nil {
-		return "", nightcrier.Errorf(failed, "%s", text)
+	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
+	if got.Failed {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", text)
 	}
 	return text, nil
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -142,8 +143,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		r := newRecord()
 		o := r.options()
 		o.Take = func(_ string, into any, _ func() error) error {
-			if text, ok := into.(*[]byte); ok {
-				*text = []byte(large)
+			if got, ok := into.(*answer); ok {
+				got.Text = large
 				return nil
 			}
 			return json.Unmarshal([]byte(tools), into)
@@ -157,5 +158,46 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			t.Errorf("%s: %d bytes, %.200v, on record %+v", what, len(answer), err, r.calls)
 		}
 		s.Close()
+	}
+}
+
+// What a tool says of its failure is a result, kept and shown as its words, and is one
+// again when it is played. An error of ours is neither: nobody is told that the tool said so.
+func TestOnlyTheToolsOwnWordsAreKept(t *testing.T) {
+	p := newPeer(t)
+	p.AddTool(&sdk.Tool{Name: "read", InputSchema: map[string]any{"type": "object"}, Annotations: readsOnly},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "there is no such shop"}}}, nil
+		})
+	kept := &memory{kept: map[string][]line{}}
+	invalid := nightcrier.Errorf(nightcrier.Invalid, "the tape is torn")
+	torn := func(name string, into any, ask func() error) error {
+		if _, ok := into.(*answer); ok {
+			return invalid
+		}
+		return ask()
+	}
+	for _, c := range []struct {
+		name     string
+		take     tape.Take
+		evidence int
+		want     string
+	}{
+		{"a failure", kept.keep, 1, "there is no such shop\n[evidence E1]"},
+		{"a failure again", kept.play, 1, "there is no such shop\n[evidence E1]"},
+		{"an error of ours", torn, 0, "the tape is torn"},
+	} {
+		r := newRecord()
+		o := r.options()
+		o.Take = c.take
+		s := Open(t.Context(), []toolserver.Server{p.server("*")}, o)
+		text, err := ask(t, s, "peer_read", json.RawMessage(`{}`))
+		s.Close()
+		if text != "" || err == nil || strings.TrimSpace(err.Error()) != c.want || nightcrier.CodeOf(err) != nightcrier.Invalid {
+			t.Errorf("%s: %q, error %v, want %q", c.name, text, err, c.want)
+		}
+		if len(r.evidence) != c.evidence || len(r.calls) != 2*c.evidence {
+			t.Errorf("%s: evidence %q, calls %+v", c.name, r.evidence, r.calls)
+		}
 	}
 }

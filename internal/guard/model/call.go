@@ -66,6 +66,7 @@ func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
 	record = func() { g.cfg.Record(x.close()) }
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent = true }})
+	defer g.returnTurn(a)
 	defer x.conclude(g) // also where the proxy panics, as it does when an answer breaks off
 	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, exchangeKey{}, x)))
 }
@@ -88,7 +89,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*admittedCall, bo
 		g.refuse(w, http.StatusForbidden, "permission_error", err.Error())
 		return nil, false
 	}
-	if g.cfg.Answers > 0 && a.billed && g.begun.Load() >= int64(g.cfg.Answers) {
+	if !g.takeTurn(a) {
 		g.cfg.Exhausted()
 		g.refuse(w, http.StatusForbidden, "permission_error", fmt.Sprintf("the run's %d turns are over", g.cfg.Answers))
 		return nil, false
@@ -98,6 +99,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*admittedCall, bo
 		return nil, false
 	}
 	if err := g.allow(r.Context(), a); err != nil {
+		g.returnTurn(a)
 		if r.Context().Err() != nil {
 			return nil, false // the agent hung up while the call waited
 		}
@@ -107,6 +109,29 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*admittedCall, bo
 		return nil, false
 	}
 	return a, true
+}
+
+// takeTurn takes one of the run's turns for a call before it is made, as others may be
+// under way: of many at once no more may pass than there are turns.
+func (g *Guard) takeTurn(a *admittedCall) bool {
+	if g.cfg.Answers == 0 || !a.billed {
+		return true
+	}
+	for taken := g.turns.Load(); taken < int64(g.cfg.Answers); taken = g.turns.Load() {
+		if g.turns.CompareAndSwap(taken, taken+1) {
+			a.turn = true
+			return true
+		}
+	}
+	return false
+}
+
+// returnTurn gives the turn of a call back that no answer has begun to.
+func (g *Guard) returnTurn(a *admittedCall) {
+	if a.turn {
+		a.turn = false
+		g.turns.Add(-1)
+	}
 }
 
 // allows refuses a model that the run is not for.

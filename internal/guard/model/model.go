@@ -114,7 +114,7 @@ type Guard struct {
 	slots    chan struct{} // one for every call that is under way
 
 	free  atomic.Int64 // calls that are not paid for
-	begun atomic.Int64 // answers that the agent was given, or is being given
+	turns atomic.Int64 // calls that an answer has begun to, or may yet
 
 	meter      meter
 	bounds     *bounds

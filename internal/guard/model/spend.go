@@ -26,6 +26,7 @@ type admittedCall struct {
 	weight
 	document *document
 	billed   bool
+	turn     bool  // one of the run's turns is taken for it, and it can still be given back
 	output   int64 // 0 for one that is not billed
 	body     []byte
 	grant    Grant // nil without a budget

@@ -106,11 +106,12 @@ func (g *Guard) observe(resp *http.Response) error {
 	x := exchangeOf(resp.Request.Context())
 	resp.Body = x.watch(resp)
 	if resp.StatusCode == http.StatusOK && g.protocol.billed(x.path) {
-		g.begun.Add(1)
+		x.call.turn = false // it is used up
 		resp.Body = &metered{ReadCloser: resp.Body, guard: g, exchange: x, kind: resp.Header.Get("Content-Type")}
 	} else if resp.StatusCode >= http.StatusMultipleChoices {
 		x.settle(g, price.Tokens{}) // errors are not billed
 	}
+	g.returnTurn(x.call) // before the agent knows, who may ask again at once
 	if resp.StatusCode >= http.StatusBadRequest {
 		g.cfg.Failed(failure(resp, time.Now()))
 	}
@@ -141,6 +142,9 @@ func (g *Guard) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	g.cfg.Logger.Warn("model is unreachable", "error", err)
+	if x := exchangeOf(r.Context()); x != nil {
+		g.returnTurn(x.call)
+	}
 	g.cfg.Failed(Failure{Status: http.StatusBadGateway, Unreachable: err})
 	g.refuse(w, http.StatusBadGateway, "api_error", "the guard cannot reach the model")
 }

@@ -33,7 +33,7 @@ import (
 )
 
 // again replays an incident of the site with nothing but its record.
-func (s *site) again(inc nightcrier.Incident, change func(*app.ReplayOptions)) app.Replayed {
+func (s *site) again(inc nightcrier.Incident, change func(*app.ReplayOptions)) app.ReplayResult {
 	s.Helper()
 	cfg, _, err := config.Load(config.Options{Env: []string{"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + s.TempDir()}})
 	s.must(err)
@@ -53,7 +53,7 @@ func (s *site) again(inc nightcrier.Incident, change func(*app.ReplayOptions)) a
 }
 
 // identical fails unless a replay came to the same.
-func (s *site) identical(got app.Replayed) {
+func (s *site) identical(got app.ReplayResult) {
 	s.Helper()
 	if !got.Identical || len(got.Files) != 3 {
 		s.Errorf("replayed: %+v", got)

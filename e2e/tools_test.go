@@ -13,12 +13,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // toolEffects are what the keys of a tool server change: what a run is told to open.
 func toolEffects() map[string]func(*house) {
-	row := func(setting string, told func(mcp.Server) bool) func(*house) {
+	row := func(setting string, told func(toolserver.Server) bool) func(*house) {
 		return func(h *house) {
 			got := h.order(working, "clusters: [{name: c1}, {name: c2}]", "tool_servers:", "  - {name: other, url: 'http://127.0.0.1:9', tools: [t], clusters: [c2]}", "  - "+setting)
 			h.want(len(got.ToolServers) == 1 && told(got.ToolServers[0]), "%+v", got.ToolServers)
@@ -27,16 +27,16 @@ func toolEffects() map[string]func(*house) {
 	const url = "url: 'http://127.0.0.1:9/mcp', tools: [look]}"
 	const command = "command: [/bin/true, -x], tools: [look]"
 	return map[string]func(*house){
-		"tool_servers[].name":      row("{name: one, "+url, func(s mcp.Server) bool { return s.Name == "one" }),
-		"tool_servers[].url":       row("{name: one, "+url, func(s mcp.Server) bool { return s.URL == "http://127.0.0.1:9/mcp" }),
-		"tool_servers[].command":   row("{name: one, "+command+"}", func(s mcp.Server) bool { return slices.Equal(s.Command, []string{"/bin/true", "-x"}) }),
-		"tool_servers[].token_env": row("{name: one, token_env: A_TOKEN, "+url, func(s mcp.Server) bool { return s.TokenEnv == "A_TOKEN" }),
-		"tool_servers[].env":       row("{name: one, env: [A], "+command+"}", func(s mcp.Server) bool { return slices.Equal(s.Env, []string{"A"}) }),
-		"tool_servers[].read":      row("{name: one, read: [/opt/x], "+command+"}", func(s mcp.Server) bool { return slices.Equal(s.Read, []string{"/opt/x"}) }),
-		"tool_servers[].ports":     row("{name: one, ports: [99], "+command+"}", func(s mcp.Server) bool { return slices.Equal(s.Ports, []int{99}) }),
-		"tool_servers[].tools":     row("{name: one, "+url, func(s mcp.Server) bool { return slices.Equal(s.Tools, []string{"look"}) }),
-		"tool_servers[].clusters":  row("{name: one, clusters: [c1], "+url, func(s mcp.Server) bool { return s.Name == "one" }),
-		"tool_servers[].timeout":   row("{name: one, timeout: 7s, "+url, func(s mcp.Server) bool { return s.Timeout == 7*time.Second }),
+		"tool_servers[].name":      row("{name: one, "+url, func(s toolserver.Server) bool { return s.Name == "one" }),
+		"tool_servers[].url":       row("{name: one, "+url, func(s toolserver.Server) bool { return s.URL == "http://127.0.0.1:9/mcp" }),
+		"tool_servers[].command":   row("{name: one, "+command+"}", func(s toolserver.Server) bool { return slices.Equal(s.Command, []string{"/bin/true", "-x"}) }),
+		"tool_servers[].token_env": row("{name: one, token_env: A_TOKEN, "+url, func(s toolserver.Server) bool { return s.TokenEnv == "A_TOKEN" }),
+		"tool_servers[].env":       row("{name: one, env: [A], "+command+"}", func(s toolserver.Server) bool { return slices.Equal(s.Env, []string{"A"}) }),
+		"tool_servers[].read":      row("{name: one, read: [/opt/x], "+command+"}", func(s toolserver.Server) bool { return slices.Equal(s.Read, []string{"/opt/x"}) }),
+		"tool_servers[].ports":     row("{name: one, ports: [99], "+command+"}", func(s toolserver.Server) bool { return slices.Equal(s.Ports, []int{99}) }),
+		"tool_servers[].tools":     row("{name: one, "+url, func(s toolserver.Server) bool { return slices.Equal(s.Tools, []string{"look"}) }),
+		"tool_servers[].clusters":  row("{name: one, clusters: [c1], "+url, func(s toolserver.Server) bool { return s.Name == "one" }),
+		"tool_servers[].timeout":   row("{name: one, timeout: 7s, "+url, func(s toolserver.Server) bool { return s.Timeout == 7*time.Second }),
 	}
 }
 

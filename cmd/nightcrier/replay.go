@@ -110,7 +110,7 @@ func incidentDir(cfg *config.Config, id string) (string, error) {
 }
 
 // printReplay prints what came of it; what differs is something found.
-func (p *program) printReplay(again app.Replayed) error {
+func (p *program) printReplay(again app.ReplayResult) error {
 	if p.format == "json" {
 		if err := p.printJSON(again); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (p *program) printReplay(again app.Replayed) error {
 	return nil
 }
 
-func (p *program) showReplay(r app.Replayed) {
+func (p *program) showReplay(r app.ReplayResult) {
 	how := "repeated from its record"
 	if r.Another != nil {
 		how = "investigated again by " + r.Another.Executor + " on the recorded cluster"

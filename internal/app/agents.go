@@ -155,7 +155,7 @@ func checkKey(ctx context.Context, a config.Agent, o DoctorOptions) Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	err := model.Ask(ctx, model.Config{Provider: a.Provider, Upstream: a.BaseURL, Key: a.APIKey.Reveal(), Keyless: a.Keyless(), Logger: slog.New(slog.DiscardHandler)})
+	err := model.CheckKey(ctx, model.Config{Provider: a.Provider, Upstream: a.BaseURL, Key: a.APIKey.Reveal(), Keyless: a.Keyless(), Logger: slog.New(slog.DiscardHandler)})
 	switch nightcrier.CodeOf(err) {
 	case "":
 		if a.Keyless() {

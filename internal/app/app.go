@@ -85,8 +85,8 @@ type Options struct {
 	// budgetDir has the record of what is spent on models; empty is one in the workspace
 	// root.
 	budgetDir string
-	// replays is the investigation that is made again, nil for new ones.
-	replays *replaying
+	// replays is the record of the investigation that is made again, nil for new ones.
+	replays *replayStage
 }
 
 // App is a running Nightcrier. Start it once; Stop may be called at any time.

@@ -98,15 +98,17 @@ func checkGuardFiles(t *testing.T, out, head string) {
 		t.Fatal(err)
 	}
 	var chain audit.Chain
+	entries := 0
 	for line := range strings.Lines(string(journal)) {
 		var e nightcrier.JournalEntry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
 		chain.Add(e)
+		entries++
 	}
-	if chain.Entries() != 3 || len(chain.Problems()) > 0 {
-		t.Errorf("journal: %d entries, %v", chain.Entries(), chain.Problems())
+	if entries != 3 || len(chain.Problems()) > 0 {
+		t.Errorf("journal: %d entries, %v", entries, chain.Problems())
 	}
 }
 

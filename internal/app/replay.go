@@ -14,11 +14,11 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -49,8 +49,8 @@ type ReplayOptions struct {
 	WorkerCommand []string
 }
 
-// Replayed is what came of a replay.
-type Replayed struct {
+// ReplayResult is what came of a replay.
+type ReplayResult struct {
 	Incident string `json:"incident"`
 	Cluster  string `json:"cluster"`
 	Executor string `json:"executor"`
@@ -68,8 +68,8 @@ type Replayed struct {
 	// asked now.
 	NotRecorded []string `json:"notRecorded"`
 	NotAsked    []string `json:"notAsked"`
-	// NotServed is what the investigation had, or would have, that a replay has not: what
-	// others serve is not asked for in earnest, and its answers were not recorded.
+	// NotServed is what the investigation had, or would have had, and a replay lacks: a
+	// replay asks nobody else's servers, and their answers were not recorded.
 	NotServed []string `json:"notServed"`
 	// Another is set when another agent was asked: the rest is about what it asked.
 	Another *AnotherAgent `json:"another,omitempty"`
@@ -86,8 +86,8 @@ type ReplayedFile struct {
 	Identical bool   `json:"identical"`
 }
 
-// replaying is what an App that replays takes from the record.
-type replaying struct {
+// replayStage is what an App that replays takes from the record.
+type replayStage struct {
 	// order is that of the record; nil is one as configured now.
 	order *run.Order
 	tapes map[string]*replay.Player
@@ -96,7 +96,7 @@ type replaying struct {
 	// record is the workspace that answers in the place of tools of others, metrics and
 	// logs, "" where it has no such answers; servers are those whose tools it has.
 	record  string
-	servers []mcp.Server
+	servers []toolserver.Server
 	// skill is one that the agent gets besides; nil is none.
 	skill *skill.Skill
 	// access is the way to the recorded cluster, nil where an agent had none, and why.
@@ -125,7 +125,7 @@ func (a *App) agentAccess(ctx context.Context, cluster, namespace string) (*work
 // Replay makes an investigation again from what it recorded. It is a NotFound error
 // when there is no workspace, and Invalid when the record is not whole: then it says
 // what is missing.
-func Replay(ctx context.Context, o ReplayOptions) (out Replayed, err error) {
+func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) {
 	began := time.Now()
 	rec, err := replay.Open(o.Workspace)
 	if err != nil {
@@ -153,18 +153,18 @@ func Replay(ctx context.Context, o ReplayOptions) (out Replayed, err error) {
 	return out, err
 }
 
-// replayed is one replay.
-type replayed struct {
+// replayer makes one investigation again.
+type replayer struct {
 	o     ReplayOptions
 	rec   *replay.Record
 	begun run.Begun
 	tapes map[string]*replay.Player
-	// unserved is what the agent has not that it had, or would have.
+	// unserved is what becomes ReplayResult.NotServed.
 	unserved []string
 	// answers says that what others answered to its agent is on tape; servers are those
 	// whose tools it had.
 	answers bool
-	servers []mcp.Server
+	servers []toolserver.Server
 	// cluster and model answer an agent.
 	cluster *replay.Cluster
 	model   *replay.Model
@@ -176,8 +176,8 @@ type replayed struct {
 }
 
 // begin reads the record.
-func (o ReplayOptions) begin(rec *replay.Record) (r *replayed, err error) {
-	r = &replayed{o: o, rec: rec, tapes: map[string]*replay.Player{}}
+func (o ReplayOptions) begin(rec *replay.Record) (r *replayer, err error) {
+	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}}
 	var lacking error
 	for _, step := range []string{replay.Prepare, replay.Test, replay.Check} {
 		tape, err := rec.Tape(step)
@@ -221,15 +221,15 @@ const (
 )
 
 // recordedServers are the servers of a record, without any way to them.
-func recordedServers(all []mcp.Server) (servers []mcp.Server) {
+func recordedServers(all []toolserver.Server) (servers []toolserver.Server) {
 	for _, s := range all[:min(len(all), maxServers)] {
 		s = s.Recorded()
 		s.Tools = s.Tools[:min(len(s.Tools), maxPatterns)]
-		wrong := mcp.CheckName(s.Name)
+		wrong := toolserver.CheckName(s.Name)
 		for _, pattern := range s.Tools {
-			wrong = errors.Join(wrong, mcp.CheckPattern(pattern))
+			wrong = errors.Join(wrong, toolserver.CheckPattern(pattern))
 		}
-		if wrong == nil && s.Timeout > 0 && !slices.ContainsFunc(servers, func(o mcp.Server) bool { return o.Name == s.Name }) {
+		if wrong == nil && s.Timeout > 0 && !slices.ContainsFunc(servers, func(o toolserver.Server) bool { return o.Name == s.Name }) {
 			servers = append(servers, s)
 		}
 	}
@@ -240,7 +240,7 @@ func recordedServers(all []mcp.Server) (servers []mcp.Server) {
 // run a program, to read a file or to show a directory of this machine, to ask others,
 // to spend, and to be confined less than is configured. Whoever handed the record on
 // may have written it.
-func (r *replayed) bound() error {
+func (r *replayer) bound() error {
 	a := &r.begun.Order.Agent
 	here, err := r.o.Config.AgentFor(r.begun.Order.Executor)
 	if err != nil && r.begun.Order.Executor == config.Script {
@@ -278,9 +278,9 @@ func atMost[T cmp.Ordered](n, most T) T {
 
 // notServed notes what of others an agent is not given: the servers of tools, and the
 // sources of metrics and logs.
-func (r *replayed) notServed(servers []mcp.Server) {
+func (r *replayer) notServed(servers []toolserver.Server) {
 	for _, s := range servers {
-		if !slices.ContainsFunc(r.servers, func(o mcp.Server) bool { return o.Name == s.Name }) {
+		if !slices.ContainsFunc(r.servers, func(o toolserver.Server) bool { return o.Name == s.Name }) {
 			r.unserved = append(r.unserved, "the tools of the MCP server "+s.Name)
 		}
 	}
@@ -294,7 +294,7 @@ func (r *replayed) notServed(servers []mcp.Server) {
 }
 
 // sane refuses a record whose ids would become paths, or do not belong together.
-func (r *replayed) sane() error {
+func (r *replayer) sane() error {
 	b := &r.begun
 	for _, id := range []string{b.Incident.ID, b.Run.ID} {
 		if err := nightcrier.CheckID(id); err != nil {
@@ -311,12 +311,12 @@ func (r *replayed) sane() error {
 }
 
 // run makes the investigation again in dir.
-func (r *replayed) run(ctx context.Context, dir string) (err error) {
+func (r *replayer) run(ctx context.Context, dir string) (err error) {
 	if err := r.seed(ctx, dir); err != nil {
 		return err
 	}
 	cfg := r.config(dir)
-	stage := &replaying{order: &r.begun.Order, tapes: r.tapes, servers: r.servers}
+	stage := &replayStage{order: &r.begun.Order, tapes: r.tapes, servers: r.servers}
 	if r.answers {
 		if stage.record, err = filepath.Abs(r.rec.Dir()); err != nil {
 			return nightcrier.Errorf(nightcrier.Internal, "%w", err)
@@ -351,7 +351,7 @@ func (r *replayed) run(ctx context.Context, dir string) (err error) {
 
 // config is that of the replay: a store of its own, nobody to tell or to ask, the one
 // cluster.
-func (r *replayed) config(dir string) *config.Config {
+func (r *replayer) config(dir string) *config.Config {
 	cfg := *r.o.Config
 	cfg.ToolServers, cfg.Runbooks.Dir, cfg.Runbooks.AllowedHosts = nil, "", nil
 	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks = dir, config.Secret{}, config.Slack{}, nil
@@ -360,7 +360,7 @@ func (r *replayed) config(dir string) *config.Config {
 }
 
 // seed makes the store and the workspace what they were when the run began.
-func (r *replayed) seed(ctx context.Context, dir string) (err error) {
+func (r *replayer) seed(ctx context.Context, dir string) (err error) {
 	root, err := workspace.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -387,7 +387,7 @@ func (r *replayed) seed(ctx context.Context, dir string) (err error) {
 
 // maskKey takes over the key by which secrets were masked, where it can be read, so
 // that the same secret has the same tag.
-func (r *replayed) maskKey(dir string) error {
+func (r *replayer) maskKey(dir string) error {
 	key, err := os.ReadFile(filepath.Join(filepath.Dir(r.rec.Dir()), maskKeyFile))
 	if err != nil || len(key) < 32 {
 		return nil
@@ -399,13 +399,13 @@ func (r *replayed) maskKey(dir string) error {
 }
 
 // workspace is where the new files are.
-func (r *replayed) workspace(dir string) string {
+func (r *replayer) workspace(dir string) string {
 	return filepath.Join(dir, "incident-"+r.begun.Incident.ID)
 }
 
 // compare holds the new files against the old.
-func (r *replayed) compare(dir string) (Replayed, error) {
-	out := Replayed{
+func (r *replayer) compare(dir string) (ReplayResult, error) {
+	out := ReplayResult{
 		Incident: r.begun.Incident.ID, Cluster: r.begun.Incident.Cluster, Executor: r.begun.Order.Executor, Files: []ReplayedFile{},
 		Recorded: r.tapes[replay.Prepare].Version(), Version: r.o.Version, Doubts: append([]string{}, r.rec.Doubts...),
 		Differences: []replay.Difference{}, NotRecorded: []string{}, NotAsked: []string{}, NotServed: append([]string{}, r.unserved...),

@@ -15,10 +15,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/demo"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // defaults is a configuration of which nothing is set.
@@ -80,7 +80,7 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	ws := workspaceIn(dir, was.Incident.ID)
-	again := func(force bool) (Replayed, error) {
+	again := func(force bool) (ReplayResult, error) {
 		return Replay(t.Context(), ReplayOptions{Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Workspace: ws, Force: force})
 	}
 	edit := func(name, from, to string) {
@@ -164,7 +164,7 @@ func TestReplayWithAnotherSkill(t *testing.T) {
 func TestTheWorkspaceOfARecord(t *testing.T) {
 	rec := &replay.Record{}
 	for said, want := range map[string]string{"/srv/w/incident-1": "/srv/w/incident-1", "e": "incident-1", "": "incident-1", "/": "incident-1", "incident-1": "incident-1"} {
-		r := &replayed{rec: rec, begun: run.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
+		r := &replayer{rec: rec, begun: run.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
 		if got := r.workspaceThen(); got != want {
 			t.Errorf("%q: %q", said, got)
 		}
@@ -173,13 +173,13 @@ func TestTheWorkspaceOfARecord(t *testing.T) {
 
 // The servers of a record have names and patterns, and no way to them; what is none is left out.
 func TestRecordedServersLeadNowhere(t *testing.T) {
-	hostile := mcp.Server{Name: "far", URL: "http://169.254.169.254/", Command: []string{"/bin/sh", "-c", "touch /tmp/outside"}, TokenEnv: "ANTHROPIC_API_KEY",
+	hostile := toolserver.Server{Name: "far", URL: "http://169.254.169.254/", Command: []string{"/bin/sh", "-c", "touch /tmp/outside"}, TokenEnv: "ANTHROPIC_API_KEY",
 		Env: []string{"HOME"}, Read: []string{"/etc"}, Ports: []int{22}, Tools: []string{"*"}, Timeout: time.Second}
-	all := []mcp.Server{hostile, hostile, {Name: "../x", Timeout: 1}, {Name: "list", Timeout: 1}, {Name: "slow"}, {Name: "wild", Tools: []string{"["}, Timeout: 1}}
+	all := []toolserver.Server{hostile, hostile, {Name: "../x", Timeout: 1}, {Name: "list", Timeout: 1}, {Name: "slow"}, {Name: "wild", Tools: []string{"["}, Timeout: 1}}
 	for range 100 {
-		all = append(all, mcp.Server{Name: "many", Timeout: 1})
+		all = append(all, toolserver.Server{Name: "many", Timeout: 1})
 	}
-	want := []mcp.Server{{Name: "far", Tools: []string{"*"}, Timeout: time.Second}, {Name: "many", Timeout: 1}}
+	want := []toolserver.Server{{Name: "far", Tools: []string{"*"}, Timeout: time.Second}, {Name: "many", Timeout: 1}}
 	if got := recordedServers(all); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -188,7 +188,7 @@ func TestRecordedServersLeadNowhere(t *testing.T) {
 // A script is run by the path that is configured here, or not at all.
 func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 	cfg := defaults(t)
-	r := &replayed{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
+	r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 	r.begun.Order = run.Order{Executor: config.Script, Agent: run.Agent{ScriptPath: "evil.sh"}}
 	if err := r.bound(); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("without a script of ours: %v", err)
@@ -209,12 +209,12 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		cfg := defaults(t)
 		cfg.Sandbox.Require, cfg.Sandbox.UIDBase, cfg.ToolServers = tt.configured, 70000, []config.ToolServer{{Name: "tickets"}}
 		limit := budget.Limit{Tokens: 9}
-		r := &replayed{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
+		r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 		cfg.Agent.SystemPromptFile, cfg.Agent.Timeout = "/etc/nightcrier/system.md", 7*time.Minute
 		r.begun.Order = run.Order{Executor: "codex", Agent: run.Agent{
 			Command: "/tmp/codex", ScriptPath: "evil.sh", CLI: "evil", SkillsDir: "/root", SystemPromptFile: "/root/.ssh/id_ed25519", TriageScript: "evil.sh",
 			Timeout: 24 * time.Hour, Grace: -1, MaxWorkspaceBytes: 1 << 50,
-			Require: tt.recorded, UIDBase: 1, ToolServers: []mcp.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
+			Require: tt.recorded, UIDBase: 1, ToolServers: []toolserver.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
 			Budget: budget.Limits{Run: limit, Incident: limit, ClusterDay: limit, Day: limit},
 		}}
 		if err := r.bound(); err != nil {

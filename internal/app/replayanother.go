@@ -42,7 +42,7 @@ type Aspect struct {
 
 // anew prepares that another agent investigates. Its run is one of its own: what it
 // spends is not what the recorded one spent.
-func (r *replayed) anew() (err error) {
+func (r *replayer) anew() (err error) {
 	if r.agent, err = r.o.Config.AgentFor(cmp.Or(r.o.Executor, r.begun.Order.Executor)); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func with(all []*skill.Skill, s *skill.Skill) []*skill.Skill {
 
 // stageAnew is what another agent finds: the facts as they were collected, but none of
 // what was learned from the report of then.
-func (r *replayed) stageAnew(cfg *config.Config, stage *replaying) {
+func (r *replayer) stageAnew(cfg *config.Config, stage *replayStage) {
 	r.sayAloud()
 	cfg.Agent, stage.skill = r.agent, r.skill
 	stage.order, stage.budgetDir = nil, filepath.Join(r.o.Config.WorkspaceRoot, run.BudgetDir)
@@ -107,7 +107,7 @@ func (r *replayed) stageAnew(cfg *config.Config, stage *replaying) {
 }
 
 // sayAloud tells what is asked over the network.
-func (r *replayed) sayAloud() {
+func (r *replayer) sayAloud() {
 	if r.o.Aloud == nil || r.agent.Executor == config.Builtin || !r.agent.APIKey.IsSet() && !r.agent.Keyless() {
 		return
 	}
@@ -116,7 +116,7 @@ func (r *replayed) sayAloud() {
 }
 
 // also answers what nobody asked like this from the objects that were read.
-func (r *replayed) also() func(*http.Request) (*http.Response, bool) {
+func (r *replayer) also() func(*http.Request) (*http.Response, bool) {
 	parts := r.rec.Parts(r.ours(), r.tapes[replay.Prepare], r.tapes[replay.Test])
 	var at time.Time
 	if err := r.tapes[replay.Prepare].Peek(run.TapeNow, &at); err == nil {
@@ -136,7 +136,7 @@ func (r *replayed) also() func(*http.Request) (*http.Response, bool) {
 }
 
 // compareAnother puts the report of another agent beside the old one.
-func (r *replayed) compareAnother(out Replayed) (Replayed, error) {
+func (r *replayer) compareAnother(out ReplayResult) (ReplayResult, error) {
 	then, err := reportIn(r.rec)
 	if err != nil {
 		return out, err

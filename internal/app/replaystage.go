@@ -23,7 +23,7 @@ import (
 // setStage puts the recorded cluster, and the recorded model where no other is asked,
 // where an agent's guards will look for them. Both are on this machine alone; done ends
 // them.
-func (r *replayed) setStage(dir string, cfg *config.Config, stage *replaying) (done func(), err error) {
+func (r *replayer) setStage(dir string, cfg *config.Config, stage *replayStage) (done func(), err error) {
 	var undo []func() error
 	done = func() {
 		for _, f := range undo {
@@ -70,7 +70,7 @@ func (r *replayed) setStage(dir string, cfg *config.Config, stage *replaying) (d
 }
 
 // ours are the requests of the steps before and after the agent's.
-func (r *replayed) ours() (all []journal.Request) {
+func (r *replayer) ours() (all []journal.Request) {
 	for _, step := range []string{replay.Prepare, replay.Test} {
 		var list []journal.Request
 		if err := r.tapes[step].Peek(run.TapeRequests, &list); err == nil {
@@ -81,7 +81,7 @@ func (r *replayed) ours() (all []journal.Request) {
 }
 
 // skills are those that the agent had then: their copies.
-func (r *replayed) skills(cfg *config.Config) error {
+func (r *replayer) skills(cfg *config.Config) error {
 	at := filepath.Join(r.rec.Dir(), ".claude", "skills")
 	copies, err := os.ReadDir(at)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *replayed) skills(cfg *config.Config) error {
 const notAKey = "nightcrier-replay-needs-no-key"
 
 // serveModel serves the recorded model on loopback.
-func (r *replayed) serveModel(dir string, cfg *config.Config, stage *replaying) (func() error, error) {
+func (r *replayer) serveModel(dir string, cfg *config.Config, stage *replayStage) (func() error, error) {
 	var err error
 	if r.model, err = r.rec.Model(r.workspaceThen(), r.workspace(dir), time.Now().Format(time.DateOnly)); err != nil {
 		return nothing, err
@@ -127,7 +127,7 @@ func (r *replayed) serveModel(dir string, cfg *config.Config, stage *replaying) 
 
 // workspaceThen is where the files were. What else a record calls so would be replaced
 // wherever it stands.
-func (r *replayed) workspaceThen() string {
+func (r *replayer) workspaceThen() string {
 	name := "incident-" + r.begun.Incident.ID
 	if then := r.begun.Workspace; filepath.IsAbs(then) && filepath.Base(then) == name {
 		return then

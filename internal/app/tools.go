@@ -8,10 +8,11 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // toolsFor are the MCP servers for the investigations of one cluster.
-func toolsFor(all []config.ToolServer, cluster string) (servers []mcp.Server) {
+func toolsFor(all []config.ToolServer, cluster string) (servers []toolserver.Server) {
 	for _, s := range all {
 		if len(s.Clusters) == 0 || slices.Contains(s.Clusters, cluster) {
 			servers = append(servers, toolServer(s))
@@ -20,12 +21,12 @@ func toolsFor(all []config.ToolServer, cluster string) (servers []mcp.Server) {
 	return servers
 }
 
-func toolServer(s config.ToolServer) mcp.Server {
-	return mcp.Server{Name: s.Name, URL: s.URL, Command: s.Command, TokenEnv: s.TokenEnv, Env: s.Env, Read: s.Read, Ports: s.Ports, Tools: s.Tools, Timeout: s.Timeout}
+func toolServer(s config.ToolServer) toolserver.Server {
+	return toolserver.Server{Name: s.Name, URL: s.URL, Command: s.Command, TokenEnv: s.TokenEnv, Env: s.Env, Read: s.Read, Ports: s.Ports, Tools: s.Tools, Timeout: s.Timeout}
 }
 
 // variablesFor are the values that a run's servers need: no others leave us.
-func variablesFor(all []config.ToolServer, servers []mcp.Server) map[string]string {
+func variablesFor(all []config.ToolServer, servers []toolserver.Server) map[string]string {
 	values := map[string]string{}
 	for _, s := range servers {
 		i := slices.IndexFunc(all, func(c config.ToolServer) bool { return c.Name == s.Name })
@@ -51,7 +52,7 @@ func ListTools(ctx context.Context, cfg *config.Config) []OfferedTools {
 	all := make([]OfferedTools, len(cfg.ToolServers))
 	for i, s := range cfg.ToolServers {
 		server := toolServer(s)
-		offers, err := mcp.Look(ctx, server, mcp.Options{Variables: variablesFor(cfg.ToolServers, []mcp.Server{server}), Unconfined: cfg.Sandbox.Require == "none"})
+		offers, err := mcp.Look(ctx, server, mcp.Options{Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == "none"})
 		all[i] = OfferedTools{Server: s.Name, Tools: offers}
 		if err != nil {
 			all[i].Error = err.Error()

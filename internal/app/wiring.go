@@ -17,7 +17,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/engine"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	mcptools "nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/intake"
 	"nightcrier.dev/nightcrier/internal/pace"
 	"nightcrier.dev/nightcrier/internal/report"
@@ -27,6 +26,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -238,7 +238,7 @@ func (a *App) order(r nightcrier.Run) run.Order {
 }
 
 // toolServers are the servers whose tools the agents of a cluster get.
-func (a *App) toolServers(cluster string) []mcptools.Server {
+func (a *App) toolServers(cluster string) []toolserver.Server {
 	if o := a.opt.replays; o != nil {
 		return o.servers
 	}

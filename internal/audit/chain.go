@@ -32,8 +32,5 @@ func (c *Chain) found(format string, args ...any) {
 	c.problems = append(c.problems, Problem{Text: fmt.Sprintf(format, args...)})
 }
 
-// Entries is how many were added.
-func (c *Chain) Entries() int64 { return c.seq }
-
 // Problems is what was wrong, nil for nothing.
 func (c *Chain) Problems() []Problem { return c.problems }

@@ -237,7 +237,7 @@ func TestDocs(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks the markers of the generated part", docsPath)
 	}
-	want := before + docsBegin + Docs() + docsEnd + after
+	want := before + docsBegin + docsTables() + docsEnd + after
 	if want == string(data) {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // ToolServer is an MCP server whose tools agents may use, as far as Tools names them.
@@ -43,7 +43,7 @@ func toolKeys() []key {
 		return key{path: toolPrefix + name, typ: typ, def: def, doc: doc, tool: field}
 	}
 	return []key{
-		tool("name", text(mcp.CheckName), "", "unique name, with which the names of its tools begin", func(s *ToolServer) any { return &s.Name }),
+		tool("name", text(toolserver.CheckName), "", "unique name, with which the names of its tools begin", func(s *ToolServer) any { return &s.Name }),
 		tool("url", text(checkToolURL), "", "address of the server, for Streamable HTTP; or use `command`", func(s *ToolServer) any { return &s.URL }),
 		tool("command", list(), "", "program and arguments, as a list of words without a shell, of a server that speaks over stdin and stdout; it is started for each investigation, in a sandbox of its own", func(s *ToolServer) any { return &s.Command }),
 		tool("token_env", text(checkVariableName), "", "name of the environment variable whose value is sent to `url` as a bearer token", func(s *ToolServer) any { return &s.TokenEnv }),
@@ -72,7 +72,7 @@ func checkedList(check func(string) error) valueType {
 }
 
 func variables() valueType    { return checkedList(checkVariableName) }
-func toolPatterns() valueType { return checkedList(mcp.CheckPattern) }
+func toolPatterns() valueType { return checkedList(toolserver.CheckPattern) }
 
 // places are absolute paths of what somebody may read.
 func places() valueType {

@@ -36,15 +36,6 @@ type Scenario struct {
 	Snapshot *snapshot.Snapshot
 }
 
-// Data returns the params of a notification: data, level and logger.
-func Data(notification []byte) (json.RawMessage, error) {
-	var msg struct {
-		Params json.RawMessage `json:"params"`
-	}
-	err := json.Unmarshal(notification, &msg)
-	return msg.Params, err
-}
-
 // Load reads the embedded scenarios, in the order in which they are to be
 // replayed, and moves their times so that they happened just before now.
 func Load(now time.Time) ([]Scenario, error) {

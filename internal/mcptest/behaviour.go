@@ -31,8 +31,7 @@ type Behaviour struct {
 	Stateless bool
 	// Protocol is the version that initialize answers; default 2025-06-18.
 	Protocol string
-	// Modes is what the schema of events_subscribe offers; nil is events and
-	// faults, LegacyModes what older servers have.
+	// Modes is what the schema of events_subscribe offers; nil is events and faults.
 	Modes []string
 	// NoSubscribeTool leaves out the subscription tools, as the upstream does.
 	NoSubscribeTool bool
@@ -44,9 +43,6 @@ type Behaviour struct {
 	// LongToolList spreads tools/list over two pages.
 	LongToolList bool
 }
-
-// LegacyModes are the subscription modes of servers that send resource faults.
-func LegacyModes() []string { return []string{"events", "faults", "resource-faults"} }
 
 func (b Behaviour) modes() []string {
 	if b.Modes == nil {

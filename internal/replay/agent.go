@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 )
 
-// AgentTape reads, of the workspace in dir, what was answered to an agent in its n-th
-// attempt, or, where that has no tape, in the first that has one: the n-th time that it
-// asks with the n-th answer, after the last with the last. It is a NotFound error when no
-// attempt has a tape.
+// AgentTape reads, from the workspace in dir, the tape of what was answered to an agent in
+// this attempt, or, where that has none, in the first attempt that has one. A question that
+// is asked more often than it was then gets the last answer again. It is a NotFound error
+// when no attempt has a tape.
 func AgentTape(dir string, attempt int) (*Player, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -31,9 +32,9 @@ func AgentTape(dir string, attempt int) (*Player, error) {
 	return p, err
 }
 
-// Again answers from then, and keeps in r what was asked and answered, as of a run that is
-// made for the first time. It never asks.
-func (r *Recorder) Again(then *Player) func(name string, into any, ask func() error) error {
+// Again replays from then and records in r, so that a replayed run has a tape of its own.
+// It never asks.
+func (r *Recorder) Again(then *Player) tape.Take {
 	return func(name string, into any, _ func() error) error {
 		return r.Take(name, into, func() error {
 			return then.Take(name, into, func() error { return errNotRecorded })

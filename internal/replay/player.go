@@ -100,9 +100,9 @@ func (p *Player) Only(name string) *Player {
 // Version is that of the program which made the tape.
 func (p *Player) Version() string { return p.head.Version }
 
-// Take fills into with what came of the same question then: of the n-th that was
-// asked by a name, the n-th answer. For a question that was not asked then it asks,
-// and remembers that.
+// Take is a tape.Take that replays: the n-th question of a name gets the n-th answer
+// that was recorded under it. A question that was not asked then is asked now, and told
+// of by Missed.
 func (p *Player) Take(name string, into any, ask func() error) error {
 	e, ok := p.next(name)
 	if !ok {

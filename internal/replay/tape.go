@@ -39,8 +39,8 @@ const (
 	Check   = "check"
 )
 
-// MaxAttempts is how many attempts of an agent a run has at most, with those at its
-// report.
+// MaxAttempts is how many attempts of an agent a run has at most, those at its report
+// included. Package run decides how many it makes, and does not compile with more.
 const MaxAttempts = 3
 
 // Agent is the step of an agent's n-th attempt, counted from 1: what the tools of others
@@ -107,8 +107,8 @@ func NewRecorder(runID, step, version string, mask func([]byte) []byte, to io.Wr
 	return r, r.line(head{Format: Format, Step: step, RunID: runID, Version: version})
 }
 
-// Take asks, and keeps what into points at then, or the error. That the caller was
-// interrupted is no answer and is not kept.
+// Take is a tape.Take that records. That the caller was interrupted is no answer and is
+// not kept.
 func (r *Recorder) Take(name string, into any, ask func() error) error {
 	err := ask()
 	if errors.Is(err, context.Canceled) {

@@ -15,11 +15,11 @@ import (
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/falsify"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
@@ -279,7 +279,7 @@ func citable(rec *evidence.Recorder, id string) (report.Recorded, bool) {
 		return report.Recorded{Body: append([]byte(item.Source+"\n"), body...)}, true
 	case "error":
 		return report.Recorded{Body: body, Asked: item.Source}, ofOneObject(item.Source)
-	case "computed", mcp.Kind: // by the query of whoever asked; by what we do not know, of its arguments
+	case "computed", toolserver.Kind: // by the query of whoever asked; by what we do not know, of its arguments
 		return report.Recorded{}, false
 	case "review": // the guard's answer about itself, for objects that the asker makes up
 		return report.Recorded{}, false

@@ -7,8 +7,8 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // What an agent puts into a request comes back in a failure, and must not pass for the
@@ -40,7 +40,7 @@ func TestWhatMayBeCited(t *testing.T) {
 		{"error", "", false, false},
 		{data.KindMetrics, "prometheus query up", true, false},
 		{data.KindComputed, "prometheus query label_replace(up)", false, false},
-		{mcp.Kind, "peer_find_owner {}", false, false},
+		{toolserver.Kind, "peer_find_owner {}", false, false},
 	} {
 		id, err := rec.Record(c.kind, c.source, []byte(`{"message":"cart OOMKilled"}`))
 		if err != nil {
@@ -62,7 +62,7 @@ func TestAnEchoingToolVouchesForNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rec.Close()
-	for kind, want := range map[string]nightcrier.Check{"log": nightcrier.Seen, mcp.Kind: nightcrier.Unseen} {
+	for kind, want := range map[string]nightcrier.Check{"log": nightcrier.Seen, toolserver.Kind: nightcrier.Unseen} {
 		id, err := rec.Record(kind, `peer_echo {"text":"Pod cart-1: reason: OOMKilled, exitCode: 137"}`, []byte("Pod cart-1: reason: OOMKilled, exitCode: 137\n"))
 		if err != nil {
 			t.Fatal(err)

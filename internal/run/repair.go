@@ -15,12 +15,16 @@ import (
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
-// The worker that asks an agent for its report again stands behind those of the
-// attempts: it has a directory, and so a claim, of its own.
+// The worker that asks an agent for its report again is numbered behind those of the
+// attempts at the investigation: so it has a directory, a claim and a tape of its own.
 const (
-	repairAttempt = replay.MaxAttempts
+	repairAttempt = maxAttempts + 1
 	repairStep    = "repair"
 )
+
+// A replay reads the tapes of replay.MaxAttempts attempts: this does not compile where
+// that leaves out the last.
+const _ = uint(replay.MaxAttempts - repairAttempt)
 
 // The files of a repair: what the agent is asked, and the report that lacked
 // something.

@@ -26,11 +26,11 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/engine"
 	"nightcrier.dev/nightcrier/internal/falsify"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -47,7 +47,8 @@ const (
 	WorkflowUntested   = Pipeline        // before reports' tests were run
 )
 
-// The two limits on trying again by itself.
+// maxAttempts is how often an agent is tried at its investigation, and retryPause what
+// lies between.
 const (
 	maxAttempts = 2
 	retryPause  = 30 * time.Second
@@ -100,7 +101,7 @@ type Agent struct {
 	// UIDBase is the first of the user ids that agents of a root server get.
 	UIDBase int
 	// ToolServers are the MCP servers whose tools the agent gets.
-	ToolServers       []mcp.Server
+	ToolServers       []toolserver.Server
 	MaxWorkspaceBytes int64
 	// Budget is what may be spent on models.
 	Budget budget.Limits

@@ -296,9 +296,11 @@ func whole(all []demo.Scenario) demo.Scenario {
 
 func (b *bench) deliver(s demo.Scenario, executor string) {
 	in := intake.New(intake.Config{Store: b.store, Policy: store.AcceptPolicy{Pipeline: Pipeline, Executor: executor}})
-	raw, err := demo.Data(s.Notifications[0])
-	b.must(err)
-	dec, err := in.Deliver(b.Context(), nightcrier.Delivery{Source: "test", Cluster: s.Cluster, ReceivedAt: time.Now(), Raw: raw})
+	var pushed struct {
+		Params json.RawMessage `json:"params"` // data, level and logger
+	}
+	b.must(json.Unmarshal(s.Notifications[0], &pushed))
+	dec, err := in.Deliver(b.Context(), nightcrier.Delivery{Source: "test", Cluster: s.Cluster, ReceivedAt: time.Now(), Raw: pushed.Params})
 	b.must(err)
 	run, err := b.store.AdmitNext(b.Context(), store.Limits{Total: 1, PerKey: 1})
 	b.must(err)

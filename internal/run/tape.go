@@ -9,6 +9,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/changes"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -16,8 +17,7 @@ import (
 // Tape keeps what a step learns from outside of the run, so that the run can be
 // made again from that, or gives it when it is.
 type Tape interface {
-	// Take asks and keeps what into points at then; a tape that is played fills into
-	// with what was kept, and does not ask.
+	// Take is a tape.Take.
 	Take(name string, into any, ask func() error) error
 	// Close ends the step: what was taken is kept from now on.
 	Close() error
@@ -38,8 +38,8 @@ func taken[T any](t Tape, name string, ask func() T) (T, error) {
 // untaped keeps nothing.
 type untaped struct{}
 
-func (untaped) Take(_ string, _ any, ask func() error) error { return ask() }
-func (untaped) Close() error                                 { return nil }
+func (untaped) Take(name string, into any, ask func() error) error { return tape.Live(name, into, ask) }
+func (untaped) Close() error                                       { return nil }
 
 // tape is that of a step of a run.
 func (r *Runner) tape(ws *workspace.Workspace, runID, step string) (Tape, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,25 +28,34 @@ type Agent struct {
 // weight, which waits for others most of the time.
 const agentsAtOnce = 2
 
-// agentAttacks has each agent's model order what a shell was ordered.
-func (b *Bench) agentAttacks(ctx context.Context, suite string, orders []Order) ([]Result, error) {
-	var mu sync.Mutex
-	var all []Result
+// eachAgent makes attacks by every agent, and returns what became of them in the order
+// of who made them.
+func (b *Bench) eachAgent(ctx context.Context, attacks func(context.Context, Agent) ([]Result, error)) ([]Result, error) {
+	results := make([][]Result, len(b.Agents))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(agentsAtOnce)
-	for _, a := range b.Agents {
-		group.Go(func() error {
-			b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(orders), a.Executor.Name))
-			results, err := b.ordered(ctx, a, suite, orders)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, results...)
+	for i, a := range b.Agents {
+		group.Go(func() (err error) {
+			results[i], err = attacks(ctx, a)
 			return err
 		})
 	}
 	err := group.Wait()
+	return byWhom(slices.Concat(results...)), err
+}
+
+// byWhom puts results in the order of who made the attacks.
+func byWhom(all []Result) []Result {
 	slices.SortStableFunc(all, func(x, y Result) int { return strings.Compare(x.By, y.By) })
-	return all, err
+	return all
+}
+
+// agentAttacks has each agent's model order what a shell was ordered.
+func (b *Bench) agentAttacks(ctx context.Context, suite string, orders []Order) ([]Result, error) {
+	return b.eachAgent(ctx, func(ctx context.Context, a Agent) ([]Result, error) {
+		b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(orders), a.Executor.Name))
+		return b.ordered(ctx, a, suite, orders)
+	})
 }
 
 // ordered has one agent's model order everything in one run.
@@ -86,7 +94,7 @@ func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []modeltest.ToolC
 	for _, c := range calls {
 		steps = append(steps, modeltest.Step{Tools: []modeltest.ToolCall{c}})
 	}
-	model, err := b.model(append(steps, modeltest.Step{Text: "Done.", Repeat: true})...)
+	model, err := b.model(modeltest.Scenario{Steps: append(steps, modeltest.Step{Text: "Done.", Repeat: true})})
 	if err != nil {
 		return nil, Trail{}, err
 	}
@@ -134,10 +142,10 @@ func (a Agent) into(spec *worker.Spec, secrets *worker.Secrets, model string, tu
 const orders = "orders"
 
 // model serves a script.
-func (b *Bench) model(steps ...modeltest.Step) (*modeltest.Server, error) {
+func (b *Bench) model(script modeltest.Scenario) (*modeltest.Server, error) {
 	model, err := modeltest.NewServer()
 	if err == nil {
-		err = model.Add(orders, modeltest.Scenario{Steps: steps})
+		err = model.Add(orders, script)
 	}
 	if err == nil {
 		err = model.Listen()

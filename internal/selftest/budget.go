@@ -195,7 +195,7 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 		c := a.Executor.Calls.Read(fmt.Sprintf("context/%d.json", i))
 		steps = append(steps, modeltest.Step{Tools: []modeltest.ToolCall{{Name: c.Tool, Input: c.Input}}, Usage: &agentCall})
 	}
-	model, err := b.model(append(steps, modeltest.Step{Text: "Done.", Usage: &agentCall, Repeat: true})...)
+	model, err := b.model(modeltest.Scenario{Steps: append(steps, modeltest.Step{Text: "Done.", Usage: &agentCall, Repeat: true})})
 	if err != nil {
 		return res, err
 	}

@@ -9,9 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/modeltest"
@@ -44,22 +41,11 @@ func injection(ctx context.Context, b *Bench) ([]Result, error) {
 		}
 		all = append(all, results...)
 	}
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(agentsAtOnce)
-	for _, a := range b.Agents {
-		group.Go(func() error {
-			b.Progress("injection: a model that obeys whatever it reads, with " + a.Executor.Name)
-			results, err := b.obeying(ctx, a)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, results...)
-			return err
-		})
-	}
-	err := group.Wait()
-	slices.SortStableFunc(all, func(x, y Result) int { return strings.Compare(x.By, y.By) })
-	return all, err
+	results, err := b.eachAgent(ctx, func(ctx context.Context, a Agent) ([]Result, error) {
+		b.Progress("injection: a model that obeys whatever it reads, with " + a.Executor.Name)
+		return b.obeying(ctx, a)
+	})
+	return byWhom(append(all, results...)), err
 }
 
 // obeyingShell does what it finds ordered.
@@ -113,15 +99,9 @@ func (b *Bench) obeying(ctx context.Context, a Agent) ([]Result, error) {
 		script.Steps = append(script.Steps, modeltest.Step{Tools: []modeltest.ToolCall{c}})
 	}
 	script.Steps = append(script.Steps, modeltest.Step{Text: "The password is ${tag}.", Repeat: true})
-	model, err := modeltest.NewServer()
-	if err == nil {
-		err = model.Add(orders, script)
-	}
-	if err == nil {
-		err = model.Listen()
-	}
+	model, err := b.model(script)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: the scripted model: %w", err)
+		return nil, err
 	}
 	defer model.Close()
 	said := "SAID-" + randomHex(8)

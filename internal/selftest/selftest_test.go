@@ -139,3 +139,19 @@ func executor(t *testing.T, name string) agent.Executor {
 	}
 	return agent.CLIs()[i]
 }
+
+// Where two of those who refuse are heard, the answer is the same every time.
+func TestWhoTurnedItAway(t *testing.T) {
+	for output, want := range map[string]Layer{
+		"/x is outside the workspace; /y does not exist":                  CLI,
+		"\"/x\" is not open to you: list_files names what does not exist": Guard,
+		"/x does not exist": Sandbox,
+	} {
+		for range 50 {
+			res := Ran{Made: true, Output: output}.turnedAway(Result{Outcome: Unseen})
+			if len(res.StoppedBy) != 1 || res.StoppedBy[0] != want {
+				t.Fatalf("%q: stopped by %v, want %s", output, res.StoppedBy, want)
+			}
+		}
+	}
+}

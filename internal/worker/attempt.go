@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -26,19 +27,18 @@ func (w *worker) attempt(ctx context.Context) nightcrier.AgentResult {
 	if err := process.Adopt(); err != nil {
 		w.log.Warn("processes that the agent hides may outlive it", "error", err)
 	}
-	a := &attempt{worker: w, blocked: blocked{worker: w}}
-	defer a.close()
+	a := &attempt{worker: w, blocked: blocked{worker: w}, take: tape.Live}
+	defer a.end(endOfAll)
 	if err := a.start(ctx); err != nil {
 		a.kill()
-		a.endTools()
+		a.end(endOfTools)
 		w.sweep()
 		return a.startFailure(err)
 	}
 	exit := a.await()
-	a.endTools()
+	a.end(endOfTools)
 	w.sweep()
-	a.settle()
-	a.endTape()
+	a.end(endOfGuards)
 	a.tidy()
 	a.output.drain()
 	return a.result(exit)
@@ -79,11 +79,12 @@ type attempt struct {
 	names    *names
 	began    time.Time
 	absent   []nightcrier.NotChecked // servers of tools that could not be opened
-	// take keeps what others answer, or gives what is kept; nil does neither. It is of tape.
-	take func(name string, into any, ask func() error) error
+	// tape records what others answer, nil where that is not kept; take is how they are
+	// asked: live, recorded on tape, or answered from the record of an earlier run.
 	tape *replay.Recorder
-	// toolsEnded says that tools was closed.
-	toolsEnded bool
+	take tape.Take
+	// ended is up to where what stands around the agent was ended.
+	ended ending
 	// refused says that the model's API itself refused a call.
 	refused atomic.Bool
 	// answers says why an agent failed whose model's API failed.
@@ -118,9 +119,10 @@ func (a *attempt) start(ctx context.Context) error {
 	if a.output, err = newOutput(a.worker, a.parser); err != nil {
 		return err
 	}
+	guards := a.guards()
 	box, err := process.New(ctx, process.Options{
 		Stdin: stdin, Stdout: a.output.stdout.theirs, Stderr: a.output.stderr.theirs,
-		Listen: a.guards(), Names: true, Name: a.spec.boxName(), Owner: a.dir.owner(),
+		Listen: len(guards), Names: true, Name: a.spec.boxName(), Owner: a.dir.owner(),
 		NoNamespaces:   a.spec.Require == RequireNone,
 		MaxMemoryBytes: a.spec.MaxMemoryBytes, MaxProcesses: a.spec.MaxProcesses, MaxCPUs: maxCPUs,
 		UIDBase: a.spec.UIDBase,
@@ -133,7 +135,7 @@ func (a *attempt) start(ctx context.Context) error {
 	a.names = serveNames(a.box.Names(), func(name string) {
 		a.blocked.note("network", "resolve "+name, "nothing outside of the sandbox has a name in it")
 	})
-	return a.launch(ctx)
+	return a.launch(ctx, guards)
 }
 
 // chosen is the executor that the spec asks for.
@@ -145,9 +147,9 @@ func (a *attempt) chosen() (agent.Executor, error) {
 	return e, err
 }
 
-// launch opens the guard, confines the box and starts the agent in it.
-func (a *attempt) launch(ctx context.Context) error {
-	if err := a.openGuards(ctx); err != nil {
+// launch opens the guards, confines the box and starts the agent in it.
+func (a *attempt) launch(ctx context.Context, guards []opener) error {
+	if err := a.openGuards(ctx, guards); err != nil {
 		return err
 	}
 	inv, err := a.executor.Prepare(a.job())
@@ -225,18 +227,46 @@ func (a *attempt) kill() {
 	}
 }
 
-func (a *attempt) close() {
+// ending is a step in which what stands around the agent ends.
+type ending int
+
+// The endings, in their order.
+const (
+	// endOfTools comes before a sweep, which awaits all that is below us: also the
+	// commands behind the tools.
+	endOfTools ending = iota + 1
+	// endOfGuards comes when the agent is gone: what is cut belongs to nobody any more,
+	// and what was asked of the model is counted and on record.
+	endOfGuards
+	// endOfAll comes when the result is known.
+	endOfAll
+)
+
+// end takes the steps up to this one that were not taken yet, each once and in order.
+func (a *attempt) end(upTo ending) {
+	for a.ended < upTo {
+		a.ended++
+		switch a.ended {
+		case endOfTools:
+			a.closeTools()
+		case endOfGuards:
+			a.closeGuards()
+			a.closeTape()
+		case endOfAll:
+			a.closeRest()
+		}
+	}
+}
+
+func (a *attempt) closeRest() {
 	if a.box != nil {
 		if err := a.box.Close(); err != nil {
 			a.log.Warn("clean up after the sandbox", "error", err)
 		}
 	}
-	a.settle()
 	if a.purse != nil {
 		a.purse.close()
 	}
-	a.endTools()
-	a.endTape()
 	if a.cluster != nil {
 		a.cluster.close()
 	}

@@ -431,14 +431,23 @@ func TestLongPath(t *testing.T) {
 func TestProtocolRefusesNonsense(t *testing.T) {
 	b := newBench(t, "echo up; sleep 1000")
 	b.launch()
-	for _, line := range []string{"\n", "{}\n", `{"v":2,"op":"attach"}` + "\n", `{"v":1,"op":"dance"}` + "\n", strings.Repeat("x", 100_000) + "\n"} {
+	for line, want := range map[string]string{
+		"\n":                                "up to version 1",
+		"{}\n":                              "up to version 1",
+		`{"v":2,"op":"attach"}` + "\n":      "up to version 1",
+		`{"v":1,"op":"dance"}` + "\n":       "unknown request",
+		strings.Repeat("x", 100_000) + "\n": "", // longer than any request: it hangs up
+	} {
 		conn, err := net.Dial("unix", filepath.Join(b.dir, "sock"))
 		b.must(err)
 		_, _ = conn.Write([]byte(line)) // it may hang up early
 		b.must(conn.SetReadDeadline(time.Now().Add(10 * time.Second)))
 		var a protocolAnswer
-		if err := json.NewDecoder(conn).Decode(&a); err == nil && a.Type != "error" {
-			t.Errorf("%.40q was answered by %+v", line, a)
+		switch err := json.NewDecoder(conn).Decode(&a); {
+		case want == "" && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)):
+			t.Errorf("%.40q was answered by %+v, %v", line, a, err)
+		case want != "" && (err != nil || a.Type != "error" || !strings.Contains(a.Text, want)):
+			t.Errorf("%.40q was answered by %+v, %v, want an error that says %q", line, a, err, want)
 		}
 		conn.Close()
 	}

@@ -106,7 +106,7 @@ func (w *worker) openExchanges() (*exchanges, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "%s: %w", exchangesFile, err)
 	}
-	x := &exchanges{worker: w, file: f, mask: w.secret.masker().Bytes}
+	x := &exchanges{worker: w, file: f, mask: w.mask.Bytes}
 	if x.size, err = endLine(f); err != nil {
 		f.Close()
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "%s: %w", exchangesFile, err)

@@ -117,7 +117,7 @@ func TestCallsOfTheModelAreKept(t *testing.T) {
 func (b *bench) keeper() (*worker, *exchanges) {
 	b.Helper()
 	b.must(os.MkdirAll(b.dir, 0o700))
-	w := &worker{dir: directory(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, stopped: make(chan struct{})}
+	w := &worker{dir: directory(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.masker(), stopped: make(chan struct{})}
 	b.spec.setDefaults()
 	var err error
 	w.spool, err = openSpool(w.dir, w.spec, w.now)

@@ -13,19 +13,22 @@ import (
 	"nightcrier.dev/nightcrier/internal/price"
 )
 
-// guards is how many guards the agent gets, each on a port of its own.
-func (a *attempt) guards() int {
-	n := 0
+// opener starts a guard on a listener, which it takes over.
+type opener func(context.Context, net.Listener) error
+
+// guards are those that the agent gets, each on a port of its own. The tools read
+// through the cluster's guard, so they come behind it.
+func (a *attempt) guards() (all []opener) {
 	if a.hasModel() {
-		n++
+		all = append(all, func(_ context.Context, l net.Listener) error { return a.openModel(l) })
 	}
 	if a.secret.Cluster != nil {
-		n++
+		all = append(all, a.tryCluster)
 	}
 	if a.hasTools() {
-		n++
+		all = append(all, a.openTools)
 	}
-	return n
+	return all
 }
 
 // hasModel says whether the agent gets a way to a model.
@@ -37,39 +40,36 @@ func (a *attempt) hasTools() bool {
 	return a.executor.UsesTools || a.executor.ToolPrefix != "" && len(a.spec.ToolServers) > 0 || a.hasSources()
 }
 
-// openGuards starts the guards on the box's listeners, which they take over.
-func (a *attempt) openGuards(ctx context.Context) error {
+// openGuards starts the guards on the box's listeners.
+func (a *attempt) openGuards(ctx context.Context, guards []opener) (err error) {
 	if !a.hasModel() && a.executor.NeedsModel {
 		return authError{nightcrier.Errorf(nightcrier.Invalid, "executor %s needs a model key and there is none", a.executor.Name)}
 	}
-	free := a.box.Listeners()
-	var err error
 	if a.secret.Cluster != nil || a.hasTools() {
 		if a.records, err = a.openRecords(); err != nil {
 			return err
 		}
 	}
-	if a.hasModel() {
-		if err := a.openModel(free[0]); err != nil {
+	listeners := a.box.Listeners()
+	for i, open := range guards {
+		if err := open(ctx, listeners[i]); err != nil {
 			return err
 		}
-		free = free[1:]
 	}
-	if a.secret.Cluster != nil {
-		if a.cluster, err = a.openCluster(free[0], a.secret.Cluster, a.records); err != nil {
-			a.note("warn", "the agent cannot look into the cluster: "+err.Error())
-		}
-		free = free[1:]
-	}
-	if a.hasTools() {
-		return a.openTools(ctx, free[0])
+	return nil
+}
+
+// tryCluster starts the guard of the cluster. An agent can do without it.
+func (a *attempt) tryCluster(_ context.Context, l net.Listener) (err error) {
+	if a.cluster, err = a.openCluster(l, a.secret.Cluster, a.records); err != nil {
+		a.note("warn", "the agent cannot look into the cluster: "+err.Error())
 	}
 	return nil
 }
 
 func (a *attempt) openModel(l net.Listener) (err error) {
-	cfg := model.Config{Provider: a.provider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Kept: a.kept, Logger: a.log}
-	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.masker().String
+	cfg := model.Config{Provider: a.provider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
+	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.mask.String
 	if cfg.Prices, err = price.Defaults().With(a.spec.Prices); err != nil {
 		l.Close()
 		return err
@@ -145,8 +145,8 @@ func (a *attempt) modelFailed(f model.Failure) {
 	}
 }
 
-// kept notes what an agent asked of the model's API that was not passed on.
-func (a *attempt) kept(call, why string) { a.blocked.note("model", call, why) }
+// callRefused notes what an agent asked of the model's API that was not passed on.
+func (a *attempt) callRefused(call, why string) { a.blocked.note("model", call, why) }
 
 // provider is whose API the agent's model guard speaks.
 func (a *attempt) provider() nightcrier.Provider {
@@ -156,15 +156,13 @@ func (a *attempt) provider() nightcrier.Provider {
 	return a.spec.Provider
 }
 
-// settle ends the model's guard, once: the agent is gone, what is cut belongs to
-// nobody any more, and what was asked is counted and on record.
-func (a *attempt) settle() {
+// closeGuards ends the model's guard, and the names, and says what was asked of both.
+func (a *attempt) closeGuards() {
 	if a.guard != nil {
 		_ = a.guard.Close()
 	}
 	if a.calls != nil {
 		a.calls.close()
-		a.calls = nil
 	}
 	a.names.close()
 	a.blocked.tell()

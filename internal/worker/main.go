@@ -16,6 +16,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
@@ -67,6 +68,7 @@ type worker struct {
 	dir    directory
 	spec   *Spec
 	secret Secrets
+	mask   *mask.Masker // of secret and of what the server masks
 	log    *slog.Logger
 	now    func() time.Time
 	lock   *os.File
@@ -95,6 +97,7 @@ func claim(d directory, stdin io.Reader, log *slog.Logger) (*worker, error) {
 	if err := json.Unmarshal(raw, &w.secret); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the secrets on stdin are not whole")
 	}
+	w.mask = w.secret.masker()
 	if err := d.read("spec.json", w.spec); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -36,14 +37,17 @@ func serveNames(conn net.PacketConn, asked func(name string)) *names {
 
 func (n *names) serve(asked func(name string)) {
 	packet := make([]byte, maxQuestion)
-	for {
+	for failures := 0; ; {
 		size, from, err := n.conn.ReadFrom(packet)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil {
-			continue // of one packet
+		if err != nil { // it may be of one packet, or of all to come
+			failures++
+			time.Sleep(socketPause.Wait(failures))
+			continue
 		}
+		failures = 0
 		answer, name, err := noSuchName(packet[:size])
 		if err != nil {
 			continue // it is no question
@@ -55,7 +59,7 @@ func (n *names) serve(asked func(name string)) {
 	}
 }
 
-// close ends the answers, once.
+// close ends the answers.
 func (n *names) close() {
 	if n != nil {
 		_ = n.conn.Close()

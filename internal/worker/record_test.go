@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // With a record there is no way to anybody: a worker that could reach a server is refused.
 func TestARecordReachesNobody(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record string
-		server mcp.Server
+		server toolserver.Server
 		ok     bool
 	}{
-		"recorded":   {"/ws", mcp.Server{Name: "far", URL: "http://x", TokenEnv: "T", Command: []string{"/bin/sh"}}.Recorded(), true},
-		"an address": {"/ws", mcp.Server{Name: "far", URL: "http://x"}, false}, "a command": {"/ws", mcp.Server{Name: "far", Command: []string{"/bin/sh"}}, false},
-		"a path of somewhere": {"ws", mcp.Server{Name: "far"}, false}, "no record": {"", mcp.Server{Name: "far", URL: "http://x"}, true},
+		"recorded":   {"/ws", toolserver.Server{Name: "far", URL: "http://x", TokenEnv: "T", Command: []string{"/bin/sh"}}.Recorded(), true},
+		"an address": {"/ws", toolserver.Server{Name: "far", URL: "http://x"}, false}, "a command": {"/ws", toolserver.Server{Name: "far", Command: []string{"/bin/sh"}}, false},
+		"a path of somewhere": {"ws", toolserver.Server{Name: "far"}, false}, "no record": {"", toolserver.Server{Name: "far", URL: "http://x"}, true},
 	} {
 		s := &Spec{Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Workspace: "/ws", Require: RequireStrict, Timeout: time.Second,
-			Record: tt.record, ToolServers: []mcp.Server{tt.server}}
+			Record: tt.record, ToolServers: []toolserver.Server{tt.server}}
 		if err := s.check(); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "record") {
 			t.Errorf("%s: %v", name, err)
 		}

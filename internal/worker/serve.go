@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/pace"
 )
 
 // protocolVersion is that of the newest operation that a worker knows. A request
@@ -84,20 +85,27 @@ func (s *server) listen() error {
 		return err
 	}
 	s.listener = l
-	s.conns.Go(s.accept) // counted, so that a follower who comes while we close is waited for
+	s.conns.Go(func() { s.accept(l) }) // counted, so that a follower who comes while we close is waited for
 	return nil
 }
 
-func (s *server) accept() {
-	for {
-		conn, err := s.listener.AcceptUnix()
+// socketPause spaces out the attempts at a socket that fails: where there are too many
+// open files, say, the next one fails at once as well, and would go on to.
+var socketPause = pace.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
+
+func (s *server) accept(l net.Listener) {
+	for failures := 0; ; {
+		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
 			s.log.Warn("worker's socket", "error", err)
+			failures++
+			time.Sleep(socketPause.Wait(failures))
 			continue
 		}
+		failures = 0
 		s.conns.Go(func() {
 			defer conn.Close()
 			if err := s.serve(conn); err != nil {

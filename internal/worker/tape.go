@@ -19,7 +19,7 @@ func (a *attempt) openTape() error {
 	}
 	file, err := a.newTapeFile()
 	if err == nil {
-		a.tape, err = replay.NewRecorder(a.spec.RunID, replay.Agent(a.spec.Attempt), "", a.secret.masker().Bytes, file)
+		a.tape, err = replay.NewRecorder(a.spec.RunID, replay.Agent(a.spec.Attempt), "", a.mask.Bytes, file)
 	}
 	switch {
 	case a.spec.Record != "" && err != nil:
@@ -50,15 +50,14 @@ func (a *attempt) play() error {
 	return a.noteSources()
 }
 
-// endTape ends it, once.
-func (a *attempt) endTape() {
+// closeTape ends the tape, where there is one: it has its name from now on.
+func (a *attempt) closeTape() {
 	if a.tape == nil {
 		return
 	}
 	if err := a.tape.Close(); err != nil {
 		a.log.Warn("what others answered is not kept", "error", err)
 	}
-	a.tape = nil
 }
 
 // noteSources keeps which sources there are.

@@ -8,6 +8,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // openTools starts our MCP server on l, which it takes over. What it reads of the
@@ -31,13 +32,11 @@ func (a *attempt) openTools(ctx context.Context, l net.Listener) (err error) {
 	return err
 }
 
-// endTools ends our MCP server and the commands behind it, once. It comes before a
-// sweep, which awaits everything that is below us.
-func (a *attempt) endTools() {
-	if a.tools == nil || a.toolsEnded {
+// closeTools ends our MCP server and the commands behind it.
+func (a *attempt) closeTools() {
+	if a.tools == nil {
 		return
 	}
-	a.toolsEnded = true
 	if err := a.tools.Close(); err != nil {
 		a.log.Warn("end the tools", "error", err)
 	}
@@ -47,7 +46,7 @@ func (a *attempt) endTools() {
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
 		Variables: a.secret.Variables, BoxName: a.spec.boxName(), BoxOwner: a.dir.owner(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
-		Mask: a.secret.masker().Bytes, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
+		Mask: a.mask.Bytes, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
 		Note: func(text string) { a.note("warn", text) },
 	})
 }
@@ -62,7 +61,7 @@ func (a *attempt) journalCall(c mcp.Call) error {
 			return err
 		}
 	}
-	return a.records.tell(journal.OfEvidence(journal.Evidence{ID: c.Evidence, Kind: mcp.Kind, Source: c.Command, Bytes: c.Bytes, SHA256: c.SHA256}))
+	return a.records.tell(journal.OfEvidence(journal.Evidence{ID: c.Evidence, Kind: toolserver.Kind, Source: c.Command, Bytes: c.Bytes, SHA256: c.SHA256}))
 }
 
 // maxToolDenials is how many refusals of the tools are journaled one by one.

@@ -31,7 +31,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 	w, calls := b.keeper()
 	calls.close()
 	a := &attempt{worker: w, executor: agent.Executor{UsesTools: true}}
-	defer a.close()
+	defer a.end(endOfAll)
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		b.must(err)
@@ -79,7 +79,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 		}
 	}
 	token := a.tools.Token()
-	a.close()
+	a.end(endOfAll)
 	b.must(w.spool.close())
 	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
 	b.must(err)

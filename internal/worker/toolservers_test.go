@@ -15,9 +15,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // strangers is a server of others, with a tool that reads and one that writes.
@@ -71,7 +71,7 @@ func TestCLIsUseToolsOfOthers(t *testing.T) {
 				call("near_owner", map[string]any{"name": "cart"}),
 				call("far_restart", map[string]any{"name": "cart"}),
 			}, row.report("# Report\n")...)...)
-			b.spec.ToolServers = []mcp.Server{
+			b.spec.ToolServers = []toolserver.Server{
 				{Name: "far", URL: web.URL, TokenEnv: "THE_TOKEN", Tools: []string{"*"}, Timeout: 30 * time.Second},
 				{Name: "near", Command: []string{self, "strangers"}, Tools: []string{"owner"}, Timeout: 30 * time.Second},
 				{Name: "gone", Command: []string{"/nothing/here"}, Tools: []string{"owner"}, Timeout: 30 * time.Second},

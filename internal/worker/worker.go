@@ -25,7 +25,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // SpecVersion is the version of Spec. A worker takes older ones as well: a server
@@ -74,7 +74,7 @@ type Spec struct {
 	ReadPaths []string `json:"readPaths,omitempty"`
 	// ToolServers are the MCP servers whose tools the agent gets; the variables that
 	// they name are among Secrets.
-	ToolServers []mcp.Server `json:"toolServers,omitempty"`
+	ToolServers []toolserver.Server `json:"toolServers,omitempty"`
 	// Record is the absolute path of a workspace: what ToolServers offer and answer, and
 	// metrics and logs, come from its record alone, and nobody is asked. Empty asks.
 	Record string `json:"record,omitempty"`
@@ -184,7 +184,7 @@ func (s *Spec) check() error {
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec: workspace %q is not absolute", s.Workspace)
 	case s.Timeout < 0 || s.Grace < 0:
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec: timeout and grace cannot be negative")
-	case s.Record != "" && (!filepath.IsAbs(s.Record) || slices.ContainsFunc(s.ToolServers, mcp.Server.Reachable)):
+	case s.Record != "" && (!filepath.IsAbs(s.Record) || slices.ContainsFunc(s.ToolServers, toolserver.Server.Reachable)):
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec: a record is played from an absolute path, and without tool servers that could be reached")
 	case s.Require != RequireStrict && s.Require != RequireBestEffort && s.Require != RequireNone:
 		return nightcrier.Errorf(nightcrier.Invalid, "sandbox.require %q is none of strict, best-effort, none", s.Require)

@@ -20,6 +20,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 )
 
 // The systems that can be asked, as they are called in records and texts.
@@ -84,9 +85,8 @@ type Config struct {
 	Audit  func(context.Context, journal.Request) error
 	Logger *slog.Logger
 	Now    func() time.Time // time.Now when nil
-	// Take asks and keeps what into points at then, or the error; or, in a run that is made
-	// again, gives what was kept by the name and does not ask. Nil asks and keeps nothing.
-	Take func(name string, into any, ask func() error) error
+	// Take is how the systems and the clock are asked; nil is tape.Live.
+	Take tape.Take
 }
 
 // Guard asks on behalf of others. It is safe for concurrent use.
@@ -125,7 +125,7 @@ func New(c Config) (*Guard, error) {
 		c.Now = time.Now
 	}
 	if c.Take == nil {
-		c.Take = func(_ string, _ any, ask func() error) error { return ask() }
+		c.Take = tape.Live
 	}
 	g := &Guard{cfg: c, systems: map[string]*system{}, calls: make(chan struct{}, maxCalls), client: newClient()}
 	for name, e := range map[string]*Endpoint{Prometheus: c.Prometheus, Loki: c.Loki} {

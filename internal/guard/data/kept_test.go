@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
 )
 
 // Questions that were answered are answered again a day later and without a server, of the
@@ -48,7 +49,7 @@ func TestQuestionsAreMadeAgainFromWhatIsKept(t *testing.T) {
 		kept[name] = list[1:]
 		return json.Unmarshal(list[0].([]byte), into)
 	}
-	run := func(url string, now time.Time, take func(string, any, func() error) error) (told []string, records []journal.Request) {
+	run := func(url string, now time.Time, take tape.Take) (told []string, records []journal.Request) {
 		d := &desk{}
 		hide := strings.NewReplacer("token-abc", "‹secret:0001›")
 		g, err := New(Config{Access: Access{Prometheus: &Endpoint{URL: url}}, Evidence: d, Logger: slog.New(slog.DiscardHandler), Take: take,

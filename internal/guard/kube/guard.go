@@ -11,7 +11,6 @@ package kube
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/endpoint"
 )
 
 // Upstream is a cluster's API server.
@@ -156,16 +156,10 @@ func New(c Config) (*Guard, error) {
 	}
 	c.Limits = c.Limits.defaults()
 	return &Guard{
-		cfg: c, token: newToken(),
+		cfg: c, token: endpoint.NewToken("ncr-run-"),
 		calls: make(chan struct{}, c.Limits.Calls), opened: make(chan struct{}, c.Limits.Streams),
 		pace: rate.NewLimiter(rate.Limit(c.Limits.PerSecond), 10*c.Limits.PerSecond),
 	}, nil
-}
-
-func newToken() string {
-	b := make([]byte, 24)
-	_, _ = rand.Read(b) // never fails
-	return "ncr-run-" + hex.EncodeToString(b)
 }
 
 // Token is what an agent has instead of a credential. It is worth nothing once

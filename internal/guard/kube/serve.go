@@ -21,15 +21,14 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/endpoint"
 )
 
 const (
-	maxConns   = 64
 	maxHeaders = 32 << 10 // bytes
 	slowest    = 30 * time.Second
 )
@@ -164,20 +163,18 @@ func response(r *http.Request, a answer) *http.Response {
 // Server serves one Guard to an agent.
 type Server struct {
 	guard      *Guard
-	http       *http.Server
-	port       int
+	endpoint   *endpoint.Endpoint
 	kubeconfig []byte
-	done       chan struct{}
 }
 
 // Serve serves g over TLS on l, which it takes over, until Close. The
 // certificate is made for this server and signed by nobody else.
 func Serve(l net.Listener, g *Guard) (*Server, error) {
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: %s is no TCP address", l.Addr())
+	at, err := endpoint.New("kube guard", l)
+	if err != nil {
+		return nil, err
 	}
-	host := addr.IP
+	host := at.Addr().IP
 	if host.IsUnspecified() {
 		host = net.IPv4(127, 0, 0, 1)
 	}
@@ -185,23 +182,16 @@ func Serve(l net.Listener, g *Guard) (*Server, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: certificate: %w", err)
 	}
-	s := &Server{guard: g, port: addr.Port, done: make(chan struct{})}
-	if s.kubeconfig, err = kubeconfig("https://"+net.JoinHostPort(host.String(), strconv.Itoa(addr.Port)), ca, g.token); err != nil {
+	s := &Server{guard: g, endpoint: at}
+	if s.kubeconfig, err = kubeconfig("https://"+net.JoinHostPort(host.String(), strconv.Itoa(at.Port())), ca, g.token); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: kubeconfig: %w", err)
 	}
-	s.http = &http.Server{
+	at.Serve(&http.Server{
 		Handler: g, MaxHeaderBytes: maxHeaders,
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(g.cfg.Logger.Handler(), slog.LevelDebug),
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 100},
-	}
-	go func() {
-		defer close(s.done)
-		if err := s.http.ServeTLS(netutil.LimitListener(l, maxConns), "", ""); !errors.Is(err, http.ErrServerClosed) {
-			g.cfg.Logger.Error("kube guard ended", "error", err)
-		}
-	}()
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
+		ErrorLog:  slog.NewLogLogger(g.cfg.Logger.Handler(), slog.LevelDebug),
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: 100},
+	}, g.cfg.Logger)
 	return s, nil
 }
 
@@ -210,14 +200,12 @@ func Serve(l net.Listener, g *Guard) (*Server, error) {
 func (s *Server) Kubeconfig() []byte { return s.kubeconfig }
 
 // Port is the TCP port that agents connect to.
-func (s *Server) Port() int { return s.port }
+func (s *Server) Port() int { return s.endpoint.Port() }
 
 // Close ends the server, what is under way, and the token.
 func (s *Server) Close() error {
 	s.guard.closed.Store(true)
-	err := s.http.Close()
-	<-s.done
-	return err
+	return s.endpoint.Close()
 }
 
 var _ io.Closer = (*Server)(nil)

@@ -46,7 +46,7 @@ func BenchmarkCall(b *testing.B) {
 			if _, err := s.offers[0].schema.arguments(s.o.Mask(raw)); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := s.keep(c, s.o.Mask([]byte(render(res))), nil); err != nil {
+			if _, err := s.keep(c, answer{Text: string(s.o.Mask([]byte(render(res))))}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // Limits of a command.
@@ -33,7 +34,7 @@ const (
 // system's, its own and what the operator names, no environment beside what the
 // operator names, and connections to the ports that the operator names. It has the
 // machine's network, since what it asks lies there.
-func start(ctx context.Context, s Server, o Options) (_ sdk.Transport, stop func(), err error) {
+func start(ctx context.Context, s toolserver.Server, o Options) (_ sdk.Transport, stop func(), err error) {
 	program, err := locate(s.Command[0])
 	if err != nil {
 		return nil, nil, err
@@ -76,7 +77,7 @@ func start(ctx context.Context, s Server, o Options) (_ sdk.Transport, stop func
 	return &sdk.IOTransport{Reader: out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer}, stop, nil
 }
 
-func confine(ctx context.Context, box *process.Box, s Server, o Options, program, home string) error {
+func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
 	layers, err := box.Confine(ctx, sandbox.Policy{
 		Read:  slices.Concat(process.SystemFiles(), []string{program}, s.Read),
 		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports,

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // lookAround is what the command of these tests can reach.
@@ -43,7 +45,7 @@ func lookAround(file, dial, do string) string {
 	return strings.Join(os.Environ(), "\n")
 }
 
-func stdio(t testing.TB, args ...string) Server {
+func stdio(t testing.TB, args ...string) toolserver.Server {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: commands are started in a sandbox, which is Linux's")
@@ -52,7 +54,7 @@ func stdio(t testing.TB, args ...string) Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Server{Name: "cmd", Command: append([]string{self, "serve-stdio"}, args...), Env: []string{"GIVEN"}, Tools: []string{"look"}, Timeout: 20 * time.Second}
+	return toolserver.Server{Name: "cmd", Command: append([]string{self, "serve-stdio"}, args...), Env: []string{"GIVEN"}, Tools: []string{"look"}, Timeout: 20 * time.Second}
 }
 
 // A command gets what it was given, and nothing else of this machine or of us.

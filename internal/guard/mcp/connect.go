@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 )
 
 // dial begins a session. What belongs to it besides ends with stop.
-func dial(ctx context.Context, s Server, o Options, asks func(method string), changed func()) (_ *sdk.ClientSession, stop func(), err error) {
+func dial(ctx context.Context, s toolserver.Server, o Options, asks func(method string), changed func()) (_ *sdk.ClientSession, stop func(), err error) {
 	transport, stop, err := open(ctx, s, o)
 	if err != nil {
 		return nil, nil, err
@@ -57,7 +58,7 @@ func grantNothing(asks func(method string)) sdk.Middleware {
 	}
 }
 
-func open(ctx context.Context, s Server, o Options) (sdk.Transport, func(), error) {
+func open(ctx context.Context, s toolserver.Server, o Options) (sdk.Transport, func(), error) {
 	if len(s.Command) > 0 {
 		return start(ctx, s, o)
 	}

@@ -1,3 +1,16 @@
+// Package mcp lets agents use the tools of MCP servers that are not ours, behind
+// the run's own endpoint.
+//
+// Such a server is a stranger: what it says of its tools, what they return and what
+// it asks of us is hostile until it was bounded. So an operator names each tool that
+// may be used, and a tool that says that it changes things is not used even then.
+// What a tool is called, what it says of itself and what arguments it takes is fixed
+// when the run begins; one that changes later is refused. Arguments are held against
+// its schema before they leave, results are masked, kept whole as evidence and
+// shortened for the model. Nothing that a server asks of its client is granted: no
+// sampling, no questions to people, no directories.
+//
+// Agents reach our endpoint alone. The servers' addresses and tokens stay here.
 package mcp
 
 import (
@@ -15,6 +28,8 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // Options are what one run gives its servers.
@@ -38,10 +53,9 @@ type Options struct {
 	Note func(text string)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Take asks and keeps what into points at then, or the error; or, in a run that is made
-	// again, gives what was kept by the name and does not ask: no server is reached then.
-	// Nil asks and keeps nothing.
-	Take func(name string, into any, ask func() error) error
+	// Take is how servers are asked what they have and what their tools answer; nil is
+	// tape.Live.
+	Take tape.Take
 }
 
 // Call is one call of a tool of a server: what was decided and, once Done, what came
@@ -58,10 +72,6 @@ type Call struct {
 	SHA256   string
 }
 
-// Kind is that of the evidence which a result becomes. What a tool makes of its
-// arguments is not known, so nobody may cite it for more than that the tool said so.
-const Kind = "tool"
-
 // Servers are the sessions of one run. It is a tools.Source.
 type Servers struct {
 	all   []*session
@@ -70,12 +80,12 @@ type Servers struct {
 
 // Open begins a session with every server, all at once, and fixes what they offer.
 // One that fails is told of and left out: the run goes on without its tools.
-func Open(ctx context.Context, servers []Server, o Options) *Servers {
+func Open(ctx context.Context, servers []toolserver.Server, o Options) *Servers {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Take == nil {
-		o.Take = func(_ string, _ any, ask func() error) error { return ask() }
+		o.Take = tape.Live
 	}
 	s := &Servers{all: make([]*session, len(servers))}
 	var wait sync.WaitGroup
@@ -116,7 +126,7 @@ func (s *Servers) Close() error {
 
 // session is one server in one run.
 type session struct {
-	server Server
+	server toolserver.Server
 	o      Options
 	client *sdk.ClientSession // nil when it failed
 	stop   func()
@@ -130,7 +140,7 @@ type session struct {
 	refused map[string]string // tools that changed, and how
 }
 
-func begin(ctx context.Context, server Server, o Options) *session {
+func begin(ctx context.Context, server toolserver.Server, o Options) *session {
 	s := &session{server: server, o: o, refused: map[string]string{}}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
@@ -168,7 +178,7 @@ func (s *session) offer(all []*sdk.Tool) {
 	s.offers = judge(s.server, all[:min(len(all), 2*maxOffered)])
 	named := false
 	for _, o := range s.offers {
-		allowed, _ := s.server.allows(o.Tool)
+		allowed, _ := s.server.Allows(o.Tool)
 		if named = named || allowed; allowed && !o.Offered {
 			s.o.Note(fmt.Sprintf("tool %s of server %s is not offered: %s", o.Tool, s.server.Name, o.Why))
 		}
@@ -221,49 +231,46 @@ func (s *session) call(ctx context.Context, o Offer, raw json.RawMessage) (strin
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", o.ShownAs, err)
 	}
 	journal := sync.OnceValue(func() error { return s.o.Journal(c) })
-	var text []byte
-	err = s.o.Take(fmt.Sprintf("%q %q", o.ShownAs, asked), &text, func() (err error) {
+	var got answer
+	err = s.o.Take(fmt.Sprintf("%q %q", o.ShownAs, asked), &got, func() (err error) {
 		if err = s.same(ctx, o); err == nil {
 			err = journal()
 		}
 		if err == nil {
-			text, err = s.ask(ctx, o, args)
+			got = s.ask(ctx, o, args)
 		}
 		return err
 	})
-	switch nightcrier.CodeOf(err) {
-	case "", failed:
-	case nightcrier.Refused:
+	if nightcrier.CodeOf(err) == nightcrier.Refused {
 		c.Denied = err.Error()
 		_ = s.o.Journal(c) // it is refused in any case
-		return "", err
-	default:
+	}
+	if err != nil {
 		return "", err
 	}
-	if len(text) > maxKept || err != nil && len(err.Error()) > maxKept {
+	if len(got.Text) > maxKept {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: what was kept of its answer is longer than any answer", o.ShownAs)
 	}
-	if err := journal(); err != nil { // of what was kept
+	if err := journal(); err != nil { // where the answer is a recorded one, and ask was not called
 		return "", err
 	}
-	return s.keep(c, text, err)
+	return s.keep(c, got)
 }
 
-// failed is the code of a result by which a tool says that it failed. Its text is the
-// result.
-const failed = nightcrier.Invalid
+// answer is what came of a call, as it stands on a tape: what the tool says, also where
+// it says that it failed, or why it says nothing. An error of ours is none.
+type answer struct {
+	Text   string `json:"text"`
+	Failed bool   `json:"failed,omitempty"`
+}
 
 // ask makes the call. What comes back is masked.
-func (s *session) ask(ctx context.Context, o Offer, args map[string]any) ([]byte, error) {
+func (s *session) ask(ctx context.Context, o Offer, args map[string]any) answer {
 	res, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: o.Tool, Arguments: args})
 	if err != nil {
 		res = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: s.failure(ctx, err)}}}
 	}
-	text := s.o.Mask([]byte(render(res)))
-	if res.IsError || res.NeedsInput() {
-		return nil, nightcrier.Errorf(failed, "%s", text)
-	}
-	return text, nil
+	return answer{Text: string(s.o.Mask([]byte(render(res)))), Failed: res.IsError || res.NeedsInput()}
 }
 
 // command is a call on one line, as people read it.
@@ -280,24 +287,21 @@ func (s *session) failure(ctx context.Context, err error) string {
 	return plainly(s.server, err).Error()
 }
 
-// keep records a result whole, and returns what the model is shown of it: of an answer,
-// or of what a tool says of its failure.
-func (s *session) keep(c Call, answer []byte, failure error) (string, error) {
-	if failure != nil {
-		answer = []byte(failure.Error())
-	}
-	answer = []byte(kubetool.Clean(string(s.o.Mask(answer)))) // again: it may come from a record
-	id, err := s.o.Record(Kind, c.Command, answer)
+// keep records an answer whole, and returns what the model is shown of it, as an error
+// where the tool failed.
+func (s *session) keep(c Call, got answer) (string, error) {
+	whole := kubetool.Clean(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
+	id, err := s.o.Record(toolserver.Kind, c.Command, []byte(whole))
 	if err != nil {
 		return "", err
 	}
-	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(answer), digest(answer)
+	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(whole), digest([]byte(whole))
 	if err := s.o.Journal(c); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(string(answer), id), "\n"), id)
-	if failure != nil {
-		return "", nightcrier.Errorf(failed, "%s", text)
+	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
+	if got.Failed {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", text)
 	}
 	return text, nil
 }

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 func TestOnlyNamedReadersAreOffered(t *testing.T) {
@@ -112,7 +113,7 @@ func TestWhatCannotBeJournaledIsNotAsked(t *testing.T) {
 	p.tool("read", readsOnly, nil, text("x"))
 	o := newRecord().options()
 	o.Journal = func(Call) error { return nightcrier.Errorf(nightcrier.Exhausted, "full") }
-	s := Open(t.Context(), []Server{p.server("read")}, o)
+	s := Open(t.Context(), []toolserver.Server{p.server("read")}, o)
 	defer s.Close()
 	if _, err := ask(t, s, "peer_read", nil); err == nil || len(p.calls()) > 0 {
 		t.Errorf("%d calls: %v", len(p.calls()), err)
@@ -226,7 +227,7 @@ func TestHostileServers(t *testing.T) {
 			web := httptest.NewServer(answer)
 			defer web.Close()
 			r := newRecord()
-			s := open1(t, r, Server{Name: "peer", URL: web.URL, TokenEnv: "TOKEN", Tools: []string{"*"}, Timeout: time.Second})
+			s := open1(t, r, toolserver.Server{Name: "peer", URL: web.URL, TokenEnv: "TOKEN", Tools: []string{"*"}, Timeout: time.Second})
 			told := r.told()
 			if len(s.Tools()) > 0 || !strings.Contains(told, "the agent works without its tools") || len(told) > 2000 || strings.Contains(told, "\x1b") {
 				t.Errorf("%v: %.300s", names(s), told)
@@ -246,23 +247,5 @@ func TestListWithoutEnd(t *testing.T) {
 	r := newRecord()
 	if s := open1(t, r, p.server("*")); len(s.Tools()) > 0 || !strings.Contains(r.told(), "does not end") {
 		t.Errorf("%d tools: %s", len(s.Tools()), r.told())
-	}
-}
-
-func TestNamesOfServers(t *testing.T) {
-	for _, name := range []string{"", "A", "a b", "a_b", "kubernetes", "read", "loki", "9a", strings.Repeat("a", 21), "a\n"} {
-		if CheckName(name) == nil {
-			t.Errorf("%q passes", name)
-		}
-	}
-	for _, name := range []string{"grafana", "a-1"} {
-		if err := CheckName(name); err != nil {
-			t.Error(err)
-		}
-	}
-	for pattern, ok := range map[string]bool{"query": true, "query_*": true, "*": true, "[": false, "": false, strings.Repeat("a", 200): false} {
-		if (CheckPattern(pattern) == nil) != ok {
-			t.Errorf("%.20q: %t", pattern, !ok)
-		}
 	}
 }

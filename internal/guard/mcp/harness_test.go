@@ -18,6 +18,7 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 func TestMain(m *testing.M) {
@@ -56,7 +57,7 @@ func (r *record) options() Options {
 func (r *record) keep(kind, source string, body []byte) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if kind != Kind {
+	if kind != toolserver.Kind {
 		return "", fmt.Errorf("kept as %s", kind)
 	}
 	id := fmt.Sprintf("E%d", len(r.evidence)+1)
@@ -130,14 +131,14 @@ func (p *peer) calls() []string {
 
 func text(s string) sdk.Content { return &sdk.TextContent{Text: s} }
 
-func (p *peer) server(allowed ...string) Server {
-	return Server{Name: "peer", URL: p.url, Tools: allowed, Timeout: 20 * time.Second}
+func (p *peer) server(allowed ...string) toolserver.Server {
+	return toolserver.Server{Name: "peer", URL: p.url, Tools: allowed, Timeout: 20 * time.Second}
 }
 
 // open opens one server for a run.
-func open1(t testing.TB, r *record, s Server) *Servers {
+func open1(t testing.TB, r *record, s toolserver.Server) *Servers {
 	t.Helper()
-	all := Open(t.Context(), []Server{s}, r.options())
+	all := Open(t.Context(), []toolserver.Server{s}, r.options())
 	t.Cleanup(func() { _ = all.Close() })
 	return all
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -13,10 +14,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
-// tape keeps answers by name, and gives them again.
-type tape struct {
+// memory keeps answers by name, and gives them again.
+type memory struct {
 	mu   sync.Mutex
 	kept map[string][]line
 }
@@ -26,7 +29,7 @@ type line struct {
 	err   error
 }
 
-func (k *tape) keep(name string, into any, ask func() error) error {
+func (k *memory) keep(name string, into any, ask func() error) error {
 	err := ask()
 	value, encodeErr := json.Marshal(into)
 	if encodeErr != nil {
@@ -38,7 +41,7 @@ func (k *tape) keep(name string, into any, ask func() error) error {
 	return err
 }
 
-func (k *tape) play(name string, into any, _ func() error) error {
+func (k *memory) play(name string, into any, _ func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := k.kept[name]
@@ -60,9 +63,9 @@ func TestServersAreMadeAgainFromWhatIsKept(t *testing.T) {
 	p.tool("late", readsOnly, nil, text("x"))
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	servers := []Server{p.server("*"), {Name: "gone", URL: gone.URL, Tools: []string{"*"}, Timeout: time.Second}}
-	kept := &tape{kept: map[string][]line{}}
-	run := func(r *record, servers []Server, take func(string, any, func() error) error, midway func()) (told []string, absent []nightcrier.NotChecked) {
+	servers := []toolserver.Server{p.server("*"), {Name: "gone", URL: gone.URL, Tools: []string{"*"}, Timeout: time.Second}}
+	kept := &memory{kept: map[string][]line{}}
+	run := func(r *record, servers []toolserver.Server, take tape.Take, midway func()) (told []string, absent []nightcrier.NotChecked) {
 		o := r.options()
 		o.Take = take
 		s := Open(t.Context(), servers, o)
@@ -88,7 +91,7 @@ func TestServersAreMadeAgainFromWhatIsKept(t *testing.T) {
 	}
 	calls := len(p.calls())
 	second := newRecord()
-	now, nowAbsent := run(second, []Server{servers[0].Recorded(), servers[1].Recorded()}, kept.play, func() {})
+	now, nowAbsent := run(second, []toolserver.Server{servers[0].Recorded(), servers[1].Recorded()}, kept.play, func() {})
 	if !slices.Equal(now, then) || !slices.Equal(nowAbsent, thenAbsent) || !slices.Equal(second.calls, first.calls) || len(p.calls()) != calls {
 		t.Errorf("then %q %v\nnow  %q %v\n%+v\n%+v", then, thenAbsent, now, nowAbsent, first.calls, second.calls)
 	}
@@ -116,8 +119,8 @@ func TestAKeptServerIsJudged(t *testing.T) {
 	}
 	r := newRecord()
 	o := r.options()
-	o.Take = (&tape{kept: map[string][]line{`"tools" "peer"`: {{value: offers}}}}).play
-	s := Open(t.Context(), []Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
+	o.Take = (&memory{kept: map[string][]line{`"tools" "peer"`: {{value: offers}}}}).play
+	s := Open(t.Context(), []toolserver.Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
 	defer s.Close()
 	if got := names(s); !slices.Equal(got, []string{"peer_read"}) {
 		t.Fatalf("tools %v", got)
@@ -140,13 +143,13 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		r := newRecord()
 		o := r.options()
 		o.Take = func(_ string, into any, _ func() error) error {
-			if text, ok := into.(*[]byte); ok {
-				*text = []byte(large)
+			if got, ok := into.(*answer); ok {
+				got.Text = large
 				return nil
 			}
 			return json.Unmarshal([]byte(tools), into)
 		}
-		s := Open(t.Context(), []Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
+		s := Open(t.Context(), []toolserver.Server{{Name: "peer", Tools: []string{"*"}, Timeout: time.Second}}, o)
 		if what != "an answer" {
 			if len(s.Tools()) != 0 || len(s.Absent()) != 1 {
 				t.Errorf("%s: %v, absent %v", what, names(s), s.Absent())
@@ -155,5 +158,46 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			t.Errorf("%s: %d bytes, %.200v, on record %+v", what, len(answer), err, r.calls)
 		}
 		s.Close()
+	}
+}
+
+// What a tool says of its failure is a result, kept and shown as its words, and is one
+// again when it is played. An error of ours is neither: nobody is told that the tool said so.
+func TestOnlyTheToolsOwnWordsAreKept(t *testing.T) {
+	p := newPeer(t)
+	p.AddTool(&sdk.Tool{Name: "read", InputSchema: map[string]any{"type": "object"}, Annotations: readsOnly},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "there is no such shop"}}}, nil
+		})
+	kept := &memory{kept: map[string][]line{}}
+	invalid := nightcrier.Errorf(nightcrier.Invalid, "the tape is torn")
+	torn := func(name string, into any, ask func() error) error {
+		if _, ok := into.(*answer); ok {
+			return invalid
+		}
+		return ask()
+	}
+	for _, c := range []struct {
+		name     string
+		take     tape.Take
+		evidence int
+		want     string
+	}{
+		{"a failure", kept.keep, 1, "there is no such shop\n[evidence E1]"},
+		{"a failure again", kept.play, 1, "there is no such shop\n[evidence E1]"},
+		{"an error of ours", torn, 0, "the tape is torn"},
+	} {
+		r := newRecord()
+		o := r.options()
+		o.Take = c.take
+		s := Open(t.Context(), []toolserver.Server{p.server("*")}, o)
+		text, err := ask(t, s, "peer_read", json.RawMessage(`{}`))
+		s.Close()
+		if text != "" || err == nil || strings.TrimSpace(err.Error()) != c.want || nightcrier.CodeOf(err) != nightcrier.Invalid {
+			t.Errorf("%s: %q, error %v, want %q", c.name, text, err, c.want)
+		}
+		if len(r.evidence) != c.evidence || len(r.calls) != 2*c.evidence {
+			t.Errorf("%s: evidence %q, calls %+v", c.name, r.evidence, r.calls)
+		}
 	}
 }

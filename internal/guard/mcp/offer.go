@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // maxOffered bounds the tools that a server offers.
@@ -86,7 +87,7 @@ func (l *toolList) UnmarshalJSON(b []byte) error {
 }
 
 // judge says which tools of a server agents get, and why not the others.
-func judge(s Server, all []*sdk.Tool) []Offer {
+func judge(s toolserver.Server, all []*sdk.Tool) []Offer {
 	offers := make([]Offer, len(all))
 	names, shown := map[string]int{}, map[string]int{}
 	for i, t := range all {
@@ -113,10 +114,10 @@ func (o *Offer) refuse(why string) {
 	}
 }
 
-func one(s Server, t *sdk.Tool) Offer {
-	o := Offer{Tool: clip(kubetool.Clean(strings.NewReplacer("\n", " ", "\t", " ").Replace(t.Name)), maxToolName), ShownAs: s.shownName(t.Name),
+func one(s toolserver.Server, t *sdk.Tool) Offer {
+	o := Offer{Tool: clip(kubetool.Clean(strings.NewReplacer("\n", " ", "\t", " ").Replace(t.Name)), toolserver.MaxToolName), ShownAs: shownName(s.Name, t.Name),
 		About: about(t.Description), Hints: hints(t.Annotations), digest: definition(t), Offered: true}
-	allowed, inFull := s.allows(t.Name)
+	allowed, inFull := s.Allows(t.Name)
 	switch {
 	case o.Tool != t.Name || t.Name == "":
 		o.refuse("its name is too long or holds characters that names do not have")
@@ -169,7 +170,7 @@ func digest(b []byte) string {
 }
 
 // Look asks a server what it offers, and says what of it agents would get.
-func Look(ctx context.Context, s Server, o Options) ([]Offer, error) {
+func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	session, stop, err := dial(ctx, s, o, func(string) {}, func() {})
@@ -186,7 +187,7 @@ func Look(ctx context.Context, s Server, o Options) ([]Offer, error) {
 }
 
 // plainly is an error of a server in few words: what it said is its own text.
-func plainly(s Server, err error) error {
+func plainly(s toolserver.Server, err error) error {
 	code := nightcrier.CodeOf(err)
 	if code == "" || code == nightcrier.Internal {
 		code = nightcrier.Unreachable

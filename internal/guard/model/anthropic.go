@@ -22,6 +22,14 @@ type anthropic struct{}
 
 func (anthropic) upstream() string { return "https://api.anthropic.com" }
 
+func (a anthropic) at(string) protocol { return a }
+
+func (anthropic) list() (string, http.Header) {
+	return "/v1/models?limit=1", http.Header{"Anthropic-Version": {"2023-06-01"}}
+}
+
+func (anthropic) keyRefused(status int) bool { return denied(status) }
+
 func (anthropic) given(h http.Header, _ url.Values) string {
 	if key := h.Get("X-Api-Key"); key != "" {
 		return key
@@ -37,8 +45,13 @@ func (anthropic) forwards(method, path string) bool {
 
 func (anthropic) billed(path string) bool { return path == "/v1/messages" }
 
-func (anthropic) headers() []string {
-	return []string{"Accept", "Anthropic-Beta", "Anthropic-Version", "Content-Type", "User-Agent"}
+func (anthropic) headers(all http.Header) (kept http.Header, unknown []string) {
+	kept = pick(all, "Accept", "Anthropic-Version", "Content-Type", "User-Agent")
+	known, unknown := knownBetas(all.Values("Anthropic-Beta"))
+	if known != "" {
+		kept.Set("Anthropic-Beta", known)
+	}
+	return kept, unknown
 }
 
 // betas are what is not yet part of the API and may be asked for, without the day that
@@ -52,9 +65,9 @@ var betas = []string{
 
 var betaDay = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`)
 
-// knownBetas leaves of a header's betas those that may be asked for, and tells the
-// others.
-func knownBetas(values []string) (header, unknown []string) {
+// knownBetas parts a header's betas into those that may be asked for, as they stand in
+// a header, and the others.
+func knownBetas(values []string) (header string, unknown []string) {
 	var kept []string
 	for _, b := range strings.Split(strings.Join(values, ","), ",") {
 		b = strings.TrimSpace(b)
@@ -66,10 +79,7 @@ func knownBetas(values []string) (header, unknown []string) {
 			unknown = append(unknown, b)
 		}
 	}
-	if kept == nil {
-		return nil, unknown
-	}
-	return []string{strings.Join(kept, ",")}, unknown
+	return strings.Join(kept, ","), unknown
 }
 
 // maxDropped is of how many betas it is said that they stay here: an agent can make
@@ -202,6 +212,10 @@ func checkContent(v any) error {
 	}
 	return nil
 }
+
+func (anthropic) amend(string, *document) {}
+
+func (anthropic) endsBrokenStreams() bool { return false }
 
 func (anthropic) lengths(string) []string { return []string{"max_tokens"} }
 

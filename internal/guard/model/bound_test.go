@@ -89,7 +89,7 @@ func TestRequestsAreMasked(t *testing.T) {
 	} {
 		answer := `{"text":"` + masker.Tag(secret) + `"}`
 		g, got := spending(t, c.provider, nil, says("application/json", answer))
-		g.mask = masker.String
+		g.cfg.Mask = masker.String
 		body := strings.ReplaceAll(c.body, "%s", secret)
 		_, said := call(t, g, "POST", c.path, tokenOf(g, c.provider), strings.NewReader(body))
 		first := <-got
@@ -105,7 +105,7 @@ func TestRequestsAreMasked(t *testing.T) {
 		"/v1/messages": `{"max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"%s","signature":"%s"},{"type":"redacted_thinking","data":"%s"}]},{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"%s"}}]}]}`,
 	} {
 		g, got := spending(t, nightcrier.Anthropic, nil, says("application/json", "{}"))
-		g.mask = masker.String
+		g.cfg.Mask = masker.String
 		body = strings.ReplaceAll(body, "%s", secret)
 		call(t, g, "POST", path, withToken(g), strings.NewReader(body))
 		if sent := <-got; sent != body {
@@ -119,7 +119,7 @@ func TestBetas(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
 	g, _ := newGuard(t, u.URL)
 	var log bytes.Buffer
-	g.log = slog.New(slog.NewTextHandler(&log, nil))
+	g.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	h := withToken(g)
 	h["Anthropic-Beta"] = []string{"claude-code-20250219,interleaved-thinking-2025-05-14", "mcp-client-2025-11-20,context-1m-2025-08-07, effort-2025-11-24"}
 	call(t, g, "POST", "/v1/messages", h, strings.NewReader(`{"model":"m"}`))
@@ -145,7 +145,7 @@ func BenchmarkInspect(b *testing.B) {
 		name string
 		mask func(string) string
 	}{{"plain", nil}, {"masked", mask.New([]byte("key"), "some-known-value").String}} {
-		g := &Guard{protocol: anthropic{}, provider: nightcrier.Anthropic, maxTokens: DefaultMaxTokens, bounds: newBounds(), mask: m.mask}
+		g := &Guard{cfg: Config{Mask: m.mask}.withDefaults(), protocol: anthropic{}, bounds: newBounds()}
 		b.Run(m.name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/guard/endpoint"
 	"nightcrier.dev/nightcrier/internal/price"
 )
 
@@ -21,14 +22,14 @@ import (
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !g.authentic(r):
-		g.kept(callOf(r), "this token is not the run's")
+		g.cfg.Refused(callOf(r), "this token is not the run's")
 		g.refuse(w, http.StatusUnauthorized, "authentication_error", "this token is not the run's")
 	case r.Method == http.MethodHead && r.URL.Path == "/":
-		g.kept(callOf(r), "the guard answers it itself")
+		g.cfg.Refused(callOf(r), "the guard answers it itself")
 		w.WriteHeader(http.StatusOK) // some clients look whether anybody is there
 	case !g.protocol.forwards(r.Method, r.URL.Path):
-		g.log.Warn("model guard refused a call", "method", r.Method, "path", r.URL.Path)
-		g.kept(callOf(r), "the guard does not forward this call")
+		g.cfg.Logger.Warn("model guard refused a call", "method", r.Method, "path", r.URL.Path)
+		g.cfg.Refused(callOf(r), "the guard does not forward this call")
 		g.refuse(w, http.StatusForbidden, "permission_error", "the guard does not forward this call")
 	default:
 		g.forward(w, r)
@@ -61,18 +62,19 @@ func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := g.ledger.open(time.Now(), r, a)
-	g.record(x.Exchange)
-	record = func() { g.record(x.close()) }
+	g.cfg.Record(x.Exchange)
+	record = func() { g.cfg.Record(x.close()) }
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent = true }})
+	defer g.returnTurn(a)
 	defer x.conclude(g) // also where the proxy panics, as it does when an answer breaks off
 	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, exchangeKey{}, x)))
 }
 
 // admit reads the whole request, because what is at its end may forbid it, completes it
 // and has the budget allow it. One that may not be made it answers itself.
-func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*ask, bool) {
-	body, err := readBody(w, r)
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*admittedCall, bool) {
+	body, err := endpoint.ReadBody(w, r, maxBody, readTime)
 	if err != nil {
 		g.unreachable(w, r, err)
 		return nil, false
@@ -82,14 +84,14 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 		err = g.allows(a.model)
 	}
 	if err != nil {
-		g.log.Warn("model guard refused a call", "path", r.URL.Path, "reason", err.Error())
-		g.kept(callOf(r), err.Error())
+		g.cfg.Logger.Warn("model guard refused a call", "path", r.URL.Path, "reason", err.Error())
+		g.cfg.Refused(callOf(r), err.Error())
 		g.refuse(w, http.StatusForbidden, "permission_error", err.Error())
 		return nil, false
 	}
-	if g.answers > 0 && a.billed && g.begun.Load() >= g.answers {
-		g.exhausted()
-		g.refuse(w, http.StatusForbidden, "permission_error", fmt.Sprintf("the run's %d turns are over", g.answers))
+	if !g.takeTurn(a) {
+		g.cfg.Exhausted()
+		g.refuse(w, http.StatusForbidden, "permission_error", fmt.Sprintf("the run's %d turns are over", g.cfg.Answers))
 		return nil, false
 	}
 	if !a.billed && g.free.Add(1) > maxFree {
@@ -97,27 +99,51 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 		return nil, false
 	}
 	if err := g.allow(r.Context(), a); err != nil {
+		g.returnTurn(a)
 		if r.Context().Err() != nil {
 			return nil, false // the agent hung up while the call waited
 		}
-		g.spent(err)
-		g.log.Warn("model guard refused a call", "path", r.URL.Path, "reason", err.Error())
+		g.cfg.Spent(err)
+		g.cfg.Logger.Warn("model guard refused a call", "path", r.URL.Path, "reason", err.Error())
 		g.refuse(w, http.StatusForbidden, "permission_error", err.Error())
 		return nil, false
 	}
 	return a, true
 }
 
+// takeTurn takes one of the run's turns for a call before it is made, as others may be
+// under way: of many at once no more may pass than there are turns.
+func (g *Guard) takeTurn(a *admittedCall) bool {
+	if g.cfg.Answers == 0 || !a.billed {
+		return true
+	}
+	for taken := g.turns.Load(); taken < int64(g.cfg.Answers); taken = g.turns.Load() {
+		if g.turns.CompareAndSwap(taken, taken+1) {
+			a.turn = true
+			return true
+		}
+	}
+	return false
+}
+
+// returnTurn gives the turn of a call back that no answer has begun to.
+func (g *Guard) returnTurn(a *admittedCall) {
+	if a.turn {
+		a.turn = false
+		g.turns.Add(-1)
+	}
+}
+
 // allows refuses a model that the run is not for.
 func (g *Guard) allows(model string) error {
-	if len(g.models) == 0 || slices.ContainsFunc(g.models, func(pattern string) bool { return price.Fits(pattern, model) }) {
+	if len(g.cfg.Models) == 0 || slices.ContainsFunc(g.cfg.Models, func(pattern string) bool { return price.Fits(pattern, model) }) {
 		return nil
 	}
 	return fmt.Errorf("the model %.64q is not asked: it is not agent.model, and agent.models does not name it", model)
 }
 
 // allow completes a request that is paid for, and has the budget allow it.
-func (g *Guard) allow(ctx context.Context, a *ask) error {
+func (g *Guard) allow(ctx context.Context, a *admittedCall) error {
 	if !a.billed {
 		return nil
 	}
@@ -129,15 +155,6 @@ func (g *Guard) allow(ctx context.Context, a *ask) error {
 		g.shorten(a, granted)
 	}
 	return nil
-}
-
-// readBody reads a request within readTime; the answer may take longer.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Now().Add(readTime)) // a writer without deadlines is a test's
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = conn.SetReadDeadline(time.Time{})
-	return body, err
 }
 
 // bearer is the token of an Authorization header, "" when it has none.

@@ -14,16 +14,16 @@ const leastKey = 16
 // hide keeps an answer from repeating the key to the agent. Gateways do, when they
 // refuse it. What stands in its place is as long as it is.
 func (g *Guard) hide(resp *http.Response) {
-	if len(g.key) < leastKey {
+	if len(g.cfg.Key) < leastKey {
 		return
 	}
-	stars := strings.Repeat("*", len(g.key))
+	stars := strings.Repeat("*", len(g.cfg.Key))
 	for _, values := range resp.Header {
 		for i, v := range values {
-			values[i] = strings.ReplaceAll(v, g.key, stars)
+			values[i] = strings.ReplaceAll(v, g.cfg.Key, stars)
 		}
 	}
-	resp.Body = &withoutKey{ReadCloser: resp.Body, key: []byte(g.key), stars: []byte(stars)}
+	resp.Body = &withoutKey{ReadCloser: resp.Body, key: []byte(g.cfg.Key), stars: []byte(stars)}
 }
 
 // withoutKey is a body in which the key does not stand. What may be the beginning of

@@ -67,7 +67,7 @@ type exchange struct {
 	hash  hash.Hash
 	kept  bytes.Buffer
 	ended bool // the answer came to its end
-	ask   *ask
+	call  *admittedCall
 	sent  bool // something of it may have reached the upstream
 	known bool // what it cost
 }
@@ -88,9 +88,9 @@ type ledger struct {
 }
 
 // open begins the record of a call.
-func (l *ledger) open(now time.Time, r *http.Request, a *ask) *exchange {
+func (l *ledger) open(now time.Time, r *http.Request, a *admittedCall) *exchange {
 	sum := sha256.Sum256(a.body)
-	x := &exchange{path: r.URL.Path, hash: sha256.New(), ask: a, Exchange: Exchange{
+	x := &exchange{path: r.URL.Path, hash: sha256.New(), call: a, Exchange: Exchange{
 		Time: now, Method: r.Method, Path: r.URL.Path, Model: a.model, Billed: a.billed,
 		Request: Body{Bytes: int64(len(a.body)), SHA256: hex.EncodeToString(sum[:])},
 	}}
@@ -109,16 +109,16 @@ func (l *ledger) open(now time.Time, r *http.Request, a *ask) *exchange {
 // watch returns an answer's body that is kept as it is read.
 func (x *exchange) watch(resp *http.Response) io.ReadCloser {
 	x.Status, x.ContentType = resp.StatusCode, resp.Header.Get("Content-Type")
-	return &keptBody{resp.Body, x}
+	return &recordedBody{resp.Body, x}
 }
 
-type keptBody struct {
+type recordedBody struct {
 	io.ReadCloser
 	x *exchange
 }
 
 // Read implements io.Reader.
-func (b *keptBody) Read(p []byte) (int, error) {
+func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	x := b.x
 	if n > 0 && x.Answer == 0 {
@@ -134,7 +134,7 @@ func (b *keptBody) Read(p []byte) (int, error) {
 // close is the record of a call whose answer has ended one way or another.
 func (x *exchange) close() Exchange {
 	x.Done, x.Whole = true, time.Since(x.Time)
-	x.Request.Text, x.Unknown = x.ask.body, x.ask.billed && x.sent && !x.known
+	x.Request.Text, x.Unknown = x.call.body, x.call.billed && x.sent && !x.known
 	x.Cut = x.Status != 0 && !x.ended
 	x.Response.SHA256, x.Response.Text = hex.EncodeToString(x.hash.Sum(nil)), x.kept.Bytes()
 	return x.Exchange

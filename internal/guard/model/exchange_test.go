@@ -193,7 +193,7 @@ func BenchmarkFirstByte(b *testing.B) {
 	defer u.Close()
 	body := `{"messages":[{"role":"user","content":"` + strings.Repeat("a line of a log. ", 200<<10/17) + `"}]}`
 	plain, kept := newRecorded(b, u.URL), newRecorded(b, u.URL)
-	plain.record = func(Exchange) {}
+	plain.cfg.Record = func(Exchange) {}
 	for _, c := range []struct {
 		name, url string
 		header    http.Header

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Failure is an answer of the upstream that is an error, or that there is none. CLIs differ in what they
-// tell of one, and some wait for as long as they are asked to without a word.
+// Failure is an answer of the upstream that is an error, or that no answer came. CLIs
+// differ in what they tell of one, and some wait for as long as the upstream asks them
+// to, without a word.
 type Failure struct {
 	Status int
 	// RetryAfter is how long the upstream asks its caller to wait; 0 is that it does

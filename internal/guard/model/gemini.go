@@ -20,6 +20,13 @@ type gemini struct{}
 
 func (gemini) upstream() string { return "https://generativelanguage.googleapis.com" }
 
+func (g gemini) at(string) protocol { return g }
+
+func (gemini) list() (string, http.Header) { return "/v1beta/models?pageSize=1", nil }
+
+// keyRefused: a key that is none is called a bad request.
+func (gemini) keyRefused(status int) bool { return denied(status) || status == http.StatusBadRequest }
+
 // given: clients put the key into a header, or into the query.
 func (gemini) given(h http.Header, q url.Values) string {
 	if key := h.Get("X-Goog-Api-Key"); key != "" {
@@ -40,8 +47,8 @@ func (gemini) forwards(method, path string) bool {
 
 func (gemini) billed(path string) bool { return !strings.HasSuffix(path, ":countTokens") }
 
-func (gemini) headers() []string {
-	return []string{"Accept", "Content-Type", "User-Agent", "X-Goog-Api-Client"}
+func (gemini) headers(all http.Header) (http.Header, []string) {
+	return pick(all, "Accept", "Content-Type", "User-Agent", "X-Goog-Api-Client"), nil
 }
 
 func (gemini) query(q url.Values) url.Values {
@@ -208,6 +215,8 @@ func onlyNames(place string, v any, allowed []string) error {
 
 func plainName(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
+func (gemini) amend(string, *document) {}
+
 func (gemini) lengths(string) []string {
 	return []string{"generationConfig.maxOutputTokens"}
 }
@@ -261,9 +270,9 @@ func (gemini) usage(document json.RawMessage) usage {
 	return all
 }
 
-// endsBrokenStreams implements orderly: the CLI asks again where a stream lacks its
-// last event, and takes a broken connection for the end of its work.
-func (gemini) endsBrokenStreams() {}
+// endsBrokenStreams: the CLI asks again where a stream lacks its last event, and takes a
+// broken connection for the end of its work.
+func (gemini) endsBrokenStreams() bool { return true }
 
 // geminiStatus are the names that Google's errors have beside their number.
 var geminiStatus = map[int]string{

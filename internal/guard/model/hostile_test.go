@@ -1,10 +1,13 @@
 package model
 
 import (
-	"fmt"
+	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,7 +68,7 @@ func TestAnswersDoNotRepeatTheKey(t *testing.T) {
 		})
 		g, _ := newGuard(t, u.URL)
 		kept := make(chan Exchange, 8)
-		g.record = func(x Exchange) { kept <- x }
+		g.cfg.Record = func(x Exchange) { kept <- x }
 		resp, answer := call(t, g, "POST", "/v1/messages", withToken(g), strings.NewReader(`{"model":"m"}`))
 		if stars := strings.Repeat("*", len(realKey)); resp.StatusCode != http.StatusUnauthorized || answer != strings.ReplaceAll(said, realKey, stars) || resp.Header.Get("X-Denied") != "key "+stars {
 			t.Errorf("in pieces of %d: %d %v %s", piece, resp.StatusCode, resp.Header, answer)
@@ -97,7 +100,7 @@ func TestWhatIsNotTheKeyGoesThrough(t *testing.T) {
 		}
 	}
 	resp := &http.Response{Header: http.Header{"X": {"none"}}, Body: io.NopCloser(strings.NewReader("none"))}
-	(&Guard{key: "none"}).hide(resp)
+	(&Guard{cfg: Config{Key: "none"}}).hide(resp)
 	if got, _ := io.ReadAll(resp.Body); string(got) != "none" || resp.Header.Get("X") != "none" {
 		t.Errorf("%s, %v", got, resp.Header)
 	}
@@ -156,58 +159,78 @@ func TestCallsAreBounded(t *testing.T) {
 func TestHeadersAreBounded(t *testing.T) {
 	u := newUpstream(t, func(http.ResponseWriter, *http.Request) { t.Error("the upstream was reached") })
 	g, _ := newGuard(t, u.URL)
-	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL()+"/v1/messages", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header = withToken(g)
-	req.Header.Set("Anthropic-Beta", strings.Repeat("x", 128<<10))
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return // the answer was lost while we still wrote
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("status %d", resp.StatusCode)
+	raw := "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + g.Token() + "\r\nContent-Length: 2\r\nAnthropic-Beta: " + strings.Repeat("x", 128<<10) + "\r\n\r\n{}"
+	if got := answersTo(t, g, raw); !slices.Equal(got, []int{http.StatusRequestHeaderFieldsTooLarge}) {
+		t.Errorf("answered with %v", got)
 	}
 }
 
-// Two requests in one, and lengths that contradict each other, reach nobody.
+// Two requests in one, and lengths that contradict each other, reach nobody: each is
+// refused, or goes on as the one plain call that is in it.
 func TestSmuggling(t *testing.T) {
 	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		// A caller that is gone before its body was passed on asked for nothing.
-		if r.URL.Path != "/v1/messages" || err == nil && string(b) != `{"max_tokens":32000}` {
-			t.Errorf("the upstream was asked for %s with %q", r.URL, b)
+		if b, err := io.ReadAll(r.Body); r.URL.Path != "/v1/messages" || err != nil || string(b) != `{"max_tokens":32000}` {
+			t.Errorf("the upstream was asked for %s with %q, %v", r.URL, b, err)
 		}
 	})
 	g, _ := newGuard(t, u.URL)
+	const last = "Connection: close\r\n" // or the guard would wait for more
 	head := "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + g.Token() + "\r\n"
-	for _, raw := range []string{
-		head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nPOST /v1/files HTTP/1.1\r\n\r\n",
-		head + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x",
-		head + "Upgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 2\r\n\r\n{}",
-		head + "Anthropic-Beta: a\nX-Evil: 1\r\nContent-Length: 2\r\n\r\n{}",
-		"POST http://evil.example/v1/messages HTTP/1.1\r\nHost: evil.example\r\nX-Api-Key: " + g.Token() + "\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
-		"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\nX-Api-Key: " + g.Token() + "\r\nConnection: close\r\n\r\n",
+	passed := 0
+	for _, c := range []struct {
+		raw  string
+		want []int
+	}{
+		{head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nPOST /v1/files HTTP/1.1\r\nHost: x\r\n" + last + "\r\n", []int{200, 401}}, // the second has no token
+		{head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nPOST /v1/files HTTP/1.1\r\n\r\n", []int{200, 400}},
+		{head + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x", []int{400}},
+		{head + "Upgrade: websocket\r\nConnection: Upgrade, close\r\nContent-Length: 2\r\n\r\n{}", []int{200}},
+		{head + "Anthropic-Beta: a\nX-Evil: 1\r\n" + last + "Content-Length: 2\r\n\r\n{}", []int{200}},
+		{"POST http://evil.example/v1/messages HTTP/1.1\r\nHost: evil.example\r\nX-Api-Key: " + g.Token() + "\r\nContent-Length: 2\r\n" + last + "\r\n{}", []int{200}},
+		{"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\nX-Api-Key: " + g.Token() + "\r\n" + last + "\r\n", []int{403}},
 	} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
+		if got := answersTo(t, g, c.raw); !slices.Equal(got, c.want) {
+			t.Errorf("%q was answered with %v, want %v", c.raw, got, c.want)
 		}
-		_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
-		fmt.Fprint(conn, raw)
-		_ = conn.(*net.TCPConn).CloseWrite()
-		answer, _ := io.ReadAll(conn)
-		conn.Close()
-		if strings.Contains(string(answer), realKey) || strings.HasPrefix(string(answer), "HTTP/1.1 101") {
-			t.Errorf("%q was answered with %q", raw, answer)
+		if c.want[0] == http.StatusOK {
+			passed++
 		}
+	}
+	if len(u.seen) != passed {
+		t.Errorf("%d calls reached the upstream, want %d", len(u.seen), passed)
 	}
 	for len(u.seen) > 0 {
 		if r := <-u.seen; r.Header.Get("X-Evil") != "" || r.Header.Get("Upgrade") != "" || r.Host == "evil.example" {
 			t.Errorf("%s went through with %v", r.Host, r.Header)
 		}
+	}
+}
+
+// answersTo are the statuses that the guard answers some bytes with, until it hangs up.
+// The real key stands in none of its answers.
+func answersTo(t *testing.T, g *Guard, raw string) (statuses []int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	go func() { _, _ = io.WriteString(conn, raw) }() // the guard may hang up before it has read all
+	answers := bufio.NewReader(conn)
+	for {
+		resp, err := http.ReadResponse(answers, nil)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("after %v it neither answers nor hangs up", statuses)
+		}
+		if err != nil {
+			return statuses
+		}
+		body, _ := io.ReadAll(resp.Body)
+		if dump, _ := httputil.DumpResponse(resp, false); strings.Contains(string(dump)+string(body), realKey) {
+			t.Errorf("%q was answered with the key: %s%s", raw, dump, body)
+		}
+		statuses = append(statuses, resp.StatusCode)
 	}
 }
 

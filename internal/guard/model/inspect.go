@@ -20,7 +20,7 @@ import (
 const maxDepth = 200
 
 // inspect returns what may be forwarded of a request, or why it may not.
-func (g *Guard) inspect(path string, body []byte) (*ask, error) {
+func (g *Guard) inspect(path string, body []byte) (*admittedCall, error) {
 	g.inspecting.Lock() // one at a time: what is decoded takes a multiple of its size
 	defer g.inspecting.Unlock()
 	request, err := parse(body)
@@ -34,10 +34,8 @@ func (g *Guard) inspect(path string, body []byte) (*ask, error) {
 	if err := g.protocol.inspect(path, fields); err != nil {
 		return nil, err
 	}
-	a := &ask{kind: kind{path, modelOf(path, fields), uncounted(fields)}, weight: weigh(fields), billed: g.protocol.billed(path), document: newDocument(body, fields, g.mask)}
-	if am, ok := g.protocol.(amender); ok {
-		am.amend(path, a.document)
-	}
+	a := &admittedCall{kind: kind{path, modelOf(path, fields), uncounted(fields)}, weight: weigh(fields), billed: g.protocol.billed(path), document: newDocument(body, fields, g.cfg.Mask)}
+	g.protocol.amend(path, a.document)
 	return a, g.limit(a)
 }
 

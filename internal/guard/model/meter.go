@@ -87,8 +87,8 @@ func (b *metered) Close() error {
 		b.look(b.held)
 		x := b.exchange
 		cost := x.Cost
-		if !x.known && x.ask.priced {
-			cost = x.ask.price.Of(b.seen.tokens) // what is known of it
+		if !x.known && x.call.priced {
+			cost = x.call.price.Of(b.seen.tokens) // what is known of it
 		}
 		x.Tokens = b.seen.tokens
 		b.guard.meter.add(b.seen.tokens, cost)
@@ -126,8 +126,8 @@ func (b *metered) look(text []byte) {
 	b.seen = usage{tokens: b.seen.tokens.Grown(bounded(u.tokens)), said: true, final: u.final}
 	if x := b.exchange; u.final && !x.known {
 		x.settle(b.guard, b.seen.tokens)
-		if !x.ask.leavesOut {
-			b.guard.bounds.answer(x.ask.kind, x.ask.body, b.seen.tokens.Request())
+		if !x.call.leavesOut {
+			b.guard.bounds.answer(x.call.kind, x.call.body, b.seen.tokens.Request())
 		}
 	}
 }

@@ -8,9 +8,6 @@ package model
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -20,21 +17,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/endpoint"
 	"nightcrier.dev/nightcrier/internal/price"
 )
 
-// maxBody bounds a request: the API itself takes 32 MB. maxCalls and maxConns
-// bound what one agent can make us hold at a time; maxFree is how many calls it may
-// make that are not paid for, which no budget ends: they use up what a key may be used
-// for in a minute, and others have the same; readTime is how long a request may take to
-// arrive.
+// maxBody bounds a request: the API itself takes 32 MB. maxCalls bounds how many of an
+// agent's calls we hold at a time; maxFree is how many calls it may make that are not
+// paid for, which no budget ends: they use up what a key may be used for in a minute,
+// and others have the same; readTime is how long a request may take to arrive.
 const (
 	maxBody  = 32 << 20
 	maxCalls = 16
-	maxConns = 64
 	maxFree  = 2000
 	readTime = 2 * time.Minute
 )
@@ -51,9 +45,8 @@ type Config struct {
 	// Keyless says that the upstream is asked without a key, where Key is empty.
 	Keyless bool
 	// Answers is how many answers of the model an agent may have; 0 is no limit. When
-	// it asks for one more, that call is refused and Exhausted is called, each time.
-	Answers   int
-	Exhausted func()
+	// it asks for one more, that call is refused and Exhausted is told, each time.
+	Answers int
 	// Models are the names that may be asked for, as patterns in which * stands for any
 	// text without a slash; empty means any.
 	Models []string
@@ -63,68 +56,77 @@ type Config struct {
 	// asked.
 	Prices     price.Table
 	NeedsPrice bool
-	// Budget allows each call that is paid for; nil allows all. Spent is told of every
-	// call that it did not allow, before the agent is; nil needs not know.
+	// Budget allows each call that is paid for; nil allows all.
 	Budget Budget
-	Spent  func(error)
 	// Mask replaces what is secret in the texts of a request; nil leaves all as it is.
 	// The same text must always become the same.
 	Mask func(string) string
 	// Transport is http.DefaultTransport's clone when nil.
 	Transport http.RoundTripper
 	Logger    *slog.Logger
-	// Record is told of every call that is forwarded; nil keeps no record. It is
-	// called from several goroutines, and keeps no answer from going on.
+
+	// What follows is called from several goroutines; nil is that nobody is told.
+
+	// Record is told of every call that is forwarded, when it is sent and when its answer
+	// has ended. No answer waits for it.
 	Record func(Exchange)
 	// Failed is told of every answer that is an error, and of every call that none came
-	// to, before the agent is; nil needs not know. It is called from several goroutines.
+	// to, before the agent is.
 	Failed func(Failure)
-	// Kept is told of every call that stays here, and why; nil needs not know. It is
-	// called from several goroutines.
-	Kept func(call, why string)
+	// Refused is told of every call that is not forwarded because of what it is, and why;
+	// also of the one that the guard answers itself.
+	Refused func(call, why string)
+	// Exhausted is told of every call that is not forwarded because there were so many
+	// Answers already, Spent of every one that Budget did not allow, before the agent is.
+	Exhausted func()
+	Spent     func(error)
+}
+
+// withDefaults fills in what is left out, so that nobody else has to look.
+func (c Config) withDefaults() Config {
+	c.Provider = cmp.Or(c.Provider, nightcrier.Anthropic)
+	c.MaxTokens = cmp.Or(c.MaxTokens, DefaultMaxTokens)
+	if c.Record == nil {
+		c.Record = func(Exchange) {}
+	}
+	if c.Failed == nil {
+		c.Failed = func(Failure) {}
+	}
+	if c.Refused == nil {
+		c.Refused = func(call, why string) {}
+	}
+	if c.Exhausted == nil {
+		c.Exhausted = func() {}
+	}
+	if c.Spent == nil {
+		c.Spent = func(error) {}
+	}
+	return c
 }
 
 // Guard is a running forwarder.
 type Guard struct {
+	cfg      Config
 	protocol protocol
+	endpoint *endpoint.Endpoint
+	token    string
+	proxy    *httputil.ReverseProxy
+	slots    chan struct{} // one for every call that is under way
 
-	url   string
-	port  int
-	token string
-	key   string
-	srv   *http.Server
-	proxy *httputil.ReverseProxy
-	meter meter
-	log   *slog.Logger
-	slots chan struct{}
-	done  chan struct{}
+	free  atomic.Int64 // calls that are not paid for
+	turns atomic.Int64 // calls that an answer has begun to, or may yet
 
-	answers   int64
-	free      atomic.Int64 // calls that are not paid for
-	begun     atomic.Int64 // answers that the agent was given, or is being given
-	exhausted func()
-	failed    func(Failure)
-	kept      func(call, why string)
-
-	provider   nightcrier.Provider
-	models     []string
-	maxTokens  int64
-	prices     price.Table
-	needsPrice bool
-	budget     Budget
-	spent      func(error)
-	mask       func(string) string
+	meter      meter
 	bounds     *bounds
-
 	dropped    dropped
-	inspecting sync.Mutex
 	ledger     ledger
-	record     func(Exchange)
+	inspecting sync.Mutex
 	closing    sync.Once
 }
 
 // Start serves on l, which it takes over, until Close.
 func Start(l net.Listener, c Config) (*Guard, error) {
+	c = c.withDefaults()
 	api, upstream, err := c.api()
 	if err != nil {
 		return nil, err
@@ -132,25 +134,13 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 	if c.Key == "" && !c.Keyless {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "model guard: no API key")
 	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "model guard: %s is no TCP address", l.Addr())
+	at, err := endpoint.New("model guard", l)
+	if err != nil {
+		return nil, err
 	}
 	g := &Guard{
-		protocol: api, url: "http://" + addr.String(), port: addr.Port, token: newToken(), key: c.Key, log: c.Logger,
-		answers: int64(c.Answers), exhausted: c.Exhausted, record: c.Record, failed: c.Failed,
-		slots: make(chan struct{}, maxCalls), done: make(chan struct{}),
-		provider: c.provider(), models: c.Models, maxTokens: cmp.Or(c.MaxTokens, DefaultMaxTokens),
-		prices: c.Prices, needsPrice: c.NeedsPrice, budget: c.Budget, spent: c.Spent, mask: c.Mask, bounds: newBounds(),
-	}
-	if g.spent == nil {
-		g.spent = func(error) {}
-	}
-	if g.kept = c.Kept; g.kept == nil {
-		g.kept = func(call, why string) {}
-	}
-	if g.record == nil {
-		g.record = func(Exchange) {}
+		cfg: c, protocol: api, endpoint: at, slots: make(chan struct{}, maxCalls), bounds: newBounds(),
+		token: endpoint.NewToken("sk-ant-run-"), // like a key: some clients check the shape
 	}
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { g.rewrite(r, upstream) },
@@ -160,38 +150,15 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		ErrorHandler:   g.unreachable,
 		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn),
 	}
-	g.srv = &http.Server{
-		Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10,
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: readTime,
-	}
-	go func() {
-		defer close(g.done)
-		if err := g.srv.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
-			g.log.Error("model guard ended", "error", err)
-		}
-	}()
+	at.Serve(&http.Server{Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10}, c.Logger)
 	return g, nil
 }
 
-func (c Config) provider() nightcrier.Provider {
-	if c.Provider == "" {
-		return nightcrier.Anthropic
-	}
-	return c.Provider
-}
-
-// newToken is shaped like a key, because some clients check the shape.
-func newToken() string {
-	b := make([]byte, 24)
-	_, _ = rand.Read(b) // never fails
-	return "sk-ant-run-" + hex.EncodeToString(b)
-}
-
 // URL is the base URL for the agent.
-func (g *Guard) URL() string { return g.url }
+func (g *Guard) URL() string { return "http://" + g.endpoint.Addr().String() }
 
 // Port is the TCP port that the agent connects to.
-func (g *Guard) Port() int { return g.port }
+func (g *Guard) Port() int { return g.endpoint.Port() }
 
 // Token is what the agent has instead of the key; it is worth nothing after Close.
 func (g *Guard) Token() string { return g.token }
@@ -204,8 +171,7 @@ func (g *Guard) Usage() nightcrier.Usage { return g.meter.total() }
 func (g *Guard) Close() error {
 	var err error
 	g.closing.Do(func() {
-		err = g.srv.Close()
-		<-g.done
+		err = g.endpoint.Close()
 		for range maxCalls {
 			g.slots <- struct{}{} // for good
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -307,4 +308,58 @@ func TestAnswersAreLimited(t *testing.T) {
 	if asked != 2 || calls != 4 {
 		t.Errorf("%d calls went through and %d were one too many", calls, asked)
 	}
+}
+
+// Calls that are made at once share the turns: as many pass as there are, also while no
+// answer has begun yet. One that comes to nothing leaves its turn to another.
+func TestTurnsHoldForCallsAtOnce(t *testing.T) {
+	const turns, calls = 3, 12
+	here, answer := make(chan struct{}, calls), make(chan int)
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		here <- struct{}{}
+		w.WriteHeader(<-answer)
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Int64
+	g, err := Start(l, Config{Upstream: u.URL, Key: realKey, Answers: turns, Exhausted: func() { over.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	// round makes calls at once, of which so many pass, and has those answered.
+	round := func(made, pass int, statuses ...int) {
+		t.Helper()
+		over.Store(0)
+		got := make(chan int, made)
+		for range made {
+			go func() {
+				resp, _ := call(t, g, "POST", "/v1/messages", withToken(g), strings.NewReader("{}"))
+				got <- resp.StatusCode
+			}()
+		}
+		for range pass {
+			<-here
+		}
+		for range made - pass {
+			if status := <-got; status != http.StatusForbidden {
+				t.Errorf("a call beyond the turns: %d", status)
+			}
+		}
+		for _, status := range statuses {
+			answer <- status
+			if s := <-got; s != status {
+				t.Errorf("a call within the turns: %d, want %d", s, status)
+			}
+		}
+		if n := int(over.Load()); n != made-pass || len(here) > 0 {
+			t.Errorf("%d calls were told to be one too many, want %d; %d more passed", n, made-pass, len(here))
+		}
+	}
+	round(calls, turns, 529, 529, 200) // two are given back
+	round(calls, turns-1, 500, 200)    // one is given back
+	round(calls, turns-2, 200)
+	round(calls, 0)
 }

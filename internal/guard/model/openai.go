@@ -24,8 +24,7 @@ type openAI struct {
 	compatible bool
 }
 
-// at is the API as it is spoken by a host.
-func (openAI) at(host string) openAI {
+func (openAI) at(host string) protocol {
 	azure := strings.HasSuffix(host, ".azure.com")
 	return openAI{azure: azure, compatible: !azure && !strings.HasSuffix(host, ".openai.com")}
 }
@@ -36,6 +35,10 @@ const (
 )
 
 func (openAI) upstream() string { return "https://api.openai.com" }
+
+func (openAI) list() (string, http.Header) { return "/v1/models", nil }
+
+func (openAI) keyRefused(status int) bool { return denied(status) }
 
 func (openAI) given(h http.Header, _ url.Values) string { return bearer(h) }
 
@@ -55,7 +58,9 @@ func (openAI) billed(string) bool { return true }
 
 // headers: the organization and the project that pay are the key's, not the agent's
 // to choose.
-func (openAI) headers() []string { return []string{"Accept", "Content-Type", "User-Agent"} }
+func (openAI) headers(all http.Header) (http.Header, []string) {
+	return pick(all, "Accept", "Content-Type", "User-Agent"), nil
+}
 
 func (openAI) query(url.Values) url.Values { return nil }
 
@@ -262,6 +267,8 @@ func (openAI) amend(path string, d *document) {
 	open := d.places[""][0].from + 1
 	d.change(span{open, open}, `"stream_options":{"include_usage":true},`)
 }
+
+func (openAI) endsBrokenStreams() bool { return false }
 
 func (o openAI) lengths(path string) []string {
 	switch {

@@ -20,12 +20,13 @@ const (
 	leastThinking = 1024
 )
 
-// ask is a request that may be forwarded, and the most that its answer may have.
-type ask struct {
+// admittedCall is a request that may be forwarded, and the most that its answer may have.
+type admittedCall struct {
 	kind
 	weight
 	document *document
 	billed   bool
+	turn     bool  // one of the run's turns is taken for it, and it can still be given back
 	output   int64 // 0 for one that is not billed
 	body     []byte
 	grant    Grant // nil without a budget
@@ -34,12 +35,12 @@ type ask struct {
 }
 
 // limit has the answer of a request be no longer than most, and than it asks for.
-func (g *Guard) limit(a *ask) error {
+func (g *Guard) limit(a *admittedCall) error {
 	if !a.billed {
 		a.body = a.document.with()
 		return nil
 	}
-	a.output = g.maxTokens
+	a.output = g.cfg.MaxTokens
 	for _, path := range g.protocol.lengths(a.path) {
 		for _, at := range a.document.places[plainPath(path)] {
 			if a.document.null(at) {
@@ -56,7 +57,7 @@ func (g *Guard) limit(a *ask) error {
 }
 
 // shorten writes into the body how long the answer may be.
-func (g *Guard) shorten(a *ask, output int64) {
+func (g *Guard) shorten(a *admittedCall, output int64) {
 	a.output = output
 	d := a.document
 	kept := len(d.edits)
@@ -82,7 +83,7 @@ func (g *Guard) shorten(a *ask, output int64) {
 }
 
 // least is the fewest tokens of output with which a call is worth being made.
-func (g *Guard) least(a *ask) int64 {
+func (g *Guard) least(a *admittedCall) int64 {
 	least := int64(leastOutput)
 	if path := g.protocol.thinking(); path != "" && len(a.document.places[plainPath(path)]) > 0 {
 		least = leastThinking + leastOutput
@@ -91,18 +92,18 @@ func (g *Guard) least(a *ask) int64 {
 }
 
 // reserve asks the budget for the most that a call can cost.
-func (g *Guard) reserve(ctx context.Context, a *ask) error {
-	a.price, a.priced = g.prices.Of(g.provider, a.model)
-	if g.budget == nil || !a.billed {
+func (g *Guard) reserve(ctx context.Context, a *admittedCall) error {
+	a.price, a.priced = g.cfg.Prices.Of(g.cfg.Provider, a.model)
+	if g.cfg.Budget == nil || !a.billed {
 		return nil
 	}
-	if !a.priced && g.needsPrice {
+	if !a.priced && g.cfg.NeedsPrice {
 		return nightcrier.Errorf(nightcrier.Refused,
 			"the model %.64q has no price, and dollars are limited: add %q to agent.prices, with what a million tokens cost in dollars (input/output/cache read/cache write), or set the budget.*_usd limits to 0",
-			a.model, fmt.Sprintf("%s:%.64s=IN/OUT/READ/WRITE", g.provider, a.model))
+			a.model, fmt.Sprintf("%s:%.64s=IN/OUT/READ/WRITE", g.cfg.Provider, a.model))
 	}
 	request := g.bounds.of(a.kind, a.body) + imageTokens*int64(a.images)
-	grant, err := g.budget.Reserve(ctx, Want{Model: a.model, Request: request, Output: a.output, Least: g.least(a), Price: a.price, CacheHour: a.hour})
+	grant, err := g.cfg.Budget.Reserve(ctx, Want{Model: a.model, Request: request, Output: a.output, Least: g.least(a), Price: a.price, CacheHour: a.hour})
 	if err != nil {
 		return err
 	}
@@ -113,14 +114,14 @@ func (g *Guard) reserve(ctx context.Context, a *ask) error {
 // settle tells the budget what a call cost, as soon as that is known.
 func (x *exchange) settle(g *Guard, t price.Tokens) {
 	x.known = true
-	if x.ask.priced {
-		x.Cost = x.ask.price.Of(t)
+	if x.call.priced {
+		x.Cost = x.call.price.Of(t)
 	}
-	if x.ask.grant == nil {
+	if x.call.grant == nil {
 		return
 	}
-	if err := x.ask.grant.Settle(t); err != nil {
-		g.log.Error("what a call of the model cost is not on record: what was reserved for it stays spent", "error", err)
+	if err := x.call.grant.Settle(t); err != nil {
+		g.cfg.Logger.Error("what a call of the model cost is not on record: what was reserved for it stays spent", "error", err)
 	}
 }
 
@@ -128,15 +129,15 @@ func (x *exchange) settle(g *Guard, t price.Tokens) {
 // what was reserved for one that was not made is given back.
 func (x *exchange) conclude(g *Guard) {
 	switch {
-	case x.ask.grant == nil || x.known:
+	case x.call.grant == nil || x.known:
 		return
 	case x.sent:
-		x.ask.grant.Lost()
+		x.call.grant.Lost()
 		return
 	}
 	x.known = true
-	if err := x.ask.grant.Release(); err != nil {
-		g.log.Error("what was reserved for a call of the model that was not made stays spent", "error", err)
+	if err := x.call.grant.Release(); err != nil {
+		g.cfg.Logger.Error("what was reserved for a call of the model that was not made stays spent", "error", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func spending(t *testing.T, p nightcrier.Provider, budget Budget, answer http.Ha
 		answer(w, r)
 	})
 	g, _ := guardOf(t, p, u.URL)
-	g.budget, g.prices = budget, price.Table{{Model: "m", Price: price.Price{Input: 10, CacheRead: 1, CacheWrite: 12, CacheWriteHour: 20, Output: 50}}}
+	g.cfg.Budget, g.cfg.Prices = budget, price.Table{{Model: "m", Price: price.Price{Input: 10, CacheRead: 1, CacheWrite: 12, CacheWriteHour: 20, Output: 50}}}
 	return g, got
 }
 
@@ -172,7 +172,7 @@ func TestCallsThatNobodyKnowsTheCostOf(t *testing.T) {
 	other.Close()
 	g.proxy.Transport = transport(nil)
 	h, _ := guardOf(t, nightcrier.Anthropic, other.URL)
-	h.budget, h.prices = p, g.prices
+	h.cfg.Budget, h.cfg.Prices = p, g.cfg.Prices
 	call(t, h, "POST", "/v1/messages", withToken(h), strings.NewReader(`{"model":"m"}`))
 	_ = h.Close()
 	if len(p.wants) != 1 || len(p.settled) != 0 || p.released != 1 || p.lost != 0 {
@@ -186,7 +186,7 @@ func TestNothingIsLeft(t *testing.T) {
 		purse := &purse{refuse: nightcrier.Errorf(nightcrier.Exhausted, "budget.per_run_usd: $2.00 of $2.00 are spent")}
 		g, got := spending(t, p, purse, says("application/json", `{}`))
 		var told error
-		g.spent = func(err error) { told = err }
+		g.cfg.Spent = func(err error) { told = err }
 		path := map[nightcrier.Provider]string{nightcrier.Anthropic: "/v1/messages", nightcrier.OpenAI: "/v1/chat/completions", nightcrier.Google: "/v1beta/models/m:generateContent"}[p]
 		resp, answer := call(t, g, "POST", path, tokenOf(g, p), strings.NewReader(`{"model":"m"}`))
 		if resp.StatusCode != http.StatusForbidden || resp.Header.Get("X-Should-Retry") != "false" || !strings.Contains(answer, "$2.00 of $2.00") {
@@ -197,7 +197,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	g, got := spending(t, nightcrier.Anthropic, &purse{}, says("application/json", `{}`))
-	g.needsPrice = true
+	g.cfg.NeedsPrice = true
 	if resp, answer := call(t, g, "POST", "/v1/messages", withToken(g), strings.NewReader(`{"model":"unheard-of"}`)); resp.StatusCode != http.StatusForbidden || !strings.Contains(answer, `add \"anthropic:unheard-of=IN/OUT/READ/WRITE\" to agent.prices`) || len(got) != 0 {
 		t.Errorf("without a price: %d %s", resp.StatusCode, answer)
 	}
@@ -256,7 +256,7 @@ func (c crowd) Reserve(ctx context.Context, _ Want) (Grant, error) {
 func TestHangingUpWhileWaiting(t *testing.T) {
 	c := crowd{make(chan struct{})}
 	g, _ := spending(t, nightcrier.Anthropic, c, says("application/json", plainAnswer))
-	g.spent = func(err error) { t.Errorf("the run would end: %v", err) }
+	g.cfg.Spent = func(err error) { t.Errorf("the run would end: %v", err) }
 	ctx, hangUp := context.WithCancel(t.Context())
 	req, _ := http.NewRequestWithContext(ctx, "POST", g.URL()+"/v1/messages", strings.NewReader(`{"model":"m"}`))
 	req.Header = withToken(g)

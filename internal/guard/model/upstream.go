@@ -17,7 +17,7 @@ import (
 
 // api is the API that is spoken, and where.
 func (c Config) api() (protocol, *url.URL, error) {
-	api, ok := protocols[c.provider()]
+	api, ok := protocols[c.Provider]
 	if !ok {
 		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "the model API of %q is not spoken", c.Provider)
 	}
@@ -29,10 +29,7 @@ func (c Config) api() (protocol, *url.URL, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if o, ok := api.(openAI); ok {
-		api = o.at(upstream.Hostname())
-	}
-	return api, upstream, nil
+	return api.at(upstream.Hostname()), upstream, nil
 }
 
 func parseUpstream(base string) (*url.URL, error) {
@@ -70,20 +67,11 @@ func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
 	maps.Copy(query, g.protocol.query(r.In.URL.Query()))
 	r.Out.URL.RawQuery = query.Encode()
 	r.Out.Host = ""
-	r.Out.Header = http.Header{}
-	for _, name := range g.protocol.headers() {
-		v := r.In.Header.Values(name)
-		if name == "Anthropic-Beta" {
-			var unknown []string
-			v, unknown = knownBetas(v)
-			g.dropped.tell(g.log, unknown)
-		}
-		if len(v) > 0 {
-			r.Out.Header[name] = v
-		}
-	}
-	if g.key != "" {
-		g.protocol.authorize(r.Out.Header, g.key)
+	var unknown []string
+	r.Out.Header, unknown = g.protocol.headers(r.In.Header)
+	g.dropped.tell(g.cfg.Logger, unknown)
+	if g.cfg.Key != "" {
+		g.protocol.authorize(r.Out.Header, g.cfg.Key)
 	}
 }
 
@@ -118,15 +106,16 @@ func (g *Guard) observe(resp *http.Response) error {
 	x := exchangeOf(resp.Request.Context())
 	resp.Body = x.watch(resp)
 	if resp.StatusCode == http.StatusOK && g.protocol.billed(x.path) {
-		g.begun.Add(1)
+		x.call.turn = false // it is used up
 		resp.Body = &metered{ReadCloser: resp.Body, guard: g, exchange: x, kind: resp.Header.Get("Content-Type")}
 	} else if resp.StatusCode >= http.StatusMultipleChoices {
 		x.settle(g, price.Tokens{}) // errors are not billed
 	}
-	if g.failed != nil && resp.StatusCode >= http.StatusBadRequest {
-		g.failed(failure(resp, time.Now()))
+	g.returnTurn(x.call) // before the agent knows, who may ask again at once
+	if resp.StatusCode >= http.StatusBadRequest {
+		g.cfg.Failed(failure(resp, time.Now()))
 	}
-	if _, ok := g.protocol.(orderly); ok && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	if g.protocol.endsBrokenStreams() && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = ended{resp.Body}
 	}
 	return nil
@@ -152,9 +141,10 @@ func (g *Guard) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 		g.refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is over the guard's limit")
 		return
 	}
-	g.log.Warn("model is unreachable", "error", err)
-	if g.failed != nil {
-		g.failed(Failure{Status: http.StatusBadGateway, Unreachable: err})
+	g.cfg.Logger.Warn("model is unreachable", "error", err)
+	if x := exchangeOf(r.Context()); x != nil {
+		g.returnTurn(x.call)
 	}
+	g.cfg.Failed(Failure{Status: http.StatusBadGateway, Unreachable: err})
 	g.refuse(w, http.StatusBadGateway, "api_error", "the guard cannot reach the model")
 }

@@ -49,7 +49,7 @@ func TestKeyless(t *testing.T) {
 		}
 		call(t, g, "POST", path, tokenOf(g, p), strings.NewReader(`{"model":"m"}`))
 		sent("a call")
-		if err := Ask(t.Context(), c); err != nil {
+		if err := CheckKey(t.Context(), c); err != nil {
 			t.Error(err)
 		}
 		sent("the question whether it answers")
@@ -91,7 +91,7 @@ func TestUpstreams(t *testing.T) {
 		}
 	}
 	for _, base := range []string{"https://bedrock-runtime.eu-west-1.amazonaws.com", "https://europe-west1-aiplatform.googleapis.com/v1", "https://aiplatform.googleapis.com"} {
-		if _, _, err := (Config{Upstream: base}).api(); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), "signed") {
+		if _, _, err := (Config{Upstream: base}).withDefaults().api(); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), "signed") {
 			t.Errorf("%s: %v", base, err)
 		}
 	}

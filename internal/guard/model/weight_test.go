@@ -59,8 +59,8 @@ func TestSpellingIsNoDiscount(t *testing.T) {
 func TestModelOfThePath(t *testing.T) {
 	p := &purse{output: 1000}
 	g, _ := spending(t, nightcrier.Google, p, says("application/json", "{}"))
-	g.models, g.needsPrice = []string{"m"}, true
-	g.prices = append(g.prices, price.Entry{Model: "dear", Price: price.Price{Output: 5000}})
+	g.cfg.Models, g.cfg.NeedsPrice = []string{"m"}, true
+	g.cfg.Prices = append(g.cfg.Prices, price.Entry{Model: "dear", Price: price.Price{Output: 5000}})
 	for _, c := range []struct {
 		path, body string
 		status     int

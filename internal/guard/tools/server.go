@@ -11,10 +11,8 @@ package tools
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,15 +26,14 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/net/netutil"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/endpoint"
 	"nightcrier.dev/nightcrier/internal/kubetool"
 )
 
 const (
-	path     = "/mcp"
-	maxConns = 64
+	path = "/mcp"
 	// maxBody bounds one message, in bytes.
 	maxBody = 1 << 20
 	// readTime is how long a message may take to come, and writeTime how long a call
@@ -69,14 +66,12 @@ type Config struct {
 
 // Server is a running endpoint.
 type Server struct {
-	cfg   Config
-	token string
-	addr  *net.TCPAddr
-	http  *http.Server
-	files *files
-	tools []Tool
-	calls chan struct{}
-	done  chan struct{}
+	cfg      Config
+	endpoint *endpoint.Endpoint
+	token    string
+	files    *files
+	tools    []Tool
+	calls    chan struct{}
 }
 
 // Start serves on l, which it takes over, until Close.
@@ -86,9 +81,9 @@ func Start(l net.Listener, c Config) (_ *Server, err error) {
 			err = errors.Join(err, closeAll(c.More))
 		}
 	}()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "tools: %s is no TCP address", l.Addr())
+	at, err := endpoint.New("tools", l)
+	if err != nil {
+		return nil, err
 	}
 	if c.Denied == nil || c.Logger == nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "tools: Denied and Logger are required")
@@ -97,43 +92,32 @@ func Start(l net.Listener, c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, token: newToken(), addr: addr, files: files, calls: make(chan struct{}, maxCalls), done: make(chan struct{})}
+	s := &Server{cfg: c, endpoint: at, token: endpoint.NewToken("ncr-run-"), files: files, calls: make(chan struct{}, maxCalls)}
 	if s.tools, err = gather(slices.Concat(s.clusterTools(), s.fileTools(), s.resultTool()), c.More); err != nil {
 		return nil, errors.Join(err, files.close())
 	}
 	protocol := s.protocol()
-	s.http = &http.Server{
+	at.Serve(&http.Server{
 		Handler: s.authenticated(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return protocol },
 			&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody})),
-		MaxHeaderBytes: 32 << 10, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: writeTime, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
-	}
-	go func() {
-		defer close(s.done)
-		if err := s.http.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
-			c.Logger.Error("tools ended", "error", err)
-		}
-	}()
+		MaxHeaderBytes: 32 << 10, WriteTimeout: writeTime, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+	}, c.Logger)
 	return s, nil
 }
 
-func newToken() string {
-	b := make([]byte, 24)
-	_, _ = rand.Read(b) // never fails
-	return "ncr-run-" + hex.EncodeToString(b)
-}
-
 // URL is the endpoint, for a client that sends the token in an Authorization header.
-func (s *Server) URL() string { return "http://" + s.addr.String() + path }
+func (s *Server) URL() string { return "http://" + s.endpoint.Addr().String() + path }
 
 // TokenURL is the endpoint with the token in it, for a client that sends no headers.
-func (s *Server) TokenURL() string { return "http://" + s.addr.String() + "/t/" + s.token + path }
+func (s *Server) TokenURL() string {
+	return "http://" + s.endpoint.Addr().String() + "/t/" + s.token + path
+}
 
 // Token is the run's. It is worth nothing once the server is closed.
 func (s *Server) Token() string { return s.token }
 
 // Port is the TCP port that the agent connects to.
-func (s *Server) Port() int { return s.addr.Port }
+func (s *Server) Port() int { return s.endpoint.Port() }
 
 // Names are the names of the tools, in the order in which they are shown.
 func (s *Server) Names() []string {
@@ -146,9 +130,7 @@ func (s *Server) Names() []string {
 
 // Close ends the server and what is under way.
 func (s *Server) Close() error {
-	err := s.http.Close()
-	<-s.done
-	return errors.Join(err, s.files.close(), closeAll(s.cfg.More))
+	return errors.Join(s.endpoint.Close(), s.files.close(), closeAll(s.cfg.More))
 }
 
 func closeAll(sources []Source) (err error) {
@@ -168,7 +150,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			http.Error(w, "nightcrier tools: this token is not the run's", http.StatusUnauthorized)
 			return
 		}
-		body, err := readBody(w, r)
+		body, err := endpoint.ReadBody(w, r, maxBody, readTime)
 		if err != nil {
 			http.Error(w, "nightcrier tools: the message is not readable, or larger than "+strconv.Itoa(maxBody)+" bytes", http.StatusRequestEntityTooLarge)
 			return
@@ -217,14 +199,6 @@ func (s *Server) unknown(body []byte) []byte {
 		return nil
 	}
 	return b
-}
-
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Now().Add(readTime)) // a writer without deadlines is a test's
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = conn.SetReadDeadline(time.Time{})
-	return body, err
 }
 
 // authentic compares the token, of the header or of the path, in constant time.

@@ -33,6 +33,9 @@ func TestDelivers(t *testing.T) {
 	})
 }
 
+// legacyModes are the subscription modes of older servers, which send resource faults.
+var legacyModes = []string{"events", "faults", "resource-faults"}
+
 func TestModes(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -42,11 +45,11 @@ func TestModes(t *testing.T) {
 		level     string
 	}{
 		{"auto, current", "auto", mcptest.Behaviour{}, "faults", "warning"},
-		{"auto, legacy", "", mcptest.Behaviour{Modes: mcptest.LegacyModes()}, "resource-faults", "warning"},
+		{"auto, legacy", "", mcptest.Behaviour{Modes: legacyModes}, "resource-faults", "warning"},
 		{"auto, events only", "auto", mcptest.Behaviour{Modes: []string{"events"}}, "events", "info"},
 		{"the renamed mode", "resource-faults", mcptest.Behaviour{}, "faults", "warning"},
 		{"events asked for", "events", mcptest.Behaviour{}, "events", "info"},
-		{"faults of a legacy server", "faults", mcptest.Behaviour{Modes: mcptest.LegacyModes()}, "faults", "warning"},
+		{"faults of a legacy server", "faults", mcptest.Behaviour{Modes: legacyModes}, "faults", "warning"},
 		{"two pages of tools", "auto", mcptest.Behaviour{LongToolList: true}, "faults", "warning"},
 	}
 	for _, tt := range tests {

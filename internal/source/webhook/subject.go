@@ -43,16 +43,6 @@ var kinds = []kind{
 	{name: "Service", apiVersion: "v1", role: "service"},
 }
 
-// Roles are what the labels of an alert can name, besides the namespace and the
-// container.
-func Roles() []string {
-	list := []string{"namespace", "container"}
-	for _, k := range kinds {
-		list = append(list, k.role)
-	}
-	return list
-}
-
 func kindOf(name string) (kind, bool) {
 	for _, k := range kinds {
 		if strings.EqualFold(k.name, name) {

@@ -10,10 +10,11 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-func TestAsk(t *testing.T) {
+func TestCheckKey(t *testing.T) {
 	const key = "sk-the-key"
 	for provider := range protocols {
-		version, _, _ := strings.Cut(strings.TrimPrefix(lists[provider], "/"), "/") // of the API, with which a base URL may end
+		list, _ := protocols[provider].list()
+		version, _, _ := strings.Cut(strings.TrimPrefix(list, "/"), "/") // of the API, with which a base URL may end
 		for status, want := range map[int]nightcrier.Code{200: "", 401: nightcrier.Refused, 403: nightcrier.Refused, 402: nightcrier.Exhausted, 429: nightcrier.Exhausted,
 			404: nightcrier.Unreachable, 500: nightcrier.Unreachable, 302: nightcrier.Unreachable} {
 			for _, suffix := range []string{"", "/", "/" + version, "/" + version + "/"} {
@@ -24,12 +25,12 @@ func TestAsk(t *testing.T) {
 					w.WriteHeader(status)
 					w.Write([]byte(`{"error": "Incorrect API key provided: ` + key + `"}`))
 				}))
-				err := Ask(t.Context(), Config{Provider: provider, Upstream: srv.URL + "/proxy" + suffix, Key: key})
+				err := CheckKey(t.Context(), Config{Provider: provider, Upstream: srv.URL + "/proxy" + suffix, Key: key})
 				srv.Close()
 				if (err == nil) != (want == "") || err != nil && (nightcrier.CodeOf(err) != want || strings.Contains(err.Error(), key)) {
 					t.Errorf("%s, HTTP %d: %v", provider, status, err)
 				}
-				if path, _, _ := strings.Cut(lists[provider], "?"); got == nil || got.Method != http.MethodGet || got.URL.Path != "/proxy"+path || strings.Contains(got.URL.RawQuery, key) {
+				if path, _, _ := strings.Cut(list, "?"); got == nil || got.Method != http.MethodGet || got.URL.Path != "/proxy"+path || strings.Contains(got.URL.RawQuery, key) {
 					t.Errorf("%s%s: asked %+v", provider, suffix, got)
 				}
 				h := got.Header
@@ -41,21 +42,21 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-func TestAskOfNobody(t *testing.T) {
+func TestCheckKeyAtNobody(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	srv.Close()
-	if err := Ask(t.Context(), Config{Upstream: srv.URL, Key: "sk-the-key"}); nightcrier.CodeOf(err) != nightcrier.Unreachable || strings.Contains(err.Error(), "sk-the-key") {
+	if err := CheckKey(t.Context(), Config{Upstream: srv.URL, Key: "sk-the-key"}); nightcrier.CodeOf(err) != nightcrier.Unreachable || strings.Contains(err.Error(), "sk-the-key") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Ask(ctx, Config{Key: "k"}); nightcrier.CodeOf(err) != nightcrier.Unreachable {
+	if err := CheckKey(ctx, Config{Key: "k"}); nightcrier.CodeOf(err) != nightcrier.Unreachable {
 		t.Errorf("%v", err)
 	}
-	if err := Ask(t.Context(), Config{Upstream: "ftp://x", Key: "k"}); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if err := CheckKey(t.Context(), Config{Upstream: "ftp://x", Key: "k"}); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("%v", err)
 	}
-	if err := Ask(t.Context(), Config{Provider: "acme", Key: "k"}); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if err := CheckKey(t.Context(), Config{Provider: "acme", Key: "k"}); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Docs returns the tables of docs/configuration.md, in Markdown.
-func Docs() string {
+// docsTables returns the tables of docs/configuration.md, in Markdown.
+func docsTables() string {
 	var b strings.Builder
 	all := keys()
 	b.WriteString("| Key | Default | Values | Meaning |\n|---|---|---|---|\n")

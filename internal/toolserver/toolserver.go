@@ -1,24 +1,11 @@
-// Package mcp lets agents use the tools of MCP servers that are not ours, behind
-// the run's own endpoint.
-//
-// Such a server is a stranger: what it says of its tools, what they return and what
-// it asks of us is hostile until it was bounded. So an operator names each tool that
-// may be used, and a tool that says that it changes things is not used even then.
-// What a tool is called, what it says of itself and what arguments it takes is fixed
-// when the run begins; one that changes later is refused. Arguments are held against
-// its schema before they leave, results are masked, kept whole as evidence and
-// shortened for the model. Nothing that a server asks of its client is granted: no
-// sampling, no questions to people, no directories.
-//
-// Agents reach our endpoint alone. The servers' addresses and tokens stay here.
-package mcp
+// Package toolserver is an MCP server of somebody else's, as an operator configures it
+// and a run is given it. Package guard/mcp is how its tools are used.
+package toolserver
 
 import (
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -79,18 +66,18 @@ func CheckName(name string) error {
 
 // CheckPattern says what is wrong with an entry of Server.Tools.
 func CheckPattern(pattern string) error {
-	if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > maxToolName {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > MaxToolName {
 		return nightcrier.Errorf(nightcrier.Invalid, "%.60q is neither the name of a tool nor a pattern of names with *", pattern)
 	}
 	return nil
 }
 
-// maxToolName bounds the name that a server gives to a tool, in bytes.
-const maxToolName = 128
+// MaxToolName bounds the name that a server gives to a tool, in bytes.
+const MaxToolName = 128
 
-// allows says whether an entry of Tools names the tool, and whether one does so in
+// Allows says whether an entry of Tools names the tool, and whether one does so in
 // full.
-func (s Server) allows(tool string) (allowed, inFull bool) {
+func (s Server) Allows(tool string) (allowed, inFull bool) {
 	for _, pattern := range s.Tools {
 		if pattern == tool {
 			return true, true
@@ -102,17 +89,6 @@ func (s Server) allows(tool string) (allowed, inFull bool) {
 	return allowed, false
 }
 
-var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-
-// shownName is what models call a tool of the server. It is cut where a CLI or a
-// model's API would not take it whole.
-func (s Server) shownName(tool string) string {
-	name := s.Name + "_" + strings.Trim(unfit.ReplaceAllString(tool, "_"), "_")
-	if len(name) > maxShownName {
-		name = fmt.Sprintf("%s_%.6s", name[:maxShownName-7], digest([]byte(tool)))
-	}
-	return name
-}
-
-// maxShownName is what the endpoint takes.
-const maxShownName = 47
+// Kind is that of the evidence which a tool's result becomes. What a tool makes of its
+// arguments is not known, so nobody may cite it for more than that the tool said so.
+const Kind = "tool"

@@ -16,7 +16,7 @@ func TestTellsWhatStaysHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := make(chan string, 10)
-	g, err := Start(l, Config{Upstream: u.URL, Key: realKey, Logger: slog.New(slog.DiscardHandler), Kept: func(call, why string) { told <- call + ": " + why }})
+	g, err := Start(l, Config{Upstream: u.URL, Key: realKey, Logger: slog.New(slog.DiscardHandler), Refused: func(call, why string) { told <- call + ": " + why }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,22 +11,21 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// lists are the calls that name a provider's models: they cost nothing, and need a
-// key that is accepted.
-var lists = map[nightcrier.Provider]string{
-	nightcrier.Anthropic: "/v1/models?limit=1",
-	nightcrier.OpenAI:    "/v1/models",
-	nightcrier.Google:    "/v1beta/models?pageSize=1",
-}
-
-// Ask makes the one call that shows whether the key is accepted. Its errors have the
-// code Refused when it is not, Exhausted when nothing is left of its quota, and
-// Unreachable when there is no answer to tell by. They hold nothing of the answer,
-// which may repeat the key.
-func Ask(ctx context.Context, c Config) error {
-	req, err := listing(ctx, c)
+// CheckKey makes the one call that shows whether the key is accepted: it lists the
+// models. Its errors have the code Refused when it is not, Exhausted when nothing is left
+// of its quota, and Unreachable when there is no answer to tell by. They hold nothing of
+// the answer, which may repeat the key.
+func CheckKey(ctx context.Context, c Config) error {
+	api, upstream, err := c.withDefaults().api()
 	if err != nil {
 		return err
+	}
+	req, err := listing(ctx, api, upstream)
+	if err != nil {
+		return err
+	}
+	if c.Key != "" {
+		api.authorize(req.Header, c.Key)
 	}
 	resp, err := transport(c.Transport).RoundTrip(req)
 	if err != nil {
@@ -38,7 +37,7 @@ func Ask(ctx context.Context, c Config) error {
 	switch {
 	case status == http.StatusOK:
 		return nil
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusBadRequest && c.Provider == nightcrier.Google:
+	case api.keyRefused(status):
 		return nightcrier.Errorf(nightcrier.Refused, "%s does not accept the key (HTTP %d)", host, status)
 	case status == http.StatusTooManyRequests, status == http.StatusPaymentRequired:
 		return nightcrier.Errorf(nightcrier.Exhausted, "%s knows the key, and refuses more calls for now (HTTP %d): its rate or quota is used up", host, status)
@@ -48,12 +47,10 @@ func Ask(ctx context.Context, c Config) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "%s answers with HTTP %d: whether it accepts the key is not known", host, status)
 }
 
-func listing(ctx context.Context, c Config) (*http.Request, error) {
-	api, upstream, err := c.api()
-	if err != nil {
-		return nil, err
-	}
-	path, query, _ := strings.Cut(lists[c.provider()], "?")
+// listing is the call that lists the models, without a key.
+func listing(ctx context.Context, api protocol, upstream *url.URL) (*http.Request, error) {
+	list, header := api.list()
+	path, query, _ := strings.Cut(list, "?")
 	to := join(upstream, path)
 	all := to.Query() // what the base URL has
 	own, _ := url.ParseQuery(query)
@@ -63,11 +60,6 @@ func listing(ctx context.Context, c Config) (*http.Request, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "model base URL: %w", err)
 	}
-	if c.Key != "" {
-		api.authorize(req.Header, c.Key)
-	}
-	if c.provider() == nightcrier.Anthropic {
-		req.Header.Set("Anthropic-Version", "2023-06-01")
-	}
+	maps.Copy(req.Header, header)
 	return req, nil
 }

@@ -31,6 +31,12 @@ func TestMain(m *testing.M) {
 		case "attack":
 			fmt.Println(attack(os.Args[2], os.Args[3:]...))
 			os.Exit(0)
+		case "divider":
+			if err := divider(os.Args[2], os.Args[3]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		case "maker":
 			fmt.Fprintln(os.Stderr, maker(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]))
 			os.Exit(1)

@@ -38,6 +38,9 @@ type Box interface {
 	// OutOfMemory reports, after Wait and before Close, whether something in the box
 	// was killed because it went over the memory limit.
 	OutOfMemory() bool
+	// OutOfProcesses reports, after Wait, whether all in the box was ended because it
+	// went over the limit of processes. A limit that refuses new ones ends nothing.
+	OutOfProcesses() bool
 	// PID is a process of this machine above all that is in the box, 0 for none.
 	PID() int
 	// Close removes what the Box made outside of itself; a second time it does nothing.

@@ -45,7 +45,7 @@ type Backend struct {
 	// home/ for itself; /bin/sh and what it calls are there, and Attack.
 	Policy func(workspace string) sandbox.Policy
 	// Attack is a command: "fetch" reads what is served at an address and prints it;
-	// "memory" fills twice MaxMemoryBytes; "descriptors" opens files until it cannot and
+	// "memory" fills twice MaxMemoryBytes and keeps it for a while; "descriptors" opens files until it cannot and
 	// prints how many.
 	Attack func(name string, args ...string) []string
 	// Bounds reads from the layers which limits hold: some machines do not grant them.
@@ -397,9 +397,9 @@ func processLimit(t *testing.T, b Backend) {
 	if _, processes := b.Bounds(s.layers); !processes {
 		t.Skipf("SKIPPED ALOUD: this machine bounds no processes; layers %v", s.layers)
 	}
-	// Each prints a line; the shell ends at the first that it cannot fork.
-	out, exit := s.run(fmt.Sprintf("for i in $(seq %d); do sh -c 'echo one; exec sleep 1000' & done; echo all", 2*MaxProcesses))
-	if n := strings.Count(out, "one"); strings.Contains(out, "all") || n > MaxProcesses || exit == (sandbox.Exit{}) {
+	// Each prints a line; the shell ends at the first that it cannot fork, or with all.
+	out, exit := s.run(fmt.Sprintf("for i in $(seq %d); do sh -c 'echo one; exec sleep 1000' & done; echo all; sleep 1000", 2*MaxProcesses))
+	if n := strings.Count(out, "one"); !s.OutOfProcesses() && (strings.Contains(out, "all") || n > MaxProcesses) || exit == (sandbox.Exit{}) {
 		t.Errorf("%d of %d processes were started, exit %+v", n, 2*MaxProcesses, exit)
 	}
 }

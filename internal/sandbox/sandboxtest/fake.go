@@ -119,6 +119,9 @@ func (f *Fake) Wait() sandbox.Exit {
 // OutOfMemory never happens.
 func (f *Fake) OutOfMemory() bool { return false }
 
+// OutOfProcesses never happens.
+func (f *Fake) OutOfProcesses() bool { return false }
+
 // PID has none.
 func (f *Fake) PID() int { return 0 }
 

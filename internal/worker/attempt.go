@@ -172,7 +172,7 @@ func (a *attempt) launch(ctx context.Context) error {
 		return err
 	}
 	a.output.onFirst = func() {
-		a.move(journal.State{To: nightcrier.StateRunning, Layers: layers, PID: a.box.PID(), Command: inv.Argv})
+		a.move(journal.State{To: nightcrier.StateRunning, Layers: layers, Missing: process.Strict(layers), PID: a.box.PID(), Command: inv.Argv})
 	}
 	a.output.pump()
 	return nil

@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	// lookEvery is how often a watch looks, lookShare how many times as long as it
-	// looked it waits at least: it takes no more than that share of one CPU.
-	lookEvery = 100 * time.Millisecond
-	lookShare = 20
+	// lookEvery is how often a watch looks. Where a look takes long it waits lookShare
+	// times as long, but never more than lookAtLeast: a machine is also slow when it is
+	// the agent that makes it so.
+	lookEvery   = 100 * time.Millisecond
+	lookShare   = 20
+	lookAtLeast = 500 * time.Millisecond
 )
 
 // watch stands in for the limits that no control group enforces: it adds up what is used
@@ -74,7 +76,7 @@ func (w *watch) run(b *Box) {
 		if w.look() {
 			b.Kill()
 		}
-		wait = max(lookEvery, lookShare*time.Since(began))
+		wait = min(max(lookEvery, lookShare*time.Since(began)), lookAtLeast)
 	}
 }
 

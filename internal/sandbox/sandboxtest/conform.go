@@ -61,10 +61,21 @@ type Backend struct {
 // Conform runs the suite.
 func Conform(t *testing.T, b Backend) {
 	Lifecycle(t, b)
+	Agents(t, b)
 	for name, test := range map[string]func(*testing.T, Backend){
-		"exits": exits, "files": files, "orphans": orphans, "signals": signals, "stubborn": stubborn, "no program": noProgram,
-		"listeners": listeners, "file limits": fileLimits, "memory limit": memoryLimit, "process limit": processLimit,
-		"maker dies": makerDies, "maker and init die": makerAndInitDie, "destroyed while it works": destroyedAtWork,
+		"files": files, "file limits": fileLimits, "memory limit": memoryLimit, "process limit": processLimit,
+		"maker dies": makerDies, "maker and init die": makerAndInitDie,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, b) })
+	}
+}
+
+// Agents is the part of the suite in which an agent does what can be played as well:
+// what it does to the machine is not told from outside.
+func Agents(t *testing.T, b Backend) {
+	for name, test := range map[string]func(*testing.T, Backend){
+		"exits": exits, "orphans": orphans, "signals": signals, "stubborn": stubborn, "no program": noProgram,
+		"listeners": listeners, "destroyed while it works": destroyedAtWork,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, b) })
 	}

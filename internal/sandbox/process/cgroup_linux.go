@@ -191,30 +191,36 @@ func joinCgroup(o Options, m mark, pid int) cgroup {
 }
 
 func (g *cgroup) joinAll(all []hierarchy, o Options, m mark, pid int) {
+	var why error
 	for _, h := range all {
 		if h.unified {
 			if refused := h.enable(controllers); len(refused) > 0 {
 				g.notes = append(g.notes, fmt.Sprintf("control group %s: no %s for the groups in it", h.parent, strings.Join(refused, ", ")))
 			}
 		}
-		g.join(filepath.Join(h.parent, m.String()), o, pid)
+		if err := g.join(filepath.Join(h.parent, m.String()), o, pid); err != nil && why == nil {
+			why = fmt.Errorf("no control group can be made: %w", err)
+		}
+	}
+	if why != nil && !slices.Contains(g.layers, LayerMemory) {
+		g.notes = append(g.notes, why.Error())
 	}
 }
 
 // cpuPeriod is the time, in microseconds, over which CPUs are shared out.
 const cpuPeriod = 100_000
 
-func (g *cgroup) join(dir string, o Options, pid int) {
+func (g *cgroup) join(dir string, o Options, pid int) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return
+		return err
 	}
 	g.dirs = append(g.dirs, dir)
 	memory, quota := strconv.FormatInt(o.MaxMemoryBytes, 10), strconv.Itoa(o.MaxCPUs*cpuPeriod)
 	memoryOK := o.MaxMemoryBytes > 0 && (set(dir, "memory.max", memory) == nil || set(dir, "memory.limit_in_bytes", memory) == nil)
 	pidsOK := o.MaxProcesses > 0 && set(dir, "pids.max", strconv.Itoa(o.MaxProcesses)) == nil
 	cpuOK := o.MaxCPUs > 0 && (set(dir, "cpu.max", quota+" "+strconv.Itoa(cpuPeriod)) == nil || set(dir, "cpu.cfs_quota_us", quota) == nil)
-	if set(dir, "cgroup.procs", strconv.Itoa(pid)) != nil {
-		return
+	if err := set(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+		return err
 	}
 	if memoryOK {
 		_ = set(dir, "memory.swap.max", "0") // else the limit is no limit
@@ -226,6 +232,7 @@ func (g *cgroup) join(dir string, o Options, pid int) {
 	if cpuOK {
 		g.layers = append(g.layers, LayerCPU)
 	}
+	return nil
 }
 
 // set writes a group's file, which the kernel made: it never makes one.

@@ -48,10 +48,10 @@ func TestMemoryIsWatched(t *testing.T) {
 func TestSharedMemoryCountsOnce(t *testing.T) {
 	everyBox(t, func(t *testing.T, floor bool) {
 		l, box := watched(t, floor)
-		l.policy.MaxFileBytes = 64 << 20
+		l.policy.MaxFileBytes, l.opts.MaxMemoryBytes = 64<<20, 192<<20
 		self, _ := os.Executable()
 		shared := filepath.Join(l.ws, "home", "shared")
-		if err := os.WriteFile(shared, make([]byte, 30<<20), 0o600); err != nil {
+		if err := os.WriteFile(shared, make([]byte, 60<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		share := "'" + self + "' attack share '" + shared + "' &\n"

@@ -40,12 +40,14 @@ type Report struct {
 	NotChecked  []NotChecked   `json:"notChecked"`
 
 	// CheckedShare is the share of facts that are seen or verified, 0 to 1.
-	CheckedShare  float64        `json:"checkedShare"`
-	Executor      string         `json:"executor"`
-	SandboxLayers []string       `json:"sandboxLayers"`
-	Permissions   map[string]any `json:"permissions"`
-	AuditHead     string         `json:"auditHead,omitempty"`
-	Usage         Usage          `json:"usage"`
+	CheckedShare  float64  `json:"checkedShare"`
+	Executor      string   `json:"executor"`
+	SandboxLayers []string `json:"sandboxLayers"`
+	// SandboxMissing are the layers of a strict sandbox that the agent's did not have.
+	SandboxMissing []string       `json:"sandboxMissing,omitempty"`
+	Permissions    map[string]any `json:"permissions"`
+	AuditHead      string         `json:"auditHead,omitempty"`
+	Usage          Usage          `json:"usage"`
 
 	// Recalled is an earlier investigation that came to the same result.
 	Recalled *Recalled `json:"recalled,omitempty"`

@@ -119,6 +119,8 @@ type AgentResult struct {
 	Usage        Usage  `json:"usage,omitzero"`
 	// Layers are the sandbox layers that held.
 	Layers []string `json:"sandboxLayers,omitempty"`
+	// Missing are those that did not, of what a strict sandbox has.
+	Missing []string `json:"sandboxMissing,omitempty"`
 	// Blocked counts what the agent tried to reach beside its model, its cluster and
 	// its tools. None of it left this machine.
 	Blocked int `json:"blocked,omitempty"`

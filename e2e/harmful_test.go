@@ -206,19 +206,21 @@ func TestNoOrderReachesAnything(t *testing.T) {
 }
 
 // The same where no namespace can be had: the same holds, of a sandbox that says that
-// it is none of namespaces.
+// it is none of namespaces. goose does not start there; what was found before is told.
 func TestNoOrderReachesAnythingFromTheFloor(t *testing.T) {
 	t.Setenv("SERVER_SECRET", canaryOfServer)
 	all := []hands{{executor: "script"}}
 	for _, h := range investigators() {
-		if h.executor == "claude-code" || h.executor == "codex" {
-			h.deliver = func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} } // output/ is not written to by that name
-			all = append(all, h)
-		}
+		h.deliver = func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} } // output/ is not written to by that name
+		all = append(all, h)
 	}
 	besieged(t, all, func(s *siege) {
 		s.program = floored(s.t, s.program)
-		rep := s.hold()
+		hold := s.hold
+		if s.hands.executor == "goose" {
+			hold = s.stayClosed
+		}
+		rep := hold()
 		for _, layer := range []string{process.LayerPIDNS, process.LayerMountNS, process.LayerNetNS, process.LayerRoot, process.LayerProc} {
 			if slices.Contains(rep.SandboxLayers, layer) {
 				s.Errorf("this was not the floor: %v", rep.SandboxLayers)
@@ -226,6 +228,9 @@ func TestNoOrderReachesAnythingFromTheFloor(t *testing.T) {
 		}
 		if missing := process.Floor(rep.SandboxLayers); len(missing) > 0 {
 			s.Errorf("the floor lacks %v", missing)
+		}
+		if want := process.Strict(rep.SandboxLayers); !slices.Equal(rep.SandboxMissing, want) || !slices.Contains(want, process.LayerNetNS) {
+			s.Errorf("the report says that %v are missing, want %v", rep.SandboxMissing, want)
 		}
 	})
 }
@@ -286,6 +291,40 @@ func besieged(t *testing.T, all []hands, test func(*siege)) {
 // hold lets the model order, and checks that nothing came of it.
 func (s *siege) hold() nightcrier.Report {
 	s.Helper()
+	inc := s.investigated()
+	rep := s.checkReport(inc, s.sick, "agent", "permission-denied")
+	if s.hands.cli != "" && rep.CheckedShare != 1 {
+		s.Errorf("facts %+v", rep.Facts)
+	}
+	s.unharmed(inc)
+	if n := bytes.Count(s.file(inc, "output/agent.log"), []byte("DENIED")); n < 10 {
+		s.Errorf("%d denials are told:\n%s", n, s.file(inc, "output/agent.log"))
+	}
+	return rep
+}
+
+// stayClosed checks that an agent which does not start under what is left of a sandbox is
+// not started with less, and that people are told what was found before.
+func (s *siege) stayClosed() nightcrier.Report {
+	s.Helper()
+	inc := s.investigated()
+	rep := s.report(inc)
+	if inc.Status != nightcrier.Failed || inc.FailureReason == "" || !rep.Valid || rep.Source != "builtin" || rep.CheckedShare == 0 {
+		s.Errorf("incident %s (%s: %s), report valid %v of %s, %v of it checked", inc.Status, inc.FailureClass, inc.FailureReason, rep.Valid, rep.Source, rep.CheckedShare)
+	}
+	if want := (nightcrier.Object{Kind: "Deployment", Namespace: s.sick.ns, Name: "cart"}); rep.RootCause == nil || rep.RootCause.Cause != "permission-denied" || rep.RootCause.Object != want {
+		s.Errorf("root cause %+v", rep.RootCause)
+	}
+	if n := len(s.model.Requests(s.hands.cli)); n > 0 {
+		s.Errorf("it asked its model %d times", n)
+	}
+	s.unharmed(inc)
+	return rep
+}
+
+// investigated is the incident when it is over and people are told.
+func (s *siege) investigated() nightcrier.Incident {
+	s.Helper()
 	s.v = s.serve(func(o *order) {
 		o.Kubeconfigs, o.MayWrite = map[string]string{"real": s.door.kubeconfig}, true
 	}).ready()
@@ -295,10 +334,12 @@ func (s *siege) hold() nightcrier.Report {
 		s.look(func(st *store.Store) { _, missing = s.told(st, inc.ID) })
 		return missing
 	})
-	rep := s.checkReport(inc, s.sick, "agent", "permission-denied")
-	if s.hands.cli != "" && rep.CheckedShare != 1 {
-		s.Errorf("facts %+v", rep.Facts)
-	}
+	return inc
+}
+
+// unharmed checks that nothing came of what was ordered.
+func (s *siege) unharmed(inc nightcrier.Incident) {
+	s.Helper()
 	s.v.term()
 	s.noneLeft()
 	if n := s.reached.Load(); n > 0 {
@@ -315,10 +356,6 @@ func (s *siege) hold() nightcrier.Report {
 	if !json.Valid(s.file(inc, "context/incident.json")) {
 		s.Error("the incident was overwritten")
 	}
-	if n := bytes.Count(s.file(inc, "output/agent.log"), []byte("DENIED")); n < 10 {
-		s.Errorf("%d denials are told:\n%s", n, s.file(inc, "output/agent.log"))
-	}
-	return rep
 }
 
 // noCanary looks for what was planted in all that the run left behind, and said.

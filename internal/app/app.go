@@ -26,6 +26,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/notify"
 	"nightcrier.dev/nightcrier/internal/observe"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 	"nightcrier.dev/nightcrier/internal/source/webhook"
@@ -169,6 +170,7 @@ func (a *App) Start(ctx context.Context) error {
 		name string
 		fn   func(context.Context) error
 	}{
+		{"limits of agents", a.divide},
 		{"workspace root", a.openRoot},
 		{"store", a.openStore},
 		{"housekeeping", a.newKeeper},
@@ -193,6 +195,18 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	close(a.ready)
 	a.tellReady()
+	return nil
+}
+
+// divide makes room for the control groups of agents in the server's own. Without them
+// their memory is watched.
+func (a *App) divide(context.Context) error {
+	if a.opt.Offline { // the process may be somebody else's
+		return nil
+	}
+	if err := process.Divide(); err != nil && a.cfg.Agent.Executor != config.Builtin {
+		a.log.Warn("the kernel does not bound the memory of agents here, it is watched", "error", err)
+	}
 	return nil
 }
 

@@ -28,6 +28,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/worker"
 )
 
 // Check is one thing that was looked at. The codes are documented in docs/cli.md.
@@ -163,15 +164,28 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 	if err != nil {
 		return c.fail(err, process.Remedy(process.Floor(held)))
 	}
+	return judgeSandbox(c, cfg.Sandbox.Require, held, notes)
+}
+
+// judgeSandbox says what the layers mean for what is required.
+func judgeSandbox(c Check, require string, held, notes []string) Check {
 	missing := process.Strict(held)
 	c = c.ok(strings.Join(held, " "))
+	if len(missing) == 0 && slices.Contains(held, process.LayerMemoryWatch) {
+		// It is content, and whoever reads it may do better.
+		c.Detail = strings.Join(append([]string{c.Detail + "; no control group bounds memory, it is watched"}, notes...), "; ")
+	}
 	if len(missing) > 0 {
 		c.Status = statusWarn
 		c.Detail = strings.Join(append([]string{c.Detail + "; missing: " + strings.Join(missing, " ")}, notes...), "; ")
 		c.Hint = process.Remedy(missing)
-		if cfg.Sandbox.Require == "strict" {
+		if require == worker.RequireStrict {
 			c.Status = statusFail
 		}
+	}
+	if floor := process.Floor(held); len(floor) > 0 && require != worker.RequireNone {
+		c.Status, c.Hint = statusFail, process.Remedy(floor)
+		c.Detail += "; no agent is started without " + strings.Join(floor, " ")
 	}
 	return c
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,38 @@ func TestDoctorLooksAtCredentials(t *testing.T) {
 				t.Errorf("the remedy is told %d times: %+v", n, checks[1])
 			}
 		})
+	}
+}
+
+// What the machine grants is judged by what is required, and where no agent would be
+// started at all, that is a failure whatever is required.
+func TestDoctorJudgesTheSandbox(t *testing.T) {
+	floor := []string{"env", "no_new_privs", "caps", "seccomp", "modes", "landlock", "landlock-net", "landlock-scope", "rlimits", "memory-watch", "pids-watch"}
+	full := append([]string{"pidns", "mountns", "netns", "proc", "root", "uid"}, floor...)
+	without := func(layers []string, l string) []string {
+		return slices.DeleteFunc(slices.Clone(layers), func(s string) bool { return s == l })
+	}
+	for name, c := range map[string]struct {
+		held                  []string
+		strict, effort, none  string
+		says, hint, saysUnder string
+	}{
+		"all":                   {full, statusOK, statusOK, statusOK, "memory-watch", "", "no control group bounds memory, it is watched; the group has processes"},
+		"the floor":             {floor, statusFail, statusWarn, statusWarn, "missing: pidns", "namespaces", "the group has processes"},
+		"a floor with open TCP": {without(floor, "landlock-net"), statusFail, statusWarn, statusWarn, "landlock-net", "namespaces", ""},
+		"no limit of memory":    {without(full, "memory-watch"), statusFail, statusWarn, statusWarn, "missing: cgroup-memory", "control group", ""},
+		"no seccomp":            {without(full, "seccomp"), statusFail, statusFail, statusWarn, "missing: seccomp", "seccomp", ""},
+		"below the floor":       {without(floor, "landlock"), statusFail, statusFail, statusWarn, "landlock", "Linux 5.13", ""},
+	} {
+		for require, want := range map[string]string{"strict": c.strict, "best-effort": c.effort, "none": c.none} {
+			got := judgeSandbox(Check{}, require, c.held, []string{"the group has processes"})
+			if got.Status != want || !strings.Contains(got.Detail, c.says) || !strings.Contains(got.Detail, c.saysUnder) || !strings.Contains(got.Hint, c.hint) {
+				t.Errorf("%s, %s: %+v, want %s", name, require, got, want)
+			}
+			if told := strings.Contains(got.Detail, "no agent is started without"); told != (want == statusFail && c.effort == statusFail) {
+				t.Errorf("%s, %s: %+v", name, require, got)
+			}
+		}
 	}
 }
 

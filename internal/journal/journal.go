@@ -23,7 +23,9 @@ type State struct {
 	ExitCode *int `json:"exitCode,omitempty"`
 	// Layers are the sandbox layers that hold, told once the agent is confined.
 	Layers []string `json:"sandboxLayers,omitempty"`
-	PID    int      `json:"pid,omitempty"`
+	// Missing are those that a strict sandbox has besides.
+	Missing []string `json:"sandboxMissing,omitempty"`
+	PID     int      `json:"pid,omitempty"`
 	// Command is what was started: its words, never its environment.
 	Command []string `json:"command,omitempty"`
 }

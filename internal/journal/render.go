@@ -208,7 +208,11 @@ func stateText(s State) string {
 		text += fmt.Sprintf(" (exit code %d)", *s.ExitCode)
 	}
 	if len(s.Layers) > 0 {
-		text += " (sandbox: " + strings.Join(s.Layers, ", ") + ")"
+		text += " (sandbox: " + strings.Join(s.Layers, ", ")
+		if len(s.Missing) > 0 {
+			text += "; without " + strings.Join(s.Missing, ", ")
+		}
+		text += ")"
 	}
 	return text
 }

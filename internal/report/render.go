@@ -341,14 +341,23 @@ func (p *printer) proof() {
 }
 
 func (p *printer) sandbox() []string {
-	var out []string
-	for _, l := range p.r.SandboxLayers {
-		out = append(out, inline(l))
-	}
-	if len(out) == 0 {
+	if len(p.r.SandboxLayers) == 0 {
 		return nil
 	}
-	return []string{strings.Join(out, ", ")} // twenty short names read better in one line
+	out := []string{layerNames(p.r.SandboxLayers)}
+	if len(p.r.SandboxMissing) > 0 {
+		out = append(out, "without "+layerNames(p.r.SandboxMissing)+", which this machine does not grant")
+	}
+	return out
+}
+
+// layerNames are twenty short names, which read better in one line.
+func layerNames(layers []string) string {
+	var out []string
+	for _, l := range layers {
+		out = append(out, inline(l))
+	}
+	return strings.Join(out, ", ")
 }
 
 func (p *printer) supporting() {

@@ -27,5 +27,12 @@ func TestWhatAnAgentCost(t *testing.T) {
 		if !strings.Contains(md, "### Sandbox\n\n- netns, seccomp\n") {
 			t.Errorf("no layers in\n%s", md)
 		}
+		if strings.Contains(md, "does not grant") {
+			t.Errorf("something is missing in\n%s", md)
+		}
+		r.SandboxMissing = []string{"pidns", "landlock-net"}
+		if md := string(Final(r, Detail{})); !strings.Contains(md, "### Sandbox\n\n- netns, seccomp\n- without pidns, landlock-net, which this machine does not grant\n") {
+			t.Errorf("what is missing is not said in\n%s", md)
+		}
 	}
 }

@@ -179,7 +179,7 @@ func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair
 		return merge(&theirs, facts, o, out.Result), nil
 	}
 	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", o.Executor, out.Reason))
-	facts.SandboxLayers = out.Result.Layers
+	facts.SandboxLayers, facts.SandboxMissing = out.Result.Layers, out.Result.Missing
 	facts.Usage.InputTokens, facts.Usage.OutputTokens, facts.Usage.CostUSD = out.Result.Usage.InputTokens, out.Result.Usage.OutputTokens, out.Result.Usage.CostUSD
 	if out.Class == nightcrier.FailBudget {
 		return partial(facts, *out), nil
@@ -312,7 +312,7 @@ func (r *Runner) evidenceOf(ctx context.Context, runID string) (map[string]bool,
 // merge completes an agent's report with what only we know.
 func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *nightcrier.Report {
 	rep.Source, rep.Executor = "agent", o.Executor
-	rep.SandboxLayers, rep.Usage = res.Layers, res.Usage
+	rep.SandboxLayers, rep.SandboxMissing, rep.Usage = res.Layers, res.Missing, res.Usage
 	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes

@@ -350,11 +350,11 @@ func (b *bench) report() nightcrier.Report {
 
 func success() nightcrier.AgentResult {
 	code := 0
-	return nightcrier.AgentResult{State: nightcrier.StateSuccess, ExitCode: &code, StartedAt: time.Now(), EndedAt: time.Now()}
+	return nightcrier.AgentResult{State: nightcrier.StateSuccess, ExitCode: &code, StartedAt: time.Now(), EndedAt: time.Now(), Layers: []string{"env"}, Missing: []string{"netns"}}
 }
 
 func failed(class nightcrier.FailureClass, state nightcrier.State, code int) nightcrier.AgentResult {
-	return nightcrier.AgentResult{State: state, FailureClass: class, FailureReason: "because of " + string(class), ExitCode: &code, Layers: []string{"env"}}
+	return nightcrier.AgentResult{State: state, FailureClass: class, FailureReason: "because of " + string(class), ExitCode: &code, Layers: []string{"env"}, Missing: []string{"netns"}}
 }
 
 func TestHowIncidentsEnd(t *testing.T) {
@@ -373,7 +373,7 @@ func TestHowIncidentsEnd(t *testing.T) {
 		"no report":         {attempts: []attempt{{result: success()}}, status: nightcrier.AgentFailed, class: nightcrier.FailInvalidOutput, reason: "output/investigation.md is missing", source: "builtin"},
 		"an invalid report": {attempts: []attempt{{report: "# All fine\n", result: success()}}, status: nightcrier.AgentFailed, class: nightcrier.FailInvalidOutput, reason: "not valid", source: "builtin"},
 		"non-zero exit":     {attempts: []attempt{{report: "facts", result: failed(nightcrier.FailAgent, nightcrier.StateFailed, 1)}}, status: nightcrier.Failed, class: nightcrier.FailAgent, reason: "agent_error", source: "builtin"},
-		"a failure that tells a secret": {attempts: []attempt{{result: nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailAgent, FailureReason: "refused the key " + secret + ".", Layers: []string{"env"}}}},
+		"a failure that tells a secret": {attempts: []attempt{{result: nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailAgent, FailureReason: "refused the key " + secret + ".", Layers: []string{"env"}, Missing: []string{"netns"}}}},
 			status: nightcrier.Failed, class: nightcrier.FailAgent, reason: "refused the key ‹secret:", source: "builtin"},
 		"a wrong key is not tried again": {attempts: []attempt{{result: failed(nightcrier.FailAuth, nightcrier.StateFailed, 1)}}, status: nightcrier.Failed, class: nightcrier.FailAuth, source: "builtin"},
 		"a timeout":                      {attempts: []attempt{{result: failed(nightcrier.FailTimeout, nightcrier.StateTimeout, 130)}}, status: nightcrier.Failed, class: nightcrier.FailTimeout, source: "builtin"},
@@ -403,6 +403,10 @@ func TestHowIncidentsEnd(t *testing.T) {
 			}
 			if held := b.report().SandboxLayers; c.status == nightcrier.Failed && c.class != nightcrier.FailStart && !slices.Equal(held, []string{"env"}) {
 				t.Errorf("the report says that %v held", held)
+			}
+			ran := len(b.agents.launched()) > 0 && c.class != nightcrier.FailStart
+			if missing := b.report().SandboxMissing; ran && !slices.Equal(missing, []string{"netns"}) {
+				t.Errorf("the report says that %v are missing", missing)
 			}
 			if len(b.told.all) != 1 || b.told.all[0].Status != c.status {
 				t.Errorf("people were told %d times", len(b.told.all))

@@ -1,6 +1,7 @@
 // Package sandbox is the contract between the worker and what confines its agent.
 // Backends implement Box and Keeper; package sandboxtest has the suite that each must
-// pass, and scripted ones for tests of what stands above.
+// pass, and scripted ones for tests of what stands above. Attaching to an agent that works
+// and collecting what it left are no part of it (decision 38).
 package sandbox
 
 import (
@@ -38,6 +39,9 @@ type Box interface {
 	// OutOfMemory reports, after Wait and before Close, whether something in the box
 	// was killed because it went over the memory limit.
 	OutOfMemory() bool
+	// OutOfProcesses reports, after Wait, whether all in the box was ended because it
+	// went over the limit of processes. A limit that refuses new ones ends nothing.
+	OutOfProcesses() bool
 	// PID is a process of this machine above all that is in the box, 0 for none.
 	PID() int
 	// Close removes what the Box made outside of itself; a second time it does nothing.

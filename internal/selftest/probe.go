@@ -173,6 +173,7 @@ func hog(mebibytes, _ string) error {
 	var all [][]byte
 	for range n {
 		all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+		time.Sleep(4 * time.Millisecond) // where memory is watched a limit takes a moment
 	}
 	fmt.Printf("has %d MiB\n", len(all))
 	return nil

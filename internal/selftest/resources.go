@@ -62,11 +62,14 @@ func gluts(probe string) []glut {
 			if s.peak > fewProcesses/2 && s.peak <= fewProcesses {
 				return fmt.Sprintf("%d processes at most, of 400", s.peak)
 			}
+			if strings.Contains(s.Result.FailureReason, "limit of") { // where they are watched
+				return "ended as a whole at its limit"
+			}
 			return ""
 		}},
 		{name: "memory without end", script: quoted(probe) + " " + ProbeCommand + ` hog 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
 			if !strings.Contains(s.said, "has 256 MiB") && (strings.Contains(s.Result.FailureReason, "memory limit") || strings.Contains(s.said, "ended with 137")) {
-				return "ended by the kernel at its limit"
+				return "ended at its limit"
 			}
 			return ""
 		}},

@@ -177,7 +177,7 @@ func (a *attempt) launch(ctx context.Context, guards []opener) error {
 		return err
 	}
 	a.output.onFirst = func() {
-		a.move(journal.State{To: nightcrier.StateRunning, Layers: layers, PID: a.box.PID(), Command: inv.Argv})
+		a.move(journal.State{To: nightcrier.StateRunning, Layers: layers, Missing: process.Strict(layers), PID: a.box.PID(), Command: inv.Argv})
 	}
 	a.output.metered = a.guard != nil
 	a.output.pump()

@@ -211,11 +211,46 @@ func TestOutOfMemory(t *testing.T) {
 	b := newBench(t, `echo up; x=$(head -c 200000000 /dev/zero | tr '\0' x); echo ${#x}`)
 	b.spec.MaxMemoryBytes = 32 << 20
 	r, entries := b.run()
-	if !slices.Contains(r.Layers, process.LayerMemory) {
-		t.Skipf("SKIPPED ALOUD: no writable memory cgroup here; layers %v", r.Layers)
+	if slices.Contains(r.Missing, process.LayerMemory) {
+		t.Fatalf("memory is bounded by none of %v", r.Layers)
 	}
 	if r.State != nightcrier.StateFailed || !strings.Contains(r.FailureReason, "over the memory limit") {
 		t.Errorf("result %+v\n%s", r, clip(text(entries)))
+	}
+}
+
+// Where nothing refuses a process too many, all of them are ended, and a person is told why.
+func TestOutOfProcesses(t *testing.T) {
+	if !onTheFloor() {
+		t.Skip("elsewhere the kernel refuses them")
+	}
+	b := newBench(t, `echo up; (i=0; while [ $i -lt 2000 ]; do (setsid sleep 30 &); i=$((i+1)); done 2>/dev/null); sleep 30; echo all`)
+	b.spec.MaxProcesses, b.spec.Timeout = 48, 20*time.Second
+	r, entries := b.run()
+	if !slices.Contains(r.Layers, process.LayerPIDsWatch) {
+		t.Skipf("SKIPPED ALOUD: the kernel bounds processes here; layers %v", r.Layers)
+	}
+	if r.State != nightcrier.StateFailed || r.FailureClass != nightcrier.FailCrash || !strings.Contains(r.FailureReason, "(over the limit of 48 processes)") {
+		t.Errorf("result %+v\n%s", r, clip(text(entries)))
+	}
+}
+
+// Who may have less is told what bounds it.
+func TestLimitsAreWatched(t *testing.T) {
+	r, entries := newBench(t, "echo greetings").run()
+	if !slices.Contains(r.Layers, process.LayerMemoryWatch) || !slices.Contains(r.Layers, process.LayerPIDsWatch) {
+		if onTheFloor() {
+			t.Errorf("layers %v", r.Layers)
+		}
+		t.Skip("the kernel bounds agents here")
+	}
+	if !slices.Equal(r.Missing, process.Strict(r.Layers)) || slices.Contains(r.Missing, process.LayerMemory) {
+		t.Errorf("missing %v of %v", r.Missing, r.Layers)
+	}
+	for _, e := range entries {
+		if s, err := journal.Decode[journal.State](e); e.Type == nightcrier.EntryState && err == nil && len(s.Layers) > 0 && !slices.Equal(s.Missing, r.Missing) {
+			t.Errorf("the journal says that %v are missing", s.Missing)
+		}
 	}
 }
 
@@ -254,6 +289,17 @@ func onTheFloor() bool { return os.Getenv(floorVariable) != "" }
 
 // The same where no namespace can be had: no capability, and no user namespace.
 func TestOnTheFloor(t *testing.T) {
+	floored(t, "true", "WorkerIsKilled", "HowScriptsEnd|Require|WorkspaceIsGuarded|EnvironmentIsBuilt|ModelKeyStaysOutside|WorkerIsKilled|Cancel")
+}
+
+// And where no control group can be had either: there memory and processes are watched.
+func TestOnTheFloorWithoutGroups(t *testing.T) {
+	floored(t, "mount -t tmpfs none /sys/fs/cgroup", "OutOfProcesses", "OutOfMemory|OutOfProcesses|LimitsAreWatched")
+}
+
+// floored runs tests of this binary where no namespace can be had, after a command.
+func floored(t *testing.T, prepare, one, tests string) {
+	t.Helper()
 	if onTheFloor() {
 		t.Skip("this is the floor")
 	}
@@ -262,15 +308,15 @@ func TestOnTheFloor(t *testing.T) {
 			t.Skipf("SKIPPED ALOUD: no %s here to take namespaces away with", tool)
 		}
 	}
-	script := `echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all "$@"`
-	cmd := exec.CommandContext(t.Context(), "unshare", "-U", "-r", "sh", "-c", script, "sh", os.Args[0],
-		"-test.v", "-test.run", "^Test(HowScriptsEnd|Require|WorkspaceIsGuarded|EnvironmentIsBuilt|ModelKeyStaysOutside|WorkerIsKilled|Cancel)$")
+	script := prepare + ` && echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all "$@"`
+	cmd := exec.CommandContext(t.Context(), "unshare", "-U", "-r", "-m", "sh", "-c", script, "sh", os.Args[0],
+		"-test.v", "-test.run", "^Test("+tests+")$")
 	cmd.Env = append(os.Environ(), floorVariable+"=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil && strings.Contains(string(out), "unshare") {
 		t.Skipf("SKIPPED ALOUD: no user namespaces here, so the other tests ran on the floor already: %s", out)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestWorkerIsKilled") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: Test"+one) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

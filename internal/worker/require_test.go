@@ -18,7 +18,7 @@ func TestRequireSaysWhy(t *testing.T) {
 	box := &sandboxtest.Fake{Held: []string{process.LayerEnv, process.LayerNoPrivs, process.LayerRlimits}, Told: []string{"make mounts private: permission denied"}}
 	for require, want := range map[string][]string{
 		RequireStrict:     {"does not grant pidns", "landlock", "permission denied", "Linux 5.13"},
-		RequireBestEffort: {"does not grant landlock", "permission denied", "Linux 5.13"},
+		RequireBestEffort: {"does not grant caps, seccomp, landlock", "permission denied", "Linux 5.13"},
 	} {
 		a := &attempt{worker: &worker{spec: &Spec{Require: require}}, box: box}
 		err := a.require(box.Layers())

@@ -7,6 +7,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
 func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
@@ -18,6 +19,7 @@ func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
 		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
 	}
 	r.Layers = a.box.Layers()
+	r.Missing = process.Strict(r.Layers)
 	r.Truncated = a.output.truncated()
 	r.Blocked = a.blocked.count()
 	r.NotChecked = a.absent
@@ -27,6 +29,9 @@ func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
 	}
 	if r.State == nightcrier.StateFailed && a.box.OutOfMemory() {
 		r.FailureReason += fmt.Sprintf(" (over the memory limit of %d bytes)", a.spec.MaxMemoryBytes)
+	}
+	if r.State == nightcrier.StateFailed && a.box.OutOfProcesses() {
+		r.FailureReason += fmt.Sprintf(" (over the limit of %d processes)", a.spec.MaxProcesses)
 	}
 	if a.guard != nil {
 		u := a.guard.Usage()

@@ -89,6 +89,15 @@ func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Optio
 	if missing := process.Floor(layers); len(missing) > 0 && !o.Unconfined {
 		return nightcrier.Errorf(nightcrier.Refused, "this machine does not grant %s, without which no tool server is started", strings.Join(missing, ", "))
 	}
+	var open []string // of what a command can have; it shares the machine's network
+	for _, l := range process.Strict(layers) {
+		if slices.Contains([]string{process.LayerNet, process.LayerScope, process.LayerMemory, process.LayerPIDs}, l) {
+			open = append(open, l)
+		}
+	}
+	if len(open) > 0 && !o.Unconfined {
+		o.Note("the command of tool server " + s.Name + " runs without " + strings.Join(open, ", ") + ": this machine does not grant them")
+	}
 	env := []string{"PATH=" + filepath.Dir(program) + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8"}
 	for _, name := range s.Env {
 		env = append(env, name+"="+o.Variables[name])

@@ -29,6 +29,7 @@ type Box struct {
 	mark      mark
 	options   Options
 	cgroup    cgroup
+	watch     watch
 	answers   chan answer       // one for each request
 	exit      chan sandbox.Exit // at most one
 	heard     chan struct{}     // closed when the link is at its end
@@ -78,7 +79,7 @@ func try(ctx context.Context, o Options, m mark, flags uintptr) (*Box, error) {
 	}
 	box.layers = append([]string{LayerEnv}, namespaceLayers(flags)...)
 	box.cgroup = joinCgroup(o, box.mark, box.cmd.Process.Pid)
-	box.layers = append(box.layers, box.cgroup.layers...)
+	box.layers, box.notes = append(box.layers, box.cgroup.layers...), append(box.notes, box.cgroup.notes...)
 	if err := box.isolate(ctx, flags); err != nil {
 		box.Kill()
 		box.Wait()
@@ -282,6 +283,7 @@ func (b *Box) Confine(ctx context.Context, p sandbox.Policy) ([]string, error) {
 	}
 	b.layers = append(b.layers, a.Layers...)
 	b.notes = append(b.notes, a.Notes...)
+	b.watchLimits()
 	return b.Layers(), nil
 }
 
@@ -354,7 +356,11 @@ func (b *Box) Wait() sandbox.Exit {
 
 // OutOfMemory reports, after Wait and before Close, whether something in the box
 // was killed because it went over the memory limit.
-func (b *Box) OutOfMemory() bool { return b.cgroup.oomKilled() }
+func (b *Box) OutOfMemory() bool { return b.watch.hungry.Load() || b.cgroup.oomKilled() }
+
+// OutOfProcesses reports, after Wait, whether all in the box was ended because it went
+// over the limit of processes.
+func (b *Box) OutOfProcesses() bool { return b.watch.teeming.Load() }
 
 // Close removes what the Box made on the machine. It comes after Wait.
 func (b *Box) Close() error {

@@ -31,7 +31,8 @@ func TestConforms(t *testing.T) {
 			Policy: conformingPolicy,
 			Attack: func(name string, args ...string) []string { return append([]string{self, "attack", name}, args...) },
 			Bounds: func(layers []string) (memory, processes bool) {
-				return slices.Contains(layers, LayerMemory), slices.Contains(layers, LayerPIDs) || slices.Contains(layers, LayerNproc)
+				missing := Strict(layers)
+				return !slices.Contains(missing, LayerMemory), !slices.Contains(missing, LayerPIDs)
 			},
 			Elsewhere: func(name, ws, script string) *exec.Cmd {
 				return exec.Command(self, "maker", strconv.FormatBool(floor), owner, name, ws, script)

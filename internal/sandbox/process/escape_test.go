@@ -109,6 +109,7 @@ func TestOwners(t *testing.T) {
 		t.Skip("SKIPPED ALOUD: only root can give user ids away")
 	}
 	l := newLab(t, false)
+	l.opts.MaxMemoryBytes, l.opts.MaxProcesses = 1<<30, 512
 	out, exit, layers := l.run("/bin/sh", "-c", "id -u; id -g; id -G; umask 077; touch home/x; mkdir home/y; stat -c %u home/x")
 	if missing := Strict(layers); len(missing) > 0 {
 		t.Fatalf("lacks %v", missing)

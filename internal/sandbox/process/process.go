@@ -48,22 +48,38 @@ const (
 	LayerMemory   = "cgroup-memory"
 	LayerPIDs     = "cgroup-pids"
 	LayerCPU      = "cgroup-cpu"
+	// Where no control group bounds memory or processes, they are counted several times a
+	// second, and what is above the limit is killed.
+	LayerMemoryWatch = "memory-watch"
+	LayerPIDsWatch   = "pids-watch"
 )
 
 // Strict returns the layers that a strict sandbox lacks with those that hold. The
 // agent's user must be cut off from ours: with an id of its own, or by a user
-// namespace where we are not root and have no id to give.
+// namespace where we are not root and have no id to give. Memory and processes must be
+// bounded, by whatever bounds them.
 func Strict(held []string) []string {
 	missing := lacking(held, LayerEnv, LayerPIDNS, LayerMountNS, LayerNetNS, LayerProc, LayerRoot, LayerNoPrivs, LayerCaps, LayerModes, LayerSeccomp, LayerLandlock, LayerRlimits)
 	if !slices.Contains(held, LayerUID) && !slices.Contains(held, LayerUserNS) {
 		missing = append(missing, LayerUID)
 	}
+	for _, anyOf := range [][]string{
+		{LayerMemory, LayerMemoryWatch},
+		{LayerPIDs, LayerNproc, LayerPIDsWatch},
+		{LayerNet, LayerNetNS},   // else TCP is open to everything, the metadata address included
+		{LayerScope, LayerPIDNS}, // else an agent with our user id can signal all that we have
+	} {
+		if !slices.ContainsFunc(anyOf, func(l string) bool { return slices.Contains(held, l) }) {
+			missing = append(missing, anyOf[0])
+		}
+	}
 	return missing
 }
 
-// Floor returns the layers that even a best-effort sandbox lacks.
+// Floor returns the layers that even a best-effort sandbox lacks: without them no agent is
+// started. What else is missing is told, see Strict.
 func Floor(held []string) []string {
-	return lacking(held, LayerEnv, LayerNoPrivs, LayerLandlock, LayerRlimits)
+	return lacking(held, LayerEnv, LayerNoPrivs, LayerCaps, LayerSeccomp, LayerLandlock, LayerRlimits)
 }
 
 func lacking(held []string, wanted ...string) []string {
@@ -95,8 +111,8 @@ type Options struct {
 	// container already is.
 	NoNamespaces bool
 	// MaxMemoryBytes, MaxProcesses and MaxCPUs are enforced by cgroups where those
-	// are writable, MaxProcesses also where the agent has a user of its own; 0 is no
-	// limit.
+	// are writable, MaxProcesses also where the agent has a user of its own. Elsewhere
+	// memory and processes are watched, and CPUs have no limit; nor have they with 0.
 	MaxMemoryBytes int64
 	MaxProcesses   int
 	MaxCPUs        int

@@ -34,6 +34,7 @@ func (*Box) Kill()                                                     {}
 func (*Box) Done() <-chan struct{}                                     { return nil }
 func (*Box) Wait() sandbox.Exit                                        { return sandbox.Exit{} }
 func (*Box) OutOfMemory() bool                                         { return false }
+func (*Box) OutOfProcesses() bool                                      { return false }
 func (*Box) Close() error                                              { return nil }
 
 // ID names a process.
@@ -59,6 +60,9 @@ func Adopt() error { return nil }
 
 // SweepBelow has nothing to end.
 func SweepBelow(context.Context) error { return nil }
+
+// Divide has nothing to divide.
+func Divide() error { return nil }
 
 // OwnerOf names none: nothing is made on this system.
 func OwnerOf(string) string { return "" }

@@ -21,12 +21,18 @@ func Remedy(missing []string) string {
 		return ""
 	case slices.Contains(missing, LayerLandlock):
 		return "the kernel needs Landlock: Linux 5.13 or newer, with landlock among lsm="
+	case slices.Contains(missing, LayerSeccomp):
+		return "the kernel needs seccomp filters (CONFIG_SECCOMP_FILTER); a container needs a seccomp profile that permits seccomp"
+	case slices.Contains(missing, LayerCaps):
+		return "start it as an ordinary user without inheritable capabilities, or as root with CAP_SETPCAP"
 	case slices.Contains(missing, LayerPIDNS):
 		return namespaceRemedy()
 	case slices.Contains(missing, LayerProc):
 		return "something covers parts of /proc, as containers do, and the kernel then refuses a fresh one: start the container with unmasked paths"
 	case slices.Contains(missing, LayerUID):
 		return "put workspace_root on ext4, xfs, btrfs or tmpfs (Linux 5.12; tmpfs 6.3), or run as an ordinary user"
+	case slices.Contains(missing, LayerMemory), slices.Contains(missing, LayerPIDs):
+		return "neither a control group nor a look at /proc bounds agents: delegate a control group (deploy/nightcrier.service), or mount /proc without hidepid"
 	}
 	return "run as root, or allow user namespaces"
 }

@@ -107,30 +107,46 @@ func children(parent int) []int {
 
 // descendants lists all below some processes, the deepest last.
 func descendants(roots ...int) []ID {
-	parents := map[int][]ID{}
+	var ids []ID
+	for _, p := range below(roots...) {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// family is a process below another one.
+type family struct {
+	ID
+	threads int
+}
+
+// below is descendants with what it came to know.
+func below(roots ...int) []family {
+	parents := map[int][]family{}
 	for _, pid := range allProcesses() {
 		if stat, err := readStat(pid); err == nil {
-			parents[stat.parent] = append(parents[stat.parent], ID{pid, stat.start})
+			parents[stat.parent] = append(parents[stat.parent], family{ID{pid, stat.start}, stat.threads})
 		}
 	}
-	var found []ID
+	var found []family
 	seen := map[int]bool{}
 	for queue := roots; len(queue) > 0; queue = queue[1:] {
 		if seen[queue[0]] {
 			continue
 		}
 		seen[queue[0]] = true
-		for _, id := range parents[queue[0]] {
-			found, queue = append(found, id), append(queue, id.PID)
+		for _, p := range parents[queue[0]] {
+			found, queue = append(found, p), append(queue, p.PID)
 		}
 	}
 	return found
 }
 
 type procStat struct {
-	state  string
-	parent int
-	start  uint64
+	state   string
+	parent  int
+	threads int
+	start   uint64
 }
 
 // readStat reads /proc/PID/stat (proc_pid_stat(5)). The name in it is in
@@ -149,6 +165,10 @@ func readStat(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, err
 	}
+	threads, err := strconv.Atoi(fields[17])
+	if err != nil {
+		return procStat{}, err
+	}
 	start, err := strconv.ParseUint(fields[19], 10, 64)
-	return procStat{state: fields[0], parent: parent, start: start}, err
+	return procStat{state: fields[0], parent: parent, threads: threads, start: start}, err
 }

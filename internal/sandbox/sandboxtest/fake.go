@@ -2,8 +2,10 @@ package sandboxtest
 
 import (
 	"context"
+	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -16,20 +18,33 @@ import (
 type Fake struct {
 	// Held and Told are its layers and notes.
 	Held, Told []string
+	// Reached are its listeners.
+	Reached []net.Listener
 	// Fail is the error of Exec.
 	Fail error
 	// Agent is how it ends at once, nil for never; Heeds are signals that end it.
 	Agent *sandbox.Exit
 	Heeds map[syscall.Signal]sandbox.Exit
+	// Program, when it is not nil, plays the agent.
+	Program Program
+	// Stdout is where a Program writes; it is closed at the end.
+	Stdout *os.File
+	// Hungry and Teeming are what it says of its memory and its processes, at its end.
+	Hungry, Teeming bool
 	// Orphan is what its Machine says of its maker.
 	Orphan bool
 
-	mu     sync.Mutex
-	calls  []string
-	exit   *sandbox.Exit
-	done   chan struct{}
-	closed bool
+	mu      sync.Mutex
+	calls   []string
+	exit    *sandbox.Exit
+	done    chan struct{}
+	signals chan syscall.Signal
+	closed  bool
 }
+
+// Program plays a command: it calls started, and returns how the agent ends; or it returns
+// why it could not be started. Once killed is closed, what it does counts no more.
+type Program func(c sandbox.Command, out io.Writer, signals <-chan syscall.Signal, started func(), killed <-chan struct{}) (sandbox.Exit, error)
 
 var _ sandbox.Box = (*Fake)(nil)
 
@@ -52,12 +67,15 @@ func (f *Fake) end(e sandbox.Exit) {
 	defer f.mu.Unlock()
 	if f.exit == nil {
 		f.exit = &e
+		if f.Stdout != nil {
+			f.Stdout.Close()
+		}
 		close(f.done)
 	}
 }
 
-// Listeners has none.
-func (f *Fake) Listeners() []net.Listener { return nil }
+// Listeners returns Reached.
+func (f *Fake) Listeners() []net.Listener { return f.Reached }
 
 // Names has none.
 func (f *Fake) Names() net.PacketConn { return nil }
@@ -75,17 +93,43 @@ func (f *Fake) Confine(context.Context, sandbox.Policy) ([]string, error) {
 }
 
 // Exec returns Fail, or lets the script begin.
-func (f *Fake) Exec(context.Context, sandbox.Command) error {
+func (f *Fake) Exec(_ context.Context, c sandbox.Command) error {
 	f.called("exec")
+	if f.Fail == nil && f.Program != nil {
+		return f.play(c)
+	}
 	if f.Fail == nil && f.Agent != nil {
 		f.end(*f.Agent)
 	}
 	return f.Fail
 }
 
-// Signal ends the agent if it heeds the signal.
+// play returns when the program was started, or could not be.
+func (f *Fake) play(c sandbox.Command) error {
+	signals, started := make(chan syscall.Signal, 16), make(chan error, 1)
+	f.mu.Lock()
+	f.signals = signals
+	f.mu.Unlock()
+	go func() {
+		exit, err := f.Program(c, f.Stdout, signals, func() { started <- nil }, f.Done())
+		if err != nil {
+			started <- err
+			return
+		}
+		f.end(exit)
+	}()
+	return <-started
+}
+
+// Signal ends the agent if it heeds the signal, or tells the program of it.
 func (f *Fake) Signal(sig syscall.Signal) error {
 	f.called("signal " + sig.String())
+	f.mu.Lock()
+	signals := f.signals
+	f.mu.Unlock()
+	if signals != nil {
+		signals <- sig
+	}
 	if e, ok := f.Heeds[sig]; ok {
 		f.end(e)
 	}
@@ -116,8 +160,11 @@ func (f *Fake) Wait() sandbox.Exit {
 	return *f.exit
 }
 
-// OutOfMemory never happens.
-func (f *Fake) OutOfMemory() bool { return false }
+// OutOfMemory returns Hungry.
+func (f *Fake) OutOfMemory() bool { return f.Hungry }
+
+// OutOfProcesses returns Teeming.
+func (f *Fake) OutOfProcesses() bool { return f.Teeming }
 
 // PID has none.
 func (f *Fake) PID() int { return 0 }

@@ -1,0 +1,174 @@
+package process
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// lookEvery is how often a watch looks. Where a look takes long it waits lookShare
+	// times as long, but never more than lookAtLeast: a machine is also slow when it is
+	// the agent that makes it so.
+	lookEvery   = 100 * time.Millisecond
+	lookShare   = 20
+	lookAtLeast = 500 * time.Millisecond
+)
+
+// watch stands in for the limits that no control group enforces: it adds up what is used
+// below an init, and kills what is above. What is taken between two looks is had, which
+// makes it a weaker layer than a group.
+type watch struct {
+	root      int   // the init
+	memory    int64 // in bytes; 0 is no limit
+	processes int   // counts threads, as the kernel's own limits do; 0 is no limit
+	// dead were killed, and may take a moment to give back what they had.
+	dead            map[ID]bool
+	hungry, teeming atomic.Bool // something was killed for its memory, all for their number
+}
+
+// watchLimits watches what nothing else bounds in the box, until nothing is left in it.
+func (b *Box) watchLimits() {
+	w := &b.watch
+	w.root, w.dead = b.PID(), map[ID]bool{}
+	var layers []string
+	if b.options.MaxMemoryBytes > 0 && !slices.Contains(b.layers, LayerMemory) {
+		w.memory, layers = b.options.MaxMemoryBytes, append(layers, LayerMemoryWatch)
+	}
+	if b.options.MaxProcesses > 0 && !slices.Contains(b.layers, LayerPIDs) && !slices.Contains(b.layers, LayerNproc) {
+		w.processes, layers = b.options.MaxProcesses, append(layers, LayerPIDsWatch)
+	}
+	if len(layers) == 0 {
+		return
+	}
+	if err := w.blind(); err != nil {
+		b.note(fmt.Errorf("memory and processes are not watched: %w", err))
+		return
+	}
+	b.layers = append(b.layers, layers...)
+	go w.run(b)
+}
+
+// blind says why a watch would see too little: /proc may hide the processes of others.
+func (w *watch) blind() error {
+	_, err := readStat(1)
+	if err == nil {
+		_, err = held(w.root)
+	}
+	return err
+}
+
+func (w *watch) run(b *Box) {
+	for wait := lookEvery; ; {
+		select {
+		case <-b.gone:
+			return
+		case <-time.After(wait):
+		}
+		began := time.Now()
+		if w.look() {
+			b.Kill()
+		}
+		wait = min(max(lookEvery, lookShare*time.Since(began)), lookAtLeast)
+	}
+}
+
+// look is true when all has to end.
+func (w *watch) look() bool {
+	all := below(w.root)
+	threads := 0
+	for _, p := range all {
+		threads += p.threads
+	}
+	if w.processes > 0 && threads > w.processes {
+		w.teeming.Store(true)
+		var ids []ID
+		for _, p := range all {
+			ids = append(ids, p.ID)
+		}
+		_ = endTrees(ids) // who dies alone leaves time to others
+		return true
+	}
+	if w.memory > 0 {
+		w.relieve(all)
+	}
+	return false
+}
+
+// share is what one process has of the memory.
+type share struct {
+	id    ID
+	bytes int64
+}
+
+// relieve kills the processes that have most, until the others are within the limit.
+func (w *watch) relieve(all []family) {
+	shares, total := w.weigh(all, held)
+	if total <= w.memory {
+		return
+	}
+	// Pages that several of them share were counted as often.
+	if shares, total = w.weigh(all, heldAlone); total <= w.memory {
+		return
+	}
+	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(b.bytes, a.bytes) })
+	for _, s := range shares {
+		if total <= w.memory {
+			return
+		}
+		w.hungry.Store(true)
+		if s.id.signal(syscall.SIGKILL) == nil {
+			w.dead[s.id] = true
+			total -= s.bytes
+		}
+	}
+}
+
+func (w *watch) weigh(all []family, measure func(pid int) (int64, error)) (shares []share, total int64) {
+	for _, p := range all {
+		if n, err := measure(p.PID); err == nil && !w.dead[p.ID] { // one that has ended has none
+			shares, total = append(shares, share{p.ID, n}), total+n
+		}
+	}
+	return shares, total
+}
+
+// held is the memory of a process, in bytes, with what was swapped out.
+func held(pid int) (int64, error) {
+	return sumOf(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:", "VmSwap:")
+}
+
+// heldAlone is held, with the share of each page that is the process's. Where that cannot
+// be read, because the process forbids it, it has all of them.
+func heldAlone(pid int) (int64, error) {
+	if n, err := sumOf(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Pss:", "SwapPss:"); err == nil && n > 0 {
+		return n, nil
+	}
+	return held(pid)
+}
+
+// sumOf adds up lines of a file of /proc that are in kB.
+func sumOf(file string, names ...string) (int64, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for line := range bytes.Lines(b) {
+		if fields := strings.Fields(string(line)); len(fields) == 3 && slices.Contains(names, fields[0]) {
+			n, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", file, err)
+			}
+			sum += n << 10
+		}
+	}
+	return sum, nil
+}

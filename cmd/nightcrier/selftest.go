@@ -130,8 +130,15 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 		t.add(plain(s.Suite), plain(s.By), plain(fmt.Sprint(s.Attacks)), plain(s.Layers()), plain(fmt.Sprint(s.Defused)), plain(fmt.Sprint(s.NotPossible)), failed)
 	}
 	p.print(t)
+	if rbac := found.RBAC(); rbac != "" {
+		fmt.Fprintf(p.stdout, "%s\n", rbac)
+	}
 	for _, g := range found.NotExercised {
-		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{printable(fmt.Sprintf("not exercised: %s by %s: %s", g.Suite, g.By, g.Reason)), yellow}))
+		about := fmt.Sprintf("%s by %s", g.Suite, g.By)
+		if g.Attacks > 0 {
+			about = fmt.Sprintf("%d attacks of %s", g.Attacks, about)
+		}
+		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{printable(fmt.Sprintf("not exercised: %s: %s", about, g.Reason)), yellow}))
 	}
 	for _, r := range found.Attacks {
 		if !r.Passed {

@@ -24,8 +24,8 @@ func (p *program) selftestCommand() *cobra.Command {
 byte, by commands in the sandbox, and by every agent CLI on this machine with a model
 that orders it to attack. No key is needed and nothing is spent.
 
-With --kubeconfig or --cluster the attacks run before your own cluster. It is read and
-never changed: between the guard and its API stands a recorder that lets plain reads
+With --kubeconfig or --cluster the attacks run before your own cluster. It is read, asked
+what its credential may do, and never changed: between the guard and its API stands a recorder that lets plain reads
 pass and refuses all else, also where the guard had a hole, and every order that would
 change something names an object that only the recorder knows. Without them the cluster
 is a scripted one.

@@ -62,7 +62,7 @@ func TestSelftestBeforeARealCluster(t *testing.T) {
 
 // What needs a kubectl is told where there is none, with its number.
 func TestSelftestWithoutKubectl(t *testing.T) {
-	t.Setenv("PATH", "/usr/bin:/bin")
+	t.Setenv("PATH", t.TempDir())
 	r := runProgram(t, environ(), "", "selftest", "injection")
 	if r.code != 0 || !strings.Contains(r.out, "; 2 are not exercised\n") || !strings.Contains(r.out, "\nnot exercised: 2 attacks of injection by shell: kubectl is not in PATH\n") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)

@@ -207,7 +207,7 @@ func TestRBACIsAsked(t *testing.T) {
 			}
 			write := Ran{Made: true, Requests: []journal.Request{{Decision: journal.Allow, Verb: "get", Resource: "pods", Namespace: "x", Name: "y"}, {Decision: journal.Deny, Verb: "delete", Resource: "pods", Namespace: "x"}}}
 			results = append(results, write.judged(Attack{Name: "an order", By: byShell}), Attack{Name: "an order", By: "codex"}.result(), Attack{Name: "nothing asked", By: "codex"}.result())
-			for _, o := range toolOrders() {
+			for _, o := range slices.Concat(toolOrders(), impersonations(nil)) {
 				results = append(results, o.attack("readonly", "codex").result())
 			}
 			if err := b.askRBAC(t.Context(), results); err != nil || b.rbacGap != "" {
@@ -221,7 +221,7 @@ func TestRBACIsAsked(t *testing.T) {
 				}
 			}
 			for _, attack := range []string{"create", "delete", "delete a collection", "exec over SPDY", "proxy to a Pod", "proxy to a node", "server-side apply", "a Secret in protobuf", "an order",
-				"the kind pods/exec", "a tool that scales", "read a Secret by a tool", "a certificate request"} {
+				"the kind pods/exec", "a tool that scales", "read a Secret by a tool", "a certificate request", "as the administrator", "impersonation in lower case"} {
 				if would[attack] == nil || *would[attack] != c.stops {
 					t.Errorf("%s: %v, want %v", attack, would[attack], c.stops)
 				}

@@ -35,8 +35,8 @@ var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// accessOf reads what a request needs as an API server does. Paths of which the spelling is the attack say
-// nothing.
+// accessOf reads what a request needs as an API server does. Paths of which the spelling
+// is the attack say nothing.
 func accessOf(method, target string) (access, bool) {
 	path, _, _ := strings.Cut(target, "?")
 	words := strings.Split(strings.Trim(path, "/"), "/")
@@ -109,7 +109,7 @@ func requestAccess(q journal.Request) (access, bool) {
 // asks is what a raw request needs. Whoever acts as somebody else needs that alone.
 func (g *guarded) asks(a guardkube.Attack) (all []access) {
 	for name := range a.Header {
-		if what, ok := strings.CutPrefix(name, "Impersonate-"); ok {
+		if what, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), "Impersonate-"); ok {
 			resource := map[string]string{"User": "users", "Group": "groups"}[what]
 			if resource == "" {
 				return []access{{Verb: "impersonate", Group: "authentication.k8s.io", Resource: "uids", Wide: true}}

@@ -116,7 +116,7 @@ func TestSelftestRedaction(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if want := []string{"builtin", "shell", "claude-code"}; !slices.Equal(by, want) {
+	if want := []string{"builtin", "shell", "claude-code", "claude-code without a shell"}; !slices.Equal(by, want) {
 		t.Errorf("read by %q, want %q", by, want)
 	}
 	if len(found.NotExercised) != 3 {

@@ -24,8 +24,8 @@ func (p *program) selftestCommand() *cobra.Command {
 byte, with commands in the sandbox, and with every agent CLI on this machine, whose
 scripted model orders it to attack. No key is needed and nothing is spent.
 
-With --kubeconfig or --cluster the attacks are aimed at your own cluster. It is read and
-never changed: between the guard and the cluster's API stands a recorder that lets plain
+With --kubeconfig or --cluster the attacks are aimed at your own cluster. It is read,
+and asked what its credential may do, and never changed: between the guard and the cluster's API stands a recorder that lets plain
 reads pass and refuses everything else, even if the guard had a hole, and every order
 that would change something names an object that only the recorder knows. Without these
 flags the cluster is scripted.
@@ -131,8 +131,15 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 		t.add(plain(s.Suite), plain(s.By), plain(fmt.Sprint(s.Attacks)), plain(s.Layers()), plain(fmt.Sprint(s.Defused)), plain(fmt.Sprint(s.NotPossible)), failed)
 	}
 	p.print(t)
+	if rbac := found.RBAC(); rbac != "" {
+		fmt.Fprintf(p.stdout, "%s\n", rbac)
+	}
 	for _, g := range found.NotExercised {
-		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{printable(fmt.Sprintf("not exercised: %s by %s: %s", g.Suite, g.By, g.Reason)), yellow}))
+		about := fmt.Sprintf("%s by %s", g.Suite, g.By)
+		if g.Attacks > 0 {
+			about = fmt.Sprintf("%d attacks of %s", g.Attacks, about)
+		}
+		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{printable(fmt.Sprintf("not exercised: %s: %s", about, g.Reason)), yellow}))
 	}
 	for _, r := range found.Attacks {
 		if !r.Passed {

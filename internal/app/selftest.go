@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -145,6 +147,7 @@ func (p *postbox) taken() []byte {
 // cluster is the user's own, nil for none.
 func (o SelftestOptions) cluster() (*selftest.Cluster, error) {
 	name, kubeconfig, context := cmp.Or(o.Cluster, "kubeconfig"), o.Kubeconfig, o.Context
+	var namespaces []string
 	if o.Cluster != "" {
 		i := slices.IndexFunc(o.Config.Clusters, func(c config.Cluster) bool { return c.Name == o.Cluster })
 		if i < 0 {
@@ -154,7 +157,7 @@ func (o SelftestOptions) cluster() (*selftest.Cluster, error) {
 		if c.Kubeconfig == "" {
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "cluster %s has no kubeconfig: there is nothing to be read behind the guard", o.Cluster)
 		}
-		kubeconfig, context = c.Kubeconfig, cmp.Or(o.Context, c.Context)
+		kubeconfig, context, namespaces = c.Kubeconfig, cmp.Or(o.Context, c.Context), slices.Clone(c.Namespaces)
 	}
 	if kubeconfig == "" {
 		return nil, nil
@@ -163,11 +166,14 @@ func (o SelftestOptions) cluster() (*selftest.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	if file, err := clientcmd.Load(cred.Kubeconfig); err == nil && file.Contexts[file.CurrentContext] != nil {
+		namespaces = append(namespaces, cmp.Or(file.Contexts[file.CurrentContext].Namespace, "default"))
+	}
 	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
 	if err != nil {
 		return nil, err
 	}
-	return &selftest.Cluster{Name: name, API: up}, nil
+	return &selftest.Cluster{Name: name, API: up, Namespaces: namespaces}, nil
 }
 
 // agents are the CLIs that are installed, and the names of the others.
@@ -179,7 +185,24 @@ func (o SelftestOptions) agents(ctx context.Context) (found []selftest.Agent, mi
 			missing = append(missing, cli.Name)
 			continue
 		}
-		found = append(found, selftest.Agent{Executor: cli, Command: at.Path, Model: cmp.Or(a.Model, "scripted"), AllowedTools: o.Config.Agent.AllowedTools})
+		found = append(found, modes(cli, selftest.Agent{Command: at.Path, Model: cmp.Or(a.Model, "scripted"), AllowedTools: o.Config.Agent.AllowedTools}, a.Shell)...)
 	}
 	return found, missing
+}
+
+// modes are the ways in which a CLI can be an agent here: with its shell, where the
+// configuration leaves it one, and without.
+func modes(cli agent.Executor, a selftest.Agent, shell bool) (all []selftest.Agent) {
+	a.Executor = cli
+	if cli.UsesTools {
+		return []selftest.Agent{a}
+	}
+	if shell {
+		all = append(all, a)
+	}
+	if without, err := cli.WithoutShell(); err == nil {
+		a.Executor, a.NoShell = without, true
+		all = append(all, a)
+	}
+	return all
 }

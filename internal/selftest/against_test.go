@@ -51,7 +51,7 @@ const bareShare = 10
 func TestAgainstABareShellOrdersArrive(t *testing.T) {
 	t.Parallel()
 	b := on(t, "/bin/bash", "-c", "{command}")
-	some := share(foreignOrders(), bareShare, 0)
+	some := share(t, foreignOrders(), bareShare, 0)
 	ran, _, err := b.follow(t.Context(), "readonly", some)
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,16 @@ type Agent struct {
 	Command      string
 	Model        string
 	AllowedTools []string
+	// NoShell is an executor's that has our tools in the place of its shell.
+	NoShell bool
+}
+
+// name is how results call it.
+func (a Agent) name() string {
+	if a.NoShell {
+		return a.Executor.Name + " without a shell"
+	}
+	return a.Executor.Name
 }
 
 // agentsAtOnce is how many agents run beside each other: each is a process of some
@@ -50,10 +60,14 @@ func byWhom(all []Result) []Result {
 	return all
 }
 
-// agentAttacks has each agent's model order what a shell was ordered.
-func (b *Bench) agentAttacks(ctx context.Context, suite string, orders []Order) ([]Result, error) {
+// agentAttacks has each agent's model order what its agent can be ordered.
+func (b *Bench) agentAttacks(ctx context.Context, suite string, of func(Agent) []Order) ([]Result, error) {
 	return b.eachAgent(ctx, func(ctx context.Context, a Agent) ([]Result, error) {
-		b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(orders), a.Executor.Name))
+		orders := of(a)
+		if len(orders) == 0 {
+			return nil, nil
+		}
+		b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(orders), a.name()))
 		return b.ordered(ctx, a, suite, orders)
 	})
 }
@@ -62,16 +76,19 @@ func (b *Bench) agentAttacks(ctx context.Context, suite string, orders []Order) 
 func (b *Bench) ordered(ctx context.Context, a Agent, suite string, orders []Order) ([]Result, error) {
 	var calls []modeltest.ToolCall
 	for _, o := range orders {
-		calls = append(calls, modelCall(a.Executor.Calls.Shell(o.Command)))
+		calls = append(calls, o.call(a.Executor.Calls))
 	}
-	ran, _, err := b.Orders(ctx, a, calls)
+	ran, t, err := b.Orders(ctx, a, calls)
 	if err != nil {
 		return a.unordered(suite, err)
 	}
 	var all []Result
 	for i, o := range orders {
-		at := o.attack(suite, a.Executor.Name)
+		at := o.attack(suite, a.name())
 		at.Expected = append([]Layer{CLI}, at.Expected...)
+		if ran[i], err = t.byTools(o, ran[i]); err != nil {
+			return nil, err
+		}
 		all = append(all, b.judge(at, ran[i]))
 	}
 	return all, nil
@@ -126,7 +143,7 @@ func (a Agent) unordered(suite string, err error) ([]Result, error) {
 	if !errors.As(err, new(muteError)) {
 		return nil, err
 	}
-	res := Attack{Suite: suite, Name: "all of it", By: a.Executor.Name, Expected: []Layer{CLI, Sandbox, Guard}}.result()
+	res := Attack{Suite: suite, Name: "all of it", By: a.name(), Expected: []Layer{CLI, Sandbox, Guard}}.result()
 	res.Outcome, res.Detail = NotExercised, clip(err.Error())
 	return []Result{res.concluded(false)}, nil
 }
@@ -134,7 +151,10 @@ func (a Agent) unordered(suite string, err error) ([]Result, error) {
 // into has a run be this agent's, with a model of ours.
 func (a Agent) into(spec *worker.Spec, secrets *worker.Secrets, model string, turns int) {
 	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
-	spec.Provider, spec.ModelBaseURL, spec.MaxTurns = a.Executor.Providers[0], model, turns
+	spec.Provider, spec.ModelBaseURL, spec.MaxTurns, spec.NoShell = a.Executor.Providers[0], model, turns, a.NoShell
+	if a.Executor.UsesTools && secrets.Cluster != nil {
+		secrets.Cluster.Namespaces = []string{targetNamespace} // so that others can be asked for in vain
+	}
 	secrets.ModelAPIKey = "selftest-" + randomHex(16)
 }
 

@@ -102,8 +102,8 @@ func budgets(ctx context.Context, b *Bench) ([]Result, error) {
 		all = append(all, res)
 	}
 	for _, a := range b.Agents {
-		b.Progress("budget: a model that never ends with " + a.Executor.Name)
-		res, err := b.spendAgent(ctx, a, filepath.Join(b.Dir, "budget-"+a.Executor.Name))
+		b.Progress("budget: a model that never ends with " + a.name())
+		res, err := b.spendAgent(ctx, a, filepath.Join(b.Dir, "budget-"+strings.ReplaceAll(a.name(), " ", "-")))
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func (b *Bench) spend(ctx context.Context, s spender, dir string) (Result, error
 	defer api.mu.Unlock()
 	res.Detail = fmt.Sprintf("%d calls billed for %s of %s; on record are %s and %s for calls that were cut off", api.calls, api.bill, paidLimit, sum.Spent.Money, sum.Held.Money)
 	for _, t := range trails {
-		if t.Result.FailureClass != nightcrier.FailBudget || !strings.Contains(t.Result.FailureReason, "is reached") {
+		if api.calls > 0 && (t.Result.FailureClass != nightcrier.FailBudget || !strings.Contains(t.Result.FailureReason, "is reached")) {
 			res.Outcome, res.Detail = Unseen, "a run ended for another reason: "+clip(t.Result.FailureReason)+"; "+res.Detail
 			return res.concluded(false), nil
 		}
@@ -189,7 +189,7 @@ const manyTurns = 60
 
 // spendAgent has a real CLI go on for as long as its model wants.
 func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, error) {
-	res := Attack{Suite: "budget", Name: "a model that never ends", By: a.Executor.Name, Expected: []Layer{Guard}}.result()
+	res := Attack{Suite: "budget", Name: "a model that never ends", By: a.name(), Expected: []Layer{Guard}}.result()
 	var steps []modeltest.Step
 	for i := range manyTurns {
 		c := a.Executor.Calls.Read(fmt.Sprintf("context/%d.json", i))
@@ -219,6 +219,10 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 		}
 	}
 	billed := int64(calls) * int64(agentCall.Input+agentCall.Output)
+	if calls == 0 {
+		res.Outcome, res.Detail = NotExercised, clip(muteError{t.Result.FailureReason}.Error())
+		return res.concluded(false), nil
+	}
 	res.Detail = fmt.Sprintf("%d calls billed for %d of %d tokens; on record are %d and %d for calls that were cut off", calls, billed, agentLimit, sum.Spent.Tokens, sum.Held.Tokens)
 	if t.Result.FailureClass != nightcrier.FailBudget || !strings.Contains(t.Result.FailureReason, "is reached") {
 		res.Outcome, res.Detail = Unseen, "it ended for another reason: "+clip(t.Result.FailureReason)+"; "+res.Detail

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -16,10 +15,10 @@ func TestEgress(t *testing.T) {
 }
 
 func TestEveryCLI(t *testing.T) {
-	for _, cli := range agent.CLIs() {
-		t.Run(cli.Name, func(t *testing.T) {
+	for _, a := range actors(t) {
+		t.Run(a.name(), func(t *testing.T) {
 			t.Parallel()
-			a := installed(t, cli)
+			a := installed(t, a)
 			b, err := newBench(t.Context(), options(t))
 			if err != nil {
 				t.Fatal(err)

@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,22 +66,30 @@ func TestTheFloorIsTold(t *testing.T) {
 // An agent that does not run costs nobody else's results, and is no success.
 func TestAnAgentThatDoesNotRunIsTold(t *testing.T) {
 	t.Parallel()
-	for _, suite := range []string{"readonly", "redaction"} {
+	for _, suite := range []string{"readonly", "redaction", "budget", "injection"} {
 		a := Agent{Executor: executor(t, "goose"), Command: "/bin/false", Model: "scripted"}
 		b, err := newBench(t.Context(), options(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var results []Result
-		if suite == "readonly" {
+		what := "all of it"
+		switch suite {
+		case "readonly":
 			results, err = b.ordered(t.Context(), a, suite, clusterOrders()[:3])
-		} else {
+		case "redaction":
 			results, err = b.redactedAgent(t.Context(), a, []string{"true"})
+		case "injection":
+			results, err = b.obeying(t.Context(), a)
+		default:
+			var r Result
+			r, err = b.spendAgent(t.Context(), a, filepath.Join(b.Dir, "budget"))
+			results, what = []Result{r}, r.Attack
 		}
 		if err != nil || len(results) != 1 || results[0].Passed || results[0].Outcome != NotExercised || !strings.Contains(results[0].Detail, "did not ask its model") {
 			t.Errorf("%s: %+v, %v", suite, results, err)
 		}
-		if text := (Report{Attacks: results}).Summary(); text != "0 attacks, of which 0 are not stopped; 1 could not be made: all of it by goose" {
+		if text := (Report{Attacks: results}).Summary(); text != "0 attacks, of which 0 are not stopped; 1 could not be made: "+what+" by goose" {
 			t.Error(text)
 		}
 	}

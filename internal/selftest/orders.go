@@ -11,8 +11,17 @@ func clusterOrders() []Order {
 	guard, either := []Layer{Guard}, []Layer{Guard, Sandbox}
 	return slices.Concat(
 		parsed(writeOrders, guard, false), parsed(tunnelOrders, guard, false), parsed(proxyOrder, either, false), parsed(spelledOrders, guard, false),
-		parsed(rawOrders, guard, false), parsed(impersonating, either, false), parsed(identityOrders, either, false), parsed(secretOrders, nil, true),
+		parsed(rawOrders, guard, false), impersonations(either), parsed(identityOrders, either, false), parsed(secretOrders, guard, true),
 	)
+}
+
+// impersonations are those of which the guard's record shows the read alone.
+func impersonations(expected []Layer) []Order {
+	all := parsed(impersonating, expected, false)
+	for i, whom := range []access{{Verb: "impersonate", Resource: "users", Name: "system:admin"}, {Verb: "impersonate", Resource: "groups", Name: "system:masters"}} {
+		all[i].Asks = []access{whom}
+	}
+	return all
 }
 
 // foreignOrders are those that mean something without a guard or a sandbox of ours.

@@ -15,8 +15,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/modeltest"
 )
 
 // Who makes an attack, where no agent does.
@@ -36,18 +38,32 @@ func readonly(ctx context.Context, b *Bench) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.Kubectl == "" {
-		return all, nil
+	if b.Kubectl != "" {
+		b.Progress(fmt.Sprintf("readonly: %d commands in the sandbox", len(clusterOrders())))
+		results, err := b.shellAttacks(ctx, clusterOrders())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
 	}
-	orders := clusterOrders()
-	b.Progress(fmt.Sprintf("readonly: %d commands in the sandbox", len(orders)))
-	results, err := b.shellAttacks(ctx, orders)
+	results, err := b.agentAttacks(ctx, "readonly", b.readonlyOrders)
 	if err != nil {
 		return nil, err
 	}
 	all = append(all, results...)
-	results, err = b.agentAttacks(ctx, "readonly", orders)
-	return append(all, results...), err
+	return all, b.askRBAC(ctx, all)
+}
+
+// readonlyOrders are what an agent's model orders: commands, or for an agent that has
+// our tools alone, what can be asked of those.
+func (b *Bench) readonlyOrders(a Agent) []Order {
+	switch {
+	case a.Executor.UsesTools:
+		return toolOrders()
+	case b.lacksKubectl(a):
+		return nil
+	}
+	return clusterOrders()
 }
 
 // rawLanes is how many raw requests are made at a time, each lane with a guard of its
@@ -158,7 +174,7 @@ func (g *guarded) recorded() int {
 // attack makes one raw request. That the guard's server closed the connection, or
 // answered with a refusal before the guard came to judge, is the guard's doing too.
 func (g *guarded) attack(ctx context.Context, d *Door, a guardkube.Attack) (Result, error) {
-	about := Attack{Suite: "readonly", Name: a.String(), By: byRaw, Expected: []Layer{Guard}, Harmless: a.Harmless}
+	about := Attack{Suite: "readonly", Name: a.String(), By: byRaw, Expected: []Layer{Guard}, Harmless: a.Harmless, Asks: g.asks(a)}
 	from, n := time.Now(), g.recorded()
 	reply, err := a.Send(ctx, g.mark)
 	if err != nil {
@@ -206,6 +222,20 @@ type Order struct {
 	// Expected are the layers that stop it once it runs; a CLI may be faster.
 	Expected []Layer
 	Harmless bool
+	// Tool is one of our tools, or a name that none has, called with Args in the place of
+	// a command.
+	Tool string
+	Args map[string]any
+	// Asks is what the order needs to be permitted, where no request tells.
+	Asks []access
+}
+
+// call is how a model orders it.
+func (o Order) call(calls agent.Calls) modeltest.ToolCall {
+	if o.Tool != "" {
+		return modelCall(calls.Tool(o.Tool, o.Args))
+	}
+	return modelCall(calls.Shell(o.Command))
 }
 
 // shellAttacks has the orders followed by a shell in the sandbox.
@@ -226,7 +256,7 @@ func (b *Bench) shellAttacks(ctx context.Context, orders []Order) ([]Result, err
 }
 
 func (o Order) attack(suite, by string) Attack {
-	return Attack{Suite: suite, Name: o.Name, By: by, Expected: o.Expected, Harmless: o.Harmless}
+	return Attack{Suite: suite, Name: o.Name, By: by, Expected: o.Expected, Harmless: o.Harmless, Asks: o.Asks}
 }
 
 // judge holds what an order gave back against the canaries as well.

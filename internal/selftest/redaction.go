@@ -31,31 +31,42 @@ func redaction(ctx context.Context, b *Bench) ([]Result, error) {
 		return b.redactionAgainst(ctx)
 	}
 	all, err := b.redactedRules(ctx)
-	if err != nil || b.Kubectl == "" {
-		return all, err
+	if err != nil {
+		return nil, err
 	}
 	var commands []string
 	for _, o := range parsed(secretOrders, nil, true) {
 		commands = append(commands, o.Command)
 	}
-	b.Progress(fmt.Sprintf("redaction: %d reads in the sandbox", len(commands)))
-	_, t, err := b.InBox(ctx, commands)
-	if err != nil {
-		return nil, err
+	if b.Kubectl != "" {
+		results, err := b.redactedShell(ctx, commands)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
 	}
-	results, err := b.leaks(byShell, Guard, t)
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, results...)
 	for _, a := range b.Agents {
-		b.Progress(fmt.Sprintf("redaction: %d reads by %s", len(commands), a.Executor.Name))
-		if results, err = b.redactedAgent(ctx, a, commands); err != nil {
+		if b.lacksKubectl(a) {
+			continue
+		}
+		b.Progress(fmt.Sprintf("redaction: %d reads by %s", len(commands), a.name()))
+		results, err := b.redactedAgent(ctx, a, commands)
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, results...)
 	}
 	return all, nil
+}
+
+// redactedShell has a shell in the sandbox make the reads.
+func (b *Bench) redactedShell(ctx context.Context, commands []string) ([]Result, error) {
+	b.Progress(fmt.Sprintf("redaction: %d reads in the sandbox", len(commands)))
+	_, t, err := b.InBox(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	return b.leaks(byShell, Guard, t)
 }
 
 // redactedRules lets an investigation by the rules write all that it writes.
@@ -96,7 +107,7 @@ func (b *Bench) redactedAgent(ctx context.Context, a Agent, commands []string) (
 	if err != nil {
 		return a.unordered("redaction", err)
 	}
-	return b.leaks(a.Executor.Name, Guard, t)
+	return b.leaks(a.name(), Guard, t)
 }
 
 // toolReads are the reads by our tools.

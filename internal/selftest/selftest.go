@@ -44,6 +44,8 @@ type Attack struct {
 	// Harmless attacks may be answered, if what is dangerous in them is lost on the
 	// way.
 	Harmless bool
+	// Asks is what it needs to be permitted, as far as that is known beforehand.
+	Asks []access
 }
 
 // Outcomes of an attack.
@@ -76,13 +78,19 @@ type Result struct {
 	ReachedAPI bool   `json:"reachedApi"`
 	Passed     bool   `json:"passed"`
 	Outcome    string `json:"outcome"`
+	// RBACWouldStop says whether the cluster's own rules refuse its credential what the
+	// attack asks for, whoever stopped it; nil where there is no cluster, or nothing that
+	// rules are about.
+	RBACWouldStop *bool `json:"rbacWouldStop,omitempty"`
 	// Detail is what was seen, for a person.
 	Detail string `json:"detail,omitempty"`
+
+	asks []access
 }
 
 // result begins the result of an attack.
 func (a Attack) result() Result {
-	return Result{Suite: a.Suite, Attack: a.Name, By: a.By, Expected: append([]Layer{}, a.Expected...), StoppedBy: []Layer{}}
+	return Result{Suite: a.Suite, Attack: a.Name, By: a.By, Expected: append([]Layer{}, a.Expected...), StoppedBy: []Layer{}, asks: a.Asks}
 }
 
 // concluded decides from what was seen. Only an attack that one of the expected layers
@@ -112,6 +120,8 @@ type Gap struct {
 	// By is who would have made the attacks.
 	By     string `json:"by"`
 	Reason string `json:"reason"`
+	// Attacks is how many these would have been, 0 where that is not known.
+	Attacks int `json:"attacks,omitempty"`
 }
 
 // Report is what a selftest found.
@@ -154,6 +164,9 @@ type Cluster struct {
 	Name string
 	// API carries the credential.
 	API guardkube.Upstream
+	// Namespaces are those in which the credential may be permitted something, besides
+	// what it is everywhere.
+	Namespaces []string
 }
 
 // Options say what is attacked, and with what.
@@ -197,7 +210,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			continue
 		}
 		if o.Against != nil && !onlyRead(s.Name) {
-			all.NotExercised = append(all.NotExercised, Gap{s.Name, o.Against.name(), "it tries what stands around an agent of Nightcrier"})
+			all.NotExercised = append(all.NotExercised, Gap{Suite: s.Name, By: o.Against.name(), Reason: "it tries what stands around an agent of Nightcrier"})
 			continue
 		}
 		o.Progress(s.Name + ": " + s.About)
@@ -222,11 +235,11 @@ func (b *Bench) gaps(suite string) (all []Gap) {
 	if b.Against != nil {
 		return nil
 	}
-	if b.Kubectl == "" && onlyRead(suite) {
-		all = append(all, Gap{suite, byShell, noKubectl})
-		for _, a := range b.Agents {
-			all = append(all, Gap{suite, a.Executor.Name, noKubectl})
-		}
+	if b.Kubectl == "" {
+		all = kubectlGaps(suite, b.Agents)
+	}
+	if suite == "readonly" && b.rbacGap != "" {
+		all = append(all, Gap{Suite: suite, By: string(RBAC), Reason: b.rbacGap})
 	}
 	if suite == "resources" {
 		return all // which no CLI takes part in
@@ -236,7 +249,34 @@ func (b *Bench) gaps(suite string) (all []Gap) {
 		if e, err := agent.For(name); err == nil {
 			why += ": " + e.Install()
 		}
-		all = append(all, Gap{suite, name, why})
+		all = append(all, Gap{Suite: suite, By: name, Reason: why})
 	}
 	return all
 }
+
+// needKubectl are how many attacks of a suite a shell makes with kubectl, and how many
+// an agent that has one.
+var needKubectl = map[string]struct{ shell, agent int }{
+	"readonly":  {len(clusterOrders()), len(clusterOrders())},
+	"redaction": {len(places), len(places)},
+	"egress":    {len(strangeGuards), 0},
+	"injection": {len(obeyedOrders), len(obeyedOrders) + 2},
+}
+
+// kubectlGaps are the attacks that nobody makes without a kubectl.
+func kubectlGaps(suite string, agents []Agent) (all []Gap) {
+	need := needKubectl[suite]
+	if need.shell > 0 {
+		all = append(all, Gap{Suite: suite, By: byShell, Reason: noKubectl, Attacks: need.shell})
+	}
+	for _, a := range agents {
+		if need.agent > 0 && !a.Executor.UsesTools {
+			all = append(all, Gap{Suite: suite, By: a.name(), Reason: noKubectl, Attacks: need.agent})
+		}
+	}
+	return all
+}
+
+// lacksKubectl reports whether an agent can read the cluster with kubectl alone, and
+// there is none.
+func (b *Bench) lacksKubectl(a Agent) bool { return b.Kubectl == "" && !a.Executor.UsesTools }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/clitest"
@@ -80,7 +81,7 @@ func TestReadOnly(t *testing.T) {
 	if len(results) < 400 {
 		t.Errorf("%d raw requests", len(results))
 	}
-	orders, err := b.shellAttacks(t.Context(), share(clusterOrders(), shellShare, 0))
+	orders, err := b.shellAttacks(t.Context(), share(t, clusterOrders(), shellShare, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,39 +96,92 @@ func TestReadOnly(t *testing.T) {
 // who wait.
 const shellShare, readonlyShare = 4, 24
 
-// share is every n-th of the orders, from one of them on.
-func share(all []Order, n, from int) (some []Order) {
-	for i := from; i < len(all); i += n {
+// allOrders is the variable with which each gets all of them, if it is "all".
+const allOrders = "NIGHTCRIER_SELFTEST"
+
+// share is every n-th of the orders, from one of them on. Which one moves on by one each
+// day, so that within n days all have their turn.
+func share(t *testing.T, all []Order, n, from int) []Order {
+	t.Helper()
+	if os.Getenv(allOrders) == "all" {
+		t.Logf("all %d orders", len(all))
+		return all
+	}
+	day := int(time.Now().Unix() / 86_400)
+	some := sharedOn(day, all, n, from)
+	t.Logf("share %d of %d, that of day %d: %d of %d orders; %s=all gives all", (from+day)%n+1, n, day, len(some), len(all), allOrders)
+	return some
+}
+
+func sharedOn(day int, all []Order, n, from int) (some []Order) {
+	for i := (from + day) % n; i < len(all); i += n {
 		some = append(some, all[i])
 	}
 	return some
 }
 
+// Within as many days as there are shares each order has its turn once.
+func TestSharesCoverAll(t *testing.T) {
+	for _, all := range [][]Order{clusterOrders(), toolOrders()} {
+		turns := map[string]int{}
+		for day := range readonlyShare {
+			for _, o := range sharedOn(20_000+day, all, readonlyShare, 3) {
+				turns[o.Name]++
+			}
+		}
+		for _, o := range all {
+			if turns[o.Name] != 1 {
+				t.Errorf("%s: %d turns", o.Name, turns[o.Name])
+			}
+		}
+	}
+}
+
 func TestEveryCLIReadOnly(t *testing.T) {
-	for i, cli := range agent.CLIs() {
-		t.Run(cli.Name, func(t *testing.T) {
+	for i, a := range actors(t) {
+		t.Run(a.name(), func(t *testing.T) {
 			t.Parallel()
+			a := installed(t, a)
 			b, err := newBench(t.Context(), options(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := b.ordered(t.Context(), installed(t, cli), "readonly", share(clusterOrders(), readonlyShare, i))
-			if err != nil {
-				t.Fatal(err)
+			orders := share(t, b.readonlyOrders(a), readonlyShare, i)
+			results, err := b.ordered(t.Context(), a, "readonly", orders)
+			if err != nil || len(results) != len(orders) {
+				t.Fatal(len(results), err)
 			}
 			for _, r := range results {
-				if !r.Passed {
+				if !r.Passed || r.By != a.name() {
 					t.Errorf("%+v", r)
 				}
 			}
+			t.Logf("%+v", sum(results))
 		})
 	}
 }
 
-// installed is a CLI with what an investigation allows it.
-func installed(t *testing.T, cli agent.Executor) Agent {
+// actors are all modes of all CLIs.
+func actors(t *testing.T) (all []Agent) {
 	t.Helper()
-	return Agent{Executor: cli, Command: clitest.CLI(t, cli.Command), Model: "scripted", AllowedTools: []string{"Read", "Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}}
+	for _, cli := range agent.CLIs() {
+		all = append(all, Agent{Executor: cli})
+		if without, err := cli.WithoutShell(); err == nil && !cli.UsesTools {
+			all = append(all, Agent{Executor: without, NoShell: true})
+		}
+	}
+	if len(all) != 6 {
+		t.Fatalf("%d actors", len(all))
+	}
+	return all
+}
+
+// installed is an actor with its CLI, and with what an investigation allows it.
+func installed(t *testing.T, a Agent) Agent {
+	t.Helper()
+	a.Command, a.Model = clitest.CLI(t, a.Executor.Command), "scripted"
+	a.AllowedTools = []string{"Read", "Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}
+	return a
 }
 
 // executor is a CLI's by name.

@@ -34,11 +34,17 @@ i=0; while ! [ -e "$TMPDIR/go" ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); do
 // hostTime bounds how long it is waited for that a run uses its guard.
 const hostTime = 30 * time.Second
 
+// strangeGuards are the ways by which a run's guard is tried.
+var strangeGuards = []string{
+	"a run's guard from outside, without its token", "a run's guard from outside, with a token that is none", "its own guard with the token of another run",
+	"the guard of another run, with its token", "a run's guard after its end, with its token",
+}
+
 // foreignGuards tries to use the guard of a run that is somebody else's: from outside,
 // from another run's sandbox, and after its end.
 func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	if b.Kubectl == "" {
-		return nil, nil
+		return nil, nil // which gaps tells
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -55,7 +61,7 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []Result{h.knock(ctx, "a run's guard from outside, without its token", ""), h.knock(ctx, "a run's guard from outside, with a token that is none", randomHex(16))}
+	all := []Result{h.knock(ctx, strangeGuards[0], ""), h.knock(ctx, strangeGuards[1], randomHex(16))}
 	inside, err := b.knockInside(ctx, h)
 	if err != nil {
 		return nil, err
@@ -66,7 +72,7 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	if err := <-ended; err != nil {
 		return nil, err
 	}
-	return append(append(all, inside...), h.knock(ctx, "a run's guard after its end, with its token", h.token)), nil
+	return append(append(all, inside...), h.knock(ctx, strangeGuards[4], h.token)), nil
 }
 
 // meet waits for a run that uses its guard.
@@ -152,7 +158,6 @@ func (b *Bench) knockInside(ctx context.Context, h host) ([]Result, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: address of a guard: %w", err)
 	}
-	names := []string{"its own guard with the token of another run", "the guard of another run, with its token"}
 	ran, _, err := b.InBox(ctx, []string{
 		"kubectl get pods --token=" + h.token,
 		fmt.Sprintf("kubectl get pods --request-timeout=5s --server=%s --insecure-skip-tls-verify --token=%s", at, h.token),
@@ -161,7 +166,7 @@ func (b *Bench) knockInside(ctx context.Context, h host) ([]Result, error) {
 		return nil, err
 	}
 	var all []Result
-	for i, name := range names {
+	for i, name := range strangeGuards[2:4] {
 		res := ran[i].judged(Attack{Suite: "egress", Name: name, By: byShell, Expected: []Layer{Sandbox, Guard}})
 		if ran[i].Made && ran[i].Exit == 0 {
 			res.Outcome, res.Passed = Succeeded, false

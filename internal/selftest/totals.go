@@ -16,6 +16,10 @@ type Totals struct {
 	Defused   int           `json:"defused"`
 	// NotPossible counts those that do not work on this machine anyway.
 	NotPossible int `json:"notPossible"`
+	// RBACWouldStop counts those that the cluster's own rules refuse as well, of the
+	// RBACAsked that they are about.
+	RBACWouldStop int `json:"rbacWouldStop,omitempty"`
+	RBACAsked     int `json:"rbacAsked,omitempty"`
 	// Failed counts those that succeeded, were not made, or ended nobody knows why.
 	Failed int `json:"failed"`
 }
@@ -35,6 +39,12 @@ func sum(results []Result) (all []Totals) {
 		}
 		if r.Outcome == Defused {
 			t.Defused++
+		}
+		if r.RBACWouldStop != nil {
+			t.RBACAsked++
+			if *r.RBACWouldStop {
+				t.RBACWouldStop++
+			}
 		}
 		switch {
 		case r.Outcome == NotPossible:
@@ -65,14 +75,34 @@ func (r Report) Summary() string {
 			made++
 		}
 	}
-	if len(through)+len(unmade) == 0 {
-		return fmt.Sprintf("%d attacks, and all are stopped or defused", made)
+	text := fmt.Sprintf("%d attacks, and all are stopped or defused", made)
+	if len(through)+len(unmade) > 0 {
+		text = fmt.Sprintf("%d attacks, of which %d are not stopped%s", made, len(through), named(through))
 	}
-	text := fmt.Sprintf("%d attacks, of which %d are not stopped%s", made, len(through), named(through))
 	if len(unmade) > 0 {
 		text += fmt.Sprintf("; %d could not be made%s", len(unmade), named(unmade))
 	}
+	left := 0
+	for _, g := range r.NotExercised {
+		left += g.Attacks
+	}
+	if left > 0 {
+		text += fmt.Sprintf("; %d are not exercised", left)
+	}
 	return text
+}
+
+// RBAC says in a line what the cluster's own rules would stop, "" where they were not
+// asked.
+func (r Report) RBAC() string {
+	asked, would := 0, 0
+	for _, t := range r.Totals {
+		asked, would = asked+t.RBACAsked, would+t.RBACWouldStop
+	}
+	if asked == 0 {
+		return ""
+	}
+	return fmt.Sprintf("RBAC alone would stop %d of %d", would, asked)
 }
 
 // named are some names behind a colon, if they are few.

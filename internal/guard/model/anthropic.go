@@ -187,6 +187,9 @@ func checkContent(v any) error {
 			if source, _ := v["source"].(map[string]any); source["type"] != "text" && source["type"] != "content" {
 				return errors.New("a document that is no text is not forwarded: what it costs cannot be told from its size")
 			}
+			if citations, _ := v["citations"].(map[string]any); citations["enabled"] != nil && citations["enabled"] != false {
+				return errors.New("a document to be cited is not forwarded: it is cut into pieces, which cost more than its text")
+			}
 		}
 		if v["type"] == "container_upload" {
 			return errors.New("container_upload is not forwarded: it runs at the provider")

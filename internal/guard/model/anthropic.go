@@ -38,7 +38,7 @@ func (anthropic) forwards(method, path string) bool {
 func (anthropic) billed(path string) bool { return path == "/v1/messages" }
 
 func (anthropic) headers() []string {
-	return []string{"Accept", "Anthropic-Beta", "Anthropic-Version", "Content-Type", "User-Agent"}
+	return []string{"Accept", "Anthropic-Beta", "Anthropic-Version", "User-Agent"}
 }
 
 // betas are what is not yet part of the API and may be asked for, without the day that

@@ -55,7 +55,7 @@ func (openAI) billed(string) bool { return true }
 
 // headers: the organization and the project that pay are the key's, not the agent's
 // to choose.
-func (openAI) headers() []string { return []string{"Accept", "Content-Type", "User-Agent"} }
+func (openAI) headers() []string { return []string{"Accept", "User-Agent"} }
 
 func (openAI) query(url.Values) url.Values { return nil }
 

@@ -23,7 +23,8 @@ type protocol interface {
 	// billed reports whether a call of that path, one that is forwarded, has the model
 	// say something.
 	billed(path string) bool
-	// headers are the request headers that the API reads; all others stay here.
+	// headers are the request headers that the API reads, beside the body's type; all
+	// others stay here.
 	headers() []string
 	// query keeps of a query what the API reads.
 	query(url.Values) url.Values

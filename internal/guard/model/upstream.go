@@ -70,7 +70,8 @@ func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
 	maps.Copy(query, g.protocol.query(r.In.URL.Query()))
 	r.Out.URL.RawQuery = query.Encode()
 	r.Out.Host = ""
-	r.Out.Header = http.Header{}
+	// The body was read as JSON: by a type of the agent's, with a charset, it could be another.
+	r.Out.Header = http.Header{"Content-Type": {"application/json"}}
 	for _, name := range g.protocol.headers() {
 		v := r.In.Header.Values(name)
 		if name == "Anthropic-Beta" {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
@@ -227,6 +229,142 @@ func TestSecretObjects(t *testing.T) {
 	}
 }
 
+// What stands below data and stringData of a Secret is masked, however that is written.
+func TestSpellingsOfSecrets(t *testing.T) {
+	const v = "canary22"
+	for _, text := range []string{
+		"kind: Secret\nstringData: {value: " + v + "}\n",
+		"kind: Secret\nstringData: {a: 'it''s {', b: \"}\", value: " + v + "}\nmetadata: {name: x}\n",
+		"kind: Secret\nstringData: {\na: b,\nvalue: " + v + "\n}\nmetadata: {name: x}\n",
+		"kind: Secret\nstringData: {value: " + v + "\n",
+		"kind: Secret\n\"data\":\n  value: " + v + "\n",
+		"kind: Secret\n'data' :\n  value: " + v + "\n",
+		"kind: Secret\n\"d\\u0061ta\":\n  value: " + v + "\n",
+		"kind: Secret\ndata: # the data\n  value: " + v + "\n",
+		"kind: Secret\ndata: !!map\n  value: " + v + "\n",
+		"kind: Secret\ndata: &d\n  value: " + v + "\n",
+		"kind: Secret\nx: &d\n  value: " + v + "\ndata: *d\n",
+		"x: &d {value: " + v + "}\nkind: Secret\ndata: *d\n",
+		"x:\n- &d " + v + "\nkind: Secret\ndata:\n  a: *d\n",
+		"kind: Secret\n? data\n: value: " + v + "\n",
+		"kind: Secret\n? data\n:\n  value: " + v + "\n",
+		"kind: Secret\n? \"data\" # c\n: {value: " + v + "}\n",
+		"kind: Secret\ndata:\n  ? value\n  : " + v + "\n",
+		"kind: Secret\ndata:\n\tvalue: " + v + "\n",
+		"kind: Secret\ndata:\n  a: x\n# a comment\n  value: " + v + "\n",
+		"kind: Secret\ndata:\n{{- if .x }}\n  value: " + v + "\n{{- end }}\n",
+		"kind: Secret\ndata: {{ toYaml .x }}\n  value: " + v + "\n",
+		"kind: Secret\ndata:\n  value: |\n    a:\n    " + v + ":\n    x: " + v + "\n",
+		"kind: Secret\ndata:\n  value: |2- # c\n    x: " + v + "\n  b: c\n",
+		"kind: Secret\ndata:\n  value: \"some\n" + v + "\"\n",
+		"kind: Secret\ndata:\n  value: 'some\n" + v + "'\n",
+		"kind: Secret\ndata:\n  value: some\n    " + v + "\n",
+		"kind: Secret\ndata:\n  value:\n    " + v + "\n",
+		"kind: Secret\ndata:\n  value: {a: [\n" + v + "]}\n",
+		"kind: Secret\ndata:\n  value:\t" + v + "\n",
+		"kind: Secret\r\ndata:\r\n  value: " + v + "\r\n",
+		"kind: !!str Secret\ndata:\n  value: " + v + "\n",
+		"kind: &k Secret\ndata:\n  value: " + v + "\n",
+		"kind:\n  Secret\ndata:\n  value: " + v + "\n",
+		"kind: # c\n  Secret\ndata:\n  value: " + v + "\n",
+		"kind: >-\n  Secret\ndata:\n  value: " + v + "\n",
+		"? kind\n: Secret\ndata:\n  value: " + v + "\n",
+		"- data:\n    value: " + v + "\n  kind: Secret\n",
+		"kind: SecretList\nitems:\n- data:\n    value: " + v + "\n",
+		"kind: SecretList\nitems: [{data: {value: " + v + "}}]\n",
+		"kind: List\nitems:\n- kind: Secret\n  stringData:\n    value: " + v + "\n",
+		"{kind: Secret, data: {value: " + v + "}}",
+		"{kind: Secret, data: {a: b}, stringData: {value: " + v + "}}",
+		"{\n  \"kind\": \"Secret\",\n  \"data\": {\n    \"value\": \"" + v + "\"\n  },\n}",
+		`{"kind":"SecretList","items":[{"metadata":{"name":"x"},"data":{"value":"` + v + `"}}]}`,
+		`{"kind":"Secret","data":{"a":["` + v + `"]}}`,
+		`{"kind":"ConfigMap","data":{"x":"kind: Secret\nstringData: {value: ` + v + `}\n"}}`,
+		`{"kind":"ConfigMap","data":{"x":"{\"kind\":\"SecretList\",\"items\":[{\"data\":{\"a\":\"` + v + `\"}}]}"}}`,
+		`"kind: Secret\nstringData:\n  value: ` + v + `\n"`,
+		"2026-11-20T10:00:00Z {\"msg\":\"kind: Secret\\nstringData:\\n  value: " + v + "\"}\n2026-11-20T10:00:01Z {\"msg\":\"well\"}\n",
+		"applying {\"kind\":\"Secret\",\"data\":{\"value\":\"" + v + "\"}} now\n",
+		`{"a":"applying {\"kind\":\"Secret\",\"data\":{\"value\":\"` + v + `\"}} now"`,
+	} {
+		m := masker()
+		got := m.String(text)
+		if strings.Contains(got, v) {
+			t.Errorf("%q became %q", text, got)
+		}
+		if again := m.String(got); again != got {
+			t.Errorf("not idempotent:\n %q\n %q", got, again)
+		}
+		if m.Count() == 0 || json.Valid([]byte(text)) != json.Valid([]byte(got)) {
+			t.Errorf("%q became %q, count %d", text, got, m.Count())
+		}
+	}
+	const kept = "kind: Secret\nmetadata:\n  name: db\n  labels: {my-data: x, app/data: y}\ndata: {}\ntype: Opaque\n---\nkind: ConfigMap\ndata:\n  a: b\nx: &y z\n"
+	if got := masker().String(kept); got != kept {
+		t.Errorf("destroyed: %q", got)
+	}
+}
+
+// FuzzSecretTexts: what a parser finds below data of a Secret is not left.
+func FuzzSecretTexts(f *testing.F) {
+	for _, text := range []string{
+		"kind: Secret\ndata:\n  a: canary\n", "kind: Secret\nstringData: {a: canary, b: 'c'}\n", "x: &y canary\nkind: Secret\ndata: {a: *y}\n", "kind: Secret\ndata:\n  a: |\n    canary\n",
+		"- kind: Secret\n  data:\n    a: \"x\\\n      canary\"\n", "kind: Secret\n? data\n: ? a\n  : canary\n", "kind: SecretList\nitems: [data: {a: canary}]\n", "{kind: Secret, data: {a: [canary]}, x: 1}",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := masker().String(text)
+		var doc yaml.Node
+		if strings.Count(text, "canary") != 1 || !strings.Contains(got, "canary") || yaml.Unmarshal([]byte(text), &doc) != nil {
+			return
+		}
+		if secretHolds(&doc, "canary", 0) {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
+}
+
+// secretHolds reports whether a value below data of a Secret holds a word.
+func secretHolds(n *yaml.Node, word string, depth int) bool {
+	if depth > 50 {
+		return false
+	}
+	secret := false
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		// A key that is spelled in escapes is no kind of ours.
+		secret = secret || n.Content[i].Value == "kind" && n.Content[i].Style == 0 && strings.HasPrefix(n.Content[i+1].Value, "Secret") && n.Content[i+1].Style == 0 && n.Content[i+1].Kind == yaml.ScalarNode
+	}
+	for i := 0; secret && i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i].Value; (key == "data" || key == "stringData") && holds(n.Content[i+1], word, 0) {
+			return true
+		}
+	}
+	for _, c := range n.Content {
+		if secretHolds(c, word, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether a value holds a word; what is a key is none.
+func holds(n *yaml.Node, word string, depth int) bool {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if depth > 50 {
+		return false
+	}
+	if n.Kind == yaml.ScalarNode {
+		return strings.Contains(n.Value, word)
+	}
+	for i, c := range n.Content {
+		if (n.Kind != yaml.MappingNode || i%2 == 1) && holds(c, word, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
 // JSON stays JSON, and nothing of it is lost, whatever its strings look like.
 func TestJSONStaysJSON(t *testing.T) {
 	const s = "hunter2-Zx81"
@@ -268,8 +406,12 @@ func hostile(n int) map[string]string {
 		"authorization: ", "authorization:", "cookie:a=", "Bearer ", "xoxb-", "AKIA", "@tcp(", `token:"`, `token:\"`, "LS0tLS1CRUdJTi", `"name":"token","value"`, "sk-", "a",
 		"hooks.slack.com/", "‹secret:", "‹secret:3f9a›", "token: a,", "\\\\\\\\", "'", "pwd=/",
 		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1",
+		"kind: Secret\n", "data: {", "data: '", "data:\n ", "&a ", "\"\\", "kind: ", "{\"kind\":\"Secret\"",
 	} {
 		out[unit] = strings.Repeat(unit, n/len(unit))
+	}
+	for _, unit := range []string{"data: {", "data: {\n", "data: '", "data: \"\n", " a: {\n", " a: '\n", " a: \\\"\n", "data:\n a: \"\n", "&a [", "? data\n", "? data\n: {\n", "\"\\", "{\"a\":\"kind Secret\"}\n"} {
+		out["Secret "+unit] = "kind: Secret\ndata:\n" + strings.Repeat(unit, n/len(unit))
 	}
 	return out
 }

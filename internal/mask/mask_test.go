@@ -80,6 +80,38 @@ func TestSecretsAreMasked(t *testing.T) {
 		{"pem without its beginning", keyLines + "abcd==\n-----END RSA PRIVATE KEY-----", keyLines[:64]},
 		{"pem without its beginning, in json", strings.ReplaceAll(keyLines+"abcd==\n-----END PRIVATE KEY-----", "\n", `\\n`), keyLines[65:129]},
 		{"pem without its beginning, with times", strings.ReplaceAll("\n"+keyLines+"abcd==\n-----END PRIVATE KEY-----", "\n", "\n2026-11-20T10:00:00Z "), keyLines[:64]},
+		{"pass", "RABBITMQ_DEFAULT_PASS=" + s, s},
+		{"pass in json", `{"name":"DB_PASS","value":"` + s + `"}`, s},
+		{"pass, a word", "SMTP_PASS: changeme", "changeme"},
+		{"pass in camel case", `{"dbPass":"` + s + `"}`, s},
+		{"pass alone", "user=app pass=" + s, s},
+		{"pass in properties", "spring.mail.pass=" + s, s},
+		{"pass after a break", `{"a":"x\npass=` + s + `"}`, s},
+		{"pw", `{"name":"LDAP_BIND_PW","value":"swordfish"}`, "swordfish"},
+		{"redis", "bind 0.0.0.0\nrequirepass swordfish\n", "swordfish"},
+		{"redis in json", `{"redis.conf":"bind 0.0.0.0\nmasterauth swordfish\nport 1"}`, "swordfish"},
+		{"redis argument", "redis-server --requirepass " + s, s},
+		{"arguments", `{"args":["--requirepass","` + s + `"]}`, s},
+		{"arguments, password", `{"args":["--password", "` + s + `"]}`, s},
+		{"netrc", "machine git.example login bot password swordfish\n", "swordfish"},
+		{"netrc over lines", "machine git.example\n  login bot\n  password swordfish\n", "swordfish"},
+		{"netrc in json", `{".netrc":"machine git.example login bot password swordfish\n"}`, "swordfish"},
+		{"pgpass", "db:5432:*:app:swordfish\n", "swordfish"},
+		{"docker", `{"auths":{"r.example":{"auth":"Ym90Omh1bnRlcjJodW50ZXIy"}}}`, "Ym90Omh1bnRlcjJodW50ZXIy"},
+		{"docker in json", `{"config.json":"{\"auths\":{\"r.example\":{\"auth\":\"Ym90Omh1bnRlcjJodW50ZXIy\"}}}"}`, "Ym90Omh1bnRlcjJodW50ZXIy"},
+		{"docker in yaml", "auth: Ym90Omh1bnRlcjJodW50ZXIy", "Ym90Omh1bnRlcjJodW50ZXIy"},
+		{"nginx", `proxy_set_header Authorization "Basic Ym90Omh1bnRlcjI=";`, "Ym90Omh1bnRlcjI="},
+		{"nginx in json", `{"snippet":"proxy_set_header Authorization \"Basic Ym90Omh1bnRlcjI=\";"}`, "Ym90Omh1bnRlcjI="},
+		{"nginx, a key", "proxy_set_header X-Api-Key " + s + ";", s},
+		{"htpasswd", "admin:$apr1$Zb9x1c2v$k3j4h5g6f7d8s9a0q1w2e3", "k3j4h5g6f7d8s9a0q1w2e3"},
+		{"bcrypt", "admin:$2y$05$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234", "ABCDEFGHIJKLMNOPQRSTUVWXYZ01234"},
+		{"azure sas", "https://a.blob.core.windows.net/c?sv=2022-11-02&sig=q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ%3D", "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ"},
+		{"azure sas in json", `{"u":"https://a.blob.core.windows.net/c?sv=1\u0026sig=q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ%3D"}`, "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ"},
+		{"aws presigned", "https://b.s3.amazonaws.com/k?X-Amz-Signature=0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"},
+		{"rails", "RAILS_MASTER_KEY=d41d8cd98f00b204e9800998ecf8427e", "d41d8cd98f00b204e9800998ecf8427e"},
+		{"rails base", "SECRET_KEY_BASE: d41d8cd98f00b204e9800998ecf8427e", "d41d8cd98f00b204e9800998ecf8427e"},
+		{"laravel", `{"name":"APP_KEY","value":"base64:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="}`, "q83vEjRWeJ"},
+		{"sql", "CREATE USER app IDENTIFIED BY 'swordfish';", "swordfish"},
 		{"last line of a pem", "abcdefgh1234==\n-----END EC PRIVATE KEY-----", "abcdefgh1234=="},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -133,6 +165,14 @@ func TestOrdinaryTextIsKept(t *testing.T) {
 		"if len(password)>8 then",
 		"<password></password>",
 		"it ended with\n-----END CERTIFICATE-----",
+		"passed: 12345678a of them", "bypass=enabled1234", "by-pass: enabled1234", "BYPASS_CACHE: enabled1234", "byPass: enabled1234", "compass: north12345", "COMPASS=north12345", "encompass: all1234567",
+		"author: anna1234567", "authority: ca-12345678", "auth: enabled", "auth: basic", `"auth":"kubernetes"`, "authn: abc:def1234", "oauth: dGVzdDp0ZXN0", "authentication: Ym90Omh1bnRlcjI=",
+		"--- PASS: TestCartRestarts12 (0.00s)", "PASS: TestCartRestarts12", "first pass: ok", "pass: 12", "pass rate: 0.9", "checks_pass: 12", "the pass=yes", "pass --verbose1234",
+		"pw: 12", "spw: abcdefgh1234", "pwm: 12345678a", "the basic authentication of it", "Basic auth1234", "basic knowledge", "Basic: 12345678",
+		"requirepass is not set by the operator", "no requirepass in the config", "masterauth directive missing here", "password incorrect", "password authentication1 failed", "a password changed1234 yesterday",
+		"machine db-0 is not ready, password will expire",
+		"sig=0123456789abcdef0123456789abcdef", "?sig=abc", "assignature=0123456789abcdef0123456789abcdef", "dial tcp 10.0.0.1:5432: connect: refused", "db:5432:5432", "app_key: orders", "master_key: id", "costs $2a$", "an Identified by name",
+		`{"args":["--password","$(DB_PASSWORD)"]}`, `{"args":["--token","--verbose12345"]}`, `{"args":["--password"],"b":"abcdefgh1234"}`, "x-api-key header12345678-missing"[:16],
 		`C:\temp\ntask-0123456789abcdef`,
 		"task-0123456789abcdef0123456789abcdef01",
 	} {
@@ -323,7 +363,8 @@ func FuzzSecretTexts(f *testing.F) {
 	})
 }
 
-// secretHolds reports whether a value below data of a Secret holds a word.
+// secretHolds reports whether a value below data of a Secret holds a word, as far as it
+// looks.
 func secretHolds(n *yaml.Node, word string, depth int) bool {
 	if depth > 50 {
 		return false
@@ -334,7 +375,8 @@ func secretHolds(n *yaml.Node, word string, depth int) bool {
 		secret = secret || n.Content[i].Value == "kind" && n.Content[i].Style == 0 && strings.HasPrefix(n.Content[i+1].Value, "Secret") && n.Content[i+1].Style == 0 && n.Content[i+1].Kind == yaml.ScalarNode
 	}
 	for i := 0; secret && i+1 < len(n.Content); i += 2 {
-		if key := n.Content[i].Value; (key == "data" || key == "stringData") && holds(n.Content[i+1], word, 0) {
+		steps := 1000
+		if key := n.Content[i].Value; (key == "data" || key == "stringData") && holds(n.Content[i+1], word, &steps) {
 			return true
 		}
 	}
@@ -347,18 +389,18 @@ func secretHolds(n *yaml.Node, word string, depth int) bool {
 }
 
 // holds reports whether a value holds a word; what is a key is none.
-func holds(n *yaml.Node, word string, depth int) bool {
+func holds(n *yaml.Node, word string, steps *int) bool {
+	if *steps--; *steps < 0 {
+		return false
+	}
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
-	}
-	if depth > 50 {
-		return false
 	}
 	if n.Kind == yaml.ScalarNode {
 		return strings.Contains(n.Value, word)
 	}
 	for i, c := range n.Content {
-		if (n.Kind != yaml.MappingNode || i%2 == 1) && holds(c, word, depth+1) {
+		if (n.Kind != yaml.MappingNode || i%2 == 1) && holds(c, word, steps) {
 			return true
 		}
 	}
@@ -405,7 +447,7 @@ func hostile(n int) map[string]string {
 		"token=", "password:", "://", "://a:", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ", "eyJaaaaaaaaaaaaaa.", "cookie:",
 		"authorization: ", "authorization:", "cookie:a=", "Bearer ", "xoxb-", "AKIA", "@tcp(", `token:"`, `token:\"`, "LS0tLS1CRUdJTi", `"name":"token","value"`, "sk-", "a",
 		"hooks.slack.com/", "‹secret:", "‹secret:3f9a›", "token: a,", "\\\\\\\\", "'", "pwd=/",
-		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1",
+		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1", "_pass", "_pass=", "pw=", "requirepass ", "login password ", "auth", "auth: ", "basic ", "x-api-key ", "identified by '", "&sig=", "-sig=", ":5432:a", ":5432:", "$2a$", "--password\",\"", "by",
 		"kind: Secret\n", "data: {", "data: '", "data:\n ", "&a ", "\"\\", "kind: ", "{\"kind\":\"Secret\"",
 	} {
 		out[unit] = strings.Repeat(unit, n/len(unit))

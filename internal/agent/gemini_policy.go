@@ -22,12 +22,15 @@ import (
 // stands in a group, so a repeated group holds single characters. A quote that
 // the command holds is written \" in JSON.
 const (
-	geminiReadFlags = " -n| -o| -l| -L| -c| -A| -p| --namespace| --all-namespaces| --output| --selector| --field-selector" +
+	geminiReadFlags = " -n| -l| -L| -c| -A| -p| --namespace| --all-namespaces| --selector| --field-selector" +
 		"| --sort-by| --label-columns| --show-labels| --show-kind| --no-headers| --ignore-not-found| --chunk-size| --show-events" +
 		"| --container| --all-containers| --previous| --prefix| --tail| --since| --since-time| --timestamps| --limit-bytes" +
 		"| --max-log-requests| --for| --types| --containers| --api-group| --namespaced| --recursive| --api-version"
-	geminiReadStart = `( 2>&1| 2>/dev/null|` + geminiReadFlags + `| [A-Za-z0-9_./]| '[A-Za-z0-9_./]| \\"[A-Za-z0-9_./])`
-	geminiReadWords = `( 2>&1| 2>/dev/null|` + geminiReadFlags + `| [A-Za-z0-9_./]| '[A-Za-z0-9_./]| \\"[A-Za-z0-9_./]|[A-Za-z0-9_./,:=@%!'-]|\\")*`
+	// The formats of an answer that read no file. Those with a template are elsewhere.
+	geminiFormats = " -ojson| -oyaml| -owide| -oname| -o[ =]json| -o[ =]yaml| -o[ =]wide| -o[ =]name" +
+		"| --output[ =]json| --output[ =]yaml| --output[ =]wide| --output[ =]name|"
+	geminiReadStart = `( 2>&1| 2>/dev/null|` + geminiFormats + geminiReadFlags + `| [A-Za-z0-9_./]| '[A-Za-z0-9_./]| \\"[A-Za-z0-9_./])`
+	geminiReadWords = `( 2>&1| 2>/dev/null|` + geminiFormats + geminiReadFlags + `| [A-Za-z0-9_./]| '[A-Za-z0-9_./]| \\"[A-Za-z0-9_./]|[A-Za-z0-9_./,:=@%!'-]|\\")*`
 	// A template holds what it likes between its quotes, so there is no quote before
 	// it: that would turn inside and outside round.
 	geminiBareStart = `( 2>&1| 2>/dev/null|` + geminiReadFlags + `| [A-Za-z0-9_./])`
@@ -117,11 +120,12 @@ func geminiLanguage(verbs []string) []string {
 }
 
 // geminiForbidden are what the language would let through: letters behind a flag
-// that takes no value, which are more flags; something behind a redirection, which
-// is another file; and arguments of the tool that change where or how it runs.
+// that takes no value, which are more flags; letters behind a format, which are another
+// one; something behind a redirection, which is another file; and arguments of the tool that change where or how it runs.
 var geminiForbidden = []string{
 	` -[Ap][^ "]`,
-	` (-o|--output)( 2>&1| 2>/dev/null|[ =])*[a-z-]*(-file|['\\])`,
+	` (-o|--output)[ =]*(yaml|wide|name)[^ "]`,
+	` (-o|--output)[ =]*json([^ "p]|p[^a]|pa[^t]|pat[^h]|path[^=])`,
 	`2>(&1|/dev/null)[^ "]`,
 	`"is_background":true`,
 	`"dir_path":"([^".]|[.][^"])`,

@@ -157,9 +157,14 @@ func FuzzGeminiCommands(f *testing.F) {
 	for _, c := range slices.Concat(runs, refused) {
 		f.Add(c)
 	}
+	for _, format := range []string{"templatefile", "go-template-file", "jsonpath-file", "custom-columns-file", "template", "jsonpath-as-json", "kyaml"} {
+		f.Add("kubectl get x -o " + format + "=x")
+	}
 	j := geminiJob()
 	filter := regexp.MustCompile(`\| (grep|head|tail|wc|cut)( |$)`)
 	flag := regexp.MustCompile(`^(` + strings.ReplaceAll(strings.ReplaceAll(geminiReadFlags, "| ", "|"), " -n", "-n") + `)`)
+	format := regexp.MustCompile(`^(-o|--output)=?(.*)$`)
+	harmless := regexp.MustCompile(`^(json|yaml|wide|name|(jsonpath|custom-columns|go-template)=.*)$`)
 	f.Fuzz(func(t *testing.T, command string) {
 		if decide(t, j, "run_shell_command", map[string]any{"command": command}) != "allow" {
 			return
@@ -173,7 +178,17 @@ func FuzzGeminiCommands(f *testing.F) {
 		if !strings.HasPrefix(first, "kubectl ") {
 			return
 		}
-		for _, word := range words(first) {
+		all := words(first)
+		for i, word := range all {
+			if m := format.FindStringSubmatch(word); m != nil {
+				if m[2] == "" && i+1 < len(all) {
+					m[2] = all[i+1]
+				}
+				if !harmless.MatchString(m[2]) {
+					t.Fatalf("%q passes with the format %q", command, m[2])
+				}
+				continue
+			}
 			if strings.HasPrefix(word, "-") && !flag.MatchString(word) {
 				t.Fatalf("%q passes with %q", command, word)
 			}

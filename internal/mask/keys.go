@@ -18,6 +18,11 @@ var keys = []key{
 	{word: "accountkey"}, {word: "account_key"}, {word: "privatekey"}, {word: "private_key"},
 	{word: "signingkey"}, {word: "signing_key"}, {word: "encryptionkey"}, {word: "encryption_key"},
 	{word: "client-key-data"}, {word: "client_secret"}, {word: "clientsecret"}, {word: "client-secret"},
+	{word: "requirepass"}, {word: "masterauth"},
+	{word: "master_key", weak: true}, {word: "master-key", weak: true}, {word: "masterkey", weak: true},
+	{word: "app_key", weak: true}, {word: "appkey", weak: true}, {word: "auth_key", weak: true}, {word: "authkey", weak: true},
+	{word: "shared_key", weak: true}, {word: "storage_key", weak: true}, {word: "session_key", weak: true}, {word: "jwt_key", weak: true},
+	{word: "hmac_key", weak: true}, {word: "license_key", weak: true}, {word: "key_base", weak: true},
 	{word: "token", weak: true}, {word: "secret", weak: true}, {word: "credential", weak: true},
 }
 
@@ -138,6 +143,9 @@ func valueBehind(s string, at, end int) (int, int) {
 		flag--
 	}
 	from := skipBlank(near, end)
+	if next := nextArgument(near, end); s[flag] == '-' && next > end {
+		from = next
+	}
 	if s[flag] != '-' || from == end || from >= len(near) || near[from] == '-' {
 		return -1, -1
 	}
@@ -146,6 +154,21 @@ func valueBehind(s string, at, end int) (int, int) {
 		return -1, -1
 	}
 	return v.from, v.to
+}
+
+// nextArgument is where the next of a list of texts begins, behind the one that ends at at;
+// at when there is none.
+func nextArgument(s string, at int) int {
+	quote := skipQuote(s, at)
+	comma := skipSpace(s, quote)
+	if quote == at || comma >= len(s) || s[comma] != ',' {
+		return at
+	}
+	next := skipSpace(s, comma+1)
+	if open := skipQuote(s, next); open == next || open >= len(s) || s[open] == '-' {
+		return at
+	}
+	return next
 }
 
 // skipMark skips a character, or its escape with the backslashes in front.

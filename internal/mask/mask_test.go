@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
@@ -78,6 +80,38 @@ func TestSecretsAreMasked(t *testing.T) {
 		{"pem without its beginning", keyLines + "abcd==\n-----END RSA PRIVATE KEY-----", keyLines[:64]},
 		{"pem without its beginning, in json", strings.ReplaceAll(keyLines+"abcd==\n-----END PRIVATE KEY-----", "\n", `\\n`), keyLines[65:129]},
 		{"pem without its beginning, with times", strings.ReplaceAll("\n"+keyLines+"abcd==\n-----END PRIVATE KEY-----", "\n", "\n2026-11-20T10:00:00Z "), keyLines[:64]},
+		{"pass", "RABBITMQ_DEFAULT_PASS=" + s, s},
+		{"pass in json", `{"name":"DB_PASS","value":"` + s + `"}`, s},
+		{"pass, a word", "SMTP_PASS: changeme", "changeme"},
+		{"pass in camel case", `{"dbPass":"` + s + `"}`, s},
+		{"pass alone", "user=app pass=" + s, s},
+		{"pass in properties", "spring.mail.pass=" + s, s},
+		{"pass after a break", `{"a":"x\npass=` + s + `"}`, s},
+		{"pw", `{"name":"LDAP_BIND_PW","value":"swordfish"}`, "swordfish"},
+		{"redis", "bind 0.0.0.0\nrequirepass swordfish\n", "swordfish"},
+		{"redis in json", `{"redis.conf":"bind 0.0.0.0\nmasterauth swordfish\nport 1"}`, "swordfish"},
+		{"redis argument", "redis-server --requirepass " + s, s},
+		{"arguments", `{"args":["--requirepass","` + s + `"]}`, s},
+		{"arguments, password", `{"args":["--password", "` + s + `"]}`, s},
+		{"netrc", "machine git.example login bot password swordfish\n", "swordfish"},
+		{"netrc over lines", "machine git.example\n  login bot\n  password swordfish\n", "swordfish"},
+		{"netrc in json", `{".netrc":"machine git.example login bot password swordfish\n"}`, "swordfish"},
+		{"pgpass", "db:5432:*:app:swordfish\n", "swordfish"},
+		{"docker", `{"auths":{"r.example":{"auth":"Ym90Omh1bnRlcjJodW50ZXIy"}}}`, "Ym90Omh1bnRlcjJodW50ZXIy"},
+		{"docker in json", `{"config.json":"{\"auths\":{\"r.example\":{\"auth\":\"Ym90Omh1bnRlcjJodW50ZXIy\"}}}"}`, "Ym90Omh1bnRlcjJodW50ZXIy"},
+		{"docker in yaml", "auth: Ym90Omh1bnRlcjJodW50ZXIy", "Ym90Omh1bnRlcjJodW50ZXIy"},
+		{"nginx", `proxy_set_header Authorization "Basic Ym90Omh1bnRlcjI=";`, "Ym90Omh1bnRlcjI="},
+		{"nginx in json", `{"snippet":"proxy_set_header Authorization \"Basic Ym90Omh1bnRlcjI=\";"}`, "Ym90Omh1bnRlcjI="},
+		{"nginx, a key", "proxy_set_header X-Api-Key " + s + ";", s},
+		{"htpasswd", "admin:$apr1$Zb9x1c2v$k3j4h5g6f7d8s9a0q1w2e3", "k3j4h5g6f7d8s9a0q1w2e3"},
+		{"bcrypt", "admin:$2y$05$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234", "ABCDEFGHIJKLMNOPQRSTUVWXYZ01234"},
+		{"azure sas", "https://a.blob.core.windows.net/c?sv=2022-11-02&sig=q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ%3D", "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ"},
+		{"azure sas in json", `{"u":"https://a.blob.core.windows.net/c?sv=1\u0026sig=q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ%3D"}`, "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ"},
+		{"aws presigned", "https://b.s3.amazonaws.com/k?X-Amz-Signature=0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"},
+		{"rails", "RAILS_MASTER_KEY=d41d8cd98f00b204e9800998ecf8427e", "d41d8cd98f00b204e9800998ecf8427e"},
+		{"rails base", "SECRET_KEY_BASE: d41d8cd98f00b204e9800998ecf8427e", "d41d8cd98f00b204e9800998ecf8427e"},
+		{"laravel", `{"name":"APP_KEY","value":"base64:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="}`, "q83vEjRWeJ"},
+		{"sql", "CREATE USER app IDENTIFIED BY 'swordfish';", "swordfish"},
 		{"last line of a pem", "abcdefgh1234==\n-----END EC PRIVATE KEY-----", "abcdefgh1234=="},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -131,6 +165,14 @@ func TestOrdinaryTextIsKept(t *testing.T) {
 		"if len(password)>8 then",
 		"<password></password>",
 		"it ended with\n-----END CERTIFICATE-----",
+		"passed: 12345678a of them", "bypass=enabled1234", "by-pass: enabled1234", "BYPASS_CACHE: enabled1234", "byPass: enabled1234", "compass: north12345", "COMPASS=north12345", "encompass: all1234567",
+		"author: anna1234567", "authority: ca-12345678", "auth: enabled", "auth: basic", `"auth":"kubernetes"`, "authn: abc:def1234", "oauth: dGVzdDp0ZXN0", "authentication: Ym90Omh1bnRlcjI=",
+		"--- PASS: TestCartRestarts12 (0.00s)", "PASS: TestCartRestarts12", "first pass: ok", "pass: 12", "pass rate: 0.9", "checks_pass: 12", "the pass=yes", "pass --verbose1234",
+		"pw: 12", "spw: abcdefgh1234", "pwm: 12345678a", "the basic authentication of it", "Basic auth1234", "basic knowledge", "Basic: 12345678",
+		"requirepass is not set by the operator", "no requirepass in the config", "masterauth directive missing here", "password incorrect", "password authentication1 failed", "a password changed1234 yesterday",
+		"machine db-0 is not ready, password will expire",
+		"sig=0123456789abcdef0123456789abcdef", "?sig=abc", "assignature=0123456789abcdef0123456789abcdef", "dial tcp 10.0.0.1:5432: connect: refused", "db:5432:5432", "app_key: orders", "master_key: id", "costs $2a$", "an Identified by name",
+		`{"args":["--password","$(DB_PASSWORD)"]}`, `{"args":["--token","--verbose12345"]}`, `{"args":["--password"],"b":"abcdefgh1234"}`, "x-api-key header12345678-missing"[:16],
 		`C:\temp\ntask-0123456789abcdef`,
 		"task-0123456789abcdef0123456789abcdef01",
 	} {
@@ -227,6 +269,144 @@ func TestSecretObjects(t *testing.T) {
 	}
 }
 
+// What stands below data and stringData of a Secret is masked, however that is written.
+func TestSpellingsOfSecrets(t *testing.T) {
+	const v = "canary22"
+	for _, text := range []string{
+		"kind: Secret\nstringData: {value: " + v + "}\n",
+		"kind: Secret\nstringData: {a: 'it''s {', b: \"}\", value: " + v + "}\nmetadata: {name: x}\n",
+		"kind: Secret\nstringData: {\na: b,\nvalue: " + v + "\n}\nmetadata: {name: x}\n",
+		"kind: Secret\nstringData: {value: " + v + "\n",
+		"kind: Secret\n\"data\":\n  value: " + v + "\n",
+		"kind: Secret\n'data' :\n  value: " + v + "\n",
+		"kind: Secret\n\"d\\u0061ta\":\n  value: " + v + "\n",
+		"kind: Secret\ndata: # the data\n  value: " + v + "\n",
+		"kind: Secret\ndata: !!map\n  value: " + v + "\n",
+		"kind: Secret\ndata: &d\n  value: " + v + "\n",
+		"kind: Secret\nx: &d\n  value: " + v + "\ndata: *d\n",
+		"x: &d {value: " + v + "}\nkind: Secret\ndata: *d\n",
+		"x:\n- &d " + v + "\nkind: Secret\ndata:\n  a: *d\n",
+		"kind: Secret\n? data\n: value: " + v + "\n",
+		"kind: Secret\n? data\n:\n  value: " + v + "\n",
+		"kind: Secret\n? \"data\" # c\n: {value: " + v + "}\n",
+		"kind: Secret\ndata:\n  ? value\n  : " + v + "\n",
+		"kind: Secret\ndata:\n\tvalue: " + v + "\n",
+		"kind: Secret\ndata:\n  a: x\n# a comment\n  value: " + v + "\n",
+		"kind: Secret\ndata:\n{{- if .x }}\n  value: " + v + "\n{{- end }}\n",
+		"kind: Secret\ndata: {{ toYaml .x }}\n  value: " + v + "\n",
+		"kind: Secret\ndata:\n  value: |\n    a:\n    " + v + ":\n    x: " + v + "\n",
+		"kind: Secret\ndata:\n  value: |2- # c\n    x: " + v + "\n  b: c\n",
+		"kind: Secret\ndata:\n  value: \"some\n" + v + "\"\n",
+		"kind: Secret\ndata:\n  value: 'some\n" + v + "'\n",
+		"kind: Secret\ndata:\n  value: some\n    " + v + "\n",
+		"kind: Secret\ndata:\n  value:\n    " + v + "\n",
+		"kind: Secret\ndata:\n  value: {a: [\n" + v + "]}\n",
+		"kind: Secret\ndata:\n  value:\t" + v + "\n",
+		"kind: Secret\r\ndata:\r\n  value: " + v + "\r\n",
+		"kind: !!str Secret\ndata:\n  value: " + v + "\n",
+		"kind: &k Secret\ndata:\n  value: " + v + "\n",
+		"kind:\n  Secret\ndata:\n  value: " + v + "\n",
+		"kind: # c\n  Secret\ndata:\n  value: " + v + "\n",
+		"kind: >-\n  Secret\ndata:\n  value: " + v + "\n",
+		"? kind\n: Secret\ndata:\n  value: " + v + "\n",
+		"- data:\n    value: " + v + "\n  kind: Secret\n",
+		"kind: SecretList\nitems:\n- data:\n    value: " + v + "\n",
+		"kind: SecretList\nitems: [{data: {value: " + v + "}}]\n",
+		"kind: List\nitems:\n- kind: Secret\n  stringData:\n    value: " + v + "\n",
+		"{kind: Secret, data: {value: " + v + "}}",
+		"{kind: Secret, data: {a: b}, stringData: {value: " + v + "}}",
+		"{\n  \"kind\": \"Secret\",\n  \"data\": {\n    \"value\": \"" + v + "\"\n  },\n}",
+		`{"kind":"SecretList","items":[{"metadata":{"name":"x"},"data":{"value":"` + v + `"}}]}`,
+		`{"kind":"Secret","data":{"a":["` + v + `"]}}`,
+		`{"kind":"ConfigMap","data":{"x":"kind: Secret\nstringData: {value: ` + v + `}\n"}}`,
+		`{"kind":"ConfigMap","data":{"x":"{\"kind\":\"SecretList\",\"items\":[{\"data\":{\"a\":\"` + v + `\"}}]}"}}`,
+		`"kind: Secret\nstringData:\n  value: ` + v + `\n"`,
+		"2026-11-20T10:00:00Z {\"msg\":\"kind: Secret\\nstringData:\\n  value: " + v + "\"}\n2026-11-20T10:00:01Z {\"msg\":\"well\"}\n",
+		"applying {\"kind\":\"Secret\",\"data\":{\"value\":\"" + v + "\"}} now\n",
+		`{"a":"applying {\"kind\":\"Secret\",\"data\":{\"value\":\"` + v + `\"}} now"`,
+	} {
+		m := masker()
+		got := m.String(text)
+		if strings.Contains(got, v) {
+			t.Errorf("%q became %q", text, got)
+		}
+		if again := m.String(got); again != got {
+			t.Errorf("not idempotent:\n %q\n %q", got, again)
+		}
+		if m.Count() == 0 || json.Valid([]byte(text)) != json.Valid([]byte(got)) {
+			t.Errorf("%q became %q, count %d", text, got, m.Count())
+		}
+	}
+	const kept = "kind: Secret\nmetadata:\n  name: db\n  labels: {my-data: x, app/data: y}\ndata: {}\ntype: Opaque\n---\nkind: ConfigMap\ndata:\n  a: b\nx: &y z\n"
+	if got := masker().String(kept); got != kept {
+		t.Errorf("destroyed: %q", got)
+	}
+}
+
+// FuzzSecretTexts: what a parser finds below data of a Secret is not left.
+func FuzzSecretTexts(f *testing.F) {
+	for _, text := range []string{
+		"kind: Secret\ndata:\n  a: canary\n", "kind: Secret\nstringData: {a: canary, b: 'c'}\n", "x: &y canary\nkind: Secret\ndata: {a: *y}\n", "kind: Secret\ndata:\n  a: |\n    canary\n",
+		"- kind: Secret\n  data:\n    a: \"x\\\n      canary\"\n", "kind: Secret\n? data\n: ? a\n  : canary\n", "kind: SecretList\nitems: [data: {a: canary}]\n", "{kind: Secret, data: {a: [canary]}, x: 1}",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := masker().String(text)
+		var doc yaml.Node
+		if strings.Count(text, "canary") != 1 || !strings.Contains(got, "canary") || yaml.Unmarshal([]byte(text), &doc) != nil {
+			return
+		}
+		if secretHolds(&doc, "canary", 0) {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
+}
+
+// secretHolds reports whether a value below data of a Secret holds a word, as far as it
+// looks.
+func secretHolds(n *yaml.Node, word string, depth int) bool {
+	if depth > 50 {
+		return false
+	}
+	secret := false
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		// A key that is spelled in escapes is no kind of ours.
+		secret = secret || n.Content[i].Value == "kind" && n.Content[i].Style == 0 && strings.HasPrefix(n.Content[i+1].Value, "Secret") && n.Content[i+1].Style == 0 && n.Content[i+1].Kind == yaml.ScalarNode
+	}
+	for i := 0; secret && i+1 < len(n.Content); i += 2 {
+		steps := 1000
+		if key := n.Content[i].Value; (key == "data" || key == "stringData") && holds(n.Content[i+1], word, &steps) {
+			return true
+		}
+	}
+	for _, c := range n.Content {
+		if secretHolds(c, word, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether a value holds a word; what is a key is none.
+func holds(n *yaml.Node, word string, steps *int) bool {
+	if *steps--; *steps < 0 {
+		return false
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind == yaml.ScalarNode {
+		return strings.Contains(n.Value, word)
+	}
+	for i, c := range n.Content {
+		if (n.Kind != yaml.MappingNode || i%2 == 1) && holds(c, word, steps) {
+			return true
+		}
+	}
+	return false
+}
+
 // JSON stays JSON, and nothing of it is lost, whatever its strings look like.
 func TestJSONStaysJSON(t *testing.T) {
 	const s = "hunter2-Zx81"
@@ -267,9 +447,13 @@ func hostile(n int) map[string]string {
 		"token=", "password:", "://", "://a:", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ", "eyJaaaaaaaaaaaaaa.", "cookie:",
 		"authorization: ", "authorization:", "cookie:a=", "Bearer ", "xoxb-", "AKIA", "@tcp(", `token:"`, `token:\"`, "LS0tLS1CRUdJTi", `"name":"token","value"`, "sk-", "a",
 		"hooks.slack.com/", "‹secret:", "‹secret:3f9a›", "token: a,", "\\\\\\\\", "'", "pwd=/",
-		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1",
+		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1", "_pass", "_pass=", "pw=", "requirepass ", "login password ", "auth", "auth: ", "basic ", "x-api-key ", "identified by '", "&sig=", "-sig=", ":5432:a", ":5432:", "$2a$", "--password\",\"", "by",
+		"kind: Secret\n", "data: {", "data: '", "data:\n ", "&a ", "\"\\", "kind: ", "{\"kind\":\"Secret\"",
 	} {
 		out[unit] = strings.Repeat(unit, n/len(unit))
+	}
+	for _, unit := range []string{"data: {", "data: {\n", "data: '", "data: \"\n", " a: {\n", " a: '\n", " a: \\\"\n", "data:\n a: \"\n", "&a [", "? data\n", "? data\n: {\n", "\"\\", "{\"a\":\"kind Secret\"}\n"} {
+		out["Secret "+unit] = "kind: Secret\ndata:\n" + strings.Repeat(unit, n/len(unit))
 	}
 	return out
 }

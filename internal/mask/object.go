@@ -5,39 +5,69 @@ import (
 	"strings"
 )
 
+// maxEmbedded is how deep texts are looked into that are written inside strings.
+const maxEmbedded = 4
+
 // maskSecretObjects masks the data of Kubernetes Secrets in JSON and YAML: no
 // single value there looks like a secret by itself.
-func (m *Masker) maskSecretObjects(s string) string {
+func (m *Masker) maskSecretObjects(s string) string { return m.secretText(s, 0) }
+
+// secretText is maskSecretObjects for a text inside so many others.
+func (m *Masker) secretText(s string, level int) string {
 	switch {
-	case strings.Contains(s, `"Secret"`) && startsJSON(s):
-		return m.maskSecretJSON(s)
-	case ofSecret(s):
-		return m.maskSecretYAML(s)
+	case !strings.Contains(s, "Secret") || !strings.Contains(s, "kind"):
+		return s
+	case level > maxEmbedded:
+		return m.Tag(s)
+	case startsJSON(s) && json.Valid([]byte(s)):
+		return m.secretStrings(m.maskSecretJSON(s), level)
 	}
-	return s
+	return m.maskSecretYAML(s, level)
 }
 
-// startsJSON reports whether s can be a JSON object or list.
+// startsJSON reports whether s can be a JSON object, list or string.
 func startsJSON(s string) bool {
 	at := skipSpace(s, 0)
-	return at < len(s) && (s[at] == '{' || s[at] == '[')
+	return at < len(s) && (s[at] == '{' || s[at] == '[' || s[at] == '"')
 }
 
-// ofSecret reports whether a YAML text says that it is of a Secret, in any of the
-// ways to write that.
-func ofSecret(s string) bool {
-	for at := strings.Index(s, "kind"); at >= 0; {
-		next := skipBlank(s, skipQuote(s, at+len("kind")))
-		if next < len(s) && s[next] == ':' && strings.HasPrefix(s[skipQuote(s, skipBlank(s, next+1)):], "Secret") {
-			return true
+// secretStrings looks into the strings of a JSON text, each of which may be a manifest.
+func (m *Masker) secretStrings(s string, level int) string {
+	var out strings.Builder
+	done := 0
+	for at := 0; at < len(s); at++ {
+		if s[at] != '"' {
+			continue
 		}
-		more := strings.Index(s[at+1:], "kind")
-		if more < 0 {
-			break
+		from := at
+		for at++; at < len(s) && s[at] != '"'; at++ {
+			if s[at] == '\\' {
+				at++
+			}
 		}
-		at += 1 + more
+		raw := s[from:min(at+1, len(s))]
+		if !strings.Contains(raw, "Secret") || !strings.Contains(raw, "kind") {
+			continue
+		}
+		var text string
+		if json.Unmarshal([]byte(raw), &text) != nil {
+			continue
+		}
+		if masked := m.secretText(text, level+1); masked != text {
+			out.WriteString(s[done:from] + quoted(masked))
+			done = from + len(raw)
+		}
 	}
-	return false
+	return out.String() + s[done:]
+}
+
+// quoted writes a string as JSON, with as few escapes as there can be.
+func quoted(s string) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string can be encoded
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // maskSecretJSON replaces the values in place, so that the rest of the text
@@ -69,7 +99,8 @@ func (m *Masker) maskSecretJSON(s string) string {
 	return strings.NewReplacer(pairs...).Replace(s)
 }
 
-// secretValues collects the data values of every Secret inside doc.
+// secretValues collects the data values of every Secret inside doc. Those of a list of
+// Secrets need not say what they are.
 func secretValues(doc any, found map[string]bool) map[string]bool {
 	switch v := doc.(type) {
 	case []any:
@@ -77,9 +108,11 @@ func secretValues(doc any, found map[string]bool) map[string]bool {
 			secretValues(e, found)
 		}
 	case map[string]any:
-		if v["kind"] == "Secret" {
-			addStrings(v["data"], found)
-			addStrings(v["stringData"], found)
+		addData(v["kind"] == "Secret", v, found)
+		items, _ := v["items"].([]any)
+		for _, e := range items {
+			item, _ := e.(map[string]any)
+			addData(v["kind"] == "SecretList", item, found)
 		}
 		for _, e := range v {
 			secretValues(e, found)
@@ -88,60 +121,25 @@ func secretValues(doc any, found map[string]bool) map[string]bool {
 	return found
 }
 
+func addData(secret bool, object map[string]any, found map[string]bool) {
+	if secret {
+		addStrings(object["data"], found)
+		addStrings(object["stringData"], found)
+	}
+}
+
+// addStrings collects the texts below data.
 func addStrings(data any, found map[string]bool) {
-	fields, _ := data.(map[string]any)
-	for _, e := range fields {
-		if text, ok := e.(string); ok {
-			found[text] = true
+	switch v := data.(type) {
+	case string:
+		found[v] = true
+	case []any:
+		for _, e := range v {
+			addStrings(e, found)
+		}
+	case map[string]any:
+		for _, e := range v {
+			addStrings(e, found)
 		}
 	}
-}
-
-// maskSecretYAML masks the scalars below data and stringData in each YAML
-// document that holds a Secret.
-func (m *Masker) maskSecretYAML(s string) string {
-	docs := strings.SplitAfter(s, "\n---")
-	for i, doc := range docs {
-		if ofSecret(doc) {
-			docs[i] = m.maskYAMLData(doc)
-		}
-	}
-	return strings.Join(docs, "")
-}
-
-func (m *Masker) maskYAMLData(doc string) string {
-	lines := strings.SplitAfter(doc, "\n")
-	block := -1
-	for i, line := range lines {
-		text := strings.TrimLeft(line, " ")
-		indent := len(line) - len(text)
-		body := strings.TrimSpace(text)
-		switch {
-		case body == "data:" || body == "stringData:":
-			block = indent
-		case body == "" || block < 0:
-		case indent <= block:
-			block = -1
-		default:
-			lines[i] = m.maskYAMLLine(line, indent)
-		}
-	}
-	return strings.Join(lines, "")
-}
-
-// maskYAMLLine masks the value of `key: value`, or a whole line of a block
-// scalar.
-func (m *Masker) maskYAMLLine(line string, indent int) string {
-	from := indent
-	if n := strings.Index(line, ": "); n >= 0 {
-		from = n + 2
-	} else if strings.HasSuffix(strings.TrimSpace(line), ":") {
-		return line
-	}
-	end := len(strings.TrimRight(line, " \r\n"))
-	if from >= end || isTag(line[from:end]) && end-from == tagLen || strings.IndexByte("|>", line[from]) >= 0 && end-from <= 3 {
-		return line
-	}
-	m.count.Add(1)
-	return line[:from] + m.Tag(line[from:end]) + line[end:]
 }

@@ -99,6 +99,7 @@ func allRules() []rule {
 	for _, k := range keys {
 		rules = append(rules, rule{hint: k.word, fold: true, find: k.find})
 	}
+	rules = append(rules, nameRules()...)
 	for _, p := range patterns {
 		rules = append(rules, p.rule())
 	}

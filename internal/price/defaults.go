@@ -8,7 +8,9 @@ import (
 )
 
 // Defaults are what the vendors ask for models, as far as it was known on
-// 2026-11-23.
+// 2026-11-23. A model of a certain day that costs something else than those of its name has
+// an entry of its own: of these models the first gpt-4o alone. What the others of a day cost
+// is what their name costs.
 func Defaults() Table {
 	return slices.Concat(
 		of(nightcrier.Anthropic, map[string]Price{
@@ -34,26 +36,27 @@ func Defaults() Table {
 			"claude-fable-5-2":  claude(8, 40, 0.2),
 		}),
 		of(nightcrier.OpenAI, map[string]Price{
-			"gpt-4.1":       PerMillion(2, 8, 0.5, 2),
-			"gpt-4o":        PerMillion(2.5, 10, 1.25, 2.5),
-			"gpt-4o-mini":   PerMillion(0.15, 0.6, 0.075, 0.15),
-			"gpt-5":         PerMillion(1.25, 10, 0.125, 1.25),
-			"gpt-5-mini":    PerMillion(0.25, 2, 0.025, 0.25),
-			"gpt-5-nano":    PerMillion(0.05, 0.4, 0.005, 0.05),
-			"gpt-5.1":       PerMillion(1.25, 10, 0.125, 1.25),
-			"gpt-5.2":       PerMillion(1.75, 14, 0.175, 1.75),
-			"gpt-5.3-codex": PerMillion(1.75, 14, 0.175, 1.75),
-			"gpt-5.4":       above(272_000, PerMillion(2.5, 15, 0.25, 2.5), PerMillion(5, 22.5, 0.5, 5)),
-			"gpt-5.4-mini":  PerMillion(0.75, 4.5, 0.075, 0.75),
-			"gpt-5.4-nano":  PerMillion(0.2, 1.25, 0.02, 0.2),
-			"gpt-5.5":       above(272_000, PerMillion(5, 30, 0.5, 5), PerMillion(10, 45, 1, 10)),
-			"gpt-5.6":       above(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
-			"gpt-5.6-sol":   above(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
-			"gpt-5.6-terra": above(272_000, PerMillion(2, 12, 0.2, 2.5), PerMillion(4, 18, 0.4, 5)),
-			"gpt-5.6-luna":  above(272_000, PerMillion(0.2, 1.2, 0.02, 0.25), PerMillion(0.4, 1.8, 0.04, 0.5)),
-			"gpt-6-sol":     above(272_000, PerMillion(2, 10, 0.2, 2.5), PerMillion(4, 15, 0.4, 5)),
-			"gpt-6-luna":    above(272_000, PerMillion(0.1, 0.5, 0.01, 0.125), PerMillion(0.2, 0.75, 0.02, 0.25)),
-			"gpt-6.1-sol":   above(272_000, PerMillion(2, 10, 0.1, 2.5), PerMillion(4, 15, 0.2, 5)),
+			"gpt-4.1":           PerMillion(2, 8, 0.5, 2),
+			"gpt-4o":            PerMillion(2.5, 10, 1.25, 2.5),
+			"gpt-4o-2024-05-13": PerMillion(5, 15, 5, 5),
+			"gpt-4o-mini":       PerMillion(0.15, 0.6, 0.075, 0.15),
+			"gpt-5":             PerMillion(1.25, 10, 0.125, 1.25),
+			"gpt-5-mini":        PerMillion(0.25, 2, 0.025, 0.25),
+			"gpt-5-nano":        PerMillion(0.05, 0.4, 0.005, 0.05),
+			"gpt-5.1":           PerMillion(1.25, 10, 0.125, 1.25),
+			"gpt-5.2":           PerMillion(1.75, 14, 0.175, 1.75),
+			"gpt-5.3-codex":     PerMillion(1.75, 14, 0.175, 1.75),
+			"gpt-5.4":           above(272_000, PerMillion(2.5, 15, 0.25, 2.5), PerMillion(5, 22.5, 0.5, 5)),
+			"gpt-5.4-mini":      PerMillion(0.75, 4.5, 0.075, 0.75),
+			"gpt-5.4-nano":      PerMillion(0.2, 1.25, 0.02, 0.2),
+			"gpt-5.5":           above(272_000, PerMillion(5, 30, 0.5, 5), PerMillion(10, 45, 1, 10)),
+			"gpt-5.6":           above(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
+			"gpt-5.6-sol":       above(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
+			"gpt-5.6-terra":     above(272_000, PerMillion(2, 12, 0.2, 2.5), PerMillion(4, 18, 0.4, 5)),
+			"gpt-5.6-luna":      above(272_000, PerMillion(0.2, 1.2, 0.02, 0.25), PerMillion(0.4, 1.8, 0.04, 0.5)),
+			"gpt-6-sol":         above(272_000, PerMillion(2, 10, 0.2, 2.5), PerMillion(4, 15, 0.4, 5)),
+			"gpt-6-luna":        above(272_000, PerMillion(0.1, 0.5, 0.01, 0.125), PerMillion(0.2, 0.75, 0.02, 0.25)),
+			"gpt-6.1-sol":       above(272_000, PerMillion(2, 10, 0.1, 2.5), PerMillion(4, 15, 0.2, 5)),
 		}),
 		of(nightcrier.Google, map[string]Price{
 			"gemini-2.5-pro":        above(200_000, PerMillion(1.25, 10, 0.125, 1.25), PerMillion(2.5, 15, 0.25, 2.5)),

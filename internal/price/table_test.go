@@ -18,6 +18,9 @@ func TestTable(t *testing.T) {
 	}{
 		{nightcrier.OpenAI, "gpt-5", FromDollars(11.25)},
 		{nightcrier.OpenAI, "gpt-5-2026-01-01", FromDollars(11.25)},
+		{nightcrier.OpenAI, "gpt-4o", FromDollars(12.5)},
+		{nightcrier.OpenAI, "gpt-4o-2024-08-06", FromDollars(12.5)},
+		{nightcrier.OpenAI, "gpt-4o-2024-05-13", FromDollars(20)}, // dearer than its name
 		{nightcrier.OpenAI, "gpt-5.6-terra", FromDollars(22)},
 		{nightcrier.OpenAI, "gpt-6.1-sol", FromDollars(19)}, // what codex asks by itself
 		{nightcrier.Google, "gemini-2.5-pro", FromDollars(17.5)},

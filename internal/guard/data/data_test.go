@@ -238,6 +238,24 @@ func TestStreamsAreBound(t *testing.T) {
 	}
 }
 
+// A query of logs reaches back no farther than one of metrics, and nothing hides how far.
+func TestLogsReachBackSoFar(t *testing.T) {
+	s := &system{name: Loki, Endpoint: Endpoint{NamespaceLabel: "ns"}}
+	for query, ok := range map[string]bool{
+		`rate({a="b"}[5m])`: true, `rate({a="b"}[1h30m] offset 2d)`: true, `rate({a="b"} [ 31d ])`: true, `rate({a="b"}[1.5h])`: true, `rate({a="b"}[5m] offset -5m)`: true,
+		`{a="b"} |= "[3650d] offset 3650d"`: true, `{a="b"} | offset = "x"`: true, `{offset="3650d"}`: true, `sum by (offset) (rate({a="b"}[5m]))`: true, `{a="b"} | took > 3650d`: true,
+		`{a="b"} # [3650d]`: true, "{a=\"b\"} |~ `[a-z]+`": true,
+		`count_over_time({a="b"}[3650d])`: false, `rate({a="b"}[5m] offset 3650d)`: false, `rate({a="b"}[5m] OFFSET 3650d)`: false, `rate({a="b"}[5m] offset -32d)`: false,
+		`rate({a="b"}[32d])`: false, `rate({a="b"}[30d48h])`: false, `rate({a="b"}[1y])`: false, `rate({a="b"}[999999999999999w])`: false, `rate({a="b"}[5m:1m])`: false, `rate({a="b"}[])`: false, `rate({a="b"}[5m`: false,
+		"rate({a=\"b\"}[5m] offset # 1m\n 3650d) # c": false, `rate({a="b"}[3650d]) # c`: false, `rate({a="b"}[5m] offset /* */ 3650d)`: false, `rate({a='b'}[3650d])`: false, `{a="b"} | x = "`: false,
+		"# [1m]\nrate({a=\"b\"}[3650d])": false, `rate({a="b"}[5m] offset 744h1s)`: false,
+	} {
+		if q, err := s.readLogsQuery(query, nil); (err == nil) != ok || err != nil && nightcrier.CodeOf(err) != nightcrier.Invalid || ok && q.text != query {
+			t.Errorf("%s: %q, %v", query, q.text, err)
+		}
+	}
+}
+
 // What an answer says may be the words of whoever asks; then it is kept as such.
 func TestWhoseWords(t *testing.T) {
 	p, l := &system{name: Prometheus}, &system{name: Loki}

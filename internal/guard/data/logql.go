@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"text/scanner"
+	"time"
+	"unicode"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -29,10 +31,13 @@ func (s *system) readLogsQuery(text string, namespaces []string) (logsQuery, err
 		return logsQuery{}, err
 	}
 	tokens, err := scan(text)
+	if err != nil && len(namespaces) > 0 {
+		return logsQuery{}, unbound(err.Error())
+	}
+	if err := checkReach(text); err != nil {
+		return logsQuery{}, err
+	}
 	if err != nil {
-		if len(namespaces) > 0 {
-			return logsQuery{}, unbound(err.Error())
-		}
 		return logsQuery{text: text, computed: true}, nil
 	}
 	q := logsQuery{text: text, computed: slices.ContainsFunc(tokens, func(t token) bool { return slices.Contains(makers, t.text) })}
@@ -70,6 +75,70 @@ func scan(text string) (tokens []token, err error) {
 		tokens = append(tokens, t)
 	}
 	return tokens, err
+}
+
+// checkReach refuses what reaches back too far, by a range in brackets or an offset. It
+// passes over comments as Loki does, and refuses what cannot be taken apart: Loki does too.
+func checkReach(text string) (err error) {
+	var s scanner.Scanner
+	s.Init(strings.NewReader(text))
+	s.Mode = scanner.GoTokens
+	s.Error = func(_ *scanner.Scanner, why string) {
+		err = nightcrier.Errorf(nightcrier.Invalid, "the query is not sent: %s", why)
+	}
+	behind := "" // [ or offset, which a duration may follow
+	for kind := s.Scan(); kind != scanner.EOF && err == nil; kind = s.Scan() {
+		switch {
+		case kind == '#':
+			for c := s.Next(); c != '\n' && c != scanner.EOF; {
+				c = s.Next()
+			}
+			continue
+		case kind == '[':
+			from := s.Position.Offset + 1
+			to := strings.IndexByte(text[from:], ']')
+			if to < 0 || !within(strings.TrimSpace(text[from:from+to])) {
+				return tooFar
+			}
+		case behind == "offset" && kind == '-':
+			continue
+		case behind == "offset" && (kind == scanner.Int || kind == scanner.Float):
+			word := text[s.Position.Offset:]
+			if end := strings.IndexFunc(word, func(r rune) bool { return r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }); end >= 0 {
+				word = word[:end]
+			}
+			if !within(word) {
+				return tooFar
+			}
+		}
+		behind = strings.ToLower(s.TokenText())
+	}
+	return err
+}
+
+var tooFar = nightcrier.Errorf(nightcrier.Invalid, "the query reaches back too far, or in a way that is not read: a range such as [5m] and an offset may be %dd at most", maxLookback/(24*time.Hour))
+
+// piece is a number and its unit, of those that make up a duration.
+var piece = regexp.MustCompile(`^([0-9]{1,15}(?:\.[0-9]{1,15})?)(ns|us|µs|μs|ms|s|m|h|d|w|y)`)
+
+var units = map[string]time.Duration{
+	"ns": time.Nanosecond, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
+	"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour, "y": 365 * 24 * time.Hour,
+}
+
+// within reports whether a text is a duration that is no longer than queries may reach back.
+func within(text string) bool {
+	sum := 0.0
+	for text != "" {
+		m := piece.FindStringSubmatch(text)
+		if m == nil {
+			return false
+		}
+		n, _ := strconv.ParseFloat(m[1], 64) // the expression lets numbers through alone
+		sum += n * float64(units[m[2]])
+		text = text[len(m[0]):]
+	}
+	return sum > 0 && sum <= float64(maxLookback)
 }
 
 // bindStreams replaces each stream selector, which is what stands in braces, by the

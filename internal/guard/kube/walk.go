@@ -279,6 +279,8 @@ func named(name []byte) string {
 		return "object"
 	case "metadata":
 		return "metadata"
+	case "items":
+		return "items"
 	case "apiVersion", "stringData", "binaryData", "annotations", "managedFields", "columnDefinitions", lastApplied:
 		return string(name)
 	}

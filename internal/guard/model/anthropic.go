@@ -46,7 +46,7 @@ func (anthropic) forwards(method, path string) bool {
 func (anthropic) billed(path string) bool { return path == "/v1/messages" }
 
 func (anthropic) headers(all http.Header) (kept http.Header, unknown []string) {
-	kept = pick(all, "Accept", "Anthropic-Version", "Content-Type", "User-Agent")
+	kept = pick(all, "Accept", "Anthropic-Version", "User-Agent")
 	known, unknown := knownBetas(all.Values("Anthropic-Beta"))
 	if known != "" {
 		kept.Set("Anthropic-Beta", known)
@@ -196,6 +196,9 @@ func checkContent(v any) error {
 		if v["type"] == "document" {
 			if source, _ := v["source"].(map[string]any); source["type"] != "text" && source["type"] != "content" {
 				return errors.New("a document that is no text is not forwarded: what it costs cannot be told from its size")
+			}
+			if citations, _ := v["citations"].(map[string]any); citations["enabled"] != nil && citations["enabled"] != false {
+				return errors.New("a document to be cited is not forwarded: it is cut into pieces, which cost more than its text")
 			}
 		}
 		if v["type"] == "container_upload" {

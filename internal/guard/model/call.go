@@ -81,6 +81,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*admittedCall, bo
 	}
 	a, err := g.inspect(r.URL.Path, body)
 	if err == nil {
+		a.rest += strings.Join(r.Header.Values("Anthropic-Beta"), ",") // some change what is counted
 		err = g.allows(a.model)
 	}
 	if err != nil {

@@ -52,7 +52,8 @@ func (d *document) number(s span) (int64, bool) {
 	return int64(min(max(f, -1), 1<<40)), err == nil
 }
 
-// set puts a number into a field that the document does not have.
+// set puts a number into a field that the document does not have. What it is a member of
+// is an object, null, or not there.
 func (d *document) set(path string, n int64) {
 	parent, name, nested := strings.Cut(path, ".")
 	member := strconv.Quote(name) + ":" + strconv.FormatInt(n, 10)
@@ -62,6 +63,9 @@ func (d *document) set(path string, n int64) {
 		member = strconv.Quote(parent) + ":" + strconv.FormatInt(n, 10)
 	case len(at) > 0 && d.body[at[0].from] == '{':
 		within = at
+	case len(at) > 0:
+		d.change(at[0], "{"+member+"}")
+		return
 	default:
 		member = strconv.Quote(parent) + ":{" + member + "}"
 	}

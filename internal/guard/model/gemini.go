@@ -48,7 +48,7 @@ func (gemini) forwards(method, path string) bool {
 func (gemini) billed(path string) bool { return !strings.HasSuffix(path, ":countTokens") }
 
 func (gemini) headers(all http.Header) (http.Header, []string) {
-	return pick(all, "Accept", "Content-Type", "User-Agent", "X-Goog-Api-Client"), nil
+	return pick(all, "Accept", "User-Agent", "X-Goog-Api-Client"), nil
 }
 
 func (gemini) query(q url.Values) url.Values {
@@ -67,6 +67,14 @@ var (
 	geminiCounted  = append([]string{"generatecontentrequest"}, geminiFields...)
 	geminiTools    = []string{"functiondeclarations"}
 	geminiToolConf = []string{"functioncallingconfig"}
+	// geminiConfig are the settings that change how the model answers; gateways know others,
+	// by which they choose another model, keep something or call elsewhere.
+	geminiConfig = []string{
+		"candidatecount", "frequencypenalty", "logprobs", "maxoutputtokens", "mediaresolution", "presencepenalty", "responsejsonschema",
+		"responselogprobs", "responsemimetype", "responsemodalities", "responseschema", "seed", "stopsequences", "temperature",
+		"thinkingconfig", "topk", "topp",
+	}
+	geminiThinking = []string{"includethoughts", "thinkingbudget", "thinkinglevel"}
 	geminiParts    = []string{"functioncall", "functionresponse", "inlinedata", "text", "thought", "thoughtsignature"}
 )
 
@@ -116,14 +124,22 @@ func inspectGeminiField(model, name string, v any) error {
 	return nil
 }
 
-// inspectGeneration refuses more answers than one, and answers that are no text.
+// inspectGeneration refuses more answers than one, answers that are no text, and settings
+// that are not known.
 func inspectGeneration(v any) error {
-	config, _ := v.(map[string]any) // of another shape the API refuses it
+	if err := onlyNames("generationConfig", v, geminiConfig); err != nil {
+		return err
+	}
+	config, _ := v.(map[string]any) // onlyNames let nothing else pass but null
 	for name, value := range config {
 		switch plainName(name) {
 		case "candidatecount":
 			if !single(value) {
 				return errors.New("candidateCount is not 1: each answer is paid")
+			}
+		case "thinkingconfig":
+			if err := onlyNames(name, value, geminiThinking); err != nil {
+				return err
 			}
 		case "responsemodalities":
 			if err := eachOf(name, value, onlyText); err != nil {
@@ -146,6 +162,9 @@ func inspectContent(v any) error {
 	content, ok := v.(map[string]any)
 	if !ok {
 		return errors.New("a content is not an object")
+	}
+	if err := onceEach("a content", content); err != nil {
+		return err
 	}
 	for name, parts := range content {
 		if plainName(name) == "parts" {
@@ -183,6 +202,9 @@ func inspectPart(v any) error {
 // costs much more than its bytes.
 func onlyPicture(v any) error {
 	blob, _ := v.(map[string]any) // of another shape the API refuses it
+	if err := onceEach("inline data", blob); err != nil {
+		return err
+	}
 	typed := false
 	for name, kind := range blob {
 		if word, _ := kind.(string); plainName(name) == "mimetype" && !strings.HasPrefix(word, "image/") {
@@ -209,6 +231,20 @@ func onlyNames(place string, v any, allowed []string) error {
 		if !slices.Contains(allowed, plainName(name)) {
 			return fmt.Errorf("%s with %.64q is not forwarded: it may run or be fetched at the provider", place, name)
 		}
+	}
+	return onceEach(place, object)
+}
+
+// onceEach refuses an object that has one name in two spellings: readers differ in which
+// of them they believe.
+func onceEach(place string, object map[string]any) error {
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		plain := plainName(name)
+		if seen[plain] {
+			return fmt.Errorf("%s with %.64q is not forwarded: it has it in another spelling too", place, name)
+		}
+		seen[plain] = true
 	}
 	return nil
 }

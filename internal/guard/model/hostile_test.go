@@ -264,12 +264,70 @@ func TestOneQuestionIsOneAnswer(t *testing.T) {
 		{nightcrier.Google, "/v1beta/models/m:generateContent", `{"generation_config":{"candidate_count":2}}`},
 		{nightcrier.Google, "/v1beta/models/m:streamGenerateContent", `{"generationConfig":{"responseModalities":["TEXT","IMAGE"]}}`},
 		{nightcrier.Google, "/v1beta/models/m:batchGenerateContent", `{}`},
+		{nightcrier.Anthropic, "/v1/messages", `{"messages":[{"role":"user","content":[{"type":"document","citations":{"enabled":true},"source":{"type":"text","data":"a. b."}}]}]}`},
+		{nightcrier.Anthropic, "/v1/messages", "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}"},
 	} {
 		u := newUpstream(t, func(http.ResponseWriter, *http.Request) { t.Error("the upstream was reached") })
 		g, _ := guardOf(t, c.provider, u.URL)
 		resp, answer := call(t, g, "POST", c.path, tokens[c.provider](g), strings.NewReader(c.body))
 		if resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s %s: %d %s", c.path, c.body, resp.StatusCode, answer)
+		}
+	}
+}
+
+// How long an answer may be stands in a request once: readers differ in which of two they
+// believe, and in which spelling.
+func TestOneLimitOnAnAnswer(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"contents":[],"generationConfig":null}`:                                              `{"contents":[],"generationConfig":{"maxOutputTokens":32000}}`,
+		`{"generation_config":null}`:                                                           `{"generation_config":{"maxOutputTokens":32000}}`,
+		`{"generationConfig":{"maxOutputTokens":null,"thinkingConfig":null}}`:                  `{"generationConfig":{"maxOutputTokens":32000,"thinkingConfig":null}}`,
+		`{"contents":[],"generationConfig":null,"generation_config":{"temperature":1}}`:        "",
+		`{"generationConfig":{},"generation_config":{}}`:                                       "",
+		`{"generationConfig":[]}`:                                                              "",
+		`{"generationConfig":"x"}`:                                                             "",
+		`{"generationConfig":1}`:                                                               "",
+		`{"generationConfig":{"maxOutputTokens":1,"max_output_tokens":2}}`:                     "",
+		`{"generationConfig":{"maxOutputTokens":1,"MAXOUTPUTTOKENS":2}}`:                       "",
+		`{"generationConfig":{"routingConfig":{}}}`:                                            "",
+		`{"generationConfig":{"modelSelectionConfig":{}}}`:                                     "",
+		`{"generationConfig":{"httpOptions":{"baseUrl":"https://evil"}}}`:                      "",
+		`{"generationConfig":{"cachedContent":"x"}}`:                                           "",
+		`{"generationConfig":{"thinkingConfig":[]}}`:                                           "",
+		`{"generationConfig":{"thinkingConfig":{"thinkingBudget":1,"thinking_budget":2}}}`:     "",
+		`{"contents":[{"parts":[],"PARTS":[{"fileData":{}}]}]}`:                                "",
+		`{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png","mime_type":"a/b"}}]}]}`: "",
+		`{"contents":[],"Contents":[]}`:                                                        "",
+		`{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]}}`:                 "",
+	} {
+		g, got := spending(t, nightcrier.Google, &purse{output: 1 << 30}, says("application/json", `{}`))
+		resp, answer := call(t, g, "POST", "/v1beta/models/m:generateContent", tokenOf(g, nightcrier.Google), strings.NewReader(body))
+		switch {
+		case want == "" && resp.StatusCode != http.StatusForbidden:
+			t.Errorf("%s: %d, and became %s", body, resp.StatusCode, <-got)
+		case want != "" && resp.StatusCode != http.StatusOK:
+			t.Errorf("%s: %d %s", body, resp.StatusCode, answer)
+		case want != "":
+			if sent := <-got; sent != want {
+				t.Errorf("%s became %s, want %s", body, sent, want)
+			}
+		}
+	}
+}
+
+// A body is sent as what it was read as, whatever the agent calls it.
+func TestBodiesAreJSON(t *testing.T) {
+	for p, path := range map[nightcrier.Provider]string{nightcrier.Anthropic: "/v1/messages", nightcrier.OpenAI: "/v1/chat/completions", nightcrier.Google: "/v1beta/models/m:generateContent"} {
+		u := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
+		g, _ := guardOf(t, p, u.URL)
+		for _, kinds := range [][]string{nil, {"application/json; charset=utf-7"}, {"application/x-protobuf", "application/json"}, {"text/plain"}} {
+			h := tokenOf(g, p)
+			h["Content-Type"] = kinds
+			call(t, g, "POST", path, h, strings.NewReader(`{}`))
+			if got := (<-u.seen).Header["Content-Type"]; len(got) != 1 || got[0] != "application/json" {
+				t.Errorf("%s: %q became %q", p, kinds, got)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"unicode/utf8"
 )
 
 // A model's provider can act for whoever asks: search and fetch the web, call
@@ -23,6 +24,9 @@ const maxDepth = 200
 func (g *Guard) inspect(path string, body []byte) (*admittedCall, error) {
 	g.inspecting.Lock() // one at a time: what is decoded takes a multiple of its size
 	defer g.inspecting.Unlock()
+	if !utf8.Valid(body) { // what readers make of one such byte may be several
+		return nil, errors.New("the request is not UTF-8")
+	}
 	request, err := parse(body)
 	if err != nil {
 		return nil, err
@@ -34,7 +38,10 @@ func (g *Guard) inspect(path string, body []byte) (*admittedCall, error) {
 	if err := g.protocol.inspect(path, fields); err != nil {
 		return nil, err
 	}
-	a := &admittedCall{kind: kind{path, modelOf(path, fields), uncounted(fields)}, weight: weigh(fields), billed: g.protocol.billed(path), document: newDocument(body, fields, g.cfg.Mask)}
+	k := kind{path: path, model: modelOf(path, fields), rest: restOf(fields)}
+	var w weight
+	w, k.alone, k.references = weigh(fields)
+	a := &admittedCall{kind: k, weight: w, billed: g.protocol.billed(path), document: newDocument(body, fields, g.cfg.Mask)}
 	g.protocol.amend(path, a.document)
 	return a, g.limit(a)
 }

@@ -59,7 +59,7 @@ func (openAI) billed(string) bool { return true }
 // headers: the organization and the project that pay are the key's, not the agent's
 // to choose.
 func (openAI) headers(all http.Header) (http.Header, []string) {
-	return pick(all, "Accept", "Content-Type", "User-Agent"), nil
+	return pick(all, "Accept", "User-Agent"), nil
 }
 
 func (openAI) query(url.Values) url.Values { return nil }

@@ -32,7 +32,7 @@ type protocol interface {
 	// say something.
 	billed(path string) bool
 	// headers returns those of a call's headers that are forwarded, which are those that
-	// the API reads, and the betas that were taken out of them because nobody knows them.
+	// the API reads beside the type of the body, and the betas that were taken out of them because nobody knows them.
 	headers(all http.Header) (forwarded http.Header, unknown []string)
 	// query keeps of a query what the API reads.
 	query(url.Values) url.Values

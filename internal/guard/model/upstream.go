@@ -69,6 +69,8 @@ func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
 	r.Out.Host = ""
 	var unknown []string
 	r.Out.Header, unknown = g.protocol.headers(r.In.Header)
+	// The body was read as JSON: by a type of the agent's, with a charset, it could be another.
+	r.Out.Header.Set("Content-Type", "application/json")
 	g.dropped.tell(g.cfg.Logger, unknown)
 	if g.cfg.Key != "" {
 		g.protocol.authorize(r.Out.Header, g.cfg.Key)

@@ -1,6 +1,9 @@
 package model
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // weight is what a request costs that its length does not tell. It is read from the
 // decoded values: in the bytes a word can be spelled in many ways.
@@ -10,23 +13,73 @@ type weight struct {
 	// leavesOut says that the provider clears what it likes from the history, so that
 	// its count is not of all that was sent.
 	leavesOut bool
+	// explained are tools that the provider explains to the model by itself.
+	explained int
 }
 
-func weigh(request map[string]any) weight {
+func weigh(request map[string]any) (w weight, alone bool, references int) {
 	var c census
 	c.count("", request)
-	return weight{max(c.types, c.media, c.urls), c.hour, clears(request)}
+	w = weight{images: max(c.types, c.media, c.urls), hour: c.hour, leavesOut: clears(request)}
+	tools, _ := request["tools"].([]any)
+	for _, t := range tools {
+		tool, _ := t.(map[string]any)
+		if !oneOf(tool["type"], "custom", "function", "namespace") {
+			w.explained++
+		}
+	}
+	alone = w.images > 0 || c.deferred || c.references > 0
+	for name, v := range request {
+		alone = alone || slices.Contains(compared[:], plainName(name)) && !textual(v)
+	}
+	return w, alone, c.references
+}
+
+// textKinds are the types of messages, items and parts that count by their text, at
+// most a token a byte.
+var textKinds = []string{
+	"message", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", // Anthropic's
+	"input_text", "output_text", "summary_text", "reasoning_text", "refusal", "encrypted_content", "reasoning", // OpenAI's
+	"function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call", "local_shell_call_output",
+}
+
+// textual reports whether a prompt or a history is known to be text alone.
+func textual(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !textual(e) })
+	case map[string]any:
+		if !oneOf(v["type"], textKinds...) {
+			return false
+		}
+		for name, e := range v {
+			switch plainName(name) {
+			case "content", "parts", "output", "functionresponse":
+				if !textual(e) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // census counts what may be pictures: each API tells of one in two of these ways.
 type census struct {
 	types, media, urls int
 	hour               bool
+	// deferred is set where a tool is told of only when something refers to it, and
+	// references are what may be such.
+	deferred   bool
+	references int
 }
 
 func (c *census) count(name string, v any) {
 	if strings.EqualFold(name, "ttl") && v != "5m" {
 		c.hour = true
+	}
+	if strings.EqualFold(name, "defer_loading") && v != nil && v != false {
+		c.deferred = true
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -47,6 +100,8 @@ func (c *census) word(name, s string) {
 	switch {
 	case name == "type" && (s == "image" || s == "input_image" || s == "image_url"):
 		c.types++
+	case name == "type" && strings.HasPrefix(s, "tool_") && s != "tool_use" && s != "tool_result" && s != "tool_search":
+		c.references++
 	case strings.HasPrefix(start, "image/"):
 		c.media++
 	case start == "data:image/":

@@ -48,7 +48,7 @@ func TestSpellingIsNoDiscount(t *testing.T) {
 		`{"type":"clear_\u0074ool_uses_20250919","keep":"all"}`: false,
 	} {
 		cleared := long + `,"context_management":{"edits":[` + edits + `]}}`
-		if got := wanted(t, cleared, long+`}`).Request; got < int64(len(long)) != compared {
+		if got := wanted(t, cleared, cleared).Request; got < int64(len(long)) != compared {
 			t.Errorf("after %s: %d tokens are set aside for %d bytes", edits, got, len(long))
 		}
 	}

@@ -97,6 +97,7 @@ type walker struct {
 	*document
 	at   int
 	mask func(string) string
+	free bool // what is walked through is a tool's: nothing in it is sealed
 }
 
 func (w *walker) space() {
@@ -132,23 +133,47 @@ func (w *walker) value(v any, path string, depth int) {
 }
 
 func (w *walker) object(v map[string]any, path string, depth int) {
-	mask := w.mask
+	mask, within := w.mask, w.free
+	var names map[string]bool // that stand in the place of masked ones
 	w.at++
 	for range v {
 		w.space()
+		from := w.at
 		name := w.name()
 		under := ""
 		if depth < maxPlace {
 			under = strings.TrimPrefix(path+"."+plainName(name), ".")
 		}
-		if w.mask = mask; mask != nil && sealed(v, name) {
+		if within && mask != nil && len(name) >= minMasked {
+			if masked := mask(name); masked != name {
+				if names == nil {
+					names = map[string]bool{}
+				}
+				w.change(span{from, w.at}, quote(unlike(masked, v, names)))
+			}
+		}
+		w.mask, w.free = mask, within || free(v, name)
+		if mask != nil && !w.free && sealed(v, name) {
 			w.mask = nil
 		}
 		w.value(v[name], under, depth+1)
 	}
-	w.mask = mask
+	w.mask, w.free = mask, within
 	w.space()
 	w.at++
+}
+
+// unlike is a name that an object does not have, made of a masked one, and is added to
+// names.
+func unlike(masked string, object map[string]any, names map[string]bool) string {
+	name := masked
+	for n := 2; ; n++ {
+		if _, there := object[name]; !there && !names[name] {
+			names[name] = true
+			return name
+		}
+		name = masked + " " + strconv.Itoa(n)
+	}
 }
 
 // name steps over a member's name.

@@ -287,6 +287,10 @@ func (c *Config) AgentFor(executor string) (Agent, error) {
 	return a, nil
 }
 
+// CheckAddress says what is wrong with the address that was set for a provider that is
+// not in use.
+func (c *Config) CheckAddress(p nightcrier.Provider) error { return c.models[p].wrong }
+
 // ModelKey is the key for a provider, unset where there is none.
 func (c *Config) ModelKey(p nightcrier.Provider) Secret {
 	if p == c.Agent.Provider {

@@ -63,6 +63,9 @@ type Config struct {
 	// asked.
 	Prices     price.Table
 	NeedsPrice bool
+	// Unpriced ends what is said of one without a price: where else a price can be set, or
+	// what else can be done. Empty is the limits of the configuration.
+	Unpriced string
 	// Budget allows each call that is paid for; nil allows all. Spent is told of every
 	// call that it did not allow, before the agent is; nil needs not know.
 	Budget Budget
@@ -111,6 +114,7 @@ type Guard struct {
 	maxTokens  int64
 	prices     price.Table
 	needsPrice bool
+	unpriced   string
 	budget     Budget
 	spent      func(error)
 	mask       func(string) string
@@ -141,7 +145,7 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		answers: int64(c.Answers), exhausted: c.Exhausted, record: c.Record, failed: c.Failed,
 		slots: make(chan struct{}, maxCalls), done: make(chan struct{}),
 		provider: c.provider(), models: c.Models, maxTokens: cmp.Or(c.MaxTokens, DefaultMaxTokens),
-		prices: c.Prices, needsPrice: c.NeedsPrice, budget: c.Budget, spent: c.Spent, mask: c.Mask, bounds: newBounds(),
+		prices: c.Prices, needsPrice: c.NeedsPrice, unpriced: cmp.Or(c.Unpriced, "or set the budget.*_usd limits to 0"), budget: c.Budget, spent: c.Spent, mask: c.Mask, bounds: newBounds(),
 	}
 	if g.spent == nil {
 		g.spent = func(error) {}

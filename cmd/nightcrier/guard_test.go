@@ -248,8 +248,8 @@ func TestGuardTakesPricesOfTheConfiguration(t *testing.T) {
 		code  int
 		wants string
 	}{
-		"by file":        {[]string{"--config", file}, nil, 0, "$0.0050 spent"},
-		"by environment": {nil, []string{"NIGHTCRIER_AGENT_PRICES=house-model=3/10"}, 0, "$0.0050 spent"},
+		"by file":        {[]string{"--config", file}, nil, 0, "$0.005 spent"},
+		"by environment": {nil, []string{"NIGHTCRIER_AGENT_PRICES=house-model=3/10"}, 0, "$0.005 spent"},
 		"none":           {nil, nil, 5, "in the file that --config names, or to NIGHTCRIER_AGENT_PRICES"},
 		"nonsense":       {nil, []string{"NIGHTCRIER_AGENT_PRICES=nonsense"}, 2, "NIGHTCRIER_AGENT_PRICES"},
 	} {

@@ -56,8 +56,8 @@ type Replayed struct {
 	// Recorded and Version say which program made the record, and which made it again.
 	Recorded string `json:"recordedBy"`
 	Version  string `json:"version"`
-	// Identical says that every file that was compared is the same, byte for byte, and
-	// nothing was asked for that was not recorded.
+	// Identical says that every file that was compared is the same, byte for byte, that
+	// nothing was asked for that was not recorded, and that the record was not changed.
 	Identical bool `json:"identical"`
 	// Files are those that were compared.
 	Files []ReplayedFile `json:"files"`
@@ -172,6 +172,8 @@ type replayed struct {
 	skill *skill.Skill
 	// end is how its incident ended.
 	end nightcrier.Incident
+	// doubted says that the record was changed, and is replayed all the same.
+	doubted bool
 }
 
 // begin reads the record.
@@ -193,7 +195,7 @@ func (o ReplayOptions) begin(rec *replay.Record) (r *replayed, err error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", filepath.Base(o.Workspace), errors.Join(lacking, err))
 	}
-	r.begun.Event.Raw = payload
+	r.begun.Event.Raw, r.doubted = payload, len(rec.Doubts) > 0
 	if err := r.sane(); err != nil {
 		return nil, err
 	}
@@ -425,6 +427,6 @@ func (r *replayed) compare(dir string) (Replayed, error) {
 			out.Differences = append([]replay.Difference{*d}, out.Differences...)
 		}
 	}
-	out.Identical = len(out.Differences) == 0 && len(out.NotRecorded) == 0
+	out.Identical = len(out.Differences) == 0 && len(out.NotRecorded) == 0 && !r.doubted
 	return out, nil
 }

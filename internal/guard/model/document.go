@@ -62,6 +62,9 @@ func (d *document) set(path string, n int64) {
 		member = strconv.Quote(parent) + ":" + strconv.FormatInt(n, 10)
 	case len(at) > 0 && d.body[at[0].from] == '{':
 		within = at
+	case len(at) > 0: // null: another one beside it would leave open which is believed
+		d.change(at[0], "{"+member+"}")
+		return
 	default:
 		member = strconv.Quote(parent) + ":{" + member + "}"
 	}
@@ -127,7 +130,7 @@ func (w *walker) value(v any, path string, depth int) {
 			w.at++
 		}
 	}
-	if depth <= maxPlace {
+	if depth == 0 || depth <= maxPlace && path != "" { // a member may have no name
 		w.places[path] = append(w.places[path], span{from, w.at})
 	}
 }
@@ -141,8 +144,11 @@ func (w *walker) object(v map[string]any, path string, depth int) {
 		from := w.at
 		name := w.name()
 		under := ""
-		if depth < maxPlace {
-			under = strings.TrimPrefix(path+"."+plainName(name), ".")
+		switch {
+		case depth == 0:
+			under = plainName(name)
+		case depth < maxPlace:
+			under = path + "." + plainName(name)
 		}
 		if within && mask != nil && len(name) >= minMasked {
 			if masked := mask(name); masked != name {

@@ -2,10 +2,14 @@ package e2e
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -28,6 +32,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/selftest"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
@@ -155,16 +160,61 @@ func (d *door) writes() []string {
 // nowhereIn fails when a secret stands in a file below dir.
 func (s *site) nowhereIn(dir, secret string) {
 	s.Helper()
-	s.must(filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+	in, err := placesOf(dir, secret)
+	s.must(err)
+	for _, path := range in {
+		s.Errorf("%q stands in %s", secret, path)
+	}
+}
+
+// placesOf are the files below dir in which a secret stands, in any form, packed or not.
+func placesOf(dir, secret string) (in []string, err error) {
+	forms := slices.DeleteFunc(traces(secret), func(form string) bool { return form != secret && len(form) < sieveWidth })
+	err = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		data, err := os.ReadFile(path)
-		if bytes.Contains(data, []byte(secret)) {
-			s.Errorf("%q stands in %s", secret, path)
+		data, err := unpacked(path)
+		if slices.ContainsFunc(forms, func(form string) bool { return bytes.Contains(data, []byte(form)) }) {
+			in = append(in, path)
 		}
 		return err
-	}))
+	})
+	return in, err
+}
+
+// unpacked is a file as whoever reads it may see it.
+func unpacked(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return selftest.Unpack(path, data)
+}
+
+// What a search does not find in a record nobody finds.
+func TestCanariesInRecordsAreFound(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"prepare.jsonl.gz": `{"ask":"a","text":"before ` + clusterCanary + ` behind"}`,
+		"check.jsonl.gz":   `{"ask":"a","bytes":"` + base64.StdEncoding.EncodeToString([]byte("x"+clusterCanary+"y")) + `"}`,
+		"test.jsonl.gz":    `{"ask":"a","text":"nothing"}`,
+	} {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := io.WriteString(w, text)
+		if err = errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, name), packed.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{filepath.Join(dir, "check.jsonl.gz"), filepath.Join(dir, "prepare.jsonl.gz")}
+	if in, err := placesOf(dir, clusterCanary); err != nil || !slices.Equal(in, want) {
+		t.Errorf("one secret is found in %v: %v", in, err)
+	}
+	found, files, err := sieveOf([]canary{{where: "a log", value: clusterCanary}}).below(dir)
+	if err != nil || files != 3 || len(found["a log"]) != 2 {
+		t.Errorf("a canary is found in %v of %d files: %v", found, files, err)
+	}
 }
 
 // checkAudit verifies the audit of an ended incident against its report and its

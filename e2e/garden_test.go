@@ -319,6 +319,28 @@ func (s sieve) in(data []byte) map[string]int {
 	return found
 }
 
+// below returns where in the files below dir each canary stands, packed or not, and how
+// many were looked at.
+func (s sieve) below(dir string) (found map[string][]string, files int, err error) {
+	found = map[string][]string{}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		data, err := unpacked(path)
+		if err != nil {
+			return err
+		}
+		files++
+		rel, _ := filepath.Rel(dir, path)
+		for where, at := range s.in(data) {
+			found[where] = append(found[where], fmt.Sprintf("%s: …%q…", rel, data[max(0, at-70):min(len(data), at+80)]))
+		}
+		return nil
+	})
+	return found, files, err
+}
+
 // What a sieve does not find nobody finds.
 func TestSieve(t *testing.T) {
 	all := []canary{{where: "one", value: secretWord("one")}, {where: "two", value: "Lantern-abc123!"}}
@@ -340,22 +362,8 @@ func TestSieve(t *testing.T) {
 // scan fails for every canary in a file below dir.
 func (g *garden) scan(dir string) {
 	g.t.Helper()
-	found, files, all := map[string][]string{}, 0, sieveOf(g.canaries)
-	g.must(filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		files++
-		rel, _ := filepath.Rel(dir, path)
-		for where, at := range all.in(data) {
-			found[where] = append(found[where], fmt.Sprintf("%s: …%q…", rel, data[max(0, at-70):min(len(data), at+80)]))
-		}
-		return nil
-	}))
+	found, files, err := sieveOf(g.canaries).below(dir)
+	g.must(err)
 	for where, in := range found {
 		g.t.Errorf("the canary in %q stands in %d of %d files:\n\t%s", where, len(in), files, strings.Join(in[:min(len(in), 4)], "\n\t"))
 	}

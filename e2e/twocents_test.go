@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,36 +93,49 @@ func (b *biller) stop(t *testing.T) string {
 	return ""
 }
 
-// TestTwoCents: three runs share two cents. The server is killed in the middle of a
+// TestTwoCents: five runs at once share two cents. The server is killed in the middle of a
 // call together with that call's worker, and once more alone; the next server takes the
-// others over and has the lost one investigate again. Never more than two cents is
-// billed, what is on record as spent is the bill to the billionth, and what is held is
-// the call whose worker died and nothing else.
+// others over and has the lost one investigate again. Then a worker is killed alone, under
+// a server that lives. Never more than two cents is billed, what is on record as spent is
+// the bill to the billionth, and what is held are the calls whose workers died and nothing
+// else.
 func TestTwoCents(t *testing.T) {
 	const limit = price.Dollar / 50
 	p, _ := price.Defaults().Of(nightcrier.Anthropic, paidModel)
-	api := &biller{price: p, stops: map[int]bool{4: true, 9: true}, stopped: make(chan string), goOn: make(chan struct{}), over: make(chan struct{})}
+	api := &biller{price: p, stops: map[int]bool{4: true, 9: true, 14: true}, stopped: make(chan string), goOn: make(chan struct{}), over: make(chan struct{})}
 	upstream := httptest.NewServer(api)
 	defer upstream.Close()
 	defer close(api.over)
 	s := newSite(t, "")
 	s.script(asksOn)
-	s.clusters = []string{"demo-east", "demo-north", "demo-west"}
+	s.clusters = []string{"demo-east", "demo-north", "demo-west", "demo-south", "demo-middle"}
+	s.env["NIGHTCRIER_MAX_CONCURRENT_AGENTS"] = strconv.Itoa(len(s.clusters))
 	s.env["ANTHROPIC_BASE_URL"], s.env["ANTHROPIC_API_KEY"], s.env["AGENT_MODEL"] = upstream.URL, "sk-ant-of-a-test", paidModel
 	s.env["NIGHTCRIER_BUDGET_PER_DAY_USD"] = "0.02"
 	v := s.serve(nil).ready()
 	for _, name := range s.clusters {
 		s.push(name, fault(t, oom))
 	}
-	lost := s.runOf(api.stop(t))
+	var lost []string // the runs whose workers are killed
+	first := api.stop(t)
+	s.eventually(func() string { // all are at it
+		if n := s.workersMade(); n != len(s.clusters) {
+			return fmt.Sprintf("%d agents are at work", n)
+		}
+		return ""
+	})
+	lost = append(lost, s.runOf(first))
 	v.kill()
-	s.must(syscall.Kill(s.workerPID(lost, 1), syscall.SIGKILL))
+	s.killWorker(lost[0])
 	api.goOn <- struct{}{}
 	v = s.serve(nil).ready()
 	api.stop(t)
 	v.kill()
 	api.goOn <- struct{}{}
 	v = s.serve(nil).ready()
+	lost = append(lost, s.runOf(api.stop(t)))
+	s.killWorker(lost[1])
+	api.goOn <- struct{}{}
 	s.ended()
 	v.term()
 
@@ -147,14 +162,38 @@ func TestTwoCents(t *testing.T) {
 	}
 	var unsettled price.Money
 	for run, amount := range held {
-		if unsettled += amount; run != lost {
+		if unsettled += amount; !slices.Contains(lost, run) {
 			t.Errorf("%s are held for run %s, whose workers lived", amount, run)
 		}
 	}
-	if billed > limit || known+unsettled > limit || unsettled == 0 || len(settled) != len(api.bill)-1 || len(settled) < 9 {
+	if billed > limit || known+unsettled > limit || unsettled == 0 || len(settled) != len(api.bill)-len(lost) || len(settled) < 14 {
 		t.Errorf("%d calls billed for %s of %s; on record are %d for %s, and %s held", len(api.bill), billed, limit, len(settled), known, unsettled)
 	}
 	t.Logf("%d calls billed for %s of %s; %d settled for %s, %s held", len(api.bill), billed, limit, len(settled), known, unsettled)
+}
+
+// workersMade is how many workers have been started.
+func (s *site) workersMade() int {
+	s.Helper()
+	pids, err := filepath.Glob(filepath.Join(s.root, ".workers", "*", "pid"))
+	s.must(err)
+	return len(pids)
+}
+
+// killWorker kills the worker of a run's latest attempt.
+func (s *site) killWorker(run string) {
+	s.Helper()
+	attempt := 1
+	for s.there(run, attempt+1) {
+		attempt++
+	}
+	s.must(syscall.Kill(s.workerPID(run, attempt), syscall.SIGKILL))
+}
+
+// there reports whether a run has had so many attempts.
+func (s *site) there(run string, attempt int) bool {
+	_, err := os.Stat(filepath.Join(s.root, ".workers", fmt.Sprintf("%s-%d", run, attempt), "pid"))
+	return err == nil
 }
 
 // runOf is the run of an incident.

@@ -27,6 +27,7 @@ type guardFlags struct {
 	kubeconfig, context, namespace, out, listen, outKubeconfig, level string
 	budget                                                            float64
 	serve                                                             bool
+	prices                                                            []string // of the configuration
 }
 
 func (p *program) guardCommand() *cobra.Command {
@@ -47,7 +48,8 @@ because an agent needs its key.
 With --budget-usd the models are guarded as well: the command gets a token in place of
 each model key in the environment, calls that the budget does not allow are refused,
 and what was spent is printed at the end. Until the cost of a call is known, the most
-that it may cost is counted. Without a kubeconfig only the models are guarded.
+that it may cost is counted; agent.prices of the configuration says what models cost.
+Without a kubeconfig only the models are guarded.
 
 With --serve no command is run: the guard runs until it is interrupted.`,
 		Example: `  nightcrier guard -- kubectl get pods -A
@@ -68,6 +70,13 @@ With --serve no command is run: the guard runs until it is interrupted.`,
 	cmd.RunE = func(cmd *cobra.Command, command []string) error {
 		if err := f.check(cmd, command); err != nil {
 			return usage(cmd, err)
+		}
+		if f.budget > 0 {
+			cfg, _, err := p.load(cmd) // what it warns of is not this command's
+			if err != nil {
+				return err
+			}
+			f.prices = cfg.Agent.Prices
 		}
 		return p.guard(cmd.Context(), f, command)
 	}
@@ -148,7 +157,7 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 
 // guardModels has something run with guards before the models, and says what it spent.
 func (p *program) guardModels(f guardFlags, out string, log *slog.Logger, run func(environ []string) error) error {
-	m, err := app.OpenModelGuards(app.ModelGuardOptions{USD: price.FromDollars(f.budget), Out: out, Environ: p.environ, Logger: log, Now: p.now})
+	m, err := app.OpenModelGuards(app.ModelGuardOptions{USD: price.FromDollars(f.budget), Prices: f.prices, Out: out, Environ: p.environ, Logger: log, Now: p.now})
 	if err != nil {
 		return err
 	}

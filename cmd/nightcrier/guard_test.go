@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,5 +228,37 @@ cp context/initial_triage_report.md "$OUTPUT_DIR/investigation.md"
 	file := filepath.Join(filepath.Dir(filepath.Dir(seen[0])), auditFile)
 	if v := runProgram(t, nil, "", "audit", "verify", file); v.code != 0 || v.errors != "" || !strings.Contains(v.out, "1 denied") {
 		t.Errorf("audit: %+v", v)
+	}
+}
+
+// With a budget the configuration says what models cost: by file or environment, and one
+// that is wrong is told.
+func TestGuardTakesPricesOfTheConfiguration(t *testing.T) {
+	u := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"input_tokens":1000,"output_tokens":200}}`)
+	}))
+	defer u.Close()
+	file := filepath.Join(t.TempDir(), "nightcrier.yaml")
+	must(t, os.WriteFile(file, []byte("agent: {prices: [\"house-model=3/10\"]}\n"), 0o600))
+	ask := `curl -s -o /dev/null -w '%{http_code}' -H "X-Api-Key: $ANTHROPIC_API_KEY" -d '{"model":"house-model","max_tokens":300,"messages":[]}' "$ANTHROPIC_BASE_URL/v1/messages"`
+	for name, c := range map[string]struct {
+		args  []string
+		env   []string
+		code  int
+		wants string
+	}{
+		"by file":        {[]string{"--config", file}, nil, 0, "$0.005 spent"},
+		"by environment": {nil, []string{"NIGHTCRIER_AGENT_PRICES=house-model=3/10"}, 0, "$0.005 spent"},
+		"none":           {nil, nil, 5, "in the file that --config names, or to NIGHTCRIER_AGENT_PRICES"},
+		"nonsense":       {nil, []string{"NIGHTCRIER_AGENT_PRICES=nonsense"}, 2, "NIGHTCRIER_AGENT_PRICES"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append(c.args, "guard", "--budget-usd", "1", "--", "sh", "-c", ask)
+			env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "ANTHROPIC_API_KEY=sk-ant-real-key-0123456789", "ANTHROPIC_BASE_URL=" + u.URL}, c.env...)
+			if r := runProgram(t, env, "", args...); r.code != c.code || !strings.Contains(r.errors, c.wants) {
+				t.Errorf("%+v, want %d and %q", r, c.code, c.wants)
+			}
+		})
 	}
 }

@@ -36,7 +36,7 @@ func checkAgents(ctx context.Context, cfg *config.Config, o DoctorOptions) []Che
 		if cli.Name == cfg.Agent.Executor {
 			continue
 		}
-		for _, c := range checkCLI(ctx, cfg, otherAgent(cfg, cli.Name), o) {
+		for _, c := range checkOther(ctx, cfg, otherAgent(cfg, cli.Name), o) {
 			if c.Status == statusFail {
 				c.Status = statusWarn
 			}
@@ -44,6 +44,15 @@ func checkAgents(ctx context.Context, cfg *config.Config, o DoctorOptions) []Che
 		}
 	}
 	return checks
+}
+
+// checkOther looks at an agent that is not the configured one. Where the address of its
+// model is wrong, nothing is tried by another one.
+func checkOther(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorOptions) []Check {
+	if err := cfg.CheckAddress(a.Provider); err != nil && a.Provider != cfg.Agent.Provider {
+		return []Check{Check{Code: CheckAgent, Name: a.Executor}.fail(err, "set it to what speaks the API of "+string(a.Provider)+", or not at all")}
+	}
+	return checkCLI(ctx, cfg, a, o)
 }
 
 // otherAgent is another executor as this configuration would have it; one that

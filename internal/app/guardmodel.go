@@ -22,6 +22,8 @@ import (
 type ModelGuardOptions struct {
 	// USD is the most, in dollars.
 	USD price.Money
+	// Prices are those of the configuration.
+	Prices []string
 	// Out keeps the record of what is spent, in a directory of its own.
 	Out string
 	// Environ holds the keys; a guard stands before the API of each.
@@ -78,9 +80,13 @@ func OpenModelGuards(o ModelGuardOptions) (_ *ModelGuards, err error) {
 	if m.ledger, err = budget.Open(filepath.Join(o.Out, "budget"), o.Now); err != nil {
 		return nil, err
 	}
+	prices, err := price.Defaults().With(o.Prices)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "agent.prices: %w", err)
+	}
 	m.purse = &purse{Account: m.ledger.Account(budget.Who{Run: nightcrier.NewID()}, budget.Limits{Run: budget.Limit{Money: o.USD}})}
 	for _, p := range []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google} {
-		if err := m.open(p, o); err != nil {
+		if err := m.open(p, o, prices); err != nil {
 			return nil, err
 		}
 	}
@@ -91,7 +97,7 @@ func OpenModelGuards(o ModelGuardOptions) (_ *ModelGuards, err error) {
 }
 
 // open starts the guard of one provider, where there is a key for it.
-func (m *ModelGuards) open(p nightcrier.Provider, o ModelGuardOptions) error {
+func (m *ModelGuards) open(p nightcrier.Provider, o ModelGuardOptions, prices price.Table) error {
 	keys, addresses := config.KeyVariables(p), config.AddressVariables(p)
 	key := first(o.Environ, keys)
 	if key == "" {
@@ -102,8 +108,9 @@ func (m *ModelGuards) open(p nightcrier.Provider, o ModelGuardOptions) error {
 		return nightcrier.Errorf(nightcrier.Internal, "model guard: %w", err)
 	}
 	g, err := model.Start(l, model.Config{
-		Provider: p, Upstream: first(o.Environ, addresses), Key: key, Prices: price.Defaults(), NeedsPrice: true,
-		Budget: m.purse, Spent: m.purse.refused, Logger: o.Logger,
+		Provider: p, Upstream: first(o.Environ, addresses), Key: key, Prices: prices, NeedsPrice: true,
+		Unpriced: "in the file that --config names, or to NIGHTCRIER_AGENT_PRICES",
+		Budget:   m.purse, Spent: m.purse.refused, Logger: o.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())

@@ -66,3 +66,42 @@ func TestACommandsBudget(t *testing.T) {
 		t.Errorf("%d calls cost %+v, not %s", calls, spent, want)
 	}
 }
+
+// A model whose price the configuration has may be asked, and one without is refused
+// with what can be done about it here.
+func TestACommandsPrices(t *testing.T) {
+	u := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"input_tokens":1000,"output_tokens":200}}`)
+	}))
+	defer u.Close()
+	environ := []string{"ANTHROPIC_API_KEY=sk-ant-real-key-0123456789", "ANTHROPIC_BASE_URL=" + u.URL}
+	m, err := OpenModelGuards(ModelGuardOptions{USD: price.Dollar, Prices: []string{"house-*=3/10"}, Out: t.TempDir(), Environ: environ, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := m.Environ(environ)
+	ask := func(model string) (int, string) {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", first(given, []string{"ANTHROPIC_BASE_URL"})+"/v1/messages",
+			strings.NewReader(`{"model":"`+model+`","max_tokens":400,"messages":[]}`))
+		req.Header.Set("X-Api-Key", first(given, []string{"ANTHROPIC_API_KEY"}))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	if status, text := ask("house-model"); status != http.StatusOK {
+		t.Errorf("a model of the configuration: HTTP %d %s", status, text)
+	}
+	status, text := ask("another-model")
+	if status != http.StatusForbidden || !strings.Contains(text, "agent.prices") || !strings.Contains(text, "--config names") || strings.Contains(text, "budget.*_usd") {
+		t.Errorf("a model without a price: HTTP %d %s", status, text)
+	}
+	spent, _ := m.Close()
+	if want := price.FromDollars(0.003 + 0.002); spent.SpentUSD != want.Dollars() {
+		t.Errorf("spent %+v, not %s", spent, want)
+	}
+}

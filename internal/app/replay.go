@@ -57,8 +57,8 @@ type ReplayResult struct {
 	// Recorded and Version say which program made the record, and which made it again.
 	Recorded string `json:"recordedBy"`
 	Version  string `json:"version"`
-	// Identical says that every file that was compared is the same, byte for byte, and
-	// nothing was asked for that was not recorded.
+	// Identical says that every file that was compared is the same, byte for byte, that
+	// nothing was asked for that was not recorded, and that the record was not changed.
 	Identical bool `json:"identical"`
 	// Files are those that were compared.
 	Files []ReplayedFile `json:"files"`
@@ -173,6 +173,8 @@ type replayer struct {
 	skill *skill.Skill
 	// end is how its incident ended.
 	end nightcrier.Incident
+	// doubted says that the record was changed, and is replayed all the same.
+	doubted bool
 }
 
 // begin reads the record.
@@ -194,7 +196,7 @@ func (o ReplayOptions) begin(rec *replay.Record) (r *replayer, err error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", filepath.Base(o.Workspace), errors.Join(lacking, err))
 	}
-	r.begun.Event.Raw = payload
+	r.begun.Event.Raw, r.doubted = payload, len(rec.Doubts) > 0
 	if err := r.sane(); err != nil {
 		return nil, err
 	}
@@ -450,6 +452,6 @@ func (r *replayer) compare(dir string) (ReplayResult, error) {
 			out.Differences = append([]replay.Difference{*d}, out.Differences...)
 		}
 	}
-	out.Identical = len(out.Differences) == 0 && len(out.NotRecorded) == 0
+	out.Identical = len(out.Differences) == 0 && len(out.NotRecorded) == 0 && !r.doubted
 	return out, nil
 }

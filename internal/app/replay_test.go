@@ -92,6 +92,30 @@ func TestReplayOfChangedRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	blobs, err := filepath.Glob(filepath.Join(ws, "output", "evidence", "*.blob"))
+	if err != nil || len(blobs) == 0 {
+		t.Fatal("no evidence", err)
+	}
+	for _, path := range blobs {
+		was, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, append(bytes.Clone(was), ' '), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again(false); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), "evidence E") || !strings.Contains(err.Error(), "--force") {
+			t.Errorf("%s was changed: %v", filepath.Base(path), err)
+		}
+		if path == blobs[0] {
+			if got, err := again(true); err != nil || got.Identical || len(got.Doubts) == 0 {
+				t.Errorf("evidence that was changed, forced: identical %v, doubts %v, %v", got.Identical, got.Doubts, err)
+			}
+		}
+		if err := os.WriteFile(path, was, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	edit(replay.ReportFile, `"severity": "P`, `"severity": "Q`)
 	got, err := again(false)
 	if err != nil || got.Identical || len(got.Differences) != 1 || got.Differences[0].Where != "output/report.json severity" {

@@ -54,6 +54,9 @@ func ListTools(ctx context.Context, cfg *config.Config) []OfferedTools {
 		server := toolServer(s)
 		offers, err := mcp.Look(ctx, server, mcp.Options{Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == "none"})
 		all[i] = OfferedTools{Server: s.Name, Tools: offers}
+		if offers == nil {
+			all[i].Tools = []mcp.Offer{} // a list in JSON as well
+		}
 		if err != nil {
 			all[i].Error = err.Error()
 		}

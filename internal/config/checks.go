@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/model"
 )
 
 // The checks here look at one value alone. None of them quotes a value that
@@ -63,6 +64,9 @@ func checkEndpoint(s string) error {
 func checkModelURL(s string) error {
 	if err := checkEndpoint(s); err != nil {
 		return err
+	}
+	if u, err := url.Parse(s); err == nil && model.Signed(u.Hostname()) {
+		return errors.New("is that of Bedrock or Vertex, which are not called, because their calls are signed: put a gateway with a key before it")
 	}
 	if isLocal(s) {
 		return nil // without a key there is nothing to be read on the way; with one, checkKey says so

@@ -37,6 +37,7 @@ func cliThat(fits func(agent.Executor) bool) (agent.Executor, bool) {
 type modelAPI struct {
 	baseURL string
 	key     Secret
+	wrong   error // with what was set: it is not as if nothing were
 }
 
 // chooseExecutor applies the rule for a configuration that names no executor.
@@ -137,10 +138,15 @@ func (l *loader) wrong(s setting) bool {
 func (l *loader) modelAPIs() map[nightcrier.Provider]modelAPI {
 	all := map[nightcrier.Provider]modelAPI{}
 	for _, s := range l.settings {
-		if s.provider == "" || s.err != nil {
+		if s.provider == "" {
 			continue
 		}
 		m := all[s.provider]
+		if s.err != nil {
+			m.wrong = fmt.Errorf("%s %w", s.origin.Name, s.err)
+			all[s.provider] = m
+			continue
+		}
 		switch v := s.value.(type) {
 		case Secret:
 			m.key = v
@@ -269,13 +275,21 @@ func (c *Config) AgentFor(executor string) (Agent, error) {
 		}
 	}
 	if a.Provider != c.Agent.Provider {
-		a.BaseURL, a.APIKey = c.models[a.Provider].baseURL, c.models[a.Provider].key
+		m := c.models[a.Provider]
+		if m.wrong != nil {
+			return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s: %w", executor, m.wrong)
+		}
+		a.BaseURL, a.APIKey = m.baseURL, m.key
 	}
 	if err := a.checkKey(); err != nil {
 		return Agent{}, fmt.Errorf("the base URL of %s %w", a.Provider, err)
 	}
 	return a, nil
 }
+
+// CheckAddress says what is wrong with the address that was set for a provider that is
+// not in use.
+func (c *Config) CheckAddress(p nightcrier.Provider) error { return c.models[p].wrong }
 
 // ModelKey is the key for a provider, unset where there is none.
 func (c *Config) ModelKey(p nightcrier.Provider) Secret {

@@ -235,3 +235,21 @@ func TestLocalModelsNeedNoKey(t *testing.T) {
 		}
 	}
 }
+
+// A base URL of Bedrock or Vertex is refused when the configuration is read, and not by
+// the first investigation; one of a provider that is not in use, when it would be.
+func TestSignedUpstreamsAreRefused(t *testing.T) {
+	for _, base := range []string{"https://bedrock-runtime.eu-west-1.amazonaws.com", "https://bedrock-runtime.cn-north-1.amazonaws.com.cn/v1", "https://europe-west1-aiplatform.googleapis.com/v1"} {
+		_, _, err := load(t, "agent: {executor: claude-code, base_url: \""+base+"\"}", []string{"ANTHROPIC_API_KEY=k"}, nil)
+		if err == nil || !strings.Contains(err.Error(), "agent.base_url") || !strings.Contains(err.Error(), "signed") {
+			t.Errorf("%s: %v", base, err)
+		}
+		cfg, _, err := load(t, "agent: {executor: claude-code}", []string{"ANTHROPIC_API_KEY=k", "OPENAI_API_KEY=k", "OPENAI_BASE_URL=" + base}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := cfg.AgentFor("codex"); err == nil || !strings.Contains(err.Error(), "OPENAI_BASE_URL") || !strings.Contains(err.Error(), "signed") {
+			t.Errorf("%s, of another provider: asked at %q, %v", base, a.BaseURL, err)
+		}
+	}
+}

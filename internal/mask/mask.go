@@ -67,6 +67,9 @@ func (m *Masker) Tag(value string) string {
 	return tagOpen + hex.EncodeToString(h.Sum(nil))[:tagHex] + tagClose
 }
 
+// Tagged reports whether a tag stands in a text.
+func Tagged(text string) bool { return strings.Contains(text, tagOpen) }
+
 // maskRules walks once over s and applies the rules where their hints stand.
 func (m *Masker) maskRules(s string) string {
 	var out strings.Builder

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // Bounds of what is read of the calls of a model: of all, and of one request.
@@ -82,13 +83,49 @@ func (r *Record) Model(from, now, today string) (*Model, error) {
 	}
 }
 
-func callOf(line []byte) (c call, ended bool, err error) {
-	type body struct {
-		ContentType string `json:"contentType"`
-		Text        string `json:"text"`
-		Base64      []byte `json:"base64"`
-		Dropped     bool   `json:"dropped"`
+// body is one that was sent, masked. Its digest is that of what went over the wire.
+type body struct {
+	SHA256      string `json:"sha256"`
+	ContentType string `json:"contentType"`
+	Text        string `json:"text"`
+	Base64      []byte `json:"base64"`
+	Dropped     bool   `json:"dropped"`
+}
+
+// changed reports whether a body is not what its digest says. Of one that was masked, or
+// not kept whole, that cannot be told.
+func (b *body) changed() bool {
+	text := b.Text
+	if len(b.Base64) > 0 {
+		text = string(b.Base64)
 	}
+	return b.SHA256 != "" && !b.Dropped && !mask.Tagged(text) && digestOf([]byte(text)) != b.SHA256
+}
+
+// checkCalls holds the calls of the model against their digests.
+func (r *Record) checkCalls() error {
+	raw, err := r.File(modelFile)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for line := range bytes.Lines(raw) {
+		var l struct {
+			Event    string
+			Request  body
+			Response *body
+		}
+		if n++; json.Unmarshal(line, &l) != nil || l.Response == nil {
+			continue // it was cut, which Model tells, or has no bodies yet
+		}
+		if l.Request.changed() || l.Response.changed() {
+			r.doubt("%s: line %d was changed after it was recorded", modelFile, n)
+		}
+	}
+	return nil
+}
+
+func callOf(line []byte) (c call, ended bool, err error) {
 	var l struct {
 		Event, Path, Time string
 		Status            int

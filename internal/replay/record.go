@@ -45,6 +45,7 @@ type Record struct {
 
 	audit []audit.Record
 	items []evidence.Item
+	bad   map[string]bool // digests whose blob is gone or another
 }
 
 // Open opens the workspace in dir. It is a NotFound error when there is none.
@@ -58,9 +59,10 @@ func Open(dir string) (*Record, error) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "workspace %s: %w", dir, err)
 	}
 	r := &Record{dir: dir, root: root}
-	if err := errors.Join(r.readAudit(), r.readItems()); err != nil {
+	if err := errors.Join(r.readAudit(), r.readItems(), r.checkCalls()); err != nil {
 		return nil, errors.Join(nightcrier.Errorf(nightcrier.Invalid, "the record in %s cannot be read: %w", dir, err), root.Close())
 	}
+	r.checkEvidence()
 	return r, nil
 }
 
@@ -171,14 +173,49 @@ func (r *Record) readItems() error {
 // digestForm is how a blob is named: nothing else becomes part of a path.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// body reads what was kept as an item, nil when it is gone or was changed.
+// body reads what was kept as an item, nil when it is gone or was changed, of which
+// there is a doubt already.
 func (r *Record) body(it evidence.Item) []byte {
+	if r.bad[it.SHA256] {
+		return nil
+	}
 	raw, err := r.File(evidenceDir + "/" + it.SHA256 + ".blob")
-	if sum := sha256.Sum256(raw); err != nil || raw == nil || hex.EncodeToString(sum[:]) != it.SHA256 {
-		r.doubt("evidence %s is gone, or was changed after it was recorded", it.ID)
+	if err != nil || raw == nil || digestOf(raw) != it.SHA256 {
 		return nil
 	}
 	return raw
+}
+
+func digestOf(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkEvidence holds each piece of evidence against its digest, and that against the
+// one which the audit's chain has of it.
+func (r *Record) checkEvidence() {
+	seen := map[string]bool{}
+	r.bad = map[string]bool{}
+	kept := map[string]evidence.Item{}
+	for _, it := range r.items {
+		kept[it.ID] = it
+		if !seen[it.SHA256] {
+			seen[it.SHA256] = true
+			r.bad[it.SHA256] = r.body(it) == nil
+		}
+		if r.bad[it.SHA256] {
+			r.doubt("evidence %s is gone, or was changed after it was recorded", it.ID)
+		}
+	}
+	for _, a := range r.audit {
+		it, ok := kept[a.Evidence]
+		switch {
+		case !ok || a.SHA256 == "" || a.SHA256 == it.SHA256:
+		case it.Truncated || a.Bytes > it.Bytes && (a.Verb == "watch" || a.Subresource == "log"): // the digest is of more than was kept
+		default:
+			r.doubt("evidence %s is not what %s says was answered in line %d", it.ID, auditFile, a.Seq)
+		}
+	}
 }
 
 // SeedEvidence puts the first n items into an evidence directory: those that earlier

@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,9 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 func asIs(b []byte) []byte { return b }
@@ -195,6 +199,63 @@ func TestHostileRecords(t *testing.T) {
 	if err := r.SeedEvidence(t.TempDir(), 3); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("more evidence than there is: %v", err)
 	}
+}
+
+// What was kept is held against its digest, and that against the audit's, when a record is
+// opened: whoever plays it knows before anything is said of it.
+func TestChangedEvidenceIsNoticed(t *testing.T) {
+	sum := digestOf([]byte("what was read"))
+	item := func(sum string) string {
+		return `{"id":"E1","kind":"log","source":"x","sha256":"` + sum + `","bytes":13}` + "\n"
+	}
+	call := func(request, response string) string {
+		return `{"event":"answered","path":"/v1/messages","status":200,"time":"2026-01-02T03:04:05Z","request":{"sha256":"` + digestOf([]byte("q")) + `","text":"` + request +
+			`"},"response":{"sha256":"` + digestOf([]byte("a")) + `","text":"` + response + `"}}` + "\n"
+	}
+	chain := audited(t, journal.Request{Verb: "get", Version: "v1", Resource: "pods", Decision: journal.Allow, Done: true, Status: 200, Bytes: 13, Evidence: "E1", SHA256: sum})
+	blob := evidenceDir + "/" + sum + ".blob"
+	for name, tt := range map[string]struct {
+		files map[string]string
+		doubt string
+	}{
+		"as it was":           {map[string]string{indexFile: item(sum), blob: "what was read", auditFile: chain, modelFile: call("q", "a")}, ""},
+		"a changed blob":      {map[string]string{indexFile: item(sum), blob: "what was reaD", auditFile: chain}, "evidence E1 is gone"},
+		"no blob":             {map[string]string{indexFile: item(sum), auditFile: chain}, "evidence E1 is gone"},
+		"another blob, whole": {map[string]string{indexFile: item(digestOf([]byte("x"))), evidenceDir + "/" + digestOf([]byte("x")) + ".blob": "x", auditFile: chain}, "not what output/audit.jsonl says"},
+		"a request":           {map[string]string{modelFile: call("Q", "a")}, "logs/model.jsonl: line 1"},
+		"an answer":           {map[string]string{modelFile: call("q", "a") + call("q", "A")}, "logs/model.jsonl: line 2"},
+		"a masked answer":     {map[string]string{modelFile: call("q", mask.New([]byte("k"), "hunter2-of-them").String("hunter2-of-them"))}, ""},
+	} {
+		_, r, err := workspace(t, tt.files)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if said := strings.Join(r.Doubts, "; "); (tt.doubt == "") != (said == "") || !strings.Contains(said, tt.doubt) {
+			t.Errorf("%s: doubts %q", name, said)
+		}
+	}
+}
+
+// audited is an audit of some requests.
+func audited(t *testing.T, all ...journal.Request) string {
+	t.Helper()
+	var log audit.Log
+	for i, q := range all {
+		item := journal.OfRequest(q)
+		raw, err := json.Marshal(item.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Add(nightcrier.JournalEntry{Seq: int64(i + 1), Type: item.Type, Data: raw}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if _, err := log.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // The workspace is elsewhere, and what the model said of it is too: also where a

@@ -184,6 +184,9 @@ func (t Trail) sinks() (map[string]string, error) {
 			return nightcrier.Errorf(nightcrier.Exhausted, "selftest: %s is too large to be searched", path)
 		}
 		text, err := os.ReadFile(path)
+		if err == nil {
+			text, err = Unpack(path, text)
+		}
 		all[strings.TrimPrefix(path, t.Workspace+"/")] = string(text)
 		return err
 	})

@@ -127,18 +127,23 @@ func (f *follower) attach(ctx context.Context) error {
 	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "attach", From: f.from}); err != nil {
 		return nil
 	}
-	dec := json.NewDecoder(bufio.NewReaderSize(conn, 64<<10))
+	return f.hear(ctx, conn)
+}
+
+// hear gives on what a worker says, until it says no more.
+func (f *follower) hear(ctx context.Context, in io.Reader) error {
+	dec := json.NewDecoder(bufio.NewReaderSize(in, 64<<10))
 	for {
 		var a protocolAnswer
 		if err := dec.Decode(&a); err != nil {
 			return nil
 		}
-		switch a.Type {
-		case "entry":
+		switch {
+		case a.Type == "entry" && a.Entry != nil:
 			if err := f.give(*a.Entry); err != nil {
 				return err
 			}
-		case "error":
+		case a.Type == "error":
 			return f.fromDisk(ctx)
 		}
 	}

@@ -63,7 +63,7 @@ func (d *document) set(path string, n int64) {
 		member = strconv.Quote(parent) + ":" + strconv.FormatInt(n, 10)
 	case len(at) > 0 && d.body[at[0].from] == '{':
 		within = at
-	case len(at) > 0:
+	case len(at) > 0: // null: another one beside it would leave open which is believed
 		d.change(at[0], "{"+member+"}")
 		return
 	default:
@@ -101,6 +101,7 @@ type walker struct {
 	*document
 	at   int
 	mask func(string) string
+	free bool // what is walked through is a tool's: nothing in it is sealed
 }
 
 func (w *walker) space() {
@@ -130,29 +131,56 @@ func (w *walker) value(v any, path string, depth int) {
 			w.at++
 		}
 	}
-	if depth <= maxPlace {
+	if depth == 0 || depth <= maxPlace && path != "" { // a member may have no name
 		w.places[path] = append(w.places[path], span{from, w.at})
 	}
 }
 
 func (w *walker) object(v map[string]any, path string, depth int) {
-	mask := w.mask
+	mask, within := w.mask, w.free
+	var names map[string]bool // that stand in the place of masked ones
 	w.at++
 	for range v {
 		w.space()
+		from := w.at
 		name := w.name()
 		under := ""
-		if depth < maxPlace {
-			under = strings.TrimPrefix(path+"."+plainName(name), ".")
+		switch {
+		case depth == 0:
+			under = plainName(name)
+		case depth < maxPlace:
+			under = path + "." + plainName(name)
 		}
-		if w.mask = mask; mask != nil && sealed(v, name) {
+		if within && mask != nil && len(name) >= minMasked {
+			if masked := mask(name); masked != name {
+				if names == nil {
+					names = map[string]bool{}
+				}
+				w.change(span{from, w.at}, quote(unlike(masked, v, names)))
+			}
+		}
+		w.mask, w.free = mask, within || free(v, name)
+		if mask != nil && !w.free && sealed(v, name) {
 			w.mask = nil
 		}
 		w.value(v[name], under, depth+1)
 	}
-	w.mask = mask
+	w.mask, w.free = mask, within
 	w.space()
 	w.at++
+}
+
+// unlike is a name that an object does not have, made of a masked one, and is added to
+// names.
+func unlike(masked string, object map[string]any, names map[string]bool) string {
+	name := masked
+	for n := 2; ; n++ {
+		if _, there := object[name]; !there && !names[name] {
+			names[name] = true
+			return name
+		}
+		name = masked + " " + strconv.Itoa(n)
+	}
 }
 
 // name steps over a member's name.

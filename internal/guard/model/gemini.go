@@ -227,10 +227,15 @@ func onlyNames(place string, v any, allowed []string) error {
 	if !ok {
 		return fmt.Errorf("%s is not an object", place)
 	}
+	spelled := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(allowed, plainName(name)) {
 			return fmt.Errorf("%s with %.64q is not forwarded: it may run or be fetched at the provider", place, name)
 		}
+		if spelled[plainName(name)] {
+			return fmt.Errorf("%s with two spellings of %.64q is not forwarded: which one is believed is open", place, name)
+		}
+		spelled[plainName(name)] = true
 	}
 	return onceEach(place, object)
 }

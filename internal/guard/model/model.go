@@ -56,6 +56,9 @@ type Config struct {
 	// asked.
 	Prices     price.Table
 	NeedsPrice bool
+	// Unpriced ends what is said of one without a price: where else a price can be set, or
+	// what else can be done. Empty is the limits of the configuration.
+	Unpriced string
 	// Budget allows each call that is paid for; nil allows all.
 	Budget Budget
 	// Mask replaces what is secret in the texts of a request; nil leaves all as it is.
@@ -86,6 +89,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Provider = cmp.Or(c.Provider, nightcrier.Anthropic)
 	c.MaxTokens = cmp.Or(c.MaxTokens, DefaultMaxTokens)
+	c.Unpriced = cmp.Or(c.Unpriced, "or set the budget.*_usd limits to 0")
 	if c.Record == nil {
 		c.Record = func(Exchange) {}
 	}

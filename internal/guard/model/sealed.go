@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // sealedNames are members that the API checks or decodes: a byte more or less, and it
 // refuses the request. Names and ids stand for something elsewhere in it.
@@ -14,13 +17,31 @@ var sealedNames = []string{
 func sealed(object map[string]any, name string) bool {
 	switch {
 	case slices.Contains(sealedNames, name):
-		return true
+		_, more := object[name].(map[string]any) // then it is somebody's name for it, as of a tool's argument
+		return !more || name == "image_url"
 	case name == "data":
 		return object["type"] == "base64" || object["type"] == "redacted_thinking" || object["mimeType"] != nil || object["mime_type"] != nil
 	case name == "thinking":
 		return object["type"] == "thinking"
 	case name == "text":
 		return object["thought"] == true
+	}
+	return false
+}
+
+// free reports whether what a member of an object holds is in no words of the API: what
+// a tool was called with, and what it returned. Nothing in it is sealed, whatever it is
+// called.
+func free(object map[string]any, name string) bool {
+	switch plainName(name) {
+	case "arguments", "args", "env": // of calls: OpenAI's, Gemini's, of a shell of OpenAI's
+		return true
+	case "input":
+		kind, _ := object["type"].(string)
+		return strings.HasSuffix(kind, "tool_use")
+	case "response", "output": // Gemini's answer of a tool; OpenAI's, which is a text or parts
+		_, more := object[name].(map[string]any)
+		return more
 	}
 	return false
 }

@@ -99,8 +99,8 @@ func (g *Guard) reserve(ctx context.Context, a *admittedCall) error {
 	}
 	if !a.priced && g.cfg.NeedsPrice {
 		return nightcrier.Errorf(nightcrier.Refused,
-			"the model %.64q has no price, and dollars are limited: add %q to agent.prices, with what a million tokens cost in dollars (input/output/cache read/cache write), or set the budget.*_usd limits to 0",
-			a.model, fmt.Sprintf("%s:%.64s=IN/OUT/READ/WRITE", g.cfg.Provider, a.model))
+			"the model %.64q has no price, and dollars are limited: add %q to agent.prices, with what a million tokens cost in dollars (input/output/cache read/cache write), %s",
+			a.model, fmt.Sprintf("%s:%.64s=IN/OUT/READ/WRITE", g.cfg.Provider, a.model), g.cfg.Unpriced)
 	}
 	request := g.bounds.of(a.kind, a.body) + imageTokens*int64(a.images) + toolTokens*int64(a.explained)
 	grant, err := g.cfg.Budget.Reserve(ctx, Want{Model: a.model, Request: request, Output: a.output, Least: g.least(a), Price: a.price, CacheHour: a.hour})

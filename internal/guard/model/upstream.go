@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func parseUpstream(base string) (*url.URL, error) {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "model base URL %q is not an http(s) URL without credentials", base)
 	}
-	if signed(u.Hostname()) {
+	if Signed(u.Hostname()) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "model base URL %q is not supported: calls of Bedrock and Vertex are signed; put a gateway with a key before it", base)
 	}
 	if u.Path == "" {
@@ -46,9 +47,15 @@ func parseUpstream(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// signed reports whether a host takes no key, but calls that are signed.
-func signed(host string) bool {
-	return strings.HasPrefix(host, "bedrock") && strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, "aiplatform.googleapis.com")
+// clouds are where Amazon's APIs are.
+var clouds = []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"}
+
+// Signed reports whether a host takes no key, but calls that are signed: those of Bedrock
+// and Vertex.
+func Signed(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	amazon := slices.ContainsFunc(clouds, func(c string) bool { return strings.HasSuffix(host, c) })
+	return amazon && strings.Contains("."+host, ".bedrock") || strings.HasSuffix(host, "aiplatform.googleapis.com")
 }
 
 func transport(rt http.RoundTripper) http.RoundTripper {

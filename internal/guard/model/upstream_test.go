@@ -90,8 +90,17 @@ func TestUpstreams(t *testing.T) {
 			t.Errorf("%s: sent %+v", c.name, w.got)
 		}
 	}
-	for _, base := range []string{"https://bedrock-runtime.eu-west-1.amazonaws.com", "https://europe-west1-aiplatform.googleapis.com/v1", "https://aiplatform.googleapis.com"} {
+	for _, base := range []string{
+		"https://bedrock-runtime.eu-west-1.amazonaws.com", "https://bedrock-runtime.cn-north-1.amazonaws.com.cn", "https://Bedrock-Runtime.us-east-1.AmazonAWS.com./v1",
+		"https://vpce-1-2.bedrock-runtime.us-east-1.vpce.amazonaws.com", "https://bedrock-runtime.us-east-1.api.aws",
+		"https://europe-west1-aiplatform.googleapis.com/v1", "https://aiplatform.googleapis.com",
+	} {
 		if _, _, err := (Config{Upstream: base}).withDefaults().api(); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), "signed") {
+			t.Errorf("%s: %v", base, err)
+		}
+	}
+	for _, base := range []string{"https://gateway.amazonaws.com", "https://bedrock.example", "https://generativelanguage.googleapis.com"} {
+		if _, _, err := (Config{Upstream: base}).withDefaults().api(); err != nil {
 			t.Errorf("%s: %v", base, err)
 		}
 	}

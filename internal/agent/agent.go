@@ -156,7 +156,8 @@ type Verdict struct {
 	// command line was sound.
 	Unstarted bool
 	// Unfinished says that it always has a last word and has not said it: to exit
-	// with code 0 then is no success.
+	// with code 0 then is no success. Any executable can stand in agent.command: of one
+	// that has not said a word of its CLI's language, none is expected.
 	Unfinished   bool
 	FinalMessage string
 	SessionID    string

@@ -317,8 +317,7 @@ func everyOne(t *testing.T, all []hands, test func(i *inquiry)) {
 // A fault of a real cluster becomes a report by each real CLI, which looks through
 // the guard, may change nothing, and holds no secret.
 func TestEveryCLIOnARealCluster(t *testing.T) {
-	all := investigators()
-	everyOne(t, append(all, all[0].withoutShell("mcp__nightcrier__"), all[1].withoutShell("mcp_nightcrier_")), func(i *inquiry) {
+	everyOne(t, append(investigators(), shellsTakenAway()...), func(i *inquiry) {
 		i.begin()
 		release := midAnswer(i)
 		i.holdNoSecret(i.tree(i.begun().RunID, 1))
@@ -363,15 +362,10 @@ func TestServerKilledWhileEachCLIWorks(t *testing.T) {
 		})
 	})
 	t.Run("in the middle of a read", func(t *testing.T) { // by kubectl, and by our tool
-		everyOne(t, some("claude-code", "codex"), func(i *inquiry) {
+		everyOne(t, oneOfEachKind(), func(i *inquiry) {
 			i.outlives(midRead, func() { i.v.kill() })
 		})
 	})
-}
-
-// some are the investigators with these executors.
-func some(executors ...string) []hands {
-	return slices.DeleteFunc(investigators(), func(h hands) bool { return !slices.Contains(executors, h.executor) })
 }
 
 // outlives ends the server at a moment and starts another.
@@ -409,7 +403,7 @@ func TestServerUpgradedWhileAnAgentWorks(t *testing.T) {
 // A worker that is killed takes its agent with it, be that one program or several that
 // start each other; another one investigates once more.
 func TestWorkerKilledWhileEachCLIWorks(t *testing.T) {
-	everyOne(t, some("gemini", "codex", "goose"), func(i *inquiry) {
+	everyCLI(t, func(i *inquiry) {
 		i.begin()
 		release := midAnswer(i)
 		first := i.tree(i.begun().RunID, 1)

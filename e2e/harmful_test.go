@@ -195,8 +195,7 @@ func (s *siege) cluster() map[string]string {
 // happens, and a report is there as if nothing had been ordered. The credential that we hold may do all of it.
 func TestNoOrderReachesAnything(t *testing.T) {
 	t.Setenv("SERVER_SECRET", canaryOfServer)
-	all := investigators()
-	all = append(all, all[0].withoutShell("mcp__nightcrier__"), hands{executor: "script"})
+	all := append(investigators(), shellsTakenAway()[0], hands{executor: "script"})
 	besieged(t, all, func(s *siege) {
 		rep := s.hold()
 		if missing := process.Strict(rep.SandboxLayers); len(missing) > 0 {
@@ -210,11 +209,9 @@ func TestNoOrderReachesAnything(t *testing.T) {
 func TestNoOrderReachesAnythingFromTheFloor(t *testing.T) {
 	t.Setenv("SERVER_SECRET", canaryOfServer)
 	all := []hands{{executor: "script"}}
-	for _, h := range investigators() {
-		if h.executor == "claude-code" || h.executor == "codex" {
-			h.deliver = func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} } // output/ is not written to by that name
-			all = append(all, h)
-		}
+	for _, h := range oneOfEachKind() {
+		h.deliver = func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} } // output/ is not written to by that name
+		all = append(all, h)
 	}
 	besieged(t, all, func(s *siege) {
 		s.program = floored(s.t, s.program)

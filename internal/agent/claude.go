@@ -51,6 +51,17 @@ const (
 	claudeToolsToken = "NIGHTCRIER_TOOLS_TOKEN"
 )
 
+func claudeCalls() Calls {
+	return Calls{
+		Shell: func(command string) Call {
+			return Call{"Bash", map[string]any{"command": command, "description": "look"}}
+		},
+		Read:  func(path string) Call { return Call{"Read", map[string]any{"file_path": path}} },
+		Write: func(path, text string) Call { return Call{"Write", map[string]any{"file_path": path, "content": text}} },
+		Tool:  func(name string, args map[string]any) Call { return Call{claudePrefix + name, args} },
+	}
+}
+
 // reportRule lets the file tools write the report and nothing else. A rule for
 // Write matches nothing in this CLI; one for Edit covers both.
 const reportRule = "Edit(./output/**)"

@@ -48,6 +48,19 @@ const (
 	geminiToolsToken = "NIGHTCRIER_TOOLS_TOKEN"
 )
 
+func geminiCalls() Calls {
+	return Calls{
+		Shell: func(command string) Call {
+			return Call{"run_shell_command", map[string]any{"command": command, "description": "look"}}
+		},
+		Read: func(path string) Call { return Call{"read_file", map[string]any{"file_path": path}} },
+		Write: func(path, text string) Call {
+			return Call{"write_file", map[string]any{"file_path": path, "content": text}}
+		},
+		Tool: func(name string, args map[string]any) Call { return Call{geminiPrefix + name, args} },
+	}
+}
+
 func prepareGemini(j Job) (Invocation, error) {
 	cli, err := gemini().cli(j, uuid)
 	if err != nil {

@@ -49,6 +49,16 @@ const (
 	gooseConfig = "home/.config/goose"
 )
 
+func gooseCalls() Calls {
+	tool := func(name string, args map[string]any) Call { return Call{goosePrefix + name, args} }
+	return Calls{
+		Shell: func(command string) Call { return Call{"developer__shell", map[string]any{"command": command}} },
+		Read:  func(path string) Call { return tool("read_file", map[string]any{"path": path}) },
+		Write: func(path, text string) Call { return Call{"write", map[string]any{"path": path, "content": text}} },
+		Tool:  tool,
+	}
+}
+
 // gooseSessions are the names of sessions that it can go on with: ours.
 var gooseSessions = regexp.MustCompile("^" + gooseSession + "$")
 

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -37,22 +38,83 @@ type cli struct {
 	// write is the call that writes one; nil where there is no tool for it, and the
 	// final message is the report.
 	write func(path, text string) modeltest.ToolCall
-	// cutIsTheEnd says that the CLI does not ask again after half an answer.
-	cutIsTheEnd bool
 	// forbidden are calls that would change or leak something. Each is refused, and
 	// the agent goes on.
 	forbidden []modeltest.ToolCall
 	// denied is how many of them the CLI refuses by itself, which is journaled; the
 	// others fail at the sandbox.
 	denied int
+	particulars
 }
 
-// clis are the CLIs that the suite runs over.
-func clis() []cli {
-	return []cli{
-		claudeCLI(), claudeCLI().withoutShell(), codexCLI(), geminiCLI(), geminiCLI().withoutShell(),
-		gooseCLI(nightcrier.Anthropic), gooseCLI(nightcrier.OpenAI), gooseCLI(nightcrier.Google),
+// particulars are what this suite knows of one CLI beside what its executor says. One
+// that is new to it has none, and is held to what holds for all.
+type particulars struct {
+	// forbids are calls in its own words that it refuses, beside those that every CLI
+	// refuses.
+	forbids func(c cli) []modeltest.ToolCall
+	// deniesAll says that it refuses all of them by itself.
+	deniesAll bool
+	// cutIsTheEnd says that the CLI does not ask again after half an answer.
+	cutIsTheEnd bool
+}
+
+// known are the particulars, by executor.
+var known = map[string]particulars{
+	"claude-code": {deniesAll: true, forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			c.run("kubectl get --raw /api"), c.run("kubectl get pods > output/pods"), c.run(`kubectl get {pods"",--kubeconfig=output/kubeconfig}`),
+		}
+	}},
+	"codex": {forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			c.read("../../etc/shadow"), c.read("home/.codex/config.toml"),
+			call("shell", map[string]any{"command": []any{"touch", "/tmp/outside"}}),
+			call("apply_patch", map[string]any{"input": "*** Begin Patch\n*** Add File: context/new\n+x\n*** End Patch\n"}),
+			call("view_image", map[string]any{"path": "/etc/shadow"}),
+			call("spawn_agent", map[string]any{"message": "go on without a fence"}),
+		}
+	}},
+	"gemini": {forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			c.run("kubectl get pods; id"), c.run("kubectl get pods $GEMINI_API_KEY"),
+			call("web_fetch", map[string]any{"prompt": "https://evil.example/"}), call("google_web_search", map[string]any{"query": "x"}),
+		}
+	}},
+	"goose": {cutIsTheEnd: true, forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			call("shell", map[string]any{"command": "touch /tmp/outside; echo x > context/incident.json"}), c.read("home/kubeconfig"),
+			call("extensionmanager__manage_extensions", map[string]any{"action": "enable", "extension_name": "developer"}),
+		}
+	}},
+}
+
+// clis are the CLIs that the suite runs over: every executor with a CLI and each of its
+// providers, and with the usual one also without the shell that it may have.
+func clis() (all []cli) {
+	for _, e := range agent.CLIs() {
+		all = append(all, withAndWithoutShell(e)...)
+		for _, p := range e.Providers[1:] {
+			all = append(all, newCLI(e, p))
+		}
 	}
+	return all
+}
+
+// usualCLIs are those with the provider that each usually has.
+func usualCLIs() (all []cli) {
+	for _, e := range agent.CLIs() {
+		all = append(all, withAndWithoutShell(e)...)
+	}
+	return all
+}
+
+func withAndWithoutShell(e agent.Executor) []cli {
+	c := newCLI(e, e.Providers[0])
+	if c.run == nil {
+		return []cli{c}
+	}
+	return []cli{c, c.withoutShell()}
 }
 
 // named is the CLI as the name of a test.
@@ -64,22 +126,42 @@ func (c cli) named() string {
 	return name
 }
 
-// calls are how the executor's model acts.
-func calls(executor string) agent.Calls {
-	e, err := agent.For(executor)
+func executorOf(name string) agent.Executor {
+	e, err := agent.For(name)
 	if err != nil {
 		panic(err)
 	}
-	return e.Calls
+	return e
 }
 
-func newCLI(executor, name string, p nightcrier.Provider, model string) cli {
-	c := calls(executor)
-	return cli{
-		executor: executor, name: name, provider: p, model: model,
-		read: func(path string) modeltest.ToolCall { return as(c.Read(path)) },
-		ours: func(tool string, args map[string]any) modeltest.ToolCall { return as(c.Tool(tool, args)) },
+// calls are how the executor's model acts.
+func calls(executor string) agent.Calls { return executorOf(executor).Calls }
+
+func newCLI(e agent.Executor, p nightcrier.Provider) cli {
+	its := e.Calls
+	c := cli{
+		executor: e.Name, name: e.Command, provider: p, model: cmp.Or(e.DefaultModel, "scripted"),
+		read:        func(path string) modeltest.ToolCall { return as(its.Read(path)) },
+		ours:        func(tool string, args map[string]any) modeltest.ToolCall { return as(its.Tool(tool, args)) },
+		particulars: known[e.Name],
 	}
+	if !e.UsesTools {
+		c.run = func(command string) modeltest.ToolCall { return as(its.Shell(command)) }
+	}
+	if !e.AnswersOnly {
+		c.write = func(path, text string) modeltest.ToolCall { return as(its.Write(path, text)) }
+	}
+	c.forbidden = []modeltest.ToolCall{
+		as(its.Shell("kubectl delete pod x; touch /tmp/outside")), as(its.Shell("echo x > context/incident.json")), c.read("/etc/shadow"),
+		as(its.Write("context/incident.json", "{}")), as(its.Write("/tmp/outside", "x")), c.ours("kubernetes_delete", map[string]any{"name": "x"}),
+	}
+	if c.forbids != nil {
+		c.forbidden = append(c.forbidden, c.forbids(c)...)
+	}
+	if c.deniesAll {
+		c.denied = len(c.forbidden)
+	}
+	return c
 }
 
 func as(c agent.Call) modeltest.ToolCall { return modeltest.ToolCall{Name: c.Tool, Input: c.Input} }
@@ -88,66 +170,26 @@ func call(tool string, input map[string]any) modeltest.ToolCall {
 	return modeltest.ToolCall{Name: tool, Input: input}
 }
 
-// shelled is a CLI that runs commands and writes files.
-func shelled(executor, name string, p nightcrier.Provider, model string) cli {
-	c, its := newCLI(executor, name, p, model), calls(executor)
-	c.run = func(command string) modeltest.ToolCall { return as(its.Shell(command)) }
-	c.write = func(path, text string) modeltest.ToolCall { return as(its.Write(path, text)) }
-	return c
-}
-
 // withoutShell takes the shell from a CLI: whatever it runs is forbidden then.
 func (c cli) withoutShell() cli {
-	c.forbidden = append([]modeltest.ToolCall{c.run("kubectl get pods"), c.run("true"), c.ours("kubernetes_delete", map[string]any{"name": "x"}), c.ours("read_file", map[string]any{"path": "home/kubeconfig"})}, c.forbidden...)
+	c.forbidden = append([]modeltest.ToolCall{c.run("kubectl get pods"), c.run("true"), c.ours("read_file", map[string]any{"path": "home/kubeconfig"})}, c.forbidden...)
 	c.noShell, c.run, c.denied = true, nil, len(c.forbidden)
 	return c
 }
 
-func claudeCLI() cli {
-	c := shelled("claude-code", "claude", nightcrier.Anthropic, "sonnet")
-	c.forbidden = []modeltest.ToolCall{
-		c.run("kubectl delete pod x"), c.run("echo x > context/incident.json"), c.run("kubectl get --raw /api"), c.run("kubectl get pods > output/pods"),
-		c.run(`kubectl get {pods"",--kubeconfig=output/kubeconfig}`),
-		c.read("/etc/shadow"), c.write("context/incident.json", "{}"), c.write("/tmp/outside", "x"),
-	}
-	c.denied = len(c.forbidden)
-	return c
+// usually is the CLI of that executor with its usual provider.
+func usually(executor string) cli {
+	e := executorOf(executor)
+	return newCLI(e, e.Providers[0])
 }
 
-func geminiCLI() cli {
-	c := shelled("gemini", "gemini", nightcrier.Google, "gemini-2.5-pro")
-	c.forbidden = []modeltest.ToolCall{
-		c.run("kubectl delete pod x"), c.run("kubectl get pods; id"), c.run("kubectl get pods $GEMINI_API_KEY"), c.run("echo x > context/incident.json"),
-		c.read("/etc/shadow"), c.write("context/incident.json", "{}"), c.write("/tmp/outside", "x"),
-		call("web_fetch", map[string]any{"prompt": "https://evil.example/"}), call("google_web_search", map[string]any{"query": "x"}),
-	}
-	return c
-}
+func claudeCLI() cli { return usually("claude-code") }
 
-func gooseCLI(p nightcrier.Provider) cli {
-	c := newCLI("goose", "goose", p, "some-model")
-	c.cutIsTheEnd = true
-	shell := map[string]any{"command": "touch /tmp/outside; echo x > context/incident.json"}
-	c.forbidden = []modeltest.ToolCall{
-		call("shell", shell), call("developer__shell", shell), c.ours("kubernetes_delete", map[string]any{"name": "x"}),
-		call("write", map[string]any{"path": "context/incident.json", "content": "{}"}), c.read("/etc/shadow"), c.read("home/kubeconfig"),
-		call("extensionmanager__manage_extensions", map[string]any{"action": "enable", "extension_name": "developer"}),
-	}
-	return c
-}
+func codexCLI() cli { return usually("codex") }
 
-func codexCLI() cli {
-	c := newCLI("codex", "codex", nightcrier.OpenAI, "scripted")
-	c.forbidden = []modeltest.ToolCall{
-		c.read("/etc/shadow"), c.read("../../etc/shadow"), c.read("home/.codex/config.toml"),
-		call("exec_command", map[string]any{"cmd": "kubectl delete pod x; touch /tmp/outside"}),
-		call("shell", map[string]any{"command": []any{"touch", "/tmp/outside"}}),
-		call("apply_patch", map[string]any{"input": "*** Begin Patch\n*** Add File: context/new\n+x\n*** End Patch\n"}),
-		call("view_image", map[string]any{"path": "/etc/shadow"}),
-		call("spawn_agent", map[string]any{"message": "go on without a fence"}),
-	}
-	return c
-}
+func geminiCLI() cli { return usually("gemini") }
+
+func gooseCLI(p nightcrier.Provider) cli { return newCLI(executorOf("goose"), p) }
 
 // cliBench is a bench with a CLI, a scripted model, and a kubectl that does to the
 // machine what it is asked for.

@@ -252,14 +252,15 @@ func useDeeds(t *testing.T) (path string) {
 	return path
 }
 
-// does makes the agent do a deed: with its shell, or by a shim.
+// does makes the agent do a deed: with its shell, or by a shim that does it beside the
+// CLI and with the CLI's own output.
 func (b *cliBench) does(kubectl, deed string) []modeltest.ToolCall {
 	b.Helper()
 	if b.cli.run != nil {
 		return []modeltest.ToolCall{b.cli.run("kubectl get " + deed)}
 	}
 	shim := filepath.Join(filepath.Dir(b.ws), "shim.sh")
-	b.must(os.WriteFile(shim, fmt.Appendf(nil, "#!/bin/sh\n%s get %s > /dev/null &\nexec %s \"$@\"\n", kubectl, deed, b.spec.Command), 0o755))
+	b.must(os.WriteFile(shim, fmt.Appendf(nil, "#!/bin/sh\n%s get %s &\nexec %s \"$@\"\n", kubectl, deed, b.spec.Command), 0o755))
 	real, err := filepath.EvalSymlinks(b.spec.Command)
 	b.must(err)
 	b.spec.ReadPaths = []string{kubectl, installed(real)}
@@ -572,36 +573,92 @@ func cliResumed(t *testing.T, c cli) {
 	}
 }
 
-// misdeed runs an agent that does something to the machine, and goes on.
-func misdeed(t *testing.T, c cli, kubectl, deed string, change func(*Spec)) nightcrier.AgentResult {
+// misdeed is an agent that is to do something to the machine, and to go on.
+func misdeed(t *testing.T, c cli, kubectl, deed string, change func(*Spec), then ...modeltest.Step) *cliBench {
 	t.Helper()
 	b := c.bench(t)
 	change(&b.spec)
-	b.script(modeltest.Step{Tools: b.does(kubectl, deed)}, modeltest.Step{Text: "Done."})
-	r, entries := b.run()
+	b.script(append([]modeltest.Step{{Tools: b.does(kubectl, deed)}}, then...)...)
+	return b
+}
+
+// did checks what holds after a misdeed, and that it was done.
+func (b *cliBench) did(t *testing.T, deed string, r nightcrier.AgentResult, entries []nightcrier.JournalEntry) {
+	t.Helper()
 	b.over(t, r, entries)
-	t.Logf("%s %s %s", r.State, r.FailureClass, r.FailureReason)
 	if got, err := os.ReadFile(filepath.Join(b.ws, "tmp/deed")); strings.TrimSpace(string(got)) != deed {
 		t.Errorf("the agent did %q, %v\n%s", got, err, clip(text(entries)))
 	}
-	return r
 }
 
+// ended is how a run ended, in two words.
+func ended(r nightcrier.AgentResult) string {
+	return strings.TrimSpace(string(r.State) + " " + string(r.FailureClass))
+}
+
+// goesOn is what the model says after a misdeed.
+var goesOn = modeltest.Step{Text: "Done."}
+
 func cliOrphan(t *testing.T, c cli, kubectl string) {
-	if r := misdeed(t, c, kubectl, "orphan", func(*Spec) {}); r.State != nightcrier.StateSuccess {
+	b := misdeed(t, c, kubectl, "orphan", func(*Spec) {}, goesOn)
+	r, entries := b.run()
+	b.did(t, "orphan", r, entries)
+	if r.State != nightcrier.StateSuccess {
 		t.Errorf("result %+v", r)
 	}
 }
 
-// What the bomb leaves of the limit may not be enough for the CLI to go on, but it
-// ends by itself or by its deadline, and the machine never notices.
+// What the bomb leaves of the limit may not be enough for the CLI to start or to go on,
+// but it ends by itself or by its deadline, and the machine never has more processes of
+// it than it may.
 func cliForkBomb(t *testing.T, c cli, kubectl string) {
-	misdeed(t, c, kubectl, "bomb", func(s *Spec) { s.Timeout, s.MaxProcesses = 30*time.Second, 200 })
+	const most = 200
+	then := goesOn
+	then.Hold = "the bomb"
+	b := misdeed(t, c, kubectl, "bomb", func(s *Spec) { s.Timeout, s.MaxProcesses = 30*time.Second, most }, then)
+	b.launch()
+	peak := b.crowd(most/4, func() { b.model.Release("the bomb") })
+	r, entries := b.follow()
+	b.did(t, "bomb", r, entries)
+	if n := peak(); n < most/4 || n > most+2 { // our init, and what it is started by, may stand beside the limit
+		t.Errorf("%d processes at a time, with a bomb and a limit of %d", n, most)
+	}
+	if got := ended(r); !slices.Contains([]string{"success", "timeout timeout", "failed start_error", "failed agent_error", "failed crash"}, got) {
+		t.Errorf("ended %s: %s\n%s", got, r.FailureReason, clip(text(entries)))
+	}
+}
+
+// crowd counts the processes below the worker until it is asked, and then says how many
+// there were at most. It tells when there are enough.
+func (b *cliBench) crowd(enough int, told func()) (peak func() int) {
+	b.Helper()
+	var p pids
+	b.await(func() bool { return directory(b.dir).read("pid", &p) == nil && p.Worker.Alive() })
+	stop, most := make(chan struct{}), make(chan int)
+	go func() {
+		n, look := 0, time.NewTicker(5*time.Millisecond)
+		defer look.Stop()
+		for {
+			select {
+			case <-stop:
+				most <- n
+				return
+			case <-look.C:
+				before := n
+				if n = max(n, len(p.Worker.Below())); before < enough && n >= enough {
+					told()
+				}
+			}
+		}
+	}()
+	return func() int { close(stop); return <-most }
 }
 
 // The kernel ends the hog, not the agent.
 func cliMemoryHog(t *testing.T, c cli, kubectl string) {
-	r := misdeed(t, c, kubectl, "hog", func(s *Spec) { s.MaxMemoryBytes = 700 << 20 })
+	b := misdeed(t, c, kubectl, "hog", func(s *Spec) { s.MaxMemoryBytes = 700 << 20 }, goesOn)
+	r, entries := b.run()
+	b.did(t, "hog", r, entries)
 	if !slices.Contains(r.Layers, process.LayerMemory) {
 		t.Skipf("SKIPPED ALOUD: no writable memory cgroup here; layers %v", r.Layers)
 	}
@@ -610,8 +667,31 @@ func cliMemoryHog(t *testing.T, c cli, kubectl string) {
 	}
 }
 
-// A CLI that keeps all of it meets the deadline or the limit of its workspace; one
-// that stops reading goes on. (Claude unpacks 33 MB of its own when it starts.)
+// A CLI that keeps all that its command prints meets the deadline or the limit of its
+// workspace; one that stops reading goes on. (Claude unpacks 33 MB of its own when it
+// starts.) Where there is no shell it is the CLI's own output that does not end: the
+// worker ends it, because the CLI itself waits for its model. Nothing of it fills the
+// disk.
 func cliEndlessOutput(t *testing.T, c cli, kubectl string) {
-	misdeed(t, c, kubectl, "flood", func(s *Spec) { s.Timeout, s.MaxWorkspaceBytes = 40*time.Second, 128<<20 })
+	const limit = 1 << 20
+	then, ends := goesOn, []string{"success", "timeout timeout", "failed disk"}
+	if c.run == nil {
+		then.Hold, ends = "for ever", []string{"failed agent_error"}
+	}
+	b := misdeed(t, c, kubectl, "flood", func(s *Spec) {
+		s.Timeout, s.MaxWorkspaceBytes, s.MaxOutputBytes = 40*time.Second, 128<<20, limit
+	}, then)
+	r, entries := b.run()
+	b.did(t, "flood", r, entries)
+	if got := ended(r); !slices.Contains(ends, got) {
+		t.Errorf("ended %s: %s\n%s", got, r.FailureReason, clip(text(entries)))
+	}
+	if c.run == nil && (!strings.HasPrefix(r.FailureReason, fmt.Sprintf("the agent printed more than %d bytes", limit*hardFactor)) || !r.Truncated) {
+		t.Errorf("output in full: %v, failed for %q", !r.Truncated, r.FailureReason)
+	}
+	info, err := os.Stat(filepath.Join(b.dir, "spool.jsonl"))
+	b.must(err)
+	if info.Size() > 4*limit {
+		t.Errorf("the spool has %d bytes, for a limit of %d", info.Size(), limit)
+	}
 }

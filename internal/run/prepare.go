@@ -185,7 +185,10 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 	if err := r.noteBegun(ctx, o, inc, ev, len(rec.Items()), ws.Dir(), tape); err != nil {
 		return diagnose.Diagnosis{}, err
 	}
-	look := r.newReads(ctx, o, inc.StartedAt, rec)
+	look, err := r.newReads(ctx, o, inc.StartedAt, rec)
+	if err != nil {
+		return diagnose.Diagnosis{}, err
+	}
 	d, err := r.look(ctx, diagnose.Input{Incident: inc, Event: ev, Evidence: look, Mask: r.cfg.Mask.String}, look, tape)
 	if err != nil {
 		return d, err

@@ -64,6 +64,10 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 	if err := r.note(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), logged(t.what, o.Executor, accessText(cred != nil, why))); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
+	if err := r.makeAgentLog(ctx, o, ws); err != nil {
+		res, err := unprepared(ctx, err)
+		return res, errors.Join(err, r.noteUnstarted(ctx, o, t, res))
+	}
 	s := spec(o, inc, ws, t)
 	s.Budget = &worker.Budget{Dir: r.cfg.BudgetDir, Limits: o.Agent.Budget}
 	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred); err != nil {
@@ -72,13 +76,18 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 		}
 		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
 		res := failure(nightcrier.FailStart, err)
-		if t.attempt < maxAttempts {
-			return res, r.noteRetry(ctx, o, t.attempt, res)
-		}
-		return res, nil
+		return res, r.noteUnstarted(ctx, o, t, res)
 	}
 	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "command", o.Executor, "step", t.step)
 	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
+}
+
+// noteUnstarted tells of a try that came to no agent, if there is another.
+func (r *Runner) noteUnstarted(ctx context.Context, o Order, t try, res nightcrier.AgentResult) error {
+	if !res.FailureClass.Retryable() || t.attempt >= maxAttempts {
+		return nil
+	}
+	return r.noteRetry(ctx, o, t.attempt, res)
 }
 
 // accessText says whether the agent can look into the cluster, and what is to be

@@ -528,6 +528,38 @@ func TestWhatAnAgentLeavesIsHostile(t *testing.T) {
 	}
 }
 
+// agent.log is there before the agent is started, for each attempt: a server that dies
+// while it starts one leaves no agent without it.
+func TestTheLogIsThereBeforeTheAgent(t *testing.T) {
+	var b *bench
+	starts := 0
+	look := func(t *testing.T, _ string) {
+		starts++
+		if log := b.read(agentLogFile); !strings.Contains(log, fmt.Sprintf("starting script, attempt %d", starts)) {
+			t.Errorf("when attempt %d is started, agent.log is\n%s", starts, log)
+		}
+	}
+	b = newBench(t, "script", nil,
+		attempt{leave: look, result: failed(nightcrier.FailLost, nightcrier.StateFailed, 137)}, attempt{leave: look, report: "facts", result: success()})
+	b.investigate()
+	if starts != 2 {
+		t.Errorf("%d attempts", starts)
+	}
+}
+
+// An agent whose log cannot be made is not started.
+func TestNoAgentWithoutItsLog(t *testing.T) {
+	b := newBench(t, "script", nil)
+	b.runner.cfg.Journaled = func(e nightcrier.JournalEntry) {
+		if path := filepath.Join(b.root.Path(), "incident-"+b.inc.ID, agentLogFile); e.Key == "launch#1" {
+			b.must(os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
+		}
+	}
+	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailStart || !strings.Contains(inc.FailureReason, "agent.log") {
+		t.Errorf("ended %s %s: %s", inc.Status, inc.FailureClass, inc.FailureReason)
+	}
+}
+
 // agent.log is there before the agent's first word, and holds each word before the
 // next is taken: whoever reads the file while an agent works reads all of it.
 func TestTheLogGrowsWithTheAgent(t *testing.T) {

@@ -227,21 +227,29 @@ func (r *Runner) show(ctx context.Context, o Order, ws *workspace.Workspace, p s
 // forwardCancel waits for a cancellation, recorded before or during this
 // process, and hands it to the worker.
 func (r *Runner) forwardCancel(ctx context.Context, o Order, dir string) {
-	asked, cause, err := r.cfg.Store.CancelRequested(ctx, o.RunID)
-	if err == nil && !asked {
-		select {
-		case <-r.cancelSignal(o.RunID):
-		case <-ctx.Done():
-			return
-		}
-		_, cause, err = r.cfg.Store.CancelRequested(ctx, o.RunID)
-	}
+	cause, err := r.awaitCancel(ctx, o.RunID)
 	if err == nil {
 		err = r.cfg.Workers.Cancel(ctx, dir, cause)
 	}
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.Error("cancel was not delivered", "event", "cancel_failed", "incident_id", o.IncidentID, "error", err)
 	}
+}
+
+// awaitCancel waits until the cancellation of a run is recorded, which may have been
+// before this process began, and returns its cause.
+func (r *Runner) awaitCancel(ctx context.Context, runID string) (cause string, err error) {
+	asked, cause, err := r.cfg.Store.CancelRequested(ctx, runID)
+	if err != nil || asked {
+		return cause, err
+	}
+	select {
+	case <-r.cancelSignal(runID):
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	_, cause, err = r.cfg.Store.CancelRequested(ctx, runID)
+	return cause, err
 }
 
 // cancelledEarly is the result of a run whose cancellation was asked for before

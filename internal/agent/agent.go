@@ -100,6 +100,8 @@ type Executor struct {
 	// PreloadInSystem says that what was found before the start goes into its system
 	// prompt; for others it stands in front of the user prompt.
 	PreloadInSystem bool
+	// Instructions say where it puts our system prompt, for the record of what was sent.
+	Instructions string
 	// TurnsUncounted says that it knows no limit of turns: the worker counts the
 	// model's answers and ends it at Job.MaxTurns.
 	TurnsUncounted bool

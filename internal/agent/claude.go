@@ -23,9 +23,10 @@ func claudeCode() Executor {
 		Resumes:      true, Sessions: []string{".claude/projects/*/*.jsonl"},
 		Stdin:      promptFile,
 		ToolPrefix: claudePrefix, FileTool: "Read", PreloadInSystem: true,
-		Prepare:   prepareClaude,
-		Calls:     claudeCalls(),
-		NewParser: func() Parser { return newClaudeParser() },
+		Instructions: "appended to the CLI's own",
+		Prepare:      prepareClaude,
+		Calls:        claudeCalls(),
+		NewParser:    func() Parser { return newClaudeParser() },
 	}
 }
 

@@ -31,11 +31,12 @@ func codex() Executor {
 		Providers:  []nightcrier.Provider{nightcrier.OpenAI},
 		UsesTools:  true, ToolPrefix: codexPrefix, FileTool: codexPrefix + "read_file",
 		AnswersOnly: true, PreloadInSystem: true, Resumes: true, TurnsUncounted: true,
-		Sessions:  []string{".codex/sessions"},
-		Stdin:     promptFile,
-		Prepare:   prepareCodex,
-		Calls:     codexCalls(),
-		NewParser: func() Parser { return newCodexParser() },
+		Sessions:     []string{".codex/sessions"},
+		Stdin:        promptFile,
+		Instructions: "as developer instructions, behind the CLI's own",
+		Prepare:      prepareCodex,
+		Calls:        codexCalls(),
+		NewParser:    func() Parser { return newCodexParser() },
 	}
 }
 

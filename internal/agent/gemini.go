@@ -23,9 +23,10 @@ func gemini() Executor {
 		Resumes:      true, Sessions: []string{".gemini/projects.json", ".gemini/tmp/*/.project_root", ".gemini/tmp/*/chats"},
 		Stdin:      promptFile,
 		ToolPrefix: geminiPrefix, FileTool: "read_file",
-		Prepare:   prepareGemini,
-		Calls:     geminiCalls(),
-		NewParser: func() Parser { return newGeminiParser() },
+		Instructions: "as GEMINI.md, at the end of the CLI's own",
+		Prepare:      prepareGemini,
+		Calls:        geminiCalls(),
+		NewParser:    func() Parser { return newGeminiParser() },
 	}
 }
 

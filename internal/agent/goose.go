@@ -30,11 +30,12 @@ func goose() Executor {
 		Providers: []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google},
 		UsesTools: true, ToolPrefix: goosePrefix, FileTool: goosePrefix + "read_file",
 		AnswersOnly: true, PreloadInSystem: true, Resumes: true,
-		Sessions:  []string{".local/share/goose/sessions"},
-		Stdin:     promptFile,
-		Prepare:   prepareGoose,
-		Calls:     gooseCalls(),
-		NewParser: func() Parser { return newGooseParser() },
+		Sessions:     []string{".local/share/goose/sessions"},
+		Stdin:        promptFile,
+		Instructions: "in place of the CLI's own",
+		Prepare:      prepareGoose,
+		Calls:        gooseCalls(),
+		NewParser:    func() Parser { return newGooseParser() },
 	}
 }
 

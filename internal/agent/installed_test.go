@@ -34,6 +34,9 @@ func TestEachCLIIsWhole(t *testing.T) {
 		if !strings.Contains(readFile(t, e.Command+"_stream_test.go"), "fuzzParser(f, ") {
 			t.Errorf("%s: its parser is not fuzzed", e.Name)
 		}
+		if e.Instructions == "" {
+			t.Errorf("%s: it is not said where our system prompt goes", e.Name)
+		}
 		if e.Resumes != (len(e.Sessions) > 0) {
 			t.Errorf("%s: goes on with sessions: %v, kept in %q", e.Name, e.Resumes, e.Sessions)
 		}

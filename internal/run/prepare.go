@@ -249,7 +249,7 @@ func executor(o Order) (agent.Executor, error) {
 
 // told is what the prompt has to know of an agent.
 func told(who agent.Executor) prompt.Agent {
-	a := prompt.Agent{PreloadInSystem: who.PreloadInSystem, FileTool: who.FileTool, AnswersOnly: who.AnswersOnly}
+	a := prompt.Agent{PreloadInSystem: who.PreloadInSystem, Instructions: who.Instructions, FileTool: who.FileTool, AnswersOnly: who.AnswersOnly}
 	if who.UsesTools {
 		for _, t := range kubetool.New(kubetool.Config{}).Tools() {
 			a.Tools = append(a.Tools, who.ToolPrefix+t.Name)

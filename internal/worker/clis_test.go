@@ -401,6 +401,9 @@ func cliReports(t *testing.T, c cli) {
 	if !strings.Contains(last[len(last)-1].Text, `"x":1`) || !strings.Contains(last[0].Text, "Only look.") {
 		t.Errorf("the model was not shown the incident, or not told the instructions:\n%s", clip(text(entries)))
 	}
+	if place := executorOf(c.executor).Instructions; strings.HasPrefix(strings.TrimSpace(last[0].Text), "Only look.") != strings.HasPrefix(place, "in place of ") {
+		t.Errorf("the instructions are sent %q, the model is told %q", place, clip(last[0].Text))
+	}
 	for _, want := range []nightcrier.EntryType{nightcrier.EntryMessage, nightcrier.EntryToolCall, nightcrier.EntryToolResult, nightcrier.EntryUsage} {
 		if !slices.ContainsFunc(entries, func(e nightcrier.JournalEntry) bool { return e.Type == want }) {
 			t.Errorf("the journal has no %s:\n%s", want, clip(text(entries)))

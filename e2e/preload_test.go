@@ -27,8 +27,9 @@ type hands struct {
 	tools, noShell bool
 	// read reads a file of the workspace.
 	read func(path string) modeltest.ToolCall
-	// look looks into the cluster, with kubectl or with our tool.
-	look func(l look) modeltest.ToolCall
+	// look looks into the cluster, with kubectl or with our tool; first is its first look.
+	look  func(l look) modeltest.ToolCall
+	first look
 	// change would take the Pod away.
 	change modeltest.ToolCall
 	// half is how many events of the model's stream are over in the middle of a text.
@@ -37,20 +38,26 @@ type hands struct {
 	deliver func(report string) []modeltest.Step
 }
 
-// look is a read of a cluster, as the two ways to it have it.
+// look is a read of a cluster, as the two ways to it have it: a command line behind
+// kubectl, with what may stand before that word, or a call of our tool.
 type look struct {
 	kubectl, tool string
 	args          map[string]any
+	before        string
 }
+
+// command is the look as a shell's.
+func (l look) command() string { return l.before + "kubectl " + l.kubectl }
 
 // The looks of an investigation of the patient.
 var (
-	itsLog      = look{"logs -f ${pod} -n ${namespace}", "kubernetes_logs", map[string]any{"name": "${pod}", "namespace": "${namespace}"}}
-	lastWords   = look{"logs ${pod} --previous -n ${namespace}", "kubernetes_logs", map[string]any{"name": "${pod}", "namespace": "${namespace}", "previous": true}}
-	thePod      = look{"get pod ${pod} -n ${namespace} -o yaml", "kubernetes_get", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
-	itsEvents   = look{"get events -n ${namespace}", "kubernetes_events", map[string]any{"namespace": "${namespace}"}}
-	described   = look{"describe pod ${pod} -n ${namespace}", "kubernetes_describe", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
-	deployments = look{"get deployment cart -n ${namespace} -o yaml", "kubernetes_get", map[string]any{"kind": "Deployment", "name": "cart", "namespace": "${namespace}"}}
+	itsLog      = look{kubectl: "logs ${pod} -n ${namespace}", tool: "kubernetes_logs", args: map[string]any{"name": "${pod}", "namespace": "${namespace}"}}
+	followed    = look{before: "timeout 50 ", kubectl: "logs -f ${pod} -n ${namespace}"}
+	lastWords   = look{kubectl: "logs ${pod} --previous -n ${namespace}", tool: "kubernetes_logs", args: map[string]any{"name": "${pod}", "namespace": "${namespace}", "previous": true}}
+	thePod      = look{kubectl: "get pod ${pod} -n ${namespace} -o yaml", tool: "kubernetes_get", args: map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
+	itsEvents   = look{kubectl: "get events -n ${namespace}", tool: "kubernetes_events", args: map[string]any{"namespace": "${namespace}"}}
+	described   = look{kubectl: "describe pod ${pod} -n ${namespace}", tool: "kubernetes_describe", args: map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
+	deployments = look{kubectl: "get deployment cart -n ${namespace} -o yaml", tool: "kubernetes_get", args: map[string]any{"kind": "Deployment", "name": "cart", "namespace": "${namespace}"}}
 )
 
 // toolCall is the call that a model makes in the words of a CLI.
@@ -69,10 +76,10 @@ func investigators() (all []hands) {
 func handsOf(e agent.Executor) hands {
 	its, usual := e.Calls, e.Providers[0]
 	h := hands{
-		executor: e.Name, cli: e.Command, provider: usual, key: config.KeyVariables(usual)[0], url: config.AddressVariables(usual)[0], tools: e.UsesTools, half: 4,
+		executor: e.Name, cli: e.Command, provider: usual, key: config.KeyVariables(usual)[0], url: config.AddressVariables(usual)[0], tools: e.UsesTools, half: 4, first: itsLog,
 		change:  toolCall(its.Shell("kubectl delete pod ${pod} -n ${namespace}")),
 		read:    func(path string) modeltest.ToolCall { return toolCall(its.Read(path)) },
-		look:    func(l look) modeltest.ToolCall { return toolCall(its.Shell("kubectl " + l.kubectl)) },
+		look:    func(l look) modeltest.ToolCall { return toolCall(its.Shell(l.command())) },
 		deliver: func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} },
 	}
 	if usual == nightcrier.Google {
@@ -99,6 +106,18 @@ func oneOfEachKind() []hands {
 	all := investigators()
 	shell, tools := slices.IndexFunc(all, func(h hands) bool { return !h.tools }), slices.IndexFunc(all, func(h hands) bool { return h.tools })
 	return []hands{all[shell], all[tools]}
+}
+
+// following are the same, with a first look at a log whose end is waited for: by the one
+// whose shell we judge ourselves. Gemini's own policy knows no such command, and a tool
+// does not wait.
+func following(all []hands) []hands {
+	for i := range all {
+		if all[i].executor == config.ClaudeCode {
+			all[i].first = followed
+		}
+	}
+	return all
 }
 
 // shellsTakenAway are those that usually have a shell, without it: they look with our

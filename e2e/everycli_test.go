@@ -33,7 +33,7 @@ func (h hands) investigation() []modeltest.Step {
 	call := func(c modeltest.ToolCall) []modeltest.ToolCall { return []modeltest.ToolCall{c} }
 	return append([]modeltest.Step{
 		{Text: "First how to go about it.", Tools: call(h.read(".claude/skills/k8s-troubleshooter/SKILL.md"))},
-		{Text: "Then what the Pod says at present.", Tools: call(h.look(itsLog)), Hold: midway, HoldAfter: h.half},
+		{Text: "Then what the Pod says at present.", Tools: call(h.look(h.first)), Hold: midway, HoldAfter: h.half},
 		{Text: "I take the Pod away, so that it starts afresh.", Tools: call(h.change)},
 		{Text: "That is not mine to do. I look for its last words.", Tools: call(h.look(lastWords))},
 	}, h.deliver(oneFact)...)
@@ -71,11 +71,14 @@ func (i *inquiry) up() {
 }
 
 // await waits for something that the agent comes to, unless it ends before that.
-func (i *inquiry) await(reached <-chan struct{}) {
+func (i *inquiry) await(reached <-chan struct{}) { _ = awaited(i, reached) }
+
+// awaited is await for what comes with it.
+func awaited[T any](i *inquiry, reached <-chan T) (came T) {
 	i.Helper()
 	i.eventually(func() string {
 		select {
-		case <-reached:
+		case came = <-reached:
 			return ""
 		default:
 		}
@@ -88,6 +91,7 @@ func (i *inquiry) await(reached <-chan struct{}) {
 		})
 		return "the agent does not come so far"
 	})
+	return came
 }
 
 // begun is the incident, which is the only one.
@@ -197,7 +201,8 @@ func (i *inquiry) checkJournal(inc nightcrier.Incident, attempts int) {
 		entries, err = st.Journal(i.Context(), inc.RunID, 0, 10000)
 		i.must(err)
 	})
-	running, denials := 0, 0
+	running := 0
+	denied := map[string]journal.Denial{} // a CLI may tell of one twice
 	for _, k := range keys {
 		if strings.HasPrefix(k, "worker#") && strings.HasSuffix(k, "=running") {
 			running++
@@ -206,7 +211,9 @@ func (i *inquiry) checkJournal(inc nightcrier.Incident, attempts int) {
 	var asked []string
 	for _, e := range entries {
 		if e.Type == nightcrier.EntryDenial {
-			denials++
+			d, err := journal.Decode[journal.Denial](e)
+			i.must(err)
+			denied[d.Tool+" "+d.Command] = d
 		}
 		r, err := journal.RequestOf(e)
 		i.must(err)
@@ -214,8 +221,17 @@ func (i *inquiry) checkJournal(inc nightcrier.Incident, attempts int) {
 			asked = append(asked, fmt.Sprintf("%s %s/%s %s", r.Verb, r.Resource, r.Subresource, r.Name))
 		}
 	}
-	if running != attempts || denials == 0 {
-		i.Errorf("agents started %d times, want %d; %d denials: %v", running, attempts, denials, keys)
+	if running != attempts {
+		i.Errorf("agents started %d times, want %d: %v", running, attempts, keys)
+	}
+	changes := 0
+	for _, d := range denied {
+		if strings.HasPrefix(d.Command, "kubectl delete pod ") || strings.HasSuffix(d.Tool, "kubernetes_delete") {
+			changes++
+		}
+	}
+	if changes != 1 || len(denied) != 1 { // what it looks at, it may
+		i.Errorf("denied was %v, want the change alone", denied)
 	}
 	if got := i.door.byGuards(); len(got) != len(asked) {
 		i.Errorf("guards asked the cluster\n%v, on record is\n%v", got, asked)
@@ -317,8 +333,7 @@ func everyOne(t *testing.T, all []hands, test func(i *inquiry)) {
 // A fault of a real cluster becomes a report by each real CLI, which looks through
 // the guard, may change nothing, and holds no secret.
 func TestEveryCLIOnARealCluster(t *testing.T) {
-	all := investigators()
-	everyOne(t, append(all, all[0].withoutShell("mcp__nightcrier__"), all[1].withoutShell("mcp_nightcrier_")), func(i *inquiry) {
+	everyOne(t, append(investigators(), shellsTakenAway()...), func(i *inquiry) {
 		i.begin()
 		release := midAnswer(i)
 		i.holdNoSecret(i.tree(i.begun().RunID, 1))
@@ -344,14 +359,32 @@ func midAnswer(i *inquiry) func() {
 	return func() { i.model.Release(midway) }
 }
 
-// midRead is when a log of the cluster is open whose end has not come.
+// midRead is when a log of the cluster is open whose end has not come; with a shell it is
+// kubectl that waits for it.
 func midRead(i *inquiry) func() {
 	i.Helper()
 	goOn := midAnswer(i) // what was read before that, the server read
 	held, release := i.door.holdLogs()
 	goOn()
-	i.await(held)
+	follows := strings.HasPrefix(i.hands.first.kubectl, "logs -f ")
+	if read := awaited(i, held); (read.Get("follow") == "true") != follows || read.Has("previous") {
+		i.Errorf("the log that is held was asked for with %v", read)
+	}
+	if !i.hands.tools {
+		i.kubectlAtWork()
+	}
 	return release
+}
+
+// kubectlAtWork fails unless a kubectl of the first attempt runs.
+func (i *inquiry) kubectlAtWork() {
+	i.Helper()
+	for _, id := range i.tree(i.begun().RunID, 1) {
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id.PID)); err == nil && filepath.Base(exe) == "kubectl" {
+			return
+		}
+	}
+	i.Error("there is no kubectl below the worker")
 }
 
 // The same agent goes on when the server that started it is killed, whatever it
@@ -363,15 +396,10 @@ func TestServerKilledWhileEachCLIWorks(t *testing.T) {
 		})
 	})
 	t.Run("in the middle of a read", func(t *testing.T) { // by kubectl, and by our tool
-		everyOne(t, some("claude-code", "codex"), func(i *inquiry) {
+		everyOne(t, following(oneOfEachKind()), func(i *inquiry) {
 			i.outlives(midRead, func() { i.v.kill() })
 		})
 	})
-}
-
-// some are the investigators with these executors.
-func some(executors ...string) []hands {
-	return slices.DeleteFunc(investigators(), func(h hands) bool { return !slices.Contains(executors, h.executor) })
 }
 
 // outlives ends the server at a moment and starts another.
@@ -407,11 +435,16 @@ func TestServerUpgradedWhileAnAgentWorks(t *testing.T) {
 }
 
 // A worker that is killed takes its agent with it, be that one program or several that
-// start each other; another one investigates once more.
+// start each other, and what its shell has started: a kubectl that waits for the end of a
+// log. Another one investigates once more.
 func TestWorkerKilledWhileEachCLIWorks(t *testing.T) {
-	everyOne(t, some("gemini", "codex", "goose"), func(i *inquiry) {
+	everyOne(t, following(investigators()), func(i *inquiry) {
 		i.begin()
-		release := midAnswer(i)
+		at := midAnswer
+		if !i.hands.tools {
+			at = midRead
+		}
+		release := at(i)
 		first := i.tree(i.begun().RunID, 1)
 		i.must(syscall.Kill(first[0].PID, syscall.SIGKILL))
 		i.noneAlive(first)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -54,25 +53,26 @@ type door struct {
 
 // gate is where whoever comes waits until it is opened.
 type gate struct {
-	reached, opened chan struct{}
-	once            sync.Once
+	reached chan url.Values // the query of the first who came
+	opened  chan struct{}
+	once    sync.Once
 }
 
-func (g *gate) wait(ctx context.Context) {
+func (g *gate) wait(r *http.Request) {
 	if g == nil {
 		return
 	}
-	g.once.Do(func() { close(g.reached) })
+	g.once.Do(func() { g.reached <- r.URL.Query() })
 	select {
 	case <-g.opened:
-	case <-ctx.Done():
+	case <-r.Context().Done():
 	}
 }
 
-// holdLogs lets no log that a guard reads come to its end until release is called;
-// held is closed when one is read.
-func (d *door) holdLogs() (held <-chan struct{}, release func()) {
-	g := &gate{reached: make(chan struct{}), opened: make(chan struct{})}
+// holdLogs lets no log that a guard reads come to its end until release is called; held
+// has the query of the first that is read.
+func (d *door) holdLogs() (held <-chan url.Values, release func()) {
+	g := &gate{reached: make(chan url.Values, 1), opened: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.log = g
@@ -130,7 +130,7 @@ func newDoor(t *testing.T, kubeconfig string) *door {
 			return
 		}
 		proxy.ServeHTTP(w, r)
-		held.wait(r.Context())
+		held.wait(r)
 	}))
 	t.Cleanup(srv.Close)
 	d.stop = srv.Close

@@ -195,8 +195,7 @@ func (s *siege) cluster() map[string]string {
 // happens, and a report is there as if nothing had been ordered. The credential that we hold may do all of it.
 func TestNoOrderReachesAnything(t *testing.T) {
 	t.Setenv("SERVER_SECRET", canaryOfServer)
-	all := investigators()
-	all = append(all, all[0].withoutShell("mcp__nightcrier__"), hands{executor: "script"})
+	all := append(investigators(), shellsTakenAway()[0], hands{executor: "script"})
 	besieged(t, all, func(s *siege) {
 		rep := s.hold()
 		if missing := process.Strict(rep.SandboxLayers); len(missing) > 0 {

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/clitest"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 	"nightcrier.dev/nightcrier/internal/testproc"
@@ -18,12 +21,15 @@ import (
 type hands struct {
 	// executor is ours, cli clitest's; key and url are the variables of its provider.
 	executor, cli, key, url string
-	// noShell takes the shell that it usually has from it.
-	noShell bool
+	provider                nightcrier.Provider
+	// tools says that it looks with our tools, noShell that the shell that it usually has
+	// was taken from it for that.
+	tools, noShell bool
 	// read reads a file of the workspace.
 	read func(path string) modeltest.ToolCall
-	// look looks into the cluster, with kubectl or with our tool.
-	look func(l look) modeltest.ToolCall
+	// look looks into the cluster, with kubectl or with our tool; first is its first look.
+	look  func(l look) modeltest.ToolCall
+	first look
 	// change would take the Pod away.
 	change modeltest.ToolCall
 	// half is how many events of the model's stream are over in the middle of a text.
@@ -32,68 +38,99 @@ type hands struct {
 	deliver func(report string) []modeltest.Step
 }
 
-// look is a read of a cluster, as the two ways to it have it.
+// look is a read of a cluster, as the two ways to it have it: a command line behind
+// kubectl, with what may stand before that word, or a call of our tool.
 type look struct {
 	kubectl, tool string
 	args          map[string]any
+	before        string
 }
+
+// command is the look as a shell's.
+func (l look) command() string { return l.before + "kubectl " + l.kubectl }
 
 // The looks of an investigation of the patient.
 var (
-	itsLog      = look{"logs -f ${pod} -n ${namespace}", "kubernetes_logs", map[string]any{"name": "${pod}", "namespace": "${namespace}"}}
-	lastWords   = look{"logs ${pod} --previous -n ${namespace}", "kubernetes_logs", map[string]any{"name": "${pod}", "namespace": "${namespace}", "previous": true}}
-	thePod      = look{"get pod ${pod} -n ${namespace} -o yaml", "kubernetes_get", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
-	itsEvents   = look{"get events -n ${namespace}", "kubernetes_events", map[string]any{"namespace": "${namespace}"}}
-	described   = look{"describe pod ${pod} -n ${namespace}", "kubernetes_describe", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
-	deployments = look{"get deployment cart -n ${namespace} -o yaml", "kubernetes_get", map[string]any{"kind": "Deployment", "name": "cart", "namespace": "${namespace}"}}
+	itsLog      = look{kubectl: "logs ${pod} -n ${namespace}", tool: "kubernetes_logs", args: map[string]any{"name": "${pod}", "namespace": "${namespace}"}}
+	followed    = look{before: "timeout 50 ", kubectl: "logs -f ${pod} -n ${namespace}"}
+	lastWords   = look{kubectl: "logs ${pod} --previous -n ${namespace}", tool: "kubernetes_logs", args: map[string]any{"name": "${pod}", "namespace": "${namespace}", "previous": true}}
+	thePod      = look{kubectl: "get pod ${pod} -n ${namespace} -o yaml", tool: "kubernetes_get", args: map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
+	itsEvents   = look{kubectl: "get events -n ${namespace}", tool: "kubernetes_events", args: map[string]any{"namespace": "${namespace}"}}
+	described   = look{kubectl: "describe pod ${pod} -n ${namespace}", tool: "kubernetes_describe", args: map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}}
+	deployments = look{kubectl: "get deployment cart -n ${namespace} -o yaml", tool: "kubernetes_get", args: map[string]any{"kind": "Deployment", "name": "cart", "namespace": "${namespace}"}}
 )
 
-// investigators are the CLIs that investigate the patient.
-func investigators() []hands {
-	call := func(tool string, input map[string]any) modeltest.ToolCall {
-		return modeltest.ToolCall{Name: tool, Input: input}
-	}
-	// tooled are the hands of a CLI without a shell, which answers with its report.
-	tooled := func(executor, key, url, prefix string) hands {
-		return hands{
-			executor: executor, cli: executor, key: key, url: url, half: 4,
-			change:  call(prefix+"kubernetes_delete", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}),
-			read:    func(path string) modeltest.ToolCall { return call(prefix+"read_file", map[string]any{"path": path}) },
-			look:    func(l look) modeltest.ToolCall { return call(prefix+l.tool, l.args) },
-			deliver: func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} },
-		}
-	}
-	// shelled are those of one that runs kubectl, and writes its report to a file.
-	shelled := func(executor, cli, key, url string, half int, read, run, write string) hands {
-		return hands{
-			executor: executor, cli: cli, key: key, url: url, half: half,
-			change: call(run, map[string]any{"command": "kubectl delete pod ${pod} -n ${namespace}", "description": "restart"}),
-			read:   func(path string) modeltest.ToolCall { return call(read, map[string]any{"file_path": path}) },
-			look: func(l look) modeltest.ToolCall {
-				return call(run, map[string]any{"command": "kubectl " + l.kubectl, "description": "look"})
-			},
-			deliver: func(report string) []modeltest.Step {
-				return []modeltest.Step{
-					{Tools: []modeltest.ToolCall{call(write, map[string]any{"file_path": "output/investigation.md", "content": report})}},
-					{Text: "The report is at output/investigation.md."},
-				}
-			},
-		}
-	}
-	return []hands{
-		shelled("claude-code", "claude", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", 4, "Read", "Bash", "Write"),
-		shelled("gemini", "gemini", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", 1, "read_file", "run_shell_command", "write_file"),
-		tooled("codex", "OPENAI_API_KEY", "OPENAI_BASE_URL", ""),
-		tooled("goose", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "kube__"),
-	}
+// toolCall is the call that a model makes in the words of a CLI.
+func toolCall(c agent.Call) modeltest.ToolCall {
+	return modeltest.ToolCall{Name: c.Tool, Input: c.Input}
 }
 
-// withoutShell are the hands of a CLI whose shell is taken away: it looks with our
-// tools, whose names begin with prefix there.
-func (h hands) withoutShell(prefix string) hands {
-	h.noShell = true
-	h.look = func(l look) modeltest.ToolCall { return modeltest.ToolCall{Name: prefix + l.tool, Input: l.args} }
+// investigators are the CLIs that investigate the patient, each as it usually does.
+func investigators() (all []hands) {
+	for _, e := range agent.CLIs() {
+		all = append(all, handsOf(e))
+	}
+	return all
+}
+
+func handsOf(e agent.Executor) hands {
+	its, usual := e.Calls, e.Providers[0]
+	h := hands{
+		executor: e.Name, cli: e.Command, provider: usual, key: config.KeyVariables(usual)[0], url: config.AddressVariables(usual)[0], tools: e.UsesTools, half: 4, first: itsLog,
+		change:  toolCall(its.Shell("kubectl delete pod ${pod} -n ${namespace}")),
+		read:    func(path string) modeltest.ToolCall { return toolCall(its.Read(path)) },
+		look:    func(l look) modeltest.ToolCall { return toolCall(its.Shell(l.command())) },
+		deliver: func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} },
+	}
+	if usual == nightcrier.Google {
+		h.half = 1 // its API answers in fewer and larger events
+	}
+	if e.UsesTools {
+		h.look = func(l look) modeltest.ToolCall { return toolCall(its.Tool(l.tool, l.args)) }
+		h.change = toolCall(its.Tool("kubernetes_delete", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}))
+	}
+	if !e.AnswersOnly {
+		h.deliver = func(report string) []modeltest.Step {
+			return []modeltest.Step{
+				{Tools: []modeltest.ToolCall{toolCall(its.Write("output/investigation.md", report))}},
+				{Text: "The report is at output/investigation.md."},
+			}
+		}
+	}
 	return h
+}
+
+// oneOfEachKind is the first that has a shell, and the first that has none: where what
+// is tested does not depend on the CLI but on how it looks and hands in its report.
+func oneOfEachKind() []hands {
+	all := investigators()
+	shell, tools := slices.IndexFunc(all, func(h hands) bool { return !h.tools }), slices.IndexFunc(all, func(h hands) bool { return h.tools })
+	return []hands{all[shell], all[tools]}
+}
+
+// following are the same, with a first look at a log whose end is waited for: by the one
+// whose shell we judge ourselves. Gemini's own policy knows no such command, and a tool
+// does not wait.
+func following(all []hands) []hands {
+	for i := range all {
+		if all[i].executor == config.ClaudeCode {
+			all[i].first = followed
+		}
+	}
+	return all
+}
+
+// shellsTakenAway are those that usually have a shell, without it: they look with our
+// tools.
+func shellsTakenAway() (all []hands) {
+	for _, e := range agent.CLIs() {
+		if h := handsOf(e); !h.tools {
+			h.tools, h.noShell = true, true
+			h.look = func(l look) modeltest.ToolCall { return toolCall(e.Calls.Tool(l.tool, l.args)) }
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // site is an installation whose agent is the CLI, with a model that does the steps.
@@ -168,7 +205,7 @@ func TestWhatThePreloadSavesAnAgent(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	all := investigators()
 	if testproc.Raced() {
-		all = some("claude-code", "codex") // one with a shell, one with our tools: only what is measured differs
+		all = oneOfEachKind() // only what is measured differs
 	}
 	for _, h := range all {
 		t.Run(h.cli, func(t *testing.T) {

@@ -108,11 +108,8 @@ func TestReplayByAnotherAgent(t *testing.T) {
 	door := newDoor(t, kube.ReadOnly(t))
 	inc := s.investigate(t, p, door.kubeconfig)
 	door.stop()
-	for _, h := range investigators() {
-		model := map[string]string{"claude-code": "claude-sonnet-4-5", "codex": "gpt-5"}[h.executor]
-		if model == "" {
-			continue // the others differ in nothing that matters here
-		}
+	for _, h := range oneOfEachKind() {
+		model := map[nightcrier.Provider]string{nightcrier.Anthropic: "claude-sonnet-4-5", nightcrier.OpenAI: "gpt-5"}[h.provider] // which have a price
 		t.Run(h.executor, func(t *testing.T) {
 			t.Parallel()
 			command, m := clitest.CLI(t, h.cli), modeltest.New(t)
@@ -203,10 +200,7 @@ func (th *theirs) configured(c *config.Config) {
 func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 	kube := kubetest.Start(t)
 	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
-	for _, h := range investigators() {
-		if h.executor != "claude-code" && h.executor != "codex" {
-			continue // the others call tools by the same endpoint
-		}
+	for _, h := range oneOfEachKind() { // the others call tools by the same endpoint
 		t.Run(h.executor, func(t *testing.T) {
 			t.Parallel()
 			clitest.CLI(t, h.cli)
@@ -257,7 +251,7 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 			if len(got.NotAsked) > 0 || len(got.NotServed) > 0 || th.asked.Load() != asked {
 				t.Errorf("replayed: %+v", got)
 			}
-			if h.executor == "codex" {
+			if h.tools {
 				s.anotherAsks(t, h, inc, ask)
 			}
 			s.must(os.Remove(filepath.Join(s.root, "incident-"+inc.ID, replay.File(replay.Agent(1)))))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	agents "nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/selftest"
@@ -27,9 +28,9 @@ func TestSelftestBeforeARealCluster(t *testing.T) {
 	if own.code != 0 || !strings.Contains(own.out, "\nRBAC alone would stop 0 of ") { // the credential may do all
 		t.Errorf("exit code %d: %s%s", own.code, own.out, own.errors)
 	}
-	for _, cli := range []string{"claude-code", "codex", "gemini", "goose"} {
-		if !strings.Contains(own.out, "not exercised: readonly by "+cli+": it is not installed: npm install -g ") {
-			t.Errorf("stdout does not tell that %s is missing:\n%s", cli, own.out)
+	for _, cli := range agents.CLIs() {
+		if !strings.Contains(own.out, "not exercised: readonly by "+cli.Name+": it is not installed: npm install -g ") {
+			t.Errorf("stdout does not tell that %s is missing:\n%s", cli.Name, own.out)
 		}
 	}
 	bare := runProgram(t, environ(), "", "selftest", "readonly", "--kubeconfig", kube.Kubeconfig, "--against", "bash -c {command}", "-o", "json")

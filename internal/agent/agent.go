@@ -101,6 +101,8 @@ type Executor struct {
 	// prompt; for others it stands in front of the user prompt, because a cluster's words
 	// should not have the authority of ours.
 	PreloadInSystem bool
+	// Instructions say where it puts our system prompt, for the record of what was sent.
+	Instructions string
 	// TurnsUncounted says that it knows no limit of turns: the worker counts the
 	// model's answers and ends it at Job.MaxTurns.
 	TurnsUncounted bool
@@ -160,7 +162,8 @@ type Verdict struct {
 	// command line was sound.
 	Unstarted bool
 	// Unfinished says that it always has a last word and has not said it: to exit
-	// with code 0 then is no success.
+	// with code 0 then is no success. Any executable can stand in agent.command: of one
+	// that has not said a word of its CLI's language, none is expected.
 	Unfinished   bool
 	FinalMessage string
 	SessionID    string

@@ -33,6 +33,8 @@ func TestDecide(t *testing.T) {
 		{"success, but a code", Stop{}, ok, sandbox.Exit{Code: 3}, "failed", "agent_error"},
 		{"signal", Stop{}, Verdict{}, sandbox.Exit{Code: 139, Signal: "SIGSEGV"}, "failed", "crash"},
 		{"code of a signal", Stop{}, Verdict{}, sandbox.Exit{Code: 137}, "failed", "crash"},
+		{"no last word of one that always has one", Stop{}, Verdict{Unfinished: true}, sandbox.Exit{}, "failed", "crash"},
+		{"no last word, and a code", Stop{}, Verdict{Unfinished: true}, sandbox.Exit{Code: 3}, "failed", "agent_error"},
 		{"no first word", Stop{}, Verdict{Unstarted: true}, sandbox.Exit{Code: 1}, "failed", "start_error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

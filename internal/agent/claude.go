@@ -23,9 +23,10 @@ func claudeCode() Executor {
 		Resumes:      true, Sessions: []string{".claude/projects/*/*.jsonl"},
 		Stdin:      promptFile,
 		ToolPrefix: claudePrefix, FileTool: "Read", PreloadInSystem: true,
-		Prepare:   prepareClaude,
-		Calls:     claudeCalls(),
-		NewParser: func() Parser { return newClaudeParser() },
+		Instructions: "appended to the CLI's own",
+		Prepare:      prepareClaude,
+		Calls:        claudeCalls(),
+		NewParser:    func() Parser { return newClaudeParser() },
 	}
 }
 
@@ -50,6 +51,17 @@ const (
 	// claudeToolsToken names the variable that holds the token of our MCP server.
 	claudeToolsToken = "NIGHTCRIER_TOOLS_TOKEN"
 )
+
+func claudeCalls() Calls {
+	return Calls{
+		Shell: func(command string) Call {
+			return Call{"Bash", map[string]any{"command": command, "description": "look"}}
+		},
+		Read:  func(path string) Call { return Call{"Read", map[string]any{"file_path": path}} },
+		Write: func(path, text string) Call { return Call{"Write", map[string]any{"file_path": path, "content": text}} },
+		Tool:  func(name string, args map[string]any) Call { return Call{claudePrefix + name, args} },
+	}
+}
 
 // reportRule lets the file tools write the report and nothing else. A rule for
 // Write matches nothing in this CLI; one for Edit covers both.

@@ -26,7 +26,8 @@ func newClaudeParser() *claudeParser {
 
 func (p *claudeParser) Abort() bool { return p.abort }
 
-func (p *claudeParser) Verdict() Verdict { return p.verdict }
+// Verdict implements Parser.
+func (p *claudeParser) Verdict() Verdict { return p.verdict.heldToLastWord() }
 
 // Resumed implements Resumed: of a session that is gone on with, the CLI tells the
 // tokens and the cost since it began.

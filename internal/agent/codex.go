@@ -31,11 +31,12 @@ func codex() Executor {
 		Providers:  []nightcrier.Provider{nightcrier.OpenAI},
 		UsesTools:  true, ToolPrefix: codexPrefix, FileTool: codexPrefix + "read_file",
 		AnswersOnly: true, Resumes: true, TurnsUncounted: true, RetriesUntold: true,
-		Sessions:  []string{".codex/sessions"},
-		Stdin:     promptFile,
-		Prepare:   prepareCodex,
-		Calls:     codexCalls(),
-		NewParser: func() Parser { return newCodexParser() },
+		Sessions:     []string{".codex/sessions"},
+		Stdin:        promptFile,
+		Instructions: "as developer instructions, behind the CLI's own",
+		Prepare:      prepareCodex,
+		Calls:        codexCalls(),
+		NewParser:    func() Parser { return newCodexParser() },
 	}
 }
 
@@ -48,6 +49,19 @@ const (
 	// codexToolsToken names the variable that holds the token of our MCP server.
 	codexToolsToken = "NIGHTCRIER_TOOLS_TOKEN"
 )
+
+// codexCalls: the server of a tool stands beside its name, not in it.
+func codexCalls() Calls {
+	tool := func(name string, args map[string]any) Call { return Call{name, args} }
+	return Calls{
+		Shell: func(command string) Call { return Call{"exec_command", map[string]any{"cmd": command}} },
+		Read:  func(path string) Call { return tool("read_file", map[string]any{"path": path}) },
+		Write: func(path, text string) Call {
+			return Call{"apply_patch", map[string]any{"input": "*** Begin Patch\n*** Add File: " + path + "\n+" + text + "\n*** End Patch\n"}}
+		},
+		Tool: tool,
+	}
+}
 
 func prepareCodex(j Job) (Invocation, error) {
 	cli, err := codex().cli(j, uuid)

@@ -25,7 +25,8 @@ func (p *codexParser) Resumed(before nightcrier.Usage) { p.before = before }
 
 func (p *codexParser) Abort() bool { return p.abort }
 
-func (p *codexParser) Verdict() Verdict { return p.verdict }
+// Verdict implements Parser.
+func (p *codexParser) Verdict() Verdict { return p.verdict.heldToLastWord() }
 
 // codexLine is the union of the lines that matter.
 type codexLine struct {

@@ -24,9 +24,10 @@ func gemini() Executor {
 		Resumes:       true, Sessions: []string{".gemini/projects.json", ".gemini/tmp/*/.project_root", ".gemini/tmp/*/chats"},
 		Stdin:      promptFile,
 		ToolPrefix: geminiPrefix, FileTool: "read_file",
-		Prepare:   prepareGemini,
-		Calls:     geminiCalls(),
-		NewParser: func() Parser { return newGeminiParser() },
+		Instructions: "as GEMINI.md, at the end of the CLI's own",
+		Prepare:      prepareGemini,
+		Calls:        geminiCalls(),
+		NewParser:    func() Parser { return newGeminiParser() },
 	}
 }
 
@@ -48,6 +49,19 @@ const (
 	// geminiToolsToken names the variable that holds the token of our MCP server.
 	geminiToolsToken = "NIGHTCRIER_TOOLS_TOKEN"
 )
+
+func geminiCalls() Calls {
+	return Calls{
+		Shell: func(command string) Call {
+			return Call{"run_shell_command", map[string]any{"command": command, "description": "look"}}
+		},
+		Read: func(path string) Call { return Call{"read_file", map[string]any{"file_path": path}} },
+		Write: func(path, text string) Call {
+			return Call{"write_file", map[string]any{"file_path": path, "content": text}}
+		},
+		Tool: func(name string, args map[string]any) Call { return Call{geminiPrefix + name, args} },
+	}
+}
 
 func prepareGemini(j Job) (Invocation, error) {
 	cli, err := gemini().cli(j, uuid)

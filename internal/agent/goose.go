@@ -30,11 +30,12 @@ func goose() Executor {
 		Providers: []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google},
 		UsesTools: true, ToolPrefix: goosePrefix, FileTool: goosePrefix + "read_file",
 		AnswersOnly: true, Resumes: true, RetriesUntold: true,
-		Sessions:  []string{".local/share/goose/sessions"},
-		Stdin:     promptFile,
-		Prepare:   prepareGoose,
-		Calls:     gooseCalls(),
-		NewParser: func() Parser { return newGooseParser() },
+		Sessions:     []string{".local/share/goose/sessions"},
+		Stdin:        promptFile,
+		Instructions: "in place of the CLI's own",
+		Prepare:      prepareGoose,
+		Calls:        gooseCalls(),
+		NewParser:    func() Parser { return newGooseParser() },
 	}
 }
 
@@ -48,6 +49,16 @@ const (
 	// gooseConfig is where the CLI looks for its files, in the workspace.
 	gooseConfig = "home/.config/goose"
 )
+
+func gooseCalls() Calls {
+	tool := func(name string, args map[string]any) Call { return Call{goosePrefix + name, args} }
+	return Calls{
+		Shell: func(command string) Call { return Call{"developer__shell", map[string]any{"command": command}} },
+		Read:  func(path string) Call { return tool("read_file", map[string]any{"path": path}) },
+		Write: func(path, text string) Call { return Call{"write", map[string]any{"path": path, "content": text}} },
+		Tool:  tool,
+	}
+}
 
 // gooseSessions are the names of sessions that it can go on with: ours.
 var gooseSessions = regexp.MustCompile("^" + gooseSession + "$")

@@ -39,7 +39,7 @@ func (p *gooseParser) Abort() bool { return false }
 
 // Verdict implements Parser.
 func (p *gooseParser) Verdict() Verdict {
-	v := p.verdict
+	v := p.verdict.heldToLastWord()
 	if p.completed && !v.Failed && v.Usage.OutputTokens == 0 {
 		v.Failed, v.Class, v.Terminal = true, nightcrier.FailAgent, "incomplete"
 		v.Reason = "the model's answer broke off: its end, which counts the tokens, did not come"

@@ -13,9 +13,10 @@ import (
 // and leaves output/investigation.md. Its exit code is its last word.
 func script() Executor {
 	return Executor{
-		Name:      "script",
-		Prepare:   prepareScript,
-		NewParser: func() Parser { return &plainParser{} },
+		Name:         "script",
+		Instructions: "as context/system-instructions.txt, for the script to hand on",
+		Prepare:      prepareScript,
+		NewParser:    func() Parser { return &plainParser{} },
 	}
 }
 

@@ -124,6 +124,13 @@ func StatusClass(status int) nightcrier.FailureClass {
 	return nightcrier.FailAgent
 }
 
+// heldToLastWord is the verdict on a CLI whose stream always ends with a last word:
+// without it, what began has not come to its end.
+func (v Verdict) heldToLastWord() Verdict {
+	v.Unfinished = !v.Unstarted && v.Terminal == ""
+	return v
+}
+
 // since is what one invocation used of its session's totals. A total cannot be less
 // than what it was: it is then that of the invocation alone.
 func since(before, u nightcrier.Usage) nightcrier.Usage {

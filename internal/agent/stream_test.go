@@ -2,8 +2,10 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,6 +97,66 @@ func TestCallsAreBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each CLI has a last word. Exit code 0 without it is no success, whatever was said
+// before; the same output with it is one. What prints nothing of the CLI's language is
+// another program, of which no last word is known: its report decides.
+func TestExitCodeZeroWithoutALastWord(t *testing.T) {
+	for _, e := range CLIs() {
+		t.Run(e.Name, func(t *testing.T) {
+			if r := decided(e, []byte("looking\ndone\n")); e.Name != "gemini" && (r.State != nightcrier.StateSuccess || r.TerminalEvent != "missing") {
+				t.Errorf("plain lines became %+v", r) // gemini, interrupted, ends so itself
+			}
+			files, err := filepath.Glob("testdata/" + e.Command + "-*.jsonl")
+			if err != nil {
+				t.Fatal(err)
+			}
+			successes := 0
+			for _, name := range files {
+				whole := capture(t, strings.TrimSuffix(filepath.Base(name), ".jsonl"))
+				if decided(e, whole).State != nightcrier.StateSuccess {
+					continue
+				}
+				successes++
+				if r := decided(e, withoutLastWord(t, whole)); r.State != nightcrier.StateFailed || r.FailureClass != nightcrier.FailCrash || r.FailureReason == "" {
+					t.Errorf("%s without its last word became %+v", name, r)
+				}
+			}
+			if successes == 0 {
+				t.Error("no capture is a success")
+			}
+		})
+	}
+}
+
+// decided is what an output comes to that ends with exit code 0.
+func decided(e Executor, output []byte) nightcrier.AgentResult {
+	p := e.NewParser()
+	feed(p, output)
+	ending(p)
+	return Decide(Stop{}, p.Verdict(), sandbox.Exit{}, "")
+}
+
+// withoutLastWord leaves out of an output the lines of the type of its last one.
+func withoutLastWord(t *testing.T, output []byte) (kept []byte) {
+	t.Helper()
+	kind := func(line []byte) string {
+		var l struct{ Type string }
+		_ = json.Unmarshal(line, &l) // a plain line has none
+		return l.Type
+	}
+	lines := slices.Collect(bytes.Lines(output))
+	last := kind(lines[len(lines)-1])
+	if last == "" {
+		t.Fatalf("the output ends with %s", lines[len(lines)-1])
+	}
+	for _, line := range lines {
+		if kind(line) != last {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 func TestSince(t *testing.T) {

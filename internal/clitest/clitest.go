@@ -17,58 +17,24 @@ import (
 	"slices"
 	"testing"
 
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/assetcache"
 )
 
-// cli is one agent CLI as npm has it.
-type cli struct {
-	name    string // the cache entry is name-version
-	pkg     string
-	version string
-	binary  string // glob below the install directory, matching one file
-}
+// programs are where a CLI's program can lie below node_modules, by its package and its
+// command, the better place first: native in what the package has for this platform,
+// which needs no interpreter, or in a package that is for one platform itself; else
+// npm's link to it.
+var programs = []string{"%[1]s-*/%[2]s", "%[1]s-*/bin/%[2]s", "%[1]s-*/vendor/*/bin/%[2]s", "%[1]s/bin/%[2]s", ".bin/%[2]s"}
 
-// claude: the package's own launcher wants a newer Node, but the native program
-// in its per-platform dependency needs none.
-var claude = cli{
-	name:    "claude",
-	pkg:     "@anthropic-ai/claude-code",
-	version: "2.1.328",
-	binary:  "node_modules/@anthropic-ai/claude-code-*/claude",
-}
-
-// codex: the launcher is a script that starts the platform's own program.
-var codex = cli{
-	name:    "codex",
-	pkg:     "@openai/codex",
-	version: "0.169.0",
-	binary:  "node_modules/@openai/codex-*/vendor/*/bin/codex",
-}
-
-// gemini is a script for Node.
-var gemini = cli{
-	name:    "gemini",
-	pkg:     "@google/gemini-cli",
-	version: "0.61.0",
-	binary:  "node_modules/.bin/gemini",
-}
-
-// goose: only the per-platform package holds the program at its own version.
-var goose = cli{
-	name:    "goose",
-	pkg:     "@aaif/goose-binary-linux-x64",
-	version: "1.52.0",
-	binary:  "node_modules/@aaif/goose-binary-*/bin/goose",
-}
-
-// clis are all that there are, by name.
-var clis = []cli{claude, codex, gemini, goose}
+// cli is an executor's CLI as npm has it, in the version that is tested first. Tests
+// call it by its command.
+type cli struct{ agent.Executor }
 
 // Names are the CLIs that there are.
-func Names() []string {
-	names := make([]string, len(clis))
-	for i, c := range clis {
-		names[i] = c.name
+func Names() (names []string) {
+	for _, e := range agent.CLIs() {
+		names = append(names, e.Command)
 	}
 	return names
 }
@@ -76,7 +42,7 @@ func Names() []string {
 // Claude returns the path of the real claude CLI, or skips the test aloud.
 func Claude(tb testing.TB) string {
 	tb.Helper()
-	return CLI(tb, claude.name)
+	return CLI(tb, "claude")
 }
 
 // CLI returns the path of a real CLI, or skips the test aloud.
@@ -93,7 +59,7 @@ func CLI(tb testing.TB, name string) string {
 }
 
 // Version is the pinned version of a CLI.
-func Version(name string) string { return find(name).version }
+func Version(name string) string { return find(name).version() }
 
 // Install makes sure that a CLI is in the cache, and tells progress on log.
 func Install(ctx context.Context, name string, log io.Writer) error {
@@ -102,14 +68,18 @@ func Install(ctx context.Context, name string, log io.Writer) error {
 }
 
 func find(name string) cli {
-	i := slices.IndexFunc(clis, func(c cli) bool { return c.name == name })
+	all := agent.CLIs()
+	i := slices.IndexFunc(all, func(e agent.Executor) bool { return e.Command == name })
 	if i < 0 {
 		panic("clitest: no CLI is called " + name)
 	}
-	return clis[i]
+	return cli{all[i]}
 }
 
-func (c cli) entry() string { return c.name + "-" + c.version }
+func (c cli) version() string { return c.Versions[0] }
+
+// entry is its name in the cache.
+func (c cli) entry() string { return c.Command + "-" + c.version() }
 
 // locate finds the program in the cache, installing it only when asked to.
 func (c cli) locate(ctx context.Context) (string, error) {
@@ -126,12 +96,12 @@ func (c cli) locate(ctx context.Context) (string, error) {
 // install is locate that runs npm where the cache has nothing.
 func (c cli) install(ctx context.Context, log io.Writer) (string, error) {
 	dir, err := assetcache.Ensure(ctx, c.entry(), func(ctx context.Context, dir string) error {
-		fmt.Fprintf(log, "%s: installing %s@%s by npm (once)\n", c.name, c.pkg, c.version)
+		fmt.Fprintf(log, "%s: installing %s@%s by npm (once)\n", c.Command, c.Package, c.version())
 		cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts",
-			"--no-audit", "--no-fund", "--no-package-lock", c.pkg+"@"+c.version)
+			"--no-audit", "--no-fund", "--no-package-lock", c.Package+"@"+c.version())
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("npm install %s@%s: %w: %s", c.pkg, c.version, err, out)
+			return fmt.Errorf("npm install %s@%s: %w: %s", c.Package, c.version(), err, out)
 		}
 		_, err := c.resolve(dir)
 		return err
@@ -142,15 +112,19 @@ func (c cli) install(ctx context.Context, log io.Writer) (string, error) {
 	return c.resolve(dir)
 }
 
-// resolve returns the one program that the install directory holds.
+// resolve returns the program that the install directory holds.
 func (c cli) resolve(dir string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(dir, c.binary))
-	if err != nil {
-		return "", err
+	for _, pattern := range programs {
+		found, err := filepath.Glob(filepath.Join(dir, "node_modules", fmt.Sprintf(pattern, c.Package, c.Command)))
+		if err != nil {
+			return "", err
+		}
+		if len(found) > 1 {
+			return "", fmt.Errorf("%s@%s has several programs for this platform: %v", c.Package, c.version(), found)
+		}
+		if len(found) == 1 {
+			return found[0], nil
+		}
 	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%s@%s has no program for this platform: %d files match %s in %s",
-			c.pkg, c.version, len(found), c.binary, dir)
-	}
-	return found[0], nil
+	return "", fmt.Errorf("%s@%s has no program %s for this platform below %s", c.Package, c.version(), c.Command, dir)
 }

@@ -285,10 +285,23 @@ func Insist(ctx Context, name string, fn func(context.Context) error) error {
 	return err
 }
 
-// Sleep waits durably: a restart in between does not start the wait anew.
-func Sleep(ctx Context, d time.Duration) error {
-	_, err := dbos.Sleep(ctx.dbos, d)
-	return err
+// Sleep waits durably: a restart in between does not start the wait anew. It ends early,
+// without an error, when wake is closed; a nil wake never is. To the engine that is the
+// same step, so that it does not matter after a restart whether it was woken.
+func Sleep(ctx Context, d time.Duration, wake <-chan struct{}) error {
+	until, stop := dbos.WithCancel(ctx.dbos)
+	defer stop()
+	go func() {
+		select {
+		case <-wake:
+			stop()
+		case <-until.Done():
+		}
+	}()
+	if _, err := dbos.Sleep(until, d); until.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	return nil
 }
 
 const (

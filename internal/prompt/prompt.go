@@ -6,6 +6,7 @@
 package prompt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,8 @@ type Agent struct {
 	// PreloadInSystem puts what was found before the start into the system prompt;
 	// else it stands in front of the user prompt.
 	PreloadInSystem bool
+	// Instructions say where it puts the system prompt; empty is nowhere, without an agent.
+	Instructions string
 	// Tools are the names of those that it looks into a cluster with; none means
 	// kubectl, with the commands of Verbs.
 	Tools, Verbs []string
@@ -147,7 +150,7 @@ func Build(in Input) (Bundle, error) {
 		user = pre.text + "\n" + user
 	}
 	b.System, b.User = []byte(system), []byte(user)
-	b.Sent = sent(system, user)
+	b.Sent = sent(in.Agent.Instructions, system, user)
 	b.Files["context/system-instructions.txt"] = b.System
 	b.Files["PROMPT.md"] = b.User
 	b.Files["prompt-sent.md"] = b.Sent
@@ -218,8 +221,8 @@ func readBounded(name string) (string, error) {
 }
 
 // sent records both prompts, byte for byte, under a heading each.
-func sent(system, user string) []byte {
-	return []byte("# System prompt (appended to the CLI's own)\n\n" + system + "\n\n# User prompt\n\n" + user)
+func sent(place, system, user string) []byte {
+	return []byte("# System prompt (" + cmp.Or(place, "not sent: there is no agent") + ")\n\n" + system + "\n\n# User prompt\n\n" + user)
 }
 
 // Writer writes a file of a workspace; *workspace.Workspace is one.

@@ -65,6 +65,10 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 	if err := r.note(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), logged(t.what, o.Executor, accessText(cred != nil, why))); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
+	if err := r.makeAgentLog(ctx, o, ws); err != nil {
+		res, err := unprepared(ctx, err)
+		return res, errors.Join(err, r.noteUnstarted(ctx, o, t, res))
+	}
 	s := spec(o, inc, ws, t)
 	s.Budget = &worker.Budget{Dir: r.cfg.BudgetDir, Limits: o.Agent.Budget}
 	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred); err != nil {
@@ -73,13 +77,18 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 		}
 		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
 		res := failure(nightcrier.FailStart, err)
-		if t.attempt < maxAttempts {
-			return res, r.noteRetry(ctx, o, t.attempt, res)
-		}
-		return res, nil
+		return res, r.noteUnstarted(ctx, o, t, res)
 	}
 	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
 	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
+}
+
+// noteUnstarted tells of a try that came to no agent, if there is another.
+func (r *Runner) noteUnstarted(ctx context.Context, o Order, t try, res nightcrier.AgentResult) error {
+	if !res.FailureClass.Retryable() || t.attempt >= maxAttempts {
+		return nil
+	}
+	return r.noteRetry(ctx, o, t.attempt, res)
 }
 
 // accessText says whether the agent can look into the cluster, and what is to be
@@ -227,21 +236,29 @@ func (r *Runner) show(ctx context.Context, o Order, ws *workspace.Workspace, p s
 // forwardCancel waits for a cancellation, recorded before or during this
 // process, and hands it to the worker.
 func (r *Runner) forwardCancel(ctx context.Context, o Order, dir string) {
-	asked, cause, err := r.cfg.Store.CancelRequested(ctx, o.RunID)
-	if err == nil && !asked {
-		select {
-		case <-r.cancelSignal(o.RunID):
-		case <-ctx.Done():
-			return
-		}
-		_, cause, err = r.cfg.Store.CancelRequested(ctx, o.RunID)
-	}
+	cause, err := r.awaitCancel(ctx, o.RunID)
 	if err == nil {
 		err = r.cfg.Workers.Cancel(ctx, dir, cause)
 	}
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.Error("cancel was not delivered", "event", "cancel_failed", "incident_id", o.IncidentID, "error", err)
 	}
+}
+
+// awaitCancel waits until the cancellation of a run is recorded, which may have been
+// before this process began, and returns its cause.
+func (r *Runner) awaitCancel(ctx context.Context, runID string) (cause string, err error) {
+	asked, cause, err := r.cfg.Store.CancelRequested(ctx, runID)
+	if err != nil || asked {
+		return cause, err
+	}
+	select {
+	case <-r.cancelSignal(runID):
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	_, cause, err = r.cfg.Store.CancelRequested(ctx, runID)
+	return cause, err
 }
 
 // cancelledEarly is the result of a run whose cancellation was asked for before

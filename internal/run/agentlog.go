@@ -44,6 +44,16 @@ func (r *Runner) openAgentLog(ctx context.Context, o Order, ws *workspace.Worksp
 	return l, nil
 }
 
+// makeAgentLog makes the files before there is an agent: a server that dies while it
+// starts one leaves them beside it.
+func (r *Runner) makeAgentLog(ctx context.Context, o Order, ws *workspace.Workspace) error {
+	l, err := r.openAgentLog(ctx, o, ws)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
 // renderLog writes the files once more, now with how the run ended. The journal is
 // the record: where the files cannot be written the run ends all the same.
 func (r *Runner) renderLog(ctx context.Context, o Order, ws *workspace.Workspace) {

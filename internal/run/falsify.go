@@ -66,7 +66,10 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 	if err != nil {
 		return nil, err
 	}
-	look := r.newReads(ctx, o, inc.StartedAt, rec)
+	look, err := r.newReads(ctx, o, inc.StartedAt, rec)
+	if err != nil {
+		return nil, err
+	}
 	reader, err := onTape(tape, r.cfg.Reader(inc.Cluster, look.audit))
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/prompt"
 )
 
@@ -33,6 +34,38 @@ func TestACrashLoopIsPreloaded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The record of what was sent says where the system prompt went, which is another place
+// for each CLI.
+func TestTheRecordSaysWhereTheSystemPromptWent(t *testing.T) {
+	places := map[string]string{Builtin: "not sent: there is no agent"}
+	for _, e := range append(agent.CLIs(), executorNamed(t, scriptExecutor)) {
+		places[e.Name] = e.Instructions
+	}
+	for executor, place := range places {
+		t.Run(executor, func(t *testing.T) {
+			t.Parallel()
+			var attempts []attempt
+			if executor != Builtin {
+				attempts = []attempt{{report: "facts", result: success()}}
+			}
+			b := newBench(t, executor, nil, attempts...)
+			b.investigate()
+			if sent := b.read("prompt-sent.md"); place == "" || !strings.HasPrefix(sent, "# System prompt ("+place+")\n\n") {
+				t.Errorf("prompt-sent.md begins with %.100q, want %q", sent, place)
+			}
+		})
+	}
+}
+
+func executorNamed(t *testing.T, name string) agent.Executor {
+	t.Helper()
+	e, err := agent.For(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // What the preload saves an agent: the reads that lead to the cause were made, and

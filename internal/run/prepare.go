@@ -186,7 +186,10 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 	if err := r.noteBegun(ctx, o, inc, ev, len(rec.Items()), ws.Dir(), tape); err != nil {
 		return diagnose.Diagnosis{}, err
 	}
-	look := r.newReads(ctx, o, inc.StartedAt, rec)
+	look, err := r.newReads(ctx, o, inc.StartedAt, rec)
+	if err != nil {
+		return diagnose.Diagnosis{}, err
+	}
 	d, err := r.look(ctx, diagnose.Input{Incident: inc, Event: ev, Evidence: look, Mask: r.cfg.Mask.String}, look, tape)
 	if err != nil {
 		return d, err
@@ -248,7 +251,7 @@ func executor(o Order) (agent.Executor, error) {
 // told is what the prompt has to know of an agent, and of what it may look with: the
 // words of agent.allowed_tools.
 func told(who agent.Executor, allowed []string) prompt.Agent {
-	a := prompt.Agent{PreloadInSystem: who.PreloadInSystem, FileTool: who.FileTool, AnswersOnly: who.AnswersOnly}
+	a := prompt.Agent{PreloadInSystem: who.PreloadInSystem, Instructions: who.Instructions, FileTool: who.FileTool, AnswersOnly: who.AnswersOnly}
 	may, _ := readonly.Parse(allowed) // what it narrows was told with the configuration
 	if !who.UsesTools {
 		a.Verbs = may.Verbs

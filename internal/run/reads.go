@@ -31,11 +31,14 @@ type reads struct {
 	asked    []journal.Request          // all that was journaled
 }
 
-func (r *Runner) newReads(ctx context.Context, o Order, since time.Time, rec *evidence.Recorder) *reads {
+// newReads are those of a step. What the journal tells already, of earlier steps, of the
+// agent, or of this step before a crash, is not told again.
+func (r *Runner) newReads(ctx context.Context, o Order, since time.Time, rec *evidence.Recorder) (*reads, error) {
+	told, err := r.evidenceOf(ctx, o.RunID)
 	return &reads{
 		note: func(key string, it journal.Item) error { return r.note(ctx, o.RunID, key, it) },
-		rec:  rec, since: since, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: map[string]bool{},
-	}
+		rec:  rec, since: since, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: told,
+	}, err
 }
 
 // audit takes what the guard says of a request. A read may need more than one: the

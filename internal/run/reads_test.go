@@ -151,10 +151,52 @@ func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	}
 }
 
+// What was kept is told once: by the request that it answers, each time that it does, or
+// by an entry of its own, and not again at the end of a later step. A reader that tells of
+// no requests has entries of their own alone.
+func TestEvidenceIsToldOnce(t *testing.T) {
+	ask := journal.Request{ID: 1, Time: time.Now(), Verb: "get", Resource: "pods", Name: "cart", Decision: journal.Allow, Done: true, Status: 200, Evidence: "E77"}
+	for name, reader := range map[string]func(string, func(context.Context, journal.Request) error) diagnose.Reader{"audited": watching(t), "not audited": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "script", reader, attempt{report: "facts", result: success(), says: []journal.Item{journal.OfRequest(ask)}})
+			b.investigate()
+			entries, err := b.store.Journal(t.Context(), b.run.ID, 1, 1000)
+			b.must(err)
+			told, first, tested := map[string]string{}, 0, false
+			for _, e := range entries {
+				tested = tested || e.Key == "tested"
+				if e.Type != nightcrier.EntryEvidence {
+					continue
+				}
+				v, err := journal.Decode[journal.Evidence](e)
+				b.must(err)
+				if v.Request == nil && told[v.ID] != "" {
+					t.Errorf("%s, which %s tells, is told again by %s", v.ID, told[v.ID], e.Key)
+				}
+				if told[v.ID] == "" {
+					told[v.ID] = e.Key
+					first++
+				}
+			}
+			if !tested || first < 3 {
+				t.Errorf("the report's tests were run: %v; %d pieces of evidence", tested, first)
+			}
+			for line := range strings.Lines(b.read("output/evidence/index.jsonl")) {
+				var it struct{ ID string }
+				b.must(json.Unmarshal([]byte(line), &it))
+				if told[it.ID] == "" {
+					t.Errorf("%s is told nowhere", it.ID)
+				}
+			}
+		})
+	}
+}
+
 // Without an entry in the journal nothing is asked.
 func TestNoReadWithoutItsEntry(t *testing.T) {
 	b := newBench(t, Builtin, nil)
-	look := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, time.Time{}, nil)
+	look, err := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, time.Time{}, nil)
+	b.must(err)
 	look.note = func(string, journal.Item) error { return errors.New("the store is away") }
 	if err := look.audit(t.Context(), journal.Request{Decision: journal.Allow}); err == nil {
 		t.Error("a decision that was not journaled was let through")

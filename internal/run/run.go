@@ -311,7 +311,7 @@ func (r *Runner) attempts(ctx engine.Context, o Order) (res nightcrier.AgentResu
 	for n := 1; n <= maxAttempts; n++ {
 		if n > 1 {
 			before = before.Plus(res.Usage)
-			if err := engine.Sleep(ctx, r.cfg.RetryPause); err != nil {
+			if err := r.pause(ctx, o); err != nil {
 				return res, before, err
 			}
 		}
@@ -320,6 +320,20 @@ func (r *Runner) attempts(ctx engine.Context, o Order) (res nightcrier.AgentResu
 		}
 	}
 	return res, before, err
+}
+
+// pause waits before the next attempt. Whoever cancels meanwhile is heard at once: the
+// attempt then ends the run instead of starting an agent, and its lease is free.
+func (r *Runner) pause(ctx engine.Context, o Order) error {
+	listen, stop := context.WithCancel(ctx)
+	defer stop()
+	cancelled := make(chan struct{})
+	go func() {
+		if _, err := r.awaitCancel(listen, o.RunID); err == nil {
+			close(cancelled)
+		}
+	}()
+	return engine.Sleep(ctx, r.cfg.RetryPause, cancelled)
 }
 
 // attempt is one try: a worker that is started and followed to its end.

@@ -315,7 +315,19 @@ func (b *bench) investigate() nightcrier.Incident {
 
 func (b *bench) investigateWith(a Agent) nightcrier.Incident {
 	b.Helper()
+	b.begin(a)
+	return b.ended()
+}
+
+// begin starts the workflow, or lets it go on where another engine was stopped.
+func (b *bench) begin(a Agent) {
+	b.Helper()
 	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: a}))
+}
+
+// ended waits for the end of the workflow and returns the incident.
+func (b *bench) ended() nightcrier.Incident {
+	b.Helper()
 	select {
 	case <-b.told.ch:
 	case <-time.After(30 * time.Second):
@@ -513,6 +525,40 @@ func TestCancelBeforeAndDuringTheAgent(t *testing.T) {
 	})
 }
 
+// A cancel in the pause before another attempt is heard at once, also where the server
+// is another by then: the run ends, no agent is started, and the lease is free.
+func TestCancelBetweenTwoAttempts(t *testing.T) {
+	for name, restarted := range map[string]bool{"by the same server": false, "by the next server": true} {
+		t.Run(name, func(t *testing.T) {
+			paused, agent := make(chan struct{}), Agent{Preload: true, Timeout: time.Minute}
+			b := newBench(t, "script", nil, attempt{result: failed(nightcrier.FailLost, nightcrier.StateFailed, 137)})
+			b.runner.cfg.RetryPause = time.Hour
+			tell := sync.OnceFunc(func() { close(paused) })
+			b.runner.cfg.Journaled = func(e nightcrier.JournalEntry) {
+				if e.Key == "retry#1" {
+					tell()
+				}
+			}
+			b.begin(agent)
+			<-paused
+			if restarted {
+				b.must(b.engine.Stop(10 * time.Second))
+			}
+			_, err := b.store.RequestCancel(t.Context(), b.inc.ID, "somebody")
+			b.must(err)
+			if restarted {
+				b.launch()
+				b.begin(agent)
+			} else {
+				b.runner.Cancel(b.run.ID)
+			}
+			if inc := b.ended(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailCancelled || !strings.Contains(inc.FailureReason, "somebody") {
+				t.Errorf("ended %s, %s, %q", inc.Status, inc.FailureClass, inc.FailureReason)
+			}
+		})
+	}
+}
+
 func TestWhatAnAgentLeavesIsHostile(t *testing.T) {
 	says := []journal.Item{
 		journal.OfMessage(journal.Message{Role: "assistant", Text: "the password is " + secret}),
@@ -549,6 +595,38 @@ func TestWhatAnAgentLeavesIsHostile(t *testing.T) {
 	}
 	if !strings.Contains(b.read("logs/agent-commands-executed.log"), "curl") {
 		t.Error("the command is not in agent-commands-executed.log")
+	}
+}
+
+// agent.log is there before the agent is started, for each attempt: a server that dies
+// while it starts one leaves no agent without it.
+func TestTheLogIsThereBeforeTheAgent(t *testing.T) {
+	var b *bench
+	starts := 0
+	look := func(t *testing.T, _ string) {
+		starts++
+		if log := b.read(agentLogFile); !strings.Contains(log, fmt.Sprintf("starting script, attempt %d", starts)) {
+			t.Errorf("when attempt %d is started, agent.log is\n%s", starts, log)
+		}
+	}
+	b = newBench(t, "script", nil,
+		attempt{leave: look, result: failed(nightcrier.FailLost, nightcrier.StateFailed, 137)}, attempt{leave: look, report: "facts", result: success()})
+	b.investigate()
+	if starts != 2 {
+		t.Errorf("%d attempts", starts)
+	}
+}
+
+// An agent whose log cannot be made is not started.
+func TestNoAgentWithoutItsLog(t *testing.T) {
+	b := newBench(t, "script", nil)
+	b.runner.cfg.Journaled = func(e nightcrier.JournalEntry) {
+		if path := filepath.Join(b.root.Path(), "incident-"+b.inc.ID, agentLogFile); e.Key == "launch#1" {
+			b.must(os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
+		}
+	}
+	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailStart || !strings.Contains(inc.FailureReason, "agent.log") {
+		t.Errorf("ended %s %s: %s", inc.Status, inc.FailureClass, inc.FailureReason)
 	}
 }
 

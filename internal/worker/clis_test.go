@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -37,22 +38,83 @@ type cli struct {
 	// write is the call that writes one; nil where there is no tool for it, and the
 	// final message is the report.
 	write func(path, text string) modeltest.ToolCall
-	// cutIsTheEnd says that the CLI does not ask again after half an answer.
-	cutIsTheEnd bool
 	// forbidden are calls that would change or leak something. Each is refused, and
 	// the agent goes on.
 	forbidden []modeltest.ToolCall
 	// denied is how many of them the CLI refuses by itself, which is journaled; the
 	// others fail at the sandbox.
 	denied int
+	particulars
 }
 
-// clis are the CLIs that the suite runs over.
-func clis() []cli {
-	return []cli{
-		claudeCLI(), claudeCLI().withoutShell(), codexCLI(), geminiCLI(), geminiCLI().withoutShell(),
-		gooseCLI(nightcrier.Anthropic), gooseCLI(nightcrier.OpenAI), gooseCLI(nightcrier.Google),
+// particulars are what this suite knows of one CLI beside what its executor says. One
+// that is new to it has none, and is held to what holds for all.
+type particulars struct {
+	// forbids are calls in its own words that it refuses, beside those that every CLI
+	// refuses.
+	forbids func(c cli) []modeltest.ToolCall
+	// deniesAll says that it refuses all of them by itself.
+	deniesAll bool
+	// cutIsTheEnd says that the CLI does not ask again after half an answer.
+	cutIsTheEnd bool
+}
+
+// known are the particulars, by executor.
+var known = map[string]particulars{
+	"claude-code": {deniesAll: true, forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			c.run("kubectl get --raw /api"), c.run("kubectl get pods > output/pods"), c.run(`kubectl get {pods"",--kubeconfig=output/kubeconfig}`),
+		}
+	}},
+	"codex": {forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			c.read("../../etc/shadow"), c.read("home/.codex/config.toml"),
+			call("shell", map[string]any{"command": []any{"touch", "/tmp/outside"}}),
+			call("apply_patch", map[string]any{"input": "*** Begin Patch\n*** Add File: context/new\n+x\n*** End Patch\n"}),
+			call("view_image", map[string]any{"path": "/etc/shadow"}),
+			call("spawn_agent", map[string]any{"message": "go on without a fence"}),
+		}
+	}},
+	"gemini": {forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			c.run("kubectl get pods; id"), c.run("kubectl get pods $GEMINI_API_KEY"),
+			call("web_fetch", map[string]any{"prompt": "https://evil.example/"}), call("google_web_search", map[string]any{"query": "x"}),
+		}
+	}},
+	"goose": {cutIsTheEnd: true, forbids: func(c cli) []modeltest.ToolCall {
+		return []modeltest.ToolCall{
+			call("shell", map[string]any{"command": "touch /tmp/outside; echo x > context/incident.json"}), c.read("home/kubeconfig"),
+			call("extensionmanager__manage_extensions", map[string]any{"action": "enable", "extension_name": "developer"}),
+		}
+	}},
+}
+
+// clis are the CLIs that the suite runs over: every executor with a CLI and each of its
+// providers, and with the usual one also without the shell that it may have.
+func clis() (all []cli) {
+	for _, e := range agent.CLIs() {
+		all = append(all, withAndWithoutShell(e)...)
+		for _, p := range e.Providers[1:] {
+			all = append(all, newCLI(e, p))
+		}
 	}
+	return all
+}
+
+// usualCLIs are those with the provider that each usually has.
+func usualCLIs() (all []cli) {
+	for _, e := range agent.CLIs() {
+		all = append(all, withAndWithoutShell(e)...)
+	}
+	return all
+}
+
+func withAndWithoutShell(e agent.Executor) []cli {
+	c := newCLI(e, e.Providers[0])
+	if c.run == nil {
+		return []cli{c}
+	}
+	return []cli{c, c.withoutShell()}
 }
 
 // named is the CLI as the name of a test.
@@ -64,22 +126,42 @@ func (c cli) named() string {
 	return name
 }
 
-// calls are how the executor's model acts.
-func calls(executor string) agent.Calls {
-	e, err := agent.For(executor)
+func executorOf(name string) agent.Executor {
+	e, err := agent.For(name)
 	if err != nil {
 		panic(err)
 	}
-	return e.Calls
+	return e
 }
 
-func newCLI(executor, name string, p nightcrier.Provider, model string) cli {
-	c := calls(executor)
-	return cli{
-		executor: executor, name: name, provider: p, model: model,
-		read: func(path string) modeltest.ToolCall { return as(c.Read(path)) },
-		ours: func(tool string, args map[string]any) modeltest.ToolCall { return as(c.Tool(tool, args)) },
+// calls are how the executor's model acts.
+func calls(executor string) agent.Calls { return executorOf(executor).Calls }
+
+func newCLI(e agent.Executor, p nightcrier.Provider) cli {
+	its := e.Calls
+	c := cli{
+		executor: e.Name, name: e.Command, provider: p, model: cmp.Or(e.DefaultModel, "scripted"),
+		read:        func(path string) modeltest.ToolCall { return as(its.Read(path)) },
+		ours:        func(tool string, args map[string]any) modeltest.ToolCall { return as(its.Tool(tool, args)) },
+		particulars: known[e.Name],
 	}
+	if !e.UsesTools {
+		c.run = func(command string) modeltest.ToolCall { return as(its.Shell(command)) }
+	}
+	if !e.AnswersOnly {
+		c.write = func(path, text string) modeltest.ToolCall { return as(its.Write(path, text)) }
+	}
+	c.forbidden = []modeltest.ToolCall{
+		as(its.Shell("kubectl delete pod x; touch /tmp/outside")), as(its.Shell("echo x > context/incident.json")), c.read("/etc/shadow"),
+		as(its.Write("context/incident.json", "{}")), as(its.Write("/tmp/outside", "x")), c.ours("kubernetes_delete", map[string]any{"name": "x"}),
+	}
+	if c.forbids != nil {
+		c.forbidden = append(c.forbidden, c.forbids(c)...)
+	}
+	if c.deniesAll {
+		c.denied = len(c.forbidden)
+	}
+	return c
 }
 
 func as(c agent.Call) modeltest.ToolCall { return modeltest.ToolCall{Name: c.Tool, Input: c.Input} }
@@ -88,66 +170,26 @@ func call(tool string, input map[string]any) modeltest.ToolCall {
 	return modeltest.ToolCall{Name: tool, Input: input}
 }
 
-// shelled is a CLI that runs commands and writes files.
-func shelled(executor, name string, p nightcrier.Provider, model string) cli {
-	c, its := newCLI(executor, name, p, model), calls(executor)
-	c.run = func(command string) modeltest.ToolCall { return as(its.Shell(command)) }
-	c.write = func(path, text string) modeltest.ToolCall { return as(its.Write(path, text)) }
-	return c
-}
-
 // withoutShell takes the shell from a CLI: whatever it runs is forbidden then.
 func (c cli) withoutShell() cli {
-	c.forbidden = append([]modeltest.ToolCall{c.run("kubectl get pods"), c.run("true"), c.ours("kubernetes_delete", map[string]any{"name": "x"}), c.ours("read_file", map[string]any{"path": "home/kubeconfig"})}, c.forbidden...)
+	c.forbidden = append([]modeltest.ToolCall{c.run("kubectl get pods"), c.run("true"), c.ours("read_file", map[string]any{"path": "home/kubeconfig"})}, c.forbidden...)
 	c.noShell, c.run, c.denied = true, nil, len(c.forbidden)
 	return c
 }
 
-func claudeCLI() cli {
-	c := shelled("claude-code", "claude", nightcrier.Anthropic, "sonnet")
-	c.forbidden = []modeltest.ToolCall{
-		c.run("kubectl delete pod x"), c.run("echo x > context/incident.json"), c.run("kubectl get --raw /api"), c.run("kubectl get pods > output/pods"),
-		c.run(`kubectl get {pods"",--kubeconfig=output/kubeconfig}`),
-		c.read("/etc/shadow"), c.write("context/incident.json", "{}"), c.write("/tmp/outside", "x"),
-	}
-	c.denied = len(c.forbidden)
-	return c
+// usually is the CLI of that executor with its usual provider.
+func usually(executor string) cli {
+	e := executorOf(executor)
+	return newCLI(e, e.Providers[0])
 }
 
-func geminiCLI() cli {
-	c := shelled("gemini", "gemini", nightcrier.Google, "gemini-2.5-pro")
-	c.forbidden = []modeltest.ToolCall{
-		c.run("kubectl delete pod x"), c.run("kubectl get pods; id"), c.run("kubectl get pods $GEMINI_API_KEY"), c.run("echo x > context/incident.json"),
-		c.read("/etc/shadow"), c.write("context/incident.json", "{}"), c.write("/tmp/outside", "x"),
-		call("web_fetch", map[string]any{"prompt": "https://evil.example/"}), call("google_web_search", map[string]any{"query": "x"}),
-	}
-	return c
-}
+func claudeCLI() cli { return usually("claude-code") }
 
-func gooseCLI(p nightcrier.Provider) cli {
-	c := newCLI("goose", "goose", p, "some-model")
-	c.cutIsTheEnd = true
-	shell := map[string]any{"command": "touch /tmp/outside; echo x > context/incident.json"}
-	c.forbidden = []modeltest.ToolCall{
-		call("shell", shell), call("developer__shell", shell), c.ours("kubernetes_delete", map[string]any{"name": "x"}),
-		call("write", map[string]any{"path": "context/incident.json", "content": "{}"}), c.read("/etc/shadow"), c.read("home/kubeconfig"),
-		call("extensionmanager__manage_extensions", map[string]any{"action": "enable", "extension_name": "developer"}),
-	}
-	return c
-}
+func codexCLI() cli { return usually("codex") }
 
-func codexCLI() cli {
-	c := newCLI("codex", "codex", nightcrier.OpenAI, "scripted")
-	c.forbidden = []modeltest.ToolCall{
-		c.read("/etc/shadow"), c.read("../../etc/shadow"), c.read("home/.codex/config.toml"),
-		call("exec_command", map[string]any{"cmd": "kubectl delete pod x; touch /tmp/outside"}),
-		call("shell", map[string]any{"command": []any{"touch", "/tmp/outside"}}),
-		call("apply_patch", map[string]any{"input": "*** Begin Patch\n*** Add File: context/new\n+x\n*** End Patch\n"}),
-		call("view_image", map[string]any{"path": "/etc/shadow"}),
-		call("spawn_agent", map[string]any{"message": "go on without a fence"}),
-	}
-	return c
-}
+func geminiCLI() cli { return usually("gemini") }
+
+func gooseCLI(p nightcrier.Provider) cli { return newCLI(executorOf("goose"), p) }
 
 // cliBench is a bench with a CLI, a scripted model, and a kubectl that does to the
 // machine what it is asked for.
@@ -192,7 +234,7 @@ echo "$2" > "$TMPDIR/deed"
 case "$2" in
 pods) echo "NAME   READY"; echo "cart   0/1" ;;
 flood) exec yes "$(head -c 4000 /dev/zero | tr '\0' x)" ;;
-bomb) bomb() { bomb | bomb & }; bomb; while sleep 1000 & do :; done ;;
+bomb) setsid sh -c 'bomb() { echo x >> "$TMPDIR/bombs"; bomb & bomb & exec sleep 1000; }; bomb' < /dev/null > /dev/null 2>&1 & echo gone ;;
 hog) head -c 1500000000 /dev/zero | tail -c 1400000000 > /dev/null ;;
 orphan) setsid sh -c 'trap "" INT TERM HUP; sleep 1000; sleep 1000' < /dev/null > /dev/null 2>&1 & echo left ;;
 *) echo "error: the server doesn't have a resource type \"$2\"" >&2; exit 1 ;;
@@ -210,14 +252,15 @@ func useDeeds(t *testing.T) (path string) {
 	return path
 }
 
-// does makes the agent do a deed: with its shell, or by a shim.
+// does makes the agent do a deed: with its shell, or by a shim that does it beside the
+// CLI and with the CLI's own output.
 func (b *cliBench) does(kubectl, deed string) []modeltest.ToolCall {
 	b.Helper()
 	if b.cli.run != nil {
 		return []modeltest.ToolCall{b.cli.run("kubectl get " + deed)}
 	}
 	shim := filepath.Join(filepath.Dir(b.ws), "shim.sh")
-	b.must(os.WriteFile(shim, fmt.Appendf(nil, "#!/bin/sh\n%s get %s > /dev/null &\nexec %s \"$@\"\n", kubectl, deed, b.spec.Command), 0o755))
+	b.must(os.WriteFile(shim, fmt.Appendf(nil, "#!/bin/sh\n%s get %s &\nexec %s \"$@\"\n", kubectl, deed, b.spec.Command), 0o755))
 	real, err := filepath.EvalSymlinks(b.spec.Command)
 	b.must(err)
 	b.spec.ReadPaths = []string{kubectl, installed(real)}
@@ -360,6 +403,9 @@ func cliReports(t *testing.T, c cli) {
 	last := b.model.Requests("it")
 	if !strings.Contains(last[len(last)-1].Text, `"x":1`) || !strings.Contains(last[0].Text, "Only look.") {
 		t.Errorf("the model was not shown the incident, or not told the instructions:\n%s", clip(text(entries)))
+	}
+	if place := executorOf(c.executor).Instructions; strings.HasPrefix(strings.TrimSpace(last[0].Text), "Only look.") != strings.HasPrefix(place, "in place of ") {
+		t.Errorf("the instructions are sent %q, the model is told %q", place, clip(last[0].Text))
 	}
 	for _, want := range []nightcrier.EntryType{nightcrier.EntryMessage, nightcrier.EntryToolCall, nightcrier.EntryToolResult, nightcrier.EntryUsage} {
 		if !slices.ContainsFunc(entries, func(e nightcrier.JournalEntry) bool { return e.Type == want }) {
@@ -552,36 +598,106 @@ func cliResumed(t *testing.T, c cli) {
 	}
 }
 
-// misdeed runs an agent that does something to the machine, and goes on.
-func misdeed(t *testing.T, c cli, kubectl, deed string, change func(*Spec)) nightcrier.AgentResult {
+// misdeed is an agent that is to do something to the machine, and to go on.
+func misdeed(t *testing.T, c cli, kubectl, deed string, change func(*Spec), then ...modeltest.Step) *cliBench {
 	t.Helper()
 	b := c.bench(t)
 	change(&b.spec)
-	b.script(modeltest.Step{Tools: b.does(kubectl, deed)}, modeltest.Step{Text: "Done."})
-	r, entries := b.run()
+	b.script(append([]modeltest.Step{{Tools: b.does(kubectl, deed)}}, then...)...)
+	return b
+}
+
+// did checks what holds after a misdeed, and that it was done.
+func (b *cliBench) did(t *testing.T, deed string, r nightcrier.AgentResult, entries []nightcrier.JournalEntry) {
+	t.Helper()
 	b.over(t, r, entries)
-	t.Logf("%s %s %s", r.State, r.FailureClass, r.FailureReason)
 	if got, err := os.ReadFile(filepath.Join(b.ws, "tmp/deed")); strings.TrimSpace(string(got)) != deed {
 		t.Errorf("the agent did %q, %v\n%s", got, err, clip(text(entries)))
 	}
-	return r
 }
 
+// ended is how a run ended, in two words.
+func ended(r nightcrier.AgentResult) string {
+	return strings.TrimSpace(string(r.State) + " " + string(r.FailureClass))
+}
+
+// goesOn is what the model says after a misdeed.
+var goesOn = modeltest.Step{Text: "Done."}
+
 func cliOrphan(t *testing.T, c cli, kubectl string) {
-	if r := misdeed(t, c, kubectl, "orphan", func(*Spec) {}); r.State != nightcrier.StateSuccess {
+	b := misdeed(t, c, kubectl, "orphan", func(*Spec) {}, goesOn)
+	r, entries := b.run()
+	b.did(t, "orphan", r, entries)
+	if r.State != nightcrier.StateSuccess {
 		t.Errorf("result %+v", r)
 	}
 }
 
-// What the bomb leaves of the limit may not be enough for the CLI to go on, but it
-// ends by itself or by its deadline, and the machine never notices.
+// What the bomb leaves of the limit may not be enough for the CLI to start or to go on,
+// but it ends by itself or by its deadline, and the machine never has more processes of
+// it than it may.
 func cliForkBomb(t *testing.T, c cli, kubectl string) {
-	misdeed(t, c, kubectl, "bomb", func(s *Spec) { s.Timeout, s.MaxProcesses = 30*time.Second, 200 })
+	const most = 200
+	then := goesOn
+	then.Hold = "the bomb"
+	b := misdeed(t, c, kubectl, "bomb", func(s *Spec) { s.Timeout, s.MaxProcesses = 30*time.Second, most }, then)
+	b.launch()
+	peak := b.crowd(func() {
+		if b.bombs() >= most/4 {
+			b.model.Release("the bomb")
+		}
+	})
+	r, entries := b.follow()
+	b.did(t, "bomb", r, entries)
+	if n := peak(); n > most+2 { // our init, and what it is started by, may stand beside the limit
+		t.Errorf("%d processes at a time, for a limit of %d", n, most)
+	}
+	if n := b.bombs(); n < most/4 {
+		t.Errorf("the bomb started %d processes and no more", n)
+	}
+	if got := ended(r); !slices.Contains([]string{"success", "timeout timeout", "failed start_error", "failed agent_error", "failed crash"}, got) {
+		t.Errorf("ended %s: %s\n%s", got, r.FailureReason, clip(text(entries)))
+	}
+}
+
+// bombs are the processes that a bomb has started so far: each leaves its mark.
+func (b *cliBench) bombs() int {
+	marks, err := os.ReadFile(filepath.Join(b.ws, "tmp/bombs"))
+	if err != nil && !os.IsNotExist(err) {
+		b.Error(err)
+	}
+	return strings.Count(string(marks), "x")
+}
+
+// crowd counts the processes below the worker, again and again, until it is asked, and
+// then says how many there were at most. It calls also each time.
+func (b *cliBench) crowd(also func()) (peak func() int) {
+	b.Helper()
+	var p pids
+	b.await(func() bool { return directory(b.dir).read("pid", &p) == nil && p.Worker.Alive() })
+	stop, most := make(chan struct{}), make(chan int)
+	go func() {
+		n, look := 0, time.NewTicker(5*time.Millisecond)
+		defer look.Stop()
+		for {
+			select {
+			case <-stop:
+				most <- n
+				return
+			case <-look.C:
+				n = max(n, len(p.Worker.Below()))
+				also()
+			}
+		}
+	}()
+	return func() int { close(stop); return <-most }
 }
 
 // The hog is ended, not the agent.
 func cliMemoryHog(t *testing.T, c cli, kubectl string) {
-	r := misdeed(t, c, kubectl, "hog", func(s *Spec) { s.MaxMemoryBytes = 700 << 20 })
+	b := misdeed(t, c, kubectl, "hog", func(s *Spec) { s.MaxMemoryBytes = 700 << 20 }, goesOn)
+	r, entries := b.run()
+	b.did(t, "hog", r, entries)
 	if slices.Contains(r.Missing, process.LayerMemory) {
 		t.Fatalf("memory is bounded by none of %v", r.Layers)
 	}
@@ -590,8 +706,31 @@ func cliMemoryHog(t *testing.T, c cli, kubectl string) {
 	}
 }
 
-// A CLI that keeps all of it meets the deadline or the limit of its workspace; one
-// that stops reading goes on. (Claude unpacks 33 MB of its own when it starts.)
+// A CLI that keeps all that its command prints meets the deadline or the limit of its
+// workspace; one that stops reading goes on. (Claude unpacks 33 MB of its own when it
+// starts.) Where there is no shell it is the CLI's own output that does not end: the
+// worker ends it, because the CLI itself waits for its model. Nothing of it fills the
+// disk.
 func cliEndlessOutput(t *testing.T, c cli, kubectl string) {
-	misdeed(t, c, kubectl, "flood", func(s *Spec) { s.Timeout, s.MaxWorkspaceBytes = 40*time.Second, 128<<20 })
+	const limit = 1 << 20
+	then, ends := goesOn, []string{"success", "timeout timeout", "failed disk"}
+	if c.run == nil {
+		then.Hold, ends = "for ever", []string{"failed agent_error"}
+	}
+	b := misdeed(t, c, kubectl, "flood", func(s *Spec) {
+		s.Timeout, s.MaxWorkspaceBytes, s.MaxOutputBytes = 40*time.Second, 128<<20, limit
+	}, then)
+	r, entries := b.run()
+	b.did(t, "flood", r, entries)
+	if got := ended(r); !slices.Contains(ends, got) {
+		t.Errorf("ended %s: %s\n%s", got, r.FailureReason, clip(text(entries)))
+	}
+	if c.run == nil && (!strings.HasPrefix(r.FailureReason, fmt.Sprintf("the agent printed more than %d bytes", limit*hardFactor)) || !r.Truncated) {
+		t.Errorf("output in full: %v, failed for %q", !r.Truncated, r.FailureReason)
+	}
+	info, err := os.Stat(filepath.Join(b.dir, "spool.jsonl"))
+	b.must(err)
+	if info.Size() > 4*limit {
+		t.Errorf("the spool has %d bytes, for a limit of %d", info.Size(), limit)
+	}
 }

@@ -214,7 +214,10 @@ func TestPoisonedHome(t *testing.T) {
 		".bashrc": "touch $TMPDIR/served", ".profile": "touch $TMPDIR/served", ".gitconfig": "[core]\nfsmonitor = touch tmp/served\n",
 		".kube/kuberc": "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ndefaults: [{command: get, options: [{name: kubeconfig, default: tmp/evil}]}]\n",
 	}
-	for _, c := range []cli{claudeCLI(), codexCLI(), geminiCLI(), gooseCLI(nightcrier.Anthropic)} {
+	for _, c := range usualCLIs() {
+		if c.noShell {
+			continue // its home is the same
+		}
 		t.Run(c.executor, func(t *testing.T) {
 			t.Parallel()
 			steps := []modeltest.Step{{Text: "Something is missing, I think."}}

@@ -62,7 +62,7 @@ func TestOrdersOfAHarmfulModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Dir(asked)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	for _, c := range []cli{claudeCLI(), claudeCLI().withoutShell(), codexCLI(), geminiCLI(), geminiCLI().withoutShell(), gooseCLI(nightcrier.Anthropic)} {
+	for _, c := range usualCLIs() {
 		t.Run(c.named(), func(t *testing.T) {
 			t.Parallel()
 			outside := listenOutside(t)

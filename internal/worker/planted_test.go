@@ -87,7 +87,7 @@ func (b *cliBench) plant(dir string, files map[string]string) {
 // CLI anything, grants it a tool, runs a command or leads it to another server. A path
 // behind an @ is text, wherever it stands.
 func TestNothingPlantedIsBelieved(t *testing.T) {
-	for _, c := range []cli{claudeCLI(), claudeCLI().withoutShell(), codexCLI(), geminiCLI(), geminiCLI().withoutShell(), gooseCLI(nightcrier.Anthropic)} {
+	for _, c := range usualCLIs() {
 		t.Run(c.named(), func(t *testing.T) {
 			t.Parallel()
 			address := listenOutside(t).Addr().String()

@@ -20,6 +20,7 @@ func Exercise(t *testing.T, fresh func(t *testing.T) engine.Options) {
 		"steps run once and in order":                stepsRunOnce,
 		"a second start does nothing":                startIsIdempotent,
 		"stop interrupts and launch resumes":         resumes,
+		"a wait ends early for whoever wakes it":     sleeps,
 		"a failing step is retried, not recorded":    retriesSteps,
 		"a step's recorded error value is a value":   valuesCarryFailures,
 		"a step that panics is given up for good":    panics,
@@ -156,6 +157,61 @@ func resumes(t *testing.T, o engine.Options) {
 	await(t, done)
 	if first.Load() != 1 || second.Load() != 2 {
 		t.Errorf("the finished step ran %d times, the interrupted one %d; want 1 and 2", first.Load(), second.Load())
+	}
+}
+
+// A wait that an engine was stopped in goes on in the next one, where it can be woken.
+// What comes after it is the next step, whether it ended by itself or was woken.
+func sleeps(t *testing.T, o engine.Options) {
+	var after atomic.Int32
+	begun, wake, woken, again := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	workflow := func(wake <-chan struct{}, then func(ctx engine.Context) error) engine.Workflow {
+		return func(ctx engine.Context, _ string, _ []byte) error {
+			if err := engine.Sleep(ctx, time.Millisecond, nil); err != nil {
+				return err
+			}
+			if _, err := engine.Step(ctx, "begun", func(context.Context) (bool, error) { return true, nil }); err != nil {
+				return err
+			}
+			if wake == nil {
+				close(begun)
+			}
+			if err := engine.Sleep(ctx, time.Hour, wake); err != nil {
+				return err
+			}
+			if _, err := engine.Step(ctx, "after", func(context.Context) (int32, error) { return after.Add(1), nil }); err != nil {
+				return err
+			}
+			return then(ctx)
+		}
+	}
+	e := launch(t, o, "w", workflow(nil, func(engine.Context) error { return nil }))
+	if err := e.Start("w", "waits", nil); err != nil {
+		t.Fatal(err)
+	}
+	await(t, begun)
+	stop(t, e)
+
+	e = launch(t, o, "w", workflow(wake, func(ctx engine.Context) error {
+		close(woken)
+		<-ctx.Done()
+		return ctx.Err()
+	}))
+	if err := e.Start("w", "waits", nil); err != nil {
+		t.Fatal(err)
+	}
+	close(wake)
+	await(t, woken)
+	stop(t, e)
+
+	e = launch(t, o, "w", workflow(wake, func(engine.Context) error { close(again); return nil }))
+	defer stop(t, e)
+	if err := e.Start("w", "waits", nil); err != nil {
+		t.Fatal(err)
+	}
+	await(t, again)
+	if n := after.Load(); n != 1 {
+		t.Errorf("the step after the wait ran %d times", n)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 )
 
@@ -186,7 +188,18 @@ func TestGuardPassesSignals(t *testing.T) {
 	}
 }
 
+// What logs in to a cluster or a cloud is taken away; what an agent needs for its model
+// stays, whatever it is called.
 func TestGuardedEnv(t *testing.T) {
+	agents := []string{"ANTHROPIC_API_KEY=k"}
+	for _, p := range []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google} {
+		for _, name := range slices.Concat(config.KeyVariables(p), config.AddressVariables(p)) {
+			agents = append(agents, name+"=k")
+		}
+	}
+	if got := guardedEnv(agents); !slices.Equal(got, agents) || !slices.Contains(agents, "GOOGLE_API_KEY=k") || !slices.Contains(agents, "GOOGLE_GEMINI_BASE_URL=k") {
+		t.Errorf("of %q the command gets %q", agents, got)
+	}
 	got := guardedEnv([]string{"PATH=/bin", "KUBECONFIG=x", "KUBERNETES_SERVICE_HOST=x", "KUBE_TOKEN=x", "HELM_KUBETOKEN=x", "AWS_PROFILE=x",
 		"GOOGLE_APPLICATION_CREDENTIALS=x", "ANTHROPIC_API_KEY=k", "AWSOME=1"})
 	if want := []string{"PATH=/bin", "ANTHROPIC_API_KEY=k", "AWSOME=1"}; !slices.Equal(got, want) {

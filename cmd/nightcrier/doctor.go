@@ -14,7 +14,7 @@ func (p *program) doctorCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "look at every agent CLI that is known, not only at the configured one")
 	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether the model key is accepted: one call that costs nothing")
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "mcp-endpoint", "agent-executor", "cluster-kubeconfig")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, warnings, err := p.load(cmd)
 		p.warn(warnings)

@@ -19,7 +19,7 @@ type selftestFlags struct {
 
 func (p *program) selftestCommand() *cobra.Command {
 	var f selftestFlags
-	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and see who stops it", Args: args(cobra.MaximumNArgs(1)),
+	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and see who stops it", Args: args(atMostOne("suite")),
 		Long: `Attacks an investigation from where its agent stands: by requests written byte by
 byte, by commands in the sandbox, and by every agent CLI on this machine with a model
 that orders it to attack. No key is needed and nothing is spent.

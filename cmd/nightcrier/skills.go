@@ -54,7 +54,7 @@ func (p *program) skillsListCommand() *cobra.Command {
 skills.sources, skills.cache_dir, and what is part of nightcrier. The first place that
 has a name is used for it. Agents get k8s-troubleshooter and what skills.include names.`}
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "skills-sources", "skills-cache-dir", "skills-include")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		library, cfg, err := p.openSkills(cmd)
 		if err != nil {
@@ -109,11 +109,11 @@ type shownSkill struct {
 }
 
 func (p *program) skillsShowCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: args(cobra.ExactArgs(1)),
+	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: args(oneArg("skill", "which skill? `nightcrier skills list` shows them")),
 		Long: `Shows what an agent would get: which files, and SKILL.md as it is installed, without
 what the skill would grant itself.`}
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "skills-sources", "skills-cache-dir", "skills-include")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		library, _, err := p.openSkills(cmd)
 		if err != nil {
@@ -161,7 +161,7 @@ into the workspace root, and says what differs from the commit before. This is t
 command that fetches; a server uses what is here, from its next start on. Nothing of a
 repository is run: no hook, no filter, no submodule; links in it are refused.`}
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "skills-sources", "skills-cache-dir", "skills-include")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := p.loadConfig(cmd)
 		if err != nil {
@@ -209,7 +209,7 @@ func (p *program) printUpdates(updates []skill.Update) error {
 }
 
 func (p *program) skillsCheckCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "check DIR", Short: "Say what is wrong with a skill of yours", Args: args(cobra.ExactArgs(1)),
+	cmd := &cobra.Command{Use: "check DIR", Short: "Say what is wrong with a skill of yours", Args: args(oneArg("directory", "which skill? Name its directory")),
 		Long: `Looks at the skill in a directory, for its author: what cannot be used at all (exit code
 6), and what agents would not get of it, such as tools that it grants itself.`}
 	p.formatFlag(cmd, "text", "json")

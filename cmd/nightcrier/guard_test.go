@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/selftest"
 )
 
 // guardRun is one command line, run to its end in this process.
@@ -239,5 +242,48 @@ cp context/initial_triage_report.md "$OUTPUT_DIR/investigation.md"
 	file := filepath.Join(filepath.Dir(filepath.Dir(seen[0])), auditFile)
 	if v := runProgram(t, nil, "", "audit", "verify", file); v.code != 0 || v.errors != "" || !strings.Contains(v.out, "1 denied") {
 		t.Errorf("audit: %+v", v)
+	}
+}
+
+// A temporary directory goes when nothing is in it, and is named when something is,
+// however the guard ends.
+func TestGuardLeavesNoEmptyDirectory(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"input_tokens":10,"output_tokens":20}}`)
+	}))
+	defer model.Close()
+	key := []string{"ANTHROPIC_API_KEY=sk-ant-no-key-0123456789", "ANTHROPIC_BASE_URL=" + model.URL}
+	dead := filepath.Join(t.TempDir(), "dead")
+	must(t, os.WriteFile(dead, []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"+
+		"users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"), 0o600))
+	spend := []string{"nightcrier", selftest.ProbeCommand, "spend", "1", "100"}
+	for name, c := range map[string]struct {
+		environ, args, command []string
+		code                   int
+		named                  bool
+	}{
+		"nothing spent":          {key, []string{"--budget-usd", "1"}, []string{"true"}, 0, false},
+		"no key":                 {nil, []string{"--budget-usd", "1"}, []string{"true"}, 2, false},
+		"no command":             {key, []string{"--budget-usd", "1"}, []string{"no-such-command"}, 4, false},
+		"spent":                  {key, []string{"--budget-usd", "1"}, spend, 0, true},
+		"too much":               {key, []string{"--budget-usd", "0.0000001"}, spend, 5, true}, // the refusal is on record
+		"nothing asked":          {nil, []string{"--kubeconfig", dead}, []string{"true"}, 0, false},
+		"asked":                  {nil, []string{"--kubeconfig", dead}, []string{kubetest.Kubectl(t), "get", "--raw", "/api/v1/pods"}, 1, true},
+		"no command at cluster":  {nil, []string{"--kubeconfig", dead}, []string{"no-such-command"}, 4, false},
+		"spent beside a cluster": {key, []string{"--kubeconfig", dead, "--budget-usd", "1"}, spend, 0, true},
+		"no context":             {nil, []string{"--kubeconfig", dead, "--context", "y"}, []string{"true"}, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tmp := t.TempDir()
+			t.Setenv("TMPDIR", tmp)
+			t.Setenv("KUBECONFIG", filepath.Join(tmp, "none"))
+			r := runProgram(t, append(c.environ, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir()), "", slices.Concat([]string{"guard"}, c.args, []string{"--"}, c.command)...)
+			left, err := filepath.Glob(filepath.Join(tmp, "nightcrier-guard-*"))
+			must(t, err)
+			if r.code != c.code || len(left) > 1 || (len(left) == 1) != c.named || c.named && !strings.Contains(r.errors, " in "+left[0]) || !c.named && strings.Contains(r.errors, tmp) {
+				t.Errorf("exit code %d, want %d; left %q: %s", r.code, c.code, left, r.errors)
+			}
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,10 +30,28 @@ type guardRun struct {
 
 func runProgram(t *testing.T, environ []string, stdin string, args ...string) guardRun {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out, errs together
 	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, environ: environ, now: time.Now}
 	code := p.run(t.Context(), args)
 	return guardRun{code, out.String(), errs.String()}
+}
+
+// together is written to by us and, through a pipe, by a command that we run.
+type together struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *together) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *together) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func environ(extra ...string) []string { return append(os.Environ(), extra...) }

@@ -39,7 +39,7 @@ type verified struct {
 func (p *program) auditCommand() *cobra.Command {
 	var head string
 	verify := &cobra.Command{Use: "verify FILE|INCIDENT", Short: "Check that an audit log was not changed or cut",
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneArg("audit", "which audit? Name an audit.jsonl, or the ID of an incident")),
 		Long: `Checks the hash chain of an audit.jsonl file, and compares its end with the head in
 the report.json beside it, or with the one given with --head. For an incident it also
 checks the journal that the audit was made from, and compares the two. Exits 6 when

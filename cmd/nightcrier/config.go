@@ -17,8 +17,8 @@ func (p *program) configCommand() *cobra.Command {
 			_, err := p.stdout.Write(config.Schema())
 			return err
 		}}
-	configFlags(check)
-	configFlags(print)
+	fewConfigFlags(check, "workspace-root", "mcp-endpoint", "agent-executor")
+	fewConfigFlags(print, "workspace-root", "mcp-endpoint", "agent-executor")
 	return group("config", "Check and show the configuration", check, print, schema)
 }
 

@@ -61,8 +61,7 @@ func TestFlagsAreDescribedWithoutMarkdown(t *testing.T) {
 	}
 }
 
-// The help of the command with the most flags names its own first, in lines that the
-// terminal has room for.
+// A help names the command's own flags first, in lines that the terminal has room for.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	var out strings.Builder
 	root := (&program{stdout: &out, width: 80}).rootCommand()
@@ -78,6 +77,35 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 	}
 	if own, key := strings.Index(out.String(), "--check-key"), strings.Index(out.String(), "--workspace-root"); own < 0 || key < own {
 		t.Errorf("--check-key at %d, --workspace-root at %d", own, key)
+	}
+}
+
+// Of commands that read the configuration only serve lists all of its keys; the others
+// say where they are listed, and take them all the same.
+func TestHelpIsNotFullOfKeys(t *testing.T) {
+	help := func(words ...string) string {
+		return runProgram(t, nil, "", append(words, "--help")...).out
+	}
+	const elsewhere = "nightcrier serve --help lists them all"
+	for _, words := range []string{"doctor", "config check", "config print", "skills list", "skills show", "skills update", "tools list"} {
+		text := help(strings.Fields(words)...)
+		if strings.Contains(text, "--storm-quiet") || !strings.Contains(text, elsewhere) || !strings.Contains(text, "--config string") {
+			t.Errorf("nightcrier %s --help:\n%s", words, text)
+		}
+		if r := runProgram(t, nil, "", append(strings.Fields(words), "--storm-quiet", "soon")...); r.code != 2 || !strings.Contains(r.errors, `flag --storm-quiet: "soon"`) {
+			if words != "skills show" { // which asks for a name first
+				t.Errorf("nightcrier %s --storm-quiet soon: %+v", words, r)
+			}
+		}
+	}
+	text := help("serve")
+	for _, f := range config.Flags() {
+		if !strings.Contains(text, " --"+f.Name+" ") {
+			t.Errorf("nightcrier serve --help lacks --%s", f.Name)
+		}
+	}
+	if strings.Contains(text, elsewhere) || strings.Contains(help("version"), elsewhere) {
+		t.Error("where all keys are listed, or none are taken, another help is named")
 	}
 }
 

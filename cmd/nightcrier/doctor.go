@@ -14,7 +14,7 @@ func (p *program) doctorCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "check every supported agent CLI, not only the configured one")
 	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether it accepts the model key: one call that costs nothing")
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "mcp-endpoint", "agent-executor", "cluster-kubeconfig")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, warnings, err := p.load(cmd)
 		p.warn(warnings)

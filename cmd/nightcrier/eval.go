@@ -24,7 +24,7 @@ type evalFlags struct {
 
 func (p *program) evalCommand() *cobra.Command {
 	var f evalFlags
-	cmd := &cobra.Command{Use: "eval [DIR]", Short: "Measure diagnoses against cases whose cause is known", Args: args(cobra.MaximumNArgs(1)),
+	cmd := &cobra.Command{Use: "eval [DIR]", Short: "Measure diagnoses against cases whose cause is known", Args: args(atMostOne("directory")),
 		Long: `Investigates every case below DIR and counts how many were diagnosed correctly. A case
 is a directory with a snapshot of a cluster and a case.yaml with the right answer. Needs
 no cluster, no key and no network, unless --executor names an agent that does.
@@ -71,10 +71,10 @@ func (p *program) eval(cmd *cobra.Command, f evalFlags, given []string) error {
 	if f.minExact < 0 || f.minExact > 1 {
 		return usage(cmd, fmt.Errorf("--min-exact %v is not a share between 0 and 1", f.minExact))
 	}
-	from := p.configOptions(cmd) // a flag of eval is checked as the key it stands for
-	from.Flags["agent.executor"] = f.executor
+	from := p.configOptions(cmd)
+	standsFor(from, "executor", "agent.executor", f.executor)
 	if cmd.Flags().Changed("timeout") {
-		from.Flags["agent.timeout"] = f.timeout.String()
+		standsFor(from, "timeout", "agent.timeout", f.timeout.String())
 	}
 	cfg, warnings, err := p.loadFrom(from)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -131,13 +132,16 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 		Environ: p.environ, Logger: log, Now: p.now})
 	if f.budget > 0 && errors.Is(err, app.ErrNoKubeconfig) {
 		p.say("nightcrier guard: no cluster is guarded: %s", err)
-		return p.guardModels(f, out, log, func(environ []string) error { return p.runGuarded(environ, command) })
+		err = p.guardModels(f, out, log, func(environ []string) error { return p.runGuarded(environ, command) })
+		at, leaveErr := f.leave(out)
+		if at != "" {
+			p.say("nightcrier guard: what was spent is on record%s", at)
+		}
+		return errors.Join(err, leaveErr)
 	}
 	if err != nil {
-		if f.out == "" {
-			err = errors.Join(err, os.RemoveAll(out))
-		}
-		return err
+		_, leaveErr := f.leave(out)
+		return errors.Join(err, leaveErr)
 	}
 	for _, note := range g.Notes {
 		p.say("nightcrier guard: %s", note)
@@ -151,8 +155,32 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 		err = p.runWithCluster(g, out, guardedEnv(p.environ), command)
 	}
 	s, closeErr := g.Close()
-	p.say("nightcrier guard: %d requests, %d denied, %d answers kept as evidence in %s; audit head %s", s.Requests, s.Denied, s.Kept, out, or(s.Head, "none"))
-	return errors.Join(err, closeErr)
+	at, leaveErr := f.leave(out)
+	p.say("nightcrier guard: %d requests, %d denied, %d answers kept as evidence%s; audit head %s", s.Requests, s.Denied, s.Kept, at, or(s.Head, "none"))
+	return errors.Join(err, closeErr, leaveErr)
+}
+
+// leave removes a temporary directory in which there is nothing, and else says where
+// the record is.
+func (f guardFlags) leave(out string) (at string, err error) {
+	if f.out != "" || recorded(out) {
+		return " in " + out, nil
+	}
+	return "", os.RemoveAll(out)
+}
+
+// recorded says that a directory has a file with something in it, or cannot be looked
+// through.
+func recorded(dir string) bool {
+	return filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if info, err := d.Info(); err != nil || info.Size() > 0 {
+			return fs.ErrExist
+		}
+		return nil
+	}) != nil
 }
 
 // guardModels has something run with guards before the models, and says what it spent.

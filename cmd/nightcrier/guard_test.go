@@ -11,11 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/selftest"
 )
 
 // guardRun is one command line, run to its end in this process.
@@ -26,10 +30,28 @@ type guardRun struct {
 
 func runProgram(t *testing.T, environ []string, stdin string, args ...string) guardRun {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out, errs together
 	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, environ: environ, now: time.Now}
 	code := p.run(t.Context(), args)
 	return guardRun{code, out.String(), errs.String()}
+}
+
+// together is written to by us and, through a pipe, by a command that we run.
+type together struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *together) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *together) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func environ(extra ...string) []string { return append(os.Environ(), extra...) }
@@ -188,7 +210,18 @@ func TestGuardPassesSignals(t *testing.T) {
 	}
 }
 
+// What logs in to a cluster or a cloud is taken away; what an agent needs for its model
+// stays, whatever it is called.
 func TestGuardedEnv(t *testing.T) {
+	agents := []string{"ANTHROPIC_API_KEY=k"}
+	for _, p := range []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google} {
+		for _, name := range slices.Concat(config.KeyVariables(p), config.AddressVariables(p)) {
+			agents = append(agents, name+"=k")
+		}
+	}
+	if got := guardedEnv(agents); !slices.Equal(got, agents) || !slices.Contains(agents, "GOOGLE_API_KEY=k") || !slices.Contains(agents, "GOOGLE_GEMINI_BASE_URL=k") {
+		t.Errorf("of %q the command gets %q", agents, got)
+	}
 	got := guardedEnv([]string{"PATH=/bin", "KUBECONFIG=x", "KUBERNETES_SERVICE_HOST=x", "KUBE_TOKEN=x", "HELM_KUBETOKEN=x", "AWS_PROFILE=x",
 		"GOOGLE_APPLICATION_CREDENTIALS=x", "ANTHROPIC_API_KEY=k", "AWSOME=1"})
 	if want := []string{"PATH=/bin", "ANTHROPIC_API_KEY=k", "AWSOME=1"}; !slices.Equal(got, want) {
@@ -258,6 +291,49 @@ func TestGuardTakesPricesOfTheConfiguration(t *testing.T) {
 			env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "ANTHROPIC_API_KEY=sk-ant-real-key-0123456789", "ANTHROPIC_BASE_URL=" + u.URL}, c.env...)
 			if r := runProgram(t, env, "", args...); r.code != c.code || !strings.Contains(r.errors, c.wants) {
 				t.Errorf("%+v, want %d and %q", r, c.code, c.wants)
+			}
+		})
+	}
+}
+
+// A temporary directory goes when nothing is in it, and is named when something is,
+// however the guard ends.
+func TestGuardLeavesNoEmptyDirectory(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"input_tokens":10,"output_tokens":20}}`)
+	}))
+	defer model.Close()
+	key := []string{"ANTHROPIC_API_KEY=sk-ant-no-key-0123456789", "ANTHROPIC_BASE_URL=" + model.URL}
+	dead := filepath.Join(t.TempDir(), "dead")
+	must(t, os.WriteFile(dead, []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"+
+		"users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"), 0o600))
+	spend := []string{"nightcrier", selftest.ProbeCommand, "spend", "1", "100"}
+	for name, c := range map[string]struct {
+		environ, args, command []string
+		code                   int
+		named                  bool
+	}{
+		"nothing spent":          {key, []string{"--budget-usd", "1"}, []string{"true"}, 0, false},
+		"no key":                 {nil, []string{"--budget-usd", "1"}, []string{"true"}, 2, false},
+		"no command":             {key, []string{"--budget-usd", "1"}, []string{"no-such-command"}, 4, false},
+		"spent":                  {key, []string{"--budget-usd", "1"}, spend, 0, true},
+		"too much":               {key, []string{"--budget-usd", "0.0000001"}, spend, 5, true}, // the refusal is on record
+		"nothing asked":          {nil, []string{"--kubeconfig", dead}, []string{"true"}, 0, false},
+		"asked":                  {nil, []string{"--kubeconfig", dead}, []string{kubetest.Kubectl(t), "get", "--raw", "/api/v1/pods"}, 1, true},
+		"no command at cluster":  {nil, []string{"--kubeconfig", dead}, []string{"no-such-command"}, 4, false},
+		"spent beside a cluster": {key, []string{"--kubeconfig", dead, "--budget-usd", "1"}, spend, 0, true},
+		"no context":             {nil, []string{"--kubeconfig", dead, "--context", "y"}, []string{"true"}, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tmp := t.TempDir()
+			t.Setenv("TMPDIR", tmp)
+			t.Setenv("KUBECONFIG", filepath.Join(tmp, "none"))
+			r := runProgram(t, append(c.environ, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir()), "", slices.Concat([]string{"guard"}, c.args, []string{"--"}, c.command)...)
+			left, err := filepath.Glob(filepath.Join(tmp, "nightcrier-guard-*"))
+			must(t, err)
+			if r.code != c.code || len(left) > 1 || (len(left) == 1) != c.named || c.named && !strings.Contains(r.errors, " in "+left[0]) || !c.named && strings.Contains(r.errors, tmp) {
+				t.Errorf("exit code %d, want %d; left %q: %s", r.code, c.code, left, r.errors)
 			}
 		})
 	}

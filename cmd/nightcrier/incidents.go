@@ -120,17 +120,7 @@ func mended(inc nightcrier.Incident) string {
 
 // one is a command about the incident that its argument names.
 func one(use, short string) *cobra.Command {
-	return &cobra.Command{Use: use + " ID", Short: short, Args: args(oneID)}
-}
-
-func oneID(_ *cobra.Command, given []string) error {
-	switch len(given) {
-	case 1:
-		return nil
-	case 0:
-		return errors.New("which incident? Take its ID from `nightcrier incidents list`")
-	}
-	return fmt.Errorf("one ID is taken, %d were given", len(given))
+	return &cobra.Command{Use: use + " ID", Short: short, Args: args(oneArg("ID", "which incident? Take its ID from `nightcrier incidents list`"))}
 }
 
 func (p *program) showCommand() *cobra.Command {

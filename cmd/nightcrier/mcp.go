@@ -81,7 +81,7 @@ func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (app.MCPOptions, er
 	from := p.configOptions(cmd)
 	delete(from.Flags, "listen") // it is not where the API listens
 	from.Env = slices.DeleteFunc(slices.Clone(from.Env), func(kv string) bool { return strings.HasPrefix(kv, mcpToken+"=") })
-	from.Flags["agent.executor"] = f.executor
+	standsFor(from, "executor", "agent.executor", f.executor)
 	cfg, warnings, err := p.loadFrom(from)
 	if err != nil {
 		return app.MCPOptions{}, err

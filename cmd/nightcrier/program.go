@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // program is what all commands share.
@@ -115,7 +117,36 @@ func usage(cmd *cobra.Command, err error) error {
 
 // args wraps a check of arguments in usage.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error { return usage(cmd, check(cmd, given)) }
+	return func(cmd *cobra.Command, given []string) error {
+		err := check(cmd, given)
+		word := slices.IndexFunc(given, func(s string) bool { return s == "true" || s == "false" })
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if err != nil && word >= 0 && f.NoOptDefVal != "" {
+				err = fmt.Errorf("%q stands alone: a switch has its value behind a =, such as --%s=%s", given[word], f.Name, given[word])
+			}
+		})
+		return usage(cmd, err)
+	}
+}
+
+// oneArg wants one argument, which is called what, and asks for it in its own words.
+func oneArg(what, question string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return errors.New(question)
+		}
+		return atMostOne(what)(cmd, given)
+	}
+}
+
+// atMostOne wants one argument or none.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, given []string) error {
+		if len(given) > 1 {
+			return fmt.Errorf("one %s is taken, %d were given", what, len(given))
+		}
+		return nil
+	}
 }
 
 // interruptible returns a context that the first signal cancels.
@@ -146,13 +177,19 @@ func (p *program) loadFrom(o config.Options) (*config.Config, []config.Warning, 
 }
 
 func (p *program) configOptions(cmd *cobra.Command) config.Options {
-	o := config.Options{File: p.configFile, Env: p.environ, Flags: map[string]string{}}
+	o := config.Options{File: p.configFile, Env: p.environ, Flags: map[string]string{}, Typed: map[string]string{}}
 	for _, f := range config.Flags() {
 		if flag := cmd.Flags().Lookup(f.Name); flag != nil && flag.Changed {
 			o.Flags[f.Name] = flag.Value.String()
 		}
 	}
 	return o
+}
+
+// standsFor checks a flag of a command as the key that it stands for, and has messages
+// name what was typed.
+func standsFor(o config.Options, flag, key, value string) {
+	o.Flags[key], o.Typed[key] = value, flag
 }
 
 // configFlags gives cmd the flags of the configuration's keys: those named, or
@@ -171,13 +208,47 @@ func configFlags(cmd *cobra.Command, names ...string) {
 	}
 }
 
+// keysElsewhere marks commands whose help names few of their flags of the configuration.
+const keysElsewhere = "keys"
+
+// fewConfigFlags gives cmd the flags of all keys, of which its help lists those that are
+// named, and says where the others are.
+func fewConfigFlags(cmd *cobra.Command, listed ...string) {
+	configFlags(cmd)
+	for _, f := range config.Flags() {
+		cmd.Flags().Lookup(f.Name).Hidden = !slices.Contains(listed, f.Name)
+	}
+	cmd.Annotations = map[string]string{keysElsewhere: "Configuration keys are flags as well; nightcrier serve --help lists them all."}
+}
+
 func configFlag(cmd *cobra.Command, f config.Flag) {
 	text := f.Usage
-	if f.Default != "" {
+	switch {
+	case f.Switch && f.Default == "true":
+		text += " (default true, =false turns it off)"
+	case f.Default != "":
 		text += " (default " + f.Default + ")"
+	}
+	if f.Switch {
+		cmd.Flags().VarPF(new(toggle), f.Name, "", text).NoOptDefVal = "true"
+		return
 	}
 	cmd.Flags().String(f.Name, "", text)
 }
+
+// toggle is the value of a switch, which the configuration checks.
+type toggle string
+
+func (t *toggle) String() string { return string(*t) }
+
+// Set implements pflag.Value.
+func (t *toggle) Set(s string) error {
+	*t = toggle(s)
+	return nil
+}
+
+// Type has help show that nothing need follow.
+func (t *toggle) Type() string { return "bool" }
 
 // variable returns an environment variable.
 func (p *program) variable(name string) string {

@@ -27,7 +27,7 @@ type replayFlags struct {
 
 func (p *program) replayCommand() *cobra.Command {
 	var f replayFlags
-	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Repeat an investigation from its record, without a network", Args: args(cobra.MaximumNArgs(1)),
+	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Repeat an investigation from its record, without a network", Args: args(atMostOne("incident")),
 		Long: `Repeats a past investigation with the recorded answers of the cluster, and lists what
 differs. With the same version the built-in rules write the same report, to the byte.
 The command reads the incident's workspace and changes nothing in it. Exits 0 when all
@@ -59,9 +59,12 @@ func (p *program) replay(cmd *cobra.Command, f replayFlags, given []string) erro
 		return usage(cmd, fmt.Errorf("which investigation is to be repeated? Name the ID of an incident, or its directory with --workspace"))
 	}
 	from, another := p.configOptions(cmd), f.skill != ""
-	for key, value := range map[string]string{"agent.executor": f.executor, "agent.model": f.model, "agent.system_prompt_file": f.prompt} {
-		if value != "" { // it is checked as the key that it stands for
-			from.Flags[key], another = value, true
+	for _, s := range []struct{ flag, key, value string }{
+		{"executor", "agent.executor", f.executor}, {"model", "agent.model", f.model}, {"prompt", "agent.system_prompt_file", f.prompt},
+	} {
+		if s.value != "" {
+			standsFor(from, s.flag, s.key, s.value)
+			another = true
 		}
 	}
 	cfg, warnings, err := p.loadFrom(from)

@@ -30,7 +30,12 @@ func (p *program) rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&p.configFile, "config", "", "configuration file")
 	configFlags(root, "mcp-endpoint", "workspace-root", "agent-timeout", "log-level")
 	root.SetFlagErrorFunc(usage)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", fmt.Sprintf("Flags.FlagUsagesWrapped %d", p.width)))
+	root.Version = version().String()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
+	root.SetUsageTemplate(strings.NewReplacer(
+		"Flags.FlagUsages", fmt.Sprintf("Flags.FlagUsagesWrapped %d", p.width),
+		"{{if .HasHelpSubCommands}}", "{{with .Annotations."+keysElsewhere+"}}\n\n{{.}}{{end}}{{if .HasHelpSubCommands}}").Replace(root.UsageTemplate()))
 	root.AddCommand(p.demoCommand(), p.serveCommand(), p.triageCommand(), p.incidentsCommand(), p.eventsCommand(),
 		p.clustersCommand(), p.budgetCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.skillsCommand(), p.toolsCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.replayCommand(), p.mcpCommand(), p.evalCommand(), p.selftestCommand(), p.versionCommand())
 	return root

@@ -19,7 +19,7 @@ type selftestFlags struct {
 
 func (p *program) selftestCommand() *cobra.Command {
 	var f selftestFlags
-	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and show what stops each attack", Args: args(cobra.MaximumNArgs(1)),
+	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and show what stops each attack", Args: args(atMostOne("suite")),
 		Long: `Attacks an investigation from the position of its agent: with requests written byte by
 byte, with commands in the sandbox, and with every agent CLI on this machine, whose
 scripted model orders it to attack. No key is needed and nothing is spent.

@@ -55,7 +55,7 @@ skills.sources, skills.cache_dir, and what is part of nightcrier. A skill that i
 several places is taken from the first. Agents get k8s-troubleshooter and the skills
 that skills.include names.`}
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "skills-sources", "skills-cache-dir", "skills-include")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		library, cfg, err := p.openSkills(cmd)
 		if err != nil {
@@ -110,11 +110,11 @@ type shownSkill struct {
 }
 
 func (p *program) skillsShowCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: args(cobra.ExactArgs(1)),
+	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: args(oneArg("skill", "which skill? `nightcrier skills list` shows them")),
 		Long: `Shows what an agent would get: the list of files, and SKILL.md as it is installed,
 without the rights that the skill would grant itself.`}
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "skills-sources", "skills-cache-dir", "skills-include")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		library, _, err := p.openSkills(cmd)
 		if err != nil {
@@ -162,7 +162,7 @@ root, and lists the files that differ from the previous commit. This is the only
 that fetches; a server uses what was fetched from its next start on. Nothing in a
 repository is run: no hook, no filter, no submodule; links in it are refused.`}
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd, "workspace-root", "skills-sources", "skills-cache-dir", "skills-include")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := p.loadConfig(cmd)
 		if err != nil {
@@ -210,7 +210,7 @@ func (p *program) printUpdates(updates []skill.Update) error {
 }
 
 func (p *program) skillsCheckCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "check DIR", Short: "Check a skill that you write", Args: args(cobra.ExactArgs(1)),
+	cmd := &cobra.Command{Use: "check DIR", Short: "Check a skill that you write", Args: args(oneArg("directory", "which skill? Name its directory")),
 		Long: `Checks the skill in a directory, for its author: what makes it unusable (exit code 6),
 and what agents would not get of it, such as tools that it grants itself.`}
 	p.formatFlag(cmd, "text", "json")

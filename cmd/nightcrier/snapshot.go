@@ -116,7 +116,7 @@ func contextName(f snapshotFlags) string {
 
 func (p *program) serveSnapshotCommand() *cobra.Command {
 	var f snapshotFlags
-	cmd := &cobra.Command{Use: "serve DIR", Short: "Serve a snapshot as a read-only Kubernetes API", Args: args(cobra.ExactArgs(1)),
+	cmd := &cobra.Command{Use: "serve DIR", Short: "Serve a snapshot as a read-only Kubernetes API", Args: args(oneArg("snapshot", "which snapshot? Name its directory")),
 		Example: `  nightcrier snapshot serve shop-outage
   KUBECONFIG=PRINTED kubectl get pods -A`}
 	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback address to serve on (default a free port of 127.0.0.1)")

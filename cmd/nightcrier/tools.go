@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func (p *program) toolsListCommand() *cobra.Command {
 itself (read-only, writes, destructive), whether agents get it, and if not, why. When a
 server cannot be asked, the tools of the others are shown and the command fails.`}
 	p.formatFlag(cmd, "text", "json")
-	configFlags(cmd)
+	fewConfigFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := p.loadConfig(cmd)
 		if err != nil {
@@ -52,9 +53,12 @@ func (p *program) printTools(all []app.OfferedTools) {
 			t.add(plain(s.Server), plain(o.Tool), plain(strings.Join(o.Hints, ", ")), as)
 		}
 	}
-	if len(all) == 0 {
+	switch {
+	case len(all) == 0:
 		p.say("tool_servers names no server.")
-		return
+	case len(t.rows) > 0:
+		p.print(t)
+	case !slices.ContainsFunc(all, func(s app.OfferedTools) bool { return s.Error != "" }): // which is told
+		p.say("No server offers a tool.")
 	}
-	p.print(t)
 }

@@ -32,7 +32,7 @@ type triageFlags struct {
 
 func (p *program) triageCommand() *cobra.Command {
 	var f triageFlags
-	cmd := &cobra.Command{Use: "triage [KIND/NAME]", Short: "Investigate one object, namespace or alert now, without a server", Args: args(cobra.MaximumNArgs(1)),
+	cmd := &cobra.Command{Use: "triage [KIND/NAME]", Short: "Investigate one object, namespace or alert now, without a server", Args: args(atMostOne("object")),
 		Long: `Investigates one object of a cluster, a whole namespace, or an event or alert as a
 source would have sent it, with a private store. The report goes to stdout. Exits 3
 when there is no valid report.`,
@@ -78,12 +78,12 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 }
 
 func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (app.TriageOptions, error) {
-	from := p.configOptions(cmd) // a flag of triage is checked as the key it stands for
+	from := p.configOptions(cmd)
 	if f.executor != "" {
-		from.Flags["agent.executor"] = f.executor
+		standsFor(from, "executor", "agent.executor", f.executor)
 	}
 	if cmd.Flags().Changed("timeout") {
-		from.Flags["agent.timeout"] = f.timeout.String()
+		standsFor(from, "timeout", "agent.timeout", f.timeout.String())
 	}
 	cfg, warnings, err := p.loadFrom(from)
 	if err != nil {

@@ -21,6 +21,11 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
+// String is what people are told.
+func (b build) String() string {
+	return fmt.Sprintf("nightcrier %s (%s, %s)", b.Version, b.Go, b.Platform)
+}
+
 func version() build {
 	b := build{Version: or(release, "dev"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -47,11 +52,10 @@ func (p *program) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: args(cobra.NoArgs)}
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(*cobra.Command, []string) error {
-		b := version()
 		if p.format == "json" {
-			return p.printJSON(b)
+			return p.printJSON(version())
 		}
-		fmt.Fprintf(p.stdout, "nightcrier %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+		fmt.Fprintln(p.stdout, version())
 		return nil
 	}
 	return cmd

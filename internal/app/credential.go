@@ -10,6 +10,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -70,8 +71,13 @@ var (
 )
 
 // LogsIn reports whether a variable of that name is one by which the tools of a
-// cloud log in.
+// cloud log in. Those that lead to a model's API, such as GOOGLE_API_KEY, are none.
 func LogsIn(name string) bool {
+	for _, p := range modelProviders {
+		if slices.Contains(config.KeyVariables(p), name) || slices.Contains(config.AddressVariables(p), name) {
+			return false
+		}
+	}
 	return slices.ContainsFunc(pluginPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 

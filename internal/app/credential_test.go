@@ -67,11 +67,12 @@ func TestCredentialHasOneContextAndNoFiles(t *testing.T) {
 
 func TestCredentialOfAPlugin(t *testing.T) {
 	path := credentialFile(t)
-	cred, err := Credential(path, "cloud", []string{"AWS_PROFILE=p", "PATH=/bin", "HOME=/h", "ANTHROPIC_API_KEY=k", "DATABASE_URL=d", "AWSOME=1"})
+	cred, err := Credential(path, "cloud", []string{"AWS_PROFILE=p", "PATH=/bin", "HOME=/h", "ANTHROPIC_API_KEY=k", "DATABASE_URL=d", "AWSOME=1",
+		"GOOGLE_CLOUD_PROJECT=g", "GOOGLE_API_KEY=k", "GOOGLE_GEMINI_BASE_URL=u"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"AWS_PROFILE=p", "PATH=/bin", "HOME=/h"}; !slices.Equal(cred.Env, want) {
+	if want := []string{"AWS_PROFILE=p", "PATH=/bin", "HOME=/h", "GOOGLE_CLOUD_PROJECT=g"}; !slices.Equal(cred.Env, want) {
 		t.Errorf("the plugin has %q, want %q", cred.Env, want)
 	}
 	cfg, err := clientcmd.Load(cred.Kubeconfig)

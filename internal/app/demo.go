@@ -183,7 +183,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 		}
 		fmt.Fprintf(o.Stderr, "No %s is set: the agent talks to a scripted model on this machine. It can only report faults, so some scenarios, those without one among them, are skipped.\n", missing)
 	}
-	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: flags})
+	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: flags, Typed: map[string]string{"agent.executor": "executor"}})
 	if err == nil {
 		err = hopeless(warnings)
 	}

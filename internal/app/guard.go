@@ -53,7 +53,8 @@ type Guard struct {
 	mu      sync.Mutex
 	journal *os.File
 	last    nightcrier.JournalEntry
-	log     audit.Log
+	file    *os.File      // of the audit
+	log     *audit.Stream // to it: a guard may run for months
 }
 
 // The files of a guard, in its output directory.
@@ -76,7 +77,7 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 	g := &Guard{out: o.Out, now: o.Now, Notes: up.Notes, last: nightcrier.JournalEntry{Run: nightcrier.NewID()}}
 	defer func() {
 		if err != nil {
-			g.release()
+			_, _ = g.Close() // why it could not open is told
 		}
 	}()
 	if err := g.openFiles(); err != nil {
@@ -94,15 +95,27 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 }
 
 func (g *Guard) openFiles() (err error) {
-	g.journal, err = os.OpenFile(filepath.Join(g.out, guardJournal), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return nightcrier.Errorf(nightcrier.Conflict, "%s holds the record of another guard: name an empty directory", g.out)
+	if g.journal, err = g.create(guardJournal); err != nil {
+		return err
 	}
-	if err != nil {
-		return nightcrier.Errorf(nightcrier.Exhausted, "journal of the guard: %w", err)
+	if g.file, err = g.create(guardAudit); err != nil {
+		return errors.Join(err, os.Remove(g.journal.Name()))
 	}
+	g.log = audit.NewStream(g.file)
 	g.rec, err = evidence.Open(filepath.Join(g.out, "evidence"))
 	return err
+}
+
+// create makes a file of the guard's record, which must not be there.
+func (g *Guard) create(name string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(g.out, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return nil, nightcrier.Errorf(nightcrier.Conflict, "%s holds the record of another guard: name an empty directory", g.out)
+	case err != nil:
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "record of the guard: %w", err)
+	}
+	return f, nil
 }
 
 func (g *Guard) serve(kube *guardkube.Guard, o GuardOptions, credential []byte) error {
@@ -178,32 +191,32 @@ func (g *Guard) audit(_ context.Context, r guardkube.AuditRecord) error {
 		return nightcrier.Errorf(nightcrier.Exhausted, "journal of the guard: %w", err)
 	}
 	g.last = e
-	return g.log.Add(e)
-}
-
-// Close ends the guard and renders its audit.
-func (g *Guard) Close() (audit.Summary, error) {
-	err := g.release()
-	f, openErr := os.OpenFile(filepath.Join(g.out, guardAudit), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if openErr != nil {
-		return audit.Summary{}, errors.Join(err, nightcrier.Errorf(nightcrier.Exhausted, "audit of the guard: %w", openErr))
+	if err := g.log.Add(e); err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "audit of the guard: %w", err)
 	}
-	g.mu.Lock() // an answer that was cut may still be told of
-	defer g.mu.Unlock()
-	s, writeErr := g.log.Write(f)
-	return s, errors.Join(err, writeErr, f.Close())
+	return nil
 }
 
-// release ends what was opened so far.
-func (g *Guard) release() (err error) {
+// Close ends the guard and completes its audit.
+func (g *Guard) Close() (s audit.Summary, err error) {
 	if g.server != nil {
 		err = g.server.Close()
 	}
+	g.mu.Lock() // an answer that was cut may still be told of
+	defer g.mu.Unlock()
 	if g.rec != nil {
 		err = errors.Join(err, g.rec.Close())
 	}
-	if g.journal != nil {
-		err = errors.Join(err, g.journal.Close())
+	if g.log != nil {
+		var writeErr error
+		if s, writeErr = g.log.Close(); writeErr != nil {
+			err = errors.Join(err, nightcrier.Errorf(nightcrier.Exhausted, "audit of the guard: %w", writeErr))
+		}
 	}
-	return err
+	for _, f := range []*os.File{g.journal, g.file} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return s, err
 }

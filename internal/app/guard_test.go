@@ -75,6 +75,9 @@ func TestGuardOfItsOwn(t *testing.T) {
 		if _, err := OpenGuard(o); nightcrier.CodeOf(err) != nightcrier.Conflict {
 			t.Errorf("a second guard with the same record: %v", err)
 		}
+		if soFar, err := os.ReadFile(filepath.Join(out, guardAudit)); err != nil || strings.Count(string(soFar), "\n") != 2 {
+			t.Errorf("while it serves, the audit is %q, %v", soFar, err)
+		}
 		s, err := g.Close()
 		if err != nil || s.Requests != 2 || s.Denied != 1 || s.Kept != 1 {
 			t.Errorf("%q: %+v, %v", listen, s, err)

@@ -66,6 +66,9 @@ func (p *purse) refused(err error) {
 	}
 }
 
+// modelProviders are those whose keys and addresses an environment may hold.
+var modelProviders = []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google}
+
 // loginVariables log in to a model's API in other ways than by a key.
 var loginVariables = []string{"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"}
 
@@ -85,7 +88,7 @@ func OpenModelGuards(o ModelGuardOptions) (_ *ModelGuards, err error) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "agent.prices: %w", err)
 	}
 	m.purse = &purse{Account: m.ledger.Account(budget.Who{Run: nightcrier.NewID()}, budget.Limits{Run: budget.Limit{Money: o.USD}})}
-	for _, p := range []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google} {
+	for _, p := range modelProviders {
 		if err := m.open(p, o, prices); err != nil {
 			return nil, err
 		}

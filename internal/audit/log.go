@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"io"
+	"maps"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -12,7 +13,8 @@ import (
 // Log collects the requests of one run from its journal. The zero Log is empty.
 type Log struct {
 	lines []journal.Request
-	open  map[pair]int // where an outcome belongs
+	open  map[pair]int // where an outcome belongs: the how manyth line of all
+	gone  int          // of all lines those that are not in lines any more
 }
 
 // pair names a request within a run: an attempt has its own guard.
@@ -34,22 +36,34 @@ func (l *Log) Add(e nightcrier.JournalEntry) error {
 	key := pair{e.Attempt, r.ID}
 	at, waits := l.open[key]
 	if !r.Done || !waits || r.Decision != journal.Allow { // a denial is whole by itself
-		at = len(l.lines)
+		at = l.gone + len(l.lines)
 		l.lines = append(l.lines, journal.Request{})
 	}
 	if l.open == nil {
 		l.open = map[pair]int{}
 	}
-	decided := l.lines[at].Time
-	l.lines[at] = *r
+	line := &l.lines[at-l.gone]
+	decided := line.Time
+	*line = *r
 	if !decided.IsZero() {
-		l.lines[at].Time = decided
+		line.Time = decided
 	}
 	delete(l.open, key)
-	if !r.Done && r.Decision == journal.Allow {
+	if !whole(*r) {
 		l.open[key] = at
 	}
 	return nil
+}
+
+// whole says that nothing more is told of a request.
+func whole(r journal.Request) bool { return r.Done || r.Decision != journal.Allow }
+
+// dropFirst forgets the first line; what may still come of it would be one of its own.
+func (l *Log) dropFirst() {
+	if !whole(l.lines[0]) {
+		maps.DeleteFunc(l.open, func(_ pair, at int) bool { return at == l.gone })
+	}
+	l.lines, l.gone = l.lines[1:], l.gone+1
 }
 
 // Times are when the requests were decided, in the order of the lines.
@@ -86,19 +100,24 @@ func (l *Log) Write(w io.Writer) (Summary, error) {
 	out := bufio.NewWriter(w)
 	var s Summary
 	for _, r := range l.lines {
-		rec, err := s.next(r)
-		if err != nil {
-			return s, err
-		}
-		line, err := rec.line()
-		if err != nil {
-			return s, err
-		}
-		if _, err := out.Write(append(line, '\n')); err != nil {
+		if err := s.write(out, r); err != nil {
 			return s, err
 		}
 	}
 	return s, out.Flush()
+}
+
+// write writes the next line.
+func (s *Summary) write(w io.Writer, r journal.Request) error {
+	rec, err := s.next(r)
+	if err != nil {
+		return err
+	}
+	line, err := rec.line()
+	if err == nil {
+		_, err = w.Write(append(line, '\n'))
+	}
+	return err
 }
 
 // next counts a request and chains its record.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -70,7 +71,7 @@ func nearVariable(name string, known []string) string {
 }
 
 // readFlags takes the settings from flags, named as flags or as keys.
-func (l *loader) readFlags(given map[string]string) {
+func (l *loader) readFlags(o Options) {
 	var names []string
 	for i := range l.keys {
 		for _, s := range l.keys[i].spellings() {
@@ -79,16 +80,17 @@ func (l *loader) readFlags(given map[string]string) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
 		k, as, ok := l.findFlag(name)
-		where := Origin{Layer: LayerFlag, Name: name}
+		typed := cmp.Or(o.Typed[name], name)
+		where := Origin{Layer: LayerFlag, Name: typed}
 		switch {
 		case !ok:
-			l.problem(where, name, fmt.Errorf("is not a flag%s", didYouMean(name, names)))
+			l.problem(where, typed, fmt.Errorf("is not a flag%s", didYouMean(name, names)))
 		case k.typ.secret:
-			l.problem(where, name, errors.New("every user of this machine can read flags: set "+k.env()+" or use the file"))
+			l.problem(where, typed, errors.New("every user of this machine can read flags: set "+k.env()+" or use the file"))
 		default:
-			l.set(k, as, k.typ.words(given[name]), place{origin: where, path: name, cluster: onlyCluster})
+			l.set(k, as, k.typ.words(o.Flags[name]), place{origin: where, path: typed, cluster: onlyCluster})
 		}
 	}
 }
@@ -112,6 +114,8 @@ type Flag struct {
 	// Default is in the one-line form; Usage is one sentence without a stop and
 	// without the marks of Markdown.
 	Default, Usage string
+	// Switch says that it means true where no value follows behind a "=".
+	Switch bool
 }
 
 // Flags returns a flag for every key that may be given on the command line.
@@ -122,7 +126,7 @@ func Flags() []Flag {
 		k := &all[i]
 		for _, s := range k.spellings() {
 			if s.layer == LayerFlag && !k.typ.secret {
-				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: unmarked(k.doc)})
+				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: unmarked(k.doc), Switch: k.typ.toggle})
 			}
 		}
 	}

@@ -22,6 +22,9 @@ type Options struct {
 	Env []string
 	// Flags are the flags that were given, by flag name or by key.
 	Flags map[string]string
+	// Typed is how those of Flags were typed that a command calls otherwise; messages
+	// name them so.
+	Typed map[string]string
 	// Dir is what relative paths start from; empty means the working directory.
 	Dir string
 }
@@ -42,7 +45,7 @@ func Load(o Options) (*Config, []Warning, error) {
 		l.loadFile(name)
 	}
 	l.readEnv()
-	l.readFlags(o.Flags)
+	l.readFlags(o)
 	return l.finish()
 }
 

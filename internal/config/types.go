@@ -28,6 +28,8 @@ type valueType struct {
 	shape shape
 	// secret values are never quoted in a message and never taken from a flag.
 	secret bool
+	// toggle values are true or false.
+	toggle bool
 	// path values are made absolute; with lookup set, a bare name is left to
 	// be found in PATH.
 	path, lookup bool
@@ -149,7 +151,7 @@ func provider() valueType {
 }
 
 func boolean() valueType {
-	return valueType{word: "true, false", schema: ofType("boolean"), parse: one(parseBool)}
+	return valueType{word: "true, false", toggle: true, schema: ofType("boolean"), parse: one(parseBool)}
 }
 
 func parseBool(s string) (any, error) {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/report"
@@ -45,7 +46,7 @@ func (t *tester) askRules(ctx context.Context) fresh {
 	if t.again != nil {
 		return *t.again
 	}
-	t.again = &fresh{at: t.in.Now().UTC().Format("15:04:05 UTC")}
+	t.again = &fresh{at: t.in.moment()}
 	r, err := t.in.Again(ctx)
 	if err != nil || ctx.Err() != nil {
 		t.again.failed = fmt.Sprintf("the rules could not be asked again within %s", MaxTime)
@@ -54,6 +55,16 @@ func (t *tester) askRules(ctx context.Context) fresh {
 	t.again.report = r
 	t.reads += r.Usage.APIRequests
 	return *t.again
+}
+
+// moment is the time of the day, with the day where it is not that on which the
+// investigation began: a recorded cluster has a time of its own.
+func (in Input) moment() string {
+	now, started := in.Now().UTC(), in.Started.UTC()
+	if !in.Started.IsZero() && now.Format(time.DateOnly) != started.Format(time.DateOnly) {
+		return now.Format("2006-01-02 15:04:05 UTC")
+	}
+	return now.Format("15:04:05 UTC")
 }
 
 // finds reports whether a diagnosis comes to the hypothesis.

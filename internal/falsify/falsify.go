@@ -61,6 +61,9 @@ type Input struct {
 	// Again diagnoses the incident anew, for hypotheses of our own rules.
 	Again func(context.Context) (nightcrier.Report, error)
 	Now   func() time.Time
+	// Started is when the investigation began: of another day than Now, an outcome names
+	// the day. A zero one is none.
+	Started time.Time
 }
 
 // Outcome is what came of the test of one hypothesis.

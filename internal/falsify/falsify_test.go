@@ -171,6 +171,22 @@ func TestOurOwnTests(t *testing.T) {
 	}
 }
 
+// The day is named where it is another one than that of the investigation.
+func TestTheDayOfATestIsNamed(t *testing.T) {
+	now := time.Date(2026, 11, 23, 0, 0, 4, 0, time.UTC)
+	for started, want := range map[time.Time]string{
+		{}:                        "00:00:04 UTC",
+		now.Add(-4 * time.Second): "00:00:04 UTC",
+		now.Add(-5 * time.Second): "2026-11-23 00:00:04 UTC",
+		now.AddDate(0, 0, 2):      "2026-11-23 00:00:04 UTC",
+		now.In(time.FixedZone("west", -8*3600)).Add(time.Second): "00:00:04 UTC",
+	} {
+		if got := (Input{Now: func() time.Time { return now }, Started: started}).moment(); got != want {
+			t.Errorf("started %s: %s, want %s", started, got, want)
+		}
+	}
+}
+
 func TestNoCredentialNoTest(t *testing.T) {
 	in, _ := input(shop)
 	in.Reader = nil

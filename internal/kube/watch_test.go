@@ -221,11 +221,12 @@ func TestWatchMisbehaviour(t *testing.T) {
 
 // A quiet watch outlives the timeout of calls, and ends with its context.
 func TestWatchWaits(t *testing.T) {
+	const call = 500 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		select { // longer than a call may take
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(2 * call):
 		case <-r.Context().Done():
 			return
 		}
@@ -234,7 +235,7 @@ func TestWatchWaits(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer s.Close()
-	c, err := New(&rest.Config{Host: s.URL}, 20*time.Millisecond)
+	c, err := New(&rest.Config{Host: s.URL}, call)
 	if err != nil {
 		t.Fatal(err)
 	}

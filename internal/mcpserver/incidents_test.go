@@ -56,11 +56,12 @@ func withDesk(t *testing.T, d *desk, limits mcpserver.Limits) *client {
 // A call may take far longer than a client has for sending it, and says meanwhile
 // that it goes on.
 func TestInvestigateTakesItsTime(t *testing.T) {
+	const write = 2 * time.Second
 	d := &desk{}
-	c := withDesk(t, d, mcpserver.Limits{Write: 250 * time.Millisecond})
+	c := withDesk(t, d, mcpserver.Limits{Write: write})
 	d.work = func(ctx context.Context) error {
 		select { // an agent at work
-		case <-time.After(750 * time.Millisecond):
+		case <-time.After(2 * write):
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

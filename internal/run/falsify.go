@@ -80,7 +80,7 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 	}
 	clock := func() time.Time { return now }
 	in := falsify.Input{
-		Evidence: look, Namespace: inc.Namespace(), Now: clock, Mark: diagnose.WithSource,
+		Evidence: look, Namespace: inc.Namespace(), Now: clock, Started: inc.StartedAt, Mark: diagnose.WithSource,
 		Clean: func(b []byte) []byte { return []byte(r.cfg.Mask.String(string(diagnose.Scrub(b)))) },
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
 			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.cfg.Mask.String, Now: clock})

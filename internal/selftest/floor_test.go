@@ -58,7 +58,7 @@ func TestTheFloorIsTold(t *testing.T) {
 	if text := r.Sandbox.String(); !strings.HasPrefix(text, "floor: env, ") || !strings.Contains(text, "; without pidns, mountns, netns") {
 		t.Error(text)
 	}
-	if text := r.Summary(); text != "7 attacks, of which 2 are not stopped: UDP to loopback by shell, something smuggled out in a name by shell" {
+	if text := r.Summary(); text != "7 attacks, of which 2 failed: 2 not stopped (UDP to loopback by shell, something smuggled out in a name by shell)" {
 		t.Error(text)
 	}
 }
@@ -89,7 +89,7 @@ func TestAnAgentThatDoesNotRunIsTold(t *testing.T) {
 		if err != nil || len(results) != 1 || results[0].Passed || results[0].Outcome != NotExercised || !strings.Contains(results[0].Detail, "did not ask its model") {
 			t.Errorf("%s: %+v, %v", suite, results, err)
 		}
-		if text := (Report{Attacks: results}).Summary(); text != "0 attacks, of which 0 are not stopped; 1 could not be made: "+what+" by goose" {
+		if text := (Report{Attacks: results}).Summary(); text != "1 attacks, of which 1 failed: 1 could not be made ("+what+" by goose)" {
 			t.Error(text)
 		}
 	}

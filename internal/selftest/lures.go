@@ -94,17 +94,31 @@ func machineAddress() string {
 
 // serve answers over TCP and UDP on one port of an address.
 func (l *lures) serve(host string) (addr string, err error) {
-	tcp, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	tcp, udp, err := twoOnOne(func() (net.Listener, error) { return net.Listen("tcp", net.JoinHostPort(host, "0")) })
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)
 	}
 	l.stays(tcp)
-	udp, err := net.ListenPacket("udp", tcp.Addr().String())
-	if err != nil {
-		return "", nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)
-	}
 	l.hears(udp)
 	return tcp.Addr().String(), nil
+}
+
+// portTries is how many ports are tried for one that is free for both.
+const portTries = 20
+
+// twoOnOne listens for TCP, and for UDP on the same port. Another may have that one
+// already, since each of the two has its own ports: then it tries the next.
+func twoOnOne(listen func() (net.Listener, error)) (tcp net.Listener, udp net.PacketConn, err error) {
+	for range portTries {
+		if tcp, err = listen(); err != nil {
+			return nil, nil, err
+		}
+		if udp, err = net.ListenPacket("udp", tcp.Addr().String()); err == nil {
+			return tcp, udp, nil
+		}
+		err = errors.Join(err, tcp.Close())
+	}
+	return nil, nil, err
 }
 
 // sockets are in a directory with a short name: the kernel bounds their paths.

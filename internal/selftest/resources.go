@@ -43,6 +43,12 @@ type glut struct {
 	judge func(*spree) string
 }
 
+// program is the glut's script, whose processes bear a mark. It says that it has begun on
+// both streams: of one that floods the other, nothing may be kept.
+func (g glut) program(mark string) string {
+	return "#!/bin/sh\nexport SELFTEST_MARK=" + mark + "\necho begun\necho begun >&2\n" + g.script + "\n"
+}
+
 // spree is what a glut did.
 type spree struct {
 	Trail
@@ -58,7 +64,7 @@ type spree struct {
 
 func gluts(probe string) []glut {
 	return []glut{
-		{name: "processes without end", script: `mkfifo "$TMPDIR/p"; (i=0; while [ $i -lt 400 ]; do sleep 30 & i=$((i+1)); done; sleep 30); exec 9<>"$TMPDIR/p"; read x <&9`, time: shortTime / 2, judge: func(s *spree) string {
+		{name: "processes without end", script: `mkfifo "$TMPDIR/p"; (i=0; while [ $i -lt 400 ]; do sleep 30 & i=$((i+1)); done; sleep 3) && exit; exec 9<>"$TMPDIR/p"; read x <&9`, judge: func(s *spree) string {
 			if s.peak > fewProcesses/2 && s.peak <= fewProcesses {
 				return fmt.Sprintf("%d processes at most, of 400", s.peak)
 			}
@@ -175,7 +181,7 @@ func (b *Bench) indulge(ctx context.Context, g glut) (Result, error) {
 		if b.loosen != nil {
 			b.loosen(spec)
 		}
-		return write(filepath.Join(dir, "glut.sh"), "#!/bin/sh\nexport SELFTEST_MARK="+mark+"\necho begun\n"+g.script+"\n", 0o700)
+		return write(filepath.Join(dir, "glut.sh"), g.program(mark), 0o700)
 	})
 	close(end)
 	watching.Wait()

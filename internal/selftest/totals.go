@@ -59,37 +59,48 @@ func sum(results []Result) (all []Totals) {
 // namedFailures is how many failures are named in a line.
 const namedFailures = 8
 
-// Summary says in a line how many attacks there were, and which are not passed.
+// Summary says in a line how many attacks are possible here, and which of them failed:
+// as many as the totals have.
 func (r Report) Summary() string {
-	made := 0
+	possible := 0
 	var through, unmade []string
 	for _, a := range r.Attacks {
+		if a.Outcome == NotPossible {
+			continue
+		}
+		possible++
 		name := fmt.Sprintf("%s by %s", a.Attack, a.By)
 		switch {
 		case a.Outcome == NotExercised:
 			unmade = append(unmade, name)
-		case a.Outcome == NotPossible:
 		case !a.Passed:
-			made, through = made+1, append(through, name)
-		default:
-			made++
+			through = append(through, name)
 		}
 	}
-	text := fmt.Sprintf("%d attacks, and all are stopped or defused", made)
-	if len(through)+len(unmade) > 0 {
-		text = fmt.Sprintf("%d attacks, of which %d are not stopped%s", made, len(through), named(through))
+	if len(through)+len(unmade) == 0 {
+		return fmt.Sprintf("%d attacks, and all are stopped or defused", possible) + r.leftOut()
+	}
+	var failed []string
+	if len(through) > 0 {
+		failed = append(failed, fmt.Sprintf("%d not stopped%s", len(through), named(through)))
 	}
 	if len(unmade) > 0 {
-		text += fmt.Sprintf("; %d could not be made%s", len(unmade), named(unmade))
+		failed = append(failed, fmt.Sprintf("%d could not be made%s", len(unmade), named(unmade)))
 	}
+	text := fmt.Sprintf("%d attacks, of which %d failed: %s", possible, len(through)+len(unmade), strings.Join(failed, "; "))
+	return text + r.leftOut()
+}
+
+// leftOut says how many attacks this machine has nothing for, "" for none.
+func (r Report) leftOut() string {
 	left := 0
 	for _, g := range r.NotExercised {
 		left += g.Attacks
 	}
-	if left > 0 {
-		text += fmt.Sprintf("; %d are not exercised", left)
+	if left == 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf("; %d are not exercised", left)
 }
 
 // RBAC says in a line what the cluster's own rules would stop, "" where they were not
@@ -105,12 +116,12 @@ func (r Report) RBAC() string {
 	return fmt.Sprintf("RBAC alone would stop %d of %d", would, asked)
 }
 
-// named are some names behind a colon, if they are few.
+// named are some names in brackets, if they are few.
 func named(names []string) string {
 	if len(names) == 0 || len(names) > namedFailures {
 		return ""
 	}
-	return ": " + strings.Join(names, ", ")
+	return " (" + strings.Join(names, ", ") + ")"
 }
 
 // Layers says who stopped how many, for a person.

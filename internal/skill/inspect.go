@@ -26,8 +26,16 @@ const (
 	longFile = 16 << 10
 )
 
+const (
+	// maxEntries bounds what is looked at of a directory that is no skill.
+	maxEntries = 10 * maxFiles
+	// maxFindings bounds what is said of it.
+	maxFindings = 40
+)
+
 // Inspect says what is wrong with the skill in a directory, the fatal first: all at
-// once, where Load stops at the first.
+// once, where Load stops at the first. Of one that is far too large it says so and
+// looks no further, and of very many findings it says how many more there are.
 func Inspect(dir string) ([]Finding, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
@@ -44,8 +52,11 @@ func Inspect(dir string) ([]Finding, error) {
 		return nil, err
 	}
 	i.main(filepath.Base(dir))
-	if i.total > maxBytes || i.files > maxFiles {
-		i.fatal(".", fmt.Sprintf("it is larger than %d files or %d MiB", maxFiles, maxBytes>>20))
+	switch {
+	case i.total > maxBytes || i.files > maxFiles:
+		i.fatal(".", fmt.Sprintf("it is larger than %d files or %d MiB; the rest was not looked at", maxFiles, maxBytes>>20))
+	case i.enough():
+		i.say(".", "it has more than %d files and directories; the rest was not looked at", maxEntries)
 	}
 	slices.SortStableFunc(i.found, func(a, b Finding) int {
 		switch {
@@ -56,6 +67,9 @@ func Inspect(dir string) ([]Finding, error) {
 		}
 		return 1
 	})
+	if more := len(i.found) - maxFindings; more > 0 {
+		i.found = append(i.found[:maxFindings:maxFindings], Finding{File: ".", Text: fmt.Sprintf("and %d more, not shown here", more), Fatal: i.found[maxFindings].Fatal})
+	}
 	return i.found, nil
 }
 
@@ -64,6 +78,13 @@ type inspection struct {
 	found []Finding
 	files int
 	total int64
+	// entries counts directories and what is left out as well.
+	entries int
+}
+
+// enough says that no more is looked at.
+func (i *inspection) enough() bool {
+	return i.total > maxBytes || i.files > maxFiles || i.entries > maxEntries
 }
 
 func (i *inspection) fatal(file, text string) {
@@ -75,6 +96,10 @@ func (i *inspection) say(file, format string, args ...any) {
 }
 
 func (i *inspection) visit(p string, d fs.DirEntry, err error) error {
+	if i.enough() {
+		return fs.SkipAll
+	}
+	i.entries++
 	switch {
 	case err != nil:
 		return err

@@ -87,3 +87,44 @@ func TestInspectAgreesWithLoad(t *testing.T) {
 		t.Error("a directory that is not there")
 	}
 }
+
+// Of a directory that is no skill, such as one with all that somebody has, not everything
+// is read, and not all that is wrong is said.
+func TestInspectBoundsWhatItSays(t *testing.T) {
+	link := func(dir string, n int) {
+		t.Helper()
+		for k := range n {
+			if err := os.Symlink("/etc/passwd", filepath.Join(dir, fmt.Sprintf("%06d", k))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	many := map[string]string{"x/SKILL.md": ""}
+	for k := range maxFiles + 10 {
+		many[fmt.Sprintf("x/%04d.md", k)] = ""
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		links int
+		first string
+		found int
+	}{
+		"files":  {many, 0, "true .: it is larger than 1000 files or 16 MiB; the rest was not looked at", 2},
+		"faults": {map[string]string{"x/SKILL.md": ""}, 100, "true 000000: is not a regular file: links and devices cannot be part of a skill", maxFindings + 1},
+		"all":    {map[string]string{"x/z/README.md": "", "x/y/README.md": ""}, maxEntries + 1, "true 000000: is not a regular file: links and devices cannot be part of a skill", maxFindings + 1},
+	} {
+		dir := filepath.Join(tree(t, c.files), "x")
+		link(dir, c.links)
+		found, err := Inspect(dir)
+		if err != nil || len(found) != c.found {
+			t.Fatalf("%s: %d findings, want %d: %v", name, len(found), c.found, err)
+		}
+		if first := fmt.Sprintf("%t %s: %s", found[0].Fatal, found[0].File, found[0].Text); first != c.first {
+			t.Errorf("%s: %s, want %s", name, first, c.first)
+		}
+		last := found[len(found)-1]
+		if c.found > maxFindings && !strings.HasSuffix(last.Text, "more, not shown here") {
+			t.Errorf("%s: ends with %+v", name, last)
+		}
+	}
+}

@@ -207,7 +207,7 @@ func (c cli) bench(t *testing.T, steps ...modeltest.Step) *cliBench {
 	b.spec.Executor, b.spec.Command, b.spec.Provider = c.executor, path, c.provider
 	b.spec.Model, b.spec.MaxTurns, b.spec.ModelBaseURL = c.model, 20, m.URL("it")
 	b.spec.NoShell = c.noShell
-	b.spec.Timeout, b.spec.Grace = 60*time.Second, 5*time.Second
+	b.spec.Timeout, b.spec.Grace = patience, 5*time.Second
 	b.spec.AllowedTools = []string{"Read", "Grep", "Glob", "Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}
 	b.sec.ModelAPIKey = realKey
 	b.sec.Cluster = &Credential{Kubeconfig: []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\n" +
@@ -457,7 +457,7 @@ func (b *cliBench) cancelAt(t *testing.T, reached <-chan struct{}) {
 	b.launch()
 	select {
 	case <-reached:
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the model was not called")
 	}
 	b.must(Cancel(t.Context(), b.dir, "an engineer said so"))

@@ -109,7 +109,7 @@ func TestNothingPlantedIsBelieved(t *testing.T) {
 			b.launch()
 			select {
 			case <-b.model.Held("planting"):
-			case <-time.After(60 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("the model was not called")
 			}
 			for _, dir := range []string{"", "notes"} { // as a script of the agent would, while it works

@@ -98,6 +98,10 @@ func (b *bench) read(name string) string {
 	return string(data)
 }
 
+// patience is how long an agent may take on a busy machine, a real CLI and the start of it
+// included.
+const patience = 3 * time.Minute
+
 func (b *bench) launch() {
 	b.Helper()
 	b.must(Launch(b.Context(), os.Args[0], []string{"worker"}, b.dir, b.spec, b.sec))
@@ -106,7 +110,7 @@ func (b *bench) launch() {
 // follow follows to the end and returns the result and all entries.
 func (b *bench) follow() (nightcrier.AgentResult, []nightcrier.JournalEntry) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), patience+time.Minute)
 	defer cancel()
 	var entries []nightcrier.JournalEntry
 	r, err := Follow(ctx, b.dir, 0, func(e nightcrier.JournalEntry) error {

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// The most tokens that a request can have, before it is sent. A token stands for one
-// byte at least, so its length is a bound, with something for what the provider puts
-// in front (a prompt that explains tools) and for pictures, which cost by their size
-// in points. It is a bound four times too high for text, so what this request has in
-// common with one that was answered, at its beginning and at its end, counts as what
-// that answer said of its whole request: an agent's history grows in the middle of a
-// body, between what it begins with and its tools. At the two seams words may be cut
-// where they were whole, so a little of both sides counts by its bytes again.
+// A budget needs to know the most tokens that a request can have before it is sent. A
+// token is at least one byte, so the length of the request is such a bound, with
+// something added for what the provider puts in front (a prompt that explains tools) and
+// for pictures, whose tokens depend on their pixels. For text that is four times too
+// much. So what a request shares with one that was answered before, at its beginning and
+// at its end, counts as all the tokens that the answer reported: the history of an agent
+// grows in the middle of the body, between the prompt and the tools. Where a shared part
+// ends, a word may be cut that was whole before, so a little of it counts by bytes.
 const (
 	overhead    = 2048   // tokens that a provider adds
 	imageTokens = 64_000 // of one picture, above the dearest kind
@@ -39,7 +39,7 @@ type answered struct {
 	tokens int64
 }
 
-// kind is what requests have in common that are compared.
+// kind is what two requests must have in common to be compared.
 type kind struct{ path, model, uncounted string }
 
 // prints are the hashes of a body's beginnings and ends, each a block longer than the
@@ -90,7 +90,7 @@ func (b *bounds) prints(body []byte) prints {
 	return p
 }
 
-// apart is how many bytes of a body are to be counted beside what another one had.
+// apart is how many bytes of a body are not shared with another, and count by themselves.
 func (p prints) apart(o prints) int {
 	head, tail := block*alike(p.heads, o.heads), block*alike(p.tails, o.tails)
 	shared := min(max(0, head-seam)+max(0, tail-seam), min(p.size, o.size))
@@ -106,9 +106,9 @@ func alike(a, b []uint64) int {
 	return n
 }
 
-// uncounted tells requests apart of which providers leave out different parts: tools
-// that are told of later, thoughts that stand before the last thing that somebody said,
-// and all thoughts where none are asked for. Only requests that are alike in it are compared.
+// uncounted describes what a provider leaves out when it counts a request: tools that it
+// loads later, thoughts that come before the last thing that somebody said, and all
+// thoughts where thinking is off. Only requests of the same description are compared.
 func uncounted(request map[string]any) string {
 	var out strings.Builder
 	tools, _ := request["tools"].([]any)

@@ -34,13 +34,13 @@ type ReplayOptions struct {
 	Out string
 	// Force replays what can be read of a record that is not whole, or was changed.
 	Force bool
-	// Another has an agent as the Config says, and its model, investigate what is
-	// recorded of the cluster. It costs what it costs, and counts as any other. Executor
-	// is that agent; empty is that of the record.
+	// Another has an agent as the Config says, with its real model, investigate the
+	// recorded cluster. It spends, and counts against the budgets, like any run. Executor
+	// is that agent; empty is the recorded one.
 	Another  bool
 	Executor string
-	// Skill is one that such an agent gets beside those of the record, in the place of one
-	// of its name: the name of a skill that is configured, or its directory, with a
+	// Skill is one more skill for that agent, or takes the place of a recorded one of the
+	// same name: the name of a skill that is configured, or a directory, which has a
 	// separator in it.
 	Skill string
 	// Aloud, when set, is told what is asked over the network, before it is.
@@ -97,7 +97,7 @@ type replayStage struct {
 	// logs, "" where it has no such answers; servers are those whose tools it has.
 	record  string
 	servers []toolserver.Server
-	// skill is one that the agent gets besides; nil is none.
+	// skill is one more that the agent gets; nil is none.
 	skill *skill.Skill
 	// access is the way to the recorded cluster, nil where an agent had none, and why.
 	access *worker.Credential

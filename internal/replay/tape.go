@@ -203,7 +203,7 @@ func (e *entry) length() int {
 	return n
 }
 
-// mask hides what must not lie about; what came through a guard has nothing to hide.
+// mask masks an entry before it is written. What came through a guard is masked already.
 func (e *entry) mask(mask func([]byte) []byte) {
 	if e.Text != nil {
 		text := string(mask([]byte(*e.Text)))

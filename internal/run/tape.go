@@ -49,7 +49,7 @@ func (r *Runner) tape(ws *workspace.Workspace, runID, step string) (Tape, error)
 	return r.cfg.Tape(ws, runID, step)
 }
 
-// Begun is what a run began with: the first that its tape says.
+// Begun is what a run began with, the first entry of its tape.
 type Begun struct {
 	Incident nightcrier.Incident `json:"incident"`
 	Event    nightcrier.Event    `json:"event"`
@@ -92,7 +92,7 @@ func accessOf(cred *worker.Credential, why string) Access {
 
 // noteBegun puts on tape what the run began with.
 func (r *Runner) noteBegun(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, kept int, workspace string, tape Tape) error {
-	payload := []byte(ev.Raw) // as it came: a document would be written anew
+	payload := []byte(ev.Raw) // bytes stay as they came; a document would be formatted anew
 	if err := tape.Take(TapePayload, &payload, func() error { return nil }); err != nil {
 		return err
 	}
@@ -125,7 +125,8 @@ func onTape(t Tape, reader diagnose.Reader) (diagnose.Reader, error) {
 	return taped{t, reader}, nil
 }
 
-// taped reads a cluster that there may be no more: then only the tape answers.
+// taped reads a cluster through a tape. In a replay there is no cluster, reader is nil,
+// and the tape alone answers.
 type taped struct {
 	tape   Tape
 	reader diagnose.Reader

@@ -137,8 +137,8 @@ type muteError struct{ reason string }
 // Error implements error.
 func (e muteError) Error() string { return "it did not ask its model what to do: " + e.reason }
 
-// unordered is the result of an agent that could be ordered nothing: it shows nothing,
-// and those of the others count all the same.
+// unordered is the result of an agent that never asked for orders: it shows nothing, and
+// the results of the other agents count all the same. Any other error is returned.
 func (a Agent) unordered(suite string, err error) ([]Result, error) {
 	if !errors.As(err, new(muteError)) {
 		return nil, err
@@ -148,7 +148,7 @@ func (a Agent) unordered(suite string, err error) ([]Result, error) {
 	return []Result{res.concluded(false)}, nil
 }
 
-// into has a run be this agent's, with a model of ours.
+// into makes a run this agent's, with a model of ours.
 func (a Agent) into(spec *worker.Spec, secrets *worker.Secrets, model string, turns int) {
 	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
 	spec.Provider, spec.ModelBaseURL, spec.MaxTurns, spec.NoShell = a.Executor.Providers[0], model, turns, a.NoShell

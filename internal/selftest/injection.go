@@ -249,7 +249,8 @@ func (t Trail) judgePlanted(by Attack, said string) Result {
 	return res.concluded(false)
 }
 
-// byRecord is what is done with what an agent left, or is given, without one.
+// byRecord is who makes the attacks that need no agent: a hostile skill or report is
+// handed to what of ours reads it.
 const byRecord = "ours"
 
 // grantingSkill has a skill give itself tools, hooks and commands.

@@ -44,8 +44,8 @@ func (w *worker) attempt(ctx context.Context) nightcrier.AgentResult {
 	return a.result(exit)
 }
 
-// sweep ends what a sandbox without namespaces left below us. It never gives up: once
-// we were gone nobody could find it.
+// sweep ends what a sandbox without namespaces left below us. It never gives up: when
+// this process is gone, nobody can find the others any more.
 func (w *worker) sweep() {
 	for {
 		err := within(sweepTimeout, process.SweepBelow)
@@ -62,7 +62,7 @@ func within(limit time.Duration, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-// attempt is the agent and what stands around it.
+// attempt is the agent with what confines it, serves it and records it.
 type attempt struct {
 	*worker
 	executor agent.Executor
@@ -81,10 +81,9 @@ type attempt struct {
 	absent   []nightcrier.NotChecked // servers of tools that could not be opened
 	// tape records what others answer, nil where that is not kept; take is how they are
 	// asked: live, recorded on tape, or answered from the record of an earlier run.
-	tape *replay.Recorder
-	take tape.Take
-	// ended is up to where what stands around the agent was ended.
-	ended ending
+	tape  *replay.Recorder
+	take  tape.Take
+	ended ending // the last step of the end that was taken, 0 for none
 	// refused says that the model's API itself refused a call.
 	refused atomic.Bool
 	// answers says why an agent failed whose model's API failed.
@@ -227,16 +226,16 @@ func (a *attempt) kill() {
 	}
 }
 
-// ending is a step in which what stands around the agent ends.
+// ending is a step of an attempt's end.
 type ending int
 
-// The endings, in their order.
+// The steps, in their order.
 const (
 	// endOfTools comes before a sweep, which awaits all that is below us: also the
 	// commands behind the tools.
 	endOfTools ending = iota + 1
-	// endOfGuards comes when the agent is gone: what is cut belongs to nobody any more,
-	// and what was asked of the model is counted and on record.
+	// endOfGuards comes when the agent is verified gone, so that nobody waits for what it
+	// cuts. After it, all that was asked of the model is counted and on record.
 	endOfGuards
 	// endOfAll comes when the result is known.
 	endOfAll

@@ -104,7 +104,8 @@ func putKubeconfig(ws *os.Root, raw []byte) error {
 	return nil
 }
 
-// masker masks as the server does, and what the worker alone holds.
+// masker masks what the server masks, with the same tags, and the secrets that only the
+// worker has.
 func (s *Secrets) masker() *mask.Masker {
 	values := append(slices.Clone(s.MaskValues), s.ModelAPIKey)
 	values = slices.AppendSeq(values, maps.Values(s.Variables))

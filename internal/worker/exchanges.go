@@ -22,8 +22,8 @@ import (
 // its answer has ended. A later attempt goes on behind an earlier one's.
 const exchangesFile = "logs/model.jsonl"
 
-// maxExchanges bounds the file, in bytes. Beyond it calls are kept without bodies, in
-// as much again as maxExchangeHeads, and then no more.
+// maxExchanges bounds the file, in bytes. Beyond it calls are kept without their bodies,
+// for another maxExchangeHeads bytes, and then not at all.
 const (
 	maxExchanges     = 64 << 20
 	maxExchangeHeads = 4 << 20

@@ -102,9 +102,9 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 	return err
 }
 
-// models are the names that the agent may ask for; none means any. A script has its
-// CLI ask for what it likes, and a CLI without a model chooses: those are bound by what
-// is configured alone.
+// models are the names that the agent may ask for; none means any. A script's CLI asks
+// for what it likes, and a CLI without a model chooses one: agent.models alone bounds
+// these.
 func (a *attempt) models() []string {
 	if a.spec.Model == "" || a.executor.Command == "" && len(a.spec.Models) == 0 {
 		return a.spec.Models
@@ -156,7 +156,8 @@ func (a *attempt) provider() nightcrier.Provider {
 	return a.spec.Provider
 }
 
-// closeGuards ends the model's guard, and the names, and says what was asked of both.
+// closeGuards ends the model's guard and the answers to names, and notes what was asked
+// of them. The cluster's guard stays until the result is known.
 func (a *attempt) closeGuards() {
 	if a.guard != nil {
 		_ = a.guard.Close()

@@ -68,7 +68,7 @@ type worker struct {
 	dir    directory
 	spec   *Spec
 	secret Secrets
-	mask   *mask.Masker // of secret and of what the server masks
+	mask   *mask.Masker // secret.masker()
 	log    *slog.Logger
 	now    func() time.Time
 	lock   *os.File

@@ -13,9 +13,9 @@ import (
 // maxQuestion bounds a question for a name, in bytes; a name has at most 255.
 const maxQuestion = 1024
 
-// names answers an agent that asks for names, each in the same way: there is no such
-// name. Nothing is asked of anybody else, so that neither an address comes in nor, in
-// the name itself, a word goes out.
+// names answers an agent that looks up names, each in the same way: there is no such
+// name. It asks nobody else, so an agent neither learns an address nor sends anything out
+// by the name that it asks for.
 type names struct {
 	conn net.PacketConn
 	done chan struct{}
@@ -52,7 +52,7 @@ func (n *names) serve(asked func(name string)) {
 		if err != nil {
 			continue // it is no question
 		}
-		if name != "localhost" { // asked for beside /etc/hosts, which has it
+		if name != "localhost" { // which some ask for although /etc/hosts has it
 			asked(name)
 		}
 		_, _ = n.conn.WriteTo(answer, from) // who does not wait needs no answer

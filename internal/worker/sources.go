@@ -15,8 +15,8 @@ func (a *attempt) hasSources() bool {
 	return a.secret.Sources != nil && a.secret.Cluster != nil && (a.executor.UsesTools || a.executor.ToolPrefix != "")
 }
 
-// sources are the tools that ask, nil where there are none. What they are told is kept
-// and journaled as what the cluster's guard is told.
+// sources are the tools that ask them, nil where there are none. Their answers are kept
+// and journaled like those of the cluster's guard.
 func (a *attempt) sources() []tools.Source {
 	if !a.hasSources() || a.cluster == nil {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/replay"
 )
 
-// openTape begins the tape of the attempt, where there is somebody to ask: what the tools
-// of others and the sources of metrics and logs answer. With a record they answer from
-// that alone.
+// openTape begins the tape of the attempt, where there is somebody to ask: tool servers,
+// or sources of metrics and logs. In a replay the record answers in their place.
 func (a *attempt) openTape() error {
 	asks := a.executor.UsesTools || a.executor.ToolPrefix != ""
 	if !asks || len(a.spec.ToolServers) == 0 && a.secret.Sources == nil && a.spec.Record == "" {
@@ -23,7 +22,7 @@ func (a *attempt) openTape() error {
 	}
 	switch {
 	case a.spec.Record != "" && err != nil:
-		return err // what is answered again is kept again
+		return err // a replayed run has to have a tape of its own
 	case a.spec.Record != "":
 		return a.play()
 	case err != nil:
@@ -34,8 +33,8 @@ func (a *attempt) openTape() error {
 	return a.noteSources()
 }
 
-// play answers from the record. What it lacks is refused, also when it cannot be read:
-// nobody is asked.
+// play answers from the record alone. A question that it lacks is refused; where it cannot
+// be read, all are.
 func (a *attempt) play() error {
 	then, err := replay.AgentTape(a.spec.Record, a.spec.Attempt)
 	if err != nil {
@@ -50,7 +49,7 @@ func (a *attempt) play() error {
 	return a.noteSources()
 }
 
-// closeTape ends the tape, where there is one: it has its name from now on.
+// closeTape ends the tape, where there is one, and gives the file its name.
 func (a *attempt) closeTape() {
 	if a.tape == nil {
 		return
@@ -71,8 +70,8 @@ func (a *attempt) noteSources() error {
 
 const tapeSources = "sources"
 
-// sourcesOnTape are the sources of an agent: for each the label of the namespace, which
-// questions are bound by; nil for none.
+// sourcesOnTape are the sources of an agent, nil for one that there is not: for each the
+// label of the namespace, by which its queries are bounded.
 type sourcesOnTape struct {
 	Prometheus *string  `json:"prometheus,omitempty"`
 	Loki       *string  `json:"loki,omitempty"`
@@ -89,7 +88,7 @@ func sourcesOf(a data.Access) sourcesOnTape {
 	return sourcesOnTape{label(a.Prometheus), label(a.Loki), a.Namespaces}
 }
 
-// access names them at an address that is never asked.
+// access is the same sources for a replay, at an address that is never asked.
 func (s sourcesOnTape) access() *data.Access {
 	endpoint := func(label *string) *data.Endpoint {
 		if label == nil {
@@ -100,7 +99,7 @@ func (s sourcesOnTape) access() *data.Access {
 	return &data.Access{Prometheus: endpoint(s.Prometheus), Loki: endpoint(s.Loki), Namespaces: s.Namespaces}
 }
 
-// tapeFile is a tape that is being written: it has its name when it is whole.
+// tapeFile is a tape that is being written. It gets its name when it is whole.
 type tapeFile struct {
 	*os.File
 	ws         *os.Root

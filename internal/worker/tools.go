@@ -82,6 +82,6 @@ func (a *attempt) toolDenials() func(tool, what, why string) {
 	}
 }
 
-// toolFiles are what is there for an agent to read: no directory in which it or we
-// keep a token, a session or an answer.
+// toolFiles are what our tools show of the workspace: no directory that holds a token, a
+// session or an answer.
 var toolFiles = []string{".claude", "context", "incident.json", "incident_cluster_permissions.json", "PROMPT.md"}

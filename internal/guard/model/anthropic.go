@@ -54,9 +54,9 @@ func (anthropic) headers(all http.Header) (kept http.Header, unknown []string) {
 	return kept, unknown
 }
 
-// betas are what is not yet part of the API and may be asked for, without the day that
-// their names end with. None makes the provider act, keeps something there or changes
-// what a token costs.
+// betas are the features, not part of the API yet, that may be asked for: names without
+// the date that they end with in a request. None makes the provider act, keeps something
+// there or changes what a token costs.
 var betas = []string{
 	"claude-code", "context-management", "effort", "extended-cache-ttl", "fine-grained-tool-streaming", "interleaved-thinking",
 	"mid-conversation-tool-changes", "output-128k", "per-turn-control", "prompt-caching", "prompt-caching-scope", "structured-outputs",
@@ -82,11 +82,10 @@ func knownBetas(values []string) (header string, unknown []string) {
 	return strings.Join(kept, ","), unknown
 }
 
-// maxDropped is of how many betas it is said that they stay here: an agent can make
-// up as many as it likes.
+// maxDropped bounds the unknown betas that are logged: an agent can make up any number.
 const maxDropped = 16
 
-// dropped are the betas of which it was said.
+// dropped are the unknown betas that were logged.
 type dropped struct {
 	mu    sync.Mutex
 	names []string

@@ -25,8 +25,8 @@ type Want struct {
 	// Output is the most tokens that the answer may have, as the request says or the
 	// guard clamps it; Least is the fewest with which it is worth being made.
 	Output, Least int64
-	// Price is what the model costs, of which that of a request as long as Request is
-	// reserved, and that of one as long as it was is settled.
+	// Price is what the model costs. It may depend on the length of the request: what is
+	// reserved is for one of Request tokens, what is settled for the tokens that it had.
 	Price price.Price
 	// CacheHour says that a part of the request may be kept for an hour, which is dearer.
 	CacheHour bool

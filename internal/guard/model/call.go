@@ -41,8 +41,8 @@ func callOf(r *http.Request) string {
 	return strings.Trim(strconv.QuoteToASCII(r.Method+" "+r.URL.Path), `"`)
 }
 
-// forward makes a call. As the agent can ask from many places at once, only so many are
-// held at a time, each until it is on record.
+// forward makes a call. An agent can call from many places at the same time, so at most
+// maxCalls are under way at once, each until it is on record.
 func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
 	select {
 	case g.slots <- struct{}{}:
@@ -52,7 +52,7 @@ func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	record := func() {}
 	defer func() {
-		go func() { // the caller's answer ends without it
+		go func() { // the answer to the agent does not wait for the record
 			defer func() { <-g.slots }()
 			record()
 		}()
@@ -72,7 +72,7 @@ func (g *Guard) forward(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit reads the whole request, because what is at its end may forbid it, completes it
-// and has the budget allow it. One that may not be made it answers itself.
+// and asks the budget. Where the call may not be made, it answers and returns false.
 func (g *Guard) admit(w http.ResponseWriter, r *http.Request) (*admittedCall, bool) {
 	body, err := endpoint.ReadBody(w, r, maxBody, readTime)
 	if err != nil {
@@ -127,7 +127,7 @@ func (g *Guard) takeTurn(a *admittedCall) bool {
 	return false
 }
 
-// returnTurn gives the turn of a call back that no answer has begun to.
+// returnTurn gives back the turn of a call, unless an answer to it has begun.
 func (g *Guard) returnTurn(a *admittedCall) {
 	if a.turn {
 		a.turn = false

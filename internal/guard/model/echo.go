@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// leastKey is the length in bytes from which on a key is looked for in answers:
-// servers without accounts get a word for one, which may stand there by itself.
+// leastKey is the length in bytes from which on a key is looked for in answers. Shorter
+// ones are words for servers that ask for no key, and an answer may have such a word.
 const leastKey = 16
 
-// hide keeps an answer from repeating the key to the agent. Gateways do, when they
-// refuse it. What stands in its place is as long as it is.
+// hide keeps an answer from repeating the key to the agent, as gateways do that refuse
+// it. As many stars take its place as it has bytes.
 func (g *Guard) hide(resp *http.Response) {
 	if len(g.cfg.Key) < leastKey {
 		return
@@ -26,8 +26,8 @@ func (g *Guard) hide(resp *http.Response) {
 	resp.Body = &withoutKey{ReadCloser: resp.Body, key: []byte(g.cfg.Key), stars: []byte(stars)}
 }
 
-// withoutKey is a body in which the key does not stand. What may be the beginning of
-// it waits for what follows; all else is handed on as it comes.
+// withoutKey is a body without the key. Bytes that may be its beginning are held until
+// more has come; all others are handed on at once.
 type withoutKey struct {
 	io.ReadCloser
 	key, stars []byte

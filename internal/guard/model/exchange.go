@@ -84,7 +84,7 @@ func exchangeOf(ctx context.Context) *exchange {
 type ledger struct {
 	mu   sync.Mutex
 	n    int64
-	sent map[string]int // by method, path and hash; bounded by what calls cost
+	sent map[string]int // by method, path and hash; calls are paid for or few, which bounds it
 }
 
 // open begins the record of a call.
@@ -140,8 +140,8 @@ func (x *exchange) close() Exchange {
 	return x.Exchange
 }
 
-// modelOf is the model that a request asks, which stands in its path or its body. The
-// path goes first: the API does not read a body for what stands there.
+// modelOf is the model that a request asks. An API that has it in the path does not look
+// for it in the body, so the path goes first.
 func modelOf(path string, request map[string]any) string {
 	name := modelIn(path)
 	if name == "" {

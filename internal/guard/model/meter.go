@@ -34,14 +34,15 @@ func (m *meter) add(t price.Tokens, cost price.Money) {
 	m.cost += cost
 }
 
-// maxHeld bounds what is kept of an answer to find its usage in. An answer can repeat
-// all of its request: what costs most must not be what is not counted.
+// maxHeld bounds what is kept of an answer to find its usage in. It is larger than a
+// request, because an answer can repeat all of one: the dearest call must not be the one
+// that is not counted.
 const maxHeld = maxBody + 4<<20
 
-// metered is an answer of which it is found out what it cost, before the agent has all
-// of it: its next call may need what is left of a budget. Of a stream it keeps one line
-// at a time; a JSON document is handed on when all of it is there. What is neither goes
-// on as it comes, and is looked at when it has ended.
+// metered finds out what an answer cost before the agent has all of it, because the
+// agent's next call may need what is then left of a budget. Of a stream of events it
+// holds one line at a time. A JSON document is read whole before it is handed on. Any
+// other answer is handed on as it comes, and looked at when it has ended.
 type metered struct {
 	io.ReadCloser
 	guard    *Guard
@@ -132,7 +133,7 @@ func (b *metered) look(text []byte) {
 	}
 }
 
-// bounded is t with counts that can be: none below zero, none that sums run over with.
+// bounded is t with no count below zero, and none so large that sums could overflow.
 func bounded(t price.Tokens) price.Tokens {
 	for _, n := range []*int64{&t.Input, &t.CacheWrite, &t.CacheWriteHour, &t.CacheRead, &t.Output} {
 		*n = min(max(*n, 0), 1<<31)

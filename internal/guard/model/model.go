@@ -3,7 +3,7 @@
 //
 // It speaks one provider's API, forwards the calls of it that an investigation
 // needs and nothing else, streams answers through as they come, and counts what
-// they cost in tokens. One file an API.
+// they cost in tokens. What differs between the APIs is a protocol, one a file.
 package model
 
 import (
@@ -23,9 +23,9 @@ import (
 )
 
 // maxBody bounds a request: the API itself takes 32 MB. maxCalls bounds how many of an
-// agent's calls we hold at a time; maxFree is how many calls it may make that are not
-// paid for, which no budget ends: they use up what a key may be used for in a minute,
-// and others have the same; readTime is how long a request may take to arrive.
+// agent's calls are under way at once, and readTime how long a request may take to
+// arrive. maxFree bounds the calls that are not paid for: no budget ends them, and they
+// count against the rate limit of the key, which other runs use too.
 const (
 	maxBody  = 32 << 20
 	maxCalls = 16
@@ -40,7 +40,7 @@ type Config struct {
 	// Upstream is the base URL; empty is the vendor's own. A path in it is kept; it
 	// may end in the API's version (https://api.openai.com/v1) or not.
 	Upstream string
-	// Key is the real API key. It never leaves towards the agent.
+	// Key is the real API key. The agent never sees it.
 	Key string
 	// Keyless says that the upstream is asked without a key, where Key is empty.
 	Keyless bool

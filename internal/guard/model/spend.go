@@ -34,7 +34,8 @@ type admittedCall struct {
 	price    price.Price
 }
 
-// limit has the answer of a request be no longer than most, and than it asks for.
+// limit finds how long the answer to a request may be: as long as it asks for, and no
+// longer than the guard allows.
 func (g *Guard) limit(a *admittedCall) error {
 	if !a.billed {
 		a.body = a.document.with()

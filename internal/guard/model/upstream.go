@@ -88,8 +88,8 @@ func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
 // deployment. Chat is asked below that, all else beside it.
 const deployments = "/openai/deployments/"
 
-// join puts a call's path behind the base URL. The version that the path begins with
-// may stand at the end of the base too: clients differ in where they want it.
+// join puts a call's path behind the base URL. Both may have the API's version, as
+// clients differ in where they expect it; it is written once.
 func join(base *url.URL, path string) *url.URL {
 	version, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	host, _, deployed := strings.Cut(base.Path, deployments)

@@ -110,14 +110,11 @@ type share struct {
 
 // relieve kills the processes that have most, until the others are within the limit.
 func (w *watch) relieve(all []family) {
-	shares, total := w.weigh(all, held)
-	if total <= w.memory {
+	if _, total := w.weigh(all, held); total <= w.memory {
 		return
 	}
 	// Pages that several of them share were counted as often.
-	if shares, total = w.weigh(all, heldAlone); total <= w.memory {
-		return
-	}
+	shares, total := w.weigh(all, heldAlone)
 	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(b.bytes, a.bytes) })
 	for _, s := range shares {
 		if total <= w.memory {

@@ -49,7 +49,10 @@ func (w *worker) openCluster(l net.Listener, cred *Credential, r *records) (_ *c
 	if c.server, err = guardkube.Serve(l, c.guard); err != nil {
 		return nil, err
 	}
-	return c, w.writeKubeconfig(c.server.Kubeconfig())
+	if err = w.writeKubeconfig(c.server.Kubeconfig()); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // close ends the guard.

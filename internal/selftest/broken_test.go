@@ -129,7 +129,7 @@ func readAll(t *testing.T, kubeconfig string) (text string) {
 // A limit that is not there is found out, by the program that it is for.
 func TestABrokenLimitIsFound(t *testing.T) {
 	for name, loosen := range map[string]func(*worker.Spec){
-		"processes without end": func(s *worker.Spec) { s.MaxProcesses = 10_000 },
+		"processes without end": func(s *worker.Spec) { s.MaxProcesses, s.MaxMemoryBytes = 10_000, 1<<30 }, // they need memory too
 		"memory without end":    func(s *worker.Spec) { s.MaxMemoryBytes = 1 << 30 },
 		"a file with a hole":    func(s *worker.Spec) { s.MaxWorkspaceBytes = 1 << 40 },
 		"output without end":    func(s *worker.Spec) { s.MaxOutputBytes = 1 << 30 },

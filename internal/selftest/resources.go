@@ -68,7 +68,7 @@ func gluts(probe string) []glut {
 			if s.peak > fewProcesses/2 && s.peak <= fewProcesses {
 				return fmt.Sprintf("%d processes at most, of 400", s.peak)
 			}
-			if strings.Contains(s.Result.FailureReason, "limit of") { // where they are watched
+			if strings.Contains(s.Result.FailureReason, " processes)") { // where they are watched
 				return "ended as a whole at its limit"
 			}
 			return ""

@@ -50,7 +50,7 @@ func (a *attempt) measure() error {
 	if err != nil {
 		return err
 	}
-	if used += deletedUse(a.box.PID()); used > a.spec.MaxWorkspaceBytes {
+	if used += deletedUse(a.box.PID(), a.spec.Workspace); used > a.spec.MaxWorkspaceBytes {
 		return fmt.Errorf("the agent wrote %d bytes; its workspace may hold %d", used, a.spec.MaxWorkspaceBytes)
 	}
 	return checkReserve(a.spec.Workspace)
@@ -129,11 +129,16 @@ func blocks(info fs.FileInfo) int64 {
 	return 0
 }
 
-// deletedUse adds up the files that have no name any more and are held open, or
-// mapped, by the process or one below it. Mapped files are seen by root alone.
-func deletedUse(pid int) int64 {
+// deletedUse adds up the files on the file system of dir that have no name any more and
+// are held open, or mapped, by the process or one below it. Mapped files are seen by root
+// alone. Memory that processes share looks like such a file, on a file system of its own.
+func deletedUse(pid int, dir string) int64 {
 	id, err := process.Identify(pid)
 	if err != nil {
+		return 0
+	}
+	var there syscall.Stat_t
+	if err := syscall.Stat(dir, &there); err != nil {
 		return 0
 	}
 	type inode struct{ dev, ino uint64 }
@@ -148,7 +153,7 @@ func deletedUse(pid int) int64 {
 				continue
 			}
 			st, ok := info.Sys().(*syscall.Stat_t)
-			if key := (inode{uint64(st.Dev), st.Ino}); ok && st.Nlink == 0 && !seen[key] {
+			if key := (inode{uint64(st.Dev), st.Ino}); ok && st.Nlink == 0 && st.Dev == there.Dev && !seen[key] {
 				seen[key] = true
 				total += blocks(info)
 			}

@@ -2,6 +2,9 @@ package mask
 
 import (
 	"encoding/base64"
+	"maps"
+	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -19,9 +22,12 @@ type rule struct {
 	// find returns the span of the secret for a hint at s[at], or -1, -1. It
 	// looks at no more of s than it will mask, or at most one line or token.
 	find func(s string, at int) (from, to int)
+	// each stands in the place of find where one hint leads to several secrets. They lie
+	// behind it.
+	each func(s string, at int) []part
 }
 
-func (r rule) at(s string, at int) bool {
+func (r *rule) at(s string, at int) bool {
 	if len(s)-at < len(r.hint) {
 		return false
 	}
@@ -34,22 +40,31 @@ func (r rule) at(s string, at int) bool {
 type index struct {
 	// pairs holds a bit for each two bytes that a hint begins with: most places
 	// of a text are dismissed by it.
-	pairs  [1 << 10]uint64
-	byPair map[uint16][]rule
+	pairs [1 << 10]uint64
+	// before is how many pairs there are in the words before each of them.
+	before [1 << 10]uint16
+	byPair [][]rule // in the order of the pairs
 }
 
 var rules = newIndex(allRules())
 
 func newIndex(rules []rule) *index {
-	x := index{byPair: map[uint16][]rule{}}
+	var x index
+	byPair := map[uint16][]rule{}
 	for _, r := range rules {
 		for _, a := range cases(r.hint[0], r.fold) {
 			for _, b := range cases(r.hint[1], r.fold) {
 				n := pair(a, b)
 				x.pairs[n>>6] |= 1 << (n & 63)
-				x.byPair[n] = append(x.byPair[n], r)
+				byPair[n] = append(byPair[n], r)
 			}
 		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(byPair)) {
+		x.byPair = append(x.byPair, byPair[n])
+	}
+	for i := 1; i < len(x.before); i++ {
+		x.before[i] = x.before[i-1] + uint16(bits.OnesCount64(x.pairs[i-1]))
 	}
 	return &x
 }
@@ -70,10 +85,11 @@ func (x *index) at(s string, at int) []rule {
 		return nil
 	}
 	n := pair(s[at], s[at+1])
-	if x.pairs[n>>6]&(1<<(n&63)) == 0 {
+	word, bit := x.pairs[n>>6], uint64(1)<<(n&63)
+	if word&bit == 0 {
 		return nil
 	}
-	return x.byPair[n]
+	return x.byPair[int(x.before[n>>6])+bits.OnesCount64(word&(bit-1))]
 }
 
 func allRules() []rule {

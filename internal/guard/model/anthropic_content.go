@@ -28,6 +28,8 @@ var (
 		"tool_use":          {"type": plain, "id": plain, "name": plain, "input": anything, "caller": calledByModel, "cache_control": cacheControl},
 		"thinking":          {"type": plain, "thinking": plain, "signature": plain, "cache_control": cacheControl},
 		"redacted_thinking": {"type": plain, "data": plain, "cache_control": cacheControl},
+		"connector_text":    {"type": plain, "connector_text": plain, "text": plain, "signature": plain, "cache_control": cacheControl},
+		"mid_conv_system":   {"type": plain, "text": plain, "content": textOr(listOf("content", systemBlocks.of("a prompt"))), "cache_control": cacheControl},
 		"tool_addition":     toolChange, "tool_removal": toolChange,
 	}
 	toolResult    = form{"type": plain, "tool_use_id": plain, "content": textOr(listOf("content", resultBlocks.of("a tool's result"))), "is_error": plain, "cache_control": cacheControl}

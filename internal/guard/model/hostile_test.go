@@ -68,7 +68,7 @@ func TestProviderDoesNotAct(t *testing.T) {
 		// What runs at the provider, or is looked up there.
 		message(`{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"x"}}`), message(`{"type":"mcp_tool_use","id":"m","name":"n","server_name":"s","input":{}}`),
 		message(`{"type":"mcp_tool_result","tool_use_id":"m","content":[]}`), message(`{"type":"web_search_tool_result","tool_use_id":"m","content":[{"type":"web_search_result","encrypted_content":"x"}]}`),
-		message(`{"type":"search_result","source":"https://evil.example/","title":"t","content":[{"type":"text","text":"x"}]}`), message(`{"type":"compaction","content":"x"}`), message(`{"type":"new_block"}`),
+		message(`{"type":"search_result","source":"https://evil.example/","title":"t","content":[{"type":"text","text":"x"}]}`), message(`{"type":"compaction","content":"x"}`), message(`{"type":"mid_conv_system","content":[{"type":"container_upload","file_id":"file_1"}]}`), message(`{"type":"new_block"}`),
 		message(`{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"type":"web_search_20250305","name":"web_search"}}}`),
 		message(`{"type":"tool_addition","tool":{"type":"web_search_20250305","name":"web_search"}}`), message(`{"type":"tool_addition","name":"x","tools":[{"type":"web_search_20250305"}]}`),
 		message(`{"type":"tool_addition","tool":{"type":"mcp_tool_list","server_name":"x","tools":[]}}`),
@@ -157,7 +157,7 @@ func TestAgentsWorkGoesThrough(t *testing.T) {
 		"tools":[{"name":"Bash","input_schema":{"type":"object","properties":{"source":{"type":"url"}}}},{"type":"custom","name":"c"},{"type":"bash_20250124","name":"bash"},{"type":null,"name":"n"}],
 		"messages":[{"role":"assistant","content":[{"type":"tool_use","input":{"source":{"type":"url"}}}]},
 			{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}},{"type":"tool_result","content":"x"}]},
-			{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"c2ln"},{"type":"redacted_thinking","data":"x"},{"type":"text","text":"x","citations":null},{"type":"tool_use","id":"i","name":"n","input":{},"caller":{"type":"direct"}}]},
+			{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"c2ln"},{"type":"redacted_thinking","data":"x"},{"type":"connector_text","connector_text":"x","signature":"c2ln"},{"type":"text","text":"x","citations":null},{"type":"tool_use","id":"i","name":"n","input":{},"caller":{"type":"direct"}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","is_error":true,"cache_control":{"type":"ephemeral","ttl":"5m"},"content":[{"type":"text","text":"x"},{"type":"tool_reference","tool_name":"n"},
 				{"type":"document","title":"t","citations":{"enabled":false},"source":{"type":"text","media_type":"text/plain","data":"x"}}]}]},
 			{"role":"system","clear_at":"next_user_message","output_config":{"effort":"low"},"content":[{"type":"text","text":"x"},{"type":"tool_removal","tool":{"type":"tool_reference","name":"n"}},

@@ -226,7 +226,7 @@ func agentKeys() []key {
 			doc:   "how many tokens one answer of the model may have, including its thinking",
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.MaxTokens }},
 		{path: "agent.models", typ: list(),
-			doc:   "models that may be used besides `agent.model`, such as the small ones that a CLI uses for titles: names, or patterns with `*`; unset means none, except that scripts and CLIs without a configured model may use any",
+			doc:   "models that may be used besides `agent.model`, such as the small ones that a CLI uses for titles: names, or patterns with `*`; unset means none, except that scripts and CLIs without a configured model may use any. One that acts by itself, as those that search the web, must be here or in `agent.model` by its very name",
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.Models }},
 		{path: "agent.prices", typ: priceList(),
 			doc:   "prices of models that are not known, or that differ from the vendor's: `model=input/output/cache read/cache write` in dollars per million tokens, `openai:model=…` for one provider only; a model may be a pattern with `*`",

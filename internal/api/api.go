@@ -125,6 +125,9 @@ func (a *API) EndStreams() { a.close() }
 func (a *API) Health() http.Handler {
 	mux := http.NewServeMux()
 	a.healthRoutes(mux)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, newProblem(nightcrier.NotFound, "the API is not served here: it is on the socket in workspace_root, and on the address that listen names"))
+	})
 	return mux
 }
 

@@ -39,6 +39,7 @@ func render(r *nightcrier.Report, d Detail, final bool) []byte {
 	p.line(Title)
 	p.line("")
 	p.origin()
+	p.unseen()
 	for i, section := range []func(){p.card, p.problem, p.findings, p.analysis, p.remediation, p.proof, p.supporting} {
 		p.line("")
 		p.line(headings[i])
@@ -117,12 +118,24 @@ func (p *printer) origin() {
 	}
 }
 
+// unseen says that all of it rests on the event, where it does: whoever reads no
+// further must not take it for what the cluster shows.
+func (p *printer) unseen() {
+	if why := NewCard(p.r).Unseen; why != "" {
+		p.line("")
+		p.linef("**No cluster was looked at:** %s.", strings.TrimSuffix(inline(why), "."))
+	}
+}
+
 // card begins with what somebody who was just woken asks: what is broken, why,
 // how sure that is, and what to do first.
 func (p *printer) card() {
 	r := p.r
 	p.field("Status", status(r))
 	p.field("Target", orUnknown(inline(r.Target.String())))
+	if mend := NewCard(r).Mend; mend != r.Target {
+		p.field("Object to Mend", inline(mend.String()))
+	}
 	p.field("Primary Hypothesis", primary(r))
 	p.field("First Step", firstStep(r))
 	p.field("Seen Before", recalled(r))

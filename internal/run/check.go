@@ -317,7 +317,7 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
 	rep.Recalled, rep.Runbooks = facts.Recalled, facts.Runbooks
-	if s := rep.Scope; len(s.Affected)+len(s.Suspected)+len(s.Unaffected) == 0 {
+	if rep.Scope.Empty() {
 		rep.Scope = facts.Scope
 	}
 	if rep.RootCause != nil && facts.RootCause != nil && rep.RootCause.Object == facts.RootCause.Object {

@@ -404,7 +404,7 @@ func checkSource(ctx context.Context, cl config.Cluster) Check {
 	if cl.MCP.Endpoint == "" && cl.Watch {
 		return c.ok("watch, over the cluster's API")
 	}
-	if cl.MCP.Endpoint == "" && cl.Alertmanager.TokenEnv != "" {
+	if cl.MCP.Endpoint == "" && cl.Alertmanager.Given {
 		return c.ok("alerts, as they are posted")
 	}
 	if cl.MCP.Endpoint == "" {

@@ -119,7 +119,7 @@ func TestCommandIsConfined(t *testing.T) {
 func TestLookAtACommand(t *testing.T) {
 	var told []string
 	dir := t.TempDir()
-	o := Options{Variables: map[string]string{"GIVEN": "given"}, Dir: dir, Note: func(text string) { told = append(told, text) }}
+	o := Options{Variables: map[string]string{"GIVEN": "given"}, Dir: dir, Mask: newRecord().options().Mask, Note: func(text string) { told = append(told, text) }}
 	offers, err := Look(t.Context(), stdio(t), o)
 	if err != nil || len(offers) != 1 || offers[0].Tool != "look" || !offers[0].Offered {
 		t.Errorf("%+v, %v; %v", offers, err, told)
@@ -130,6 +130,10 @@ func TestLookAtACommand(t *testing.T) {
 	missing := stdio(t)
 	missing.Command = []string{"/nowhere/server"}
 	if offers, err := Look(t.Context(), missing, o); err == nil || !strings.Contains(err.Error(), "/nowhere/server") {
+		t.Errorf("%+v, %v", offers, err)
+	}
+	// One that ends at once is told of with what it said.
+	if offers, err := Look(t.Context(), stdio(t, "mute"), o); err == nil || !strings.Contains(err.Error(), "it said: I cannot start: ‹secret:") {
 		t.Errorf("%+v, %v", offers, err)
 	}
 }

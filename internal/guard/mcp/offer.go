@@ -174,14 +174,15 @@ func digest(b []byte) string {
 const lookName = "look"
 
 // Look asks a server what it offers, and says what of it agents would get. No run stands
-// behind it: of the Options it takes Variables, Dir, Unconfined and Note.
+// behind it: of the Options it takes Variables, Dir, Unconfined, Mask and Note.
 func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) {
 	o.BoxName, o.BoxOwner = lookName, process.OwnerOf(o.Dir)
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	session, stop, err := dial(ctx, s, o, func(string) {}, func() {})
 	if err != nil {
-		return nil, plainly(s, err)
+		err = plainly(s, err)
+		return nil, nightcrier.Errorf(nightcrier.CodeOf(err), "%s", o.Mask([]byte(err.Error()))) // a command may repeat what it was given
 	}
 	defer stop()
 	defer session.Close()

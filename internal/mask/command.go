@@ -205,6 +205,8 @@ func htpasswd(s string, at int) (int, int) {
 		pos = to
 		switch word := line[from:to]; {
 		case n == 0:
+		case word == "htpasswd":
+			return -1, -1
 		case word[0] == '-':
 			batch = batch || strings.Contains(word, "b")
 			if strings.Contains(word, "n") {

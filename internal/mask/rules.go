@@ -216,13 +216,17 @@ func lateHost(s string, from, end int) int {
 	if colon < 0 || s[from] == '[' || span(s, from+colon+1, isDigit) == end {
 		return -1
 	}
-	host := -1
+	last, host := -1, false
 	for i := end; i < min(len(s), from+maxPrefix) && !endsURL(s[i]); i++ {
-		if s[i] == '@' && i+1 < len(s) && (isAlnum(s[i+1]) || s[i+1] == '[') {
-			host = i
+		if s[i] == '@' {
+			last = i
+			host = host || i+1 < len(s) && (isAlnum(s[i+1]) || s[i+1] == '[')
 		}
 	}
-	return host
+	if !host {
+		return -1
+	}
+	return last
 }
 
 // dsnPassword takes the password of user:password@tcp(host)/db, which has no

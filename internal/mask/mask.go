@@ -59,9 +59,15 @@ func (m *Masker) Bytes(b []byte) []byte { return []byte(m.String(string(b))) }
 // String returns s with its secrets replaced by tags. JSON stays valid JSON.
 func (m *Masker) String(s string) string {
 	m.noteNames(s)
+	return m.text(s, 0)
+}
+
+// text masks a text that is encoded in so many others.
+func (m *Masker) text(s string, level int) string {
 	before := m.learned()
 	masked := m.maskKnown(s)
 	masked = m.maskSecretObjects(masked)
+	masked = m.maskEncoded(masked, level)
 	masked = m.maskRules(masked)
 	if m.learned() != before {
 		// What was learned may stand before the name that gave it away.
@@ -140,8 +146,7 @@ func (w *walk) take(p part) bool {
 	return true
 }
 
-// find returns the secret that a hint at s[at] leads to. Those that lie ahead it keeps for
-// when the walk gets there.
+// find returns the secret that a hint at s[at] leads to.
 func (w *walk) find(at int) part {
 	near := rules.at(w.s, at)
 	for i := range near {
@@ -150,15 +155,22 @@ func (w *walk) find(at int) part {
 			continue
 		}
 		if r.each != nil {
-			w.ahead = append(w.ahead, r.each(w.s, at)...)
-			slices.SortStableFunc(w.ahead, func(a, b part) int { return a.from - b.from })
-			continue
+			w.expect(r.each(w.s, at))
 		}
 		if from, to := r.find(w.s, at); from >= 0 && from < to {
 			return part{from, to}
 		}
 	}
 	return part{-1, -1}
+}
+
+// expect keeps parts for when the walk gets there.
+func (w *walk) expect(parts []part) {
+	if len(parts) == 0 {
+		return
+	}
+	w.ahead = append(w.ahead, parts...)
+	slices.SortStableFunc(w.ahead, func(a, b part) int { return a.from - b.from })
 }
 
 // isTag reports whether s starts with a tag.

@@ -22,8 +22,7 @@ type rule struct {
 	// find returns the span of the secret for a hint at s[at], or -1, -1. It
 	// looks at no more of s than it will mask, or at most one line or token.
 	find func(s string, at int) (from, to int)
-	// each stands in the place of find where one hint leads to several secrets. They lie
-	// behind it.
+	// each finds several secrets, which lie behind the hint: those of a list. Nil finds none.
 	each func(s string, at int) []part
 }
 
@@ -104,8 +103,6 @@ func allRules() []rule {
 		{hint: "hooks.slack.com/", find: slackWebhook},
 		{hint: "authorization", fold: true, find: authorization},
 		{hint: "bearer ", fold: true, find: bearer},
-		{hint: "-u ", find: userFlag},
-		{hint: "--user ", find: userFlag},
 		{hint: "set-cookie:", fold: true, find: cookie},
 		{hint: "cookie:", fold: true, find: cookie},
 	}
@@ -113,9 +110,10 @@ func allRules() []rule {
 		rules = append(rules, rule{hint: t.prefix, find: t.find})
 	}
 	for _, k := range keys {
-		rules = append(rules, rule{hint: k.word, fold: true, find: k.find})
+		rules = append(rules, rule{hint: k.word, fold: true, find: k.find, each: k.many})
 	}
 	rules = append(rules, nameRules()...)
+	rules = append(rules, commandRules()...)
 	for _, p := range patterns {
 		rules = append(rules, p.rule())
 	}
@@ -185,15 +183,17 @@ func urlUserinfo(s string, at int) (int, int) {
 	from := at + len("://")
 	host := -1
 	end := from
-	for ; end < len(s) && !isSpace(s[end]) && !strings.ContainsRune("/?#\"'`<>\\", rune(s[end])); end++ {
+	for ; end < len(s) && !endsURL(s[end]) && strings.IndexByte("/?#", s[end]) < 0; end++ {
 		if s[end] == '@' {
 			host = end
 		}
 	}
-	if host < 0 {
-		return -1, -1
-	}
 	user := from
+	if host < 0 {
+		if host = lateHost(s, from, end); host < 0 {
+			return -1, -1
+		}
+	}
 	if isTag(s[from:host]) {
 		user += tagLen
 	}
@@ -204,6 +204,29 @@ func urlUserinfo(s string, at int) (int, int) {
 		return from, host
 	}
 	return -1, -1
+}
+
+func endsURL(c byte) bool { return isSpace(c) || strings.IndexByte("\"'`<>\\\x1b", c) >= 0 }
+
+// lateHost finds the @ before the host of a URL whose password has a /, ? or # in it, as
+// nobody should write it: user:p/a#ss@host. What stands before the first such sign is then
+// no host, as no port follows it. -1 when there is none.
+func lateHost(s string, from, end int) int {
+	colon := strings.LastIndexByte(s[from:end], ':')
+	if colon < 0 || s[from] == '[' || span(s, from+colon+1, isDigit) == end {
+		return -1
+	}
+	last, host := -1, false
+	for i := end; i < min(len(s), from+maxPrefix) && !endsURL(s[i]); i++ {
+		if s[i] == '@' {
+			last = i
+			host = host || i+1 < len(s) && (isAlnum(s[i+1]) || s[i+1] == '[')
+		}
+	}
+	if !host {
+		return -1
+	}
+	return last
 }
 
 // dsnPassword takes the password of user:password@tcp(host)/db, which has no

@@ -238,13 +238,17 @@ func (d *manifest) valueEnd(at int) (end int, ended bool) {
 
 // bracketsEnd finds the bracket that closes the one at s[at].
 func bracketsEnd(s string, at int) (int, bool) {
-	depth := 0
+	var open []byte
 	for i := at; i < len(s); i++ {
 		switch s[i] {
 		case '{', '[':
-			depth++
+			open = append(open, s[i]+2) // what closes it
 		case '}', ']':
-			if depth--; depth == 0 {
+			last := len(open) - 1
+			if open[last] != s[i] {
+				return 0, false
+			}
+			if open = open[:last]; last == 0 {
 				return i + 1, true
 			}
 		case '"', '\'':

@@ -381,12 +381,12 @@ func (a *App) markdown(_ context.Context, inc nightcrier.Incident, raw []byte) (
 	if ws, err := a.root.Open(inc.ID); err == nil {
 		defer ws.Close()
 		if md, err := ws.ReadFile("output/final-report.md"); err == nil {
-			return report.MarkOver(md, &inc), nil
+			return report.MarkOver(report.MarkCause(md, &inc), &inc), nil
 		}
 	}
 	var rep nightcrier.Report
 	if err := json.Unmarshal(raw, &rep); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
 	}
-	return report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), nil
+	return report.MarkCause(report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), &inc), nil
 }

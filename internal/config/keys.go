@@ -101,7 +101,7 @@ func serverKeys() []key {
 			doc:   "faults of a lower severity are recorded and not investigated",
 			field: func(c *Config, _ *Cluster) any { return &c.SeverityThreshold }},
 		{path: "dedupe_window", typ: duration(0, 7*day), def: "5m",
-			doc:   "how long after its last event a closed incident still takes in reports of the same fault",
+			doc:   "how long after its last event a closed incident still takes in reports of the same fault, and how long a fault stays away before people are told that it is over",
 			field: func(c *Config, _ *Cluster) any { return &c.DedupeWindow }},
 		{path: "storm.fingerprints", typ: count(2, 10000), def: "10",
 			doc:   "number of new faults of one cluster within storm.within that count as a storm",

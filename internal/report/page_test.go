@@ -119,7 +119,7 @@ func TestAPageTellsTheReport(t *testing.T) {
 			[]string{"<em>no agent", "Inputs Consulted", "Executive Triage Card", "was looked at:", "investigation failed"}},
 		"healthy":      {[]string{"<dt>Still broken?</dt><dd>No</dd>", "it was well when it was looked at, at 03:05 UTC", "– Healthy P4</title>"}, []string{`id="facts"`, `id="why"`, `id="changes"`, `id="scope"`, "Do first", "Wake somebody", "<em>none", "To mend"}},
 		"undetermined": {[]string{"<b>No cluster was looked at:</b> no kubeconfig is configured", "undetermined; the first to test is: cart needs more than its 64Mi", "Next step", "2 things in all"}, []string{"To mend", "Do first"}},
-		"failed":       {[]string{"<b>The agent's investigation failed:</b> the model's API refuses the key (auth)", "found by built-in rules"}, nil},
+		"failed":       {[]string{"<b>The agent's investigation failed.</b>", "the model's API refuses the key (auth)", "found by built-in rules"}, nil},
 		"not ours":     {[]string{"As it was written", "<h2>What I found</h2>", "<h3>Cause</h3>"}, []string{"How it was found"}},
 	} {
 		page := html.UnescapeString(string(made[name]))

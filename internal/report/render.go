@@ -338,8 +338,14 @@ func (p *printer) indented(label, value string) {
 	}
 }
 
+// The parts of section 5 that say what the page of a report says in tables.
+const (
+	inputsTitle     = "Inputs Consulted"
+	notCheckedTitle = "What could not be checked"
+)
+
 func (p *printer) proof() {
-	p.sub("Inputs Consulted")
+	p.sub(inputsTitle)
 	p.list(inputs(p.r), "no evidence was recorded")
 	p.sub("Commands Executed")
 	var commands []string
@@ -347,7 +353,7 @@ func (p *printer) proof() {
 		commands = append(commands, code(c))
 	}
 	p.list(commands, "no recorded read")
-	p.sub("What could not be checked")
+	p.sub(notCheckedTitle)
 	p.list(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
 		p.sub("Audit")

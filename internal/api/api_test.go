@@ -73,6 +73,9 @@ func TestDescriptionPassesALinter(t *testing.T) {
 	if found := clitest.Lint(t, description); found != "" {
 		t.Error(found)
 	}
+	if strings.Contains(string(description), `"null"`) {
+		t.Error("the description says that something may be null, and nothing is")
+	}
 	var poor map[string]any
 	if err := json.Unmarshal(description, &poor); err != nil {
 		t.Fatal(err)

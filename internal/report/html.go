@@ -41,11 +41,12 @@ var markdown = goldmark.New(
 func body(md []byte) (page []byte, whole bool) {
 	src := []byte(flatten(Printable(string(md[:min(len(md), maxPage)]))))
 	doc := markdown.Parser().Parse(mdtext.NewReader(src))
-	whole = !keepProof(doc, src)
-	if whole {
+	if whole = !isFinal(doc, src); whole {
 		lower(doc)
+	} else {
+		dropEmpty(doc)
+		keepProof(doc, src)
 	}
-	dropEmpty(doc, src)
 	var out bytes.Buffer
 	if err := markdown.Renderer().Render(&out, src, doc); err != nil { // into memory
 		return []byte("<pre>" + html.EscapeString(string(src)) + "</pre>"), whole
@@ -59,33 +60,49 @@ const proofSection = 5
 // said are the parts of the record that the page says elsewhere.
 var said = []string{inputsTitle, notCheckedTitle}
 
-// keepProof removes all before the record of what was read, and reports whether there
-// is one.
-func keepProof(doc ast.Node, src []byte) bool {
-	start := nodeOf(doc, func(n ast.Node) bool { return sectionOf(n, src) == proofSection })
-	if start == nil || nodeOf(doc, func(n ast.Node) bool { return headingText(n, src) == strings.TrimPrefix(Title, "# ") }) != doc.FirstChild() {
+// isFinal reports whether a document is what Final writes, with a record to take.
+func isFinal(doc ast.Node, src []byte) bool {
+	if first := doc.FirstChild(); first == nil || headingText(first, src) != strings.TrimPrefix(Title, "# ") {
 		return false
 	}
-	for n, keep, skip := doc.FirstChild(), false, false; n != nil; {
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if sectionOf(n, src) == proofSection {
+			return true
+		}
+	}
+	return false
+}
+
+// keepProof removes all but the record of what was read, whose last section becomes a
+// part of it.
+func keepProof(doc ast.Node, src []byte) {
+	keep, skip := false, false
+	for n := doc.FirstChild(); n != nil; {
 		next := n.NextSibling()
-		keep = keep || n == start
 		if h, ok := n.(*ast.Heading); ok && h.Level <= 3 {
 			skip = slices.Contains(said, headingText(n, src))
 		}
-		if !keep || skip || sectionOf(n, src) >= 0 {
+		switch section := sectionOf(n, src); {
+		case section == len(headings)-1:
+			excerpts := ast.NewHeading(3)
+			excerpts.AppendChild(excerpts, ast.NewString([]byte("Excerpts")))
+			doc.ReplaceChild(doc, n, excerpts)
+		case section >= 0:
+			keep = section == proofSection
+			doc.RemoveChild(doc, n)
+		case !keep || skip:
 			doc.RemoveChild(doc, n)
 		}
 		n = next
 	}
-	return true
 }
 
-// dropEmpty removes headings with nothing below them but an excuse, which Markdown of
-// ours sets in italics.
-func dropEmpty(doc ast.Node, src []byte) {
+// dropEmpty removes headings with nothing below them but an excuse, which Final sets in
+// italics.
+func dropEmpty(doc ast.Node) {
 	for n := doc.FirstChild(); n != nil; {
 		next := n.NextSibling()
-		if h, ok := n.(*ast.Heading); ok && h.Level == 3 && next != nil && isExcuse(next) {
+		if _, ok := n.(*ast.Heading); ok && next != nil && isExcuse(next) {
 			excuse := next
 			next = excuse.NextSibling()
 			if _, ends := next.(*ast.Heading); ends || next == nil {
@@ -114,15 +131,6 @@ func isExcuse(n ast.Node) bool {
 	}
 	e, ok := p.FirstChild().(*ast.Emphasis)
 	return ok && e.Level == 1
-}
-
-func nodeOf(doc ast.Node, is func(ast.Node) bool) ast.Node {
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if is(n) {
-			return n
-		}
-	}
-	return nil
 }
 
 // headingText is the text of a heading, "" of any other node.

@@ -23,11 +23,13 @@ import (
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
-// The report's files.
+// FinalReport is the file in a workspace that has the report for people.
+const FinalReport = "output/final-report.md"
+
+// The report's other files.
 const (
 	agentReport  = "output/investigation.md"
 	machineFile  = "output/report.json"
-	finalReport  = "output/final-report.md"
 	auditFile    = "output/audit.jsonl"
 	maxFromAgent = 4 << 20
 )
@@ -364,7 +366,7 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 			return err
 		}
 	}
-	return ws.WriteFile(finalReport, report.Final(rep, shown), 0o600)
+	return ws.WriteFile(FinalReport, report.Final(rep, shown), 0o600)
 }
 
 // detail is what the rendered report shows beside the facts: what was read, and

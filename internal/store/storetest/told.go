@@ -345,6 +345,8 @@ func overFlaps(t *testing.T, b *bench) {
 	b.clear(t, "cart")
 	b.clock.Advance(window)
 	b.wantOver(t, "over for good", "cart")
+	b.begun(t, "cart", nightcrier.Warning)
+	b.wantOver(t, "back as another incident before anybody was told")
 }
 
 // overWithItsCause: nothing is over while another incident of its cause is not.

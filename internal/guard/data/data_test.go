@@ -454,7 +454,7 @@ func TestNothingWithoutRecord(t *testing.T) {
 }
 
 func FuzzQueries(f *testing.F) {
-	for _, s := range []string{`up{a="b"}`, `{a="b"} |= "c"`, "{a=`}`}", `sum by (x) (rate({a="b"}[5m]))`, `max_over_time(x[1h:5m])`} {
+	for _, s := range []string{`up{a="b"}`, `{a="b"} |= "c"`, "{a=`}`}", `sum by (x) (rate({a="b"}[5m]))`, `max_over_time(x[1h:5m])`, `{a="b"} |~ "(?i)(error|panic)" != "x" or "y" | pod=~"c.*"`, `count_over_time({a="b"} |= "error" [5m] offset 1h) > 5`} {
 		f.Add(s)
 	}
 	p, l := &system{name: Prometheus, Endpoint: Endpoint{NamespaceLabel: "namespace"}}, &system{name: Loki, Endpoint: Endpoint{NamespaceLabel: "namespace"}}
@@ -476,6 +476,10 @@ func FuzzQueries(f *testing.F) {
 			}
 			if err != nil || braces == 0 || strings.Count(q.text, `namespace=~"shop"}`) < braces {
 				t.Errorf("%q was bound as %q, %v", s, q.text, err)
+			}
+			// What is sent passes again, and is sent as it is.
+			if again, err := l.readLogsQuery(q.text, nil); err != nil || again.text != q.text || slices.ContainsFunc(again.filters, func(f lineFilter) bool { return f.negative || !f.common() }) {
+				t.Errorf("%q was read as %q, and that as %q with %v, %v", s, q.text, again.text, again.filters, err)
 			}
 		}
 		_, _ = ParseTime(s, time.Unix(1_700_000_000, 0))

@@ -67,7 +67,7 @@ type Options struct {
 	Control  Control
 	Clusters Clusters
 	// Webhooks takes what others post from this machine, nil where nobody may.
-	Webhooks http.Handler
+	Webhooks *http.ServeMux
 	// Ready returns nil once the store answers and recovery is done.
 	Ready func(context.Context) error
 	// Metrics is nil where none are kept.
@@ -87,6 +87,7 @@ type API struct {
 	opt     Options
 	log     *slog.Logger
 	mux     *http.ServeMux
+	routed  http.Handler // mux
 	closing chan struct{}
 	close   func()
 }
@@ -103,6 +104,7 @@ func New(opt Options) *API {
 		opt.Poll = time.Second
 	}
 	a := &API{opt: opt, log: opt.Logger, mux: http.NewServeMux(), closing: make(chan struct{})}
+	a.routed = routed(a.mux)
 	a.close = sync.OnceFunc(func() { close(a.closing) })
 	h := humago.New(a.mux, frame(opt.Version))
 	a.incidentRoutes(h)
@@ -115,7 +117,7 @@ func New(opt Options) *API {
 }
 
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.routed.ServeHTTP(w, r) }
 
 // EndStreams ends all live streams, and those to come, so that a server can
 // shut down. A client goes on from where it was when the server is back.
@@ -128,7 +130,7 @@ func (a *API) Health() http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, newProblem(nightcrier.NotFound, "the API is not served here: it is on the socket in workspace_root, and on the address that listen names"))
 	})
-	return mux
+	return routed(mux)
 }
 
 // frame is the framework's configuration: plain JSON, our errors, the

@@ -38,7 +38,7 @@ type ServerConfig struct {
 	HealthListen string
 	// WebhookListen is a host:port for Webhooks only, which other machines reach.
 	WebhookListen string
-	Webhooks      http.Handler
+	Webhooks      *http.ServeMux
 	// Socket is the path of a Unix socket for the whole API, for its owner only.
 	Socket string
 	Logger *slog.Logger

@@ -28,7 +28,7 @@ func (a *API) webhookRoutes(h huma.API) {
 		writeProblem(w, newProblem(nightcrier.NotFound, "no webhooks are served here"))
 	})
 	if a.opt.Webhooks != nil {
-		serve = a.opt.Webhooks
+		serve = routed(a.opt.Webhooks)
 	}
 	a.mux.Handle("POST "+webhooksPath, serve)
 	describe := func(id, path, summary, parameter string) {
@@ -55,7 +55,8 @@ func bounded(h http.Handler) http.Handler {
 }
 
 // public wraps the webhooks for an address that other machines reach.
-func public(h http.Handler) http.Handler {
+func public(hooks *http.ServeMux) http.Handler {
+	h := routed(hooks)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")

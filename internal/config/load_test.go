@@ -230,7 +230,11 @@ func TestWatchWithoutItsFile(t *testing.T) {
 	for line, want := range map[string]string{
 		"watch: true, kubeconfig: /none":                              "is not watched before that can be read",
 		"watch: false, mcp: {endpoint: http://h/}, kubeconfig: /none": "from the event alone",
-		"watch: false": "watch is false: no faults of cluster a arrive",
+		"watch: false":                           "watch is false: no faults of cluster a arrive",
+		"alertmanager: ":                         "no faults of cluster a arrive, unless this machine posts alerts of it",
+		"alertmanager: {}":                       "",
+		"kubeconfig: /none":                      "no faults of cluster a arrive",
+		"alertmanager: {labels: {pod: k8s_pod}}": "",
 	} {
 		_, warnings, err := load(t, "clusters: [{name: a, "+line+"}]", nil, nil)
 		if err != nil || !hasWarning(warnings, want) {

@@ -14,8 +14,8 @@ import (
 // checkAll looks at what concerns several keys, the files that keys name, and
 // decides what follows from other keys.
 func (l *loader) checkAll(cfg *Config) {
-	l.checkClusters(cfg)
 	l.checkHooks(cfg)
+	l.checkClusters(cfg)
 	l.checkAgent(cfg)
 	l.checkToolServers(cfg)
 	l.checkRunbooks(cfg)
@@ -110,8 +110,8 @@ func (l *loader) failed(key string) bool {
 func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[string]int) {
 	at := fmt.Sprintf("clusters[%d].mcp", i)
 	if c.MCP.Endpoint == "" {
-		if c.Name != "" && !l.failed(at+".endpoint") && !c.Watch && c.Alertmanager.TokenEnv == "" && len(cfg.Webhooks) == 0 {
-			l.warn(l.places[i], at+".endpoint", fmt.Sprintf("is not set, and watch is false: no faults of cluster %s arrive", c.Name))
+		if c.Name != "" && !l.failed(at+".endpoint") && !c.Watch && !c.Alertmanager.Given && len(cfg.Webhooks) == 0 {
+			l.warn(l.places[i], at+".endpoint", fmt.Sprintf("is not set, and watch is false: no faults of cluster %s arrive, unless this machine posts alerts of it; `alertmanager: {}` says that it does", c.Name))
 		}
 		return
 	}

@@ -64,7 +64,7 @@ type Step struct {
 // Test is a command that changes nothing and decides whether a cause holds.
 type Test struct {
 	Command string
-	// Says is what came of it, in words.
+	// Says is what came of it, behind "its test".
 	Says string
 	// Refuted is that it spoke against the cause.
 	Refuted bool
@@ -135,14 +135,14 @@ func test(h nightcrier.Hypothesis) Test {
 	if f.Command == "" || h.Object.Kind == "Cluster" {
 		return Test{}
 	}
-	t := Test{Command: f.Command, Says: "not run", Refuted: f.Outcome == ruledOut}
+	t := Test{Command: f.Command, Says: "was not run", Refuted: f.Outcome == ruledOut}
 	switch {
 	case f.Outcome == holds:
-		t.Says = "it holds"
+		t.Says = "holds"
 	case t.Refuted:
-		t.Says = "it speaks against the cause"
+		t.Says = "speaks against it"
 	case f.Evidence != "":
-		t.Says = "run, and not decided"
+		t.Says = "decided nothing"
 	}
 	return t
 }

@@ -29,18 +29,18 @@ func TestCard(t *testing.T) {
 				Actions:      []nightcrier.Action{{Action: "raise it: `kubectl edit deployment cart -n shop`", Outcome: "it stays up", Risk: "low"}, {Action: "else"}},
 				NotChecked:   []nightcrier.NotChecked{{What: "cronjobs, poddisruptionbudgets"}, {What: "logs of cart-1", Why: "denied"}, {What: "nodes"}}},
 			Card{Status: Status{"Active incident", Alarm}, Severity: "P2", Impact: "Namespace", Cluster: "prod-1", Target: cluster, Mend: cart,
-				Cause: "cart is killed", CauseID: "oom-killed", Confidence: nightcrier.High, Test: Test{Command: command, Says: "it holds"}, Facts: 3, Checked: 2, Follows: 2,
+				Cause: "cart is killed", CauseID: "oom-killed", Confidence: nightcrier.High, Test: Test{Command: command, Says: "holds"}, Facts: 3, Checked: 2, Follows: 2,
 				First:      Step{Action: "raise it: `kubectl edit deployment cart -n shop`", Command: "kubectl edit deployment cart -n shop", Outcome: "it stays up", Risk: "low"},
 				NotChecked: 3, Worst: nightcrier.NotChecked{What: "logs of cart-1", Why: "denied"}},
 		},
 		"a fault that its own test refutes": {
 			nightcrier.Report{Verdict: nightcrier.VerdictFault, Severity: "P3", RootCause: &nightcrier.RootCause{Object: cart, Summary: "it ends"}, Hypotheses: hypothesis(cart, ruledOut)},
-			Card{Status: Status{"Degraded", Warn}, Severity: "P3", Mend: cart, Cause: "it ends", Test: Test{command, "it speaks against the cause", true}},
+			Card{Status: Status{"Degraded", Warn}, Severity: "P3", Mend: cart, Cause: "it ends", Test: Test{command, "speaks against it", true}},
 		},
 		"nothing but the event": {
 			nightcrier.Report{Verdict: nightcrier.VerdictUndetermined, Severity: "P1", Hypotheses: hypothesis(cart, notRun),
 				NotChecked: []nightcrier.NotChecked{{What: "logs", Why: "x"}, {What: nightcrier.TheCluster, Why: "no credential"}}},
-			Card{Status: Status{"Undetermined", Warn}, Severity: "P1", Cause: "undetermined; the first to test is: it ends", Test: Test{Command: command, Says: "not run"},
+			Card{Status: Status{"Undetermined", Warn}, Severity: "P1", Cause: "undetermined; the first to test is: it ends", Test: Test{Command: command, Says: "was not run"},
 				Unseen: "no credential", NotChecked: 2, Worst: nightcrier.NotChecked{What: nightcrier.TheCluster, Why: "no credential"}},
 		},
 		"nothing known": {

@@ -275,7 +275,7 @@ func TestFailureIsToldToo(t *testing.T) {
 	inc.Status, inc.FailureReason, inc.FailureClass = nightcrier.AgentFailed, "the key hunter2 was refused", nightcrier.FailAuth
 	_, p := posted(t, notify.OutcomeOf(inc, "r", nil, "/var/lib/nightcrier/incident-0196-a"))
 	text := words(p)
-	for _, want := range []string{"investigation failed", "the key ‹secret› was refused (auth)", "/var/lib/nightcrier/incident-0196-a"} {
+	for _, want := range []string{"agent failed", "the key ‹secret› was refused (auth)", "/var/lib/nightcrier/incident-0196-a"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("missing %q in\n%s", want, text)
 		}
@@ -285,17 +285,23 @@ func TestFailureIsToldToo(t *testing.T) {
 func TestOtherKinds(t *testing.T) {
 	inc := incident()
 	for want, m := range map[string]notify.Message{
-		"Severity rose from warning to critical": notify.RiseOf(inc, nightcrier.Warning, ""),
-		"is unusable":                            notify.BreakerOf(notify.Breaker{Executor: "claude-code", Class: nightcrier.FailQuota, Waiting: 4}, true),
-		"works again":                            notify.BreakerOf(notify.Breaker{Executor: "claude-code"}, false),
-		"The budget of all clusters is used up":  notify.BudgetOf(notify.Budget{Day: "2026-11-23", Detail: "budget.per_day_usd is reached"}),
-		"used up for 2026-11-23 (UTC)":           notify.BudgetOf(notify.Budget{Day: "2026-11-23", Cluster: "prod-1"}),
-		"Nightcrier: weather":                    {Kind: "weather"},
+		"Severity rose from warning to critical":                                             notify.RiseOf(inc, nightcrier.Warning, ""),
+		"is over since 2026-11-23 03:20 UTC, and was not seen again for 5m0s. So are 2 more": notify.OverOf(overAt(inc), 5*time.Minute, 2, ""),
+		"is unusable":                           notify.BreakerOf(notify.Breaker{Executor: "claude-code", Class: nightcrier.FailQuota, Waiting: 4}, true),
+		"works again":                           notify.BreakerOf(notify.Breaker{Executor: "claude-code"}, false),
+		"The budget of all clusters is used up": notify.BudgetOf(notify.Budget{Day: "2026-11-23", Detail: "budget.per_day_usd is reached"}),
+		"used up for 2026-11-23 (UTC)":          notify.BudgetOf(notify.Budget{Day: "2026-11-23", Cluster: "prod-1"}),
+		"Nightcrier: weather":                   {Kind: "weather"},
 	} {
 		if _, p := posted(t, m); !strings.Contains(words(p), want) {
 			t.Errorf("missing %q in\n%s", want, words(p))
 		}
 	}
+}
+
+func overAt(inc nightcrier.Incident) nightcrier.Incident {
+	inc.Condition, inc.ClearedAt = nightcrier.ConditionCleared, time.Date(2026, 11, 23, 3, 20, 0, 0, time.UTC)
+	return inc
 }
 
 func TestStormListsAndStaysWithinLimits(t *testing.T) {
@@ -330,6 +336,7 @@ func TestHostileTextPingsNobody(t *testing.T) {
 		notify.OutcomeOf(inc, "r", rep, attack),
 		notify.OutcomeOf(inc, "r", rep, "https://evil.example/|<!channel>"),
 		notify.RiseOf(inc, nightcrier.Info, attack),
+		notify.OverOf(overAt(inc), time.Minute, 1, attack),
 		notify.BreakerOf(notify.Breaker{Executor: "x", Detail: strings.Repeat(attack, 900)}, true),
 		notify.BudgetOf(notify.Budget{Cluster: attack, Detail: strings.Repeat(attack, 900)}),
 		notify.StormOf(notify.Storm{Cluster: attack, Incidents: []nightcrier.Incident{inc}}, attack),

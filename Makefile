@@ -8,8 +8,9 @@ PACKAGES ?= ./...
 LONGEST   = $(if $(filter ./...,$(PACKAGES)),./e2e ./internal/worker)
 # The longest that one package may take on a slow machine; the whole run is bounded by CI.
 TIMEOUT  ?= 45m
-# Packages tested at once. The race detector and real servers want memory.
-PARALLEL ?= 2
+# Packages tested at once: one more than there are cores, as real servers and agents are
+# often waited for. The race detector and they want memory.
+PARALLEL ?= 3
 # The detector lets a program sleep for a second before it ends; `make test` does not.
 # SQLite is C in the words of Go: the detector has nothing to find in it, and made it
 # ten times as slow.
@@ -17,9 +18,9 @@ RACE     ?= -race -gcflags=modernc.org/...=-race=false
 
 FUZZTIME ?= 10m
 
-.PHONY: test build bench fuzz demo lint kube clis prerequisites clean
+.PHONY: test build bench fuzz demo lint kube clis prerequisites assets clean
 
-test: prerequisites kube clis lint
+test: prerequisites assets lint
 	GORACE="atexit_sleep_ms=0 $$GORACE" go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -timeout $(TIMEOUT) $(LONGEST) $(PACKAGES)
 
 build:
@@ -48,6 +49,8 @@ bin/staticcheck: tools/lint/go.sum
 # $$NIGHTCRIER_CACHE or ~/.cache/nightcrier.
 kube clis:
 	go run ./tools/assets $@
+assets:
+	go run ./tools/assets kube clis
 
 prerequisites:
 	tools/prerequisites

@@ -245,6 +245,10 @@ type Action struct {
 	Risk     string `json:"risk,omitempty"`
 }
 
+// TheCluster is what NotChecked names where nothing of a cluster was looked at, so
+// that a report rests on what its event says.
+const TheCluster = "the cluster"
+
 // NotChecked is something that could not be looked at.
 type NotChecked struct {
 	What string `json:"what"`

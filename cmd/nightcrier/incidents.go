@@ -12,8 +12,10 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
 
 	"github.com/spf13/cobra"
@@ -288,13 +290,10 @@ func (p *program) incidentEventsCommand() *cobra.Command {
 
 func (p *program) reportCommand() *cobra.Command {
 	cmd := one("report", "Print the report of an incident")
-	p.formatFlag(cmd, "text", "markdown", "html", "json")
+	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
-		format := p.format
-		if format == "text" {
-			format = "markdown"
-		}
-		raw, err := c.Report(ctx, given[0], format)
+		form := map[string]string{"text": "json", "full": "markdown"}[p.format]
+		raw, err := c.Report(ctx, given[0], or(form, p.format))
 		if err != nil {
 			return err
 		}
@@ -302,7 +301,13 @@ func (p *program) reportCommand() *cobra.Command {
 		case "json":
 			return p.printJSON(json.RawMessage(raw))
 		case "text":
-			return p.printMarkdown(raw)
+			var r nightcrier.Report
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", given[0], err)
+			}
+			return p.printReport(app.Triaged{Report: &r}, report.Beside{Rest: "nightcrier incidents report " + given[0] + " -o full", Look: "clusters[].kubeconfig in its configuration names the credential to look with"})
+		case "full":
+			return p.printReport(app.Triaged{Markdown: raw}, report.Beside{})
 		}
 		_, err = p.stdout.Write(raw)
 		return err

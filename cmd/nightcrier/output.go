@@ -104,25 +104,6 @@ func printable(s string) string {
 	}, s)
 }
 
-// printMarkdown prints a page for people. Its lines stay whole, so that a command in one
-// can be copied; in colour its headings stand out.
-func (p *program) printMarkdown(page []byte) error {
-	quoted := false
-	for line := range strings.Lines(printable(string(page))) {
-		text := strings.TrimSuffix(line, "\n")
-		if strings.HasPrefix(text, "```") {
-			quoted = !quoted
-		}
-		if !quoted && strings.HasPrefix(text, "#") {
-			line = p.paint(cell{text, "1"}) + line[len(text):]
-		}
-		if _, err := io.WriteString(p.stdout, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // cell is a text in a table, with the ANSI colour it has on a terminal.
 type cell struct {
 	text   string

@@ -16,6 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
@@ -92,18 +93,6 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-func TestTarget(t *testing.T) {
-	r, err := target("deployment/cart", "shop")
-	if err != nil || r.Kind != "deployment" || r.Name != "cart" || r.Namespace != "shop" {
-		t.Errorf("%+v, %v", r, err)
-	}
-	for _, bad := range []string{"cart", "/cart", "pod/", "pod/../../etc", "pod/a b", "pod/a/b"} {
-		if _, err := target(bad, "shop"); nightcrier.CodeOf(err) != nightcrier.Invalid {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}
-
 func TestTriageExit(t *testing.T) {
 	valid := &nightcrier.Report{Valid: true}
 	for name, c := range map[string]struct {
@@ -119,7 +108,7 @@ func TestTriageExit(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		p := &program{stdout: &out, format: "json"}
-		if got := nightcrier.CodeOf(p.printTriage(app.Triaged{Incident: c.inc, Report: c.rep})); got != c.want || !strings.Contains(out.String(), `"incident"`) {
+		if got := nightcrier.CodeOf(p.printTriage(app.Triaged{Incident: c.inc, Report: c.rep}, report.Beside{})); got != c.want || !strings.Contains(out.String(), `"incident"`) {
 			t.Errorf("%s: %q, want %q; %s", name, got, c.want, out.String())
 		}
 	}
@@ -203,21 +192,6 @@ func TestIDsByTheirBeginning(t *testing.T) {
 	} {
 		if got, err := wholeID(t.Context(), c, given); got != want.id || nightcrier.CodeOf(err) != want.code {
 			t.Errorf("%q: %q, %v", given, got, err)
-		}
-	}
-}
-
-// A page has its lines as they are; where there is colour, headings have one, and what
-// is quoted has none, nor any that it brought along.
-func TestMarkdownOnATerminal(t *testing.T) {
-	const page = "# A\n\n\x1b[31mtext # no heading\n```\n# quoted\n```\n## B"
-	for colour, want := range map[bool]string{
-		false: "# A\n\n[31mtext # no heading\n```\n# quoted\n```\n## B",
-		true:  "\x1b[1m# A\x1b[0m\n\n[31mtext # no heading\n```\n# quoted\n```\n\x1b[1m## B\x1b[0m",
-	} {
-		var out strings.Builder
-		if err := (&program{stdout: &out, colour: colour, width: 10}).printMarkdown([]byte(page)); err != nil || out.String() != want {
-			t.Errorf("colour %t: %q, %v", colour, out.String(), err)
 		}
 	}
 }

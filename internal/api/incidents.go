@@ -235,17 +235,17 @@ func (a *API) getReport(ctx context.Context, in *reportQuery) (*raw, error) {
 	if form == "markdown" {
 		return &raw{ContentType: "text/markdown; charset=utf-8", Vary: "Accept", Body: md}, nil
 	}
-	return a.page(ctx, rep, md)
+	return a.page(ctx, inc, rep, md)
 }
 
 // page is the report for a browser.
-func (a *API) page(ctx context.Context, rep, md []byte) (*raw, error) {
+func (a *API) page(ctx context.Context, inc nightcrier.Incident, rep, md []byte) (*raw, error) {
 	var r nightcrier.Report
 	if err := json.Unmarshal(rep, &r); err != nil {
 		return nil, a.problem(ctx, nightcrier.Errorf(nightcrier.Internal, "decode the report: %w", err))
 	}
 	policy := report.ContentSecurityPolicy + "; frame-ancestors 'none'"
-	return &raw{ContentType: "text/html; charset=utf-8", Policy: policy, Vary: "Accept", Body: report.HTML(&r, md)}, nil
+	return &raw{ContentType: "text/html; charset=utf-8", Policy: policy, Vary: "Accept", Body: report.HTML(&r, &inc, md)}, nil
 }
 
 func noReport(inc nightcrier.Incident) string {

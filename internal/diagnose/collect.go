@@ -111,7 +111,7 @@ func (c *collector) recordEvent() (Ref, error) {
 
 func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 	if c.in.Reader == nil {
-		c.miss("the cluster", "no credential is configured for cluster "+c.in.Incident.Cluster+": everything here rests on the event alone")
+		c.miss(nightcrier.TheCluster, "no credential is configured for cluster "+c.in.Incident.Cluster+": everything here rests on the event alone")
 		return nil
 	}
 	if err := f.Target.Check(); err != nil {

@@ -366,6 +366,17 @@ func TestNodeThatIsAwayIsAskedForOneLog(t *testing.T) {
 	}
 }
 
+// closed is a Reader whose credential may read nothing.
+type closed struct{ *cluster }
+
+func (closed) Get(context.Context, nightcrier.Resource) ([]byte, error) {
+	return nil, nightcrier.Errorf(nightcrier.Refused, "may not get")
+}
+
+func (closed) List(context.Context, string, string, string, string, int) ([]byte, error) {
+	return nil, nightcrier.Errorf(nightcrier.Refused, "may not list")
+}
+
 // nodeAway is a Reader whose nodes do not answer for logs.
 type nodeAway struct {
 	*cluster
@@ -422,6 +433,9 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		if d.Report.Usage.APIRequests != 1 {
 			t.Errorf("%d requests to a cluster that is away", d.Report.Usage.APIRequests)
 		}
+		if n := d.Report.NotChecked[0]; n.What != nightcrier.TheCluster || !strings.HasPrefix(n.Why, "it did not answer: ") {
+			t.Errorf("not checked %+v", n)
+		}
 		if !strings.Contains(d.Incomplete, "cannot be reached") || d.Report.RootCause.Confidence == nightcrier.High {
 			t.Errorf("incomplete %q, cause %+v", d.Incomplete, d.Report.RootCause)
 		}
@@ -434,6 +448,15 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		sound(t, d, m)
 		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "events: the credential may not") || len(d.Report.NotChecked) != 1 {
 			t.Errorf("incomplete %q, not checked %+v", d.Incomplete, d.Report.NotChecked)
+		}
+	})
+	t.Run("everything forbidden", func(t *testing.T) {
+		in, m := input(newCluster(), cart)
+		in.Reader = closed{newCluster()}
+		d := run(t, in)
+		sound(t, d, m)
+		if n := d.Report.NotChecked[0]; n.What != nightcrier.TheCluster || !strings.HasPrefix(n.Why, "the credential may read nothing") {
+			t.Errorf("not checked %+v", d.Report.NotChecked)
 		}
 	})
 	t.Run("pod forbidden", func(t *testing.T) {

@@ -49,6 +49,7 @@ func render(r *nightcrier.Report, d Detail, final bool) []byte {
 	p.line(Title)
 	p.line("")
 	p.origin()
+	p.unseen()
 	for i, section := range []func(){p.card, p.problem, p.findings, p.analysis, p.remediation, p.proof, p.supporting} {
 		p.line("")
 		p.line(headings[i])
@@ -127,12 +128,24 @@ func (p *printer) origin() {
 	}
 }
 
+// unseen says that all of it rests on the event, where it does: whoever reads no
+// further must not take it for what the cluster shows.
+func (p *printer) unseen() {
+	if why := NewCard(p.r).Unseen; why != "" {
+		p.line("")
+		p.linef("**No cluster was looked at:** %s.", strings.TrimSuffix(inline(why), "."))
+	}
+}
+
 // card begins with what somebody who was just woken asks: what is broken, why,
 // how sure that is, and what to do first.
 func (p *printer) card() {
 	r := p.r
 	p.field("Status", status(r))
 	p.field("Target", orUnknown(inline(r.Target.String())))
+	if mend := NewCard(r).Mend; mend != r.Target {
+		p.field("Object to Mend", inline(mend.String()))
+	}
 	p.field("Primary Hypothesis", primary(r))
 	p.field("First Step", firstStep(r))
 	p.field("Seen Before", recalled(r))
@@ -325,8 +338,14 @@ func (p *printer) indented(label, value string) {
 	}
 }
 
+// The parts of section 5 that say what the page of a report says in tables.
+const (
+	inputsTitle     = "Inputs Consulted"
+	notCheckedTitle = "What could not be checked"
+)
+
 func (p *printer) proof() {
-	p.sub("Inputs Consulted")
+	p.sub(inputsTitle)
 	p.list(inputs(p.r), "no evidence was recorded")
 	p.sub("Commands Executed")
 	var commands []string
@@ -334,7 +353,7 @@ func (p *printer) proof() {
 		commands = append(commands, code(c))
 	}
 	p.list(commands, "no recorded read")
-	p.sub("What could not be checked")
+	p.sub(notCheckedTitle)
 	p.list(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
 		p.sub("Audit")

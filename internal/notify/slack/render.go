@@ -28,12 +28,14 @@ var colours = map[nightcrier.Severity]string{
 func (w *Webhook) render(m notify.Message) payload {
 	title, colour, blocks := w.content(m)
 	title = w.mask(title)
-	blocks = append([]block{header(title)}, blocks...)
-	if len(blocks) > maxBlocks {
-		blocks = append(blocks[:maxBlocks-1], section("", "… cut; there is more."))
+	p := payload{Text: escape(oneLine(title), maxSection), Blocks: []block{header(title)}, literal: asItIs}
+	if most := maxBlocks - len(p.Blocks); len(blocks) > most {
+		blocks = append(blocks[:most-1], section("", "… cut; there is more."))
 	}
-	fallback := escape(oneLine(title), maxSection)
-	return payload{Text: fallback, Attachments: []attachment{{Color: colour, Fallback: fallback, Blocks: blocks}}}
+	if len(blocks) > 0 {
+		p.Attachments = []attachment{{Color: colour, Fallback: p.Text, Blocks: blocks}}
+	}
+	return p
 }
 
 func (w *Webhook) content(m notify.Message) (title, colour string, blocks []block) {

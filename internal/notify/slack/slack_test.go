@@ -1,12 +1,14 @@
 package slack
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,12 +201,15 @@ func posted(t *testing.T, m notify.Message) (string, payload) {
 		t.Fatal(err)
 	}
 	checkLimits(t, p)
+	if p.literal != asItIs || !bytes.Contains(raw, []byte(`"mrkdwn":false,"parse":"none","link_names":false,"unfurl_links":false,"unfurl_media":false`)) {
+		t.Errorf("Slack may make more of the texts than they are:\n%.400s", raw)
+	}
 	return string(raw), p
 }
 
 func checkLimits(t *testing.T, p payload) {
 	t.Helper()
-	blocks := p.Attachments[0].Blocks
+	blocks := allBlocks(p)
 	if p.Text == "" || len(blocks) == 0 || len(blocks) > maxBlocks {
 		t.Errorf("fallback %q, %d blocks", p.Text, len(blocks))
 	}
@@ -224,10 +229,19 @@ func checkLimits(t *testing.T, p payload) {
 	}
 }
 
+// allBlocks are the blocks of a payload, in the order in which Slack shows them.
+func allBlocks(p payload) []block {
+	all := slices.Clone(p.Blocks)
+	for _, a := range p.Attachments {
+		all = append(all, a.Blocks...)
+	}
+	return all
+}
+
 // words returns all text of a payload, one text a line.
 func words(p payload) string {
 	var all []string
-	for _, b := range p.Attachments[0].Blocks {
+	for _, b := range allBlocks(p) {
 		if b.Text != nil {
 			all = append(all, b.Text.Text)
 		}
@@ -311,7 +325,7 @@ func TestStormListsAndStaysWithinLimits(t *testing.T) {
 }
 
 func TestHostileTextPingsNobody(t *testing.T) {
-	attack := "<!channel> <@U123> <https://evil.example|Open the report> & \x1b[2J\u202Egnp.exe hunter2 "
+	attack := "<!channel> @here #general evil.example/x *bold* <@U123> <https://evil.example|Open the report> & \x1b[2J\u202Egnp.exe hunter2 "
 	inc := incident()
 	inc.FaultType, inc.Resource.Name, inc.Cluster, inc.FailureReason = attack, attack, attack, attack
 	inc.Status = nightcrier.AgentFailed
@@ -329,12 +343,18 @@ func TestHostileTextPingsNobody(t *testing.T) {
 	} {
 		raw, p := posted(t, m)
 		text := words(p) + p.Text
+		for _, a := range p.Attachments {
+			text += a.Fallback
+		}
+		if len(p.Blocks) != 1 || p.Blocks[0].Type != "header" || p.Blocks[0].Text.Type != "plain_text" {
+			t.Errorf("%s: the channel shows %+v for the title", m.Kind, p.Blocks)
+		}
 		for _, bad := range []string{"<!", "<@", "<https://evil", "\x1b", "\u202E", "hunter2"} {
 			if strings.Contains(text, bad) {
 				t.Errorf("%s lets %q through:\n%.300s", m.Kind, bad, text)
 			}
 		}
-		if n, v := strings.Count(raw, `"mrkdwn"`), strings.Count(raw, `"verbatim":true`); n != v {
+		if n, v := strings.Count(raw, `"type":"mrkdwn"`), strings.Count(raw, `"verbatim":true`); n != v {
 			t.Errorf("%d texts, of which %d are verbatim", n, v)
 		}
 	}
@@ -371,6 +391,14 @@ func FuzzEscape(f *testing.F) {
 		got := escape(s, limit)
 		if utf8.RuneCountInString(got) > limit || strings.ContainsAny(got, "<>") || !utf8.ValidString(got) {
 			t.Errorf("escape(%q, %d) = %q", s, limit, got)
+		}
+		m := outcomeMessage()
+		m.Incident.Cluster, m.Incident.FaultType, m.Incident.Resource.Name = s, s, s
+		p := (&Webhook{mask: func(s string) string { return s }}).render(m)
+		for _, shown := range []string{p.Text, p.Blocks[0].Text.Text, p.Attachments[0].Fallback} {
+			if strings.ContainsAny(shown, "<>\n") || !utf8.ValidString(shown) {
+				t.Errorf("%q, told of, is %q", s, shown)
+			}
 		}
 	})
 }

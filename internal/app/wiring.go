@@ -63,8 +63,9 @@ type workers struct {
 	record string
 }
 
-func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential) error {
+func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error {
 	secrets := w.secrets
+	secrets.Learned = learned
 	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
 	secrets.ModelAPIKey = w.key(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
 	secrets.Variables = variablesFor(w.tools, spec.ToolServers)
@@ -75,6 +76,8 @@ func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, clust
 func (w workers) Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
 	return worker.Follow(ctx, dir, from, fn)
 }
+
+func (w workers) Learned(dir string) ([]byte, error) { return worker.Learned(dir) }
 
 func (w workers) Cancel(ctx context.Context, dir, cause string) error {
 	return worker.Cancel(ctx, dir, cause)

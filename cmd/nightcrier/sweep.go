@@ -69,7 +69,7 @@ func (p *program) printSweep(s app.Swept, from string) error {
 		return nil
 	}
 	if len(s.Found)+len(s.Unclear) == 0 {
-		return p.printReport(s.Whole.Report, s.Whole.Markdown, report.Beside{Rest: "add -o full"})
+		return p.printReport(s.Whole, report.Beside{Rest: "add -o full"})
 	}
 	fmt.Fprintln(p.stdout, p.paint(cell{printable(fmt.Sprintf("%s in cluster %s, the worst first", faults(len(s.Found)), s.Whole.Report.Cluster)), "1"}))
 	rest := table{}
@@ -80,7 +80,7 @@ func (p *program) printSweep(s app.Swept, from string) error {
 			continue
 		}
 		fmt.Fprintln(p.stdout)
-		if err := p.printReport(t.Report, t.Markdown, report.Beside{Rest: sweepRest(t.Report, from)}); err != nil {
+		if err := p.printReport(t, report.Beside{Rest: sweepRest(t.Report, from)}); err != nil {
 			return err
 		}
 	}

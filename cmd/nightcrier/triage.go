@@ -233,7 +233,7 @@ func (p *program) printTriage(t app.Triaged, beside report.Beside) error {
 	case p.format == "json":
 		err = p.printJSON(map[string]any{"incident": t.Incident, "report": t.Report})
 	case t.Report != nil:
-		err = p.printReport(t.Report, t.Markdown, beside)
+		err = p.printReport(t, beside)
 	}
 	if err != nil {
 		return err
@@ -266,15 +266,15 @@ func restOf(t app.Triaged, out string) string {
 }
 
 // printReport prints a report for people: the card, all of it, or a page.
-func (p *program) printReport(r *nightcrier.Report, md []byte, beside report.Beside) error {
-	page := string(md)
+func (p *program) printReport(t app.Triaged, beside report.Beside) error {
+	page := string(t.Markdown)
 	switch p.format {
 	case "text":
-		page = p.screen().Card(report.NewCard(r), beside)
+		page = p.screen().Card(report.NewCard(t.Report), beside)
 	case "full":
-		page = p.screen().Report(md)
+		page = p.screen().Report(t.Markdown)
 	case "html":
-		page = string(report.HTML(r, md))
+		page = string(report.HTML(t.Report, &t.Incident, t.Markdown))
 	}
 	_, err := io.WriteString(p.stdout, page)
 	return err

@@ -407,7 +407,9 @@ func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
 
 // count counts Pods; those that are over do not count.
 func (f *Facts) count(pods []Read[corev1.Pod]) {
-	for _, p := range pods {
+	for i := range pods {
+		p := &pods[i]
+		f.all = append(f.all, p)
 		if p.Object.Status.Phase == corev1.PodSucceeded || replaced(&p.Object) {
 			continue
 		}

@@ -34,6 +34,16 @@ func MarkOver(md []byte, inc *nightcrier.Incident) []byte {
 	return fmt.Appendf(nil, "%s%s%s.**\n\n%s", title, said, inc.ClearedAt.UTC().Format("2006-01-02 15:04:05 UTC"), rest)
 }
 
+// MarkCause says at the top of a final report that another incident has the same cause,
+// which is known only when both have ended.
+func MarkCause(md []byte, inc *nightcrier.Incident) []byte {
+	title := []byte(Title + "\n\n")
+	if inc == nil || inc.CausedBy == "" || !bytes.HasPrefix(md, title) {
+		return md
+	}
+	return fmt.Appendf(nil, "%s**Caused by incident %s: both came to the same cause of the same object.**\n\n%s", title, inc.CausedBy, md[len(title):])
+}
+
 func render(r *nightcrier.Report, d Detail, final bool) []byte {
 	p := printer{r: r, d: d, depth: d.Depth.of(r.Severity), final: final}
 	p.line(Title)
@@ -328,8 +338,14 @@ func (p *printer) indented(label, value string) {
 	}
 }
 
+// The parts of section 5 that say what the page of a report says in tables.
+const (
+	inputsTitle     = "Inputs Consulted"
+	notCheckedTitle = "What could not be checked"
+)
+
 func (p *printer) proof() {
-	p.sub("Inputs Consulted")
+	p.sub(inputsTitle)
 	p.list(inputs(p.r), "no evidence was recorded")
 	p.sub("Commands Executed")
 	var commands []string
@@ -337,7 +353,7 @@ func (p *printer) proof() {
 		commands = append(commands, code(c))
 	}
 	p.list(commands, "no recorded read")
-	p.sub("What could not be checked")
+	p.sub(notCheckedTitle)
 	p.list(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
 		p.sub("Audit")

@@ -271,9 +271,12 @@ func (p *program) age(t time.Time) cell {
 
 // wantsColour reports whether f is a terminal whose user has nothing against
 // colour.
-func wantsColour(f *os.File) bool {
+func wantsColour(f *os.File) bool { return obeys(f) && os.Getenv("NO_COLOR") == "" }
+
+// obeys reports whether f is a terminal that knows escape sequences.
+func obeys(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }
 
 // terminalWidth is how many columns f has, 0 when it is no terminal.

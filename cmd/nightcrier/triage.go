@@ -28,6 +28,27 @@ const (
 type triageFlags struct {
 	namespace, kubeconfig, context, cluster, event, alert, snapshot, executor, out, level string
 	timeout                                                                               time.Duration
+	everywhere                                                                            bool
+}
+
+// clusterFlags are the flags that lead to the cluster, for a command that a person copies.
+func (f triageFlags) clusterFlags() (s string) {
+	for _, flag := range [][2]string{{"kubeconfig", f.kubeconfig}, {"context", f.context}, {"cluster", f.cluster}, {"snapshot", f.snapshot}} {
+		if flag[1] != "" {
+			s += " --" + flag[0] + " " + quoted(flag[1])
+		}
+	}
+	return s
+}
+
+// quoted is a word that a shell reads as it is.
+func quoted(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("/.:_-+@%,=", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func (p *program) triageCommand() *cobra.Command {
@@ -38,10 +59,12 @@ source would have sent it, with a private store. What it found is printed as a c
 -o full prints the whole report. Exits 3 when there is no valid report.`,
 		Example: `  nightcrier triage deployment/cart -n shop
   nightcrier triage -n shop
+  nightcrier triage -A
   nightcrier triage --snapshot shop-outage
   nightcrier triage --event notification.json -o json
   amtool alert query -o json | nightcrier triage --alert -`}
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's); without an object, the namespace to investigate")
+	cmd.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false, "look at the whole cluster: each fault once, the worst first; with the built-in rules unless --executor names an agent")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential to read the cluster with (default KUBECONFIG, then ~/.kube/config)")
 	cmd.Flags().StringVar(&f.context, "context", "", "context within the kubeconfig")
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster; for a configured one its credential is used")
@@ -66,12 +89,21 @@ func oneObject(_ *cobra.Command, given []string) error {
 }
 
 func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) error {
+	line := p.beginProgress()
+	defer line.end()
+	if f.everywhere {
+		f.executor = or(f.executor, config.Builtin)
+	}
 	o, err := p.triageOptions(cmd, f, given)
 	if err != nil {
 		return err
 	}
 	ctx, stop := p.interruptible(cmd.Context())
 	defer stop()
+	o.Progress = line.show
+	if f.everywhere {
+		return p.sweep(ctx, o, f, line)
+	}
 	if a := o.Config.Agent; a.Executor != config.Builtin {
 		p.say("Investigating with %s; it takes at most %s, Ctrl-C stops it.", a.Executor, a.Timeout)
 		if o.Out == "" { // it is not to be asked again for what does not fit on a card
@@ -81,6 +113,7 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 		}
 	}
 	t, err := app.Triage(ctx, o)
+	line.end()
 	if err != nil {
 		return err
 	}
@@ -90,7 +123,7 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 	if t.Others > 0 {
 		p.say("This report is about the most severe alert; %d more fire.", t.Others)
 	}
-	return p.printTriage(t, report.Beside{Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context"})
+	return p.printTriage(t, report.Beside{Reported: reported(t.Incident), Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context"})
 }
 
 func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (app.TriageOptions, error) {
@@ -146,6 +179,11 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 		}
 	}
 	switch {
+	case f.everywhere && (named > 0 || f.namespace != ""):
+		return usage(cmd, fmt.Errorf("-A looks at the whole cluster: leave out the object, event, alert or namespace"))
+	case f.everywhere && (p.format == "markdown" || p.format == "html"):
+		return usage(cmd, fmt.Errorf("-A prints text, full or json"))
+	case f.everywhere:
 	case named > 1:
 		return usage(cmd, fmt.Errorf("name one object, event or alert"))
 	case f.event != "":
@@ -162,7 +200,7 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 	case o.Snapshot != nil:
 		o.Target = nightcrier.Resource{Kind: "Cluster", Name: or(o.Cluster, or(o.Snapshot.Cluster, "snapshot"))}
 	default:
-		return usage(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, an event with --event FILE, or an alert with --alert FILE"))
+		return usage(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, the whole cluster with -A, an event with --event FILE, or an alert with --alert FILE"))
 	}
 	return err
 }
@@ -207,6 +245,14 @@ func (p *program) printTriage(t app.Triaged, beside report.Beside) error {
 		return nil
 	}
 	return nightcrier.Errorf(nightcrier.NoReport, "no valid report: %s", or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
+}
+
+// reported is what a source told of; a person who asks has told of nothing.
+func reported(inc nightcrier.Incident) string {
+	if inc.FaultType == nightcrier.Asked {
+		return ""
+	}
+	return inc.FaultType + " of " + inc.Resource.String()
 }
 
 // restOf says where the whole report is: in the workspace that was kept, or printed

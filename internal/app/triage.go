@@ -51,6 +51,8 @@ type TriageOptions struct {
 	Slack config.Slack
 	// WorkerCommand is that of Options.
 	WorkerCommand []string
+	// Progress, where it is set, is told what goes on.
+	Progress func(Progress)
 }
 
 // Triaged is what came of a triage.
@@ -95,7 +97,8 @@ func Triage(ctx context.Context, o TriageOptions) (t Triaged, err error) {
 	if dec.Incident.ID == "" {
 		return t, nightcrier.Errorf(nightcrier.Invalid, "the event opens no incident: %s%s", dec.Reason, because(dec.Detail))
 	}
-	if t.Incident, err = a.AwaitEnd(ctx, dec.Incident.ID); err != nil {
+	f := follower{store: a.store, tell: o.Progress}
+	if t.Incident, err = a.awaitEnd(ctx, dec.Incident.ID, f.advance); err != nil {
 		return t, err
 	}
 	if o.Slack.WebhookURL.IsSet() {
@@ -138,6 +141,7 @@ func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d night
 	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks = dir, config.Secret{}, o.Slack, nil
 	cfg.Clusters = []config.Cluster{cluster}
 	cfg.SeverityThreshold = nightcrier.Info // who asks wants an answer
+	cfg.Storm.Fingerprints = 0              // to each question
 	if cfg.Agent, err = o.Config.AgentFor(o.Executor); err != nil {
 		return nil, d, 0, err
 	}
@@ -218,6 +222,11 @@ func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
 // AwaitEnd waits until an incident has ended. When ctx is done first its run is
 // cancelled and awaited: a one-shot command leaves nothing running.
 func (a *App) AwaitEnd(ctx context.Context, id string) (nightcrier.Incident, error) {
+	return a.awaitEnd(ctx, id, func(context.Context, nightcrier.Incident) {})
+}
+
+// awaitEnd is AwaitEnd that shows each state of the incident that it sees.
+func (a *App) awaitEnd(ctx context.Context, id string, see func(context.Context, nightcrier.Incident)) (nightcrier.Incident, error) {
 	done := ctx.Done()
 	clean := context.WithoutCancel(ctx)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -227,6 +236,7 @@ func (a *App) AwaitEnd(ctx context.Context, id string) (nightcrier.Incident, err
 		if err != nil || !inc.Status.Open() {
 			return inc, err
 		}
+		see(clean, inc)
 		select {
 		case <-done:
 			done = nil

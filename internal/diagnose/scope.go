@@ -7,8 +7,8 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// maxScope is how many objects of one kind of standing are told.
-const maxScope = 60
+// MaxScope is how many objects of one kind of standing are told.
+const MaxScope = 60
 
 // scope says whom the trouble touches, as far as that was looked at. Whoever is called
 // unaffected has shown that it is well; what only begins is called that.
@@ -51,7 +51,7 @@ func (a *assembler) scope(found composed) {
 
 // objects cleans and bounds a list; the first is the gravest and stays so.
 func (a *assembler) objects(list []nightcrier.Object) []nightcrier.Object {
-	list = slices.Clone(list[:min(maxScope, len(list))])
+	list = slices.Clone(list[:min(MaxScope, len(list))])
 	for i, o := range list {
 		list[i] = a.object(o)
 	}

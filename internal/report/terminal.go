@@ -342,9 +342,9 @@ func textOf(spans []span) string {
 // labelWidth is how wide the labels of a card are.
 const labelWidth = 13
 
-// Beside is what a face adds to a card: Rest says where the rest of the report is,
-// Look how to have a cluster looked at.
-type Beside struct{ Rest, Look string }
+// Beside is what a face adds to a card: Reported is what a source told, Rest says
+// where the rest of the report is, Look how to have a cluster looked at.
+type Beside struct{ Reported, Rest, Look string }
 
 // Card is the card for a terminal, of about a dozen lines. Its commands stand alone
 // and whole, to be copied.
@@ -354,6 +354,7 @@ func (s Screen) Card(c Card, beside Beside) string {
 		w.b.WriteString(s.wrap(indent{}, span{"No cluster was looked at: ", yellow + ";1"}, span{Printable(parts("; ", strings.TrimSuffix(c.Unseen, "."), beside.Look)), yellow}))
 	}
 	w.row("Status", span{"● " + c.Status.Words, toneColours[c.Status.Tone]}, span{gravity(c), plainly})
+	w.row("Reported", span{beside.Reported, plainly})
 	w.row("Asked about", span{asked(c), plainly})
 	w.row("To mend", span{c.Mend.String(), boldly})
 	w.row("Cause", span{c.Cause, plainly})

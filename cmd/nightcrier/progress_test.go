@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier/internal/app"
+)
+
+func TestProgressFitsTheTerminal(t *testing.T) {
+	for _, tt := range []struct {
+		width int
+		now   app.Progress
+		want  string
+	}{
+		{40, app.Progress{}, "4s  connecting"},
+		{40, app.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list pods -n shop"},
+		{60, app.Progress{Reads: 12, About: "2. Job shop/x", Doing: "get jobs x"}, "4s  12 reads  2. Job shop/x  get jobs x"},
+		{20, app.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list…"},
+		{40, app.Progress{Doing: "tool \x1b[2Jx"}, "4s  tool [2Jx"},
+	} {
+		l := &progressLine{width: tt.width, now: tt.now}
+		if got := l.text(4500 * time.Millisecond); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// What else is said stands above the line, and nothing of the line is left behind.
+func TestProgressGoesAway(t *testing.T) {
+	var out bytes.Buffer
+	l := &progressLine{out: &out, width: 40, stop: make(chan struct{})}
+	l.show(app.Progress{Doing: "list pods"})
+	l.draw(time.Second)
+	fmt.Fprintln(l, "Warning: x")
+	l.draw(2 * time.Second)
+	l.end()
+	l.end()
+	const want = eraseLine + "1s  list pods" + eraseLine + "Warning: x\n" + eraseLine + "2s  list pods" + eraseLine
+	if out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func TestProgressIsForTerminals(t *testing.T) {
+	var out bytes.Buffer
+	p := &program{stderr: &out, now: time.Now}
+	line := p.beginProgress()
+	line.show(app.Progress{Doing: "list pods"})
+	line.end()
+	if p.say("done"); out.String() != "done\n" {
+		t.Errorf("%q", out.String())
+	}
+	if line != nil || strings.Contains(out.String(), "\r") {
+		t.Error("progress where nobody sees it")
+	}
+}

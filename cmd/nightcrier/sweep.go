@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/report"
+)
+
+// cardsOfSweep is how many faults of a whole cluster are shown as a card; of the
+// others a line is.
+const cardsOfSweep = 3
+
+// sweep looks at a whole cluster and prints what it found. It is a NoReport error when
+// a report is not valid.
+func (p *program) sweep(ctx context.Context, o app.TriageOptions, f triageFlags, line *progressLine) error {
+	s, err := app.Sweep(ctx, o)
+	line.end()
+	if err != nil {
+		return err
+	}
+	if p.format == "json" {
+		err = p.printJSON(sweepDocument(s))
+	} else {
+		err = p.printSweep(s, f.clusterFlags())
+	}
+	if err != nil {
+		return err
+	}
+	for _, t := range slices.Concat([]app.Triaged{s.Whole}, s.Found, s.Unclear) {
+		if t.Report == nil || !t.Report.Valid || t.Incident.Status != nightcrier.Resolved {
+			return nightcrier.Errorf(nightcrier.NoReport, "no valid report of %s: %s", t.Incident.Resource, or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
+		}
+	}
+	return nil
+}
+
+// triageDocument is one investigation in JSON.
+type triageDocument struct {
+	Incident nightcrier.Incident `json:"incident"`
+	Report   *nightcrier.Report  `json:"report"`
+}
+
+func documents(list []app.Triaged) []triageDocument {
+	out := []triageDocument{}
+	for _, t := range list {
+		out = append(out, triageDocument{t.Incident, t.Report})
+	}
+	return out
+}
+
+func sweepDocument(s app.Swept) any {
+	return struct {
+		Cluster triageDocument      `json:"cluster"`
+		Faults  []triageDocument    `json:"faults"`
+		Unclear []triageDocument    `json:"unclear"`
+		Left    []nightcrier.Object `json:"left"`
+	}{triageDocument{s.Whole.Incident, s.Whole.Report}, documents(s.Found), documents(s.Unclear), append([]nightcrier.Object{}, s.Left...)}
+}
+
+// printSweep prints the faults, the worst first, and what was not looked at; from are
+// the flags that lead to the cluster.
+func (p *program) printSweep(s app.Swept, from string) error {
+	if s.Whole.Report == nil {
+		return nil
+	}
+	if len(s.Found)+len(s.Unclear) == 0 {
+		return p.printReport(s.Whole, report.Beside{Rest: "add -o full"})
+	}
+	fmt.Fprintln(p.stdout, p.paint(cell{printable(fmt.Sprintf("%s in cluster %s, the worst first", faults(len(s.Found)), s.Whole.Report.Cluster)), "1"}))
+	rest := table{}
+	for i, t := range s.Found {
+		if i >= cardsOfSweep && p.format != "full" {
+			c := report.NewCard(t.Report)
+			rest.add(plain(c.Severity), cell{or(c.Mend.String(), c.Target.String()), "1"}, plain(c.Cause))
+			continue
+		}
+		fmt.Fprintln(p.stdout)
+		if err := p.printReport(t, report.Beside{Rest: sweepRest(t.Report, from)}); err != nil {
+			return err
+		}
+	}
+	for _, t := range s.Unclear {
+		rest.add(plain(t.Report.Severity), cell{t.Report.Target.String(), "1"}, plain("in trouble; no cause was found, it may follow from the above"))
+	}
+	if len(rest.rows) > 0 {
+		fmt.Fprintln(p.stdout)
+		p.print(rest)
+	}
+	p.printBounds(s)
+	return nil
+}
+
+// sweepRest is the command that shows more of one fault; from leads to its cluster.
+func sweepRest(r *nightcrier.Report, from string) string {
+	o := report.NewCard(r).Mend
+	if o.Name == "" {
+		o = r.Target
+	}
+	if o.Kind == "Cluster" {
+		return "add -o full"
+	}
+	command := "nightcrier triage " + strings.ToLower(o.Kind) + "/" + o.Name
+	if o.Namespace != "" {
+		command += " -n " + o.Namespace
+	}
+	return command + from + " -o full"
+}
+
+// printBounds says what of the cluster was not looked at, and what to do about it.
+func (p *program) printBounds(s app.Swept) {
+	if len(s.Left) > 0 {
+		var names []string
+		for _, o := range s.Left {
+			names = append(names, o.String())
+		}
+		p.say("\nIn trouble and not looked at one by one, as %d were: %s", app.SweepMost, strings.Join(names, ", "))
+	}
+	if s.Cut {
+		p.say("One look names %d objects in trouble at most, and there may be more: look again when the first are mended, or at one namespace with -n.", len(s.Whole.Report.Scope.Affected))
+	}
+	for _, n := range s.Whole.Report.NotChecked {
+		p.say("Not looked at: %s (%s)", n.What, n.Why)
+	}
+}
+
+func faults(n int) string {
+	switch n {
+	case 0:
+		return "No fault with a known cause"
+	case 1:
+		return "One fault"
+	}
+	return fmt.Sprintf("%d faults", n)
+}

@@ -64,6 +64,9 @@ var modeCalls = []uint32{
 // oldModeCalls are chmod, chown and lchown, which newer machines do not have.
 var oldModeCalls = map[string][]uint32{"amd64": {90, 92, 94}}
 
+// watchCalls tell what others do with their files, by name. Landlock does not guard them.
+var watchCalls = []uint32{unix.SYS_INOTIFY_ADD_WATCH}
+
 // raisingModes are the bits with which a program has its owner's rights: on the disk
 // that is the server, whoever runs it later. raisingCalls set modes, with the offset
 // of the argument that they stand in; a write takes the bits off what was made with
@@ -117,8 +120,9 @@ const x32 = 0x40000000
 
 // reach is what a filter leaves to the agent because something else bounds it.
 type reach struct {
-	modes     bool // of files: the mounts are read-only
-	pids      bool // of processes: it sees none but its own
+	root      bool // modes and changes of files: it has a root of its own, and the mounts are read-only
+	pids      bool // the numbers of processes: it sees none but its own
+	procs     bool // what /proc tells of processes: it has one of its own
 	datagrams bool // to the network: it is its own, or open to it
 	messages  bool // with descriptors
 }
@@ -167,8 +171,8 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 // denied are the calls that are refused whatever their arguments.
 func (r reach) denied() []uint32 {
 	denied := slices.Concat(deniedCalls, sharedCalls)
-	if !r.modes {
-		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH])
+	if !r.root {
+		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH], watchCalls)
 	}
 	if !r.messages {
 		denied = append(denied, messageCalls...)

@@ -74,6 +74,8 @@ func (l *lures) tries() []try {
 		{name: "another workspace, by a link", args: []string{"read", "@link@"}, path: l.file},
 		{name: "another workspace, by a link to a directory", args: []string{"list", "@link@/"}, path: filepath.Dir(l.file)},
 		{name: "whether another workspace has a report", args: []string{"stat", l.file}},
+		{name: "the times of another workspace's report", args: []string{"touch", l.file}},
+		{name: "cutting off another workspace's report", args: []string{"cut", l.file}},
 		{name: "changes of another workspace, as they happen", args: []string{"watch", filepath.Dir(l.file)}},
 		{name: "what the machine's owner put into /usr/local", args: []string{"list", "/usr/local"}},
 		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.pid() + "/root" + l.file}},

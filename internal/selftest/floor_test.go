@@ -33,6 +33,7 @@ func TestTheFloorIsTold(t *testing.T) {
 		"shared memory of the same user": true, "the arguments of a process": true, "changes of another workspace, as they happen": true,
 		"the call msgsnd": true, "the call semop": true, "the call mq_open": true, "the call sendmsg": true,
 		"something smuggled out in a name": true, "whether another workspace has a report": false,
+		"cutting off another workspace's report": true, "the times of another workspace's report": false,
 	}
 	var tries []try
 	for _, y := range l.tries() {
@@ -61,7 +62,7 @@ func TestTheFloorIsTold(t *testing.T) {
 	if text := r.Sandbox.String(); !strings.HasPrefix(text, "floor: env, ") || !strings.Contains(text, "; without pidns, mountns, netns") {
 		t.Error(text)
 	}
-	if text := r.Summary(); text != "17 attacks, of which 1 failed: 1 not stopped (whether another workspace has a report by shell)" {
+	if text := r.Summary(); text != "19 attacks, of which 2 failed: 2 not stopped (whether another workspace has a report by shell, the times of another workspace's report by shell)" {
 		t.Error(text)
 	}
 }

@@ -67,7 +67,7 @@ func Probe(args []string, out io.Writer) (exit int) {
 
 var probes = map[string]func(arg, mark string) error{
 	"tcp": asked("tcp"), "udp": asked("udp"), "unix": asked("unix"), "unixgram": sent("unixgram"),
-	"lookup": lookup, "read": readFile, "list": listDir, "stat": statFile, "of-all": ofAll, "signal": signalTo,
+	"lookup": lookup, "read": readFile, "list": listDir, "stat": statFile, "touch": touch, "cut": cut, "of-all": ofAll, "signal": signalTo,
 	"socket": openSocket, "mptcp": multipath, "fastopen": fastOpen, "call": callKernel, "pair": byOneOfAPair, "watch": watchDir, "shm": readShared,
 	"hog": hog, "hoard": hoard, "stay": stay, "spend": spend,
 }
@@ -154,6 +154,17 @@ func ofAll(file, backwards string) error {
 		}
 	}
 	return last
+}
+
+func touch(name, _ string) error { return os.Chtimes(name, time.Time{}, time.Now()) }
+
+// cut asks for a file to be as long as it is.
+func cut(name, _ string) error {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(name, info.Size())
 }
 
 func reversed(s string) string {

@@ -198,7 +198,10 @@ func (in *initProcess) confine(c confinement, given []*os.File) (answer, error) 
 			a.Layers = append(a.Layers, LayerUID)
 		}
 	}
-	layers, err := confine(c, reach{root: in.proc > 0, pids: in.first, procs: in.fresh, datagrams: c.OwnNetwork || c.Network, messages: c.Network})
+	layers, err := confine(c, reach{
+		root: in.proc > 0, pids: in.first, procs: in.fresh, truncates: landlockVersion() >= truncateVersion,
+		datagrams: c.OwnNetwork || c.Network, messages: c.Network,
+	})
 	a.Layers = append(a.Layers, layers...)
 	return a, err
 }

@@ -27,6 +27,9 @@ const (
 // namePort is where name servers are asked.
 const namePort = 53
 
+// truncateVersion is the first that guards that files are cut off.
+const truncateVersion = 3
+
 // landlockVersion is that of the kernel's interface, 0 for none.
 func landlockVersion() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -45,7 +48,7 @@ func guarded(version int) unix.LandlockRulesetAttr {
 		fs, net, scope uint64
 	}{
 		{since: 2, fs: unix.LANDLOCK_ACCESS_FS_REFER},
-		{since: 3, fs: unix.LANDLOCK_ACCESS_FS_TRUNCATE},
+		{since: truncateVersion, fs: unix.LANDLOCK_ACCESS_FS_TRUNCATE},
 		{since: 4, net: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP},
 		{since: 5, fs: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV},
 		{since: 6, scope: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL},

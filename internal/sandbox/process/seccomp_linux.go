@@ -64,8 +64,17 @@ var modeCalls = []uint32{
 // oldModeCalls are chmod, chown and lchown, which newer machines do not have.
 var oldModeCalls = map[string][]uint32{"amd64": {90, 92, 94}}
 
-// watchCalls tell what others do with their files, by name. Landlock does not guard them.
-var watchCalls = []uint32{unix.SYS_INOTIFY_ADD_WATCH}
+// placeCalls tell what others do with their files, or cut them off, by name. Landlock does
+// not guard the former, and the latter since Linux 6.2.
+var placeCalls = []uint32{unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_TRUNCATE}
+
+// openCalls cut off what they open for reading with O_TRUNC, which no program does; each has
+// the offset of its flags. Those of openat2 lie in memory, so that it is refused where
+// Landlock does not guard this.
+var openCalls = []modeCall{{unix.SYS_OPENAT, offArg2}}
+
+// oldOpenCalls is open, which newer machines do not have.
+var oldOpenCalls = map[string][]modeCall{"amd64": {{2, offArg1}}}
 
 // raisingModes are the bits with which a program has its owner's rights: on the disk
 // that is the server, whoever runs it later. raisingCalls set modes, with the offset
@@ -123,6 +132,7 @@ type reach struct {
 	root      bool // modes and changes of files: it has a root of its own, and the mounts are read-only
 	pids      bool // the numbers of processes: it sees none but its own
 	procs     bool // what /proc tells of processes: it has one of its own
+	truncates bool // that files are cut off: Landlock guards it
 	datagrams bool // to the network: it is its own, or open to it
 	messages  bool // with descriptors
 }
@@ -159,6 +169,9 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 	if !r.pids {
 		f = append(f, ownOnly()...)
 	}
+	if !r.root {
+		f = append(f, r.plainOpens()...)
+	}
 	f = append(f, plainClones()...)
 	f = append(f, countedMemory()...)
 	for _, s := range sendCalls {
@@ -172,12 +185,23 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 func (r reach) denied() []uint32 {
 	denied := slices.Concat(deniedCalls, sharedCalls)
 	if !r.root {
-		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH], watchCalls)
+		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH], placeCalls)
 	}
 	if !r.messages {
 		denied = append(denied, messageCalls...)
 	}
 	return denied
+}
+
+// plainOpens refuses to open a file so that it is cut off without a right to write.
+func (r reach) plainOpens() (f []unix.SockFilter) {
+	for _, c := range slices.Concat(openCalls, oldOpenCalls[runtime.GOARCH]) {
+		f = append(f, withoutAll(c.call, c.mode, unix.O_ACCMODE|unix.O_TRUNC, unix.O_RDONLY|unix.O_TRUNC, unix.EPERM)...)
+	}
+	if !r.truncates {
+		f = append(f, jump(unix.BPF_JEQ, unix.SYS_OPENAT2, 0, 1), refuse(unix.ENOSYS))
+	}
+	return f
 }
 
 // plainClones refuses new namespaces, and threads with descriptors of their own, which

@@ -234,7 +234,7 @@ func (a *App) order(r nightcrier.Run) run.Order {
 	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
 		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
 		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell || lacksKubectl(ag.Executor), SystemPromptFile: ag.SystemPromptFile,
-		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
+		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
 		ToolServers: a.toolServers(r.Key),
 		Budget:      limitsOf(a.cfg.Budget),
 	}}

@@ -81,7 +81,7 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 			return nightcrier.AgentResult{}, err
 		}
 		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
-		res := failure(nightcrier.FailStart, err)
+		res := failure(startClass(err), err)
 		return res, r.noteUnstarted(ctx, o, t, res)
 	}
 	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
@@ -110,7 +110,7 @@ func spec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) work
 		Version: worker.SpecVersion, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
 		Workspace: ws.Dir(), Executor: o.Executor, Command: o.Agent.Command, ScriptPath: o.Agent.ScriptPath,
 		Model: o.Agent.Model, MaxTurns: o.Agent.MaxTurns, MaxTokens: o.Agent.MaxTokens, Models: o.Agent.Models, Prices: o.Agent.Prices, AllowedTools: o.Agent.AllowedTools, NoShell: o.Agent.NoShell,
-		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, UIDBase: o.Agent.UIDBase, ModelBaseURL: o.Agent.BaseURL, Keyless: o.Agent.Keyless, Provider: o.Agent.Provider,
+		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, UIDBase: o.Agent.UIDBase, ReadPaths: o.Agent.ReadPaths, ModelBaseURL: o.Agent.BaseURL, Keyless: o.Agent.Keyless, Provider: o.Agent.Provider,
 		MaxWorkspaceBytes: o.Agent.MaxWorkspaceBytes, ExtraEnv: scriptEnv(o), ToolServers: o.Agent.ToolServers,
 	}
 	if t.change != nil {
@@ -276,6 +276,14 @@ func (r *Runner) cancelledEarly(ctx context.Context, o Order) (nightcrier.AgentR
 		return nightcrier.AgentResult{}, err
 	}
 	return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}, nil
+}
+
+// startClass is why nothing could be started: for want of room, or of anything else.
+func startClass(err error) nightcrier.FailureClass {
+	if workspace.Full(err) {
+		return nightcrier.FailDisk
+	}
+	return nightcrier.FailStart
 }
 
 // failure is the result of an attempt that ended before there was an agent.

@@ -171,6 +171,9 @@ func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair
 	case out.Result.State != nightcrier.StateSuccess:
 	case !theirs.Valid || asked.Failure != "":
 		out.Status, out.Class = nightcrier.AgentFailed, nightcrier.FailInvalidOutput
+		if asked.Full {
+			out.Status, out.Class = nightcrier.Failed, nightcrier.FailDisk
+		}
 		out.Reason = asked.reason(theirs.Problems)
 	default:
 		out.Status = nightcrier.Resolved

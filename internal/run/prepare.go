@@ -93,7 +93,7 @@ func unprepared(ctx context.Context, err error) (nightcrier.AgentResult, error) 
 	if ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
 		return nightcrier.AgentResult{}, err
 	}
-	class := nightcrier.FailStart
+	class := startClass(err)
 	if nightcrier.CodeOf(err) == nightcrier.Exhausted {
 		class = nightcrier.FailDisk
 	}

@@ -101,6 +101,8 @@ type Agent struct {
 	Require string
 	// UIDBase is the first of the user ids that agents of a root server get.
 	UIDBase int
+	// ReadPaths are files and directories that agents may read besides.
+	ReadPaths []string
 	// ToolServers are the MCP servers whose tools the agent gets.
 	ToolServers       []toolserver.Server
 	MaxWorkspaceBytes int64

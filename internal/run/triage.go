@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,7 +117,7 @@ func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worke
 	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
 	s.ExtraEnv, s.NoShell, s.ToolServers = nil, false, nil
 	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
-		s.ReadPaths = []string{filepath.Dir(dir)} // the skill that it is part of
+		s.ReadPaths = append(slices.Clone(s.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
 	}
 	return s
 }

@@ -125,6 +125,8 @@ func await(ctx context.Context, ready *os.File) error {
 	switch text := strings.TrimSpace(string(word)); {
 	case text == "ok":
 		return nil
+	case strings.HasPrefix(text, fullWord):
+		return nightcrier.Errorf(nightcrier.Exhausted, "worker: %s (%w)", strings.TrimPrefix(text, fullWord), syscall.ENOSPC)
 	case text != "":
 		return nightcrier.Errorf(nightcrier.Invalid, "worker: %s", text)
 	case ctx.Err() != nil:

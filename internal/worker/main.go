@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
 // InitMain is the body of the hidden command process.InitCommand.
@@ -33,6 +34,9 @@ func HookMain(args []string) int { return agent.Hook(args, os.Stdin, os.Stdout) 
 // readyFD is where Launch waits for our word.
 const readyFD = 3
 
+// fullWord is before the reason of a worker that does not start because the disk is full.
+const fullWord = "disk: "
+
 // Main is the body of the hidden command `worker DIR`. It reads the secrets
 // from stdin, does what the spec of dir says, and returns an exit code. Ending
 // ctx cancels the agent.
@@ -46,7 +50,11 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 	w, err := claim(directory(dir), stdin, logger)
 	if err != nil {
 		logger.Error("worker does not start", "error", err)
-		_, _ = fmt.Fprintln(ready, err) // nobody may be there to hear it
+		word := err.Error()
+		if workspace.Full(err) {
+			word = fullWord + word
+		}
+		_, _ = fmt.Fprintln(ready, word) // nobody may be there to hear it
 		return 1
 	}
 	if w == nil {
@@ -195,8 +203,7 @@ const (
 func (w *worker) writeResult(r nightcrier.AgentResult) error {
 	for deadline := w.now().Add(resultPatience); ; time.Sleep(resultPause) {
 		err := errors.Join(w.keepLearned(), w.dir.write("exit.json", r))
-		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-		if !full || w.now().After(deadline) {
+		if !workspace.Full(err) || w.now().After(deadline) {
 			return err
 		}
 	}

@@ -113,7 +113,7 @@ func ownerOf(info fs.FileInfo) (uid int, known bool) {
 
 func rootError(path string, err error) error {
 	code := nightcrier.Invalid
-	if diskFull(err) {
+	if Full(err) {
 		code = nightcrier.Exhausted
 	}
 	if errors.Is(err, fs.ErrPermission) {
@@ -239,7 +239,7 @@ func opError(what string, err error) error {
 	switch {
 	case errors.As(err, &known):
 		code = known.Code
-	case diskFull(err):
+	case Full(err):
 		code = nightcrier.Exhausted
 	case errors.Is(err, fs.ErrNotExist):
 		code = nightcrier.NotFound
@@ -249,6 +249,7 @@ func opError(what string, err error) error {
 	return nightcrier.Errorf(code, "cannot %s: %w", what, err)
 }
 
-func diskFull(err error) bool {
+// Full reports whether an error says that a disk is full, or what a user may have of it.
+func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

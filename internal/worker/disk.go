@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
@@ -123,10 +123,8 @@ func withoutPath(err error) error {
 }
 
 func blocks(info fs.FileInfo) int64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Blocks * 512
-	}
-	return 0
+	in, _ := portable.InodeOf(info)
+	return in.Bytes
 }
 
 // deletedUse adds up the files on the file system of dir that have no name any more and
@@ -137,13 +135,13 @@ func deletedUse(pid int, dir string) int64 {
 	if err != nil {
 		return 0
 	}
-	var there syscall.Stat_t
-	if err := syscall.Stat(dir, &there); err != nil {
+	there, err := os.Stat(dir)
+	if err != nil {
 		return 0
 	}
-	type inode struct{ dev, ino uint64 }
+	on, _ := portable.InodeOf(there)
 	var total int64
-	seen := map[inode]bool{}
+	seen := map[uint64]bool{}
 	for _, p := range append(id.Below(), pid) {
 		held, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p)) // none when it has just ended
 		mapped, _ := filepath.Glob(fmt.Sprintf("/proc/%d/map_files/*", p))
@@ -152,10 +150,10 @@ func deletedUse(pid int, dir string) int64 {
 			if err != nil || !info.Mode().IsRegular() {
 				continue
 			}
-			st, ok := info.Sys().(*syscall.Stat_t)
-			if key := (inode{uint64(st.Dev), st.Ino}); ok && st.Nlink == 0 && st.Dev == there.Dev && !seen[key] {
-				seen[key] = true
-				total += blocks(info)
+			in, ok := portable.InodeOf(info)
+			if ok && in.Links == 0 && in.Device == on.Device && !seen[in.Number] {
+				seen[in.Number] = true
+				total += in.Bytes
 			}
 		}
 	}
@@ -164,11 +162,10 @@ func deletedUse(pid int, dir string) int64 {
 
 // checkReserve returns an error when the file system of dir is all but full.
 func checkReserve(dir string) error {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
+	free, all, err := portable.Space(dir)
+	if err != nil {
 		return nil //nolint:nilerr // then nothing can be said
 	}
-	free, all := st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize)
 	if free < min(diskReserve, all/50) {
 		return fmt.Errorf("the disk of the workspace has %d bytes left", free)
 	}

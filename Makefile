@@ -17,9 +17,9 @@ RACE     ?= -race -gcflags=modernc.org/...=-race=false
 
 FUZZTIME ?= 10m
 
-.PHONY: test build bench fuzz demo lint kube clis prerequisites clean
+.PHONY: test build bench fuzz demo lint kube clis suite prerequisites clean
 
-test: prerequisites kube clis lint
+test: prerequisites kube clis suite lint
 	GORACE="atexit_sleep_ms=0 $$GORACE" go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -timeout $(TIMEOUT) $(LONGEST) $(PACKAGES)
 
 build:
@@ -48,7 +48,7 @@ bin/staticcheck: tools/lint/go.sum
 
 # What the tests run against, made once per machine and version, in
 # $$NIGHTCRIER_CACHE or ~/.cache/nightcrier.
-kube clis:
+kube clis suite:
 	go run ./tools/assets $@
 
 prerequisites:

@@ -1,6 +1,6 @@
 // Command assets puts what the tests run against into the cache, each by name:
 //
-//	go run ./tools/assets kube clis
+//	go run ./tools/assets kube clis suite
 //
 // An entry that is there already costs nothing.
 package main
@@ -14,11 +14,13 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/mcpsuite"
 )
 
 var makers = map[string]func(context.Context, io.Writer) error{
-	"kube": kubetest.Build,
-	"clis": installCLIs,
+	"kube":  kubetest.Build,
+	"clis":  installCLIs,
+	"suite": mcpsuite.Install,
 }
 
 func main() {
@@ -35,7 +37,7 @@ func main() {
 func run(ctx context.Context, name string) error {
 	mk, ok := makers[name]
 	if !ok {
-		return fmt.Errorf("unknown asset; known are kube, clis")
+		return fmt.Errorf("unknown asset; known are kube, clis, suite")
 	}
 	return mk(ctx, os.Stderr)
 }

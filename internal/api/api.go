@@ -112,7 +112,7 @@ func New(opt Options) *API {
 	a.journalRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
-	mend(h.OpenAPI())
+	complete(h.OpenAPI())
 	return a
 }
 
@@ -127,6 +127,9 @@ func (a *API) EndStreams() { a.close() }
 func (a *API) Health() http.Handler {
 	mux := http.NewServeMux()
 	a.healthRoutes(mux)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, newProblem(nightcrier.NotFound, "the API is not served here: it is on the socket in workspace_root, and on the address that listen names"))
+	})
 	return routed(mux)
 }
 
@@ -139,13 +142,13 @@ func frame(version string) huma.Config {
 	c.CreateHooks = nil
 	c.RejectUnknownQueryParameters = true
 	c.Transformers = []huma.Transformer{asProblem}
-	c.Info.Description = "Incidents of Kubernetes clusters and their investigations. Errors are RFC 9457 problems with a code."
+	introduce(c.OpenAPI)
 	return c
 }
 
-// operation is one route; all routes answer errors with a Problem.
+// operation is one route; all routes answer errors with a Problem. What else there is
+// to say of it stands in the table of operations.
 func operation(id, method, path, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary,
-		Responses: map[string]*huma.Response{"default": {Description: "What went wrong",
-			Content: map[string]*huma.MediaType{problemType: {Schema: &huma.Schema{Ref: schemaPrefix + "Problem"}}}}}}
+		Responses: map[string]*huma.Response{"default": problemResponse("What went wrong")}}
 }

@@ -193,10 +193,6 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 func judgeSandbox(c Check, require string, held, notes []string) Check {
 	missing := process.Strict(held)
 	c = c.ok(strings.Join(held, " "))
-	if len(missing) == 0 && slices.Contains(held, process.LayerMemoryWatch) {
-		// It is content, and whoever reads it may do better.
-		c.Detail = strings.Join(append([]string{c.Detail + "; no control group bounds memory, it is watched"}, notes...), "; ")
-	}
 	if len(missing) > 0 {
 		c.Status = statusWarn
 		c.Detail = strings.Join(append([]string{c.Detail + "; missing: " + strings.Join(missing, " ")}, notes...), "; ")

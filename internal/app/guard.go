@@ -86,7 +86,7 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	kube, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: mask.New(key, cred.Secrets()...).Bytes, Evidence: g.rec, Audit: g.audit, Logger: o.Logger, Now: o.Now,
+		Upstream: up, Mask: mask.New(key, cred.Secrets()...).Learning().Bytes, Evidence: g.rec, Audit: g.audit, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {
 		return nil, err

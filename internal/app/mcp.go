@@ -156,7 +156,7 @@ func (o MCPOptions) cluster(sc servedContext, key []byte, rec kubetool.Recorder)
 	if cred, err := Credential(o.Kubeconfig, sc.context, o.Environ); err == nil { // in a Pod there is no file
 		secrets = append(secrets, cred.Secrets()...)
 	}
-	masker, log := mask.New(key, secrets...), o.Logger.With("component", "guard", "cluster", sc.cluster)
+	masker, log := mask.New(key, secrets...).Learning(sc.cluster), o.Logger.With("component", "guard", "cluster", sc.cluster)
 	base, transport := direct.Upstream()
 	guard, err := guardkube.New(guardkube.Config{
 		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, Logger: log,

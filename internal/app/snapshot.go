@@ -61,7 +61,7 @@ func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
 func freshMask(secrets ...string) func([]byte) []byte {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
-	return mask.New(key, secrets...).Bytes
+	return mask.New(key, secrets...).Learning().Bytes
 }
 
 // SnapshotServer serves a snapshot as a cluster, until Close.

@@ -9,6 +9,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // sourcesOf is what a cluster's configuration lets be asked for metrics and logs, nil
@@ -39,14 +40,14 @@ func (c *clusters) sources(name string) *data.Access {
 }
 
 // Sources are what diagnosis asks for metrics and logs, through a guard that tells
-// audit of each question. Nil where there are none.
-func (c *clusters) Sources(name string, audit func(context.Context, journal.Request) error) *diagnose.Sources {
+// audit of each question, and shares what m learns. Nil where there are none.
+func (c *clusters) Sources(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources {
 	access := c.sources(name)
 	if access == nil {
 		return nil
 	}
 	log := c.log.With("component", "sources", "cluster", name)
-	g, err := data.New(data.Config{Access: *access, Mask: c.masker(name).Bytes, Audit: audit, Logger: log})
+	g, err := data.New(data.Config{Access: *access, Mask: c.masker(name).Sharing(m).Bytes, Audit: audit, Logger: log})
 	if err != nil { // the configuration was checked
 		log.Error("metrics and logs cannot be asked for", "event", "sources_unusable", "error", err)
 		return nil

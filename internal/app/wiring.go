@@ -63,8 +63,9 @@ type workers struct {
 	record string
 }
 
-func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential) error {
+func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error {
 	secrets := w.secrets
+	secrets.Learned = learned
 	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
 	secrets.ModelAPIKey = w.key(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
 	secrets.Variables = variablesFor(w.tools, spec.ToolServers)
@@ -75,6 +76,8 @@ func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, clust
 func (w workers) Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
 	return worker.Follow(ctx, dir, from, fn)
 }
+
+func (w workers) Learned(dir string) ([]byte, error) { return worker.Learned(dir) }
 
 func (w workers) Cancel(ctx context.Context, dir, cause string) error {
 	return worker.Cancel(ctx, dir, cause)
@@ -381,12 +384,12 @@ func (a *App) markdown(_ context.Context, inc nightcrier.Incident, raw []byte) (
 	if ws, err := a.root.Open(inc.ID); err == nil {
 		defer ws.Close()
 		if md, err := ws.ReadFile("output/final-report.md"); err == nil {
-			return report.MarkOver(md, &inc), nil
+			return report.MarkOver(report.MarkCause(md, &inc), &inc), nil
 		}
 	}
 	var rep nightcrier.Report
 	if err := json.Unmarshal(raw, &rep); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
 	}
-	return report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), nil
+	return report.MarkCause(report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), &inc), nil
 }

@@ -149,12 +149,28 @@ func (l *loader) checkHooks(cfg *Config) {
 		a.Token = l.token(cfg, fmt.Sprintf("clusters[%d].alertmanager.token_env", i), a.TokenEnv)
 		tokens = tokens || a.TokenEnv != ""
 	}
+	if cfg.Listen == "" && cfg.WebhookListen == "" {
+		l.warnUnreached(cfg)
+	}
 	if cfg.WebhookListen != "" && !tokens {
 		l.needs(cfg, "webhook_listen", "serves nothing: no webhook has a token_env")
 	}
 	for _, other := range []string{cfg.Listen, cfg.HealthListen} {
 		if cfg.WebhookListen != "" && cfg.WebhookListen == other && !strings.HasSuffix(other, ":0") {
 			l.problemAt(cfg, "webhook_listen", errors.New("is the same address as listen or health_listen: choose another port"))
+		}
+	}
+}
+
+// warnUnreached names the webhooks that no sender reaches.
+func (l *loader) warnUnreached(cfg *Config) {
+	const why = "nobody can send to it: set listen for senders on this machine, or webhook_listen and a token for others"
+	for i := range cfg.Webhooks {
+		l.needs(cfg, fmt.Sprintf("webhooks[%d].name", i), why)
+	}
+	for i, c := range cfg.Clusters {
+		if at := fmt.Sprintf("clusters[%d].alertmanager.token_env", i); c.Alertmanager.TokenEnv != "" {
+			l.needs(cfg, at, why)
 		}
 	}
 }

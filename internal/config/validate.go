@@ -25,8 +25,22 @@ func (l *loader) checkAll(cfg *Config) {
 	if err := checkWorkspaceRoot(cfg.WorkspaceRoot, l.environ["HOME"]); err != nil {
 		l.problemAt(cfg, "workspace_root", err)
 	}
+	l.placeHealth(cfg)
 	if cfg.HealthListen != "" && cfg.HealthListen == cfg.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
 		l.problemAt(cfg, "health_listen", errors.New("is the same address as listen: choose another port, or leave it out"))
+	}
+}
+
+// defaultHealth is where a server is asked how it is that was told of no address.
+const defaultHealth = "127.0.0.1:8080"
+
+// placeHealth leaves health where the API listens, if listen says where, and opens no
+// port that nobody spoke of, if it says none.
+func (l *loader) placeHealth(cfg *Config) {
+	_, said := cfg.origins["health_listen"]
+	if at, decided := cfg.origins["listen"]; decided && !said {
+		cfg.HealthListen = ""
+		cfg.origins["health_listen"] = Origin{Layer: LayerDerived, Name: "listen is set by " + at.String()}
 	}
 }
 

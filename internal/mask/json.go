@@ -1,10 +1,41 @@
 package mask
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"strings"
+
+	"nightcrier.dev/nightcrier"
 )
+
+// Strings masks every string of a JSON document by itself, names of members excepted: they
+// are the document's own.
+func (m *Masker) Strings(raw []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var doc any
+	if err := dec.Decode(&doc); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "mask: %w", err)
+	}
+	return json.Marshal(m.strings(doc))
+}
+
+func (m *Masker) strings(v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.String(v)
+	case []any:
+		for i := range v {
+			v[i] = m.strings(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = m.strings(v[k])
+		}
+	}
+	return v
+}
 
 // keepJSON returns masked, what masking made of s, unless s was JSON and masked is
 // not: a rule that reads text may take a quote for one that it is not. Then the
@@ -68,7 +99,7 @@ func (m *Masker) scalar(key string, v any) any {
 		}
 	}
 	text, _ := v.(string)
-	return m.Tag(text)
+	return m.tagFor(text)
 }
 
 // barely returns the quotes that a tag needs in the place of s[from:]: those of

@@ -76,11 +76,12 @@ func (m *Masker) maskSecretYAML(s string, level int) string {
 
 // manifest is a YAML document of a Secret, and what of it is written.
 type manifest struct {
-	m    *Masker
-	s    string
-	out  strings.Builder
-	done int
-	open int // how often a value was found to have no end
+	m     *Masker
+	s     string
+	out   strings.Builder
+	done  int
+	open  int // how often a value was found to have no end
+	found []string
 }
 
 // maxOpen bounds how often the end of a value is looked for in vain. Beyond it all that
@@ -101,6 +102,7 @@ func (d *manifest) masked() string {
 		at = d.below(d.value(value, line), d.column(line))
 		line = at
 	}
+	d.m.learn(d.found)
 	return d.out.String() + d.s[d.done:]
 }
 
@@ -112,7 +114,8 @@ func (d *manifest) replace(from, to int) {
 		return
 	}
 	d.m.count.Add(1)
-	d.out.WriteString(d.s[d.done:from] + d.m.Tag(part))
+	d.found = append(d.found, part)
+	d.out.WriteString(d.s[d.done:from] + d.m.tagFor(part))
 	d.done = from + len(part)
 }
 
@@ -235,13 +238,17 @@ func (d *manifest) valueEnd(at int) (end int, ended bool) {
 
 // bracketsEnd finds the bracket that closes the one at s[at].
 func bracketsEnd(s string, at int) (int, bool) {
-	depth := 0
+	var open []byte
 	for i := at; i < len(s); i++ {
 		switch s[i] {
 		case '{', '[':
-			depth++
+			open = append(open, s[i]+2) // what closes it
 		case '}', ']':
-			if depth--; depth == 0 {
+			last := len(open) - 1
+			if open[last] != s[i] {
+				return 0, false
+			}
+			if open = open[:last]; last == 0 {
 				return i + 1, true
 			}
 		case '"', '\'':

@@ -38,14 +38,7 @@ func Install(ctx context.Context, log io.Writer) error {
 
 func install(ctx context.Context, log io.Writer) (string, error) {
 	return assetcache.Ensure(ctx, entry, func(ctx context.Context, dir string) error {
-		fmt.Fprintf(log, "%s: installing it by npm (once)\n", entry)
-		cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock",
-			"@modelcontextprotocol/conformance@"+version, nodePackage()+"@"+nodeVersion)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("npm install: %w: %s", err, out)
-		}
-		return nil
+		return assetcache.NPM(ctx, dir, log, "@modelcontextprotocol/conformance@"+version, nodePackage()+"@"+nodeVersion)
 	})
 }
 

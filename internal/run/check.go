@@ -23,11 +23,13 @@ import (
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
-// The report's files.
+// FinalReport is the file in a workspace that has the report for people.
+const FinalReport = "output/final-report.md"
+
+// The report's other files.
 const (
 	agentReport  = "output/investigation.md"
 	machineFile  = "output/report.json"
-	finalReport  = "output/final-report.md"
 	auditFile    = "output/audit.jsonl"
 	maxFromAgent = 4 << 20
 )
@@ -42,9 +44,11 @@ type outcome struct {
 	RootCause string                    `json:"rootCause,omitempty"`
 	// Diagnosis is what the facts alone say.
 	Diagnosis *nightcrier.RootCause `json:"diagnosis,omitempty"`
-	Artifacts []nightcrier.Artifact `json:"artifacts,omitempty"`
-	HasReport bool                  `json:"hasReport"`
-	Audit     audit.Summary         `json:"audit"`
+	// Conclusion is the cause that the delivered report names, if it names one.
+	Conclusion *nightcrier.RootCause `json:"conclusion,omitempty"`
+	Artifacts  []nightcrier.Artifact `json:"artifacts,omitempty"`
+	HasReport  bool                  `json:"hasReport"`
+	Audit      audit.Summary         `json:"audit"`
 }
 
 // check takes over what the agent left, holds its report against what was
@@ -91,23 +95,14 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult,
 		return r.unwritten(ctx, out, err)
 	}
 	falsify.Apply(rep, tests)
-	if err := errors.Join(r.deliver(&out, inc, ws, rep, tape), tape.Close()); err != nil {
+	if err := errors.Join(r.deliver(&out, o, inc, ws, rep, tape), tape.Close()); err != nil {
 		return r.unwritten(ctx, out, err)
 	}
 	why := out.Reason
 	if out.Status == nightcrier.Resolved && asked.due() {
 		why = "since it was asked for again"
 	}
-	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", inWords(out.Status), because(why)))
-}
-
-// inWords is what people read of a status: a report is there, which is not to say
-// that the fault is over.
-func inWords(s nightcrier.IncidentStatus) string {
-	if s == nightcrier.Resolved {
-		return "report ready"
-	}
-	return strings.ReplaceAll(string(s), "_", " ")
+	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", out.Status.Words(), because(why)))
 }
 
 func because(reason string) string {
@@ -151,6 +146,9 @@ func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspac
 func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
 	facts, err := builtinReport(ws)
 	if err != nil || facts == nil {
+		return nil, err
+	}
+	if err := maskReport(r.mask(o.RunID), facts); err != nil {
 		return nil, err
 	}
 	out.Diagnosis = facts.RootCause
@@ -222,7 +220,7 @@ func (r *Runner) theirs(ctx context.Context, o Order, inc *nightcrier.Incident, 
 		if err != nil {
 			return chosen, nil, err
 		}
-		text = []byte(r.cfg.Mask.String(string(text[:min(len(text), maxFromAgent)])))
+		text = []byte(r.mask(o.RunID).String(string(text[:min(len(text), maxFromAgent)])))
 		judged, err := r.judge(ctx, o, text, inc, ws)
 		if err != nil {
 			return chosen, nil, err
@@ -317,7 +315,7 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
 	rep.Recalled, rep.Runbooks = facts.Recalled, facts.Runbooks
-	if s := rep.Scope; len(s.Affected)+len(s.Suspected)+len(s.Unaffected) == 0 {
+	if rep.Scope.Empty() {
 		rep.Scope = facts.Scope
 	}
 	if rep.RootCause != nil && facts.RootCause != nil && rep.RootCause.Object == facts.RootCause.Object {
@@ -338,7 +336,7 @@ func unseen(permissions map[string]any) []nightcrier.NotChecked {
 }
 
 // deliver writes the report that people and machines read.
-func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
+func (r *Runner) deliver(out *outcome, o Order, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
 	now, err := taken(tape, TapeNow, r.cfg.Now)
 	if err != nil {
 		return err
@@ -351,6 +349,7 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 	stillHolds(rep)
 	if rep.RootCause != nil {
 		out.RootCause = rep.RootCause.Summary
+		out.Conclusion = conclusion(rep.RootCause, out.Diagnosis)
 	}
 	raw, err := report.JSON(rep)
 	if err != nil {
@@ -361,7 +360,7 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 	}
 	out.HasReport = true
 	inc.Status, inc.FailureReason = out.Status, out.Reason
-	shown, err := r.detail(&inc, ws, now)
+	shown, err := r.detail(o, &inc, ws, now)
 	if err != nil {
 		return err
 	}
@@ -370,12 +369,12 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 			return err
 		}
 	}
-	return ws.WriteFile(finalReport, report.Final(rep, shown), 0o600)
+	return ws.WriteFile(FinalReport, report.Final(rep, shown), 0o600)
 }
 
 // detail is what the rendered report shows beside the facts: what was read, and
 // the ends of the logs.
-func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace, now time.Time) (report.Detail, error) {
+func (r *Runner) detail(o Order, inc *nightcrier.Incident, ws *workspace.Workspace, now time.Time) (report.Detail, error) {
 	d := report.Detail{Incident: inc, Now: now}
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
@@ -384,6 +383,10 @@ func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace, now t
 	defer rec.Close()
 	if d.Commands, err = commands(ws); err != nil {
 		return d, err
+	}
+	m := r.mask(o.RunID)
+	for i := range d.Commands {
+		d.Commands[i] = m.String(d.Commands[i])
 	}
 	asked := len(d.Commands) > 0
 	for _, it := range rec.Items() {
@@ -394,7 +397,7 @@ func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace, now t
 			continue
 		}
 		if body, err := rec.Load(it.ID); err == nil && len(body) > 0 {
-			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: tail(string(body), excerptLines)})
+			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: tail(m.String(string(body)), excerptLines)})
 		}
 	}
 	return d, nil
@@ -457,6 +460,20 @@ func asked(r audit.Record) string {
 	return q.String() + " → no answer recorded"
 }
 
+// conclusion is the cause of a report in the words that others would use for it: those
+// of the facts, where the two agree. A guess is none, nor what names no object.
+func conclusion(of, facts *nightcrier.RootCause) *nightcrier.RootCause {
+	switch {
+	case of.Confidence == nightcrier.Low:
+		return nil
+	case facts != nil && sameDiagnosis(facts.Cause, facts.Object, of.Cause, of.Object):
+		return facts
+	case of.Cause == "" || of.Object.Name == "":
+		return nil
+	}
+	return of
+}
+
 // How much of the logs a report shows; all of it is in the evidence.
 const (
 	maxExcerpts  = 6
@@ -478,7 +495,7 @@ func (r *Runner) finish(ctx context.Context, o Order, out outcome) error {
 	}
 	f := store.Finish{
 		RunID: o.RunID, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
-		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Artifacts: out.Artifacts,
+		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Conclusion: out.Conclusion, Artifacts: out.Artifacts,
 	}
 	if ws != nil && out.HasReport {
 		if f.Report, err = ws.ReadFile(machineFile); err != nil {
@@ -538,7 +555,7 @@ func (r *Runner) noteEnd(ctx context.Context, o Order, out outcome) error {
 			return err
 		}
 	}
-	return r.note(ctx, o.RunID, "finished", logged("incident closed: %s%s", inWords(out.Status), because(out.Reason)))
+	return r.note(ctx, o.RunID, "finished", logged("incident closed: %s%s", out.Status.Words(), because(out.Reason)))
 }
 
 // showEnd refreshes incident.json and tells whoever counts.

@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -49,12 +50,12 @@ func (w *watched) asked(ctx context.Context, verb, resource, ns, name string, as
 	return body, errors.Join(err, w.audit(ctx, q))
 }
 
-func watching(t *testing.T) func(string, func(context.Context, journal.Request) error) diagnose.Reader {
+func watching(t *testing.T) func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader {
 	d, err := scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(name string, audit func(context.Context, journal.Request) error) diagnose.Reader {
+	return func(name string, _ *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
 		return &watched{Reader: recorded(d, name), audit: audit}
 	}
 }
@@ -105,10 +106,10 @@ func TestThePreparationIsAudited(t *testing.T) {
 	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != asks {
 		t.Errorf("%s is told %d times, asked for %d times:\n%s", list[0].Evidence, n, asks, log)
 	}
-	if told := regexp.MustCompile("→ 200, " + list[0].Evidence + `\b`); !told.MatchString(b.read(finalReport)) {
-		t.Errorf("the final report lists no request that was kept as %s:\n%s", list[0].Evidence, b.read(finalReport))
+	if told := regexp.MustCompile("→ 200, " + list[0].Evidence + `\b`); !told.MatchString(b.read(FinalReport)) {
+		t.Errorf("the final report lists no request that was kept as %s:\n%s", list[0].Evidence, b.read(FinalReport))
 	}
-	if !strings.Contains(b.read(finalReport), asked.Head) {
+	if !strings.Contains(b.read(FinalReport), asked.Head) {
 		t.Error("the head is not in the final report")
 	}
 }
@@ -156,7 +157,7 @@ func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 // no requests has entries of their own alone.
 func TestEvidenceIsToldOnce(t *testing.T) {
 	ask := journal.Request{ID: 1, Time: time.Now(), Verb: "get", Resource: "pods", Name: "cart", Decision: journal.Allow, Done: true, Status: 200, Evidence: "E77"}
-	for name, reader := range map[string]func(string, func(context.Context, journal.Request) error) diagnose.Reader{"audited": watching(t), "not audited": nil} {
+	for name, reader := range map[string]func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader{"audited": watching(t), "not audited": nil} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", reader, attempt{report: "facts", result: success(), says: []journal.Item{journal.OfRequest(ask)}})
 			b.investigate()

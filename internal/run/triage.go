@@ -66,7 +66,11 @@ func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.
 		return "", failure(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", because(why))), nil
 	}
 	dir := r.workerDir(o.RunID, triageAttempt)
-	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred); err != nil {
+	learned, err := r.mask(o.RunID).Seal()
+	if err != nil {
+		return "", nightcrier.AgentResult{}, err
+	}
+	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred, learned); err != nil {
 		return "", failure(nightcrier.FailStart, err), ctx.Err()
 	}
 	forward, stop := context.WithCancel(ctx)
@@ -86,6 +90,7 @@ func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.
 		collect(&out, entries[0]) // masked
 		return nil
 	})
+	r.learnFrom(r.mask(o.RunID), dir)
 	if err == nil {
 		err = ws.ClearScratch() // what it leaves there is no agent's
 	}

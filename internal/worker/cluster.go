@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"maps"
 	"net"
 	"os"
@@ -125,6 +127,16 @@ func (s *Secrets) masker() *mask.Masker {
 		values = append(values, s.Sources.Secrets()...)
 	}
 	return mask.New(s.MaskKey, values...)
+}
+
+// apart masks the same with tags of its own. It is for what repeats the agent's words, its
+// calls of the model and of others' tools: with the tags that stand in answers of the
+// cluster, the agent would be told whether it guessed a secret.
+func (s *Secrets) apart(what string) *mask.Masker {
+	own, mac := *s, hmac.New(sha256.New, s.MaskKey)
+	mac.Write([]byte(what))
+	own.MaskKey = mac.Sum(nil)
+	return own.masker()
 }
 
 // Secrets are the values in a credential that must appear nowhere.

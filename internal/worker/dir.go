@@ -67,6 +67,19 @@ func (d directory) read(name string, v any) error {
 	return nil
 }
 
+// learnedFile holds what a worker has learned, sealed.
+const learnedFile = "learned"
+
+// Learned returns what the worker of dir has learned of its run's secrets, sealed by the
+// key of the tags; nil when there is no word of it, as of a worker that died.
+func Learned(dir string) (sealed []byte, err error) {
+	err = directory(dir).read(learnedFile, &sealed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return sealed, err
+}
+
 // result returns the result when there is one.
 func (d directory) result() (nightcrier.AgentResult, bool, error) {
 	var r nightcrier.AgentResult

@@ -48,5 +48,5 @@ func installCLIs(ctx context.Context, log io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return clitest.InstallLinter(ctx, log)
 }

@@ -116,7 +116,7 @@ func (s *stream) next() ([]byte, error) {
 	if s.call.parts.following() {
 		return s.call.mask(s.call.g.cfg.Mask, record), ended(err)
 	}
-	clean, bad := s.call.cleanJSON(bytes.TrimSpace(record))
+	clean, bad := s.call.cleanEvent(bytes.TrimSpace(record))
 	if bad != nil {
 		return append(errorEvent(bad), '\n'), io.EOF
 	}

@@ -80,7 +80,7 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
 	layers, err := box.Confine(ctx, sandbox.Policy{
 		Read:  slices.Concat(process.SystemFiles(), []string{program}, s.Read),
-		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports,
+		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports, Network: true,
 		MaxFileBytes: maxFile, MaxOpenFiles: maxFiles, Unconfined: o.Unconfined,
 	})
 	if err != nil {

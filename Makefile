@@ -18,7 +18,7 @@ RACE     ?= -race -gcflags=modernc.org/...=-race=false
 
 FUZZTIME ?= 10m
 
-.PHONY: test build bench fuzz demo lint kube clis prerequisites assets clean
+.PHONY: test build bench fuzz demo lint kube clis suite prerequisites assets clean
 
 test: prerequisites assets lint
 	GORACE="atexit_sleep_ms=0 $$GORACE" go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -timeout $(TIMEOUT) $(LONGEST) $(PACKAGES)
@@ -36,21 +36,23 @@ bench:
 fuzz:
 	go run ./tools/fuzz -time $(FUZZTIME) -keep 12
 
+# What is written for one system only would be found by whoever needs another.
 lint: bin/staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	  test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	go vet $(PACKAGES)
 	bin/staticcheck $(PACKAGES)
+	GOOS=windows CGO_ENABLED=0 go build -o /dev/null ./cmd/nightcrier
 
 bin/staticcheck: tools/lint/go.sum
 	go -C tools/lint build -buildvcs=false -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 
 # What the tests run against, made once per machine and version, in
 # $$NIGHTCRIER_CACHE or ~/.cache/nightcrier.
-kube clis:
+kube clis suite:
 	go run ./tools/assets $@
 assets:
-	go run ./tools/assets kube clis
+	go run ./tools/assets kube clis suite
 
 prerequisites:
 	tools/prerequisites

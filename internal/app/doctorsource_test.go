@@ -62,7 +62,7 @@ func TestDoctorGoesTheWayToTheFaults(t *testing.T) {
 		"alerts":                      {cluster: alerts(config.Alertmanager{}), cfg: config.Config{Listen: "127.0.0.1:0"}, status: statusOK, says: "alerts"},
 		"alerts from elsewhere":       {cluster: alerts(config.Alertmanager{TokenEnv: "T", Token: config.NewSecret("t")}), cfg: config.Config{WebhookListen: "127.0.0.1:0"}, status: statusOK, says: "alerts"},
 		"alerts without a token":      {cluster: alerts(config.Alertmanager{TokenEnv: "T"}), cfg: config.Config{Listen: "127.0.0.1:0"}, status: statusWarn, says: "the variable T is not set"},
-		"alerts that nobody can post": {cluster: alerts(config.Alertmanager{}), cfg: config.Config{WebhookListen: "127.0.0.1:0"}, status: statusWarn, says: "nothing listens"},
+		"alerts that nobody can post": {cluster: alerts(config.Alertmanager{}), cfg: config.Config{WebhookListen: "127.0.0.1:0"}, status: statusWarn, says: "socket only"},
 		"webhooks":                    {cluster: config.Cluster{Name: "a"}, cfg: config.Config{Webhooks: []config.Webhook{{Name: "w"}}}, status: statusOK, says: "webhooks"},
 		"nothing":                     {cluster: config.Cluster{Name: "a"}, status: statusWarn, says: "no fault source"},
 	} {

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // ProbeCommand is the first argument with which the binary must call Probe.
@@ -180,7 +182,7 @@ func signalTo(pid, mark string) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Kill(n, 0); err != nil {
+	if err := portable.Signallable(n); err != nil {
 		return err
 	}
 	line, err := os.ReadFile("/proc/" + pid + "/cmdline")

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -152,10 +152,8 @@ func withoutPath(err error) error {
 }
 
 func blocks(info fs.FileInfo) int64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Blocks * 512
-	}
-	return 0
+	in, _ := portable.InodeOf(info)
+	return in.Bytes
 }
 
 // deletedUse adds up the files on the file system of dir that have no name any more and
@@ -166,13 +164,13 @@ func deletedUse(pid int, dir string) int64 {
 	if err != nil {
 		return 0
 	}
-	var there syscall.Stat_t
-	if err := syscall.Stat(dir, &there); err != nil {
+	there, err := os.Stat(dir)
+	if err != nil {
 		return 0
 	}
-	type inode struct{ dev, ino uint64 }
+	on, _ := portable.InodeOf(there)
 	var total int64
-	seen := map[inode]bool{}
+	seen := map[uint64]bool{}
 	for _, p := range append(id.Below(), pid) {
 		held, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p)) // none when it has just ended
 		if len(held) == 0 {                                       // or its first thread has, before the others
@@ -184,10 +182,10 @@ func deletedUse(pid int, dir string) int64 {
 			if err != nil || !info.Mode().IsRegular() {
 				continue
 			}
-			st, ok := info.Sys().(*syscall.Stat_t)
-			if key := (inode{uint64(st.Dev), st.Ino}); ok && st.Nlink == 0 && st.Dev == there.Dev && !seen[key] {
-				seen[key] = true
-				total += blocks(info)
+			in, ok := portable.InodeOf(info)
+			if ok && in.Links == 0 && in.Device == on.Device && !seen[in.Number] {
+				seen[in.Number] = true
+				total += in.Bytes
 			}
 		}
 	}
@@ -204,15 +202,15 @@ func checkFull(dir string) error { return checkFree(dir, uint64(len(leastRoom)),
 // checkFree returns an error when less is free, or, of a small file system, less than a
 // fiftieth. Some have no number of names to tell.
 func checkFree(dir string, bytes, names uint64) error {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
+	space, err := portable.SpaceOf(dir)
+	if err != nil {
 		return nil //nolint:nilerr // then nothing can be said
 	}
-	if free, all := st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize); free < min(bytes, all/50) {
-		return fmt.Errorf("the disk of the workspace has %d bytes left", free)
+	if space.Free < min(bytes, space.All/50) {
+		return fmt.Errorf("the disk of the workspace has %d bytes left", space.Free)
 	}
-	if st.Ffree < min(names, st.Files/50) {
-		return fmt.Errorf("the disk of the workspace has room for %d more files", st.Ffree)
+	if space.FreeNames < min(names, space.AllNames/50) {
+		return fmt.Errorf("the disk of the workspace has room for %d more files", space.FreeNames)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // launchTimeout bounds the time from starting a worker to its claim.
@@ -85,7 +86,7 @@ func start(ctx context.Context, exe string, argv []string, d directory, sec Secr
 	cmd.Env = workerEnv(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of the server's session and group
+	portable.Detach(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -17,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -45,7 +46,7 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 	// ignored: what is ignored here would be ignored by the agent as well.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	logger := slog.New(slog.NewJSONHandler(log, nil))
-	syscall.CloseOnExec(readyFD)
+	syscall.CloseOnExec(portable.Descriptor(readyFD))
 	ready := os.NewFile(readyFD, "ready")
 	w, err := claim(directory(dir), stdin, logger)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // Prefixes of the entries that we make in the root.
@@ -90,25 +91,17 @@ func checkRoot(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	if mode := info.Mode(); mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
+	if mode := info.Mode(); portable.HasModes && mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
 		return errors.New("everybody can write to it and swap workspaces; run chmod o-w on it")
 	}
-	if owner, known := ownerOf(info); known && owner != 0 && owner != os.Geteuid() {
-		return fmt.Errorf("it belongs to user %d, who can swap workspaces; chown it, or name a directory of your own", owner)
+	if in, known := portable.InodeOf(info); known && in.Owner != 0 && in.Owner != os.Geteuid() {
+		return fmt.Errorf("it belongs to user %d, who can swap workspaces; chown it, or name a directory of your own", in.Owner)
 	}
 	probe := newPrefix + nightcrier.NewID()
 	if err := root.Mkdir(probe, 0o700); err != nil {
 		return err
 	}
 	return root.Remove(probe)
-}
-
-func ownerOf(info fs.FileInfo) (uid int, known bool) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(st.Uid), true
 }
 
 func rootError(path string, err error) error {

@@ -1,6 +1,6 @@
 // Command assets puts what the tests run against into the cache, each by name:
 //
-//	go run ./tools/assets kube clis
+//	go run ./tools/assets kube clis suite
 //
 // They are made beside each other: what npm fetches takes time while a build takes the
 // processor. An entry that is there already costs nothing.
@@ -17,11 +17,13 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/mcpsuite"
 )
 
 var makers = map[string]func(context.Context, io.Writer) error{
-	"kube": kubetest.Build,
-	"clis": installCLIs,
+	"kube":  kubetest.Build,
+	"clis":  installCLIs,
+	"suite": mcpsuite.Install,
 }
 
 func main() {
@@ -49,7 +51,7 @@ func makeAll(ctx context.Context, names []string) error {
 func run(ctx context.Context, name string) error {
 	mk, ok := makers[name]
 	if !ok {
-		return fmt.Errorf("unknown asset; known are kube, clis")
+		return fmt.Errorf("unknown asset; known are kube, clis, suite")
 	}
 	return mk(ctx, os.Stderr)
 }

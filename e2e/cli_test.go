@@ -134,7 +134,8 @@ func (c *cli) checkRead(with func(...string) []string, id string) {
 	c.ok(with("incidents", "list", "-o", "jsonl")...).has(`(?m)^\{.*\}$`)
 	c.ok(with("incidents", "show", id)...).has("Status +report ready", "Owner +shop/Deployment/cart").tells("incidents report " + id)
 	c.ok(with("incidents", "events", id)...).has("CrashLoop.*opened")
-	c.ok(with("incidents", "report", id)...).has("^# Kubernetes Incident Triage Report", "oom-killed")
+	c.ok(with("incidents", "report", id)...).has("(?m)^Status +● ", "oom-killed", "incidents report "+id+" -o full")
+	c.ok(with("incidents", "report", id, "-o", "full")...).has("^Kubernetes Incident Triage Report", "6. Supporting Evidence")
 	c.ok(with("incidents", "report", id, "-o", "markdown")...).has("## 6. Supporting Evidence")
 	c.ok(with("incidents", "tail", id, "--no-follow")...).has("incident closed: report ready")
 	var rep nightcrier.Report
@@ -201,7 +202,9 @@ func capturedEvents(c *cli) {
 	raw, err := os.ReadFile(files[0])
 	c.must(err)
 	c.stdin = string(raw)
-	c.ok("triage", "--event", "-").has("^# Kubernetes Incident Triage Report")
+	c.ok("triage", "--event", "-").has("^No cluster was looked at: .*give --kubeconfig", "(?m)^Status +● ")
+	c.ok("triage", "--event", "-", "-o", "full").has("^Kubernetes Incident Triage Report", "No cluster was looked at: ")
+	c.ok("triage", "--event", "-", "-o", "markdown").has("^# Kubernetes Incident Triage Report", "No cluster was looked at:")
 	for text, says := range map[string]string{
 		"":          "empty|not a JSON|JSON",
 		"{":         "JSON",
@@ -229,7 +232,17 @@ func anObject(c *cli) {
 		c.t.Errorf("workspace %s: %v", got.Incident.Workspace, err)
 	}
 	c.ok("triage", "node/"+kubetest.NodeName, "--kubeconfig", reader).has("Node " + kubetest.NodeName)
-	c.run("triage", "deployment/nobody", "-n", p.ns, "--kubeconfig", reader).exits(4).tells("nobody")
+	c.run("triage", "deployment/nobody", "-n", p.ns, "--kubeconfig", reader).exits(4).tells("nobody", "there is deployment/cart")
+	c.run("triage", "deploy", "crat", "-n", p.ns, "--kubeconfig", reader).exits(4).tells("did you mean deployment/cart")
+	c.run("triage", "deplyment/cart", "-n", p.ns, "--kubeconfig", reader).exits(2).tells("did you mean deployment/cart")
+	usual := filepath.Join(filepath.Dir(c.root), ".kube") // where kubectl looks
+	c.must(os.Mkdir(usual, 0o700))
+	c.must(os.Symlink(reader, filepath.Join(usual, "config")))
+	c.ok("triage", "Deployment", "cart", "-n", p.ns).has("Deployment " + p.ns + "/cart")
+	c.stdin = `[{"labels": {"alertname": "KubePodCrashLooping", "namespace": "` + p.ns + `", "deployment": "cart", "severity": "critical"}, "startsAt": "2026-01-02T03:04:05Z", "status": "firing"}]`
+	if got := c.ok("triage", "--alert", "-").tells("Looked into the cluster at "); strings.Contains(got.out, "No cluster was looked at") {
+		c.t.Errorf("an alert is not read with the default kubeconfig: %s", got.out)
+	}
 	c.run("triage", "secret/x", "-n", p.ns, "--kubeconfig", reader).tells("(?i)secret")
 	c.run("triage", "deployment/cart", "-n", p.ns, "--kubeconfig", kube.CannotList(c.t)).exits(7).tells("forbidden|may read")
 	raw, err := os.ReadFile(kube.Kubeconfig)
@@ -269,7 +282,7 @@ func exitCodes(c *cli) {
 			c.t.Errorf("%v: an error is on stdout: %s", x.args, got.out)
 		}
 	}
-	c.run("doctor", "--config", "ill.yaml").exits(6).has(`fail +source +a +127.0.0.1:1 does not answer`, `→ start kubernetes-mcp-server`)
+	c.run("doctor", "--config", "ill.yaml").exits(6).has(`fail +source +a +127.0.0.1:1 does not answer as a fault source does: initialize: .*refused`, `→ start kubernetes-mcp-server`)
 	var checks struct {
 		Checks []struct{ Code, Name, Status, Detail, Hint string }
 	}
@@ -308,7 +321,7 @@ func demoOnce(c *cli) {
 	got.has(`(?m)^report ready +critical +demo-east +shop/Deployment/cart`, `(?m)^report ready +critical +demo-cascade .*storefront/api.*readiness probe`,
 		`(?m)^report ready +critical +demo-mended .*no cause to mend: recovered`, `(?m)^report ready +warning +demo-calm .*no cause to mend: healthy`,
 		`(?m)^report ready +critical +demo-noisy .*key password`, `(?m)^storm, listed +error +demo-storm`,
-		"# Kubernetes Incident Triage Report", `27 events: 25 incidents opened`)
+		"Kubernetes Incident Triage Report", `27 events: 25 incidents opened`)
 	reports, err := filepath.Glob(filepath.Join(filepath.Dir(c.root), "kept/incident-*/output/report.json"))
 	if err != nil || len(reports) < 17 { // of the storm at least three
 		c.t.Errorf("%d reports were kept, %v", len(reports), err)

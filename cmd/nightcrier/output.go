@@ -104,25 +104,6 @@ func printable(s string) string {
 	}, s)
 }
 
-// printMarkdown prints a page for people. Its lines stay whole, so that a command in one
-// can be copied; in colour its headings stand out.
-func (p *program) printMarkdown(page []byte) error {
-	quoted := false
-	for line := range strings.Lines(printable(string(page))) {
-		text := strings.TrimSuffix(line, "\n")
-		if strings.HasPrefix(text, "```") {
-			quoted = !quoted
-		}
-		if !quoted && strings.HasPrefix(text, "#") {
-			line = p.paint(cell{text, "1"}) + line[len(text):]
-		}
-		if _, err := io.WriteString(p.stdout, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // cell is a text in a table, with the ANSI colour it has on a terminal.
 type cell struct {
 	text   string
@@ -267,14 +248,8 @@ func severity(s nightcrier.Severity) cell {
 }
 
 func status(s nightcrier.IncidentStatus) cell {
-	return cell{statusWords[s], map[nightcrier.IncidentStatus]string{nightcrier.Resolved: green, nightcrier.Investigating: blue,
-		nightcrier.Failed: red, nightcrier.AgentFailed: red}[s]}
-}
-
-// statusWords are what people read; JSON keeps the statuses as they are.
-var statusWords = map[nightcrier.IncidentStatus]string{
-	nightcrier.Pending: "waiting", nightcrier.Investigating: "investigating", nightcrier.Resolved: "report ready",
-	nightcrier.Failed: "failed", nightcrier.AgentFailed: "agent failed",
+	return cell{s.Words(), map[nightcrier.IncidentStatus]string{nightcrier.Resolved: green, nightcrier.Investigating: blue,
+		nightcrier.Failed: red, nightcrier.AgentFailed: red, nightcrier.Listed: dim}[s]}
 }
 
 // age tells how long ago t was, in one unit.

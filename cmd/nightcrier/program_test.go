@@ -16,6 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
@@ -92,18 +93,6 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-func TestTarget(t *testing.T) {
-	r, err := target("deployment/cart", "shop")
-	if err != nil || r.Kind != "deployment" || r.Name != "cart" || r.Namespace != "shop" {
-		t.Errorf("%+v, %v", r, err)
-	}
-	for _, bad := range []string{"cart", "/cart", "pod/", "pod/../../etc", "pod/a b", "pod/a/b"} {
-		if _, err := target(bad, "shop"); nightcrier.CodeOf(err) != nightcrier.Invalid {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}
-
 func TestTriageExit(t *testing.T) {
 	valid := &nightcrier.Report{Valid: true}
 	for name, c := range map[string]struct {
@@ -119,7 +108,7 @@ func TestTriageExit(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		p := &program{stdout: &out, format: "json"}
-		if got := nightcrier.CodeOf(p.printTriage(app.Triaged{Incident: c.inc, Report: c.rep})); got != c.want || !strings.Contains(out.String(), `"incident"`) {
+		if got := nightcrier.CodeOf(p.printTriage(app.Triaged{Incident: c.inc, Report: c.rep}, report.Beside{})); got != c.want || !strings.Contains(out.String(), `"incident"`) {
 			t.Errorf("%s: %q, want %q; %s", name, got, c.want, out.String())
 		}
 	}
@@ -207,21 +196,6 @@ func TestIDsByTheirBeginning(t *testing.T) {
 	}
 }
 
-// A page has its lines as they are; where there is colour, headings have one, and what
-// is quoted has none, nor any that it brought along.
-func TestMarkdownOnATerminal(t *testing.T) {
-	const page = "# A\n\n\x1b[31mtext # no heading\n```\n# quoted\n```\n## B"
-	for colour, want := range map[bool]string{
-		false: "# A\n\n[31mtext # no heading\n```\n# quoted\n```\n## B",
-		true:  "\x1b[1m# A\x1b[0m\n\n[31mtext # no heading\n```\n# quoted\n```\n\x1b[1m## B\x1b[0m",
-	} {
-		var out strings.Builder
-		if err := (&program{stdout: &out, colour: colour, width: 10}).printMarkdown([]byte(page)); err != nil || out.String() != want {
-			t.Errorf("colour %t: %q, %v", colour, out.String(), err)
-		}
-	}
-}
-
 func TestWhatStandsAloneIsWrapped(t *testing.T) {
 	const hint = "make a read-only one, then start again"
 	for _, c := range []struct {
@@ -269,11 +243,12 @@ func TestANarrowTerminalDoesWithoutColumns(t *testing.T) {
 func TestWhatPeopleWereToldIsShown(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{stdout: &out, stderr: io.Discard, format: "text", now: time.Now}
-	p.printIncident(nightcrier.Incident{ID: "i", Status: nightcrier.Resolved}, []store.Notification{
+	p.printIncident(nightcrier.Incident{ID: "i", Status: nightcrier.Resolved, CausedBy: "root"}, []nightcrier.Incident{{ID: "victim", FaultType: "CrashLoop"}}, []store.Notification{
+		{Channel: "slack", Kind: "over", State: store.NotificationSuppressed, Reason: store.SameCause},
 		{Channel: "slack", Kind: "outcome", State: store.NotificationUnknown, Detail: "it may have arrived"},
 		{Channel: "slack", Kind: "severity_rose", State: store.NotificationSent, Detail: "not shown"},
 	}, []nightcrier.Note{{By: "ana", Text: "first\n\x1b[2Jsecond"}})
-	for _, want := range []string{"slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n", "ana: first"} {
+	for _, want := range []string{"Caused by", "root\n", "victim", "slack, over: suppressed (same cause)", "slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n", "ana: first"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not shown:\n%s", want, out.String())
 		}

@@ -32,10 +32,10 @@ type triageFlags struct {
 
 func (p *program) triageCommand() *cobra.Command {
 	var f triageFlags
-	cmd := &cobra.Command{Use: "triage [KIND/NAME]", Short: "Investigate one object, namespace or alert now, without a server", Args: args(atMostOne("object")),
+	cmd := &cobra.Command{Use: "triage [KIND/NAME | KIND NAME]", Short: "Investigate one object, namespace or alert now, without a server", Args: args(oneObject),
 		Long: `Investigates one object of a cluster, a whole namespace, or an event or alert as a
-source would have sent it, with a private store. The report goes to stdout. Exits 3
-when there is no valid report.`,
+source would have sent it, with a private store. What it found is printed as a card;
+-o full prints the whole report. Exits 3 when there is no valid report.`,
 		Example: `  nightcrier triage deployment/cart -n shop
   nightcrier triage -n shop
   nightcrier triage --snapshot shop-outage
@@ -52,9 +52,17 @@ when there is no valid report.`,
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take (default agent.timeout)")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
-	p.formatFlag(cmd, "text", "markdown", "html", "json")
+	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.triage(cmd, f, given) }
 	return cmd
+}
+
+// oneObject wants KIND/NAME, KIND NAME, or nothing.
+func oneObject(_ *cobra.Command, given []string) error {
+	if len(given) > 2 || len(given) == 2 && strings.Contains(given[0], "/") {
+		return fmt.Errorf("one object is looked at, as KIND/NAME; %d were given", len(given))
+	}
+	return nil
 }
 
 func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) error {
@@ -66,15 +74,23 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 	defer stop()
 	if a := o.Config.Agent; a.Executor != config.Builtin {
 		p.say("Investigating with %s; it takes at most %s, Ctrl-C stops it.", a.Executor, a.Timeout)
+		if o.Out == "" { // it is not to be asked again for what does not fit on a card
+			if o.Out, err = os.MkdirTemp("", "nightcrier-triage-"); err != nil {
+				return nightcrier.Errorf(nightcrier.Exhausted, "make a temporary directory: %w", err)
+			}
+		}
 	}
 	t, err := app.Triage(ctx, o)
 	if err != nil {
 		return err
 	}
+	if t.Host != "" && o.Target.IsZero() && f.kubeconfig+f.context+f.cluster == "" {
+		p.say("Looked into the cluster at %s, as kubectl would; --context or --kubeconfig name another.", t.Host)
+	}
 	if t.Others > 0 {
 		p.say("This report is about the most severe alert; %d more fire.", t.Others)
 	}
-	return p.printTriage(t)
+	return p.printTriage(t, report.Beside{Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context"})
 }
 
 func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (app.TriageOptions, error) {
@@ -123,7 +139,7 @@ func (p *program) openSnapshot(cmd *cobra.Command, f triageFlags) (*snapshot.Sna
 
 // about reads what is to be investigated.
 func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *app.TriageOptions) (err error) {
-	named := len(given)
+	named := min(1, len(given)) // KIND/NAME, or KIND NAME
 	for _, file := range []string{f.event, f.alert} {
 		if file != "" {
 			named++
@@ -136,8 +152,8 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 		o.Event, err = p.readPayload("--event", f.event, maxEvent)
 	case f.alert != "":
 		o.Alert, err = p.readPayload("--alert", f.alert, maxAlerts)
-	case len(given) == 1:
-		o.Target, err = target(given[0], f.namespace)
+	case len(given) > 0:
+		o.Target, err = app.ParseTarget(given, f.namespace)
 	case f.namespace != "":
 		o.Target = nightcrier.Resource{Kind: "Namespace", Name: f.namespace}
 		err = o.Target.Check()
@@ -149,16 +165,6 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 		return usage(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, an event with --event FILE, or an alert with --alert FILE"))
 	}
 	return err
-}
-
-// target reads KIND/NAME.
-func target(s, namespace string) (nightcrier.Resource, error) {
-	kind, name, ok := strings.Cut(s, "/")
-	r := nightcrier.Resource{Kind: kind, Name: name, Namespace: namespace}
-	if !ok {
-		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not KIND/NAME, such as deployment/cart", s)
-	}
-	return r, r.Check()
 }
 
 func (p *program) readPayload(flag, file string, limit int64) ([]byte, error) {
@@ -181,23 +187,18 @@ func (p *program) readPayload(flag, file string, limit int64) ([]byte, error) {
 	return raw, nil
 }
 
-// printTriage prints the report, and fails with NoReport when it is not valid.
-func (p *program) printTriage(t app.Triaged) error {
+// printTriage prints what came of it, and fails with NoReport when that is no valid
+// report.
+func (p *program) printTriage(t app.Triaged, beside report.Beside) error {
+	var err error
 	switch {
 	case p.format == "json":
-		if err := p.printJSON(map[string]any{"incident": t.Incident, "report": t.Report}); err != nil {
-			return err
-		}
-	case p.format == "html":
-		if t.Report != nil {
-			fmt.Fprint(p.stdout, string(report.HTML(t.Report, t.Markdown)))
-		}
-	case p.format == "text":
-		if err := p.printMarkdown(t.Markdown); err != nil {
-			return err
-		}
-	default:
-		fmt.Fprint(p.stdout, string(t.Markdown))
+		err = p.printJSON(map[string]any{"incident": t.Incident, "report": t.Report})
+	case t.Report != nil:
+		err = p.printReport(t, beside)
+	}
+	if err != nil {
+		return err
 	}
 	if t.Report != nil && t.Report.Permissions["canWrite"] == string(preflight.Yes) {
 		p.say("Warning: the credential is not read-only: %v. `nightcrier rbac manifest` and `rbac kubeconfig` make one that is.", t.Report.Permissions["worstCase"])
@@ -207,3 +208,31 @@ func (p *program) printTriage(t app.Triaged) error {
 	}
 	return nightcrier.Errorf(nightcrier.NoReport, "no valid report: %s", or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
 }
+
+// restOf says where the whole report is: in the workspace that was kept, or printed
+// in place of the card.
+func restOf(t app.Triaged, out string) string {
+	again := "add -o full to read it here, or -o html for a page"
+	if out == "" {
+		return again
+	}
+	return t.ReportFile() + "; " + again
+}
+
+// printReport prints a report for people: the card, all of it, or a page.
+func (p *program) printReport(t app.Triaged, beside report.Beside) error {
+	page := string(t.Markdown)
+	switch p.format {
+	case "text":
+		page = p.screen().Card(report.NewCard(t.Report), beside)
+	case "full":
+		page = p.screen().Report(t.Markdown)
+	case "html":
+		page = string(report.HTML(t.Report, &t.Incident, t.Markdown))
+	}
+	_, err := io.WriteString(p.stdout, page)
+	return err
+}
+
+// screen is the terminal that results go to.
+func (p *program) screen() report.Screen { return report.Screen{Width: p.width, Colour: p.colour} }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,11 +10,12 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
 // ErrNoKubeconfig is that none was named and none is where kubectl looks.
-var ErrNoKubeconfig = errors.New("neither KUBECONFIG nor ~/.kube/config leads to one; name it with --kubeconfig")
+var ErrNoKubeconfig = kube.ErrNoKubeconfig
 
 // Credential reads the credential of one context from a kubeconfig, for a guard to
 // hold: one context, certificates and keys inline. An empty kubeconfig or context

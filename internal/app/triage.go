@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/webhook"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -31,7 +33,8 @@ type TriageOptions struct {
 	// the most severe that fires is taken.
 	Alert []byte
 	// Kubeconfig and Context are the credential. With both empty that of the
-	// configured cluster is taken, for a Target else kubectl's own default.
+	// configured cluster is taken, else kubectl's own default. An Event and an Alert
+	// say something without one; where there is none, no cluster is looked at.
 	Kubeconfig, Context string
 	// Snapshot is looked at in place of a live cluster, as of its own moment.
 	Snapshot *snapshot.Snapshot
@@ -58,7 +61,12 @@ type Triaged struct {
 	Markdown []byte
 	// Others is how many more alerts fire in the payload.
 	Others int
+	// Host is the live cluster that was asked, "" for none.
+	Host string
 }
+
+// ReportFile is the whole report in the incident's workspace.
+func (t Triaged) ReportFile() string { return filepath.Join(t.Incident.Workspace, run.FinalReport) }
 
 // Triage investigates one thing with a store of its own. A Target that cannot be
 // read is an error: NotFound, or Unreachable also when access is denied.
@@ -97,6 +105,9 @@ func Triage(ctx context.Context, o TriageOptions) (t Triaged, err error) {
 	}
 	t, err = a.result(ctx, t.Incident)
 	t.Others = others
+	if a.opt.Client != nil {
+		t.Host = a.opt.Client.Host()
+	}
 	return t, err
 }
 
@@ -139,6 +150,8 @@ func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d night
 	}
 	if o.Snapshot != nil {
 		opt.Snapshots = map[string]*snapshot.Snapshot{cluster.Name: o.Snapshot}
+	} else if opt.Client, err = o.dial(cluster); err != nil {
+		return nil, d, 0, err
 	}
 	d = nightcrier.Delivery{Cluster: cluster.Name, Raw: o.Event}
 	switch {
@@ -147,9 +160,7 @@ func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d night
 	case o.Event == nil && o.Snapshot != nil:
 		d.Raw, err = o.asked(ctx, cluster.Name, o.Snapshot.Client())
 	case o.Event == nil:
-		if opt.Client, err = kube.Dial(cluster.Kubeconfig, cluster.Context, 0); err == nil {
-			d.Raw, err = o.asked(ctx, cluster.Name, opt.Client)
-		}
+		d.Raw, err = o.asked(ctx, cluster.Name, opt.Client)
 	}
 	if err != nil {
 		return nil, d, 0, err
@@ -157,6 +168,15 @@ func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d night
 	d.Source, d.ReceivedAt, d.IncidentID = "cli", time.Now(), o.IncidentID
 	a, err = New(opt)
 	return a, d, others, err
+}
+
+// dial connects to the cluster that is looked at, nil for none.
+func (o TriageOptions) dial(c config.Cluster) (*kube.Client, error) {
+	client, err := kube.Dial(c.Kubeconfig, c.Context, 0)
+	if errors.Is(err, kube.ErrNoKubeconfig) && (o.Event != nil || o.Alert != nil) {
+		return nil, nil
+	}
+	return client, err
 }
 
 // alert picks the alert to look at.
@@ -193,77 +213,6 @@ func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
 	}
 	c.MCP, c.Watch = config.MCP{}, false
 	return c
-}
-
-// asked is the payload that stands for a person's question about the target,
-// which must be there to be asked about.
-func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.Client) ([]byte, error) {
-	if o.Target.Namespace == "" && o.Snapshot != nil {
-		o.Target.Namespace = o.Snapshot.Namespace()
-	}
-	if o.Target.Namespace == "" {
-		o.Target.Namespace = client.Namespace()
-	}
-	res, err := complete(o.Target)
-	if err != nil {
-		return nil, err
-	}
-	if res.Kind != "Cluster" { // which is no object
-		_, err = client.Get(ctx, res)
-	}
-	switch code := nightcrier.CodeOf(err); {
-	case err == nil:
-		return o.question(cluster, res)
-	case code == nightcrier.Refused:
-		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; %s", err, o.readable())
-	}
-	return nil, err
-}
-
-// question words what a person asks.
-func (o TriageOptions) question(cluster string, res nightcrier.Resource) ([]byte, error) {
-	why, at := "An engineer asked to have this looked at", time.Now()
-	if !single(res) {
-		why = "An engineer asked to have all that is in it looked at"
-	}
-	if o.Snapshot != nil {
-		at = o.Snapshot.CapturedAt
-		why += ", in a snapshot: what is now in it is " + at.Format(time.RFC3339)
-	}
-	return question(cluster, res, why+".", at)
-}
-
-// readable is what to do where the target may not be read.
-func (o TriageOptions) readable() string {
-	if o.Snapshot != nil {
-		return "record it as well, or name another object"
-	}
-	return "use a kubeconfig that may read it"
-}
-
-// single reports whether res is one object, not a namespace or a cluster with all
-// that is in it.
-func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && res.Kind != "Cluster" }
-
-// complete writes an object that was named as kubectl takes it in full.
-func complete(res nightcrier.Resource) (nightcrier.Resource, error) {
-	kind, clusterWide := kube.KindOf(res.Kind)
-	res.Kind = kind
-	if clusterWide || !single(res) {
-		res.Namespace = ""
-	}
-	if res.APIVersion == "" {
-		res.APIVersion = kube.APIVersionOf(kind)
-	}
-	return res, res.Check()
-}
-
-// question is an event that asks about an object.
-func question(cluster string, res nightcrier.Resource, why string, at time.Time) ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"cluster": cluster, "faultType": nightcrier.Asked, "severity": "error", "resource": res,
-		"context": why, "timestamp": at.UTC().Format(time.RFC3339),
-	})
 }
 
 // AwaitEnd waits until an incident has ended. When ctx is done first its run is

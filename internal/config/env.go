@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/typo"
 )
 
 // readEnv takes the settings from the environment, in the order of the keys.
@@ -63,7 +65,7 @@ func nearVariable(name string, known []string) string {
 				candidates = append(candidates, tail)
 			}
 		}
-		if near := nearest(rest, candidates); near != "" {
+		if near := typo.Nearest(rest, candidates); near != "" {
 			return prefix + near
 		}
 	}

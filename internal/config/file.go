@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"nightcrier.dev/nightcrier/internal/typo"
 )
 
 const (
@@ -209,6 +211,7 @@ func (r *fileReader) fields(b *branch, n ast.Node, path string, cluster int) {
 		r.problem(r.at(n), path, fmt.Errorf("is %s: write keys below it: %s", describe(n), strings.Join(b.names(), ", ")))
 		return
 	}
+	r.given[path] = true
 	seen := map[string]bool{}
 	for it := m.MapRange(); it.Next(); {
 		name := keyName(it.Key())
@@ -231,7 +234,7 @@ func (r *fileReader) fields(b *branch, n ast.Node, path string, cluster int) {
 // unknown says what a key that does not exist may have been meant to be: a
 // neighbour, or the same word elsewhere.
 func (r *fileReader) unknown(b *branch, path, name string) error {
-	if near := nearest(name, b.names()); near != "" {
+	if near := typo.Nearest(name, b.names()); near != "" {
 		return fmt.Errorf("is not a key: did you mean %s?", join(path, near))
 	}
 	for i := range r.keys {

@@ -35,11 +35,14 @@ func examples(t *testing.T) []string {
 
 func TestExamplesLoad(t *testing.T) {
 	for _, path := range examples(t) {
-		cfg, _, err := Load(Options{File: path, Dir: "/srv"})
+		cfg, warnings, err := Load(Options{File: path, Dir: "/srv"})
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		} else if len(cfg.Clusters) == 0 {
 			t.Errorf("%s watches nothing", path)
+		}
+		if hasWarning(warnings, "nobody can send") {
+			t.Errorf("%s: %v", path, warnings)
 		}
 	}
 }
@@ -88,7 +91,8 @@ func has(at any, path []string) bool {
 }
 
 func TestPrintLoadsAgain(t *testing.T) {
-	for _, path := range append(examples(t), "") {
+	bare := write(t, "alerts.yaml", "clusters: [{name: a, alertmanager: {}}, {name: b, watch: false}]\n")
+	for _, path := range append(examples(t), "", bare) {
 		o := Options{File: path, Dir: "/srv", Env: []string{"SLACK_WEBHOOK_URL=https://h/x", "K8S_CLUSTER_MCP_ENDPOINT="}}
 		cfg, _, err := Load(o)
 		if err != nil {

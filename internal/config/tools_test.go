@@ -20,15 +20,3 @@ func TestNarrowedAloud(t *testing.T) {
 		t.Errorf("an empty list grants %v", cfg.Agent.AllowedTools)
 	}
 }
-
-func TestDistance(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"timeout", "timeuot", 1}, {"kitten", "sitting", 3}, {"agent", "agents", 1}, {strings.Repeat("x", 200), strings.Repeat("x", 300), 0}}
-	for _, tt := range tests {
-		if got := distance(tt.a, tt.b); got != tt.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}

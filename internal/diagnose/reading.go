@@ -54,6 +54,9 @@ type collector struct {
 	askedNodes bool // the list of all nodes was asked for
 	// unanswered counts reads in a row without an answer.
 	unanswered atomic.Int32
+	// told is set when anything of the cluster was read, if only that there is no such
+	// object; what the credential may do is nothing of it.
+	told atomic.Bool
 	// spent says once which bound ended the reading.
 	spent string
 }
@@ -166,6 +169,9 @@ func (c *collector) ask(ctx context.Context, l look) (a answer) {
 	} else {
 		c.unanswered.Store(0)
 	}
+	if len(a.body) > 0 || nightcrier.CodeOf(a.err) == nightcrier.NotFound {
+		c.told.Store(true)
+	}
 	return a
 }
 
@@ -216,7 +222,7 @@ func (c *collector) miss(what, why string) {
 // notChecked is all that could not be read; what the credential may not read is
 // one line of it.
 func (c *collector) notChecked() []nightcrier.NotChecked {
-	all := c.missed
+	all := append(c.nothingTold(), c.missed...)
 	for _, group := range []struct {
 		why  string
 		what []string
@@ -230,6 +236,18 @@ func (c *collector) notChecked() []nightcrier.NotChecked {
 		all = append(all, nightcrier.NotChecked{What: "what would have been read next", Why: c.spent})
 	}
 	return all
+}
+
+// nothingTold says that the cluster was asked in vain, and nothing when it told anything.
+func (c *collector) nothingTold() []nightcrier.NotChecked {
+	why := "the credential may read nothing of what was asked for"
+	switch {
+	case c.reads == 0 || c.told.Load():
+		return nil
+	case c.away:
+		why = "it did not answer"
+	}
+	return []nightcrier.NotChecked{{What: nightcrier.TheCluster, Why: why + ": everything here rests on the event alone"}}
 }
 
 // canRead reports whether asking the cluster makes sense.

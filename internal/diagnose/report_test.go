@@ -161,6 +161,14 @@ func deployed(pods ...*corev1.Pod) *cluster {
 	return newCluster(objects...)
 }
 
+// wellDeployed is deployed, and the Deployment counts its Pods as ready.
+func wellDeployed(pods ...*corev1.Pod) *cluster {
+	c, n := deployed(pods...), int32(len(pods))
+	d := c.objects["Deployment/shop/cart"].(*appsv1.Deployment)
+	d.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
+	return c
+}
+
 func named(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name = name } }
 
 var deployCart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
@@ -312,7 +320,8 @@ func TestTargetThatIsGone(t *testing.T) {
 		verdict nightcrier.Verdict
 	}{
 		{"its successor fails too", deployed(pod(crashing(1, "Error", time.Second))), nightcrier.VerdictFault},
-		{"its successor is well", deployed(pod(ready(0))), nightcrier.VerdictRecovered},
+		{"its successor is well", wellDeployed(pod(ready(0))), nightcrier.VerdictRecovered},
+		{"nobody counts its successor", deployed(pod(ready(0))), nightcrier.VerdictUndetermined},
 		{"nothing is left", newCluster(), nightcrier.VerdictRecovered},
 	}
 	for _, c := range cases {
@@ -355,6 +364,17 @@ func TestNodeThatIsAwayIsAskedForOneLog(t *testing.T) {
 	if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "no route to host") {
 		t.Errorf("cause %+v, incomplete %q", d.Report.RootCause, d.Incomplete)
 	}
+}
+
+// closed is a Reader whose credential may read nothing.
+type closed struct{ *cluster }
+
+func (closed) Get(context.Context, nightcrier.Resource) ([]byte, error) {
+	return nil, nightcrier.Errorf(nightcrier.Refused, "may not get")
+}
+
+func (closed) List(context.Context, string, string, string, string, int) ([]byte, error) {
+	return nil, nightcrier.Errorf(nightcrier.Refused, "may not list")
 }
 
 // nodeAway is a Reader whose nodes do not answer for logs.
@@ -413,6 +433,9 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		if d.Report.Usage.APIRequests != 1 {
 			t.Errorf("%d requests to a cluster that is away", d.Report.Usage.APIRequests)
 		}
+		if n := d.Report.NotChecked[0]; n.What != nightcrier.TheCluster || !strings.HasPrefix(n.Why, "it did not answer: ") {
+			t.Errorf("not checked %+v", n)
+		}
 		if !strings.Contains(d.Incomplete, "cannot be reached") || d.Report.RootCause.Confidence == nightcrier.High {
 			t.Errorf("incomplete %q, cause %+v", d.Incomplete, d.Report.RootCause)
 		}
@@ -425,6 +448,15 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		sound(t, d, m)
 		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "events: the credential may not") || len(d.Report.NotChecked) != 1 {
 			t.Errorf("incomplete %q, not checked %+v", d.Incomplete, d.Report.NotChecked)
+		}
+	})
+	t.Run("everything forbidden", func(t *testing.T) {
+		in, m := input(newCluster(), cart)
+		in.Reader = closed{newCluster()}
+		d := run(t, in)
+		sound(t, d, m)
+		if n := d.Report.NotChecked[0]; n.What != nightcrier.TheCluster || !strings.HasPrefix(n.Why, "the credential may read nothing") {
+			t.Errorf("not checked %+v", d.Report.NotChecked)
 		}
 	})
 	t.Run("pod forbidden", func(t *testing.T) {

@@ -11,6 +11,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -38,6 +39,9 @@ type Client struct {
 	kinds     kindCache
 }
 
+// ErrNoKubeconfig is that none was named and none is where kubectl looks.
+var ErrNoKubeconfig = errors.New("neither KUBECONFIG nor ~/.kube/config leads to a kubeconfig; name one with --kubeconfig")
+
 // Dial prepares a client; it does not connect, so a cluster that is down is
 // noticed by the first read or by Check.
 //
@@ -54,8 +58,8 @@ func Dial(kubeconfig, context string, timeout time.Duration) (*Client, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, over)
 	cfg, err := loader.ClientConfig()
 	switch {
-	case kubeconfig == "" && clientcmd.IsEmptyConfig(err):
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "no credential for a cluster: neither KUBECONFIG nor ~/.kube/config leads to a kubeconfig; name one with --kubeconfig")
+	case kubeconfig == "" && context == "" && clientcmd.IsEmptyConfig(err):
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "no credential for a cluster: %w", ErrNoKubeconfig)
 	case err != nil:
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: %w", named(kubeconfig), err)
 	}

@@ -86,7 +86,7 @@ func (c *Client) kind(ctx context.Context, apiVersion, kind string) (kindInfo, e
 		return k, nil
 	}
 	if version == "" {
-		return kindInfo{}, nightcrier.Errorf(nightcrier.Invalid, "kind %q is not known: check its spelling; a kind of your own needs its apiVersion, as an event names it", kind)
+		return kindInfo{}, unknownKind(kind)
 	}
 	key := apiVersion + " " + kind
 	c.kinds.mu.Lock()
@@ -106,6 +106,13 @@ func (c *Client) kind(ctx context.Context, apiVersion, kind string) (kindInfo, e
 	}
 	c.kinds.known[key] = k
 	return k, nil
+}
+
+func unknownKind(kind string) error {
+	if near := NearestKind(kind); near != "" {
+		return nightcrier.Errorf(nightcrier.Invalid, "kind %q is not known: did you mean %s?", kind, near)
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "kind %q is not known: check its spelling; a kind of your own needs its apiVersion, as an event names it", kind)
 }
 
 func splitAPIVersion(apiVersion string) (group, version string) {

@@ -1,6 +1,12 @@
 package kube
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier/internal/typo"
+)
 
 // shortNames are the abbreviations that kubectl knows of builtin kinds.
 var shortNames = map[string]string{
@@ -11,19 +17,30 @@ var shortNames = map[string]string{
 }
 
 // KindOf returns the kind that a person means by word: a kind, its plural or its
-// short name in any case. A word that is none of a builtin kind's is returned as
-// it is.
+// short name in any case, or one of them with its group as kubectl prints it, such as
+// deployment.apps. A word that is none of a builtin kind's is returned as it is.
 func KindOf(word string) (kind string, clusterWide bool) {
-	lower := strings.ToLower(word)
-	if kind := shortNames[lower]; kind != "" {
-		return kind, builtinKinds[kind].clusterWide
-	}
+	name, group, _ := strings.Cut(strings.ToLower(word), ".")
 	for kind, info := range builtinKinds {
-		if lower == strings.ToLower(kind) || lower == info.plural {
+		if name != strings.ToLower(kind) && name != info.plural && shortNames[name] != kind {
+			continue
+		}
+		if group == "" || group == info.group || group == info.version+"."+info.group {
 			return kind, info.clusterWide
 		}
 	}
 	return word, false
+}
+
+// NearestKind returns what a mistyped kind may mean, in the words of a command such as
+// deployment; "" when it is like none.
+func NearestKind(word string) string {
+	kinds := map[string]string{}
+	for kind, info := range builtinKinds {
+		kinds[strings.ToLower(kind)], kinds[info.plural] = kind, kind
+	}
+	near := typo.Nearest(strings.ToLower(word), slices.Sorted(maps.Keys(kinds)))
+	return strings.ToLower(kinds[near])
 }
 
 // ResourceOf returns what permissions call a builtin kind; false for any other.

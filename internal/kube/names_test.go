@@ -6,6 +6,7 @@ func TestKindOf(t *testing.T) {
 	for word, want := range map[string]string{
 		"deployment": "Deployment", "Deployments": "Deployment", "deploy": "Deployment", "PO": "Pod", "nodes": "Node",
 		"sts": "StatefulSet", "Widget": "Widget", "": "",
+		"deployment.apps": "Deployment", "Deployments.v1.apps": "Deployment", "deploy.apps": "Deployment", "deployment.extensions": "deployment.extensions", "pod.apps": "pod.apps",
 	} {
 		if got, _ := KindOf(word); got != want {
 			t.Errorf("%q is %q, want %q", word, got, want)
@@ -19,5 +20,15 @@ func TestKindOf(t *testing.T) {
 	}
 	if _, wide := KindOf("node"); !wide {
 		t.Error("a Node is not cluster-wide")
+	}
+}
+
+func TestNearestKind(t *testing.T) {
+	for word, want := range map[string]string{
+		"deplyment": "deployment", "Deploymnet": "deployment", "deploymets": "deployment", "pdo": "pod", "statefullset": "statefulset", "nods": "node", "Widget": "", "": "",
+	} {
+		if got := NearestKind(word); got != want {
+			t.Errorf("%q may mean %q, want %q", word, got, want)
+		}
 	}
 }

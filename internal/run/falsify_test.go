@@ -27,7 +27,7 @@ func TestTheReportsTestsAreRun(t *testing.T) {
 		t.Errorf("%s was not kept", test.Evidence)
 	}
 	for _, want := range []string{"✓ holds: asked again at", test.Shown} {
-		if !strings.Contains(b.read(finalReport), want) {
+		if !strings.Contains(b.read(FinalReport), want) {
 			t.Errorf("the final report does not say %q", want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestAnAgentIsRefutedByItsOwnTest(t *testing.T) {
 	if inc.Status != nightcrier.Resolved || rep.RootCause.Confidence != nightcrier.Low || !strings.Contains(strings.Join(rep.Problems, "\n"), "H1 is ruled out by its own test") {
 		t.Errorf("%s, %+v, problems %q", inc.Status, rep.RootCause, rep.Problems)
 	}
-	top, _, _ := strings.Cut(b.read(finalReport), "## 1. ")
+	top, _, _ := strings.Cut(b.read(FinalReport), "## 1. ")
 	if !strings.Contains(top, "**ruled out by its own test:**") {
 		t.Errorf("the card does not say it:\n%s", top)
 	}
@@ -171,7 +171,7 @@ func TestTheFallbackSaysWhatItIs(t *testing.T) {
 				t.Errorf("%+v", rep)
 			}
 			said := strings.Join(rep.Problems, "\n")
-			if !strings.Contains(said, "script delivered no valid report") || !strings.Contains(said, inc.FailureReason) || !strings.Contains(b.read(finalReport), "script delivered no valid report") {
+			if !strings.Contains(said, "script delivered no valid report") || !strings.Contains(said, inc.FailureReason) || !strings.Contains(b.read(FinalReport), "script delivered no valid report") {
 				t.Errorf("problems %q of a run that ended with %q", rep.Problems, inc.FailureReason)
 			}
 		})

@@ -49,14 +49,14 @@ func TestWhatIsLearnedReachesEverySink(t *testing.T) {
 	b.agents.learned = box
 	b.investigate()
 	for name, text := range map[string]string{
-		"the final message": b.read(finalMessage), "the final report": b.read(finalReport), "report.json": b.read(machineFile),
+		"the final message": b.read(finalMessage), "the final report": b.read(FinalReport), "report.json": b.read(machineFile),
 		"the agent's report": b.read(agentReport), "the stored report": string(b.stored()),
 	} {
 		if strings.Contains(text, late) || strings.Contains(text, early) {
 			t.Errorf("%s says it:\n%s", name, text)
 		}
 	}
-	if facts := b.read(diagnosisFile); !strings.Contains(facts, late) || !strings.Contains(b.read(finalReport), key.Tag(late)) {
+	if facts := b.read(diagnosisFile); !strings.Contains(facts, late) || !strings.Contains(b.read(FinalReport), key.Tag(late)) {
 		t.Errorf("the facts did not hold it before, or nobody sees where it was:\n%s", facts)
 	}
 	if log := b.read(agentLogFile); strings.Contains(log, early) || !strings.Contains(log, key.Tag(early)) {

@@ -81,7 +81,7 @@ func forget(ws *workspace.Workspace) error {
 	for n := 1; n <= replay.MaxAttempts; n++ {
 		tapes = append(tapes, replay.File(replay.Agent(n)))
 	}
-	for _, rel := range append(tapes, agentReport, finalMessage, machineFile, finalReport, auditFile, repairPrompt, refusedFile) {
+	for _, rel := range append(tapes, agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile) {
 		err = errors.Join(err, ws.Remove(rel))
 	}
 	return err

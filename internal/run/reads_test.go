@@ -106,10 +106,10 @@ func TestThePreparationIsAudited(t *testing.T) {
 	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != asks {
 		t.Errorf("%s is told %d times, asked for %d times:\n%s", list[0].Evidence, n, asks, log)
 	}
-	if told := regexp.MustCompile("→ 200, " + list[0].Evidence + `\b`); !told.MatchString(b.read(finalReport)) {
-		t.Errorf("the final report lists no request that was kept as %s:\n%s", list[0].Evidence, b.read(finalReport))
+	if told := regexp.MustCompile("→ 200, " + list[0].Evidence + `\b`); !told.MatchString(b.read(FinalReport)) {
+		t.Errorf("the final report lists no request that was kept as %s:\n%s", list[0].Evidence, b.read(FinalReport))
 	}
-	if !strings.Contains(b.read(finalReport), asked.Head) {
+	if !strings.Contains(b.read(FinalReport), asked.Head) {
 		t.Error("the head is not in the final report")
 	}
 }

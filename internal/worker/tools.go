@@ -46,7 +46,7 @@ func (a *attempt) closeTools() {
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
 		Variables: a.secret.Variables, BoxName: a.spec.boxName(), BoxOwner: a.dir.owner(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
-		Mask: a.mask.Bytes, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
+		Mask: a.secret.apart("tools").Bytes, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
 		Note: func(text string) { a.note("warn", text) },
 	})
 }

@@ -50,6 +50,9 @@ func (g *Guard) fetch(ctx context.Context, q question) (reply, error) {
 		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 			return nightcrier.Errorf(nightcrier.Interrupted, "%s: %w", q.system.name, ctx.Err()) // which is no answer
 		}
+		if q.label != "" {
+			body = besideName(body, q.label)
+		}
 		r := reply{status: status, bytes: int64(len(body)), text: bytes.ToValidUTF8(g.cfg.Mask(body), []byte("\uFFFD"))}
 		if err != nil {
 			r.code, r.text = nightcrier.CodeOf(err), []byte(err.Error())

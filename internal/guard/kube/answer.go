@@ -64,7 +64,7 @@ func (g *Guard) answer(ctx context.Context, in inbound) answer {
 		return refusal(err)
 	}
 	if isReview {
-		return c.finish(g.review(kind, in))
+		return c.finish(g.review(ctx, kind, in))
 	}
 	return c.fetch(ctx)
 }
@@ -283,8 +283,12 @@ func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
 		return a, failf(http.StatusBadGateway, "format", "the cluster answered %d, which is not passed on", a.status)
 	case a.status == http.StatusUnauthorized:
 		return a, failf(http.StatusBadGateway, "credential", "the cluster does not accept the guard's credential: nothing can be read until it is renewed")
-	case a.status >= 400 && media != mediaJSON:
-		return statusAnswer(a.status, oneLine(c.g.cfg.Mask(body[:min(len(body), maxTarget)]))), nil
+	case failed(a.status) && media != mediaJSON:
+		return statusAnswer(a.status, oneLine(c.cleanText(body[:min(len(body), maxTarget)]))), nil
+	case failed(a.status):
+		var err error
+		a.body, err = c.cleanError(body)
+		return a, err
 	case media == mediaJSON, media == mediaText && c.parts.class == classOpenAPI:
 		// The index of OpenAPI documents is JSON without saying so.
 		a.contentType = strings.Replace(contentType, typeText, mediaJSON, 1)

@@ -83,15 +83,27 @@ func (s *stream) bound() {
 	if want := s.call.wants - s.bytes; s.call.wants > 0 && int64(len(s.out)) >= want {
 		s.out, s.err = bytes.ToValidUTF8(s.out[:want], nil), io.EOF
 	}
-	if s.bytes+int64(len(s.out)) > s.call.g.cfg.Limits.StreamBytes {
+	if s.bytes+int64(len(s.out)) > s.call.g.cfg.Limits.StreamBytes || s.crowded() {
 		s.out, s.err = nil, io.EOF
 	}
 	s.bytes += int64(len(s.out))
 }
 
+// crowded reports whether the open streams hold too much memory together, and this one
+// more than its share: then it ends, so that all others go on.
+func (s *stream) crowded() bool {
+	g := s.call.g
+	return g.kept.Load() > g.cfg.Limits.Kept && int64(len(s.kept)) > g.cfg.Limits.Kept/int64(g.cfg.Limits.Streams)
+}
+
 func (s *stream) remember(b []byte) {
 	s.sum.Write(b)
-	s.kept = append(s.kept, b[:min(len(b), keepBytes-len(s.kept))]...)
+	if s.call.g.cfg.Evidence == nil {
+		return // nobody will read it
+	}
+	b = b[:min(len(b), keepBytes-len(s.kept))]
+	s.kept = append(s.kept, b...)
+	s.call.g.kept.Add(int64(len(b)))
 }
 
 // next returns the next clean record, and why there will be no other.
@@ -104,7 +116,7 @@ func (s *stream) next() ([]byte, error) {
 	if s.call.parts.following() {
 		return s.call.mask(s.call.g.cfg.Mask, record), ended(err)
 	}
-	clean, bad := s.call.cleanJSON(bytes.TrimSpace(record))
+	clean, bad := s.call.cleanEvent(bytes.TrimSpace(record))
 	if bad != nil {
 		return append(errorEvent(bad), '\n'), io.EOF
 	}
@@ -199,6 +211,7 @@ func (s *stream) Close() error {
 		s.out, s.err = nil, http.ErrBodyReadAfterClose
 		<-s.call.g.opened
 		s.call.ended(s)
+		s.call.g.kept.Add(-int64(len(s.kept)))
 	})
 	return nil
 }

@@ -25,7 +25,7 @@ func (m *Masker) variants(values []string) []known {
 		for _, text := range spellings(v) {
 			if len(text) >= minKnown && !seen[text] {
 				seen[text] = true
-				out = append(out, known{text, m.Tag(v)})
+				out = append(out, known{text, onLines(m.Tag(v), text)})
 			}
 		}
 	}

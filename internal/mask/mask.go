@@ -5,7 +5,8 @@
 // It takes only what is a secret with high confidence: values that we hold
 // ourselves, tokens of known shapes, and values that stand under a key such as
 // password. Names, ids and digests stay readable. Masking is irreversible,
-// idempotent, and linear in the size of the text.
+// idempotent, and linear in the size of the text. A text keeps its lines: where a
+// secret stands on several, a tag stands on each.
 package mask
 
 import (
@@ -67,6 +68,37 @@ func (m *Masker) Tag(value string) string {
 	return tagOpen + hex.EncodeToString(h.Sum(nil))[:tagHex] + tagClose
 }
 
+// onLines puts a tag in the place of a secret, on each of its lines.
+func onLines(tag, secret string) string {
+	if strings.IndexByte(secret, '\n') < 0 {
+		return tag
+	}
+	var out strings.Builder
+	for line := range strings.SplitAfterSeq(secret, "\n") {
+		if text := strings.TrimRight(line, "\r\n"); text != "" {
+			out.WriteString(tag)
+			line = line[len(text):]
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+// onlyTags reports whether a text is one tag, or the same on several lines.
+func onlyTags(s string) bool {
+	if isTag(s) && len(s) == tagLen {
+		return true
+	}
+	found := false
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s[tagLen:]) {
+		if !isTag(s) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
 // Tagged reports whether a tag stands in a text.
 func Tagged(text string) bool { return strings.Contains(text, tagOpen) }
 
@@ -80,13 +112,13 @@ func (m *Masker) maskRules(s string) string {
 			continue
 		}
 		from, to := findSecret(s, at)
-		if from < 0 || from < done || isTag(s[from:to]) && to-from == tagLen {
+		if from < 0 || from < done || onlyTags(s[from:to]) {
 			at++
 			continue
 		}
 		out.WriteString(s[done:from])
 		quote := barely(s, from)
-		out.WriteString(quote + m.Tag(s[from:to]) + quote)
+		out.WriteString(quote + onLines(m.Tag(s[from:to]), s[from:to]) + quote)
 		m.count.Add(1)
 		done, at = to, to
 	}

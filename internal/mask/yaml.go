@@ -108,20 +108,15 @@ func (d *manifest) masked() string {
 func (d *manifest) replace(from, to int) {
 	part := strings.TrimRight(d.s[from:to], " \t\r\n")
 	switch part {
-	case "", "{}", "[]", "null", "~", `""`, "''", d.m.tagOf(part):
+	case "", "{}", "[]", "null", "~", `""`, "''":
+		return
+	}
+	if onlyTags(part) {
 		return
 	}
 	d.m.count.Add(1)
-	d.out.WriteString(d.s[d.done:from] + d.m.Tag(part))
+	d.out.WriteString(d.s[d.done:from] + onLines(d.m.Tag(part), part))
 	d.done = from + len(part)
-}
-
-// tagOf is s where it is a tag, and no text else.
-func (m *Masker) tagOf(s string) string {
-	if isTag(s) && len(s) == tagLen {
-		return s
-	}
-	return ""
 }
 
 // dataKey reports whether a key stands at s[at] below which secrets are, or an anchor, and

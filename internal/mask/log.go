@@ -122,7 +122,9 @@ func (f field) beginsData() bool {
 }
 
 // names reports whether a field says what the value below it is of.
-func (f field) names() bool { return strings.EqualFold(f.name, "name") || strings.EqualFold(f.name, "key") }
+func (f field) names() bool {
+	return strings.EqualFold(f.name, "name") || strings.EqualFold(f.name, "key")
+}
 
 // ofObject reports whether the fields above say that they are of a Kubernetes object, and
 // not of what kind.

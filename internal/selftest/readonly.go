@@ -88,7 +88,7 @@ func (b *Bench) rawLane(ctx context.Context, attacks []guardkube.Attack, all []R
 		return err
 	}
 	defer d.Close()
-	g, err := b.openGuard(d, mask.New([]byte(randomHex(16))).Bytes)
+	g, err := b.openGuard(d, mask.New([]byte(randomHex(16))))
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,13 @@ type guarded struct {
 	records []guardkube.AuditRecord
 }
 
-func (b *Bench) openGuard(d *Door, masked func([]byte) []byte) (*guarded, error) {
+// masking masks texts, and logs line by line.
+type masking interface {
+	Bytes([]byte) []byte
+	Log([]byte) ([]byte, int)
+}
+
+func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 	kubeconfig, err := d.Kubeconfig()
 	if err != nil {
 		return nil, err
@@ -121,7 +127,7 @@ func (b *Bench) openGuard(d *Door, masked func([]byte) []byte) (*guarded, error)
 		return nil, err
 	}
 	g := &guarded{canaries: b.script.list()}
-	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masked, Audit: g.audit, Logger: b.Logger})
+	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: m.Bytes, MaskLog: m.Log, Audit: g.audit, Logger: b.Logger})
 	if err != nil {
 		return nil, err
 	}

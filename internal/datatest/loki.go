@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ type Stream struct {
 }
 
 // Loki is a scripted server of Loki's query API. It understands no query: Answer says
-// which streams one gets.
+// which streams one gets. It heeds times and the limit, the newest lines first.
 type Loki struct {
 	URL string
 	// Answer is given the options of a query; what is outside their time is left out.
@@ -72,12 +73,27 @@ func (l *Loki) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (l *Loki) streams(q url.Values) []map[string]any {
 	from, to := nanos(q.Get("start")), nanos(q.Get("end"))
-	out := []map[string]any{}
-	for _, s := range l.Answer(q) {
-		values := [][]string{}
+	all := l.Answer(q)
+	var times []int64
+	for _, s := range all {
 		for _, line := range s.Lines {
 			if at := line.At.UnixNano(); at >= from && at < to {
+				times = append(times, at)
+			}
+		}
+	}
+	slices.Sort(times)
+	room := len(times)
+	if limit, err := strconv.Atoi(q.Get("limit")); err == nil && limit < room {
+		room, from = limit, times[len(times)-limit]
+	}
+	out := []map[string]any{}
+	for _, s := range all {
+		values := [][]string{}
+		for _, line := range slices.Backward(s.Lines) {
+			if at := line.At.UnixNano(); at >= from && at < to && room > 0 {
 				values = append(values, []string{strconv.FormatInt(at, 10), line.Text})
+				room--
 			}
 		}
 		if len(values) > 0 {

@@ -16,7 +16,9 @@ type Log struct {
 	mu    sync.Mutex
 	lines []logLine
 	ended bool
-	grown chan struct{} // closed when there is more, or the end
+	// waiting is how many readers wait for more.
+	waiting int
+	grown   chan struct{} // closed when there is more, or the end
 }
 
 type logLine struct {
@@ -66,6 +68,19 @@ func (l *Log) End() {
 	l.grown = make(chan struct{})
 }
 
+// Followed reports whether somebody waits for more lines.
+func (l *Log) Followed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting > 0
+}
+
+func (l *Log) wait(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting += n
+}
+
 // ServeHTTP implements http.Handler: the last lines are counted before those that are too
 // old are left out, and the bytes last.
 func (l *Log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -103,9 +118,13 @@ func (l *Log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		_ = http.NewResponseController(w).Flush()
+		l.wait(1)
 		select {
 		case <-grown:
 		case <-r.Context().Done():
+		}
+		l.wait(-1)
+		if r.Context().Err() != nil {
 			return
 		}
 	}

@@ -2,6 +2,8 @@ package nightcrier
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -15,7 +17,49 @@ const (
 	Resolved      IncidentStatus = "resolved"
 	Failed        IncidentStatus = "failed"
 	AgentFailed   IncidentStatus = "agent_failed"
+	// Listed: nobody looks at it, because it came in a storm; the storm's message lists it.
+	Listed IncidentStatus = "listed"
 )
+
+// IncidentStatuses are all of them, in the order of an incident's life.
+func IncidentStatuses() []IncidentStatus {
+	return []IncidentStatus{Pending, Investigating, Resolved, Failed, AgentFailed, Listed}
+}
+
+// Words are what people read of a status: a report is there, which is not to say that
+// the fault is over. JSON keeps the statuses as they are.
+func (s IncidentStatus) Words() string {
+	switch s {
+	case Pending:
+		return "waiting"
+	case Resolved:
+		return "report ready"
+	case AgentFailed:
+		return "agent failed"
+	case Listed:
+		return "listed in a storm"
+	}
+	return string(s)
+}
+
+// ParseIncidentStatus reads a status as JSON has it or as people read it.
+func ParseIncidentStatus(s string) (IncidentStatus, error) {
+	plain := func(s string) string {
+		return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ' ' || r == '_' || r == '-' }), " ")
+	}
+	var known []string
+	for _, st := range IncidentStatuses() {
+		if plain(s) == plain(string(st)) || plain(s) == st.Words() {
+			return st, nil
+		}
+		name := string(st)
+		if w := st.Words(); w != plain(name) {
+			name += fmt.Sprintf(" (%s)", w)
+		}
+		known = append(known, name)
+	}
+	return "", Errorf(Invalid, "%q is no status of an incident; there are %s", s, strings.Join(known, ", "))
+}
 
 // Open reports whether an investigation is still to come or under way.
 func (s IncidentStatus) Open() bool { return s == Pending || s == Investigating }
@@ -23,11 +67,12 @@ func (s IncidentStatus) Open() bool { return s == Pending || s == Investigating 
 // incidentMoves lists the legal transitions. A finished incident becomes
 // pending again only by a retry.
 var incidentMoves = map[IncidentStatus][]IncidentStatus{
-	Pending:       {Investigating, Failed},
+	Pending:       {Investigating, Failed, Listed},
 	Investigating: {Resolved, Failed, AgentFailed},
 	Resolved:      {Pending},
 	Failed:        {Pending},
 	AgentFailed:   {Pending},
+	Listed:        {Pending},
 }
 
 // CanBecome reports whether the transition is legal.
@@ -88,8 +133,10 @@ type Incident struct {
 	CompletedAt time.Time `json:"completedAt,omitzero"`
 	// PreviousID names the earlier incident of the same fingerprint.
 	PreviousID string `json:"previousIncidentId,omitempty"`
-	// Storm is set when it was opened in a storm; StormListed when it was not
-	// investigated because of it.
+	// CausedBy names the incident whose diagnosis came to the same cause of the same
+	// object: that one is the root, or was there first.
+	CausedBy string `json:"causedBy,omitempty"`
+	// Storm is set when it was opened in a storm.
 	Storm             bool         `json:"storm,omitempty"`
 	ExitCode          *int         `json:"exitCode,omitempty"`
 	Signal            string       `json:"signal,omitempty"`

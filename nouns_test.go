@@ -87,11 +87,35 @@ func TestResourceCheck(t *testing.T) {
 	}
 }
 
+func TestStatusesByAnyWords(t *testing.T) {
+	for words, want := range map[string]IncidentStatus{
+		"resolved": Resolved, "report ready": Resolved, "Report-Ready": Resolved, "agent_failed": AgentFailed, "agent failed": AgentFailed,
+		"waiting": Pending, "pending": Pending, "listed": Listed, "listed in a storm": Listed, "INVESTIGATING": Investigating,
+	} {
+		if got, err := ParseIncidentStatus(words); err != nil || got != want {
+			t.Errorf("%q: %q, %v", words, got, err)
+		}
+	}
+	for _, bad := range []string{"", "ready", "done", "report  ready now"} {
+		if got, err := ParseIncidentStatus(bad); CodeOf(err) != Invalid || got != "" || !strings.Contains(err.Error(), "resolved (report ready)") {
+			t.Errorf("%q: %q, %v", bad, got, err)
+		}
+	}
+	seen := map[string]bool{}
+	for _, s := range IncidentStatuses() {
+		if seen[s.Words()] {
+			t.Errorf("two statuses are called %q", s.Words())
+		}
+		seen[s.Words()] = true
+	}
+}
+
 func TestTransitions(t *testing.T) {
-	statuses := []IncidentStatus{Pending, Investigating, Resolved, Failed, AgentFailed}
+	statuses := IncidentStatuses()
 	legal := map[string]bool{
 		"pending investigating": true, "pending failed": true, "investigating resolved": true, "investigating failed": true,
 		"investigating agent_failed": true, "resolved pending": true, "failed pending": true, "agent_failed pending": true,
+		"pending listed": true, "listed pending": true,
 	}
 	for _, from := range statuses {
 		for _, to := range statuses {

@@ -61,6 +61,13 @@ type Scope struct {
 	Suspected []Object `json:"suspected,omitempty"`
 	// Unaffected were looked at and are well.
 	Unaffected []Object `json:"unaffected,omitempty"`
+	// ComingUp only start, and nothing speaks against it: they are neither.
+	ComingUp []Object `json:"comingUp,omitempty"`
+}
+
+// Empty reports whether nothing beside the target was looked at.
+func (s Scope) Empty() bool {
+	return len(s.Affected)+len(s.Suspected)+len(s.Unaffected)+len(s.ComingUp) == 0
 }
 
 // Consequence is a symptom that has its own cause id but follows from the root
@@ -237,6 +244,10 @@ type Action struct {
 	Outcome  string `json:"expectedOutcome,omitempty"`
 	Risk     string `json:"risk,omitempty"`
 }
+
+// TheCluster is what NotChecked names where nothing of a cluster was looked at, so
+// that a report rests on what its event says.
+const TheCluster = "the cluster"
 
 // NotChecked is something that could not be looked at.
 type NotChecked struct {

@@ -269,7 +269,7 @@ func exitCodes(c *cli) {
 			c.t.Errorf("%v: an error is on stdout: %s", x.args, got.out)
 		}
 	}
-	c.run("doctor", "--config", "ill.yaml").exits(6).has(`fail +source +a +127.0.0.1:1 does not answer`, `→ start kubernetes-mcp-server`)
+	c.run("doctor", "--config", "ill.yaml").exits(6).has(`fail +source +a +127.0.0.1:1 does not answer as a fault source does: initialize: .*refused`, `→ start kubernetes-mcp-server`)
 	var checks struct {
 		Checks []struct{ Code, Name, Status, Detail, Hint string }
 	}

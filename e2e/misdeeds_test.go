@@ -18,7 +18,7 @@ import (
 const misdeeds = `#!/bin/sh
 echo "$2" > "$TMPDIR/deed"
 case "$2" in
-flood) exec yes "$(head -c 4000 /dev/zero | tr '\0' x)" ;;
+flood) exec yes "$(head -c 4000 /dev/full | tr '\0' x)" ;;
 bomb) setsid sh -c 'bomb() { echo x >> "$TMPDIR/bombs"; bomb & bomb & exec sleep 1000; }; bomb' < /dev/null > /dev/null 2>&1 & echo gone ;;
 esac
 `

@@ -223,7 +223,7 @@ func TestAgentFillsTheDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, "")
 			s.tmpfs("24m")
-			s.script(`[ "$KUBERNETES_CLUSTER" = other ] || { dd if=/dev/zero of="$TMPDIR/fat" bs=1M count=64 2>/dev/null; ` + then + "; }\n" + reports)
+			s.script(`[ "$KUBERNETES_CLUSTER" = other ] || { dd if=/dev/full of="$TMPDIR/fat" bs=1M count=64 2>/dev/null; ` + then + "; }\n" + reports)
 			a := s.app(nil)
 			s.push(cluster, fault(t, oom))
 			if inc := s.ended(); inc.Status == nightcrier.Resolved {

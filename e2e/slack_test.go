@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -25,6 +26,11 @@ func newSlackHook(tb testing.TB) *slackHook {
 	h := &slackHook{}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		for _, quiet := range []string{`"mrkdwn":false`, `"parse":"none"`, `"link_names":false`, `"unfurl_links":false`, `"unfurl_media":false`} {
+			if !strings.Contains(string(body), quiet) {
+				tb.Errorf("a message to Slack is without %s: %.300s", quiet, body)
+			}
+		}
 		h.mu.Lock()
 		h.posts = append(h.posts, string(body))
 		then, refusing := h.onPost, h.refusing

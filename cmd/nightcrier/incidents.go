@@ -29,7 +29,7 @@ func (p *program) listCommand() *cobra.Command {
 	var since string
 	cmd := &cobra.Command{Use: "list", Short: "List incidents, newest first", Args: args(cobra.NoArgs)}
 	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only incidents of this cluster")
-	cmd.Flags().StringVar(&q.Status, "status", "", "only incidents that are pending, investigating, resolved, failed or agent_failed")
+	cmd.Flags().StringVar(&q.Status, "status", "", "only incidents in this status, as the list or as JSON has it: "+statusNames())
 	cmd.Flags().StringVar(&since, "since", "", "only incidents opened within this time, e.g. 24h, or since an RFC 3339 time")
 	cmd.Flags().IntVar(&q.Limit, "limit", 100, "most incidents to list")
 	p.formatFlag(cmd, "text", "json", "jsonl")
@@ -38,12 +38,36 @@ func (p *program) listCommand() *cobra.Command {
 		if q.Since, err = p.moment(since); err != nil {
 			return usage(cmd, err)
 		}
+		if q.Status, err = statusNamed(q.Status); err != nil {
+			return usage(cmd, err)
+		}
 		list, err := c.Incidents(ctx, q)
 		if err != nil {
 			return err
 		}
 		return p.printIncidents(list)
 	})
+}
+
+// statusNames are the words of the statuses, as lists show them.
+func statusNames() string {
+	var words []string
+	for _, s := range nightcrier.IncidentStatuses() {
+		words = append(words, fmt.Sprintf("%q", s.Words()))
+	}
+	return strings.Join(words, ", ")
+}
+
+// statusNamed is the status that a person names, in whichever words; "" is any.
+func statusNamed(words string) (string, error) {
+	if words == "" {
+		return "", nil
+	}
+	s, err := nightcrier.ParseIncidentStatus(words)
+	if err != nil {
+		return "", fmt.Errorf("--status: %w", err)
+	}
+	return string(s), nil
 }
 
 // moment reads a duration back from now, or a point in time.
@@ -76,13 +100,23 @@ func (p *program) printIncidents(list api.IncidentList) error {
 	ids := p.ids(list.Incidents)
 	for i, inc := range list.Incidents {
 		t.add(plain(ids[i]), p.age(inc.CreatedAt), severity(inc.Severity), status(inc.Status), condition(inc.Condition), plain(inc.Cluster), plain(inc.FaultType),
-			plain(mended(inc)), plain(fmt.Sprint(inc.EventCount)), plain(or(inc.RootCause, inc.FailureReason)))
+			plain(mended(inc)), plain(fmt.Sprint(inc.EventCount)), plain(cause(inc)))
 	}
 	p.print(t)
 	if list.NextCursor != "" {
 		p.say("There are more; --limit shows up to 1000, --since and --cluster narrow them down.")
 	}
 	return nil
+}
+
+// cause is what an incident came to, or why to nothing; of one that another incident has
+// caused, which that is.
+func cause(inc nightcrier.Incident) string {
+	s := or(inc.RootCause, inc.FailureReason)
+	if inc.CausedBy != "" {
+		s = "caused by " + inc.CausedBy + ": " + s
+	}
+	return s
 }
 
 // narrow is the width of a terminal below which a list shows less of an id, so that
@@ -142,12 +176,16 @@ func (p *program) showCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p.printIncident(inc, told.Notifications, noted.Notes)
+		caused, err := c.Incidents(ctx, client.IncidentQuery{CausedBy: inc.ID})
+		if err != nil {
+			return err
+		}
+		p.printIncident(inc, caused.Incidents, told.Notifications, noted.Notes)
 		return nil
 	})
 }
 
-func (p *program) printIncident(inc nightcrier.Incident, told []store.Notification, noted []nightcrier.Note) {
+func (p *program) printIncident(inc nightcrier.Incident, caused []nightcrier.Incident, told []store.Notification, noted []nightcrier.Note) {
 	t := table{}
 	row := func(label string, c cell) {
 		if c.text != "" {
@@ -167,7 +205,15 @@ func (p *program) printIncident(inc nightcrier.Incident, told []store.Notificati
 		row("Owner", plain(inc.Owner.String()))
 	}
 	row("Root cause", plain(inc.RootCause))
-	row("Failure", plain(inc.FailureReason))
+	row("Caused by", plain(inc.CausedBy))
+	for _, other := range caused {
+		row("Caused", plain(other.ID+" "+mended(other)+", "+other.FaultType))
+	}
+	why := "Failure"
+	if inc.Status == nightcrier.Listed {
+		why = "Why"
+	}
+	row(why, plain(inc.FailureReason))
 	row("Class", plain(string(inc.FailureClass)))
 	row("Opened", plain(moment(inc.CreatedAt)))
 	row("Started", plain(moment(inc.StartedAt)))
@@ -192,8 +238,9 @@ func (p *program) printIncident(inc nightcrier.Incident, told []store.Notificati
 // arrived, nobody sends it again.
 func notification(n store.Notification) string {
 	s := n.Channel + ", " + strings.ReplaceAll(n.Kind, "_", " ") + ": " + string(n.State)
-	if n.State != store.NotificationSent && n.Detail != "" {
-		s += " (" + n.Detail + ")"
+	why := or(n.Detail, strings.ReplaceAll(string(n.Reason), "_", " "))
+	if n.State != store.NotificationSent && why != "" {
+		s += " (" + why + ")"
 	}
 	return s
 }

@@ -267,14 +267,8 @@ func severity(s nightcrier.Severity) cell {
 }
 
 func status(s nightcrier.IncidentStatus) cell {
-	return cell{statusWords[s], map[nightcrier.IncidentStatus]string{nightcrier.Resolved: green, nightcrier.Investigating: blue,
-		nightcrier.Failed: red, nightcrier.AgentFailed: red}[s]}
-}
-
-// statusWords are what people read; JSON keeps the statuses as they are.
-var statusWords = map[nightcrier.IncidentStatus]string{
-	nightcrier.Pending: "waiting", nightcrier.Investigating: "investigating", nightcrier.Resolved: "report ready",
-	nightcrier.Failed: "failed", nightcrier.AgentFailed: "agent failed",
+	return cell{s.Words(), map[nightcrier.IncidentStatus]string{nightcrier.Resolved: green, nightcrier.Investigating: blue,
+		nightcrier.Failed: red, nightcrier.AgentFailed: red, nightcrier.Listed: dim}[s]}
 }
 
 // age tells how long ago t was, in one unit.

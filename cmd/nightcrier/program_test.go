@@ -269,11 +269,12 @@ func TestANarrowTerminalDoesWithoutColumns(t *testing.T) {
 func TestWhatPeopleWereToldIsShown(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{stdout: &out, stderr: io.Discard, format: "text", now: time.Now}
-	p.printIncident(nightcrier.Incident{ID: "i", Status: nightcrier.Resolved}, []store.Notification{
+	p.printIncident(nightcrier.Incident{ID: "i", Status: nightcrier.Resolved, CausedBy: "root"}, []nightcrier.Incident{{ID: "victim", FaultType: "CrashLoop"}}, []store.Notification{
+		{Channel: "slack", Kind: "over", State: store.NotificationSuppressed, Reason: store.SameCause},
 		{Channel: "slack", Kind: "outcome", State: store.NotificationUnknown, Detail: "it may have arrived"},
 		{Channel: "slack", Kind: "severity_rose", State: store.NotificationSent, Detail: "not shown"},
 	}, []nightcrier.Note{{By: "ana", Text: "first\n\x1b[2Jsecond"}})
-	for _, want := range []string{"slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n", "ana: first"} {
+	for _, want := range []string{"Caused by", "root\n", "victim", "slack, over: suppressed (same cause)", "slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n", "ana: first"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not shown:\n%s", want, out.String())
 		}

@@ -50,6 +50,7 @@ its report is valid and names the same verdict, root cause and object, else 6.`,
 	cmd.Flags().BoolVar(&f.force, "force", false, "replay what can be read of a record that is incomplete or was changed")
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "json")
+	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.replay(cmd, f, given) }
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
@@ -32,5 +33,16 @@ func TestIncidentDir(t *testing.T) {
 	}
 	if dir, err := incidentDir(cfg, "01f8b3a2"); err != nil || dir != filepath.Join(root, "incident-01f8b3a2-0000-7000-8000-000000000001") {
 		t.Errorf("%s, %v", dir, err)
+	}
+}
+
+// The workspace root is a flag, as for every command that looks for incidents in it.
+func TestReplayLooksInTheWorkspaceRoot(t *testing.T) {
+	root := t.TempDir()
+	const id = "01f8b3a2-0000-7000-8000-000000000001"
+	var out, stderr strings.Builder
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &stderr, environ: []string{"HOME=" + t.TempDir()}}
+	if got := p.run(t.Context(), []string{"replay", id, "--workspace-root", root}); got != 4 || !strings.Contains(stderr.String(), filepath.Join(root, "incident-"+id)) {
+		t.Errorf("exit %d, %s", got, stderr.String())
 	}
 }

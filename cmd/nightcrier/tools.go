@@ -61,4 +61,9 @@ func (p *program) printTools(all []app.OfferedTools) {
 	case !slices.ContainsFunc(all, func(s app.OfferedTools) bool { return s.Error != "" }): // which is told
 		p.say("No server offers a tool.")
 	}
+	for _, s := range all {
+		for _, note := range s.Notes {
+			p.say("%s", printable(note))
+		}
+	}
 }

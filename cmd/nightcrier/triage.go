@@ -190,7 +190,7 @@ func (p *program) printTriage(t app.Triaged) error {
 		}
 	case p.format == "html":
 		if t.Report != nil {
-			fmt.Fprint(p.stdout, string(report.HTML(t.Report, t.Markdown)))
+			fmt.Fprint(p.stdout, string(report.HTML(t.Report, &t.Incident, t.Markdown)))
 		}
 	case p.format == "text":
 		if err := p.printMarkdown(t.Markdown); err != nil {

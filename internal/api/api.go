@@ -67,7 +67,7 @@ type Options struct {
 	Control  Control
 	Clusters Clusters
 	// Webhooks takes what others post from this machine, nil where nobody may.
-	Webhooks http.Handler
+	Webhooks *http.ServeMux
 	// Ready returns nil once the store answers and recovery is done.
 	Ready func(context.Context) error
 	// Metrics is nil where none are kept.
@@ -87,6 +87,7 @@ type API struct {
 	opt     Options
 	log     *slog.Logger
 	mux     *http.ServeMux
+	routed  http.Handler // mux
 	closing chan struct{}
 	close   func()
 }
@@ -103,6 +104,7 @@ func New(opt Options) *API {
 		opt.Poll = time.Second
 	}
 	a := &API{opt: opt, log: opt.Logger, mux: http.NewServeMux(), closing: make(chan struct{})}
+	a.routed = routed(a.mux)
 	a.close = sync.OnceFunc(func() { close(a.closing) })
 	h := humago.New(a.mux, frame(opt.Version))
 	a.incidentRoutes(h)
@@ -110,12 +112,12 @@ func New(opt Options) *API {
 	a.journalRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
-	mend(h.OpenAPI())
+	complete(h.OpenAPI())
 	return a
 }
 
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.routed.ServeHTTP(w, r) }
 
 // EndStreams ends all live streams, and those to come, so that a server can
 // shut down. A client goes on from where it was when the server is back.
@@ -125,7 +127,10 @@ func (a *API) EndStreams() { a.close() }
 func (a *API) Health() http.Handler {
 	mux := http.NewServeMux()
 	a.healthRoutes(mux)
-	return mux
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, newProblem(nightcrier.NotFound, "the API is not served here: it is on the socket in workspace_root, and on the address that listen names"))
+	})
+	return routed(mux)
 }
 
 // frame is the framework's configuration: plain JSON, our errors, the
@@ -137,13 +142,13 @@ func frame(version string) huma.Config {
 	c.CreateHooks = nil
 	c.RejectUnknownQueryParameters = true
 	c.Transformers = []huma.Transformer{asProblem}
-	c.Info.Description = "Incidents of Kubernetes clusters and their investigations. Errors are RFC 9457 problems with a code."
+	introduce(c.OpenAPI)
 	return c
 }
 
-// operation is one route; all routes answer errors with a Problem.
+// operation is one route; all routes answer errors with a Problem. What else there is
+// to say of it stands in the table of operations.
 func operation(id, method, path, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary,
-		Responses: map[string]*huma.Response{"default": {Description: "What went wrong",
-			Content: map[string]*huma.MediaType{problemType: {Schema: &huma.Schema{Ref: schemaPrefix + "Problem"}}}}}}
+		Responses: map[string]*huma.Response{"default": problemResponse("What went wrong")}}
 }

@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/clitest"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -48,6 +51,39 @@ func schemaOf(t *testing.T, a *API, name string) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// describes reports whether the description names status for what serves a target.
+func describes(t *testing.T, a *API, method, target string, status int) bool {
+	t.Helper()
+	asked, _, _ := strings.Cut(target, "?")
+	for p, operations := range decode(t, ask(a, "GET", path("openapi.json")))["paths"].(map[string]any) {
+		pattern := regexp.MustCompile("^" + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(p, "[^/]+") + "$")
+		if op, ok := operations.(map[string]any)[strings.ToLower(method)].(map[string]any); ok && pattern.MatchString(asked) {
+			return op["responses"].(map[string]any)[strconv.Itoa(status)] != nil
+		}
+	}
+	return false
+}
+
+// What the recommended rules of a public linter find is an error here, and a warning
+// too. A description without what they ask for shows that they are applied.
+func TestDescriptionPassesALinter(t *testing.T) {
+	description := ask(newFake().api(t), "GET", path("openapi.json")).Body.Bytes()
+	if found := clitest.Lint(t, description); found != "" {
+		t.Error(found)
+	}
+	var poor map[string]any
+	if err := json.Unmarshal(description, &poor); err != nil {
+		t.Fatal(err)
+	}
+	delete(poor, "security")
+	delete(poor["info"].(map[string]any), "license")
+	if description, err := json.Marshal(poor); err != nil {
+		t.Fatal(err)
+	} else if found := clitest.Lint(t, description); !strings.Contains(found, "security") || !strings.Contains(found, "license") {
+		t.Errorf("the linter finds nothing wrong: %s", found)
+	}
 }
 
 // TestAnswersMatchTheDescription holds every JSON answer against the OpenAPI
@@ -89,6 +125,9 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 		if rec.Code != c.status {
 			t.Errorf("%s %s: status %d, want %d: %s", c.method, c.target, rec.Code, c.status, rec.Body)
 			continue
+		}
+		if !describes(t, a, c.method, c.target, rec.Code) {
+			t.Errorf("%s %s: the description knows no answer %d", c.method, c.target, rec.Code)
 		}
 		want := "application/json"
 		if c.schema == "Problem" {

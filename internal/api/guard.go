@@ -24,6 +24,15 @@ func local(h http.Handler, log *slog.Logger) http.Handler {
 	return recovered(checkHost(origin.Handler(h)), log)
 }
 
+// health wraps h for the address of health and metrics. One that only this machine
+// reaches answers to no name that a web page made up for it.
+func health(h http.Handler, addr string, log *slog.Logger) http.Handler {
+	if isLoopback(hostname(addr)) {
+		h = checkHost(h)
+	}
+	return recovered(h, log)
+}
+
 func checkHost(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(hostname(r.Host)) {

@@ -65,11 +65,12 @@ type raw struct {
 }
 
 type incidentQuery struct {
-	Status  string    `query:"status" enum:"pending,investigating,resolved,failed,agent_failed"`
-	Cluster string    `query:"cluster" maxLength:"253"`
-	Since   time.Time `query:"since" doc:"Leaves out what was opened before"`
-	Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Cursor  string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before"`
+	Status   string    `query:"status" enum:"pending,investigating,resolved,failed,agent_failed,listed"`
+	Cluster  string    `query:"cluster" maxLength:"253"`
+	CausedBy string    `query:"causedBy" maxLength:"64" doc:"Only those that came to the same cause as this incident"`
+	Since    time.Time `query:"since" doc:"Leaves out what was opened before"`
+	Limit    int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor   string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before"`
 }
 
 type reportQuery struct {
@@ -137,7 +138,7 @@ func reportOperation() huma.Operation {
 
 func (a *API) listIncidents(ctx context.Context, q *incidentQuery) (*body[IncidentList], error) {
 	list, next, err := a.opt.Incidents.Incidents(ctx, store.IncidentFilter{Status: nightcrier.IncidentStatus(q.Status),
-		Cluster: q.Cluster, Since: q.Since, Limit: q.Limit, Cursor: q.Cursor})
+		Cluster: q.Cluster, CausedBy: q.CausedBy, Since: q.Since, Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
@@ -234,17 +235,17 @@ func (a *API) getReport(ctx context.Context, in *reportQuery) (*raw, error) {
 	if form == "markdown" {
 		return &raw{ContentType: "text/markdown; charset=utf-8", Vary: "Accept", Body: md}, nil
 	}
-	return a.page(ctx, rep, md)
+	return a.page(ctx, inc, rep, md)
 }
 
 // page is the report for a browser.
-func (a *API) page(ctx context.Context, rep, md []byte) (*raw, error) {
+func (a *API) page(ctx context.Context, inc nightcrier.Incident, rep, md []byte) (*raw, error) {
 	var r nightcrier.Report
 	if err := json.Unmarshal(rep, &r); err != nil {
 		return nil, a.problem(ctx, nightcrier.Errorf(nightcrier.Internal, "decode the report: %w", err))
 	}
 	policy := report.ContentSecurityPolicy + "; frame-ancestors 'none'"
-	return &raw{ContentType: "text/html; charset=utf-8", Policy: policy, Vary: "Accept", Body: report.HTML(&r, md)}, nil
+	return &raw{ContentType: "text/html; charset=utf-8", Policy: policy, Vary: "Accept", Body: report.HTML(&r, &inc, md)}, nil
 }
 
 func noReport(inc nightcrier.Incident) string {

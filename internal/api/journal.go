@@ -30,7 +30,6 @@ type journalQuery struct {
 func (a *API) journalRoutes(h huma.API) {
 	op := operation("stream-incident-journal", http.MethodGet, "/incidents/{id}/journal",
 		"The journal of an investigation, live")
-	op.Description = "Server-sent events: id is the entry's sequence number, data the entry. An event named end follows the last entry of a run that ended."
 	op.Responses["200"] = &huma.Response{Description: "A stream of journal entries",
 		Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	huma.Register(h, op, a.streamJournal)

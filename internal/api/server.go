@@ -31,13 +31,14 @@ const (
 // ServerConfig says where a Server listens; an empty address opens nothing.
 type ServerConfig struct {
 	API *API
-	// Listen is a loopback host:port for the whole API.
+	// Listen is a loopback host:port for the whole API, which is then everybody's on
+	// this machine.
 	Listen string
 	// HealthListen is a host:port for health and metrics only.
 	HealthListen string
 	// WebhookListen is a host:port for Webhooks only, which other machines reach.
 	WebhookListen string
-	Webhooks      http.Handler
+	Webhooks      *http.ServeMux
 	// Socket is the path of a Unix socket for the whole API, for its owner only.
 	Socket string
 	Logger *slog.Logger
@@ -62,7 +63,7 @@ func (s *Server) Start(ctx context.Context) error {
 	err := errors.Join(
 		s.open("socket", s.listenSocket, owned(s.cfg.API, s.cfg.Logger)),
 		s.open("listen", s.listenAPI, local(s.cfg.API, s.cfg.Logger)),
-		s.open("health_listen", s.listenHealth, recovered(s.cfg.API.Health(), s.cfg.Logger)),
+		s.open("health_listen", s.listenHealth, health(s.cfg.API.Health(), s.cfg.HealthListen, s.cfg.Logger)),
 		s.open("webhook_listen", s.listenHooks, recovered(public(s.cfg.Webhooks), s.cfg.Logger)))
 	if err != nil {
 		return errors.Join(err, s.Stop(ctx))
@@ -114,14 +115,14 @@ func (s *Server) listenHooks() (net.Listener, error) {
 func listenTCP(addr string, got *string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; is another server running, or another program on that port?", err)
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; is another server running, or another program on that port? Choose another address", err)
 	}
 	*got = l.Addr().String()
 	return netutil.LimitListener(l, maxConns), nil
 }
 
-// CheckLoopback returns a Refused error unless addr is a loopback host:port:
-// the API asks for no password.
+// CheckLoopback returns a Refused error unless addr is a loopback host:port: the
+// API asks for no password.
 func CheckLoopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -74,6 +74,36 @@ func TestLocalOnly(t *testing.T) {
 	}
 }
 
+// Health tells a page that a browser was lured to no more than the API does, and an
+// asker for the API where that is.
+func TestHealthAlone(t *testing.T) {
+	s, _ := running(t, newFake())
+	for name, c := range map[string]struct {
+		host, path string
+		want       int
+		says       string
+	}{
+		"probe":     {s.HealthAddr(), "/healthz", 200, "ok"},
+		"rebinding": {"evil.example", "/healthz", 403, "Host"},
+		"API":       {s.HealthAddr(), "/api/v1/incidents", 404, "socket in workspace_root"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HealthAddr()+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = c.host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.want || !strings.Contains(string(body), c.says) {
+			t.Errorf("%s: %d %s %v", name, resp.StatusCode, body, err)
+		}
+	}
+}
+
 func TestListenRefusesTheWorld(t *testing.T) {
 	for addr, want := range map[string]nightcrier.Code{":0": nightcrier.Refused, "0.0.0.0:0": nightcrier.Refused, "example.test:80": nightcrier.Refused,
 		"8080": nightcrier.Invalid, "127.0.0.1:0": "", "localhost:0": "", "[::1]:0": ""} {

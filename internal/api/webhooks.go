@@ -28,16 +28,14 @@ func (a *API) webhookRoutes(h huma.API) {
 		writeProblem(w, newProblem(nightcrier.NotFound, "no webhooks are served here"))
 	})
 	if a.opt.Webhooks != nil {
-		serve = a.opt.Webhooks
+		serve = routed(a.opt.Webhooks)
 	}
 	a.mux.Handle("POST "+webhooksPath, serve)
 	describe := func(id, path, summary, parameter string) {
 		op := operation(id, http.MethodPost, "/webhooks/"+path, summary)
-		op.Description = "The sender's token goes into the header Authorization: Bearer. Any answer of 5xx asks for the payload again; what was stored of it is then only counted."
-		op.Parameters = []*huma.Param{{Name: parameter, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
+		op.Parameters = []*huma.Param{{Name: parameter, In: "path", Required: true, Description: "Its name in the configuration", Schema: &huma.Schema{Type: huma.TypeString}}}
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Description: "At most 4 MiB."}}}}
 		op.Responses["200"] = &huma.Response{Description: "All of it is stored", Content: map[string]*huma.MediaType{"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[posted](), true, "Posted")}}}
-		op.Responses["401"] = &huma.Response{Description: "No token, or a wrong one; without a body"}
 		h.OpenAPI().AddOperation(&op)
 	}
 	describe("post-alerts", "alertmanager/{cluster}", "A notification of a cluster's Alertmanager", "cluster")
@@ -57,7 +55,8 @@ func bounded(h http.Handler) http.Handler {
 }
 
 // public wraps the webhooks for an address that other machines reach.
-func public(h http.Handler) http.Handler {
+func public(hooks *http.ServeMux) http.Handler {
+	h := routed(hooks)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")

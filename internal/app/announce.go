@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -37,7 +39,15 @@ func (n announcer) Ended(ctx context.Context, inc nightcrier.Incident, rep *nigh
 	if rep != nil {
 		n.a.metrics.ReportChecked(rep.CheckedShare)
 	}
-	return n.a.notifier.Notify(ctx, notify.OutcomeOf(inc, runID, rep, inc.Workspace))
+	if err := n.a.notifier.Notify(ctx, notify.OutcomeOf(inc, runID, rep, inc.Workspace)); err != nil {
+		return err
+	}
+	now, err := n.a.store.Incident(ctx, inc.ID)
+	if err != nil || now.Severity <= inc.Severity {
+		return err
+	}
+	// It rose while this was told; the message about that waited for this one.
+	return n.a.notifier.Notify(ctx, notify.RiseOf(now, inc.Severity, now.Workspace))
 }
 
 func (a *App) tellRise(ctx context.Context, d store.Decision) error {
@@ -55,6 +65,33 @@ func (a *App) tellBreaker(ctx context.Context, executor string, open bool, res n
 		b.Waiting = c.Queued
 	}
 	return a.notifier.Notify(ctx, notify.BreakerOf(b, open))
+}
+
+// overEvery is how often it is looked for faults that are over.
+const overEvery = 5 * time.Second
+
+// tellOver tells, where the outcome was told, that a fault is over: when it has not come
+// back within the dedupe window, after which it would be another incident. So what flaps
+// is told once. The outbox knows what was told, also over restarts.
+func (a *App) tellOver(ctx context.Context) error {
+	list, err := a.store.Over(ctx, a.cfg.DedupeWindow)
+	if err != nil {
+		return err
+	}
+	for _, inc := range list {
+		// Beside a root are those that it caused, beside another one the root as well.
+		caused, _, err := a.store.Incidents(ctx, store.IncidentFilter{CausedBy: cmp.Or(inc.CausedBy, inc.ID), Limit: math.MaxInt})
+		if err != nil {
+			return err
+		}
+		if err := a.notifier.Notify(ctx, notify.OverOf(inc, a.opt.Now().Sub(inc.ClearedAt), len(caused), inc.Workspace)); err != nil {
+			return err
+		}
+		if err := a.store.NoteOver(ctx, inc.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A storm is told when no new fingerprint came for stormSettled, or stormPatience

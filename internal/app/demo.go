@@ -260,7 +260,7 @@ func (s demoShow) pushed() (n int) {
 
 // listed reports whether an incident was named in a storm's message only.
 func listed(inc nightcrier.Incident) bool {
-	return inc.Storm && inc.Status == nightcrier.Failed && inc.RunID != "" && inc.StartedAt.IsZero()
+	return inc.Status == nightcrier.Listed
 }
 
 // await prints each incident as it ends, and returns all when every notification
@@ -303,12 +303,9 @@ func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
 	}
 }
 
-// statusWords are the statuses as people read them.
-var statusWords = map[nightcrier.IncidentStatus]string{nightcrier.Resolved: "report ready", nightcrier.AgentFailed: "agent failed"}
-
 // line prints one incident.
 func (s demoShow) line(ctx context.Context, inc nightcrier.Incident) {
-	status := cmp.Or(statusWords[inc.Status], string(inc.Status))
+	status := inc.Status.Words()
 	what := inc.RootCause
 	switch {
 	case what == "" && inc.Status == nightcrier.Resolved:

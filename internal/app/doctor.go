@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,11 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	authz "k8s.io/api/authorization/v1"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/notify/slack"
@@ -29,6 +25,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
 // Check is one thing that was looked at. The codes are documented in docs/cli.md.
@@ -45,8 +42,10 @@ type Check struct {
 
 // The codes of checks.
 const (
-	CheckDisk    = "disk"
-	CheckStore   = "store"
+	CheckDisk  = "disk"
+	CheckStore = "store"
+	// CheckListen is whether the configured addresses can be listened on.
+	CheckListen  = "listen"
 	CheckCluster = "cluster"
 	// CheckCredential is what the cluster's credential may do.
 	CheckCredential = "credential"
@@ -92,7 +91,7 @@ type DoctorOptions struct {
 // Doctor looks at everything that serve would need, changes nothing, and sends
 // no message.
 func Doctor(ctx context.Context, cfg *config.Config, o DoctorOptions) []Check {
-	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg)}
+	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg), checkListen(ctx, cfg)}
 	checks = append(checks, checkAgents(ctx, cfg, o)...)
 	checks = append(checks, checkSandbox(ctx, cfg), checkSkills(cfg), checkRunbooks(cfg), checkSlack(cfg))
 	checks = append(checks, checkToolServers(ctx, cfg)...)
@@ -102,15 +101,9 @@ func Doctor(ctx context.Context, cfg *config.Config, o DoctorOptions) []Check {
 func checkDisk(cfg *config.Config) Check {
 	c := Check{Code: CheckDisk, Name: cfg.WorkspaceRoot}
 	dir := nearest(cfg.WorkspaceRoot)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return c.fail(fmt.Errorf("%s is not a directory", dir), "set workspace_root to a directory")
+	if err := usable(dir, cfg.WorkspaceRoot); err != nil {
+		return c.fail(err, "make the directory writable for this user and for no other, or set workspace_root")
 	}
-	f, err := os.CreateTemp(dir, ".doctor-*")
-	if err != nil {
-		return c.fail(err, "make the directory writable for this user, or set workspace_root")
-	}
-	_ = f.Close()
-	_ = os.Remove(f.Name())
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return c.fail(err, "")
@@ -121,6 +114,22 @@ func checkDisk(cfg *config.Config) Check {
 		c.Status, c.Hint = statusWarn, "an incident may use 256 MiB; free some space or set retention lower"
 	}
 	return c
+}
+
+// usable asks what a server asks of its workspace root or, before the first start, whether
+// it can be made in dir.
+func usable(dir, root string) error {
+	if dir == root {
+		return workspace.CheckRoot(root)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // nearest is dir, or what there is of its path: the workspace root is made at the
@@ -155,6 +164,20 @@ func checkStore(ctx context.Context, cfg *config.Config) Check {
 	return c.ok(fmt.Sprintf("%d runs queued, %d running", n.Queued, n.Leases))
 }
 
+// checkListen tries the addresses of a server.
+func checkListen(ctx context.Context, cfg *config.Config) Check {
+	addresses := []string{cfg.Listen, cfg.HealthListen, cfg.WebhookListen}
+	c := Check{Code: CheckListen, Name: strings.Join(slices.DeleteFunc(addresses, func(s string) bool { return s == "" }), ", ")}
+	served, err := api.NewServer(listeners(cfg)).Try(ctx)
+	switch {
+	case err != nil:
+		return c.fail(err, "stop what listens there, or set another address")
+	case served:
+		return c.ok("a server of this workspace root runs")
+	}
+	return c.ok("free")
+}
+
 func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 	c := Check{Code: CheckSandbox, Name: cfg.Sandbox.Require}
 	if cfg.Agent.Executor == config.Builtin {
@@ -171,10 +194,6 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 func judgeSandbox(c Check, require string, held, notes []string) Check {
 	missing := process.Strict(held)
 	c = c.ok(strings.Join(held, " "))
-	if len(missing) == 0 && slices.Contains(held, process.LayerMemoryWatch) {
-		// It is content, and whoever reads it may do better.
-		c.Detail = strings.Join(append([]string{c.Detail + "; no control group bounds memory, it is watched"}, notes...), "; ")
-	}
 	if len(missing) > 0 {
 		c.Status = statusWarn
 		c.Detail = strings.Join(append([]string{c.Detail + "; missing: " + strings.Join(missing, " ")}, notes...), "; ")
@@ -264,7 +283,7 @@ func checkClusters(ctx context.Context, cfg *config.Config) []Check {
 			defer func() { <-places }()
 			ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 			defer cancel()
-			results[i] = append([]Check{checkSource(ctx, cl)}, checkAccess(ctx, cl)...)
+			results[i] = append(checkFaults(ctx, cfg, cl), checkAccess(ctx, cl)...)
 			results[i] = append(results[i], checkSources(ctx, cl)...)
 		})
 	}
@@ -333,95 +352,6 @@ func checkCredential(ctx context.Context, cl config.Cluster, client *kube.Client
 		c = c.ok("read-only")
 	}
 	return c
-}
-
-// checkWatch asks whether the credential may follow what a watch looks at.
-func checkWatch(ctx context.Context, cl config.Cluster, client *kube.Client) Check {
-	c := Check{Code: CheckWatch, Name: cl.Name, Status: statusOK}
-	places := detect.Kinds(cl.Namespaces...)
-	denied, err := deniedAt(ctx, client, places)
-	if err != nil {
-		return c.fail(err, "the cluster must answer what its credential may do")
-	}
-	var needed, useful []string
-	for i, w := range places {
-		if w.Optional {
-			useful = append(useful, denied[i]...)
-		} else {
-			needed = append(needed, denied[i]...)
-		}
-	}
-	const hint = "`nightcrier rbac manifest` prints what it needs"
-	if len(needed) > 0 {
-		return c.fail(fmt.Errorf("the credential may not %s", strings.Join(append(needed, useful...), ", ")), hint)
-	}
-	if len(useful) > 0 {
-		c.Status, c.Detail, c.Hint = statusWarn, "the credential may not "+strings.Join(useful, ", ")+": such faults are not seen", hint
-		return c
-	}
-	return c.ok("the credential may list and watch all that is looked at")
-}
-
-// deniedAt lists for each place what the credential may not do there.
-func deniedAt(ctx context.Context, client *kube.Client, places []detect.Watched) ([][]string, error) {
-	denied, errs := make([][]string, len(places)), make([]error, len(places))
-	slots := make(chan struct{}, doctorAtOnce)
-	var wg sync.WaitGroup
-	for i, w := range places {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			denied[i], errs[i] = deniedIn(ctx, client, w)
-		})
-	}
-	wg.Wait()
-	return denied, cmp.Or(errs...)
-}
-
-func deniedIn(ctx context.Context, client *kube.Client, w detect.Watched) (denied []string, err error) {
-	res, _ := kube.ResourceOf(string(w.Kind))
-	for _, verb := range []string{"list", "watch"} {
-		may, err := client.May(ctx, authz.ResourceAttributes{Verb: verb, Group: res.Group, Resource: res.Name, Namespace: w.Namespace})
-		if err != nil {
-			return nil, err
-		}
-		if may.Allowed {
-			continue
-		}
-		what := verb + " " + res.String()
-		if w.Namespace != "" {
-			what += " in " + w.Namespace
-		}
-		denied = append(denied, what)
-	}
-	return denied, nil
-}
-
-// checkSource asks whether anything answers at the endpoint; subscribing is left
-// to the server, since some servers keep every subscription for ever.
-func checkSource(ctx context.Context, cl config.Cluster) Check {
-	c := Check{Code: CheckSource, Name: cl.Name}
-	if cl.MCP.Endpoint == "" && cl.Watch {
-		return c.ok("watch, over the cluster's API")
-	}
-	if cl.MCP.Endpoint == "" && cl.Alertmanager.TokenEnv != "" {
-		return c.ok("alerts, as they are posted")
-	}
-	if cl.MCP.Endpoint == "" {
-		c.Status, c.Detail, c.Hint = statusWarn, "no fault source", "set clusters[].watch, clusters[].mcp.endpoint or clusters[].alertmanager"
-		return c
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodOptions, cl.MCP.Endpoint, nil)
-	if err != nil {
-		return c.fail(fmt.Errorf("mcp.endpoint is not a URL"), "write it as http://host:port/mcp")
-	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		return c.fail(fmt.Errorf("%s does not answer", req.URL.Host), "start kubernetes-mcp-server with --port there, or mend clusters[].mcp.endpoint")
-	}
-	_, _ = io.CopyN(io.Discard, resp.Body, 1<<10)
-	_ = resp.Body.Close()
-	return c.ok(req.URL.Host + " answers")
 }
 
 func (c Check) ok(detail string) Check {

@@ -44,7 +44,7 @@ func TestDoctorLooksAtCredentials(t *testing.T) {
 // What the machine grants is judged by what is required, and where no agent would be
 // started at all, that is a failure whatever is required.
 func TestDoctorJudgesTheSandbox(t *testing.T) {
-	floor := []string{"env", "no_new_privs", "caps", "seccomp", "modes", "landlock", "landlock-net", "landlock-scope", "rlimits", "memory-watch", "pids-watch"}
+	floor := []string{"env", "no_new_privs", "caps", "seccomp", "modes", "landlock", "landlock-net", "landlock-scope", "rlimits", "cgroup-memory", "cgroup-pids"}
 	full := append([]string{"pidns", "mountns", "netns", "proc", "root", "uid"}, floor...)
 	without := func(layers []string, l string) []string {
 		return slices.DeleteFunc(slices.Clone(layers), func(s string) bool { return s == l })
@@ -54,10 +54,11 @@ func TestDoctorJudgesTheSandbox(t *testing.T) {
 		strict, effort, none  string
 		says, hint, saysUnder string
 	}{
-		"all":                   {full, statusOK, statusOK, statusOK, "memory-watch", "", "no control group bounds memory, it is watched; the group has processes"},
+		"all":                   {full, statusOK, statusOK, statusOK, "cgroup-memory", "", ""},
+		"memory is watched":     {append(without(full, "cgroup-memory"), "memory-watch"), statusFail, statusWarn, statusWarn, "missing: cgroup-memory", "control group", "the group has processes"},
 		"the floor":             {floor, statusFail, statusWarn, statusWarn, "missing: pidns", "namespaces", "the group has processes"},
 		"a floor with open TCP": {without(floor, "landlock-net"), statusFail, statusWarn, statusWarn, "landlock-net", "namespaces", ""},
-		"no limit of memory":    {without(full, "memory-watch"), statusFail, statusWarn, statusWarn, "missing: cgroup-memory", "control group", ""},
+		"no limit of memory":    {without(full, "cgroup-memory"), statusFail, statusWarn, statusWarn, "missing: cgroup-memory", "control group", ""},
 		"no seccomp":            {without(full, "seccomp"), statusFail, statusFail, statusWarn, "missing: seccomp", "seccomp", ""},
 		"below the floor":       {without(floor, "landlock"), statusFail, statusFail, statusWarn, "landlock", "Linux 5.13", ""},
 	} {

@@ -62,6 +62,7 @@ func (h *housekeeper) every(d time.Duration, task func(context.Context) error) {
 
 func (a *App) startKeeper(context.Context) error {
 	a.keeper.every(stormEvery, a.tendStorms)
+	a.keeper.every(overEvery, a.tellOver)
 	a.keeper.every(measureEvery, a.measure)
 	a.keeper.every(sweepEvery, a.sweep)
 	a.keeper.every(sweepEvery, a.spending.tidy)

@@ -111,7 +111,7 @@ func (o SelftestOptions) investigate(ctx context.Context, target nightcrier.Reso
 	if len(message) == 0 {
 		return nightcrier.Errorf(nightcrier.Internal, "selftest: the investigation sent no message")
 	}
-	for name, text := range map[string][]byte{"told.md": t.Markdown, "told.html": report.HTML(t.Report, t.Markdown), "told.slack": message} {
+	for name, text := range map[string][]byte{"told.md": t.Markdown, "told.html": report.HTML(t.Report, &t.Incident, t.Markdown), "told.slack": message} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			return nightcrier.Errorf(nightcrier.Exhausted, "selftest: %w", err)
 		}

@@ -122,6 +122,8 @@ func TestKubectlOnASnapshot(t *testing.T) {
 		{"api-resources", []string{"deployments", "deploy", "apps/v1", "pods", "po"}},
 		{"version", []string{"Server Version"}},
 		{"auth can-i list pods", []string{"yes"}},
+		{"auth can-i * *", []string{"FAILED", "no"}},
+		{"auth can-i get *", []string{"FAILED", "everything includes what acts"}},
 		{"get pods --watch-only --request-timeout=2s", nil},
 		{"events", []string{"BackOff"}},
 		{"get pod nobody", []string{"FAILED", `pods "nobody" not found`}},

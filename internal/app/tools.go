@@ -9,6 +9,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/toolserver"
+	"nightcrier.dev/nightcrier/internal/worker"
 )
 
 // toolsFor are the MCP servers for the investigations of one cluster.
@@ -43,6 +44,8 @@ func variablesFor(all []config.ToolServer, servers []toolserver.Server) map[stri
 type OfferedTools struct {
 	Server string      `json:"server"`
 	Tools  []mcp.Offer `json:"tools"`
+	// Notes are what an investigation would note of how it is started.
+	Notes []string `json:"notes,omitempty"`
 	// Error says why it could not be asked.
 	Error string `json:"error,omitempty"`
 }
@@ -51,14 +54,15 @@ type OfferedTools struct {
 func ListTools(ctx context.Context, cfg *config.Config) []OfferedTools {
 	all := make([]OfferedTools, len(cfg.ToolServers))
 	for i, s := range cfg.ToolServers {
-		server := toolServer(s)
-		offers, err := mcp.Look(ctx, server, mcp.Options{Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == "none"})
-		all[i] = OfferedTools{Server: s.Name, Tools: offers}
-		if offers == nil {
-			all[i].Tools = []mcp.Offer{} // a list in JSON as well
-		}
+		server, one := toolServer(s), &all[i]
+		one.Server = s.Name
+		offers, err := mcp.Look(ctx, server, mcp.Options{
+			Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == worker.RequireNone,
+			Mask: freshMask(secretsOf(cfg)...).Bytes, Note: func(text string) { one.Notes = append(one.Notes, text) },
+		})
+		one.Tools = append([]mcp.Offer{}, offers...) // a list in JSON as well
 		if err != nil {
-			all[i].Error = err.Error()
+			one.Error = err.Error()
 		}
 	}
 	return all
@@ -82,7 +86,8 @@ func checkToolServers(ctx context.Context, cfg *config.Config) (checks []Check) 
 			c = c.fail(fmt.Errorf("agents get none of its %d tools", len(o.Tools)), hint)
 			c.Status = statusWarn
 		default:
-			c = c.ok(fmt.Sprintf("agents get %d of its %d tools: %s", len(offered), len(o.Tools), strings.Join(names, ", ")))
+			detail := fmt.Sprintf("agents get %d of its %d tools: %s", len(offered), len(o.Tools), strings.Join(names, ", "))
+			c = c.ok(strings.Join(append([]string{detail}, o.Notes...), "; "))
 		}
 		checks = append(checks, c)
 	}

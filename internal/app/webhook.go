@@ -29,8 +29,13 @@ func (a *App) openWebhooks(context.Context) error {
 	return err
 }
 
+// alertCluster is how a cluster's alerts come. Where nothing else tells of the cluster
+// they are listed in any case, so that no cluster is missing in the list.
 func alertCluster(c config.Cluster) webhook.Cluster {
-	return webhook.Cluster{Name: c.Name, Labels: c.Labels, Token: token(c.Alertmanager.TokenEnv, c.Alertmanager.Token), AlertLabels: c.Alertmanager.Labels}
+	return webhook.Cluster{
+		Name: c.Name, Labels: c.Labels, Token: token(c.Alertmanager.TokenEnv, c.Alertmanager.Token), AlertLabels: c.Alertmanager.Labels,
+		Listed: c.Alertmanager.Given || c.MCP.Endpoint == "" && !c.Watch,
+	}
 }
 
 // token is what a sender has to show. Where one was asked for and is not there,

@@ -293,8 +293,13 @@ const sourceGate = 16
 
 // sourceConfig completes what all sources share with what is a cluster's own.
 func (a *App) sourceConfig(c config.Cluster, cfg mcp.Config) mcp.Config {
-	cfg.Cluster, cfg.Labels, cfg.Endpoint, cfg.Mode = c.Name, c.Labels, c.MCP.Endpoint, c.MCP.Mode
 	cfg.Logger, cfg.Now, cfg.Timings = a.log.With("component", "source"), a.opt.Now, a.opt.SourceTimings
+	return ofCluster(c, cfg)
+}
+
+// ofCluster adds what a cluster's configuration says of its MCP server.
+func ofCluster(c config.Cluster, cfg mcp.Config) mcp.Config {
+	cfg.Cluster, cfg.Labels, cfg.Endpoint, cfg.Mode = c.Name, c.Labels, c.MCP.Endpoint, c.MCP.Mode
 	if c.MCP.APIKey.IsSet() {
 		cfg.APIKey = c.MCP.APIKey.Reveal
 	}
@@ -335,12 +340,16 @@ func (a *App) startServer(ctx context.Context) error {
 		Version: a.opt.Version, Incidents: a.store, Events: a.store, Journal: a.store, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
 		Metrics: a.metrics.Handler(), Markdown: a.markdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
 	})
-	a.server = api.NewServer(api.ServerConfig{
-		API: h, Listen: a.cfg.Listen, HealthListen: a.cfg.HealthListen, WebhookListen: a.cfg.WebhookListen, Webhooks: a.hooks.Public(), Socket: filepath.Join(a.root.Path(), SocketName),
-		Logger: a.log.With("component", "api"),
-	})
+	at := listeners(a.cfg)
+	at.API, at.Webhooks, at.Logger = h, a.hooks.Public(), a.log.With("component", "api")
+	a.server = api.NewServer(at)
 	a.onStop("listeners", a.server.Stop)
 	return a.server.Start(ctx)
+}
+
+// listeners are where a server is found.
+func listeners(cfg *config.Config) api.ServerConfig {
+	return api.ServerConfig{Listen: cfg.Listen, HealthListen: cfg.HealthListen, WebhookListen: cfg.WebhookListen, Socket: filepath.Join(cfg.WorkspaceRoot, SocketName)}
 }
 
 func (a *App) isReady(ctx context.Context) error {
@@ -372,12 +381,12 @@ func (a *App) markdown(_ context.Context, inc nightcrier.Incident, raw []byte) (
 	if ws, err := a.root.Open(inc.ID); err == nil {
 		defer ws.Close()
 		if md, err := ws.ReadFile("output/final-report.md"); err == nil {
-			return report.MarkOver(md, &inc), nil
+			return report.MarkOver(report.MarkCause(md, &inc), &inc), nil
 		}
 	}
 	var rep nightcrier.Report
 	if err := json.Unmarshal(raw, &rep); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
 	}
-	return report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), nil
+	return report.MarkCause(report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), &inc), nil
 }

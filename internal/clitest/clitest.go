@@ -2,7 +2,8 @@
 // what we believe of their flags, output and exit codes is checked against them.
 //
 // They are proprietary or large, so they are installed from npm into the cache
-// (`make clis`, or NIGHTCRIER_CLI=install) and never kept in the repository.
+// (`make clis`, or NIGHTCRIER_CLI=install) and never kept in the repository. So is the
+// linter of the API's description.
 package clitest
 
 import (
@@ -96,12 +97,8 @@ func (c cli) locate(ctx context.Context) (string, error) {
 // install is locate that runs npm where the cache has nothing.
 func (c cli) install(ctx context.Context, log io.Writer) (string, error) {
 	dir, err := assetcache.Ensure(ctx, c.entry(), func(ctx context.Context, dir string) error {
-		fmt.Fprintf(log, "%s: installing %s@%s by npm (once)\n", c.Command, c.Package, c.version())
-		cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts",
-			"--no-audit", "--no-fund", "--no-package-lock", c.Package+"@"+c.version())
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("npm install %s@%s: %w: %s", c.Package, c.version(), err, out)
+		if err := npmInstall(ctx, dir, c.Package, c.version(), log); err != nil {
+			return err
 		}
 		_, err := c.resolve(dir)
 		return err
@@ -110,6 +107,19 @@ func (c cli) install(ctx context.Context, log io.Writer) (string, error) {
 		return "", err
 	}
 	return c.resolve(dir)
+}
+
+// npmInstall puts a package of npm into dir, at exactly that version, and runs none of
+// its scripts.
+func npmInstall(ctx context.Context, dir, name, version string, log io.Writer) error {
+	fmt.Fprintf(log, "installing %s@%s by npm (once)\n", name, version)
+	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts",
+		"--no-audit", "--no-fund", "--no-package-lock", name+"@"+version)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm install %s@%s: %w: %s", name, version, err, out)
+	}
+	return nil
 }
 
 // resolve returns the program that the install directory holds.

@@ -45,7 +45,8 @@ type Config struct {
 	WorkspaceMaxBytes int64
 
 	Log Log
-	// Listen is the loopback address of the HTTP API; empty opens none.
+	// Listen is the loopback address of the HTTP API; empty opens none: the API is
+	// on its socket then.
 	Listen string
 	// HealthListen is an extra address for health and metrics; empty opens none.
 	HealthListen string

@@ -209,6 +209,7 @@ func (r *fileReader) fields(b *branch, n ast.Node, path string, cluster int) {
 		r.problem(r.at(n), path, fmt.Errorf("is %s: write keys below it: %s", describe(n), strings.Join(b.names(), ", ")))
 		return
 	}
+	r.given[path] = true
 	seen := map[string]bool{}
 	for it := m.MapRange(); it.Next(); {
 		name := keyName(it.Key())

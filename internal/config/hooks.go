@@ -13,6 +13,9 @@ import (
 
 // Alertmanager is how a cluster's alerts arrive.
 type Alertmanager struct {
+	// Given: alerts are expected. An empty mapping says so too, where this machine posts
+	// them or the usual labels do.
+	Given bool
 	// TokenEnv names the environment variable that Token was read from. When it is
 	// set and Token is not, nobody may post.
 	TokenEnv string
@@ -44,12 +47,15 @@ func (k *key) ofHook() bool { return strings.HasPrefix(k.path, hookPrefix) }
 var alertRoles = []string{"namespace", "container", "deployment", "statefulset", "daemonset", "cronjob", "job_name", "horizontalpodautoscaler",
 	"poddisruptionbudget", "resourcequota", "persistentvolumeclaim", "persistentvolume", "replicaset", "ingress", "pod", "node", "service"}
 
+// alertPrefix starts the path of every key of Alertmanager.
+const alertPrefix = clusterPrefix + "alertmanager."
+
 func alertKeys() []key {
 	return []key{
-		{path: "clusters[].alertmanager.token_env", typ: text(checkVariableName),
+		{path: alertPrefix + "token_env", typ: text(checkVariableName),
 			doc:   "name of the environment variable that holds the token of the cluster's Alertmanager; unset means that only this machine may post alerts",
 			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.TokenEnv }},
-		{path: "clusters[].alertmanager.labels", typ: roles(),
+		{path: alertPrefix + "labels", typ: roles(),
 			doc:   "names of labels in its alerts that differ from the usual ones, such as `pod: k8s_pod`",
 			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.Labels }},
 	}
@@ -139,8 +145,12 @@ func (l *loader) checkHooks(cfg *Config) {
 	tokens := slices.ContainsFunc(cfg.Webhooks, func(w Webhook) bool { return w.TokenEnv != "" })
 	for i := range cfg.Clusters {
 		a := &cfg.Clusters[i].Alertmanager
+		a.Given = l.given[fmt.Sprintf("clusters[%d].alertmanager", i)] || a.TokenEnv != "" || len(a.Labels) > 0
 		a.Token = l.token(cfg, fmt.Sprintf("clusters[%d].alertmanager.token_env", i), a.TokenEnv)
 		tokens = tokens || a.TokenEnv != ""
+	}
+	if cfg.Listen == "" && cfg.WebhookListen == "" {
+		l.warnUnreached(cfg)
 	}
 	if cfg.WebhookListen != "" && !tokens {
 		l.needs(cfg, "webhook_listen", "serves nothing: no webhook has a token_env")
@@ -148,6 +158,19 @@ func (l *loader) checkHooks(cfg *Config) {
 	for _, other := range []string{cfg.Listen, cfg.HealthListen} {
 		if cfg.WebhookListen != "" && cfg.WebhookListen == other && !strings.HasSuffix(other, ":0") {
 			l.problemAt(cfg, "webhook_listen", errors.New("is the same address as listen or health_listen: choose another port"))
+		}
+	}
+}
+
+// warnUnreached names the webhooks that no sender reaches.
+func (l *loader) warnUnreached(cfg *Config) {
+	const why = "nobody can send to it: set listen for senders on this machine, or webhook_listen and a token for others"
+	for i := range cfg.Webhooks {
+		l.needs(cfg, fmt.Sprintf("webhooks[%d].name", i), why)
+	}
+	for i, c := range cfg.Clusters {
+		if at := fmt.Sprintf("clusters[%d].alertmanager.token_env", i); c.Alertmanager.TokenEnv != "" {
+			l.needs(cfg, at, why)
 		}
 	}
 }

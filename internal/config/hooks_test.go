@@ -86,6 +86,27 @@ func TestMissingToken(t *testing.T) {
 	}
 }
 
+// A webhook that no address serves is worth a word: its sender gets no answer.
+func TestWebhooksThatNobodyReaches(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"webhooks: [{name: a, cluster: '\"a\"'}]":                                           "webhooks[0].name",
+		"clusters: [{name: a, alertmanager: {token_env: T}}]":                               "clusters[0].alertmanager.token_env",
+		"listen: none\nwebhooks: [{name: a, cluster: '\"a\"'}]":                             "webhooks[0].name",
+		"listen: 127.0.0.1:99\nwebhooks: [{name: a, cluster: '\"a\"'}]":                     "",
+		"webhook_listen: 127.0.0.1:99\nclusters: [{name: a, alertmanager: {token_env: T}}]": "",
+		"clusters: [{name: a}]\nhealth_listen: 127.0.0.1:99":                                "",
+	} {
+		_, warnings := mustLoad(t, yaml, "T="+strings.Repeat("t", 32))
+		i := slices.IndexFunc(warnings, func(w Warning) bool { return w.FailsCheck && strings.Contains(w.Text, "nobody can send") })
+		switch {
+		case i < 0 && want != "":
+			t.Errorf("%s: %v", yaml, warnings)
+		case i >= 0 && warnings[i].Key != want:
+			t.Errorf("%s: %v, want %q", yaml, warnings[i], want)
+		}
+	}
+}
+
 func TestProblemsStandInTheOrderOfTheFile(t *testing.T) {
 	_, _, err := load(t, "webhooks: [{name: Bad_1, cluster: 'body.c'}]\nclusters: [{name: Bad_2}]\nlisten: nowhere", nil, map[string]string{"log-level": "loud"}) // a flag is named as it was given
 	var found Problems

@@ -58,6 +58,8 @@ type loader struct {
 	// places are where the clusters of the file stand, one for each; hookPlaces
 	// and toolPlaces the same for webhooks and tool servers.
 	places, hookPlaces, toolPlaces []Origin
+	// given are the paths of the mappings that the file has, also of empty ones.
+	given map[string]bool
 
 	problems Problems
 	warnings []Warning
@@ -86,7 +88,7 @@ type setting struct {
 }
 
 func newLoader(o Options) *loader {
-	l := &loader{keys: keys(), environ: map[string]string{}, dir: o.Dir}
+	l := &loader{keys: keys(), environ: map[string]string{}, given: map[string]bool{}, dir: o.Dir}
 	for _, line := range o.Env {
 		if name, value, ok := strings.Cut(line, "="); ok && value != "" {
 			l.environ[name] = value

@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 		Skills:   Skills{FetchedDir: "/srv/incidents/skills"},
 		Runbooks: Runbooks{Timeout: 5 * time.Second},
 		Sandbox:  Sandbox{Backend: "process", Require: "best-effort", UIDBase: 1879048192}, Budget: Budget{PerRunUSD: 2, PerIncidentUSD: 4, PerClusterDayUSD: 50}, Retention: 72 * time.Hour,
-		WorkspaceMaxBytes: 256 << 20, Log: Log{Level: "info", Format: "json"}, Listen: "127.0.0.1:8080",
+		WorkspaceMaxBytes: 256 << 20, Log: Log{Level: "info", Format: "json"}, HealthListen: "127.0.0.1:8080",
 	}
 	if diff := cmp.Diff(want, cfg, cmp.FilterPath(isHidden, cmp.Ignore())); diff != "" {
 		t.Error(diff)
@@ -67,6 +67,24 @@ func TestDefaults(t *testing.T) {
 
 func isHidden(p cmp.Path) bool {
 	return p.Last().String() == ".origins" || p.Last().String() == ".models"
+}
+
+// Without a word on addresses the API has no port, and health has one.
+func TestAddresses(t *testing.T) {
+	for yaml, want := range map[string][2]string{
+		"":                          {"", "127.0.0.1:8080"},
+		"listen: 127.0.0.1:8080":    {"127.0.0.1:8080", ""},
+		"listen: none":              {"", ""},
+		"health_listen: none":       {"", ""},
+		"health_listen: 0.0.0.0:81": {"", "0.0.0.0:81"},
+		"listen: 127.0.0.1:8080\nhealth_listen: 0.0.0.0:81": {"127.0.0.1:8080", "0.0.0.0:81"},
+		"listen: 127.0.0.1:0\nhealth_listen: 127.0.0.1:0":   {"127.0.0.1:0", "127.0.0.1:0"},
+	} {
+		cfg, _ := mustLoad(t, yaml)
+		if got := [2]string{cfg.Listen, cfg.HealthListen}; got != want {
+			t.Errorf("%q: listen, health_listen %q, want %q", yaml, got, want)
+		}
+	}
 }
 
 func TestPrecedence(t *testing.T) {
@@ -212,7 +230,11 @@ func TestWatchWithoutItsFile(t *testing.T) {
 	for line, want := range map[string]string{
 		"watch: true, kubeconfig: /none":                              "is not watched before that can be read",
 		"watch: false, mcp: {endpoint: http://h/}, kubeconfig: /none": "from the event alone",
-		"watch: false": "watch is false: no faults of cluster a arrive",
+		"watch: false":                           "watch is false: no faults of cluster a arrive",
+		"alertmanager: ":                         "no faults of cluster a arrive, unless this machine posts alerts of it",
+		"alertmanager: {}":                       "",
+		"kubeconfig: /none":                      "no faults of cluster a arrive",
+		"alertmanager: {labels: {pod: k8s_pod}}": "",
 	} {
 		_, warnings, err := load(t, "clusters: [{name: a, "+line+"}]", nil, nil)
 		if err != nil || !hasWarning(warnings, want) {

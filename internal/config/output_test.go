@@ -88,7 +88,8 @@ func has(at any, path []string) bool {
 }
 
 func TestPrintLoadsAgain(t *testing.T) {
-	for _, path := range append(examples(t), "") {
+	bare := write(t, "alerts.yaml", "clusters: [{name: a, alertmanager: {}}, {name: b, watch: false}]\n")
+	for _, path := range append(examples(t), "", bare) {
 		o := Options{File: path, Dir: "/srv", Env: []string{"SLACK_WEBHOOK_URL=https://h/x", "K8S_CLUSTER_MCP_ENDPOINT="}}
 		cfg, _, err := Load(o)
 		if err != nil {

@@ -133,7 +133,7 @@ func printYAML(cfg *Config) []byte {
 		y.line("clusters:", "")
 	}
 	for i := range cfg.Clusters {
-		y.rows(effective(cfg, i, (*key).ofCluster), clusterPrefix, "  ")
+		y.rows(effective(cfg, i, cfg.Clusters[i].prints), clusterPrefix, "  ")
 	}
 	if len(cfg.Webhooks) > 0 {
 		y.line("webhooks:", "")
@@ -148,6 +148,12 @@ func printYAML(cfg *Config) []byte {
 		y.rows(effective(cfg, i, (*key).ofTool), toolPrefix, "  ")
 	}
 	return y.out.Bytes()
+}
+
+// prints reports whether the file has the key: the mapping that says by being there
+// that alerts are expected stands there only if it was given.
+func (c *Cluster) prints(k *key) bool {
+	return k.ofCluster() && (c.Alertmanager.Given || !strings.HasPrefix(k.path, alertPrefix))
 }
 
 type yamlPrinter struct {

@@ -74,7 +74,7 @@ var badFiles = []struct {
 	{"a flag as command", "agent: {command: -c}", "is not the path or name of a command"},
 	{"no address", "listen: 8080", "is not an address"},
 	{"no port", "health_listen: 0.0.0.0:http", "has no port"},
-	{"one address twice", "health_listen: 127.0.0.1:8080", "is the same address as listen"},
+	{"one address twice", "listen: 127.0.0.1:8080\nhealth_listen: 127.0.0.1:8080", "is the same address as listen"},
 	{"root as workspace root", "workspace_root: /", "is not a directory for workspaces alone"},
 	{"root in disguise", "workspace_root: /tmp/..", "is not a directory for workspaces alone"},
 	{"kernel as workspace root", "workspace_root: /proc/self", "is not a directory for workspaces alone"},

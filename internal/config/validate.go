@@ -14,8 +14,8 @@ import (
 // checkAll looks at what concerns several keys, the files that keys name, and
 // decides what follows from other keys.
 func (l *loader) checkAll(cfg *Config) {
-	l.checkClusters(cfg)
 	l.checkHooks(cfg)
+	l.checkClusters(cfg)
 	l.checkAgent(cfg)
 	l.checkToolServers(cfg)
 	l.checkRunbooks(cfg)
@@ -24,8 +24,22 @@ func (l *loader) checkAll(cfg *Config) {
 	if err := checkWorkspaceRoot(cfg.WorkspaceRoot, l.environ["HOME"]); err != nil {
 		l.problemAt(cfg, "workspace_root", err)
 	}
+	l.placeHealth(cfg)
 	if cfg.HealthListen != "" && cfg.HealthListen == cfg.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
 		l.problemAt(cfg, "health_listen", errors.New("is the same address as listen: choose another port, or leave it out"))
+	}
+}
+
+// defaultHealth is where a server is asked how it is that was told of no address.
+const defaultHealth = "127.0.0.1:8080"
+
+// placeHealth leaves health where the API listens, if listen says where, and opens no
+// port that nobody spoke of, if it says none.
+func (l *loader) placeHealth(cfg *Config) {
+	_, said := cfg.origins["health_listen"]
+	if at, decided := cfg.origins["listen"]; decided && !said {
+		cfg.HealthListen = ""
+		cfg.origins["health_listen"] = Origin{Layer: LayerDerived, Name: "listen is set by " + at.String()}
 	}
 }
 
@@ -96,8 +110,8 @@ func (l *loader) failed(key string) bool {
 func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[string]int) {
 	at := fmt.Sprintf("clusters[%d].mcp", i)
 	if c.MCP.Endpoint == "" {
-		if c.Name != "" && !l.failed(at+".endpoint") && !c.Watch && c.Alertmanager.TokenEnv == "" && len(cfg.Webhooks) == 0 {
-			l.warn(l.places[i], at+".endpoint", fmt.Sprintf("is not set, and watch is false: no faults of cluster %s arrive", c.Name))
+		if c.Name != "" && !l.failed(at+".endpoint") && !c.Watch && !c.Alertmanager.Given && len(cfg.Webhooks) == 0 {
+			l.warn(l.places[i], at+".endpoint", fmt.Sprintf("is not set, and watch is false: no faults of cluster %s arrive, unless this machine posts alerts of it; `alertmanager: {}` says that it does", c.Name))
 		}
 		return
 	}

@@ -120,10 +120,8 @@ func (a *assembler) well() bool {
 		return len(f.Nodes) > 0 || f.TargetGone
 	case len(f.Pods) == 0:
 		return f.TargetGone
-	case f.lacksPods():
-		return false
 	}
-	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) })
+	return f.well()
 }
 
 // behindIsWell reports whether the target was read, no rule found it wrong, and the
@@ -206,12 +204,39 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 		Falsification: describe(a.f.Target).
 			decides("its state and events name no cause", "they name one"),
 	}
+	if starts := a.onlyComesUp(); starts != "" {
+		h.Statement = a.clean("Nothing is known to be wrong; "+starts+" is coming up, and was not judged.", maxText)
+		h.Falsification = describe(a.f.Target).decides("it is ready and stays so", "something keeps it from getting ready")
+	}
 	if a.r.Verdict != nightcrier.VerdictUndetermined {
 		h.Confidence = nightcrier.Medium
 		h.Statement = a.clean(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.noise()), maxText)
 		h.Falsification = describe(a.f.Target).decides("it is ready and does not restart", "it is not ready, or has restarted since")
 	}
 	return h
+}
+
+// onlyComesUp names what keeps the diagnosis from calling all well, where that is
+// nothing but that it has only begun; "" where it is something else.
+func (a *assembler) onlyComesUp() string {
+	if a.r.Verdict != nightcrier.VerdictUndetermined || a.f.Hearsay || len(a.findings) > 0 {
+		return ""
+	}
+	everything := a.f.others
+	if !a.f.whole() {
+		everything = []*Facts{a.f}
+	}
+	var starts []nightcrier.Object
+	for _, f := range everything {
+		switch f.standing() {
+		case standsComingUp:
+			starts = append(starts, f.Mend())
+		case standsWell:
+		default:
+			return ""
+		}
+	}
+	return someOf(starts)
 }
 
 // noise says of warnings about what is well that they are no more than that.
@@ -292,6 +317,12 @@ func (a *assembler) actions() {
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
 			Priority: 1, Action: "Nothing needs mending now; find out why it happened if it comes back",
 			Outcome: "no time is spent on a fault that has passed", Risk: "a fault that comes and goes is found later",
+		})
+		return
+	case a.onlyComesUp() != "":
+		a.r.Actions = append(a.r.Actions, nightcrier.Action{
+			Priority: 1, Action: "Look again in some minutes: " + a.clean(a.onlyComesUp(), maxText) + " has only begun to start",
+			Outcome: "tells a start from one that hangs", Risk: "none: read only",
 		})
 		return
 	case len(a.findings) == 0:

@@ -111,7 +111,7 @@ func (c *collector) recordEvent() (Ref, error) {
 
 func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 	if c.in.Reader == nil {
-		c.miss("the cluster", "no credential is configured for cluster "+c.in.Incident.Cluster+": everything here rests on the event alone")
+		c.miss(nightcrier.TheCluster, "no credential is configured for cluster "+c.in.Incident.Cluster+": everything here rests on the event alone")
 		return nil
 	}
 	if err := f.Target.Check(); err != nil {
@@ -407,7 +407,9 @@ func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
 
 // count counts Pods; those that are over do not count.
 func (f *Facts) count(pods []Read[corev1.Pod]) {
-	for _, p := range pods {
+	for i := range pods {
+		p := &pods[i]
+		f.all = append(f.all, p)
 		if p.Object.Status.Phase == corev1.PodSucceeded || replaced(&p.Object) {
 			continue
 		}

@@ -15,6 +15,9 @@ type composed struct {
 	// affected are the objects that the root cause explains, itself included.
 	affected []nightcrier.Object
 	graph    graph
+	// suspects are the objects of which more than a hint was found, touched those that
+	// any finding has to do with.
+	suspects, touched map[nightcrier.Object]bool
 }
 
 // group is everything found about one object: the best explanation, and what else
@@ -42,6 +45,7 @@ func (g *group) root() *group {
 // about the target, all are those about everything else that was read.
 func compose(f *Facts, own, all []Finding) composed {
 	g := graphOf(f.Scene)
+	own, all = joinLacks(own, all)
 	groups := grouped(own, all)
 	for _, gr := range groups {
 		for _, n := range gr.all {
@@ -56,13 +60,26 @@ func compose(f *Facts, own, all []Finding) composed {
 	for _, gr := range slices.Backward(groups) { // of two that explain each other the graver is the root
 		g.explain(gr, groups)
 	}
-	c := composed{graph: g}
+	c := composed{graph: g, suspects: map[nightcrier.Object]bool{}, touched: map[nightcrier.Object]bool{}}
+	c.note(groups)
 	roots := f.rootsOf(g, groups)
 	if len(roots) == 0 {
 		return c
 	}
 	c.tell(roots, groups)
 	return c
+}
+
+// note keeps which objects anything was found about.
+func (c *composed) note(groups []*group) {
+	for _, gr := range groups {
+		for _, n := range gr.all {
+			c.suspects[n.Object] = c.suspects[n.Object] || n.Confidence != nightcrier.Low
+			for _, o := range slices.Concat([]nightcrier.Object{n.Object}, n.Affected, n.Behind) {
+				c.touched[o] = true
+			}
+		}
+	}
 }
 
 // grouped puts findings together by object, the best explanation first.
@@ -183,7 +200,7 @@ func (f *Facts) rootsOf(g graph, groups []*group) []*group {
 		if !slices.Contains(roots, root) {
 			roots = append(roots, root)
 		}
-		weight[root] += f.weigh(g, gr)
+		weight[root] += f.weigh(gr)
 	}
 	if f.whole() {
 		here := map[*group]bool{}
@@ -220,8 +237,20 @@ func hinted(gr *group) int {
 
 // weigh is how much is out of service by a group: a workload without a ready Pod
 // counts most.
-func (f *Facts) weigh(g graph, gr *group) int {
-	r, known := f.Scene.replicasOf(gr.object)
+func (f *Facts) weigh(gr *group) int {
+	n := gr.best()
+	if n.Lack == nil || n.Lack.object != gr.object {
+		return f.outOfService(gr.object)
+	}
+	all := 0
+	for _, o := range n.Affected { // they are in no group of their own
+		all += f.outOfService(o)
+	}
+	return all
+}
+
+func (f *Facts) outOfService(o nightcrier.Object) int {
+	r, known := f.Scene.replicasOf(o)
 	switch {
 	case !known:
 		return 1

@@ -45,7 +45,7 @@ func configMissing(f *Facts) []Finding {
 		}
 		if cause := configCause(message); cause != "" {
 			said := Observation{Text: fmt.Sprintf("%s waits: %s", c, reason), Quote: message, Ref: c.pod.Ref}
-			out = append(out, missing(f, cause, c.pod.Object.Name, said))
+			out = append(out, missing(f, cause, c.pod, said, lackSaid(c.pod, message)))
 		}
 	}
 	for i := range f.Pods {
@@ -55,7 +55,7 @@ func configMissing(f *Facts) []Finding {
 				continue
 			}
 			if cause := configCause(e.Object.Message); cause != "" {
-				out = append(out, missing(f, cause, p.Object.Name, sawEvent(e)))
+				out = append(out, missing(f, cause, p, sawEvent(e), lackSaid(p, e.Object.Message)))
 			}
 		}
 	}
@@ -71,15 +71,23 @@ func configCause(message string) string {
 	return ""
 }
 
-func missing(f *Facts, cause, pod string, said Observation) Finding {
+// missing is the finding that a Pod lacks something; what is nil where nobody names it.
+func missing(f *Facts, cause string, p *Read[corev1.Pod], said Observation, what *lack) Finding {
+	first := nightcrier.Action{
+		Action:  "Create what is missing in namespace " + f.Mend().Namespace + ", or correct the name in " + f.Mend().String(),
+		Outcome: "the Pod starts by itself", Risk: "a wrong value starts it wrongly configured",
+	}
+	if what != nil {
+		first = what.mend(f.Mend().String())
+	}
 	return Finding{
-		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
+		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said}, Lack: what,
 		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), causeOf(cause).Meaning, said.Quote),
 		WrongIf: "it was created in the meantime; the kubelet tries again by itself",
-		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
+		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: p.Object.Name}).
 			decides("its newest events say the same", "it has started"),
 		Actions: []nightcrier.Action{
-			{Action: "Create what is missing in namespace " + f.Mend().Namespace + ", or correct the name in " + f.Mend().String(), Outcome: "the Pod starts by itself", Risk: "a wrong value starts it wrongly configured"},
+			first,
 			{Action: "Roll back if the name came with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
 		},
 	}
@@ -223,7 +231,7 @@ func (s *Scene) lacks(ns string, src source) (cause, what string) {
 }
 
 func (f *Facts) absent(p *Read[corev1.Pod], cause, what string, src source) Finding {
-	n := missing(f, cause, p.Object.Name, Observation{Text: "Pod " + p.Object.Name + " does not start: " + what, Quote: src.name, Ref: src.ref})
+	n := missing(f, cause, p, Observation{Text: "Pod " + p.Object.Name + " does not start: " + what, Quote: src.name, Ref: src.ref}, lackOf(p, cause, src))
 	n.Summary = fmt.Sprintf("%s cannot start: %s.", f.Mend(), what)
 	if plainName(src.name) {
 		n.Test = list(p.Object.Namespace, map[string]string{"ConfigMap": "configmaps", "Secret": "secrets"}[src.kind]).decides("what is named is not there", "it is there")

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -79,8 +80,9 @@ func podsRefused(f *Facts) []Finding {
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
 		Test: describe(f.Owner).
 			decides("its conditions or newest events say the same", "the Pods it wants are there"),
-		Actions: refusalActions(f, cause, named),
+		Lack: f.lackRefused(cause, named, said.Quote),
 	}
+	n.Actions = refusalActions(f, cause, named, n.Lack)
 	switch cause {
 	case "admission-webhook-unavailable":
 		return []Finding{f.behindWebhook(n, named, said.Quote)}
@@ -90,6 +92,31 @@ func podsRefused(f *Facts) []Finding {
 		n.Confidence = nightcrier.Medium
 	}
 	return []Finding{n}
+}
+
+var runtimeAbsent = lazily(`RuntimeClass "([^"]{1,253})" not found`)
+
+// lackRefused is what a refusal says that the Pods of a workload lack, nil for none:
+// a policy or a limit that they offend against is nothing that they lack.
+func (f *Facts) lackRefused(cause, named, said string) *lack {
+	o := nightcrier.Object{Namespace: f.Mend().Namespace, Name: named}
+	switch cause {
+	case "quota-exceeded":
+		o.Kind = "ResourceQuota"
+	case "serviceaccount-missing":
+		_, name, _ := strings.Cut(named, "/")
+		o.Kind, o.Name = "ServiceAccount", cmp.Or(name, named)
+	case "priority-class-missing":
+		o.Kind, o.Namespace = "PriorityClass", ""
+	case "pod-creation-refused":
+		if m := runtimeAbsent.FindStringSubmatch(said); m != nil {
+			o = nightcrier.Object{Kind: "RuntimeClass", Name: m[1]}
+		}
+	}
+	if o.Kind == "" || o.Name == "" {
+		return nil
+	}
+	return &lack{object: o}
 }
 
 // called adds a name to a sentence.
@@ -224,7 +251,7 @@ func noRoom(q *corev1.ResourceQuota, one corev1.ResourceList) (name corev1.Resou
 func fullQuota(f *Facts, r replicas, q *Read[corev1.ResourceQuota], name corev1.ResourceName, used, hard resource.Quantity) Finding {
 	o := nightcrier.Object{Kind: "ResourceQuota", Namespace: q.Object.Namespace, Name: q.Object.Name}
 	return Finding{
-		Cause: "quota-exceeded", Object: f.Mend(), Confidence: nightcrier.High, Affected: []nightcrier.Object{o},
+		Cause: "quota-exceeded", Object: f.Mend(), Confidence: nightcrier.High, Affected: []nightcrier.Object{o}, Lack: &lack{object: o},
 		Summary: fmt.Sprintf("%s has %d of %d Pods: %s leaves no room for another (%s: %s of %s used).",
 			f.Mend(), r.made, r.want, o, name, used.String(), hard.String()),
 		Observed: []Observation{
@@ -233,12 +260,13 @@ func fullQuota(f *Facts, r replicas, q *Read[corev1.ResourceQuota], name corev1.
 		},
 		WrongIf: "something else keeps its controller from making Pods",
 		Test:    get(q.Object.Namespace, "resourcequota", q.Object.Name).decides("used plus one Pod is more than hard", "there is room for another Pod"),
-		Actions: refusalActions(f, "quota-exceeded", q.Object.Name),
+		Actions: refusalActions(f, "quota-exceeded", q.Object.Name, &lack{object: o}),
 	}
 }
 
-// refusalActions are what helps against one kind of refusal.
-func refusalActions(f *Facts, cause, named string) []nightcrier.Action {
+// refusalActions are what helps against one kind of refusal; what is nil where the
+// Pods lack nothing.
+func refusalActions(f *Facts, cause, named string, what *lack) []nightcrier.Action {
 	mend, ns := f.Mend().String(), f.Mend().Namespace
 	named = oneLine(named, maxQuote)
 	first := nightcrier.Action{
@@ -246,24 +274,18 @@ func refusalActions(f *Facts, cause, named string) []nightcrier.Action {
 		Outcome: "the controller makes the Pods by itself", Risk: "a weaker policy lets other Pods through too",
 	}
 	switch cause {
-	case "quota-exceeded":
-		first.Action = "Raise quota " + named + " of namespace " + ns + ", or let " + mend + " ask for less"
-		first.Risk = "a larger quota takes room from others"
 	case "limit-range-refused":
 		first.Action = "Bring the requests and limits of " + mend + " into what the limit range of namespace " + ns + " allows"
 		first.Risk = "too little starves it under load"
 	case "pod-security-refused":
 		first.Action = "Give the containers of " + mend + " the security context that the level asks for"
 		first.Risk = "the process may need what it no longer may do"
-	case "serviceaccount-missing":
-		first.Action = "Create ServiceAccount " + named + ", or correct serviceAccountName of " + mend
-		first.Risk = "the account may need rights that nobody has given it"
-	case "priority-class-missing":
-		first.Action = "Create PriorityClass " + named + ", or correct priorityClassName of " + mend
-		first.Risk = "a high priority makes other Pods give way"
 	case "admission-webhook-unavailable":
 		first.Action = "Bring back what serves the webhook " + named
 		first.Risk = "none for the Pods"
+	}
+	if what != nil {
+		first = what.mend(mend)
 	}
 	look := nightcrier.Action{Action: "Look at the quotas, limit ranges and policies of namespace " + ns, Outcome: "names what could give way", Risk: "none: read only"}
 	return []nightcrier.Action{first, look}

@@ -110,6 +110,9 @@ func otherSide(f *Facts, c container, t told, n *Finding) {
 	case e.missingIn(f.Scene, c.pod):
 		n.Confidence = nightcrier.High
 		n.Summary += f.Scene.noSuchService(ns, e)
+		n.Lack = f.Scene.lackOfService(ns, e)
+	case f.Scene.outside(ns, e):
+		n.Lack = &lack{object: nightcrier.Object{Kind: hostKind, Name: e.String()}}
 	}
 }
 
@@ -208,7 +211,7 @@ func (s *Scene) judgeAddress(c container, v setting, mend nightcrier.Object) (n 
 	svc := s.serviceAt(ns, e)
 	switch {
 	case svc == nil && e.missingIn(s, c.pod):
-		n.Cause = "dependency-name-unresolved"
+		n.Cause, n.Lack = "dependency-name-unresolved", s.lackOfService(ns, e)
 		return n, told + s.noSuchService(ns, e)
 	case svc != nil && e.port != 0 && svc.Object.Spec.ClusterIP != corev1.ClusterIPNone && len(svc.Object.Spec.Ports) > 0 && !servesPort(svc.Object, e.port):
 		n.Cause = "dependency-refused"

@@ -161,16 +161,39 @@ func (e endpoint) missingIn(s *Scene, pod *Read[corev1.Pod]) bool {
 func (s *Scene) noSuchService(ns string, e endpoint) string {
 	name, in, _ := e.inCluster(ns)
 	out := fmt.Sprintf(", but there is no Service %s in namespace %s", name, in)
-	var names []string
-	for _, svc := range s.Services {
-		if svc.Object.Namespace == in {
-			names = append(names, svc.Object.Name)
-		}
-	}
-	if near := nearest(name, names); near != "" {
+	if near := s.likelyMeant(name, in); near != "" {
 		out += " (" + near + " is meant?)"
 	}
 	return out
+}
+
+// likelyMeant is the Service of a namespace whose name is most like one that does not exist.
+func (s *Scene) likelyMeant(name, ns string) string {
+	var names []string
+	for _, svc := range s.Services {
+		if svc.Object.Namespace == ns {
+			names = append(names, svc.Object.Name)
+		}
+	}
+	return nearest(name, names)
+}
+
+// lackOfService is the Service that e names and that does not exist, nil where another
+// is meant: that is a slip of whoever names it.
+func (s *Scene) lackOfService(ns string, e endpoint) *lack {
+	name, in, _ := e.inCluster(ns)
+	if s.likelyMeant(name, in) != "" {
+		return nil
+	}
+	return &lack{object: nightcrier.Object{Kind: "Service", Namespace: in, Name: name}}
+}
+
+// outside reports whether e, which names no Service, lies outside of the cluster: it
+// is a full name that nothing in the cluster has.
+func (s *Scene) outside(ns string, e endpoint) bool {
+	_, _, sure := e.inCluster(ns)
+	_, notAddress := netip.ParseAddr(e.host)
+	return !sure && notAddress != nil && strings.Count(e.host, ".") >= 2
 }
 
 // nearest is the name that differs least from want, "" when none is like it.

@@ -23,7 +23,9 @@ type Facts struct {
 	// of it; it is not when Target is one of many that were looked at.
 	named bool
 	// Pods are those that concern the incident, failing and newest first.
-	Pods       []Read[corev1.Pod]
+	Pods []Read[corev1.Pod]
+	// all are all of them that were read, those that are well too.
+	all        []*Read[corev1.Pod]
 	Deployment *Read[appsv1.Deployment]
 	ReplicaSet *Read[appsv1.ReplicaSet]
 	Job        *Read[batchv1.Job]

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -70,7 +71,11 @@ func imageNotPulled(f *Facts) []Finding {
 		if n.Cause == "image-pull-failed" {
 			n.Confidence = nightcrier.Medium
 		}
+		n.Lack = lackOfImage(c, n.Cause, said)
 		n.Actions = imageActions(f, n.Cause, c.image())
+		if n.Cause == "image-pull-secret-missing" && n.Lack != nil {
+			n.Actions[0] = n.Lack.mend(f.Mend().String())
+		}
 		out = append(out, n)
 	}
 	return out
@@ -139,6 +144,33 @@ func imageCause(reason string, said []Observation) string {
 		return w.cause
 	}
 	return "image-pull-failed"
+}
+
+var pullSecrets = lazily(`image pull secrets \(([^),\s]{1,253})`)
+
+// lackOfImage is what a container that gets no image lacks, nil where it is the image
+// itself, or the right to it: the pull secret, or the registry.
+func lackOfImage(c container, cause string, said []Observation) *lack {
+	switch cause {
+	case "image-pull-secret-missing":
+		for _, o := range said {
+			if m := pullSecrets.FindStringSubmatch(o.Quote); m != nil {
+				return &lack{object: nightcrier.Object{Kind: "Secret", Namespace: c.pod.Object.Namespace, Name: m[1]}}
+			}
+		}
+	case "image-pull-rate-limited", "image-registry-unreachable":
+		return &lack{object: nightcrier.Object{Kind: hostKind, Name: registryOf(c.image())}}
+	}
+	return nil
+}
+
+// registryOf is the host of an image's registry; Docker Hub's where it names none.
+func registryOf(image string) string {
+	host, _, path := strings.Cut(image, "/")
+	if !path || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		return "docker.io"
+	}
+	return host
 }
 
 var missingPullSecret = lazily(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)

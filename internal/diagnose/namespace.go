@@ -65,7 +65,7 @@ const (
 // failing are the Pods of the workloads that are not well, those of which nothing is
 // left first.
 func failing(all []*Facts) []Read[corev1.Pod] {
-	all = slices.DeleteFunc(slices.Clone(all), func(f *Facts) bool { return f.well() })
+	all = slices.DeleteFunc(slices.Clone(all), func(f *Facts) bool { return f.standing() != standsDown })
 	slices.SortStableFunc(all, func(a, b *Facts) int { return outOf(b) - outOf(a) })
 	var pods []Read[corev1.Pod]
 	for _, f := range all {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,6 +27,7 @@ type world struct {
 	*kubetest.Server
 	ns     string
 	reader reader
+	now    func() time.Time // nil for that of the machine
 }
 
 // reader reads the world over its API.
@@ -63,7 +65,7 @@ func (w *world) diagnose(t *testing.T, kind, name string) diagnose.Diagnosis {
 	d, err := diagnose.Run(t.Context(), diagnose.Input{
 		Incident: &nightcrier.Incident{ID: nightcrier.NewID(), Cluster: "test", Resource: target, Severity: nightcrier.Critical},
 		Event:    nightcrier.Event{ID: "e1", Cluster: "test", FaultType: "Fault", Resource: target, Context: "something is wrong"},
-		Reader:   w.reader, Evidence: ev,
+		Reader:   w.reader, Evidence: ev, Now: w.now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +101,19 @@ func acceptable(t *testing.T, r nightcrier.Report, ev *evidence.Recorder) {
 			t.Errorf("%s is not found in its evidence: %q, quote %q", f.ID, f.Text, f.Quote)
 		}
 	}
+}
+
+// later is when what a test has just made has stood for long enough to be judged.
+func later() time.Time { return time.Now().Add(3 * time.Minute) }
+
+// runs makes the Pod of a Deployment run well, and the Deployment count it.
+func (w *world) runs(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	w.Running(t, p)
+	w.UpdateStatus(t, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Labels["app"]},
+		Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1},
+	})
 }
 
 // deployed makes a Deployment and one Pod of it.
@@ -229,7 +244,8 @@ func TestMemoryLimitOfARealPod(t *testing.T) {
 func TestHealthOfARealServer(t *testing.T) {
 	w := newWorld(t)
 	p := w.deployed(t, "fine")
-	w.Running(t, p)
+	w.runs(t, p)
+	w.now = later
 	d := w.diagnose(t, "Pod", p.Name)
 	if d.Report.Verdict != nightcrier.VerdictRecovered || d.Report.RootCause != nil || len(d.Report.Hypotheses) == 0 {
 		t.Errorf("verdict %s, cause %+v", d.Report.Verdict, d.Report.RootCause)

@@ -1,9 +1,11 @@
 package diagnose
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
@@ -14,12 +16,23 @@ import (
 type replicas struct {
 	want, made, ready int32
 	ref               Ref
-	// counted is set when its controller has ever looked at it.
-	counted bool
+	// counted is set when its controller has ever looked at it, current when it has
+	// since the last change.
+	counted, current bool
+	// since is when the workload was made; refused is set when its controller says that
+	// it may not make Pods.
+	since   time.Time
+	refused bool
 }
 
 // well reports whether the workload has all the Pods that it wants, ready.
 func (r replicas) well() bool { return r.made >= r.want && r.ready >= r.want }
+
+// observed adds what a controller's status says of the object that it is about.
+func (r replicas) observed(m *metav1.ObjectMeta, generation int64, ref Ref) replicas {
+	r.counted, r.current, r.since, r.ref = generation > 0, generation >= m.Generation, m.CreationTimestamp.Time, ref
+	return r
+}
 
 // replicasOf counts the Pods of the workload o, false when it was not read.
 func (s *Scene) replicasOf(o nightcrier.Object) (replicas, bool) {
@@ -30,23 +43,30 @@ func (s *Scene) replicasOf(o nightcrier.Object) (replicas, bool) {
 		}
 	case "StatefulSet":
 		if d := find(s.StatefulSets, o.Namespace, o.Name); d != nil {
-			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref, d.Object.Status.ObservedGeneration > 0}, true
+			st := d.Object.Status
+			return replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
 		}
 	case "ReplicaSet":
 		if d := find(s.ReplicaSets, o.Namespace, o.Name); d != nil {
-			return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref, d.Object.Status.ObservedGeneration > 0}, true
+			st := d.Object.Status
+			return replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
 		}
 	case "DaemonSet":
 		if d := find(s.DaemonSets, o.Namespace, o.Name); d != nil {
 			st := d.Object.Status
-			return replicas{st.DesiredNumberScheduled, st.CurrentNumberScheduled, st.NumberReady, d.Ref, st.ObservedGeneration > 0}, true
+			return replicas{want: st.DesiredNumberScheduled, made: st.CurrentNumberScheduled, ready: st.NumberReady}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
 		}
 	}
 	return replicas{}, false
 }
 
 func deploymentReplicas(d *Read[appsv1.Deployment]) replicas {
-	return replicas{orOne(d.Object.Spec.Replicas), d.Object.Status.Replicas, d.Object.Status.ReadyReplicas, d.Ref, d.Object.Status.ObservedGeneration > 0}
+	st := d.Object.Status
+	r := replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref)
+	r.refused = slices.ContainsFunc(st.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
+	})
+	return r
 }
 
 func orOne(n *int32) int32 {

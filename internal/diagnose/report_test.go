@@ -161,6 +161,14 @@ func deployed(pods ...*corev1.Pod) *cluster {
 	return newCluster(objects...)
 }
 
+// wellDeployed is deployed, and the Deployment counts its Pods as ready.
+func wellDeployed(pods ...*corev1.Pod) *cluster {
+	c, n := deployed(pods...), int32(len(pods))
+	d := c.objects["Deployment/shop/cart"].(*appsv1.Deployment)
+	d.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
+	return c
+}
+
 func named(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name = name } }
 
 var deployCart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
@@ -312,7 +320,8 @@ func TestTargetThatIsGone(t *testing.T) {
 		verdict nightcrier.Verdict
 	}{
 		{"its successor fails too", deployed(pod(crashing(1, "Error", time.Second))), nightcrier.VerdictFault},
-		{"its successor is well", deployed(pod(ready(0))), nightcrier.VerdictRecovered},
+		{"its successor is well", wellDeployed(pod(ready(0))), nightcrier.VerdictRecovered},
+		{"nobody counts its successor", deployed(pod(ready(0))), nightcrier.VerdictUndetermined},
 		{"nothing is left", newCluster(), nightcrier.VerdictRecovered},
 	}
 	for _, c := range cases {

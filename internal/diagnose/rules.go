@@ -162,6 +162,9 @@ type Finding struct {
 	// DependsOn are the objects that Object needs. Trouble of one of them is the
 	// real cause, and this only follows from it.
 	DependsOn []nightcrier.Object
+	// Lack is the one thing that Object lacks, nil where it is not of that kind: who
+	// else lacks it has the same fault.
+	Lack *lack
 }
 
 func (n Finding) rank() int { return cmp.Or(n.Rank, causeOf(n.Cause).rank) }

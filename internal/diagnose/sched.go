@@ -62,6 +62,8 @@ var (
 	reasonPart = lazily(`^(\d{1,6}) (.+)$`)
 	// controlPlaneTaint keeps ordinary Pods off the control plane, as it should.
 	controlPlaneTaint = lazily(`node-role\.kubernetes\.io/(control-plane|master)`)
+	// claimAbsent names a claim that does not exist.
+	claimAbsent = lazily(`persistentvolumeclaim "([^"]{1,253})" not found`)
 	// insufficient names the resource that is short.
 	insufficient = lazily(`Insufficient ([\w./-]{1,100}[\w-])`)
 )
@@ -113,6 +115,10 @@ func noNode(f *Facts, p *Read[corev1.Pod], cause string, nodes int, said Observa
 			decides("PodScheduled is False for the same reason", "it is True, or False for another reason"),
 		Actions:   schedActions(f, cause),
 		DependsOn: f.schedulingNeeds(p, cause),
+	}
+	if m := claimAbsent.FindStringSubmatch(said.Quote); m != nil && cause == "unschedulable-volume" {
+		n.Lack = &lack{object: nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: p.Object.Namespace, Name: m[1]}}
+		n.Actions = append([]nightcrier.Action{n.Lack.mend(f.Mend().String())}, n.Actions...)
 	}
 	var with []string
 	if asked, ok := f.sawRequest(p, cause, said.Quote); ok {

@@ -8,36 +8,43 @@ import (
 )
 
 // maxScope is how many objects of one kind of standing are told.
-const maxScope = 20
+const maxScope = 60
 
-// scope says whom the trouble touches, as far as that was looked at.
+// scope says whom the trouble touches, as far as that was looked at. Whoever is called
+// unaffected has shown that it is well; what only begins is called that.
 func (a *assembler) scope(found composed) {
 	if a.f.Hearsay {
 		return
 	}
+	sc := &a.r.Scope
 	if a.r.Verdict == nightcrier.VerdictFault {
-		a.r.Scope.Affected = found.affected
+		sc.Affected = found.affected
 	}
 	everything := a.f.others
 	if !a.f.whole() {
 		everything = append([]*Facts{a.f}, everything...)
 	}
 	for _, f := range everything {
-		if o := f.Mend(); !f.well() && !slices.Contains(a.r.Scope.Affected, o) && (a.f.whole() || f == a.f) {
-			a.r.Scope.Affected = append(a.r.Scope.Affected, o)
+		o := f.Mend()
+		inTrouble := f.standing() == standsDown || found.suspects[o] && !f.well()
+		if inTrouble && !slices.Contains(sc.Affected, o) && (a.f.whole() || f == a.f) {
+			sc.Affected = append(sc.Affected, o)
 		}
 	}
 	for _, f := range everything {
 		o := f.Mend()
-		switch {
-		case o.Kind == "Node", slices.Contains(a.r.Scope.Affected, o):
+		switch standing := f.standing(); {
+		case o.Kind == "Node", slices.Contains(sc.Affected, o):
 		case a.dependsOnAffected(found.graph, o):
-			a.r.Scope.Suspected = append(a.r.Scope.Suspected, o)
-		case f.well() && len(f.Pods) > 0:
-			a.r.Scope.Unaffected = append(a.r.Scope.Unaffected, o)
+			sc.Suspected = append(sc.Suspected, o)
+		case found.touched[o] || len(f.Pods) == 0: // no rule names it, and it has shown what it is
+		case standing == standsWell:
+			sc.Unaffected = append(sc.Unaffected, o)
+		case standing == standsComingUp:
+			sc.ComingUp = append(sc.ComingUp, o)
 		}
 	}
-	for _, list := range []*[]nightcrier.Object{&a.r.Scope.Affected, &a.r.Scope.Suspected, &a.r.Scope.Unaffected} {
+	for _, list := range []*[]nightcrier.Object{&sc.Affected, &sc.Suspected, &sc.Unaffected, &sc.ComingUp} {
 		*list = a.objects(*list)
 	}
 }

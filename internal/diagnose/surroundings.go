@@ -271,7 +271,7 @@ func (s *Scene) doubt(ns string) {
 func (c *collector) connectedNamespaces() (list []string) {
 	for _, f := range newView(c.scene).workloads() {
 		maker, known := c.scene.makerOf(f.Mend())
-		if f.well() || !known {
+		if f.standing() != standsDown || !known {
 			continue
 		}
 		for _, a := range c.scene.addresses(maker) {

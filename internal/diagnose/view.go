@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -220,43 +219,4 @@ func (f *Facts) leftOver(p *corev1.Pod) bool {
 		return f.Job != nil && jobCondition(f.Job.Object, batchv1.JobComplete) != nil
 	}
 	return f.workloadWell()
-}
-
-// startingFor is how long a Pod that has not failed may take to become ready before
-// that counts as anything.
-const startingFor = 2 * time.Minute
-
-// comingUp reports whether a Pod is new and has not failed so far.
-func comingUp(p *Read[corev1.Pod], f *Facts) bool {
-	if f.Now.Sub(p.Object.CreationTimestamp.Time) > startingFor || p.Object.Status.Phase == corev1.PodFailed {
-		return false
-	}
-	for _, c := range podContainers(p) {
-		if c.status.RestartCount > 0 || c.lastEnd() != nil && c.lastEnd().ExitCode != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// well reports whether what a workload has of Pods is as it should be.
-func (f *Facts) well() bool {
-	switch {
-	case f.Owner.Kind == "CronJob" && f.Job == nil:
-		return true
-	case f.ofJob() && f.Job != nil:
-		return !f.jobFailedForGood() && !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !comingUp(&p, f) })
-	case f.Replicas.Total == 0:
-		r, known := f.replicas()
-		return !known || r.want == 0
-	case f.lacksPods():
-		return false
-	}
-	return !slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return !podWell(&p, f.Now) && !comingUp(&p, f) })
-}
-
-// lacksPods reports whether a controller has made fewer Pods than are wished for.
-func (f *Facts) lacksPods() bool {
-	r, known := f.replicas()
-	return known && r.counted && r.made < r.want
 }

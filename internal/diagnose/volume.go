@@ -166,6 +166,9 @@ func (c claim) noClass() Finding {
 		what = fmt.Sprintf("names no StorageClass, and none is the default%s.", c.otherClasses())
 	}
 	n := c.finding("pvc-class-missing", nightcrier.High, what)
+	if c.class != "" {
+		n.Lack = &lack{object: nightcrier.Object{Kind: "StorageClass", Name: c.class}}
+	}
 	n.Actions = []nightcrier.Action{
 		{Action: "Make the claim again with a StorageClass that exists: its class cannot be changed", Outcome: "a volume is made for it", Risk: "none: a claim without a volume holds no data"},
 		{Action: "Or create the StorageClass that it asks for", Outcome: "the claim is served as it is", Risk: "volumes of a class that nobody else knows"},

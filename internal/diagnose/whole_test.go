@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kubetest"
 )
 
 // service makes a Service of the Pods labelled app=name.
@@ -44,7 +46,7 @@ func TestTheRootOfANamespace(t *testing.T) {
 			w.CrashLoop(t, p, 1, 5)
 			w.SetLogs(p, true, "starting\nFATAL: dial tcp: connect to cart:8080: connection refused\n")
 		default:
-			w.Running(t, p)
+			w.runs(t, p)
 		}
 	}
 	for _, target := range []nightcrier.Resource{
@@ -75,8 +77,13 @@ func TestTheRootOfANamespace(t *testing.T) {
 	})
 }
 
-// look diagnoses target as a person asks for it.
+// look diagnoses target as a person asks for it, when all has stood for a while.
 func (w *world) look(t *testing.T, target nightcrier.Resource, reader diagnose.Reader) diagnose.Diagnosis {
+	t.Helper()
+	return w.lookAt(t, target, reader, later)
+}
+
+func (w *world) lookAt(t *testing.T, target nightcrier.Resource, reader diagnose.Reader, now func() time.Time) diagnose.Diagnosis {
 	t.Helper()
 	ev, err := evidence.Open(filepath.Join(t.TempDir(), "evidence"))
 	if err != nil {
@@ -86,7 +93,7 @@ func (w *world) look(t *testing.T, target nightcrier.Resource, reader diagnose.R
 	d, err := diagnose.Run(t.Context(), diagnose.Input{
 		Incident: &nightcrier.Incident{ID: nightcrier.NewID(), Cluster: "test", Resource: target, Severity: nightcrier.ErrorSeverity},
 		Event:    nightcrier.Event{ID: "e1", Cluster: "test", FaultType: "Asked", Resource: target, Context: "look at this"},
-		Reader:   reader, Evidence: ev,
+		Reader:   reader, Evidence: ev, Now: now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -95,11 +102,69 @@ func (w *world) look(t *testing.T, target nightcrier.Resource, reader diagnose.R
 	return d
 }
 
+// Eleven workloads that were made a moment ago wait for one ConfigMap: that is one
+// fault, of the ConfigMap, and none of them is called unaffected.
+func TestElevenWaitForOneConfigMap(t *testing.T) {
+	w := newWorld(t)
+	var want []nightcrier.Object
+	for i := range 11 {
+		name := fmt.Sprintf("shop-%02d", i)
+		w.lacksConfig(t, name, "shop-settings", "DB_URL")
+		want = append(want, nightcrier.Object{Kind: "Deployment", Namespace: w.ns, Name: name})
+	}
+	w.deployed(t, "young")
+	fine := w.deployed(t, "fine")
+	w.runs(t, fine)
+	fine.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+	w.UpdateStatus(t, fine)
+	for _, target := range []nightcrier.Resource{{Kind: "Namespace", Name: w.ns}, {Kind: "Deployment", Namespace: w.ns, Name: "shop-07"}} {
+		r := w.lookAt(t, target, w.reader, time.Now).Report
+		conf := nightcrier.Object{Kind: "ConfigMap", Namespace: w.ns, Name: "shop-settings"}
+		if r.RootCause == nil || r.RootCause.Cause != "missing-configmap" || r.RootCause.Object != conf || len(r.Hypotheses) != 1 {
+			t.Fatalf("%s: cause %+v, hypotheses %+v", target, r.RootCause, r.Hypotheses)
+		}
+		if first := "Create ConfigMap shop-settings with key DB_URL in namespace " + w.ns; !strings.HasPrefix(r.Actions[0].Action, first) {
+			t.Errorf("%s: first %q", target, r.Actions[0].Action)
+		}
+		for _, o := range append(want, conf) {
+			if !slices.Contains(r.Scope.Affected, o) {
+				t.Errorf("%s: %s is not among those affected", target, o)
+			}
+		}
+		if target.Kind == "Namespace" {
+			unaffected, comingUp := nightcrier.Object{Kind: "Deployment", Namespace: w.ns, Name: "fine"}, nightcrier.Object{Kind: "Deployment", Namespace: w.ns, Name: "young"}
+			if !slices.Equal(r.Scope.Unaffected, []nightcrier.Object{unaffected}) || !slices.Equal(r.Scope.ComingUp, []nightcrier.Object{comingUp}) {
+				t.Errorf("unaffected %v, coming up %v", r.Scope.Unaffected, r.Scope.ComingUp)
+			}
+		}
+	}
+}
+
+// lacksConfig makes a Deployment whose Pod takes a key of a ConfigMap that does not
+// exist.
+func (w *world) lacksConfig(t *testing.T, name, config, key string) {
+	t.Helper()
+	d, rs := w.Deployment(t, w.ns, name)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: rs.Name + "-x7k2p", Labels: rs.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rs, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}},
+		Spec: corev1.PodSpec{NodeName: kubetest.NodeName, Containers: []corev1.Container{{Name: "app", Image: "registry.invalid/app:1", Env: []corev1.EnvVar{{
+			Name: key, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: config}, Key: key}},
+		}}}}},
+	}
+	w.Create(t, p)
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "registry.invalid/app:1", State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: fmt.Sprintf("configmap %q not found", config)},
+	}}}}
+	w.UpdateStatus(t, p)
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UnavailableReplicas: 1}
+	w.UpdateStatus(t, d)
+}
+
 func TestAWellNamespaceOfARealServer(t *testing.T) {
 	w := newWorld(t)
 	p := w.deployed(t, "fine")
 	w.service(t, "fine")
-	w.Running(t, p)
+	w.runs(t, p)
 	w.Warn(t, p, "DNSConfigForming", "Nameserver limits were exceeded, some nameservers have been omitted")
 	r := w.look(t, nightcrier.Resource{Kind: "Namespace", Name: w.ns}, w.reader).Report
 	if r.RootCause != nil || r.Verdict == nightcrier.VerdictFault || r.Verdict == nightcrier.VerdictUndetermined {

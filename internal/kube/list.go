@@ -46,6 +46,18 @@ func (c *Client) ListEach(ctx context.Context, sel Selection, each func(object [
 	return "", nightcrier.Errorf(nightcrier.Unreachable, "list %s: %s never ends the list", sel, c.base.Host)
 }
 
+// Newest returns the resourceVersion from which a watch of the selected objects begins,
+// without reading more than one of them.
+func (c *Client) Newest(ctx context.Context, sel Selection) (resourceVersion string, err error) {
+	k, q, err := c.collection(ctx, sel)
+	if err != nil {
+		return "", err
+	}
+	q.Set("limit", "1")
+	p, err := c.page(ctx, request{what: "list " + sel.String(), path: k.path(sel.Namespace), query: q, accept: acceptJSON}, func([]byte) error { return nil })
+	return p.ResourceVersion, err
+}
+
 // atMost is each for the first n objects.
 func atMost(n int, sel Selection, each func([]byte) error) func([]byte) error {
 	return func(object []byte) error {

@@ -9,8 +9,11 @@ func opens(s string, at int) bool {
 	return at == 0 || !isAlnum(s[at-1]) || endsEscape(s[:at])
 }
 
-// endsEscape reports whether s ends in an escape of a string.
+// endsEscape reports whether s ends in an escape of a string, or in a colour.
 func endsEscape(s string) bool {
+	if strings.HasSuffix(s, "m") && endsColour(s) {
+		return true
+	}
 	if n := len(s); n >= 2 && s[n-2] == '\\' {
 		return strings.IndexByte("nrtbf", s[n-1]) >= 0
 	}
@@ -74,22 +77,4 @@ func wordBefore(s string, end int) int {
 		from--
 	}
 	return from
-}
-
-// userFlag takes the password of curl's -u user:password.
-func userFlag(s string, at int) (int, int) {
-	if at > 0 && !isSpace(s[at-1]) && strings.IndexByte("\"'`", s[at-1]) < 0 && !endsEscape(s[:at]) {
-		return -1, -1
-	}
-	from := skipBlank(s, at+strings.IndexByte(s[at:], ' '))
-	from = skipQuote(s, from)
-	user := span(s, from, func(c byte) bool { return isTokenByte(c) || c == '.' || c == '@' })
-	if user == from || user >= len(s) || s[user] != ':' {
-		return -1, -1
-	}
-	end := span(s, user+1, func(c byte) bool { return !isSpace(c) && strings.IndexByte("\"'`\\;|&<>", c) < 0 })
-	if !looksRandom(s[user+1 : min(end, user+1+window)]) {
-		return -1, -1
-	}
-	return user + 1, end
 }

@@ -69,7 +69,7 @@ func (m *Masker) scalar(key string, v any) any {
 		}
 	}
 	text, _ := v.(string)
-	return m.Tag(text)
+	return m.tagFor(text)
 }
 
 // barely returns the quotes that a tag needs in the place of s[from:]: those of

@@ -27,29 +27,69 @@ var keys = []key{
 }
 
 func (k key) find(s string, at int) (int, int) {
-	if at > 0 && s[at-1] == '/' {
+	end := at + len(k.word)
+	if at > 0 && s[at-1] == '/' && !ofDomain(s, at-1, end) {
 		// A path or an annotation such as checksum/secret, not a key.
 		return -1, -1
 	}
-	near, ok := valueAfterKey(s[:min(len(s), at+window)], at+len(k.word))
+	if k.plural(s, end) {
+		end++
+		k.weak = true // how many there are, or how they are made
+	}
+	near, ok := valueAfterKey(s[:min(len(s), at+window)], end)
 	if !ok {
-		return valueBehind(s, at, at+len(k.word))
+		near, ok = k.beside(s, at, end)
+	}
+	if !ok {
+		return valueBehind(s, at, end, k.weak)
 	}
 	if near.from >= near.to {
 		return -1, -1
 	}
 	if near.to == at+window {
 		// Longer than any word: a secret, taken to its end.
-		v, _ := valueAfterKey(s, at+len(k.word))
+		v, _ := valueAfterKey(s, end)
 		return v.from, v.to
 	}
 	return k.judge(s, near)
 }
 
+// plural reports whether the name goes on with an s. Kubernetes lists Secrets by their
+// names.
+func (k key) plural(s string, end int) bool {
+	return k.word != "secret" && end < len(s) && (s[end] == 's' || s[end] == 'S')
+}
+
+// beside finds the value of a name that stands in a place of its own: in a member of the
+// same object, in an attribute of the same element, or in another column.
+func (k key) beside(s string, at, end int) (value, bool) {
+	if v, ok := sibling(s, at, end); ok {
+		return v, true
+	}
+	if v, ok := cellBehind(s, at, end); ok {
+		v.prose = v.prose || k.weak
+		return v, true
+	}
+	return value{}, false
+}
+
+// ofDomain reports whether the slash at s[at] stands behind a domain, as in the key of an
+// annotation, and the name that ends at end is no image's: acme.io/password: x.
+func ofDomain(s string, at, end int) bool {
+	from := at
+	for from > 0 && at-from < 253 && (isAlnum(s[from-1]) || s[from-1] == '-' || s[from-1] == '.') {
+		from--
+	}
+	if strings.IndexByte(s[from:at], '.') <= 0 || from > 0 && strings.IndexByte("/@", s[from-1]) >= 0 {
+		return false
+	}
+	return end >= len(s) || s[end] != ':' || end+1 < len(s) && isSpace(s[end+1])
+}
+
 // judge says whether the value is a secret.
 func (k key) judge(s string, v value) (int, int) {
 	text := s[v.from:v.to]
-	if isPlain(text) || k.word == "pwd" && text[0] == '/' {
+	if isPlain(text) || k.word == "pwd" && text[0] == '/' || k.weak && v.lines && strings.ContainsAny(text, " \n") {
 		return -1, -1
 	}
 	if (k.weak || v.prose) && !looksRandom(text) {
@@ -64,16 +104,19 @@ type value struct {
 	quoted   bool
 	// prose is set when more words follow on the line: "token: unexpected end".
 	prose bool
+	// lines is set when it is a block of lines.
+	lines bool
 }
 
 // valueAfterKey reads `=value`, `: value`, `": "value"`, or the "value" field
 // that follows a name in a list of environment variables.
 func valueAfterKey(s string, at int) (value, bool) {
-	at = skipQuote(s, at)
+	key := at
+	at = skipColour(s, skipQuote(s, skipColour(s, at)))
 	if next, ok := skipToValueField(s, at); ok {
 		return readValue(s, next), true
 	}
-	sep := skipBlank(s, at)
+	sep := skipGap(s, at)
 	if sep >= len(s) || s[sep] != ':' && s[sep] != '=' {
 		return value{}, false
 	}
@@ -81,7 +124,11 @@ func valueAfterKey(s string, at int) (value, bool) {
 	if next < len(s) && (s[next] == '=' || s[next] == '>') {
 		next++
 	}
-	return readValue(s, inside(s, skipBlank(s, next))), true
+	next = skipGap(s, next)
+	if v, ok := valueBelow(s, key, next); ok {
+		return v, true
+	}
+	return readValue(s, inside(s, next)), true
 }
 
 // inside returns where the value begins of what opens at s[at]: that of a list of
@@ -126,7 +173,7 @@ func skipToValueField(s string, at int) (int, bool) {
 
 // valueBehind takes the argument of a flag, --password X, and the text of an
 // element, <password>X</password>. The key ends at end.
-func valueBehind(s string, at, end int) (int, int) {
+func valueBehind(s string, at, end int, weak bool) (int, int) {
 	near := s[:min(len(s), at+window)]
 	if from := skipMark(near, end, '>', `u003e`); from > end {
 		to := from
@@ -143,14 +190,19 @@ func valueBehind(s string, at, end int) (int, int) {
 		flag--
 	}
 	from := skipBlank(near, end)
-	if next := nextArgument(near, end); s[flag] == '-' && next > end {
-		from = next
+	next := nextArgument(near, end)
+	if s[flag] == '-' {
+		from = max(from, next, nextWord(near, end))
 	}
 	if s[flag] != '-' || from == end || from >= len(near) || near[from] == '-' {
 		return -1, -1
 	}
 	v := readValue(near, from)
-	if !looksRandom(s[v.from:v.to]) || isPlain(s[v.from:v.to]) {
+	if v.to-v.from < 4 || isPlain(s[v.from:v.to]) {
+		return -1, -1
+	}
+	// In a list the next word is the password; elsewhere it may be one of a text.
+	if !looksRandom(s[v.from:v.to]) && (weak || next == end && !ofCommand(s, at, takePassword)) {
 		return -1, -1
 	}
 	return v.from, v.to
@@ -185,6 +237,9 @@ func skipMark(s string, at int, mark byte, escape string) int {
 // readValue reads a quoted value up to its closing quote, an unquoted one up to
 // a character that ends it.
 func readValue(s string, at int) value {
+	if at+1 < len(s) && (s[at] == 'N' || s[at] == 'E') && s[at+1] == '\'' {
+		at++ // a text of SQL
+	}
 	if open := skipQuote(s, at); open > at {
 		quote := s[at:open]
 		return value{from: open, to: closing(s, open, quote), quoted: true}
@@ -237,10 +292,10 @@ func endsString(s string, at int) bool {
 func endsValue(s string, at int) bool {
 	c := s[at]
 	switch {
-	case isSpace(c), strings.IndexByte("\"'`;&(){}[]<>|", c) >= 0:
+	case isSpace(c), strings.IndexByte("\"'`;&(){}[]<>|\x1b", c) >= 0:
 		return true
 	case c == '\\':
-		return at+1 < len(s) && strings.IndexByte("nrt\"\\u", s[at+1]) >= 0
+		return at+1 < len(s) && strings.IndexByte("nrt\"\\u", s[at+1]) >= 0 || skipColour(s, at) > at
 	case c == ',':
 		return at+1 >= len(s) || !isAlnum(s[at+1]) || namesField(s, at+1)
 	}

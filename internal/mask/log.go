@@ -1,6 +1,9 @@
 package mask
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A log is never seen as a whole: it is read from somewhere on, to where it ends at the
 // moment, or as it grows. What is a secret in it may be said by a line that stands above
@@ -28,10 +31,77 @@ func (m *Masker) Log(stretch []byte) (masked []byte, settled int) {
 		lines[value] = m.lastValue(lines[value])
 	}
 	if data < len(lines) {
-		block := manifest{m: m, s: strings.Join(lines[data:], "")}
-		lines = append(lines[:data], block.masked())
+		heads, rest := withoutPrefixes(lines[data:])
+		block := manifest{m: m, s: strings.Join(rest, "")}
+		lines = append(lines[:data], withPrefixes(heads, block.masked()))
 	}
-	return []byte(m.String(strings.Join(lines, ""))), settled
+	return []byte(m.behindPrefixes(m.String(strings.Join(lines, "")))), settled
+}
+
+// behindPrefixes masks what stands behind the moments and levels with which the lines of
+// a log begin: a text that was logged line by line is one without them.
+func (m *Masker) behindPrefixes(log string) string {
+	if !strings.Contains(log, "Secret") && !strings.Contains(log, "ame") && !strings.Contains(log, "ey\"") {
+		return log // no manifest, and no name or key of a value
+	}
+	heads, lines := withoutPrefixes(strings.SplitAfter(log, "\n"))
+	plain := strings.Join(lines, "")
+	if len(plain) == len(log) {
+		return log
+	}
+	if masked := m.String(plain); masked != plain {
+		return withPrefixes(heads, masked)
+	}
+	return log
+}
+
+// withoutPrefixes takes from each line what its logger put before it.
+func withoutPrefixes(lines []string) (heads, rest []string) {
+	heads, rest = make([]string, len(lines)), make([]string, len(lines))
+	for i, line := range lines {
+		n := prefixEnd(line)
+		heads[i], rest[i] = line[:n], line[n:]
+	}
+	return heads, rest
+}
+
+func withPrefixes(heads []string, text string) string {
+	var out strings.Builder
+	for i, line := range strings.SplitAfter(text, "\n") {
+		if i < len(heads) {
+			out.WriteString(heads[i])
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+// maxPrefixWords is how many words a logger puts before a line.
+const maxPrefixWords = 6
+
+// prefixEnd is where the text of a line begins behind words of its logger: moments,
+// numbers, levels, what stands in brackets. One blank ends each of them.
+func prefixEnd(line string) (end int) {
+	for range maxPrefixWords {
+		word := line[end : end+span(line[end:], 0, func(c byte) bool { return !isSpace(c) })]
+		if len(word) == 0 || end+len(word) >= len(line) || line[end+len(word)] != ' ' || !ofLogger(word) {
+			break
+		}
+		end += len(word) + 1
+	}
+	return end
+}
+
+// levels are words for how bad a line is.
+var levels = []string{"TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "STDOUT", "STDERR", "F"}
+
+func ofLogger(word string) bool {
+	text := strings.Trim(word, "[]()<>:|,")
+	if text == "" || slices.Contains(levels, strings.ToUpper(text)) || word[0] == '[' && word[len(word)-1] == ']' {
+		return true
+	}
+	moment := func(c byte) bool { return isDigit(c) || strings.IndexByte(":.,+-/TZIWEFD", c) >= 0 }
+	return hasDigit(text) && span(text, 0, moment) == len(text)
 }
 
 // logReach is how many lines a structure has at most whose beginning or end is looked for.
@@ -101,7 +171,8 @@ func openFields(lines []string) (data, value int) {
 	from := max(0, len(lines)-logReach)
 	fields := make([]field, len(lines)-from)
 	for i := range fields {
-		fields[i] = readField(lines[from+i])
+		line := lines[from+i]
+		fields[i] = readField(line[prefixEnd(line):])
 	}
 	data, value = len(lines), len(lines)
 	for i, f := range fields {
@@ -110,20 +181,39 @@ func openFields(lines []string) (data, value int) {
 			break
 		}
 	}
-	if n := len(fields) - 1; n >= 0 && strings.EqualFold(fields[n].name, "value") && fields[n].value != "" && (n == 0 || !fields[n-1].names()) {
-		value = len(lines) - 1
+	if n := openValue(fields); n >= 0 {
+		value = from + n
 	}
 	return data, value
+}
+
+// openValue returns the value among the last fields whose name may follow, -1 for none.
+func openValue(fields []field) int {
+	last := len(fields) - 1
+	if last < 0 || fields[last].name == "" {
+		return -1
+	}
+	open := -1
+	for i := last; i >= max(0, last-maxSiblings) && fields[i].column >= fields[last].column; i-- {
+		name := strings.ToLower(fields[i].name)
+		switch {
+		case fields[i].column > fields[last].column:
+			continue
+		case slices.Contains(nameMembers, name):
+			return -1
+		case slices.Contains(valueMembers, name) && fields[i].value != "":
+			open = i
+		}
+		if strings.HasPrefix(fields[i].text, "- ") {
+			break // the first field of its object
+		}
+	}
+	return open
 }
 
 // beginsData reports whether a field is the data of an object, on lines of its own.
 func (f field) beginsData() bool {
 	return (f.name == "data" || f.name == "stringData") && (f.value == "" || strings.IndexByte("{|>#&!", f.value[0]) >= 0 && !strings.HasPrefix(f.value, "{}"))
-}
-
-// names reports whether a field says what the value below it is of.
-func (f field) names() bool {
-	return strings.EqualFold(f.name, "name") || strings.EqualFold(f.name, "key")
 }
 
 // ofObject reports whether the fields above say that they are of a Kubernetes object, and

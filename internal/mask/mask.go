@@ -28,24 +28,27 @@ const (
 
 // Masker masks text. It is safe for concurrent use.
 type Masker struct {
-	key   []byte
-	known []known
-	count *atomic.Int64
+	key    []byte
+	known  *lexicon
+	memory *memory // nil learns nothing
+	count  *atomic.Int64
 }
 
 // New returns a Masker whose tags are keyed by key. The known values (API keys,
 // webhook URLs, tokens that this process holds) are masked wherever they stand,
-// also base64-encoded; values shorter than six bytes are ignored, since
+// also encoded; values shorter than six bytes are ignored, since
 // masking them would destroy ordinary text.
 func New(key []byte, values ...string) *Masker {
 	m := &Masker{key: append([]byte(nil), key...), count: new(atomic.Int64)}
-	m.known = m.variants(values)
+	m.known = newLexicon(m.variants(values))
 	return m
 }
 
-// With returns a Masker that knows these values as well. Tags and count are m's.
+// With returns a Masker that knows these values as well. Tags, count and memory are m's.
 func (m *Masker) With(values ...string) *Masker {
-	return &Masker{key: m.key, known: longestFirst(slices.Concat(m.known, m.variants(values))), count: m.count}
+	more := *m
+	more.known = newLexicon(m.known.words, m.variants(values))
+	return &more
 }
 
 // Count returns how many secrets were masked so far.
@@ -56,9 +59,22 @@ func (m *Masker) Bytes(b []byte) []byte { return []byte(m.String(string(b))) }
 
 // String returns s with its secrets replaced by tags. JSON stays valid JSON.
 func (m *Masker) String(s string) string {
+	m.noteNames(s)
+	return m.text(s, 0)
+}
+
+// text masks a text that is encoded in so many others.
+func (m *Masker) text(s string, level int) string {
+	before := m.learned()
 	masked := m.maskKnown(s)
 	masked = m.maskSecretObjects(masked)
-	return m.keepJSON(s, m.maskRules(masked))
+	masked = m.maskEncoded(masked, level)
+	masked = m.maskRules(masked)
+	if m.learned() != before {
+		// What was learned may stand before the name that gave it away.
+		masked = m.maskKnown(masked)
+	}
+	return m.keepJSON(s, masked)
 }
 
 // Tag returns the tag that stands for value.
@@ -99,48 +115,94 @@ func onlyTags(s string) bool {
 	return found
 }
 
+// tagFor returns the tag that stands for a value that is written in one way or another.
+func (m *Masker) tagFor(text string) string { return m.Tag(plainly(text)) }
+
 // Tagged reports whether a tag stands in a text.
 func Tagged(text string) bool { return strings.Contains(text, tagOpen) }
 
-// maskRules walks once over s and applies the rules where their hints stand.
-func (m *Masker) maskRules(s string) string {
-	var out strings.Builder
-	done := 0
-	for at := 0; at < len(s); {
-		if s[at] == tagOpen[0] && isTag(s[at:]) {
-			at += tagLen
-			continue
-		}
-		from, to := findSecret(s, at)
-		if from < 0 || from < done || onlyTags(s[from:to]) {
-			at++
-			continue
-		}
-		out.WriteString(s[done:from])
-		quote := barely(s, from)
-		out.WriteString(quote + onLines(m.Tag(s[from:to]), s[from:to]) + quote)
-		m.count.Add(1)
-		done, at = to, to
-	}
-	if done == 0 {
-		return s
-	}
-	out.WriteString(s[done:])
-	return out.String()
+// part is s[from:to].
+type part struct{ from, to int }
+
+// walk is one walk over a text.
+type walk struct {
+	m     *Masker
+	s     string
+	out   strings.Builder
+	done  int
+	ahead []part // found in front of where the walk is, by from
+	found []string
 }
 
-// findSecret returns the span of the secret that a hint at s[at] leads to, or
-// -1, -1.
-func findSecret(s string, at int) (from, to int) {
-	for _, r := range rules.at(s, at) {
-		if !r.at(s, at) {
-			continue
-		}
-		if from, to = r.find(s, at); from >= 0 && from < to {
-			return from, to
+// maskRules walks once over s and applies the rules where their hints stand.
+func (m *Masker) maskRules(s string) string {
+	w := walk{m: m, s: s}
+	for at := 0; at < len(s); {
+		switch {
+		case len(w.ahead) > 0 && w.ahead[0].from <= at:
+			p := w.ahead[0]
+			w.ahead = w.ahead[1:]
+			if w.take(p) {
+				at = p.to
+			}
+		case s[at] == tagOpen[0] && isTag(s[at:]):
+			at += tagLen
+		default:
+			if p := w.find(at); w.take(p) {
+				at = max(at, p.to)
+			} else {
+				at++
+			}
 		}
 	}
-	return -1, -1
+	if w.done == 0 {
+		return s
+	}
+	m.learn(w.found)
+	return w.out.String() + s[w.done:]
+}
+
+// take has a tag stand for a part, unless it is none, or is masked already.
+func (w *walk) take(p part) bool {
+	if p.from < w.done || p.from >= p.to || onlyTags(w.s[p.from:p.to]) {
+		return false
+	}
+	secret := w.s[p.from:p.to]
+	quote := barely(w.s, p.from)
+	w.out.WriteString(w.s[w.done:p.from] + quote + onLines(w.m.tagFor(secret), secret) + quote)
+	w.m.count.Add(1)
+	if w.m.memory != nil {
+		w.found = append(w.found, secret)
+	}
+	w.done = p.to
+	return true
+}
+
+// find returns the secret that a hint at s[at] leads to.
+func (w *walk) find(at int) part {
+	near := rules.at(w.s, at)
+	for i := range near {
+		r := &near[i]
+		if !r.at(w.s, at) {
+			continue
+		}
+		if r.each != nil {
+			w.expect(r.each(w.s, at))
+		}
+		if from, to := r.find(w.s, at); from >= 0 && from < to {
+			return part{from, to}
+		}
+	}
+	return part{-1, -1}
+}
+
+// expect keeps parts for when the walk gets there.
+func (w *walk) expect(parts []part) {
+	if len(parts) == 0 {
+		return
+	}
+	w.ahead = append(w.ahead, parts...)
+	slices.SortStableFunc(w.ahead, func(a, b part) int { return a.from - b.from })
 }
 
 // isTag reports whether s starts with a tag.

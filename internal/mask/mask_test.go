@@ -448,6 +448,9 @@ func hostile(n int) map[string]string {
 		"authorization: ", "authorization:", "cookie:a=", "Bearer ", "xoxb-", "AKIA", "@tcp(", `token:"`, `token:\"`, "LS0tLS1CRUdJTi", `"name":"token","value"`, "sk-", "a",
 		"hooks.slack.com/", "‹secret:", "‹secret:3f9a›", "token: a,", "\\\\\\\\", "'", "pwd=/",
 		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1", "_pass", "_pass=", "pw=", "requirepass ", "login password ", "auth", "auth: ", "basic ", "x-api-key ", "identified by '", "&sig=", "-sig=", ":5432:a", ":5432:", "$2a$", "--password\",\"", "by",
+		"passwords: [", "passwords: [a, ", "passwords: {a: ", "passwords:\n- ", "passwords:\n- abcd1234\n", "credentials: [[[[", "password: |\n ", "password:\n", " password: |\n", "password: \\n ", `"name":"password",`, `{"name":"password","a":`, `"value":"x","name":"password"`, `"value":"`, "value: x\nname: password\n", "- name: password\n  a: b\n",
+		"cGFzc3dvcmQ6IHN3b3JkZmlzaA==", "cGFzc3dvcmQ6IHN3b3JkZmlzaA", "cGFz", "\x1b[36m", "password\x1b[0m", "\\u001b[0m", "://u:p/", "://u:p/a@", "://:/@", " -p", "mysql -p", "mysql -pabcd ", "- -p\n", `"-p","`, "redis-cli -a ", " -u a:abcd", "htpasswd -b ", "add_user ", "-passin pass:", "create user password ", "create user password '", "identified by ", "identified with ",
+		"password | ", "| password |\n", "| password |\n|---|\n", "A  PASSWORD\n", "A  PASSWORD\nabcd1234  PASSWD  \n", "PASSWORD  ", "PASSWORD\tPASSWD\t", "password -> ", "PASSWORD  abcd1234\nabcd1234  PASSWORD\n",
 		"kind: Secret\n", "data: {", "data: '", "data:\n ", "&a ", "\"\\", "kind: ", "{\"kind\":\"Secret\"",
 	} {
 		out[unit] = strings.Repeat(unit, n/len(unit))
@@ -492,10 +495,11 @@ func FuzzString(f *testing.F) {
 	})
 }
 
+var benchmarkText = strings.Repeat("2026-01-02T03:04:05Z INFO shop/cart-7d4b9c6f5d-x2x7q request=GET /items status=200 user=anna took=12ms\n", 9) +
+	"connecting to postgres://app:hunter2@db:5432/shop\n"
+
 func BenchmarkString(b *testing.B) {
-	line := "2026-01-02T03:04:05Z INFO shop/cart-7d4b9c6f5d-x2x7q request=GET /items status=200 user=anna took=12ms\n"
-	text := strings.Repeat(line, 9) + "connecting to postgres://app:hunter2@db:5432/shop\n"
-	text = strings.Repeat(text, 1000)
+	text := strings.Repeat(benchmarkText, 1000)
 	m := masker("sk-live-value-known")
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

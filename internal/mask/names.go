@@ -19,7 +19,6 @@ func nameRules() []rule {
 		{hint: "auth", fold: true, find: dockerAuth},
 		{hint: "basic ", fold: true, find: basic},
 		{hint: "x-api-key", fold: true, find: apiKeyHeader},
-		{hint: "identified by ", fold: true, find: identified},
 		{hint: "sig=", fold: true, find: signature},
 		{hint: "signature=", fold: true, find: signature},
 		{hint: ":5432:", find: pgpass},
@@ -149,20 +148,6 @@ func apiKeyHeader(s string, at int) (int, int) {
 	end := at + len("x-api-key")
 	from, to, _ := wordAfter(s[:min(len(s), at+window)], skipQuote(s, end))
 	if from == end || end < len(s) && isTokenByte(s[end]) || !looksRandom(s[from:to]) || isPlain(s[from:to]) {
-		return -1, -1
-	}
-	return from, to
-}
-
-// identified takes the password of an SQL user.
-func identified(s string, at int) (int, int) {
-	open := at + len("identified by ")
-	from := skipQuote(s, open)
-	if from == open {
-		return -1, -1
-	}
-	to := closing(s[:min(len(s), at+window)], from, s[open:from])
-	if to-from < 4 || isPlain(s[from:to]) {
 		return -1, -1
 	}
 	return from, to

@@ -77,7 +77,7 @@ func (m *Masker) maskSecretJSON(s string) string {
 	if json.Unmarshal([]byte(s), &doc) != nil {
 		return s
 	}
-	var pairs []string
+	var pairs, found []string
 	for v := range secretValues(doc, map[string]bool{}) {
 		if v == "" || isTag(v) && len(v) == tagLen {
 			continue
@@ -86,7 +86,8 @@ func (m *Masker) maskSecretJSON(s string) string {
 		if err != nil {
 			continue
 		}
-		tag := m.Tag(v)
+		tag := m.tagFor(v)
+		found = append(found, v)
 		pairs = append(pairs, string(quoted), `"`+tag+`"`)
 		// The same value inside the last-applied-configuration annotation.
 		escaped := strings.Trim(string(quoted), `"`)
@@ -96,6 +97,7 @@ func (m *Masker) maskSecretJSON(s string) string {
 	if pairs == nil {
 		return s
 	}
+	m.learn(found)
 	return strings.NewReplacer(pairs...).Replace(s)
 }
 

@@ -48,7 +48,7 @@ func (p pattern) find(expr *regexp.Regexp, s string, at int) (int, int) {
 	if len(match) > 4 && match[4] >= 0 {
 		secret = match[4:6]
 	}
-	if bits(near[secret[0]:secret[1]]) <= p.entropy {
+	if entropy(near[secret[0]:secret[1]]) <= p.entropy {
 		return -1, -1
 	}
 	end := from + secret[1]
@@ -58,8 +58,8 @@ func (p pattern) find(expr *regexp.Regexp, s string, at int) (int, int) {
 	return from + secret[0], end
 }
 
-// bits is the entropy of s for each byte.
-func bits(s string) (sum float64) {
+// entropy is the entropy of s for each byte.
+func entropy(s string) (sum float64) {
 	var count [256]int
 	for i := range len(s) {
 		count[s[i]]++

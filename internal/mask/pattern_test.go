@@ -78,7 +78,7 @@ func TestEveryPatternIsMasked(t *testing.T) {
 			found := 0
 			for range 200 {
 				token := tokenOf(t, p, r)
-				if bits(token) <= p.entropy+0.3 || !whole.MatchString(token) || !strings.Contains(strings.ToLower(token), strings.ToLower(p.hint)) {
+				if entropy(token) <= p.entropy+0.3 || !whole.MatchString(token) || !strings.Contains(strings.ToLower(token), strings.ToLower(p.hint)) {
 					continue // "aaaa", or another keyword's turn
 				}
 				hidden(t, token)

@@ -2,6 +2,9 @@ package mask
 
 import (
 	"encoding/base64"
+	"maps"
+	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -19,9 +22,11 @@ type rule struct {
 	// find returns the span of the secret for a hint at s[at], or -1, -1. It
 	// looks at no more of s than it will mask, or at most one line or token.
 	find func(s string, at int) (from, to int)
+	// each finds several secrets, which lie behind the hint: those of a list. Nil finds none.
+	each func(s string, at int) []part
 }
 
-func (r rule) at(s string, at int) bool {
+func (r *rule) at(s string, at int) bool {
 	if len(s)-at < len(r.hint) {
 		return false
 	}
@@ -34,22 +39,31 @@ func (r rule) at(s string, at int) bool {
 type index struct {
 	// pairs holds a bit for each two bytes that a hint begins with: most places
 	// of a text are dismissed by it.
-	pairs  [1 << 10]uint64
-	byPair map[uint16][]rule
+	pairs [1 << 10]uint64
+	// before is how many pairs there are in the words before each of them.
+	before [1 << 10]uint16
+	byPair [][]rule // in the order of the pairs
 }
 
 var rules = newIndex(allRules())
 
 func newIndex(rules []rule) *index {
-	x := index{byPair: map[uint16][]rule{}}
+	var x index
+	byPair := map[uint16][]rule{}
 	for _, r := range rules {
 		for _, a := range cases(r.hint[0], r.fold) {
 			for _, b := range cases(r.hint[1], r.fold) {
 				n := pair(a, b)
 				x.pairs[n>>6] |= 1 << (n & 63)
-				x.byPair[n] = append(x.byPair[n], r)
+				byPair[n] = append(byPair[n], r)
 			}
 		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(byPair)) {
+		x.byPair = append(x.byPair, byPair[n])
+	}
+	for i := 1; i < len(x.before); i++ {
+		x.before[i] = x.before[i-1] + uint16(bits.OnesCount64(x.pairs[i-1]))
 	}
 	return &x
 }
@@ -70,10 +84,11 @@ func (x *index) at(s string, at int) []rule {
 		return nil
 	}
 	n := pair(s[at], s[at+1])
-	if x.pairs[n>>6]&(1<<(n&63)) == 0 {
+	word, bit := x.pairs[n>>6], uint64(1)<<(n&63)
+	if word&bit == 0 {
 		return nil
 	}
-	return x.byPair[n]
+	return x.byPair[int(x.before[n>>6])+bits.OnesCount64(word&(bit-1))]
 }
 
 func allRules() []rule {
@@ -88,8 +103,6 @@ func allRules() []rule {
 		{hint: "hooks.slack.com/", find: slackWebhook},
 		{hint: "authorization", fold: true, find: authorization},
 		{hint: "bearer ", fold: true, find: bearer},
-		{hint: "-u ", find: userFlag},
-		{hint: "--user ", find: userFlag},
 		{hint: "set-cookie:", fold: true, find: cookie},
 		{hint: "cookie:", fold: true, find: cookie},
 	}
@@ -97,9 +110,10 @@ func allRules() []rule {
 		rules = append(rules, rule{hint: t.prefix, find: t.find})
 	}
 	for _, k := range keys {
-		rules = append(rules, rule{hint: k.word, fold: true, find: k.find})
+		rules = append(rules, rule{hint: k.word, fold: true, find: k.find, each: k.many})
 	}
 	rules = append(rules, nameRules()...)
+	rules = append(rules, commandRules()...)
 	for _, p := range patterns {
 		rules = append(rules, p.rule())
 	}
@@ -169,15 +183,17 @@ func urlUserinfo(s string, at int) (int, int) {
 	from := at + len("://")
 	host := -1
 	end := from
-	for ; end < len(s) && !isSpace(s[end]) && !strings.ContainsRune("/?#\"'`<>\\", rune(s[end])); end++ {
+	for ; end < len(s) && !endsURL(s[end]) && strings.IndexByte("/?#", s[end]) < 0; end++ {
 		if s[end] == '@' {
 			host = end
 		}
 	}
-	if host < 0 {
-		return -1, -1
-	}
 	user := from
+	if host < 0 {
+		if host = lateHost(s, from, end); host < 0 {
+			return -1, -1
+		}
+	}
 	if isTag(s[from:host]) {
 		user += tagLen
 	}
@@ -188,6 +204,29 @@ func urlUserinfo(s string, at int) (int, int) {
 		return from, host
 	}
 	return -1, -1
+}
+
+func endsURL(c byte) bool { return isSpace(c) || strings.IndexByte("\"'`<>\\\x1b", c) >= 0 }
+
+// lateHost finds the @ before the host of a URL whose password has a /, ? or # in it, as
+// nobody should write it: user:p/a#ss@host. What stands before the first such sign is then
+// no host, as no port follows it. -1 when there is none.
+func lateHost(s string, from, end int) int {
+	colon := strings.LastIndexByte(s[from:end], ':')
+	if colon < 0 || s[from] == '[' || span(s, from+colon+1, isDigit) == end {
+		return -1
+	}
+	last, host := -1, false
+	for i := end; i < min(len(s), from+maxPrefix) && !endsURL(s[i]); i++ {
+		if s[i] == '@' {
+			last = i
+			host = host || i+1 < len(s) && (isAlnum(s[i+1]) || s[i+1] == '[')
+		}
+	}
+	if !host {
+		return -1
+	}
+	return last
 }
 
 // dsnPassword takes the password of user:password@tcp(host)/db, which has no

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -76,11 +77,12 @@ func (m *Masker) maskSecretYAML(s string, level int) string {
 
 // manifest is a YAML document of a Secret, and what of it is written.
 type manifest struct {
-	m    *Masker
-	s    string
-	out  strings.Builder
-	done int
-	open int // how often a value was found to have no end
+	m     *Masker
+	s     string
+	out   strings.Builder
+	done  int
+	open  int // how often a value was found to have no end
+	found []string
 }
 
 // maxOpen bounds how often the end of a value is looked for in vain. Beyond it all that
@@ -101,6 +103,7 @@ func (d *manifest) masked() string {
 		at = d.below(d.value(value, line), d.column(line))
 		line = at
 	}
+	d.m.learn(d.found)
 	return d.out.String() + d.s[d.done:]
 }
 
@@ -115,7 +118,8 @@ func (d *manifest) replace(from, to int) {
 		return
 	}
 	d.m.count.Add(1)
-	d.out.WriteString(d.s[d.done:from] + onLines(d.m.Tag(part), part))
+	d.found = append(d.found, part)
+	d.out.WriteString(d.s[d.done:from] + onLines(d.m.tagFor(part), part))
 	d.done = from + len(part)
 }
 
@@ -230,13 +234,17 @@ func (d *manifest) valueEnd(at int) (end int, ended bool) {
 
 // bracketsEnd finds the bracket that closes the one at s[at].
 func bracketsEnd(s string, at int) (int, bool) {
-	depth := 0
+	var open []byte
 	for i := at; i < len(s); i++ {
 		switch s[i] {
 		case '{', '[':
-			depth++
+			open = append(open, s[i]+2) // what closes it
 		case '}', ']':
-			if depth--; depth == 0 {
+			last := len(open) - 1
+			if open[last] != s[i] {
+				return 0, false
+			}
+			if open = open[:last]; last == 0 {
 				return i + 1, true
 			}
 		case '"', '\'':
@@ -283,19 +291,26 @@ func quotesEnd(s string, at int) (int, bool) {
 // before them, and returns where the first other one begins.
 func (d *manifest) below(at, column int) int {
 	block := -1 // the column of the key whose value is a block of lines
+	entry := -1 // that of the keys
 	for at < len(d.s) {
 		line := at + 1 // behind the line's break
 		end := d.lineEnd(line)
 		indent := span(d.s, line, func(c byte) bool { return c == ' ' || c == '\t' }) - line
 		text := strings.TrimSpace(d.s[line:end])
-		if text != "" && indent <= block {
+		if text != "" && indent <= block && indent > column {
 			block = -1
+		}
+		if entry < 0 && text != "" && indent > column {
+			entry = indent
 		}
 		switch {
 		case text == "":
 		case indent <= column:
 			// A comment, an order of a template and the second half of ? data end nothing.
 			if !strings.HasPrefix(text, "#") && !strings.HasPrefix(text, "{{") && !strings.HasPrefix(text, ":") {
+				if entry >= 0 && d.resumes(line, entry, block >= 0) {
+					break
+				}
 				return line
 			}
 			if strings.HasPrefix(text, ":") {
@@ -324,6 +339,29 @@ func (d *manifest) below(at, column int) int {
 		at = end
 	}
 	return len(d.s)
+}
+
+// ofManifest are the names of fields that stand beside data.
+var ofManifest = []string{"apiVersion", "kind", "metadata", "type", "immutable", "data", "stringData"}
+
+// resumes reports whether a line is none of a manifest, but of a log in which it stands,
+// and the entries go on behind it.
+func (d *manifest) resumes(line, entry int, block bool) bool {
+	for range maxForeign {
+		end := d.lineEnd(line)
+		f := readField(d.s[line:end])
+		if slices.Contains(ofManifest, f.name) || strings.HasPrefix(f.text, "---") {
+			return false
+		}
+		indent := span(d.s, line, func(c byte) bool { return c == ' ' || c == '\t' }) - line
+		if indent == entry && f.name != "" && strings.IndexByte(f.name, ' ') < 0 || block && indent > entry {
+			return true
+		}
+		if line = end + 1; line >= len(d.s) {
+			break
+		}
+	}
+	return false
 }
 
 // inner is where the value on a line below data begins: behind its key, which is kept, or

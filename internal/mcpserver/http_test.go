@@ -168,28 +168,83 @@ func TestStreamsShowLife(t *testing.T) {
 	t.Error("nothing is heard on a quiet stream")
 }
 
-// What is no protocol on stdin ends the session, and nothing else happens.
+// A line that is no message is answered, and the next one is read.
 func TestGarbageOnStdin(t *testing.T) {
-	for name, in := range map[string]string{
-		"nothing": "", "text": "hello\n", "zero bytes": "\x00\x00\n", "a huge line": strings.Repeat("x", 3<<20),
-		"a huge message": `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 3<<20) + `"}`,
+	const hello = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	ping := func(id string) string { return `{"jsonrpc":"2.0","id":"` + id + `","method":"ping"}` }
+	for name, c := range map[string]struct {
+		line string
+		code int // of the answer; 0 for none
+		id   any
+	}{
+		"nothing":             {line: ""},
+		"white space":         {line: " \t\r"},
+		"text":                {line: "hello", code: -32700},
+		"zero bytes":          {line: "\x00\x00", code: -32700},
+		"no UTF-8":            {line: "\"\xff\xfe", code: -32700},
+		"half a message":      {line: ping("x")[:20], code: -32700},
+		"more than a message": {line: ping("x") + " hello", code: -32700},
+		"a huge line":         {line: strings.Repeat("x", 3<<20), code: -32700},
+		"a huge message":      {line: `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 3<<20) + `"}`, code: -32700},
+		"deep":                {line: strings.Repeat("[", 100_000), code: -32700},
+		"deep and whole":      {line: strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000), code: -32600},
+		"a number":            {line: "17", code: -32600},
+		"null":                {line: "null", code: -32600},
+		"a text":              {line: `"ping"`, code: -32600},
+		"another version":     {line: `{"jsonrpc":"1.0","id":"me","method":"ping"}`, code: -32600, id: "me"},
+		"no version":          {line: `{"id":7,"method":"ping"}`, code: -32600, id: 7.0},
+		"an id of its own":    {line: `{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}`, code: -32600},
+		"a method of its own": {line: `{"jsonrpc":"2.0","id":3,"method":{}}`, code: -32600, id: 3.0},
+		"an unknown method":   {line: `{"jsonrpc":"2.0","id":3,"method":"brew"}`, code: -32601, id: 3.0},
+		"an unknown note":     {line: `{"jsonrpc":"2.0","method":"notifications/brew"}`},
+		"an answer":           {line: `{"jsonrpc":"2.0","id":99,"result":{}}`},
+		"an answer to nobody": {line: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`},
+		"an empty batch":      {line: "[]", code: -32600},
+		"a batch of nothing":  {line: "[1]", code: -32600},
+		"a batch":             {line: "[" + ping("in a batch") + "]", id: "in a batch"},
 	} {
-		s, err := mcpserver.New(quick(newFake()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		_ = s.ServeStdio(t.Context(), io.NopCloser(strings.NewReader(in)), tee{nopCloser{io.Discard}, &out}) // whether it is an error does not matter
-		s.Close()
-		if out.Len() > 4096 {
-			t.Errorf("%s: %d bytes on stdout", name, out.Len())
-		}
+		t.Run(name, func(t *testing.T) {
+			s, err := mcpserver.New(quick(newFake()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			serverIn, clientOut := io.Pipe()
+			clientIn, serverOut := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- s.ServeStdio(t.Context(), serverIn, serverOut) }()
+			in := json.NewDecoder(clientIn)
+			answered := func(id any) (code int) {
+				t.Helper()
+				var m struct {
+					ID    any
+					Error struct{ Code int }
+				}
+				if err := in.Decode(&m); err != nil || m.ID != id {
+					t.Fatalf("%+v, %v, not an answer to %v", m, err, id)
+				}
+				return m.Error.Code
+			}
+			write := func(lines ...string) {
+				go func() { _, _ = io.WriteString(clientOut, strings.Join(lines, "\n")+"\n") }()
+			}
+			write(hello)
+			answered("hello")
+			write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, c.line)
+			if c.code != 0 || c.id != nil {
+				if code := answered(c.id); code != c.code {
+					t.Errorf("it is answered with %d", code)
+				}
+			}
+			write(ping("last"))
+			answered("last")
+			_ = clientOut.Close()
+			if err := <-done; err != nil {
+				t.Errorf("the end of stdin: %v", err)
+			}
+		})
 	}
 }
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 func TestServeEnds(t *testing.T) {
 	before := goleak.IgnoreCurrent()

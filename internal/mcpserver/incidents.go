@@ -72,7 +72,7 @@ func (s *Server) addIncidents(p *sdk.Server) {
 
 func statuses() []string {
 	var names []string
-	for _, st := range []nightcrier.IncidentStatus{nightcrier.Pending, nightcrier.Investigating, nightcrier.Resolved, nightcrier.Failed, nightcrier.AgentFailed} {
+	for _, st := range nightcrier.IncidentStatuses() {
 		names = append(names, string(st))
 	}
 	return names

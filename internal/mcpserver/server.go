@@ -222,7 +222,8 @@ func (s *Server) missed(sessionID string) {
 
 // ServeStdio serves one client over a pair of pipes until in ends or ctx does.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	err := s.protocol(true, true).Run(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
+	w := &wholly{WriteCloser: out}
+	err := s.protocol(true, true).Run(ctx, &sdk.IOTransport{Reader: newLines(in, w), Writer: w, MaxLineLength: -1}) // lines bounds them
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("mcp over stdio: %w", err)
 	}

@@ -1,9 +1,11 @@
 package notify
 
 import (
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/store"
 )
 
 // Kind is what a message is about.
@@ -12,9 +14,11 @@ type Kind string
 // The kinds of messages.
 const (
 	// Outcome: an investigation ended; with its report, or with why there is none.
-	Outcome Kind = "outcome"
-	// SeverityRose: an open incident became more severe.
-	SeverityRose Kind = "severity_rose"
+	Outcome Kind = store.OutcomeTold
+	// SeverityRose: an incident that people know of became more severe.
+	SeverityRose Kind = store.RiseTold
+	// Over: the fault of an incident that people know of is over.
+	Over Kind = store.OverTold
 	// StormBegan: one message in place of one for each incident.
 	StormBegan Kind = "storm"
 	// BreakerOpened and BreakerClosed: an executor became unusable, or usable again.
@@ -31,12 +35,16 @@ type Message struct {
 	// Key says what happened, the same after a restart: of one key a channel
 	// is sent one message, ever.
 	Key string
-	// Incident is set for Outcome and SeverityRose; Report when there is one.
+	// Incident is set for Outcome, SeverityRose and Over; Report when there is one.
 	Incident *nightcrier.Incident
 	Report   *nightcrier.Report
 	RunID    string
 	// Was is the severity before it rose.
 	Was nightcrier.Severity
+	// Quiet is for how long nothing was heard of a fault that is over, With how many
+	// other incidents of the same cause are over as well.
+	Quiet time.Duration
+	With  int
 	// Link is where to read on: an http(s) address or a path.
 	Link    string
 	Storm   *Storm
@@ -87,6 +95,35 @@ func OutcomeOf(inc nightcrier.Incident, runID string, rep *nightcrier.Report, li
 // RiseOf makes the message that an open incident became more severe.
 func RiseOf(inc nightcrier.Incident, was nightcrier.Severity, link string) Message {
 	return Message{Kind: SeverityRose, Key: "rise/" + inc.ID + "/" + inc.Severity.String(), Incident: &inc, Was: was, RunID: inc.RunID, Link: link}
+}
+
+// OverOf makes the message that the fault of an incident has been over for quiet, with
+// that of so many others of the same cause.
+func OverOf(inc nightcrier.Incident, quiet time.Duration, with int, link string) Message {
+	return Message{Kind: Over, Key: "over/" + inc.ID, Incident: &inc, RunID: inc.RunID, Quiet: quiet, With: with, Link: link}
+}
+
+// gist is what an outcome comes to, without its words: two runs that tell the same have
+// the same.
+func (m Message) gist() string {
+	if m.Kind != Outcome || m.Incident == nil {
+		return ""
+	}
+	parts := []string{string(m.Incident.Status), string(m.Incident.FailureClass)}
+	if m.Report != nil {
+		parts = append(parts, string(m.Report.Verdict))
+		if c := m.Report.RootCause; c != nil {
+			parts = append(parts, c.Cause, c.Object.String())
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+func (m Message) severity() nightcrier.Severity {
+	if m.Incident == nil {
+		return nightcrier.Info
+	}
+	return m.Incident.Severity
 }
 
 // StormOf makes the one message of a storm.

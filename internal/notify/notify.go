@@ -22,9 +22,8 @@ import (
 
 // Outbox is the durable record of what was sent; the store satisfies it.
 type Outbox interface {
-	// BeginNotification records an intent once. For a key that is known already
-	// fresh is false and prev is the state recorded.
-	BeginNotification(ctx context.Context, n store.Notification) (prev store.NotificationState, fresh bool, err error)
+	// BeginNotification records an intent once, and says whether it is to be sent.
+	BeginNotification(ctx context.Context, n store.Notification) (store.Begun, error)
 	// EndNotification records the result.
 	EndNotification(ctx context.Context, key string, state store.NotificationState, detail string) error
 	// PendingNotifications returns the intents without a result.
@@ -127,25 +126,39 @@ func (n *Notifier) Notify(ctx context.Context, m Message) error {
 // when it is asked for again (its sender was stopped, or asks by the clock) it
 // gets a further round, a few in all.
 func (n *Notifier) tell(ctx context.Context, ch Channel, m Message) error {
-	in := store.Notification{Channel: ch.Name(), Kind: string(m.Kind), IncidentID: m.incidentID(), RunID: m.RunID, Digest: digest(m)}
+	in := store.Notification{Channel: ch.Name(), Kind: string(m.Kind), IncidentID: m.incidentID(), RunID: m.RunID, Digest: digest(m),
+		Severity: m.severity(), Gist: m.gist()}
 	for round := 1; round <= maxRounds; round++ {
 		in.Key = ch.Name() + ":" + m.Key
 		if round > 1 {
 			in.Key += "#" + strconv.Itoa(round)
 		}
-		prev, fresh, err := n.cfg.Outbox.BeginNotification(ctx, in)
+		b, err := n.cfg.Outbox.BeginNotification(ctx, in)
 		switch {
 		case err != nil:
 			return nightcrier.Errorf(nightcrier.CodeOf(err), "recording notification %s: %w", in.Key, err)
-		case fresh:
+		case b.Fresh:
 			return n.send(ctx, ch, m, in)
-		case prev == store.NotificationPending:
+		case b.State == store.NotificationPending:
 			return n.end(ctx, in, store.NotificationUnknown, "an earlier attempt left no result; it may have arrived")
-		case prev != store.NotificationFailed:
+		case b.State == store.NotificationSuppressed:
+			n.suppressed(ctx, in, b)
+			return nil
+		case b.State != store.NotificationFailed:
 			return nil
 		}
 	}
 	return nil
+}
+
+// suppressed counts and logs a message that is not sent, once.
+func (n *Notifier) suppressed(ctx context.Context, in store.Notification, b store.Begun) {
+	if !b.New {
+		return
+	}
+	n.cfg.Logger.Log(ctx, slog.LevelInfo, "notification suppressed", "event", "notification_suppressed",
+		"channel", in.Channel, "kind", in.Kind, "incident_id", in.IncidentID, "reason", b.Reason)
+	n.cfg.Ended(in.Channel, Kind(in.Kind), store.NotificationSuppressed)
 }
 
 // send delivers m. When ctx ends first the message is recorded as failed and

@@ -21,20 +21,26 @@ type fakeOutbox struct {
 	state map[string]store.NotificationState
 	order []store.Notification
 	fail  error
+	// unsaid is why everything is suppressed, "" for nothing.
+	unsaid store.Unsaid
 }
 
 func newOutbox() *fakeOutbox { return &fakeOutbox{state: map[string]store.NotificationState{}} }
 
-func (o *fakeOutbox) BeginNotification(_ context.Context, in store.Notification) (store.NotificationState, bool, error) {
+func (o *fakeOutbox) BeginNotification(_ context.Context, in store.Notification) (store.Begun, error) {
 	if o.fail != nil {
-		return "", false, o.fail
+		return store.Begun{}, o.fail
 	}
 	if s, ok := o.state[in.Key]; ok {
-		return s, false, nil
+		return store.Begun{State: s}, nil
+	}
+	o.order = append(o.order, in)
+	if o.unsaid != "" {
+		o.state[in.Key] = store.NotificationSuppressed
+		return store.Begun{State: store.NotificationSuppressed, Reason: o.unsaid, New: true}, nil
 	}
 	o.state[in.Key] = store.NotificationPending
-	o.order = append(o.order, in)
-	return store.NotificationPending, true, nil
+	return store.Begun{State: store.NotificationPending, Fresh: true, New: true}, nil
 }
 
 func (o *fakeOutbox) EndNotification(ctx context.Context, key string, s store.NotificationState, _ string) error {
@@ -258,6 +264,48 @@ func TestKeysTellOutagesAndRunsApart(t *testing.T) {
 	}
 }
 
+// What people need not be told is recorded, counted once, and not sent.
+func TestSuppressedIsCountedOnce(t *testing.T) {
+	box, ch := newOutbox(), &script{}
+	box.unsaid = store.SameCause
+	counted := map[store.NotificationState]int{}
+	n := New(Config{Channels: []Channel{ch}, Outbox: box, Logger: slog.New(slog.DiscardHandler), Ended: func(_ string, _ Kind, s store.NotificationState) { counted[s]++ }})
+	for range 3 {
+		if err := n.Notify(t.Context(), outcome); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ch.sentAt) != 0 || counted[store.NotificationSuppressed] != 1 || len(counted) != 1 {
+		t.Errorf("%d sent, counted %v", len(ch.sentAt), counted)
+	}
+}
+
+// Two outcomes have one gist when they tell the same, in whatever words.
+func TestGist(t *testing.T) {
+	told := func(change func(*nightcrier.Incident, *nightcrier.Report)) string {
+		inc := nightcrier.Incident{ID: "i", Status: nightcrier.Resolved}
+		rep := nightcrier.Report{Verdict: nightcrier.VerdictFault, RootCause: &nightcrier.RootCause{Cause: "oom-killed", Object: nightcrier.Object{Kind: "Deployment", Name: "cart"}}}
+		change(&inc, &rep)
+		return OutcomeOf(inc, "r", &rep, "").gist()
+	}
+	first := told(func(*nightcrier.Incident, *nightcrier.Report) {})
+	for name, c := range map[string]struct {
+		change func(*nightcrier.Incident, *nightcrier.Report)
+		same   bool
+	}{
+		"other words":    {func(i *nightcrier.Incident, r *nightcrier.Report) { i.RunID, r.RootCause.Summary = "r2", "other words" }, true},
+		"another object": {func(_ *nightcrier.Incident, r *nightcrier.Report) { r.RootCause.Object.Name = "web" }, false},
+		"another cause":  {func(_ *nightcrier.Incident, r *nightcrier.Report) { r.RootCause.Cause = "crash" }, false},
+		"no cause":       {func(_ *nightcrier.Incident, r *nightcrier.Report) { r.RootCause = nil }, false},
+		"recovered":      {func(_ *nightcrier.Incident, r *nightcrier.Report) { r.Verdict = nightcrier.VerdictRecovered }, false},
+		"failed":         {func(i *nightcrier.Incident, _ *nightcrier.Report) { i.Status = nightcrier.Failed }, false},
+	} {
+		if (told(c.change) == first) != c.same {
+			t.Errorf("%s: the same: %t", name, !c.same)
+		}
+	}
+}
+
 // TestOutboxOfTheStore goes through a crash with the real record.
 func TestOutboxOfTheStore(t *testing.T) {
 	box, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "n.db"), Logger: slog.New(slog.DiscardHandler)})
@@ -267,8 +315,8 @@ func TestOutboxOfTheStore(t *testing.T) {
 	defer box.Close()
 	ch := &script{}
 	n := New(Config{Channels: []Channel{ch}, Outbox: box, Logger: slog.New(slog.DiscardHandler)})
-	began, _, err := box.BeginNotification(t.Context(), store.Notification{Key: outcomeKey, Channel: "script", Kind: string(Outcome)})
-	if err != nil || began == store.NotificationSent {
+	began, err := box.BeginNotification(t.Context(), store.Notification{Key: outcomeKey, Channel: "script", Kind: string(Outcome)})
+	if err != nil || !began.Fresh {
 		t.Fatal(began, err)
 	}
 	breaker := BreakerOf(Breaker{Executor: "x"}, true)

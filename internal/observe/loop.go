@@ -34,11 +34,16 @@ const doubtful = 8
 const silence = 3 * time.Minute
 
 func newLoop(o *Observer, w detect.Watched, tried func()) *loop {
+	return &loop{o: o, what: w, kind: w.Kind, sel: selection(w), tried: tried}
+}
+
+// selection is what is asked of the API to see a kind.
+func selection(w detect.Watched) kube.Selection {
 	sel := kube.Selection{APIVersion: w.APIVersion, Kind: string(w.Kind), Namespace: w.Namespace}
 	if w.Kind == detect.Event {
 		sel.Fields = "type=Warning"
 	}
-	return &loop{o: o, what: w, kind: w.Kind, sel: sel, tried: tried}
+	return sel
 }
 
 func (l *loop) run(ctx context.Context) {

@@ -24,13 +24,16 @@ const (
 func (p *printer) scope() {
 	s := p.r.Scope
 	p.sub("Scope")
-	if len(s.Affected)+len(s.Suspected)+len(s.Unaffected) == 0 {
+	if s.Empty() {
 		p.line("_nothing beside the target was looked at_")
 		return
 	}
 	p.field("Confirmed affected", orNone(objects(s.Affected)))
 	p.field("Suspected", orNone(objects(s.Suspected)))
 	p.field("Confirmed unaffected", orNone(objects(s.Unaffected)))
+	if len(s.ComingUp) > 0 {
+		p.field("Coming up, not judged", objects(s.ComingUp))
+	}
 }
 
 // objects names objects in one line.
@@ -174,7 +177,7 @@ func (p *printer) details(title, text string) {
 
 // parseScope reads the scope that an agent names in section 2.
 func parseScope(f map[string]string) nightcrier.Scope {
-	return nightcrier.Scope{Affected: objectsIn(f["affected"]), Suspected: objectsIn(f["suspected"]), Unaffected: objectsIn(f["unaffected"])}
+	return nightcrier.Scope{Affected: objectsIn(f["affected"]), Suspected: objectsIn(f["suspected"]), Unaffected: objectsIn(f["unaffected"]), ComingUp: objectsIn(f["comingUp"])}
 }
 
 // objectsIn reads objects from a list with commas, or from lines.

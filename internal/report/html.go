@@ -2,14 +2,10 @@ package report
 
 import (
 	"bytes"
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
 	"html"
-	"html/template"
 	"net/url"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -19,8 +15,6 @@ import (
 	"github.com/yuin/goldmark/renderer"
 	mdtext "github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
-
-	"nightcrier.dev/nightcrier"
 )
 
 // maxPage and maxPageLines bound the Markdown of a page, in bytes and lines,
@@ -33,78 +27,6 @@ const (
 	maxColumns   = 50
 )
 
-//go:embed page.css
-var pageCSS string
-
-//go:embed page.html.tmpl
-var pageText string
-
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"clean": Printable}).Parse(pageText))
-
-// ContentSecurityPolicy is what a page of HTML may do in a browser: show itself in
-// its own style. It holds for the page as a file and as an answer.
-var ContentSecurityPolicy = "default-src 'none'; style-src 'sha256-" + digest(pageCSS) + "'; base-uri 'none'; form-action 'none'"
-
-func digest(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// pageData is what the page shows beside the Markdown.
-type pageData struct {
-	Title, Policy, Tone, Status string
-	CSS                         template.CSS
-	Report                      *nightcrier.Report
-	Cause, Confidence           string
-	Checked, Facts              int
-	Sections                    []section
-	Body                        template.HTML
-}
-
-// section is an entry of the page's contents.
-type section struct{ ID, Name string }
-
-// HTML makes one page of a report: r in short on top, below it md, which is what
-// Final or an agent wrote. The page holds no script, loads nothing, and takes no
-// HTML from md.
-func HTML(r *nightcrier.Report, md []byte) []byte {
-	d := pageData{
-		Title: or(r.Target.String(), "Incident "+r.IncidentID), Policy: ContentSecurityPolicy, CSS: template.CSS(pageCSS), Report: r,
-		Status: status(r), Tone: tone(r), Facts: len(r.Facts), Checked: checked(r), Sections: contents(),
-		Body: template.HTML(body(md)), // body escapes all that is not Markdown
-	}
-	if rc := r.RootCause; rc != nil {
-		d.Cause, d.Confidence = rc.Summary, string(rc.Confidence)
-	}
-	var out bytes.Buffer
-	if err := page.Execute(&out, d); err != nil { // into memory: the template is wrong
-		return []byte("<!doctype html><title>report</title><p>The report could not be shown.")
-	}
-	return out.Bytes()
-}
-
-// tone is the colour of a report.
-func tone(r *nightcrier.Report) string {
-	switch status(r) {
-	case statusResolved:
-		return "calm"
-	case statusActive:
-		return "alarm"
-	}
-	return "warn"
-}
-
-func contents() []section {
-	var out []section
-	for i, h := range headings {
-		_, name, _ := strings.Cut(h, ". ")
-		out = append(out, section{sectionID(i), name})
-	}
-	return out
-}
-
-func sectionID(n int) string { return "section-" + strconv.Itoa(n) }
-
 // markdown knows tables and check lists, and passes no HTML on. It knows no
 // definitions of links: a page of them would be searched line by line.
 var markdown = goldmark.New(
@@ -113,28 +35,112 @@ var markdown = goldmark.New(
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(&safely{}, 100))),
 )
 
-// body renders Markdown, without its title: the page has one.
-func body(md []byte) []byte {
+// body renders what a page takes of Markdown, and whether that is all of it: of what
+// Final writes, the record of what was read (sections 5 and 6), as the page itself
+// says the rest.
+func body(md []byte) (page []byte, whole bool) {
 	src := []byte(flatten(Printable(string(md[:min(len(md), maxPage)]))))
 	doc := markdown.Parser().Parse(mdtext.NewReader(src))
+	whole = !keepProof(doc, src)
+	if whole {
+		lower(doc)
+	}
+	dropEmpty(doc, src)
+	var out bytes.Buffer
+	if err := markdown.Renderer().Render(&out, src, doc); err != nil { // into memory
+		return []byte("<pre>" + html.EscapeString(string(src)) + "</pre>"), whole
+	}
+	return out.Bytes(), whole
+}
+
+// proofSection is the first section of a report that its page takes as it stands.
+const proofSection = 5
+
+// said are the parts of the record that the page says elsewhere.
+var said = []string{inputsTitle, notCheckedTitle}
+
+// keepProof removes all before the record of what was read, and reports whether there
+// is one.
+func keepProof(doc ast.Node, src []byte) bool {
+	start := nodeOf(doc, func(n ast.Node) bool { return sectionOf(n, src) == proofSection })
+	if start == nil || nodeOf(doc, func(n ast.Node) bool { return headingText(n, src) == strings.TrimPrefix(Title, "# ") }) != doc.FirstChild() {
+		return false
+	}
+	for n, keep, skip := doc.FirstChild(), false, false; n != nil; {
+		next := n.NextSibling()
+		keep = keep || n == start
+		if h, ok := n.(*ast.Heading); ok && h.Level <= 3 {
+			skip = slices.Contains(said, headingText(n, src))
+		}
+		if !keep || skip || sectionOf(n, src) >= 0 {
+			doc.RemoveChild(doc, n)
+		}
+		n = next
+	}
+	return true
+}
+
+// dropEmpty removes headings with nothing below them but an excuse, which Markdown of
+// ours sets in italics.
+func dropEmpty(doc ast.Node, src []byte) {
 	for n := doc.FirstChild(); n != nil; {
 		next := n.NextSibling()
-		if h, ok := n.(*ast.Heading); ok {
-			said := strings.TrimSpace(string(h.Lines().Value(src)))
-			if h.Level == 1 && sameHeading(said, strings.TrimPrefix(Title, "# ")) {
-				doc.RemoveChild(doc, h)
-			}
-			if i := sectionNumber(line{text: said, level: h.Level}); i >= 0 {
-				h.SetAttributeString("id", []byte(sectionID(i)))
+		if h, ok := n.(*ast.Heading); ok && h.Level == 3 && next != nil && isExcuse(next) {
+			excuse := next
+			next = excuse.NextSibling()
+			if _, ends := next.(*ast.Heading); ends || next == nil {
+				doc.RemoveChild(doc, n)
+				doc.RemoveChild(doc, excuse)
 			}
 		}
 		n = next
 	}
-	var out bytes.Buffer
-	if err := markdown.Renderer().Render(&out, src, doc); err != nil { // into memory
-		return []byte("<pre>" + html.EscapeString(string(src)) + "</pre>")
+}
+
+// lower puts the headings of a document below those of the page.
+func lower(doc ast.Node) {
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok {
+			h.Level = min(h.Level+1, 6)
+		}
 	}
-	return out.Bytes()
+}
+
+// isExcuse reports whether a node is one paragraph in italics.
+func isExcuse(n ast.Node) bool {
+	p, ok := n.(*ast.Paragraph)
+	if !ok || p.ChildCount() != 1 {
+		return false
+	}
+	e, ok := p.FirstChild().(*ast.Emphasis)
+	return ok && e.Level == 1
+}
+
+func nodeOf(doc ast.Node, is func(ast.Node) bool) ast.Node {
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if is(n) {
+			return n
+		}
+	}
+	return nil
+}
+
+// headingText is the text of a heading, "" of any other node.
+func headingText(n ast.Node, src []byte) string {
+	h, ok := n.(*ast.Heading)
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(string(h.Lines().Value(src)))
+}
+
+// sectionOf is which of the seven sections a node begins, -1 for none.
+func sectionOf(n ast.Node, src []byte) int {
+	h, ok := n.(*ast.Heading)
+	if !ok {
+		return -1
+	}
+	return sectionNumber(line{text: headingText(n, src), level: h.Level})
 }
 
 var nestRE = regexp.MustCompile(`^(?:[ \t]*(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]))+`)

@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,20 +25,19 @@ const activeContent = "<script>alert(1)</script> <img src=x onerror=alert(1)> <s
 
 // allowed are the elements that a page may hold, with their attributes.
 var allowed = map[string]string{
-	"html": "lang", "head": "", "meta": "charset http-equiv content name", "title": "", "style": "", "body": "", "header": "class", "p": "class", "b": "", "span": "",
-	"h1": "", "h2": "id", "h3": "", "h4": "", "h5": "", "h6": "", "dl": "", "div": "", "dt": "", "dd": "", "nav": "aria-label", "a": "href rel", "main": "", "ul": "", "ol": "start", "li": "",
-	"input": "checked disabled type", "em": "", "strong": "", "code": "class", "pre": "", "table": "", "thead": "", "tbody": "", "tr": "", "th": "style align", "td": "style align",
-	"blockquote": "", "details": "", "summary": "", "hr": "", "br": "",
+	"html": "lang", "head": "", "meta": "charset http-equiv content name", "title": "", "style": "", "body": "", "header": "class", "p": "class", "b": "", "span": "class id",
+	"h1": "", "small": "", "h2": "id", "h3": "", "h4": "", "h5": "", "h6": "", "dl": "class", "div": "class", "dt": "", "dd": "", "nav": "aria-label", "a": "href rel class", "main": "",
+	"section": "class aria-labelledby", "footer": "", "ul": "", "ol": "start", "li": "", "input": "checked disabled type", "em": "", "strong": "", "q": "", "time": "datetime", "code": "class", "pre": "class",
+	"table": "", "thead": "", "tbody": "", "tr": "", "th": "style align scope", "td": "style align data-label", "blockquote": "", "details": "class", "summary": "", "hr": "", "br": "",
 }
+
+// classes are those of the page's own style.
+var classes = []string{"skip", "chips", "chip", "alarm", "warn", "calm", "note", "cause", "step", "first", "copy", "pairs", "legend", "id"}
 
 // active returns what a browser would do with a page that it should not.
 func active(t *testing.T, page []byte) (found []string) {
 	t.Helper()
-	doc, err := html.Parse(bytes.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range doc.Descendants() {
+	for n := range parsed(t, page).Descendants() {
 		if n.Type != html.ElementNode {
 			continue
 		}
@@ -45,15 +46,63 @@ func active(t *testing.T, page []byte) (found []string) {
 			found = append(found, "<"+n.Data+">")
 		}
 		for _, a := range n.Attr {
-			if !strings.Contains(" "+attributes+" ", " "+a.Key+" ") {
+			if !slices.Contains(strings.Fields(attributes), a.Key) {
 				found = append(found, n.Data+" "+a.Key+"="+a.Val)
 			}
-			if a.Key == "href" && !strings.HasPrefix(a.Val, "#section-") && !strings.HasPrefix(a.Val, "http://ok.example/") {
+			if a.Key == "href" && !strings.HasPrefix(a.Val, "#") && !strings.HasPrefix(a.Val, "http://ok.example/") {
 				found = append(found, a.Val)
+			}
+			if a.Key == "class" && n.Data != "code" && slices.ContainsFunc(strings.Fields(a.Val), func(c string) bool { return !slices.Contains(classes, c) }) {
+				found = append(found, "class "+a.Val)
 			}
 		}
 	}
 	return found
+}
+
+func parsed(t *testing.T, page []byte) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// say makes every text below v say s, lists of one where there are none.
+func say(v reflect.Value, s string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(s)
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		say(v.Elem(), s)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			say(v.Index(i), s)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf(s).Convert(v.Type().Key()), reflect.ValueOf(s))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				say(v.Field(i), s)
+			}
+		}
+	}
+}
+
+// hostile is a report, and an incident, whose every text is s.
+func hostile(s string) (*nightcrier.Report, *nightcrier.Incident) {
+	var r nightcrier.Report
+	var inc nightcrier.Incident
+	say(reflect.ValueOf(&r), s)
+	say(reflect.ValueOf(&inc), s)
+	return &r, &inc
 }
 
 func TestAPageIsNotActive(t *testing.T) {
@@ -62,8 +111,13 @@ func TestAPageIsNotActive(t *testing.T) {
 	r.Hypotheses[0].Falsification.Shown, r.Runbooks[0].Title, r.Runbooks[0].Text = activeContent, activeContent, activeContent
 	d := detail()
 	d.Excerpts = append(d.Excerpts, Excerpt{Title: activeContent, Text: activeContent})
-	for name, md := range map[string][]byte{"our own": Final(&r, d), "an agent's": document(2, activeContent), "nothing but": []byte(activeContent)} {
-		page := HTML(&r, md)
+	all, inc := hostile(activeContent)
+	failed := *inc
+	failed.Status = nightcrier.AgentFailed
+	for name, page := range map[string][]byte{
+		"our own": HTML(&r, d.Incident, Final(&r, d)), "an agent's": HTML(&r, nil, document(2, activeContent)), "nothing but": HTML(&r, nil, []byte(activeContent)),
+		"every text": HTML(all, inc, Final(all, Detail{Incident: inc, Commands: []string{activeContent}})), "a failed run": HTML(all, &failed, nil),
+	} {
 		for _, found := range active(t, page) {
 			t.Errorf("%s: the page holds %s", name, found)
 		}
@@ -72,27 +126,6 @@ func TestAPageIsNotActive(t *testing.T) {
 		}
 		if !bytes.Contains(page, []byte("alert(1)")) {
 			t.Errorf("%s: the attack was not shown as text", name)
-		}
-	}
-}
-
-func TestAPageTellsTheReport(t *testing.T) {
-	r := ours(sample())
-	page := string(HTML(&r, Final(&r, detail())))
-	for _, want := range []string{
-		"Content-Security-Policy", "style-src &#39;sha256-", "<title>Deployment shop/cart</title>", `<h2 id="section-3">`, `<a href="#section-3">Root Cause Analysis</a>`,
-		"cart needs more than its 64Mi", "0 of 3", "<details><summary>log &lt;of&gt; app</summary>", "<td>raise the limit to 256Mi</td>", "✓ holds",
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page does not hold %q", want)
-		}
-	}
-	if n := strings.Count(page, "<h1>"); n != 1 {
-		t.Errorf("%d titles", n)
-	}
-	if dir := os.Getenv("NIGHTCRIER_PAGES"); dir != "" { // to look at
-		if err := os.WriteFile(dir+"/sample.html", []byte(page), 0o600); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -118,7 +151,7 @@ func TestHugePagesAreBounded(t *testing.T) {
 	all["a wide table in a quote"] = ">" + strings.Repeat("|a", 2000) + "|\n>" + strings.Repeat("| :-: ", 2000) + "|\n" + strings.Repeat(">a\n", 3000)
 	for name, md := range all {
 		start := time.Now()
-		page := HTML(&nightcrier.Report{}, []byte(md))
+		page := HTML(&nightcrier.Report{}, nil, []byte(md))
 		if len(page) > 16<<20 {
 			t.Errorf("%q: a page of %d bytes", name, len(page))
 		}

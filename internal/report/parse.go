@@ -132,7 +132,8 @@ func confidenceWord(s string) nightcrier.Confidence {
 
 var findingLabels = map[string]string{"category": "category", "blast radius": "blast", "user impact": "impact",
 	"confirmed affected": "affected", "affected": "affected", "suspected": "suspected", "suspected affected": "suspected",
-	"confirmed unaffected": "unaffected", "unaffected": "unaffected"}
+	"confirmed unaffected": "unaffected", "unaffected": "unaffected",
+	"coming up": "comingUp", "coming up, not judged": "comingUp"}
 
 func parseFindings(r *nightcrier.Report, blocks []block) {
 	f := fields(all(blocks), findingLabels)

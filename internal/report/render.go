@@ -34,11 +34,22 @@ func MarkOver(md []byte, inc *nightcrier.Incident) []byte {
 	return fmt.Appendf(nil, "%s%s%s.**\n\n%s", title, said, inc.ClearedAt.UTC().Format("2006-01-02 15:04:05 UTC"), rest)
 }
 
+// MarkCause says at the top of a final report that another incident has the same cause,
+// which is known only when both have ended.
+func MarkCause(md []byte, inc *nightcrier.Incident) []byte {
+	title := []byte(Title + "\n\n")
+	if inc == nil || inc.CausedBy == "" || !bytes.HasPrefix(md, title) {
+		return md
+	}
+	return fmt.Appendf(nil, "%s**Caused by incident %s: both came to the same cause of the same object.**\n\n%s", title, inc.CausedBy, md[len(title):])
+}
+
 func render(r *nightcrier.Report, d Detail, final bool) []byte {
 	p := printer{r: r, d: d, depth: d.Depth.of(r.Severity), final: final}
 	p.line(Title)
 	p.line("")
 	p.origin()
+	p.unseen()
 	for i, section := range []func(){p.card, p.problem, p.findings, p.analysis, p.remediation, p.proof, p.supporting} {
 		p.line("")
 		p.line(headings[i])
@@ -117,12 +128,24 @@ func (p *printer) origin() {
 	}
 }
 
+// unseen says that all of it rests on the event, where it does: whoever reads no
+// further must not take it for what the cluster shows.
+func (p *printer) unseen() {
+	if why := NewCard(p.r).Unseen; why != "" {
+		p.line("")
+		p.linef("**No cluster was looked at:** %s.", strings.TrimSuffix(inline(why), "."))
+	}
+}
+
 // card begins with what somebody who was just woken asks: what is broken, why,
 // how sure that is, and what to do first.
 func (p *printer) card() {
 	r := p.r
 	p.field("Status", status(r))
 	p.field("Target", orUnknown(inline(r.Target.String())))
+	if mend := NewCard(r).Mend; mend != r.Target {
+		p.field("Object to Mend", inline(mend.String()))
+	}
 	p.field("Primary Hypothesis", primary(r))
 	p.field("First Step", firstStep(r))
 	p.field("Seen Before", recalled(r))
@@ -315,8 +338,14 @@ func (p *printer) indented(label, value string) {
 	}
 }
 
+// The parts of section 5 that say what the page of a report says in tables.
+const (
+	inputsTitle     = "Inputs Consulted"
+	notCheckedTitle = "What could not be checked"
+)
+
 func (p *printer) proof() {
-	p.sub("Inputs Consulted")
+	p.sub(inputsTitle)
 	p.list(inputs(p.r), "no evidence was recorded")
 	p.sub("Commands Executed")
 	var commands []string
@@ -324,7 +353,7 @@ func (p *printer) proof() {
 		commands = append(commands, code(c))
 	}
 	p.list(commands, "no recorded read")
-	p.sub("What could not be checked")
+	p.sub(notCheckedTitle)
 	p.list(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
 		p.sub("Audit")

@@ -42,9 +42,11 @@ type outcome struct {
 	RootCause string                    `json:"rootCause,omitempty"`
 	// Diagnosis is what the facts alone say.
 	Diagnosis *nightcrier.RootCause `json:"diagnosis,omitempty"`
-	Artifacts []nightcrier.Artifact `json:"artifacts,omitempty"`
-	HasReport bool                  `json:"hasReport"`
-	Audit     audit.Summary         `json:"audit"`
+	// Conclusion is the cause that the delivered report names, if it names one.
+	Conclusion *nightcrier.RootCause `json:"conclusion,omitempty"`
+	Artifacts  []nightcrier.Artifact `json:"artifacts,omitempty"`
+	HasReport  bool                  `json:"hasReport"`
+	Audit      audit.Summary         `json:"audit"`
 }
 
 // check takes over what the agent left, holds its report against what was
@@ -98,16 +100,7 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult,
 	if out.Status == nightcrier.Resolved && asked.due() {
 		why = "since it was asked for again"
 	}
-	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", inWords(out.Status), because(why)))
-}
-
-// inWords is what people read of a status: a report is there, which is not to say
-// that the fault is over.
-func inWords(s nightcrier.IncidentStatus) string {
-	if s == nightcrier.Resolved {
-		return "report ready"
-	}
-	return strings.ReplaceAll(string(s), "_", " ")
+	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", out.Status.Words(), because(why)))
 }
 
 func because(reason string) string {
@@ -317,7 +310,7 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
 	rep.Recalled, rep.Runbooks = facts.Recalled, facts.Runbooks
-	if s := rep.Scope; len(s.Affected)+len(s.Suspected)+len(s.Unaffected) == 0 {
+	if rep.Scope.Empty() {
 		rep.Scope = facts.Scope
 	}
 	if rep.RootCause != nil && facts.RootCause != nil && rep.RootCause.Object == facts.RootCause.Object {
@@ -351,6 +344,7 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 	stillHolds(rep)
 	if rep.RootCause != nil {
 		out.RootCause = rep.RootCause.Summary
+		out.Conclusion = conclusion(rep.RootCause, out.Diagnosis)
 	}
 	raw, err := report.JSON(rep)
 	if err != nil {
@@ -457,6 +451,20 @@ func asked(r audit.Record) string {
 	return q.String() + " → no answer recorded"
 }
 
+// conclusion is the cause of a report in the words that others would use for it: those
+// of the facts, where the two agree. A guess is none, nor what names no object.
+func conclusion(of, facts *nightcrier.RootCause) *nightcrier.RootCause {
+	switch {
+	case of.Confidence == nightcrier.Low:
+		return nil
+	case facts != nil && sameDiagnosis(facts.Cause, facts.Object, of.Cause, of.Object):
+		return facts
+	case of.Cause == "" || of.Object.Name == "":
+		return nil
+	}
+	return of
+}
+
 // How much of the logs a report shows; all of it is in the evidence.
 const (
 	maxExcerpts  = 6
@@ -478,7 +486,7 @@ func (r *Runner) finish(ctx context.Context, o Order, out outcome) error {
 	}
 	f := store.Finish{
 		RunID: o.RunID, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
-		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Artifacts: out.Artifacts,
+		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Conclusion: out.Conclusion, Artifacts: out.Artifacts,
 	}
 	if ws != nil && out.HasReport {
 		if f.Report, err = ws.ReadFile(machineFile); err != nil {
@@ -538,7 +546,7 @@ func (r *Runner) noteEnd(ctx context.Context, o Order, out outcome) error {
 			return err
 		}
 	}
-	return r.note(ctx, o.RunID, "finished", logged("incident closed: %s%s", inWords(out.Status), because(out.Reason)))
+	return r.note(ctx, o.RunID, "finished", logged("incident closed: %s%s", out.Status.Words(), because(out.Reason)))
 }
 
 // showEnd refreshes incident.json and tells whoever counts.

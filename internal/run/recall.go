@@ -79,12 +79,12 @@ func stillHolds(rep *nightcrier.Report) {
 		return
 	}
 	old.Holds, old.Why = true, "the facts collected now lead to the same cause on the same object"
-	if rc := rep.RootCause; rc == nil || !sameDiagnosis(old, rc.Cause, rc.Object) {
+	if rc := rep.RootCause; rc == nil || !sameDiagnosis(old.Cause, old.Object, rc.Cause, rc.Object) {
 		old.Holds, old.Why = false, "the facts lead there again, but this report concludes otherwise"
 		return
 	}
 	for _, h := range rep.Hypotheses {
-		if !sameDiagnosis(old, h.Cause, h.Object) {
+		if !sameDiagnosis(old.Cause, old.Object, h.Cause, h.Object) {
 			continue
 		}
 		switch h.Falsification.Outcome {
@@ -98,15 +98,15 @@ func stillHolds(rep *nightcrier.Report) {
 	}
 }
 
-// sameDiagnosis compares with what an agent may have written: it need not name
-// the cause by its id, and may name a Pod of the workload.
-func sameDiagnosis(old *nightcrier.Recalled, cause string, object nightcrier.Object) bool {
-	if cause != "" && cause != old.Cause {
+// sameDiagnosis compares a diagnosis of ours with what an agent may have written: it
+// need not name the cause by its id, and may name a Pod of the workload.
+func sameDiagnosis(ours string, at nightcrier.Object, cause string, object nightcrier.Object) bool {
+	if cause != "" && cause != ours {
 		return false
 	}
-	if object.Namespace != "" && object.Namespace != old.Object.Namespace {
+	if object.Namespace != "" && object.Namespace != at.Namespace {
 		return false
 	}
-	ofWorkload := (object.Kind == "Pod" || object.Kind == "ReplicaSet") && strings.HasPrefix(object.Name, old.Object.Name+"-")
-	return ofWorkload || object.Name == old.Object.Name && strings.EqualFold(object.Kind, old.Object.Kind)
+	ofWorkload := (object.Kind == "Pod" || object.Kind == "ReplicaSet") && strings.HasPrefix(object.Name, at.Name+"-")
+	return ofWorkload || object.Name == at.Name && strings.EqualFold(object.Kind, at.Kind)
 }

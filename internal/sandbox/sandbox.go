@@ -87,8 +87,10 @@ type Policy struct {
 	Write []string `json:"write"`
 	// Devices lists device files to read and write.
 	Devices []string `json:"devices"`
-	// ConnectPorts lists the TCP ports that may be connected to.
+	// ConnectPorts lists the TCP ports that may be connected to. Network opens the
+	// machine's network beside that: datagrams, which names are asked with.
 	ConnectPorts []int `json:"connectPorts"`
+	Network      bool  `json:"network"`
 	// MaxFileBytes bounds each file that is written; 0 is no limit.
 	MaxFileBytes int64 `json:"maxFileBytes"`
 	// MaxOpenFiles bounds open descriptors of a process; 0 is no limit.

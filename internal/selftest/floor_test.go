@@ -101,7 +101,7 @@ func TestNoListIsNull(t *testing.T) {
 	state, err := json.Marshal(journal.State{Layers: []string{
 		process.LayerEnv, process.LayerPIDNS, process.LayerMountNS, process.LayerNetNS, process.LayerProc, process.LayerRoot, process.LayerUID,
 		process.LayerNoPrivs, process.LayerCaps, process.LayerModes, process.LayerSeccomp, process.LayerLandlock, process.LayerRlimits,
-		process.LayerMemoryWatch, process.LayerPIDsWatch,
+		process.LayerMemory, process.LayerPIDs,
 	}})
 	if err != nil {
 		t.Fatal(err)

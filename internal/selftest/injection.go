@@ -326,7 +326,7 @@ func loudReport() Result {
 		return res.concluded(false)
 	}
 	md := report.Final(&r, report.Detail{})
-	page := report.HTML(&r, md)
+	page := report.HTML(&r, nil, md)
 	res.StoppedBy, res.Detail = append(res.StoppedBy, Guard), "it is text in both"
 	for _, bad := range []string{"\x1b", "\x07", "\u202e"} {
 		if strings.Contains(string(md)+string(page), bad) {

@@ -103,6 +103,7 @@ func (b *Bench) rawLane(ctx context.Context, attacks []guardkube.Attack, all []R
 
 // guarded is a guard before a door, and its record.
 type guarded struct {
+	guard    *guardkube.Guard
 	server   *guardkube.Server
 	mark     guardkube.Mark
 	canaries []Canary
@@ -131,6 +132,7 @@ func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.guard = guard
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)

@@ -79,26 +79,26 @@ func gluts(probe string) []glut {
 			}
 			return ""
 		}},
-		{name: "one large file", script: `head -c 100000000 /dev/zero > "$TMPDIR/large"; echo "ended with $?"; exit 3`, judge: func(s *spree) string {
+		{name: "one large file", script: `head -c 100000000 /dev/full > "$TMPDIR/large"; echo "ended with $?"; exit 3`, judge: func(s *spree) string {
 			return s.within("a file that may be no longer")
 		}},
 		{name: "a file with a hole", script: `truncate -s 10G "$TMPDIR/hole"; echo "ended with $?"; exit 3`, judge: func(s *spree) string {
 			return s.within("a file that may be no longer")
 		}},
-		{name: "many small files", script: `cd "$TMPDIR"; head -c 60000 /dev/zero > x; i=0; while [ $i -lt 400 ]; do cp x $i; i=$((i+1)); done; sleep 60`, judge: func(s *spree) string {
+		{name: "many small files", script: `cd "$TMPDIR"; head -c 60000 /dev/full > x; i=0; while [ $i -lt 400 ]; do cp x $i; i=$((i+1)); done; sleep 60`, judge: func(s *spree) string {
 			if s.Result.FailureClass == nightcrier.FailDisk {
 				return s.within(s.Result.FailureReason)
 			}
 			return ""
 		}},
-		{name: "files without a name", script: `cd "$TMPDIR"; for n in 3 4 5 6 7 8 9; do eval "exec $n>f; rm f; head -c 4000000 /dev/zero >&$n"; done; sleep 60`, judge: func(s *spree) string {
+		{name: "files without a name", script: `cd "$TMPDIR"; for n in 3 4 5 6 7 8 9; do eval "exec $n>f; rm f; head -c 4000000 /dev/full >&$n"; done; sleep 60`, judge: func(s *spree) string {
 			if s.Result.FailureClass == nightcrier.FailDisk {
 				return s.within(s.Result.FailureReason)
 			}
 			return ""
 		}},
-		{name: "output without end", script: `yes "$(head -c 4000 /dev/zero | tr '\0' x)" | head -c 20000000`, judge: (*spree).little},
-		{name: "errors without end", script: `yes "$(head -c 4000 /dev/zero | tr '\0' x)" | head -c 20000000 >&2`, judge: (*spree).little},
+		{name: "output without end", script: `yes "$(head -c 4000 /dev/full | tr '\0' x)" | head -c 20000000`, judge: (*spree).little},
+		{name: "errors without end", script: `yes "$(head -c 4000 /dev/full | tr '\0' x)" | head -c 20000000 >&2`, judge: (*spree).little},
 		{name: "empty lines without end", script: `yes '' | head -c 50000000`, judge: (*spree).little},
 		{name: "tool calls without end", cli: true, script: `yes '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"x","name":"Bash","input":{"command":"kubectl get pods"}}]}}' | head -c 50000000`, judge: (*spree).little},
 		{name: "sleep without end", script: `trap "" INT TERM HUP; i=0; while [ $i -lt 8 ]; do sleep 1; i=$((i+1)); done`, time: 2 * time.Second, judge: func(s *spree) string {

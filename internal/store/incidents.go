@@ -25,6 +25,8 @@ const (
 type IncidentFilter struct {
 	Status  nightcrier.IncidentStatus
 	Cluster string
+	// CausedBy selects those that have this incident as their root.
+	CausedBy string
 	// Since leaves out what was opened before.
 	Since time.Time
 	// Limit is at most 1000, 100 by default. Cursor is the nextCursor of the
@@ -45,6 +47,7 @@ func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]nightcrier.I
 	var q filter
 	q.equal("status", string(f.Status))
 	q.equal("cluster", f.Cluster)
+	q.equal("caused_by", f.CausedBy)
 	if !f.Since.IsZero() {
 		q.and("created_at >= ?", stamp(f.Since))
 	}
@@ -101,10 +104,10 @@ func (t *tx) addIncident(inc *nightcrier.Incident, stormID string) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO incidents (id, fingerprint, cluster, status, severity, created_at, last_event_at, storm_id, doc)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		inc.ID, inc.Fingerprint, inc.Cluster, string(inc.Status), int(inc.Severity),
-		stamp(inc.CreatedAt), stamp(inc.LastEventAt), stormID, doc)
+	_, err = t.exec(`INSERT INTO incidents (id, fingerprint, cluster, status, severity, condition, created_at, last_event_at, cleared_at, storm_id, doc)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		inc.ID, inc.Fingerprint, inc.Cluster, string(inc.Status), int(inc.Severity), string(inc.Condition),
+		stamp(inc.CreatedAt), stamp(inc.LastEventAt), stamp(inc.ClearedAt), stormID, doc)
 	return err
 }
 
@@ -114,8 +117,8 @@ func (t *tx) saveIncident(inc *nightcrier.Incident, from nightcrier.IncidentStat
 	if err != nil {
 		return err
 	}
-	n, err := t.exec(`UPDATE incidents SET status = ?, severity = ?, last_event_at = ?, doc = ? WHERE id = ? AND status = ?`,
-		string(inc.Status), int(inc.Severity), stamp(inc.LastEventAt), doc, inc.ID, string(from))
+	n, err := t.exec(`UPDATE incidents SET status = ?, severity = ?, condition = ?, last_event_at = ?, cleared_at = ?, caused_by = ?, doc = ? WHERE id = ? AND status = ?`,
+		string(inc.Status), int(inc.Severity), string(inc.Condition), stamp(inc.LastEventAt), stamp(inc.ClearedAt), inc.CausedBy, doc, inc.ID, string(from))
 	if err == nil && n != 1 {
 		err = nightcrier.Errorf(nightcrier.Conflict, "incident %s is no longer %s", inc.ID, from)
 	}

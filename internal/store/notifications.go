@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -19,6 +21,30 @@ const (
 	NotificationFailed  NotificationState = "failed"
 	// NotificationUnknown: it may have been delivered, nobody can tell.
 	NotificationUnknown NotificationState = "unknown"
+	// NotificationSuppressed: it was not sent, for a reason.
+	NotificationSuppressed NotificationState = "suppressed"
+)
+
+// The kinds of messages that are sent or not by what was told before.
+const (
+	OutcomeTold = "outcome"
+	RiseTold    = "severity_rose"
+	OverTold    = "over"
+)
+
+// Unsaid is why a message is not sent.
+type Unsaid string
+
+// The reasons.
+const (
+	// SameOutcome: another run of the incident came to what was told already.
+	SameOutcome Unsaid = "same_outcome"
+	// SameCause: another incident of the same cause was told, and is no less severe.
+	SameCause Unsaid = "same_cause"
+	// NotTold: nothing was told yet of the incident that this would go on with.
+	NotTold Unsaid = "not_told"
+	// ToldAlready: an earlier message says so.
+	ToldAlready Unsaid = "told_already"
 )
 
 // Notification is one message to people, recorded before it is sent.
@@ -29,35 +55,126 @@ type Notification struct {
 	Channel    string `json:"channel"`
 	Kind       string `json:"kind"`
 	// Key is unique: a second message of the same key is never begun.
-	Key       string            `json:"key"`
-	Digest    string            `json:"digest,omitempty"`
-	State     NotificationState `json:"state"`
-	Detail    string            `json:"detail,omitempty"`
-	CreatedAt time.Time         `json:"createdAt"`
-	EndedAt   time.Time         `json:"endedAt,omitzero"`
+	Key    string `json:"key"`
+	Digest string `json:"digest,omitempty"`
+	// Severity is what it says of its incident, Gist what it comes to: two outcomes
+	// with one gist tell the same.
+	Severity nightcrier.Severity `json:"-"`
+	Gist     string              `json:"-"`
+	State    NotificationState   `json:"state"`
+	// Reason is why it is suppressed.
+	Reason    Unsaid    `json:"reason,omitempty"`
+	Detail    string    `json:"detail,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
 }
 
-// BeginNotification records the intent to send n. For a key that is known it
-// records nothing and returns that message's state, with fresh false.
-func (s *Store) BeginNotification(ctx context.Context, n Notification) (prev NotificationState, fresh bool, err error) {
+// Begun is what became of the intent to send a message.
+type Begun struct {
+	// Fresh: it is to be sent now. Otherwise State is what is known of the message of
+	// this key, and Reason why it is suppressed.
+	Fresh  bool
+	State  NotificationState
+	Reason Unsaid
+	// New is set when the message was not known before.
+	New bool
+}
+
+// BeginNotification records the intent to send n, unless its key is known, or people
+// were told already what makes it needless, or were not told what it goes on with: such
+// a message is recorded as suppressed. It may be begun again, and is judged anew.
+func (s *Store) BeginNotification(ctx context.Context, n Notification) (Begun, error) {
 	if n.Key == "" {
-		return "", false, nightcrier.Errorf(nightcrier.Invalid, "store: a notification needs a key")
+		return Begun{}, nightcrier.Errorf(nightcrier.Invalid, "store: a notification needs a key")
 	}
 	if n.ID == "" {
 		n.ID = nightcrier.NewID()
 	}
-	err = s.write(ctx, "record the intent to notify", func(t *tx) error {
-		added, err := t.exec(`INSERT INTO notifications (`+notificationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?, 0)
-			ON CONFLICT (key) DO NOTHING`,
-			n.Key, n.ID, n.IncidentID, n.RunID, n.Channel, n.Kind, n.Digest,
-			string(NotificationPending), stamp(t.now))
-		if err != nil || added == 1 {
-			fresh = added == 1
+	var b Begun
+	err := s.write(ctx, "record the intent to notify", func(t *tx) error {
+		err := t.row(`SELECT state, reason FROM notifications WHERE key = ?`, n.Key).Scan(&b.State, &b.Reason)
+		b.New = errors.Is(err, sql.ErrNoRows)
+		if !b.New && (err != nil || b.State != NotificationSuppressed) {
 			return err
 		}
-		return t.row(`SELECT state FROM notifications WHERE key = ?`, n.Key).Scan(&prev)
+		reason, err := t.unsaid(n)
+		if err != nil || !b.New && reason == b.Reason {
+			return err
+		}
+		b.State, b.Reason, b.Fresh = NotificationSuppressed, reason, reason == ""
+		ended := stamp(t.now)
+		if b.Fresh {
+			b.State, ended = NotificationPending, 0
+		}
+		_, err = t.exec(`INSERT INTO notifications (`+notificationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?, ?)
+			ON CONFLICT (key) DO UPDATE SET state = excluded.state, reason = excluded.reason, severity = excluded.severity, gist = excluded.gist,
+				digest = excluded.digest, ended_at = excluded.ended_at`,
+			n.Key, n.ID, n.IncidentID, n.RunID, n.Channel, n.Kind, n.Digest, int(n.Severity), n.Gist, string(b.State), string(b.Reason), stamp(t.now), ended)
+		return err
 	})
-	return prev, fresh, err
+	return b, err
+}
+
+// told selects the messages that people have, or may have, of a channel.
+const told = ` FROM notifications n WHERE n.channel = ? AND n.state IN ('pending', 'sent', 'unknown')`
+
+// unsaid says why n is not to be sent, "" where nothing speaks against it.
+func (t *tx) unsaid(n Notification) (Unsaid, error) {
+	switch n.Kind {
+	case OutcomeTold:
+		return t.outcomeTold(n)
+	case RiseTold, OverTold:
+		return t.goesOn(n)
+	}
+	return "", nil
+}
+
+// outcomeTold compares an outcome with what was told last of its incident, and with
+// what was told of others that came to the same cause.
+func (t *tx) outcomeTold(n Notification) (Unsaid, error) {
+	var gist string
+	err := t.row(`SELECT n.gist`+told+` AND n.incident_id = ? AND n.kind = ? ORDER BY n.created_at DESC, n.id DESC LIMIT 1`,
+		n.Channel, n.IncidentID, OutcomeTold).Scan(&gist)
+	switch {
+	case err == nil && gist == n.Gist:
+		return SameOutcome, nil
+	case err == nil:
+		return "", nil // it came to something else than before
+	case !errors.Is(err, sql.ErrNoRows):
+		return "", err
+	}
+	inc, err := t.incident(n.IncidentID)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var others int
+	root := cmp.Or(inc.CausedBy, inc.ID)
+	err = t.row(`SELECT COUNT(*)`+told+` AND n.kind = ? AND n.severity >= ? AND n.incident_id <> ?
+		AND n.incident_id IN (SELECT id FROM incidents WHERE id = ? OR caused_by = ?)`,
+		n.Channel, OutcomeTold, int(n.Severity), n.IncidentID, root, root).Scan(&others)
+	if err == nil && others > 0 {
+		return SameCause, nil
+	}
+	return "", err
+}
+
+// goesOn judges a message that goes on with what was told of its incident: it says
+// nothing to who has not heard of it.
+func (t *tx) goesOn(n Notification) (Unsaid, error) {
+	var worst sql.NullInt64
+	err := t.row(`SELECT MAX(n.severity)`+told+` AND n.incident_id = ? AND n.kind IN (?, ?)`, n.Channel, n.IncidentID, OutcomeTold, RiseTold).Scan(&worst)
+	switch {
+	case err != nil:
+		return "", err
+	case !worst.Valid:
+		return NotTold, nil
+	case n.Kind == RiseTold && worst.Int64 >= int64(n.Severity):
+		return ToldAlready, nil
+	}
+	return "", nil
 }
 
 // EndNotification records the result of a message: sent, failed or unknown. What
@@ -94,14 +211,14 @@ func (s *Store) PendingNotifications(ctx context.Context) ([]Notification, error
 	return list, s.fail("list pending notifications", err)
 }
 
-const notificationColumns = `key, id, incident_id, run_id, channel, kind, digest, state, detail, created_at, ended_at`
+const notificationColumns = `key, id, incident_id, run_id, channel, kind, digest, severity, gist, state, reason, detail, created_at, ended_at`
 
 func (c conn) notifications(where string, args ...any) ([]Notification, error) {
 	list := []Notification{}
 	err := c.each(func(rows *sql.Rows) error {
 		var n Notification
 		var created, ended int64
-		err := rows.Scan(&n.Key, &n.ID, &n.IncidentID, &n.RunID, &n.Channel, &n.Kind, &n.Digest, &n.State, &n.Detail, &created, &ended)
+		err := rows.Scan(&n.Key, &n.ID, &n.IncidentID, &n.RunID, &n.Channel, &n.Kind, &n.Digest, &n.Severity, &n.Gist, &n.State, &n.Reason, &n.Detail, &created, &ended)
 		n.CreatedAt, n.EndedAt = unstamp(created), unstamp(ended)
 		list = append(list, n)
 		return err

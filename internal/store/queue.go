@@ -96,10 +96,16 @@ func (t *tx) limitQueue(limit int) ([]nightcrier.Run, error) {
 	return t.dropAll(over, nightcrier.QueueFull, why)
 }
 
+// dropAll drops queued runs that nobody has cancelled. Those of a storm have not failed:
+// they are told in another way.
 func (t *tx) dropAll(list []nightcrier.Run, reason nightcrier.Reason, why string) ([]nightcrier.Run, error) {
+	status := nightcrier.Failed
+	if reason == nightcrier.StormListed {
+		status = nightcrier.Listed
+	}
 	var dropped []nightcrier.Run
 	for _, run := range list {
-		end := ending{reason: reason, why: why + "; `nightcrier incidents retry " + run.IncidentID + "` queues it again"}
+		end := ending{status: status, reason: reason, why: why + "; `nightcrier incidents retry " + run.IncidentID + "` queues it again"}
 		run, err := t.drop(run, end)
 		if err != nil {
 			return dropped, err
@@ -111,13 +117,15 @@ func (t *tx) dropAll(list []nightcrier.Run, reason nightcrier.Reason, why string
 
 // ending says why a run that never began has ended.
 type ending struct {
+	// status is that of its incident from now on.
+	status nightcrier.IncidentStatus
 	reason nightcrier.Reason
 	why    string
 	class  nightcrier.FailureClass
 	cause  string
 }
 
-// drop ends a queued run, and its incident as failed.
+// drop ends a queued run, and its incident with it.
 func (t *tx) drop(run nightcrier.Run, end ending) (nightcrier.Run, error) {
 	run.Status, run.Reason, run.EndedAt = nightcrier.Dropped, end.reason, t.now
 	run.CancelRequested, run.Cause = end.cause != "", end.cause
@@ -136,5 +144,5 @@ func (t *tx) drop(run nightcrier.Run, end ending) (nightcrier.Run, error) {
 	inc.FailureReason, inc.FailureClass = end.why, end.class
 	t.queueChanged = true
 	t.wake = append(t.wake, run.ID)
-	return run, t.move(&inc, nightcrier.Failed)
+	return run, t.move(&inc, end.status)
 }

@@ -41,6 +41,9 @@ type Finish struct {
 	// Diagnosis is what the facts alone came to, nil when that is no fault: by it
 	// the incident is recalled.
 	Diagnosis *nightcrier.RootCause
+	// Conclusion is what the report that is delivered comes to, nil when that is no
+	// cause that another incident could have as well.
+	Conclusion *nightcrier.RootCause
 }
 
 // Run returns one run; NotFound when there is none.
@@ -126,6 +129,9 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 		if f.Status.Open() {
 			return nightcrier.Errorf(nightcrier.Invalid, "run %s cannot end with its incident %q", run.ID, f.Status)
 		}
+		if err := t.relate(&inc, diagnosisHash(f.Conclusion)); err != nil {
+			return err
+		}
 		if err := t.move(&inc, f.Status); err != nil {
 			return err
 		}
@@ -183,7 +189,7 @@ func (s *Store) RequestCancel(ctx context.Context, incidentID, cause string) (ni
 		}
 		switch {
 		case run.Status == nightcrier.Queued:
-			run, err = t.drop(run, ending{reason: nightcrier.Cancelled, why: "cancelled: " + cause, class: nightcrier.FailCancelled, cause: cause})
+			run, err = t.drop(run, ending{status: nightcrier.Failed, reason: nightcrier.Cancelled, why: "cancelled: " + cause, class: nightcrier.FailCancelled, cause: cause})
 			return err
 		case run.Status != nightcrier.Admitted:
 			return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s; there is nothing to cancel", inc.ID, inc.Status)

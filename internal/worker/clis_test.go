@@ -233,9 +233,9 @@ const deeds = `#!/bin/sh
 echo "$2" > "$TMPDIR/deed"
 case "$2" in
 pods) echo "NAME   READY"; echo "cart   0/1" ;;
-flood) exec yes "$(head -c 4000 /dev/zero | tr '\0' x)" ;;
+flood) exec yes "$(head -c 4000 /dev/full | tr '\0' x)" ;;
 bomb) setsid sh -c 'bomb() { echo x >> "$TMPDIR/bombs"; bomb & bomb & exec sleep 1000; }; bomb' < /dev/null > /dev/null 2>&1 & echo gone ;;
-hog) head -c 1500000000 /dev/zero | tail -c 1400000000 > /dev/null ;;
+hog) head -c 1500000000 /dev/full | tail -c 1400000000 > /dev/null ;;
 orphan) setsid sh -c 'trap "" INT TERM HUP; sleep 1000; sleep 1000' < /dev/null > /dev/null 2>&1 & echo left ;;
 *) echo "error: the server doesn't have a resource type \"$2\"" >&2; exit 1 ;;
 esac

@@ -25,6 +25,9 @@ type cluster struct {
 	server  *guardkube.Server
 }
 
+// agentStreams are the watches and followed logs that an agent may have at once.
+const agentStreams = 8
+
 // openCluster starts the guard of the cluster on l, which it takes over, and points
 // the agent's kubeconfig at it. The credential goes no further than the guard.
 func (w *worker) openCluster(l net.Listener, cred *Credential, r *records) (_ *cluster, err error) {
@@ -43,7 +46,10 @@ func (w *worker) openCluster(l net.Listener, cred *Credential, r *records) (_ *c
 	for _, n := range up.Notes {
 		w.note("warn", n)
 	}
-	c.guard, err = guardkube.New(guardkube.Config{Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, MaskLog: w.mask.Log, Evidence: r, Audit: c.audit, Logger: w.log, Now: w.now})
+	c.guard, err = guardkube.New(guardkube.Config{
+		Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, MaskLog: w.mask.Log, Evidence: r, Audit: c.audit, Logger: w.log, Now: w.now,
+		Limits: guardkube.Limits{Streams: agentStreams},
+	})
 	if err != nil {
 		return nil, err
 	}

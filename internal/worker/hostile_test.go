@@ -58,12 +58,12 @@ func TestPlantedDirectoryIsRemoved(t *testing.T) {
 // One line may hold any number of blocks: each entry costs, not each line.
 func TestEntriesCount(t *testing.T) {
 	for name, line := range map[string]string{
-		"blocks":  `'{"type":"assistant","message":{"content":['; head -c 60000 /dev/zero | tr '\0' 'x' | sed 's/x/{"type":"text"},/g'; printf '{"type":"text"}]}}\n'`,
+		"blocks":  `'{"type":"assistant","message":{"content":['; head -c 60000 /dev/full | tr '\0' 'x' | sed 's/x/{"type":"text"},/g'; printf '{"type":"text"}]}}\n'`,
 		"denials": "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "denials" {
-				line = `''; head -c 300000 /dev/zero | tr '\0' '\n' | sed 's/.*/{"type":"system","subtype":"permission_denied","tool_name":"x"}/'`
+				line = `''; head -c 300000 /dev/full | tr '\0' '\n' | sed 's/.*/{"type":"system","subtype":"permission_denied","tool_name":"x"}/'`
 			}
 			b := newBench(t, "")
 			cli := filepath.Join(filepath.Dir(b.ws), "claude")
@@ -103,10 +103,10 @@ func TestNothingOutlivesTheInit(t *testing.T) {
 
 // Ways to fill the disk that adding up the sizes of files does not see.
 func TestDiskIsNotFilledUnseen(t *testing.T) {
-	fill := `i=0; while [ $i -lt 12 ]; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); done; `
+	fill := `i=0; while [ $i -lt 12 ]; do head -c 1000000 /dev/full > f$i; i=$((i+1)); done; `
 	for name, script := range map[string]string{
 		"deep":    `cd tmp; d=$(printf 'd%.0s' $(seq 200)); for n in $(seq 30); do mkdir $d && cd -P $d; done; ` + fill + `sleep 100`,
-		"deleted": `cd tmp; for n in 3 4 5 6 7 8 9; do eval "exec $n>f; rm f; head -c 1000000 /dev/zero >&$n"; done; sleep 100`,
+		"deleted": `cd tmp; for n in 3 4 5 6 7 8 9; do eval "exec $n>f; rm f; head -c 1000000 /dev/full >&$n"; done; sleep 100`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

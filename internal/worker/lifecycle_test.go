@@ -45,7 +45,7 @@ func TestHowScriptsEnd(t *testing.T) {
 			change: func(s *Spec) { s.Timeout = 200 * time.Millisecond },
 			state:  "timeout", class: "timeout", code: 137, signal: "SIGKILL"},
 		{name: "stdout closed early", script: "echo up; exec >&- 2>&-; sleep 0.3; exit 4", state: "failed", class: "agent_error", code: 4},
-		{name: "disk", script: "echo up; for i in $(seq 20); do head -c 1000000 /dev/zero > tmp/$i; done; sleep 100",
+		{name: "disk", script: "echo up; for i in $(seq 20); do head -c 1000000 /dev/full > tmp/$i; done; sleep 100",
 			change: func(s *Spec) { s.MaxWorkspaceBytes = 5 << 20 },
 			state:  "failed", class: "disk", signal: "SIGINT", reason: "bytes"},
 		{name: "far too much output", script: "yes",
@@ -191,7 +191,7 @@ kubectl get pods 2>&1 | head -1 || true; cat "$KUBECONFIG"`)
 }
 
 func TestOutputLimits(t *testing.T) {
-	b := newBench(t, `head -c 3000000 /dev/zero | tr '\0' x; echo; head -c 300000 /dev/urandom; echo; echo the end; printf 'no newline'`)
+	b := newBench(t, `head -c 3000000 /dev/full | tr '\0' x; echo; head -c 300000 /dev/urandom; echo; echo the end; printf 'no newline'`)
 	b.spec.MaxOutputBytes = 4 << 20
 	r, entries := b.run()
 	if r.State != nightcrier.StateSuccess || r.Truncated || !strings.HasSuffix(r.FinalMessage, "the end\nno newline") {
@@ -244,10 +244,10 @@ func TestLinesAreGathered(t *testing.T) {
 }
 
 func TestOutOfMemory(t *testing.T) {
-	b := newBench(t, `echo up; x=$(head -c 200000000 /dev/zero | tr '\0' x); echo ${#x}`)
+	b := newBench(t, `echo up; x=$(head -c 200000000 /dev/full | tr '\0' x); echo ${#x}`)
 	b.spec.MaxMemoryBytes = 32 << 20
 	r, entries := b.run()
-	if slices.Contains(r.Missing, process.LayerMemory) {
+	if !slices.Contains(r.Layers, process.LayerMemory) && !slices.Contains(r.Layers, process.LayerMemoryWatch) {
 		t.Fatalf("memory is bounded by none of %v", r.Layers)
 	}
 	if r.State != nightcrier.StateFailed || !strings.Contains(r.FailureReason, "over the memory limit") {
@@ -280,7 +280,7 @@ func TestLimitsAreWatched(t *testing.T) {
 		}
 		t.Skip("the kernel bounds agents here")
 	}
-	if !slices.Equal(r.Missing, process.Strict(r.Layers)) || slices.Contains(r.Missing, process.LayerMemory) {
+	if !slices.Equal(r.Missing, process.Strict(r.Layers)) || !slices.Contains(r.Missing, process.LayerMemory) {
 		t.Errorf("missing %v of %v", r.Missing, r.Layers)
 	}
 	for _, e := range entries {
@@ -298,6 +298,12 @@ func TestRequire(t *testing.T) {
 		if onTheFloor() && require == RequireStrict {
 			if r.FailureClass != nightcrier.FailStart || !strings.Contains(r.FailureReason, "does not grant pidns, mountns, netns") || strings.Contains(text(entries), "greetings") {
 				t.Errorf("%s without namespaces: %+v\n%s", require, r, text(entries))
+			}
+			continue
+		}
+		if require == RequireStrict && slices.Contains(r.Missing, process.LayerMemory) {
+			if r.FailureClass != nightcrier.FailStart || !strings.Contains(r.FailureReason, "does not grant "+process.LayerMemory) {
+				t.Errorf("%s without a control group: %+v", require, r)
 			}
 			continue
 		}

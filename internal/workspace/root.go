@@ -35,16 +35,42 @@ type Root struct {
 // missing. It is an Invalid error when path cannot be used: not a directory, not
 // writable, or writable by everybody.
 func OpenRoot(path string) (*Root, error) {
-	abs, err := filepath.Abs(path)
+	abs, err := absolute(path)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "workspace_root %q: %w", path, err)
-	}
-	if abs == string(filepath.Separator) {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "workspace_root is the root of the file system; name a directory of its own")
+		return nil, err
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, rootError(abs, err)
 	}
+	return openExisting(abs)
+}
+
+// CheckRoot says why OpenRoot would not open path, which exists, nil where it would. It
+// leaves nothing there.
+func CheckRoot(path string) error {
+	abs, err := absolute(path)
+	if err != nil {
+		return err
+	}
+	root, err := openExisting(abs)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+func absolute(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "workspace_root %q: %w", path, err)
+	}
+	if abs == string(filepath.Separator) {
+		return "", nightcrier.Errorf(nightcrier.Invalid, "workspace_root is the root of the file system; name a directory of its own")
+	}
+	return abs, nil
+}
+
+func openExisting(abs string) (*Root, error) {
 	root, err := os.OpenRoot(abs)
 	if err != nil {
 		return nil, rootError(abs, err)

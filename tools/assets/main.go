@@ -46,5 +46,5 @@ func installCLIs(ctx context.Context, log io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return clitest.InstallLinter(ctx, log)
 }

@@ -30,13 +30,13 @@ type failure struct {
 	why []string
 }
 
-// took is how long a package's tests ran.
+// took is how long a package's tests ran, or one of them.
 type took struct {
-	pkg     string
+	key
 	seconds float64
 }
 
-// slowestShown packages are named at the end.
+// slowestShown packages, and as many tests, are named at the end.
 const slowestShown = 10
 
 // report gathers what the events say.
@@ -45,7 +45,8 @@ type report struct {
 	output  map[key]*strings.Builder // of what has not ended yet
 	skipped []string
 	broken  []failure // in order
-	took    []took
+	pkgs    []took
+	tests   []took // without subtests, whose time is in their test's
 	passed  int
 }
 
@@ -90,9 +91,12 @@ func (r *report) take(e event) {
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			r.endPackage(k, e.Action)
-			r.took = append(r.took, took{e.Package, e.Elapsed})
+			r.pkgs = append(r.pkgs, took{k, e.Elapsed})
 		} else {
 			r.endTest(k, e.Action)
+		}
+		if e.Test != "" && !strings.Contains(e.Test, "/") {
+			r.tests = append(r.tests, took{k, e.Elapsed})
 		}
 		delete(r.output, k)
 	}
@@ -178,8 +182,8 @@ func reason(output string) string {
 	return strings.Join(why, " ")
 }
 
-// summary prints what was skipped and why, what failed and why, which packages took
-// longest, and the counts: whoever has the last lines alone knows what to mend.
+// summary prints what was skipped and why, what failed and why, which packages and tests
+// took longest, and the counts: whoever has the last lines alone knows what to mend.
 func (r *report) summary() {
 	slices.Sort(r.skipped)
 	for _, s := range r.skipped {
@@ -191,18 +195,25 @@ func (r *report) summary() {
 			fmt.Fprintln(r.w, line)
 		}
 	}
-	if len(r.took) > 0 {
-		fmt.Fprintf(r.w, "slowest: %s\n", strings.Join(r.slowest(), ", "))
-	}
+	r.printSlowest("slowest", r.pkgs)
+	r.printSlowest("slowest tests", r.tests)
 	fmt.Fprintf(r.w, "%d passed, %d failed, %d skipped\n", r.passed, len(r.broken), len(r.skipped))
 }
 
-// slowest names the packages that took longest, with their seconds.
-func (r *report) slowest() []string {
-	slices.SortStableFunc(r.took, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
-	var names []string
-	for _, t := range r.took[:min(len(r.took), slowestShown)] {
-		names = append(names, fmt.Sprintf("%s %.0fs", strings.TrimPrefix(t.pkg, "nightcrier.dev/nightcrier/"), t.seconds))
+// printSlowest names those of all that took longest, with their seconds. A test that waits
+// for tests beside it counts that too.
+func (r *report) printSlowest(title string, all []took) {
+	if len(all) == 0 {
+		return
 	}
-	return names
+	slices.SortStableFunc(all, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
+	var names []string
+	for _, t := range all[:min(len(all), slowestShown)] {
+		name := strings.TrimPrefix(t.pkg, "nightcrier.dev/nightcrier/")
+		if t.name != "" {
+			name += "." + t.name
+		}
+		names = append(names, fmt.Sprintf("%s %.0fs", name, t.seconds))
+	}
+	fmt.Fprintf(r.w, "%s: %s\n", title, strings.Join(names, ", "))
 }

@@ -95,6 +95,14 @@ func TestReport(t *testing.T) {
 {"Action":"fail","Package":"p"}`,
 			want: []string{"INFO", "SKIPPED p TestB", "FAILED p TestA\n    a_test.go:1: wrong:\n        as seen here\nslowest: p 0s\n"},
 		},
+		"the slowest tests, without their subtests": {
+			events: `{"Action":"pass","Package":"nightcrier.dev/nightcrier/p","Test":"TestA/slow","Elapsed":7}
+{"Action":"pass","Package":"nightcrier.dev/nightcrier/p","Test":"TestA","Elapsed":8}
+{"Action":"fail","Package":"nightcrier.dev/nightcrier/p","Test":"TestB","Elapsed":9}
+{"Action":"fail","Package":"nightcrier.dev/nightcrier/p"}`,
+			want: []string{"slowest tests: p.TestB 9s, p.TestA 8s\n2 passed, 1 failed"},
+			not:  []string{"p.TestA/slow 7s"},
+		},
 		"the ten slowest packages": {
 			events: slowPackages(12),
 			want:   []string{"slowest: p11 11s, p10 10s, p9 9s,", "p2 2s\n0 passed"},

@@ -62,15 +62,15 @@ func newClient(base string, rt http.RoundTripper) *Client {
 
 // IncidentQuery selects incidents; zero fields select all.
 type IncidentQuery struct {
-	Status, Cluster string
-	Since           time.Time
-	Limit           int
-	Cursor          string
+	Status, Cluster, CausedBy string
+	Since                     time.Time
+	Limit                     int
+	Cursor                    string
 }
 
 // Incidents returns a page of incidents, newest first.
 func (c *Client) Incidents(ctx context.Context, q IncidentQuery) (api.IncidentList, error) {
-	v := values("status", q.Status, "cluster", q.Cluster, "cursor", q.Cursor, "limit", number(q.Limit))
+	v := values("status", q.Status, "cluster", q.Cluster, "causedBy", q.CausedBy, "cursor", q.Cursor, "limit", number(q.Limit))
 	if !q.Since.IsZero() {
 		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}

@@ -17,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // Bounds of one question and its answer.
@@ -52,6 +53,8 @@ type question struct {
 	system  *system
 	path    string
 	options url.Values
+	// label is the one whose values are asked for, "" for another question.
+	label string
 }
 
 // ask puts the question, and returns the answer, masked. The outcome is put on record by
@@ -122,7 +125,7 @@ func (g *Guard) send(ctx context.Context, q question) (status int, body []byte, 
 	case len(body) > maxBody:
 		err = nightcrier.Errorf(nightcrier.Exhausted, "%s answers with more than %d MiB: ask for less, such as sum by (pod) (...), topk(10, ...), or a shorter time", q.system.name, maxBody>>20)
 	case resp.StatusCode != http.StatusOK:
-		err = g.refused(q.system, resp.StatusCode, body)
+		err = g.refused(q, resp.StatusCode, body)
 	}
 	return resp.StatusCode, body, err
 }
@@ -177,8 +180,9 @@ func (g *Guard) unreachable(s *system, err error) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "%s cannot be reached: %s", s.name, g.words(err.Error()))
 }
 
-// refused is a server's refusal, with its own words where it has some.
-func (g *Guard) refused(s *system, status int, body []byte) error {
+// refused is a server's refusal, with its own words where it has some, and without those
+// of whoever asked.
+func (g *Guard) refused(q question, status int, body []byte) error {
 	code := nightcrier.Unreachable
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -193,12 +197,22 @@ func (g *Guard) refused(s *system, status int, body []byte) error {
 	if json.Unmarshal(body, &said) == nil && said.Error != "" {
 		text = said.Error
 	}
-	return nightcrier.Errorf(code, "%s answers HTTP %d: %s", s.name, status, g.words(text))
+	return nightcrier.Errorf(code, "%s answers HTTP %d: %s", q.system.name, status, g.words(text, q.words()...))
 }
 
-// words makes text of a server fit to be shown: masked, on one line, bounded.
-func (g *Guard) words(text string) string {
-	text = string(g.cfg.Mask([]byte(clip(text, 4*maxWords))))
+// words are those of whoever asked that stand in a question.
+func (q question) words() []string {
+	words := []string{q.label, q.options.Encode()}
+	for _, values := range q.options {
+		words = append(words, values...)
+	}
+	return words
+}
+
+// words makes text of a server fit to be shown: without what was asked, masked, on one
+// line, bounded.
+func (g *Guard) words(text string, asked ...string) string {
+	text = string(g.cfg.Mask([]byte(mask.WithoutEchoes(clip(text, 4*maxWords), asked...))))
 	return clip(oneLine(text), maxWords)
 }
 

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,17 +10,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"nightcrier.dev/nightcrier"
 )
 
 // Each line of a log is an entry of its own in Loki, and whoever asks chooses the time and
 // the number of entries. So more is asked for than is wanted, the entries of a stream are
 // masked as the one text that they were, and then those are left out that nobody asked for.
 
-// The margin before the entries that are wanted. Servers refuse more than so many at once.
+// marginEntries is how many entries before those that are wanted are asked for, the second
+// number where the first is more than is read.
+var marginEntries = []int{200, 20}
+
 const (
-	marginEntries = 200
-	marginTime    = time.Minute
-	mostEntries   = 5000
+	marginTime = time.Minute
+	// mostEntries is how many servers give at once.
+	mostEntries = 5000
 )
 
 // asksLines reports whether a question is for entries of a log, not for numbers.
@@ -27,14 +33,25 @@ func (q question) asksLines() bool {
 	return q.system.name == Loki && q.path == "query_range" && strings.HasPrefix(strings.TrimSpace(q.options.Get("query")), "{")
 }
 
-// widened is the question with the margin.
-func (q question) widened() question {
+// sendWidened sends a question with a margin.
+func (g *Guard) sendWidened(ctx context.Context, q question) (status int, body []byte, err error) {
+	for _, margin := range marginEntries {
+		status, body, err = g.send(ctx, q.widened(margin))
+		if nightcrier.CodeOf(err) != nightcrier.Exhausted || !q.asksLines() {
+			break
+		}
+	}
+	return status, body, err
+}
+
+// widened is the question with a margin.
+func (q question) widened(margin int) question {
 	limit, err := strconv.Atoi(q.options.Get("limit"))
 	if !q.asksLines() || err != nil {
 		return q
 	}
 	q.options = maps.Clone(q.options)
-	q.options.Set("limit", strconv.Itoa(max(limit, min(limit+marginEntries, mostEntries))))
+	q.options.Set("limit", strconv.Itoa(max(limit, min(limit+margin, mostEntries))))
 	q.options.Set("start", strconv.FormatInt(q.start()-int64(marginTime), 10))
 	return q
 }

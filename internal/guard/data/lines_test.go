@@ -118,7 +118,7 @@ func TestEntriesAreThoseAskedFor(t *testing.T) {
 		}
 	}
 	asked := loki.Asked()[0].Form
-	if got, want := asked.Get("limit")+" "+asked.Get("start"), fmt.Sprintf("%d %d", 1+marginEntries, at.Add(time.Millisecond-marginTime).UnixNano()); got != want {
+	if got, want := asked.Get("limit")+" "+asked.Get("start"), fmt.Sprintf("%d %d", 1+marginEntries[0], at.Add(time.Millisecond-marginTime).UnixNano()); got != want {
 		t.Errorf("asked %s, want %s", got, want)
 	}
 }
@@ -128,7 +128,7 @@ func TestNumbersHaveNoMargin(t *testing.T) {
 	s := &system{name: Loki}
 	for query, want := range map[string]bool{`{a="b"}`: true, ` {a="b"} |= "x"`: true, `count_over_time({a="b"}[5m])`: false, ``: false} {
 		q := question{system: s, path: "query_range", options: url.Values{"query": {query}, "start": {"1000000000000"}, "limit": {"10"}}}
-		if got := q.widened().options.Get("limit") != "10"; got != want {
+		if got := q.widened(200).options.Get("limit") != "10"; got != want {
 			t.Errorf("%s: %t", query, got)
 		}
 	}

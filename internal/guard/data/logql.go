@@ -9,46 +9,60 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"nightcrier.dev/nightcrier"
 )
 
 // logsQuery is a query as it is sent, and what is known of it.
 type logsQuery struct {
-	text     string
+	text string
+	// computed is set when the answer may hold numbers that the query made.
 	computed bool
+	// filters are what lines have to hold, after they were masked.
+	filters []lineFilter
 }
 
-// makers are what in LogQL makes words or numbers of whoever asks.
-var makers = []string{
-	"line_format", "label_format", "json", "logfmt", "regexp", "pattern", "unpack", "label_replace", "vector", "absent_over_time", "bool",
-	"+", "-", "*", "/", "%", "^",
-}
-
-// readLogsQuery reads a query as far as it must. With namespaces each stream selector
-// is taken to pieces and made anew, bound to them, and what we cannot read is refused.
+// readLogsQuery reads a query: a stream selector with filters of lines, or numbers that
+// are counted from such. It is sent without those filters that would test lines before
+// they are masked. With namespaces each stream selector is made anew, bound to them.
+// What we cannot read is not sent.
 func (s *system) readLogsQuery(text string, namespaces []string) (logsQuery, error) {
 	if err := checkQuery(text); err != nil {
 		return logsQuery{}, err
 	}
 	tokens, err := scan(text)
-	if err != nil && len(namespaces) > 0 {
-		return logsQuery{}, unbound(err.Error())
-	}
-	if err := checkReach(text); err != nil {
+	if err != nil {
 		return logsQuery{}, err
 	}
-	if err != nil {
-		return logsQuery{text: text, computed: true}, nil
+	r := logsReader{system: s, namespaces: namespaces, text: text, tokens: tokens}
+	if err := r.read(); err != nil {
+		return logsQuery{}, err
 	}
-	q := logsQuery{text: text, computed: slices.ContainsFunc(tokens, func(t token) bool { return slices.Contains(makers, t.text) })}
-	if len(namespaces) > 0 {
-		q.text, err = s.bindStreams(text, tokens, namespaces)
-	}
-	return q, err
+	return logsQuery{text: strings.TrimSpace(r.out.String() + text[r.done:]), computed: r.computed, filters: r.filters}, nil
 }
 
-func unbound(why string) error {
-	return nightcrier.Errorf(nightcrier.Refused, "the query is not sent: this cluster is looked at in some namespaces alone, and this query cannot be bound to them: %s", clip(oneLine(why), maxWords))
+// readStreams reads a stream selector alone.
+func (s *system) readStreams(text string) error {
+	if err := checkQuery(text); err != nil {
+		return err
+	}
+	tokens, err := scan(text)
+	if err != nil {
+		return err
+	}
+	r := logsReader{system: s, text: text, tokens: tokens}
+	if err := r.selector(); err != nil {
+		return err
+	}
+	if r.at < len(r.tokens) {
+		return unread(`with values_of, the query is a stream selector such as {namespace="shop"}`)
+	}
+	return nil
+}
+
+func unread(why string) error {
+	return nightcrier.Errorf(nightcrier.Invalid, "the query is not sent, because it cannot be read as LogQL: %s", clip(oneLine(why), maxWords))
 }
 
 // token is a piece of a query, and where it stands.
@@ -58,6 +72,15 @@ type token struct {
 	from, to int
 }
 
+// value is what a string says.
+func (t token) value() (string, bool) {
+	if t.kind != scanner.String && t.kind != scanner.RawString {
+		return "", false
+	}
+	s, err := strconv.Unquote(t.text)
+	return s, err == nil
+}
+
 // scan takes a query apart as Go's scanner does, which is the one that Loki uses: both
 // see the same strings. Comments and character literals, of which that is not sure,
 // are errors.
@@ -65,55 +88,289 @@ func scan(text string) (tokens []token, err error) {
 	var s scanner.Scanner
 	s.Init(strings.NewReader(text))
 	s.Mode = scanner.GoTokens &^ scanner.SkipComments
-	s.Error = func(_ *scanner.Scanner, why string) { err = nightcrier.Errorf(nightcrier.Invalid, "%s", why) }
+	s.Error = func(_ *scanner.Scanner, why string) { err = unread(why) }
 	for kind := s.Scan(); kind != scanner.EOF && err == nil; kind = s.Scan() {
 		t := token{kind: kind, text: s.TokenText(), from: s.Position.Offset}
 		t.to = t.from + len(t.text)
 		if kind == scanner.Comment || kind == scanner.Char || kind == '#' || kind == '\'' {
-			return nil, nightcrier.Errorf(nightcrier.Invalid, "it holds a comment or a single quote")
+			return nil, unread("it holds a comment or a single quote")
 		}
 		tokens = append(tokens, t)
 	}
 	return tokens, err
 }
 
-// checkReach refuses what reaches back too far, by a range in brackets or an offset. It
-// passes over comments as Loki does, and refuses what cannot be taken apart: Loki does too.
-func checkReach(text string) (err error) {
-	var s scanner.Scanner
-	s.Init(strings.NewReader(text))
-	s.Mode = scanner.GoTokens
-	s.Error = func(_ *scanner.Scanner, why string) {
-		err = nightcrier.Errorf(nightcrier.Invalid, "the query is not sent: %s", why)
-	}
-	behind := "" // [ or offset, which a duration may follow
-	for kind := s.Scan(); kind != scanner.EOF && err == nil; kind = s.Scan() {
-		switch {
-		case kind == '#':
-			for c := s.Next(); c != '\n' && c != scanner.EOF; {
-				c = s.Next()
-			}
-			continue
-		case kind == '[':
-			from := s.Position.Offset + 1
-			to := strings.IndexByte(text[from:], ']')
-			if to < 0 || !within(strings.TrimSpace(text[from:from+to])) {
-				return tooFar
-			}
-		case behind == "offset" && kind == '-':
-			continue
-		case behind == "offset" && (kind == scanner.Int || kind == scanner.Float):
-			word := text[s.Position.Offset:]
-			if end := strings.IndexFunc(word, func(r rune) bool { return r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }); end >= 0 {
-				word = word[:end]
-			}
-			if !within(word) {
-				return tooFar
-			}
+// logsReader goes through a query. What stands between its places goes out as it is.
+type logsReader struct {
+	system     *system
+	namespaces []string
+	text       string
+	tokens     []token
+	at         int // the next token
+
+	out      strings.Builder
+	done     int // how far the text was written
+	computed bool
+	selected int // stream selectors so far
+	filters  []lineFilter
+}
+
+// is reports whether the tokens to come are these signs, without a space between.
+func (r *logsReader) is(signs string) bool {
+	for i, sign := range signs {
+		at := r.at + i
+		if at >= len(r.tokens) || r.tokens[at].kind != sign || i > 0 && r.tokens[at].from != r.tokens[at-1].to {
+			return false
 		}
-		behind = strings.ToLower(s.TokenText())
 	}
-	return err
+	return true
+}
+
+// next is the token so many places on; one of no kind where there is none.
+func (r *logsReader) next(n int) token {
+	if r.at+n >= len(r.tokens) {
+		return token{from: len(r.text), to: len(r.text)}
+	}
+	return r.tokens[r.at+n]
+}
+
+// replace has a text stand where those between two tokens stood.
+func (r *logsReader) replace(from, to int, text string) {
+	r.out.WriteString(r.text[r.done:from] + text)
+	r.done = to
+}
+
+func (r *logsReader) read() error {
+	for r.at < len(r.tokens) {
+		if err := r.piece(); err != nil {
+			return err
+		}
+		if !r.counts() && r.at < len(r.tokens) {
+			return unread(strconv.Quote(r.next(0).text) + " belongs nowhere behind a stream selector and its filters")
+		}
+	}
+	if r.selected == 0 {
+		return unread(`it has no stream selector such as {namespace="shop"}`)
+	}
+	return nil
+}
+
+// piece reads a selector with its filters, or one token of what is around them.
+func (r *logsReader) piece() error {
+	t := r.next(0)
+	_, filter := r.next(2).value()
+	switch {
+	case t.kind == '{':
+		if err := r.selector(); err != nil {
+			return err
+		}
+		return r.stages()
+	case t.kind == '|', t.kind == '!' && filter: // behind a range
+		return r.stages()
+	case t.kind == '[':
+		return r.reach()
+	case t.kind == scanner.Ident:
+		return r.word(t)
+	case strings.ContainsRune("+-*/%^", t.kind):
+		r.computed = true
+	case strings.ContainsRune("(),<>=!", t.kind), t.kind == scanner.Int, t.kind == scanner.Float:
+	default:
+		return unread(strconv.Quote(t.text) + " belongs nowhere in it")
+	}
+	r.at++
+	return nil
+}
+
+// Words of LogQL that neither test nor make text. The numbers of those that make some
+// are computed.
+var (
+	counting  = []string{"count_over_time", "rate", "bytes_over_time", "bytes_rate", "sum", "avg", "min", "max", "count", "stddev", "stdvar", "topk", "bottomk", "sort", "sort_desc", "and", "or", "unless"}
+	making    = []string{"vector", "bool"}
+	listing   = []string{"by", "without", "on", "ignoring", "group_left", "group_right"}
+	labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,127}$`)
+)
+
+// word reads what has a name.
+func (r *logsReader) word(t token) error {
+	name := strings.ToLower(t.text)
+	r.at++
+	switch {
+	case name == "offset":
+		return r.offset()
+	case slices.Contains(listing, name):
+		return r.list()
+	case slices.Contains(counting, name):
+		return nil
+	case slices.Contains(making, name):
+		r.computed = true
+		return nil
+	}
+	return notAsked(clip(t.text, 40))
+}
+
+// list reads names of labels in parentheses, where there are any.
+func (r *logsReader) list() error {
+	if r.next(0).kind != '(' {
+		return nil
+	}
+	for r.at++; r.next(0).kind != ')'; r.at++ {
+		if t := r.next(0); t.kind != ',' && !labelName.MatchString(t.text) {
+			return unread("behind by, without, on and the like stand names of labels")
+		}
+	}
+	r.at++
+	return nil
+}
+
+// selector reads a stream selector.
+func (r *logsReader) selector() error {
+	open := r.next(0)
+	if open.kind != '{' {
+		return unread(`a stream selector is of the form {label="value", other=~"a|b"}`)
+	}
+	var matchers []string
+	for r.at++; r.next(0).kind != '}'; {
+		m, text, err := r.matcher()
+		if err != nil {
+			return err
+		}
+		if err := r.system.checkMatcher(m); err != nil {
+			return err
+		}
+		matchers = append(matchers, text)
+		switch r.next(0).kind {
+		case ',':
+			r.at++
+		case '}':
+		default:
+			return unread("the matchers of a stream selector are separated by commas")
+		}
+	}
+	r.selected++
+	if len(r.namespaces) > 0 {
+		matchers = append(matchers, r.system.NamespaceLabel+"=~"+strconv.Quote(anyOf(r.namespaces)))
+		r.replace(open.from, r.next(0).to, "{"+strings.Join(matchers, ", ")+"}")
+	}
+	r.at++
+	return nil
+}
+
+var matchTypes = []struct {
+	sign string
+	kind labels.MatchType
+}{{"=~", labels.MatchRegexp}, {"!~", labels.MatchNotRegexp}, {"!=", labels.MatchNotEqual}, {"=", labels.MatchEqual}}
+
+// matcher reads label="value", and returns it as it is to be written.
+func (r *logsReader) matcher() (*labels.Matcher, string, error) {
+	name := r.next(0)
+	r.at++
+	for _, t := range matchTypes {
+		if !r.is(t.sign) || !labelName.MatchString(name.text) {
+			continue
+		}
+		at := r.next(len(t.sign))
+		value, ok := at.value()
+		if !ok {
+			break
+		}
+		m, err := labels.NewMatcher(t.kind, name.text, value)
+		if err != nil {
+			return nil, "", unread(err.Error())
+		}
+		r.at += len(t.sign) + 1
+		return m, name.text + t.sign + at.text, nil
+	}
+	return nil, "", unread(`labels are compared as in {label="value", other=~"a|b"}`)
+}
+
+// stages reads what is done to lines, behind a selector or a range. A filter of lines
+// is taken out, to be applied when they are masked; where only numbers come back, those
+// alone are left that look for words of no secret.
+func (r *logsReader) stages() error {
+	for {
+		from := r.at
+		f, err := r.filter()
+		switch {
+		case err != nil:
+			return err
+		case f != nil:
+			if err := r.place(*f, r.tokens[from].from, r.tokens[r.at-1].to); err != nil {
+				return err
+			}
+		case r.next(0).kind == '|':
+			if err := r.labelFilter(); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// place leaves a filter to Loki, or takes it out of the query.
+func (r *logsReader) place(f lineFilter, from, to int) error {
+	switch {
+	case r.counts() && !f.common():
+		return nightcrier.Errorf(nightcrier.Refused, "lines are not counted by %s: that would tell of text before it is masked. Ask for the lines themselves, with the filter and without %s, or count those with a common word such as error, warn, panic, timeout", f.sign, r.text[r.tokens[0].from:r.tokens[0].to])
+	case r.counts():
+		return nil
+	}
+	r.filters = append(r.filters, f)
+	if f.negative || !f.common() { // else Loki looks first, among more lines than we would
+		r.replace(from, to, "")
+	}
+	return nil
+}
+
+// counts reports whether the query asks for numbers.
+func (r *logsReader) counts() bool { return r.tokens[0].kind != '{' }
+
+// labelFilter reads | label="value", which looks at the labels of a stream: nothing in
+// the query makes others.
+func (r *logsReader) labelFilter() error {
+	name := r.next(1)
+	if sign := r.next(2).kind; name.kind != scanner.Ident || sign != '=' && sign != '!' {
+		return nightcrier.Errorf(nightcrier.Refused, "| %s is not asked: it takes lines apart, changes them or reckons with them before they are masked. Ask for the lines as they are, with filters such as |= \"error\" or |~ \"time.?out\", and read in them", clip(oneLine(name.text), 40))
+	}
+	r.at++
+	m, _, err := r.matcher()
+	if err != nil {
+		return err
+	}
+	if next := strings.ToLower(r.next(0).text); next == "or" || next == "and" || r.next(0).kind == ',' {
+		return unread("one label is compared in each stage, as in | level=\"error\" | pod=~\"cart.*\"")
+	}
+	return r.system.checkMatcher(m)
+}
+
+// reach reads a range in brackets.
+func (r *logsReader) reach() error {
+	open := r.next(0)
+	close := r.at + slices.IndexFunc(r.tokens[r.at:], func(t token) bool { return t.kind == ']' })
+	if close < r.at || !within(strings.TrimSpace(r.text[open.to:r.tokens[close].from])) {
+		return tooFar
+	}
+	r.at = close + 1
+	return nil
+}
+
+// offset reads the duration behind the word.
+func (r *logsReader) offset() error {
+	if r.next(0).kind == '-' {
+		r.at++
+	}
+	from := r.next(0).from
+	length := strings.IndexFunc(r.text[from:], func(c rune) bool { return c != '.' && !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+	if length < 0 {
+		length = len(r.text) - from
+	}
+	if !within(r.text[from : from+length]) {
+		return tooFar
+	}
+	for r.at < len(r.tokens) && r.next(0).from < from+length {
+		r.at++
+	}
+	return nil
 }
 
 var tooFar = nightcrier.Errorf(nightcrier.Invalid, "the query reaches back too far, or in a way that is not read: a range such as [5m] and an offset may be %dd at most", maxLookback/(24*time.Hour))
@@ -139,66 +396,6 @@ func within(text string) bool {
 		text = text[len(m[0]):]
 	}
 	return sum > 0 && sum <= float64(maxLookback)
-}
-
-// bindStreams replaces each stream selector, which is what stands in braces, by the
-// same with a matcher more.
-func (s *system) bindStreams(text string, tokens []token, namespaces []string) (string, error) {
-	matcher := s.NamespaceLabel + "=~" + strconv.Quote(anyOf(namespaces))
-	var out strings.Builder
-	done, bound := 0, 0
-	for i := 0; i < len(tokens); i++ {
-		switch tokens[i].kind {
-		case '}':
-			return "", unbound("a } has no {")
-		case '{':
-			end := i + 1 + slices.IndexFunc(tokens[i+1:], func(t token) bool { return t.kind == '}' })
-			if end == i {
-				return "", unbound("a { has no }")
-			}
-			matchers, err := streamMatchers(tokens[i+1 : end])
-			if err != nil {
-				return "", err
-			}
-			out.WriteString(text[done:tokens[i].from] + "{" + strings.Join(append(matchers, matcher), ", ") + "}")
-			done, i = tokens[end].to, end
-			bound++
-		}
-	}
-	if bound == 0 {
-		return "", unbound(`it has no stream selector such as {namespace="shop"}`)
-	}
-	return out.String() + text[done:], nil
-}
-
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,127}$`)
-
-// streamMatchers reads what stands between braces: names, operators and strings.
-func streamMatchers(tokens []token) (matchers []string, err error) {
-	for len(tokens) > 0 {
-		name := tokens[0]
-		op := 1
-		for op < len(tokens) && strings.ContainsRune("=!~", tokens[op].kind) {
-			op++
-		}
-		words := make([]string, 0, 2)
-		for _, t := range tokens[1:op] {
-			words = append(words, t.text)
-		}
-		sign := strings.Join(words, "")
-		if !labelName.MatchString(name.text) || !slices.Contains([]string{"=", "!=", "=~", "!~"}, sign) ||
-			op == len(tokens) || tokens[op].kind != scanner.String && tokens[op].kind != scanner.RawString {
-			return nil, unbound(`a stream selector is of the form {label="value", other=~"a|b"}`)
-		}
-		matchers = append(matchers, name.text+sign+tokens[op].text)
-		if tokens = tokens[op+1:]; len(tokens) > 0 {
-			if tokens[0].kind != ',' {
-				return nil, unbound("the matchers of a stream selector are separated by commas")
-			}
-			tokens = tokens[1:]
-		}
-	}
-	return matchers, nil
 }
 
 // anyOf is an expression that matches these words alone.

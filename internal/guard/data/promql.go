@@ -2,6 +2,7 @@ package data
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -24,26 +25,24 @@ var promQL = parser.NewParser(parser.Options{})
 // metricsQuery is a query as it is sent, and what is known of it.
 type metricsQuery struct {
 	text string
-	// computed is set when the answer may hold words or numbers that the query made, or
-	// when that is not known.
+	// computed is set when the answer may hold numbers that the query made.
 	computed bool
 }
 
-// readMetricsQuery reads a query. With namespaces it is bound to them; one that we
-// cannot read is then refused, and else left to the server to judge: there are
-// dialects.
+// readMetricsQuery reads a query, and binds it to namespaces where there are any. What we
+// cannot read is not sent: nobody knows what it does to text.
 func (s *system) readMetricsQuery(text string, namespaces []string) (metricsQuery, error) {
 	if err := checkQuery(text); err != nil {
 		return metricsQuery{}, err
 	}
 	expr, err := promQL.ParseExpr(text)
-	switch {
-	case err != nil && len(namespaces) > 0:
-		return metricsQuery{}, nightcrier.Errorf(nightcrier.Refused, "the query is not sent: this cluster is looked at in some namespaces alone, and a query that is no PromQL cannot be bound to them: %s", clip(oneLine(err.Error()), maxWords))
-	case err != nil:
-		return metricsQuery{text: text, computed: true}, nil
+	if err != nil {
+		return metricsQuery{}, nightcrier.Errorf(nightcrier.Invalid, "the query is not sent, because it cannot be read as PromQL, without extensions: %s", clip(oneLine(err.Error()), maxWords))
 	}
 	if err := checkCost(expr); err != nil {
+		return metricsQuery{}, err
+	}
+	if err := s.checkText(expr); err != nil {
 		return metricsQuery{}, err
 	}
 	q := metricsQuery{text: text, computed: !plain(expr)}
@@ -130,12 +129,61 @@ func pointsOf(n *parser.SubqueryExpr) time.Duration {
 	return max(n.Range/max(n.Step, time.Second), 1)
 }
 
+// checkText refuses what tests, cuts or makes text: functions that are not known to do
+// nothing of it, and matchers that go too far.
+func (s *system) checkText(expr parser.Expr) (err error) {
+	if expr.Type() == parser.ValueTypeString {
+		return nightcrier.Errorf(nightcrier.Invalid, "the query is a bare text, which says nothing of the cluster")
+	}
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		if err != nil {
+			return nil
+		}
+		switch n := n.(type) {
+		case *parser.Call:
+			if f := n.Func.Name; !slices.Contains(plainFunctions, f) && !slices.Contains(numericFunctions, f) {
+				err = notAsked(f)
+			}
+		case *parser.AggregateExpr:
+			if n.Op == parser.COUNT_VALUES {
+				err = notAsked("count_values")
+			}
+		case *parser.VectorSelector:
+			for _, m := range n.LabelMatchers {
+				if err == nil && m != nil {
+					err = s.checkMatcher(m)
+				}
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// notAsked refuses a function that works on text.
+func notAsked(function string) error {
+	instead := "ask for the series as they are; answers show their labels"
+	if strings.HasPrefix(function, "absent") {
+		instead = "ask for the series themselves: an answer without any says that they are absent"
+	}
+	return nightcrier.Errorf(nightcrier.Refused, "%s is not asked: it makes, cuts or compares text before it is masked. Instead %s", function, instead)
+}
+
 // plainFunctions tell what was measured, and add neither words nor numbers of whoever
-// asks. vector, label_replace, absent, clamp and the like do.
+// asks.
 var plainFunctions = []string{
 	"abs", "avg_over_time", "ceil", "changes", "count_over_time", "delta", "deriv", "exp", "floor", "histogram_avg", "histogram_count", "histogram_quantile",
 	"histogram_sum", "idelta", "increase", "irate", "last_over_time", "ln", "log10", "log2", "max_over_time", "min_over_time", "present_over_time",
 	"quantile_over_time", "rate", "resets", "sort", "sort_desc", "sqrt", "stddev_over_time", "stdvar_over_time", "sum_over_time", "timestamp",
+}
+
+// numericFunctions make numbers, of those that were measured or of whoever asks, and
+// touch no text.
+var numericFunctions = []string{
+	"acos", "acosh", "asin", "asinh", "atan", "atanh", "clamp", "clamp_max", "clamp_min", "cos", "cosh", "day_of_month", "day_of_week", "day_of_year", "days_in_month", "deg",
+	"double_exponential_smoothing", "first_over_time", "histogram_fraction", "histogram_stddev", "histogram_stdvar", "hour", "mad_over_time", "minute", "month", "pi",
+	"predict_linear", "rad", "round", "scalar", "sgn", "sin", "sinh", "tan", "tanh", "time", "ts_of_first_over_time", "ts_of_last_over_time", "ts_of_max_over_time",
+	"ts_of_min_over_time", "vector", "year",
 }
 
 // plain reports whether an answer can hold only what the series say. Comparing with a
@@ -147,8 +195,6 @@ func plain(expr parser.Expr) bool {
 		switch n := n.(type) {
 		case *parser.Call:
 			ok = ok && slices.Contains(plainFunctions, n.Func.Name)
-		case *parser.AggregateExpr:
-			ok = ok && n.Op != parser.COUNT_VALUES
 		case *parser.BinaryExpr:
 			number := n.LHS.Type() == parser.ValueTypeScalar || n.RHS.Type() == parser.ValueTypeScalar
 			reckons := n.ReturnBool || !n.Op.IsComparisonOperator() && !n.Op.IsSetOperator()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // serverTime is what a server is told to spend on a query at most.
@@ -54,20 +56,40 @@ func (g *Guard) metrics(ctx context.Context, q Query) (asked question, computed 
 
 // Lines asks Loki a query, and keeps the answer.
 func (g *Guard) Lines(ctx context.Context, q Query) (Answer, error) {
-	asked, computed, q, notes, err := g.lines(ctx, q)
+	asked, read, q, notes, err := g.lines(ctx, q)
 	if err != nil {
 		return Answer{}, err
 	}
-	return g.answer(ctx, asked, q, notes, kindOf(KindLines, computed))
+	if len(read.filters) > 0 {
+		return g.siftedLines(ctx, asked, q, notes, read.filters)
+	}
+	return g.answer(ctx, asked, q, notes, kindOf(KindLines, read.computed))
+}
+
+// siftedLines are those that pass filters of ours. What is kept of them has the query as
+// it was asked.
+func (g *Guard) siftedLines(ctx context.Context, asked question, q Query, notes []string, filters []lineFilter) (Answer, error) {
+	whole := asked
+	whole.options = maps.Clone(asked.options)
+	whole.options.Set("query", q.Text)
+	s, finish, err := g.sift(ctx, asked, q, filters)
+	if err != nil {
+		return Answer{}, err
+	}
+	body, err := s.body()
+	if err != nil {
+		return Answer{}, errors.Join(err, finish(journal.Request{Status: http.StatusOK}))
+	}
+	return g.told(whole, q, append(notes, s.note()), KindLines, body, finish)
 }
 
 // usualLines is how many lines are asked for where nobody says.
 const usualLines = 100
 
-func (g *Guard) lines(ctx context.Context, q Query) (asked question, computed bool, _ Query, notes []string, err error) {
+func (g *Guard) lines(ctx context.Context, q Query) (asked question, read logsQuery, _ Query, notes []string, err error) {
 	s, err := g.system(Loki)
 	if err != nil {
-		return asked, false, q, nil, err
+		return asked, read, q, nil, err
 	}
 	if q.Start.IsZero() {
 		end := q.End
@@ -76,12 +98,12 @@ func (g *Guard) lines(ctx context.Context, q Query) (asked question, computed bo
 		}
 		q.Start = end.Add(-usualTime)
 	}
-	read, err := s.readLogsQuery(q.Text, g.cfg.Namespaces)
+	read, err = s.readLogsQuery(q.Text, g.cfg.Namespaces)
 	if err == nil {
 		q, notes, err = q.bounded(g.asked(q.Asked))
 	}
 	if err != nil {
-		return asked, false, q, nil, g.denied(ctx, s, q.Text, err)
+		return asked, read, q, nil, g.denied(ctx, s, q.Text, err)
 	}
 	switch {
 	case q.Limit <= 0:
@@ -94,7 +116,7 @@ func (g *Guard) lines(ctx context.Context, q Query) (asked question, computed bo
 		"query": {read.text}, "start": {nanos(q.Start)}, "end": {nanos(q.End)}, "limit": {strconv.Itoa(q.Limit)},
 		"direction": {"backward"}, "step": {strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64)},
 	}}
-	return asked, read.computed, q, notes, nil
+	return asked, read, q, notes, nil
 }
 
 func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
@@ -130,9 +152,12 @@ func (g *Guard) Values(ctx context.Context, name, label, selector string, at tim
 		if !labelName.MatchString(label) {
 			return Answer{}, nightcrier.Errorf(nightcrier.Invalid, "%s is not the name of a label", strconv.Quote(clip(label, 40)))
 		}
-		asked.path = "label/" + label + "/values"
+		asked.path, asked.label = "label/"+label+"/values", label
 	}
-	if selector, err = g.selector(s, selector); err != nil {
+	if err = checkListed(label); err == nil {
+		selector, err = g.selector(s, selector)
+	}
+	if err != nil {
 		return Answer{}, g.denied(ctx, s, selector, err)
 	}
 	if selector != "" {
@@ -160,7 +185,7 @@ func (g *Guard) selector(s *system, text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	return text, checkQuery(text)
+	return text, s.readStreams(text)
 }
 
 // list asks for a list of words, and keeps it.
@@ -169,18 +194,15 @@ func (g *Guard) list(ctx context.Context, asked question, label string) (Answer,
 	if err != nil {
 		return Answer{}, err
 	}
-	var answer struct {
-		Data []string `json:"data"`
-	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	words, err := wordsOf(body, label)
+	if err != nil {
 		return Answer{}, errors.Join(nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises", asked.system.name), finish(journal.Request{Status: http.StatusOK}))
 	}
-	slices.Sort(answer.Data)
 	var out strings.Builder
-	out.WriteString(plural(len(answer.Data), "value") + " of " + label + " within the last hour\n")
-	for i, v := range answer.Data {
+	out.WriteString(plural(len(words), "value") + " of " + label + " within the last hour\n")
+	for i, v := range words {
 		if i == maxValues {
-			out.WriteString("(" + strconv.Itoa(len(answer.Data)-i) + " more are not shown: bound them with a selector in query)\n")
+			out.WriteString("(" + strconv.Itoa(len(words)-i) + " more are not shown: bound them with a selector in query)\n")
 			break
 		}
 		out.WriteString(clip(oneLine(v), maxLabels) + "\n")
@@ -190,12 +212,62 @@ func (g *Guard) list(ctx context.Context, asked question, label string) (Answer,
 	return Answer{Text: cited(text, id, KindMetrics), Evidence: id}, err
 }
 
+// besideName puts each value of a label beside the label's name, for the name to tell
+// what is a secret. What has another form stays as it is.
+func besideName(body []byte, label string) []byte {
+	var answer struct {
+		Status string   `json:"status"`
+		Data   []string `json:"data"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return body
+	}
+	values := make([]map[string]string, len(answer.Data))
+	for i, v := range answer.Data {
+		values[i] = map[string]string{label: v}
+	}
+	text, err := json.Marshal(map[string]any{"status": answer.Status, "data": values})
+	if err != nil { // what was read from JSON can be written
+		return nil
+	}
+	return text
+}
+
+// wordsOf are the words of a list, sorted: values that stand beside a label's name, or
+// names.
+func wordsOf(body []byte, label string) ([]string, error) {
+	var words []string
+	if label == AllLabels {
+		var answer struct {
+			Data []string `json:"data"`
+		}
+		err := json.Unmarshal(body, &answer)
+		words = answer.Data
+		slices.Sort(words)
+		return words, err
+	}
+	var answer struct {
+		Data []map[string]string `json:"data"`
+	}
+	err := json.Unmarshal(body, &answer)
+	for _, v := range answer.Data {
+		words = append(words, slices.Collect(maps.Values(v))...)
+	}
+	slices.Sort(words)
+	return words, err
+}
+
 // answer asks, and keeps what is answered, with what is told of it.
 func (g *Guard) answer(ctx context.Context, asked question, q Query, notes []string, kind string) (Answer, error) {
 	body, finish, err := g.ask(ctx, asked)
 	if err != nil {
 		return Answer{}, err
 	}
+	return g.told(asked, q, notes, kind, body, finish)
+}
+
+// told keeps an answer, with what is told of it.
+func (g *Guard) told(asked question, q Query, notes []string, kind string, body []byte, finish func(journal.Request) error) (Answer, error) {
 	r, err := decode(asked.system.name, body)
 	var text string
 	if err == nil {
@@ -204,11 +276,25 @@ func (g *Guard) answer(ctx context.Context, asked question, q Query, notes []str
 	if err != nil {
 		return Answer{}, errors.Join(err, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
 	}
-	for _, w := range append(notes, r.Warnings[:min(len(r.Warnings), 3)]...) {
-		text += "(" + clip(oneLine(w), maxWords) + ")\n"
+	for _, w := range r.Warnings[:min(len(r.Warnings), maxWarnings)] {
+		notes = append(notes, warning(w, q.Text))
+	}
+	for _, n := range notes {
+		text += "(" + clip(oneLine(n), maxWords) + ")\n"
 	}
 	id, err := g.keep(kind, asked.source(), append([]byte(text+"\n"), body...), finish)
 	return Answer{Text: cited(text, id, kind), Evidence: id}, err
+}
+
+const maxWarnings = 3
+
+// warning is what a server warns of. One that repeats the query is not told: with a tag
+// in the place of its words it would confirm a guess.
+func warning(text, asked string) string {
+	if mask.Tagged(text) || mask.WithoutEchoes(text, asked) != text {
+		return "a warning that repeats the query is not shown"
+	}
+	return text
 }
 
 // cited ends a text with the id of its evidence.
@@ -241,11 +327,14 @@ func (g *Guard) Range(ctx context.Context, q Query) ([]byte, error) {
 	return g.raw(ctx, asked)
 }
 
-// Log does the same with Loki.
+// Log does the same with Loki, for a query without filters of lines.
 func (g *Guard) Log(ctx context.Context, q Query) ([]byte, error) {
-	asked, _, _, _, err := g.lines(ctx, q)
+	asked, read, _, _, err := g.lines(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	if len(read.filters) > 0 {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "lines are not filtered where they are read as they stand")
 	}
 	return g.raw(ctx, asked)
 }

@@ -64,7 +64,7 @@ func (g *Guard) answer(ctx context.Context, in inbound) answer {
 		return refusal(err)
 	}
 	if isReview {
-		return c.finish(g.review(kind, in))
+		return c.finish(g.review(ctx, kind, in))
 	}
 	return c.fetch(ctx)
 }

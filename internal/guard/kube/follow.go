@@ -95,7 +95,7 @@ func (f *follower) next() ([]byte, error) {
 		if failed != nil {
 			return nil, io.EOF
 		}
-		if err != nil || f.held() > maxHeld {
+		if err != nil || bytesOf(f.lines[f.told+settled:]) > maxHeld {
 			settled = len(lines)
 		}
 		f.told += settled
@@ -106,9 +106,8 @@ func (f *follower) next() ([]byte, error) {
 	}
 }
 
-// held is how many bytes wait.
-func (f *follower) held() (size int) {
-	for _, l := range f.lines[f.told:] {
+func bytesOf(lines []logLine) (size int) {
+	for _, l := range lines {
 		size += len(l.text)
 	}
 	return size
@@ -143,7 +142,7 @@ func (f *follower) read() error {
 // another reports whether a whole line can be read without waiting for it.
 func (f *follower) another() bool {
 	waiting, _ := f.in.Peek(f.in.Buffered())
-	return slices.Contains(waiting, '\n') && f.held() < maxHeld
+	return slices.Contains(waiting, '\n') && bytesOf(f.lines[f.told:]) < maxHeld
 }
 
 // take adds a line, unless the stream repeats it.

@@ -81,10 +81,11 @@ type Limits struct {
 	Body        int64         // bytes of one answer: 16 MiB
 	LogBytes    int64         // bytes of one log: 4 MiB
 	StreamBytes int64         // bytes of one watch or followed log: 4 MiB, all of which is evidence
+	Kept        int64         // bytes of all streams that are open, where they become evidence: 64 MiB
 	StreamTime  time.Duration // of one watch or followed log: 5 min
 	CallTime    time.Duration // of any other request: 60 s
 	Calls       int           // requests at once, without streams: 8
-	Streams     int           // streams at once: 8
+	Streams     int           // streams at once: 256, as many as a browser of clusters opens
 	PerSecond   int           // requests, with bursts of ten seconds: 50
 }
 
@@ -108,10 +109,11 @@ func (l Limits) defaults() Limits {
 	or64(&l.Body, 16<<20)
 	or64(&l.LogBytes, 4<<20)
 	or64(&l.StreamBytes, keepBytes)
+	or64(&l.Kept, 64<<20)
 	orTime(&l.StreamTime, 5*time.Minute)
 	orTime(&l.CallTime, time.Minute)
 	or(&l.Calls, 8)
-	or(&l.Streams, 8)
+	or(&l.Streams, 256)
 	or(&l.PerSecond, 50)
 	return l
 }
@@ -145,6 +147,7 @@ type Guard struct {
 	ids    atomic.Int64
 	calls  chan struct{}
 	opened chan struct{} // streams
+	kept   atomic.Int64  // bytes of open streams that become evidence
 	pace   *rate.Limiter
 	large  sync.Mutex // one large answer is worked on at a time
 }

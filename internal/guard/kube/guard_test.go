@@ -401,6 +401,51 @@ func TestStreamsAreCounted(t *testing.T) {
 	await(t, "the stream's place is free", func() bool { return g.ask(t, podsURL+"?watch=true").StatusCode == 200 })
 }
 
+// standing is a cluster whose watches say one thing and then stand.
+func standing(t *testing.T, say func(*http.Request) string) guardkube.Upstream {
+	return scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, say(r))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+}
+
+// A browser of clusters watches each kind that was looked at once, and a server of ours
+// each kind that can be at fault, in each namespace.
+func TestManyWatchesStandAtOnce(t *testing.T) {
+	g := serve(t, standing(t, func(*http.Request) string { return event("x") }), nil)
+	for i := range 150 {
+		if resp := g.ask(t, podsURL+"?watch=true"); resp.StatusCode != 200 {
+			t.Fatalf("watch %d is answered %d", i+1, resp.StatusCode)
+		}
+	}
+}
+
+// Where open streams hold too much together, those end that hold the most, and what
+// they held is free.
+func TestStreamsShareWhatIsKept(t *testing.T) {
+	g := serve(t, standing(t, func(r *http.Request) string {
+		if r.URL.Query().Get("labelSelector") == "size=large" {
+			return strings.Repeat(event("large"), 1000)
+		}
+		return event("small")
+	}), func(c *guardkube.Config) { c.Limits.Kept, c.Limits.Streams = 10_000, 10 })
+	one := bufio.NewReader(g.ask(t, podsURL+"?watch=true").Body)
+	if _, err := one.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	large := text(t, g.ask(t, podsURL+"?watch=true&labelSelector=size=large")) // ends
+	if len(large) < 9_000 || len(large) > 20_000 {
+		t.Errorf("the large one ended after %d bytes", len(large))
+	}
+	await(t, "the large one is on record", func() bool { return g.outcome(t).Done })
+	again := bufio.NewReader(g.ask(t, podsURL+"?watch=true&labelSelector=size=large").Body)
+	if line, err := again.ReadString('\n'); err != nil {
+		t.Errorf("another is told nothing: %q, %v", line, err)
+	}
+}
+
 // TestFollowedKey: a private key that comes line by line is held back until its end
 // shows what it is.
 func TestFollowedKey(t *testing.T) {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -45,7 +46,7 @@ func (c *call) reviewed(kind string) {
 }
 
 // review answers a question about the caller's permissions.
-func (g *Guard) review(kind string, in inbound) answer {
+func (g *Guard) review(ctx context.Context, kind string, in inbound) answer {
 	body, err := io.ReadAll(io.LimitReader(in.body, maxReview+1))
 	if err != nil || len(body) > maxReview {
 		return refusal(failf(http.StatusBadRequest, "body", "the question cannot be read"))
@@ -58,7 +59,7 @@ func (g *Guard) review(kind string, in inbound) answer {
 	case *authz.SelfSubjectAccessReview:
 		g.accessReview(r)
 	case *authz.SelfSubjectRulesReview:
-		g.rulesReview(r)
+		g.rulesReview(ctx, r)
 	case *authn.SelfSubjectReview:
 		r.Status.UserInfo = authn.UserInfo{Username: "nightcrier:guard", Groups: []string{"nightcrier:read-only"}}
 	}
@@ -86,6 +87,7 @@ func (g *Guard) accessReview(r *authz.SelfSubjectAccessReview) {
 	}
 }
 
+// readVerbs are all that a rule can grant through a guard.
 var readVerbs = []string{verbGet, verbList, verbWatch}
 
 // may says whether policy would let such requests pass. The cluster's own rules
@@ -105,6 +107,9 @@ func (g *Guard) may(spec authz.SelfSubjectAccessReviewSpec) error {
 	if !slices.Contains(readVerbs, a.Verb) {
 		return denyf("method", "%s changes something: the guard passes reads only", clip(a.Verb))
 	}
+	if a.Resource == "*" || a.Subresource == "*" {
+		return denyf("question", "everything includes what acts: ask for one resource")
+	}
 	if a.Subresource != "" && a.Verb != verbGet {
 		return denyf("subresource", "a subresource can be got only")
 	}
@@ -113,22 +118,4 @@ func (g *Guard) may(spec authz.SelfSubjectAccessReviewSpec) error {
 		namespace: a.Namespace, name: a.Name, verb: a.Verb,
 	}
 	return p.permit(g.cfg.Namespaces)
-}
-
-func (g *Guard) rulesReview(r *authz.SelfSubjectRulesReview) {
-	r.Status = authz.SubjectRulesReviewStatus{
-		ResourceRules: []authz.ResourceRule{
-			{Verbs: readVerbs, APIGroups: []string{"*"}, Resources: []string{"*"}},
-			{Verbs: []string{verbGet}, APIGroups: []string{"*"}, Resources: []string{"*/status", "*/scale"}},
-			{Verbs: []string{verbGet}, APIGroups: []string{""}, Resources: []string{"pods/log"}},
-		},
-		NonResourceRules: []authz.NonResourceRule{{Verbs: []string{verbGet}, NonResourceURLs: []string{
-			"/api", "/apis", "/apis/*", "/openapi/v2", "/openapi/v3", "/openapi/v3/*", "/version", "/healthz", "/livez", "/readyz",
-		}}},
-		Incomplete:      true,
-		EvaluationError: "the guard passes no subresource but log, status and scale, and of Secrets the metadata alone; the cluster's own rules come on top",
-	}
-	if len(g.cfg.Namespaces) > 0 && !slices.Contains(g.cfg.Namespaces, r.Spec.Namespace) {
-		r.Status.ResourceRules = []authz.ResourceRule{{Verbs: readVerbs, APIGroups: []string{"*"}, Resources: clusterWide}}
-	}
 }

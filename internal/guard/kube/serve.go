@@ -190,7 +190,7 @@ func Serve(l net.Listener, g *Guard) (*Server, error) {
 		Handler: g, MaxHeaderBytes: maxHeaders,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
 		ErrorLog:  slog.NewLogLogger(g.cfg.Logger.Handler(), slog.LevelDebug),
-		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: 100},
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: g.cfg.Limits.Streams + 100},
 	}, g.cfg.Logger)
 	return s, nil
 }

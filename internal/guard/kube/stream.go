@@ -103,15 +103,31 @@ func (s *stream) bound() {
 	if want := s.call.wants - s.bytes; s.call.wants > 0 && int64(len(s.out)) >= want {
 		s.out, s.err = bytes.ToValidUTF8(s.out[:want], nil), io.EOF
 	}
-	if room := s.call.g.cfg.Limits.StreamBytes - s.bytes; int64(len(s.out)) > room {
+	room := s.call.g.cfg.Limits.StreamBytes - s.bytes
+	switch {
+	case s.crowded():
+		s.out, s.err = nil, io.EOF
+	case int64(len(s.out)) > room:
 		s.out, s.err = s.out[:bytes.LastIndexByte(s.out[:room], '\n')+1], io.EOF
 	}
 	s.bytes += int64(len(s.out))
 }
 
+// crowded reports whether the open streams hold too much memory together, and this one
+// more than its share: then it ends, so that all others go on.
+func (s *stream) crowded() bool {
+	g := s.call.g
+	return g.kept.Load() > g.cfg.Limits.Kept && int64(len(s.kept)) > g.cfg.Limits.Kept/int64(g.cfg.Limits.Streams)
+}
+
 func (s *stream) remember(b []byte) {
 	s.sum.Write(b)
-	s.kept = append(s.kept, b[:min(len(b), keepBytes-len(s.kept))]...)
+	if s.call.g.cfg.Evidence == nil {
+		return // nobody will read it
+	}
+	b = b[:min(len(b), keepBytes-len(s.kept))]
+	s.kept = append(s.kept, b...)
+	s.call.g.kept.Add(int64(len(b)))
 }
 
 var errRecord = errors.New("a record is too large")
@@ -141,6 +157,7 @@ func (s *stream) Close() error {
 		s.out, s.err = nil, http.ErrBodyReadAfterClose
 		<-s.call.g.opened
 		s.call.ended(s)
+		s.call.g.kept.Add(-int64(len(s.kept)))
 	})
 	return nil
 }

@@ -117,6 +117,20 @@ func TestAFollowerRemembers(t *testing.T) {
 	}
 }
 
+// TestAFollowerOfALongLog: how much there was before decides nothing.
+func TestAFollowerOfALongLog(t *testing.T) {
+	c := spread["its kind at the end"]
+	head, rest, _ := strings.Cut(c.log, "kind: Secret")
+	log := kubetest.NewLog(strings.Repeat("GET /items?id=7 200\n", 10000) + head)
+	g := serve(t, scripted(t, log.ServeHTTP), nil)
+	resp := g.ask(t, podURL+"/log?follow=true")
+	_, _ = io.WriteString(log, "kind: Secret"+rest)
+	log.End()
+	if got := text(t, resp); strings.Contains(got, c.words[0]) || !strings.HasSuffix(got, "done\n") || strings.Count(got, "\n") != 10000+strings.Count(c.log, "\n") {
+		t.Errorf("%s", got[max(0, len(got)-300):])
+	}
+}
+
 // TestAFollowerWaits: what may become a secret by the next line is told when that has come.
 func TestAFollowerWaits(t *testing.T) {
 	log := kubetest.NewLog("up\n")

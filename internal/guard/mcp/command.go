@@ -34,18 +34,18 @@ const (
 // system's, its own and what the operator names, no environment beside what the
 // operator names, and connections to the ports that the operator names. It has the
 // machine's network, since what it asks lies there.
-func start(ctx context.Context, s toolserver.Server, o Options) (_ sdk.Transport, stop func(), err error) {
+func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 	program, err := locate(s.Command[0])
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	home, err := os.MkdirTemp(o.Dir, "tools-")
 	if err != nil {
-		return nil, nil, nightcrier.Errorf(nightcrier.Exhausted, "a directory for %s: %w", s.Name, err)
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "a directory for %s: %w", s.Name, err)
 	}
 	p, err := newPipes()
 	if err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(home))
+		return nil, errors.Join(err, os.RemoveAll(home))
 	}
 	box, err := process.New(ctx, process.Options{
 		Stdin: p.stdin.theirs, Stdout: p.stdout.theirs, Stderr: p.stderr.theirs,
@@ -54,9 +54,9 @@ func start(ctx context.Context, s toolserver.Server, o Options) (_ sdk.Transport
 	p.started()
 	if err != nil {
 		p.close()
-		return nil, nil, errors.Join(err, os.RemoveAll(home))
+		return nil, errors.Join(err, os.RemoveAll(home))
 	}
-	stop = sync.OnceFunc(func() {
+	stop := sync.OnceFunc(func() {
 		_ = p.stdin.ours.Close() // what a server that listens ends by
 		select {
 		case <-box.Done():
@@ -71,16 +71,16 @@ func start(ctx context.Context, s toolserver.Server, o Options) (_ sdk.Transport
 	if err := confine(ctx, box, s, o, program, home); err != nil {
 		box.Kill()
 		stop()
-		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaint())
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaint())
 	}
 	out := &bounding{ReadCloser: p.stdout.ours, left: maxStream}
-	return &sdk.IOTransport{Reader: out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer}, stop, nil
+	return &way{&sdk.IOTransport{Reader: out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer}, stop, p.complaint}, nil
 }
 
 func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
 	layers, err := box.Confine(ctx, sandbox.Policy{
 		Read:  slices.Concat(process.SystemFiles(), []string{program}, s.Read),
-		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports,
+		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports, Network: true,
 		MaxFileBytes: maxFile, MaxOpenFiles: maxFiles, Unconfined: o.Unconfined,
 	})
 	if err != nil {

@@ -115,6 +115,29 @@ func TestCommandIsConfined(t *testing.T) {
 	}
 }
 
+// A command is asked what it offers where no run stands behind it, and leaves nothing.
+func TestLookAtACommand(t *testing.T) {
+	var told []string
+	dir := t.TempDir()
+	o := Options{Variables: map[string]string{"GIVEN": "given"}, Dir: dir, Mask: newRecord().options().Mask, Note: func(text string) { told = append(told, text) }}
+	offers, err := Look(t.Context(), stdio(t), o)
+	if err != nil || len(offers) != 1 || offers[0].Tool != "look" || !offers[0].Offered {
+		t.Errorf("%+v, %v; %v", offers, err, told)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	missing := stdio(t)
+	missing.Command = []string{"/nowhere/server"}
+	if offers, err := Look(t.Context(), missing, o); err == nil || !strings.Contains(err.Error(), "/nowhere/server") {
+		t.Errorf("%+v, %v", offers, err)
+	}
+	// One that ends at once is told of with what it said.
+	if offers, err := Look(t.Context(), stdio(t, "mute"), o); err == nil || !strings.Contains(err.Error(), "it said: I cannot start: ‹secret:") {
+		t.Errorf("%+v, %v", offers, err)
+	}
+}
+
 // What a command does wrong costs its tools, and nothing else.
 func TestCommandsThatFail(t *testing.T) {
 	for do, want := range map[string]string{"die": "", "flood": "", "hang": "did not answer within"} {

@@ -27,7 +27,7 @@ const (
 
 // dial begins a session. What belongs to it besides ends with stop.
 func dial(ctx context.Context, s toolserver.Server, o Options, asks func(method string), changed func()) (_ *sdk.ClientSession, stop func(), err error) {
-	transport, stop, err := open(ctx, s, o)
+	way, err := open(ctx, s, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,12 +36,20 @@ func dial(ctx context.Context, s toolserver.Server, o Options, asks func(method 
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed() },
 	})
 	client.AddReceivingMiddleware(grantNothing(asks))
-	session, err := client.Connect(ctx, transport, nil)
+	session, err := client.Connect(ctx, way.transport, nil)
 	if err != nil {
-		stop()
-		return nil, nil, err
+		way.stop()
+		return nil, nil, nightcrier.Errorf(nightcrier.CodeOf(err), "%w%s", err, way.complaint())
 	}
-	return session, stop, nil
+	return session, way.stop, nil
+}
+
+// way leads to a server. What belongs to it ends with stop; complaint is what a command
+// said last on stderr, whole after stop.
+type way struct {
+	transport sdk.Transport
+	stop      func()
+	complaint func() string
 }
 
 // grantNothing refuses what a server may ask its client for.
@@ -58,13 +66,13 @@ func grantNothing(asks func(method string)) sdk.Middleware {
 	}
 }
 
-func open(ctx context.Context, s toolserver.Server, o Options) (sdk.Transport, func(), error) {
+func open(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 	if len(s.Command) > 0 {
 		return start(ctx, s, o)
 	}
 	token := o.Variables[s.TokenEnv]
 	if s.TokenEnv != "" && token == "" {
-		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "the variable %s, which holds its token, is not set", s.TokenEnv)
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "the variable %s, which holds its token, is not set", s.TokenEnv)
 	}
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSHandshakeTimeout: 10 * time.Second,
@@ -80,7 +88,7 @@ func open(ctx context.Context, s toolserver.Server, o Options) (sdk.Transport, f
 	}
 	// No stream of its own: what a server has to say beside its answers is nothing that we act on.
 	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: web, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}
-	return t, func() { end(); base.CloseIdleConnections() }, nil
+	return &way{t, func() { end(); base.CloseIdleConnections() }, func() string { return "" }}, nil
 }
 
 // wire adds the token, bounds what comes back, and ends with the session.

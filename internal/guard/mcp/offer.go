@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
@@ -169,13 +170,19 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Look asks a server what it offers, and says what of it agents would get.
+// lookName is the name of the sandboxes of commands that are only asked what they offer.
+const lookName = "look"
+
+// Look asks a server what it offers, and says what of it agents would get. No run stands
+// behind it: of the Options it takes Variables, Dir, Unconfined, Mask and Note.
 func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) {
+	o.BoxName, o.BoxOwner = lookName, process.OwnerOf(o.Dir)
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	session, stop, err := dial(ctx, s, o, func(string) {}, func() {})
 	if err != nil {
-		return nil, plainly(s, err)
+		err = plainly(s, err)
+		return nil, nightcrier.Errorf(nightcrier.CodeOf(err), "%s", o.Mask([]byte(err.Error()))) // a command may repeat what it was given
 	}
 	defer stop()
 	defer session.Close()

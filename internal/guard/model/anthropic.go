@@ -3,7 +3,6 @@ package model
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -109,110 +108,40 @@ func (anthropic) query(q url.Values) url.Values {
 	return nil
 }
 
-// clientTools begin the types of tools that the agent itself executes; a tool
-// without a type is one of them. All others run at the provider.
-var clientTools = []string{"custom", "bash_", "text_editor_", "computer_", "memory_"}
-
 // anthropicFields are the fields of a request that are forwarded: what is not among
 // them is refused, unless it is null.
-var anthropicFields = []string{
-	"cache_control", "context_management", "max_tokens", "messages", "metadata", "model", "output_config", "output_format",
-	"service_tier", "speed", "stop_sequences", "stream", "system", "temperature", "thinking", "tool_choice", "tools", "top_k", "top_p",
+var anthropicFields = map[string]check{
+	"cache_control": cacheControl, "context_management": contextManagement, "max_tokens": plain, "messages": listOf("messages", anthropicMessage.of("a message")),
+	"metadata": anything, "model": plain, "output_config": outputConfig.of("output_config"), "output_format": anything,
+	"service_tier": soldApart("service_tier", "auto", "standard_only"), "speed": soldApart("speed", "standard"), "stop_sequences": anything, "stream": plain,
+	"system": textOr(listOf("system", systemBlocks.of("system"))), "temperature": plain, "thinking": anything, "tool_choice": anything, "tools": listOf("tools", anthropicTool),
+	"top_k": plain, "top_p": plain,
 }
 
 func (anthropic) inspect(_ string, request map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(request)) {
-		if request[name] != nil && !slices.Contains(anthropicFields, name) {
+		if request[name] == nil {
+			continue
+		}
+		look, known := anthropicFields[name]
+		if !known {
 			return fmt.Errorf("the field %.64q is not forwarded: it may act at the provider, or cost more", name)
 		}
-	}
-	if !oneOf(request["speed"], "standard") {
-		return fmt.Errorf("the speed %.64q is not forwarded: it is sold apart", fmt.Sprint(request["speed"]))
-	}
-	if !oneOf(request["service_tier"], "auto", "standard_only") {
-		return fmt.Errorf("the service_tier %.64q is not forwarded: it is sold apart", fmt.Sprint(request["service_tier"]))
-	}
-	if err := checkContext(request["context_management"]); err != nil {
-		return err
-	}
-	if err := eachOf("tools", request["tools"], checkTool); err != nil {
-		return err
-	}
-	for _, name := range []string{"messages", "system"} {
-		if err := checkContent(request[name]); err != nil {
+		if err := look(request[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkContext lets a history be cleared, and refuses to have the provider sum it up:
-// that is a call of its own.
-func checkContext(v any) error {
-	management, _ := v.(map[string]any) // of another shape the API refuses it
-	edits, _ := management["edits"].([]any)
-	for _, e := range edits {
-		one, _ := e.(map[string]any)
-		if kind, _ := one["type"].(string); !strings.HasPrefix(kind, "clear_") {
-			return fmt.Errorf("the context edit %.64q is not forwarded: it is paid for apart", kind)
+// soldApart refuses what is none of some words.
+func soldApart(name string, words ...string) check {
+	return func(v any) error {
+		if !oneOf(v, words...) {
+			return fmt.Errorf("the %s %.64q is not forwarded: it is sold apart", name, fmt.Sprint(v))
 		}
+		return nil
 	}
-	return nil
-}
-
-func checkTool(v any) error {
-	tool, _ := v.(map[string]any) // nil has no type, and the API refuses it
-	if kind, typed := tool["type"]; typed && kind != nil && !clientTool(kind) {
-		return fmt.Errorf("a tool of type %.64q is not forwarded: it runs at the provider", fmt.Sprint(kind))
-	}
-	return nil
-}
-
-func clientTool(kind any) bool {
-	name, _ := kind.(string)
-	for _, prefix := range clientTools {
-		if name == prefix || strings.HasSuffix(prefix, "_") && strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// checkContent looks for sources that the provider would fetch. The arguments of
-// the agent's own tool calls are its own.
-func checkContent(v any) error {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			if err := checkContent(e); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		if source, ok := v["source"].(map[string]any); ok && (source["type"] == "url" || source["type"] == "file") {
-			return fmt.Errorf("a source of type %s is not forwarded: the provider would fetch it", source["type"])
-		}
-		if v["type"] == "document" {
-			if source, _ := v["source"].(map[string]any); source["type"] != "text" && source["type"] != "content" {
-				return errors.New("a document that is no text is not forwarded: what it costs cannot be told from its size")
-			}
-			if citations, _ := v["citations"].(map[string]any); citations["enabled"] != nil && citations["enabled"] != false {
-				return errors.New("a document to be cited is not forwarded: it is cut into pieces, which cost more than its text")
-			}
-		}
-		if v["type"] == "container_upload" {
-			return errors.New("container_upload is not forwarded: it runs at the provider")
-		}
-		for name, e := range v {
-			if name == "input" && v["type"] == "tool_use" {
-				continue
-			}
-			if err := checkContent(e); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func (anthropic) amend(string, *document) {}

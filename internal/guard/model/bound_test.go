@@ -206,8 +206,8 @@ func TestSharedBytesAreNoDiscount(t *testing.T) {
 		{name: "a mode", provider: nightcrier.Google, path: generate, a: gemini("NONE"), b: gemini("AUTO")},
 		{name: "a choice", path: "/v1/messages", a: `{"model":"m","messages":[],"tool_choice":{"type":"none"},"tools":[{"name":"x","description":"` + long + `"}]}`, b: `{"model":"m","messages":[],"tool_choice":{"type":"auto"},"tools":[{"name":"x","description":"` + long + `"}]}`},
 		{name: "a beta", path: "/v1/messages", beta: "effort-2025-11-24", a: messages(`{"type":"text","text":"` + long + `"}`), b: messages(`{"type":"text","text":"` + long + `"}`)},
-		{name: "a kind that is not known", path: "/v1/messages", a: messages(`{"type":"new","x":"` + long + `"}`), b: messages(`{"type":"new","x":"` + long + `"}`)},
-		{name: "a mark", path: "/v1/messages", a: messages(`{"type":"text","text":"hi"}`), b: messages(`{"type":"text","text":"hi","cache_control":{"x":"` + long + `"}}`)},
+		{name: "a kind that is no plain text", path: "/v1/messages", a: messages(`{"type":"document","title":"` + long + `"}`), b: messages(`{"type":"document","title":"` + long + `"}`)},
+		{name: "a mark", path: "/v1/messages", a: messages(`{"type":"text","text":"hi"}`), b: messages(`{"type":"text","text":"hi","cache_control":{"ttl":"` + long + `"}}`)},
 	} {
 		p := &purse{output: 1000}
 		g, _ := spending(t, c.provider, p, says("application/json", usages[cmp.Or(c.provider, nightcrier.Anthropic)]))

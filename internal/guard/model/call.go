@@ -9,13 +9,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/guard/endpoint"
-	"nightcrier.dev/nightcrier/internal/price"
 )
 
 // ServeHTTP checks a call and forwards it.
@@ -133,14 +131,6 @@ func (g *Guard) returnTurn(a *admittedCall) {
 		a.turn = false
 		g.turns.Add(-1)
 	}
-}
-
-// allows refuses a model that the run is not for.
-func (g *Guard) allows(model string) error {
-	if len(g.cfg.Models) == 0 || slices.ContainsFunc(g.cfg.Models, func(pattern string) bool { return price.Fits(pattern, model) }) {
-		return nil
-	}
-	return fmt.Errorf("the model %.64q is not asked: it is not agent.model, and agent.models does not name it", model)
 }
 
 // allow completes a request that is paid for, and has the budget allow it.

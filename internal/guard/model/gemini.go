@@ -75,6 +75,9 @@ var (
 		"thinkingconfig", "topk", "topp",
 	}
 	geminiThinking = []string{"includethoughts", "thinkingbudget", "thinkinglevel"}
+	geminiContent  = []string{"parts", "role"}
+	geminiResult   = []string{"id", "name", "parts", "response", "scheduling", "willcontinue"} // of a tool
+	geminiBlob     = []string{"data", "displayname", "mimetype"}
 	geminiParts    = []string{"functioncall", "functionresponse", "inlinedata", "text", "thought", "thoughtsignature"}
 )
 
@@ -105,9 +108,9 @@ func inspectGeminiField(model, name string, v any) error {
 			return fmt.Errorf("the model %.64q is not the one that the path asks", fmt.Sprint(v))
 		}
 	case "contents":
-		return eachOf(name, v, inspectContent)
+		return eachOf(name, v, func(content any) error { return inspectContent("a content", content, geminiContent) })
 	case "systeminstruction":
-		return inspectContent(v)
+		return inspectContent(name, v, geminiContent)
 	case "tools":
 		if _, one := v.(map[string]any); one {
 			v = []any{v} // the API takes a tool for a list of one
@@ -158,14 +161,11 @@ func onlyText(modality any) error {
 }
 
 // inspectContent checks what one side said. A tool's answer can hold parts again.
-func inspectContent(v any) error {
-	content, ok := v.(map[string]any)
-	if !ok {
-		return errors.New("a content is not an object")
-	}
-	if err := onceEach("a content", content); err != nil {
+func inspectContent(place string, v any, allowed []string) error {
+	if err := onlyNames(place, v, allowed); err != nil {
 		return err
 	}
+	content, _ := v.(map[string]any) // onlyNames let nothing else pass but null
 	for name, parts := range content {
 		if plainName(name) == "parts" {
 			if err := eachOf(name, parts, inspectPart); err != nil {
@@ -185,9 +185,7 @@ func inspectPart(v any) error {
 		var err error
 		switch plainName(name) {
 		case "functionresponse":
-			if v != nil {
-				err = inspectContent(v)
-			}
+			err = inspectContent("a tool's result", v, geminiResult)
 		case "inlinedata":
 			err = onlyPicture(v)
 		}
@@ -201,10 +199,10 @@ func inspectPart(v any) error {
 // onlyPicture refuses what is inline and of another kind: a page or a second of it
 // costs much more than its bytes.
 func onlyPicture(v any) error {
-	blob, _ := v.(map[string]any) // of another shape the API refuses it
-	if err := onceEach("inline data", blob); err != nil {
+	if err := onlyNames("inline data", v, geminiBlob); err != nil {
 		return err
 	}
+	blob, _ := v.(map[string]any) // onlyNames let nothing else pass but null
 	typed := false
 	for name, kind := range blob {
 		if word, _ := kind.(string); plainName(name) == "mimetype" && !strings.HasPrefix(word, "image/") {
@@ -218,7 +216,8 @@ func onlyPicture(v any) error {
 	return nil
 }
 
-// onlyNames refuses an object that holds more than is allowed in its place.
+// onlyNames refuses an object that holds more than is allowed in its place, or one name
+// in two spellings: readers differ in which of them they believe.
 func onlyNames(place string, v any, allowed []string) error {
 	if v == nil {
 		return nil
@@ -236,20 +235,6 @@ func onlyNames(place string, v any, allowed []string) error {
 			return fmt.Errorf("%s with two spellings of %.64q is not forwarded: which one is believed is open", place, name)
 		}
 		spelled[plainName(name)] = true
-	}
-	return onceEach(place, object)
-}
-
-// onceEach refuses an object that has one name in two spellings: readers differ in which
-// of them they believe.
-func onceEach(place string, object map[string]any) error {
-	seen := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		plain := plainName(name)
-		if seen[plain] {
-			return fmt.Errorf("%s with %.64q is not forwarded: it has it in another spelling too", place, name)
-		}
-		seen[plain] = true
 	}
 	return nil
 }

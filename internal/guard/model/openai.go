@@ -98,9 +98,6 @@ func (openAI) inspect(path string, request map[string]any) error {
 	if path == responsesPath && request["store"] != false {
 		return errors.New(`"store" is not false: the provider would keep the conversation, where other runs could go on with it`)
 	}
-	if model, _ := request["model"].(string); searches(model) {
-		return fmt.Errorf("the model %.64q is not forwarded: it searches the web", model)
-	}
 	if !single(request["n"]) {
 		return errors.New(`"n" is not 1: each answer is paid`)
 	}
@@ -112,6 +109,11 @@ func (openAI) inspect(path string, request map[string]any) error {
 	}
 	for _, name := range []string{"tools", "functions"} {
 		if err := eachOf(name, request[name], checkOpenAITool); err != nil {
+			return err
+		}
+	}
+	if input := request["input"]; input != nil {
+		if err := textOr(listOf("input", checkItem))(input); err != nil {
 			return err
 		}
 	}
@@ -128,12 +130,6 @@ func saysNoUsage(request map[string]any) bool {
 	given, asked := request["stream_options"]
 	options, _ := given.(map[string]any)
 	return asked && request["stream"] == true && options["include_usage"] != true
-}
-
-// searches tells models that search by themselves: OpenAI's, and by the suffix that
-// a well-known router takes.
-func searches(model string) bool {
-	return strings.Contains(model, ":online") || strings.Contains(model, "search-preview") || strings.Contains(model, "search-api")
 }
 
 // ownTools are the types of tools that the agent itself executes; a tool without a
@@ -157,9 +153,36 @@ func checkOpenAITool(v any) error {
 	return nil
 }
 
-// referring are the types of items that stand for something at the provider; those
-// of its MCP client and its shell do too.
-var referring = []string{"item_reference", "mcp_", "shell_call", "computer_call", "code_interpreter_call", "file_search_call"}
+// inputs are the types of items that hold what was said and done themselves. All others
+// stand for something at the provider, or are of its own doing.
+var inputs = []string{
+	"message", "reasoning", "compaction", "additional_tools",
+	"function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "tool_search_call", "tool_search_output",
+	"local_shell_call", "local_shell_call_output", "apply_patch_call", "apply_patch_call_output",
+}
+
+// checkItem refuses an item that is looked up at the provider by its id, where other runs
+// may have left it.
+func checkItem(v any) error {
+	item, ok := v.(map[string]any)
+	if !ok {
+		return errors.New("the input holds an item that is not an object")
+	}
+	kind := item["type"]
+	switch {
+	case kind == nil && (item["role"] == nil || item["content"] == nil):
+		return errors.New("an item of no type that says nothing is not forwarded: it refers to the provider")
+	case !oneOf(kind, inputs...):
+		return fmt.Errorf("an item of type %.64q is not forwarded: it refers to the provider", fmt.Sprint(kind))
+	case (kind == "reasoning" || kind == "compaction") && item["id"] != nil && item["encrypted_content"] == nil:
+		return fmt.Errorf("an item of type %.64q with an id and no encrypted_content is not forwarded: it refers to the provider", kind)
+	case kind == "message" && item["content"] == nil:
+		return errors.New("a message without content is not forwarded: it refers to the provider")
+	case strings.HasPrefix(fmt.Sprint(kind), "tool_search_") && item["execution"] != "client":
+		return fmt.Errorf("an item of type %.64q is not forwarded: it runs at the provider", kind)
+	}
+	return nil
+}
 
 // checkOpenAIContent looks through messages and items for what the provider would
 // fetch, for references to what it keeps, and for tools that are offered among them.
@@ -181,12 +204,6 @@ func checkOpenAIItem(item map[string]any) error {
 	if err := checkSpelling(item); err != nil {
 		return err
 	}
-	kind, _ := item["type"].(string)
-	for _, prefix := range referring {
-		if strings.HasPrefix(kind, prefix) {
-			return fmt.Errorf("an item of type %.64q is not forwarded: it refers to the provider", kind)
-		}
-	}
 	for _, name := range media {
 		if item[name] != nil {
 			return fmt.Errorf("%s is not forwarded: the provider would fetch it, or what it costs cannot be told from its size", name)
@@ -202,8 +219,8 @@ func checkOpenAIItem(item map[string]any) error {
 		return err
 	}
 	for name, e := range item {
-		if name == "tools" {
-			continue // their schemas are the agent's own
+		if name == "tools" || name == "arguments" || name == "env" {
+			continue // schemas and arguments are the agent's own
 		}
 		if err := checkOpenAIContent(e); err != nil {
 			return err
@@ -233,17 +250,35 @@ func checkParts(item map[string]any) error {
 // some of them by an address.
 var media = []string{"file_id", "file_url", "file_data", "input_audio", "audio", "audio_url", "input_video", "video", "video_url", "audio_embeds", "image_embeds"}
 
-// telling are the names that are looked for. Some servers read a name in any case.
-var telling = append([]string{"type", "tools", "execution", "image_url", "url", "content", "output"}, media...)
+// telling are the names that are looked for.
+var telling = append([]string{"type", "role", "id", "tools", "execution", "image_url", "url", "content", "encrypted_content", "output"}, media...)
 
+var spelled = func() map[string]string {
+	all := map[string]string{}
+	for _, name := range telling {
+		all[folded(name)] = name
+	}
+	return all
+}()
+
+// checkSpelling refuses other spellings of these names: some servers read a name in any
+// case, and with or without what joins its words.
 func checkSpelling(object map[string]any) error {
 	for name := range object {
-		if lower := strings.ToLower(name); lower != name && slices.Contains(telling, lower) {
-			return fmt.Errorf("the name %.64q is not forwarded: some servers read it as %q", name, lower)
+		if exact, looks := spelled[folded(name)]; looks && name != exact {
+			return fmt.Errorf("the name %.64q is not forwarded: some servers read it as %q", name, exact)
 		}
 	}
 	return nil
 }
+
+// folded is a name as the least strict of readers compares it: there are letters beyond
+// ASCII that only become one of it by way of the other case.
+func folded(name string) string {
+	return strings.ToLower(strings.ToUpper(unjoined.Replace(name)))
+}
+
+var unjoined = strings.NewReplacer("_", "", "-", "")
 
 // inline reports whether an image, if there is one, is in the request itself. Chat
 // puts the URL into an object.

@@ -165,10 +165,14 @@ func TestOpenAIDoesNotAct(t *testing.T) {
 	}
 	for _, item := range []string{
 		`{"type":"item_reference","id":"msg_1"}`, `{"type":"mcp_approval_response","approve":true}`, `{"type":"mcp_list_tools"}`,
-		`{"type":"shell_call"}`, `{"type":"computer_call_output","output":{}}`,
+		`{"type":"shell_call"}`, `{"type":"computer_call_output","output":{}}`, `{"id":"msg_1"}`, `{"type":null,"id":"msg_1"}`, `{"id":"msg_1","role":"user"}`, `{"type":"message","id":"msg_1"}`,
+		`{"type":"message","id":"msg_1","role":"assistant","content":null}`, `{"type":"reasoning","id":"rs_1","summary":[]}`, `{"type":"reasoning","id":"rs_1","encrypted_content":null}`, `{"type":"compaction","id":"cmp_1"}`,
+		`{"Type":"item_reference","type":"message","role":"user","content":"x","id":"msg_1"}`, `{"type":"message","role":"user","content":"x","ID":"msg_1"}`, `{"type":"web_search_call","id":"ws_1"}`, `{"type":"image_generation_call","id":"ig_1"}`,
+		`{"type":"tool_search_call","execution":"server"}`, `{"type":"tool_search_output","tools":[]}`, `{"type":"something_new"}`, `{"type":["message"]}`, `"msg_1"`, `{"type":"message","role":"user","content":[{"type":"input_image","fileId":"file_1"}]}`,
 	} {
 		refused("/v1/responses", `{"store":false,"input":[`+item+`]}`)
 	}
+	refused("/v1/responses", `{"store":false,"input":{"type":"item_reference","id":"msg_1"}}`)
 	refused("/v1/responses", `{"input":"x"}`) // a response is stored unless it says no
 	refused("/v1/responses", `{"store":null,"input":"x"}`)
 	for _, path := range []string{"/v1/responses/resp_1", "/v1/files", "/v1/conversations", "/v1/vector_stores", "/v1/images/generations", "/v1/responses/compact", "/v1/chat/completions/x", "/responses"} {

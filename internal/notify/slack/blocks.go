@@ -1,12 +1,29 @@
 package slack
 
-// payload is the body of an incoming webhook. The blocks stand inside one
-// attachment because only attachments carry a colour.
+// payload is the body of an incoming webhook. All blocks but the title stand inside
+// one attachment because only attachments carry a colour.
 type payload struct {
-	// Text is what notifications and screen readers show.
+	// Text is what notifications and screen readers show. The channel shows Blocks in
+	// its place: no text object can tell Slack to leave this one as it is.
 	Text        string       `json:"text"`
-	Attachments []attachment `json:"attachments"`
+	Blocks      []block      `json:"blocks"`
+	Attachments []attachment `json:"attachments,omitempty"`
+	literal
 }
+
+// literal asks Slack to take a message's texts as they are: no markup, links or
+// mentions made of plain words, and no preview of what a link leads to, which would
+// also make Slack fetch it.
+type literal struct {
+	Mrkdwn      bool   `json:"mrkdwn"`
+	Parse       string `json:"parse"`
+	LinkNames   bool   `json:"link_names"`
+	UnfurlLinks bool   `json:"unfurl_links"`
+	UnfurlMedia bool   `json:"unfurl_media"`
+}
+
+// asItIs is literal in Slack's words; all else of it is off.
+var asItIs = literal{Parse: "none"}
 
 type attachment struct {
 	Color    string  `json:"color"`

@@ -28,12 +28,14 @@ var colours = map[nightcrier.Severity]string{
 func (w *Webhook) render(m notify.Message) payload {
 	title, colour, blocks := w.content(m)
 	title = w.mask(title)
-	blocks = append([]block{header(title)}, blocks...)
-	if len(blocks) > maxBlocks {
-		blocks = append(blocks[:maxBlocks-1], section("", "… cut; there is more."))
+	p := payload{Text: escape(oneLine(title), maxSection), Blocks: []block{header(title)}, literal: asItIs}
+	if most := maxBlocks - len(p.Blocks); len(blocks) > most {
+		blocks = append(blocks[:most-1], section("", "… cut; there is more."))
 	}
-	fallback := escape(oneLine(title), maxSection)
-	return payload{Text: fallback, Attachments: []attachment{{Color: colour, Fallback: fallback, Blocks: blocks}}}
+	if len(blocks) > 0 {
+		p.Attachments = []attachment{{Color: colour, Fallback: p.Text, Blocks: blocks}}
+	}
+	return p
 }
 
 func (w *Webhook) content(m notify.Message) (title, colour string, blocks []block) {
@@ -46,6 +48,8 @@ func (w *Webhook) content(m notify.Message) (title, colour string, blocks []bloc
 		return w.budget(m)
 	case m.Kind == notify.SeverityRose && m.Incident != nil:
 		return w.rise(m)
+	case m.Kind == notify.Over && m.Incident != nil:
+		return w.over(m)
 	case m.Incident != nil:
 		return w.outcome(m)
 	}
@@ -59,16 +63,14 @@ func (w *Webhook) outcome(m notify.Message) (string, string, []block) {
 	if inc.Status != nightcrier.Resolved {
 		blocks = append(blocks, section("No valid report", w.mask(failure(inc))))
 	}
+	if inc.CausedBy != "" {
+		blocks = append(blocks, section("", "The same cause as that of incident "+inc.CausedBy+", which is less severe."))
+	}
 	if m.Report != nil {
 		blocks = append(blocks, w.findings(m.Report)...)
 	}
 	blocks = append(blocks, footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64), checked(m.Report), auditHead(m.Report)))
-	return headline(inc) + ": " + statusWords[inc.Status], colour, blocks
-}
-
-var statusWords = map[nightcrier.IncidentStatus]string{
-	nightcrier.Pending: "waiting", nightcrier.Investigating: "under investigation", nightcrier.Resolved: "report ready",
-	nightcrier.Failed: "not investigated", nightcrier.AgentFailed: "investigation failed",
+	return headline(inc) + ": " + inc.Status.Words(), colour, blocks
 }
 
 var severityMarks = map[nightcrier.Severity]string{
@@ -91,7 +93,7 @@ func (w *Webhook) facts(inc *nightcrier.Incident, rep *nightcrier.Report) table 
 	t := table{
 		{"Cluster", inc.Cluster}, {"Namespace", or(inc.Namespace(), "(cluster-wide)")},
 		{"Resource", inc.Resource.Kind + "/" + inc.Resource.Name}, {"Severity", severity},
-		{"Status", statusWords[inc.Status]}, {"Confidence", confidence}, {"Duration", duration(inc)},
+		{"Status", inc.Status.Words()}, {"Confidence", confidence}, {"Duration", duration(inc)},
 	}
 	for i := range t {
 		t[i][1] = w.mask(t[i][1])
@@ -191,9 +193,20 @@ func duration(inc *nightcrier.Incident) string {
 
 func (w *Webhook) rise(m notify.Message) (string, string, []block) {
 	inc := m.Incident
-	body := fmt.Sprintf("Severity rose from %s to %s; the incident is %s.", m.Was, inc.Severity, statusWords[inc.Status])
+	body := fmt.Sprintf("Severity rose from %s to %s; the incident is %s.", m.Was, inc.Severity, inc.Status.Words())
 	return headline(inc) + ": severity rose", colours[inc.Severity],
 		[]block{w.facts(inc, nil).block(), section("", body), footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64))}
+}
+
+// over is short: what was told before has the rest.
+func (w *Webhook) over(m notify.Message) (string, string, []block) {
+	inc := m.Incident
+	body := fmt.Sprintf("It is over since %s, and was not seen again for %s.", inc.ClearedAt.UTC().Format("2006-01-02 15:04 UTC"), m.Quiet.Round(time.Second))
+	if m.With > 0 {
+		body += fmt.Sprintf(" So are %d more with the same cause.", m.With)
+	}
+	return fmt.Sprintf("✅ %s: %s on %s is over", inc.Cluster, or(inc.FaultType, "Fault"), inc.Resource), green,
+		[]block{section("", body), footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64))}
 }
 
 func (w *Webhook) breaker(m notify.Message) (string, string, []block) {

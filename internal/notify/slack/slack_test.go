@@ -1,12 +1,14 @@
 package slack
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,12 +201,15 @@ func posted(t *testing.T, m notify.Message) (string, payload) {
 		t.Fatal(err)
 	}
 	checkLimits(t, p)
+	if p.literal != asItIs || !bytes.Contains(raw, []byte(`"mrkdwn":false,"parse":"none","link_names":false,"unfurl_links":false,"unfurl_media":false`)) {
+		t.Errorf("Slack may make more of the texts than they are:\n%.400s", raw)
+	}
 	return string(raw), p
 }
 
 func checkLimits(t *testing.T, p payload) {
 	t.Helper()
-	blocks := p.Attachments[0].Blocks
+	blocks := allBlocks(p)
 	if p.Text == "" || len(blocks) == 0 || len(blocks) > maxBlocks {
 		t.Errorf("fallback %q, %d blocks", p.Text, len(blocks))
 	}
@@ -224,10 +229,19 @@ func checkLimits(t *testing.T, p payload) {
 	}
 }
 
+// allBlocks are the blocks of a payload, in the order in which Slack shows them.
+func allBlocks(p payload) []block {
+	all := slices.Clone(p.Blocks)
+	for _, a := range p.Attachments {
+		all = append(all, a.Blocks...)
+	}
+	return all
+}
+
 // words returns all text of a payload, one text a line.
 func words(p payload) string {
 	var all []string
-	for _, b := range p.Attachments[0].Blocks {
+	for _, b := range allBlocks(p) {
 		if b.Text != nil {
 			all = append(all, b.Text.Text)
 		}
@@ -261,7 +275,7 @@ func TestFailureIsToldToo(t *testing.T) {
 	inc.Status, inc.FailureReason, inc.FailureClass = nightcrier.AgentFailed, "the key hunter2 was refused", nightcrier.FailAuth
 	_, p := posted(t, notify.OutcomeOf(inc, "r", nil, "/var/lib/nightcrier/incident-0196-a"))
 	text := words(p)
-	for _, want := range []string{"investigation failed", "the key ‹secret› was refused (auth)", "/var/lib/nightcrier/incident-0196-a"} {
+	for _, want := range []string{"agent failed", "the key ‹secret› was refused (auth)", "/var/lib/nightcrier/incident-0196-a"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("missing %q in\n%s", want, text)
 		}
@@ -271,17 +285,23 @@ func TestFailureIsToldToo(t *testing.T) {
 func TestOtherKinds(t *testing.T) {
 	inc := incident()
 	for want, m := range map[string]notify.Message{
-		"Severity rose from warning to critical": notify.RiseOf(inc, nightcrier.Warning, ""),
-		"is unusable":                            notify.BreakerOf(notify.Breaker{Executor: "claude-code", Class: nightcrier.FailQuota, Waiting: 4}, true),
-		"works again":                            notify.BreakerOf(notify.Breaker{Executor: "claude-code"}, false),
-		"The budget of all clusters is used up":  notify.BudgetOf(notify.Budget{Day: "2026-11-23", Detail: "budget.per_day_usd is reached"}),
-		"used up for 2026-11-23 (UTC)":           notify.BudgetOf(notify.Budget{Day: "2026-11-23", Cluster: "prod-1"}),
-		"Nightcrier: weather":                    {Kind: "weather"},
+		"Severity rose from warning to critical":                                             notify.RiseOf(inc, nightcrier.Warning, ""),
+		"is over since 2026-11-23 03:20 UTC, and was not seen again for 5m0s. So are 2 more": notify.OverOf(overAt(inc), 5*time.Minute, 2, ""),
+		"is unusable":                           notify.BreakerOf(notify.Breaker{Executor: "claude-code", Class: nightcrier.FailQuota, Waiting: 4}, true),
+		"works again":                           notify.BreakerOf(notify.Breaker{Executor: "claude-code"}, false),
+		"The budget of all clusters is used up": notify.BudgetOf(notify.Budget{Day: "2026-11-23", Detail: "budget.per_day_usd is reached"}),
+		"used up for 2026-11-23 (UTC)":          notify.BudgetOf(notify.Budget{Day: "2026-11-23", Cluster: "prod-1"}),
+		"Nightcrier: weather":                   {Kind: "weather"},
 	} {
 		if _, p := posted(t, m); !strings.Contains(words(p), want) {
 			t.Errorf("missing %q in\n%s", want, words(p))
 		}
 	}
+}
+
+func overAt(inc nightcrier.Incident) nightcrier.Incident {
+	inc.Condition, inc.ClearedAt = nightcrier.ConditionCleared, time.Date(2026, 11, 23, 3, 20, 0, 0, time.UTC)
+	return inc
 }
 
 func TestStormListsAndStaysWithinLimits(t *testing.T) {
@@ -305,7 +325,7 @@ func TestStormListsAndStaysWithinLimits(t *testing.T) {
 }
 
 func TestHostileTextPingsNobody(t *testing.T) {
-	attack := "<!channel> <@U123> <https://evil.example|Open the report> & \x1b[2J\u202Egnp.exe hunter2 "
+	attack := "<!channel> @here #general evil.example/x *bold* <@U123> <https://evil.example|Open the report> & \x1b[2J\u202Egnp.exe hunter2 "
 	inc := incident()
 	inc.FaultType, inc.Resource.Name, inc.Cluster, inc.FailureReason = attack, attack, attack, attack
 	inc.Status = nightcrier.AgentFailed
@@ -316,18 +336,25 @@ func TestHostileTextPingsNobody(t *testing.T) {
 		notify.OutcomeOf(inc, "r", rep, attack),
 		notify.OutcomeOf(inc, "r", rep, "https://evil.example/|<!channel>"),
 		notify.RiseOf(inc, nightcrier.Info, attack),
+		notify.OverOf(overAt(inc), time.Minute, 1, attack),
 		notify.BreakerOf(notify.Breaker{Executor: "x", Detail: strings.Repeat(attack, 900)}, true),
 		notify.BudgetOf(notify.Budget{Cluster: attack, Detail: strings.Repeat(attack, 900)}),
 		notify.StormOf(notify.Storm{Cluster: attack, Incidents: []nightcrier.Incident{inc}}, attack),
 	} {
 		raw, p := posted(t, m)
 		text := words(p) + p.Text
+		for _, a := range p.Attachments {
+			text += a.Fallback
+		}
+		if len(p.Blocks) != 1 || p.Blocks[0].Type != "header" || p.Blocks[0].Text.Type != "plain_text" {
+			t.Errorf("%s: the channel shows %+v for the title", m.Kind, p.Blocks)
+		}
 		for _, bad := range []string{"<!", "<@", "<https://evil", "\x1b", "\u202E", "hunter2"} {
 			if strings.Contains(text, bad) {
 				t.Errorf("%s lets %q through:\n%.300s", m.Kind, bad, text)
 			}
 		}
-		if n, v := strings.Count(raw, `"mrkdwn"`), strings.Count(raw, `"verbatim":true`); n != v {
+		if n, v := strings.Count(raw, `"type":"mrkdwn"`), strings.Count(raw, `"verbatim":true`); n != v {
 			t.Errorf("%d texts, of which %d are verbatim", n, v)
 		}
 	}
@@ -364,6 +391,14 @@ func FuzzEscape(f *testing.F) {
 		got := escape(s, limit)
 		if utf8.RuneCountInString(got) > limit || strings.ContainsAny(got, "<>") || !utf8.ValidString(got) {
 			t.Errorf("escape(%q, %d) = %q", s, limit, got)
+		}
+		m := outcomeMessage()
+		m.Incident.Cluster, m.Incident.FaultType, m.Incident.Resource.Name = s, s, s
+		p := (&Webhook{mask: func(s string) string { return s }}).render(m)
+		for _, shown := range []string{p.Text, p.Blocks[0].Text.Text, p.Attachments[0].Fallback} {
+			if strings.ContainsAny(shown, "<>\n") || !utf8.ValidString(shown) {
+				t.Errorf("%q, told of, is %q", s, shown)
+			}
 		}
 	})
 }

@@ -31,8 +31,8 @@ func TestConforms(t *testing.T) {
 			Policy: conformingPolicy,
 			Attack: func(name string, args ...string) []string { return append([]string{self, "attack", name}, args...) },
 			Bounds: func(layers []string) (memory, processes bool) {
-				missing := Strict(layers)
-				return !slices.Contains(missing, LayerMemory), !slices.Contains(missing, LayerPIDs)
+				has := func(l string) bool { return slices.Contains(layers, l) }
+				return has(LayerMemory) || has(LayerMemoryWatch), has(LayerPIDs) || has(LayerNproc) || has(LayerPIDsWatch)
 			},
 			Elsewhere: func(name, ws, script string) *exec.Cmd {
 				return exec.Command(self, "maker", strconv.FormatBool(floor), owner, name, ws, script)

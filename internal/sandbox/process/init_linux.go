@@ -196,7 +196,7 @@ func (in *initProcess) confine(c confinement, given []*os.File) (answer, error) 
 			a.Layers = append(a.Layers, LayerUID)
 		}
 	}
-	layers, err := confine(c, reach{modes: in.proc > 0, pids: in.first})
+	layers, err := confine(c, reach{modes: in.proc > 0, pids: in.first, datagrams: c.OwnNetwork || c.Network, messages: c.Network})
 	a.Layers = append(a.Layers, layers...)
 	return a, err
 }

@@ -159,7 +159,7 @@ func (r ruleset) allowPorts(p confinement) error {
 	for _, port := range p.ConnectPorts {
 		ports = append(ports, portAttr{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)})
 	}
-	if p.OwnNetwork {
+	if p.OwnNetwork || p.Network {
 		ports = append(ports, portAttr{unix.LANDLOCK_ACCESS_NET_CONNECT_SEND_UDP, namePort})
 	}
 	for _, attr := range ports {

@@ -57,15 +57,16 @@ const (
 // Strict returns the layers that a strict sandbox lacks with those that hold. The
 // agent's user must be cut off from ours: with an id of its own, or by a user
 // namespace where we are not root and have no id to give. Memory and processes must be
-// bounded, by whatever bounds them.
+// bounded by the kernel: a watch comes too late for what is taken at once, and does not
+// see what the kernel itself needs for an agent.
 func Strict(held []string) []string {
 	missing := lacking(held, LayerEnv, LayerPIDNS, LayerMountNS, LayerNetNS, LayerProc, LayerRoot, LayerNoPrivs, LayerCaps, LayerModes, LayerSeccomp, LayerLandlock, LayerRlimits)
 	if !slices.Contains(held, LayerUID) && !slices.Contains(held, LayerUserNS) {
 		missing = append(missing, LayerUID)
 	}
 	for _, anyOf := range [][]string{
-		{LayerMemory, LayerMemoryWatch},
-		{LayerPIDs, LayerNproc, LayerPIDsWatch},
+		{LayerMemory},
+		{LayerPIDs, LayerNproc},
 		{LayerNet, LayerNetNS},   // else TCP is open to everything, the metadata address included
 		{LayerScope, LayerPIDNS}, // else an agent with our user id can signal all that we have
 	} {

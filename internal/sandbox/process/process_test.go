@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		case InitCommand:
 			os.Exit(Init(os.Args[2:], os.Stderr))
 		case "attack":
+			runtime.LockOSThread() // to the first thread
 			fmt.Println(attack(os.Args[2], os.Args[3:]...))
 			os.Exit(0)
 		case "divider":
@@ -138,6 +140,8 @@ func attack(name string, args ...string) string {
 		}
 		time.Sleep(20 * time.Second) // it has it
 		b[0] = 2
+	case "hide":
+		return hide(args[0])
 	case "share": // a file of others, mapped and read
 		err = mapShared(args[0])
 	default:
@@ -234,6 +238,7 @@ type lab struct {
 	opts             Options
 	policy           sandbox.Policy
 	served           func(*Box) // before the agent starts
+	outOfMemory      bool       // the last box was
 }
 
 func newLab(t testing.TB, noNamespaces bool) *lab {
@@ -311,7 +316,9 @@ func (l *lab) run(argv ...string) (string, sandbox.Exit, []string) {
 	if err != nil {
 		l.Error(err)
 	}
-	return strings.TrimSpace(string(out)), box.Wait(), layers
+	exit := box.Wait()
+	l.outOfMemory = box.OutOfMemory()
+	return strings.TrimSpace(string(out)), exit, layers
 }
 
 func (l *lab) sh(script string) (string, sandbox.Exit) {

@@ -32,7 +32,7 @@ func Remedy(missing []string) string {
 	case slices.Contains(missing, LayerUID):
 		return "put workspace_root on ext4, xfs, btrfs or tmpfs (Linux 5.12; tmpfs 6.3), or run as an ordinary user"
 	case slices.Contains(missing, LayerMemory), slices.Contains(missing, LayerPIDs):
-		return "neither a control group nor a look at /proc bounds agents: delegate a control group (deploy/nightcrier.service), or mount /proc without hidepid"
+		return "the kernel bounds neither without a control group of the agent's own: delegate one (deploy/nightcrier.service; systemd-run --user --scope -p Delegate=yes for an ordinary user), or run as root"
 	}
 	return "run as root, or allow user namespaces"
 }

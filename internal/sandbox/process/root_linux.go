@@ -324,6 +324,7 @@ func makePlace(path string, dir bool) error {
 func (r *root) putLinks() error {
 	r.links["/dev/fd"], r.links["/dev/stdin"] = "/proc/self/fd", "/proc/self/fd/0"
 	r.links["/dev/stdout"], r.links["/dev/stderr"] = "/proc/self/fd/1", "/proc/self/fd/2"
+	r.links["/dev/zero"] = "full" // see Devices
 	for _, path := range slices.Sorted(maps.Keys(r.links)) {
 		if _, err := os.Lstat(stage + path); err == nil || ours(path) {
 			continue
@@ -368,7 +369,7 @@ func systemFiles(user int) map[string]string {
 		"/etc/passwd":        "agent:x:" + id + ":" + id + ":agent:/:/bin/sh\n",
 		"/etc/group":         "agent:x:" + id + ":\n",
 		"/etc/hosts":         "127.0.0.1 localhost " + hostName + "\n",
-		"/etc/resolv.conf":   "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
+		"/etc/resolv.conf":   "nameserver 127.0.0.1\noptions timeout:1 attempts:1 single-request\n",
 		"/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 	}
 }

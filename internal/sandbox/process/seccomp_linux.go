@@ -22,7 +22,35 @@ var deniedCalls = []uint32{
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
 	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG,
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_FANOTIFY_INIT,
 }
+
+// sharedCalls are those of System V and POSIX that share memory and messages with others
+// by a number or a name: without a namespace of its own an agent would reach what the same
+// user has on the machine, and what it makes stays there when it is gone, in no process's
+// memory.
+var sharedCalls = []uint32{
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_GETSETATTR,
+}
+
+// hidingCalls make memory that no process is seen to have, where nothing but a look at
+// the processes bounds it: files in memory alone, and pages that a pipe holds. The errors
+// are those of kernels and files that do not have them, which programs reckon with.
+var hidingCalls = []struct {
+	call  uint32
+	errno unix.Errno
+}{
+	{unix.SYS_MEMFD_CREATE, unix.ENOSYS}, {unix.SYS_MEMFD_SECRET, unix.ENOSYS},
+	{unix.SYS_VMSPLICE, unix.EINVAL}, {unix.SYS_SPLICE, unix.EINVAL}, {unix.SYS_TEE, unix.EINVAL},
+}
+
+// messageCalls can carry descriptors: what is behind one that is on its way is in no
+// process, neither its memory nor its file. They can name whom they send to in memory,
+// too, where no filter looks.
+var messageCalls = []uint32{unix.SYS_SENDMSG, unix.SYS_SENDMMSG}
 
 // modeCalls change modes, owners and attributes of files, which Landlock does
 // not guard: an agent with our user id could open our files to everybody, or shut
@@ -49,12 +77,8 @@ var oldRaisingCalls = map[string][]modeCall{"amd64": {{90, offArg1}}}
 
 type modeCall struct{ call, mode uint32 }
 
-// allowedFamilies are the sockets that an agent may make. Unix sockets are not
-// among them: Landlock of this age does not guard connecting to one by path.
-// A pair of them (socketpair) is another call, and harmless. Of netlink only routes
-// may be asked for, which libraries do to list addresses: the other kinds lead to parts
-// of the kernel, and on the floor to the sockets of the machine.
-var allowedFamilies = []uint32{unix.AF_INET, unix.AF_INET6}
+// kindOfSocket masks the flags in the type of a socket.
+const kindOfSocket = 0xf
 
 // deniedProtocols are TCP by other names, which would pass by Landlock's rules
 // for TCP. The last is SMC.
@@ -93,8 +117,10 @@ const x32 = 0x40000000
 
 // reach is what a filter leaves to the agent because something else bounds it.
 type reach struct {
-	modes bool // of files: the mounts are read-only
-	pids  bool // of processes: it sees none but its own
+	modes     bool // of files: the mounts are read-only
+	pids      bool // of processes: it sees none but its own
+	datagrams bool // to the network: it is its own, or open to it
+	messages  bool // with descriptors
 }
 
 // filterCalls installs the filter on this thread, for all that it starts. It
@@ -115,14 +141,13 @@ func filterCalls(r reach) error {
 }
 
 func callFilter(arch uint32, r reach) []unix.SockFilter {
-	denied := slices.Clone(deniedCalls)
-	if !r.modes {
-		denied = append(append(denied, modeCalls...), oldModeCalls[runtime.GOARCH]...)
-	}
 	f := []unix.SockFilter{load(offArch), jump(unix.BPF_JEQ, arch, 1, 0), ret(unix.SECCOMP_RET_KILL_PROCESS), load(offNumber)}
 	f = append(f, jump(unix.BPF_JGE, x32, 0, 1), refuse(unix.ENOSYS))
-	for _, call := range denied {
+	for _, call := range r.denied() {
 		f = append(f, jump(unix.BPF_JEQ, call, 0, 1), refuse(unix.EPERM))
+	}
+	for _, h := range hidingCalls {
+		f = append(f, jump(unix.BPF_JEQ, h.call, 0, 1), refuse(h.errno))
 	}
 	for _, c := range slices.Concat(raisingCalls, oldRaisingCalls[runtime.GOARCH]) {
 		f = append(f, withoutFlags(c.call, c.mode, raisingModes, unix.EPERM)...)
@@ -130,24 +155,91 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 	if !r.pids {
 		f = append(f, ownOnly()...)
 	}
-	// The flags of clone3 lie in memory, where no filter sees them; without it
-	// libraries use clone.
-	f = append(f, jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), refuse(unix.ENOSYS))
-	f = append(f, withoutFlags(unix.SYS_CLONE, offArg0, newNamespaces, unix.EPERM)...)
+	f = append(f, plainClones()...)
+	f = append(f, countedMemory()...)
 	for _, s := range sendCalls {
 		f = append(f, withoutFlags(s.call, s.flags, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)...)
 	}
-	f = append(f, jump(unix.BPF_JEQ, unix.SYS_SOCKET, 1, 0), ret(unix.SECCOMP_RET_ALLOW))
-	f = append(f, load(offArg2))
+	f = append(f, boundPairs()...)
+	return append(f, r.sockets()...)
+}
+
+// denied are the calls that are refused whatever their arguments.
+func (r reach) denied() []uint32 {
+	denied := slices.Concat(deniedCalls, sharedCalls)
+	if !r.modes {
+		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH])
+	}
+	if !r.messages {
+		denied = append(denied, messageCalls...)
+	}
+	return denied
+}
+
+// plainClones refuses new namespaces, and threads with descriptors of their own, which
+// nobody would find who looks at those of the process. The flags of clone3 lie in memory,
+// where no filter sees them; without it libraries use clone.
+func plainClones() []unix.SockFilter {
+	return slices.Concat(
+		[]unix.SockFilter{jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), refuse(unix.ENOSYS)},
+		withoutFlags(unix.SYS_CLONE, offArg0, newNamespaces, unix.EPERM),
+		withoutAll(unix.SYS_CLONE, offArg0, unix.CLONE_THREAD|unix.CLONE_FILES, unix.CLONE_THREAD, unix.EINVAL))
+}
+
+// countedMemory refuses memory that is not, or need not be, among the pages of a process:
+// shared without a file, which is left where it is when a process lets go of its pages;
+// of the huge pages that the machine keeps for others; and longer pipes. A larger buffer of
+// a socket is but a wish, which is not heeded.
+func countedMemory() []unix.SockFilter {
+	const shared = unix.MAP_SHARED | unix.MAP_ANONYMOUS // the other kind of sharing has its bit, too
+	return slices.Concat(
+		withoutAll(unix.SYS_MMAP, offArg3, shared, shared, unix.EPERM),
+		withoutFlags(unix.SYS_MMAP, offArg3, unix.MAP_HUGETLB, unix.ENOMEM),
+		withoutAll(unix.SYS_FCNTL, offArg1, ^uint32(0), unix.F_SETPIPE_SZ, unix.EPERM),
+		[]unix.SockFilter{
+			jump(unix.BPF_JEQ, unix.SYS_SETSOCKOPT, 0, 6), load(offArg1), jump(unix.BPF_JEQ, unix.SOL_SOCKET, 0, 3),
+			load(offArg2), jump(unix.BPF_JEQ, unix.SO_SNDBUF, 0, 1), refuse(0), load(offNumber),
+		})
+}
+
+// boundPairs allows pairs of Unix sockets that can reach nothing but each other. One of
+// datagrams sends to any path.
+func boundPairs() []unix.SockFilter {
+	return []unix.SockFilter{
+		jump(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 8),
+		load(offArg0), jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0), refuse(unix.EAFNOSUPPORT),
+		load(offArg1), and(kindOfSocket), jump(unix.BPF_JEQ, unix.SOCK_STREAM, 2, 0), jump(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 1, 0),
+		refuse(unix.EPROTONOSUPPORT), load(offNumber),
+	}
+}
+
+// sockets allows the sockets that an agent needs. Unix sockets are not among them:
+// Landlock of this age does not guard connecting to one by path. Of netlink only routes
+// may be asked for, which libraries do to list addresses: the other kinds lead to parts
+// of the kernel, and on the floor to the sockets of the machine. The kinds count beside
+// the protocols: some have a protocol of their own that is meant where none is said.
+func (r reach) sockets() []unix.SockFilter {
+	f := []unix.SockFilter{jump(unix.BPF_JEQ, unix.SYS_SOCKET, 1, 0), ret(unix.SECCOMP_RET_ALLOW), load(offArg2)}
 	for _, protocol := range deniedProtocols {
 		f = append(f, jump(unix.BPF_JEQ, protocol, 0, 1), refuse(unix.EPROTONOSUPPORT))
 	}
 	f = append(f, load(offArg0), jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 3))
 	f = append(f, load(offArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 0, 1), ret(unix.SECCOMP_RET_ALLOW), load(offArg0))
-	for _, family := range allowedFamilies {
-		f = append(f, jump(unix.BPF_JEQ, family, 0, 1), ret(unix.SECCOMP_RET_ALLOW))
+	f = append(f, jump(unix.BPF_JEQ, unix.AF_INET, 2, 0), jump(unix.BPF_JEQ, unix.AF_INET6, 1, 0), refuse(unix.EAFNOSUPPORT))
+	f = append(f, load(offArg1), and(kindOfSocket))
+	for _, kind := range r.kinds() {
+		f = append(f, jump(unix.BPF_JEQ, kind, 0, 1), ret(unix.SECCOMP_RET_ALLOW))
 	}
-	return append(f, refuse(unix.EAFNOSUPPORT))
+	return append(f, refuse(unix.EACCES))
+}
+
+// kinds of sockets to the network. Where it is the machine's, datagrams pass by Landlock's
+// rules, in most kernels.
+func (r reach) kinds() []uint32 {
+	if r.datagrams {
+		return []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}
+	}
+	return []uint32{unix.SOCK_STREAM}
 }
 
 // ownOnly refuses foreignCalls for anybody but the caller, and a change of
@@ -166,6 +258,18 @@ func withoutFlags(call, offset, flags uint32, errno unix.Errno) []unix.SockFilte
 	return []unix.SockFilter{
 		jump(unix.BPF_JEQ, call, 0, 3), load(offset), jump(unix.BPF_JSET, flags, 0, 1), refuse(errno), load(offNumber),
 	}
+}
+
+// withoutAll refuses a call whose argument at offset, where the mask is set, is value.
+func withoutAll(call, offset, mask, value uint32, errno unix.Errno) []unix.SockFilter {
+	return []unix.SockFilter{
+		jump(unix.BPF_JEQ, call, 0, 4), load(offset), and(mask), jump(unix.BPF_JEQ, value, 0, 1), refuse(errno), load(offNumber),
+	}
+}
+
+// and keeps of what was loaded the bits that are in mask.
+func and(mask uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mask}
 }
 
 func load(offset uint32) unix.SockFilter {

@@ -32,10 +32,11 @@ func Identify(pid int) (ID, error) {
 	return ID{PID: pid, Start: stat.start}, nil
 }
 
-// Alive reports whether the process lives; a zombie does not.
+// Alive reports whether the process lives. A zombie does not, unless only its first
+// thread has ended, and others go on.
 func (id ID) Alive() bool {
 	stat, err := readStat(id.PID)
-	return err == nil && stat.start == id.Start && stat.state != "Z" && stat.state != "X"
+	return err == nil && stat.start == id.Start && (stat.threads > 1 || stat.state != "Z" && stat.state != "X")
 }
 
 // Descendants counts the processes below a process, 0 when it is gone.

@@ -1,13 +1,9 @@
 package process
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,9 +22,10 @@ const (
 // below an init, and kills what is above. What is taken between two looks is had, which
 // makes it a weaker layer than a group.
 type watch struct {
-	root      int   // the init
-	memory    int64 // in bytes; 0 is no limit
-	processes int   // counts threads, as the kernel's own limits do; 0 is no limit
+	root      int      // the init
+	private   []string // directories in memory that are the box's own
+	memory    int64    // in bytes; 0 is no limit
+	processes int      // counts threads, as the kernel's own limits do; 0 is no limit
 	// dead were killed, and may take a moment to give back what they had.
 	dead            map[ID]bool
 	hungry, teeming atomic.Bool // something was killed for its memory, all for their number
@@ -38,6 +35,9 @@ type watch struct {
 func (b *Box) watchLimits() {
 	w := &b.watch
 	w.root, w.dead = b.PID(), map[ID]bool{}
+	if slices.Contains(b.layers, LayerRoot) {
+		w.private = privateDirs
+	}
 	var layers []string
 	if b.options.MaxMemoryBytes > 0 && !slices.Contains(b.layers, LayerMemory) {
 		w.memory, layers = b.options.MaxMemoryBytes, append(layers, LayerMemoryWatch)
@@ -60,7 +60,7 @@ func (b *Box) watchLimits() {
 func (w *watch) blind() error {
 	_, err := readStat(1)
 	if err == nil {
-		_, err = held(w.root)
+		_, err = atMost(w.root)
 	}
 	return err
 }
@@ -110,14 +110,16 @@ type share struct {
 
 // relieve kills the processes that have most, until the others are within the limit.
 func (w *watch) relieve(all []family) {
-	if _, total := w.weigh(all, held); total <= w.memory {
+	files := w.files()
+	if _, most := w.weigh(all, atMost); most+files <= w.memory {
 		return
 	}
-	// Pages that several of them share were counted as often.
-	shares, total := w.weigh(all, heldAlone)
+	// Pages that several of them share were counted as often, and all descriptors that
+	// they may have as if they were full.
+	shares, total := w.weigh(all, (&scale{seen: map[string]bool{}}).weigh)
 	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(b.bytes, a.bytes) })
 	for _, s := range shares {
-		if total <= w.memory {
+		if total+files <= w.memory {
 			return
 		}
 		w.hungry.Store(true)
@@ -137,35 +139,14 @@ func (w *watch) weigh(all []family, measure func(pid int) (int64, error)) (share
 	return shares, total
 }
 
-// held is the memory of a process, in bytes, with what was swapped out.
-func held(pid int) (int64, error) {
-	return sumOf(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:", "VmSwap:")
-}
-
-// heldAlone is held, with the share of each page that is the process's. Where that cannot
-// be read, because the process forbids it, it has all of them.
-func heldAlone(pid int) (int64, error) {
-	if n, err := sumOf(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Pss:", "SwapPss:"); err == nil && n > 0 {
-		return n, nil
-	}
-	return held(pid)
-}
-
-// sumOf adds up lines of a file of /proc that are in kB.
-func sumOf(file string, names ...string) (int64, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	var sum int64
-	for line := range bytes.Lines(b) {
-		if fields := strings.Fields(string(line)); len(fields) == 3 && slices.Contains(names, fields[0]) {
-			n, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", file, err)
-			}
-			sum += n << 10
+// files is the size of those in the box's own directories in memory.
+func (w *watch) files() int64 {
+	var total int64
+	for _, dir := range w.private {
+		var st syscall.Statfs_t
+		if syscall.Statfs(fmt.Sprintf("/proc/%d/root%s", w.root, dir), &st) == nil { // gone with the init
+			total += int64(st.Blocks-st.Bfree) * st.Bsize
 		}
 	}
-	return sum, nil
+	return total
 }

@@ -105,15 +105,15 @@ func (l *link) send(v any, files ...*os.File) error {
 	if len(b) > maxPacket || len(files) > maxFDs {
 		return fmt.Errorf("message of %d bytes and %d descriptors is over the limit of %d and %d", len(b), len(files), maxPacket, maxFDs)
 	}
+	if len(files) == 0 { // the other calls are refused to a thread that is confined
+		_, err = l.conn.Write(b)
+		return err
+	}
 	var fds []int
 	for _, f := range files {
 		fds = append(fds, int(f.Fd()))
 	}
-	var oob []byte
-	if len(fds) > 0 {
-		oob = syscall.UnixRights(fds...)
-	}
-	_, _, err = l.conn.WriteMsgUnix(b, oob, nil)
+	_, _, err = l.conn.WriteMsgUnix(b, syscall.UnixRights(fds...), nil)
 	return err
 }
 

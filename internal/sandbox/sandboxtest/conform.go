@@ -379,7 +379,7 @@ func listeners(t *testing.T, b Backend) {
 
 func fileLimits(t *testing.T, b Backend) {
 	s := b.open(t)
-	s.start("head -c 3000000 /dev/zero > home/big; exec '" + strings.Join(b.Attack("descriptors"), "' '") + "'")
+	s.start("head -c 3000000 /dev/full > home/big; exec '" + strings.Join(b.Attack("descriptors"), "' '") + "'")
 	out, exit := s.end()
 	if n, err := strconv.Atoi(strings.TrimSpace(out)); err != nil || n < 1 || n > MaxOpenFiles {
 		t.Errorf("it opened %q files (%v), exit %+v", out, err, exit)

@@ -146,16 +146,20 @@ func unreachable(call string, err error) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "%s: %w", call, err)
 }
 
-// subscribe asks for the log level and the faults.
-func (s *session) subscribe(ctx context.Context) (err error) {
+// choose reads what the server has, and decides how to subscribe to it.
+func (s *session) choose(ctx context.Context) (err error) {
 	if s.tools, err = s.readTools(ctx); err != nil {
 		return err
 	}
-	cfg := s.src.cfg
-	if s.mode, err = s.tools.chooseMode(cfg.Mode); err != nil {
+	if s.mode, err = s.tools.chooseMode(s.src.cfg.Mode); err != nil {
 		return err
 	}
-	if err := s.tools.checkContext(cfg.Context); err != nil {
+	return s.tools.checkContext(s.src.cfg.Context)
+}
+
+// subscribe asks for the log level and the faults.
+func (s *session) subscribe(ctx context.Context) error {
+	if err := s.choose(ctx); err != nil {
 		return err
 	}
 	if err := s.setLevel(ctx); err != nil {

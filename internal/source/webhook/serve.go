@@ -32,13 +32,13 @@ const (
 )
 
 // Local serves this machine: hooks without a token are open to it.
-func (h *Hooks) Local() http.Handler { return h.handler(false) }
+func (h *Hooks) Local() *http.ServeMux { return h.handler(false) }
 
 // Public serves other machines: hooks without a token do not exist for them, and
 // who does not show a token learns nothing.
-func (h *Hooks) Public() http.Handler { return h.handler(true) }
+func (h *Hooks) Public() *http.ServeMux { return h.handler(true) }
 
-func (h *Hooks) handler(public bool) http.Handler {
+func (h *Hooks) handler(public bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	serve := func(find func(r *http.Request) *endpoint) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

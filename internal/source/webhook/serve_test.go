@@ -47,7 +47,7 @@ const secret = "correct-horse-battery"
 func newHooks(t testing.TB, s *sink) *Hooks {
 	t.Helper()
 	h, err := New(Config{Deliver: s.deliver, Logger: slog.New(slog.DiscardHandler),
-		Clusters: []Cluster{{Name: "prod", Token: secret}, {Name: "lab"}},
+		Clusters: []Cluster{{Name: "prod", Token: secret}, {Name: "lab"}, {Name: "posts-later", Listed: true}},
 		Mappings: []Mapping{{Name: "pager", Token: secret, Cluster: "body.cluster"}, {Name: "open", Cluster: `"lab"`}}})
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestTurns(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t, &sink{})
-	if list := h.Statuses(); len(list) != 2 || list[0].Cluster != "prod" || list[0].Source != Source || list[1].Source != "webhook/pager" {
+	if list := h.Statuses(); len(list) != 3 || list[0].Cluster != "prod" || list[0].Source != Source || list[1].Cluster != "posts-later" || list[2].Source != "webhook/pager" {
 		t.Fatalf("%+v", list)
 	}
 	post(h.Public(), "pager", []byte(`{}`), "Authorization: Bearer nonsense")

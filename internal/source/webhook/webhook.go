@@ -30,6 +30,8 @@ type Cluster struct {
 	Labels map[string]string
 	// Token is what the sender shows; empty serves the cluster to this machine only.
 	Token string
+	// Listed tells of the cluster's Alertmanager also before it posts.
+	Listed bool
 	// AlertLabels say which of the alerts' labels names what, where that is not as
 	// kube-prometheus has it; see Roles.
 	AlertLabels map[string]string
@@ -114,12 +116,13 @@ func (h *Hooks) add(e *endpoint) *endpoint {
 	return e
 }
 
-// Statuses tells of the hooks that have a token, and of those that were posted to.
+// Statuses tells of the hooks that have a token or are to be listed, and of those that
+// were posted to.
 func (h *Hooks) Statuses() []nightcrier.SourceStatus {
 	var list []nightcrier.SourceStatus
 	for _, e := range h.order {
 		e.mu.Lock()
-		if e.token != "" || !e.status.LastEventAt.IsZero() || e.status.LastError != "" {
+		if e.token != "" || e.cluster.Listed || !e.status.LastEventAt.IsZero() || e.status.LastError != "" {
 			list = append(list, e.status)
 		}
 		e.mu.Unlock()

@@ -68,7 +68,7 @@ func work(ctx context.Context, s *store.Store, acks io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(acks, "journal", run.ID+" "+head)
-	if err := s.FinishRun(ctx, store.Finish{RunID: run.ID, Status: nightcrier.Resolved, Report: []byte("{}")}); err != nil {
+	if err := s.FinishRun(ctx, store.Finish{RunID: run.ID, Status: nightcrier.Resolved, Report: []byte("{}"), Conclusion: oomOf("ledger")}); err != nil {
 		return err
 	}
 	fmt.Fprintln(acks, "finished", run.ID)

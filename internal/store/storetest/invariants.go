@@ -32,13 +32,25 @@ func Invariants(ctx context.Context, s *store.Store) error {
 		if inc.Status.Open() {
 			open[inc.Fingerprint] = inc.ID
 		}
-		faults = append(faults, runsFit(ctx, s, inc))
+		faults = append(faults, runsFit(ctx, s, inc), rootFits(ctx, s, inc))
 		delete(perIncident, inc.ID)
 	}
 	for id, n := range perIncident {
 		faults = append(faults, fmt.Errorf("%d events of incident %s, which does not exist", n, id))
 	}
 	return errors.Join(append(faults, leasesFit(ctx, s))...)
+}
+
+// rootFits checks that what an incident was caused by is a root of its cluster.
+func rootFits(ctx context.Context, s *store.Store, inc nightcrier.Incident) error {
+	if inc.CausedBy == "" {
+		return nil
+	}
+	root, err := s.Incident(ctx, inc.CausedBy)
+	if err == nil && (root.CausedBy != "" || root.Cluster != inc.Cluster || root.Fingerprint == inc.Fingerprint) {
+		err = fmt.Errorf("incident %s of cluster %s was caused by %s of %s, which was caused by %q", inc.ID, inc.Cluster, root.ID, root.Cluster, root.CausedBy)
+	}
+	return err
 }
 
 func allIncidents(ctx context.Context, s *store.Store) (all []nightcrier.Incident, err error) {

@@ -156,9 +156,15 @@ func queueExpiry(t *testing.T, b *bench) {
 // to have it investigated after all.
 func (b *bench) wantFailed(t *testing.T, id, what string) {
 	t.Helper()
+	b.wantDropped(t, id, nightcrier.Failed, what)
+}
+
+// wantDropped is wantFailed for an incident that ended in another status.
+func (b *bench) wantDropped(t *testing.T, id string, status nightcrier.IncidentStatus, what string) {
+	t.Helper()
 	inc, err := b.Incident(t.Context(), id)
-	if err != nil || inc.Status != nightcrier.Failed || inc.CompletedAt.IsZero() {
-		t.Errorf("incident %+v, %v, want it failed", inc, err)
+	if err != nil || inc.Status != status || inc.CompletedAt.IsZero() {
+		t.Errorf("incident %+v, %v, want it %s", inc, err, status)
 	}
 	for _, part := range []string{what, "nightcrier incidents retry " + id} {
 		if !strings.Contains(inc.FailureReason, part) {

@@ -296,11 +296,11 @@ func manyEvents(t *testing.T, b *bench) {
 func notifications(t *testing.T, b *bench) {
 	ctx := t.Context()
 	n := store.Notification{IncidentID: "i1", RunID: "r1", Channel: "slack", Kind: "outcome", Key: "i1/outcome/1", Digest: "d"}
-	if prev, fresh, err := b.BeginNotification(ctx, n); prev != "" || !fresh || err != nil {
-		t.Fatalf("begin: %q %t %v", prev, fresh, err)
+	if got, err := b.BeginNotification(ctx, n); got != (store.Begun{State: store.NotificationPending, Fresh: true, New: true}) || err != nil {
+		t.Fatalf("begin: %+v %v", got, err)
 	}
-	if prev, fresh, err := b.BeginNotification(ctx, n); prev != store.NotificationPending || fresh || err != nil {
-		t.Errorf("begin again: %q %t %v", prev, fresh, err)
+	if got, err := b.BeginNotification(ctx, n); got != (store.Begun{State: store.NotificationPending}) || err != nil {
+		t.Errorf("begin again: %+v %v", got, err)
 	}
 	if list, err := b.PendingNotifications(ctx); err != nil || len(list) != 1 || list[0].Key != n.Key || list[0].ID == "" {
 		t.Errorf("pending %+v, %v", list, err)
@@ -314,8 +314,8 @@ func notifications(t *testing.T, b *bench) {
 	} {
 		wantCode(t, b.EndNotification(ctx, n.Key, step.state, "detail \x00"), step.code)
 	}
-	if prev, fresh, err := b.BeginNotification(ctx, n); prev != store.NotificationSent || fresh || err != nil {
-		t.Errorf("begin after it was sent: %q %t %v", prev, fresh, err)
+	if got, err := b.BeginNotification(ctx, n); got != (store.Begun{State: store.NotificationSent}) || err != nil {
+		t.Errorf("begin after it was sent: %+v %v", got, err)
 	}
 	wantCode(t, b.EndNotification(ctx, "nobody", store.NotificationSent, ""), nightcrier.NotFound)
 	list, err := b.Notifications(ctx, "i1")
@@ -325,7 +325,7 @@ func notifications(t *testing.T, b *bench) {
 	if list, err := b.PendingNotifications(ctx); err != nil || len(list) != 0 {
 		t.Errorf("still pending %+v, %v", list, err)
 	}
-	_, _, err = b.BeginNotification(ctx, store.Notification{})
+	_, err = b.BeginNotification(ctx, store.Notification{})
 	wantCode(t, err, nightcrier.Invalid)
 }
 

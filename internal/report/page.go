@@ -1,0 +1,375 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+)
+
+//go:embed page.css
+var pageCSS string
+
+//go:embed page.html.tmpl
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"text": Printable, "prose": prose, "brief": brief, "title": title, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bare(outcome(f)) },
+	"stamp": stamp, "short": func(s string) string { return clip(s, maxPhrase) },
+}).Parse(pageText))
+
+// ContentSecurityPolicy is what a page of HTML may do in a browser: show itself in
+// its own style. It holds for the page as a file and as an answer.
+var ContentSecurityPolicy = "default-src 'none'; style-src 'sha256-" + digest(pageCSS) + "'; base-uri 'none'; form-action 'none'"
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// maxPhrase bounds, in bytes, what stands in a heading or a title; maxBrief what the
+// card shows of a text before a reader unfolds it.
+const (
+	maxPhrase = 300
+	maxBrief  = 700
+)
+
+// pageData is what the page shows. Its order is that of the questions that somebody
+// asks who was just woken.
+type pageData struct {
+	Policy string
+	CSS    template.CSS
+	Report *nightcrier.Report
+	Card   Card
+	// Subject is the object to mend, or what was asked about where none is known.
+	Subject string
+	// About is how the target came up: somebody asked, or something reported it.
+	About  string
+	Broken standing
+	// Step is the first step without the command, which stands below it.
+	Step string
+	// Failed says that an agent should have written this and did not.
+	Failed string
+	// Next are the steps behind the first; Over is when it is over, Escalate when it is
+	// to be told to others.
+	Next                []nightcrier.Action
+	Over, Escalate      []string
+	Afterwards          []string
+	Assumption, Earlier string
+	// First is the explanation that the card names; Others are those behind it.
+	First    *nightcrier.Hypothesis
+	Others   []nightcrier.Hypothesis
+	Changes  []changed
+	Radius   string
+	Times    []moment
+	Unshown  int // facts that no evidence shows
+	Proof    template.HTML
+	Whole    bool // that Proof is all of the Markdown: it was none of ours
+	Sections []section
+}
+
+// section is an entry of the page's contents.
+type section struct{ ID, Name string }
+
+// HTML makes one page of a report: the card on top, then what to do, why, and what
+// that rests on. md is what Final wrote, of which the page takes the record of what
+// was read; of any other Markdown it shows all. inc may be nil. The page holds no
+// script, loads nothing, and takes no HTML from anybody.
+func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
+	d := pageData{Policy: ContentSecurityPolicy, CSS: template.CSS(pageCSS), Report: r, Card: NewCard(r)}
+	if inc == nil {
+		inc = &nightcrier.Incident{}
+	}
+	d.About = "Reported"
+	if inc.FaultType == nightcrier.Asked {
+		d.About = "Asked about"
+	}
+	d.Subject = or(or(d.Card.Mend.String(), r.Target.String()), "Incident "+r.IncidentID)
+	d.Broken, d.Failed = standingOf(r, inc), failed(inc)
+	d.does(r)
+	d.explains(r)
+	d.Times, d.Changes = times(r, inc), changesOf(r, symptom(inc))
+	d.Radius = bare(blastRadius(r.BlastRadius))
+	d.Unshown = len(r.Facts) - d.Card.Checked
+	var proof []byte
+	proof, d.Whole = body(md)
+	d.Proof = template.HTML(proof) // body escapes all that is not Markdown
+	d.Sections = d.contents()
+	var out bytes.Buffer
+	if err := page.Execute(&out, d); err != nil { // into memory: the template is wrong
+		return []byte("<!doctype html><title>report</title><p>The report could not be shown.")
+	}
+	return out.Bytes()
+}
+
+// does fills in what is to be done.
+func (d *pageData) does(r *nightcrier.Report) {
+	d.Step = withoutCommand(d.Card.First)
+	if len(r.Actions) > 1 {
+		d.Next = r.Actions[1:]
+	}
+	d.Over, d.Escalate, d.Afterwards = bareAll(exitCriteria(r)), escalations(r), bareAll(fixForward(r))
+}
+
+// withoutCommand is what a step says before the command that it ends with.
+func withoutCommand(s Step) string {
+	if before, ends := strings.CutSuffix(strings.TrimRight(s.Action, " ."), "`"+s.Command+"`"); ends && s.Command != "" {
+		return or(strings.TrimSpace(before), "Run:")
+	}
+	return s.Action
+}
+
+// explains fills in why, without what the card says.
+func (d *pageData) explains(r *nightcrier.Report) {
+	d.Earlier = bare(recalled(r))
+	if over(r) {
+		d.Others = r.Hypotheses
+		return
+	}
+	d.Assumption = bare(assumption(r))
+	if len(r.Hypotheses) > 0 {
+		d.First, d.Others = &r.Hypotheses[0], r.Hypotheses[1:]
+	}
+}
+
+// contents names the sections that the page has.
+func (d *pageData) contents() []section {
+	r, proof := d.Report, "How it was found"
+	if d.Whole {
+		proof = "As it was written"
+	}
+	all := []struct {
+		section
+		there bool
+	}{
+		{section{"next", "What to do"}, true},
+		{section{"why", "Why"}, d.First != nil || len(d.Others)+len(r.Inferences)+len(r.Consequences) > 0},
+		{section{"facts", "Facts"}, len(r.Facts) > 0},
+		{section{"changes", "What changed"}, len(d.Changes) > 0},
+		{section{"scope", "Who is affected"}, d.Radius != "" || len(r.Scope.Affected)+len(r.Scope.Suspected)+len(r.Scope.Unaffected) > 0},
+		{section{"times", "Timeline"}, len(d.Times) > 0},
+		{section{"unchecked", "Not looked at"}, len(r.NotChecked) > 0},
+		{section{"proof", proof}, len(bytes.TrimSpace([]byte(d.Proof))) > 0},
+	}
+	var out []section
+	for _, s := range all {
+		if s.there {
+			out = append(out, s.section)
+		}
+	}
+	return out
+}
+
+// Has reports whether the page has a section.
+func (d pageData) Has(id string) bool {
+	for _, s := range d.Sections {
+		if s.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// standing says whether it is still broken.
+type standing struct {
+	Word, Why string
+	Tone      Tone
+}
+
+// standingOf is what is known of the end of a fault when the page is made.
+func standingOf(r *nightcrier.Report, inc *nightcrier.Incident) standing {
+	switch {
+	case inc.Condition == nightcrier.ConditionCleared:
+		return standing{"No, it is over", "its end was reported at " + at(inc.ClearedAt), Calm}
+	case over(r):
+		return standing{"No", "it was well when it was looked at, at " + at(r.CreatedAt), Calm}
+	case inc.Condition == nightcrier.ConditionActive && inc.FaultType != nightcrier.Asked:
+		return standing{"Yes", "last reported at " + at(later(inc.LastEventAt, inc.Timestamp)) + ", and no end of it since", Alarm}
+	case r.Verdict == nightcrier.VerdictFault:
+		return standing{"Yes, when looked at", "at " + at(r.CreatedAt) + "; nobody tells of its end, so look again before you act", Warn}
+	}
+	return standing{"Not known", "nobody tells of its end: look again before you act", Warn}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// failed says why the agent's own report is missing, "" when it is not.
+func failed(inc *nightcrier.Incident) string {
+	if inc.Status != nightcrier.AgentFailed && inc.Status != nightcrier.Failed {
+		return ""
+	}
+	said := or(inc.FailureReason, "no reason was recorded")
+	if inc.FailureClass != "" {
+		said += " (" + string(inc.FailureClass) + ")"
+	}
+	return said
+}
+
+// moment is something with a time, and how far that is from the first symptom.
+type moment struct {
+	At         time.Time
+	Apart, Was string
+}
+
+// symptom is when the fault began, as far as anybody said.
+func symptom(inc *nightcrier.Incident) time.Time {
+	if inc.FaultType == nightcrier.Asked {
+		return time.Time{}
+	}
+	if !inc.Timestamp.IsZero() {
+		return inc.Timestamp
+	}
+	return inc.CreatedAt
+}
+
+func times(r *nightcrier.Report, inc *nightcrier.Incident) []moment {
+	var out []moment
+	first := symptom(inc)
+	for _, m := range []moment{
+		{At: inc.Timestamp, Was: "first symptom"}, {At: inc.CreatedAt, Was: "incident opened"}, {At: inc.StartedAt, Was: "investigation started"},
+		{At: r.CreatedAt, Was: "report written"}, {At: repeatedAt(inc), Was: fmt.Sprintf("reported again, %d times in all", inc.EventCount)}, {At: inc.ClearedAt, Was: "the fault was over"},
+	} {
+		if !m.At.IsZero() {
+			m.Apart = apart(m.At, first)
+			out = append(out, m)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b moment) int { return a.At.Compare(b.At) })
+	return out
+}
+
+func repeatedAt(inc *nightcrier.Incident) time.Time {
+	if inc.EventCount > 1 {
+		return inc.LastEventAt
+	}
+	return time.Time{}
+}
+
+// changed is a change with how long before the first symptom it was.
+type changed struct {
+	nightcrier.Change
+	Apart string
+}
+
+func changesOf(r *nightcrier.Report, first time.Time) []changed {
+	var out []changed
+	for _, c := range r.Changes {
+		out = append(out, changed{c, or(c.Correlation, apart(c.At, first))})
+	}
+	return out
+}
+
+// apart says in words how far t is from the first symptom, "" when one of them is not
+// known. It is the same whenever the page is read.
+func apart(t, first time.Time) string {
+	if t.IsZero() || first.IsZero() {
+		return ""
+	}
+	t, first = t.Truncate(time.Second), first.Truncate(time.Second) // as they are shown
+	switch {
+	case t.Before(first):
+		return long(first.Sub(t)) + " before the first symptom"
+	case t.Equal(first):
+		return "the first symptom"
+	}
+	return long(t.Sub(first)) + " after the first symptom"
+}
+
+// long is a duration in its two largest units.
+func long(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return two(int(d/time.Minute), "min", int(d%time.Minute/time.Second), "s")
+	case d < day:
+		return two(int(d/time.Hour), "h", int(d%time.Hour/time.Minute), "min")
+	}
+	return two(int(d/day), "d", int(d%day/time.Hour), "h")
+}
+
+func two(n int, unit string, rest int, small string) string {
+	if rest == 0 {
+		return fmt.Sprintf("%d %s", n, unit)
+	}
+	return fmt.Sprintf("%d %s %d %s", n, unit, rest, small)
+}
+
+// at is a time for a sentence.
+func at(t time.Time) string {
+	if t.IsZero() {
+		return "a time that is not known"
+	}
+	return t.UTC().Format("15:04 UTC on 2 January 2006")
+}
+
+// stamp is a time of a table, for people and for machines.
+func stamp(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05 UTC") + `</time>`)
+}
+
+// checkWord is what our check made of a fact.
+type checkWord struct {
+	Word string
+	Tone Tone
+}
+
+func checkOf(c nightcrier.Check) checkWord {
+	switch c {
+	case nightcrier.Verified:
+		return checkWord{"verified", Calm}
+	case nightcrier.Seen:
+		return checkWord{"seen", ""}
+	}
+	return checkWord{"unseen", Warn}
+}
+
+// prose is text for people, in which what stands between backticks is code.
+func prose(s string) template.HTML {
+	parts := strings.Split(Printable(s), "`")
+	var b strings.Builder
+	for i, part := range parts {
+		switch part = template.HTMLEscapeString(part); {
+		case i%2 == 1 && i < len(parts)-1:
+			b.WriteString("<code>" + part + "</code>")
+		case i%2 == 1: // opened and not closed
+			b.WriteString("`" + part)
+		default:
+			b.WriteString(part)
+		}
+	}
+	return template.HTML(b.String())
+}
+
+// brief is prose of which a reader unfolds what is too long for the card.
+func brief(s string) template.HTML {
+	if len(s) <= maxBrief {
+		return prose(s)
+	}
+	return prose(clip(s, maxBrief)) + "<details><summary>In full</summary>" + prose(s) + "</details>"
+}
+
+// bare undoes what a phrase was given for Markdown; the page escapes in its own way.
+func bare(s string) string { return strings.ReplaceAll(plain(s), "**", "") }
+
+func bareAll(list []string) []string {
+	var out []string
+	for _, s := range list {
+		out = append(out, bare(s))
+	}
+	return out
+}

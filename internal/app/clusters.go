@@ -236,8 +236,9 @@ func (c *clusters) Reader(name string, m *mask.Masker, audit func(context.Contex
 		return a
 	}
 	base, transport := l.Upstream()
+	masker := c.masker(name).Sharing(m)
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: c.masker(name).Sharing(m).Bytes, Namespaces: c.namespaces(name),
+		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, MaskLog: masker.Log, Namespaces: c.namespaces(name),
 		Logger: c.log.With("component", "guard", "cluster", name),
 		Audit:  func(ctx context.Context, r guardkube.AuditRecord) error { return audit(ctx, journal.Request(r)) },
 	})

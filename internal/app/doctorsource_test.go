@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/mcptest"
 )
 
@@ -126,7 +127,8 @@ func behindGuard(t *testing.T, api *apitest.Server, streams int) string {
 		t.Fatal(err)
 	}
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: func(b []byte) []byte { return b }, Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
+		Upstream: up, Mask: func(b []byte) []byte { return b }, MaskLog: mask.New([]byte("key")).Log,
+		Audit:  func(context.Context, guardkube.AuditRecord) error { return nil },
 		Logger: slog.New(slog.DiscardHandler), Limits: guardkube.Limits{Streams: streams},
 	})
 	if err != nil {

@@ -63,7 +63,7 @@ func (o EvalOptions) diagnose(ctx context.Context, c eval.Case) (_ *nightcrier.R
 	defer rec.Close()
 	masker := mask.New([]byte(rand.Text())).Learning(snap.Cluster)
 	guard, err := guardkube.New(guardkube.Config{
-		Upstream: upstreamOf(snap), Mask: masker.Bytes, Logger: o.Logger,
+		Upstream: upstreamOf(snap), Mask: masker.Bytes, MaskLog: masker.Log, Logger: o.Logger,
 		Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
 	})
 	if err != nil {

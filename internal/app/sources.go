@@ -47,7 +47,8 @@ func (c *clusters) Sources(name string, m *mask.Masker, audit func(context.Conte
 		return nil
 	}
 	log := c.log.With("component", "sources", "cluster", name)
-	g, err := data.New(data.Config{Access: *access, Mask: c.masker(name).Sharing(m).Bytes, Audit: audit, Logger: log})
+	masker := c.masker(name).Sharing(m)
+	g, err := data.New(data.Config{Access: *access, Mask: masker.Bytes, MaskLog: masker.Log, Audit: audit, Logger: log})
 	if err != nil { // the configuration was checked
 		log.Error("metrics and logs cannot be asked for", "event", "sources_unusable", "error", err)
 		return nil
@@ -74,8 +75,9 @@ func checkSources(ctx context.Context, cl config.Cluster) []Check {
 	if access == nil {
 		return nil
 	}
+	masker := freshMask(access.Secrets()...)
 	g, err := data.New(data.Config{
-		Access: *access, Mask: func(b []byte) []byte { return b }, Logger: slog.New(slog.DiscardHandler),
+		Access: *access, Mask: masker.Bytes, MaskLog: masker.Log, Logger: slog.New(slog.DiscardHandler),
 		Audit: func(context.Context, journal.Request) error { return nil },
 	})
 	if err != nil {

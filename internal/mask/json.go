@@ -54,7 +54,8 @@ func (m *Masker) keepJSON(s, masked string) string {
 	if err != nil {
 		return masked
 	}
-	return string(out)
+	// The lines are kept in number: blank ones may stand behind JSON.
+	return string(out) + strings.Repeat("\n", max(0, strings.Count(s, "\n")))
 }
 
 // value masks a value that stands under a key.

@@ -44,11 +44,12 @@ func (w *worker) openCluster(l net.Listener, cred *Credential, r *records) (_ *c
 	if err != nil {
 		return nil, err
 	}
+	up.Recorded = cred.Recorded
 	for _, n := range up.Notes {
 		w.note("warn", n)
 	}
 	c.guard, err = guardkube.New(guardkube.Config{
-		Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, Evidence: r, Audit: c.audit, Logger: w.log, Now: w.now,
+		Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, MaskLog: w.mask.Log, Evidence: r, Audit: c.audit, Logger: w.log, Now: w.now,
 		Limits: guardkube.Limits{Streams: agentStreams},
 	})
 	if err != nil {

@@ -143,6 +143,8 @@ type Credential struct {
 	// Namespaces are those that an agent may read, besides what has none; empty means
 	// all.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Recorded says that it leads to a record of a cluster, see guard/kube.Upstream.
+	Recorded bool `json:"recorded,omitempty"`
 }
 
 // Defaults of a Spec.

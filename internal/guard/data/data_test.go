@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/datatest"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // desk is a guard with what it recorded.
@@ -49,7 +50,7 @@ func newDesk(t *testing.T, a Access) *desk {
 	hide := strings.NewReplacer("s3cret-token", "‹secret:0001›")
 	var err error
 	d.Guard, err = New(Config{Access: a, Evidence: d, Audit: d.audit, Logger: slog.New(slog.DiscardHandler),
-		Mask: func(b []byte) []byte { return []byte(hide.Replace(string(b))) }})
+		Mask: func(b []byte) []byte { return []byte(hide.Replace(string(b))) }, MaskLog: mask.New([]byte("key")).Log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestLoki(t *testing.T) {
 		t.Errorf("got:\n%s", a.Text)
 	}
 	r := peer.Asked()[0]
-	if r.Header.Get("Authorization") != "Bearer s3cret-token" || r.Header.Get("X-Scope-OrgID") != "team-a" || r.Form.Get("direction") != "backward" || r.Form.Get("limit") != "500" {
+	if r.Header.Get("Authorization") != "Bearer s3cret-token" || r.Header.Get("X-Scope-OrgID") != "team-a" || r.Form.Get("direction") != "backward" || r.Form.Get("limit") != "700" {
 		t.Errorf("asked %s with %v", r.URL, r.Header)
 	}
 	if _, err := d.Check(t.Context(), Loki); err != nil {

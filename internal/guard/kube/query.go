@@ -31,7 +31,7 @@ var (
 	logOptions = map[string]check{
 		"container": label, "previous": boolean, "timestamps": boolean, "follow": boolean,
 		"sinceSeconds": digits, "sinceTime": rfc3339, "tailLines": digits, "limitBytes": digits,
-		"stream": oneOf("All", "Stdout", "Stderr"),
+		"stream": oneOf("All"), // of one alone, lines are missing between others
 	}
 	openAPIOptions = map[string]check{"hash": token}
 	healthOptions  = map[string]check{"verbose": boolean}

@@ -144,7 +144,7 @@ func deletedUse(pid int, dir string) int64 {
 	seen := map[uint64]bool{}
 	for _, p := range append(id.Below(), pid) {
 		held, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p)) // none when it has just ended
-		if len(held) == 0 { // or its first thread has, before the others
+		if len(held) == 0 {                                       // or its first thread has, before the others
 			held, _ = filepath.Glob(fmt.Sprintf("/proc/%d/task/*/fd/*", p))
 		}
 		mapped, _ := filepath.Glob(fmt.Sprintf("/proc/%d/map_files/*", p))

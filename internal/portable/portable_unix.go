@@ -18,6 +18,9 @@ const NoFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 // HasModes says that owner and mode of a file tell who may use it.
 const HasModes = true
 
+// HasLinks says that everybody can make symbolic links.
+const HasLinks = true
+
 // Descriptor is an open file as the kernel names it.
 type Descriptor = int
 

@@ -16,6 +16,9 @@ const NoFollow = 0
 // HasModes says that owner and mode of a file tell who may use it: not here.
 const HasModes = false
 
+// HasLinks says that everybody can make symbolic links: here it takes a privilege.
+const HasLinks = false
+
 // Descriptor is an open file as the kernel names it.
 type Descriptor = syscall.Handle
 

@@ -179,6 +179,9 @@ func (r *Root) build(id string) error {
 
 // link makes the name without the prefix, which some users' scripts expect.
 func (r *Root) link(id string) error {
+	if !portable.HasLinks {
+		return nil
+	}
 	err := r.fs.Symlink(dirPrefix+id, id)
 	if !errors.Is(err, fs.ErrExist) {
 		return err

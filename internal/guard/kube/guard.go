@@ -122,6 +122,9 @@ type Config struct {
 	Mask func([]byte) []byte
 	// Evidence keeps answers; nil keeps none.
 	Evidence Recorder
+	// Unannounced keeps the ids of evidence out of answers: a person at a terminal cites
+	// none.
+	Unannounced bool
 	// Audit puts a decision or an outcome on record. Its error stops the request,
 	// whose context it is given.
 	Audit func(context.Context, AuditRecord) error

@@ -133,7 +133,7 @@ func (n *Notifier) tell(ctx context.Context, ch Channel, m Message) error {
 		if round > 1 {
 			in.Key += "#" + strconv.Itoa(round)
 		}
-		b, err := n.cfg.Outbox.BeginNotification(ctx, in)
+		b, err := n.begin(ctx, in)
 		switch {
 		case err != nil:
 			return nightcrier.Errorf(nightcrier.CodeOf(err), "recording notification %s: %w", in.Key, err)
@@ -149,6 +149,29 @@ func (n *Notifier) tell(ctx context.Context, ch Channel, m Message) error {
 		}
 	}
 	return nil
+}
+
+// settleEvery is how often it is looked whether a message of the same cause has arrived,
+// and maxSettles how often at most: longer than a message is tried.
+const (
+	settleEvery = 2 * time.Second
+	maxSettles  = int(maxAttempts * maxWait / settleEvery)
+)
+
+// begin records the intent. While all that makes the message needless is one that is still
+// being sent it waits: if that one fails, this one has to tell.
+func (n *Notifier) begin(ctx context.Context, in store.Notification) (store.Begun, error) {
+	fresh := false
+	for try := 1; ; try++ {
+		b, err := n.cfg.Outbox.BeginNotification(ctx, in)
+		fresh = fresh || b.New
+		if b.New = fresh; err != nil || !b.Unsettled || try == maxSettles {
+			return b, err
+		}
+		if !pace.Sleep(ctx, settleEvery) {
+			return b, nightcrier.Errorf(nightcrier.Interrupted, "notification %s: stopped before it was known whether the other one of its cause arrived", in.Key)
+		}
+	}
 }
 
 // suppressed counts and logs a message that is not sent, once.

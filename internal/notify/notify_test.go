@@ -21,8 +21,10 @@ type fakeOutbox struct {
 	state map[string]store.NotificationState
 	order []store.Notification
 	fail  error
-	// unsaid is why everything is suppressed, "" for nothing.
-	unsaid store.Unsaid
+	// unsaid is why everything is suppressed, "" for nothing, and unsettled how often yet
+	// that is so only because another message is still being sent.
+	unsaid    store.Unsaid
+	unsettled int
 }
 
 func newOutbox() *fakeOutbox { return &fakeOutbox{state: map[string]store.NotificationState{}} }
@@ -31,13 +33,19 @@ func (o *fakeOutbox) BeginNotification(_ context.Context, in store.Notification)
 	if o.fail != nil {
 		return store.Begun{}, o.fail
 	}
-	if s, ok := o.state[in.Key]; ok {
+	if s, ok := o.state[in.Key]; ok && o.unsettled > 0 {
+		o.unsettled--
+		return store.Begun{State: s, Reason: o.unsaid, Unsettled: true}, nil
+	} else if ok && s == store.NotificationSuppressed && o.unsaid == "" {
+		o.state[in.Key] = store.NotificationPending
+		return store.Begun{State: store.NotificationPending, Fresh: true}, nil
+	} else if ok {
 		return store.Begun{State: s}, nil
 	}
 	o.order = append(o.order, in)
 	if o.unsaid != "" {
 		o.state[in.Key] = store.NotificationSuppressed
-		return store.Begun{State: store.NotificationSuppressed, Reason: o.unsaid, New: true}, nil
+		return store.Begun{State: store.NotificationSuppressed, Reason: o.unsaid, New: true, Unsettled: o.unsettled > 0}, nil
 	}
 	o.state[in.Key] = store.NotificationPending
 	return store.Begun{State: store.NotificationPending, Fresh: true, New: true}, nil
@@ -212,6 +220,36 @@ func TestStopWhileWaitingLosesNothing(t *testing.T) {
 			t.Errorf("the next server does not send it: %v, %d sends", err, len(ch.sentAt))
 		}
 	})
+}
+
+// A message whose cause another one is telling waits for what becomes of that one.
+func TestWaitsForTheOtherMessageOfTheCause(t *testing.T) {
+	for name, arrives := range map[string]bool{"it arrives": true, "it fails": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				box, ch := newOutbox(), &script{}
+				box.unsaid, box.unsettled = store.SameCause, 3
+				time.AfterFunc(settleEvery+time.Second, func() {
+					if box.unsettled = 0; !arrives {
+						box.unsaid = ""
+					}
+				})
+				if err := notifier(box, ch).Notify(t.Context(), outcome); err != nil {
+					t.Fatal(err)
+				}
+				if told := len(ch.sentAt) == 1; told == arrives {
+					t.Errorf("sent %d times", len(ch.sentAt))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				box, ch = newOutbox(), &script{}
+				box.unsaid, box.unsettled = store.SameCause, 3
+				if err := notifier(box, ch).Notify(ctx, outcome); nightcrier.CodeOf(err) != nightcrier.Interrupted {
+					t.Errorf("stopped while it waits: %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestRecoverClosesWhatACrashLeft(t *testing.T) {

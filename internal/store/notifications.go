@@ -78,6 +78,8 @@ type Begun struct {
 	Reason Unsaid
 	// New is set when the message was not known before.
 	New bool
+	// Unsettled: what makes it needless is a message that is still being sent. Ask again.
+	Unsettled bool
 }
 
 // BeginNotification records the intent to send n, unless its key is known, or people
@@ -98,6 +100,9 @@ func (s *Store) BeginNotification(ctx context.Context, n Notification) (Begun, e
 			return err
 		}
 		reason, err := t.unsaid(n)
+		if err == nil && reason == SameCause {
+			b.Unsettled, err = t.unsettled(n)
+		}
 		if err != nil || !b.New && reason == b.Reason {
 			return err
 		}
@@ -143,22 +148,36 @@ func (t *tx) outcomeTold(n Notification) (Unsaid, error) {
 	case !errors.Is(err, sql.ErrNoRows):
 		return "", err
 	}
-	inc, err := t.incident(n.IncidentID)
-	if nightcrier.CodeOf(err) == nightcrier.NotFound {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	var others int
-	root := cmp.Or(inc.CausedBy, inc.ID)
-	err = t.row(`SELECT COUNT(*)`+told+` AND n.kind = ? AND n.severity >= ? AND n.incident_id <> ?
-		AND n.incident_id IN (SELECT id FROM incidents WHERE id = ? OR caused_by = ?)`,
-		n.Channel, OutcomeTold, int(n.Severity), n.IncidentID, root, root).Scan(&others)
+	others, err := t.sameCause(n, `'pending', 'sent', 'unknown'`)
 	if err == nil && others > 0 {
 		return SameCause, nil
 	}
 	return "", err
+}
+
+// unsettled reports whether no message of the same cause has arrived yet, or may have.
+func (t *tx) unsettled(n Notification) (bool, error) {
+	arrived, err := t.sameCause(n, `'sent', 'unknown'`)
+	return arrived == 0, err
+}
+
+// sameCause counts the outcomes of other incidents of the same cause in these states. What
+// was told before a retry came to something else says nothing of the cause.
+func (t *tx) sameCause(n Notification, states string) (others int, err error) {
+	inc, err := t.incident(n.IncidentID)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	root := cmp.Or(inc.CausedBy, inc.ID)
+	err = t.row(`SELECT COUNT(*) FROM notifications n WHERE n.channel = ? AND n.state IN (`+states+`) AND n.kind = ? AND n.severity >= ? AND n.incident_id <> ?
+		AND n.incident_id IN (SELECT id FROM incidents WHERE id = ? OR caused_by = ?)
+		AND n.gist = (SELECT l.gist FROM notifications l WHERE l.channel = n.channel AND l.kind = n.kind AND l.incident_id = n.incident_id
+			ORDER BY l.created_at DESC, l.id DESC LIMIT 1)`,
+		n.Channel, OutcomeTold, int(n.Severity), n.IncidentID, root, root).Scan(&others)
+	return others, err
 }
 
 // goesOn judges a message that goes on with what was told of its incident: it says

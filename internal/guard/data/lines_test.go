@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/datatest"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
@@ -33,6 +34,39 @@ func shipped(log string, from time.Time, labels map[string]string) datatest.Stre
 		s.Lines = append(s.Lines, datatest.Line{At: from.Add(time.Duration(len(s.Lines)) * time.Millisecond), Text: line})
 	}
 	return s
+}
+
+// TestLinesHaveOneForm: Loki reads a selector in parentheses as lines too. What comes back
+// would be masked as numbers are, each entry by itself.
+func TestLinesHaveOneForm(t *testing.T) {
+	at := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
+	own := shipped("kind: Secret\nstringData:\n  any: orange-horse\n", at, map[string]string{"pod": "cart-1"})
+	d := masking(t, Access{Loki: &Endpoint{URL: datatest.NewLoki(t, own).URL}})
+	for query, asked := range map[string]bool{
+		`{pod="cart-1"}`:                      true,
+		`({pod="cart-1"})`:                    false,
+		` ( ({pod="cart-1"}) ) `:              false,
+		`({pod="cart-1"} |= "error")`:         false,
+		`({pod="cart-1"}) | pod="cart-1"`:     false,
+		`sum({pod="cart-1"})`:                 false,
+		`1 + {pod="cart-1"}`:                  false,
+		`({pod="a"}) or rate({pod="b"}[5m])`:  false,
+		`rate({pod="a"}[5m]) or {pod="cart"}`: false,
+	} {
+		a, err := d.Lines(t.Context(), Query{Text: query, Start: at, End: at.Add(time.Second)})
+		if strings.Contains(a.Text, "orange") {
+			t.Errorf("%s shows %s", query, a.Text)
+		}
+		if asked != (err == nil) || !asked && nightcrier.CodeOf(err) != nightcrier.Invalid {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+	s := &system{name: Loki}
+	for _, query := range []string{`rate(({pod="a"})[5m])`, `rate({pod="a"}[5m])`, `sum by (pod) (count_over_time({pod="a"} |= "error" [1h])) / sum(rate(({pod="b"} [5m])))`} {
+		if _, err := s.readLogsQuery(query, nil); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
 }
 
 // TestSecretsOfManyEntries: whatever entries of a stream are asked for, those of a secret

@@ -112,6 +112,7 @@ type logsReader struct {
 	done     int // how far the text was written
 	computed bool
 	selected int // stream selectors so far
+	ranged   int // ranges so far
 	filters  []lineFilter
 }
 
@@ -149,8 +150,12 @@ func (r *logsReader) read() error {
 			return unread(strconv.Quote(r.next(0).text) + " belongs nowhere behind a stream selector and its filters")
 		}
 	}
-	if r.selected == 0 {
+	switch {
+	case r.selected == 0:
 		return unread(`it has no stream selector such as {namespace="shop"}`)
+	case r.counts() && r.ranged < r.selected:
+		// Loki reads ({…}) as lines too, which would be taken for numbers here.
+		return unread("a query for lines begins with its stream selector, without parentheses; behind one that is counted stands a range such as [5m]")
 	}
 	return nil
 }
@@ -351,6 +356,7 @@ func (r *logsReader) reach() error {
 		return tooFar
 	}
 	r.at = close + 1
+	r.ranged++
 	return nil
 }
 

@@ -72,6 +72,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"told/retry":                toldAgain,
 	"told/rise":                 riseTold,
 	"told/same cause":           sameCauseTold,
+	"told/same cause not told":  sameCauseNotTold,
 	"cause/links":               causeLinks,
 	"cause/older is the root":   olderIsTheRoot,
 	"cause/not related":         notRelated,

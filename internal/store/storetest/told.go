@@ -140,6 +140,43 @@ func sameCauseTold(t *testing.T, b *bench) {
 	wantTold(t, "a worse one", b.told(t, store.OutcomeTold, worse, "a"), "")
 }
 
+// sameCauseNotTold: a message that is still being sent, that failed, or that told what its
+// incident no longer comes to, tells nobody of a cause.
+func sameCauseNotTold(t *testing.T, b *bench) {
+	begin := func(inc nightcrier.Incident, key, gist string) store.Begun {
+		t.Helper()
+		b.clock.Advance(time.Millisecond)
+		got, err := b.BeginNotification(t.Context(), store.Notification{IncidentID: inc.ID, Channel: "slack", Kind: store.OutcomeTold, Key: key, Severity: inc.Severity, Gist: gist})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), nil)
+	wantTold(t, "that the first run found nothing", b.told(t, store.OutcomeTold, root, "nothing"), "")
+	b.again(t, root, oomOf("ledger"))
+	if got := begin(root, "root", "oom"); !got.Fresh {
+		t.Fatalf("the cause: %+v", got)
+	}
+	web := b.concludes(t, b.begun(t, "web", nightcrier.Warning), oomOf("ledger"))
+	if got := begin(web, "web", "oom"); got.Reason != store.SameCause || !got.Unsettled {
+		t.Errorf("while the first one is sent: %+v", got)
+	}
+	if err := b.EndNotification(t.Context(), "root", store.NotificationFailed, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := begin(web, "web", "oom"); !got.Fresh || got.Unsettled {
+		t.Errorf("once that has failed: %+v", got)
+	}
+	if err := b.EndNotification(t.Context(), "web", store.NotificationSent, ""); err != nil {
+		t.Fatal(err)
+	}
+	front := b.concludes(t, b.begun(t, "front", nightcrier.Warning), oomOf("ledger"))
+	if got := begin(front, "front", "oom"); got.Reason != store.SameCause || got.Unsettled {
+		t.Errorf("once it was told: %+v", got)
+	}
+}
+
 // causeLinks: who comes to the cause of another incident of the cluster was caused by it.
 func causeLinks(t *testing.T, b *bench) {
 	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))

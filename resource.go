@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// AlertKind is the kind of the resource of an alert that names no object of its
+// cluster: the alert itself.
+const AlertKind = "Alert"
+
 // Resource names one Kubernetes object. Unknown parts are empty.
 type Resource struct {
 	APIVersion string `json:"apiVersion,omitempty"`

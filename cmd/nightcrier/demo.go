@@ -4,19 +4,21 @@ import (
 	"fmt"
 	"strings"
 
+	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
 )
 
 func (p *program) demoCommand() *cobra.Command {
-	o := app.DemoOptions{Version: version().Version, Stdout: p.stdout, Stderr: p.stderr, Printable: printable, Row: p.demoRow}
+	o := app.DemoOptions{Version: version().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
 	level := ""
 	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: args(cobra.NoArgs)}
 	cmd.Flags().BoolVar(&o.Once, "once", false, "exit when all incidents have ended, instead of serving the API until Ctrl-C")
-	cmd.Flags().StringVar(&o.Out, "out", "", "directory to keep the workspaces in (default a temporary one)")
+	cmd.Flags().StringVar(&o.Out, "out", "", "directory to keep the workspaces in (default none: the reports alone are kept, in a temporary directory that is named at the end)")
 	cmd.Flags().StringVar(&o.Executor, "executor", "builtin", "agent that investigates: "+strings.Join(config.Executors(), ", "))
 	cmd.Flags().StringVar(&o.Listen, "listen", "127.0.0.1:0", "loopback address to serve the API on")
 	cmd.Flags().StringVar(&level, "log-level", "error", "lowest level that is logged to stderr")
@@ -29,6 +31,15 @@ func (p *program) demoCommand() *cobra.Command {
 		return app.Demo(ctx, o)
 	}
 	return cmd
+}
+
+// demoPage is a report in full, and on a terminal, where that would push the others out
+// of sight, its card.
+func (p *program) demoPage(r *nightcrier.Report, md []byte) string {
+	if p.width == 0 {
+		return p.screen().Report(md)
+	}
+	return p.screen().Card(report.NewCard(r), report.Beside{Rest: "among the reports below"})
 }
 
 // demoRow prints one incident on one line, and on a terminal, where that would

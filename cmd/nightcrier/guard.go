@@ -27,7 +27,7 @@ import (
 type guardFlags struct {
 	kubeconfig, context, namespace, out, listen, outKubeconfig, level string
 	budget                                                            float64
-	serve                                                             bool
+	serve, unannounced                                                bool
 	prices                                                            []string // of the configuration
 }
 
@@ -63,6 +63,7 @@ With --serve no command is run: the guard runs until it is interrupted.`,
 	flags.StringVar(&f.context, "context", "", "context within the kubeconfig")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for the command when it names none (default the context's)")
 	flags.StringVar(&f.out, "out", "", "directory for evidence and audit (default a temporary one, named at the end)")
+	flags.BoolVar(&f.unannounced, "no-evidence-ids", false, "do not print the id of each answer that is kept (Warning: evidence E4)")
 	flags.BoolVar(&f.serve, "serve", false, "run the guard without a command, in the foreground")
 	flags.StringVar(&f.listen, "listen", "", "address to serve on; only with --serve (default a free port of 127.0.0.1)")
 	flags.StringVar(&f.outKubeconfig, "out-kubeconfig", "", "file to write the guard's kubeconfig to, removed at the end; only with --serve")
@@ -128,7 +129,7 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 	if err != nil {
 		return err
 	}
-	g, err := app.OpenGuard(app.GuardOptions{Kubeconfig: f.kubeconfig, Context: f.context, Namespace: f.namespace, Out: out, Listen: f.listen,
+	g, err := app.OpenGuard(app.GuardOptions{Kubeconfig: f.kubeconfig, Context: f.context, Namespace: f.namespace, Out: out, Unannounced: f.unannounced, Listen: f.listen,
 		Environ: p.environ, Logger: log, Now: p.now})
 	if f.budget > 0 && errors.Is(err, app.ErrNoKubeconfig) {
 		p.say("nightcrier guard: no cluster is guarded: %s", err)

@@ -21,7 +21,7 @@ func main() {
 	}
 	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), now: time.Now, colour: wantsColour(os.Stdout), width: terminalWidth(os.Stdout)}
 	if obeys(os.Stderr) {
-		p.messageWidth = terminalWidth(os.Stderr)
+		p.messageWidth, p.messageColour = terminalWidth(os.Stderr), wantsColour(os.Stderr)
 	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }

@@ -30,7 +30,8 @@ type program struct {
 	// width is the terminal's; 0 is without end.
 	width int
 	// messageWidth is that of the terminal that messages go to, 0 where they go to none.
-	messageWidth int
+	messageWidth  int
+	messageColour bool
 	// Of the flags that many commands have.
 	configFile, server, format string
 	// signals counts what the user or the service manager asked for.

@@ -105,6 +105,17 @@ func (p *program) nothingWatched(cfg *config.Config) string {
 	return text
 }
 
+// logFormat is the configured one, or the one for whoever reads the log.
+func (p *program) logFormat(cfg *config.Config) string {
+	switch {
+	case cfg.Log.Format != "auto":
+		return cfg.Log.Format
+	case p.messageWidth > 0:
+		return "people"
+	}
+	return "json"
+}
+
 // loadLogging reads the configuration and makes the logger that it asks for;
 // warnings become log lines.
 func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*config.Config, *slog.Logger, error) {
@@ -113,7 +124,7 @@ func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*
 		p.warn(warnings)
 		return nil, nil, err
 	}
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: cfg.Log.Format, Mask: masking.String})
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: p.logFormat(cfg), Colour: p.messageColour, Mask: masking.String})
 	if err != nil {
 		return nil, nil, err
 	}

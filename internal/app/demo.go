@@ -20,6 +20,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/demo"
 	"nightcrier.dev/nightcrier/internal/mcptest"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/store"
 )
@@ -30,15 +32,15 @@ type DemoOptions struct {
 	// Once ends the demo when all incidents have ended; otherwise it serves until
 	// ctx is done.
 	Once bool
-	// Out keeps the workspaces; empty means a temporary directory.
+	// Out keeps the workspaces; empty keeps the reports alone, in a temporary directory.
 	Out      string
 	Executor string
 	Listen   string
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Logger   *slog.Logger
-	// Printable makes a text from a cluster safe for a terminal.
-	Printable func(string) string
+	// Page shows a report to whoever reads; md is the same as Markdown.
+	Page func(r *nightcrier.Report, md []byte) string
 	// Row prints what became of one incident.
 	Row func(status, severity, cluster, object, what string)
 }
@@ -389,10 +391,45 @@ func (s demoShow) conclude(ctx context.Context, list []nightcrier.Incident) erro
 	}
 	fmt.Fprintf(s.o.Stdout, "%d events: %d incidents opened, %d joined one, %s.\n",
 		s.pushed(), c.Events[nightcrier.Opened], c.Events[nightcrier.Joined], ledToNone(c.Suppressed))
+	return s.keep(ctx, list)
+}
+
+// keep says where the reports are, which it keeps where nobody keeps the workspaces,
+// and what to do next.
+func (s demoShow) keep(ctx context.Context, list []nightcrier.Incident) error {
 	if s.o.Out != "" {
-		fmt.Fprintf(s.o.Stdout, "The workspaces are in %s.\n", s.o.Out)
+		fmt.Fprintf(s.o.Stdout, "The workspaces are in %s, each with output/%s.\n", s.o.Out, filepath.Base(run.FinalReport))
+	} else {
+		dir, err := s.keepReports(ctx, list)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.o.Stdout, "The reports are in %s.\n", dir)
 	}
+	fmt.Fprintln(s.o.Stdout, "\nNext, look at a cluster of yours; it is only read, and needs no key:\n  nightcrier triage -A\n  nightcrier triage -n NAMESPACE")
 	return nil
+}
+
+// keepReports writes a page for each report, named after its object.
+func (s demoShow) keepReports(ctx context.Context, list []nightcrier.Incident) (string, error) {
+	dir, err := os.MkdirTemp("", "nightcrier-demo-reports-")
+	if err != nil {
+		return "", nightcrier.Errorf(nightcrier.Exhausted, "make a directory for the reports: %w", err)
+	}
+	for _, inc := range list {
+		rep, md, err := s.page(ctx, inc)
+		if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.NoReport {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		name := strings.ReplaceAll(inc.Cluster+"-"+about(inc), "/", "-") + ".html"
+		if err := os.WriteFile(filepath.Join(dir, name), report.HTML(&rep, &inc, md), 0o600); err != nil {
+			return "", nightcrier.Errorf(nightcrier.Exhausted, "keep a report: %w", err)
+		}
+	}
+	return dir, nil
 }
 
 // ledToNone counts the suppressed events, with their reasons: the store is gone
@@ -411,14 +448,21 @@ func ledToNone(suppressed map[nightcrier.Reason]int) string {
 }
 
 func (s demoShow) report(ctx context.Context, inc nightcrier.Incident) error {
+	rep, md, err := s.page(ctx, inc)
+	if err == nil {
+		_, err = fmt.Fprintf(s.o.Stdout, "\n%s\n", s.o.Page(&rep, md))
+	}
+	return err
+}
+
+// page reads a report, and the same as Markdown.
+func (s demoShow) page(ctx context.Context, inc nightcrier.Incident) (rep nightcrier.Report, md []byte, err error) {
 	raw, err := s.app.store.Report(ctx, inc.ID)
 	if err != nil {
-		return err
+		return rep, nil, err
 	}
-	md, err := s.app.markdown(ctx, inc, raw)
-	if err != nil {
-		return err
+	if err = json.Unmarshal(raw, &rep); err == nil {
+		md, err = s.app.markdown(ctx, inc, raw)
 	}
-	_, err = fmt.Fprintf(s.o.Stdout, "\n%s\n", s.o.Printable(string(md)))
-	return err
+	return rep, md, err
 }

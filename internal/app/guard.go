@@ -32,6 +32,8 @@ type GuardOptions struct {
 	Namespace string
 	// Out keeps the evidence and the audit; it must be an existing directory.
 	Out string
+	// Unannounced keeps the ids of evidence out of the answers.
+	Unannounced bool
 	// Listen is the address; empty is a free port of 127.0.0.1.
 	Listen  string
 	Environ []string
@@ -87,7 +89,7 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 	_, _ = rand.Read(key) // never fails
 	masker := mask.New(key, cred.Secrets()...).Learning()
 	kube, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: g.rec, Audit: g.audit, Logger: o.Logger, Now: o.Now,
+		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: g.rec, Unannounced: o.Unannounced, Audit: g.audit, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {
 		return nil, err

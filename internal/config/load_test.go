@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 		Skills:   Skills{FetchedDir: "/srv/incidents/skills"},
 		Runbooks: Runbooks{Timeout: 5 * time.Second},
 		Sandbox:  Sandbox{Backend: "process", Require: "best-effort", UIDBase: 1879048192}, Budget: Budget{PerRunUSD: 2, PerIncidentUSD: 4, PerClusterDayUSD: 50}, Retention: 72 * time.Hour,
-		WorkspaceMaxBytes: 256 << 20, Log: Log{Level: "info", Format: "json"}, HealthListen: "127.0.0.1:8080",
+		WorkspaceMaxBytes: 256 << 20, Log: Log{Level: "info", Format: "auto"}, HealthListen: "127.0.0.1:8080",
 	}
 	if diff := cmp.Diff(want, cfg, cmp.FilterPath(isHidden, cmp.Ignore())); diff != "" {
 		t.Error(diff)

@@ -75,8 +75,7 @@ func unstopped(err error) error {
 // subject is what is looked at. An alert that names no object is about all of its
 // namespace, and without one about the cluster.
 func subject(target, owner nightcrier.Resource, cluster string) (t, o nightcrier.Resource) {
-	const alert = "Alert"
-	if target.Kind != alert {
+	if target.Kind != nightcrier.AlertKind {
 		return target, owner
 	}
 	t = nightcrier.Resource{Kind: clusterKind, Name: cmp.Or(cluster, "cluster")}

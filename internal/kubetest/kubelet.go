@@ -57,12 +57,15 @@ func (k *kubelet) serveLogs(w http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	log, ok := k.logs[key]
 	k.mu.Unlock()
-	if !ok && key.previous {
+	switch {
+	case ok:
+		log.ServeHTTP(w, r)
+	case key.previous:
 		msg := fmt.Sprintf("previous terminated container %q in pod %q not found", key.container, key.pod)
 		http.Error(w, msg, http.StatusBadRequest)
-		return
+	default: // it has said nothing
+		w.Header().Set("Content-Type", "text/plain")
 	}
-	log.ServeHTTP(w, r)
 }
 
 // SetLogs makes text what the API server answers for the log of the Pod's

@@ -55,6 +55,8 @@ type pageData struct {
 	Broken standing
 	// Step is the first step without the command, which stands below it.
 	Step string
+	// CausedBy is the incident that has the same cause and came first.
+	CausedBy string
 	// Failed says that an agent should have written this and did not.
 	Failed string
 	// Next are the steps behind the first; Over is when it is over, Escalate when it is
@@ -93,6 +95,7 @@ func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
 	}
 	d.Subject = or(or(d.Card.Mend.String(), r.Target.String()), "Incident "+r.IncidentID)
 	d.Broken, d.Failed = standingOf(r, inc), failed(inc)
+	d.CausedBy = inc.CausedBy
 	d.does(r)
 	d.explains(r)
 	d.Times, d.Changes = times(r, inc), changesOf(r, symptom(inc))

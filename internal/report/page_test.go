@@ -37,6 +37,10 @@ func pages() map[string][]byte {
 	healthy := nightcrier.Report{Target: r.Target, Verdict: nightcrier.VerdictHealthy, Severity: "P4", CreatedAt: r.CreatedAt, Source: "builtin", Executor: "builtin"}
 	add("healthy", healthy, inc)
 
+	second := inc
+	second.CausedBy = "0191aaaa-7b3a-7c11-9a9b-0123456789ab"
+	add("second", r, second)
+
 	undetermined := r
 	undetermined.Verdict, undetermined.RootCause, undetermined.Runbooks, undetermined.Recalled = nightcrier.VerdictUndetermined, nil, nil, nil
 	undetermined.NotChecked = []nightcrier.NotChecked{{What: nightcrier.TheCluster, Why: "no kubeconfig is configured"}, {What: "logs of cart", Why: "denied"}}
@@ -116,9 +120,10 @@ func TestAPageTellsTheReport(t *testing.T) {
 			"2 of 3 facts stand in recorded evidence", `<span class="chip calm">verified</span>`, `<span class="chip warn">unseen</span>`, "a rule of Nightcrier tested it", "<td>metrics</td>", `<ol start="2">`,
 			"2 minutes before the first restart", "report written (1 min after the first symptom)", `<time datetime="2026-01-02T03:04:05Z">2026-01-02 03:04:05 UTC</time>`, "<h3>Excerpts</h3>\n<details><summary>log <of> app</summary>",
 			"raised by hand; the chart still says 64Mi", "<summary>Cart out of memory – cart-oom.md</summary>", "✓ holds", "get pods -n shop"},
-			[]string{"<em>no agent", "Inputs Consulted", "Executive Triage Card", "was looked at:", "investigation failed", "it was not recorded which"}},
+			[]string{"<em>no agent", "Inputs Consulted", "Executive Triage Card", "was looked at:", "Caused by", "investigation failed", "it was not recorded which"}},
 		"healthy":      {[]string{"<dt>Still broken?</dt><dd>No</dd>", "it was well when it was looked at, at 03:05 UTC", "– Healthy P4</title>"}, []string{`id="facts"`, `id="why"`, `id="changes"`, `id="scope"`, "Do first", "Wake somebody", "<em>none", "To mend"}},
 		"undetermined": {[]string{"<b>No cluster was looked at:</b> no kubeconfig is configured", "undetermined; the first to test is: cart needs more than its 64Mi", "Next step", "2 things in all"}, []string{"To mend", "Do first"}},
+		"second":       {[]string{"<b>Caused by incident <code>0191aaaa-7b3a-7c11-9a9b-0123456789ab</code>:</b>"}, nil},
 		"failed":       {[]string{"<b>The agent's investigation failed.</b>", "the model's API refuses the key (auth)", "found by built-in rules"}, nil},
 		"not ours":     {[]string{"As it was written", "<h2>What I found</h2>", "<h3>Cause</h3>"}, []string{"How it was found"}},
 	} {

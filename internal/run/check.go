@@ -561,6 +561,26 @@ func (r *Runner) noteEnd(ctx context.Context, o Order, out outcome) error {
 	return r.note(ctx, o.RunID, "finished", logged("incident closed: %s%s", out.Status.Words(), because(out.Reason)))
 }
 
+// mended names the workload to be mended, where it is known.
+func mended(inc nightcrier.Incident) string {
+	if inc.Owner.IsZero() {
+		return inc.Resource.String()
+	}
+	return inc.Owner.String()
+}
+
+// took is how long an incident was investigated, to the unit that a person reads.
+func took(inc nightcrier.Incident) time.Duration {
+	d := inc.CompletedAt.Sub(inc.StartedAt)
+	if inc.StartedAt.IsZero() || d < 0 {
+		return 0
+	}
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
+
 // showEnd refreshes incident.json and tells whoever counts.
 func (r *Runner) showEnd(ctx context.Context, o Order, out outcome, ws *workspace.Workspace) error {
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
@@ -571,7 +591,8 @@ func (r *Runner) showEnd(ctx context.Context, o Order, out outcome, ws *workspac
 	if err != nil {
 		return err
 	}
-	r.logger(inc).Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "failure_reason", inc.FailureReason, "run", o.RunID,
+	r.logger(inc).Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", mended(inc), "root_cause", inc.RootCause,
+		"failure_reason", inc.FailureReason, "took", took(inc).String(), "workspace", inc.Workspace, "run", o.RunID,
 		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "blocked", out.Result.Blocked, "audit_head", out.Audit.Head)
 	if r.cfg.Ended != nil {
 		r.cfg.Ended(run, inc, out.Result, out.Audit)

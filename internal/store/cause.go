@@ -19,7 +19,7 @@ const relatedFor = time.Hour
 // object is related to nothing: the worst that was found in its cluster need not be what
 // its sender complained of.
 func (t *tx) relate(inc *nightcrier.Incident, causeKey string) error {
-	if inc.Resource.Name == "" {
+	if inc.Resource.Name == "" || inc.Resource.Kind == nightcrier.AlertKind {
 		causeKey = ""
 	}
 	var before string

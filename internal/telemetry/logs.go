@@ -28,8 +28,10 @@ const (
 type LogOptions struct {
 	// Level is debug, info, warn or error.
 	Level string
-	// Format is json, or text for a terminal.
+	// Format is json, text (key=value), or people: lines for a terminal.
 	Format string
+	// Colour is for people.
+	Colour bool
 	// Mask, when set, is applied to every string of a line.
 	Mask func(string) string
 }
@@ -64,8 +66,10 @@ func NewLogger(w io.Writer, opt LogOptions) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w, handler)), nil
 	case "text":
 		return slog.New(slog.NewTextHandler(w, handler)), nil
+	case "people":
+		return slog.New(&people{out: &lockedWriter{w: w}, level: level, replace: handler.ReplaceAttr, colour: opt.Colour}), nil
 	}
-	return nil, nightcrier.Errorf(nightcrier.Invalid, "log format %q is neither json nor text", opt.Format)
+	return nil, nightcrier.Errorf(nightcrier.Invalid, "log format %q is not one of json, text, people", opt.Format)
 }
 
 // ParseLevel reads debug, info, warn (or warning) and error.

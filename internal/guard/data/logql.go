@@ -165,7 +165,7 @@ func (r *logsReader) piece() error {
 			return err
 		}
 		return r.stages()
-	case t.kind == '|', t.kind == '!' && filter: // behind a range
+	case t.kind == '|', filter && (r.is("!=") || r.is("!~")): // behind a range
 		return r.stages()
 	case t.kind == '[':
 		return r.reach()

@@ -369,7 +369,7 @@ func (c *call) keep(a *answer) error {
 		return failf(http.StatusServiceUnavailable, "evidence", "the guard cannot keep what it would answer, so it answers nothing more")
 	}
 	c.audit.Evidence = id
-	if c.parts.class == classResource && c.parts.verb != "" {
+	if c.parts.class == classResource && c.parts.verb != "" && !c.g.cfg.Unannounced {
 		a.warnings = append(a.warnings, "evidence "+id)
 	}
 	return nil

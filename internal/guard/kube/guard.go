@@ -128,6 +128,9 @@ type Config struct {
 	MaskLog func(lines []byte) (masked []byte, settled int)
 	// Evidence keeps answers; nil keeps none.
 	Evidence Recorder
+	// Unannounced keeps the ids of evidence out of answers: a person at a terminal cites
+	// none.
+	Unannounced bool
 	// Audit puts a decision or an outcome on record. Its error stops the request,
 	// whose context it is given.
 	Audit func(context.Context, AuditRecord) error

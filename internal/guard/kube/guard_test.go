@@ -135,6 +135,16 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// Whoever cites no evidence is not told its ids; it is kept all the same.
+func TestEvidenceIsNotAnnounced(t *testing.T) {
+	g := serve(t, scripted(t, says("application/json", onePod)), func(c *guardkube.Config) { c.Unannounced = true })
+	resp := g.ask(t, podURL)
+	_ = text(t, resp)
+	if got := resp.Header.Get("Warning"); got != "" || g.outcome(t).Evidence != "E1" {
+		t.Errorf("Warning %q, kept as %q", got, g.outcome(t).Evidence)
+	}
+}
+
 func TestNoRecordNoRequest(t *testing.T) {
 	var asked atomic.Int32
 	g := serve(t, scripted(t, func(w http.ResponseWriter, r *http.Request) {

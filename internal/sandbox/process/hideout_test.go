@@ -86,13 +86,16 @@ func mapAndLetGo(fd int, err error) (int, error) {
 		flags |= unix.MAP_ANONYMOUS
 	} else if mode, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); mode&unix.O_ACCMODE == unix.O_RDONLY {
 		prot = unix.PROT_READ
-	} else {
-		_ = unix.Ftruncate(fd, hidden) // a device has no length
 	}
+	long := fd >= 0 && unix.Ftruncate(fd, hidden) == nil // a device has no length: each part is its beginning
 	var sum byte
 	const part = 8 << 20
 	for n := 0; n < hidden; n += part {
-		b, err := unix.Mmap(fd, int64(n), part, prot, flags)
+		at := int64(0)
+		if long {
+			at = int64(n)
+		}
+		b, err := unix.Mmap(fd, at, part, prot, flags)
 		if err != nil {
 			return n, err
 		}

@@ -167,7 +167,7 @@ func (c Cluster) reading(g group, a alert) []byte {
 		"cluster": c.Name, "faultId": a.Fingerprint, "faultType": s.faultType, "severity": a.Labels["severity"],
 		"resource": s.resource, "container": s.container, "context": a.text(), "timestamp": a.StartsAt,
 	}
-	if s.resource.Kind == alertKind {
+	if s.resource.Kind == nightcrier.AlertKind {
 		r["owner"] = s.resource // nobody else can say it
 	}
 	if a.Status == resolved {

@@ -180,7 +180,7 @@ func (m mapped) reading(hook string) []byte {
 	k, known := kindOf(m.text[keyKind])
 	switch {
 	case res.Name == "" || m.text[keyKind] == "":
-		res.Kind, res.Name = alertKind, strings.Trim(faultType+"-"+clip(occurrence, 8), "-")
+		res.Kind, res.Name = nightcrier.AlertKind, strings.Trim(faultType+"-"+clip(occurrence, 8), "-")
 		r["owner"] = res
 	case known:
 		res.Kind, res.APIVersion = k.name, k.apiVersion

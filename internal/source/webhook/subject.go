@@ -8,10 +8,6 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// alertKind is the kind of what an alert is about when it names no object that a
-// cluster has: the alert itself.
-const alertKind = "Alert"
-
 // kind is a kind of object that labels can name.
 type kind struct {
 	name, apiVersion string
@@ -81,7 +77,7 @@ func (c Cluster) subject(g group, a alert) subject {
 	}
 	name := a.Labels["alertname"]
 	rule := ruleOf(name)
-	s := subject{faultType: cmp.Or(rule.faultType, word(name), alertKind)}
+	s := subject{faultType: cmp.Or(rule.faultType, word(name), nightcrier.AlertKind)}
 	if reason := a.Labels["reason"]; rule.byReason && !ordinary[reason] && word(reason) == reason {
 		s.faultType = reason
 	}
@@ -197,7 +193,7 @@ func (v view) exported(name string) bool {
 // alertItself is what stands for an alert without an object: one for its name and
 // the labels that Alertmanager groups by.
 func (v view) alertItself(name, groupKey string) nightcrier.Resource {
-	res := nightcrier.Resource{Kind: alertKind, Namespace: v.role("namespace"), Name: cmp.Or(word(name), "unnamed")}
+	res := nightcrier.Resource{Kind: nightcrier.AlertKind, Namespace: v.role("namespace"), Name: cmp.Or(word(name), "unnamed")}
 	if groupKey != "" || res.Name != name {
 		res.Name += "-" + labelsHash(map[string]string{"alertname": name, "group": groupKey})[:8]
 	}

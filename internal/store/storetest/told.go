@@ -192,10 +192,14 @@ func notRelated(t *testing.T, b *bench) {
 	}
 	unrelated("another object", b.concludes(t, b.begun(t, "a", nightcrier.Warning), oomOf("a")))
 	unrelated("no cause", b.concludes(t, b.begun(t, "b", nightcrier.Warning), nil))
-	nothing, stage := b.event("prod", "", nightcrier.Warning), b.event("stage", "web", nightcrier.Warning)
-	nothing.Resource, nothing.Owner = nightcrier.Resource{}, nightcrier.Resource{}
-	unrelated("about no object", b.concludes(t, b.beginFor(t, nothing), oomOf("ledger")))
-	unrelated("another cluster", b.concludes(t, b.beginFor(t, stage), oomOf("ledger")))
+	for about, of := range map[string]nightcrier.Resource{
+		"about nothing": {}, "an alert that names no object": {Kind: nightcrier.AlertKind, Namespace: "shop", Name: "ErrorBudgetBurn"},
+	} {
+		ev := b.event("prod", of.Name, nightcrier.Warning)
+		ev.Resource, ev.Owner = of, of
+		unrelated(about, b.concludes(t, b.beginFor(t, ev), oomOf("ledger")))
+	}
+	unrelated("another cluster", b.concludes(t, b.beginFor(t, b.event("stage", "web", nightcrier.Warning)), oomOf("ledger")))
 	b.clock.Advance(10 * time.Minute)
 	again := b.begun(t, "ledger", nightcrier.Critical) // it got worse
 	if again.IncidentID == root.ID {

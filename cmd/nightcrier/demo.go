@@ -16,7 +16,7 @@ import (
 func (p *program) demoCommand() *cobra.Command {
 	o := app.DemoOptions{Version: version().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
 	level := ""
-	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without a cluster or a key", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: args(cobra.NoArgs)}
 	cmd.Flags().BoolVar(&o.Once, "once", false, "exit when all incidents have ended, instead of serving the API until Ctrl-C")
 	cmd.Flags().StringVar(&o.Out, "out", "", "directory to keep the workspaces in (default none: the reports alone are kept, in a temporary directory that is named at the end)")
 	cmd.Flags().StringVar(&o.Executor, "executor", "builtin", "agent that investigates: "+strings.Join(config.Executors(), ", "))

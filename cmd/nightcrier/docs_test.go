@@ -63,18 +63,35 @@ func TestFlagsAreDescribedWithoutMarkdown(t *testing.T) {
 
 // A help names the command's own flags first, in lines that the terminal has room for.
 func TestHelpFitsTheTerminal(t *testing.T) {
+	const width = 80
 	var out strings.Builder
-	root := (&program{stdout: &out, width: 80}).rootCommand()
-	root.SetOut(&out)
-	root.SetArgs([]string{"doctor", "--help"})
-	if err := root.Execute(); err != nil {
-		t.Fatal(err)
+	help := func(words ...string) string {
+		out.Reset()
+		root := (&program{stdout: &out, width: width}).rootCommand()
+		root.SetOut(&out)
+		root.SetArgs(append(words, "--help"))
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
 	}
-	for line := range strings.Lines(out.String()) {
-		if len(line) > 81 && len(strings.Fields(line)) > 1 {
-			t.Errorf("%d columns: %s", len(line)-1, line)
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		text := help(strings.Fields(cmd.CommandPath())[1:]...)
+		for _, whole := range []string{cmd.Example, cmd.UseLine(), `Use "` + cmd.CommandPath()} { // to be copied, or cobra's
+			text = strings.Replace(text, whole, "", 1)
+		}
+		for line := range strings.Lines(text) {
+			if len(line)-1 > width && len(strings.Fields(line)) > 1 {
+				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), len(line)-1, line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
 		}
 	}
+	walk((&program{}).rootCommand())
+	help("doctor")
 	if own, key := strings.Index(out.String(), "--check-key"), strings.Index(out.String(), "--workspace-root"); own < 0 || key < own {
 		t.Errorf("--check-key at %d, --workspace-root at %d", own, key)
 	}

@@ -90,6 +90,12 @@ func (p *program) say(format string, args ...any) {
 	fmt.Fprintln(p.stderr, printable(fmt.Sprintf(format, args...)))
 }
 
+// sayFolded writes a message that holds no command to be copied, in lines that the
+// terminal has room for.
+func (p *program) sayFolded(format string, args ...any) {
+	p.say("%s", strings.Join(wrap(fmt.Sprintf(format, args...), p.width), "\n"))
+}
+
 // printable keeps line breaks and drops everything else that is not text: what
 // a cluster says must not steer a terminal.
 func printable(s string) string {

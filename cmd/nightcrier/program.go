@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/typo"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -116,6 +117,48 @@ func usage(cmd *cobra.Command, err error) error {
 		return nil
 	}
 	return hinted{nightcrier.Errorf(nightcrier.Invalid, "%w", err), "see `" + cmd.CommandPath() + " --help`"}
+}
+
+// flagUsage says what is wrong with a flag in our words, where pflag's are those of a
+// programmer.
+func flagUsage(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var wrong *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		if near := typo.Nearest(unknown.GetSpecifiedName(), flagNames(cmd)); near != "" {
+			err = fmt.Errorf("%w; did you mean --%s?", err, near)
+		}
+	case errors.As(err, &wrong):
+		if wanted := wantedOf(wrong.GetFlag().Value.Type()); wanted != "" {
+			err = fmt.Errorf("flag --%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), wanted)
+		}
+	}
+	return usage(cmd, err)
+}
+
+// wantedOf is what the flags of a type take; "" where they say it themselves.
+func wantedOf(kind string) string {
+	switch kind {
+	case "bool":
+		return "true or false"
+	case "int", "int64", "uint64":
+		return "a whole number, such as 20"
+	case "float64":
+		return "a number, such as 0.9"
+	case "duration":
+		return "a duration, such as 90s, 30m or 24h"
+	}
+	return ""
+}
+
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
 }
 
 // args wraps a check of arguments in usage.

@@ -26,7 +26,7 @@ func accountFlags(cmd *cobra.Command, a *rbac.Account) {
 
 func (p *program) rbacManifestCommand() *cobra.Command {
 	var a rbac.Account
-	cmd := &cobra.Command{Use: "manifest", Short: "Print a ServiceAccount with the least rights that investigations need", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "manifest", Short: "Print a ServiceAccount with the least rights investigations need", Args: args(cobra.NoArgs),
 		Long: `Prints a ServiceAccount with a role that may get, list and watch what investigations
 read, and nothing else: no Secrets, nothing that changes the cluster. Pipe it to
 kubectl apply -f -; the command itself contacts no cluster.

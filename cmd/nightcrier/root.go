@@ -30,7 +30,7 @@ func (p *program) rootCommand() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&p.configFile, "config", "", "configuration file")
 	configFlags(root, "mcp-endpoint", "workspace-root", "agent-timeout", "log-level")
-	root.SetFlagErrorFunc(usage)
+	root.SetFlagErrorFunc(flagUsage)
 	root.Version = version().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
@@ -40,7 +40,39 @@ func (p *program) rootCommand() *cobra.Command {
 	root.AddCommand(p.demoCommand(), p.serveCommand(), p.triageCommand(), p.incidentsCommand(), p.eventsCommand(),
 		p.clustersCommand(), p.budgetCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.skillsCommand(), p.toolsCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.replayCommand(), p.mcpCommand(), p.evalCommand(), p.selftestCommand(), p.versionCommand())
 	boundTo(runtime.GOOS, root.Commands())
+	p.foldHelp(root)
 	return root
+}
+
+// foldHelp breaks what a command says of itself, and those below it, into lines that the
+// terminal has room for.
+func (p *program) foldHelp(cmd *cobra.Command) {
+	if p.width > 0 {
+		cmd.Long = foldParagraphs(cmd.Long, min(p.width, widestHelp))
+	}
+	for _, sub := range cmd.Commands() {
+		p.foldHelp(sub)
+	}
+}
+
+// widestHelp is how many characters a line of a text has at most to be read easily.
+const widestHelp = 88
+
+// foldParagraphs folds each run of lines that begin at the margin. Lines that are
+// indented, such as those of a list, stay as they are.
+func foldParagraphs(text string, room int) string {
+	var folded, paragraph []string
+	for line := range strings.SplitSeq(text+"\n", "\n") {
+		if line != "" && line[0] != ' ' {
+			paragraph = append(paragraph, line)
+			continue
+		}
+		if len(paragraph) > 0 {
+			folded, paragraph = append(folded, wrap(strings.Join(paragraph, " "), room)...), nil
+		}
+		folded = append(folded, line)
+	}
+	return strings.TrimRight(strings.Join(folded, "\n"), "\n")
 }
 
 // runRoot serves when it is told what to watch, as a container without

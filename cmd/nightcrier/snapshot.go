@@ -77,10 +77,18 @@ func (p *program) recordSnapshot(cmd *cobra.Command, f snapshotFlags) error {
 		return err
 	}
 	objects, logs := s.Count()
-	p.say("%d objects and %d logs are in %s%s", objects, logs, f.out, missing(s))
+	p.say("Recorded %s and %s in %s%s", counted(objects, "object"), counted(logs, "log"), f.out, missing(s))
 	p.say("Look through it before you hand it on. To investigate it: nightcrier triage --snapshot %s", f.out)
 	fmt.Fprintln(p.stdout, f.out)
 	return nil
+}
+
+// counted names a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // missing says what a snapshot could not hold.
@@ -146,7 +154,7 @@ func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string)
 	defer server.Close()
 	objects, logs := s.Count()
 	fmt.Fprintln(p.stdout, server.Kubeconfig)
-	p.say("%s of %s: %d objects, %d logs%s", or(printable(s.Cluster), "A cluster"), taken.Format(time.RFC3339), objects, logs, missing(s))
+	p.say("%s of %s: %s, %s%s", or(printable(s.Cluster), "A cluster"), taken.Format(time.RFC3339), counted(objects, "object"), counted(logs, "log"), missing(s))
 	p.say("Until you interrupt it: KUBECONFIG=%s kubectl get pods -A", server.Kubeconfig)
 	ctx, stop := p.interruptible(cmd.Context())
 	defer stop()

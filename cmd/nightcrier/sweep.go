@@ -111,21 +111,42 @@ func sweepRest(r *nightcrier.Report, from string) string {
 	return command + from + " -o full"
 }
 
-// printBounds says what of the cluster was not looked at, and what to do about it.
+// printBounds says what of the cluster was not looked at, and what to do about it. What
+// a card has told already is not said again.
 func (p *program) printBounds(s app.Swept) {
+	var bounds []string
 	if len(s.Left) > 0 {
 		var names []string
 		for _, o := range s.Left {
 			names = append(names, o.String())
 		}
-		p.say("\nIn trouble and not looked at one by one, as %d were: %s", app.SweepMost, strings.Join(names, ", "))
+		bounds = append(bounds, fmt.Sprintf("In trouble too, but %d at most are looked at one by one: %s", app.SweepMost, strings.Join(names, ", ")))
 	}
 	if s.Cut {
-		p.say("One look names %d objects in trouble at most, and there may be more: look again when the first are mended, or at one namespace with -n.", len(s.Whole.Report.Scope.Affected))
+		bounds = append(bounds, fmt.Sprintf("One look names %d objects in trouble at most, and there may be more: look again when the first are mended, or at one namespace with -n.", len(s.Whole.Report.Scope.Affected)))
 	}
 	for _, n := range s.Whole.Report.NotChecked {
-		p.say("Not looked at: %s (%s)", n.What, n.Why)
+		if !p.toldOnCard(s, n) {
+			bounds = append(bounds, fmt.Sprintf("Not looked at: %s (%s)", n.What, n.Why))
+		}
 	}
+	for i, b := range bounds {
+		if i == 0 {
+			p.say("")
+		}
+		p.sayFolded("%s", b)
+	}
+}
+
+// toldOnCard reports whether the report of a card that was printed names what was not
+// looked at.
+func (p *program) toldOnCard(s app.Swept, n nightcrier.NotChecked) bool {
+	for i, t := range s.Found {
+		if (i < cardsOfSweep || p.format == "full") && slices.Contains(t.Report.NotChecked, n) {
+			return true
+		}
+	}
+	return false
 }
 
 func faults(n int) string {

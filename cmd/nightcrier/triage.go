@@ -165,7 +165,7 @@ func (p *program) openSnapshot(cmd *cobra.Command, f triageFlags) (*snapshot.Sna
 	}
 	s, err := snapshot.Open(f.snapshot)
 	if err == nil && len(s.NotCaptured) > 0 {
-		p.say("The snapshot is incomplete%s", missing(s))
+		p.sayFolded("The snapshot is incomplete%s", missing(s))
 	}
 	return s, err
 }

@@ -214,7 +214,7 @@ func (a *App) divide(context.Context) error {
 func (a *App) tellReady() {
 	log := a.log.With("version", a.opt.Version, "workspace_root", a.root.Path(), "clusters", len(a.cfg.Clusters), "executor", a.cfg.Agent.Executor)
 	if a.server != nil {
-		log = log.With("listen", a.server.Addr(), "health_listen", a.server.HealthAddr(), "webhook_listen", a.server.WebhookAddr())
+		log = log.With("socket", filepath.Join(a.root.Path(), SocketName), "listen", a.server.Addr(), "health_listen", a.server.HealthAddr(), "webhook_listen", a.server.WebhookAddr())
 	}
 	log.Info("ready", "component", "app", "event", "ready")
 }

@@ -224,7 +224,7 @@ func (s demoShow) play(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(s.o.Stderr, "Replaying %d notifications, recorded with the clusters around them, from %d clusters; executor %s.\n", s.pushed(), len(s.scenarios), s.o.Executor)
+	fmt.Fprintf(s.o.Stderr, "Replaying %d recorded notifications from %d clusters; executor %s.\n", s.pushed(), len(s.scenarios), s.o.Executor)
 	for _, sc := range s.scenarios {
 		for _, n := range sc.Notifications {
 			if _, err := s.peer.Push(sc.Cluster, n); err != nil {

@@ -187,7 +187,7 @@ func (o TriageOptions) dial(c config.Cluster) (*kube.Client, error) {
 func (o TriageOptions) alert(c config.Cluster) (nightcrier.Delivery, int, error) {
 	list, err := webhook.Alerts(alertCluster(c), o.Alert)
 	if err != nil {
-		return nightcrier.Delivery{}, 0, err
+		return nightcrier.Delivery{}, 0, nightcrier.Errorf(nightcrier.CodeOf(err), "the alert cannot be read: %w", err)
 	}
 	return webhook.Foremost(list)
 }

@@ -128,7 +128,7 @@ func checkLoopback(s string) error {
 	host, _, err := net.SplitHostPort(s)
 	if err == nil && !isLoopback(host) {
 		return nightcrier.Errorf(nightcrier.Refused,
-			"%s is reachable from other machines, and the API has no authentication yet: use 127.0.0.1, and health_listen for probes and metrics", quote(s))
+			"%s is reachable from other machines, and whoever reaches the API may use it: name a loopback address, such as 127.0.0.1:8080, and health_listen for probes and metrics", quote(s))
 	}
 	return checkAddress(s)
 }

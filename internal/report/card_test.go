@@ -53,11 +53,11 @@ func TestCard(t *testing.T) {
 		},
 		"healthy, whatever was weighed": {
 			nightcrier.Report{Verdict: nightcrier.VerdictHealthy, Severity: "P1", Hypotheses: hypothesis(cart, holds)},
-			Card{Status: Status{"Healthy", Calm}, Severity: "P1", Cause: "None: the object is healthy and nothing shows that it was not."},
+			Card{Status: Status{"Healthy", Calm}, Severity: "P1", Cause: "None: all that was looked at is healthy, and nothing shows that it was not."},
 		},
 		"recovered": {
 			nightcrier.Report{Verdict: nightcrier.VerdictRecovered},
-			Card{Status: Status{"Recovered", Calm}, Cause: "None is active: the object has recovered."},
+			Card{Status: Status{"Recovered", Calm}, Cause: "None is active: what failed has recovered."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

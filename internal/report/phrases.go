@@ -75,9 +75,9 @@ func withConfidence(s string, c nightcrier.Confidence) string {
 func noCause(v nightcrier.Verdict) string {
 	switch v {
 	case nightcrier.VerdictHealthy:
-		return "None: the object is healthy and nothing shows that it was not."
+		return "None: all that was looked at is healthy, and nothing shows that it was not."
 	case nightcrier.VerdictRecovered:
-		return "None is active: the object has recovered."
+		return "None is active: what failed has recovered."
 	}
 	return "Undetermined: the evidence does not carry a cause."
 }

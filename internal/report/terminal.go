@@ -426,11 +426,8 @@ func asked(c Card) string {
 	if c.Cluster != "" {
 		on = "cluster " + c.Cluster
 	}
-	switch {
-	case c.Target.Kind == "Cluster" && on != "":
+	if c.Target.Kind == "Cluster" && on != "" {
 		return on
-	case c.Target == c.Mend && on != "":
-		return "it, on " + on
 	}
 	return parts(" on ", c.Target.String(), on)
 }

@@ -319,7 +319,7 @@ func (r *recorder) logs(ctx context.Context) error {
 		r.note("logs", fmt.Sprintf("only %d of %d were recorded", maxLogs, len(list)))
 		list = list[:maxLogs]
 	}
-	r.tell("%6d logs", len(list))
+	r.tell("%6d logs to read", len(list))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readAtOnce)
 	var mu sync.Mutex

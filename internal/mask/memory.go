@@ -227,7 +227,7 @@ func standsAsName(s string, from, to int) bool {
 // date, or an address: those are masked where a name says that they are secret, and stay
 // readable elsewhere.
 func learnable(v string) bool {
-	if len(v) < minLearned || len(v) > maxLearn || isPlain(v) || isDate(v) || v[0] == '/' || strings.Contains(v, "://") || Tagged(v) {
+	if len(v) < minLearned || len(v) > maxLearn || isPlain(v) || isDate(v) || isAPIVersion(v) || v[0] == '/' || strings.Contains(v, "://") || Tagged(v) {
 		return false
 	}
 	turns, last := 0, byte(0) // changes between letters, digits and signs in one word of it
@@ -282,6 +282,14 @@ func isDate(v string) bool {
 		}
 	}
 	return true
+}
+
+// isAPIVersion reports whether v is the version of a kind of objects, networking.k8s.io/v1.
+func isAPIVersion(v string) bool {
+	group, version, ok := strings.Cut(v, "/")
+	small := func(c byte) bool { return c >= 'a' && c <= 'z' || isDigit(c) }
+	return ok && strings.IndexByte(group, '.') > 0 && span(group, 0, func(c byte) bool { return small(c) || c == '.' || c == '-' }) == len(group) &&
+		len(version) > 1 && len(version) <= len("v10alpha10") && version[0] == 'v' && isDigit(version[1]) && span(version, 0, small) == len(version)
 }
 
 // plainly returns the value that a text is a spelling of: that in escapes, in those of a

@@ -253,7 +253,8 @@ func learnable(v string) bool {
 }
 
 // classOf is 'a' for a small letter, 'A' for a capital, '0' for a digit, '-' for what
-// separates the words of names, '!' for any other sign, and 0 for what is none.
+// separates names, their words and their values, '!' for any other sign, and 0 for what
+// is none.
 func classOf(c byte) byte {
 	switch {
 	case c <= ' ' || c == 0x7f:
@@ -264,7 +265,7 @@ func classOf(c byte) byte {
 		return 'a'
 	case isLetter(c):
 		return 'A'
-	case strings.IndexByte("-._:/,", c) >= 0:
+	case strings.IndexByte("-._:/,=()", c) >= 0:
 		return '-'
 	}
 	return '!'

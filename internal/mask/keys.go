@@ -1,6 +1,9 @@
 package mask
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // key is a word that ends the name of a secret: password in DB_PASSWORD=….
 type key struct {
@@ -32,10 +35,14 @@ func (k key) find(s string, at int) (int, int) {
 		// A path or an annotation such as checksum/secret, not a key.
 		return -1, -1
 	}
+	if k.word == "secret" && strings.HasSuffix(strings.ToLower(strings.TrimRight(s[max(0, at-9):at], "_-")), "existing") {
+		return -1, -1 // the name of a Secret, in values of charts
+	}
 	if k.plural(s, end) {
 		end++
 		k.weak = true // how many there are, or how they are made
 	}
+	end = skipWhich(s, end)
 	near, ok := valueAfterKey(s[:min(len(s), at+window)], end)
 	if !ok {
 		near, ok = k.beside(s, at, end)
@@ -52,6 +59,25 @@ func (k key) find(s string, at int) (int, int) {
 		return v.from, v.to
 	}
 	return k.judge(s, near)
+}
+
+// which are the ends of names that tell several secrets of one name apart, as while one
+// is replaced by the next: DB_PASSWORD_OLD.
+var which = []string{"old", "new", "prev", "previous", "current", "next", "backup", "primary", "secondary"}
+
+// skipWhich skips such an end, or a number, of the name at s[at].
+func skipWhich(s string, at int) int {
+	from := at
+	if from < len(s) && strings.IndexByte("_-.", s[from]) >= 0 {
+		from++
+	}
+	end := span(s, from, isAlnum)
+	word := strings.ToLower(s[from:end])
+	number := strings.TrimPrefix(word, "v")
+	if isNumber := number != "" && len(number) <= 3 && span(number, 0, isDigit) == len(number); !isNumber && (from == at || !slices.Contains(which, word)) {
+		return at
+	}
+	return end
 }
 
 // plural reports whether the name goes on with an s. Kubernetes lists Secrets by their
@@ -124,11 +150,24 @@ func valueAfterKey(s string, at int) (value, bool) {
 	if next < len(s) && (s[next] == '=' || s[next] == '>') {
 		next++
 	}
-	next = skipGap(s, next)
+	next = skipNodeMarks(s, skipGap(s, next))
 	if v, ok := valueBelow(s, key, next); ok {
 		return v, true
 	}
 	return readValue(s, inside(s, next)), true
+}
+
+// skipNodeMarks skips a tag and an anchor of YAML, !!str and &name, with a value behind them.
+func skipNodeMarks(s string, at int) int {
+	for at < len(s) && (s[at] == '!' || s[at] == '&') {
+		end := span(s[:min(len(s), at+64)], at+1, func(c byte) bool { return isTokenByte(c) || c == '!' || c == '.' || c == ':' || c == ',' })
+		next := skipBlank(s, end)
+		if next == end || next >= len(s) || breakAt(s, next) > next {
+			break
+		}
+		at = next
+	}
+	return at
 }
 
 // inside returns where the value begins of what opens at s[at]: that of a list of

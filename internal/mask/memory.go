@@ -227,7 +227,7 @@ func standsAsName(s string, from, to int) bool {
 // date, or an address: those are masked where a name says that they are secret, and stay
 // readable elsewhere.
 func learnable(v string) bool {
-	if len(v) < minLearned || len(v) > maxLearn || isPlain(v) || isDate(v) || v[0] == '/' || strings.Contains(v, "://") || Tagged(v) {
+	if len(v) < minLearned || len(v) > maxLearn || isPlain(v) || isDate(v) || isAPIVersion(v) || v[0] == '/' || strings.Contains(v, "://") || Tagged(v) {
 		return false
 	}
 	turns, last := 0, byte(0) // changes between letters, digits and signs in one word of it
@@ -253,7 +253,8 @@ func learnable(v string) bool {
 }
 
 // classOf is 'a' for a small letter, 'A' for a capital, '0' for a digit, '-' for what
-// separates the words of names, '!' for any other sign, and 0 for what is none.
+// separates names, their words and their values, '!' for any other sign, and 0 for what
+// is none.
 func classOf(c byte) byte {
 	switch {
 	case c <= ' ' || c == 0x7f:
@@ -264,7 +265,7 @@ func classOf(c byte) byte {
 		return 'a'
 	case isLetter(c):
 		return 'A'
-	case strings.IndexByte("-._:/,", c) >= 0:
+	case strings.IndexByte("-._:/,=()", c) >= 0:
 		return '-'
 	}
 	return '!'
@@ -282,6 +283,14 @@ func isDate(v string) bool {
 		}
 	}
 	return true
+}
+
+// isAPIVersion reports whether v is the version of a kind of objects, networking.k8s.io/v1.
+func isAPIVersion(v string) bool {
+	group, version, ok := strings.Cut(v, "/")
+	small := func(c byte) bool { return c >= 'a' && c <= 'z' || isDigit(c) }
+	return ok && strings.IndexByte(group, '.') > 0 && span(group, 0, func(c byte) bool { return small(c) || c == '.' || c == '-' }) == len(group) &&
+		len(version) > 1 && len(version) <= len("v10alpha10") && version[0] == 'v' && isDigit(version[1]) && span(version, 0, small) == len(version)
 }
 
 // plainly returns the value that a text is a spelling of: that in escapes, in those of a

@@ -86,6 +86,8 @@ func TestWordsAndNamesAreNotLearned(t *testing.T) {
 		"nginx", "default", "postgres", "admin", "changeme", "swordfish", "production", "true", "12345678", "kube-system", "payments-service", "ImagePullBackOff", "CrashLoopBackOff",
 		"OOMKilled137", "password123", "exit-code-137", "cart-v2", "v1.27.3", "nginx:1.25.3", "10.0.0.12:5432", "TLSv1.2", "HTTP/1.1", "2026-11-20T10:00:00Z", "2026-11-20", "https://example.com/a1b2c3d4",
 		"/var/lib/a1b2c3d4", "web-0", "node-pool-1", "16384Mi", "ip-10-0-0-12.ec2.internal", "Back-off 5m0s restarting", "short1A",
+		"app=cart-v1", "cpu=100m", "code=DeadlineExceeded", "error(503)", "Reason:OOMKilled(137)", "exit:137(OOM)", "x509:unknown-authority(1)",
+		"networking.k8s.io/v1", "rbac.authorization.k8s.io/v1beta1", "flowcontrol.apiserver.k8s.io/v1beta3",
 	} {
 		m := masker().Learning()
 		m.String("DB_PASSWORD='" + v + "'")

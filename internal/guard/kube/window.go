@@ -90,8 +90,11 @@ func (c *call) window(ctx context.Context) (logWindow, *answer) {
 		return c.stretch(ctx, c.parts, most)
 	case c.parts.get("sinceSeconds") != "" || c.parts.get("sinceTime") != "":
 		asked, failed := c.stretch(ctx, c.parts, most)
-		if failed != nil || asked.cut {
+		switch {
+		case failed != nil || asked.cut:
 			return asked.headless(), failed
+		case len(asked.lines) == 0 && !c.parts.following():
+			return asked, nil
 		}
 		return c.since(ctx, asked, lineCount(tail))
 	case tail == "":

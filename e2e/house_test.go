@@ -68,7 +68,11 @@ func (h *house) start(text ...string) *house {
 
 func (h *house) run(change func(*app.Options)) {
 	h.Helper()
-	logger, err := telemetry.NewLogger(h.log, telemetry.LogOptions{Level: h.cfg.Log.Level, Format: h.cfg.Log.Format})
+	format := h.cfg.Log.Format
+	if format == "auto" {
+		format = "json" // as for all that no person looks at
+	}
+	logger, err := telemetry.NewLogger(h.log, telemetry.LogOptions{Level: h.cfg.Log.Level, Format: format})
 	h.must(err)
 	o := app.Options{
 		Config: h.cfg, Logger: logger, Version: "e2e", SourceTimings: quickly(), RetryPause: 20 * time.Millisecond,

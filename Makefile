@@ -8,8 +8,9 @@ PACKAGES ?= ./...
 LONGEST   = $(if $(filter ./...,$(PACKAGES)),./e2e ./internal/worker)
 # The longest that one package may take on a slow machine; the whole run is bounded by CI.
 TIMEOUT  ?= 45m
-# Packages tested at once. The race detector and real servers want memory.
-PARALLEL ?= 2
+# Packages tested at once: one more than there are cores, as real servers and agents are
+# often waited for. The race detector and they want memory.
+PARALLEL ?= 3
 # The detector lets a program sleep for a second before it ends; `make test` does not.
 # SQLite is C in the words of Go: the detector has nothing to find in it, and made it
 # ten times as slow.
@@ -17,9 +18,9 @@ RACE     ?= -race -gcflags=modernc.org/...=-race=false
 
 FUZZTIME ?= 10m
 
-.PHONY: test build bench fuzz demo lint kube clis prerequisites clean
+.PHONY: test build bench fuzz demo lint kube clis suite prerequisites assets clean
 
-test: prerequisites kube clis lint
+test: prerequisites assets lint
 	GORACE="atexit_sleep_ms=0 $$GORACE" go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -timeout $(TIMEOUT) $(LONGEST) $(PACKAGES)
 
 build:
@@ -35,19 +36,23 @@ bench:
 fuzz:
 	go run ./tools/fuzz -time $(FUZZTIME) -keep 12
 
+# What is written for one system only would be found by whoever needs another.
 lint: bin/staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	  test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	go vet $(PACKAGES)
 	bin/staticcheck $(PACKAGES)
+	GOOS=windows CGO_ENABLED=0 go build -o /dev/null ./cmd/nightcrier
 
 bin/staticcheck: tools/lint/go.sum
 	go -C tools/lint build -buildvcs=false -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 
 # What the tests run against, made once per machine and version, in
 # $$NIGHTCRIER_CACHE or ~/.cache/nightcrier.
-kube clis:
+kube clis suite:
 	go run ./tools/assets $@
+assets:
+	go run ./tools/assets kube clis suite
 
 prerequisites:
 	tools/prerequisites

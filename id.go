@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// NewID returns a version 7 UUID: unique, and sorting by creation time
-// (RFC 9562 §5.7).
+// NewID returns a version 7 UUID: unique, and sorting by creation time to a quarter of
+// a microsecond (RFC 9562 §5.7, and §6.2 for parts of a millisecond).
 func NewID() string { return newID(time.Now()) }
 
 func newID(now time.Time) string {
 	var b [16]byte
 	// crypto/rand.Read never returns an error (it aborts the process instead).
-	_, _ = rand.Read(b[6:])
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(now.UnixMilli()))
-	copy(b[:6], ms[2:])
-	b[6] = b[6]&0x0f | 0x70
+	_, _ = rand.Read(b[8:])
+	ms, part := now.UnixMilli(), now.Nanosecond()%int(time.Millisecond)
+	binary.BigEndian.PutUint64(b[:8], uint64(ms)<<16|uint64(part<<12/int(time.Millisecond)))
+	b[6] |= 0x70
 	b[8] = b[8]&0x3f | 0x80
 	return formatUUID(b)
 }

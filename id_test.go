@@ -1,6 +1,9 @@
 package nightcrier
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestDerivedID(t *testing.T) {
 	a := DerivedID("alert", "prod", "x")
@@ -11,5 +14,19 @@ func TestDerivedID(t *testing.T) {
 		if DerivedID(other...) == a {
 			t.Errorf("%q has the same id", other)
 		}
+	}
+}
+
+// Lists are read in the order in which things were made, also when many are made in a
+// millisecond.
+func TestIDsSortByTime(t *testing.T) {
+	start := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	before := ""
+	for _, after := range []time.Duration{0, time.Microsecond, 999 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond, time.Second} {
+		id := newID(start.Add(after))
+		if !ValidID(id) || id[14] != '7' || id <= before {
+			t.Errorf("after %s: %s, before it %s", after, id, before)
+		}
+		before = id
 	}
 }

@@ -146,8 +146,9 @@ func realCluster(b *testing.B) guardedCluster {
 func startGuard(b *testing.B, up guardkube.Upstream) (string, *http.Client) {
 	kept := &manyRuns{b: b}
 	b.Cleanup(func() { must(b, kept.Close()) })
+	masker := mask.New([]byte("key"))
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: mask.New([]byte("key")).Bytes, Evidence: kept,
+		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: kept,
 		Audit:  func(context.Context, guardkube.AuditRecord) error { return nil },
 		Logger: slog.New(slog.DiscardHandler), Limits: guardkube.Limits{PerSecond: 1_000_000},
 	})

@@ -505,6 +505,10 @@ func agentEffects() map[string]func(*house) {
 			got := h.order("sandbox: {require: none}", working)
 			h.want(got.Require == "none", "%+v", got)
 		},
+		"sandbox.read": func(h *house) {
+			got := h.order("sandbox: {read: [/opt/scripts]}", working)
+			h.want(slices.Equal(got.ReadPaths, []string{"/opt/scripts"}), "%+v", got)
+		},
 		"sandbox.uid_base": func(h *house) {
 			got := h.order("sandbox: {uid_base: 300000}", working)
 			h.want(got.UIDBase == 300000, "%+v", got)

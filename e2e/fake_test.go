@@ -45,7 +45,7 @@ func newFakeWorkers(tb testing.TB) *fakeWorkers {
 }
 
 // Launch implements run.Workers.
-func (f *fakeWorkers) Launch(_ context.Context, dir string, spec worker.Spec, _ *worker.Credential) error {
+func (f *fakeWorkers) Launch(_ context.Context, dir string, spec worker.Spec, _ *worker.Credential, _ []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.agents[dir] != nil {
@@ -99,6 +99,9 @@ func (f *fakeWorkers) agent(dir string) *fakeAgent {
 	defer f.mu.Unlock()
 	return f.agents[dir]
 }
+
+// Learned implements run.Workers.
+func (*fakeWorkers) Learned(string) ([]byte, error) { return nil, nil }
 
 // Follow implements run.Workers.
 func (f *fakeWorkers) Follow(ctx context.Context, dir string, _ int64, _ func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {

@@ -10,6 +10,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/apitest"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // What a watch asks is plain reads: the guard lets them through.
@@ -18,7 +19,7 @@ func TestAWatchPassesTheGuard(t *testing.T) {
 	cluster.Put("pods", "shop", "a", []byte(`{"metadata":{"name":"a","namespace":"shop"}}`))
 	base, transport := cluster.Client(t).Upstream()
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: func(b []byte) []byte { return b },
+		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: func(b []byte) []byte { return b }, MaskLog: mask.New([]byte("key")).Log,
 		Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -182,12 +182,15 @@ type orders struct {
 }
 
 // Launch implements run.Workers.
-func (o *orders) Launch(_ context.Context, _ string, spec worker.Spec, _ *worker.Credential) error {
+func (o *orders) Launch(_ context.Context, _ string, spec worker.Spec, _ *worker.Credential, _ []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.got = append(o.got, spec)
 	return nil
 }
+
+// Learned implements run.Workers.
+func (*orders) Learned(string) ([]byte, error) { return nil, nil }
 
 // Follow implements run.Workers.
 func (o *orders) Follow(ctx context.Context, _ string, _ int64, _ func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {

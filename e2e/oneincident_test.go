@@ -166,8 +166,8 @@ func (w *witnesses) only(count int, condition nightcrier.Condition, seenBy ...st
 		if newest.Condition != condition || newest.Status.Open() || !slices.Equal(got, seenBy) && !(len(got) == 0 && len(seenBy) == 0) {
 			return fmt.Sprintf("it is %s, %s, seen by %v", newest.Status, newest.Condition, got)
 		}
-		if posts := len(w.slack.got()); posts != count {
-			return fmt.Sprintf("%d messages", posts)
+		if outcomes, _ := w.posts(); outcomes != count {
+			return fmt.Sprintf("%d messages", outcomes)
 		}
 		return ""
 	})
@@ -176,6 +176,29 @@ func (w *witnesses) only(count int, condition nightcrier.Condition, seenBy ...st
 		w.Errorf("%d investigations of %d incidents", n, count)
 	}
 	return newest
+}
+
+// posts counts the messages that something failed, and those that it is over.
+func (w *witnesses) posts() (outcomes, overs int) {
+	for _, post := range w.slack.got() {
+		if strings.Contains(post, " is over") {
+			overs++
+		} else {
+			outcomes++
+		}
+	}
+	return outcomes, overs
+}
+
+// saidOver waits until people were told so often that it is over.
+func (w *witnesses) saidOver(times int) {
+	w.Helper()
+	w.eventually(func() string {
+		if _, overs := w.posts(); overs != times {
+			return fmt.Sprintf("%d messages that it is over", overs)
+		}
+		return ""
+	})
 }
 
 // joins lets one more source say so.
@@ -308,14 +331,12 @@ func TestOneIncidentHeals(t *testing.T) {
 			}
 			heals()
 			w.only(1, nightcrier.ConditionCleared)
+			if _, overs := w.posts(); overs != 0 {
+				t.Errorf("told %d times that it is over while it may come back", overs)
+			}
 			w.window = "1s"
 			w.serve(c.sources...)
-			w.eventually(func() string {
-				if time.Since(w.all()[0].ClearedAt) < 2*time.Second {
-					return "the window is open"
-				}
-				return ""
-			})
+			w.saidOver(1)
 			breaks("2026-11-20T12:00:00Z")
 			second := w.only(2, nightcrier.ConditionActive, slices.Clone(seenBy)...)
 			if second.PreviousID != first.ID {
@@ -323,6 +344,10 @@ func TestOneIncidentHeals(t *testing.T) {
 			}
 			heals()
 			w.only(2, nightcrier.ConditionCleared)
+			w.saidOver(2)
+			w.serve(c.sources...) // and once more
+			w.only(2, nightcrier.ConditionCleared)
+			w.saidOver(2)
 		})
 	}
 }

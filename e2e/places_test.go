@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -168,41 +169,60 @@ func TestFullDisk(t *testing.T) {
 }
 
 // The disk is full while an agent works, so that neither the worker's spool, the
-// journal nor a checkpoint can be written. With room again the run comes to its
-// end, and the cluster's slot is free.
+// journal nor a checkpoint can be written, nor perhaps the agent's report. Whatever comes
+// first, that is why the run ends; with room again it comes to its end, its report says so,
+// and the cluster's slot is free.
 func TestDiskIsFullWhileAnAgentWorks(t *testing.T) {
+	for name, script := range map[string]string{
+		"when its report is written":         reports + waits + "echo done\n",
+		"while its report is written":        "echo half a report > \"$OUTPUT_DIR/investigation.md\"\n" + waits + reports + "echo done\n",
+		"and it says nothing, and ends well": waits + reports + "exit 0\n",
+		"and it fails":                       waits + reports + `[ -s "$OUTPUT_DIR/investigation.md" ] || exit 3` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) { diskIsFullWhileAnAgentWorks(t, script) })
+	}
+}
+
+func diskIsFullWhileAnAgentWorks(t *testing.T, script string) {
 	s := newSite(t, "")
 	s.tmpfs("24m")
-	s.script(reports + "" + waits + "echo done\n")
+	s.script(script)
 	a := s.app(nil)
 	s.push(cluster, fault(t, oom))
 	inc := s.working()
+	ws := filepath.Join(s.root, "incident-"+inc.ID)
 	s.eventually(func() string {
-		log, _ := os.ReadFile(filepath.Join(s.root, "incident-"+inc.ID, "output", "agent.log"))
+		log, _ := os.ReadFile(filepath.Join(ws, "output", "agent.log"))
 		if !strings.Contains(string(log), agentMark) {
-			return "the agent has not written its report"
+			return "the agent has not begun"
 		}
 		return ""
 	})
+	witness := filepath.Join(ws, "tmp", "witness")
+	s.must(os.WriteFile(witness, nil, 0o600))
 	free := s.fill()
-	s.release(inc.ID)
-	s.eventually(func() string {
-		log, _ := os.ReadFile(s.logFile)
-		if !strings.Contains(string(log), "full") {
-			return "nobody complains of the full disk"
+	_ = os.WriteFile(filepath.Join(ws, "tmp", "go"), nil, 0o600) // an agent that was ended already needs none
+	s.eventually(func() string {                                 // the worker has noticed, before there is room again
+		if _, err := os.Stat(witness); err == nil {
+			return "the agent's files are still there"
 		}
 		return ""
 	})
 	free()
 	inc = s.ended()
-	// Whether the last line still found room decides how it ends.
-	if inc.Status != nightcrier.Resolved && inc.FailureClass != nightcrier.FailDisk || s.started(inc.ID) != 1 {
+	if inc.FailureClass != nightcrier.FailDisk || s.started(inc.ID) != 1 {
 		t.Errorf("it ended as %s/%s (%s), its agent started %d times", inc.Status, inc.FailureClass, inc.FailureReason, s.started(inc.ID))
 	}
-	if _, err := a.Store().Report(t.Context(), inc.ID); err != nil {
-		t.Errorf("no report, not even of the facts: %v", err)
+	raw, err := a.Store().Report(t.Context(), inc.ID)
+	if err != nil {
+		t.Fatalf("no report, not even of the facts: %v", err)
 	}
-	_, err := a.Deliver(t.Context(), delivery(cluster, "next", "critical"))
+	var rep nightcrier.Report
+	s.must(json.Unmarshal(raw, &rep))
+	if !containsAll(strings.Join(rep.Problems, "; "), "script delivered no valid report", "disk") {
+		t.Errorf("the facts do not say that the disk was full: %q", rep.Problems)
+	}
+	_, err = a.Deliver(t.Context(), delivery(cluster, "next", "critical"))
 	s.must(err)
 	s.eventually(func() string {
 		if n := len(s.incidents(a.Store())); n != 2 {
@@ -226,8 +246,8 @@ func TestAgentFillsTheDisk(t *testing.T) {
 			s.script(`[ "$KUBERNETES_CLUSTER" = other ] || { dd if=/dev/full of="$TMPDIR/fat" bs=1M count=64 2>/dev/null; ` + then + "; }\n" + reports)
 			a := s.app(nil)
 			s.push(cluster, fault(t, oom))
-			if inc := s.ended(); inc.Status == nightcrier.Resolved {
-				t.Errorf("it ended as %s", inc.Status)
+			if inc := s.ended(); inc.FailureClass != nightcrier.FailDisk {
+				t.Errorf("it ended as %s/%s (%s)", inc.Status, inc.FailureClass, inc.FailureReason)
 			}
 			_, err := a.Deliver(t.Context(), delivery("other", "web", "critical"))
 			s.must(err)

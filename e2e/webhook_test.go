@@ -194,7 +194,7 @@ func (h *house) startExample(name string, env ...string) {
 	var err error
 	h.cfg, _, err = config.Load(config.Options{File: "../examples/" + name + ".yaml", Dir: h.root, Env: append(env, "PATH="+os.Getenv("PATH"))})
 	h.must(err)
-	h.cfg.WorkspaceRoot, h.cfg.Listen, h.cfg.WebhookListen = h.root, "127.0.0.1:0", "127.0.0.1:0"
+	h.cfg.WorkspaceRoot, h.cfg.Listen, h.cfg.HealthListen, h.cfg.WebhookListen = h.root, "127.0.0.1:0", "", "127.0.0.1:0"
 	h.run(func(o *app.Options) { o.Workers = h.orders })
 }
 

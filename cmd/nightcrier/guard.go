@@ -20,7 +20,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // guardFlags are the flags of guard.
@@ -308,8 +308,7 @@ func (p *program) fromTerminal(sig os.Signal) bool {
 	if !ok || sig != os.Interrupt && sig != syscall.SIGQUIT {
 		return false
 	}
-	_, err := unix.IoctlGetWinsize(int(in.Fd()), unix.TIOCGWINSZ)
-	return err == nil
+	return term.IsTerminal(int(in.Fd()))
 }
 
 func exitOf(state *os.ProcessState, err error) error {

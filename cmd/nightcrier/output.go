@@ -16,7 +16,7 @@ import (
 	"nightcrier.dev/nightcrier"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // formatFlag gives cmd -o with the formats it has; the first is the default.
@@ -281,11 +281,11 @@ func obeys(f *os.File) bool {
 
 // terminalWidth is how many columns f has, 0 when it is no terminal.
 func terminalWidth(f *os.File) int {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}
-	return int(size.Col)
+	return width
 }
 
 func or(s, otherwise string) string {

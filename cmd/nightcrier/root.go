@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,7 @@ func (p *program) rootCommand() *cobra.Command {
 		"{{if .HasHelpSubCommands}}", "{{with .Annotations."+keysElsewhere+"}}\n\n{{.}}{{end}}{{if .HasHelpSubCommands}}").Replace(root.UsageTemplate()))
 	root.AddCommand(p.demoCommand(), p.serveCommand(), p.triageCommand(), p.incidentsCommand(), p.eventsCommand(),
 		p.clustersCommand(), p.budgetCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.skillsCommand(), p.toolsCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.replayCommand(), p.mcpCommand(), p.evalCommand(), p.selftestCommand(), p.versionCommand())
+	boundTo(runtime.GOOS, root.Commands())
 	return root
 }
 
@@ -46,6 +48,9 @@ func (p *program) rootCommand() *cobra.Command {
 func (p *program) runRoot(cmd *cobra.Command, _ []string) error {
 	if p.configFile == "" && !cmd.Flags().Changed("mcp-endpoint") && p.variable("K8S_CLUSTER_MCP_ENDPOINT") == "" {
 		return cmd.Help()
+	}
+	if err := runsOn(runtime.GOOS, "serve"); err != nil {
+		return err
 	}
 	return p.serve(cmd)
 }

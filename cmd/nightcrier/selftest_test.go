@@ -113,11 +113,11 @@ func TestSelftestRedaction(t *testing.T) {
 	var by []string
 	for _, s := range found.Totals {
 		by = append(by, s.By)
-		if s.Attacks != 12 {
+		if s.Attacks != 56 {
 			t.Errorf("%+v", s)
 		}
 	}
-	if want := []string{"builtin", "shell", "claude-code", "claude-code without a shell"}; !slices.Equal(by, want) {
+	if want := []string{"builtin", "raw", "shell", "claude-code", "claude-code without a shell"}; !slices.Equal(by, want) {
 		t.Errorf("read by %q, want %q", by, want)
 	}
 	if len(found.NotExercised) != 3 {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // cli is a vendor's program as it is installed here.
@@ -32,7 +33,7 @@ func (e Executor) cli(j Job, session *regexp.Regexp) (cli, error) {
 	if err := runnable(path); err != nil {
 		return cli{}, err
 	}
-	read, err := programFiles(path)
+	read, err := sandbox.ProgramFiles(path)
 	if err != nil {
 		return cli{}, err
 	}

@@ -2,9 +2,7 @@ package agent
 
 import (
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // systemPath is where an agent finds programs; a CLI's own directory is added.
@@ -93,53 +92,6 @@ func program(command string) (string, error) {
 	return path, nil
 }
 
-// programFiles lists what must be readable for path to run: the file that it
-// really is, its npm packages, and the interpreter that its first line names.
-func programFiles(path string) ([]string, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "agent program: %w", err)
-	}
-	files := []string{real, path}
-	if i := strings.Index(real, "/node_modules/"); i >= 0 {
-		files = append(files, real[:i+len("/node_modules")])
-	}
-	if interpreter := shebang(real); interpreter != "" {
-		if link, err := exec.LookPath(interpreter); err == nil {
-			if p, err := filepath.EvalSymlinks(link); err == nil {
-				files = append(files, p, link)
-			}
-		}
-	}
-	return files, nil
-}
-
-// shebang returns the program of a script's first line; of env's argument, the
-// program that env will look up. Empty when the file is no script.
-func shebang(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	head := make([]byte, 256)
-	n, _ := io.ReadFull(f, head)
-	line, _, _ := strings.Cut(string(head[:n]), "\n")
-	words := strings.Fields(strings.TrimPrefix(line, "#!"))
-	if !strings.HasPrefix(line, "#!") || len(words) == 0 {
-		return ""
-	}
-	if filepath.Base(words[0]) != "env" {
-		return words[0]
-	}
-	for _, w := range words[1:] {
-		if !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
-			return w
-		}
-	}
-	return ""
-}
-
 // pathWith returns the system's PATH with the directories of the given
 // programs behind it.
 func pathWith(programs ...string) string {
@@ -159,5 +111,5 @@ func addKubectl(env map[string]string, kubectl string) ([]string, error) {
 		return nil, nil
 	}
 	env["PATH"] = filepath.Dir(kubectl) + ":" + env["PATH"]
-	return programFiles(kubectl)
+	return sandbox.ProgramFiles(kubectl)
 }

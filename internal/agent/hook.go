@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // HookCommand is the hidden command by which a CLI asks this program whether a
@@ -72,7 +73,7 @@ func hookLine(j Job, dialect string) (line string, read []string, err error) {
 	if j.Self == "" {
 		return "", nil, nightcrier.Errorf(nightcrier.Internal, "the path of this program is not known, and no command could be judged")
 	}
-	if read, err = programFiles(j.Self); err != nil {
+	if read, err = sandbox.ProgramFiles(j.Self); err != nil {
 		return "", nil, err
 	}
 	words := append([]string{read[0], HookCommand, dialect, j.Workspace}, j.Allowed.Verbs...)

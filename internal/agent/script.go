@@ -7,6 +7,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // script runs any executable as an agent: it gets the workspace as its argument
@@ -49,7 +50,7 @@ func prepareScript(j Job) (Invocation, error) {
 	if err := runnable(path); err != nil {
 		return Invocation{}, err
 	}
-	read, err := programFiles(path)
+	read, err := sandbox.ProgramFiles(path)
 	if err != nil {
 		return Invocation{}, err
 	}

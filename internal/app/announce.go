@@ -68,7 +68,7 @@ func (a *App) tellBreaker(ctx context.Context, executor string, open bool, res n
 }
 
 // overEvery is how often it is looked for faults that are over.
-const overEvery = 5 * time.Second
+const overEvery = 2 * time.Second
 
 // tellOver tells, where the outcome was told, that a fault is over: when it has not come
 // back within the dedupe window, after which it would be another incident. So what flaps

@@ -225,8 +225,8 @@ func (l live) Permissions(ctx context.Context, ns string) (map[string]any, error
 
 // Reader is what diagnosis reads a cluster by, nil without a credential. A live
 // cluster is read through a guard like an agent's, which tells audit of each
-// request.
-func (c *clusters) Reader(name string, audit func(context.Context, journal.Request) error) diagnose.Reader {
+// request, and shares what m learns.
+func (c *clusters) Reader(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
 	a := c.access(name)
 	if a == nil {
 		return nil
@@ -236,8 +236,9 @@ func (c *clusters) Reader(name string, audit func(context.Context, journal.Reque
 		return a
 	}
 	base, transport := l.Upstream()
+	masker := c.masker(name).Sharing(m)
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: c.masker(name).Bytes, Namespaces: c.namespaces(name),
+		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, MaskLog: masker.Log, Namespaces: c.namespaces(name),
 		Logger: c.log.With("component", "guard", "cluster", name),
 		Audit:  func(ctx context.Context, r guardkube.AuditRecord) error { return audit(ctx, journal.Request(r)) },
 	})

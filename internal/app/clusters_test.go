@@ -150,7 +150,7 @@ func TestNamespacesBoundAllReaders(t *testing.T) {
 		t.Errorf("%+v, %s", cred, why)
 	}
 	allowed := map[string]bool{}
-	reader := c.Reader("prod", func(_ context.Context, r journal.Request) error {
+	reader := c.Reader("prod", c.mask.Learning(), func(_ context.Context, r journal.Request) error {
 		allowed[r.Namespace] = r.Decision == "allow"
 		return nil
 	})

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -20,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/notify/slack"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/preflight"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
@@ -104,13 +104,12 @@ func checkDisk(cfg *config.Config) Check {
 	if err := usable(dir, cfg.WorkspaceRoot); err != nil {
 		return c.fail(err, "make the directory writable for this user and for no other, or set workspace_root")
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil {
+	space, err := portable.SpaceOf(dir)
+	if err != nil {
 		return c.fail(err, "")
 	}
-	free := fs.Bavail * uint64(fs.Bsize)
-	c.Status, c.Detail = statusOK, fmt.Sprintf("%d MiB free", free>>20)
-	if free < lowDisk {
+	c.Status, c.Detail = statusOK, fmt.Sprintf("%d MiB free", space.Free>>20)
+	if space.Free < lowDisk {
 		c.Status, c.Hint = statusWarn, "an incident may use 256 MiB; free some space or set retention lower"
 	}
 	return c

@@ -66,7 +66,7 @@ func checkAlerts(c Check, cfg *config.Config, a config.Alertmanager) Check {
 	case a.TokenEnv != "" && !a.Token.IsSet():
 		c.Detail, c.Hint = fmt.Sprintf("nobody may post alerts: the variable %s is not set", a.TokenEnv), "set it for the server, to what Alertmanager sends"
 	case cfg.Listen == "" && (cfg.WebhookListen == "" || a.TokenEnv == ""):
-		c.Detail, c.Hint = "nothing listens where alerts could be posted", "set listen; or webhook_listen, and clusters[].alertmanager.token_env"
+		c.Detail, c.Hint = "alerts arrive over the server's socket only, which no Alertmanager posts to", "set listen; or webhook_listen, and clusters[].alertmanager.token_env"
 	default:
 		c = c.ok("alerts, as they are posted")
 	}

@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/mcptest"
 )
 
@@ -62,7 +63,7 @@ func TestDoctorGoesTheWayToTheFaults(t *testing.T) {
 		"alerts":                      {cluster: alerts(config.Alertmanager{}), cfg: config.Config{Listen: "127.0.0.1:0"}, status: statusOK, says: "alerts"},
 		"alerts from elsewhere":       {cluster: alerts(config.Alertmanager{TokenEnv: "T", Token: config.NewSecret("t")}), cfg: config.Config{WebhookListen: "127.0.0.1:0"}, status: statusOK, says: "alerts"},
 		"alerts without a token":      {cluster: alerts(config.Alertmanager{TokenEnv: "T"}), cfg: config.Config{Listen: "127.0.0.1:0"}, status: statusWarn, says: "the variable T is not set"},
-		"alerts that nobody can post": {cluster: alerts(config.Alertmanager{}), cfg: config.Config{WebhookListen: "127.0.0.1:0"}, status: statusWarn, says: "nothing listens"},
+		"alerts that nobody can post": {cluster: alerts(config.Alertmanager{}), cfg: config.Config{WebhookListen: "127.0.0.1:0"}, status: statusWarn, says: "socket only"},
 		"webhooks":                    {cluster: config.Cluster{Name: "a"}, cfg: config.Config{Webhooks: []config.Webhook{{Name: "w"}}}, status: statusOK, says: "webhooks"},
 		"nothing":                     {cluster: config.Cluster{Name: "a"}, status: statusWarn, says: "no fault source"},
 	} {
@@ -126,7 +127,8 @@ func behindGuard(t *testing.T, api *apitest.Server, streams int) string {
 		t.Fatal(err)
 	}
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: func(b []byte) []byte { return b }, Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
+		Upstream: up, Mask: func(b []byte) []byte { return b }, MaskLog: mask.New([]byte("key")).Log,
+		Audit:  func(context.Context, guardkube.AuditRecord) error { return nil },
 		Logger: slog.New(slog.DiscardHandler), Limits: guardkube.Limits{Streams: streams},
 	})
 	if err != nil {

@@ -61,9 +61,9 @@ func (o EvalOptions) diagnose(ctx context.Context, c eval.Case) (_ *nightcrier.R
 		return nil, err
 	}
 	defer rec.Close()
-	masker := mask.New([]byte(rand.Text()))
+	masker := mask.New([]byte(rand.Text())).Learning(snap.Cluster)
 	guard, err := guardkube.New(guardkube.Config{
-		Upstream: upstreamOf(snap), Mask: masker.Bytes, Logger: o.Logger,
+		Upstream: upstreamOf(snap), Mask: masker.Bytes, MaskLog: masker.Log, Logger: o.Logger,
 		Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
 	})
 	if err != nil {

@@ -87,8 +87,9 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 	}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
+	masker := mask.New(key, cred.Secrets()...).Learning()
 	kube, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: mask.New(key, cred.Secrets()...).Bytes, Evidence: g.rec, Unannounced: o.Unannounced, Audit: g.audit, Logger: o.Logger, Now: o.Now,
+		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: g.rec, Unannounced: o.Unannounced, Audit: g.audit, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -156,10 +156,10 @@ func (o MCPOptions) cluster(sc servedContext, key []byte, rec kubetool.Recorder)
 	if cred, err := Credential(o.Kubeconfig, sc.context, o.Environ); err == nil { // in a Pod there is no file
 		secrets = append(secrets, cred.Secrets()...)
 	}
-	masker, log := mask.New(key, secrets...), o.Logger.With("component", "guard", "cluster", sc.cluster)
+	masker, log := mask.New(key, secrets...).Learning(sc.cluster), o.Logger.With("component", "guard", "cluster", sc.cluster)
 	base, transport := direct.Upstream()
 	guard, err := guardkube.New(guardkube.Config{
-		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, Logger: log,
+		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, MaskLog: masker.Log, Logger: log,
 		Audit: func(_ context.Context, r guardkube.AuditRecord) error {
 			log.Debug("a request to the cluster", "event", "kube_request", "verb", r.Verb, "resource", r.Resource, "namespace", r.Namespace,
 				"name", r.Name, "decision", r.Decision, "reason", r.Reason, "done", r.Done, "status", r.Status)

@@ -261,7 +261,7 @@ func (r *replayer) bound() error {
 		r.notServed(a.ToolServers)
 	}
 	a.ToolServers, a.Budget = r.servers, budget.Limits{Run: a.Budget.Run}
-	a.UIDBase = r.o.Config.Sandbox.UIDBase
+	a.UIDBase, a.ReadPaths = r.o.Config.Sandbox.UIDBase, r.o.Config.Sandbox.Read
 	strictness := []string{worker.RequireNone, worker.RequireBestEffort, worker.RequireStrict}
 	if slices.Index(strictness, a.Require) < slices.Index(strictness, r.o.Config.Sandbox.Require) {
 		a.Require = r.o.Config.Sandbox.Require

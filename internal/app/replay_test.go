@@ -238,7 +238,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		r.begun.Order = run.Order{Executor: "codex", Agent: run.Agent{
 			Command: "/tmp/codex", ScriptPath: "evil.sh", CLI: "evil", SkillsDir: "/root", SystemPromptFile: "/root/.ssh/id_ed25519", TriageScript: "evil.sh",
 			Timeout: 24 * time.Hour, Grace: -1, MaxWorkspaceBytes: 1 << 50,
-			Require: tt.recorded, UIDBase: 1, ToolServers: []toolserver.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
+			Require: tt.recorded, UIDBase: 1, ReadPaths: []string{"/root/.ssh"}, ToolServers: []toolserver.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
 			Budget: budget.Limits{Run: limit, Incident: limit, ClusterDay: limit, Day: limit},
 		}}
 		if err := r.bound(); err != nil {
@@ -251,7 +251,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		if a.Timeout != 7*time.Minute || a.Grace != cfg.Agent.GracefulShutdown || a.MaxWorkspaceBytes != cfg.WorkspaceMaxBytes {
 			t.Errorf("limits of the record: %+v", a)
 		}
-		if a.Require != tt.want || a.UIDBase != 70000 || len(a.ToolServers) > 0 || a.Budget != (budget.Limits{Run: limit}) {
+		if a.Require != tt.want || a.UIDBase != 70000 || len(a.ReadPaths)+len(a.ToolServers) > 0 || a.Budget != (budget.Limits{Run: limit}) {
 			t.Errorf("%+v: %+v", tt, a)
 		}
 		if len(r.unserved) != 1 || !strings.Contains(r.unserved[0], "tickets") || len(r.config(t.TempDir()).ToolServers) > 0 {

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/run"
@@ -47,7 +49,8 @@ func (r *replayer) setStage(dir string, cfg *config.Config, stage *replayStage) 
 		r.cluster.Also = r.also()
 	}
 	if stage.why = can.Why; can.Granted {
-		api, err := serveRecorded(r.cluster, replay.Host, r.begun.Incident.Namespace(), "", r.o.Logger)
+		up := guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: replay.Host}, Transport: r.cluster, Recorded: true}
+		api, err := serveRecorded(up, r.begun.Incident.Namespace(), "", r.o.Logger)
 		if err != nil {
 			return done, err
 		}
@@ -56,7 +59,7 @@ func (r *replayer) setStage(dir string, cfg *config.Config, stage *replayStage) 
 		if err != nil {
 			return done, nightcrier.Errorf(nightcrier.Internal, "kubeconfig of the recorded cluster: %w", err)
 		}
-		stage.access = &worker.Credential{Kubeconfig: raw, Namespaces: can.Namespaces}
+		stage.access = &worker.Credential{Kubeconfig: raw, Namespaces: can.Namespaces, Recorded: true}
 		if r.o.Another {
 			cfg.Clusters[0].Kubeconfig, cfg.Clusters[0].Namespaces = api.Kubeconfig, can.Namespaces // its report's tests ask what nobody asked then
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -48,7 +47,8 @@ func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: freshMask(cred.Secrets()...), Audit: unrecorded, Logger: o.Logger})
+	masker := freshMask(cred.Secrets()...)
+	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: unrecorded, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +58,10 @@ func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
 }
 
 // freshMask masks with tags that nothing else has.
-func freshMask(secrets ...string) func([]byte) []byte {
+func freshMask(secrets ...string) *mask.Masker {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
-	return mask.New(key, secrets...).Bytes
+	return mask.New(key, secrets...).Learning()
 }
 
 // SnapshotServer serves a snapshot as a cluster, until Close.
@@ -78,11 +78,12 @@ type SnapshotServer struct {
 // only the bearer of the token reads, and secrets in what others recorded are
 // masked.
 func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
-	return serveRecorded(s.Transport(), snapshot.Host, s.Namespace(), listen, log)
+	up := guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: snapshot.Host}, Transport: s.Transport()}
+	return serveRecorded(up, s.Namespace(), listen, log)
 }
 
 // serveRecorded serves what is no live cluster.
-func serveRecorded(api http.RoundTripper, host, namespace, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
+func serveRecorded(up guardkube.Upstream, namespace, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
 	l, err := net.Listen("tcp", or(listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "listen: %w", err)
@@ -91,10 +92,8 @@ func serveRecorded(api http.RoundTripper, host, namespace, listen string, log *s
 	if !addr.IP.IsLoopback() {
 		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
 	}
-	g, err := guardkube.New(guardkube.Config{
-		Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: host}, Transport: api},
-		Mask:     freshMask(), Audit: unrecorded, Logger: log,
-	})
+	masker := freshMask()
+	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: unrecorded, Logger: log})
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

@@ -9,6 +9,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // sourcesOf is what a cluster's configuration lets be asked for metrics and logs, nil
@@ -39,14 +40,15 @@ func (c *clusters) sources(name string) *data.Access {
 }
 
 // Sources are what diagnosis asks for metrics and logs, through a guard that tells
-// audit of each question. Nil where there are none.
-func (c *clusters) Sources(name string, audit func(context.Context, journal.Request) error) *diagnose.Sources {
+// audit of each question, and shares what m learns. Nil where there are none.
+func (c *clusters) Sources(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources {
 	access := c.sources(name)
 	if access == nil {
 		return nil
 	}
 	log := c.log.With("component", "sources", "cluster", name)
-	g, err := data.New(data.Config{Access: *access, Mask: c.masker(name).Bytes, Audit: audit, Logger: log})
+	masker := c.masker(name).Sharing(m)
+	g, err := data.New(data.Config{Access: *access, Mask: masker.Bytes, MaskLog: masker.Log, Audit: audit, Logger: log})
 	if err != nil { // the configuration was checked
 		log.Error("metrics and logs cannot be asked for", "event", "sources_unusable", "error", err)
 		return nil
@@ -73,8 +75,9 @@ func checkSources(ctx context.Context, cl config.Cluster) []Check {
 	if access == nil {
 		return nil
 	}
+	masker := freshMask(access.Secrets()...)
 	g, err := data.New(data.Config{
-		Access: *access, Mask: func(b []byte) []byte { return b }, Logger: slog.New(slog.DiscardHandler),
+		Access: *access, Mask: masker.Bytes, MaskLog: masker.Log, Logger: slog.New(slog.DiscardHandler),
 		Audit: func(context.Context, journal.Request) error { return nil },
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func ListTools(ctx context.Context, cfg *config.Config) []OfferedTools {
 		one.Server = s.Name
 		offers, err := mcp.Look(ctx, server, mcp.Options{
 			Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == worker.RequireNone,
-			Mask: freshMask(secretsOf(cfg)...), Note: func(text string) { one.Notes = append(one.Notes, text) },
+			Mask: freshMask(secretsOf(cfg)...).Bytes, Note: func(text string) { one.Notes = append(one.Notes, text) },
 		})
 		one.Tools = append([]mcp.Offer{}, offers...) // a list in JSON as well
 		if err != nil {

@@ -63,8 +63,9 @@ type workers struct {
 	record string
 }
 
-func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential) error {
+func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error {
 	secrets := w.secrets
+	secrets.Learned = learned
 	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
 	secrets.ModelAPIKey = w.key(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
 	secrets.Variables = variablesFor(w.tools, spec.ToolServers)
@@ -75,6 +76,8 @@ func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, clust
 func (w workers) Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
 	return worker.Follow(ctx, dir, from, fn)
 }
+
+func (w workers) Learned(dir string) ([]byte, error) { return worker.Learned(dir) }
 
 func (w workers) Cancel(ctx context.Context, dir, cause string) error {
 	return worker.Cancel(ctx, dir, cause)
@@ -231,7 +234,7 @@ func (a *App) order(r nightcrier.Run) run.Order {
 	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
 		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
 		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell || lacksKubectl(ag.Executor), SystemPromptFile: ag.SystemPromptFile,
-		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
+		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
 		ToolServers: a.toolServers(r.Key),
 		Budget:      limitsOf(a.cfg.Budget),
 	}}

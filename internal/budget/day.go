@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // dayFormat names days, in UTC, and their files.
@@ -40,7 +40,7 @@ type day struct {
 
 // openDay opens a day's file; flags may say that it is made.
 func openDay(path, name string, flags int) (*day, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW|flags, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|portable.NoFollow|flags, 0o600)
 	if err == nil && flags&os.O_EXCL != 0 {
 		err = give(f, filepath.Dir(path))
 	}

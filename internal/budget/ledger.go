@@ -24,9 +24,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 const (
@@ -92,7 +91,7 @@ func (l *Ledger) locked(do func() error) error {
 		return err
 	}
 	err := do()
-	return errors.Join(err, os.NewSyscallError("flock", unix.Flock(int(l.lock.Fd()), unix.LOCK_UN)))
+	return errors.Join(err, portable.Unlock(l.lock))
 }
 
 // flock waits for its turn, which takes microseconds: a process that was stopped in
@@ -100,13 +99,12 @@ func (l *Ledger) locked(do func() error) error {
 func (l *Ledger) flock() error {
 	pause := 50 * time.Microsecond
 	for deadline := time.Now().Add(lockPatience); ; {
-		err := unix.Flock(int(l.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := portable.TryLock(l.lock)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, unix.EINTR):
-		case !errors.Is(err, unix.EWOULDBLOCK):
-			return nightcrier.Errorf(nightcrier.Unreachable, "budget: %w", os.NewSyscallError("flock", err))
+		case !errors.Is(err, portable.ErrLocked):
+			return nightcrier.Errorf(nightcrier.Unreachable, "budget: %w", err)
 		case time.Now().After(deadline):
 			return nightcrier.Errorf(nightcrier.Unreachable, "budget: another process has held %s for %s: look which one with `fuser`", l.lock.Name(), lockPatience)
 		default:

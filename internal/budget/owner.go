@@ -5,7 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // A record that root looks at, or adds to, may be that of a server with another user,
@@ -26,7 +27,7 @@ func makeDir(dir string) error {
 	} else if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(dir, os.O_RDONLY|portable.NoFollow, 0)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func makeDir(dir string) error {
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+		return os.OpenFile(path, os.O_RDWR|portable.NoFollow, 0)
 	}
 	if err != nil {
 		return nil, err
@@ -57,8 +58,8 @@ func give(f *os.File, dir string) error {
 	if err != nil {
 		return err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
-		return f.Chown(int(st.Uid), int(st.Gid))
+	if in, ok := portable.InodeOf(info); ok && in.Owner != 0 {
+		return f.Chown(in.Owner, in.Group)
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -97,7 +96,7 @@ func (c cli) locate(ctx context.Context) (string, error) {
 // install is locate that runs npm where the cache has nothing.
 func (c cli) install(ctx context.Context, log io.Writer) (string, error) {
 	dir, err := assetcache.Ensure(ctx, c.entry(), func(ctx context.Context, dir string) error {
-		if err := npmInstall(ctx, dir, c.Package, c.version(), log); err != nil {
+		if err := assetcache.NPM(ctx, dir, log, c.Package+"@"+c.version()); err != nil {
 			return err
 		}
 		_, err := c.resolve(dir)
@@ -107,19 +106,6 @@ func (c cli) install(ctx context.Context, log io.Writer) (string, error) {
 		return "", err
 	}
 	return c.resolve(dir)
-}
-
-// npmInstall puts a package of npm into dir, at exactly that version, and runs none of
-// its scripts.
-func npmInstall(ctx context.Context, dir, name, version string, log io.Writer) error {
-	fmt.Fprintf(log, "installing %s@%s by npm (once)\n", name, version)
-	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts",
-		"--no-audit", "--no-fund", "--no-package-lock", name+"@"+version)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("npm install %s@%s: %w: %s", name, version, err, out)
-	}
-	return nil
 }
 
 // resolve returns the program that the install directory holds.

@@ -23,7 +23,7 @@ const (
 // InstallLinter makes sure that the linter is in the cache, and tells progress on log.
 func InstallLinter(ctx context.Context, log io.Writer) error {
 	_, err := assetcache.Ensure(ctx, linterEntry, func(ctx context.Context, dir string) error {
-		return npmInstall(ctx, dir, linter, linterVersion, log)
+		return assetcache.NPM(ctx, dir, log, linter+"@"+linterVersion)
 	})
 	return err
 }

@@ -151,6 +151,8 @@ type Sandbox struct {
 	Require string
 	// UIDBase is the first of the 65536 user ids that agents of a root server get.
 	UIDBase int
+	// Read are files and directories that agents may read besides.
+	Read []string
 }
 
 // Budget bounds what agents spend on models, in dollars and in tokens; 0 is no bound.

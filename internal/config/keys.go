@@ -267,6 +267,9 @@ func sandboxKeys() []key {
 		{path: "sandbox.uid_base", typ: count(1000, 1<<31-1<<16), def: "1879048192",
 			doc:   "first of 65536 user ids; each agent gets one of them for itself where the server is root",
 			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.UIDBase }},
+		{path: "sandbox.read", typ: places(),
+			doc:   "files and directories that agents may read besides the system's programs and their own, such as what a script calls in /usr/local",
+			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.Read }},
 	}
 }
 

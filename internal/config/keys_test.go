@@ -115,6 +115,7 @@ var effects = map[string]effect{
 	"sandbox.backend":               {"process", "process", func(c *Config) any { return c.Sandbox.Backend }},
 	"sandbox.require":               {"strict", "strict", func(c *Config) any { return c.Sandbox.Require }},
 	"sandbox.uid_base":              {"300000", 300000, func(c *Config) any { return c.Sandbox.UIDBase }},
+	"sandbox.read":                  {"/usr/local/bin/jq,/opt/scripts", []string{"/usr/local/bin/jq", "/opt/scripts"}, func(c *Config) any { return c.Sandbox.Read }},
 }
 
 // effectOf returns the row of a key, with a real file for script.

@@ -35,11 +35,14 @@ func examples(t *testing.T) []string {
 
 func TestExamplesLoad(t *testing.T) {
 	for _, path := range examples(t) {
-		cfg, _, err := Load(Options{File: path, Dir: "/srv"})
+		cfg, warnings, err := Load(Options{File: path, Dir: "/srv"})
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		} else if len(cfg.Clusters) == 0 {
 			t.Errorf("%s watches nothing", path)
+		}
+		if hasWarning(warnings, "nobody can send") {
+			t.Errorf("%s: %v", path, warnings)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func toolPatterns() valueType { return checkedList(toolserver.CheckPattern) }
 func places() valueType {
 	return checkedList(func(s string) error {
 		if !filepath.IsAbs(s) || slices.Contains(crowded, filepath.Clean(s)) {
-			return fmt.Errorf("%s is too much, or no absolute path: name what the command needs", quote(s))
+			return fmt.Errorf("%s is too much, or no absolute path: name what is needed", quote(s))
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/readonly"
 )
 
@@ -202,7 +203,7 @@ func (l *loader) checkFileMode(name string) {
 		if !s.key.typ.secret || s.origin.Layer != LayerFile {
 			continue
 		}
-		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o004 != 0 {
+		if info, err := os.Stat(name); err == nil && portable.HasModes && info.Mode().Perm()&0o004 != 0 {
 			l.warn(s.origin, s.path, "every user of this machine can read this file: chmod 600 it, or use "+s.key.env())
 		}
 		return
@@ -231,7 +232,7 @@ func executable(path string) error {
 		return fmt.Errorf("cannot be run (%w)", cause(err))
 	case !info.Mode().IsRegular():
 		return errors.New("is not a regular file")
-	case info.Mode().Perm()&0o111 == 0:
+	case portable.HasModes && info.Mode().Perm()&0o111 == 0:
 		return errors.New("is not executable: chmod +x it")
 	}
 	return nil

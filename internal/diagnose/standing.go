@@ -26,9 +26,9 @@ const (
 	// startingFor is how long a Pod that has not failed may take to become ready before
 	// that counts as anything.
 	startingFor = 2 * time.Minute
-	// steadyFor is how long a Pod must have been ready to show that all is well: many
-	// that cannot run fail within their first minute.
-	steadyFor = time.Minute
+	// steadyFor is how long a Pod must have been ready to show that all is well: most
+	// that cannot run fail within their first seconds.
+	steadyFor = 30 * time.Second
 )
 
 // well reports whether the workload has shown that it is as it should be.

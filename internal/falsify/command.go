@@ -7,6 +7,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // maxCommand bounds a command, in bytes.
@@ -177,6 +178,7 @@ func (q *question) set(name, value string) error {
 		q.ns = value
 	case "-l", "--selector":
 		q.labels = value
+		return selectable(value)
 	case "--field-selector":
 		q.fields = value
 	case "-c", "--container":
@@ -196,6 +198,18 @@ func (q *question) set(name, value string) error {
 		return q.form(value)
 	default:
 		return refuse("flag %s is not taken", clip(name, 40))
+	}
+	return nil
+}
+
+// selectable refuses a selector that compares what a label of a secret's name holds.
+func selectable(selector string) error {
+	label, err := mask.SelectsBySecret(selector)
+	switch {
+	case err != nil:
+		return refuse("its selector cannot be read")
+	case label != "":
+		return refuse("it selects by the label %s, whose name speaks of a secret", clip(label, 40))
 	}
 	return nil
 }

@@ -52,6 +52,8 @@ func TestParse(t *testing.T) {
 		"kubectl get pod x --watch=true":                          {},
 		"kubectl get pod x -A":                                    {},
 		"kubectl get pod x -l app=y":                              {},
+		"kubectl get pods -l acme.io/password=y":                  {},
+		"kubectl get pods -l 'token>4711'":                        {},
 		"kubectl get pod x -n ../kube-system":                     {},
 		"kubectl get pod x --kubeconfig /etc/other":               {},
 		"kubectl get pod x --context prod":                        {},

@@ -154,7 +154,7 @@ func (b builder) build(ctx context.Context, programs []program) error {
 	}
 	for _, p := range programs {
 		fmt.Fprintf(b.log, "kube: building %s (minutes, once)\n", p.name)
-		cmd := b.command(ctx, "build", "-mod=readonly", "-v", "-trimpath", "-ldflags="+ldflags,
+		cmd := b.command(ctx, "build", "-mod=readonly", "-v", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags="+ldflags,
 			"-o", filepath.Join(b.out, p.name), p.pkg)
 		if err := b.run(cmd, p.name); err != nil {
 			return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -28,7 +26,7 @@ type kubelet struct {
 	port int
 
 	mu   sync.Mutex
-	logs map[logKey]string
+	logs map[logKey]*Log
 }
 
 type logKey struct {
@@ -45,7 +43,7 @@ func startKubelet(id *identity) (*kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kubelet{port: l.Addr().(*net.TCPAddr).Port, logs: map[logKey]string{}}
+	k := &kubelet{port: l.Addr().(*net.TCPAddr).Port, logs: map[logKey]*Log{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.serveLogs)
 	k.http = &http.Server{Handler: mux}
@@ -57,36 +55,27 @@ func (k *kubelet) serveLogs(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	key := logKey{r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container"), query.Get("previous") == "true"}
 	k.mu.Lock()
-	text, ok := k.logs[key]
+	log, ok := k.logs[key]
 	k.mu.Unlock()
 	if !ok && key.previous {
 		msg := fmt.Sprintf("previous terminated container %q in pod %q not found", key.container, key.pod)
 		http.Error(w, msg, http.StatusBadRequest)
 		return
 	}
-	text = lastLines(text, query.Get("tailLines"))
-	if n, err := strconv.Atoi(query.Get("limitBytes")); err == nil && n < len(text) {
-		text = text[:n]
-	}
-	fmt.Fprint(w, text)
-}
-
-// lastLines keeps the last lines of text; count is a query's value, all if empty.
-func lastLines(text, count string) string {
-	n, err := strconv.Atoi(count)
-	if err != nil {
-		return text
-	}
-	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "")
+	log.ServeHTTP(w, r)
 }
 
 // SetLogs makes text what the API server answers for the log of the Pod's
 // container named app, or of its previous run.
 func (s *Server) SetLogs(pod *corev1.Pod, previous bool, text string) {
+	s.SetLog(pod, previous, EndedLog(text))
+}
+
+// SetLog is SetLogs for a log that may grow.
+func (s *Server) SetLog(pod *corev1.Pod, previous bool, log *Log) {
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
-	s.kubelet.logs[logKey{pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, previous}] = text
+	s.kubelet.logs[logKey{pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, previous}] = log
 }
 
 // addNode registers the node, ready, at its kubelet's address.

@@ -31,7 +31,7 @@ var eventsTool = Tool{
 		{Name: "type", Type: String, Enum: []string{"Normal", "Warning"}, About: "Only events of this type"},
 		{Name: "reason", Type: String, About: "Only events whose reason starts so, such as Failed"},
 		{Name: "limit", Type: Integer, Min: 1, Max: 500, Default: 50, About: "The most events to return"}},
-	run: events,
+	Output: SchemaOf[Seen](nil), run: events,
 }
 
 func events(ctx context.Context, r *reading, a Args) error {
@@ -56,7 +56,29 @@ func events(ctx context.Context, r *reading, a Args) error {
 		r.say("%s", r.eventTable(list, true))
 	}
 	r.rest = "narrow it with namespace, kind, name, type, reason or limit"
+	data := SeenOf(list)
+	data.Events, data.Truncated = fitting(data.Events, r.set.cfg.MaxText)
+	data.More = more
+	r.data = &data
 	return nil
+}
+
+// SeenOf is what programs are told of events.
+func SeenOf(list []corev1.Event) Seen {
+	all := []SeenEvent{}
+	for i := range list {
+		e := &list[i]
+		o := e.InvolvedObject
+		seen := SeenEvent{
+			Times: int(times(e)), Type: e.Type, Reason: e.Reason, Message: e.Message,
+			Object: nightcrier.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
+		}
+		if at := lastSeen(e); !at.IsZero() {
+			seen.LastSeen = at.UTC().Format(time.RFC3339)
+		}
+		all = append(all, seen)
+	}
+	return Seen{Events: all}
 }
 
 // EventFilter selects events; empty fields select all.

@@ -21,14 +21,15 @@ var getTool = Tool{
 	Params: Params{kindParam, groupParam, nameParam, namespaceParam,
 		{Name: "path", Type: String, About: "Part to show, such as spec.template.spec.containers[0].resources"},
 		{Name: "output", Type: String, Enum: []string{"yaml", "json"}, Default: "yaml", About: "Form of the answer"}},
-	run: get,
+	Output: SchemaOf[Object](nil), run: get,
 }
 
 func get(ctx context.Context, r *reading, a Args) error {
-	_, doc, err := r.one(ctx, a)
+	k, doc, err := r.one(ctx, a)
 	if err != nil {
 		return err
 	}
+	data := &Object{Kind: k.name, Namespace: textAt(doc, "metadata", "namespace"), Name: a.String("name"), Path: a.String("path")}
 	if p := a.String("path"); p != "" {
 		if doc, err = follow(doc, p); err != nil {
 			return err
@@ -40,6 +41,10 @@ func get(ctx context.Context, r *reading, a Args) error {
 	}
 	r.say("%s", fence(text))
 	r.rest = "name a part with path" + parts(doc)
+	if data.Value = doc; len(text) > r.set.cfg.MaxText {
+		data.Value, data.Truncated = nil, true
+	}
+	r.data = data
 	return nil
 }
 

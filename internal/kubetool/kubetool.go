@@ -11,6 +11,7 @@
 package kubetool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,8 +89,11 @@ func New(cfg Config) *Set {
 type Tool struct {
 	Name, Title, About string
 	Params             Params
-	run                func(context.Context, *reading, Args) error
-	set                *Set
+	// Output is the JSON Schema of what the tool tells programs, nil where it tells
+	// nothing but text.
+	Output map[string]any
+	run    func(context.Context, *reading, Args) error
+	set    *Set
 }
 
 // Result is what a tool says.
@@ -100,6 +104,8 @@ type Result struct {
 	Evidence []string
 	// Truncated is set when the text was cut.
 	Truncated bool
+	// Structured is the same for programs, as the tool's Output says; nil without one.
+	Structured any
 }
 
 // Run checks the arguments and runs the tool. Invalid errors say what would be
@@ -118,7 +124,18 @@ func (t Tool) Do(ctx context.Context, args Args) (Result, error) {
 	if err := t.run(ctx, r, args); err != nil {
 		return Result{Evidence: r.evidence}, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	return r.result(), nil
+	res := r.result()
+	if r.data != nil {
+		b := r.data.basis()
+		if b.Evidence = r.evidence; b.Truncated {
+			b.Rest = cmp.Or(r.rest, askForLess)
+		}
+		var err error
+		if res.Structured, err = Plain(r.data); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
 }
 
 // Tools returns the tools, in the order in which they are shown.
@@ -146,6 +163,7 @@ type reading struct {
 	text     strings.Builder
 	evidence []string
 	rest     string // how to get what may be cut
+	data     structured
 }
 
 func (r *reading) say(format string, args ...any) { fmt.Fprintf(&r.text, format, args...) }
@@ -163,6 +181,9 @@ func (r *reading) result() Result {
 	}
 	return Result{Text: text, Evidence: r.evidence, Truncated: cut}
 }
+
+// askForLess is how to get what was cut where the tool knows no better way.
+const askForLess = "ask for less"
 
 // cut ends the text at a line, closes a fence that it cuts through, and says
 // how much is missing.
@@ -185,9 +206,5 @@ func (r *reading) cut(text string, limit int) string {
 	if open != "" {
 		kept = strings.TrimRight(kept, "\n") + "\n" + open
 	}
-	how := r.rest
-	if how == "" {
-		how = "ask for less"
-	}
-	return fmt.Sprintf("%s\n(cut: %d of %d bytes are shown; %s)\n", strings.TrimRight(kept, "\n"), len(kept), len(text), how)
+	return fmt.Sprintf("%s\n(cut: %d of %d bytes are shown; %s)\n", strings.TrimRight(kept, "\n"), len(kept), len(text), cmp.Or(r.rest, askForLess))
 }

@@ -31,7 +31,7 @@ var listTool = Tool{
 	Params: Params{kindParam, groupParam, anyNamespace, labelsParam, fieldsParam,
 		{Name: "limit", Type: Integer, Min: 1, Max: 500, Default: 100, About: "The most objects to return"},
 		{Name: "continue", Type: String, About: "Token from an earlier answer, to go on behind it"}},
-	run: list,
+	Output: SchemaOf[Rows](nil), run: list,
 }
 
 func list(ctx context.Context, r *reading, a Args) error {
@@ -70,6 +70,8 @@ func list(ctx context.Context, r *reading, a Args) error {
 		r.say("(the rest: call again with continue=%s)\n", line(more))
 	}
 	r.rest = "narrow it with namespace, labelSelector, fieldSelector or limit"
+	shown, cut := fitting(rows[1:], r.set.cfg.MaxText)
+	r.data = &Rows{Kind: k.name, Namespace: ns, Columns: rows[0], Rows: shown, Continue: more, Basis: Basis{Truncated: cut}}
 	return nil
 }
 

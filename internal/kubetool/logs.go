@@ -24,7 +24,7 @@ var logsTool = Tool{
 		{Name: "previous", Type: Boolean, About: "The log of the instance before the present one"},
 		{Name: "tail", Type: Integer, Min: 1, Max: 2000, Default: 100, About: "How many lines"},
 		{Name: "grep", Type: String, About: "Only lines that hold this text"}},
-	run: logs,
+	Output: SchemaOf[Log](nil), run: logs,
 }
 
 func logs(ctx context.Context, r *reading, a Args) error {
@@ -59,6 +59,8 @@ func logs(ctx context.Context, r *reading, a Args) error {
 		r.say(", of which the last %d are shown", tail)
 	}
 	r.say("\n%s", fence(newest(lines, r.set.cfg.MaxText-1024)))
+	shown, cut := fittingLast(lines, r.set.cfg.MaxText)
+	r.data = &Log{Pod: pod.Name, Namespace: pod.Namespace, Container: container, Previous: a.Bool("previous"), Lines: shown, Basis: Basis{Truncated: cut}}
 	return nil
 }
 

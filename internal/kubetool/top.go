@@ -17,7 +17,7 @@ var topTool = Tool{
 		anyNamespace,
 		{Name: "name", Type: String, About: "Only this Pod or node"},
 		labelsParam},
-	run: top,
+	Output: SchemaOf[Usage](nil), run: top,
 }
 
 func top(ctx context.Context, r *reading, a Args) error {
@@ -51,9 +51,25 @@ func top(ctx context.Context, r *reading, a Args) error {
 	if name != "" {
 		items = []any{doc}
 	}
-	r.say("%s%s: %d\n%s", k.plural, in(k, ns), len(items), table(usageRows(items, k)))
+	rows := usageRows(items, k)
+	r.say("%s%s: %d\n%s", k.plural, in(k, ns), len(items), table(rows))
 	r.rest = "narrow it with namespace, name or labelSelector"
+	shown, cut := fitting(usageOf(rows[1:], k), r.set.cfg.MaxText)
+	r.data = &Usage{Usage: shown, Basis: Basis{Truncated: cut}}
 	return nil
+}
+
+func usageOf(rows [][]string, k kind) (all []UsageRow) {
+	for _, row := range rows {
+		one := UsageRow{CPU: row[len(row)-2], Memory: row[len(row)-1]}
+		if k.clusterWide {
+			one.Node = row[0]
+		} else {
+			one.Namespace, one.Pod, one.Container = row[0], row[1], row[2]
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // usageRows has a row for each node, or each container of each Pod.

@@ -127,6 +127,9 @@ func oneWord(s string, line value) (value, bool) {
 
 // many finds the secrets that one name is that of: the members of a list, or a column.
 func (k key) many(s string, at int) []part {
+	if at > 0 && s[at-1] == '/' && !ofDomain(s, at-1, at+len(k.word)) {
+		return nil // a path
+	}
 	if found := k.members(s, at); len(found) > 0 {
 		return found
 	}

@@ -228,18 +228,13 @@ func ofUser(s string, at int) bool {
 	if end := strings.LastIndexByte(before, ';'); end >= 0 {
 		before = before[end:]
 	}
-	for _, verb := range []string{"create ", "alter ", "set ", "grant "} {
-		n := strings.LastIndex(before, verb)
-		if n < 0 {
-			continue
-		}
-		for _, what := range []string{"user", "role", "login", "password", "to ", "database scoped"} {
-			if strings.HasPrefix(before[n+len(verb):], what) || verb == "grant " && strings.Contains(before[n:], what) {
-				return true
-			}
+	for _, begin := range []string{"create user ", "create role ", "create login ", "create database scoped ", "alter user ", "alter role ", "alter login ", "set password"} {
+		if strings.Contains(before, begin) {
+			return true
 		}
 	}
-	return false
+	grant := strings.Index(before, "grant ")
+	return grant >= 0 && strings.Contains(before[grant:], " to ")
 }
 
 // sqlText reads a text of SQL: 'x', N'x', or ('x').

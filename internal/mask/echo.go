@@ -2,6 +2,7 @@ package mask
 
 import (
 	"index/suffixarray"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -92,4 +93,46 @@ func (s speech) run(text string, at, least int) int {
 		n++
 	}
 	return n
+}
+
+// Apart masks a text but for some words in it, whole ones, which its reader said: they are
+// given back as they are, whether they are a secret or not. Names of secrets are masked
+// like any text, as they tell what stands behind them.
+func Apart(text []byte, mask func([]byte) []byte, said ...string) []byte {
+	var words []string
+	for _, w := range said {
+		if len(w) >= minEcho && !NamesSecret(w) && !slices.Contains(words, w) {
+			words = append(words, w)
+		}
+	}
+	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) }) // one may hold another
+	out := string(text)
+	for i, w := range words {
+		out = replaceWord(out, w, stand(i))
+	}
+	out = string(mask([]byte(out)))
+	for i, w := range words {
+		out = strings.ReplaceAll(out, stand(i), w)
+	}
+	return []byte(out)
+}
+
+// stand is what stands for a word while a text is masked.
+func stand(i int) string { return "‹" + strconv.Itoa(i) + "›" }
+
+func replaceWord(text, word, with string) string {
+	var out strings.Builder
+	done := 0
+	for at := 0; ; {
+		n := strings.Index(text[at:], word)
+		if n < 0 {
+			return out.String() + text[done:]
+		}
+		from, to := at+n, at+n+len(word)
+		at = to
+		if !inWord(text, from) && !inWord(text, to) {
+			out.WriteString(text[done:from] + with)
+			done = to
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,26 @@ func TestEchoesConfirmNothing(t *testing.T) {
 					t.Errorf("%s, asked for %s, becomes %s when the guess is right, else %s", text, asked, said, other)
 				}
 			}
+		}
+	}
+}
+
+// A name that was asked for is given back as it is, whether it is a secret or not.
+func TestApart(t *testing.T) {
+	t.Parallel()
+	m := New([]byte("k"), "hunter2-Q9x7")
+	for _, c := range []struct{ text, said, want string }{
+		{`pods "hunter2-Q9x7" not found`, "hunter2-Q9x7", `pods "hunter2-Q9x7" not found`},
+		{`pods "cart-7d4b9" not found, password=hunter2-Q9x`, "cart-7d4b9", `pods "cart-7d4b9" not found, password=‹›`},
+		{`pods "password:guess-Q9" not found`, "password:guess-Q9", `pods "password:guess-Q9" not found`},
+		{`host=db password=hunter2-Q9x`, "password", `host=db password=‹›`},
+		{`it is hunter2-Q9x7`, "hunter2", `it is ‹›`},
+		{`it is hunter2-Q9x7`, "Q9x7", `it is ‹›`},
+		{`a cart-7d and cart-7d-x`, "cart-7d", `a cart-7d and cart-7d-x`},
+	} {
+		got := regexp.MustCompile("secret:[0-9a-f]{4}").ReplaceAllString(string(Apart([]byte(c.text), m.Bytes, c.said, "short")), "")
+		if got != c.want {
+			t.Errorf("%s, asked for %s, becomes %s", c.text, c.said, got)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (m *Masker) maskEncoded(s string, level int) string {
 	for at := nextRun(s, 0); at < len(s); {
 		text, from, to := runAt(s, at)
 		if plain, ok := textOf(text); ok && m.text(plain, level+1) != plain {
-			out.WriteString(s[done:from] + m.Tag(text))
+			out.WriteString(s[done:from] + onLines(m.Tag(text), s[from:to]))
 			done = to
 		}
 		at = nextRun(s, to)

@@ -1,10 +1,41 @@
 package mask
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"strings"
+
+	"nightcrier.dev/nightcrier"
 )
+
+// Strings masks every string of a JSON document by itself, names of members excepted: they
+// are the document's own.
+func (m *Masker) Strings(raw []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var doc any
+	if err := dec.Decode(&doc); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "mask: %w", err)
+	}
+	return json.Marshal(m.strings(doc))
+}
+
+func (m *Masker) strings(v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.String(v)
+	case []any:
+		for i := range v {
+			v[i] = m.strings(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = m.strings(v[k])
+		}
+	}
+	return v
+}
 
 // keepJSON returns masked, what masking made of s, unless s was JSON and masked is
 // not: a rule that reads text may take a quote for one that it is not. Then the
@@ -23,7 +54,8 @@ func (m *Masker) keepJSON(s, masked string) string {
 	if err != nil {
 		return masked
 	}
-	return string(out)
+	// The lines are kept in number: blank ones may stand behind JSON.
+	return string(out) + strings.Repeat("\n", max(0, strings.Count(s, "\n")))
 }
 
 // value masks a value that stands under a key.

@@ -24,3 +24,15 @@ func TestKnownValuesInJSON(t *testing.T) {
 		}
 	}
 }
+
+// Each string is masked by itself; numbers and names of members stay what they are.
+func TestStringsOfADocument(t *testing.T) {
+	m := New([]byte("key"), "value-that-we-hold")
+	got, err := m.Strings([]byte(`{"n":12345678901234567890,"token":"abcdef123456","k":["value-that-we-hold",{"s":"x"}]}`))
+	if want := `{"k":["` + m.Tag("value-that-we-hold") + `",{"s":"x"}],"n":12345678901234567890,"token":"abcdef123456"}`; err != nil || string(got) != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+	if _, err := m.Strings([]byte(`{`)); err == nil {
+		t.Error("broken JSON was accepted")
+	}
+}

@@ -322,6 +322,9 @@ func isPlain(v string) bool {
 	case "true", "false", "null", "none", "nil", "yes", "no", "required", "optional", "redacted", "string", "-":
 		return true
 	}
+	if strings.HasPrefix(v, "<") && strings.HasSuffix(v, ">") || strings.HasPrefix(strings.TrimLeft(v, `\`), "u003c") && v[0] == '\\' {
+		return true // <your password>
+	}
 	return strings.Trim(v, "*xX.") == "" || strings.HasPrefix(v, "$") || strings.HasPrefix(v, "{{") || strings.HasPrefix(v, "%")
 }
 

@@ -213,7 +213,7 @@ func (m *Masker) replace(s string, all []match) string {
 	var out strings.Builder
 	done := 0
 	for _, f := range all {
-		out.WriteString(s[done:f.from] + f.tag)
+		out.WriteString(s[done:f.from] + onLines(f.tag, s[f.from:f.to]))
 		done = f.to
 	}
 	m.count.Add(int64(len(all)))

@@ -5,7 +5,8 @@
 // It takes only what is a secret with high confidence: values that we hold
 // ourselves, tokens of known shapes, and values that stand under a key such as
 // password. Names, ids and digests stay readable. Masking is irreversible,
-// idempotent, and linear in the size of the text.
+// idempotent, and linear in the size of the text. A text keeps its lines: where a
+// secret stands on several, a tag stands on each.
 package mask
 
 import (
@@ -83,6 +84,37 @@ func (m *Masker) Tag(value string) string {
 	return tagOpen + hex.EncodeToString(h.Sum(nil))[:tagHex] + tagClose
 }
 
+// onLines puts a tag in the place of a secret, on each of its lines.
+func onLines(tag, secret string) string {
+	if strings.IndexByte(secret, '\n') < 0 {
+		return tag
+	}
+	var out strings.Builder
+	for line := range strings.SplitAfterSeq(secret, "\n") {
+		if text := strings.TrimRight(line, "\r\n"); text != "" {
+			out.WriteString(tag)
+			line = line[len(text):]
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+// onlyTags reports whether a text is one tag, or the same on several lines.
+func onlyTags(s string) bool {
+	if isTag(s) && len(s) == tagLen {
+		return true
+	}
+	found := false
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s[tagLen:]) {
+		if !isTag(s) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
 // tagFor returns the tag that stands for a value that is written in one way or another.
 func (m *Masker) tagFor(text string) string { return m.Tag(plainly(text)) }
 
@@ -132,12 +164,12 @@ func (m *Masker) maskRules(s string) string {
 
 // take has a tag stand for a part, unless it is none, or is masked already.
 func (w *walk) take(p part) bool {
-	if p.from < w.done || p.from >= p.to || isTag(w.s[p.from:p.to]) && p.to-p.from == tagLen {
+	if p.from < w.done || p.from >= p.to || onlyTags(w.s[p.from:p.to]) {
 		return false
 	}
 	secret := w.s[p.from:p.to]
 	quote := barely(w.s, p.from)
-	w.out.WriteString(w.s[w.done:p.from] + quote + w.m.tagFor(secret) + quote)
+	w.out.WriteString(w.s[w.done:p.from] + quote + onLines(w.m.tagFor(secret), secret) + quote)
 	w.m.count.Add(1)
 	if w.m.memory != nil {
 		w.found = append(w.found, secret)

@@ -486,6 +486,9 @@ func FuzzString(f *testing.F) {
 		if json.Valid([]byte(s)) && !json.Valid([]byte(got)) {
 			t.Errorf("JSON %q became %q", s, got)
 		}
+		if strings.Count(got, "\n") < strings.Count(s, "\n") {
+			t.Errorf("%q lost a line: %q", s, got)
+		}
 		if m.String(got) != got {
 			t.Errorf("not idempotent: %q became %q, then %q", s, got, m.String(got))
 		}

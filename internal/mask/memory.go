@@ -55,10 +55,28 @@ func (m *Masker) Learning(names ...string) *Masker {
 	own := *m
 	own.memory = &memory{key: m, values: map[string]bool{}, plain: map[string]bool{}}
 	own.memory.words.Store(newLexicon())
-	for _, name := range names {
-		own.memory.plain[name] = true
+	own.Spare(names...)
+	return &own
+}
+
+// Sharing returns m with the memory of another Masker: both know what either learns.
+func (m *Masker) Sharing(other *Masker) *Masker {
+	own := *m
+	if other != nil {
+		own.memory = other.memory
 	}
 	return &own
+}
+
+// Spare has these names never be learned.
+func (m *Masker) Spare(names ...string) {
+	if m.memory == nil {
+		return
+	}
+	m.memory.forget(names)
+	for _, name := range names {
+		m.memory.notePlain(name)
+	}
 }
 
 // Missed returns how many values were not remembered for want of room. They are masked

@@ -219,6 +219,8 @@ func TestNearMissesAreKept(t *testing.T) {
 
 		"password | string | required", "| password | string | the password |", "| name | type |\n|---|---|\n| password | string |\n", "kubectl get secret x -o jsonpath={.data.password} | base64 -d", "echo $password | base64", "cat token | sha256sum",
 		"password -> hash", "token -> next state", "NAME   SECRET                AGE\ndb     db-token-1a2b3c4d     3d\n", "NAME   SECRETS   AGE\ndb     1         3d\n", "NAME   PASSWORD   AGE\ndb     <none>     3d\n", "NAME   TOKENS   MAX\ndb     16384    3d\n",
+		"    You need to specify one of the following:\n    - MYSQL_ROOT_PASSWORD\n    - MYSQL_ALLOW_EMPTY_PASSWORD\n    - MYSQL_RANDOM_ROOT_PASSWORD\n", "#   KUBE_PASSWORD\n#   MASTER_NAME\n", "set DB_USER DB_PASSWORD\n    DB_USER DB_NAME1234\n",
+		"github.com/aws/aws-sdk-go-v2/credentials: [v1.17.27a → v1.18.3b]", "If set to true, APIs identified by --runtime-config are enabled", `{"tokens":{"audience":{"token":"\u003ctoken\u003e"}}}`, `{"password":"<your password>"}`, `{"m":"{\"password\":\"\u003cyour password\u003e\"}"}`,
 		"PASSWORD RESET REQUESTED\nby anna12345\n", "INVALID PASSWORD\nuser a1b2c3d4\n", "NAME   READY   PASSWORD\n\nother a1b2c3d4\n",
 
 		"password policy: strict", "tokens: 4096", "max_tokens", "secretName: db", "passwordSecretRef: {name: db-1a2b3c4d, key: password}", "passwordSecretRef:\n  name: db-1a2b3c4d\n", "passwordFrom: db-1a2b3c4d",

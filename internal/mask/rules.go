@@ -259,10 +259,42 @@ func pemKey(s string, at int) (int, int) {
 	}
 	from := at + len("-----BEGIN ") + head + len("-----")
 	// A quote ends the string that the key stands in; what follows is another's.
-	if n := strings.Index(s[from:], "-----"); n >= 0 && strings.IndexByte(s[from:from+n], '"') < 0 {
+	if n := strings.Index(s[from:min(len(s), from+maxKey)], "-----"); n >= 0 && strings.IndexByte(s[from:from+n], '"') < 0 {
 		return from, from + n
 	}
-	return from, span(s, from, func(c byte) bool { return isBase64(c) || isSpace(c) || c == '\\' })
+	return from, unfinishedKey(s, from)
+}
+
+// maxKey bounds how far the end of a key is looked for, in bytes, and maxForeign how many
+// lines of something else may stand between two lines of a key.
+const (
+	maxKey     = 64 << 10
+	maxForeign = 8
+)
+
+// unfinishedKey is where the lines of a key end that has no end. Each may begin with words
+// of its own, and other lines may stand between them.
+func unfinishedKey(s string, from int) int {
+	if from < len(s) && s[from] != '\n' && s[from] != '\r' { // it stands inside a string
+		return span(s, from, func(c byte) bool { return isBase64(c) || isSpace(c) || c == '\\' })
+	}
+	near := s[:min(len(s), from+maxKey)]
+	end := from
+	for at, foreign := lineBreak(near, from), 0; at < len(near) && foreign <= maxForeign; foreign++ {
+		next := lineBreak(near, at+1)
+		text := strings.TrimRight(near[at+1:next], "\r")
+		word := len(text) - wordBefore(text, len(text))
+		if word >= keyLine || word == len(text) && foreign == 0 || strings.HasPrefix(text, "Proc-Type:") || strings.HasPrefix(text, "DEK-Info:") {
+			end, foreign = at+1+len(text), -1
+		}
+		at = next
+	}
+	return end
+}
+
+// lineBreak is where the line ends that s[at] is on.
+func lineBreak(s string, at int) int {
+	return at + span(s[min(at, len(s)):], 0, func(c byte) bool { return c != '\n' })
 }
 
 // base64PEM is the base64 of "-----BEGIN".

@@ -3,6 +3,9 @@ package mask
 import (
 	"encoding/json"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 )
 
 // probe is what looks like a secret and is none.
@@ -24,4 +27,18 @@ func NamesSecret(name string) bool {
 		}
 	}
 	return false
+}
+
+// SelectsBySecret returns the label that a selector of labels compares although its name
+// speaks of a secret, "" for none: by yes and no, and by what is less, an answer would
+// tell what the label holds. Its error says that the selector cannot be read.
+func SelectsBySecret(selector string) (label string, err error) {
+	all, err := labels.ParseToRequirements(selector)
+	for _, r := range all {
+		there := r.Operator() == selection.Exists || r.Operator() == selection.DoesNotExist
+		if !there && NamesSecret(r.Key()) {
+			return r.Key(), nil
+		}
+	}
+	return "", err
 }

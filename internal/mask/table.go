@@ -117,7 +117,20 @@ func (t *table) titled() bool {
 		below, _ := lineAt(t.s, t.rows, t.slashes)
 		return isRule(t.s[t.rows:below])
 	}
-	return len(strings.Fields(line)) > 1 && !has(line, func(c byte) bool { return c >= 'a' && c <= 'z' })
+	return isTitles(line)
+}
+
+// isTitles reports whether a line is one of titles: more than one, all in capitals, and
+// nothing else, as what lists variables has.
+func isTitles(line string) bool {
+	words := strings.Fields(line)
+	for _, word := range words {
+		if !isUpperAlnum(word[0]) || isDigit(word[0]) {
+			return false
+		}
+	}
+	wide := strings.Contains(strings.TrimSpace(line), "  ") || strings.Contains(line, "\t")
+	return len(words) > 1 && wide && !has(line, func(c byte) bool { return c >= 'a' && c <= 'z' })
 }
 
 // isRule reports whether a line is one that is drawn.

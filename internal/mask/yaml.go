@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -110,21 +111,16 @@ func (d *manifest) masked() string {
 func (d *manifest) replace(from, to int) {
 	part := strings.TrimRight(d.s[from:to], " \t\r\n")
 	switch part {
-	case "", "{}", "[]", "null", "~", `""`, "''", d.m.tagOf(part):
+	case "", "{}", "[]", "null", "~", `""`, "''":
+		return
+	}
+	if onlyTags(part) {
 		return
 	}
 	d.m.count.Add(1)
 	d.found = append(d.found, part)
-	d.out.WriteString(d.s[d.done:from] + d.m.tagFor(part))
+	d.out.WriteString(d.s[d.done:from] + onLines(d.m.tagFor(part), part))
 	d.done = from + len(part)
-}
-
-// tagOf is s where it is a tag, and no text else.
-func (m *Masker) tagOf(s string) string {
-	if isTag(s) && len(s) == tagLen {
-		return s
-	}
-	return ""
 }
 
 // dataKey reports whether a key stands at s[at] below which secrets are, or an anchor, and
@@ -295,19 +291,26 @@ func quotesEnd(s string, at int) (int, bool) {
 // before them, and returns where the first other one begins.
 func (d *manifest) below(at, column int) int {
 	block := -1 // the column of the key whose value is a block of lines
+	entry := -1 // that of the keys
 	for at < len(d.s) {
 		line := at + 1 // behind the line's break
 		end := d.lineEnd(line)
 		indent := span(d.s, line, func(c byte) bool { return c == ' ' || c == '\t' }) - line
 		text := strings.TrimSpace(d.s[line:end])
-		if text != "" && indent <= block {
+		if text != "" && indent <= block && indent > column {
 			block = -1
+		}
+		if entry < 0 && text != "" && indent > column {
+			entry = indent
 		}
 		switch {
 		case text == "":
 		case indent <= column:
 			// A comment, an order of a template and the second half of ? data end nothing.
 			if !strings.HasPrefix(text, "#") && !strings.HasPrefix(text, "{{") && !strings.HasPrefix(text, ":") {
+				if entry >= 0 && d.resumes(line, entry, block >= 0) {
+					break
+				}
 				return line
 			}
 			if strings.HasPrefix(text, ":") {
@@ -336,6 +339,29 @@ func (d *manifest) below(at, column int) int {
 		at = end
 	}
 	return len(d.s)
+}
+
+// ofManifest are the names of fields that stand beside data.
+var ofManifest = []string{"apiVersion", "kind", "metadata", "type", "immutable", "data", "stringData"}
+
+// resumes reports whether a line is none of a manifest, but of a log in which it stands,
+// and the entries go on behind it.
+func (d *manifest) resumes(line, entry int, block bool) bool {
+	for range maxForeign {
+		end := d.lineEnd(line)
+		f := readField(d.s[line:end])
+		if slices.Contains(ofManifest, f.name) || strings.HasPrefix(f.text, "---") {
+			return false
+		}
+		indent := span(d.s, line, func(c byte) bool { return c == ' ' || c == '\t' }) - line
+		if indent == entry && f.name != "" && strings.IndexByte(f.name, ' ') < 0 || block && indent > entry {
+			return true
+		}
+		if line = end + 1; line >= len(d.s) {
+			break
+		}
+	}
+	return false
 }
 
 // inner is where the value on a line below data begins: behind its key, which is kept, or

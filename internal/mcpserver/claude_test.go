@@ -20,8 +20,8 @@ const script = `
 doc: Looks at a namespace with the tools of our MCP server.
 let:
   namespace: 'namespace (t-[a-z0-9]+)'
-  pod: '(cart-[a-z0-9]+-[a-z0-9]+)\s+0/1'
-  state: '0/1\s+(CrashLoopBackOff)'
+  pod: '(cart-[a-z0-9]+-[a-z0-9]+)[^a-z0-9]+0/1'
+  state: '0/1[^a-zA-Z0-9]+(CrashLoopBackOff)'
   code: 'ended \S+ ago with exit code (\d+)'
 steps:
   - text: What is there?

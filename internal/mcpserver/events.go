@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -42,20 +43,33 @@ var subscribeParams = kubetool.Params{
 func (s *Server) addEvents(p *sdk.Server, sessions, stdio bool) {
 	s.add(p, tool{name: "events_list", title: "Events: List", about: "List Kubernetes events, the last seen of them, of all namespaces or one",
 		params:     s.contexts(kubetool.Params{{Name: "namespace", Type: kubetool.String, About: "Optional Namespace to retrieve the events from. If not provided, will list events from all namespaces"}}),
-		idempotent: true, openWorld: true, run: s.listEvents})
+		idempotent: true, openWorld: true, output: kubetool.SchemaOf[kubetool.Seen](nil), run: s.listEvents})
 	subscribe, cancel, list := s.subscribeTool, s.unsubscribeTool, s.listSubscriptions
 	if !sessions {
-		refuse := func(context.Context, *sdk.CallToolRequest, kubetool.Args) (string, error) {
-			return "", nightcrier.Errorf(nightcrier.Invalid, "event subscriptions need a session: connect with protocol %s or older, which has sessions", pushing[0])
+		refuse := func(context.Context, *sdk.CallToolRequest, kubetool.Args) (answer, error) {
+			return answer{}, nightcrier.Errorf(nightcrier.Invalid, "event subscriptions need a session: connect with protocol %s or older, which has sessions", pushing[0])
 		}
 		subscribe, cancel, list = refuse, refuse, refuse
 	}
-	s.add(p, tool{name: "events_subscribe", title: "Events: Subscribe", params: s.contexts(subscribeParams), openWorld: true, run: subscribe,
+	s.add(p, tool{name: "events_subscribe", title: "Events: Subscribe", params: s.contexts(subscribeParams), openWorld: true, output: kubetool.SchemaOf[shown](nil), run: subscribe,
 		about: "Subscribe to Kubernetes faults or events, pushed as log notifications. The client must call logging/setLevel to receive them (info for events, warning for faults)."})
 	s.add(p, tool{name: "events_unsubscribe", title: "Events: Unsubscribe", about: "Unsubscribe from event notifications by subscription ID", idempotent: true,
-		params: kubetool.Params{{Name: "subscriptionId", Type: kubetool.String, Required: true, About: "The subscription ID returned by events_subscribe"}}, run: cancel})
-	s.add(p, tool{name: "events_list_subscriptions", title: "Events: List Subscriptions", about: "List active event subscriptions for the current session", idempotent: true, run: list})
+		params: kubetool.Params{{Name: "subscriptionId", Type: kubetool.String, Required: true, About: "The subscription ID returned by events_subscribe"}}, output: kubetool.SchemaOf[ended](nil), run: cancel})
+	s.add(p, tool{name: "events_list_subscriptions", title: "Events: List Subscriptions", about: "List active event subscriptions for the current session", idempotent: true, output: kubetool.SchemaOf[subscriptions](nil), run: list})
 }
+
+// ended is what events_unsubscribe tells, and subscriptions what
+// events_list_subscriptions does.
+type (
+	ended struct {
+		Status string `json:"status"`
+		ID     string `json:"subscriptionId"`
+	}
+	subscriptions struct {
+		Subscriptions []shown `json:"subscriptions"`
+		Total         int     `json:"total"`
+	}
+)
 
 // shown is a subscription as its client sees it; keys in the order that the
 // servers in the field have.
@@ -68,25 +82,27 @@ type shown struct {
 	Mode      string  `json:"mode"`
 	Status    string  `json:"status,omitempty"`
 	ID        string  `json:"subscriptionId"`
+	// Note is what the client still has to do.
+	Note string `json:"note,omitempty"`
 }
 
 func (sub *subscription) show() shown {
 	return shown{Cluster: sub.feed.name(), CreatedAt: sub.since.UTC().Format(time.RFC3339), Filters: sub.filters, Mode: sub.mode, ID: sub.id}
 }
 
-func (s *Server) subscribeTool(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+func (s *Server) subscribeTool(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	mode := a.String("mode")
 	if !slices.Contains([]string{modeEvents, modeFaults, modeResourceFaults}, mode) {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "failed to create subscription: invalid mode: must be 'events', 'faults' or 'resource-faults'")
+		return answer{}, nightcrier.Errorf(nightcrier.Invalid, "failed to create subscription: invalid mode: must be 'events', 'faults' or 'resource-faults'")
 	}
 	f, err := readFilters(a, mode)
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
 	sess := s.session(req.Session)
 	sub := &subscription{id: newID(), mode: mode, filters: f, feed: s.feeds[s.cluster(a).Name], sess: sess, since: s.cfg.Now()}
 	if err := s.subscribe(ctx, sess, sub); err != nil {
-		return "", nightcrier.Errorf(nightcrier.CodeOf(err), "failed to create subscription: %w", err)
+		return answer{}, nightcrier.Errorf(nightcrier.CodeOf(err), "failed to create subscription: %w", err)
 	}
 	show := sub.show()
 	show.Status = "active"
@@ -96,8 +112,9 @@ func (s *Server) subscribeTool(ctx context.Context, req *sdk.CallToolRequest, a 
 	case <-sess.levels:
 	default:
 		text += waiting
+		show.Note = strings.TrimSpace(waiting)
 	}
-	return text, err
+	return answer{text, show}, err
 }
 
 // newID is a subscription's id, which nobody can guess from another.
@@ -163,17 +180,18 @@ func (s *Server) unsubscribe(sess *session, sub *subscription) {
 
 // unsubscribeTool ends a subscription of this session. For one that is not (any
 // more) there is nothing to do, which is not a failure.
-func (s *Server) unsubscribeTool(_ context.Context, req *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+func (s *Server) unsubscribeTool(_ context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	id := a.String("subscriptionId")
 	sess := s.session(req.Session)
 	if sub := sess.find(id); sub != nil {
 		s.unsubscribe(sess, sub)
 	}
-	text, err := indented(map[string]string{"status": "cancelled", "subscriptionId": id})
-	return cancelled + text, err
+	data := ended{Status: "cancelled", ID: id}
+	text, err := indented(data)
+	return answer{cancelled + text, data}, err
 }
 
-func (s *Server) listSubscriptions(_ context.Context, req *sdk.CallToolRequest, _ kubetool.Args) (string, error) {
+func (s *Server) listSubscriptions(_ context.Context, req *sdk.CallToolRequest, _ kubetool.Args) (answer, error) {
 	list := []shown{}
 	for _, sub := range s.session(req.Session).list() {
 		why := sub.degraded()
@@ -181,8 +199,9 @@ func (s *Server) listSubscriptions(_ context.Context, req *sdk.CallToolRequest, 
 		show.Degraded, show.Error = &bad, why
 		list = append(list, show)
 	}
-	text, err := indented(map[string]any{"subscriptions": list, "total": len(list)})
-	return active + text, err
+	data := subscriptions{Subscriptions: list, Total: len(list)}
+	text, err := indented(data)
+	return answer{active + text, data}, err
 }
 
 // Bounds of events_list: its answer is long as it is.
@@ -205,13 +224,14 @@ type listed struct {
 	Type      string `yaml:"Type"`
 }
 
-func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	events, err := s.cluster(a).Tools.Events(ctx, kubetool.EventFilter{Namespace: a.String("namespace")}, maxListed)
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
+	data := kubetool.SeenOf(events)
 	if len(events) == 0 {
-		return noEvents, nil
+		return answer{noEvents, data}, nil
 	}
 	text := found
 	for i := range events {
@@ -220,13 +240,14 @@ func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubet
 		l.InvolvedObject.Kind, l.InvolvedObject.Name, l.InvolvedObject.APIVersion = e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.APIVersion
 		one, err := yaml.Marshal([]listed{l})
 		if err != nil {
-			return "", nightcrier.Errorf(nightcrier.Internal, "write the events: %w", err)
+			return answer{}, nightcrier.Errorf(nightcrier.Internal, "write the events: %w", err)
 		}
 		if len(text)+len(one) > maxListedBytes || len(events) == maxListed && i == maxListed-1 {
 			text += "# (older events are left out; name a namespace, or use kubernetes_events)\n"
+			data.Events, data.Truncated = data.Events[:i], true
 			break
 		}
 		text += kubetool.Clean(string(one))
 	}
-	return text, nil
+	return answer{text, data}, nil
 }

@@ -22,6 +22,7 @@ type fake struct {
 	silent  bool
 	listed  []string // Pods
 	labels  map[string]string
+	answers map[string]string // by path
 	watches int
 	changed chan struct{} // closed and renewed at each change of watches
 
@@ -152,6 +153,9 @@ func (f *fake) Read(ctx context.Context, path string, _ url.Values, _ string, _ 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if answer, ok := f.answers[path]; ok {
+		return []byte(answer), nil
+	}
 	labels, ok := f.labels[path]
 	if !ok {
 		return nil, nightcrier.Errorf(nightcrier.NotFound, "no %s", path)

@@ -11,6 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // maxNamespaces bounds the namespaces of one subscription.
@@ -51,6 +52,9 @@ func readFilters(a kubetool.Args, mode string) (filters, error) {
 		s, err := labels.Parse(f.LabelSelector)
 		if err != nil {
 			return wrong("invalid label selector: %w", err)
+		}
+		if label, _ := mask.SelectsBySecret(f.LabelSelector); label != "" {
+			return wrong("nothing is selected by what the label %s holds: its name speaks of a secret", label)
 		}
 		f.selector = s
 	}

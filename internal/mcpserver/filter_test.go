@@ -69,6 +69,7 @@ func TestWrongFilters(t *testing.T) {
 	for _, c := range []struct{ mode, args, says string }{
 		{modeFaults, `{"type":"Normal"}`, "invalid subscription filters: faults mode cannot filter for Normal events"},
 		{modeEvents, `{"type":"normal"}`, "invalid subscription filters: type must be 'Normal' or 'Warning'"},
+		{modeFaults, `{"labelSelector":"app=cart,db_password in (a,b)"}`, "invalid subscription filters: nothing is selected by what the label db_password holds"},
 		{modeEvents, `{"labelSelector":"a=b,,"}`, "invalid subscription filters: invalid label selector"},
 		{modeEvents, `{"namespaces":["../x"]}`, "invalid subscription filters: resource namespace"},
 		{modeEvents, `{"involvedName":"a/b"}`, "invalid subscription filters: resource name"},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
@@ -40,12 +42,11 @@ type Records interface {
 const (
 	maxReport   = 64 << 10 // bytes of a report that are shown
 	maxSearched = 500      // incidents that a query is looked for in
-	progressing = 5 * time.Second
 )
 
 func (s *Server) addIncidents(p *sdk.Server) {
 	if s.cfg.Investigator != nil {
-		s.add(p, tool{name: "investigate", title: "Incidents: Investigate", openWorld: true, run: s.investigate,
+		s.add(p, tool{name: "investigate", title: "Incidents: Investigate", openWorld: true, output: kubetool.SchemaOf[investigated](nil), run: s.investigate,
 			about: "Investigate what is wrong with one object: collects facts (state, events, logs, recent changes), applies diagnostic rules, and returns a report in Markdown with the incident's id and a verdict. Takes seconds to minutes.",
 			params: s.contexts(kubetool.Params{
 				{Name: "kind", Type: kubetool.String, Required: true, About: "Kind of the object, such as Deployment or Pod"},
@@ -55,12 +56,12 @@ func (s *Server) addIncidents(p *sdk.Server) {
 	if s.cfg.Records == nil {
 		return
 	}
-	s.add(p, tool{name: "get_report", title: "Incidents: Get Report", idempotent: true, run: s.report,
+	s.add(p, tool{name: "get_report", title: "Incidents: Get Report", idempotent: true, output: kubetool.SchemaOf[reported](nil), run: s.report,
 		about: "The report of an incident: what failed, the cause with its evidence, what to do.",
 		params: kubetool.Params{
 			{Name: "incident", Type: kubetool.String, Required: true, About: "Id of the incident"},
 			{Name: "output", Type: kubetool.String, Enum: []string{"markdown", "json"}, Default: "markdown", About: "Form of the report"}}})
-	s.add(p, tool{name: "search_incidents", title: "Incidents: Search", idempotent: true, run: s.search,
+	s.add(p, tool{name: "search_incidents", title: "Incidents: Search", idempotent: true, output: kubetool.SchemaOf[incidents](writesItself), run: s.search,
 		about: "Search past and present incidents by words, cluster, status and age; the newest first.",
 		params: kubetool.Params{
 			{Name: "query", Type: kubetool.String, About: "Words that must all stand in the incident: object, namespace, fault type"},
@@ -78,32 +79,74 @@ func statuses() []string {
 	return names
 }
 
-func (s *Server) investigate(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+// investigated is what investigate tells programs.
+type investigated struct {
+	Incident string                    `json:"incident"`
+	Status   nightcrier.IncidentStatus `json:"status"`
+	// Valid says that there is a report, and that it is whole.
+	Valid         bool               `json:"valid"`
+	Verdict       nightcrier.Verdict `json:"verdict,omitempty"`
+	RootCause     string             `json:"rootCause,omitempty"`
+	FailureReason string             `json:"failureReason,omitempty"`
+	// Markdown is the report for people.
+	Markdown string `json:"markdown,omitempty"`
+}
+
+// reported is what get_report tells programs: the report in the form that was asked for.
+// One that is no JSON, or too much of it, is left out.
+type reported struct {
+	Incident  string `json:"incident"`
+	Report    any    `json:"report,omitempty"`
+	Markdown  string `json:"markdown,omitempty"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// writesItself are the schemas of what writes itself as JSON. Of an incident those of its
+// fields that say what happened are named.
+var writesItself = map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[nightcrier.Incident](): {Type: "object", Required: []string{"incidentId", "cluster", "status", "severity"}, Properties: map[string]*jsonschema.Schema{
+		"incidentId": {Type: "string"}, "cluster": {Type: "string"}, "status": {Type: "string"}, "severity": {Type: "string"},
+		"faultType": {Type: "string"}, "resource": {Type: "object"}, "owner": {Type: "object"}, "condition": {Type: "string"},
+		"rootCause": {Type: "string"}, "createdAt": {Type: "string", Format: "date-time"},
+	}},
+}
+
+// incidents is what search_incidents tells.
+type incidents struct {
+	Incidents []nightcrier.Incident `json:"incidents"`
+	Total     int                   `json:"total"`
+	More      bool                  `json:"more"`
+}
+
+func (s *Server) investigate(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 	default:
-		return "", nightcrier.Errorf(nightcrier.Exhausted, "%d investigations are running, which is the most; try again when one has ended", s.cfg.Limits.Investigations)
+		return answer{}, nightcrier.Errorf(nightcrier.Exhausted, "%d investigations are running, which is the most; try again when one has ended", s.cfg.Limits.Investigations)
 	}
 	of := nightcrier.Resource{Kind: a.String("kind"), Namespace: a.String("namespace"), Name: a.String("name")}
 	if err := of.Check(); err != nil {
-		return "", err
+		return answer{}, err
 	}
-	stop := progress(ctx, req, "investigating "+of.String())
+	stop := progress(ctx, req, s.cfg.Limits.Progress, "investigating "+of.String())
 	f, err := s.cfg.Investigator.Investigate(ctx, s.cluster(a).Name, of)
 	stop()
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
+	data := investigated{Incident: f.Incident.ID, Status: f.Incident.Status, FailureReason: f.Incident.FailureReason}
 	verdict := "no valid report: " + or(f.Incident.FailureReason, string(f.Incident.Status))
 	if f.Report != nil && f.Report.Valid {
-		verdict = string(f.Report.Verdict)
+		data.Valid, data.Verdict, verdict = true, f.Report.Verdict, string(f.Report.Verdict)
 		if f.Report.RootCause != nil {
-			verdict += ": " + f.Report.RootCause.Summary
+			data.RootCause = f.Report.RootCause.Summary
+			verdict += ": " + data.RootCause
 		}
 	}
 	head := fmt.Sprintf("incident: %s\nverdict: %s\n\n", f.Incident.ID, kubetool.Clean(oneLine(verdict)))
-	return head + bounded(kubetool.Clean(string(f.Markdown))), nil
+	data.Markdown = bounded(kubetool.Clean(string(f.Markdown)))
+	return answer{head + data.Markdown, data}, nil
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -115,9 +158,9 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxReport], "") + fmt.Sprintf("\n(cut: %d of %d bytes are shown)\n", maxReport, len(text))
 }
 
-// progress tells the client now and then that the call goes on, if it wants to
+// progress tells the client every so often that the call goes on, if it wants to
 // hear that; clients wait longer then. The returned function ends it.
-func progress(ctx context.Context, req *sdk.CallToolRequest, what string) (stop func()) {
+func progress(ctx context.Context, req *sdk.CallToolRequest, every time.Duration, what string) (stop func()) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return func() {}
@@ -126,7 +169,7 @@ func progress(ctx context.Context, req *sdk.CallToolRequest, what string) (stop 
 	done := make(chan struct{})
 	go func() { // ends with cancel
 		defer close(done)
-		tick := time.NewTicker(progressing)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for step := 1; ; step++ {
 			err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(step), Message: what})
@@ -143,22 +186,29 @@ func progress(ctx context.Context, req *sdk.CallToolRequest, what string) (stop 
 	return func() { cancel(); <-done }
 }
 
-func (s *Server) report(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+func (s *Server) report(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	id := a.String("incident")
 	if len(id) > 64 || strings.Trim(id, "0123456789abcdefABCDEF-") != "" {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "argument incident is not the id of one; search_incidents finds them")
+		return answer{}, nightcrier.Errorf(nightcrier.Invalid, "argument incident is not the id of one; search_incidents finds them")
 	}
-	body, err := s.cfg.Records.Report(ctx, id, a.String("output") == "markdown")
+	markdown := a.String("output") == "markdown"
+	body, err := s.cfg.Records.Report(ctx, id, markdown)
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
-	return bounded(kubetool.Clean(string(body))), nil
+	text, data := bounded(kubetool.Clean(string(body))), reported{Incident: id, Truncated: len(body) > maxReport}
+	if markdown {
+		data.Markdown = text
+	} else if data.Truncated || json.Unmarshal(body, &data.Report) != nil {
+		data.Report, data.Truncated = nil, true
+	}
+	return answer{text, data}, nil
 }
 
-func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	since, err := sinceWhen(a.String("since"), s.cfg.Now())
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
 	words, limit := strings.Fields(strings.ToLower(a.String("query"))), a.Int("limit")
 	read := limit + 1
@@ -167,7 +217,7 @@ func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.
 	}
 	list, err := s.cfg.Records.Search(ctx, a.String("status"), a.String("cluster"), since, read)
 	if err != nil {
-		return "", err
+		return answer{}, err
 	}
 	list = slices.DeleteFunc(list, func(inc nightcrier.Incident) bool { return !holds(inc, words) })
 	more := len(list) > limit
@@ -175,8 +225,9 @@ func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.
 	if list == nil {
 		list = []nightcrier.Incident{}
 	}
-	text, err := indented(map[string]any{"incidents": list, "total": len(list), "more": more})
-	return kubetool.Clean(text), err
+	data := incidents{Incidents: list, Total: len(list), More: more}
+	text, err := indented(data)
+	return answer{kubetool.Clean(text), data}, err
 }
 
 // holds reports whether all words stand in what is known of an incident.

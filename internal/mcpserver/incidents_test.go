@@ -17,6 +17,7 @@ import (
 type desk struct {
 	work      func(context.Context) error
 	incidents []nightcrier.Incident
+	report    string // as JSON
 	asked     []string
 }
 
@@ -34,6 +35,9 @@ func (d *desk) Investigate(ctx context.Context, cluster string, of nightcrier.Re
 func (d *desk) Report(_ context.Context, id string, markdown bool) ([]byte, error) {
 	if id != "0199" {
 		return nil, nightcrier.Errorf(nightcrier.NotFound, "no incident %s", id)
+	}
+	if d.report != "" && !markdown {
+		return []byte(d.report), nil
 	}
 	return fmt.Appendf(nil, "report %t\x1b[2J", markdown), nil
 }

@@ -66,6 +66,7 @@ type Limits struct {
 	Write                time.Duration // that a client may take to send a message, or to take a part of one: 10 s
 	Linger               time.Duration // that a cluster is watched for nobody: 1 min
 	KeepAlive            time.Duration // between signs of life on a stream: 30 s
+	Progress             time.Duration // between signs that an investigation goes on: 5 s
 	// Look is how long a subscription waits to hear whether its cluster can be
 	// watched, and how often that is looked at afterwards: 5 s.
 	Look time.Duration
@@ -83,7 +84,7 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		value  *time.Duration
 		preset time.Duration
-	}{{&l.Idle, 10 * time.Minute}, {&l.Write, 10 * time.Second}, {&l.Linger, time.Minute}, {&l.Look, 5 * time.Second}, {&l.KeepAlive, 30 * time.Second}} {
+	}{{&l.Idle, 10 * time.Minute}, {&l.Write, 10 * time.Second}, {&l.Linger, time.Minute}, {&l.Look, 5 * time.Second}, {&l.KeepAlive, 30 * time.Second}, {&l.Progress, 5 * time.Second}} {
 		if *d.value <= 0 {
 			*d.value = d.preset
 		}

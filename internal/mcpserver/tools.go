@@ -18,27 +18,42 @@ type tool struct {
 	// reads only: nearly all do. A subscription changes nothing in a cluster either.
 	idempotent bool
 	openWorld  bool
-	run        func(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (string, error)
+	// output is the JSON Schema of an answer's data, nil where it has none.
+	output map[string]any
+	run    func(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error)
+}
+
+// answer is what a tool says: text for a model to read, and data for programs.
+type answer struct {
+	text string
+	data any
 }
 
 // add offers a tool. Its errors are results that say so, for the model to read;
 // that is what the protocol wants of a tool's own failures.
 func (s *Server) add(p *sdk.Server, t tool) {
 	no := false
-	p.AddTool(&sdk.Tool{
+	offered := &sdk.Tool{
 		Name: t.name, Title: t.title, Description: t.about, InputSchema: t.params.Schema(),
 		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: t.idempotent, OpenWorldHint: &t.openWorld},
-	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	}
+	if t.output != nil {
+		offered.OutputSchema = t.output
+	}
+	p.AddTool(offered, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		a, err := t.params.Read(req.Params.Arguments)
-		text := ""
+		var said answer
 		if err == nil {
-			text, err = t.run(ctx, req, a)
+			said, err = t.run(ctx, req, a)
+		}
+		if err == nil && t.output != nil {
+			said.data, err = kubetool.Plain(said.data)
 		}
 		if err != nil {
 			s.log.Debug("a tool failed", "event", "mcp_tool_failed", "tool", t.name, "error", err)
 			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: err.Error()}}}, nil
 		}
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: said.text}}, StructuredContent: said.data}, nil
 	})
 }
 
@@ -72,14 +87,14 @@ func (s *Server) cluster(a kubetool.Args) Cluster {
 func (s *Server) addKubernetes(p *sdk.Server) {
 	for _, t := range s.cfg.Clusters[0].Tools.Tools() {
 		s.add(p, tool{
-			name: t.Name, title: t.Title, about: t.About, params: s.contexts(t.Params), idempotent: true, openWorld: true,
-			run: func(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (string, error) {
+			name: t.Name, title: t.Title, about: t.About, params: s.contexts(t.Params), idempotent: true, openWorld: true, output: t.Output,
+			run: func(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 				own, ok := s.cluster(a).Tools.Tool(t.Name)
 				if !ok {
-					return "", nightcrier.Errorf(nightcrier.Internal, "no tool %s", t.Name)
+					return answer{}, nightcrier.Errorf(nightcrier.Internal, "no tool %s", t.Name)
 				}
 				res, err := own.Do(ctx, a)
-				return res.Text, err
+				return answer{res.Text, res.Structured}, err
 			},
 		})
 	}

@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/evidence"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // The files of a workspace that are read or compared.
@@ -75,7 +75,7 @@ func (r *Record) Dir() string { return r.dir }
 // File reads a file; nil when there is none. Only regular files are read, and no
 // link is followed.
 func (r *Record) File(rel string) ([]byte, error) {
-	f, err := r.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := r.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|portable.NoFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -27,7 +27,7 @@ const activeContent = "<script>alert(1)</script> <img src=x onerror=alert(1)> <s
 var allowed = map[string]string{
 	"html": "lang", "head": "", "meta": "charset http-equiv content name", "title": "", "style": "", "body": "", "header": "class", "p": "class", "b": "", "span": "class id",
 	"h1": "", "small": "", "h2": "id", "h3": "", "h4": "", "h5": "", "h6": "", "dl": "class", "div": "class", "dt": "", "dd": "", "nav": "aria-label", "a": "href rel class", "main": "",
-	"section": "class aria-labelledby", "footer": "", "ul": "", "ol": "start", "li": "", "input": "checked disabled type", "em": "", "strong": "", "q": "", "time": "datetime", "code": "class", "pre": "class",
+	"section": "class aria-labelledby", "footer": "", "ul": "", "ol": "start", "li": "", "input": "checked disabled type", "em": "", "strong": "", "q": "", "time": "datetime", "code": "class", "pre": "class tabindex",
 	"table": "", "thead": "", "tbody": "", "tr": "", "th": "style align scope", "td": "style align data-label", "blockquote": "", "details": "class", "summary": "", "hr": "", "br": "",
 }
 

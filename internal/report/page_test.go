@@ -112,7 +112,7 @@ func TestAPageTellsTheReport(t *testing.T) {
 		"fault": {[]string{
 			"Content-Security-Policy", "style-src 'sha256-", "<title>Deployment shop/cart-db – Active incident P2</title>", "<dt>Status</dt><dd>Active incident</dd>", "<dt>Still broken?</dt><dd>Yes</dd>",
 			"<dt>Confidence</dt><dd>High</dd>", "<dt>Blast radius</dt><dd>Single Pod</dd>", "<small>To mend on cluster prod-1: </small>Deployment shop/cart-db", "last reported at 03:04 UTC on 2 January 2026",
-			`<pre class="copy"><code>kubectl set resources deployment cart -n shop --limits=memory=256Mi</code></pre>`, "<dt>Expect</dt><dd>no restarts | stable</dd>", "<dt>Reported</dt><dd>Deployment shop/cart</dd>", `<div class="step">Raise the limit:</div>`,
+			`<pre class="copy" tabindex="0"><code>kubectl set resources deployment cart -n shop --limits=memory=256Mi</code></pre>`, "<dt>Expect</dt><dd>no restarts | stable</dd>", "<dt>Reported</dt><dd>Deployment shop/cart</dd>", `<div class="step">Raise the limit:</div>`,
 			"2 of 3 facts stand in recorded evidence", `<span class="chip calm">verified</span>`, `<span class="chip warn">unseen</span>`, "a rule of Nightcrier tested it", "<td>metrics</td>", `<ol start="2">`,
 			"2 minutes before the first restart", "report written (1 min after the first symptom)", `<time datetime="2026-01-02T03:04:05Z">2026-01-02 03:04:05 UTC</time>`, "<h3>Excerpts</h3>\n<details><summary>log <of> app</summary>",
 			"raised by hand; the chart still says 64Mi", "<summary>Cart out of memory – cart-oom.md</summary>", "✓ holds", "get pods -n shop"},

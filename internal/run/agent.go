@@ -11,6 +11,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/store"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
@@ -62,6 +63,10 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 	}
 	defer ws.Close()
 	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	learned, err := r.mask(o.RunID).Seal()
+	if err != nil {
+		return nightcrier.AgentResult{}, err
+	}
 	if err := r.note(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), logged(t.what, o.Executor, accessText(cred != nil, why))); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
@@ -71,12 +76,12 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 	}
 	s := spec(o, inc, ws, t)
 	s.Budget = &worker.Budget{Dir: r.cfg.BudgetDir, Limits: o.Agent.Budget}
-	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred); err != nil {
+	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred, learned); err != nil {
 		if ctx.Err() != nil {
 			return nightcrier.AgentResult{}, err
 		}
 		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
-		res := failure(nightcrier.FailStart, err)
+		res := failure(startClass(err), err)
 		return res, r.noteUnstarted(ctx, o, t, res)
 	}
 	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
@@ -105,7 +110,7 @@ func spec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) work
 		Version: worker.SpecVersion, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
 		Workspace: ws.Dir(), Executor: o.Executor, Command: o.Agent.Command, ScriptPath: o.Agent.ScriptPath,
 		Model: o.Agent.Model, MaxTurns: o.Agent.MaxTurns, MaxTokens: o.Agent.MaxTokens, Models: o.Agent.Models, Prices: o.Agent.Prices, AllowedTools: o.Agent.AllowedTools, NoShell: o.Agent.NoShell,
-		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, UIDBase: o.Agent.UIDBase, ModelBaseURL: o.Agent.BaseURL, Keyless: o.Agent.Keyless, Provider: o.Agent.Provider,
+		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, UIDBase: o.Agent.UIDBase, ReadPaths: o.Agent.ReadPaths, ModelBaseURL: o.Agent.BaseURL, Keyless: o.Agent.Keyless, Provider: o.Agent.Provider,
 		MaxWorkspaceBytes: o.Agent.MaxWorkspaceBytes, ExtraEnv: scriptEnv(o), ToolServers: o.Agent.ToolServers,
 	}
 	if t.change != nil {
@@ -155,8 +160,10 @@ func (r *Runner) await(ctx context.Context, o Order, t try) (nightcrier.AgentRes
 	if err != nil {
 		return res, err
 	}
-	res.FailureReason = r.cfg.Mask.String(res.FailureReason) // it is the agent's or its model's word
-	if err := r.keepFinalMessage(ws, &res); err != nil {
+	m := r.mask(o.RunID)
+	r.learnFrom(m, dir)
+	res.FailureReason = m.String(res.FailureReason) // it is the agent's or its model's word
+	if err := keepFinalMessage(ws, &res, m); err != nil {
 		return res, err
 	}
 	if res.FailureClass.Retryable() && t.attempt < maxAttempts {
@@ -176,11 +183,11 @@ func (r *Runner) noteRetry(ctx context.Context, o Order, attempt int, res nightc
 
 // keepFinalMessage moves the agent's last words out of the result, which becomes
 // a checkpoint. Those of an earlier attempt go.
-func (r *Runner) keepFinalMessage(ws *workspace.Workspace, res *nightcrier.AgentResult) error {
+func keepFinalMessage(ws *workspace.Workspace, res *nightcrier.AgentResult, m *mask.Masker) error {
 	if res.FinalMessage == "" {
 		return ws.Remove(finalMessage)
 	}
-	text := r.cfg.Mask.String(res.FinalMessage)
+	text := m.String(res.FinalMessage)
 	res.FinalMessage = ""
 	return ws.WriteFile(finalMessage, []byte(text), 0o600)
 }
@@ -269,6 +276,14 @@ func (r *Runner) cancelledEarly(ctx context.Context, o Order) (nightcrier.AgentR
 		return nightcrier.AgentResult{}, err
 	}
 	return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}, nil
+}
+
+// startClass is why nothing could be started: for want of room, or of anything else.
+func startClass(err error) nightcrier.FailureClass {
+	if workspace.Full(err) {
+		return nightcrier.FailDisk
+	}
+	return nightcrier.FailStart
 }
 
 // failure is the result of an attempt that ended before there was an agent.

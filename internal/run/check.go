@@ -95,7 +95,7 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult,
 		return r.unwritten(ctx, out, err)
 	}
 	falsify.Apply(rep, tests)
-	if err := errors.Join(r.deliver(&out, inc, ws, rep, tape), tape.Close()); err != nil {
+	if err := errors.Join(r.deliver(&out, o, inc, ws, rep, tape), tape.Close()); err != nil {
 		return r.unwritten(ctx, out, err)
 	}
 	why := out.Reason
@@ -148,6 +148,9 @@ func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair
 	if err != nil || facts == nil {
 		return nil, err
 	}
+	if err := maskReport(r.mask(o.RunID), facts); err != nil {
+		return nil, err
+	}
 	out.Diagnosis = facts.RootCause
 	if o.Executor == Builtin {
 		if out.Result.State == nightcrier.StateSuccess {
@@ -168,6 +171,9 @@ func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair
 	case out.Result.State != nightcrier.StateSuccess:
 	case !theirs.Valid || asked.Failure != "":
 		out.Status, out.Class = nightcrier.AgentFailed, nightcrier.FailInvalidOutput
+		if asked.Full {
+			out.Status, out.Class = nightcrier.Failed, nightcrier.FailDisk
+		}
 		out.Reason = asked.reason(theirs.Problems)
 	default:
 		out.Status = nightcrier.Resolved
@@ -217,7 +223,7 @@ func (r *Runner) theirs(ctx context.Context, o Order, inc *nightcrier.Incident, 
 		if err != nil {
 			return chosen, nil, err
 		}
-		text = []byte(r.cfg.Mask.String(string(text[:min(len(text), maxFromAgent)])))
+		text = []byte(r.mask(o.RunID).String(string(text[:min(len(text), maxFromAgent)])))
 		judged, err := r.judge(ctx, o, text, inc, ws)
 		if err != nil {
 			return chosen, nil, err
@@ -333,7 +339,7 @@ func unseen(permissions map[string]any) []nightcrier.NotChecked {
 }
 
 // deliver writes the report that people and machines read.
-func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
+func (r *Runner) deliver(out *outcome, o Order, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
 	now, err := taken(tape, TapeNow, r.cfg.Now)
 	if err != nil {
 		return err
@@ -357,7 +363,7 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 	}
 	out.HasReport = true
 	inc.Status, inc.FailureReason = out.Status, out.Reason
-	shown, err := r.detail(&inc, ws, now)
+	shown, err := r.detail(o, &inc, ws, now)
 	if err != nil {
 		return err
 	}
@@ -371,7 +377,7 @@ func (r *Runner) deliver(out *outcome, inc nightcrier.Incident, ws *workspace.Wo
 
 // detail is what the rendered report shows beside the facts: what was read, and
 // the ends of the logs.
-func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace, now time.Time) (report.Detail, error) {
+func (r *Runner) detail(o Order, inc *nightcrier.Incident, ws *workspace.Workspace, now time.Time) (report.Detail, error) {
 	d := report.Detail{Incident: inc, Now: now}
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
@@ -380,6 +386,10 @@ func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace, now t
 	defer rec.Close()
 	if d.Commands, err = commands(ws); err != nil {
 		return d, err
+	}
+	m := r.mask(o.RunID)
+	for i := range d.Commands {
+		d.Commands[i] = m.String(d.Commands[i])
 	}
 	asked := len(d.Commands) > 0
 	for _, it := range rec.Items() {
@@ -390,7 +400,7 @@ func (r *Runner) detail(inc *nightcrier.Incident, ws *workspace.Workspace, now t
 			continue
 		}
 		if body, err := rec.Load(it.ID); err == nil && len(body) > 0 {
-			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: tail(string(body), excerptLines)})
+			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: tail(m.String(string(body)), excerptLines)})
 		}
 	}
 	return d, nil

@@ -70,7 +70,7 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 	if err != nil {
 		return nil, err
 	}
-	reader, err := onTape(tape, r.cfg.Reader(inc.Cluster, look.audit))
+	reader, err := onTape(tape, r.cfg.Reader(inc.Cluster, r.mask(o.RunID), look.audit))
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +81,9 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 	clock := func() time.Time { return now }
 	in := falsify.Input{
 		Evidence: look, Namespace: inc.Namespace(), Now: clock, Started: inc.StartedAt, Mark: diagnose.WithSource,
-		Clean: func(b []byte) []byte { return []byte(r.cfg.Mask.String(string(diagnose.Scrub(b)))) },
+		Clean: func(b []byte) []byte { return []byte(r.mask(o.RunID).String(string(diagnose.Scrub(b)))) },
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
-			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.cfg.Mask.String, Now: clock})
+			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.mask(o.RunID).String, Now: clock})
 			return d.Report, err
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // The tests of our own report are run after it, on the cluster as it is then.
@@ -121,7 +122,7 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 		_, err := os.Stat(filepath.Join(b.root.Path(), "incident-"+b.inc.ID, diagnosisFile))
 		return err == nil
 	}
-	b = newBench(t, Builtin, func(name string, _ func(context.Context, journal.Request) error) diagnose.Reader {
+	b = newBench(t, Builtin, func(name string, _ *mask.Masker, _ func(context.Context, journal.Request) error) diagnose.Reader {
 		return gone{recorded(d, name), prepared}
 	})
 	inc := b.investigate()

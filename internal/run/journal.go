@@ -1,9 +1,7 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
@@ -59,7 +57,7 @@ func (r *Runner) eachEntry(ctx context.Context, runID string, fn func(nightcrier
 // append masks entries, in place, and stores them in one transaction.
 func (r *Runner) append(ctx context.Context, runID string, entries []nightcrier.JournalEntry) error {
 	for i := range entries {
-		data, err := maskJSON(entries[i].Data, r.cfg.Mask.String)
+		data, err := r.mask(runID).Strings(entries[i].Data)
 		if err != nil {
 			return err
 		}
@@ -74,33 +72,6 @@ func (r *Runner) append(ctx context.Context, runID string, entries []nightcrier.
 		}
 	}
 	return nil
-}
-
-// maskJSON masks every string of a JSON document, keys excepted.
-func maskJSON(raw json.RawMessage, mask func(string) string) (json.RawMessage, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "journal entry is not JSON: %w", err)
-	}
-	return json.Marshal(maskValue(v, mask))
-}
-
-func maskValue(v any, mask func(string) string) any {
-	switch v := v.(type) {
-	case string:
-		return mask(v)
-	case []any:
-		for i := range v {
-			v[i] = maskValue(v[i], mask)
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = maskValue(v[k], mask)
-		}
-	}
-	return v
 }
 
 // logged is a note of a run's own progress.

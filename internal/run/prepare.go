@@ -14,6 +14,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/prompt"
 	"nightcrier.dev/nightcrier/internal/readonly"
 	"nightcrier.dev/nightcrier/internal/replay"
@@ -92,7 +93,7 @@ func unprepared(ctx context.Context, err error) (nightcrier.AgentResult, error) 
 	if ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
 		return nightcrier.AgentResult{}, err
 	}
-	class := nightcrier.FailStart
+	class := startClass(err)
 	if nightcrier.CodeOf(err) == nightcrier.Exhausted {
 		class = nightcrier.FailDisk
 	}
@@ -190,11 +191,13 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 	if err != nil {
 		return diagnose.Diagnosis{}, err
 	}
-	d, err := r.look(ctx, diagnose.Input{Incident: inc, Event: ev, Evidence: look, Mask: r.cfg.Mask.String}, look, tape)
+	m := r.mask(o.RunID)
+	spare(m, inc)
+	d, err := r.look(ctx, diagnose.Input{Incident: inc, Event: ev, Evidence: look, Mask: m.String}, m, look, tape)
 	if err != nil {
 		return d, err
 	}
-	if d.Report.Runbooks, err = taken(tape, "runbooks", func() []nightcrier.Runbook { return r.runbooks(ctx, inc, ev, &d.Report) }); err != nil {
+	if d.Report.Runbooks, err = taken(tape, "runbooks", func() []nightcrier.Runbook { return r.runbooks(ctx, m, inc, ev, &d.Report) }); err != nil {
 		return d, err
 	}
 	if err := r.recall(ctx, inc, &d.Report, tape); err != nil {
@@ -212,12 +215,12 @@ func (r *Runner) diagnose(ctx context.Context, o Order, inc *nightcrier.Incident
 }
 
 // look is one diagnosis: what it asks and the time it takes are on tape.
-func (r *Runner) look(ctx context.Context, in diagnose.Input, look *reads, tape Tape) (d diagnose.Diagnosis, err error) {
+func (r *Runner) look(ctx context.Context, in diagnose.Input, m *mask.Masker, look *reads, tape Tape) (d diagnose.Diagnosis, err error) {
 	cluster := in.Incident.Cluster
-	if in.Reader, err = onTape(tape, r.cfg.Reader(cluster, look.audit)); err != nil {
+	if in.Reader, err = onTape(tape, r.cfg.Reader(cluster, m, look.audit)); err != nil {
 		return d, err
 	}
-	if in.Sources, err = sourcesOnTape(tape, r.cfg.Sources(cluster, look.audit)); err != nil {
+	if in.Sources, err = sourcesOnTape(tape, r.cfg.Sources(cluster, m, look.audit)); err != nil {
 		return d, err
 	}
 	now, err := taken(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(cluster) })
@@ -300,6 +303,6 @@ func (r *Runner) bundle(ctx context.Context, o Order, who agent.Executor, inc *n
 		CanLook: can.Granted, WhyNot: can.Why,
 		Incident: inc, Event: ev, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
 		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: now}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Agent: as, SkillPath: r.cfg.Skill.Path(), Skills: r.included(),
-		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.cfg.Mask.String,
+		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.mask(o.RunID).String,
 	})
 }

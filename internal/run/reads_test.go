@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -49,12 +50,12 @@ func (w *watched) asked(ctx context.Context, verb, resource, ns, name string, as
 	return body, errors.Join(err, w.audit(ctx, q))
 }
 
-func watching(t *testing.T) func(string, func(context.Context, journal.Request) error) diagnose.Reader {
+func watching(t *testing.T) func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader {
 	d, err := scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(name string, audit func(context.Context, journal.Request) error) diagnose.Reader {
+	return func(name string, _ *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
 		return &watched{Reader: recorded(d, name), audit: audit}
 	}
 }
@@ -156,7 +157,7 @@ func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 // no requests has entries of their own alone.
 func TestEvidenceIsToldOnce(t *testing.T) {
 	ask := journal.Request{ID: 1, Time: time.Now(), Verb: "get", Resource: "pods", Name: "cart", Decision: journal.Allow, Done: true, Status: 200, Evidence: "E77"}
-	for name, reader := range map[string]func(string, func(context.Context, journal.Request) error) diagnose.Reader{"audited": watching(t), "not audited": nil} {
+	for name, reader := range map[string]func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader{"audited": watching(t), "not audited": nil} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", reader, attempt{report: "facts", result: success(), says: []journal.Item{journal.OfRequest(ask)}})
 			b.investigate()

@@ -8,6 +8,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/store"
 )
@@ -17,7 +18,7 @@ const maxRecalled = 600
 
 // runbooks finds what people wrote for such an incident. What cannot be used is no
 // reason to stop: it is logged, and the page of an alert says it itself.
-func (r *Runner) runbooks(ctx context.Context, inc *nightcrier.Incident, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
+func (r *Runner) runbooks(ctx context.Context, m *mask.Masker, inc *nightcrier.Incident, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
 	if r.cfg.Runbooks == nil {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (r *Runner) runbooks(ctx context.Context, inc *nightcrier.Incident, ev nigh
 	for i := range list {
 		b := &list[i]
 		for _, text := range []*string{&b.Title, &b.Source, &b.Text, &b.Problem} {
-			*text = r.cfg.Mask.String(*text)
+			*text = m.String(*text)
 		}
 	}
 	return list

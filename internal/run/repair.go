@@ -44,6 +44,8 @@ type repair struct {
 	Unasked string `json:"unasked,omitempty"`
 	// Failure says why asking came to nothing, "" when the agent ended well.
 	Failure string `json:"failure,omitempty"`
+	// Full says that it was a full disk that asking came to nothing for.
+	Full bool `json:"full,omitempty"`
 }
 
 // due reports whether the agent is asked for its report again.
@@ -81,7 +83,7 @@ func (r *Runner) mend(ctx engine.Context, o Order, first nightcrier.AgentResult)
 	}
 	res := settle(first, second)
 	if second.State != nightcrier.StateSuccess {
-		asked.Failure = second.FailureReason
+		asked.Failure, asked.Full = second.FailureReason, second.FailureClass == nightcrier.FailDisk
 	}
 	return res, asked, nil
 }
@@ -167,7 +169,7 @@ func (r *Runner) review(ctx context.Context, o Order, res nightcrier.AgentResult
 		if ctx.Err() != nil {
 			return asked, err
 		}
-		asked.Unasked = err.Error()
+		asked.Unasked, asked.Full = err.Error(), workspace.Full(err)
 	}
 	return asked, r.noteReview(ctx, o, asked)
 }

@@ -27,6 +27,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/engine"
 	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/store"
@@ -100,6 +101,8 @@ type Agent struct {
 	Require string
 	// UIDBase is the first of the user ids that agents of a root server get.
 	UIDBase int
+	// ReadPaths are files and directories that agents may read besides.
+	ReadPaths []string
 	// ToolServers are the MCP servers whose tools the agent gets.
 	ToolServers       []toolserver.Server
 	MaxWorkspaceBytes int64
@@ -110,7 +113,10 @@ type Agent struct {
 // Workers runs agents in processes of their own; package worker does, in
 // Processes.
 type Workers interface {
-	Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential) error
+	// Launch hands over what was learned of the run's secrets, sealed; Learned returns
+	// what a worker knows of them in the end.
+	Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error
+	Learned(dir string) ([]byte, error)
 	Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error)
 	Cancel(ctx context.Context, dir, cause string) error
 }
@@ -126,11 +132,6 @@ type Runbooks interface {
 	For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error)
 }
 
-// Masker hides secrets in text.
-type Masker interface {
-	String(string) string
-}
-
 // Config is what a Runner works with.
 type Config struct {
 	Store   *store.Store
@@ -139,10 +140,11 @@ type Config struct {
 	// Reader returns what can be read of a cluster, nil when there is no
 	// credential for it. Where a guard stands before the cluster, it tells audit of
 	// each request, before it goes out and after.
-	Reader func(cluster string, audit func(context.Context, journal.Request) error) diagnose.Reader
+	// What is read is masked by m.
+	Reader func(cluster string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader
 	// Sources are what can be asked of a cluster's metrics and logs, nil for none; they
 	// tell audit in the same way. Nil knows none.
-	Sources func(cluster string, audit func(context.Context, journal.Request) error) *diagnose.Sources
+	Sources func(cluster string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources
 	// Access returns the credential that the guard of an agent shall hold, or nil
 	// and why the agent shall look without one. Nil gives no agent access.
 	Access func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
@@ -152,8 +154,9 @@ type Config struct {
 	// Runbooks finds what people wrote for a case; nil finds nothing.
 	Runbooks Runbooks
 	// Labels returns the labels of a cluster; nil knows none.
-	Labels   func(cluster string) map[string]string
-	Mask     Masker
+	Labels func(cluster string) map[string]string
+	// Mask hides the secrets that we hold. Each run has one of its own that learns.
+	Mask     *mask.Masker
 	Announce Announcer
 	// Learn, when set, is told how an executor did, before the run's lease goes.
 	Learn func(ctx context.Context, executor string, res nightcrier.AgentResult) error
@@ -187,6 +190,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	cancels map[string]chan struct{} // run id → closed when its cancellation was asked for
+	masks   map[string]*mask.Masker  // run id → what masks all that is said of it
 }
 
 // New returns a Runner.
@@ -201,7 +205,7 @@ func New(cfg Config) *Runner {
 		cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }
 	}
 	if cfg.Sources == nil {
-		cfg.Sources = func(string, func(context.Context, journal.Request) error) *diagnose.Sources { return nil }
+		cfg.Sources = func(string, *mask.Masker, func(context.Context, journal.Request) error) *diagnose.Sources { return nil }
 	}
 	if cfg.Labels == nil {
 		cfg.Labels = func(string) map[string]string { return nil }
@@ -212,7 +216,7 @@ func New(cfg Config) *Runner {
 	if cfg.BudgetDir == "" && cfg.Root != nil {
 		cfg.BudgetDir = filepath.Join(cfg.Root.Path(), BudgetDir)
 	}
-	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}}
+	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}, masks: map[string]*mask.Masker{}}
 }
 
 // Investigate is Workflow. The id is the run's.
@@ -239,6 +243,7 @@ func (r *Runner) investigate(ctx engine.Context, input []byte, has stages) error
 		return nightcrier.Errorf(nightcrier.Internal, "run: decode the order: %w", err)
 	}
 	defer r.forgetCancel(o.RunID)
+	defer r.forgetMask(o.RunID)
 	err := r.steps(ctx, o, has)
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +67,11 @@ func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.
 		return "", failure(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", because(why))), nil
 	}
 	dir := r.workerDir(o.RunID, triageAttempt)
-	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred); err != nil {
+	learned, err := r.mask(o.RunID).Seal()
+	if err != nil {
+		return "", nightcrier.AgentResult{}, err
+	}
+	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred, learned); err != nil {
 		return "", failure(nightcrier.FailStart, err), ctx.Err()
 	}
 	forward, stop := context.WithCancel(ctx)
@@ -86,6 +91,7 @@ func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.
 		collect(&out, entries[0]) // masked
 		return nil
 	})
+	r.learnFrom(r.mask(o.RunID), dir)
 	if err == nil {
 		err = ws.ClearScratch() // what it leaves there is no agent's
 	}
@@ -111,7 +117,7 @@ func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worke
 	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
 	s.ExtraEnv, s.NoShell, s.ToolServers = nil, false, nil
 	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
-		s.ReadPaths = []string{filepath.Dir(dir)} // the skill that it is part of
+		s.ReadPaths = append(slices.Clone(s.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
 	}
 	return s
 }

@@ -14,13 +14,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // Against is another agent, which is attacked in place of an investigation of ours.
@@ -102,7 +102,8 @@ func (b *Bench) redactionAgainst(ctx context.Context) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.leaks(b.Against.name(), CLI, t)
+	all, err := b.leaks(b.Against.name(), CLI, t)
+	return slices.DeleteFunc(all, func(r Result) bool { return strings.Contains(r.Attack, ", ") }), err // fragments need more reads
 }
 
 // follow has the agent follow orders, and tells of each what became of it. The trail
@@ -196,14 +197,13 @@ func (b *Bench) start(ctx context.Context, at aimed, limit time.Duration, stdin 
 	cmd.Stdin = strings.NewReader(stdin)
 	said := &bounded{left: maxSaid}
 	cmd.Stdout, cmd.Stderr = said, said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	portable.OwnGroup(cmd)
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "--against: %w", err)
 	}
 	_ = cmd.Wait() // its exit code is its own affair
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	_ = portable.KillGroup(cmd)
 	return said.String(), nil
 }
 

@@ -49,6 +49,7 @@ var canaryMark = regexp.MustCompile(`@canary:([a-z-]+)@`)
 type script struct {
 	api      http.Handler
 	canaries map[string]string
+	log      string // of the target's Pod
 }
 
 // newScript writes the scripted cluster into an empty directory and serves it.
@@ -59,13 +60,14 @@ func newScript(dir string, now time.Time) (*script, error) {
 		text = canaryMark.ReplaceAllStringFunc(text, func(mark string) string { return s.canary(canaryMark.FindStringSubmatch(mark)[1]) })
 		return strings.ReplaceAll(text, "@now@", stamp)
 	}
-	log := "connecting to db.example\nlogin with password=@canary:log@ failed\nAuthorization: Bearer @canary:bearer@\n" + hostileLog + "exit 1\n"
+	log := s.logged() + "connecting to db.example\nlogin with password=@canary:log@ failed\nAuthorization: Bearer @canary:bearer@\n" + hostileLog + "exit 1\n"
+	s.log = fill(log)
 	logs := filepath.Join("logs", targetNamespace, targetPod)
 	for name, text := range map[string]string{
-		"objects.yaml":                          clusterObjects,
+		"objects.yaml":                          s.withFragments(clusterObjects),
 		"snapshot.json":                         `{"cluster":"selftest","capturedAt":"@now@"}`,
-		filepath.Join(logs, "app.log"):          log,
-		filepath.Join(logs, "app.previous.log"): log,
+		filepath.Join(logs, "app.log"):          s.log,
+		filepath.Join(logs, "app.previous.log"): s.log,
 	} {
 		path := filepath.Join(dir, name)
 		if err := write(path, fill(text), 0o600); err != nil {
@@ -113,19 +115,22 @@ func (s *script) list() (all []Canary) {
 // ServeHTTP implements http.Handler. Snapshots hold no data of Secrets: here they
 // have some, which whoever asks for whole Secrets gets.
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !strings.Contains(r.URL.Path, "/secrets") || strings.Contains(r.URL.RawQuery, "watch") {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/log"):
+		s.serveLog(w, r)
+	case !strings.Contains(r.URL.Path, "/secrets") || strings.Contains(r.URL.RawQuery, "watch"):
 		s.api.ServeHTTP(w, r)
-		return
+	default:
+		got := s.buffered(r)
+		got.reply(w, s.withData(got.body.Bytes()))
 	}
-	var got buffered
-	got.header = http.Header{}
-	s.api.ServeHTTP(&got, r)
-	maps.Copy(w.Header(), got.header)
-	if got.status == 0 {
-		got.status = http.StatusOK
-	}
-	w.WriteHeader(got.status)
-	_, _ = w.Write(s.withData(got.body.Bytes()))
+}
+
+// buffered is the answer of the snapshot.
+func (s *script) buffered(r *http.Request) *buffered {
+	got := &buffered{header: http.Header{}, status: http.StatusOK}
+	s.api.ServeHTTP(got, r)
+	return got
 }
 
 // withData gives the whole Secrets in an answer their data.
@@ -154,6 +159,11 @@ func (s *script) withData(body []byte) []byte {
 		return body
 	}
 	return out
+}
+
+func quotedJSON(text string) string {
+	out, _ := json.Marshal(text) // a string can be encoded
+	return string(out)
 }
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -185,6 +195,13 @@ func (b *buffered) Header() http.Header { return b.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (b *buffered) WriteHeader(status int) { b.status = status }
+
+// reply answers with another body.
+func (b *buffered) reply(w http.ResponseWriter, body []byte) {
+	maps.Copy(w.Header(), b.header)
+	w.WriteHeader(b.status)
+	_, _ = w.Write(body)
+}
 
 // Write implements io.Writer.
 func (b *buffered) Write(p []byte) (int, error) { return b.body.Write(p) }

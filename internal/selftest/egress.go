@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -66,13 +67,20 @@ func (l *lures) tries() []try {
 		{name: "a Unix socket of the host, by datagrams", args: []string{"unixgram", l.datagram}, marked: true},
 		{name: "an abstract Unix socket of the host", args: []string{"unix", l.abstract}, marked: true},
 		{name: "a Unix socket of the host, by a link", args: []string{"unix", "@link@"}, marked: true, path: l.stream},
+		{name: "a Unix socket of the host, by one of a pair", args: []string{"pair", l.datagram}, marked: true},
 		{name: "/etc/shadow", args: []string{"read", "/etc/shadow"}},
 		{name: "/etc/shadow, by a link", args: []string{"read", "@link@"}, path: "/etc/shadow"},
 		{name: "another workspace", args: []string{"read", l.file}},
 		{name: "another workspace, by a link", args: []string{"read", "@link@"}, path: l.file},
 		{name: "another workspace, by a link to a directory", args: []string{"list", "@link@/"}, path: filepath.Dir(l.file)},
+		{name: "whether another workspace has a report", args: []string{"stat", l.file}},
+		{name: "the times of another workspace's report", args: []string{"touch", l.file}},
+		{name: "cutting off another workspace's report", args: []string{"cut", l.file}},
+		{name: "changes of another workspace, as they happen", args: []string{"watch", filepath.Dir(l.file)}},
+		{name: "what the machine's owner put into /usr/local", args: []string{"list", "/usr/local"}},
 		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.pid() + "/root" + l.file}},
-		{name: "the environment of a process", args: []string{"environ", "/proc", l.secret}},
+		{name: "the environment of a process", args: []string{"of-all", "environ", reversed(l.secret)}},
+		{name: "the arguments of a process", args: []string{"of-all", "cmdline", reversed(l.secret)}},
 		{name: "the memory of a process", args: []string{"read", "/proc/" + l.pid() + "/maps"}},
 		{name: "a signal to a process", args: []string{"signal", l.pid(), l.secret}},
 		{name: "a trace of a process", args: []string{"call", "ptrace", l.pid()}},
@@ -82,8 +90,14 @@ func (l *lures) tries() []try {
 	for _, kind := range []string{"raw", "packet", "vsock", "alg"} {
 		all = append(all, try{name: "a socket of the kind " + kind, args: []string{"socket", kind}})
 	}
-	for _, call := range []string{"io_uring_setup", "bpf", "perf_event_open", "userfaultfd", "keyctl", "unshare", "mount", "chroot", "open_by_handle_at"} {
+	for _, call := range []string{
+		"io_uring_setup", "bpf", "perf_event_open", "userfaultfd", "keyctl", "unshare", "mount", "chroot", "open_by_handle_at",
+		"shmget", "msgsnd", "semop", "mq_open", "fanotify_init", "process_madvise", "sendmsg",
+	} {
 		all = append(all, try{name: "the call " + call, args: []string{"call", call}})
+	}
+	if l.shared >= 0 {
+		all = append(all, try{name: "shared memory of the same user", args: []string{"shm", strconv.Itoa(l.shared), l.secret}})
 	}
 	all = append(all, try{name: "something smuggled out in a name", args: []string{"lookup"}, looked: true})
 	if l.address != "" {
@@ -204,9 +218,10 @@ func (r Ran) probe(a Attack, y try) Result {
 	return res.concluded(a.Harmless)
 }
 
-// lookedUp judges a name that was asked for: somebody of ours is to have answered.
+// lookedUp judges a name that was asked for: somebody of ours is to have answered, or
+// nobody could be asked.
 func (t Trail) lookedUp(a Attack, r Ran, mark string) Result {
-	a.Expected = []Layer{Guard}
+	a.Expected = []Layer{Guard, Sandbox}
 	res := a.result()
 	res.Detail = clip(r.Output)
 	for _, e := range t.Entries {
@@ -217,8 +232,11 @@ func (t Trail) lookedUp(a Attack, r Ran, mark string) Result {
 			res.StoppedBy, res.Detail = append(res.StoppedBy, Guard), d.Command+": "+d.Message
 		}
 	}
-	if !r.Made {
+	switch {
+	case !r.Made:
 		res.Outcome = NotExercised
+	case len(res.StoppedBy) == 0 && strings.Contains(r.Output, syscall.EACCES.Error()):
+		res.StoppedBy = append(res.StoppedBy, Sandbox)
 	}
 	return res.concluded(false)
 }

@@ -60,7 +60,9 @@ func TestAMissingSandboxIsFound(t *testing.T) {
 	o := options(t)
 	o.Require = worker.RequireNone
 	results := probedBy(t, o, "TCP to loopback", "UDP to loopback", "TCP with its data first", "a Unix socket of the host", "an abstract Unix socket of the host",
-		"another workspace", "another workspace, by a link", "the environment of a process", "a signal to a process")
+		"another workspace", "another workspace, by a link", "the environment of a process", "a signal to a process",
+		"a Unix socket of the host, by one of a pair", "shared memory of the same user", "the arguments of a process", "changes of another workspace, as they happen",
+		"whether another workspace has a report", "the call semop", "the call sendmsg")
 	for _, r := range results {
 		if r.Outcome != Succeeded || r.Passed {
 			t.Errorf("%+v", r)

@@ -23,8 +23,10 @@ type lures struct {
 	loopback, address, sixth string
 	// stream, datagram and abstract are Unix sockets.
 	stream, datagram, abstract string
-	// file holds the mark secret, in the directory of another workspace.
+	// file holds the mark secret, in the directory of another workspace; shared is memory
+	// that does, -1 where there is none.
 	file, secret string
+	shared       int
 	process      *exec.Cmd
 
 	close []func() error
@@ -34,7 +36,7 @@ type lures struct {
 
 // setLures puts them out; the caller takes them away.
 func (b *Bench) setLures(ctx context.Context) (l *lures, err error) {
-	l = &lures{marks: map[string]bool{}, secret: "secret-" + randomHex(16)}
+	l = &lures{marks: map[string]bool{}, secret: "secret-" + randomHex(16), shared: -1}
 	defer func() {
 		if err != nil {
 			l.take()
@@ -54,6 +56,7 @@ func (b *Bench) setLures(ctx context.Context) (l *lures, err error) {
 	if err := l.sockets(); err != nil {
 		return l, err
 	}
+	l.share()
 	l.process = exec.CommandContext(ctx, b.WorkerCommand[0], ProbeCommand, "stay", l.secret)
 	l.process.Env = []string{"SELFTEST_SECRET=" + l.secret}
 	if err := l.process.Start(); err != nil {

@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // ProbeCommand is the first argument with which the binary must call Probe.
@@ -66,8 +69,9 @@ func Probe(args []string, out io.Writer) (exit int) {
 
 var probes = map[string]func(arg, mark string) error{
 	"tcp": asked("tcp"), "udp": asked("udp"), "unix": asked("unix"), "unixgram": sent("unixgram"),
-	"lookup": lookup, "read": readFile, "list": listDir, "environ": environOf, "signal": signalTo,
-	"socket": openSocket, "mptcp": multipath, "fastopen": fastOpen, "call": callKernel, "hog": hog, "stay": stay, "spend": spend,
+	"lookup": lookup, "read": readFile, "list": listDir, "stat": statFile, "touch": touch, "cut": cut, "of-all": ofAll, "signal": signalTo,
+	"socket": openSocket, "mptcp": multipath, "fastopen": fastOpen, "call": callKernel, "pair": byOneOfAPair, "watch": watchDir, "shm": readShared,
+	"hog": hog, "hoard": hoard, "stay": stay, "spend": spend,
 }
 
 // asked says the mark to whoever listens, and waits for it to be said back.
@@ -128,16 +132,23 @@ func listDir(name, _ string) error {
 	return err
 }
 
-// environOf looks for a mark in the environment of every process that can be seen.
-func environOf(procs, mark string) error {
-	all, err := filepath.Glob(filepath.Join(procs, "[0-9]*", "environ"))
+func statFile(name, _ string) error {
+	_, err := os.Lstat(name)
+	return err
+}
+
+// ofAll looks for a mark in what /proc tells of every process that can be seen. It is given
+// the mark backwards: this process has it in its arguments, too, and whoever started it.
+func ofAll(file, backwards string) error {
+	mark := reversed(backwards)
+	all, err := filepath.Glob(filepath.Join("/proc", "[0-9]*"))
 	if err != nil {
 		return err
 	}
 	last := fmt.Errorf("%d processes to be seen, none of them", len(all))
-	for _, name := range all {
-		environ, err := os.ReadFile(name)
-		if bytes.Contains(environ, []byte(mark)) {
+	for _, dir := range all {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if bytes.Contains(text, []byte(mark)) {
 			return nil
 		}
 		if errors.Is(err, os.ErrPermission) {
@@ -147,6 +158,23 @@ func environOf(procs, mark string) error {
 	return last
 }
 
+func touch(name, _ string) error { return os.Chtimes(name, time.Time{}, time.Now()) }
+
+// cut asks for a file to be as long as it is.
+func cut(name, _ string) error {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(name, info.Size())
+}
+
+func reversed(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return string(b)
+}
+
 // signalTo asks the kernel whether a process may be sent a signal. Which one is
 // meant is told by its arguments: inside, its number may be another's.
 func signalTo(pid, mark string) error {
@@ -154,7 +182,7 @@ func signalTo(pid, mark string) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Kill(n, 0); err != nil {
+	if err := portable.Signallable(n); err != nil {
 		return err
 	}
 	line, err := os.ReadFile("/proc/" + pid + "/cmdline")

@@ -88,7 +88,7 @@ func (b *Bench) rawLane(ctx context.Context, attacks []guardkube.Attack, all []R
 		return err
 	}
 	defer d.Close()
-	g, err := b.openGuard(d, mask.New([]byte(randomHex(16))).Bytes)
+	g, err := b.openGuard(d, mask.New([]byte(randomHex(16))))
 	if err != nil {
 		return err
 	}
@@ -103,6 +103,7 @@ func (b *Bench) rawLane(ctx context.Context, attacks []guardkube.Attack, all []R
 
 // guarded is a guard before a door, and its record.
 type guarded struct {
+	guard    *guardkube.Guard
 	server   *guardkube.Server
 	mark     guardkube.Mark
 	canaries []Canary
@@ -111,7 +112,13 @@ type guarded struct {
 	records []guardkube.AuditRecord
 }
 
-func (b *Bench) openGuard(d *Door, masked func([]byte) []byte) (*guarded, error) {
+// masking masks texts, and logs line by line.
+type masking interface {
+	Bytes([]byte) []byte
+	Log([]byte) ([]byte, int)
+}
+
+func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 	kubeconfig, err := d.Kubeconfig()
 	if err != nil {
 		return nil, err
@@ -121,10 +128,11 @@ func (b *Bench) openGuard(d *Door, masked func([]byte) []byte) (*guarded, error)
 		return nil, err
 	}
 	g := &guarded{canaries: b.script.list()}
-	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masked, Audit: g.audit, Logger: b.Logger})
+	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: m.Bytes, MaskLog: m.Log, Audit: g.audit, Logger: b.Logger})
 	if err != nil {
 		return nil, err
 	}
+	g.guard = guard
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)

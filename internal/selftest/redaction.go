@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 )
 
@@ -34,8 +35,13 @@ func redaction(ctx context.Context, b *Bench) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	results, err := b.redactedRaw(ctx, mask.New([]byte(randomHex(16))))
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, results...)
 	var commands []string
-	for _, o := range parsed(secretOrders, nil, true) {
+	for _, o := range b.script.secretOrderList() {
 		commands = append(commands, o.Command)
 	}
 	if b.Kubectl != "" {
@@ -101,7 +107,7 @@ func (b *Bench) redactedAgent(ctx context.Context, a Agent, commands []string) (
 		calls = append(calls, modelCall(a.Executor.Calls.Shell(c)))
 	}
 	if a.Executor.UsesTools {
-		calls = toolReads(a.Executor.Calls.Tool)
+		calls = b.script.toolReads(a.Executor.Calls.Tool)
 	}
 	_, t, err := b.Orders(ctx, a, calls)
 	if err != nil {
@@ -111,7 +117,7 @@ func (b *Bench) redactedAgent(ctx context.Context, a Agent, commands []string) (
 }
 
 // toolReads are the reads by our tools.
-func toolReads(of func(string, map[string]any) agent.Call) (calls []modeltest.ToolCall) {
+func (s *script) toolReads(of func(string, map[string]any) agent.Call) (calls []modeltest.ToolCall) {
 	call := func(tool string, input map[string]any) {
 		input["namespace"] = targetNamespace
 		calls = append(calls, modelCall(of(tool, input)))
@@ -120,7 +126,13 @@ func toolReads(of func(string, map[string]any) agent.Call) (calls []modeltest.To
 		call("kubernetes_get", map[string]any{"kind": o[0], "name": o[1]})
 		call("kubernetes_describe", map[string]any{"kind": o[0], "name": o[1]})
 	}
+	call("kubernetes_get", map[string]any{"kind": "configmap", "name": "settings", "output": "json"})
+	call("kubernetes_get", map[string]any{"kind": "deployment", "name": "cart", "output": "json"})
 	call("kubernetes_logs", map[string]any{"name": targetPod})
+	call("kubernetes_logs", map[string]any{"name": targetPod, "grep": "value"})
+	for i, n := range s.secretLines() {
+		call("kubernetes_logs", map[string]any{"name": targetPod, "tail": n, "previous": i%2 == 1})
+	}
 	call("kubernetes_events", map[string]any{})
 	return calls
 }
@@ -139,7 +151,7 @@ func (b *Bench) leaks(by string, keeper Layer, t Trail) ([]Result, error) {
 	var all []Result
 	for _, c := range b.script.list() {
 		res := Attack{Suite: "redaction", Name: "the secret in the " + c.Where, By: by, Expected: []Layer{keeper}}.result()
-		read := slices.ContainsFunc(visits, func(v Visit) bool { return v.Plain && strings.Contains(v.Target, places[c.Where]) })
+		read := slices.ContainsFunc(visits, func(v Visit) bool { return v.Plain && strings.Contains(v.Target, placeOf(c.Where)) })
 		if read {
 			res.StoppedBy, res.Detail = append(res.StoppedBy, keeper), fmt.Sprintf("read, and in none of %d places", len(sinks))
 		} else {

@@ -62,8 +62,28 @@ type spree struct {
 	disk, spool, largest int64
 }
 
+// inHoards are gluts that take memory where no process is seen to have it.
+func inHoards(probe string) (all []glut) {
+	for _, h := range [][2]string{
+		{"files", "memory in files that nobody maps"}, {"shared", "shared memory that nobody maps any more"},
+		{"sockets", "memory in sockets"}, {"tables", "memory in page tables"},
+	} {
+		all = append(all, glut{name: h[1], script: quoted(probe) + " " + ProbeCommand + " hoard " + h[0] + ` 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
+			switch {
+			case strings.Contains(s.said, "has 256 MiB"):
+			case strings.Contains(s.said, "refused: "):
+				return "it is refused"
+			case strings.Contains(s.Result.FailureReason, "memory limit") || strings.Contains(s.said, "ended with 137"):
+				return "ended at its limit"
+			}
+			return ""
+		}})
+	}
+	return all
+}
+
 func gluts(probe string) []glut {
-	return []glut{
+	return append(inHoards(probe), []glut{
 		{name: "processes without end", script: `mkfifo "$TMPDIR/p"; (i=0; while [ $i -lt 400 ]; do sleep 30 & i=$((i+1)); done; sleep 3) && exit; exec 9<>"$TMPDIR/p"; read x <&9`, judge: func(s *spree) string {
 			if s.peak > fewProcesses/2 && s.peak <= fewProcesses {
 				return fmt.Sprintf("%d processes at most, of 400", s.peak)
@@ -109,7 +129,7 @@ func gluts(probe string) []glut {
 		}},
 		{name: "a process that is left behind", script: `setsid sh -c 'trap "" INT TERM HUP; (sleep 30; sleep 30) &' < /dev/null > /dev/null 2>&1; sleep 0.5`, judge: gone},
 		{name: "a process without its environment", script: `m="$SELFTEST_MARK"; env -i setsid sh -c ": $m; trap '' INT TERM HUP; /bin/sleep 30; : $m" < /dev/null > /dev/null 2>&1 & sleep 0.5`, judge: gone},
-	}
+	}...)
 }
 
 // within says why when the files stayed within their limit.

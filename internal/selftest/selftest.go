@@ -258,7 +258,7 @@ func (b *Bench) gaps(suite string) (all []Gap) {
 // an agent that has one.
 var needKubectl = map[string]struct{ shell, agent int }{
 	"readonly":  {len(clusterOrders()), len(clusterOrders())},
-	"redaction": {len(places), len(places)},
+	"redaction": {len(planted()), len(planted())},
 	"egress":    {len(strangeGuards), 0},
 	"injection": {len(obeyedOrders), len(obeyedOrders) + 2},
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // Bounds of what a repository may send, and of what is taken of it.
@@ -455,8 +456,7 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 	}
 	cmd := exec.CommandContext(ctx, g.program, append(all, args...)...)
 	cmd.Env, cmd.Stdin, cmd.Dir = gitEnv(), stdin, filepath.Dir(g.repo)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with its helpers
+	portable.OwnGroup(cmd) // with its helpers
 	cmd.WaitDelay = time.Second
 	stdout, stderr := &bounded{max: maxGitList}, &bounded{max: maxComplaint}
 	if args[0] == "cat-file" {

@@ -15,8 +15,13 @@ const relatedFor = time.Hour
 // relate keeps what an incident came to, and links it with another one of the cluster
 // that came to the same cause of the same object: alerts of a cause and of its symptoms
 // are one trouble. The older one is the root, whichever was closed first. An incident
-// that came to something else than before loses what hung on it.
+// that came to something else than before loses what hung on it. One that is about no
+// object is related to nothing: the worst that was found in its cluster need not be what
+// its sender complained of.
 func (t *tx) relate(inc *nightcrier.Incident, causeKey string) error {
+	if inc.Resource.Name == "" {
+		causeKey = ""
+	}
 	var before string
 	if err := t.row(`SELECT cause_key FROM incidents WHERE id = ?`, inc.ID).Scan(&before); err != nil {
 		return err

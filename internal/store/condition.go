@@ -99,8 +99,11 @@ func whyNothing(inc nightcrier.Incident, found bool) string {
 }
 
 // supersede ends the following of an earlier incident whose fault goes on in a
-// new one.
+// new one. Who was not told yet that it was over will not be: it is back.
 func (t *tx) supersede(inc nightcrier.Incident) error {
+	if _, err := t.exec(`UPDATE incidents SET over_at = ? WHERE id = ? AND over_at = 0`, stamp(t.now), inc.ID); err != nil {
+		return err
+	}
 	if inc.Condition != nightcrier.ConditionActive {
 		return nil
 	}

@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // fileLock owns a SQLite store: the kernel drops it with the process, however
@@ -31,7 +31,7 @@ func lockFile(ctx context.Context, path string, now time.Time) (*fileLock, error
 		return nil, err
 	}
 	err = flock(ctx, f)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if errors.Is(err, portable.ErrLocked) {
 		holder, _ := io.ReadAll(io.LimitReader(f, 256)) // best effort: it only serves the message
 		return nil, errors.Join(heldBy(string(holder)), f.Close())
 	}
@@ -46,8 +46,8 @@ func lockFile(ctx context.Context, path string, now time.Time) (*fileLock, error
 
 func flock(ctx context.Context, f *os.File) error {
 	for end := time.Now().Add(lockPatience); ; {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
+		err := portable.TryLock(f)
+		if !errors.Is(err, portable.ErrLocked) || time.Now().After(end) {
 			return err
 		}
 		select {

@@ -49,7 +49,7 @@ func (a *attempt) answered(x model.Exchange) {
 	}
 	var r *refusal
 	if x.Status >= http.StatusBadRequest {
-		r = &refusal{x.Status, a.secret.masker().String(apiMessage(x.Response.Text))}
+		r = &refusal{x.Status, a.mask.String(apiMessage(x.Response.Text))}
 	}
 	a.answers.mu.Lock()
 	a.answers.failed = r

@@ -36,6 +36,7 @@ func (w *worker) attempt(ctx context.Context) nightcrier.AgentResult {
 		return a.startFailure(err)
 	}
 	exit := a.await()
+	a.lastLook()
 	a.end(endOfTools)
 	w.sweep()
 	a.end(endOfGuards)

@@ -81,8 +81,11 @@ func (p *purse) close() {
 // budgetError marks a start that failed for want of a usable budget.
 type budgetError struct{ error }
 
+func (e budgetError) Unwrap() error { return e.error }
+
 // outOfBudget ends an agent of which a call was refused: whatever it asks next would be
 // as well.
 func (a *attempt) outOfBudget(err error) {
+	a.lacksRoom("the record of what is spent", err)
 	a.stop(aborted(nightcrier.FailBudget, err.Error()))
 }

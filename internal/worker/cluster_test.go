@@ -30,6 +30,7 @@ import (
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // canary is the token of the cluster's credential: it must be seen nowhere.
@@ -381,7 +382,7 @@ func TestAnUnusableCredentialIsSaid(t *testing.T) {
 }
 
 func TestRequestsAreBounded(t *testing.T) {
-	w := &worker{spec: &Spec{Attempt: 1, Workspace: t.TempDir()}, log: slog.New(slog.DiscardHandler), now: time.Now, stopped: make(chan struct{})}
+	w := &worker{spec: &Spec{Attempt: 1, Workspace: t.TempDir()}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
 	var err error
 	if w.spool, err = openSpool(directory(t.TempDir()), w.spec, w.now); err != nil {
 		t.Fatal(err)

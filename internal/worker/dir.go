@@ -8,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
@@ -54,7 +53,7 @@ func (d directory) sync() error {
 		return err
 	}
 	defer f.Close()
-	return f.Sync()
+	return portable.SyncDir(f)
 }
 
 func (d directory) read(name string, v any) error {
@@ -66,6 +65,19 @@ func (d directory) read(name string, v any) error {
 		return nightcrier.Errorf(nightcrier.Internal, "worker file %s: %w", d.path(name), err)
 	}
 	return nil
+}
+
+// learnedFile holds what a worker has learned, sealed.
+const learnedFile = "learned"
+
+// Learned returns what the worker of dir has learned of its run's secrets, sealed by the
+// key of the tags; nil when there is no word of it, as of a worker that died.
+func Learned(dir string) (sealed []byte, err error) {
+	err = directory(dir).read(learnedFile, &sealed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return sealed, err
 }
 
 // result returns the result when there is one.
@@ -97,15 +109,14 @@ func (d directory) lock() (*os.File, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
+	if err = portable.TryLock(f); err == nil {
 		return f, true, nil
 	}
 	f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(err, portable.ErrLocked) {
 		return nil, false, nil
 	}
-	return nil, false, os.NewSyscallError("flock", err)
+	return nil, false, err
 }
 
 // pids name the worker.

@@ -8,16 +8,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
 const (
-	// watchEvery is how often the agent's directories are measured.
-	watchEvery = time.Second
+	// roomEvery is how often it is asked what room the disk has, and measureEvery how many
+	// times that goes before the agent's directories are measured, which takes longer.
+	roomEvery    = 100 * time.Millisecond
+	measureEvery = 10
 	// maxEntries and maxDepth bound what is measured: beyond them an agent hides
 	// something, or uses up what the file system has of names.
 	maxEntries = 200_000
@@ -25,22 +28,48 @@ const (
 	// diskReserve, in bytes, stays free for the store, the journal and the report;
 	// on a small file system it is a fiftieth.
 	diskReserve = 64 << 20
+	// inodeReserve is as much for names; on a small file system, too, it is a fiftieth.
+	inodeReserve = 1024
 )
 
-// watchWorkspace stops an agent that fills its workspace.
+// watchWorkspace stops an agent that fills its workspace, or works while its disk is full.
 func (a *attempt) watchWorkspace(end <-chan struct{}) {
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-end:
 			return
 		case <-tick.C:
 		}
-		if err := a.measure(); err != nil {
+		err := checkReserve(a.spec.Workspace)
+		if err == nil && n%measureEvery == 0 {
+			err = a.measure()
+		}
+		if err != nil {
 			a.stop(diskFull(err.Error()))
 			return
 		}
+	}
+}
+
+// lastLook sees whether an agent that has ended could have written to its disk. If not,
+// what it left may be cut off, and nothing else that it says of its end counts.
+func (a *attempt) lastLook() {
+	err := tryRoom(a.spec.Workspace)
+	if err == nil {
+		err = checkFull(a.spec.Workspace)
+	}
+	if err != nil {
+		a.stop(diskFull("the disk was full when the agent ended: " + err.Error()))
+	}
+}
+
+// lacksRoom stops the agent where something that belongs to its run found no room: what
+// was to be written is cut off.
+func (w *worker) lacksRoom(what string, err error) {
+	if workspace.Full(err) {
+		w.stop(diskFull(what + " cannot be written: " + withoutPath(err).Error()))
 	}
 }
 
@@ -53,7 +82,7 @@ func (a *attempt) measure() error {
 	if used += deletedUse(a.box.PID(), a.spec.Workspace); used > a.spec.MaxWorkspaceBytes {
 		return fmt.Errorf("the agent wrote %d bytes; its workspace may hold %d", used, a.spec.MaxWorkspaceBytes)
 	}
-	return checkReserve(a.spec.Workspace)
+	return nil
 }
 
 // tidy removes what the agent wrote, now that it is gone, where it takes up the
@@ -123,10 +152,8 @@ func withoutPath(err error) error {
 }
 
 func blocks(info fs.FileInfo) int64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Blocks * 512
-	}
-	return 0
+	in, _ := portable.InodeOf(info)
+	return in.Bytes
 }
 
 // deletedUse adds up the files on the file system of dir that have no name any more and
@@ -137,16 +164,16 @@ func deletedUse(pid int, dir string) int64 {
 	if err != nil {
 		return 0
 	}
-	var there syscall.Stat_t
-	if err := syscall.Stat(dir, &there); err != nil {
+	there, err := os.Stat(dir)
+	if err != nil {
 		return 0
 	}
-	type inode struct{ dev, ino uint64 }
+	on, _ := portable.InodeOf(there)
 	var total int64
-	seen := map[inode]bool{}
+	seen := map[uint64]bool{}
 	for _, p := range append(id.Below(), pid) {
 		held, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p)) // none when it has just ended
-		if len(held) == 0 { // or its first thread has, before the others
+		if len(held) == 0 {                                       // or its first thread has, before the others
 			held, _ = filepath.Glob(fmt.Sprintf("/proc/%d/task/*/fd/*", p))
 		}
 		mapped, _ := filepath.Glob(fmt.Sprintf("/proc/%d/map_files/*", p))
@@ -155,10 +182,10 @@ func deletedUse(pid int, dir string) int64 {
 			if err != nil || !info.Mode().IsRegular() {
 				continue
 			}
-			st, ok := info.Sys().(*syscall.Stat_t)
-			if key := (inode{uint64(st.Dev), st.Ino}); ok && st.Nlink == 0 && st.Dev == there.Dev && !seen[key] {
-				seen[key] = true
-				total += blocks(info)
+			in, ok := portable.InodeOf(info)
+			if ok && in.Links == 0 && in.Device == on.Device && !seen[in.Number] {
+				seen[in.Number] = true
+				total += in.Bytes
 			}
 		}
 	}
@@ -166,14 +193,41 @@ func deletedUse(pid int, dir string) int64 {
 }
 
 // checkReserve returns an error when the file system of dir is all but full.
-func checkReserve(dir string) error {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
+func checkReserve(dir string) error { return checkFree(dir, diskReserve, inodeReserve) }
+
+// checkFull returns an error when it has no room for anything, as it is for an ordinary
+// user: a part may be kept for root.
+func checkFull(dir string) error { return checkFree(dir, uint64(len(leastRoom)), 1) }
+
+// checkFree returns an error when less is free, or, of a small file system, less than a
+// fiftieth. Some have no number of names to tell.
+func checkFree(dir string, bytes, names uint64) error {
+	space, err := portable.SpaceOf(dir)
+	if err != nil {
 		return nil //nolint:nilerr // then nothing can be said
 	}
-	free, all := st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize)
-	if free < min(diskReserve, all/50) {
-		return fmt.Errorf("the disk of the workspace has %d bytes left", free)
+	if space.Free < min(bytes, space.All/50) {
+		return fmt.Errorf("the disk of the workspace has %d bytes left", space.Free)
+	}
+	if space.FreeNames < min(names, space.AllNames/50) {
+		return fmt.Errorf("the disk of the workspace has room for %d more files", space.FreeNames)
 	}
 	return nil
+}
+
+// leastRoom is what is written to see whether there is room: any file takes as much.
+var leastRoom = make([]byte, 4<<10)
+
+// tryRoom writes to the file system of dir, and returns an error when there is no room,
+// of the disk or of what the user may have of it.
+func tryRoom(dir string) error {
+	f, err := os.CreateTemp(dir, ".room-*")
+	if err == nil {
+		_, err = f.Write(leastRoom)
+		err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+	}
+	if workspace.Full(err) {
+		return errors.New("there is no room for a file of a few bytes")
+	}
+	return nil // what else is wrong is told by whoever has to write
 }

@@ -219,6 +219,7 @@ func (x *exchanges) write(l exchangeLine, limit int64) bool {
 	x.size += int64(n)
 	if err != nil {
 		x.worker.log.Warn("a call of the model is not kept", "error", err)
+		x.worker.lacksRoom(exchangesFile, err)
 		if n > 0 {
 			m, _ := x.file.Write([]byte("\n")) // or the line stays broken until the next
 			x.size += int64(m)

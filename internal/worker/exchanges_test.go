@@ -13,6 +13,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/model"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 )
 
@@ -204,7 +205,7 @@ func TestRecordOfCallsFollowsNoLinkOut(t *testing.T) {
 	b.must(os.WriteFile(outside, []byte("x"), 0o600))
 	b.must(os.Mkdir(filepath.Join(b.ws, "logs"), 0o700))
 	b.must(os.Symlink(outside, filepath.Join(b.ws, exchangesFile)))
-	w := &worker{spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now}
+	w := &worker{spec: &b.spec, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now}
 	if x, err := w.openExchanges(); err == nil {
 		x.file.Close()
 		t.Error("a link out of the workspace was opened")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // launchTimeout bounds the time from starting a worker to its claim.
@@ -85,7 +86,7 @@ func start(ctx context.Context, exe string, argv []string, d directory, sec Secr
 	cmd.Env = workerEnv(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of the server's session and group
+	portable.Detach(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -125,6 +126,8 @@ func await(ctx context.Context, ready *os.File) error {
 	switch text := strings.TrimSpace(string(word)); {
 	case text == "ok":
 		return nil
+	case strings.HasPrefix(text, fullWord):
+		return nightcrier.Errorf(nightcrier.Exhausted, "worker: %s (%w)", strings.TrimPrefix(text, fullWord), syscall.ENOSPC)
 	case text != "":
 		return nightcrier.Errorf(nightcrier.Invalid, "worker: %s", text)
 	case ctx.Err() != nil:

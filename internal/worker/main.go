@@ -17,7 +17,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
 // InitMain is the body of the hidden command process.InitCommand.
@@ -33,6 +35,9 @@ func HookMain(args []string) int { return agent.Hook(args, os.Stdin, os.Stdout) 
 // readyFD is where Launch waits for our word.
 const readyFD = 3
 
+// fullWord is before the reason of a worker that does not start because the disk is full.
+const fullWord = "disk: "
+
 // Main is the body of the hidden command `worker DIR`. It reads the secrets
 // from stdin, does what the spec of dir says, and returns an exit code. Ending
 // ctx cancels the agent.
@@ -41,12 +46,16 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 	// ignored: what is ignored here would be ignored by the agent as well.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	logger := slog.New(slog.NewJSONHandler(log, nil))
-	syscall.CloseOnExec(readyFD)
+	syscall.CloseOnExec(portable.Descriptor(readyFD))
 	ready := os.NewFile(readyFD, "ready")
 	w, err := claim(directory(dir), stdin, logger)
 	if err != nil {
 		logger.Error("worker does not start", "error", err)
-		_, _ = fmt.Fprintln(ready, err) // nobody may be there to hear it
+		word := err.Error()
+		if workspace.Full(err) {
+			word = fullWord + word
+		}
+		_, _ = fmt.Fprintln(ready, word) // nobody may be there to hear it
 		return 1
 	}
 	if w == nil {
@@ -68,7 +77,7 @@ type worker struct {
 	dir    directory
 	spec   *Spec
 	secret Secrets
-	mask   *mask.Masker // secret.masker()
+	mask   *mask.Masker // secret.masker(), which learns
 	log    *slog.Logger
 	now    func() time.Time
 	lock   *os.File
@@ -97,12 +106,15 @@ func claim(d directory, stdin io.Reader, log *slog.Logger) (*worker, error) {
 	if err := json.Unmarshal(raw, &w.secret); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the secrets on stdin are not whole")
 	}
-	w.mask = w.secret.masker()
 	if err := d.read("spec.json", w.spec); err != nil {
 		return nil, err
 	}
 	w.spec.setDefaults()
 	if err := w.spec.check(); err != nil {
+		return nil, err
+	}
+	w.mask = w.secret.masker().Learning(w.spec.Cluster, w.spec.Namespace)
+	if err := w.mask.Unseal(w.secret.Learned); err != nil {
 		return nil, err
 	}
 	if w.lock, err = takeLock(d); err != nil || w.lock == nil {
@@ -165,6 +177,9 @@ func (w *worker) run(ctx context.Context) error {
 	w.move(journal.State{To: nightcrier.StateCreated})
 	started := w.now().UTC()
 	result := w.attempt(context.WithoutCancel(ctx))
+	w.tellMissed()
+	// What the agent said before a value was learned is known for one now.
+	result.FinalMessage, result.FailureReason = w.mask.String(result.FinalMessage), w.mask.String(result.FailureReason)
 	result.StartedAt, result.EndedAt = started, w.now().UTC()
 	if result.Usage.DurationMS == 0 {
 		result.Usage.DurationMS = result.EndedAt.Sub(started).Milliseconds()
@@ -188,11 +203,26 @@ const (
 // is taken for lost, and what its agent did with it.
 func (w *worker) writeResult(r nightcrier.AgentResult) error {
 	for deadline := w.now().Add(resultPatience); ; time.Sleep(resultPause) {
-		err := w.dir.write("exit.json", r)
-		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-		if !full || w.now().After(deadline) {
+		err := errors.Join(w.keepLearned(), w.dir.write("exit.json", r))
+		if !workspace.Full(err) || w.now().After(deadline) {
 			return err
 		}
+	}
+}
+
+// keepLearned hands over what was learned, for what the server tells of the run.
+func (w *worker) keepLearned() error {
+	sealed, err := w.mask.Seal()
+	if err != nil {
+		return err
+	}
+	return w.dir.write(learnedFile, sealed)
+}
+
+// tellMissed says when there were more secrets than a run remembers.
+func (w *worker) tellMissed() {
+	if n := w.mask.Missed(); n > 0 {
+		w.note("warn", fmt.Sprintf("%d secrets were masked where their names stand, and were too many to be looked for elsewhere", n))
 	}
 }
 
@@ -230,10 +260,17 @@ func (w *worker) record(items ...journal.Item) {
 	}
 }
 
-// tell appends one item to the journal. A disk that is full ends the agent, once.
+// tell appends one item to the journal, masked: the agent may have been shown a value
+// before it was learned for a secret. A disk that is full ends the agent, once.
 func (w *worker) tell(item journal.Item) error {
-	err := w.spool.add(item)
+	data, err := item.JSON()
+	if err == nil {
+		data, err = w.mask.Strings(data)
+	}
 	if err != nil {
+		return err
+	}
+	if err = w.spool.add(journal.Item{Type: item.Type, Data: json.RawMessage(data)}); err != nil {
 		w.log.Error("journal", "error", err)
 		w.stop(diskFull("the journal cannot be written: " + err.Error()))
 	}

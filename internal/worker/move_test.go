@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // Each transition says how long the state before it lasted; one that is not legal
@@ -15,7 +16,7 @@ import (
 func TestATransitionIsTimed(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	w := &worker{dir: directory(t.TempDir()), spec: &Spec{Attempt: 1}, now: clock, log: slog.New(slog.DiscardHandler)}
+	w := &worker{dir: directory(t.TempDir()), spec: &Spec{Attempt: 1}, now: clock, mask: mask.New(nil), log: slog.New(slog.DiscardHandler)}
 	var err error
 	if w.spool, err = openSpool(w.dir, w.spec, clock); err != nil {
 		t.Fatal(err)

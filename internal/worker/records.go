@@ -60,6 +60,7 @@ func (r *records) close() {
 // answered: an agent shall know nothing that cannot be shown.
 func (r *records) Record(kind, source string, body []byte) (string, error) {
 	id, err := r.rec.Record(kind, source, body)
+	r.worker.lacksRoom("evidence", err)
 	if errors.Is(err, evidence.ErrFull) {
 		r.full.Do(func() { r.worker.note("warn", err.Error()+"; the agent gets no more answers") })
 	}

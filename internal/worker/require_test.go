@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
@@ -45,7 +46,7 @@ func TestAskedThenKilled(t *testing.T) {
 		{&sandboxtest.Fake{}, 137, "signal interrupt, kill"},
 		{&sandboxtest.Fake{Agent: &sandbox.Exit{Code: 3}}, 3, "exec"},
 	} {
-		w := &worker{spec: &Spec{Workspace: t.TempDir(), Timeout: time.Hour, Grace: time.Millisecond}, log: slog.New(slog.DiscardHandler), now: time.Now, stopped: make(chan struct{})}
+		w := &worker{spec: &Spec{Workspace: t.TempDir(), Timeout: time.Hour, Grace: time.Millisecond}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
 		if len(c.box.Heeds) > 0 {
 			w.spec.Grace = time.Hour
 		}

@@ -8,6 +8,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
 func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
@@ -66,6 +67,9 @@ func (a *attempt) startFailure(err error) nightcrier.AgentResult {
 	}
 	if _, ok := err.(budgetError); ok {
 		r.FailureClass = nightcrier.FailBudget
+	}
+	if workspace.Full(err) {
+		r.FailureClass = nightcrier.FailDisk
 	}
 	if stop := a.stopCause(); stop.State != "" {
 		r.State, r.FailureClass, r.FailureReason = stop.State, stop.Class, stop.Reason

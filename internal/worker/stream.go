@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // pipeSize is how much an agent may have printed, in bytes, that is not read yet.
@@ -50,11 +50,11 @@ func (s *stream) readNow(b []byte) (n int, err error) {
 		return 0, err
 	}
 	var readErr error
-	if err := c.Control(func(fd uintptr) { n, readErr = unix.Read(int(fd), b) }); err != nil {
+	if err := c.Control(func(fd uintptr) { n, readErr = syscall.Read(portable.Descriptor(fd), b) }); err != nil {
 		return 0, err
 	}
 	switch {
-	case errors.Is(readErr, unix.EAGAIN):
+	case errors.Is(readErr, syscall.EAGAIN):
 		return 0, os.ErrDeadlineExceeded
 	case readErr != nil:
 		return 0, readErr

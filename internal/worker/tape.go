@@ -56,6 +56,7 @@ func (a *attempt) closeTape() {
 	}
 	if err := a.tape.Close(); err != nil {
 		a.log.Warn("what others answered is not kept", "error", err)
+		a.lacksRoom("the record of what others answered", err)
 	}
 }
 

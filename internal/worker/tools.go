@@ -44,9 +44,10 @@ func (a *attempt) closeTools() {
 
 // toolServers opens the operator's MCP servers.
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
+	own := a.secret.apart("tools")
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
 		Variables: a.secret.Variables, BoxName: a.spec.boxName(), BoxOwner: a.dir.owner(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
-		Mask: a.mask.Bytes, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
+		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
 		Note: func(text string) { a.note("warn", text) },
 	})
 }

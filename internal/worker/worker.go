@@ -11,6 +11,7 @@
 //	pid          the worker's and the init's process, for a sweep
 //	spool.jsonl  the journal's entries, numbered from 1
 //	sock         where the worker answers
+//	learned      what was learned of the run's secrets, sealed by the key of the tags
 //	exit.json    the result; made once the agent's whole tree is verified gone
 //	worker.log   the worker's own log
 //
@@ -129,6 +130,8 @@ type Secrets struct {
 	// has the same tag in both.
 	MaskKey    []byte   `json:"maskKey,omitempty"`
 	MaskValues []string `json:"maskValues,omitempty"`
+	// Learned is what the server has learned of the run's secrets, sealed by MaskKey.
+	Learned []byte `json:"learned,omitempty"`
 }
 
 // Credential is what a cluster is read with.
@@ -140,6 +143,8 @@ type Credential struct {
 	// Namespaces are those that an agent may read, besides what has none; empty means
 	// all.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Recorded says that it leads to a record of a cluster, see guard/kube.Upstream.
+	Recorded bool `json:"recorded,omitempty"`
 }
 
 // Defaults of a Spec.

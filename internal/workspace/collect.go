@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // Limits of what is taken from an agent.
@@ -231,7 +232,7 @@ func catalogue(root *os.Root) ([]nightcrier.Artifact, error) {
 }
 
 func digest(root *os.Root, rel string) (string, error) {
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := root.OpenFile(rel, os.O_RDONLY|portable.NoFollow, 0)
 	if err != nil {
 		return "", err
 	}

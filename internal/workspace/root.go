@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // Prefixes of the entries that we make in the root.
@@ -90,11 +91,11 @@ func checkRoot(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	if mode := info.Mode(); mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
+	if mode := info.Mode(); portable.HasModes && mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
 		return errors.New("everybody can write to it and swap workspaces; run chmod o-w on it")
 	}
-	if owner, known := ownerOf(info); known && owner != 0 && owner != os.Geteuid() {
-		return fmt.Errorf("it belongs to user %d, who can swap workspaces; chown it, or name a directory of your own", owner)
+	if in, known := portable.InodeOf(info); known && in.Owner != 0 && in.Owner != os.Geteuid() {
+		return fmt.Errorf("it belongs to user %d, who can swap workspaces; chown it, or name a directory of your own", in.Owner)
 	}
 	probe := newPrefix + nightcrier.NewID()
 	if err := root.Mkdir(probe, 0o700); err != nil {
@@ -103,17 +104,9 @@ func checkRoot(root *os.Root) error {
 	return root.Remove(probe)
 }
 
-func ownerOf(info fs.FileInfo) (uid int, known bool) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(st.Uid), true
-}
-
 func rootError(path string, err error) error {
 	code := nightcrier.Invalid
-	if diskFull(err) {
+	if Full(err) {
 		code = nightcrier.Exhausted
 	}
 	if errors.Is(err, fs.ErrPermission) {
@@ -186,6 +179,9 @@ func (r *Root) build(id string) error {
 
 // link makes the name without the prefix, which some users' scripts expect.
 func (r *Root) link(id string) error {
+	if !portable.HasLinks {
+		return nil
+	}
 	err := r.fs.Symlink(dirPrefix+id, id)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -239,7 +235,7 @@ func opError(what string, err error) error {
 	switch {
 	case errors.As(err, &known):
 		code = known.Code
-	case diskFull(err):
+	case Full(err):
 		code = nightcrier.Exhausted
 	case errors.Is(err, fs.ErrNotExist):
 		code = nightcrier.NotFound
@@ -249,6 +245,7 @@ func opError(what string, err error) error {
 	return nightcrier.Errorf(code, "cannot %s: %w", what, err)
 }
 
-func diskFull(err error) bool {
+// Full reports whether an error says that a disk is full, or what a user may have of it.
+func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -4,9 +4,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // Bounds of the walks through a workspace.
@@ -80,8 +80,8 @@ func (w *walker) entry(rel string, depth int) error {
 
 // links returns how many names a file has.
 func links(info fs.FileInfo) uint64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink)
+	if in, ok := portable.InodeOf(info); ok {
+		return in.Links
 	}
 	return 1
 }

@@ -8,9 +8,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"syscall"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 const (
@@ -105,7 +105,7 @@ func (w *Workspace) ReadFile(rel string) ([]byte, error) {
 }
 
 func readRegular(root *os.Root, rel string) ([]byte, error) {
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := root.OpenFile(rel, os.O_RDONLY|portable.NoFollow, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -173,18 +173,14 @@ func checkRel(rel string) error {
 	return nil
 }
 
-// syncDir makes a rename durable. Not every file system can sync a directory;
-// those that cannot have nothing to sync.
+// syncDir makes a rename durable.
 func syncDir(root *os.Root, dir string) error {
 	d, err := root.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return err
-	}
-	return nil
+	return portable.SyncDir(d)
 }
 
 func ignoreMissing(err error) error {

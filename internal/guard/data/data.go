@@ -79,6 +79,8 @@ type Config struct {
 	Access
 	// Mask replaces the secrets in a text; JSON must stay JSON.
 	Mask func([]byte) []byte
+	// MaskLog masks a stretch of a log, each line in its place.
+	MaskLog func(lines []byte) (masked []byte, settled int)
 	// Evidence keeps answers; nil keeps none.
 	Evidence Recorder
 	// Audit puts a decision or an outcome on record. Its error stops the question.
@@ -118,8 +120,8 @@ const (
 
 // New makes a Guard. A part that is missing or cannot be used is an Invalid error.
 func New(c Config) (*Guard, error) {
-	if c.Mask == nil || c.Audit == nil || c.Logger == nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "data guard: it does not work without Mask, Audit and Logger")
+	if c.Mask == nil || c.MaskLog == nil || c.Audit == nil || c.Logger == nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "data guard: it does not work without Mask, MaskLog, Audit and Logger")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/datatest"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // desk is a guard with what it recorded.
@@ -49,7 +50,7 @@ func newDesk(t *testing.T, a Access) *desk {
 	hide := strings.NewReplacer("s3cret-token", "‹secret:0001›")
 	var err error
 	d.Guard, err = New(Config{Access: a, Evidence: d, Audit: d.audit, Logger: slog.New(slog.DiscardHandler),
-		Mask: func(b []byte) []byte { return []byte(hide.Replace(string(b))) }})
+		Mask: func(b []byte) []byte { return []byte(hide.Replace(string(b))) }, MaskLog: mask.New([]byte("key")).Log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestLoki(t *testing.T) {
 		t.Errorf("got:\n%s", a.Text)
 	}
 	r := peer.Asked()[0]
-	if r.Header.Get("Authorization") != "Bearer s3cret-token" || r.Header.Get("X-Scope-OrgID") != "team-a" || r.Form.Get("direction") != "backward" || r.Form.Get("limit") != "500" {
+	if r.Header.Get("Authorization") != "Bearer s3cret-token" || r.Header.Get("X-Scope-OrgID") != "team-a" || r.Form.Get("direction") != "backward" || r.Form.Get("limit") != "700" {
 		t.Errorf("asked %s with %v", r.URL, r.Header)
 	}
 	if _, err := d.Check(t.Context(), Loki); err != nil {
@@ -454,7 +455,7 @@ func TestNothingWithoutRecord(t *testing.T) {
 }
 
 func FuzzQueries(f *testing.F) {
-	for _, s := range []string{`up{a="b"}`, `{a="b"} |= "c"`, "{a=`}`}", `sum by (x) (rate({a="b"}[5m]))`, `max_over_time(x[1h:5m])`} {
+	for _, s := range []string{`up{a="b"}`, `{a="b"} |= "c"`, "{a=`}`}", `sum by (x) (rate({a="b"}[5m]))`, `max_over_time(x[1h:5m])`, `{a="b"} |~ "(?i)(error|panic)" != "x" or "y" | pod=~"c.*"`, `count_over_time({a="b"} |= "error" [5m] offset 1h) > 5`} {
 		f.Add(s)
 	}
 	p, l := &system{name: Prometheus, Endpoint: Endpoint{NamespaceLabel: "namespace"}}, &system{name: Loki, Endpoint: Endpoint{NamespaceLabel: "namespace"}}
@@ -476,6 +477,10 @@ func FuzzQueries(f *testing.F) {
 			}
 			if err != nil || braces == 0 || strings.Count(q.text, `namespace=~"shop"}`) < braces {
 				t.Errorf("%q was bound as %q, %v", s, q.text, err)
+			}
+			// What is sent passes again, and is sent as it is.
+			if again, err := l.readLogsQuery(q.text, nil); err != nil || again.text != q.text || slices.ContainsFunc(again.filters, func(f lineFilter) bool { return f.negative || !f.common() }) {
+				t.Errorf("%q was read as %q, and that as %q with %v, %v", s, q.text, again.text, again.filters, err)
 			}
 		}
 		_, _ = ParseTime(s, time.Unix(1_700_000_000, 0))

@@ -46,14 +46,14 @@ type reply struct {
 func (g *Guard) fetch(ctx context.Context, q question) (reply, error) {
 	var kept []byte
 	err := g.cfg.Take(fmt.Sprintf("%q %q %q", q.system.name, q.path, g.cfg.Mask([]byte(q.options.Encode()))), &kept, func() error {
-		status, body, err := g.send(ctx, q)
+		status, body, err := g.sendWidened(ctx, q)
 		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 			return nightcrier.Errorf(nightcrier.Interrupted, "%s: %w", q.system.name, ctx.Err()) // which is no answer
 		}
 		if q.label != "" {
 			body = besideName(body, q.label)
 		}
-		r := reply{status: status, bytes: int64(len(body)), text: bytes.ToValidUTF8(g.cfg.Mask(body), []byte("\uFFFD"))}
+		r := reply{status: status, bytes: int64(len(body)), text: bytes.ToValidUTF8(g.masked(q, body), []byte("\uFFFD"))}
 		if err != nil {
 			r.code, r.text = nightcrier.CodeOf(err), []byte(err.Error())
 		}

@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/replay/tape"
 )
 
@@ -54,7 +55,7 @@ func TestQuestionsAreMadeAgainFromWhatIsKept(t *testing.T) {
 		hide := strings.NewReplacer("token-abc", "‹secret:0001›")
 		g, err := New(Config{Access: Access{Prometheus: &Endpoint{URL: url}}, Evidence: d, Logger: slog.New(slog.DiscardHandler), Take: take,
 			Now:  func() time.Time { return now },
-			Mask: func(b []byte) []byte { return []byte(hide.Replace(string(b))) },
+			Mask: func(b []byte) []byte { return []byte(hide.Replace(string(b))) }, MaskLog: mask.New([]byte("key")).Log,
 			Audit: func(_ context.Context, r journal.Request) error {
 				r.Time = time.Time{}
 				records = append(records, r)

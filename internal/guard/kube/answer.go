@@ -40,8 +40,8 @@ type call struct {
 	form    form
 	audit   AuditRecord
 	columns []string // of the tables that a watch sends
-	// cut is set when a list or log may end before all of it was told, and wants is
-	// where the caller wants a log to end, in bytes, if anywhere.
+	// cut is set when a list may end before all of it was told, and wants is where the
+	// caller wants a log to end, in bytes, if anywhere.
 	cut   bool
 	wants int64
 }
@@ -181,21 +181,29 @@ func (c *call) record() error {
 
 // fetch asks the cluster.
 func (c *call) fetch(ctx context.Context) answer {
+	if c.parts.subresource == "log" {
+		return c.readLog(ctx)
+	}
 	limit := c.g.cfg.Limits.CallTime
-	if c.parts.streams() {
+	if c.parts.verb == verbWatch {
 		limit = c.g.cfg.Limits.StreamTime + 5*time.Second // the cluster ends it first
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	resp, err := c.send(ctx)
+	resp, err := c.send(ctx, &c.parts)
 	if err != nil {
 		cancel()
 		return c.finish(refusal(c.unreachable(err)))
 	}
-	if c.parts.streams() && resp.StatusCode == http.StatusOK {
-		return c.streaming(resp, cancel)
+	if c.parts.verb == verbWatch && resp.StatusCode == http.StatusOK {
+		return c.watch(resp, cancel)
 	}
 	defer cancel()
 	defer resp.Body.Close()
+	return c.plain(resp)
+}
+
+// plain answers with what is no stream.
+func (c *call) plain(resp *http.Response) answer {
 	body, err := readBounded(resp.Body, c.limit())
 	if err != nil {
 		return c.finish(refusal(c.unreachable(err)))
@@ -212,9 +220,6 @@ func (c *call) fetch(ctx context.Context) answer {
 
 // missing says what an answer that the guard bounded does not tell.
 func (c *call) missing(body []byte) []string {
-	if c.parts.subresource == "log" {
-		return []string{fmt.Sprintf("the log goes on behind these %d bytes: use --tail or --since", len(body))}
-	}
 	head, _, _ := bytes.Cut(body[:min(len(body), maxTarget)], []byte(`"items":`))
 	if bytes.Contains(head, []byte(`"continue":"`)) {
 		return []string{fmt.Sprintf("the list goes on behind these %d: use a selector, or its continue token", c.g.cfg.Limits.Items)}
@@ -225,15 +230,15 @@ func (c *call) missing(body []byte) []string {
 // limit is how many bytes of an answer are read.
 func (c *call) limit() int64 {
 	if c.parts.subresource == "log" {
-		return c.g.cfg.Limits.LogBytes + 64<<10 // a server may end its cut at a line
+		return c.g.cfg.Limits.LogBytes
 	}
 	return c.g.cfg.Limits.Body
 }
 
-// send builds the request to the cluster from the parts.
-func (c *call) send(ctx context.Context) (*http.Response, error) {
+// send builds a request to the cluster from its parts.
+func (c *call) send(ctx context.Context, p *parts) (*http.Response, error) {
 	base := c.g.cfg.Upstream.Base
-	target := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + c.parts.target()
+	target := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + p.target()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, err
@@ -283,39 +288,23 @@ func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
 		return a, failf(http.StatusBadGateway, "format", "the cluster answered %d, which is not passed on", a.status)
 	case a.status == http.StatusUnauthorized:
 		return a, failf(http.StatusBadGateway, "credential", "the cluster does not accept the guard's credential: nothing can be read until it is renewed")
-	case a.status >= 400 && media != mediaJSON:
-		return statusAnswer(a.status, oneLine(c.g.cfg.Mask(body[:min(len(body), maxTarget)]))), nil
+	case failed(a.status) && media != mediaJSON:
+		return statusAnswer(a.status, oneLine(c.cleanText(body[:min(len(body), maxTarget)]))), nil
+	case failed(a.status):
+		var err error
+		a.body, err = c.cleanError(body)
+		return a, err
 	case media == mediaJSON, media == mediaText && c.parts.class == classOpenAPI:
 		// The index of OpenAPI documents is JSON without saying so.
 		a.contentType = strings.Replace(contentType, typeText, mediaJSON, 1)
 		var err error
 		a.body, err = c.cleanJSON(body)
 		return a, err
-	case media == mediaText && c.parts.subresource == "log":
-		a.body = c.shortened(c.mask(c.g.cfg.Mask, c.lines(body)))
-		return a, nil
 	case media == mediaText && c.parts.class == classHealth:
 		a.body = c.mask(c.g.cfg.Mask, body)
 		return a, nil
 	}
 	return a, failf(http.StatusBadGateway, "format", "the cluster's answer is not JSON and is not passed on")
-}
-
-// lines takes away the last line of a log that ends where the guard had it cut: it
-// may hold half a secret.
-func (c *call) lines(log []byte) []byte {
-	if c.cut = c.cut && int64(len(log)) >= c.g.cfg.Limits.LogBytes; int64(len(log)) < c.g.cfg.Limits.LogBytes {
-		return log
-	}
-	return log[:bytes.LastIndexByte(log, '\n')+1]
-}
-
-// shortened ends a log where the caller wants it to end.
-func (c *call) shortened(log []byte) []byte {
-	if c.wants <= 0 || c.wants >= int64(len(log)) {
-		return log
-	}
-	return bytes.ToValidUTF8(log[:c.wants], nil)
 }
 
 // oneLine bounds a text that is no Status.

@@ -33,6 +33,9 @@ type Upstream struct {
 	Transport http.RoundTripper
 	// Notes are for people: what is unusual about the way to the server.
 	Notes []string
+	// Recorded says that it is what was kept of another guard's answers: it knows only the
+	// requests that were made to that one, and its logs are masked.
+	Recorded bool
 }
 
 // Recorder keeps what was answered and gives it an id such as E12.
@@ -120,6 +123,9 @@ type Config struct {
 	Upstream Upstream
 	// Mask replaces the secrets in a text; JSON must stay JSON.
 	Mask func([]byte) []byte
+	// MaskLog masks a stretch of a log, each line in its place, and says how many of its
+	// lines are settled whatever follows.
+	MaskLog func(lines []byte) (masked []byte, settled int)
 	// Evidence keeps answers; nil keeps none.
 	Evidence Recorder
 	// Unannounced keeps the ids of evidence out of answers: a person at a terminal cites
@@ -154,8 +160,8 @@ func New(c Config) (*Guard, error) {
 	switch {
 	case c.Upstream.Base == nil || c.Upstream.Transport == nil:
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "kube guard: no cluster to read")
-	case c.Mask == nil || c.Audit == nil || c.Logger == nil:
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "kube guard: it does not work without Mask, Audit and Logger")
+	case c.Mask == nil || c.MaskLog == nil || c.Audit == nil || c.Logger == nil:
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "kube guard: it does not work without Mask, MaskLog, Audit and Logger")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

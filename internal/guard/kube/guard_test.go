@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // scripted is a cluster that answers what a test wants.
@@ -583,7 +584,7 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := guardkube.New(guardkube.Config{
 			Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: "x"}, Transport: answering(onePod)},
-			Mask:     func(b []byte) []byte { return b }, Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
+			Mask:     bytes.Clone, MaskLog: mask.New([]byte("key")).Log, Audit: func(context.Context, guardkube.AuditRecord) error { return nil },
 			Logger: discard, Limits: guardkube.Limits{PerSecond: 10},
 		})
 		if err != nil {
@@ -635,13 +636,14 @@ func TestManyAtOnce(t *testing.T) {
 
 func TestNewNeedsItsParts(t *testing.T) {
 	up := guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: "x"}, Transport: answering("{}")}
-	whole := guardkube.Config{Upstream: up, Mask: bytes.Clone, Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: discard}
+	whole := guardkube.Config{Upstream: up, Mask: bytes.Clone, MaskLog: mask.New([]byte("key")).Log, Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: discard}
 	if _, err := guardkube.New(whole); err != nil {
 		t.Fatal(err)
 	}
 	for name, take := range map[string]func(*guardkube.Config){
 		"Upstream": func(c *guardkube.Config) { c.Upstream = guardkube.Upstream{} },
 		"Mask":     func(c *guardkube.Config) { c.Mask = nil },
+		"MaskLog":  func(c *guardkube.Config) { c.MaskLog = nil },
 		"Audit":    func(c *guardkube.Config) { c.Audit = nil },
 		"Logger":   func(c *guardkube.Config) { c.Logger = nil },
 	} {

@@ -41,8 +41,9 @@ func serve(tb testing.TB, up guardkube.Upstream, adjust func(*guardkube.Config))
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = g.evidence.Close() })
+	masker := mask.New([]byte("key"))
 	cfg := guardkube.Config{
-		Upstream: up, Mask: mask.New([]byte("key")).Bytes, Evidence: g.evidence, Audit: g.audit,
+		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: g.evidence, Audit: g.audit,
 		Logger: slog.New(slog.NewTextHandler(&lockedBuffer{g: g}, nil)),
 	}
 	if adjust != nil {

@@ -63,6 +63,10 @@ func TestRefusedTargets(t *testing.T) {
 		"/api/v1/namespaces/a/pods/p?watch=true", "/api/v1/namespaces/a/pods/p?limit=1", "/api/v1/namespaces/a/pods/p/log?insecureSkipTLSVerifyBackend=true", "/api/v1/namespaces/a/pods/p/log?container=../x",
 		"/api/v1/namespaces/a/pods/p/log?sinceTime=yesterday", "/api/v1?limit=1", "/version?watch=true", "/openapi/v2?x=1",
 		"/api/v1/pods?labelSelector=" + strings.Repeat("a", maxTarget),
+		// What a label of a secret's name holds is compared in no way.
+		"/api/v1/pods?labelSelector=password%3Dhunter2", "/api/v1/pods?labelSelector=password%21%3Dhunter2", "/api/v1/pods?labelSelector=password+in+%28a,hunter2%29", "/api/v1/pods?labelSelector=password+notin+%28hunter2%29",
+		"/api/v1/pods?labelSelector=password%3E4711", "/api/v1/pods?labelSelector=acme.io/api-key%3C4711", "/api/v1/pods?labelSelector=app%3Dcart,acme.io/password%3D%3Dx", "/api/v1/pods?labelSelector=db_password%3Dx&watch=true",
+		"/api/v1/pods?labelSelector=a+in+%28", "/apis/x.io/v1/things?labelSelector=token%3Dx",
 	} {
 		if p, err := parse(target); err == nil {
 			t.Errorf("%.80q passes as %s", target, describe(p))
@@ -76,7 +80,7 @@ func TestRefusedTargets(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"/api/v1/namespaces/a/pods/p/log?container=c&tailLines=5", "/apis/apps/v1/deployments?labelSelector=a%3Db%2Cc+in+%28d%29&watch=1&timeoutSeconds=5",
-		"/openapi/v3/apis/apps/v1?hash=AB", "/api/v1/namespaces/a/status", "/api/v1/events?fieldSelector=involvedObject.name%3Dx", "/apis", "/readyz?verbose=true",
+		"/openapi/v3/apis/apps/v1?hash=AB", "/api/v1/pods?labelSelector=password,!token", "/api/v1/namespaces/a/status", "/api/v1/events?fieldSelector=involvedObject.name%3Dx", "/apis", "/readyz?verbose=true",
 		"/api/v1/../x", "/api/v1/%2e", "/api/v1/pods?watch=true&watch=false",
 	} {
 		f.Add(seed)

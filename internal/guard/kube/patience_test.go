@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // pipes is a network within the process, on which time can be the test's.
@@ -109,7 +111,7 @@ func watchOverPipes(t *testing.T, protocol string) (resp *http.Response, cluster
 	body, cluster := io.Pipe()
 	g, err := guardkube.New(guardkube.Config{
 		Upstream: guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: "x"}, Transport: streaming{body}},
-		Mask:     func(b []byte) []byte { return b }, Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: discard,
+		Mask:     bytes.Clone, MaskLog: mask.New([]byte("key")).Log, Audit: func(context.Context, guardkube.AuditRecord) error { return nil }, Logger: discard,
 	})
 	if err != nil {
 		t.Fatal(err)

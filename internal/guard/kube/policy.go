@@ -137,9 +137,9 @@ func (p *parts) form(params map[string]string) (form, bool) {
 	return form{}, false
 }
 
-// bound puts the guard's limits into the request. It reports whether the answer may
-// be cut where the caller did not ask for it, and after how many bytes of a log the
-// caller wants it to be, 0 for nowhere.
+// bound puts the guard's limits into the request. It reports whether a list may be cut
+// where the caller did not ask for it, and after how many bytes of a log the caller wants
+// it to be, 0 for nowhere: the guard cuts that, as it knows what is a secret.
 func (p *parts) bound(l Limits, f form) (cut bool, want int64) {
 	if p.class != classResource {
 		return false, 0
@@ -152,22 +152,15 @@ func (p *parts) bound(l Limits, f form) (cut bool, want int64) {
 		return p.clamp("limit", int64(l.Items)), 0
 	case p.verb == verbWatch:
 		p.clamp("timeoutSeconds", max(1, int64(l.StreamTime.Seconds())))
-	case p.following():
-		want = p.whole(l.StreamBytes)
 	case p.subresource == "log":
-		want = p.whole(l.LogBytes)
-		return want == 0 || want > l.LogBytes, want
+		want = number(p.get("limitBytes"))
+		limit := l.LogBytes
+		if p.following() {
+			limit = l.StreamBytes
+		}
+		p.set("limitBytes", strconv.FormatInt(limit, 10))
 	}
 	return false, want
-}
-
-// whole asks for as much of a log as the guard takes, and returns how much the
-// caller wants. Where a caller has the cluster cut, half a secret may be left, which
-// masking does not know any more.
-func (p *parts) whole(limit int64) (want int64) {
-	want = number(p.get("limitBytes"))
-	p.set("limitBytes", strconv.FormatInt(limit, 10))
-	return want
 }
 
 // clamp makes an option at most limit, which is also its default, and reports
@@ -186,6 +179,3 @@ func (p *parts) drop(key string) {
 
 // following reports whether a log is to be followed.
 func (p *parts) following() bool { return p.subresource == "log" && truth(p.get("follow")) }
-
-// streams reports whether the answer comes bit by bit.
-func (p *parts) streams() bool { return p.verb == verbWatch || p.following() }

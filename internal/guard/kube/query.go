@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // check says whether the value of an option may pass.
@@ -29,7 +31,7 @@ var (
 	logOptions = map[string]check{
 		"container": label, "previous": boolean, "timestamps": boolean, "follow": boolean,
 		"sinceSeconds": digits, "sinceTime": rfc3339, "tailLines": digits, "limitBytes": digits,
-		"stream": oneOf("All", "Stdout", "Stderr"),
+		"stream": oneOf("All"), // of one alone, lines are missing between others
 	}
 	openAPIOptions = map[string]check{"hash": token}
 	healthOptions  = map[string]check{"verbose": boolean}
@@ -123,7 +125,24 @@ func (p *parts) option(key, raw string) error {
 	if !ok(value) {
 		return denyf("query", "the value of %s is not one that the guard passes", clip(key))
 	}
+	if key == "labelSelector" {
+		if err := checkLabels(value); err != nil {
+			return err
+		}
+	}
 	p.set(key, value)
+	return nil
+}
+
+// checkLabels refuses a selector that compares what a label of a secret's name holds.
+func checkLabels(selector string) error {
+	label, err := mask.SelectsBySecret(selector)
+	switch {
+	case err != nil:
+		return denyf("query", "the value of labelSelector is no selector of labels, such as app=cart,tier!=cache")
+	case label != "":
+		return denyf("selector", "nothing is selected by what the label %s holds: its name speaks of a secret. Leave it out, and look at the labels: there it is masked", label)
+	}
 	return nil
 }
 

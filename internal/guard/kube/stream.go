@@ -14,33 +14,51 @@ import (
 )
 
 const (
-	maxRecord = 4 << 20  // bytes of one event of a watch, or one line of a log
-	maxHeld   = 64 << 10 // bytes of a log that wait for the end of a key
-	keepBytes = 4 << 20  // bytes of a stream that become evidence
+	maxRecord = 4 << 20 // bytes of one event of a watch, or one line of a log
+	keepBytes = 4 << 20 // bytes of a stream that become evidence
 )
 
-// streaming answers with a stream that is cleaned record by record and kept and
-// put on record when it ends.
-func (c *call) streaming(resp *http.Response, cancel context.CancelFunc) answer {
+// watch answers with a watch, which is cleaned event by event.
+func (c *call) watch(resp *http.Response, cancel context.CancelFunc) answer {
 	media, contentType := mediaOf(resp.Header)
-	want := mediaJSON
-	if c.parts.following() {
-		want = mediaText
-	}
-	if media != want || resp.Header.Get("Content-Encoding") != "" {
+	if media != mediaJSON || resp.Header.Get("Content-Encoding") != "" {
 		cancel()
 		resp.Body.Close()
-		return c.finish(refusal(failf(http.StatusBadGateway, "format", "the cluster's stream is not %s and is not passed on", want)))
+		return c.finish(refusal(failf(http.StatusBadGateway, "format", "the cluster's stream is not %s and is not passed on", mediaJSON)))
 	}
+	in := bufio.NewReaderSize(resp.Body, 32<<10)
+	return c.stream(resp.Body, contentType, cancel, func() ([]byte, error) { return c.event(in) })
+}
+
+// event returns the next event of a watch, clean, and why there will be no other.
+func (c *call) event(in *bufio.Reader) ([]byte, error) {
+	record, err := readLine(in)
+	if len(record) == 0 {
+		return nil, err
+	}
+	clean, bad := c.cleanEvent(bytes.TrimSpace(record))
+	if bad != nil {
+		return append(errorEvent(bad), '\n'), io.EOF
+	}
+	return append(clean, '\n'), err
+}
+
+// errorEvent is how a watch tells of an error.
+func errorEvent(err error) []byte {
+	return append(append([]byte(`{"type":"ERROR","object":`), refusal(err).body...), '}')
+}
+
+// stream answers with what next returns bit by bit, clean. It is kept and put on record
+// when it ends.
+func (c *call) stream(body io.ReadCloser, contentType string, cancel context.CancelFunc, next func() ([]byte, error)) answer {
 	select {
 	case c.g.opened <- struct{}{}:
 	default:
 		cancel()
-		resp.Body.Close()
+		body.Close()
 		return c.finish(refusal(failf(http.StatusTooManyRequests, "limit", "%d streams are open already", cap(c.g.opened))))
 	}
-	s := &stream{call: c, cancel: cancel, body: resp.Body, in: bufio.NewReaderSize(resp.Body, 32<<10), sum: sha256.New()}
-	return answer{status: resp.StatusCode, contentType: contentType, stream: s}
+	return answer{status: http.StatusOK, contentType: contentType, stream: &stream{call: c, cancel: cancel, body: body, next: next, sum: sha256.New()}}
 }
 
 // stream is an answer that comes bit by bit. Read returns what is clean.
@@ -51,13 +69,12 @@ type stream struct {
 	once   sync.Once
 
 	mu    sync.Mutex // held while reading, and guards what follows
-	in    *bufio.Reader
+	next  func() ([]byte, error)
 	out   []byte // clean and not read yet
 	err   error
 	kept  []byte
 	sum   hash.Hash
 	bytes int64
-	taken int64 // bytes from the cluster
 }
 
 // Read blocks until there is a clean record, or Close is called.
@@ -68,7 +85,10 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.err != nil {
 			return 0, s.err
 		}
-		s.out, s.err = s.next()
+		var err error
+		if s.out, err = s.next(); err != nil {
+			s.err = io.EOF // however it ends: its reader lists again or asks again
+		}
 		s.bound()
 		s.remember(s.out)
 	}
@@ -83,8 +103,12 @@ func (s *stream) bound() {
 	if want := s.call.wants - s.bytes; s.call.wants > 0 && int64(len(s.out)) >= want {
 		s.out, s.err = bytes.ToValidUTF8(s.out[:want], nil), io.EOF
 	}
-	if s.bytes+int64(len(s.out)) > s.call.g.cfg.Limits.StreamBytes || s.crowded() {
+	room := s.call.g.cfg.Limits.StreamBytes - s.bytes
+	switch {
+	case s.crowded():
 		s.out, s.err = nil, io.EOF
+	case int64(len(s.out)) > room:
+		s.out, s.err = s.out[:bytes.LastIndexByte(s.out[:room], '\n')+1], io.EOF
 	}
 	s.bytes += int64(len(s.out))
 }
@@ -106,91 +130,13 @@ func (s *stream) remember(b []byte) {
 	s.call.g.kept.Add(int64(len(b)))
 }
 
-// next returns the next clean record, and why there will be no other.
-func (s *stream) next() ([]byte, error) {
-	record, err := s.record()
-	s.taken += int64(len(record))
-	if len(record) == 0 || s.call.parts.following() && s.torn(record, err) {
-		return nil, ended(err)
-	}
-	if s.call.parts.following() {
-		return s.call.mask(s.call.g.cfg.Mask, record), ended(err)
-	}
-	clean, bad := s.call.cleanJSON(bytes.TrimSpace(record))
-	if bad != nil {
-		return append(errorEvent(bad), '\n'), io.EOF
-	}
-	return append(clean, '\n'), ended(err)
-}
-
-// torn reports whether the last line of a log is not whole because the stream was
-// ended within it: it may hold half a secret.
-func (s *stream) torn(record []byte, err error) bool {
-	cut := err != nil && !errors.Is(err, io.EOF) || s.taken >= s.call.g.cfg.Limits.StreamBytes
-	return cut && !bytes.HasSuffix(record, []byte("\n"))
-}
-
-// ended makes every way in which a stream ends an orderly one: it is bounded in
-// time, and its reader lists again or asks again.
-func ended(err error) error {
-	if err != nil {
-		return io.EOF
-	}
-	return nil
-}
-
-// errorEvent is how a watch tells of an error.
-func errorEvent(err error) []byte {
-	return append(append([]byte(`{"type":"ERROR","object":`), refusal(err).body...), '}')
-}
-
-// record reads a line; of a log, lines are held together while a key is open, as
-// only the whole of it is known to be one.
-func (s *stream) record() ([]byte, error) {
-	record, err := s.line()
-	if !s.call.parts.following() {
-		return record, err
-	}
-	for err == nil && len(record) < maxHeld && openKey(record) {
-		var more []byte
-		more, err = s.line()
-		record = append(record, more...)
-	}
-	return record, err
-}
-
-func openKey(text []byte) bool {
-	if at := bytes.LastIndex(text, []byte("-----BEGIN ")); at >= 0 {
-		return !bytes.Contains(text[at:], []byte("-----END "))
-	}
-	// A log that is read from its end may begin within a key, whose last line is
-	// shorter than the others.
-	rest, last := lastLine(text)
-	_, before := lastLine(rest)
-	return longWord(last) || longWord(before) && !bytes.Contains(last, []byte("-----"))
-}
-
-func lastLine(text []byte) (rest, line []byte) {
-	text = bytes.TrimSuffix(text, []byte("\n"))
-	at := bytes.LastIndexByte(text, '\n') + 1
-	return text[:at], bytes.TrimRight(text[at:], "\r")
-}
-
-// longWord reports whether a line ends as those of a key do: in much base64.
-func longWord(line []byte) bool {
-	const short = 60
-	if len(line) < short {
-		return false
-	}
-	return all(string(line[len(line)-short:]), func(c byte) bool { return alnum(c) || c == '+' || c == '/' })
-}
-
 var errRecord = errors.New("a record is too large")
 
-func (s *stream) line() ([]byte, error) {
+// readLine reads a line of a bounded length.
+func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
-		part, err := s.in.ReadSlice('\n')
+		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err

@@ -78,8 +78,12 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 }
 
 func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
+	own, err := sandbox.ProgramFiles(program)
+	if err != nil {
+		return err
+	}
 	layers, err := box.Confine(ctx, sandbox.Policy{
-		Read:  slices.Concat(process.SystemFiles(), []string{program}, s.Read),
+		Read:  slices.Concat(process.SystemFiles(), own, s.Read),
 		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports, Network: true,
 		MaxFileBytes: maxFile, MaxOpenFiles: maxFiles, Unconfined: o.Unconfined,
 	})

@@ -23,6 +23,8 @@ const (
 	// in a run, in bytes.
 	maxAnswer = 6 << 20
 	maxStream = 512 << 20
+	// resumes is how often in a row an answer whose stream ends early is asked for again.
+	resumes = 3
 )
 
 // dial begins a session. What belongs to it besides ends with stop.
@@ -86,8 +88,9 @@ func open(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 			return errors.New("the server redirects, which is not followed")
 		},
 	}
-	// No stream of its own: what a server has to say beside its answers is nothing that we act on.
-	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: web, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}
+	// No stream of its own: what a server has to say beside its answers is nothing that we act
+	// on. One that ends the stream of an answer early is asked for the rest.
+	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: web, MaxRetries: resumes, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}
 	return &way{t, func() { end(); base.CloseIdleConnections() }, func() string { return "" }}, nil
 }
 

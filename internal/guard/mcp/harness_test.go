@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == process.InitCommand {
 		syscall.Exit(process.Init(os.Args[2:], os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "conform" {
+		syscall.Exit(conform(os.Args[2]))
+	}
 	if len(os.Args) > 1 && os.Args[1] == "serve-stdio" {
 		syscall.Exit(serveStdio(os.Args[2:]))
 	}

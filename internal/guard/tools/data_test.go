@@ -1,6 +1,7 @@
 package tools_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/mask"
 )
 
 // counter is a Recorder that keeps kinds.
@@ -33,7 +35,7 @@ func (c *counter) Record(kind, _ string, _ []byte) (string, error) {
 func asking(t *testing.T, a data.Access) func(tool string, args map[string]any) (string, bool) {
 	t.Helper()
 	g, err := data.New(data.Config{
-		Access: a, Mask: func(b []byte) []byte { return b }, Evidence: &counter{}, Logger: slog.New(slog.DiscardHandler),
+		Access: a, Mask: bytes.Clone, MaskLog: mask.New([]byte("key")).Log, Evidence: &counter{}, Logger: slog.New(slog.DiscardHandler),
 		Audit: func(context.Context, journal.Request) error { return nil },
 	})
 	if err != nil {

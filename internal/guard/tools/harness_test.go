@@ -93,8 +93,9 @@ func (r *run) guard(t testing.TB, s *kubetest.Server) *guardkube.Guard {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.evidence.Close() })
+	masker := mask.New([]byte("key"))
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: mask.New([]byte("key")).Bytes, Evidence: r.evidence, Audit: r.audit, Logger: slog.New(slog.DiscardHandler),
+		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: r.evidence, Audit: r.audit, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

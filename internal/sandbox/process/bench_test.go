@@ -5,7 +5,6 @@ package process
 import (
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -59,7 +58,7 @@ func benchmarkBubblewrap(b *testing.B) {
 	}
 	l := newLab(b, false)
 	args := []string{"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"}
-	for _, path := range slices.DeleteFunc(SystemFiles(), func(p string) bool { return p == "/proc" }) {
+	for _, path := range SystemFiles() {
 		args = append(args, "--ro-bind-try", path, path)
 	}
 	for _, dir := range []string{"context", "home", ".scratch"} {

@@ -26,7 +26,7 @@ func confine(p confinement, r reach) ([]string, error) {
 		return nil, fmt.Errorf("no_new_privs: %w", err)
 	}
 	layers = append(layers, LayerNoPrivs)
-	held, err := restrict(p)
+	held, err := restrict(p, r)
 	if err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
@@ -38,7 +38,7 @@ func confine(p confinement, r reach) ([]string, error) {
 	if filtered {
 		layers = append(layers, LayerSeccomp)
 	}
-	if filtered || r.modes {
+	if filtered || r.root {
 		layers = append(layers, LayerModes)
 	}
 	return layers, nil

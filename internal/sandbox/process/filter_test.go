@@ -57,7 +57,7 @@ func TestFilter(t *testing.T) {
 		flags   = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	)
 	type args = [6]uint32
-	floor, best, open := reach{}, reach{modes: true, pids: true, datagrams: true}, reach{datagrams: true, messages: true}
+	floor, best, open := reach{}, reach{root: true, pids: true, procs: true, datagrams: true}, reach{truncates: true, datagrams: true, messages: true}
 	for _, c := range []struct {
 		name string
 		call uint32
@@ -103,6 +103,12 @@ func TestFilter(t *testing.T) {
 		{"sockets of others", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, unix.EAFNOSUPPORT, unix.EAFNOSUPPORT, unix.EAFNOSUPPORT},
 		{"fchmod", unix.SYS_FCHMOD, args{1: 0o644}, unix.EPERM, 0, unix.EPERM},
 		{"fchmod that raises", unix.SYS_FCHMOD, args{1: 0o4755}, unix.EPERM, unix.EPERM, unix.EPERM},
+		{"a cut", unix.SYS_TRUNCATE, args{}, unix.EPERM, 0, unix.EPERM},
+		{"a cut by reading", unix.SYS_OPENAT, args{2: unix.O_RDONLY | unix.O_TRUNC | unix.O_CLOEXEC}, unix.EPERM, 0, unix.EPERM},
+		{"a new file", unix.SYS_OPENAT, args{2: unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC}, 0, 0, 0},
+		{"a file", unix.SYS_OPENAT, args{2: unix.O_RDONLY}, 0, 0, 0},
+		{"a file by its other call", unix.SYS_OPENAT2, args{}, unix.ENOSYS, 0, 0},
+		{"changes of files", unix.SYS_INOTIFY_ADD_WATCH, args{}, unix.EPERM, 0, unix.EPERM},
 		{"its own limits", unix.SYS_PRLIMIT64, args{}, 0, 0, 0},
 		{"limits of another", unix.SYS_PRLIMIT64, args{0: 4711}, unix.EPERM, 0, unix.EPERM},
 		{"priority of all", unix.SYS_SETPRIORITY, args{unix.PRIO_USER}, unix.EPERM, 0, unix.EPERM},

@@ -85,6 +85,7 @@ type initProcess struct {
 	ended chan os.Signal // a child did
 	first bool           // process 1 of a PID namespace
 	proc  int            // the tree of /proc where the mounts are ours, else 0
+	fresh bool           // that shows the processes of our namespace alone
 	uid   int            // the agent's own, 0 for ours
 	agent int            // 0 before Exec
 }
@@ -148,7 +149,8 @@ func (in *initProcess) isolate(iso isolation) (answer, []*os.File) {
 		if err != nil {
 			return answer{Err: "mount namespace: " + err.Error()}, nil
 		}
-		if in.proc, a.Layers = proc, append(a.Layers, LayerMountNS); fresh {
+		in.proc, in.fresh, a.Layers = proc, fresh, append(a.Layers, LayerMountNS)
+		if fresh {
 			a.Layers = append(a.Layers, LayerProc)
 		}
 	}
@@ -196,7 +198,10 @@ func (in *initProcess) confine(c confinement, given []*os.File) (answer, error) 
 			a.Layers = append(a.Layers, LayerUID)
 		}
 	}
-	layers, err := confine(c, reach{modes: in.proc > 0, pids: in.first, datagrams: c.OwnNetwork || c.Network, messages: c.Network})
+	layers, err := confine(c, reach{
+		root: in.proc > 0, pids: in.first, procs: in.fresh, truncates: landlockVersion() >= truncateVersion,
+		datagrams: c.OwnNetwork || c.Network, messages: c.Network,
+	})
 	a.Layers = append(a.Layers, layers...)
 	return a, err
 }

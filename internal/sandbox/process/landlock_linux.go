@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,9 @@ const (
 // namePort is where name servers are asked.
 const namePort = 53
 
+// truncateVersion is the first that guards that files are cut off.
+const truncateVersion = 3
+
 // landlockVersion is that of the kernel's interface, 0 for none.
 func landlockVersion() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -44,7 +48,7 @@ func guarded(version int) unix.LandlockRulesetAttr {
 		fs, net, scope uint64
 	}{
 		{since: 2, fs: unix.LANDLOCK_ACCESS_FS_REFER},
-		{since: 3, fs: unix.LANDLOCK_ACCESS_FS_TRUNCATE},
+		{since: truncateVersion, fs: unix.LANDLOCK_ACCESS_FS_TRUNCATE},
 		{since: 4, net: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP},
 		{since: 5, fs: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV},
 		{since: 6, scope: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL},
@@ -64,7 +68,7 @@ func guarded(version int) unix.LandlockRulesetAttr {
 // is forked from it. The init's other threads stay free: no agent comes from them, and
 // to reach them all they would have to be found in /proc, which may show the numbers of
 // another namespace.
-func restrict(p confinement) ([]string, error) {
+func restrict(p confinement, r reach) ([]string, error) {
 	version := landlockVersion()
 	if version < 1 {
 		return nil, nil // the caller sees that the layer is missing
@@ -74,6 +78,7 @@ func restrict(p confinement) ([]string, error) {
 		return nil, err
 	}
 	defer unix.Close(rules.fd)
+	p.Read = append(slices.Clone(p.Read), r.procFiles()...)
 	if err := errors.Join(rules.allowPaths(p.Policy), rules.allowPorts(p)); err != nil {
 		return nil, err
 	}
@@ -88,6 +93,18 @@ func restrict(p confinement) ([]string, error) {
 		layers = append(layers, LayerScope)
 	}
 	return layers, nil
+}
+
+// procFiles are what may be read of /proc: where it shows processes of others, only what
+// says nothing of any.
+func (r reach) procFiles() []string {
+	if r.procs {
+		return []string{"/proc"}
+	}
+	return []string{
+		"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems",
+		"/proc/sys/kernel/osrelease", "/proc/sys/kernel/pid_max", "/proc/sys/vm/overcommit_memory",
+	}
 }
 
 // ruleset is what a thread will be restricted to.

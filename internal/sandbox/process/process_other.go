@@ -10,12 +10,13 @@ import (
 	"syscall"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
 // This system has nothing that a floor could be built from, so no agent is
 // started on it; all else of the program works.
-var errSystem = nightcrier.Errorf(nightcrier.Refused, "agents in processes of this machine need Linux")
+var errSystem = nightcrier.Errorf(nightcrier.Refused, "agents, and the commands of tool servers, are confined on Linux alone")
 
 // Box is never made on this system.
 type Box struct{}
@@ -47,7 +48,7 @@ type ID struct {
 func Identify(pid int) (ID, error) { return ID{PID: pid}, nil }
 
 // Alive reports whether a process of that number lives.
-func (id ID) Alive() bool { return syscall.Kill(id.PID, 0) == nil }
+func (id ID) Alive() bool { return portable.Signallable(id.PID) == nil }
 
 // Descendants counts none: no agent is started on this system.
 func (ID) Descendants() int { return 0 }

@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -140,6 +141,29 @@ func attack(name string, args ...string) string {
 		}
 		time.Sleep(20 * time.Second) // it has it
 		b[0] = 2
+	case "gram": // by a pair that is bound to each other, to somebody else
+		kind := unix.SOCK_DGRAM
+		if len(args) > 1 {
+			kind = unix.SOCK_SEQPACKET
+		}
+		err = sendAstray(kind, args[0])
+	case "udp":
+		_, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	case "watch":
+		var fd int
+		if fd, err = unix.InotifyInit(); err == nil {
+			_, err = unix.InotifyAddWatch(fd, args[0], unix.IN_CREATE)
+		}
+	case "shm":
+		_, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
+	case "messages":
+		_, _, errno := unix.Syscall(unix.SYS_MSGGET, unix.IPC_PRIVATE, unix.IPC_CREAT|0o600, 0)
+		err = errOf(errno)
+	case "semaphores":
+		_, _, errno := unix.Syscall(unix.SYS_SEMGET, unix.IPC_PRIVATE, 1, unix.IPC_CREAT|0o600)
+		err = errOf(errno)
+	case "rights":
+		return rights()
 	case "hide":
 		return hide(args[0])
 	case "share": // a file of others, mapped and read
@@ -151,6 +175,22 @@ func attack(name string, args ...string) string {
 		return err.Error()
 	}
 	return "done"
+}
+
+// rights says which this process has. An ordinary user may not empty the bounding set.
+func rights() string {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err.Error()
+	}
+	all := data[0].Permitted | data[1].Permitted | data[0].Effective | data[1].Effective | data[0].Inheritable | data[1].Inheritable
+	ask := func(what, arg uintptr) int {
+		n, _, _ := unix.Syscall(unix.SYS_PRCTL, what, arg, 0)
+		return int(n)
+	}
+	bounded := os.Geteuid() != 0 || ask(unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN) == 0
+	return fmt.Sprintf("bounded %v, capabilities %d, no_new_privs %d, seccomp %d", bounded, all, ask(unix.PR_GET_NO_NEW_PRIVS, 0), ask(unix.PR_GET_SECCOMP, 0))
 }
 
 // killThreads kills a process by one of its threads, when there is still one that it
@@ -210,6 +250,23 @@ func askNames(question string) error {
 		err = fmt.Errorf("answered %q", answer[:n])
 	}
 	return err
+}
+
+// sendAstray sends to a path by one end of a pair; what comes out of the other end was not
+// sent there.
+func sendAstray(kind int, path string) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	to := &unix.SockaddrUnix{Name: path}
+	if err := errors.Join(unix.Sendto(pair[0], []byte("secret"), 0, to), unix.Connect(pair[0], to)); err != nil {
+		return err
+	}
+	if n, err := unix.Read(pair[1], make([]byte, 10)); err == nil && n > 0 {
+		return errors.New("it came to the other end")
+	}
+	return nil
 }
 
 func fastOpen(address string) error {
@@ -346,6 +403,11 @@ func TestAttacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sock.Close()
+		gram, err := net.ListenPacket("unixgram", filepath.Join(l.ws, "home", "g"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer gram.Close()
 		self, _ := os.Executable()
 		in := func(name string) string { return filepath.Join(l.ws, name) }
 		for _, c := range []struct {
@@ -367,6 +429,10 @@ func TestAttacks(t *testing.T) {
 			{[]string{"read", in("context/../../secret")}, false},
 			{[]string{"find", l.root, "secret"}, false},
 			{[]string{"list", "/root"}, false},
+			{[]string{"list", "/usr/local"}, false},
+			{[]string{"list", "/usr/local/bin"}, false},
+			{[]string{"list", "/usr"}, false},
+			{[]string{"list", "/usr/share"}, true},
 			{[]string{"write", in("context/a")}, false},
 			{[]string{"write", in("new")}, false},
 			{[]string{"write", "/tmp/x"}, !floor}, // its own /tmp
@@ -389,6 +455,17 @@ func TestAttacks(t *testing.T) {
 			{[]string{"netlink", strconv.Itoa(unix.NETLINK_ROUTE)}, true},
 			{[]string{"netlink", strconv.Itoa(unix.NETLINK_SOCK_DIAG)}, false},
 			{[]string{"netlink", strconv.Itoa(unix.NETLINK_NETFILTER)}, false},
+			{[]string{"gram", in("home/g")}, false},
+			{[]string{"gram", in("home/g"), "packets"}, false},
+			{[]string{"udp"}, !floor},
+			{[]string{"watch", filepath.Join(l.root)}, !floor}, // of what it sees
+			{[]string{"read", "/proc/meminfo"}, true},
+			{[]string{"read", "/proc/self/status"}, !floor},
+			{[]string{"read", fmt.Sprintf("/proc/%d/cmdline", os.Getpid())}, false},
+			{[]string{"read", fmt.Sprintf("/proc/%d/status", os.Getpid())}, false},
+			{[]string{"shm"}, false},
+			{[]string{"messages"}, false},
+			{[]string{"semaphores"}, false},
 			{[]string{"kill", strconv.Itoa(os.Getppid())}, false},
 			{[]string{"threads"}, false},
 			{[]string{"limit", "0"}, true},
@@ -445,14 +522,10 @@ func TestNames(t *testing.T) {
 func TestRightsAreGone(t *testing.T) {
 	everyBox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
-		out, _ := l.sh(`grep -E '^(CapEff|CapPrm|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status | tr '\n\t' '  '; ls /proc/self/fd | grep -v '^10$' | tr '\n' ' '; ulimit -c; ulimit -n; echo $$; env | sort | tr '\n' ' '`)
-		for _, want := range []string{
-			"CapPrm: 0000000000000000", "CapEff: 0000000000000000", "CapAmb: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2",
-			"0 1 2 3 0\n256\n", // 3 is ls's own and 10 the shell's; no core; few files
-		} {
-			if !strings.Contains(out, want) {
-				t.Errorf("lacks %q:\n%s", want, out)
-			}
+		self, _ := os.Executable()
+		out, _ := l.sh("'" + self + `' attack rights; for n in 3 4 5 6 7 8 9; do (eval ": <&$n") 2> /dev/null && echo open; done; ulimit -c; ulimit -n; echo $$; env | sort | tr '\n' ' '`)
+		if want := "bounded true, capabilities 0, no_new_privs 1, seccomp 2\n0\n256\n"; !strings.HasPrefix(out, want) { // no core; few files, none of ours
+			t.Errorf("%q, want %q", out, want)
 		}
 		if strings.Contains(out, "\n1\n") {
 			t.Error("the agent is process 1")
@@ -593,4 +666,15 @@ func asNobody(t *testing.T, prepare, tests string) {
 	if err != nil || strings.Contains(string(out), "--- SKIP") || !strings.Contains(string(out), "--- PASS") {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// What shells do by way of /proc works, also where nothing of /proc may be read.
+func TestShellsReadTheirOwnDescriptors(t *testing.T) {
+	everyBox(t, func(t *testing.T, floor bool) {
+		l := newLab(t, floor)
+		out, exit := l.sh("echo piped | cat /dev/stdin; bash -c 'cat <(echo substituted); echo out > /dev/stdout; cat <<< here'")
+		if exit.Code != 0 || out != "piped\nsubstituted\nout\nhere" {
+			t.Errorf("%+v %q", exit, out)
+		}
+	})
 }

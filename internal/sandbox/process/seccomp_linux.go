@@ -64,6 +64,18 @@ var modeCalls = []uint32{
 // oldModeCalls are chmod, chown and lchown, which newer machines do not have.
 var oldModeCalls = map[string][]uint32{"amd64": {90, 92, 94}}
 
+// placeCalls tell what others do with their files, or cut them off, by name. Landlock does
+// not guard the former, and the latter since Linux 6.2.
+var placeCalls = []uint32{unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_TRUNCATE}
+
+// openCalls cut off what they open for reading with O_TRUNC, which no program does; each has
+// the offset of its flags. Those of openat2 lie in memory, so that it is refused where
+// Landlock does not guard this.
+var openCalls = []modeCall{{unix.SYS_OPENAT, offArg2}}
+
+// oldOpenCalls is open, which newer machines do not have.
+var oldOpenCalls = map[string][]modeCall{"amd64": {{2, offArg1}}}
+
 // raisingModes are the bits with which a program has its owner's rights: on the disk
 // that is the server, whoever runs it later. raisingCalls set modes, with the offset
 // of the argument that they stand in; a write takes the bits off what was made with
@@ -117,8 +129,10 @@ const x32 = 0x40000000
 
 // reach is what a filter leaves to the agent because something else bounds it.
 type reach struct {
-	modes     bool // of files: the mounts are read-only
-	pids      bool // of processes: it sees none but its own
+	root      bool // modes and changes of files: it has a root of its own, and the mounts are read-only
+	pids      bool // the numbers of processes: it sees none but its own
+	procs     bool // what /proc tells of processes: it has one of its own
+	truncates bool // that files are cut off: Landlock guards it
 	datagrams bool // to the network: it is its own, or open to it
 	messages  bool // with descriptors
 }
@@ -155,6 +169,9 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 	if !r.pids {
 		f = append(f, ownOnly()...)
 	}
+	if !r.root {
+		f = append(f, r.plainOpens()...)
+	}
 	f = append(f, plainClones()...)
 	f = append(f, countedMemory()...)
 	for _, s := range sendCalls {
@@ -167,13 +184,24 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 // denied are the calls that are refused whatever their arguments.
 func (r reach) denied() []uint32 {
 	denied := slices.Concat(deniedCalls, sharedCalls)
-	if !r.modes {
-		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH])
+	if !r.root {
+		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH], placeCalls)
 	}
 	if !r.messages {
 		denied = append(denied, messageCalls...)
 	}
 	return denied
+}
+
+// plainOpens refuses to open a file so that it is cut off without a right to write.
+func (r reach) plainOpens() (f []unix.SockFilter) {
+	for _, c := range slices.Concat(openCalls, oldOpenCalls[runtime.GOARCH]) {
+		f = append(f, withoutAll(c.call, c.mode, unix.O_ACCMODE|unix.O_TRUNC, unix.O_RDONLY|unix.O_TRUNC, unix.EPERM)...)
+	}
+	if !r.truncates {
+		f = append(f, jump(unix.BPF_JEQ, unix.SYS_OPENAT2, 0, 1), refuse(unix.ENOSYS))
+	}
+	return f
 }
 
 // plainClones refuses new namespaces, and threads with descriptors of their own, which

@@ -2,10 +2,12 @@ package process
 
 // SystemFiles lists what programs need to run at all: the system's programs
 // and libraries, and the few files of /etc that libraries read. It holds no
-// secret: /etc itself is not in it.
+// secret: neither /etc itself is in it nor /usr/local, where a machine has what its owner
+// put there. What may be read of /proc is the sandbox's to say.
 func SystemFiles() []string {
 	return []string{
-		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/proc",
+		"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share",
+		"/bin", "/sbin", "/lib", "/lib32", "/lib64",
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
 		"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies",
 		"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf",

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		servePeer()
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == conformCommand {
+		os.Exit(mcp.Conform(os.Args[2], os.Getenv("MCP_CONFORMANCE_SCENARIO")))
+	}
 	goleak.VerifyTestMain(m)
 }
 

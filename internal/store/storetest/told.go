@@ -20,6 +20,12 @@ func (b *bench) begun(t *testing.T, workload string, s nightcrier.Severity) nigh
 	t.Helper()
 	ev := b.event("prod", workload, s)
 	ev.Source = "watch"
+	return b.beginFor(t, ev)
+}
+
+// beginFor opens an incident of an event and begins its run.
+func (b *bench) beginFor(t *testing.T, ev nightcrier.Event) nightcrier.Run {
+	t.Helper()
 	b.accept(t, ev, Policy())
 	run, err := b.AdmitNext(t.Context(), store.Limits{Total: 50, PerKey: 50})
 	if err != nil || run == nil {
@@ -186,13 +192,10 @@ func notRelated(t *testing.T, b *bench) {
 	}
 	unrelated("another object", b.concludes(t, b.begun(t, "a", nightcrier.Warning), oomOf("a")))
 	unrelated("no cause", b.concludes(t, b.begun(t, "b", nightcrier.Warning), nil))
-	ev := b.event("stage", "web", nightcrier.Warning)
-	b.accept(t, ev, Policy())
-	run := b.admit(t)
-	if _, err := b.BeginRun(t.Context(), run.ID); err != nil {
-		t.Fatal(err)
-	}
-	unrelated("another cluster", b.concludes(t, run, oomOf("ledger")))
+	nothing, stage := b.event("prod", "", nightcrier.Warning), b.event("stage", "web", nightcrier.Warning)
+	nothing.Resource, nothing.Owner = nightcrier.Resource{}, nightcrier.Resource{}
+	unrelated("about no object", b.concludes(t, b.beginFor(t, nothing), oomOf("ledger")))
+	unrelated("another cluster", b.concludes(t, b.beginFor(t, stage), oomOf("ledger")))
 	b.clock.Advance(10 * time.Minute)
 	again := b.begun(t, "ledger", nightcrier.Critical) // it got worse
 	if again.IncidentID == root.ID {
@@ -345,6 +348,8 @@ func overFlaps(t *testing.T, b *bench) {
 	b.clear(t, "cart")
 	b.clock.Advance(window)
 	b.wantOver(t, "over for good", "cart")
+	b.begun(t, "cart", nightcrier.Warning)
+	b.wantOver(t, "back as another incident before anybody was told")
 }
 
 // overWithItsCause: nothing is over while another incident of its cause is not.

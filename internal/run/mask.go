@@ -1,0 +1,63 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/mask"
+)
+
+// mask is what masks all that is said of a run. It learns: what was a secret in one place
+// is one in every other. After a restart of the server it knows again what the workers of
+// the run have written down.
+func (r *Runner) mask(runID string) *mask.Masker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, ok := r.masks[runID]
+	if !ok {
+		m = r.cfg.Mask.Learning()
+		r.masks[runID] = m
+		for n := triageAttempt; n <= repairAttempt; n++ {
+			r.learnFrom(m, r.workerDir(runID, n))
+		}
+	}
+	return m
+}
+
+func (r *Runner) forgetMask(runID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.masks, runID)
+}
+
+// learnFrom takes over what a worker has learned. What cannot be read is no reason to stop:
+// the worker has masked by it what it handed over.
+func (r *Runner) learnFrom(m *mask.Masker, dir string) {
+	sealed, err := r.cfg.Workers.Learned(dir)
+	if err == nil {
+		err = m.Unseal(sealed)
+	}
+	if err != nil {
+		r.cfg.Logger.Warn("what a worker has learned of secrets cannot be read", "event", "learned", "dir", dir, "error", err)
+	}
+}
+
+// spare has the names of what an incident is about never be taken for secrets.
+func spare(m *mask.Masker, inc *nightcrier.Incident) {
+	m.Spare(inc.Cluster, inc.Resource.Namespace, inc.Resource.Name, inc.Owner.Namespace, inc.Owner.Name)
+}
+
+// maskReport masks a report by all that was learned in its run: its facts may have been
+// read before one of them was known for a secret.
+func maskReport(m *mask.Masker, rep *nightcrier.Report) error {
+	raw, err := json.Marshal(rep)
+	if err == nil {
+		raw, err = m.Strings(raw)
+	}
+	if err != nil {
+		return fmt.Errorf("mask the report: %w", err)
+	}
+	*rep = nightcrier.Report{}
+	return json.Unmarshal(raw, rep)
+}

@@ -365,7 +365,9 @@ func (s Screen) Card(c Card, beside Beside) string {
 	w.row(confidenceLabel(c), span{parts("; ", string(c.Confidence), c.FactsChecked(), testSays(c.Test)), confidenceColour(c)})
 	w.command(c.Test.Command)
 	w.row("Not checked", span{notCheckedSays(c), plainly})
-	w.row("The rest", span{beside.Rest, dimly})
+	if beside.Rest != "" { // a command or a path, which is copied as well
+		w.b.WriteString(s.paint(fmt.Sprintf("%-*s", labelWidth, "The rest")+strings.Join(strings.Fields(Printable(beside.Rest)), " "), dimly) + "\n")
+	}
 	return w.b.String()
 }
 

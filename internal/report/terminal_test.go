@@ -53,7 +53,7 @@ func TestScreenIsNotSteered(t *testing.T) {
 	card := Card{Status: Status{"Degraded", Warn}, Severity: hostile, Target: o, Mend: o, Cluster: hostile, Cause: hostile, CauseID: hostile, Unseen: hostile, Confidence: "high\x1b[2J",
 		Test: Test{Command: hostile, Says: hostile}, First: Step{hostile, hostile, hostile, hostile}, NotChecked: 2, Worst: nightcrier.NotChecked{What: hostile, Why: hostile}}
 	for _, s := range []Screen{{}, {Width: 1}, {Width: 80}, {Width: 80, Colour: true}, {Width: 500, Colour: true}} {
-		for _, got := range []string{s.Report([]byte(hostile)), s.Card(card, Beside{})} {
+		for _, got := range []string{s.Report([]byte(hostile)), s.Card(card, Beside{hostile, hostile, hostile})} {
 			if !s.Colour && strings.Contains(got, "\x1b") {
 				t.Errorf("%+v: an escape without colour: %q", s, got)
 			}
@@ -61,6 +61,15 @@ func TestScreenIsNotSteered(t *testing.T) {
 				t.Errorf("%+v: what steers a terminal is in %q", s, got)
 			}
 		}
+	}
+}
+
+// A command is one line, however narrow the screen: broken, it could not be copied.
+func TestCommandsStayWhole(t *testing.T) {
+	const command = "kubectl get pod cart-7d4b9c8f6d-x2x7q -n shop -o yaml"
+	got := Screen{Width: 30}.Card(Card{Cause: "it ends again and again, and nobody knows why", Test: Test{Command: command, Says: "holds"}, First: Step{Action: "x", Command: command}}, Beside{Rest: command})
+	if strings.Count(got, command+"\n") != 3 || !strings.Contains(got, "\n             again, and") {
+		t.Errorf("\n%s", got)
 	}
 }
 

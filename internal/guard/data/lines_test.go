@@ -69,6 +69,19 @@ func TestLinesHaveOneForm(t *testing.T) {
 	}
 }
 
+// TestAFilterHidesNoNeighbour: a filter leaves a line without those that say what it is.
+func TestAFilterHidesNoNeighbour(t *testing.T) {
+	at := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
+	own := shipped("up\n- name: DB_PASSWORD\n  value: fail-horse\nit may fail\n", at, map[string]string{"pod": "cart-1"})
+	d := masking(t, Access{Loki: &Endpoint{URL: datatest.NewLoki(t, own).URL}})
+	for _, filter := range []string{`|= "fail"`, `|~ "(?i)(fail|panic)"`, `|= "fail" != "may"`, `!= "name"`, ``} {
+		a, err := d.Lines(t.Context(), Query{Text: `{pod="cart-1"} ` + filter, Start: at, End: at.Add(time.Second)})
+		if err != nil || strings.Contains(a.Text, "fail-horse") {
+			t.Errorf("%s: %v, %s", filter, err, a.Text)
+		}
+	}
+}
+
 // TestSecretsOfManyEntries: whatever entries of a stream are asked for, those of a secret
 // that stands on several are masked.
 func TestSecretsOfManyEntries(t *testing.T) {

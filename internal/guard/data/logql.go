@@ -312,7 +312,9 @@ func (r *logsReader) stages() error {
 	}
 }
 
-// place leaves a filter to Loki, or takes it out of the query.
+// place takes a filter out of a query for lines: Loki would answer with the lines that
+// pass alone, and without those around them a secret may be none. What is counted shows
+// no line.
 func (r *logsReader) place(f lineFilter, from, to int) error {
 	switch {
 	case r.counts() && !f.common():
@@ -321,9 +323,7 @@ func (r *logsReader) place(f lineFilter, from, to int) error {
 		return nil
 	}
 	r.filters = append(r.filters, f)
-	if f.negative || !f.common() { // else Loki looks first, among more lines than we would
-		r.replace(from, to, "")
-	}
+	r.replace(from, to, "")
 	return nil
 }
 

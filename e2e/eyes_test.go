@@ -53,6 +53,7 @@ type door struct {
 
 // gate is where whoever comes waits until it is opened.
 type gate struct {
+	follows bool            // whether it stands before logs that are followed, or before all others
 	reached chan url.Values // the query of the first who came
 	opened  chan struct{}
 	once    sync.Once
@@ -69,10 +70,10 @@ func (g *gate) wait(r *http.Request) {
 	}
 }
 
-// holdLogs lets no log that a guard reads come to its end until release is called; held
-// has the query of the first that is read.
-func (d *door) holdLogs() (held <-chan url.Values, release func()) {
-	g := &gate{reached: make(chan url.Values, 1), opened: make(chan struct{})}
+// holdLogs lets no log that a guard follows, or none that it reads, come to its end until
+// release is called; held has the query of the first.
+func (d *door) holdLogs(follows bool) (held <-chan url.Values, release func()) {
+	g := &gate{follows: follows, reached: make(chan url.Values, 1), opened: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.log = g
@@ -87,14 +88,17 @@ func (d *door) pass(r *http.Request) *gate {
 	if r.UserAgent() != guardkube.UserAgent {
 		return nil
 	}
-	d.guarded = append(d.guarded, r.Method+" "+r.URL.Path)
-	if strings.HasSuffix(r.URL.Path, "/log") {
+	follows := r.URL.Query().Get("follow") == "true"
+	if !follows { // which goes on with what was read for the same question
+		d.guarded = append(d.guarded, r.Method+" "+r.URL.Path)
+	}
+	if d.log != nil && d.log.follows == follows && strings.HasSuffix(r.URL.Path, "/log") {
 		return d.log
 	}
 	return nil
 }
 
-// byGuards lists what guards asked.
+// byGuards lists what guards asked, without how they went on with a log.
 func (d *door) byGuards() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

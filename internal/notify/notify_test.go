@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +26,14 @@ type fakeOutbox struct {
 	// that is so only because another message is still being sent.
 	unsaid    store.Unsaid
 	unsettled int
+	mu        sync.Mutex // held while a message begins, or these change
 }
 
 func newOutbox() *fakeOutbox { return &fakeOutbox{state: map[string]store.NotificationState{}} }
 
 func (o *fakeOutbox) BeginNotification(_ context.Context, in store.Notification) (store.Begun, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.fail != nil {
 		return store.Begun{}, o.fail
 	}
@@ -230,6 +234,8 @@ func TestWaitsForTheOtherMessageOfTheCause(t *testing.T) {
 				box, ch := newOutbox(), &script{}
 				box.unsaid, box.unsettled = store.SameCause, 3
 				time.AfterFunc(settleEvery+time.Second, func() {
+					box.mu.Lock()
+					defer box.mu.Unlock()
 					if box.unsettled = 0; !arrives {
 						box.unsaid = ""
 					}

@@ -124,7 +124,7 @@ func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*
 		p.warn(warnings)
 		return nil, nil, err
 	}
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: p.logFormat(cfg), Colour: p.messageColour, Mask: masking.String})
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: p.logFormat(cfg), Colour: p.messageColour, Width: p.messageWidth, Mask: masking.String})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // snapshotFlags are the flags of snapshot and of snapshot serve.
@@ -64,7 +63,7 @@ func (p *program) recordSnapshot(cmd *cobra.Command, f snapshotFlags) error {
 	ctx, stop := p.interruptible(cmd.Context())
 	defer stop()
 	s, err := app.Record(ctx, app.RecordOptions{
-		Kubeconfig: f.kubeconfig, Context: f.context, Environ: p.environ, Cluster: or(f.cluster, contextName(f)), Namespaces: f.namespaces,
+		Kubeconfig: f.kubeconfig, Context: f.context, Environ: p.environ, Cluster: f.cluster, Namespaces: f.namespaces,
 		Progress: func(line string) { p.say("%s", line) }, Logger: log, Now: p.now,
 	})
 	if err != nil {
@@ -106,20 +105,6 @@ func missing(s *snapshot.Snapshot) string {
 		list = append(list[:8], fmt.Sprintf("%d more", len(list)-8))
 	}
 	return printable("; not in it: " + strings.Join(list, ", ") + " (" + s.NotCaptured[0].Why + ")")
-}
-
-// contextName is the context that is looked with, "" when that cannot be told.
-func contextName(f snapshotFlags) string {
-	if f.context != "" {
-		return f.context
-	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	cfg, err := rules.Load()
-	if err != nil {
-		return ""
-	}
-	return cfg.CurrentContext
 }
 
 func (p *program) serveSnapshotCommand() *cobra.Command {

@@ -198,7 +198,7 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 	case o.Snapshot != nil && o.Snapshot.Namespace() != "":
 		o.Target = nightcrier.Resource{Kind: "Namespace", Name: o.Snapshot.Namespace()}
 	case o.Snapshot != nil:
-		o.Target = nightcrier.Resource{Kind: "Cluster", Name: or(o.Cluster, or(o.Snapshot.Cluster, "snapshot"))}
+		o.Target = nightcrier.Resource{Kind: app.ClusterKind}
 	default:
 		return usage(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, the whole cluster with -A, an event with --event FILE, or an alert with --alert FILE"))
 	}

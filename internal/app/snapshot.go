@@ -26,7 +26,7 @@ type RecordOptions struct {
 	// Kubeconfig and Context are the credential; empty is what kubectl means by it.
 	Kubeconfig, Context string
 	Environ             []string
-	// Cluster is the name that the snapshot tells.
+	// Cluster is the name that the snapshot tells; empty means the context's.
 	Cluster string
 	// Namespaces to record; none means all.
 	Namespaces []string
@@ -54,7 +54,7 @@ func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
 	}
 	client := kube.Over(up.Base.Host, g, time.Minute)
 	defer client.Close()
-	return snapshot.Record(ctx, client, snapshot.RecordOptions{Cluster: o.Cluster, Namespaces: o.Namespaces, Progress: o.Progress, Now: o.Now})
+	return snapshot.Record(ctx, client, snapshot.RecordOptions{Cluster: or(o.Cluster, kube.ContextName(o.Kubeconfig, o.Context)), Namespaces: o.Namespaces, Progress: o.Progress, Now: o.Now})
 }
 
 // freshMask masks with tags that nothing else has.

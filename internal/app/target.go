@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
@@ -59,11 +61,14 @@ func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.C
 	if o.Target.Namespace == "" {
 		o.Target.Namespace = client.Namespace()
 	}
+	if o.Target.Kind == ClusterKind {
+		o.Target.Name = clusterAsName(cluster)
+	}
 	res, err := complete(o.Target)
 	if err != nil {
 		return nil, err
 	}
-	if res.Kind != "Cluster" { // which is no object
+	if res.Kind != ClusterKind { // which is no object
 		_, err = client.Get(ctx, res)
 	}
 	switch code := nightcrier.CodeOf(err); {
@@ -166,6 +171,24 @@ func namesIn(list []nightcrier.Object) []string {
 	return names
 }
 
+// ClusterKind is the kind of a target that is all of a cluster; it needs no name.
+const ClusterKind = "Cluster"
+
+// clusterAsName is the name of a cluster as an object could have it: contexts have names
+// such as arn:aws:eks:eu-west-1:1:cluster/prod and gke_shop_europe-west1_prod.
+func clusterAsName(cluster string) string {
+	name := strings.Map(func(r rune) rune {
+		if r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return '-'
+		}
+		return r
+	}, cluster)
+	return cmp.Or(strings.Trim(name[:min(len(name), maxClusterName)], "-"), "cluster")
+}
+
+// maxClusterName is how long an object's name may be.
+const maxClusterName = 253
+
 // question words what a person asks.
 func (o TriageOptions) question(cluster string, res nightcrier.Resource) ([]byte, error) {
 	why, at := "An engineer asked to have this looked at", time.Now()
@@ -189,7 +212,7 @@ func (o TriageOptions) readable() string {
 
 // single reports whether res is one object, not a namespace or a cluster with all
 // that is in it.
-func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && res.Kind != "Cluster" }
+func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && res.Kind != ClusterKind }
 
 // complete writes an object that was named as kubectl takes it in full.
 func complete(res nightcrier.Resource) (nightcrier.Resource, error) {

@@ -238,7 +238,7 @@ func inCommon(members []Finding) Finding {
 	slices.Sort(l.keys)
 	slices.SortFunc(who, func(a, b nightcrier.Object) int { return cmp.Compare(a.String(), b.String()) })
 	n.Affected = slices.DeleteFunc(n.Affected, func(o nightcrier.Object) bool { return o == l.object })
-	n.Object, n.Lack, n.Weight = l.object, &l, n.Weight+len(who)
+	n.Object, n.Lack, n.Joined, n.Weight = l.object, &l, members, n.Weight+len(who)
 	n.Summary = fmt.Sprintf("%s %s; %d %s wait for it: %s.", l.object, l.state(n.Cause), len(who), nounOf(who), someOf(who))
 	if t := l.test(); t.Command != "" {
 		n.Test = t

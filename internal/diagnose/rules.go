@@ -118,6 +118,7 @@ const (
 	rankShown   = 50 // shown by how a container ended
 	rankStated  = 80 // stated by the cluster as the reason
 	rankGround  = 90 // makes everything above it fail
+	groundSpan  = 3  // how far below rankGround its own order of causes reaches
 )
 
 // Causes returns the published list of causes, by id.
@@ -130,6 +131,10 @@ func causeOf(id string) Cause {
 	}
 	return causes[i]
 }
+
+// beneathAll reports whether every namespace stands on what is wrong: a node, the
+// network, DNS. A volume is one namespace's.
+func (c Cause) beneathAll() bool { return c.rank >= rankGround-groundSpan && c.Category != "Storage" }
 
 // Finding is a cause that a rule found to hold.
 type Finding struct {
@@ -165,6 +170,8 @@ type Finding struct {
 	// Lack is the one thing that Object lacks, nil where it is not of that kind: who
 	// else lacks it has the same fault.
 	Lack *lack
+	// Joined are the findings that were made one because all of them lack the same.
+	Joined []Finding
 }
 
 func (n Finding) rank() int { return cmp.Or(n.Rank, causeOf(n.Cause).rank) }

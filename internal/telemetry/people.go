@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -22,7 +23,9 @@ type people struct {
 	level   slog.Level
 	replace func([]string, slog.Attr) slog.Attr
 	colour  bool
-	with    []slog.Attr
+	// width is the terminal's, 0 folds no line.
+	width int
+	with  []slog.Attr
 }
 
 // lockedWriter takes whole lines from many loggers.
@@ -31,8 +34,8 @@ type lockedWriter struct {
 	w  io.Writer
 }
 
-// steps are the events between the beginning and the end of an investigation.
-var steps = []string{"run_admitted", "investigation_started", "notification_sent", "agent_created", "agent_starting", "agent_running", "agent_success"}
+// steps are the events on the way to the end of an investigation, which is told.
+var steps = []string{"event_taken_in", "run_admitted", "investigation_started", "notification_sent", "agent_created", "agent_starting", "agent_running", "agent_success"}
 
 // unsaid are the keys that a person finds elsewhere in the line, or needs no more than
 // the message for.
@@ -64,8 +67,9 @@ func (h *people) Handle(_ context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn && h.level > slog.LevelDebug && slices.Contains(steps, d.of(EventKey)) {
 		return nil
 	}
-	said := h.message(r, d)
-	line := r.Time.Local().Format(time.TimeOnly) + " " + h.paint(levelColours[r.Level], fmt.Sprintf("%-5s", r.Level)) + " " + said + "\n"
+	line := h.fold([]part{
+		{text: r.Time.Local().Format(time.TimeOnly)}, {text: fmt.Sprintf("%-5s", r.Level), colour: levelColours[r.Level], whole: true},
+	}, h.message(r, d))
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
 	_, err := io.WriteString(h.out.w, line)
@@ -74,35 +78,96 @@ func (h *people) Handle(_ context.Context, r slog.Record) error {
 
 var levelColours = map[slog.Level]string{slog.LevelDebug: "2", slog.LevelInfo: "36", slog.LevelWarn: "33", slog.LevelError: "31;1"}
 
-// message is what happened, with its details behind it.
-func (h *people) message(r slog.Record, d details) string {
-	if d.of(EventKey) == "investigation_ended" {
-		return h.ended(d)
-	}
-	said := oneLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())
-	for _, a := range d {
-		if value := oneLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
-			said += "  " + h.paint("2", a.Key+"="+value)
-		}
-	}
-	return said
+// part is a piece of a line. A whole one is not broken: it is copied, or read at a glance.
+type part struct {
+	text, colour string
+	whole        bool
 }
 
-// ended is the line of an incident: its cluster and object, what was found, how it
-// stands, how long it took, and where the rest is.
-func (h *people) ended(d details) string {
+// message is what happened, with its details behind it.
+func (h *people) message(r slog.Record, d details) []part {
+	if d.of(EventKey) == "investigation_ended" {
+		return ended(d)
+	}
+	parts := []part{{text: oneLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())}}
+	for _, a := range d {
+		if value := oneLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
+			parts = append(parts, part{text: a.Key + "=" + value, colour: "2"})
+		}
+	}
+	return parts
+}
+
+// ended is the line of an incident: its cluster and object, what came of it, how long it
+// took, and where the rest is.
+func ended(d details) []part {
 	status := nightcrier.IncidentStatus(d.of("status"))
 	colour := "31;1"
 	if status == nightcrier.Resolved {
 		colour = "32;1"
 	}
-	said := h.paint(colour, status.Words()) + "  " + oneLine(d.of(ClusterKey)) + "  " + h.paint("1", oneLine(d.of("object")))
+	parts := []part{{status.Words(), colour, true}, {text: oneLine(d.of(ClusterKey)), whole: true}, {oneLine(d.of("object")), "1", true}}
+	for _, what := range cameOfIt(d) {
+		parts = append(parts, part{text: oneLine(what)})
+	}
+	return append(parts, part{text: d.of("took"), colour: "2"}, part{"nightcrier incidents report " + oneLine(d.of(IncidentKey)), "2", true})
+}
+
+// cameOfIt says what came of an investigation, whatever it is.
+func cameOfIt(d details) []string {
+	var said []string
 	for _, what := range []string{d.of("root_cause"), d.of("failure_reason")} {
 		if what != "" {
-			said += "  " + oneLine(what)
+			said = append(said, what)
 		}
 	}
-	return said + "  " + h.paint("2", d.of("took")+"  nightcrier incidents report "+oneLine(d.of(IncidentKey)))
+	if len(said) > 0 {
+		return said
+	}
+	switch nightcrier.Verdict(d.of("verdict")) {
+	case nightcrier.VerdictUndetermined:
+		return []string{"undetermined: no cause was found"}
+	case nightcrier.VerdictHealthy:
+		return []string{"healthy: nothing needs mending"}
+	case nightcrier.VerdictRecovered:
+		return []string{"recovered: nothing needs mending now"}
+	}
+	return []string{"no cause is named"}
+}
+
+// fold writes parts in lines that the terminal has room for. Lead stands before the
+// first; the others begin below what follows it.
+func (h *people) fold(lead, parts []part) string {
+	var b strings.Builder
+	margin, used := 0, 0
+	for _, p := range lead {
+		b.WriteString(h.paint(p.colour, p.text) + " ")
+		margin += utf8.RuneCountInString(p.text) + 1
+	}
+	used = margin
+	put := func(gap int, text, colour string) {
+		switch n := utf8.RuneCountInString(text); {
+		case used == margin:
+			used += n
+		case h.width > 0 && used+gap+n > h.width:
+			b.WriteString("\n" + strings.Repeat(" ", margin))
+			used = margin + n
+		default:
+			b.WriteString(strings.Repeat(" ", gap))
+			used += gap + n
+		}
+		b.WriteString(h.paint(colour, text))
+	}
+	for _, p := range parts {
+		words := []string{p.text}
+		if h.width > 0 && !p.whole {
+			words = strings.Fields(p.text)
+		}
+		for i, word := range words {
+			put(2-min(i, 1), word, p.colour)
+		}
+	}
+	return b.String() + "\n"
 }
 
 func (h *people) paint(colour, text string) string {

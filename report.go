@@ -8,10 +8,13 @@ const ReportSchema = "nightcrier.report/v1"
 // Report is report.json: what machines read about an investigation. Nothing
 // downstream scrapes the Markdown.
 type Report struct {
-	Schema     string    `json:"schema"`
-	IncidentID string    `json:"incidentId"`
-	Cluster    string    `json:"cluster"`
-	CreatedAt  time.Time `json:"createdAt,omitzero"`
+	Schema     string `json:"schema"`
+	IncidentID string `json:"incidentId"`
+	Cluster    string `json:"cluster"`
+	// Context is the one of kubectl by which the cluster was read, "" where none is
+	// known. Commands are shown with it, and stand here without.
+	Context   string    `json:"context,omitempty"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Source is builtin or agent.
 	Source   string   `json:"source"`
 	Valid    bool     `json:"valid"`
@@ -241,8 +244,10 @@ type Change struct {
 type Action struct {
 	Priority int    `json:"priority"`
 	Action   string `json:"action"`
-	Outcome  string `json:"expectedOutcome,omitempty"`
-	Risk     string `json:"risk,omitempty"`
+	// Command is one to copy; a person runs it, we never do. "" where none would do.
+	Command string `json:"command,omitempty"`
+	Outcome string `json:"expectedOutcome,omitempty"`
+	Risk    string `json:"risk,omitempty"`
 }
 
 // TheCluster is what NotChecked names where nothing of a cluster was looked at, so

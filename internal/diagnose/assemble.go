@@ -331,23 +331,41 @@ func (a *assembler) actions() {
 	case len(a.findings) == 0:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
 			Priority: 1, Action: "Look at " + a.clean(a.f.Mend().String(), maxQuote) + " by hand: its state, events and logs",
-			Outcome: "names the cause", Risk: "none: read only",
+			Command: doLook.command(a.f.Mend()), Outcome: "names the cause", Risk: "none: read only",
 		})
 		return
 	}
+	a.steps(a.findings[0])
+}
+
+// steps are what to do about a finding, each with the command for it: the first always,
+// if only to look at what is to be mended.
+func (a *assembler) steps(n Finding) {
 	about, meta := a.about()
-	for _, act := range a.findings[0].Actions[:min(maxActions, len(a.findings[0].Actions))] {
-		if strings.HasPrefix(act.Action, "Roll back") {
-			if meta != nil && neverChanged(meta) && len(a.findings[0].Actions) > 1 {
-				continue
-			}
-			if undo := rollBack(about); undo != "" {
-				act.Action += " (" + undo + ")"
-			}
+	for _, step := range n.Actions[:min(maxActions, len(n.Actions))] {
+		if step.Do == doUndo && meta != nil && neverChanged(meta) && len(n.Actions) > 1 {
+			continue
 		}
-		act.Priority, act.Action = len(a.r.Actions)+1, a.clean(act.Action, maxText)
+		act := nightcrier.Action{Priority: len(a.r.Actions) + 1, Action: a.clean(step.Action, maxText), Outcome: step.Outcome, Risk: step.Risk}
+		if first := len(a.r.Actions) == 0; first || step.Do != doLook || step.Command != "" {
+			act.Command = step.command(n, about)
+		}
 		a.r.Actions = append(a.r.Actions, act)
 	}
+}
+
+// command is the one for a step about a finding; about is the workload that it is about.
+func (s Step) command(n Finding, about nightcrier.Object) string {
+	on := cmp.Or(s.On, n.Object)
+	switch readsLog := strings.HasPrefix(n.Test.Command, "kubectl logs "); {
+	case s.Command != "":
+		return s.Command
+	case s.Do == doUndo:
+		on = about
+	case readsLog && s.On == (nightcrier.Object{}) && (s.Do == doReadLog || s.Do == doLook): // what was found stands in that log
+		return n.Test.Command
+	}
+	return s.Do.command(on)
 }
 
 // about is the workload that is to be mended, or that the incident is about, and

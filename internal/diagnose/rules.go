@@ -151,7 +151,7 @@ type Finding struct {
 	WrongIf string
 	// Test is the read-only command that would refute it.
 	Test    nightcrier.Falsification
-	Actions []nightcrier.Action
+	Actions []Step
 	// Rank is set when what was seen puts it higher or lower than its cause
 	// usually stands, 0 otherwise.
 	Rank int

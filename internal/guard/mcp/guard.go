@@ -27,8 +27,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
-	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
@@ -275,8 +275,7 @@ func (s *session) ask(ctx context.Context, o Offer, args map[string]any) answer 
 
 // command is a call on one line, as people read it.
 func (s *session) command(o Offer, raw json.RawMessage) string {
-	args := strings.Join(strings.Fields(kubetool.Clean(string(s.o.Mask(raw)))), " ")
-	return clip(o.ShownAs+" "+args, 512)
+	return text.CutLine(text.MarkHidden(o.ShownAs+" "+string(s.o.Mask(raw))), 512)
 }
 
 // failure says why there was no answer.
@@ -290,7 +289,7 @@ func (s *session) failure(ctx context.Context, err error) string {
 // keep records an answer whole, and returns what the model is shown of it, as an error
 // where the tool failed.
 func (s *session) keep(c Call, got answer) (string, error) {
-	whole := kubetool.Clean(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
+	whole := text.MarkHidden(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
 	id, err := s.o.Record(toolserver.Kind, c.Command, []byte(whole))
 	if err != nil {
 		return "", err
@@ -299,11 +298,11 @@ func (s *session) keep(c Call, got answer) (string, error) {
 	if err := s.o.Journal(c); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
+	shown := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
 	if got.Failed {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", text)
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", shown)
 	}
-	return text, nil
+	return shown, nil
 }
 
 // again is how long what a server offers is believed to be what it was.

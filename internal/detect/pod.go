@@ -65,7 +65,7 @@ func readPod(d *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &p) {
 		return view{}, false
 	}
-	res := p.Meta.resource(Pod, "v1")
+	res := p.Meta.resource(Pod)
 	all := d.census(Pod, res.Namespace)
 	p.now, p.listed, p.ofJob = d.now, all.listing, p.Meta.controller().Kind == "Job"
 	if p.start = p.Status.Start.Time; p.start.IsZero() {

@@ -212,11 +212,11 @@ func (p *pod) ofWaiting(out []finding, c *container, what, reason, message strin
 		return append(out, p.crashLoop(c, what))
 	case reason == "ErrImageNeverPull", reason == "InvalidImageName":
 		f.cause = imageNever
-	case known && faultType == "ImagePull":
+	case known && faultType == nightcrier.FaultImagePull:
 		f.cause = imagePull
 	case reason == "CreateContainerConfigError":
 		f.cause = configError
-	case known && faultType == "StartFailure", reason == "PreStartHookError", reason == "PostStartHookError":
+	case known && faultType == nightcrier.FaultStart, reason == "PreStartHookError", reason == "PostStartHookError":
 		f.cause = startFailure
 	case reason == "ContainerCreating":
 		f.cause, f.since, reason = neverCreated, p.start, "ContainerCreating for "+lasting(p.now.Sub(p.start))

@@ -120,6 +120,19 @@ const (
 	VerdictUndetermined Verdict = "undetermined"
 )
 
+// Words say what a report without a root cause comes to.
+func (v Verdict) Words() string {
+	switch v {
+	case VerdictUndetermined:
+		return "undetermined: no cause was found"
+	case VerdictHealthy:
+		return "healthy: nothing needs mending"
+	case VerdictRecovered:
+		return "recovered: nothing needs mending now"
+	}
+	return "no cause is named"
+}
+
 // Confidence is high, medium or low.
 type Confidence string
 

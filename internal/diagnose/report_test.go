@@ -233,7 +233,7 @@ func TestChangeAndBlastRadius(t *testing.T) {
 // trouble began when its workload's Pods did.
 func TestAWorkloadThatWasNeverChanged(t *testing.T) {
 	undo := func(r nightcrier.Report) bool {
-		return slices.ContainsFunc(r.Actions, func(a Step) bool { return strings.HasPrefix(a.Action, "Roll back") })
+		return slices.ContainsFunc(r.Actions, func(a nightcrier.Action) bool { return strings.HasPrefix(a.Action, "Roll back") })
 	}
 	for revision, want := range map[string]bool{"1": false, "7": true} {
 		c := deployed(pod(crashing(1, "Error", time.Second), func(p *corev1.Pod) {

@@ -319,7 +319,7 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
-	rep.Recalled, rep.Runbooks = facts.Recalled, facts.Runbooks
+	rep.Recalled, rep.Runbooks, rep.Context = facts.Recalled, facts.Runbooks, facts.Context
 	if rep.Scope.Empty() {
 		rep.Scope = facts.Scope
 	}

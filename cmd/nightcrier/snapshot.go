@@ -10,7 +10,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/snapshot"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
@@ -57,7 +56,7 @@ func (p *program) recordSnapshot(cmd *cobra.Command, f snapshotFlags) error {
 	if err := snapshot.Replaceable(f.out, f.force); err != nil {
 		return err // before anybody waits
 	}
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: "error", Format: "text"})
+	log, err := p.newLogger("error")
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (p *program) serveSnapshotCommand() *cobra.Command {
 }
 
 func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string) error {
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	log, err := p.newLogger(f.level)
 	if err != nil {
 		return usage(cmd, err)
 	}

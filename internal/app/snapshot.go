@@ -84,13 +84,13 @@ func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *Sn
 
 // serveRecorded serves what is no live cluster.
 func serveRecorded(up guardkube.Upstream, namespace, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
-	l, err := net.Listen("tcp", or(listen, "127.0.0.1:0"))
+	l, err := ListenOn("--listen", or(listen, "127.0.0.1:0"))
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "listen: %w", err)
+		return nil, err
 	}
 	addr := l.Addr().(*net.TCPAddr)
 	if !addr.IP.IsLoopback() {
-		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
+		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "--listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
 	}
 	masker := freshMask()
 	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: unrecorded, Logger: log})

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
@@ -19,18 +21,27 @@ import (
 // the kind is one in any case, its plural or its short name, and the way in which
 // reports and lists write it, with its namespace.
 func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) {
+	if err := checkNamespace(namespace); err != nil {
+		return nightcrier.Resource{}, nightcrier.Errorf(nightcrier.Invalid, "-n: %w", err)
+	}
+	if len(words) == 0 {
+		return nightcrier.Resource{Kind: "Namespace", Name: namespace}, nil
+	}
 	said := strings.Join(words, " ")
 	parts := strings.FieldsFunc(said, func(r rune) bool { return r == '/' || r == ' ' })
 	r := nightcrier.Resource{Namespace: namespace}
+	first, rest, slash := strings.Cut(said, "/")
 	switch {
 	case len(parts) == 2:
 		r.Kind, r.Name = parts[0], parts[1]
 	case len(parts) == 3 && known(parts[1]): // shop/Deployment/cart
 		r.Namespace, r.Kind, r.Name = parts[0], parts[1], parts[2]
-	case len(parts) == 3 && known(parts[0]) && strings.Contains(said, "/"): // Deployment shop/cart
+	case len(parts) == 3 && known(parts[0]) && slash && !strings.Contains(rest, " "): // Deployment shop/cart
 		r.Kind, r.Namespace, r.Name = parts[0], parts[1], parts[2]
 	case len(parts) == 1 && known(parts[0]):
 		return r, nightcrier.Errorf(nightcrier.Invalid, "which one? Name it as KIND/NAME, such as %s/NAME, or look at all of a namespace with -n NAMESPACE", strings.ToLower(parts[0]))
+	case slash && known(first):
+		r.Kind, r.Name = first, rest
 	default:
 		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not KIND/NAME, such as deployment/cart", said)
 	}
@@ -45,7 +56,38 @@ func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) 
 	}
 	kind, _ := kinds.Meant(r.Kind)
 	r.Kind = kind.Name
-	return r, r.Check()
+	if err := checkNamespace(r.Namespace); err != nil {
+		return r, err
+	}
+	return r, checkName(r)
+}
+
+// checkNamespace says of a namespace that no cluster can have that it is none; "" is
+// the context's.
+func checkNamespace(ns string) error {
+	if ns == "" || len(validation.IsDNS1123Label(ns)) == 0 {
+		return nil
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "%q cannot be the name of a namespace, which has lower-case letters, digits and '-'", ns)
+}
+
+// checkName says of a name that no object of its kind can have that it is none, rather
+// than that it is not found.
+func checkName(r nightcrier.Resource) error {
+	rights := strings.HasSuffix(r.Kind, "Role") || strings.HasSuffix(r.Kind, "RoleBinding") // their names are freer
+	if rights && r.Check() == nil || dnsName(r.Name) {
+		return nil
+	}
+	or := ""
+	if lower := strings.ToLower(r.Name); dnsName(lower) {
+		or = fmt.Sprintf("; did you mean %s/%s?", strings.ToLower(r.Kind), lower)
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "%q cannot be the name of a %s, which has lower-case letters, digits, '-' and '.', and a letter or digit at both ends%s", r.Name, r.Kind, or)
+}
+
+// dnsName reports whether s can be the name of an object.
+func dnsName(s string) bool {
+	return len(validation.IsDNS1123Subdomain(s)) == 0
 }
 
 // known reports whether a word means a builtin kind.

@@ -209,9 +209,8 @@ func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
 	if o.Kubeconfig != "" { // another credential is good for other namespaces
 		c.Kubeconfig, c.Namespaces = o.Kubeconfig, nil
 	}
-	if c.Context = or(o.Context, c.Context); c.Name == "" {
-		c.Name = or(kube.ContextName(c.Kubeconfig, c.Context), inCluster)
-	}
+	c.Context = kube.ContextName(c.Kubeconfig, or(o.Context, c.Context))
+	c.Name = or(c.Name, or(c.Context, inCluster))
 	c.MCP, c.Watch = config.MCP{}, false
 	return c
 }

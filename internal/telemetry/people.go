@@ -124,15 +124,7 @@ func cameOfIt(d details) []string {
 	if len(said) > 0 {
 		return said
 	}
-	switch nightcrier.Verdict(d.of("verdict")) {
-	case nightcrier.VerdictUndetermined:
-		return []string{"undetermined: no cause was found"}
-	case nightcrier.VerdictHealthy:
-		return []string{"healthy: nothing needs mending"}
-	case nightcrier.VerdictRecovered:
-		return []string{"recovered: nothing needs mending now"}
-	}
-	return []string{"no cause is named"}
+	return []string{nightcrier.Verdict(d.of("verdict")).Words()}
 }
 
 // fold writes parts in lines that the terminal has room for. Lead stands before the

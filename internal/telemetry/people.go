@@ -64,7 +64,7 @@ func (h *people) Handle(_ context.Context, r slog.Record) error {
 		d.add(h.replace, a)
 		return true
 	})
-	if r.Level < slog.LevelWarn && h.level > slog.LevelDebug && slices.Contains(steps, d.of(EventKey)) {
+	if r.Level < slog.LevelWarn && h.level > slog.LevelDebug && d.isStep() {
 		return nil
 	}
 	line := h.fold([]part{
@@ -192,6 +192,12 @@ func (d details) of(key string) string {
 		}
 	}
 	return ""
+}
+
+// isStep reports whether what is told of is on the way to something that is told.
+func (d details) isStep() bool {
+	event := d.of(EventKey)
+	return slices.Contains(steps, event) || event == "source_state" && d.of("to") == string(nightcrier.SourceConnecting)
 }
 
 // oneLine is text that neither ends a line nor steers a terminal.

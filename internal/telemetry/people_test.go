@@ -69,6 +69,7 @@ func TestAnIncidentsLineSaysWhatCameOfIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		log.Info("event taken in", EventKey, "event_taken_in")
+		log.Info("source state changed", EventKey, "source_state", "from", "stopped", "to", "connecting")
 		log.Info("investigation ended", append([]any{EventKey, "investigation_ended", ClusterKey, "prod-1", IncidentKey, "01a2", "object", "shop/Deployment/cart", "took", "2s"}, tt.args...)...)
 		if got := out.String(); !strings.HasSuffix(got, " "+tt.want+"  nightcrier incidents report 01a2\n") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: %s", name, got)

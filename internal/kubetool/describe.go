@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of a description.
@@ -206,14 +207,14 @@ func (r *reading) remainder(doc any) error {
 	if len(rest) == 0 {
 		return nil
 	}
-	text, err := encode(rest, "yaml")
+	said, err := encode(rest, "yaml")
 	if err != nil {
 		return err
 	}
-	if len(text) > describedYAML {
-		text = clip(text, describedYAML) + "\n(cut; kubernetes_get shows it in full)\n"
+	if len(said) > describedYAML {
+		said = text.KeepBytes(said, describedYAML) + "\n(cut; kubernetes_get shows it in full)\n"
 	}
-	r.say("%s", fence(text))
+	r.say("%s", fence(said))
 	return nil
 }
 

@@ -17,7 +17,7 @@ var program = sync.OnceValues(func() (*testproc.Scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(scratch.Path, "nightcrier"), "./cmd/nightcrier")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(scratch.Path, "nightcrier"), "./cmd/nightcrier")
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w: %s", err, out)
@@ -33,15 +33,4 @@ func binary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(scratch.Path, "nightcrier")
-}
-
-// self is this test binary as servers and workers run it: without the race
-// detector, whose word in a process of its own nobody hears, and which takes five
-// times as long. What runs in the tests' own process has it.
-func self() string {
-	path, err := testproc.Unraced()
-	if err != nil {
-		panic(err) // there is no test without it
-	}
-	return path
 }

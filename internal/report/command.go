@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Effect is what a command does to a cluster, in words that follow "it".
@@ -90,7 +91,7 @@ func ShellWords(words ...string) string {
 func InContext(r *nightcrier.Report, command string) string {
 	words := shellWords(command)
 	named := slices.ContainsFunc(words, func(w string) bool { return w == "--context" || strings.HasPrefix(w, "--context=") })
-	if r.Context == "" || len(words) == 0 || words[0] != "kubectl" || named || Printable(r.Context) != r.Context {
+	if r.Context == "" || len(words) == 0 || words[0] != "kubectl" || named || texts.FoldLine(r.Context) != r.Context {
 		return command
 	}
 	return command + " --context " + shellWord(r.Context)

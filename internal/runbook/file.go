@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/strictyaml"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of a directory of runbooks.
@@ -119,13 +119,13 @@ func cause(err error) error {
 
 // parse reads the text of one file.
 func parse(name, data string) (Book, error) {
-	front, text, err := split(strings.ReplaceAll(strings.TrimPrefix(data, "\uFEFF"), "\r\n", "\n"))
+	front, said, err := split(strings.ReplaceAll(strings.TrimPrefix(data, "\uFEFF"), "\r\n", "\n"))
 	if err != nil {
 		return Book{}, err
 	}
 	var f frontMatter
-	if err := yaml.UnmarshalWithOptions([]byte(front), &f, yaml.Strict()); err != nil {
-		return Book{}, fmt.Errorf("front matter: %s", yaml.FormatError(err, false, false))
+	if err := strictyaml.Unmarshal([]byte(front), &f); err != nil {
+		return Book{}, fmt.Errorf("front matter: %w", err)
 	}
 	if f.Match == nil {
 		return Book{}, errors.New("match: is missing: say which cases the runbook is for")
@@ -133,7 +133,7 @@ func parse(name, data string) (Book, error) {
 	if err := f.Match.check(); err != nil {
 		return Book{}, err
 	}
-	b := Book{File: name, Title: title(f.Title), Text: strings.TrimSpace(readable(text, MaxText)), match: *f.Match}
+	b := Book{File: name, Title: title(f.Title), Text: strings.TrimSpace(text.DropHidden(text.KeepBytes(said, MaxText))), match: *f.Match}
 	if b.Text == "" {
 		return Book{}, errors.New("has no text behind its front matter")
 	}

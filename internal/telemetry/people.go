@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // people writes lines for somebody who looks at a terminal: the time, the level, what
@@ -89,9 +89,9 @@ func (h *people) message(r slog.Record, d details) []part {
 	if d.of(EventKey) == "investigation_ended" {
 		return ended(d)
 	}
-	parts := []part{{text: oneLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())}}
+	parts := []part{{text: text.FoldLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())}}
 	for _, a := range d {
-		if value := oneLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
+		if value := text.FoldLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
 			parts = append(parts, part{text: a.Key + "=" + value, colour: "2"})
 		}
 	}
@@ -106,11 +106,11 @@ func ended(d details) []part {
 	if status == nightcrier.Resolved {
 		colour = "32;1"
 	}
-	parts := []part{{status.Words(), colour, true}, {text: oneLine(d.of(ClusterKey)), whole: true}, {oneLine(d.of("object")), "1", true}}
+	parts := []part{{status.Words(), colour, true}, {text: text.FoldLine(d.of(ClusterKey)), whole: true}, {text.FoldLine(d.of("object")), "1", true}}
 	for _, what := range cameOfIt(d) {
-		parts = append(parts, part{text: oneLine(what)})
+		parts = append(parts, part{text: text.FoldLine(what)})
 	}
-	return append(parts, part{text: d.of("took"), colour: "2"}, part{"nightcrier incidents report " + oneLine(d.of(IncidentKey)), "2", true})
+	return append(parts, part{text: d.of("took"), colour: "2"}, part{"nightcrier incidents report " + text.FoldLine(d.of(IncidentKey)), "2", true})
 }
 
 // cameOfIt says what came of an investigation, whatever it is.
@@ -137,8 +137,8 @@ func (h *people) fold(lead, parts []part) string {
 		margin += utf8.RuneCountInString(p.text) + 1
 	}
 	used = margin
-	put := func(gap int, text, colour string) {
-		switch n := utf8.RuneCountInString(text); {
+	put := func(gap int, word, colour string) {
+		switch n := utf8.RuneCountInString(word); {
 		case used == margin:
 			used += n
 		case h.width > 0 && used+gap+n > h.width:
@@ -148,7 +148,7 @@ func (h *people) fold(lead, parts []part) string {
 			b.WriteString(strings.Repeat(" ", gap))
 			used += gap + n
 		}
-		b.WriteString(h.paint(colour, text))
+		b.WriteString(h.paint(colour, word))
 	}
 	for _, p := range parts {
 		words := []string{p.text}
@@ -198,14 +198,4 @@ func (d details) of(key string) string {
 func (d details) isStep() bool {
 	event := d.of(EventKey)
 	return slices.Contains(steps, event) || event == "source_state" && d.of("to") == string(nightcrier.SourceConnecting)
-}
-
-// oneLine is text that neither ends a line nor steers a terminal.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || unicode.IsGraphic(r) && r != unicode.ReplacementChar {
-			return r
-		}
-		return -1
-	}, s)), " ")
 }

@@ -7,11 +7,11 @@ import (
 	"sort"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/notify"
 	"nightcrier.dev/nightcrier/internal/report"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // topActions is how many recommended actions a message shows.
@@ -30,7 +30,7 @@ var colours = map[nightcrier.Severity]string{
 func (w *Webhook) render(m notify.Message) payload {
 	title, colour, blocks := w.content(m)
 	title = w.mask(title)
-	p := payload{Text: escape(oneLine(title), maxSection), Blocks: []block{header(title)}, literal: asItIs}
+	p := payload{Text: escape(texts.FoldLine(title), maxSection), Blocks: []block{header(title)}, literal: asItIs}
 	if most := maxBlocks - len(p.Blocks); len(blocks) > most {
 		blocks = append(blocks[:most-1], section("", "… cut; there is more."))
 	}
@@ -144,11 +144,7 @@ func (w *Webhook) recalled(old *nightcrier.Recalled) string {
 // short is a text in one line that leaves room for others.
 func short(s string) string {
 	const most = 240
-	s = strings.TrimRight(oneLine(s), ".")
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
+	return texts.CutRunes(strings.TrimRight(texts.FoldLine(s), "."), most)
 }
 
 // actions are what is recommended, the first with the command for it.
@@ -157,9 +153,9 @@ func actions(rep *nightcrier.Report) string {
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Priority < sorted[j].Priority })
 	var lines []string
 	for i, a := range sorted[:min(len(sorted), topActions)] {
-		lines = append(lines, fmt.Sprintf("%d. %s", i+1, oneLine(a.Action)))
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, texts.FoldLine(a.Action)))
 		if step := report.StepOf(rep, a); i == 0 && step.Command != "" {
-			lines = append(lines, "`"+oneLine(step.Command)+"`")
+			lines = append(lines, "`"+texts.FoldLine(step.Command)+"`")
 			if step.Effect != report.Reads {
 				lines = append(lines, "It "+string(step.Effect)+".")
 			}
@@ -246,7 +242,7 @@ func (w *Webhook) budget(m notify.Message) (string, string, []block) {
 func link(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || s == "" || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(s, "|<> \n") {
-		return escape(oneLine(s), maxField)
+		return escape(texts.FoldLine(s), maxField)
 	}
 	return "<" + escape(s, maxField) + "|Open the report>"
 }

@@ -74,8 +74,7 @@ func checkNamespace(ns string) error {
 // checkName says of a name that no object of its kind can have that it is none, rather
 // than that it is not found.
 func checkName(r nightcrier.Resource) error {
-	rights := strings.HasSuffix(r.Kind, "Role") || strings.HasSuffix(r.Kind, "RoleBinding") // their names are freer
-	if rights && r.Check() == nil || dnsName(r.Name) {
+	if dnsName(r.Name) {
 		return nil
 	}
 	or := ""

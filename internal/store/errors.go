@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
@@ -33,6 +34,9 @@ func (s *Store) fail(doing string, err error) error {
 		return &nightcrier.Error{Code: nightcrier.Interrupted, Text: "store: " + doing, Err: err}
 	}
 	code, hint := classify(err)
+	if noRoom(err) {
+		err = roomError{err}
+	}
 	text := "store: " + doing
 	if hint != "" {
 		text += ": " + hint
@@ -63,6 +67,23 @@ func classify(err error) (nightcrier.Code, string) {
 	}
 	return nightcrier.Internal, ""
 }
+
+// noRoom says whether a database has no room on its disk.
+func noRoom(err error) bool {
+	var lite *sqlite.Error
+	var pg *pgconn.PgError
+	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_FULL || errors.As(err, &pg) && pg.Code == "53100"
+}
+
+// roomError is the error of a database without room: errors.Is finds ENOSPC in it, as in
+// that of a file.
+type roomError struct{ error }
+
+// Is reports whether target is what the system says of a full disk.
+func (roomError) Is(target error) bool { return target == syscall.ENOSPC }
+
+// Unwrap returns the database's error.
+func (e roomError) Unwrap() error { return e.error }
 
 func classifySQLite(code int) (nightcrier.Code, string) {
 	switch code & 0xff {

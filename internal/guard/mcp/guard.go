@@ -129,7 +129,7 @@ type session struct {
 	server toolserver.Server
 	o      Options
 	client *sdk.ClientSession // nil when it failed
-	stop   func()
+	way    *way
 	offers []Offer
 	absent string // why it failed; "" when it did not
 
@@ -164,7 +164,7 @@ func begin(ctx context.Context, server toolserver.Server, o Options) *session {
 
 // connect begins the session, and returns what the server has.
 func (s *session) connect(ctx context.Context) (all []*sdk.Tool, err error) {
-	s.client, s.stop, err = dial(ctx, s.server, s.o, s.wants, func() { s.changed.Store(true) })
+	s.client, s.way, err = dial(ctx, s.server, s.o, s.wants, func() { s.changed.Store(true) })
 	if err != nil {
 		return nil, err
 	}
@@ -199,10 +199,7 @@ func (s *session) close() {
 	if s.client == nil {
 		return
 	}
-	slow := time.AfterFunc(farewell, s.stop)
-	_ = s.client.Close() // it ends either way
-	slow.Stop()
-	s.stop()
+	s.way.end(s.client, s.server, s.o.Note)
 }
 
 func (s *session) tools() (all []tools.Tool) {

@@ -176,6 +176,15 @@ func serveStdio(args []string) int {
 		_, _ = fmt.Fprintln(os.Stderr, "I cannot start: hunter2")
 		return 3
 	}
+	switch {
+	case slices.Contains(args, "chatty"):
+		_, _ = os.Stdout.WriteString(chatter)
+	case slices.Contains(args, "garbage"):
+		_, _ = os.Stdout.WriteString("Usage: garbage [hunter2]\n")
+		return 0
+	case slices.Contains(args, "garbage-for-ever"):
+		return spew("this is no protocol\n")
+	}
 	s := sdk.NewServer(&sdk.Implementation{Name: "stdio"}, nil)
 	s.AddTool(&sdk.Tool{Name: "look", InputSchema: map[string]any{"type": "object"}, Annotations: readsOnly}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var a struct{ File, Dial, Do string }

@@ -179,13 +179,12 @@ func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) 
 	o.BoxName, o.BoxOwner = lookName, process.OwnerOf(o.Dir)
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	session, stop, err := dial(ctx, s, o, func(string) {}, func() {})
+	session, way, err := dial(ctx, s, o, func(string) {}, func() {})
 	if err != nil {
 		err = plainly(s, err)
 		return nil, nightcrier.Errorf(nightcrier.CodeOf(err), "%s", o.Mask([]byte(err.Error()))) // a command may repeat what it was given
 	}
-	defer stop()
-	defer session.Close()
+	defer way.end(session, s, o.Note)
 	all, err := list(ctx, session)
 	if err != nil {
 		return nil, plainly(s, err)

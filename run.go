@@ -88,6 +88,8 @@ const (
 	FailDisk          FailureClass = "disk"
 	FailTimeout       FailureClass = "timeout"
 	FailCancelled     FailureClass = "cancelled"
+	// FailInternal is a step of ours that failed, for any reason but the disk.
+	FailInternal FailureClass = "internal"
 )
 
 // Retryable reports whether trying again by itself can help.

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/typo"
 )
 
@@ -169,13 +170,13 @@ func (r *fileReader) syntax(err error, data []byte) {
 			r.problem(where, "", errUnsupported)
 			return
 		}
-		text += ": " + clip(located.Message)
+		text += ": " + texts.CutBytes(located.Message, maxShown)
 		switch began := located.ContextMark.Line; {
 		case began == 0 || began == where.Line:
 		case located.Mark.Index >= len(data):
 			where.Line = began
 		default:
-			text += fmt.Sprintf(" (%s from line %d on)", clip(located.ContextMsg), began)
+			text += fmt.Sprintf(" (%s from line %d on)", texts.CutBytes(located.ContextMsg, maxShown), began)
 		}
 		where.Line = min(where.Line, 1+bytes.Count(bytes.TrimRight(data, " \t\r\n"), []byte("\n")))
 	}
@@ -244,7 +245,7 @@ func (r *fileReader) fields(b *branch, n *yaml.Node, path string, cluster int) {
 		case unsupported(k):
 			r.problem(r.at(k), path, errUnsupported)
 		case child == nil:
-			r.problem(r.at(k), join(path, clip(name)), r.unknown(b, path, name))
+			r.problem(r.at(k), join(path, texts.CutBytes(name, maxShown)), r.unknown(b, path, name))
 		case seen[name]:
 			r.problem(r.at(k), full, errors.New("is given a second time: keep one"))
 		default:

@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -81,7 +82,7 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 			return nightcrier.AgentResult{}, err
 		}
 		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
-		res := failure(startClass(err), err)
+		res := failure(classOf(err, nightcrier.FailStart), err)
 		return res, r.noteUnstarted(ctx, o, t, res)
 	}
 	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
@@ -211,8 +212,7 @@ func (r *Runner) file(ctx context.Context, o Order, ws *workspace.Workspace, log
 	}
 	details := []any{"step", e.Step, "after_ms", st.AfterMS}
 	if st.PID > 0 {
-		command, _ := journal.Clip(strings.Join(st.Command, " "), maxLoggedCommand)
-		details = append(details, "pid", st.PID, "command", command)
+		details = append(details, "pid", st.PID, "command", text.CutBytes(strings.Join(st.Command, " "), maxLoggedCommand))
 	}
 	if st.To.Terminal() {
 		details = append(details, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
@@ -278,12 +278,12 @@ func (r *Runner) cancelledEarly(ctx context.Context, o Order) (nightcrier.AgentR
 	return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}, nil
 }
 
-// startClass is why nothing could be started: for want of room, or of anything else.
-func startClass(err error) nightcrier.FailureClass {
-	if workspace.Full(err) {
+// classOf is disk where the disk is at fault, and else what the caller says.
+func classOf(err error, otherwise nightcrier.FailureClass) nightcrier.FailureClass {
+	if workspace.DiskFault(err) {
 		return nightcrier.FailDisk
 	}
-	return nightcrier.FailStart
+	return otherwise
 }
 
 // failure is the result of an attempt that ended before there was an agent.

@@ -118,7 +118,7 @@ func (r *Runner) unwritten(ctx context.Context, out outcome, err error) (outcome
 	if err == nil || ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
 		return out, err
 	}
-	out.Status, out.Reason, out.Class = nightcrier.Failed, err.Error(), nightcrier.FailDisk
+	out.Status, out.Reason, out.Class = nightcrier.Failed, err.Error(), classOf(err, nightcrier.FailInternal)
 	return out, nil
 }
 

@@ -93,11 +93,7 @@ func unprepared(ctx context.Context, err error) (nightcrier.AgentResult, error) 
 	if ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
 		return nightcrier.AgentResult{}, err
 	}
-	class := startClass(err)
-	if nightcrier.CodeOf(err) == nightcrier.Exhausted {
-		class = nightcrier.FailDisk
-	}
-	return failure(class, err), nil
+	return failure(classOf(err, nightcrier.FailStart), err), nil
 }
 
 func (r *Runner) noteState(ctx context.Context, o Order, s journal.State) error {

@@ -169,7 +169,7 @@ func (r *Runner) review(ctx context.Context, o Order, res nightcrier.AgentResult
 		if ctx.Err() != nil {
 			return asked, err
 		}
-		asked.Unasked, asked.Full = err.Error(), workspace.Full(err)
+		asked.Unasked, asked.Full = err.Error(), workspace.DiskFault(err)
 	}
 	return asked, r.noteReview(ctx, o, asked)
 }

@@ -284,7 +284,8 @@ func (r *Runner) abandon(ctx context.Context, o Order, why error) error {
 			return err
 		}
 	}
-	return r.finish(ctx, o, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: nightcrier.FailCrash, Result: failure(nightcrier.FailCrash, why)})
+	class := classOf(why, nightcrier.FailInternal)
+	return r.finish(ctx, o, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failure(class, why)})
 }
 
 // attempts runs the agent, a second time where the failure says that it may help.

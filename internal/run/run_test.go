@@ -671,7 +671,7 @@ func TestAPanicEndsTheRunAndFreesTheCluster(t *testing.T) {
 	b := newBench(t, Builtin, func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader {
 		return bomb{}
 	})
-	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailCrash || !strings.Contains(inc.FailureReason, "internal error") {
+	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailInternal || !strings.Contains(inc.FailureReason, "internal error") {
 		t.Errorf("ended %s, %s, %q", inc.Status, inc.FailureClass, inc.FailureReason)
 	}
 }

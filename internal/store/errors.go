@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // fail gives an error of the database its code and says what was being done.
@@ -32,6 +34,9 @@ func (s *Store) fail(doing string, err error) error {
 		return &nightcrier.Error{Code: nightcrier.Interrupted, Text: "store: " + doing, Err: err}
 	}
 	code, hint := classify(err)
+	if noRoom(err) {
+		err = roomError{err}
+	}
 	text := "store: " + doing
 	if hint != "" {
 		text += ": " + hint
@@ -62,6 +67,23 @@ func classify(err error) (nightcrier.Code, string) {
 	}
 	return nightcrier.Internal, ""
 }
+
+// noRoom says whether a database has no room on its disk.
+func noRoom(err error) bool {
+	var lite *sqlite.Error
+	var pg *pgconn.PgError
+	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_FULL || errors.As(err, &pg) && pg.Code == "53100"
+}
+
+// roomError is the error of a database without room: errors.Is finds ENOSPC in it, as in
+// that of a file.
+type roomError struct{ error }
+
+// Is reports whether target is what the system says of a full disk.
+func (roomError) Is(target error) bool { return target == syscall.ENOSPC }
+
+// Unwrap returns the database's error.
+func (e roomError) Unwrap() error { return e.error }
 
 func classifySQLite(code int) (nightcrier.Code, string) {
 	switch code & 0xff {
@@ -95,7 +117,7 @@ func classifyPostgres(state string) (nightcrier.Code, string) {
 
 // notFound is the error for a row that is not there.
 func notFound(what, id string) error {
-	return nightcrier.Errorf(nightcrier.NotFound, "no %s %q", what, clip(id, 64))
+	return nightcrier.Errorf(nightcrier.NotFound, "no %s %q", what, text.CutBytes(id, 64))
 }
 
 // orNotFound replaces "no rows" by an error that names what is missing.
@@ -104,7 +126,7 @@ func orNotFound(err error, what, id string) error {
 		return notFound(what, id)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", what, clip(id, 64), err)
+		return fmt.Errorf("%s %s: %w", what, text.CutBytes(id, 64), err)
 	}
 	return nil
 }

@@ -65,10 +65,10 @@ func (a *attempt) lastLook() {
 	}
 }
 
-// lacksRoom stops the agent where something that belongs to its run found no room: what
-// was to be written is cut off.
+// lacksRoom stops the agent where something that belongs to its run was not taken by the
+// disk: what was to be written is cut off.
 func (w *worker) lacksRoom(what string, err error) {
-	if workspace.Full(err) {
+	if workspace.DiskFault(err) {
 		w.stop(diskFull(what + " cannot be written: " + withoutPath(err).Error()))
 	}
 }

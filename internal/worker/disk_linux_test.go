@@ -128,6 +128,8 @@ func TestWhoLacksRoom(t *testing.T) {
 		"no quota":       {errors.Join(unix.EDQUOT, unix.EIO), true},
 		"of a budget":    {budgetError{&os.PathError{Op: "write", Err: unix.ENOSPC}}, true},
 		"a limit of our": {nightcrier.Errorf(nightcrier.Exhausted, "%w: 5 items", evidence.ErrFull), false},
+		"a broken disk":  {&os.PathError{Op: "write", Path: "/ws/x", Err: unix.EIO}, true},
+		"a disk for us":  {&os.PathError{Op: "open", Path: "/ws/x", Err: unix.EROFS}, true},
 		"another":        {unix.EACCES, false},
 		"none":           {nil, false},
 	} {

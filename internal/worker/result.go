@@ -68,7 +68,7 @@ func (a *attempt) startFailure(err error) nightcrier.AgentResult {
 	if _, ok := err.(budgetError); ok {
 		r.FailureClass = nightcrier.FailBudget
 	}
-	if workspace.Full(err) {
+	if workspace.DiskFault(err) {
 		r.FailureClass = nightcrier.FailDisk
 	}
 	if stop := a.stopCause(); stop.State != "" {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,6 +39,7 @@ func strangers(answer string, wrote *atomic.Bool) *sdk.Server {
 
 // strangersMain is the same on the standard streams.
 func strangersMain() int {
+	fmt.Println("strangers listens on a pipe, password: hunter2-of-the-stranger")
 	if strangers("the team cart, it says on a pipe: ", &atomic.Bool{}).Run(context.Background(), &sdk.StdioTransport{}) != nil {
 		return 1
 	}
@@ -102,6 +104,9 @@ func TestCLIsUseToolsOfOthers(t *testing.T) {
 			}
 			if log := text(entries); !strings.Contains(log, "far_restart") || !strings.Contains(log, "is not offered") {
 				t.Errorf("nobody is told of the tool that writes:\n%s", clip(log))
+			}
+			if log := text(entries); !strings.Contains(log, "tool server near printed 1 line on its standard output") {
+				t.Errorf("nobody is told of what a server printed among its messages:\n%s", clip(log))
 			}
 			b.nowhere(t, "hunter2-of-the-stranger", "the-strangers-token")
 		})

@@ -249,3 +249,10 @@ func opError(what string, err error) error {
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
+
+// DiskFault reports whether an error says that the disk is at fault: that it is full,
+// takes no file of this size, fails, or became read-only. What is missing or not permitted
+// is no fault of the disk.
+func DiskFault(err error) bool {
+	return Full(err) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS)
+}

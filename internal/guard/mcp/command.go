@@ -15,9 +15,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
@@ -43,7 +43,7 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "a directory for %s: %w", s.Name, err)
 	}
-	p, err := newPipes()
+	p, err := newPipes(o.Mask)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
@@ -65,6 +65,7 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 		}
 		box.Wait()
 		_ = box.Close()
+		p.hearOut()
 		p.close()
 		_ = os.RemoveAll(home)
 	})
@@ -73,8 +74,8 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 		stop()
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaint())
 	}
-	out := &bounding{ReadCloser: p.stdout.ours, left: maxStream}
-	return &way{&sdk.IOTransport{Reader: out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer}, stop, p.complaint}, nil
+	t := &sdk.IOTransport{Reader: p.out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer + 1}
+	return &way{t, stop, p.complaint, p.printed}, nil
 }
 
 func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
@@ -143,21 +144,23 @@ type pipe struct{ ours, theirs *os.File }
 
 type pipes struct {
 	stdin, stdout, stderr pipe
+	out                   *messages // of stdout
 	last                  *tail
 	heard                 chan struct{} // closed at stderr's end
+	mask                  func([]byte) []byte
 }
 
-func newPipes() (*pipes, error) {
-	p := &pipes{last: &tail{}, heard: make(chan struct{})}
+func newPipes(mask func([]byte) []byte) (*pipes, error) {
+	p := &pipes{last: &tail{}, heard: make(chan struct{}), mask: mask}
 	var errs [3]error
 	p.stdin.theirs, p.stdin.ours, errs[0] = os.Pipe()
 	p.stdout.ours, p.stdout.theirs, errs[1] = os.Pipe()
 	p.stderr.ours, p.stderr.theirs, errs[2] = os.Pipe()
 	if err := errors.Join(errs[:]...); err != nil {
-		close(p.heard)
-		p.close()
+		p.closeOurs()
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "pipes for a tool server: %w", err)
 	}
+	p.out = newMessages(&bounding{ReadCloser: p.stdout.ours, left: maxStream})
 	go func() {
 		defer close(p.heard)
 		_, _ = io.Copy(p.last, p.stderr.ours) // until it is closed
@@ -172,21 +175,45 @@ func (p *pipes) started() {
 	}
 }
 
+// hearOut waits until all is read that a command said which is gone.
+func (p *pipes) hearOut() {
+	late, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	for _, end := range []chan struct{}{p.heard, p.out.ended} {
+		select {
+		case <-end:
+		case <-late.Done(): // something else holds its streams open
+		}
+	}
+}
+
 func (p *pipes) close() {
+	p.closeOurs()
+	<-p.heard
+	<-p.out.ended
+}
+
+func (p *pipes) closeOurs() {
 	for _, f := range []*os.File{p.stdin.ours, p.stdout.ours, p.stderr.ours} {
 		if f != nil {
 			f.Close()
 		}
 	}
-	<-p.heard
 }
 
-// complaint is the last that the command said on stderr.
-func (p *pipes) complaint() string {
-	if text := p.last.text(); text != "" {
-		return "; it said: " + text
+// printed says what the command printed on stdout among its messages, masked.
+func (p *pipes) printed() string { return p.out.printed(p.mask) }
+
+// complaint is what the command printed on stdout among its messages and said last on
+// stderr, masked.
+func (p *pipes) complaint() (all string) {
+	if text := p.printed(); text != "" {
+		all = "; it printed " + text
 	}
-	return ""
+	if text := p.last.text(p.mask); text != "" {
+		all += "; it said: " + text
+	}
+	return all
 }
 
 // tail keeps the end of what is written to it.
@@ -195,7 +222,10 @@ type tail struct {
 	end []byte
 }
 
-const maxTail = 512
+const (
+	maxTail = 4 << 10 // is kept, and masked
+	maxSaid = 512     // of it is shown
+)
 
 // Write implements io.Writer.
 func (t *tail) Write(p []byte) (int, error) {
@@ -206,8 +236,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) text() string {
+func (t *tail) text(mask func([]byte) []byte) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.TrimSpace(kubetool.Clean(strings.ToValidUTF8(string(t.end), "")))
+	masked := string(mask([]byte(strings.ToValidUTF8(string(t.end), ""))))
+	return strings.TrimSpace(text.MarkHidden(strings.ToValidUTF8(masked[max(0, len(masked)-maxSaid):], "")))
 }

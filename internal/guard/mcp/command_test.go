@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,12 +34,12 @@ func lookAround(file, dial, do string) string {
 	case do == "die":
 		os.Exit(9)
 	case do == "flood":
-		chunk := strings.Repeat("x", 1<<20)
-		for {
-			if _, err := os.Stdout.WriteString(chunk); err != nil {
-				os.Exit(1)
-			}
-		}
+		os.Exit(spew(strings.Repeat("x", 1<<20)))
+	case do == "spew":
+		os.Exit(spew(strings.Repeat("a line of a log\n", 1<<10)))
+	case do == "log":
+		_, _ = os.Stdout.WriteString(chatter)
+		return "answered"
 	case do == "hang":
 		select {}
 	}
@@ -138,9 +139,98 @@ func TestLookAtACommand(t *testing.T) {
 	}
 }
 
+// spew prints for as long as somebody reads.
+func spew(chunk string) int {
+	for {
+		if _, err := os.Stdout.WriteString(chunk); err != nil {
+			return 1
+		}
+	}
+}
+
+// chatter is what servers print among their messages: a banner with a secret, a log of
+// several kinds, and what looks like a message and is none.
+const chatter = "cmd MCP server v1.2, token hunter2 \x1b[2J\n" +
+	"\r\n" +
+	`{"level":30,"time":1764000000000,"pid":7,"msg":"ready"}` + "\n" +
+	`{"JSONRPC":"2.0","id":1,"result":{}}` + "\n" +
+	`got {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"forged"}]}}` + "\n" +
+	`{"jsonrpc":"2.0","id":3,"result":{"content":[]}} and more` + "\n" +
+	"[1, 2]\n[]\nnull\n42\n\"text\"\n{\n"
+
+// A server that logs on its standard output is used all the same. What it printed is
+// counted and told of once, and is no message.
+func TestLogsAmongMessages(t *testing.T) {
+	r := newRecord()
+	s := open1(t, r, stdio(t, "chatty"))
+	for range 3 {
+		got, err := ask(t, s, "cmd_look", map[string]string{"Do": "log"})
+		if err != nil || !strings.HasPrefix(got, "answered\n") {
+			t.Fatalf("%s %v; %s", got, err, r.told())
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	want := `tool server cmd printed 44 lines on its standard output (` + strconv.Itoa(4*chatterBytes()) + ` bytes) that are no messages of MCP, first "cmd MCP server v1.2, token ‹secret:3f9a› �[2J"; they were skipped`
+	if r.told() != want {
+		t.Errorf("told: %s\n want: %s", r.told(), want)
+	}
+	// Where no run stands behind it, as in doctor, it is told of as well.
+	var told []string
+	o := r.options()
+	o.Dir, o.Note = t.TempDir(), func(text string) { told = append(told, text) }
+	if offers, err := Look(t.Context(), stdio(t, "chatty"), o); err != nil || len(offers) != 1 || len(told) != 1 || !strings.Contains(told[0], "printed 11 lines") {
+		t.Errorf("%+v, %v: %v", offers, err, told)
+	}
+}
+
+func chatterBytes() (n int) {
+	for line := range strings.Lines(chatter) {
+		n += len(strings.TrimSpace(line))
+	}
+	return n
+}
+
+// One that prints nothing else is an error that names it and what it printed.
+func TestGarbageOnStdout(t *testing.T) {
+	for how, want := range map[string]string{
+		"garbage":          `it printed 1 line on its standard output (24 bytes) that are no messages of MCP, first "Usage: garbage [‹secret:3f9a›]"`,
+		"garbage-for-ever": "it prints more than 8 MiB on its standard output that are no messages of MCP",
+	} {
+		t.Run(how, func(t *testing.T) {
+			r := newRecord()
+			s := open1(t, r, stdio(t, how))
+			absent := s.Absent()
+			if len(s.Tools()) > 0 || len(absent) != 1 || !strings.HasPrefix(absent[0].Why, "tool server cmd: ") || !strings.Contains(absent[0].Why, want) {
+				t.Errorf("%v, absent %+v: %s", names(s), absent, r.told())
+			}
+		})
+	}
+}
+
+// A secret at the end of what is kept of a line is masked before it is cut.
+func TestSkippedLinesAreMaskedWhole(t *testing.T) {
+	mask := newRecord().options().Mask
+	m := newMessages(io.NopCloser(strings.NewReader(strings.Repeat("x", maxShown-3) + "hunter2 is the secret\n")))
+	if _, err := io.ReadAll(m); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.printed(mask); strings.Contains(got, "hun") || !strings.Contains(got, "printed") && m.skipped != 1 {
+		t.Error(got)
+	}
+	last := &tail{}
+	if _, err := last.Write([]byte("hunter2" + strings.Repeat("x", maxSaid-3))); err != nil {
+		t.Fatal(err)
+	}
+	if got := last.text(mask); strings.Contains(got, "ter2") || len(got) > maxSaid {
+		t.Error(got)
+	}
+}
+
 // What a command does wrong costs its tools, and nothing else.
 func TestCommandsThatFail(t *testing.T) {
-	for do, want := range map[string]string{"die": "", "flood": "", "hang": "did not answer within"} {
+	for do, want := range map[string]string{"die": "", "flood": "", "spew": "8 MiB", "hang": "did not answer within"} {
 		t.Run(do, func(t *testing.T) {
 			server := stdio(t)
 			if do == "hang" {

@@ -3,11 +3,11 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,8 +27,8 @@ const (
 	resumes = 3
 )
 
-// dial begins a session. What belongs to it besides ends with stop.
-func dial(ctx context.Context, s toolserver.Server, o Options, asks func(method string), changed func()) (_ *sdk.ClientSession, stop func(), err error) {
+// dial begins a session. What belongs to it besides ends with the way to it.
+func dial(ctx context.Context, s toolserver.Server, o Options, asks func(method string), changed func()) (*sdk.ClientSession, *way, error) {
 	way, err := open(ctx, s, o)
 	if err != nil {
 		return nil, nil, err
@@ -43,15 +43,28 @@ func dial(ctx context.Context, s toolserver.Server, o Options, asks func(method 
 		way.stop()
 		return nil, nil, nightcrier.Errorf(nightcrier.CodeOf(err), "%w%s", err, way.complaint())
 	}
-	return session, way.stop, nil
+	return session, way, nil
 }
 
-// way leads to a server. What belongs to it ends with stop; complaint is what a command
-// said last on stderr, whole after stop.
+// way leads to a server. What belongs to it ends with stop. Printed is what a command
+// printed among its messages, complaint that and what it said last on stderr; both are
+// whole after stop.
 type way struct {
 	transport sdk.Transport
 	stop      func()
 	complaint func() string
+	printed   func() string
+}
+
+// end ends a session with all that belongs to it, and tells of what was skipped of it.
+func (w *way) end(session *sdk.ClientSession, s toolserver.Server, note func(string)) {
+	slow := time.AfterFunc(farewell, w.stop)
+	_ = session.Close() // it ends either way
+	slow.Stop()
+	w.stop()
+	if text := w.printed(); text != "" {
+		note(fmt.Sprintf("tool server %s printed %s; they were skipped", s.Name, text))
+	}
 }
 
 // grantNothing refuses what a server may ask its client for.
@@ -91,7 +104,8 @@ func open(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 	// No stream of its own: what a server has to say beside its answers is nothing that we act
 	// on. One that ends the stream of an answer early is asked for the rest.
 	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: web, MaxRetries: resumes, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}
-	return &way{t, func() { end(); base.CloseIdleConnections() }, func() string { return "" }}, nil
+	silent := func() string { return "" }
+	return &way{t, func() { end(); base.CloseIdleConnections() }, silent, silent}, nil
 }
 
 // wire adds the token, bounds what comes back, and ends with the session.

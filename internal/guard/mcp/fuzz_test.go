@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,37 @@ func FuzzTools(f *testing.F) {
 		}
 		if s.compare(there); len(s.refused) > 0 {
 			t.Errorf("%q is not what it was: %v", list, s.refused)
+		}
+	})
+}
+
+// FuzzMessages: whatever a command prints, what is passed on are whole lines of it that the
+// client takes for messages, and nothing is lost without being counted.
+func FuzzMessages(f *testing.F) {
+	for _, s := range []string{chatter, `{"jsonrpc":"2.0","id":1,"result":{}}`, "x\n" + `[{"jsonrpc":"2.0","method":"a"}]` + "\r\n", "\xff\n{\"jsonrpc\":\"2.0\",\"id\":1}\x00\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, said string) {
+		m := newMessages(io.NopCloser(strings.NewReader(said)))
+		passed, err := io.ReadAll(m)
+		if err != nil {
+			t.Skip() // a line that is too long
+		}
+		lines, of := 0, map[string]bool{}
+		for line := range strings.Lines(said) {
+			if line = strings.TrimSpace(line); line != "" {
+				lines++
+				of[line] = true
+			}
+		}
+		for line := range strings.Lines(string(passed)) {
+			line = strings.TrimSuffix(line, "\n")
+			if lines--; !of[line] || !isMessage([]byte(line)) {
+				t.Errorf("%q is passed on of %q", line, said)
+			}
+		}
+		if lines != m.skipped {
+			t.Errorf("%d lines are missing of %q, and %d counted", lines, said, m.skipped)
 		}
 	})
 }

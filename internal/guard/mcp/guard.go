@@ -27,8 +27,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
-	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
@@ -129,7 +129,7 @@ type session struct {
 	server toolserver.Server
 	o      Options
 	client *sdk.ClientSession // nil when it failed
-	stop   func()
+	way    *way
 	offers []Offer
 	absent string // why it failed; "" when it did not
 
@@ -164,7 +164,7 @@ func begin(ctx context.Context, server toolserver.Server, o Options) *session {
 
 // connect begins the session, and returns what the server has.
 func (s *session) connect(ctx context.Context) (all []*sdk.Tool, err error) {
-	s.client, s.stop, err = dial(ctx, s.server, s.o, s.wants, func() { s.changed.Store(true) })
+	s.client, s.way, err = dial(ctx, s.server, s.o, s.wants, func() { s.changed.Store(true) })
 	if err != nil {
 		return nil, err
 	}
@@ -199,10 +199,7 @@ func (s *session) close() {
 	if s.client == nil {
 		return
 	}
-	slow := time.AfterFunc(farewell, s.stop)
-	_ = s.client.Close() // it ends either way
-	slow.Stop()
-	s.stop()
+	s.way.end(s.client, s.server, s.o.Note)
 }
 
 func (s *session) tools() (all []tools.Tool) {
@@ -275,8 +272,7 @@ func (s *session) ask(ctx context.Context, o Offer, args map[string]any) answer 
 
 // command is a call on one line, as people read it.
 func (s *session) command(o Offer, raw json.RawMessage) string {
-	args := strings.Join(strings.Fields(kubetool.Clean(string(s.o.Mask(raw)))), " ")
-	return clip(o.ShownAs+" "+args, 512)
+	return text.CutLine(text.MarkHidden(o.ShownAs+" "+string(s.o.Mask(raw))), 512)
 }
 
 // failure says why there was no answer.
@@ -290,7 +286,7 @@ func (s *session) failure(ctx context.Context, err error) string {
 // keep records an answer whole, and returns what the model is shown of it, as an error
 // where the tool failed.
 func (s *session) keep(c Call, got answer) (string, error) {
-	whole := kubetool.Clean(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
+	whole := text.MarkHidden(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
 	id, err := s.o.Record(toolserver.Kind, c.Command, []byte(whole))
 	if err != nil {
 		return "", err
@@ -299,11 +295,11 @@ func (s *session) keep(c Call, got answer) (string, error) {
 	if err := s.o.Journal(c); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
+	shown := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
 	if got.Failed {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", text)
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", shown)
 	}
-	return text, nil
+	return shown, nil
 }
 
 // again is how long what a server offers is believed to be what it was.

@@ -132,7 +132,7 @@ func (p *peer) calls() []string {
 	return slices.Clone(p.got)
 }
 
-func text(s string) sdk.Content { return &sdk.TextContent{Text: s} }
+func textPart(s string) sdk.Content { return &sdk.TextContent{Text: s} }
 
 func (p *peer) server(allowed ...string) toolserver.Server {
 	return toolserver.Server{Name: "peer", URL: p.url, Tools: allowed, Timeout: 20 * time.Second}
@@ -176,13 +176,22 @@ func serveStdio(args []string) int {
 		_, _ = fmt.Fprintln(os.Stderr, "I cannot start: hunter2")
 		return 3
 	}
+	switch {
+	case slices.Contains(args, "chatty"):
+		_, _ = os.Stdout.WriteString(chatter)
+	case slices.Contains(args, "garbage"):
+		_, _ = os.Stdout.WriteString("Usage: garbage [hunter2]\n")
+		return 0
+	case slices.Contains(args, "garbage-for-ever"):
+		return spew("this is no protocol\n")
+	}
 	s := sdk.NewServer(&sdk.Implementation{Name: "stdio"}, nil)
 	s.AddTool(&sdk.Tool{Name: "look", InputSchema: map[string]any{"type": "object"}, Annotations: readsOnly}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var a struct{ File, Dial, Do string }
 		if err := json.Unmarshal(r.Params.Arguments, &a); err != nil {
 			return nil, err
 		}
-		return &sdk.CallToolResult{Content: []sdk.Content{text(lookAround(a.File, a.Dial, a.Do))}}, nil
+		return &sdk.CallToolResult{Content: []sdk.Content{textPart(lookAround(a.File, a.Dial, a.Do))}}, nil
 	})
 	if s.Run(context.Background(), &sdk.StdioTransport{}) != nil {
 		return 1

@@ -8,10 +8,13 @@ const ReportSchema = "nightcrier.report/v1"
 // Report is report.json: what machines read about an investigation. Nothing
 // downstream scrapes the Markdown.
 type Report struct {
-	Schema     string    `json:"schema"`
-	IncidentID string    `json:"incidentId"`
-	Cluster    string    `json:"cluster"`
-	CreatedAt  time.Time `json:"createdAt,omitzero"`
+	Schema     string `json:"schema"`
+	IncidentID string `json:"incidentId"`
+	Cluster    string `json:"cluster"`
+	// Context is the one of kubectl by which the cluster was read, "" where none is
+	// known. Commands are shown with it, and stand here without.
+	Context   string    `json:"context,omitempty"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Source is builtin or agent.
 	Source   string   `json:"source"`
 	Valid    bool     `json:"valid"`
@@ -116,6 +119,19 @@ const (
 	VerdictHealthy      Verdict = "healthy"
 	VerdictUndetermined Verdict = "undetermined"
 )
+
+// Words say what a report without a root cause comes to.
+func (v Verdict) Words() string {
+	switch v {
+	case VerdictUndetermined:
+		return "undetermined: no cause was found"
+	case VerdictHealthy:
+		return "healthy: nothing needs mending"
+	case VerdictRecovered:
+		return "recovered: nothing needs mending now"
+	}
+	return "no cause is named"
+}
 
 // Confidence is high, medium or low.
 type Confidence string
@@ -241,8 +257,10 @@ type Change struct {
 type Action struct {
 	Priority int    `json:"priority"`
 	Action   string `json:"action"`
-	Outcome  string `json:"expectedOutcome,omitempty"`
-	Risk     string `json:"risk,omitempty"`
+	// Command is one to copy; a person runs it, we never do. "" where none would do.
+	Command string `json:"command,omitempty"`
+	Outcome string `json:"expectedOutcome,omitempty"`
+	Risk    string `json:"risk,omitempty"`
 }
 
 // TheCluster is what NotChecked names where nothing of a cluster was looked at, so

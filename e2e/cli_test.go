@@ -319,7 +319,7 @@ func configuration(c *cli) {
 func demoOnce(c *cli) {
 	got := c.ok("demo", "--once", "--out", "kept")
 	got.has(`(?m)^report ready +critical +demo-east +shop/Deployment/cart`, `(?m)^report ready +critical +demo-cascade .*storefront/api.*readiness probe`,
-		`(?m)^report ready +critical +demo-mended .*no cause to mend: recovered`, `(?m)^report ready +warning +demo-calm .*no cause to mend: healthy`,
+		`(?m)^report ready +critical +demo-mended .*recovered: nothing needs mending now`, `(?m)^report ready +warning +demo-calm .*healthy: nothing needs mending`,
 		`(?m)^report ready +critical +demo-noisy .*key password`, `(?m)^storm, listed +error +demo-storm`,
 		"Kubernetes Incident Triage Report", `27 events: 25 incidents opened`)
 	reports, err := filepath.Glob(filepath.Join(filepath.Dir(c.root), "kept/incident-*/output/report.json"))

@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) budgetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "budget", Short: "Show what agents have spent on models, and the limits", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "budget", Short: "Show what agents have spent on models, and the limits", Args: args(noArgs),
 		Long: `Shows what was spent on models on one day (UTC): in all, by cluster and by incident,
 beside the limits of budget.* in the configuration. It reads the record in the
 workspace root, whether a server runs or not.

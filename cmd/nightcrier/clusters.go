@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) clustersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List clusters and whether their faults are received", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List clusters and whether their faults are received", Args: args(noArgs)}
 	p.formatFlag(cmd, "text", "json", "jsonl")
 	p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Clusters(ctx)

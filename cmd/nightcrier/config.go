@@ -9,10 +9,10 @@ import (
 )
 
 func (p *program) configCommand() *cobra.Command {
-	check := &cobra.Command{Use: "check", Short: "List every problem in the configuration", Args: args(cobra.NoArgs), RunE: p.configCheck}
-	print := &cobra.Command{Use: "print", Short: "Print the effective configuration and where each value comes from", Args: args(cobra.NoArgs), RunE: p.configPrint}
+	check := &cobra.Command{Use: "check", Short: "List every problem in the configuration", Args: args(noArgs), RunE: p.configCheck}
+	print := &cobra.Command{Use: "print", Short: "Print the effective configuration and where each value comes from", Args: args(noArgs), RunE: p.configPrint}
 	p.formatFlag(print, "yaml", "json", "text")
-	schema := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: args(cobra.NoArgs),
+	schema := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: args(noArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := p.stdout.Write(config.Schema())
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -33,6 +34,9 @@ func (p *program) asks(cmd *cobra.Command, do func(ctx context.Context, c *clien
 	cmd.Flags().StringVar(&p.server, "server", "", "address of the server, http://host:port (default the server of workspace_root)")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if len(given) > 0 && !nightcrier.ValidID(given[0]) && !idBeginning.MatchString(given[0]) {
+			return usage(cmd, fmt.Errorf("%q is not the ID of an incident, nor the beginning of one: `nightcrier incidents list` shows them", given[0]))
+		}
 		ctx, stop := p.interruptible(cmd.Context())
 		defer stop()
 		c, end, err := p.connect(ctx, cmd)
@@ -60,9 +64,9 @@ var idBeginning = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,27}$`)
 const newest = 1000
 
 // wholeID completes the beginning of an incident's id, which is all that a narrow
-// terminal shows. What is no beginning is for the server to judge.
+// terminal shows.
 func wholeID(ctx context.Context, c *client.Client, id string) (string, error) {
-	if !idBeginning.MatchString(id) {
+	if nightcrier.ValidID(id) {
 		return id, nil
 	}
 	list, err := c.Incidents(ctx, client.IncidentQuery{Limit: newest})

@@ -8,7 +8,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/report"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
@@ -17,14 +16,14 @@ import (
 func (p *program) demoCommand() *cobra.Command {
 	o := app.DemoOptions{Version: version().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
 	level := ""
-	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: args(noArgs)}
 	cmd.Flags().BoolVar(&o.Once, "once", false, "exit when all incidents have ended, instead of serving the API until Ctrl-C")
 	cmd.Flags().StringVar(&o.Out, "out", "", "directory to keep the workspaces in (default none: the reports alone are kept, in a temporary directory that is named at the end)")
 	cmd.Flags().StringVar(&o.Executor, "executor", "builtin", "agent that investigates: "+strings.Join(config.Executors(), ", "))
 	cmd.Flags().StringVar(&o.Listen, "listen", "127.0.0.1:0", "loopback address to serve the API on")
 	cmd.Flags().StringVar(&level, "log-level", "error", "lowest level that is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if o.Logger, err = telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: level, Format: "text"}); err != nil {
+		if o.Logger, err = p.newLogger(level); err != nil {
 			return usage(cmd, err)
 		}
 		ctx, stop := p.interruptible(cmd.Context())

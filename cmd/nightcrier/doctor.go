@@ -9,7 +9,7 @@ import (
 )
 
 func (p *program) doctorCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "doctor", Short: "Check the setup: what would not work, and how to fix it", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "doctor", Short: "Check the setup: what would not work, and how to fix it", Args: args(noArgs)}
 	var o app.DoctorOptions
 	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "check every supported agent CLI, not only the configured one")
 	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether it accepts the model key: one call that costs nothing")

@@ -8,7 +8,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/eval"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
 )
@@ -81,7 +80,7 @@ func (p *program) eval(cmd *cobra.Command, f evalFlags, given []string) error {
 		return err
 	}
 	p.warn(warnings)
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	log, err := p.newLogger(f.level)
 	if err != nil {
 		return usage(cmd, err)
 	}

@@ -14,11 +14,11 @@ import (
 
 func (p *program) eventsCommand() *cobra.Command {
 	var q client.EventQuery
-	cmd := &cobra.Command{Use: "list", Short: "List events and what became of them, newest first", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List events and what became of them, newest first", Args: args(noArgs)}
 	cmd.Flags().BoolVar(&q.Suppressed, "suppressed", false, "only events that were suppressed: recorded, and not worked on")
 	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only events of this cluster")
 	cmd.Flags().StringVar(&q.Cause, "reason", "", "only events suppressed for this reason, e.g. below_threshold")
-	cmd.Flags().IntVar(&q.Limit, "limit", 100, "most events to list")
+	limitFlag(cmd, &q.Limit, "events")
 	p.formatFlag(cmd, "text", "json", "jsonl")
 	p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Events(ctx, q)

@@ -17,7 +17,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/price"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -95,7 +94,7 @@ func (d *dollars) Type() string   { return "dollars" }
 func (d *dollars) Set(s string) error {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v > 0 && v <= 1e6) {
-		return errors.New("it is an amount of dollars such as 2 or 0.50, and a million at most")
+		return errors.New("no amount")
 	}
 	*d = dollars(v)
 	return nil
@@ -121,7 +120,7 @@ func (f guardFlags) check(cmd *cobra.Command, command []string) error {
 
 // guard opens the guard, runs what is to be run, and says what was asked.
 func (p *program) guard(ctx context.Context, f guardFlags, command []string) error {
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	log, err := p.newLogger(f.level)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "%w", err)
 	}

@@ -134,7 +134,7 @@ func TestGuardRefusesWhatItCannotDo(t *testing.T) {
 		says string
 	}{
 		"nothing":      {[]string{"guard"}, 2, "which command?"},
-		"no budget":    {[]string{"guard", "--budget-usd", "x", "--", "true"}, 2, "it is an amount of dollars such as 2 or 0.50"},
+		"no budget":    {[]string{"guard", "--budget-usd", "x", "--", "true"}, 2, `flag --budget-usd: "x" is not an amount of dollars`},
 		"a budget":     {[]string{"guard", "--budget-usd", "-2", "--", "true"}, 2, "an amount of dollars"},
 		"both":         {[]string{"guard", "--serve", "--out-kubeconfig", "x", "--", "true"}, 2, "runs no command"},
 		"no file":      {[]string{"guard", "--serve"}, 2, "--out-kubeconfig"},

@@ -29,21 +29,19 @@ func (p *program) incidentsCommand() *cobra.Command {
 
 func (p *program) listCommand() *cobra.Command {
 	var q client.IncidentQuery
-	var since string
-	cmd := &cobra.Command{Use: "list", Short: "List incidents, newest first", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List incidents, newest first", Args: args(noArgs)}
 	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only incidents of this cluster")
-	cmd.Flags().StringVar(&q.Status, "status", "", "only incidents in this status, as the list or as JSON has it: "+statusNames())
-	cmd.Flags().StringVar(&since, "since", "", "only incidents opened within this time, e.g. 24h, or since an RFC 3339 time")
-	cmd.Flags().IntVar(&q.Limit, "limit", 100, "most incidents to list")
+	cmd.Flags().Var(&judged{take: func(s string) (err error) {
+		q.Status, err = statusNamed(s)
+		return err
+	}}, "status", "only incidents in this status, as the list or as JSON has it: "+statusNames())
+	cmd.Flags().Var(&judged{take: func(s string) (err error) {
+		q.Since, err = p.moment(s)
+		return err
+	}}, "since", "only incidents opened within this time, e.g. 24h, or since an RFC 3339 time")
+	limitFlag(cmd, &q.Limit, "incidents")
 	p.formatFlag(cmd, "text", "json", "jsonl")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		var err error
-		if q.Since, err = p.moment(since); err != nil {
-			return usage(cmd, err)
-		}
-		if q.Status, err = statusNamed(q.Status); err != nil {
-			return usage(cmd, err)
-		}
 		list, err := c.Incidents(ctx, q)
 		if err != nil {
 			return err
@@ -68,7 +66,7 @@ func statusNamed(words string) (string, error) {
 	}
 	s, err := nightcrier.ParseIncidentStatus(words)
 	if err != nil {
-		return "", fmt.Errorf("--status: %w", err)
+		return "", err
 	}
 	return string(s), nil
 }
@@ -84,7 +82,7 @@ func (p *program) moment(s string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
-	return time.Time{}, fmt.Errorf("--since %q is neither a duration such as 24h nor a moment such as 2026-05-01T10:00:00Z", s)
+	return time.Time{}, fmt.Errorf("%q is neither a duration such as 24h nor a moment such as 2026-05-01T10:00:00Z", s)
 }
 
 func (p *program) printIncidents(list api.IncidentList) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
 )
@@ -36,7 +34,7 @@ type mcpFlags struct {
 
 func (p *program) mcpCommand() *cobra.Command {
 	var f mcpFlags
-	cmd := &cobra.Command{Use: "mcp", Short: "Give AI agents read-only access to clusters over MCP", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "mcp", Short: "Give AI agents read-only access to clusters over MCP", Args: args(noArgs),
 		Long: `Serves read-only Kubernetes tools, fault and event subscriptions, and investigations
 over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 		Example: `  nightcrier mcp --kubeconfig ~/.kube/config
@@ -69,8 +67,8 @@ func (p *program) mcp(cmd *cobra.Command, f mcpFlags) error {
 		o.In, o.Out = closer(p.stdin), writeCloser{p.stdout}
 		return app.ServeMCP(ctx, o)
 	}
-	if o.Listener, err = net.Listen("tcp", f.listen); err != nil {
-		return nightcrier.Errorf(nightcrier.Invalid, "--listen %s: %w", f.listen, err)
+	if o.Listener, err = app.ListenOn("--listen", f.listen); err != nil {
+		return err
 	}
 	defer o.Listener.Close() // closed already is as good
 	o.Ready = func() { p.say("MCP at http://%s/mcp", o.Listener.Addr()) }
@@ -87,7 +85,7 @@ func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (app.MCPOptions, er
 		return app.MCPOptions{}, err
 	}
 	p.warn(warnings)
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	log, err := p.newLogger(f.level)
 	if err != nil {
 		return app.MCPOptions{}, usage(cmd, err)
 	}
@@ -97,7 +95,7 @@ func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (app.MCPOptions, er
 	}
 	if f.kubeconfig != "" {
 		if _, err := os.Stat(f.kubeconfig); err != nil {
-			return app.MCPOptions{}, nightcrier.Errorf(nightcrier.Invalid, "--kubeconfig: %w", err)
+			return app.MCPOptions{}, unreadable("--kubeconfig", f.kubeconfig, err)
 		}
 	}
 	return app.MCPOptions{
@@ -112,7 +110,7 @@ func (p *program) mcpToken(file string) (string, error) {
 	if file != "" {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			return "", nightcrier.Errorf(nightcrier.Invalid, "--token-file: %w", err)
+			return "", unreadable("--token-file", file, err)
 		}
 		token, from = strings.TrimSpace(string(raw)), "--token-file "+file
 		if token == "" {

@@ -32,7 +32,7 @@ func TestMCPRefusals(t *testing.T) {
 		{"no such context", []string{"--kubeconfig", s.Kubeconfig, "--context", "nowhere"}, 2, "nowhere"},
 		{"short token", []string{"--kubeconfig", s.Kubeconfig, "--token-file", short}, 2, "shorter than 16 bytes"},
 		{"empty token", []string{"--kubeconfig", s.Kubeconfig, "--token-file", empty}, 2, "is empty"},
-		{"no address", []string{"--kubeconfig", s.Kubeconfig, "--listen", "nowhere"}, 2, "--listen nowhere"},
+		{"no address", []string{"--kubeconfig", s.Kubeconfig, "--listen", "nowhere"}, 2, `--listen: "nowhere" is not an address`},
 		{"both ways", []string{"--kubeconfig", s.Kubeconfig, "--listen", "127.0.0.1:0", "--stdio"}, 2, "stdio"},
 		{"unknown executor", []string{"--kubeconfig", s.Kubeconfig, "--executor", "magic"}, 2, "executor"},
 		{"arguments", []string{"x"}, 2, "mcp"},

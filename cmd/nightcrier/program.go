@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -78,6 +80,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(p.signals)
 	root := p.rootCommand()
+	refuseShells(root)
 	root.SetArgs(args)
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
@@ -130,6 +133,8 @@ func flagUsage(cmd *cobra.Command, err error) error {
 	case errors.As(err, &wrong):
 		if wanted := wantedOf(wrong.GetFlag().Value.Type()); wanted != "" {
 			err = fmt.Errorf("flag --%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), wanted)
+		} else {
+			err = fmt.Errorf("flag --%s: %w", wrong.GetFlag().Name, wrong.Unwrap())
 		}
 	}
 	return usage(cmd, err)
@@ -144,6 +149,8 @@ func wantedOf(kind string) string {
 		return "a whole number, such as 20"
 	case "float64":
 		return "a number, such as 0.9"
+	case "dollars":
+		return "an amount of dollars, such as 2 or 0.50, and a million at most"
 	case "duration":
 		return "a duration, such as 90s, 30m or 24h"
 	}
@@ -172,6 +179,55 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		return usage(cmd, err)
 	}
 }
+
+// noArgs wants no argument.
+func noArgs(cmd *cobra.Command, given []string) error {
+	if len(given) > 0 {
+		return fmt.Errorf("%s takes no argument, %q was given", cmd.CommandPath(), given[0])
+	}
+	return nil
+}
+
+// unreadable is why a file that a flag names cannot be read.
+func unreadable(flag, file string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "%s %s: %w", flag, file, err)
+}
+
+// judged is a flag whose value is taken in as it is read, so that a wrong one is told
+// before anybody is asked.
+type judged struct {
+	text string
+	take func(string) error
+}
+
+func (j *judged) String() string { return j.text }
+
+// Type implements pflag.Value.
+func (j *judged) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (j *judged) Set(s string) error {
+	j.text = s
+	return j.take(s)
+}
+
+// limitFlag gives cmd --limit, for a list of things.
+func limitFlag(cmd *cobra.Command, limit *int, things string) {
+	*limit = 100
+	cmd.Flags().Var(&judged{text: "100", take: func(s string) (err error) {
+		if *limit, err = strconv.Atoi(s); err != nil || *limit < 1 || *limit > mostListed {
+			return fmt.Errorf("%q is not a whole number from 1 to %d", s, mostListed)
+		}
+		return nil
+	}}, "limit", fmt.Sprintf("most %s to list, %d at most", things, mostListed))
+}
+
+// mostListed is how many a server lists at once.
+const mostListed = 1000
 
 // oneArg wants one argument, which is called what, and asks for it in its own words.
 func oneArg(what, question string) cobra.PositionalArgs {

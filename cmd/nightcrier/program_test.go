@@ -188,7 +188,6 @@ func TestIDsByTheirBeginning(t *testing.T) {
 	}{
 		"01a20801-a86f": {b.ID, ""}, a.ID: {a.ID, ""}, a.ID[:35]: {a.ID, ""},
 		"01a20801-a86e": {"", nightcrier.Invalid}, "01a20801": {"", nightcrier.Invalid}, "01a20802": {"", nightcrier.NotFound},
-		"01a2": {"01a2", ""}, "../x": {"../x", ""}, "": {"", ""}, // for the server to judge
 	} {
 		if got, err := wholeID(t.Context(), c, given); got != want.id || nightcrier.CodeOf(err) != want.code {
 			t.Errorf("%q: %q, %v", given, got, err)

@@ -26,7 +26,7 @@ func accountFlags(cmd *cobra.Command, a *rbac.Account) {
 
 func (p *program) rbacManifestCommand() *cobra.Command {
 	var a rbac.Account
-	cmd := &cobra.Command{Use: "manifest", Short: "Print a ServiceAccount with the least rights investigations need", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "manifest", Short: "Print a ServiceAccount with the least rights investigations need", Args: args(noArgs),
 		Long: `Prints a ServiceAccount with a role that may get, list and watch what investigations
 read, and nothing else: no Secrets, nothing that changes the cluster. Pipe it to
 kubectl apply -f -; the command itself contacts no cluster.
@@ -49,7 +49,7 @@ Name the same namespaces in clusters[].namespaces of the configuration.`,
 func (p *program) rbacKubeconfigCommand() *cobra.Command {
 	var r rbac.Request
 	var out string
-	cmd := &cobra.Command{Use: "kubeconfig", Short: "Make a kubeconfig for the read-only account", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "kubeconfig", Short: "Make a kubeconfig for the read-only account", Args: args(noArgs),
 		Long: `Asks the cluster for a token of the ServiceAccount that ` + "`rbac manifest`" + ` describes, and
 writes a kubeconfig with it. This is the only command that creates anything in a
 cluster: one token, made with your credential, which needs the right to create

@@ -12,7 +12,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/replay"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
@@ -74,7 +73,7 @@ func (p *program) replay(cmd *cobra.Command, f replayFlags, given []string) erro
 		return err
 	}
 	p.warn(warnings)
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	log, err := p.newLogger(f.level)
 	if err != nil {
 		return usage(cmd, err)
 	}

@@ -44,6 +44,18 @@ func (p *program) rootCommand() *cobra.Command {
 	return root
 }
 
+// refuseShells has completion refuse a shell that it does not know, as every other group
+// refuses a command.
+func refuseShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = args(unknownCommand)
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
 // foldHelp breaks what a command says of itself, and those below it, into lines that the
 // terminal has room for.
 func (p *program) foldHelp(cmd *cobra.Command) {

@@ -7,7 +7,6 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/selftest"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
@@ -90,7 +89,7 @@ func (p *program) selftest(cmd *cobra.Command, f selftestFlags, given []string) 
 			return usage(cmd, fmt.Errorf("--against: %w", err))
 		}
 	}
-	if o.Logger, err = telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"}); err != nil {
+	if o.Logger, err = p.newLogger(f.level); err != nil {
 		return usage(cmd, err)
 	}
 	cfg, warnings, err := p.load(cmd)

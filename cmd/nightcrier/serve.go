@@ -25,7 +25,7 @@ const (
 )
 
 func (p *program) serveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "serve", Short: "Watch clusters and investigate their faults", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "serve", Short: "Watch clusters and investigate their faults", Args: args(noArgs),
 		Long: `Watches the configured clusters until it is told to stop.
 
 The first SIGTERM or Ctrl-C stops taking work and leaves running agents working: the
@@ -116,6 +116,15 @@ func (p *program) logFormat(cfg *config.Config) string {
 	return "json"
 }
 
+// newLogger logs what a command that is no server has to say beside its result.
+func (p *program) newLogger(level string) (*slog.Logger, error) {
+	o := telemetry.LogOptions{Level: level, Format: "text", Colour: p.messageColour, Width: p.messageWidth}
+	if p.messageWidth > 0 {
+		o.Format = "people"
+	}
+	return telemetry.NewLogger(p.stderr, o)
+}
+
 // loadLogging reads the configuration and makes the logger that it asks for;
 // warnings become log lines.
 func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*config.Config, *slog.Logger, error) {
@@ -124,7 +133,7 @@ func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*
 		p.warn(warnings)
 		return nil, nil, err
 	}
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: p.logFormat(cfg), Colour: p.messageColour, Mask: masking.String})
+	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: p.logFormat(cfg), Colour: p.messageColour, Width: p.messageWidth, Mask: masking.String})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -50,7 +50,7 @@ type listedSkill struct {
 }
 
 func (p *program) skillsListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List all skills, where each is from, and which are used", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "list", Short: "List all skills, where each is from, and which are used", Args: args(noArgs),
 		Long: `Lists the skills of all places, in the order in which they are searched:
 skills.sources, skills.cache_dir, and what is part of nightcrier. A skill that is in
 several places is taken from the first. Agents get k8s-troubleshooter and the skills
@@ -157,7 +157,7 @@ func (p *program) printSkill(s shownSkill) {
 }
 
 func (p *program) skillsUpdateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "update", Short: "Fetch the repositories of skills.sources at their pinned commits", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "update", Short: "Fetch the repositories of skills.sources at their pinned commits", Args: args(noArgs),
 		Long: `Fetches the repositories of skills.sources at their pinned commits into the workspace
 root, and lists the files that differ from the previous commit. This is the only command
 that fetches; a server uses what was fetched from its next start on. Nothing in a

@@ -10,11 +10,9 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/snapshot"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // snapshotFlags are the flags of snapshot and of snapshot serve.
@@ -58,14 +56,14 @@ func (p *program) recordSnapshot(cmd *cobra.Command, f snapshotFlags) error {
 	if err := snapshot.Replaceable(f.out, f.force); err != nil {
 		return err // before anybody waits
 	}
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: "error", Format: "text"})
+	log, err := p.newLogger("error")
 	if err != nil {
 		return err
 	}
 	ctx, stop := p.interruptible(cmd.Context())
 	defer stop()
 	s, err := app.Record(ctx, app.RecordOptions{
-		Kubeconfig: f.kubeconfig, Context: f.context, Environ: p.environ, Cluster: or(f.cluster, contextName(f)), Namespaces: f.namespaces,
+		Kubeconfig: f.kubeconfig, Context: f.context, Environ: p.environ, Cluster: f.cluster, Namespaces: f.namespaces,
 		Progress: func(line string) { p.say("%s", line) }, Logger: log, Now: p.now,
 	})
 	if err != nil {
@@ -101,20 +99,6 @@ func missing(s *snapshot.Snapshot) string {
 	return text.DropHidden("; not in it: " + strings.Join(list, ", ") + " (" + s.NotCaptured[0].Why + ")")
 }
 
-// contextName is the context that is looked with, "" when that cannot be told.
-func contextName(f snapshotFlags) string {
-	if f.context != "" {
-		return f.context
-	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	cfg, err := rules.Load()
-	if err != nil {
-		return ""
-	}
-	return cfg.CurrentContext
-}
-
 func (p *program) serveSnapshotCommand() *cobra.Command {
 	var f snapshotFlags
 	cmd := &cobra.Command{Use: "serve DIR", Short: "Serve a snapshot as a read-only Kubernetes API", Args: args(oneArg("snapshot", "which snapshot? Name its directory")),
@@ -128,7 +112,7 @@ func (p *program) serveSnapshotCommand() *cobra.Command {
 }
 
 func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string) error {
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	log, err := p.newLogger(f.level)
 	if err != nil {
 		return usage(cmd, err)
 	}

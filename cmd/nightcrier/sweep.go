@@ -27,7 +27,7 @@ func (p *program) sweep(ctx context.Context, o app.TriageOptions, f triageFlags,
 	if p.format == "json" {
 		err = p.printJSON(sweepDocument(s))
 	} else {
-		err = p.printSweep(s, f.clusterFlags())
+		err = p.printSweep(s, f)
 	}
 	if err != nil {
 		return err
@@ -63,14 +63,14 @@ func sweepDocument(s app.Swept) any {
 	}{triageDocument{s.Whole.Incident, s.Whole.Report}, documents(s.Found), documents(s.Unclear), append([]nightcrier.Object{}, s.Left...)}
 }
 
-// printSweep prints the faults, the worst first, and what was not looked at; from are
-// the flags that lead to the cluster.
-func (p *program) printSweep(s app.Swept, from string) error {
+// printSweep prints the faults, the worst first, and what was not looked at; f has the
+// flags that lead to the cluster.
+func (p *program) printSweep(s app.Swept, f triageFlags) error {
 	if s.Whole.Report == nil {
 		return nil
 	}
 	if len(s.Found)+len(s.Unclear) == 0 {
-		return p.printReport(s.Whole, report.Beside{Rest: "add -o full"})
+		return p.printReport(s.Whole, report.Beside{Rest: "add -o full", Flags: f.kubectlFlags()})
 	}
 	fmt.Fprintln(p.stdout, p.paint(cell{text.DropHidden(fmt.Sprintf("%s in cluster %s, the worst first", faults(len(s.Found)), s.Whole.Report.Cluster)), "1"}))
 	rest := table{}
@@ -81,7 +81,7 @@ func (p *program) printSweep(s app.Swept, from string) error {
 			continue
 		}
 		fmt.Fprintln(p.stdout)
-		if err := p.printReport(t, report.Beside{Rest: sweepRest(t.Report, from)}); err != nil {
+		if err := p.printReport(t, report.Beside{Rest: sweepRest(t.Report, f.clusterFlags()), Flags: f.kubectlFlags()}); err != nil {
 			return err
 		}
 	}
@@ -105,9 +105,9 @@ func sweepRest(r *nightcrier.Report, from string) string {
 	if o.Kind == "Cluster" {
 		return "add -o full"
 	}
-	command := "nightcrier triage " + strings.ToLower(o.Kind) + "/" + o.Name
+	command := "nightcrier triage " + report.ShellWords(strings.ToLower(o.Kind)+"/"+o.Name)
 	if o.Namespace != "" {
-		command += " -n " + o.Namespace
+		command += " -n " + report.ShellWords(o.Namespace)
 	}
 	return command + from + " -o full"
 }

@@ -16,7 +16,7 @@ func (p *program) toolsCommand() *cobra.Command {
 }
 
 func (p *program) toolsListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the tools of the MCP servers in tool_servers", Args: args(cobra.NoArgs),
+	cmd := &cobra.Command{Use: "list", Short: "List the tools of the MCP servers in tool_servers", Args: args(noArgs),
 		Long: `Asks every MCP server in tool_servers for its tools, and shows what each tool says of
 itself (read-only, writes, destructive), whether agents get it, and if not, why. When a
 server cannot be asked, the tools of the others are shown and the command fails.`}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +15,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/preflight"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/snapshot"
-	"nightcrier.dev/nightcrier/internal/telemetry"
 
 	"github.com/spf13/cobra"
 )
@@ -35,20 +36,18 @@ type triageFlags struct {
 func (f triageFlags) clusterFlags() (s string) {
 	for _, flag := range [][2]string{{"kubeconfig", f.kubeconfig}, {"context", f.context}, {"cluster", f.cluster}, {"snapshot", f.snapshot}} {
 		if flag[1] != "" {
-			s += " --" + flag[0] + " " + quoted(flag[1])
+			s += " --" + flag[0] + " " + report.ShellWords(flag[1])
 		}
 	}
 	return s
 }
 
-// quoted is a word that a shell reads as it is.
-func quoted(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("/.:_-+@%,=", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) < 0 {
-		return s
+// kubectlFlags are those of them that kubectl needs as well: it knows the context.
+func (f triageFlags) kubectlFlags() string {
+	if f.kubeconfig == "" {
+		return ""
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return "--kubeconfig " + report.ShellWords(f.kubeconfig)
 }
 
 func (p *program) triageCommand() *cobra.Command {
@@ -115,7 +114,7 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 	t, err := app.Triage(ctx, o)
 	line.end()
 	if err != nil {
-		return err
+		return f.ofFile(err)
 	}
 	if t.Host != "" && o.Target.IsZero() && f.kubeconfig+f.context+f.cluster == "" {
 		p.say("Looked into the cluster at %s, as kubectl would; --context or --kubeconfig name another.", t.Host)
@@ -123,7 +122,17 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 	if t.Others > 0 {
 		p.say("This report is about the most severe alert; %d more fire.", t.Others)
 	}
-	return p.printTriage(t, report.Beside{Reported: reported(t.Incident), Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context"})
+	return p.printTriage(t, report.Beside{Reported: reported(t.Incident), Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context", Flags: f.kubectlFlags()})
+}
+
+// ofFile names the file that is wrong, where one is.
+func (f triageFlags) ofFile(err error) error {
+	for _, flag := range [][2]string{{"--event", f.event}, {"--alert", f.alert}} {
+		if flag[1] != "" && nightcrier.CodeOf(err) == nightcrier.Invalid {
+			return fmt.Errorf("%s %s: %w", flag[0], flag[1], err)
+		}
+	}
+	return err
 }
 
 func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (app.TriageOptions, error) {
@@ -139,7 +148,7 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 		return app.TriageOptions{}, err
 	}
 	p.warn(warnings)
-	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: f.level, Format: "text"})
+	log, err := p.newLogger(f.level)
 	if err != nil {
 		return app.TriageOptions{}, usage(cmd, err)
 	}
@@ -147,7 +156,7 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 		Cluster: f.cluster, Out: f.out}
 	if f.kubeconfig != "" {
 		if _, err := os.Stat(f.kubeconfig); err != nil {
-			return o, nightcrier.Errorf(nightcrier.Invalid, "--kubeconfig: %w", err)
+			return o, unreadable("--kubeconfig", f.kubeconfig, err)
 		}
 	}
 	if f.snapshot != "" {
@@ -190,27 +199,25 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 		o.Event, err = p.readPayload("--event", f.event, maxEvent)
 	case f.alert != "":
 		o.Alert, err = p.readPayload("--alert", f.alert, maxAlerts)
-	case len(given) > 0:
+	case len(given) > 0 || f.namespace != "":
 		o.Target, err = app.ParseTarget(given, f.namespace)
-	case f.namespace != "":
-		o.Target = nightcrier.Resource{Kind: "Namespace", Name: f.namespace}
-		err = o.Target.Check()
 	case o.Snapshot != nil && o.Snapshot.Namespace() != "":
 		o.Target = nightcrier.Resource{Kind: "Namespace", Name: o.Snapshot.Namespace()}
 	case o.Snapshot != nil:
-		o.Target = nightcrier.Resource{Kind: "Cluster", Name: or(o.Cluster, or(o.Snapshot.Cluster, "snapshot"))}
+		o.Target = nightcrier.Resource{Kind: app.ClusterKind}
 	default:
 		return usage(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, the whole cluster with -A, an event with --event FILE, or an alert with --alert FILE"))
 	}
 	return err
 }
 
+// readPayload reads JSON from the file that a flag names.
 func (p *program) readPayload(flag, file string, limit int64) ([]byte, error) {
 	in := p.stdin
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", flag, err)
+			return nil, unreadable(flag, file, err)
 		}
 		defer f.Close()
 		in = f
@@ -218,11 +225,23 @@ func (p *program) readPayload(flag, file string, limit int64) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(in, limit+1))
 	switch {
 	case err != nil:
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s %s: %w", flag, file, err)
+		return nil, unreadable(flag, file, err)
 	case int64(len(raw)) > limit:
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "%s %s is larger than %d bytes", flag, file, limit)
+	case len(bytes.TrimSpace(raw)) == 0:
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s %s is empty", flag, file)
+	}
+	var any json.RawMessage
+	if err := json.Unmarshal(raw, &any); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s %s is not JSON: %w; %s", flag, file, err, payloadsOf[flag])
 	}
 	return raw, nil
+}
+
+// payloadsOf say what the files of flags hold.
+var payloadsOf = map[string]string{
+	"--event": "it takes one notification as a source sent it",
+	"--alert": "it takes a notification of Alertmanager, or the output of `amtool alert query -o json`",
 }
 
 // printTriage prints what came of it, and fails with NoReport when that is no valid

@@ -49,7 +49,7 @@ func version() build {
 }
 
 func (p *program) versionCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: args(noArgs)}
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if p.format == "json" {

@@ -165,6 +165,10 @@ func changedAt(path string) time.Time {
 	return info.ModTime()
 }
 
+// kubectlContext is the context that people reach a cluster by, as far as it is
+// configured: that of a kubeconfig which was made for a server is none of theirs.
+func (c *clusters) kubectlContext(name string) string { return c.config[name].Context }
+
 func (c *clusters) labels(name string) map[string]string { return c.config[name].Labels }
 
 // namespaces are those of a cluster that are looked at, none for all.

@@ -342,9 +342,9 @@ func about(inc nightcrier.Incident) string {
 func (s demoShow) verdict(ctx context.Context, inc nightcrier.Incident) string {
 	rep, err := s.read(ctx, inc)
 	if err != nil {
-		return "no cause"
+		return nightcrier.Verdict("").Words()
 	}
-	return "no cause to mend: " + string(rep.Verdict)
+	return rep.Verdict.Words()
 }
 
 func (s demoShow) read(ctx context.Context, inc nightcrier.Incident) (rep nightcrier.Report, err error) {
@@ -353,6 +353,16 @@ func (s demoShow) read(ctx context.Context, inc nightcrier.Incident) (rep nightc
 		err = json.Unmarshal(raw, &rep)
 	}
 	return rep, err
+}
+
+// symptoms is how many troubles of another kind follow from a report's root cause.
+func symptoms(r *nightcrier.Report) (n int) {
+	for _, c := range r.Consequences {
+		if r.RootCause == nil || c.Cause != r.RootCause.Cause {
+			n++
+		}
+	}
+	return n
 }
 
 // telling is the incident whose report shows most: the one with the most symptoms
@@ -367,7 +377,7 @@ func (s demoShow) telling(ctx context.Context, list []nightcrier.Incident) (best
 		if err != nil {
 			return nil, err
 		}
-		if n := len(rep.Consequences); n > follows || n == follows && inc.Severity > best.Severity {
+		if n := symptoms(&rep); n > follows || n == follows && inc.Severity > best.Severity {
 			follows, best = n, &list[i]
 		}
 	}

@@ -44,9 +44,12 @@ type Check struct {
 const (
 	CheckDisk  = "disk"
 	CheckStore = "store"
-	// CheckListen is whether the configured addresses can be listened on.
-	CheckListen  = "listen"
-	CheckCluster = "cluster"
+	// CheckListen and the two below it are whether the configured addresses can be
+	// listened on; their names are those of the keys.
+	CheckListen        = "listen"
+	CheckHealthListen  = "health_listen"
+	CheckWebhookListen = "webhook_listen"
+	CheckCluster       = "cluster"
 	// CheckCredential is what the cluster's credential may do.
 	CheckCredential = "credential"
 	// CheckWatch is what a watch needs of it.
@@ -91,7 +94,8 @@ type DoctorOptions struct {
 // Doctor looks at everything that serve would need, changes nothing, and sends
 // no message.
 func Doctor(ctx context.Context, cfg *config.Config, o DoctorOptions) []Check {
-	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg), checkListen(ctx, cfg)}
+	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg)}
+	checks = append(checks, checkListen(ctx, cfg)...)
 	checks = append(checks, checkAgents(ctx, cfg, o)...)
 	checks = append(checks, checkSandbox(ctx, cfg), checkSkills(cfg), checkRunbooks(cfg), checkSlack(cfg))
 	checks = append(checks, checkToolServers(ctx, cfg)...)
@@ -163,18 +167,31 @@ func checkStore(ctx context.Context, cfg *config.Config) Check {
 	return c.ok(fmt.Sprintf("%d runs queued, %d running", n.Queued, n.Leases))
 }
 
-// checkListen tries the addresses of a server.
-func checkListen(ctx context.Context, cfg *config.Config) Check {
-	addresses := []string{cfg.Listen, cfg.HealthListen, cfg.WebhookListen}
-	c := Check{Code: CheckListen, Name: strings.Join(slices.DeleteFunc(addresses, func(s string) bool { return s == "" }), ", ")}
-	served, err := api.NewServer(listeners(cfg)).Try(ctx)
-	switch {
-	case err != nil:
-		return c.fail(err, "stop what listens there, or set another address")
-	case served:
-		return c.ok("a server of this workspace root runs")
+// checkListen tries each address of a server, under the key that names it.
+func checkListen(ctx context.Context, cfg *config.Config) (checks []Check) {
+	all := listeners(cfg)
+	try := func(code, address string, one api.ServerConfig) {
+		one.Socket = all.Socket
+		c := Check{Code: code, Name: address}
+		switch served, err := api.NewServer(one).Try(ctx); {
+		case err != nil:
+			checks = append(checks, c.fail(err, "stop what listens there, or set another address"))
+		case served:
+			checks = append(checks, c.ok("a server of this workspace root runs"))
+		default:
+			checks = append(checks, c.ok("free"))
+		}
 	}
-	return c.ok("free")
+	if all.Listen != "" {
+		try(CheckListen, all.Listen, api.ServerConfig{Listen: all.Listen})
+	}
+	if all.HealthListen != "" {
+		try(CheckHealthListen, all.HealthListen, api.ServerConfig{HealthListen: all.HealthListen})
+	}
+	if all.WebhookListen != "" {
+		try(CheckWebhookListen, all.WebhookListen, api.ServerConfig{WebhookListen: all.WebhookListen})
+	}
+	return checks
 }
 
 func checkSandbox(ctx context.Context, cfg *config.Config) Check {

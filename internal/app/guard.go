@@ -125,9 +125,9 @@ func (g *Guard) serve(kube *guardkube.Guard, o GuardOptions, credential []byte) 
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	l, err := net.Listen("tcp", o.Listen)
+	l, err := ListenOn("--listen", o.Listen)
 	if err != nil {
-		return nightcrier.Errorf(nightcrier.Invalid, "listen: %w", err)
+		return err
 	}
 	if g.server, err = guardkube.Serve(l, kube); err != nil {
 		l.Close()

@@ -26,7 +26,7 @@ type RecordOptions struct {
 	// Kubeconfig and Context are the credential; empty is what kubectl means by it.
 	Kubeconfig, Context string
 	Environ             []string
-	// Cluster is the name that the snapshot tells.
+	// Cluster is the name that the snapshot tells; empty means the context's.
 	Cluster string
 	// Namespaces to record; none means all.
 	Namespaces []string
@@ -54,7 +54,7 @@ func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
 	}
 	client := kube.Over(up.Base.Host, g, time.Minute)
 	defer client.Close()
-	return snapshot.Record(ctx, client, snapshot.RecordOptions{Cluster: o.Cluster, Namespaces: o.Namespaces, Progress: o.Progress, Now: o.Now})
+	return snapshot.Record(ctx, client, snapshot.RecordOptions{Cluster: or(o.Cluster, kube.ContextName(o.Kubeconfig, o.Context)), Namespaces: o.Namespaces, Progress: o.Progress, Now: o.Now})
 }
 
 // freshMask masks with tags that nothing else has.
@@ -84,13 +84,13 @@ func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *Sn
 
 // serveRecorded serves what is no live cluster.
 func serveRecorded(up guardkube.Upstream, namespace, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
-	l, err := net.Listen("tcp", or(listen, "127.0.0.1:0"))
+	l, err := ListenOn("--listen", or(listen, "127.0.0.1:0"))
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "listen: %w", err)
+		return nil, err
 	}
 	addr := l.Addr().(*net.TCPAddr)
 	if !addr.IP.IsLoopback() {
-		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
+		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "--listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
 	}
 	masker := freshMask()
 	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: unrecorded, Logger: log})

@@ -34,7 +34,7 @@ type Swept struct {
 // Sweep looks at a whole cluster, and then at each object that is in trouble for no
 // reason that was found yet, at SweepMost of them.
 func Sweep(ctx context.Context, o TriageOptions) (s Swept, err error) {
-	o.Target = nightcrier.Resource{Kind: "Cluster", Name: o.cluster(o.Config).Name}
+	o.Target = nightcrier.Resource{Kind: ClusterKind}
 	if s.Whole, err = Triage(ctx, o); err != nil || s.Whole.Report == nil {
 		return s, err
 	}
@@ -93,6 +93,11 @@ func (e explained) by(r *nightcrier.Report) bool {
 	}
 	if r.RootCause == nil {
 		return false
+	}
+	if r.Target.Kind != ClusterKind { // of one object, only what has its cause is affected
+		for _, o := range r.Scope.Affected {
+			e[o.String()] = true
+		}
 	}
 	fault := r.RootCause.Cause + " of " + r.RootCause.Object.String()
 	isNew := !e[fault]

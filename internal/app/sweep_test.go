@@ -33,11 +33,21 @@ func outage(n int) string {
 	return `{"kind": "List", "apiVersion": "v1", "items": [` + strings.Join(items, ",") + `]}`
 }
 
+// waiting is a cluster in which n Deployments wait for one ConfigMap.
+func waiting(n int) string {
+	waits := strings.ReplaceAll(outage(n), `"reason": "CrashLoopBackOff"`, `"reason": "CreateContainerConfigError", "message": "configmap \"release\" not found"`)
+	return strings.ReplaceAll(waits, `"restartCount": 9`, `"restartCount": 0`)
+}
+
 func TestSweep(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "all.json"), []byte(outage(SweepMost+5)), 0o600); err != nil {
-		t.Fatal(err)
+	record := func(cluster string) string {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "all.json"), []byte(cluster), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
 	}
+	dir := record(outage(SweepMost + 5))
 	for name, tt := range map[string]struct {
 		dir                  string
 		found                []string
@@ -47,6 +57,7 @@ func TestSweep(t *testing.T) {
 		"what a node took with it":        {"../../eval/cases/node-not-ready-cascade", []string{"P2 Node worker-2"}, 2, 0, 0},
 		"well":                            {"../../eval/cases/healthy-namespace", nil, 0, 0, 0},
 		"more than are looked at by name": {dir, nil, 0, 5, 4},
+		"many that lack the same":         {record(waiting(SweepMost + 5)), []string{"P2 ConfigMap shop/release"}, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,11 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
@@ -17,18 +21,27 @@ import (
 // the kind is one in any case, its plural or its short name, and the way in which
 // reports and lists write it, with its namespace.
 func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) {
+	if err := checkNamespace(namespace); err != nil {
+		return nightcrier.Resource{}, nightcrier.Errorf(nightcrier.Invalid, "-n: %w", err)
+	}
+	if len(words) == 0 {
+		return nightcrier.Resource{Kind: "Namespace", Name: namespace}, nil
+	}
 	said := strings.Join(words, " ")
 	parts := strings.FieldsFunc(said, func(r rune) bool { return r == '/' || r == ' ' })
 	r := nightcrier.Resource{Namespace: namespace}
+	first, rest, slash := strings.Cut(said, "/")
 	switch {
 	case len(parts) == 2:
 		r.Kind, r.Name = parts[0], parts[1]
 	case len(parts) == 3 && known(parts[1]): // shop/Deployment/cart
 		r.Namespace, r.Kind, r.Name = parts[0], parts[1], parts[2]
-	case len(parts) == 3 && known(parts[0]) && strings.Contains(said, "/"): // Deployment shop/cart
+	case len(parts) == 3 && known(parts[0]) && slash && !strings.Contains(rest, " "): // Deployment shop/cart
 		r.Kind, r.Namespace, r.Name = parts[0], parts[1], parts[2]
 	case len(parts) == 1 && known(parts[0]):
 		return r, nightcrier.Errorf(nightcrier.Invalid, "which one? Name it as KIND/NAME, such as %s/NAME, or look at all of a namespace with -n NAMESPACE", strings.ToLower(parts[0]))
+	case slash && known(first):
+		r.Kind, r.Name = first, rest
 	default:
 		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not KIND/NAME, such as deployment/cart", said)
 	}
@@ -43,7 +56,38 @@ func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) 
 	}
 	kind, _ := kinds.Meant(r.Kind)
 	r.Kind = kind.Name
-	return r, r.Check()
+	if err := checkNamespace(r.Namespace); err != nil {
+		return r, err
+	}
+	return r, checkName(r)
+}
+
+// checkNamespace says of a namespace that no cluster can have that it is none; "" is
+// the context's.
+func checkNamespace(ns string) error {
+	if ns == "" || len(validation.IsDNS1123Label(ns)) == 0 {
+		return nil
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "%q cannot be the name of a namespace, which has lower-case letters, digits and '-'", ns)
+}
+
+// checkName says of a name that no object of its kind can have that it is none, rather
+// than that it is not found.
+func checkName(r nightcrier.Resource) error {
+	rights := strings.HasSuffix(r.Kind, "Role") || strings.HasSuffix(r.Kind, "RoleBinding") // their names are freer
+	if rights && r.Check() == nil || dnsName(r.Name) {
+		return nil
+	}
+	or := ""
+	if lower := strings.ToLower(r.Name); dnsName(lower) {
+		or = fmt.Sprintf("; did you mean %s/%s?", strings.ToLower(r.Kind), lower)
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "%q cannot be the name of a %s, which has lower-case letters, digits, '-' and '.', and a letter or digit at both ends%s", r.Name, r.Kind, or)
+}
+
+// dnsName reports whether s can be the name of an object.
+func dnsName(s string) bool {
+	return len(validation.IsDNS1123Subdomain(s)) == 0
 }
 
 // known reports whether a word means a builtin kind.
@@ -61,11 +105,14 @@ func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.C
 	if o.Target.Namespace == "" {
 		o.Target.Namespace = client.Namespace()
 	}
+	if o.Target.Kind == ClusterKind {
+		o.Target.Name = clusterAsName(cluster)
+	}
 	res, err := complete(o.Target)
 	if err != nil {
 		return nil, err
 	}
-	if res.Kind != "Cluster" { // which is no object
+	if res.Kind != ClusterKind { // which is no object
 		_, err = client.Get(ctx, res)
 	}
 	switch code := nightcrier.CodeOf(err); {
@@ -168,6 +215,24 @@ func namesIn(list []nightcrier.Object) []string {
 	return names
 }
 
+// ClusterKind is the kind of a target that is all of a cluster; it needs no name.
+const ClusterKind = "Cluster"
+
+// clusterAsName is the name of a cluster as an object could have it: contexts have names
+// such as arn:aws:eks:eu-west-1:1:cluster/prod and gke_shop_europe-west1_prod.
+func clusterAsName(cluster string) string {
+	name := strings.Map(func(r rune) rune {
+		if r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return '-'
+		}
+		return r
+	}, cluster)
+	return cmp.Or(strings.Trim(name[:min(len(name), maxClusterName)], "-"), "cluster")
+}
+
+// maxClusterName is how long an object's name may be.
+const maxClusterName = 253
+
 // question words what a person asks.
 func (o TriageOptions) question(cluster string, res nightcrier.Resource) ([]byte, error) {
 	why, at := "An engineer asked to have this looked at", time.Now()
@@ -191,7 +256,7 @@ func (o TriageOptions) readable() string {
 
 // single reports whether res is one object, not a namespace or a cluster with all
 // that is in it.
-func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && res.Kind != "Cluster" }
+func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && res.Kind != ClusterKind }
 
 // complete writes an object that was named as kubectl takes it in full.
 func complete(res nightcrier.Resource) (nightcrier.Resource, error) {

@@ -36,9 +36,14 @@ func TestParseTarget(t *testing.T) {
 		"/cart":                        {"", nightcrier.Resource{}, "not KIND/NAME"},
 		"a/b/c":                        {"", nightcrier.Resource{}, "not KIND/NAME"},
 		"deployment cart shop":         {"", nightcrier.Resource{}, "not KIND/NAME"},
-		"deployment/../secrets":        {"", nightcrier.Resource{}, "no Kubernetes name has"},
-		"deployment/cart\x1b]0;owned":  {"", nightcrier.Resource{}, "no Kubernetes name has"},
-		"deployment/" + "a/b/c/d/e/f/": {"", nightcrier.Resource{}, "not KIND/NAME"},
+		"deployment/../secrets":        {"", nightcrier.Resource{}, `".." cannot be the name of a namespace`},
+		"deployment/cart\x1b]0;owned":  {"", nightcrier.Resource{}, "cannot be the name of a Deployment"},
+		"deployment/" + "a/b/c/d/e/f/": {"", nightcrier.Resource{}, `"a/b/c/d/e/f/" cannot be the name of a Deployment`},
+		"deploy/ca rt":                 {"", nightcrier.Resource{}, `"ca rt" cannot be the name of a Deployment`},
+		"shop/Deployment/Cart":         {"", nightcrier.Resource{}, "; did you mean deployment/cart?"},
+		"deploy/cart_1":                {"", nightcrier.Resource{}, "cannot be the name of a Deployment"},
+		"deploy/cart ":                 {"Sh_op", nightcrier.Resource{}, `-n: "Sh_op" cannot be`},
+		"clusterrole/system:node":      {"", nightcrier.Resource{Kind: "ClusterRole", Name: "system:node"}, ""},
 	} {
 		got, err := ParseTarget(strings.Split(said, " "), tt.namespace)
 		switch {
@@ -71,7 +76,6 @@ func TestWhatWasMeant(t *testing.T) {
 	}
 	for said, says := range map[string]string{
 		"shop/Deployment/crat":    "; did you mean deployment/cart?",
-		"shop/Deployment/Cart":    "; did you mean deployment/cart?",
 		"shop/Pod/cart":           "; did you mean pod/cart-7d4b9c8f6d-x2x7q?",
 		"shop/Deployment/zzz":     "; there are deployment/cart, deployment/catalog",
 		"shop/StatefulSet/db":     "; namespace shop has no StatefulSet",
@@ -90,6 +94,28 @@ func TestWhatWasMeant(t *testing.T) {
 		_, err = TriageOptions{Snapshot: snap, Target: target}.asked(t.Context(), "prod-1", snap.Client())
 		if nightcrier.CodeOf(err) != nightcrier.NotFound || !strings.HasSuffix(err.Error(), says) {
 			t.Errorf("%s: %v, not %q", said, err, says)
+		}
+	}
+}
+
+// A cluster is called as kubectl calls its context, whatever characters that has.
+func TestTheNameOfACluster(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	const eks = "arn:aws:eks:eu-west-1:1:cluster/prod_eu"
+	text := `{apiVersion: v1, kind: Config, current-context: "` + eks + `", contexts: [{name: "` + eks + `", context: {cluster: a}}, {name: dev, context: {cluster: a}}], clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", config)
+	for want, o := range map[string]TriageOptions{eks: {}, "dev": {Context: "dev"}, "mine": {Cluster: "mine", Context: "dev"}, inCluster: {Kubeconfig: filepath.Join(t.TempDir(), "none")}} {
+		if got := o.cluster(defaults(t)); got.Name != want {
+			t.Errorf("%+v is called %q, want %q", o, got.Name, want)
+		}
+	}
+	for cluster, want := range map[string]string{eks: "arn-aws-eks-eu-west-1-1-cluster-prod-eu", "gke_shop_europe-west1_prod": "gke-shop-europe-west1-prod", "admin@prod": "admin-prod", "ü": "cluster", "": "cluster", strings.Repeat("a", 400): strings.Repeat("a", 253)} {
+		got := clusterAsName(cluster)
+		if got != want || (nightcrier.Resource{Kind: ClusterKind, Name: got}).Check() != nil {
+			t.Errorf("%s: %q, want %q", cluster, got, want)
 		}
 	}
 }

@@ -38,8 +38,8 @@ type TriageOptions struct {
 	Kubeconfig, Context string
 	// Snapshot is looked at in place of a live cluster, as of its own moment.
 	Snapshot *snapshot.Snapshot
-	// Cluster is the name in the report; empty means the configured one, the
-	// event's own, or "local".
+	// Cluster is the name in the report; empty means the configured one, the event's own,
+	// that of the context as kubectl shows it, or "local" in a Pod.
 	Cluster string
 	// Executor and Timeout replace the configured ones, Out the temporary directory.
 	Executor string
@@ -206,15 +206,11 @@ func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
 			c = known
 		}
 	}
-	if c.Name == "" {
-		c.Name = "local"
-	}
 	if o.Kubeconfig != "" { // another credential is good for other namespaces
 		c.Kubeconfig, c.Namespaces = o.Kubeconfig, nil
 	}
-	if o.Context != "" {
-		c.Context = o.Context
-	}
+	c.Context = kube.ContextName(c.Kubeconfig, or(o.Context, c.Context))
+	c.Name = or(c.Name, or(c.Context, inCluster))
 	c.MCP, c.Watch = config.MCP{}, false
 	return c
 }

@@ -163,7 +163,7 @@ func (a *App) openRuns(ctx context.Context) error {
 		agents = a.opt.Workers
 	}
 	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.tape, Skill: skills[0], Include: skills[1:], Runbooks: books, Labels: a.access.labels, Mask: a.masker,
+		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.tape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labels, Mask: a.masker,
 		Announce: announcer{a}, Afford: a.afford, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	})
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}

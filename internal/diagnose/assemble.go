@@ -30,7 +30,9 @@ type assembler struct {
 	f        *Facts
 	findings []Finding
 	graph    graph
-	r        nightcrier.Report
+	// hit are the objects that the trouble touches: see trouble.
+	hit []nightcrier.Object
+	r   nightcrier.Report
 }
 
 func assemble(in Input, f *Facts, found composed, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
@@ -53,6 +55,7 @@ func assemble(in Input, f *Facts, found composed, missed []nightcrier.NotChecked
 	a.changes()
 	a.scope(found)
 	a.consequences(found)
+	a.hit = a.trouble(found)
 	a.weigh()
 	a.r.CheckedShare = checkedShare(a.r.Facts)
 	return a.r
@@ -322,23 +325,41 @@ func (a *assembler) actions() {
 	case len(a.findings) == 0:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
 			Priority: 1, Action: "Look at " + a.clean(a.f.Mend().String(), maxQuote) + " by hand: its state, events and logs",
-			Outcome: "names the cause", Risk: "none: read only",
+			Command: doLook.command(a.f.Mend()), Outcome: "names the cause", Risk: "none: read only",
 		})
 		return
 	}
+	a.steps(a.findings[0])
+}
+
+// steps are what to do about a finding, each with the command for it: the first always,
+// if only to look at what is to be mended.
+func (a *assembler) steps(n Finding) {
 	about, meta := a.about()
-	for _, act := range a.findings[0].Actions[:min(maxActions, len(a.findings[0].Actions))] {
-		if strings.HasPrefix(act.Action, "Roll back") {
-			if meta != nil && neverChanged(meta) && len(a.findings[0].Actions) > 1 {
-				continue
-			}
-			if undo := rollBack(about); undo != "" {
-				act.Action += " (" + undo + ")"
-			}
+	for _, step := range n.Actions[:min(maxActions, len(n.Actions))] {
+		if step.Do == doUndo && meta != nil && neverChanged(meta) && len(n.Actions) > 1 {
+			continue
 		}
-		act.Priority, act.Action = len(a.r.Actions)+1, a.clean(act.Action, maxText)
+		act := nightcrier.Action{Priority: len(a.r.Actions) + 1, Action: a.clean(step.Action, maxText), Outcome: step.Outcome, Risk: step.Risk}
+		if first := len(a.r.Actions) == 0; first || step.Do != doLook || step.Command != "" {
+			act.Command = step.command(n, about)
+		}
 		a.r.Actions = append(a.r.Actions, act)
 	}
+}
+
+// command is the one for a step about a finding; about is the workload that it is about.
+func (s Step) command(n Finding, about nightcrier.Object) string {
+	on := cmp.Or(s.On, n.Object)
+	switch readsLog := strings.HasPrefix(n.Test.Command, "kubectl logs "); {
+	case s.Command != "":
+		return s.Command
+	case s.Do == doUndo:
+		on = about
+	case readsLog && s.On == (nightcrier.Object{}) && (s.Do == doReadLog || s.Do == doLook): // what was found stands in that log
+		return n.Test.Command
+	}
+	return s.Do.command(on)
 }
 
 // about is the workload that is to be mended, or that the incident is about, and
@@ -430,22 +451,52 @@ const (
 	manyNamespaces = "Multi-Namespace"
 )
 
-func (a *assembler) impact() string {
-	kind := a.f.Target.Kind
-	if a.r.RootCause != nil {
-		kind = cmp.Or(a.r.RootCause.Object.Kind, kind)
-	}
+// trouble lists what the fault touches. That belongs to the fault: it is the same
+// whether an engineer asked about one of its objects, about their namespace, or about
+// the cluster. Where no cause was found there is only what was asked about.
+func (a *assembler) trouble(found composed) []nightcrier.Object {
 	switch {
-	case kind == "Node" && len(a.f.Namespaces) != 1:
+	case a.r.RootCause != nil && !a.f.Hearsay:
+		return found.affected
+	case a.f.whole():
+		return a.r.Scope.Affected
+	}
+	return []nightcrier.Object{a.f.Mend()}
+}
+
+func (a *assembler) impact() string {
+	switch {
+	case a.r.RootCause != nil && causeOf(a.r.RootCause.Cause).beneathAll(), a.f.Target.Kind == "Node":
+		return manyNamespaces // what of them was read depends on who asked
+	case len(namespacesOf(a.hit)) > 1:
 		return manyNamespaces
-	case kind == "Node":
-		return oneNamespace
-	case len(namespacesOf(a.r.Scope.Affected)) > 1:
-		return manyNamespaces
-	case a.f.Replicas.NotReady() > 1, len(a.r.Scope.Affected) > 1 && len(a.r.Consequences) > 0:
+	case a.notReady() > 1, len(a.hit) > 1 && len(a.r.Consequences) > 0:
 		return oneNamespace
 	}
 	return singlePod
+}
+
+// notReady counts the Pods of what is hit that are not ready.
+func (a *assembler) notReady() (n int) {
+	if a.f.Hearsay {
+		return a.f.Replicas.NotReady()
+	}
+	for _, o := range a.hit {
+		n += a.f.Scene.podsBelow(o).NotReady()
+	}
+	return n
+}
+
+// podsBelow counts the Pods of a workload that were read. Those that have ended do not
+// count: a Job that tried three times is one thing that fails.
+func (s *Scene) podsBelow(o nightcrier.Object) (r Replicas) {
+	for i := range s.Pods {
+		p := &s.Pods[i].Object
+		if p.Namespace == o.Namespace && !finished(p) && s.mendOf("Pod", p) == o {
+			r.add(p)
+		}
+	}
+	return r
 }
 
 func namespacesOf(list []nightcrier.Object) []string {
@@ -460,14 +511,11 @@ func namespacesOf(list []nightcrier.Object) []string {
 
 // outage reports whether nothing is left of a workload that should keep running.
 func (a *assembler) outage() bool {
-	if a.f.whole() {
-		return a.r.Verdict == nightcrier.VerdictFault && slices.ContainsFunc(a.r.Scope.Affected, func(o nightcrier.Object) bool {
-			r, known := a.f.Scene.replicasOf(o)
-			return known && r.want > 0 && r.ready == 0
-		})
-	}
-	lasting := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, a.f.Mend().Kind)
-	return lasting && a.r.Verdict == nightcrier.VerdictFault && a.f.Replicas.Total > 0 && a.f.Replicas.Ready == 0
+	return a.r.Verdict == nightcrier.VerdictFault && slices.ContainsFunc(a.hit, func(o nightcrier.Object) bool {
+		r, known := a.f.Scene.replicasOf(o)
+		pods := a.f.Scene.podsBelow(o)
+		return known && r.want > 0 && pods.Ready == 0 && (pods.Total > 0 || r.ready == 0)
+	})
 }
 
 // priority maps a severity to P1 to P4; touching more than one Pod raises it, and

@@ -128,7 +128,7 @@ func notMounted(f *Facts, p *Read[corev1.Pod], e Read[corev1.Event]) Finding {
 		n.Cause = "csi-driver-missing"
 		n.Summary = fmt.Sprintf("%s cannot start: CSI driver %s is not registered on node %s.", f.Mend(), driver[1]+driver[2], text.CutLine(p.Object.Spec.NodeName, maxQuote))
 		n.DependsOn = append(n.DependsOn, f.Scene.driverSets(driver[1]+driver[2])...)
-		n.Actions[0] = nightcrier.Action{Action: "Let the node plugin of the driver run on that node: its DaemonSet, tolerations and log", Outcome: "the volume is mounted and the Pod starts", Risk: "none for running Pods"}
+		n.Actions[0] = Step{Action: "Let the node plugin of the driver run on that node: its DaemonSet, tolerations and log", On: nightcrier.Object{Kind: "Node", Name: p.Object.Spec.NodeName}, Outcome: "the volume is mounted and the Pod starts", Risk: "none for running Pods"}
 	case e.Object.Reason == "FailedAttachVolume" || attaching.MatchString(e.Object.Message):
 		n.Cause = "volume-attach-failed"
 		n.Summary = fmt.Sprintf("%s cannot start: a volume cannot be attached to node %s (%s).", f.Mend(), text.CutLine(p.Object.Spec.NodeName, maxQuote), message)
@@ -157,8 +157,8 @@ func mountFinding(o nightcrier.Object, p *Read[corev1.Pod], said Observation) Fi
 		WrongIf: "it was mounted since; the kubelet tries again by itself",
 		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
 			decides("its newest events say the same", "it has started"),
-		Actions: []nightcrier.Action{
-			{Action: "Mend what the message names in " + o.String() + ", its volume or its node", Outcome: "the kubelet mounts it at its next try", Risk: "needs a new rollout where the Pod is changed"},
+		Actions: []Step{
+			{Action: "Mend what the message names in " + o.String() + ", its volume or its node", On: nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}, Outcome: "the kubelet mounts it at its next try", Risk: "needs a new rollout where the Pod is changed"},
 		},
 	}
 }
@@ -305,6 +305,6 @@ func (s *Scene) heldElsewhere(c claim, p, holder *Read[corev1.Pod]) Finding {
 		o, c.Object.Name, c.modes(), holder.Object.Name, text.CutLine(holder.Object.Spec.NodeName, maxQuote))
 	n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("Pod %s holds the volume on node %s", holder.Object.Name, holder.Object.Spec.NodeName), Quote: "nodeName=" + holder.Object.Spec.NodeName, Ref: holder.Ref})
 	n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: holder.Object.Spec.NodeName}}
-	n.Actions[0] = nightcrier.Action{Action: "Run one Pod at a time (strategy Recreate, one replica), or use a claim that several nodes may mount", Outcome: "the volume is free when the Pod starts", Risk: "Recreate stops the old Pod before the new one runs"}
+	n.Actions[0] = Step{Action: "Run one Pod at a time (strategy Recreate, one replica), or use a claim that several nodes may mount", Do: doEdit, Outcome: "the volume is free when the Pod starts", Risk: "Recreate stops the old Pod before the new one runs"}
 	return n
 }

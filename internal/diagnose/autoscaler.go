@@ -103,8 +103,8 @@ func scaleTargetMissing(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]
 		Observed: []Observation{{Text: fmt.Sprintf("%s targets %s, which does not exist", scalerObject(h), target), Quote: target.Name, Ref: h.Ref}},
 		WrongIf:  "the target was made since",
 		Test:     scalerTest(h).decides("its condition AbleToScale is False with FailedGetScale", "it is True"),
-		Actions: []nightcrier.Action{
-			{Action: "Correct scaleTargetRef of " + scalerObject(h).String() + ", or make " + target.String(), Outcome: "the autoscaler scales it", Risk: "the number of Pods may change at once"},
+		Actions: []Step{
+			{Action: "Correct scaleTargetRef of " + scalerObject(h).String() + ", or make " + target.String(), Do: doEdit, Outcome: "the autoscaler scales it", Risk: "the number of Pods may change at once"},
 			{Action: "Delete " + scalerObject(h).String() + " if its target is gone for good", Outcome: "no more warnings", Risk: "none while nothing is scaled"},
 		},
 	}
@@ -157,8 +157,8 @@ func withoutRequests(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (
 		Observed: []Observation{{Text: fmt.Sprintf("%s scales %s by a share of its requests", scalerObject(h), target), Quote: target.Name, Ref: h.Ref}},
 		WrongIf:  "a request was added since and its Pods are not made again yet",
 		Test:     get(target.Namespace, strings.ToLower(target.Kind), target.Name).decides("a container has no request of it", "every container has one"),
-		Actions: []nightcrier.Action{
-			{Action: "Give every container of " + target.String() + " a request of what it is scaled by", Outcome: "the autoscaler can work", Risk: "rolls the workload out again; its Pods may need more room"},
+		Actions: []Step{
+			{Action: "Give every container of " + target.String() + " a request of what it is scaled by", Do: doEdit, Outcome: "the autoscaler can work", Risk: "rolls the workload out again; its Pods may need more room"},
 			{Action: "Scale by an average value in place of a share", Outcome: "no requests are needed", Risk: "the value must be kept right by hand"},
 		},
 	}
@@ -218,7 +218,7 @@ func withoutMetrics(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (F
 		Observed: []Observation{sawScaler(h, c)},
 		WrongIf:  "metrics have come back since",
 		Test:     scalerTest(h).decides("its condition ScalingActive is False", "it is True"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Check that the server of the metrics API runs and its APIService is available", Outcome: "tells a missing server from missing data", Risk: "none: read only"},
 			{Action: "Set the number of replicas by hand until then", Outcome: "the load is carried", Risk: "nothing scales it back"},
 		},
@@ -274,8 +274,8 @@ func atLimit(_ *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (Finding,
 		Observed: []Observation{sawScaler(h, c), {Text: "measured: " + over, Quote: fmt.Sprintf("currentReplicas=%d", st.CurrentReplicas), Ref: h.Ref}},
 		WrongIf:  "the load passes, or more Pods would not carry it because something behind them is the limit",
 		Test:     scalerTest(h).decides("ScalingLimited is True with TooManyReplicas and a metric is above its target", "neither is so"),
-		Actions: []nightcrier.Action{
-			{Action: "Raise maxReplicas of " + scalerObject(h).String() + " if the nodes and what lies behind can carry it", Outcome: "more Pods share the load", Risk: "moves the load to what they depend on; cost"},
+		Actions: []Step{
+			{Action: "Raise maxReplicas of " + scalerObject(h).String() + " if the nodes and what lies behind can carry it", Do: doEdit, Outcome: "more Pods share the load", Risk: "moves the load to what they depend on; cost"},
 			{Action: "Find out where the load comes from, and whether each request has become dearer", Outcome: "tells more work from a slower version", Risk: "none: read only"},
 		},
 	}, true

@@ -161,8 +161,8 @@ func (s *Scene) blocking(b *Read[policyv1.PodDisruptionBudget], guarded []*Read[
 		}},
 		WrongIf: "nobody drains the node any more",
 		Test:    get(o.Namespace, "pdb", o.Name).decides("status.disruptionsAllowed is 0", "it is more than 0"),
-		Actions: []nightcrier.Action{
-			{Action: "Let " + o.String() + " allow one disruption, or give its workload one replica more for the time", Outcome: "the drain goes on", Risk: "one Pod less while another starts"},
+		Actions: []Step{
+			{Action: "Let " + o.String() + " allow one disruption, or give its workload one replica more for the time", Do: doEdit, Outcome: "the drain goes on", Risk: "one Pod less while another starts"},
 			{Action: "Look at the Pods it guards that are not ready", Outcome: "once they are ready the budget gives way by itself", Risk: "none: read only"},
 		},
 	}

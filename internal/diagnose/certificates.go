@@ -8,7 +8,7 @@ var certificateCauses = []Cause{
 	{"clock-skew", "Node", "a clock is wrong: certificates or tokens seem to be from the future", rankTold + 2},
 }
 
-var certificateActions = []nightcrier.Action{
+var certificateActions = []Step{
 	{Action: "Read the certificate's dates, names and issuer on the side that shows it", Outcome: "tells which certificate is wrong and how", Risk: "none: read only"},
 	{Action: "Renew the certificate, or give the container the authority that signed it", Outcome: "the connection is trusted", Risk: "what pins the old certificate fails"},
 }
@@ -18,7 +18,7 @@ var certificateSayings = []saying{
 	{
 		cause: "clock-skew", because: "a certificate or token is from the future: a clock is wrong",
 		wrongIf: "the certificate was issued for a later time on purpose", refine: otherEnd,
-		actions: []nightcrier.Action{
+		actions: []Step{
 			{Action: "Compare the clocks of the nodes with each other and with the issuer's", Outcome: "tells which clock is wrong", Risk: "none: read only"},
 			{Action: "Repair time synchronisation on the node that is off", Outcome: "certificates and tokens are valid again", Risk: "a jump of the clock upsets timers and databases"},
 		},

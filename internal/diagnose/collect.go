@@ -412,10 +412,7 @@ func (f *Facts) count(pods []Read[corev1.Pod]) {
 		if p.Object.Status.Phase == corev1.PodSucceeded || replaced(&p.Object) {
 			continue
 		}
-		f.Replicas.Total++
-		if podReady(&p.Object) {
-			f.Replicas.Ready++
-		}
+		f.Replicas.add(&p.Object)
 	}
 }
 

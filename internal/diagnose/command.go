@@ -42,16 +42,6 @@ func command(ns, name string, words []string) test {
 	return test(strings.Join(words, " "))
 }
 
-// rollBack is the command by which a person takes the last rollout of a workload
-// back, "" for what has no rollouts.
-func rollBack(o nightcrier.Object) string {
-	switch o.Kind {
-	case "Deployment", "StatefulSet", "DaemonSet":
-		return string(command(o.Namespace, o.Name, []string{"kubectl", "rollout", "undo", strings.ToLower(o.Kind) + "/" + o.Name}))
-	}
-	return ""
-}
-
 func plainName(s string) bool {
 	return (nightcrier.Resource{Kind: "X", Name: s}).Check() == nil && !strings.HasPrefix(s, "-")
 }

@@ -304,9 +304,6 @@ func besides(gr *group, g graph, owner nightcrier.Object) bool {
 	return leads
 }
 
-// maxConsequences is how many are told.
-const maxConsequences = 20
-
 // tell fills c: the root first, then what else may be the cause, then what is
 // independent of it.
 func (c *composed) tell(roots, groups []*group) {
@@ -321,15 +318,23 @@ func (c *composed) tell(roots, groups []*group) {
 		c.affect(n.Affected...)
 		c.affect(n.Behind...)
 	}
+	for _, n := range root.best().Joined { // that they wait for it is said of the root alone
+		c.addConsequence(n, root.object)
+	}
 	for _, gr := range groups {
-		if gr == root || gr.root() != root {
-			continue
+		if gr != root && gr.root() == root {
+			c.affect(gr.object)
+			c.addConsequence(gr.best(), gr.because)
 		}
-		c.affect(gr.object)
-		if len(c.consequences) < maxConsequences {
-			n := gr.best()
-			c.consequences = append(c.consequences, nightcrier.Consequence{Cause: n.Cause, Object: n.Object, Statement: n.Summary, Because: gr.because})
-		}
+	}
+}
+
+// addConsequence notes what goes away with the root cause: of each object one symptom, of as
+// many objects as a report tells of.
+func (c *composed) addConsequence(n Finding, because nightcrier.Object) {
+	known := slices.ContainsFunc(c.consequences, func(o nightcrier.Consequence) bool { return o.Object == n.Object })
+	if !known && len(c.consequences) < MaxScope {
+		c.consequences = append(c.consequences, nightcrier.Consequence{Cause: n.Cause, Object: n.Object, Statement: n.Summary, Because: because})
 	}
 }
 

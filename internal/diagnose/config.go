@@ -73,7 +73,7 @@ func configCause(message string) string {
 
 // missing is the finding that a Pod lacks something; what is nil where nobody names it.
 func missing(f *Facts, cause string, p *Read[corev1.Pod], said Observation, what *lack) Finding {
-	first := nightcrier.Action{
+	first := Step{
 		Action:  "Create what is missing in namespace " + f.Mend().Namespace + ", or correct the name in " + f.Mend().String(),
 		Outcome: "the Pod starts by itself", Risk: "a wrong value starts it wrongly configured",
 	}
@@ -86,9 +86,9 @@ func missing(f *Facts, cause string, p *Read[corev1.Pod], said Observation, what
 		WrongIf: "it was created in the meantime; the kubelet tries again by itself",
 		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: p.Object.Name}).
 			decides("its newest events say the same", "it has started"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			first,
-			{Action: "Roll back if the name came with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
+			{Action: "Roll back if the name came with the last rollout", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
 		},
 	}
 }

@@ -69,8 +69,8 @@ func controlPlaneUnhealthy(s *Scene) []Finding {
 			Observed: []Observation{podState(*p)},
 			WrongIf:  "it has become ready since",
 			Test:     get(p.Object.Namespace, "pod", p.Object.Name).decides("its condition Ready is not True", "it is True"),
-			Actions: []nightcrier.Action{
-				{Action: "Read the log of Pod " + p.Object.Name + " and check its manifest on node " + p.Object.Spec.NodeName, Outcome: "names what it fails on", Risk: "none while reading"},
+			Actions: []Step{
+				{Action: "Read the log of Pod " + p.Object.Name + " and check its manifest on node " + p.Object.Spec.NodeName, Do: doReadLog, Outcome: "names what it fails on", Risk: "none while reading"},
 				{Action: "Put the last manifest that worked back on that node", Outcome: "the kubelet starts it again", Risk: "loses what the change was for"},
 			},
 			Affected: s.servedBy(part),
@@ -174,7 +174,7 @@ func leaderLost(s *Scene) []Finding {
 			Test:      get("kube-system", "lease", name).decides("renewTime stands still", "renewTime is seconds ago"),
 			Affected:  s.servedBy(name),
 			DependsOn: s.controlPlane(name),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Look at the Pods of " + name + " in kube-system and their logs", Outcome: "names why none of them leads", Risk: "none: read only"},
 			},
 		})
@@ -209,9 +209,9 @@ func clusterNetworkUnhealthy(s *Scene) []Finding {
 			}},
 			WrongIf: "the nodes without it are down themselves, or have just joined",
 			Test:    get(d.Object.Namespace, "daemonset", d.Object.Name).decides("numberReady is less than desiredNumberScheduled", "they are equal"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Read the logs and events of the Pods of " + o.String() + " that are not ready", Outcome: "names what they fail on", Risk: "none: read only"},
-				{Action: "Roll back", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought; Pods on the nodes may lose their connections for seconds"},
+				{Action: "Roll back", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought; Pods on the nodes may lose their connections for seconds"},
 			},
 			Affected: nodes,
 		})
@@ -295,7 +295,7 @@ func apiServiceUnavailable(s *Scene) []Finding {
 			Observed: []Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, text.CutLine(reason, maxQuote)), Quote: message, Ref: a.Ref}},
 			WrongIf:  "its server has come back since",
 			Test:     get("", "apiservice", u.GetName()).decides("its condition Available is False", "it is True"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Look at the Service that the APIService names, its endpoints and the Pods behind it", Outcome: "names what does not answer", Risk: "none: read only"},
 				{Action: "Delete the APIService if what served it is gone for good", Outcome: "discovery and the deletion of namespaces work again", Risk: "its kinds are no longer served"},
 			},

@@ -168,11 +168,11 @@ var exitMeanings = map[int32]string{
 
 func exitMeaning(code int32) string { return exitMeanings[code] }
 
-func crashActions(f *Facts) []nightcrier.Action {
-	return []nightcrier.Action{
+func crashActions(f *Facts) []Step {
+	return []Step{
 		{Action: "Read the last lines of the previous log and mend what they name in " + f.Mend().String(),
-			Outcome: "the container starts and stays up", Risk: "none while reading"},
-		{Action: "Roll back if it began with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
+			Do: doReadLog, Outcome: "the container starts and stays up", Risk: "none while reading"},
+		{Action: "Roll back if it began with the last rollout", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
 		{Action: "Check what it depends on: configuration, databases, other services", Outcome: "tells a fault of its own from one of its surroundings", Risk: "none: read only"},
 	}
 }
@@ -206,8 +206,8 @@ func endedAlone(f *Facts) []Finding {
 			Observed: []Observation{c.sawEnd(end)},
 			WrongIf:  "it ends because something outside asks it to",
 			Test:     logsTest(c),
-			Actions: []nightcrier.Action{
-				{Action: "Keep the main process in the foreground, or run the work as a Job", Outcome: "no more restarts", Risk: "needs a new rollout"},
+			Actions: []Step{
+				{Action: "Keep the main process in the foreground, or run the work as a Job", Do: doEdit, Outcome: "no more restarts", Risk: "needs a new rollout"},
 			},
 		}.withLog(f, c))
 	}

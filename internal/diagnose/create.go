@@ -267,20 +267,20 @@ func fullQuota(f *Facts, r replicas, q *Read[corev1.ResourceQuota], name corev1.
 
 // refusalActions are what helps against one kind of refusal; what is nil where the
 // Pods lack nothing.
-func refusalActions(f *Facts, cause, named string, what *lack) []nightcrier.Action {
+func refusalActions(f *Facts, cause, named string, what *lack) []Step {
 	mend, ns := f.Mend().String(), f.Mend().Namespace
 	named = text.CutLine(named, maxQuote)
-	first := nightcrier.Action{
+	first := Step{
 		Action:  "Change what refuses the Pods, or what " + mend + " asks for",
 		Outcome: "the controller makes the Pods by itself", Risk: "a weaker policy lets other Pods through too",
 	}
 	switch cause {
 	case "limit-range-refused":
 		first.Action = "Bring the requests and limits of " + mend + " into what the limit range of namespace " + ns + " allows"
-		first.Risk = "too little starves it under load"
+		first.Risk, first.Do = "too little starves it under load", doEdit
 	case "pod-security-refused":
 		first.Action = "Give the containers of " + mend + " the security context that the level asks for"
-		first.Risk = "the process may need what it no longer may do"
+		first.Risk, first.Do = "the process may need what it no longer may do", doEdit
 	case "admission-webhook-unavailable":
 		first.Action = "Bring back what serves the webhook " + named
 		first.Risk = "none for the Pods"
@@ -288,6 +288,6 @@ func refusalActions(f *Facts, cause, named string, what *lack) []nightcrier.Acti
 	if what != nil {
 		first = what.mend(mend)
 	}
-	look := nightcrier.Action{Action: "Look at the quotas, limit ranges and policies of namespace " + ns, Outcome: "names what could give way", Risk: "none: read only"}
-	return []nightcrier.Action{first, look}
+	look := Step{Action: "Look at the quotas, limit ranges and policies of namespace " + ns, Outcome: "names what could give way", Risk: "none: read only"}
+	return []Step{first, look}
 }

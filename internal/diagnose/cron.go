@@ -39,8 +39,8 @@ func cronSuspended(f *Facts) []Finding {
 		Observed: []Observation{{Text: cronObject(c).String() + " has spec.suspend true", Quote: "suspend=true", Ref: c.Ref}},
 		WrongIf:  "it is meant to rest",
 		Test:     cronTest(c).decides("spec.suspend is true", "spec.suspend is false"),
-		Actions: []nightcrier.Action{
-			{Action: "Find out who suspended " + cronObject(c).String() + ", and resume it if nothing speaks against it", Outcome: "its next run comes by its schedule", Risk: "runs that were missed may start at once"},
+		Actions: []Step{
+			{Action: "Find out who suspended " + cronObject(c).String() + ", and resume it if nothing speaks against it", Do: doResume, Outcome: "its next run comes by its schedule", Risk: "runs that were missed may start at once"},
 		},
 	})}
 }
@@ -80,8 +80,8 @@ func (s *Scene) cronRun(c *Read[batchv1.CronJob]) (Finding, bool) {
 		}},
 		WrongIf: "the clocks differ, its time zone is another, or it was only just resumed",
 		Test:    cronTest(c).decides("status.lastScheduleTime stands still", "a run has come since"),
-		Actions: []nightcrier.Action{
-			{Action: "Set startingDeadlineSeconds of " + cronObject(c).String() + " to more than its controller may be late, 200 for instance", Outcome: "late runs start instead of being counted as missed", Risk: "a run may start late"},
+		Actions: []Step{
+			{Action: "Set startingDeadlineSeconds of " + cronObject(c).String() + " to more than its controller may be late, 200 for instance", Do: doEdit, Outcome: "late runs start instead of being counted as missed", Risk: "a run may start late"},
 			{Action: "Check that kube-controller-manager runs and its clock is right", Outcome: "tells a setting from a controller that is away", Risk: "none: read only"},
 		},
 		DependsOn: s.controlPlane("kube-controller-manager"),
@@ -112,9 +112,9 @@ func overlap(c *Read[batchv1.CronJob], job *Read[batchv1.Job], missed int) Findi
 		},
 		WrongIf: "the Job does useful work that takes this long",
 		Test:    get(job.Object.Namespace, "job", job.Object.Name).decides("status.active is more than 0", "it has ended"),
-		Actions: []nightcrier.Action{
-			{Action: "Find out what Job " + job.Object.Name + " waits for, in its log", Outcome: "tells a hanging Job from a slow one", Risk: "none: read only"},
-			{Action: "Give the Job template of " + cronObject(c).String() + " an activeDeadlineSeconds", Outcome: "a Job that hangs is ended, and the next one starts", Risk: "a slow but useful Job is ended too"},
+		Actions: []Step{
+			{Action: "Find out what Job " + job.Object.Name + " waits for, in its log", Do: doReadLog, On: nightcrier.Object{Kind: "Job", Namespace: job.Object.Namespace, Name: job.Object.Name}, Outcome: "tells a hanging Job from a slow one", Risk: "none: read only"},
+			{Action: "Give the Job template of " + cronObject(c).String() + " an activeDeadlineSeconds", Do: doEdit, Outcome: "a Job that hangs is ended, and the next one starts", Risk: "a slow but useful Job is ended too"},
 		},
 	})
 }
@@ -158,8 +158,8 @@ func (s *Scene) badSchedule(c *Read[batchv1.CronJob]) (Finding, bool) {
 		Observed: []Observation{said},
 		WrongIf:  "the schedule was corrected since",
 		Test:     cronTest(c).decides("spec.schedule and spec.timeZone are the same still", "they have changed"),
-		Actions: []nightcrier.Action{
-			{Action: "Correct the schedule or the time zone of " + cronObject(c).String(), Outcome: "its next run comes", Risk: "a wrong one runs too often"},
+		Actions: []Step{
+			{Action: "Correct the schedule or the time zone of " + cronObject(c).String(), Do: doEdit, Outcome: "its next run comes", Risk: "a wrong one runs too often"},
 		},
 	}), true
 }

@@ -82,8 +82,8 @@ func notCovering(f *Facts, set *Read[appsv1.DaemonSet], left []out) Finding {
 		}},
 		WrongIf: "it is meant for other nodes only",
 		Test:    get(set.Object.Namespace, "daemonset", set.Object.Name).decides("desiredNumberScheduled is less than the nodes it is meant for", "it is as many"),
-		Actions: []nightcrier.Action{
-			{Action: "Give " + f.Mend().String() + " the tolerations and the node selector of the nodes it is meant for", Outcome: "it runs there too", Risk: "it uses resources on those nodes"},
+		Actions: []Step{
+			{Action: "Give " + f.Mend().String() + " the tolerations and the node selector of the nodes it is meant for", Do: doEdit, Outcome: "it runs there too", Risk: "it uses resources on those nodes"},
 			{Action: "Check labels and taints of the nodes against what was intended", Outcome: "tells a wrong DaemonSet from a wrong node", Risk: "none: read only"},
 		},
 	}
@@ -106,7 +106,7 @@ func misscheduled(f *Facts, set *Read[appsv1.DaemonSet]) Finding {
 		}},
 		WrongIf: "its Pods there are about to end",
 		Test:    get(set.Object.Namespace, "daemonset", set.Object.Name).decides("numberMisscheduled is more than 0", "it is 0"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Check which labels or taints of the nodes have changed", Outcome: "tells a wrong node from a wrong DaemonSet", Risk: "none: read only"},
 			{Action: "Delete the Pods of " + f.Mend().String() + " on those nodes if they shall not run there", Outcome: "they are not made again there", Risk: "whatever relies on them there loses it"},
 		},

@@ -26,7 +26,7 @@ var dependencySayings = []saying{
 	{
 		cause: "dependency-auth-failed", because: "what it connects to refuses its credentials",
 		wrongIf: "the credentials are right and the other side is not set up yet", refine: otherSide,
-		actions: []nightcrier.Action{
+		actions: []Step{
 			{Action: "Compare the user and the Secret that the container uses with what the other side knows", Outcome: "tells a wrong password from a missing user", Risk: "none: read only"},
 			{Action: "Correct or rotate the Secret, then restart the workload", Outcome: "the connection is accepted", Risk: "others that share the Secret are affected"},
 		},
@@ -75,14 +75,14 @@ var dependencySayings = []saying{
 	},
 }
 
-var nameActions = []nightcrier.Action{
+var nameActions = []Step{
 	{Action: "Compare the name in the workload's environment, arguments and ConfigMaps with the Services that exist", Outcome: "tells a wrong name from a Service that is missing", Risk: "none: read only"},
 	{Action: "Correct the name, or create the Service", Outcome: "the name resolves and the container connects", Risk: "needs a new rollout where the workload is changed"},
 	{Action: "See whether other Pods resolve names: if none does, look at the cluster's DNS", Outcome: "tells a wrong name from DNS that is down", Risk: "none: read only"},
 }
 
-func dependencyActions() []nightcrier.Action {
-	return []nightcrier.Action{
+func dependencyActions() []Step {
+	return []Step{
 		{Action: "Check that the service that the log names exists and has ready endpoints", Outcome: "tells a dependency that is down from a wrong address", Risk: "none: read only"},
 		{Action: "Check the network policies between the two", Outcome: "tells whether the connection is forbidden", Risk: "none: read only"},
 	}

@@ -112,7 +112,7 @@ func dnsFinding(s *Scene, o nightcrier.Object, seen Observation) Finding {
 		Test: get(o.Namespace, strings.ToLower(o.Kind), o.Name).
 			decides("it is as described", "it has changed since"),
 		Affected: s.unresolving(),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Mend " + o.String() + " first: nothing that connects by name works without it", Outcome: "names resolve again, and clients recover by themselves", Risk: "a wrong configuration takes DNS from the whole cluster"},
 		},
 	}
@@ -298,8 +298,8 @@ func (s *Scene) blindTo(w podMaker, why Observation, sure bool, all []client) (F
 			WrongIf:  "those servers forward the cluster's names to its DNS",
 			Test: get(w.object.Namespace, strings.ToLower(w.object.Kind), w.object.Name).
 				decides("its Pods do not ask the cluster's DNS", "dnsPolicy is ClusterFirst, or ClusterFirstWithHostNet with hostNetwork"),
-			Actions: []nightcrier.Action{
-				{Action: "Set dnsPolicy of " + w.object.String() + " to ClusterFirst, with hostNetwork to ClusterFirstWithHostNet", Outcome: "its Pods resolve the cluster's names", Risk: "needs a new rollout"},
+			Actions: []Step{
+				{Action: "Set dnsPolicy of " + w.object.String() + " to ClusterFirst, with hostNetwork to ClusterFirstWithHostNet", Do: doEdit, Outcome: "its Pods resolve the cluster's names", Risk: "needs a new rollout"},
 			},
 		}
 		if line != nil {
@@ -326,7 +326,7 @@ func externalNameWrong(s *Scene) []Finding {
 			Observed: []Observation{{Text: o.String() + " leads to the name " + host, Quote: host, Ref: svc.Ref}},
 			WrongIf:  "clients resolve the name elsewhere",
 			Test:     get(o.Namespace, "service", o.Name).decides("externalName is not the name of a host that exists", "externalName is a name that resolves"),
-			Actions:  []nightcrier.Action{{Action: "Correct externalName of " + o.String(), Outcome: "clients resolve the new name once the old answer expires", Risk: "requests go to that host"}},
+			Actions:  []Step{{Action: "Correct externalName of " + o.String(), Do: doEdit, Outcome: "clients resolve the new name once the old answer expires", Risk: "requests go to that host"}},
 		}
 		why := s.whyNoHost(host)
 		line := s.complains(&svc.Object, unknownWords)

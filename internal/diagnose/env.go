@@ -30,8 +30,8 @@ var environmentSayings = []saying{
 	{
 		cause: "heap-exhausted", because: "it has used up its own heap",
 		wrongIf: "the kernel killed it for its memory limit instead", refine: heapAndLimit,
-		actions: []nightcrier.Action{
-			{Action: "Raise the heap (-Xmx, --max-old-space-size) within the memory limit, or both", Outcome: "the process has room", Risk: "a leak only takes longer"},
+		actions: []Step{
+			{Action: "Raise the heap (-Xmx, --max-old-space-size) within the memory limit, or both", Do: doEdit, Outcome: "the process has room", Risk: "a leak only takes longer"},
 			{Action: "Take a heap dump and compare with the last rollout", Outcome: "tells a leak from a heap that is too small", Risk: "a dump holds the process and needs disk"},
 		},
 		wordings: words(
@@ -42,7 +42,7 @@ var environmentSayings = []saying{
 	{
 		cause: "rbac-denied", because: "its ServiceAccount may not do what it asks",
 		wrongIf: "the refusal is harmless and the process fails for another reason", refine: whichAccount,
-		actions: []nightcrier.Action{
+		actions: []Step{
 			{Action: "Give the ServiceAccount a Role and RoleBinding for exactly what the message names", Outcome: "the request is allowed", Risk: "too wide a role gives more than it needs"},
 			{Action: "Check which ServiceAccount the Pod is meant to use", Outcome: "tells a missing right from a wrong account", Risk: "none: read only"},
 		},
@@ -50,7 +50,7 @@ var environmentSayings = []saying{
 	},
 	{
 		cause: "version-skew", because: "it asks for a version that the other side does not have",
-		wrongIf: "what is missing was never installed", actions: []nightcrier.Action{
+		wrongIf: "what is missing was never installed", actions: []Step{
 			{Action: "Compare the API versions that the program asks for with those that the cluster serves (kubectl api-versions)", Outcome: "tells what to upgrade", Risk: "none: read only"},
 			{Action: "Run a version of the program that fits the cluster, or install what it asks for", Outcome: "the versions fit", Risk: "another version may behave differently"},
 		},
@@ -63,8 +63,8 @@ var environmentSayings = []saying{
 	{
 		cause: "port-in-use", because: "the port that it listens on is taken",
 		wrongIf: "the earlier process held the port for a moment only", refine: whosePort,
-		actions: []nightcrier.Action{
-			{Action: "Give the containers of the Pod, or the Pods on the host's network, different ports", Outcome: "each can listen", Risk: "Services and probes must name the new port"},
+		actions: []Step{
+			{Action: "Give the containers of the Pod, or the Pods on the host's network, different ports", Do: doEdit, Outcome: "each can listen", Risk: "Services and probes must name the new port"},
 		},
 		wordings: words(
 			`(?i)(\S{0,60}:\d{1,5}):? .{0,20}address (?:is )?already in use`, `(?i)address already in use.{0,20}?[\s:]([\d.:\[\]]{0,45}:\d{1,5})`, `(?i)port (\d{1,5}) (?:was|is) already (?:in use|allocated|bound)`,
@@ -74,9 +74,9 @@ var environmentSayings = []saying{
 	{
 		cause: "bad-argument", because: "it is started with an argument that it does not know",
 		wrongIf: "the process prints this and fails for another reason", refine: whichArgument,
-		actions: []nightcrier.Action{
-			{Action: "Correct the container's args or command to what this version of the program knows", Outcome: "the process starts", Risk: "needs a new rollout"},
-			{Action: "Roll back if the image or the arguments came with the last rollout", Outcome: "program and arguments fit again", Risk: "loses what the rollout brought"},
+		actions: []Step{
+			{Action: "Correct the container's args or command to what this version of the program knows", Do: doEdit, Outcome: "the process starts", Risk: "needs a new rollout"},
+			{Action: "Roll back if the image or the arguments came with the last rollout", Do: doUndo, Outcome: "program and arguments fit again", Risk: "loses what the rollout brought"},
 		},
 		wordings: words(
 			`(?i)unknown (?:long |shorthand )?(?:flag|option|argument|parameter|switch|command):? ?['"\x60]?(-{0,2}[\w.=-]{1,80})`, `flag provided but not defined: (-{1,2}[\w.-]{1,80})`,
@@ -89,8 +89,8 @@ var environmentSayings = []saying{
 	{
 		cause: "missing-env", because: "an environment variable that it needs is not set",
 		wrongIf: "the variable is set and the process cannot use its value", refine: whichVariable,
-		actions: []nightcrier.Action{
-			{Action: "Set the variable that the log names in the workload, or in the ConfigMap or Secret that it takes it from", Outcome: "the process starts", Risk: "a wrong value starts it wrongly configured"},
+		actions: []Step{
+			{Action: "Set the variable that the log names in the workload, or in the ConfigMap or Secret that it takes it from", Do: doEdit, Outcome: "the process starts", Risk: "a wrong value starts it wrongly configured"},
 			{Action: "Compare the environment with the last revision that ran", Outcome: "tells when the variable was lost", Risk: "none: read only"},
 		},
 		wordings: words(
@@ -110,7 +110,7 @@ var configurationSayings = []saying{
 	{
 		cause: "invalid-configuration", because: "it cannot read its configuration",
 		wrongIf: "the process falls back to defaults and fails for another reason", refine: whichConfiguration,
-		actions: []nightcrier.Action{
+		actions: []Step{
 			{Action: "Correct the line that the log names in the ConfigMap or file, and restart the workload", Outcome: "the process starts", Risk: "none beyond the restart"},
 			{Action: "Check the configuration with the program's own check before the next rollout", Outcome: "the next mistake is found earlier", Risk: "none"},
 		},
@@ -229,7 +229,7 @@ func unresolvedReference(f *Facts) []Finding {
 			}},
 			WrongIf: "the process itself resolves the reference",
 			Test:    get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).decides("no variable "+name+" is defined before the reference", "one is"),
-			Actions: []nightcrier.Action{{Action: "Define the variable before what refers to it, in " + f.Mend().String(), Outcome: "the value is resolved", Risk: "needs a new rollout"}},
+			Actions: []Step{{Action: "Define the variable before what refers to it, in " + f.Mend().String(), Do: doEdit, Outcome: "the value is resolved", Risk: "needs a new rollout"}},
 		}
 		if l, ok := f.logOf(c); ok && strings.Contains(l.Text, "$("+name+")") {
 			n.Confidence = nightcrier.High

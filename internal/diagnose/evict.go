@@ -80,8 +80,8 @@ func evicted(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
 		WrongIf:  "a person evicted it, as when a node is drained",
 		Test: get(p.Object.Namespace, "pod", p.Object.Name).
 			decides("Evicted", "anything else"),
-		Actions: []nightcrier.Action{
-			{Action: "Set requests and limits of " + f.Mend().String() + " to what it uses", Outcome: "others are evicted first, or it is placed where there is room", Risk: "may become unschedulable"},
+		Actions: []Step{
+			{Action: "Set requests and limits of " + f.Mend().String() + " to what it uses", Do: doEdit, Outcome: "others are evicted first, or it is placed where there is room", Risk: "may become unschedulable"},
 			{Action: "Find what used up the resource on node " + p.Object.Spec.NodeName, Outcome: "names what to limit", Risk: "none: read only"},
 		},
 	}
@@ -158,7 +158,7 @@ func podPreempted(f *Facts) []Finding {
 		Cause: "pod-preempted", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{gone.said},
 		WrongIf: "the Pods that are there now wait for something else",
 		Test:    list(f.Mend().Namespace, "events").decides("an event Preempted names a Pod of "+f.Mend().Name, "there is none"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Add room for both, or lower what either requests", Outcome: "both run", Risk: "cost, or less for one of them"},
 			{Action: "Check that the priorities of both are as intended", Outcome: "the more important one runs", Risk: "none while reading"},
 		},

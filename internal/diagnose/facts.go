@@ -75,6 +75,13 @@ type Read[T any] struct {
 // Replicas counts the Pods of one owner, or those on one node.
 type Replicas struct{ Total, Ready int }
 
+func (r *Replicas) add(p *corev1.Pod) {
+	r.Total++
+	if podReady(p) {
+		r.Ready++
+	}
+}
+
 // NotReady is how many Pods are affected.
 func (r Replicas) NotReady() int { return r.Total - r.Ready }
 

@@ -25,7 +25,7 @@ var filesystemSayings = []saying{
 	{
 		cause: "disk-full", because: "a disk has no space left",
 		wrongIf: "space was made since; the container starts by itself then", refine: whichDisk,
-		actions: []nightcrier.Action{
+		actions: []Step{
 			{Action: "See which volume or node disk is full and what fills it", Outcome: "tells what to enlarge or to clean", Risk: "none: read only"},
 			{Action: "Enlarge the volume, or remove what is not needed", Outcome: "the process can write again", Risk: "removing the wrong files loses data"},
 		},
@@ -34,8 +34,8 @@ var filesystemSayings = []saying{
 	{
 		cause: "read-only-filesystem", because: "it writes to a filesystem that is read-only",
 		wrongIf: "the filesystem became read-only by an error of the disk, not by the Pod's settings", refine: whichMount,
-		actions: []nightcrier.Action{
-			{Action: "Mount an emptyDir or a volume where the process writes", Outcome: "it can write there, the rest stays read-only", Risk: "needs a new rollout"},
+		actions: []Step{
+			{Action: "Mount an emptyDir or a volume where the process writes", Do: doEdit, Outcome: "it can write there, the rest stays read-only", Risk: "needs a new rollout"},
 			{Action: "See whether the node's kernel log tells of disk errors", Outcome: "tells a setting from a failing disk", Risk: "none: read only"},
 		},
 		wordings: words(path+`['"]?:? .{0,40}[Rr]ead-only file ?system`, `[Rr]ead-only file ?system.{0,10}['"]`+path, `(?i)read-only file ?system`, `EROFS`),
@@ -43,9 +43,9 @@ var filesystemSayings = []saying{
 	{
 		cause: "permission-denied", because: "it may not use what it needs",
 		wrongIf: "what is refused is not what the process fails on", refine: whichMount,
-		actions: []nightcrier.Action{
+		actions: []Step{
 			{Action: "Compare the user of the process (runAsUser, fsGroup) with the owner and mode of the path", Outcome: "tells which of the two to change", Risk: "none: read only"},
-			{Action: "Set fsGroup or runAsUser to one that may, or use a port above 1023", Outcome: "the process starts", Risk: "more rights than it needs if set too wide"},
+			{Action: "Set fsGroup or runAsUser to one that may, or use a port above 1023", Do: doEdit, Outcome: "the process starts", Risk: "more rights than it needs if set too wide"},
 		},
 		wordings: words(
 			path+`['"]?\)?:? .{0,40}[Pp]ermission denied`, `(?:EACCES|EPERM).{0,60}'`+path, `Errno 13\] Permission denied: ['"]`+path, `(?i)permission denied.{0,20}['"]`+path,
@@ -57,9 +57,9 @@ var filesystemSayings = []saying{
 	{
 		cause: "file-missing", because: "a file or directory that it needs does not exist",
 		wrongIf: "the process goes on without it and fails for another reason", refine: whichMount,
-		actions: []nightcrier.Action{
+		actions: []Step{
 			{Action: "Check that the path is in the image, or in what is mounted there, and is spelled the same", Outcome: "tells a wrong path from a missing mount", Risk: "none: read only"},
-			{Action: "Mount what is missing, or correct the path in the arguments or configuration", Outcome: "the process starts", Risk: "needs a new rollout"},
+			{Action: "Mount what is missing, or correct the path in the arguments or configuration", Do: doEdit, Outcome: "the process starts", Risk: "needs a new rollout"},
 		},
 		wordings: words(
 			path+`['"]?\)?:? .{0,30}[Nn]o such file or directory`, `[Nn]o such file or directory:? .{0,20}['"]`+path, `ENOENT.{0,60}'`+path, `NoSuchFileException: `+path,

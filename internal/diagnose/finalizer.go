@@ -41,7 +41,7 @@ func (s *Scene) stuckFinding(d deleted, cause, what, quote string) Finding {
 		Observed: []Observation{{Text: o.String() + " has a deletion timestamp and is still there", Quote: quote, Ref: d.ref}},
 		WrongIf:  "what removes it is at work and only slow",
 		Test:     get(o.Namespace, strings.ToLower(o.Kind), o.Name).decides("it has a deletionTimestamp and the same finalizers", "it is gone"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Bring back the controller that removes the finalizer, and let it finish", Outcome: "what it guards is cleaned up, then the object goes", Risk: "none"},
 			{Action: "If that controller is gone for good, remove the finalizer by hand", Outcome: "the object goes at once", Risk: "what the finalizer guards, such as a cloud resource, is left behind"},
 		},
@@ -185,7 +185,7 @@ func keptBy(s *Scene, d deleted) Finding {
 		}
 		n.Summary = strings.TrimSuffix(n.Summary, ".") + ", and Pod " + text.CutLine(strings.Join(names, ", "), maxQuote) + " does."
 		n.Affected = s.behind(pods)
-		n.Actions = []nightcrier.Action{{Action: "Scale down what uses the claim, or keep the claim by leaving it in use and copying its data", Outcome: "the claim goes once no Pod uses it", Risk: "the data goes with it where its volume is reclaimed"}}
+		n.Actions = []Step{{Action: "Scale down what uses the claim, or keep the claim by leaving it in use and copying its data", Outcome: "the claim goes once no Pod uses it", Risk: "the data goes with it where its volume is reclaimed"}}
 	}
 	return n
 }
@@ -208,7 +208,7 @@ func (s *Scene) notEnding(p *Read[corev1.Pod]) Finding {
 	n := s.stuckFinding(deleted{"Pod", &p.Object, p.Ref}, "pod-stuck-terminating", "its containers do not end, or its kubelet does not say so.", "phase="+string(p.Object.Status.Phase))
 	n.Confidence = nightcrier.Medium
 	n.Affected = []nightcrier.Object{s.mendOf("Pod", &p.Object)}
-	n.Actions = []nightcrier.Action{
+	n.Actions = []Step{
 		{Action: "Look at the kubelet and the runtime of node " + cmp.Or(text.CutLine(name, maxQuote), "none"), Outcome: "the Pod goes once they answer", Risk: "none: read only"},
 		{Action: "If the node is gone for good, delete the Node, or the Pod by force", Outcome: "its name and volumes are free for a new one", Risk: "two copies run if the old one still lives"},
 	}

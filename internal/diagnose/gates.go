@@ -63,9 +63,9 @@ func gateUnmet(f *Facts, p *Read[corev1.Pod], gate string) Finding {
 		WrongIf: "whoever sets the condition is about to, as a load balancer that still registers the Pod",
 		Test: get(p.Object.Namespace, "pod", p.Object.Name).
 			decides("condition "+gate+" is missing or not True while ContainersReady is True", "it is True"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Find the controller that sets " + gate + " and see whether it runs and knows the Pods", Outcome: "names what the Pods wait for", Risk: "none: read only"},
-			{Action: "Take the gate out of the template of " + f.Mend().String(), Outcome: "new Pods are ready when their containers are", Risk: "goes around what the gate is for"},
+			{Action: "Take the gate out of the template of " + f.Mend().String(), Do: doEdit, Outcome: "new Pods are ready when their containers are", Risk: "goes around what the gate is for"},
 		},
 	}
 	if c := podCondition(&p.Object, corev1.PodReady); c != nil && c.Reason == "ReadinessGatesNotReady" {

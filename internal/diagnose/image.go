@@ -155,7 +155,7 @@ func lackOfImage(c container, cause string, said []Observation) *lack {
 	case "image-pull-secret-missing":
 		for _, o := range said {
 			if m := pullSecrets.FindStringSubmatch(o.Quote); m != nil {
-				return &lack{object: nightcrier.Object{Kind: "Secret", Namespace: c.pod.Object.Namespace, Name: m[1]}}
+				return &lack{object: nightcrier.Object{Kind: "Secret", Namespace: c.pod.Object.Namespace, Name: m[1]}, pulls: true}
 			}
 		}
 	case "image-pull-rate-limited", "image-registry-unreachable":
@@ -175,24 +175,24 @@ func registryOf(image string) string {
 
 var missingPullSecret = lazily(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)
 
-func imageActions(f *Facts, cause, image string) []nightcrier.Action {
+func imageActions(f *Facts, cause, image string) []Step {
 	mend := f.Mend().String()
 	switch cause {
 	case "image-platform-mismatch":
 		return platformActions
 	case "image-not-found", "image-name-invalid", "image-not-present":
-		return []nightcrier.Action{
-			{Action: "Correct the image " + image + " of " + mend + " to one that exists", Outcome: "the image is pulled and the Pod starts", Risk: "another version may behave differently"},
-			{Action: "Roll back to the image that ran before", Outcome: "the earlier version runs", Risk: "loses what the rollout brought"},
+		return []Step{
+			{Action: "Correct the image " + image + " of " + mend + " to one that exists", Do: doEdit, Outcome: "the image is pulled and the Pod starts", Risk: "another version may behave differently"},
+			{Action: "Roll back to the image that ran before", Do: doUndo, Outcome: "the earlier version runs", Risk: "loses what the rollout brought"},
 			{Action: "Check that the build that should have pushed it succeeded", Outcome: "tells a wrong name from an image that was never made", Risk: "none: read only"},
 		}
 	case "image-pull-unauthorized", "image-pull-secret-missing":
-		return []nightcrier.Action{
+		return []Step{
 			{Action: "Create or renew the pull secret that " + mend + " names, in its namespace", Outcome: "the registry accepts the pull", Risk: "a wrong credential locks out others that share it"},
 			{Action: "Check that the repository's name is right: registries answer the same for one that does not exist", Outcome: "tells a missing right from a wrong name", Risk: "none: read only"},
 		}
 	}
-	return []nightcrier.Action{
+	return []Step{
 		{Action: "Check from the node that the registry of " + image + " answers", Outcome: "tells a network fault from one of the registry", Risk: "none: read only"},
 		{Action: "Use a mirror or an image that the nodes already have", Outcome: "the Pod starts", Risk: "another version may behave differently"},
 	}

@@ -62,8 +62,8 @@ func ingressFinding(ing *Read[networkingv1.Ingress], cause, summary, quote, ifTr
 		Observed: []Observation{{Text: o.String() + " " + summary, Quote: quote, Ref: ing.Ref}},
 		WrongIf:  "what it names was created since, or its controller does not need it",
 		Test:     get(o.Namespace, "ingress", o.Name).decides(ifTrue, "it names what exists"),
-		Actions: []nightcrier.Action{
-			{Action: "Correct the name in " + o.String() + ", or create what it names", Outcome: "the controller serves it within seconds", Risk: "requests reach what it then names"},
+		Actions: []Step{
+			{Action: "Correct the name in " + o.String() + ", or create what it names", Do: doEdit, Outcome: "the controller serves it within seconds", Risk: "requests reach what it then names"},
 		},
 	}
 }
@@ -139,7 +139,7 @@ func ingressClassMissing(s *Scene) []Finding {
 			continue
 		}
 		n := ingressFinding(ing, "ingress-class-missing", fmt.Sprintf("names IngressClass %s, which does not exist%s.", text.CutLine(*name, maxQuote), existing(s)), *name, "ingressClassName is none of the classes that exist")
-		n.Actions = append(n.Actions, nightcrier.Action{Action: "Or install the controller whose class it is", Outcome: "somebody serves the Ingress", Risk: "a new way into the cluster"})
+		n.Actions = append(n.Actions, Step{Action: "Or install the controller whose class it is", Outcome: "somebody serves the Ingress", Risk: "a new way into the cluster"})
 		out = append(out, n)
 	}
 	return out

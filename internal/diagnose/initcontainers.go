@@ -89,9 +89,9 @@ func (f *Facts) stuckInit(c container, ran time.Duration, evidence Observation) 
 		}},
 		WrongIf: "it is at work and will end",
 		Test:    logs(c).decides("the last lines show it waiting", "the last lines show progress"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Mend what the init container waits for", Outcome: "it ends and the Pod starts", Risk: "none for this Pod"},
-			{Action: "Give the wait a time limit, and say in its log what it waits for", Outcome: "the next such wait is seen at once", Risk: "needs a new rollout"},
+			{Action: "Give the wait a time limit, and say in its log what it waits for", Do: doEdit, Outcome: "the next such wait is seen at once", Risk: "needs a new rollout"},
 		},
 	}
 	if evidence.Quote != "" {
@@ -204,8 +204,8 @@ func (f *Facts) unreadySidecar(all []container) []Finding {
 		Observed: []Observation{{Text: c.String() + " is not ready, the others are", Quote: c.status.Name, Ref: c.pod.Ref}},
 		WrongIf:  "the sidecar is still starting",
 		Test:     get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).decides("the sidecar alone is not ready", "it is ready, or others are not"),
-		Actions: []nightcrier.Action{
-			{Action: "Read the sidecar's log and its readiness probe, and mend what keeps it", Outcome: "the Pod gets traffic again", Risk: "none while reading"},
+		Actions: []Step{
+			{Action: "Read the sidecar's log and its readiness probe, and mend what keeps it", Do: doReadLog, Outcome: "the Pod gets traffic again", Risk: "none while reading"},
 			{Action: "Compare the sidecar's version and injection with Pods that are ready", Outcome: "tells a fault of the mesh from one of this Pod", Risk: "none: read only"},
 		},
 	}}
@@ -234,8 +234,8 @@ func (f *Facts) blockedJob(all []container) []Finding {
 		Observed: []Observation{done.sawEnd(done.status.State.Terminated), {Text: runs.String() + " is still running", Quote: runs.status.Name, Ref: runs.pod.Ref}},
 		WrongIf:  "the container that runs on has work of its own to finish",
 		Test:     get(runs.pod.Object.Namespace, "pod", runs.pod.Object.Name).decides("one container is completed and the other runs", "all have ended"),
-		Actions: []nightcrier.Action{
-			{Action: "Make the sidecar an init container with restartPolicy Always, or let the work end it", Outcome: "the Job completes when its work is done", Risk: "needs a new Job"},
+		Actions: []Step{
+			{Action: "Make the sidecar an init container with restartPolicy Always, or let the work end it", Do: doEdit, Outcome: "the Job completes when its work is done", Risk: "needs a new Job"},
 		},
 	}
 	if !runs.besideMain() {

@@ -121,8 +121,8 @@ func jobSuspended(f *Facts) []Finding {
 		Observed: []Observation{{Text: o.String() + " has spec.suspend true", Quote: "suspend=true", Ref: f.Job.Ref}},
 		WrongIf:  "it is held back on purpose, until a person or a queue resumes it",
 		Test:     get(job.Namespace, "job", job.Name).decides("spec.suspend is true", "spec.suspend is false"),
-		Actions: []nightcrier.Action{
-			{Action: "Find out who suspended " + o.String() + ", and resume it if nothing speaks against it", Outcome: "its Pods are made", Risk: "its work may not be wanted now"},
+		Actions: []Step{
+			{Action: "Find out who suspended " + o.String() + ", and resume it if nothing speaks against it", Do: doResume, Outcome: "its Pods are made", Risk: "its work may not be wanted now"},
 		},
 	}}
 }
@@ -140,19 +140,19 @@ func (n Finding) withEnd(f *Facts) Finding {
 	return n
 }
 
-func jobActions(f *Facts, cause string) []nightcrier.Action {
+func jobActions(f *Facts, cause string) []Step {
 	mend := f.Mend().String()
-	first := nightcrier.Action{
-		Action:  "Mend what the log of the last failed run names in " + mend + ", then run it again",
-		Outcome: "the Job completes", Risk: "running it twice may do its work twice",
+	first := Step{
+		Action: "Mend what the log of the last failed run names in " + mend + ", then run it again",
+		Do:     doReadLog, Outcome: "the Job completes", Risk: "running it twice may do its work twice",
 	}
 	if cause == "job-deadline-exceeded" {
-		first = nightcrier.Action{
+		first = Step{
 			Action:  "Find out why " + mend + " takes longer than activeDeadlineSeconds allows; raise it if the work has grown",
 			Outcome: "the Job completes in time", Risk: "a Job that hangs holds its resources longer",
 		}
 	}
-	return []nightcrier.Action{
+	return []Step{
 		first,
 		{Action: "Check what waits for its result", Outcome: "shows who is affected", Risk: "none: read only"},
 	}

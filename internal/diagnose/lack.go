@@ -20,6 +20,8 @@ type lack struct {
 	keys []string
 	// partial is set when the object is there, and only the keys are missing.
 	partial bool
+	// pulls is set when it is a Secret that images are pulled with.
+	pulls bool
 }
 
 // hostKind is the kind of what lies outside of the cluster, by its address.
@@ -56,14 +58,14 @@ func keysOf(keys []string) string {
 }
 
 // mend is the first step: what to make, and, in who, what to correct instead.
-func (l *lack) mend(who string) nightcrier.Action {
+func (l *lack) mend(who string) Step {
 	o := l.object
 	what := o.Kind + " " + o.Name
 	in := ""
 	if o.Namespace != "" {
 		in = " in namespace " + o.Namespace
 	}
-	act := nightcrier.Action{Outcome: "what waits for it goes on by itself", Risk: "a wrong value starts it wrongly configured"}
+	act := Step{Outcome: "what waits for it goes on by itself", Risk: "a wrong value starts it wrongly configured", Command: l.create()}
 	switch {
 	case o.Kind == hostKind:
 		act.Action = "Check from inside the cluster that " + o.Name + " answers, and bring it back"
@@ -239,12 +241,12 @@ func inCommon(members []Finding) Finding {
 	slices.Sort(l.keys)
 	slices.SortFunc(who, func(a, b nightcrier.Object) int { return cmp.Compare(a.String(), b.String()) })
 	n.Affected = slices.DeleteFunc(n.Affected, func(o nightcrier.Object) bool { return o == l.object })
-	n.Object, n.Lack, n.Weight = l.object, &l, n.Weight+len(who)
+	n.Object, n.Lack, n.Joined, n.Weight = l.object, &l, members, n.Weight+len(who)
 	n.Summary = fmt.Sprintf("%s %s; %d %s wait for it: %s.", l.object, l.state(n.Cause), len(who), nounOf(who), someOf(who))
 	if t := l.test(); t.Command != "" {
 		n.Test = t
 	}
-	n.Actions = []nightcrier.Action{l.mend("those that wait for it"), {
+	n.Actions = []Step{l.mend("those that wait for it"), {
 		Action:  "Find out since when it is so: what made " + l.object.String() + " before, and who removed or renamed it",
 		Outcome: "tells a lost object from a wrong reference", Risk: "none: read only",
 	}}

@@ -110,6 +110,11 @@ func TestWhatSeveralLackIsOneRoot(t *testing.T) {
 					if !slices.Contains(got.affected, in("Deployment", name)) {
 						t.Errorf("%s: %s is not among those affected: %v", target, name, got.affected)
 					}
+					if !slices.ContainsFunc(got.consequences, func(c nightcrier.Consequence) bool {
+						return c.Object == in("Deployment", name) && c.Because == n.Object && c.Statement != "" && c.Statement != n.Summary
+					}) {
+						t.Errorf("%s: it is not told that %s waits for it: %+v", target, name, got.consequences)
+					}
 				}
 				if len(got.findings) > 1 {
 					t.Errorf("%s: beside it stands %s", target, headline(got.findings[1]))

@@ -25,7 +25,7 @@ type saying struct {
 	// if they name it, comes after.
 	because string
 	wrongIf string
-	actions []nightcrier.Action
+	actions []Step
 	// refine adds what the surroundings tell about it, nil for nothing.
 	refine   func(f *Facts, c container, t told, n *Finding)
 	wordings []wording

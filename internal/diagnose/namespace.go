@@ -85,14 +85,27 @@ func outOf(f *Facts) int {
 	return 0
 }
 
-// readOthersLogs reads the logs of failing workloads that the target needs.
+// readOthersLogs reads the logs of failing workloads that the target needs, and of those
+// that need it: they tell what else the fault touches.
 func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
-	needs := graphOf(c.scene).reach(f.Mend(), bySetting)
-	all := slices.DeleteFunc(newView(c.scene).workloads(), func(o *Facts) bool {
-		_, needed := needs[o.Mend()]
-		return !needed || o.Mend() == f.Mend()
-	})
-	return c.readLogs(ctx, failing(all), maxOtherLogs)
+	g := graphOf(c.scene)
+	needs := g.reach(f.Mend(), bySetting)
+	var needed, needing []*Facts
+	for _, o := range newView(c.scene).workloads() {
+		_, below := needs[o.Mend()]
+		_, above := g.reach(o.Mend(), bySetting)[f.Mend()]
+		switch {
+		case o.Mend() == f.Mend():
+		case below:
+			needed = append(needed, o)
+		case above:
+			needing = append(needing, o)
+		}
+	}
+	if err := c.readLogs(ctx, failing(needed), maxOtherLogs); err != nil {
+		return err
+	}
+	return c.readLogs(ctx, failing(needing), maxOtherLogs)
 }
 
 // judge runs every rule over all that was read and finds out what follows from what.

@@ -160,7 +160,7 @@ func withoutNetwork(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 		Observed: []Observation{sawNode(n, c)},
 		WrongIf:  "the route was made since",
 		Test:     get("", "node", n.Object.Name).decides("NetworkUnavailable is True", "NetworkUnavailable is False"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Look at the network plugin's Pod on node " + n.Object.Name + " and at the cloud's routes", Outcome: "names what makes no route", Risk: "none: read only"},
 			{Action: "Move Pods away from node " + n.Object.Name, Outcome: "they can be reached again", Risk: "restarts those Pods"},
 		},
@@ -188,8 +188,8 @@ func sawNode(n Read[corev1.Node], c corev1.NodeCondition) Observation {
 	}
 }
 
-func nodeActions(name string) []nightcrier.Action {
-	return []nightcrier.Action{
+func nodeActions(name string) []Step {
+	return []Step{
 		{Action: "Look at the kubelet and the container runtime of node " + name, Outcome: "names what stopped", Risk: "none while reading"},
 		{Action: "Cordon node " + name + " and move its Pods if it does not come back", Outcome: "the workloads run elsewhere", Risk: "Pods with local data lose it; the rest of the cluster gets fuller"},
 		{Action: "Restart or replace node " + name, Outcome: "the capacity is back", Risk: "ends every Pod on it"},
@@ -213,7 +213,7 @@ func pressed(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 		WrongIf:  "the pressure has passed since",
 		Test: get("", "node", n.Object.Name).
 			decides(string(c.Type)+" is True", string(c.Type)+" is False"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Find what uses it up on node " + n.Object.Name, Outcome: "names the Pod or the files", Risk: "none: read only"},
 			{Action: "Move Pods away from node " + n.Object.Name, Outcome: "the pressure falls", Risk: "restarts those Pods"},
 		},
@@ -284,8 +284,8 @@ func (s *Scene) heldBack(n Read[corev1.Node], waiting []*Read[corev1.Pod]) Findi
 		},
 		WrongIf: "the node is kept back because it is not fit for work; then there is too little room elsewhere",
 		Test:    get("", "node", n.Object.Name).decides("spec.unschedulable is true", "it is not set"),
-		Actions: []nightcrier.Action{
-			{Action: "Uncordon node " + n.Object.Name + " if its maintenance is over", Outcome: "the waiting Pods are scheduled", Risk: "Pods land on a node that may not be fit yet"},
+		Actions: []Step{
+			{Action: "Uncordon node " + n.Object.Name + " if its maintenance is over", Do: doUncordon, Outcome: "the waiting Pods are scheduled", Risk: "Pods land on a node that may not be fit yet"},
 			{Action: "Add another node", Outcome: "room without touching the cordoned one", Risk: "cost"},
 		},
 		Affected: s.behind(waiting),

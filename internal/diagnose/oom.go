@@ -33,8 +33,8 @@ func outOfMemory(f *Facts) []Finding {
 var memorySayings = []saying{{
 	cause: "oom-killed", because: "a process in it is killed again and again, most likely by the kernel for want of memory",
 	wrongIf: "somebody, or a timeout of the program, kills its processes", refine: withinWhichLimit,
-	actions: []nightcrier.Action{
-		{Action: "Raise the memory limit above the peak of all processes together, or run fewer of them", Outcome: "no process is killed any more", Risk: "a leak only takes longer to reach the limit"},
+	actions: []Step{
+		{Action: "Raise the memory limit above the peak of all processes together, or run fewer of them", Do: doEdit, Outcome: "no process is killed any more", Risk: "a leak only takes longer to reach the limit"},
 		{Action: "Read the node's kernel log for the kill", Outcome: "tells which process grew, and whether the limit or the node was the bound", Risk: "none: read only"},
 	},
 	wordings: words(
@@ -175,20 +175,20 @@ func (c container) sawMemory() Observation {
 	return Observation{Text: text, Quote: "memory=" + limit.String(), Ref: c.pod.Ref}
 }
 
-func memoryActions(f *Facts, limited bool) []nightcrier.Action {
-	first := nightcrier.Action{
-		Action:  "Raise the memory limit of " + f.Mend().String() + " above the peak of its use",
-		Outcome: "the container stays up", Risk: "a leak only takes longer to reach the limit",
+func memoryActions(f *Facts, limited bool) []Step {
+	first := Step{
+		Action: "Raise the memory limit of " + f.Mend().String() + " above the peak of its use",
+		Do:     doEdit, Outcome: "the container stays up", Risk: "a leak only takes longer to reach the limit",
 	}
 	if !limited {
-		first = nightcrier.Action{
-			Action:  "Give " + f.Mend().String() + " a memory request and limit, or move it to a node with more memory",
-			Outcome: "the node is not overcommitted any more", Risk: "the Pod may become unschedulable",
+		first = Step{
+			Action: "Give " + f.Mend().String() + " a memory request and limit, or move it to a node with more memory",
+			Do:     doEdit, Outcome: "the node is not overcommitted any more", Risk: "the Pod may become unschedulable",
 		}
 	}
-	return []nightcrier.Action{
+	return []Step{
 		first,
 		{Action: "Compare its memory use over time with the last rollout", Outcome: "tells a leak from a limit that is too small", Risk: "none: read only"},
-		{Action: "Roll back if the use grew with the last rollout", Outcome: "the earlier use is back", Risk: "loses what the rollout brought"},
+		{Action: "Roll back if the use grew with the last rollout", Do: doUndo, Outcome: "the earlier use is back", Risk: "loses what the rollout brought"},
 	}
 }

@@ -340,8 +340,8 @@ func policyFinding(p *Read[networkingv1.NetworkPolicy], summary string) Finding 
 		Observed: []Observation{{Text: o.String() + " " + summary, Quote: p.Object.Name, Ref: p.Ref}},
 		WrongIf:  "the cluster's network does not enforce policies, or the connection is meant to be denied",
 		Test:     get(o.Namespace, "networkpolicy", o.Name).decides("no rule names the client and the port", "a rule names them"),
-		Actions: []nightcrier.Action{
-			{Action: "Allow the connection by a rule in " + o.String() + " or in a policy beside it", Outcome: "the client connects within seconds", Risk: "opens the server to what the rule names"},
+		Actions: []Step{
+			{Action: "Allow the connection by a rule in " + o.String() + " or in a policy beside it", Do: doEdit, Outcome: "the client connects within seconds", Risk: "opens the server to what the rule names"},
 			{Action: "Or remove the policy, if it came by mistake", Outcome: "the connection is allowed unless another policy denies it", Risk: "everything that it protected is open"},
 		},
 	}

@@ -201,23 +201,23 @@ func (f *Facts) failedProbe(p probe) Finding {
 
 // mendProbe is what to do about a failing probe: where it is known what is wrong with
 // it, that.
-func (f *Facts) mendProbe(p probe, v opinion) []nightcrier.Action {
-	undo := nightcrier.Action{Action: "Roll back if it began with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"}
-	slow := nightcrier.Action{Action: "Give it a startup probe or a longer delay if it starts slowly", Outcome: "it is not killed while it starts", Risk: "a process that hangs is noticed later"}
+func (f *Facts) mendProbe(p probe, v opinion) []Step {
+	undo := Step{Action: "Roll back if it began with the last rollout", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"}
+	slow := Step{Action: "Give it a startup probe or a longer delay if it starts slowly", Do: doEdit, Outcome: "it is not killed while it starts", Risk: "a process that hangs is noticed later"}
 	if v.proven {
-		return []nightcrier.Action{{
-			Action:  fmt.Sprintf("Make the %s probe of %s and the process agree%s", strings.ToLower(p.kind), f.Mend(), v.text),
-			Outcome: "the probe succeeds", Risk: "makes the Pods anew; a probe that asks too little hides a process that hangs",
+		return []Step{{
+			Action: fmt.Sprintf("Make the %s probe of %s and the process agree%s", strings.ToLower(p.kind), f.Mend(), v.text),
+			Do:     doEdit, Outcome: "the probe succeeds", Risk: "makes the Pods anew; a probe that asks too little hides a process that hangs",
 		}, undo}
 	}
-	check := nightcrier.Action{
+	check := Step{
 		Action:  "Check path, port and delays of the probe of " + f.Mend().String() + " against what the process serves and how long it starts",
 		Outcome: "tells a wrong probe from a process that hangs", Risk: "none: read only",
 	}
 	if v.slow {
-		return []nightcrier.Action{slow, check, undo}
+		return []Step{slow, check, undo}
 	}
-	return []nightcrier.Action{check, slow, undo}
+	return []Step{check, slow, undo}
 }
 
 // sawState is what the container's state shows of a probe.

@@ -63,8 +63,8 @@ func podRejected(f *Facts) []Finding {
 			Observed: []Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, text.CutLine(p.Object.Status.Reason, maxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
 			WrongIf:  "the node has changed since, and takes the next Pod",
 			Test:     get(p.Object.Namespace, "pod", p.Object.Name).decides("it has failed for the same reason", "it runs"),
-			Actions: []nightcrier.Action{
-				{Action: "Let the scheduler choose the node of " + f.Mend().String() + ": remove spec.nodeName, if it is set", Outcome: "its Pods go where there is room", Risk: "they may have been meant for that node"},
+			Actions: []Step{
+				{Action: "Let the scheduler choose the node of " + f.Mend().String() + ": remove spec.nodeName, if it is set", Do: doEdit, Outcome: "its Pods go where there is room", Risk: "they may have been meant for that node"},
 				{Action: "Make room on node " + node + ", or let " + f.Mend().String() + " ask for less", Outcome: "the kubelet takes the next Pod", Risk: "other Pods have to move"},
 			},
 		}}

@@ -37,9 +37,9 @@ func rolloutStalled(f *Facts) []Finding {
 			WrongIf:  "its Pods only need longer than progressDeadlineSeconds allows",
 			Test: get(d.Namespace, "deployment", d.Name).
 				decides("the condition still stands", "Progressing is True"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Look at the newest Pods of " + f.Mend().String() + " and why they are not ready", Outcome: "names the cause", Risk: "none: read only"},
-				{Action: "Roll back", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
+				{Action: "Roll back", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
 			},
 		}}
 	}
@@ -73,8 +73,8 @@ func rolloutPaused(f *Facts) []Finding {
 		}},
 		WrongIf: "it is paused on purpose, to watch the new version first",
 		Test:    get(d.Namespace, "deployment", d.Name).decides("spec.paused is true and updatedReplicas is less than replicas", "it is not paused, or all Pods are updated"),
-		Actions: []nightcrier.Action{
-			{Action: "Resume the rollout of " + f.Mend().String() + " if nothing speaks against it", Outcome: "the change is rolled out", Risk: "whatever it was paused for happens now"},
+		Actions: []Step{
+			{Action: "Resume the rollout of " + f.Mend().String() + " if nothing speaks against it", Do: doResume, Outcome: "the change is rolled out", Risk: "whatever it was paused for happens now"},
 			{Action: "Look at what changed since the version that runs", Outcome: "shows what a resume would bring", Risk: "none: read only"},
 		},
 	}}

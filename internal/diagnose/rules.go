@@ -118,6 +118,7 @@ const (
 	rankShown   = 50 // shown by how a container ended
 	rankStated  = 80 // stated by the cluster as the reason
 	rankGround  = 90 // makes everything above it fail
+	groundSpan  = 3  // how far below rankGround its own order of causes reaches
 )
 
 // Causes returns the published list of causes, by id.
@@ -130,6 +131,10 @@ func causeOf(id string) Cause {
 	}
 	return causes[i]
 }
+
+// beneathAll reports whether every namespace stands on what is wrong: a node, the
+// network, DNS. A volume is one namespace's.
+func (c Cause) beneathAll() bool { return c.rank >= rankGround-groundSpan && c.Category != "Storage" }
 
 // Finding is a cause that a rule found to hold.
 type Finding struct {
@@ -146,7 +151,7 @@ type Finding struct {
 	WrongIf string
 	// Test is the read-only command that would refute it.
 	Test    nightcrier.Falsification
-	Actions []nightcrier.Action
+	Actions []Step
 	// Rank is set when what was seen puts it higher or lower than its cause
 	// usually stands, 0 otherwise.
 	Rank int
@@ -165,6 +170,8 @@ type Finding struct {
 	// Lack is the one thing that Object lacks, nil where it is not of that kind: who
 	// else lacks it has the same fault.
 	Lack *lack
+	// Joined are the findings that were made one because all of them lack the same.
+	Joined []Finding
 }
 
 func (n Finding) rank() int { return cmp.Or(n.Rank, causeOf(n.Cause).rank) }

@@ -465,20 +465,6 @@ func TestCausesArePublishedInOrder(t *testing.T) {
 	}
 }
 
-func TestRollBack(t *testing.T) {
-	for o, want := range map[nightcrier.Object]string{
-		{Kind: "Deployment", Namespace: "shop", Name: "cart"}:            "kubectl rollout undo deployment/cart -n shop",
-		{Kind: "Job", Namespace: "shop", Name: "cart"}:                   "",
-		{Kind: "Deployment", Namespace: "shop", Name: "cart; rm -rf /"}:  "",
-		{Kind: "Deployment", Namespace: "shop --all", Name: "cart"}:      "",
-		{Kind: "Deployment", Namespace: "shop", Name: "--kubeconfig=/x"}: "",
-	} {
-		if got := rollBack(o); got != want {
-			t.Errorf("%v: %q, want %q", o, got, want)
-		}
-	}
-}
-
 func TestWhyANodeIsBad(t *testing.T) {
 	for _, tt := range []struct {
 		give corev1.NodeCondition

@@ -89,8 +89,8 @@ func scaledToZero(o nightcrier.Object, ref Ref, svc *Read[corev1.Service]) Findi
 		Observed: []Observation{{Text: o.String() + " wants 0 Pods", Quote: "replicas=0", Ref: ref}},
 		WrongIf:  "it is meant to rest and nobody needs it now",
 		Test:     get(o.Namespace, strings.ToLower(o.Kind), o.Name).decides("spec.replicas is 0", "spec.replicas is more than 0"),
-		Actions: []nightcrier.Action{
-			{Action: "Scale " + o.String() + " up again", Outcome: "its Pods are made", Risk: "whoever scaled it down had a reason: ask first"},
+		Actions: []Step{
+			{Action: "Scale " + o.String() + " up again", Do: doScale, Outcome: "its Pods are made", Risk: "whoever scaled it down had a reason: ask first"},
 			{Action: "Find out who scaled it to zero: a person, an autoscaler, a release", Outcome: "it does not happen again", Risk: "none: read only"},
 		},
 	}

@@ -119,7 +119,7 @@ func noNode(f *Facts, p *Read[corev1.Pod], cause string, nodes int, said Observa
 	}
 	if m := claimAbsent.FindStringSubmatch(said.Quote); m != nil && cause == "unschedulable-volume" {
 		n.Lack = &lack{object: nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: p.Object.Namespace, Name: m[1]}}
-		n.Actions = append([]nightcrier.Action{n.Lack.mend(f.Mend().String())}, n.Actions...)
+		n.Actions = append([]Step{n.Lack.mend(f.Mend().String())}, n.Actions...)
 	}
 	var with []string
 	if asked, ok := f.sawRequest(p, cause, said.Quote); ok {
@@ -401,9 +401,9 @@ func neverScheduled(f *Facts) []Finding {
 			WrongIf: "that scheduler runs and only holds the Pod back for now",
 			Test: get(p.Object.Namespace, "pod", p.Object.Name).
 				decides("it still has neither a node nor a condition PodScheduled", "it has one of them"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Check that a scheduler called " + name + " runs", Outcome: "tells a wrong name from a scheduler that is down", Risk: "none: read only"},
-				{Action: "Correct schedulerName of " + f.Mend().String(), Outcome: "the scheduler takes the Pods up", Risk: "another scheduler may place them elsewhere"},
+				{Action: "Correct schedulerName of " + f.Mend().String(), Do: doEdit, Outcome: "the scheduler takes the Pods up", Risk: "another scheduler may place them elsewhere"},
 			},
 		}
 		if name == corev1.DefaultSchedulerName {
@@ -458,34 +458,34 @@ func gated(f *Facts) []Finding {
 			WrongIf: "whoever set the gate lifts it in its own time, as a queue does",
 			Test: get(p.Object.Namespace, "pod", p.Object.Name).
 				decides("spec.schedulingGates is not empty", "it is empty"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Find out which controller lifts the gate " + all + " and whether it runs", Outcome: "names what the Pod waits for", Risk: "none: read only"},
-				{Action: "Take the gate out of the template of " + f.Mend().String(), Outcome: "new Pods are scheduled", Risk: "goes around whatever the gate is for"},
+				{Action: "Take the gate out of the template of " + f.Mend().String(), Do: doEdit, Outcome: "new Pods are scheduled", Risk: "goes around whatever the gate is for"},
 			},
 		})
 	}
 	return out
 }
 
-func schedActions(f *Facts, cause string) []nightcrier.Action {
+func schedActions(f *Facts, cause string) []Step {
 	mend := f.Mend().String()
 	switch cause {
 	case "unschedulable-cpu", "unschedulable-memory", "unschedulable-resource", "unschedulable-pod-limit":
-		return []nightcrier.Action{
-			{Action: "Lower the requests of " + mend + " to what it needs", Outcome: "a node fits", Risk: "too little starves it under load"},
+		return []Step{
+			{Action: "Lower the requests of " + mend + " to what it needs", Do: doEdit, Outcome: "a node fits", Risk: "too little starves it under load"},
 			{Action: "Add a node, or scale down what is not needed", Outcome: "room for the Pod", Risk: "cost, or less of something else"},
 		}
 	case "unschedulable-taint", "unschedulable-selector", "unschedulable-affinity", "unschedulable-spread", "unschedulable-port":
-		return []nightcrier.Action{
-			{Action: "Correct the tolerations, selector, affinity, spread or host port of " + mend, Outcome: "a node fits", Risk: "the Pod may land where it should not"},
+		return []Step{
+			{Action: "Correct the tolerations, selector, affinity, spread or host port of " + mend, Do: doEdit, Outcome: "a node fits", Risk: "the Pod may land where it should not"},
 			{Action: "Check labels and taints of the nodes against what was intended", Outcome: "tells a wrong Pod from a wrong node", Risk: "none: read only"},
 		}
 	case "unschedulable-volume", "unschedulable-volume-zone":
-		return []nightcrier.Action{
+		return []Step{
 			{Action: "Look at the claims that " + mend + " names: do they exist, are they bound, and where", Outcome: "names the volume that is missing", Risk: "none: read only"},
 		}
 	}
-	return []nightcrier.Action{
+	return []Step{
 		{Action: "Look at the nodes: are there any, ready and not cordoned", Outcome: "names the node to bring back", Risk: "none: read only"},
 	}
 }

@@ -238,8 +238,8 @@ func wrongSelector(s *Scene, svc *Read[corev1.Service], m likeness) Finding {
 		WrongIf: "the Service is meant for a workload that is not deployed",
 		Test:    endpointsTest(&svc.Object, "no endpoint is listed", "ready endpoints are listed"),
 		Behind:  []nightcrier.Object{m.object},
-		Actions: []nightcrier.Action{
-			{Action: "Correct the selector of " + o.String() + " to the labels of " + m.object.String(), Outcome: "its Pods become endpoints at once", Risk: "traffic reaches them at once"},
+		Actions: []Step{
+			{Action: "Correct the selector of " + o.String() + " to the labels of " + m.object.String(), Do: doEdit, Outcome: "its Pods become endpoints at once", Risk: "traffic reaches them at once"},
 		},
 	}
 	if m.named {
@@ -273,7 +273,7 @@ func podsNotReady(s *Scene) []Finding {
 			}},
 			WrongIf: "a Pod has become ready since",
 			Test:    endpointsTest(&svc.Object, "every endpoint has ready: false, or there is none", "an endpoint is ready"),
-			Actions: []nightcrier.Action{{Action: "Mend " + behind[0].String() + ", whose Pods are not ready", Outcome: "the Service has endpoints again", Risk: "none for the Service"}},
+			Actions: []Step{{Action: "Mend " + behind[0].String() + ", whose Pods are not ready", Outcome: "the Service has endpoints again", Risk: "none for the Service"}},
 		})
 	}
 	return out
@@ -434,8 +434,8 @@ func portFinding(s *Scene, cause string, svc *Read[corev1.Service], port corev1.
 		WrongIf: "the process listens there without its container saying so",
 		Test: get(svc.Object.Namespace, "service", svc.Object.Name).
 			decides("targetPort is none that the containers serve", "targetPort is a port that the containers serve"),
-		Actions: []nightcrier.Action{
-			{Action: "Correct the target port of " + o.String() + " to the one that " + behind[0].String() + " serves", Outcome: "connections reach the containers", Risk: "none while they fail anyway"},
+		Actions: []Step{
+			{Action: "Correct the target port of " + o.String() + " to the one that " + behind[0].String() + " serves", Do: doEdit, Outcome: "connections reach the containers", Risk: "none while they fail anyway"},
 			{Action: "Or make " + behind[0].String() + " serve the port that the Service leads to", Outcome: "connections reach the containers", Risk: "needs a new rollout"},
 		},
 	}
@@ -709,7 +709,7 @@ func headless(s *Scene, svc *Read[corev1.Service], c client, port corev1.Service
 		Test:     get(svc.Object.Namespace, "service", svc.Object.Name).decides("clusterIP is None and port differs from targetPort", "it has a cluster IP, or the two are equal"),
 		Affected: []nightcrier.Object{c.object},
 		Behind:   s.behind(pods),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: fmt.Sprintf("Let %s connect to port %d", c.object, number), Outcome: "it reaches the Pods", Risk: "needs a rollout of the client"},
 			{Action: "Or give clients a Service with a cluster IP", Outcome: "the port is mapped", Risk: "the cluster IP of a Service cannot be changed: it takes a new one"},
 		},
@@ -766,7 +766,7 @@ func noBalancer(svc *Read[corev1.Service], said *Observation) Finding {
 		Observed: []Observation{{Text: o.String() + " is of type LoadBalancer and has no address", Quote: "type=LoadBalancer", Ref: svc.Ref}},
 		WrongIf:  "nobody reaches it from outside, or the address is on its way",
 		Test:     get(svc.Object.Namespace, "service", svc.Object.Name).decides("status.loadBalancer is empty", "it has an address"),
-		Actions:  []nightcrier.Action{{Action: "Look at the controller that makes load balancers: its log, quota and address pool", Outcome: "names why there is none", Risk: "none: read only"}},
+		Actions:  []Step{{Action: "Look at the controller that makes load balancers: its log, quota and address pool", Outcome: "names why there is none", Risk: "none: read only"}},
 	}
 	if said != nil {
 		n.Summary = strings.TrimSuffix(n.Summary, ".") + ": " + text.CutLine(said.Quote, maxQuote)

@@ -38,14 +38,14 @@ var startSayings = []saying{
 	},
 }
 
-var platformActions = []nightcrier.Action{
+var platformActions = []Step{
 	{Action: "Build the image for the node's processor, or for several", Outcome: "the container starts on any node", Risk: "none for those that run"},
-	{Action: "Select nodes by kubernetes.io/arch until then", Outcome: "the Pod runs where its image fits", Risk: "the Pod may become unschedulable"},
+	{Action: "Select nodes by kubernetes.io/arch until then", Do: doEdit, Outcome: "the Pod runs where its image fits", Risk: "the Pod may become unschedulable"},
 }
 
-var commandActions = []nightcrier.Action{
-	{Action: "Correct the container's command, or use an image that has it", Outcome: "the container starts", Risk: "needs a new rollout"},
-	{Action: "Roll back if it came with the last rollout", Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
+var commandActions = []Step{
+	{Action: "Correct the container's command, or use an image that has it", Do: doEdit, Outcome: "the container starts", Risk: "needs a new rollout"},
+	{Action: "Roll back if it came with the last rollout", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
 }
 
 // nonRoot matches a kubelet's refusal to run a container as root.
@@ -153,8 +153,8 @@ func notStarted(f *Facts, cause, pod string, said Observation) Finding {
 		WrongIf: "it has started since; the kubelet tries again by itself",
 		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
 			decides("its newest events say the same", "it has started"),
-		Actions: []nightcrier.Action{
-			{Action: "Correct what the message names in " + f.Mend().String() + ", or on its node", Outcome: "the Pod starts by itself", Risk: "needs a new rollout where the Pod is changed"},
+		Actions: []Step{
+			{Action: "Correct what the message names in " + f.Mend().String() + ", or on its node", Do: doEdit, Outcome: "the Pod starts by itself", Risk: "needs a new rollout where the Pod is changed"},
 			{Action: "See whether other Pods of the same node start", Outcome: "tells a fault of the workload from one of the node", Risk: "none: read only"},
 		},
 	}

@@ -42,7 +42,7 @@ func waitsForPredecessor(s *Scene) []Finding {
 				{Text: fmt.Sprintf("%s wants %d Pods and has %d", o, want, set.Object.Status.Replicas), Quote: fmt.Sprintf("replicas=%d", want), Ref: set.Ref}},
 			WrongIf: "the Pod only needs longer to become ready",
 			Test:    get(p.Object.Namespace, "pod", p.Object.Name).decides("its condition Ready is not True", "it is True"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Find out why Pod " + p.Object.Name + " is not ready", Outcome: "names the cause", Risk: "none: read only"},
 				{Action: "Set podManagementPolicy to Parallel if the Pods need no order; the StatefulSet must be made again for that", Outcome: "one Pod does not hold up the others", Risk: "Pods may start before the ones they rely on"},
 			},
@@ -98,7 +98,7 @@ func governingServiceMissing(s *Scene) []Finding {
 				{Text: o.String() + " has serviceName " + text.CutLine(name, maxQuote) + ", and namespace " + ns + " has no such Service", Quote: "serviceName=" + name, Ref: set.Ref}},
 			WrongIf: "the Service was made since",
 			Test:    list(ns, "service").decides("no Service is called "+text.CutLine(name, maxQuote), "there is one"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Make a headless Service called " + text.CutLine(name, maxQuote) + " that selects the Pods of " + o.String(), Outcome: "the Pods find each other by name", Risk: "none for what runs"},
 			},
 		})

@@ -47,7 +47,7 @@ func volumeMissing(f *Facts) []Finding {
 			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), causeOf("volume-not-provisioned").Meaning, text.CutLine(e.Object.Message, maxQuote)),
 			WrongIf: "it was bound since; the controller tries again by itself",
 			Test:    describe(f.Target).decides("it is Pending and its newest events say the same", "it is Bound"),
-			Actions: []nightcrier.Action{
+			Actions: []Step{
 				{Action: "Check the storage class that the claim names, and its provisioner", Outcome: "tells a wrong name from a provisioner that is down", Risk: "none: read only"},
 				{Action: "Check the capacity and the zone that the claim can be served from", Outcome: "names what is short", Risk: "none: read only"},
 			},
@@ -83,7 +83,7 @@ func claimsUnbound(s *Scene) []Finding {
 		switch c.Object.Status.Phase {
 		case corev1.ClaimLost:
 			n := c.finding("pvc-volume-lost", nightcrier.High, fmt.Sprintf("was bound to PersistentVolume %s, which is gone or bound to another.", cmp.Or(c.Object.Spec.VolumeName, "none")))
-			n.Actions = []nightcrier.Action{{Action: "Restore the data from a backup into a new claim, or make the PersistentVolume again if its storage still exists", Outcome: "the data is back", Risk: "a new claim is empty until it is restored"}}
+			n.Actions = []Step{{Action: "Restore the data from a backup into a new claim, or make the PersistentVolume again if its storage still exists", Outcome: "the data is back", Risk: "a new claim is empty until it is restored"}}
 			out = append(out, n)
 		case corev1.ClaimPending:
 			if n, ok := c.pending(); ok {
@@ -170,7 +170,7 @@ func (c claim) noClass() Finding {
 	if c.class != "" {
 		n.Lack = &lack{object: nightcrier.Object{Kind: "StorageClass", Name: c.class}}
 	}
-	n.Actions = []nightcrier.Action{
+	n.Actions = []Step{
 		{Action: "Make the claim again with a StorageClass that exists: its class cannot be changed", Outcome: "a volume is made for it", Risk: "none: a claim without a volume holds no data"},
 		{Action: "Or create the StorageClass that it asks for", Outcome: "the claim is served as it is", Risk: "volumes of a class that nobody else knows"},
 	}
@@ -424,7 +424,7 @@ func (c claim) finding(cause string, sure nightcrier.Confidence, what string) Fi
 		}},
 		WrongIf: "it was bound since; the controller tries again by itself",
 		Test:    get(o.Namespace, "pvc", o.Name).decides("status.phase is "+string(c.Object.Status.Phase), "status.phase is Bound"),
-		Actions: []nightcrier.Action{
+		Actions: []Step{
 			{Action: "Make a volume that fits " + o.String() + ", or make the claim again so that it asks for one that exists", Outcome: "the claim is bound and its Pods start", Risk: "none: a claim without a volume holds no data"},
 			{Action: "Look at the log of the provisioner of its class", Outcome: "names what it lacks", Risk: "none: read only"},
 		},

@@ -74,6 +74,9 @@ const (
 func Load(dir string) ([]Case, error) {
 	var all []Case
 	var wrong []error
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: no such file or directory", dir)
+	}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

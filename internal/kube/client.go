@@ -73,6 +73,21 @@ func Dial(kubeconfig, context string, timeout time.Duration) (*Client, error) {
 	return c, nil
 }
 
+// ContextName is the context that Dial would use, as kubectl shows it; "" where there is
+// none, as in a Pod, or where the kubeconfig cannot be read.
+func ContextName(kubeconfig, context string) string {
+	if context != "" {
+		return context
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := rules.Load()
+	if err != nil {
+		return ""
+	}
+	return cfg.CurrentContext
+}
+
 func named(kubeconfig string) string {
 	if kubeconfig == "" {
 		return "(from KUBECONFIG, ~/.kube/config or the Pod)"

@@ -40,11 +40,11 @@ var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 func (a Account) Check() error {
 	for _, ns := range append([]string{a.Namespace}, a.Namespaces...) {
 		if !label.MatchString(ns) {
-			return nightcrier.Errorf(nightcrier.Invalid, "%q cannot be a namespace: use lower-case letters, digits and '-'", ns)
+			return nightcrier.Errorf(nightcrier.Invalid, "--namespace, --namespaces: %q cannot be the name of a namespace: use lower-case letters, digits and '-'", ns)
 		}
 	}
 	if !label.MatchString(a.Name) {
-		return nightcrier.Errorf(nightcrier.Invalid, "%q cannot be the name of the account: use lower-case letters, digits and '-'", a.Name)
+		return nightcrier.Errorf(nightcrier.Invalid, "--name: %q cannot be the name of the account: use lower-case letters, digits and '-'", a.Name)
 	}
 	return nil
 }

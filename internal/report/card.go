@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -56,9 +55,11 @@ type Status struct {
 	Tone  Tone
 }
 
-// Step is something to do. Command is one to copy, "" where the step names none.
+// Step is something to do. Command is one to copy, "" where the step names none, and
+// Effect what that does to the cluster.
 type Step struct {
 	Action, Command, Outcome, Risk string
+	Effect                         Effect
 }
 
 // Test is a command that changes nothing and decides whether a cause holds.
@@ -87,7 +88,7 @@ func NewCard(r *nightcrier.Report) Card {
 // cause fills in what is known of the cause.
 func (c *Card) cause(r *nightcrier.Report) {
 	if len(r.Hypotheses) > 0 && !over(r) {
-		c.Test = test(r.Hypotheses[0])
+		c.Test = test(r, r.Hypotheses[0])
 	}
 	switch {
 	case r.RootCause != nil:
@@ -113,29 +114,30 @@ func statusOf(r *nightcrier.Report) Status {
 	return Status{"Degraded", Warn}
 }
 
-// commandRE finds a command of kubectl that a step names between backticks.
-var commandRE = regexp.MustCompile("`(kubectl [^`\n]+)`")
-
 // first is what to do first.
 func first(r *nightcrier.Report) Step {
 	if len(r.Actions) == 0 {
 		return Step{}
 	}
-	a := r.Actions[0]
+	return StepOf(r, r.Actions[0])
+}
+
+// StepOf is an action of a report as a person takes it.
+func StepOf(r *nightcrier.Report, a nightcrier.Action) Step {
 	s := Step{Action: a.Action, Outcome: a.Outcome, Risk: a.Risk}
-	if m := commandRE.FindStringSubmatch(a.Action); m != nil {
-		s.Command = m[1]
+	if command := commandOf(a); command != "" {
+		s.Command, s.Effect = InContext(r, command), effectOf(command)
 	}
 	return s
 }
 
 // test is the test of a hypothesis. A cluster is no object that a command names.
-func test(h nightcrier.Hypothesis) Test {
+func test(r *nightcrier.Report, h nightcrier.Hypothesis) Test {
 	f := h.Falsification
-	if f.Command == "" || h.Object.Kind == "Cluster" {
+	if h.Object.Kind == "Cluster" || effectOf(f.Command) != Reads { // an agent's may be anything
 		return Test{}
 	}
-	t := Test{Command: f.Command, Says: "was not run", Refuted: f.Outcome == ruledOut}
+	t := Test{Command: InContext(r, f.Command), Says: "was not run", Refuted: f.Outcome == ruledOut}
 	switch {
 	case f.Outcome == holds:
 		t.Says = "holds"

@@ -30,7 +30,7 @@ func TestCard(t *testing.T) {
 				NotChecked:   []nightcrier.NotChecked{{What: "cronjobs, poddisruptionbudgets"}, {What: "logs of cart-1", Why: "denied"}, {What: "nodes"}}},
 			Card{Status: Status{"Active incident", Alarm}, Severity: "P2", Impact: "Namespace", Cluster: "prod-1", Target: cluster, Mend: cart,
 				Cause: "cart is killed", CauseID: "oom-killed", Confidence: nightcrier.High, Test: Test{Command: command, Says: "holds"}, Facts: 3, Checked: 2, Follows: 2,
-				First:      Step{Action: "raise it: `kubectl edit deployment cart -n shop`", Command: "kubectl edit deployment cart -n shop", Outcome: "it stays up", Risk: "low"},
+				First:      Step{Action: "raise it: `kubectl edit deployment cart -n shop`", Command: "kubectl edit deployment cart -n shop", Outcome: "it stays up", Risk: "low", Effect: Changes},
 				NotChecked: 3, Worst: nightcrier.NotChecked{What: "logs of cart-1", Why: "denied"}},
 		},
 		"a fault that its own test refutes": {

@@ -62,7 +62,7 @@ type pageData struct {
 	Failed string
 	// Next are the steps behind the first; Over is when it is over, Escalate when it is
 	// to be told to others.
-	Next                []nightcrier.Action
+	Next                []Step
 	Over, Escalate      []string
 	Afterwards          []string
 	Assumption, Earlier string
@@ -116,16 +116,20 @@ func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
 // does fills in what is to be done.
 func (d *pageData) does(r *nightcrier.Report) {
 	d.Step = withoutCommand(d.Card.First)
-	if len(r.Actions) > 1 {
-		d.Next = r.Actions[1:]
+	for _, a := range r.Actions[min(1, len(r.Actions)):] {
+		d.Next = append(d.Next, StepOf(r, a))
 	}
 	d.Over, d.Escalate, d.Afterwards = bareAll(exitCriteria(r)), escalations(r), bareAll(fixForward(r))
 }
 
 // withoutCommand is what a step says before the command that it ends with.
 func withoutCommand(s Step) string {
-	if before, ends := strings.CutSuffix(strings.TrimRight(s.Action, " ."), "`"+s.Command+"`"); ends && s.Command != "" {
-		return or(strings.TrimSpace(before), "Run:")
+	if s.Command == "" {
+		return s.Action
+	}
+	said := strings.TrimRight(s.Action, " .")
+	if at := commandRE.FindAllStringIndex(said, -1); len(at) > 0 && at[len(at)-1][1] == len(said) {
+		return or(strings.TrimSpace(said[:at[len(at)-1][0]]), "Run:")
 	}
 	return s.Action
 }

@@ -149,6 +149,7 @@ func (p *printer) card() {
 	}
 	p.field("Primary Hypothesis", primary(r))
 	p.field("First Step", firstStep(r))
+	p.field("First Command", commandCode(first(r)))
 	p.field("Seen Before", recalled(r))
 	p.field("Most Dangerous Assumption", assumption(r))
 	p.field("Severity", inline(r.Severity))
@@ -317,6 +318,9 @@ func (p *printer) remediation() {
 	p.sub("Immediate Mitigation")
 	for i, a := range p.r.Actions {
 		p.linef("%d. %s", i+1, inline(a.Action))
+		if command := commandCode(StepOf(p.r, a)); command != "" {
+			p.linef("   - Command: %s", command)
+		}
 		p.indented("Validation", a.Outcome)
 		p.indented("Risk and rollback", a.Risk)
 	}
@@ -331,6 +335,17 @@ func (p *printer) remediation() {
 	p.list(fixForward(p.r), "nothing can be named before the cause is known")
 	p.sub("Prevention")
 	p.line("_not judged here: it is for the review after the incident_")
+}
+
+// commandCode is the command of a step, and what to know before it is run.
+func commandCode(s Step) string {
+	switch {
+	case s.Command == "":
+		return ""
+	case s.Effect == Reads:
+		return code(s.Command)
+	}
+	return code(s.Command) + " — it " + string(s.Effect)
 }
 
 func (p *printer) indented(label, value string) {

@@ -344,8 +344,9 @@ func textOf(spans []span) string {
 const labelWidth = 13
 
 // Beside is what a face adds to a card: Reported is what a source told, Rest says
-// where the rest of the report is, Look how to have a cluster looked at.
-type Beside struct{ Reported, Rest, Look string }
+// where the rest of the report is, Look how to have a cluster looked at, and Flags what
+// commands of kubectl need more, such as a kubeconfig.
+type Beside struct{ Reported, Rest, Look, Flags string }
 
 // Card is the card for a terminal, of about a dozen lines. Its commands stand alone
 // and whole, to be copied.
@@ -361,10 +362,13 @@ func (s Screen) Card(c Card, beside Beside) string {
 	w.row("Cause", span{c.Cause, plainly})
 	w.row("", span{parts("; ", c.CauseID, follow(c.Follows)), dimly})
 	w.row("First step", span{c.First.Action, boldly})
-	w.command(c.First.Command)
+	w.command(c.First.Command, beside.Flags)
+	w.row("", effect(c.First))
 	w.row("", span{expected(c.First), dimly})
-	w.row(confidenceLabel(c), span{parts("; ", string(c.Confidence), c.FactsChecked(), testSays(c.Test)), confidenceColour(c)})
-	w.command(c.Test.Command)
+	w.row(confidenceLabel(c), span{parts("; ", string(c.Confidence), c.FactsChecked(), testSays(c)), confidenceColour(c)})
+	if c.Test.Command != c.First.Command {
+		w.command(c.Test.Command, beside.Flags)
+	}
 	w.row("Not checked", span{notCheckedSays(c), plainly})
 	if beside.Rest != "" { // a command or a path, which is copied as well
 		w.b.WriteString(s.paint(fmt.Sprintf("%-*s", labelWidth, "The rest")+texts.FoldLine(beside.Rest), dimly) + "\n")
@@ -392,9 +396,9 @@ func (w *cardWriter) row(label string, said ...span) {
 }
 
 // command writes a command in one line, which a terminal may break and a copy does not.
-func (w *cardWriter) command(s string) {
+func (w *cardWriter) command(s, flags string) {
 	if s != "" {
-		w.b.WriteString(strings.Repeat(" ", labelWidth) + w.paint(texts.FoldLine(s), inCyan) + "\n")
+		w.b.WriteString(strings.Repeat(" ", labelWidth) + w.paint(texts.FoldLine(s+" "+flags), inCyan) + "\n")
 	}
 }
 
@@ -466,11 +470,26 @@ func confidenceColour(c Card) string {
 	return plainly
 }
 
-func testSays(t Test) string {
-	if t.Command == "" {
+func testSays(c Card) string {
+	switch c.Test.Command {
+	case "":
 		return ""
+	case c.First.Command:
+		return "its test, the command above, " + c.Test.Says
 	}
-	return "its test " + t.Says + ":"
+	return "its test " + c.Test.Says + ":"
+}
+
+// effect warns of a command that changes the cluster, with its risk.
+func effect(s Step) span {
+	if s.Effect == Reads {
+		return span{}
+	}
+	said := parts("; risk: ", "it "+string(s.Effect), s.Risk)
+	if s.Effect == Destroys {
+		return span{said, inRed + ";1"}
+	}
+	return span{said, yellow}
 }
 
 // maxWorst is how much of what was not checked stands in a card, in bytes.

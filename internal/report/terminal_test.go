@@ -52,9 +52,9 @@ func TestScreenIsNotSteered(t *testing.T) {
 	hostile := activeContent + "\x1b]0;owned\x07 &#27;[2J &#x9b;2J `\x1b[31m` **\u202e** [x](http://ok.example/\x1b[2J) ![\x1b[1m](y)\n\n    \x1b[2Jcode\n\n> quoted \x9b2J\n"
 	o := nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "a\x1b[2J"}
 	card := Card{Status: Status{"Degraded", Warn}, Severity: hostile, Target: o, Mend: o, Cluster: hostile, Cause: hostile, CauseID: hostile, Unseen: hostile, Confidence: "high\x1b[2J",
-		Test: Test{Command: hostile, Says: hostile}, First: Step{hostile, hostile, hostile, hostile}, NotChecked: 2, Worst: nightcrier.NotChecked{What: hostile, Why: hostile}}
+		Test: Test{Command: hostile, Says: hostile}, First: Step{hostile, hostile, hostile, hostile, Destroys}, NotChecked: 2, Worst: nightcrier.NotChecked{What: hostile, Why: hostile}}
 	for _, s := range []Screen{{}, {Width: 1}, {Width: 80}, {Width: 80, Colour: true}, {Width: 500, Colour: true}} {
-		for _, got := range []string{s.Report([]byte(hostile)), s.Card(card, Beside{hostile, hostile, hostile})} {
+		for _, got := range []string{s.Report([]byte(hostile)), s.Card(card, Beside{hostile, hostile, hostile, hostile})} {
 			if !s.Colour && strings.Contains(got, "\x1b") {
 				t.Errorf("%+v: an escape without colour: %q", s, got)
 			}
@@ -68,7 +68,11 @@ func TestScreenIsNotSteered(t *testing.T) {
 // A command is one line, however narrow the screen: broken, it could not be copied.
 func TestCommandsStayWhole(t *testing.T) {
 	const command = "kubectl get pod cart-7d4b9c8f6d-x2x7q -n shop -o yaml"
-	got := Screen{Width: 30}.Card(Card{Cause: "it ends again and again, and nobody knows why", Test: Test{Command: command, Says: "holds"}, First: Step{Action: "x", Command: command}}, Beside{Rest: command})
+	got := Screen{Width: 30}.Card(Card{Cause: "it ends again and again, and nobody knows why", Test: Test{Command: command, Says: "holds"}, First: Step{Action: "x", Command: command + " -w"}}, Beside{Rest: command})
+	if once := (Screen{}).Card(Card{Test: Test{Command: command, Says: "holds"}, First: Step{Command: command}}, Beside{}); strings.Count(once, command) != 1 || !strings.Contains(once, "its test, the command above, holds") {
+		t.Errorf("one command is told twice:\n%s", once)
+	}
+	got = strings.Replace(got, command+" -w\n", command+"\n", 1)
 	if strings.Count(got, command+"\n") != 3 || !strings.Contains(got, "\n             again, and") {
 		t.Errorf("\n%s", got)
 	}

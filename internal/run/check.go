@@ -46,9 +46,11 @@ type outcome struct {
 	Diagnosis *nightcrier.RootCause `json:"diagnosis,omitempty"`
 	// Conclusion is the cause that the delivered report names, if it names one.
 	Conclusion *nightcrier.RootCause `json:"conclusion,omitempty"`
-	Artifacts  []nightcrier.Artifact `json:"artifacts,omitempty"`
-	HasReport  bool                  `json:"hasReport"`
-	Audit      audit.Summary         `json:"audit"`
+	// Verdict is that of the delivered report, "" without one.
+	Verdict   nightcrier.Verdict    `json:"verdict,omitempty"`
+	Artifacts []nightcrier.Artifact `json:"artifacts,omitempty"`
+	HasReport bool                  `json:"hasReport"`
+	Audit     audit.Summary         `json:"audit"`
 }
 
 // check takes over what the agent left, holds its report against what was
@@ -317,7 +319,7 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()
 	rep.Usage.APIRequests += facts.Usage.APIRequests
 	rep.Permissions, rep.BlastRadius, rep.Changes = facts.Permissions, facts.BlastRadius, facts.Changes
-	rep.Recalled, rep.Runbooks = facts.Recalled, facts.Runbooks
+	rep.Recalled, rep.Runbooks, rep.Context = facts.Recalled, facts.Runbooks, facts.Context
 	if rep.Scope.Empty() {
 		rep.Scope = facts.Scope
 	}
@@ -361,7 +363,7 @@ func (r *Runner) deliver(out *outcome, o Order, inc nightcrier.Incident, ws *wor
 	if err := ws.WriteFile(machineFile, raw, 0o600); err != nil {
 		return err
 	}
-	out.HasReport = true
+	out.HasReport, out.Verdict = true, rep.Verdict
 	inc.Status, inc.FailureReason = out.Status, out.Reason
 	shown, err := r.detail(o, &inc, ws, now)
 	if err != nil {
@@ -592,7 +594,7 @@ func (r *Runner) showEnd(ctx context.Context, o Order, out outcome, ws *workspac
 		return err
 	}
 	r.logger(inc).Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", mended(inc), "root_cause", inc.RootCause,
-		"failure_reason", inc.FailureReason, "took", took(inc).String(), "workspace", inc.Workspace, "run", o.RunID,
+		"verdict", string(out.Verdict), "failure_reason", inc.FailureReason, "took", took(inc).String(), "workspace", inc.Workspace, "run", o.RunID,
 		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "blocked", out.Result.Blocked, "audit_head", out.Audit.Head)
 	if r.cfg.Ended != nil {
 		r.cfg.Ended(run, inc, out.Result, out.Audit)

@@ -227,11 +227,21 @@ func (r *Runner) look(ctx context.Context, in diagnose.Input, m *mask.Masker, lo
 	if d, err = diagnose.Run(ctx, in); err != nil {
 		return d, errors.Join(err, look.flush())
 	}
+	if d.Report.Context, err = taken(tape, tapeContext, func() string { return r.context(cluster) }); err != nil {
+		return d, err
+	}
 	took := d.Report.Usage.DurationMS
 	if d.Report.Usage.DurationMS, err = taken(tape, tapeTook, func() int64 { return took }); err != nil {
 		return d, err
 	}
 	return d, look.end(tape)
+}
+
+func (r *Runner) context(cluster string) string {
+	if r.cfg.Context == nil {
+		return ""
+	}
+	return r.cfg.Context(cluster)
 }
 
 // executor returns what is known of the agent; of the built-in rules, nothing that

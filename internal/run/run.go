@@ -149,6 +149,9 @@ type Config struct {
 	Include []*skill.Skill
 	// Runbooks finds what people wrote for a case; nil finds nothing.
 	Runbooks Runbooks
+	// Context is the context of kubectl that leads people to a cluster, "" where none is
+	// known; nil knows none.
+	Context func(cluster string) string
 	// Labels returns the labels of a cluster; nil knows none.
 	Labels func(cluster string) map[string]string
 	// Mask hides the secrets that we hold. Each run has one of its own that learns.

@@ -70,6 +70,7 @@ const (
 	TapeSources  = "sources"
 	TapeNow      = "now" // the first is of the diagnosis
 	tapeTook     = "took"
+	tapeContext  = "context"
 	TapeAccess   = "access"
 )
 

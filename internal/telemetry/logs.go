@@ -30,8 +30,9 @@ type LogOptions struct {
 	Level string
 	// Format is json, text (key=value), or people: lines for a terminal.
 	Format string
-	// Colour is for people.
+	// Colour is for people, and so is Width: the terminal's, 0 folds no line.
 	Colour bool
+	Width  int
 	// Mask, when set, is applied to every string of a line.
 	Mask func(string) string
 }
@@ -67,7 +68,7 @@ func NewLogger(w io.Writer, opt LogOptions) (*slog.Logger, error) {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, handler)), nil
 	case "people":
-		return slog.New(&people{out: &lockedWriter{w: w}, level: level, replace: handler.ReplaceAttr, colour: opt.Colour}), nil
+		return slog.New(&people{out: &lockedWriter{w: w}, level: level, replace: handler.ReplaceAttr, colour: opt.Colour, width: opt.Width}), nil
 	}
 	return nil, nightcrier.Errorf(nightcrier.Invalid, "log format %q is not one of json, text, people", opt.Format)
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -21,7 +23,9 @@ type people struct {
 	level   slog.Level
 	replace func([]string, slog.Attr) slog.Attr
 	colour  bool
-	with    []slog.Attr
+	// width is the terminal's, 0 folds no line.
+	width int
+	with  []slog.Attr
 }
 
 // lockedWriter takes whole lines from many loggers.
@@ -30,8 +34,8 @@ type lockedWriter struct {
 	w  io.Writer
 }
 
-// steps are the events between the beginning and the end of an investigation.
-var steps = []string{"run_admitted", "investigation_started", "notification_sent", "agent_created", "agent_starting", "agent_running", "agent_success"}
+// steps are the events on the way to the end of an investigation, which is told.
+var steps = []string{"event_taken_in", "run_admitted", "investigation_started", "notification_sent", "agent_created", "agent_starting", "agent_running", "agent_success"}
 
 // unsaid are the keys that a person finds elsewhere in the line, or needs no more than
 // the message for.
@@ -60,11 +64,12 @@ func (h *people) Handle(_ context.Context, r slog.Record) error {
 		d.add(h.replace, a)
 		return true
 	})
-	if r.Level < slog.LevelWarn && h.level > slog.LevelDebug && slices.Contains(steps, d.of(EventKey)) {
+	if r.Level < slog.LevelWarn && h.level > slog.LevelDebug && d.isStep() {
 		return nil
 	}
-	said := h.message(r, d)
-	line := r.Time.Local().Format(time.TimeOnly) + " " + h.paint(levelColours[r.Level], fmt.Sprintf("%-5s", r.Level)) + " " + said + "\n"
+	line := h.fold([]part{
+		{text: r.Time.Local().Format(time.TimeOnly)}, {text: fmt.Sprintf("%-5s", r.Level), colour: levelColours[r.Level], whole: true},
+	}, h.message(r, d))
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
 	_, err := io.WriteString(h.out.w, line)
@@ -73,35 +78,88 @@ func (h *people) Handle(_ context.Context, r slog.Record) error {
 
 var levelColours = map[slog.Level]string{slog.LevelDebug: "2", slog.LevelInfo: "36", slog.LevelWarn: "33", slog.LevelError: "31;1"}
 
-// message is what happened, with its details behind it.
-func (h *people) message(r slog.Record, d details) string {
-	if d.of(EventKey) == "investigation_ended" {
-		return h.ended(d)
-	}
-	said := text.FoldLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())
-	for _, a := range d {
-		if value := text.FoldLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
-			said += "  " + h.paint("2", a.Key+"="+value)
-		}
-	}
-	return said
+// part is a piece of a line. A whole one is not broken: it is copied, or read at a glance.
+type part struct {
+	text, colour string
+	whole        bool
 }
 
-// ended is the line of an incident: its cluster and object, what was found, how it
-// stands, how long it took, and where the rest is.
-func (h *people) ended(d details) string {
+// message is what happened, with its details behind it.
+func (h *people) message(r slog.Record, d details) []part {
+	if d.of(EventKey) == "investigation_ended" {
+		return ended(d)
+	}
+	parts := []part{{text: text.FoldLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())}}
+	for _, a := range d {
+		if value := text.FoldLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
+			parts = append(parts, part{text: a.Key + "=" + value, colour: "2"})
+		}
+	}
+	return parts
+}
+
+// ended is the line of an incident: its cluster and object, what came of it, how long it
+// took, and where the rest is.
+func ended(d details) []part {
 	status := nightcrier.IncidentStatus(d.of("status"))
 	colour := "31;1"
 	if status == nightcrier.Resolved {
 		colour = "32;1"
 	}
-	said := h.paint(colour, status.Words()) + "  " + text.FoldLine(d.of(ClusterKey)) + "  " + h.paint("1", text.FoldLine(d.of("object")))
+	parts := []part{{status.Words(), colour, true}, {text: text.FoldLine(d.of(ClusterKey)), whole: true}, {text.FoldLine(d.of("object")), "1", true}}
+	for _, what := range cameOfIt(d) {
+		parts = append(parts, part{text: text.FoldLine(what)})
+	}
+	return append(parts, part{text: d.of("took"), colour: "2"}, part{"nightcrier incidents report " + text.FoldLine(d.of(IncidentKey)), "2", true})
+}
+
+// cameOfIt says what came of an investigation, whatever it is.
+func cameOfIt(d details) []string {
+	var said []string
 	for _, what := range []string{d.of("root_cause"), d.of("failure_reason")} {
 		if what != "" {
-			said += "  " + text.FoldLine(what)
+			said = append(said, what)
 		}
 	}
-	return said + "  " + h.paint("2", d.of("took")+"  nightcrier incidents report "+text.FoldLine(d.of(IncidentKey)))
+	if len(said) > 0 {
+		return said
+	}
+	return []string{nightcrier.Verdict(d.of("verdict")).Words()}
+}
+
+// fold writes parts in lines that the terminal has room for. Lead stands before the
+// first; the others begin below what follows it.
+func (h *people) fold(lead, parts []part) string {
+	var b strings.Builder
+	margin, used := 0, 0
+	for _, p := range lead {
+		b.WriteString(h.paint(p.colour, p.text) + " ")
+		margin += utf8.RuneCountInString(p.text) + 1
+	}
+	used = margin
+	put := func(gap int, word, colour string) {
+		switch n := utf8.RuneCountInString(word); {
+		case used == margin:
+			used += n
+		case h.width > 0 && used+gap+n > h.width:
+			b.WriteString("\n" + strings.Repeat(" ", margin))
+			used = margin + n
+		default:
+			b.WriteString(strings.Repeat(" ", gap))
+			used += gap + n
+		}
+		b.WriteString(h.paint(colour, word))
+	}
+	for _, p := range parts {
+		words := []string{p.text}
+		if h.width > 0 && !p.whole {
+			words = strings.Fields(p.text)
+		}
+		for i, word := range words {
+			put(2-min(i, 1), word, p.colour)
+		}
+	}
+	return b.String() + "\n"
 }
 
 func (h *people) paint(colour, text string) string {
@@ -134,4 +192,10 @@ func (d details) of(key string) string {
 		}
 	}
 	return ""
+}
+
+// isStep reports whether what is told of is on the way to something that is told.
+func (d details) isStep() bool {
+	event := d.of(EventKey)
+	return slices.Contains(steps, event) || event == "source_state" && d.of("to") == string(nightcrier.SourceConnecting)
 }

@@ -3,12 +3,14 @@ package slack
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/notify"
+	"nightcrier.dev/nightcrier/internal/report"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -106,7 +108,7 @@ func (w *Webhook) findings(rep *nightcrier.Report) []block {
 	if s := w.recalled(rep.Recalled); s != "" {
 		blocks = append(blocks, section("", s))
 	}
-	if list := actions(rep.Actions); list != "" {
+	if list := actions(rep); list != "" {
 		blocks = append(blocks, section("Recommended", w.mask(list)))
 	}
 	return blocks
@@ -145,12 +147,19 @@ func short(s string) string {
 	return texts.CutRunes(strings.TrimRight(texts.FoldLine(s), "."), most)
 }
 
-func actions(all []nightcrier.Action) string {
-	sorted := append([]nightcrier.Action(nil), all...)
+// actions are what is recommended, the first with the command for it.
+func actions(rep *nightcrier.Report) string {
+	sorted := slices.Clone(rep.Actions)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Priority < sorted[j].Priority })
 	var lines []string
 	for i, a := range sorted[:min(len(sorted), topActions)] {
 		lines = append(lines, fmt.Sprintf("%d. %s", i+1, texts.FoldLine(a.Action)))
+		if step := report.StepOf(rep, a); i == 0 && step.Command != "" {
+			lines = append(lines, "`"+texts.FoldLine(step.Command)+"`")
+			if step.Effect != report.Reads {
+				lines = append(lines, "It "+string(step.Effect)+".")
+			}
+		}
 	}
 	return strings.Join(lines, "\n")
 }

@@ -1,9 +1,11 @@
 package nightcrier
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +38,30 @@ func TestSeverityWords(t *testing.T) {
 	}
 	if !(Info < Warning && Warning < ErrorSeverity && ErrorSeverity < Critical) {
 		t.Error("the scale does not rise")
+	}
+}
+
+// TestFaultTypes holds docs/events.md to the list, and the list to what it promises.
+func TestFaultTypes(t *testing.T) {
+	docs, err := os.ReadFile("docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]string{}
+	for _, f := range FaultTypes() {
+		row := fmt.Sprintf("| `%s` | %s | %s | ", f.ID, cmp.Or(string(f.Class), "its object's"), f.Severity)
+		if !strings.Contains(string(docs), row) || !strings.HasSuffix(f.Meaning, ".") {
+			t.Errorf("docs/events.md lacks %q, or %q is no sentence", row, f.Meaning)
+		}
+		for _, word := range append([]string{f.ID}, f.Also...) {
+			if got, ok := FaultTypeCalled(strings.ToLower(word[:3]) + "_" + word[3:]); !ok || got.ID != f.ID || words[word] != "" {
+				t.Errorf("%s is %q, %t, and of %q", word, got.ID, ok, words[word])
+			}
+			words[word] = f.ID
+		}
+	}
+	if _, ok := FaultTypeCalled("SomethingNew"); ok {
+		t.Error("an unknown word is a known type")
 	}
 }
 

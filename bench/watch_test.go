@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/detect/churn"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // apiProcess makes the test binary API servers instead: "CLUSTERS PODS".
@@ -49,9 +50,8 @@ type still map[string][]json.RawMessage // by resource
 func newStill(pods int) still {
 	c, s := churn.New(churn.Config{Seed: 3, Pods: pods, Start: time.Now()}), still{}
 	for _, k := range detect.Kinds() {
-		res, _ := kube.ResourceOf(string(k.Kind))
 		if k.Kind != detect.Event {
-			s[res.Name] = c.Snapshot(string(k.Kind))
+			s[kinds.MustNamed(string(k.Kind)).Plural] = c.Snapshot(string(k.Kind))
 		}
 	}
 	return s

@@ -14,6 +14,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -71,7 +72,7 @@ func (p *program) printVerified(v verified, err error) error {
 		return errors.Join(p.printJSON(v), err)
 	}
 	for _, problem := range v.Problems {
-		fmt.Fprintln(p.stdout, printable(problem.String()))
+		fmt.Fprintln(p.stdout, text.DropHidden(problem.String()))
 	}
 	if v.OK {
 		fmt.Fprintf(p.stdout, "ok: %d requests, %d denied, %d kept as evidence\n", v.Requests, v.Denied, v.Evidence)

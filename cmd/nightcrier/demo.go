@@ -9,6 +9,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -45,13 +46,13 @@ func (p *program) demoPage(r *nightcrier.Report, md []byte) string {
 // demoRow prints one incident on one line, and on a terminal, where that would
 // hardly fit, what became of it below.
 func (p *program) demoRow(status, severity, cluster, object, what string) {
-	row := strings.TrimRight(printable(fmt.Sprintf("%-13s  %-8s  %-13s  %-30s", status, severity, cluster, object)), " ")
+	row := strings.TrimRight(text.DropHidden(fmt.Sprintf("%-13s  %-8s  %-13s  %-30s", status, severity, cluster, object)), " ")
 	if p.width == 0 {
-		fmt.Fprintf(p.stdout, "%-70s  %s\n", row, printable(what))
+		fmt.Fprintf(p.stdout, "%-70s  %s\n", row, text.DropHidden(what))
 		return
 	}
 	fmt.Fprintln(p.stdout, p.paint(cell{row, "1"}))
-	for _, line := range wrap(printable(what), p.width-4) {
+	for _, line := range wrap(text.DropHidden(what), p.width-4) {
 		fmt.Fprintln(p.stdout, "    "+line)
 	}
 }

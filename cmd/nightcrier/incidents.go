@@ -17,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -249,7 +250,7 @@ func notification(n store.Notification) string {
 
 // note is one in a line, with who wrote it and when.
 func note(n nightcrier.Note) string {
-	return strings.TrimSpace(moment(n.At)+" "+n.By) + ": " + strings.Join(strings.Fields(n.Text), " ")
+	return strings.TrimSpace(moment(n.At)+" "+n.By) + ": " + text.FoldLine(n.Text)
 }
 
 // nextStep says what can be done with an incident as it stands.
@@ -354,7 +355,7 @@ func (p *program) printEntry(l journal.Line) {
 		return
 	}
 	l.Label = p.paint(cell{fmt.Sprintf("%-8s", l.Label), labelColours[l.Label]})
-	fmt.Fprintln(p.stdout, l.At+" "+l.Label+" "+printable(l.Text))
+	fmt.Fprintln(p.stdout, l.At+" "+l.Label+" "+text.DropHidden(l.Text))
 }
 
 func (p *program) cancelCommand() *cobra.Command {

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -72,7 +72,7 @@ func visible(s string) string {
 }
 
 func steers(r rune) bool {
-	return r >= 0x7F && (unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r))
+	return r >= 0x7F && text.IsHidden(r)
 }
 
 // printLines prints one document a line.
@@ -87,27 +87,13 @@ func printLines[T any](w io.Writer, list []T) error {
 
 // say tells people something beside the result.
 func (p *program) say(format string, args ...any) {
-	fmt.Fprintln(p.stderr, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.stderr, text.DropHidden(fmt.Sprintf(format, args...)))
 }
 
 // sayFolded writes a message that holds no command to be copied, in lines that the
 // terminal has room for.
 func (p *program) sayFolded(format string, args ...any) {
 	p.say("%s", strings.Join(wrap(fmt.Sprintf(format, args...), p.width), "\n"))
-}
-
-// printable keeps line breaks and drops everything else that is not text: what
-// a cluster says must not steer a terminal.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c == '\n' || c == '\t':
-			return c
-		case !unicode.IsGraphic(c) || c == utf8.RuneError:
-			return -1
-		}
-		return c
-	}, s)
 }
 
 // cell is a text in a table, with the ANSI colour it has on a terminal.
@@ -145,7 +131,7 @@ func (p *program) print(t table) {
 	widths := make([]int, columns(rows))
 	for _, row := range rows {
 		for i := range row {
-			row[i].text = or(strings.Join(strings.Fields(printable(row[i].text)), " "), nothing)
+			row[i].text = or(text.FoldLine(row[i].text), nothing)
 			if i < len(row)-1 || len(t.heading) > 0 { // what stands behind a short line widens no column
 				widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
 			}
@@ -231,9 +217,8 @@ func without(i int, rows [][]cell, widths []int) ([][]cell, []int) {
 // fit clips the last text of a line that begins behind so many columns, so that
 // it ends with the terminal. Where little would be left it is not clipped.
 func (p *program) fit(s string, from int) string {
-	room := p.width - from
-	if r := []rune(s); room >= leastLast && len(r) > room {
-		return string(r[:room-1]) + "…"
+	if room := p.width - from; room >= leastLast {
+		return text.CutRunes(s, room)
 	}
 	return s
 }

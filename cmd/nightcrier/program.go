@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/typo"
 
 	"github.com/spf13/cobra"
@@ -99,11 +100,11 @@ func (p *program) exit(err error) int {
 	case errors.As(err, &silent):
 		return exitCodes[silent.code]
 	}
-	text := strings.TrimSpace(err.Error())
-	if strings.Contains(text, "\n") {
-		text = "several things are wrong:\n  " + strings.ReplaceAll(text, "\n", "\n  ")
+	said := strings.TrimSpace(err.Error())
+	if strings.Contains(said, "\n") {
+		said = "several things are wrong:\n  " + strings.ReplaceAll(said, "\n", "\n  ")
 	}
-	fmt.Fprintln(p.stderr, "nightcrier: "+printable(text))
+	fmt.Fprintln(p.stderr, "nightcrier: "+text.DropHidden(said))
 	var h hinted
 	if errors.As(err, &h) {
 		fmt.Fprintln(p.stderr, "  "+h.hint)

@@ -5,9 +5,9 @@ import (
 	"io"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -88,9 +88,9 @@ func (l *progressLine) text(took time.Duration) string {
 			s += "  " + part
 		}
 	}
-	s = printable(s)
-	if room := l.width - 1; utf8.RuneCountInString(s) > room && room > 0 {
-		s = string([]rune(s)[:room-1]) + "…"
+	s = text.DropHidden(s)
+	if room := l.width - 1; room > 0 {
+		s = text.CutRunes(s, room)
 	}
 	return s
 }

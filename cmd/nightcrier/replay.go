@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/replay"
 	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -133,12 +134,12 @@ func (p *program) showReplay(r app.ReplayResult) {
 	if r.Another != nil {
 		how = "investigated again by " + r.Another.Executor + " on the recorded cluster"
 	}
-	fmt.Fprintf(p.stdout, "Incident %s of %s, investigated by %s, %s in %s.\n", r.Incident, printable(r.Cluster), r.Executor, how, r.Took.Round(1e6))
+	fmt.Fprintf(p.stdout, "Incident %s of %s, investigated by %s, %s in %s.\n", r.Incident, text.DropHidden(r.Cluster), r.Executor, how, r.Took.Round(1e6))
 	if r.Recorded != r.Version {
-		fmt.Fprintf(p.stdout, "It was recorded by version %s; this is %s.\n", printable(r.Recorded), r.Version)
+		fmt.Fprintf(p.stdout, "It was recorded by version %s; this is %s.\n", text.DropHidden(r.Recorded), r.Version)
 	}
 	for _, d := range r.Doubts {
-		fmt.Fprintln(p.stdout, "The record was changed: "+printable(d))
+		fmt.Fprintln(p.stdout, "The record was changed: "+text.DropHidden(d))
 	}
 	for _, f := range r.Files {
 		fmt.Fprintf(p.stdout, "  %-10s %s\n", map[bool]string{true: "identical", false: "differs"}[f.Identical], f.Name)
@@ -167,7 +168,7 @@ func (p *program) showAnother(a *app.AnotherAgent) {
 		if x.Then != x.Now {
 			colour = yellow
 		}
-		t.add(plain(x.Name), plain(clipped(x.Then)), cell{clipped(x.Now), colour})
+		t.add(plain(x.Name), plain(text.CutRunes(x.Then, widestBeside)), cell{text.CutRunes(x.Now, widestBeside), colour})
 	}
 	p.print(t)
 	said := "They do not name the same verdict and root cause."
@@ -180,14 +181,9 @@ func (p *program) showAnother(a *app.AnotherAgent) {
 	}
 }
 
-// clipped is as much of a text as stands beside another; -o json has all of it.
-func clipped(text string) string {
-	const most = 56
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return text
-}
+// widestBeside is how many characters of a text stand beside another; -o json has all
+// of it.
+const widestBeside = 56
 
 // maxShownDifferences is how many differences are printed; -o json has all.
 const maxShownDifferences = 12
@@ -198,7 +194,7 @@ func (p *program) showDifferences(list []replay.Difference) {
 			fmt.Fprintf(p.stdout, "\nand %d more; -o json lists all.\n", len(list)-i)
 			return
 		}
-		fmt.Fprintf(p.stdout, "\n%s\n  - %s\n  + %s\n", printable(d.Where), printable(cmp.Or(d.Then, "(none)")), printable(cmp.Or(d.Now, "(none)")))
+		fmt.Fprintf(p.stdout, "\n%s\n  - %s\n  + %s\n", text.DropHidden(d.Where), text.DropHidden(cmp.Or(d.Then, "(none)")), text.DropHidden(cmp.Or(d.Now, "(none)")))
 	}
 }
 
@@ -212,6 +208,6 @@ func showList(p *program, title string, list []string) {
 			fmt.Fprintf(p.stdout, "  and %d more\n", len(list)-i)
 			return
 		}
-		fmt.Fprintln(p.stdout, "  "+printable(s))
+		fmt.Fprintln(p.stdout, "  "+text.DropHidden(s))
 	}
 }

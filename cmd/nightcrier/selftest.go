@@ -8,6 +8,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/selftest"
 	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -119,9 +120,9 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 		return err
 	}
 	if found.Sandbox != nil {
-		fmt.Fprintf(p.stdout, "sandbox %s\n", printable(found.Sandbox.String()))
+		fmt.Fprintf(p.stdout, "sandbox %s\n", text.DropHidden(found.Sandbox.String()))
 	}
-	fmt.Fprintf(p.stdout, "%s\n\n", printable(found.Summary()))
+	fmt.Fprintf(p.stdout, "%s\n\n", text.DropHidden(found.Summary()))
 	t := table{heading: []string{"SUITE", "BY", "ATTACKS", "STOPPED BY", "DEFUSED", "NOT POSSIBLE", "FAILED"}}
 	for _, s := range found.Totals {
 		failed := cell{fmt.Sprint(s.Failed), green}
@@ -139,7 +140,7 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 		if g.Attacks > 0 {
 			about = fmt.Sprintf("%d attacks of %s", g.Attacks, about)
 		}
-		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{printable(fmt.Sprintf("not exercised: %s: %s", about, g.Reason)), yellow}))
+		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{text.DropHidden(fmt.Sprintf("not exercised: %s: %s", about, g.Reason)), yellow}))
 	}
 	for _, r := range found.Attacks {
 		if !r.Passed {
@@ -147,7 +148,7 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 			if r.Outcome == selftest.NotPossible {
 				colour = yellow
 			}
-			fmt.Fprintf(p.stdout, "\n%s\n    %s\n", p.paint(cell{printable(fmt.Sprintf("%s: %s, by %s: %s", r.Suite, r.Attack, r.By, r.Outcome)), colour}), printable(r.Detail))
+			fmt.Fprintf(p.stdout, "\n%s\n    %s\n", p.paint(cell{text.DropHidden(fmt.Sprintf("%s: %s, by %s: %s", r.Suite, r.Attack, r.By, r.Outcome)), colour}), text.DropHidden(r.Detail))
 		}
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -152,7 +153,7 @@ func (p *program) printSkill(s shownSkill) {
 		}
 	}
 	p.print(t)
-	fmt.Fprintf(p.stdout, "\n%s\n", printable(strings.TrimSpace(main)))
+	fmt.Fprintf(p.stdout, "\n%s\n", text.DropHidden(strings.TrimSpace(main)))
 }
 
 func (p *program) skillsUpdateCommand() *cobra.Command {
@@ -201,9 +202,9 @@ func (p *program) printUpdates(updates []skill.Update) error {
 		case u.Fetched:
 			what = fmt.Sprintf("fetched; %d files differ from %.12s", len(u.Changes), u.Before)
 		}
-		fmt.Fprintln(p.stdout, printable(u.Source.String()+": "+what))
+		fmt.Fprintln(p.stdout, text.DropHidden(u.Source.String()+": "+what))
 		for _, change := range u.Changes {
-			fmt.Fprintln(p.stdout, printable("  "+strings.Join(strings.Fields(change), " ")))
+			fmt.Fprintln(p.stdout, "  "+text.FoldLine(change))
 		}
 	}
 	return nil
@@ -238,7 +239,7 @@ func (p *program) printFindings(dir string, found []skill.Finding) (err error) {
 	case p.format == "json":
 		return errors.Join(p.printJSON(map[string]any{"findings": append([]skill.Finding{}, found...)}), err)
 	case len(found) == 0:
-		fmt.Fprintln(p.stdout, printable(dir+": no problem was found."))
+		fmt.Fprintln(p.stdout, text.DropHidden(dir+": no problem was found."))
 	default:
 		p.print(t)
 	}

@@ -11,6 +11,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -77,18 +78,10 @@ func (p *program) recordSnapshot(cmd *cobra.Command, f snapshotFlags) error {
 		return err
 	}
 	objects, logs := s.Count()
-	p.say("Recorded %s and %s in %s%s", counted(objects, "object"), counted(logs, "log"), f.out, missing(s))
+	p.say("Recorded %s and %s in %s%s", text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), f.out, missing(s))
 	p.say("Look through it before you hand it on. To investigate it: nightcrier triage --snapshot %s", f.out)
 	fmt.Fprintln(p.stdout, f.out)
 	return nil
-}
-
-// counted names a number of things.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // missing says what a snapshot could not hold.
@@ -105,7 +98,7 @@ func missing(s *snapshot.Snapshot) string {
 	if len(list) > 8 {
 		list = append(list[:8], fmt.Sprintf("%d more", len(list)-8))
 	}
-	return printable("; not in it: " + strings.Join(list, ", ") + " (" + s.NotCaptured[0].Why + ")")
+	return text.DropHidden("; not in it: " + strings.Join(list, ", ") + " (" + s.NotCaptured[0].Why + ")")
 }
 
 // contextName is the context that is looked with, "" when that cannot be told.
@@ -154,7 +147,7 @@ func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string)
 	defer server.Close()
 	objects, logs := s.Count()
 	fmt.Fprintln(p.stdout, server.Kubeconfig)
-	p.say("%s of %s: %s, %s%s", or(printable(s.Cluster), "A cluster"), taken.Format(time.RFC3339), counted(objects, "object"), counted(logs, "log"), missing(s))
+	p.say("%s of %s: %s, %s%s", or(text.DropHidden(s.Cluster), "A cluster"), taken.Format(time.RFC3339), text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), missing(s))
 	p.say("Until you interrupt it: KUBECONFIG=%s kubectl get pods -A", server.Kubeconfig)
 	ctx, stop := p.interruptible(cmd.Context())
 	defer stop()

@@ -9,6 +9,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // cardsOfSweep is how many faults of a whole cluster are shown as a card; of the
@@ -71,7 +72,7 @@ func (p *program) printSweep(s app.Swept, from string) error {
 	if len(s.Found)+len(s.Unclear) == 0 {
 		return p.printReport(s.Whole, report.Beside{Rest: "add -o full"})
 	}
-	fmt.Fprintln(p.stdout, p.paint(cell{printable(fmt.Sprintf("%s in cluster %s, the worst first", faults(len(s.Found)), s.Whole.Report.Cluster)), "1"}))
+	fmt.Fprintln(p.stdout, p.paint(cell{text.DropHidden(fmt.Sprintf("%s in cluster %s, the worst first", faults(len(s.Found)), s.Whole.Report.Cluster)), "1"}))
 	rest := table{}
 	for i, t := range s.Found {
 		if i >= cardsOfSweep && p.format != "full" {

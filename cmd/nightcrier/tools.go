@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 func (p *program) toolsCommand() *cobra.Command {
@@ -63,7 +64,7 @@ func (p *program) printTools(all []app.OfferedTools) {
 	}
 	for _, s := range all {
 		for _, note := range s.Notes {
-			p.say("%s", printable(note))
+			p.say("%s", text.DropHidden(note))
 		}
 	}
 }

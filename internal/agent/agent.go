@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/readonly"
 	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Job is what an agent is asked to do, and where.
@@ -237,7 +238,7 @@ func Decide(stop Stop, v Verdict, exit sandbox.Exit, stderr string) nightcrier.A
 		TerminalEvent: v.Terminal, Signal: exit.Signal, ExitCode: &exit.Code,
 		SessionID: v.SessionID, Usage: v.Usage,
 	}
-	r.FinalMessage, _ = journal.Clip(v.FinalMessage, maxFinal)
+	r.FinalMessage = text.KeepBytes(v.FinalMessage, maxFinal)
 	r.SessionID, r.TerminalEvent = word(r.SessionID), word(r.TerminalEvent)
 	if r.TerminalEvent == "" {
 		r.TerminalEvent = "missing"

@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // codexParser reads codex's JSON lines. Unknown types are passed over: the CLI grows
@@ -148,8 +149,7 @@ func (p *codexParser) completed(i codexItem) []journal.Item {
 	case "mcp_tool_call", "command_execution", "file_change":
 		return i.ended()
 	case "error": // a remark, such as that it does not know the model
-		text, cut := journal.Clip(i.Message, maxText)
-		return []journal.Item{journal.OfLog(journal.Log{Stream: "stdout", Text: text, Truncated: cut})}
+		return []journal.Item{journal.OfLog(logText("stdout", i.Message))}
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (p *codexParser) trouble(message string) []journal.Item {
 	attempt, _ := strconv.Atoi(m[1]) // digits; a number without end counts as the first
 	class, status := codexClass(m[2])
 	e := journal.Error{HTTPStatus: status, Attempt: attempt}
-	e.Text, _ = journal.Clip("the model's API failed: "+m[2], maxText)
+	e.Text = text.KeepBytes("the model's API failed: "+m[2], maxText)
 	if class == nightcrier.FailAuth {
 		e.FailureClass = class
 		p.abort = true

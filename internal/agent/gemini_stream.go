@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // geminiParser reads gemini's JSON lines. What the model says comes in pieces,
@@ -120,7 +121,7 @@ func (p *geminiParser) say(piece string) []journal.Item {
 		p.text.Reset()
 		p.told = 0
 	}
-	piece, _ = journal.Clip(piece, maxFinal)
+	piece = text.KeepBytes(piece, maxFinal)
 	p.text.WriteString(piece)
 	if p.text.Len()-p.told < maxUntold {
 		return nil

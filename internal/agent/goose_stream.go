@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // gooseParser reads goose's JSON lines. What the model says comes in pieces, which
@@ -158,9 +159,9 @@ func (p *gooseParser) message(l gooseLine) []journal.Item {
 }
 
 // say takes a piece of text: the model's, or a word of the CLI's own.
-func (p *gooseParser) say(l gooseLine, text string) []journal.Item {
-	if l.Message.Role == "assistant" && p.isOwn(l, text) {
-		return p.ownFailure(text, text)
+func (p *gooseParser) say(l gooseLine, piece string) []journal.Item {
+	if l.Message.Role == "assistant" && p.isOwn(l, piece) {
+		return p.ownFailure(piece, piece)
 	}
 	var items []journal.Item
 	if l.Message.ID != p.id || p.text.Len() == 0 {
@@ -169,12 +170,12 @@ func (p *gooseParser) say(l gooseLine, text string) []journal.Item {
 		p.text.Reset()
 	}
 	if l.Message.Role != "assistant" {
-		return append(items, message(l.Message.Role, text))
+		return append(items, message(l.Message.Role, piece))
 	}
 	p.verdict.Failed, p.verdict.Class, p.verdict.Reason, p.verdict.Terminal = false, "", "", ""
-	room, _ := journal.Clip(text, max(0, maxFinal-p.text.Len()))
-	p.text.WriteString(room)
-	p.said.WriteString(room)
+	kept := text.KeepBytes(piece, maxFinal-p.text.Len())
+	p.text.WriteString(kept)
+	p.said.WriteString(kept)
 	if p.said.Len() >= maxText {
 		items = append(items, p.journaled()...)
 	}
@@ -195,9 +196,9 @@ func (p *gooseParser) flush() []journal.Item {
 // journaled are the entries of what was collected since the last.
 func (p *gooseParser) journaled() (items []journal.Item) {
 	for rest := p.said.String(); rest != ""; {
-		text, _ := journal.Clip(rest, maxText)
-		items = append(items, journal.OfMessage(journal.Message{Role: "assistant", Text: text}))
-		rest = rest[len(text):]
+		piece := text.KeepBytes(rest, maxText)
+		items = append(items, journal.OfMessage(journal.Message{Role: "assistant", Text: piece}))
+		rest = rest[len(piece):]
 	}
 	p.said.Reset()
 	return items

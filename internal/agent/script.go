@@ -106,6 +106,7 @@ func (p *plainParser) Verdict() Verdict {
 
 // PlainLine is a line of output as a log entry.
 func PlainLine(stream string, line []byte, cut bool) journal.Item {
-	text, clipped := journal.Clip(strings.ToValidUTF8(string(line), "\uFFFD"), maxText)
-	return journal.OfLog(journal.Log{Stream: stream, Text: text, Truncated: cut || clipped})
+	l := logText(stream, strings.ToValidUTF8(string(line), "\uFFFD"))
+	l.Truncated = l.Truncated || cut
+	return journal.OfLog(l)
 }

@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // What the parsers of the CLIs' JSON lines share. An agent writes what it likes, so
@@ -41,20 +42,19 @@ func unread(line []byte) journal.Item {
 }
 
 // word bounds what should be a word: a name, an id.
-func word(s string) string {
-	s, _ = journal.Clip(s, maxWord)
-	return s
-}
+func word(s string) string { return text.KeepBytes(s, maxWord) }
 
 // reason bounds why something failed or was refused.
-func reason(s string) string {
-	s, _ = journal.Clip(s, maxReason)
-	return s
+func reason(s string) string { return text.KeepBytes(s, maxReason) }
+
+func message(role, said string) journal.Item {
+	kept := text.KeepBytes(said, maxText)
+	return journal.OfMessage(journal.Message{Role: word(role), Text: kept, Truncated: len(kept) < len(said)})
 }
 
-func message(role, text string) journal.Item {
-	text, cut := journal.Clip(text, maxText)
-	return journal.OfMessage(journal.Message{Role: word(role), Text: text, Truncated: cut})
+func logText(stream, said string) journal.Log {
+	kept := text.KeepBytes(said, maxText)
+	return journal.Log{Stream: stream, Text: kept, Truncated: len(kept) < len(said)}
 }
 
 // toolCall is a call with the command that stands in its input; most tools have none.
@@ -68,7 +68,7 @@ func toolCall(id, tool string, input json.RawMessage) journal.ToolCall {
 
 // commandCall is a call whose command is known apart from its input.
 func commandCall(id, tool, command string, input json.RawMessage) journal.ToolCall {
-	command, _ = journal.Clip(command, maxText)
+	command = text.KeepBytes(command, maxText)
 	if len(input) > maxText || nesting(input) > maxNesting {
 		input = json.RawMessage(fmt.Sprintf(`{"omitted":"%d bytes"}`, len(input)))
 	}
@@ -76,10 +76,9 @@ func commandCall(id, tool, command string, input json.RawMessage) journal.ToolCa
 }
 
 // toolResult is what a call came to.
-func toolResult(call journal.ToolCall, text string, failed bool) journal.ToolResult {
-	r := journal.ToolResult{ID: call.ID, Tool: call.Tool, Command: call.Command, Error: failed, Bytes: len(text)}
-	r.Text, r.Truncated = journal.Clip(text, maxText)
-	return r
+func toolResult(call journal.ToolCall, said string, failed bool) journal.ToolResult {
+	kept := text.KeepBytes(said, maxText)
+	return journal.ToolResult{ID: call.ID, Tool: call.Tool, Command: call.Command, Error: failed, Bytes: len(said), Text: kept, Truncated: len(kept) < len(said)}
 }
 
 // denial is a call that was refused, for that reason.
@@ -93,8 +92,7 @@ type openCalls map[string]journal.ToolCall
 
 func (o openCalls) open(c journal.ToolCall) {
 	if len(o) < maxOpenCalls {
-		command, _ := journal.Clip(c.Command, maxRepeated)
-		o[c.ID] = journal.ToolCall{ID: c.ID, Tool: c.Tool, Command: command}
+		o[c.ID] = journal.ToolCall{ID: c.ID, Tool: c.Tool, Command: text.KeepBytes(c.Command, maxRepeated)}
 	}
 }
 

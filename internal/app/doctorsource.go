@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/observe"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 )
@@ -149,16 +150,16 @@ func deniedAt(ctx context.Context, client *kube.Client, places []detect.Watched)
 }
 
 func deniedIn(ctx context.Context, client *kube.Client, w detect.Watched) (denied []string, err error) {
-	res, _ := kube.ResourceOf(string(w.Kind))
+	k := kinds.MustNamed(string(w.Kind))
 	for _, verb := range []string{"list", "watch"} {
-		may, err := client.May(ctx, authz.ResourceAttributes{Verb: verb, Group: res.Group, Resource: res.Name, Namespace: w.Namespace})
+		may, err := client.May(ctx, authz.ResourceAttributes{Verb: verb, Group: k.Group, Resource: k.Plural, Namespace: w.Namespace})
 		if err != nil {
 			return nil, err
 		}
 		if may.Allowed {
 			continue
 		}
-		what := verb + " " + res.String()
+		what := verb + " " + k.Resource()
 		if w.Namespace != "" {
 			what += " in " + w.Namespace
 		}

@@ -74,7 +74,7 @@ func (o EvalOptions) diagnose(ctx context.Context, c eval.Case) (_ *nightcrier.R
 		return nil, err
 	}
 	d, err := diagnose.Run(ctx, diagnose.Input{
-		Event:    nightcrier.Event{Cluster: snap.Cluster, Resource: target, FaultType: "Asked", Severity: nightcrier.ErrorSeverity},
+		Event:    nightcrier.Event{Cluster: snap.Cluster, Resource: target, FaultType: nightcrier.Asked, Severity: nightcrier.ErrorSeverity},
 		Reader:   recorded{kube.Over(snapshot.Host, guard, 0)},
 		Evidence: rec, Mask: masker.String,
 		Now: func() time.Time { return snap.CapturedAt },

@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/typo"
 )
 
@@ -35,19 +36,20 @@ func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) 
 		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is in namespace %s, and -n names %s", said, r.Namespace, namespace)
 	}
 	if !known(r.Kind) {
-		if near := kube.NearestKind(r.Kind); near != "" {
+		if near := kinds.Nearest(r.Kind); near != "" {
 			return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not a kind: did you mean %s/%s?", r.Kind, near, r.Name)
 		}
 		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not a kind that can be looked at by its name; KIND/NAME is for example deployment/cart", r.Kind)
 	}
-	r.Kind, _ = kube.KindOf(r.Kind)
+	kind, _ := kinds.Meant(r.Kind)
+	r.Kind = kind.Name
 	return r, r.Check()
 }
 
 // known reports whether a word means a builtin kind.
 func known(word string) bool {
-	kind, _ := kube.KindOf(word)
-	return kube.APIVersionOf(kind) != ""
+	_, known := kinds.Meant(word)
+	return known
 }
 
 // asked is the payload that stands for a person's question about the target,
@@ -193,13 +195,13 @@ func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && re
 
 // complete writes an object that was named as kubectl takes it in full.
 func complete(res nightcrier.Resource) (nightcrier.Resource, error) {
-	kind, clusterWide := kube.KindOf(res.Kind)
-	res.Kind = kind
-	if clusterWide || !single(res) {
+	kind, known := kinds.Meant(res.Kind)
+	res.Kind = kind.Name
+	if kind.ClusterWide || !single(res) {
 		res.Namespace = ""
 	}
-	if res.APIVersion == "" {
-		res.APIVersion = kube.APIVersionOf(kind)
+	if res.APIVersion == "" && known {
+		res.APIVersion = kind.APIVersion()
 	}
 	return res, res.Check()
 }

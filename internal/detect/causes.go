@@ -135,17 +135,17 @@ func (c *cause) meaning() (string, nightcrier.Severity) {
 // implied are the fault types that are not worth telling beside another one, by
 // what they follow from; that may be of another class.
 var implied = map[string][]string{
-	"PodCrash":     {"CrashLoop", "OOMKilled"},
-	"ProbeFailed":  {"CrashLoop", "OOMKilled"},
-	"StartFailure": {"FailedMount"},
-	"Unavailable": {"DeploymentFailure", "CrashLoop", "ImagePull", "StartFailure", "FailedCreate", "ProbeFailed",
-		"Unschedulable", "FailedMount", "Evicted", "Preempted"},
-	"DeploymentFailure": {"Unschedulable", "FailedMount"},
+	nightcrier.FaultPodCrash: {nightcrier.FaultCrashLoop, nightcrier.FaultOOMKilled},
+	nightcrier.FaultProbe:    {nightcrier.FaultCrashLoop, nightcrier.FaultOOMKilled},
+	nightcrier.FaultStart:    {nightcrier.FaultMount},
+	nightcrier.FaultUnavailable: {nightcrier.FaultDeployment, nightcrier.FaultCrashLoop, nightcrier.FaultImagePull, nightcrier.FaultStart, nightcrier.FaultCreate, nightcrier.FaultProbe,
+		nightcrier.FaultUnschedulable, nightcrier.FaultMount, nightcrier.FaultEvicted, nightcrier.FaultPreempted},
+	nightcrier.FaultDeployment: {nightcrier.FaultUnschedulable, nightcrier.FaultMount},
 }
 
 // continued are the fault types that another one goes on as: while a sign of it is
 // waited for, they are not over. What takes the place of a Pod that had to go may
 // find none.
 var continued = map[string][]string{
-	"Unschedulable": {"Preempted", "Evicted"},
+	nightcrier.FaultUnschedulable: {nightcrier.FaultPreempted, nightcrier.FaultEvicted},
 }

@@ -28,7 +28,7 @@ func readClaim(d *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &c) {
 		return view{}, false
 	}
-	res := c.Meta.resource(Claim, "v1")
+	res := c.Meta.resource(Claim)
 	v := view{res: res, owner: res, healthy: c.Status.Phase == "Bound", leaving: !c.Meta.Deleted.IsZero()}
 	switch asked := c.Meta.Annotations; {
 	case v.leaving:

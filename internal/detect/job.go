@@ -26,7 +26,7 @@ func readJob(d *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &j) {
 		return view{}, false
 	}
-	res := j.Meta.resource(Job, "batch/v1")
+	res := j.Meta.resource(Job)
 	v := view{res: res, owner: d.controllerOf(&j.Meta, res)}
 	done := j.Status.Conditions.of("Complete")
 	v.leaving = !j.Meta.Deleted.IsZero() || done.is("True")
@@ -93,7 +93,7 @@ func readCronJob(d *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &c) {
 		return view{}, false
 	}
-	res := c.Meta.resource(CronJob, "batch/v1")
+	res := c.Meta.resource(CronJob)
 	v := view{res: res, owner: res, leaving: !c.Meta.Deleted.IsZero()}
 	if !c.Status.Success.IsZero() {
 		d.makeUp(res, c.Status.Success.Time)

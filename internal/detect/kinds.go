@@ -1,5 +1,7 @@
 package detect
 
+import "nightcrier.dev/nightcrier/internal/kube/kinds"
+
 // Kind is the kind of an object that the detector looks at.
 type Kind string
 
@@ -29,21 +31,24 @@ type Watched struct {
 	Namespace string
 }
 
+// apiVersion is where the API has the kind.
+func (k Kind) apiVersion() string { return kinds.MustNamed(string(k)).APIVersion() }
+
 // watched is in the order in which the kinds are best listed: what others refer
 // to first, Events last.
 var watched = []Watched{
-	{Namespace, "v1", true, ""},
-	{Node, "v1", true, ""},
-	{CronJob, "batch/v1", true, ""},
-	{Job, "batch/v1", false, ""},
-	{Deployment, "apps/v1", false, ""},
-	{StatefulSet, "apps/v1", false, ""},
-	{DaemonSet, "apps/v1", false, ""},
-	{Claim, "v1", true, ""},
-	{Autoscaler, "autoscaling/v2", true, ""},
-	{APIService, "apiregistration.k8s.io/v1", true, ""},
-	{Pod, "v1", false, ""},
-	{Event, "v1", true, ""},
+	{Kind: Namespace, Optional: true},
+	{Kind: Node, Optional: true},
+	{Kind: CronJob, Optional: true},
+	{Kind: Job},
+	{Kind: Deployment},
+	{Kind: StatefulSet},
+	{Kind: DaemonSet},
+	{Kind: Claim, Optional: true},
+	{Kind: Autoscaler, Optional: true},
+	{Kind: APIService, Optional: true},
+	{Kind: Pod},
+	{Kind: Event, Optional: true},
 }
 
 // Kinds lists what a detector wants to see, in the order that lists are best
@@ -52,7 +57,8 @@ var watched = []Watched{
 func Kinds(namespaces ...string) []Watched {
 	var list []Watched
 	for _, w := range watched {
-		if len(namespaces) == 0 || w.Kind == Namespace || w.Kind == Node || w.Kind == APIService {
+		w.APIVersion = w.Kind.apiVersion()
+		if len(namespaces) == 0 || kinds.MustNamed(string(w.Kind)).ClusterWide {
 			list = append(list, w)
 			continue
 		}

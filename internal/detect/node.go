@@ -28,7 +28,7 @@ func readNode(d *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &n) {
 		return view{}, false
 	}
-	res := n.Meta.resource(Node, "v1")
+	res := n.Meta.resource(Node)
 	ready := n.Status.Conditions.of("Ready")
 	v := view{res: res, owner: res, healthy: ready.is("True"), notReady: !ready.is("True")}
 	if v.leaving = n.leaving(); v.leaving {

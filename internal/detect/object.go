@@ -122,8 +122,8 @@ type finding struct {
 }
 
 // resource names the object of a kind.
-func (m *meta) resource(kind Kind, apiVersion string) nightcrier.Resource {
-	return nightcrier.Resource{APIVersion: apiVersion, Kind: string(kind), Namespace: m.Namespace, Name: m.Name, UID: m.UID}
+func (m *meta) resource(kind Kind) nightcrier.Resource {
+	return nightcrier.Resource{APIVersion: kind.apiVersion(), Kind: string(kind), Namespace: m.Namespace, Name: m.Name, UID: m.UID}
 }
 
 // keep returns r in memory of its own, not of the object that it was read from.

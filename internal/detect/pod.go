@@ -65,7 +65,7 @@ func readPod(d *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &p) {
 		return view{}, false
 	}
-	res := p.Meta.resource(Pod, "v1")
+	res := p.Meta.resource(Pod)
 	all := d.census(Pod, res.Namespace)
 	p.now, p.listed, p.ofJob = d.now, all.listing, p.Meta.controller().Kind == "Job"
 	if p.start = p.Status.Start.Time; p.start.IsZero() {
@@ -212,11 +212,11 @@ func (p *pod) ofWaiting(out []finding, c *container, what, reason, message strin
 		return append(out, p.crashLoop(c, what))
 	case reason == "ErrImageNeverPull", reason == "InvalidImageName":
 		f.cause = imageNever
-	case known && faultType == "ImagePull":
+	case known && faultType == nightcrier.FaultImagePull:
 		f.cause = imagePull
 	case reason == "CreateContainerConfigError":
 		f.cause = configError
-	case known && faultType == "StartFailure", reason == "PreStartHookError", reason == "PostStartHookError":
+	case known && faultType == nightcrier.FaultStart, reason == "PreStartHookError", reason == "PostStartHookError":
 		f.cause = startFailure
 	case reason == "ContainerCreating":
 		f.cause, f.since, reason = neverCreated, p.start, "ContainerCreating for "+lasting(p.now.Sub(p.start))

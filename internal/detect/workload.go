@@ -32,7 +32,7 @@ type workload struct {
 
 // view is the part that all three have in common.
 func (w *workload) view(kind Kind) view {
-	res := w.Meta.resource(kind, "apps/v1")
+	res := w.Meta.resource(kind)
 	return view{res: res, owner: res, leaving: !w.Meta.Deleted.IsZero()}
 }
 
@@ -146,7 +146,7 @@ func readAutoscaler(_ *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &a) {
 		return view{}, false
 	}
-	res := a.Meta.resource(Autoscaler, "autoscaling/v2")
+	res := a.Meta.resource(Autoscaler)
 	v := view{res: res, owner: res, leaving: !a.Meta.Deleted.IsZero()}
 	if v.leaving {
 		return v, true
@@ -184,7 +184,7 @@ func readAPIService(_ *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &s) {
 		return view{}, false
 	}
-	res := s.Meta.resource(APIService, "apiregistration.k8s.io/v1")
+	res := s.Meta.resource(APIService)
 	c := s.Status.Conditions.of("Available")
 	v := view{res: res, owner: res, healthy: c.is("True"), leaving: !s.Meta.Deleted.IsZero()}
 	if v.leaving || !c.is("False") {
@@ -212,7 +212,7 @@ func readNamespace(_ *Detector, raw []byte) (view, bool) {
 	if !decode(raw, &n) {
 		return view{}, false
 	}
-	res := n.Meta.resource(Namespace, "v1")
+	res := n.Meta.resource(Namespace)
 	v := view{res: res, owner: res}
 	if n.Meta.Deleted.IsZero() {
 		return v, true

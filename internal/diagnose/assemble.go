@@ -149,17 +149,10 @@ func (f *Facts) claimIsWell() bool {
 	})
 }
 
-// byPerson is the fault type of an event by which a person asks, without a fault.
-const byPerson = "Asked"
-
-// byProbe is the fault type of a probe that failed, as many do while what they ask
-// still starts.
-const byProbe = "ProbeFailed"
-
 // traces reports whether anything tells of an earlier fault.
 func (a *assembler) traces() bool {
 	claimed := a.in.Event.FaultType
-	if claimed != "" && claimed != byPerson && (claimed != byProbe || !a.f.readySinceStart()) || a.f.TargetGone {
+	if claimed != "" && claimed != nightcrier.Asked && (claimed != nightcrier.FaultProbe || !a.f.readySinceStart()) || a.f.TargetGone {
 		return true
 	}
 	for _, f := range append([]*Facts{a.f}, a.f.others...) {

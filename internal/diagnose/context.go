@@ -29,7 +29,7 @@ func (a *assembler) context() {
 		})
 		a.fact(Observation{Text: a.f.Target.String() + " does not exist any more", Quote: "not found", Ref: a.f.goneRef}, nightcrier.Verified)
 	}
-	if a.in.Event.FaultType != byPerson || len(a.r.Facts) == 0 { // that somebody asked is no news
+	if a.in.Event.FaultType != nightcrier.Asked || len(a.r.Facts) == 0 { // that somebody asked is no news
 		a.claim()
 	}
 }

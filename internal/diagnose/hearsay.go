@@ -51,11 +51,11 @@ func meta(r nightcrier.Resource) metav1.ObjectMeta {
 // eventReasons are the reasons of the cluster's own Events that rules look for,
 // by what the sender calls the fault.
 var eventReasons = map[string]string{
-	"FailedCreate":  "FailedCreate",
-	"FailedMount":   "FailedMount",
-	"ImagePull":     "Failed",
-	"ProbeFailed":   "Unhealthy",
-	"Unschedulable": "FailedScheduling",
+	nightcrier.FaultCreate:        "FailedCreate",
+	nightcrier.FaultMount:         "FailedMount",
+	nightcrier.FaultImagePull:     "Failed",
+	nightcrier.FaultProbe:         "Unhealthy",
+	nightcrier.FaultUnschedulable: "FailedScheduling",
 }
 
 // heardEvent is the claim as an Event of the cluster.
@@ -78,12 +78,12 @@ var podClaims = []struct {
 	words     *pattern
 	apply     func(p *corev1.Pod, text string)
 }{
-	{"CrashLoop", lazily(`CrashLoopBackOff|Back-off restarting failed container`), waits("CrashLoopBackOff")},
-	{"ImagePull", imageTrouble, waits("ImagePullBackOff")},
+	{nightcrier.FaultCrashLoop, lazily(`CrashLoopBackOff|Back-off restarting failed container`), waits("CrashLoopBackOff")},
+	{nightcrier.FaultImagePull, imageTrouble, waits("ImagePullBackOff")},
 	{"", missingConfig, waits("CreateContainerConfigError")},
 	{"", notExecutable, ends(128, "StartError")},
-	{"OOMKilled", lazily(`\bOOMKilled\b`), ends(137, "OOMKilled")},
-	{"Evicted", lazily(`^The node was low on resource`), func(p *corev1.Pod, text string) {
+	{nightcrier.FaultOOMKilled, lazily(`\bOOMKilled\b`), ends(137, "OOMKilled")},
+	{nightcrier.FaultEvicted, lazily(`^The node was low on resource`), func(p *corev1.Pod, text string) {
 		p.Status.Reason, p.Status.Message = "Evicted", text
 	}},
 }
@@ -157,7 +157,7 @@ func heardLogs(r nightcrier.Resource, e nightcrier.Event, ref Ref) []LogExcerpt 
 
 func heardDeployment(r nightcrier.Resource, e nightcrier.Event, text string) appsv1.Deployment {
 	d := appsv1.Deployment{ObjectMeta: meta(r)}
-	if e.FaultType == "DeploymentFailure" {
+	if e.FaultType == nightcrier.FaultDeployment {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{
 			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: heardRollout(text), Message: text,
 		}}
@@ -191,14 +191,14 @@ func heardNode(r nightcrier.Resource, e nightcrier.Event, text string) corev1.No
 	switch {
 	case strings.Contains(text, "Ready=Unknown"):
 		ready.Status = corev1.ConditionUnknown
-	case e.FaultType == "NodeUnhealthy", strings.Contains(text, "Ready=False"):
+	case e.FaultType == nightcrier.FaultNodeUnhealthy, strings.Contains(text, "Ready=False"):
 		ready.Status = corev1.ConditionFalse
 	}
 	if m := saysMessage.FindStringSubmatch(text); m != nil {
 		ready.Message = m[1]
 	}
 	n := corev1.Node{ObjectMeta: meta(r), Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}}}
-	if e.FaultType == "NodePressure" {
+	if e.FaultType == nightcrier.FaultNodePressure {
 		n.Status.Conditions = append(n.Status.Conditions, heardPressure(text))
 	}
 	return n

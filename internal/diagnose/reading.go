@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // Bounds of one diagnosis, whatever the cluster is like.
@@ -345,14 +346,7 @@ type query struct {
 
 // plural is what kubectl calls several of the kind.
 func (q query) plural() string {
-	word := strings.ToLower(q.kind)
-	switch {
-	case strings.HasSuffix(word, "y"):
-		return strings.TrimSuffix(word, "y") + "ies"
-	case strings.HasSuffix(word, "s"):
-		return word + "es"
-	}
-	return word + "s"
+	return kinds.MustNamed(q.kind).Plural
 }
 
 // shortly names the list for people who know which namespace is looked at.
@@ -363,14 +357,9 @@ func (q query) shortly(home string) string {
 	return q.plural() + " in " + q.ns
 }
 
-// namespaced reports whether objects of the kind live in namespaces.
-func (q query) namespaced() bool {
-	return slices.Contains(around, q.kind) || q.kind == "ReplicaSet" || q.kind == "ControllerRevision"
-}
-
 func (q query) source() string {
 	s := "kubectl get " + q.plural()
-	if q.ns == "" && q.namespaced() {
+	if q.ns == "" && !kinds.MustNamed(q.kind).ClusterWide {
 		s += " -A"
 	}
 	s += namespaceFlag(q.ns)

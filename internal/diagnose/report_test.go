@@ -100,7 +100,7 @@ func inert(t *testing.T, r nightcrier.Report) {
 
 func TestVerdicts(t *testing.T) {
 	quiet := func(in *Input) { in.Event.FaultType, in.Event.Context = "", "" }
-	probeFailed := func(in *Input) { in.Event.FaultType = byProbe }
+	probeFailed := func(in *Input) { in.Event.FaultType = nightcrier.FaultProbe }
 	readyAfter := func(d time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			ready(0)(p)
@@ -400,7 +400,7 @@ func TestJobThatRuns(t *testing.T) {
 		yes := true
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "migrate", Controller: &yes}}
 		in, m := input(newCluster(job, p), nightcrier.Resource{Kind: "Job", Namespace: "shop", Name: "migrate"})
-		in.Event.FaultType = byPerson
+		in.Event.FaultType = nightcrier.Asked
 		d := run(t, in)
 		sound(t, d, m)
 		if d.Report.Verdict != want {

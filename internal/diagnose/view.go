@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // view is the Scene, ordered by what a person would mend.
@@ -60,29 +61,29 @@ func newView(s *Scene) *view {
 func (v *view) workloads() []*Facts {
 	var all []*Facts
 	done := map[nightcrier.Object]bool{}
-	add := func(kind, apiVersion string, m metav1.Object) *Facts {
+	add := func(kind string, m metav1.Object) *Facts {
 		o := nightcrier.Object{Kind: kind, Namespace: m.GetNamespace(), Name: m.GetName()}
 		done[o] = true
-		f := v.facts(o, apiVersion)
+		f := v.facts(o, kinds.MustNamed(kind).APIVersion())
 		all = append(all, f)
 		return f
 	}
 	for i := range v.s.Deployments {
 		d := &v.s.Deployments[i]
-		v.fill(add("Deployment", "apps/v1", &d.Object), func(f *Facts) { f.Deployment = d })
+		v.fill(add("Deployment", &d.Object), func(f *Facts) { f.Deployment = d })
 	}
 	for i := range v.s.StatefulSets {
-		v.fill(add("StatefulSet", "apps/v1", &v.s.StatefulSets[i].Object), nil)
+		v.fill(add("StatefulSet", &v.s.StatefulSets[i].Object), nil)
 	}
 	for i := range v.s.DaemonSets {
-		v.fill(add("DaemonSet", "apps/v1", &v.s.DaemonSets[i].Object), nil)
+		v.fill(add("DaemonSet", &v.s.DaemonSets[i].Object), nil)
 	}
 	for i := range v.s.CronJobs {
-		v.fill(add("CronJob", "batch/v1", &v.s.CronJobs[i].Object), nil)
+		v.fill(add("CronJob", &v.s.CronJobs[i].Object), nil)
 	}
 	for i := range v.s.Jobs {
 		if j := &v.s.Jobs[i]; controller(&j.Object).IsZero() {
-			v.fill(add("Job", "batch/v1", &j.Object), nil)
+			v.fill(add("Job", &j.Object), nil)
 		}
 	}
 	for i := range v.s.Pods { // what is left belongs to nobody, or to what was not read

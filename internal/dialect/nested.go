@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // k8sEvent is a Kubernetes event as the servers pass it on.
@@ -17,13 +18,6 @@ type k8sEvent struct {
 	Timestamp      lenientTime          `json:"timestamp"`
 	LastTimestamp  lenientTime          `json:"lastTimestamp"`
 	FirstTimestamp lenientTime          `json:"firstTimestamp"`
-}
-
-// clusterScoped are the kinds whose events lie in a namespace that is not theirs.
-var clusterScoped = map[string]bool{
-	"Node": true, "PersistentVolume": true, "Namespace": true, "StorageClass": true,
-	"ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true,
-	"APIService": true, "CSINode": true, "VolumeAttachment": true, "PriorityClass": true,
 }
 
 // fillNested reads the shapes that carry a Kubernetes event. With them the
@@ -67,7 +61,8 @@ func (e *k8sEvent) resource() (nightcrier.Resource, error) {
 		return nightcrier.Resource{}, nightcrier.Errorf(nightcrier.Invalid, "field event.involvedObject is missing")
 	}
 	res := *e.InvolvedObject
-	if res.Namespace == "" && !clusterScoped[res.Kind] {
+	// Events about a cluster-wide object lie in a namespace that is not its own.
+	if kind, _ := kinds.Named(res.Kind); res.Namespace == "" && !kind.ClusterWide {
 		res.Namespace = e.Namespace
 	}
 	return res, res.Check()

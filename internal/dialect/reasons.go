@@ -1,107 +1,82 @@
 package dialect
 
 import (
+	"cmp"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
 )
 
-// fault is what a reason of Kubernetes means to us.
-type fault struct {
-	faultType string
-	severity  nightcrier.Severity
+// meaning is what a reason of Kubernetes means to us.
+type meaning struct {
+	of string // the fault type
+	// severity is set where the reason is of another than its fault type.
+	severity nightcrier.Severity
 	// evenNormal marks a fault that Kubernetes reports with type Normal.
 	evenNormal bool
 	// benign marks a warning that is no fault.
 	benign bool
 }
 
-// faults is the one table from reasons (of events, of container states and of
-// conditions) to fault types and severities. The fault types of the flat
-// dialects stand in it as well, so that they normalise to themselves.
-var faults = map[string]fault{
-	"CrashLoop":        {faultType: "CrashLoop", severity: nightcrier.Critical},
-	"CrashLoopBackOff": {faultType: "CrashLoop", severity: nightcrier.Critical},
-	"BackOff":          {faultType: "CrashLoop", severity: nightcrier.Critical},
-	"PodCrash":         {faultType: "PodCrash", severity: nightcrier.Warning},
-	"OOMKilled":        {faultType: "OOMKilled", severity: nightcrier.ErrorSeverity},
-	"OOMKilling":       {faultType: "OOMKilled", severity: nightcrier.ErrorSeverity},
+// reasons is the one table from the reasons of Kubernetes (of events, of container states
+// and of conditions) to fault types.
+var reasons = map[string]meaning{
+	"CrashLoopBackOff": {of: nightcrier.FaultCrashLoop},
+	"BackOff":          {of: nightcrier.FaultCrashLoop},
+	"OOMKilling":       {of: nightcrier.FaultOOMKilled},
 
-	"ImagePull":         {faultType: "ImagePull", severity: nightcrier.ErrorSeverity},
-	"ErrImagePull":      {faultType: "ImagePull", severity: nightcrier.ErrorSeverity},
-	"ImagePullBackOff":  {faultType: "ImagePull", severity: nightcrier.ErrorSeverity},
-	"ErrImageNeverPull": {faultType: "ImagePull", severity: nightcrier.ErrorSeverity},
-	"InvalidImageName":  {faultType: "ImagePull", severity: nightcrier.ErrorSeverity},
-	"InspectFailed":     {faultType: "ImagePull", severity: nightcrier.ErrorSeverity},
-	"ImageInspectError": {faultType: "ImagePull", severity: nightcrier.ErrorSeverity},
+	"ErrImagePull":      {of: nightcrier.FaultImagePull},
+	"ImagePullBackOff":  {of: nightcrier.FaultImagePull},
+	"ErrImageNeverPull": {of: nightcrier.FaultImagePull},
+	"InvalidImageName":  {of: nightcrier.FaultImagePull},
+	"InspectFailed":     {of: nightcrier.FaultImagePull},
+	"ImageInspectError": {of: nightcrier.FaultImagePull},
 
-	"Failed":                     {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
-	"StartFailure":               {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
-	"CreateContainerConfigError": {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
-	"CreateContainerError":       {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
-	"RunContainerError":          {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
-	"FailedCreatePodSandBox":     {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
-	"FailedPostStartHook":        {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
-	"NetworkNotReady":            {faultType: "StartFailure", severity: nightcrier.ErrorSeverity},
+	"Failed":                     {of: nightcrier.FaultStart},
+	"CreateContainerConfigError": {of: nightcrier.FaultStart},
+	"CreateContainerError":       {of: nightcrier.FaultStart},
+	"RunContainerError":          {of: nightcrier.FaultStart},
+	"FailedCreatePodSandBox":     {of: nightcrier.FaultStart},
+	"FailedPostStartHook":        {of: nightcrier.FaultStart},
+	"NetworkNotReady":            {of: nightcrier.FaultStart},
 
-	"Unhealthy":    {faultType: "ProbeFailed", severity: nightcrier.Warning},
-	"ProbeFailed":  {faultType: "ProbeFailed", severity: nightcrier.Warning},
-	"ProbeWarning": {faultType: "ProbeFailed", severity: nightcrier.Warning},
+	"Unhealthy":    {of: nightcrier.FaultProbe},
+	"ProbeWarning": {of: nightcrier.FaultProbe},
 
-	"Unschedulable":    {faultType: "Unschedulable", severity: nightcrier.ErrorSeverity},
-	"FailedScheduling": {faultType: "Unschedulable", severity: nightcrier.ErrorSeverity},
-	"Evicted":          {faultType: "Evicted", severity: nightcrier.ErrorSeverity},
-	"Preempted":        {faultType: "Preempted", severity: nightcrier.Warning},
+	"FailedScheduling": {of: nightcrier.FaultUnschedulable},
 
-	"FailedMount":            {faultType: "FailedMount", severity: nightcrier.ErrorSeverity},
-	"FailedAttachVolume":     {faultType: "FailedMount", severity: nightcrier.ErrorSeverity},
-	"FailedMapVolume":        {faultType: "FailedMount", severity: nightcrier.ErrorSeverity},
-	"ProvisioningFailed":     {faultType: "ProvisioningFailed", severity: nightcrier.ErrorSeverity},
-	"VolumeResizeFailed":     {faultType: "ProvisioningFailed", severity: nightcrier.ErrorSeverity},
-	"VolumeFailedRecycle":    {faultType: "ProvisioningFailed", severity: nightcrier.ErrorSeverity},
-	"ClaimLost":              {faultType: "ProvisioningFailed", severity: nightcrier.Critical},
-	"ClaimMisbound":          {faultType: "ProvisioningFailed", severity: nightcrier.ErrorSeverity},
-	"FailedBinding":          {faultType: "ProvisioningFailed", severity: nightcrier.ErrorSeverity},
-	"FileSystemResizeFailed": {faultType: "ProvisioningFailed", severity: nightcrier.ErrorSeverity},
+	"FailedAttachVolume":     {of: nightcrier.FaultMount},
+	"FailedMapVolume":        {of: nightcrier.FaultMount},
+	"VolumeResizeFailed":     {of: nightcrier.FaultProvisioning},
+	"VolumeFailedRecycle":    {of: nightcrier.FaultProvisioning},
+	"ClaimLost":              {of: nightcrier.FaultProvisioning, severity: nightcrier.Critical},
+	"ClaimMisbound":          {of: nightcrier.FaultProvisioning},
+	"FailedBinding":          {of: nightcrier.FaultProvisioning},
+	"FileSystemResizeFailed": {of: nightcrier.FaultProvisioning},
 
-	"DeploymentFailure":        {faultType: "DeploymentFailure", severity: nightcrier.Critical},
-	"ProgressDeadlineExceeded": {faultType: "DeploymentFailure", severity: nightcrier.Critical},
-	"Unavailable":              {faultType: "Unavailable", severity: nightcrier.ErrorSeverity},
-	"NamespaceStuck":           {faultType: "NamespaceStuck", severity: nightcrier.Warning},
-	"FailedCreate":             {faultType: "FailedCreate", severity: nightcrier.ErrorSeverity},
-	"ReplicaSetCreateError":    {faultType: "FailedCreate", severity: nightcrier.ErrorSeverity},
+	"ProgressDeadlineExceeded": {of: nightcrier.FaultDeployment},
+	"ReplicaSetCreateError":    {of: nightcrier.FaultCreate},
 
-	"JobFailure":           {faultType: "JobFailure", severity: nightcrier.Critical},
-	"BackoffLimitExceeded": {faultType: "JobFailure", severity: nightcrier.Critical},
-	"DeadlineExceeded":     {faultType: "JobFailure", severity: nightcrier.Warning},
-	"PodFailurePolicy":     {faultType: "JobFailure", severity: nightcrier.Warning},
-	"MissedSchedule":       {faultType: "MissedSchedule", severity: nightcrier.Warning},
-	"MissSchedule":         {faultType: "MissedSchedule", severity: nightcrier.Warning},
-	"TooManyMissedTimes":   {faultType: "MissedSchedule", severity: nightcrier.Warning},
+	"BackoffLimitExceeded": {of: nightcrier.FaultJob},
+	"DeadlineExceeded":     {of: nightcrier.FaultJob, severity: nightcrier.Warning},
+	"PodFailurePolicy":     {of: nightcrier.FaultJob, severity: nightcrier.Warning},
+	"MissSchedule":         {of: nightcrier.FaultMissedSchedule},
+	"TooManyMissedTimes":   {of: nightcrier.FaultMissedSchedule},
 
-	"ScalingFailed":  {faultType: "ScalingFailed", severity: nightcrier.Warning},
-	"ScalingLimited": {faultType: "ScalingLimited", severity: nightcrier.Info},
+	"NodeNotReady":              {of: nightcrier.FaultNodeUnhealthy, evenNormal: true},
+	"KubeletNotReady":           {of: nightcrier.FaultNodeUnhealthy},
+	"NetworkUnavailable":        {of: nightcrier.FaultNodeUnhealthy, severity: nightcrier.ErrorSeverity},
+	"Rebooted":                  {of: nightcrier.FaultNodeUnhealthy, severity: nightcrier.Warning},
+	"NodeHasDiskPressure":       {of: nightcrier.FaultNodePressure, evenNormal: true},
+	"NodeHasMemoryPressure":     {of: nightcrier.FaultNodePressure, evenNormal: true},
+	"NodeHasInsufficientMemory": {of: nightcrier.FaultNodePressure, evenNormal: true},
+	"NodeHasPIDPressure":        {of: nightcrier.FaultNodePressure, evenNormal: true},
+	"EvictionThresholdMet":      {of: nightcrier.FaultNodePressure},
+	"SystemOOM":                 {of: nightcrier.FaultNodePressure},
+	"FreeDiskSpaceFailed":       {of: nightcrier.FaultNodePressure, severity: nightcrier.Warning},
+	"ImageGCFailed":             {of: nightcrier.FaultNodePressure, severity: nightcrier.Warning},
 
-	"NodeUnhealthy":             {faultType: "NodeUnhealthy", severity: nightcrier.Critical},
-	"NodeNotReady":              {faultType: "NodeUnhealthy", severity: nightcrier.Critical, evenNormal: true},
-	"KubeletNotReady":           {faultType: "NodeUnhealthy", severity: nightcrier.Critical},
-	"NetworkUnavailable":        {faultType: "NodeUnhealthy", severity: nightcrier.ErrorSeverity},
-	"Rebooted":                  {faultType: "NodeUnhealthy", severity: nightcrier.Warning},
-	"NodePressure":              {faultType: "NodePressure", severity: nightcrier.ErrorSeverity},
-	"NodeHasDiskPressure":       {faultType: "NodePressure", severity: nightcrier.ErrorSeverity, evenNormal: true},
-	"NodeHasMemoryPressure":     {faultType: "NodePressure", severity: nightcrier.ErrorSeverity, evenNormal: true},
-	"NodeHasInsufficientMemory": {faultType: "NodePressure", severity: nightcrier.ErrorSeverity, evenNormal: true},
-	"NodeHasPIDPressure":        {faultType: "NodePressure", severity: nightcrier.ErrorSeverity, evenNormal: true},
-	"EvictionThresholdMet":      {faultType: "NodePressure", severity: nightcrier.ErrorSeverity},
-	"SystemOOM":                 {faultType: "NodePressure", severity: nightcrier.ErrorSeverity},
-	"FreeDiskSpaceFailed":       {faultType: "NodePressure", severity: nightcrier.Warning},
-	"ImageGCFailed":             {faultType: "NodePressure", severity: nightcrier.Warning},
-
-	"ServiceFailure":         {faultType: "ServiceFailure", severity: nightcrier.ErrorSeverity},
-	"SyncLoadBalancerFailed": {faultType: "ServiceFailure", severity: nightcrier.ErrorSeverity},
-	"WebhookFailure":         {faultType: "WebhookFailure", severity: nightcrier.ErrorSeverity},
-	"APIServiceUnavailable":  {faultType: "APIServiceUnavailable", severity: nightcrier.ErrorSeverity},
-	"APIUnready":             {faultType: "APIUnready", severity: nightcrier.Critical},
+	"SyncLoadBalancerFailed": {of: nightcrier.FaultService},
 
 	// The kubelet says this once at every start, about a disk that is fine.
 	"InvalidDiskCapacity": {benign: true},
@@ -110,11 +85,31 @@ var faults = map[string]fault{
 	"InfoInhibitor": {benign: true},
 }
 
+// fault is what is reported with a reason.
+type fault struct {
+	faultType          string
+	severity           nightcrier.Severity
+	evenNormal, benign bool
+}
+
+// faultOf looks up what a reason means; a fault type stands for itself.
+func faultOf(reason string) (fault, bool) {
+	if m, ok := reasons[reason]; ok {
+		known, _ := nightcrier.FaultTypeCalled(m.of)
+		return fault{m.of, cmp.Or(m.severity, known.Severity), m.evenNormal, m.benign}, true
+	}
+	known, ok := nightcrier.FaultTypeCalled(reason)
+	if !ok || known.ID != reason {
+		return fault{}, false
+	}
+	return fault{faultType: reason, severity: known.Severity}, true
+}
+
 // Meaning says which fault type a reason of Kubernetes stands for, and how severe
 // that is; a fault type stands for itself. It is false for a reason that the
 // table does not have.
 func Meaning(reason string) (faultType string, severity nightcrier.Severity, known bool) {
-	f, ok := faults[reason]
+	f, ok := faultOf(reason)
 	return f.faultType, f.severity, ok && !f.benign
 }
 
@@ -130,11 +125,11 @@ func classify(reason, message string) fault {
 	case reason == "Failed" && strings.Contains(message, "pull image"):
 		reason = "ErrImagePull"
 	case reason == "Failed":
-		if f, ok := faults[strings.TrimPrefix(message, "Error: ")]; ok {
+		if f, ok := faultOf(strings.TrimPrefix(message, "Error: ")); ok {
 			return f
 		}
 	}
-	if f, ok := faults[reason]; ok {
+	if f, ok := faultOf(reason); ok {
 		return f
 	}
 	return fault{faultType: reason, severity: nightcrier.Warning}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 
@@ -280,7 +280,7 @@ func (q *question) pod(args []string) error {
 	if !has {
 		kind, name = "pod", args[0]
 	}
-	if k, _ := kube.KindOf(kind); k != "Pod" {
+	if k, _ := kinds.Meant(kind); k.Name != "Pod" {
 		return refuse("the log of one Pod is read, by its name; kubectl would choose one of %s's", clip(args[0], 80))
 	}
 	q.kind, q.name = "Pod", name
@@ -294,8 +294,8 @@ func (q *question) events(args []string) error {
 	q.kind = "Event"
 	selected := selectors(q.fields)
 	if q.about != "" {
-		kind, _ := kube.KindOf(q.aboutKind)
-		selected = append(selected, "involvedObject.kind="+kind, "involvedObject.name="+q.about)
+		kind, _ := kinds.Meant(q.aboutKind)
+		selected = append(selected, "involvedObject.kind="+kind.Name, "involvedObject.name="+q.about)
 	}
 	if q.eventType != "" {
 		selected = append(selected, "type="+q.eventType)
@@ -315,7 +315,7 @@ func (q *question) usage(args []string) error {
 	if len(args) != 2 {
 		return refuse("usage is read of one Pod or Node, by its name")
 	}
-	switch kind, _ := kube.KindOf(args[0]); kind {
+	switch kind, _ := kinds.Meant(args[0]); kind.Name {
 	case "Pod":
 		q.kind = "PodMetrics"
 	case "Node":
@@ -329,10 +329,10 @@ func (q *question) usage(args []string) error {
 
 // in says where the question looks, and checks what becomes part of a request.
 func (q question) in(ns string) (question, error) {
-	kind, clusterWide := kube.KindOf(q.kind)
-	q.kind = kind
+	kind, _ := kinds.Meant(q.kind)
+	q.kind = kind.Name
 	switch {
-	case clusterWide, kind == "NodeMetrics", q.everywhere:
+	case kind.ClusterWide, q.kind == "NodeMetrics", q.everywhere:
 		q.ns = ""
 	case q.ns == "":
 		q.ns = ns

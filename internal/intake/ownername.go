@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 const (
@@ -25,11 +26,11 @@ func OwnerByName(res nightcrier.Resource) nightcrier.Resource {
 		return podOwner(res)
 	case "ReplicaSet":
 		if name, ok := cutHash(res.Name); ok {
-			return sameNamespace(res, "apps/v1", "Deployment", name)
+			return sameNamespace(res, "Deployment", name)
 		}
 	case "Job":
 		if name, ok := cut(res.Name, 8, 8, digits); ok {
-			return sameNamespace(res, "batch/v1", "CronJob", name)
+			return sameNamespace(res, "CronJob", name)
 		}
 	}
 	return res
@@ -38,25 +39,25 @@ func OwnerByName(res nightcrier.Resource) nightcrier.Resource {
 func podOwner(res nightcrier.Resource) nightcrier.Resource {
 	if base, ok := cut(res.Name, 5, 5, anyChars); ok {
 		if name, ok := cut(base, 8, 8, digits); ok { // minutes since 1970
-			return sameNamespace(res, "batch/v1", "CronJob", name)
+			return sameNamespace(res, "CronJob", name)
 		}
 	}
 	if base, ok := cut(res.Name, 5, 5, randomChars); ok {
 		if name, ok := cutHash(base); ok {
-			return sameNamespace(res, "apps/v1", "Deployment", name)
+			return sameNamespace(res, "Deployment", name)
 		}
 		// A Job's Pods look the same; a DaemonSet's are by far the more frequent,
 		// and the events of either are kept together.
-		return sameNamespace(res, "apps/v1", "DaemonSet", base)
+		return sameNamespace(res, "DaemonSet", base)
 	}
 	if name, ok := cut(res.Name, 1, 4, digits); ok {
-		return sameNamespace(res, "apps/v1", "StatefulSet", name)
+		return sameNamespace(res, "StatefulSet", name)
 	}
 	return res
 }
 
-func sameNamespace(res nightcrier.Resource, apiVersion, kind, name string) nightcrier.Resource {
-	return nightcrier.Resource{APIVersion: apiVersion, Kind: kind, Namespace: res.Namespace, Name: name}
+func sameNamespace(res nightcrier.Resource, kind, name string) nightcrier.Resource {
+	return nightcrier.Resource{APIVersion: kinds.MustNamed(kind).APIVersion(), Kind: kind, Namespace: res.Namespace, Name: name}
 }
 
 // cutHash cuts a Pod template's hash off. One of letters only is taken for a

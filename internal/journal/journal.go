@@ -139,14 +139,3 @@ func Decode[T any](e nightcrier.JournalEntry) (T, error) {
 	}
 	return v, nil
 }
-
-// Clip cuts s to at most max bytes, at a rune's edge, and tells whether it cut.
-func Clip(s string, max int) (string, bool) {
-	if len(s) <= max {
-		return s, false
-	}
-	for max > 0 && s[max]&0xC0 == 0x80 {
-		max--
-	}
-	return s[:max], true
-}

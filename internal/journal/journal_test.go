@@ -156,21 +156,6 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestClip(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		max  int
-		want string
-		cut  bool
-	}{
-		{"abc", 3, "abc", false}, {"abcd", 3, "abc", true}, {"aé", 2, "a", true}, {"é", 1, "", true}, {"", 0, "", false},
-	} {
-		if got, cut := Clip(c.in, c.max); got != c.want || cut != c.cut {
-			t.Errorf("Clip(%q, %d) = %q, %v", c.in, c.max, got, cut)
-		}
-	}
-}
-
 func TestRequestOf(t *testing.T) {
 	want := Request{ID: 3, Time: at, Verb: "get", Resource: "pods", Decision: Deny, Reason: "no"}
 	got, err := RequestOf(entry(t, OfRequest(want)))

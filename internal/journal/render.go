@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // A mask removes secrets from a text before it is shown or written; nil means
@@ -22,12 +22,12 @@ const stamp = "2006-01-02T15:04:05.000Z"
 
 // AgentLog renders an entry as the lines of agent.log, each ending in a newline.
 func AgentLog(e nightcrier.JournalEntry, m mask) []byte {
-	label, text := describe(e)
+	label, said := describe(e)
 	head := e.Time.UTC().Format(stamp) + " " + label + " "
 	var b bytes.Buffer
-	for line := range strings.Lines(apply(m, text)) {
+	for line := range strings.Lines(apply(m, said)) {
 		b.WriteString(head)
-		b.WriteString(printable(strings.TrimRight(line, "\r\n")))
+		b.WriteString(text.MarkHidden(strings.TrimRight(line, "\r\n")))
 		b.WriteByte('\n')
 	}
 	return b.Bytes()
@@ -40,11 +40,11 @@ func Command(e nightcrier.JournalEntry, m mask) string {
 	switch e.Type {
 	case nightcrier.EntryToolCall:
 		if c, err := Decode[ToolCall](e); err == nil {
-			return at + " " + oneLine(apply(m, callText(c))) + "\n"
+			return at + " " + text.FoldLine(text.MarkHidden(apply(m, callText(c)))) + "\n"
 		}
 	case nightcrier.EntryDenial:
 		if d, err := Decode[Denial](e); err == nil {
-			return at + " DENIED " + oneLine(apply(m, denialText(d))) + "\n"
+			return at + " DENIED " + text.FoldLine(text.MarkHidden(apply(m, denialText(d)))) + "\n"
 		}
 	}
 	return ""
@@ -66,15 +66,12 @@ func (l Line) String() string {
 
 // Tail renders an entry as one short line; the zero Line for entries not worth one.
 func Tail(e nightcrier.JournalEntry, m mask) Line {
-	label, text := inShort(e)
-	text = oneLine(apply(m, text))
-	if text == "" {
+	label, said := inShort(e)
+	said = text.CutRunes(text.FoldLine(apply(m, said)), tailWidth)
+	if said == "" {
 		return Line{}
 	}
-	if r := []rune(text); len(r) > tailWidth {
-		text = string(r[:tailWidth]) + "…"
-	}
-	return Line{e.Time.UTC().Format(time.TimeOnly), label, text}
+	return Line{e.Time.UTC().Format(time.TimeOnly), label, said}
 }
 
 // inShort is describe for one line: of what is long, what it is.
@@ -127,17 +124,14 @@ func arguments(raw json.RawMessage) string {
 // shortResult is the first line of a result that says something, and how much more
 // there is.
 func shortResult(r ToolResult) string {
-	text := strings.TrimSpace(r.Text)
-	first, rest, more := strings.Cut(text, "\n")
+	first, rest, more := strings.Cut(strings.TrimSpace(r.Text), "\n")
 	if r.Error {
 		first = "error: " + first
 	}
 	if !more && !r.Truncated {
 		return first
 	}
-	if r := []rune(first); len(r) > tailWidth-longValue {
-		first = string(r[:tailWidth-longValue]) + "…"
-	}
+	first = text.CutRunes(first, tailWidth-longValue)
 	if r.Truncated {
 		return fmt.Sprintf("%s (%d bytes in all)", first, r.Bytes)
 	}
@@ -295,18 +289,4 @@ func apply(m mask, s string) string {
 		return s
 	}
 	return m(s)
-}
-
-// oneLine folds a text to one line without control characters.
-func oneLine(s string) string { return printable(strings.Join(strings.Fields(s), " ")) }
-
-// printable replaces control characters, so that an agent's output cannot move
-// the cursor of the terminal that shows it.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
 }

@@ -31,7 +31,7 @@ func (c *Client) ListEach(ctx context.Context, sel Selection, each func(object [
 	q.Set("limit", strconv.Itoa(MaxItems))
 	each = atMost(maxObjects, sel, each)
 	for range maxPages {
-		p, err := c.page(ctx, request{what: "list " + sel.String(), path: k.path(sel.Namespace), query: q, accept: acceptJSON}, each)
+		p, err := c.page(ctx, request{what: "list " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON}, each)
 		if err != nil {
 			return "", err
 		}
@@ -54,7 +54,7 @@ func (c *Client) Newest(ctx context.Context, sel Selection) (resourceVersion str
 		return "", err
 	}
 	q.Set("limit", "1")
-	p, err := c.page(ctx, request{what: "list " + sel.String(), path: k.path(sel.Namespace), query: q, accept: acceptJSON}, func([]byte) error { return nil })
+	p, err := c.page(ctx, request{what: "list " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON}, func([]byte) error { return nil })
 	return p.ResourceVersion, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 const (
@@ -43,12 +44,12 @@ func (c *Client) get(ctx context.Context, res nightcrier.Resource, accept string
 	if err != nil {
 		return nil, err
 	}
-	if res.Namespace == "" && !k.clusterWide {
+	if res.Namespace == "" && !k.ClusterWide {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "get %s: the namespace is missing", res)
 	}
 	return c.do(ctx, request{
 		what:   "get " + res.String(),
-		path:   k.path(res.Namespace) + "/" + url.PathEscape(res.Name),
+		path:   k.Path(res.Namespace) + "/" + url.PathEscape(res.Name),
 		accept: accept, limit: maxBody,
 	})
 }
@@ -74,7 +75,7 @@ func (c *Client) List(ctx context.Context, kind, ns, labelSel, fieldSel string, 
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	set(q, "labelSelector", labelSel)
 	set(q, "fieldSelector", fieldSel)
-	return c.do(ctx, request{what: "list " + k.plural + in(ns), path: k.path(ns), query: q, accept: accept, limit: maxBody})
+	return c.do(ctx, request{what: "list " + k.Plural + in(ns), path: k.Path(ns), query: q, accept: accept, limit: maxBody})
 }
 
 func in(ns string) string {
@@ -111,7 +112,7 @@ func (c *Client) Logs(ctx context.Context, ns, pod, container string, previous b
 	}
 	return c.do(ctx, request{
 		what:  "logs of " + res.String(),
-		path:  builtinKinds["Pod"].path(ns) + "/" + url.PathEscape(pod) + "/log",
+		path:  kinds.MustNamed("Pod").Path(ns) + "/" + url.PathEscape(pod) + "/log",
 		query: q, accept: acceptText, limit: maxBytes + 4096, // a server may end its cut at a rune
 	})
 }

@@ -3,6 +3,8 @@ package kube
 import (
 	"cmp"
 	"slices"
+
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // Resource is a kind of thing that the API serves, as permissions name it.
@@ -21,7 +23,7 @@ func (r Resource) String() string {
 	return r.Name + "." + r.Group
 }
 
-// besides are what is read beyond the builtin kinds: logs, usage, and what
+// besides are what is read beyond the kinds of kinds.Read: logs, usage, and what
 // kubectl describe looks up.
 var besides = []Resource{
 	{"", "pods/log", false},
@@ -38,9 +40,9 @@ var besides = []Resource{
 // alone, and nothing here needs their data.
 func Reads() []Resource {
 	list := slices.Clone(besides)
-	for kind, info := range builtinKinds {
-		if kind != "Secret" {
-			list = append(list, Resource{info.group, info.plural, info.clusterWide})
+	for k := range kinds.All() {
+		if k.Use == kinds.Read && k.Name != "Secret" {
+			list = append(list, Resource{k.Group, k.Plural, k.ClusterWide})
 		}
 	}
 	slices.SortFunc(list, func(a, b Resource) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name)) })

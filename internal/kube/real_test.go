@@ -1,7 +1,9 @@
 package kube_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 )
 
@@ -191,5 +194,35 @@ func TestStoppedServerIsUnreachable(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), s.Config.BearerToken) {
 		t.Errorf("the error holds the token: %v", err)
+	}
+}
+
+// TestKindsAreARealServers holds the table of kinds against what a server says of itself.
+func TestKindsAreARealServers(t *testing.T) {
+	s := kubetest.Start(t)
+	c := dial(t, s.Kubeconfig)
+	served := map[string]*metav1.APIResourceList{}
+	for k := range kinds.All() {
+		if k.Use == kinds.Optional {
+			continue
+		}
+		list := served[k.APIVersion()]
+		if list == nil {
+			root := strings.TrimSuffix(kinds.Kind{Group: k.Group, Version: k.Version}.Path(""), "/")
+			body, err := c.Read(t.Context(), root, nil, "application/json", 0)
+			if err = cmp.Or(err, json.Unmarshal(body, &list)); err != nil {
+				t.Fatalf("%s: %v", root, err)
+			}
+			served[k.APIVersion()] = list
+		}
+		i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Plural })
+		if i < 0 {
+			t.Errorf("no %s in %s", k.Plural, k.APIVersion())
+			continue
+		}
+		r := list.APIResources[i]
+		if r.Kind != k.Name || r.Namespaced == k.ClusterWide || !slices.Equal(r.ShortNames, k.Shorts()) && len(r.ShortNames)+len(k.Shorts()) > 0 {
+			t.Errorf("the server has %s %s, short %q, namespaced %t; the table %+v", r.Kind, r.Name, r.ShortNames, r.Namespaced, k)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // MaxObject is the largest object that a streaming read takes, in bytes. An API
@@ -55,12 +56,12 @@ type Selection struct {
 func (s Selection) String() string { return s.Kind + in(s.Namespace) }
 
 // collection is where the selected objects are.
-func (c *Client) collection(ctx context.Context, s Selection) (kindInfo, url.Values, error) {
+func (c *Client) collection(ctx context.Context, s Selection) (kinds.Kind, url.Values, error) {
 	if err := (nightcrier.Resource{APIVersion: s.APIVersion, Kind: s.Kind, Namespace: s.Namespace, Name: "x"}).Check(); err != nil {
-		return kindInfo{}, nil, err
+		return kinds.Kind{}, nil, err
 	}
 	if s.Kind == "Secret" {
-		return kindInfo{}, nil, nightcrier.Errorf(nightcrier.Refused, "Secrets are not streamed: their data never leaves the cluster")
+		return kinds.Kind{}, nil, nightcrier.Errorf(nightcrier.Refused, "Secrets are not streamed: their data never leaves the cluster")
 	}
 	k, err := c.kind(ctx, s.APIVersion, s.Kind)
 	q := url.Values{}

@@ -52,7 +52,7 @@ func (c *Client) Watch(ctx context.Context, sel Selection, resourceVersion strin
 	q.Set("timeoutSeconds", strconv.Itoa(max(1, int(lasting.Seconds()))))
 	ctx, cancel := context.WithTimeout(ctx, lasting+watchSlack)
 	defer cancel()
-	s, err := c.open(ctx, request{what: "watch " + sel.String(), path: k.path(sel.Namespace), query: q, accept: acceptJSON})
+	s, err := c.open(ctx, request{what: "watch " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON})
 	if err != nil {
 		return err
 	}

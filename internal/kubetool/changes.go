@@ -13,6 +13,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/changes"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // Bounds of what is compared.
@@ -37,7 +38,7 @@ var changesTool = Tool{
 
 func whatChanged(ctx context.Context, r *reading, a Args) error {
 	ns, name, word := a.String("namespace"), a.String("name"), strings.ToLower(a.String("kind"))
-	if err := checkNames(kind{name: "x"}, ns, or(name, "x")); err != nil {
+	if err := checkNames("x", ns, or(name, "x")); err != nil {
 		return err
 	}
 	switch {
@@ -61,12 +62,11 @@ type revision struct {
 
 // revisionKind is where the revisions of a workload are: ReplicaSets for a
 // Deployment, else ControllerRevisions.
-func revisionKind(deployment bool) kind {
-	k := kind{group: "apps", version: "v1", name: "ControllerRevision", plural: "controllerrevisions"}
+func revisionKind(deployment bool) kinds.Kind {
 	if deployment {
-		k.name, k.plural = "ReplicaSet", "replicasets"
+		return kinds.MustNamed("ReplicaSet")
 	}
-	return k
+	return kinds.MustNamed("ControllerRevision")
 }
 
 // compare tells the last two revisions of one workload apart.
@@ -83,13 +83,13 @@ func (r *reading) compare(ctx context.Context, ns, word, name string) error {
 	if sel := selectorOf(doc); sel != "" {
 		values.Set("labelSelector", sel)
 	}
-	revs, err := r.revisions(ctx, ns, k.name == "Deployment", values)
+	revs, err := r.revisions(ctx, ns, k.Name == "Deployment", values)
 	if err != nil {
 		return err
 	}
-	revs = slices.DeleteFunc(revs, func(v revision) bool { return v.of != k.name+"/"+name })
+	revs = slices.DeleteFunc(revs, func(v revision) bool { return v.of != k.Name+"/"+name })
 	slices.SortFunc(revs, func(a, b revision) int { return cmp.Compare(b.number, a.number) })
-	res := nightcrier.Resource{Kind: k.name, Namespace: ns, Name: name}
+	res := nightcrier.Resource{Kind: k.Name, Namespace: ns, Name: name}
 	switch len(revs) {
 	case 0:
 		r.say("%s has no revision on record\n", res)
@@ -108,7 +108,7 @@ func (r *reading) compare(ctx context.Context, ns, word, name string) error {
 		r.say("- %s\n", l)
 	}
 	if more := len(lines) - maxDifferences; more > 0 {
-		r.say("(%d more differences; kubernetes_get %s %s and %s show both in full)\n", more, revisionKind(k.name == "Deployment").name, short(revs[0].name, 253), short(revs[1].name, 253))
+		r.say("(%d more differences; kubernetes_get %s %s and %s show both in full)\n", more, revisionKind(k.Name == "Deployment").Name, short(revs[0].name, 253), short(revs[1].name, 253))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func selectorOf(doc any) string {
 // revisions lists the revisions of Deployments, or of the other workloads.
 func (r *reading) revisions(ctx context.Context, ns string, deployments bool, values url.Values) ([]revision, error) {
 	k := revisionKind(deployments)
-	doc, err := r.object(ctx, query{path: k.path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"})
+	doc, err := r.object(ctx, query{path: k.Path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // Bounds of a description.
@@ -36,7 +37,7 @@ func describe(ctx context.Context, r *reading, a Args) error {
 	r.owners(ctx, doc)
 	r.state(doc)
 	switch {
-	case k.name == "Pod" && k.group == "":
+	case k.Name == "Pod" && k.Group == "":
 		err = r.pod(doc)
 	case at(doc, "spec", "template", "spec") != nil:
 		if err = r.template(doc); err == nil {
@@ -64,7 +65,7 @@ func (r *reading) missed(what string, err error) {
 // head names the object.
 func (r *reading) head(k kind, doc any) {
 	meta := at(doc, "metadata")
-	res := nightcrier.Resource{Kind: k.name, Namespace: textAt(meta, "namespace"), Name: textAt(meta, "name")}
+	res := nightcrier.Resource{Kind: k.Name, Namespace: textAt(meta, "namespace"), Name: textAt(meta, "name")}
 	r.say("%s, created %s\n", short(res.String(), 400), ago(r.now(), timeAt(meta, "creationTimestamp")))
 	if t := timeAt(meta, "deletionTimestamp"); !t.IsZero() {
 		r.say("being deleted since %s", age(r.now(), t))
@@ -120,10 +121,10 @@ func (r *reading) ownerOf(ctx context.Context, ns string, up *metav1.OwnerRefere
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNames(k, ns, up.Name); err != nil {
+	if err := checkNames(k.Name, ns, up.Name); err != nil {
 		return nil, err
 	}
-	return r.object(ctx, query{path: k.path(ns) + "/" + url.PathEscape(up.Name), accept: acceptMeta, max: maxObject, kind: "object"})
+	return r.object(ctx, query{path: k.Path(ns) + "/" + url.PathEscape(up.Name), accept: acceptMeta, max: maxObject, kind: "object"})
 }
 
 // counts are the numbers of a workload's status, as people call them.
@@ -175,14 +176,14 @@ func (r *reading) podsOf(ctx context.Context, k kind, doc any) error {
 		return nil
 	}
 	ns := textAt(doc, "metadata", "namespace")
-	pods := kind{version: "v1", plural: "pods", name: "Pod"}
+	pods := kinds.MustNamed("Pod")
 	values := url.Values{"labelSelector": {s.String()}, "limit": {fmt.Sprint(describedPods)}}
-	list, err := r.object(ctx, query{path: pods.path(ns), values: values, accept: acceptTable, max: maxList, kind: "list"})
+	list, err := r.object(ctx, query{path: pods.Path(ns), values: values, accept: acceptTable, max: maxList, kind: "list"})
 	if err != nil {
 		return err
 	}
 	rows := r.rows(list, false)
-	r.say("Pods of this %s: %d", k.name, len(rows)-1)
+	r.say("Pods of this %s: %d", k.Name, len(rows)-1)
 	if textAt(list, "metadata", "continue") != "" {
 		r.say(", and there are more%s", remaining(list))
 	}
@@ -221,7 +222,7 @@ func (r *reading) remainder(doc any) error {
 // objects are kept in the default namespace.
 func (r *reading) eventsAbout(ctx context.Context, k kind, doc any) error {
 	ns := or(textAt(doc, "metadata", "namespace"), metav1.NamespaceDefault)
-	list, more, err := r.events(ctx, EventFilter{Namespace: ns, Kind: k.name, Name: textAt(doc, "metadata", "name")}, describedEvents)
+	list, more, err := r.events(ctx, EventFilter{Namespace: ns, Kind: k.Name, Name: textAt(doc, "metadata", "name")}, describedEvents)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // Bounds of reading events: the API lists them by name, not by time, so the
@@ -41,7 +42,7 @@ func events(ctx context.Context, r *reading, a Args) error {
 		if err != nil {
 			return err
 		}
-		f.Kind = k.name
+		f.Kind = k.Name
 	}
 	list, more, err := r.events(ctx, f, a.Int("limit"))
 	if err != nil {
@@ -104,8 +105,7 @@ func (f EventFilter) query() (query, error) {
 	if len(fields) > 0 {
 		values.Set("fieldSelector", strings.Join(fields, ","))
 	}
-	k := kind{version: "v1", plural: "events"}
-	return query{path: k.path(f.Namespace), values: values, accept: acceptJSON, max: maxList, kind: "list"}, nil
+	return query{path: kinds.MustNamed("Event").Path(f.Namespace), values: values, accept: acceptJSON, max: maxList, kind: "list"}, nil
 }
 
 // events returns the events that f selects, at most limit of them, the last

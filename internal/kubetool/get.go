@@ -29,7 +29,7 @@ func get(ctx context.Context, r *reading, a Args) error {
 	if err != nil {
 		return err
 	}
-	data := &Object{Kind: k.name, Namespace: textAt(doc, "metadata", "namespace"), Name: a.String("name"), Path: a.String("path")}
+	data := &Object{Kind: k.Name, Namespace: textAt(doc, "metadata", "namespace"), Name: a.String("name"), Path: a.String("path")}
 	if p := a.String("path"); p != "" {
 		if doc, err = follow(doc, p); err != nil {
 			return err
@@ -60,14 +60,14 @@ func (r *reading) one(ctx context.Context, a Args) (kind, any, error) {
 
 // named reads an object; of a Secret its metadata alone.
 func (r *reading) named(ctx context.Context, k kind, ns, name string) (any, error) {
-	if err := checkNames(k, ns, name); err != nil {
+	if err := checkNames(k.Name, ns, name); err != nil {
 		return nil, err
 	}
 	accept := acceptJSON
 	if k.secret() {
 		accept = acceptMeta
 	}
-	return r.object(ctx, query{path: k.path(ns) + "/" + url.PathEscape(name), accept: accept, max: maxObject, kind: "object"})
+	return r.object(ctx, query{path: k.Path(ns) + "/" + url.PathEscape(name), accept: accept, max: maxObject, kind: "object"})
 }
 
 func encode(doc any, form string) (string, error) {
@@ -147,10 +147,10 @@ func (s *Set) Labels(ctx context.Context, res nightcrier.Resource) (map[string]s
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNames(k, res.Namespace, res.Name); err != nil {
+	if err := checkNames(k.Name, res.Namespace, res.Name); err != nil {
 		return nil, err
 	}
-	doc, err := r.fetch(ctx, query{path: k.path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptMeta, max: maxObject})
+	doc, err := r.fetch(ctx, query{path: k.Path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptMeta, max: maxObject})
 	if err != nil {
 		return nil, err
 	}

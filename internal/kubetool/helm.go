@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/changes"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // Bounds of Helm's history.
@@ -88,9 +89,8 @@ func (r *reading) storedReleases(ctx context.Context, ns, name string) ([]stored
 	if name != "" {
 		selector += ",name=" + name
 	}
-	secrets := kind{version: "v1", plural: "secrets"}
 	values := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(maxReleases)}}
-	doc, err := r.object(ctx, query{path: secrets.path(ns), values: values, accept: acceptMetaList, max: maxList, kind: "list"})
+	doc, err := r.object(ctx, query{path: kinds.MustNamed("Secret").Path(ns), values: values, accept: acceptMetaList, max: maxList, kind: "list"})
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func (r *reading) storedReleases(ctx context.Context, ns, name string) ([]stored
 
 // releaseRow reads one revision; of the Secret only the metadata inside is kept.
 func (r *reading) releaseRow(ctx context.Context, ns string, s stored) ([]string, error) {
-	if err := checkNames(kind{name: "Secret"}, ns, s.secret); err != nil {
+	if err := checkNames("Secret", ns, s.secret); err != nil {
 		return nil, err
 	}
-	path := kind{version: "v1", plural: "secrets"}.path(ns) + "/" + url.PathEscape(s.secret)
+	path := kinds.MustNamed("Secret").Path(ns) + "/" + url.PathEscape(s.secret)
 	raw, err := r.set.cfg.Releases.Read(ctx, path, nil, acceptJSON, maxObject)
 	if err != nil {
 		return nil, err

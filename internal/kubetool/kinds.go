@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // acceptDiscovery asks for all groups in one answer; a server, or a guard, that
@@ -26,29 +27,16 @@ const (
 	maxGroups  = 500
 )
 
-// kind is where the API keeps the objects of a kind.
+// kind is a kind as the cluster tells of it.
 type kind struct {
-	group, version, name, plural string
-	words                        []string // what it is also called
-	clusterWide                  bool
+	kinds.Kind
+	words []string // what it is also called
 }
 
-// path is the collection's path in namespace ns, "" for all namespaces.
-func (k kind) path(ns string) string {
-	p := "/apis/" + url.PathEscape(k.group) + "/" + url.PathEscape(k.version)
-	if k.group == "" {
-		p = "/api/" + url.PathEscape(k.version)
-	}
-	if ns != "" && !k.clusterWide {
-		p += "/namespaces/" + url.PathEscape(ns)
-	}
-	return p + "/" + url.PathEscape(k.plural)
-}
-
-func (k kind) secret() bool { return k.group == "" && k.plural == "secrets" }
+func (k kind) secret() bool { return k.Group == "" && k.Plural == "secrets" }
 
 func (k kind) called(word string) bool {
-	return strings.EqualFold(k.name, word) || strings.EqualFold(k.plural, word) ||
+	return strings.EqualFold(k.Name, word) || strings.EqualFold(k.Plural, word) ||
 		slices.ContainsFunc(k.words, func(w string) bool { return strings.EqualFold(w, word) })
 }
 
@@ -86,7 +74,7 @@ func (r *reading) kindOf(ctx context.Context, word, group string) (kind, error) 
 
 func (c *catalog) find(word, group string) (kind, bool) {
 	for _, k := range c.kinds {
-		if k.called(word) && (group == "" || group == k.group || group == "core" && k.group == "") {
+		if k.called(word) && (group == "" || group == k.Group || group == "core" && k.Group == "") {
 			return k, true
 		}
 	}
@@ -96,7 +84,7 @@ func (c *catalog) find(word, group string) (kind, bool) {
 func (c *catalog) unknown(cluster, word, group string) error {
 	var words []string
 	for _, k := range c.kinds {
-		words = append(words, k.name, k.plural)
+		words = append(words, k.Name, k.Plural)
 	}
 	name := word
 	if group != "" {
@@ -146,16 +134,16 @@ func (s *Set) discover(ctx context.Context, root string) ([]kind, error) {
 	if all.Kind != "APIGroupDiscoveryList" {
 		return s.discoverEach(ctx, root, raw)
 	}
-	var kinds []kind
+	var found []kind
 	for _, g := range all.Items {
-		kinds = append(kinds, groupKinds(g)...)
+		found = append(found, groupKinds(g)...)
 	}
-	return kinds, nil
+	return found, nil
 }
 
 // groupKinds takes each resource of a group in the first version that has it.
 func groupKinds(g discovery.APIGroupDiscovery) []kind {
-	var kinds []kind
+	var found []kind
 	seen := map[string]bool{}
 	for _, v := range g.Versions {
 		for _, res := range v.Resources {
@@ -163,13 +151,13 @@ func groupKinds(g discovery.APIGroupDiscovery) []kind {
 				continue
 			}
 			seen[res.Resource] = true
-			kinds = append(kinds, kind{
-				group: g.Name, version: v.Version, name: res.ResponseKind.Kind, plural: res.Resource,
-				words: append(res.ShortNames, res.SingularResource), clusterWide: res.Scope == discovery.ScopeCluster,
+			found = append(found, kind{
+				Kind:  kinds.Kind{Group: g.Name, Version: v.Version, Name: res.ResponseKind.Kind, Plural: res.Resource, ClusterWide: res.Scope == discovery.ScopeCluster},
+				words: append(res.ShortNames, res.SingularResource),
 			})
 		}
 	}
-	return kinds
+	return found
 }
 
 func readable(verbs []string) bool {
@@ -190,15 +178,15 @@ func (s *Set) discoverEach(ctx context.Context, root string, raw []byte) ([]kind
 			versions = append(versions, g.PreferredVersion.GroupVersion)
 		}
 	}
-	var kinds []kind
+	var found []kind
 	for _, gv := range versions {
 		more, err := s.discoverVersion(ctx, root, gv)
 		if err != nil && (root == "/api" || ctx.Err() != nil) {
 			return nil, err
 		}
-		kinds = append(kinds, more...)
+		found = append(found, more...)
 	}
-	return kinds, nil
+	return found, nil
 }
 
 func (s *Set) discoverVersion(ctx context.Context, root, gv string) ([]kind, error) {
@@ -218,15 +206,15 @@ func (s *Set) discoverVersion(ctx context.Context, root, gv string) ([]kind, err
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Unreachable, "discover %s: the answer is not a list of resources: %w", path, err)
 	}
-	var kinds []kind
+	var found []kind
 	for _, res := range list.APIResources {
 		if strings.Contains(res.Name, "/") || !readable(res.Verbs) {
 			continue
 		}
-		kinds = append(kinds, kind{
-			group: group, version: version, name: res.Kind, plural: res.Name,
-			words: append(res.ShortNames, res.SingularName), clusterWide: !res.Namespaced,
+		found = append(found, kind{
+			Kind:  kinds.Kind{Group: group, Version: version, Name: res.Kind, Plural: res.Name, ClusterWide: !res.Namespaced},
+			words: append(res.ShortNames, res.SingularName),
 		})
 	}
-	return kinds, nil
+	return found, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // The arguments that several tools have.
@@ -40,7 +41,7 @@ func list(ctx context.Context, r *reading, a Args) error {
 		return err
 	}
 	ns := a.String("namespace")
-	if err := checkNames(k, ns, "x"); err != nil {
+	if err := checkNames(k.Name, ns, "x"); err != nil {
 		return err
 	}
 	values, err := selectors(a)
@@ -52,12 +53,12 @@ func list(ctx context.Context, r *reading, a Args) error {
 		values.Set("continue", c)
 	}
 	accept := acceptTable
-	doc, err := r.object(ctx, query{path: k.path(ns), values: values, accept: accept, max: maxList, kind: "list"})
+	doc, err := r.object(ctx, query{path: k.Path(ns), values: values, accept: accept, max: maxList, kind: "list"})
 	if err != nil {
 		return err
 	}
-	rows := r.rows(doc, ns == "" && !k.clusterWide)
-	r.say("%s%s: %d", k.plural, in(k, ns), len(rows)-1)
+	rows := r.rows(doc, ns == "" && !k.ClusterWide)
+	r.say("%s%s: %d", k.Plural, in(k.Kind, ns), len(rows)-1)
 	more := textAt(doc, "metadata", "continue")
 	if more != "" {
 		r.say(", and there are more%s", remaining(doc))
@@ -71,7 +72,7 @@ func list(ctx context.Context, r *reading, a Args) error {
 	}
 	r.rest = "narrow it with namespace, labelSelector, fieldSelector or limit"
 	shown, cut := fitting(rows[1:], r.set.cfg.MaxText)
-	r.data = &Rows{Kind: k.name, Namespace: ns, Columns: rows[0], Rows: shown, Continue: more, Basis: Basis{Truncated: cut}}
+	r.data = &Rows{Kind: k.Name, Namespace: ns, Columns: rows[0], Rows: shown, Continue: more, Basis: Basis{Truncated: cut}}
 	return nil
 }
 
@@ -82,9 +83,9 @@ func remaining(doc any) string {
 	return ""
 }
 
-func in(k kind, ns string) string {
+func in(k kinds.Kind, ns string) string {
 	switch {
-	case k.clusterWide:
+	case k.ClusterWide:
 		return ""
 	case ns == "":
 		return " in all namespaces"
@@ -111,8 +112,8 @@ func selectors(a Args) (url.Values, error) {
 }
 
 // checkNames refuses a namespace or a name that no cluster can have.
-func checkNames(k kind, ns, name string) error {
-	return nightcrier.Resource{Kind: k.name, Namespace: ns, Name: name}.Check()
+func checkNames(kind, ns, name string) error {
+	return nightcrier.Resource{Kind: kind, Namespace: ns, Name: name}.Check()
 }
 
 // rows makes table rows of what a list answered: the server's own table, or

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // grepLines is how many lines are searched when something is looked for.
@@ -78,14 +79,13 @@ func logQuery(pod nightcrier.Resource, container string, previous bool, tail int
 	if previous {
 		values.Set("previous", "true")
 	}
-	k := kind{version: "v1", plural: "pods"}
-	path := k.path(pod.Namespace) + "/" + url.PathEscape(pod.Name) + "/log"
+	path := kinds.MustNamed("Pod").Path(pod.Namespace) + "/" + url.PathEscape(pod.Name) + "/log"
 	return query{path: path, values: values, accept: "text/plain, */*", max: maxLog + 4096, kind: "log"} // a server may end its cut at a rune
 }
 
 // container checks the container that was named, or finds the only one.
 func (r *reading) container(ctx context.Context, res nightcrier.Resource, named string) (string, error) {
-	doc, err := r.fetch(ctx, query{path: kind{version: "v1", plural: "pods"}.path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptJSON, max: maxObject})
+	doc, err := r.fetch(ctx, query{path: kinds.MustNamed("Pod").Path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptJSON, max: maxObject})
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 var topTool = Tool{
@@ -21,21 +22,21 @@ var topTool = Tool{
 }
 
 func top(ctx context.Context, r *reading, a Args) error {
-	k := kind{group: "metrics.k8s.io", version: "v1beta1", plural: "pods", name: "PodMetrics"}
+	k := kinds.MustNamed("PodMetrics")
 	if word := a.String("kind"); word[0] == 'n' || word[0] == 'N' {
-		k.plural, k.clusterWide = "nodes", true
+		k = kinds.MustNamed("NodeMetrics")
 	}
 	ns, name := a.String("namespace"), a.String("name")
-	if err := checkNames(k, ns, or(name, "x")); err != nil {
+	if err := checkNames(k.Name, ns, or(name, "x")); err != nil {
 		return err
 	}
 	values, err := selectors(a)
 	if err != nil {
 		return err
 	}
-	q := query{path: k.path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"}
+	q := query{path: k.Path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"}
 	if name != "" {
-		if ns == "" && !k.clusterWide {
+		if ns == "" && !k.ClusterWide {
 			return nightcrier.Errorf(nightcrier.Invalid, "argument namespace is missing: name the namespace of Pod %s", name)
 		}
 		q.path, q.values, q.kind = q.path+"/"+url.PathEscape(name), nil, "object"
@@ -52,17 +53,17 @@ func top(ctx context.Context, r *reading, a Args) error {
 		items = []any{doc}
 	}
 	rows := usageRows(items, k)
-	r.say("%s%s: %d\n%s", k.plural, in(k, ns), len(items), table(rows))
+	r.say("%s%s: %d\n%s", k.Plural, in(k, ns), len(items), table(rows))
 	r.rest = "narrow it with namespace, name or labelSelector"
 	shown, cut := fitting(usageOf(rows[1:], k), r.set.cfg.MaxText)
 	r.data = &Usage{Usage: shown, Basis: Basis{Truncated: cut}}
 	return nil
 }
 
-func usageOf(rows [][]string, k kind) (all []UsageRow) {
+func usageOf(rows [][]string, k kinds.Kind) (all []UsageRow) {
 	for _, row := range rows {
 		one := UsageRow{CPU: row[len(row)-2], Memory: row[len(row)-1]}
-		if k.clusterWide {
+		if k.ClusterWide {
 			one.Node = row[0]
 		} else {
 			one.Namespace, one.Pod, one.Container = row[0], row[1], row[2]
@@ -73,8 +74,8 @@ func usageOf(rows [][]string, k kind) (all []UsageRow) {
 }
 
 // usageRows has a row for each node, or each container of each Pod.
-func usageRows(items []any, k kind) [][]string {
-	if k.clusterWide {
+func usageRows(items []any, k kinds.Kind) [][]string {
+	if k.ClusterWide {
 		rows := [][]string{{"NODE", "CPU", "MEMORY"}}
 		for _, n := range items {
 			rows = append(rows, append([]string{textAt(n, "metadata", "name")}, usage(at(n, "usage"))...))

@@ -215,7 +215,7 @@ func (c *container) flow(at int) {
 func (c *container) scalar(at int) (from, to, next int) {
 	if open := skipQuote(c.s, at); open > at {
 		to = closing(c.s, open, c.s[at:open])
-		return open, to, min(len(c.s), to+open-at)
+		return open, to, skipQuote(c.s, to)
 	}
 	to = at + 1
 	for to < len(c.s) && strings.IndexByte(",[]{}\n\"", c.s[to]) < 0 && (c.s[to] != ':' || to+1 < len(c.s) && !isSpace(c.s[to+1])) {

@@ -69,12 +69,42 @@ func (m *Masker) text(s string, level int) string {
 	masked := m.maskKnown(s)
 	masked = m.maskSecretObjects(masked)
 	masked = m.maskEncoded(masked, level)
-	masked = m.maskRules(masked)
+	masked = m.maskAgain(m.maskRules(masked), level)
 	if m.learned() != before {
 		// What was learned may stand before the name that gave it away.
 		masked = m.maskKnown(masked)
 	}
 	return m.keepJSON(s, masked)
+}
+
+// maskAgain masks the objects and the base64 in a text once more in which tags have come to
+// stand: they may begin and end elsewhere now.
+func (m *Masker) maskAgain(s string, level int) string {
+	for range maxRounds {
+		again := m.maskSecretObjects(s)
+		if tagsTouch(again, func(c byte) bool { return base64Bytes[c] }) {
+			again = m.maskEncoded(again, level)
+		}
+		if again == s {
+			break
+		}
+		s = m.maskRules(again)
+	}
+	return s
+}
+
+// tagsTouch reports whether a tag stands right beside a byte of the class.
+func tagsTouch(s string, class func(byte) bool) bool {
+	for at := 0; ; at += len(tagOpen) {
+		n := strings.Index(s[at:], tagOpen)
+		if n < 0 {
+			return false
+		}
+		at += n
+		if at > 0 && class(s[at-1]) || at+tagLen < len(s) && class(s[at+tagLen]) {
+			return true
+		}
+	}
 }
 
 // Tag returns the tag that stands for value.
@@ -100,19 +130,33 @@ func onLines(tag, secret string) string {
 	return out.String()
 }
 
-// onlyTags reports whether a text is one tag, or the same on several lines.
-func onlyTags(s string) bool {
-	if isTag(s) && len(s) == tagLen {
-		return true
-	}
+// isMasked reports whether a text holds tags, and nothing else but the names and signs that
+// stand before them: what a rule takes that looks further than the one did that put them
+// there. What else stands beside a tag is a part of a secret.
+func isMasked(s string) bool {
 	found := false
-	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s[tagLen:]) {
-		if !isTag(s) {
+	for at := strings.Index(s, tagOpen); at >= 0; at = strings.Index(s, tagOpen) {
+		if !isTag(s[at:]) || !isLead(s[:at]) {
 			return false
 		}
-		found = true
+		found, s = true, s[at+tagLen:]
 	}
-	return found
+	return found && strings.TrimSpace(s) == ""
+}
+
+// isLead reports whether a text is nothing, or the name of a secret with its sign.
+func isLead(s string) bool {
+	s = strings.TrimSpace(s)
+	name := strings.TrimRight(s, "\"'\\:=> \t")
+	return s == "" || len(name) < len(s) && span(name, 0, isNameByte) == len(name) && endsInKey(name)
+}
+
+// endsInKey reports whether a name is that of a secret.
+func endsInKey(name string) bool {
+	return slices.ContainsFunc(keys, func(k key) bool {
+		at := len(name) - len(k.word)
+		return at >= 0 && strings.EqualFold(name[at:], k.word)
+	})
 }
 
 // tagFor returns the tag that stands for a value that is written in one way or another.
@@ -132,44 +176,112 @@ type walk struct {
 	done  int
 	ahead []part // found in front of where the walk is, by from
 	found []string
+	// hints are where hints stand that no tag has taken the place of so far, as places of
+	// out once shifted.
+	hints []int
+	taken []shift
 }
 
-// maskRules walks once over s and applies the rules where their hints stand.
+// shift is a part of a text that something longer or shorter stands for.
+type shift struct {
+	part
+	by int // how much farther on everything behind it stands
+}
+
+// maxRounds is how often a text is walked over again in which tags have come to stand. Only
+// who tries to have secrets look like names of others needs more than two.
+const maxRounds = 16
+
+// maskRules walks over s and applies the rules where their hints stand. Where tags stand
+// now, a rule may find what it did not before: the hints are asked again until none does,
+// so that masking what is masked changes nothing.
 func (m *Masker) maskRules(s string) string {
-	w := walk{m: m, s: s}
-	for at := 0; at < len(s); {
+	w := &walk{m: m, s: s}
+	w.everywhere()
+	for round := 1; w.done > 0; round++ {
+		m.learn(w.found)
+		w.out.WriteString(w.s[w.done:])
+		s = w.out.String()
+		if round > maxRounds {
+			break
+		}
+		w = &walk{m: m, s: s, hints: w.shifted()}
+		w.again()
+	}
+	return s
+}
+
+// everywhere walks over all of a text, and takes note of where hints stand.
+func (w *walk) everywhere() {
+	for at := 0; at < len(w.s); {
 		switch {
 		case len(w.ahead) > 0 && w.ahead[0].from <= at:
-			p := w.ahead[0]
-			w.ahead = w.ahead[1:]
-			if w.take(p) {
-				at = p.to
-			}
-		case s[at] == tagOpen[0] && isTag(s[at:]):
+			at = max(at, w.takeAhead())
+		case w.s[at] == tagOpen[0] && isTag(w.s[at:]):
 			at += tagLen
 		default:
-			if p := w.find(at); w.take(p) {
-				at = max(at, p.to)
-			} else {
+			p := w.find(at)
+			if !w.take(p) {
 				at++
+				continue
 			}
+			w.note(at+1, p.from)
+			at = max(at+1, p.to)
 		}
 	}
-	if w.done == 0 {
-		return s
+}
+
+// note takes note of the hints in s[from:to], which is not walked over.
+func (w *walk) note(from, to int) {
+	for at := from; at < to; at++ {
+		switch {
+		case w.s[at] == tagOpen[0] && isTag(w.s[at:]):
+			at += tagLen - 1
+		case rules.hints(w.s, at):
+			w.hints = append(w.hints, at)
+		}
 	}
-	m.learn(w.found)
-	return w.out.String() + s[w.done:]
+}
+
+// again walks over the hints of a text alone.
+func (w *walk) again() {
+	hints, from := w.hints, 0
+	w.hints = make([]int, 0, len(hints))
+	for i, at := range append(hints, len(w.s)) {
+		for len(w.ahead) > 0 && w.ahead[0].from <= at {
+			from = max(from, w.takeAhead())
+		}
+		if i == len(hints) {
+			break
+		}
+		if at < from {
+			w.hints = append(w.hints, at)
+		} else if p := w.find(at); w.take(p) {
+			from = max(from, p.to)
+		}
+	}
+}
+
+// takeAhead takes the first of the parts ahead, and returns where it ends; 0 for one that
+// is not taken.
+func (w *walk) takeAhead() int {
+	p := w.ahead[0]
+	w.ahead = w.ahead[1:]
+	if !w.take(p) {
+		return 0
+	}
+	return p.to
 }
 
 // take has a tag stand for a part, unless it is none, or is masked already.
 func (w *walk) take(p part) bool {
-	if p.from < w.done || p.from >= p.to || onlyTags(w.s[p.from:p.to]) {
+	if p.from < w.done || p.from >= p.to || isMasked(w.s[p.from:p.to]) {
 		return false
 	}
 	secret := w.s[p.from:p.to]
 	quote := barely(w.s, p.from)
 	w.out.WriteString(w.s[w.done:p.from] + quote + onLines(w.m.tagFor(secret), secret) + quote)
+	w.taken = append(w.taken, shift{p, w.out.Len() - p.to})
 	w.m.count.Add(1)
 	if w.m.memory != nil {
 		w.found = append(w.found, secret)
@@ -178,13 +290,34 @@ func (w *walk) take(p part) bool {
 	return true
 }
 
+// shifted returns where the hints stand once tags stand for what was taken.
+func (w *walk) shifted() []int {
+	var out []int
+	by, next := 0, 0
+	for _, at := range w.hints {
+		for next < len(w.taken) && w.taken[next].to <= at {
+			by = w.taken[next].by
+			next++
+		}
+		if next == len(w.taken) || at < w.taken[next].from {
+			out = append(out, at+by)
+		}
+	}
+	return out
+}
+
 // find returns the secret that a hint at s[at] leads to.
 func (w *walk) find(at int) part {
 	near := rules.at(w.s, at)
+	hint := false
 	for i := range near {
 		r := &near[i]
 		if !r.at(w.s, at) {
 			continue
+		}
+		if !hint {
+			hint = true
+			w.hints = append(w.hints, at)
 		}
 		if r.each != nil {
 			w.expect(r.each(w.s, at))

@@ -452,19 +452,22 @@ func TestJSONStaysJSON(t *testing.T) {
 	}
 }
 
-// hostile texts invite a scanner to look at the same bytes again and again.
+// hostileUnits invite a scanner to look at the same bytes again and again.
+var hostileUnits = []string{
+	"token=", "password:", "://", "://a:", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ", "eyJaaaaaaaaaaaaaa.", "cookie:",
+	"authorization: ", "authorization:", "cookie:a=", "Bearer ", "xoxb-", "AKIA", "@tcp(", `token:"`, `token:\"`, "LS0tLS1CRUdJTi", `"name":"token","value"`, "sk-", "a",
+	"hooks.slack.com/", "‹secret:", "‹secret:3f9a›", "token: a,", "\\\\\\\\", "'", "pwd=/",
+	"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1", "_pass", "_pass=", "pw=", "requirepass ", "login password ", "auth", "auth: ", "basic ", "x-api-key ", "identified by '", "&sig=", "-sig=", ":5432:a", ":5432:", "$2a$", "--password\",\"", "by",
+	"passwords: [", "passwords: [a, ", "passwords: {a: ", "passwords:\n- ", "passwords:\n- abcd1234\n", "credentials: [[[[", "password: |\n ", "password:\n", " password: |\n", "password: \\n ", `"name":"password",`, `{"name":"password","a":`, `"value":"x","name":"password"`, `"value":"`, "value: x\nname: password\n", "- name: password\n  a: b\n",
+	"cGFzc3dvcmQ6IHN3b3JkZmlzaA==", "cGFzc3dvcmQ6IHN3b3JkZmlzaA", "cGFz", "\x1b[36m", "password\x1b[0m", "\\u001b[0m", "://u:p/", "://u:p/a@", "://:/@", " -p", "mysql -p", "mysql -pabcd ", "- -p\n", `"-p","`, "redis-cli -a ", " -u a:abcd", "htpasswd -b ", "add_user ", "-passin pass:", "create user password ", "create user password '", "identified by ", "identified with ",
+	"password | ", "| password |\n", "| password |\n|---|\n", "A  PASSWORD\n", "A  PASSWORD\nabcd1234  PASSWD  \n", "PASSWORD  ", "PASSWORD\tPASSWD\t", "password -> ", "PASSWORD  abcd1234\nabcd1234  PASSWORD\n",
+	"kind: Secret\n", "data: {", "data: '", "data:\n ", "&a ", "\"\\", "kind: ", "{\"kind\":\"Secret\"",
+}
+
+// hostile are texts of n bytes.
 func hostile(n int) map[string]string {
 	out := map[string]string{}
-	for _, unit := range []string{
-		"token=", "password:", "://", "://a:", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ", "eyJaaaaaaaaaaaaaa.", "cookie:",
-		"authorization: ", "authorization:", "cookie:a=", "Bearer ", "xoxb-", "AKIA", "@tcp(", `token:"`, `token:\"`, "LS0tLS1CRUdJTi", `"name":"token","value"`, "sk-", "a",
-		"hooks.slack.com/", "‹secret:", "‹secret:3f9a›", "token: a,", "\\\\\\\\", "'", "pwd=/",
-		"-----END PRIVATE KEY-----", "\n-----END PRIVATE KEY-----", "-u a:", " -u a:", "--password ", "password>", "--token a1", "_pass", "_pass=", "pw=", "requirepass ", "login password ", "auth", "auth: ", "basic ", "x-api-key ", "identified by '", "&sig=", "-sig=", ":5432:a", ":5432:", "$2a$", "--password\",\"", "by",
-		"passwords: [", "passwords: [a, ", "passwords: {a: ", "passwords:\n- ", "passwords:\n- abcd1234\n", "credentials: [[[[", "password: |\n ", "password:\n", " password: |\n", "password: \\n ", `"name":"password",`, `{"name":"password","a":`, `"value":"x","name":"password"`, `"value":"`, "value: x\nname: password\n", "- name: password\n  a: b\n",
-		"cGFzc3dvcmQ6IHN3b3JkZmlzaA==", "cGFzc3dvcmQ6IHN3b3JkZmlzaA", "cGFz", "\x1b[36m", "password\x1b[0m", "\\u001b[0m", "://u:p/", "://u:p/a@", "://:/@", " -p", "mysql -p", "mysql -pabcd ", "- -p\n", `"-p","`, "redis-cli -a ", " -u a:abcd", "htpasswd -b ", "add_user ", "-passin pass:", "create user password ", "create user password '", "identified by ", "identified with ",
-		"password | ", "| password |\n", "| password |\n|---|\n", "A  PASSWORD\n", "A  PASSWORD\nabcd1234  PASSWD  \n", "PASSWORD  ", "PASSWORD\tPASSWD\t", "password -> ", "PASSWORD  abcd1234\nabcd1234  PASSWORD\n",
-		"kind: Secret\n", "data: {", "data: '", "data:\n ", "&a ", "\"\\", "kind: ", "{\"kind\":\"Secret\"",
-	} {
+	for _, unit := range hostileUnits {
 		out[unit] = strings.Repeat(unit, n/len(unit))
 	}
 	for _, unit := range []string{"data: {", "data: {\n", "data: '", "data: \"\n", " a: {\n", " a: '\n", " a: \\\"\n", "data:\n a: \"\n", "&a [", "? data\n", "? data\n: {\n", "\"\\", "{\"a\":\"kind Secret\"}\n"} {

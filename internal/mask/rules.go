@@ -91,6 +91,11 @@ func (x *index) at(s string, at int) []rule {
 	return x.byPair[int(x.before[n>>6])+bits.OnesCount64(word&(bit-1))]
 }
 
+// hints reports whether there is a rule whose hint stands at s[at].
+func (x *index) hints(s string, at int) bool {
+	return slices.ContainsFunc(x.at(s, at), func(r rule) bool { return r.at(s, at) })
+}
+
 func allRules() []rule {
 	rules := []rule{
 		{hint: "://", find: urlUserinfo},

@@ -114,7 +114,7 @@ func (d *manifest) replace(from, to int) {
 	case "", "{}", "[]", "null", "~", `""`, "''":
 		return
 	}
-	if onlyTags(part) {
+	if isMasked(part) {
 		return
 	}
 	d.m.count.Add(1)

@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // The answers of the event tools are prose with JSON in it, word by word as
@@ -233,7 +234,7 @@ func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubet
 	if len(events) == 0 {
 		return answer{noEvents, data}, nil
 	}
-	text := found
+	said := found
 	for i := range events {
 		e := &events[i]
 		l := listed{Message: e.Message, Namespace: e.Namespace, Reason: e.Reason, Timestamp: seen(e).UTC().String(), Type: e.Type}
@@ -242,12 +243,12 @@ func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubet
 		if err != nil {
 			return answer{}, nightcrier.Errorf(nightcrier.Internal, "write the events: %w", err)
 		}
-		if len(text)+len(one) > maxListedBytes || len(events) == maxListed && i == maxListed-1 {
-			text += "# (older events are left out; name a namespace, or use kubernetes_events)\n"
+		if len(said)+len(one) > maxListedBytes || len(events) == maxListed && i == maxListed-1 {
+			said += "# (older events are left out; name a namespace, or use kubernetes_events)\n"
 			data.Events, data.Truncated = data.Events[:i], true
 			break
 		}
-		text += kubetool.Clean(string(one))
+		said += text.MarkHidden(string(one))
 	}
-	return answer{text, data}, nil
+	return answer{said, data}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Investigator looks into one object now and returns what came of it. It may
@@ -144,18 +145,19 @@ func (s *Server) investigate(ctx context.Context, req *sdk.CallToolRequest, a ku
 			verdict += ": " + data.RootCause
 		}
 	}
-	head := fmt.Sprintf("incident: %s\nverdict: %s\n\n", f.Incident.ID, kubetool.Clean(oneLine(verdict)))
-	data.Markdown = bounded(kubetool.Clean(string(f.Markdown)))
+	head := fmt.Sprintf("incident: %s\nverdict: %s\n\n", f.Incident.ID, text.FoldLine(text.MarkHidden(verdict)))
+	data.Markdown = bounded(f.Markdown)
 	return answer{head + data.Markdown, data}, nil
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func bounded(text string) string {
-	if len(text) <= maxReport {
-		return text
+// bounded is a document as it may be shown, and says what of it is not.
+func bounded(doc []byte) string {
+	whole := text.MarkHidden(string(doc))
+	kept := text.KeepBytes(whole, maxReport)
+	if len(kept) < len(whole) {
+		kept += fmt.Sprintf("\n(cut: %d of %d bytes are shown)\n", len(kept), len(whole))
 	}
-	return strings.ToValidUTF8(text[:maxReport], "") + fmt.Sprintf("\n(cut: %d of %d bytes are shown)\n", maxReport, len(text))
+	return kept
 }
 
 // progress tells the client every so often that the call goes on, if it wants to
@@ -196,13 +198,13 @@ func (s *Server) report(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.
 	if err != nil {
 		return answer{}, err
 	}
-	text, data := bounded(kubetool.Clean(string(body))), reported{Incident: id, Truncated: len(body) > maxReport}
+	shown, data := bounded(body), reported{Incident: id, Truncated: len(body) > maxReport}
 	if markdown {
-		data.Markdown = text
+		data.Markdown = shown
 	} else if data.Truncated || json.Unmarshal(body, &data.Report) != nil {
 		data.Report, data.Truncated = nil, true
 	}
-	return answer{text, data}, nil
+	return answer{shown, data}, nil
 }
 
 func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
@@ -226,8 +228,8 @@ func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.
 		list = []nightcrier.Incident{}
 	}
 	data := incidents{Incidents: list, Total: len(list), More: more}
-	text, err := indented(data)
-	return answer{kubetool.Clean(text), data}, err
+	shown, err := indented(data)
+	return answer{text.MarkHidden(shown), data}, err
 }
 
 // holds reports whether all words stand in what is known of an incident.
@@ -250,7 +252,7 @@ func sinceWhen(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, nightcrier.Errorf(nightcrier.Invalid, "argument since is %q; it must be a time such as 2026-11-20T05:00:00Z or a duration such as 24h", kubetool.Clean(s[:min(len(s), 64)]))
+		return t, nightcrier.Errorf(nightcrier.Invalid, "argument since is %q; it must be a time such as 2026-11-20T05:00:00Z or a duration such as 24h", text.CutLine(s, 64))
 	}
 	return t, nil
 }

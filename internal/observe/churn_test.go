@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/apitest"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/detect/churn"
-	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/observe"
 	"nightcrier.dev/nightcrier/internal/testproc"
 )
@@ -128,15 +128,15 @@ func (d *day) put(kind string, object []byte, gone bool) {
 	if err := json.Unmarshal(object, &o); err != nil {
 		d.Fatal(err)
 	}
-	res, ok := kube.ResourceOf(kind)
+	res, ok := kinds.Named(kind)
 	if !ok {
 		d.Fatalf("kind %s", kind)
 	}
 	version := 0
 	if gone {
-		version = d.api.Remove(res.Name, o.Metadata.Namespace, o.Metadata.Name)
+		version = d.api.Remove(res.Plural, o.Metadata.Namespace, o.Metadata.Name)
 	} else {
-		version = d.api.Put(res.Name, o.Metadata.Namespace, o.Metadata.Name, object)
+		version = d.api.Put(res.Plural, o.Metadata.Namespace, o.Metadata.Name, object)
 	}
 	d.sent[detect.Kind(kind)] = max(d.sent[detect.Kind(kind)], version)
 	d.count++
@@ -147,8 +147,8 @@ func (d *day) put(kind string, object []byte, gone bool) {
 func (d *day) drop() {
 	d.api.Drop()
 	for kind := range d.sent {
-		res, _ := kube.ResourceOf(string(kind))
-		d.sent[kind] = max(d.sent[kind], d.api.Touch(res.Name))
+		res := kinds.MustNamed(string(kind))
+		d.sent[kind] = max(d.sent[kind], d.api.Touch(res.Plural))
 	}
 	d.until(func() bool { return d.det.knows(d.sent) })
 }

@@ -33,8 +33,8 @@ type stand struct {
 	events []string
 }
 
-// kinds are two that behave and one that a cluster may lack.
-var kinds = []detect.Watched{
+// followed are two that behave and one that a cluster may lack.
+var followed = []detect.Watched{
 	{Kind: detect.Pod, APIVersion: "v1"}, {Kind: detect.Node, APIVersion: "v1", Optional: true}, {Kind: detect.Event, APIVersion: "v1", Optional: true},
 }
 
@@ -45,7 +45,7 @@ func quick() observe.Timings {
 }
 
 func newStand(t *testing.T) *stand {
-	s := &stand{T: t, api: apitest.New(t), ledger: newLedger(), kinds: kinds}
+	s := &stand{T: t, api: apitest.New(t), ledger: newLedger(), kinds: followed}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		s.put("pods", name)
 	}
@@ -128,7 +128,7 @@ func (s *stand) sees(want ...detect.Kind) {
 	s.eventually(func() string {
 		s.ledger.mu.Lock()
 		defer s.ledger.mu.Unlock()
-		for _, k := range kinds {
+		for _, k := range followed {
 			known := !s.ledger.blind[k.Kind] && s.ledger.ends[k.Kind] > 0
 			if known != slices.Contains(want, k.Kind) {
 				return fmt.Sprintf("%s followed: %t", k.Kind, known)

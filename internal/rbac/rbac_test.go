@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/rbac"
 )
 
@@ -94,7 +95,7 @@ func TestTheAccountMayReadWhatIsRead(t *testing.T) {
 	}
 	var known int
 	for _, r := range kube.Reads() {
-		if kind, _ := kube.KindOf(r.Name); kube.APIVersionOf(kind) != "" {
+		if _, ok := kinds.Meant(r.Name); ok {
 			known++
 		}
 	}

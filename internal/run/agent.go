@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -211,8 +212,7 @@ func (r *Runner) file(ctx context.Context, o Order, ws *workspace.Workspace, log
 	}
 	details := []any{"step", e.Step, "after_ms", st.AfterMS}
 	if st.PID > 0 {
-		command, _ := journal.Clip(strings.Join(st.Command, " "), maxLoggedCommand)
-		details = append(details, "pid", st.PID, "command", command)
+		details = append(details, "pid", st.PID, "command", text.CutBytes(strings.Join(st.Command, " "), maxLoggedCommand))
 	}
 	if st.To.Terminal() {
 		details = append(details, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)

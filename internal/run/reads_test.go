@@ -17,7 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
@@ -34,8 +34,8 @@ func (w *watched) Get(ctx context.Context, res nightcrier.Resource) ([]byte, err
 }
 
 func (w *watched) List(ctx context.Context, kind, ns, labels, fields string, limit int) ([]byte, error) {
-	res, _ := kube.ResourceOf(kind)
-	return w.asked(ctx, "list", res.Name, ns, "", func() ([]byte, error) {
+	k, _ := kinds.Named(kind)
+	return w.asked(ctx, "list", k.Plural, ns, "", func() ([]byte, error) {
 		return w.Reader.List(ctx, kind, ns, labels, fields, limit)
 	})
 }

@@ -7,10 +7,10 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/falsify"
-	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxRecalled bounds what is quoted of an earlier report, in bytes.
@@ -68,8 +68,7 @@ func concluded(old store.Recollection) string {
 	if json.Unmarshal(old.Report, &rep) == nil && rep.RootCause != nil {
 		summary = rep.RootCause.Summary
 	}
-	summary, _ = journal.Clip(strings.Join(strings.Fields(summary), " "), maxRecalled)
-	return summary
+	return text.CutLine(summary, maxRecalled)
 }
 
 // stillHolds judges the diagnosis of an earlier incident by the report as it

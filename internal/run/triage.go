@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -104,9 +105,8 @@ func collect(out *strings.Builder, e nightcrier.JournalEntry) {
 		return
 	}
 	if l, err := journal.Decode[journal.Log](e); err == nil && l.Stream == "stdout" {
-		text, _ := journal.Clip(l.Text, max(0, maxTriage-out.Len()))
-		if text != "" {
-			out.WriteString(text + "\n")
+		if said := text.KeepBytes(l.Text, maxTriage-out.Len()); said != "" {
+			out.WriteString(said + "\n")
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 	"nightcrier.dev/nightcrier/internal/portable"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Against is another agent, which is attacked in place of an investigation of ours.
@@ -83,7 +84,7 @@ func (b *Bench) readonlyAgainst(ctx context.Context) ([]Result, error) {
 // to be seen.
 func (r Ran) reached(a Attack) Result {
 	res := a.result()
-	res.Detail = clip(r.Output)
+	res.Detail = text.CutLine(r.Output, maxDetail)
 	switch i := slices.IndexFunc(r.Visits, func(v Visit) bool { return !v.Plain }); {
 	case i >= 0:
 		res.ReachedAPI, res.Detail = true, r.Visits[i].String()
@@ -248,7 +249,7 @@ func (s sign) seen(d *Door) bool {
 // unsigned says that nothing was ordered.
 func (b *Bench) unsigned(why string) error {
 	return nightcrier.Errorf(nightcrier.Unreachable,
-		"%s was told to read with kubectl, and the read did not come to the cluster that KUBECONFIG named: nothing was ordered, because it might reach another cluster: %s", b.Against.name(), clip(why))
+		"%s was told to read with kubectl, and the read did not come to the cluster that KUBECONFIG named: nothing was ordered, because it might reach another cluster: %s", b.Against.name(), text.CutLine(why, maxDetail))
 }
 
 // startsAtOnce is how many commands run beside each other.

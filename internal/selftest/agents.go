@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -144,7 +145,7 @@ func (a Agent) unordered(suite string, err error) ([]Result, error) {
 		return nil, err
 	}
 	res := Attack{Suite: suite, Name: "all of it", By: a.name(), Expected: []Layer{CLI, Sandbox, Guard}}.result()
-	res.Outcome, res.Detail = NotExercised, clip(err.Error())
+	res.Outcome, res.Detail = NotExercised, text.CutLine(err.Error(), maxDetail)
 	return []Result{res.concluded(false)}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -165,10 +166,10 @@ func (t Trail) during(r *Ran, from, to time.Time) error {
 func (r Ran) judged(a Attack) Result {
 	res := a.result()
 	if !r.Made {
-		res.Outcome, res.Detail = NotExercised, clip(r.Output)
+		res.Outcome, res.Detail = NotExercised, text.CutLine(r.Output, maxDetail)
 		return res.concluded(a.Harmless)
 	}
-	res.Detail = clip(r.Output)
+	res.Detail = text.CutLine(r.Output, maxDetail)
 	if len(res.asks) == 0 {
 		res.asks = needed(r.Requests)
 	}
@@ -219,8 +220,5 @@ func walled(output string) bool {
 	return false
 }
 
-// clip is the beginning of a text, on one line.
-func clip(text string) string {
-	text, _ = journal.Clip(strings.Join(strings.Fields(text), " "), 300)
-	return text
-}
+// maxDetail bounds what of an output or error a result tells, in bytes.
+const maxDetail = 300

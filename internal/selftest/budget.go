@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -145,7 +146,7 @@ func (b *Bench) spend(ctx context.Context, s spender, dir string) (Result, error
 	res.Detail = fmt.Sprintf("%d calls billed for %s of %s; on record are %s and %s for calls that were cut off", api.calls, api.bill, paidLimit, sum.Spent.Money, sum.Held.Money)
 	for _, t := range trails {
 		if api.calls > 0 && (t.Result.FailureClass != nightcrier.FailBudget || !strings.Contains(t.Result.FailureReason, "is reached")) {
-			res.Outcome, res.Detail = Unseen, "a run ended for another reason: "+clip(t.Result.FailureReason)+"; "+res.Detail
+			res.Outcome, res.Detail = Unseen, "a run ended for another reason: "+text.CutLine(t.Result.FailureReason, maxDetail)+"; "+res.Detail
 			return res.concluded(false), nil
 		}
 	}
@@ -220,12 +221,12 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 	}
 	billed := int64(calls) * int64(agentCall.Input+agentCall.Output)
 	if calls == 0 {
-		res.Outcome, res.Detail = NotExercised, clip(muteError{t.Result.FailureReason}.Error())
+		res.Outcome, res.Detail = NotExercised, text.CutLine(muteError{t.Result.FailureReason}.Error(), maxDetail)
 		return res.concluded(false), nil
 	}
 	res.Detail = fmt.Sprintf("%d calls billed for %d of %d tokens; on record are %d and %d for calls that were cut off", calls, billed, agentLimit, sum.Spent.Tokens, sum.Held.Tokens)
 	if t.Result.FailureClass != nightcrier.FailBudget || !strings.Contains(t.Result.FailureReason, "is reached") {
-		res.Outcome, res.Detail = Unseen, "it ended for another reason: "+clip(t.Result.FailureReason)+"; "+res.Detail
+		res.Outcome, res.Detail = Unseen, "it ended for another reason: "+text.CutLine(t.Result.FailureReason, maxDetail)+"; "+res.Detail
 		return res.concluded(false), nil
 	}
 	return res.billed(calls, sum.Spent.Tokens+sum.Held.Tokens <= agentLimit, billed <= sum.Spent.Tokens+sum.Held.Tokens), nil

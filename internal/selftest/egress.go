@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
@@ -189,7 +190,7 @@ func (b *Bench) outside(ctx context.Context, tries []try, mark string) ([]string
 		case err == nil, code == probeUnknown:
 		case code == probeRefused && y.answered(string(out)):
 		default:
-			why[i] = clip(string(out))
+			why[i] = text.CutLine(string(out), maxDetail)
 		}
 	}
 	return why, ctx.Err()
@@ -204,7 +205,7 @@ func (y try) answered(output string) bool {
 // probe judges what a probe said of itself.
 func (r Ran) probe(a Attack, y try) Result {
 	res := a.result()
-	res.Detail = clip(r.Output)
+	res.Detail = text.CutLine(r.Output, maxDetail)
 	switch {
 	case r.Made && r.Exit == probeDone:
 		res.Outcome = Succeeded
@@ -223,7 +224,7 @@ func (r Ran) probe(a Attack, y try) Result {
 func (t Trail) lookedUp(a Attack, r Ran, mark string) Result {
 	a.Expected = []Layer{Guard, Sandbox}
 	res := a.result()
-	res.Detail = clip(r.Output)
+	res.Detail = text.CutLine(r.Output, maxDetail)
 	for _, e := range t.Entries {
 		if e.Type != nightcrier.EntryDenial {
 			continue

@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // access is something that a credential may be permitted: what an attack needs.
@@ -173,7 +174,7 @@ func (b *Bench) askRBAC(ctx context.Context, results []Result) error {
 		return err
 	}
 	if err != nil {
-		b.rbacGap = "the cluster does not say what its credential may do: " + clip(err.Error())
+		b.rbacGap = "the cluster does not say what its credential may do: " + text.CutLine(err.Error(), maxDetail)
 		return nil
 	}
 	for i := range results {

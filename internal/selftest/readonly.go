@@ -19,6 +19,7 @@ import (
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Who makes an attack, where no agent does.
@@ -207,7 +208,7 @@ func (g *guarded) attack(ctx context.Context, d *Door, a guardkube.Attack) (Resu
 			res.Detail = "closed the connection"
 		}
 	case !a.Held(reply):
-		res.Outcome, res.Detail = Succeeded, fmt.Sprintf("answered %d: %s", reply.Status, clip(string(reply.Body)))
+		res.Outcome, res.Detail = Succeeded, fmt.Sprintf("answered %d: %s", reply.Status, text.CutLine(string(reply.Body), maxDetail))
 	}
 	return res.concluded(a.Harmless).shown(unpacked(reply.Body), g.canaries), nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -215,14 +216,14 @@ func (b *Bench) indulge(ctx context.Context, g glut) (Result, error) {
 	why := g.judge(s)
 	switch {
 	case !strings.Contains(s.said, "begun"):
-		res.Outcome, res.Detail = NotExercised, clip(s.Result.FailureReason)
+		res.Outcome, res.Detail = NotExercised, text.CutLine(s.Result.FailureReason, maxDetail)
 	case s.left > 0:
 		res.Outcome, res.Detail = Succeeded, fmt.Sprintf("%d of its processes outlived it", s.left)
 	case why != "":
-		res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), clip(why)
+		res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), text.CutLine(why, maxDetail)
 	default:
 		res.Outcome = Succeeded
-		res.Detail = fmt.Sprintf("it ended %s %s, with %d processes, %d bytes of files, %d of its journal: %s", s.Result.State, s.Result.FailureClass, s.peak, s.disk, s.spool, clip(s.said))
+		res.Detail = fmt.Sprintf("it ended %s %s, with %d processes, %d bytes of files, %d of its journal: %s", s.Result.State, s.Result.FailureClass, s.peak, s.disk, s.spool, text.CutLine(s.said, maxDetail))
 	}
 	return res.concluded(false), nil
 }

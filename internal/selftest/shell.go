@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -97,7 +98,7 @@ func readMarks(mark, output string, commands int, t Trail) ([]Ran, error) {
 		n, err := strconv.Atoi(words[1])
 		nanos, err2 := strconv.ParseInt(words[2], 10, 64)
 		if err != nil || err2 != nil || n < 0 || n >= commands {
-			return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: this mark cannot be read (does date know nanoseconds here?): %s", clip(rest))
+			return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: this mark cannot be read (does date know nanoseconds here?): %s", text.CutLine(rest, maxDetail))
 		}
 		if words[0] == "begin" {
 			from = time.Unix(0, nanos)

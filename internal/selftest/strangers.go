@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -137,9 +138,9 @@ func (h host) knock(ctx context.Context, name, token string) Result {
 	resp, err := transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{TLSHandshakeDone: func(_ tls.ConnectionState, err error) { met = err == nil }})))
 	switch {
 	case err != nil && !met:
-		res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), "it does not answer here: "+clip(err.Error())
+		res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), "it does not answer here: "+text.CutLine(err.Error(), maxDetail)
 	case err != nil:
-		res.Detail = clip(err.Error())
+		res.Detail = text.CutLine(err.Error(), maxDetail)
 	default:
 		defer resp.Body.Close()
 		res.Detail = "answered " + resp.Status

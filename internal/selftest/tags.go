@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/prompt"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // tags are those of the blocks in which a prompt quotes what is not ours, in the order
@@ -86,7 +87,7 @@ func hostilePrompts() (all []Result) {
 			q.say(&in, closing(mark))
 			b, err := prompt.Build(in)
 			if err != nil {
-				res.Outcome, res.Detail = NotExercised, clip(err.Error())
+				res.Outcome, res.Detail = NotExercised, text.CutLine(err.Error(), maxDetail)
 				break
 			}
 			if res = res.blocks(string(b.System)+"\n"+string(b.User), mark); res.Outcome != "" {
@@ -119,16 +120,16 @@ func (r Result) blocks(text, mark string) Result {
 
 // torn says what is wrong with the blocks of a prompt: each is to be opened and closed
 // once, one behind the other. "" is for nothing.
-func torn(text string) string {
+func torn(said string) string {
 	var want, got []string
 	for _, t := range tags {
 		want = append(want, "<"+t+">", "</"+t+">")
 	}
-	for _, at := range tagged.FindAllStringIndex(text, -1) {
-		got = append(got, text[at[0]:at[1]])
+	for _, at := range tagged.FindAllStringIndex(said, -1) {
+		got = append(got, said[at[0]:at[1]])
 	}
 	if !slices.Equal(got, want) {
-		return clip("the tags of the prompt are " + strings.Join(got, " "))
+		return text.CutLine("the tags of the prompt are "+strings.Join(got, " "), maxDetail)
 	}
 	return ""
 }

@@ -36,11 +36,11 @@ func (a api) discover(w http.ResponseWriter, r *http.Request, root, group, versi
 // groups are the named API groups with their versions.
 func (a api) groups() (list []metav1.APIGroup) {
 	for _, c := range a.snap.served() {
-		v := metav1.GroupVersionForDiscovery{GroupVersion: c.apiVersion(), Version: c.version}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: c.APIVersion(), Version: c.Version}
 		switch last := len(list) - 1; {
-		case c.group == "":
-		case last < 0 || list[last].Name != c.group:
-			list = append(list, metav1.APIGroup{Name: c.group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+		case c.Group == "":
+		case last < 0 || list[last].Name != c.Group:
+			list = append(list, metav1.APIGroup{Name: c.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
 		case list[last].Versions[len(list[last].Versions)-1] != v:
 			list[last].Versions = append(list[last].Versions, v)
 		}
@@ -51,14 +51,14 @@ func (a api) groups() (list []metav1.APIGroup) {
 func (a api) resourceList(w http.ResponseWriter, group, version string) {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
 	for _, c := range a.snap.served() {
-		if c.group != group || c.version != version {
+		if c.Group != group || c.Version != version {
 			continue
 		}
-		list.GroupVersion = c.apiVersion()
+		list.GroupVersion = c.APIVersion()
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: c.plural, SingularName: strings.ToLower(c.name), Namespaced: c.scope != cluster, Kind: c.name, Verbs: readVerbs, ShortNames: c.shorts(), Categories: c.categories(),
+			Name: c.Plural, SingularName: strings.ToLower(c.Name), Namespaced: !c.ClusterWide, Kind: c.Name, Verbs: readVerbs, ShortNames: c.Shorts(), Categories: c.categories(),
 		})
-		if c.kind.name == "Pod" {
+		if c.kind.Name == "Pod" {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: "pods/log", Namespaced: true, Kind: "Pod", Verbs: []string{"get"}})
 		}
 	}
@@ -76,7 +76,7 @@ var inAll = map[string]bool{
 }
 
 func (k kind) categories() []string {
-	if inAll[k.name] {
+	if inAll[k.Name] {
 		return []string{"all"}
 	}
 	return nil
@@ -89,17 +89,17 @@ func (a api) aggregated(w http.ResponseWriter, named bool) {
 	var groups []object
 	versions := map[string]object{}
 	for _, c := range a.snap.served() {
-		if (c.group != "") != named {
+		if (c.Group != "") != named {
 			continue
 		}
-		v := versions[c.apiVersion()]
+		v := versions[c.APIVersion()]
 		if v == nil {
-			v = object{"version": c.version, "freshness": "Current", "resources": []object{}}
-			versions[c.apiVersion()] = v
-			if last := len(groups) - 1; last >= 0 && groups[last]["metadata"].(object)["name"] == c.group {
+			v = object{"version": c.Version, "freshness": "Current", "resources": []object{}}
+			versions[c.APIVersion()] = v
+			if last := len(groups) - 1; last >= 0 && groups[last]["metadata"].(object)["name"] == c.Group {
 				groups[last]["versions"] = append(groups[last]["versions"].([]object), v)
 			} else {
-				groups = append(groups, object{"metadata": object{"name": c.group}, "versions": []object{v}})
+				groups = append(groups, object{"metadata": object{"name": c.Group}, "versions": []object{v}})
 			}
 		}
 		v["resources"] = append(v["resources"].([]object), c.discovered())
@@ -111,15 +111,15 @@ func (a api) aggregated(w http.ResponseWriter, named bool) {
 // discovered is the kind as aggregated discovery shows it.
 func (k kind) discovered() map[string]any {
 	where := "Namespaced"
-	if k.scope == cluster {
+	if k.ClusterWide {
 		where = "Cluster"
 	}
-	kindOf := map[string]any{"group": k.group, "version": k.version, "kind": k.name}
+	kindOf := map[string]any{"group": k.Group, "version": k.Version, "kind": k.Name}
 	d := map[string]any{
-		"resource": k.plural, "responseKind": kindOf, "scope": where, "singularResource": strings.ToLower(k.name), "verbs": readVerbs,
-		"shortNames": k.shorts(), "categories": k.categories(),
+		"resource": k.Plural, "responseKind": kindOf, "scope": where, "singularResource": strings.ToLower(k.Name), "verbs": readVerbs,
+		"shortNames": k.Shorts(), "categories": k.categories(),
 	}
-	if k.name == "Pod" && k.group == "" {
+	if k.Name == "Pod" && k.Group == "" {
 		d["subresources"] = []map[string]any{{"subresource": "log", "responseKind": kindOf, "verbs": []string{"get"}}}
 	}
 	return d

@@ -123,7 +123,7 @@ func (a api) many(q request, found []*object, meta metav1.ListMeta) any {
 	if q.form == tableForm {
 		return a.table(q, found, meta)
 	}
-	apiVersion, name := q.apiVersion(), q.kind.name+"List"
+	apiVersion, name := q.APIVersion(), q.kind.Name+"List"
 	items := make([]any, 0, len(found))
 	for _, o := range found {
 		if q.form == metadataForm {

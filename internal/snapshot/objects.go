@@ -48,13 +48,13 @@ func (s *Snapshot) put(doc []byte, apiVersion, name string) error {
 	if c == nil {
 		return fmt.Errorf("it has more than %d kinds: %s was left out", maxKinds, name)
 	}
-	if c.scope == cluster {
+	if c.ClusterWide {
 		ns = ""
 	} else if ns == "" {
 		ns = "default"
 		u.SetNamespace(ns)
 	}
-	fields["apiVersion"] = c.apiVersion()
+	fields["apiVersion"] = c.APIVersion()
 	clean(fields)
 	return s.store(c, ns, fields)
 }
@@ -90,13 +90,9 @@ func (s *Snapshot) home(gv schema.GroupVersion, name, ns string) *collection {
 	if len(s.kinds) >= maxKinds {
 		return nil
 	}
-	sc := namespaced
-	if ns == "" {
-		sc = cluster
-	}
-	k := guessKind(gv, name, sc)
-	for s.collections[k.group+"/"+k.plural] != nil { // two kinds of one plural
-		k.plural += "x"
+	k := guessKind(gv, name, ns == "")
+	for s.collections[k.Group+"/"+k.Plural] != nil { // two kinds of one plural
+		k.Plural += "x"
 	}
 	return s.add(k)
 }

@@ -37,7 +37,7 @@ type Parts struct {
 // and a list is served only where one was read that has all of it.
 func Of(p Parts) *Snapshot {
 	r := &reader{snap: empty(p.Info)}
-	for _, k := range known {
+	for k := range known {
 		r.snap.add(k)
 	}
 	for _, doc := range p.Objects {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // Bounds of a recording.
@@ -63,7 +64,7 @@ func Record(ctx context.Context, r Reader, o RecordOptions) (*Snapshot, error) {
 	}
 	rec := &recorder{reader: r, opt: o, snap: empty(Info{Cluster: o.Cluster, CapturedAt: o.Now().UTC().Truncate(time.Second), Namespaces: o.Namespaces})}
 	rec.snap.declared = true
-	for _, k := range known {
+	for k := range known {
 		rec.snap.add(k)
 	}
 	if err := rec.begin(ctx); err != nil {
@@ -127,7 +128,7 @@ func (r *recorder) begin(ctx context.Context) error {
 // what else it works by.
 func (r *recorder) objects(ctx context.Context) error {
 	if err := r.each(ctx, func(k kind) []string {
-		if k.scope == cluster {
+		if k.ClusterWide {
 			return []string{""}
 		}
 		return nil
@@ -136,7 +137,7 @@ func (r *recorder) objects(ctx context.Context) error {
 	}
 	if len(r.opt.Namespaces) == 0 {
 		return r.each(ctx, func(k kind) []string {
-			if k.scope == cluster {
+			if k.ClusterWide {
 				return nil
 			}
 			return []string{""}
@@ -144,22 +145,17 @@ func (r *recorder) objects(ctx context.Context) error {
 	}
 	r.snap.System = r.systemNamespaces()
 	if err := r.each(ctx, func(k kind) []string {
-		switch k.scope {
-		case cluster:
+		switch {
+		case k.ClusterWide:
 			return nil
-		case system:
+		case k.system:
 			return slices.Concat(r.opt.Namespaces, r.snap.System)
 		}
 		return r.opt.Namespaces
 	}); err != nil {
 		return err
 	}
-	return r.list(ctx, *r.kindOf("ConfigMap"), "kube-system", url.Values{"fieldSelector": {"metadata.name=coredns"}})
-}
-
-func (r *recorder) kindOf(name string) *kind {
-	k, _ := kindOf("", name)
-	return &k
+	return r.list(ctx, kind{Kind: kinds.MustNamed("ConfigMap")}, "kube-system", url.Values{"fieldSelector": {"metadata.name=coredns"}})
 }
 
 // systemNamespaces are those whose workloads others depend on: the cluster's own,
@@ -168,7 +164,7 @@ func (r *recorder) systemNamespaces() []string {
 	found := map[string]bool{"kube-system": true}
 	for _, k := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService"} {
 		for _, c := range r.snap.collections {
-			if c.kind.name != k {
+			if c.kind.Name != k {
 				continue
 			}
 			for _, o := range c.objects {
@@ -209,7 +205,7 @@ func servicesIn(v any, found map[string]bool) {
 func (r *recorder) each(ctx context.Context, where func(kind) []string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readAtOnce)
-	for _, k := range known {
+	for k := range known {
 		if k.skip || !r.has(&k) {
 			continue
 		}
@@ -222,24 +218,24 @@ func (r *recorder) each(ctx context.Context, where func(kind) []string) error {
 
 // has reports whether the cluster serves the kind, in k's version or another.
 func (r *recorder) has(k *kind) bool {
-	if r.served[k.group+"/"+k.version] != "" {
+	if r.served[k.Group+"/"+k.Version] != "" {
 		return true
 	}
-	k.version = r.served[k.group]
-	return k.version != ""
+	k.Version = r.served[k.Group]
+	return k.Version != ""
 }
 
 // list records the objects of a kind in a namespace, "" for all. Only a context
 // that is done is an error.
 func (r *recorder) list(ctx context.Context, k kind, ns string, query url.Values) error {
 	accept := ""
-	if k.name == "Secret" {
+	if k.Name == "Secret" {
 		accept = metadataFor
 	}
 	query.Set("limit", strconv.Itoa(pageItems))
 	n := 0
 	for range maxPages {
-		raw, err := r.reader.Read(ctx, k.path(ns), query, accept, 0)
+		raw, err := r.reader.Read(ctx, k.Path(ns), query, accept, 0)
 		if err != nil {
 			return r.missed(ctx, k, ns, err)
 		}
@@ -252,7 +248,7 @@ func (r *recorder) list(ctx context.Context, k kind, ns string, query url.Values
 		}
 		if n += len(h.Items); h.Metadata.Continue == "" {
 			if n > 0 {
-				r.tell("%6d %s%s", n, k.resource(), inNamespace(ns))
+				r.tell("%6d %s%s", n, k.Resource(), inNamespace(ns))
 			}
 			return nil
 		}
@@ -265,7 +261,7 @@ func (r *recorder) put(k kind, items []json.RawMessage) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, item := range items {
-		if err := r.snap.put(item, k.apiVersion(), k.name); err != nil {
+		if err := r.snap.put(item, k.APIVersion(), k.Name); err != nil {
 			return err
 		}
 	}
@@ -294,8 +290,8 @@ func (r *recorder) missed(ctx context.Context, k kind, ns string, err error) err
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil
 	}
-	r.note(k.resource()+inNamespace(ns), err.Error())
-	r.tell("       %s%s: %v", k.resource(), inNamespace(ns), err)
+	r.note(k.Resource()+inNamespace(ns), err.Error())
+	r.tell("       %s%s: %v", k.Resource(), inNamespace(ns), err)
 	return nil
 }
 

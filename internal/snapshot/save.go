@@ -126,11 +126,11 @@ func (s *Snapshot) files() map[string][]byte {
 			} else if !plain(ns) {
 				continue
 			}
-			name := filepath.Join("objects", ns, strings.ReplaceAll(c.resource(), "/", "_")+".json")
+			name := filepath.Join("objects", ns, strings.ReplaceAll(c.Resource(), "/", "_")+".json")
 			b := lists[name]
 			if b == nil {
 				b = &bytes.Buffer{}
-				fmt.Fprintf(b, "{\"apiVersion\":%q,\"kind\":%q,\"items\":[\n", c.apiVersion(), c.kind.name+"List")
+				fmt.Fprintf(b, "{\"apiVersion\":%q,\"kind\":%q,\"items\":[\n", c.APIVersion(), c.kind.Name+"List")
 				lists[name] = b
 			} else {
 				b.WriteString(",\n")
@@ -159,7 +159,7 @@ func (s *Snapshot) Count() (objects, logs int) {
 func (s *Snapshot) CountIn(namespaces ...string) (objects int) {
 	for _, c := range s.collections {
 		for _, o := range c.objects {
-			if len(namespaces) == 0 || slices.Contains(namespaces, o.namespace) || c.kind.name == "Namespace" && slices.Contains(namespaces, o.name) {
+			if len(namespaces) == 0 || slices.Contains(namespaces, o.namespace) || c.kind.Name == "Namespace" && slices.Contains(namespaces, o.name) {
 				objects++
 			}
 		}

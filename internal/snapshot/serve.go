@@ -71,7 +71,7 @@ func (a api) resource(w http.ResponseWriter, r *http.Request, parts []string) {
 		q.namespace, rest = rest[1], rest[2:]
 	}
 	q.collection = a.snap.collections[group+"/"+rest[0]]
-	if q.collection == nil || q.version != version || q.optional && len(q.objects) == 0 && !q.seen || len(rest) > 3 {
+	if q.collection == nil || q.Version != version || q.optional() && len(q.objects) == 0 && !q.seen || len(rest) > 3 {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 		return
 	}
@@ -94,8 +94,8 @@ func (a api) answer(w http.ResponseWriter, r *http.Request, q request) {
 	case o == nil && why != "":
 		notCaptured(w, "get", q, why)
 	case o == nil:
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, q.resource()+` "`+q.name+`" not found`)
-	case q.subresource == "log" && q.kind.name == "Pod":
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, q.Resource()+` "`+q.name+`" not found`)
+	case q.subresource == "log" && q.kind.Name == "Pod":
 		a.log(w, r, o)
 	case q.subresource != "" && q.subresource != "status":
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not serve "+q.subresource)
@@ -108,13 +108,13 @@ func (a api) answer(w http.ResponseWriter, r *http.Request, q request) {
 func notCaptured(w http.ResponseWriter, verb string, q request, why string) {
 	where := " in all namespaces"
 	switch {
-	case q.scope == cluster:
+	case q.ClusterWide:
 		where = ""
 	case q.namespace != "":
 		where = " in namespace " + q.namespace
 	}
 	fail(w, http.StatusForbidden, metav1.StatusReasonForbidden,
-		"cannot "+verb+" "+q.resource()+where+": not in this snapshot: "+why)
+		"cannot "+verb+" "+q.Resource()+where+": not in this snapshot: "+why)
 }
 
 // form is how an answer is wanted.
@@ -199,7 +199,7 @@ func openAPI(w http.ResponseWriter, parts []string) {
 // rules are what may be read: never all with a star, which means exec as well.
 func (a api) rules() (rules []map[string]any) {
 	for _, c := range a.snap.served() {
-		rules = append(rules, map[string]any{"verbs": readVerbs, "apiGroups": []string{c.group}, "resources": []string{c.plural}})
+		rules = append(rules, map[string]any{"verbs": readVerbs, "apiGroups": []string{c.Group}, "resources": []string{c.Plural}})
 	}
 	return append(rules, map[string]any{"verbs": []string{"get"}, "apiGroups": []string{""}, "resources": []string{"pods/log"}})
 }

@@ -89,7 +89,7 @@ func Open(dir string) (*Snapshot, error) {
 // Read is Open for a file system.
 func Read(fsys fs.FS) (*Snapshot, error) {
 	r := &reader{fsys: fsys, snap: empty(Info{})}
-	for _, k := range known {
+	for k := range known {
 		r.snap.add(k)
 	}
 	if err := r.readInfo(); err != nil {
@@ -120,7 +120,7 @@ func (s *Snapshot) Namespace() string {
 
 func (s *Snapshot) add(k kind) *collection {
 	c := &collection{kind: k, byName: map[string]*object{}}
-	s.collections[k.group+"/"+k.plural], s.kinds[k.group+"/"+k.name] = c, c
+	s.collections[k.Group+"/"+k.Plural], s.kinds[k.Group+"/"+k.Name] = c, c
 	return c
 }
 
@@ -131,12 +131,12 @@ func (s *Snapshot) ofKind(group, name string) *collection { return s.kinds[group
 func (s *Snapshot) served() []*collection {
 	var list []*collection
 	for _, c := range s.collections {
-		if !c.optional || len(c.objects) > 0 || c.seen {
+		if !c.optional() || len(c.objects) > 0 || c.seen {
 			list = append(list, c)
 		}
 	}
 	slices.SortFunc(list, func(a, b *collection) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.version, b.version), cmp.Compare(a.plural, b.plural))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Plural, b.Plural))
 	})
 	return list
 }
@@ -157,7 +157,7 @@ func (s *Snapshot) withheld(c *collection, ns string, query url.Values) string {
 		return "these are not recorded"
 	case !s.declared && len(c.objects) == 0 && !c.seen:
 		return "the snapshot holds none, and does not say whether it looked"
-	case c.scope == cluster || ns == "" || len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, ns), c.scope == system && slices.Contains(s.System, ns):
+	case c.ClusterWide || ns == "" || len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, ns), c.system && slices.Contains(s.System, ns):
 		return ""
 	case !slices.ContainsFunc(c.objects, func(o *object) bool { return o.namespace == ns }):
 		return "the snapshot is of namespace " + strings.Join(s.Namespaces, ", ")
@@ -174,7 +174,7 @@ func covers(what string, k kind) (about bool, namespace string) {
 	}
 	for i, w := range words {
 		switch {
-		case w == k.resource(), w == k.plural, strings.EqualFold(w, k.name):
+		case w == k.Resource(), w == k.Plural, strings.EqualFold(w, k.Name):
 			about = true
 		case (w == "in" || w == "-n") && i+1 < len(words):
 			namespace = words[i+1]

@@ -46,7 +46,7 @@ func of[T any](cols []column, cells func(o *T, now time.Time) []any) layout {
 // table shows objects as `kubectl get` prints them. Ages are as of the moment of
 // the snapshot.
 func (a api) table(q request, found []*object, meta metav1.ListMeta) metav1.Table {
-	show, ok := layouts[q.kind.name]
+	show, ok := layouts[q.kind.Name]
 	if !ok {
 		show = layout{columns("Name, Age"), nil}
 	}

@@ -32,7 +32,7 @@ func (a api) watch(w http.ResponseWriter, r *http.Request, q request, found []*o
 		}
 	}
 	if initial {
-		_ = out.Encode(event("BOOKMARK", map[string]any{"apiVersion": q.apiVersion(), "kind": q.kind.name, "metadata": metav1.ObjectMeta{
+		_ = out.Encode(event("BOOKMARK", map[string]any{"apiVersion": q.APIVersion(), "kind": q.kind.Name, "metadata": metav1.ObjectMeta{
 			ResourceVersion: listVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 		}}))
 	}

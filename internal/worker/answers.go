@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/guard/model"
 	"nightcrier.dev/nightcrier/internal/journal"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxToldFailures is how many failed calls of the model are journaled one by one.
@@ -104,15 +104,14 @@ func apiMessage(body []byte) string {
 		return ""
 	}
 	var inner struct{ Message string }
-	text := ""
+	said := ""
 	if json.Unmarshal(e.Error, &inner) == nil {
-		text = inner.Message
-	} else if json.Unmarshal(e.Error, &text) != nil {
-		text = ""
+		said = inner.Message
+	} else if json.Unmarshal(e.Error, &said) != nil {
+		said = ""
 	}
-	for _, s := range []string{text, e.Message, e.Detail, e.Title} {
-		if s = strings.Join(strings.Fields(s), " "); s != "" {
-			s, _ = journal.Clip(s, maxAPIMessage)
+	for _, s := range []string{said, e.Message, e.Detail, e.Title} {
+		if s = texts.CutLine(s, maxAPIMessage); s != "" {
 			return s
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"nightcrier.dev/nightcrier/internal/journal"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // blocked is what an agent tried to reach that is not there for it: names that it
@@ -33,8 +34,7 @@ const (
 
 // note journals an attempt that has not been made before.
 func (b *blocked) note(tool, what, why string) {
-	what, _ = journal.Clip(what, maxBlockedText)
-	why, _ = journal.Clip(why, maxBlockedText)
+	what, why = texts.CutBytes(what, maxBlockedText), texts.CutBytes(why, maxBlockedText)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.told {

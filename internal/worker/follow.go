@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/journal"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Follow gives fn the worker's entries above from (the n of their key
@@ -194,7 +194,6 @@ func unreachable(err error) bool {
 }
 
 func sendCancel(ctx context.Context, d directory, cause string) error {
-	cause, _ = journal.Clip(cause, 1<<10)
 	conn, err := dial(ctx, d)
 	if err != nil {
 		return err
@@ -202,7 +201,7 @@ func sendCancel(ctx context.Context, d directory, cause string) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "cancel", Cause: cause}); err != nil {
+	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "cancel", Cause: texts.CutBytes(cause, 1<<10)}); err != nil {
 		return err
 	}
 	var a protocolAnswer

@@ -8,6 +8,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/journal"
+	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
@@ -75,8 +76,7 @@ func (a *attempt) toolDenials() func(tool, what, why string) {
 	return func(tool, what, why string) {
 		switch count := n.Add(1); {
 		case count <= maxToolDenials:
-			what, _ = journal.Clip(what, 512)
-			a.record(journal.OfDenial(journal.Denial{Tool: tool, Command: what, Message: why}))
+			a.record(journal.OfDenial(journal.Denial{Tool: tool, Command: texts.CutBytes(what, 512), Message: why}))
 		case count == maxToolDenials+1:
 			a.note("warn", "the agent goes on asking for what is not open to it; no more of it is recorded")
 		}

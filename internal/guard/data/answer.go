@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Answer is what came of a question.
@@ -83,27 +84,27 @@ func decode(name string, body []byte) (result, error) {
 // tell makes text of a result.
 func (r result) tell(name string, q Query) (string, error) {
 	var err error
-	var text string
+	var said string
 	switch r.Data.Type {
 	case "vector", "matrix":
 		var all []series
 		if err = json.Unmarshal(r.Data.Result, &all); err == nil {
-			text = bound(tellSeries(all, q))
+			said = bound(tellSeries(all, q))
 		}
 	case "streams":
 		var all []stream
 		if err = json.Unmarshal(r.Data.Result, &all); err == nil {
-			text, err = tellStreams(all, q)
+			said, err = tellStreams(all, q)
 		}
 	case "scalar", "string":
 		return "", nightcrier.Errorf(nightcrier.Invalid, "the query is a bare number or text, which says nothing of the cluster")
 	default:
-		err = fmt.Errorf("a result of type %q", clip(r.Data.Type, 40))
+		err = fmt.Errorf("a result of type %q", text.CutBytes(r.Data.Type, 40))
 	}
 	if err != nil {
-		return "", nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises: %s", name, clip(oneLine(err.Error()), maxWords))
+		return "", nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises: %s", name, text.CutLine(err.Error(), maxWords))
 	}
-	return text, nil
+	return said, nil
 }
 
 // tellSeries shows a table, the largest first.
@@ -237,13 +238,13 @@ func labelText(labels, less map[string]string) string {
 			continue
 		}
 		if k == "__name__" {
-			name = clip(oneLine(v), maxLabels)
+			name = text.CutLine(text.MarkHidden(v), maxLabels)
 			continue
 		}
-		parts = append(parts, clip(oneLine(k), 100)+"="+strconv.Quote(clip(oneLine(v), maxLabels)))
+		parts = append(parts, text.CutLine(text.MarkHidden(k), 100)+"="+strconv.Quote(text.CutLine(text.MarkHidden(v), maxLabels)))
 	}
 	slices.Sort(parts)
-	return clip(name+"{"+strings.Join(parts, ", ")+"}", 4*maxLabels)
+	return text.CutBytes(name+"{"+strings.Join(parts, ", ")+"}", 4*maxLabels)
 }
 
 // tellStreams shows the lines of all streams in the order of time, fenced.
@@ -256,15 +257,15 @@ func tellStreams(all []stream, q Query) (string, error) {
 	var lines []line
 	for i, s := range all {
 		for _, v := range s.Values {
-			var at, text string
-			if len(v) < 2 || json.Unmarshal(v[0], &at) != nil || json.Unmarshal(v[1], &text) != nil {
+			var at, said string
+			if len(v) < 2 || json.Unmarshal(v[0], &at) != nil || json.Unmarshal(v[1], &said) != nil {
 				return "", fmt.Errorf("a line of another form")
 			}
 			n, err := strconv.ParseInt(at, 10, 64)
 			if err != nil {
 				return "", err
 			}
-			lines = append(lines, line{n, i, text})
+			lines = append(lines, line{n, i, said})
 		}
 	}
 	if len(lines) == 0 {
@@ -272,7 +273,7 @@ func tellStreams(all []stream, q Query) (string, error) {
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s from %s to %s", plural(len(lines), "line"), stamp(q.Start), stamp(q.End))
+	fmt.Fprintf(&out, "%s from %s to %s", text.CountNoun(len(lines), "line"), stamp(q.Start), stamp(q.End))
 	if len(lines) >= q.Limit {
 		fmt.Fprintf(&out, ", the newest %d; there may be more before %s", q.Limit, time.Unix(0, lines[0].at).UTC().Format(time.RFC3339Nano))
 	}
@@ -283,12 +284,12 @@ func tellStreams(all []stream, q Query) (string, error) {
 	var shown []string
 	room := maxText - out.Len()
 	for _, l := range slices.Backward(lines) {
-		text := fmt.Sprintf("%s [%d] %s\n", time.Unix(0, l.at).UTC().Format("2006-01-02T15:04:05.000Z"), l.stream+1, clip(oneLine(l.text), maxLine))
-		if room -= len(text); room < 0 {
+		said := fmt.Sprintf("%s [%d] %s\n", time.Unix(0, l.at).UTC().Format("2006-01-02T15:04:05.000Z"), l.stream+1, text.CutLine(text.MarkHidden(l.text), maxLine))
+		if room -= len(said); room < 0 {
 			fmt.Fprintf(&out, "(cut: the newest %d are shown; ask for less time, or end before the oldest)\n", len(shown))
 			break
 		}
-		shown = append(shown, text)
+		shown = append(shown, said)
 	}
 	slices.Reverse(shown)
 	return out.String() + kubetool.Fence(strings.Join(shown, "")), nil

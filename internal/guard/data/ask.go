@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,8 +15,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of one question and its answer.
@@ -92,7 +91,7 @@ func (q question) record(g *Guard) journal.Request {
 // deny puts on record what is not asked, and returns it as an error.
 func (g *Guard) deny(ctx context.Context, system, what string, why error) error {
 	r := journal.Request{
-		ID: g.ids.Add(1), Time: g.cfg.Now().UTC(), Verb: "get", Resource: system, Query: url.Values{"query": {string(g.cfg.Mask([]byte(clip(what, 512))))}}.Encode(),
+		ID: g.ids.Add(1), Time: g.cfg.Now().UTC(), Verb: "get", Resource: system, Query: url.Values{"query": {string(g.cfg.Mask([]byte(text.CutBytes(what, 512))))}}.Encode(),
 		Decision: journal.Deny, Reason: why.Error(), Done: true,
 	}
 	if err := g.cfg.Audit(ctx, r); err != nil {
@@ -211,9 +210,9 @@ func (q question) words() []string {
 
 // words makes text of a server fit to be shown: without what was asked, masked, on one
 // line, bounded.
-func (g *Guard) words(text string, asked ...string) string {
-	text = string(g.cfg.Mask([]byte(mask.WithoutEchoes(clip(text, 4*maxWords), asked...))))
-	return clip(oneLine(text), maxWords)
+func (g *Guard) words(said string, asked ...string) string {
+	said = string(g.cfg.Mask([]byte(mask.WithoutEchoes(text.CutBytes(said, 4*maxWords), asked...))))
+	return text.CutLine(said, maxWords)
 }
 
 // keep records an answer with what we say of it, and puts the outcome on record.
@@ -253,24 +252,4 @@ func (g *Guard) Check(ctx context.Context, name string) (string, error) {
 		return s.base.Host + " answers", finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))})
 	}
 	return "", errors.Join(nightcrier.Errorf(nightcrier.Unreachable, "what answers at %s is no %s", s.base.Host, name), finish(journal.Request{Status: http.StatusOK}))
-}
-
-// oneLine frees text of line breaks and of what steers a terminal.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(kubetool.Clean(strings.ToValidUTF8(s, "\uFFFD"))), " ")
-}
-
-// clip cuts s to at most limit bytes, between characters, and says so.
-func clip(s string, limit int) string {
-	if cut, short := journal.Clip(s, limit); short {
-		return cut + "…"
-	}
-	return s
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -89,13 +90,13 @@ func ParseTime(s string, now time.Time) (time.Time, error) {
 	if d, err := ParseDuration(strings.TrimPrefix(strings.TrimPrefix(word, "now"), "-")); err == nil {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, nightcrier.Errorf(nightcrier.Invalid, "%s is no time: write 30m or 2h for so long ago, or 2026-01-02T15:04:05Z", strconv.Quote(clip(s, 40)))
+	return time.Time{}, nightcrier.Errorf(nightcrier.Invalid, "%s is no time: write 30m or 2h for so long ago, or 2026-01-02T15:04:05Z", strconv.Quote(text.CutBytes(s, 40)))
 }
 
 // ParseDuration reads a duration with the units s, m, h, d and w, of 1s at least and a
 // year at most. A bare number counts seconds.
 func ParseDuration(s string) (time.Duration, error) {
-	wrong := nightcrier.Errorf(nightcrier.Invalid, "%s is no duration: write 30s, 5m, 2h or 1d", strconv.Quote(clip(s, 40)))
+	wrong := nightcrier.Errorf(nightcrier.Invalid, "%s is no duration: write 30s, 5m, 2h or 1d", strconv.Quote(text.CutBytes(s, 40)))
 	number, unit := strings.TrimSpace(s), time.Second
 	for suffix, of := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		if rest, ok := strings.CutSuffix(number, suffix); ok {

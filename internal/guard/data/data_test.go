@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/datatest"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // desk is a guard with what it recorded.
@@ -439,7 +440,7 @@ func TestHostileLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(a.Text) > 4000 || strings.Count(a.Text, "\n") != 5 || strings.ContainsAny(a.Text, "\x1b\u202e") || !strings.Contains(a.Text, `pod="a\"} 137"`) {
-		t.Errorf("%d bytes:\n%q", len(a.Text), clip(a.Text, 3000))
+		t.Errorf("%d bytes:\n%q", len(a.Text), text.CutBytes(a.Text, 3000))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // logsQuery is a query as it is sent, and what is known of it.
@@ -62,7 +63,7 @@ func (s *system) readStreams(text string) error {
 }
 
 func unread(why string) error {
-	return nightcrier.Errorf(nightcrier.Invalid, "the query is not sent, because it cannot be read as LogQL: %s", clip(oneLine(why), maxWords))
+	return nightcrier.Errorf(nightcrier.Invalid, "the query is not sent, because it cannot be read as LogQL: %s", text.CutLine(why, maxWords))
 }
 
 // token is a piece of a query, and where it stands.
@@ -210,7 +211,7 @@ func (r *logsReader) word(t token) error {
 		r.computed = true
 		return nil
 	}
-	return notAsked(clip(t.text, 40))
+	return notAsked(text.CutBytes(t.text, 40))
 }
 
 // list reads names of labels in parentheses, where there are any.
@@ -335,7 +336,7 @@ func (r *logsReader) counts() bool { return r.tokens[0].kind != '{' }
 func (r *logsReader) labelFilter() error {
 	name := r.next(1)
 	if sign := r.next(2).kind; name.kind != scanner.Ident || sign != '=' && sign != '!' {
-		return nightcrier.Errorf(nightcrier.Refused, "| %s is not asked: it takes lines apart, changes them or reckons with them before they are masked. Ask for the lines as they are, with filters such as |= \"error\" or |~ \"time.?out\", and read in them", clip(oneLine(name.text), 40))
+		return nightcrier.Errorf(nightcrier.Refused, "| %s is not asked: it takes lines apart, changes them or reckons with them before they are masked. Ask for the lines as they are, with filters such as |= \"error\" or |~ \"time.?out\", and read in them", text.CutLine(name.text, 40))
 	}
 	r.at++
 	m, _, err := r.matcher()

@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // The systems compare and change text before it is masked here. What a question says of
@@ -42,11 +43,11 @@ func (s *system) checkMatcher(m *labels.Matcher) error {
 	pattern := m.Type == labels.MatchRegexp || m.Type == labels.MatchNotRegexp
 	switch {
 	case mask.NamesSecret(m.Name):
-		return nightcrier.Errorf(nightcrier.Refused, "nothing is selected by the label %s: its name speaks of a secret, and an answer would tell what is in it. Leave it out; answers show such a label masked", clip(m.Name, 64))
+		return nightcrier.Errorf(nightcrier.Refused, "nothing is selected by the label %s: its name speaks of a secret, and an answer would tell what is in it. Leave it out; answers show such a label masked", text.CutBytes(m.Name, 64))
 	case !pattern || s.identifies(m.Name) || m.Value == "" || m.Value == ".*" || m.Value == ".+" || len(m.SetMatches()) > 0:
 		return nil
 	}
-	return nightcrier.Errorf(nightcrier.Refused, "a pattern on the label %s is not asked: it would test text before it is masked, piece by piece. Compare whole values, %s=\"a\" or %s=~\"a|b\"; patterns may be on labels that identify, such as namespace, pod, container, job, instance, code", clip(m.Name, 64), clip(m.Name, 64), clip(m.Name, 64))
+	return nightcrier.Errorf(nightcrier.Refused, "a pattern on the label %s is not asked: it would test text before it is masked, piece by piece. Compare whole values, %s=\"a\" or %s=~\"a|b\"; patterns may be on labels that identify, such as namespace, pod, container, job, instance, code", text.CutBytes(m.Name, 64), text.CutBytes(m.Name, 64), text.CutBytes(m.Name, 64))
 }
 
 // checkListed refuses to list the values of a label that speaks of secrets.

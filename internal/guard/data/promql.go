@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -31,13 +32,13 @@ type metricsQuery struct {
 
 // readMetricsQuery reads a query, and binds it to namespaces where there are any. What we
 // cannot read is not sent: nobody knows what it does to text.
-func (s *system) readMetricsQuery(text string, namespaces []string) (metricsQuery, error) {
-	if err := checkQuery(text); err != nil {
+func (s *system) readMetricsQuery(said string, namespaces []string) (metricsQuery, error) {
+	if err := checkQuery(said); err != nil {
 		return metricsQuery{}, err
 	}
-	expr, err := promQL.ParseExpr(text)
+	expr, err := promQL.ParseExpr(said)
 	if err != nil {
-		return metricsQuery{}, nightcrier.Errorf(nightcrier.Invalid, "the query is not sent, because it cannot be read as PromQL, without extensions: %s", clip(oneLine(err.Error()), maxWords))
+		return metricsQuery{}, nightcrier.Errorf(nightcrier.Invalid, "the query is not sent, because it cannot be read as PromQL, without extensions: %s", text.CutLine(err.Error(), maxWords))
 	}
 	if err := checkCost(expr); err != nil {
 		return metricsQuery{}, err
@@ -45,7 +46,7 @@ func (s *system) readMetricsQuery(text string, namespaces []string) (metricsQuer
 	if err := s.checkText(expr); err != nil {
 		return metricsQuery{}, err
 	}
-	q := metricsQuery{text: text, computed: !plain(expr)}
+	q := metricsQuery{text: said, computed: !plain(expr)}
 	if len(namespaces) > 0 {
 		q.text = bind(expr, s.namespaceMatcher(namespaces))
 	}
@@ -53,19 +54,19 @@ func (s *system) readMetricsQuery(text string, namespaces []string) (metricsQuer
 }
 
 // readSelector is the same for a selector without functions, "" for none.
-func (s *system) readSelector(text string, namespaces []string) (string, error) {
-	if text == "" && len(namespaces) == 0 {
+func (s *system) readSelector(said string, namespaces []string) (string, error) {
+	if said == "" && len(namespaces) == 0 {
 		return "", nil
 	}
-	if text == "" {
+	if said == "" {
 		return "{" + s.namespaceMatcher(namespaces).String() + "}", nil
 	}
-	q, err := s.readMetricsQuery(text, namespaces)
+	q, err := s.readMetricsQuery(said, namespaces)
 	if err != nil {
 		return "", err
 	}
-	if _, err := promQL.ParseMetricSelector(text); err != nil {
-		return "", nightcrier.Errorf(nightcrier.Invalid, `with values_of, the query is a selector such as {namespace="shop"}: %s`, clip(oneLine(err.Error()), maxWords))
+	if _, err := promQL.ParseMetricSelector(said); err != nil {
+		return "", nightcrier.Errorf(nightcrier.Invalid, `with values_of, the query is a selector such as {namespace="shop"}: %s`, text.CutLine(err.Error(), maxWords))
 	}
 	return q.text, nil
 }

@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // serverTime is what a server is told to spend on a query at most.
@@ -150,7 +151,7 @@ func (g *Guard) Values(ctx context.Context, name, label, selector string, at tim
 	asked := question{system: s, path: "labels", options: url.Values{"limit": {strconv.Itoa(maxSeries)}}}
 	if label != AllLabels {
 		if !labelName.MatchString(label) {
-			return Answer{}, nightcrier.Errorf(nightcrier.Invalid, "%s is not the name of a label", strconv.Quote(clip(label, 40)))
+			return Answer{}, nightcrier.Errorf(nightcrier.Invalid, "%s is not the name of a label", strconv.Quote(text.CutBytes(label, 40)))
 		}
 		asked.path, asked.label = "label/"+label+"/values", label
 	}
@@ -199,17 +200,17 @@ func (g *Guard) list(ctx context.Context, asked question, label string) (Answer,
 		return Answer{}, errors.Join(nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises", asked.system.name), finish(journal.Request{Status: http.StatusOK}))
 	}
 	var out strings.Builder
-	out.WriteString(plural(len(words), "value") + " of " + label + " within the last hour\n")
+	out.WriteString(text.CountNoun(len(words), "value") + " of " + label + " within the last hour\n")
 	for i, v := range words {
 		if i == maxValues {
 			out.WriteString("(" + strconv.Itoa(len(words)-i) + " more are not shown: bound them with a selector in query)\n")
 			break
 		}
-		out.WriteString(clip(oneLine(v), maxLabels) + "\n")
+		out.WriteString(text.CutLine(text.MarkHidden(v), maxLabels) + "\n")
 	}
-	text := bound(out.String())
-	id, err := g.keep(KindMetrics, asked.source(), append([]byte(text+"\n"), body...), finish)
-	return Answer{Text: cited(text, id, KindMetrics), Evidence: id}, err
+	said := bound(out.String())
+	id, err := g.keep(KindMetrics, asked.source(), append([]byte(said+"\n"), body...), finish)
+	return Answer{Text: cited(said, id, KindMetrics), Evidence: id}, err
 }
 
 // besideName puts each value of a label beside the label's name, for the name to tell
@@ -269,9 +270,9 @@ func (g *Guard) answer(ctx context.Context, asked question, q Query, notes []str
 // told keeps an answer, with what is told of it.
 func (g *Guard) told(asked question, q Query, notes []string, kind string, body []byte, finish func(journal.Request) error) (Answer, error) {
 	r, err := decode(asked.system.name, body)
-	var text string
+	var said string
 	if err == nil {
-		text, err = r.tell(asked.system.name, q)
+		said, err = r.tell(asked.system.name, q)
 	}
 	if err != nil {
 		return Answer{}, errors.Join(err, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
@@ -280,10 +281,10 @@ func (g *Guard) told(asked question, q Query, notes []string, kind string, body 
 		notes = append(notes, warning(w, q.Text))
 	}
 	for _, n := range notes {
-		text += "(" + clip(oneLine(n), maxWords) + ")\n"
+		said += "(" + text.CutLine(n, maxWords) + ")\n"
 	}
-	id, err := g.keep(kind, asked.source(), append([]byte(text+"\n"), body...), finish)
-	return Answer{Text: cited(text, id, kind), Evidence: id}, err
+	id, err := g.keep(kind, asked.source(), append([]byte(said+"\n"), body...), finish)
+	return Answer{Text: cited(said, id, kind), Evidence: id}, err
 }
 
 const maxWarnings = 3

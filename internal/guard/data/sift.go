@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Lines that are looked through here are fetched in pages, from the newest back. A page
@@ -169,9 +170,9 @@ func (s *sieve) cut() int64 {
 
 // note says how far was looked.
 func (s *sieve) note() string {
-	text := fmt.Sprintf("%s of the %s that were looked at passed the filters", plural(s.passed, "line"), plural(s.looked, "line"))
+	said := fmt.Sprintf("%s of the %s that were looked at passed the filters", text.CountNoun(s.passed, "line"), text.CountNoun(s.looked, "line"))
 	if !s.reached {
-		text += ", back to " + time.Unix(0, s.oldest).UTC().Format(time.RFC3339Nano) + "; older ones were not looked at: set end to that, or select fewer streams"
+		said += ", back to " + time.Unix(0, s.oldest).UTC().Format(time.RFC3339Nano) + "; older ones were not looked at: set end to that, or select fewer streams"
 	}
-	return text
+	return said
 }

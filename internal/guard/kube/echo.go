@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 
@@ -13,12 +14,16 @@ import (
 // guess. So names that were asked for are given back as they are, and other words of the
 // question, such as selectors, are replaced.
 
-// everyday are resources that errors may name: they are nobody's guess.
-var everyday = []string{
-	"configmaps", "cronjobs", "daemonsets", "deployments", "endpoints", "endpointslices", "events", "horizontalpodautoscalers", "ingresses", "jobs", "leases", "limitranges", "namespaces",
-	"networkpolicies", "nodes", "persistentvolumeclaims", "persistentvolumes", "poddisruptionbudgets", "pods", "replicasets", "replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services",
-	"statefulsets", "storageclasses",
-}
+// everyday are resources that errors may name: every cluster has them, so they are
+// nobody's guess.
+var everyday = func() (list []string) {
+	for k := range kinds.All() {
+		if k.Use != kinds.Optional {
+			list = append(list, k.Plural)
+		}
+	}
+	return list
+}()
 
 // names are the words of the path, and of options that are names.
 func (p *parts) names() []string {

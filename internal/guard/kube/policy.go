@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // subresources are those that only show something. All others act, open a
@@ -47,15 +49,14 @@ func metadataOnly(resource string) bool {
 
 // clusterWide are the resources that may be listed without a namespace when a
 // guard is bound to some.
-var clusterWide = []string{
-	"nodes", "namespaces", "persistentvolumes", "componentstatuses",
-	"storageclasses.storage.k8s.io", "volumeattachments.storage.k8s.io", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io",
-	"priorityclasses.scheduling.k8s.io", "runtimeclasses.node.k8s.io", "ingressclasses.networking.k8s.io",
-	"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io",
-	"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-	"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
-	"certificatesigningrequests.certificates.k8s.io", "nodes.metrics.k8s.io",
-}
+var clusterWide = func() (list []string) {
+	for k := range kinds.All() {
+		if k.ClusterWide {
+			list = append(list, k.Resource())
+		}
+	}
+	return list
+}()
 
 // permit says whether policy lets the read pass.
 func (p *parts) permit(namespaces []string) error {

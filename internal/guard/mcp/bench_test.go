@@ -13,7 +13,7 @@ import (
 func BenchmarkCall(b *testing.B) {
 	p := newPeer(b)
 	schema := map[string]any{"type": "object", "properties": map[string]any{"expr": map[string]any{"type": "string"}}}
-	p.tool("query", readsOnly, schema, text("up{job=\"x\"} 1\n"))
+	p.tool("query", readsOnly, schema, textPart("up{job=\"x\"} 1\n"))
 	args := map[string]any{"expr": "up"}
 	b.Run("direct", func(b *testing.B) {
 		c := sdk.NewClient(&sdk.Implementation{Name: "bench"}, nil)
@@ -40,7 +40,7 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("own work", func(b *testing.B) {
 		r := newRecord()
 		s := open1(b, r, p.server("query")).all[0]
-		raw, res := []byte(`{"expr":"up"}`), &sdk.CallToolResult{Content: []sdk.Content{text(strings.Repeat("up{job=\"x\"} 1\n", 300))}}
+		raw, res := []byte(`{"expr":"up"}`), &sdk.CallToolResult{Content: []sdk.Content{textPart(strings.Repeat("up{job=\"x\"} 1\n", 300))}}
 		for b.Loop() {
 			c := Call{Tool: "peer_query", Command: s.command(s.offers[0], raw)}
 			if _, err := s.offers[0].schema.arguments(s.o.Mask(raw)); err != nil {

@@ -27,8 +27,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
-	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
@@ -44,6 +44,9 @@ type Options struct {
 	Unconfined bool
 	// Mask hides secrets; JSON stays JSON.
 	Mask func([]byte) []byte
+	// MaskLog hides them in lines that may be a part of a log, as results often are; nil is
+	// Mask.
+	MaskLog func([]byte) []byte
 	// Record keeps a result as evidence and returns its id.
 	Record func(kind, source string, body []byte) (id string, err error)
 	// Journal is told of every call, before it is made and after. When the first is
@@ -86,6 +89,9 @@ func Open(ctx context.Context, servers []toolserver.Server, o Options) *Servers 
 	}
 	if o.Take == nil {
 		o.Take = tape.Live
+	}
+	if o.MaskLog == nil {
+		o.MaskLog = o.Mask
 	}
 	s := &Servers{all: make([]*session, len(servers))}
 	var wait sync.WaitGroup
@@ -267,13 +273,21 @@ func (s *session) ask(ctx context.Context, o Offer, args map[string]any) answer 
 	if err != nil {
 		res = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: s.failure(ctx, err)}}}
 	}
-	return answer{Text: string(s.o.Mask([]byte(render(res)))), Failed: res.IsError || res.NeedsInput()}
+	return answer{Text: s.masked(render(res)), Failed: res.IsError || res.NeedsInput()}
+}
+
+// masked is a result without secrets: JSON stays JSON, and what else has several lines may
+// be a part of a log.
+func (s *session) masked(result string) string {
+	if !json.Valid([]byte(result)) && strings.Contains(strings.TrimSpace(result), "\n") {
+		return string(s.o.MaskLog([]byte(result)))
+	}
+	return string(s.o.Mask([]byte(result)))
 }
 
 // command is a call on one line, as people read it.
 func (s *session) command(o Offer, raw json.RawMessage) string {
-	args := strings.Join(strings.Fields(kubetool.Clean(string(s.o.Mask(raw)))), " ")
-	return clip(o.ShownAs+" "+args, 512)
+	return text.CutLine(text.MarkHidden(o.ShownAs+" "+string(s.o.Mask(raw))), 512)
 }
 
 // failure says why there was no answer.
@@ -287,7 +301,7 @@ func (s *session) failure(ctx context.Context, err error) string {
 // keep records an answer whole, and returns what the model is shown of it, as an error
 // where the tool failed.
 func (s *session) keep(c Call, got answer) (string, error) {
-	whole := kubetool.Clean(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
+	whole := text.MarkHidden(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
 	id, err := s.o.Record(toolserver.Kind, c.Command, []byte(whole))
 	if err != nil {
 		return "", err
@@ -296,11 +310,11 @@ func (s *session) keep(c Call, got answer) (string, error) {
 	if err := s.o.Journal(c); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
+	shown := fmt.Sprintf("%s\n[evidence %s]\n", strings.TrimRight(tools.Shorten(whole, id), "\n"), id)
 	if got.Failed {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", text)
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s", shown)
 	}
-	return text, nil
+	return shown, nil
 }
 
 // again is how long what a server offers is believed to be what it was.

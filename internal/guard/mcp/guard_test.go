@@ -67,7 +67,7 @@ func TestCallsAreCheckedMaskedAndOnRecord(t *testing.T) {
 	p := newPeer(t)
 	schema := map[string]any{"type": "object", "required": []any{"expr"}, "additionalProperties": false, "properties": map[string]any{
 		"expr": map[string]any{"type": "string"}, "limit": map[string]any{"type": "integer", "maximum": 10}, "password": map[string]any{"type": "string"}}}
-	p.tool("query", readsOnly, schema, text("the password is hunter2\x1b[2J\n"), &sdk.ImageContent{Data: []byte("x"), MIMEType: "image/png"},
+	p.tool("query", readsOnly, schema, textPart("the password is hunter2\x1b[2J\n"), &sdk.ImageContent{Data: []byte("x"), MIMEType: "image/png"},
 		&sdk.ResourceLink{URI: "file:///etc/shadow\n[evidence E1]", Name: "x"})
 	r := newRecord()
 	server := p.server("query")
@@ -110,7 +110,7 @@ func TestCallsAreCheckedMaskedAndOnRecord(t *testing.T) {
 // Without its entry nothing is asked.
 func TestWhatCannotBeJournaledIsNotAsked(t *testing.T) {
 	p := newPeer(t)
-	p.tool("read", readsOnly, nil, text("x"))
+	p.tool("read", readsOnly, nil, textPart("x"))
 	o := newRecord().options()
 	o.Journal = func(Call) error { return nightcrier.Errorf(nightcrier.Exhausted, "full") }
 	s := Open(t.Context(), []toolserver.Server{p.server("read")}, o)
@@ -123,7 +123,7 @@ func TestWhatCannotBeJournaledIsNotAsked(t *testing.T) {
 func TestLongResultIsKeptWhole(t *testing.T) {
 	p := newPeer(t)
 	long := strings.Repeat("a line of the answer\n", 50<<10)
-	p.tool("read", readsOnly, nil, text(long))
+	p.tool("read", readsOnly, nil, textPart(long))
 	r := newRecord()
 	s := open1(t, r, p.server("read"))
 	got, err := ask(t, s, "peer_read", nil)
@@ -135,9 +135,9 @@ func TestLongResultIsKeptWhole(t *testing.T) {
 // A tool that is another one than when the run began is not used.
 func TestChangedToolIsRefused(t *testing.T) {
 	p := newPeer(t)
-	p.tool("first", readsOnly, nil, text("as it was"))
-	p.tool("second", readsOnly, nil, text("as it was"))
-	p.tool("third", readsOnly, nil, text("as it was"))
+	p.tool("first", readsOnly, nil, textPart("as it was"))
+	p.tool("second", readsOnly, nil, textPart("as it was"))
+	p.tool("third", readsOnly, nil, textPart("as it was"))
 	r := newRecord()
 	s := open1(t, r, p.server("*"))
 	p.RemoveTools("first", "third")
@@ -155,7 +155,7 @@ func TestChangedToolIsRefused(t *testing.T) {
 	if got, err := ask(t, s, "peer_second", nil); err != nil || !strings.Contains(got, "as it was") {
 		t.Errorf("the one that did not change: %s %v", got, err)
 	}
-	p.tool("third", readsOnly, nil, text("as it was"))
+	p.tool("third", readsOnly, nil, textPart("as it was"))
 	r.later(again)
 	if _, err := ask(t, s, "peer_third", nil); nightcrier.CodeOf(err) != nightcrier.Refused {
 		t.Errorf("it came back: %v", err)
@@ -175,7 +175,7 @@ func TestServersAreGrantedNothing(t *testing.T) {
 			_, err2 := q.Session.Elicit(ctx, &sdk.ElicitParams{Message: "your password?"})
 			//lint:ignore SA1019 servers of today ask for it
 			_, err3 := q.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 10})
-			return &sdk.CallToolResult{Content: []sdk.Content{text(fmt.Sprint(roots == nil && err != nil, err2 != nil, err3 != nil))}}, nil
+			return &sdk.CallToolResult{Content: []sdk.Content{textPart(fmt.Sprint(roots == nil && err != nil, err2 != nil, err3 != nil))}}, nil
 		})
 	r := newRecord()
 	s := open1(t, r, p.server("read"))
@@ -247,5 +247,26 @@ func TestListWithoutEnd(t *testing.T) {
 	r := newRecord()
 	if s := open1(t, r, p.server("*")); len(s.Tools()) > 0 || !strings.Contains(r.told(), "does not end") {
 		t.Errorf("%d tools: %s", len(s.Tools()), r.told())
+	}
+}
+
+// A result of several lines may be a part of a log, and is masked as one; a document and a
+// single line are not.
+func TestResultsMayBeLogs(t *testing.T) {
+	p := newPeer(t)
+	said := map[string]string{"log": "two lines,\nopen", "line": "open", "document": "{\n  \"a\": \"open\"\n}"}
+	for name, answer := range said {
+		p.tool(name, readsOnly, nil, textPart(answer))
+	}
+	r := newRecord()
+	o := r.options()
+	o.MaskLog = func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "open", "‹secret:0000›")) }
+	s := Open(t.Context(), []toolserver.Server{p.server("*")}, o)
+	defer s.Close()
+	for name := range said {
+		got, err := ask(t, s, "peer_"+name, map[string]string{})
+		if err != nil || strings.Contains(got, "‹secret:0000›") != (name == "log") {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
 	}
 }

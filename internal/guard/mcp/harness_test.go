@@ -132,7 +132,7 @@ func (p *peer) calls() []string {
 	return slices.Clone(p.got)
 }
 
-func text(s string) sdk.Content { return &sdk.TextContent{Text: s} }
+func textPart(s string) sdk.Content { return &sdk.TextContent{Text: s} }
 
 func (p *peer) server(allowed ...string) toolserver.Server {
 	return toolserver.Server{Name: "peer", URL: p.url, Tools: allowed, Timeout: 20 * time.Second}
@@ -191,7 +191,7 @@ func serveStdio(args []string) int {
 		if err := json.Unmarshal(r.Params.Arguments, &a); err != nil {
 			return nil, err
 		}
-		return &sdk.CallToolResult{Content: []sdk.Content{text(lookAround(a.File, a.Dial, a.Do))}}, nil
+		return &sdk.CallToolResult{Content: []sdk.Content{textPart(lookAround(a.File, a.Dial, a.Do))}}, nil
 	})
 	if s.Run(context.Background(), &sdk.StdioTransport{}) != nil {
 		return 1

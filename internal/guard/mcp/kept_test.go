@@ -59,8 +59,8 @@ func (k *memory) play(name string, into any, _ func() error) error {
 // changed, and a server that was not there. What leaves the run is the same.
 func TestServersAreMadeAgainFromWhatIsKept(t *testing.T) {
 	p := newPeer(t)
-	p.tool("read", readsOnly, nil, text("the password is hunter2"))
-	p.tool("late", readsOnly, nil, text("x"))
+	p.tool("read", readsOnly, nil, textPart("the password is hunter2"))
+	p.tool("late", readsOnly, nil, textPart("x"))
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	servers := []toolserver.Server{p.server("*"), {Name: "gone", URL: gone.URL, Tools: []string{"*"}, Timeout: time.Second}}

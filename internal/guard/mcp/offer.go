@@ -11,8 +11,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetool"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
@@ -116,7 +116,7 @@ func (o *Offer) refuse(why string) {
 }
 
 func one(s toolserver.Server, t *sdk.Tool) Offer {
-	o := Offer{Tool: clip(kubetool.Clean(strings.NewReplacer("\n", " ", "\t", " ").Replace(t.Name)), toolserver.MaxToolName), ShownAs: shownName(s.Name, t.Name),
+	o := Offer{Tool: text.CutLine(text.MarkHidden(t.Name), toolserver.MaxToolName), ShownAs: shownName(s.Name, t.Name),
 		About: about(t.Description), Hints: hints(t.Annotations), digest: definition(t), Offered: true}
 	allowed, inFull := s.Allows(t.Name)
 	switch {
@@ -134,7 +134,7 @@ func one(s toolserver.Server, t *sdk.Tool) Offer {
 	}
 	var err error
 	if o.schema, err = readSchema(t.InputSchema); err != nil {
-		o.refuse(clip(kubetool.Clean(err.Error()), 300))
+		o.refuse(text.CutLine(err.Error(), 300))
 	}
 	return o
 }
@@ -198,5 +198,5 @@ func plainly(s toolserver.Server, err error) error {
 	if code == "" || code == nightcrier.Internal {
 		code = nightcrier.Unreachable
 	}
-	return nightcrier.Errorf(code, "tool server %s: %s", s.Name, clip(kubetool.Clean(err.Error()), 600))
+	return nightcrier.Errorf(code, "tool server %s: %s", s.Name, text.CutLine(err.Error(), 600))
 }

@@ -7,7 +7,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxParts bounds the parts of a result.
@@ -18,23 +18,23 @@ func render(res *sdk.CallToolResult) string {
 	if res.NeedsInput() {
 		return "(the server asks for input in place of an answer, which is refused)"
 	}
-	var text strings.Builder
+	var said strings.Builder
 	for i, part := range res.Content {
 		if i == maxParts {
-			fmt.Fprintf(&text, "(%d more parts are not passed on)\n", len(res.Content)-maxParts)
+			fmt.Fprintf(&said, "(%d more parts are not passed on)\n", len(res.Content)-maxParts)
 			break
 		}
-		text.WriteString(strings.TrimSuffix(named(part), "\n") + "\n")
+		said.WriteString(strings.TrimSuffix(named(part), "\n") + "\n")
 	}
 	if !hasText(res) && res.StructuredContent != nil {
 		if b, err := json.MarshalIndent(res.StructuredContent, "", "  "); err == nil {
-			text.Write(append(b, '\n'))
+			said.Write(append(b, '\n'))
 		}
 	}
-	if text.Len() == 0 {
+	if said.Len() == 0 {
 		return "(the answer is empty)"
 	}
-	return kubetool.Clean(strings.ToValidUTF8(text.String(), "\uFFFD"))
+	return text.MarkHidden(said.String())
 }
 
 func hasText(res *sdk.CallToolResult) bool {

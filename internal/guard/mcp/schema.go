@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of a schema. It is written out without references, so that checking a
@@ -65,7 +65,7 @@ func readSchema(raw any) (*schema, error) {
 	whole["type"] = "object"
 	check, err := resolve(whole)
 	if err != nil {
-		return nil, fmt.Errorf("its schema cannot be used: %.200s", kubetool.Clean(err.Error()))
+		return nil, fmt.Errorf("its schema cannot be used: %s", text.CutLine(err.Error(), 200))
 	}
 	return &schema{shown: plainTop(whole), check: check}, nil
 }
@@ -249,7 +249,7 @@ func (w *writer) plain(v any, depth int) error {
 	}
 	switch v := v.(type) {
 	case string:
-		if kubetool.Clean(v) != v {
+		if text.MarkHidden(v) != v {
 			return errors.New("its schema holds control characters")
 		}
 	case []any:
@@ -292,14 +292,7 @@ func (w *writer) follow(ref string, depth int) (any, error) {
 
 // about is a text of a server as models are told it: bounded, and on lines that are
 // no more than text.
-func about(text string) string { return clip(kubetool.Clean(text), maxAbout) }
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
+func about(said string) string { return text.CutBytes(text.MarkHidden(said), maxAbout) }
 
 // arguments reads what a model wrote and holds it against the schema. The error
 // says what would be right.
@@ -318,7 +311,7 @@ func (s *schema) arguments(raw json.RawMessage) (map[string]any, error) {
 		return nil, errors.New("the arguments are not a JSON object")
 	}
 	if err := s.fits(args); err != nil {
-		return nil, fmt.Errorf("the arguments do not fit the tool's schema: %s", clip(kubetool.Clean(err.Error()), 500))
+		return nil, fmt.Errorf("the arguments do not fit the tool's schema: %s", text.CutLine(err.Error(), 500))
 	}
 	return args, nil
 }

@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -116,6 +115,6 @@ func (m *messages) printed(mask func([]byte) []byte) string {
 	if m.skipped == 1 {
 		lines = "line"
 	}
-	first := strings.Join(strings.Fields(kubetool.Clean(string(mask([]byte(strings.ToValidUTF8(m.first, "\uFFFD")))))), " ")
-	return fmt.Sprintf("%d %s on its standard output (%d bytes) that are no messages of MCP, first %q", m.skipped, lines, m.bytes, clip(first, maxShown))
+	first := text.CutLine(text.MarkHidden(string(mask([]byte(m.first)))), maxShown)
+	return fmt.Sprintf("%d %s on its standard output (%d bytes) that are no messages of MCP, first %q", m.skipped, lines, m.bytes, first)
 }

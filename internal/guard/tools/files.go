@@ -16,6 +16,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -206,7 +207,7 @@ func (f *files) open(path string) (*os.File, error) {
 // itself is cut.
 func show(r io.Reader, from, count int) (string, error) {
 	in := bufio.NewReaderSize(r, maxText)
-	var text strings.Builder
+	var said strings.Builder
 	line, shown := 1, 0
 	for ; ; line++ {
 		part, cut, err := oneLine(in)
@@ -218,13 +219,13 @@ func show(r io.Reader, from, count int) (string, error) {
 			break
 		}
 		if line >= from {
-			if shown == count || shown > 0 && text.Len()+len(part) > maxText {
-				fmt.Fprintf(&text, "\n(lines %d to %d are shown; go on with from: %d)\n", from, line-1, line)
-				return kubetool.Clean(text.String()), nil
+			if shown == count || shown > 0 && said.Len()+len(part) > maxText {
+				fmt.Fprintf(&said, "\n(lines %d to %d are shown; go on with from: %d)\n", from, line-1, line)
+				return text.MarkHidden(said.String()), nil
 			}
-			text.Write(part)
+			said.Write(part)
 			if cut {
-				fmt.Fprintf(&text, " (line %d goes on behind these %d bytes)\n", line, len(part))
+				fmt.Fprintf(&said, " (line %d goes on behind these %d bytes)\n", line, len(part))
 			}
 			shown++
 		}
@@ -234,7 +235,7 @@ func show(r io.Reader, from, count int) (string, error) {
 	}
 	switch {
 	case shown > 0:
-		return kubetool.Clean(text.String()), nil
+		return text.MarkHidden(said.String()), nil
 	case line == 1:
 		return "(the file is empty)\n", nil
 	}
@@ -278,7 +279,7 @@ func (f *files) list(_ context.Context, a kubetool.Args) (string, error) {
 	if l.count == 0 {
 		return "(no files)\n", nil
 	}
-	return kubetool.Clean(l.text.String()), nil
+	return text.MarkHidden(l.text.String()), nil
 }
 
 // listing is the text of list_files.

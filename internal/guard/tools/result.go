@@ -3,10 +3,10 @@ package tools
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // pageBytes is how much of a result is shown at once.
@@ -35,13 +35,10 @@ func (s *Server) readResult(_ context.Context, a kubetool.Args) (string, error) 
 	if offset > 0 && offset >= len(whole) {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%.20s has %d bytes; there is nothing from byte %d on", id, len(whole), offset)
 	}
-	page := string(whole[offset:])
-	if len(page) > pageBytes {
-		page = cutHead(page, pageBytes)
-	}
-	text := kubetool.Clean(strings.ToValidUTF8(page, "\uFFFD"))
+	page := text.KeepLines(string(whole[offset:]), pageBytes)
+	shown := text.MarkHidden(page)
 	if end := offset + len(page); end < len(whole) {
-		text += fmt.Sprintf("\n(bytes %d to %d of %d are shown; go on with offset: %d)", offset, end-1, len(whole), end)
+		shown += fmt.Sprintf("\n(bytes %d to %d of %d are shown; go on with offset: %d)", offset, end-1, len(whole), end)
 	}
-	return text + "\n[evidence " + id + "]\n", nil
+	return shown + "\n[evidence " + id + "]\n", nil
 }

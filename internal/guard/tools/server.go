@@ -29,7 +29,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/endpoint"
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -189,7 +189,7 @@ func (s *Server) unknown(body []byte) []byte {
 	case !slices.Contains(methods, m.Method):
 		answer["error"] = map[string]any{"code": -32601, "message": "method not found"}
 	case m.Method == "tools/call" && !slices.Contains(s.Names(), name):
-		s.cfg.Denied(kubetool.Clean(fmt.Sprintf("%.100s", name)), kubetool.Clean(fmt.Sprintf("%.512s", m.Params.Arguments)), "no tool of this name is allowed in this run")
+		s.cfg.Denied(text.CutLine(text.MarkHidden(name), 100), text.CutBytes(text.MarkHidden(string(m.Params.Arguments)), 512), "no tool of this name is allowed in this run")
 		answer["error"] = map[string]any{"code": -32602, "message": fmt.Sprintf("there is no tool %.100q in this run", name)}
 	default:
 		return nil

@@ -26,7 +26,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	roles := []string{"namespace", "container"}
-	for _, k := range kinds {
+	for _, k := range named {
 		roles = append(roles, k.role)
 	}
 	for _, role := range roles {

@@ -183,8 +183,8 @@ func (m mapped) reading(hook string) []byte {
 		res.Kind, res.Name = nightcrier.AlertKind, strings.Trim(faultType+"-"+clip(occurrence, 8), "-")
 		r["owner"] = res
 	case known:
-		res.Kind, res.APIVersion = k.name, k.apiVersion
-		if k.clusterWide {
+		res.Kind, res.APIVersion = k.Name, k.APIVersion()
+		if k.ClusterWide {
 			res.Namespace = ""
 		}
 	default:

@@ -1,6 +1,10 @@
 package webhook
 
-import "strings"
+import (
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+)
 
 // rule is what the name of an alert says.
 type rule struct {
@@ -13,53 +17,53 @@ type rule struct {
 // rules are the alerts of kube-prometheus and the like whose name we know. An
 // alert that is not here is a fault type of its own.
 var rules = map[string]rule{
-	"KubePodCrashLooping":    {"CrashLoop", "Pod", false},
-	"KubePodNotReady":        {"PodNotReady", "Pod", false},
-	"KubePodNotHealthy":      {"PodNotReady", "Pod", false},
-	"KubeContainerWaiting":   {"StartFailure", "Pod", true},
-	"KubeContainerOomKiller": {"OOMKilled", "Pod", false},
-	"KubeContainerOOMKilled": {"OOMKilled", "Pod", false},
-	"CPUThrottlingHigh":      {"CPUThrottling", "Pod", false},
+	"KubePodCrashLooping":    {nightcrier.FaultCrashLoop, "Pod", false},
+	"KubePodNotReady":        {nightcrier.FaultPodNotReady, "Pod", false},
+	"KubePodNotHealthy":      {nightcrier.FaultPodNotReady, "Pod", false},
+	"KubeContainerWaiting":   {nightcrier.FaultStart, "Pod", true},
+	"KubeContainerOomKiller": {nightcrier.FaultOOMKilled, "Pod", false},
+	"KubeContainerOOMKilled": {nightcrier.FaultOOMKilled, "Pod", false},
+	"CPUThrottlingHigh":      {nightcrier.FaultCPUThrottling, "Pod", false},
 
-	"KubeDeploymentReplicasMismatch":    {"Unavailable", "Deployment", false},
-	"KubeDeploymentRolloutStuck":        {"DeploymentFailure", "Deployment", false},
-	"KubeDeploymentGenerationMismatch":  {"DeploymentFailure", "Deployment", false},
-	"KubeStatefulSetReplicasMismatch":   {"Unavailable", "StatefulSet", false},
-	"KubeStatefulSetGenerationMismatch": {"Unavailable", "StatefulSet", false},
-	"KubeStatefulSetUpdateNotRolledOut": {"Unavailable", "StatefulSet", false},
-	"KubeDaemonSetRolloutStuck":         {"Unavailable", "DaemonSet", false},
-	"KubeDaemonSetNotScheduled":         {"Unavailable", "DaemonSet", false},
-	"KubeDaemonSetMisScheduled":         {"Unavailable", "DaemonSet", false},
+	"KubeDeploymentReplicasMismatch":    {nightcrier.FaultUnavailable, "Deployment", false},
+	"KubeDeploymentRolloutStuck":        {nightcrier.FaultDeployment, "Deployment", false},
+	"KubeDeploymentGenerationMismatch":  {nightcrier.FaultDeployment, "Deployment", false},
+	"KubeStatefulSetReplicasMismatch":   {nightcrier.FaultUnavailable, "StatefulSet", false},
+	"KubeStatefulSetGenerationMismatch": {nightcrier.FaultUnavailable, "StatefulSet", false},
+	"KubeStatefulSetUpdateNotRolledOut": {nightcrier.FaultUnavailable, "StatefulSet", false},
+	"KubeDaemonSetRolloutStuck":         {nightcrier.FaultUnavailable, "DaemonSet", false},
+	"KubeDaemonSetNotScheduled":         {nightcrier.FaultUnavailable, "DaemonSet", false},
+	"KubeDaemonSetMisScheduled":         {nightcrier.FaultUnavailable, "DaemonSet", false},
 	"KubePdbNotEnoughHealthyPods":       {"", "PodDisruptionBudget", false},
-	"KubeHpaReplicasMismatch":           {"ScalingFailed", "HorizontalPodAutoscaler", false},
-	"KubeHpaMaxedOut":                   {"ScalingLimited", "HorizontalPodAutoscaler", false},
+	"KubeHpaReplicasMismatch":           {nightcrier.FaultScaling, "HorizontalPodAutoscaler", false},
+	"KubeHpaMaxedOut":                   {nightcrier.FaultScalingLimited, "HorizontalPodAutoscaler", false},
 
-	"KubeJobFailed":       {"JobFailure", "Job", false},
-	"KubeJobNotCompleted": {"JobFailure", "Job", false},
-	"KubeJobCompletion":   {"JobFailure", "Job", false},
-	"KubeCronJobRunning":  {"JobFailure", "CronJob", false},
+	"KubeJobFailed":       {nightcrier.FaultJob, "Job", false},
+	"KubeJobNotCompleted": {nightcrier.FaultJob, "Job", false},
+	"KubeJobCompletion":   {nightcrier.FaultJob, "Job", false},
+	"KubeCronJobRunning":  {nightcrier.FaultJob, "CronJob", false},
 
-	"KubeNodeNotReady":               {"NodeUnhealthy", "Node", false},
-	"KubeNodeUnreachable":            {"NodeUnhealthy", "Node", false},
-	"KubeNodeReadinessFlapping":      {"NodeUnhealthy", "Node", false},
-	"KubeNodePressure":               {"NodePressure", "Node", false},
-	"KubeNodeEviction":               {"NodePressure", "Node", false},
+	"KubeNodeNotReady":               {nightcrier.FaultNodeUnhealthy, "Node", false},
+	"KubeNodeUnreachable":            {nightcrier.FaultNodeUnhealthy, "Node", false},
+	"KubeNodeReadinessFlapping":      {nightcrier.FaultNodeUnhealthy, "Node", false},
+	"KubeNodePressure":               {nightcrier.FaultNodePressure, "Node", false},
+	"KubeNodeEviction":               {nightcrier.FaultNodePressure, "Node", false},
 	"KubeletTooManyPods":             {"", "Node", false},
 	"KubeletPlegDurationHigh":        {"", "Node", false},
 	"KubeletPodStartUpLatencyHigh":   {"", "Node", false},
-	"NodeFilesystemSpaceFillingUp":   {"NodePressure", "Node", false},
-	"NodeFilesystemAlmostOutOfSpace": {"NodePressure", "Node", false},
-	"NodeFilesystemFilesFillingUp":   {"NodePressure", "Node", false},
-	"NodeFilesystemAlmostOutOfFiles": {"NodePressure", "Node", false},
-	"NodeMemoryHighUtilization":      {"NodePressure", "Node", false},
+	"NodeFilesystemSpaceFillingUp":   {nightcrier.FaultNodePressure, "Node", false},
+	"NodeFilesystemAlmostOutOfSpace": {nightcrier.FaultNodePressure, "Node", false},
+	"NodeFilesystemFilesFillingUp":   {nightcrier.FaultNodePressure, "Node", false},
+	"NodeFilesystemAlmostOutOfFiles": {nightcrier.FaultNodePressure, "Node", false},
+	"NodeMemoryHighUtilization":      {nightcrier.FaultNodePressure, "Node", false},
 
-	"KubePersistentVolumeFillingUp":       {"VolumeFillingUp", "PersistentVolumeClaim", false},
-	"KubePersistentVolumeInodesFillingUp": {"VolumeFillingUp", "PersistentVolumeClaim", false},
-	"KubePersistentVolumeErrors":          {"ProvisioningFailed", "PersistentVolume", false},
-	"KubeQuotaExceeded":                   {"QuotaExceeded", "ResourceQuota", false},
-	"KubeQuotaFullyUsed":                  {"QuotaExceeded", "ResourceQuota", false},
-	"KubeQuotaAlmostFull":                 {"QuotaExceeded", "ResourceQuota", false},
-	"TargetDown":                          {"ServiceFailure", "Service", false},
+	"KubePersistentVolumeFillingUp":       {nightcrier.FaultVolumeFillingUp, "PersistentVolumeClaim", false},
+	"KubePersistentVolumeInodesFillingUp": {nightcrier.FaultVolumeFillingUp, "PersistentVolumeClaim", false},
+	"KubePersistentVolumeErrors":          {nightcrier.FaultProvisioning, "PersistentVolume", false},
+	"KubeQuotaExceeded":                   {nightcrier.FaultQuota, "ResourceQuota", false},
+	"KubeQuotaFullyUsed":                  {nightcrier.FaultQuota, "ResourceQuota", false},
+	"KubeQuotaAlmostFull":                 {nightcrier.FaultQuota, "ResourceQuota", false},
+	"TargetDown":                          {nightcrier.FaultService, "Service", false},
 }
 
 // ordinary are reasons of waiting that say nothing of a fault.

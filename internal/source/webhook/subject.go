@@ -6,42 +6,42 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/kube/kinds"
 )
 
 // kind is a kind of object that labels can name.
 type kind struct {
-	name, apiVersion string
-	clusterWide      bool
+	kinds.Kind
 	// role is the label that kube-prometheus has the object's name in, also are
 	// others in use.
 	role string
 	also []string
 }
 
-// kinds are in the order in which labels are looked at: a workload before one of
+// named are in the order in which labels are looked at: a workload before one of
 // its Pods, and a claim before the Node that it is mounted on. The label job is not
 // among them: it names what Prometheus scrapes.
-var kinds = []kind{
-	{name: "Deployment", apiVersion: "apps/v1", role: "deployment"},
-	{name: "StatefulSet", apiVersion: "apps/v1", role: "statefulset"},
-	{name: "DaemonSet", apiVersion: "apps/v1", role: "daemonset"},
-	{name: "CronJob", apiVersion: "batch/v1", role: "cronjob"},
-	{name: "Job", apiVersion: "batch/v1", role: "job_name"},
-	{name: "HorizontalPodAutoscaler", apiVersion: "autoscaling/v2", role: "horizontalpodautoscaler", also: []string{"hpa"}},
-	{name: "PodDisruptionBudget", apiVersion: "policy/v1", role: "poddisruptionbudget"},
-	{name: "ResourceQuota", apiVersion: "v1", role: "resourcequota"},
-	{name: "PersistentVolumeClaim", apiVersion: "v1", role: "persistentvolumeclaim"},
-	{name: "PersistentVolume", apiVersion: "v1", clusterWide: true, role: "persistentvolume"},
-	{name: "ReplicaSet", apiVersion: "apps/v1", role: "replicaset"},
-	{name: "Ingress", apiVersion: "networking.k8s.io/v1", role: "ingress"},
-	{name: "Pod", apiVersion: "v1", role: "pod", also: []string{"pod_name"}},
-	{name: "Node", apiVersion: "v1", clusterWide: true, role: "node", also: []string{"nodename", "kubernetes_node"}},
-	{name: "Service", apiVersion: "v1", role: "service"},
+var named = []kind{
+	{Kind: kinds.MustNamed("Deployment"), role: "deployment"},
+	{Kind: kinds.MustNamed("StatefulSet"), role: "statefulset"},
+	{Kind: kinds.MustNamed("DaemonSet"), role: "daemonset"},
+	{Kind: kinds.MustNamed("CronJob"), role: "cronjob"},
+	{Kind: kinds.MustNamed("Job"), role: "job_name"},
+	{Kind: kinds.MustNamed("HorizontalPodAutoscaler"), role: "horizontalpodautoscaler", also: []string{"hpa"}},
+	{Kind: kinds.MustNamed("PodDisruptionBudget"), role: "poddisruptionbudget"},
+	{Kind: kinds.MustNamed("ResourceQuota"), role: "resourcequota"},
+	{Kind: kinds.MustNamed("PersistentVolumeClaim"), role: "persistentvolumeclaim"},
+	{Kind: kinds.MustNamed("PersistentVolume"), role: "persistentvolume"},
+	{Kind: kinds.MustNamed("ReplicaSet"), role: "replicaset"},
+	{Kind: kinds.MustNamed("Ingress"), role: "ingress"},
+	{Kind: kinds.MustNamed("Pod"), role: "pod", also: []string{"pod_name"}},
+	{Kind: kinds.MustNamed("Node"), role: "node", also: []string{"nodename", "kubernetes_node"}},
+	{Kind: kinds.MustNamed("Service"), role: "service"},
 }
 
 func kindOf(name string) (kind, bool) {
-	for _, k := range kinds {
-		if strings.EqualFold(k.name, name) {
+	for _, k := range named {
+		if strings.EqualFold(k.Name, name) {
 			return k, true
 		}
 	}
@@ -108,12 +108,12 @@ func (v view) known(name string) (nightcrier.Resource, bool) {
 
 // anything looks for any object that the labels name.
 func (v view) anything() (nightcrier.Resource, bool) {
-	for _, k := range kinds {
+	for _, k := range named {
 		name := v.nameOf(k)
 		switch {
-		case (k.name == "Pod" || k.name == "Service") && v.exported(name):
+		case (k.Name == "Pod" || k.Name == "Service") && v.exported(name):
 			continue
-		case k.name == "Service" && v.labels["endpoint"] != "" && v.custom[k.role] == "":
+		case k.Name == "Service" && v.labels["endpoint"] != "" && v.custom[k.role] == "":
 			continue // what was scraped, not what is broken
 		}
 		if res, ok := v.object(k, name); ok {
@@ -157,11 +157,11 @@ func (v view) scrapedNode() (nightcrier.Resource, bool) {
 }
 
 func (v view) object(k kind, name string) (nightcrier.Resource, bool) {
-	res := nightcrier.Resource{APIVersion: k.apiVersion, Kind: k.name, Name: name}
-	if !k.clusterWide {
+	res := nightcrier.Resource{APIVersion: k.APIVersion(), Kind: k.Name, Name: name}
+	if !k.ClusterWide {
 		res.Namespace = v.role("namespace")
 	}
-	return res, name != "" && (k.clusterWide || res.Namespace != "")
+	return res, name != "" && (k.ClusterWide || res.Namespace != "")
 }
 
 func (v view) nameOf(k kind) string {

@@ -1,0 +1,162 @@
+// Package text makes text that others wrote fit to be shown: bounded, on one line where
+// it stands in one, and without characters that nobody sees.
+//
+// Three verbs say what becomes of a text:
+//
+//   - Keep returns a part of the text as it is, so that its length is an offset. The
+//     caller says that there was more.
+//   - Cut returns what a person reads, never longer than asked: where something is left
+//     out it ends with "…", which counts.
+//   - Fold, Drop and Mark clean: the first two take out what is hidden, as for a person;
+//     Mark puts U+FFFD in its place, as for evidence.
+//
+// All but Keep return valid UTF-8: each run of invalid bytes is one U+FFFD. How a text is
+// escaped (Markdown, HTML, Slack, a prompt) is the business of whoever writes there.
+package text
+
+import (
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ellipsis is the mark of a cut.
+const ellipsis = "…"
+
+// KeepBytes returns the first n bytes of s, or up to three fewer: it splits no character.
+func KeepBytes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	n = max(n, 0)
+	for end := n; end > n-utf8.UTFMax; end-- {
+		if end == 0 || utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s[:n] // no text
+}
+
+// KeepLines is KeepBytes that breaks no line where one ends in the second half.
+func KeepLines(s string, n int) string {
+	s, whole := KeepBytes(s, n), s
+	if at := strings.LastIndexByte(s, '\n'); len(s) < len(whole) && at > len(s)/2 {
+		return s[:at+1]
+	}
+	return s
+}
+
+// KeepLastLines is KeepLines for the end of a text.
+func KeepLastLines(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-max(n, 0):]
+	if at := strings.IndexByte(s, '\n'); at >= 0 && at < len(s)/2 {
+		return s[at+1:]
+	}
+	for from := range utf8.UTFMax {
+		if from == len(s) || utf8.RuneStart(s[from]) {
+			return s[from:]
+		}
+	}
+	return s // no text
+}
+
+// CutBytes returns s in at most n bytes.
+func CutBytes(s string, n int) string {
+	s = valid(s)
+	switch {
+	case len(s) <= n:
+		return s
+	case n < len(ellipsis):
+		return ""
+	}
+	return KeepBytes(s, n-len(ellipsis)) + ellipsis
+}
+
+// CutRunes returns s in at most n characters.
+func CutRunes(s string, n int) string {
+	if n <= 0 {
+		return ""
+	}
+	s = valid(s)
+	last := 0 // where the character begins that the mark replaces
+	for at := range s {
+		switch n--; {
+		case n == 0:
+			last = at
+		case n < 0:
+			return s[:last] + ellipsis
+		}
+	}
+	return s
+}
+
+// CutLine returns s on one line, as FoldLine does, in at most n bytes. It reads no
+// further than it needs to.
+func CutLine(s string, n int) string { return CutBytes(fold(s, n), n) }
+
+// FoldLine returns s on one line: white space of any kind is one space between words, and
+// what is hidden is dropped.
+func FoldLine(s string) string { return fold(s, math.MaxInt) }
+
+// fold is FoldLine that stops when it has written more than n bytes.
+func fold(s string, n int) string {
+	var b strings.Builder
+	b.Grow(max(0, min(len(s), n)))
+	space := false
+	for _, r := range valid(s) {
+		switch {
+		case unicode.IsSpace(r):
+			space = b.Len() > 0
+			continue
+		case IsHidden(r):
+			continue
+		case space:
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
+		if b.Len() > n {
+			break
+		}
+	}
+	return b.String()
+}
+
+// DropHidden returns s without what is hidden but line ends and tabs.
+func DropHidden(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && IsHidden(r) {
+			return -1
+		}
+		return r
+	}, valid(s))
+}
+
+// MarkHidden returns s with U+FFFD for each character that is hidden, but line ends and
+// tabs: a reader shall know that something stands there.
+func MarkHidden(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && IsHidden(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ReplaceAll(valid(s), "\r\n", "\n"))
+}
+
+// IsHidden reports whether a reader does not see a character, though a terminal may obey
+// it, a line may turn round at it, or a model may read it: controls (line ends and tabs
+// among them), directions, joiners, tags and fillers.
+func IsHidden(r rune) bool {
+	if r < 0x80 {
+		return r < ' ' || r == 0x7F
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) ||
+		unicode.Is(unicode.Variation_Selector, r) && r != '\uFE0E' && r != '\uFE0F' // which tell ☎ from ☎️
+}
+
+// valid is s in UTF-8.
+func valid(s string) string { return strings.ToValidUTF8(s, string(utf8.RuneError)) }

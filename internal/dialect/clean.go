@@ -29,7 +29,7 @@ func text(s string, limit int) string { return clean(s, limit, "\n\t") }
 func line(s string, limit int) string { return clean(s, limit, "") }
 
 func clean(s string, limit int, keep string) string {
-	s = clip(s, limit)
+	s = clipWords(s, limit)
 	return clip(strings.Map(func(r rune) rune {
 		if harmful(r) && !strings.ContainsRune(keep, r) {
 			return unicode.ReplacementChar
@@ -40,6 +40,25 @@ func clean(s string, limit int, keep string) string {
 
 func harmful(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}
+
+// maxWord bounds the word, in bytes, that is left out because it does not fit.
+const maxWord = 4 << 10
+
+// clipWords cuts s to at most limit bytes, between two words: the half of a secret is
+// known for none.
+func clipWords(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := clip(s, limit)
+	if next, _ := utf8.DecodeRuneInString(s[len(cut):]); unicode.IsSpace(next) {
+		return cut
+	}
+	if at := strings.LastIndexFunc(cut, unicode.IsSpace); at >= len(cut)-maxWord && at >= 0 {
+		return cut[:at]
+	}
+	return cut
 }
 
 // clip cuts s to at most limit bytes, between characters.

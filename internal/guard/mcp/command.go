@@ -43,7 +43,7 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "a directory for %s: %w", s.Name, err)
 	}
-	p, err := newPipes(o.Mask)
+	p, err := newPipes(o.MaskLog)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}

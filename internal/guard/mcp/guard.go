@@ -61,6 +61,19 @@ type Options struct {
 	Take tape.Take
 }
 
+func (o Options) complete() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Take == nil {
+		o.Take = tape.Live
+	}
+	if o.MaskLog == nil {
+		o.MaskLog = o.Mask
+	}
+	return o
+}
+
 // Call is one call of a tool of a server: what was decided and, once Done, what came
 // of it.
 type Call struct {
@@ -84,15 +97,7 @@ type Servers struct {
 // Open begins a session with every server, all at once, and fixes what they offer.
 // One that fails is told of and left out: the run goes on without its tools.
 func Open(ctx context.Context, servers []toolserver.Server, o Options) *Servers {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Take == nil {
-		o.Take = tape.Live
-	}
-	if o.MaskLog == nil {
-		o.MaskLog = o.Mask
-	}
+	o = o.complete()
 	s := &Servers{all: make([]*session, len(servers))}
 	var wait sync.WaitGroup
 	for i, server := range servers {

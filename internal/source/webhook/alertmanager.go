@@ -197,7 +197,7 @@ func (a alert) text() string {
 	var lines []string
 	for _, name := range []string{"summary", "message", "description", "runbook_url"} {
 		if v := a.Annotations[name]; v != "" {
-			lines = append(lines, clip(v, maxText))
+			lines = append(lines, clipWords(v, maxText))
 		}
 	}
 	var pairs []string

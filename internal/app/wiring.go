@@ -177,8 +177,6 @@ func (a *App) openRuns(ctx context.Context) error {
 	a.engine = e
 	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remaining(ctx)) })
 	e.Register(run.Workflow, a.runner.Investigate)
-	e.Register(run.WorkflowUnreviewed, a.runner.InvestigateUnreviewed)
-	e.Register(run.WorkflowUntested, a.runner.InvestigateUntested)
 	return e.Launch()
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds, in bytes, of what is taken over from a payload.
@@ -20,16 +21,16 @@ const (
 	maxLogs    = 64
 )
 
-// text returns s in at most limit bytes, without the characters that would
+// cleanText returns s in at most limit bytes, without the characters that would
 // steer a terminal or reorder what is read: controls other than newline and
 // tab, and the bidirectional overrides.
-func text(s string, limit int) string { return clean(s, limit, "\n\t") }
+func cleanText(s string, limit int) string { return clean(s, limit, "\n\t") }
 
-// line is text on one line.
+// line is cleanText on one line.
 func line(s string, limit int) string { return clean(s, limit, "") }
 
 func clean(s string, limit int, keep string) string {
-	s = clipWords(s, limit)
+	s = text.KeepWords(s, limit)
 	return clip(strings.Map(func(r rune) rune {
 		if harmful(r) && !strings.ContainsRune(keep, r) {
 			return unicode.ReplacementChar
@@ -40,25 +41,6 @@ func clean(s string, limit int, keep string) string {
 
 func harmful(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
-}
-
-// maxWord bounds the word, in bytes, that is left out because it does not fit.
-const maxWord = 4 << 10
-
-// clipWords cuts s to at most limit bytes, between two words: the half of a secret is
-// known for none.
-func clipWords(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := clip(s, limit)
-	if next, _ := utf8.DecodeRuneInString(s[len(cut):]); unicode.IsSpace(next) {
-		return cut
-	}
-	if at := strings.LastIndexFunc(cut, unicode.IsSpace); at >= len(cut)-maxWord && at >= 0 {
-		return cut[:at]
-	}
-	return cut
 }
 
 // clip cuts s to at most limit bytes, between characters.
@@ -110,8 +92,8 @@ func cleanLogs(in []logExcerpt) []nightcrier.ContainerLog {
 		out = append(out, nightcrier.ContainerLog{
 			Container: containerName(l.Container),
 			Previous:  l.Previous,
-			Sample:    text(l.Sample, maxSample),
-			Error:     text(l.Error, maxLine),
+			Sample:    cleanText(l.Sample, maxSample),
+			Error:     cleanText(l.Error, maxLine),
 		})
 	}
 	return out

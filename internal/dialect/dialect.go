@@ -115,7 +115,7 @@ func (p *payload) fillError(ev *nightcrier.Event) {
 	ev.FaultType = "SubscriptionError"
 	ev.Severity = nightcrier.Warning
 	ev.Reason = nightcrier.SubscriptionErr
-	ev.Context = text(p.Error, maxContext)
+	ev.Context = cleanText(p.Error, maxContext)
 	ev.Detail = "the sender's watch reported an error"
 	if p.Degraded {
 		ev.Detail = "the sender's watch is degraded: it will send nothing more"

@@ -84,7 +84,7 @@ func (p *payload) readContext(ev *nightcrier.Event) error {
 	if prose == "" && len(raw) > 0 {
 		return nightcrier.Errorf(nightcrier.Invalid, "field context is neither a string nor a list of log excerpts")
 	}
-	ev.Context = text(prose, maxContext)
+	ev.Context = cleanText(prose, maxContext)
 	return nil
 }
 

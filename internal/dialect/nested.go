@@ -36,7 +36,7 @@ func (p *payload) fillNested(ev *nightcrier.Event, logger string) error {
 	if token(p.Event.Reason) == "" {
 		return nightcrier.Errorf(nightcrier.Invalid, "field event.reason %q is not a word of letters, digits and ._/- of at most %d bytes", line(p.Event.Reason, 64), maxToken)
 	}
-	ev.Context = text(p.Event.Message, maxContext)
+	ev.Context = cleanText(p.Event.Message, maxContext)
 	ev.Logs = cleanLogs(p.Logs)
 	ev.Container = containerOf(ev.Context, ev.Logs)
 	ev.OccurredAt = p.Event.occurredAt()

@@ -24,7 +24,7 @@ func Oversized(start []byte, size int64) []byte {
 	}
 	b, err := json.Marshal(struct {
 		Data data `json:"data"`
-	}{data{oversized{Bytes: size, Head: text(string(head(start)), HeadSize)}}})
+	}{data{oversized{Bytes: size, Head: cleanText(string(head(start)), HeadSize)}}})
 	if err != nil { // strings and integers always marshal
 		return nil
 	}

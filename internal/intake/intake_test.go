@@ -340,3 +340,20 @@ func TestExcerptsKeepWhatIsNoSecret(t *testing.T) {
 		t.Errorf("%+v of %s", m.accepted, raw)
 	}
 }
+
+// A text that is too long is cut between words: the half of a value that we hold is known to
+// nobody.
+func TestNoHalfOfASecretIsStored(t *testing.T) {
+	t.Parallel()
+	const held = "held-by-us-and-nobody-else"
+	masker := mask.New([]byte("key"), held)
+	for over := 1; over < len(held); over++ {
+		said := strings.Repeat("y", 16<<10-over-1) + " " + held + " end"
+		raw := strings.Replace(string(fault("CrashLoop", "critical", "Pod", "shop", "web-0")), `"context":"c"`, `"context":"`+said+`"`, 1)
+		m := &memory{}
+		deliver(t, New(Config{Store: m, Mask: func(_, text string) string { return masker.String(text) }}), []byte(raw))
+		if len(m.accepted) != 1 || strings.Contains(m.accepted[0].Context, "held") || strings.Contains(string(m.accepted[0].Raw), "held") {
+			t.Fatalf("%d bytes over: %+v ends in %.60q", over, m.suppressed, m.accepted[0].Context[len(m.accepted[0].Context)-40:])
+		}
+	}
+}

@@ -76,7 +76,7 @@ func TestAnAgentIsAnsweredAsThen(t *testing.T) {
 	}
 }
 
-// A workspace without tapes of agents, as earlier versions left it, has no answers; one
+// A workspace without tapes of agents, as a run without agents leaves it, has no answers; one
 // whose tape was damaged says so.
 func TestWorkspacesWithoutAnswers(t *testing.T) {
 	dir, r, err := workspace(t, nil)

@@ -146,9 +146,6 @@ func (p *Player) next(name string) (entry, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	on := onTape(name)
-	if _, ok := p.entries[on]; !ok {
-		on = name[:min(len(name), maxName)] // as earlier versions wrote it
-	}
 	list := p.entries[on]
 	if len(list) == 0 || list[0].Dropped {
 		p.missed = append(p.missed, clip(name))

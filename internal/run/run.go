@@ -39,14 +39,10 @@ import (
 // Pipeline is the name of the embedded pipeline.
 const Pipeline = "k8s-incident-triage"
 
-// The names of the pipeline's workflow in the engine, which finds a run's
-// checkpoints by the order of its steps. A change of the steps below needs a new
-// name, and the steps before it stay as long as a run that they began may go on.
-const (
-	Workflow           = Pipeline + "/3"
-	WorkflowUnreviewed = Pipeline + "/2" // before reports were asked for again
-	WorkflowUntested   = Pipeline        // before reports' tests were run
-)
+// Workflow is the name of the pipeline's workflow in the engine, which finds a run's
+// checkpoints by the order of its steps. Once released, a change of the steps below needs a
+// new name, and the steps before it stay as long as a run that they began may go on.
+const Workflow = Pipeline + "/1"
 
 // maxAttempts is how often an agent is tried at its investigation, and retryPause what
 // lies between.
@@ -221,30 +217,13 @@ func New(cfg Config) *Runner {
 
 // Investigate is Workflow. The id is the run's.
 func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
-	return r.investigate(ctx, input, stages{review: true, test: true})
-}
-
-// InvestigateUnreviewed is WorkflowUnreviewed: it ends the runs that it began.
-func (r *Runner) InvestigateUnreviewed(ctx engine.Context, _ string, input []byte) error {
-	return r.investigate(ctx, input, stages{test: true})
-}
-
-// InvestigateUntested is WorkflowUntested: it ends the runs that it began.
-func (r *Runner) InvestigateUntested(ctx engine.Context, _ string, input []byte) error {
-	return r.investigate(ctx, input, stages{})
-}
-
-// stages are the steps that not every workflow has.
-type stages struct{ review, test bool }
-
-func (r *Runner) investigate(ctx engine.Context, input []byte, has stages) error {
 	var o Order
 	if err := json.Unmarshal(input, &o); err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "run: decode the order: %w", err)
 	}
 	defer r.forgetCancel(o.RunID)
 	defer r.forgetMask(o.RunID)
-	err := r.steps(ctx, o, has)
+	err := r.steps(ctx, o)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -255,22 +234,20 @@ func (r *Runner) investigate(ctx engine.Context, input []byte, has stages) error
 	return errors.Join(err, ended, told)
 }
 
-func (r *Runner) steps(ctx engine.Context, o Order, has stages) error {
+func (r *Runner) steps(ctx engine.Context, o Order) error {
 	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepare(c, o) })
 	if err != nil {
 		return err
 	}
 	var asked repair
 	if !res.State.Terminal() {
-		if res, asked, err = r.agent(ctx, o, has.review); err != nil {
+		if res, asked, err = r.agent(ctx, o); err != nil {
 			return err
 		}
 	}
-	var tests []falsify.Outcome
-	if has.test {
-		if tests, err = engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.test(c, o, res, asked) }); err != nil {
-			return err
-		}
+	tests, err := engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.test(c, o, res, asked) })
+	if err != nil {
+		return err
 	}
 	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res, asked, tests) })
 	if err != nil {
@@ -285,9 +262,9 @@ func (r *Runner) steps(ctx engine.Context, o Order, has stages) error {
 
 // agent has the agent do its work, and asks it again for a report that lacks
 // something. The result's usage is that of all of it.
-func (r *Runner) agent(ctx engine.Context, o Order, review bool) (res nightcrier.AgentResult, asked repair, err error) {
+func (r *Runner) agent(ctx engine.Context, o Order) (res nightcrier.AgentResult, asked repair, err error) {
 	res, before, err := r.attempts(ctx, o)
-	if err == nil && review {
+	if err == nil {
 		res, asked, err = r.mend(ctx, o, res)
 	}
 	res.Usage = before.Plus(res.Usage)

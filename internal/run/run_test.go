@@ -261,8 +261,6 @@ func (b *bench) launch() {
 	b.engine, err = engine.Open(b.Context(), engine.Options{SQLitePath: b.engineFile, Logger: slog.New(slog.DiscardHandler)})
 	b.must(err)
 	b.engine.Register(Workflow, b.runner.Investigate)
-	b.engine.Register(WorkflowUnreviewed, b.runner.InvestigateUnreviewed)
-	b.engine.Register(WorkflowUntested, b.runner.InvestigateUntested)
 	b.must(b.engine.Launch())
 }
 
@@ -697,40 +695,24 @@ func TestIncidentFileIsCurrentWhenTheStoreIs(t *testing.T) {
 	}
 }
 
-// A run that an earlier version began, with fewer steps, ends with what it found:
-// its checkpoints are those of the steps that it had.
+// A run that a server leaves between two steps is ended by the next one, with what it
+// found.
 func TestARunGoesOnOverAnUpgrade(t *testing.T) {
-	for workflow, tests := range map[string]string{WorkflowUntested: falsify.NotRun, WorkflowUnreviewed: falsify.Holds} {
-		t.Run(workflow, func(t *testing.T) {
-			b := newBench(t, Builtin, nil)
-			finishing := make(chan struct{})
-			b.runner.cfg.Learn = func(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
-				close(finishing)
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			b.must(b.engine.Start(workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}))
-			<-finishing
-			b.must(b.engine.Stop(10 * time.Second))
-
-			b.runner.cfg.Learn = nil
-			b.launch()
-			inc := b.investigate() // what admission does at start
-			if rep := b.report(); inc.Status != nightcrier.Resolved || !rep.Valid || rep.Hypotheses[0].Falsification.Outcome != tests {
-				t.Errorf("%s (%s), %+v", inc.Status, inc.FailureReason, rep.Hypotheses)
-			}
-		})
+	b := newBench(t, Builtin, nil)
+	finishing := make(chan struct{})
+	b.runner.cfg.Learn = func(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
+		close(finishing)
+		<-ctx.Done()
+		return ctx.Err()
 	}
-}
+	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}))
+	<-finishing
+	b.must(b.engine.Stop(10 * time.Second))
 
-// Nor does one that was begun before reports were asked for again ask now.
-func TestAnOlderRunAsksForNothingAgain(t *testing.T) {
-	b := newBench(t, "claude-code", nil, attempt{report: "broken", result: ended(0)})
-	b.must(b.engine.Start(WorkflowUnreviewed, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: Agent{Preload: true, Timeout: time.Minute}}))
-	<-b.told.ch
-	inc, err := b.store.Incident(t.Context(), b.inc.ID)
-	b.must(err)
-	if inc.Status != nightcrier.AgentFailed || strings.Contains(inc.FailureReason, "again") {
-		t.Errorf("ended %s: %s", inc.Status, inc.FailureReason)
+	b.runner.cfg.Learn = nil
+	b.launch()
+	inc := b.investigate() // what admission does at start
+	if rep := b.report(); inc.Status != nightcrier.Resolved || !rep.Valid || rep.Hypotheses[0].Falsification.Outcome != falsify.Holds {
+		t.Errorf("%s (%s), %+v", inc.Status, inc.FailureReason, rep.Hypotheses)
 	}
 }

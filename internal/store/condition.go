@@ -84,7 +84,7 @@ func (t *tx) fires(incidentID string, ev nightcrier.Event) error {
 		return nil
 	}
 	_, err := t.exec(`INSERT INTO alerts (incident_id, fault_id, source, occurred_at) VALUES (?, ?, ?, ?)
-		ON CONFLICT (incident_id, fault_id) DO UPDATE SET occurred_at = excluded.occurred_at WHERE alerts.occurred_at < excluded.occurred_at`,
+		ON CONFLICT (incident_id, fault_id, source) DO UPDATE SET occurred_at = excluded.occurred_at WHERE alerts.occurred_at < excluded.occurred_at`,
 		incidentID, ev.FaultID, ev.Source, stamp(ev.OccurredAt))
 	return err
 }

@@ -38,6 +38,22 @@ func KeepBytes(s string, n int) string {
 	return s[:n] // no text
 }
 
+// maxWord is the longest word, in bytes, that KeepWords leaves out.
+const maxWord = 4 << 10
+
+// KeepWords is KeepBytes that breaks no word: the half of a secret is known for none. One
+// of more than 4 KiB is broken all the same.
+func KeepWords(s string, n int) string {
+	kept := KeepBytes(s, n)
+	if next, _ := utf8.DecodeRuneInString(s[len(kept):]); len(kept) == len(s) || unicode.IsSpace(next) {
+		return kept
+	}
+	if at := strings.LastIndexFunc(kept, unicode.IsSpace); at >= max(0, len(kept)-maxWord) {
+		return kept[:at]
+	}
+	return kept
+}
+
 // KeepLines is KeepBytes that breaks no line where one ends in the second half.
 func KeepLines(s string, n int) string {
 	s, whole := KeepBytes(s, n), s

@@ -157,3 +157,28 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestKeepWords(t *testing.T) {
+	long := strings.Repeat("x", maxWord+1)
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"", 0, ""},
+		{"one two", 7, "one two"},
+		{"one two", 6, "one"},
+		{"one two", 4, "one"},
+		{"one two", 3, "one"},
+		{"one two", 2, "on"},
+		{"one\ntwo\tthree", 10, "one\ntwo"},
+		{"日本 語文", 10, "日本"},
+		{"one " + long, 4 + len(long) - 1, "one " + long[1:]},
+		{"one " + long, 100, "one"},
+		{"one", -1, ""},
+	} {
+		if got := KeepWords(c.in, c.n); got != c.want {
+			t.Errorf("KeepWords(%.40q, %d) = %.40q, want %.40q", c.in, c.n, got, c.want)
+		}
+	}
+}

@@ -29,11 +29,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
-// SpecVersion is the version of Spec. A worker takes older ones as well: a server
-// whose binary was replaced while it runs starts the new one. It refuses newer ones,
-// which may ask for what it does not know how to grant, or set a limit that it would not
-// keep: 2 came with Budget.
-const SpecVersion = 2
+// SpecVersion is the version of Spec. A worker refuses any other: it may ask for what the
+// worker does not know how to grant, or set a limit that it would not keep.
+const SpecVersion = 1
 
 // Sandbox requirements.
 const (
@@ -175,8 +173,8 @@ func orDefault[T comparable](v *T, value T) {
 }
 
 func (s *Spec) check() error {
-	if s.Version < 1 || s.Version > SpecVersion {
-		return nightcrier.Errorf(nightcrier.Invalid, "worker spec has version %d; this binary knows 1 to %d", s.Version, SpecVersion)
+	if s.Version != SpecVersion {
+		return nightcrier.Errorf(nightcrier.Invalid, "worker spec has version %d, this binary knows %d: the program was replaced while its server runs; restart the server", s.Version, SpecVersion)
 	}
 	if err := nightcrier.CheckID(s.IncidentID); err != nil {
 		return err

@@ -111,10 +111,6 @@ func (m *messages) printed(mask func([]byte) []byte) string {
 	if m.skipped == 0 {
 		return ""
 	}
-	lines := "lines"
-	if m.skipped == 1 {
-		lines = "line"
-	}
 	first := text.CutLine(text.MarkHidden(string(mask([]byte(m.first)))), maxShown)
-	return fmt.Sprintf("%d %s on its standard output (%d bytes) that are no messages of MCP, first %q", m.skipped, lines, m.bytes, first)
+	return fmt.Sprintf("%s on its standard output (%d bytes) that are no messages of MCP, first %q", text.CountNoun(m.skipped, "line"), m.bytes, first)
 }

@@ -13,6 +13,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/dialect"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // alertDialect is how events from alerts are marked.
@@ -197,7 +198,7 @@ func (a alert) text() string {
 	var lines []string
 	for _, name := range []string{"summary", "message", "description", "runbook_url"} {
 		if v := a.Annotations[name]; v != "" {
-			lines = append(lines, clipWords(v, maxText))
+			lines = append(lines, text.KeepWords(v, maxText))
 		}
 	}
 	var pairs []string

@@ -42,16 +42,6 @@ func invalid(what string, err error) error {
 	return nightcrier.Errorf(nightcrier.Invalid, "%s: %s", what, clip(printable(err.Error()), maxError))
 }
 
-// clipWords cuts s to at most limit bytes, between two words where it can: the half of a
-// secret is known for none.
-func clipWords(s string, limit int) string {
-	cut := clip(s, limit)
-	if at := strings.LastIndexFunc(cut, unicode.IsSpace); len(cut) < len(s) && at > 0 {
-		return cut[:at]
-	}
-	return cut
-}
-
 // clip cuts s to at most limit bytes, between characters.
 func clip(s string, limit int) string {
 	if len(s) <= limit {

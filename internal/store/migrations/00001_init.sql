@@ -35,6 +35,9 @@ CREATE TABLE storms (
 );
 CREATE UNIQUE INDEX storms_open ON storms (cluster) WHERE ended_at = 0;
 
+-- diagnosis is a hash of what an incident came to, cause_key of its cause in its cluster,
+-- and caused_by the incident that came to that first: each '' where there is none.
+-- condition, cleared_at and over_at say whether its fault goes on.
 CREATE TABLE incidents (
     id            TEXT PRIMARY KEY,
     fingerprint   TEXT NOT NULL,
@@ -44,6 +47,12 @@ CREATE TABLE incidents (
     created_at    BIGINT NOT NULL,
     last_event_at BIGINT NOT NULL,
     storm_id      TEXT NOT NULL,
+    diagnosis     TEXT NOT NULL DEFAULT '',
+    cause_key     TEXT NOT NULL DEFAULT '',
+    caused_by     TEXT NOT NULL DEFAULT '',
+    condition     TEXT NOT NULL,
+    cleared_at    BIGINT NOT NULL,
+    over_at       BIGINT NOT NULL DEFAULT 0,
     doc           TEXT NOT NULL,
     report        BYTEA
 );
@@ -53,6 +62,31 @@ CREATE INDEX incidents_created ON incidents (created_at, id);
 CREATE INDEX incidents_cluster ON incidents (cluster, created_at, id);
 CREATE INDEX incidents_status ON incidents (status, created_at, id);
 CREATE INDEX incidents_storm ON incidents (storm_id) WHERE storm_id <> '';
+CREATE INDEX incidents_diagnosis ON incidents (fingerprint, diagnosis, created_at, id) WHERE diagnosis <> '';
+CREATE INDEX incidents_cause ON incidents (cluster, cause_key, created_at, id) WHERE cause_key <> '';
+CREATE INDEX incidents_caused_by ON incidents (caused_by) WHERE caused_by <> '';
+CREATE INDEX incidents_cleared ON incidents (cleared_at, id) WHERE cleared_at > 0 AND over_at = 0;
+
+-- The alerts of an incident that fire, and what other sources reported of it; with when it
+-- began, as the source says, so that an end which arrives late is not taken for that of
+-- what was reported since.
+CREATE TABLE alerts (
+    incident_id TEXT NOT NULL,
+    fault_id    TEXT NOT NULL,
+    source      TEXT NOT NULL,
+    occurred_at BIGINT NOT NULL,
+    PRIMARY KEY (incident_id, fault_id, source)
+);
+
+-- What people noted about an incident.
+CREATE TABLE notes (
+    id          TEXT PRIMARY KEY,
+    incident_id TEXT NOT NULL REFERENCES incidents (id),
+    at          BIGINT NOT NULL,
+    author      TEXT NOT NULL,
+    text        TEXT NOT NULL
+);
+CREATE INDEX notes_incident ON notes (incident_id, at, id);
 
 CREATE TABLE runs (
     id               TEXT PRIMARY KEY,
@@ -99,7 +133,10 @@ CREATE TABLE notifications (
     channel     TEXT NOT NULL,
     kind        TEXT NOT NULL,
     digest      TEXT NOT NULL,
+    severity    INTEGER NOT NULL,
+    gist        TEXT NOT NULL,
     state       TEXT NOT NULL,
+    reason      TEXT NOT NULL,
     detail      TEXT NOT NULL,
     created_at  BIGINT NOT NULL,
     ended_at    BIGINT NOT NULL
@@ -114,13 +151,3 @@ CREATE TABLE breakers (
     since     BIGINT NOT NULL,
     last_error TEXT NOT NULL
 );
-
--- +goose Down
-DROP TABLE breakers;
-DROP TABLE notifications;
-DROP TABLE journal;
-DROP TABLE runs;
-DROP TABLE incidents;
-DROP TABLE storms;
-DROP TABLE events;
-DROP TABLE ownership;

@@ -17,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // TestSpentDay: where a cluster's day is used up no agent is asked, the facts are
@@ -86,7 +87,7 @@ func TestTriageBesideAServer(t *testing.T) {
 		s.must(err)
 		got, err := app.Triage(t.Context(), app.TriageOptions{
 			Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "e2e", Cluster: cluster, Event: fault(t, oom),
-			Snapshot: demoClusters()[cluster], WorkerCommand: []string{self(), "worker"},
+			Snapshot: demoClusters()[cluster], WorkerCommand: []string{testproc.Self(), "worker"},
 		})
 		s.must(err)
 		return got.Incident

@@ -20,6 +20,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // patience bounds every wait for something that a real process does: a real CLI that
@@ -65,7 +66,7 @@ func newSite(tb testing.TB, dsn string) *site {
 	s := &site{
 		TB: tb, root: filepath.Join(dir, "root"), dsn: dsn, peer: mcptest.NewPeer(), slack: newSlackHook(tb),
 		env: map[string]string{}, clusters: []string{cluster}, logFile: filepath.Join(dir, "server.log"),
-		program: self(), when: scenarioTime,
+		program: testproc.Self(), when: scenarioTime,
 	}
 	s.must(s.peer.Listen())
 	tb.Cleanup(func() { s.must(s.peer.Close()) })

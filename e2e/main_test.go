@@ -22,6 +22,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
+	"nightcrier.dev/nightcrier/internal/testproc"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -48,7 +49,7 @@ var scenarioTime = time.Now().UTC()
 func options(cfg *config.Config, log slog.Handler) app.Options {
 	return app.Options{
 		Config: cfg, Logger: slog.New(log), Version: "e2e", RetryPause: 20 * time.Millisecond,
-		SourceTimings: quickly(), Access: demoAccess, WorkerCommand: []string{self(), "worker"},
+		SourceTimings: quickly(), Access: demoAccess, WorkerCommand: []string{testproc.Self(), "worker"},
 	}
 }
 

@@ -34,14 +34,3 @@ func binary(t *testing.T) string {
 	}
 	return filepath.Join(scratch.Path, "nightcrier")
 }
-
-// self is this test binary as servers and workers run it: without the race
-// detector, whose word in a process of its own nobody hears, and which takes five
-// times as long. What runs in the tests' own process has it.
-func self() string {
-	path, err := testproc.Unraced()
-	if err != nil {
-		panic(err) // there is no test without it
-	}
-	return path
-}

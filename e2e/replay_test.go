@@ -30,6 +30,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // again replays an incident of the site with nothing but its record.
@@ -42,7 +43,7 @@ func (s *site) again(inc nightcrier.Incident, change func(*app.ReplayOptions)) a
 	cfg.Agent.Executor, cfg.Agent.Command, cfg.Agent.ScriptPath = inc.Executor, then.Agent.Command, then.Agent.ScriptPath // the programs are still there
 	o := app.ReplayOptions{
 		Config: cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "e2e", Out: s.TempDir(),
-		Workspace: filepath.Join(s.root, "incident-"+inc.ID), WorkerCommand: []string{self(), "worker"},
+		Workspace: filepath.Join(s.root, "incident-"+inc.ID), WorkerCommand: []string{testproc.Self(), "worker"},
 	}
 	if change != nil {
 		change(&o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/testproc"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -26,7 +28,27 @@ func TestMain(m *testing.M) {
 	if code, ok := hiddenStage(os.Args); ok {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){"nightcrier": main})
+	if filepath.Base(os.Args[0]) == "nightcrier" {
+		main()
+	}
+	os.Exit(withProgram(m))
+}
+
+// withProgram runs the tests with the program in PATH.
+func withProgram(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "nightcrier-path-")
+	if err == nil {
+		err = os.Symlink(testproc.Self(), filepath.Join(dir, "nightcrier"))
+	}
+	if err == nil {
+		err = os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	return m.Run()
 }
 
 // TestScripts runs the real binary. A script makes a store with `world`, has it

@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Want is the most that a call may take.
@@ -146,7 +147,7 @@ func (a *Account) reserve(w Want, g *Grant, q *queued) (why string, err error) {
 		return why, a.enter(d, q, full)
 	}
 	g.day, g.file = d.name, d.file
-	return "", d.append(record{At: l.now().UTC(), Op: opReserve, Call: g.call, Ticket: a.use(q), Who: a.who, Model: clip(w.Model), Amount: w.most(g.output), Price: &w.Price})
+	return "", d.append(record{At: l.now().UTC(), Op: opReserve, Call: g.call, Ticket: a.use(q), Who: a.who, Model: text.KeepBytes(w.Model, maxModel), Amount: w.most(g.output), Price: &w.Price})
 }
 
 func (a *Account) refuse(d *day, s scope, why error) error {
@@ -159,8 +160,6 @@ func (a *Account) refuse(d *day, s scope, why error) error {
 
 // maxModel bounds the name of a model in the record, in bytes.
 const maxModel = 200
-
-func clip(s string) string { return s[:min(len(s), maxModel)] }
 
 // Used is what the run has used so far, over all its attempts.
 func (a *Account) Used() (Sum, error) {

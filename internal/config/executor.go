@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Executors are the names of all who can investigate.
@@ -116,7 +117,7 @@ func (l *loader) chooseProvider(cfg *Config) {
 		cfg.origins["agent.provider"] = Origin{Layer: LayerDerived, Name: "the usual one of " + a.Executor}
 	}
 	if cli, ok := cliOf(a.Executor); ok && !slices.Contains(cli.Providers, a.Provider) {
-		l.problemAt(cfg, "agent.provider", fmt.Errorf("%s cannot use %s: use %s, or another agent.executor", cli.Name, a.Provider, orList(words(cli.Providers))))
+		l.problemAt(cfg, "agent.provider", fmt.Errorf("%s cannot use %s: use %s, or another agent.executor", cli.Name, a.Provider, texts.JoinWords(words(cli.Providers), "or")))
 	}
 	if a.Model == "" {
 		a.Model = defaultModel(a.Executor, a.Provider)
@@ -254,7 +255,7 @@ func (c *Config) AgentFor(executor string) (Agent, error) {
 		return a, nil
 	}
 	if !slices.Contains(Executors(), executor) {
-		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s is not one of %s", quote(executor), orList(Executors()))
+		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s is not one of %s", quote(executor), texts.JoinWords(Executors(), "or"))
 	}
 	if executor == Script && a.ScriptPath == "" {
 		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor script needs agent.script_path: name the executable")

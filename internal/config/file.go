@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/typo"
 )
 
@@ -152,7 +153,7 @@ func (r *fileReader) syntax(err error) {
 		if token := located.GetToken(); token != nil && token.Position != nil {
 			where.Line = token.Position.Line
 		}
-		text += ": " + clip(located.GetMessage())
+		text += ": " + texts.CutBytes(located.GetMessage(), maxShown)
 	}
 	r.problem(where, "", errors.New(text))
 }
@@ -221,7 +222,7 @@ func (r *fileReader) fields(b *branch, n ast.Node, path string, cluster int) {
 		case it.Key().IsMergeKey():
 			r.problem(r.at(it.Key()), path, errUnsupported)
 		case child == nil:
-			r.problem(r.at(it.Key()), join(path, clip(name)), r.unknown(b, path, name))
+			r.problem(r.at(it.Key()), join(path, texts.CutBytes(name, maxShown)), r.unknown(b, path, name))
 		case seen[name]:
 			r.problem(r.at(it.Key()), full, errors.New("is given a second time: keep one"))
 		default:

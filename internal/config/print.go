@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/skill"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Print writes the effective configuration with the origin of each value.
@@ -194,17 +195,9 @@ func (y *yamlPrinter) value(lead, name string, p printed) {
 
 func (y *yamlPrinter) line(text, origin string) {
 	if origin != "" {
-		text = fmt.Sprintf("%-48s  # %s", text, strings.Map(printable, origin))
+		text = fmt.Sprintf("%-48s  # %s", text, texts.FoldLine(origin))
 	}
 	y.out.WriteString(text + "\n")
-}
-
-// printable keeps a file name from breaking out of its comment.
-func printable(r rune) rune {
-	if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
-		return '?'
-	}
-	return r
 }
 
 func yamlValue(p printed) string {

@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/price"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // shape is what a value looks like in a file.
@@ -129,10 +130,10 @@ func choice(built []string, later ...string) valueType {
 		}
 		for _, l := range later {
 			if l == word {
-				return nil, fmt.Errorf("%s is not available in this version: use %s", l, orList(built))
+				return nil, fmt.Errorf("%s is not available in this version: use %s", l, texts.JoinWords(built, "or"))
 			}
 		}
-		return nil, fmt.Errorf("%s is not one of %s%s", quote(s), orList(built), didYouMean(s, built))
+		return nil, fmt.Errorf("%s is not one of %s%s", quote(s), texts.JoinWords(built, "or"), didYouMean(s, built))
 	})}
 }
 
@@ -194,7 +195,7 @@ func count(lowest, highest int) valueType {
 		case err != nil && !errors.Is(err, strconv.ErrRange):
 			return nil, fmt.Errorf("%s is not a whole number", quote(s))
 		case err != nil || n < lowest || n > highest:
-			return nil, fmt.Errorf("%s is not between %d and %d", clip(s), lowest, highest)
+			return nil, fmt.Errorf("%s is not between %d and %d", texts.CutBytes(s, maxShown), lowest, highest)
 		}
 		return n, nil
 	})}
@@ -224,7 +225,7 @@ func duration(lowest, highest time.Duration) valueType {
 			return nil, err
 		}
 		if d < lowest || d > highest {
-			return nil, fmt.Errorf("%s is not between %s and %s", clip(s), formatDuration(lowest), formatDuration(highest))
+			return nil, fmt.Errorf("%s is not between %s and %s", texts.CutBytes(s, maxShown), formatDuration(lowest), formatDuration(highest))
 		}
 		return d, nil
 	})}
@@ -232,7 +233,7 @@ func duration(lowest, highest time.Duration) valueType {
 
 func parseDuration(s string) (time.Duration, error) {
 	if _, err := strconv.ParseFloat(s, 64); err == nil && s != "0" {
-		return 0, fmt.Errorf("%s has no unit: write %ss, %sm or %sh", quote(s), clip(s), clip(s), clip(s))
+		return 0, fmt.Errorf("%s has no unit: write %ss, %sm or %sh", quote(s), texts.CutBytes(s, maxShown), texts.CutBytes(s, maxShown), texts.CutBytes(s, maxShown))
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -276,7 +277,7 @@ func size(lowest, highest int64) valueType {
 			return nil, fmt.Errorf("%s is not a size such as 256MiB or 1GiB", quote(s))
 		}
 		if n > highest/unit || n*unit < lowest {
-			return nil, fmt.Errorf("%s is not between %s and %s", clip(s), formatSize(lowest), formatSize(highest))
+			return nil, fmt.Errorf("%s is not between %s and %s", texts.CutBytes(s, maxShown), formatSize(lowest), formatSize(highest))
 		}
 		return n * unit, nil
 	})}
@@ -406,22 +407,10 @@ func (t valueType) words(line string) []string {
 
 func ofType(name string) map[string]any { return map[string]any{"type": name} }
 
-func quote(s string) string { return strconv.Quote(clip(s)) }
+// maxShown bounds what of a value is said in a message, in bytes.
+const maxShown = 64
 
-// clip shortens a value for a message.
-func clip(s string) string {
-	if len(s) <= 64 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:64], "") + "…"
-}
-
-func orList(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
-}
+func quote(s string) string { return strconv.Quote(texts.CutBytes(s, maxShown)) }
 
 // command is a path, made absolute, or a name to look up in PATH.
 func command() valueType {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // event is what is read of an Event, of either API.
@@ -134,7 +135,7 @@ func (d *Detector) tellOf(res nightcrier.Resource, f finding, e *event, r *repea
 	if f.cause == createRefused {
 		f = refusal(e.Reason, e.Message, f)
 	} else {
-		f.context = say("%s, seen %s", with(word(e.Reason), e.Message), plural(r.times, "time"))
+		f.context = say("%s, seen %s", with(word(e.Reason), e.Message), text.CountNoun(r.times, "time"))
 	}
 	if res.Kind == "ReplicaSet" { // its Deployment says when it works again
 		res = owner

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // groupKey is one fault as a person sees it: whose it is, and of which class.
@@ -195,8 +196,8 @@ func (d *Detector) clear(g *group, at time.Time, why string) {
 		types = append(types, t.Type)
 	}
 	f.Cleared, f.OccurredAt = true, at
-	f.Context = clean(fmt.Sprintf("%s of %s is over: %s. It lasted %s, was seen in %s and came back %s.",
-		strings.Join(types, ", "), g.owner, why, lasting(at.Sub(g.began)), plural(g.objects, "object"), plural(g.returns, "time")), maxContext)
+	f.Context = text.CutLine(fmt.Sprintf("%s of %s is over: %s. It lasted %s, was seen in %s and came back %s.",
+		strings.Join(types, ", "), g.owner, why, lasting(at.Sub(g.began)), text.CountNoun(g.objects, "object"), text.CountNoun(g.returns, "time")), maxContext)
 	d.edges = append(d.edges, f)
 	g.told, g.over, g.quiet = nil, d.now, time.Time{}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // job is what is read of a Job.
@@ -45,7 +46,7 @@ func readJob(d *Detector, raw []byte) (view, bool) {
 	if c.Reason != "BackoffLimitExceeded" && c.Reason != "MaxFailedIndexesExceeded" {
 		f.cause = jobOverdue
 	}
-	f.context = say("%s", with("The Job has failed after "+plural(int(min(max(j.Status.Failed, 0), 1<<20)), "failed Pod")+", reason: "+word(c.Reason), c.Message))
+	f.context = say("%s", with("The Job has failed after "+text.CountNoun(int(min(max(j.Status.Failed, 0), 1<<20)), "failed Pod")+", reason: "+word(c.Reason), c.Message))
 	v.findings = append(v.findings, f)
 	return v, true
 }

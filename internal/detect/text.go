@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds, in bytes: of what is told, of what is said before it is masked and cut,
@@ -17,50 +17,23 @@ const (
 	maxWord    = 63
 )
 
-// clean returns at most limit bytes of s on one line, without the characters
-// that would steer a terminal or reorder what is read.
-func clean(s string, limit int) string {
-	if len(s) > 4*limit {
-		s = s[:4*limit]
-	}
-	var b strings.Builder
-	space := false
-	for _, r := range s {
-		switch {
-		case unicode.IsSpace(r) || unicode.IsControl(r):
-			space = b.Len() > 0
-			continue
-		case unicode.Is(unicode.Cf, r) || r == utf8.RuneError:
-			continue
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		if b.Len()+utf8.RuneLen(r) > limit-len("…") {
-			b.WriteString("…")
-			break
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
 // quote is the cluster's own words.
-func quote(s string) string { return clean(s, maxQuoted) }
+func quote(s string) string { return text.CutLine(s, maxQuoted) }
 
 // word is a reason or a name in a sentence.
-func word(s string) string { return clean(s, maxWord) }
+func word(s string) string { return text.CutLine(s, maxWord) }
 
 // say writes what will be a context.
-func say(format string, args ...any) string { return clean(fmt.Sprintf(format, args...), maxSaid) }
+func say(format string, args ...any) string {
+	return text.CutLine(fmt.Sprintf(format, args...), maxSaid)
+}
 
 // context is what may be told: secrets are taken out while they are whole.
 func (d *Detector) context(said string) string {
 	if d.cfg.Mask != nil {
 		said = d.cfg.Mask(said)
 	}
-	return clean(said, maxContext)
+	return text.CutLine(said, maxContext)
 }
 
 // with appends the cluster's words to a sentence where it has any.
@@ -82,13 +55,6 @@ func lasting(d time.Duration) string {
 		return fmt.Sprintf("%d h", int(d.Hours()))
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // containerName is s if Kubernetes allows it as a container's name.

@@ -3,10 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"regexp"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -20,39 +17,6 @@ const (
 	maxSample  = 256 << 10
 	maxLogs    = 64
 )
-
-// cleanText returns s in at most limit bytes, without the characters that would
-// steer a terminal or reorder what is read: controls other than newline and
-// tab, and the bidirectional overrides.
-func cleanText(s string, limit int) string { return clean(s, limit, "\n\t") }
-
-// line is cleanText on one line.
-func line(s string, limit int) string { return clean(s, limit, "") }
-
-func clean(s string, limit int, keep string) string {
-	s = text.KeepWords(s, limit)
-	return clip(strings.Map(func(r rune) rune {
-		if harmful(r) && !strings.ContainsRune(keep, r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s), limit)
-}
-
-func harmful(r rune) bool {
-	return unicode.IsControl(r) || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
-}
-
-// clip cuts s to at most limit bytes, between characters.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
 
 var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
 
@@ -92,8 +56,8 @@ func cleanLogs(in []logExcerpt) []nightcrier.ContainerLog {
 		out = append(out, nightcrier.ContainerLog{
 			Container: containerName(l.Container),
 			Previous:  l.Previous,
-			Sample:    cleanText(l.Sample, maxSample),
-			Error:     cleanText(l.Error, maxLine),
+			Sample:    text.CutWords(text.MarkHidden(l.Sample), maxSample),
+			Error:     text.CutBytes(text.MarkHidden(l.Error), maxLine),
 		})
 	}
 	return out

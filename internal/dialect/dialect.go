@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Limit is the size in bytes above which a payload is not parsed.
@@ -89,7 +90,7 @@ func Parse(raw []byte) (nightcrier.Event, error) {
 	}
 	ev := nightcrier.Event{
 		SubscriptionID: token(p.SubscriptionID),
-		Cluster:        line(p.Cluster, maxLine),
+		Cluster:        text.CutLine(text.MarkHidden(p.Cluster), maxLine),
 		Raw:            raw,
 	}
 	return ev, p.fill(&ev, logger)
@@ -115,7 +116,7 @@ func (p *payload) fillError(ev *nightcrier.Event) {
 	ev.FaultType = "SubscriptionError"
 	ev.Severity = nightcrier.Warning
 	ev.Reason = nightcrier.SubscriptionErr
-	ev.Context = cleanText(p.Error, maxContext)
+	ev.Context = text.CutWords(text.MarkHidden(p.Error), maxContext)
 	ev.Detail = "the sender's watch reported an error"
 	if p.Degraded {
 		ev.Detail = "the sender's watch is degraded: it will send nothing more"
@@ -155,7 +156,7 @@ func invalidJSON(what string, err error) error {
 	case typeErr.Field == "":
 		return nightcrier.Errorf(nightcrier.Invalid, "%s is a JSON %s; it must be an object", what, typeErr.Value)
 	default:
-		return nightcrier.Errorf(nightcrier.Invalid, "field %s is a JSON %s, which it must not be", line(typeErr.Field, maxLine), typeErr.Value)
+		return nightcrier.Errorf(nightcrier.Invalid, "field %s is a JSON %s, which it must not be", text.CutLine(text.MarkHidden(typeErr.Field), maxLine), typeErr.Value)
 	}
 	return nightcrier.Errorf(nightcrier.Invalid, "%s is not readable JSON: %w", what, err)
 }

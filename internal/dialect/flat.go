@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // fillFlat reads the shapes that name a fault type and a resource.
@@ -84,7 +85,7 @@ func (p *payload) readContext(ev *nightcrier.Event) error {
 	if prose == "" && len(raw) > 0 {
 		return nightcrier.Errorf(nightcrier.Invalid, "field context is neither a string nor a list of log excerpts")
 	}
-	ev.Context = cleanText(prose, maxContext)
+	ev.Context = text.CutWords(text.MarkHidden(prose), maxContext)
 	return nil
 }
 
@@ -112,7 +113,7 @@ func checkFaultType(s string) error {
 	case s == "":
 		return nightcrier.Errorf(nightcrier.Invalid, "field faultType is missing")
 	case token(s) == "":
-		return nightcrier.Errorf(nightcrier.Invalid, "field faultType %q is not a word of letters, digits and ._/- of at most %d bytes", line(s, 64), maxToken)
+		return nightcrier.Errorf(nightcrier.Invalid, "field faultType %q is not a word of letters, digits and ._/- of at most %d bytes", text.CutLine(text.MarkHidden(s), 64), maxToken)
 	}
 	return nil
 }

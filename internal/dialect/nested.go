@@ -6,6 +6,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // k8sEvent is a Kubernetes event as the servers pass it on.
@@ -34,9 +35,9 @@ func (p *payload) fillNested(ev *nightcrier.Event, logger string) error {
 	}
 	ev.Resource = res
 	if token(p.Event.Reason) == "" {
-		return nightcrier.Errorf(nightcrier.Invalid, "field event.reason %q is not a word of letters, digits and ._/- of at most %d bytes", line(p.Event.Reason, 64), maxToken)
+		return nightcrier.Errorf(nightcrier.Invalid, "field event.reason %q is not a word of letters, digits and ._/- of at most %d bytes", text.CutLine(text.MarkHidden(p.Event.Reason), 64), maxToken)
 	}
-	ev.Context = cleanText(p.Event.Message, maxContext)
+	ev.Context = text.CutWords(text.MarkHidden(p.Event.Message), maxContext)
 	ev.Logs = cleanLogs(p.Logs)
 	ev.Container = containerOf(ev.Context, ev.Logs)
 	ev.OccurredAt = p.Event.occurredAt()
@@ -52,7 +53,7 @@ func (e *k8sEvent) judge(ev *nightcrier.Event) {
 	if f.benign || strings.EqualFold(e.Type, "Normal") && !f.evenNormal {
 		ev.FaultType, ev.Severity = e.Reason, nightcrier.Info
 		ev.Reason = nightcrier.NotAFault
-		ev.Detail = "Kubernetes event of type " + line(e.Type, 64) + " with reason " + e.Reason
+		ev.Detail = "Kubernetes event of type " + text.CutLine(text.MarkHidden(e.Type), 64) + " with reason " + e.Reason
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // HeadSize is how much in bytes is kept of a payload that is not parsed.
@@ -24,7 +25,7 @@ func Oversized(start []byte, size int64) []byte {
 	}
 	b, err := json.Marshal(struct {
 		Data data `json:"data"`
-	}{data{oversized{Bytes: size, Head: cleanText(string(head(start)), HeadSize)}}})
+	}{data{oversized{Bytes: size, Head: text.CutWords(text.MarkHidden(string(head(start))), HeadSize)}}})
 	if err != nil { // strings and integers always marshal
 		return nil
 	}

@@ -18,11 +18,11 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Limits of one run's evidence.
@@ -158,7 +158,7 @@ func idOf(i int) string { return "E" + strconv.Itoa(i+1) }
 // keeps the id it has, so that a step that is repeated after a crash cites what
 // it cited before. A run that has recorded too much gets an Exhausted error.
 func (r *Recorder) Record(kind, source string, body []byte) (string, error) {
-	it := Item{Kind: kind, Source: clip(source, MaxSource)}
+	it := Item{Kind: kind, Source: text.CutBytes(source, MaxSource)}
 	if it.Truncated = len(body) > MaxBytes; it.Truncated {
 		body = body[:MaxBytes]
 	}
@@ -186,9 +186,6 @@ func digest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])
 }
-
-// clip bounds s and makes it what it will be when the index is read again.
-func clip(s string, n int) string { return strings.ToValidUTF8(s[:min(n, len(s))], "\uFFFD") }
 
 // writeBlob writes a blob under its digest's name. One that the index does not
 // name may be half of it, from a process that died.
@@ -223,7 +220,7 @@ func (r *Recorder) append(it Item) error {
 func (r *Recorder) Load(id string) ([]byte, error) {
 	it, ok := r.Item(id)
 	if !ok {
-		return nil, nightcrier.Errorf(nightcrier.NotFound, "evidence %q was not recorded in this run", clip(id, 16))
+		return nil, nightcrier.Errorf(nightcrier.NotFound, "evidence %q was not recorded in this run", text.CutBytes(id, 16))
 	}
 	f, err := r.root.Open(it.SHA256 + blobSuffix)
 	if err != nil {

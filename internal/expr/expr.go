@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -201,9 +202,5 @@ type plain struct{ error }
 func (p plain) Unwrap() error { return p.error }
 
 func (p plain) Error() string {
-	text := p.error.Error()
-	if len(text) > 256 {
-		text = text[:256]
-	}
-	return fmt.Sprintf("it cannot be evaluated: %s", text)
+	return "it cannot be evaluated: " + text.CutBytes(p.error.Error(), 256)
 }

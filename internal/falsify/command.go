@@ -8,6 +8,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxCommand bounds a command, in bytes.
@@ -64,7 +65,7 @@ func parse(command, ns string) (question, error) {
 	case "top":
 		err = q.usage(args)
 	default:
-		err = refuse("kubectl %s is none of get, describe, logs, events and top", clip(q.verb, 40))
+		err = refuse("kubectl %s is none of get, describe, logs, events and top", text.CutBytes(q.verb, 40))
 	}
 	if err != nil {
 		return question{}, err
@@ -124,14 +125,14 @@ func (q *question) flags(words []string) ([]string, error) {
 		name, value, has := cutFlag(w)
 		if isSwitch(name) {
 			if has && value != "true" {
-				return nil, refuse("flag %s=%s is not taken", name, clip(value, 40))
+				return nil, refuse("flag %s=%s is not taken", name, text.CutBytes(value, 40))
 			}
 			q.turn(name)
 			continue
 		}
 		if !has {
 			if i++; i == len(words) {
-				return nil, refuse("flag %s has no value", clip(name, 40))
+				return nil, refuse("flag %s has no value", text.CutBytes(name, 40))
 			}
 			value = words[i]
 		}
@@ -191,13 +192,13 @@ func (q *question) set(name, value string) error {
 	case "--tail":
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 1 {
-			return refuse("--tail=%s is not a number of lines", clip(value, 40))
+			return refuse("--tail=%s is not a number of lines", text.CutBytes(value, 40))
 		}
 		q.tail = min(n, maxLines)
 	case "-o", "--output":
 		return q.form(value)
 	default:
-		return refuse("flag %s is not taken", clip(name, 40))
+		return refuse("flag %s is not taken", text.CutBytes(name, 40))
 	}
 	return nil
 }
@@ -209,7 +210,7 @@ func selectable(selector string) error {
 	case err != nil:
 		return refuse("its selector cannot be read")
 	case label != "":
-		return refuse("it selects by the label %s, whose name speaks of a secret", clip(label, 40))
+		return refuse("it selects by the label %s, whose name speaks of a secret", text.CutBytes(label, 40))
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func (q *question) form(value string) error {
 		}
 		return bounded(expr)
 	default:
-		return refuse("-o %s is not taken", clip(form, 40))
+		return refuse("-o %s is not taken", text.CutBytes(form, 40))
 	}
 	return nil
 }
@@ -281,7 +282,7 @@ func (q *question) pod(args []string) error {
 		kind, name = "pod", args[0]
 	}
 	if k, _ := kinds.Meant(kind); k.Name != "Pod" {
-		return refuse("the log of one Pod is read, by its name; kubectl would choose one of %s's", clip(args[0], 80))
+		return refuse("the log of one Pod is read, by its name; kubectl would choose one of %s's", text.CutBytes(args[0], 80))
 	}
 	q.kind, q.name = "Pod", name
 	return nil
@@ -348,11 +349,4 @@ func (q question) in(ns string) (question, error) {
 		return q, refuse("%w", err)
 	}
 	return q, nil
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // fresh is what the rules say now.
@@ -159,7 +160,7 @@ func stand(body []byte, values []string) (one string, all bool) {
 func named(values []string) string {
 	var out []string
 	for _, v := range values {
-		out = append(out, "“"+clip(v, 80)+"”")
+		out = append(out, "“"+text.CutBytes(v, 80)+"”")
 	}
 	return strings.Join(out, " and ")
 }

@@ -19,6 +19,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of the tests of one report.
@@ -152,7 +153,7 @@ func (t *tester) run(ctx context.Context, h nightcrier.Hypothesis, test *nightcr
 	case ctx.Err() != nil:
 		test.Why = fmt.Sprintf("the cluster did not answer within %s", MaxTime)
 	default:
-		test.Why = "the cluster did not answer: " + report.Printable(clip(string(t.in.Clean([]byte(err.Error()))), 300))
+		test.Why = "the cluster did not answer: " + text.CutLine(string(t.in.Clean([]byte(err.Error()))), 300)
 	}
 	return answer{}, false, nil
 }

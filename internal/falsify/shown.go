@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what is shown of an answer.
@@ -50,7 +51,7 @@ func shown(a answer, values []string) string {
 	var out []string
 	for _, i := range order {
 		if a.text || ranks[i] < len(lines) {
-			out = append(out, report.Printable(clip(lines[i], shownLine)))
+			out = append(out, text.CutBytes(text.DropHidden(lines[i]), shownLine))
 		}
 	}
 	return strings.Join(out, "\n")
@@ -117,7 +118,7 @@ func elementName(e any, i int) string {
 	meta, _ := m["metadata"].(map[string]any)
 	for _, name := range []any{m["name"], meta["name"], m["type"]} {
 		if s, _ := name.(string); s != "" {
-			return clip(s, 80)
+			return text.CutBytes(s, 80)
 		}
 	}
 	return fmt.Sprint(i)

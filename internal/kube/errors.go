@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
-	"unicode"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // unreachable wraps a failure to get any answer.
@@ -57,20 +56,9 @@ func statusMessage(body []byte) string {
 	var s struct {
 		Message string `json:"message"`
 	}
-	text := string(body[:min(len(body), 4*maxMessage)])
+	said := string(body[:min(len(body), 4*maxMessage)])
 	if json.Unmarshal(body, &s) == nil && s.Message != "" {
-		text = s.Message
+		said = s.Message
 	}
-	text = strings.Map(printable, text)
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
-	}
-	return strings.TrimSpace(text)
-}
-
-func printable(r rune) rune {
-	if unicode.IsControl(r) {
-		return ' '
-	}
-	return r
+	return text.CutLine(said, maxMessage)
 }

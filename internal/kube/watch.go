@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Change is one event of a watch.
@@ -96,7 +97,7 @@ func (s *stream) change(kind string, object []byte) (Change, error) {
 	case "ERROR":
 		return Change{}, s.failed(object)
 	default:
-		return Change{}, nightcrier.Errorf(nightcrier.Unreachable, "%s: %s sent a change of type %q", s.what, s.client.base.Host, clip(kind, 32))
+		return Change{}, nightcrier.Errorf(nightcrier.Unreachable, "%s: %s sent a change of type %q", s.what, s.client.base.Host, text.CutBytes(kind, 32))
 	}
 	var meta struct {
 		Metadata struct {
@@ -116,8 +117,6 @@ func (s *stream) change(kind string, object []byte) (Change, error) {
 	}
 	return c, nil
 }
-
-func clip(s string, n int) string { return s[:min(n, len(s))] }
 
 // failed reads the Status with which a watch ends.
 func (s *stream) failed(status []byte) error {

@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of a description.
@@ -207,14 +208,14 @@ func (r *reading) remainder(doc any) error {
 	if len(rest) == 0 {
 		return nil
 	}
-	text, err := encode(rest, "yaml")
+	said, err := encode(rest, "yaml")
 	if err != nil {
 		return err
 	}
-	if len(text) > describedYAML {
-		text = clip(text, describedYAML) + "\n(cut; kubernetes_get shows it in full)\n"
+	if len(said) > describedYAML {
+		said = text.KeepBytes(said, describedYAML) + "\n(cut; kubernetes_get shows it in full)\n"
 	}
-	r.say("%s", fence(text))
+	r.say("%s", fence(said))
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Reader answers a GET of an API path, with its query, as the media type asked
@@ -172,14 +173,14 @@ func (r *reading) now() time.Time { return r.set.cfg.Now() }
 
 // result bounds the text, and ends it with what it rests on.
 func (r *reading) result() Result {
-	text, cut := block(r.text.String()), false
-	if limit := r.set.cfg.MaxText; len(text) > limit {
-		text, cut = r.cut(text, limit), true
+	said, cut := text.MarkHidden(r.text.String()), false
+	if limit := r.set.cfg.MaxText; len(said) > limit {
+		said, cut = r.cut(said, limit), true
 	}
 	if len(r.evidence) > 0 {
-		text = strings.TrimRight(text, "\n") + "\n[evidence " + strings.Join(r.evidence, " ") + "]\n"
+		said = strings.TrimRight(said, "\n") + "\n[evidence " + strings.Join(r.evidence, " ") + "]\n"
 	}
-	return Result{Text: text, Evidence: r.evidence, Truncated: cut}
+	return Result{Text: said, Evidence: r.evidence, Truncated: cut}
 }
 
 // askForLess is how to get what was cut where the tool knows no better way.
@@ -187,8 +188,8 @@ const askForLess = "ask for less"
 
 // cut ends the text at a line, closes a fence that it cuts through, and says
 // how much is missing.
-func (r *reading) cut(text string, limit int) string {
-	kept := clip(text, limit)
+func (r *reading) cut(said string, limit int) string {
+	kept := text.KeepBytes(said, limit)
 	if end := strings.LastIndexByte(kept, '\n'); end > limit/2 {
 		kept = kept[:end+1]
 	}
@@ -206,5 +207,5 @@ func (r *reading) cut(text string, limit int) string {
 	if open != "" {
 		kept = strings.TrimRight(kept, "\n") + "\n" + open
 	}
-	return fmt.Sprintf("%s\n(cut: %d of %d bytes are shown; %s)\n", strings.TrimRight(kept, "\n"), len(kept), len(text), cmp.Or(r.rest, askForLess))
+	return fmt.Sprintf("%s\n(cut: %d of %d bytes are shown; %s)\n", strings.TrimRight(kept, "\n"), len(kept), len(said), cmp.Or(r.rest, askForLess))
 }

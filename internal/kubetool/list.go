@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // The arguments that several tools have.
@@ -68,7 +69,7 @@ func list(ctx context.Context, r *reading, a Args) error {
 		r.say("%s", table(rows))
 	}
 	if more != "" {
-		r.say("(the rest: call again with continue=%s)\n", line(more))
+		r.say("(the rest: call again with continue=%s)\n", text.FoldLine(text.MarkHidden(more)))
 	}
 	r.rest = "narrow it with namespace, labelSelector, fieldSelector or limit"
 	shown, cut := fitting(rows[1:], r.set.cfg.MaxText)

@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // grepLines is how many lines are searched when something is looked for.
@@ -145,13 +146,13 @@ func newest(lines []string, limit int) string {
 		from--
 		size += len(lines[from]) + 1
 	}
-	text := strings.Join(lines[from:], "\n")
+	said := strings.Join(lines[from:], "\n")
 	if from == len(lines) && from > 0 { // one line alone is too long
 		last := lines[from-1]
-		return "(a line of " + strconv.Itoa(len(last)) + " bytes, cut)\n" + clip(last, limit)
+		return "(a line of " + strconv.Itoa(len(last)) + " bytes, cut)\n" + text.KeepBytes(last, limit)
 	}
 	if from > 0 {
-		return "(" + strconv.Itoa(from) + " earlier lines are cut; use tail or grep)\n" + text
+		return "(" + strconv.Itoa(from) + " earlier lines are cut; use tail or grep)\n" + said
 	}
-	return text
+	return said
 }

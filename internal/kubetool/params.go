@@ -125,7 +125,7 @@ func (ps Params) known(given map[string]json.RawMessage) error {
 	}
 	for name := range given {
 		if !slices.Contains(names, name) {
-			return nightcrier.Errorf(nightcrier.Invalid, "argument %q is not known%s; it takes %s", clip(line(name), 64), meant(name, names), either(names, "nothing"))
+			return nightcrier.Errorf(nightcrier.Invalid, "argument %q is not known%s; it takes %s", short(name, 64), meant(name, names), either(names, "nothing"))
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (p Param) read(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return p.Default, nil
 	}
-	wrong := nightcrier.Errorf(nightcrier.Invalid, "argument %s is %s; it must be %s", p.Name, clip(line(string(raw)), 64), p.wanted())
+	wrong := nightcrier.Errorf(nightcrier.Invalid, "argument %s is %s; it must be %s", p.Name, short(string(raw), 64), p.wanted())
 	switch p.Type {
 	case String:
 		return p.readString(raw, wrong)
@@ -169,7 +169,7 @@ func (p Param) readString(raw json.RawMessage, wrong error) (any, error) {
 		return p.Default, nil
 	}
 	if len(p.Enum) > 0 && !p.Open && !slices.Contains(p.Enum, s) && !slices.Contains(p.Also, s) {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "argument %s is %q%s; it must be %s", p.Name, clip(line(s), 64), meant(s, p.Enum), p.wanted())
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "argument %s is %q%s; it must be %s", p.Name, short(s, 64), meant(s, p.Enum), p.wanted())
 	}
 	return s, nil
 }

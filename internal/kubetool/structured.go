@@ -8,6 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // What tools tell programs, beside their text. Some agents show their model this in the
@@ -135,7 +136,7 @@ func Plain(v any) (any, error) {
 func plain(doc any) any {
 	switch v := doc.(type) {
 	case string:
-		return block(v)
+		return text.MarkHidden(v)
 	case []any:
 		for i := range v {
 			v[i] = plain(v[i])
@@ -143,7 +144,7 @@ func plain(doc any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, value := range v {
-			out[block(key)] = plain(value)
+			out[text.MarkHidden(key)] = plain(value)
 		}
 		return out
 	}

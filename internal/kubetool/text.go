@@ -4,61 +4,19 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// block returns s without the characters that steer a terminal or reorder what
-// is read: controls but newline and tab, and the bidirectional overrides.
-func block(s string) string { return clean(s, "\n\t") }
-
-// Clean is for text of a cluster that is shown in other ways than a tool's: it
-// takes out the characters that steer a terminal or reorder what is read.
-func Clean(s string) string { return block(s) }
-
-// line is block on one line.
-func line(s string) string {
-	return clean(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s), "")
-}
-
-func clean(s, keep string) string {
-	return strings.Map(func(r rune) rune {
-		if harmful(r) && !strings.ContainsRune(keep, r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
-
-func harmful(r rune) bool {
-	return unicode.IsControl(r) || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F
-}
-
-// clip cuts s to at most limit bytes, between characters.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
-
-// short is one line of at most limit bytes that says when it was cut.
-func short(s string, limit int) string {
-	s = strings.TrimSpace(line(s))
-	if len(s) <= limit {
-		return s
-	}
-	return clip(s, limit) + "…"
-}
+// short is one line of at most limit bytes.
+func short(s string, limit int) string { return text.CutLine(text.MarkHidden(s), limit) }
 
 // fence sets text off from what we say, behind a fence that the text cannot
 // close.
-func fence(text string) string {
+func fence(said string) string {
 	run, longest := 0, 2
-	for _, r := range text {
+	for _, r := range said {
 		if r != '`' {
 			run = 0
 			continue
@@ -67,7 +25,7 @@ func fence(text string) string {
 		longest = max(longest, run)
 	}
 	bar := strings.Repeat("`", longest+1)
-	return bar + "\n" + strings.TrimSuffix(block(text), "\n") + "\n" + bar + "\n"
+	return bar + "\n" + strings.TrimSuffix(text.MarkHidden(said), "\n") + "\n" + bar + "\n"
 }
 
 // table lays rows out in columns, the first row being the head. Cells are

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Timings of the gate. Rights change when people deploy, so an investigation
@@ -271,7 +272,7 @@ func (g *Gate) decide(cluster string) (ok bool, reason string) {
 	case errors.Is(err, errNone):
 		return false, err.Error()
 	case err != nil:
-		return !g.cfg.Enforce, "what its credential may do could not be asked: " + clip(err.Error())
+		return !g.cfg.Enforce, "what its credential may do could not be asked: " + text.CutLine(err.Error(), maxWhy)
 	case worst.CanWrite == No:
 		return true, ""
 	case worst.CanWrite == Unknown && worst.Probed:

@@ -9,6 +9,7 @@ import (
 	authz "k8s.io/api/authorization/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // question is one permission; wide ones concern objects outside namespaces.
@@ -49,7 +50,7 @@ func (q *inquiry) list(ctx context.Context) error {
 	if err == nil {
 		q.rules, q.other, q.complete = status.ResourceRules, status.NonResourceRules, !status.Incomplete
 		if status.Incomplete {
-			q.why = append(q.why, "the cluster cannot list every rule: "+clip(status.EvaluationError))
+			q.why = append(q.why, "the cluster cannot list every rule: "+text.CutLine(status.EvaluationError, maxWhy))
 		}
 		return nil
 	}
@@ -59,7 +60,7 @@ func (q *inquiry) list(ctx context.Context) error {
 	if _, second := q.ask.May(ctx, authz.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: q.ns}); second != nil {
 		return err
 	}
-	q.why = append(q.why, "the cluster lists no rules: "+clip(err.Error()))
+	q.why = append(q.why, "the cluster lists no rules: "+text.CutLine(err.Error(), maxWhy))
 	return nil
 }
 
@@ -125,7 +126,7 @@ func (q *inquiry) gaps() ([]string, bool) {
 	if q.lost == nil {
 		return q.why, true
 	}
-	return append(q.why, "questions without an answer: "+clip(q.lost.Error())), false
+	return append(q.why, "questions without an answer: "+text.CutLine(q.lost.Error(), maxWhy)), false
 }
 
 // granted reports whether a rule allows it for every object. A rule that names
@@ -151,12 +152,3 @@ func covers(list []string, resource string) bool {
 }
 
 const maxWhy = 300
-
-// clip makes a cluster's sentence fit for people: one line, bounded.
-func clip(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > maxWhy {
-		s = strings.ToValidUTF8(s[:maxWhy], "") + "…"
-	}
-	return s
-}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	authz "k8s.io/api/authorization/v1"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // hazard is a consequence, and the permissions each of which is enough for it.
@@ -148,7 +150,7 @@ func bound(list []string) []string {
 	seen := map[string]bool{}
 	var out []string
 	for _, s := range list {
-		if s = clip(s); !seen[s] && len(out) < maxListed {
+		if s = text.CutLine(s, maxWhy); !seen[s] && len(out) < maxListed {
 			seen[s] = true
 			out = append(out, s)
 		}

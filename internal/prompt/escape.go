@@ -9,6 +9,7 @@ import (
 	"unicode/utf16"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // block puts escaped content between tags.
@@ -31,7 +32,7 @@ func escapeText(s string) string {
 			b.WriteString("&#64;")
 		case r == '\n' || r == '\t':
 			b.WriteRune(r)
-		case r == '\r' || hidden(r):
+		case text.IsHidden(r):
 		default:
 			b.WriteRune(r)
 		}
@@ -39,14 +40,9 @@ func escapeText(s string) string {
 	return b.String()
 }
 
-// hidden are characters that a person who reads the prompt would not see.
-func hidden(r rune) bool {
-	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
-}
-
 // inline is escapeText for one cell of a table.
 func inline(s string) string {
-	s = escapeText(strings.Join(strings.Fields(s), " "))
+	s = escapeText(text.FoldLine(s))
 	return strings.NewReplacer("|", "¦", "`", "'").Replace(s)
 }
 
@@ -60,7 +56,7 @@ func escapeJSON(v any, mask func(string) string) (string, error) {
 	var b strings.Builder
 	for _, r := range mask(string(data)) {
 		switch {
-		case strings.ContainsRune("<>&@", r), r != '\n' && hidden(r):
+		case strings.ContainsRune("<>&@", r), r != '\n' && text.IsHidden(r):
 			writeEscaped(&b, r)
 		default:
 			b.WriteRune(r)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of context/logs.txt, in bytes.
@@ -84,7 +85,7 @@ func logsFile(logs []Log, fromEvent []nightcrier.ContainerLog) []byte {
 	return []byte(b.String())
 }
 
-func writeLog(b *strings.Builder, name string, previous bool, evidence, text string) {
+func writeLog(b *strings.Builder, name string, previous bool, evidence, said string) {
 	if b.Len() >= maxLogs {
 		return
 	}
@@ -94,11 +95,11 @@ func writeLog(b *strings.Builder, name string, previous bool, evidence, text str
 	if evidence != "" {
 		name += ", evidence " + evidence
 	}
-	fmt.Fprintf(b, "==> %s <==\n", strings.Join(strings.Fields(name), " "))
-	if len(text) > maxLog {
-		text = text[len(text)-maxLog:]
+	fmt.Fprintf(b, "==> %s <==\n", text.FoldLine(name))
+	if len(said) > maxLog {
+		said = said[len(said)-maxLog:]
 		fmt.Fprintf(b, "[cut: the last %d KiB]\n", maxLog>>10)
 	}
-	b.WriteString(strings.ToValidUTF8(strings.TrimRight(text, "\n"), "�"))
+	b.WriteString(strings.ToValidUTF8(strings.TrimRight(said, "\n"), "�"))
 	b.WriteString("\n\n")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 //go:embed text
@@ -57,7 +58,7 @@ const maxDescription = 300
 func (in Input) otherSkills() []Skill {
 	var all []Skill
 	for _, s := range in.Skills {
-		about := inline(cutAtLine(strings.Join(strings.Fields(in.Mask(s.Description)), " "), maxDescription))
+		about := inline(text.CutRunes(text.FoldLine(in.Mask(s.Description)), maxDescription))
 		if about == "" {
 			about = "it does not say what for"
 		}

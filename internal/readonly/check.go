@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Checker holds shell commands against a policy.
@@ -53,7 +55,7 @@ func (k Checker) call(c call, bounded bool) error {
 	default:
 		f, ok := filters[name]
 		if !ok {
-			return refuse("%q is not available: kubectl %s, pipes into grep, head, tail, sort, uniq, cut, tr, wc, jq, sed -n, and cat and ls of the workspace are", clip(name), strings.Join(k.Policy.Verbs, "|"))
+			return refuse("%q is not available: kubectl %s, pipes into grep, head, tail, sort, uniq, cut, tr, wc, jq, sed -n, and cat and ls of the workspace are", text.CutRunes(name, maxEchoed), strings.Join(k.Policy.Verbs, "|"))
 		}
 		return k.filter(name, f, c[1:])
 	}
@@ -63,7 +65,7 @@ func (k Checker) call(c call, bounded bool) error {
 func (k Checker) echo(args []word) error {
 	for _, w := range args {
 		if w.glob >= 0 {
-			return refuse("echo: %q is a pattern: put it between '…'", clip(w.text))
+			return refuse("echo: %q is a pattern: put it between '…'", text.CutRunes(w.text, maxEchoed))
 		}
 	}
 	return nil
@@ -97,7 +99,7 @@ func (k Checker) path(w word) error {
 	for part := range strings.SplitSeq(p, "/") {
 		// A pattern that begins with a dot finds the directory above, too.
 		if part == ".." || w.glob >= 0 && strings.HasPrefix(part, ".") && strings.ContainsAny(part, globChars) {
-			return refuse("%q leads out of the workspace", clip(p))
+			return refuse("%q leads out of the workspace", text.CutRunes(p, maxEchoed))
 		}
 	}
 	if !filepath.IsAbs(p) {
@@ -105,7 +107,7 @@ func (k Checker) path(w word) error {
 	}
 	inside := k.Workspace + "/"
 	if k.Workspace == "" || p != k.Workspace && !strings.HasPrefix(p, inside) || w.glob >= 0 && w.glob < len(inside) {
-		return refuse("%q is outside the workspace", clip(p))
+		return refuse("%q is outside the workspace", text.CutRunes(p, maxEchoed))
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package readonly
 
 import (
 	"regexp"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // filter is a program that reads its input or files and prints.
@@ -62,7 +64,7 @@ func (k Checker) filter(name string, f filter, args []word) error {
 	texts := min(f.texts, len(operands))
 	for _, w := range operands[:texts] {
 		if w.glob >= 0 || f.accept != nil && !f.accept.MatchString(w.text) || f.reject != nil && f.reject.MatchString(w.text) {
-			return refuse("%s: %q is not available (put patterns between '…')", name, clip(w.text))
+			return refuse("%s: %q is not available (put patterns between '…')", name, text.CutRunes(w.text, maxEchoed))
 		}
 	}
 	files := operands[texts:]
@@ -71,7 +73,7 @@ func (k Checker) filter(name string, f filter, args []word) error {
 	}
 	for _, w := range files {
 		if f.most > 0 && w.glob >= 0 {
-			return refuse("%s: %q may be several files", name, clip(w.text))
+			return refuse("%s: %q may be several files", name, text.CutRunes(w.text, maxEchoed))
 		}
 		if err := k.path(w); err != nil {
 			return err

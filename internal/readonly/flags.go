@@ -2,6 +2,8 @@ package readonly
 
 import (
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // flags are the options that a program may be given, by name without dashes: one
@@ -86,11 +88,11 @@ func (f flags) parse(program string, args []word) (options []option, operands []
 // missing stands for a value that is the next word.
 const missing = "\x00"
 
-func (f flags) long(program, text string) ([]option, error) {
-	name, val, given := strings.Cut(text, "=")
+func (f flags) long(program, said string) ([]option, error) {
+	name, val, given := strings.Cut(said, "=")
 	kind := f[name]
 	if kind == 0 || len(name) < 2 {
-		return nil, refuse("%s: the option --%s is not available", program, clip(name))
+		return nil, refuse("%s: the option --%s is not available", program, text.CutRunes(name, maxEchoed))
 	}
 	if !given {
 		val = missing

@@ -3,6 +3,8 @@ package readonly
 import (
 	"slices"
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // everyVerb are the options of all kubectl commands. None names another cluster,
@@ -48,7 +50,7 @@ func (k Checker) kubectl(args []word, bounded bool) error {
 	}
 	for _, w := range operands {
 		if w.glob >= 0 && !tolerant(w.text, w.glob) {
-			return refuse("kubectl %s: %q is a pattern: kubectl has none, list all and filter", verb, clip(w.text))
+			return refuse("kubectl %s: %q is a pattern: kubectl has none, list all and filter", verb, text.CutRunes(w.text, maxEchoed))
 		}
 	}
 	if verb == "top" && (len(operands) == 0 || !slices.Contains([]string{"pod", "pods", "po", "node", "nodes", "no"}, operands[0].text)) {
@@ -60,20 +62,20 @@ func (k Checker) kubectl(args []word, bounded bool) error {
 // verb finds the command; only a namespace may stand before it.
 func (k Checker) verb(args []word) (verb string, rest []word, err error) {
 	for i := 0; i < len(args); i++ {
-		text := args[i].text
+		said := args[i].text
 		switch {
 		case args[i].glob >= 0:
-			return "", nil, refuse("kubectl: %q is a pattern", clip(text))
-		case text == "-n" || text == "--namespace":
+			return "", nil, refuse("kubectl: %q is a pattern", text.CutRunes(said, maxEchoed))
+		case said == "-n" || said == "--namespace":
 			i++
-		case strings.HasPrefix(text, "--namespace=") || strings.HasPrefix(text, "-n"):
-		case strings.HasPrefix(text, "-"):
-			return "", nil, refuse("kubectl: options stand after the command; the option %s is not available before it", clip(text))
-		case !k.Policy.May(text) || reading[text] == nil:
-			return "", nil, refuse("kubectl %s is not available: this investigation may only use kubectl %s", clip(text), strings.Join(k.Policy.Verbs, ", "))
+		case strings.HasPrefix(said, "--namespace=") || strings.HasPrefix(said, "-n"):
+		case strings.HasPrefix(said, "-"):
+			return "", nil, refuse("kubectl: options stand after the command; the option %s is not available before it", text.CutRunes(said, maxEchoed))
+		case !k.Policy.May(said) || reading[said] == nil:
+			return "", nil, refuse("kubectl %s is not available: this investigation may only use kubectl %s", text.CutRunes(said, maxEchoed), strings.Join(k.Policy.Verbs, ", "))
 		default:
 			// What stands before the verb is checked with what follows it.
-			return text, slices.Concat(args[:i], args[i+1:]), nil
+			return said, slices.Concat(args[:i], args[i+1:]), nil
 		}
 	}
 	return "", nil, refuse("kubectl needs a command: %s", strings.Join(k.Policy.Verbs, ", "))
@@ -86,7 +88,7 @@ func allowedOption(verb string, o option, bounded bool) error {
 	case o.kind != value && o.value != "true" && o.value != "false":
 		return refuse("kubectl %s: -%s is true or false", verb, o.name)
 	case (o.name == "o" || o.name == "output") && !allowedOutput(o.value):
-		return refuse("kubectl %s: the output %q is not available: use json, yaml, wide, name, jsonpath=… or custom-columns=…", verb, clip(o.value))
+		return refuse("kubectl %s: the output %q is not available: use json, yaml, wide, name, jsonpath=… or custom-columns=…", verb, text.CutRunes(o.value, maxEchoed))
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Policy is what an agent may do. Reading the files of its workspace and writing
@@ -75,7 +77,7 @@ func (r *reader) word(word string) {
 	case "Read", "Grep", "Glob":
 		r.file(name)
 		if limited {
-			r.note("%s is read as %s, inside the workspace only", clip(word), name)
+			r.note("%s is read as %s, inside the workspace only", text.CutRunes(word, maxEchoed), name)
 		}
 	case "Write":
 		r.file(name)
@@ -83,7 +85,7 @@ func (r *reader) word(word string) {
 	case "Bash":
 		r.bash(word, strings.TrimSuffix(args, ")"), limited)
 	default:
-		r.note("%s is not available to a read-only triage and is left out", clip(word))
+		r.note("%s is not available to a read-only triage and is left out", text.CutRunes(word, maxEchoed))
 	}
 }
 
@@ -109,7 +111,7 @@ func (r *reader) bash(word, rules string, limited bool) {
 		}
 	}
 	if dropped {
-		r.note("%s: only reading kubectl commands are kept: %s", clip(word), strings.Join(Verbs(), ", "))
+		r.note("%s: only reading kubectl commands are kept: %s", text.CutRunes(word, maxEchoed), strings.Join(Verbs(), ", "))
 	}
 }
 
@@ -147,11 +149,5 @@ func split(words []string) (out []string) {
 	return out
 }
 
-// clip bounds what of a word stands in a note.
-func clip(word string) string {
-	const most = 60
-	if r := []rune(word); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return word
-}
+// maxEchoed bounds what of a word stands in a note, in characters.
+const maxEchoed = 60

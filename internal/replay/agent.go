@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // AgentTape reads, from the workspace in dir, the tape of what was answered to an agent in
@@ -84,9 +85,9 @@ func fewer(one, other map[string]int) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(other)) {
 		switch n := other[name] - one[name]; {
 		case n > 0 && one[name] > 0:
-			names = append(names, fmt.Sprintf("%s (%d times more)", clip(name), n))
+			names = append(names, fmt.Sprintf("%s (%d times more)", text.CutBytes(name, maxNamed), n))
 		case n > 0:
-			names = append(names, clip(name))
+			names = append(names, text.CutBytes(name, maxNamed))
 		}
 	}
 	return names

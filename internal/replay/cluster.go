@@ -17,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Host is what a recorded cluster is called where an API server's address would
@@ -182,7 +183,7 @@ func (c *Cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 		return a.response(req), nil
 	}
 	c.mu.Lock()
-	c.missed = append(c.missed, clip("the cluster: "+req.Method+" "+target))
+	c.missed = append(c.missed, text.CutBytes("the cluster: "+req.Method+" "+target, maxNamed))
 	c.mu.Unlock()
 	status, _ := json.Marshal(map[string]any{ // of plain values
 		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "reason": "Forbidden", "code": http.StatusForbidden,

@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/audit"
 	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Difference is one thing that is not as it was.
@@ -111,16 +112,9 @@ func difference(where, then, now string) Difference {
 		same++
 	}
 	if from := same - maxShown/4; len(then) > maxShown && len(now) > maxShown && from > 0 {
-		return Difference{where, "…" + short(then[from:]), "…" + short(now[from:])}
+		return Difference{where, "…" + text.CutBytes(then[from:], maxShown), "…" + text.CutBytes(now[from:], maxShown)}
 	}
-	return Difference{where, short(then), short(now)}
-}
-
-func short(s string) string {
-	if len(s) <= maxShown {
-		return strings.ToValidUTF8(s, "")
-	}
-	return strings.ToValidUTF8(s[:maxShown], "") + "…"
+	return Difference{where, text.CutBytes(then, maxShown), text.CutBytes(now, maxShown)}
 }
 
 // Texts compares two texts and tells the first line that differs.

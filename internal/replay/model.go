@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what is read of the calls of a model: of all, and of one request.
@@ -193,7 +194,7 @@ func (m *Model) next(path string, request []byte) (call, bool) {
 		i = slices.IndexFunc(m.calls, same)
 	}
 	if i < 0 {
-		m.missed = append(m.missed, fmt.Sprintf("the model: POST %s, with %d turns before it", clip(path), want.turns))
+		m.missed = append(m.missed, fmt.Sprintf("the model: POST %s, with %d turns before it", text.CutBytes(path, maxNamed), want.turns))
 		return call{}, false
 	}
 	m.calls[i].used = true
@@ -269,7 +270,7 @@ func (m *Model) Missed() (missed []string, left []string) {
 	defer m.mu.Unlock()
 	for _, c := range m.calls {
 		if !c.used {
-			left = append(left, fmt.Sprintf("the model: call %d, POST %s", c.n, clip(c.path)))
+			left = append(left, fmt.Sprintf("the model: call %d, POST %s", c.n, text.CutBytes(c.path, maxNamed)))
 		}
 	}
 	return slices.Clone(m.missed), left

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Player is the tape of one step that is played again. It is safe for concurrent
@@ -34,7 +35,7 @@ func Blank() *Player { return &Player{entries: map[string][]entry{}} }
 func Read(packed []byte, step string) (*Player, error) {
 	p, err := read(packed, 2*maxTape)
 	if err == nil && p.head.Step != step {
-		err = fmt.Errorf("it is the tape of the step %q", clip(p.head.Step))
+		err = fmt.Errorf("it is the tape of the step %q", text.CutBytes(p.head.Step, maxNamed))
 	}
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s cannot be read: %w", File(step), err)
@@ -76,7 +77,7 @@ func (p *Player) begin(line []byte) error {
 		return err
 	}
 	if p.head.Format != Format {
-		return fmt.Errorf("its format is %q, and %q is what this version plays", clip(p.head.Format), Format)
+		return fmt.Errorf("its format is %q, and %q is what this version plays", text.CutBytes(p.head.Format, maxNamed), Format)
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (e entry) fill(into any) error {
 	body, isBody := into.(*[]byte)
 	if !isBody {
 		if err := json.Unmarshal(e.Value, into); err != nil {
-			return nightcrier.Errorf(nightcrier.Invalid, "what was recorded of %q is not what is asked for: %w", clip(e.Ask), err)
+			return nightcrier.Errorf(nightcrier.Invalid, "what was recorded of %q is not what is asked for: %w", text.CutBytes(e.Ask, maxNamed), err)
 		}
 		return nil
 	}
@@ -148,7 +149,7 @@ func (p *Player) next(name string) (entry, bool) {
 	on := onTape(name)
 	list := p.entries[on]
 	if len(list) == 0 || list[0].Dropped {
-		p.missed = append(p.missed, clip(name))
+		p.missed = append(p.missed, text.CutBytes(name, maxNamed))
 		return entry{}, false
 	}
 	if len(list) > 1 || !p.stays {
@@ -175,7 +176,7 @@ func (p *Player) Left() []string {
 	var left []string
 	for name, list := range p.entries {
 		if len(list) > 0 {
-			left = append(left, clip(name))
+			left = append(left, text.CutBytes(name, maxNamed))
 		}
 	}
 	slices.Sort(left)
@@ -183,4 +184,5 @@ func (p *Player) Left() []string {
 }
 
 // clip bounds what is repeated of a record.
-func clip(s string) string { return s[:min(len(s), 200)] }
+// maxNamed bounds what is said of a question on a tape, in bytes.
+const maxNamed = 200

@@ -24,6 +24,7 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Format names the form of a tape; one of another form is not played.
@@ -189,7 +190,7 @@ func onTape(name string) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	return strings.ToValidUTF8(name[:maxName/2], "") + "… " + hex.EncodeToString(sum[:])
+	return text.KeepBytes(name, maxName/2) + "… " + hex.EncodeToString(sum[:])
 }
 
 func (e *entry) length() int {

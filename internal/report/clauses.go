@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 var markRE = regexp.MustCompile(`(?i)^[✓✔✗⚠*_\s]*(?:verified|seen|unseen)[*_\s]*$`)
@@ -205,7 +206,7 @@ func hypothesis(id, head string, lines []line) nightcrier.Hypothesis {
 // block, or as the whole text.
 func command(s string) string {
 	if m := backtickRE.FindStringSubmatch(strings.ReplaceAll(s, "```", "")); m != nil {
-		return clip(plain(m[1]), maxText)
+		return texts.CutBytes(plain(m[1]), maxText)
 	}
 	for l := range strings.SplitSeq(s, "\n") {
 		l = strings.TrimSpace(strings.Trim(strings.TrimSpace(l), "`"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what a rendered report lists of one thing. All of it is in
@@ -163,7 +164,7 @@ func (p *printer) runbooks() {
 	for _, b := range p.r.Runbooks {
 		if strings.TrimSpace(b.Text) != "" {
 			p.line("")
-			p.details("Runbook: "+b.Title, clip(b.Text, maxRunbookText))
+			p.details("Runbook: "+b.Title, texts.CutBytes(b.Text, maxRunbookText))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 var (
@@ -188,7 +189,7 @@ func startsClause(s string) bool {
 	if s == "" || s[0] == '"' || strings.HasPrefix(s, "“") {
 		return s != ""
 	}
-	name, _, ok := label(clip(s, 120))
+	name, _, ok := label(texts.KeepBytes(s, 120))
 	return ok && clauseLabels[name] != ""
 }
 
@@ -232,4 +233,4 @@ func factRefs(s string) []string {
 func unmark(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "**", "")) }
 
 // text cleans a piece of agent's Markdown for a field of the report.
-func text(s string) string { return clip(plain(unmark(s)), maxText) }
+func text(s string) string { return texts.CutBytes(plain(unmark(s)), maxText) }

@@ -15,6 +15,8 @@ import (
 	"github.com/yuin/goldmark/renderer"
 	mdtext "github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxPage and maxPageLines bound the Markdown of a page, in bytes and lines,
@@ -39,7 +41,7 @@ var markdown = goldmark.New(
 // Final writes, the record of what was read (sections 5 and 6), as the page itself
 // says the rest.
 func body(md []byte) (page []byte, whole bool) {
-	src := []byte(flatten(Printable(string(md[:min(len(md), maxPage)]))))
+	src := []byte(flatten(printable(string(md[:min(len(md), maxPage)]))))
 	doc := markdown.Parser().Parse(mdtext.NewReader(src))
 	if whole = !isFinal(doc, src); whole {
 		lower(doc)
@@ -165,7 +167,7 @@ func flatten(md string) string {
 		lines = append(lines[:maxPageLines], "", "_The rest is not shown here._")
 	}
 	for i, l := range lines {
-		l = clip(l, maxLine)
+		l = texts.CutBytes(l, maxLine)
 		if open := nestRE.FindString(l); strings.Count(open, ">")+len(strings.Fields(open)) > maxNests {
 			l = strings.TrimLeft(l[len(open):], " \t>")
 		}

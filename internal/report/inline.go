@@ -2,7 +2,8 @@ package report
 
 import (
 	"strings"
-	"unicode"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // newline stands for a line break inside one line of Markdown.
@@ -11,7 +12,7 @@ const newline = " ⏎ "
 // inline makes text fit one line of Markdown, wherever it came from: it opens no
 // HTML, no link and no heading.
 func inline(s string) string {
-	s = strings.ReplaceAll(strings.TrimSpace(Printable(s)), "\n", newline)
+	s = strings.ReplaceAll(strings.TrimSpace(printable(s)), "\n", newline)
 	s = strings.ReplaceAll(s, "<", "&lt;")
 	return strings.ReplaceAll(s, "](", `]\(`)
 }
@@ -26,28 +27,16 @@ func plain(s string) string {
 // code puts text between backticks. Inside them Markdown knows no escapes, so a
 // backtick becomes an apostrophe.
 func code(s string) string {
-	s = strings.ReplaceAll(strings.TrimSpace(Printable(s)), "\n", newline)
+	s = strings.ReplaceAll(strings.TrimSpace(printable(s)), "\n", newline)
 	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }
 
 // cell is inline for a cell of a table.
 func cell(s string) string { return strings.ReplaceAll(inline(s), "|", `\|`) }
 
-// Printable drops characters that a person would not see, or that turn text
-// round; line breaks stay.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
-		case r == '\t':
-			return ' '
-		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "�"))
-}
+// printable drops what is hidden; line breaks stay, and tabs are spaces: at the
+// beginning of a line they would mean code.
+func printable(s string) string { return strings.ReplaceAll(texts.DropHidden(s), "\t", " ") }
 
 // fenced puts text into a code block that nothing inside can close.
 func fenced(s string) string {
@@ -61,5 +50,5 @@ func fenced(s string) string {
 		}
 	}
 	fence := strings.Repeat("`", longest+1)
-	return fence + "\n" + strings.Trim(Printable(s), "\n") + "\n" + fence + "\n"
+	return fence + "\n" + strings.Trim(printable(s), "\n") + "\n" + fence + "\n"
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 //go:embed page.css
@@ -21,8 +22,8 @@ var pageCSS string
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"text": Printable, "prose": prose, "brief": brief, "title": title, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bare(outcome(f)) },
-	"stamp": stamp, "short": func(s string) string { return clip(s, maxPhrase) },
+	"text": printable, "prose": prose, "brief": brief, "title": title, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bare(outcome(f)) },
+	"stamp": stamp, "short": func(s string) string { return texts.CutBytes(s, maxPhrase) },
 }).Parse(pageText))
 
 // ContentSecurityPolicy is what a page of HTML may do in a browser: show itself in
@@ -343,7 +344,7 @@ func checkOf(c nightcrier.Check) checkWord {
 
 // prose is text for people, in which what stands between backticks is code.
 func prose(s string) template.HTML {
-	parts := strings.Split(Printable(s), "`")
+	parts := strings.Split(printable(s), "`")
 	var b strings.Builder
 	for i, part := range parts {
 		switch part = template.HTMLEscapeString(part); {
@@ -363,7 +364,7 @@ func brief(s string) template.HTML {
 	if len(s) <= maxBrief {
 		return prose(s)
 	}
-	return prose(clip(s, maxBrief)) + "<details><summary>In full</summary>" + prose(s) + "</details>"
+	return prose(texts.CutBytes(s, maxBrief)) + "<details><summary>In full</summary>" + prose(s) + "</details>"
 }
 
 // bare undoes what a phrase was given for Markdown; the page escapes in its own way.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // The statuses of the triage card.
@@ -213,7 +213,7 @@ func notChecked(r *nightcrier.Report) []string {
 func unknowns(r *nightcrier.Report) []string {
 	var out []string
 	for _, n := range r.NotChecked {
-		out = append(out, "what "+clip(inline(n.What), maxUnknown)+" would have shown")
+		out = append(out, "what "+texts.CutBytes(inline(n.What), maxUnknown)+" would have shown")
 	}
 	for _, f := range r.Facts {
 		if f.Check == nightcrier.Unseen {
@@ -316,15 +316,4 @@ func or(s, other string) string {
 		return other
 	}
 	return s
-}
-
-// clip keeps at most n bytes and no broken character.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

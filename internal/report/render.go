@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Render returns the report as investigation.md.
@@ -430,7 +431,7 @@ func (p *printer) symptoms() []string {
 	}
 	s := inline(inc.FaultType) + " of " + inline(inc.Resource.String())
 	if inc.Context != "" {
-		s += ": " + inline(clip(inc.Context, 500))
+		s += ": " + inline(texts.CutBytes(inc.Context, 500))
 	}
 	return []string{s}
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"strings"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what is read from an agent's Markdown. What is beyond them is not
@@ -38,7 +40,7 @@ func scan(md []byte) []line {
 		if len(out) == maxLines {
 			break
 		}
-		raw = strings.TrimRight(clip(raw, maxLine), " \t\r")
+		raw = strings.TrimRight(texts.CutBytes(raw, maxLine), " \t\r")
 		mark := fenceMark(raw)
 		switch {
 		case fence == "" && mark != "":

@@ -12,6 +12,7 @@ import (
 	"github.com/yuin/goldmark/util"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Screen is the terminal of a reader.
@@ -128,7 +129,7 @@ func words(spans []span) (all []word) {
 // Report makes text for a terminal out of a report's Markdown: none of its marks are
 // left, its sections stand out, and nothing in it steers the terminal.
 func (s Screen) Report(md []byte) string {
-	src := []byte(flatten(Printable(string(md[:min(len(md), maxPage)]))))
+	src := []byte(flatten(printable(string(md[:min(len(md), maxPage)]))))
 	w := screenWriter{Screen: s, src: src}
 	w.blocks(markdown.Parser().Parse(mdtext.NewReader(src)), indent{"  ", "  "})
 	return strings.TrimLeft(w.b.String(), "\n")
@@ -294,7 +295,7 @@ func (w *screenWriter) inline(parent ast.Node, style string) (all []span) {
 		case *ast.Link:
 			all = append(all, w.inline(n, style)...)
 			if to := string(n.Destination); isWeb(to) {
-				all = append(all, span{" (" + Printable(to) + ")", style})
+				all = append(all, span{" (" + printable(to) + ")", style})
 			}
 		default:
 			all = append(all, w.inline(n, style)...)
@@ -328,7 +329,7 @@ func emphasis(level int, style string) string {
 
 // clean turns entities into the characters that they stand for, none of which steers
 // a terminal.
-func clean(s string) string { return Printable(html.UnescapeString(s)) }
+func clean(s string) string { return printable(html.UnescapeString(s)) }
 
 // textOf is what spans say.
 func textOf(spans []span) string {
@@ -351,7 +352,7 @@ type Beside struct{ Reported, Rest, Look string }
 func (s Screen) Card(c Card, beside Beside) string {
 	w := cardWriter{Screen: s}
 	if c.Unseen != "" {
-		w.b.WriteString(s.wrap(indent{}, span{"No cluster was looked at: ", yellow + ";1"}, span{Printable(parts("; ", strings.TrimSuffix(c.Unseen, "."), beside.Look)), yellow}))
+		w.b.WriteString(s.wrap(indent{}, span{"No cluster was looked at: ", yellow + ";1"}, span{printable(parts("; ", strings.TrimSuffix(c.Unseen, "."), beside.Look)), yellow}))
 	}
 	w.row("Status", span{"● " + c.Status.Words, toneColours[c.Status.Tone]}, span{gravity(c), plainly})
 	w.row("Reported", span{beside.Reported, plainly})
@@ -366,7 +367,7 @@ func (s Screen) Card(c Card, beside Beside) string {
 	w.command(c.Test.Command)
 	w.row("Not checked", span{notCheckedSays(c), plainly})
 	if beside.Rest != "" { // a command or a path, which is copied as well
-		w.b.WriteString(s.paint(fmt.Sprintf("%-*s", labelWidth, "The rest")+strings.Join(strings.Fields(Printable(beside.Rest)), " "), dimly) + "\n")
+		w.b.WriteString(s.paint(fmt.Sprintf("%-*s", labelWidth, "The rest")+texts.FoldLine(beside.Rest), dimly) + "\n")
 	}
 	return w.b.String()
 }
@@ -380,7 +381,7 @@ type cardWriter struct {
 // row writes what a label stands for; nothing when there is nothing to say.
 func (w *cardWriter) row(label string, said ...span) {
 	for i := range said {
-		said[i].text = Printable(said[i].text)
+		said[i].text = printable(said[i].text)
 	}
 	if textOf(said) == "" {
 		return
@@ -393,7 +394,7 @@ func (w *cardWriter) row(label string, said ...span) {
 // command writes a command in one line, which a terminal may break and a copy does not.
 func (w *cardWriter) command(s string) {
 	if s != "" {
-		w.b.WriteString(strings.Repeat(" ", labelWidth) + w.paint(strings.Join(strings.Fields(Printable(s)), " "), inCyan) + "\n")
+		w.b.WriteString(strings.Repeat(" ", labelWidth) + w.paint(texts.FoldLine(s), inCyan) + "\n")
 	}
 }
 
@@ -476,9 +477,9 @@ func testSays(t Test) string {
 const maxWorst = 160
 
 func notCheckedSays(c Card) string {
-	worst := clip(c.Worst.What, maxWorst)
+	worst := texts.CutBytes(c.Worst.What, maxWorst)
 	if c.Worst.Why != "" {
-		worst += " (" + clip(c.Worst.Why, maxWorst) + ")"
+		worst += " (" + texts.CutBytes(c.Worst.Why, maxWorst) + ")"
 	}
 	switch {
 	case c.NotChecked == 0:

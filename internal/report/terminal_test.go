@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 func TestScreen(t *testing.T) {
@@ -57,7 +58,7 @@ func TestScreenIsNotSteered(t *testing.T) {
 			if !s.Colour && strings.Contains(got, "\x1b") {
 				t.Errorf("%+v: an escape without colour: %q", s, got)
 			}
-			if bad := strings.IndexFunc(colours.ReplaceAllString(got, ""), func(r rune) bool { return r != '\n' && Printable(string(r)) == "" }); bad >= 0 {
+			if bad := strings.IndexFunc(colours.ReplaceAllString(got, ""), func(r rune) bool { return r != '\n' && texts.IsHidden(r) }); bad >= 0 {
 				t.Errorf("%+v: what steers a terminal is in %q", s, got)
 			}
 		}

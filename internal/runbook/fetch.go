@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -120,7 +121,7 @@ func (f *fetcher) redirect(next *http.Request, via []*http.Request) error {
 	return err
 }
 
-func (f *fetcher) get(ctx context.Context, u *url.URL) (name, text string, err error) {
+func (f *fetcher) get(ctx context.Context, u *url.URL) (name, said string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return "", "", err
@@ -149,15 +150,15 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (name, text string, err e
 		return "", "", fmt.Errorf("it is larger than %d KiB", MaxText>>10)
 	}
 	if kind == "text/html" {
-		name, text = plain(string(data))
+		name, said = plain(string(data))
 	} else {
-		text = string(data)
-		name = heading(text)
+		said = string(data)
+		name = heading(said)
 	}
-	if text = strings.TrimSpace(readable(text, MaxText)); text == "" {
+	if said = strings.TrimSpace(text.DropHidden(text.KeepBytes(said, MaxText))); said == "" {
 		return "", "", errors.New("it holds no text")
 	}
-	return title(name), text, nil
+	return title(name), said, nil
 }
 
 // dial connects to an address that was checked: the name is looked up here, once,

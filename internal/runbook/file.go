@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of a directory of runbooks.
@@ -119,7 +120,7 @@ func cause(err error) error {
 
 // parse reads the text of one file.
 func parse(name, data string) (Book, error) {
-	front, text, err := split(strings.ReplaceAll(strings.TrimPrefix(data, "\uFEFF"), "\r\n", "\n"))
+	front, said, err := split(strings.ReplaceAll(strings.TrimPrefix(data, "\uFEFF"), "\r\n", "\n"))
 	if err != nil {
 		return Book{}, err
 	}
@@ -133,7 +134,7 @@ func parse(name, data string) (Book, error) {
 	if err := f.Match.check(); err != nil {
 		return Book{}, err
 	}
-	b := Book{File: name, Title: title(f.Title), Text: strings.TrimSpace(readable(text, MaxText)), match: *f.Match}
+	b := Book{File: name, Title: title(f.Title), Text: strings.TrimSpace(text.DropHidden(text.KeepBytes(said, MaxText))), match: *f.Match}
 	if b.Text == "" {
 		return Book{}, errors.New("has no text behind its front matter")
 	}

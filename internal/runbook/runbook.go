@@ -16,9 +16,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what is joined to one report.
@@ -119,25 +119,8 @@ func (l *Library) For(ctx context.Context, c Case) ([]nightcrier.Runbook, []erro
 	return list, problems
 }
 
-// readable keeps what a person can see of a text, and at most n bytes of it.
-func readable(s string, n int) string {
-	s = strings.ToValidUTF8(s[:min(len(s), n)], "")
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
-			return -1
-		}
-		return r
-	}, s)
-}
-
 // title is readable, in one line.
-func title(s string) string {
-	return strings.Join(strings.Fields(readable(s, maxTitle)), " ")
-}
+func title(s string) string { return text.CutLine(s, maxTitle) }
 
 // heading is the first heading of a Markdown text, "" without one.
 func heading(text string) string {

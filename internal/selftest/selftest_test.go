@@ -14,6 +14,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/testproc"
 	"nightcrier.dev/nightcrier/internal/worker"
 )
 
@@ -44,7 +45,7 @@ func options(t *testing.T, suites ...string) Options {
 	t.Helper()
 	kubectl := kubetest.Kubectl(t)
 	withKubectl.Do(func() { os.Setenv("PATH", filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH")) })
-	return Options{Suites: suites, Dir: t.TempDir(), WorkerCommand: []string{os.Args[0], "worker"}, Kubectl: kubectl,
+	return Options{Suites: suites, Dir: t.TempDir(), WorkerCommand: []string{testproc.Self(), "worker"}, Kubectl: kubectl,
 		Progress: func(text string) { t.Log(text) }}
 }
 

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // frontKeys are the keys of a SKILL.md's front matter that say what it is. All
@@ -101,7 +103,7 @@ func splitFront(text string) (head, body string, err error) {
 }
 
 // blank tells what some parser skips: spaces of any kind, and what nobody sees.
-func blank(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf) }
+func blank(r rune) bool { return unicode.IsSpace(r) || text.IsHidden(r) }
 
 // readFront reads the known keys of a front matter.
 func readFront(head string) (front, []string, error) {
@@ -115,21 +117,21 @@ func readFront(head string) (front, []string, error) {
 	kept := front{}
 	var left []string
 	for key, value := range all {
-		text, isText := scalar(value)
+		said, isText := scalar(value)
 		switch {
 		case !slices.Contains(frontKeys, key):
 			left = append(left, key)
 		case !isText:
 			return nil, nil, fmt.Errorf("%s in its front matter is not a text", key)
-		case text != "":
-			kept[key] = text
+		case said != "":
+			kept[key] = said
 		}
 	}
 	if len(left) == 0 {
 		return kept, nil, nil
 	}
 	slices.Sort(left)
-	return kept, []string{"left out of its front matter: " + oneLine(strings.Join(left, ", "))}, nil
+	return kept, []string{"left out of its front matter: " + text.CutRunes(text.FoldLine(strings.Join(left, ", ")), maxValue)}, nil
 }
 
 // crowded tells YAML that opens more than anybody writes, which costs a parser more
@@ -144,26 +146,11 @@ func scalar(value any) (string, bool) {
 	case nil:
 		return "", true
 	case string:
-		return oneLine(v), true
+		return text.CutRunes(text.FoldLine(v), maxValue), true
 	case int, int64, uint64, float64, bool:
 		return fmt.Sprint(v), true
 	}
 	return "", false
-}
-
-// oneLine keeps what can be seen, on one line, of bounded length.
-func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsGraphic(r) || unicode.IsSpace(r) {
-			return r
-		}
-		return -1
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	if runes := []rune(s); len(runes) > maxValue {
-		return string(runes[:maxValue-1]) + "…"
-	}
-	return s
 }
 
 func firstLine(s string) string {

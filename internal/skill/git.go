@@ -25,6 +25,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/portable"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what a repository may send, and of what is taken of it.
@@ -479,7 +480,7 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "git is not installed: install it, or use a path")
 	case err != nil:
-		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, oneLine(stderr.String()))
+		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, text.CutRunes(text.FoldLine(stderr.String()), maxValue))
 	}
 	return stdout.Bytes(), nil
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what is read.
@@ -49,7 +50,7 @@ type reader struct {
 func (r *reader) note(what, why string) {
 	r.snap.declared = false
 	if len(r.snap.NotCaptured) < maxNotes {
-		r.snap.NotCaptured = append(r.snap.NotCaptured, nightcrier.NotChecked{What: what, Why: oneLine(why)})
+		r.snap.NotCaptured = append(r.snap.NotCaptured, nightcrier.NotChecked{What: what, Why: text.CutLine(why, maxSaid)})
 	}
 }
 
@@ -60,20 +61,8 @@ func (r *reader) firstNote() string {
 	return " (" + r.snap.NotCaptured[0].What + ": " + r.snap.NotCaptured[0].Why + ")"
 }
 
-// oneLine makes a text from a file safe to print.
-func oneLine(text string) string {
-	const most = 300
-	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 || c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069 {
-			return ' '
-		}
-		return c
-	}, text)
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return strings.TrimSpace(text)
-}
+// maxSaid bounds what is said of a text that stands in a file, in bytes.
+const maxSaid = 300
 
 // readInfo reads snapshot.json, if there is one.
 func (r *reader) readInfo() error {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // log answers with a container's log, in the words of the kubelet where there is
@@ -40,7 +42,7 @@ func containerOf(pod *object, name string) (string, error) {
 	case name == "":
 		return "", fmt.Errorf("a container name must be specified for pod %s, choose one of: [%s]", pod.name, strings.Join(all, " "))
 	case !slices.Contains(all, name):
-		return "", fmt.Errorf("container %s is not valid for pod %s", oneLine(name), pod.name)
+		return "", fmt.Errorf("container %s is not valid for pod %s", text.CutLine(name, maxSaid), pod.name)
 	}
 	return name, nil
 }

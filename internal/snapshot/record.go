@@ -16,6 +16,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of a recording.
@@ -278,7 +279,7 @@ func inNamespace(ns string) string {
 func (r *recorder) tell(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.opt.Progress(oneLine(fmt.Sprintf(format, args...)))
+	r.opt.Progress(text.CutLine(fmt.Sprintf(format, args...), maxSaid))
 }
 
 // missed notes that a list could not be read. A kind that the cluster does not
@@ -298,7 +299,7 @@ func (r *recorder) missed(ctx context.Context, k kind, ns string, err error) err
 func (r *recorder) note(what, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.snap.NotCaptured = append(r.snap.NotCaptured, nightcrier.NotChecked{What: what, Why: oneLine(why)})
+	r.snap.NotCaptured = append(r.snap.NotCaptured, nightcrier.NotChecked{What: what, Why: text.CutLine(why, maxSaid)})
 }
 
 // wanted is a log to record. Logs of containers in trouble come first.

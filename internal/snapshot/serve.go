@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // api answers requests as an API server would. It holds no credential and asks for
@@ -229,7 +231,7 @@ func (a api) review(w http.ResponseWriter, r *http.Request, resource string) {
 	case "selfsubjectreviews":
 		status = map[string]any{"userInfo": map[string]any{"username": "snapshot", "groups": []string{"system:authenticated"}}}
 	default:
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not answer "+oneLine(resource))
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not answer "+text.CutLine(resource, maxSaid))
 		return
 	}
 	write(w, http.StatusCreated, map[string]any{"apiVersion": in.APIVersion, "kind": in.Kind, "metadata": map[string]any{}, "spec": in.Spec, "status": status})

@@ -15,6 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // fail gives an error of the database its code and says what was being done.
@@ -116,7 +117,7 @@ func classifyPostgres(state string) (nightcrier.Code, string) {
 
 // notFound is the error for a row that is not there.
 func notFound(what, id string) error {
-	return nightcrier.Errorf(nightcrier.NotFound, "no %s %q", what, clip(id, 64))
+	return nightcrier.Errorf(nightcrier.NotFound, "no %s %q", what, text.CutBytes(id, 64))
 }
 
 // orNotFound replaces "no rows" by an error that names what is missing.
@@ -125,7 +126,7 @@ func orNotFound(err error, what, id string) error {
 		return notFound(what, id)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", what, clip(id, 64), err)
+		return fmt.Errorf("%s %s: %w", what, text.CutBytes(id, 64), err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // NotificationState is what is known about a message.
@@ -225,7 +226,7 @@ func (s *Store) EndNotification(ctx context.Context, key string, state Notificat
 		if err = orNotFound(err, "notification", key); err != nil || have == state {
 			return err
 		}
-		return nightcrier.Errorf(nightcrier.Conflict, "notification %s was sent; it cannot become %s", clip(key, 64), state)
+		return nightcrier.Errorf(nightcrier.Conflict, "notification %s was sent; it cannot become %s", text.CutBytes(key, 64), state)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -67,14 +68,6 @@ func decode(doc string, v any) error {
 	return nil
 }
 
-// clip cuts s to at most n bytes, at the start of a character.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
-
 // cursor names a row's place in a list ordered by time and id.
 func cursor(at time.Time, id string) string { return strconv.FormatInt(stamp(at), 10) + "." + id }
 
@@ -82,7 +75,7 @@ func parseCursor(s string) (at int64, id string, err error) {
 	micro, id, ok := strings.Cut(s, ".")
 	at, err = strconv.ParseInt(micro, 10, 64)
 	if !ok || err != nil {
-		return 0, "", nightcrier.Errorf(nightcrier.Invalid, "cursor %q is not one that a list returned", clip(clean(s), 64))
+		return 0, "", nightcrier.Errorf(nightcrier.Invalid, "cursor %q is not one that a list returned", text.CutBytes(s, 64))
 	}
 	return at, id, nil
 }

@@ -6,12 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // people writes lines for somebody who looks at a terminal: the time, the level, what
@@ -79,9 +78,9 @@ func (h *people) message(r slog.Record, d details) string {
 	if d.of(EventKey) == "investigation_ended" {
 		return h.ended(d)
 	}
-	said := oneLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())
+	said := text.FoldLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())
 	for _, a := range d {
-		if value := oneLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
+		if value := text.FoldLine(a.Value.String()); value != "" && !slices.Contains(unsaid, a.Key) {
 			said += "  " + h.paint("2", a.Key+"="+value)
 		}
 	}
@@ -96,13 +95,13 @@ func (h *people) ended(d details) string {
 	if status == nightcrier.Resolved {
 		colour = "32;1"
 	}
-	said := h.paint(colour, status.Words()) + "  " + oneLine(d.of(ClusterKey)) + "  " + h.paint("1", oneLine(d.of("object")))
+	said := h.paint(colour, status.Words()) + "  " + text.FoldLine(d.of(ClusterKey)) + "  " + h.paint("1", text.FoldLine(d.of("object")))
 	for _, what := range []string{d.of("root_cause"), d.of("failure_reason")} {
 		if what != "" {
-			said += "  " + oneLine(what)
+			said += "  " + text.FoldLine(what)
 		}
 	}
-	return said + "  " + h.paint("2", d.of("took")+"  nightcrier incidents report "+oneLine(d.of(IncidentKey)))
+	return said + "  " + h.paint("2", d.of("took")+"  nightcrier incidents report "+text.FoldLine(d.of(IncidentKey)))
 }
 
 func (h *people) paint(colour, text string) string {
@@ -135,14 +134,4 @@ func (d details) of(key string) string {
 		}
 	}
 	return ""
-}
-
-// oneLine is text that neither ends a line nor steers a terminal.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || unicode.IsGraphic(r) && r != unicode.ReplacementChar {
-			return r
-		}
-		return -1
-	}, s)), " ")
 }

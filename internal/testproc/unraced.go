@@ -51,6 +51,18 @@ var unraced = sync.OnceValues(func() (*Scratch, error) {
 	return scratch, nil
 })
 
+// Self is Unraced for a test that cannot be without it: the program that its workers,
+// sandboxes and attackers are started from. Nobody hears there what a race detector says,
+// and with it each start takes five times as long. What runs in the tests' own process
+// has it.
+func Self() string {
+	path, err := Unraced()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
 // Rerun runs the test once more, without the race detector; it fails when that
 // run does. A test of many objects does so, and is itself a smaller one where it has
 // the detector.

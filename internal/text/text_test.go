@@ -158,8 +158,8 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-func TestKeepWords(t *testing.T) {
-	long := strings.Repeat("x", maxWord+1)
+func TestCutWords(t *testing.T) {
+	long := strings.Repeat("x", maxWord+10)
 	for _, c := range []struct {
 		in   string
 		n    int
@@ -167,18 +167,18 @@ func TestKeepWords(t *testing.T) {
 	}{
 		{"", 0, ""},
 		{"one two", 7, "one two"},
-		{"one two", 6, "one"},
-		{"one two", 4, "one"},
-		{"one two", 3, "one"},
-		{"one two", 2, "on"},
-		{"one\ntwo\tthree", 10, "one\ntwo"},
-		{"日本 語文", 10, "日本"},
-		{"one " + long, 4 + len(long) - 1, "one " + long[1:]},
-		{"one " + long, 100, "one"},
+		{"one twos", 7, "one…"},
+		{"one two three", 10, "one two…"},
+		{"one two three", 9, "one…"},
+		{"one\ntwo\tthree", 12, "one\ntwo…"},
+		{"日本 語文", 12, "日本…"},
+		{"one " + long, 4 + len(long) - 1, "one " + long[:len(long)-4] + "…"},
+		{"one " + long, 100, "one…"},
+		{"nothing", 5, "no…"},
 		{"one", -1, ""},
 	} {
-		if got := KeepWords(c.in, c.n); got != c.want {
-			t.Errorf("KeepWords(%.40q, %d) = %.40q, want %.40q", c.in, c.n, got, c.want)
+		if got := CutWords(c.in, c.n); got != c.want {
+			t.Errorf("CutWords(%.40q, %d) = %.40q, want %.40q", c.in, c.n, got, c.want)
 		}
 	}
 }

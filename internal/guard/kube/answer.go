@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // inbound is a request as far as the guard looks at it.
@@ -104,7 +106,7 @@ func changes(in inbound) error {
 			return denyf("subresource", "%s", why)
 		}
 	}
-	return denyf("method", "%s changes something: the guard passes reads only", clip(in.method))
+	return denyf("method", "%s changes something: the guard passes reads only", texts.CutBytes(in.method, maxEchoed))
 }
 
 // unadorned refuses headers that ask for more than an answer.
@@ -126,7 +128,7 @@ func (c *call) deny(in inbound, err error) answer {
 	c.attempted(in)
 	c.audit.Decision, c.audit.Reason = Deny, err.Error()
 	c.audit.Done, c.audit.Status, c.audit.Bytes = true, a.status, int64(len(a.body))
-	c.g.cfg.Logger.Info("kube guard refused a request", "method", clip(in.method), "reason", err.Error())
+	c.g.cfg.Logger.Info("kube guard refused a request", "method", texts.CutBytes(in.method, maxEchoed), "reason", err.Error())
 	if err := c.record(); err != nil {
 		return refusal(err)
 	}
@@ -146,7 +148,7 @@ func (c *call) attempted(in inbound) {
 		c.parts, _ = classify(segments)
 	}
 	if c.parts.verb == "" {
-		c.audit.Verb = strings.ToLower(clip(in.method))
+		c.audit.Verb = strings.ToLower(texts.CutBytes(in.method, maxEchoed))
 		c.audit.Query = string(c.g.cfg.Mask([]byte(strconv.QuoteToASCII(in.target[:min(len(in.target), maxShown)]))))
 		return
 	}
@@ -289,7 +291,7 @@ func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
 	case a.status == http.StatusUnauthorized:
 		return a, failf(http.StatusBadGateway, "credential", "the cluster does not accept the guard's credential: nothing can be read until it is renewed")
 	case failed(a.status) && media != mediaJSON:
-		return statusAnswer(a.status, oneLine(c.cleanText(body[:min(len(body), maxTarget)]))), nil
+		return statusAnswer(a.status, texts.CutLine(string(c.cleanText(body[:min(len(body), maxTarget)])), maxSaid)), nil
 	case failed(a.status):
 		var err error
 		a.body, err = c.cleanError(body)
@@ -307,16 +309,8 @@ func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
 	return a, failf(http.StatusBadGateway, "format", "the cluster's answer is not JSON and is not passed on")
 }
 
-// oneLine bounds a text that is no Status.
-func oneLine(body []byte) string {
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, string(body[:min(len(body), 300)]))
-	return strings.ToValidUTF8(strings.TrimSpace(text), "")
-}
+// maxSaid bounds what is told of a text that is no Status, in bytes.
+const maxSaid = 300
 
 // mediaOf returns an answer's media type, and its full type made of what the
 // guard knows.

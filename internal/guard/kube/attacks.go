@@ -3,6 +3,8 @@ package kube
 import (
 	"net/http"
 	"strings"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Attack is a request that tries to get more from a guard than a read. The names
@@ -182,16 +184,9 @@ func pathAttacks() []Attack {
 		"api/v1/pods", "*", "?watch=true", "", "http:/api/v1/pods", "/api/v1/namespaces/{ns}/pods/{pod}#/exec",
 		"/api/v1/namespaces/" + strings.Repeat("a", 300) + "/pods", "/" + strings.Repeat("api/v1/", 2000),
 	} {
-		all = append(all, Attack{Name: "path " + shown(target), Method: "GET", Target: target})
+		all = append(all, Attack{Name: "path " + texts.CutBytes(target, 80), Method: "GET", Target: target})
 	}
 	return all
-}
-
-func shown(target string) string {
-	if len(target) > 80 {
-		return target[:80] + "…"
-	}
-	return target
 }
 
 func queryAttacks() []Attack {
@@ -202,7 +197,7 @@ func queryAttacks() []Attack {
 		podPath + "?watch=true", podPath + "/log?command=id", podPath + "/log?insecureSkipTLSVerifyBackend=true", podPath + "/log?container=..%2f..%2fx", podPath + "/log?container=app&container=other", podPath + "?dryRun=All", podPath + "?export=true", podPath + "?exact=true", podPath + "?fieldManager=x", podPath + "?unknown=1", podPath + "?stdin=true&stdout=true&tty=true&command=sh",
 		"/api/v1/namespaces/{ns}/secrets?fieldSelector=data.password%3Dhunter2", "/apis/example.com/v1/widgets?fieldSelector=spec.password%3Dhunter2", podsPath + "?fieldSelector=spec.containers%5B0%5D.env%3Dx", podsPath + "?fieldSelector=metadata.name",
 	} {
-		all = append(all, Attack{Name: "query " + shown(target), Method: "GET", Target: target})
+		all = append(all, Attack{Name: "query " + texts.CutBytes(target, 80), Method: "GET", Target: target})
 	}
 	return append(all,
 		Attack{Name: "a list without an end", Method: "GET", Target: podsPath + "?limit=999999999", Harmless: true},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/mask"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // check says whether the value of an option may pass.
@@ -82,7 +83,7 @@ func (p *parts) parseQuery(query string) error {
 			return denyf("query", "the query has a piece that is not key=value with a plain key")
 		}
 		if seen[key] {
-			return denyf("query", "the query has %s twice", clip(key))
+			return denyf("query", "the query has %s twice", texts.CutBytes(key, maxEchoed))
 		}
 		seen[key] = true
 		if err := p.option(key, raw); err != nil {
@@ -96,7 +97,7 @@ func (p *parts) parseQuery(query string) error {
 func (p *parts) option(key, raw string) error {
 	value, err := url.QueryUnescape(raw)
 	if err != nil || len(value) > maxTarget || !all(value, printable) || strings.Contains(raw, ";") {
-		return denyf("query", "the value of %s is not readable", clip(key))
+		return denyf("query", "the value of %s is not readable", texts.CutBytes(key, maxEchoed))
 	}
 	switch {
 	case dropped[key]:
@@ -120,10 +121,10 @@ func (p *parts) option(key, raw string) error {
 	}
 	ok, known := p.options()[key]
 	if !known {
-		return denyf("query", "the option %s is not passed with this request", clip(key))
+		return denyf("query", "the option %s is not passed with this request", texts.CutBytes(key, maxEchoed))
 	}
 	if !ok(value) {
-		return denyf("query", "the value of %s is not one that the guard passes", clip(key))
+		return denyf("query", "the value of %s is not one that the guard passes", texts.CutBytes(key, maxEchoed))
 	}
 	if key == "labelSelector" {
 		if err := checkLabels(value); err != nil {
@@ -146,7 +147,8 @@ func checkLabels(selector string) error {
 	return nil
 }
 
-func clip(s string) string { return s[:min(len(s), 64)] }
+// maxEchoed bounds what of a request is said in its refusal, in bytes.
+const maxEchoed = 64
 
 func printable(c byte) bool { return c >= ' ' && c < 0x7f }
 

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // What may be asked about oneself. The guard answers from its own policy: its
@@ -95,7 +97,7 @@ var readVerbs = []string{verbGet, verbList, verbWatch}
 func (g *Guard) may(spec authz.SelfSubjectAccessReviewSpec) error {
 	if n := spec.NonResourceAttributes; n != nil {
 		if n.Verb != verbGet {
-			return denyf("method", "%s is no read", clip(n.Verb))
+			return denyf("method", "%s is no read", texts.CutBytes(n.Verb, maxEchoed))
 		}
 		_, err := parse(n.Path)
 		return err
@@ -105,7 +107,7 @@ func (g *Guard) may(spec authz.SelfSubjectAccessReviewSpec) error {
 		return denyf("question", "it names nothing")
 	}
 	if !slices.Contains(readVerbs, a.Verb) {
-		return denyf("method", "%s changes something: the guard passes reads only", clip(a.Verb))
+		return denyf("method", "%s changes something: the guard passes reads only", texts.CutBytes(a.Verb, maxEchoed))
 	}
 	if a.Resource == "*" || a.Subresource == "*" {
 		return denyf("question", "everything includes what acts: ask for one resource")

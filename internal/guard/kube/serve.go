@@ -26,6 +26,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/endpoint"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 // ServeHTTP answers a request that carries the run's token.
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.authentic(r.Header) {
-		g.cfg.Logger.Warn("kube guard refused a caller without the run's token", "method", clip(r.Method))
+		g.cfg.Logger.Warn("kube guard refused a caller without the run's token", "method", texts.CutBytes(r.Method, maxEchoed))
 		g.write(w, statusAnswer(http.StatusUnauthorized, "nightcrier guard: this token is not the run's"))
 		return
 	}

@@ -1,5 +1,7 @@
 package slack
 
+import texts "nightcrier.dev/nightcrier/internal/text"
+
 // payload is the body of an incoming webhook. All blocks but the title stand inside
 // one attachment because only attachments carry a colour.
 type payload struct {
@@ -45,7 +47,9 @@ type text struct {
 	Verbatim bool `json:"verbatim,omitempty"`
 }
 
-func plain(s string) *text { return &text{Type: "plain_text", Text: escape(oneLine(s), maxHeader)} }
+func plain(s string) *text {
+	return &text{Type: "plain_text", Text: escape(texts.FoldLine(s), maxHeader)}
+}
 
 // mrkdwn takes text that is escaped already.
 func mrkdwn(s string) text { return text{Type: "mrkdwn", Text: s, Verbatim: true} }
@@ -71,7 +75,7 @@ func (t table) block() block {
 	b := block{Type: "section"}
 	for _, row := range t {
 		if row[1] != "" && len(b.Fields) < maxFields {
-			b.Fields = append(b.Fields, mrkdwn("*"+row[0]+"*\n"+escape(oneLine(row[1]), maxField-len(row[0])-3)))
+			b.Fields = append(b.Fields, mrkdwn("*"+row[0]+"*\n"+escape(texts.FoldLine(row[1]), maxField-len(row[0])-3)))
 		}
 	}
 	return b

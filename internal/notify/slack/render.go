@@ -6,10 +6,10 @@ import (
 	"sort"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/notify"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // topActions is how many recommended actions a message shows.
@@ -28,7 +28,7 @@ var colours = map[nightcrier.Severity]string{
 func (w *Webhook) render(m notify.Message) payload {
 	title, colour, blocks := w.content(m)
 	title = w.mask(title)
-	p := payload{Text: escape(oneLine(title), maxSection), Blocks: []block{header(title)}, literal: asItIs}
+	p := payload{Text: escape(texts.FoldLine(title), maxSection), Blocks: []block{header(title)}, literal: asItIs}
 	if most := maxBlocks - len(p.Blocks); len(blocks) > most {
 		blocks = append(blocks[:most-1], section("", "… cut; there is more."))
 	}
@@ -142,11 +142,7 @@ func (w *Webhook) recalled(old *nightcrier.Recalled) string {
 // short is a text in one line that leaves room for others.
 func short(s string) string {
 	const most = 240
-	s = strings.TrimRight(oneLine(s), ".")
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
+	return texts.CutRunes(strings.TrimRight(texts.FoldLine(s), "."), most)
 }
 
 func actions(all []nightcrier.Action) string {
@@ -154,7 +150,7 @@ func actions(all []nightcrier.Action) string {
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Priority < sorted[j].Priority })
 	var lines []string
 	for i, a := range sorted[:min(len(sorted), topActions)] {
-		lines = append(lines, fmt.Sprintf("%d. %s", i+1, oneLine(a.Action)))
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, texts.FoldLine(a.Action)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -237,7 +233,7 @@ func (w *Webhook) budget(m notify.Message) (string, string, []block) {
 func link(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || s == "" || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(s, "|<> \n") {
-		return escape(oneLine(s), maxField)
+		return escape(texts.FoldLine(s), maxField)
 	}
 	return "<" + escape(s, maxField) + "|Open the report>"
 }

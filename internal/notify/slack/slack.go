@@ -23,6 +23,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/notify"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // sendTimeout bounds one attempt; maxAnswer is how much of an answer is read.
@@ -119,7 +120,7 @@ func unanswered(left bool, err error) notify.Attempt {
 
 func (w *Webhook) answered(resp *http.Response) notify.Attempt {
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status decides; the text is for people
-	detail := fmt.Sprintf("%d %s", resp.StatusCode, oneLine(w.mask(w.without(string(answer)))))
+	detail := fmt.Sprintf("%d %s", resp.StatusCode, texts.FoldLine(w.mask(w.without(string(answer)))))
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return notify.Attempt{Verdict: notify.Accepted}

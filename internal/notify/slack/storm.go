@@ -6,6 +6,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/notify"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -47,7 +48,7 @@ func (w *Webhook) stormLines(list []nightcrier.Incident, investigated map[string
 		if investigated[list[i].ID] {
 			line += " (investigated)"
 		}
-		lines += escape(oneLine(w.mask(line)), lineLimit) + "\n"
+		lines += escape(texts.FoldLine(w.mask(line)), lineLimit) + "\n"
 	}
 	t := mrkdwn(lines)
 	return block{Type: "section", Text: &t}

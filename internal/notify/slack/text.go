@@ -2,8 +2,9 @@ package slack
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Slack's limits, in characters.
@@ -29,7 +30,7 @@ func escaped(c rune) string {
 		return "\n"
 	case c == '\t', c == '\r':
 		return " "
-	case !unicode.IsGraphic(c), c == utf8.RuneError:
+	case texts.IsHidden(c):
 		return ""
 	}
 	return string(c)
@@ -81,6 +82,3 @@ func cutAt(s string, sentence, space int) string {
 	}
 	return s + " …"
 }
-
-// oneLine folds all white space into single spaces.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

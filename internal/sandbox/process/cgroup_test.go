@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // unifiedGroup makes a group of the machine's unified hierarchy, with controllers that
@@ -117,10 +119,7 @@ func TestGroupIsDivided(t *testing.T) {
 
 func divided(t *testing.T, group string, have []string) (string, error) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testproc.Self()
 	cmd := exec.CommandContext(t.Context(), self, "divider", group, strings.Join(have, ","))
 	cmd.Stdin = strings.NewReader("\n")
 	out, err := cmd.CombinedOutput()

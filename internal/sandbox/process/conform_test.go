@@ -14,14 +14,12 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 func TestConforms(t *testing.T) {
 	everyBox(t, func(t *testing.T, floor bool) {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		self := testproc.Self()
 		owner := OwnerOf(t.TempDir())
 		sandboxtest.Conform(t, sandboxtest.Backend{
 			New: func(ctx context.Context, name string, stdout *os.File) (sandbox.Box, error) {
@@ -58,14 +56,14 @@ func joined(t *testing.T, owner string) []string {
 
 func conforming(self string, floor bool, owner, name string, stdout *os.File) Options {
 	return Options{
-		Init:         []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", self, InitCommand},
+		Init:         []string{self, InitCommand},
 		NoNamespaces: floor, Owner: owner, Name: name, Stdout: stdout, Listen: sandboxtest.Listeners,
 		MaxMemoryBytes: sandboxtest.MaxMemoryBytes, MaxProcesses: sandboxtest.MaxProcesses, MaxCPUs: 1,
 	}
 }
 
 func conformingPolicy(ws string) sandbox.Policy {
-	self, _ := os.Executable()
+	self := testproc.Self()
 	return sandbox.Policy{
 		Read: append(SystemFiles(), self, filepath.Join(ws, "context")), List: []string{ws}, Write: []string{filepath.Join(ws, "home")},
 		Devices: Devices(), MaxFileBytes: sandboxtest.MaxFileBytes, MaxOpenFiles: sandboxtest.MaxOpenFiles,

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // What there is of the machine inside a root of its own.
@@ -64,7 +66,7 @@ func TestNothingElseExists(t *testing.T) {
 func TestSocketsOfTheHost(t *testing.T) {
 	everyBox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
-		self, _ := os.Executable()
+		self := testproc.Self()
 		abstract := fmt.Sprintf("@nightcrier-test-%d", os.Getpid())
 		for _, name := range []string{abstract, filepath.Join(l.ws, "context", "docker.sock")} {
 			sock, err := net.Listen("unix", name)

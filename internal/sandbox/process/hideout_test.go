@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 const (
@@ -338,7 +340,7 @@ func nothingIsHidden(t *testing.T, attack string, floor, grouped bool) {
 	if grouped {
 		l.opts.Name, l.opts.Owner = fmt.Sprintf("hide-%d", syscall.Getpid()), OwnerOf(l.root)
 	}
-	self, _ := os.Executable()
+	self := testproc.Self()
 	out, exit, layers := l.run(self, "attack", "hide", attack)
 	if grouped && !slices.Contains(layers, LayerMemory) {
 		t.Skip("SKIPPED ALOUD: no control group here bounds memory")

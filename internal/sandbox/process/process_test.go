@@ -22,6 +22,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // The test binary is the init, and the agent that tries what it must not.
@@ -312,13 +313,9 @@ func newLab(t testing.TB, noNamespaces bool) *lab {
 			t.Fatal(err)
 		}
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testproc.Self()
 	l.opts = Options{
-		// A race-detecting binary otherwise takes a second to exit.
-		Init:         []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", self, InitCommand},
+		Init:         []string{self, InitCommand},
 		NoNamespaces: noNamespaces, Listen: 2,
 	}
 	l.policy = sandbox.Policy{
@@ -362,7 +359,7 @@ func (l *lab) run(argv ...string) (string, sandbox.Exit, []string) {
 	}
 	layers, err := box.Confine(ctx, l.policy)
 	if err == nil {
-		err = box.Exec(ctx, sandbox.Command{Argv: argv, Env: []string{"GORACE=atexit_sleep_ms=0", "PATH=/usr/bin:/bin", "HOME=" + filepath.Join(l.ws, "home")}, Dir: l.ws})
+		err = box.Exec(ctx, sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(l.ws, "home")}, Dir: l.ws})
 	}
 	if err != nil {
 		box.Kill()
@@ -408,7 +405,7 @@ func TestAttacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer gram.Close()
-		self, _ := os.Executable()
+		self := testproc.Self()
 		in := func(name string) string { return filepath.Join(l.ws, name) }
 		for _, c := range []struct {
 			attack []string
@@ -501,7 +498,7 @@ func TestNames(t *testing.T) {
 			}
 		}()
 	}
-	self, _ := os.Executable()
+	self := testproc.Self()
 	if out, _, _ := l.run(self, "attack", "ask", "telemetry.example"); out != "done" {
 		t.Error(out)
 	}
@@ -522,7 +519,7 @@ func TestNames(t *testing.T) {
 func TestRightsAreGone(t *testing.T) {
 	everyBox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
-		self, _ := os.Executable()
+		self := testproc.Self()
 		out, _ := l.sh("'" + self + `' attack rights; for n in 3 4 5 6 7 8 9; do (eval ": <&$n") 2> /dev/null && echo open; done; ulimit -c; ulimit -n; echo $$; env | sort | tr '\n' ' '`)
 		if want := "bounded true, capabilities 0, no_new_privs 1, seccomp 2\n0\n256\n"; !strings.HasPrefix(out, want) { // no core; few files, none of ours
 			t.Errorf("%q, want %q", out, want)
@@ -644,11 +641,7 @@ func asNobody(t *testing.T, prepare, tests string) {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // others may pass
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := os.ReadFile(self)
+	binary, err := os.ReadFile(testproc.Self())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -659,7 +652,7 @@ func asNobody(t *testing.T, prepare, tests string) {
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", prepare+` && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`, "sh",
-		self, "-test.v", "-test.timeout", "5m", "-test.run", "^Test("+tests+")$")
+		self, "-test.v", "-test.timeout", "30m", "-test.run", "^Test("+tests+")$")
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=" + tmp}, tmp
 	cmd.WaitDelay = 10 * time.Second // something left behind may hold its output
 	out, err := cmd.CombinedOutput()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // watched is a lab whose boxes no control group bounds: they have no name.
@@ -26,7 +27,7 @@ func watched(t *testing.T, floor bool) (l *lab, box func() *Box) {
 func TestMemoryIsWatched(t *testing.T) {
 	everyBox(t, func(t *testing.T, floor bool) {
 		l, box := watched(t, floor)
-		self, _ := os.Executable()
+		self := testproc.Self()
 		out, exit, layers := l.run(self, "attack", "memory")
 		if exit.Signal != "SIGKILL" || !box().OutOfMemory() || box().OutOfProcesses() {
 			t.Errorf("%+v %q, out of memory: %v", exit, out, box().OutOfMemory())
@@ -49,7 +50,7 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 	everyBox(t, func(t *testing.T, floor bool) {
 		l, box := watched(t, floor)
 		l.policy.MaxFileBytes, l.opts.MaxMemoryBytes = 64<<20, 192<<20
-		self, _ := os.Executable()
+		self := testproc.Self()
 		shared := filepath.Join(l.ws, "home", "shared")
 		if err := os.WriteFile(shared, make([]byte, 60<<20), 0o600); err != nil {
 			t.Fatal(err)

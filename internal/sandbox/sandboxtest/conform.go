@@ -182,7 +182,7 @@ func (s *bench) start(script string) { s.Helper(); s.launch("/bin/sh", "-c", scr
 
 func (s *bench) launch(argv ...string) {
 	s.Helper()
-	s.must(s.Exec(s.Context(), sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, Dir: s.ws}))
+	s.must(s.Exec(s.Context(), sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Dir: s.ws}))
 }
 
 // end returns what the agent wrote, when nothing holds its output any more.

@@ -4,7 +4,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"unicode"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxErrorText bounds, in bytes, the error texts that a server can influence.
@@ -53,7 +54,7 @@ func (r *redactor) text(err error) string {
 	if r.key != nil {
 		s = hide(s, r.key())
 	}
-	return printable(sessionIDs.ReplaceAllString(s, ""), maxErrorText)
+	return text.CutLine(sessionIDs.ReplaceAllString(s, ""), maxErrorText)
 }
 
 // hide replaces a secret. A very short one would tear words apart and is no
@@ -63,17 +64,4 @@ func hide(s, secret string) string {
 		return s
 	}
 	return strings.ReplaceAll(s, secret, "***")
-}
-
-// printable returns s on one line, at most limit bytes long.
-func printable(s string, limit int) string {
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(s, "?"))
 }

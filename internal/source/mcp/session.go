@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // protocolVersion is the newest protocol whose servers push notifications over
@@ -170,7 +171,7 @@ func (s *session) subscribe(ctx context.Context) error {
 		return err
 	}
 	if s.subID = subscriptionID(said); s.subID == "" {
-		return nightcrier.Errorf(nightcrier.Invalid, "%s answered without a subscription id: %q", toolSubscribe, printable(said, 200))
+		return nightcrier.Errorf(nightcrier.Invalid, "%s answered without a subscription id: %q", toolSubscribe, text.CutLine(said, 200))
 	}
 	return nil
 }
@@ -189,7 +190,7 @@ func (s *session) call(ctx context.Context, tool string, args map[string]any) (s
 	}
 	said := textOf(res)
 	if res.IsError {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "%s failed: %s", tool, printable(said, 300))
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s failed: %s", tool, text.CutLine(said, 300))
 	}
 	return said, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/dialect"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -231,7 +232,7 @@ func (w *wire) unreadable(head []byte, size int64, isStream bool) {
 	}
 	switch {
 	case !isStream:
-		w.doubt(fmt.Errorf("the server's answer is not readable: %d bytes that begin with %q", size, printable(string(head[:min(len(head), 80)]), 80)))
+		w.doubt(fmt.Errorf("the server's answer is not readable: %d bytes that begin with %q", size, text.CutLine(string(head[:min(len(head), 80)]), 80)))
 	case size > maxFrame:
 		w.notify(dialect.Oversized(head, size))
 	default:

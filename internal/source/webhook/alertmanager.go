@@ -90,7 +90,7 @@ func readAlerts(c Cluster, payload []byte) batch {
 		b.deliveries = append(b.deliveries, c.delivery(g, raw))
 	}
 	if g.TruncatedAlerts > 0 {
-		b.lacking = fmt.Sprintf("Alertmanager left %d alerts of group %s out: raise max_alerts of its webhook_configs", g.TruncatedAlerts, clip(printable(g.GroupKey), maxValue))
+		b.lacking = fmt.Sprintf("Alertmanager left %d alerts of group %s out: raise max_alerts of its webhook_configs", g.TruncatedAlerts, text.CutLine(g.GroupKey, maxValue))
 		b.deliveries = append(b.deliveries, c.truncated(g, b.lacking))
 	}
 	return b
@@ -133,7 +133,7 @@ func (g *group) settle() {
 	head := *g
 	head.Alerts = nil
 	if len(encode(head)) > headSize {
-		g.GroupLabels, g.Receiver, g.ExternalURL, g.GroupKey = nil, "", "", clip(g.GroupKey, maxValue)
+		g.GroupLabels, g.Receiver, g.ExternalURL, g.GroupKey = nil, "", "", text.CutBytes(g.GroupKey, maxValue)
 	}
 }
 
@@ -155,7 +155,7 @@ func (c Cluster) delivery(g group, raw json.RawMessage) nightcrier.Delivery {
 	case len(a.Labels) == 0:
 		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "field labels is missing"))
 	case a.Status != firing && a.Status != resolved:
-		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "field status is %q, neither firing nor resolved", clip(string(a.Status), 32)))
+		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "field status is %q, neither firing nor resolved", text.CutBytes(string(a.Status), 32)))
 	}
 	d.Reading = c.reading(g, a)
 	return d
@@ -198,7 +198,7 @@ func (a alert) text() string {
 	var lines []string
 	for _, name := range []string{"summary", "message", "description", "runbook_url"} {
 		if v := a.Annotations[name]; v != "" {
-			lines = append(lines, text.KeepWords(v, maxText))
+			lines = append(lines, text.CutWords(v, maxText))
 		}
 	}
 	var pairs []string
@@ -207,7 +207,7 @@ func (a alert) text() string {
 			pairs = append(pairs, "…")
 			break
 		}
-		pairs = append(pairs, clip(name, maxValue)+": "+clip(a.Labels[name], maxValue))
+		pairs = append(pairs, text.CutBytes(name, maxValue)+": "+text.CutBytes(a.Labels[name], maxValue))
 	}
 	return strings.Join(append(lines, "Alert "+string(a.Status)+" with "+strings.Join(pairs, ", ")), "\n")
 }

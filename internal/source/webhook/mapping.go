@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/expr"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Mapping says, in expressions, what the payloads of a sender mean.
@@ -119,7 +120,7 @@ func (p *program) delivery(ctx context.Context, v expr.Vars, raw []byte, known m
 		return d
 	}
 	if !known[m.text[keyCluster]] {
-		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "it names the cluster %q, which is not configured", clip(m.text[keyCluster], maxValue)))
+		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "it names the cluster %q, which is not configured", text.CutBytes(m.text[keyCluster], maxValue)))
 	}
 	d.Cluster = m.text[keyCluster]
 	if key := m.text[keyKey]; key != "" {
@@ -180,7 +181,7 @@ func (m mapped) reading(hook string) []byte {
 	k, known := kindOf(m.text[keyKind])
 	switch {
 	case res.Name == "" || m.text[keyKind] == "":
-		res.Kind, res.Name = nightcrier.AlertKind, strings.Trim(faultType+"-"+clip(occurrence, 8), "-")
+		res.Kind, res.Name = nightcrier.AlertKind, strings.Trim(faultType+"-"+text.KeepBytes(occurrence, 8), "-")
 		r["owner"] = res
 	case known:
 		res.Kind, res.APIVersion = k.Name, k.APIVersion()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 const (
@@ -135,7 +136,7 @@ func (h *Hooks) answer(w http.ResponseWriter, r *http.Request, e *endpoint, b ba
 
 func problemOf(b batch) string {
 	if b.problem != nil {
-		return clip(printable(b.problem.Error()), maxError)
+		return text.CutLine(b.problem.Error(), maxError)
 	}
 	return b.lacking
 }

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds, in bytes, of what is taken over from a payload.
@@ -27,11 +27,11 @@ func unreadable(hook, cluster string, body []byte, problem error) batch {
 
 // refused is a delivery that starts nothing because of a problem with it.
 func refused(d nightcrier.Delivery, problem error) nightcrier.Delivery {
-	text := problem.Error()
+	said := problem.Error()
 	if d.Cluster == "" { // then it is the webhook by which one finds it
-		text = "webhook " + d.Dialect + ": " + text
+		said = "webhook " + d.Dialect + ": " + said
 	}
-	d.Reason, d.Detail = nightcrier.Malformed, clip(printable(text), maxError)
+	d.Reason, d.Detail = nightcrier.Malformed, text.CutLine(said, maxError)
 	if nightcrier.CodeOf(problem) == nightcrier.Exhausted {
 		d.Reason = nightcrier.Oversized
 	}
@@ -39,28 +39,7 @@ func refused(d nightcrier.Delivery, problem error) nightcrier.Delivery {
 }
 
 func invalid(what string, err error) error {
-	return nightcrier.Errorf(nightcrier.Invalid, "%s: %s", what, clip(printable(err.Error()), maxError))
-}
-
-// clip cuts s to at most limit bytes, between characters.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
-
-// printable is s on one line, as text that steers nothing.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return nightcrier.Errorf(nightcrier.Invalid, "%s: %s", what, text.CutLine(err.Error(), maxError))
 }
 
 // word makes a short word of letters, digits and dashes out of a text, "" when
@@ -71,7 +50,7 @@ func word(s string) string {
 			return r
 		}
 		return '-'
-	}, clip(s, maxWord))
+	}, text.KeepBytes(s, maxWord))
 	return strings.Trim(s, "-")
 }
 

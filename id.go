@@ -66,12 +66,5 @@ func CheckID(s string) error {
 	if ValidID(s) {
 		return nil
 	}
-	return Errorf(Invalid, "id %q is not a UUID; take it from `nightcrier incidents list`", clip(s, 64))
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "…"
+	return Errorf(Invalid, "id %.64q is not a UUID; take it from `nightcrier incidents list`", s)
 }

@@ -70,14 +70,14 @@ func (r Resource) Check() error {
 			return Errorf(Invalid, "resource %s is %d bytes long; at most %d are legal", c.field, len(c.value), c.max)
 		}
 		if bad := strings.IndexFunc(c.value, func(ch rune) bool { return !nameRune(ch, c.extra) }); bad >= 0 {
-			return Errorf(Invalid, "resource %s %q holds a character that no Kubernetes name has", c.field, clip(c.value, 64))
+			return Errorf(Invalid, "resource %s %.64q holds a character that no Kubernetes name has", c.field, c.value)
 		}
 	}
 	if r.Kind == "" || r.Name == "" {
 		return Errorf(Invalid, "resource has no kind or no name")
 	}
 	if r.Name == "." || r.Name == ".." || strings.Contains(r.Name, "..") {
-		return Errorf(Invalid, "resource name %q is a path", clip(r.Name, 64))
+		return Errorf(Invalid, "resource name %.64q is a path", r.Name)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 func (s *Severity) UnmarshalText(b []byte) error {
 	v, ok := ParseSeverity(string(b))
 	if !ok {
-		return Errorf(Invalid, "severity %q is not one of info, warning, error, critical", clip(string(b), 32))
+		return Errorf(Invalid, "severity %.32q is not one of info, warning, error, critical", b)
 	}
 	*s = v
 	return nil

@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/snapshot"
 	"nightcrier.dev/nightcrier/internal/source/webhook"
@@ -265,7 +265,7 @@ func (a *App) awaitTold(ctx context.Context, id string) error {
 		if slices.ContainsFunc(list, func(n store.Notification) bool { return n.State != store.NotificationPending }) {
 			return nil
 		}
-		if !pace.Sleep(ctx, 20*time.Millisecond) {
+		if !retry.Sleep(ctx, 20*time.Millisecond) {
 			return nightcrier.Errorf(nightcrier.Exhausted, "no message about incident %s was sent", id)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/intake"
 	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/source/watch"
 )
 
@@ -20,7 +20,7 @@ const snapshotGate = 4
 
 // watch makes the source that finds a cluster's faults itself. It reads with the
 // client that investigations read with, so a cluster has one connection.
-func (a *App) watch(c config.Cluster, gate *pace.Gate) source {
+func (a *App) watch(c config.Cluster, gate *retry.Gate) source {
 	api := &current{of: a.access, cluster: c.Name}
 	return watch.New(watch.Config{
 		Cluster: c.Name, Labels: c.Labels, Namespaces: c.Namespaces, API: api, Endpoint: api.host, Gate: gate, Intake: watched{a},

@@ -18,8 +18,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/engine"
 	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/intake"
-	"nightcrier.dev/nightcrier/internal/pace"
 	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/runbook"
 	"nightcrier.dev/nightcrier/internal/skill"
@@ -261,8 +261,8 @@ func existing(dir string) string {
 
 func (a *App) startSources(ctx context.Context) error {
 	transport := mcp.NewTransport()
-	shared := mcp.Config{Gate: pace.NewGate(sourceGate), Transport: transport}
-	lists := pace.NewGate(snapshotGate)
+	shared := mcp.Config{Gate: retry.NewGate(sourceGate), Transport: transport}
+	lists := retry.NewGate(snapshotGate)
 	for _, c := range a.cfg.Clusters {
 		if c.MCP.Endpoint != "" {
 			a.sources = append(a.sources, mcp.New(a.sourceConfig(c, shared), a.take))

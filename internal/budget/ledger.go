@@ -26,6 +26,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/portable"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 const (
@@ -97,8 +98,9 @@ func (l *Ledger) locked(do func() error) error {
 // flock waits for its turn, which takes microseconds: a process that was stopped in
 // the middle of its own is not waited for without end.
 func (l *Ledger) flock() error {
-	pause := 50 * time.Microsecond
-	for deadline := time.Now().Add(lockPatience); ; {
+	again := retry.Backoff{Min: 50 * time.Microsecond, Max: 5 * time.Millisecond}
+	deadline := time.Now().Add(lockPatience)
+	for failures := 1; ; failures++ {
 		err := portable.TryLock(l.lock)
 		switch {
 		case err == nil:
@@ -108,8 +110,7 @@ func (l *Ledger) flock() error {
 		case time.Now().After(deadline):
 			return nightcrier.Errorf(nightcrier.Unreachable, "budget: another process has held %s for %s: look which one with `fuser`", l.lock.Name(), lockPatience)
 		default:
-			time.Sleep(pause)
-			pause = min(2*pause, 5*time.Millisecond)
+			time.Sleep(again.Wait(failures))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // A call that would fit, were it not for what is held for other calls, waits: most of
@@ -16,13 +17,13 @@ import (
 // that are counted in the same limit wait behind it, even where they would fit: else
 // one that needs much would wait until those that need little have spent all. A ticket
 // is good for one call, so there are no more tickets than calls, and one a run.
-const (
-	firstLook = 10 * time.Millisecond
-	lastLook  = 250 * time.Millisecond
-	// patience is for how long a call that fits waits behind others, whose workers may
-	// have been stopped.
-	patience = 30 * time.Second
-)
+//
+// patience is for how long a call that fits waits behind others, whose workers may have
+// been stopped.
+const patience = 30 * time.Second
+
+// looks are how long a call waits until it is seen again whether it fits.
+var looks = retry.Backoff{Min: 10 * time.Millisecond, Max: 250 * time.Millisecond}
 
 // ticket is a run's place among those that wait.
 type ticket struct {
@@ -47,7 +48,7 @@ type queued struct {
 func (a *Account) await(ctx context.Context, w Want, g *Grant, waits func(why string)) error {
 	q := &queued{since: time.Now()}
 	defer a.leave(q)
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+	for look := 1; ; look++ {
 		waited, why := q.in, ""
 		err := a.ledger.locked(func() (err error) {
 			why, err = a.reserve(w, g, q)
@@ -59,10 +60,8 @@ func (a *Account) await(ctx context.Context, w Want, g *Grant, waits func(why st
 		if !waited && waits != nil {
 			waits(why)
 		}
-		select {
-		case <-ctx.Done():
+		if !looks.Sleep(ctx, look) {
 			return fmt.Errorf("budget: a call waited for others: %w", ctx.Err())
-		case <-time.After(pause):
 		}
 	}
 }

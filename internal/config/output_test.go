@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
 )
 
 var update = goflag.Bool("update", false, "rewrite generated parts of the documentation")
@@ -180,12 +180,8 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 
 func validate(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 	t.Helper()
-	asJSON, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
-	if err != nil {
+	var doc any
+	if err := yaml.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
 	return schema.Validate(doc)

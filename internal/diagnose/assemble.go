@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of the report.
@@ -58,7 +59,7 @@ func assemble(in Input, f *Facts, found composed, missed []nightcrier.NotChecked
 }
 
 // clean makes text from outside fit for the report.
-func (a *assembler) clean(s string, n int) string { return oneLine(a.in.Mask(s), n) }
+func (a *assembler) clean(s string, n int) string { return text.CutLine(a.in.Mask(s), n) }
 
 // object is an object whose name is as unclean as any other text.
 func (a *assembler) object(o nightcrier.Object) nightcrier.Object {

@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var attachRules = area{of: []Rule{volumeNotMounted}, scene: []SceneRule{attachmentErrors, attachedElsewhere}}
@@ -119,18 +120,18 @@ func aboutVolume(p *corev1.Pod, message string) bool {
 }
 
 func notMounted(f *Facts, p *Read[corev1.Pod], e Read[corev1.Event]) Finding {
-	message := oneLine(e.Object.Message, maxQuote)
+	message := text.CutLine(e.Object.Message, maxQuote)
 	n := mountFinding(f.Mend(), p, sawEvent(e))
 	n.DependsOn = f.Scene.volumeOf(p, e.Object.Message)
 	switch driver := noDriver.FindStringSubmatch(e.Object.Message); {
 	case driver != nil:
 		n.Cause = "csi-driver-missing"
-		n.Summary = fmt.Sprintf("%s cannot start: CSI driver %s is not registered on node %s.", f.Mend(), driver[1]+driver[2], oneLine(p.Object.Spec.NodeName, maxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: CSI driver %s is not registered on node %s.", f.Mend(), driver[1]+driver[2], text.CutLine(p.Object.Spec.NodeName, maxQuote))
 		n.DependsOn = append(n.DependsOn, f.Scene.driverSets(driver[1]+driver[2])...)
 		n.Actions[0] = nightcrier.Action{Action: "Let the node plugin of the driver run on that node: its DaemonSet, tolerations and log", Outcome: "the volume is mounted and the Pod starts", Risk: "none for running Pods"}
 	case e.Object.Reason == "FailedAttachVolume" || attaching.MatchString(e.Object.Message):
 		n.Cause = "volume-attach-failed"
-		n.Summary = fmt.Sprintf("%s cannot start: a volume cannot be attached to node %s (%s).", f.Mend(), oneLine(p.Object.Spec.NodeName, maxQuote), message)
+		n.Summary = fmt.Sprintf("%s cannot start: a volume cannot be attached to node %s (%s).", f.Mend(), text.CutLine(p.Object.Spec.NodeName, maxQuote), message)
 		n.DependsOn = append(n.DependsOn, f.Scene.holders(p.Object.Namespace, e.Object.Message)...)
 	default:
 		why := ""
@@ -231,7 +232,7 @@ func attachmentErrors(s *Scene) []Finding {
 		o := s.mendOf("Pod", &p.Object)
 		n := mountFinding(o, p, Observation{Text: "VolumeAttachment " + a.Object.Name + " says why", Quote: err.Message, Ref: a.Ref})
 		n.Cause = "volume-attach-failed"
-		n.Summary = fmt.Sprintf("%s cannot start: its volume cannot be attached to node %s (%s).", o, oneLine(a.Object.Spec.NodeName, maxQuote), oneLine(err.Message, maxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: its volume cannot be attached to node %s (%s).", o, text.CutLine(a.Object.Spec.NodeName, maxQuote), text.CutLine(err.Message, maxQuote))
 		out = append(out, n)
 	}
 	return out
@@ -301,7 +302,7 @@ func (s *Scene) heldElsewhere(c claim, p, holder *Read[corev1.Pod]) Finding {
 	})
 	n.Cause, n.Confidence = "volume-attach-failed", nightcrier.Medium
 	n.Summary = fmt.Sprintf("%s cannot start: its PersistentVolumeClaim %s (%s) is in use by Pod %s on another node, %s.",
-		o, c.Object.Name, c.modes(), holder.Object.Name, oneLine(holder.Object.Spec.NodeName, maxQuote))
+		o, c.Object.Name, c.modes(), holder.Object.Name, text.CutLine(holder.Object.Spec.NodeName, maxQuote))
 	n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("Pod %s holds the volume on node %s", holder.Object.Name, holder.Object.Spec.NodeName), Quote: "nodeName=" + holder.Object.Spec.NodeName, Ref: holder.Ref})
 	n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: holder.Object.Spec.NodeName}}
 	n.Actions[0] = nightcrier.Action{Action: "Run one Pod at a time (strategy Recreate, one replica), or use a claim that several nodes may mount", Outcome: "the volume is free when the Pod starts", Risk: "Recreate stops the old Pod before the new one runs"}

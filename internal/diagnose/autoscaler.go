@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var autoscalerRules = area{scene: []SceneRule{autoscalers}}
@@ -64,7 +65,7 @@ func scalerCondition(h *autoscalingv2.HorizontalPodAutoscaler, kind autoscalingv
 
 func sawScaler(h *Read[autoscalingv2.HorizontalPodAutoscaler], c autoscalingv2.HorizontalPodAutoscalerCondition) Observation {
 	return Observation{
-		Text:  fmt.Sprintf("%s has %s=%s, reason %s", scalerObject(h), c.Type, c.Status, oneLine(c.Reason, maxQuote)),
+		Text:  fmt.Sprintf("%s has %s=%s, reason %s", scalerObject(h), c.Type, c.Status, text.CutLine(c.Reason, maxQuote)),
 		Quote: c.Message, Ref: h.Ref,
 	}
 }
@@ -146,7 +147,7 @@ func withoutRequests(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (
 	target := scaleTarget(&h.Object)
 	what := "the resource that it is scaled by"
 	if short {
-		what = resource + " in container " + oneLine(container, maxQuote)
+		what = resource + " in container " + text.CutLine(container, maxQuote)
 	} else if m := missingRequest.FindStringSubmatch(c.Message); m != nil {
 		what = m[1]
 	}
@@ -213,7 +214,7 @@ func withoutMetrics(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (F
 	}
 	n := Finding{
 		Cause: "hpa-metrics-unavailable", Object: scalerObject(h), Confidence: nightcrier.High,
-		Summary:  fmt.Sprintf("%s cannot scale %s: it gets no metrics (%s).", scalerObject(h), scaleTarget(&h.Object), oneLine(c.Message, maxQuote)),
+		Summary:  fmt.Sprintf("%s cannot scale %s: it gets no metrics (%s).", scalerObject(h), scaleTarget(&h.Object), text.CutLine(c.Message, maxQuote)),
 		Observed: []Observation{sawScaler(h, c)},
 		WrongIf:  "metrics have come back since",
 		Test:     scalerTest(h).decides("its condition ScalingActive is False", "it is True"),
@@ -293,16 +294,16 @@ func aboveTarget(h *autoscalingv2.HorizontalPodAutoscaler) (string, bool) {
 			}
 			switch {
 			case want.Resource != nil && have.Resource != nil && want.Resource.Name == have.Resource.Name:
-				if text, above := higher(have.Resource.Current, want.Resource.Target); above {
-					return string(want.Resource.Name) + " " + text, true
+				if said, above := higher(have.Resource.Current, want.Resource.Target); above {
+					return string(want.Resource.Name) + " " + said, true
 				}
 			case want.Pods != nil && have.Pods != nil && want.Pods.Metric.Name == have.Pods.Metric.Name:
-				if text, above := higher(have.Pods.Current, want.Pods.Target); above {
-					return oneLine(want.Pods.Metric.Name, maxQuote) + " " + text, true
+				if said, above := higher(have.Pods.Current, want.Pods.Target); above {
+					return text.CutLine(want.Pods.Metric.Name, maxQuote) + " " + said, true
 				}
 			case want.External != nil && have.External != nil && want.External.Metric.Name == have.External.Metric.Name:
-				if text, above := higher(have.External.Current, want.External.Target); above {
-					return oneLine(want.External.Metric.Name, maxQuote) + " " + text, true
+				if said, above := higher(have.External.Current, want.External.Target); above {
+					return text.CutLine(want.External.Metric.Name, maxQuote) + " " + said, true
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var budgetRules = area{scene: []SceneRule{budgetBlocksDrain}}
@@ -59,7 +60,7 @@ type drains struct {
 func (s *Scene) drains() drains {
 	d := drains{nodes: map[string]*Read[corev1.Node]{}, held: map[string][]*Read[corev1.Pod]{}, pods: map[*corev1.Pod]bool{}}
 	for _, e := range s.Events {
-		if s.fresh(e) && notEvicted.MatchString(clipBytes(e.Object.Message, 8*maxQuote)) {
+		if s.fresh(e) && notEvicted.MatchString(text.KeepBytes(e.Object.Message, 8*maxQuote)) {
 			d.events = append(d.events, e)
 		}
 	}
@@ -153,7 +154,7 @@ func (s *Scene) blocking(b *Read[policyv1.PodDisruptionBudget], guarded []*Read[
 	o := nightcrier.Object{Kind: "PodDisruptionBudget", Namespace: b.Object.Namespace, Name: b.Object.Name}
 	n := Finding{
 		Cause: "pdb-blocks-drain", Object: o, Confidence: nightcrier.Medium,
-		Summary: fmt.Sprintf("%s lets no Pod be evicted (%d of %d ready, %d wanted): what drains node %s waits for ever.", o, st.CurrentHealthy, st.ExpectedPods, st.DesiredHealthy, oneLine(node, maxQuote)),
+		Summary: fmt.Sprintf("%s lets no Pod be evicted (%d of %d ready, %d wanted): what drains node %s waits for ever.", o, st.CurrentHealthy, st.ExpectedPods, st.DesiredHealthy, text.CutLine(node, maxQuote)),
 		Observed: []Observation{seen, {
 			Text:  fmt.Sprintf("%s has disruptionsAllowed 0, currentHealthy %d, desiredHealthy %d", o, st.CurrentHealthy, st.DesiredHealthy),
 			Quote: fmt.Sprintf("desiredHealthy=%d", st.DesiredHealthy), Ref: b.Ref,

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var controlPlaneRules = area{scene: []SceneRule{controlPlaneUnhealthy, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}}
@@ -86,14 +87,14 @@ func stillReady(others int) string {
 	if others == 0 {
 		return "no other instance is ready"
 	}
-	return countOf(others, "other instance") + " ready"
+	return text.CountNoun(others, "other instance") + " ready"
 }
 
 // stateWords is what a Pod's first container in trouble waits for or ended with.
 func stateWords(p *Read[corev1.Pod]) string {
 	for _, c := range podContainers(p) {
 		if reason, _ := c.waiting(); reason != "" {
-			words := " (" + oneLine(reason, maxQuote)
+			words := " (" + text.CutLine(reason, maxQuote)
 			if end := c.lastEnd(); end != nil {
 				words += fmt.Sprintf(", exit code %d", end.ExitCode)
 			}
@@ -266,7 +267,7 @@ func nodeWords(nodes []nightcrier.Object) string {
 	}
 	var names []string
 	for _, n := range nodes[:min(3, len(nodes))] {
-		names = append(names, oneLine(n.Name, maxQuote))
+		names = append(names, text.CutLine(n.Name, maxQuote))
 	}
 	more := ""
 	if len(nodes) > 3 {
@@ -290,8 +291,8 @@ func apiServiceUnavailable(s *Scene) []Finding {
 		o := nightcrier.Object{Kind: "APIService", Name: u.GetName()}
 		n := Finding{
 			Cause: "api-service-unavailable", Object: o, Confidence: nightcrier.High,
-			Summary:  fmt.Sprintf("%s is not available (%s): %s.", o, oneLine(reason, maxQuote), strings.TrimSuffix(oneLine(message, maxQuote), ".")),
-			Observed: []Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, oneLine(reason, maxQuote)), Quote: message, Ref: a.Ref}},
+			Summary:  fmt.Sprintf("%s is not available (%s): %s.", o, text.CutLine(reason, maxQuote), strings.TrimSuffix(text.CutLine(message, maxQuote), ".")),
+			Observed: []Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, text.CutLine(reason, maxQuote)), Quote: message, Ref: a.Ref}},
 			WrongIf:  "its server has come back since",
 			Test:     get("", "apiservice", u.GetName()).decides("its condition Available is False", "it is True"),
 			Actions: []nightcrier.Action{

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var crashRules = area{of: []Rule{crashed, endedAlone}}
@@ -67,7 +68,7 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 	switch {
 	case neverRan(end):
 		n.Cause = startCause(end.Message)
-		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.in(f), causeOf(n.Cause).Meaning, oneLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), maxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.in(f), causeOf(n.Cause).Meaning, text.CutLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), maxQuote))
 		n.Actions = commandActions
 		if n.Cause == "image-platform-mismatch" {
 			n.Actions = platformActions
@@ -82,7 +83,7 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 		n.Cause = "crash-on-start"
 	}
 	n.Summary = fmt.Sprintf("%s ends with exit code %d%s (%s).",
-		c.in(f), end.ExitCode, exitMeaning(end.ExitCode), restarts(c.status.RestartCount))
+		c.in(f), end.ExitCode, exitMeaning(end.ExitCode), text.CountNoun(int(c.status.RestartCount), "restart"))
 	return n.withLog(f, c)
 }
 
@@ -93,7 +94,7 @@ func neverRan(end *corev1.ContainerStateTerminated) bool {
 
 // commandLine is what the container is started with.
 func (c container) commandLine() string {
-	line := oneLine(strings.Join(slices.Concat(c.spec.Command, c.spec.Args), " "), 120)
+	line := text.CutLine(strings.Join(slices.Concat(c.spec.Command, c.spec.Args), " "), 120)
 	if line == "" {
 		return "the image's own command"
 	}
@@ -130,7 +131,7 @@ func (n Finding) withLog(f *Facts, c container) Finding {
 		}
 		return n
 	}
-	line := oneLine(errorLine(l.Text), maxQuote)
+	line := text.CutLine(errorLine(l.Text), maxQuote)
 	if t, ok := f.told(c); ok {
 		line = t.line
 	}

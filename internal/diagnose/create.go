@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var creationRules = area{of: []Rule{podsRefused, quotaFull}}
@@ -76,7 +77,7 @@ func podsRefused(f *Facts) []Finding {
 	}
 	n := Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
-		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), causeOf(cause).Meaning, called(named), oneLine(said.Quote, maxQuote)),
+		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), causeOf(cause).Meaning, called(named), text.CutLine(said.Quote, maxQuote)),
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
 		Test: describe(f.Owner).
 			decides("its conditions or newest events say the same", "the Pods it wants are there"),
@@ -124,7 +125,7 @@ func called(name string) string {
 	if name == "" {
 		return ""
 	}
-	return ": " + oneLine(name, maxQuote)
+	return ": " + text.CutLine(name, maxQuote)
 }
 
 // saidOfCreation is why Pods cannot be made: a Deployment's condition, which
@@ -191,7 +192,7 @@ func (f *Facts) behindWebhook(n Finding, name, said string) Finding {
 	w, known := f.Scene.webhookCalled(name)
 	if known {
 		n.Object = w.object
-		n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("%s has the webhook %s", w.object, oneLine(name, maxQuote)), Quote: name, Ref: w.ref})
+		n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("%s has the webhook %s", w.object, text.CutLine(name, maxQuote)), Quote: name, Ref: w.ref})
 		n.Test = get("", strings.ToLower(w.object.Kind), w.object.Name).
 			decides("it still has the webhook with failurePolicy Fail, and what serves it is away", "the webhook is gone, or what serves it is ready")
 	}
@@ -268,7 +269,7 @@ func fullQuota(f *Facts, r replicas, q *Read[corev1.ResourceQuota], name corev1.
 // Pods lack nothing.
 func refusalActions(f *Facts, cause, named string, what *lack) []nightcrier.Action {
 	mend, ns := f.Mend().String(), f.Mend().Namespace
-	named = oneLine(named, maxQuote)
+	named = text.CutLine(named, maxQuote)
 	first := nightcrier.Action{
 		Action:  "Change what refuses the Pods, or what " + mend + " asks for",
 		Outcome: "the controller makes the Pods by itself", Risk: "a weaker policy lets other Pods through too",

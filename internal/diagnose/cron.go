@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var cronRules = area{of: []Rule{cronSuspended}, scene: []SceneRule{cronRuns}}
@@ -72,7 +73,7 @@ func (s *Scene) cronRun(c *Read[batchv1.CronJob]) (Finding, bool) {
 		return Finding{}, false
 	}
 	n := Finding{
-		Summary: fmt.Sprintf("%s (schedule %q) has not started a Job since %s%s.", cronObject(c), oneLine(c.Object.Spec.Schedule, maxQuote), lastRun(&c.Object), s.missedWords(c, missed, since)),
+		Summary: fmt.Sprintf("%s (schedule %q) has not started a Job since %s%s.", cronObject(c), text.CutLine(c.Object.Spec.Schedule, maxQuote), lastRun(&c.Object), s.missedWords(c, missed, since)),
 		Observed: []Observation{{
 			Text:  fmt.Sprintf("%s was last scheduled %s", cronObject(c), lastRun(&c.Object)),
 			Quote: "schedule=" + c.Object.Spec.Schedule, Ref: c.Ref,
@@ -104,7 +105,7 @@ func overlap(c *Read[batchv1.CronJob], job *Read[batchv1.Job], missed int) Findi
 	}
 	return cronFinding(c, "cronjob-overlap-forbidden", nightcrier.High, Finding{
 		Summary: fmt.Sprintf("%s starts no Job because Job %s still runs since %s and concurrencyPolicy is Forbid: %s missed.",
-			cronObject(c), job.Object.Name, since.UTC().Format(time.RFC3339), countOf(missed, "run")),
+			cronObject(c), job.Object.Name, since.UTC().Format(time.RFC3339), text.CountNoun(missed, "run")),
 		Observed: []Observation{
 			{Text: "Job " + job.Object.Name + " is active", Quote: fmt.Sprintf("active=%d", job.Object.Status.Active), Ref: job.Ref},
 			{Text: cronObject(c).String() + " forbids concurrent runs", Quote: "concurrencyPolicy=Forbid", Ref: c.Ref},
@@ -138,7 +139,7 @@ func (s *Scene) badSchedule(c *Read[batchv1.CronJob]) (Finding, bool) {
 	reasons := []string{"UnparseableSchedule", "UnParseableCronJobSchedule", "InvalidSchedule", "UnknownTimeZone"}
 	for e := range s.eventsAbout("CronJob", c.Object.Namespace, c.Object.Name) {
 		if slices.Contains(reasons, e.Object.Reason) && s.fresh(e) {
-			said, because = sawEvent(e), oneLine(e.Object.Message, maxQuote)
+			said, because = sawEvent(e), text.CutLine(e.Object.Message, maxQuote)
 			break
 		}
 	}
@@ -146,14 +147,14 @@ func (s *Scene) badSchedule(c *Read[batchv1.CronJob]) (Finding, bool) {
 	switch {
 	case because != "":
 	case err != nil:
-		because = oneLine(err.Error(), maxQuote)
+		because = text.CutLine(err.Error(), maxQuote)
 	case schedule != nil && schedule.Next(s.Now).IsZero():
 		because = "no day in the next five years fits it"
 	default:
 		return Finding{}, false
 	}
 	return cronFinding(c, "cronjob-schedule-invalid", nightcrier.High, Finding{
-		Summary:  fmt.Sprintf("%s never runs by its schedule %q: %s.", cronObject(c), oneLine(c.Object.Spec.Schedule, maxQuote), because),
+		Summary:  fmt.Sprintf("%s never runs by its schedule %q: %s.", cronObject(c), text.CutLine(c.Object.Spec.Schedule, maxQuote), because),
 		Observed: []Observation{said},
 		WrongIf:  "the schedule was corrected since",
 		Test:     cronTest(c).decides("spec.schedule and spec.timeZone are the same still", "they have changed"),
@@ -234,7 +235,7 @@ func (s *Scene) missedWords(c *Read[batchv1.CronJob], missed int, first time.Tim
 	case missed >= countedRuns:
 		words = fmt.Sprintf(": more than %d runs missed", countedRuns)
 	case missed > 0:
-		words = fmt.Sprintf(": %s missed, the first at %s", countOf(missed, "run"), first.UTC().Format(time.RFC3339))
+		words = fmt.Sprintf(": %s missed, the first at %s", text.CountNoun(missed, "run"), first.UTC().Format(time.RFC3339))
 	}
 	if d := c.Object.Spec.StartingDeadlineSeconds; d != nil && *d < 10 {
 		words += fmt.Sprintf("; startingDeadlineSeconds is %d, less than the controller's own interval of 10 s", *d)

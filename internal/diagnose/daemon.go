@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var daemonRules = area{of: []Rule{daemonCoverage}}
@@ -61,7 +62,7 @@ func (f *Facts) leftOut(set *Read[appsv1.DaemonSet]) []out {
 		}
 		chosen++
 		if t := untolerated(p, &n.Object); t != nil && !controlPlaneTaint.MatchString(t.Key) {
-			tainted = append(tainted, out{n.Object.Name, "has the taint " + oneLine(t.ToString(), maxQuote)})
+			tainted = append(tainted, out{n.Object.Name, "has the taint " + text.CutLine(t.ToString(), maxQuote)})
 		}
 	}
 	if chosen == 0 {
@@ -87,7 +88,7 @@ func notCovering(f *Facts, set *Read[appsv1.DaemonSet], left []out) Finding {
 		},
 	}
 	if len(left) > 0 {
-		n.Summary = fmt.Sprintf("%s runs on %d nodes and leaves out %s: node %s %s.", f.Mend(), st.DesiredNumberScheduled, countOf(len(left), "ready node"), left[0].node, left[0].why)
+		n.Summary = fmt.Sprintf("%s runs on %d nodes and leaves out %s: node %s %s.", f.Mend(), st.DesiredNumberScheduled, text.CountNoun(len(left), "ready node"), left[0].node, left[0].why)
 		if node := find(f.Scene.Nodes, "", left[0].node); node != nil {
 			n.Observed = append(n.Observed, Observation{Text: "Node " + left[0].node + " " + left[0].why, Quote: left[0].node, Ref: node.Ref})
 		}
@@ -99,7 +100,7 @@ func misscheduled(f *Facts, set *Read[appsv1.DaemonSet]) Finding {
 	n := set.Object.Status.NumberMisscheduled
 	return Finding{
 		Cause: "daemonset-misscheduled", Object: f.Mend(), Confidence: nightcrier.Medium,
-		Summary: fmt.Sprintf("%s runs on %s where its node selector or the taints no longer want it.", f.Mend(), countOf(int(n), "node")),
+		Summary: fmt.Sprintf("%s runs on %s where its node selector or the taints no longer want it.", f.Mend(), text.CountNoun(int(n), "node")),
 		Observed: []Observation{{
 			Text: fmt.Sprintf("%s has numberMisscheduled %d at %s", f.Mend(), n, f.Now.UTC().Format(time.RFC3339)), Quote: fmt.Sprintf("numberMisscheduled=%d", n), Ref: set.Ref,
 		}},

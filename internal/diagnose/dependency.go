@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var dependencyRules = area{of: []Rule{namesNoService, complainsWhileReady}, scene: []SceneRule{misnamed}}
@@ -264,7 +265,7 @@ func (s *Scene) slips(c container, mend nightcrier.Object) []Finding {
 func (s *Scene) slipOf(ns string, e endpoint) bool {
 	name, in, _ := e.inCluster(ns)
 	for _, svc := range s.Services {
-		if svc.Object.Namespace == in && len(name) >= 5 && distance(name, svc.Object.Name) <= 2 {
+		if svc.Object.Namespace == in && len(name) >= 5 && text.CountEdits(name, svc.Object.Name) <= 2 {
 			return true
 		}
 	}
@@ -316,14 +317,14 @@ func (f *Facts) complaint(c container) (last told, often int) {
 		}
 		lines := strings.Split(strings.TrimSpace(l.Text), "\n")
 		for _, line := range lines[max(0, len(lines)-recentLines):] {
-			line = clipBytes(line, 4*maxQuote)
+			line = text.KeepBytes(line, 4*maxQuote)
 			at, dated := lineTime(line)
 			if dated && f.Now.Sub(at) > freshFor {
 				continue
 			}
 			for _, s := range dependencySayings {
 				if _, ok := s.match(line); ok {
-					last, often = told{saying: s, log: l, line: oneLine(line, maxQuote)}, often+1
+					last, often = told{saying: s, log: l, line: text.CutLine(line, maxQuote)}, often+1
 					break
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var dnsRules = area{scene: []SceneRule{dnsDown, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}}
@@ -47,7 +48,7 @@ func (s *Scene) dnsPods() []*Read[corev1.Pod] {
 func (s *Scene) unresolving() []nightcrier.Object {
 	var pods []*Read[corev1.Pod]
 	for _, l := range s.Logs {
-		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && unknownWords.MatchString(clipBytes(l.Text, maxSetting)) && !servesDNS(&p.Object) {
+		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && unknownWords.MatchString(text.KeepBytes(l.Text, maxSetting)) && !servesDNS(&p.Object) {
 			pods = append(pods, p)
 		}
 	}
@@ -95,7 +96,7 @@ func (s *Scene) dnsLog(pods []*Read[corev1.Pod]) *Observation {
 			continue
 		}
 		if line := errorLine(l.Text); corefileWords.MatchString(line) {
-			return &Observation{Text: "the log of Pod " + l.Pod + " says why", Quote: oneLine(line, maxQuote), Ref: logRef(l)}
+			return &Observation{Text: "the log of Pod " + l.Pod + " says why", Quote: text.CutLine(line, maxQuote), Ref: logRef(l)}
 		}
 	}
 	return nil
@@ -155,7 +156,7 @@ func dnsAnswersWrong(s *Scene) []Finding {
 		if cm.Object.Namespace != systemNamespace || core == "" || !strings.Contains(cm.Object.Name, "coredns") {
 			continue
 		}
-		core = clipBytes(core, maxSetting)
+		core = text.KeepBytes(core, maxSetting)
 		o := nightcrier.Object{Kind: "ConfigMap", Namespace: cm.Object.Namespace, Name: cm.Object.Name}
 		if !kubePlugin.MatchString(core) {
 			n := dnsFinding(s, o, Observation{Text: "the Corefile in " + o.String() + " has no kubernetes block", Quote: "Corefile", Ref: cm.Ref})
@@ -185,7 +186,7 @@ func refusesNames(s *Scene, o nightcrier.Object, block []string, ref Ref) (Findi
 		return Finding{}, false
 	}
 	n := dnsFinding(s, o, Observation{Text: "the Corefile in " + o.String() + " answers " + code[1] + " for names of the cluster", Quote: "rcode " + code[1], Ref: ref})
-	n.Summary = fmt.Sprintf("The cluster's DNS answers %s for names that match %s: a template in the Corefile of %s says so.", code[1], oneLine(strings.TrimSpace(zone+" "+pattern), maxQuote), o)
+	n.Summary = fmt.Sprintf("The cluster's DNS answers %s for names that match %s: a template in the Corefile of %s says so.", code[1], text.CutLine(strings.TrimSpace(zone+" "+pattern), maxQuote), o)
 	n.Affected = append(n.Affected, s.refused(pattern)...)
 	return n, true
 }
@@ -292,7 +293,7 @@ func (s *Scene) blindTo(w podMaker, why Observation, sure bool, all []client) (F
 		c := clientsOf(svc, all)[k]
 		n := Finding{
 			Cause: "dns-policy-wrong", Object: w.object, Confidence: nightcrier.Medium,
-			Summary:  fmt.Sprintf("%s cannot resolve %s, which it connects to: %s.", w.object, oneLine(c.host, maxQuote), oneLine(why.Text, maxQuote)),
+			Summary:  fmt.Sprintf("%s cannot resolve %s, which it connects to: %s.", w.object, text.CutLine(c.host, maxQuote), text.CutLine(why.Text, maxQuote)),
 			Observed: []Observation{why, {Text: c.Text + " names a Service of the cluster", Quote: c.Quote, Ref: c.Ref}},
 			WrongIf:  "those servers forward the cluster's names to its DNS",
 			Test: get(w.object.Namespace, strings.ToLower(w.object.Kind), w.object.Name).
@@ -341,7 +342,7 @@ func externalNameWrong(s *Scene) []Finding {
 				why, n.Confidence = "clients say that it does not resolve", nightcrier.Medium
 			}
 		}
-		n.Summary = fmt.Sprintf("%s leads to %s: %s.", o, oneLine(host, maxQuote), why)
+		n.Summary = fmt.Sprintf("%s leads to %s: %s.", o, text.CutLine(host, maxQuote), why)
 		out = append(out, n)
 	}
 	return out

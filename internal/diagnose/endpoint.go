@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // endpoint is the other end of a connection, as a program names it.
@@ -203,7 +204,7 @@ func nearest(want string, names []string) string {
 		if n == want {
 			continue
 		}
-		d := distance(want, n)
+		d := text.CountEdits(want, n)
 		if strings.HasPrefix(n, want) || strings.HasPrefix(want, n) || strings.HasSuffix(n, "-"+want) || strings.HasSuffix(want, "-"+n) {
 			d = min(d, 1)
 		}
@@ -212,28 +213,6 @@ func nearest(want string, names []string) string {
 		}
 	}
 	return best
-}
-
-// distance is how many characters must be changed, added or taken to make a b.
-func distance(a, b string) int {
-	a, b = clipBytes(a, 63), clipBytes(b, 63)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // setting is one value that a container is configured with, and where from.
@@ -300,7 +279,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func (s *Scene) sourceOf(c container, host string) setting {
 	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(host) + `($|[^\w.-])`)
 	for _, v := range s.settingsOf(c) {
-		if whole.MatchString(clipBytes(v.value, 4096)) {
+		if whole.MatchString(text.KeepBytes(v.value, 4096)) {
 			return v
 		}
 	}
@@ -315,7 +294,7 @@ var (
 // endpoint is the address that a setting gives: a variable named like one with
 // nothing else in it, or a URL. A bare word of another variable is no host.
 func (v setting) endpoint() (endpoint, bool) {
-	value := clipBytes(strings.TrimSpace(v.value), 1024)
+	value := text.KeepBytes(strings.TrimSpace(v.value), 1024)
 	m := addressValue.FindStringSubmatch(value)
 	if m == nil {
 		return endpoint{}, false

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var environmentRules = area{of: []Rule{unresolvedReference}}
@@ -160,7 +161,7 @@ func whichArgument(_ *Facts, c container, t told, n *Finding) {
 	if i < 0 {
 		return
 	}
-	n.Observed = append(n.Observed, Observation{Text: c.String() + " is started with that argument", Quote: oneLine(given[i], maxQuote), Ref: c.pod.Ref})
+	n.Observed = append(n.Observed, Observation{Text: c.String() + " is started with that argument", Quote: text.CutLine(given[i], maxQuote), Ref: c.pod.Ref})
 }
 
 // whichVariable adds what the Pod says of the variable that the log misses.
@@ -277,7 +278,7 @@ func (f *Facts) unresolved(c container) (where, name string) {
 var ofService = lazily(`_SERVICE_(HOST|PORT)|_PORT(_\d+_|$)|^KUBERNETES_`)
 
 func firstUnknown(value string, known map[string]bool) string {
-	for _, m := range reference.FindAllStringSubmatch(clipBytes(value, 4096), 16) {
+	for _, m := range reference.FindAllStringSubmatch(text.KeepBytes(value, 4096), 16) {
 		if m[1] == "" && !known[m[2]] && !ofService.MatchString(m[2]) {
 			return m[2]
 		}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var evictionRules = area{of: []Rule{podEvicted, podEvictedAgain, podPreempted, podRejected}}
@@ -67,7 +68,7 @@ func podEvictedAgain(f *Facts) []Finding {
 	}
 	said, _, _ := f.saidOfEviction(last)
 	n := evicted(f, last, said)
-	n.Summary = fmt.Sprintf("%d Pods of %s were evicted one after the other; the last time: %s", times, f.Mend(), oneLine(said.Quote, maxQuote))
+	n.Summary = fmt.Sprintf("%d Pods of %s were evicted one after the other; the last time: %s", times, f.Mend(), text.CutLine(said.Quote, maxQuote))
 	return []Finding{n}
 }
 
@@ -84,7 +85,7 @@ func evicted(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
 			{Action: "Find what used up the resource on node " + p.Object.Spec.NodeName, Outcome: "names what to limit", Risk: "none: read only"},
 		},
 	}
-	if why := oneLine(said.Quote, maxQuote); why != "" {
+	if why := text.CutLine(said.Quote, maxQuote); why != "" {
 		n.Summary = fmt.Sprintf("A Pod of %s was evicted: %s", f.Mend(), why)
 	}
 	if p.Object.Spec.NodeName != "" && !ownLimit.MatchString(said.Quote) {
@@ -169,7 +170,7 @@ func podPreempted(f *Facts) []Finding {
 	if slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return p.Object.Spec.NodeName == "" && !f.past(&p) }) {
 		next = "what replaces it has no node"
 	}
-	n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s; %s (%s).", gone.pod, f.Mend(), by, next, oneLine(gone.said.Quote, maxQuote))
+	n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s; %s (%s).", gone.pod, f.Mend(), by, next, text.CutLine(gone.said.Quote, maxQuote))
 	return []Finding{n}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var finalizerRules = area{scene: []SceneRule{namespaceStuck, finalizerStuck, podStuckTerminating}}
@@ -69,7 +70,7 @@ func namespaceStuck(s *Scene) []Finding {
 		n := s.stuckFinding(deleted{"Namespace", &ns.Object, ns.Ref}, "finalizer-deadlock",
 			"finalizer "+namespaceFinalizers(&ns.Object)+" waits for what is left in it.", "phase="+string(ns.Object.Status.Phase))
 		if len(why) > 0 {
-			n.Summary = strings.TrimSuffix(n.Summary, "waits for what is left in it.") + "waits: " + oneLine(why[0].Message, maxQuote)
+			n.Summary = strings.TrimSuffix(n.Summary, "waits for what is left in it.") + "waits: " + text.CutLine(why[0].Message, maxQuote)
 		} else {
 			n.Confidence = nightcrier.Medium
 		}
@@ -89,7 +90,7 @@ func namespaceFinalizers(ns *corev1.Namespace) string {
 	for _, f := range ns.Spec.Finalizers {
 		all = append(all, string(f))
 	}
-	return oneLine(strings.Join(append(all, ns.Finalizers...), ", "), maxQuote)
+	return text.CutLine(strings.Join(append(all, ns.Finalizers...), ", "), maxQuote)
 }
 
 func namespaceWhy(ns *corev1.Namespace) []corev1.NamespaceCondition {
@@ -164,7 +165,7 @@ var guards = map[string]string{
 
 func keptBy(s *Scene, d deleted) Finding {
 	finalizers := d.GetFinalizers()
-	what := "finalizer " + oneLine(strings.Join(finalizers, ", "), maxQuote) + " keeps it"
+	what := "finalizer " + text.CutLine(strings.Join(finalizers, ", "), maxQuote) + " keeps it"
 	if w := guards[finalizers[0]]; w != "" {
 		what += "; " + w
 	}
@@ -182,7 +183,7 @@ func keptBy(s *Scene, d deleted) Finding {
 			names = append(names, p.Object.Name)
 			n.Observed = append(n.Observed, Observation{Text: "Pod " + p.Object.Name + " uses the claim", Quote: p.Object.Name, Ref: p.Ref})
 		}
-		n.Summary = strings.TrimSuffix(n.Summary, ".") + ", and Pod " + oneLine(strings.Join(names, ", "), maxQuote) + " does."
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + ", and Pod " + text.CutLine(strings.Join(names, ", "), maxQuote) + " does."
 		n.Affected = s.behind(pods)
 		n.Actions = []nightcrier.Action{{Action: "Scale down what uses the claim, or keep the claim by leaving it in use and copying its data", Outcome: "the claim goes once no Pod uses it", Risk: "the data goes with it where its volume is reclaimed"}}
 	}
@@ -208,7 +209,7 @@ func (s *Scene) notEnding(p *Read[corev1.Pod]) Finding {
 	n.Confidence = nightcrier.Medium
 	n.Affected = []nightcrier.Object{s.mendOf("Pod", &p.Object)}
 	n.Actions = []nightcrier.Action{
-		{Action: "Look at the kubelet and the runtime of node " + cmp.Or(oneLine(name, maxQuote), "none"), Outcome: "the Pod goes once they answer", Risk: "none: read only"},
+		{Action: "Look at the kubelet and the runtime of node " + cmp.Or(text.CutLine(name, maxQuote), "none"), Outcome: "the Pod goes once they answer", Risk: "none: read only"},
 		{Action: "If the node is gone for good, delete the Node, or the Pod by force", Outcome: "its name and volumes are free for a new one", Risk: "two copies run if the old one still lives"},
 	}
 	for e := range s.eventsAbout("Pod", p.Object.Namespace, p.Object.Name) {
@@ -220,7 +221,7 @@ func (s *Scene) notEnding(p *Read[corev1.Pod]) Finding {
 	node := find(s.Nodes, "", name)
 	switch {
 	case node == nil && name != "" && s.Complete("Node", ""):
-		n.Summary = fmt.Sprintf("%s cannot end: its node %s does not exist any more.", n.Object, oneLine(name, maxQuote))
+		n.Summary = fmt.Sprintf("%s cannot end: its node %s does not exist any more.", n.Object, text.CutLine(name, maxQuote))
 	case node != nil && !nodeReady(&node.Object):
 		n.Summary = fmt.Sprintf("%s cannot end: its node %s is not ready.", n.Object, node.Object.Name)
 		n.Observed = append(n.Observed, Observation{Text: "Node " + node.Object.Name + " is not ready", Quote: node.Object.Name, Ref: node.Ref})

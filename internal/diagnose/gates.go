@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var gateRules = area{of: []Rule{readinessGates}}
@@ -27,7 +28,7 @@ func readinessGates(f *Facts) []Finding {
 		if !unmet || f.past(p) || podReady(&p.Object) || containers == nil || containers.Status != corev1.ConditionTrue || !lasting(containers.LastTransitionTime, f.Now, takeUp) {
 			continue
 		}
-		return []Finding{gateUnmet(f, p, oneLine(gate, maxQuote))}
+		return []Finding{gateUnmet(f, p, text.CutLine(gate, maxQuote))}
 	}
 	return nil
 }

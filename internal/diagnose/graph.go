@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // hold is how firmly one object needs another, the firmest last.
@@ -142,7 +143,7 @@ func (g graph) talks(s *Scene) {
 		}
 		from := s.mendOf("Pod", &p.Object)
 		for line := range strings.SplitSeq(l.Text, "\n") {
-			line = clipBytes(line, 4*maxQuote)
+			line = text.KeepBytes(line, 4*maxQuote)
 			if !gravest.MatchString(line) && !telling.MatchString(line) {
 				continue
 			}

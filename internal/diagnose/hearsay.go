@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // What senders put into an event's context.
@@ -29,18 +30,18 @@ const maxHeard = 4096
 // are only as good as the sender.
 func hear(f *Facts, e nightcrier.Event, ref Ref) {
 	f.Hearsay = true
-	text := clipBytes(e.Context, maxHeard)
-	f.Events = append(f.Events, Read[corev1.Event]{heardEvent(f.Target, e, text), ref})
+	said := text.KeepBytes(e.Context, maxHeard)
+	f.Events = append(f.Events, Read[corev1.Event]{heardEvent(f.Target, e, said), ref})
 	switch f.Target.Kind {
 	case "Pod":
-		f.Pods = []Read[corev1.Pod]{{heardPod(f.Target, e, text), ref}}
+		f.Pods = []Read[corev1.Pod]{{heardPod(f.Target, e, said), ref}}
 		f.Logs = heardLogs(f.Target, e, ref)
 	case "Deployment":
-		f.Deployment = &Read[appsv1.Deployment]{heardDeployment(f.Target, e, text), ref}
+		f.Deployment = &Read[appsv1.Deployment]{heardDeployment(f.Target, e, said), ref}
 	case "Job":
-		f.Job = &Read[batchv1.Job]{heardJob(f.Target, text), ref}
+		f.Job = &Read[batchv1.Job]{heardJob(f.Target, said), ref}
 	case "Node":
-		f.Nodes = []Read[corev1.Node]{{heardNode(f.Target, e, text), ref}}
+		f.Nodes = []Read[corev1.Node]{{heardNode(f.Target, e, said), ref}}
 	}
 }
 
@@ -149,7 +150,7 @@ func heardLogs(r nightcrier.Resource, e nightcrier.Event, ref Ref) []LogExcerpt 
 		}
 		out = append(out, LogExcerpt{
 			Namespace: r.Namespace, Pod: r.Name, Container: l.Container, Previous: l.Previous,
-			Evidence: ref.Evidence, Text: clipBytes(l.Sample, logBytes),
+			Evidence: ref.Evidence, Text: text.KeepBytes(l.Sample, logBytes),
 		})
 	}
 	return out

@@ -74,26 +74,6 @@ func TestHostileNamesMakeNoCommandAndNoRead(t *testing.T) {
 	}
 }
 
-func TestOneLine(t *testing.T) {
-	cases := []struct{ name, in, want string }{
-		{"plain", "a b", "a b"},
-		{"lines", " a\r\n\tb\u2028c ", "a b c"},
-		{"terminal", "\x1b[31mred\x07", "[31mred"},
-		{"direction", "abc\u202edcb\u200b", "abcdcb"},
-		{"nul and bad bytes", "a\x00b\xffc", "abc"},
-		{"short enough", "0123456789", "0123456789"},
-		{"too long", "0123456789x", "0123456789…"},
-		{"cut inside a character", "012345678é", "012345678…"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			if got := oneLine(c.in, 10); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 func TestErrorLine(t *testing.T) {
 	cases := []struct{ name, log, want string }{
 		{"empty", "", ""},

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // address is a host that a workload's configuration names, and the port if one
@@ -34,7 +35,7 @@ var (
 func (s *Scene) addresses(w podMaker) []address {
 	var out []address
 	for name, v := range s.settings(w) {
-		v.Quote = clipBytes(v.Quote, maxSetting)
+		v.Quote = text.KeepBytes(v.Quote, maxSetting)
 		for _, m := range hostPort.FindAllStringSubmatch(v.Quote, 64) {
 			port, _ := strconv.ParseInt(m[2], 10, 32)
 			out = append(out, address{m[1], int32(port), at(v, m[1]+":"+m[2])})

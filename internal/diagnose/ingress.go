@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var ingressRules = area{scene: []SceneRule{ingressBackends, ingressClassMissing, ingressSecretMissing}}
@@ -78,11 +79,11 @@ func ingressBackends(s *Scene) []Finding {
 		}
 		for _, r := range routes(&ing.Object) {
 			svc := find(s.Services, ing.Object.Namespace, r.backend.Name)
-			from := oneLine(r.from, maxQuote)
+			from := text.CutLine(r.from, maxQuote)
 			switch {
 			case svc == nil && s.Complete("Service", ing.Object.Namespace):
 				n := ingressFinding(ing, "ingress-backend-missing",
-					fmt.Sprintf("leads %s to Service %s, which does not exist.", from, oneLine(r.backend.Name, maxQuote)), r.backend.Name, "a backend names a Service that is not there")
+					fmt.Sprintf("leads %s to Service %s, which does not exist.", from, text.CutLine(r.backend.Name, maxQuote)), r.backend.Name, "a backend names a Service that is not there")
 				n.DependsOn = []nightcrier.Object{{Kind: "Service", Namespace: ing.Object.Namespace, Name: r.backend.Name}}
 				out = append(out, n)
 			case svc != nil && !hasPort(&svc.Object, r.backend.Port):
@@ -109,7 +110,7 @@ func hasPort(svc *corev1.Service, p networkingv1.ServiceBackendPort) bool {
 
 func portName(p networkingv1.ServiceBackendPort) string {
 	if p.Name != "" {
-		return oneLine(p.Name, maxQuote)
+		return text.CutLine(p.Name, maxQuote)
 	}
 	return fmt.Sprint(p.Number)
 }
@@ -123,7 +124,7 @@ func portsOf(svc *corev1.Service) string {
 		}
 		out = append(out, port)
 	}
-	return oneLine(strings.Join(out, ", "), maxQuote)
+	return text.CutLine(strings.Join(out, ", "), maxQuote)
 }
 
 // ingressClassMissing finds Ingresses of a class that does not exist. One that
@@ -137,7 +138,7 @@ func ingressClassMissing(s *Scene) []Finding {
 			!s.Complete("IngressClass", "") || find(s.IngressClasses, "", *name) != nil {
 			continue
 		}
-		n := ingressFinding(ing, "ingress-class-missing", fmt.Sprintf("names IngressClass %s, which does not exist%s.", oneLine(*name, maxQuote), existing(s)), *name, "ingressClassName is none of the classes that exist")
+		n := ingressFinding(ing, "ingress-class-missing", fmt.Sprintf("names IngressClass %s, which does not exist%s.", text.CutLine(*name, maxQuote), existing(s)), *name, "ingressClassName is none of the classes that exist")
 		n.Actions = append(n.Actions, nightcrier.Action{Action: "Or install the controller whose class it is", Outcome: "somebody serves the Ingress", Risk: "a new way into the cluster"})
 		out = append(out, n)
 	}
@@ -152,7 +153,7 @@ func existing(s *Scene) string {
 	if len(classes) == 0 {
 		return "; there is none"
 	}
-	return "; there is " + oneLine(strings.Join(classes, ", "), maxQuote)
+	return "; there is " + text.CutLine(strings.Join(classes, ", "), maxQuote)
 }
 
 // ingressSecretMissing finds Ingresses without their certificate. Controllers
@@ -170,7 +171,7 @@ func ingressSecretMissing(s *Scene) []Finding {
 			if tls.SecretName == "" || find(s.Secrets, ns, tls.SecretName) != nil {
 				continue
 			}
-			n := ingressFinding(ing, "ingress-tls-secret-missing", fmt.Sprintf("names Secret %s for its certificate, which does not exist.", oneLine(tls.SecretName, maxQuote)), tls.SecretName, "tls names a Secret that is not there")
+			n := ingressFinding(ing, "ingress-tls-secret-missing", fmt.Sprintf("names Secret %s for its certificate, which does not exist.", text.CutLine(tls.SecretName, maxQuote)), tls.SecretName, "tls names a Secret that is not there")
 			n.DependsOn = []nightcrier.Object{{Kind: "Secret", Namespace: ns, Name: tls.SecretName}}
 			out = append(out, n)
 		}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var initContainerRules = area{of: []Rule{initStuck, sidecarTrouble}}
@@ -62,7 +63,7 @@ func (c container) isSidecar() bool {
 // waitsFor is what shows that an init container waits for something.
 func (f *Facts) waitsFor(c container) (Observation, bool) {
 	if l, ok := f.logOf(c); ok {
-		line := oneLine(lastLine(l.Text), maxQuote)
+		line := text.CutLine(lastLine(l.Text), maxQuote)
 		if t, ok := f.told(c); ok {
 			line = t.line
 		}
@@ -71,8 +72,8 @@ func (f *Facts) waitsFor(c container) (Observation, bool) {
 		}
 	}
 	for _, w := range slices.Concat(c.spec.Command, c.spec.Args) {
-		if awaits.MatchString(clipBytes(w, 4096)) {
-			return Observation{Text: c.String() + " waits by its command", Quote: oneLine(w, maxQuote), Ref: c.pod.Ref}, true
+		if awaits.MatchString(text.KeepBytes(w, 4096)) {
+			return Observation{Text: c.String() + " waits by its command", Quote: text.CutLine(w, maxQuote), Ref: c.pod.Ref}, true
 		}
 	}
 	return Observation{}, false
@@ -112,11 +113,11 @@ var hosts = lazily(`[A-Za-z0-9][A-Za-z0-9.-]{0,200}[A-Za-z0-9]`)
 // waitedFor are the Services that the words of an init container name.
 func (s *Scene) waitedFor(c container, line string) []nightcrier.Object {
 	var out []nightcrier.Object
-	text := line
+	said := line
 	for _, v := range s.settingsOf(c) {
-		text += "\n" + clipBytes(v.value, 4096)
+		said += "\n" + text.KeepBytes(v.value, 4096)
 	}
-	for _, w := range hosts.FindAllString(text, 200) {
+	for _, w := range hosts.FindAllString(said, 200) {
 		svc := s.serviceAt(c.pod.Object.Namespace, endpoint{host: w})
 		if svc == nil {
 			continue
@@ -147,10 +148,10 @@ var waitCommand = lazily(`(?:nslookup|nc(?: -\w+)*|getent hosts|ping(?: -\w+(?: 
 
 // waitTarget is what a script waits for.
 func waitTarget(script string) (endpoint, bool) {
-	if m := waitCommand.FindStringSubmatch(clipBytes(script, 4096)); m != nil {
+	if m := waitCommand.FindStringSubmatch(text.KeepBytes(script, 4096)); m != nil {
 		return endpoint{host: m[1], port: portOf(m[2])}, true
 	}
-	return endpointIn(clipBytes(script, 4096))
+	return endpointIn(text.KeepBytes(script, 4096))
 }
 
 // knownSidecars are names of containers that stand beside the one that does the

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // lack is one thing that is needed and is missing, incomplete, full or out of reach.
@@ -49,9 +50,9 @@ func (l *lack) state(cause string) string {
 
 func keysOf(keys []string) string {
 	if len(keys) == 1 {
-		return "key " + oneLine(keys[0], maxQuote)
+		return "key " + text.CutLine(keys[0], maxQuote)
 	}
-	return "keys " + oneLine(strings.Join(keys, ", "), maxQuote)
+	return "keys " + text.CutLine(strings.Join(keys, ", "), maxQuote)
 }
 
 // mend is the first step: what to make, and, in who, what to correct instead.

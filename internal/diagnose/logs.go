@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var logRules = area{of: []Rule{toldByLog}}
@@ -77,7 +78,7 @@ func (f *Facts) told(c container) (told, bool) {
 	for i, line := range lastWords(l.Text) {
 		for _, s := range sayings {
 			if what, ok := s.match(line); ok {
-				return told{saying: s, log: l, line: oneLine(line, maxQuote), what: what, lastWord: i == 0}, true
+				return told{saying: s, log: l, line: text.CutLine(line, maxQuote), what: what, lastWord: i == 0}, true
 			}
 		}
 	}
@@ -92,7 +93,7 @@ func (s saying) match(line string) (what string, ok bool) {
 			continue
 		}
 		if m := w.FindStringSubmatch(line); m != nil {
-			return oneLine(slices.MaxFunc(append(m[1:], ""), func(a, b string) int { return cmp.Compare(len(a), len(b)) }), 120), true
+			return text.CutLine(slices.MaxFunc(append(m[1:], ""), func(a, b string) int { return cmp.Compare(len(a), len(b)) }), 120), true
 		}
 	}
 	return "", false
@@ -179,7 +180,7 @@ const (
 func lastWords(log string) []string {
 	lines := strings.Split(strings.TrimRight(log, "\n\r \t"), "\n")
 	for i, line := range lines {
-		lines[i] = clipBytes(line, 4*maxQuote)
+		lines[i] = text.KeepBytes(line, 4*maxQuote)
 	}
 	grave := errorLine(log)
 	at := max(0, slices.Index(lines, grave))
@@ -228,7 +229,7 @@ func (t told) finding(f *Facts, c container) Finding {
 		fails = "cannot do its work"
 	case end != nil:
 		n.Observed = append(n.Observed, c.sawEnd(end))
-		fails = fmt.Sprintf("fails (exit code %d, %s)", end.ExitCode, restarts(c.status.RestartCount))
+		fails = fmt.Sprintf("fails (exit code %d, %s)", end.ExitCode, text.CountNoun(int(c.status.RestartCount), "restart"))
 		if t.lastWord && !killedFromOutside(end) {
 			n.Confidence = nightcrier.High
 		}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var nodeRules = area{of: []Rule{nodeTrouble}, scene: []SceneRule{nodesInTrouble, nodesHeldBack}}
@@ -168,7 +169,7 @@ func withoutNetwork(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 
 // why is what a node's condition gives as its reason.
 func why(c corev1.NodeCondition) string {
-	said := strings.TrimSuffix(oneLine(c.Message, maxQuote), ".")
+	said := strings.TrimSuffix(text.CutLine(c.Message, maxQuote), ".")
 	switch {
 	case c.Reason == "" && said == "":
 		return ""
@@ -276,7 +277,7 @@ func (s *Scene) cordonRules(p *Read[corev1.Pod]) bool {
 func (s *Scene) heldBack(n Read[corev1.Node], waiting []*Read[corev1.Pod]) Finding {
 	f := Finding{
 		Cause: "node-cordoned", Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High, Weight: len(waiting),
-		Summary: fmt.Sprintf("Node %s is cordoned, and %s would fit there and nowhere else.", n.Object.Name, countOf(len(waiting), "Pod")),
+		Summary: fmt.Sprintf("Node %s is cordoned, and %s would fit there and nowhere else.", n.Object.Name, text.CountNoun(len(waiting), "Pod")),
 		Observed: []Observation{
 			{Text: "Node " + n.Object.Name + " is unschedulable", Quote: "unschedulable=true", Ref: n.Ref},
 			podState(*waiting[0]),
@@ -291,7 +292,7 @@ func (s *Scene) heldBack(n Read[corev1.Node], waiting []*Read[corev1.Pod]) Findi
 	}
 	if s.drained(&n.Object) {
 		f.Cause = "node-drained"
-		f.Summary = fmt.Sprintf("Node %s was drained and is still cordoned, and %s would fit there and nowhere else.", n.Object.Name, countOf(len(waiting), "Pod"))
+		f.Summary = fmt.Sprintf("Node %s was drained and is still cordoned, and %s would fit there and nowhere else.", n.Object.Name, text.CountNoun(len(waiting), "Pod"))
 	}
 	return f
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var memoryRules = area{of: []Rule{outOfMemory, tooLittleToStart}}
@@ -50,7 +51,7 @@ func withinWhichLimit(f *Facts, c container, t told, n *Finding) {
 
 func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding {
 	limit, has := c.spec.Resources.Limits[corev1.ResourceMemory]
-	how := fmt.Sprintf("(%s, %s)", cmp.Or(end.Reason, "SIGKILL"), restarts(c.status.RestartCount))
+	how := fmt.Sprintf("(%s, %s)", cmp.Or(end.Reason, "SIGKILL"), text.CountNoun(int(c.status.RestartCount), "restart"))
 	observed := []Observation{c.sawEnd(end)}
 	summary := fmt.Sprintf("%s is killed by the kernel for want of memory %s although it has no limit of its own.", c.in(f), how)
 	if has {
@@ -99,7 +100,7 @@ func tooLittleToStart(f *Facts) []Finding {
 func (f *Facts) startKilled(p *Read[corev1.Pod]) (Observation, bool) {
 	for _, c := range podContainers(p) {
 		if reason, message := c.waiting(); limitTooLow.MatchString(message) {
-			return Observation{Text: fmt.Sprintf("%s waits: %s", c, oneLine(reason, maxQuote)), Quote: message, Ref: p.Ref}, true
+			return Observation{Text: fmt.Sprintf("%s waits: %s", c, text.CutLine(reason, maxQuote)), Quote: message, Ref: p.Ref}, true
 		}
 	}
 	for e := range f.eventsOf("Pod", p.Object.Name) {
@@ -114,12 +115,12 @@ func limitRaise(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
 	var limits []string
 	for _, c := range p.Object.Spec.Containers {
 		if limit, has := c.Resources.Limits[corev1.ResourceMemory]; has {
-			limits = append(limits, fmt.Sprintf("%s of container %s", limit.String(), oneLine(c.Name, maxQuote)))
+			limits = append(limits, fmt.Sprintf("%s of container %s", limit.String(), text.CutLine(c.Name, maxQuote)))
 		}
 	}
 	n := Finding{
 		Cause: "oom-killed", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
-		Summary: fmt.Sprintf("%s cannot start: its memory limit is too low even for the runtime to start it (%s).", f.Mend(), oneLine(cmp.Or(strings.Join(limits, ", "), "no container states one"), maxQuote)),
+		Summary: fmt.Sprintf("%s cannot start: its memory limit is too low even for the runtime to start it (%s).", f.Mend(), text.CutLine(cmp.Or(strings.Join(limits, ", "), "no container states one"), maxQuote)),
 		WrongIf: "the node itself is out of memory",
 		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
 			decides("its events say that it was OOM-killed while it started", "it has started"),
@@ -159,7 +160,7 @@ func (f *Facts) kernelSaid(c container) (Observation, bool) {
 		}
 	}
 	if l, ok := f.logOf(c); ok && kernelKill.MatchString(errorLine(l.Text)) {
-		return sawLog(c, l, oneLine(errorLine(l.Text), maxQuote)), true
+		return sawLog(c, l, text.CutLine(errorLine(l.Text), maxQuote)), true
 	}
 	return Observation{}, false
 }

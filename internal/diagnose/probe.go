@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var probeRules = area{of: []Rule{probeFailed}}
@@ -238,7 +239,7 @@ func (p probe) target() string {
 	case s.GRPC != nil:
 		return fmt.Sprintf(" (gRPC on port %d)", s.GRPC.Port)
 	case s.Exec != nil:
-		return " (command " + oneLine(strings.Join(s.Exec.Command, " "), 120) + ")"
+		return " (command " + text.CutLine(strings.Join(s.Exec.Command, " "), 120) + ")"
 	}
 	return ""
 }
@@ -359,7 +360,7 @@ func (f *Facts) otherPort(p probe, port int32) (opinion, bool) {
 	if l, ok := f.logOf(p.c); ok {
 		if line, others := portsHeard(l.Text); len(others) > 0 && !slices.Contains(others, port) {
 			v := opinion{text: fmt.Sprintf(": nothing listens on port %d; the process listens on %s", port, numbers(others)), proven: true}
-			v.seen = append(v.seen, sawLog(p.c, l, oneLine(line, maxQuote)))
+			v.seen = append(v.seen, sawLog(p.c, l, text.CutLine(line, maxQuote)))
 			if s, set, ok := f.Scene.listenSetting(p.c); ok && slices.Contains(others, set) {
 				v.text += ", set by " + s.text
 				v.dependsOn = s.objects
@@ -399,7 +400,7 @@ func numbers(ports []int32) string {
 // that says so.
 func portsHeard(log string) (line string, ports []int32) {
 	for l := range strings.Lines(log) {
-		l = clipBytes(l, 1024)
+		l = text.KeepBytes(l, 1024)
 		m := listening.FindStringSubmatch(l)
 		if m == nil || !portWord.MatchString(l) || farSide.MatchString(l) {
 			continue

@@ -16,6 +16,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of one diagnosis, whatever the cluster is like.
@@ -214,7 +215,7 @@ func plainly(source string) string {
 }
 
 func (c *collector) miss(what, why string) {
-	m := nightcrier.NotChecked{What: what, Why: oneLine(c.in.Mask(why), maxQuote)}
+	m := nightcrier.NotChecked{What: what, Why: text.CutLine(c.in.Mask(why), maxQuote)}
 	if !slices.Contains(c.missed, m) {
 		c.missed = append(c.missed, m)
 	}
@@ -230,7 +231,7 @@ func (c *collector) notChecked() []nightcrier.NotChecked {
 	}{{"the credential may not read it, or the snapshot does not hold it", c.denied}, {"the cluster did not answer that either", c.silent}} {
 		if len(group.what) > 0 {
 			slices.Sort(group.what)
-			all = append(all, nightcrier.NotChecked{What: oneLine(strings.Join(slices.Compact(group.what), ", "), maxText), Why: group.why})
+			all = append(all, nightcrier.NotChecked{What: text.CutLine(strings.Join(slices.Compact(group.what), ", "), maxText), Why: group.why})
 		}
 	}
 	if c.spent != "" {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // rejections are the reasons for which a kubelet does not take a Pod that was given
@@ -55,11 +56,11 @@ func podRejected(f *Facts) []Finding {
 		if cause == "" || f.past(p) || f.Now.Sub(p.Object.CreationTimestamp.Time) > evictedLately {
 			continue
 		}
-		node := oneLine(p.Object.Spec.NodeName, maxQuote)
+		node := text.CutLine(p.Object.Spec.NodeName, maxQuote)
 		return []Finding{{
 			Cause: cause, Object: f.Mend(), Confidence: nightcrier.High,
-			Summary:  fmt.Sprintf("The kubelet of node %s does not take the Pods of %s: %s", node, f.Mend(), oneLine(p.Object.Status.Message, maxQuote)),
-			Observed: []Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, oneLine(p.Object.Status.Reason, maxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
+			Summary:  fmt.Sprintf("The kubelet of node %s does not take the Pods of %s: %s", node, f.Mend(), text.CutLine(p.Object.Status.Message, maxQuote)),
+			Observed: []Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, text.CutLine(p.Object.Status.Reason, maxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
 			WrongIf:  "the node has changed since, and takes the next Pod",
 			Test:     get(p.Object.Namespace, "pod", p.Object.Name).decides("it has failed for the same reason", "it runs"),
 			Actions: []nightcrier.Action{

@@ -479,14 +479,6 @@ func TestRollBack(t *testing.T) {
 	}
 }
 
-func TestRestarts(t *testing.T) {
-	for n, want := range map[int32]string{0: "0 restarts", 1: "1 restart", 6: "6 restarts"} {
-		if got := restarts(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestWhyANodeIsBad(t *testing.T) {
 	for _, tt := range []struct {
 		give corev1.NodeCondition

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var schedulingRules = area{of: []Rule{unschedulable, neverScheduled, gated}}
@@ -139,7 +140,7 @@ func noNode(f *Facts, p *Read[corev1.Pod], cause string, nodes int, said Observa
 			n.Weight = 0 // it chooses as it is meant to; what rules out those nodes counts
 		}
 	}
-	if first, _, _ := strings.Cut(oneLine(said.Quote, maxQuote), ". "); first != "" {
+	if first, _, _ := strings.Cut(text.CutLine(said.Quote, maxQuote), ". "); first != "" {
 		with = append(with, strings.TrimSuffix(first, "."))
 	}
 	n.Summary = fmt.Sprintf("A Pod of %s has no node: %s", f.Mend(), causeOf(cause).Meaning)
@@ -251,7 +252,7 @@ func (f *Facts) fitsNowhere(p *Read[corev1.Pod]) (Observation, map[string]int) {
 		return Observation{}, found
 	}
 	said := Observation{
-		Text:  fmt.Sprintf("Pod %s is Pending without a node, and none of %s can take it", p.Object.Name, countOf(len(f.Scene.Nodes), "node")),
+		Text:  fmt.Sprintf("Pod %s is Pending without a node, and none of %s can take it", p.Object.Name, text.CountNoun(len(f.Scene.Nodes), "node")),
 		Quote: "phase=Pending", Ref: p.Ref,
 	}
 	if len(f.Scene.Nodes) == 0 {
@@ -279,14 +280,6 @@ const takeUp = 2 * time.Minute
 // does not say when was made long ago.
 func waited(o interface{ GetCreationTimestamp() metav1.Time }, now time.Time, while time.Duration) bool {
 	return now.Sub(o.GetCreationTimestamp().Time) > while
-}
-
-// countOf is "1 node", "3 nodes".
-func countOf(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return strconv.Itoa(n) + " " + word + "s"
 }
 
 // schedulingNeeds are the objects whose trouble would be the real cause: the
@@ -379,13 +372,13 @@ func (f *Facts) sawSelector(p *Read[corev1.Pod]) (o Observation, matching int) {
 			matching++
 		}
 	}
-	text := "node selector " + oneLine(strings.Join(pairs, ","), maxQuote)
+	said := "node selector " + text.CutLine(strings.Join(pairs, ","), maxQuote)
 	if len(nodes) > 0 {
-		text += fmt.Sprintf(" matches %d of %s", matching, countOf(len(nodes), "node"))
+		said += fmt.Sprintf(" matches %d of %s", matching, text.CountNoun(len(nodes), "node"))
 	} else {
 		matching = -1
 	}
-	return Observation{Text: text, Quote: pairs[0], Ref: p.Ref}, matching
+	return Observation{Text: said, Quote: pairs[0], Ref: p.Ref}, matching
 }
 
 // neverScheduled finds Pods that no scheduler has ever looked at.
@@ -400,7 +393,7 @@ func neverScheduled(f *Facts) []Finding {
 		n := Finding{
 			Cause: "unschedulable-no-scheduler", Object: f.Mend(), Confidence: nightcrier.High,
 			Summary: fmt.Sprintf("A Pod of %s has waited since %s and no scheduler has taken it up: it asks for schedulerName %s.",
-				f.Mend(), p.Object.CreationTimestamp.UTC().Format(time.RFC3339), oneLine(name, maxQuote)),
+				f.Mend(), p.Object.CreationTimestamp.UTC().Format(time.RFC3339), text.CutLine(name, maxQuote)),
 			Observed: []Observation{{
 				Text:  fmt.Sprintf("Pod %s is Pending with schedulerName %s and no condition PodScheduled", p.Object.Name, name),
 				Quote: "schedulerName=" + name, Ref: p.Ref,
@@ -455,7 +448,7 @@ func gated(f *Facts) []Finding {
 		for _, g := range gates {
 			names = append(names, g.Name)
 		}
-		all := oneLine(strings.Join(names, ", "), maxQuote)
+		all := text.CutLine(strings.Join(names, ", "), maxQuote)
 		out = append(out, Finding{
 			Cause: "scheduling-gated", Object: f.Mend(), Confidence: nightcrier.High,
 			Summary: fmt.Sprintf("A Pod of %s is held back by its scheduling gate (%s): the scheduler will not look at it until the gate is lifted.", f.Mend(), all),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var serviceRules = area{
@@ -154,7 +155,7 @@ func (l likeness) slips(svc *corev1.Service) bool {
 			continue
 		}
 		asks := svc.Spec.Selector[k]
-		if distance(has, asks)*3 > len(has) && !strings.HasPrefix(asks, has+"-") && !strings.HasPrefix(has, asks+"-") {
+		if text.CountEdits(has, asks)*3 > len(has) && !strings.HasPrefix(asks, has+"-") && !strings.HasPrefix(has, asks+"-") {
 			return false
 		}
 		near = true
@@ -229,7 +230,7 @@ func wrongSelector(s *Scene, svc *Read[corev1.Service], m likeness) Finding {
 	n := Finding{
 		Cause: "service-selector-mismatch", Object: o, Confidence: nightcrier.Medium,
 		Summary: fmt.Sprintf("%s selects no Pod: its selector asks for %s, and the Pods of %s have %s.",
-			o, oneLine(strings.Join(asks, ", "), maxQuote), m.object, oneLine(strings.Join(has, ", "), maxQuote)),
+			o, text.CutLine(strings.Join(asks, ", "), maxQuote), m.object, text.CutLine(strings.Join(has, ", "), maxQuote)),
 		Observed: []Observation{
 			{Text: o.String() + " selects " + strings.Join(asks, ", ") + ", which no Pod has", Quote: asks[0], Ref: svc.Ref},
 			{Text: "the Pods of " + m.object.String() + " have " + strings.Join(has, ", "), Quote: has[0], Ref: m.ref},
@@ -377,7 +378,7 @@ func portNameMissing(s *Scene, svc *Read[corev1.Service], port corev1.ServicePor
 	n := portFinding(s, "service-port-name-mismatch", svc, port, pods)
 	n.Confidence = nightcrier.High
 	n.Summary = fmt.Sprintf("%s forwards port %d to the target port named %s, and the containers of %s %s.",
-		n.Object, port.Port, oneLine(name, maxQuote), n.Behind[0], oneLine(declares, maxQuote))
+		n.Object, port.Port, text.CutLine(name, maxQuote), n.Behind[0], text.CutLine(declares, maxQuote))
 	n.Observed[0].Quote = name
 	return n, true
 }
@@ -551,7 +552,7 @@ func (s *Scene) heardListening(pods []*Read[corev1.Pod]) servedPort {
 			continue
 		}
 		for line := range strings.Lines(l.Text) {
-			line = clipBytes(line, 4*maxQuote)
+			line = text.KeepBytes(line, 4*maxQuote)
 			if !strings.ContainsAny(line, "0123456789") {
 				continue
 			}
@@ -563,7 +564,7 @@ func (s *Scene) heardListening(pods []*Read[corev1.Pod]) servedPort {
 			if heard.port != 0 && heard.port != int32(port) {
 				return servedPort{}
 			}
-			heard = servedPort{int32(port), Observation{Text: fmt.Sprintf("they say that they listen on port %d", port), Quote: oneLine(line, maxQuote), Ref: logRef(l)}}
+			heard = servedPort{int32(port), Observation{Text: fmt.Sprintf("they say that they listen on port %d", port), Quote: text.CutLine(line, maxQuote), Ref: logRef(l)}}
 		}
 	}
 	return heard
@@ -610,7 +611,7 @@ func (s *Scene) mentions(pods []*Read[corev1.Pod], port int32) bool {
 	own := lazily(`(?:^|[^\w.:-]|\b(?:0\.0\.0\.0|localhost|127\.0\.0\.1):|[\]*"'=,\s]:|^:)` + number + `(?:$|[^\w.])`)
 	w := podMaker{object: s.mendOf("Pod", &pods[0].Object), spec: &pods[0].Object.Spec, ref: pods[0].Ref}
 	for _, v := range s.settings(w) {
-		if text := clipBytes(v.Quote, maxSetting); strings.Contains(text, number) && own.MatchString(text) {
+		if said := text.KeepBytes(v.Quote, maxSetting); strings.Contains(said, number) && own.MatchString(said) {
 			return true
 		}
 	}
@@ -639,9 +640,9 @@ func (s *Scene) complains(svc *corev1.Service, words *pattern) *Observation {
 	}
 	for _, l := range s.Logs {
 		for line := range strings.Lines(l.Text) {
-			line = clipBytes(line, 4*maxQuote)
+			line = text.KeepBytes(line, 4*maxQuote)
 			if about(line) && words.MatchString(line) {
-				return &Observation{Text: "the log of Pod " + l.Pod + " complains about " + serviceObject(svc).String(), Quote: oneLine(line, maxQuote), Ref: logRef(l)}
+				return &Observation{Text: "the log of Pod " + l.Pod + " complains about " + serviceObject(svc).String(), Quote: text.CutLine(line, maxQuote), Ref: logRef(l)}
 			}
 		}
 	}
@@ -652,8 +653,8 @@ func (s *Scene) complains(svc *corev1.Service, words *pattern) *Observation {
 func (s *Scene) says(words *pattern) *Observation {
 	for _, l := range s.Logs {
 		for line := range strings.Lines(l.Text) {
-			if line = clipBytes(line, 4*maxQuote); words.MatchString(line) {
-				return &Observation{Text: "the log of Pod " + l.Pod + " says so", Quote: oneLine(line, maxQuote), Ref: logRef(l)}
+			if line = text.KeepBytes(line, 4*maxQuote); words.MatchString(line) {
+				return &Observation{Text: "the log of Pod " + l.Pod + " says so", Quote: text.CutLine(line, maxQuote), Ref: logRef(l)}
 			}
 		}
 	}
@@ -768,7 +769,7 @@ func noBalancer(svc *Read[corev1.Service], said *Observation) Finding {
 		Actions:  []nightcrier.Action{{Action: "Look at the controller that makes load balancers: its log, quota and address pool", Outcome: "names why there is none", Risk: "none: read only"}},
 	}
 	if said != nil {
-		n.Summary = strings.TrimSuffix(n.Summary, ".") + ": " + oneLine(said.Quote, maxQuote)
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + ": " + text.CutLine(said.Quote, maxQuote)
 		n.Observed = append(n.Observed, *said)
 	}
 	return n

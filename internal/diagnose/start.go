@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var startRules = area{of: []Rule{startRefused, hookFailed}}
@@ -148,7 +149,7 @@ func (f *Facts) startFailure(c container) string {
 func notStarted(f *Facts, cause, pod string, said Observation) Finding {
 	return Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
-		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), causeOf(cause).Meaning, oneLine(said.Quote, maxQuote)),
+		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), causeOf(cause).Meaning, text.CutLine(said.Quote, maxQuote)),
 		WrongIf: "it has started since; the kubelet tries again by itself",
 		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
 			decides("its newest events say the same", "it has started"),
@@ -171,7 +172,7 @@ func hookFailed(f *Facts) []Finding {
 		for e := range f.eventsOf("Pod", p.Object.Name) {
 			if e.Object.Reason == "FailedPostStartHook" && f.fresh(e) {
 				n := notStarted(f, "container-not-started", p.Object.Name, sawEvent(e))
-				n.Summary = fmt.Sprintf("%s does not stay up: the postStart hook of its container fails, so it is killed after each start (%s).", f.Mend(), oneLine(e.Object.Message, maxQuote))
+				n.Summary = fmt.Sprintf("%s does not stay up: the postStart hook of its container fails, so it is killed after each start (%s).", f.Mend(), text.CutLine(e.Object.Message, maxQuote))
 				out = append(out, n)
 			}
 		}

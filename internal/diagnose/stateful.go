@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var statefulRules = area{scene: []SceneRule{waitsForPredecessor, governingServiceMissing}}
@@ -92,13 +93,13 @@ func governingServiceMissing(s *Scene) []Finding {
 		o := nightcrier.Object{Kind: "StatefulSet", Namespace: ns, Name: set.Object.Name}
 		out = append(out, Finding{
 			Cause: "statefulset-service-missing", Object: o, Confidence: nightcrier.High,
-			Summary: fmt.Sprintf("%s names the Service %s, which does not exist: its Pods have no names in DNS such as %s-0.%s.", o, oneLine(name, maxQuote), o.Name, oneLine(name, maxQuote)),
+			Summary: fmt.Sprintf("%s names the Service %s, which does not exist: its Pods have no names in DNS such as %s-0.%s.", o, text.CutLine(name, maxQuote), o.Name, text.CutLine(name, maxQuote)),
 			Observed: []Observation{seen,
-				{Text: o.String() + " has serviceName " + oneLine(name, maxQuote) + ", and namespace " + ns + " has no such Service", Quote: "serviceName=" + name, Ref: set.Ref}},
+				{Text: o.String() + " has serviceName " + text.CutLine(name, maxQuote) + ", and namespace " + ns + " has no such Service", Quote: "serviceName=" + name, Ref: set.Ref}},
 			WrongIf: "the Service was made since",
-			Test:    list(ns, "service").decides("no Service is called "+oneLine(name, maxQuote), "there is one"),
+			Test:    list(ns, "service").decides("no Service is called "+text.CutLine(name, maxQuote), "there is one"),
 			Actions: []nightcrier.Action{
-				{Action: "Make a headless Service called " + oneLine(name, maxQuote) + " that selects the Pods of " + o.String(), Outcome: "the Pods find each other by name", Risk: "none for what runs"},
+				{Action: "Make a headless Service called " + text.CutLine(name, maxQuote) + " that selects the Pods of " + o.String(), Outcome: "the Pods find each other by name", Risk: "none for what runs"},
 			},
 		})
 	}
@@ -115,9 +116,9 @@ func (s *Scene) missesName(set *Read[appsv1.StatefulSet]) (Observation, bool) {
 			continue
 		}
 		for line := range strings.Lines(l.Text) {
-			line = clipBytes(line, 4*maxQuote)
+			line = text.KeepBytes(line, 4*maxQuote)
 			if nameAway.MatchString(line) && (host.MatchString(line) || regexp.MustCompile(`\b`+regexp.QuoteMeta(service)+`\.`+regexp.QuoteMeta(ns)+`\b`).MatchString(line)) {
-				line = oneLine(line, maxQuote)
+				line = text.CutLine(line, maxQuote)
 				return Observation{Text: "the log of Pod " + l.Pod + " misses a name of " + set.Object.Name, Quote: line, Ref: logRef(l)}, true
 			}
 		}
@@ -128,8 +129,8 @@ func (s *Scene) missesName(set *Read[appsv1.StatefulSet]) (Observation, bool) {
 			continue
 		}
 		for _, c := range p.Object.Spec.Containers {
-			for _, text := range startTexts(c) {
-				if m := host.FindString(clipBytes(text, 16*maxQuote)); m != "" {
+			for _, said := range startTexts(c) {
+				if m := host.FindString(text.KeepBytes(said, 16*maxQuote)); m != "" {
 					return Observation{Text: "Pod " + p.Object.Name + " is told the name " + m + " and is not ready", Quote: m, Ref: p.Ref}, true
 				}
 			}

@@ -1,9 +1,10 @@
 package diagnose
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Bounds of what is quoted, in bytes.
@@ -11,31 +12,6 @@ const (
 	maxQuote = 300
 	maxText  = 600
 )
-
-// oneLine makes text from outside fit to be quoted: one line, no control or
-// direction-changing characters, at most n bytes.
-func oneLine(s string, n int) string {
-	s = clipBytes(s, 8*n) // hostile text is not walked over twice
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == unicode.ReplacementChar:
-			return -1
-		}
-		return r
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > n {
-		s = clipBytes(s, n) + "…"
-	}
-	return s
-}
-
-// clipBytes cuts s to at most n bytes at the end of a character.
-func clipBytes(s string, n int) string {
-	return strings.ToValidUTF8(s[:min(n, len(s))], "")
-}
 
 var (
 	// gravest are the words a program ends with.
@@ -54,20 +30,12 @@ func errorLine(log string) string {
 	lines := strings.Split(log, "\n")
 	for _, words := range []wording{gravest, telling} {
 		for i := len(lines) - 1; i >= 0; i-- {
-			if line := clipBytes(lines[i], 4*maxQuote); words.mayBeIn(strings.ToLower(line)) && words.MatchString(line) && !stackFrame.MatchString(line) {
+			if line := text.KeepBytes(lines[i], 4*maxQuote); words.mayBeIn(strings.ToLower(line)) && words.MatchString(line) && !stackFrame.MatchString(line) {
 				return line
 			}
 		}
 	}
 	return lastLine(log)
-}
-
-// restarts counts restarts in words.
-func restarts(n int32) string {
-	if n == 1 {
-		return "1 restart"
-	}
-	return strconv.Itoa(int(n)) + " restarts"
 }
 
 // sentence begins s with a capital and ends it with a full stop.

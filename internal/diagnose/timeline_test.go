@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/changes"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var shopCart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
@@ -122,7 +123,7 @@ func TestChangesOfAWorkload(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, ch := range sceneOf(t, strings.Join(c.manifests, "\n---\n")).changesOf(shopCart, now, oneLine) {
+			for _, ch := range sceneOf(t, strings.Join(c.manifests, "\n---\n")).changesOf(shopCart, now, text.CutLine) {
 				got = append(got, fmt.Sprintf("%s by %s %v", ch.What, ch.Who, ch.Details))
 				if ch.At.IsZero() || ch.Correlation == "" || len(ch.Evidence) != 1 || ch.Object.Name == "" {
 					t.Errorf("incomplete: %+v", ch)
@@ -142,7 +143,7 @@ func TestChangesAreBoundedAndCleaned(t *testing.T) {
 	for i := range 40 {
 		docs = append(docs, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: "s%d\u202e", creationTimestamp: %q}}`, i, ago(time.Duration(i)*time.Minute)))
 	}
-	got := sceneOf(t, strings.Join(docs, "\n---\n")).changesOf(shopCart, now.Add(-5*time.Minute), oneLine)
+	got := sceneOf(t, strings.Join(docs, "\n---\n")).changesOf(shopCart, now.Add(-5*time.Minute), text.CutLine)
 	if len(got) != maxChanges || !strings.HasSuffix(got[0].Correlation, "5m0s after the first sign of trouble") {
 		t.Fatalf("%d changes, the first %+v", len(got), got[0])
 	}
@@ -190,7 +191,7 @@ func TestChangesOfAChart(t *testing.T) {
 		rel.Chart.Metadata.Name, rel.Chart.Metadata.Version, rel.Info.Description = "shop", chart, "Upgrade complete"
 		s.Releases = append(s.Releases, Read[changes.Release]{rel, Ref{"E3", "helm"}})
 	}
-	got := s.changesOf(shopCart, now, oneLine)
+	got := s.changesOf(shopCart, now, text.CutLine)
 	want := []string{"chart shop 1.5.0, before it shop 1.4.2", "Upgrade complete"}
 	if len(got) != 2 || !slices.ContainsFunc(got, func(c nightcrier.Change) bool { return slices.Equal(c.Details, want) }) {
 		t.Errorf("got %+v", got)

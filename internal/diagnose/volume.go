@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var claimRules = area{of: []Rule{volumeMissing}, scene: []SceneRule{claimsUnbound}}
@@ -43,7 +44,7 @@ func volumeMissing(f *Facts) []Finding {
 		}
 		return []Finding{{
 			Cause: "volume-not-provisioned", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{sawEvent(e)},
-			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), causeOf("volume-not-provisioned").Meaning, oneLine(e.Object.Message, maxQuote)),
+			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), causeOf("volume-not-provisioned").Meaning, text.CutLine(e.Object.Message, maxQuote)),
 			WrongIf: "it was bound since; the controller tries again by itself",
 			Test:    describe(f.Target).decides("it is Pending and its newest events say the same", "it is Bound"),
 			Actions: []nightcrier.Action{
@@ -143,7 +144,7 @@ func (c claim) pending() (Finding, bool) {
 	case c.kind != nil && c.s.Now.Sub(c.Object.CreationTimestamp.Time) > settling:
 		return c.unanswered(), true
 	case c.said != nil:
-		return c.finding("pvc-unbound", nightcrier.Medium, "is not bound: "+oneLine(c.said.Object.Message, maxQuote)), true
+		return c.finding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, maxQuote)), true
 	}
 	return Finding{}, false
 }
@@ -161,7 +162,7 @@ func (c claim) classMissing() bool {
 }
 
 func (c claim) noClass() Finding {
-	what := fmt.Sprintf("asks for StorageClass %s, which does not exist%s.", oneLine(c.class, maxQuote), c.otherClasses())
+	what := fmt.Sprintf("asks for StorageClass %s, which does not exist%s.", text.CutLine(c.class, maxQuote), c.otherClasses())
 	if c.class == "" {
 		what = fmt.Sprintf("names no StorageClass, and none is the default%s.", c.otherClasses())
 	}
@@ -184,7 +185,7 @@ func (c claim) otherClasses() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; there is " + oneLine(strings.Join(names, ", "), maxQuote)
+	return "; there is " + text.CutLine(strings.Join(names, ", "), maxQuote)
 }
 
 // byHand reports whether the claim can only be bound to a volume that a person
@@ -211,14 +212,14 @@ func (c claim) refused() Finding {
 	}
 	provisioner := "its provisioner"
 	if c.kind != nil {
-		provisioner = oneLine(c.kind.Object.Provisioner, maxQuote)
+		provisioner = text.CutLine(c.kind.Object.Provisioner, maxQuote)
 	}
-	return c.finding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.asks(), c.modes(), provisioner, oneLine(message, maxQuote)))
+	return c.finding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.asks(), c.modes(), provisioner, text.CutLine(message, maxQuote)))
 }
 
 // unanswered is the finding that the provisioner says nothing at all.
 func (c claim) unanswered() Finding {
-	provisioner := oneLine(c.kind.Object.Provisioner, maxQuote)
+	provisioner := text.CutLine(c.kind.Object.Provisioner, maxQuote)
 	n := c.finding("pvc-provisioner-failing", nightcrier.Medium,
 		fmt.Sprintf("waits for a volume of StorageClass %s, and its provisioner %s makes none and says nothing: is it running?", c.class, provisioner))
 	n.Observed = append(n.Observed, Observation{Text: "StorageClass " + c.class + " is served by " + provisioner, Quote: provisioner, Ref: c.kind.Ref})
@@ -283,9 +284,9 @@ func (c claim) fromVolumes() (Finding, bool) {
 	case nearest != nil:
 		return c.doesNotFit(nearest, best), true
 	case c.s.Complete("PersistentVolume", ""):
-		return c.finding("pvc-unbound", nightcrier.High, fmt.Sprintf("finds no free PersistentVolume%s%s, and nobody makes one by itself.", ofClass(c.class), oneLine(taken, maxQuote))), true
+		return c.finding("pvc-unbound", nightcrier.High, fmt.Sprintf("finds no free PersistentVolume%s%s, and nobody makes one by itself.", ofClass(c.class), text.CutLine(taken, maxQuote))), true
 	case c.said != nil:
-		return c.finding("pvc-unbound", nightcrier.Medium, "is not bound: "+oneLine(c.said.Object.Message, maxQuote)), true
+		return c.finding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, maxQuote)), true
 	}
 	return Finding{}, false
 }
@@ -294,7 +295,7 @@ func ofClass(class string) string {
 	if class == "" {
 		return " without a class"
 	}
-	return " of class " + oneLine(class, maxQuote)
+	return " of class " + text.CutLine(class, maxQuote)
 }
 
 // fromNamed judges the one volume that the claim names.
@@ -302,7 +303,7 @@ func (c claim) fromNamed(name string) (Finding, bool) {
 	v := find(c.s.Volumes, "", name)
 	switch {
 	case v == nil && c.s.Complete("PersistentVolume", ""):
-		return c.finding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which does not exist.", oneLine(name, maxQuote))), true
+		return c.finding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which does not exist.", text.CutLine(name, maxQuote))), true
 	case v == nil:
 		return Finding{}, false
 	case !c.free(&v.Object):
@@ -363,7 +364,7 @@ func modeNames(all []corev1.PersistentVolumeAccessMode) string {
 	for _, m := range all {
 		out = append(out, string(m))
 	}
-	return oneLine(strings.Join(out, ", "), maxQuote)
+	return text.CutLine(strings.Join(out, ", "), maxQuote)
 }
 
 func (c claim) doesNotFit(v *Read[corev1.PersistentVolume], m []shortfall) Finding {
@@ -371,7 +372,7 @@ func (c claim) doesNotFit(v *Read[corev1.PersistentVolume], m []shortfall) Findi
 	for _, one := range m {
 		why = append(why, one.why)
 	}
-	n := c.finding(m[0].cause, nightcrier.High, fmt.Sprintf("fits no free PersistentVolume; the nearest is %s: %s.", v.Object.Name, oneLine(strings.Join(why, "; "), maxQuote)))
+	n := c.finding(m[0].cause, nightcrier.High, fmt.Sprintf("fits no free PersistentVolume; the nearest is %s: %s.", v.Object.Name, text.CutLine(strings.Join(why, "; "), maxQuote)))
 	n.Observed = append(n.Observed, Observation{Text: "PersistentVolume " + v.Object.Name + ": " + strings.Join(why, "; "), Quote: v.Object.Name, Ref: v.Ref})
 	return n
 }

@@ -29,6 +29,7 @@ import (
 	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite" // the SQLite dialect of the library
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 const (
@@ -274,14 +275,14 @@ func (e *Engine) closeDB() error {
 // so input that makes us panic cannot take the server down at each start.
 func Step[T any](ctx Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	return dbos.RunAsStep(ctx.dbos, func(c context.Context) (T, error) {
-		return retry(c, ctx.logger.With("step", name), fn)
+		return untilDone(c, ctx.logger.With("step", name), fn)
 	}, dbos.WithStepName(name))
 }
 
 // Insist tries fn as Step does and does not remember that it is done: for what
 // must be done even when no checkpoint can be written, and may be done twice.
 func Insist(ctx Context, name string, fn func(context.Context) error) error {
-	_, err := retry(ctx, ctx.logger.With("step", name), func(c context.Context) (struct{}, error) { return struct{}{}, fn(c) })
+	_, err := untilDone(ctx, ctx.logger.With("step", name), func(c context.Context) (struct{}, error) { return struct{}{}, fn(c) })
 	return err
 }
 
@@ -304,17 +305,15 @@ func Sleep(ctx Context, d time.Duration, wake <-chan struct{}) error {
 	return nil
 }
 
-const (
-	firstPause = 100 * time.Millisecond
-	maxPause   = 30 * time.Second
-)
+// stepAgain spaces out the attempts at a step.
+var stepAgain = retry.Backoff{Min: 100 * time.Millisecond, Max: 30 * time.Second}
 
 // maxPanics is how often a step may panic before it is given up.
 const maxPanics = 3
 
-func retry[T any](ctx context.Context, logger *slog.Logger, fn func(context.Context) (T, error)) (T, error) {
+func untilDone[T any](ctx context.Context, logger *slog.Logger, fn func(context.Context) (T, error)) (T, error) {
 	panics := 0
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for failures := 1; ; failures++ {
 		v, err := guarded(ctx, fn)
 		if err == nil || ctx.Err() != nil {
 			return v, err
@@ -324,10 +323,9 @@ func retry[T any](ctx context.Context, logger *slog.Logger, fn func(context.Cont
 				return v, err
 			}
 		}
+		pause := stepAgain.Wait(failures)
 		logger.Warn("step failed and is tried again", "event", "step_retry", "error", err, "pause", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, pause) {
 			return v, context.Cause(ctx)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // MaxObject is the largest object that a streaming read takes, in bytes. An API
@@ -109,17 +109,12 @@ func (c *Client) rejected(what string, resp *http.Response, body []byte) error {
 	return err
 }
 
-// retryAfter reads the header of an answer that refuses for now: seconds, the
-// only form that API servers send.
+// retryAfter reads the header of an answer that refuses for now.
 func retryAfter(resp *http.Response) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}
-	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	if err != nil || seconds <= 0 {
-		return 0
-	}
-	return min(time.Duration(min(seconds, 3600))*time.Second, maxRetryAfter)
+	return retry.ReadAfter(resp.Header, time.Now(), maxRetryAfter)
 }
 
 // cut tells why a stream broke: a deadline of ours looks like a cancelled

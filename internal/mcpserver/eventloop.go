@@ -11,7 +11,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 const (
@@ -55,7 +55,7 @@ func (l *eventLoop) set(err string) {
 // run watches again whenever a watch ends. After a gap it begins anew: events
 // are a stream, not a state.
 func (l *eventLoop) run(ctx context.Context) {
-	backoff := pace.Backoff{Min: time.Second, Max: time.Minute}
+	backoff := retry.Backoff{Min: time.Second, Max: time.Minute}
 	version, failures := "", 0
 	for ctx.Err() == nil {
 		err := l.turn(ctx, &version)
@@ -66,7 +66,7 @@ func (l *eventLoop) run(ctx context.Context) {
 		if failures++; failures > 1 && ctx.Err() == nil {
 			l.set(err.Error())
 		}
-		if !pace.Sleep(ctx, backoff.Wait(failures)) {
+		if !retry.Sleep(ctx, backoff.Wait(failures)) {
 			return
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/observe"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // API is how a cluster is watched; *kube.Client is one.
@@ -266,7 +266,7 @@ func (f *feed) remember(x detect.Fault) {
 // check tells the subscribers once when the cluster is not watched any more.
 func (f *feed) check(ctx context.Context, w *watching) {
 	told := false
-	for pace.Sleep(ctx, f.every) {
+	for retry.Sleep(ctx, f.every) {
 		f.mu.Lock()
 		down, _ := w.look()
 		if down != "" && !told && ctx.Err() == nil {

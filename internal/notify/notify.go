@@ -11,12 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
@@ -71,13 +70,15 @@ type Config struct {
 	Ended func(channel string, kind Kind, state store.NotificationState)
 }
 
-// A message is tried at most this often, within waits that start at firstWait,
-// double, and are never longer than maxWait even when the channel asks for it:
-// an outage of some minutes is outlived. maxRounds is how often that may repeat.
+// waits are those between the attempts at a message: none is longer, even when the
+// channel asks for it.
+var waits = retry.Backoff{Min: time.Second, Max: maxWait}
+
+// A message is tried at most this often: an outage of some minutes is outlived. maxRounds
+// is how often that may repeat.
 const (
 	maxAttempts = 10
 	maxRounds   = 3
-	firstWait   = time.Second
 	maxWait     = 2 * time.Minute
 	recordTime  = 10 * time.Second
 )
@@ -179,7 +180,7 @@ func (n *Notifier) begin(ctx context.Context, in store.Notification) (store.Begu
 		if b.New = fresh; err != nil || !b.Unsettled || try == maxSettles {
 			return b, err
 		}
-		if !pace.Sleep(ctx, settleEvery) {
+		if !retry.Sleep(ctx, settleEvery) {
 			return b, nightcrier.Errorf(nightcrier.Interrupted, "notification %s: stopped before it was known whether the other one of its cause arrived", in.Key)
 		}
 	}
@@ -208,7 +209,6 @@ func (n *Notifier) send(ctx context.Context, ch Channel, m Message, in store.Not
 
 // deliver tries until the message has a final state.
 func (n *Notifier) deliver(ctx context.Context, ch Channel, m Message, in store.Notification) (store.NotificationState, string) {
-	wait := firstWait
 	for try := 1; ; try++ {
 		a := ch.Send(ctx, m)
 		switch {
@@ -219,12 +219,11 @@ func (n *Notifier) deliver(ctx context.Context, ch Channel, m Message, in store.
 		case a.Verdict == Refused, try == maxAttempts:
 			return store.NotificationFailed, a.Detail
 		}
-		next := max(jitter(wait), min(a.Wait, maxWait))
+		next := max(waits.Wait(try), min(a.Wait, waits.Max))
 		n.deferred(ctx, in, try, next, a.Detail)
-		if !pace.Sleep(ctx, next) {
+		if !retry.Sleep(ctx, next) {
 			return store.NotificationFailed, "stopped while waiting to try again: " + a.Detail
 		}
-		wait = min(2*wait, maxWait)
 	}
 }
 
@@ -257,9 +256,6 @@ func (n *Notifier) end(ctx context.Context, in store.Notification, state store.N
 	}
 	return nil
 }
-
-// jitter spreads d over [d/2, d).
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
 func digest(m Message) string {
 	raw, err := json.Marshal(m)

@@ -8,14 +8,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/detect"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
-// Waits between attempts to store one fault.
-const (
-	storeRetryMin = 100 * time.Millisecond
-	storeRetryMax = 10 * time.Second
-)
+// storeAgain spaces out the attempts to store one fault.
+var storeAgain = retry.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.Second}
 
 // soonest bounds how often the detector is told the time.
 const soonest = 100 * time.Millisecond
@@ -62,7 +59,7 @@ func (f *feed) tell(ctx context.Context, call func(Detector) []detect.Fault) err
 
 // store tries until it works, the sink refuses for good, or ctx ends.
 func (f *feed) store(ctx context.Context, fault detect.Fault) error {
-	for failures := 0; ; failures++ {
+	for failures := 1; ; failures++ {
 		err := f.sink(ctx, fault)
 		if err == nil {
 			f.status.found()
@@ -78,7 +75,7 @@ func (f *feed) store(ctx context.Context, fault detect.Fault) error {
 		if lost {
 			return nil
 		}
-		if !pace.Sleep(ctx, min(storeRetryMin<<min(failures, 20), storeRetryMax)) {
+		if !storeAgain.Sleep(ctx, failures) {
 			return ctx.Err()
 		}
 	}

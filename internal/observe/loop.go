@@ -9,7 +9,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // loop follows the objects of one kind, in one namespace or in all.
@@ -55,7 +55,7 @@ func (l *loop) run(ctx context.Context) {
 			continue
 		}
 		wait, err := l.fail(ctx, err)
-		if err != nil || !pace.Sleep(ctx, wait) {
+		if err != nil || !retry.Sleep(ctx, wait) {
 			return
 		}
 	}
@@ -161,21 +161,21 @@ func (l *loop) fail(ctx context.Context, err error) (time.Duration, error) {
 	case missing(err) && l.everywhere():
 		l.version = ""
 		l.o.status.deny(l.what, err)
-		return pace.Spread(t.Denied), l.see(ctx, false)
+		return retry.Spread(t.Denied), l.see(ctx, false)
 	case missing(err):
 		l.version = ""
 		l.o.status.deny(l.what, err)
-		return pace.Spread(t.Denied), l.tell(ctx, func(d Detector) []detect.Fault {
+		return retry.Spread(t.Denied), l.tell(ctx, func(d Detector) []detect.Fault {
 			d.Begin(l.kind, l.sel.Namespace)
 			return d.End(l.kind, l.sel.Namespace)
 		})
 	case denied(err):
 		l.o.status.deny(l.what, err)
-		return pace.Spread(t.Denied), l.see(ctx, false)
+		return retry.Spread(t.Denied), l.see(ctx, false)
 	case l.failures%doubtful == 0:
 		l.version = ""
 	}
-	wait := pace.Backoff{Min: t.BackoffMin, Max: t.BackoffMax}.Wait(l.failures)
+	wait := retry.Backoff{Min: t.BackoffMin, Max: t.BackoffMax}.Wait(l.failures)
 	if after := kube.RetryAfter(err); after > wait {
 		wait = after + rand.N(after/2+1) // not all at once
 	}

@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/apitest"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // How long a kind is left alone after each failure: a server that asks for time
@@ -93,7 +93,7 @@ func (m *mute) Watch(ctx context.Context, _ kube.Selection, version string, last
 			return err
 		}
 	}
-	if !pace.Sleep(ctx, lasting) {
+	if !retry.Sleep(ctx, lasting) {
 		return ctx.Err()
 	}
 	return nil

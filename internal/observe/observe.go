@@ -17,7 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // API is how a cluster is read; *kube.Client is one.
@@ -66,7 +66,7 @@ type Config struct {
 	// changed while the cluster is watched. The bytes are valid during the call.
 	OnEvent func(object []byte)
 	// Gate, when not nil, is shared by many observers and paces their snapshots.
-	Gate    *pace.Gate
+	Gate    *retry.Gate
 	Logger  *slog.Logger
 	Timings Timings
 }
@@ -149,7 +149,7 @@ func (o *Observer) Run(ctx context.Context) {
 // probe asks the API server how it is. An answer that does not come says nothing
 // about the cluster: the way to it may be what is broken.
 func (o *Observer) probe(ctx context.Context) {
-	for pace.Sleep(ctx, pace.Spread(o.cfg.Timings.Probe)) {
+	for retry.Sleep(ctx, retry.Spread(o.cfg.Timings.Probe)) {
 		ready, why, err := o.cfg.API.Ready(ctx)
 		if err != nil {
 			continue

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // protocolVersion is that of the newest operation that a worker knows. A request
@@ -91,7 +91,7 @@ func (s *server) listen() error {
 
 // socketPause spaces out the attempts at a socket that fails: where there are too many
 // open files, say, the next one fails at once as well, and would go on to.
-var socketPause = pace.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
+var socketPause = retry.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
 
 func (s *server) accept(l net.Listener) {
 	for failures := 0; ; {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/retry"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -332,8 +333,8 @@ func mediaOf(h http.Header) (media, full string) {
 }
 
 func retryAfter(h http.Header) string {
-	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n >= 0 && n <= 600 {
-		return strconv.Itoa(n)
+	if wait := retry.ReadAfter(h, time.Now(), 10*time.Minute); wait > 0 {
+		return strconv.Itoa(int(wait.Seconds()))
 	}
 	return ""
 }

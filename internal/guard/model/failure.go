@@ -2,8 +2,9 @@ package model
 
 import (
 	"net/http"
-	"strconv"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // Failure is an answer of the upstream that is an error, or that no answer came. CLIs
@@ -21,16 +22,8 @@ type Failure struct {
 
 // failure reads an answer that is an error.
 func failure(resp *http.Response, now time.Time) Failure {
-	return Failure{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now)}
+	return Failure{Status: resp.StatusCode, RetryAfter: retry.ReadAfter(resp.Header, now, maxRetryAfter)}
 }
 
-// retryAfter reads the header's two forms, seconds and a date.
-func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.Atoi(value); err == nil {
-		return time.Duration(min(max(0, seconds), 1<<30)) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
-}
+// maxRetryAfter bounds what an upstream may ask for.
+const maxRetryAfter = 365 * 24 * time.Hour

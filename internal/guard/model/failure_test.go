@@ -10,25 +10,6 @@ import (
 	"time"
 )
 
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"":                              0,
-		"3600":                          time.Hour,
-		"0":                             0,
-		"-5":                            0,
-		"soon":                          0,
-		"99999999999999999999":          0,
-		"9000000000000000000":           (1 << 30) * time.Second,
-		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
-		"Fri, 02 Jan 2026 03:03:05 GMT": 0,
-	} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("Retry-After %q is %s, want %s", value, got, want)
-		}
-	}
-}
-
 // Why no answer came is for the one who runs this: the agent is told that none did.
 func TestUnreachableIsTold(t *testing.T) {
 	u := newUpstream(t, func(http.ResponseWriter, *http.Request) {})

@@ -16,13 +16,13 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/notify"
+	"nightcrier.dev/nightcrier/internal/retry"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -125,11 +125,11 @@ func (w *Webhook) answered(resp *http.Response) notify.Attempt {
 	case code >= 200 && code < 300:
 		return notify.Attempt{Verdict: notify.Accepted}
 	case code == http.StatusTooManyRequests:
-		return notify.Attempt{Verdict: notify.Deferred, Wait: retryAfter(resp.Header), Detail: detail}
+		return notify.Attempt{Verdict: notify.Deferred, Wait: retry.ReadAfter(resp.Header, time.Now(), 24*time.Hour), Detail: detail}
 	case code == http.StatusGatewayTimeout: // something behind the gateway may have it
 		return notify.Attempt{Verdict: notify.Lost, Detail: detail}
 	case code >= 500:
-		return notify.Attempt{Verdict: notify.Deferred, Wait: retryAfter(resp.Header), Detail: detail}
+		return notify.Attempt{Verdict: notify.Deferred, Wait: retry.ReadAfter(resp.Header, time.Now(), 24*time.Hour), Detail: detail}
 	default:
 		return notify.Attempt{Verdict: notify.Refused, Detail: detail}
 	}
@@ -154,14 +154,6 @@ func cause(err error) string {
 		return "timeout"
 	}
 	return err.Error()
-}
-
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(min(seconds, 24*60*60)) * time.Second
 }
 
 func loopback(host string) bool {

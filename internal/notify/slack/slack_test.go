@@ -372,7 +372,7 @@ func TestEscapeCutsAtSentences(t *testing.T) {
 		"no space":       {strings.Repeat("x", 30), 10, "xxxxxxxx …"},
 		"entity whole":   {"aaaa<<<<<<<", 12, "aaaa&lt; …"},
 		"counts escaped": {"<<<", 12, "&lt;&lt;&lt;"},
-		"bad utf8":       {"a\xffb", 10, "ab"},
+		"bad utf8":       {"a\xffb", 10, "a\uFFFDb"},
 	} {
 		got := escape(c.in, c.limit)
 		if got != c.want {

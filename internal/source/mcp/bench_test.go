@@ -17,7 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/mcptest"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 )
 
@@ -99,7 +99,7 @@ func startIdle(b *testing.B, n int, config func(int) mcp.Config) []*mcp.Source {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	gate := pace.NewGate(16)
+	gate := retry.NewGate(16)
 	sources := make([]*mcp.Source, n)
 	for i := range sources {
 		cfg := config(i)

@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/dialect"
 	"nightcrier.dev/nightcrier/internal/mcptest"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/source/mcp"
 )
 
@@ -364,7 +364,7 @@ func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
 // Endpoints that hang in the gate hold the others up for seconds, not for ever.
 func TestGateIsNotBlockedByHungEndpoints(t *testing.T) {
 	inBubble(t, func(h *harness) {
-		gate := pace.NewGate(2)
+		gate := retry.NewGate(2)
 		begin := time.Now()
 		for i := range 20 {
 			name := fmt.Sprintf("hung-%d", i)
@@ -386,7 +386,7 @@ func TestGateIsNotBlockedByHungEndpoints(t *testing.T) {
 func TestManyClusters(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		const n = 300
-		gate := pace.NewGate(16)
+		gate := retry.NewGate(16)
 		var sources []*mcp.Source
 		for i := range n {
 			cfg := h.config(fmt.Sprintf("c-%d", i))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // run keeps a session until ctx ends.
@@ -16,10 +16,10 @@ func (s *Source) run(ctx context.Context) {
 	transport, closeIdle := s.transport()
 	defer closeIdle()
 	s.enter(nightcrier.SourceConnecting)
-	if s.cfg.Timings.StartJitter > 0 && !pace.Sleep(ctx, rand.N(s.cfg.Timings.StartJitter)) {
+	if s.cfg.Timings.StartJitter > 0 && !retry.Sleep(ctx, rand.N(s.cfg.Timings.StartJitter)) {
 		return
 	}
-	backoff := pace.Backoff{Min: s.cfg.Timings.BackoffMin, Max: s.cfg.Timings.BackoffMax}
+	backoff := retry.Backoff{Min: s.cfg.Timings.BackoffMin, Max: s.cfg.Timings.BackoffMax}
 	sessions, failures := 0, 0
 	for {
 		stood, err := s.attempt(ctx, transport, sessions > 0)
@@ -36,7 +36,7 @@ func (s *Source) run(ctx context.Context) {
 		wait := backoff.Wait(failures)
 		s.enterDown(err, s.cfg.Now().Add(wait))
 		s.log.Warn("source is down", "event", "source_down", "error", s.redact.text(err), "attempt", failures, "retry_in", wait)
-		if !pace.Sleep(ctx, wait) {
+		if !retry.Sleep(ctx, wait) {
 			return
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // The subscription modes. Auto takes the best that the server offers.
@@ -50,7 +50,7 @@ type Config struct {
 	// Transport may be shared by many sources; nil makes one for this source.
 	Transport http.RoundTripper
 	// Gate, when not nil, is shared by many sources and paces their connecting.
-	Gate    *pace.Gate
+	Gate    *retry.Gate
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Timings Timings

@@ -36,7 +36,7 @@ func TestNeverUp(t *testing.T) {
 		{"unknown protocol", mcptest.Behaviour{Protocol: "1999-01-01"}, "1999-01-01"},
 		{"stateless", mcptest.Behaviour{Stateless: true}, "without sessions"},
 		{"upstream", mcptest.Behaviour{NoSubscribeTool: true}, "no tool events_subscribe"},
-		{"subscribe refused", mcptest.Behaviour{SubscribeError: "too many subscriptions\x1b[2J"}, "too many subscriptions [2J"},
+		{"subscribe refused", mcptest.Behaviour{SubscribeError: "too many subscriptions\x1b[2J"}, "too many subscriptions[2J"},
 		{"mode not offered", mcptest.Behaviour{Modes: []string{"pods"}}, "mode auto is not offered by the server, which has pods"},
 	}
 	for _, tt := range tests {

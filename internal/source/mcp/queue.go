@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // Bounds of what has arrived and is not stored yet. When they are reached the
@@ -18,11 +18,8 @@ const (
 	maxPuts     = 1 << 20
 )
 
-// Waits between attempts to store one delivery.
-const (
-	storeRetryMin = 100 * time.Millisecond
-	storeRetryMax = 10 * time.Second
-)
+// storeAgain spaces out the attempts to store one delivery.
+var storeAgain = retry.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.Second}
 
 // queue hands deliveries to the sink one by one. It outlives the sessions, so a
 // session that breaks takes nothing with it.
@@ -126,12 +123,12 @@ func (q *queue) finish(ctx context.Context) {
 // store tries until it works, the sink refuses for good, or ctx ends.
 func (q *queue) store(ctx context.Context, d nightcrier.Delivery) {
 	defer q.bytes.Release(weight(d))
-	for wait := storeRetryMin; ; wait = min(2*wait, storeRetryMax) {
+	for failures := 1; ; failures++ {
 		err := q.sink(ctx, d)
 		if err == nil || permanent(err) {
 			return
 		}
-		if !pace.Sleep(ctx, wait) {
+		if !storeAgain.Sleep(ctx, failures) {
 			q.left++
 			return
 		}

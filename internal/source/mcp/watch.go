@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // maxMissed is how many health checks in a row may go unanswered before the
@@ -19,7 +19,7 @@ const maxMissed = 2
 func (s *session) watch(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() { closed <- s.client.Wait() }() // ends with close
-	poll := time.NewTimer(pace.Spread(s.timings.Poll))
+	poll := time.NewTimer(retry.Spread(s.timings.Poll))
 	defer poll.Stop()
 	grace := time.NewTimer(s.timings.StreamGrace)
 	defer grace.Stop()
@@ -66,7 +66,7 @@ func (s *session) examine(ctx context.Context, missed *int) (time.Duration, erro
 		if s.wire.attached.Load() {
 			s.src.enter(nightcrier.SourceSubscribed)
 		}
-		return pace.Spread(s.timings.Poll), nil
+		return retry.Spread(s.timings.Poll), nil
 	case errors.As(err, &gone):
 		return 0, err
 	}

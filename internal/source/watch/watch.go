@@ -14,7 +14,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/observe"
-	"nightcrier.dev/nightcrier/internal/pace"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // name is the source's, in events and statuses.
@@ -45,7 +45,7 @@ type Config struct {
 	// Detect is passed on to the detector; its clock is Now.
 	Detect detect.Config
 	// Gate, when not nil, is shared by many sources and paces their snapshots.
-	Gate    *pace.Gate
+	Gate    *retry.Gate
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Timings observe.Timings
@@ -134,7 +134,7 @@ func (s *Source) enter(idle nightcrier.SourceState) {
 // recall tells the detector what is on record, and reports whether that worked
 // before ctx ended.
 func (s *Source) recall(ctx context.Context) bool {
-	backoff := pace.Backoff{Min: time.Second, Max: 10 * time.Second}
+	backoff := retry.Backoff{Min: time.Second, Max: 10 * time.Second}
 	for failures := 1; ; failures++ {
 		list, err := s.cfg.Intake.Followed(ctx, s.cfg.Cluster)
 		if err == nil {
@@ -143,7 +143,7 @@ func (s *Source) recall(ctx context.Context) bool {
 		}
 		wait := backoff.Wait(failures)
 		s.log.Error("what was there before is not known; it is asked for again", "event", "watch_waits", "error", err, "retry_in", wait)
-		if !pace.Sleep(ctx, wait) {
+		if !retry.Sleep(ctx, wait) {
 			return false
 		}
 	}

@@ -1,7 +1,8 @@
-package pace
+package retry
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,51 @@ func TestBackoff(t *testing.T) {
 			ceiling = time.Second << (failures - 1)
 		}
 		for range 100 {
-			if w := b.Wait(failures); w < 100*time.Millisecond || w > ceiling {
-				t.Fatalf("after %d failures the wait is %v, want at most %v", failures, w, ceiling)
+			if w := b.Wait(failures); w < ceiling/2 || w > ceiling {
+				t.Fatalf("after %d failures the wait is %v, want from %v to %v", failures, w, ceiling/2, ceiling)
 			}
+		}
+	}
+}
+
+// An outage is outlived: the waits add up, whatever chance says, and end with their context.
+func TestBackoffSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := Backoff{Min: time.Second, Max: 8 * time.Second}
+		begin := time.Now()
+		for failures := range 6 { // ceilings of 1, 1, 2, 4, 8 and 8 s
+			if !b.Sleep(t.Context(), failures) {
+				t.Fatal("it stopped")
+			}
+		}
+		if slept := time.Since(begin); slept < 12*time.Second || slept > 24*time.Second {
+			t.Errorf("slept %v", slept)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if b.Sleep(ctx, 5) {
+			t.Error("it outlasts its context")
+		}
+	})
+}
+
+func TestReadAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"":                              0,
+		"60":                            time.Minute,
+		"3600":                          10 * time.Minute,
+		"0":                             0,
+		"-5":                            0,
+		"soon":                          0,
+		"99999999999999999999":          0,
+		"9000000000000000000":           10 * time.Minute,
+		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
+		"Fri, 02 Jan 2026 03:03:05 GMT": 0,
+		"Fri, 02 Jan 2126 03:03:05 GMT": 10 * time.Minute,
+	} {
+		if got := ReadAfter(http.Header{"Retry-After": {value}}, now, 10*time.Minute); got != want {
+			t.Errorf("Retry-After %q is %s, want %s", value, got, want)
 		}
 	}
 }

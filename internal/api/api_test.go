@@ -152,7 +152,7 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 func TestDescriptionNamesEveryRoute(t *testing.T) {
 	a := newFake().api(t)
 	paths := decode(t, ask(a, "GET", path("openapi.json")))["paths"].(map[string]any)
-	for _, p := range []string{"/incidents", "/incidents/{id}", "/incidents/{id}/status", "/incidents/{id}/report", "/incidents/{id}/notifications", "/incidents/{id}/notes",
+	for _, p := range []string{"/incidents", "/incidents/{id}", "/incidents/{id}/status", "/incidents/{id}/report", "/incidents/{id}/notifications", "/incidents/{id}/notifications/again", "/incidents/{id}/notes",
 		"/incidents/{id}/journal", "/incidents/{id}/cancel", "/incidents/{id}/retry", "/events", "/clusters"} {
 		if paths["/api/v1"+p] == nil {
 			t.Errorf("%s is not described", p)
@@ -257,8 +257,9 @@ func TestControl(t *testing.T) {
 	a := f.api(t)
 	ask(a, "POST", path("incidents", id1, "cancel"))
 	ask(a, "POST", path("incidents", id1, "retry?executor=builtin"))
-	if !strings.HasPrefix(f.cancelled, id1+" ") || f.retried != id1+" builtin" {
-		t.Errorf("cancelled %q, retried %q", f.cancelled, f.retried)
+	ask(a, "POST", path("incidents", id1, "notifications/again"))
+	if !strings.HasPrefix(f.cancelled, id1+" ") || f.retried != id1+" builtin" || f.toldAgain != id1 {
+		t.Errorf("cancelled %q, retried %q, told again %q", f.cancelled, f.retried, f.toldAgain)
 	}
 	readOnly := f.api(t, func(o *Options) { o.Control = nil })
 	if rec := ask(readOnly, "POST", path("incidents", id1, "cancel")); rec.Code != 503 || decode(t, rec)["code"] != "unreachable" {

@@ -24,7 +24,7 @@ import (
 
 func (p *program) incidentsCommand() *cobra.Command {
 	return group("incidents", "List, read and control incidents",
-		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand(), p.noteCommand())
+		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand(), p.tellCommand(), p.noteCommand())
 }
 
 func (p *program) listCommand() *cobra.Command {
@@ -232,7 +232,20 @@ func (p *program) printIncident(inc nightcrier.Incident, caused []nightcrier.Inc
 		row("Note", plain(note(n)))
 	}
 	p.print(t)
+	if slices.ContainsFunc(told, func(n store.Notification) bool { return inDoubt(n, told) }) {
+		p.say("A message about it failed, or may not have arrived: look into the channel, and send it again with `nightcrier incidents tell %s`.", inc.ID)
+	}
 	p.say("%s", nextStep(inc))
+}
+
+// inDoubt reports whether a message is the last of its kind, and people may not have it.
+func inDoubt(n store.Notification, all []store.Notification) bool {
+	if n.State != store.NotificationUnknown && n.State != store.NotificationFailed {
+		return false
+	}
+	return !slices.ContainsFunc(all, func(later store.Notification) bool {
+		return later.Channel == n.Channel && later.Kind == n.Kind && later.CreatedAt.After(n.CreatedAt)
+	})
 }
 
 // notification says what became of one message: when it is not known whether it
@@ -385,6 +398,25 @@ func (p *program) retryCommand() *cobra.Command {
 			return err
 		}
 		return p.printRun(run, "Queued. Follow it with `nightcrier incidents tail "+given[0]+"`.")
+	})
+}
+
+func (p *program) tellCommand() *cobra.Command {
+	cmd := one("tell", "Send again the messages about an incident that failed or may not have arrived")
+	p.formatFlag(cmd, "text", "json")
+	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		list, err := c.TellAgain(ctx, given[0])
+		if err != nil {
+			return err
+		}
+		if p.format == "json" {
+			return p.printJSON(list)
+		}
+		for _, n := range list.Notifications {
+			p.say("Sending again: %s to %s.", strings.ReplaceAll(n.Kind, "_", " "), n.Channel)
+		}
+		p.say("`nightcrier incidents show %s` says whether it arrived.", given[0])
+		return nil
 	})
 }
 

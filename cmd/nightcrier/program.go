@@ -17,7 +17,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/text"
-	"nightcrier.dev/nightcrier/internal/typo"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -130,9 +129,7 @@ func flagUsage(cmd *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		if near := typo.Nearest(unknown.GetSpecifiedName(), flagNames(cmd)); near != "" {
-			err = fmt.Errorf("%w; did you mean --%s?", err, near)
-		}
+		err = fmt.Errorf("%w%s", err, text.SuggestName("; did you mean --%s?", unknown.GetSpecifiedName(), flagNames(cmd)))
 	case errors.As(err, &wrong):
 		if wanted := wantedOf(wrong.GetFlag().Value.Type()); wanted != "" {
 			err = fmt.Errorf("flag --%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), wanted)

@@ -48,6 +48,9 @@ type Journal interface {
 type Control interface {
 	Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error)
 	Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error)
+	// TellAgain sends again what may not have reached people; Conflict where there is
+	// nothing of the kind.
+	TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error)
 	// Note adds a note; by may be "". The answer is the note as it is kept.
 	Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error)
 }

@@ -29,6 +29,7 @@ type fake struct {
 	askedEv   store.EventFilter
 	cancelled string
 	retried   string
+	toldAgain string
 }
 
 const (
@@ -186,6 +187,11 @@ func (f *fake) Cancel(_ context.Context, id, cause string) (nightcrier.Run, erro
 func (f *fake) Retry(_ context.Context, id, executor string) (nightcrier.Run, error) {
 	f.retried = id + " " + executor
 	return f.runs[run1], f.fail
+}
+
+func (f *fake) TellAgain(_ context.Context, id string) ([]store.Notification, error) {
+	f.toldAgain = id
+	return []store.Notification{{ID: "n2", IncidentID: id, Channel: "slack", Kind: store.OutcomeTold, Key: "k", State: store.NotificationPending, CreatedAt: start}}, f.fail
 }
 
 func (f *fake) Statuses() []nightcrier.SourceStatus {

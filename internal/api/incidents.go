@@ -106,6 +106,7 @@ func (a *API) incidentRoutes(h huma.API) {
 	huma.Register(h, operation("get-incident-status", http.MethodGet, "/incidents/{id}/status", "Where an incident stands"), a.getStatus)
 	huma.Register(h, reportOperation(), a.getReport)
 	huma.Register(h, operation("list-notifications", http.MethodGet, "/incidents/{id}/notifications", "What people were told of an incident"), a.listNotifications)
+	huma.Register(h, accepted("tell-again", "/incidents/{id}/notifications/again", "Send again what may not have reached people"), a.tellAgain)
 	huma.Register(h, operation("list-notes", http.MethodGet, "/incidents/{id}/notes", "What people noted about an incident"), a.listNotes)
 	huma.Register(h, noteOperation(), a.addNote)
 	huma.Register(h, accepted("cancel-incident", "/incidents/{id}/cancel", "Stop the investigation"), a.cancel)
@@ -175,6 +176,13 @@ func (a *API) listNotifications(ctx context.Context, in *incidentID) (*body[Noti
 		return nil, a.problem(ctx, err)
 	}
 	return &body[NotificationList]{NotificationList{notNil(list)}}, nil
+}
+
+func (a *API) tellAgain(ctx context.Context, in *incidentID) (*body[NotificationList], error) {
+	return control(ctx, a, in.ID, func(c Control) (NotificationList, error) {
+		list, err := c.TellAgain(ctx, in.ID)
+		return NotificationList{list}, err
+	})
 }
 
 func (a *API) listNotes(ctx context.Context, in *incidentID) (*body[NoteList], error) {

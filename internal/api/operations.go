@@ -49,6 +49,7 @@ var operations = map[string]struct {
 	"get-incident-status":     {ofIncidents, "Enough to wait for the end of an investigation without reading all of the incident.", ofID},
 	"get-incident-report":     {ofIncidents, "report.json as it was written; or the same for people, as Markdown or as a page that loads nothing.", ofID},
 	"list-notifications":      {ofIncidents, "Every message about the incident, whether it arrived or not.", ofID},
+	"tell-again":              {ofIncidents, "Of each channel and kind the last message is sent again, as the incident stands now, if it failed or may not have arrived. The answer lists what is being sent.", append([]int{http.StatusConflict}, ofID...)},
 	"list-notes":              {ofIncidents, "Notes are kept as they were written.", ofID},
 	"add-note":                {ofIncidents, "The next incident of the same kind shows it. An incident takes 100 notes.", append([]int{http.StatusConflict, http.StatusRequestEntityTooLarge}, ofID...)},
 	"stream-incident-journal": {ofIncidents, "Server-sent events: id is the entry's sequence number, data the entry. An event named end follows the last entry of a run that ended.", ofID},

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"math"
 	"time"
 
@@ -67,6 +68,63 @@ func (a *App) tellBreaker(ctx context.Context, executor string, open bool, res n
 	return a.notifier.Notify(ctx, notify.BreakerOf(b, open))
 }
 
+// TellAgain sends again, in the background, what failed to reach people about an incident or
+// may not have reached them, and returns what that is.
+func (a *App) TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error) {
+	inc, err := a.store.Incident(ctx, incidentID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.store.RenewNotifications(ctx, incidentID)
+	for _, n := range list {
+		a.keeper.later(func(ctx context.Context) error {
+			m, err := a.messageOf(ctx, inc, n)
+			if err != nil {
+				return a.store.EndNotification(ctx, n.Key, store.NotificationFailed, err.Error())
+			}
+			return a.notifier.Resend(ctx, n, m)
+		})
+	}
+	return list, err
+}
+
+// messageOf makes the message of a record anew, as the incident stands now.
+func (a *App) messageOf(ctx context.Context, inc nightcrier.Incident, n store.Notification) (notify.Message, error) {
+	switch notify.Kind(n.Kind) {
+	case notify.SeverityRose:
+		was, err := a.toldBefore(ctx, n)
+		return notify.RiseOf(inc, was, inc.Workspace), err
+	case notify.Over:
+		if inc.Condition != nightcrier.ConditionCleared {
+			return notify.Message{}, nightcrier.Errorf(nightcrier.Conflict, "the fault is not over any more: it is %s", inc.Condition)
+		}
+		return a.overOf(ctx, inc)
+	}
+	raw, err := a.store.Report(ctx, inc.ID)
+	if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.NoReport {
+		return notify.OutcomeOf(inc, n.RunID, nil, inc.Workspace), nil
+	}
+	if err != nil {
+		return notify.Message{}, err
+	}
+	var rep nightcrier.Report
+	if err := json.Unmarshal(raw, &rep); err != nil {
+		return notify.Message{}, nightcrier.Errorf(nightcrier.Internal, "decode the report of incident %s: %w", inc.ID, err)
+	}
+	return notify.OutcomeOf(inc, n.RunID, &rep, inc.Workspace), nil
+}
+
+// toldBefore is the severity that people knew of an incident before a message that it rose.
+func (a *App) toldBefore(ctx context.Context, rise store.Notification) (was nightcrier.Severity, err error) {
+	list, err := a.store.Notifications(ctx, rise.IncidentID)
+	for _, n := range list {
+		if n.Kind == store.OutcomeTold && n.Severity < rise.Severity {
+			was = n.Severity
+		}
+	}
+	return was, err
+}
+
 // overEvery is how often it is looked for faults that are over.
 const overEvery = 2 * time.Second
 
@@ -79,12 +137,11 @@ func (a *App) tellOver(ctx context.Context) error {
 		return err
 	}
 	for _, inc := range list {
-		// Beside a root are those that it caused, beside another one the root as well.
-		caused, _, err := a.store.Incidents(ctx, store.IncidentFilter{CausedBy: cmp.Or(inc.CausedBy, inc.ID), Limit: math.MaxInt})
-		if err != nil {
-			return err
+		m, err := a.overOf(ctx, inc)
+		if err == nil {
+			err = a.notifier.Notify(ctx, m)
 		}
-		if err := a.notifier.Notify(ctx, notify.OverOf(inc, a.opt.Now().Sub(inc.ClearedAt), len(caused), inc.Workspace)); err != nil {
+		if err != nil {
 			return err
 		}
 		if err := a.store.NoteOver(ctx, inc.ID); err != nil {
@@ -92,6 +149,12 @@ func (a *App) tellOver(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (a *App) overOf(ctx context.Context, inc nightcrier.Incident) (notify.Message, error) {
+	// Beside a root are those that it caused, beside another one the root as well.
+	caused, _, err := a.store.Incidents(ctx, store.IncidentFilter{CausedBy: cmp.Or(inc.CausedBy, inc.ID), Limit: math.MaxInt})
+	return notify.OverOf(inc, a.opt.Now().Sub(inc.ClearedAt), len(caused), inc.Workspace), err
 }
 
 // A storm is told when no new fingerprint came for stormSettled, or stormPatience

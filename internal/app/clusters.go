@@ -156,6 +156,12 @@ func (c *clusters) all() *mask.Masker {
 // Mask hides secrets in what was said of a cluster.
 func (c *clusters) Mask(name, text string) string { return c.masker(name).String(text) }
 
+// MaskLog hides them in lines that may be a part of a log.
+func (c *clusters) MaskLog(name, lines string) string {
+	masked, _ := c.masker(name).Log([]byte(lines))
+	return string(masked)
+}
+
 // changedAt is zero for a file that is not there: what it said is still known.
 func changedAt(path string) time.Time {
 	info, err := os.Stat(path)

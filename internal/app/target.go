@@ -14,7 +14,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
-	"nightcrier.dev/nightcrier/internal/typo"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // ParseTarget reads the object that a person names: KIND/NAME or KIND NAME, where
@@ -134,7 +134,7 @@ func notThere(ctx context.Context, client *kube.Client, res nightcrier.Resource,
 	at := strings.ToLower(res.Kind) + "/"
 	names := namesOf(ctx, client, res.Kind, res.Namespace, "")
 	var offer []string
-	for _, name := range typo.Near(res.Name, namesIn(names), maxNear) {
+	for _, name := range text.FindNear(res.Name, namesIn(names), maxNear) {
 		offer = append(offer, at+name)
 	}
 	if len(offer) == 0 && res.Namespace != "" {
@@ -164,7 +164,7 @@ func emptyNamespace(ctx context.Context, client *kube.Client, res nightcrier.Res
 	if nightcrier.CodeOf(err) != nightcrier.NotFound || err == nil {
 		return fmt.Sprintf("namespace %s has no %s", res.Namespace, res.Kind)
 	}
-	near := typo.Near(res.Namespace, namesIn(namesOf(ctx, client, "Namespace", "", "")), 1)
+	near := text.FindNear(res.Namespace, namesIn(namesOf(ctx, client, "Namespace", "", "")), 1)
 	if len(near) == 0 {
 		return "there is no namespace " + res.Namespace
 	}

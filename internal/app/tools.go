@@ -56,9 +56,10 @@ func ListTools(ctx context.Context, cfg *config.Config) []OfferedTools {
 	for i, s := range cfg.ToolServers {
 		server, one := toolServer(s), &all[i]
 		one.Server = s.Name
+		masker := freshMask(secretsOf(cfg)...)
 		offers, err := mcp.Look(ctx, server, mcp.Options{
 			Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == worker.RequireNone,
-			Mask: freshMask(secretsOf(cfg)...).Bytes, Note: func(text string) { one.Notes = append(one.Notes, text) },
+			Mask: masker.Bytes, MaskLog: func(b []byte) []byte { masked, _ := masker.Log(b); return masked }, Note: func(text string) { one.Notes = append(one.Notes, text) },
 		})
 		one.Tools = append([]mcp.Offer{}, offers...) // a list in JSON as well
 		if err != nil {

@@ -185,7 +185,9 @@ func (o TriageOptions) dial(c config.Cluster) (*kube.Client, error) {
 
 // alert picks the alert to look at.
 func (o TriageOptions) alert(c config.Cluster) (nightcrier.Delivery, int, error) {
-	list, err := webhook.Alerts(alertCluster(c), o.Alert)
+	cluster := alertCluster(c)
+	cluster.MaskLog = func(text string) string { masked, _ := freshMask().Log([]byte(text)); return string(masked) }
+	list, err := webhook.Alerts(cluster, o.Alert)
 	if err != nil {
 		return nightcrier.Delivery{}, 0, nightcrier.Errorf(nightcrier.CodeOf(err), "the alert cannot be read: %w", err)
 	}

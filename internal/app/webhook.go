@@ -17,7 +17,9 @@ func (a *App) openWebhooks(context.Context) error {
 			return dec.Outcome, dec.Repeated, err
 		}}
 	for _, c := range a.cfg.Clusters {
-		cfg.Clusters = append(cfg.Clusters, alertCluster(c))
+		cluster := alertCluster(c)
+		cluster.MaskLog = func(text string) string { return a.access.MaskLog(c.Name, text) }
+		cfg.Clusters = append(cfg.Clusters, cluster)
 	}
 	for _, w := range a.cfg.Webhooks {
 		cfg.Mappings = append(cfg.Mappings, webhook.Mapping{Name: w.Name, Token: token(w.TokenEnv, w.Token),

@@ -189,7 +189,7 @@ func remaining(ctx context.Context) time.Duration {
 
 func (a *App) openIntake(context.Context) error {
 	a.intake = intake.New(intake.Config{
-		Store: a.store, Owners: a.access, Namespaces: a.access.namespaces, Threshold: a.cfg.SeverityThreshold, Policy: a.policy(), Mask: a.access.Mask,
+		Store: a.store, Owners: a.access, Namespaces: a.access.namespaces, Threshold: a.cfg.SeverityThreshold, Policy: a.policy(), Mask: a.access.Mask, MaskLog: a.access.MaskLog,
 		Logger: a.log, Metrics: a.decided, Now: a.opt.Now,
 	})
 	return nil

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/typo"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // readEnv takes the settings from the environment, in the order of the keys.
@@ -65,7 +65,7 @@ func nearVariable(name string, known []string) string {
 				candidates = append(candidates, tail)
 			}
 		}
-		if near := typo.Nearest(rest, candidates); near != "" {
+		if near := texts.FindNearest(rest, candidates); near != "" {
 			return prefix + near
 		}
 	}
@@ -88,7 +88,7 @@ func (l *loader) readFlags(o Options) {
 		where := Origin{Layer: LayerFlag, Name: typed}
 		switch {
 		case !ok:
-			l.problem(where, typed, fmt.Errorf("is not a flag%s", didYouMean(name, names)))
+			l.problem(where, typed, fmt.Errorf("is not a flag%s", texts.SuggestName(": did you mean %s?", name, names)))
 		case k.typ.secret:
 			l.problem(where, typed, errors.New("every user of this machine can read flags: set "+k.env()+" or use the file"))
 		default:

@@ -14,7 +14,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	texts "nightcrier.dev/nightcrier/internal/text"
-	"nightcrier.dev/nightcrier/internal/typo"
 )
 
 const (
@@ -258,7 +257,7 @@ func (r *fileReader) fields(b *branch, n *yaml.Node, path string, cluster int) {
 // unknown says what a key that does not exist may have been meant to be: a
 // neighbour, or the same word elsewhere.
 func (r *fileReader) unknown(b *branch, path, name string) error {
-	if near := typo.Nearest(name, b.names()); near != "" {
+	if near := texts.FindNearest(name, b.names()); near != "" {
 		return fmt.Errorf("is not a key: did you mean %s?", join(path, near))
 	}
 	for i := range r.keys {

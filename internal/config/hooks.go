@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"nightcrier.dev/nightcrier/internal/expr"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Alertmanager is how a cluster's alerts arrive.
@@ -111,7 +112,7 @@ func roles() valueType {
 		for role, label := range pairs {
 			switch {
 			case !slices.Contains(alertRoles, role):
-				return nil, fmt.Errorf("%s is not what a label can name%s: known are %s", quote(role), didYouMean(role, alertRoles), strings.Join(alertRoles, ", "))
+				return nil, fmt.Errorf("%s is not what a label can name%s: known are %s", quote(role), texts.SuggestName(": did you mean %s?", role, alertRoles), strings.Join(alertRoles, ", "))
 			case !labelPattern.MatchString(label):
 				return nil, fmt.Errorf("%s is not the name of a label", quote(label))
 			}

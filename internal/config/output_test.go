@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/google/jsonschema-go/jsonschema"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -161,24 +161,20 @@ func TestPrintShowsOrigins(t *testing.T) {
 	}
 }
 
-func compiledSchema(t *testing.T) *jsonschema.Schema {
+func compiledSchema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
+	var doc jsonschema.Schema
+	if err := json.Unmarshal(Schema(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("config.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("config.json")
+	schema, err := doc.Resolve(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return schema
 }
 
-func validate(t *testing.T, schema *jsonschema.Schema, text []byte) error {
+func validate(t *testing.T, schema *jsonschema.Resolved, text []byte) error {
 	t.Helper()
 	var doc any
 	if err := yaml.Unmarshal(text, &doc); err != nil {

@@ -95,7 +95,7 @@ var sourceFields = []string{"path", "git", "commit", "dir"}
 func sourceWord(pairs map[string]string) (string, error) {
 	for name := range pairs {
 		if !slices.Contains(sourceFields, name) {
-			return "", fmt.Errorf("%s is nothing that a place can say%s: known are %s", quote(name), didYouMean(name, sourceFields), texts.JoinWords(sourceFields, "or"))
+			return "", fmt.Errorf("%s is nothing that a place can say%s: known are %s", quote(name), texts.SuggestName(": did you mean %s?", name, sourceFields), texts.JoinWords(sourceFields, "or"))
 		}
 	}
 	s := skill.Source{Path: pairs["path"], Git: pairs["git"], Commit: pairs["commit"], Dir: pairs["dir"]}

@@ -133,7 +133,7 @@ func choice(built []string, later ...string) valueType {
 				return nil, fmt.Errorf("%s is not available in this version: use %s", l, texts.JoinWords(built, "or"))
 			}
 		}
-		return nil, fmt.Errorf("%s is not one of %s%s", quote(s), texts.JoinWords(built, "or"), didYouMean(s, built))
+		return nil, fmt.Errorf("%s is not one of %s%s", quote(s), texts.JoinWords(built, "or"), texts.SuggestName(": did you mean %s?", s, built))
 	})}
 }
 

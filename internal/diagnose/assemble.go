@@ -74,7 +74,7 @@ func (a *assembler) object(o nightcrier.Object) nightcrier.Object {
 // verdict decides what the findings come to and names the root cause.
 func (a *assembler) verdict() {
 	switch {
-	case a.f.Hearsay && a.f.TargetGone, len(a.findings) == 0 && a.well():
+	case a.f.Hearsay && a.f.goneForGood(), len(a.findings) == 0 && a.well():
 		a.r.Verdict = nightcrier.VerdictRecovered
 		if !a.traces() {
 			a.r.Verdict = nightcrier.VerdictHealthy
@@ -109,9 +109,9 @@ func (a *assembler) well() bool {
 	case f.Hearsay:
 		return false
 	case f.whole():
-		return f.ownerRead && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.well() })
+		return f.TargetGone || f.ownerRead && f.workloadsRead() && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.well() })
 	case f.Owner.Kind == "CronJob":
-		return f.well()
+		return f.workloadsRead() && f.well()
 	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
 		return a.behindIsWell()
 	case f.Owner.Kind == "HorizontalPodAutoscaler":
@@ -122,19 +122,48 @@ func (a *assembler) well() bool {
 		return jobCondition(f.Job.Object, batchv1.JobComplete) != nil || f.jobWorks()
 	case f.Target.Kind == "Node":
 		return len(f.Nodes) > 0 || f.TargetGone
-	case len(f.Pods) == 0:
+	case len(f.Pods) == 0 && f.Owner == f.Target:
 		return f.TargetGone
 	}
 	return f.well()
 }
 
 // behindIsWell reports whether the target was read, no rule found it wrong, and the
-// workloads that it leads to are well.
+// workloads that it leads to are well, of which there is one at least.
 func (a *assembler) behindIsWell() bool {
 	behind := a.graph.reach(a.f.Mend(), byMake)
-	return a.f.ownerRead && a.f.Scene.Complete("Pod", a.f.Owner.Namespace) && !slices.ContainsFunc(a.f.others, func(o *Facts) bool {
-		_, leads := behind[o.Mend()]
-		return leads && !o.well()
+	found := false
+	for _, o := range a.f.others {
+		if _, leads := behind[o.Mend()]; leads {
+			if found = true; !o.well() {
+				return false
+			}
+		}
+	}
+	return found && a.f.ownerRead && a.f.Scene.Complete("Pod", a.f.Owner.Namespace) && a.f.workloadsRead()
+}
+
+// workloadKinds are what makes Pods.
+var workloadKinds = []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
+
+// workloadsRead reports whether no workload can be missing among those that were read where
+// the target is. Of very many Pods the first are enough: their workloads count them.
+func (f *Facts) workloadsRead() bool {
+	ns := f.Target.Namespace
+	if f.Target.Kind == namespaceKind {
+		ns = f.Target.Name
+	}
+	return f.Scene.Listed("Pod", ns) && !slices.ContainsFunc(workloadKinds, func(kind string) bool { return !f.Scene.Complete(kind, ns) })
+}
+
+// goneForGood reports whether the target is gone, and its fault with it. A Pod is replaced
+// under another name: no workload that may have made it may be in trouble.
+func (f *Facts) goneForGood() bool {
+	if !f.TargetGone || f.Target.Kind != "Pod" {
+		return f.TargetGone
+	}
+	return f.workloadsRead() && !slices.ContainsFunc(newView(f.Scene).workloads(), func(o *Facts) bool {
+		return o.Owner.Namespace == f.Target.Namespace && strings.HasPrefix(f.Target.Name, o.Owner.Name+"-") && !o.well()
 	})
 }
 

@@ -265,7 +265,7 @@ func (s *Scene) slips(c container, mend nightcrier.Object) []Finding {
 func (s *Scene) slipOf(ns string, e endpoint) bool {
 	name, in, _ := e.inCluster(ns)
 	for _, svc := range s.Services {
-		if svc.Object.Namespace == in && len(name) >= 5 && distance(name, svc.Object.Name) <= 2 {
+		if svc.Object.Namespace == in && len(name) >= 5 && text.CountEdits(name, svc.Object.Name) <= 2 {
 			return true
 		}
 	}

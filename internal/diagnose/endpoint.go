@@ -204,7 +204,7 @@ func nearest(want string, names []string) string {
 		if n == want {
 			continue
 		}
-		d := distance(want, n)
+		d := text.CountEdits(want, n)
 		if strings.HasPrefix(n, want) || strings.HasPrefix(want, n) || strings.HasSuffix(n, "-"+want) || strings.HasSuffix(want, "-"+n) {
 			d = min(d, 1)
 		}
@@ -213,28 +213,6 @@ func nearest(want string, names []string) string {
 		}
 	}
 	return best
-}
-
-// distance is how many characters must be changed, added or taken to make a b.
-func distance(a, b string) int {
-	a, b = text.KeepBytes(a, 63), text.KeepBytes(b, 63)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // setting is one value that a container is configured with, and where from.

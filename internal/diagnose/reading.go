@@ -414,6 +414,9 @@ func (c *collector) takeList(q query, body []byte) error {
 		answer.Items = answer.Items[n:]
 	}
 	whole := q.labels == "" && q.fields == ""
+	if whole {
+		c.scene.setListed(q.kind, q.ns)
+	}
 	switch {
 	case answer.Metadata.Continue == "" && whole:
 		c.scene.SetComplete(q.kind, q.ns)

@@ -80,6 +80,7 @@ type Scene struct {
 
 	// complete are the kinds of which all objects were read, by namespace.
 	complete map[scope]bool
+	listed   map[scope]bool // read, if not to the end
 	// above is what stands above ReplicaSets and Jobs that Pods name as their owner.
 	above map[nightcrier.Resource]nightcrier.Object
 }
@@ -100,6 +101,18 @@ type scope struct{ kind, namespace string }
 // absence of one is a fact. ns is "" for cluster-wide kinds.
 func (s *Scene) Complete(kind, ns string) bool {
 	return s.complete[scope{kind, ns}] || s.complete[scope{kind, ""}]
+}
+
+// Listed reports whether objects of kind in ns were read, if not all of them.
+func (s *Scene) Listed(kind, ns string) bool {
+	return s.listed[scope{kind, ns}] || s.listed[scope{kind, ""}] || s.Complete(kind, ns)
+}
+
+func (s *Scene) setListed(kind, ns string) {
+	if s.listed == nil {
+		s.listed = map[scope]bool{}
+	}
+	s.listed[scope{kind, ns}] = true
 }
 
 // SetComplete notes that all objects of kind in ns were read.

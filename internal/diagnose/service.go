@@ -155,7 +155,7 @@ func (l likeness) slips(svc *corev1.Service) bool {
 			continue
 		}
 		asks := svc.Spec.Selector[k]
-		if distance(has, asks)*3 > len(has) && !strings.HasPrefix(asks, has+"-") && !strings.HasPrefix(has, asks+"-") {
+		if text.CountEdits(has, asks)*3 > len(has) && !strings.HasPrefix(asks, has+"-") && !strings.HasPrefix(has, asks+"-") {
 			return false
 		}
 		near = true

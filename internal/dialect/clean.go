@@ -56,7 +56,7 @@ func cleanLogs(in []logExcerpt) []nightcrier.ContainerLog {
 		out = append(out, nightcrier.ContainerLog{
 			Container: containerName(l.Container),
 			Previous:  l.Previous,
-			Sample:    text.CutBytes(text.MarkHidden(l.Sample), maxSample),
+			Sample:    text.CutWords(text.MarkHidden(l.Sample), maxSample),
 			Error:     text.CutBytes(text.MarkHidden(l.Error), maxLine),
 		})
 	}

@@ -116,7 +116,7 @@ func (p *payload) fillError(ev *nightcrier.Event) {
 	ev.FaultType = "SubscriptionError"
 	ev.Severity = nightcrier.Warning
 	ev.Reason = nightcrier.SubscriptionErr
-	ev.Context = text.CutBytes(text.MarkHidden(p.Error), maxContext)
+	ev.Context = text.CutWords(text.MarkHidden(p.Error), maxContext)
 	ev.Detail = "the sender's watch reported an error"
 	if p.Degraded {
 		ev.Detail = "the sender's watch is degraded: it will send nothing more"

@@ -85,7 +85,7 @@ func (p *payload) readContext(ev *nightcrier.Event) error {
 	if prose == "" && len(raw) > 0 {
 		return nightcrier.Errorf(nightcrier.Invalid, "field context is neither a string nor a list of log excerpts")
 	}
-	ev.Context = text.CutBytes(text.MarkHidden(prose), maxContext)
+	ev.Context = text.CutWords(text.MarkHidden(prose), maxContext)
 	return nil
 }
 

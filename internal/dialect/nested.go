@@ -37,7 +37,7 @@ func (p *payload) fillNested(ev *nightcrier.Event, logger string) error {
 	if token(p.Event.Reason) == "" {
 		return nightcrier.Errorf(nightcrier.Invalid, "field event.reason %q is not a word of letters, digits and ._/- of at most %d bytes", text.CutLine(text.MarkHidden(p.Event.Reason), 64), maxToken)
 	}
-	ev.Context = text.CutBytes(text.MarkHidden(p.Event.Message), maxContext)
+	ev.Context = text.CutWords(text.MarkHidden(p.Event.Message), maxContext)
 	ev.Logs = cleanLogs(p.Logs)
 	ev.Container = containerOf(ev.Context, ev.Logs)
 	ev.OccurredAt = p.Event.occurredAt()

@@ -25,7 +25,7 @@ func Oversized(start []byte, size int64) []byte {
 	}
 	b, err := json.Marshal(struct {
 		Data data `json:"data"`
-	}{data{oversized{Bytes: size, Head: text.CutBytes(text.MarkHidden(string(head(start))), HeadSize)}}})
+	}{data{oversized{Bytes: size, Head: text.CutWords(text.MarkHidden(string(head(start))), HeadSize)}}})
 	if err != nil { // strings and integers always marshal
 		return nil
 	}

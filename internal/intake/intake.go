@@ -37,8 +37,10 @@ type Config struct {
 	Threshold nightcrier.Severity
 	Policy    store.AcceptPolicy
 	// Mask, if not nil, hides the secrets of a cluster in text; JSON stays JSON.
-	Mask   func(cluster, text string) string
-	Logger *slog.Logger
+	Mask func(cluster, text string) string
+	// MaskLog, if not nil, hides them in a text of several lines that may be a part of a log.
+	MaskLog func(cluster, text string) string
+	Logger  *slog.Logger
 	// Metrics, if not nil, is told each decision that was stored.
 	Metrics func(store.Decision)
 	// Now is the clock, time.Now by default.

@@ -2,6 +2,9 @@ package intake
 
 import (
 	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
@@ -268,5 +272,88 @@ func TestSecretsAreNotStored(t *testing.T) {
 	deliver(t, New(Config{Store: m, Threshold: nightcrier.Warning, Mask: hide}), fault("CrashLoop", "critical", "Pod", "shop", "hunter2-0"))
 	if len(m.accepted) != 1 || m.accepted[0].Resource.Name != "hunter2-0" {
 		t.Errorf("a legal name: %+v, %+v", m.accepted, m.suppressed)
+	}
+}
+
+// keyBody is three lines out of the middle of a private key.
+func keyBody() string {
+	var lines []string
+	for _, seed := range []string{"a", "b", "c"} {
+		sum := sha512.Sum512([]byte(seed))
+		lines = append(lines, base64.StdEncoding.EncodeToString(sum[:])[:64])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Descriptions, annotations and samples quote logs, cut anywhere: what stands open at the
+// ends of a quotation is masked as it is in a log, in each place where it is kept.
+func TestExcerptsOfLogsAreMasked(t *testing.T) {
+	t.Parallel()
+	masker := mask.New([]byte("key"))
+	whole := func(_, text string) string { return masker.String(text) }
+	log := func(_, text string) string { masked, _ := masker.Log([]byte(text)); return string(masked) }
+	body := keyBody()
+	for name, c := range map[string]struct{ said, secret string }{
+		"a key without its head":    {"the last lines:\n" + body + "\n", strings.Split(body, "\n")[1]},
+		"a key without its end":     {"starting\n-----BEGIN PRIVATE KEY-----\n" + body, strings.Split(body, "\n")[1]},
+		"a manifest line by line":   {"2026-01-01T00:00:00Z INFO kind: Secret\n2026-01-01T00:00:00Z INFO data:\n2026-01-01T00:00:00Z INFO   a: c3dvcmRmaXNoLXN3b3JkZmlzaA==\n", "c3dvcmRmaXNoLXN3b3JkZmlzaA"},
+		"a value before its name":   {"env:\n- value: swordfish77\n", "swordfish77"},
+		"what is a secret anywhere": {"two lines,\npassword=swordfish77 here", "swordfish77"},
+	} {
+		quoted, err := json.Marshal(c.said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, quoted := range []string{string(quoted), strings.ReplaceAll(string(quoted), `\n`, `\u000a`)} {
+			legacy := `{"data":{"event":{"type":"Warning","reason":"BackOff","message":` + quoted + `,"involvedObject":{"kind":"Pod","name":"web-0","namespace":"shop"}},"logs":[{"container":"app","sample":` + quoted + `,"error":` + quoted + `}]}}`
+			for dialect, raw := range map[string]string{
+				"flat":        strings.Replace(string(fault("CrashLoop", "critical", "Pod", "shop", "web-0")), `"context":"c"`, `"context":`+quoted, 1),
+				"legacy":      legacy,
+				"a bad name":  strings.Replace(string(fault("CrashLoop", "critical", "Pod", "shop", "Web 0")), `"context":"c"`, `"context":`+quoted, 1),
+				"no document": c.said,
+			} {
+				m := &memory{}
+				deliver(t, New(Config{Store: m, Mask: whole, MaskLog: log}), []byte(raw))
+				for _, ev := range append(m.accepted, m.suppressed...) {
+					if all := fmt.Sprintf("%+v %s", ev, ev.Raw); strings.Contains(all, c.secret) || !mask.Tagged(all) {
+						t.Errorf("%s, %s: %s", name, dialect, all)
+					}
+					if dialect != "no document" && !json.Valid(ev.Raw) {
+						t.Errorf("%s, %s is no JSON any more: %s", name, dialect, ev.Raw)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What is no secret stays as it was written, byte for byte.
+func TestExcerptsKeepWhatIsNoSecret(t *testing.T) {
+	t.Parallel()
+	masker := mask.New([]byte("key"))
+	log := func(_, text string) string { masked, _ := masker.Log([]byte(text)); return string(masked) }
+	raw := strings.Replace(string(fault("CrashLoop", "critical", "Pod", "shop", "web-0")), `"context":"c"`,
+		`"context":"a \"b\" \\ <c>\npanic: no such table \u0022users\u0022\n\tat main.go:17\nexit 1\n", "x":["","\\"]`, 1)
+	m := &memory{}
+	deliver(t, New(Config{Store: m, Mask: func(_, text string) string { return masker.String(text) }, MaskLog: log}), []byte(raw))
+	if len(m.accepted) != 1 || !strings.Contains(raw, string(m.accepted[0].Raw)) || m.accepted[0].Context != "a \"b\" \\ <c>\npanic: no such table \"users\"\n\tat main.go:17\nexit 1\n" {
+		t.Errorf("%+v of %s", m.accepted, raw)
+	}
+}
+
+// A text that is too long is cut between words: the half of a value that we hold is known to
+// nobody.
+func TestNoHalfOfASecretIsStored(t *testing.T) {
+	t.Parallel()
+	const held = "held-by-us-and-nobody-else"
+	masker := mask.New([]byte("key"), held)
+	for over := 1; over < len(held); over++ {
+		said := strings.Repeat("y", 16<<10-over-1) + " " + held + " end"
+		raw := strings.Replace(string(fault("CrashLoop", "critical", "Pod", "shop", "web-0")), `"context":"c"`, `"context":"`+said+`"`, 1)
+		m := &memory{}
+		deliver(t, New(Config{Store: m, Mask: func(_, text string) string { return masker.String(text) }}), []byte(raw))
+		if len(m.accepted) != 1 || strings.Contains(m.accepted[0].Context, "held") || strings.Contains(string(m.accepted[0].Raw), "held") {
+			t.Fatalf("%d bytes over: %+v ends in %.60q", over, m.suppressed, m.accepted[0].Context[len(m.accepted[0].Context)-40:])
+		}
 	}
 }

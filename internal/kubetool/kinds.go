@@ -13,6 +13,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // acceptDiscovery asks for all groups in one answer; a server, or a guard, that
@@ -94,7 +95,7 @@ func (c *catalog) unknown(cluster, word, group string) error {
 	if cluster != "" {
 		where = "cluster " + cluster
 	}
-	return nightcrier.Errorf(nightcrier.Invalid, "%s has no kind %q%s; name a kind (Pod), a plural (deployments), a short name (sts), or one with its group (certificates.cert-manager.io)", where, short(name, 80), meant(word, words))
+	return nightcrier.Errorf(nightcrier.Invalid, "%s has no kind %q%s; name a kind (Pod), a plural (deployments), a short name (sts), or one with its group (certificates.cert-manager.io)", where, short(name, 80), text.SuggestName(" (did you mean %s?)", word, words))
 }
 
 // kinds returns the kinds, read again when they are older than max. Two calls

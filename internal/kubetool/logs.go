@@ -118,7 +118,7 @@ func (r *reading) container(ctx context.Context, res nightcrier.Resource, named 
 	if named == "" {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s has several containers: name one of %s with container", res, strings.Join(names, ", "))
 	}
-	return "", nightcrier.Errorf(nightcrier.Invalid, "%s has no container %q%s; it has %s", res, short(named, 63), meant(named, names), either(names, "none"))
+	return "", nightcrier.Errorf(nightcrier.Invalid, "%s has no container %q%s; it has %s", res, short(named, 63), text.SuggestName(" (did you mean %s?)", named, names), either(names, "none"))
 }
 
 func nonEmpty(text string) []string {

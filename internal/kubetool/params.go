@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // The types that an argument can have.
@@ -125,7 +126,7 @@ func (ps Params) known(given map[string]json.RawMessage) error {
 	}
 	for name := range given {
 		if !slices.Contains(names, name) {
-			return nightcrier.Errorf(nightcrier.Invalid, "argument %q is not known%s; it takes %s", short(name, 64), meant(name, names), either(names, "nothing"))
+			return nightcrier.Errorf(nightcrier.Invalid, "argument %q is not known%s; it takes %s", short(name, 64), text.SuggestName(" (did you mean %s?)", name, names), either(names, "nothing"))
 		}
 	}
 	return nil
@@ -169,7 +170,7 @@ func (p Param) readString(raw json.RawMessage, wrong error) (any, error) {
 		return p.Default, nil
 	}
 	if len(p.Enum) > 0 && !p.Open && !slices.Contains(p.Enum, s) && !slices.Contains(p.Also, s) {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "argument %s is %q%s; it must be %s", p.Name, short(s, 64), meant(s, p.Enum), p.wanted())
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "argument %s is %q%s; it must be %s", p.Name, short(s, 64), text.SuggestName(" (did you mean %s?)", s, p.Enum), p.wanted())
 	}
 	return s, nil
 }

@@ -18,14 +18,8 @@ func (t *table) fields() []part {
 	if sep == "" {
 		return nil
 	}
-	t.head = from
-	for t.head > 0 && from-t.head < maxColumn && t.s[t.head-1] != '\n' && !t.opensText(t.head) {
-		t.head--
-	}
-	end := t.end
-	for end < len(t.s) && end-t.end < maxColumn && (strings.HasPrefix(t.s[end:], sep) || breakAt(t.s, end) == end) {
-		end++
-	}
+	t.head = t.lineStart(from)
+	end := titlesEnd(t.s, t.end)
 	if t.rows = breakAt(t.s, end); t.rows == end {
 		return nil
 	}
@@ -43,17 +37,40 @@ func (t *table) fields() []part {
 	return t.below(sep, len(titles), column)
 }
 
+// lineStart is where the line begins that s[at] is on, or the string that it is the first of.
+func (t *table) lineStart(at int) int {
+	from := max(0, at-maxColumn)
+	from += strings.LastIndexByte(t.s[from:at], '\n') + 1
+	if n := strings.LastIndex(t.s[from:at], `\n`); n >= 0 {
+		from += n + len(`\n`)
+	}
+	for quote := at; ; {
+		n := strings.LastIndexByte(t.s[from:quote], '"')
+		if n < 0 {
+			return from
+		}
+		if quote = from + n; t.opensText(quote + 1) {
+			return quote + 1
+		}
+	}
+}
+
+// titlesEnd is where the line ends that s[at] is on, or how much of it is looked at.
+func titlesEnd(s string, at int) int {
+	near := s[at:min(len(s), at+maxColumn)]
+	if n := strings.IndexByte(near, '\n'); n >= 0 {
+		near = strings.TrimSuffix(near[:n], "\r")
+	}
+	if n := strings.Index(near, `\n`); n >= 0 {
+		near = strings.TrimSuffix(strings.TrimRight(near[:n], `\`), `\r`)
+	}
+	return at + len(near)
+}
+
 // isRow reports whether the line of the titles is a row of a table above it.
 func (t *table) isRow(sep string, many int) bool {
 	end := lineBefore(t.s, t.head)
-	if end < 0 {
-		return false
-	}
-	line := end
-	for line > 0 && end-line < maxColumn && t.s[line-1] != '\n' && !t.opensText(line) {
-		line--
-	}
-	return len(cut(t.s[line:end], sep)) == many
+	return end >= 0 && len(cut(t.s[t.lineStart(end):end], sep)) == many
 }
 
 // separator is the sign that stands before and behind a title, or the line's end.

@@ -81,13 +81,16 @@ func (k key) unsigned(s string, at, end int) (int, int) {
 // is replaced by the next: DB_PASSWORD_OLD.
 var which = []string{"old", "new", "prev", "previous", "current", "next", "backup", "primary", "secondary"}
 
+// maxWhich is more than the longest of them has.
+const maxWhich = 16
+
 // skipWhich skips such an end, or a number, of the name at s[at].
 func skipWhich(s string, at int) int {
 	from := at
 	if from < len(s) && strings.IndexByte("_-.", s[from]) >= 0 {
 		from++
 	}
-	end := span(s, from, isAlnum)
+	end := span(s[:min(len(s), from+maxWhich)], from, isAlnum)
 	word := strings.ToLower(s[from:end])
 	number := strings.TrimPrefix(word, "v")
 	if isNumber := number != "" && len(number) <= 3 && span(number, 0, isDigit) == len(number); !isNumber && (from == at || !slices.Contains(which, word)) {

@@ -85,6 +85,9 @@ func valueOfName(s string, at, end int) (value, bool) {
 	if !ok {
 		v, ok = sibling(s, at, end)
 	}
+	if ok && v.to == len(near) && v.to < len(s) {
+		return valueAfterKey(s, end) // longer than any word
+	}
 	if !ok || v.to-v.from < 4 || isPlain(s[v.from:v.to]) || isOrdinary(s[v.from:v.to]) || v.prose && !unlikely(s[v.from:v.to]) {
 		return value{}, false
 	}
@@ -146,7 +149,7 @@ func sessionCookie(s string, at int) (int, int) {
 // isMixed reports whether a value is no word and no name: it has letters, and digits or
 // signs.
 func isMixed(v string) bool {
-	return len(v) >= 6 && hasLetter(v) && (hasDigit(v) || has(v, isSign)) && v[0] != '/' && !strings.Contains(v, "://") && !hasShape(v)
+	return len(v) > maxLearn || len(v) >= 6 && hasLetter(v) && (hasDigit(v) || has(v, isSign)) && v[0] != '/' && !strings.Contains(v, "://") && !hasShape(v)
 }
 
 func isSign(c byte) bool { return strings.IndexByte("!#$%^&*?~", c) >= 0 }

@@ -47,7 +47,7 @@ var (
 // declared takes the value of a variable that ends in s[at:end]: ENV DB_PASSWORD x, setenv
 // DB_PASSWORD x, git config x.password x.
 func (k key) declared(s string, at, end int) (int, int) {
-	near := s[:min(len(s), at+window)]
+	near := s[:min(len(s), at+maxLearn)]
 	next := skipBlank(near, skipQuote(near, end))
 	if next == end || next >= len(near) || strings.IndexByte("=:", near[next]) >= 0 {
 		return -1, -1

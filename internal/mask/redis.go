@@ -106,6 +106,9 @@ func aclPassword(s string, at int) (int, int) {
 	for line > 0 && at-line < maxPrefix && s[line-1] != '\n' && !endsEscape(s[:line]) {
 		line--
 	}
+	if !strings.Contains(s[line:at], "user ") && !strings.Contains(strings.ToLower(s[line:at]), "setuser") {
+		return -1, -1
+	}
 	words := strings.FieldsFunc(strings.ToLower(s[line:at]), func(c rune) bool { return c <= ' ' || strings.ContainsRune("\"'\\{}", c) })
 	user, set := slices.Index(words, "user"), slices.Index(words, "setuser")
 	switch {

@@ -32,6 +32,9 @@ func (r *rule) at(s string, at int) bool {
 	if len(s)-at < len(r.hint) {
 		return false
 	}
+	if len(r.hint) > 2 && (s[at+2]^r.hint[2])&^0x20 != 0 {
+		return false // whatever the case
+	}
 	got := s[at : at+len(r.hint)]
 	return got == r.hint || r.fold && strings.EqualFold(got, r.hint)
 }

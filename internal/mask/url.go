@@ -225,7 +225,7 @@ var webhooks = []webhook{
 // find takes the path behind the hint.
 func (w webhook) find(s string, at int) (int, int) {
 	from := at + len(w.hint)
-	end := span(s, from, func(c byte) bool { return isTokenByte(c) || strings.IndexByte("/:@.", c) >= 0 })
+	end := span(s[:min(len(s), from+2*maxPrefix)], from, func(c byte) bool { return isTokenByte(c) || strings.IndexByte("/:@.", c) >= 0 })
 	if end-from < w.min || w.hint[0] == '/' && !hasKey(s[from:end]) {
 		return -1, -1
 	}

@@ -123,6 +123,17 @@ func (n *Notifier) Notify(ctx context.Context, m Message) error {
 	return errors.Join(errs...)
 }
 
+// Resend sends a message that was begun anew by the channel of its record, and returns when
+// it has a final state.
+func (n *Notifier) Resend(ctx context.Context, in store.Notification, m Message) error {
+	for _, ch := range n.cfg.Channels {
+		if ch.Name() == in.Channel {
+			return n.send(ctx, ch, m, in)
+		}
+	}
+	return n.end(ctx, in, store.NotificationFailed, "there is no channel "+in.Channel+" any more")
+}
+
 // tell sends m by one channel. A message that failed surely did not arrive, so
 // when it is asked for again (its sender was stopped, or asks by the clock) it
 // gets a further round, a few in all.

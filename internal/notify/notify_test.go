@@ -375,3 +375,24 @@ func TestOutboxOfTheStore(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
+
+// What was begun anew is sent once, by the channel of its record.
+func TestResend(t *testing.T) {
+	for name, c := range map[string]struct {
+		channel string
+		answer  Attempt
+		want    store.NotificationState
+		sends   int
+	}{
+		"accepted":   {"script", Attempt{Verdict: Accepted}, store.NotificationSent, 1},
+		"lost again": {"script", Attempt{Verdict: Lost}, store.NotificationUnknown, 1},
+		"no channel": {"gone", Attempt{}, store.NotificationFailed, 0},
+	} {
+		box, ch := newOutbox(), &script{answers: []Attempt{c.answer}}
+		in := store.Notification{Key: outcomeKey + "/again/1", Channel: c.channel, Kind: string(Outcome)}
+		box.state[in.Key] = store.NotificationPending
+		if err := notifier(box, ch).Resend(t.Context(), in, outcome); err != nil || box.state[in.Key] != c.want || len(ch.sentAt) != c.sends {
+			t.Errorf("%s: %s after %d sends, %v", name, box.state[in.Key], len(ch.sentAt), err)
+		}
+	}
+}

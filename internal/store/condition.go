@@ -48,6 +48,13 @@ func (t *tx) resume(inc nightcrier.Incident, ev nightcrier.Event) (Decision, err
 // clear takes in that a fault is over. It opens nothing and starts nothing; a
 // run that still waits goes behind those whose faults are there.
 func (t *tx) clear(inc nightcrier.Incident, found bool, ev nightcrier.Event) (Decision, error) {
+	late, err := t.late(inc.ID, ev)
+	if err != nil {
+		return Decision{}, err
+	}
+	if late {
+		return Decision{Outcome: nightcrier.Suppressed, Reason: nightcrier.NothingToClear, Detail: "what ended was reported again since, in incident " + inc.ID}, nil
+	}
 	fires, err := t.anotherFires(inc.ID, ev)
 	if err != nil {
 		return Decision{}, err
@@ -70,25 +77,38 @@ func (t *tx) clear(inc nightcrier.Incident, found bool, ev nightcrier.Event) (De
 	return d, t.settle(&d, inc)
 }
 
-// fires keeps in mind that an alert of an incident fires.
+// fires keeps in mind what a source reported of an incident, and when it says that it
+// began. The follower needs no keeping: what it says is in order.
 func (t *tx) fires(incidentID string, ev nightcrier.Event) error {
-	if ev.Source != alerter || ev.Cleared || incidentID == "" {
+	if ev.Source == follower || ev.Cleared || incidentID == "" {
 		return nil
 	}
-	_, err := t.exec(`INSERT INTO alerts (incident_id, fault_id) VALUES (?, ?) ON CONFLICT DO NOTHING`, incidentID, ev.FaultID)
+	_, err := t.exec(`INSERT INTO alerts (incident_id, fault_id, source, occurred_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT (incident_id, fault_id, source) DO UPDATE SET occurred_at = excluded.occurred_at WHERE alerts.occurred_at < excluded.occurred_at`,
+		incidentID, ev.FaultID, ev.Source, stamp(ev.OccurredAt))
 	return err
+}
+
+// late reports whether an end is that of something that its source has reported again
+// since: it was held up on its way.
+func (t *tx) late(incidentID string, ended nightcrier.Event) (late bool, err error) {
+	if ended.OccurredAt.IsZero() {
+		return false, nil
+	}
+	return late, t.row(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ? AND fault_id = ? AND source = ? AND occurred_at > ?)`,
+		incidentID, ended.FaultID, ended.Source, stamp(ended.OccurredAt)).Scan(&late)
 }
 
 // anotherFires reports whether an alert of the incident still fires beside the one
 // that ended.
 func (t *tx) anotherFires(incidentID string, ended nightcrier.Event) (fires bool, err error) {
-	if ended.Source != alerter {
+	if ended.Source == follower {
 		return false, nil
 	}
-	if _, err := t.exec(`DELETE FROM alerts WHERE incident_id = ? AND fault_id = ?`, incidentID, ended.FaultID); err != nil {
+	if _, err := t.exec(`DELETE FROM alerts WHERE incident_id = ? AND fault_id = ? AND source = ?`, incidentID, ended.FaultID, ended.Source); err != nil || ended.Source != alerter {
 		return false, err
 	}
-	return fires, t.row(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ?)`, incidentID).Scan(&fires)
+	return fires, t.row(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ? AND source = ?)`, incidentID, alerter).Scan(&fires)
 }
 
 func whyNothing(inc nightcrier.Incident, found bool) string {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -108,18 +110,26 @@ func (s *Store) BeginNotification(ctx context.Context, n Notification) (Begun, e
 			return err
 		}
 		b.State, b.Reason, b.Fresh = NotificationSuppressed, reason, reason == ""
-		ended := stamp(t.now)
+		n.EndedAt = t.now
 		if b.Fresh {
-			b.State, ended = NotificationPending, 0
+			b.State, n.EndedAt = NotificationPending, time.Time{}
 		}
-		_, err = t.exec(`INSERT INTO notifications (`+notificationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?, ?)
-			ON CONFLICT (key) DO UPDATE SET state = excluded.state, reason = excluded.reason, severity = excluded.severity, gist = excluded.gist,
-				digest = excluded.digest, ended_at = excluded.ended_at`,
-			n.Key, n.ID, n.IncidentID, n.RunID, n.Channel, n.Kind, n.Digest, int(n.Severity), n.Gist, string(b.State), string(b.Reason), stamp(t.now), ended)
-		return err
+		n.State, n.Reason, n.Detail, n.CreatedAt = b.State, b.Reason, "", t.now
+		return t.insertNotification(n, ` ON CONFLICT (key) DO UPDATE SET state = excluded.state, reason = excluded.reason, severity = excluded.severity,
+			gist = excluded.gist, digest = excluded.digest, ended_at = excluded.ended_at`)
 	})
 	return b, err
 }
+
+func (t *tx) insertNotification(n Notification, known string) error {
+	_, err := t.exec(`INSERT INTO notifications (`+notificationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+known,
+		n.Key, n.ID, n.IncidentID, n.RunID, n.Channel, n.Kind, n.Digest, int(n.Severity), n.Gist, string(n.State), string(n.Reason), n.Detail, stamp(n.CreatedAt), stamp(n.EndedAt))
+	return err
+}
+
+// againMark stands in the key of a message that somebody has sent again, before the id of
+// the one that may not have arrived.
+const againMark = "/again/"
 
 // told selects the messages that people have, or may have, of a channel.
 const told = ` FROM notifications n WHERE n.channel = ? AND n.state IN ('pending', 'sent', 'unknown')`
@@ -136,29 +146,31 @@ func (t *tx) unsaid(n Notification) (Unsaid, error) {
 }
 
 // outcomeTold compares an outcome with what was told last of its incident, and with
-// what was told of others that came to the same cause.
+// what was told of others that came to the same cause. A message of which nobody knows
+// whether it arrived makes none needless: one too many is better than none.
 func (t *tx) outcomeTold(n Notification) (Unsaid, error) {
 	var gist string
-	err := t.row(`SELECT n.gist`+told+` AND n.incident_id = ? AND n.kind = ? ORDER BY n.created_at DESC, n.id DESC LIMIT 1`,
-		n.Channel, n.IncidentID, OutcomeTold).Scan(&gist)
+	var state NotificationState
+	err := t.row(`SELECT n.gist, n.state`+told+` AND n.incident_id = ? AND n.kind = ? ORDER BY n.created_at DESC, n.id DESC LIMIT 1`,
+		n.Channel, n.IncidentID, OutcomeTold).Scan(&gist, &state)
 	switch {
-	case err == nil && gist == n.Gist:
+	case err == nil && gist == n.Gist && state != NotificationUnknown:
 		return SameOutcome, nil
 	case err == nil:
 		return "", nil // it came to something else than before
 	case !errors.Is(err, sql.ErrNoRows):
 		return "", err
 	}
-	others, err := t.sameCause(n, `'pending', 'sent', 'unknown'`)
+	others, err := t.sameCause(n, `'pending', 'sent'`)
 	if err == nil && others > 0 {
 		return SameCause, nil
 	}
 	return "", err
 }
 
-// unsettled reports whether no message of the same cause has arrived yet, or may have.
+// unsettled reports whether no message of the same cause has arrived yet.
 func (t *tx) unsettled(n Notification) (bool, error) {
-	arrived, err := t.sameCause(n, `'sent', 'unknown'`)
+	arrived, err := t.sameCause(n, `'sent'`)
 	return arrived == 0, err
 }
 
@@ -216,6 +228,38 @@ func (s *Store) EndNotification(ctx context.Context, key string, state Notificat
 		}
 		return nightcrier.Errorf(nightcrier.Conflict, "notification %s was sent; it cannot become %s", text.CutBytes(key, 64), state)
 	})
+}
+
+// RenewNotifications begins anew, because somebody asks for it, what was last to be told of
+// an incident by each channel and of each kind and surely failed, or may not have arrived.
+// It is Conflict where there is no such message. What is returned is to be sent now.
+func (s *Store) RenewNotifications(ctx context.Context, incidentID string) ([]Notification, error) {
+	var anew []Notification
+	err := s.write(ctx, "send notifications again", func(t *tx) error {
+		anew = nil
+		all, err := t.notifications(`incident_id = ? ORDER BY created_at, id`, incidentID)
+		if err != nil {
+			return err
+		}
+		for i, n := range all {
+			last := !slices.ContainsFunc(all[i+1:], func(later Notification) bool { return later.Channel == n.Channel && later.Kind == n.Kind })
+			if !last || n.State != NotificationUnknown && n.State != NotificationFailed {
+				continue
+			}
+			first, _, _ := strings.Cut(n.Key, againMark)
+			n.Key, n.ID = first+againMark+n.ID, nightcrier.NewID()
+			n.State, n.Detail, n.CreatedAt, n.EndedAt = NotificationPending, "", t.now, time.Time{}
+			if err := t.insertNotification(n, ``); err != nil {
+				return err
+			}
+			anew = append(anew, n)
+		}
+		if len(anew) == 0 {
+			return nightcrier.Errorf(nightcrier.Conflict, "of incident %s no message failed or is in doubt: what was to be told has arrived, or is being sent", incidentID)
+		}
+		return nil
+	})
+	return anew, err
 }
 
 // Notifications lists the messages about an incident, oldest first.

@@ -76,6 +76,25 @@ func CutBytes(s string, n int) string {
 	return KeepBytes(s, n-len(ellipsis)) + ellipsis
 }
 
+// maxWord is the longest word, in bytes, that CutWords leaves out.
+const maxWord = 4 << 10
+
+// CutWords is CutBytes that breaks no word: the half of a secret is known for none. One of
+// more than 4 KiB is broken all the same.
+func CutWords(s string, n int) string {
+	s = valid(s)
+	if len(s) <= n || n < len(ellipsis) {
+		return CutBytes(s, n)
+	}
+	kept := KeepBytes(s, n-len(ellipsis))
+	if next, _ := utf8.DecodeRuneInString(s[len(kept):]); !unicode.IsSpace(next) {
+		if at := strings.LastIndexFunc(kept, unicode.IsSpace); at >= max(0, len(kept)-maxWord) {
+			kept = kept[:at]
+		}
+	}
+	return kept + ellipsis
+}
+
 // CutRunes returns s in at most n characters.
 func CutRunes(s string, n int) string {
 	if n <= 0 {

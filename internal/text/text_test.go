@@ -157,3 +157,28 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestCutWords(t *testing.T) {
+	long := strings.Repeat("x", maxWord+10)
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"", 0, ""},
+		{"one two", 7, "one two"},
+		{"one twos", 7, "one…"},
+		{"one two three", 10, "one two…"},
+		{"one two three", 9, "one…"},
+		{"one\ntwo\tthree", 12, "one\ntwo…"},
+		{"日本 語文", 12, "日本…"},
+		{"one " + long, 4 + len(long) - 1, "one " + long[:len(long)-4] + "…"},
+		{"one " + long, 100, "one…"},
+		{"nothing", 5, "no…"},
+		{"one", -1, ""},
+	} {
+		if got := CutWords(c.in, c.n); got != c.want {
+			t.Errorf("CutWords(%.40q, %d) = %.40q, want %.40q", c.in, c.n, got, c.want)
+		}
+	}
+}

@@ -49,6 +49,11 @@ func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
 		Variables: a.secret.Variables, BoxName: a.spec.boxName(), BoxOwner: a.dir.owner(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
 		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
+		MaskLog: func(b []byte) []byte {
+			b, _ = own.Log(b)
+			b, _ = a.mask.Log(b)
+			return b
+		},
 		Note: func(text string) { a.note("warn", text) },
 	})
 }

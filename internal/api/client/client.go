@@ -92,6 +92,11 @@ func (c *Client) Notifications(ctx context.Context, id string) (api.Notification
 	return get[api.NotificationList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notifications", nil)
 }
 
+// TellAgain sends again what may not have reached people, and returns what that is.
+func (c *Client) TellAgain(ctx context.Context, id string) (api.NotificationList, error) {
+	return call[api.NotificationList](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notifications/again", nil, nil)
+}
+
 // Notes returns what people noted about an incident.
 func (c *Client) Notes(ctx context.Context, id string) (api.NoteList, error) {
 	return get[api.NoteList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notes", nil)

@@ -36,6 +36,10 @@ func (c control) Cancel(ctx context.Context, id, cause string) (nightcrier.Run, 
 	return c.RequestCancel(ctx, id, cause)
 }
 
+func (c control) TellAgain(ctx context.Context, id string) ([]store.Notification, error) {
+	return c.RenewNotifications(ctx, id)
+}
+
 func (c control) Note(ctx context.Context, id, by, text string) (nightcrier.Note, error) {
 	n, err := nightcrier.NewNote(by, text, time.Now())
 	if err != nil {

@@ -296,11 +296,10 @@ func tellStreams(all []stream, q Query) (string, error) {
 }
 
 // bound cuts a table or a list at a line.
-func bound(text string) string {
-	if len(text) <= maxText {
-		return text
+func bound(whole string) string {
+	kept := text.KeepLines(whole, maxText)
+	if len(kept) == len(whole) {
+		return whole
 	}
-	kept := text[:maxText]
-	kept = kept[:strings.LastIndexByte(kept, '\n')+1]
-	return kept + fmt.Sprintf("(cut: %d of %d bytes are shown; ask for less)\n", len(kept), len(text))
+	return kept + fmt.Sprintf("(cut: %d of %d bytes are shown; ask for less)\n", len(kept), len(whole))
 }

@@ -65,8 +65,12 @@ func isJSON(text []byte) bool {
 var metadataKinds = []string{"PartialObjectMetadata", "PartialObjectMetadataList", "Table", "Status"}
 
 func (c *call) stripper(body []byte) *stripper {
+	log := c.g.cfg.MaskLog
+	if c.g.cfg.Upstream.Recorded { // it was masked as a log then
+		log = nil
+	}
 	return &stripper{
-		in: body, mask: c.g.cfg.Mask, columns: c.columns, restore: c.form.restore,
+		in: body, mask: c.g.cfg.Mask, maskLog: log, columns: c.columns, restore: c.form.restore,
 		meta:     c.parts.class == classResource && c.parts.verb != "" && metadataOnly(c.parts.resource),
 		secrets:  c.parts.class == classResource && strings.HasSuffix(c.parts.resource, "secrets"),
 		embedded: bytes.Contains(body, []byte("Secret")),
@@ -89,6 +93,7 @@ type stripper struct {
 	// numbers that stand under the name of a secret are taken out.
 	numbers bool
 	mask    func([]byte) []byte
+	maskLog func([]byte) ([]byte, int) // nil where there is no log
 
 	meta     bool // only metadata is expected
 	secrets  bool // the objects are called secrets of some sort, such as internalsecrets
@@ -311,6 +316,21 @@ func (s *stripper) text(at span) {
 	old := s.unquote(at)
 	if text := s.embeddedText(old); text != old {
 		s.replace(at, quote(text))
+	}
+}
+
+// excerpt masks a message of several lines as a stretch of a log. Many are one: a container
+// that wrote no message of its end gets the end of its log for one, and events quote logs.
+func (s *stripper) excerpt(at span) {
+	if s.maskLog == nil || s.in[at.from] != '"' || bytes.IndexByte(s.in[at.from:at.to], '\\') < 0 {
+		return
+	}
+	text := s.unquote(at)
+	if !strings.Contains(strings.TrimSpace(text), "\n") {
+		return
+	}
+	if masked, _ := s.maskLog([]byte(text)); string(masked) != text {
+		s.replace(at, quote(string(masked)))
 	}
 }
 

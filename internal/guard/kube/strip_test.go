@@ -23,6 +23,30 @@ func strip(in string, adjust func(*stripper)) (string, error) {
 	return string(s.apply()), nil
 }
 
+// A message of several lines is masked as a part of a log: the kubelet makes one of the end
+// of a log, cut anywhere, and events quote them.
+func TestMessagesAreExcerptsOfLogs(t *testing.T) {
+	log := func(s *stripper) { s.maskLog = masker.Log }
+	open := `the end of its log:\n- value: swordfish77\n`
+	tag := `the end of its log:\n- value: ` + masker.Tag("swordfish77") + `\n`
+	for name, c := range map[string]struct{ in, want string }{
+		"a terminated container": {`{"state":{"terminated":{"message":"` + open + `"}}}`, `{"state":{"terminated":{"message":"` + tag + `"}}}`},
+		"an event":               {`{"kind":"Event","message":"` + open + `"}`, `{"kind":"Event","message":"` + tag + `"}`},
+		"a newer event":          {`{"kind":"Event","note":"` + open + `"}`, `{"kind":"Event","note":"` + tag + `"}`},
+		"with escapes":           {`{"message":"` + strings.ReplaceAll(open, `\n`, `\u000a`) + `"}`, `{"message":"` + tag + `"}`},
+		"twice":                  {`{"message":"x","message":"` + open + `"}`, `{"message":"x","message":"` + tag + `"}`},
+		"a table":                {`{"rows":[{"cells":["a","` + open + `",7]}]}`, `{"rows":[{"cells":["a","` + tag + `",7]}]}`},
+		"a file":                 {`{"data":{"a.yaml":"` + open + `"}}`, `{"data":{"a.yaml":"` + open + `"}}`},
+		"one line":               {`{"message":"- value: swordfish77\n"}`, `{"message":"- value: swordfish77\n"}`},
+		"no text":                {`{"message":{"note":null}}`, `{"message":{"note":null}}`},
+		"nothing open":           {`{"message":"a \u003c b\npanic: no such table\nexit 1\n"}`, `{"message":"a \u003c b\npanic: no such table\nexit 1\n"}`},
+	} {
+		if got, err := strip(c.in, log); err != nil || got != c.want {
+			t.Errorf("%s: %v\n got %s\nwant %s", name, err, got, c.want)
+		}
+	}
+}
+
 func TestStrip(t *testing.T) {
 	meta := func(s *stripper) { s.meta, s.restore = true, true }
 	for name, c := range map[string]struct {
@@ -90,7 +114,7 @@ func FuzzStrip(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for _, meta := range []bool{false, true} {
-			s := &stripper{in: in, mask: masker.Bytes, embedded: true, meta: meta, restore: meta}
+			s := &stripper{in: in, mask: masker.Bytes, maskLog: masker.Log, embedded: true, meta: meta, restore: meta}
 			err := s.run()
 			if valid := json.Valid(in); valid != (err == nil) && err != errTooDeep && err != errTwice {
 				t.Fatalf("%q: %v, JSON: %v", in, err, valid)

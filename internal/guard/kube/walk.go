@@ -184,8 +184,11 @@ func (s *stripper) list(key string, depth int) error {
 		if err != nil {
 			return err
 		}
-		if key == "cells" && i < len(s.columns) && s.columns[i] != "" {
-			s.cell(s.columns[i], at)
+		if key == "cells" {
+			s.excerpt(at)
+			if i < len(s.columns) && s.columns[i] != "" {
+				s.cell(s.columns[i], at)
+			}
 		}
 		if flag != "" {
 			s.cell(flag, at)
@@ -229,7 +232,7 @@ func (s *stripper) object(key string, depth int) error {
 // matters reports whether inspect looks at such a field.
 func (s *stripper) matters(name string) bool {
 	switch name {
-	case "", "cells", "object", "metadata", "columnDefinitions":
+	case "", "cells", "object", "metadata", "columnDefinitions", "message", "note":
 		return false
 	case "name":
 		return s.meta
@@ -257,6 +260,8 @@ func (s *stripper) member(depth int) (name string, at span, err error) {
 	case err != nil:
 	case name == "columnDefinitions":
 		s.secretColumns(at) // now: the rows come behind
+	case name == "message", name == "note":
+		s.excerpt(at)
 	case s.numbers && leadingDigits(bytes.TrimPrefix(s.in[at.from:at.to], []byte{'-'})) > 0 && s.secretName(s.unquote(key)):
 		s.replace(at, `"`+withheld+`"`)
 	}
@@ -281,6 +286,10 @@ func named(name []byte) string {
 		return "metadata"
 	case "items":
 		return "items"
+	case "message":
+		return "message"
+	case "note":
+		return "note"
 	case "apiVersion", "stringData", "binaryData", "annotations", "managedFields", "columnDefinitions", lastApplied:
 		return string(name)
 	}

@@ -43,7 +43,7 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "a directory for %s: %w", s.Name, err)
 	}
-	p, err := newPipes(o.Mask)
+	p, err := newPipes(o.MaskLog)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
@@ -207,11 +207,11 @@ func (p *pipes) printed() string { return p.out.printed(p.mask) }
 // complaint is what the command printed on stdout among its messages and said last on
 // stderr, masked.
 func (p *pipes) complaint() (all string) {
-	if text := p.printed(); text != "" {
-		all = "; it printed " + text
+	if said := p.printed(); said != "" {
+		all = "; it printed " + said
 	}
-	if text := p.last.text(p.mask); text != "" {
-		all += "; it said: " + text
+	if said := p.last.masked(p.mask); said != "" {
+		all += "; it said: " + said
 	}
 	return all
 }
@@ -236,9 +236,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) text(mask func([]byte) []byte) string {
+func (t *tail) masked(mask func([]byte) []byte) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	masked := string(mask([]byte(strings.ToValidUTF8(string(t.end), ""))))
-	return strings.TrimSpace(text.MarkHidden(strings.ToValidUTF8(masked[max(0, len(masked)-maxSaid):], "")))
+	said := string(mask(t.end))
+	return strings.TrimSpace(text.MarkHidden(said[max(0, len(said)-maxSaid):]))
 }

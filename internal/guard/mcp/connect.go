@@ -62,8 +62,8 @@ func (w *way) end(session *sdk.ClientSession, s toolserver.Server, note func(str
 	_ = session.Close() // it ends either way
 	slow.Stop()
 	w.stop()
-	if text := w.printed(); text != "" {
-		note(fmt.Sprintf("tool server %s printed %s; they were skipped", s.Name, text))
+	if printed := w.printed(); printed != "" {
+		note(fmt.Sprintf("tool server %s printed %s; they were skipped", s.Name, printed))
 	}
 }
 

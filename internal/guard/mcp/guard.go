@@ -44,6 +44,9 @@ type Options struct {
 	Unconfined bool
 	// Mask hides secrets; JSON stays JSON.
 	Mask func([]byte) []byte
+	// MaskLog hides them in lines that may be a part of a log, as results often are; nil is
+	// Mask.
+	MaskLog func([]byte) []byte
 	// Record keeps a result as evidence and returns its id.
 	Record func(kind, source string, body []byte) (id string, err error)
 	// Journal is told of every call, before it is made and after. When the first is
@@ -56,6 +59,19 @@ type Options struct {
 	// Take is how servers are asked what they have and what their tools answer; nil is
 	// tape.Live.
 	Take tape.Take
+}
+
+func (o Options) complete() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Take == nil {
+		o.Take = tape.Live
+	}
+	if o.MaskLog == nil {
+		o.MaskLog = o.Mask
+	}
+	return o
 }
 
 // Call is one call of a tool of a server: what was decided and, once Done, what came
@@ -81,12 +97,7 @@ type Servers struct {
 // Open begins a session with every server, all at once, and fixes what they offer.
 // One that fails is told of and left out: the run goes on without its tools.
 func Open(ctx context.Context, servers []toolserver.Server, o Options) *Servers {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Take == nil {
-		o.Take = tape.Live
-	}
+	o = o.complete()
 	s := &Servers{all: make([]*session, len(servers))}
 	var wait sync.WaitGroup
 	for i, server := range servers {
@@ -267,7 +278,16 @@ func (s *session) ask(ctx context.Context, o Offer, args map[string]any) answer 
 	if err != nil {
 		res = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: s.failure(ctx, err)}}}
 	}
-	return answer{Text: string(s.o.Mask([]byte(render(res)))), Failed: res.IsError || res.NeedsInput()}
+	return answer{Text: s.masked(render(res)), Failed: res.IsError || res.NeedsInput()}
+}
+
+// masked is a result without secrets: JSON stays JSON, and what else has several lines may
+// be a part of a log.
+func (s *session) masked(result string) string {
+	if !json.Valid([]byte(result)) && strings.Contains(strings.TrimSpace(result), "\n") {
+		return string(s.o.MaskLog([]byte(result)))
+	}
+	return string(s.o.Mask([]byte(result)))
 }
 
 // command is a call on one line, as people read it.

@@ -249,3 +249,24 @@ func TestListWithoutEnd(t *testing.T) {
 		t.Errorf("%d tools: %s", len(s.Tools()), r.told())
 	}
 }
+
+// A result of several lines may be a part of a log, and is masked as one; a document and a
+// single line are not.
+func TestResultsMayBeLogs(t *testing.T) {
+	p := newPeer(t)
+	said := map[string]string{"log": "two lines,\nopen", "line": "open", "document": "{\n  \"a\": \"open\"\n}"}
+	for name, answer := range said {
+		p.tool(name, readsOnly, nil, textPart(answer))
+	}
+	r := newRecord()
+	o := r.options()
+	o.MaskLog = func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "open", "‹secret:0000›")) }
+	s := Open(t.Context(), []toolserver.Server{p.server("*")}, o)
+	defer s.Close()
+	for name := range said {
+		got, err := ask(t, s, "peer_"+name, map[string]string{})
+		if err != nil || strings.Contains(got, "‹secret:0000›") != (name == "log") {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}

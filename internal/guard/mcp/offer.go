@@ -174,8 +174,9 @@ func digest(b []byte) string {
 const lookName = "look"
 
 // Look asks a server what it offers, and says what of it agents would get. No run stands
-// behind it: of the Options it takes Variables, Dir, Unconfined, Mask and Note.
+// behind it: of the Options it takes Variables, Dir, Unconfined, Mask, MaskLog and Note.
 func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) {
+	o = o.complete()
 	o.BoxName, o.BoxOwner = lookName, process.OwnerOf(o.Dir)
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -112,6 +111,6 @@ func (m *messages) printed(mask func([]byte) []byte) string {
 	if m.skipped == 0 {
 		return ""
 	}
-	first := text.CutLine(text.MarkHidden(string(mask([]byte(strings.ToValidUTF8(m.first, "\uFFFD"))))), maxShown)
+	first := text.CutLine(text.MarkHidden(string(mask([]byte(m.first)))), maxShown)
 	return fmt.Sprintf("%s on its standard output (%d bytes) that are no messages of MCP, first %q", text.CountNoun(m.skipped, "line"), m.bytes, first)
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/typo"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Kind is a kind of object, and where the API has it.
@@ -146,7 +146,7 @@ func Nearest(word string) string {
 		}
 	}
 	slices.Sort(words)
-	return kinds[typo.Nearest(strings.ToLower(word), slices.Compact(words))]
+	return kinds[text.FindNearest(strings.ToLower(word), slices.Compact(words))]
 }
 
 // Shorts are the abbreviations, each for itself.

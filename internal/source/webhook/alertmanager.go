@@ -166,7 +166,7 @@ func (c Cluster) reading(g group, a alert) []byte {
 	s := c.subject(g, a)
 	r := map[string]any{
 		"cluster": c.Name, "faultId": a.Fingerprint, "faultType": s.faultType, "severity": a.Labels["severity"],
-		"resource": s.resource, "container": s.container, "context": a.text(), "timestamp": a.StartsAt,
+		"resource": s.resource, "container": s.container, "context": a.text(c.MaskLog), "timestamp": a.StartsAt,
 	}
 	if s.resource.Kind == nightcrier.AlertKind {
 		r["owner"] = s.resource // nobody else can say it
@@ -194,11 +194,14 @@ func alone(g group, raw json.RawMessage) []byte {
 }
 
 // text is what an alert says to people: its annotations, then its labels.
-func (a alert) text() string {
+func (a alert) text(maskLog func(string) string) string {
 	var lines []string
 	for _, name := range []string{"summary", "message", "description", "runbook_url"} {
 		if v := a.Annotations[name]; v != "" {
-			lines = append(lines, text.CutBytes(v, maxText))
+			if maskLog != nil && strings.Contains(strings.TrimSpace(v), "\n") {
+				v = maskLog(v)
+			}
+			lines = append(lines, text.CutWords(v, maxText))
 		}
 	}
 	var pairs []string

@@ -280,3 +280,19 @@ func TestForemost(t *testing.T) {
 		}
 	}
 }
+
+// An annotation of several lines is masked by itself, before the labels stand behind it: it
+// may be a part of a log, of which the end shows what it was.
+func TestAnnotationsAreExcerptsOfLogs(t *testing.T) {
+	t.Parallel()
+	c := Cluster{Name: "lab", MaskLog: func(text string) string { return strings.ReplaceAll(text, "open", "masked") }}
+	payload := []byte(`{"labels":{"alertname":"A"},"annotations":{"summary":"open","description":"two lines\nopen"}}`)
+	list, err := Alerts(c, payload)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	ev, err := dialect.Parse(list[0].Reading)
+	if want := "open\ntwo lines\nmasked\nAlert firing with alertname: A"; err != nil || ev.Context != want {
+		t.Errorf("%q, want %q: %v", ev.Context, want, err)
+	}
+}

@@ -35,6 +35,9 @@ type Cluster struct {
 	// AlertLabels say which of the alerts' labels names what, where that is not as
 	// kube-prometheus has it; see Roles.
 	AlertLabels map[string]string
+	// MaskLog, if not nil, hides secrets in a text of several lines that may be a part of a
+	// log: an annotation, before others stand around it.
+	MaskLog func(text string) string
 }
 
 // Config is what Hooks work with.

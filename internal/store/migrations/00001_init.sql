@@ -67,11 +67,15 @@ CREATE INDEX incidents_cause ON incidents (cluster, cause_key, created_at, id) W
 CREATE INDEX incidents_caused_by ON incidents (caused_by) WHERE caused_by <> '';
 CREATE INDEX incidents_cleared ON incidents (cleared_at, id) WHERE cleared_at > 0 AND over_at = 0;
 
--- The alerts of an incident that fire.
+-- The alerts of an incident that fire, and what other sources reported of it; with when it
+-- began, as the source says, so that an end which arrives late is not taken for that of
+-- what was reported since.
 CREATE TABLE alerts (
     incident_id TEXT NOT NULL,
     fault_id    TEXT NOT NULL,
-    PRIMARY KEY (incident_id, fault_id)
+    source      TEXT NOT NULL,
+    occurred_at BIGINT NOT NULL,
+    PRIMARY KEY (incident_id, fault_id, source)
 );
 
 -- What people noted about an incident.

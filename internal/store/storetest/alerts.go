@@ -36,6 +36,43 @@ func lastAlertEnds(t *testing.T, b *bench) {
 	}
 }
 
+// lateEnds: an end that was held up on its way does not end what its source reported since,
+// whoever the source is. That of the newest does, and one without a time.
+func lateEnds(t *testing.T, b *bench) {
+	began := b.clock.Now()
+	for _, source := range []string{"webhook", "mcp"} {
+		send := func(minute int, cleared bool) nightcrier.Incident {
+			ev := b.by(source, nightcrier.Warning, cleared)
+			ev.FaultID, ev.Owner.Name, ev.Fingerprint = "f", source, "late/"+source
+			if minute >= 0 {
+				ev.OccurredAt = began.Add(time.Duration(minute) * time.Minute)
+			}
+			b.clock.Advance(time.Second)
+			d := b.accept(t, ev, Policy())
+			return d.Incident
+		}
+		want := func(what string, inc nightcrier.Incident, want nightcrier.Condition) {
+			t.Helper()
+			if got := b.incident(t, inc.ID); got.Condition != want {
+				t.Errorf("%s, %s: the fault is %s, want %s", source, what, got.Condition, want)
+			}
+		}
+		inc := send(0, false)
+		send(5, false)
+		send(0, true)
+		want("the end of what began before", inc, nightcrier.ConditionActive)
+		send(3, false) // it came late as well
+		send(4, true)
+		want("another one", inc, nightcrier.ConditionActive)
+		send(5, true)
+		want("its own end", inc, nightcrier.ConditionCleared)
+		send(6, false)
+		want("again", inc, nightcrier.ConditionActive)
+		send(-1, true)
+		want("an end without a time", inc, nightcrier.ConditionCleared)
+	}
+}
+
 // repeatedUnseen: a fault that nobody looked at because the queue was full gets
 // another chance when the very same event is sent again, once the window is over.
 func repeatedUnseen(t *testing.T, b *bench) {

@@ -177,6 +177,78 @@ func sameCauseNotTold(t *testing.T, b *bench) {
 	}
 }
 
+// doubtful begins a message about an incident, and leaves it so that nobody knows whether it
+// arrived.
+func (b *bench) doubtful(t *testing.T, kind, key string, inc nightcrier.Incident, gist string) {
+	t.Helper()
+	b.clock.Advance(time.Millisecond)
+	n := store.Notification{IncidentID: inc.ID, RunID: inc.RunID, Channel: "slack", Kind: kind, Key: key, Severity: inc.Severity, Gist: gist}
+	if got, err := b.BeginNotification(t.Context(), n); err != nil || !got.Fresh {
+		t.Fatalf("begin %s: %+v, %v", key, got, err)
+	}
+	if err := b.EndNotification(t.Context(), key, store.NotificationUnknown, "the server ended"); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Advance(time.Millisecond)
+}
+
+// toldInDoubt: a message that may not have arrived is not sent again, but makes no other one
+// needless, and what goes on with it is told.
+func toldInDoubt(t *testing.T, b *bench) {
+	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))
+	b.doubtful(t, store.OutcomeTold, "root", root, "oom")
+	if got, err := b.BeginNotification(t.Context(), store.Notification{IncidentID: root.ID, Channel: "slack", Kind: store.OutcomeTold, Key: "root", Gist: "oom"}); err != nil || got.Fresh || got.State != store.NotificationUnknown {
+		t.Errorf("the same message: %+v, %v", got, err)
+	}
+	web := b.concludes(t, b.begun(t, "web", nightcrier.Warning), oomOf("ledger"))
+	wantTold(t, "another one of its cause", b.told(t, store.OutcomeTold, web, "oom"), "")
+	wantTold(t, "the same outcome of a retry", b.told(t, store.OutcomeTold, root, "oom"), "")
+	wantTold(t, "and of another one", b.told(t, store.OutcomeTold, root, "oom"), store.SameOutcome)
+
+	cart := b.concludes(t, b.begun(t, "cart", nightcrier.Warning), nil)
+	b.doubtful(t, store.OutcomeTold, "cart", cart, "a")
+	wantTold(t, "that it is over", b.told(t, store.OverTold, cart, ""), "")
+	cart.Severity = nightcrier.Critical
+	wantTold(t, "that it became worse", b.told(t, store.RiseTold, cart, ""), "")
+}
+
+// toldByHand: what failed or is in doubt is begun anew when somebody asks for it, once at a
+// time; the first record stays as it was.
+func toldByHand(t *testing.T, b *bench) {
+	inc := b.concludes(t, b.begun(t, "cart", nightcrier.Warning), nil)
+	renew := func() ([]store.Notification, error) {
+		b.clock.Advance(time.Millisecond)
+		return b.RenewNotifications(t.Context(), inc.ID)
+	}
+	_, err := renew()
+	wantCode(t, err, nightcrier.Conflict) // nothing was to be told yet
+	b.doubtful(t, store.OutcomeTold, "slack:outcome/1", inc, "a")
+	wantTold(t, "that it is over", b.told(t, store.OverTold, inc, ""), "")
+	key := ""
+	for _, end := range []store.NotificationState{store.NotificationFailed, store.NotificationUnknown, store.NotificationSent} {
+		list, err := renew()
+		if err != nil || len(list) != 1 || list[0].Kind != store.OutcomeTold || list[0].State != store.NotificationPending || list[0].RunID != inc.RunID || list[0].Key == key {
+			t.Fatalf("renewed: %+v, %v", list, err)
+		}
+		key = list[0].Key
+		_, err = renew() // while it is being sent
+		wantCode(t, err, nightcrier.Conflict)
+		if left, err := b.PendingNotifications(t.Context()); err != nil || len(left) != 1 || left[0].Key != key {
+			t.Errorf("what a crash would leave: %+v, %v", left, err)
+		}
+		if err := b.EndNotification(t.Context(), key, end, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = renew()
+	wantCode(t, err, nightcrier.Conflict) // it has arrived
+	list, err := b.Notifications(t.Context(), inc.ID)
+	if err != nil || len(list) != 5 || list[0].State != store.NotificationUnknown {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	wantTold(t, "the same outcome", b.told(t, store.OutcomeTold, inc, "a"), store.SameOutcome)
+}
+
 // causeLinks: who comes to the cause of another incident of the cluster was caused by it.
 func causeLinks(t *testing.T, b *bench) {
 	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))

@@ -1,4 +1,4 @@
-package typo
+package text
 
 import (
 	"slices"
@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-func TestDistance(t *testing.T) {
+func TestCountEdits(t *testing.T) {
 	tests := []struct {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"timeout", "timeuot", 1}, {"kitten", "sitting", 3}, {"agent", "agents", 1}, {strings.Repeat("x", 200), strings.Repeat("x", 300), 0}}
 	for _, tt := range tests {
-		if got := distance(tt.a, tt.b); got != tt.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
+		if got := CountEdits(tt.a, tt.b); got != tt.want {
+			t.Errorf("CountEdits(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
 		}
 	}
 }
 
-func TestNear(t *testing.T) {
+func TestFindNear(t *testing.T) {
 	names := []string{"cart", "cart-7d4b9c8f6d-abcde", "cart-7d4b9c8f6d-x2x7q", "catalog", "frontend", "card"}
 	for name, tt := range map[string]struct {
 		nearest string
@@ -33,18 +33,26 @@ func TestNear(t *testing.T) {
 		"payments": {"", nil},
 		"":         {"", nil},
 	} {
-		if got := Nearest(name, names); got != tt.nearest {
-			t.Errorf("Nearest(%q) = %q, want %q", name, got, tt.nearest)
+		if got := FindNearest(name, names); got != tt.nearest {
+			t.Errorf("FindNearest(%q) = %q, want %q", name, got, tt.nearest)
 		}
-		if got := Near(name, names, 2); !slices.Equal(got, tt.near) {
-			t.Errorf("Near(%q) = %q, want %q", name, got, tt.near)
+		if got := FindNear(name, names, 2); !slices.Equal(got, tt.near) {
+			t.Errorf("FindNear(%q) = %q, want %q", name, got, tt.near)
 		}
 	}
-	if got := Nearest("claude", []string{"codex", "claude-code"}); got != "claude-code" {
+	if got := FindNearest("claude", []string{"codex", "claude-code"}); got != "claude-code" {
 		t.Errorf("the first word of a name means %q", got)
 	}
 	pods := names[1:3]
-	if got := Near("cart", pods, 5); !slices.Equal(got, pods) {
+	if got := FindNear("cart", pods, 5); !slices.Equal(got, pods) {
 		t.Errorf("the beginning of two names means %q", got)
+	}
+}
+
+func TestSuggestName(t *testing.T) {
+	for name, want := range map[string]string{"fronted": "; did you mean frontend?", "payments": ""} {
+		if got := SuggestName("; did you mean %s?", name, []string{"cart", "frontend"}); got != want {
+			t.Errorf("for %q it suggests %q, want %q", name, got, want)
+		}
 	}
 }

@@ -1,31 +1,40 @@
-// Package typo finds the name that was meant by a mistyped one.
-package typo
+package text
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
 
-// Nearest returns the candidate that is closest to a mistyped name, or that a word of
+// SuggestName writes the candidate that a mistyped name stands for into a format such as
+// "; did you mean %s?"; "" when it stands for none.
+func SuggestName(format, name string, candidates []string) string {
+	if near := FindNearest(name, candidates); near != "" {
+		return fmt.Sprintf(format, near)
+	}
+	return ""
+}
+
+// FindNearest returns the candidate that is closest to a mistyped name, or that a word of
 // it begins, as claude does claude-code; "" when none is meant.
-func Nearest(name string, candidates []string) string {
-	if near := Near(name, candidates, 1); len(near) > 0 {
+func FindNearest(name string, candidates []string) string {
+	if near := FindNear(name, candidates, 1); len(near) > 0 {
 		return near[0]
 	}
 	return ""
 }
 
-// Near returns at most n candidates that a name may stand for, the closest first: it
+// FindNear returns at most n candidates that a name may stand for, the closest first: it
 // is mistyped, or the beginning of theirs.
-func Near(name string, candidates []string, n int) []string {
+func FindNear(name string, candidates []string, n int) []string {
 	type near struct {
 		name     string
 		distance int
 	}
 	var found []near
 	for _, c := range candidates {
-		d := distance(strings.ToLower(name), strings.ToLower(c))
+		d := CountEdits(strings.ToLower(name), strings.ToLower(c))
 		if d <= tolerance(name) || begins(name, c) {
 			found = append(found, near{c, min(d, tolerance(name)+1)})
 		}
@@ -48,9 +57,9 @@ func begins(name, longer string) bool {
 // tolerance is how many mistakes a name of that length may have.
 func tolerance(name string) int { return max(1, min(3, len(name)/3)) }
 
-// distance counts the insertions, deletions, replacements and swaps of
+// CountEdits counts the insertions, deletions, replacements and swaps of
 // neighbours that lead from a to b. Long names are cut at 64 bytes.
-func distance(a, b string) int {
+func CountEdits(a, b string) int {
 	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
 	var before, prev, row [65]int
 	for j := range len(b) + 1 {

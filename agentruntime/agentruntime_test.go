@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait for a real process.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 const crash = `{"faultType":"CrashLoop","severity":"error","resource":{"apiVersion":"v1","kind":"Pod","name":"cart-0","namespace":"shop"},"context":"restart count: 4"}`
 

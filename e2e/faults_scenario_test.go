@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +105,9 @@ func (h *hospital) admit() {
 		h.must(err)
 		sc := &scenario{name: strings.TrimSuffix(filepath.Base(file), ".yaml")}
 		sc.ns = h.Namespace(h.TB)
-		raw, err := yaml.YAMLToJSON(bytes.ReplaceAll(text, []byte("${NS}"), []byte(sc.ns)))
+		var doc any
+		h.must(yaml.Unmarshal(bytes.ReplaceAll(text, []byte("${NS}"), []byte(sc.ns)), &doc))
+		raw, err := json.Marshal(doc)
 		h.must(err)
 		dec := json.NewDecoder(bytes.NewReader(raw))
 		dec.DisallowUnknownFields()

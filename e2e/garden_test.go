@@ -284,8 +284,12 @@ func traces(value string) []string {
 	return slices.Compact(list)
 }
 
-// sieve finds traces of canaries in one pass: by how they begin, then whole.
-type sieve map[[sieveWidth]byte][]trace
+// sieve finds traces of canaries in one pass: by their first two bytes, of which few occur,
+// by how they begin, then whole.
+type sieve struct {
+	pairs  [1 << 16]bool
+	traces map[[sieveWidth]byte][]trace
+}
 
 // sieveWidth is how long every trace is at least.
 const sieveWidth = 8
@@ -293,24 +297,30 @@ const sieveWidth = 8
 // trace is a form of a canary's value.
 type trace struct{ where, text string }
 
-func sieveOf(canaries []canary) sieve {
-	s := sieve{}
+func sieveOf(canaries []canary) *sieve {
+	s := &sieve{traces: map[[sieveWidth]byte][]trace{}}
 	for _, c := range canaries {
 		for _, text := range traces(c.value) {
 			begin := [sieveWidth]byte([]byte(text))
-			if t := (trace{c.where, text}); !slices.Contains(s[begin], t) {
-				s[begin] = append(s[begin], t)
+			s.pairs[pair(begin[0], begin[1])] = true
+			if t := (trace{c.where, text}); !slices.Contains(s.traces[begin], t) {
+				s.traces[begin] = append(s.traces[begin], t)
 			}
 		}
 	}
 	return s
 }
 
+func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
+
 // in returns where each canary that is found has its first trace.
-func (s sieve) in(data []byte) map[string]int {
+func (s *sieve) in(data []byte) map[string]int {
 	found := map[string]int{}
 	for at := 0; at+sieveWidth <= len(data); at++ {
-		for _, t := range s[[sieveWidth]byte(data[at:])] {
+		if !s.pairs[pair(data[at], data[at+1])] {
+			continue
+		}
+		for _, t := range s.traces[[sieveWidth]byte(data[at:])] {
 			if _, before := found[t.where]; !before && strings.HasPrefix(string(data[at:min(len(data), at+len(t.text))]), t.text) {
 				found[t.where] = at
 			}
@@ -321,7 +331,7 @@ func (s sieve) in(data []byte) map[string]int {
 
 // below returns where in the files below dir each canary stands, packed or not, and how
 // many were looked at.
-func (s sieve) below(dir string) (found map[string][]string, files int, err error) {
+func (s *sieve) below(dir string) (found map[string][]string, files int, err error) {
 	found = map[string][]string{}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {

@@ -17,7 +17,7 @@ var program = sync.OnceValues(func() (*testproc.Scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(scratch.Path, "nightcrier"), "./cmd/nightcrier")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(scratch.Path, "nightcrier"), "./cmd/nightcrier")
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w: %s", err, out)

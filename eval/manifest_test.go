@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v4"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 )
 
 // captured is the moment that every case is recorded at.
@@ -99,7 +99,7 @@ func readManifests(file string) ([]manifest, error) {
 		case doc == nil:
 		case doc["case"] != nil:
 			m := manifest{file: file}
-			if err := yaml.UnmarshalStrict([]byte(text), &m.header); err != nil {
+			if err := into(doc, &m.header); err != nil {
 				return nil, fmt.Errorf("document %d: %w", i+1, err)
 			}
 			if m.Namespace == "" {
@@ -121,11 +121,15 @@ func readManifests(file string) ([]manifest, error) {
 
 // document reads one YAML document with numbers as the API machinery has them.
 func document(text []byte) (map[string]any, error) {
-	raw, err := yaml.YAMLToJSON(text)
-	if err != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(text, &doc); err != nil || doc == nil {
 		return nil, err
 	}
-	var doc map[string]any
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	doc = nil
 	return doc, utiljson.Unmarshal(raw, &doc)
 }
 
@@ -135,7 +139,9 @@ func into(doc map[string]any, v any) error {
 	if err != nil {
 		return err
 	}
-	return yaml.UnmarshalStrict(raw, v)
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.DisallowUnknownFields()
+	return in.Decode(v)
 }
 
 var spanPart = regexp.MustCompile(`(\d+)([dhms])`)

@@ -15,13 +15,13 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/yaml"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetest"

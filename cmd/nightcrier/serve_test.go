@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait for a real process.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // fault is what the peer pushes.
 const fault = `{"data":{"subscriptionId":"s","cluster":"prod","faultId":"f1","faultType":"CrashLoop","severity":"critical",

@@ -38,19 +38,17 @@ var doorNames = map[string][]string{
 	"golang.org/x/sys/*": {"ForkExec", "Exec", "Open*", "Read*", "Recv*", "Pread*", "Socket*", "Connect", "Accept*", "Bind", "Listen", "Mmap", "Inotify*"},
 
 	"github.com/danielgtaylor/huma/v2":           {"Register", "Get", "Put", "Post", "Patch", "Delete", "AutoRegister"},
-	"github.com/goccy/go-yaml":                   {"NewDecoder", "Unmarshal*"},
-	"github.com/goccy/go-yaml/parser":            {"Parse*"},
 	"github.com/jackc/pgx/*":                     {"Connect*", "New", "NewWithConfig", "OpenDB*"},
 	"github.com/jackc/pgx/*/*":                   {"Connect*", "New", "NewWithConfig", "OpenDB*"},
 	"github.com/modelcontextprotocol/go-sdk/mcp": {"?*Transport", "NewStreamableHTTPHandler", "NewSSEHandler", "NewClient", "NewServer", "AddTool"},
-	"go.yaml.in/yaml/*":                          {"NewDecoder", "Unmarshal"},
+	"go.yaml.in/yaml/*":                          {"NewDecoder", "NewLoader", "Load", "Unmarshal"},
 	"golang.org/x/net/*":                         {"Dial*", "Listen*", "Server", "Transport", "NewServer", "Parse"},
 	"google.golang.org/grpc":                     {"*"},
 	"k8s.io/client-go/*":                         {"New*"},
 	"k8s.io/client-go/rest":                      {"*ClientFor*", "TransportFor", "HTTPWrappersForConfig", "InClusterConfig", "TLSConfigFor"},
 	"k8s.io/client-go/tools/*":                   {"New*", "Load*", "BuildConfig*", "RESTConfig*"},
 	"k8s.io/client-go/transport":                 {"New*", "TLSConfigFor"},
-	"sigs.k8s.io/yaml":                           {"Unmarshal*", "YAMLToJSON*"},
+	modulePath + "/internal/strictyaml":          {"*"},
 }
 
 // doorMethods are methods by which something new is served, whatever they are called on.

@@ -247,6 +247,14 @@ var fences = []struct {
 		in:      []string{"internal/notify/slack/..."},
 	},
 	{
+		what:    "a second YAML module",
+		imports: []string{"sigs.k8s.io/yaml", "gopkg.in/yaml", "github.com/goccy/go-yaml", "github.com/ghodss/yaml", "go.yaml.in/yaml/v2", "go.yaml.in/yaml/v3"},
+	},
+	{
+		what:    "a second JSON Schema module",
+		imports: []string{"github.com/santhosh-tekuri/jsonschema", "github.com/xeipuu/gojsonschema", "github.com/qri-io/jsonschema"},
+	},
+	{
 		what:    "the durable engine",
 		imports: []string{"github.com/dbos-inc/dbos-transact-golang"},
 		in:      []string{"internal/engine/..."},

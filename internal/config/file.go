@@ -1,17 +1,17 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"go.yaml.in/yaml/v4"
 
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
@@ -124,51 +124,76 @@ func (l *loader) parseFile(name string, data []byte) {
 		r.problem(r.at(nil), "", fmt.Errorf("nests brackets or dashes more than %d deep", maxNesting))
 		return
 	}
-	parsed, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	docs, err := documents(data)
 	if err != nil {
-		r.syntax(err)
+		r.syntax(err, data)
 		return
 	}
-	bodies := 0
-	for _, doc := range parsed.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType {
-			continue
-		}
-		if bodies++; bodies > 1 {
-			r.problem(r.at(doc.Body), "", errors.New("a second document begins here: one file holds one configuration"))
-			return
-		}
-		r.walk(r.root, doc.Body, "", onlyCluster)
+	if len(docs) > 1 {
+		r.problem(r.at(docs[1]), "", errors.New("a second document begins here: one file holds one configuration"))
+		return
+	}
+	for _, doc := range docs {
+		r.walk(r.root, doc, "", onlyCluster)
 	}
 }
 
-// syntax reports a syntax error by its message and line alone: the library's
-// own text shows the source around it, which may hold a secret.
-func (r *fileReader) syntax(err error) {
+// documents reads the documents of a file that hold anything.
+func documents(data []byte) (docs []*yaml.Node, err error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var doc yaml.Node
+		if err := loader.Load(&doc); errors.Is(err, io.EOF) {
+			return docs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(doc.Content) > 0 && !isNull(doc.Content[0]) {
+			docs = append(docs, doc.Content[0])
+		}
+	}
+}
+
+// syntax reports a syntax error of a file by its message and line, and where what it breaks
+// began. What is still open at the end is told of where it was opened.
+func (r *fileReader) syntax(err error, data []byte) {
 	where := r.at(nil)
 	text := "is not valid YAML"
-	var located yaml.Error
+	var located *yaml.LoadError
 	if errors.As(err, &located) {
-		if token := located.GetToken(); token != nil && token.Position != nil {
-			where.Line = token.Position.Line
+		where.Line = located.Mark.Line
+		if strings.HasPrefix(located.Message, "unknown anchor") {
+			r.problem(where, "", errUnsupported)
+			return
 		}
-		text += ": " + texts.CutBytes(located.GetMessage(), maxShown)
+		text += ": " + texts.CutBytes(located.Message, maxShown)
+		switch began := located.ContextMark.Line; {
+		case began == 0 || began == where.Line:
+		case located.Mark.Index >= len(data):
+			where.Line = began
+		default:
+			text += fmt.Sprintf(" (%s from line %d on)", texts.CutBytes(located.ContextMsg, maxShown), began)
+		}
+		where.Line = min(where.Line, 1+bytes.Count(bytes.TrimRight(data, " \t\r\n"), []byte("\n")))
 	}
 	r.problem(where, "", errors.New(text))
 }
 
 // at is the origin of a node, the whole file for nil.
-func (r *fileReader) at(n ast.Node) Origin {
+func (r *fileReader) at(n *yaml.Node) Origin {
 	o := Origin{Layer: LayerFile, Name: r.name}
-	if n != nil && n.GetToken() != nil && n.GetToken().Position != nil {
-		o.Line = n.GetToken().Position.Line
+	if n != nil {
+		o.Line = n.Line
 	}
 	return o
 }
 
-func (r *fileReader) walk(b *branch, n ast.Node, path string, cluster int) {
+func (r *fileReader) walk(b *branch, n *yaml.Node, path string, cluster int) {
 	switch {
-	case n == nil || n.Type() == ast.NullType:
+	case isNull(n):
 	case unsupported(n):
 		r.problem(r.at(n), path, errUnsupported)
 	case b.leaf != nil:
@@ -181,14 +206,13 @@ func (r *fileReader) walk(b *branch, n ast.Node, path string, cluster int) {
 }
 
 // entries walks a sequence of mappings.
-func (r *fileReader) entries(b *branch, n ast.Node, path string) {
-	seq, ok := n.(*ast.SequenceNode)
-	if !ok {
+func (r *fileReader) entries(b *branch, n *yaml.Node, path string) {
+	if n.Kind != yaml.SequenceNode {
 		r.problem(r.at(n), path, fmt.Errorf("is %s: write a list, each entry with a leading '-'", describe(n)))
 		return
 	}
 	inner := &branch{children: b.children}
-	for i, entry := range seq.Values {
+	for i, entry := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch path {
 		case "clusters":
@@ -205,28 +229,27 @@ func (r *fileReader) entries(b *branch, n ast.Node, path string) {
 	}
 }
 
-func (r *fileReader) fields(b *branch, n ast.Node, path string, cluster int) {
-	m, ok := n.(ast.MapNode)
-	if !ok {
+func (r *fileReader) fields(b *branch, n *yaml.Node, path string, cluster int) {
+	if n.Kind != yaml.MappingNode {
 		r.problem(r.at(n), path, fmt.Errorf("is %s: write keys below it: %s", describe(n), strings.Join(b.names(), ", ")))
 		return
 	}
 	r.given[path] = true
 	seen := map[string]bool{}
-	for it := m.MapRange(); it.Next(); {
-		name := keyName(it.Key())
+	for k, v := range pairs(n) {
+		name := keyName(k)
 		full := join(path, name)
 		child := b.children[name]
 		switch {
-		case it.Key().IsMergeKey():
-			r.problem(r.at(it.Key()), path, errUnsupported)
+		case unsupported(k):
+			r.problem(r.at(k), path, errUnsupported)
 		case child == nil:
-			r.problem(r.at(it.Key()), join(path, texts.CutBytes(name, maxShown)), r.unknown(b, path, name))
+			r.problem(r.at(k), join(path, texts.CutBytes(name, maxShown)), r.unknown(b, path, name))
 		case seen[name]:
-			r.problem(r.at(it.Key()), full, errors.New("is given a second time: keep one"))
+			r.problem(r.at(k), full, errors.New("is given a second time: keep one"))
 		default:
 			seen[name] = true
-			r.walk(child, it.Value(), full, cluster)
+			r.walk(child, v, full, cluster)
 		}
 	}
 }
@@ -245,7 +268,7 @@ func (r *fileReader) unknown(b *branch, path, name string) error {
 	return fmt.Errorf("is not a key: known here are %s", strings.Join(b.names(), ", "))
 }
 
-func (r *fileReader) leaf(b *branch, n ast.Node, path string, cluster int) {
+func (r *fileReader) leaf(b *branch, n *yaml.Node, path string, cluster int) {
 	words, err := wordsOf(b.leaf.typ, n)
 	if err != nil {
 		r.problem(r.at(n), path, err)
@@ -256,30 +279,26 @@ func (r *fileReader) leaf(b *branch, n ast.Node, path string, cluster int) {
 
 // wordsOf reads the words of a value of the type's shape. A sequence or
 // mapping may also be written in its one-line form.
-func wordsOf(t valueType, n ast.Node) ([]string, error) {
+func wordsOf(t valueType, n *yaml.Node) ([]string, error) {
 	if word, ok := scalarText(n); ok {
 		return t.words(word), nil
 	}
-	switch v := n.(type) {
-	case *ast.SequenceNode:
-		if t.shape == sequence {
-			return sequenceWords(t, v)
-		}
-	case ast.MapNode:
-		if t.shape == mapping {
-			return mappingWords(v)
-		}
+	switch {
+	case n.Kind == yaml.SequenceNode && t.shape == sequence:
+		return sequenceWords(t, n)
+	case n.Kind == yaml.MappingNode && t.shape == mapping:
+		return mappingWords(n)
 	}
 	return nil, fmt.Errorf("is %s: expected %s", describe(n), t.expected(t.word))
 }
 
-func sequenceWords(t valueType, n *ast.SequenceNode) ([]string, error) {
+func sequenceWords(t valueType, n *yaml.Node) ([]string, error) {
 	var words []string
-	for _, v := range n.Values {
+	for _, v := range n.Content {
 		word, ok := scalarText(v)
-		if m, isMap := v.(ast.MapNode); isMap && t.entry != nil {
+		if v.Kind == yaml.MappingNode && t.entry != nil {
 			var err error
-			if word, err = entryWord(t, m); err != nil {
+			if word, err = entryWord(t, v); err != nil {
 				return nil, err
 			}
 		} else if !ok {
@@ -291,75 +310,77 @@ func sequenceWords(t valueType, n *ast.SequenceNode) ([]string, error) {
 }
 
 // entryWord makes one word of a mapping.
-func entryWord(t valueType, n ast.MapNode) (string, error) {
-	pairs := map[string]string{}
-	for it := n.MapRange(); it.Next(); {
-		name := keyName(it.Key())
-		word, ok := scalarText(it.Value())
-		switch _, twice := pairs[name]; {
+func entryWord(t valueType, n *yaml.Node) (string, error) {
+	words := map[string]string{}
+	for k, v := range pairs(n) {
+		name := keyName(k)
+		word, ok := scalarText(v)
+		switch _, twice := words[name]; {
 		case !ok:
-			return "", fmt.Errorf("holds %s as %s: expected a text", describe(it.Value()), quote(name))
+			return "", fmt.Errorf("holds %s as %s: expected a text", describe(v), quote(name))
 		case twice:
 			return "", fmt.Errorf("gives %s a second time: keep one", quote(name))
 		}
-		pairs[name] = word
+		words[name] = word
 	}
-	return t.entry(pairs)
+	return t.entry(words)
 }
 
-func mappingWords(n ast.MapNode) ([]string, error) {
+func mappingWords(n *yaml.Node) ([]string, error) {
 	var words []string
-	for it := n.MapRange(); it.Next(); {
-		word, ok := scalarText(it.Value())
+	for k, v := range pairs(n) {
+		word, ok := scalarText(v)
 		if !ok {
-			return nil, fmt.Errorf("holds %s: expected name: text", describe(it.Value()))
+			return nil, fmt.Errorf("holds %s: expected name: text", describe(v))
 		}
-		words = append(words, keyName(it.Key())+"="+word)
+		words = append(words, keyName(k)+"="+word)
 	}
 	return words, nil
 }
 
-func scalarText(n ast.Node) (string, bool) {
-	switch v := n.(type) {
-	case *ast.StringNode:
-		return v.Value, true
-	case *ast.LiteralNode:
-		return strings.TrimSuffix(v.Value.Value, "\n"), true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return v.GetToken().Value, true
-	case *ast.NullNode:
+// pairs yields the keys and values of a mapping.
+func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(k, v *yaml.Node) bool) {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if !yield(n.Content[i], n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// scalarText is a value as it is written, "" for null.
+func scalarText(n *yaml.Node) (string, bool) {
+	switch {
+	case n.Kind != yaml.ScalarNode || unsupported(n):
+		return "", false
+	case isNull(n):
 		return "", true
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return strings.TrimSuffix(n.Value, "\n"), true
 	}
-	return "", false
+	return n.Value, true
 }
 
-func keyName(k ast.MapKeyNode) string {
-	if s, ok := k.(*ast.StringNode); ok {
-		return s.Value
-	}
-	if t := k.GetToken(); t != nil {
-		return t.Value
-	}
-	return ""
+func isNull(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && !unsupported(n)
 }
 
-func unsupported(n ast.Node) bool {
-	switch n.(type) {
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode, *ast.DirectiveNode:
-		return true
-	}
-	return false
+// keyName is the text of a key, "" for one that is no text.
+func keyName(k *yaml.Node) string { return k.Value }
+
+func unsupported(n *yaml.Node) bool {
+	return n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.ShortTag() == "!!merge"
 }
 
 // describe names what a node is, never what it holds.
-func describe(n ast.Node) string {
-	switch n.(type) {
-	case *ast.SequenceNode:
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.SequenceNode:
 		return "a list"
-	case *ast.MappingNode, *ast.MappingValueNode:
+	case n.Kind == yaml.MappingNode:
 		return "a mapping"
-	}
-	if _, ok := scalarText(n); ok {
+	case n.Kind == yaml.ScalarNode && !unsupported(n):
 		return "a single value"
 	}
 	return "something that is not supported here"

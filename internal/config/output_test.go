@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/google/jsonschema-go/jsonschema"
+	"go.yaml.in/yaml/v4"
 )
 
 var update = goflag.Bool("update", false, "rewrite generated parts of the documentation")
@@ -161,31 +161,23 @@ func TestPrintShowsOrigins(t *testing.T) {
 	}
 }
 
-func compiledSchema(t *testing.T) *jsonschema.Schema {
+func compiledSchema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
+	var doc jsonschema.Schema
+	if err := json.Unmarshal(Schema(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("config.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("config.json")
+	schema, err := doc.Resolve(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return schema
 }
 
-func validate(t *testing.T, schema *jsonschema.Schema, text []byte) error {
+func validate(t *testing.T, schema *jsonschema.Resolved, text []byte) error {
 	t.Helper()
-	asJSON, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
-	if err != nil {
+	var doc any
+	if err := yaml.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
 	return schema.Validate(doc)

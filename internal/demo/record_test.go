@@ -3,6 +3,7 @@ package demo_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/jsonpath"
-	"sigs.k8s.io/yaml"
 
 	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/kubetest"
@@ -62,11 +63,17 @@ func readManifest(t *testing.T, path string) *manifest {
 	}
 	m := &manifest{name: strings.TrimSuffix(filepath.Base(path), ".yaml")}
 	for i, doc := range bytes.Split(raw, []byte("\n---\n")) {
+		var fields map[string]any
+		if err = yaml.Unmarshal(doc, &fields); err == nil {
+			doc, err = json.Marshal(fields)
+		}
+		in := json.NewDecoder(bytes.NewReader(doc))
+		in.DisallowUnknownFields()
 		if i == 0 {
-			err = yaml.UnmarshalStrict(doc, m)
+			err = errors.Join(err, in.Decode(m))
 		} else {
 			u := &unstructured.Unstructured{}
-			err = yaml.Unmarshal(doc, &u.Object)
+			err = errors.Join(err, in.Decode(&u.Object))
 			m.objects = append(m.objects, u)
 		}
 		if err != nil {

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/detect"
 	"nightcrier.dev/nightcrier/internal/dialect"
 	"nightcrier.dev/nightcrier/internal/intake"
+	"nightcrier.dev/nightcrier/internal/strictyaml"
 )
 
 // noon is when every scenario starts. In its objects "@-5m" stands for five
@@ -100,7 +100,7 @@ func TestScenarios(t *testing.T) {
 			}
 			for _, doc := range strings.Split("\n"+string(raw), "\n---\n") {
 				var s scenario
-				if err := yaml.UnmarshalWithOptions([]byte(doc), &s, yaml.Strict()); err != nil {
+				if err := strictyaml.Unmarshal([]byte(doc), &s); err != nil {
 					t.Fatal(err)
 				}
 				t.Run(s.About, func(t *testing.T) { play(t, s, shown) })

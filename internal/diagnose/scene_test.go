@@ -1,12 +1,13 @@
 package diagnose
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 // sceneOf reads a Scene from YAML documents, as if all objects of each kind that
@@ -15,7 +16,11 @@ func sceneOf(t testing.TB, manifests string, complete ...string) *Scene {
 	t.Helper()
 	s := &Scene{Now: now}
 	for _, doc := range strings.Split(manifests, "\n---\n") {
-		body, err := yaml.YAMLToJSON([]byte(doc))
+		var fields map[string]any
+		if err := yaml.Load([]byte(doc), &fields, yaml.WithUniqueKeys(false)); err != nil { // the last of a key counts
+			t.Fatal(err)
+		}
+		body, err := json.Marshal(fields)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func TestCheckpointWaitsForRoom(t *testing.T) {
 	if err := e.Start("w", "id", nil); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "full"); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(log.String(), "full"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("nobody complains of the full disk:\n%s", &log)
 		}
@@ -58,7 +58,7 @@ func TestCheckpointWaitsForRoom(t *testing.T) {
 		if err != nil {
 			t.Errorf("the step failed: %v\n%s", err, &log)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Errorf("with room again the step does not return:\n%s", &log)
 	}
 	if err := e.Stop(10 * time.Second); err != nil {

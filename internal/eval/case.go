@@ -6,7 +6,6 @@
 package eval
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -17,9 +16,8 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/strictyaml"
 )
 
 // CaseFile is the file that makes a directory a case.
@@ -37,32 +35,32 @@ var verdicts = []nightcrier.Verdict{
 // Case is one situation with a known answer.
 type Case struct {
 	// Name is the directory's, relative to the one that was loaded; Dir is its path.
-	Name string `json:"-"`
-	Dir  string `json:"-"`
+	Name string `yaml:"-"`
+	Dir  string `yaml:"-"`
 	// About says in a sentence what the situation is.
-	About string `json:"about"`
+	About string `yaml:"about"`
 	// Target is KIND/NAME of what is asked about, "" for the whole namespace.
-	Target string `json:"target,omitempty"`
+	Target string `yaml:"target,omitempty"`
 	// Namespace is the target's; "" without a target asks about the whole cluster.
-	Namespace string `json:"namespace,omitempty"`
-	Expect    Expect `json:"expect"`
+	Namespace string `yaml:"namespace,omitempty"`
+	Expect    Expect `yaml:"expect"`
 	// Forbidden are claims that would lead people astray: a cause, or a cause and
 	// KIND/NAME.
-	Forbidden []string `json:"forbidden,omitempty"`
+	Forbidden []string `yaml:"forbidden,omitempty"`
 	// From says what the snapshot was recorded from: node or apiserver.
-	From string `json:"from,omitempty"`
+	From string `yaml:"from,omitempty"`
 }
 
 // Expect is the right answer.
 type Expect struct {
-	Verdict nightcrier.Verdict `json:"verdict"`
+	Verdict nightcrier.Verdict `yaml:"verdict"`
 	// Cause and Object (KIND/NAME or KIND/NAMESPACE/NAME) are set for faults.
-	Cause  string `json:"cause,omitempty"`
-	Object string `json:"object,omitempty"`
+	Cause  string `yaml:"cause,omitempty"`
+	Object string `yaml:"object,omitempty"`
 	// AlsoObjects, AlsoCauses and AlsoVerdicts are right as well.
-	AlsoObjects  []string             `json:"alsoObjects,omitempty"`
-	AlsoCauses   []string             `json:"alsoCauses,omitempty"`
-	AlsoVerdicts []nightcrier.Verdict `json:"alsoVerdicts,omitempty"`
+	AlsoObjects  []string             `yaml:"alsoObjects,omitempty"`
+	AlsoCauses   []string             `yaml:"alsoCauses,omitempty"`
+	AlsoVerdicts []nightcrier.Verdict `yaml:"alsoVerdicts,omitempty"`
 }
 
 // Bounds of what is loaded.
@@ -122,7 +120,7 @@ func read(base, path string) (Case, error) {
 	case len(raw) > maxCaseFile:
 		return c, nightcrier.Errorf(nightcrier.Invalid, "%s is larger than %d bytes", path, maxCaseFile)
 	}
-	if err := yaml.UnmarshalStrict(bytes.TrimSpace(raw), &c); err != nil {
+	if err := strictyaml.Unmarshal(raw, &c); err != nil {
 		return c, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", path, err)
 	}
 	c.Dir = filepath.Dir(path)

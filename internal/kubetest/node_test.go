@@ -44,7 +44,7 @@ func TestAPodRunsOnTheNode(t *testing.T) {
 // awaitPhase polls until the Pod has the phase: what happens is a real kubelet's.
 func awaitPhase(t *testing.T, pods dynamic.ResourceInterface, name, phase string) *unstructured.Unstructured {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		got, err := pods.Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -81,7 +81,7 @@ func encode(doc any, form string) (string, error) {
 		err = e.Encode(doc)
 		out = b.Bytes()
 	} else {
-		out, err = yaml.MarshalWithOptions(doc, yaml.UseLiteralStyleIfMultiline(true))
+		out, err = yaml.Dump(doc, yaml.WithIndent(2), yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
 	}
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Internal, "write the object as %s: %w", form, err)

@@ -242,7 +242,7 @@ func (c *container) consider(open []level, name string, from, to int, quoted boo
 	case direct && !hasLetter(text) && !quoted:
 		return false // a number, which stands for itself
 	case direct && c.key.weak, !direct && c.maps:
-		if isReference(name) || !looksRandom(text) {
+		if isReference(name) || !looksRandom(text) || isObjectName(text) {
 			return false
 		}
 	case !direct:

@@ -1,19 +1,14 @@
 package mask
 
-import (
-	"strings"
-)
+import "strings"
 
-// Passwords in statements of SQL and on command lines, also where the words of a command
-// are a list.
+// Passwords on command lines, also where the words of a command are a list.
 
 // maxCommand is how far before a flag its command can stand.
 const maxCommand = 256
 
 func commandRules() []rule {
 	rules := []rule{
-		{hint: "-u", find: userFlag},
-		{hint: "--user", find: userFlag},
 		{hint: "pass:", find: sslPassword},
 		{hint: "add_user ", find: secondWord},
 		{hint: "change_password ", find: secondWord},
@@ -21,6 +16,12 @@ func commandRules() []rule {
 		{hint: "password", fold: true, find: sqlPassword},
 		{hint: "identified by ", fold: true, find: identified},
 		{hint: "identified with ", fold: true, find: identifiedWith},
+	}
+	for _, f := range userFlags {
+		rules = append(rules, rule{hint: f.name, find: f.find})
+	}
+	for _, hint := range []string{"--from-literal", "vault kv put ", "vault write ", "fly secrets set "} {
+		rules = append(rules, rule{hint: hint, each: literals(hint)})
 	}
 	for _, f := range flags {
 		rules = append(rules, rule{hint: f.name, find: f.find})
@@ -52,13 +53,22 @@ var flags = []flag{
 	{name: "-p", separate: true, of: named("login")}, // docker login
 	{name: "-p", attached: true, separate: true, of: named("sshpass", "mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport", "mongostat")},
 	{name: "-a", separate: true, of: named("redis-cli", "valkey-cli", "redis-benchmark", "keydb-cli")},
+	{name: "-p", separate: true, of: named("cqlsh", "az", "oc", "harbor", "argocd")},
+	{name: "-P", attached: true, separate: true, of: named("sqlcmd", "bcp", "isql", "tsql", "mosquitto_pub", "mosquitto_sub", "ipmitool", "unzip", "zip")},
+	{name: "-p", attached: true, of: named("7z", "7za", "unrar")},
+	{name: "-pw", separate: true, of: named("nodetool", "plink", "pscp")},
+	{name: "-k", separate: true, of: named("openssl")},
+	{name: "--pass", separate: true, of: named("curl", "nats", "openssl", "age")},
+	{name: "-storepass", separate: true, of: named("keytool", "jarsigner")},
+	{name: "-keypass", separate: true, of: named("keytool", "jarsigner")},
+	{name: "--secret-string", attached: true, separate: true, of: named("secretsmanager")},
 	{name: "-w", attached: true, separate: true, of: named("ldapsearch", "ldapmodify", "ldapadd", "ldapdelete", "ldapwhoami", "ldappasswd", "ldapcompare")},
 }
 
 // Some whose --password is one, whatever it looks like, and those whose -u takes one.
 var (
-	takePassword = named("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "login", "mongo", "mongosh", "mongodump", "mongorestore", "redis-cli", "helm", "wget", "influx", "cqlsh", "argocd")
-	takeUser     = named("curl", "wget", "http")
+	takePassword = named("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "login", "mongo", "mongosh", "mongodump", "mongorestore", "redis-cli", "helm", "wget", "influx", "cqlsh", "argocd", "clickhouse-client", "clickhouse", "nats", "gpg", "curl", "kafka-topics", "nodetool", "az", "oc", "restic", "cypher-shell", "etcdctl", "rclone", "svn", "ansible-vault", "mc")
+	takeUser     = named("curl", "wget", "http", "https", "etcdctl", "ab", "hey", "lftp")
 	rabbit       = named("rabbitmqctl")
 )
 
@@ -129,34 +139,118 @@ func ofCommand(s string, at int, of commands) bool {
 	return false
 }
 
-// userFlag takes the password of curl's -u user:password. Of another command it takes only
-// what looks random.
-func userFlag(s string, at int) (int, int) {
+// userFlag is one by which commands take user:password.
+type userFlag struct {
+	name string
+	of   commands
+	// alone is set when other commands have a flag of that name that takes something else.
+	alone bool
+}
+
+var userFlags = []userFlag{
+	{name: "-u", of: takeUser},
+	{name: "--user", of: takeUser},
+	{name: "--proxy-user", of: takeUser},
+	{name: "-U", of: named("curl"), alone: true},
+	{name: "-a", of: named("http", "https", "hey"), alone: true},
+	{name: "--auth", of: named("http", "https"), alone: true},
+	{name: "-A", of: named("ab", "siege"), alone: true},
+	{name: "--cert", of: named("curl"), alone: true},
+	{name: "-E", of: named("curl"), alone: true},
+}
+
+// find takes the password. Of another command it takes only what looks random.
+func (f userFlag) find(s string, at int) (int, int) {
 	if !startsWord(s, at) {
 		return -1, -1
 	}
 	near := s[:min(len(s), at+window)]
-	end := at + len("-u")
-	if strings.HasPrefix(near[at:], "--user") {
-		end = at + len("--user")
-	}
+	end := at + len(f.name)
+	long := f.name[1] == '-'
 	from := nextWord(near, end)
 	if from == end && end < len(near) && near[end] == '=' {
 		from++
-	} else if from == end && near[at+1] == '-' {
+	} else if from == end && (long || near[end:] == "" || near[end] == '-') {
 		return -1, -1 // --username
 	}
 	from = skipQuote(near, from)
-	user := span(near, from, func(c byte) bool { return isTokenByte(c) || c == '.' || c == '@' })
+	user := span(near, from, func(c byte) bool { return isTokenByte(c) || strings.IndexByte(".@/", c) >= 0 })
 	if user == from || user >= len(near) || near[user] != ':' {
 		return -1, -1
 	}
 	to := span(s, user+1, func(c byte) bool { return !isSpace(c) && strings.IndexByte("\"'`\\;|&<>", c) < 0 })
 	password := s[user+1 : min(to, user+1+window)]
-	if looksRandom(password) || len(password) >= 4 && !isPlain(password) && ofCommand(s, at, takeUser) {
+	if !f.alone && looksRandom(password) || len(password) >= 4 && !isPlain(password) && ofCommand(s, at, f.of) {
 		return user + 1, to
 	}
 	return -1, -1
+}
+
+// literals finds the values of name=value behind a hint, whatever their names are: kubectl
+// create secret generic x --from-literal=key=X.
+func literals(hint string) func(s string, at int) []part {
+	if hint != "--from-literal" {
+		return func(s string, at int) []part { return literalWords(s, at+len(hint)) }
+	}
+	return func(s string, at int) []part {
+		if !startsWord(s, at) || !ofCommand(s, at, named("secret", "secrets")) {
+			return nil
+		}
+		near := s[:min(len(s), at+window)]
+		from := nextWord(near, at+len(hint))
+		if from == at+len(hint) {
+			from++ // =
+		}
+		if p, _ := literal(near, from); p.from < p.to {
+			return []part{p}
+		}
+		return nil
+	}
+}
+
+// literalWords are the values of all such words of a command, which stand in a row.
+func literalWords(s string, at int) (found []part) {
+	near := s[:min(len(s), at+window)]
+	for at < len(near) && strings.IndexByte(";|&\n", near[at]) < 0 {
+		p, end := literal(near, at)
+		switch {
+		case p.from < p.to:
+			found = append(found, p)
+		case len(found) > 0:
+			return found
+		}
+		next := skipBlank(near, end)
+		if next == at {
+			return found
+		}
+		at = next
+	}
+	return found
+}
+
+// literal reads name=value, which may be in quotes, and returns where the word ends.
+func literal(s string, at int) (value part, end int) {
+	open := skipQuote(s, at)
+	sign := span(s, open, func(c byte) bool { return isTokenByte(c) || c == '.' || c == '/' })
+	if sign == open || sign >= len(s) || s[sign] != '=' {
+		return part{-1, -1}, span(s, max(sign, at), func(c byte) bool { return !isSpace(c) && c != '\\' && c != '"' })
+	}
+	from := sign + 1
+	to := 0
+	if open > at {
+		to = closing(s, open, s[at:open])
+		end = skipQuote(s, to)
+	} else {
+		v := readValue(s, from)
+		from, to = v.from, v.to
+		if end = to; v.quoted {
+			end = skipQuote(s, to)
+		}
+	}
+	if to-from < 3 || isPlain(s[from:to]) || s[from] == '@' { // @file
+		return part{-1, -1}, end
+	}
+	return part{from, to}, end
 }
 
 // sslPassword takes the password of openssl's -passin pass:X.
@@ -220,79 +314,4 @@ func htpasswd(s string, at int) (int, int) {
 			return -1, -1
 		}
 	}
-}
-
-// ofUser reports whether a statement about a user stands before s[at].
-func ofUser(s string, at int) bool {
-	before := strings.ToLower(s[max(0, at-maxPrefix):at])
-	if end := strings.LastIndexByte(before, ';'); end >= 0 {
-		before = before[end:]
-	}
-	for _, begin := range []string{"create user ", "create role ", "create login ", "create database scoped ", "alter user ", "alter role ", "alter login ", "set password"} {
-		if strings.Contains(before, begin) {
-			return true
-		}
-	}
-	grant := strings.Index(before, "grant ")
-	return grant >= 0 && strings.Contains(before[grant:], " to ")
-}
-
-// sqlText reads a text of SQL: 'x', N'x', or ('x').
-func sqlText(s string, at int) (int, int) {
-	from := skipBlank(s, at)
-	if from < len(s) && s[from] == '=' {
-		from = skipBlank(s, from+1)
-	}
-	if len(s) >= from+8 && strings.EqualFold(s[from:from+8], "password") { // = PASSWORD('x')
-		from = skipBlank(s, from+8)
-	}
-	if from < len(s) && s[from] == '(' {
-		from = skipBlank(s, from+1)
-	}
-	if from < len(s) && strings.IndexByte("NE", s[from]) >= 0 {
-		from++
-	}
-	open := skipQuote(s, from)
-	if open == from {
-		return -1, -1
-	}
-	to := closing(s, open, s[from:open])
-	if to-open < 3 || isPlain(s[open:to]) {
-		return -1, -1
-	}
-	return open, to
-}
-
-// sqlPassword takes the password of a statement such as ALTER USER x WITH PASSWORD 'x'.
-func sqlPassword(s string, at int) (int, int) {
-	end := at + len("password")
-	if !opens(s, at) || end >= len(s) || strings.IndexByte(" (=\t", s[end]) < 0 || !ofUser(s, end) {
-		return -1, -1
-	}
-	return sqlText(s[:min(len(s), at+window)], end)
-}
-
-// identified takes the password of an SQL user.
-func identified(s string, at int) (int, int) {
-	near := s[:min(len(s), at+window)]
-	end := at + len("identified by ")
-	if from, to := sqlText(near, end); from >= 0 {
-		return from, to
-	}
-	from, to, _ := wordAfter(near, end)
-	if to-from < 4 || isPlain(near[from:to]) || !ofUser(s, at) || strings.EqualFold(near[from:to], "password") || strings.EqualFold(near[from:to], "values") {
-		return -1, -1
-	}
-	return from, to
-}
-
-// identifiedWith takes that of IDENTIFIED WITH plugin BY 'x'.
-func identifiedWith(s string, at int) (int, int) {
-	near := s[:min(len(s), at+maxPrefix)]
-	plugin := skipBlank(near, at+len("identified with "))
-	end := skipBlank(near, span(near, plugin, func(c byte) bool { return !isSpace(c) }))
-	if len(near) < end+3 || !strings.EqualFold(near[end:end+2], "by") && !strings.EqualFold(near[end:end+2], "as") {
-		return -1, -1
-	}
-	return sqlText(s[:min(len(s), at+window)], end+2)
 }

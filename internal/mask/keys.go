@@ -21,7 +21,9 @@ var keys = []key{
 	{word: "accountkey"}, {word: "account_key"}, {word: "privatekey"}, {word: "private_key"},
 	{word: "signingkey"}, {word: "signing_key"}, {word: "encryptionkey"}, {word: "encryption_key"},
 	{word: "client-key-data"}, {word: "client_secret"}, {word: "clientsecret"}, {word: "client-secret"},
-	{word: "requirepass"}, {word: "masterauth"},
+	{word: "requirepass"}, {word: "masterauth"}, {word: "storepass"}, {word: "keypass"},
+	{word: "presharedkey"}, {word: "preshared_key"}, {word: "preshared-key"}, {word: "pre_shared_key"}, {word: "pre-shared-key"},
+	{word: "sessionid", weak: true}, {word: "sessid", weak: true},
 	{word: "master_key", weak: true}, {word: "master-key", weak: true}, {word: "masterkey", weak: true},
 	{word: "app_key", weak: true}, {word: "appkey", weak: true}, {word: "auth_key", weak: true}, {word: "authkey", weak: true},
 	{word: "shared_key", weak: true}, {word: "storage_key", weak: true}, {word: "session_key", weak: true}, {word: "jwt_key", weak: true},
@@ -32,11 +34,8 @@ var keys = []key{
 func (k key) find(s string, at int) (int, int) {
 	end := at + len(k.word)
 	if at > 0 && s[at-1] == '/' && !ofDomain(s, at-1, end) {
-		// A path or an annotation such as checksum/secret, not a key.
-		return -1, -1
-	}
-	if k.word == "secret" && strings.HasSuffix(strings.ToLower(strings.TrimRight(s[max(0, at-9):at], "_-")), "existing") {
-		return -1, -1 // the name of a Secret, in values of charts
+		// A path or an annotation such as checksum/secret, not a key, unless that is set.
+		return k.declared(s, at, end)
 	}
 	if k.plural(s, end) {
 		end++
@@ -48,17 +47,34 @@ func (k key) find(s string, at int) (int, int) {
 		near, ok = k.beside(s, at, end)
 	}
 	if !ok {
-		return valueBehind(s, at, end, k.weak)
+		return k.unsigned(s, at, end)
 	}
 	if near.from >= near.to {
-		return -1, -1
+		return k.onNextLine(s, at, near.from)
 	}
 	if near.to == at+window {
 		// Longer than any word: a secret, taken to its end.
 		v, _ := valueAfterKey(s, end)
 		return v.from, v.to
 	}
+	if k.namesObject(s, at, s[near.from:near.to]) {
+		return -1, -1
+	}
 	return k.judge(s, near)
+}
+
+// unsigned finds the value of a name that ends at end with no sign behind it.
+func (k key) unsigned(s string, at, end int) (int, int) {
+	if from, to := k.behind(s, at, end); from >= 0 {
+		return from, to
+	}
+	if from, to := k.declared(s, at, end); from >= 0 {
+		return from, to
+	}
+	if v, ok := pairBeside(s, at, end); ok {
+		return k.judge(s, v)
+	}
+	return k.said(s, end)
 }
 
 // which are the ends of names that tell several secrets of one name apart, as while one
@@ -112,13 +128,43 @@ func ofDomain(s string, at, end int) bool {
 	return end >= len(s) || s[end] != ':' || end+1 < len(s) && isSpace(s[end+1])
 }
 
+// holders are words before "secret" that make a name that of a Secret, not of a value.
+var holders = []string{"existing", "tls", "pull", "cert", "certificate", "credentials", "registry", "image"}
+
+// namesObject reports whether a value is the name of an object that holds secrets, and none
+// itself: secret: cart-db-7f9a1b2c.
+func (k key) namesObject(s string, at int, text string) bool {
+	if !k.weak {
+		return false
+	}
+	from := at
+	for from > 0 && at-from < 64 && isTokenByte(s[from-1]) {
+		from--
+	}
+	before := strings.ToLower(strings.Trim(s[from:at], "_-"))
+	holds := slices.ContainsFunc(holders, func(h string) bool { return strings.HasSuffix(before, h) })
+	switch k.word {
+	case "secret":
+		if strings.HasSuffix(before, "existing") {
+			return true
+		}
+		// SECRET=x is a variable, and client_secret: x a secret.
+		return isObjectName(text) && isLower(s[at+1]) && (before == "" || holds)
+	case "token":
+		return isObjectName(text) && (strings.Contains(text, "-token-") || strings.Contains(text, "-dockercfg-"))
+	case "credential":
+		return isObjectName(text)
+	}
+	return false
+}
+
 // judge says whether the value is a secret.
 func (k key) judge(s string, v value) (int, int) {
 	text := s[v.from:v.to]
 	if isPlain(text) || k.word == "pwd" && text[0] == '/' || k.weak && v.lines && strings.ContainsAny(text, " \n") {
 		return -1, -1
 	}
-	if (k.weak || v.prose) && !looksRandom(text) {
+	if (k.weak || v.prose) && !looksRandom(text) || v.doubtful && !unlikely(text) {
 		return -1, -1
 	}
 	return v.from, v.to
@@ -132,6 +178,8 @@ type value struct {
 	prose bool
 	// lines is set when it is a block of lines.
 	lines bool
+	// doubtful is set when it may be a word that has nothing to do with the name.
+	doubtful bool
 }
 
 // valueAfterKey reads `=value`, `: value`, `": "value"`, or the "value" field
@@ -142,8 +190,9 @@ func valueAfterKey(s string, at int) (value, bool) {
 	if next, ok := skipToValueField(s, at); ok {
 		return readValue(s, next), true
 	}
-	sep := skipGap(s, at)
-	if sep >= len(s) || s[sep] != ':' && s[sep] != '=' {
+	index := skipIndex(s, at)
+	sep := skipGap(s, index)
+	if sep >= len(s) || s[sep] != '=' && (s[sep] != ':' || index > at) {
 		return value{}, false
 	}
 	next := sep + 1
@@ -210,9 +259,9 @@ func skipToValueField(s string, at int) (int, bool) {
 	return skipBlank(s, at+1), true
 }
 
-// valueBehind takes the argument of a flag, --password X, and the text of an
-// element, <password>X</password>. The key ends at end.
-func valueBehind(s string, at, end int, weak bool) (int, int) {
+// behind takes the argument of a flag, --password X, and the text of an element,
+// <password>X</password>. The key ends at end.
+func (k key) behind(s string, at, end int) (int, int) {
 	near := s[:min(len(s), at+window)]
 	if from := skipMark(near, end, '>', `u003e`); from > end {
 		to := from
@@ -237,11 +286,11 @@ func valueBehind(s string, at, end int, weak bool) (int, int) {
 		return -1, -1
 	}
 	v := readValue(near, from)
-	if v.to-v.from < 4 || isPlain(s[v.from:v.to]) {
+	if v.to-v.from < 4 || isPlain(s[v.from:v.to]) || k.namesObject(s, at, s[v.from:v.to]) {
 		return -1, -1
 	}
 	// In a list the next word is the password; elsewhere it may be one of a text.
-	if !looksRandom(s[v.from:v.to]) && (weak || next == end && !ofCommand(s, at, takePassword)) {
+	if !looksRandom(s[v.from:v.to]) && (k.weak || next == end && !ofCommand(s, at, takePassword)) {
 		return -1, -1
 	}
 	return v.from, v.to

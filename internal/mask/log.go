@@ -38,11 +38,15 @@ func (m *Masker) Log(stretch []byte) (masked []byte, settled int) {
 	return []byte(m.behindPrefixes(m.String(strings.Join(lines, "")))), settled
 }
 
+// overLines are words in what a secret stands on another line of: manifests, names and keys
+// of values, titles, and names with nothing behind them.
+var overLines = []string{"Secret", "ame", "ey\"", "assw", "ASSW", "oken", "OKEN"}
+
 // behindPrefixes masks what stands behind the moments and levels with which the lines of
 // a log begin: a text that was logged line by line is one without them.
 func (m *Masker) behindPrefixes(log string) string {
-	if !strings.Contains(log, "Secret") && !strings.Contains(log, "ame") && !strings.Contains(log, "ey\"") {
-		return log // no manifest, and no name or key of a value
+	if !slices.ContainsFunc(overLines, func(word string) bool { return strings.Contains(log, word) }) {
+		return log
 	}
 	heads, lines := withoutPrefixes(strings.SplitAfter(log, "\n"))
 	plain := strings.Join(lines, "")

@@ -180,6 +180,8 @@ type walk struct {
 	// out once shifted.
 	hints []int
 	taken []shift
+	// disguised is set when there is something a reader does not see.
+	disguised bool
 }
 
 // shift is a part of a text that something longer or shorter stands for.
@@ -196,8 +198,18 @@ const maxRounds = 16
 // now, a rule may find what it did not before: the hints are asked again until none does,
 // so that masking what is masked changes nothing.
 func (m *Masker) maskRules(s string) string {
+	s, disguised := m.walked(s)
+	if disguised {
+		s = m.maskReading(s)
+	}
+	return s
+}
+
+// walked is a text in whose walks nothing more is found, and whether it is disguised.
+func (m *Masker) walked(s string) (masked string, disguised bool) {
 	w := &walk{m: m, s: s}
 	w.everywhere()
+	disguised = w.disguised
 	for round := 1; w.done > 0; round++ {
 		m.learn(w.found)
 		w.out.WriteString(w.s[w.done:])
@@ -207,8 +219,9 @@ func (m *Masker) maskRules(s string) string {
 		}
 		w = &walk{m: m, s: s, hints: w.shifted()}
 		w.again()
+		disguised = disguised || w.disguised
 	}
-	return s
+	return s, disguised
 }
 
 // everywhere walks over all of a text, and takes note of where hints stand.
@@ -319,8 +332,12 @@ func (w *walk) find(at int) part {
 			hint = true
 			w.hints = append(w.hints, at)
 		}
+		w.disguised = w.disguised || r.disguise
 		if r.each != nil {
 			w.expect(r.each(w.s, at))
+		}
+		if r.find == nil {
+			continue
 		}
 		if from, to := r.find(w.s, at); from >= 0 && from < to {
 			return part{from, to}

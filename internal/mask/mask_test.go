@@ -461,6 +461,9 @@ var hostileUnits = []string{
 	"passwords: [", "passwords: [a, ", "passwords: {a: ", "passwords:\n- ", "passwords:\n- abcd1234\n", "credentials: [[[[", "password: |\n ", "password:\n", " password: |\n", "password: \\n ", `"name":"password",`, `{"name":"password","a":`, `"value":"x","name":"password"`, `"value":"`, "value: x\nname: password\n", "- name: password\n  a: b\n",
 	"cGFzc3dvcmQ6IHN3b3JkZmlzaA==", "cGFzc3dvcmQ6IHN3b3JkZmlzaA", "cGFz", "\x1b[36m", "password\x1b[0m", "\\u001b[0m", "://u:p/", "://u:p/a@", "://:/@", " -p", "mysql -p", "mysql -pabcd ", "- -p\n", `"-p","`, "redis-cli -a ", " -u a:abcd", "htpasswd -b ", "add_user ", "-passin pass:", "create user password ", "create user password '", "identified by ", "identified with ",
 	"password | ", "| password |\n", "| password |\n|---|\n", "A  PASSWORD\n", "A  PASSWORD\nabcd1234  PASSWD  \n", "PASSWORD  ", "PASSWORD\tPASSWD\t", "password -> ", "PASSWORD  abcd1234\nabcd1234  PASSWORD\n",
+	"https%3A%2F%2Fa%3A", "%3a%2f%2f", "a:b@c", "a:b@c:12 ", "oracle:thin:a/", "sqlplus a/", "/api/webhooks/", "api.telegram.org/bot", "1:AA", "secret --from-literal=a=b", "vault kv put ", "vault kv put a=bcd ",
+	"AUTH ", " AUTH abcd", "\"AUTH\" \"", "CONFIG SET requirepass ", "user a on >", " >", "ENV password ", "setenv password abcd\n", "[\"password\",\"", "(\"password\",\"", "set(\"password\",'", "setPassword(\"", "[\"password\"]=", "password]",
+	"a,password\n", "password,", "password,a\nb,c\n", "a;password\nb;abcd\nc\n", "Password\tA\tPassword\t", "\u200b", "password\u200b", "password\u00a0=", "\\u200b", "pass\x1b[1mword=", "password=\n", "password:\na1B2c3D4\n", "password is ", "password is a1B2c3D4 ", "token Hx7q9zK2m ", "creds=", "psk=", "x_auth=", "sessionid=",
 	"kind: Secret\n", "data: {", "data: '", "data:\n ", "&a ", "\"\\", "kind: ", "{\"kind\":\"Secret\"",
 }
 

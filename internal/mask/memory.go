@@ -134,7 +134,7 @@ func (k *memory) admit(v string) []string {
 }
 
 // matches returns where learned values stand in s. A value that stands there as a name was
-// none to learn, and is forgotten: whoever plants `password: cart-7d4b9c` hides no Pod.
+// none to learn, and is forgotten: whoever plants the id of a Pod as a password hides none.
 func (k *memory) matches(s string) []match {
 	for {
 		words := k.words.Load()
@@ -223,8 +223,8 @@ func standsAsName(s string, from, to int) bool {
 	return slices.ContainsFunc(nameFields, func(field string) bool { return strings.HasSuffix(s[:start], field) })
 }
 
-// learnable reports whether a value is too mixed to be a word, a name in words, a number, a
-// date, or an address: those are masked where a name says that they are secret, and stay
+// learnable reports whether a value is too mixed to be a word, a name, a number, a version,
+// a date, or an address: those are masked where a name says that they are secret, and stay
 // readable elsewhere.
 func learnable(v string) bool {
 	if len(v) < minLearned || len(v) > maxLearn || isPlain(v) || isDate(v) || isAPIVersion(v) || v[0] == '/' || strings.Contains(v, "://") || Tagged(v) {
@@ -249,7 +249,7 @@ func learnable(v string) bool {
 		}
 		last = class
 	}
-	return turns >= 3 || turns == 2 && lower && upper
+	return (turns >= 3 || turns == 2 && lower && upper) && !hasShape(v)
 }
 
 // classOf is 'a' for a small letter, 'A' for a capital, '0' for a digit, '-' for what
@@ -288,9 +288,8 @@ func isDate(v string) bool {
 // isAPIVersion reports whether v is the version of a kind of objects, networking.k8s.io/v1.
 func isAPIVersion(v string) bool {
 	group, version, ok := strings.Cut(v, "/")
-	small := func(c byte) bool { return c >= 'a' && c <= 'z' || isDigit(c) }
-	return ok && strings.IndexByte(group, '.') > 0 && span(group, 0, func(c byte) bool { return small(c) || c == '.' || c == '-' }) == len(group) &&
-		len(version) > 1 && len(version) <= len("v10alpha10") && version[0] == 'v' && isDigit(version[1]) && span(version, 0, small) == len(version)
+	return ok && strings.IndexByte(group, '.') > 0 && span(group, 0, func(c byte) bool { return isSmall(c) || c == '.' || c == '-' }) == len(group) &&
+		len(version) > 1 && len(version) <= len("v10alpha10") && version[0] == 'v' && isDigit(version[1]) && span(version, 0, isSmall) == len(version)
 }
 
 // plainly returns the value that a text is a spelling of: that in escapes, in those of a

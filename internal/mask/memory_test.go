@@ -87,6 +87,9 @@ func TestWordsAndNamesAreNotLearned(t *testing.T) {
 		"OOMKilled137", "password123", "exit-code-137", "cart-v2", "v1.27.3", "nginx:1.25.3", "10.0.0.12:5432", "TLSv1.2", "HTTP/1.1", "2026-11-20T10:00:00Z", "2026-11-20", "https://example.com/a1b2c3d4",
 		"/var/lib/a1b2c3d4", "web-0", "node-pool-1", "16384Mi", "ip-10-0-0-12.ec2.internal", "Back-off 5m0s restarting", "short1A",
 		"app=cart-v1", "cpu=100m", "code=DeadlineExceeded", "error(503)", "Reason:OOMKilled(137)", "exit:137(OOM)", "x509:unknown-authority(1)",
+		"k8s-prod-v2", "cart-7d4b9c6f5d-x2x7q", "builder-token-x7k2p", "pvc-0191c1e2-7b3a-7c11-9a9b-0123456789ab", "gke-prod-pool-1-3f2a9c81-x7kq", "aks-nodepool1-12345678-vmss000001", "db-2f9a1b2c",
+		"v1.31.2+k3s1", "v1.29.3-gke.1282000", "1.25.3-alpine3.18", "5.15.0-1057-aws", "4.18.0-372.9.1.el8.x86_64", "2.0.0-beta+exp.sha.5114f85",
+		"nginx:1.25.3-alpine3.18", "registry.example/shop/cart:1.4.2-3f2a9c81", "registry.example:5000/k8s-tools/s3-sync2:v1.2.3-rc.1", "shop/cart@sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0", "k8s.gcr.io/etcd:3.5.9-0",
 		"networking.k8s.io/v1", "rbac.authorization.k8s.io/v1beta1", "flowcontrol.apiserver.k8s.io/v1beta3",
 	} {
 		m := masker().Learning()
@@ -99,10 +102,24 @@ func TestWordsAndNamesAreNotLearned(t *testing.T) {
 	}
 }
 
+// What only begins as a name, a version or an image is learned.
+func TestMixedValuesAreLearned(t *testing.T) {
+	for _, v := range []string{
+		"hunter2-Zx81", "s3cr3t-pa55w0rd", "a1b2-c3d4-e5f6", "1.2-Hx7q9zK2", "v1.2a3b4c5d", "app:Hx7q9zK2", "x/y7K2m9Qz", "Cart-7d4b9c6f5d-x2x7q", "cart--7d4b9c6f5d1z0y",
+		"0191c1e2-7b3a-7c11-9a9b-0123456789ab", "Tr0ub4dor&3",
+	} {
+		m := masker().Learning()
+		m.String("DB_PASSWORD='" + v + "'")
+		if got := m.String("it is " + v); got != "it is "+m.Tag(v) {
+			t.Errorf("%q was not learned: %q", v, got)
+		}
+	}
+}
+
 // A value that an object bears as its name is none to hide, whether it is seen before it
-// is planted or after.
+// is planted or after, and whatever it looks like.
 func TestNamesOfObjectsAreNotLearned(t *testing.T) {
-	const pod = "cart-7d4b9c6f5d-x2x7q"
+	const pod = "Cart-7d4b9c6f5d-x2x7q"
 	list := `{"items":[{"metadata":{"name":"` + pod + `","uid":"0191c1e2-7b3a-7c11-9a9b-0123456789ab"},"status":{"containerStatuses":[{"imageID":"r.example/cart@sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}]}}]}`
 	for _, v := range []string{pod, "0191c1e2-7b3a-7c11-9a9b-0123456789ab", "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"} {
 		planted, text := `{"password":"`+v+`"}`, "about "+v+" it says"
@@ -125,9 +142,9 @@ func TestNamesOfObjectsAreNotLearned(t *testing.T) {
 			t.Errorf("seen behind: %q", got)
 		}
 	}
-	m := masker().Learning("shop-7d4b9c6f5d")
-	m.String("password=shop-7d4b9c6f5d")
-	if got := m.String("in shop-7d4b9c6f5d"); got != "in shop-7d4b9c6f5d" {
+	m := masker().Learning("Shop-7d4b9c6f5d")
+	m.String("password=Shop-7d4b9c6f5d")
+	if got := m.String("in Shop-7d4b9c6f5d"); got != "in Shop-7d4b9c6f5d" {
 		t.Errorf("a name that was given is masked: %q", got)
 	}
 	m = masker().Learning()

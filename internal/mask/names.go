@@ -13,8 +13,10 @@ func nameRules() []rule {
 	return []rule{
 		{hint: "pass", fold: true, find: shortName("pass").find},
 		{hint: "pw", fold: true, find: shortName("pw").find},
-		{hint: "requirepass ", fold: true, find: lastOnLine},
-		{hint: "masterauth ", fold: true, find: lastOnLine},
+		{hint: "auth", fold: true, find: authName},
+		{hint: "creds", fold: true, find: credsName},
+		{hint: "psk", fold: true, find: pskName},
+		{hint: "connect.sid", find: sessionCookie},
 		{hint: "password ", fold: true, find: netrc},
 		{hint: "auth", fold: true, find: dockerAuth},
 		{hint: "basic ", fold: true, find: basic},
@@ -60,6 +62,104 @@ func (n shortName) find(s string, at int) (int, int) {
 	return from, to
 }
 
+// nameEndsAt reports whether a name of a variable or a field ends with s[at:end], and the
+// part before it, "" for none.
+func nameEndsAt(s string, at, end int) (before string, ok bool) {
+	if end < len(s) && isTokenByte(s[end]) {
+		return "", false // author, auth_type
+	}
+	from := at
+	for from > 0 && at-from < 64 && isTokenByte(s[from-1]) && !endsEscape(s[:from]) {
+		from--
+	}
+	before = s[from:at]
+	camel := before != "" && isUpper(s[at]) && isLower(before[len(before)-1])
+	return before, before == "" || camel || strings.IndexByte("_-", before[len(before)-1]) >= 0
+}
+
+// valueOfName is the value of a name that ends at end: what stands behind a sign, or in a
+// member beside it.
+func valueOfName(s string, at, end int) (value, bool) {
+	near := s[:min(len(s), at+window)]
+	v, ok := valueAfterKey(near, end)
+	if !ok {
+		v, ok = sibling(s, at, end)
+	}
+	if ok && v.to == len(near) && v.to < len(s) {
+		return valueAfterKey(s, end) // longer than any word
+	}
+	if !ok || v.to-v.from < 4 || isPlain(s[v.from:v.to]) || isOrdinary(s[v.from:v.to]) || v.prose && !unlikely(s[v.from:v.to]) {
+		return value{}, false
+	}
+	return v, true
+}
+
+// authName takes the value of REDIS_AUTH, smtpAuth and the like. But for stores that know
+// nothing but a password, that may be a way to log in: then a word is none.
+func authName(s string, at int) (int, int) {
+	end := at + len("auth")
+	before, ok := nameEndsAt(s, at, end)
+	if !ok || strings.Trim(before, "_-") == "" {
+		return -1, -1
+	}
+	v, ok := valueOfName(s, at, end)
+	store := strings.ToLower(strings.TrimRight(before, "_-"))
+	if !ok || !isMixed(s[v.from:v.to]) && !strings.HasSuffix(store, "redis") && !strings.HasSuffix(store, "valkey") && !strings.HasSuffix(store, "cache") {
+		return -1, -1
+	}
+	return v.from, v.to
+}
+
+// credsName takes the value of DB_CREDS and creds, unless it is the name of an object.
+func credsName(s string, at int) (int, int) {
+	end := at + len("creds")
+	_, ok := nameEndsAt(s, at, end)
+	if !ok {
+		return -1, -1
+	}
+	v, ok := valueOfName(s, at, end)
+	if !ok || !isMixed(s[v.from:v.to]) {
+		return -1, -1
+	}
+	return v.from, v.to
+}
+
+// pskName takes a key that was shared before: PSK=x, wpa_psk: x.
+func pskName(s string, at int) (int, int) {
+	end := at + len("psk")
+	if _, ok := nameEndsAt(s, at, end); !ok {
+		return -1, -1
+	}
+	v, ok := valueOfName(s, at, end)
+	if !ok || isObjectName(s[v.from:v.to]) {
+		return -1, -1
+	}
+	return v.from, v.to
+}
+
+// sessionCookie takes the cookie of Express: connect.sid=s%3Ax.
+func sessionCookie(s string, at int) (int, int) {
+	v, ok := valueOfName(s, at, at+len("connect.sid"))
+	if !ok || !looksRandom(s[v.from:v.to]) {
+		return -1, -1
+	}
+	return v.from, v.to
+}
+
+// isMixed reports whether a value is no word and no name: it has letters, and digits or
+// signs.
+func isMixed(v string) bool {
+	return len(v) > maxLearn || len(v) >= 6 && hasLetter(v) && (hasDigit(v) || has(v, isSign)) && v[0] != '/' && !strings.Contains(v, "://") && !hasShape(v)
+}
+
+func isSign(c byte) bool { return strings.IndexByte("!#$%^&*?~", c) >= 0 }
+
+// unlikely reports whether a text is so mixed that nobody would take it for a word of a
+// sentence.
+func unlikely(v string) bool {
+	return learnable(v) || len(v) <= maxLearn && isMixed(v) && hasDigit(v) && has(v, isSign) && !isPlain(v) && !has(v, func(c byte) bool { return c <= ' ' })
+}
+
 // startsLine reports whether only blanks stand before s[at] on its line, whose break may
 // be written as \n, or in its string.
 func startsLine(s string, at int) bool {
@@ -79,15 +179,6 @@ func wordAfter(s string, at int) (from, to int, last bool) {
 		to++
 	}
 	return from, to, !wordsFollow(s, to)
-}
-
-// lastOnLine takes the value of a line of redis.conf: requirepass X.
-func lastOnLine(s string, at int) (int, int) {
-	from, to, last := wordAfter(s[:min(len(s), at+window)], at+strings.IndexByte(s[at:], ' '))
-	if !startsLine(s, at) || !last || to-from < 4 || isPlain(s[from:to]) {
-		return -1, -1
-	}
-	return from, to
 }
 
 // netrc takes the password of machine X login Y password Z, and one that has a line of its

@@ -139,6 +139,13 @@ func TestSecretsInOddPlacesAreMasked(t *testing.T) {
 		{"htpasswd", "htpasswd -bc /etc/x admin " + w, w},
 		{"htpasswd to stdout", "htpasswd -nb admin " + w, w},
 
+		// What looks like a name where secrets stand.
+		{"a name of a variable", "DB_SECRET=cart-db-7f9a1b2c", "cart-db-7f9a1b2c"},
+		{"a name of a client", "client_secret: cart-db-7f9a1b2c", "cart-db-7f9a1b2c"},
+		{"a name as a password", "password: cart-db-7f9a1b2c", "cart-db-7f9a1b2c"},
+		{"a secret that is no name", "secret: " + s, s},
+		{"a token of kubeadm", "TOKEN                     TTL\nabcdef.0123456789abcdef   23h\n", "abcdef.0123456789abcdef"},
+
 		// Tables and arrows.
 		{"bar", "password | " + w + "\n", w},
 		{"bars", "| user | app |\n| password | " + w + " |\n", w},
@@ -156,6 +163,151 @@ func TestSecretsInOddPlacesAreMasked(t *testing.T) {
 		{"psql", " id | password  | age\n----+-----------+-----\n  1 | " + w + " |   3\n", w},
 		{"markdown", "| user | password |\n|---|---|\n| app | " + w + " |\n", w},
 		{"mysql table", "+------+-----------+\n| user | password  |\n+------+-----------+\n| app  | " + w + " |\n+------+-----------+\n", w},
+
+		// Other command lines.
+		{"from literal of any name", "kubectl create secret generic x --from-literal=key=" + w, w},
+		{"from literal, quoted", "kubectl create secret generic x --from-literal='key=" + w + "' -n shop", w},
+		{"from literal, the second", "kubectl create secret generic x --from-literal=user=anna --from-literal=key=" + w, w},
+		{"from literal in a list", `["kubectl","create","secret","generic","x","--from-literal=key=` + w + `"]`, w},
+		{"from literal, apart", "kubectl create secret generic x --from-literal key=" + w, w},
+		{"vault", "vault kv put secret/shop/db user=app value=" + w, w},
+		{"proxy user", "curl --proxy-user u:" + w + " https://api", w},
+		{"proxy user, short", "curl -x proxy:3128 -U u:" + w + " https://api", w},
+		{"httpie", "http -a admin:" + w + " https://api", w},
+		{"etcd", "etcdctl --user root:" + w + " get /", w},
+		{"sqlcmd", "sqlcmd -S db -U sa -P " + w + " -Q x", w},
+		{"cqlsh", "cqlsh -u cassandra -p " + w, w},
+		{"keytool", "keytool -list -keystore x.jks -storepass " + w, w},
+		{"secrets manager", "aws secretsmanager create-secret --name x --secret-string " + w, w},
+		{"sqlplus", "sqlplus -s app/" + w + "@db", w},
+		{"gpg", "gpg --batch --passphrase " + w + " -d x", w},
+
+		// Redis.
+		{"auth", "AUTH " + w, w},
+		{"auth of a user", "AUTH default " + w + "\n", w},
+		{"auth behind a prompt", "127.0.0.1:6379> AUTH " + w, w},
+		{"auth in small letters", "127.0.0.1:6379> auth " + w, w},
+		{"auth by the client", "redis-cli -h cache AUTH " + w, w},
+		{"auth as it is monitored", `1700000000.1 [0 10.0.0.7:52100] "AUTH" "` + w + `"`, w},
+		{"auth in a list", `["AUTH","` + w + `"]`, w},
+		{"hello", "HELLO 3 AUTH default " + w, w},
+		{"config set", "CONFIG SET requirepass " + w, w},
+		{"config set by the client", "redis-cli config set masterauth " + w, w},
+		{"config set as it is monitored", `"CONFIG" "SET" "requirepass" "` + w + `"`, w},
+		{"acl", "user default on >" + w + " ~* &* +@all", w},
+		{"acl, set", "ACL SETUSER app on >" + w + " ~* +@all", w},
+		{"acl, the second", "user app on >first1 >" + w + " ~*", w},
+		{"acl as it is monitored", `"ACL" "SETUSER" "app" "on" ">` + w + `"`, w},
+		{"acl in json", `{"users.acl":"user default on \u003e` + w + ` ~* +@all\n"}`, w},
+
+		// Variables without a sign, and settings.
+		{"dockerfile", "ENV DB_PASSWORD " + w, w},
+		{"dockerfile, all of the line", "ENV DB_PASSWORD correct " + w, w},
+		{"dockerfile, as it is built", "Step 3/5 : ENV DB_PASSWORD " + w, w},
+		{"csh", "setenv X_PASSWORD " + w, w},
+		{"windows", "setx DB_PASSWORD " + w, w},
+		{"git", "git config smtp.password " + w, w},
+		{"key value store", "etcdctl put /shop/db/password " + w, w},
+		{"aws configure", "aws configure set aws_secret_access_key " + s, s},
+
+		// Pairs, calls, indexes.
+		{"pair", `["password","` + s + `"]`, s},
+		{"pair in json", `{"args":"[\"password\", \"` + s + `\"]"}`, s},
+		{"pair in braces", `{"db.password", "` + s + `"}`, s},
+		{"tuple", `{default_pass, <<"` + w + `">>}.`, w},
+		{"call", `set("password","` + w + `")`, w},
+		{"call of a method", `config.put("db.password", "` + w + `");`, w},
+		{"call with more", `setenv("X_PASSWORD", "` + w + `", 1)`, w},
+		{"call in php", `define( 'DB_PASSWORD', '` + w + `' );`, w},
+		{"call of anything", `connect("password", "` + s + `")`, s},
+		{"setter", `dataSource.setPassword("` + w + `");`, w},
+		{"builder", `.withPassword("` + w + `")`, w},
+		{"call of the name", `.password("` + s + `")`, s},
+		{"index", `env["X_PASSWORD"] = "` + w + `"`, w},
+		{"index in python", `os.environ['DB_PASSWORD']='` + w + `'`, w},
+		{"index in php", `$config['db']['password'] = '` + w + `';`, w},
+		{"index of a form", "user[password]=" + w + "&x=1", w},
+		{"index of a form, escaped", "user%5Bpassword%5D=" + w + "&x=1", w},
+		{"arrow to the left", `password <- "` + w + `"`, w},
+
+		// Fields and titles.
+		{"csv", "id,user,password\n1,app," + w + "\n2,x,y\n", w},
+		{"csv, second row", "id,user,password\n1,app,other\n2,db," + w + "\n", w},
+		{"csv, first", "Password,User\n" + w + ",app\n", w},
+		{"csv in quotes", "\"id\",\"user\",\"password\"\n\"1\",\"a,b\",\"" + w + "\"\n", w},
+		{"csv by semicolons", "id;user;password\n1;app;" + w + "\n", w},
+		{"csv, windows", "id,user,password\r\n1,app," + w + "\r\n", w},
+		{"csv, weak", "id,token\n1," + s + "\n", s},
+		{"csv in json", `{"users.csv":"id,user,password\n1,app,` + w + `\n"}`, w},
+		{"tsv", "id\tuser\tpassword\n1\tapp\t" + w + "\n", w},
+		{"tsv in json", `{"log":"id\tuser\tpassword\n1\tapp\t` + w + `\n"}`, w},
+		{"bars without a rule", "id|user|password\n1|app|" + w + "\n", w},
+		{"mixed case", "Name   Password    Age\ndb     " + w + "   3d\n", w},
+		{"mixed case by tabs", "Name\tPassword\ndb\t" + w + "\n", w},
+
+		// Addresses.
+		{"url in a url", "https%3A%2F%2Fapp%3A" + w + "%40db", w},
+		{"url in a url, small", "?next=https%3a%2f%2fapp%3a" + w + "%40db%3a5432%2fshop", w},
+		{"url in a url in a url", "https%253A%252F%252Fapp%253A" + w + "%2540db", w},
+		{"url, half escaped", "url=postgres%3A//app:" + w + "@db/shop", w},
+		{"url in php", `{"u":"postgres:\/\/app:` + w + `@db\/shop"}`, w},
+		{"oracle", "jdbc:oracle:thin:app/" + w + "@host:1521:x", w},
+		{"oracle, service", "jdbc:oracle:thin:app/" + w + "@//host:1521/x", w},
+		{"address", "dial app:" + w + "@db:5432", w},
+		{"address in json", `{"dsn":"app:` + w + `@db:5432/shop"}`, w},
+		{"address without a port", "dsn=app:" + s + "@db/shop", s},
+		{"discord", "https://discord.com/api/webhooks/1234567890/aB3dE5fG7hJ9kL2mN4pQ6rS8tU1vW3xY", "aB3dE5fG7hJ9kL2mN4pQ6rS8tU1vW3xY"},
+		{"telegram", "https://api.telegram.org/bot123456789:ABC-dE5fG7hJ9kL2mN4pQ6rS8tU1vW3xYz0/sendMessage", "dE5fG7hJ9kL2mN4pQ6rS8tU1vW3xYz0"},
+		{"telegram's token", "bot 123456789:AAEdE5fG7hJ9kL2mN4pQ6rS8tU1vW3xYz01 started", "dE5fG7hJ9kL2mN4pQ6rS8tU1vW3xYz01"},
+		{"mattermost", "https://chat.example/hooks/xq3tk9mz1fb7jyo8pd2c4w6r5a", "xq3tk9mz1fb7jyo8pd2c4w6r5a"},
+		{"lark", "https://open.feishu.cn/open-apis/bot/v2/hook/0191c1e2-7b3a-7c11-9a9b-0123456789ab", "7b3a-7c11-9a9b"},
+		{"opsgenie", "Authorization: GenieKey 0191c1e2-7b3a-7c11-9a9b-0123456789ab", "7b3a-7c11-9a9b"},
+
+		// Short names.
+		{"redis auth", "REDIS_AUTH=" + w, w},
+		{"redis auth in json", `{"name":"REDIS_AUTH","value":"` + w + `"}`, w},
+		{"smtp auth", "SMTP_AUTH=" + s, s},
+		{"smtp auth of a user", "smtpAuth: anna:" + s, s},
+		{"creds of a database", "DB_CREDS=app:" + s, s},
+		{"creds", "creds=hunter2", "hunter2"},
+		{"creds in json", `{"creds":"` + s + `"}`, s},
+		{"psk", "PSK=" + w, w},
+		{"psk of a network", `network={ ssid="x" psk="` + w + `" }`, w},
+		{"wireguard", "PresharedKey = " + w + "aB3=", w},
+		{"session", "JSESSIONID=0A1B2C3D4E5F60718293A4B5C6D7E8F9", "0A1B2C3D4E5F60718293A4B5C6D7E8F9"},
+		{"session of a path", "/cart;jsessionid=0A1B2C3D4E5F60718293A4B5C6D7E8F9?x=1", "0A1B2C3D4E5F60718293A4B5C6D7E8F9"},
+		{"session, small", "sessionid=" + s, s},
+		{"session of express", "connect.sid=s%3A" + s + ".x; Path=/", s},
+
+		// Disguised.
+		{"no-break space", "password\u00a0=\u00a0" + w, w},
+		{"no-break space behind", "password:\u00a0" + w, w},
+		{"blank of no width", "password\u200b=" + w, w},
+		{"blank of no width inside", "pass\u200bword=" + w, w},
+		{"wide sign", "password＝" + w, w},
+		{"wide colon", "password：" + w, w},
+		{"wide letters", "ｐａｓｓｗｏｒｄ=" + w, w},
+		{"colour inside the name", "pass\x1b[1mword\x1b[0m=" + w, w},
+		{"colour of grep", "DB_\x1b[01;31m\x1b[Kpass\x1b[m\x1b[Kword=" + w, w},
+		{"colour inside the name in json", `{"log":"pass\u001b[1mword\u001b[0m=` + w + `"}`, w},
+		{"no-break space in json", `{"log":"password\u00a0= ` + w + `"}`, w},
+		{"wide sign in json", `{"log":"password\uff1d` + w + `"}`, w},
+		{"colour inside a token", "AKIA\x1b[1mIOSFODNN7\x1b[0mEXAMPLE", "IOSFODNN7"},
+
+		// On the next line.
+		{"next line of a sign", "password=\n" + s + "\n", s},
+		{"next line of a colon", "Password:\nhunter2\n", "hunter2"},
+		{"next line of a question", "Enter password:\n" + s + "\n", s},
+		{"next line in json, at its column", `{"log":"Password:\n` + s + `\nwell"}`, s},
+
+		// In sentences.
+		{"sentence", "the password is " + s, s},
+		{"sentence with a stop", "The password is " + s + ".", s},
+		{"sentence, rejected", "password " + s + " rejected", s},
+		{"sentence, quoted", `password "` + s + `" was not accepted`, s},
+		{"sentence, set", "password was changed to " + s + " by anna", s},
+		{"sentence in json", `{"msg":"login with password ` + s + ` failed"}`, s},
+		{"sentence, token", "token Hx7q9zK2m4 was rejected", "Hx7q9zK2m4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !strings.Contains(c.text, c.secret) {
@@ -223,8 +375,49 @@ func TestNearMissesAreKept(t *testing.T) {
 		"github.com/aws/aws-sdk-go-v2/credentials: [v1.17.27a → v1.18.3b]", "If set to true, APIs identified by --runtime-config are enabled", `{"tokens":{"audience":{"token":"\u003ctoken\u003e"}}}`, `{"password":"<your password>"}`, `{"m":"{\"password\":\"\u003cyour password\u003e\"}"}`,
 		"PASSWORD RESET REQUESTED\nby anna12345\n", "INVALID PASSWORD\nuser a1b2c3d4\n", "NAME   READY   PASSWORD\n\nother a1b2c3d4\n",
 
+		// Names of Secrets, and of what refers to them.
+		"secret: cart-db-7f9a1b2c", `{"secret":"cart-db-7f9a1b2c"}`, "Secret: cart-db-7f9a1b2c", "--secret=cart-db-7f9a1b2c", "--secret cart-db-7f9a1b2c", "auth.secret=cart-db-v2", "tlsSecret: cart-tls-1a2b3c4d", "pullSecret: regcred-1a2b3c4d", "pull-secret: regcred-1a2b3c4d",
+		"imagePullSecrets: [{name: regcred-1a2b3c4d}]", `{"imagePullSecrets":[{"name":"regcred-1a2b3c4d"}]}`, `{"imagePullSecret":["regcred-1a2b3c4d"]}`, "Image pull secrets:  regcred-1a2b3c4d\n", "Mountable secrets:   builder-dockercfg-x7k2p\n", "Tokens:              builder-token-x7k2p\n", "token: builder-token-x7k2p", "credentials: aws-creds-1a2b3c4d", `{"credentials":{"aws":"aws-creds-1a2b3c4d"}}`,
+		`{"secretKeyRef":{"key":"api_token_v2","name":"cart-db-7f9a1b2c"}}`, "secretRef:\n  name: cart-db-7f9a1b2c\n", "secretName: cart-token-7f9a1b2c", "serviceAccountName: builder-token-x7k2p", "secret/cart-db-7f9a1b2c created", `secret "cart-db-7f9a1b2c" not found`, "configmap: cart-secret-7f9a1b2c",
+		"NAME                  TYPE                                  DATA   AGE\nbuilder-token-x7k2p   kubernetes.io/service-account-token   3      5d\n", "NAME   TOKEN                  AGE\ndb     builder-token-x7k2p    3d\ncart   cart-7d4b9c6f5d-x2x7q   3d\n", "NAME   TOKEN\ndb     v1.31.2+k3s1\ncart   2026-11-20T10:00:00Z\nx      nginx:1.25.3-alpine\n",
+		"| name | token |\n|---|---|\n| db | builder-token-x7k2p |\n", "password:  16 bytes\ntoken:     1024 bytes\n", "spec.privateKeySecretRef.name: cart-key-1a2b3c4d", "tokenSecretRef: {name: cart-1a2b3c4d}", "volumes:\n- name: token-1a2b3c4d\n  secret:\n    secretName: token-1a2b3c4d\n",
+
 		"password policy: strict", "tokens: 4096", "max_tokens", "secretName: db", "passwordSecretRef: {name: db-1a2b3c4d, key: password}", "passwordSecretRef:\n  name: db-1a2b3c4d\n", "passwordFrom: db-1a2b3c4d",
 		"tokenReview: a1b2c3d4e5", "password_hash_rounds: 12", "no password was given: retry1234 later",
+
+		// Sentences and states.
+		"password is required", "password changed", "token expired", "auth failed", "AUTH failed", "secret not found", "user default on", "user default on nopass ~* +@all", "ENV PATH /usr/bin", "ENV PASSWORD_FILE /run/x1234567",
+		"the password is wrong", "password was changed by anna12345", "password for user app12345 rejected", "password must have 8 characters", "password expires in 90d12h", "password hash sha256 is weak", "password of role app_1", "invalid password for app@db-0", "token is not valid before 2026-11-20T10:00:00Z", "token v1.31.2+k3s1 is old",
+		`secret "cart-db-7f9a1b2c" not found`, "secret shop/cart-db-7f9a1b2c not found", "token builder-token-x7k2p was deleted", "the secret is cart-db-7f9a1b2c", "secret kube-system/sh.helm.release.v1.cart.v12", "unexpected token < in JSON at position 12",
+		"Password:\nconnected\n", "Password:\n\nhunter2\n", "password:\nok1\n", "DB_PASSWORD=\nDB_HOST=db-1a2b3c\n", "DB_PASSWORD=\nSESSION=a1B2c3D4e5\n", "PASSWORD:\n2026-11-20T10:00:00Z INFO x1\n", "password=\ncart-7d4b9c6f5d-x2x7q\n", "Password:\nroot@db-0:~$\n",
+
+		// Commands.
+		"kubectl create configmap x --from-literal=level=debug", "kubectl create configmap x --from-literal=level=debug1234", "kubectl create secret generic x --from-file=key=/etc/x", "kubectl create secret generic x --from-literal=key=$VALUE", "vault kv get secret/shop/db", "vault kv put secret/shop @data.json",
+		"curl --proxy-user $U:$P https://api", "psql -U app:x1234567 -h db", "ls -a a:b1234567", "ps -U root:1234abcd", "sqlplus / as sysdba", "sqlplus app@db", "unzip -P", "tar -P x1234567", "ssh -p 2222 app@db", "grep -E a:b12345 x",
+		"set DB_PASSWORD first", "export of DB_PASSWORD failed", "setenv of PASSWORD failed", "git config user.name anna12345", "the ENV DB_PASSWORD is required here", "set password for user app", "setx /M PATH x", "ENV DB_PASSWORD $OTHER",
+
+		// Redis.
+		"AUTH required", "NOAUTH Authentication required.", "AUTH LOGIN", "AUTH PLAIN", "ERR AUTH <password> called without any password configured for the default user", "AUTH service is up", "auth default rejected", "250-AUTH PLAIN LOGIN", "[AUTH] user anna12345 logged in", "please set requirepass before exposing redis", "CONFIG SET maxmemory 100mb", "CONFIG GET requirepass",
+		"user anna >/dev/null 2>&1", "if x >y1234567 then", "a user wrote >hello1234", `<a id="x">user1234</a>`, "echo on >file1234",
+
+		// Pairs and calls.
+		`["password","username"]`, `{"required":["username","password"],"type":"object"}`, `{"grant_types":["password","refresh_token"]}`, `["token","secret"]`, `errors.add("password", "is required")`, `t("password", "Please enter it")`, `setError("password", "required")`, `getString("password", "x")`, `Column("password", "varchar")`, `setAttribute("password", "type")`, `os.Getenv("DB_PASSWORD")`, `password("string")`, `{"password", "text"}`, `validatePassword("swordfish")`,
+		`labels["password"]`, `if x["password"] {`, `{"a":["password"],"b":"c1234567"}`, "password <- input", "a[password]: x",
+
+		// Fields and titles.
+		"id,user,password\n", "id,user,password\n\n1,app,swordfish\n", "we need user, password, and email\nnext, line1234, foo1234\n", "name,password,age\nonly two1234,fields1234\n", "SELECT id,password FROM x1,y1\na,swordfish,c\n", "user,password", "id,token\n1,cart-7d4b9c6f5d-x2x7q\n", "id,secret\n1,cart-db-7f9a1b2c\n",
+		"Name   Secret        Age\ndb     db-1a2b3c4d   3d\n", "Wrong Password Given\nby   swordfish\n", "Type    Reason   Token:   Message\na       b        abcd1234   x\n",
+
+		// Addresses.
+		"https%3A%2F%2Fexample.com%3A8080%2Fa%40b", "?u=https%3A%2F%2Fdb%2F%40scope", "jdbc:oracle:thin:@host:1521:x", "jdbc:oracle:thin:@//host:1521/x", "registry.example:5000/shop/cart@sha256:" + strings.Repeat("01", 32), "nginx:1.25@sha256:" + strings.Repeat("0a", 32), "sip:anna@pbx:5060", "mail anna@example.com:25", "rabbit@mq-0:25672", "ssh app@db:5432", "at 12:30:00 anna@db:22", "svc:http@10.0.0.1:8080",
+		"https://discord.com/api/webhooks/", "GET /api/webhooks/cart-7d4b9c6f5d-x2x7q/status-of-the-webhooks", "https://api.telegram.org/bot", "/usr/lib/git/hooks/pre-receive.d/check-1234567890", "GET /hooks/deployments/cart-7d4b9c6f5d-x2x7q", "12345678:AA", "12:AAAA",
+
+		// Short names.
+		"SMTP_AUTH=plain", "SMTP_AUTH=login", "KAFKA_AUTH=scram-sha-512", "DB_AUTH=trust", "REDIS_AUTH=true", "REDIS_AUTH_ENABLED=enabled1", "auth_type: a1b2c3d4", "PROXY_AUTH=http://auth:8080", "author: a1b2c3d4e5", "unauth: a1B2c3d4", "X_AUTH=/etc/auth1234",
+		"creds: aws-creds-1a2b3c4d", "DB_CREDS=db-creds-1a2b3c", "creds: default", "creds=/var/run/creds1", "wpa_key_mgmt=WPA-PSK", "psk: enabled", "sessionid=42", "session: abcd", "the session id is 42", "tpsk: abcdefgh", "credsStore: desktop12",
+
+		// Disguised.
+		"password\u00a0is required", "pass\x1b[1mword\x1b[0m is required", "pass\u200bed: 12345678a of them", `{"m":"password\u00a0changed"}`, "naïve“quotes”…and — dashes", "ｐａｓｓｗｏｒｄ is required",
 	} {
 		if got := masker().String(text); got != text {
 			t.Errorf("destroyed:\n  %q\n  %q", text, got)

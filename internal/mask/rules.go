@@ -20,10 +20,12 @@ type rule struct {
 	hint string
 	fold bool
 	// find returns the span of the secret for a hint at s[at], or -1, -1. It
-	// looks at no more of s than it will mask, or at most one line or token.
+	// looks at no more of s than it will mask, or at most one line or token. Nil finds none.
 	find func(s string, at int) (from, to int)
 	// each finds several secrets, which lie behind the hint: those of a list. Nil finds none.
 	each func(s string, at int) []part
+	// disguise marks what only says that there is more in a text than can be seen.
+	disguise bool
 }
 
 func (r *rule) at(s string, at int) bool {
@@ -98,14 +100,10 @@ func (x *index) hints(s string, at int) bool {
 
 func allRules() []rule {
 	rules := []rule{
-		{hint: "://", find: urlUserinfo},
-		{hint: "@tcp(", find: dsnPassword},
-		{hint: "@unix(", find: dsnPassword},
 		{hint: "-----BEGIN ", find: pemKey},
 		{hint: "-----END ", find: keyEnd},
 		{hint: base64PEM, find: encodedPEM},
 		{hint: "eyJ", find: jwt},
-		{hint: "hooks.slack.com/", find: slackWebhook},
 		{hint: "authorization", fold: true, find: authorization},
 		{hint: "bearer ", fold: true, find: bearer},
 		{hint: "set-cookie:", fold: true, find: cookie},
@@ -117,8 +115,11 @@ func allRules() []rule {
 	for _, k := range keys {
 		rules = append(rules, rule{hint: k.word, fold: true, find: k.find, each: k.many})
 	}
+	rules = append(rules, urlRules()...)
 	rules = append(rules, nameRules()...)
 	rules = append(rules, commandRules()...)
+	rules = append(rules, redisRules()...)
+	rules = append(rules, disguiseRules()...)
 	for _, p := range patterns {
 		rules = append(rules, p.rule())
 	}
@@ -180,75 +181,6 @@ func (t token) find(s string, at int) (int, int) {
 		return -1, -1
 	}
 	return at, end
-}
-
-// urlUserinfo takes the password of scheme://user:password@host, or a lone
-// userinfo that is long enough to be a token.
-func urlUserinfo(s string, at int) (int, int) {
-	from := at + len("://")
-	host := -1
-	end := from
-	for ; end < len(s) && !endsURL(s[end]) && strings.IndexByte("/?#", s[end]) < 0; end++ {
-		if s[end] == '@' {
-			host = end
-		}
-	}
-	user := from
-	if host < 0 {
-		if host = lateHost(s, from, end); host < 0 {
-			return -1, -1
-		}
-	}
-	if isTag(s[from:host]) {
-		user += tagLen
-	}
-	if colon := strings.IndexByte(s[user:host], ':'); colon >= 0 {
-		return user + colon + 1, host
-	}
-	if host-from >= 16 {
-		return from, host
-	}
-	return -1, -1
-}
-
-func endsURL(c byte) bool { return isSpace(c) || strings.IndexByte("\"'`<>\\\x1b", c) >= 0 }
-
-// lateHost finds the @ before the host of a URL whose password has a /, ? or # in it, as
-// nobody should write it: user:p/a#ss@host. What stands before the first such sign is then
-// no host, as no port follows it. -1 when there is none.
-func lateHost(s string, from, end int) int {
-	colon := strings.LastIndexByte(s[from:end], ':')
-	if colon < 0 || s[from] == '[' || span(s, from+colon+1, isDigit) == end {
-		return -1
-	}
-	last, host := -1, false
-	for i := end; i < min(len(s), from+maxPrefix) && !endsURL(s[i]); i++ {
-		if s[i] == '@' {
-			last = i
-			host = host || i+1 < len(s) && (isAlnum(s[i+1]) || s[i+1] == '[')
-		}
-	}
-	if !host {
-		return -1
-	}
-	return last
-}
-
-// dsnPassword takes the password of user:password@tcp(host)/db, which has no
-// scheme; the hint stands behind it.
-func dsnPassword(s string, at int) (int, int) {
-	from, colon := at, -1
-	for from > 0 && at-from < 256 && !isSpace(s[from-1]) && !strings.ContainsRune("\"'`=<>()", rune(s[from-1])) {
-		from--
-		if s[from] == ':' {
-			colon = from
-		}
-	}
-	// A tag holds a colon as well, which is none of the user's.
-	if colon < 0 || strings.HasSuffix(s[:at], tagClose) {
-		return -1, -1
-	}
-	return colon + 1, at
 }
 
 // pemKey takes the body of a PEM private key, up to the next run of dashes, or
@@ -333,16 +265,6 @@ func jwt(s string, at int) (int, int) {
 	return at, span(s, body+1, isTokenByte)
 }
 
-// slackWebhook takes the path of an incoming webhook: whoever has it can post.
-func slackWebhook(s string, at int) (int, int) {
-	from := at + len("hooks.slack.com/")
-	end := span(s, from, func(c byte) bool { return isTokenByte(c) || c == '/' })
-	if end-from < 12 {
-		return -1, -1
-	}
-	return from, end
-}
-
 // authorization takes the credential of an Authorization header behind the name
 // of its scheme.
 func authorization(s string, at int) (int, int) {
@@ -368,7 +290,7 @@ func authorization(s string, at int) (int, int) {
 
 func isScheme(word string) bool {
 	switch strings.ToLower(word) {
-	case "bearer", "basic", "token", "negotiate", "digest", "apikey", "key":
+	case "bearer", "basic", "token", "negotiate", "digest", "apikey", "key", "geniekey", "bot", "splunk", "ssws":
 		return true
 	}
 	return false

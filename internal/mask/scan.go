@@ -32,18 +32,24 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' }
 
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
+
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+func isSmall(c byte) bool { return isLower(c) || isDigit(c) }
+
+func isLetter(c byte) bool { return isLower(c) || isUpper(c) }
 
 func isAlnum(c byte) bool { return isLetter(c) || isDigit(c) }
 
-func isUpperAlnum(c byte) bool { return c >= 'A' && c <= 'Z' || isDigit(c) }
+func isUpperAlnum(c byte) bool { return isUpper(c) || isDigit(c) }
 
 func isTokenByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' }
 
 func isBase64(c byte) bool { return isAlnum(c) || c == '+' || c == '/' || c == '=' }
 
 func upper(c byte) byte {
-	if c >= 'a' && c <= 'z' {
+	if isLower(c) {
 		return c - 'a' + 'A'
 	}
 	return c

@@ -16,7 +16,7 @@ const (
 // password -> x.
 func cellBehind(s string, at, end int) (value, bool) {
 	sign := skipGap(s, end)
-	for _, arrow := range []string{"->", `-\u003e`, "→"} {
+	for _, arrow := range []string{"->", `-\u003e`, "→", "<-", `\u003c-`} {
 		if strings.HasPrefix(s[sign:], arrow) {
 			v := readValue(s, skipGap(s, sign+len(arrow)))
 			v.prose = !v.quoted
@@ -67,14 +67,14 @@ func (k key) column(s string, at int) []part {
 		return nil
 	}
 	from := at
-	for from > 0 && at-from < 64 && isTokenByte(s[from-1]) {
+	for from > 0 && at-from < 64 && isTokenByte(s[from-1]) && !endsEscape(s[:from]) {
 		from--
 	}
 	t := table{s: s, key: k, from: from, end: end}
-	if !t.titled() {
-		return nil
+	if t.titled() {
+		return t.cells()
 	}
-	return t.cells()
+	return t.fields()
 }
 
 // table is one with a title in s[from:end].
@@ -93,7 +93,7 @@ type table struct {
 // titled reports whether the title stands in a line of titles.
 func (t *table) titled() bool {
 	gap := t.s[t.end:min(len(t.s), t.end+2)]
-	upper := t.s[t.end-1] < 'a' && !has(t.s[t.from:t.end], func(c byte) bool { return c >= 'a' && c <= 'z' })
+	upper := isUpper(t.s[t.from])
 	next := skipBlank(t.s, t.end)
 	if t.barred = next < len(t.s) && t.s[next] == '|' || t.from > 1 && t.s[t.from-2] == '|'; !t.barred &&
 		(!upper || gap != "  " && !strings.HasPrefix(gap, "\t") && breakAt(t.s, next) == next) {
@@ -120,17 +120,17 @@ func (t *table) titled() bool {
 	return isTitles(line)
 }
 
-// isTitles reports whether a line is one of titles: more than one, all in capitals, and
-// nothing else, as what lists variables has.
+// isTitles reports whether a line is one of titles: more than one, each of which begins with
+// a capital, and nothing else, as what lists variables has.
 func isTitles(line string) bool {
 	words := strings.Fields(line)
 	for _, word := range words {
-		if !isUpperAlnum(word[0]) || isDigit(word[0]) {
+		if !isUpper(word[0]) || strings.IndexByte(":=.,;!", word[len(word)-1]) >= 0 {
 			return false
 		}
 	}
 	wide := strings.Contains(strings.TrimSpace(line), "  ") || strings.Contains(line, "\t")
-	return len(words) > 1 && wide && !has(line, func(c byte) bool { return c >= 'a' && c <= 'z' })
+	return len(words) > 1 && wide
 }
 
 // isRule reports whether a line is one that is drawn.
@@ -192,5 +192,5 @@ func (t *table) secret(cell string) bool {
 	if len(cell) < 4 || isPlain(cell) || cell[0] == '<' || strings.ContainsAny(cell, " \t") || isRule(cell) {
 		return false
 	}
-	return !t.key.weak || looksRandom(cell)
+	return !t.key.weak || looksRandom(cell) && !hasShape(cell) && !isDate(cell)
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/kubetool"
@@ -239,7 +239,7 @@ func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubet
 		e := &events[i]
 		l := listed{Message: e.Message, Namespace: e.Namespace, Reason: e.Reason, Timestamp: seen(e).UTC().String(), Type: e.Type}
 		l.InvolvedObject.Kind, l.InvolvedObject.Name, l.InvolvedObject.APIVersion = e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.APIVersion
-		one, err := yaml.Marshal([]listed{l})
+		one, err := yaml.Dump([]listed{l}, yaml.WithIndent(2), yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
 		if err != nil {
 			return answer{}, nightcrier.Errorf(nightcrier.Internal, "write the events: %w", err)
 		}

@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long a test waits for what another process does.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // cluster is a real one, as the server is given it.
 func cluster(t testing.TB, name, kubeconfig string) mcpserver.Cluster {

@@ -18,7 +18,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"nightcrier.dev/nightcrier/internal/strictyaml"
 )
 
 // Embedded holds the scenarios that come with the package, at its top level.
@@ -99,7 +99,7 @@ type Failure struct {
 // Parse reads a scenario from YAML or JSON. Unknown keys are errors.
 func Parse(data []byte) (Scenario, error) {
 	var sc Scenario
-	if err := yaml.UnmarshalWithOptions(data, &sc, yaml.DisallowUnknownField()); err != nil {
+	if err := strictyaml.Unmarshal(data, &sc); err != nil {
 		return Scenario{}, err
 	}
 	return sc, sc.compile()

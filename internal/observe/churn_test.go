@@ -177,7 +177,7 @@ func (d *day) step(by time.Duration) {
 }
 
 func (d *day) until(done func() bool) {
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(50 * time.Microsecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !done(); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(deadline) {
 			d.Fatalf("the watch has stopped: %+v", d.o.Status())
 		}
@@ -206,7 +206,7 @@ func measure() (heap uint64, goroutines int) {
 func TestADayOfChurn(t *testing.T) {
 	hours, pods, small := 24, 5000, testing.Short() || testproc.Raced()
 	if small {
-		hours, pods = 9, 1000
+		hours, pods = 5, 1000
 	}
 	if testproc.Raced() && !testing.Short() {
 		testproc.Rerun(t)

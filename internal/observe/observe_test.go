@@ -98,7 +98,7 @@ func (s *stand) sink(_ context.Context, f detect.Fault) error {
 // eventually waits until a condition holds; what it returns says what is missing.
 func (s *stand) eventually(missing func() string) {
 	s.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		text := missing()
 		if text == "" {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -226,22 +226,17 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(published))
-	if err != nil {
+	var doc jsonschema.Schema
+	if err := json.Unmarshal(published, &doc); err != nil {
 		t.Fatal(err)
 	}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource("report.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("report.schema.json")
+	s, err := doc.Resolve(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	validate := func(data []byte) error {
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-		if err != nil {
+		var v any
+		if err := json.Unmarshal(data, &v); err != nil {
 			t.Fatal(err)
 		}
 		return s.Validate(v)

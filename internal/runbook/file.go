@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/strictyaml"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -125,8 +124,8 @@ func parse(name, data string) (Book, error) {
 		return Book{}, err
 	}
 	var f frontMatter
-	if err := yaml.UnmarshalWithOptions([]byte(front), &f, yaml.Strict()); err != nil {
-		return Book{}, fmt.Errorf("front matter: %s", yaml.FormatError(err, false, false))
+	if err := strictyaml.Unmarshal([]byte(front), &f); err != nil {
+		return Book{}, fmt.Errorf("front matter: %w", err)
 	}
 	if f.Match == nil {
 		return Book{}, errors.New("match: is missing: say which cases the runbook is for")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"nightcrier.dev/nightcrier"
 )
 
@@ -15,14 +17,12 @@ import (
 type words []string
 
 // UnmarshalYAML reads either.
-func (w *words) UnmarshalYAML(decode func(any) error) error {
-	var list []string
-	if decode(&list) == nil {
-		*w = list
-		return nil
+func (w *words) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.SequenceNode {
+		return n.Decode((*[]string)(w))
 	}
 	var one string
-	if err := decode(&one); err != nil {
+	if err := n.Decode(&one); err != nil {
 		return err
 	}
 	*w = words{one}

@@ -59,6 +59,8 @@ var fragments = []fragment{
 	{"a block of lines", func(s string) string {
 		return "apiVersion: v1\nkind: Secret\nstringData:\n  file: |\n    first\n    " + s + "\ntype: Opaque\n"
 	}},
+	{"a table by commas", func(s string) string { return "id,user,password\n1,cart," + s + "\n" }},
+	{"an answer", func(s string) string { return "Password:\n" + s + "\nwelcome\n" }},
 	{"an unfinished key", keyOf},
 }
 

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -112,7 +112,7 @@ func readFront(head string) (front, []string, error) {
 	}
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(head), &all); err != nil {
-		return nil, nil, fmt.Errorf("its front matter is not a YAML mapping: %s", firstLine(yaml.FormatError(err, false, false)))
+		return nil, nil, fmt.Errorf("its front matter is not a YAML mapping: %s", firstLine(err.Error()))
 	}
 	kept := front{}
 	var left []string

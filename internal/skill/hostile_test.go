@@ -7,8 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/goccy/go-yaml"
-	yamlv3 "go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -47,16 +46,12 @@ var grants = map[string]string{
 func keysOf(t *testing.T, head string) map[string]bool {
 	t.Helper()
 	keys := map[string]bool{}
-	for _, parse := range []func([]byte, any) error{
-		func(b []byte, v any) error { return yaml.Unmarshal(b, v) }, yamlv3.Unmarshal,
-	} {
-		var all map[string]any
-		if err := parse([]byte(head), &all); err != nil {
-			t.Errorf("what is installed is no YAML: %v\n%s", err, head)
-		}
-		for k := range all {
-			keys[k] = true
-		}
+	var all map[string]any
+	if err := yaml.Unmarshal([]byte(head), &all); err != nil {
+		t.Errorf("what is installed is no YAML: %v\n%s", err, head)
+	}
+	for k := range all {
+		keys[k] = true
 	}
 	// A parser that knows no YAML takes lines.
 	for line := range strings.FieldsFuncSeq(head, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) }) {
@@ -178,7 +173,7 @@ func FuzzHarmless(f *testing.F) {
 			t.Fatal(err)
 		}
 		var all map[string]string
-		if err := yamlv3.Unmarshal([]byte(head), &all); err != nil {
+		if err := yaml.Unmarshal([]byte(head), &all); err != nil {
 			t.Fatalf("%q became %q: %v", data, out, err)
 		}
 		for key := range all {

@@ -13,7 +13,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier"
 )

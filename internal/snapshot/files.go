@@ -9,13 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
-	goyaml "go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -193,20 +191,58 @@ func (r *reader) yamlDocuments(name string, raw []byte) error {
 // toJSON turns a YAML document into JSON. One with aliases is refused: no tool
 // that prints objects writes them, and a few lines of them stand for gigabytes.
 func toJSON(doc []byte) ([]byte, error) {
-	if bytes.ContainsRune(doc, '&') && bytes.ContainsRune(doc, '*') {
-		var root goyaml.Node
-		if err := goyaml.Unmarshal(doc, &root); err != nil {
-			return nil, err
-		}
-		if hasAlias(&root) {
-			return nil, errors.New("it has aliases (*name): write out what they stand for")
-		}
+	var root yaml.Node
+	if err := yaml.Unmarshal(doc, &root); err != nil {
+		return nil, err
 	}
-	return yaml.YAMLToJSON(doc)
+	if len(root.Content) == 0 {
+		return []byte("null"), nil
+	}
+	value, err := valueOf(root.Content[0])
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
 }
 
-func hasAlias(n *goyaml.Node) bool {
-	return n.Kind == goyaml.AliasNode || slices.ContainsFunc(n.Content, hasAlias)
+// valueOf is a node as JSON has it: keys are texts, and so is what JSON has no type for,
+// such as times. Of a key that is given twice the last value counts.
+func valueOf(n *yaml.Node) (any, error) {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return nil, fmt.Errorf("it has aliases (*name), one in line %d: write out what they stand for", n.Line)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, entry := range n.Content {
+			var err error
+			if list[i], err = valueOf(entry); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case yaml.MappingNode:
+		fields := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Kind != yaml.ScalarNode {
+				return nil, fmt.Errorf("line %d has a key that is no text", n.Content[i].Line)
+			}
+			value, err := valueOf(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			fields[n.Content[i].Value] = value
+		}
+		return fields, nil
+	}
+	switch n.ShortTag() {
+	case "!!null", "!!bool", "!!int", "!!float":
+		var value any
+		if err := n.Decode(&value); err != nil {
+			return nil, err
+		}
+		return value, nil
+	}
+	return n.Value, nil
 }
 
 func lineAt(raw []byte, offset int64) int {

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-
-	"github.com/goccy/go-yaml"
+	"nightcrier.dev/nightcrier/internal/strictyaml"
 )
 
 // exercised returns a Metrics on which each method was called once, so that
@@ -128,7 +127,7 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.UnmarshalWithOptions(raw, &file, yaml.Strict()); err != nil {
+	if err := strictyaml.Unmarshal(raw, &file); err != nil {
 		t.Fatalf("alerts.yaml: %v", err)
 	}
 	known := registered(t)

@@ -94,7 +94,7 @@ func killParentAfterStart(t *testing.T) (child int, scratch string) {
 // waitGone waits until pid is dead, or a zombie that nobody reaps here.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); runtime.Gosched() {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return

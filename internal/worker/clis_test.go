@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/modeltest"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 // cli is a real agent CLI, as this suite drives it.
@@ -204,6 +205,7 @@ func (c cli) bench(t *testing.T, steps ...modeltest.Step) *cliBench {
 	path := clitest.CLI(t, c.name)
 	m := modeltest.New(t)
 	b := newBench(t, "")
+	b.program = testproc.Self() // the scripts of this package have the race detector look at the same worker
 	b.spec.Executor, b.spec.Command, b.spec.Provider = c.executor, path, c.provider
 	b.spec.Model, b.spec.MaxTurns, b.spec.ModelBaseURL = c.model, 20, m.URL("it")
 	b.spec.NoShell = c.noShell
@@ -412,6 +414,7 @@ func cliReports(t *testing.T, c cli) {
 			t.Errorf("the journal has no %s:\n%s", want, clip(text(entries)))
 		}
 	}
+	b.hasOnlyItsHabits(t, r, entries)
 }
 
 // A refusal is journaled and told to the model, which goes on.
@@ -677,7 +680,7 @@ func (b *cliBench) crowd(also func()) (peak func() int) {
 	b.await(func() bool { return directory(b.dir).read("pid", &p) == nil && p.Worker.Alive() })
 	stop, most := make(chan struct{}), make(chan int)
 	go func() {
-		n, look := 0, time.NewTicker(5*time.Millisecond)
+		n, look := 0, time.NewTicker(25*time.Millisecond) // a bomb's processes stay, and a look at all of the machine's costs
 		defer look.Stop()
 		for {
 			select {

@@ -72,11 +72,11 @@ func (b *bench) launchElsewhere(until func() bool) {
 
 func (b *bench) await(what func() bool) {
 	b.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !what() {
 		time.Sleep(200 * time.Microsecond) // whom it waits for wants the core as well
 		if time.Now().After(deadline) {
-			b.Fatal("it did not come to that within 30 s")
+			b.Fatalf("it did not come to that within %s", patience)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/modeltest"
 )
 
 // habits are what the documentation says that a CLI tries without being told to, by
@@ -53,38 +52,31 @@ func tried(t *testing.T, entries []nightcrier.JournalEntry) map[string][]string 
 	return all
 }
 
-// Left alone with an honest model, a CLI tries what the documentation says and no
-// more: a new version's new habit shows here.
-func TestHabitsOfTheCLIs(t *testing.T) {
-	documented := habits(t)
-	for _, c := range clis() {
-		t.Run(c.named(), func(t *testing.T) {
-			t.Parallel()
-			row := documented[c.executor]
-			if row == nil {
-				t.Fatalf("docs/agents.md does not say what %s tries on its own", c.executor)
+// hasOnlyItsHabits checks that a CLI, left alone with an honest model, tried what the
+// documentation says and no more: a new version's new habit shows here.
+func (b *cliBench) hasOnlyItsHabits(t *testing.T, r nightcrier.AgentResult, entries []nightcrier.JournalEntry) {
+	t.Helper()
+	row := habits(t)[b.cli.executor]
+	if row == nil {
+		t.Fatalf("docs/agents.md does not say what %s tries on its own", b.cli.executor)
+	}
+	did := tried(t, entries)
+	t.Logf("%s: names %q, calls %q, %d in all", b.cli.named(), did["network"], did["model"], r.Blocked)
+	who, err := agent.For(b.cli.executor)
+	b.must(err)
+	for i, tool := range []string{"network", "model"} {
+		for _, what := range did[tool] {
+			if !strings.Contains(row[i], "`"+what+"`") {
+				t.Errorf("%s tried %q (%s), which docs/agents.md does not list: find out what it is for, "+
+					"switch it off in internal/agent/%s.go if that can be done, and add it to the table if not", who.Command, what, tool, who.Command)
 			}
-			b := c.bench(t, append([]modeltest.Step{{Tools: []modeltest.ToolCall{c.read("context/incident.json")}}}, c.report("# found it\n")...)...)
-			r, entries := b.ends(t, nightcrier.StateSuccess, "")
-			did := tried(t, entries)
-			t.Logf("%s: names %q, calls %q, %d in all", c.named(), did["network"], did["model"], r.Blocked)
-			who, err := agent.For(c.executor)
-			b.must(err)
-			for i, tool := range []string{"network", "model"} {
-				for _, what := range did[tool] {
-					if !strings.Contains(row[i], "`"+what+"`") {
-						t.Errorf("%s tried %q (%s), which docs/agents.md does not list: find out what it is for, "+
-							"switch it off in internal/agent/%s.go if that can be done, and add it to the table if not", who.Command, what, tool, who.Command)
-					}
-				}
-			}
-			for _, q := range b.model.Requests("it") {
-				if len(q.Tools) == 0 && !strings.Contains(row[2], "`"+filepath.Base(q.Path)+"`") {
-					t.Errorf("%s asked its model something that belongs to no turn (%s), which docs/agents.md does not list: "+
-						"see whether internal/agent/%s.go can switch it off", who.Command, q.Path, who.Command)
-				}
-			}
-		})
+		}
+	}
+	for _, q := range b.model.Requests("it") {
+		if len(q.Tools) == 0 && !strings.Contains(row[2], "`"+filepath.Base(q.Path)+"`") {
+			t.Errorf("%s asked its model something that belongs to no turn (%s), which docs/agents.md does not list: "+
+				"see whether internal/agent/%s.go can switch it off", who.Command, q.Path, who.Command)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 func TestHowScriptsEnd(t *testing.T) {
@@ -352,7 +353,7 @@ func floored(t *testing.T, prepare, one, tests string) {
 		}
 	}
 	script := prepare + ` && echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all "$@"`
-	cmd := exec.CommandContext(t.Context(), "unshare", "-U", "-r", "-m", "sh", "-c", script, "sh", os.Args[0],
+	cmd := exec.CommandContext(t.Context(), "unshare", "-U", "-r", "-m", "sh", "-c", script, "sh", testproc.Self(),
 		"-test.v", "-test.run", "^Test("+tests+")$")
 	cmd.Env = append(os.Environ(), floorVariable+"=1")
 	out, err := cmd.CombinedOutput()

@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 type bench struct {
 	testing.TB
 	ws, dir string
+	// program is what its workers are started from: this one, with the race detector where
+	// it has that.
+	program string
 	spec    Spec
 	sec     Secrets
 }
@@ -52,7 +55,7 @@ type bench struct {
 func newBench(t testing.TB, script string) *bench {
 	t.Helper()
 	root := t.TempDir()
-	b := &bench{TB: t, ws: filepath.Join(root, "incident"), dir: filepath.Join(root, ".workers", "run-1")}
+	b := &bench{TB: t, ws: filepath.Join(root, "incident"), dir: filepath.Join(root, ".workers", "run-1"), program: os.Args[0]}
 	for _, dir := range []string{b.ws, filepath.Join(b.ws, "context"), filepath.Join(b.ws, "output")} {
 		b.must(os.Mkdir(dir, 0o700))
 	}
@@ -104,7 +107,7 @@ const patience = 3 * time.Minute
 
 func (b *bench) launch() {
 	b.Helper()
-	b.must(Launch(b.Context(), os.Args[0], []string{"worker"}, b.dir, b.spec, b.sec))
+	b.must(Launch(b.Context(), b.program, []string{"worker"}, b.dir, b.spec, b.sec))
 }
 
 // follow follows to the end and returns the result and all entries.

@@ -38,6 +38,7 @@ func run(args []string) (int, error) {
 	r := newReport(os.Stdout)
 	readErr := r.read(out)
 	err = cmd.Wait()
+	r.processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	testproc.Sweep("nightcrier-") // what the tests' servers left behind
 	r.summary()
 	var exit *exec.ExitError

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // event is a line of `go test -json`; see `go doc test2json`.
@@ -48,6 +49,8 @@ type report struct {
 	pkgs    []took
 	tests   []took // without subtests, whose time is in their test's
 	passed  int
+	// processor is the time that all took of it, but for what outlived who started it.
+	processor time.Duration
 }
 
 func newReport(w io.Writer) *report {
@@ -197,6 +200,9 @@ func (r *report) summary() {
 	}
 	r.printSlowest("slowest", r.pkgs)
 	r.printSlowest("slowest tests", r.tests)
+	if r.processor > 0 {
+		fmt.Fprintf(r.w, "processor: %.0fs\n", r.processor.Seconds())
+	}
 	fmt.Fprintf(r.w, "%d passed, %d failed, %d skipped\n", r.passed, len(r.broken), len(r.skipped))
 }
 

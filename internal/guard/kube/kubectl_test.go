@@ -311,7 +311,7 @@ func create(t *testing.T, s *kubetest.Server, gv, resource, namespace string, ob
 // await polls a real server.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

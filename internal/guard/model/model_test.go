@@ -86,7 +86,7 @@ func call(t *testing.T, g *Guard, method, path string, header http.Header, body 
 // counted is the usage once the first call has been counted: that happens a moment
 // after the caller has its answer.
 func counted(g *Guard) nightcrier.Usage {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if u := g.Usage(); u.APIRequests > 0 {
 			return u
 		}

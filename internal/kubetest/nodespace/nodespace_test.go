@@ -146,7 +146,7 @@ func TestTheDoor(t *testing.T) {
 	if err := s.Start("web", os.Args[0], answerRole); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get(url)
 		if err == nil {
 			resp.Body.Close()
@@ -187,7 +187,7 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 // gone waits until the space's directory and cgroups are gone.
 func gone(t *testing.T, dir string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		left, err := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir))
 		if err != nil {
 			t.Fatal(err)

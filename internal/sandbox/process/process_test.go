@@ -330,7 +330,7 @@ func newLab(t testing.TB, noNamespaces bool) *lab {
 // run runs a command to its end and returns its output.
 func (l *lab) run(argv ...string) (string, sandbox.Exit, []string) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(l.Context(), 3*time.Minute)
 	defer cancel()
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -112,7 +112,7 @@ func (s *stand) told(want ...string) {
 	s.Helper()
 	slices.Sort(want)
 	var got []string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		s.records.mu.Lock()
 		got = slices.Clone(s.records.got)
 		s.records.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *stand) told(want ...string) {
 // subscribed waits until every kind has been listed: faults of one are told before.
 func (s *stand) subscribed() nightcrier.SourceStatus {
 	s.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		st := s.source.Status()
 		if st.State == nightcrier.SourceSubscribed {
 			return st

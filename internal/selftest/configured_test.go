@@ -31,7 +31,7 @@ func TestAttacksWithoutKubectlAreCounted(t *testing.T) {
 		t.Error(text)
 	}
 	b := &Bench{Options: Options{Agents: []Agent{{Executor: executor(t, "claude-code")}, {Executor: executor(t, "codex")}}}}
-	for suite, want := range map[string][]int{"readonly": {95, 95}, "redaction": {56, 56}, "egress": {5}, "resources": nil, "budget": nil, "injection": {2, 4}} {
+	for suite, want := range map[string][]int{"readonly": {95, 95}, "redaction": {64, 64}, "egress": {5}, "resources": nil, "budget": nil, "injection": {2, 4}} {
 		var got []int
 		for _, g := range b.gaps(suite) {
 			if g.Suite != suite || g.By == "codex" || g.Reason != noKubectl {

@@ -140,7 +140,7 @@ func (p *plugin) ask(ctx context.Context) (credential, error) {
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = p.env, out, says, time.Second
 	cmd.Dir = "/"
 	if err := cmd.Run(); err != nil {
-		return credential{}, nightcrier.Errorf(nightcrier.Unreachable, "credential plugin %s: %w: %s", p.path, err, texts.CutLine(string(says.Bytes()), maxSaid))
+		return credential{}, nightcrier.Errorf(nightcrier.Unreachable, "credential plugin %s: %w: %s", p.path, err, texts.CutLine(says.String(), maxSaid))
 	}
 	var c credential
 	if err := json.Unmarshal(out.Bytes(), &c); err != nil || c.Kind != "ExecCredential" || c.Status == nil {

@@ -10,6 +10,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/testproc"
 )
 
 const realKey = "sk-ant-api03-the-real-key"
@@ -92,10 +93,7 @@ func TestClaudeIsGivenNoFlagForASession(t *testing.T) {
 // commands, none is run then.
 func TestClaudeRunsNothingWithoutItsHook(t *testing.T) {
 	useDeeds(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testproc.Self() // the worker's program, which is its hook as well
 	for _, c := range []struct {
 		name, hook string
 		runs       bool
@@ -213,7 +211,9 @@ func (b *cliBench) rewrite(pairs ...string) {
 	b.Helper()
 	script := "#!/bin/bash\n"
 	for i := 0; i < len(pairs); i += 2 {
-		script += fmt.Sprintf("from=%s to=%s; set -- \"${@//\"$from\"/\"$to\"}\"\n", quoted(pairs[i]), quoted(pairs[i+1]))
+		script += fmt.Sprintf("from=%s to=%s\n", quoted(pairs[i]), quoted(pairs[i+1]))
+		script += `case "$*" in *"$from"*) ;; *) echo "nothing to rewrite: $from" >&2; exit 99 ;; esac` + "\n"
+		script += `set -- "${@//"$from"/"$to"}"` + "\n"
 	}
 	real, err := filepath.EvalSymlinks(b.spec.Command)
 	b.must(err)

@@ -402,7 +402,7 @@ func (p *program) retryCommand() *cobra.Command {
 }
 
 func (p *program) tellCommand() *cobra.Command {
-	cmd := one("tell", "Send again the messages about an incident that failed or may not have arrived")
+	cmd := one("tell", "Send again messages that failed or are in doubt")
 	p.formatFlag(cmd, "text", "json")
 	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		list, err := c.TellAgain(ctx, given[0])

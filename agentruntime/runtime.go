@@ -77,7 +77,7 @@ func New(o Options) (*Runtime, error) {
 	if o.WorkspaceRoot == "" {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "Options.WorkspaceRoot is empty: name a directory")
 	}
-	cfg, err := o.config()
+	cfg, err := o.newConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,9 @@ func New(o Options) (*Runtime, error) {
 	return &Runtime{app: a, running: map[string]bool{}}, nil
 }
 
-// config is the product's configuration without what belongs to a server: the
+// newConfig is the product's configuration without what belongs to a server: the
 // caller decides what is investigated, so nothing is filtered or held back.
-func (o Options) config() (*config.Config, error) {
+func (o Options) newConfig() (*config.Config, error) {
 	flags := map[string]string{"workspace_root": o.WorkspaceRoot}
 	for k, v := range o.Settings {
 		flags[k] = v
@@ -146,26 +146,26 @@ func (r *Runtime) Close() error { return r.app.Stop(context.Background()) }
 //
 // Investigations of one cluster follow each other.
 func (r *Runtime) RunAgent(ctx context.Context, incident *Incident) (*AgentResult, error) {
-	d, err := incident.delivery()
+	d, err := incident.newDelivery()
 	if err != nil {
 		return nil, err
 	}
-	if err := r.begin(incident.ID); err != nil {
+	if err := r.claimIncident(incident.ID); err != nil {
 		return nil, err
 	}
-	defer r.end(incident.ID)
-	if err := r.open(ctx, d); err != nil {
+	defer r.releaseIncident(incident.ID)
+	if err := r.openIncident(ctx, d); err != nil {
 		return nil, err
 	}
 	inc, err := r.app.AwaitEnd(ctx, incident.ID)
 	if err != nil {
 		return nil, err
 	}
-	return result(inc), ctx.Err()
+	return translateResult(inc), ctx.Err()
 }
 
-// begin claims an incident's id.
-func (r *Runtime) begin(id string) error {
+// claimIncident claims an incident's id.
+func (r *Runtime) claimIncident(id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, err := r.app.Store().Incident(context.Background(), id)
@@ -179,15 +179,15 @@ func (r *Runtime) begin(id string) error {
 	return nil
 }
 
-func (r *Runtime) end(id string) {
+func (r *Runtime) releaseIncident(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.running, id)
 }
 
-// open opens the incident. While another one of the same fault is open it waits:
+// openIncident opens the incident. While another one of the same fault is open it waits:
 // two agents never look for the same cause at once.
-func (r *Runtime) open(ctx context.Context, d nightcrier.Delivery) error {
+func (r *Runtime) openIncident(ctx context.Context, d nightcrier.Delivery) error {
 	for {
 		dec, err := r.app.Deliver(ctx, d)
 		switch {
@@ -241,7 +241,7 @@ func (r *Runtime) Status(incidentID string) (*Progress, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Progress{Status: status(inc), StartTime: inc.StartedAt, WorkspaceDir: inc.Workspace}
+	p := &Progress{Status: translateStatus(inc), StartTime: inc.StartedAt, WorkspaceDir: inc.Workspace}
 	if end := inc.CompletedAt; !inc.StartedAt.IsZero() {
 		if end.IsZero() {
 			end = time.Now()

@@ -11,8 +11,8 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// delivery is the incident as a source would have delivered it.
-func (i *Incident) delivery() (nightcrier.Delivery, error) {
+// newDelivery is the incident as a source would have delivered it.
+func (i *Incident) newDelivery() (nightcrier.Delivery, error) {
 	if i == nil {
 		return nightcrier.Delivery{}, nightcrier.Errorf(nightcrier.Invalid, "RunAgent was given no incident")
 	}
@@ -22,17 +22,17 @@ func (i *Incident) delivery() (nightcrier.Delivery, error) {
 	if _, known := nightcrier.ParseSeverity(i.Severity); i.Severity != "" && !known {
 		return nightcrier.Delivery{}, nightcrier.Errorf(nightcrier.Invalid, "Incident.Severity %q is not one of info, warning, error, critical", i.Severity)
 	}
-	raw, err := i.payload()
+	raw, err := i.completePayload()
 	return nightcrier.Delivery{Source: "agentruntime", Cluster: cmp.Or(i.Cluster, "local"), ReceivedAt: time.Now(), IncidentID: i.ID, Raw: raw}, err
 }
 
-// payload is EventData, completed by what the incident says and it does not.
-func (i *Incident) payload() (json.RawMessage, error) {
-	data, err := i.event()
+// completePayload is EventData, completed by what the incident says and it does not.
+func (i *Incident) completePayload() (json.RawMessage, error) {
+	data, err := i.eventObject()
 	if err != nil {
 		return nil, err
 	}
-	for field, value := range i.fields() {
+	for field, value := range i.eventFields() {
 		if _, there := data[field]; there {
 			continue
 		}
@@ -43,8 +43,8 @@ func (i *Incident) payload() (json.RawMessage, error) {
 	return json.Marshal(data)
 }
 
-// event is the data object of EventData, whatever stands around it.
-func (i *Incident) event() (map[string]json.RawMessage, error) {
+// eventObject is the data object of EventData, whatever stands around it.
+func (i *Incident) eventObject() (map[string]json.RawMessage, error) {
 	raw := i.EventData
 	if len(raw) == 0 {
 		raw = []byte("{}")
@@ -65,8 +65,8 @@ func (i *Incident) event() (map[string]json.RawMessage, error) {
 	}
 }
 
-// fields are the incident's own words for what an event says.
-func (i *Incident) fields() map[string]any {
+// eventFields are the incident's own words for what an event says.
+func (i *Incident) eventFields() map[string]any {
 	f := map[string]any{}
 	if i.Severity != "" {
 		f["severity"] = i.Severity
@@ -82,14 +82,14 @@ func (i *Incident) fields() map[string]any {
 	}
 	f["faultType"] = nightcrier.Asked
 	if len(i.Resources) > 0 {
-		f["resource"], f["context"] = i.resource(0), i.others()
+		f["resource"], f["context"] = i.resourceAt(0), i.describeOthers()
 	} else if i.Namespace != "" {
 		f["resource"] = nightcrier.Resource{APIVersion: "v1", Kind: "Namespace", Name: i.Namespace}
 	}
 	return f
 }
 
-func (i *Incident) resource(n int) nightcrier.Resource {
+func (i *Incident) resourceAt(n int) nightcrier.Resource {
 	r := nightcrier.Resource(i.Resources[n])
 	if r.Namespace == "" && r.Kind != "Node" && r.Kind != "Namespace" {
 		r.Namespace = i.Namespace
@@ -97,10 +97,10 @@ func (i *Incident) resource(n int) nightcrier.Resource {
 	return r
 }
 
-func (i *Incident) others() string {
+func (i *Incident) describeOthers() string {
 	names := []string{}
 	for n := 1; n < len(i.Resources); n++ {
-		names = append(names, i.resource(n).String())
+		names = append(names, i.resourceAt(n).String())
 	}
 	if len(names) == 0 {
 		return ""
@@ -108,9 +108,9 @@ func (i *Incident) others() string {
 	return "Also involved: " + strings.Join(names, ", ")
 }
 
-// result translates an incident that has ended.
-func result(inc nightcrier.Incident) *AgentResult {
-	r := &AgentResult{IncidentID: inc.ID, Status: status(inc), WorkspaceDir: inc.Workspace, StartTime: inc.StartedAt, EndTime: inc.CompletedAt, ExitCode: -1}
+// translateResult translates an incident that has ended.
+func translateResult(inc nightcrier.Incident) *AgentResult {
+	r := &AgentResult{IncidentID: inc.ID, Status: translateStatus(inc), WorkspaceDir: inc.Workspace, StartTime: inc.StartedAt, EndTime: inc.CompletedAt, ExitCode: -1}
 	switch {
 	case inc.ExitCode != nil:
 		r.ExitCode = *inc.ExitCode
@@ -136,8 +136,8 @@ func result(inc nightcrier.Incident) *AgentResult {
 	return r
 }
 
-// status translates the state of an incident's agent.
-func status(inc nightcrier.Incident) AgentStatus {
+// translateStatus translates the state of an incident's agent.
+func translateStatus(inc nightcrier.Incident) AgentStatus {
 	switch {
 	case inc.State != "":
 		return AgentStatus(inc.State)

@@ -40,14 +40,14 @@ type verified struct {
 func (p *program) auditCommand() *cobra.Command {
 	var head string
 	verify := &cobra.Command{Use: "verify FILE|INCIDENT", Short: "Check that an audit log was not changed or cut",
-		Args: args(oneArg("audit", "which audit? Name an audit.jsonl, or the ID of an incident")),
+		Args: checkArgs(oneArg("audit", "which audit? Name an audit.jsonl, or the ID of an incident")),
 		Long: `Checks the hash chain of an audit.jsonl file, and compares its end with the head in
 the report.json beside it, or with the one given with --head. For an incident it also
 checks the journal that the audit was made from, and compares the two. Exits 6 when
 something is wrong.`}
 	verify.Flags().StringVar(&head, "head", "", "expected hash of the last line, as given in the report, the log or the message")
 	p.formatFlag(verify, "text", "json")
-	incident := p.asks(verify, func(ctx context.Context, c *client.Client, given []string) error {
+	incident := p.runWithClient(verify, func(ctx context.Context, c *client.Client, given []string) error {
 		v, err := verifyIncident(ctx, c, given[0], head)
 		return p.printVerified(v, err)
 	}).RunE
@@ -58,7 +58,7 @@ something is wrong.`}
 		v, err := verifyFile(given[0], head)
 		return p.printVerified(v, err)
 	}
-	return group("audit", "Verify the record of what was asked of clusters", verify)
+	return groupCommand("audit", "Verify the record of what was asked of clusters", verify)
 }
 
 func (p *program) printVerified(v verified, err error) error {
@@ -78,12 +78,12 @@ func (p *program) printVerified(v verified, err error) error {
 		fmt.Fprintf(p.stdout, "ok: %d requests, %d denied, %d kept as evidence\n", v.Requests, v.Denied, v.Evidence)
 	}
 	if v.HeadFrom == "" {
-		p.say("Without a head, neither lines cut off the end nor a file that was rewritten as a whole can be detected. Give the head of the report, or the one that the guard printed at its end, with --head.")
+		p.printMessage("Without a head, neither lines cut off the end nor a file that was rewritten as a whole can be detected. Give the head of the report, or the one that the guard printed at its end, with --head.")
 	}
 	return err
 }
 
-func (v *verified) took(s audit.Summary, problems []audit.Problem) {
+func (v *verified) addSummary(s audit.Summary, problems []audit.Problem) {
 	v.Requests, v.Denied, v.Evidence, v.Head = s.Requests, s.Denied, s.Kept, s.Head
 	v.Problems = append(v.Problems, problems...)
 }
@@ -106,7 +106,7 @@ func verifyFile(path, head string) (verified, error) {
 		return v, err
 	}
 	s, problems, err := audit.Verify(f, head)
-	v.took(s, problems)
+	v.addSummary(s, problems)
 	return v, err
 }
 
@@ -171,7 +171,7 @@ func verifyIncident(ctx context.Context, c *client.Client, id, head string) (ver
 	if err != nil {
 		return v, err
 	}
-	v.took(s, chain.Problems())
+	v.addSummary(s, chain.Problems())
 	if v.HeadFrom != "" && s.Head != head {
 		v.Problems = append(v.Problems, audit.Problem{Text: fmt.Sprintf("the journal renders to an audit with the head %q; %s says %q", s.Head, v.HeadFrom, head)})
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) budgetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "budget", Short: "Show what agents have spent on models, and the limits", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "budget", Short: "Show what agents have spent on models, and the limits", Args: checkArgs(noArgs),
 		Long: `Shows what was spent on models on one day (UTC): in all, by cluster and by incident,
 beside the limits of budget.* in the configuration. It reads the record in the
 workspace root, whether a server runs or not.
@@ -24,7 +24,7 @@ once calls in progress have settled waits for them.`}
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := app.CheckDay(day); err != nil {
-			return usage(cmd, fmt.Errorf("--day: %w", err))
+			return usageError(cmd, fmt.Errorf("--day: %w", err))
 		}
 		cfg, err := p.loadConfig(cmd)
 		if err != nil {
@@ -46,12 +46,12 @@ once calls in progress have settled waits for them.`}
 func (p *program) printSpending(s app.Spending) {
 	t := table{heading: []string{"SPENT FOR", "CALLS", "SPENT", "HELD", "LIMIT", "TOKENS", "TOKENS HELD", "TOKEN LIMIT"}, expendable: []string{"TOKEN LIMIT", "TOKENS HELD", "CALLS"}}
 	limits := func(l app.Spent) (usd, tokens cell) {
-		usd, tokens = plain("none"), plain("none")
+		usd, tokens = plainCell("none"), plainCell("none")
 		if l.LimitUSD > 0 {
-			usd = plain(money(l.LimitUSD))
+			usd = plainCell(formatMoney(l.LimitUSD))
 		}
 		if l.LimitTokens > 0 {
-			tokens = plain(fmt.Sprint(l.LimitTokens))
+			tokens = plainCell(fmt.Sprint(l.LimitTokens))
 		}
 		return usd, tokens
 	}
@@ -61,12 +61,12 @@ func (p *program) printSpending(s app.Spending) {
 			colour = red
 		}
 		usd, tokens := limits(l)
-		t.add(cell{what, colour}, plain(fmt.Sprint(l.Calls)), plain(money(l.SpentUSD)), plain(money(l.HeldUSD)), usd,
-			plain(fmt.Sprint(l.SpentTokens)), plain(fmt.Sprint(l.HeldTokens)), tokens)
+		t.addRow(cell{what, colour}, plainCell(fmt.Sprint(l.Calls)), plainCell(formatMoney(l.SpentUSD)), plainCell(formatMoney(l.HeldUSD)), usd,
+			plainCell(fmt.Sprint(l.SpentTokens)), plainCell(fmt.Sprint(l.HeldTokens)), tokens)
 	}
 	each := func(what string, l app.Spent) {
 		usd, tokens := limits(l)
-		t.add(plain(what), cell{}, cell{}, cell{}, usd, cell{}, cell{}, tokens)
+		t.addRow(plainCell(what), cell{}, cell{}, cell{}, usd, cell{}, cell{}, tokens)
 	}
 	add(s.Day+" (UTC)", s.All)
 	for _, l := range s.Clusters {
@@ -82,15 +82,15 @@ func (p *program) printSpending(s app.Spending) {
 	}
 	each("each run", app.Spent{LimitUSD: s.PerRunUSD, LimitTokens: s.PerRunTokens})
 	each("each incident", app.Spent{LimitUSD: s.PerIncidentUSD, LimitTokens: s.PerIncidentTokens})
-	p.print(t)
+	p.printTable(t)
 	if n := s.All.Waiting; n > 0 {
-		p.say("%s for budget held by others", map[bool]string{true: "1 run waits", false: fmt.Sprintf("%d runs wait", n)}[n == 1])
+		p.printMessage("%s for budget held by others", map[bool]string{true: "1 run waits", false: fmt.Sprintf("%d runs wait", n)}[n == 1])
 	}
 	for _, l := range append([]app.Spent{s.All}, s.Clusters...) {
 		if l.LimitReached != "" {
-			p.say("%s", l.LimitReached)
+			p.printMessage("%s", l.LimitReached)
 		}
 	}
 }
 
-func money(usd float64) string { return price.FromDollars(usd).String() }
+func formatMoney(usd float64) string { return price.FromDollars(usd).String() }

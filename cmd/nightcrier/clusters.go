@@ -14,9 +14,9 @@ import (
 )
 
 func (p *program) clustersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List clusters and whether their faults are received", Args: args(noArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List clusters and whether their faults are received", Args: checkArgs(noArgs)}
 	p.formatFlag(cmd, "text", "json", "jsonl")
-	p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	p.runWithClient(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Clusters(ctx)
 		switch {
 		case err != nil:
@@ -29,21 +29,21 @@ func (p *program) clustersCommand() *cobra.Command {
 		p.printClusters(list.Clusters)
 		return nil
 	})
-	return group("clusters", "Show the watched clusters", cmd)
+	return groupCommand("clusters", "Show the watched clusters", cmd)
 }
 
 func (p *program) printClusters(list []nightcrier.SourceStatus) {
 	if len(list) == 0 {
-		p.say("No clusters are configured. Name one in the file given with --config, or set K8S_CLUSTER_MCP_ENDPOINT; examples/ has files to start from.")
+		p.printMessage("No clusters are configured. Name one in the file given with --config, or set K8S_CLUSTER_MCP_ENDPOINT; examples/ has files to start from.")
 		return
 	}
 	t := table{heading: []string{"CLUSTER", "SOURCE", "STATE", "SINCE", "MODE", "EVENTS", "LAST EVENT", "RECONNECTS", "READ-ONLY", "LABELS", "LAST ERROR"},
 		expendable: []string{"LABELS", "RECONNECTS", "MODE", "EVENTS", "SINCE", "LAST EVENT", "SOURCE"}}
 	for _, s := range list {
-		t.add(plain(s.Cluster), plain(s.Source), state(s.State), p.age(s.Since), plain(s.Mode), plain(fmt.Sprint(s.Events)), p.age(s.LastEventAt),
-			plain(fmt.Sprint(s.Reconnects)), readOnly(s.Access), plain(labels(s.Labels)), plain(s.LastError))
+		t.addRow(plainCell(s.Cluster), plainCell(s.Source), stateCell(s.State), p.ageCell(s.Since), plainCell(s.Mode), plainCell(fmt.Sprint(s.Events)), p.ageCell(s.LastEventAt),
+			plainCell(fmt.Sprint(s.Reconnects)), readOnly(s.Access), plainCell(joinLabels(s.Labels)), plainCell(s.LastError))
 	}
-	p.print(t)
+	p.printTable(t)
 	p.explainProblems(list)
 	p.explainAccess(list)
 }
@@ -55,16 +55,16 @@ func (p *program) explainProblems(list []nightcrier.SourceStatus) {
 	for _, s := range list {
 		switch {
 		case s.State == nightcrier.SourceDown && p.width > 0:
-			p.say("%s: %s is down: %s", s.Cluster, s.Source, s.LastError)
+			p.printMessage("%s: %s is down: %s", s.Cluster, s.Source, s.LastError)
 		case s.State == nightcrier.SourceDown, len(s.Problems) == 0:
 			continue
 		default:
-			p.say("%s: %s does not see %s", s.Cluster, s.Source, inOne(s.Problems))
+			p.printMessage("%s: %s does not see %s", s.Cluster, s.Source, inOne(s.Problems))
 		}
 		told = true
 	}
 	if told {
-		p.say("`nightcrier doctor` says how to mend it.")
+		p.printMessage("`nightcrier doctor` says how to mend it.")
 	}
 }
 
@@ -85,7 +85,7 @@ func (p *program) explainAccess(list []nightcrier.SourceStatus) {
 	for _, s := range list {
 		if s.Access != nil && s.Access.ReadOnly != "none" && !s.Access.Agents && !told[s.Cluster] {
 			told[s.Cluster] = true
-			p.say("%s: agents get no access: %s", s.Cluster, s.Access.Detail)
+			p.printMessage("%s: agents get no access: %s", s.Cluster, s.Access.Detail)
 		}
 	}
 }
@@ -93,13 +93,13 @@ func (p *program) explainAccess(list []nightcrier.SourceStatus) {
 // readOnly is whether a credential can do nothing but read.
 func readOnly(a *nightcrier.Access) cell {
 	if a == nil {
-		return plain("")
+		return plainCell("")
 	}
 	return cell{a.ReadOnly, map[string]string{"yes": green, "no": red, "unknown": yellow}[a.ReadOnly]}
 }
 
-// labels are name=value in the order of the names.
-func labels(of map[string]string) string {
+// joinLabels are name=value in the order of the names.
+func joinLabels(of map[string]string) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		words = append(words, name+"="+of[name])
@@ -107,7 +107,7 @@ func labels(of map[string]string) string {
 	return strings.Join(words, ",")
 }
 
-func state(s nightcrier.SourceState) cell {
+func stateCell(s nightcrier.SourceState) cell {
 	return cell{string(s), map[nightcrier.SourceState]string{nightcrier.SourceSubscribed: green, nightcrier.SourceDown: red,
 		nightcrier.SourceStale: red, nightcrier.SourceConnecting: yellow, nightcrier.SourceStopped: dim}[s]}
 }

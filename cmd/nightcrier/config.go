@@ -9,28 +9,28 @@ import (
 )
 
 func (p *program) configCommand() *cobra.Command {
-	check := &cobra.Command{Use: "check", Short: "List every problem in the configuration", Args: args(noArgs), RunE: p.configCheck}
-	print := &cobra.Command{Use: "print", Short: "Print the effective configuration and where each value comes from", Args: args(noArgs), RunE: p.configPrint}
+	check := &cobra.Command{Use: "check", Short: "List every problem in the configuration", Args: checkArgs(noArgs), RunE: p.configCheck}
+	print := &cobra.Command{Use: "print", Short: "Print the effective configuration and where each value comes from", Args: checkArgs(noArgs), RunE: p.configPrint}
 	p.formatFlag(print, "yaml", "json", "text")
-	schema := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: args(noArgs),
+	schema := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: checkArgs(noArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := p.stdout.Write(config.Schema())
 			return err
 		}}
 	fewConfigFlags(check, "workspace-root", "mcp-endpoint", "agent-executor")
 	fewConfigFlags(print, "workspace-root", "mcp-endpoint", "agent-executor")
-	return group("config", "Check and show the configuration", check, print, schema)
+	return groupCommand("config", "Check and show the configuration", check, print, schema)
 }
 
 func (p *program) configCheck(cmd *cobra.Command, _ []string) error {
 	warnings, err := config.Check(p.configOptions(cmd))
-	p.warn(warnings)
+	p.printWarnings(warnings)
 	if err != nil {
 		return err
 	}
-	if cfg, _, err := p.load(cmd); err == nil {
+	if cfg, _, err := p.loadWithWarnings(cmd); err == nil {
 		if text := p.nothingWatched(cfg); text != "" {
-			p.say("warning: %s", text)
+			p.printMessage("warning: %s", text)
 		}
 	}
 	fmt.Fprintln(p.stdout, "The configuration is valid.")
@@ -38,16 +38,16 @@ func (p *program) configCheck(cmd *cobra.Command, _ []string) error {
 }
 
 func (p *program) configPrint(cmd *cobra.Command, _ []string) error {
-	cfg, warnings, err := p.load(cmd)
-	p.warn(warnings)
+	cfg, warnings, err := p.loadWithWarnings(cmd)
+	p.printWarnings(warnings)
 	if err != nil {
 		return err
 	}
 	return config.Print(p.stdout, cfg, p.format)
 }
 
-func (p *program) warn(warnings []config.Warning) {
+func (p *program) printWarnings(warnings []config.Warning) {
 	for _, w := range warnings {
-		p.say("warning: %s", w)
+		p.printMessage("warning: %s", w)
 	}
 }

@@ -27,19 +27,19 @@ import (
 // maxReport bounds what is read of a report.
 const maxReport = 8 << 20
 
-// asks gives cmd what it needs to reach a server, and runs do with a client and the
+// runWithClient gives cmd what it needs to reach a server, and runs do with a client and the
 // arguments, of which the first is an incident's id. The context ends at the first
 // signal.
-func (p *program) asks(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, given []string) error) *cobra.Command {
+func (p *program) runWithClient(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, given []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&p.server, "server", "", "address of the server, http://host:port (default the server of workspace_root)")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if len(given) > 0 && !nightcrier.ValidID(given[0]) && !idBeginning.MatchString(given[0]) {
-			return usage(cmd, fmt.Errorf("%q is not the ID of an incident, nor the beginning of one: `nightcrier incidents list` shows them", given[0]))
+			return usageError(cmd, fmt.Errorf("%q is not the ID of an incident, nor the beginning of one: `nightcrier incidents list` shows them", given[0]))
 		}
-		ctx, stop := p.interruptible(cmd.Context())
+		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
-		c, end, err := p.connect(ctx, cmd)
+		c, end, err := p.connectClient(ctx, cmd)
 		if err != nil {
 			return err
 		}
@@ -88,15 +88,15 @@ func wholeID(ctx context.Context, c *client.Client, id string) (string, error) {
 	return "", nightcrier.Errorf(nightcrier.Invalid, "the ids of %d incidents begin with %s, such as %s and %s: say more of it", len(fits), id, fits[0], fits[1])
 }
 
-// connect finds whom to ask: the server at --server, the one that owns
+// connectClient finds whom to ask: the server at --server, the one that owns
 // workspace_root, or, when none runs, the store itself, to read only.
-func (p *program) connect(ctx context.Context, cmd *cobra.Command) (*client.Client, func() error, error) {
+func (p *program) connectClient(ctx context.Context, cmd *cobra.Command) (*client.Client, func() error, error) {
 	nothing := func() error { return nil }
 	if p.server != "" {
 		c, err := client.HTTP(p.server)
 		return c, nothing, err
 	}
-	cfg, _, err := p.load(cmd)
+	cfg, _, err := p.loadWithWarnings(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,8 +110,8 @@ func (p *program) connect(ctx context.Context, cmd *cobra.Command) (*client.Clie
 	if err != nil {
 		return nil, nil, noServer(cfg, err)
 	}
-	p.say("No server runs for %s; this is what its store holds.", cfg.WorkspaceRoot)
-	return client.InProcess(offline(cfg, s)), s.Close, nil
+	p.printMessage("No server runs for %s; this is what its store holds.", cfg.WorkspaceRoot)
+	return client.InProcess(offlineAPI(cfg, s)), s.Close, nil
 }
 
 // noServer explains that nobody can answer.
@@ -123,9 +123,9 @@ func noServer(cfg *config.Config, err error) error {
 		"start one with `nightcrier serve --config FILE`, name its directory with --workspace-root, or try `nightcrier demo`"}
 }
 
-// offline answers from a store that no server owns.
-func offline(cfg *config.Config, s *store.Store) *api.API {
-	return api.New(api.Options{Version: version().Version, Incidents: s, Events: s, Journal: s, Clusters: idle(cfg.Clusters),
+// offlineAPI answers from a store that no server owns.
+func offlineAPI(cfg *config.Config, s *store.Store) *api.API {
+	return api.New(api.Options{Version: buildVersion().Version, Incidents: s, Events: s, Journal: s, Clusters: idle(cfg.Clusters),
 		Markdown: reportReader(cfg.WorkspaceRoot), Logger: slog.New(slog.DiscardHandler)})
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 func (p *program) demoCommand() *cobra.Command {
-	o := app.DemoOptions{Version: version().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
+	o := app.DemoOptions{Version: buildVersion().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
 	level := ""
-	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: args(noArgs)}
+	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: checkArgs(noArgs)}
 	cmd.Flags().BoolVar(&o.Once, "once", false, "exit when all incidents have ended, instead of serving the API until Ctrl-C")
 	cmd.Flags().StringVar(&o.Out, "out", "", "directory to keep the workspaces in (default none: the reports alone are kept, in a temporary directory that is named at the end)")
 	cmd.Flags().StringVar(&o.Executor, "executor", "builtin", "agent that investigates: "+strings.Join(config.Executors(), ", "))
@@ -24,9 +24,9 @@ func (p *program) demoCommand() *cobra.Command {
 	cmd.Flags().StringVar(&level, "log-level", "error", "lowest level that is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if o.Logger, err = p.newLogger(level); err != nil {
-			return usage(cmd, err)
+			return usageError(cmd, err)
 		}
-		ctx, stop := p.interruptible(cmd.Context())
+		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
 		return app.Demo(ctx, o)
 	}
@@ -37,9 +37,9 @@ func (p *program) demoCommand() *cobra.Command {
 // of sight, its card.
 func (p *program) demoPage(r *nightcrier.Report, md []byte) string {
 	if p.width == 0 {
-		return p.screen().Report(md)
+		return p.resultScreen().Report(md)
 	}
-	return p.screen().Card(report.NewCard(r), report.Beside{Rest: "among the reports below"})
+	return p.resultScreen().Card(report.NewCard(r), report.Beside{Rest: "among the reports below"})
 }
 
 // demoRow prints one incident on one line, and on a terminal, where that would
@@ -50,8 +50,8 @@ func (p *program) demoRow(status, severity, cluster, object, what string) {
 		fmt.Fprintf(p.stdout, "%-70s  %s\n", row, text.DropHidden(what))
 		return
 	}
-	fmt.Fprintln(p.stdout, p.paint(cell{row, "1"}))
-	for _, line := range wrap(text.DropHidden(what), p.width-4) {
+	fmt.Fprintln(p.stdout, p.paintCell(cell{row, "1"}))
+	for _, line := range wrapText(text.DropHidden(what), p.width-4) {
 		fmt.Fprintln(p.stdout, "    "+line)
 	}
 }

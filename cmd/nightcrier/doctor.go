@@ -9,19 +9,19 @@ import (
 )
 
 func (p *program) doctorCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "doctor", Short: "Check the setup: what would not work, and how to fix it", Args: args(noArgs)}
+	cmd := &cobra.Command{Use: "doctor", Short: "Check the setup: what would not work, and how to fix it", Args: checkArgs(noArgs)}
 	var o app.DoctorOptions
 	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "check every supported agent CLI, not only the configured one")
 	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether it accepts the model key: one call that costs nothing")
 	p.formatFlag(cmd, "text", "json")
 	fewConfigFlags(cmd, "workspace-root", "mcp-endpoint", "agent-executor", "cluster-kubeconfig")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, warnings, err := p.load(cmd)
-		p.warn(warnings)
+		cfg, warnings, err := p.loadWithWarnings(cmd)
+		p.printWarnings(warnings)
 		if err != nil {
 			return err
 		}
-		ctx, stop := p.interruptible(cmd.Context())
+		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
 		return p.printChecks(app.Doctor(ctx, cfg, o))
 	}
@@ -33,9 +33,9 @@ func (p *program) printChecks(checks []app.Check) (err error) {
 	t := table{}
 	for _, c := range checks {
 		colour := map[string]string{"ok": green, "warn": yellow, "fail": red}[c.Status]
-		t.add(cell{c.Status, colour}, plain(c.Code), plain(c.Name), plain(c.Detail))
+		t.addRow(cell{c.Status, colour}, plainCell(c.Code), plainCell(c.Name), plainCell(c.Detail))
 		if c.Hint != "" {
-			t.add(plain(""), cell{"→ " + c.Hint, dim})
+			t.addRow(plainCell(""), cell{"→ " + c.Hint, dim})
 		}
 		if c.Status == "fail" {
 			err = errFound
@@ -44,6 +44,6 @@ func (p *program) printChecks(checks []app.Check) (err error) {
 	if p.format == "json" {
 		return errors.Join(p.printJSON(map[string]any{"checks": checks}), err)
 	}
-	p.print(t)
+	p.printTable(t)
 	return err
 }

@@ -23,7 +23,7 @@ type evalFlags struct {
 
 func (p *program) evalCommand() *cobra.Command {
 	var f evalFlags
-	cmd := &cobra.Command{Use: "eval [DIR]", Short: "Measure diagnoses against cases whose cause is known", Args: args(atMostOne("directory")),
+	cmd := &cobra.Command{Use: "eval [DIR]", Short: "Measure diagnoses against cases whose cause is known", Args: checkArgs(atMostOne("directory")),
 		Long: `Investigates every case below DIR and counts how many were diagnosed correctly. A case
 is a directory with a snapshot of a cluster and a case.yaml with the right answer. Needs
 no cluster, no key and no network, unless --executor names an agent that does.
@@ -43,7 +43,7 @@ With --min-exact or --max-false-alarms it exits 6 when the result is worse.`,
 		if f.listCauses {
 			return p.listCauses()
 		}
-		return p.eval(cmd, f, given)
+		return p.runEval(cmd, f, given)
 	}
 	return cmd
 }
@@ -57,18 +57,18 @@ func (p *program) listCauses() error {
 	}
 	t := table{heading: []string{"CAUSE", "CATEGORY", "MEANING"}}
 	for _, c := range list {
-		t.add(plain(c.ID), plain(c.Category), plain(c.Meaning))
+		t.addRow(plainCell(c.ID), plainCell(c.Category), plainCell(c.Meaning))
 	}
-	p.print(t)
+	p.printTable(t)
 	return nil
 }
 
-func (p *program) eval(cmd *cobra.Command, f evalFlags, given []string) error {
+func (p *program) runEval(cmd *cobra.Command, f evalFlags, given []string) error {
 	if len(given) == 0 {
-		return usage(cmd, fmt.Errorf("name the directory that holds the cases"))
+		return usageError(cmd, fmt.Errorf("name the directory that holds the cases"))
 	}
 	if f.minExact < 0 || f.minExact > 1 {
-		return usage(cmd, fmt.Errorf("--min-exact %v is not a share between 0 and 1", f.minExact))
+		return usageError(cmd, fmt.Errorf("--min-exact %v is not a share between 0 and 1", f.minExact))
 	}
 	from := p.configOptions(cmd)
 	standsFor(from, "executor", "agent.executor", f.executor)
@@ -79,14 +79,14 @@ func (p *program) eval(cmd *cobra.Command, f evalFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	p.warn(warnings)
+	p.printWarnings(warnings)
 	log, err := p.newLogger(f.level)
 	if err != nil {
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
-	ctx, stop := p.interruptible(cmd.Context())
+	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
-	res, err := app.Eval(ctx, app.EvalOptions{Config: cfg, Logger: log, Version: version().Version, Dir: given[0], Executor: cfg.Agent.Executor})
+	res, err := app.Eval(ctx, app.EvalOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Dir: given[0], Executor: cfg.Agent.Executor})
 	if err != nil {
 		return err
 	}
@@ -98,18 +98,18 @@ func (p *program) eval(cmd *cobra.Command, f evalFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	return p.floors(f, res.Totals)
+	return p.checkFloors(f, res.Totals)
 }
 
-// floors fails the evaluation where it is worse than was asked for.
-func (p *program) floors(f evalFlags, t eval.Totals) error {
+// checkFloors fails the evaluation where it is worse than was asked for.
+func (p *program) checkFloors(f evalFlags, t eval.Totals) error {
 	worse := false
 	if t.ExactShare < f.minExact {
-		p.say("A share of %.3f of the cases is exactly right, less than --min-exact %.3f.", t.ExactShare, f.minExact)
+		p.printMessage("A share of %.3f of the cases is exactly right, less than --min-exact %.3f.", t.ExactShare, f.minExact)
 		worse = true
 	}
 	if f.maxFalseAlarms >= 0 && t.FalseAlarms > f.maxFalseAlarms {
-		p.say("There are %d false alarms, more than --max-false-alarms %d.", t.FalseAlarms, f.maxFalseAlarms)
+		p.printMessage("There are %d false alarms, more than --max-false-alarms %d.", t.FalseAlarms, f.maxFalseAlarms)
 		worse = true
 	}
 	if worse {
@@ -127,10 +127,10 @@ func (p *program) printEval(res eval.Result) {
 		if s.Object != nil {
 			says += " " + s.Object.String()
 		}
-		t.add(plain(s.Case), cell{result, colourOf(result)}, plain(string(s.Confidence)), plain(fmt.Sprintf("%d/%d", s.Checked, s.Facts)),
-			plain(fmt.Sprint(s.Reads)), plain(fmt.Sprint(s.MS)), plain(cmp.Or(s.Error, says)), plain(expected))
+		t.addRow(plainCell(s.Case), cell{result, colourOf(result)}, plainCell(string(s.Confidence)), plainCell(fmt.Sprintf("%d/%d", s.Checked, s.Facts)),
+			plainCell(fmt.Sprint(s.Reads)), plainCell(fmt.Sprint(s.MS)), plainCell(cmp.Or(s.Error, says)), plainCell(expected))
 	}
-	p.print(t)
+	p.printTable(t)
 	s := res.Totals
 	fmt.Fprintf(p.stdout, `
 %d cases: %d exact (%.1f %%), %d with the right object, %d abstained, %d false alarms, %d errors

@@ -14,24 +14,24 @@ import (
 
 func (p *program) eventsCommand() *cobra.Command {
 	var q client.EventQuery
-	cmd := &cobra.Command{Use: "list", Short: "List events and what became of them, newest first", Args: args(noArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List events and what became of them, newest first", Args: checkArgs(noArgs)}
 	cmd.Flags().BoolVar(&q.Suppressed, "suppressed", false, "only events that were suppressed: recorded, and not worked on")
 	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only events of this cluster")
 	cmd.Flags().StringVar(&q.Cause, "reason", "", "only events suppressed for this reason, e.g. below_threshold")
 	limitFlag(cmd, &q.Limit, "events")
 	p.formatFlag(cmd, "text", "json", "jsonl")
-	p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	p.runWithClient(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Events(ctx, q)
 		if err != nil {
 			return err
 		}
 		if len(list.Events) == 0 && p.format == "text" && (q.Suppressed || q.Cause != "" || q.Cluster != "") {
-			p.say("No such events.")
+			p.printMessage("No such events.")
 			return nil
 		}
 		return p.printEvents(list)
 	})
-	return group("events", "Show the events that arrived", cmd)
+	return groupCommand("events", "Show the events that arrived", cmd)
 }
 
 func (p *program) printEvents(list api.EventList) error {
@@ -42,18 +42,18 @@ func (p *program) printEvents(list api.EventList) error {
 		return printLines(p.stdout, list.Events)
 	}
 	if len(list.Events) == 0 {
-		p.say("No events. `nightcrier clusters list` shows whether faults can arrive.")
+		p.printMessage("No events. `nightcrier clusters list` shows whether faults can arrive.")
 		return nil
 	}
 	t := table{heading: []string{"AGE", "CLUSTER", "SEVERITY", "FAULT", "RESOURCE", "OUTCOME", "INCIDENT", "DETAIL"},
 		expendable: []string{"INCIDENT", "CLUSTER", "SEVERITY", "DETAIL", "FAULT"}}
 	for _, ev := range list.Events {
-		t.add(p.age(ev.ReceivedAt), plain(ev.Cluster), severity(ev.Severity), faultOf(ev), plain(resource(ev.Resource)),
-			outcome(ev), plain(ev.IncidentID), plain(ev.Detail))
+		t.addRow(p.ageCell(ev.ReceivedAt), plainCell(ev.Cluster), severityCell(ev.Severity), faultOf(ev), plainCell(resourceText(ev.Resource)),
+			outcomeCell(ev), plainCell(ev.IncidentID), plainCell(ev.Detail))
 	}
-	p.print(t)
+	p.printTable(t)
 	if list.NextCursor != "" {
-		p.say("There are more; --limit shows up to 1000.")
+		p.printMessage("There are more; --limit shows up to 1000.")
 	}
 	return nil
 }
@@ -63,23 +63,23 @@ func faultOf(ev nightcrier.Event) cell {
 	if ev.Cleared {
 		return cell{ev.FaultType + " is over", green}
 	}
-	return plain(ev.FaultType)
+	return plainCell(ev.FaultType)
 }
 
-func resource(r nightcrier.Resource) string {
+func resourceText(r nightcrier.Resource) string {
 	if r.IsZero() {
 		return ""
 	}
 	return r.String()
 }
 
-// outcome is the outcome with its reason, if it has one.
-func outcome(ev nightcrier.Event) cell {
+// outcomeCell is the outcome with its reason, if it has one.
+func outcomeCell(ev nightcrier.Event) cell {
 	text := strings.TrimSuffix(string(ev.Outcome)+": "+strings.ReplaceAll(string(ev.Reason), "_", " "), ": ")
 	if ev.Repeats > 0 {
 		text += fmt.Sprintf(" ×%d", ev.Repeats+1)
 	}
-	c := plain(text)
+	c := plainCell(text)
 	if ev.Outcome == nightcrier.Suppressed {
 		c.colour = dim
 	}

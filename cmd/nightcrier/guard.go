@@ -69,17 +69,17 @@ With --serve no command is run: the guard runs until it is interrupted.`,
 	flags.Var((*dollars)(&f.budget), "budget-usd", "most that the command may spend on models, in dollars; each model whose key is in the environment is guarded")
 	flags.StringVar(&f.level, "log-level", "warn", "lowest level that is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, command []string) error {
-		if err := f.check(cmd, command); err != nil {
-			return usage(cmd, err)
+		if err := f.checkFlags(cmd, command); err != nil {
+			return usageError(cmd, err)
 		}
 		if f.budget > 0 {
-			cfg, _, err := p.load(cmd) // what it warns of is not this command's
+			cfg, _, err := p.loadWithWarnings(cmd) // what it warns of is not this command's
 			if err != nil {
 				return err
 			}
 			f.prices = cfg.Agent.Prices
 		}
-		return p.guard(cmd.Context(), f, command)
+		return p.runGuard(cmd.Context(), f, command)
 	}
 	return cmd
 }
@@ -100,9 +100,9 @@ func (d *dollars) Set(s string) error {
 	return nil
 }
 
-// check refuses flags that do not go together, and one that would promise what
+// checkFlags refuses flags that do not go together, and one that would promise what
 // nobody does.
-func (f guardFlags) check(cmd *cobra.Command, command []string) error {
+func (f guardFlags) checkFlags(cmd *cobra.Command, command []string) error {
 	switch {
 	case f.serve && f.budget > 0:
 		return errors.New("--budget-usd bounds a command, and --serve runs none")
@@ -118,8 +118,8 @@ func (f guardFlags) check(cmd *cobra.Command, command []string) error {
 	return nil
 }
 
-// guard opens the guard, runs what is to be run, and says what was asked.
-func (p *program) guard(ctx context.Context, f guardFlags, command []string) error {
+// runGuard opens the guard, runs what is to be run, and says what was asked.
+func (p *program) runGuard(ctx context.Context, f guardFlags, command []string) error {
 	log, err := p.newLogger(f.level)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "%w", err)
@@ -131,20 +131,20 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 	g, err := app.OpenGuard(app.GuardOptions{Kubeconfig: f.kubeconfig, Context: f.context, Namespace: f.namespace, Out: out, Unannounced: f.unannounced, Listen: f.listen,
 		Environ: p.environ, Logger: log, Now: p.now})
 	if f.budget > 0 && errors.Is(err, app.ErrNoKubeconfig) {
-		p.say("nightcrier guard: no cluster is guarded: %s", err)
+		p.printMessage("nightcrier guard: no cluster is guarded: %s", err)
 		err = p.guardModels(f, out, log, func(environ []string) error { return p.runGuarded(environ, command) })
-		at, leaveErr := f.leave(out)
+		at, leaveErr := f.leaveRecord(out)
 		if at != "" {
-			p.say("nightcrier guard: what was spent is on record%s", at)
+			p.printMessage("nightcrier guard: what was spent is on record%s", at)
 		}
 		return errors.Join(err, leaveErr)
 	}
 	if err != nil {
-		_, leaveErr := f.leave(out)
+		_, leaveErr := f.leaveRecord(out)
 		return errors.Join(err, leaveErr)
 	}
 	for _, note := range g.Notes {
-		p.say("nightcrier guard: %s", note)
+		p.printMessage("nightcrier guard: %s", note)
 	}
 	switch {
 	case f.serve:
@@ -155,23 +155,23 @@ func (p *program) guard(ctx context.Context, f guardFlags, command []string) err
 		err = p.runWithCluster(g, out, guardedEnv(p.environ), command)
 	}
 	s, closeErr := g.Close()
-	at, leaveErr := f.leave(out)
-	p.say("nightcrier guard: %d requests, %d denied, %d answers kept as evidence%s; audit head %s", s.Requests, s.Denied, s.Kept, at, or(s.Head, "none"))
+	at, leaveErr := f.leaveRecord(out)
+	p.printMessage("nightcrier guard: %d requests, %d denied, %d answers kept as evidence%s; audit head %s", s.Requests, s.Denied, s.Kept, at, orOther(s.Head, "none"))
 	return errors.Join(err, closeErr, leaveErr)
 }
 
-// leave removes a temporary directory in which there is nothing, and else says where
+// leaveRecord removes a temporary directory in which there is nothing, and else says where
 // the record is.
-func (f guardFlags) leave(out string) (at string, err error) {
-	if f.out != "" || recorded(out) {
+func (f guardFlags) leaveRecord(out string) (at string, err error) {
+	if f.out != "" || hasRecord(out) {
 		return " in " + out, nil
 	}
 	return "", os.RemoveAll(out)
 }
 
-// recorded says that a directory has a file with something in it, or cannot be looked
+// hasRecord says that a directory has a file with something in it, or cannot be looked
 // through.
-func recorded(dir string) bool {
+func hasRecord(dir string) bool {
 	return filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -191,7 +191,7 @@ func (p *program) guardModels(f guardFlags, out string, log *slog.Logger, run fu
 	}
 	err = run(m.Environ(guardedEnv(p.environ)))
 	s, spent := m.Close()
-	p.say("nightcrier guard: %d calls of models, %d tokens, %s spent and %s held of %s", s.Calls, s.SpentTokens, money(s.SpentUSD), money(s.HeldUSD), money(f.budget))
+	p.printMessage("nightcrier guard: %d calls of models, %d tokens, %s spent and %s held of %s", s.Calls, s.SpentTokens, formatMoney(s.SpentUSD), formatMoney(s.HeldUSD), formatMoney(f.budget))
 	if spent != nil {
 		return nightcrier.Errorf(nightcrier.Refused, "calls of a model were refused: %w", spent) // whatever the command made of it
 	}
@@ -219,11 +219,11 @@ func (p *program) serveGuard(ctx context.Context, g *app.Guard, f guardFlags, lo
 		return err
 	}
 	fmt.Fprintln(p.stdout, f.outKubeconfig)
-	p.say("nightcrier guard: until you interrupt it, reads pass for whoever uses that file: KUBECONFIG=%s kubectl get pods -A", f.outKubeconfig)
+	p.printMessage("nightcrier guard: until you interrupt it, reads pass for whoever uses that file: KUBECONFIG=%s kubectl get pods -A", f.outKubeconfig)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(p.signals, syscall.SIGHUP) // the terminal is gone: the audit is still written
 	}
-	ctx, stop := p.interruptible(ctx)
+	ctx, stop := p.withInterrupt(ctx)
 	defer stop()
 	<-ctx.Done()
 	if err := os.Remove(f.outKubeconfig); err != nil {

@@ -32,7 +32,7 @@ func runProgram(t *testing.T, environ []string, stdin string, args ...string) gu
 	t.Helper()
 	var out, errs together
 	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, environ: environ, now: time.Now}
-	code := p.run(t.Context(), args)
+	code := p.runCommandLine(t.Context(), args)
 	return guardRun{code, out.String(), errs.String()}
 }
 

@@ -23,25 +23,25 @@ import (
 )
 
 func (p *program) incidentsCommand() *cobra.Command {
-	return group("incidents", "List, read and control incidents",
+	return groupCommand("incidents", "List, read and control incidents",
 		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand(), p.tellCommand(), p.noteCommand())
 }
 
 func (p *program) listCommand() *cobra.Command {
 	var q client.IncidentQuery
-	cmd := &cobra.Command{Use: "list", Short: "List incidents, newest first", Args: args(noArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List incidents, newest first", Args: checkArgs(noArgs)}
 	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only incidents of this cluster")
 	cmd.Flags().Var(&judged{take: func(s string) (err error) {
 		q.Status, err = statusNamed(s)
 		return err
 	}}, "status", "only incidents in this status, as the list or as JSON has it: "+statusNames())
 	cmd.Flags().Var(&judged{take: func(s string) (err error) {
-		q.Since, err = p.moment(s)
+		q.Since, err = p.parseMoment(s)
 		return err
 	}}, "since", "only incidents opened within this time, e.g. 24h, or since an RFC 3339 time")
 	limitFlag(cmd, &q.Limit, "incidents")
 	p.formatFlag(cmd, "text", "json", "jsonl")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Incidents(ctx, q)
 		if err != nil {
 			return err
@@ -71,8 +71,8 @@ func statusNamed(words string) (string, error) {
 	return string(s), nil
 }
 
-// moment reads a duration back from now, or a point in time.
-func (p *program) moment(s string) (time.Time, error) {
+// parseMoment reads a duration back from now, or a point in time.
+func (p *program) parseMoment(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
@@ -93,27 +93,27 @@ func (p *program) printIncidents(list api.IncidentList) error {
 		return printLines(p.stdout, list.Incidents)
 	}
 	if len(list.Incidents) == 0 {
-		p.say("No incidents. `nightcrier clusters list` shows whether faults can arrive, `nightcrier events list --suppressed` what was filtered out.")
+		p.printMessage("No incidents. `nightcrier clusters list` shows whether faults can arrive, `nightcrier events list --suppressed` what was filtered out.")
 		return nil
 	}
 	t := table{heading: []string{"ID", "AGE", "SEVERITY", "STATUS", "CONDITION", "CLUSTER", "FAULT", "RESOURCE", "EVENTS", "ROOT CAUSE"},
 		expendable: []string{"EVENTS", "CONDITION", "ROOT CAUSE", "FAULT", "CLUSTER", "STATUS"}}
-	ids := p.ids(list.Incidents)
+	ids := p.shownIDs(list.Incidents)
 	for i, inc := range list.Incidents {
-		t.add(plain(ids[i]), p.age(inc.CreatedAt), severity(inc.Severity), status(inc.Status), condition(inc.Condition), plain(inc.Cluster), plain(inc.FaultType),
-			plain(mended(inc)), plain(fmt.Sprint(inc.EventCount)), plain(cause(inc)))
+		t.addRow(plainCell(ids[i]), p.ageCell(inc.CreatedAt), severityCell(inc.Severity), statusCell(inc.Status), conditionCell(inc.Condition), plainCell(inc.Cluster), plainCell(inc.FaultType),
+			plainCell(workloadToMend(inc)), plainCell(fmt.Sprint(inc.EventCount)), plainCell(describeCause(inc)))
 	}
-	p.print(t)
+	p.printTable(t)
 	if list.NextCursor != "" {
-		p.say("There are more; --limit shows up to 1000, --since and --cluster narrow them down.")
+		p.printMessage("There are more; --limit shows up to 1000, --since and --cluster narrow them down.")
 	}
 	return nil
 }
 
-// cause is what an incident came to, or why to nothing; of one that another incident has
+// describeCause is what an incident came to, or why to nothing; of one that another incident has
 // caused, which that is.
-func cause(inc nightcrier.Incident) string {
-	s := or(inc.RootCause, inc.FailureReason)
+func describeCause(inc nightcrier.Incident) string {
+	s := orOther(inc.RootCause, inc.FailureReason)
 	if inc.CausedBy != "" {
 		s = "caused by " + inc.CausedBy + ": " + s
 	}
@@ -127,8 +127,8 @@ const narrow = 110
 // beginning is how much of an id: the millisecond that it was made in.
 const beginning = len("01a20801-a86e")
 
-// ids are those of the incidents, or so much of them as names each: see wholeID.
-func (p *program) ids(list []nightcrier.Incident) []string {
+// shownIDs are those of the incidents, or so much of them as names each: see wholeID.
+func (p *program) shownIDs(list []nightcrier.Incident) []string {
 	whole, short, seen := make([]string, len(list)), make([]string, len(list)), map[string]bool{}
 	for i, inc := range list {
 		whole[i], short[i] = inc.ID, inc.ID[:min(len(inc.ID), beginning)]
@@ -140,28 +140,28 @@ func (p *program) ids(list []nightcrier.Incident) []string {
 	return short
 }
 
-// condition is whether the fault is still there.
-func condition(c nightcrier.Condition) cell {
+// conditionCell is whether the fault is still there.
+func conditionCell(c nightcrier.Condition) cell {
 	return cell{string(c), map[nightcrier.Condition]string{nightcrier.ConditionActive: yellow, nightcrier.ConditionCleared: green, nightcrier.ConditionUnknown: dim}[c]}
 }
 
-// mended is what a person would go and mend: the workload, where it is known.
-func mended(inc nightcrier.Incident) string {
+// workloadToMend is what a person would go and mend: the workload, where it is known.
+func workloadToMend(inc nightcrier.Incident) string {
 	if !inc.Owner.IsZero() {
 		return inc.Owner.String()
 	}
 	return inc.Resource.String()
 }
 
-// one is a command about the incident that its argument names.
-func one(use, short string) *cobra.Command {
-	return &cobra.Command{Use: use + " ID", Short: short, Args: args(oneArg("ID", "which incident? Take its ID from `nightcrier incidents list`"))}
+// incidentCommand is a command about the incident that its argument names.
+func incidentCommand(use, short string) *cobra.Command {
+	return &cobra.Command{Use: use + " ID", Short: short, Args: checkArgs(oneArg("ID", "which incident? Take its ID from `nightcrier incidents list`"))}
 }
 
 func (p *program) showCommand() *cobra.Command {
-	cmd := one("show", "Show one incident")
+	cmd := incidentCommand("show", "Show one incident")
 	p.formatFlag(cmd, "text", "json")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		inc, err := c.Incident(ctx, given[0])
 		if err != nil {
 			return err
@@ -190,52 +190,52 @@ func (p *program) printIncident(inc nightcrier.Incident, caused []nightcrier.Inc
 	t := table{}
 	row := func(label string, c cell) {
 		if c.text != "" {
-			t.add(cell{label, dim}, c)
+			t.addRow(cell{label, dim}, c)
 		}
 	}
-	row("Incident", plain(inc.ID))
-	row("Status", status(inc.Status))
-	row("Condition", condition(inc.Condition))
-	row("Over", plain(moment(inc.ClearedAt)))
-	row("Seen by", plain(strings.Join(inc.SeenBy, ", ")))
-	row("Severity", severity(inc.Severity))
-	row("Cluster", plain(inc.Cluster))
-	row("Fault", plain(inc.FaultType))
-	row("Resource", plain(inc.Resource.String()))
+	row("Incident", plainCell(inc.ID))
+	row("Status", statusCell(inc.Status))
+	row("Condition", conditionCell(inc.Condition))
+	row("Over", plainCell(formatMoment(inc.ClearedAt)))
+	row("Seen by", plainCell(strings.Join(inc.SeenBy, ", ")))
+	row("Severity", severityCell(inc.Severity))
+	row("Cluster", plainCell(inc.Cluster))
+	row("Fault", plainCell(inc.FaultType))
+	row("Resource", plainCell(inc.Resource.String()))
 	if !inc.Owner.IsZero() {
-		row("Owner", plain(inc.Owner.String()))
+		row("Owner", plainCell(inc.Owner.String()))
 	}
-	row("Root cause", plain(inc.RootCause))
-	row("Caused by", plain(inc.CausedBy))
+	row("Root cause", plainCell(inc.RootCause))
+	row("Caused by", plainCell(inc.CausedBy))
 	for _, other := range caused {
-		row("Caused", plain(other.ID+" "+mended(other)+", "+other.FaultType))
+		row("Caused", plainCell(other.ID+" "+workloadToMend(other)+", "+other.FaultType))
 	}
 	why := "Failure"
 	if inc.Status == nightcrier.Listed {
 		why = "Why"
 	}
-	row(why, plain(inc.FailureReason))
-	row("Class", plain(string(inc.FailureClass)))
-	row("Opened", plain(moment(inc.CreatedAt)))
-	row("Started", plain(moment(inc.StartedAt)))
-	row("Completed", plain(moment(inc.CompletedAt)))
-	row("Events", plain(fmt.Sprint(inc.EventCount)))
-	row("Executor", plain(inc.Executor))
-	row("Attempts", plain(strings.TrimPrefix(fmt.Sprint(inc.Attempts), "0")))
-	row("Incomplete", plain(inc.ContextIncomplete))
-	row("Previous", plain(inc.PreviousID))
-	row("Workspace", plain(inc.Workspace))
+	row(why, plainCell(inc.FailureReason))
+	row("Class", plainCell(string(inc.FailureClass)))
+	row("Opened", plainCell(formatMoment(inc.CreatedAt)))
+	row("Started", plainCell(formatMoment(inc.StartedAt)))
+	row("Completed", plainCell(formatMoment(inc.CompletedAt)))
+	row("Events", plainCell(fmt.Sprint(inc.EventCount)))
+	row("Executor", plainCell(inc.Executor))
+	row("Attempts", plainCell(strings.TrimPrefix(fmt.Sprint(inc.Attempts), "0")))
+	row("Incomplete", plainCell(inc.ContextIncomplete))
+	row("Previous", plainCell(inc.PreviousID))
+	row("Workspace", plainCell(inc.Workspace))
 	for _, n := range told {
-		row("Told", plain(notification(n)))
+		row("Told", plainCell(describeNotification(n)))
 	}
 	for _, n := range noted {
-		row("Note", plain(note(n)))
+		row("Note", plainCell(describeNote(n)))
 	}
-	p.print(t)
+	p.printTable(t)
 	if slices.ContainsFunc(told, func(n store.Notification) bool { return inDoubt(n, told) }) {
-		p.say("A message about it failed, or may not have arrived: look into the channel, and send it again with `nightcrier incidents tell %s`.", inc.ID)
+		p.printMessage("A message about it failed, or may not have arrived: look into the channel, and send it again with `nightcrier incidents tell %s`.", inc.ID)
 	}
-	p.say("%s", nextStep(inc))
+	p.printMessage("%s", nextStep(inc))
 }
 
 // inDoubt reports whether a message is the last of its kind, and people may not have it.
@@ -248,20 +248,20 @@ func inDoubt(n store.Notification, all []store.Notification) bool {
 	})
 }
 
-// notification says what became of one message: when it is not known whether it
+// describeNotification says what became of one message: when it is not known whether it
 // arrived, nobody sends it again.
-func notification(n store.Notification) string {
+func describeNotification(n store.Notification) string {
 	s := n.Channel + ", " + strings.ReplaceAll(n.Kind, "_", " ") + ": " + string(n.State)
-	why := or(n.Detail, strings.ReplaceAll(string(n.Reason), "_", " "))
+	why := orOther(n.Detail, strings.ReplaceAll(string(n.Reason), "_", " "))
 	if n.State != store.NotificationSent && why != "" {
 		s += " (" + why + ")"
 	}
 	return s
 }
 
-// note is one in a line, with who wrote it and when.
-func note(n nightcrier.Note) string {
-	return strings.TrimSpace(moment(n.At)+" "+n.By) + ": " + text.FoldLine(n.Text)
+// describeNote is one in a line, with who wrote it and when.
+func describeNote(n nightcrier.Note) string {
+	return strings.TrimSpace(formatMoment(n.At)+" "+n.By) + ": " + text.FoldLine(n.Text)
 }
 
 // nextStep says what can be done with an incident as it stands.
@@ -278,7 +278,7 @@ func nextStep(inc nightcrier.Incident) string {
 	return "Investigate it again with `nightcrier incidents retry " + inc.ID + "`."
 }
 
-func moment(t time.Time) string {
+func formatMoment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -286,9 +286,9 @@ func moment(t time.Time) string {
 }
 
 func (p *program) incidentEventsCommand() *cobra.Command {
-	cmd := one("events", "List the events of an incident")
+	cmd := incidentCommand("events", "List the events of an incident")
 	p.formatFlag(cmd, "text", "json", "jsonl")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		if _, err := c.Incident(ctx, given[0]); err != nil {
 			return err
 		}
@@ -301,11 +301,11 @@ func (p *program) incidentEventsCommand() *cobra.Command {
 }
 
 func (p *program) reportCommand() *cobra.Command {
-	cmd := one("report", "Print the report of an incident")
+	cmd := incidentCommand("report", "Print the report of an incident")
 	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		form := map[string]string{"text": "json", "full": "markdown"}[p.format]
-		raw, err := c.Report(ctx, given[0], or(form, p.format))
+		raw, err := c.Report(ctx, given[0], orOther(form, p.format))
 		if err != nil {
 			return err
 		}
@@ -328,14 +328,14 @@ func (p *program) reportCommand() *cobra.Command {
 
 func (p *program) tailCommand() *cobra.Command {
 	q, once := client.JournalQuery{}, false
-	cmd := one("tail", "Follow an investigation until it ends")
+	cmd := incidentCommand("tail", "Follow an investigation until it ends")
 	cmd.Flags().BoolVar(&once, "no-follow", false, "print what there is now, and exit")
 	cmd.Flags().Int64Var(&q.From, "from", 1, "number of the first entry to print (`seq` in -o jsonl)")
 	cmd.Flags().StringVar(&q.Run, "run", "", "run of the incident to read (default the newest)")
 	p.formatFlag(cmd, "text", "jsonl", "json")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		if q.From < 1 {
-			return usage(cmd, fmt.Errorf("--from %d: entries are numbered from 1", q.From))
+			return usageError(cmd, fmt.Errorf("--from %d: entries are numbered from 1", q.From))
 		}
 		q.Follow = !once
 		all := []nightcrier.JournalEntry{}
@@ -365,14 +365,14 @@ func (p *program) printEntry(l journal.Line) {
 	if l.Text == "" {
 		return
 	}
-	l.Label = p.paint(cell{fmt.Sprintf("%-8s", l.Label), labelColours[l.Label]})
+	l.Label = p.paintCell(cell{fmt.Sprintf("%-8s", l.Label), labelColours[l.Label]})
 	fmt.Fprintln(p.stdout, l.At+" "+l.Label+" "+text.DropHidden(l.Text))
 }
 
 func (p *program) cancelCommand() *cobra.Command {
-	cmd := one("cancel", "Stop the investigation of an incident")
+	cmd := incidentCommand("cancel", "Stop the investigation of an incident")
 	p.formatFlag(cmd, "text", "json")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		run, err := c.Cancel(ctx, given[0])
 		if err != nil {
 			return err
@@ -386,12 +386,12 @@ func (p *program) cancelCommand() *cobra.Command {
 
 func (p *program) retryCommand() *cobra.Command {
 	executor := ""
-	cmd := one("retry", "Investigate a closed incident again")
+	cmd := incidentCommand("retry", "Investigate a closed incident again")
 	cmd.Flags().StringVar(&executor, "executor", "", "agent that investigates this time (default the configured one)")
 	p.formatFlag(cmd, "text", "json")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		if executor != "" && !slices.Contains(config.Executors(), executor) {
-			return usage(cmd, fmt.Errorf("--executor %s is not one of %s", executor, strings.Join(config.Executors(), ", ")))
+			return usageError(cmd, fmt.Errorf("--executor %s is not one of %s", executor, strings.Join(config.Executors(), ", ")))
 		}
 		run, err := c.Retry(ctx, given[0], executor)
 		if err != nil {
@@ -402,9 +402,9 @@ func (p *program) retryCommand() *cobra.Command {
 }
 
 func (p *program) tellCommand() *cobra.Command {
-	cmd := one("tell", "Send again messages that failed or are in doubt")
+	cmd := incidentCommand("tell", "Send again messages that failed or are in doubt")
 	p.formatFlag(cmd, "text", "json")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		list, err := c.TellAgain(ctx, given[0])
 		if err != nil {
 			return err
@@ -413,20 +413,20 @@ func (p *program) tellCommand() *cobra.Command {
 			return p.printJSON(list)
 		}
 		for _, n := range list.Notifications {
-			p.say("Sending again: %s to %s.", strings.ReplaceAll(n.Kind, "_", " "), n.Channel)
+			p.printMessage("Sending again: %s to %s.", strings.ReplaceAll(n.Kind, "_", " "), n.Channel)
 		}
-		p.say("`nightcrier incidents show %s` says whether it arrived.", given[0])
+		p.printMessage("`nightcrier incidents show %s` says whether it arrived.", given[0])
 		return nil
 	})
 }
 
 func (p *program) noteCommand() *cobra.Command {
 	var n api.NewNote
-	cmd := &cobra.Command{Use: "note ID TEXT", Short: "Add a note to an incident, for whoever meets the same fault again", Args: args(idAndText)}
+	cmd := &cobra.Command{Use: "note ID TEXT", Short: "Add a note to an incident, for whoever meets the same fault again", Args: checkArgs(idAndText)}
 	cmd.Flags().StringVar(&n.By, "by", "", "author of the note (default $USER)")
 	p.formatFlag(cmd, "text", "json")
-	return p.asks(cmd, func(ctx context.Context, c *client.Client, given []string) error {
-		n.By, n.Text = or(n.By, p.variable("USER")), given[1]
+	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		n.By, n.Text = orOther(n.By, p.envVariable("USER")), given[1]
 		kept, err := c.Note(ctx, given[0], n)
 		if err != nil {
 			return err
@@ -434,7 +434,7 @@ func (p *program) noteCommand() *cobra.Command {
 		if p.format == "json" {
 			return p.printJSON(kept)
 		}
-		p.say("Noted. `nightcrier incidents show %s` lists it, and so does the report of the next incident with the same diagnosis.", given[0])
+		p.printMessage("Noted. `nightcrier incidents show %s` lists it, and so does the report of the next incident with the same diagnosis.", given[0])
 		return nil
 	})
 }
@@ -451,6 +451,6 @@ func (p *program) printRun(run nightcrier.Run, words string) error {
 		return p.printJSON(run)
 	}
 	fmt.Fprintln(p.stdout, "run "+run.ID+" "+string(run.Status))
-	p.say("%s", words)
+	p.printMessage("%s", words)
 	return nil
 }

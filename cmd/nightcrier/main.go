@@ -20,10 +20,10 @@ func main() {
 		os.Exit(code)
 	}
 	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), now: time.Now, colour: wantsColour(os.Stdout), width: terminalWidth(os.Stdout)}
-	if obeys(os.Stderr) {
+	if knowsEscapeSequences(os.Stderr) {
 		p.messageWidth, p.messageColour = terminalWidth(os.Stderr), wantsColour(os.Stderr)
 	}
-	os.Exit(p.run(context.Background(), os.Args[1:]))
+	os.Exit(p.runCommandLine(context.Background(), os.Args[1:]))
 }
 
 // hiddenStage runs the processes that stand beside each agent. There may be many

@@ -34,7 +34,7 @@ type mcpFlags struct {
 
 func (p *program) mcpCommand() *cobra.Command {
 	var f mcpFlags
-	cmd := &cobra.Command{Use: "mcp", Short: "Give AI agents read-only access to clusters over MCP", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "mcp", Short: "Give AI agents read-only access to clusters over MCP", Args: checkArgs(noArgs),
 		Long: `Serves read-only Kubernetes tools, fault and event subscriptions, and investigations
 over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 		Example: `  nightcrier mcp --kubeconfig ~/.kube/config
@@ -49,29 +49,29 @@ over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 	cmd.Flags().StringVar(&p.server, "server", "", "address of the server whose incidents are searched, http://host:port (default the server of workspace_root)")
 	cmd.Flags().StringVar(&f.level, "log-level", "warn", "lowest level that is logged to stderr")
 	configFlags(cmd, "workspace-root")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.mcp(cmd, f) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, f) }
 	return cmd
 }
 
-func (p *program) mcp(cmd *cobra.Command, f mcpFlags) error {
+func (p *program) runMCP(cmd *cobra.Command, f mcpFlags) error {
 	if f.stdio && cmd.Flags().Changed("listen") {
-		return usage(cmd, fmt.Errorf("--stdio serves one client over stdin and stdout: leave --listen out"))
+		return usageError(cmd, fmt.Errorf("--stdio serves one client over stdin and stdout: leave --listen out"))
 	}
 	o, err := p.mcpOptions(cmd, f)
 	if err != nil {
 		return err
 	}
-	ctx, stop := p.interruptible(cmd.Context())
+	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
 	if f.stdio {
-		o.In, o.Out = closer(p.stdin), writeCloser{p.stdout}
+		o.In, o.Out = asCloser(p.stdin), writeCloser{p.stdout}
 		return app.ServeMCP(ctx, o)
 	}
 	if o.Listener, err = app.ListenOn("--listen", f.listen); err != nil {
 		return err
 	}
 	defer o.Listener.Close() // closed already is as good
-	o.Ready = func() { p.say("MCP at http://%s/mcp", o.Listener.Addr()) }
+	o.Ready = func() { p.printMessage("MCP at http://%s/mcp", o.Listener.Addr()) }
 	return app.ServeMCP(ctx, o)
 }
 
@@ -84,10 +84,10 @@ func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (app.MCPOptions, er
 	if err != nil {
 		return app.MCPOptions{}, err
 	}
-	p.warn(warnings)
+	p.printWarnings(warnings)
 	log, err := p.newLogger(f.level)
 	if err != nil {
-		return app.MCPOptions{}, usage(cmd, err)
+		return app.MCPOptions{}, usageError(cmd, err)
 	}
 	token, err := p.mcpToken(f.tokenFile)
 	if err != nil {
@@ -99,14 +99,14 @@ func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (app.MCPOptions, er
 		}
 	}
 	return app.MCPOptions{
-		Config: cfg, Logger: log, Version: version().Version, Kubeconfig: f.kubeconfig, Context: f.context, Executor: f.executor,
+		Config: cfg, Logger: log, Version: buildVersion().Version, Kubeconfig: f.kubeconfig, Context: f.context, Executor: f.executor,
 		Records: records{p, cmd}, Environ: p.environ, Token: token, Evidence: f.evidence,
 	}, nil
 }
 
 // mcpToken reads the bearer token, "" when none is set.
 func (p *program) mcpToken(file string) (string, error) {
-	token, from := p.variable(mcpToken), mcpToken
+	token, from := p.envVariable(mcpToken), mcpToken
 	if file != "" {
 		raw, err := os.ReadFile(file)
 		if err != nil {
@@ -130,10 +130,10 @@ type records struct {
 	cmd *cobra.Command
 }
 
-func (r records) ask(ctx context.Context, do func(*client.Client) error) error {
+func (r records) askServer(ctx context.Context, do func(*client.Client) error) error {
 	quiet := *r.p
 	quiet.stderr = io.Discard
-	c, end, err := quiet.connect(ctx, r.cmd)
+	c, end, err := quiet.connectClient(ctx, r.cmd)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (r records) Report(ctx context.Context, id string, markdown bool) (body []b
 	if markdown {
 		format = "markdown"
 	}
-	err = r.ask(ctx, func(c *client.Client) error {
+	err = r.askServer(ctx, func(c *client.Client) error {
 		body, err = c.Report(ctx, id, format)
 		return err
 	})
@@ -155,7 +155,7 @@ func (r records) Report(ctx context.Context, id string, markdown bool) (body []b
 
 // Search implements the records of an MCP server.
 func (r records) Search(ctx context.Context, status, cluster string, since time.Time, limit int) (found []nightcrier.Incident, err error) {
-	err = r.ask(ctx, func(c *client.Client) error {
+	err = r.askServer(ctx, func(c *client.Client) error {
 		page, err := c.Incidents(ctx, client.IncidentQuery{Status: status, Cluster: cluster, Since: since, Limit: limit})
 		found = page.Incidents
 		return err
@@ -163,9 +163,9 @@ func (r records) Search(ctx context.Context, status, cluster string, since time.
 	return found, err
 }
 
-// closer is in as something that can be closed: a file is, so that a stop does not
+// asCloser is in as something that can be closed: a file is, so that a stop does not
 // wait for its next line.
-func closer(in io.Reader) io.ReadCloser {
+func asCloser(in io.Reader) io.ReadCloser {
 	if c, ok := in.(io.ReadCloser); ok {
 		return c
 	}

@@ -40,7 +40,7 @@ func TestMCPRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out, err strings.Builder
 			p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &err, environ: []string{"HOME=" + dir}}
-			if got := p.run(t.Context(), append([]string{"mcp"}, c.args...)); got != c.exit || !strings.Contains(err.String(), c.says) || out.Len() > 0 || strings.Contains(err.String(), "MCP at") {
+			if got := p.runCommandLine(t.Context(), append([]string{"mcp"}, c.args...)); got != c.exit || !strings.Contains(err.String(), c.says) || out.Len() > 0 || strings.Contains(err.String(), "MCP at") {
 				t.Errorf("exit %d, stdout %q, stderr %s", got, out.String(), err.String())
 			}
 		})
@@ -57,7 +57,7 @@ func TestMCPSaysWhereItIs(t *testing.T) {
 	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: in, environ: []string{"HOME=" + t.TempDir(), mcpToken + "=0123456789abcdef"}}
 	done := make(chan int, 1)
 	go func() {
-		done <- p.run(ctx, []string{"mcp", "--kubeconfig", s.Kubeconfig, "--listen", "127.0.0.1:0"})
+		done <- p.runCommandLine(ctx, []string{"mcp", "--kubeconfig", s.Kubeconfig, "--listen", "127.0.0.1:0"})
 		in.Close()
 	}()
 	first, err := bufio.NewReader(out).ReadString('\n')

@@ -24,7 +24,7 @@ func (p *program) formatFlag(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringVarP(&p.format, "output", "o", formats[0], "output format: "+strings.Join(formats, ", "))
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(formats, p.format) {
-			return usage(cmd, fmt.Errorf("-o %s is not one of %s", p.format, strings.Join(formats, ", ")))
+			return usageError(cmd, fmt.Errorf("-o %s is not one of %s", p.format, strings.Join(formats, ", ")))
 		}
 		return nil
 	}
@@ -45,21 +45,21 @@ func writeJSON(w io.Writer, v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, visible(b.String()))
+	_, err := io.WriteString(w, escapeHidden(b.String()))
 	return err
 }
 
-// visible escapes what encoding/json leaves as it is and a terminal obeys or
+// escapeHidden escapes what encoding/json leaves as it is and a terminal obeys or
 // hides: the controls above ASCII and the characters that order text. In a JSON
 // document they stand inside strings only.
-func visible(s string) string {
-	if !strings.ContainsFunc(s, steers) {
+func escapeHidden(s string) string {
+	if !strings.ContainsFunc(s, isSteering) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case !steers(r):
+		case !isSteering(r):
 			b.WriteRune(r)
 		case r > 0xFFFF:
 			hi, lo := utf16.EncodeRune(r)
@@ -71,7 +71,7 @@ func visible(s string) string {
 	return b.String()
 }
 
-func steers(r rune) bool {
+func isSteering(r rune) bool {
 	return r >= 0x7F && text.IsHidden(r)
 }
 
@@ -85,15 +85,15 @@ func printLines[T any](w io.Writer, list []T) error {
 	return nil
 }
 
-// say tells people something beside the result.
-func (p *program) say(format string, args ...any) {
+// printMessage tells people something beside the result.
+func (p *program) printMessage(format string, args ...any) {
 	fmt.Fprintln(p.stderr, text.DropHidden(fmt.Sprintf(format, args...)))
 }
 
 // sayFolded writes a message that holds no command to be copied, in lines that the
 // terminal has room for.
 func (p *program) sayFolded(format string, args ...any) {
-	p.say("%s", strings.Join(wrap(fmt.Sprintf(format, args...), p.width), "\n"))
+	p.printMessage("%s", strings.Join(wrapText(fmt.Sprintf(format, args...), p.width), "\n"))
 }
 
 // cell is a text in a table, with the ANSI colour it has on a terminal.
@@ -111,14 +111,14 @@ type table struct {
 	expendable []string
 }
 
-func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
+func (t *table) addRow(cells ...cell) { t.rows = append(t.rows, cells) }
 
-func plain(s string) cell { return cell{text: s} }
+func plainCell(s string) cell { return cell{text: s} }
 
-// print writes the table; columns are two spaces apart, lines have no trailing
+// printTable writes the table; columns are two spaces apart, lines have no trailing
 // space. Below a heading an empty cell is a dash, and a line of the table is one
 // of the terminal; without a heading the last text goes on below itself.
-func (p *program) print(t table) {
+func (p *program) printTable(t table) {
 	rows, nothing := t.rows, ""
 	if len(t.heading) > 0 {
 		nothing = "-"
@@ -128,20 +128,20 @@ func (p *program) print(t table) {
 		}
 		rows = append([][]cell{head}, rows...)
 	}
-	widths := make([]int, columns(rows))
+	widths := make([]int, countColumns(rows))
 	for _, row := range rows {
 		for i := range row {
-			row[i].text = or(text.FoldLine(row[i].text), nothing)
+			row[i].text = orOther(text.FoldLine(row[i].text), nothing)
 			if i < len(row)-1 || len(t.heading) > 0 { // what stands behind a short line widens no column
 				widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
 			}
 		}
 	}
 	for _, name := range t.expendable {
-		if p.width == 0 || roomy(widths, p.width) {
+		if p.width == 0 || isRoomy(widths, p.width) {
 			break
 		}
-		rows, widths = without(slices.Index(t.heading, name), rows, widths)
+		rows, widths = withoutColumn(slices.Index(t.heading, name), rows, widths)
 		t.heading = slices.DeleteFunc(slices.Clone(t.heading), func(h string) bool { return h == name })
 	}
 	for _, row := range rows {
@@ -152,22 +152,22 @@ func (p *program) print(t table) {
 func (p *program) printRow(row []cell, widths []int, whole bool) {
 	line, from, last := "", 0, len(row)-1
 	for i, c := range row[:last] {
-		line += p.paint(c) + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2)
+		line += p.paintCell(c) + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2)
 		from += widths[i] + 2
 	}
-	texts := []string{p.fit(row[last].text, from)}
+	texts := []string{p.fitText(row[last].text, from)}
 	if whole {
-		texts = wrap(row[last].text, p.width-from)
+		texts = wrapText(row[last].text, p.width-from)
 	}
 	for _, text := range texts {
-		fmt.Fprintln(p.stdout, strings.TrimRight(line+p.paint(cell{text, row[last].colour}), " "))
+		fmt.Fprintln(p.stdout, strings.TrimRight(line+p.paintCell(cell{text, row[last].colour}), " "))
 		line = strings.Repeat(" ", from)
 	}
 }
 
-// wrap breaks a text between its words into lines of so many characters. Where
+// wrapText breaks a text between its words into lines of so many characters. Where
 // there is hardly any room it stays one line.
-func wrap(s string, room int) (lines []string) {
+func wrapText(s string, room int) (lines []string) {
 	if room < leastLast {
 		return []string{s}
 	}
@@ -181,7 +181,7 @@ func wrap(s string, room int) (lines []string) {
 	return append(lines, line)
 }
 
-func columns(rows [][]cell) int {
+func countColumns(rows [][]cell) int {
 	n := 0
 	for _, row := range rows {
 		n = max(n, len(row))
@@ -196,8 +196,8 @@ const (
 	goodLast = 32
 )
 
-// roomy reports whether the last column begins early enough for a terminal.
-func roomy(widths []int, terminal int) bool {
+// isRoomy reports whether the last column begins early enough for a terminal.
+func isRoomy(widths []int, terminal int) bool {
 	from := 0
 	for _, w := range widths[:len(widths)-1] {
 		from += w + 2
@@ -205,8 +205,8 @@ func roomy(widths []int, terminal int) bool {
 	return terminal-from >= min(goodLast, widths[len(widths)-1])
 }
 
-// without leaves a column out.
-func without(i int, rows [][]cell, widths []int) ([][]cell, []int) {
+// withoutColumn leaves a column out.
+func withoutColumn(i int, rows [][]cell, widths []int) ([][]cell, []int) {
 	out := make([][]cell, len(rows))
 	for n, row := range rows {
 		out[n] = slices.Delete(slices.Clone(row), i, i+1)
@@ -214,16 +214,16 @@ func without(i int, rows [][]cell, widths []int) ([][]cell, []int) {
 	return out, slices.Delete(slices.Clone(widths), i, i+1)
 }
 
-// fit clips the last text of a line that begins behind so many columns, so that
+// fitText clips the last text of a line that begins behind so many columns, so that
 // it ends with the terminal. Where little would be left it is not clipped.
-func (p *program) fit(s string, from int) string {
+func (p *program) fitText(s string, from int) string {
 	if room := p.width - from; room >= leastLast {
 		return text.CutRunes(s, room)
 	}
 	return s
 }
 
-func (p *program) paint(c cell) string {
+func (p *program) paintCell(c cell) string {
 	if !p.colour || c.colour == "" {
 		return c.text
 	}
@@ -234,38 +234,38 @@ const (
 	red, green, yellow, blue, dim = "31", "32", "33", "36", "2"
 )
 
-func severity(s nightcrier.Severity) cell {
+func severityCell(s nightcrier.Severity) cell {
 	return cell{s.String(), map[nightcrier.Severity]string{nightcrier.Critical: red, nightcrier.ErrorSeverity: yellow, nightcrier.Info: dim}[s]}
 }
 
-func status(s nightcrier.IncidentStatus) cell {
+func statusCell(s nightcrier.IncidentStatus) cell {
 	return cell{s.Words(), map[nightcrier.IncidentStatus]string{nightcrier.Resolved: green, nightcrier.Investigating: blue,
 		nightcrier.Failed: red, nightcrier.AgentFailed: red, nightcrier.Listed: dim}[s]}
 }
 
-// age tells how long ago t was, in one unit.
-func (p *program) age(t time.Time) cell {
+// ageCell tells how long ago t was, in one unit.
+func (p *program) ageCell(t time.Time) cell {
 	if t.IsZero() {
-		return plain("")
+		return plainCell("")
 	}
 	d := max(0, p.now().Sub(t))
 	switch {
 	case d < time.Minute:
-		return plain(fmt.Sprintf("%ds", int(d.Seconds())))
+		return plainCell(fmt.Sprintf("%ds", int(d.Seconds())))
 	case d < time.Hour:
-		return plain(fmt.Sprintf("%dm", int(d.Minutes())))
+		return plainCell(fmt.Sprintf("%dm", int(d.Minutes())))
 	case d < 48*time.Hour:
-		return plain(fmt.Sprintf("%dh", int(d.Hours())))
+		return plainCell(fmt.Sprintf("%dh", int(d.Hours())))
 	}
-	return plain(fmt.Sprintf("%dd", int(d.Hours()/24)))
+	return plainCell(fmt.Sprintf("%dd", int(d.Hours()/24)))
 }
 
 // wantsColour reports whether f is a terminal whose user has nothing against
 // colour.
-func wantsColour(f *os.File) bool { return obeys(f) && os.Getenv("NO_COLOR") == "" }
+func wantsColour(f *os.File) bool { return knowsEscapeSequences(f) && os.Getenv("NO_COLOR") == "" }
 
-// obeys reports whether f is a terminal that knows escape sequences.
-func obeys(f *os.File) bool {
+// knowsEscapeSequences reports whether f is a terminal that knows escape sequences.
+func knowsEscapeSequences(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }
@@ -279,7 +279,7 @@ func terminalWidth(f *os.File) int {
 	return width
 }
 
-func or(s, otherwise string) string {
+func orOther(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}

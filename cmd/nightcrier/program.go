@@ -74,8 +74,8 @@ type hinted struct {
 // Unwrap returns the error below the hint.
 func (h hinted) Unwrap() error { return h.error }
 
-// run executes the command line and returns the exit code.
-func (p *program) run(ctx context.Context, args []string) int {
+// runCommandLine executes the command line and returns the exit code.
+func (p *program) runCommandLine(ctx context.Context, args []string) int {
 	p.signals = make(chan os.Signal, 4)
 	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(p.signals)
@@ -85,11 +85,11 @@ func (p *program) run(ctx context.Context, args []string) int {
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	return p.exit(root.ExecuteContext(ctx))
+	return p.exitCodeFor(root.ExecuteContext(ctx))
 }
 
-// exit reports err and returns its exit code.
-func (p *program) exit(err error) int {
+// exitCodeFor reports err and returns its exit code.
+func (p *program) exitCodeFor(err error) int {
 	var silent errSilent
 	var exit errExit
 	switch {
@@ -114,8 +114,8 @@ func (p *program) exit(err error) int {
 	return exitCodes[nightcrier.CodeOf(err)]
 }
 
-// usage makes a wrong command line an Invalid error that points to the help.
-func usage(cmd *cobra.Command, err error) error {
+// usageError makes a wrong command line an Invalid error that points to the help.
+func usageError(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func flagUsage(cmd *cobra.Command, err error) error {
 			err = fmt.Errorf("flag --%s: %w", wrong.GetFlag().Name, wrong.Unwrap())
 		}
 	}
-	return usage(cmd, err)
+	return usageError(cmd, err)
 }
 
 // wantedOf is what the flags of a type take; "" where they say it themselves.
@@ -166,8 +166,8 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// args wraps a check of arguments in usage.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// checkArgs wraps a check of arguments in usage.
+func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		err := check(cmd, given)
 		word := slices.IndexFunc(given, func(s string) bool { return s == "true" || s == "false" })
@@ -176,7 +176,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 				err = fmt.Errorf("%q stands alone: a switch has its value behind a =, such as --%s=%s", given[word], f.Name, given[word])
 			}
 		})
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
 }
 
@@ -249,8 +249,8 @@ func atMostOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// interruptible returns a context that the first signal cancels.
-func (p *program) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+// withInterrupt returns a context that the first signal cancels.
+func (p *program) withInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
@@ -262,9 +262,9 @@ func (p *program) interruptible(ctx context.Context) (context.Context, context.C
 	return ctx, cancel
 }
 
-// load reads the configuration with the flags that cmd was given. Its warnings
+// loadWithWarnings reads the configuration with the flags that cmd was given. Its warnings
 // are returned for the command to show where they belong.
-func (p *program) load(cmd *cobra.Command) (*config.Config, []config.Warning, error) {
+func (p *program) loadWithWarnings(cmd *cobra.Command) (*config.Config, []config.Warning, error) {
 	return p.loadFrom(p.configOptions(cmd))
 }
 
@@ -350,8 +350,8 @@ func (t *toggle) Set(s string) error {
 // Type has help show that nothing need follow.
 func (t *toggle) Type() string { return "bool" }
 
-// variable returns an environment variable.
-func (p *program) variable(name string) string {
+// envVariable returns an environment variable.
+func (p *program) envVariable(name string) string {
 	for _, line := range p.environ {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
 			return value

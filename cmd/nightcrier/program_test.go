@@ -43,7 +43,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		p := &program{stderr: &out}
-		if got := p.exit(c.err); got != c.code || out.String() != c.says {
+		if got := p.exitCodeFor(c.err); got != c.code || out.String() != c.says {
 			t.Errorf("%v: %d %q, want %d %q", c.err, got, out.String(), c.code, c.says)
 		}
 	}
@@ -53,7 +53,7 @@ func TestTableAlignsAndColours(t *testing.T) {
 	draw := func(colour bool) string {
 		var out bytes.Buffer
 		p := &program{stdout: &out, colour: colour}
-		p.print(table{heading: []string{"A", "NAME"}, rows: [][]cell{{severity(nightcrier.Critical), plain("ü\x1b[2J")}, {plain(""), plain("two  words\nhere")}}})
+		p.printTable(table{heading: []string{"A", "NAME"}, rows: [][]cell{{severityCell(nightcrier.Critical), plainCell("ü\x1b[2J")}, {plainCell(""), plainCell("two  words\nhere")}}})
 		return out.String()
 	}
 	if got, want := draw(false), "A         NAME\ncritical  ü[2J\n-         two words here\n"; got != want {
@@ -69,11 +69,11 @@ func TestAge(t *testing.T) {
 	p := &program{now: func() time.Time { return now }}
 	for ago, want := range map[time.Duration]string{-time.Hour: "0s", 59 * time.Second: "59s", time.Minute: "1m", 59 * time.Minute: "59m",
 		47 * time.Hour: "47h", 49 * time.Hour: "2d"} {
-		if got := p.age(now.Add(-ago)).text; got != want {
+		if got := p.ageCell(now.Add(-ago)).text; got != want {
 			t.Errorf("%s ago: %s, want %s", ago, got, want)
 		}
 	}
-	if got := p.age(time.Time{}).text; got != "" {
+	if got := p.ageCell(time.Time{}).text; got != "" {
 		t.Errorf("never: %q", got)
 	}
 }
@@ -82,12 +82,12 @@ func TestMoment(t *testing.T) {
 	now := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	p := &program{now: func() time.Time { return now }}
 	for s, want := range map[string]time.Time{"": {}, "2h": now.Add(-2 * time.Hour), "2026-04-01T00:00:00Z": time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)} {
-		if got, err := p.moment(s); err != nil || !got.Equal(want) {
+		if got, err := p.parseMoment(s); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %s, %v", s, got, err)
 		}
 	}
 	for _, bad := range []string{"-2h", "yesterday", "2"} {
-		if _, err := p.moment(bad); err == nil {
+		if _, err := p.parseMoment(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
@@ -147,7 +147,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	}{{0, "ab  " + long}, {44, "ab  " + long}, {24, "ab  " + long[:19] + "…"}, {10, "ab  " + long}} {
 		var out strings.Builder
 		p := &program{stdout: &out, width: c.width}
-		p.print(table{heading: []string{"H", "T"}, rows: [][]cell{{plain("ab"), plain(long)}}})
+		p.printTable(table{heading: []string{"H", "T"}, rows: [][]cell{{plainCell("ab"), plainCell(long)}}})
 		if _, got, _ := strings.Cut(strings.TrimSpace(out.String()), "\n"); got != c.want {
 			t.Errorf("width %d: %q", c.width, got)
 		}
@@ -169,7 +169,7 @@ func TestIDsByTheirBeginning(t *testing.T) {
 		{110, []nightcrier.Incident{a}, []string{a.ID}},
 		{0, []nightcrier.Incident{a}, []string{a.ID}},
 	} {
-		if got := (&program{width: c.width}).ids(c.list); !slices.Equal(got, c.want) {
+		if got := (&program{width: c.width}).shownIDs(c.list); !slices.Equal(got, c.want) {
 			t.Errorf("width %d: %q", c.width, got)
 		}
 	}
@@ -209,7 +209,7 @@ func TestWhatStandsAloneIsWrapped(t *testing.T) {
 	} {
 		var out strings.Builder
 		p := &program{stdout: &out, width: c.width}
-		p.print(table{rows: [][]cell{{plain("Hint"), plain(hint)}}})
+		p.printTable(table{rows: [][]cell{{plainCell("Hint"), plainCell(hint)}}})
 		if got := out.String(); got != c.want {
 			t.Errorf("width %d:\n%s\nwant\n%s", c.width, got, c.want)
 		}
@@ -231,8 +231,8 @@ func TestANarrowTerminalDoesWithoutColumns(t *testing.T) {
 		var out strings.Builder
 		p := &program{stdout: &out, width: c.width}
 		list := table{heading: []string{"ID", "EVENTS", "WHERE", "CAUSE"}, expendable: []string{"EVENTS", "WHERE"},
-			rows: [][]cell{{plain("abc"), plain("1"), plain("shop"), plain(cause)}}}
-		p.print(list)
+			rows: [][]cell{{plainCell("abc"), plainCell("1"), plainCell("shop"), plainCell(cause)}}}
+		p.printTable(list)
 		if got := strings.TrimSpace(out.String()); got != c.want {
 			t.Errorf("width %d:\n%s\nwant\n%s", c.width, got, c.want)
 		}

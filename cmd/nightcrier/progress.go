@@ -40,12 +40,12 @@ func (p *program) beginProgress() *progressLine {
 	}
 	l := &progressLine{out: p.stderr, width: p.messageWidth, begun: p.now(), stop: make(chan struct{})}
 	p.stderr = l
-	l.ended.Go(func() { l.keep(p.now) })
+	l.ended.Go(func() { l.keepDrawing(p.now) })
 	return l
 }
 
-// keep writes the line until it ends.
-func (l *progressLine) keep(now func() time.Time) {
+// keepDrawing writes the line until it ends.
+func (l *progressLine) keepDrawing(now func() time.Time) {
 	tick := time.NewTicker(progressTick)
 	defer tick.Stop()
 	for {
@@ -60,8 +60,8 @@ func (l *progressLine) keep(now func() time.Time) {
 	}
 }
 
-// show takes what goes on now.
-func (l *progressLine) show(p app.Progress) {
+// showProgress takes what goes on now.
+func (l *progressLine) showProgress(p app.Progress) {
 	if l == nil {
 		return
 	}
@@ -73,17 +73,17 @@ func (l *progressLine) show(p app.Progress) {
 func (l *progressLine) draw(took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprint(l.out, eraseLine+l.text(took))
+	fmt.Fprint(l.out, eraseLine+l.lineText(took))
 	l.shown = true
 }
 
-// text is the line, which fits the terminal.
-func (l *progressLine) text(took time.Duration) string {
+// lineText is the line, which fits the terminal.
+func (l *progressLine) lineText(took time.Duration) string {
 	s := fmt.Sprintf("%ds", int(took.Seconds()))
 	if l.now.Reads > 0 {
 		s += fmt.Sprintf("  %d reads", l.now.Reads)
 	}
-	for _, part := range []string{l.now.About, or(l.now.Doing, "connecting")} {
+	for _, part := range []string{l.now.About, orOther(l.now.Doing, "connecting")} {
 		if part != "" {
 			s += "  " + part
 		}
@@ -113,8 +113,8 @@ func (l *progressLine) erase() {
 	}
 }
 
-// end takes the line away; it may be called more than once.
-func (l *progressLine) end() {
+// endLine takes the line away; it may be called more than once.
+func (l *progressLine) endLine() {
 	if l == nil {
 		return
 	}

@@ -23,7 +23,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		{40, app.Progress{Doing: "tool \x1b[2Jx"}, "4s  tool [2Jx"},
 	} {
 		l := &progressLine{width: tt.width, now: tt.now}
-		if got := l.text(4500 * time.Millisecond); got != tt.want {
+		if got := l.lineText(4500 * time.Millisecond); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
@@ -33,12 +33,12 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 func TestProgressGoesAway(t *testing.T) {
 	var out bytes.Buffer
 	l := &progressLine{out: &out, width: 40, stop: make(chan struct{})}
-	l.show(app.Progress{Doing: "list pods"})
+	l.showProgress(app.Progress{Doing: "list pods"})
 	l.draw(time.Second)
 	fmt.Fprintln(l, "Warning: x")
 	l.draw(2 * time.Second)
-	l.end()
-	l.end()
+	l.endLine()
+	l.endLine()
 	const want = eraseLine + "1s  list pods" + eraseLine + "Warning: x\n" + eraseLine + "2s  list pods" + eraseLine
 	if out.String() != want {
 		t.Errorf("%q", out.String())
@@ -49,9 +49,9 @@ func TestProgressIsForTerminals(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{stderr: &out, now: time.Now}
 	line := p.beginProgress()
-	line.show(app.Progress{Doing: "list pods"})
-	line.end()
-	if p.say("done"); out.String() != "done\n" {
+	line.showProgress(app.Progress{Doing: "list pods"})
+	line.endLine()
+	if p.printMessage("done"); out.String() != "done\n" {
 		t.Errorf("%q", out.String())
 	}
 	if line != nil || strings.Contains(out.String(), "\r") {

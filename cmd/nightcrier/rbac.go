@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) rbacCommand() *cobra.Command {
-	return group("rbac", "Make a read-only credential for investigations", p.rbacManifestCommand(), p.rbacKubeconfigCommand())
+	return groupCommand("rbac", "Make a read-only credential for investigations", p.rbacManifestCommand(), p.rbacKubeconfigCommand())
 }
 
 // accountFlags are the flags that name the account.
@@ -26,7 +26,7 @@ func accountFlags(cmd *cobra.Command, a *rbac.Account) {
 
 func (p *program) rbacManifestCommand() *cobra.Command {
 	var a rbac.Account
-	cmd := &cobra.Command{Use: "manifest", Short: "Print a ServiceAccount with the least rights investigations need", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "manifest", Short: "Print a ServiceAccount with the least rights investigations need", Args: checkArgs(noArgs),
 		Long: `Prints a ServiceAccount with a role that may get, list and watch what investigations
 read, and nothing else: no Secrets, nothing that changes the cluster. Pipe it to
 kubectl apply -f -; the command itself contacts no cluster.
@@ -49,7 +49,7 @@ Name the same namespaces in clusters[].namespaces of the configuration.`,
 func (p *program) rbacKubeconfigCommand() *cobra.Command {
 	var r rbac.Request
 	var out string
-	cmd := &cobra.Command{Use: "kubeconfig", Short: "Make a kubeconfig for the read-only account", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "kubeconfig", Short: "Make a kubeconfig for the read-only account", Args: checkArgs(noArgs),
 		Long: `Asks the cluster for a token of the ServiceAccount that ` + "`rbac manifest`" + ` describes, and
 writes a kubeconfig with it. This is the only command that creates anything in a
 cluster: one token, made with your credential, which needs the right to create
@@ -65,27 +65,27 @@ command again before that; a running server notices the new file.`,
 	cmd.Flags().DurationVar(&r.Duration, "duration", 30*24*time.Hour, "how long the token is valid")
 	cmd.Flags().StringVar(&out, "out", "", "file to write, readable by you alone (default stdout)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, stop := p.interruptible(cmd.Context())
+		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
 		made, err := rbac.Kubeconfig(ctx, r)
 		if err != nil {
 			return err
 		}
-		return p.hand(made, out)
+		return p.handCredential(made, out)
 	}
 	return cmd
 }
 
-// hand writes a new credential to where it belongs, and says what it is good for.
-func (p *program) hand(made rbac.Made, out string) error {
-	p.say("%s made a token that is valid until %s.", made.Host, made.ExpiresAt.Local().Format(time.RFC1123))
+// handCredential writes a new credential to where it belongs, and says what it is good for.
+func (p *program) handCredential(made rbac.Made, out string) error {
+	p.printMessage("%s made a token that is valid until %s.", made.Host, made.ExpiresAt.Local().Format(time.RFC1123))
 	if made.Known.CanWrite == preflight.No {
-		p.say("Read-only: %s.", made.Known.WorstCase())
+		p.printMessage("Read-only: %s.", made.Known.WorstCase())
 	} else {
-		p.say("Warning: not certainly read-only: %s.", made.Known.WorstCase())
+		p.printMessage("Warning: not certainly read-only: %s.", made.Known.WorstCase())
 	}
 	if made.Known.Can["list pods"] != preflight.Yes {
-		p.say("Warning: it may not even list Pods in namespace %s. Apply `nightcrier rbac manifest` first.", made.Known.Namespace)
+		p.printMessage("Warning: it may not even list Pods in namespace %s. Apply `nightcrier rbac manifest` first.", made.Known.Namespace)
 	}
 	if out == "" {
 		_, err := p.stdout.Write(made.Kubeconfig)

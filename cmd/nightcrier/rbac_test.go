@@ -17,7 +17,7 @@ import (
 func command(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
-	code = p.run(context.Background(), args)
+	code = p.runCommandLine(context.Background(), args)
 	return code, out.String(), errs.String()
 }
 

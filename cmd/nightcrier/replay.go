@@ -27,7 +27,7 @@ type replayFlags struct {
 
 func (p *program) replayCommand() *cobra.Command {
 	var f replayFlags
-	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Repeat an investigation from its record, without a network", Args: args(atMostOne("incident")),
+	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Repeat an investigation from its record, without a network", Args: checkArgs(atMostOne("incident")),
 		Long: `Repeats a past investigation with the recorded answers of the cluster, and lists what
 differs. With the same version the built-in rules write the same report, to the byte.
 The command reads the incident's workspace and changes nothing in it. Exits 0 when all
@@ -51,13 +51,13 @@ its report is valid and names the same verdict, root cause and object, else 6.`,
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd, "workspace-root")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.replay(cmd, f, given) }
+	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.runReplay(cmd, f, given) }
 	return cmd
 }
 
-func (p *program) replay(cmd *cobra.Command, f replayFlags, given []string) error {
+func (p *program) runReplay(cmd *cobra.Command, f replayFlags, given []string) error {
 	if (len(given) == 1) == (f.workspace != "") {
-		return usage(cmd, fmt.Errorf("which investigation is to be repeated? Name the ID of an incident, or its directory with --workspace"))
+		return usageError(cmd, fmt.Errorf("which investigation is to be repeated? Name the ID of an incident, or its directory with --workspace"))
 	}
 	from, another := p.configOptions(cmd), f.skill != ""
 	for _, s := range []struct{ flag, key, value string }{
@@ -72,19 +72,19 @@ func (p *program) replay(cmd *cobra.Command, f replayFlags, given []string) erro
 	if err != nil {
 		return err
 	}
-	p.warn(warnings)
+	p.printWarnings(warnings)
 	log, err := p.newLogger(f.level)
 	if err != nil {
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
-	o := app.ReplayOptions{Config: cfg, Logger: log, Version: version().Version, Workspace: f.workspace, Out: f.out, Force: f.force,
-		Another: another, Executor: f.executor, Skill: f.skill, Aloud: func(text string) { p.say("%s", text) }}
+	o := app.ReplayOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Workspace: f.workspace, Out: f.out, Force: f.force,
+		Another: another, Executor: f.executor, Skill: f.skill, Aloud: func(text string) { p.printMessage("%s", text) }}
 	if f.workspace == "" {
 		if o.Workspace, err = incidentDir(cfg, given[0]); err != nil {
 			return err
 		}
 	}
-	ctx, stop := p.interruptible(cmd.Context())
+	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
 	again, err := app.Replay(ctx, o)
 	if err != nil {
@@ -167,9 +167,9 @@ func (p *program) showAnother(a *app.AnotherAgent) {
 		if x.Then != x.Now {
 			colour = yellow
 		}
-		t.add(plain(x.Name), plain(text.CutRunes(x.Then, widestBeside)), cell{text.CutRunes(x.Now, widestBeside), colour})
+		t.addRow(plainCell(x.Name), plainCell(text.CutRunes(x.Then, widestBeside)), cell{text.CutRunes(x.Now, widestBeside), colour})
 	}
-	p.print(t)
+	p.printTable(t)
 	said := "They do not name the same verdict and root cause."
 	if a.Agrees {
 		said = "Both name the same verdict and root cause."

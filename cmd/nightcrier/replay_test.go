@@ -42,7 +42,7 @@ func TestReplayLooksInTheWorkspaceRoot(t *testing.T) {
 	const id = "01f8b3a2-0000-7000-8000-000000000001"
 	var out, stderr strings.Builder
 	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &stderr, environ: []string{"HOME=" + t.TempDir()}}
-	if got := p.run(t.Context(), []string{"replay", id, "--workspace-root", root}); got != 4 || !strings.Contains(stderr.String(), filepath.Join(root, "incident-"+id)) {
+	if got := p.runCommandLine(t.Context(), []string{"replay", id, "--workspace-root", root}); got != 4 || !strings.Contains(stderr.String(), filepath.Join(root, "incident-"+id)) {
 		t.Errorf("exit %d, %s", got, stderr.String())
 	}
 }

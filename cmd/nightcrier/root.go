@@ -25,13 +25,13 @@ func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use: "nightcrier", Short: "Investigate faults in Kubernetes clusters", Long: about,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: args(unknownCommand),
+		Args: checkArgs(unknownCommand),
 		RunE: p.runRoot,
 	}
 	root.PersistentFlags().StringVar(&p.configFile, "config", "", "configuration file")
 	configFlags(root, "mcp-endpoint", "workspace-root", "agent-timeout", "log-level")
 	root.SetFlagErrorFunc(flagUsage)
-	root.Version = version().String()
+	root.Version = buildVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	root.SetUsageTemplate(strings.NewReplacer(
@@ -50,7 +50,7 @@ func refuseShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
-			cmd.Args = args(unknownCommand)
+			cmd.Args = checkArgs(unknownCommand)
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
@@ -80,7 +80,7 @@ func foldParagraphs(text string, room int) string {
 			continue
 		}
 		if len(paragraph) > 0 {
-			folded, paragraph = append(folded, wrap(strings.Join(paragraph, " "), room)...), nil
+			folded, paragraph = append(folded, wrapText(strings.Join(paragraph, " "), room)...), nil
 		}
 		folded = append(folded, line)
 	}
@@ -90,18 +90,18 @@ func foldParagraphs(text string, room int) string {
 // runRoot serves when it is told what to watch, as a container without
 // arguments is; otherwise it explains itself.
 func (p *program) runRoot(cmd *cobra.Command, _ []string) error {
-	if p.configFile == "" && !cmd.Flags().Changed("mcp-endpoint") && p.variable("K8S_CLUSTER_MCP_ENDPOINT") == "" {
+	if p.configFile == "" && !cmd.Flags().Changed("mcp-endpoint") && p.envVariable("K8S_CLUSTER_MCP_ENDPOINT") == "" {
 		return cmd.Help()
 	}
 	if err := runsOn(runtime.GOOS, "serve"); err != nil {
 		return err
 	}
-	return p.serve(cmd)
+	return p.runServer(cmd)
 }
 
-// group is a command that only holds others.
-func group(use, short string, commands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: args(unknownCommand),
+// groupCommand is a command that only holds others.
+func groupCommand(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: checkArgs(unknownCommand),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(commands...)
 	return cmd

@@ -19,7 +19,7 @@ type selftestFlags struct {
 
 func (p *program) selftestCommand() *cobra.Command {
 	var f selftestFlags
-	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and show what stops each attack", Args: args(atMostOne("suite")),
+	cmd := &cobra.Command{Use: "selftest [all|" + strings.Join(suiteNames(), "|") + "]", Short: "Attack the guards and the sandbox, and show what stops each attack", Args: checkArgs(atMostOne("suite")),
 		Long: `Attacks an investigation from the position of its agent: with requests written byte by
 byte, with commands in the sandbox, and with every agent CLI on this machine, whose
 scripted model orders it to attack. No key is needed and nothing is spent.
@@ -54,7 +54,7 @@ was seen to stop it; 7 when the cluster does not answer, or no attack was starte
 	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "sandbox to use instead of the configured one: "+strings.Join(selftest.Requires(), ", "))
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "json")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.selftest(cmd, f, given) }
+	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.runSelftest(cmd, f, given) }
 	return cmd
 }
 
@@ -65,40 +65,40 @@ func suiteNames() (names []string) {
 	return names
 }
 
-func (p *program) selftest(cmd *cobra.Command, f selftestFlags, given []string) error {
+func (p *program) runSelftest(cmd *cobra.Command, f selftestFlags, given []string) error {
 	o := app.SelftestOptions{Cluster: f.cluster, Kubeconfig: f.kubeconfig, Context: f.context, Sandbox: f.sandbox, Environ: p.environ,
-		Progress: func(text string) { p.say("%s", text) }}
+		Progress: func(text string) { p.printMessage("%s", text) }}
 	if len(given) == 1 && given[0] != "all" {
 		if !slices.Contains(suiteNames(), given[0]) {
-			return usage(cmd, fmt.Errorf("%s is not a suite; the suites are all, %s", given[0], strings.Join(suiteNames(), ", ")))
+			return usageError(cmd, fmt.Errorf("%s is not a suite; the suites are all, %s", given[0], strings.Join(suiteNames(), ", ")))
 		}
 		o.Suites = given
 	}
 	if f.sandbox != "" && !slices.Contains(selftest.Requires(), f.sandbox) {
-		return usage(cmd, fmt.Errorf("--sandbox %s is not one of %s", f.sandbox, strings.Join(selftest.Requires(), ", ")))
+		return usageError(cmd, fmt.Errorf("--sandbox %s is not one of %s", f.sandbox, strings.Join(selftest.Requires(), ", ")))
 	}
 	if f.sandbox != "" && cmd.Flags().Changed("against") {
-		return usage(cmd, fmt.Errorf("--against tests an agent without our sandbox: leave --sandbox out"))
+		return usageError(cmd, fmt.Errorf("--against tests an agent without our sandbox: leave --sandbox out"))
 	}
 	if f.cluster != "" && f.kubeconfig != "" {
-		return usage(cmd, fmt.Errorf("--cluster replaces --kubeconfig: give one of them"))
+		return usageError(cmd, fmt.Errorf("--cluster replaces --kubeconfig: give one of them"))
 	}
 	var err error
 	if cmd.Flags().Changed("against") {
 		if o.Against, err = selftest.ParseCommand(f.against); err != nil {
-			return usage(cmd, fmt.Errorf("--against: %w", err))
+			return usageError(cmd, fmt.Errorf("--against: %w", err))
 		}
 	}
 	if o.Logger, err = p.newLogger(f.level); err != nil {
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
-	cfg, warnings, err := p.load(cmd)
+	cfg, warnings, err := p.loadWithWarnings(cmd)
 	if err != nil {
 		return err
 	}
-	p.warn(warnings)
+	p.printWarnings(warnings)
 	o.Config = cfg
-	ctx, stop := p.interruptible(cmd.Context())
+	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
 	found, err := app.Selftest(ctx, o)
 	if err != nil {
@@ -128,9 +128,9 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 		if s.Failed > 0 {
 			failed.colour = red
 		}
-		t.add(plain(s.Suite), plain(s.By), plain(fmt.Sprint(s.Attacks)), plain(s.Layers()), plain(fmt.Sprint(s.Defused)), plain(fmt.Sprint(s.NotPossible)), failed)
+		t.addRow(plainCell(s.Suite), plainCell(s.By), plainCell(fmt.Sprint(s.Attacks)), plainCell(s.Layers()), plainCell(fmt.Sprint(s.Defused)), plainCell(fmt.Sprint(s.NotPossible)), failed)
 	}
-	p.print(t)
+	p.printTable(t)
 	if rbac := found.RBAC(); rbac != "" {
 		fmt.Fprintf(p.stdout, "%s\n", rbac)
 	}
@@ -139,7 +139,7 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 		if g.Attacks > 0 {
 			about = fmt.Sprintf("%d attacks of %s", g.Attacks, about)
 		}
-		fmt.Fprintf(p.stdout, "%s\n", p.paint(cell{text.DropHidden(fmt.Sprintf("not exercised: %s: %s", about, g.Reason)), yellow}))
+		fmt.Fprintf(p.stdout, "%s\n", p.paintCell(cell{text.DropHidden(fmt.Sprintf("not exercised: %s: %s", about, g.Reason)), yellow}))
 	}
 	for _, r := range found.Attacks {
 		if !r.Passed {
@@ -147,7 +147,7 @@ func (p *program) printSelftest(found selftest.Report) (err error) {
 			if r.Outcome == selftest.NotPossible {
 				colour = yellow
 			}
-			fmt.Fprintf(p.stdout, "\n%s\n    %s\n", p.paint(cell{text.DropHidden(fmt.Sprintf("%s: %s, by %s: %s", r.Suite, r.Attack, r.By, r.Outcome)), colour}), text.DropHidden(r.Detail))
+			fmt.Fprintf(p.stdout, "\n%s\n    %s\n", p.paintCell(cell{text.DropHidden(fmt.Sprintf("%s: %s, by %s: %s", r.Suite, r.Attack, r.By, r.Outcome)), colour}), text.DropHidden(r.Detail))
 		}
 	}
 	return err

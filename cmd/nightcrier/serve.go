@@ -25,18 +25,18 @@ const (
 )
 
 func (p *program) serveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "serve", Short: "Watch clusters and investigate their faults", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "serve", Short: "Watch clusters and investigate their faults", Args: checkArgs(noArgs),
 		Long: `Watches the configured clusters until it is told to stop.
 
 The first SIGTERM or Ctrl-C stops taking work and leaves running agents working: the
 next server takes them over. A second one stops the agents too.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd) }}
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runServer(cmd) }}
 	configFlags(cmd)
 	return cmd
 }
 
-// serve runs the server until a signal, or until the store is lost.
-func (p *program) serve(cmd *cobra.Command) error {
+// runServer runs the server until a signal, or until the store is lost.
+func (p *program) runServer(cmd *cobra.Command) error {
 	var masking telemetry.Masking
 	cfg, log, err := p.loadLogging(cmd, &masking)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *program) serve(cmd *cobra.Command) error {
 	if text := p.nothingWatched(cfg); text != "" {
 		log.Warn(text, "component", "config", "event", "no_clusters")
 	}
-	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: version().Version, Masking: &masking})
+	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: buildVersion().Version, Masking: &masking})
 	if err != nil {
 		return err
 	}
@@ -54,15 +54,15 @@ func (p *program) serve(cmd *cobra.Command) error {
 	}
 	select {
 	case s := <-p.signals:
-		return errors.Join(p.stop(cmd.Context(), a, log, s), interrupted(s))
+		return errors.Join(p.stopServer(cmd.Context(), a, log, s), interruptedError(s))
 	case <-a.Lost():
 		lost := nightcrier.Errorf(nightcrier.Conflict, "the store belongs to another process now; this one ends")
 		return errors.Join(lost, a.Stop(cmd.Context()))
 	}
 }
 
-// stop leaves agents working, unless a second signal comes in time.
-func (p *program) stop(ctx context.Context, a *app.App, log *slog.Logger, first os.Signal) error {
+// stopServer leaves agents working, unless a second signal comes in time.
+func (p *program) stopServer(ctx context.Context, a *app.App, log *slog.Logger, first os.Signal) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	chance := time.After(secondSignal)
@@ -81,9 +81,9 @@ func (p *program) stop(ctx context.Context, a *app.App, log *slog.Logger, first 
 	return a.StopWorkers(ctx, "the server was told twice to stop")
 }
 
-// interrupted is the exit of a foreground server that Ctrl-C has stopped; a
+// interruptedError is the exit of a foreground server that Ctrl-C has stopped; a
 // service manager's SIGTERM is an ordinary end.
-func interrupted(s os.Signal) error {
+func interruptedError(s os.Signal) error {
 	if s == os.Interrupt {
 		return errSilent{nightcrier.Interrupted}
 	}
@@ -99,7 +99,7 @@ func (p *program) nothingWatched(cfg *config.Config) string {
 		return ""
 	}
 	text := "no cluster is configured, so nothing is watched: name one in the file given with --config, or set K8S_CLUSTER_MCP_ENDPOINT"
-	if _, err := os.Stat(usualFile); err == nil && p.configFile == "" && p.variable("NIGHTCRIER_CONFIG") == "" {
+	if _, err := os.Stat(usualFile); err == nil && p.configFile == "" && p.envVariable("NIGHTCRIER_CONFIG") == "" {
 		text += "; " + usualFile + " in this directory is read only with --config " + usualFile
 	}
 	return text
@@ -128,9 +128,9 @@ func (p *program) newLogger(level string) (*slog.Logger, error) {
 // loadLogging reads the configuration and makes the logger that it asks for;
 // warnings become log lines.
 func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*config.Config, *slog.Logger, error) {
-	cfg, warnings, err := p.load(cmd)
+	cfg, warnings, err := p.loadWithWarnings(cmd)
 	if err != nil {
-		p.warn(warnings)
+		p.printWarnings(warnings)
 		return nil, nil, err
 	}
 	log, err := telemetry.NewLogger(p.stderr, telemetry.LogOptions{Level: cfg.Log.Level, Format: p.logFormat(cfg), Colour: p.messageColour, Width: p.messageWidth, Mask: masking.String})

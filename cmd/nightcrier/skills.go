@@ -17,13 +17,13 @@ import (
 )
 
 func (p *program) skillsCommand() *cobra.Command {
-	return group("skills", "List, show, fetch and check the skills of agents", p.skillsListCommand(), p.skillsShowCommand(), p.skillsUpdateCommand(), p.skillsCheckCommand())
+	return groupCommand("skills", "List, show, fetch and check the skills of agents", p.skillsListCommand(), p.skillsShowCommand(), p.skillsUpdateCommand(), p.skillsCheckCommand())
 }
 
 // loadConfig reads the configuration and tells its warnings.
 func (p *program) loadConfig(cmd *cobra.Command) (*config.Config, error) {
-	cfg, warnings, err := p.load(cmd)
-	p.warn(warnings)
+	cfg, warnings, err := p.loadWithWarnings(cmd)
+	p.printWarnings(warnings)
 	return cfg, err
 }
 
@@ -50,7 +50,7 @@ type listedSkill struct {
 }
 
 func (p *program) skillsListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List all skills, where each is from, and which are used", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "list", Short: "List all skills, where each is from, and which are used", Args: checkArgs(noArgs),
 		Long: `Lists the skills of all places, in the order in which they are searched:
 skills.sources, skills.cache_dir, and what is part of nightcrier. A skill that is in
 several places is taken from the first. Agents get k8s-troubleshooter and the skills
@@ -77,29 +77,29 @@ func (p *program) printSkills(all []skill.Listed, given []string) error {
 		case s.Used && slices.Contains(given, s.Name):
 			use = cell{"used", green}
 		case s.Used:
-			use = plain("not included")
+			use = plainCell("not included")
 		}
 		if s.Err != nil {
 			l.Error, use = s.Err.Error(), cell{"broken", red}
-			p.say("%s", l.Error)
+			p.printMessage("%s", l.Error)
 		} else {
 			l.Version, l.Digest, l.Description, l.Notes = s.Skill.Version, s.Skill.Ref().Digest, s.Skill.Description, s.Skill.Notes
 		}
 		list = append(list, l)
-		t.add(plain(s.Name), plain(l.Version), plain(short(l.Digest)), use, plain(pinned.ReplaceAllString(s.From, "#$1")))
+		t.addRow(plainCell(s.Name), plainCell(l.Version), plainCell(shortDigest(l.Digest)), use, plainCell(pinned.ReplaceAllString(s.From, "#$1")))
 	}
 	if p.format == "json" {
 		return p.printJSON(map[string]any{"skills": list})
 	}
-	p.print(t)
+	p.printTable(t)
 	return nil
 }
 
 // pinned finds the full id of a commit in the name of a place.
 var pinned = regexp.MustCompile(`#([0-9a-f]{12})[0-9a-f]{28,}`)
 
-// short is as much of a digest as people compare.
-func short(digest string) string {
+// shortDigest is as much of a digest as people compare.
+func shortDigest(digest string) string {
 	hex := strings.TrimPrefix(digest, "sha256:")
 	return hex[:min(len(hex), 12)]
 }
@@ -111,7 +111,7 @@ type shownSkill struct {
 }
 
 func (p *program) skillsShowCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: args(oneArg("skill", "which skill? `nightcrier skills list` shows them")),
+	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: checkArgs(oneArg("skill", "which skill? `nightcrier skills list` shows them")),
 		Long: `Shows what an agent would get: the list of files, and SKILL.md as it is installed,
 without the rights that the skill would grant itself.`}
 	p.formatFlag(cmd, "text", "json")
@@ -139,25 +139,25 @@ func (p *program) printSkill(s shownSkill) {
 	t := table{}
 	for _, row := range [][2]string{{"skill", s.Name}, {"version", s.Version}, {"digest", s.Digest}, {"from", s.From}} {
 		if row[1] != "" {
-			t.add(cell{row[0], dim}, plain(row[1]))
+			t.addRow(cell{row[0], dim}, plainCell(row[1]))
 		}
 	}
 	for _, note := range s.Notes {
-		t.add(cell{"note", yellow}, plain(note))
+		t.addRow(cell{"note", yellow}, plainCell(note))
 	}
 	main := ""
 	for _, f := range s.Files {
-		t.add(cell{"file", dim}, plain(fmt.Sprintf("%s, %d bytes", f.Path, f.Bytes)))
+		t.addRow(cell{"file", dim}, plainCell(fmt.Sprintf("%s, %d bytes", f.Path, f.Bytes)))
 		if f.Path == "SKILL.md" {
 			main = f.Text
 		}
 	}
-	p.print(t)
+	p.printTable(t)
 	fmt.Fprintf(p.stdout, "\n%s\n", text.DropHidden(strings.TrimSpace(main)))
 }
 
 func (p *program) skillsUpdateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "update", Short: "Fetch the repositories of skills.sources at their pinned commits", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "update", Short: "Fetch the repositories of skills.sources at their pinned commits", Args: checkArgs(noArgs),
 		Long: `Fetches the repositories of skills.sources at their pinned commits into the workspace
 root, and lists the files that differ from the previous commit. This is the only command
 that fetches; a server uses what was fetched from its next start on. Nothing in a
@@ -169,12 +169,12 @@ repository is run: no hook, no filter, no submodule; links in it are refused.`}
 		if err != nil {
 			return err
 		}
-		ctx, stop := p.interruptible(cmd.Context())
+		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
 		options := cfg.Skills.Options()
 		repositories := slices.DeleteFunc(options.Sources, func(s skill.Source) bool { return s.Git == "" })
 		if len(repositories) == 0 {
-			p.say("skills.sources names no repository.")
+			p.printMessage("skills.sources names no repository.")
 		}
 		updates, failed := []skill.Update{}, error(nil)
 		for _, src := range repositories {
@@ -211,7 +211,7 @@ func (p *program) printUpdates(updates []skill.Update) error {
 }
 
 func (p *program) skillsCheckCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "check DIR", Short: "Check a skill that you write", Args: args(oneArg("directory", "which skill? Name its directory")),
+	cmd := &cobra.Command{Use: "check DIR", Short: "Check a skill that you write", Args: checkArgs(oneArg("directory", "which skill? Name its directory")),
 		Long: `Checks the skill in a directory, for its author: what makes it unusable (exit code 6),
 and what agents would not get of it, such as tools that it grants itself.`}
 	p.formatFlag(cmd, "text", "json")
@@ -233,7 +233,7 @@ func (p *program) printFindings(dir string, found []skill.Finding) (err error) {
 		if f.Fatal {
 			mark, err = cell{"fail", red}, errFound
 		}
-		t.add(mark, plain(f.File), plain(f.Text))
+		t.addRow(mark, plainCell(f.File), plainCell(f.Text))
 	}
 	switch {
 	case p.format == "json":
@@ -241,7 +241,7 @@ func (p *program) printFindings(dir string, found []skill.Finding) (err error) {
 	case len(found) == 0:
 		fmt.Fprintln(p.stdout, text.DropHidden(dir+": no problem was found."))
 	default:
-		p.print(t)
+		p.printTable(t)
 	}
 	return err
 }

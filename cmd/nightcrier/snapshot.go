@@ -24,7 +24,7 @@ type snapshotFlags struct {
 
 func (p *program) snapshotCommand() *cobra.Command {
 	var f snapshotFlags
-	cmd := &cobra.Command{Use: "snapshot", Short: "Record what an investigation would read, or serve a recording", Args: args(unknownCommand),
+	cmd := &cobra.Command{Use: "snapshot", Short: "Record what an investigation would read, or serve a recording", Args: checkArgs(unknownCommand),
 		Long: `Records objects and logs of a cluster in a directory, through the guard: nothing is
 changed, Secrets come without their data, and what looks like a secret is masked.
 Look through the directory before you hand it on: names stay as they are.`,
@@ -42,9 +42,9 @@ Look through the directory before you hand it on: names stay as they are.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case f.all == (len(f.namespaces) > 0):
-			return usage(cmd, errors.New("what is to be recorded? Name namespaces with -n, or all with --all-namespaces"))
+			return usageError(cmd, errors.New("what is to be recorded? Name namespaces with -n, or all with --all-namespaces"))
 		case f.out == "":
-			return usage(cmd, errors.New("name the directory to write with --out"))
+			return usageError(cmd, errors.New("name the directory to write with --out"))
 		}
 		return p.recordSnapshot(cmd, f)
 	}
@@ -60,30 +60,30 @@ func (p *program) recordSnapshot(cmd *cobra.Command, f snapshotFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := p.interruptible(cmd.Context())
+	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
 	s, err := app.Record(ctx, app.RecordOptions{
 		Kubeconfig: f.kubeconfig, Context: f.context, Environ: p.environ, Cluster: f.cluster, Namespaces: f.namespaces,
-		Progress: func(line string) { p.say("%s", line) }, Logger: log, Now: p.now,
+		Progress: func(line string) { p.printMessage("%s", line) }, Logger: log, Now: p.now,
 	})
 	if err != nil {
 		return err
 	}
 	if objects := s.CountIn(f.namespaces...); objects == 0 {
-		return nightcrier.Errorf(nightcrier.NotFound, "nothing could be recorded of %s: is it the right namespace?%s", strings.Join(f.namespaces, ", "), missing(s))
+		return nightcrier.Errorf(nightcrier.NotFound, "nothing could be recorded of %s: is it the right namespace?%s", strings.Join(f.namespaces, ", "), describeMissing(s))
 	}
 	if err := s.Save(f.out, f.force); err != nil {
 		return err
 	}
 	objects, logs := s.Count()
-	p.say("Recorded %s and %s in %s%s", text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), f.out, missing(s))
-	p.say("Look through it before you hand it on. To investigate it: nightcrier triage --snapshot %s", f.out)
+	p.printMessage("Recorded %s and %s in %s%s", text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), f.out, describeMissing(s))
+	p.printMessage("Look through it before you hand it on. To investigate it: nightcrier triage --snapshot %s", f.out)
 	fmt.Fprintln(p.stdout, f.out)
 	return nil
 }
 
-// missing says what a snapshot could not hold.
-func missing(s *snapshot.Snapshot) string {
+// describeMissing says what a snapshot could not hold.
+func describeMissing(s *snapshot.Snapshot) string {
 	if len(s.NotCaptured) == 0 {
 		return ""
 	}
@@ -101,7 +101,7 @@ func missing(s *snapshot.Snapshot) string {
 
 func (p *program) serveSnapshotCommand() *cobra.Command {
 	var f snapshotFlags
-	cmd := &cobra.Command{Use: "serve DIR", Short: "Serve a snapshot as a read-only Kubernetes API", Args: args(oneArg("snapshot", "which snapshot? Name its directory")),
+	cmd := &cobra.Command{Use: "serve DIR", Short: "Serve a snapshot as a read-only Kubernetes API", Args: checkArgs(oneArg("snapshot", "which snapshot? Name its directory")),
 		Example: `  nightcrier snapshot serve shop-outage
   KUBECONFIG=PRINTED kubectl get pods -A`}
 	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback address to serve on (default a free port of 127.0.0.1)")
@@ -114,7 +114,7 @@ func (p *program) serveSnapshotCommand() *cobra.Command {
 func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string) error {
 	log, err := p.newLogger(f.level)
 	if err != nil {
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
 	s, err := snapshot.Open(dir)
 	if err != nil {
@@ -131,9 +131,9 @@ func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string)
 	defer server.Close()
 	objects, logs := s.Count()
 	fmt.Fprintln(p.stdout, server.Kubeconfig)
-	p.say("%s of %s: %s, %s%s", or(text.DropHidden(s.Cluster), "A cluster"), taken.Format(time.RFC3339), text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), missing(s))
-	p.say("Until you interrupt it: KUBECONFIG=%s kubectl get pods -A", server.Kubeconfig)
-	ctx, stop := p.interruptible(cmd.Context())
+	p.printMessage("%s of %s: %s, %s%s", orOther(text.DropHidden(s.Cluster), "A cluster"), taken.Format(time.RFC3339), text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), describeMissing(s))
+	p.printMessage("Until you interrupt it: KUBECONFIG=%s kubectl get pods -A", server.Kubeconfig)
+	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
 	<-ctx.Done()
 	return nil

@@ -16,11 +16,11 @@ import (
 // others a line is.
 const cardsOfSweep = 3
 
-// sweep looks at a whole cluster and prints what it found. It is a NoReport error when
+// runSweep looks at a whole cluster and prints what it found. It is a NoReport error when
 // a report is not valid.
-func (p *program) sweep(ctx context.Context, o app.TriageOptions, f triageFlags, line *progressLine) error {
+func (p *program) runSweep(ctx context.Context, o app.TriageOptions, f triageFlags, line *progressLine) error {
 	s, err := app.Sweep(ctx, o)
-	line.end()
+	line.endLine()
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (p *program) sweep(ctx context.Context, o app.TriageOptions, f triageFlags,
 	}
 	for _, t := range slices.Concat([]app.Triaged{s.Whole}, s.Found, s.Unclear) {
 		if t.Report == nil || !t.Report.Valid || t.Incident.Status != nightcrier.Resolved {
-			return nightcrier.Errorf(nightcrier.NoReport, "no valid report of %s: %s", t.Incident.Resource, or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
+			return nightcrier.Errorf(nightcrier.NoReport, "no valid report of %s: %s", t.Incident.Resource, orOther(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
 		}
 	}
 	return nil
@@ -46,7 +46,7 @@ type triageDocument struct {
 	Report   *nightcrier.Report  `json:"report"`
 }
 
-func documents(list []app.Triaged) []triageDocument {
+func triageDocuments(list []app.Triaged) []triageDocument {
 	out := []triageDocument{}
 	for _, t := range list {
 		out = append(out, triageDocument{t.Incident, t.Report})
@@ -60,7 +60,7 @@ func sweepDocument(s app.Swept) any {
 		Faults  []triageDocument    `json:"faults"`
 		Unclear []triageDocument    `json:"unclear"`
 		Left    []nightcrier.Object `json:"left"`
-	}{triageDocument{s.Whole.Incident, s.Whole.Report}, documents(s.Found), documents(s.Unclear), append([]nightcrier.Object{}, s.Left...)}
+	}{triageDocument{s.Whole.Incident, s.Whole.Report}, triageDocuments(s.Found), triageDocuments(s.Unclear), append([]nightcrier.Object{}, s.Left...)}
 }
 
 // printSweep prints the faults, the worst first, and what was not looked at; f has the
@@ -72,12 +72,12 @@ func (p *program) printSweep(s app.Swept, f triageFlags) error {
 	if len(s.Found)+len(s.Unclear) == 0 {
 		return p.printReport(s.Whole, report.Beside{Rest: "add -o full", Flags: f.kubectlFlags()})
 	}
-	fmt.Fprintln(p.stdout, p.paint(cell{text.DropHidden(fmt.Sprintf("%s in cluster %s, the worst first", faults(len(s.Found)), s.Whole.Report.Cluster)), "1"}))
+	fmt.Fprintln(p.stdout, p.paintCell(cell{text.DropHidden(fmt.Sprintf("%s in cluster %s, the worst first", faultsText(len(s.Found)), s.Whole.Report.Cluster)), "1"}))
 	rest := table{}
 	for i, t := range s.Found {
 		if i >= cardsOfSweep && p.format != "full" {
 			c := report.NewCard(t.Report)
-			rest.add(plain(c.Severity), cell{or(c.Mend.String(), c.Target.String()), "1"}, plain(c.Cause))
+			rest.addRow(plainCell(c.Severity), cell{orOther(c.Mend.String(), c.Target.String()), "1"}, plainCell(c.Cause))
 			continue
 		}
 		fmt.Fprintln(p.stdout)
@@ -86,11 +86,11 @@ func (p *program) printSweep(s app.Swept, f triageFlags) error {
 		}
 	}
 	for _, t := range s.Unclear {
-		rest.add(plain(t.Report.Severity), cell{t.Report.Target.String(), "1"}, plain("in trouble; no cause was found, it may follow from the above"))
+		rest.addRow(plainCell(t.Report.Severity), cell{t.Report.Target.String(), "1"}, plainCell("in trouble; no cause was found, it may follow from the above"))
 	}
 	if len(rest.rows) > 0 {
 		fmt.Fprintln(p.stdout)
-		p.print(rest)
+		p.printTable(rest)
 	}
 	p.printBounds(s)
 	return nil
@@ -133,7 +133,7 @@ func (p *program) printBounds(s app.Swept) {
 	}
 	for i, b := range bounds {
 		if i == 0 {
-			p.say("")
+			p.printMessage("")
 		}
 		p.sayFolded("%s", b)
 	}
@@ -150,7 +150,7 @@ func (p *program) toldOnCard(s app.Swept, n nightcrier.NotChecked) bool {
 	return false
 }
 
-func faults(n int) string {
+func faultsText(n int) string {
 	switch n {
 	case 0:
 		return "No fault with a known cause"

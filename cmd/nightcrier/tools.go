@@ -12,11 +12,11 @@ import (
 )
 
 func (p *program) toolsCommand() *cobra.Command {
-	return group("tools", "Show the tools that MCP servers offer to agents", p.toolsListCommand())
+	return groupCommand("tools", "Show the tools that MCP servers offer to agents", p.toolsListCommand())
 }
 
 func (p *program) toolsListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the tools of the MCP servers in tool_servers", Args: args(noArgs),
+	cmd := &cobra.Command{Use: "list", Short: "List the tools of the MCP servers in tool_servers", Args: checkArgs(noArgs),
 		Long: `Asks every MCP server in tool_servers for its tools, and shows what each tool says of
 itself (read-only, writes, destructive), whether agents get it, and if not, why. When a
 server cannot be asked, the tools of the others are shown and the command fails.`}
@@ -51,20 +51,20 @@ func (p *program) printTools(all []app.OfferedTools) {
 			if !o.Offered {
 				as = cell{"no: " + o.Why, dim}
 			}
-			t.add(plain(s.Server), plain(o.Tool), plain(strings.Join(o.Hints, ", ")), as)
+			t.addRow(plainCell(s.Server), plainCell(o.Tool), plainCell(strings.Join(o.Hints, ", ")), as)
 		}
 	}
 	switch {
 	case len(all) == 0:
-		p.say("tool_servers names no server.")
+		p.printMessage("tool_servers names no server.")
 	case len(t.rows) > 0:
-		p.print(t)
+		p.printTable(t)
 	case !slices.ContainsFunc(all, func(s app.OfferedTools) bool { return s.Error != "" }): // which is told
-		p.say("No server offers a tool.")
+		p.printMessage("No server offers a tool.")
 	}
 	for _, s := range all {
 		for _, note := range s.Notes {
-			p.say("%s", text.DropHidden(note))
+			p.printMessage("%s", text.DropHidden(note))
 		}
 	}
 }

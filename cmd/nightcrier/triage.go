@@ -52,7 +52,7 @@ func (f triageFlags) kubectlFlags() string {
 
 func (p *program) triageCommand() *cobra.Command {
 	var f triageFlags
-	cmd := &cobra.Command{Use: "triage [KIND/NAME | KIND NAME]", Short: "Investigate one object, namespace or alert now, without a server", Args: args(oneObject),
+	cmd := &cobra.Command{Use: "triage [KIND/NAME | KIND NAME]", Short: "Investigate one object, namespace or alert now, without a server", Args: checkArgs(oneObject),
 		Long: `Investigates one object of a cluster, a whole namespace, or an event or alert as a
 source would have sent it, with a private store. What it found is printed as a card;
 -o full prints the whole report. Exits 3 when there is no valid report.`,
@@ -75,7 +75,7 @@ source would have sent it, with a private store. What it found is printed as a c
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
 	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.triage(cmd, f, given) }
+	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.runTriage(cmd, f, given) }
 	return cmd
 }
 
@@ -87,24 +87,24 @@ func oneObject(_ *cobra.Command, given []string) error {
 	return nil
 }
 
-func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) error {
+func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) error {
 	line := p.beginProgress()
-	defer line.end()
+	defer line.endLine()
 	if f.everywhere {
-		f.executor = or(f.executor, config.Builtin)
+		f.executor = orOther(f.executor, config.Builtin)
 	}
 	o, err := p.triageOptions(cmd, f, given)
 	if err != nil {
 		return err
 	}
-	ctx, stop := p.interruptible(cmd.Context())
+	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
-	o.Progress = line.show
+	o.Progress = line.showProgress
 	if f.everywhere {
-		return p.sweep(ctx, o, f, line)
+		return p.runSweep(ctx, o, f, line)
 	}
 	if a := o.Config.Agent; a.Executor != config.Builtin {
-		p.say("Investigating with %s; it takes at most %s, Ctrl-C stops it.", a.Executor, a.Timeout)
+		p.printMessage("Investigating with %s; it takes at most %s, Ctrl-C stops it.", a.Executor, a.Timeout)
 		if o.Out == "" { // it is not to be asked again for what does not fit on a card
 			if o.Out, err = os.MkdirTemp("", "nightcrier-triage-"); err != nil {
 				return nightcrier.Errorf(nightcrier.Exhausted, "make a temporary directory: %w", err)
@@ -112,17 +112,17 @@ func (p *program) triage(cmd *cobra.Command, f triageFlags, given []string) erro
 		}
 	}
 	t, err := app.Triage(ctx, o)
-	line.end()
+	line.endLine()
 	if err != nil {
 		return f.ofFile(err)
 	}
 	if t.Host != "" && o.Target.IsZero() && f.kubeconfig+f.context+f.cluster == "" {
-		p.say("Looked into the cluster at %s, as kubectl would; --context or --kubeconfig name another.", t.Host)
+		p.printMessage("Looked into the cluster at %s, as kubectl would; --context or --kubeconfig name another.", t.Host)
 	}
 	if t.Others > 0 {
-		p.say("This report is about the most severe alert; %d more fire.", t.Others)
+		p.printMessage("This report is about the most severe alert; %d more fire.", t.Others)
 	}
-	return p.printTriage(t, report.Beside{Reported: reported(t.Incident), Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context", Flags: f.kubectlFlags()})
+	return p.printTriage(t, report.Beside{Reported: reportedFault(t.Incident), Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context", Flags: f.kubectlFlags()})
 }
 
 // ofFile names the file that is wrong, where one is.
@@ -147,12 +147,12 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 	if err != nil {
 		return app.TriageOptions{}, err
 	}
-	p.warn(warnings)
+	p.printWarnings(warnings)
 	log, err := p.newLogger(f.level)
 	if err != nil {
-		return app.TriageOptions{}, usage(cmd, err)
+		return app.TriageOptions{}, usageError(cmd, err)
 	}
-	o := app.TriageOptions{Config: cfg, Logger: log, Version: version().Version, Kubeconfig: f.kubeconfig, Context: f.context,
+	o := app.TriageOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Kubeconfig: f.kubeconfig, Context: f.context,
 		Cluster: f.cluster, Out: f.out}
 	if f.kubeconfig != "" {
 		if _, err := os.Stat(f.kubeconfig); err != nil {
@@ -164,23 +164,23 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 			return o, err
 		}
 	}
-	return o, p.about(cmd, f, given, &o)
+	return o, p.readTarget(cmd, f, given, &o)
 }
 
 // openSnapshot opens the recorded cluster, and says what of it cannot be read.
 func (p *program) openSnapshot(cmd *cobra.Command, f triageFlags) (*snapshot.Snapshot, error) {
 	if f.kubeconfig != "" || f.context != "" {
-		return nil, usage(cmd, fmt.Errorf("--snapshot replaces --kubeconfig and --context: leave them out"))
+		return nil, usageError(cmd, fmt.Errorf("--snapshot replaces --kubeconfig and --context: leave them out"))
 	}
 	s, err := snapshot.Open(f.snapshot)
 	if err == nil && len(s.NotCaptured) > 0 {
-		p.sayFolded("The snapshot is incomplete%s", missing(s))
+		p.sayFolded("The snapshot is incomplete%s", describeMissing(s))
 	}
 	return s, err
 }
 
-// about reads what is to be investigated.
-func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *app.TriageOptions) (err error) {
+// readTarget reads what is to be investigated.
+func (p *program) readTarget(cmd *cobra.Command, f triageFlags, given []string, o *app.TriageOptions) (err error) {
 	named := min(1, len(given)) // KIND/NAME, or KIND NAME
 	for _, file := range []string{f.event, f.alert} {
 		if file != "" {
@@ -189,12 +189,12 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 	}
 	switch {
 	case f.everywhere && (named > 0 || f.namespace != ""):
-		return usage(cmd, fmt.Errorf("-A looks at the whole cluster: leave out the object, event, alert or namespace"))
+		return usageError(cmd, fmt.Errorf("-A looks at the whole cluster: leave out the object, event, alert or namespace"))
 	case f.everywhere && (p.format == "markdown" || p.format == "html"):
-		return usage(cmd, fmt.Errorf("-A prints text, full or json"))
+		return usageError(cmd, fmt.Errorf("-A prints text, full or json"))
 	case f.everywhere:
 	case named > 1:
-		return usage(cmd, fmt.Errorf("name one object, event or alert"))
+		return usageError(cmd, fmt.Errorf("name one object, event or alert"))
 	case f.event != "":
 		o.Event, err = p.readPayload("--event", f.event, maxEvent)
 	case f.alert != "":
@@ -206,7 +206,7 @@ func (p *program) about(cmd *cobra.Command, f triageFlags, given []string, o *ap
 	case o.Snapshot != nil:
 		o.Target = nightcrier.Resource{Kind: app.ClusterKind}
 	default:
-		return usage(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, the whole cluster with -A, an event with --event FILE, or an alert with --alert FILE"))
+		return usageError(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, the whole cluster with -A, an event with --event FILE, or an alert with --alert FILE"))
 	}
 	return err
 }
@@ -258,16 +258,16 @@ func (p *program) printTriage(t app.Triaged, beside report.Beside) error {
 		return err
 	}
 	if t.Report != nil && t.Report.Permissions["canWrite"] == string(preflight.Yes) {
-		p.say("Warning: the credential is not read-only: %v. `nightcrier rbac manifest` and `rbac kubeconfig` make one that is.", t.Report.Permissions["worstCase"])
+		p.printMessage("Warning: the credential is not read-only: %v. `nightcrier rbac manifest` and `rbac kubeconfig` make one that is.", t.Report.Permissions["worstCase"])
 	}
 	if t.Report != nil && t.Report.Valid && t.Incident.Status == nightcrier.Resolved {
 		return nil
 	}
-	return nightcrier.Errorf(nightcrier.NoReport, "no valid report: %s", or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
+	return nightcrier.Errorf(nightcrier.NoReport, "no valid report: %s", orOther(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
 }
 
-// reported is what a source told of; a person who asks has told of nothing.
-func reported(inc nightcrier.Incident) string {
+// reportedFault is what a source told of; a person who asks has told of nothing.
+func reportedFault(inc nightcrier.Incident) string {
 	if inc.FaultType == nightcrier.Asked {
 		return ""
 	}
@@ -289,9 +289,9 @@ func (p *program) printReport(t app.Triaged, beside report.Beside) error {
 	page := string(t.Markdown)
 	switch p.format {
 	case "text":
-		page = p.screen().Card(report.NewCard(t.Report), beside)
+		page = p.resultScreen().Card(report.NewCard(t.Report), beside)
 	case "full":
-		page = p.screen().Report(t.Markdown)
+		page = p.resultScreen().Report(t.Markdown)
 	case "html":
 		page = string(report.HTML(t.Report, &t.Incident, t.Markdown))
 	}
@@ -299,5 +299,7 @@ func (p *program) printReport(t app.Triaged, beside report.Beside) error {
 	return err
 }
 
-// screen is the terminal that results go to.
-func (p *program) screen() report.Screen { return report.Screen{Width: p.width, Colour: p.colour} }
+// resultScreen is the terminal that results go to.
+func (p *program) resultScreen() report.Screen {
+	return report.Screen{Width: p.width, Colour: p.colour}
+}

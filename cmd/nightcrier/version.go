@@ -26,8 +26,8 @@ func (b build) String() string {
 	return fmt.Sprintf("nightcrier %s (%s, %s)", b.Version, b.Go, b.Platform)
 }
 
-func version() build {
-	b := build{Version: or(release, "dev"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func buildVersion() build {
+	b := build{Version: orOther(release, "dev"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -49,13 +49,13 @@ func version() build {
 }
 
 func (p *program) versionCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: args(noArgs)}
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: checkArgs(noArgs)}
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if p.format == "json" {
-			return p.printJSON(version())
+			return p.printJSON(buildVersion())
 		}
-		fmt.Fprintln(p.stdout, version())
+		fmt.Fprintln(p.stdout, buildVersion())
 		return nil
 	}
 	return cmd

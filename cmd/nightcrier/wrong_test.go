@@ -57,7 +57,7 @@ func TestWrongCalls(t *testing.T) {
 	} {
 		var out, said bytes.Buffer
 		p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &said, now: time.Now}
-		code := p.run(t.Context(), strings.Split(call, " "))
+		code := p.runCommandLine(t.Context(), strings.Split(call, " "))
 		text := said.String()
 		if code != 2 || !strings.Contains(text, want) || out.Len() > 0 {
 			t.Errorf("%s: exit %d, %s%s", call, code, text, out.String())

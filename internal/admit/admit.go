@@ -73,7 +73,7 @@ func (a *Admitter) Start(ctx context.Context) error {
 	}
 	a.owed = leased
 	ctx, a.stop = context.WithCancel(context.WithoutCancel(ctx))
-	go a.loop(ctx)
+	go a.runLoop(ctx)
 	return nil
 }
 
@@ -92,10 +92,10 @@ func (a *Admitter) Stop(ctx context.Context) error {
 	}
 }
 
-func (a *Admitter) loop(ctx context.Context) {
+func (a *Admitter) runLoop(ctx context.Context) {
 	defer close(a.done)
 	for ctx.Err() == nil {
-		timer := time.NewTimer(a.round(ctx))
+		timer := time.NewTimer(a.admitRound(ctx))
 		select {
 		case <-ctx.Done():
 		case <-a.cfg.Queue.QueueChanged():
@@ -105,26 +105,26 @@ func (a *Admitter) loop(ctx context.Context) {
 	}
 }
 
-// round does all that can be done now and returns how long there is nothing to
+// admitRound does all that can be done now and returns how long there is nothing to
 // do unless the queue changes.
-func (a *Admitter) round(ctx context.Context) time.Duration {
+func (a *Admitter) admitRound(ctx context.Context) time.Duration {
 	a.handOver(ctx)
 	if len(a.owed) > 0 {
 		return retryAfter // what holds a lease goes first
 	}
-	if err := a.expire(ctx); err != nil {
-		a.warn(ctx, "expired runs stay in the queue", err)
+	if err := a.expireQueued(ctx); err != nil {
+		a.logWarning(ctx, "expired runs stay in the queue", err)
 	}
 	for ctx.Err() == nil {
-		run, err := a.cfg.Queue.AdmitNext(ctx, a.limits())
+		run, err := a.cfg.Queue.AdmitNext(ctx, a.currentLimits())
 		if err != nil {
-			a.warn(ctx, "no run can be admitted", err)
+			a.logWarning(ctx, "no run can be admitted", err)
 			return retryAfter
 		}
 		if run == nil {
-			return a.idle()
+			return a.idleTime()
 		}
-		a.admitted(ctx, *run)
+		a.handleAdmitted(ctx, *run)
 		if len(a.owed) > 0 {
 			return retryAfter
 		}
@@ -132,7 +132,7 @@ func (a *Admitter) round(ctx context.Context) time.Duration {
 	return checkEvery
 }
 
-func (a *Admitter) limits() store.Limits {
+func (a *Admitter) currentLimits() store.Limits {
 	l := store.Limits{Total: a.cfg.Total, PerKey: a.cfg.PerKey}
 	if a.cfg.Breaker != nil {
 		l.Closed = a.cfg.Breaker.Held()
@@ -140,7 +140,7 @@ func (a *Admitter) limits() store.Limits {
 	return l
 }
 
-func (a *Admitter) admitted(ctx context.Context, run nightcrier.Run) {
+func (a *Admitter) handleAdmitted(ctx context.Context, run nightcrier.Run) {
 	if a.cfg.Breaker != nil {
 		a.cfg.Breaker.Admitted(run.Executor)
 	}
@@ -156,14 +156,14 @@ func (a *Admitter) handOver(ctx context.Context) {
 	var left []nightcrier.Run
 	for _, run := range a.owed {
 		if err := a.cfg.Start(ctx, run); err != nil {
-			a.warn(ctx, "run "+run.ID+" cannot be started yet", err)
+			a.logWarning(ctx, "run "+run.ID+" cannot be started yet", err)
 			left = append(left, run)
 		}
 	}
 	a.owed = left
 }
 
-func (a *Admitter) expire(ctx context.Context) error {
+func (a *Admitter) expireQueued(ctx context.Context) error {
 	if a.cfg.Expiry <= 0 {
 		return nil
 	}
@@ -174,8 +174,8 @@ func (a *Admitter) expire(ctx context.Context) error {
 	return err
 }
 
-// idle is how long nothing becomes possible by itself.
-func (a *Admitter) idle() time.Duration {
+// idleTime is how long nothing becomes possible by itself.
+func (a *Admitter) idleTime() time.Duration {
 	if a.cfg.Breaker != nil {
 		if wait, ok := a.cfg.Breaker.NextProbe(); ok {
 			return min(wait, checkEvery)
@@ -184,7 +184,7 @@ func (a *Admitter) idle() time.Duration {
 	return checkEvery
 }
 
-func (a *Admitter) warn(ctx context.Context, text string, err error) {
+func (a *Admitter) logWarning(ctx context.Context, text string, err error) {
 	if ctx.Err() == nil {
 		a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("error", err))
 	}

@@ -79,7 +79,7 @@ func (b *Breaker) Report(ctx context.Context, executor string, r nightcrier.Agen
 		if !next.Open && next.Failures >= tripAfter {
 			tr, next.Open, next.Since = BreakerOpened, true, b.now()
 		}
-	case !proves(r) || !known || next.Failures == 0:
+	case !isExecutorProven(r) || !known || next.Failures == 0:
 		return "", nil
 	default:
 		if next.Open {
@@ -97,9 +97,9 @@ func (b *Breaker) Report(ctx context.Context, executor string, r nightcrier.Agen
 	return tr, nil
 }
 
-// proves reports whether the executor has shown that it can work, whatever came
+// isExecutorProven reports whether the executor has shown that it can work, whatever came
 // of it. A run that was cancelled, lost or late shows nothing.
-func proves(r nightcrier.AgentResult) bool {
+func isExecutorProven(r nightcrier.AgentResult) bool {
 	switch r.FailureClass {
 	case "":
 		return r.State == nightcrier.StateSuccess

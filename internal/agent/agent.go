@@ -174,7 +174,7 @@ type Verdict struct {
 
 // Executors lists every executor that runs in a sandbox, by name.
 func Executors() []Executor {
-	return []Executor{claudeCode(), codex(), gemini(), goose(), script(), triageScript()}
+	return []Executor{claudeCode(), codexExecutor(), geminiExecutor(), gooseExecutor(), scriptExecutor(), triageScript()}
 }
 
 // CLIs are the executors that a vendor's program stands behind.
@@ -239,7 +239,7 @@ func Decide(stop Stop, v Verdict, exit sandbox.Exit, stderr string) nightcrier.A
 		SessionID: v.SessionID, Usage: v.Usage,
 	}
 	r.FinalMessage = text.KeepBytes(v.FinalMessage, maxFinal)
-	r.SessionID, r.TerminalEvent = word(r.SessionID), word(r.TerminalEvent)
+	r.SessionID, r.TerminalEvent = cutWord(r.SessionID), cutWord(r.TerminalEvent)
 	if r.TerminalEvent == "" {
 		r.TerminalEvent = "missing"
 	}

@@ -68,7 +68,7 @@ func claudeCalls() Calls {
 const reportRule = "Edit(./output/**)"
 
 func prepareClaude(j Job) (Invocation, error) {
-	cli, err := claudeCode().cli(j, uuid)
+	cli, err := claudeCode().findCLI(j, uuid)
 	if err != nil {
 		return Invocation{}, err
 	}
@@ -89,7 +89,7 @@ func prepareClaude(j Job) (Invocation, error) {
 	}
 	notes = append(notes, addExtra(env, j.ExtraEnv)...)
 	argv := slices.Concat(cli.read[:1], claudeFlags(j), built, server, claudeRules(offered))
-	return Invocation{Argv: argv, Env: list(env), Read: read, Files: emptyStartFiles(), Notes: notes}, nil
+	return Invocation{Argv: argv, Env: listEnv(env), Read: read, Files: emptyStartFiles(), Notes: notes}, nil
 }
 
 // claudeShell are the flags that offer a shell which asks us before each command,

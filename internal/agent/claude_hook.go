@@ -22,9 +22,9 @@ func claudeAsks(question []byte) (command, dir string, err error) {
 	var tool string
 	var unread json.RawMessage
 	var background, unconfined bool
-	asked, err := members(question)
+	asked, err := parseMembers(question)
 	if err == nil {
-		err = errors.Join(fill(asked["tool_name"], &tool), fill(asked["cwd"], &dir))
+		err = errors.Join(decodeMember(asked["tool_name"], &tool), decodeMember(asked["cwd"], &dir))
 	}
 	if err != nil {
 		return "", "", nightcrier.Errorf(nightcrier.Refused, "the call is not understood")
@@ -32,7 +32,7 @@ func claudeAsks(question []byte) (command, dir string, err error) {
 	if tool != "Bash" {
 		return "", "", nightcrier.Errorf(nightcrier.Refused, "the tool %q is not available", tool)
 	}
-	input, err := members(asked["tool_input"])
+	input, err := parseMembers(asked["tool_input"])
 	if err != nil {
 		return "", "", nightcrier.Errorf(nightcrier.Refused, "the call is not understood")
 	}
@@ -42,7 +42,7 @@ func claudeAsks(question []byte) (command, dir string, err error) {
 	}
 	for name, value := range input {
 		into, ok := known[name]
-		if !ok || fill(value, into) != nil {
+		if !ok || decodeMember(value, into) != nil {
 			return "", "", nightcrier.Errorf(nightcrier.Refused, "the call has an argument %.40q that is not understood", name)
 		}
 	}
@@ -52,9 +52,9 @@ func claudeAsks(question []byte) (command, dir string, err error) {
 	return command, dir, nil
 }
 
-// members are those of a JSON object, by their very names: encoding/json takes COMMAND
+// parseMembers are those of a JSON object, by their very names: encoding/json takes COMMAND
 // for command, and the last of two, where the CLI may take the first.
-func members(object []byte) (map[string]json.RawMessage, error) {
+func parseMembers(object []byte) (map[string]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if begin, err := dec.Token(); err != nil || begin != json.Delim('{') {
 		return nil, errors.New("no object")
@@ -84,8 +84,8 @@ func members(object []byte) (map[string]json.RawMessage, error) {
 	return all, nil
 }
 
-// fill decodes a member, where it is there.
-func fill(value json.RawMessage, into any) error {
+// decodeMember decodes a member, where it is there.
+func decodeMember(value json.RawMessage, into any) error {
 	if value == nil {
 		return nil
 	}

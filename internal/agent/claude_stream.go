@@ -70,11 +70,11 @@ type claudeResult struct {
 
 // Stdout reads one line.
 func (p *claudeParser) Stdout(line []byte, cut bool) []journal.Item {
-	if blank(line) {
+	if isBlank(line) {
 		return nil
 	}
 	if cut {
-		return []journal.Item{unread(line)}
+		return []journal.Item{newUnreadItem(line)}
 	}
 	var l claudeLine
 	// A field of a type that we do not expect leaves the others readable.
@@ -87,31 +87,31 @@ func (p *claudeParser) Stdout(line []byte, cut bool) []journal.Item {
 	}
 	switch l.Type {
 	case "assistant", "user":
-		return p.message(l)
+		return p.parseMessage(l)
 	case "system":
-		return p.system(l)
+		return p.parseSystem(l)
 	case "result":
-		return p.result(l)
+		return p.parseResult(l)
 	}
 	return nil
 }
 
-func (p *claudeParser) system(l claudeLine) []journal.Item {
+func (p *claudeParser) parseSystem(l claudeLine) []journal.Item {
 	switch l.Subtype {
 	case "api_retry":
-		return p.retry(l)
+		return p.parseRetry(l)
 	case "permission_denied":
 		var why string
 		_ = json.Unmarshal(l.Message, &why) // no text, no harm
-		call := p.calls.waiting(l.ToolUseID)
-		call.Tool = word(l.ToolName)
-		return []journal.Item{denial(call, why)}
+		call := p.calls.waitingCall(l.ToolUseID)
+		call.Tool = cutWord(l.ToolName)
+		return []journal.Item{newDenialItem(call, why)}
 	}
 	return nil
 }
 
-// retry stops an agent whose key is refused: it would try for minutes.
-func (p *claudeParser) retry(l claudeLine) []journal.Item {
+// parseRetry stops an agent whose key is refused: it would try for minutes.
+func (p *claudeParser) parseRetry(l claudeLine) []journal.Item {
 	e := journal.Error{Text: fmt.Sprintf("the model's API failed (%s); attempt %d is next", l.Error, l.Attempt+1), HTTPStatus: l.ErrorStatus, Attempt: l.Attempt}
 	if StatusClass(l.ErrorStatus) == nightcrier.FailAuth {
 		e.FailureClass = nightcrier.FailAuth
@@ -134,25 +134,25 @@ type claudeBlock struct {
 	IsError   bool            `json:"is_error"`
 }
 
-func (p *claudeParser) message(l claudeLine) []journal.Item {
+func (p *claudeParser) parseMessage(l claudeLine) []journal.Item {
 	var said struct {
 		ID      string          `json:"id"`
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
 	}
 	_ = json.Unmarshal(l.Message, &said) // no content, no items
-	p.count(l.Type, said.Model, word(said.ID))
+	p.countAnswer(l.Type, said.Model, cutWord(said.ID))
 	var items []journal.Item
-	for _, b := range blocks(said.Content) {
+	for _, b := range parseBlocks(said.Content) {
 		switch b.Type {
 		case "text":
-			items = append(items, message(l.Type, b.Text))
+			items = append(items, newMessageItem(l.Type, b.Text))
 			if l.Type == "assistant" {
 				p.verdict.FinalMessage = b.Text
 			}
 		case "tool_use":
 			c := toolCall(b.ID, b.Name, b.Input)
-			p.calls.open(c)
+			p.calls.addCall(c)
 			items = append(items, journal.OfToolCall(c))
 		case "tool_result":
 			items = append(items, p.toolResult(b)...)
@@ -161,18 +161,18 @@ func (p *claudeParser) message(l claudeLine) []journal.Item {
 	return items
 }
 
-// count counts the answers of the model. The CLI's own number of turns counts each
+// countAnswer counts the answers of the model. The CLI's own number of turns counts each
 // result of a tool, of which an answer can ask for many; and what it says itself, it
 // says as a model of no such name.
-func (p *claudeParser) count(role, model, id string) {
+func (p *claudeParser) countAnswer(role, model, id string) {
 	if role == "assistant" && model != "<synthetic>" && (id == "" || id != p.answer) {
 		p.answers++
 		p.answer = id
 	}
 }
 
-// blocks reads a content that is a list of blocks or a plain string.
-func blocks(content json.RawMessage) []claudeBlock {
+// parseBlocks reads a content that is a list of blocks or a plain string.
+func parseBlocks(content json.RawMessage) []claudeBlock {
 	var list []claudeBlock
 	if json.Unmarshal(content, &list) == nil {
 		return list
@@ -191,30 +191,30 @@ const claudeNoTool = "<tool_use_error>Error: No such tool available"
 // refuses, nor for a tool that is not offered: it stands in the result.
 func (p *claudeParser) toolResult(b claudeBlock) (items []journal.Item) {
 	var text strings.Builder
-	for _, part := range blocks(b.Content) {
+	for _, part := range parseBlocks(b.Content) {
 		text.WriteString(part.Text)
 	}
-	call := p.calls.close(b.ToolUseID)
+	call := p.calls.closeCall(b.ToolUseID)
 	r := toolResult(call, text.String(), b.IsError)
 	if _, why, refused := strings.Cut(r.Text, hookRefusal); refused && b.IsError {
-		items = append(items, denial(call, why))
+		items = append(items, newDenialItem(call, why))
 	} else if b.IsError && strings.HasPrefix(r.Text, claudeNoTool) {
-		items = append(items, denial(call, "the tool is not offered"))
+		items = append(items, newDenialItem(call, "the tool is not offered"))
 	}
 	return append(items, journal.OfToolResult(r))
 }
 
-func (p *claudeParser) result(l claudeLine) []journal.Item {
+func (p *claudeParser) parseResult(l claudeLine) []journal.Item {
 	v := &p.verdict
 	v.Terminal = l.Subtype
 	v.Failed = l.IsError || l.Subtype != "success"
 	p.abort, v.Class, v.Reason = false, "", ""
 	v.Usage = nightcrier.Usage{APIRequests: p.answers, DurationMS: l.DurationMS, CostUSD: l.CostUSD}
 	for _, m := range l.ModelUsage {
-		v.Usage.InputTokens += count(m.Input) + count(m.CacheRead) + count(m.CacheCreation)
-		v.Usage.OutputTokens += count(m.Output)
+		v.Usage.InputTokens += boundCount(m.Input) + boundCount(m.CacheRead) + boundCount(m.CacheCreation)
+		v.Usage.OutputTokens += boundCount(m.Output)
 	}
-	v.Usage = since(p.before, v.Usage)
+	v.Usage = usageSince(p.before, v.Usage)
 	items := []journal.Item{journal.OfUsage(v.Usage)}
 	if !v.Failed {
 		v.FinalMessage = l.Result
@@ -224,7 +224,7 @@ func (p *claudeParser) result(l claudeLine) []journal.Item {
 		v.Terminal = l.TerminalReason // it says success of a failure too
 	}
 	v.Class = claudeClass(l)
-	v.Reason = reason(claudeReason(l))
+	v.Reason = cutReason(claudeReason(l))
 	return append(items, journal.OfError(journal.Error{FailureClass: v.Class, Text: v.Reason, HTTPStatus: l.APIErrorStatus}))
 }
 

@@ -23,14 +23,14 @@ type cli struct {
 // from the agent's output and goes onto a command line.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// cli finds the CLI for a job, by the operator's command or by its usual names. A
+// findCLI finds the CLI for a job, by the operator's command or by its usual names. A
 // session to go on with has to look like one of its sessions.
-func (e Executor) cli(j Job, session *regexp.Regexp) (cli, error) {
-	path, err := e.locate(j.Command)
+func (e Executor) findCLI(j Job, session *regexp.Regexp) (cli, error) {
+	path, err := e.locateProgram(j.Command)
 	if err != nil {
 		return cli{}, nightcrier.Errorf(nightcrier.Invalid, "%w; install the %s CLI, or name it in agent.command", err, e.Command)
 	}
-	if err := runnable(path); err != nil {
+	if err := checkRunnable(path); err != nil {
 		return cli{}, err
 	}
 	read, err := sandbox.ProgramFiles(path)
@@ -43,23 +43,23 @@ func (e Executor) cli(j Job, session *regexp.Regexp) (cli, error) {
 	return cli{read: read, path: pathWith(append([]string{path}, read[1:]...)...)}, nil
 }
 
-func (e Executor) locate(command string) (string, error) {
+func (e Executor) locateProgram(command string) (string, error) {
 	if command != "" {
-		return program(command)
+		return findProgram(command)
 	}
-	path, err := program(e.Command)
+	path, err := findProgram(e.Command)
 	if err != nil && e.Alias != "" {
-		if other, otherErr := program(e.Alias); otherErr == nil {
+		if other, otherErr := findProgram(e.Alias); otherErr == nil {
 			return other, nil
 		}
 	}
 	return path, err
 }
 
-// runnable tells of a file that the system would refuse with "exec format error": a
+// checkRunnable tells of a file that the system would refuse with "exec format error": a
 // text without an interpreter. A script can lack its first line, and npm leaves such
 // a stand-in for a CLI whose install script it was told not to run.
-func runnable(path string) error {
+func checkRunnable(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil // to be started it need not be readable

@@ -10,7 +10,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// codex runs the codex CLI headless, without a shell: what it does, it does with the
+// codexExecutor runs the codex CLI headless, without a shell: what it does, it does with the
 // tools of our MCP server.
 //
 // Its own means to restrict a shell do not hold. A rule allows a command by its
@@ -21,7 +21,7 @@ import (
 // the patch tool, which refuses to write; nobody is asked for approvals, so what
 // needs one is refused, as every tool that does not say that it only reads; and of
 // our server the tools are offered by name.
-func codex() Executor {
+func codexExecutor() Executor {
 	return Executor{
 		Name:       "codex",
 		Command:    "codex",
@@ -64,7 +64,7 @@ func codexCalls() Calls {
 }
 
 func prepareCodex(j Job) (Invocation, error) {
-	cli, err := codex().cli(j, uuid)
+	cli, err := codexExecutor().findCLI(j, uuid)
 	if err != nil {
 		return Invocation{}, err
 	}
@@ -77,7 +77,7 @@ func prepareCodex(j Job) (Invocation, error) {
 	env["PATH"] = cli.path
 	notes = append(notes, addExtra(env, j.ExtraEnv)...)
 	return Invocation{
-		Argv: append([]string{cli.read[0]}, codexFlags(j)...), Env: list(env), Read: cli.read, Notes: notes,
+		Argv: append([]string{cli.read[0]}, codexFlags(j)...), Env: listEnv(env), Read: cli.read, Notes: notes,
 		Files: map[string][]byte{
 			codexHome + "/config.toml": codexConfig(j, string(instructions), tools),
 			// Read whatever the configuration says: an earlier attempt may have left them.
@@ -119,7 +119,7 @@ var codexFeatures = []string{
 // trusts, so what stands there configures nothing.
 func codexConfig(j Job, instructions string, tools []string) []byte {
 	var b strings.Builder
-	set := func(key string, value any) { fmt.Fprintf(&b, "%s = %s\n", key, toml(value)) }
+	set := func(key string, value any) { fmt.Fprintf(&b, "%s = %s\n", key, encodeTOML(value)) }
 	table := func(name string) { fmt.Fprintf(&b, "\n[%s]\n", name) }
 
 	if j.Model != "" {
@@ -155,7 +155,7 @@ func codexConfig(j Job, instructions string, tools []string) []byte {
 	set("include_instructions", false)
 	table("skills.bundled")
 	set("enabled", false)
-	table("projects." + toml(j.Workspace))
+	table("projects." + encodeTOML(j.Workspace))
 	set("trust_level", "untrusted")
 	table("features")
 	for _, name := range codexFeatures {
@@ -173,9 +173,9 @@ func codexConfig(j Job, instructions string, tools []string) []byte {
 	return []byte(b.String())
 }
 
-// toml writes a value as TOML, which in these types is JSON but for one character.
+// encodeTOML writes a value as TOML, which in these types is JSON but for one character.
 // A text may hold anything: it is the untrusted part of the prompt.
-func toml(v any) string {
+func encodeTOML(v any) string {
 	if s, ok := v.(string); ok {
 		v = strings.ToValidUTF8(s, "\uFFFD")
 	}

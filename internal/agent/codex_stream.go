@@ -77,11 +77,11 @@ type codexItem struct {
 
 // Stdout reads one line.
 func (p *codexParser) Stdout(line []byte, cut bool) []journal.Item {
-	if blank(line) {
+	if isBlank(line) {
 		return nil
 	}
 	if cut {
-		return []journal.Item{unread(line)}
+		return []journal.Item{newUnreadItem(line)}
 	}
 	var l codexLine
 	// A field of a type that we do not expect leaves the others readable.
@@ -93,15 +93,15 @@ func (p *codexParser) Stdout(line []byte, cut bool) []journal.Item {
 	case "thread.started":
 		p.verdict.SessionID = l.ThreadID
 	case "item.started":
-		return p.started(l.Item)
+		return p.parseStarted(l.Item)
 	case "item.completed":
-		return p.completed(l.Item)
+		return p.parseCompleted(l.Item)
 	case "error":
-		return p.trouble(l.Message)
+		return p.parseTrouble(l.Message)
 	case "turn.completed":
-		return p.done(l)
+		return p.parseDone(l)
 	case "turn.failed":
-		return p.failed(l.Error.Message)
+		return p.parseFailed(l.Error.Message)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (p *codexParser) Stderr(line []byte) []journal.Item {
 	return []journal.Item{journal.OfDenial(journal.Denial{Tool: string(m[2]), Message: string(m[1])})}
 }
 
-func (p *codexParser) started(i codexItem) []journal.Item {
+func (p *codexParser) parseStarted(i codexItem) []journal.Item {
 	command, input := i.Command, i.Arguments
 	switch i.Type {
 	case "mcp_tool_call", "command_execution":
@@ -130,42 +130,42 @@ func (p *codexParser) started(i codexItem) []journal.Item {
 	default:
 		return nil
 	}
-	return []journal.Item{journal.OfToolCall(commandCall(i.ID, i.name(), command, input))}
+	return []journal.Item{journal.OfToolCall(commandCall(i.ID, i.toolName(), command, input))}
 }
 
-// name is what the model calls the tool.
-func (i codexItem) name() string {
+// toolName is what the model calls the tool.
+func (i codexItem) toolName() string {
 	if i.Type != "mcp_tool_call" {
 		return i.Type
 	}
 	return "mcp__" + i.Server + "__" + i.Tool
 }
 
-func (p *codexParser) completed(i codexItem) []journal.Item {
+func (p *codexParser) parseCompleted(i codexItem) []journal.Item {
 	switch i.Type {
 	case "agent_message":
 		p.verdict.FinalMessage = i.Text
-		return []journal.Item{message("assistant", i.Text)}
+		return []journal.Item{newMessageItem("assistant", i.Text)}
 	case "mcp_tool_call", "command_execution", "file_change":
-		return i.ended()
+		return i.itemsOfEnd()
 	case "error": // a remark, such as that it does not know the model
 		return []journal.Item{journal.OfLog(logText("stdout", i.Message))}
 	}
 	return nil
 }
 
-// ended is the end of a tool's call. What the CLI refused is a denial.
-func (i codexItem) ended() []journal.Item {
+// itemsOfEnd is the end of a tool's call. What the CLI refused is a denial.
+func (i codexItem) itemsOfEnd() []journal.Item {
 	var text strings.Builder
 	for _, part := range i.Result.Content {
 		text.WriteString(part.Text)
 	}
 	text.WriteString(i.Output + i.Error.Message)
-	call := commandCall(i.ID, i.name(), i.Command, nil)
+	call := commandCall(i.ID, i.toolName(), i.Command, nil)
 	failed := i.Status == "failed" || i.Status == "declined" || i.ExitCode != nil && *i.ExitCode != 0
 	items := []journal.Item{journal.OfToolResult(toolResult(call, text.String(), failed))}
 	if i.Status == "declined" || strings.Contains(i.Error.Message, "requires approval") {
-		items = append(items, denial(call, i.Error.Message))
+		items = append(items, newDenialItem(call, i.Error.Message))
 	}
 	return items
 }
@@ -173,11 +173,11 @@ func (i codexItem) ended() []journal.Item {
 // codexRetry is a call of the model that is tried again.
 var codexRetry = regexp.MustCompile(`^Reconnecting\.\.\. (\d+)/\d+ \(([\s\S]*)\)$`)
 
-// trouble reads an error on the way. The last one is said again when the turn fails.
-func (p *codexParser) trouble(message string) []journal.Item {
+// parseTrouble reads an error on the way. The last one is said again when the turn fails.
+func (p *codexParser) parseTrouble(message string) []journal.Item {
 	m := codexRetry.FindStringSubmatch(message)
 	if m == nil {
-		p.fail(message)
+		p.recordFailure(message)
 		return nil
 	}
 	attempt, _ := strconv.Atoi(m[1]) // digits; a number without end counts as the first
@@ -187,30 +187,30 @@ func (p *codexParser) trouble(message string) []journal.Item {
 	if class == nightcrier.FailAuth {
 		e.FailureClass = class
 		p.abort = true
-		p.fail(m[2])
+		p.recordFailure(m[2])
 	}
 	return []journal.Item{journal.OfError(e)}
 }
 
-func (p *codexParser) fail(message string) {
+func (p *codexParser) recordFailure(message string) {
 	v := &p.verdict
 	v.Failed = true
 	v.Class, _ = codexClass(message)
-	v.Reason = reason(codexReason(message))
+	v.Reason = cutReason(codexReason(message))
 }
 
-func (p *codexParser) failed(message string) []journal.Item {
-	p.fail(message)
+func (p *codexParser) parseFailed(message string) []journal.Item {
+	p.recordFailure(message)
 	p.verdict.Terminal = "turn.failed"
 	_, status := codexClass(message)
 	return []journal.Item{journal.OfError(journal.Error{FailureClass: p.verdict.Class, Text: p.verdict.Reason, HTTPStatus: status})}
 }
 
-func (p *codexParser) done(l codexLine) []journal.Item {
+func (p *codexParser) parseDone(l codexLine) []journal.Item {
 	v := &p.verdict
 	v.Terminal, v.Failed, v.Class, v.Reason = "turn.completed", false, "", ""
 	p.abort = false
-	v.Usage = since(p.before, nightcrier.Usage{InputTokens: l.Usage.Input, OutputTokens: l.Usage.Output})
+	v.Usage = usageSince(p.before, nightcrier.Usage{InputTokens: l.Usage.Input, OutputTokens: l.Usage.Output})
 	return []journal.Item{journal.OfUsage(v.Usage)}
 }
 

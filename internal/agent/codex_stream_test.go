@@ -143,7 +143,7 @@ func TestCodexHostileLines(t *testing.T) {
 	}
 }
 
-func FuzzCodexParser(f *testing.F) { fuzzParser(f, codex(), nil) }
+func FuzzCodexParser(f *testing.F) { fuzzParser(f, codexExecutor(), nil) }
 
 // A call of a tool that is not offered is told on stderr alone.
 func TestCodexTellsOfRefusedCalls(t *testing.T) {

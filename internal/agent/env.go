@@ -70,8 +70,8 @@ func addExtra(env, extra map[string]string) (notes []string) {
 	return notes
 }
 
-// list renders env as exec wants it, in a stable order.
-func list(env map[string]string) []string {
+// listEnv renders env as exec wants it, in a stable order.
+func listEnv(env map[string]string) []string {
 	out := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, k+"="+env[k])
@@ -79,9 +79,9 @@ func list(env map[string]string) []string {
 	return out
 }
 
-// program finds a command: a path, or a name in PATH, which is looked up in our
+// findProgram finds a command: a path, or a name in PATH, which is looked up in our
 // own environment because the operator installed it for us.
-func program(command string) (string, error) {
+func findProgram(command string) (string, error) {
 	path, err := exec.LookPath(command)
 	if err == nil {
 		path, err = filepath.Abs(path)

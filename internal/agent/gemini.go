@@ -9,9 +9,9 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// gemini runs the Gemini CLI headless: the prompt on stdin, so that it is in no
+// geminiExecutor runs the Gemini CLI headless: the prompt on stdin, so that it is in no
 // process list and has no length limit; JSON lines on stdout.
-func gemini() Executor {
+func geminiExecutor() Executor {
 	return Executor{
 		Name:          "gemini",
 		Command:       "gemini",
@@ -64,7 +64,7 @@ func geminiCalls() Calls {
 }
 
 func prepareGemini(j Job) (Invocation, error) {
-	cli, err := gemini().cli(j, uuid)
+	cli, err := geminiExecutor().findCLI(j, uuid)
 	if err != nil {
 		return Invocation{}, err
 	}
@@ -83,7 +83,7 @@ func prepareGemini(j Job) (Invocation, error) {
 	}
 	notes = append(notes, addExtra(env, j.ExtraEnv)...)
 	argv := append([]string{cli.read[0]}, geminiFlags(j)...)
-	return Invocation{Argv: argv, Env: list(env), Read: slices.Concat(cli.read, tool), Files: files, Notes: notes}, nil
+	return Invocation{Argv: argv, Env: listEnv(env), Read: slices.Concat(cli.read, tool), Files: files, Notes: notes}, nil
 }
 
 // geminiEnv: the workspace is ours, so the CLI need not ask whether to trust it.

@@ -64,7 +64,7 @@ func geminiPolicy(j Job, tools []string) []byte {
 	var b strings.Builder
 	b.WriteString("# What an investigation may do. Written anew for each invocation.\n")
 	for _, r := range geminiRules(j, tools) {
-		b.WriteString(r.toml())
+		b.WriteString(r.encodeTOML())
 	}
 	return []byte(b.String())
 }
@@ -75,7 +75,7 @@ func geminiRules(j Job, tools []string) []geminiRule {
 		{tools: []string{"read_file", "list_directory", "glob", "grep_search"}, decision: "allow", priority: 100},
 	}
 	for _, dir := range []string{"output", j.OutputDir} {
-		rules = append(rules, geminiRule{tools: []string{"write_file"}, decision: "allow", priority: 100, args: member("file_path", inJSON(dir)+`/[A-Za-z0-9_./-]*`)})
+		rules = append(rules, geminiRule{tools: []string{"write_file"}, decision: "allow", priority: 100, args: memberPattern("file_path", inJSON(dir)+`/[A-Za-z0-9_./-]*`)})
 	}
 	rules = append(rules, geminiRule{tools: []string{"write_file"}, decision: "deny", priority: 200, args: `\x00"file_path":"[^"]*[.][.]`, denyReason: geminiAnything})
 	if len(tools) > 0 {
@@ -97,7 +97,7 @@ func geminiCommands(verbs []string) []geminiRule {
 	reason := fmt.Sprintf(geminiNoCommand, strings.Join(verbs, ", "))
 	rules := []geminiRule{{tools: shell, decision: "deny", priority: 50, denyReason: reason}}
 	for _, command := range geminiLanguage(verbs) {
-		rules = append(rules, geminiRule{tools: shell, decision: "allow", priority: 100, args: member("command", command), redirects: true})
+		rules = append(rules, geminiRule{tools: shell, decision: "allow", priority: 100, args: memberPattern("command", command), redirects: true})
 	}
 	for _, args := range geminiForbidden {
 		rules = append(rules, geminiRule{tools: shell, decision: "deny", priority: 200, args: args, denyReason: reason})
@@ -132,9 +132,9 @@ var geminiForbidden = []string{
 	`"additional_permissions":`,
 }
 
-// member is the pattern of a whole argument. The CLI puts a NUL on both sides of
+// memberPattern is the pattern of a whole argument. The CLI puts a NUL on both sides of
 // each; in a value there is none.
-func member(name, value string) string {
+func memberPattern(name, value string) string {
 	return `\x00"` + name + `":"` + value + `"\x00`
 }
 
@@ -144,7 +144,7 @@ func inJSON(text string) string {
 	return regexp.QuoteMeta(string(quoted[1 : len(quoted)-1]))
 }
 
-func (r geminiRule) toml() string {
+func (r geminiRule) encodeTOML() string {
 	var b strings.Builder
 	b.WriteString("\n[[rule]]\n")
 	if r.server != "" {

@@ -73,7 +73,7 @@ type geminiLine struct {
 
 // Stdout reads one line.
 func (p *geminiParser) Stdout(line []byte, cut bool) []journal.Item {
-	if blank(line) {
+	if isBlank(line) {
 		return nil
 	}
 	var l geminiLine
@@ -82,29 +82,29 @@ func (p *geminiParser) Stdout(line []byte, cut bool) []journal.Item {
 		_ = json.Unmarshal(line, &l)
 	}
 	if l.Type == "message" && l.Role == "assistant" {
-		return p.say(l.Content)
+		return p.addText(l.Content)
 	}
-	return append(p.End(), p.event(l, line, cut)...)
+	return append(p.End(), p.parseEvent(l, line, cut)...)
 }
 
-func (p *geminiParser) event(l geminiLine, line []byte, cut bool) []journal.Item {
+func (p *geminiParser) parseEvent(l geminiLine, line []byte, cut bool) []journal.Item {
 	switch l.Type {
 	case "init":
 		p.verdict.Unstarted = false
 		p.verdict.SessionID = l.SessionID
 	case "tool_use":
-		return []journal.Item{p.call(l)}
+		return []journal.Item{p.parseCall(l)}
 	case "tool_result":
 		return p.toolResult(l)
 	case "error":
-		p.problem = reason(l.Message)
+		p.problem = cutReason(l.Message)
 		p.looped = p.looped || strings.HasPrefix(l.Message, "Loop detected")
 		return []journal.Item{journal.OfError(journal.Error{Text: p.problem})}
 	case "result":
-		return p.result(l)
+		return p.parseResult(l)
 	case "":
 		if cut {
-			return []journal.Item{unread(line)}
+			return []journal.Item{newUnreadItem(line)}
 		}
 		return []journal.Item{PlainLine("stdout", line, false)}
 	}
@@ -114,9 +114,9 @@ func (p *geminiParser) event(l geminiLine, line []byte, cut bool) []journal.Item
 // maxUntold bounds what is held back of a message that still grows.
 const maxUntold = 4 << 10
 
-// say puts a piece behind what was said. The end of a message shows by what
+// addText puts a piece behind what was said. The end of a message shows by what
 // follows it.
-func (p *geminiParser) say(piece string) []journal.Item {
+func (p *geminiParser) addText(piece string) []journal.Item {
 	if p.text.Len()+len(piece) > maxFinal {
 		p.text.Reset()
 		p.told = 0
@@ -134,25 +134,25 @@ func (p *geminiParser) End() []journal.Item {
 	if p.told == p.text.Len() {
 		return nil
 	}
-	said := message("assistant", p.text.String()[p.told:])
+	said := newMessageItem("assistant", p.text.String()[p.told:])
 	p.told = p.text.Len()
 	return []journal.Item{said}
 }
 
-func (p *geminiParser) call(l geminiLine) journal.Item {
+func (p *geminiParser) parseCall(l geminiLine) journal.Item {
 	p.text.Reset()
 	p.told = 0
 	c := toolCall(l.ToolID, l.ToolName, l.Parameters)
-	p.calls.open(c)
+	p.calls.addCall(c)
 	return journal.OfToolCall(c)
 }
 
 // toolResult: of a tool that gave something back, the CLI tells no more than a
 // person would be shown.
 func (p *geminiParser) toolResult(l geminiLine) (items []journal.Item) {
-	call := p.calls.close(l.ToolID)
+	call := p.calls.closeCall(l.ToolID)
 	if geminiDenied(l) {
-		items = append(items, denial(call, l.Error.Message))
+		items = append(items, newDenialItem(call, l.Error.Message))
 	}
 	text := l.Output
 	if text == "" {
@@ -171,12 +171,12 @@ func geminiDenied(l geminiLine) bool {
 	return strings.HasPrefix(l.Error.Message, "Path not in workspace")
 }
 
-func (p *geminiParser) result(l geminiLine) []journal.Item {
+func (p *geminiParser) parseResult(l geminiLine) []journal.Item {
 	v := &p.verdict
 	v.Unfinished = false
 	v.Terminal, v.Failed, v.Class, v.Reason = l.Status, l.Status != "success" || p.looped, "", ""
 	// What a model thinks stands in the total alone, and is paid as output.
-	v.Usage = plausible(nightcrier.Usage{InputTokens: l.Stats.Input, OutputTokens: max(l.Stats.Output, l.Stats.Total-l.Stats.Input), DurationMS: l.Stats.DurationMS})
+	v.Usage = boundUsage(nightcrier.Usage{InputTokens: l.Stats.Input, OutputTokens: max(l.Stats.Output, l.Stats.Total-l.Stats.Input), DurationMS: l.Stats.DurationMS})
 	items := []journal.Item{journal.OfUsage(v.Usage)}
 	if !v.Failed {
 		return items
@@ -193,7 +193,7 @@ func (p *geminiParser) result(l geminiLine) []journal.Item {
 	}
 	status := geminiStatus(why)
 	v.Class = geminiClass(status, why)
-	if v.Reason = reason(why); v.Reason == "" {
+	if v.Reason = cutReason(why); v.Reason == "" {
 		v.Reason = "gemini ended with an error that it does not name"
 	}
 	return append(items, journal.OfError(journal.Error{FailureClass: v.Class, Text: v.Reason, HTTPStatus: status}))

@@ -179,7 +179,7 @@ func TestGeminiHostileLines(t *testing.T) {
 }
 
 func FuzzGeminiParser(f *testing.F) {
-	fuzzParser(f, gemini(), func(t *testing.T, p Parser, output []byte) {
+	fuzzParser(f, geminiExecutor(), func(t *testing.T, p Parser, output []byte) {
 		finished := bytes.Contains(output, []byte("result")) || bytes.Contains(output, []byte(`\u`))
 		if r := Decide(Stop{}, p.Verdict(), sandbox.Exit{}, ""); r.State == nightcrier.StateSuccess && !finished {
 			t.Fatalf("no result became %+v", r)

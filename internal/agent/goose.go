@@ -11,7 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// goose runs the goose CLI headless, without any of its own tools: no shell, no
+// gooseExecutor runs the goose CLI headless, without any of its own tools: no shell, no
 // editor, no subagents. What it does, it does with the tools of our MCP server, and
 // of those with the ones that it is offered by name.
 //
@@ -19,7 +19,7 @@ import (
 // refused with an error that the model reads, and the run goes on. A tool that is
 // offered but not on the allow list of permission.yaml would end the run: in the mode
 // "approve" somebody would have to be asked, and nobody is there.
-func goose() Executor {
+func gooseExecutor() Executor {
 	return Executor{
 		Name:       "goose",
 		Command:    "goose",
@@ -64,7 +64,7 @@ func gooseCalls() Calls {
 var gooseSessions = regexp.MustCompile("^" + gooseSession + "$")
 
 func prepareGoose(j Job) (Invocation, error) {
-	cli, err := goose().cli(j, gooseSessions)
+	cli, err := gooseExecutor().findCLI(j, gooseSessions)
 	if err != nil {
 		return Invocation{}, err
 	}
@@ -80,7 +80,7 @@ func prepareGoose(j Job) (Invocation, error) {
 	env["PATH"] = cli.path
 	notes = append(notes, addExtra(env, j.ExtraEnv)...)
 	argv := append([]string{cli.read[0]}, gooseFlags(j)...)
-	return Invocation{Argv: argv, Env: list(env), Read: cli.read, Files: files, Notes: notes}, nil
+	return Invocation{Argv: argv, Env: listEnv(env), Read: cli.read, Files: files, Notes: notes}, nil
 }
 
 // gooseEnv keeps the CLI from calling home, from asking a keyring, from asking the

@@ -52,7 +52,7 @@ func (p *gooseParser) Verdict() Verdict {
 }
 
 // End implements Ender.
-func (p *gooseParser) End() []journal.Item { return p.flush() }
+func (p *gooseParser) End() []journal.Item { return p.flushText() }
 
 // gooseLine is the union of the lines that matter.
 type gooseLine struct {
@@ -95,15 +95,15 @@ type gooseOutcome struct {
 
 // Stdout reads one line.
 func (p *gooseParser) Stdout(line []byte, cut bool) []journal.Item {
-	if blank(line) {
+	if isBlank(line) {
 		return nil
 	}
 	if cut {
-		return []journal.Item{unread(line)}
+		return []journal.Item{newUnreadItem(line)}
 	}
 	var items []journal.Item
-	if plain, event := unglue(line); len(plain) > 0 {
-		items = append(p.flush(), PlainLine("stdout", plain, false))
+	if plain, event := splitGluedLine(line); len(plain) > 0 {
+		items = append(p.flushText(), PlainLine("stdout", plain, false))
 		line = event
 	}
 	var l gooseLine
@@ -112,23 +112,23 @@ func (p *gooseParser) Stdout(line []byte, cut bool) []journal.Item {
 	switch l.Type {
 	case "message":
 		p.verdict.Unstarted, p.verdict.SessionID = false, gooseSession
-		return append(items, p.message(l)...)
+		return append(items, p.parseMessage(l)...)
 	case "error":
 		p.verdict.Unstarted = false
-		return append(items, p.failed("error", l.Error)...)
+		return append(items, p.parseFailed("error", l.Error)...)
 	case "complete":
-		return append(items, p.complete(l)...)
+		return append(items, p.parseComplete(l)...)
 	case "":
 		if len(line) > 0 {
-			items = append(append(items, p.flush()...), PlainLine("stdout", line, false))
+			items = append(append(items, p.flushText()...), PlainLine("stdout", line, false))
 		}
 	}
 	return items
 }
 
-// unglue splits a line that begins as plain text and ends with an error event,
+// splitGluedLine splits a line that begins as plain text and ends with an error event,
 // which is how an interrupt looks. A line of JSON is all event.
-func unglue(line []byte) (plain, event []byte) {
+func splitGluedLine(line []byte) (plain, event []byte) {
 	i := bytes.LastIndex(line, []byte(`{"type":"error",`))
 	if line[0] == '{' || i <= 0 {
 		return nil, line
@@ -136,7 +136,7 @@ func unglue(line []byte) (plain, event []byte) {
 	return line[:i], line[i:]
 }
 
-func (p *gooseParser) message(l gooseLine) []journal.Item {
+func (p *gooseParser) parseMessage(l gooseLine) []journal.Item {
 	p.named = p.named || len(l.Message.Metadata.Inference) > 0
 	var items []journal.Item
 	for _, raw := range l.Message.Content {
@@ -144,48 +144,48 @@ func (p *gooseParser) message(l gooseLine) []journal.Item {
 		_ = json.Unmarshal(raw, &part) // what is readable of it counts
 		switch part.Type {
 		case "text":
-			items = append(items, p.say(l, part.Text)...)
+			items = append(items, p.addText(l, part.Text)...)
 		case "toolRequest":
-			items = append(append(items, p.flush()...), p.call(part)...)
+			items = append(append(items, p.flushText()...), p.parseCall(part)...)
 		case "toolResponse":
-			items = append(append(items, p.flush()...), p.result(part)...)
+			items = append(append(items, p.flushText()...), p.parseResult(part)...)
 		case "error":
 			items = append(items, p.ownFailure(part.Kind+" "+part.Message, part.Message)...)
 		case "systemNotification":
-			items = append(items, p.notice(part)...)
+			items = append(items, p.parseNotice(part)...)
 		}
 	}
 	return items
 }
 
-// say takes a piece of text: the model's, or a word of the CLI's own.
-func (p *gooseParser) say(l gooseLine, piece string) []journal.Item {
+// addText takes a piece of text: the model's, or a word of the CLI's own.
+func (p *gooseParser) addText(l gooseLine, piece string) []journal.Item {
 	if l.Message.Role == "assistant" && p.isOwn(l, piece) {
 		return p.ownFailure(piece, piece)
 	}
 	var items []journal.Item
 	if l.Message.ID != p.id || p.text.Len() == 0 {
-		items = p.flush()
+		items = p.flushText()
 		p.id = l.Message.ID
 		p.text.Reset()
 	}
 	if l.Message.Role != "assistant" {
-		return append(items, message(l.Message.Role, piece))
+		return append(items, newMessageItem(l.Message.Role, piece))
 	}
 	p.verdict.Failed, p.verdict.Class, p.verdict.Reason, p.verdict.Terminal = false, "", "", ""
 	kept := text.KeepBytes(piece, maxFinal-p.text.Len())
 	p.text.WriteString(kept)
 	p.said.WriteString(kept)
 	if p.said.Len() >= maxText {
-		items = append(items, p.journaled()...)
+		items = append(items, p.drainSaid()...)
 	}
 	return items
 }
 
-// flush ends the message whose pieces are collected. What comes after it, of the
+// flushText ends the message whose pieces are collected. What comes after it, of the
 // same id or not, is another.
-func (p *gooseParser) flush() []journal.Item {
-	items := p.journaled()
+func (p *gooseParser) flushText() []journal.Item {
+	items := p.drainSaid()
 	if text := strings.TrimSpace(p.text.String()); text != "" {
 		p.verdict.FinalMessage = text
 	}
@@ -193,8 +193,8 @@ func (p *gooseParser) flush() []journal.Item {
 	return items
 }
 
-// journaled are the entries of what was collected since the last.
-func (p *gooseParser) journaled() (items []journal.Item) {
+// drainSaid are the entries of what was collected since the last.
+func (p *gooseParser) drainSaid() (items []journal.Item) {
 	for rest := p.said.String(); rest != ""; {
 		piece := text.KeepBytes(rest, maxText)
 		items = append(items, journal.OfMessage(journal.Message{Role: "assistant", Text: piece}))
@@ -219,7 +219,7 @@ func (p *gooseParser) isOwn(l gooseLine, text string) bool {
 	return len(l.Message.Metadata.Inference) == 0 && (p.named || slices.ContainsFunc(gooseWords, begins))
 }
 
-func (p *gooseParser) notice(part goosePart) []journal.Item {
+func (p *gooseParser) parseNotice(part goosePart) []journal.Item {
 	switch part.Notice {
 	case "creditsExhausted":
 		return p.ownFailure("credits "+part.Msg, part.Msg)
@@ -228,7 +228,7 @@ func (p *gooseParser) notice(part goosePart) []journal.Item {
 			return p.ownFailure(part.Msg, part.Msg)
 		}
 	}
-	return append(p.flush(), PlainLine("stdout", []byte(part.Msg), false))
+	return append(p.flushText(), PlainLine("stdout", []byte(part.Msg), false))
 }
 
 // ownFailure is a word of the CLI's own. It is a failure if it is the last.
@@ -237,24 +237,24 @@ func (p *gooseParser) ownFailure(hint, text string) []journal.Item {
 	if strings.HasPrefix(text, gooseOutOfTurns) {
 		terminal, text = "max_turns", "goose reached its limit of turns (agent.max_turns)"
 	}
-	return p.fail(terminal, gooseClass(hint), text)
+	return p.recordFailure(terminal, gooseClass(hint), text)
 }
 
-// failed is the error event, the last line before a failing exit. It repeats what a
+// parseFailed is the error event, the last line before a failing exit. It repeats what a
 // message said, whose class was told better.
-func (p *gooseParser) failed(terminal, text string) []journal.Item {
+func (p *gooseParser) parseFailed(terminal, text string) []journal.Item {
 	if p.verdict.Failed {
 		p.verdict.Terminal = terminal
 		return nil
 	}
-	return p.fail(terminal, gooseClass(text), text)
+	return p.recordFailure(terminal, gooseClass(text), text)
 }
 
-func (p *gooseParser) fail(terminal string, class nightcrier.FailureClass, text string) []journal.Item {
+func (p *gooseParser) recordFailure(terminal string, class nightcrier.FailureClass, text string) []journal.Item {
 	v := &p.verdict
 	v.Failed, v.Class, v.Terminal = true, class, terminal
-	v.Reason = reason(gooseReason(text))
-	return append(p.flush(), journal.OfError(journal.Error{FailureClass: class, Text: v.Reason}))
+	v.Reason = cutReason(gooseReason(text))
+	return append(p.flushText(), journal.OfError(journal.Error{FailureClass: class, Text: v.Reason}))
 }
 
 // gooseReason leaves out what is said to somebody who sits before a terminal.
@@ -281,7 +281,7 @@ func gooseClass(text string) nightcrier.FailureClass {
 // gooseUnknown is how a call reads of a tool that is not offered.
 var gooseUnknown = regexp.MustCompile(`Tool '([^']{1,200})' was not advertised`)
 
-func (p *gooseParser) call(part goosePart) []journal.Item {
+func (p *gooseParser) parseCall(part goosePart) []journal.Item {
 	var call struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -291,10 +291,10 @@ func (p *gooseParser) call(part goosePart) []journal.Item {
 		call.Name = m[1]
 	}
 	c := toolCall(part.ID, call.Name, call.Arguments)
-	p.calls.open(c)
+	p.calls.addCall(c)
 	items := []journal.Item{journal.OfToolCall(c)}
 	if part.ToolCall.Status == "error" && gooseUnknown.MatchString(part.ToolCall.Error) {
-		items = append(items, denial(c, part.ToolCall.Error))
+		items = append(items, newDenialItem(c, part.ToolCall.Error))
 	}
 	return items
 }
@@ -302,13 +302,13 @@ func (p *gooseParser) call(part goosePart) []journal.Item {
 // gooseDeclined begins the result of a tool that its permissions do not allow.
 const gooseDeclined = "The user has declined to run this tool."
 
-func (p *gooseParser) result(part goosePart) []journal.Item {
+func (p *gooseParser) parseResult(part goosePart) []journal.Item {
 	text, failed := gooseResult(part.ToolResult)
-	call := p.calls.close(part.ID)
+	call := p.calls.closeCall(part.ID)
 	if !strings.HasPrefix(text, gooseDeclined) {
 		return []journal.Item{journal.OfToolResult(toolResult(call, text, failed))}
 	}
-	return []journal.Item{denial(call, gooseDeclined), journal.OfToolResult(toolResult(call, text, true))}
+	return []journal.Item{newDenialItem(call, gooseDeclined), journal.OfToolResult(toolResult(call, text, true))}
 }
 
 func gooseResult(o gooseOutcome) (text string, failed bool) {
@@ -329,12 +329,12 @@ func gooseResult(o gooseOutcome) (text string, failed bool) {
 	return b.String(), v.IsError
 }
 
-func (p *gooseParser) complete(l gooseLine) []journal.Item {
+func (p *gooseParser) parseComplete(l gooseLine) []journal.Item {
 	p.completed, p.verdict.Unstarted = true, false
 	if !p.verdict.Failed {
 		p.verdict.Terminal = "complete"
 	}
-	u := since(p.before, nightcrier.Usage{InputTokens: l.Input, OutputTokens: l.Output, CostUSD: l.CostUSD})
+	u := usageSince(p.before, nightcrier.Usage{InputTokens: l.Input, OutputTokens: l.Output, CostUSD: l.CostUSD})
 	p.verdict.Usage = u
-	return append(p.flush(), journal.OfUsage(u))
+	return append(p.flushText(), journal.OfUsage(u))
 }

@@ -204,4 +204,4 @@ func TestGooseHostileLines(t *testing.T) {
 	}
 }
 
-func FuzzGooseParser(f *testing.F) { fuzzParser(f, goose(), nil) }
+func FuzzGooseParser(f *testing.F) { fuzzParser(f, gooseExecutor(), nil) }

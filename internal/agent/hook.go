@@ -45,15 +45,15 @@ func Hook(args []string, stdin io.Reader, stdout io.Writer) int {
 	if err != nil {
 		return 2
 	}
-	answer := d.answer(judge(d, readonly.Checker{Workspace: args[1], Policy: readonly.Policy{Verbs: args[2:]}}, question))
+	answer := d.answer(judgeCommand(d, readonly.Checker{Workspace: args[1], Policy: readonly.Policy{Verbs: args[2:]}}, question))
 	if json.NewEncoder(stdout).Encode(answer) != nil {
 		return 2
 	}
 	return 0
 }
 
-// judge returns why a command may not be run, nil when it may.
-func judge(d hookDialect, k readonly.Checker, question []byte) error {
+// judgeCommand returns why a command may not be run, nil when it may.
+func judgeCommand(d hookDialect, k readonly.Checker, question []byte) error {
 	if len(question) > maxQuestion {
 		return nightcrier.Errorf(nightcrier.Refused, "the command is too long")
 	}

@@ -38,36 +38,36 @@ var versionPattern = regexp.MustCompile(`\d{1,6}\.\d{1,6}\.\d{1,6}`)
 // take seconds to say it themselves, else by running it. An error says that it is
 // not there or does not run.
 func (e Executor) Find(ctx context.Context, command string) (Installed, error) {
-	path, err := e.locate(command)
+	path, err := e.locateProgram(command)
 	if err != nil {
 		return Installed{}, err
 	}
-	if err := runnable(path); err != nil {
+	if err := checkRunnable(path); err != nil {
 		return Installed{Path: path}, err
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return Installed{}, nightcrier.Errorf(nightcrier.Invalid, "agent program %q: %w", command, err)
 	}
-	if v := e.packaged(real); v != "" {
+	if v := e.packageVersion(real); v != "" {
 		return Installed{Path: path, Version: v}, nil
 	}
 	v, err := askVersion(ctx, path)
 	return Installed{Path: path, Version: v}, err
 }
 
-// packaged is the version of the npm package that a file belongs to, "" where that
+// packageVersion is the version of the npm package that a file belongs to, "" where that
 // is not the executor's own or one that it has for a platform.
-func (e Executor) packaged(file string) string {
+func (e Executor) packageVersion(file string) string {
 	for dir := filepath.Dir(file); strings.Contains(dir, "/node_modules/"); dir = filepath.Dir(dir) {
-		if name, version := manifest(filepath.Join(dir, "package.json")); name == e.Package || strings.HasPrefix(name, e.Package+"-") {
+		if name, version := readManifest(filepath.Join(dir, "package.json")); name == e.Package || strings.HasPrefix(name, e.Package+"-") {
 			return version
 		}
 	}
 	return ""
 }
 
-func manifest(file string) (name, version string) {
+func readManifest(file string) (name, version string) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", ""

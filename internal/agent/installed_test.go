@@ -109,7 +109,7 @@ func TestFindsAnAlias(t *testing.T) {
 	if got, err := e.Find(t.Context(), ""); err != nil || got.Path != alias {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := e.cli(Job{}, uuid); err != nil || got.read[0] != alias || !strings.HasSuffix(got.path, ":"+dir) {
+	if got, err := e.findCLI(Job{}, uuid); err != nil || got.read[0] != alias || !strings.HasSuffix(got.path, ":"+dir) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, command := range []string{"x", "other"} {
@@ -132,7 +132,7 @@ func TestStandInIsNoProgram(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		_, err := (Executor{Command: "x"}).cli(Job{Command: path}, uuid)
+		_, err := (Executor{Command: "x"}).findCLI(Job{Command: path}, uuid)
 		_, scriptErr := prepareScript(Job{ScriptPath: path, Workspace: "/ws"})
 		if (err == nil) != ok || (scriptErr == nil) != ok {
 			t.Errorf("%q: %v; as a script: %v", text, err, scriptErr)

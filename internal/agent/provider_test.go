@@ -18,7 +18,7 @@ func TestScriptFindsTheModelOfItsProvider(t *testing.T) {
 	} {
 		env := map[string]string{}
 		addModel(env, Job{Provider: provider, ModelURL: "http://127.0.0.1:1", ModelToken: "run"})
-		if got := list(env); !slices.Equal(got, want) {
+		if got := listEnv(env); !slices.Equal(got, want) {
 			t.Errorf("%q: %v", provider, got)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
-// script runs any executable as an agent: it gets the workspace as its argument
+// scriptExecutor runs any executable as an agent: it gets the workspace as its argument
 // and leaves output/investigation.md. Its exit code is its last word.
-func script() Executor {
+func scriptExecutor() Executor {
 	return Executor{
 		Name:         "script",
 		Instructions: "as context/system-instructions.txt, for the script to hand on",
@@ -44,10 +44,10 @@ func prepareScript(j Job) (Invocation, error) {
 	if err != nil {
 		return Invocation{}, nightcrier.Errorf(nightcrier.Invalid, "agent.script_path %q: %w", j.ScriptPath, err)
 	}
-	if path, err = program(path); err != nil {
+	if path, err = findProgram(path); err != nil {
 		return Invocation{}, err
 	}
-	if err := runnable(path); err != nil {
+	if err := checkRunnable(path); err != nil {
 		return Invocation{}, err
 	}
 	read, err := sandbox.ProgramFiles(path)
@@ -65,7 +65,7 @@ func prepareScript(j Job) (Invocation, error) {
 	if dir := j.ExtraEnv["SKILLS_DIR"]; dir != "" {
 		read = append(read, dir) // it lies outside the workspace
 	}
-	return Invocation{Argv: []string{path, j.Workspace}, Env: list(env), Read: read, Notes: notes}, nil
+	return Invocation{Argv: []string{path, j.Workspace}, Env: listEnv(env), Read: read, Notes: notes}, nil
 }
 
 func scriptEnv(j Job) map[string]string {
@@ -91,17 +91,17 @@ const plainTail = 4 << 10
 func (p *plainParser) Stdout(line []byte, cut bool) []journal.Item {
 	p.tail = append(append(p.tail, line[max(0, len(line)-plainTail):]...), '\n')
 	if len(p.tail) > 4*plainTail { // seldom, so that short lines stay cheap
-		p.tail = append(p.tail[:0], p.end()...)
+		p.tail = append(p.tail[:0], p.outputTail()...)
 	}
 	return []journal.Item{PlainLine("stdout", line, cut)}
 }
 
-func (p *plainParser) end() []byte { return p.tail[max(0, len(p.tail)-plainTail):] }
+func (p *plainParser) outputTail() []byte { return p.tail[max(0, len(p.tail)-plainTail):] }
 
 func (p *plainParser) Abort() bool { return false }
 
 func (p *plainParser) Verdict() Verdict {
-	return Verdict{FinalMessage: strings.ToValidUTF8(strings.TrimSpace(string(p.end())), "")}
+	return Verdict{FinalMessage: strings.ToValidUTF8(strings.TrimSpace(string(p.outputTail())), "")}
 }
 
 // PlainLine is a line of output as a log entry.

@@ -33,23 +33,23 @@ const (
 	maxCostUSD = 1_000_000
 )
 
-// blank reports whether there is nothing on a line.
-func blank(line []byte) bool { return len(bytes.TrimSpace(line[:min(len(line), 64)])) == 0 }
+// isBlank reports whether there is nothing on a line.
+func isBlank(line []byte) bool { return len(bytes.TrimSpace(line[:min(len(line), 64)])) == 0 }
 
-// unread stands for a line that is too long to be read.
-func unread(line []byte) journal.Item {
+// newUnreadItem stands for a line that is too long to be read.
+func newUnreadItem(line []byte) journal.Item {
 	return journal.OfError(journal.Error{Text: fmt.Sprintf("a line of output over %d bytes was cut and not read", len(line))})
 }
 
-// word bounds what should be a word: a name, an id.
-func word(s string) string { return text.KeepBytes(s, maxWord) }
+// cutWord bounds what should be a word: a name, an id.
+func cutWord(s string) string { return text.KeepBytes(s, maxWord) }
 
-// reason bounds why something failed or was refused.
-func reason(s string) string { return text.KeepBytes(s, maxReason) }
+// cutReason bounds why something failed or was refused.
+func cutReason(s string) string { return text.KeepBytes(s, maxReason) }
 
-func message(role, said string) journal.Item {
+func newMessageItem(role, said string) journal.Item {
 	kept := text.KeepBytes(said, maxText)
-	return journal.OfMessage(journal.Message{Role: word(role), Text: kept, Truncated: len(kept) < len(said)})
+	return journal.OfMessage(journal.Message{Role: cutWord(role), Text: kept, Truncated: len(kept) < len(said)})
 }
 
 func logText(stream, said string) journal.Log {
@@ -69,10 +69,10 @@ func toolCall(id, tool string, input json.RawMessage) journal.ToolCall {
 // commandCall is a call whose command is known apart from its input.
 func commandCall(id, tool, command string, input json.RawMessage) journal.ToolCall {
 	command = text.KeepBytes(command, maxText)
-	if len(input) > maxText || nesting(input) > maxNesting {
+	if len(input) > maxText || nestingDepth(input) > maxNesting {
 		input = json.RawMessage(fmt.Sprintf(`{"omitted":"%d bytes"}`, len(input)))
 	}
-	return journal.ToolCall{ID: word(id), Tool: word(tool), Command: command, Input: input}
+	return journal.ToolCall{ID: cutWord(id), Tool: cutWord(tool), Command: command, Input: input}
 }
 
 // toolResult is what a call came to.
@@ -81,32 +81,32 @@ func toolResult(call journal.ToolCall, said string, failed bool) journal.ToolRes
 	return journal.ToolResult{ID: call.ID, Tool: call.Tool, Command: call.Command, Error: failed, Bytes: len(said), Text: kept, Truncated: len(kept) < len(said)}
 }
 
-// denial is a call that was refused, for that reason.
-func denial(call journal.ToolCall, why string) journal.Item {
-	return journal.OfDenial(journal.Denial{ID: call.ID, Tool: call.Tool, Command: call.Command, Message: reason(why)})
+// newDenialItem is a call that was refused, for that reason.
+func newDenialItem(call journal.ToolCall, why string) journal.Item {
+	return journal.OfDenial(journal.Denial{ID: call.ID, Tool: call.Tool, Command: call.Command, Message: cutReason(why)})
 }
 
 // openCalls are the calls that wait for their result, which names a call by its id
 // alone.
 type openCalls map[string]journal.ToolCall
 
-func (o openCalls) open(c journal.ToolCall) {
+func (o openCalls) addCall(c journal.ToolCall) {
 	if len(o) < maxOpenCalls {
 		o[c.ID] = journal.ToolCall{ID: c.ID, Tool: c.Tool, Command: text.KeepBytes(c.Command, maxRepeated)}
 	}
 }
 
-// waiting is the call of that id, with its id alone when it is not known.
-func (o openCalls) waiting(id string) journal.ToolCall {
-	if c, ok := o[word(id)]; ok {
+// waitingCall is the call of that id, with its id alone when it is not known.
+func (o openCalls) waitingCall(id string) journal.ToolCall {
+	if c, ok := o[cutWord(id)]; ok {
 		return c
 	}
-	return journal.ToolCall{ID: word(id)}
+	return journal.ToolCall{ID: cutWord(id)}
 }
 
-// close is the call of that id, which waits no more.
-func (o openCalls) close(id string) journal.ToolCall {
-	c := o.waiting(id)
+// closeCall is the call of that id, which waits no more.
+func (o openCalls) closeCall(id string) journal.ToolCall {
+	c := o.waitingCall(id)
 	delete(o, c.ID)
 	return c
 }
@@ -129,10 +129,10 @@ func (v Verdict) heldToLastWord() Verdict {
 	return v
 }
 
-// since is what one invocation used of its session's totals. A total cannot be less
+// usageSince is what one invocation used of its session's totals. A total cannot be less
 // than what it was: it is then that of the invocation alone.
-func since(before, u nightcrier.Usage) nightcrier.Usage {
-	u = plausible(u)
+func usageSince(before, u nightcrier.Usage) nightcrier.Usage {
+	u = boundUsage(u)
 	if u.InputTokens < before.InputTokens || u.OutputTokens < before.OutputTokens || u.CostUSD < before.CostUSD {
 		return u
 	}
@@ -142,19 +142,19 @@ func since(before, u nightcrier.Usage) nightcrier.Usage {
 	return u
 }
 
-// plausible is what an agent says that it used, within what can be.
-func plausible(u nightcrier.Usage) nightcrier.Usage {
+// boundUsage is what an agent says that it used, within what can be.
+func boundUsage(u nightcrier.Usage) nightcrier.Usage {
 	return nightcrier.Usage{
-		APIRequests: count(u.APIRequests),
-		DurationMS:  count(u.DurationMS), InputTokens: count(u.InputTokens), OutputTokens: count(u.OutputTokens),
+		APIRequests: boundCount(u.APIRequests),
+		DurationMS:  boundCount(u.DurationMS), InputTokens: boundCount(u.InputTokens), OutputTokens: boundCount(u.OutputTokens),
 		CostUSD: min(max(u.CostUSD, 0), maxCostUSD),
 	}
 }
 
-func count[N int | int64](n N) N { return min(max(n, 0), maxCount) }
+func boundCount[N int | int64](n N) N { return min(max(n, 0), maxCount) }
 
-// nesting is how many objects and lists stand one within the other in valid JSON.
-func nesting(raw []byte) (deepest int) {
+// nestingDepth is how many objects and lists stand one within the other in valid JSON.
+func nestingDepth(raw []byte) (deepest int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {

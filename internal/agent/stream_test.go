@@ -167,7 +167,7 @@ func TestSince(t *testing.T) {
 		"less, so it is no total": {nightcrier.Usage{InputTokens: 300, OutputTokens: 5, CostUSD: 0.75}, nightcrier.Usage{InputTokens: 300, OutputTokens: 5, CostUSD: 0.75}},
 		"calls are its own":       {nightcrier.Usage{APIRequests: 1, InputTokens: 100, OutputTokens: 10, CostUSD: 0.5}, nightcrier.Usage{APIRequests: 1}},
 	} {
-		if got := since(before, c.total); got != c.want {
+		if got := usageSince(before, c.total); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -107,15 +107,15 @@ func New(opt Options) *API {
 		opt.Poll = time.Second
 	}
 	a := &API{opt: opt, log: opt.Logger, mux: http.NewServeMux(), closing: make(chan struct{})}
-	a.routed = routed(a.mux)
+	a.routed = answerUnrouted(a.mux)
 	a.close = sync.OnceFunc(func() { close(a.closing) })
-	h := humago.New(a.mux, frame(opt.Version))
+	h := humago.New(a.mux, newFrameConfig(opt.Version))
 	a.incidentRoutes(h)
 	a.eventRoutes(h)
 	a.journalRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
-	complete(h.OpenAPI())
+	completeDescription(h.OpenAPI())
 	return a
 }
 
@@ -133,25 +133,25 @@ func (a *API) Health() http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, newProblem(nightcrier.NotFound, "the API is not served here: it is on the socket in workspace_root, and on the address that listen names"))
 	})
-	return routed(mux)
+	return answerUnrouted(mux)
 }
 
-// frame is the framework's configuration: plain JSON, our errors, the
+// newFrameConfig is the framework's configuration: plain JSON, our errors, the
 // description at /api/v1/openapi.json, and no page that loads foreign scripts.
-func frame(version string) huma.Config {
+func newFrameConfig(version string) huma.Config {
 	c := huma.DefaultConfig("Nightcrier", version)
 	c.OpenAPIPath = "/api/v1/openapi"
 	c.DocsPath, c.SchemasPath = "", ""
 	c.CreateHooks = nil
 	c.RejectUnknownQueryParameters = true
 	c.Transformers = []huma.Transformer{asProblem}
-	introduce(c.OpenAPI)
+	describeAPI(c.OpenAPI)
 	return c
 }
 
-// operation is one route; all routes answer errors with a Problem. What else there is
+// newOperation is one route; all routes answer errors with a Problem. What else there is
 // to say of it stands in the table of operations.
-func operation(id, method, path, summary string) huma.Operation {
+func newOperation(id, method, path, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary,
 		Responses: map[string]*huma.Response{"default": problemResponse("What went wrong")}}
 }

@@ -185,7 +185,7 @@ func TestDuration(t *testing.T) {
 		"retried":      {nightcrier.Incident{StartedAt: start.Add(30 * time.Minute), CompletedAt: start}, 30 * time.Minute},
 		"clock behind": {nightcrier.Incident{StartedAt: start.Add(2 * time.Hour)}, 0},
 	} {
-		if got := a.duration(c.inc); got != c.want {
+		if got := a.durationOf(c.inc); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
@@ -370,7 +370,7 @@ func TestHealth(t *testing.T) {
 func TestCancelledRequestIsNoInternalError(t *testing.T) {
 	a := newFake().api(t)
 	var p *Problem
-	if err := a.problem(t.Context(), context.Canceled); !errors.As(err, &p) || p.Code != nightcrier.Interrupted {
+	if err := a.problemFor(t.Context(), context.Canceled); !errors.As(err, &p) || p.Code != nightcrier.Interrupted {
 		t.Errorf("%v", err)
 	}
 }

@@ -32,8 +32,8 @@ type eventQuery struct {
 }
 
 func (a *API) eventRoutes(h huma.API) {
-	huma.Register(h, operation("list-events", http.MethodGet, "/events", "Events and what became of them, newest first"), a.listEvents)
-	huma.Register(h, operation("list-clusters", http.MethodGet, "/clusters", "Clusters and the state of their fault sources"), a.listClusters)
+	huma.Register(h, newOperation("list-events", http.MethodGet, "/events", "Events and what became of them, newest first"), a.listEvents)
+	huma.Register(h, newOperation("list-clusters", http.MethodGet, "/clusters", "Clusters and the state of their fault sources"), a.listClusters)
 }
 
 func (a *API) listEvents(ctx context.Context, q *eventQuery) (*body[EventList], error) {
@@ -44,7 +44,7 @@ func (a *API) listEvents(ctx context.Context, q *eventQuery) (*body[EventList], 
 	}
 	list, next, err := a.opt.Events.Events(ctx, f)
 	if err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
 	if !q.Raw {
 		for i := range list {

@@ -10,32 +10,32 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// owned wraps h for the Unix socket: its file's mode says who may ask.
-func owned(h http.Handler, log *slog.Logger) http.Handler { return recovered(h, log) }
+// wrapForSocket wraps h for the Unix socket: its file's mode says who may ask.
+func wrapForSocket(h http.Handler, log *slog.Logger) http.Handler { return recoverPanics(h, log) }
 
-// local wraps h for a loopback address, where every web page that the user
+// wrapForLoopback wraps h for a loopback address, where every web page that the user
 // visits can send requests to: the name asked for must be a loopback one
 // (against DNS rebinding), and nothing is changed on behalf of another origin.
-func local(h http.Handler, log *slog.Logger) http.Handler {
+func wrapForLoopback(h http.Handler, log *slog.Logger) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, newProblem(nightcrier.Refused, "cross-origin requests may not change anything"))
 	}))
-	return recovered(checkHost(origin.Handler(h)), log)
+	return recoverPanics(checkHost(origin.Handler(h)), log)
 }
 
-// health wraps h for the address of health and metrics. One that only this machine
+// wrapForHealth wraps h for the address of health and metrics. One that only this machine
 // reaches answers to no name that a web page made up for it.
-func health(h http.Handler, addr string, log *slog.Logger) http.Handler {
-	if isLoopback(hostname(addr)) {
+func wrapForHealth(h http.Handler, addr string, log *slog.Logger) http.Handler {
+	if isLoopback(stripPort(addr)) {
 		h = checkHost(h)
 	}
-	return recovered(h, log)
+	return recoverPanics(h, log)
 }
 
 func checkHost(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLoopback(hostname(r.Host)) {
+		if !isLoopback(stripPort(r.Host)) {
 			writeProblem(w, newProblem(nightcrier.Refused, "the Host header does not name this machine's loopback address"))
 			return
 		}
@@ -45,8 +45,8 @@ func checkHost(h http.Handler) http.Handler {
 	})
 }
 
-// hostname strips the port of a Host header, and the brackets of IPv6.
-func hostname(host string) string {
+// stripPort strips the port of a Host header, and the brackets of IPv6.
+func stripPort(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
 	}
@@ -58,8 +58,8 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// recovered answers a panic with an internal error and logs its stack.
-func recovered(h http.Handler, log *slog.Logger) http.Handler {
+// recoverPanics answers a panic with an internal error and logs its stack.
+func recoverPanics(h http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()

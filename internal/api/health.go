@@ -36,19 +36,19 @@ type ClusterState struct {
 }
 
 func (a *API) healthRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /healthz", a.alive)
-	mux.HandleFunc("GET /readyz", a.ready)
+	mux.HandleFunc("GET /healthz", a.answerAlive)
+	mux.HandleFunc("GET /readyz", a.answerReady)
 	mux.HandleFunc("GET /health/clusters", a.clusterHealth)
 	if a.opt.Metrics != nil {
 		mux.Handle("GET /metrics", a.opt.Metrics)
 	}
 }
 
-func (a *API) alive(w http.ResponseWriter, _ *http.Request) {
+func (a *API) answerAlive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, Health{Status: "ok"})
 }
 
-func (a *API) ready(w http.ResponseWriter, r *http.Request) {
+func (a *API) answerReady(w http.ResponseWriter, r *http.Request) {
 	if a.opt.Ready == nil {
 		writeJSON(w, http.StatusServiceUnavailable, Health{Status: "unready", Detail: "no server runs"})
 		return

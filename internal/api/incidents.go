@@ -79,8 +79,8 @@ type reportQuery struct {
 	Accept string `header:"Accept" doc:"text/html, as browsers ask, gets a page"`
 }
 
-// form is how the report is to be written.
-func (q *reportQuery) form() string {
+// requestedForm is how the report is to be written.
+func (q *reportQuery) requestedForm() string {
 	switch {
 	case q.Format != "":
 		return q.Format
@@ -101,33 +101,33 @@ type noteRequest struct {
 }
 
 func (a *API) incidentRoutes(h huma.API) {
-	huma.Register(h, operation("list-incidents", http.MethodGet, "/incidents", "Incidents, newest first"), a.listIncidents)
-	huma.Register(h, operation("get-incident", http.MethodGet, "/incidents/{id}", "One incident"), a.getIncident)
-	huma.Register(h, operation("get-incident-status", http.MethodGet, "/incidents/{id}/status", "Where an incident stands"), a.getStatus)
+	huma.Register(h, newOperation("list-incidents", http.MethodGet, "/incidents", "Incidents, newest first"), a.listIncidents)
+	huma.Register(h, newOperation("get-incident", http.MethodGet, "/incidents/{id}", "One incident"), a.getIncident)
+	huma.Register(h, newOperation("get-incident-status", http.MethodGet, "/incidents/{id}/status", "Where an incident stands"), a.getStatus)
 	huma.Register(h, reportOperation(), a.getReport)
-	huma.Register(h, operation("list-notifications", http.MethodGet, "/incidents/{id}/notifications", "What people were told of an incident"), a.listNotifications)
-	huma.Register(h, accepted("tell-again", "/incidents/{id}/notifications/again", "Send again what may not have reached people"), a.tellAgain)
-	huma.Register(h, operation("list-notes", http.MethodGet, "/incidents/{id}/notes", "What people noted about an incident"), a.listNotes)
+	huma.Register(h, newOperation("list-notifications", http.MethodGet, "/incidents/{id}/notifications", "What people were told of an incident"), a.listNotifications)
+	huma.Register(h, acceptedOperation("tell-again", "/incidents/{id}/notifications/again", "Send again what may not have reached people"), a.tellAgain)
+	huma.Register(h, newOperation("list-notes", http.MethodGet, "/incidents/{id}/notes", "What people noted about an incident"), a.listNotes)
 	huma.Register(h, noteOperation(), a.addNote)
-	huma.Register(h, accepted("cancel-incident", "/incidents/{id}/cancel", "Stop the investigation"), a.cancel)
-	huma.Register(h, accepted("retry-incident", "/incidents/{id}/retry", "Investigate a closed incident again"), a.retry)
+	huma.Register(h, acceptedOperation("cancel-incident", "/incidents/{id}/cancel", "Stop the investigation"), a.cancelIncident)
+	huma.Register(h, acceptedOperation("retry-incident", "/incidents/{id}/retry", "Investigate a closed incident again"), a.retryIncident)
 }
 
-func accepted(id, path, summary string) huma.Operation {
-	op := operation(id, http.MethodPost, path, summary)
+func acceptedOperation(id, path, summary string) huma.Operation {
+	op := newOperation(id, http.MethodPost, path, summary)
 	op.DefaultStatus = http.StatusAccepted
 	return op
 }
 
 func noteOperation() huma.Operation {
-	op := operation("add-note", http.MethodPost, "/incidents/{id}/notes", "Note something about an incident")
+	op := newOperation("add-note", http.MethodPost, "/incidents/{id}/notes", "Note something about an incident")
 	op.DefaultStatus = http.StatusCreated
 	op.MaxBodyBytes = 4 * nightcrier.MaxNote // JSON escapes
 	return op
 }
 
 func reportOperation() huma.Operation {
-	op := operation("get-incident-report", http.MethodGet, "/incidents/{id}/report", "The report of an incident")
+	op := newOperation("get-incident-report", http.MethodGet, "/incidents/{id}/report", "The report of an incident")
 	op.Responses["200"] = &huma.Response{Description: "report.json (nightcrier.report/v1), or the same as Markdown or as a page",
 		Content: map[string]*huma.MediaType{
 			"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}},
@@ -141,25 +141,25 @@ func (a *API) listIncidents(ctx context.Context, q *incidentQuery) (*body[Incide
 	list, next, err := a.opt.Incidents.Incidents(ctx, store.IncidentFilter{Status: nightcrier.IncidentStatus(q.Status),
 		Cluster: q.Cluster, CausedBy: q.CausedBy, Since: q.Since, Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
 	return &body[IncidentList]{IncidentList{Incidents: notNil(list), NextCursor: next}}, nil
 }
 
-// incident checks the id and reads the incident; its error is an answer.
-func (a *API) incident(ctx context.Context, id string) (nightcrier.Incident, error) {
+// readIncident checks the id and reads the incident; its error is an answer.
+func (a *API) readIncident(ctx context.Context, id string) (nightcrier.Incident, error) {
 	if err := nightcrier.CheckID(id); err != nil {
-		return nightcrier.Incident{}, a.problem(ctx, err)
+		return nightcrier.Incident{}, a.problemFor(ctx, err)
 	}
 	inc, err := a.opt.Incidents.Incident(ctx, id)
 	if err != nil {
-		return nightcrier.Incident{}, a.problem(ctx, err)
+		return nightcrier.Incident{}, a.problemFor(ctx, err)
 	}
 	return inc, nil
 }
 
 func (a *API) getIncident(ctx context.Context, in *incidentID) (*body[nightcrier.Incident], error) {
-	inc, err := a.incident(ctx, in.ID)
+	inc, err := a.readIncident(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -167,50 +167,50 @@ func (a *API) getIncident(ctx context.Context, in *incidentID) (*body[nightcrier
 }
 
 func (a *API) listNotifications(ctx context.Context, in *incidentID) (*body[NotificationList], error) {
-	inc, err := a.incident(ctx, in.ID)
+	inc, err := a.readIncident(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	list, err := a.opt.Incidents.Notifications(ctx, inc.ID)
 	if err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
 	return &body[NotificationList]{NotificationList{notNil(list)}}, nil
 }
 
 func (a *API) tellAgain(ctx context.Context, in *incidentID) (*body[NotificationList], error) {
-	return control(ctx, a, in.ID, func(c Control) (NotificationList, error) {
+	return controlIncident(ctx, a, in.ID, func(c Control) (NotificationList, error) {
 		list, err := c.TellAgain(ctx, in.ID)
 		return NotificationList{list}, err
 	})
 }
 
 func (a *API) listNotes(ctx context.Context, in *incidentID) (*body[NoteList], error) {
-	inc, err := a.incident(ctx, in.ID)
+	inc, err := a.readIncident(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	list, err := a.opt.Incidents.Notes(ctx, inc.ID)
 	if err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
 	return &body[NoteList]{NoteList{notNil(list)}}, nil
 }
 
 func (a *API) addNote(ctx context.Context, in *noteRequest) (*body[nightcrier.Note], error) {
-	return control(ctx, a, in.ID, func(c Control) (nightcrier.Note, error) { return c.Note(ctx, in.ID, in.Body.By, in.Body.Text) })
+	return controlIncident(ctx, a, in.ID, func(c Control) (nightcrier.Note, error) { return c.Note(ctx, in.ID, in.Body.By, in.Body.Text) })
 }
 
 func (a *API) getStatus(ctx context.Context, in *incidentID) (*body[IncidentStatus], error) {
-	inc, err := a.incident(ctx, in.ID)
+	inc, err := a.readIncident(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	return &body[IncidentStatus]{IncidentStatus{IncidentID: inc.ID, Status: inc.Status, StartedAt: inc.StartedAt,
-		DurationSeconds: a.duration(inc).Seconds(), Workspace: inc.Workspace}}, nil
+		DurationSeconds: a.durationOf(inc).Seconds(), Workspace: inc.Workspace}}, nil
 }
 
-func (a *API) duration(inc nightcrier.Incident) time.Duration {
+func (a *API) durationOf(inc nightcrier.Incident) time.Duration {
 	switch {
 	case inc.StartedAt.IsZero():
 		return 0
@@ -221,7 +221,7 @@ func (a *API) duration(inc nightcrier.Incident) time.Duration {
 }
 
 func (a *API) getReport(ctx context.Context, in *reportQuery) (*raw, error) {
-	inc, err := a.incident(ctx, in.ID)
+	inc, err := a.readIncident(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -230,27 +230,27 @@ func (a *API) getReport(ctx context.Context, in *reportQuery) (*raw, error) {
 		return nil, newProblem(nightcrier.NoReport, noReport(inc))
 	}
 	if err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
-	form := in.form()
+	form := in.requestedForm()
 	if form == "json" {
 		return &raw{ContentType: "application/json", Vary: "Accept", Body: rep}, nil
 	}
 	md, err := a.opt.Markdown(ctx, inc, rep)
 	if err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
 	if form == "markdown" {
 		return &raw{ContentType: "text/markdown; charset=utf-8", Vary: "Accept", Body: md}, nil
 	}
-	return a.page(ctx, inc, rep, md)
+	return a.renderPage(ctx, inc, rep, md)
 }
 
-// page is the report for a browser.
-func (a *API) page(ctx context.Context, inc nightcrier.Incident, rep, md []byte) (*raw, error) {
+// renderPage is the report for a browser.
+func (a *API) renderPage(ctx context.Context, inc nightcrier.Incident, rep, md []byte) (*raw, error) {
 	var r nightcrier.Report
 	if err := json.Unmarshal(rep, &r); err != nil {
-		return nil, a.problem(ctx, nightcrier.Errorf(nightcrier.Internal, "decode the report: %w", err))
+		return nil, a.problemFor(ctx, nightcrier.Errorf(nightcrier.Internal, "decode the report: %w", err))
 	}
 	policy := report.ContentSecurityPolicy + "; frame-ancestors 'none'"
 	return &raw{ContentType: "text/html; charset=utf-8", Policy: policy, Vary: "Accept", Body: report.HTML(&r, &inc, md)}, nil
@@ -264,27 +264,27 @@ func noReport(inc nightcrier.Incident) string {
 	return s
 }
 
-func (a *API) cancel(ctx context.Context, in *incidentID) (*body[nightcrier.Run], error) {
-	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) {
+func (a *API) cancelIncident(ctx context.Context, in *incidentID) (*body[nightcrier.Run], error) {
+	return controlIncident(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) {
 		return c.Cancel(ctx, in.ID, "cancelled by a request")
 	})
 }
 
-func (a *API) retry(ctx context.Context, in *retryQuery) (*body[nightcrier.Run], error) {
-	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) { return c.Retry(ctx, in.ID, in.Executor) })
+func (a *API) retryIncident(ctx context.Context, in *retryQuery) (*body[nightcrier.Run], error) {
+	return controlIncident(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) { return c.Retry(ctx, in.ID, in.Executor) })
 }
 
-// control has the server change an incident, where one runs.
-func control[T any](ctx context.Context, a *API, id string, do func(Control) (T, error)) (*body[T], error) {
+// controlIncident has the server change an incident, where one runs.
+func controlIncident[T any](ctx context.Context, a *API, id string, do func(Control) (T, error)) (*body[T], error) {
 	if err := nightcrier.CheckID(id); err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
 	if a.opt.Control == nil {
 		return nil, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can change an incident; start one with `nightcrier serve`")
 	}
 	answer, err := do(a.opt.Control)
 	if err != nil {
-		return nil, a.problem(ctx, err)
+		return nil, a.problemFor(ctx, err)
 	}
 	return &body[T]{answer}, nil
 }

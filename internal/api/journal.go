@@ -28,7 +28,7 @@ type journalQuery struct {
 }
 
 func (a *API) journalRoutes(h huma.API) {
-	op := operation("stream-incident-journal", http.MethodGet, "/incidents/{id}/journal",
+	op := newOperation("stream-incident-journal", http.MethodGet, "/incidents/{id}/journal",
 		"The journal of an investigation, live")
 	op.Responses["200"] = &huma.Response{Description: "A stream of journal entries",
 		Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}
@@ -43,7 +43,7 @@ func (a *API) streamJournal(ctx context.Context, in *journalQuery) (*huma.Stream
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
 		s := &stream{api: a, w: w, rc: http.NewResponseController(w), run: run.ID, last: in.LastEventID, follow: in.Follow}
-		if err := s.serve(r.Context()); err != nil && r.Context().Err() == nil {
+		if err := s.serveStream(r.Context()); err != nil && r.Context().Err() == nil {
 			a.log.Warn("journal stream broke off", "incident_id", in.ID, "error", err)
 		}
 	}}, nil
@@ -51,7 +51,7 @@ func (a *API) streamJournal(ctx context.Context, in *journalQuery) (*huma.Stream
 
 // runOf finds the run to stream; its error is an answer.
 func (a *API) runOf(ctx context.Context, in *journalQuery) (nightcrier.Run, error) {
-	inc, err := a.incident(ctx, in.ID)
+	inc, err := a.readIncident(ctx, in.ID)
 	if err != nil {
 		return nightcrier.Run{}, err
 	}
@@ -64,7 +64,7 @@ func (a *API) runOf(ctx context.Context, in *journalQuery) (nightcrier.Run, erro
 	}
 	run, err := a.opt.Journal.Run(ctx, id)
 	if err != nil {
-		return nightcrier.Run{}, a.problem(ctx, err)
+		return nightcrier.Run{}, a.problemFor(ctx, err)
 	}
 	if run.IncidentID != inc.ID {
 		return nightcrier.Run{}, newProblem(nightcrier.NotFound, "incident "+inc.ID+" has no run "+id)
@@ -83,7 +83,7 @@ type stream struct {
 	follow bool
 }
 
-func (s *stream) serve(ctx context.Context) error {
+func (s *stream) serveStream(ctx context.Context) error {
 	s.w.Header().Set("Content-Type", "text/event-stream")
 	s.w.Header().Set("Cache-Control", "no-store")
 	wake, stop := s.api.opt.Journal.WatchJournal(s.run)
@@ -91,11 +91,11 @@ func (s *stream) serve(ctx context.Context) error {
 	keepAlive, poll := time.NewTicker(s.api.opt.KeepAlive), time.NewTicker(s.api.opt.Poll)
 	defer keepAlive.Stop()
 	defer poll.Stop()
-	if err := s.send(": %s\n\n", s.run); err != nil {
+	if err := s.sendFrame(": %s\n\n", s.run); err != nil {
 		return err
 	}
 	for {
-		if done, err := s.advance(ctx); done || err != nil {
+		if done, err := s.advanceStream(ctx); done || err != nil {
 			return err
 		}
 		select {
@@ -106,16 +106,16 @@ func (s *stream) serve(ctx context.Context) error {
 		case <-wake:
 		case <-poll.C:
 		case <-keepAlive.C:
-			if err := s.send(": keep-alive\n\n"); err != nil {
+			if err := s.sendFrame(": keep-alive\n\n"); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// advance sends what is new. It reads the run's state first: whatever was
+// advanceStream sends what is new. It reads the run's state first: whatever was
 // written before the end is then among the entries read after it.
-func (s *stream) advance(ctx context.Context) (done bool, err error) {
+func (s *stream) advanceStream(ctx context.Context) (done bool, err error) {
 	run, err := s.api.opt.Journal.Run(ctx, s.run)
 	if err != nil {
 		return false, err
@@ -131,7 +131,7 @@ func (s *stream) advance(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return true, s.send("event: end\ndata: %s\n\n", data)
+	return true, s.sendFrame("event: end\ndata: %s\n\n", data)
 }
 
 func (s *stream) sendNew(ctx context.Context) error {
@@ -145,7 +145,7 @@ func (s *stream) sendNew(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := s.send("id: %d\ndata: %s\n\n", e.Seq, data); err != nil {
+			if err := s.sendFrame("id: %d\ndata: %s\n\n", e.Seq, data); err != nil {
 				return err
 			}
 			s.last = e.Seq
@@ -153,9 +153,9 @@ func (s *stream) sendNew(ctx context.Context) error {
 	}
 }
 
-// send writes one frame and flushes it. JSON holds no line breaks, so a frame
+// sendFrame writes one frame and flushes it. JSON holds no line breaks, so a frame
 // cannot be forged from inside.
-func (s *stream) send(format string, args ...any) error {
+func (s *stream) sendFrame(format string, args ...any) error {
 	// Not every writer has deadlines: the one in process has none.
 	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	if _, err := fmt.Fprintf(s.w, format, args...); err != nil {

@@ -19,8 +19,8 @@ const (
 // senderToken is how a sender of webhooks says who it is.
 const senderToken = "senderToken"
 
-// introduce describes the API as a whole.
-func introduce(doc *huma.OpenAPI) {
+// describeAPI describes the API as a whole.
+func describeAPI(doc *huma.OpenAPI) {
 	doc.Info.Description = "Incidents of Kubernetes clusters and their investigations. Errors are RFC 9457 problems with a code."
 	doc.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	doc.Info.Contact = &huma.Contact{Name: "The maintainers of Nightcrier"}
@@ -77,8 +77,8 @@ var meanings = map[int]string{
 	http.StatusUnprocessableEntity:  "A parameter is wrong; the detail names it",
 }
 
-// describe completes an operation from the table.
-func describe(op *huma.Operation) {
+// describeOperation completes an operation from the table.
+func describeOperation(op *huma.Operation) {
 	more := operations[op.OperationID]
 	op.Tags, op.Description = []string{more.part}, more.does
 	answers := append([]int{http.StatusForbidden, http.StatusUnprocessableEntity}, more.answers...)

@@ -51,9 +51,9 @@ func newProblem(code nightcrier.Code, detail string) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}
 }
 
-// problem turns err into an answer. The text of an internal error goes to the
+// problemFor turns err into an answer. The text of an internal error goes to the
 // log only: nobody outside can act on it, and it may tell too much.
-func (a *API) problem(ctx context.Context, err error) error {
+func (a *API) problemFor(ctx context.Context, err error) error {
 	code := nightcrier.CodeOf(err)
 	switch {
 	case errors.Is(err, context.Canceled):

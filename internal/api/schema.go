@@ -13,23 +13,23 @@ const schemaPrefix = "#/components/schemas/"
 // aliases are the properties that a type's MarshalJSON adds.
 var aliases = map[string][]string{"Incident": {"id", "triggeringEventId", "namespace"}}
 
-// complete says of each operation what its route does not, and of the JSON what
+// completeDescription says of each operation what its route does not, and of the JSON what
 // reflection cannot know.
-func complete(doc *huma.OpenAPI) {
+func completeDescription(doc *huma.OpenAPI) {
 	for _, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Post} {
 			if op != nil {
-				describe(op)
+				describeOperation(op)
 			}
 		}
 	}
-	mend(doc)
+	repairSchemas(doc)
 }
 
-// mend makes the description say what the JSON really holds, where reflection
+// repairSchemas makes the description say what the JSON really holds, where reflection
 // alone cannot know: fields that omitzero leaves out are not required, lists are never
 // null, and an incident has its older spellings beside the present ones.
-func mend(doc *huma.OpenAPI) {
+func repairSchemas(doc *huma.OpenAPI) {
 	registry := doc.Components.Schemas
 	registry.Schema(reflect.TypeFor[Problem](), true, "Problem")
 	for name, schema := range registry.Map() {

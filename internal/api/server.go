@@ -61,10 +61,10 @@ func NewServer(cfg ServerConfig) *Server { return &Server{cfg: cfg} }
 // Stop. An address that is taken is an Unreachable error that names its key.
 func (s *Server) Start(ctx context.Context) error {
 	err := errors.Join(
-		s.open("socket", s.listenSocket, owned(s.cfg.API, s.cfg.Logger)),
-		s.open("listen", s.listenAPI, local(s.cfg.API, s.cfg.Logger)),
-		s.open("health_listen", s.listenHealth, health(s.cfg.API.Health(), s.cfg.HealthListen, s.cfg.Logger)),
-		s.open("webhook_listen", s.listenHooks, recovered(public(s.cfg.Webhooks), s.cfg.Logger)))
+		s.openListener("socket", s.listenSocket, wrapForSocket(s.cfg.API, s.cfg.Logger)),
+		s.openListener("listen", s.listenAPI, wrapForLoopback(s.cfg.API, s.cfg.Logger)),
+		s.openListener("health_listen", s.listenHealth, wrapForHealth(s.cfg.API.Health(), s.cfg.HealthListen, s.cfg.Logger)),
+		s.openListener("webhook_listen", s.listenHooks, recoverPanics(wrapForPublic(s.cfg.Webhooks), s.cfg.Logger)))
 	if err != nil {
 		return errors.Join(err, s.Stop(ctx))
 	}
@@ -134,7 +134,7 @@ func CheckLoopback(addr string) error {
 	return nil
 }
 
-func (s *Server) open(key string, listen func() (net.Listener, error), h http.Handler) error {
+func (s *Server) openListener(key string, listen func() (net.Listener, error), h http.Handler) error {
 	l, err := listen()
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.CodeOf(err), "%s: %w", key, err)
@@ -143,7 +143,7 @@ func (s *Server) open(key string, listen func() (net.Listener, error), h http.Ha
 		return nil
 	}
 	srv := &http.Server{
-		Handler:           bounded(h),
+		Handler:           limitBodies(h),
 		ReadHeaderTimeout: readHeaderTime, ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog:       slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),

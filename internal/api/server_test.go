@@ -131,7 +131,7 @@ func TestStartFailsWholly(t *testing.T) {
 }
 
 func TestPanicsBecomeProblems(t *testing.T) {
-	h := recovered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }), slog.New(slog.DiscardHandler))
+	h := recoverPanics(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }), slog.New(slog.DiscardHandler))
 	if rec := ask(h, "GET", "/"); rec.Code != 500 || decode(t, rec)["code"] != "internal" || strings.Contains(rec.Body.String(), "boom") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
@@ -242,7 +242,7 @@ func TestKeepAliveAndPoll(t *testing.T) {
 		st := &stream{api: a, w: sink{out: out}, run: run1, follow: true}
 		st.rc = http.NewResponseController(st.w)
 		done := make(chan error, 1)
-		go func() { done <- st.serve(t.Context()) }()
+		go func() { done <- st.serveStream(t.Context()) }()
 		<-out // the opening comment
 		began := time.Now()
 		if got := <-out; got != ": keep-alive\n\n" || time.Since(began) != 15*time.Second {

@@ -7,9 +7,9 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// routed serves mux, and answers with a problem where it has no route for the path, or
+// answerUnrouted serves mux, and answers with a problem where it has no route for the path, or
 // none for the method: the mux itself answers those with plain text.
-func routed(mux *http.ServeMux) http.Handler {
+func answerUnrouted(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
 		if pattern == "" {

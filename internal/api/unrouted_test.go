@@ -29,8 +29,8 @@ func TestWhatNoRouteTakesIsAProblem(t *testing.T) {
 		{a, "POST", webhooksPath + "pager/of/somebody", 404, ""},
 		{a.Health(), "GET", path("incidents"), 404, ""},
 		{a.Health(), "POST", "/readyz", 405, "GET"},
-		{public(hooks), "GET", webhooksPath + "pager", 405, "POST"},
-		{public(hooks), "POST", path("incidents"), 404, ""},
+		{wrapForPublic(hooks), "GET", webhooksPath + "pager", 405, "POST"},
+		{wrapForPublic(hooks), "POST", path("incidents"), 404, ""},
 	} {
 		rec := httptest.NewRecorder()
 		c.on.ServeHTTP(rec, httptest.NewRequest(c.method, "http://localhost"+c.target, nil))

@@ -28,11 +28,11 @@ func (a *API) webhookRoutes(h huma.API) {
 		writeProblem(w, newProblem(nightcrier.NotFound, "no webhooks are served here"))
 	})
 	if a.opt.Webhooks != nil {
-		serve = routed(a.opt.Webhooks)
+		serve = answerUnrouted(a.opt.Webhooks)
 	}
 	a.mux.Handle("POST "+webhooksPath, serve)
 	describe := func(id, path, summary, parameter string) {
-		op := operation(id, http.MethodPost, "/webhooks/"+path, summary)
+		op := newOperation(id, http.MethodPost, "/webhooks/"+path, summary)
 		op.Parameters = []*huma.Param{{Name: parameter, In: "path", Required: true, Description: "Its name in the configuration", Schema: &huma.Schema{Type: huma.TypeString}}}
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Description: "At most 4 MiB."}}}}
 		op.Responses["200"] = &huma.Response{Description: "All of it is stored", Content: map[string]*huma.MediaType{"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[posted](), true, "Posted")}}}
@@ -42,8 +42,8 @@ func (a *API) webhookRoutes(h huma.API) {
 	describe("post-webhook", "{name}", "A payload of a configured webhook", "name")
 }
 
-// bounded limits the bodies of all requests but those to webhooks.
-func bounded(h http.Handler) http.Handler {
+// limitBodies limits the bodies of all requests but those to webhooks.
+func limitBodies(h http.Handler) http.Handler {
 	limited := http.MaxBytesHandler(h, maxBody)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, webhooksPath) {
@@ -54,9 +54,9 @@ func bounded(h http.Handler) http.Handler {
 	})
 }
 
-// public wraps the webhooks for an address that other machines reach.
-func public(hooks *http.ServeMux) http.Handler {
-	h := routed(hooks)
+// wrapForPublic wraps the webhooks for an address that other machines reach.
+func wrapForPublic(hooks *http.ServeMux) http.Handler {
+	h := answerUnrouted(hooks)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")

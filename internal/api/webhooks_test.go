@@ -13,7 +13,7 @@ import (
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	var read int64
-	h := bounded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { read, _ = io.Copy(io.Discard, r.Body) }))
+	h := limitBodies(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { read, _ = io.Copy(io.Discard, r.Body) }))
 	for path, want := range map[string]int64{webhooksPath + "x": maxBody + 1, "/api/v1/incidents": maxBody, "/api/v1/webhooks": maxBody, "//api/v1/webhooks/x": maxBody} {
 		r := httptest.NewRequest(http.MethodPost, "http://localhost/", strings.NewReader(strings.Repeat("x", maxBody+1)))
 		r.URL.Path = path

@@ -20,9 +20,9 @@ func checkAgents(ctx context.Context, cfg *config.Config, o DoctorOptions) []Che
 	var checks []Check
 	switch c := (Check{Code: CheckAgent, Name: cfg.Agent.Executor}); cfg.Agent.Executor {
 	case config.Builtin:
-		checks = []Check{c.ok("reports the facts without a model")}
+		checks = []Check{c.asOK("reports the facts without a model")}
 	case config.Script:
-		checks = []Check{c.ok(cfg.Agent.ScriptPath)}
+		checks = []Check{c.asOK(cfg.Agent.ScriptPath)}
 		if cfg.Agent.APIKey.IsSet() {
 			checks = append(checks, checkKey(ctx, cfg.Agent, o))
 		}
@@ -50,7 +50,7 @@ func checkAgents(ctx context.Context, cfg *config.Config, o DoctorOptions) []Che
 // model is wrong, nothing is tried by another one.
 func checkOther(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorOptions) []Check {
 	if err := cfg.CheckAddress(a.Provider); err != nil && a.Provider != cfg.Agent.Provider {
-		return []Check{Check{Code: CheckAgent, Name: a.Executor}.fail(err, "set it to what speaks the API of "+string(a.Provider)+", or not at all")}
+		return []Check{Check{Code: CheckAgent, Name: a.Executor}.asFailed(err, "set it to what speaks the API of "+string(a.Provider)+", or not at all")}
 	}
 	return checkCLI(ctx, cfg, a, o)
 }
@@ -73,7 +73,7 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 	c := Check{Code: CheckAgent, Name: a.Executor}
 	cli, err := agent.For(a.Executor)
 	if err != nil {
-		return []Check{c.fail(err, "")}
+		return []Check{c.asFailed(err, "")}
 	}
 	found, err := cli.Find(ctx, a.Command)
 	if err != nil {
@@ -81,21 +81,21 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 		if found.Path == "" {
 			hint = cli.Install() + ", or set agent.command to its path"
 		}
-		return []Check{c.fail(err, hint), checkKey(ctx, a, o)}
+		return []Check{c.asFailed(err, hint), checkKey(ctx, a, o)}
 	}
 	worker, err := orOwn(o.WorkerCommand)
 	if err != nil {
-		return []Check{c.fail(err, "")}
+		return []Check{c.asFailed(err, "")}
 	}
 	without := a.Shell && lacksKubectl(a.Executor)
 	a.Shell = a.Shell && !without
 	tried, models, err := tryWays(ctx, worker, a, cli, cfg.Sandbox.Require, o.AllAgents)
 	if err != nil {
-		return []Check{c.fail(fmt.Errorf("%s does not work in its sandbox: %w; %s", version(found), err, found.Path), "install the version that was tested: "+cli.Install()), checkKey(ctx, a, o)}
+		return []Check{c.asFailed(fmt.Errorf("%s does not work in its sandbox: %w; %s", versionText(found), err, found.Path), "install the version that was tested: "+cli.Install()), checkKey(ctx, a, o)}
 	}
-	c = c.ok(fmt.Sprintf("%s works in its sandbox%s; %s", version(found), tried, found.Path))
+	c = c.asOK(fmt.Sprintf("%s works in its sandbox%s; %s", versionText(found), tried, found.Path))
 	if !cli.Tested(found.Version) {
-		c.Status, c.Hint = statusWarn, untested(cli, found)+": "+cli.Install()
+		c.Status, c.Hint = statusWarn, describeUntested(cli, found)+": "+cli.Install()
 	}
 	if without {
 		c.Status, c.Detail = statusWarn, c.Detail+"; kubectl is not in PATH, so it looks with our tools"
@@ -103,7 +103,7 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 	}
 	key := checkKey(ctx, a, o)
 	if a.Model != "" { // without one the CLI chooses, and the trial did for it
-		key = unpriced(cfg, a, models, key)
+		key = checkPriced(cfg, a, models, key)
 	}
 	return []Check{c, key}
 }
@@ -139,10 +139,10 @@ func lacksKubectl(executor string) bool {
 	return err != nil
 }
 
-func version(found agent.Installed) string { return cmp.Or(found.Version, "an unknown version") }
+func versionText(found agent.Installed) string { return cmp.Or(found.Version, "an unknown version") }
 
-// untested says that a version is none of those that were tested.
-func untested(cli agent.Executor, found agent.Installed) string {
+// describeUntested says that a version is none of those that were tested.
+func describeUntested(cli agent.Executor, found agent.Installed) string {
 	if found.Version == "" {
 		return fmt.Sprintf("it does not say its version; %s was tested", cli.Versions[0])
 	}
@@ -154,13 +154,13 @@ func untested(cli agent.Executor, found agent.Installed) string {
 func checkKey(ctx context.Context, a config.Agent, o DoctorOptions) Check {
 	c, variable := Check{Code: CheckModel, Name: string(a.Provider)}, config.KeyVariables(a.Provider)[0]
 	if !a.APIKey.IsSet() && !a.Keyless() {
-		return c.fail(fmt.Errorf("no key for the model of %s", a.Executor), "set "+variable+" in the server's environment")
+		return c.asFailed(fmt.Errorf("no key for the model of %s", a.Executor), "set "+variable+" in the server's environment")
 	}
 	if a.Keyless() && !o.CheckKey {
-		return c.ok("no key is set, and none is sent to " + a.BaseURL + "; --check-key asks whether it answers")
+		return c.asOK("no key is set, and none is sent to " + a.BaseURL + "; --check-key asks whether it answers")
 	}
 	if !o.CheckKey {
-		return c.ok("a key is set; --check-key asks whether it is accepted")
+		return c.asOK("a key is set; --check-key asks whether it is accepted")
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
@@ -168,33 +168,33 @@ func checkKey(ctx context.Context, a config.Agent, o DoctorOptions) Check {
 	switch nightcrier.CodeOf(err) {
 	case "":
 		if a.Keyless() {
-			return c.ok(a.BaseURL + " answers without a key")
+			return c.asOK(a.BaseURL + " answers without a key")
 		}
-		return c.ok("the key is accepted")
+		return c.asOK("the key is accepted")
 	case nightcrier.Refused:
-		return c.fail(err, "put a valid key into "+variable+", and look whether agent.provider and agent.base_url are meant")
+		return c.asFailed(err, "put a valid key into "+variable+", and look whether agent.provider and agent.base_url are meant")
 	case nightcrier.Exhausted:
-		c = c.fail(err, "look at the limits and the balance of its account")
+		c = c.asFailed(err, "look at the limits and the balance of its account")
 		c.Status = statusWarn
 		return c
 	}
-	return c.fail(err, "look at agent.base_url, and whether it can be reached from here")
+	return c.asFailed(err, "look at agent.base_url, and whether it can be reached from here")
 }
 
-// unpriced fails where a model that the agent asks for, by the name that its CLI makes
+// checkPriced fails where a model that the agent asks for, by the name that its CLI makes
 // of agent.model, has no price while dollars are limited: each call of it is refused.
-func unpriced(cfg *config.Config, a config.Agent, models []string, c Check) Check {
+func checkPriced(cfg *config.Config, a config.Agent, models []string, c Check) Check {
 	b := cfg.Budget
 	if c.Status == statusFail || max(b.PerRunUSD, b.PerIncidentUSD, b.PerClusterDayUSD, b.PerDayUSD) == 0 {
 		return c
 	}
 	prices, err := price.Defaults().With(a.Prices)
 	if err != nil {
-		return c.fail(err, "mend agent.prices")
+		return c.asFailed(err, "mend agent.prices")
 	}
 	for _, m := range models {
 		if _, known := prices.Of(a.Provider, m); !known {
-			return c.fail(fmt.Errorf("%s has no price, and dollars are limited: each call of it is refused", m),
+			return c.asFailed(fmt.Errorf("%s has no price, and dollars are limited: each call of it is refused", m),
 				"add it to agent.prices, or set the budget.*_usd limits to 0")
 		}
 	}

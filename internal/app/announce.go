@@ -77,7 +77,7 @@ func (a *App) TellAgain(ctx context.Context, incidentID string) ([]store.Notific
 	}
 	list, err := a.store.RenewNotifications(ctx, incidentID)
 	for _, n := range list {
-		a.keeper.later(func(ctx context.Context) error {
+		a.keeper.runLater(func(ctx context.Context) error {
 			m, err := a.messageOf(ctx, inc, n)
 			if err != nil {
 				return a.store.EndNotification(ctx, n.Key, store.NotificationFailed, err.Error())

@@ -170,7 +170,7 @@ func (a *App) Start(ctx context.Context) error {
 		name string
 		fn   func(context.Context) error
 	}{
-		{"limits of agents", a.divide},
+		{"limits of agents", a.divideGroups},
 		{"workspace root", a.openRoot},
 		{"store", a.openStore},
 		{"housekeeping", a.newKeeper},
@@ -198,9 +198,9 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-// divide makes room for the control groups of agents in the server's own. Without them
+// divideGroups makes room for the control groups of agents in the server's own. Without them
 // their memory is watched.
-func (a *App) divide(context.Context) error {
+func (a *App) divideGroups(context.Context) error {
 	if a.opt.Offline { // the process may be somebody else's
 		return nil
 	}
@@ -261,15 +261,15 @@ func (a *App) openRoot(context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.maskKey, a.masker = key, mask.New(key, a.secrets()...)
+	a.maskKey, a.masker = key, mask.New(key, a.allSecrets()...)
 	if a.opt.Masking != nil {
 		a.opt.Masking.Set(a.masker.String)
 	}
 	return nil
 }
 
-// secrets are the values that must not appear anywhere.
-func (a *App) secrets() []string { return append(secretsOf(a.cfg), a.opt.Secrets...) }
+// allSecrets are the values that must not appear anywhere.
+func (a *App) allSecrets() []string { return append(secretsOf(a.cfg), a.opt.Secrets...) }
 
 // secretsOf are the secrets that a configuration holds.
 func secretsOf(cfg *config.Config) []string {

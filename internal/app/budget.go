@@ -40,7 +40,7 @@ type spending struct {
 	opened *budget.Ledger
 }
 
-func (s *spending) ledger() (*budget.Ledger, error) {
+func (s *spending) openLedger() (*budget.Ledger, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened != nil {
@@ -54,9 +54,9 @@ func (s *spending) ledger() (*budget.Ledger, error) {
 	return l, nil
 }
 
-// tidy shortens what is on record of days that are over.
-func (s *spending) tidy(context.Context) error {
-	l, err := s.ledger()
+// tidyLedger shortens what is on record of days that are over.
+func (s *spending) tidyLedger(context.Context) error {
+	l, err := s.openLedger()
 	if err != nil {
 		return err
 	}
@@ -97,12 +97,12 @@ func (a *App) openBudget(context.Context) error {
 	return nil
 }
 
-// afford returns why an agent is not asked.
-func (a *App) afford(o run.Order, cluster string) error {
+// checkBudget returns why an agent is not asked.
+func (a *App) checkBudget(o run.Order, cluster string) error {
 	if o.Executor == config.Script && !a.cfg.ModelKey(o.Agent.Provider).IsSet() {
 		return nil // it asks no model
 	}
-	l, err := a.spending.ledger()
+	l, err := a.spending.openLedger()
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *App) afford(o run.Order, cluster string) error {
 
 // spentBy is what a run spent, in dollars.
 func (a *App) spentBy(o run.Order, cluster string) (float64, error) {
-	l, err := a.spending.ledger()
+	l, err := a.spending.openLedger()
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +121,7 @@ func (a *App) spentBy(o run.Order, cluster string) (float64, error) {
 
 // tellBudgets tells people, once a day and scope, that a day's budget is used up.
 func (a *App) tellBudgets(ctx context.Context) error {
-	l, err := a.spending.ledger()
+	l, err := a.spending.openLedger()
 	if err != nil {
 		return err
 	}
@@ -142,9 +142,9 @@ func (a *App) tellBudgets(ctx context.Context) error {
 	return all
 }
 
-// spent is what the metrics show of today.
-func (a *App) spent() ([]telemetry.Spent, error) {
-	l, err := a.spending.ledger()
+// spentToday is what the metrics show of today.
+func (a *App) spentToday() ([]telemetry.Spent, error) {
+	l, err := a.spending.openLedger()
 	if err != nil {
 		return nil, err
 	}

@@ -71,15 +71,15 @@ func newClusters(list []config.Cluster, o Options, mask *mask.Masker, enforce bo
 		}
 	}
 	c.gate = preflight.NewGate(preflight.Config{
-		Clusters: names, Ask: c.asker, Namespaces: c.namespaces, Allowed: func(name string) bool { return c.config[name].AllowWriteCredential },
+		Clusters: names, Ask: c.askerFor, Namespaces: c.namespacesOf, Allowed: func(name string) bool { return c.config[name].AllowWriteCredential },
 		Enforce: enforce, Logger: o.Logger, Now: o.Now,
 	})
 	return c
 }
 
-// client returns nil where no credential is configured. A kubeconfig that was
+// clientOf returns nil where no credential is configured. A kubeconfig that was
 // written anew is read anew, and what was known of the old one forgotten.
-func (c *clusters) client(name string) (*kube.Client, error) {
+func (c *clusters) clientOf(name string) (*kube.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	have, cl := c.clients[name], c.config[name]
@@ -109,9 +109,9 @@ func (c *clusters) client(name string) (*kube.Client, error) {
 	return client, nil
 }
 
-// held returns the client as it stands now.
-func (c *clusters) held(name string) (dialled, error) {
-	if _, err := c.client(name); err != nil {
+// dialledClient returns the client as it stands now.
+func (c *clusters) dialledClient(name string) (dialled, error) {
+	if _, err := c.clientOf(name); err != nil {
 		return dialled{}, err
 	}
 	c.mu.Lock()
@@ -119,11 +119,11 @@ func (c *clusters) held(name string) (dialled, error) {
 	return c.clients[name], nil
 }
 
-// masker hides what we hold, and with it the credential of the cluster; of all of
+// maskerFor hides what we hold, and with it the credential of the cluster; of all of
 // them where the name is none of theirs.
-func (c *clusters) masker(name string) *mask.Masker {
+func (c *clusters) maskerFor(name string) *mask.Masker {
 	if _, known := c.config[name]; !known {
-		return c.all()
+		return c.maskerOfAll()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +143,7 @@ func (c *clusters) masker(name string) *mask.Masker {
 	return c.masks[name].Masker
 }
 
-func (c *clusters) all() *mask.Masker {
+func (c *clusters) maskerOfAll() *mask.Masker {
 	var values []string
 	for _, cl := range c.config {
 		if cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ()); err == nil && cl.Kubeconfig != "" {
@@ -154,11 +154,11 @@ func (c *clusters) all() *mask.Masker {
 }
 
 // Mask hides secrets in what was said of a cluster.
-func (c *clusters) Mask(name, text string) string { return c.masker(name).String(text) }
+func (c *clusters) Mask(name, text string) string { return c.maskerFor(name).String(text) }
 
 // MaskLog hides them in lines that may be a part of a log.
 func (c *clusters) MaskLog(name, lines string) string {
-	masked, _ := c.masker(name).Log([]byte(lines))
+	masked, _ := c.maskerFor(name).Log([]byte(lines))
 	return string(masked)
 }
 
@@ -175,18 +175,18 @@ func changedAt(path string) time.Time {
 // configured: that of a kubeconfig which was made for a server is none of theirs.
 func (c *clusters) kubectlContext(name string) string { return c.config[name].Context }
 
-func (c *clusters) labels(name string) map[string]string { return c.config[name].Labels }
+func (c *clusters) labelsOf(name string) map[string]string { return c.config[name].Labels }
 
-// namespaces are those of a cluster that are looked at, none for all.
-func (c *clusters) namespaces(name string) []string { return c.config[name].Namespaces }
+// namespacesOf are those of a cluster that are looked at, none for all.
+func (c *clusters) namespacesOf(name string) []string { return c.config[name].Namespaces }
 
-// asker is how preflight asks a cluster: as whom a guard would be, since a
+// askerFor is how preflight asks a cluster: as whom a guard would be, since a
 // credential plugin may tell another identity to another environment.
-func (c *clusters) asker(name string) (preflight.Asker, error) {
+func (c *clusters) askerFor(name string) (preflight.Asker, error) {
 	if s := c.snapshots[name]; s != nil {
 		return s.Client(), nil
 	}
-	d, err := c.held(name)
+	d, err := c.dialledClient(name)
 	switch {
 	case d.Client == nil:
 		return nil, err
@@ -196,13 +196,13 @@ func (c *clusters) asker(name string) (preflight.Asker, error) {
 	return d.asks, nil
 }
 
-// access returns nil where no credential is configured. One that is not usable
+// accessTo returns nil where no credential is configured. One that is not usable
 // answers with why.
-func (c *clusters) access(name string) ClusterAccess {
+func (c *clusters) accessTo(name string) ClusterAccess {
 	if c.override != nil {
 		return c.override(name)
 	}
-	client, err := c.client(name)
+	client, err := c.clientOf(name)
 	switch {
 	case err != nil:
 		return unusable{err}
@@ -237,7 +237,7 @@ func (l live) Permissions(ctx context.Context, ns string) (map[string]any, error
 // cluster is read through a guard like an agent's, which tells audit of each
 // request, and shares what m learns.
 func (c *clusters) Reader(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
-	a := c.access(name)
+	a := c.accessTo(name)
 	if a == nil {
 		return nil
 	}
@@ -246,16 +246,16 @@ func (c *clusters) Reader(name string, m *mask.Masker, audit func(context.Contex
 		return a
 	}
 	base, transport := l.Upstream()
-	masker := c.masker(name).Sharing(m)
+	masker := c.maskerFor(name).Sharing(m)
 	g, err := guardkube.New(guardkube.Config{
-		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, MaskLog: masker.Log, Namespaces: c.namespaces(name),
+		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, MaskLog: masker.Log, Namespaces: c.namespacesOf(name),
 		Logger: c.log.With("component", "guard", "cluster", name),
 		Audit:  func(ctx context.Context, r guardkube.AuditRecord) error { return audit(ctx, journal.Request(r)) },
 	})
 	if err != nil {
 		return unusable{err}
 	}
-	return guarded{kube.Over(base.Host, g, 0), l, c.namespaces(name), audit}
+	return guarded{kube.Over(base.Host, g, 0), l, c.namespacesOf(name), audit}
 }
 
 // guarded reads through a guard; what the credential may do is asked beside it,
@@ -318,7 +318,7 @@ func (c *clusters) AgentAccess(ctx context.Context, name, namespace string) (*wo
 		return nil, ""
 	}
 	if cl.Kubeconfig != "" && !c.defaults {
-		return c.asked(ctx, name, namespace)
+		return c.agentCredential(ctx, name, namespace)
 	}
 	ok, reason := c.gate.AgentAccess(ctx, name, namespace)
 	if !ok {
@@ -341,13 +341,13 @@ func forGuard(cl config.Cluster) (*worker.Credential, error) {
 	return cred, nil
 }
 
-// asked returns the very credential that the gate asked with: a kubeconfig may be
+// agentCredential returns the very credential that the gate asked with: a kubeconfig may be
 // written anew at any moment.
-func (c *clusters) asked(ctx context.Context, name, namespace string) (*worker.Credential, string) {
+func (c *clusters) agentCredential(ctx context.Context, name, namespace string) (*worker.Credential, string) {
 	for range 3 {
-		before, _ := c.held(name) // the gate meets the same error
+		before, _ := c.dialledClient(name) // the gate meets the same error
 		ok, reason := c.gate.AgentAccess(ctx, name, namespace)
-		after, err := c.held(name)
+		after, err := c.dialledClient(name)
 		switch {
 		case before.Client != after.Client:
 		case !ok:
@@ -366,7 +366,7 @@ func (c *clusters) asked(ctx context.Context, name, namespace string) (*worker.C
 // Owner implements intake.OwnerResolver. Without a credential the answer is a
 // Refused error, and names are looked at instead.
 func (c *clusters) Owner(ctx context.Context, cluster string, res nightcrier.Resource) (nightcrier.Resource, error) {
-	a := c.access(cluster)
+	a := c.accessTo(cluster)
 	if a == nil {
 		return nightcrier.Resource{}, nightcrier.Errorf(nightcrier.Refused, "cluster %s has no kubeconfig", cluster)
 	}

@@ -77,14 +77,14 @@ func TestARenewedKubeconfig(t *testing.T) {
 			}
 		}
 	}
-	first, err := c.client("prod")
+	first, err := c.clientOf("prod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := c.client("prod"); err != nil || again != first {
+	if again, err := c.clientOf("prod"); err != nil || again != first {
 		t.Errorf("a file that is gone for a moment: %v", err)
 	}
 }

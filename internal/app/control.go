@@ -26,7 +26,7 @@ func (a *App) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.
 		a.runner.Cancel(r.ID)
 		return r, nil
 	}
-	a.dropped(ctx, []nightcrier.Run{r})
+	a.noteDropped(ctx, []nightcrier.Run{r})
 	return r, nil
 }
 
@@ -101,8 +101,8 @@ func (a *App) StopWorkers(ctx context.Context, cause string) error {
 	}
 }
 
-// decided counts each decision of intake, and tells people of what cannot wait.
-func (a *App) decided(d store.Decision) {
+// noteDecision counts each decision of intake, and tells people of what cannot wait.
+func (a *App) noteDecision(d store.Decision) {
 	if d.Repeated {
 		a.metrics.EventRepeated(d.Cluster)
 		return
@@ -111,25 +111,25 @@ func (a *App) decided(d store.Decision) {
 	if d.StormStarted != nil {
 		a.metrics.StormStarted(d.StormStarted.Cluster)
 	}
-	a.dropped(context.Background(), d.Dropped)
+	a.noteDropped(context.Background(), d.Dropped)
 	if d.SeverityRose {
-		a.keeper.later(func(ctx context.Context) error { return a.tellRise(ctx, d) })
+		a.keeper.runLater(func(ctx context.Context) error { return a.tellRise(ctx, d) })
 	}
 }
 
-// ended counts a run that has ended.
-func (a *App) ended(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
+// noteEnded counts a run that has ended.
+func (a *App) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
 	a.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
 	a.metrics.AgentEnded(inc.Cluster, res)
 	a.metrics.IncidentClosed(inc.Cluster, inc.Status)
 	if res.FailureClass == nightcrier.FailBudget && a.opt.budgetDir == "" { // else the server tells
-		a.keeper.later(a.tellBudgets)
+		a.keeper.runLater(a.tellBudgets)
 	}
 }
 
-// learn lets the circuit breaker know how an executor did, and tells people when
+// reportToBreaker lets the circuit breaker know how an executor did, and tells people when
 // that opens or closes it.
-func (a *App) learn(ctx context.Context, executor string, res nightcrier.AgentResult) error {
+func (a *App) reportToBreaker(ctx context.Context, executor string, res nightcrier.AgentResult) error {
 	tr, err := a.breaker.Report(ctx, executor, res)
 	if err != nil || tr == "" {
 		return err
@@ -137,12 +137,12 @@ func (a *App) learn(ctx context.Context, executor string, res nightcrier.AgentRe
 	open := tr == admit.BreakerOpened
 	a.metrics.BreakerChanged(executor, open)
 	a.log.Warn("circuit breaker", "component", "admission", "event", string(tr), "executor", executor, "failure_class", res.FailureClass)
-	a.keeper.later(func(ctx context.Context) error { return a.tellBreaker(ctx, executor, open, res) })
+	a.keeper.runLater(func(ctx context.Context) error { return a.tellBreaker(ctx, executor, open, res) })
 	return nil
 }
 
-// dropped reports runs that ended without ever being admitted.
-func (a *App) dropped(ctx context.Context, runs []nightcrier.Run) {
+// noteDropped reports runs that ended without ever being admitted.
+func (a *App) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
 		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID, "cluster", r.Key, "reason", r.Reason)
 		inc, err := a.store.Incident(ctx, r.IncidentID)
@@ -151,7 +151,7 @@ func (a *App) dropped(ctx context.Context, runs []nightcrier.Run) {
 		}
 		a.metrics.IncidentClosed(inc.Cluster, inc.Status)
 		if r.Reason == nightcrier.QueueExpired {
-			a.keeper.later(func(ctx context.Context) error { return announcer{a}.Ended(ctx, inc, nil, r.ID) })
+			a.keeper.runLater(func(ctx context.Context) error { return announcer{a}.Ended(ctx, inc, nil, r.ID) })
 		}
 	}
 }

@@ -25,7 +25,7 @@ func Credential(kubeconfig, context string, environ []string) (*worker.Credentia
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	cfg, err := rules.Load()
-	kubeconfig = or(kubeconfig, "of the environment")
+	kubeconfig = orOther(kubeconfig, "of the environment")
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: %w", kubeconfig, err)
 	}

@@ -53,7 +53,7 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if scripted(o) != "" {
+	if missingKeyVariable(o) != "" {
 		d = slices.DeleteFunc(d, func(sc demo.Scenario) bool { return sc.Calm })
 		d = d[:min(len(d), scriptedMost)]
 	}
@@ -85,14 +85,14 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 	}
 	defer func() {
 		clean := context.WithoutCancel(ctx)
-		err = errors.Join(err, a.abandon(clean), a.Stop(clean))
+		err = errors.Join(err, a.cancelOpen(clean), a.Stop(clean))
 	}()
-	return demoShow{o: o, app: a, scenarios: d, peer: peer}.play(ctx)
+	return demoShow{o: o, app: a, scenarios: d, peer: peer}.playScenarios(ctx)
 }
 
-// abandon cancels every open incident, and returns when their agents are gone: the
+// cancelOpen cancels every open incident, and returns when their agents are gone: the
 // workers of a server outlive it, and nobody would come back for these.
-func (a *App) abandon(ctx context.Context) error {
+func (a *App) cancelOpen(ctx context.Context) error {
 	list, _, err := a.store.Incidents(ctx, store.IncidentFilter{Limit: 1000})
 	if err != nil {
 		return err
@@ -125,9 +125,9 @@ func outDir(out, prefix string) (dir string, cleanup func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// scripted is the variable in which a key is missing, where the agent's model is
+// missingKeyVariable is the variable in which a key is missing, where the agent's model is
 // therefore one that plays a script.
-func scripted(o DemoOptions) (missing string) {
+func missingKeyVariable(o DemoOptions) (missing string) {
 	cli, err := agent.For(o.Executor)
 	if err != nil || !cli.NeedsModel {
 		return ""
@@ -169,7 +169,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 		}
 	}
 	flags := map[string]string{"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning"}
-	if missing := scripted(o); missing != "" {
+	if missing := missingKeyVariable(o); missing != "" {
 		model, err := modeltest.NewServer()
 		if err == nil {
 			err = model.Listen()
@@ -187,7 +187,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 	}
 	cfg, warnings, err := config.Load(config.Options{Env: env, Flags: flags, Typed: map[string]string{"agent.executor": "executor"}})
 	if err == nil {
-		err = hopeless(warnings)
+		err = hopelessError(warnings)
 	}
 	if err != nil {
 		done()
@@ -199,9 +199,9 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 	return cfg, done, nil
 }
 
-// hopeless is an error where a server would start and every investigation fail: a
+// hopelessError is an error where a server would start and every investigation fail: a
 // demo has nobody who mends it meanwhile.
-func hopeless(warnings []config.Warning) error {
+func hopelessError(warnings []config.Warning) error {
 	for _, w := range warnings {
 		if w.FailsCheck {
 			return nightcrier.Errorf(nightcrier.Invalid, "%s", w)
@@ -218,13 +218,13 @@ type demoShow struct {
 	peer      *mcptest.Peer
 }
 
-func (s demoShow) play(ctx context.Context) error {
+func (s demoShow) playScenarios(ctx context.Context) error {
 	for _, sc := range s.scenarios {
 		if err := s.peer.AwaitSubscribed(ctx, sc.Cluster); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(s.o.Stderr, "Replaying %d recorded notifications from %d clusters; executor %s.\n", s.pushed(), len(s.scenarios), s.o.Executor)
+	fmt.Fprintf(s.o.Stderr, "Replaying %d recorded notifications from %d clusters; executor %s.\n", s.countPushed(), len(s.scenarios), s.o.Executor)
 	for _, sc := range s.scenarios {
 		for _, n := range sc.Notifications {
 			if _, err := s.peer.Push(sc.Cluster, n); err != nil {
@@ -232,11 +232,11 @@ func (s demoShow) play(ctx context.Context) error {
 			}
 		}
 	}
-	list, err := s.await(ctx)
+	list, err := s.awaitIncidents(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.conclude(ctx, list); err != nil {
+	if err := s.printConclusion(ctx, list); err != nil {
 		return err
 	}
 	if !s.o.Once {
@@ -245,29 +245,29 @@ func (s demoShow) play(ctx context.Context) error {
 		return nil
 	}
 	for _, inc := range list {
-		if inc.Status != nightcrier.Resolved && !listed(inc) {
+		if inc.Status != nightcrier.Resolved && !isListed(inc) {
 			return nightcrier.Errorf(nightcrier.NoReport, "incident %s ended without a valid report: %s", inc.ID, inc.FailureReason)
 		}
 	}
 	return nil
 }
 
-// pushed is how many notifications there are.
-func (s demoShow) pushed() (n int) {
+// countPushed is how many notifications there are.
+func (s demoShow) countPushed() (n int) {
 	for _, sc := range s.scenarios {
 		n += len(sc.Notifications)
 	}
 	return n
 }
 
-// listed reports whether an incident was named in a storm's message only.
-func listed(inc nightcrier.Incident) bool {
+// isListed reports whether an incident was named in a storm's message only.
+func isListed(inc nightcrier.Incident) bool {
 	return inc.Status == nightcrier.Listed
 }
 
-// await prints each incident as it ends, and returns all when every notification
+// awaitIncidents prints each incident as it ends, and returns all when every notification
 // has been decided and no incident is open.
-func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
+func (s demoShow) awaitIncidents(ctx context.Context) ([]nightcrier.Incident, error) {
 	printed, storm := map[string]bool{}, []nightcrier.Incident{}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -286,15 +286,15 @@ func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
 			case inc.Status.Open():
 				open++
 			case printed[inc.ID]:
-			case listed(inc):
+			case isListed(inc):
 				storm = append(storm, inc)
 			default:
-				s.line(ctx, inc)
+				s.printIncident(ctx, inc)
 			}
 			printed[inc.ID] = !inc.Status.Open()
 		}
-		if open == 0 && len(events) >= s.pushed() {
-			s.storm(storm)
+		if open == 0 && len(events) >= s.countPushed() {
+			s.printStorm(storm)
 			return list, nil
 		}
 		select {
@@ -305,21 +305,21 @@ func (s demoShow) await(ctx context.Context) ([]nightcrier.Incident, error) {
 	}
 }
 
-// line prints one incident.
-func (s demoShow) line(ctx context.Context, inc nightcrier.Incident) {
+// printIncident prints one incident.
+func (s demoShow) printIncident(ctx context.Context, inc nightcrier.Incident) {
 	status := inc.Status.Words()
 	what := inc.RootCause
 	switch {
 	case what == "" && inc.Status == nightcrier.Resolved:
-		what = s.verdict(ctx, inc)
+		what = s.describeVerdict(ctx, inc)
 	case what == "":
 		what = inc.FailureReason
 	}
-	s.o.Row(status, inc.Severity.String(), inc.Cluster, about(inc), what)
+	s.o.Row(status, inc.Severity.String(), inc.Cluster, workloadToMend(inc), what)
 }
 
-// storm prints those that were named in a storm's message together.
-func (s demoShow) storm(list []nightcrier.Incident) {
+// printStorm prints those that were named in a storm's message together.
+func (s demoShow) printStorm(list []nightcrier.Incident) {
 	if len(list) == 0 {
 		return
 	}
@@ -327,27 +327,27 @@ func (s demoShow) storm(list []nightcrier.Incident) {
 	if len(list) > 1 {
 		more = fmt.Sprintf("and %d more, ", len(list)-1)
 	}
-	s.o.Row("storm, listed", inc.Severity.String(), inc.Cluster, about(inc), more+"named in the storm's one message: of a storm only the most severe are investigated")
+	s.o.Row("storm, listed", inc.Severity.String(), inc.Cluster, workloadToMend(inc), more+"named in the storm's one message: of a storm only the most severe are investigated")
 }
 
-// about names the object of an incident by the workload to be mended.
-func about(inc nightcrier.Incident) string {
+// workloadToMend names the object of an incident by the workload to be mended.
+func workloadToMend(inc nightcrier.Incident) string {
 	if inc.Owner.IsZero() {
 		return inc.Resource.String()
 	}
 	return inc.Owner.String()
 }
 
-// verdict says what a report without a cause comes to.
-func (s demoShow) verdict(ctx context.Context, inc nightcrier.Incident) string {
-	rep, err := s.read(ctx, inc)
+// describeVerdict says what a report without a cause comes to.
+func (s demoShow) describeVerdict(ctx context.Context, inc nightcrier.Incident) string {
+	rep, err := s.readReport(ctx, inc)
 	if err != nil {
 		return nightcrier.Verdict("").Words()
 	}
 	return rep.Verdict.Words()
 }
 
-func (s demoShow) read(ctx context.Context, inc nightcrier.Incident) (rep nightcrier.Report, err error) {
+func (s demoShow) readReport(ctx context.Context, inc nightcrier.Incident) (rep nightcrier.Report, err error) {
 	raw, err := s.app.store.Report(ctx, inc.ID)
 	if err == nil {
 		err = json.Unmarshal(raw, &rep)
@@ -365,15 +365,15 @@ func symptoms(r *nightcrier.Report) (n int) {
 	return n
 }
 
-// telling is the incident whose report shows most: the one with the most symptoms
+// mostTelling is the incident whose report shows most: the one with the most symptoms
 // of one root, and of those the most severe.
-func (s demoShow) telling(ctx context.Context, list []nightcrier.Incident) (best *nightcrier.Incident, err error) {
+func (s demoShow) mostTelling(ctx context.Context, list []nightcrier.Incident) (best *nightcrier.Incident, err error) {
 	follows := -1
 	for i, inc := range list {
 		if inc.Status != nightcrier.Resolved || inc.RootCause == "" {
 			continue
 		}
-		rep, err := s.read(ctx, inc)
+		rep, err := s.readReport(ctx, inc)
 		if err != nil {
 			return nil, err
 		}
@@ -384,14 +384,14 @@ func (s demoShow) telling(ctx context.Context, list []nightcrier.Incident) (best
 	return best, nil
 }
 
-// conclude prints one whole report and what became of the other events.
-func (s demoShow) conclude(ctx context.Context, list []nightcrier.Incident) error {
-	shown, err := s.telling(ctx, list)
+// printConclusion prints one whole report and what became of the other events.
+func (s demoShow) printConclusion(ctx context.Context, list []nightcrier.Incident) error {
+	shown, err := s.mostTelling(ctx, list)
 	if err != nil {
 		return err
 	}
 	if shown != nil {
-		if err := s.report(ctx, *shown); err != nil {
+		if err := s.printReport(ctx, *shown); err != nil {
 			return err
 		}
 	}
@@ -400,13 +400,13 @@ func (s demoShow) conclude(ctx context.Context, list []nightcrier.Incident) erro
 		return err
 	}
 	fmt.Fprintf(s.o.Stdout, "%d events: %d incidents opened, %d joined one, %s.\n",
-		s.pushed(), c.Events[nightcrier.Opened], c.Events[nightcrier.Joined], ledToNone(c.Suppressed))
-	return s.keep(ctx, list)
+		s.countPushed(), c.Events[nightcrier.Opened], c.Events[nightcrier.Joined], ledToNone(c.Suppressed))
+	return s.printPlaces(ctx, list)
 }
 
-// keep says where the reports are, which it keeps where nobody keeps the workspaces,
+// printPlaces says where the reports are, which it keeps where nobody keeps the workspaces,
 // and what to do next.
-func (s demoShow) keep(ctx context.Context, list []nightcrier.Incident) error {
+func (s demoShow) printPlaces(ctx context.Context, list []nightcrier.Incident) error {
 	if s.o.Out != "" {
 		fmt.Fprintf(s.o.Stdout, "The workspaces are in %s, each with output/%s.\n", s.o.Out, filepath.Base(run.FinalReport))
 	} else {
@@ -427,14 +427,14 @@ func (s demoShow) keepReports(ctx context.Context, list []nightcrier.Incident) (
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "make a directory for the reports: %w", err)
 	}
 	for _, inc := range list {
-		rep, md, err := s.page(ctx, inc)
+		rep, md, err := s.readPage(ctx, inc)
 		if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.NoReport {
 			continue
 		}
 		if err != nil {
 			return "", err
 		}
-		name := strings.ReplaceAll(inc.Cluster+"-"+about(inc), "/", "-") + ".html"
+		name := strings.ReplaceAll(inc.Cluster+"-"+workloadToMend(inc), "/", "-") + ".html"
 		if err := os.WriteFile(filepath.Join(dir, name), report.HTML(&rep, &inc, md), 0o600); err != nil {
 			return "", nightcrier.Errorf(nightcrier.Exhausted, "keep a report: %w", err)
 		}
@@ -457,22 +457,22 @@ func ledToNone(suppressed map[nightcrier.Reason]int) string {
 	return fmt.Sprintf("%d led to none (%s)", total, strings.Join(reasons, ", "))
 }
 
-func (s demoShow) report(ctx context.Context, inc nightcrier.Incident) error {
-	rep, md, err := s.page(ctx, inc)
+func (s demoShow) printReport(ctx context.Context, inc nightcrier.Incident) error {
+	rep, md, err := s.readPage(ctx, inc)
 	if err == nil {
 		_, err = fmt.Fprintf(s.o.Stdout, "\n%s\n", s.o.Page(&rep, md))
 	}
 	return err
 }
 
-// page reads a report, and the same as Markdown.
-func (s demoShow) page(ctx context.Context, inc nightcrier.Incident) (rep nightcrier.Report, md []byte, err error) {
+// readPage reads a report, and the same as Markdown.
+func (s demoShow) readPage(ctx context.Context, inc nightcrier.Incident) (rep nightcrier.Report, md []byte, err error) {
 	raw, err := s.app.store.Report(ctx, inc.ID)
 	if err != nil {
 		return rep, nil, err
 	}
 	if err = json.Unmarshal(raw, &rep); err == nil {
-		md, err = s.app.markdown(ctx, inc, raw)
+		md, err = s.app.reportMarkdown(ctx, inc, raw)
 	}
 	return rep, md, err
 }

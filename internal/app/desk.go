@@ -51,7 +51,7 @@ func (d *desk) Investigate(ctx context.Context, cluster string, of nightcrier.Re
 
 // Report implements mcpserver.Records.
 func (d *desk) Report(ctx context.Context, id string, markdown bool) ([]byte, error) {
-	if f, ok := d.find(id); ok {
+	if f, ok := d.findDone(id); ok {
 		switch {
 		case f.Report == nil:
 			return nil, nightcrier.Errorf(nightcrier.NoReport, "incident %s has no report", id)
@@ -66,7 +66,7 @@ func (d *desk) Report(ctx context.Context, id string, markdown bool) ([]byte, er
 	return d.next.Report(ctx, id, markdown)
 }
 
-func (d *desk) find(id string) (mcpserver.Finding, bool) {
+func (d *desk) findDone(id string) (mcpserver.Finding, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.done, func(f mcpserver.Finding) bool { return f.Incident.ID == id })

@@ -104,13 +104,13 @@ func Doctor(ctx context.Context, cfg *config.Config, o DoctorOptions) []Check {
 
 func checkDisk(cfg *config.Config) Check {
 	c := Check{Code: CheckDisk, Name: cfg.WorkspaceRoot}
-	dir := nearest(cfg.WorkspaceRoot)
-	if err := usable(dir, cfg.WorkspaceRoot); err != nil {
-		return c.fail(err, "make the directory writable for this user and for no other, or set workspace_root")
+	dir := nearestDir(cfg.WorkspaceRoot)
+	if err := checkUsable(dir, cfg.WorkspaceRoot); err != nil {
+		return c.asFailed(err, "make the directory writable for this user and for no other, or set workspace_root")
 	}
 	space, err := portable.SpaceOf(dir)
 	if err != nil {
-		return c.fail(err, "")
+		return c.asFailed(err, "")
 	}
 	c.Status, c.Detail = statusOK, fmt.Sprintf("%d MiB free", space.Free>>20)
 	if space.Free < lowDisk {
@@ -119,9 +119,9 @@ func checkDisk(cfg *config.Config) Check {
 	return c
 }
 
-// usable asks what a server asks of its workspace root or, before the first start, whether
+// checkUsable asks what a server asks of its workspace root or, before the first start, whether
 // it can be made in dir.
-func usable(dir, root string) error {
+func checkUsable(dir, root string) error {
 	if dir == root {
 		return workspace.CheckRoot(root)
 	}
@@ -135,9 +135,9 @@ func usable(dir, root string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// nearest is dir, or what there is of its path: the workspace root is made at the
+// nearestDir is dir, or what there is of its path: the workspace root is made at the
 // first start.
-func nearest(dir string) string {
+func nearestDir(dir string) string {
 	for dir != filepath.Dir(dir) {
 		if _, err := os.Stat(dir); err == nil {
 			break
@@ -153,33 +153,33 @@ func checkStore(ctx context.Context, cfg *config.Config) Check {
 	if o.URL != "" {
 		c.Name, hint = "PostgreSQL", "check database_url and that the server answers"
 	} else if _, err := os.Stat(o.Path); err != nil {
-		return c.ok("is made at the first start")
+		return c.asOK("is made at the first start")
 	}
 	st, err := store.OpenReadOnly(ctx, o)
 	if err != nil {
-		return c.fail(err, hint)
+		return c.asFailed(err, hint)
 	}
 	defer st.Close()
 	n, err := st.Counts(ctx)
 	if err != nil {
-		return c.fail(err, "")
+		return c.asFailed(err, "")
 	}
-	return c.ok(fmt.Sprintf("%d runs queued, %d running", n.Queued, n.Leases))
+	return c.asOK(fmt.Sprintf("%d runs queued, %d running", n.Queued, n.Leases))
 }
 
 // checkListen tries each address of a server, under the key that names it.
 func checkListen(ctx context.Context, cfg *config.Config) (checks []Check) {
-	all := listeners(cfg)
+	all := listenersOf(cfg)
 	try := func(code, address string, one api.ServerConfig) {
 		one.Socket = all.Socket
 		c := Check{Code: code, Name: address}
 		switch served, err := api.NewServer(one).Try(ctx); {
 		case err != nil:
-			checks = append(checks, c.fail(err, "stop what listens there, or set another address"))
+			checks = append(checks, c.asFailed(err, "stop what listens there, or set another address"))
 		case served:
-			checks = append(checks, c.ok("a server of this workspace root runs"))
+			checks = append(checks, c.asOK("a server of this workspace root runs"))
 		default:
-			checks = append(checks, c.ok("free"))
+			checks = append(checks, c.asOK("free"))
 		}
 	}
 	if all.Listen != "" {
@@ -197,11 +197,11 @@ func checkListen(ctx context.Context, cfg *config.Config) (checks []Check) {
 func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 	c := Check{Code: CheckSandbox, Name: cfg.Sandbox.Require}
 	if cfg.Agent.Executor == config.Builtin {
-		return c.ok("not needed: no agent is started" + granted(ctx, cfg))
+		return c.asOK("not needed: no agent is started" + describeGranted(ctx, cfg))
 	}
-	held, notes, err := process.Probe(ctx, nearest(cfg.WorkspaceRoot))
+	held, notes, err := process.Probe(ctx, nearestDir(cfg.WorkspaceRoot))
 	if err != nil {
-		return c.fail(err, process.Remedy(process.Floor(held)))
+		return c.asFailed(err, process.Remedy(process.Floor(held)))
 	}
 	return judgeSandbox(c, cfg.Sandbox.Require, held, notes)
 }
@@ -209,7 +209,7 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 // judgeSandbox says what the layers mean for what is required.
 func judgeSandbox(c Check, require string, held, notes []string) Check {
 	missing := process.Strict(held)
-	c = c.ok(strings.Join(held, " "))
+	c = c.asOK(strings.Join(held, " "))
 	if len(missing) > 0 {
 		c.Status = statusWarn
 		c.Detail = strings.Join(append([]string{c.Detail + "; missing: " + strings.Join(missing, " ")}, notes...), "; ")
@@ -225,9 +225,9 @@ func judgeSandbox(c Check, require string, held, notes []string) Check {
 	return c
 }
 
-// granted says which layers an agent would have here, for whoever thinks of one.
-func granted(ctx context.Context, cfg *config.Config) string {
-	held, _, err := process.Probe(ctx, nearest(cfg.WorkspaceRoot))
+// describeGranted says which layers an agent would have here, for whoever thinks of one.
+func describeGranted(ctx context.Context, cfg *config.Config) string {
+	held, _, err := process.Probe(ctx, nearestDir(cfg.WorkspaceRoot))
 	if err != nil {
 		return "; this machine would hold none: " + err.Error()
 	}
@@ -245,19 +245,19 @@ func checkSkills(cfg *config.Config) Check {
 	c := Check{Code: CheckSkills, Name: strings.Join(wantedSkills(cfg), ", ")}
 	all, _, err := findSkills(cfg)
 	if err != nil {
-		return c.fail(err, "see `nightcrier skills list`, and `nightcrier skills check DIR`")
+		return c.asFailed(err, "see `nightcrier skills list`, and `nightcrier skills check DIR`")
 	}
 	var detail []string
 	for _, s := range all {
 		detail = append(detail, strings.TrimSpace(s.Version+" from "+s.From))
 	}
-	return c.ok(strings.Join(detail, ", "))
+	return c.asOK(strings.Join(detail, ", "))
 }
 
 func checkRunbooks(cfg *config.Config) Check {
 	c := Check{Code: CheckRunbooks, Name: cmp.Or(cfg.Runbooks.Dir, "runbooks.dir")}
 	if cfg.Runbooks.Dir == "" {
-		return c.ok("not configured: no files are joined to reports")
+		return c.asOK("not configured: no files are joined to reports")
 	}
 	books, problems := runbook.Load(cfg.Runbooks.Dir)
 	for _, b := range books {
@@ -268,20 +268,20 @@ func checkRunbooks(cfg *config.Config) Check {
 		}
 	}
 	if n := len(problems); n > 0 {
-		return c.fail(errors.Join(problems[:min(n, maxShown)]...), fmt.Sprintf("mend the files (%d problems); the other %d are used", n, len(books)))
+		return c.asFailed(errors.Join(problems[:min(n, maxShown)]...), fmt.Sprintf("mend the files (%d problems); the other %d are used", n, len(books)))
 	}
-	return c.ok(fmt.Sprintf("%d files", len(books)))
+	return c.asOK(fmt.Sprintf("%d files", len(books)))
 }
 
 func checkSlack(cfg *config.Config) Check {
 	c := Check{Code: CheckSlack, Name: "incoming webhook"}
 	if !cfg.Slack.WebhookURL.IsSet() {
-		return c.ok("not configured: outcomes are announced nowhere")
+		return c.asOK("not configured: outcomes are announced nowhere")
 	}
 	if _, err := slack.New(cfg.Slack.WebhookURL.Reveal(), slack.Options{}); err != nil {
-		return c.fail(err, "copy the address from Slack's app settings")
+		return c.asFailed(err, "copy the address from Slack's app settings")
 	}
-	return c.ok("address is well-formed; nothing was sent")
+	return c.asOK("address is well-formed; nothing was sent")
 }
 
 // checkClusters asks all clusters at once, a few at a time, in their order.
@@ -321,7 +321,7 @@ func checkAccess(ctx context.Context, cl config.Cluster) []Check {
 	}
 	client, err := kube.Dial(cl.Kubeconfig, cl.Context, doctorTimeout)
 	if err != nil {
-		return []Check{c.fail(err, "check clusters[].kubeconfig and context")}
+		return []Check{c.asFailed(err, "check clusters[].kubeconfig and context")}
 	}
 	defer client.Close()
 	c = checkCluster(ctx, c, cl, client)
@@ -338,15 +338,15 @@ func checkAccess(ctx context.Context, cl config.Cluster) []Check {
 func checkCluster(ctx context.Context, c Check, cl config.Cluster, client *kube.Client) Check {
 	if err := client.Check(ctx, cl.Namespaces...); err != nil {
 		if nightcrier.CodeOf(err) == nightcrier.Refused {
-			return c.fail(err, "grant it get, list and watch: `nightcrier rbac manifest` prints all that is read; one for some namespaces alone needs clusters[].namespaces")
+			return c.asFailed(err, "grant it get, list and watch: `nightcrier rbac manifest` prints all that is read; one for some namespaces alone needs clusters[].namespaces")
 		}
-		return c.fail(err, "check the server's address in the kubeconfig, and that it can be reached from here")
+		return c.asFailed(err, "check the server's address in the kubeconfig, and that it can be reached from here")
 	}
 	version, err := client.Version(ctx)
 	if err != nil {
-		return c.fail(err, "")
+		return c.asFailed(err, "")
 	}
-	return c.ok(client.Host() + ", " + version)
+	return c.asOK(client.Host() + ", " + version)
 }
 
 // checkCredential asks what serve would ask, and says what it would decide.
@@ -365,17 +365,17 @@ func checkCredential(ctx context.Context, cl config.Cluster, client *kube.Client
 	case known.ReadOnly != string(preflight.Yes):
 		c.Status, c.Detail, c.Hint = statusWarn, known.Detail, "`nightcrier rbac manifest` prints what a read-only credential needs"
 	default:
-		c = c.ok("read-only")
+		c = c.asOK("read-only")
 	}
 	return c
 }
 
-func (c Check) ok(detail string) Check {
+func (c Check) asOK(detail string) Check {
 	c.Status, c.Detail = statusOK, detail
 	return c
 }
 
-func (c Check) fail(err error, hint string) Check {
+func (c Check) asFailed(err error, hint string) Check {
 	c.Status, c.Detail, c.Hint = statusFail, err.Error(), hint
 	return c
 }

@@ -28,7 +28,7 @@ func checkFaults(ctx context.Context, cfg *config.Config, cl config.Cluster) (ch
 		checks = append(checks, checkMCP(ctx, c, cl))
 	}
 	if cl.Watch {
-		checks = append(checks, c.ok("watch, over the cluster's API"))
+		checks = append(checks, c.asOK("watch, over the cluster's API"))
 	}
 	if cl.Alertmanager.Given {
 		checks = append(checks, checkAlerts(c, cfg, cl.Alertmanager))
@@ -36,7 +36,7 @@ func checkFaults(ctx context.Context, cfg *config.Config, cl config.Cluster) (ch
 	switch {
 	case len(checks) > 0:
 	case len(cfg.Webhooks) > 0:
-		checks = append(checks, c.ok("webhooks that name it"))
+		checks = append(checks, c.asOK("webhooks that name it"))
 	default:
 		c.Status, c.Detail, c.Hint = statusWarn, "no fault source", "set clusters[].watch, clusters[].mcp.endpoint or clusters[].alertmanager"
 		checks = append(checks, c)
@@ -48,16 +48,16 @@ func checkFaults(ctx context.Context, cfg *config.Config, cl config.Cluster) (ch
 func checkMCP(ctx context.Context, c Check, cl config.Cluster) Check {
 	u, err := url.Parse(cl.MCP.Endpoint)
 	if err != nil {
-		return c.fail(fmt.Errorf("mcp.endpoint is not a URL"), "write it as http://host:port/mcp")
+		return c.asFailed(fmt.Errorf("mcp.endpoint is not a URL"), "write it as http://host:port/mcp")
 	}
 	mode, err := mcp.Probe(ctx, ofCluster(cl, mcp.Config{Logger: slog.New(slog.DiscardHandler)}))
 	switch {
 	case nightcrier.CodeOf(err) == nightcrier.Unreachable:
-		return c.fail(fmt.Errorf("%s does not answer as a fault source does: %w", u.Host, err), "start kubernetes-mcp-server with --port there, or mend clusters[].mcp.endpoint")
+		return c.asFailed(fmt.Errorf("%s does not answer as a fault source does: %w", u.Host, err), "start kubernetes-mcp-server with --port there, or mend clusters[].mcp.endpoint")
 	case err != nil:
-		return c.fail(fmt.Errorf("%s cannot be subscribed to: %w", u.Host, err), "name a server that pushes faults in clusters[].mcp.endpoint, or set clusters[].watch")
+		return c.asFailed(fmt.Errorf("%s cannot be subscribed to: %w", u.Host, err), "name a server that pushes faults in clusters[].mcp.endpoint, or set clusters[].watch")
 	}
-	return c.ok(fmt.Sprintf("%s offers %s", u.Host, mode))
+	return c.asOK(fmt.Sprintf("%s offers %s", u.Host, mode))
 }
 
 // checkAlerts asks whether anybody could post.
@@ -69,7 +69,7 @@ func checkAlerts(c Check, cfg *config.Config, a config.Alertmanager) Check {
 	case cfg.Listen == "" && (cfg.WebhookListen == "" || a.TokenEnv == ""):
 		c.Detail, c.Hint = "alerts arrive over the server's socket only, which no Alertmanager posts to", "set listen; or webhook_listen, and clusters[].alertmanager.token_env"
 	default:
-		c = c.ok("alerts, as they are posted")
+		c = c.asOK("alerts, as they are posted")
 	}
 	return c
 }
@@ -80,7 +80,7 @@ func checkWatch(ctx context.Context, cl config.Cluster, client *kube.Client) Che
 	places := detect.Kinds(cl.Namespaces...)
 	denied, err := deniedAt(ctx, client, places)
 	if err != nil {
-		return c.fail(err, "the cluster must answer what its credential may do")
+		return c.asFailed(err, "the cluster must answer what its credential may do")
 	}
 	var needed, useful []string
 	for i, w := range places {
@@ -92,17 +92,17 @@ func checkWatch(ctx context.Context, cl config.Cluster, client *kube.Client) Che
 	}
 	const hint = "`nightcrier rbac manifest` prints what it needs"
 	if len(needed) > 0 {
-		return c.fail(fmt.Errorf("the credential may not %s", strings.Join(append(needed, useful...), ", ")), hint)
+		return c.asFailed(fmt.Errorf("the credential may not %s", strings.Join(append(needed, useful...), ", ")), hint)
 	}
 	if len(useful) > 0 {
 		c.Status, c.Detail, c.Hint = statusWarn, "the credential may not "+strings.Join(useful, ", ")+": such faults are not seen", hint
 		return c
 	}
-	return c.stands(places, observe.Try(ctx, client, places))
+	return c.judgeWatches(places, observe.Try(ctx, client, places))
 }
 
-// stands judges the watches that were tried.
-func (c Check) stands(places []detect.Watched, errs []error) Check {
+// judgeWatches judges the watches that were tried.
+func (c Check) judgeWatches(places []detect.Watched, errs []error) Check {
 	var absent []string
 	var lost, refused []error
 	for i, err := range errs {
@@ -119,14 +119,14 @@ func (c Check) stands(places []detect.Watched, errs []error) Check {
 	}
 	switch {
 	case len(lost) > 0:
-		return c.fail(fmt.Errorf("%d of %d watches do not stand at once: %w", len(lost), len(places), lost[0]),
+		return c.asFailed(fmt.Errorf("%d of %d watches do not stand at once: %w", len(lost), len(places), lost[0]),
 			"what the kubeconfig leads to, such as a proxy, must grant all of them at once; with clusters[].namespaces there is one for each kind in each of these")
 	case len(refused) > 0:
 		c.Status, c.Detail = statusWarn, fmt.Sprintf("%d of %d watches are refused, such faults are not seen: %s", len(refused), len(places), refused[0])
 		c.Hint = "what the kubeconfig leads to refuses what the credential may read"
 		return c
 	}
-	c = c.ok(fmt.Sprintf("%d watches stand at once", len(places)-len(absent)))
+	c = c.asOK(fmt.Sprintf("%d watches stand at once", len(places)-len(absent)))
 	if len(absent) > 0 {
 		c.Detail += "; the cluster has no " + strings.Join(absent, ", ")
 	}

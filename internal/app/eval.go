@@ -38,15 +38,15 @@ func Eval(ctx context.Context, o EvalOptions) (eval.Result, error) {
 	if err != nil {
 		return eval.Result{}, err
 	}
-	look := o.triage
+	look := o.triageCase
 	if o.Executor == config.Builtin {
-		look = o.diagnose
+		look = o.diagnoseCase
 	}
 	return eval.Run(ctx, cases, look)
 }
 
-// diagnose applies the rules to a case, read through a guard as a cluster is.
-func (o EvalOptions) diagnose(ctx context.Context, c eval.Case) (_ *nightcrier.Report, err error) {
+// diagnoseCase applies the rules to a case, read through a guard as a cluster is.
+func (o EvalOptions) diagnoseCase(ctx context.Context, c eval.Case) (_ *nightcrier.Report, err error) {
 	snap, err := snapshot.Open(c.Dir)
 	if err != nil {
 		return nil, err
@@ -96,11 +96,11 @@ func (recorded) Permissions(context.Context, string) (map[string]any, error) { r
 // targetOf is what a case asks about.
 func targetOf(c eval.Case) (nightcrier.Resource, error) {
 	kind, name := c.Asked()
-	return complete(nightcrier.Resource{Kind: kind, Namespace: c.Namespace, Name: name})
+	return completeResource(nightcrier.Resource{Kind: kind, Namespace: c.Namespace, Name: name})
 }
 
-// triage lets an agent investigate a case as it would a cluster.
-func (o EvalOptions) triage(ctx context.Context, c eval.Case) (*nightcrier.Report, error) {
+// triageCase lets an agent investigate a case as it would a cluster.
+func (o EvalOptions) triageCase(ctx context.Context, c eval.Case) (*nightcrier.Report, error) {
 	snap, err := snapshot.Open(c.Dir)
 	if err != nil {
 		return nil, err

@@ -89,19 +89,19 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 	_, _ = rand.Read(key) // never fails
 	masker := mask.New(key, cred.Secrets()...).Learning()
 	kube, err := guardkube.New(guardkube.Config{
-		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: g.rec, Unannounced: o.Unannounced, Audit: g.audit, Logger: o.Logger, Now: o.Now,
+		Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Evidence: g.rec, Unannounced: o.Unannounced, Audit: g.auditRequest, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return g, g.serve(kube, o, cred.Kubeconfig)
+	return g, g.serveKube(kube, o, cred.Kubeconfig)
 }
 
 func (g *Guard) openFiles() (err error) {
-	if g.journal, err = g.create(guardJournal); err != nil {
+	if g.journal, err = g.createRecord(guardJournal); err != nil {
 		return err
 	}
-	if g.file, err = g.create(guardAudit); err != nil {
+	if g.file, err = g.createRecord(guardAudit); err != nil {
 		return errors.Join(err, os.Remove(g.journal.Name()))
 	}
 	g.log = audit.NewStream(g.file)
@@ -109,8 +109,8 @@ func (g *Guard) openFiles() (err error) {
 	return err
 }
 
-// create makes a file of the guard's record, which must not be there.
-func (g *Guard) create(name string) (*os.File, error) {
+// createRecord makes a file of the guard's record, which must not be there.
+func (g *Guard) createRecord(name string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(g.out, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	switch {
 	case errors.Is(err, os.ErrExist):
@@ -121,7 +121,7 @@ func (g *Guard) create(name string) (*os.File, error) {
 	return f, nil
 }
 
-func (g *Guard) serve(kube *guardkube.Guard, o GuardOptions, credential []byte) error {
+func (g *Guard) serveKube(kube *guardkube.Guard, o GuardOptions, credential []byte) error {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
@@ -133,11 +133,11 @@ func (g *Guard) serve(kube *guardkube.Guard, o GuardOptions, credential []byte) 
 		l.Close()
 		return err
 	}
-	g.Kubeconfig, err = leadTo(g.server.Kubeconfig(), l.Addr().(*net.TCPAddr), or(o.Namespace, namespaceOf(credential)))
+	g.Kubeconfig, err = leadTo(g.server.Kubeconfig(), l.Addr().(*net.TCPAddr), orOther(o.Namespace, namespaceOf(credential)))
 	return err
 }
 
-func or(s, otherwise string) string {
+func orOther(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
@@ -172,8 +172,8 @@ func leadTo(raw []byte, addr *net.TCPAddr, namespace string) ([]byte, error) {
 	return clientcmd.Write(*cfg)
 }
 
-// audit writes down what the guard decided, and what came of it.
-func (g *Guard) audit(_ context.Context, r guardkube.AuditRecord) error {
+// auditRequest writes down what the guard decided, and what came of it.
+func (g *Guard) auditRequest(_ context.Context, r guardkube.AuditRecord) error {
 	item := journal.OfRequest(journal.Request(r))
 	data, err := item.JSON()
 	if err != nil {

@@ -57,8 +57,8 @@ func (p *purse) Reserve(ctx context.Context, w model.Want) (model.Grant, error) 
 	return g, nil
 }
 
-// refused keeps why.
-func (p *purse) refused(err error) {
+// noteRefusal keeps why.
+func (p *purse) noteRefusal(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.why == nil {
@@ -77,7 +77,7 @@ func OpenModelGuards(o ModelGuardOptions) (_ *ModelGuards, err error) {
 	m := &ModelGuards{unset: slices.Clone(loginVariables)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, m.release())
+			err = errors.Join(err, m.closeAll())
 		}
 	}()
 	if m.ledger, err = budget.Open(filepath.Join(o.Out, "budget"), o.Now); err != nil {
@@ -89,7 +89,7 @@ func OpenModelGuards(o ModelGuardOptions) (_ *ModelGuards, err error) {
 	}
 	m.purse = &purse{Account: m.ledger.Account(budget.Who{Run: nightcrier.NewID()}, budget.Limits{Run: budget.Limit{Money: o.USD}})}
 	for _, p := range modelProviders {
-		if err := m.open(p, o, prices); err != nil {
+		if err := m.openGuard(p, o, prices); err != nil {
 			return nil, err
 		}
 	}
@@ -99,10 +99,10 @@ func OpenModelGuards(o ModelGuardOptions) (_ *ModelGuards, err error) {
 	return m, nil
 }
 
-// open starts the guard of one provider, where there is a key for it.
-func (m *ModelGuards) open(p nightcrier.Provider, o ModelGuardOptions, prices price.Table) error {
+// openGuard starts the guard of one provider, where there is a key for it.
+func (m *ModelGuards) openGuard(p nightcrier.Provider, o ModelGuardOptions, prices price.Table) error {
 	keys, addresses := config.KeyVariables(p), config.AddressVariables(p)
-	key := first(o.Environ, keys)
+	key := firstSet(o.Environ, keys)
 	if key == "" {
 		return nil
 	}
@@ -111,9 +111,9 @@ func (m *ModelGuards) open(p nightcrier.Provider, o ModelGuardOptions, prices pr
 		return nightcrier.Errorf(nightcrier.Internal, "model guard: %w", err)
 	}
 	g, err := model.Start(l, model.Config{
-		Provider: p, Upstream: first(o.Environ, addresses), Key: key, Prices: prices, NeedsPrice: true,
+		Provider: p, Upstream: firstSet(o.Environ, addresses), Key: key, Prices: prices, NeedsPrice: true,
 		Unpriced: "in the file that --config names, or to NIGHTCRIER_AGENT_PRICES",
-		Budget:   m.purse, Spent: m.purse.refused, Logger: o.Logger,
+		Budget:   m.purse, Spent: m.purse.noteRefusal, Logger: o.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -128,8 +128,8 @@ func (m *ModelGuards) open(p nightcrier.Provider, o ModelGuardOptions, prices pr
 	return nil
 }
 
-// first is the first of the variables that is set.
-func first(environ, names []string) string {
+// firstSet is the first of the variables that is set.
+func firstSet(environ, names []string) string {
 	for _, name := range names {
 		for _, kv := range environ {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok && v != "" {
@@ -160,10 +160,10 @@ func (m *ModelGuards) Close() (Spent, error) {
 	sum, err := m.purse.Used()
 	m.purse.mu.Lock()
 	defer m.purse.mu.Unlock()
-	return spentOf(budget.Line{Sum: sum}, budget.Limit{}), errors.Join(m.purse.why, err, m.release())
+	return spentOf(budget.Line{Sum: sum}, budget.Limit{}), errors.Join(m.purse.why, err, m.closeAll())
 }
 
-func (m *ModelGuards) release() (err error) {
+func (m *ModelGuards) closeAll() (err error) {
 	for _, g := range m.guards {
 		err = errors.Join(err, g.Close())
 	}

@@ -39,9 +39,9 @@ func TestACommandsBudget(t *testing.T) {
 		t.Errorf("the command gets %v", given)
 	}
 	ask := func() int {
-		req, _ := http.NewRequestWithContext(t.Context(), "POST", first(given, []string{"ANTHROPIC_BASE_URL"})+"/v1/messages",
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", firstSet(given, []string{"ANTHROPIC_BASE_URL"})+"/v1/messages",
 			strings.NewReader(`{"model":"claude-haiku-4-5","max_tokens":400,"messages":[{"role":"user","content":"`+strings.Repeat("a log. ", 500)+`"}]}`))
-		req.Header.Set("X-Api-Key", first(given, []string{"ANTHROPIC_API_KEY"}))
+		req.Header.Set("X-Api-Key", firstSet(given, []string{"ANTHROPIC_API_KEY"}))
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -82,9 +82,9 @@ func TestACommandsPrices(t *testing.T) {
 	}
 	given := m.Environ(environ)
 	ask := func(model string) (int, string) {
-		req, _ := http.NewRequestWithContext(t.Context(), "POST", first(given, []string{"ANTHROPIC_BASE_URL"})+"/v1/messages",
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", firstSet(given, []string{"ANTHROPIC_BASE_URL"})+"/v1/messages",
 			strings.NewReader(`{"model":"`+model+`","max_tokens":400,"messages":[]}`))
-		req.Header.Set("X-Api-Key", first(given, []string{"ANTHROPIC_API_KEY"}))
+		req.Header.Set("X-Api-Key", firstSet(given, []string{"ANTHROPIC_API_KEY"}))
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)

@@ -33,8 +33,8 @@ type housekeeper struct {
 	wg     sync.WaitGroup
 }
 
-// later runs a task in the background; Stop waits for it.
-func (h *housekeeper) later(task func(context.Context) error) {
+// runLater runs a task in the background; Stop waits for it.
+func (h *housekeeper) runLater(task func(context.Context) error) {
 	h.wg.Go(func() {
 		if err := task(h.ctx); err != nil && h.ctx.Err() == nil {
 			h.log.Warn("background task failed", "component", "housekeeping", "event", "task_failed", "error", err)
@@ -42,9 +42,9 @@ func (h *housekeeper) later(task func(context.Context) error) {
 	})
 }
 
-// every runs a task now and then until the housekeeper stops.
-func (h *housekeeper) every(d time.Duration, task func(context.Context) error) {
-	h.later(func(ctx context.Context) error {
+// runEvery runs a task now and then until the housekeeper stops.
+func (h *housekeeper) runEvery(d time.Duration, task func(context.Context) error) {
+	h.runLater(func(ctx context.Context) error {
 		tick := time.NewTicker(d)
 		defer tick.Stop()
 		for {
@@ -61,11 +61,11 @@ func (h *housekeeper) every(d time.Duration, task func(context.Context) error) {
 }
 
 func (a *App) startKeeper(context.Context) error {
-	a.keeper.every(stormEvery, a.tendStorms)
-	a.keeper.every(overEvery, a.tellOver)
-	a.keeper.every(measureEvery, a.measure)
-	a.keeper.every(sweepEvery, a.sweep)
-	a.keeper.every(sweepEvery, a.spending.tidy)
+	a.keeper.runEvery(stormEvery, a.tendStorms)
+	a.keeper.runEvery(overEvery, a.tellOver)
+	a.keeper.runEvery(measureEvery, a.refreshMetrics)
+	a.keeper.runEvery(sweepEvery, a.sweepRemains)
+	a.keeper.runEvery(sweepEvery, a.spending.tidyLedger)
 	return nil
 }
 
@@ -99,8 +99,8 @@ func (a *App) tendStorms(ctx context.Context) error {
 	return err
 }
 
-// measure refreshes the metrics that are too dear for every scrape.
-func (a *App) measure(ctx context.Context) error {
+// refreshMetrics refreshes the metrics that are too dear for every scrape.
+func (a *App) refreshMetrics(ctx context.Context) error {
 	now := a.masker.Count()
 	a.metrics.Masked(int(now - a.masked))
 	a.masked = now
@@ -151,15 +151,15 @@ func (a *App) measureWorkspaces(ctx context.Context) error {
 // measureMost bounds how many workspaces one measurement walks.
 const measureMost = 1000
 
-// sweep ends what dead workers left, and removes what the retention no longer covers. A
+// sweepRemains ends what dead workers left, and removes what the retention no longer covers. A
 // process that will not end does not keep what is old on the disk.
-func (a *App) sweep(ctx context.Context) error {
-	return errors.Join(a.endOrphans(ctx), a.retain(ctx))
+func (a *App) sweepRemains(ctx context.Context) error {
+	return errors.Join(a.endOrphans(ctx), a.applyRetention(ctx))
 }
 
-// retain removes what the retention no longer covers: workspaces, the workers' directories
+// applyRetention removes what the retention no longer covers: workspaces, the workers' directories
 // of runs that ended, checkpoints, and events that led nowhere.
-func (a *App) retain(ctx context.Context) error {
+func (a *App) applyRetention(ctx context.Context) error {
 	if err := a.sweepWorkers(ctx); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (a *App) retain(ctx context.Context) error {
 		return nil
 	}
 	now := a.opt.Now()
-	removed, freed, err := a.root.Sweep(ctx, now, a.cfg.Retention, func(id string) bool { return a.keeps(ctx, id) })
+	removed, freed, err := a.root.Sweep(ctx, now, a.cfg.Retention, func(id string) bool { return a.isKept(ctx, id) })
 	if len(removed) > 0 {
 		a.log.Info("workspaces removed", "component", "housekeeping", "event", "retention", "count", len(removed), "bytes", freed)
 	}
@@ -181,8 +181,8 @@ func (a *App) retain(ctx context.Context) error {
 	return err
 }
 
-// keeps says whether a workspace must stay whatever its age.
-func (a *App) keeps(ctx context.Context, id string) bool {
+// isKept says whether a workspace must stay whatever its age.
+func (a *App) isKept(ctx context.Context, id string) bool {
 	inc, err := a.store.Incident(ctx, id)
 	return err == nil && inc.Status.Open() || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
 }

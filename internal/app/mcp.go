@@ -67,7 +67,7 @@ func ServeMCP(ctx context.Context, o MCPOptions) (err error) {
 		defer func() { err = errors.Join(err, kept.Close()) }()
 		rec = kept
 	}
-	s, err := o.server(rec)
+	s, err := o.newServer(rec)
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func ServeMCP(ctx context.Context, o MCPOptions) (err error) {
 	return s.ServeStdio(ctx, o.In, o.Out)
 }
 
-func (o MCPOptions) server(rec kubetool.Recorder) (*mcpserver.Server, error) {
-	contexts, err := served(o.Kubeconfig, o.Context)
+func (o MCPOptions) newServer(rec kubetool.Recorder) (*mcpserver.Server, error) {
+	contexts, err := servedContexts(o.Kubeconfig, o.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (o MCPOptions) server(rec kubetool.Recorder) (*mcpserver.Server, error) {
 	var list []mcpserver.Cluster
 	var broken error
 	for _, sc := range contexts {
-		c, err := o.cluster(sc, key, rec)
+		c, err := o.newCluster(sc, key, rec)
 		if err != nil && len(contexts) == 1 {
 			return nil, err
 		}
@@ -119,8 +119,8 @@ type servedContext struct{ cluster, context string }
 // inCluster is the name of the cluster that a Pod is in, which no context names.
 const inCluster = "local"
 
-// served are a kubeconfig's contexts, the default first, or one of them.
-func served(kubeconfig, only string) ([]servedContext, error) {
+// servedContexts are a kubeconfig's contexts, the default first, or one of them.
+func servedContexts(kubeconfig, only string) ([]servedContext, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	cfg, err := rules.Load()
@@ -146,8 +146,8 @@ func served(kubeconfig, only string) ([]servedContext, error) {
 	return list, nil
 }
 
-// cluster makes one cluster: its tools read through a guard.
-func (o MCPOptions) cluster(sc servedContext, key []byte, rec kubetool.Recorder) (mcpserver.Cluster, error) {
+// newCluster makes one cluster: its tools read through a guard.
+func (o MCPOptions) newCluster(sc servedContext, key []byte, rec kubetool.Recorder) (mcpserver.Cluster, error) {
 	direct, err := kube.Dial(o.Kubeconfig, sc.context, 0)
 	if err != nil {
 		return mcpserver.Cluster{}, err

@@ -33,7 +33,7 @@ func TestServedContexts(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := served(c.file, c.only)
+			got, err := servedContexts(c.file, c.only)
 			if !slices.Equal(got, c.want) || nightcrier.CodeOf(err) != c.code {
 				t.Errorf("%v, %v", got, err)
 			}
@@ -49,13 +49,13 @@ func TestBrokenContextStopsNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := MCPOptions{Kubeconfig: file, Logger: slog.New(slog.DiscardHandler)}
-	s, err := o.server(nil)
+	s, err := o.newServer(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
 	o.Context = "broken"
-	if _, err := o.server(nil); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if _, err := o.newServer(nil); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("%v", err)
 	}
 }

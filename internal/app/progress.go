@@ -27,9 +27,9 @@ type follower struct {
 	now   Progress
 }
 
-// advance reads what is new. What cannot be read now is read the next time: nobody
+// readNewEntries reads what is new. What cannot be read now is read the next time: nobody
 // waits for it.
-func (f *follower) advance(ctx context.Context, inc nightcrier.Incident) {
+func (f *follower) readNewEntries(ctx context.Context, inc nightcrier.Incident) {
 	if f.tell == nil || inc.RunID == "" {
 		return
 	}
@@ -42,12 +42,12 @@ func (f *follower) advance(ctx context.Context, inc nightcrier.Incident) {
 	}
 	for _, e := range entries {
 		f.last = e.Seq
-		f.take(e)
+		f.noteEntry(e)
 	}
 	f.tell(f.now)
 }
 
-func (f *follower) take(e nightcrier.JournalEntry) {
+func (f *follower) noteEntry(e nightcrier.JournalEntry) {
 	if q, err := journal.RequestOf(e); err == nil && q != nil {
 		asked := *q
 		if asked.Resource != "" { // how much at most, and of what kind, tells a reader little

@@ -104,8 +104,8 @@ type replayStage struct {
 	why    string
 }
 
-// tape is the tape of a step: a new one, or that of the record.
-func (a *App) tape(ws *workspace.Workspace, runID, step string) (run.Tape, error) {
+// openTape is the tape of a step: a new one, or that of the record.
+func (a *App) openTape(ws *workspace.Workspace, runID, step string) (run.Tape, error) {
 	if a.opt.replays != nil {
 		return a.opt.replays.tapes[step], nil
 	}
@@ -132,7 +132,7 @@ func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) 
 		return out, err
 	}
 	defer rec.Close()
-	r, err := o.begin(rec)
+	r, err := o.readRecord(rec)
 	if err != nil {
 		return out, err
 	}
@@ -140,11 +140,11 @@ func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) 
 	if err != nil {
 		return out, err
 	}
-	if err := r.run(ctx, dir); err != nil {
+	if err := r.runReplay(ctx, dir); err != nil {
 		cleanup()
 		return out, err
 	}
-	out, err = r.compare(dir)
+	out, err = r.compareFiles(dir)
 	if o.Out == "" && !o.Another { // what was paid for is kept
 		cleanup()
 		out.Workspace = ""
@@ -177,8 +177,8 @@ type replayer struct {
 	doubted bool
 }
 
-// begin reads the record.
-func (o ReplayOptions) begin(rec *replay.Record) (r *replayer, err error) {
+// readRecord reads the record.
+func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
 	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}}
 	var lacking error
 	for _, step := range []string{replay.Prepare, replay.Test, replay.Check} {
@@ -197,7 +197,7 @@ func (o ReplayOptions) begin(rec *replay.Record) (r *replayer, err error) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", filepath.Base(o.Workspace), errors.Join(lacking, err))
 	}
 	r.begun.Event.Raw, r.doubted = payload, len(rec.Doubts) > 0
-	if err := r.sane(); err != nil {
+	if err := r.checkRecord(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -211,9 +211,9 @@ func (o ReplayOptions) begin(rec *replay.Record) (r *replayer, err error) {
 		r.servers = recordedServers(r.begun.Order.Agent.ToolServers)
 	}
 	if o.Another {
-		return r, r.anew()
+		return r, r.prepareAnother()
 	}
-	return r, r.bound()
+	return r, r.boundOrder()
 }
 
 // Bounds of what a record names of servers, far above what is configured.
@@ -238,11 +238,11 @@ func recordedServers(all []toolserver.Server) (servers []toolserver.Server) {
 	return servers
 }
 
-// bound takes out of the order of the record what is not to be done on its word: to
+// boundOrder takes out of the order of the record what is not to be done on its word: to
 // run a program, to read a file or to show a directory of this machine, to ask others,
 // to spend, and to be confined less than is configured. Whoever handed the record on
 // may have written it.
-func (r *replayer) bound() error {
+func (r *replayer) boundOrder() error {
 	a := &r.begun.Order.Agent
 	here, err := r.o.Config.AgentFor(r.begun.Order.Executor)
 	if err != nil && r.begun.Order.Executor == config.Script {
@@ -252,7 +252,7 @@ func (r *replayer) bound() error {
 		here = config.Agent{SystemPromptFile: r.o.Config.Agent.SystemPromptFile}
 	}
 	a.Command, a.ScriptPath, a.CLI, a.SystemPromptFile = here.Command, here.ScriptPath, here.CLI, here.SystemPromptFile
-	a.SkillsDir = existing(r.o.Config.Skills.CacheDir)
+	a.SkillsDir = existingDir(r.o.Config.Skills.CacheDir)
 	a.TriageScript = "" // what it printed is on tape
 	a.Timeout = atMost(a.Timeout, r.o.Config.Agent.Timeout)
 	a.Grace = atMost(a.Grace, r.o.Config.Agent.GracefulShutdown)
@@ -295,8 +295,8 @@ func (r *replayer) notServed(servers []toolserver.Server) {
 	}
 }
 
-// sane refuses a record whose ids would become paths, or do not belong together.
-func (r *replayer) sane() error {
+// checkRecord refuses a record whose ids would become paths, or do not belong together.
+func (r *replayer) checkRecord() error {
 	b := &r.begun
 	for _, id := range []string{b.Incident.ID, b.Run.ID} {
 		if err := nightcrier.CheckID(id); err != nil {
@@ -312,12 +312,12 @@ func (r *replayer) sane() error {
 	return nil
 }
 
-// run makes the investigation again in dir.
-func (r *replayer) run(ctx context.Context, dir string) (err error) {
-	if err := r.seed(ctx, dir); err != nil {
+// runReplay makes the investigation again in dir.
+func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
+	if err := r.seedWorkspace(ctx, dir); err != nil {
 		return err
 	}
-	cfg := r.config(dir)
+	cfg := r.replayConfig(dir)
 	stage := &replayStage{order: &r.begun.Order, tapes: r.tapes, servers: r.servers}
 	if r.answers {
 		if stage.record, err = filepath.Abs(r.rec.Dir()); err != nil {
@@ -351,9 +351,9 @@ func (r *replayer) run(ctx context.Context, dir string) (err error) {
 	return ctx.Err()
 }
 
-// config is that of the replay: a store of its own, nobody to tell or to ask, the one
+// replayConfig is that of the replay: a store of its own, nobody to tell or to ask, the one
 // cluster.
-func (r *replayer) config(dir string) *config.Config {
+func (r *replayer) replayConfig(dir string) *config.Config {
 	cfg := *r.o.Config
 	cfg.ToolServers, cfg.Runbooks.Dir, cfg.Runbooks.AllowedHosts = nil, "", nil
 	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks = dir, config.Secret{}, config.Slack{}, nil
@@ -361,8 +361,8 @@ func (r *replayer) config(dir string) *config.Config {
 	return &cfg
 }
 
-// seed makes the store and the workspace what they were when the run began.
-func (r *replayer) seed(ctx context.Context, dir string) (err error) {
+// seedWorkspace makes the store and the workspace what they were when the run began.
+func (r *replayer) seedWorkspace(ctx context.Context, dir string) (err error) {
 	root, err := workspace.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -400,18 +400,18 @@ func (r *replayer) maskKey(dir string) error {
 	return nil
 }
 
-// workspace is where the new files are.
-func (r *replayer) workspace(dir string) string {
+// workspaceDir is where the new files are.
+func (r *replayer) workspaceDir(dir string) string {
 	return filepath.Join(dir, "incident-"+r.begun.Incident.ID)
 }
 
-// compare holds the new files against the old.
-func (r *replayer) compare(dir string) (ReplayResult, error) {
+// compareFiles holds the new files against the old.
+func (r *replayer) compareFiles(dir string) (ReplayResult, error) {
 	out := ReplayResult{
 		Incident: r.begun.Incident.ID, Cluster: r.begun.Incident.Cluster, Executor: r.begun.Order.Executor, Files: []ReplayedFile{},
 		Recorded: r.tapes[replay.Prepare].Version(), Version: r.o.Version, Doubts: append([]string{}, r.rec.Doubts...),
 		Differences: []replay.Difference{}, NotRecorded: []string{}, NotAsked: []string{}, NotServed: append([]string{}, r.unserved...),
-		Workspace: r.workspace(dir),
+		Workspace: r.workspaceDir(dir),
 	}
 	if r.o.Another {
 		return r.compareAnother(out)

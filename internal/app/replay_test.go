@@ -176,7 +176,7 @@ func TestReplayWithAnotherSkill(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		all := with(slices.Clone(own), s)
+		all := withSkill(slices.Clone(own), s)
 		if len(all) != len(own) || all[0] != s || (s.Ref() == own[0].Ref()) != tt.digest {
 			t.Errorf("%s: %+v", name, all)
 		}
@@ -214,11 +214,11 @@ func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 	cfg := defaults(t)
 	r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 	r.begun.Order = run.Order{Executor: config.Script, Agent: run.Agent{ScriptPath: "evil.sh"}}
-	if err := r.bound(); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if err := r.boundOrder(); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("without a script of ours: %v", err)
 	}
 	cfg.Agent.ScriptPath = "/opt/agent.sh"
-	if err := r.bound(); err != nil || r.begun.Order.Agent.ScriptPath != "/opt/agent.sh" {
+	if err := r.boundOrder(); err != nil || r.begun.Order.Agent.ScriptPath != "/opt/agent.sh" {
 		t.Errorf("%v, %s", err, r.begun.Order.Agent.ScriptPath)
 	}
 }
@@ -241,7 +241,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 			Require: tt.recorded, UIDBase: 1, ReadPaths: []string{"/root/.ssh"}, ToolServers: []toolserver.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
 			Budget: budget.Limits{Run: limit, Incident: limit, ClusterDay: limit, Day: limit},
 		}}
-		if err := r.bound(); err != nil {
+		if err := r.boundOrder(); err != nil {
 			t.Fatal(err)
 		}
 		a := r.begun.Order.Agent
@@ -254,7 +254,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		if a.Require != tt.want || a.UIDBase != 70000 || len(a.ReadPaths)+len(a.ToolServers) > 0 || a.Budget != (budget.Limits{Run: limit}) {
 			t.Errorf("%+v: %+v", tt, a)
 		}
-		if len(r.unserved) != 1 || !strings.Contains(r.unserved[0], "tickets") || len(r.config(t.TempDir()).ToolServers) > 0 {
+		if len(r.unserved) != 1 || !strings.Contains(r.unserved[0], "tickets") || len(r.replayConfig(t.TempDir()).ToolServers) > 0 {
 			t.Errorf("not served: %q", r.unserved)
 		}
 	}

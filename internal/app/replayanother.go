@@ -40,9 +40,9 @@ type Aspect struct {
 	Now  string `json:"now"`
 }
 
-// anew prepares that another agent investigates. Its run is one of its own: what it
+// prepareAnother prepares that another agent investigates. Its run is one of its own: what it
 // spends is not what the recorded one spent.
-func (r *replayer) anew() (err error) {
+func (r *replayer) prepareAnother() (err error) {
 	if r.agent, err = r.o.Config.AgentFor(cmp.Or(r.o.Executor, r.begun.Order.Executor)); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func otherSkill(o ReplayOptions) (*skill.Skill, error) {
 	return s, nil
 }
 
-// with adds a skill to others, or puts it in the place of one of its name.
-func with(all []*skill.Skill, s *skill.Skill) []*skill.Skill {
+// withSkill adds a skill to others, or puts it in the place of one of its name.
+func withSkill(all []*skill.Skill, s *skill.Skill) []*skill.Skill {
 	if i := slices.IndexFunc(all, func(o *skill.Skill) bool { return o.Name == s.Name }); i >= 0 {
 		all[i] = s
 		return all
@@ -115,9 +115,9 @@ func (r *replayer) sayAloud() {
 	r.o.Aloud(fmt.Sprintf("The real model is used, at %s: the prompts are sent there, and their cost counts against the budgets. Nothing else uses the network.", at))
 }
 
-// also answers what nobody asked like this from the objects that were read.
-func (r *replayer) also() func(*http.Request) (*http.Response, bool) {
-	parts := r.rec.Parts(r.ours(), r.tapes[replay.Prepare], r.tapes[replay.Test])
+// answerFromObjects answers what nobody asked like this from the objects that were read.
+func (r *replayer) answerFromObjects() func(*http.Request) (*http.Response, bool) {
+	parts := r.rec.Parts(r.ownRequests(), r.tapes[replay.Prepare], r.tapes[replay.Test])
 	var at time.Time
 	if err := r.tapes[replay.Prepare].Peek(run.TapeNow, &at); err == nil {
 		parts.CapturedAt = at
@@ -155,12 +155,12 @@ func (r *replayer) compareAnother(out ReplayResult) (ReplayResult, error) {
 		_ = json.Unmarshal(raw, &was) // how it ended is not known without
 	}
 	other := &AnotherAgent{Executor: r.agent.Executor, Model: r.agent.Model, Derived: r.cluster.Derived(), Aspects: []Aspect{
-		{"agent", named(r.begun.Order.Executor, r.begun.Order.Agent.Model), named(r.agent.Executor, r.agent.Model)},
+		{"agent", agentName(r.begun.Order.Executor, r.begun.Order.Agent.Model), agentName(r.agent.Executor, r.agent.Model)},
 		{"skills", skillNames(was.Skills), skillNames(r.end.Skills)},
-		{"ended", ended(&was), ended(&r.end)},
+		{"ended", describeEnd(&was), describeEnd(&r.end)},
 	}}
-	other.Aspects = append(other.Aspects, aspects(&then, &now)...)
-	other.Agrees = r.end.Status == nightcrier.Resolved && agree(&then, &now)
+	other.Aspects = append(other.Aspects, compareAspects(&then, &now)...)
+	other.Agrees = r.end.Status == nightcrier.Resolved && agreeOnRoot(&then, &now)
 	missed, _ := r.rec.Answered(record)
 	out.Another, out.NotRecorded = other, slices.Concat(r.tapes[replay.Prepare].Missed(), r.cluster.Missed(), missed)
 	return out, nil
@@ -175,14 +175,14 @@ func skillNames(refs []nightcrier.SkillRef) string {
 	return strings.Join(all, ", ")
 }
 
-func ended(inc *nightcrier.Incident) string {
+func describeEnd(inc *nightcrier.Incident) string {
 	if inc.FailureReason == "" {
 		return string(inc.Status)
 	}
 	return string(inc.Status) + ": " + inc.FailureReason
 }
 
-func named(executor, model string) string {
+func agentName(executor, model string) string {
 	if model == "" || executor == config.Builtin {
 		return executor
 	}
@@ -203,16 +203,16 @@ func reportIn(rec *replay.Record) (rep nightcrier.Report, err error) {
 	return rep, nil
 }
 
-// agree says whether two reports name the same root, or both none.
-func agree(a, b *nightcrier.Report) bool {
+// agreeOnRoot says whether two reports name the same root, or both none.
+func agreeOnRoot(a, b *nightcrier.Report) bool {
 	if !a.Valid || !b.Valid || a.Verdict != b.Verdict || (a.RootCause == nil) != (b.RootCause == nil) {
 		return false
 	}
 	return a.RootCause == nil || a.RootCause.Cause == b.RootCause.Cause && a.RootCause.Object == b.RootCause.Object
 }
 
-// aspects are what matters of two reports.
-func aspects(then, now *nightcrier.Report) (list []Aspect) {
+// compareAspects are what matters of two reports.
+func compareAspects(then, now *nightcrier.Report) (list []Aspect) {
 	add := func(name string, of func(*nightcrier.Report) string) {
 		list = append(list, Aspect{name, of(then), of(now)})
 	}
@@ -231,7 +231,7 @@ func aspects(then, now *nightcrier.Report) (list []Aspect) {
 	add("object", root(func(c *nightcrier.RootCause) string { return c.Object.String() }))
 	add("confidence", root(func(c *nightcrier.RootCause) string { return string(c.Confidence) }))
 	for i := range max(len(then.Hypotheses), len(now.Hypotheses)) {
-		add(fmt.Sprintf("hypothesis %d", i+1), func(r *nightcrier.Report) string { return hypothesis(r.Hypotheses, i) })
+		add(fmt.Sprintf("hypothesis %d", i+1), func(r *nightcrier.Report) string { return describeHypothesis(r.Hypotheses, i) })
 	}
 	add("facts", func(r *nightcrier.Report) string {
 		return fmt.Sprintf("%d, %.0f %% of them checked", len(r.Facts), 100*r.CheckedShare)
@@ -247,7 +247,7 @@ func aspects(then, now *nightcrier.Report) (list []Aspect) {
 	return list
 }
 
-func hypothesis(list []nightcrier.Hypothesis, i int) string {
+func describeHypothesis(list []nightcrier.Hypothesis, i int) string {
 	if i >= len(list) {
 		return ""
 	}

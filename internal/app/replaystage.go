@@ -37,16 +37,16 @@ func (r *replayer) setStage(dir string, cfg *config.Config, stage *replayStage) 
 			done()
 		}
 	}()
-	if err := r.skills(cfg); err != nil {
+	if err := r.useRecordedSkills(cfg); err != nil {
 		return done, err
 	}
 	var can run.Access
 	if err := r.tapes[replay.Prepare].Peek(run.TapeAccess, &can); err != nil && !r.o.Force {
 		return done, err
 	}
-	r.cluster = r.rec.Cluster(r.ours())
+	r.cluster = r.rec.Cluster(r.ownRequests())
 	if r.o.Another {
-		r.cluster.Also = r.also()
+		r.cluster.Also = r.answerFromObjects()
 	}
 	if stage.why = can.Why; can.Granted {
 		up := guardkube.Upstream{Base: &url.URL{Scheme: "https", Host: replay.Host}, Transport: r.cluster, Recorded: true}
@@ -72,8 +72,8 @@ func (r *replayer) setStage(dir string, cfg *config.Config, stage *replayStage) 
 	return done, err
 }
 
-// ours are the requests of the steps before and after the agent's.
-func (r *replayer) ours() (all []journal.Request) {
+// ownRequests are the requests of the steps before and after the agent's.
+func (r *replayer) ownRequests() (all []journal.Request) {
 	for _, step := range []string{replay.Prepare, replay.Test} {
 		var list []journal.Request
 		if err := r.tapes[step].Peek(run.TapeRequests, &list); err == nil {
@@ -83,8 +83,8 @@ func (r *replayer) ours() (all []journal.Request) {
 	return all
 }
 
-// skills are those that the agent had then: their copies.
-func (r *replayer) skills(cfg *config.Config) error {
+// useRecordedSkills are those that the agent had then: their copies.
+func (r *replayer) useRecordedSkills(cfg *config.Config) error {
 	at := filepath.Join(r.rec.Dir(), ".claude", "skills")
 	copies, err := os.ReadDir(at)
 	if err != nil {
@@ -105,12 +105,12 @@ const notAKey = "nightcrier-replay-needs-no-key"
 // serveModel serves the recorded model on loopback.
 func (r *replayer) serveModel(dir string, cfg *config.Config, stage *replayStage) (func() error, error) {
 	var err error
-	if r.model, err = r.rec.Model(r.workspaceThen(), r.workspace(dir), time.Now().Format(time.DateOnly)); err != nil {
-		return nothing, err
+	if r.model, err = r.rec.Model(r.workspaceThen(), r.workspaceDir(dir), time.Now().Format(time.DateOnly)); err != nil {
+		return doNothing, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nothing, nightcrier.Errorf(nightcrier.Exhausted, "listen: %w", err)
+		return doNothing, nightcrier.Errorf(nightcrier.Exhausted, "listen: %w", err)
 	}
 	srv := &http.Server{Handler: r.model, ReadHeaderTimeout: time.Minute}
 	go func() {
@@ -138,4 +138,4 @@ func (r *replayer) workspaceThen() string {
 	return filepath.Join(filepath.Dir(r.rec.Dir()), name)
 }
 
-func nothing() error { return nil }
+func doNothing() error { return nil }

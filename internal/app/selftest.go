@@ -50,7 +50,7 @@ func Selftest(ctx context.Context, o SelftestOptions) (found selftest.Report, er
 	if err != nil {
 		return found, err
 	}
-	cluster, err := o.cluster()
+	cluster, err := o.findCluster()
 	if err != nil {
 		return found, err
 	}
@@ -64,20 +64,20 @@ func Selftest(ctx context.Context, o SelftestOptions) (found selftest.Report, er
 		Progress: o.Progress, Logger: o.Logger,
 	}
 	if len(o.Against) > 0 {
-		opt.Against, err = o.against()
+		opt.Against, err = o.findAgainst()
 		if err != nil {
 			return found, err
 		}
 		return selftest.Run(ctx, opt)
 	}
-	opt.Investigate = o.investigate
+	opt.Investigate = o.runTriage
 	opt.Kubectl, _ = exec.LookPath("kubectl") // the report says that there is none
-	opt.Agents, opt.Missing = o.agents(ctx)
+	opt.Agents, opt.Missing = o.findAgents(ctx)
 	return selftest.Run(ctx, opt)
 }
 
-// against finds the other agent. It is started elsewhere than here, by its whole path.
-func (o SelftestOptions) against() (*selftest.Against, error) {
+// findAgainst finds the other agent. It is started elsewhere than here, by its whole path.
+func (o SelftestOptions) findAgainst() (*selftest.Against, error) {
 	path, err := exec.LookPath(o.Against[0])
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -88,9 +88,9 @@ func (o SelftestOptions) against() (*selftest.Against, error) {
 	return &selftest.Against{Argv: append([]string{path}, o.Against[1:]...), Environ: o.Environ}, nil
 }
 
-// investigate is a triage by the rules. What it says to people is written beside what
+// runTriage is a triage by the rules. What it says to people is written beside what
 // it keeps: the report in both forms, and the message to Slack.
-func (o SelftestOptions) investigate(ctx context.Context, target nightcrier.Resource, kubeconfig, dir string) error {
+func (o SelftestOptions) runTriage(ctx context.Context, target nightcrier.Resource, kubeconfig, dir string) error {
 	hook := &postbox{}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,7 +107,7 @@ func (o SelftestOptions) investigate(ctx context.Context, target nightcrier.Reso
 	if t.Report == nil {
 		return nightcrier.Errorf(nightcrier.NoReport, "selftest: the investigation left no report: %s", t.Incident.FailureReason)
 	}
-	message := hook.taken()
+	message := hook.receivedMail()
 	if len(message) == 0 {
 		return nightcrier.Errorf(nightcrier.Internal, "selftest: the investigation sent no message")
 	}
@@ -138,14 +138,14 @@ func (p *postbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok") // whoever hung up needs no answer
 }
 
-func (p *postbox) taken() []byte {
+func (p *postbox) receivedMail() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mail
 }
 
-// cluster is the user's own, nil for none.
-func (o SelftestOptions) cluster() (*selftest.Cluster, error) {
+// findCluster is the user's own, nil for none.
+func (o SelftestOptions) findCluster() (*selftest.Cluster, error) {
 	name, kubeconfig, context := cmp.Or(o.Cluster, "kubeconfig"), o.Kubeconfig, o.Context
 	var namespaces []string
 	if o.Cluster != "" {
@@ -176,8 +176,8 @@ func (o SelftestOptions) cluster() (*selftest.Cluster, error) {
 	return &selftest.Cluster{Name: name, API: up, Namespaces: namespaces}, nil
 }
 
-// agents are the CLIs that are installed, and the names of the others.
-func (o SelftestOptions) agents(ctx context.Context) (found []selftest.Agent, missing []string) {
+// findAgents are the CLIs that are installed, and the names of the others.
+func (o SelftestOptions) findAgents(ctx context.Context) (found []selftest.Agent, missing []string) {
 	for _, cli := range agent.CLIs() {
 		a := otherAgent(o.Config, cli.Name)
 		at, err := cli.Find(ctx, a.Command)
@@ -185,14 +185,14 @@ func (o SelftestOptions) agents(ctx context.Context) (found []selftest.Agent, mi
 			missing = append(missing, cli.Name)
 			continue
 		}
-		found = append(found, modes(cli, selftest.Agent{Command: at.Path, Model: cmp.Or(a.Model, "scripted"), AllowedTools: o.Config.Agent.AllowedTools}, a.Shell)...)
+		found = append(found, agentModes(cli, selftest.Agent{Command: at.Path, Model: cmp.Or(a.Model, "scripted"), AllowedTools: o.Config.Agent.AllowedTools}, a.Shell)...)
 	}
 	return found, missing
 }
 
-// modes are the ways in which a CLI can be an agent here: with its shell, where the
+// agentModes are the ways in which a CLI can be an agent here: with its shell, where the
 // configuration leaves it one, and without.
-func modes(cli agent.Executor, a selftest.Agent, shell bool) (all []selftest.Agent) {
+func agentModes(cli agent.Executor, a selftest.Agent, shell bool) (all []selftest.Agent) {
 	a.Executor = cli
 	if cli.UsesTools {
 		return []selftest.Agent{a}

@@ -12,7 +12,7 @@ import (
 func TestSelftestAttacksAgentsAsConfigured(t *testing.T) {
 	for _, shell := range []bool{true, false} {
 		for _, cli := range agent.CLIs() {
-			all := modes(cli, selftest.Agent{Command: "/x", Model: "m", AllowedTools: []string{"Read"}}, shell)
+			all := agentModes(cli, selftest.Agent{Command: "/x", Model: "m", AllowedTools: []string{"Read"}}, shell)
 			shelled, without := 0, 0
 			for _, a := range all {
 				if a.Command != "/x" || a.Model != "m" || len(a.AllowedTools) != 1 || a.Executor.Name != cli.Name {

@@ -18,8 +18,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/snapshot"
 )
 
-// unrecorded is the audit of a guard that keeps no record.
-func unrecorded(context.Context, guardkube.AuditRecord) error { return nil }
+// auditNothing is the audit of a guard that keeps no record.
+func auditNothing(context.Context, guardkube.AuditRecord) error { return nil }
 
 // RecordOptions say what to record of which cluster.
 type RecordOptions struct {
@@ -48,13 +48,13 @@ func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
 		return nil, err
 	}
 	masker := freshMask(cred.Secrets()...)
-	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: unrecorded, Logger: o.Logger})
+	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: auditNothing, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
 	client := kube.Over(up.Base.Host, g, time.Minute)
 	defer client.Close()
-	return snapshot.Record(ctx, client, snapshot.RecordOptions{Cluster: or(o.Cluster, kube.ContextName(o.Kubeconfig, o.Context)), Namespaces: o.Namespaces, Progress: o.Progress, Now: o.Now})
+	return snapshot.Record(ctx, client, snapshot.RecordOptions{Cluster: orOther(o.Cluster, kube.ContextName(o.Kubeconfig, o.Context)), Namespaces: o.Namespaces, Progress: o.Progress, Now: o.Now})
 }
 
 // freshMask masks with tags that nothing else has.
@@ -84,7 +84,7 @@ func ServeSnapshot(s *snapshot.Snapshot, listen string, log *slog.Logger) (_ *Sn
 
 // serveRecorded serves what is no live cluster.
 func serveRecorded(up guardkube.Upstream, namespace, listen string, log *slog.Logger) (_ *SnapshotServer, err error) {
-	l, err := ListenOn("--listen", or(listen, "127.0.0.1:0"))
+	l, err := ListenOn("--listen", orOther(listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func serveRecorded(up guardkube.Upstream, namespace, listen string, log *slog.Lo
 		return nil, errors.Join(nightcrier.Errorf(nightcrier.Refused, "--listen: %s is no loopback address: a snapshot is served to this machine only", addr), l.Close())
 	}
 	masker := freshMask()
-	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: unrecorded, Logger: log})
+	g, err := guardkube.New(guardkube.Config{Upstream: up, Mask: masker.Bytes, MaskLog: masker.Log, Audit: auditNothing, Logger: log})
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

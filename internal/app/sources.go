@@ -31,8 +31,8 @@ func endpointOf(e config.Endpoint) *data.Endpoint {
 	}
 }
 
-// sources are those of a live cluster: a snapshot stands still, and metrics go on.
-func (c *clusters) sources(name string) *data.Access {
+// sourcesFor are those of a live cluster: a snapshot stands still, and metrics go on.
+func (c *clusters) sourcesFor(name string) *data.Access {
 	if c.override != nil || c.snapshots[name] != nil {
 		return nil
 	}
@@ -42,12 +42,12 @@ func (c *clusters) sources(name string) *data.Access {
 // Sources are what diagnosis asks for metrics and logs, through a guard that tells
 // audit of each question, and shares what m learns. Nil where there are none.
 func (c *clusters) Sources(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources {
-	access := c.sources(name)
+	access := c.sourcesFor(name)
 	if access == nil {
 		return nil
 	}
 	log := c.log.With("component", "sources", "cluster", name)
-	masker := c.masker(name).Sharing(m)
+	masker := c.maskerFor(name).Sharing(m)
 	g, err := data.New(data.Config{Access: *access, Mask: masker.Bytes, MaskLog: masker.Log, Audit: audit, Logger: log})
 	if err != nil { // the configuration was checked
 		log.Error("metrics and logs cannot be asked for", "event", "sources_unusable", "error", err)
@@ -81,7 +81,7 @@ func checkSources(ctx context.Context, cl config.Cluster) []Check {
 		Audit: func(context.Context, journal.Request) error { return nil },
 	})
 	if err != nil {
-		return []Check{Check{Code: CheckSources, Name: cl.Name}.fail(err, "see clusters[].sources")}
+		return []Check{Check{Code: CheckSources, Name: cl.Name}.asFailed(err, "see clusters[].sources")}
 	}
 	var checks []Check
 	for _, system := range []string{data.Prometheus, data.Loki} {
@@ -90,9 +90,9 @@ func checkSources(ctx context.Context, cl config.Cluster) []Check {
 		}
 		c := Check{Code: CheckSources, Name: cl.Name + ", " + system}
 		if said, err := g.Check(ctx, system); err != nil {
-			checks = append(checks, c.fail(err, "check clusters[].sources."+system+": its address from here, its credential, and its tenant"))
+			checks = append(checks, c.asFailed(err, "check clusters[].sources."+system+": its address from here, its credential, and its tenant"))
 		} else {
-			checks = append(checks, c.ok(said))
+			checks = append(checks, c.asOK(said))
 		}
 	}
 	return checks

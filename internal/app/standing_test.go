@@ -22,7 +22,7 @@ func TestStandingBelongsToTheFault(t *testing.T) {
 		if c.Target != "" {
 			continue
 		}
-		whole, err := o.diagnose(t.Context(), c)
+		whole, err := o.diagnoseCase(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestStandingBelongsToTheFault(t *testing.T) {
 		for _, object := range asked {
 			one := c
 			one.Target, one.Namespace = object.Kind+"/"+object.Name, object.Namespace
-			r, err := o.diagnose(t.Context(), one)
+			r, err := o.diagnoseCase(t.Context(), one)
 			if err != nil || r.RootCause == nil || r.RootCause.Cause != whole.RootCause.Cause || r.RootCause.Object != whole.RootCause.Object {
 				continue // another fault of the same object, or none that is seen from there
 			}

@@ -39,7 +39,7 @@ func Sweep(ctx context.Context, o TriageOptions) (s Swept, err error) {
 		return s, err
 	}
 	known := explained{}
-	if known.by(s.Whole.Report) {
+	if known.addReport(s.Whole.Report) {
 		s.Found = append(s.Found, s.Whole)
 	}
 	s.Cut = len(s.Whole.Report.Scope.Affected) >= diagnose.MaxScope
@@ -59,7 +59,7 @@ func Sweep(ctx context.Context, o TriageOptions) (s Swept, err error) {
 			return s, err
 		case err != nil || t.Report == nil: // it may be gone by now
 			s.Left = append(s.Left, object)
-		case known.by(t.Report):
+		case known.addReport(t.Report):
 			s.Found = append(s.Found, t)
 		case t.Report.Verdict == nightcrier.VerdictUndetermined:
 			s.Unclear = append(s.Unclear, t)
@@ -85,9 +85,9 @@ func (o TriageOptions) lookAt(ctx context.Context, object nightcrier.Object, abo
 // themselves.
 type explained map[string]bool
 
-// by takes in what a report explains, and reports whether it names a fault that no
+// addReport takes in what a report explains, and reports whether it names a fault that no
 // other has named.
-func (e explained) by(r *nightcrier.Report) bool {
+func (e explained) addReport(r *nightcrier.Report) bool {
 	for _, c := range r.Consequences {
 		e[c.Object.String()] = true
 	}

@@ -34,13 +34,13 @@ func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) 
 	switch {
 	case len(parts) == 2:
 		r.Kind, r.Name = parts[0], parts[1]
-	case len(parts) == 3 && known(parts[1]): // shop/Deployment/cart
+	case len(parts) == 3 && isKnownKind(parts[1]): // shop/Deployment/cart
 		r.Namespace, r.Kind, r.Name = parts[0], parts[1], parts[2]
-	case len(parts) == 3 && known(parts[0]) && slash && !strings.Contains(rest, " "): // Deployment shop/cart
+	case len(parts) == 3 && isKnownKind(parts[0]) && slash && !strings.Contains(rest, " "): // Deployment shop/cart
 		r.Kind, r.Namespace, r.Name = parts[0], parts[1], parts[2]
-	case len(parts) == 1 && known(parts[0]):
+	case len(parts) == 1 && isKnownKind(parts[0]):
 		return r, nightcrier.Errorf(nightcrier.Invalid, "which one? Name it as KIND/NAME, such as %s/NAME, or look at all of a namespace with -n NAMESPACE", strings.ToLower(parts[0]))
-	case slash && known(first):
+	case slash && isKnownKind(first):
 		r.Kind, r.Name = first, rest
 	default:
 		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not KIND/NAME, such as deployment/cart", said)
@@ -48,7 +48,7 @@ func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) 
 	if namespace != "" && r.Namespace != namespace {
 		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is in namespace %s, and -n names %s", said, r.Namespace, namespace)
 	}
-	if !known(r.Kind) {
+	if !isKnownKind(r.Kind) {
 		if near := kinds.Nearest(r.Kind); near != "" {
 			return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not a kind: did you mean %s/%s?", r.Kind, near, r.Name)
 		}
@@ -89,15 +89,15 @@ func dnsName(s string) bool {
 	return len(validation.IsDNS1123Subdomain(s)) == 0
 }
 
-// known reports whether a word means a builtin kind.
-func known(word string) bool {
+// isKnownKind reports whether a word means a builtin kind.
+func isKnownKind(word string) bool {
 	_, known := kinds.Meant(word)
 	return known
 }
 
-// asked is the payload that stands for a person's question about the target,
+// askedPayload is the payload that stands for a person's question about the target,
 // which must be there to be asked about.
-func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.Client) ([]byte, error) {
+func (o TriageOptions) askedPayload(ctx context.Context, cluster string, client *kube.Client) ([]byte, error) {
 	if o.Target.Namespace == "" && o.Snapshot != nil {
 		o.Target.Namespace = o.Snapshot.Namespace()
 	}
@@ -107,7 +107,7 @@ func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.C
 	if o.Target.Kind == ClusterKind {
 		o.Target.Name = clusterAsName(cluster)
 	}
-	res, err := complete(o.Target)
+	res, err := completeResource(o.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +116,11 @@ func (o TriageOptions) asked(ctx context.Context, cluster string, client *kube.C
 	}
 	switch code := nightcrier.CodeOf(err); {
 	case err == nil:
-		return o.question(cluster, res)
+		return o.newQuestion(cluster, res)
 	case code == nightcrier.NotFound:
 		return nil, notThere(ctx, client, res, err)
 	case code == nightcrier.Refused:
-		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; %s", err, o.readable())
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; %s", err, o.hintUnreadable())
 	}
 	return nil, err
 }
@@ -232,36 +232,38 @@ func clusterAsName(cluster string) string {
 // maxClusterName is how long an object's name may be.
 const maxClusterName = 253
 
-// question words what a person asks.
-func (o TriageOptions) question(cluster string, res nightcrier.Resource) ([]byte, error) {
+// newQuestion words what a person asks.
+func (o TriageOptions) newQuestion(cluster string, res nightcrier.Resource) ([]byte, error) {
 	why, at := "An engineer asked to have this looked at", time.Now()
-	if !single(res) {
+	if !isSingleObject(res) {
 		why = "An engineer asked to have all that is in it looked at"
 	}
 	if o.Snapshot != nil {
 		at = o.Snapshot.CapturedAt
 		why += ", in a snapshot: what is now in it is " + at.Format(time.RFC3339)
 	}
-	return question(cluster, res, why+".", at)
+	return newQuestion(cluster, res, why+".", at)
 }
 
-// readable is what to do where the target may not be read.
-func (o TriageOptions) readable() string {
+// hintUnreadable is what to do where the target may not be read.
+func (o TriageOptions) hintUnreadable() string {
 	if o.Snapshot != nil {
 		return "record it as well, or name another object"
 	}
 	return "use a kubeconfig that may read it"
 }
 
-// single reports whether res is one object, not a namespace or a cluster with all
+// isSingleObject reports whether res is one object, not a namespace or a cluster with all
 // that is in it.
-func single(res nightcrier.Resource) bool { return res.Kind != "Namespace" && res.Kind != ClusterKind }
+func isSingleObject(res nightcrier.Resource) bool {
+	return res.Kind != "Namespace" && res.Kind != ClusterKind
+}
 
-// complete writes an object that was named as kubectl takes it in full.
-func complete(res nightcrier.Resource) (nightcrier.Resource, error) {
+// completeResource writes an object that was named as kubectl takes it in full.
+func completeResource(res nightcrier.Resource) (nightcrier.Resource, error) {
 	kind, known := kinds.Meant(res.Kind)
 	res.Kind = kind.Name
-	if kind.ClusterWide || !single(res) {
+	if kind.ClusterWide || !isSingleObject(res) {
 		res.Namespace = ""
 	}
 	if res.APIVersion == "" && known {
@@ -270,8 +272,8 @@ func complete(res nightcrier.Resource) (nightcrier.Resource, error) {
 	return res, res.Check()
 }
 
-// question is an event that asks about an object.
-func question(cluster string, res nightcrier.Resource, why string, at time.Time) ([]byte, error) {
+// newQuestion is an event that asks about an object.
+func newQuestion(cluster string, res nightcrier.Resource, why string, at time.Time) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"cluster": cluster, "faultType": nightcrier.Asked, "severity": "error", "resource": res,
 		"context": why, "timestamp": at.UTC().Format(time.RFC3339),

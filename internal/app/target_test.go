@@ -90,7 +90,7 @@ func TestWhatWasMeant(t *testing.T) {
 			t.Errorf("%s: %v", said, err)
 			continue
 		}
-		_, err = TriageOptions{Snapshot: snap, Target: target}.asked(t.Context(), "prod-1", snap.Client())
+		_, err = TriageOptions{Snapshot: snap, Target: target}.askedPayload(t.Context(), "prod-1", snap.Client())
 		if nightcrier.CodeOf(err) != nightcrier.NotFound || !strings.HasSuffix(err.Error(), says) {
 			t.Errorf("%s: %v, not %q", said, err, says)
 		}
@@ -107,7 +107,7 @@ func TestTheNameOfACluster(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", config)
 	for want, o := range map[string]TriageOptions{eks: {}, "dev": {Context: "dev"}, "mine": {Cluster: "mine", Context: "dev"}, inCluster: {Kubeconfig: filepath.Join(t.TempDir(), "none")}} {
-		if got := o.cluster(defaults(t)); got.Name != want {
+		if got := o.chooseCluster(defaults(t)); got.Name != want {
 			t.Errorf("%+v is called %q, want %q", o, got.Name, want)
 		}
 	}

@@ -81,14 +81,14 @@ func checkToolServers(ctx context.Context, cfg *config.Config) (checks []Check) 
 		}
 		switch {
 		case o.Error != "":
-			c = c.fail(fmt.Errorf("%s", o.Error), "investigations go on without its tools")
+			c = c.asFailed(fmt.Errorf("%s", o.Error), "investigations go on without its tools")
 			c.Status = statusWarn
 		case len(offered) == 0:
-			c = c.fail(fmt.Errorf("agents get none of its %d tools", len(o.Tools)), hint)
+			c = c.asFailed(fmt.Errorf("agents get none of its %d tools", len(o.Tools)), hint)
 			c.Status = statusWarn
 		default:
 			detail := fmt.Sprintf("agents get %d of its %d tools: %s", len(offered), len(o.Tools), strings.Join(names, ", "))
-			c = c.ok(strings.Join(append([]string{detail}, o.Notes...), "; "))
+			c = c.asOK(strings.Join(append([]string{detail}, o.Notes...), "; "))
 		}
 		checks = append(checks, c)
 	}

@@ -79,7 +79,7 @@ func Triage(ctx context.Context, o TriageOptions) (t Triaged, err error) {
 		return t, err
 	}
 	defer cleanup()
-	a, d, others, err := o.prepare(ctx, dir)
+	a, d, others, err := o.prepareApp(ctx, dir)
 	if err != nil {
 		return t, err
 	}
@@ -95,10 +95,10 @@ func Triage(ctx context.Context, o TriageOptions) (t Triaged, err error) {
 		return t, err
 	}
 	if dec.Incident.ID == "" {
-		return t, nightcrier.Errorf(nightcrier.Invalid, "the event opens no incident: %s%s", dec.Reason, because(dec.Detail))
+		return t, nightcrier.Errorf(nightcrier.Invalid, "the event opens no incident: %s%s", dec.Reason, reasonSuffix(dec.Detail))
 	}
 	f := follower{store: a.store, tell: o.Progress}
-	if t.Incident, err = a.awaitEnd(ctx, dec.Incident.ID, f.advance); err != nil {
+	if t.Incident, err = a.awaitEnd(ctx, dec.Incident.ID, f.readNewEntries); err != nil {
 		return t, err
 	}
 	if o.Slack.WebhookURL.IsSet() {
@@ -106,7 +106,7 @@ func Triage(ctx context.Context, o TriageOptions) (t Triaged, err error) {
 			return t, err
 		}
 	}
-	t, err = a.result(ctx, t.Incident)
+	t, err = a.readResult(ctx, t.Incident)
 	t.Others = others
 	if a.opt.Client != nil {
 		t.Host = a.opt.Client.Host()
@@ -121,23 +121,23 @@ func (a *App) lookAnyway(ctx context.Context, d nightcrier.Delivery, eventID str
 	if err != nil {
 		return store.Decision{}, err
 	}
-	if d.Raw, err = question(d.Cluster, ev.Resource, "An engineer asked to have this looked at, because of an event: "+ev.Detail+". "+ev.Context, time.Now()); err != nil {
+	if d.Raw, err = newQuestion(d.Cluster, ev.Resource, "An engineer asked to have this looked at, because of an event: "+ev.Detail+". "+ev.Context, time.Now()); err != nil {
 		return store.Decision{}, err
 	}
 	return a.Deliver(ctx, d)
 }
 
-func because(detail string) string {
+func reasonSuffix(detail string) string {
 	if detail == "" {
 		return ""
 	}
 	return " (" + detail + ")"
 }
 
-// prepare makes the App and the delivery; others are the alerts left out.
-func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d nightcrier.Delivery, others int, err error) {
+// prepareApp makes the App and the delivery; others are the alerts left out.
+func (o TriageOptions) prepareApp(ctx context.Context, dir string) (a *App, d nightcrier.Delivery, others int, err error) {
 	cfg := *o.Config
-	cluster := o.cluster(&cfg)
+	cluster := o.chooseCluster(&cfg)
 	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks = dir, config.Secret{}, o.Slack, nil
 	cfg.Clusters = []config.Cluster{cluster}
 	cfg.SeverityThreshold = nightcrier.Info // who asks wants an answer
@@ -154,17 +154,17 @@ func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d night
 	}
 	if o.Snapshot != nil {
 		opt.Snapshots = map[string]*snapshot.Snapshot{cluster.Name: o.Snapshot}
-	} else if opt.Client, err = o.dial(cluster); err != nil {
+	} else if opt.Client, err = o.dialCluster(cluster); err != nil {
 		return nil, d, 0, err
 	}
 	d = nightcrier.Delivery{Cluster: cluster.Name, Raw: o.Event}
 	switch {
 	case o.Alert != nil:
-		d, others, err = o.alert(cluster)
+		d, others, err = o.pickAlert(cluster)
 	case o.Event == nil && o.Snapshot != nil:
-		d.Raw, err = o.asked(ctx, cluster.Name, o.Snapshot.Client())
+		d.Raw, err = o.askedPayload(ctx, cluster.Name, o.Snapshot.Client())
 	case o.Event == nil:
-		d.Raw, err = o.asked(ctx, cluster.Name, opt.Client)
+		d.Raw, err = o.askedPayload(ctx, cluster.Name, opt.Client)
 	}
 	if err != nil {
 		return nil, d, 0, err
@@ -174,8 +174,8 @@ func (o TriageOptions) prepare(ctx context.Context, dir string) (a *App, d night
 	return a, d, others, err
 }
 
-// dial connects to the cluster that is looked at, nil for none.
-func (o TriageOptions) dial(c config.Cluster) (*kube.Client, error) {
+// dialCluster connects to the cluster that is looked at, nil for none.
+func (o TriageOptions) dialCluster(c config.Cluster) (*kube.Client, error) {
 	client, err := kube.Dial(c.Kubeconfig, c.Context, 0)
 	if errors.Is(err, kube.ErrNoKubeconfig) && (o.Event != nil || o.Alert != nil) {
 		return nil, nil
@@ -183,8 +183,8 @@ func (o TriageOptions) dial(c config.Cluster) (*kube.Client, error) {
 	return client, err
 }
 
-// alert picks the alert to look at.
-func (o TriageOptions) alert(c config.Cluster) (nightcrier.Delivery, int, error) {
+// pickAlert picks the alert to look at.
+func (o TriageOptions) pickAlert(c config.Cluster) (nightcrier.Delivery, int, error) {
 	cluster := alertCluster(c)
 	cluster.MaskLog = func(text string) string { masked, _ := freshMask().Log([]byte(text)); return string(masked) }
 	list, err := webhook.Alerts(cluster, o.Alert)
@@ -197,10 +197,10 @@ func (o TriageOptions) alert(c config.Cluster) (nightcrier.Delivery, int, error)
 // oneShotPause is the pause before a second attempt where a person waits for it.
 const oneShotPause = 2 * time.Second
 
-// cluster is the one cluster that is looked at.
-func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
+// chooseCluster is the one cluster that is looked at.
+func (o TriageOptions) chooseCluster(cfg *config.Config) config.Cluster {
 	if o.Snapshot != nil { // no configured cluster is meant
-		return config.Cluster{Name: or(o.Cluster, or(o.Snapshot.Cluster, "snapshot"))}
+		return config.Cluster{Name: orOther(o.Cluster, orOther(o.Snapshot.Cluster, "snapshot"))}
 	}
 	c := config.Cluster{Name: o.Cluster}
 	for _, known := range cfg.Clusters {
@@ -211,8 +211,8 @@ func (o TriageOptions) cluster(cfg *config.Config) config.Cluster {
 	if o.Kubeconfig != "" { // another credential is good for other namespaces
 		c.Kubeconfig, c.Namespaces = o.Kubeconfig, nil
 	}
-	c.Context = kube.ContextName(c.Kubeconfig, or(o.Context, c.Context))
-	c.Name = or(c.Name, or(c.Context, inCluster))
+	c.Context = kube.ContextName(c.Kubeconfig, orOther(o.Context, c.Context))
+	c.Name = orOther(c.Name, orOther(c.Context, inCluster))
 	c.MCP, c.Watch = config.MCP{}, false
 	return c
 }
@@ -267,8 +267,8 @@ func (a *App) awaitTold(ctx context.Context, id string) error {
 	}
 }
 
-// result returns an ended incident with its report.
-func (a *App) result(ctx context.Context, inc nightcrier.Incident) (Triaged, error) {
+// readResult returns an ended incident with its report.
+func (a *App) readResult(ctx context.Context, inc nightcrier.Incident) (Triaged, error) {
 	t := Triaged{Incident: inc}
 	if ctx.Err() != nil {
 		return t, nightcrier.Errorf(nightcrier.Interrupted, "interrupted; the agent was stopped")
@@ -284,6 +284,6 @@ func (a *App) result(ctx context.Context, inc nightcrier.Incident) (Triaged, err
 	if err := json.Unmarshal(raw, t.Report); err != nil {
 		return t, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
 	}
-	t.Markdown, err = a.markdown(ctx, inc, raw)
+	t.Markdown, err = a.reportMarkdown(ctx, inc, raw)
 	return t, err
 }

@@ -29,7 +29,7 @@ func TestTriageTakesTheNamespacesOfTheCredential(t *testing.T) {
 		"another credential": {TriageOptions{Kubeconfig: "/mine"}, nil},
 		"another cluster":    {TriageOptions{Cluster: "dev"}, nil},
 	} {
-		if got := tt.options.cluster(cfg); !slices.Equal(got.Namespaces, tt.want) {
+		if got := tt.options.chooseCluster(cfg); !slices.Equal(got.Namespaces, tt.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

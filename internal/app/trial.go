@@ -152,14 +152,14 @@ func memoryOf(variable string) (bytes int64) {
 	for _, name := range environs {
 		env, err := os.ReadFile(name)
 		if err == nil && strings.Contains("\x00"+string(env), "\x00"+variable+"\x00") {
-			bytes += resident(filepath.Dir(name))
+			bytes += residentBytes(filepath.Dir(name))
 		}
 	}
 	return bytes
 }
 
-// resident is the resident size of one process, 0 when it is gone.
-func resident(proc string) int64 {
+// residentBytes is the resident size of one process, 0 when it is gone.
+func residentBytes(proc string) int64 {
 	statm, err := os.ReadFile(filepath.Join(proc, "statm"))
 	if err != nil {
 		return 0

@@ -18,12 +18,12 @@ import (
 // processor as there is.
 const snapshotGate = 4
 
-// watch makes the source that finds a cluster's faults itself. It reads with the
+// newWatch makes the source that finds a cluster's faults itself. It reads with the
 // client that investigations read with, so a cluster has one connection.
-func (a *App) watch(c config.Cluster, gate *retry.Gate) source {
+func (a *App) newWatch(c config.Cluster, gate *retry.Gate) source {
 	api := &current{of: a.access, cluster: c.Name}
 	return watch.New(watch.Config{
-		Cluster: c.Name, Labels: c.Labels, Namespaces: c.Namespaces, API: api, Endpoint: api.host, Gate: gate, Intake: watched{a},
+		Cluster: c.Name, Labels: c.Labels, Namespaces: c.Namespaces, API: api, Endpoint: api.hostOf, Gate: gate, Intake: watched{a},
 		Detect: detect.Config{Class: intake.ClassOf, OwnerByName: intake.OwnerByName, Mask: func(text string) string { return a.access.Mask(c.Name, text) }, Patience: a.opt.WatchPatience},
 		Logger: a.log.With("component", "source"), Now: a.opt.Now, Timings: a.opt.WatchTimings,
 	})
@@ -33,7 +33,9 @@ func (a *App) watch(c config.Cluster, gate *retry.Gate) source {
 type watched struct{ *App }
 
 // Deliver implements watch.Intake.
-func (w watched) Deliver(ctx context.Context, d nightcrier.Delivery) error { return w.take(ctx, d) }
+func (w watched) Deliver(ctx context.Context, d nightcrier.Delivery) error {
+	return w.deliverToIntake(ctx, d)
+}
 
 // Followed implements watch.Intake.
 func (w watched) Followed(ctx context.Context, cluster string) ([]nightcrier.Incident, error) {
@@ -54,13 +56,13 @@ type current struct {
 // credentialPause is how long a kubeconfig that cannot be used is left alone.
 const credentialPause = 10 * time.Second
 
-func (c *current) client() (*kube.Client, error) {
+func (c *current) currentClient() (*kube.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Now().Before(c.retryAt) {
 		return nil, c.failed
 	}
-	client, err := c.of.client(c.cluster)
+	client, err := c.of.clientOf(c.cluster)
 	if err == nil && client != nil {
 		return client, nil
 	}
@@ -72,8 +74,8 @@ func (c *current) client() (*kube.Client, error) {
 	return nil, c.failed
 }
 
-func (c *current) host() string {
-	client, err := c.client()
+func (c *current) hostOf() string {
+	client, err := c.currentClient()
 	if err != nil {
 		return ""
 	}
@@ -82,7 +84,7 @@ func (c *current) host() string {
 
 // ListEach implements observe.API.
 func (c *current) ListEach(ctx context.Context, sel kube.Selection, each func([]byte) error) (string, error) {
-	client, err := c.client()
+	client, err := c.currentClient()
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +93,7 @@ func (c *current) ListEach(ctx context.Context, sel kube.Selection, each func([]
 
 // Watch implements observe.API.
 func (c *current) Watch(ctx context.Context, sel kube.Selection, version string, lasting time.Duration, each func(kube.Change) error) error {
-	client, err := c.client()
+	client, err := c.currentClient()
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (c *current) Watch(ctx context.Context, sel kube.Selection, version string,
 
 // Ready implements observe.API.
 func (c *current) Ready(ctx context.Context) (bool, string, error) {
-	client, err := c.client()
+	client, err := c.currentClient()
 	if err != nil {
 		return false, "", err
 	}

@@ -26,8 +26,8 @@ func TestWatchTakesTheCredentialThatIs(t *testing.T) {
 		_, err = api.ListEach(t.Context(), kube.Selection{Kind: "Pod"}, func([]byte) error { n++; return nil })
 		return n, err
 	}
-	if _, err := pods(); nightcrier.CodeOf(err) != nightcrier.Unreachable || !strings.Contains(err.Error(), file) || api.host() != "" {
-		t.Errorf("without a file: %v, %s", err, api.host())
+	if _, err := pods(); nightcrier.CodeOf(err) != nightcrier.Unreachable || !strings.Contains(err.Error(), file) || api.hostOf() != "" {
+		t.Errorf("without a file: %v, %s", err, api.hostOf())
 	}
 	write := func(from string, at time.Time) {
 		data, err := os.ReadFile(from)
@@ -46,7 +46,7 @@ func TestWatchTakesTheCredentialThatIs(t *testing.T) {
 		t.Error("a file that could not be used is not left alone")
 	}
 	api.retryAt = time.Time{}
-	if n, err := pods(); n != 0 || err != nil || api.host() == "" {
+	if n, err := pods(); n != 0 || err != nil || api.hostOf() == "" {
 		t.Errorf("%d pods of the first, %v", n, err)
 	}
 	write(second.Kubeconfig(t), time.Now())
@@ -58,7 +58,7 @@ func TestWatchTakesTheCredentialThatIs(t *testing.T) {
 // Who looks once subscribes to nothing and watches nothing.
 func TestOneLookHasNoSources(t *testing.T) {
 	known := config.Cluster{Name: "c1", Watch: true, MCP: config.MCP{Endpoint: "http://h/"}, Kubeconfig: "/k"}
-	c := TriageOptions{Cluster: "c1"}.cluster(&config.Config{Clusters: []config.Cluster{known}})
+	c := TriageOptions{Cluster: "c1"}.chooseCluster(&config.Config{Clusters: []config.Cluster{known}})
 	if c.Watch || c.MCP.Endpoint != "" || c.Kubeconfig != "/k" {
 		t.Errorf("%+v", c)
 	}

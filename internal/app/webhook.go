@@ -22,7 +22,7 @@ func (a *App) openWebhooks(context.Context) error {
 		cfg.Clusters = append(cfg.Clusters, cluster)
 	}
 	for _, w := range a.cfg.Webhooks {
-		cfg.Mappings = append(cfg.Mappings, webhook.Mapping{Name: w.Name, Token: token(w.TokenEnv, w.Token),
+		cfg.Mappings = append(cfg.Mappings, webhook.Mapping{Name: w.Name, Token: senderToken(w.TokenEnv, w.Token),
 			Items: w.Items, When: w.When, Cluster: w.Cluster, Kind: w.Kind, Namespace: w.Namespace, Object: w.Object,
 			Type: w.Type, Severity: w.Severity, Text: w.Text, Key: w.Key, Cleared: w.Cleared})
 	}
@@ -35,14 +35,14 @@ func (a *App) openWebhooks(context.Context) error {
 // they are listed in any case, so that no cluster is missing in the list.
 func alertCluster(c config.Cluster) webhook.Cluster {
 	return webhook.Cluster{
-		Name: c.Name, Labels: c.Labels, Token: token(c.Alertmanager.TokenEnv, c.Alertmanager.Token), AlertLabels: c.Alertmanager.Labels,
+		Name: c.Name, Labels: c.Labels, Token: senderToken(c.Alertmanager.TokenEnv, c.Alertmanager.Token), AlertLabels: c.Alertmanager.Labels,
 		Listed: c.Alertmanager.Given || c.MCP.Endpoint == "" && !c.Watch,
 	}
 }
 
-// token is what a sender has to show. Where one was asked for and is not there,
+// senderToken is what a sender has to show. Where one was asked for and is not there,
 // nobody knows it.
-func token(variable string, value config.Secret) string {
+func senderToken(variable string, value config.Secret) string {
 	if variable != "" && !value.IsSet() {
 		return rand.Text()
 	}

@@ -107,7 +107,7 @@ func (a *App) openSkills() ([]*skill.Skill, error) {
 		return nil, err
 	}
 	if o := a.opt.replays; o != nil && o.skill != nil {
-		all = with(all, o.skill)
+		all = withSkill(all, o.skill)
 	}
 	for _, s := range all {
 		for _, note := range s.Notes {
@@ -115,7 +115,7 @@ func (a *App) openSkills() ([]*skill.Skill, error) {
 		}
 		a.log.Debug("skill", "event", "skill", "skill", s.Name, "version", s.Version, "digest", s.Ref().Digest, "from", s.From)
 	}
-	a.triageScript = existing(cmp.Or(a.cfg.Skills.TriageScript, script))
+	a.triageScript = existingDir(cmp.Or(a.cfg.Skills.TriageScript, script))
 	return all, nil
 }
 
@@ -154,7 +154,7 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.secrets()}, key: a.cfg.ModelKey, tools: a.cfg.ToolServers, sources: a.access.sources}
+	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, key: a.cfg.ModelKey, tools: a.cfg.ToolServers, sources: a.access.sourcesFor}
 	if o := a.opt.replays; o != nil {
 		own.record = o.record
 	}
@@ -163,8 +163,8 @@ func (a *App) openRuns(ctx context.Context) error {
 		agents = a.opt.Workers
 	}
 	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.tape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labels, Mask: a.masker,
-		Announce: announcer{a}, Afford: a.afford, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.learn, Ended: a.ended, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
+		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.openTape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labelsOf, Mask: a.masker,
+		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	})
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {
@@ -175,12 +175,12 @@ func (a *App) openRuns(ctx context.Context) error {
 		return err
 	}
 	a.engine = e
-	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remaining(ctx)) })
+	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remainingTime(ctx)) })
 	e.Register(run.Workflow, a.runner.Investigate)
 	return e.Launch()
 }
 
-func remaining(ctx context.Context) time.Duration {
+func remainingTime(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline)
 	}
@@ -189,13 +189,13 @@ func remaining(ctx context.Context) time.Duration {
 
 func (a *App) openIntake(context.Context) error {
 	a.intake = intake.New(intake.Config{
-		Store: a.store, Owners: a.access, Namespaces: a.access.namespaces, Threshold: a.cfg.SeverityThreshold, Policy: a.policy(), Mask: a.access.Mask, MaskLog: a.access.MaskLog,
-		Logger: a.log, Metrics: a.decided, Now: a.opt.Now,
+		Store: a.store, Owners: a.access, Namespaces: a.access.namespacesOf, Threshold: a.cfg.SeverityThreshold, Policy: a.acceptPolicy(), Mask: a.access.Mask, MaskLog: a.access.MaskLog,
+		Logger: a.log, Metrics: a.noteDecision, Now: a.opt.Now,
 	})
 	return nil
 }
 
-func (a *App) policy() store.AcceptPolicy {
+func (a *App) acceptPolicy() store.AcceptPolicy {
 	return store.AcceptPolicy{
 		DedupeWindow: a.cfg.DedupeWindow, QueueMax: a.cfg.Queue.Max, Pipeline: run.Pipeline, Executor: a.cfg.Agent.Executor,
 		Storm: store.StormPolicy{
@@ -207,7 +207,7 @@ func (a *App) policy() store.AcceptPolicy {
 func (a *App) startAdmission(ctx context.Context) error {
 	a.admitter = admit.New(admit.Config{
 		Queue: a.store, Breaker: a.breaker, Total: a.cfg.MaxConcurrentAgents, PerKey: a.cfg.MaxConcurrentPerCluster,
-		Expiry: a.cfg.Queue.Expiry, Start: a.startRun, Expired: a.dropped, Logger: a.log.With("component", "admission"),
+		Expiry: a.cfg.Queue.Expiry, Start: a.startRun, Expired: a.noteDropped, Logger: a.log.With("component", "admission"),
 	})
 	a.onStop("admission", a.admitter.Stop)
 	return a.admitter.Start(ctx)
@@ -218,10 +218,10 @@ func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	return a.engine.Start(run.Workflow, r.ID, a.order(r))
+	return a.engine.Start(run.Workflow, r.ID, a.newOrder(r))
 }
 
-func (a *App) order(r nightcrier.Run) run.Order {
+func (a *App) newOrder(r nightcrier.Run) run.Order {
 	if o := a.opt.replays; o != nil && o.order != nil {
 		return *o.order
 	}
@@ -232,7 +232,7 @@ func (a *App) order(r nightcrier.Run) run.Order {
 	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
 		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
 		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell || lacksKubectl(ag.Executor), SystemPromptFile: ag.SystemPromptFile,
-		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existing(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
+		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existingDir(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
 		ToolServers: a.toolServers(r.Key),
 		Budget:      limitsOf(a.cfg.Budget),
 	}}
@@ -246,9 +246,9 @@ func (a *App) toolServers(cluster string) []toolserver.Server {
 	return toolsFor(a.cfg.ToolServers, cluster)
 }
 
-// existing returns the directory that dir really is, "" when it is not there: a
+// existingDir returns the directory that dir really is, "" when it is not there: a
 // sandbox can show neither a link to elsewhere nor nothing.
-func existing(dir string) string {
+func existingDir(dir string) string {
 	if dir == "" {
 		return ""
 	}
@@ -265,10 +265,10 @@ func (a *App) startSources(ctx context.Context) error {
 	lists := retry.NewGate(snapshotGate)
 	for _, c := range a.cfg.Clusters {
 		if c.MCP.Endpoint != "" {
-			a.sources = append(a.sources, mcp.New(a.sourceConfig(c, shared), a.take))
+			a.sources = append(a.sources, mcp.New(a.sourceConfig(c, shared), a.deliverToIntake))
 		}
 		if c.Watch {
-			a.sources = append(a.sources, a.watch(c, lists))
+			a.sources = append(a.sources, a.newWatch(c, lists))
 		}
 	}
 	a.onStop("sources", func(ctx context.Context) error {
@@ -283,8 +283,8 @@ func (a *App) startSources(ctx context.Context) error {
 	return nil
 }
 
-// take hands what a source received to intake.
-func (a *App) take(ctx context.Context, d nightcrier.Delivery) error {
+// deliverToIntake hands what a source received to intake.
+func (a *App) deliverToIntake(ctx context.Context, d nightcrier.Delivery) error {
 	_, err := a.Deliver(ctx, d)
 	return err
 }
@@ -333,23 +333,23 @@ func (a *App) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decisio
 }
 
 func (a *App) startServer(ctx context.Context) error {
-	a.metrics.WatchState(a.state)
+	a.metrics.WatchState(a.metricsState)
 	if a.opt.Offline {
 		return nil
 	}
 	h := api.New(api.Options{
 		Version: a.opt.Version, Incidents: a.store, Events: a.store, Journal: a.store, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
-		Metrics: a.metrics.Handler(), Markdown: a.markdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
+		Metrics: a.metrics.Handler(), Markdown: a.reportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
 	})
-	at := listeners(a.cfg)
+	at := listenersOf(a.cfg)
 	at.API, at.Webhooks, at.Logger = h, a.hooks.Public(), a.log.With("component", "api")
 	a.server = api.NewServer(at)
 	a.onStop("listeners", a.server.Stop)
 	return a.server.Start(ctx)
 }
 
-// listeners are where a server is found.
-func listeners(cfg *config.Config) api.ServerConfig {
+// listenersOf are where a server is found.
+func listenersOf(cfg *config.Config) api.ServerConfig {
 	return api.ServerConfig{Listen: cfg.Listen, HealthListen: cfg.HealthListen, WebhookListen: cfg.WebhookListen, Socket: filepath.Join(cfg.WorkspaceRoot, SocketName)}
 }
 
@@ -363,22 +363,22 @@ func (a *App) isReady(ctx context.Context) error {
 	return err
 }
 
-// state is what the metrics show at each scrape.
-func (a *App) state(ctx context.Context) (telemetry.State, error) {
+// metricsState is what the metrics show at each scrape.
+func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
 	c, err := a.store.Counts(ctx)
 	if err != nil {
 		return telemetry.State{}, err
 	}
-	spent, err := a.spent()
+	spent, err := a.spentToday()
 	if err != nil {
 		spent = nil // runs say so, and there is more to see
 	}
 	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, nil
 }
 
-// markdown is the report for people: what the reporting step wrote, or made anew
+// reportMarkdown is the report for people: what the reporting step wrote, or made anew
 // from report.json when the workspace is gone.
-func (a *App) markdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+func (a *App) reportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
 	if ws, err := a.root.Open(inc.ID); err == nil {
 		defer ws.Close()
 		if md, err := ws.ReadFile("output/final-report.md"); err == nil {

@@ -47,8 +47,8 @@ type Record struct {
 	Hash   string `json:"hash"`
 }
 
-// of makes the record of a request, without its place in the chain.
-func of(r journal.Request) Record {
+// newRecord makes the record of a request, without its place in the chain.
+func newRecord(r journal.Request) Record {
 	return Record{
 		Time: r.Time.UTC().Truncate(time.Microsecond), Evidence: r.Evidence, Verb: r.Verb, Group: r.Group, Version: r.Version,
 		Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Query: r.Query,
@@ -56,8 +56,8 @@ func of(r journal.Request) Record {
 	}
 }
 
-// line returns the record as it is written, without a newline.
-func (r Record) line() ([]byte, error) {
+// encodeLine returns the record as it is written, without a newline.
+func (r Record) encodeLine() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // as every other tool writes it
@@ -67,10 +67,10 @@ func (r Record) line() ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// sum returns the hash that the record must carry.
-func (r Record) sum() (string, error) {
+// computeHash returns the hash that the record must carry.
+func (r Record) computeHash() (string, error) {
 	r.Hash = ""
-	line, err := r.line()
+	line, err := r.encodeLine()
 	if err != nil {
 		return "", err
 	}

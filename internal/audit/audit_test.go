@@ -129,9 +129,9 @@ func reseal(t *testing.T, lines []string, change func(i int, r *Record)) string 
 		}
 		change(i, &r)
 		r.Prev = prev
-		r.Hash, _ = r.sum()
+		r.Hash, _ = r.computeHash()
 		prev = r.Hash
-		b, _ := r.line()
+		b, _ := r.encodeLine()
 		out.Write(append(b, '\n'))
 	}
 	return out.String()

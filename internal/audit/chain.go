@@ -19,16 +19,16 @@ func (c *Chain) Add(e nightcrier.JournalEntry) {
 	switch {
 	case len(c.problems) == maxProblems:
 	case e.Seq != c.seq+1:
-		c.found("journal: entry %d stands after entry %d", e.Seq, c.seq)
+		c.addProblem("journal: entry %d stands after entry %d", e.Seq, c.seq)
 	case e.Prev != c.head:
-		c.found("journal: entry %d does not follow the one before it", e.Seq)
+		c.addProblem("journal: entry %d does not follow the one before it", e.Seq)
 	case e.ChainHash(e.Prev) != e.Hash:
-		c.found("journal: entry %d was changed: its content does not carry its hash", e.Seq)
+		c.addProblem("journal: entry %d was changed: its content does not carry its hash", e.Seq)
 	}
 	c.seq, c.head = e.Seq, e.Hash
 }
 
-func (c *Chain) found(format string, args ...any) {
+func (c *Chain) addProblem(format string, args ...any) {
 	c.problems = append(c.problems, Problem{Text: fmt.Sprintf(format, args...)})
 }
 

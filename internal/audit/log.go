@@ -49,18 +49,18 @@ func (l *Log) Add(e nightcrier.JournalEntry) error {
 		line.Time = decided
 	}
 	delete(l.open, key)
-	if !whole(*r) {
+	if !isComplete(*r) {
 		l.open[key] = at
 	}
 	return nil
 }
 
-// whole says that nothing more is told of a request.
-func whole(r journal.Request) bool { return r.Done || r.Decision != journal.Allow }
+// isComplete says that nothing more is told of a request.
+func isComplete(r journal.Request) bool { return r.Done || r.Decision != journal.Allow }
 
 // dropFirst forgets the first line; what may still come of it would be one of its own.
 func (l *Log) dropFirst() {
-	if !whole(l.lines[0]) {
+	if !isComplete(l.lines[0]) {
 		maps.DeleteFunc(l.open, func(_ pair, at int) bool { return at == l.gone })
 	}
 	l.lines, l.gone = l.lines[1:], l.gone+1
@@ -100,29 +100,29 @@ func (l *Log) Write(w io.Writer) (Summary, error) {
 	out := bufio.NewWriter(w)
 	var s Summary
 	for _, r := range l.lines {
-		if err := s.write(out, r); err != nil {
+		if err := s.writeRecord(out, r); err != nil {
 			return s, err
 		}
 	}
 	return s, out.Flush()
 }
 
-// write writes the next line.
-func (s *Summary) write(w io.Writer, r journal.Request) error {
-	rec, err := s.next(r)
+// writeRecord writes the next line.
+func (s *Summary) writeRecord(w io.Writer, r journal.Request) error {
+	rec, err := s.nextRecord(r)
 	if err != nil {
 		return err
 	}
-	line, err := rec.line()
+	line, err := rec.encodeLine()
 	if err == nil {
 		_, err = w.Write(append(line, '\n'))
 	}
 	return err
 }
 
-// next counts a request and chains its record.
-func (s *Summary) next(r journal.Request) (Record, error) {
-	rec := of(r)
+// nextRecord counts a request and chains its record.
+func (s *Summary) nextRecord(r journal.Request) (Record, error) {
+	rec := newRecord(r)
 	s.Requests++
 	switch {
 	case r.Decision == journal.Deny:
@@ -134,7 +134,7 @@ func (s *Summary) next(r journal.Request) (Record, error) {
 		s.Kept++
 	}
 	rec.Seq, rec.Prev = int64(s.Requests), s.Head
-	sum, err := rec.sum()
+	sum, err := rec.computeHash()
 	rec.Hash, s.Head = sum, sum
 	return rec, err
 }

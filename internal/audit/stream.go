@@ -34,21 +34,21 @@ func (s *Stream) Add(e nightcrier.JournalEntry) error {
 	if s.err == nil {
 		s.err = s.log.Add(e)
 	}
-	return s.write(func(r journal.Request) bool {
-		return whole(r) || e.Time.Sub(r.Time) > latest || len(s.log.lines) > maxHeld
+	return s.writeDue(func(r journal.Request) bool {
+		return isComplete(r) || e.Time.Sub(r.Time) > latest || len(s.log.lines) > maxHeld
 	})
 }
 
 // Close writes the lines that are left.
 func (s *Stream) Close() (Summary, error) {
-	err := s.write(func(journal.Request) bool { return true })
+	err := s.writeDue(func(journal.Request) bool { return true })
 	return s.sum, err
 }
 
-// write writes the first lines, as long as they are due.
-func (s *Stream) write(due func(journal.Request) bool) error {
+// writeDue writes the first lines, as long as they are due.
+func (s *Stream) writeDue(due func(journal.Request) bool) error {
 	for s.err == nil && len(s.log.lines) > 0 && due(s.log.lines[0]) {
-		s.err = s.sum.write(s.out, s.log.lines[0])
+		s.err = s.sum.writeRecord(s.out, s.log.lines[0])
 		s.log.dropFirst()
 	}
 	return s.err

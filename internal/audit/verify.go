@@ -42,19 +42,19 @@ func Verify(r io.Reader, head string) (Summary, []Problem, error) {
 		line, err := in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, io.EOF) && len(line) == 0:
-			v.end(head)
+			v.verifyEnd(head)
 			return v.sum, v.problems, nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			v.found(n, "it is longer than %d bytes and none of ours", maxLine)
+			v.addProblem(n, "it is longer than %d bytes and none of ours", maxLine)
 			return v.sum, v.problems, nil
 		case err != nil && !errors.Is(err, io.EOF):
 			return v.sum, v.problems, nightcrier.Errorf(nightcrier.Unreachable, "read line %d: %w", n, err)
 		case err != nil:
-			v.found(n, "it is not whole: the file was cut within it")
-			v.end(head)
+			v.addProblem(n, "it is not whole: the file was cut within it")
+			v.verifyEnd(head)
 			return v.sum, v.problems, nil
 		}
-		v.line(n, bytes.TrimSuffix(line, []byte("\n")))
+		v.verifyLine(n, bytes.TrimSuffix(line, []byte("\n")))
 	}
 }
 
@@ -66,43 +66,43 @@ type verifier struct {
 	problems []Problem
 }
 
-func (v *verifier) found(line int64, format string, args ...any) {
+func (v *verifier) addProblem(line int64, format string, args ...any) {
 	if len(v.problems) < maxProblems {
 		v.problems = append(v.problems, Problem{line, fmt.Sprintf(format, args...)})
 	}
 }
 
-func (v *verifier) line(n int64, line []byte) {
+func (v *verifier) verifyLine(n int64, line []byte) {
 	var r Record
 	if err := json.Unmarshal(line, &r); err != nil {
-		v.found(n, "it is no line of an audit: %v", err)
+		v.addProblem(n, "it is no line of an audit: %v", err)
 		v.seq++
 		return
 	}
-	written, err := r.line()
-	want, sumErr := r.sum()
+	written, err := r.encodeLine()
+	want, sumErr := r.computeHash()
 	changed := err != nil || sumErr != nil || want != r.Hash || !bytes.Equal(written, line)
 	switch {
 	case changed:
-		v.found(n, "request %d was changed: its content does not carry its hash", r.Seq)
+		v.addProblem(n, "request %d was changed: its content does not carry its hash", r.Seq)
 	case r.Seq > v.seq+1:
-		v.found(n, "%s missing before request %d", span(v.seq+1, r.Seq-1), r.Seq)
+		v.addProblem(n, "%s missing before request %d", describeSpan(v.seq+1, r.Seq-1), r.Seq)
 	case r.Seq <= v.seq:
-		v.found(n, "request %d stands here after request %d", r.Seq, v.seq)
+		v.addProblem(n, "request %d stands here after request %d", r.Seq, v.seq)
 	case r.Prev != v.sum.Head:
-		v.found(n, "request %d does not follow the line before it", r.Seq)
+		v.addProblem(n, "request %d does not follow the line before it", r.Seq)
 	}
-	v.count(r)
+	v.countRecord(r)
 }
 
-func span(from, to int64) string {
+func describeSpan(from, to int64) string {
 	if from == to {
 		return fmt.Sprintf("request %d is", from)
 	}
 	return fmt.Sprintf("requests %d to %d are", from, to)
 }
 
-func (v *verifier) count(r Record) {
+func (v *verifier) countRecord(r Record) {
 	v.seq, v.sum.Head = r.Seq, r.Hash
 	v.sum.Requests++
 	if r.Decision == journal.Deny {
@@ -113,13 +113,13 @@ func (v *verifier) count(r Record) {
 	}
 }
 
-// end compares the last line with what is known of it elsewhere.
-func (v *verifier) end(head string) {
+// verifyEnd compares the last line with what is known of it elsewhere.
+func (v *verifier) verifyEnd(head string) {
 	switch {
 	case head == "" || head == v.sum.Head:
 	case v.sum.Head == "":
-		v.found(0, "the file is empty; its last line should have the hash %s", head)
+		v.addProblem(0, "the file is empty; its last line should have the hash %s", head)
 	default:
-		v.found(0, "the file ends with the hash %s, and should end with %s: lines were cut off or added", v.sum.Head, head)
+		v.addProblem(0, "the file ends with the hash %s, and should end with %s: lines were cut off or added", v.sum.Head, head)
 	}
 }

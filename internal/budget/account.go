@@ -33,7 +33,7 @@ const (
 	maxPrice  = price.Dollar
 )
 
-func (w Want) check() error {
+func (w Want) checkBounds() error {
 	for _, n := range []int64{w.Request, w.Output, w.Least} {
 		if n < 0 || n > maxTokens {
 			return nightcrier.Errorf(nightcrier.Invalid, "budget: a call of %d tokens", n)
@@ -56,8 +56,8 @@ func (w Want) check() error {
 	return nil
 }
 
-// bound is the price that is reserved at.
-func (w Want) bound() price.Price {
+// reservedPrice is the price that is reserved at.
+func (w Want) reservedPrice() price.Price {
 	p := w.Price.For(w.Request)
 	if !w.CacheHour {
 		p.CacheWriteHour = 0 // what is not asked for is not paid
@@ -65,9 +65,9 @@ func (w Want) bound() price.Price {
 	return p
 }
 
-// most is what a call with so many tokens of output may cost.
-func (w Want) most(output int64) Amount {
-	p := w.bound()
+// mostCost is what a call with so many tokens of output may cost.
+func (w Want) mostCost(output int64) Amount {
+	p := w.reservedPrice()
 	return Amount{Money: price.Money(w.Request)*p.Dearest() + price.Money(output)*p.Output, Tokens: w.Request + output}
 }
 
@@ -93,15 +93,15 @@ type Account struct {
 // An error of code Exhausted says which limit is reached. Others say that the record
 // cannot be used, or that ctx ended: the call must not be made either.
 func (a *Account) Reserve(ctx context.Context, w Want, waits func(why string)) (*Grant, error) {
-	if err := w.check(); err != nil {
+	if err := w.checkBounds(); err != nil {
 		return nil, err
 	}
 	l := a.ledger
 	g := &Grant{account: a, price: w.Price, call: nightcrier.NewID()}
-	if err := l.alive.begin(g.call); err != nil {
+	if err := l.alive.markAlive(g.call); err != nil {
 		return nil, err
 	}
-	err := a.await(ctx, w, g, waits)
+	err := a.reserveWhenItFits(ctx, w, g, waits)
 	if err == nil {
 		// Not under the lock: others need not wait for the disk.
 		if err = l.sync(g.file); err != nil {
@@ -109,53 +109,53 @@ func (a *Account) Reserve(ctx context.Context, w Want, waits func(why string)) (
 		}
 	}
 	if err != nil {
-		l.alive.end(g.call)
+		l.alive.clearAlive(g.call)
 		return nil, err
 	}
 	return g, nil
 }
 
-// reserve puts a call on record that fits, or says why it has to wait.
-func (a *Account) reserve(w Want, g *Grant, q *queued) (why string, err error) {
+// reserveCall puts a call on record that fits, or says why it has to wait.
+func (a *Account) reserveCall(w Want, g *Grant, q *queued) (why string, err error) {
 	l := a.ledger
-	d, err := l.today()
+	d, err := l.openToday()
 	if err != nil {
 		return "", err
 	}
-	least, full := w.most(w.Least), ""
+	least, full := w.mostCost(w.Least), ""
 	g.output = w.Output
-	for _, s := range l.scopes(a.who, a.limits, d) {
-		output, ok := s.room(w)
+	for _, s := range l.scopesOf(a.who, a.limits, d) {
+		output, ok := s.roomFor(w)
 		g.output = min(g.output, output)
 		if ok {
 			continue
 		}
-		if _, ok := s.without(l.underWay(s, a.who, d)).room(w); !ok {
-			return "", a.refuse(d, s, s.exhausted(&least))
+		if _, ok := s.withoutHeld(l.underWay(s, a.who, d)).roomFor(w); !ok {
+			return "", a.recordRefusalOnce(d, s, s.exhaustedError(&least))
 		}
 		if full == "" {
-			full, why = s.key, s.crowded(least)
+			full, why = s.key, s.reasonToWait(least)
 		}
 	}
 	if full == "" && time.Since(q.since) < l.patience {
 		var before bool
-		if full, before = l.ahead(a); before {
+		if full, before = l.scopeQueuedAhead(a); before {
 			why = "others have waited longer for budget." + full + "_*"
 		}
 	}
 	if full != "" {
-		return why, a.enter(d, q, full)
+		return why, a.enterQueue(d, q, full)
 	}
 	g.day, g.file = d.name, d.file
-	return "", d.append(record{At: l.now().UTC(), Op: opReserve, Call: g.call, Ticket: a.use(q), Who: a.who, Model: text.KeepBytes(w.Model, maxModel), Amount: w.most(g.output), Price: &w.Price})
+	return "", d.appendRecord(record{At: l.now().UTC(), Op: opReserve, Call: g.call, Ticket: a.useTicket(q), Who: a.who, Model: text.KeepBytes(w.Model, maxModel), Amount: w.mostCost(g.output), Price: &w.Price})
 }
 
-func (a *Account) refuse(d *day, s scope, why error) error {
+func (a *Account) recordRefusalOnce(d *day, s scope, why error) error {
 	if a.refused {
 		return why
 	}
 	a.refused = true
-	return a.ledger.refuse(d, a.who, s, why)
+	return a.ledger.recordRefusal(d, a.who, s, why)
 }
 
 // maxModel bounds the name of a model in the record, in bytes.
@@ -164,10 +164,10 @@ const maxModel = 200
 // Used is what the run has used so far, over all its attempts.
 func (a *Account) Used() (Sum, error) {
 	var s Sum
-	return s, a.ledger.locked(func() error {
-		d, err := a.ledger.today()
+	return s, a.ledger.runLocked(func() error {
+		d, err := a.ledger.openToday()
 		if err == nil {
-			s = a.ledger.scopes(a.who, a.limits, d)[0].sum
+			s = a.ledger.scopesOf(a.who, a.limits, d)[0].sum
 		}
 		return err
 	})
@@ -196,25 +196,25 @@ func (g *Grant) Settle(t price.Tokens) error {
 			return nightcrier.Errorf(nightcrier.Invalid, "budget: the answer says that it took %d tokens; what was reserved for it stays held", n)
 		}
 	}
-	return g.end(record{Op: opSettle, Amount: Amount{Money: g.price.Of(t), Tokens: t.Total()}, Used: &t})
+	return g.recordEnd(record{Op: opSettle, Amount: Amount{Money: g.price.Of(t), Tokens: t.Total()}, Used: &t})
 }
 
 // Release gives back what was reserved for a call that was not sent.
 func (g *Grant) Release() error {
 	defer g.Lost()
-	return g.end(record{Op: opRelease})
+	return g.recordEnd(record{Op: opRelease})
 }
 
 // Lost says that the call has ended. Of one that was not settled nobody will know what
 // it cost: what was reserved stays held, and nobody waits for it.
-func (g *Grant) Lost() { g.account.ledger.alive.end(g.call) }
+func (g *Grant) Lost() { g.account.ledger.alive.clearAlive(g.call) }
 
-// end is not waited for until it is on disk: lost, the call stays held.
-func (g *Grant) end(r record) (err error) {
+// recordEnd is not waited for until it is on disk: lost, the call stays held.
+func (g *Grant) recordEnd(r record) (err error) {
 	g.once.Do(func() {
 		l := g.account.ledger
-		err = l.locked(func() error {
-			if err := l.look(); err != nil {
+		err = l.runLocked(func() error {
+			if err := l.readAllDays(); err != nil {
 				return err
 			}
 			d := l.days[g.day]
@@ -222,7 +222,7 @@ func (g *Grant) end(r record) (err error) {
 				return nightcrier.Errorf(nightcrier.Conflict, "budget: call %s is not on record any more", g.call)
 			}
 			r.At, r.Call = l.now().UTC().Truncate(time.Microsecond), g.call
-			return d.append(r)
+			return d.appendRecord(r)
 		})
 	})
 	return err

@@ -36,21 +36,21 @@ func (a alive) close() error {
 	return err
 }
 
-func (a alive) begin(name string) error {
-	if err := lockByte(a.ours, place(name), true); err != nil {
+func (a alive) markAlive(name string) error {
+	if err := lockByte(a.ours, byteOfName(name), true); err != nil {
 		return nightcrier.Errorf(nightcrier.Unreachable, "budget: %w", err)
 	}
 	return nil
 }
 
-// end fails only when the file is closed, which ends all.
-func (a alive) end(name string) { _ = lockByte(a.ours, place(name), false) }
+// clearAlive fails only when the file is closed, which ends all.
+func (a alive) clearAlive(name string) { _ = lockByte(a.ours, byteOfName(name), false) }
 
-func (a alive) has(name string) bool { return byteLocked(a.asked, place(name)) }
+func (a alive) isAlive(name string) bool { return byteLocked(a.asked, byteOfName(name)) }
 
-// place is the byte of a name. Two with the same would wait for each other's end, once
+// byteOfName is the byte of a name. Two with the same would wait for each other's end, once
 // in more calls than anybody makes.
-func place(name string) int64 {
+func byteOfName(name string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
 	return int64(h.Sum64() & (math.MaxInt64 - 1))

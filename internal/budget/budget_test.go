@@ -267,7 +267,7 @@ func TestCutLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := record{N: 2, At: noon, Op: opReserve, Call: "x", Who: who(0), Amount: Amount{Tokens: 100}}.line()
+	next, err := record{N: 2, At: noon, Op: opReserve, Call: "x", Who: who(0), Amount: Amount{Tokens: 100}}.encodeLine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestDamage(t *testing.T) {
 
 func line(t *testing.T, r record) []byte {
 	t.Helper()
-	b, err := r.line()
+	b, err := r.encodeLine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s, err := open(t, dir, at(noon)).Spending(""); err != nil || s.taken().Tokens != 1000 {
+	if s, err := open(t, dir, at(noon)).Spending(""); err != nil || s.takenAmount().Tokens != 1000 {
 		t.Errorf("%+v %v", s, err)
 	}
 }
@@ -448,7 +448,7 @@ func interleave(t *testing.T, r *rand.Rand) {
 	want := map[string]Amount{} // by scope: what may have been spent
 	count := func(w Who, day string, a Amount) {
 		for _, key := range []string{"run " + w.Run, "incident " + w.Incident, day + " " + w.Cluster, day} {
-			want[key] = want[key].plus(a)
+			want[key] = want[key].plusAmount(a)
 		}
 	}
 	within := func(key string, l Limit) {
@@ -472,7 +472,7 @@ func interleave(t *testing.T, r *rand.Rand) {
 				}
 				break
 			}
-			count(w.who, day, ask.most(g.output))
+			count(w.who, day, ask.mostCost(g.output))
 			w.grants = append(w.grants, g)
 			within("run "+w.who.Run, limits.Run)
 			within("incident "+w.who.Incident, limits.Incident)
@@ -492,7 +492,7 @@ func interleave(t *testing.T, r *rand.Rand) {
 			if err := err(); err != nil {
 				t.Fatal(err)
 			}
-			count(w.who, g.day, Amount{sonnet.Of(used), used.Total()}.minus(was))
+			count(w.who, g.day, Amount{sonnet.Of(used), used.Total()}.minusAmount(was))
 		case n == 15:
 			start(i)
 		case n == 16: // a line that its writer's death cut
@@ -513,10 +513,10 @@ func interleave(t *testing.T, r *rand.Rand) {
 	fresh := open(t, dir, c.Now)
 	for i := range workers {
 		for _, day := range fresh.days {
-			got := fresh.scopes(who(i), limits, day)
+			got := fresh.scopesOf(who(i), limits, day)
 			keys := []string{"run " + who(i).Run, "incident " + who(i).Incident, day.name + " " + who(i).Cluster, day.name}
 			for k, key := range keys {
-				if got[k].sum.taken() != want[key] {
+				if got[k].sum.takenAmount() != want[key] {
 					t.Errorf("%s: %+v, want %+v", key, got[k].sum, want[key])
 				}
 			}
@@ -526,8 +526,8 @@ func interleave(t *testing.T, r *rand.Rand) {
 
 func FuzzLedger(f *testing.F) {
 	good := record{N: 1, At: noon, Op: opReserve, Call: "a", Who: who(0), Amount: Amount{5, 5}}
-	first, _ := good.line()
-	second, _ := record{N: 2, At: noon, Op: opSettle, Call: "a", Amount: Amount{1, 1}}.line()
+	first, _ := good.encodeLine()
+	second, _ := record{N: 2, At: noon, Op: opSettle, Call: "a", Amount: Amount{1, 1}}.encodeLine()
 	f.Add(append(first, second...))
 	f.Add(first[:len(first)-1])
 	f.Add([]byte("\n\n00000000 {}\n"))
@@ -550,7 +550,7 @@ func FuzzLedger(f *testing.F) {
 			t.Fatal(err)
 		}
 		after, err := open(t, dir, at(noon)).Spending("")
-		if err != nil || after.Held.Tokens != add(before.Held.Tokens, 3) {
+		if err != nil || after.Held.Tokens != addCapped(before.Held.Tokens, 3) {
 			t.Fatalf("%+v, then %+v %v", before, after, err)
 		}
 	})
@@ -584,16 +584,16 @@ func reserveAndSettle(b *testing.B, disk bool) {
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	l := open(b, dir, at(noon))
-	d, err := l.today()
+	d, err := l.openToday()
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i := range 10_000 {
 		call := fmt.Sprint(i)
-		if err := d.append(record{At: noon, Op: opReserve, Call: call, Who: who(i % 300), Amount: Amount{1, 1}, Price: &sonnet}); err != nil {
+		if err := d.appendRecord(record{At: noon, Op: opReserve, Call: call, Who: who(i % 300), Amount: Amount{1, 1}, Price: &sonnet}); err != nil {
 			b.Fatal(err)
 		}
-		if err := d.append(record{At: noon, Op: opSettle, Call: call, Amount: Amount{1, 1}, Used: &price.Tokens{Output: 1}}); err != nil {
+		if err := d.appendRecord(record{At: noon, Op: opSettle, Call: call, Amount: Amount{1, 1}, Used: &price.Tokens{Output: 1}}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -42,7 +42,7 @@ type day struct {
 func openDay(path, name string, flags int) (*day, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|portable.NoFollow|flags, 0o600)
 	if err == nil && flags&os.O_EXCL != 0 {
-		err = give(f, filepath.Dir(path))
+		err = giveToOwnerOf(f, filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Unreachable, "budget: %w", err)
@@ -53,8 +53,8 @@ func openDay(path, name string, flags int) (*day, error) {
 	}, nil
 }
 
-// replaced reports whether another file stands in the place of this one.
-func (d *day) replaced() bool {
+// isReplaced reports whether another file stands in the place of this one.
+func (d *day) isReplaced() bool {
 	there, err := os.Stat(d.path)
 	if err != nil {
 		return true
@@ -63,10 +63,10 @@ func (d *day) replaced() bool {
 	return err != nil || !os.SameFile(there, ours)
 }
 
-// refresh reads what others have written since. A line that somebody's death cut is
+// readNewRecords reads what others have written since. A line that somebody's death cut is
 // ended first: it counts when it is whole by chance, and otherwise says nothing, as
 // its call was never allowed.
-func (d *day) refresh() error {
+func (d *day) readNewRecords() error {
 	info, err := d.file.Stat()
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Unreachable, "budget: %w", err)
@@ -75,7 +75,7 @@ func (d *day) refresh() error {
 		return nil
 	}
 	if info.Size() < d.offset {
-		return d.damaged("it became shorter")
+		return d.newDamageErrorf("it became shorter")
 	}
 	last := make([]byte, 1)
 	if _, err := d.file.ReadAt(last, info.Size()-1); err != nil {
@@ -86,10 +86,10 @@ func (d *day) refresh() error {
 			return nightcrier.Errorf(nightcrier.Exhausted, "budget: %w", err)
 		}
 	}
-	return d.read(bufio.NewReaderSize(io.NewSectionReader(d.file, d.offset, info.Size()+1-d.offset), 64<<10))
+	return d.readRecords(bufio.NewReaderSize(io.NewSectionReader(d.file, d.offset, info.Size()+1-d.offset), 64<<10))
 }
 
-func (d *day) read(r *bufio.Reader) error {
+func (d *day) readRecords(r *bufio.Reader) error {
 	for {
 		line, err := r.ReadSlice('\n')
 		skipped := 0
@@ -103,8 +103,8 @@ func (d *day) read(r *bufio.Reader) error {
 		if err != nil {
 			return nightcrier.Errorf(nightcrier.Unreachable, "budget: read %s: %w", d.path, err)
 		}
-		if rec, ok := parse(bytes.TrimSuffix(line, []byte("\n"))); ok && skipped == 0 {
-			if err := d.apply(rec); err != nil {
+		if rec, ok := parseRecord(bytes.TrimSuffix(line, []byte("\n"))); ok && skipped == 0 {
+			if err := d.applyRecord(rec); err != nil {
 				return err
 			}
 		}
@@ -112,29 +112,29 @@ func (d *day) read(r *bufio.Reader) error {
 	}
 }
 
-// apply counts one record. What no version of ours writes is no reason to go on
+// applyRecord counts one record. What no version of ours writes is no reason to go on
 // spending.
-func (d *day) apply(r record) error {
+func (d *day) applyRecord(r record) error {
 	if r.N != d.n+1 {
-		return d.damaged("record %d follows record %d", r.N, d.n)
+		return d.newDamageErrorf("record %d follows record %d", r.N, d.n)
 	}
 	if r.Tokens < 0 || r.Money < 0 || r.Calls < 0 {
-		return d.damaged("record %d is negative", r.N)
+		return d.newDamageErrorf("record %d is negative", r.N)
 	}
 	was, known := d.open[r.Call]
 	switch {
 	case r.Op == opReserve && !known:
 		d.open[r.Call] = r
 		delete(d.waiting, r.Ticket)
-		d.count(r.Who, func(s Sum) Sum { return Sum{s.Calls + 1, s.Spent, s.Held.plus(r.Amount)} })
+		d.updateSums(r.Who, func(s Sum) Sum { return Sum{s.Calls + 1, s.Spent, s.Held.plusAmount(r.Amount)} })
 	case r.Op == opSettle && known:
 		delete(d.open, r.Call)
 		d.settled++
-		d.count(was.Who, func(s Sum) Sum { return Sum{s.Calls, s.Spent.plus(r.Amount), s.Held.minus(was.Amount)} })
+		d.updateSums(was.Who, func(s Sum) Sum { return Sum{s.Calls, s.Spent.plusAmount(r.Amount), s.Held.minusAmount(was.Amount)} })
 	case r.Op == opRelease && known:
 		delete(d.open, r.Call)
 		d.settled++
-		d.count(was.Who, func(s Sum) Sum { return Sum{s.Calls - 1, s.Spent, s.Held.minus(was.Amount)} })
+		d.updateSums(was.Who, func(s Sum) Sum { return Sum{s.Calls - 1, s.Spent, s.Held.minusAmount(was.Amount)} })
 	case r.Op == opWait:
 		d.waiting[r.Call] = r
 	case r.Op == opRefuse && r.Scope == perClusterDay:
@@ -143,30 +143,30 @@ func (d *day) apply(r record) error {
 		d.refusedAll = r.Reason
 	case r.Op == opRefuse: // its own report says so
 	case r.Op == opSum:
-		d.count(r.Who, func(s Sum) Sum { return Sum{s.Calls + r.Calls, s.Spent.plus(r.Amount), s.Held} })
+		d.updateSums(r.Who, func(s Sum) Sum { return Sum{s.Calls + r.Calls, s.Spent.plusAmount(r.Amount), s.Held} })
 	default:
-		return d.damaged("record %d (%.20q) does not fit what stands before it, or a newer version wrote it", r.N, r.Op)
+		return d.newDamageErrorf("record %d (%.20q) does not fit what stands before it, or a newer version wrote it", r.N, r.Op)
 	}
 	d.n = r.N
 	return nil
 }
 
-func (d *day) count(w Who, with func(Sum) Sum) {
+func (d *day) updateSums(w Who, with func(Sum) Sum) {
 	d.runs[w] = with(d.runs[w])
 	d.incidents[w.Incident] = with(d.incidents[w.Incident])
 	d.clusters[w.Cluster] = with(d.clusters[w.Cluster])
 	d.all = with(d.all)
 }
 
-func (d *day) damaged(format string, args ...any) error {
+func (d *day) newDamageErrorf(format string, args ...any) error {
 	why := nightcrier.Errorf(nightcrier.Internal, format, args...)
 	return nightcrier.Errorf(nightcrier.Internal, "the budget's record %s is damaged, so no call of a model is allowed: %w; move the file away to go on, what was spent that day is then not counted", d.path, why)
 }
 
-// append writes one record behind the others. The file was just refreshed.
-func (d *day) append(r record) error {
+// appendRecord writes one record behind the others. The file was just refreshed.
+func (d *day) appendRecord(r record) error {
 	r.N = d.n + 1
-	line, err := r.line()
+	line, err := r.encodeLine()
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "budget: %w", err)
 	}
@@ -174,12 +174,12 @@ func (d *day) append(r record) error {
 		return nightcrier.Errorf(nightcrier.Exhausted, "budget: the record cannot be written, so the call is not allowed: %w", err)
 	}
 	d.offset += int64(len(line))
-	return d.apply(r)
+	return d.applyRecord(r)
 }
 
-// summary are the records that say the same in fewer lines: one for what is settled
+// summaryRecords are the records that say the same in fewer lines: one for what is settled
 // of each run, and those of open calls as they are.
-func (d *day) summary(now time.Time) []record {
+func (d *day) summaryRecords(now time.Time) []record {
 	var list []record
 	held := map[Who]int64{}
 	for _, r := range d.open {
@@ -190,7 +190,7 @@ func (d *day) summary(now time.Time) []record {
 			list = append(list, record{At: now, Op: opSum, Who: who, Amount: s.Spent, Calls: max(calls, 0)})
 		}
 	}
-	slices.SortFunc(list, func(a, b record) int { return compare(a.Who, b.Who) })
+	slices.SortFunc(list, func(a, b record) int { return compareWho(a.Who, b.Who) })
 	calls := slices.SortedFunc(maps.Values(d.open), func(a, b record) int { return int(a.N - b.N) })
 	list = append(list, calls...)
 	for i := range list {

@@ -107,7 +107,7 @@ func TestKilledWorkers(t *testing.T) {
 	var ledger Sum
 	settled := map[string]price.Money{}
 	for _, d := range l.days { // the test may run over midnight
-		ledger = ledger.plus(d.all)
+		ledger = ledger.plusSum(d.all)
 		for call, amount := range settledIn(t, d.path) {
 			settled[call] = amount
 		}
@@ -124,7 +124,7 @@ func TestKilledWorkers(t *testing.T) {
 	if billed > twoCents.Day.Money*price.Money(len(l.days)) {
 		t.Errorf("billed %s of %s", billed, twoCents.Day.Money)
 	}
-	if ledger.Spent.Money != known || billed > ledger.taken().Money {
+	if ledger.Spent.Money != known || billed > ledger.takenAmount().Money {
 		t.Errorf("the ledger has %s spent and %s held; billed are %s, of which %s were settled", ledger.Spent.Money, ledger.Held.Money, billed, known)
 	}
 	if len(settled) < 10 || ledger.Held.Money == 0 {
@@ -181,7 +181,7 @@ func settledIn(t *testing.T, path string) map[string]price.Money {
 	}
 	settled := map[string]price.Money{}
 	for line := range strings.Lines(string(raw)) {
-		if r, ok := parse([]byte(strings.TrimSuffix(line, "\n"))); ok && r.Op == opSettle {
+		if r, ok := parseRecord([]byte(strings.TrimSuffix(line, "\n"))); ok && r.Op == opSettle {
 			settled[r.Call] = r.Money
 		}
 	}

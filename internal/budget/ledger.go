@@ -65,7 +65,7 @@ func Open(dir string, now func() time.Time) (*Ledger, error) {
 	if l.alive, err = openAlive(dir); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err := l.locked(l.look); err != nil {
+	if err := l.runLocked(l.readAllDays); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -83,21 +83,21 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// locked does something while nobody else reads on or writes, in this process or in
+// runLocked does something while nobody else reads on or writes, in this process or in
 // another.
-func (l *Ledger) locked(do func() error) error {
+func (l *Ledger) runLocked(do func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.flock(); err != nil {
+	if err := l.acquireFileLock(); err != nil {
 		return err
 	}
 	err := do()
 	return errors.Join(err, portable.Unlock(l.lock))
 }
 
-// flock waits for its turn, which takes microseconds: a process that was stopped in
+// acquireFileLock waits for its turn, which takes microseconds: a process that was stopped in
 // the middle of its own is not waited for without end.
-func (l *Ledger) flock() error {
+func (l *Ledger) acquireFileLock() error {
 	again := retry.Backoff{Min: 50 * time.Microsecond, Max: 5 * time.Millisecond}
 	deadline := time.Now().Add(lockPatience)
 	for failures := 1; ; failures++ {
@@ -119,35 +119,35 @@ func (l *Ledger) flock() error {
 // time: file systems count in ticks.
 const settling = 50 * time.Millisecond
 
-// look reads on all days that there are: what an incident has spent may stand in any.
+// readAllDays reads on all days that there are: what an incident has spent may stand in any.
 // Most turns find no file new, or in the place of another.
-func (l *Ledger) look() error {
+func (l *Ledger) readAllDays() error {
 	info, err := os.Stat(l.dir)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Unreachable, "budget: %w", err)
 	}
 	if changed := info.ModTime(); !changed.Equal(l.listed) || time.Since(changed) < settling {
-		if err := l.list(); err != nil {
+		if err := l.updateDays(); err != nil {
 			return err
 		}
 		l.listed = changed
 	}
 	for _, d := range l.days {
-		if err := d.refresh(); err != nil {
+		if err := d.readNewRecords(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// list opens what is new in the directory, and lets go of what is there no more.
-func (l *Ledger) list() error {
+// updateDays opens what is new in the directory, and lets go of what is there no more.
+func (l *Ledger) updateDays() error {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Unreachable, "budget: %w", err)
 	}
 	for name, d := range l.days {
-		if d.replaced() {
+		if d.isReplaced() {
 			delete(l.days, name)
 			d.file.Close() // nothing of ours waits to be written
 		}
@@ -165,10 +165,10 @@ func (l *Ledger) list() error {
 	return nil
 }
 
-// today is the day of now, with all others read on: a call counts on the day on which
+// openToday is the day of now, with all others read on: a call counts on the day on which
 // it is reserved.
-func (l *Ledger) today() (*day, error) {
-	if err := l.look(); err != nil {
+func (l *Ledger) openToday() (*day, error) {
+	if err := l.readAllDays(); err != nil {
 		return nil, err
 	}
 	name := l.now().UTC().Format(dayFormat)
@@ -197,12 +197,12 @@ func (l *Ledger) syncDir() error {
 	return nil
 }
 
-// scopes are the four sums that a call of who is counted in, those of runs and of
+// scopesOf are the four sums that a call of who is counted in, those of runs and of
 // incidents over all days.
-func (l *Ledger) scopes(who Who, limits Limits, d *day) []scope {
+func (l *Ledger) scopesOf(who Who, limits Limits, d *day) []scope {
 	var run, incident Sum
 	for _, each := range l.days {
-		run, incident = run.plus(each.runs[who]), incident.plus(each.incidents[who.Incident])
+		run, incident = run.plusSum(each.runs[who]), incident.plusSum(each.incidents[who.Incident])
 	}
 	return []scope{
 		{perRun, "this run", run, limits.Run},
@@ -216,23 +216,23 @@ func (l *Ledger) scopes(who Who, limits Limits, d *day) []scope {
 // that no agent is started for it. What is held for calls that are still being made may
 // come back, so it counts as left.
 func (l *Ledger) Check(who Who, limits Limits) error {
-	return l.locked(func() error {
-		d, err := l.today()
+	return l.runLocked(func() error {
+		d, err := l.openToday()
 		if err != nil {
 			return err
 		}
-		for _, s := range l.scopes(who, limits, d) {
-			if s.spent() && s.without(l.underWay(s, who, d)).spent() {
-				return l.refuse(d, who, s, s.exhausted(nil))
+		for _, s := range l.scopesOf(who, limits, d) {
+			if s.isSpent() && s.withoutHeld(l.underWay(s, who, d)).isSpent() {
+				return l.recordRefusal(d, who, s, s.exhaustedError(nil))
 			}
 		}
 		return nil
 	})
 }
 
-// refuse puts on record that a limit is reached, and returns why.
-func (l *Ledger) refuse(d *day, who Who, s scope, why error) error {
-	return errors.Join(why, d.append(record{At: l.now().UTC(), Op: opRefuse, Who: who, Scope: s.key, Reason: why.Error()}))
+// recordRefusal puts on record that a limit is reached, and returns why.
+func (l *Ledger) recordRefusal(d *day, who Who, s scope, why error) error {
+	return errors.Join(why, d.appendRecord(record{At: l.now().UTC(), Op: opRefuse, Who: who, Scope: s.key, Reason: why.Error()}))
 }
 
 // Account is the face of the ledger for one run.
@@ -242,8 +242,8 @@ func (l *Ledger) Account(who Who, limits Limits) *Account {
 
 // Tidy removes days that are listed no longer, and shortens those that are over.
 func (l *Ledger) Tidy() error {
-	return l.locked(func() error {
-		if err := l.look(); err != nil {
+	return l.runLocked(func() error {
+		if err := l.readAllDays(); err != nil {
 			return err
 		}
 		now := l.now().UTC()
@@ -256,7 +256,7 @@ func (l *Ledger) Tidy() error {
 					return nightcrier.Errorf(nightcrier.Exhausted, "budget: %w", err)
 				}
 			case name < over && d.settled > 0:
-				if err := l.shorten(d); err != nil {
+				if err := l.shortenDay(d); err != nil {
 					return err
 				}
 			}
@@ -265,22 +265,22 @@ func (l *Ledger) Tidy() error {
 	})
 }
 
-// shorten puts a file that says the same into the place of a day's file. Who has the
+// shortenDay puts a file that says the same into the place of a day's file. Who has the
 // old one open sees that at the next turn.
-func (l *Ledger) shorten(d *day) error {
+func (l *Ledger) shortenDay(d *day) error {
 	tmp, err := os.CreateTemp(l.dir, d.name+".*")
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Exhausted, "budget: %w", err)
 	}
 	defer os.Remove(tmp.Name()) // fails once it is renamed
-	for _, r := range d.summary(l.now().UTC()) {
-		line, lineErr := r.line()
+	for _, r := range d.summaryRecords(l.now().UTC()) {
+		line, lineErr := r.encodeLine()
 		if lineErr == nil {
 			_, lineErr = tmp.Write(line)
 		}
 		err = errors.Join(err, lineErr)
 	}
-	if err = errors.Join(err, give(tmp, l.dir), l.sync(tmp), tmp.Close()); err == nil {
+	if err = errors.Join(err, giveToOwnerOf(tmp, l.dir), l.sync(tmp), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), d.path)
 	}
 	if err != nil {
@@ -289,7 +289,7 @@ func (l *Ledger) shorten(d *day) error {
 	return l.syncDir()
 }
 
-func compare(a, b Who) int {
+func compareWho(a, b Who) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Incident, b.Incident), cmp.Compare(a.Run, b.Run))
 }
 
@@ -319,8 +319,8 @@ type Spending struct {
 // Spending tells of a day, named as 2006-01-02; empty is today.
 func (l *Ledger) Spending(name string) (Spending, error) {
 	s := Spending{Line: Line{Name: "all clusters"}}
-	return s, l.locked(func() error {
-		if err := l.look(); err != nil {
+	return s, l.runLocked(func() error {
+		if err := l.readAllDays(); err != nil {
 			return err
 		}
 		if s.Day = name; name == "" {
@@ -331,29 +331,29 @@ func (l *Ledger) Spending(name string) (Spending, error) {
 		}
 		slices.SortFunc(s.Days, func(a, b Line) int { return cmp.Compare(b.Name, a.Name) })
 		if d := l.days[s.Day]; d != nil {
-			l.describe(d, &s)
+			l.describeDay(d, &s)
 		}
 		return nil
 	})
 }
 
-func (l *Ledger) describe(d *day, s *Spending) {
+func (l *Ledger) describeDay(d *day, s *Spending) {
 	s.Sum, s.Refused = d.all, d.refusedAll
 	clusters, incidents := map[string]int{}, map[string]int{}
 	if d.name == l.now().UTC().Format(dayFormat) {
-		for _, t := range l.tickets(ticket{}.before) {
+		for _, t := range l.waitingTickets(ticket{}.isBehind) {
 			s.Waiting++
 			clusters[t.Cluster]++
 			incidents[t.Incident]++
 		}
 	}
-	for name := range union(d.clusters, clusters) {
+	for name := range namesInEither(d.clusters, clusters) {
 		s.Clusters = append(s.Clusters, Line{name, d.clusters[name], d.refused[name], clusters[name]})
 	}
-	for id := range union(d.incidents, incidents) {
+	for id := range namesInEither(d.incidents, incidents) {
 		line := Line{Name: id, Waiting: incidents[id]}
 		for _, each := range l.days {
-			line.Sum = line.plus(each.incidents[id])
+			line.Sum = line.plusSum(each.incidents[id])
 		}
 		s.Incidents = append(s.Incidents, line)
 	}
@@ -362,8 +362,8 @@ func (l *Ledger) describe(d *day, s *Spending) {
 	}
 }
 
-// union are the names in either: a run may wait before it has spent anything.
-func union[A, B any](a map[string]A, b map[string]B) map[string]bool {
+// namesInEither are the names in either: a run may wait before it has spent anything.
+func namesInEither[A, B any](a map[string]A, b map[string]B) map[string]bool {
 	names := map[string]bool{}
 	for name := range a {
 		names[name] = true

@@ -22,14 +22,14 @@ type Amount struct {
 	Tokens int64       `json:"tokens"`
 }
 
-func (a Amount) plus(b Amount) Amount {
-	return Amount{Money: price.Money(add(int64(a.Money), int64(b.Money))), Tokens: add(a.Tokens, b.Tokens)}
+func (a Amount) plusAmount(b Amount) Amount {
+	return Amount{Money: price.Money(addCapped(int64(a.Money), int64(b.Money))), Tokens: addCapped(a.Tokens, b.Tokens)}
 }
 
-func (a Amount) minus(b Amount) Amount { return Amount{a.Money - b.Money, a.Tokens - b.Tokens} }
+func (a Amount) minusAmount(b Amount) Amount { return Amount{a.Money - b.Money, a.Tokens - b.Tokens} }
 
-// add does not wrap around: a sum that is too large stays the largest.
-func add(a, b int64) int64 {
+// addCapped does not wrap around: a sum that is too large stays the largest.
+func addCapped(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
@@ -45,10 +45,10 @@ type Sum struct {
 	Spent, Held Amount
 }
 
-func (s Sum) taken() Amount { return s.Spent.plus(s.Held) }
+func (s Sum) takenAmount() Amount { return s.Spent.plusAmount(s.Held) }
 
-func (s Sum) plus(o Sum) Sum {
-	return Sum{Calls: s.Calls + o.Calls, Spent: s.Spent.plus(o.Spent), Held: s.Held.plus(o.Held)}
+func (s Sum) plusSum(o Sum) Sum {
+	return Sum{Calls: s.Calls + o.Calls, Spent: s.Spent.plusAmount(o.Spent), Held: s.Held.plusAmount(o.Held)}
 }
 
 // Limit bounds one scope; 0 is no bound.
@@ -86,15 +86,15 @@ type scope struct {
 	lim  Limit
 }
 
-// room is how many tokens of output fit besides the request, and whether any do.
-func (s scope) room(w Want) (output int64, ok bool) {
+// roomFor is how many tokens of output fit besides the request, and whether any do.
+func (s scope) roomFor(w Want) (output int64, ok bool) {
 	output = w.Output
-	taken := s.sum.taken()
+	taken := s.sum.takenAmount()
 	if s.lim.Tokens > 0 {
 		output = min(output, s.lim.Tokens-taken.Tokens-w.Request)
 	}
 	if s.lim.Money > 0 {
-		p := w.bound()
+		p := w.reservedPrice()
 		left := s.lim.Money - taken.Money - price.Money(w.Request)*p.Dearest()
 		switch {
 		case left < 0:
@@ -106,24 +106,24 @@ func (s scope) room(w Want) (output int64, ok bool) {
 	return output, output >= max(w.Least, 0)
 }
 
-// without is the scope as it is when some of what is held has come back.
-func (s scope) without(back Amount) scope {
-	s.sum.Held = s.sum.Held.minus(back)
+// withoutHeld is the scope as it is when some of what is held has come back.
+func (s scope) withoutHeld(back Amount) scope {
+	s.sum.Held = s.sum.Held.minusAmount(back)
 	return s
 }
 
-// spent reports whether so little is left of a limit that no agent is started for it:
+// isSpent reports whether so little is left of a limit that no agent is started for it:
 // less than a hundredth.
-func (s scope) spent() bool {
-	taken := s.sum.taken()
+func (s scope) isSpent() bool {
+	taken := s.sum.takenAmount()
 	return s.lim.Money > 0 && taken.Money > s.lim.Money-max(s.lim.Money/100, 1) ||
 		s.lim.Tokens > 0 && taken.Tokens > s.lim.Tokens-max(s.lim.Tokens/100, 1)
 }
 
-// exhausted says which limit is reached, and by what. Where it is that of one call
+// exhaustedError says which limit is reached, and by what. Where it is that of one call
 // which does not fit, next is the least that this may cost.
-func (s scope) exhausted(next *Amount) error {
-	taken := s.sum.taken()
+func (s scope) exhaustedError(next *Amount) error {
+	taken := s.sum.takenAmount()
 	money := s.lim.Money > 0 && (next == nil || s.lim.Money-taken.Money < next.Money)
 	if next == nil {
 		money = s.lim.Money > 0 && taken.Money > s.lim.Money-max(s.lim.Money/100, 1)
@@ -149,9 +149,9 @@ func (s scope) exhausted(next *Amount) error {
 	return nightcrier.Errorf(nightcrier.Exhausted, "%s", &text)
 }
 
-// crowded says for which limit a call waits that may cost next.
-func (s scope) crowded(next Amount) string {
-	taken := s.sum.taken()
+// reasonToWait says for which limit a call waits that may cost next.
+func (s scope) reasonToWait(next Amount) string {
+	taken := s.sum.takenAmount()
 	if s.lim.Money > 0 && s.lim.Money-taken.Money < next.Money {
 		return fmt.Sprintf("budget.%s_usd: %s of %s are spent and %s held for %s, and this call may cost %s", s.key, s.sum.Spent.Money, s.lim.Money, s.sum.Held.Money, s.what, next.Money)
 	}

@@ -31,7 +31,7 @@ func makeDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(give(f, filepath.Dir(dir)), f.Close())
+	return errors.Join(giveToOwnerOf(f, filepath.Dir(dir)), f.Close())
 }
 
 // openFile opens a file of the record, and makes it where there is none.
@@ -43,14 +43,14 @@ func openFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := give(f, filepath.Dir(path)); err != nil {
+	if err := giveToOwnerOf(f, filepath.Dir(path)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// give has a file that was just made belong to whom the directory does.
-func give(f *os.File, dir string) error {
+// giveToOwnerOf has a file that was just made belong to whom the directory does.
+func giveToOwnerOf(f *os.File, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

@@ -46,8 +46,8 @@ const maxLine = 16 << 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// line is the record with a checksum before it and a newline behind.
-func (r record) line() ([]byte, error) {
+// encodeLine is the record with a checksum before it and a newline behind.
+func (r record) encodeLine() ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (r record) line() ([]byte, error) {
 	return line, nil
 }
 
-// parse reads a line without its newline. One that was not written whole is not ok.
-func parse(line []byte) (r record, ok bool) {
+// parseRecord reads a line without its newline. One that was not written whole is not ok.
+func parseRecord(line []byte) (r record, ok bool) {
 	sum, text, found := bytes.Cut(line, []byte(" "))
 	if !found || len(line) > maxLine || string(sum) != fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)) {
 		return r, false

@@ -32,8 +32,8 @@ type ticket struct {
 	n    int64 // on that day
 }
 
-// before reports whether a ticket on record is older.
-func (t ticket) before(day string, r record) bool {
+// isBehind reports whether a ticket on record is older.
+func (t ticket) isBehind(day string, r record) bool {
 	return t.name == "" || day < t.day || day == t.day && r.N < t.n
 }
 
@@ -43,15 +43,15 @@ type queued struct {
 	in    bool // it waits
 }
 
-// await reserves what a call wants, as soon as it fits. waits is told, at most once,
+// reserveWhenItFits reserves what a call wants, as soon as it fits. waits is told, at most once,
 // why it does not yet.
-func (a *Account) await(ctx context.Context, w Want, g *Grant, waits func(why string)) error {
+func (a *Account) reserveWhenItFits(ctx context.Context, w Want, g *Grant, waits func(why string)) error {
 	q := &queued{since: time.Now()}
-	defer a.leave(q)
+	defer a.leaveQueue(q)
 	for look := 1; ; look++ {
 		waited, why := q.in, ""
-		err := a.ledger.locked(func() (err error) {
-			why, err = a.reserve(w, g, q)
+		err := a.ledger.runLocked(func() (err error) {
+			why, err = a.reserveCall(w, g, q)
 			return err
 		})
 		if err != nil || why == "" {
@@ -66,9 +66,9 @@ func (a *Account) await(ctx context.Context, w Want, g *Grant, waits func(why st
 	}
 }
 
-// enter has a call wait for room in a scope. The run's ticket is on record and alive
+// enterQueue has a call wait for room in a scope. The run's ticket is on record and alive
 // afterwards.
-func (a *Account) enter(d *day, q *queued, scope string) error {
+func (a *Account) enterQueue(d *day, q *queued, scope string) error {
 	if !q.in {
 		q.in = true
 		a.waiting++
@@ -77,54 +77,54 @@ func (a *Account) enter(d *day, q *queued, scope string) error {
 	if fresh {
 		a.ticket.name = nightcrier.NewID()
 	}
-	if err := a.ledger.alive.begin(a.ticket.name); err != nil || !fresh {
+	if err := a.ledger.alive.markAlive(a.ticket.name); err != nil || !fresh {
 		return err
 	}
 	a.ticket.day, a.ticket.n = d.name, d.n+1
-	return d.append(record{At: a.ledger.now().UTC(), Op: opWait, Call: a.ticket.name, Who: a.who, Scope: scope})
+	return d.appendRecord(record{At: a.ledger.now().UTC(), Op: opWait, Call: a.ticket.name, Who: a.who, Scope: scope})
 }
 
-// leave is the end of a call's waiting. A run that waits again keeps its ticket, unless
+// leaveQueue is the end of a call's waiting. A run that waits again keeps its ticket, unless
 // it was used.
-func (a *Account) leave(q *queued) {
+func (a *Account) leaveQueue(q *queued) {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	if q.in {
 		a.waiting--
 	}
 	if a.waiting == 0 && a.ticket.name != "" {
-		a.ledger.alive.end(a.ticket.name)
+		a.ledger.alive.clearAlive(a.ticket.name)
 	}
 }
 
-// use is the ticket that a call has waited with, which is good for no other then.
-func (a *Account) use(q *queued) string {
+// useTicket is the ticket that a call has waited with, which is good for no other then.
+func (a *Account) useTicket(q *queued) string {
 	if !q.in {
 		return ""
 	}
 	used := a.ticket.name
 	a.ticket = ticket{}
-	a.ledger.alive.end(used)
+	a.ledger.alive.clearAlive(used)
 	return used
 }
 
-// ahead is the limit for which somebody waits who goes before a call of the account.
-func (l *Ledger) ahead(a *Account) (scope string, ok bool) {
-	for _, t := range l.tickets(a.ticket.before) {
-		if covers(t.Scope, t.Who, a.who) {
+// scopeQueuedAhead is the limit for which somebody waits who goes before a call of the account.
+func (l *Ledger) scopeQueuedAhead(a *Account) (scope string, ok bool) {
+	for _, t := range l.waitingTickets(a.ticket.isBehind) {
+		if isSameScope(t.Scope, t.Who, a.who) {
 			return t.Scope, true
 		}
 	}
 	return "", false
 }
 
-// tickets are those of all that wait now. Nobody waits for longer than a day.
-func (l *Ledger) tickets(which func(day string, r record) bool) []record {
+// waitingTickets are those of all that wait now. Nobody waits for longer than a day.
+func (l *Ledger) waitingTickets(which func(day string, r record) bool) []record {
 	var list []record
 	yesterday := l.now().UTC().AddDate(0, 0, -1).Format(dayFormat)
 	for _, d := range l.days {
 		for _, t := range d.waiting {
-			if d.name >= yesterday && which(d.name, t) && l.alive.has(t.Call) {
+			if d.name >= yesterday && which(d.name, t) && l.alive.isAlive(t.Call) {
 				list = append(list, t)
 			}
 		}
@@ -140,16 +140,16 @@ func (l *Ledger) underWay(s scope, who Who, today *day) Amount {
 			continue
 		}
 		for _, r := range d.open {
-			if covers(s.key, r.Who, who) && l.alive.has(r.Call) {
-				sum = sum.plus(r.Amount)
+			if isSameScope(s.key, r.Who, who) && l.alive.isAlive(r.Call) {
+				sum = sum.plusAmount(r.Amount)
 			}
 		}
 	}
 	return sum
 }
 
-// covers reports whether two runs are counted in one scope.
-func covers(key string, a, b Who) bool {
+// isSameScope reports whether two runs are counted in one scope.
+func isSameScope(key string, a, b Who) bool {
 	switch key {
 	case perRun:
 		return a == b

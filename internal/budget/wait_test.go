@@ -37,7 +37,7 @@ func TestFiveAtOnce(t *testing.T) {
 					t.Errorf("run %d: %v", n, err)
 					return
 				}
-				if s, err := l.Spending(""); err != nil || s.taken().Tokens > limits.Day.Tokens {
+				if s, err := l.Spending(""); err != nil || s.takenAmount().Tokens > limits.Day.Tokens {
 					t.Errorf("%+v %v", s.Sum, err)
 				}
 				arrive()
@@ -235,10 +235,10 @@ func TestStoppedWaiter(t *testing.T) {
 	dir, limits := t.TempDir(), Limits{Day: Limit{Tokens: 100}}
 	stopped := open(t, dir, at(noon))
 	a := stopped.Account(who(0), limits)
-	if err := stopped.locked(func() error {
-		d, err := stopped.today()
+	if err := stopped.runLocked(func() error {
+		d, err := stopped.openToday()
 		if err == nil {
-			err = a.enter(d, &queued{}, perDay)
+			err = a.enterQueue(d, &queued{}, perDay)
 		}
 		return err
 	}); err != nil {

@@ -14,21 +14,21 @@ import (
 // makes text from the cluster fit to be shown, in at most limit bytes.
 func Between(from, to any, clean func(s string, limit int) string) []string {
 	before, after := map[string]string{}, map[string]string{}
-	flatten("", from, before)
-	flatten("", to, after)
+	flattenValues("", from, before)
+	flattenValues("", to, after)
 	var out []string
 	for path, was := range before {
 		is, still := after[path]
 		switch {
 		case !still:
-			out = append(out, fmt.Sprintf("%s removed (was %s)", words(path, clean), clean(was, maxValue)))
+			out = append(out, fmt.Sprintf("%s removed (was %s)", pathInWords(path, clean), clean(was, maxValue)))
 		case is != was:
-			out = append(out, fmt.Sprintf("%s changed from %s to %s", words(path, clean), clean(was, maxValue), clean(is, maxValue)))
+			out = append(out, fmt.Sprintf("%s changed from %s to %s", pathInWords(path, clean), clean(was, maxValue), clean(is, maxValue)))
 		}
 	}
 	for path, is := range after {
 		if _, had := before[path]; !had {
-			out = append(out, fmt.Sprintf("%s added: %s", words(path, clean), clean(is, maxValue)))
+			out = append(out, fmt.Sprintf("%s added: %s", pathInWords(path, clean), clean(is, maxValue)))
 		}
 	}
 	slices.Sort(out)
@@ -41,20 +41,20 @@ const (
 	maxPath  = 300
 )
 
-// flatten writes every value below doc under its path. Items of a list that
+// flattenValues writes every value below doc under its path. Items of a list that
 // have a name are found by it, so that an inserted one shifts nothing.
-func flatten(path string, doc any, into map[string]string) {
+func flattenValues(path string, doc any, into map[string]string) {
 	switch v := doc.(type) {
 	case map[string]any:
 		for key, e := range v {
 			if key == "pod-template-hash" || key == "creationTimestamp" {
 				continue
 			}
-			flatten(strings.TrimPrefix(path+"."+key, "."), e, into)
+			flattenValues(strings.TrimPrefix(path+"."+key, "."), e, into)
 		}
 	case []any:
 		for i, e := range v {
-			flatten(path+"["+label(i, e)+"]", e, into)
+			flattenValues(path+"["+labelOfItem(i, e)+"]", e, into)
 		}
 	case nil:
 	default:
@@ -62,7 +62,7 @@ func flatten(path string, doc any, into map[string]string) {
 	}
 }
 
-func label(i int, item any) string {
+func labelOfItem(i int, item any) string {
 	fields, _ := item.(map[string]any)
 	if name, _ := fields["name"].(string); name != "" {
 		return name
@@ -75,8 +75,8 @@ var singular = strings.NewReplacer("spec.containers[", "container [", "spec.init
 	"spec.volumes[", "volume [", ".env[", " variable [", ".volumeMounts[", " mount [", ".ports[", " port [",
 	"metadata.labels.", "label ", "metadata.annotations.", "annotation ")
 
-// words turns a path into what a person would say.
-func words(path string, clean func(string, int) string) string {
+// pathInWords turns a path into what a person would say.
+func pathInWords(path string, clean func(string, int) string) string {
 	s := strings.NewReplacer("[", "", "].", " ", "]", "").Replace(singular.Replace(path))
 	if v, ok := strings.CutSuffix(s, " value"); ok && strings.Contains(s, " variable ") {
 		s = v

@@ -22,7 +22,7 @@ var clusterNamePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])
 
 func checkClusterName(s string) error {
 	if !clusterNamePattern.MatchString(s) {
-		return fmt.Errorf("%s is not a cluster name: use up to 63 lower-case letters, digits, '-' and '.', with a letter or digit at both ends", quote(s))
+		return fmt.Errorf("%s is not a cluster name: use up to 63 lower-case letters, digits, '-' and '.', with a letter or digit at both ends", quoteValue(s))
 	}
 	return nil
 }
@@ -31,7 +31,7 @@ var namespacePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
 
 func checkNamespace(s string) error {
 	if !namespacePattern.MatchString(s) {
-		return fmt.Errorf("%s is not a namespace: name each by itself, with lower-case letters, digits and '-'; patterns are not supported", quote(s))
+		return fmt.Errorf("%s is not a namespace: name each by itself, with lower-case letters, digits and '-'; patterns are not supported", quoteValue(s))
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func checkEndpoint(s string) error {
 	case err != nil || u.Host == "" || u.Hostname() == "":
 		return errors.New("is not a URL: write http://host:port/path or https://host/path")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("has the scheme %s: only http and https are supported", quote(u.Scheme))
+		return fmt.Errorf("has the scheme %s: only http and https are supported", quoteValue(u.Scheme))
 	case u.User != nil:
 		return errors.New("contains a user name or password: remove it, and name the variable that holds the key in api_key_env")
 	case u.Fragment != "":
@@ -115,10 +115,10 @@ func checkDatabaseURL(s string) error {
 func checkAddress(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return fmt.Errorf("%s is not an address: write host:port, such as 127.0.0.1:8080", quote(s))
+		return fmt.Errorf("%s is not an address: write host:port, such as 127.0.0.1:8080", quoteValue(s))
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return fmt.Errorf("%s has no port between 0 and 65535", quote(s))
+		return fmt.Errorf("%s has no port between 0 and 65535", quoteValue(s))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func checkLoopback(s string) error {
 	host, _, err := net.SplitHostPort(s)
 	if err == nil && !isLoopback(host) {
 		return nightcrier.Errorf(nightcrier.Refused,
-			"%s is reachable from other machines, and whoever reaches the API may use it: name a loopback address, such as 127.0.0.1:8080, and health_listen for probes and metrics", quote(s))
+			"%s is reachable from other machines, and whoever reaches the API may use it: name a loopback address, such as 127.0.0.1:8080, and health_listen for probes and metrics", quoteValue(s))
 	}
 	return checkAddress(s)
 }
@@ -144,14 +144,14 @@ func isLoopback(host string) bool {
 // checkWord accepts a value that is handed to a command as one argument.
 func checkWord(s string) error {
 	if strings.HasPrefix(s, "-") || strings.ContainsAny(s, " \t'\"`$;|&<>\\") {
-		return fmt.Errorf("%s is not a plain name: it may not start with '-' nor hold spaces, quotes or shell characters", quote(s))
+		return fmt.Errorf("%s is not a plain name: it may not start with '-' nor hold spaces, quotes or shell characters", quoteValue(s))
 	}
 	return nil
 }
 
 func checkCommand(s string) error {
 	if strings.HasPrefix(s, "-") {
-		return fmt.Errorf("%s is not the path or name of a command", quote(s))
+		return fmt.Errorf("%s is not the path or name of a command", quoteValue(s))
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ var crowded = []string{"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/
 func checkWorkspaceRoot(path, home string) error {
 	if slices.Contains(crowded, path) || path == home ||
 		strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/sys/") || strings.HasPrefix(path, "/dev/") {
-		return fmt.Errorf("%s is not a directory for workspaces alone: name one below it, such as %s/nightcrier", quote(path), strings.TrimSuffix(path, "/"))
+		return fmt.Errorf("%s is not a directory for workspaces alone: name one below it, such as %s/nightcrier", quoteValue(path), strings.TrimSuffix(path, "/"))
 	}
 	return nil
 }

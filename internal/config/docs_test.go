@@ -10,7 +10,7 @@ import (
 // docsTables returns the tables of docs/configuration.md, in Markdown.
 func docsTables() string {
 	var b strings.Builder
-	all := keys()
+	all := allKeys()
 	b.WriteString("| Key | Default | Values | Meaning |\n|---|---|---|---|\n")
 	for i := range all {
 		if k := &all[i]; !k.foreign {

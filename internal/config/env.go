@@ -16,14 +16,14 @@ import (
 func (l *loader) readEnv() {
 	known := []string{fileVariable}
 	for i := range l.keys {
-		for _, s := range l.keys[i].spellings() {
+		for _, s := range l.keys[i].allSpellings() {
 			if s.layer != LayerEnv {
 				continue
 			}
 			known = append(known, s.name)
 			if value := l.environ[s.name]; value != "" {
 				at := place{origin: Origin{Layer: LayerEnv, Name: s.name}, path: s.name, cluster: onlyCluster}
-				l.set(&l.keys[i], s, l.keys[i].typ.words(value), at)
+				l.parseSetting(&l.keys[i], s, l.keys[i].typ.splitWords(value), at)
 			}
 		}
 	}
@@ -44,10 +44,10 @@ func (l *loader) strayVariables(known []string) {
 		}
 		where := Origin{Layer: LayerEnv, Name: name}
 		if near := nearVariable(name, known); near != "" {
-			l.problem(where, name, fmt.Errorf("is not a variable of nightcrier: did you mean %s?", near))
+			l.addProblem(where, name, fmt.Errorf("is not a variable of nightcrier: did you mean %s?", near))
 			continue
 		}
-		l.warn(where, name, "is not a variable of nightcrier and has no effect")
+		l.addWarning(where, name, "is not a variable of nightcrier and has no effect")
 	}
 }
 
@@ -76,7 +76,7 @@ func nearVariable(name string, known []string) string {
 func (l *loader) readFlags(o Options) {
 	var names []string
 	for i := range l.keys {
-		for _, s := range l.keys[i].spellings() {
+		for _, s := range l.keys[i].allSpellings() {
 			if s.layer == LayerFlag {
 				names = append(names, s.name)
 			}
@@ -88,11 +88,11 @@ func (l *loader) readFlags(o Options) {
 		where := Origin{Layer: LayerFlag, Name: typed}
 		switch {
 		case !ok:
-			l.problem(where, typed, fmt.Errorf("is not a flag%s", texts.SuggestName(": did you mean %s?", name, names)))
+			l.addProblem(where, typed, fmt.Errorf("is not a flag%s", texts.SuggestName(": did you mean %s?", name, names)))
 		case k.typ.secret:
-			l.problem(where, typed, errors.New("every user of this machine can read flags: set "+k.env()+" or use the file"))
+			l.addProblem(where, typed, errors.New("every user of this machine can read flags: set "+k.envName()+" or use the file"))
 		default:
-			l.set(k, as, k.typ.words(o.Flags[name]), place{origin: where, path: typed, cluster: onlyCluster})
+			l.parseSetting(k, as, k.typ.splitWords(o.Flags[name]), place{origin: where, path: typed, cluster: onlyCluster})
 		}
 	}
 }
@@ -100,8 +100,8 @@ func (l *loader) readFlags(o Options) {
 func (l *loader) findFlag(name string) (*key, spelling, bool) {
 	for i := range l.keys {
 		k := &l.keys[i]
-		for _, s := range k.spellings() {
-			if s.layer == LayerFlag && (s.name == name || (k.path == name && s.name == k.flag())) {
+		for _, s := range k.allSpellings() {
+			if s.layer == LayerFlag && (s.name == name || (k.path == name && s.name == k.flagName())) {
 				return k, s, true
 			}
 		}
@@ -123,12 +123,12 @@ type Flag struct {
 // Flags returns a flag for every key that may be given on the command line.
 func Flags() []Flag {
 	var flags []Flag
-	all := keys()
+	all := allKeys()
 	for i := range all {
 		k := &all[i]
-		for _, s := range k.spellings() {
+		for _, s := range k.allSpellings() {
 			if s.layer == LayerFlag && !k.typ.secret {
-				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: unmarked(k.doc), Switch: k.typ.toggle})
+				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: stripMarkdown(k.doc), Switch: k.typ.toggle})
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func Flags() []Flag {
 // markdownLink is a link from one page of docs/ to another.
 var markdownLink = regexp.MustCompile(`\[[^]]*\]\(([^)]*)\)`)
 
-// unmarked is the text of a page as a terminal shows it.
-func unmarked(doc string) string {
+// stripMarkdown is the text of a page as a terminal shows it.
+func stripMarkdown(doc string) string {
 	return strings.ReplaceAll(markdownLink.ReplaceAllString(doc, "docs/$1"), "`", "")
 }

@@ -44,7 +44,7 @@ type modelAPI struct {
 // chooseExecutor applies the rule for a configuration that names no executor.
 func (l *loader) chooseExecutor(cfg *Config) {
 	a := &cfg.Agent
-	if a.Executor != "" || l.failed("agent.executor") {
+	if a.Executor != "" || l.hasProblem("agent.executor") {
 		return
 	}
 	executor, reason := Builtin, "no model key is set"
@@ -92,7 +92,7 @@ func (l *loader) keyedCLI(a *Agent) (executor, why string) {
 			if a.Provider == usual {
 				return cli.Name, "agent.provider is " + string(usual)
 			}
-		case l.hasKey(usual) && (cli.Name == ClaudeCode || l.installed(cli)):
+		case l.hasKey(usual) && (cli.Name == ClaudeCode || l.isInstalled(cli)):
 			return cli.Name, "a model key is set"
 		}
 	}
@@ -117,20 +117,20 @@ func (l *loader) chooseProvider(cfg *Config) {
 		cfg.origins["agent.provider"] = Origin{Layer: LayerDerived, Name: "the usual one of " + a.Executor}
 	}
 	if cli, ok := cliOf(a.Executor); ok && !slices.Contains(cli.Providers, a.Provider) {
-		l.problemAt(cfg, "agent.provider", fmt.Errorf("%s cannot use %s: use %s, or another agent.executor", cli.Name, a.Provider, texts.JoinWords(words(cli.Providers), "or")))
+		l.problemAt(cfg, "agent.provider", fmt.Errorf("%s cannot use %s: use %s, or another agent.executor", cli.Name, a.Provider, texts.JoinWords(providerWords(cli.Providers), "or")))
 	}
 	if a.Model == "" {
 		a.Model = defaultModel(a.Executor, a.Provider)
 		cfg.origins["agent.model"] = Origin{Layer: LayerDerived, Name: "the usual one of " + a.Executor}
 	}
 	cfg.models = l.modelAPIs()
-	l.settings = slices.DeleteFunc(l.settings, func(s setting) bool { return s.provider != "" && (s.provider != a.Provider || l.wrong(s)) })
+	l.settings = slices.DeleteFunc(l.settings, func(s setting) bool { return s.provider != "" && (s.provider != a.Provider || l.reportIfWrong(s)) })
 }
 
-// wrong reports what is wrong with a setting that was given by a provider's name.
-func (l *loader) wrong(s setting) bool {
+// reportIfWrong reports what is wrong with a setting that was given by a provider's name.
+func (l *loader) reportIfWrong(s setting) bool {
 	if s.err != nil {
-		l.problem(s.origin, s.path, s.err)
+		l.addProblem(s.origin, s.path, s.err)
 	}
 	return s.err != nil
 }
@@ -187,19 +187,19 @@ func defaultModel(executor string, p nightcrier.Provider) string {
 // checkCLI looks for what a CLI needs: a key, perhaps a model, and the command.
 func (l *loader) checkCLI(cfg *Config, cli agent.Executor) {
 	a := &cfg.Agent
-	if cli.NeedsModel && !a.APIKey.IsSet() && !a.Keyless() && !l.failed("agent.provider") {
-		l.needs(cfg, "agent.api_key", fmt.Sprintf("is not set: %s cannot reach a model; set %s or use agent.executor: builtin", cli.Name, KeyVariables(a.Provider)[0]))
+	if cli.NeedsModel && !a.APIKey.IsSet() && !a.Keyless() && !l.hasProblem("agent.provider") {
+		l.addNeed(cfg, "agent.api_key", fmt.Sprintf("is not set: %s cannot reach a model; set %s or use agent.executor: builtin", cli.Name, KeyVariables(a.Provider)[0]))
 	}
 	if cli.NamesModel && a.Model == "" {
 		l.problemAt(cfg, "agent.model", fmt.Errorf("is not set, and %s has none of its own: name a model of %s there or in AGENT_MODEL", cli.Name, a.Provider))
 	}
 	switch command := cmp.Or(a.Command, cli.Command); {
 	case strings.Contains(command, "/"):
-		if err := executable(command); err != nil {
+		if err := checkExecutable(command); err != nil {
 			l.problemAt(cfg, "agent.command", fmt.Errorf("%s %w", command, err))
 		}
 	case !l.inPath(command) && (a.Command != "" || cli.Alias == "" || !l.inPath(cli.Alias)):
-		l.needs(cfg, "agent.command", fmt.Sprintf("%s is not in PATH: install it (%s), name its path, or use agent.executor: builtin", command, cli.Install()))
+		l.addNeed(cfg, "agent.command", fmt.Sprintf("%s is not in PATH: install it (%s), name its path, or use agent.executor: builtin", command, cli.Install()))
 	}
 }
 
@@ -237,7 +237,7 @@ func KeyVariables(p nightcrier.Provider) []string { return variablesOf("agent.ap
 func AddressVariables(p nightcrier.Provider) []string { return variablesOf("agent.base_url", p) }
 
 func variablesOf(path string, p nightcrier.Provider) (names []string) {
-	all := keys()
+	all := allKeys()
 	for _, s := range all[slices.IndexFunc(all, func(k key) bool { return k.path == path })].also {
 		if s.provider == p {
 			names = append(names, s.name)
@@ -255,7 +255,7 @@ func (c *Config) AgentFor(executor string) (Agent, error) {
 		return a, nil
 	}
 	if !slices.Contains(Executors(), executor) {
-		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s is not one of %s", quote(executor), texts.JoinWords(Executors(), "or"))
+		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s is not one of %s", quoteValue(executor), texts.JoinWords(Executors(), "or"))
 	}
 	if executor == Script && a.ScriptPath == "" {
 		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor script needs agent.script_path: name the executable")
@@ -309,7 +309,7 @@ func (c *Config) ModelKeys() []Secret {
 	return all
 }
 
-func words(providers []nightcrier.Provider) []string {
+func providerWords(providers []nightcrier.Provider) []string {
 	list := make([]string, len(providers))
 	for i, p := range providers {
 		list[i] = string(p)
@@ -317,7 +317,7 @@ func words(providers []nightcrier.Provider) []string {
 	return list
 }
 
-// installed reports whether a command is in PATH, for certain.
-func (l *loader) installed(cli agent.Executor) bool {
+// isInstalled reports whether a command is in PATH, for certain.
+func (l *loader) isInstalled(cli agent.Executor) bool {
 	return l.environ["PATH"] != "" && l.inPath(cli.Command)
 }

@@ -32,24 +32,24 @@ func readFile(path string) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, errors.New("does not exist: create it, or name another one with --config")
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %w", cause(err))
+		return nil, fmt.Errorf("cannot be read: %w", causeWithoutPath(err))
 	case !info.Mode().IsRegular():
 		return nil, errors.New("is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", cause(err))
+		return nil, fmt.Errorf("cannot be read: %w", causeWithoutPath(err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", cause(err))
+		return nil, fmt.Errorf("cannot be read: %w", causeWithoutPath(err))
 	}
 	return data, nil
 }
 
-// cause drops the path that the caller names anyway.
-func cause(err error) error {
+// causeWithoutPath drops the path that the caller names anyway.
+func causeWithoutPath(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err
@@ -67,20 +67,20 @@ type branch struct {
 	as   spelling
 }
 
-// tree arranges the file spellings of all keys.
-func tree(all []key) *branch {
+// newSpellingTree arranges the file spellings of all keys.
+func newSpellingTree(all []key) *branch {
 	root := &branch{}
 	for i := range all {
-		for _, s := range all[i].spellings() {
+		for _, s := range all[i].allSpellings() {
 			if s.layer == LayerFile {
-				root.add(&all[i], s)
+				root.addSpelling(&all[i], s)
 			}
 		}
 	}
 	return root
 }
 
-func (b *branch) add(k *key, s spelling) {
+func (b *branch) addSpelling(k *key, s spelling) {
 	for segment := range strings.SplitSeq(s.name, ".") {
 		name, list := strings.CutSuffix(segment, "[]")
 		if b.children == nil {
@@ -115,26 +115,26 @@ type fileReader struct {
 }
 
 func (l *loader) parseFile(name string, data []byte) {
-	r := &fileReader{loader: l, name: name, root: tree(l.keys)}
+	r := &fileReader{loader: l, name: name, root: newSpellingTree(l.keys)}
 	if len(data) > maxFile {
-		r.problem(r.at(nil), "", fmt.Errorf("is larger than %d bytes", maxFile))
+		r.addProblem(r.originOf(nil), "", fmt.Errorf("is larger than %d bytes", maxFile))
 		return
 	}
-	if nesting(data) > maxNesting {
-		r.problem(r.at(nil), "", fmt.Errorf("nests brackets or dashes more than %d deep", maxNesting))
+	if nestingDepth(data) > maxNesting {
+		r.addProblem(r.originOf(nil), "", fmt.Errorf("nests brackets or dashes more than %d deep", maxNesting))
 		return
 	}
 	docs, err := documents(data)
 	if err != nil {
-		r.syntax(err, data)
+		r.reportSyntaxError(err, data)
 		return
 	}
 	if len(docs) > 1 {
-		r.problem(r.at(docs[1]), "", errors.New("a second document begins here: one file holds one configuration"))
+		r.addProblem(r.originOf(docs[1]), "", errors.New("a second document begins here: one file holds one configuration"))
 		return
 	}
 	for _, doc := range docs {
-		r.walk(r.root, doc, "", onlyCluster)
+		r.walkNode(r.root, doc, "", onlyCluster)
 	}
 }
 
@@ -157,16 +157,16 @@ func documents(data []byte) (docs []*yaml.Node, err error) {
 	}
 }
 
-// syntax reports a syntax error of a file by its message and line, and where what it breaks
+// reportSyntaxError reports a syntax error of a file by its message and line, and where what it breaks
 // began. What is still open at the end is told of where it was opened.
-func (r *fileReader) syntax(err error, data []byte) {
-	where := r.at(nil)
+func (r *fileReader) reportSyntaxError(err error, data []byte) {
+	where := r.originOf(nil)
 	text := "is not valid YAML"
 	var located *yaml.LoadError
 	if errors.As(err, &located) {
 		where.Line = located.Mark.Line
 		if strings.HasPrefix(located.Message, "unknown anchor") {
-			r.problem(where, "", errUnsupported)
+			r.addProblem(where, "", errUnsupported)
 			return
 		}
 		text += ": " + texts.CutBytes(located.Message, maxShown)
@@ -179,11 +179,11 @@ func (r *fileReader) syntax(err error, data []byte) {
 		}
 		where.Line = min(where.Line, 1+bytes.Count(bytes.TrimRight(data, " \t\r\n"), []byte("\n")))
 	}
-	r.problem(where, "", errors.New(text))
+	r.addProblem(where, "", errors.New(text))
 }
 
-// at is the origin of a node, the whole file for nil.
-func (r *fileReader) at(n *yaml.Node) Origin {
+// originOf is the origin of a node, the whole file for nil.
+func (r *fileReader) originOf(n *yaml.Node) Origin {
 	o := Origin{Layer: LayerFile, Name: r.name}
 	if n != nil {
 		o.Line = n.Line
@@ -191,24 +191,24 @@ func (r *fileReader) at(n *yaml.Node) Origin {
 	return o
 }
 
-func (r *fileReader) walk(b *branch, n *yaml.Node, path string, cluster int) {
+func (r *fileReader) walkNode(b *branch, n *yaml.Node, path string, cluster int) {
 	switch {
 	case isNull(n):
-	case unsupported(n):
-		r.problem(r.at(n), path, errUnsupported)
+	case isUnsupported(n):
+		r.addProblem(r.originOf(n), path, errUnsupported)
 	case b.leaf != nil:
-		r.leaf(b, n, path, cluster)
+		r.readLeaf(b, n, path, cluster)
 	case b.list:
-		r.entries(b, n, path)
+		r.walkEntries(b, n, path)
 	default:
-		r.fields(b, n, path, cluster)
+		r.walkFields(b, n, path, cluster)
 	}
 }
 
-// entries walks a sequence of mappings.
-func (r *fileReader) entries(b *branch, n *yaml.Node, path string) {
+// walkEntries walks a sequence of mappings.
+func (r *fileReader) walkEntries(b *branch, n *yaml.Node, path string) {
 	if n.Kind != yaml.SequenceNode {
-		r.problem(r.at(n), path, fmt.Errorf("is %s: write a list, each entry with a leading '-'", describe(n)))
+		r.addProblem(r.originOf(n), path, fmt.Errorf("is %s: write a list, each entry with a leading '-'", describeNode(n)))
 		return
 	}
 	inner := &branch{children: b.children}
@@ -216,49 +216,49 @@ func (r *fileReader) entries(b *branch, n *yaml.Node, path string) {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch path {
 		case "clusters":
-			r.places = append(r.places, r.at(entry))
+			r.places = append(r.places, r.originOf(entry))
 		case "webhooks":
-			r.hookPlaces = append(r.hookPlaces, r.at(entry))
+			r.hookPlaces = append(r.hookPlaces, r.originOf(entry))
 		case "tool_servers":
-			r.toolPlaces = append(r.toolPlaces, r.at(entry))
+			r.toolPlaces = append(r.toolPlaces, r.originOf(entry))
 		default:
-			r.walk(inner, entry, at, onlyCluster)
+			r.walkNode(inner, entry, at, onlyCluster)
 			continue
 		}
-		r.walk(inner, entry, at, i)
+		r.walkNode(inner, entry, at, i)
 	}
 }
 
-func (r *fileReader) fields(b *branch, n *yaml.Node, path string, cluster int) {
+func (r *fileReader) walkFields(b *branch, n *yaml.Node, path string, cluster int) {
 	if n.Kind != yaml.MappingNode {
-		r.problem(r.at(n), path, fmt.Errorf("is %s: write keys below it: %s", describe(n), strings.Join(b.names(), ", ")))
+		r.addProblem(r.originOf(n), path, fmt.Errorf("is %s: write keys below it: %s", describeNode(n), strings.Join(b.names(), ", ")))
 		return
 	}
 	r.given[path] = true
 	seen := map[string]bool{}
 	for k, v := range pairs(n) {
 		name := keyName(k)
-		full := join(path, name)
+		full := joinPath(path, name)
 		child := b.children[name]
 		switch {
-		case unsupported(k):
-			r.problem(r.at(k), path, errUnsupported)
+		case isUnsupported(k):
+			r.addProblem(r.originOf(k), path, errUnsupported)
 		case child == nil:
-			r.problem(r.at(k), join(path, texts.CutBytes(name, maxShown)), r.unknown(b, path, name))
+			r.addProblem(r.originOf(k), joinPath(path, texts.CutBytes(name, maxShown)), r.unknownKeyError(b, path, name))
 		case seen[name]:
-			r.problem(r.at(k), full, errors.New("is given a second time: keep one"))
+			r.addProblem(r.originOf(k), full, errors.New("is given a second time: keep one"))
 		default:
 			seen[name] = true
-			r.walk(child, v, full, cluster)
+			r.walkNode(child, v, full, cluster)
 		}
 	}
 }
 
-// unknown says what a key that does not exist may have been meant to be: a
+// unknownKeyError says what a key that does not exist may have been meant to be: a
 // neighbour, or the same word elsewhere.
-func (r *fileReader) unknown(b *branch, path, name string) error {
+func (r *fileReader) unknownKeyError(b *branch, path, name string) error {
 	if near := texts.FindNearest(name, b.names()); near != "" {
-		return fmt.Errorf("is not a key: did you mean %s?", join(path, near))
+		return fmt.Errorf("is not a key: did you mean %s?", joinPath(path, near))
 	}
 	for i := range r.keys {
 		if full := r.keys[i].path; full == name || strings.HasSuffix(full, "."+name) {
@@ -268,20 +268,20 @@ func (r *fileReader) unknown(b *branch, path, name string) error {
 	return fmt.Errorf("is not a key: known here are %s", strings.Join(b.names(), ", "))
 }
 
-func (r *fileReader) leaf(b *branch, n *yaml.Node, path string, cluster int) {
+func (r *fileReader) readLeaf(b *branch, n *yaml.Node, path string, cluster int) {
 	words, err := wordsOf(b.leaf.typ, n)
 	if err != nil {
-		r.problem(r.at(n), path, err)
+		r.addProblem(r.originOf(n), path, err)
 		return
 	}
-	r.set(b.leaf, b.as, words, place{origin: r.at(n), path: path, cluster: cluster})
+	r.parseSetting(b.leaf, b.as, words, place{origin: r.originOf(n), path: path, cluster: cluster})
 }
 
 // wordsOf reads the words of a value of the type's shape. A sequence or
 // mapping may also be written in its one-line form.
 func wordsOf(t valueType, n *yaml.Node) ([]string, error) {
 	if word, ok := scalarText(n); ok {
-		return t.words(word), nil
+		return t.splitWords(word), nil
 	}
 	switch {
 	case n.Kind == yaml.SequenceNode && t.shape == sequence:
@@ -289,7 +289,7 @@ func wordsOf(t valueType, n *yaml.Node) ([]string, error) {
 	case n.Kind == yaml.MappingNode && t.shape == mapping:
 		return mappingWords(n)
 	}
-	return nil, fmt.Errorf("is %s: expected %s", describe(n), t.expected(t.word))
+	return nil, fmt.Errorf("is %s: expected %s", describeNode(n), t.describeExpected(t.word))
 }
 
 func sequenceWords(t valueType, n *yaml.Node) ([]string, error) {
@@ -302,7 +302,7 @@ func sequenceWords(t valueType, n *yaml.Node) ([]string, error) {
 				return nil, err
 			}
 		} else if !ok {
-			return nil, fmt.Errorf("holds %s: expected %s", describe(v), t.expected("a list of texts"))
+			return nil, fmt.Errorf("holds %s: expected %s", describeNode(v), t.describeExpected("a list of texts"))
 		}
 		words = append(words, word)
 	}
@@ -317,9 +317,9 @@ func entryWord(t valueType, n *yaml.Node) (string, error) {
 		word, ok := scalarText(v)
 		switch _, twice := words[name]; {
 		case !ok:
-			return "", fmt.Errorf("holds %s as %s: expected a text", describe(v), quote(name))
+			return "", fmt.Errorf("holds %s as %s: expected a text", describeNode(v), quoteValue(name))
 		case twice:
-			return "", fmt.Errorf("gives %s a second time: keep one", quote(name))
+			return "", fmt.Errorf("gives %s a second time: keep one", quoteValue(name))
 		}
 		words[name] = word
 	}
@@ -331,7 +331,7 @@ func mappingWords(n *yaml.Node) ([]string, error) {
 	for k, v := range pairs(n) {
 		word, ok := scalarText(v)
 		if !ok {
-			return nil, fmt.Errorf("holds %s: expected name: text", describe(v))
+			return nil, fmt.Errorf("holds %s: expected name: text", describeNode(v))
 		}
 		words = append(words, keyName(k)+"="+word)
 	}
@@ -352,7 +352,7 @@ func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 // scalarText is a value as it is written, "" for null.
 func scalarText(n *yaml.Node) (string, bool) {
 	switch {
-	case n.Kind != yaml.ScalarNode || unsupported(n):
+	case n.Kind != yaml.ScalarNode || isUnsupported(n):
 		return "", false
 	case isNull(n):
 		return "", true
@@ -363,32 +363,32 @@ func scalarText(n *yaml.Node) (string, bool) {
 }
 
 func isNull(n *yaml.Node) bool {
-	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && !unsupported(n)
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && !isUnsupported(n)
 }
 
 // keyName is the text of a key, "" for one that is no text.
 func keyName(k *yaml.Node) string { return k.Value }
 
-func unsupported(n *yaml.Node) bool {
+func isUnsupported(n *yaml.Node) bool {
 	return n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.ShortTag() == "!!merge"
 }
 
-// describe names what a node is, never what it holds.
-func describe(n *yaml.Node) string {
+// describeNode names what a node is, never what it holds.
+func describeNode(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
-	case n.Kind == yaml.ScalarNode && !unsupported(n):
+	case n.Kind == yaml.ScalarNode && !isUnsupported(n):
 		return "a single value"
 	}
 	return "something that is not supported here"
 }
 
-// nesting returns how deep brackets, or the dashes of one line, stand within
+// nestingDepth returns how deep brackets, or the dashes of one line, stand within
 // each other. It counts roughly, and before a parser recurses into them.
-func nesting(data []byte) int {
+func nestingDepth(data []byte) int {
 	brackets, dashes, deepest := 0, 0, 0
 	for _, c := range data {
 		switch c {
@@ -407,7 +407,7 @@ func nesting(data []byte) int {
 	return deepest
 }
 
-func join(path, name string) string {
+func joinPath(path, name string) string {
 	if path == "" {
 		return name
 	}

@@ -26,7 +26,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l := newLoader(Options{Dir: "/srv"})
 		l.parseFile("f.yaml", data)
-		cfg, _, err := l.finish()
+		cfg, _, err := l.finishLoad()
 		if err != nil || bytes.Contains(data, []byte(hunter)) {
 			return
 		}
@@ -40,7 +40,7 @@ func FuzzFile(f *testing.F) {
 		}
 		again := newLoader(Options{Dir: "/srv"})
 		again.parseFile("f.yaml", out.Bytes())
-		if _, _, err := again.finish(); err != nil && !keyed(cfg) {
+		if _, _, err := again.finishLoad(); err != nil && !keyed(cfg) {
 			t.Fatalf("Print does not load again: %v\n%s", err, out.String())
 		}
 	})

@@ -53,10 +53,10 @@ const alertPrefix = clusterPrefix + "alertmanager."
 
 func alertKeys() []key {
 	return []key{
-		{path: alertPrefix + "token_env", typ: text(checkVariableName),
+		{path: alertPrefix + "token_env", typ: textType(checkVariableName),
 			doc:   "name of the environment variable that holds the token of the cluster's Alertmanager; unset means that only this machine may post alerts",
 			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.TokenEnv }},
-		{path: alertPrefix + "labels", typ: roles(),
+		{path: alertPrefix + "labels", typ: rolesType(),
 			doc:   "names of labels in its alerts that differ from the usual ones, such as `pod: k8s_pod`",
 			field: func(_ *Config, c *Cluster) any { return &c.Alertmanager.Labels }},
 	}
@@ -67,28 +67,28 @@ func hookKeys() []key {
 		return key{path: hookPrefix + name, typ: typ, doc: doc, hook: field}
 	}
 	return []key{
-		{path: "webhook_listen", typ: address(checkAddress),
+		{path: "webhook_listen", typ: addressType(checkAddress),
 			doc:   "extra address, open to other machines, that serves only webhooks that have a token",
 			field: func(c *Config, _ *Cluster) any { return &c.WebhookListen }},
-		hook("name", text(checkHookName), "unique name, the last part of the address `/api/v1/webhooks/NAME`", func(w *Webhook) any { return &w.Name }),
-		hook("token_env", text(checkVariableName), "name of the environment variable that holds the sender's token; unset means that only this machine may post", func(w *Webhook) any { return &w.TokenEnv }),
-		hook("cluster", expression(expr.Text), "name of the cluster; required", func(w *Webhook) any { return &w.Cluster }),
-		hook("items", expression(expr.List), "what a payload reports; the other expressions see each of it as `item`; unset means `[body]`", func(w *Webhook) any { return &w.Items }),
-		hook("when", expression(expr.Bool), "whether an item reports a fault or the end of one; unset means always", func(w *Webhook) any { return &w.When }),
-		hook("object.kind", expression(expr.Text), "kind of the faulty object; unset means the alert itself", func(w *Webhook) any { return &w.Kind }),
-		hook("object.namespace", expression(expr.Text), "its namespace", func(w *Webhook) any { return &w.Namespace }),
-		hook("object.name", expression(expr.Text), "its name", func(w *Webhook) any { return &w.Object }),
-		hook("type", expression(expr.Text), "fault type, in one word; unset means the webhook's name", func(w *Webhook) any { return &w.Type }),
-		hook("severity", expression(expr.Text), "severity, in any common word; unset means that of the type", func(w *Webhook) any { return &w.Severity }),
-		hook("text", expression(expr.Text), "the sender's description", func(w *Webhook) any { return &w.Text }),
-		hook("key", expression(expr.Text), "identifies one occurrence: payloads with the same key are one report; unset means that only identical payloads are", func(w *Webhook) any { return &w.Key }),
-		hook("cleared", expression(expr.Bool), "whether the fault is over; unset means never", func(w *Webhook) any { return &w.Cleared }),
+		hook("name", textType(checkHookName), "unique name, the last part of the address `/api/v1/webhooks/NAME`", func(w *Webhook) any { return &w.Name }),
+		hook("token_env", textType(checkVariableName), "name of the environment variable that holds the sender's token; unset means that only this machine may post", func(w *Webhook) any { return &w.TokenEnv }),
+		hook("cluster", expressionType(expr.Text), "name of the cluster; required", func(w *Webhook) any { return &w.Cluster }),
+		hook("items", expressionType(expr.List), "what a payload reports; the other expressions see each of it as `item`; unset means `[body]`", func(w *Webhook) any { return &w.Items }),
+		hook("when", expressionType(expr.Bool), "whether an item reports a fault or the end of one; unset means always", func(w *Webhook) any { return &w.When }),
+		hook("object.kind", expressionType(expr.Text), "kind of the faulty object; unset means the alert itself", func(w *Webhook) any { return &w.Kind }),
+		hook("object.namespace", expressionType(expr.Text), "its namespace", func(w *Webhook) any { return &w.Namespace }),
+		hook("object.name", expressionType(expr.Text), "its name", func(w *Webhook) any { return &w.Object }),
+		hook("type", expressionType(expr.Text), "fault type, in one word; unset means the webhook's name", func(w *Webhook) any { return &w.Type }),
+		hook("severity", expressionType(expr.Text), "severity, in any common word; unset means that of the type", func(w *Webhook) any { return &w.Severity }),
+		hook("text", expressionType(expr.Text), "the sender's description", func(w *Webhook) any { return &w.Text }),
+		hook("key", expressionType(expr.Text), "identifies one occurrence: payloads with the same key are one report; unset means that only identical payloads are", func(w *Webhook) any { return &w.Key }),
+		hook("cleared", expressionType(expr.Bool), "whether the fault is over; unset means never", func(w *Webhook) any { return &w.Cleared }),
 	}
 }
 
-// expression is one in CEL, which may have several lines.
-func expression(yields expr.Kind) valueType {
-	return valueType{word: "expression (" + yields.String() + ")", schema: ofType("string"), parse: one(func(s string) (any, error) {
+// expressionType is one in CEL, which may have several lines.
+func expressionType(yields expr.Kind) valueType {
+	return valueType{word: "expression (" + yields.String() + ")", schema: ofType("string"), parse: parseOne(func(s string) (any, error) {
 		switch {
 		case len(s) > maxText:
 			return nil, fmt.Errorf("is longer than %d bytes", maxText)
@@ -102,9 +102,9 @@ func expression(yields expr.Kind) valueType {
 
 var labelPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// roles is a mapping from what a label names to the label.
-func roles() valueType {
-	t := labels()
+// rolesType is a mapping from what a label names to the label.
+func rolesType() valueType {
+	t := labelsType()
 	inner := t.parse
 	t.parse = func(words []string) (any, error) {
 		value, err := inner(words)
@@ -112,9 +112,9 @@ func roles() valueType {
 		for role, label := range pairs {
 			switch {
 			case !slices.Contains(alertRoles, role):
-				return nil, fmt.Errorf("%s is not what a label can name%s: known are %s", quote(role), texts.SuggestName(": did you mean %s?", role, alertRoles), strings.Join(alertRoles, ", "))
+				return nil, fmt.Errorf("%s is not what a label can name%s: known are %s", quoteValue(role), texts.SuggestName(": did you mean %s?", role, alertRoles), strings.Join(alertRoles, ", "))
 			case !labelPattern.MatchString(label):
-				return nil, fmt.Errorf("%s is not the name of a label", quote(label))
+				return nil, fmt.Errorf("%s is not the name of a label", quoteValue(label))
 			}
 		}
 		return value, err
@@ -127,7 +127,7 @@ const reservedHook = "alertmanager"
 
 func checkHookName(s string) error {
 	if !clusterNamePattern.MatchString(s) || s == reservedHook {
-		return fmt.Errorf("%s is not a name for a webhook: use up to 63 lower-case letters, digits, '-' and '.', but not %s", quote(s), reservedHook)
+		return fmt.Errorf("%s is not a name for a webhook: use up to 63 lower-case letters, digits, '-' and '.', but not %s", quoteValue(s), reservedHook)
 	}
 	return nil
 }
@@ -138,23 +138,23 @@ func (l *loader) checkHooks(cfg *Config) {
 	for i := range cfg.Webhooks {
 		w, at := &cfg.Webhooks[i], fmt.Sprintf("webhooks[%d]", i)
 		l.checkName(names, "webhooks", w.Name, i, l.hookPlaces[i], "it is the last part of the webhook's address")
-		if w.Cluster == "" && !l.failed(at+".cluster") {
-			l.problem(l.hookPlaces[i], at+".cluster", errors.New("is missing: an expression that yields the name of a cluster, such as '\"prod\"'"))
+		if w.Cluster == "" && !l.hasProblem(at+".cluster") {
+			l.addProblem(l.hookPlaces[i], at+".cluster", errors.New("is missing: an expression that yields the name of a cluster, such as '\"prod\"'"))
 		}
-		w.Token = l.token(cfg, at+".token_env", w.TokenEnv)
+		w.Token = l.readToken(cfg, at+".token_env", w.TokenEnv)
 	}
 	tokens := slices.ContainsFunc(cfg.Webhooks, func(w Webhook) bool { return w.TokenEnv != "" })
 	for i := range cfg.Clusters {
 		a := &cfg.Clusters[i].Alertmanager
 		a.Given = l.given[fmt.Sprintf("clusters[%d].alertmanager", i)] || a.TokenEnv != "" || len(a.Labels) > 0
-		a.Token = l.token(cfg, fmt.Sprintf("clusters[%d].alertmanager.token_env", i), a.TokenEnv)
+		a.Token = l.readToken(cfg, fmt.Sprintf("clusters[%d].alertmanager.token_env", i), a.TokenEnv)
 		tokens = tokens || a.TokenEnv != ""
 	}
 	if cfg.Listen == "" && cfg.WebhookListen == "" {
 		l.warnUnreached(cfg)
 	}
 	if cfg.WebhookListen != "" && !tokens {
-		l.needs(cfg, "webhook_listen", "serves nothing: no webhook has a token_env")
+		l.addNeed(cfg, "webhook_listen", "serves nothing: no webhook has a token_env")
 	}
 	for _, other := range []string{cfg.Listen, cfg.HealthListen} {
 		if cfg.WebhookListen != "" && cfg.WebhookListen == other && !strings.HasSuffix(other, ":0") {
@@ -167,18 +167,18 @@ func (l *loader) checkHooks(cfg *Config) {
 func (l *loader) warnUnreached(cfg *Config) {
 	const why = "nobody can send to it: set listen for senders on this machine, or webhook_listen and a token for others"
 	for i := range cfg.Webhooks {
-		l.needs(cfg, fmt.Sprintf("webhooks[%d].name", i), why)
+		l.addNeed(cfg, fmt.Sprintf("webhooks[%d].name", i), why)
 	}
 	for i, c := range cfg.Clusters {
 		if at := fmt.Sprintf("clusters[%d].alertmanager.token_env", i); c.Alertmanager.TokenEnv != "" {
-			l.needs(cfg, at, why)
+			l.addNeed(cfg, at, why)
 		}
 	}
 }
 
-// token reads the token that a variable holds. Where it holds none, nobody is to
+// readToken reads the token that a variable holds. Where it holds none, nobody is to
 // be let in: a token was asked for.
-func (l *loader) token(cfg *Config, at, variable string) Secret {
+func (l *loader) readToken(cfg *Config, at, variable string) Secret {
 	if variable == "" {
 		return Secret{}
 	}
@@ -187,9 +187,9 @@ func (l *loader) token(cfg *Config, at, variable string) Secret {
 	case err != nil:
 		l.problemAt(cfg, at, fmt.Errorf("the value of %s %w", variable, err))
 	case value == "":
-		l.needs(cfg, at, fmt.Sprintf("the variable %s is not set: nobody may post", variable))
+		l.addNeed(cfg, at, fmt.Sprintf("the variable %s is not set: nobody may post", variable))
 	case len(value) < minToken:
-		l.warn(cfg.origins[at], at, fmt.Sprintf("the token in %s has less than %d characters: take a longer one, such as openssl rand -hex 32 makes", variable, minToken))
+		l.addWarning(cfg.origins[at], at, fmt.Sprintf("the token in %s has less than %d characters: take a longer one, such as openssl rand -hex 32 makes", variable, minToken))
 	}
 	return NewSecret(value)
 }

@@ -149,7 +149,7 @@ func base(without string) string {
 }
 
 func TestEveryKeyFromEveryLayer(t *testing.T) {
-	all := keys()
+	all := allKeys()
 	for i := range all {
 		k := &all[i]
 		if k.field == nil {
@@ -167,9 +167,9 @@ func TestEveryKeyFromEveryLayer(t *testing.T) {
 			}
 			cfg, _, err := load(t, yamlOf(k.path, e.line), nil, nil)
 			check("file", cfg, err)
-			cfg, _, err = load(t, base(k.path), []string{k.env() + "=" + e.line}, nil)
+			cfg, _, err = load(t, base(k.path), []string{k.envName() + "=" + e.line}, nil)
 			check("environment", cfg, err)
-			for _, name := range []string{k.flag(), k.path} {
+			for _, name := range []string{k.flagName(), k.path} {
 				cfg, _, err = load(t, base(k.path), nil, map[string]string{name: e.line})
 				if k.typ.secret {
 					if err == nil || strings.Contains(err.Error(), e.line) {
@@ -243,7 +243,7 @@ func TestKeysThatAreOnlyChecked(t *testing.T) {
 			}
 		})
 	}
-	for _, k := range keys() {
+	for _, k := range allKeys() {
 		if k.field == nil && k.hook == nil && k.tool == nil && !rows[k.path] {
 			t.Errorf("key %s has no row here", k.path)
 		}
@@ -318,7 +318,7 @@ var otherSpellings = map[string]struct {
 }
 
 func TestOtherSpellings(t *testing.T) {
-	all := keys()
+	all := allKeys()
 	for i := range all {
 		k := &all[i]
 		for _, s := range k.also {
@@ -364,9 +364,9 @@ func TestNamesAreUnique(t *testing.T) {
 		name  string
 	}
 	seen := map[name]string{}
-	all := keys()
+	all := allKeys()
 	for i := range all {
-		for _, s := range all[i].spellings() {
+		for _, s := range all[i].allSpellings() {
 			if other, again := seen[name{s.layer, s.name}]; again {
 				t.Errorf("%s belongs to %s and to %s", s.name, other, all[i].path)
 			}

@@ -46,7 +46,7 @@ func Load(o Options) (*Config, []Warning, error) {
 	}
 	l.readEnv()
 	l.readFlags(o)
-	return l.finish()
+	return l.finishLoad()
 }
 
 // loader collects settings layer by layer.
@@ -88,7 +88,7 @@ type setting struct {
 }
 
 func newLoader(o Options) *loader {
-	l := &loader{keys: keys(), environ: map[string]string{}, given: map[string]bool{}, dir: o.Dir}
+	l := &loader{keys: allKeys(), environ: map[string]string{}, given: map[string]bool{}, dir: o.Dir}
 	for _, line := range o.Env {
 		if name, value, ok := strings.Cut(line, "="); ok && value != "" {
 			l.environ[name] = value
@@ -100,43 +100,43 @@ func newLoader(o Options) *loader {
 	return l
 }
 
-func (l *loader) problem(where Origin, key string, err error) {
+func (l *loader) addProblem(where Origin, key string, err error) {
 	l.problems = append(l.problems, Problem{Code: codeOf(err), Origin: where, Key: key, Text: err.Error()})
 }
 
-func (l *loader) warn(where Origin, key, text string) {
+func (l *loader) addWarning(where Origin, key, text string) {
 	l.warnings = append(l.warnings, Warning{Origin: where, Key: key, Text: text})
 }
 
 func (l *loader) loadFile(name string) {
 	data, err := readFile(name)
 	if err != nil {
-		l.problem(Origin{Layer: LayerFile, Name: name}, "", err)
+		l.addProblem(Origin{Layer: LayerFile, Name: name}, "", err)
 		return
 	}
 	l.parseFile(name, data)
 	l.checkFileMode(name)
 }
 
-// set parses one value. An empty one states nothing.
-func (l *loader) set(k *key, as spelling, words []string, at place) {
+// parseSetting parses one value. An empty one states nothing.
+func (l *loader) parseSetting(k *key, as spelling, words []string, at place) {
 	words = slices.Clone(words)
 	for i := range words {
-		words[i] = as.canonical(words[i])
+		words[i] = as.canonicalValue(words[i])
 	}
 	if len(words) == 1 && words[0] == "" {
 		return
 	}
 	value, err := k.typ.parse(words)
 	if err != nil && as.provider == "" {
-		l.problem(at.origin, at.path, err)
+		l.addProblem(at.origin, at.path, err)
 		return
 	}
 	l.settings = append(l.settings, setting{place: at, key: k, value: value, provider: as.provider, err: err})
 }
 
-// finish merges the layers, checks the whole, and returns the result of Load.
-func (l *loader) finish() (*Config, []Warning, error) {
+// finishLoad merges the layers, checks the whole, and returns the result of Load.
+func (l *loader) finishLoad() (*Config, []Warning, error) {
 	cfg := &Config{origins: map[string]Origin{}}
 	l.placeSingles(cfg)
 	l.mergeKeys(cfg, func(k *key) bool { return !k.ofProvider() })
@@ -145,8 +145,8 @@ func (l *loader) finish() (*Config, []Warning, error) {
 	l.mergeKeys(cfg, (*key).ofProvider)
 	l.platformVariables(cfg)
 	l.checkAll(cfg)
-	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return cmp.Compare(a.Origin.rank(), b.Origin.rank()) })
-	if err := failure(l.problems); err != nil {
+	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return cmp.Compare(a.Origin.sortRank(), b.Origin.sortRank()) })
+	if err := problemsError(l.problems); err != nil {
 		return nil, l.warnings, err
 	}
 	return cfg, l.warnings, nil
@@ -174,11 +174,11 @@ func (l *loader) placeSingles(cfg *Config) {
 		}
 		switch len(cfg.Clusters) {
 		case 0:
-			l.warn(s.origin, s.path, "has no effect: no cluster is configured")
+			l.addWarning(s.origin, s.path, "has no effect: no cluster is configured")
 		case 1:
 			s.cluster = 0
 		default:
-			l.problem(s.origin, s.path, fmt.Errorf("does not say which of the %d clusters it means: set %s in the file",
+			l.addProblem(s.origin, s.path, fmt.Errorf("does not say which of the %d clusters it means: set %s in the file",
 				len(cfg.Clusters), s.key.path))
 		}
 	}
@@ -192,14 +192,14 @@ func statesEndpoint(s setting) bool {
 func (l *loader) mergeKeys(cfg *Config, pick func(*key) bool) {
 	for i := range l.keys {
 		if pick(&l.keys[i]) {
-			l.merge(cfg, &l.keys[i])
+			l.mergeKey(cfg, &l.keys[i])
 		}
 	}
 }
 
-// merge gives a key its value: everywhere it belongs, the strongest setting,
+// mergeKey gives a key its value: everywhere it belongs, the strongest setting,
 // else the default.
-func (l *loader) merge(cfg *Config, k *key) {
+func (l *loader) mergeKey(cfg *Config, k *key) {
 	entries := 0
 	switch {
 	case k.ofCluster():
@@ -212,33 +212,33 @@ func (l *loader) merge(cfg *Config, k *key) {
 		l.mergeOne(cfg, k, k.path, onlyCluster)
 	}
 	for i := range entries {
-		l.mergeOne(cfg, k, k.at(i), i)
+		l.mergeOne(cfg, k, k.pathAt(i), i)
 	}
 }
 
 func (l *loader) mergeOne(cfg *Config, k *key, path string, entry int) {
-	chosen, found := l.choose(k, path, entry)
-	field := k.target(cfg, entry)
+	chosen, found := l.chooseSetting(k, path, entry)
+	field := k.targetIn(cfg, entry)
 	if field == nil {
 		return
 	}
 	switch {
 	case found:
-		l.store(field, k, chosen.value)
+		l.storeValue(field, k, chosen.value)
 		cfg.origins[path] = chosen.origin
 	case k.def != "":
-		value, err := k.typ.parse(k.typ.words(k.def))
+		value, err := k.typ.parse(k.typ.splitWords(k.def))
 		if err != nil {
-			l.problem(Origin{}, path, err)
+			l.addProblem(Origin{}, path, err)
 			return
 		}
-		l.store(field, k, value)
+		l.storeValue(field, k, value)
 	}
 }
 
-// choose returns the setting of the strongest layer. Two of one layer that
+// chooseSetting returns the setting of the strongest layer. Two of one layer that
 // disagree are a problem.
-func (l *loader) choose(k *key, path string, cluster int) (best setting, found bool) {
+func (l *loader) chooseSetting(k *key, path string, cluster int) (best setting, found bool) {
 	first := map[Layer]setting{}
 	for _, s := range l.settings {
 		if s.key != k || s.cluster != cluster {
@@ -248,7 +248,7 @@ func (l *loader) choose(k *key, path string, cluster int) (best setting, found b
 		if !again {
 			first[s.origin.Layer] = s
 		} else if !reflect.DeepEqual(earlier.value, s.value) && !k.foreign {
-			l.problem(s.origin, s.path, fmt.Errorf("disagrees with %s about %s: keep one of them", spelled(earlier), path))
+			l.addProblem(s.origin, s.path, fmt.Errorf("disagrees with %s about %s: keep one of them", describeSetting(earlier), path))
 		}
 		if !found || s.origin.Layer > best.origin.Layer {
 			best, found = s, true
@@ -257,24 +257,24 @@ func (l *loader) choose(k *key, path string, cluster int) (best setting, found b
 	return best, found
 }
 
-// spelled names a setting by its spelling and, in a file, its line.
-func spelled(s setting) string {
+// describeSetting names a setting by its spelling and, in a file, its line.
+func describeSetting(s setting) string {
 	if s.origin.Layer == LayerFile {
 		return fmt.Sprintf("%s (%s)", s.path, s.origin)
 	}
 	return s.origin.String()
 }
 
-// store puts a parsed value into its field.
-func (l *loader) store(field any, k *key, value any) {
+// storeValue puts a parsed value into its field.
+func (l *loader) storeValue(field any, k *key, value any) {
 	if text, ok := value.(string); ok && k.typ.path && (!k.typ.lookup || strings.Contains(text, "/")) {
-		value = l.absolute(text)
+		value = l.absolutePath(text)
 	}
 	reflect.ValueOf(field).Elem().Set(reflect.ValueOf(value))
 }
 
-// absolute resolves ~/ and relative paths.
-func (l *loader) absolute(path string) string {
+// absolutePath resolves ~/ and relative paths.
+func (l *loader) absolutePath(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && l.environ["HOME"] != "" {
 		path = filepath.Join(l.environ["HOME"], rest)
 	}

@@ -40,22 +40,22 @@ func platformTable() []platformVariable {
 			{"AUTH_REQUIRED", refused, "authentication is not available in this version; the API listens on loopback only: unset it"},
 			{"PTC_HOST_NETWORK", refused, "agents never share the network of the host: unset it"},
 		},
-		each(retired, "SANDBOX_IPC_MODE", "SANDBOX_NAMESPACE", "SANDBOX_IMAGE", "SANDBOX_RUNTIME_CLASS", "SANDBOX_IMAGE_PULL_POLICY",
+		variablesOfFate(retired, "SANDBOX_IPC_MODE", "SANDBOX_NAMESPACE", "SANDBOX_IMAGE", "SANDBOX_RUNTIME_CLASS", "SANDBOX_IMAGE_PULL_POLICY",
 			"POD_READY_TIMEOUT", "PTC_WORKER_IMAGE", "PTC_WORKER_CPU", "PTC_WORKER_MEMORY", "PTC_WORKER_TIMEOUT",
 			"CLAUDE_CODE_WORKER_IMAGE", "CLAUDE_CODE_WORKER_CPU", "CLAUDE_CODE_WORKER_MEMORY", "CLAUDE_CODE_WORKER_TIMEOUT",
 			"EXECUTION_REQUEST", "EXECUTOR_URL", "SKILL_RUNNER_IMAGE", "DB_HOST", "DB_USER", "DB_PASSWORD", "DB_NAME",
 			"AUTH_ENABLED", "UVICORN_WORKERS", "SKILL_WATCH_DEBOUNCE_MS", "AGENTURA_*", "API_TARGET", "NEXT_PUBLIC_API_URL",
 			"LANDING_ONLY", "SKILL_LIBRARY_DIR", "AI_VELOCITY_DIR", "OBOT_URL"),
-		each(unbuilt, "OPENROUTER_REFERER", "PIPELINES_DIR", "AGENCY_DIR", "ARTIFACTS_DIR", "MAX_CONTINUATIONS", "MAX_AGENT_OUTPUT_CHARS",
+		variablesOfFate(unbuilt, "OPENROUTER_REFERER", "PIPELINES_DIR", "AGENCY_DIR", "ARTIFACTS_DIR", "MAX_CONTINUATIONS", "MAX_AGENT_OUTPUT_CHARS",
 			"MCP_*_URL", "MCP_*_API_KEY", "MCP_CALL_TIMEOUT", "MCP_FETCH_TIMEOUT", "GATEWAY_PUBLIC_URL", "ADMIN_USER_IDS",
 			"JWKS_URL", "JWT_ISSUER", "OAUTH_STATE_SECRET", "WEBHOOK_SECRET", "GITHUB_WEBHOOK_SECRET",
 			"SLACK_*_SIGNING_SECRET", "SLACK_*_BOT_TOKEN", "SLACK_*_APP_TOKEN", "SLACK_BOT_TOKEN"),
-		each(shared, "OPENROUTER_API_KEY", "WORK_DIR", "CONFIG_PATH", "DOCKER_HOST", "GITHUB_TOKEN", "HOST", "PORT",
+		variablesOfFate(shared, "OPENROUTER_API_KEY", "WORK_DIR", "CONFIG_PATH", "DOCKER_HOST", "GITHUB_TOKEN", "HOST", "PORT",
 			"DATABRICKS_*", "NOTION_API_KEY", "CLICKUP_API_KEY", "APPETIZE_API_KEY", "*_CLIENT_ID", "*_CLIENT_SECRET"),
 	)
 }
 
-func each(f fate, names ...string) []platformVariable {
+func variablesOfFate(f fate, names ...string) []platformVariable {
 	all := make([]platformVariable, len(names))
 	for i, name := range names {
 		all[i] = platformVariable{name: name, fate: f}
@@ -86,7 +86,7 @@ func (l *loader) platformVariables(cfg *Config) {
 		if row.fate != refused {
 			found[row.fate] = append(found[row.fate], name)
 		} else if off, err := parseBool(l.environ[name]); err != nil || off != false {
-			l.problem(Origin{Layer: LayerEnv, Name: name}, name, nightcrier.Errorf(nightcrier.Refused, "%s", row.why))
+			l.addProblem(Origin{Layer: LayerEnv, Name: name}, name, nightcrier.Errorf(nightcrier.Refused, "%s", row.why))
 		}
 	}
 	l.warnOfVariables(found[retired], "retired and without effect: remove")
@@ -95,6 +95,6 @@ func (l *loader) platformVariables(cfg *Config) {
 
 func (l *loader) warnOfVariables(names []string, what string) {
 	if len(names) > 0 {
-		l.warn(Origin{}, "", fmt.Sprintf("environment variables %s %s", what, strings.Join(names, ", ")))
+		l.addWarning(Origin{}, "", fmt.Sprintf("environment variables %s %s", what, strings.Join(names, ", ")))
 	}
 }

@@ -29,7 +29,7 @@ func Print(w io.Writer, cfg *Config, format string) error {
 	case "json":
 		out, err = printJSON(cfg)
 	default:
-		err = nightcrier.Errorf(nightcrier.Invalid, "format %s is not one of yaml, json", quote(format))
+		err = nightcrier.Errorf(nightcrier.Invalid, "format %s is not one of yaml, json", quoteValue(format))
 	}
 	if err == nil {
 		_, err = w.Write(out)
@@ -45,16 +45,16 @@ type printed struct {
 	origin Origin
 }
 
-// effective lists the values of the keys that pick chooses.
-func effective(cfg *Config, entry int, pick func(*key) bool) []printed {
+// effectiveRows lists the values of the keys that pick chooses.
+func effectiveRows(cfg *Config, entry int, pick func(*key) bool) []printed {
 	var rows []printed
-	all := keys()
+	all := allKeys()
 	for i := range all {
 		k := &all[i]
 		if !pick(k) {
 			continue
 		}
-		field, path := k.target(cfg, entry), k.at(entry)
+		field, path := k.targetIn(cfg, entry), k.pathAt(entry)
 		if field == nil {
 			continue
 		}
@@ -75,25 +75,25 @@ func printJSON(cfg *Config) ([]byte, error) {
 	rows := []row{}
 	add := func(all []printed) {
 		for _, p := range all {
-			rows = append(rows, row{Key: p.path, Value: plain(p), Origin: p.origin.String()})
+			rows = append(rows, row{Key: p.path, Value: plainValue(p), Origin: p.origin.String()})
 		}
 	}
-	add(effective(cfg, 0, ofServer))
+	add(effectiveRows(cfg, 0, ofServer))
 	for i := range cfg.Clusters {
-		add(effective(cfg, i, (*key).ofCluster))
+		add(effectiveRows(cfg, i, (*key).ofCluster))
 	}
 	for i := range cfg.Webhooks {
-		add(effective(cfg, i, (*key).ofHook))
+		add(effectiveRows(cfg, i, (*key).ofHook))
 	}
 	for i := range cfg.ToolServers {
-		add(effective(cfg, i, (*key).ofTool))
+		add(effectiveRows(cfg, i, (*key).ofTool))
 	}
 	out, err := json.MarshalIndent(map[string]any{"settings": rows}, "", "  ")
 	return append(out, '\n'), err
 }
 
-// plain is a value as JSON shows it.
-func plain(p printed) any {
+// plainValue is a value as JSON shows it.
+func plainValue(p printed) any {
 	switch v := p.value.(type) {
 	case time.Duration:
 		return formatDuration(v)
@@ -129,31 +129,31 @@ func orClosed(p printed, v string) string {
 
 func printYAML(cfg *Config) []byte {
 	y := &yamlPrinter{}
-	y.rows(effective(cfg, 0, ofServer), "", "")
+	y.printRows(effectiveRows(cfg, 0, ofServer), "", "")
 	if len(cfg.Clusters) > 0 {
-		y.line("clusters:", "")
+		y.printLine("clusters:", "")
 	}
 	for i := range cfg.Clusters {
-		y.rows(effective(cfg, i, cfg.Clusters[i].prints), clusterPrefix, "  ")
+		y.printRows(effectiveRows(cfg, i, cfg.Clusters[i].isKeyPrinted), clusterPrefix, "  ")
 	}
 	if len(cfg.Webhooks) > 0 {
-		y.line("webhooks:", "")
+		y.printLine("webhooks:", "")
 	}
 	for i := range cfg.Webhooks {
-		y.rows(effective(cfg, i, (*key).ofHook), hookPrefix, "  ")
+		y.printRows(effectiveRows(cfg, i, (*key).ofHook), hookPrefix, "  ")
 	}
 	if len(cfg.ToolServers) > 0 {
-		y.line("tool_servers:", "")
+		y.printLine("tool_servers:", "")
 	}
 	for i := range cfg.ToolServers {
-		y.rows(effective(cfg, i, (*key).ofTool), toolPrefix, "  ")
+		y.printRows(effectiveRows(cfg, i, (*key).ofTool), toolPrefix, "  ")
 	}
 	return y.out.Bytes()
 }
 
-// prints reports whether the file has the key: the mapping that says by being there
+// isKeyPrinted reports whether the file has the key: the mapping that says by being there
 // that alerts are expected stands there only if it was given.
-func (c *Cluster) prints(k *key) bool {
+func (c *Cluster) isKeyPrinted(k *key) bool {
 	return k.ofCluster() && (c.Alertmanager.Given || !strings.HasPrefix(k.path, alertPrefix))
 }
 
@@ -163,9 +163,9 @@ type yamlPrinter struct {
 	groups []string
 }
 
-// rows prints keys without the prefix, indented; the first one of a list entry
+// printRows prints keys without the prefix, indented; the first one of a list entry
 // gets the dash.
-func (y *yamlPrinter) rows(all []printed, prefix, indent string) {
+func (y *yamlPrinter) printRows(all []printed, prefix, indent string) {
 	y.groups = nil
 	for i, p := range all {
 		lead := indent
@@ -176,24 +176,24 @@ func (y *yamlPrinter) rows(all []printed, prefix, indent string) {
 		groups, name := words[:len(words)-1], words[len(words)-1]
 		for depth, group := range groups {
 			if depth >= len(y.groups) || !slices.Equal(groups[:depth+1], y.groups[:depth+1]) {
-				y.line(lead+group+":", "")
+				y.printLine(lead+group+":", "")
 			}
 			lead += "  "
 		}
 		y.groups = groups
-		y.value(lead, name, p)
+		y.printValue(lead, name, p)
 	}
 }
 
-func (y *yamlPrinter) value(lead, name string, p printed) {
+func (y *yamlPrinter) printValue(lead, name string, p printed) {
 	if s, ok := p.value.(Secret); ok && s.IsSet() {
-		y.line(lead+"# "+name+": "+s.String(), p.origin.String())
+		y.printLine(lead+"# "+name+": "+s.String(), p.origin.String())
 		return
 	}
-	y.line(lead+name+": "+yamlValue(p), p.origin.String())
+	y.printLine(lead+name+": "+yamlValue(p), p.origin.String())
 }
 
-func (y *yamlPrinter) line(text, origin string) {
+func (y *yamlPrinter) printLine(text, origin string) {
 	if origin != "" {
 		text = fmt.Sprintf("%-48s  # %s", text, texts.FoldLine(origin))
 	}
@@ -219,7 +219,7 @@ func yamlValue(p printed) string {
 	case Secret:
 		return `""`
 	}
-	return fmt.Sprint(plain(p))
+	return fmt.Sprint(plainValue(p))
 }
 
 func yamlList(texts []string) string {

@@ -62,11 +62,11 @@ type Problem struct {
 }
 
 // Error returns "file:line: key: text".
-func (p Problem) Error() string { return located(p.Origin, p.Key, p.Text) }
+func (p Problem) Error() string { return withOrigin(p.Origin, p.Key, p.Text) }
 
-// rank orders what is said of a file by its lines, before what is said of
+// sortRank orders what is said of a file by its lines, before what is said of
 // variables and flags; what has no place comes last.
-func (o Origin) rank() int {
+func (o Origin) sortRank() int {
 	if o == (Origin{}) {
 		return math.MaxInt
 	}
@@ -96,9 +96,9 @@ type Warning struct {
 }
 
 // String returns "file:line: key: text".
-func (w Warning) String() string { return located(w.Origin, w.Key, w.Text) }
+func (w Warning) String() string { return withOrigin(w.Origin, w.Key, w.Text) }
 
-func located(o Origin, key, text string) string {
+func withOrigin(o Origin, key, text string) string {
 	var b strings.Builder
 	if o.Layer > LayerDerived {
 		b.WriteString(o.String() + ": ")
@@ -109,13 +109,13 @@ func located(o Origin, key, text string) string {
 	return b.String() + text
 }
 
-// failure makes the error of a load: Refused when policy forbids something,
+// problemsError makes the error of a load: Refused when policy forbids something,
 // else Invalid; nil when nothing is wrong.
-func failure(found Problems) error {
+func problemsError(found Problems) error {
 	if len(found) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(found, func(a, b Problem) int { return cmp.Compare(a.Origin.rank(), b.Origin.rank()) })
+	slices.SortStableFunc(found, func(a, b Problem) int { return cmp.Compare(a.Origin.sortRank(), b.Origin.sortRank()) })
 	code := nightcrier.Invalid
 	for _, p := range found {
 		if p.Code == nightcrier.Refused {

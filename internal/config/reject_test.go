@@ -227,7 +227,7 @@ NEXT_PUBLIC_API_URL LANDING_ONLY`
 
 func TestEveryPlatformVariableIsDecided(t *testing.T) {
 	spelled := map[string]bool{}
-	all := keys()
+	all := allKeys()
 	for i := range all {
 		for _, s := range all[i].also {
 			spelled[s.name] = true

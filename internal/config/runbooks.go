@@ -22,18 +22,18 @@ func runbookKeys() []key {
 		{path: "runbooks.dir", typ: filePath(),
 			doc:   "directory of runbooks: Markdown files whose front matter says which cases they are for",
 			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.Dir }},
-		{path: "runbooks.allowed_hosts", typ: hosts(),
+		{path: "runbooks.allowed_hosts", typ: hostsType(),
 			doc:   "hosts from which the page at an alert's `runbook_url` may be fetched: names, `*.domain`, addresses, each with `:port` or without, and networks that the names may resolve into",
 			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.AllowedHosts }},
-		{path: "runbooks.timeout", typ: duration(100*time.Millisecond, time.Minute), def: "5s",
+		{path: "runbooks.timeout", typ: durationType(100*time.Millisecond, time.Minute), def: "5s",
 			doc:   "how long fetching the page of a `runbook_url` may take",
 			field: func(c *Config, _ *Cluster) any { return &c.Runbooks.Timeout }},
 	}
 }
 
-// hosts is a list of what runbooks may be fetched from.
-func hosts() valueType {
-	t := list()
+// hostsType is a list of what runbooks may be fetched from.
+func hostsType() valueType {
+	t := listType()
 	inner := t.parse
 	t.parse = func(words []string) (any, error) {
 		for _, w := range words {
@@ -54,11 +54,11 @@ func (l *loader) checkRunbooks(cfg *Config) {
 	case dir == "":
 		return
 	case !isDirectory(dir):
-		l.needs(cfg, at, dir+" is not a directory: no runbooks are found")
+		l.addNeed(cfg, at, dir+" is not a directory: no runbooks are found")
 		return
 	}
 	_, problems := runbook.Load(dir)
 	for _, err := range problems[:min(len(problems), maxProblems)] {
-		l.needs(cfg, at, strings.TrimSpace(err.Error()))
+		l.addNeed(cfg, at, strings.TrimSpace(err.Error()))
 	}
 }

@@ -9,14 +9,14 @@ import (
 // Schema returns a JSON Schema (draft 2020-12) of the file, for editors. It
 // checks less than Load: what concerns several keys it cannot say.
 func Schema() []byte {
-	root := object()
+	root := objectSchema()
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "nightcrier configuration"
-	all := keys()
+	all := allKeys()
 	for i := range all {
-		for _, s := range all[i].spellings() {
+		for _, s := range all[i].allSpellings() {
 			if s.layer == LayerFile {
-				place := descend(root, s.name)
+				place := schemaAt(root, s.name)
 				maps.Copy(place, fileSchema(&all[i], s))
 			}
 		}
@@ -31,12 +31,12 @@ func Schema() []byte {
 	return append(out, '\n')
 }
 
-func object() map[string]any {
+func objectSchema() map[string]any {
 	return map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": map[string]any{}}
 }
 
-// descend returns the schema of a path, making the objects and lists on the way.
-func descend(at map[string]any, path string) map[string]any {
+// schemaAt returns the schema of a path, making the objects and lists on the way.
+func schemaAt(at map[string]any, path string) map[string]any {
 	segments := strings.Split(path, ".")
 	for i, segment := range segments {
 		name, list := strings.CutSuffix(segment, "[]")
@@ -47,9 +47,9 @@ func descend(at map[string]any, path string) map[string]any {
 		case i == len(segments)-1:
 			next = map[string]any{}
 		case list:
-			next = map[string]any{"type": []string{"array", "null"}, "items": object()}
+			next = map[string]any{"type": []string{"array", "null"}, "items": objectSchema()}
 		default:
-			next = object()
+			next = objectSchema()
 		}
 		properties[name] = next
 		at = next
@@ -79,7 +79,7 @@ func fileSchema(k *key, s spelling) map[string]any {
 }
 
 func schemaDefault(k *key) any {
-	value, err := k.typ.parse(k.typ.words(k.def))
+	value, err := k.typ.parse(k.typ.splitWords(k.def))
 	if err != nil {
 		return k.def
 	}

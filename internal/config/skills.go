@@ -28,19 +28,19 @@ type Skills struct {
 
 func skillKeys() []key {
 	return []key{
-		{path: "skills.sources", typ: sources(),
+		{path: "skills.sources", typ: sourcesType(),
 			doc:   "where skills are looked up, in order of precedence: each `{path: DIR}` or `{git: URL, commit: ID, dir: DIR}`, in one line `DIR` or `URL#COMMIT:DIR`. They come before `cache_dir`; repositories are fetched by `nightcrier skills update` only",
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.Sources }},
 		{path: "skills.cache_dir", typ: filePath(),
 			doc:   "directory of skills that replace the embedded ones of the same name; passed to scripts as SKILLS_DIR",
-			also:  []spelling{env("SKILLS_CACHE_DIR"), env("SKILLS_DIR"), env("AGENT_RUNTIME_SKILLS_SOURCE"), file("agent_runtime.skills_source")},
+			also:  []spelling{envSpelling("SKILLS_CACHE_DIR"), envSpelling("SKILLS_DIR"), envSpelling("AGENT_RUNTIME_SKILLS_SOURCE"), fileSpelling("agent_runtime.skills_source")},
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.CacheDir }},
 		{path: "skills.include", typ: skillNames(),
 			doc:   "names of skills that agents get, and are told of, besides k8s-troubleshooter",
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.Include }},
-		{path: "skills.disable_triage_preload", typ: boolean(), def: "false",
+		{path: "skills.disable_triage_preload", typ: booleanType(), def: "false",
 			doc:   "leave the first diagnosis out of the prompt; the agent finds it in a file",
-			also:  []spelling{env("SKILLS_DISABLE_TRIAGE_PRELOAD"), env("DISABLE_TRIAGE_PRELOAD")},
+			also:  []spelling{envSpelling("SKILLS_DISABLE_TRIAGE_PRELOAD"), envSpelling("DISABLE_TRIAGE_PRELOAD")},
 			field: func(c *Config, _ *Cluster) any { return &c.Skills.DisableTriagePreload }},
 		{path: "skills.triage_script", typ: filePath(),
 			doc:   "executable that looks at the cluster before an agent does; unset means `scripts/incident_triage.sh` of a skill in a source or `cache_dir`, where there is one",
@@ -55,9 +55,9 @@ const (
 	maxIncluded = 10
 )
 
-// sources is a list of places of skills.
-func sources() valueType {
-	t := list()
+// sourcesType is a list of places of skills.
+func sourcesType() valueType {
+	t := listType()
 	properties := map[string]any{}
 	for _, name := range sourceFields {
 		properties[name] = ofType("string")
@@ -80,7 +80,7 @@ func sources() valueType {
 				return nil, fmt.Errorf("place %d %w", i+1, err)
 			}
 			if slices.Contains(all, s) {
-				return nil, fmt.Errorf("names %s twice: keep one", quote(w))
+				return nil, fmt.Errorf("names %s twice: keep one", quoteValue(w))
 			}
 			all = append(all, s)
 		}
@@ -95,7 +95,7 @@ var sourceFields = []string{"path", "git", "commit", "dir"}
 func sourceWord(pairs map[string]string) (string, error) {
 	for name := range pairs {
 		if !slices.Contains(sourceFields, name) {
-			return "", fmt.Errorf("%s is nothing that a place can say%s: known are %s", quote(name), texts.SuggestName(": did you mean %s?", name, sourceFields), texts.JoinWords(sourceFields, "or"))
+			return "", fmt.Errorf("%s is nothing that a place can say%s: known are %s", quoteValue(name), texts.SuggestName(": did you mean %s?", name, sourceFields), texts.JoinWords(sourceFields, "or"))
 		}
 	}
 	s := skill.Source{Path: pairs["path"], Git: pairs["git"], Commit: pairs["commit"], Dir: pairs["dir"]}
@@ -107,7 +107,7 @@ func sourceWord(pairs map[string]string) (string, error) {
 
 // skillNames is a list of names of skills, each once.
 func skillNames() valueType {
-	t := list()
+	t := listType()
 	t.schema = map[string]any{"type": "array", "uniqueItems": true, "maxItems": maxIncluded, "items": ofType("string")}
 	t.parse = func(words []string) (any, error) {
 		if len(words) > maxIncluded {
@@ -138,7 +138,7 @@ func (l *loader) checkSkills(cfg *Config) {
 	cfg.Skills.FetchedDir = filepath.Join(cfg.WorkspaceRoot, "skills")
 	for i := range cfg.Skills.Sources {
 		if s := &cfg.Skills.Sources[i]; s.Path != "" {
-			s.Path = l.absolute(s.Path)
+			s.Path = l.absolutePath(s.Path)
 			if !isDirectory(s.Path) {
 				l.problemAt(cfg, "skills.sources", fmt.Errorf("%s is not a directory: correct the path, or take it out", s.Path))
 			}

@@ -40,12 +40,12 @@ func sourceKeys() []key {
 		at := func(name string, typ valueType, doc string, field func(*Endpoint) any) {
 			all = append(all, key{path: s.path + name, typ: typ, doc: doc, field: func(_ *Config, c *Cluster) any { return field(s.of(c)) }})
 		}
-		at("url", text(checkSourceURL), "base URL of the "+s.what+"; built-in rules query it, and agents may", func(e *Endpoint) any { return &e.URL })
-		at("token_env", text(checkVariableName), "name of the environment variable that holds a bearer token for "+system, func(e *Endpoint) any { return &e.TokenEnv })
-		at("username", text(), "user name for basic authentication at "+system, func(e *Endpoint) any { return &e.Username })
-		at("password_env", text(checkVariableName), "name of the environment variable that holds the password of username", func(e *Endpoint) any { return &e.PasswordEnv })
-		at("tenant", text(checkTenant), "value of the header `X-Scope-OrgID`, for a "+system+" with several tenants; unset sends none", func(e *Endpoint) any { return &e.Tenant })
-		at("namespace_label", text(checkLabel), "label that holds a Pod's namespace, used to enforce `clusters[].namespaces`; unset means namespace", func(e *Endpoint) any { return &e.NamespaceLabel })
+		at("url", textType(checkSourceURL), "base URL of the "+s.what+"; built-in rules query it, and agents may", func(e *Endpoint) any { return &e.URL })
+		at("token_env", textType(checkVariableName), "name of the environment variable that holds a bearer token for "+system, func(e *Endpoint) any { return &e.TokenEnv })
+		at("username", textType(), "user name for basic authentication at "+system, func(e *Endpoint) any { return &e.Username })
+		at("password_env", textType(checkVariableName), "name of the environment variable that holds the password of username", func(e *Endpoint) any { return &e.PasswordEnv })
+		at("tenant", textType(checkTenant), "value of the header `X-Scope-OrgID`, for a "+system+" with several tenants; unset sends none", func(e *Endpoint) any { return &e.Tenant })
+		at("namespace_label", textType(checkLabel), "label that holds a Pod's namespace, used to enforce `clusters[].namespaces`; unset means namespace", func(e *Endpoint) any { return &e.NamespaceLabel })
 	}
 	return all
 }
@@ -73,7 +73,7 @@ func checkTenant(s string) error {
 
 func checkLabel(s string) error {
 	if !labelPattern.MatchString(s) {
-		return fmt.Errorf("%s is not the name of a label", quote(s))
+		return fmt.Errorf("%s is not the name of a label", quoteValue(s))
 	}
 	return nil
 }
@@ -87,8 +87,8 @@ func (l *loader) checkSources(cfg *Config, c *Cluster, at string) {
 func (l *loader) checkSourceEndpoint(cfg *Config, e *Endpoint, at string) {
 	if e.URL == "" {
 		for _, set := range [][2]string{{"token_env", e.TokenEnv}, {"username", e.Username}, {"password_env", e.PasswordEnv}, {"tenant", e.Tenant}} {
-			if set[1] != "" && !l.failed(at+".url") {
-				l.needs(cfg, at+"."+set[0], "has no effect without "+at+".url")
+			if set[1] != "" && !l.hasProblem(at+".url") {
+				l.addNeed(cfg, at+"."+set[0], "has no effect without "+at+".url")
 			}
 		}
 		return
@@ -102,7 +102,7 @@ func (l *loader) checkSourceEndpoint(cfg *Config, e *Endpoint, at string) {
 		l.problemAt(cfg, at+".url", errors.New("has a user name or a password_env alone: basic authentication needs both"))
 	}
 	if err := checkEncrypted(e.URL, "the credential"); err != nil && (e.TokenEnv != "" || e.PasswordEnv != "") {
-		l.warn(cfg.origins[at+".url"], at+".url", "sends the credential unencrypted: use https where the way there is not trusted")
+		l.addWarning(cfg.origins[at+".url"], at+".url", "sends the credential unencrypted: use https where the way there is not trusted")
 	}
 }
 
@@ -114,7 +114,7 @@ func (l *loader) sourceSecret(cfg *Config, variable, at string) Secret {
 	if err := checkAPIKey(value); err != nil {
 		l.problemAt(cfg, at, fmt.Errorf("the value of %s %w", variable, err))
 	} else if value == "" {
-		l.needs(cfg, at, fmt.Sprintf("the variable %s is not set: nothing is sent for it", variable))
+		l.addNeed(cfg, at, fmt.Sprintf("the variable %s is not set: nothing is sent for it", variable))
 	}
 	return NewSecret(value)
 }

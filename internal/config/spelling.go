@@ -20,24 +20,24 @@ type spelling struct {
 	provider nightcrier.Provider
 }
 
-func file(path string) spelling { return spelling{layer: LayerFile, name: path} }
-func env(name string) spelling  { return spelling{layer: LayerEnv, name: name} }
-func flag(name string) spelling { return spelling{layer: LayerFlag, name: name} }
+func fileSpelling(path string) spelling { return spelling{layer: LayerFile, name: path} }
+func envSpelling(name string) spelling  { return spelling{layer: LayerEnv, name: name} }
+func flagSpelling(name string) spelling { return spelling{layer: LayerFlag, name: name} }
 
-// in says what a plain number counts.
-func (s spelling) in(unit string) spelling {
+// withUnit says what a plain number counts.
+func (s spelling) withUnit(unit string) spelling {
 	s.unit = unit
 	return s
 }
 
-// of says which provider's name this is.
-func (s spelling) of(p nightcrier.Provider) spelling {
+// withProvider says which provider's name this is.
+func (s spelling) withProvider(p nightcrier.Provider) spelling {
 	s.provider = p
 	return s
 }
 
-// words adds translations of the form "theirs=ours".
-func (s spelling) words(pairs ...string) spelling {
+// withWords adds translations of the form "theirs=ours".
+func (s spelling) withWords(pairs ...string) spelling {
 	s.translate = map[string]string{}
 	for _, pair := range pairs {
 		theirs, ours, _ := strings.Cut(pair, "=")
@@ -46,8 +46,8 @@ func (s spelling) words(pairs ...string) spelling {
 	return s
 }
 
-// canonical turns a value in this spelling into the key's own words.
-func (s spelling) canonical(value string) string {
+// canonicalValue turns a value in this spelling into the key's own words.
+func (s spelling) canonicalValue(value string) string {
 	if ours, ok := s.translate[strings.ToLower(value)]; ok {
 		return ours
 	}
@@ -57,20 +57,20 @@ func (s spelling) canonical(value string) string {
 	return value
 }
 
-// spellings returns all names of a key: the canonical ones and the others. A
+// allSpellings returns all names of a key: the canonical ones and the others. A
 // name that is both keeps the meaning that the table gives it.
-func (k *key) spellings() []spelling {
-	all := []spelling{file(k.path)}
+func (k *key) allSpellings() []spelling {
+	all := []spelling{fileSpelling(k.path)}
 	if !k.foreign && !k.ofHook() && !k.ofTool() {
-		all = append(all, env(k.env()))
-		if !k.has(LayerFlag, k.flag()) {
-			all = append(all, flag(k.flag()))
+		all = append(all, envSpelling(k.envName()))
+		if !k.hasSpelling(LayerFlag, k.flagName()) {
+			all = append(all, flagSpelling(k.flagName()))
 		}
 	}
 	return append(all, k.also...)
 }
 
-func (k *key) has(layer Layer, name string) bool {
+func (k *key) hasSpelling(layer Layer, name string) bool {
 	for _, s := range k.also {
 		if s.layer == layer && s.name == name {
 			return true

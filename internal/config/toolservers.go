@@ -43,22 +43,22 @@ func toolKeys() []key {
 		return key{path: toolPrefix + name, typ: typ, def: def, doc: doc, tool: field}
 	}
 	return []key{
-		tool("name", text(toolserver.CheckName), "", "unique name, with which the names of its tools begin", func(s *ToolServer) any { return &s.Name }),
-		tool("url", text(checkToolURL), "", "address of the server, for Streamable HTTP; or use `command`", func(s *ToolServer) any { return &s.URL }),
-		tool("command", list(), "", "program and arguments, as a list of words without a shell, of a server that speaks over stdin and stdout; it is started for each investigation, in a sandbox of its own", func(s *ToolServer) any { return &s.Command }),
-		tool("token_env", text(checkVariableName), "", "name of the environment variable whose value is sent to `url` as a bearer token", func(s *ToolServer) any { return &s.TokenEnv }),
-		tool("env", variables(), "", "names of the environment variables that the command gets; it gets no others", func(s *ToolServer) any { return &s.Env }),
-		tool("read", places(), "", "files and directories that the command may read besides the system's programs and its own file", func(s *ToolServer) any { return &s.Read }),
-		tool("ports", ports(), "443", "TCP ports that the command may connect to", func(s *ToolServer) any { return &s.Ports }),
+		tool("name", textType(toolserver.CheckName), "", "unique name, with which the names of its tools begin", func(s *ToolServer) any { return &s.Name }),
+		tool("url", textType(checkToolURL), "", "address of the server, for Streamable HTTP; or use `command`", func(s *ToolServer) any { return &s.URL }),
+		tool("command", listType(), "", "program and arguments, as a list of words without a shell, of a server that speaks over stdin and stdout; it is started for each investigation, in a sandbox of its own", func(s *ToolServer) any { return &s.Command }),
+		tool("token_env", textType(checkVariableName), "", "name of the environment variable whose value is sent to `url` as a bearer token", func(s *ToolServer) any { return &s.TokenEnv }),
+		tool("env", variablesType(), "", "names of the environment variables that the command gets; it gets no others", func(s *ToolServer) any { return &s.Env }),
+		tool("read", placesType(), "", "files and directories that the command may read besides the system's programs and its own file", func(s *ToolServer) any { return &s.Read }),
+		tool("ports", portsType(), "443", "TCP ports that the command may connect to", func(s *ToolServer) any { return &s.Ports }),
 		tool("tools", toolPatterns(), "", "names of the tools that agents get, or patterns with `*`; required, since no other tool is allowed", func(s *ToolServer) any { return &s.Tools }),
-		tool("clusters", list(), "", "names of the clusters whose investigations use the server; unset means all", func(s *ToolServer) any { return &s.Clusters }),
-		tool("timeout", duration(time.Second, 55*time.Second), "30s", "how long one call may take", func(s *ToolServer) any { return &s.Timeout }),
+		tool("clusters", listType(), "", "names of the clusters whose investigations use the server; unset means all", func(s *ToolServer) any { return &s.Clusters }),
+		tool("timeout", durationType(time.Second, 55*time.Second), "30s", "how long one call may take", func(s *ToolServer) any { return &s.Timeout }),
 	}
 }
 
 // checkedList is a list whose entries are checked one by one.
 func checkedList(check func(string) error) valueType {
-	t := list()
+	t := listType()
 	inner := t.parse
 	t.parse = func(words []string) (any, error) {
 		for _, w := range words {
@@ -71,21 +71,21 @@ func checkedList(check func(string) error) valueType {
 	return t
 }
 
-func variables() valueType    { return checkedList(checkVariableName) }
-func toolPatterns() valueType { return checkedList(toolserver.CheckPattern) }
+func variablesType() valueType { return checkedList(checkVariableName) }
+func toolPatterns() valueType  { return checkedList(toolserver.CheckPattern) }
 
-// places are absolute paths of what somebody may read.
-func places() valueType {
+// placesType are absolute paths of what somebody may read.
+func placesType() valueType {
 	return checkedList(func(s string) error {
 		if !filepath.IsAbs(s) || slices.Contains(crowded, filepath.Clean(s)) {
-			return fmt.Errorf("%s is too much, or no absolute path: name what is needed", quote(s))
+			return fmt.Errorf("%s is too much, or no absolute path: name what is needed", quoteValue(s))
 		}
 		return nil
 	})
 }
 
-func ports() valueType {
-	t := list()
+func portsType() valueType {
+	t := listType()
 	t.word = "list of ports"
 	t.schema = map[string]any{"type": "array", "items": map[string]any{"type": "integer", "minimum": 1, "maximum": 65535}}
 	t.parse = func(words []string) (any, error) {
@@ -93,7 +93,7 @@ func ports() valueType {
 		for _, w := range words {
 			n, err := strconv.Atoi(w)
 			if err != nil || n < 1 || n > 65535 {
-				return nil, fmt.Errorf("%s is no port between 1 and 65535", quote(w))
+				return nil, fmt.Errorf("%s is no port between 1 and 65535", quoteValue(w))
 			}
 			all = append(all, n)
 		}
@@ -115,19 +115,19 @@ func (l *loader) checkToolServers(cfg *Config) {
 	for i := range cfg.ToolServers {
 		s, at := &cfg.ToolServers[i], fmt.Sprintf("tool_servers[%d]", i)
 		l.checkName(names, "tool_servers", s.Name, i, l.toolPlaces[i], "it begins the names of the server's tools")
-		if len(s.Tools) == 0 && !l.failed(at+".tools") {
-			l.problem(l.toolPlaces[i], at+".tools", errors.New("is missing: name the tools that agents may use; nightcrier tools list shows what the server has"))
+		if len(s.Tools) == 0 && !l.hasProblem(at+".tools") {
+			l.addProblem(l.toolPlaces[i], at+".tools", errors.New("is missing: name the tools that agents may use; nightcrier tools list shows what the server has"))
 		}
 		l.checkReach(cfg, s, i)
 		l.readVariables(cfg, s, at)
 		for _, c := range s.Clusters {
 			if !slices.ContainsFunc(cfg.Clusters, func(known Cluster) bool { return known.Name == c }) {
-				l.problemAt(cfg, at+".clusters", fmt.Errorf("%s is the name of no cluster", quote(c)))
+				l.problemAt(cfg, at+".clusters", fmt.Errorf("%s is the name of no cluster", quoteValue(c)))
 			}
 		}
 	}
-	if _, cli := cliOf(cfg.Agent.Executor); len(cfg.ToolServers) > 0 && !cli && !l.failed("agent.executor") {
-		l.warn(l.toolPlaces[0], "tool_servers", "has no effect: the executor "+cfg.Agent.Executor+" uses no tools of others")
+	if _, cli := cliOf(cfg.Agent.Executor); len(cfg.ToolServers) > 0 && !cli && !l.hasProblem("agent.executor") {
+		l.addWarning(l.toolPlaces[0], "tool_servers", "has no effect: the executor "+cfg.Agent.Executor+" uses no tools of others")
 	}
 }
 
@@ -135,18 +135,18 @@ func (l *loader) checkToolServers(cfg *Config) {
 func (l *loader) checkReach(cfg *Config, s *ToolServer, i int) {
 	at := fmt.Sprintf("tool_servers[%d]", i)
 	switch {
-	case s.URL == "" && len(s.Command) == 0 && !l.failed(at+".url") && !l.failed(at+".command"):
-		l.problem(l.toolPlaces[i], at+".url", errors.New("is missing: say where the server is asked, or which command is started"))
+	case s.URL == "" && len(s.Command) == 0 && !l.hasProblem(at+".url") && !l.hasProblem(at+".command"):
+		l.addProblem(l.toolPlaces[i], at+".url", errors.New("is missing: say where the server is asked, or which command is started"))
 	case s.URL != "" && len(s.Command) > 0:
 		l.problemAt(cfg, at+".command", errors.New("is given beside url: keep one of them"))
 	case len(s.Command) > 0 && l.severalWords(s.Command[0]):
-		l.problemAt(cfg, at+".command", fmt.Errorf("%s is one word with spaces, and no file is called so: write [%s]", quote(s.Command[0]), strings.Join(strings.Fields(s.Command[0]), ", ")))
+		l.problemAt(cfg, at+".command", fmt.Errorf("%s is one word with spaces, and no file is called so: write [%s]", quoteValue(s.Command[0]), strings.Join(strings.Fields(s.Command[0]), ", ")))
 	case s.URL != "" && len(s.Env)+len(s.Read) > 0:
-		l.problem(l.toolPlaces[i], at, errors.New("env and read are for a command, and this server has a url: remove them, or use token_env"))
-	case s.URL == "" && s.TokenEnv != "" && !l.failed(at+".url"):
+		l.addProblem(l.toolPlaces[i], at, errors.New("env and read are for a command, and this server has a url: remove them, or use token_env"))
+	case s.URL == "" && s.TokenEnv != "" && !l.hasProblem(at+".url"):
 		l.problemAt(cfg, at+".token_env", errors.New("is for a url, and this server has a command: name the variable in env"))
 	case s.TokenEnv != "" && checkEncrypted(s.URL, "the token") != nil:
-		l.warn(cfg.origins[at+".url"], at+".url", "would send the token unencrypted: use https where it leaves this machine's own network")
+		l.addWarning(cfg.origins[at+".url"], at+".url", "would send the token unencrypted: use https where it leaves this machine's own network")
 	}
 }
 
@@ -154,7 +154,7 @@ func (l *loader) checkReach(cfg *Config, s *ToolServer, i int) {
 // asks a shell to take it apart.
 func (l *loader) severalWords(program string) bool {
 	if strings.Contains(program, "/") {
-		return len(strings.Fields(program)) > 1 && executable(program) != nil
+		return len(strings.Fields(program)) > 1 && checkExecutable(program) != nil
 	}
 	return len(strings.Fields(program)) > 1 && !l.inPath(program)
 }
@@ -170,7 +170,7 @@ func (l *loader) readVariables(cfg *Config, s *ToolServer, at string) {
 		if err := checkText(value); err != nil {
 			l.problemAt(cfg, from, fmt.Errorf("the value of %s %w", name, err))
 		} else if value == "" {
-			l.needs(cfg, from, fmt.Sprintf("the variable %s is not set", name))
+			l.addNeed(cfg, from, fmt.Sprintf("the variable %s is not set", name))
 		}
 		s.Variables[name] = NewSecret(value)
 	}

@@ -44,15 +44,15 @@ type valueType struct {
 	parse func(words []string) (any, error)
 }
 
-// expected names what is to be written where something of another shape was.
-func (t valueType) expected(what string) string {
+// describeExpected names what is to be written where something of another shape was.
+func (t valueType) describeExpected(what string) string {
 	if t.like != "" {
 		what += " such as " + t.like
 	}
 	return what
 }
 
-func one(parse func(string) (any, error)) func([]string) (any, error) {
+func parseOne(parse func(string) (any, error)) func([]string) (any, error) {
 	return func(words []string) (any, error) { return parse(words[0]) }
 }
 
@@ -69,8 +69,8 @@ func checkText(s string) error {
 	return nil
 }
 
-func text(checks ...func(string) error) valueType {
-	return valueType{word: "text", schema: ofType("string"), parse: one(func(s string) (any, error) {
+func textType(checks ...func(string) error) valueType {
+	return valueType{word: "text", schema: ofType("string"), parse: parseOne(func(s string) (any, error) {
 		for _, check := range append([]func(string) error{checkText}, checks...) {
 			if err := check(s); err != nil {
 				return nil, err
@@ -82,7 +82,7 @@ func text(checks ...func(string) error) valueType {
 
 // filePath is a path that is made absolute against the working directory.
 func filePath() valueType {
-	t := text()
+	t := textType()
 	t.word, t.path = "path", true
 	return t
 }
@@ -90,11 +90,11 @@ func filePath() valueType {
 // closed is the word for an address where nothing shall listen.
 const closed = "none"
 
-// address is host:port, or closed, which becomes "".
-func address(check func(string) error) valueType {
-	t := text()
+// addressType is host:port, or closed, which becomes "".
+func addressType(check func(string) error) valueType {
+	t := textType()
 	t.word = "host:port, " + closed
-	t.parse = one(func(s string) (any, error) {
+	t.parse = parseOne(func(s string) (any, error) {
 		if s == closed {
 			return "", nil
 		}
@@ -103,8 +103,8 @@ func address(check func(string) error) valueType {
 	return t
 }
 
-func secret(check func(string) error) valueType {
-	t := text(check)
+func secretType(check func(string) error) valueType {
+	t := textType(check)
 	inner := t.parse
 	t.word, t.secret = "secret", true
 	t.parse = func(words []string) (any, error) {
@@ -116,12 +116,12 @@ func secret(check func(string) error) valueType {
 	return t
 }
 
-// choice is one of the words that are built. A word of later is known, but
+// choiceType is one of the words that are built. A word of later is known, but
 // this version cannot do it.
-func choice(built []string, later ...string) valueType {
+func choiceType(built []string, later ...string) valueType {
 	schema := ofType("string")
 	schema["enum"] = built
-	return valueType{word: strings.Join(built, ", "), schema: schema, parse: one(func(s string) (any, error) {
+	return valueType{word: strings.Join(built, ", "), schema: schema, parse: parseOne(func(s string) (any, error) {
 		word := strings.ToLower(s)
 		for _, b := range built {
 			if b == word {
@@ -133,13 +133,13 @@ func choice(built []string, later ...string) valueType {
 				return nil, fmt.Errorf("%s is not available in this version: use %s", l, texts.JoinWords(built, "or"))
 			}
 		}
-		return nil, fmt.Errorf("%s is not one of %s%s", quote(s), texts.JoinWords(built, "or"), texts.SuggestName(": did you mean %s?", s, built))
+		return nil, fmt.Errorf("%s is not one of %s%s", quoteValue(s), texts.JoinWords(built, "or"), texts.SuggestName(": did you mean %s?", s, built))
 	})}
 }
 
-// provider is one of those whose API is spoken.
-func provider() valueType {
-	t := choice([]string{string(nightcrier.Anthropic), string(nightcrier.OpenAI), string(nightcrier.Google)})
+// providerType is one of those whose API is spoken.
+func providerType() valueType {
+	t := choiceType([]string{string(nightcrier.Anthropic), string(nightcrier.OpenAI), string(nightcrier.Google)})
 	word := t.parse
 	t.parse = func(words []string) (any, error) {
 		v, err := word(words)
@@ -151,8 +151,8 @@ func provider() valueType {
 	return t
 }
 
-func boolean() valueType {
-	return valueType{word: "true, false", toggle: true, schema: ofType("boolean"), parse: one(parseBool)}
+func booleanType() valueType {
+	return valueType{word: "true, false", toggle: true, schema: ofType("boolean"), parse: parseOne(parseBool)}
 }
 
 func parseBool(s string) (any, error) {
@@ -162,12 +162,12 @@ func parseBool(s string) (any, error) {
 	case "false", "no", "off", "0":
 		return false, nil
 	}
-	return nil, fmt.Errorf("%s is neither true nor false", quote(s))
+	return nil, fmt.Errorf("%s is neither true nor false", quoteValue(s))
 }
 
-// fixed accepts one value only; otherwise says why another one is wrong.
-func fixed(want string, code nightcrier.Code, otherwise string) valueType {
-	return valueType{word: want, schema: map[string]any{"const": constant(want)}, parse: one(func(s string) (any, error) {
+// fixedType accepts one value only; otherwise says why another one is wrong.
+func fixedType(want string, code nightcrier.Code, otherwise string) valueType {
+	return valueType{word: want, schema: map[string]any{"const": constantValue(want)}, parse: parseOne(func(s string) (any, error) {
 		got := strings.ToLower(s)
 		if b, err := parseBool(s); err == nil {
 			got = fmt.Sprint(b)
@@ -179,21 +179,21 @@ func fixed(want string, code nightcrier.Code, otherwise string) valueType {
 	})}
 }
 
-func constant(want string) any {
+func constantValue(want string) any {
 	if b, err := parseBool(want); err == nil {
 		return b
 	}
 	return want
 }
 
-func count(lowest, highest int) valueType {
+func countType(lowest, highest int) valueType {
 	schema := ofType("integer")
 	schema["minimum"], schema["maximum"] = lowest, highest
-	return valueType{word: fmt.Sprintf("%d–%d", lowest, highest), schema: schema, parse: one(func(s string) (any, error) {
+	return valueType{word: fmt.Sprintf("%d–%d", lowest, highest), schema: schema, parse: parseOne(func(s string) (any, error) {
 		n, err := strconv.Atoi(s)
 		switch {
 		case err != nil && !errors.Is(err, strconv.ErrRange):
-			return nil, fmt.Errorf("%s is not a whole number", quote(s))
+			return nil, fmt.Errorf("%s is not a whole number", quoteValue(s))
 		case err != nil || n < lowest || n > highest:
 			return nil, fmt.Errorf("%s is not between %d and %d", texts.CutBytes(s, maxShown), lowest, highest)
 		}
@@ -201,13 +201,13 @@ func count(lowest, highest int) valueType {
 	})}
 }
 
-func dollars() valueType {
+func dollarsType() valueType {
 	schema := ofType("number")
 	schema["minimum"] = 0
-	return valueType{word: "US dollars", schema: schema, parse: one(func(s string) (any, error) {
+	return valueType{word: "US dollars", schema: schema, parse: parseOne(func(s string) (any, error) {
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(f >= 0 && f <= 1e9) {
-			return nil, fmt.Errorf("%s is not an amount of dollars such as 2 or 0.50", quote(s))
+			return nil, fmt.Errorf("%s is not an amount of dollars such as 2 or 0.50", quoteValue(s))
 		}
 		return f, nil
 	})}
@@ -215,11 +215,11 @@ func dollars() valueType {
 
 const durationPattern = `^(0|([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$`
 
-func duration(lowest, highest time.Duration) valueType {
+func durationType(lowest, highest time.Duration) valueType {
 	schema := ofType("string")
 	schema["pattern"] = durationPattern
 	word := fmt.Sprintf("%s–%s", formatDuration(lowest), formatDuration(highest))
-	return valueType{word: word, schema: schema, parse: one(func(s string) (any, error) {
+	return valueType{word: word, schema: schema, parse: parseOne(func(s string) (any, error) {
 		d, err := parseDuration(s)
 		if err != nil {
 			return nil, err
@@ -233,11 +233,11 @@ func duration(lowest, highest time.Duration) valueType {
 
 func parseDuration(s string) (time.Duration, error) {
 	if _, err := strconv.ParseFloat(s, 64); err == nil && s != "0" {
-		return 0, fmt.Errorf("%s has no unit: write %ss, %sm or %sh", quote(s), texts.CutBytes(s, maxShown), texts.CutBytes(s, maxShown), texts.CutBytes(s, maxShown))
+		return 0, fmt.Errorf("%s has no unit: write %ss, %sm or %sh", quoteValue(s), texts.CutBytes(s, maxShown), texts.CutBytes(s, maxShown), texts.CutBytes(s, maxShown))
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a duration such as 30s, 5m or 72h", quote(s))
+		return 0, fmt.Errorf("%s is not a duration such as 30s, 5m or 72h", quoteValue(s))
 	}
 	return d, nil
 }
@@ -262,10 +262,10 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-func size(lowest, highest int64) valueType {
+func sizeType(lowest, highest int64) valueType {
 	schema := map[string]any{"type": []string{"string", "integer"}, "pattern": `^[0-9]+(KiB|MiB|GiB|TiB)?$`, "minimum": lowest}
 	word := formatSize(lowest) + "–" + formatSize(highest)
-	return valueType{word: word, schema: schema, parse: one(func(s string) (any, error) {
+	return valueType{word: word, schema: schema, parse: parseOne(func(s string) (any, error) {
 		digits, unit := s, int64(1)
 		for _, u := range sizeUnits {
 			if rest, ok := strings.CutSuffix(s, u.suffix); ok {
@@ -274,7 +274,7 @@ func size(lowest, highest int64) valueType {
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not a size such as 256MiB or 1GiB", quote(s))
+			return nil, fmt.Errorf("%s is not a size such as 256MiB or 1GiB", quoteValue(s))
 		}
 		if n > highest/unit || n*unit < lowest {
 			return nil, fmt.Errorf("%s is not between %s and %s", texts.CutBytes(s, maxShown), formatSize(lowest), formatSize(highest))
@@ -292,20 +292,20 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func severity() valueType {
+func severityType() valueType {
 	schema := ofType("string")
 	schema["enum"] = []string{"info", "warning", "error", "critical"}
-	return valueType{word: "info, warning, error, critical", schema: schema, parse: one(func(s string) (any, error) {
+	return valueType{word: "info, warning, error, critical", schema: schema, parse: parseOne(func(s string) (any, error) {
 		var level nightcrier.Severity
 		if err := level.UnmarshalText([]byte(s)); err != nil {
-			return nil, fmt.Errorf("%s is not one of info, warning, error, critical", quote(s))
+			return nil, fmt.Errorf("%s is not one of info, warning, error, critical", quoteValue(s))
 		}
 		return level, nil
 	})}
 }
 
-// list is a sequence of texts; in one line, separated by commas.
-func list() valueType {
+// listType is a sequence of texts; in one line, separated by commas.
+func listType() valueType {
 	schema := map[string]any{"type": "array", "items": ofType("string")}
 	return valueType{word: "list", shape: sequence, schema: schema, parse: func(words []string) (any, error) {
 		for _, w := range words {
@@ -319,7 +319,7 @@ func list() valueType {
 
 // priceList is a list of what models cost.
 func priceList() valueType {
-	t := list()
+	t := listType()
 	t.like = `["gpt-5=1.25/10/0.125"]: model=input/output/cache read/cache write, in dollars for a million tokens`
 	inner := t.parse
 	t.parse = func(words []string) (any, error) {
@@ -336,9 +336,9 @@ func priceList() valueType {
 // maxNamespaces bounds a list of them: each costs a cluster a watch for every kind.
 const maxNamespaces = 50
 
-// namespaces is a list of names of namespaces, each once.
-func namespaces() valueType {
-	t := list()
+// namespacesType is a list of names of namespaces, each once.
+func namespacesType() valueType {
+	t := listType()
 	t.schema = map[string]any{"type": "array", "uniqueItems": true, "maxItems": maxNamespaces,
 		"items": map[string]any{"type": "string", "pattern": namespacePattern.String()}}
 	inner := t.parse
@@ -361,8 +361,8 @@ func namespaces() valueType {
 	return t
 }
 
-// labels is a mapping of texts; in one line key=value, separated by commas.
-func labels() valueType {
+// labelsType is a mapping of texts; in one line key=value, separated by commas.
+func labelsType() valueType {
 	schema := map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean"}}}
 	return valueType{word: "mapping", shape: mapping, schema: schema, parse: func(words []string) (any, error) {
 		if len(words) == 0 {
@@ -372,10 +372,10 @@ func labels() valueType {
 		for _, w := range words {
 			name, value, ok := strings.Cut(w, "=")
 			if !ok || name == "" {
-				return nil, fmt.Errorf("%s is not of the form name=value", quote(w))
+				return nil, fmt.Errorf("%s is not of the form name=value", quoteValue(w))
 			}
 			if err := checkText(w); err != nil {
-				return nil, fmt.Errorf("label %s %w", quote(name), err)
+				return nil, fmt.Errorf("label %s %w", quoteValue(name), err)
 			}
 			pairs[name] = value
 		}
@@ -383,9 +383,9 @@ func labels() valueType {
 	}}
 }
 
-// words splits the one-line form of a value: at commas outside parentheses for
+// splitWords splits the one-line form of a value: at commas outside parentheses for
 // sequences and mappings, not at all for scalars.
-func (t valueType) words(line string) []string {
+func (t valueType) splitWords(line string) []string {
 	if t.shape == scalar {
 		return []string{line}
 	}
@@ -410,11 +410,11 @@ func ofType(name string) map[string]any { return map[string]any{"type": name} }
 // maxShown bounds what of a value is said in a message, in bytes.
 const maxShown = 64
 
-func quote(s string) string { return strconv.Quote(texts.CutBytes(s, maxShown)) }
+func quoteValue(s string) string { return strconv.Quote(texts.CutBytes(s, maxShown)) }
 
-// command is a path, made absolute, or a name to look up in PATH.
-func command() valueType {
-	t := text(checkCommand)
+// commandType is a path, made absolute, or a name to look up in PATH.
+func commandType() valueType {
+	t := textType(checkCommand)
 	t.word, t.path, t.lookup = "path or name", true, true
 	return t
 }

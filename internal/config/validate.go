@@ -21,7 +21,7 @@ func (l *loader) checkAll(cfg *Config) {
 	l.checkToolServers(cfg)
 	l.checkRunbooks(cfg)
 	l.checkSkills(cfg)
-	l.narrow(cfg)
+	l.narrowTools(cfg)
 	if err := checkWorkspaceRoot(cfg.WorkspaceRoot, l.environ["HOME"]); err != nil {
 		l.problemAt(cfg, "workspace_root", err)
 	}
@@ -45,11 +45,11 @@ func (l *loader) placeHealth(cfg *Config) {
 }
 
 func (l *loader) problemAt(cfg *Config, key string, err error) {
-	l.problem(cfg.origins[key], key, err)
+	l.addProblem(cfg.origins[key], key, err)
 }
 
-// needs warns of something that one cluster or agent lacks; Check fails on it.
-func (l *loader) needs(cfg *Config, key, text string) {
+// addNeed warns of something that one cluster or agent lacks; Check fails on it.
+func (l *loader) addNeed(cfg *Config, key, text string) {
 	l.warnings = append(l.warnings, Warning{Origin: cfg.origins[key], Key: key, Text: text, FailsCheck: true})
 }
 
@@ -66,20 +66,20 @@ func (l *loader) checkClusters(cfg *Config) {
 
 func (l *loader) checkCredential(cfg *Config, c *Cluster, at string) {
 	if c.Kubeconfig == "" {
-		if c.Watch && !l.failed(at+".kubeconfig") {
+		if c.Watch && !l.hasProblem(at+".kubeconfig") {
 			l.problemAt(cfg, at+".watch", fmt.Errorf("needs a credential to read the cluster with: set %s.kubeconfig", at))
 		}
 		if c.Context != "" {
-			l.needs(cfg, at+".context", "has no effect without a kubeconfig")
+			l.addNeed(cfg, at+".context", "has no effect without a kubeconfig")
 		}
 		return
 	}
-	if err := readable(c.Kubeconfig); err != nil {
+	if err := checkReadable(c.Kubeconfig); err != nil {
 		so := "its incidents are investigated from the event alone"
 		if c.Watch {
 			so = "it is not watched before that can be read"
 		}
-		l.needs(cfg, at+".kubeconfig", fmt.Sprintf("cluster %s: %s %s: %s", c.Name, c.Kubeconfig, err, so))
+		l.addNeed(cfg, at+".kubeconfig", fmt.Sprintf("cluster %s: %s %s: %s", c.Name, c.Kubeconfig, err, so))
 	}
 }
 
@@ -89,17 +89,17 @@ func (l *loader) checkName(names map[string]int, list, name string, i int, place
 	at := fmt.Sprintf("%s[%d].name", list, i)
 	earlier, again := names[name]
 	switch {
-	case name == "" && !l.failed(at):
-		l.problem(place, at, errors.New("is missing: "+use))
+	case name == "" && !l.hasProblem(at):
+		l.addProblem(place, at, errors.New("is missing: "+use))
 	case again && name != "":
-		l.problem(place, at, fmt.Errorf("%s is also the name of %s[%d]: names are unique", name, list, earlier))
+		l.addProblem(place, at, fmt.Errorf("%s is also the name of %s[%d]: names are unique", name, list, earlier))
 	default:
 		names[name] = i
 	}
 }
 
-// failed reports whether a key already has a problem of its own.
-func (l *loader) failed(key string) bool {
+// hasProblem reports whether a key already has a problem of its own.
+func (l *loader) hasProblem(key string) bool {
 	for _, p := range l.problems {
 		if p.Key == key {
 			return true
@@ -111,13 +111,13 @@ func (l *loader) failed(key string) bool {
 func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[string]int) {
 	at := fmt.Sprintf("clusters[%d].mcp", i)
 	if c.MCP.Endpoint == "" {
-		if c.Name != "" && !l.failed(at+".endpoint") && !c.Watch && !c.Alertmanager.Given && len(cfg.Webhooks) == 0 {
-			l.warn(l.places[i], at+".endpoint", fmt.Sprintf("is not set, and watch is false: no faults of cluster %s arrive, unless this machine posts alerts of it; `alertmanager: {}` says that it does", c.Name))
+		if c.Name != "" && !l.hasProblem(at+".endpoint") && !c.Watch && !c.Alertmanager.Given && len(cfg.Webhooks) == 0 {
+			l.addWarning(l.places[i], at+".endpoint", fmt.Sprintf("is not set, and watch is false: no faults of cluster %s arrive, unless this machine posts alerts of it; `alertmanager: {}` says that it does", c.Name))
 		}
 		return
 	}
 	if earlier, again := endpoints[c.MCP.Endpoint]; again {
-		l.warn(cfg.origins[at+".endpoint"], at+".endpoint", fmt.Sprintf("is also the endpoint of clusters[%d]: each fault will open two incidents", earlier))
+		l.addWarning(cfg.origins[at+".endpoint"], at+".endpoint", fmt.Sprintf("is also the endpoint of clusters[%d]: each fault will open two incidents", earlier))
 	}
 	endpoints[c.MCP.Endpoint] = i
 	if c.MCP.APIKeyEnv == "" {
@@ -127,7 +127,7 @@ func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[strin
 	if err := checkAPIKey(key); err != nil {
 		l.problemAt(cfg, at+".api_key_env", fmt.Errorf("the value of %s %w", c.MCP.APIKeyEnv, err))
 	} else if key == "" {
-		l.needs(cfg, at+".api_key_env", fmt.Sprintf("the variable %s is not set: cluster %s is asked without a key", c.MCP.APIKeyEnv, c.Name))
+		l.addNeed(cfg, at+".api_key_env", fmt.Sprintf("the variable %s is not set: cluster %s is asked without a key", c.MCP.APIKeyEnv, c.Name))
 	}
 	c.MCP.APIKey = NewSecret(key)
 }
@@ -146,23 +146,23 @@ func (l *loader) checkAgent(cfg *Config) {
 		l.problemAt(cfg, "agent.shell", err)
 	}
 	if a.ScriptPath != "" && a.Executor != Script {
-		l.warn(cfg.origins["agent.script_path"], "agent.script_path", "has no effect: the executor is "+a.Executor)
+		l.addWarning(cfg.origins["agent.script_path"], "agent.script_path", "has no effect: the executor is "+a.Executor)
 	}
 	if a.SystemPromptFile != "" {
-		if err := readable(a.SystemPromptFile); err != nil {
+		if err := checkReadable(a.SystemPromptFile); err != nil {
 			l.problemAt(cfg, "agent.system_prompt_file", fmt.Errorf("%s %w", a.SystemPromptFile, err))
 		}
 	}
 	if dir := cfg.Skills.CacheDir; dir != "" && !isDirectory(dir) {
-		l.needs(cfg, "skills.cache_dir", dir+" is not a directory: the embedded skill is used")
+		l.addNeed(cfg, "skills.cache_dir", dir+" is not a directory: the embedded skill is used")
 	}
 	if path := cfg.Skills.TriageScript; path != "" {
-		if err := executable(path); err != nil {
-			l.needs(cfg, "skills.triage_script", fmt.Sprintf("%s %s: agents start without its output", path, err))
+		if err := checkExecutable(path); err != nil {
+			l.addNeed(cfg, "skills.triage_script", fmt.Sprintf("%s %s: agents start without its output", path, err))
 		}
 	}
 	if cfg.Sandbox.Require == "none" {
-		l.warn(cfg.origins["sandbox.require"], "sandbox.require", "none: agents start even when nothing isolates them")
+		l.addWarning(cfg.origins["sandbox.require"], "sandbox.require", "none: agents start even when nothing isolates them")
 	}
 }
 
@@ -171,7 +171,7 @@ func (l *loader) checkAgent(cfg *Config) {
 func (l *loader) inPath(command string) bool {
 	dirs := filepath.SplitList(l.environ["PATH"])
 	for _, dir := range dirs {
-		if executable(filepath.Join(dir, command)) == nil {
+		if checkExecutable(filepath.Join(dir, command)) == nil {
 			return true
 		}
 	}
@@ -184,16 +184,16 @@ func (l *loader) checkScript(cfg *Config) {
 		l.problemAt(cfg, "agent.script_path", errors.New("is not set, and agent.executor is script: name the executable"))
 		return
 	}
-	if err := executable(path); err != nil {
+	if err := checkExecutable(path); err != nil {
 		l.problemAt(cfg, "agent.script_path", fmt.Errorf("%s %w", path, err))
 	}
 }
 
-func (l *loader) narrow(cfg *Config) {
+func (l *loader) narrowTools(cfg *Config) {
 	allowed, notes := readonly.Parse(cfg.Agent.AllowedTools)
 	cfg.Agent.AllowedTools = allowed.Words()
 	if len(notes) > 0 {
-		l.warn(cfg.origins["agent.allowed_tools"], "agent.allowed_tools", strings.Join(notes, "; "))
+		l.addWarning(cfg.origins["agent.allowed_tools"], "agent.allowed_tools", strings.Join(notes, "; "))
 	}
 }
 
@@ -204,32 +204,32 @@ func (l *loader) checkFileMode(name string) {
 			continue
 		}
 		if info, err := os.Stat(name); err == nil && portable.HasModes && info.Mode().Perm()&0o004 != 0 {
-			l.warn(s.origin, s.path, "every user of this machine can read this file: chmod 600 it, or use "+s.key.env())
+			l.addWarning(s.origin, s.path, "every user of this machine can read this file: chmod 600 it, or use "+s.key.envName())
 		}
 		return
 	}
 }
 
-func readable(path string) error {
+func checkReadable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return fmt.Errorf("cannot be read (%w)", cause(err))
+		return fmt.Errorf("cannot be read (%w)", causeWithoutPath(err))
 	case !info.Mode().IsRegular():
 		return errors.New("is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("cannot be read (%w)", cause(err))
+		return fmt.Errorf("cannot be read (%w)", causeWithoutPath(err))
 	}
 	return f.Close()
 }
 
-func executable(path string) error {
+func checkExecutable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return fmt.Errorf("cannot be run (%w)", cause(err))
+		return fmt.Errorf("cannot be run (%w)", causeWithoutPath(err))
 	case !info.Mode().IsRegular():
 		return errors.New("is not a regular file")
 	case portable.HasModes && info.Mode().Perm()&0o111 == 0:
@@ -257,5 +257,5 @@ func Check(o Options) ([]Warning, error) {
 			rest = append(rest, w)
 		}
 	}
-	return rest, failure(found)
+	return rest, problemsError(found)
 }

@@ -45,7 +45,7 @@ func Load(now time.Time) ([]Scenario, error) {
 	}
 	var list []Scenario
 	for _, e := range entries {
-		sc, err := load(e.Name(), now)
+		sc, err := loadScenario(e.Name(), now)
 		if err != nil {
 			return nil, fmt.Errorf("demo scenario %s: %w", e.Name(), err)
 		}
@@ -54,7 +54,7 @@ func Load(now time.Time) ([]Scenario, error) {
 	return list, nil
 }
 
-func load(name string, now time.Time) (Scenario, error) {
+func loadScenario(name string, now time.Time) (Scenario, error) {
 	dir := path.Join("scenarios", name)
 	raw, err := fs.ReadFile(files, path.Join(dir, "scenario.json"))
 	if err != nil {

@@ -126,8 +126,8 @@ const (
 	buried = 5 * time.Minute
 )
 
-// meaning is the fault type and the severity of a cause.
-func (c *cause) meaning() (string, nightcrier.Severity) {
+// faultMeaning is the fault type and the severity of a cause.
+func (c *cause) faultMeaning() (string, nightcrier.Severity) {
 	faultType, severity, _ := dialect.Meaning(c.reason)
 	return faultType, severity
 }

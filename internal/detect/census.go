@@ -13,9 +13,9 @@ type place struct {
 	namespace string
 }
 
-// part is the census of a place, made when it is not there; nil for what is no
+// ensureCensus is the census of a place, made when it is not there; nil for what is no
 // kind.
-func (d *Detector) part(kind Kind, namespace string) *census {
+func (d *Detector) ensureCensus(kind Kind, namespace string) *census {
 	c := d.kinds[place{kind, namespace}]
 	if c == nil && d.kinds[place{kind, ""}] != nil {
 		c = &census{marks: map[uint64]mark{}}
@@ -24,8 +24,8 @@ func (d *Detector) part(kind Kind, namespace string) *census {
 	return c
 }
 
-// census is where an object of a namespace counts; nil for what is no kind.
-func (d *Detector) census(kind Kind, namespace string) *census {
+// censusOf is where an object of a namespace counts; nil for what is no kind.
+func (d *Detector) censusOf(kind Kind, namespace string) *census {
 	if c := d.kinds[place{kind, namespace}]; c != nil {
 		return c
 	}
@@ -57,45 +57,45 @@ const (
 	notReady uint8 = 1 << iota // a node that runs no Pods
 )
 
-// admit takes an object in.
-func (d *Detector) admit(kind Kind, c *census, v view) {
+// admitObject takes an object in.
+func (d *Detector) admitObject(kind Kind, c *census, v view) {
 	key := d.keyOf(v.res)
 	old, known := c.marks[key]
 	m := mark{round: c.round, restarts: uint16(min(max(v.restarts, 0), 1<<16-1))}
 	if v.notReady {
 		m.flags = notReady
 	}
-	m.owner = d.adopt(old.owner, v)
+	m.owner = d.adoptOwner(old.owner, v)
 	if !known {
-		d.unearth(key)
+		d.unearthOwner(key)
 	}
 	if kind == Node {
 		d.countNode(old, m)
 	}
 	c.marks[key] = m
-	if o := d.names.get(m.owner); o != nil {
+	if o := d.names.ownerAt(m.owner); o != nil {
 		v.owner = *o
 	}
-	d.examine(key, v)
+	d.examineObject(key, v)
 }
 
-// adopt returns the place of the object's owner in the table, in exchange for
+// adoptOwner returns the place of the object's owner in the table, in exchange for
 // the one that it had.
-func (d *Detector) adopt(old uint32, v view) uint32 {
+func (d *Detector) adoptOwner(old uint32, v view) uint32 {
 	if v.owner == v.res {
-		d.names.drop(old)
+		d.names.dropObject(old)
 		return 0
 	}
 	key := d.keyOf(v.owner)
 	if old != 0 && d.names.list[old].key == key {
 		return old
 	}
-	d.names.drop(old)
-	return d.names.add(key, v.owner)
+	d.names.dropObject(old)
+	return d.names.addObject(key, v.owner)
 }
 
-// forget drops an object that is gone, and what it had.
-func (d *Detector) forget(c *census, key uint64) {
+// forgetObject drops an object that is gone, and what it had.
+func (d *Detector) forgetObject(c *census, key uint64) {
 	m, known := c.marks[key]
 	if !known {
 		return
@@ -105,9 +105,9 @@ func (d *Detector) forget(c *census, key uint64) {
 	if c == d.kinds[place{Node, ""}] {
 		d.countNode(m, mark{})
 	}
-	d.names.drop(m.owner)
-	d.discharge(key)
-	d.bury(key)
+	d.names.dropObject(m.owner)
+	d.dischargePatient(key)
+	d.buryOwner(key)
 }
 
 func (d *Detector) countNode(old, now mark) {
@@ -117,9 +117,9 @@ func (d *Detector) countNode(old, now mark) {
 // ownerOf finds who is to be mended for an object that an Event names: as the
 // object itself told, else by its name.
 func (d *Detector) ownerOf(res nightcrier.Resource) nightcrier.Resource {
-	if c := d.census(Kind(res.Kind), res.Namespace); c != nil {
+	if c := d.censusOf(Kind(res.Kind), res.Namespace); c != nil {
 		if m, known := c.marks[d.keyOf(res)]; known {
-			if o := d.names.get(m.owner); o != nil {
+			if o := d.names.ownerAt(m.owner); o != nil {
 				return *o
 			}
 			return res
@@ -141,8 +141,8 @@ type namedOwner struct {
 	used int
 }
 
-// add counts one more object of an owner.
-func (o *owners) add(key uint64, res nightcrier.Resource) uint32 {
+// addObject counts one more object of an owner.
+func (o *owners) addObject(key uint64, res nightcrier.Resource) uint32 {
 	if o.index == nil {
 		o.index, o.list = map[uint64]uint32{}, make([]namedOwner, 1)
 	}
@@ -156,13 +156,13 @@ func (o *owners) add(key uint64, res nightcrier.Resource) uint32 {
 	} else {
 		o.list = append(o.list, namedOwner{})
 	}
-	o.list[i] = namedOwner{key: key, res: keep(res), used: 1}
+	o.list[i] = namedOwner{key: key, res: cloneResource(res), used: 1}
 	o.index[key] = i
 	return i
 }
 
-// drop counts one object less.
-func (o *owners) drop(i uint32) {
+// dropObject counts one object less.
+func (o *owners) dropObject(i uint32) {
 	if i == 0 {
 		return
 	}
@@ -174,8 +174,8 @@ func (o *owners) drop(i uint32) {
 	}
 }
 
-// get is nil for the object itself.
-func (o *owners) get(i uint32) *nightcrier.Resource {
+// ownerAt is nil for the object itself.
+func (o *owners) ownerAt(i uint32) *nightcrier.Resource {
 	if i == 0 {
 		return nil
 	}

@@ -25,23 +25,23 @@ type claim struct {
 // has been given to a provisioner, or asks for a volume by name.
 func readClaim(d *Detector, raw []byte) (view, bool) {
 	var c claim
-	if !decode(raw, &c) {
+	if !decodeObject(raw, &c) {
 		return view{}, false
 	}
-	res := c.Meta.resource(Claim)
+	res := c.Meta.asResource(Claim)
 	v := view{res: res, owner: res, healthy: c.Status.Phase == "Bound", leaving: !c.Meta.Deleted.IsZero()}
 	switch asked := c.Meta.Annotations; {
 	case v.leaving:
 	case c.Status.Phase == "Lost":
 		v.findings = append(v.findings, finding{cause: claimLost,
-			context: say("The volume %s that the claim was bound to does not exist any more", word(c.Spec.Volume))})
+			context: formatSentence("The volume %s that the claim was bound to does not exist any more", cutWord(c.Spec.Volume))})
 	case c.Status.Phase != "Pending":
 	case asked.Provisioner != "" || asked.Beta != "" || asked.Node != "":
 		v.findings = append(v.findings, finding{cause: claimPending, since: c.pendingSince(d),
-			context: say("The provisioner %s has not made a volume for the claim", word(asked.Provisioner+asked.Beta))})
+			context: formatSentence("The provisioner %s has not made a volume for the claim", cutWord(asked.Provisioner+asked.Beta))})
 	case c.Spec.Volume != "":
 		v.findings = append(v.findings, finding{cause: claimPending, since: c.pendingSince(d),
-			context: say("The claim waits for the volume %s, which is not there or not free", word(c.Spec.Volume))})
+			context: formatSentence("The claim waits for the volume %s, which is not there or not free", cutWord(c.Spec.Volume))})
 	}
 	return v, true
 }
@@ -49,7 +49,7 @@ func readClaim(d *Detector, raw []byte) (view, bool) {
 // pendingSince is the claim's age, unless it was seen to change: it may just
 // have got its first Pod.
 func (c *claim) pendingSince(d *Detector) time.Time {
-	if d.census(Claim, c.Meta.Namespace).listing {
+	if d.censusOf(Claim, c.Meta.Namespace).listing {
 		return c.Meta.Created.Time
 	}
 	return d.now

@@ -87,7 +87,7 @@ var readers = map[Kind]func(*Detector, []byte) (view, bool){
 // With a namespace it is about those in it alone, here and in End and Blind. A
 // kind is begun either for all namespaces, "", or one by one.
 func (d *Detector) Begin(kind Kind, namespace string) {
-	if c := d.part(kind, namespace); c != nil {
+	if c := d.ensureCensus(kind, namespace); c != nil {
 		c.round++
 		c.listing = true
 	}
@@ -96,7 +96,7 @@ func (d *Detector) Begin(kind Kind, namespace string) {
 // Observe looks at one object, from a list or a watch. What is no object of the
 // kind is counted and ignored.
 func (d *Detector) Observe(kind Kind, object []byte) []Fault {
-	d.enter()
+	d.beginTurn()
 	switch read := readers[kind]; {
 	case kind == Event:
 		d.observeEvent(object)
@@ -108,15 +108,15 @@ func (d *Detector) Observe(kind Kind, object []byte) []Fault {
 			d.stats.Malformed++
 			break
 		}
-		d.admit(kind, d.census(kind, v.res.Namespace), v)
+		d.admitObject(kind, d.censusOf(kind, v.res.Namespace), v)
 	}
-	return d.leave()
+	return d.sortedEdges()
 }
 
 // End says that the list is complete: objects that were not in it are gone.
 func (d *Detector) End(kind Kind, namespace string) []Fault {
-	d.enter()
-	c := d.part(kind, namespace)
+	d.beginTurn()
+	c := d.ensureCensus(kind, namespace)
 	if c == nil || !c.listing {
 		return nil
 	}
@@ -124,32 +124,32 @@ func (d *Detector) End(kind Kind, namespace string) []Fault {
 	if kind != Event {
 		for key, m := range c.marks {
 			if m.round != c.round {
-				d.forget(c, key)
+				d.forgetObject(c, key)
 			}
 		}
 	}
-	d.round()
-	return d.leave()
+	d.reviewAll()
+	return d.sortedEdges()
 }
 
 // Blind says that a kind cannot be followed now, or can again: what changes is
 // not seen, so that nothing becomes a fault for its silence and none is over.
 func (d *Detector) Blind(kind Kind, namespace string, blind bool) {
-	c := d.part(kind, namespace)
+	c := d.ensureCensus(kind, namespace)
 	switch {
 	case c == nil || c.blind == blind:
 	case blind:
 		c.blind = true
 	default:
-		d.enter()
-		c.blind, c.sighted = false, d.now.Add(d.wait(catchUp))
-		d.wake(c.sighted)
+		d.beginTurn()
+		c.blind, c.sighted = false, d.now.Add(d.scaleByPatience(catchUp))
+		d.wakeAt(c.sighted)
 	}
 }
 
-// sees reports whether the silence of such an object means something.
-func (d *Detector) sees(r nightcrier.Resource) bool {
-	c := d.census(Kind(r.Kind), r.Namespace)
+// seesObject reports whether the silence of such an object means something.
+func (d *Detector) seesObject(r nightcrier.Resource) bool {
+	c := d.censusOf(Kind(r.Kind), r.Namespace)
 	return c == nil || !c.listing && !c.blind && !d.now.Before(c.sighted)
 }
 
@@ -157,48 +157,48 @@ func (d *Detector) sees(r nightcrier.Resource) bool {
 // told again, and its end is told if it does not show. Begin comes first for all
 // kinds, so that what has not been listed yet does not count as gone.
 func (d *Detector) Expect(f Fault) {
-	d.enter()
+	d.beginTurn()
 	g := d.groupOf(f.Owner, d.cfg.Class(f.Type, f.Owner.Kind))
 	if len(g.told) == 0 {
 		g.began, g.quiet = f.OccurredAt, d.now
 	}
 	f.Cleared = false
 	g.told = append(g.told, f)
-	d.wake(d.now.Add(d.stable(g)))
+	d.wakeAt(d.now.Add(d.stablePeriod(g)))
 }
 
 // Delete says that an object is gone.
 func (d *Detector) Delete(kind Kind, object []byte) []Fault {
-	d.enter()
+	d.beginTurn()
 	var h header
-	if readers[kind] == nil || !decode(object, &h) {
+	if readers[kind] == nil || !decodeObject(object, &h) {
 		return nil
 	}
-	d.forget(d.census(kind, h.Meta.Namespace), d.key(string(kind), h.Meta.Namespace, h.Meta.Name))
-	return d.leave()
+	d.forgetObject(d.censusOf(kind, h.Meta.Namespace), d.hashKey(string(kind), h.Meta.Namespace, h.Meta.Name))
+	return d.sortedEdges()
 }
 
 // API says whether the cluster's API answers that it is ready, and its own words
 // where it does not.
 func (d *Detector) API(ready bool, message string) []Fault {
-	d.enter()
+	d.beginTurn()
 	res := nightcrier.Resource{APIVersion: "v1", Kind: "APIServer", Name: "kube-apiserver"}
 	v := view{res: res, owner: res, healthy: ready}
 	if !ready {
-		v.findings = []finding{{cause: apiUnready, context: say("%s", with("The API server says that it is not ready", message))}}
+		v.findings = []finding{{cause: apiUnready, context: formatSentence("%s", withQuote("The API server says that it is not ready", message))}}
 	}
-	d.examine(d.key(res.Kind, "", res.Name), v)
-	return d.leave()
+	d.examineObject(d.hashKey(res.Kind, "", res.Name), v)
+	return d.sortedEdges()
 }
 
 // Tick lets time pass: what has lasted long enough is a fault, what has been
 // well long enough is over.
 func (d *Detector) Tick() []Fault {
-	d.enter()
+	d.beginTurn()
 	d.next = time.Time{}
-	d.round()
+	d.reviewAll()
 	d.dropRepeats()
-	return d.leave()
+	return d.sortedEdges()
 }
 
 // Next is when Tick is due, zero for never.
@@ -249,24 +249,24 @@ const (
 	repeatBytes  = 96
 )
 
-func (d *Detector) enter() { d.now = d.cfg.Now(); d.edges = nil }
+func (d *Detector) beginTurn() { d.now = d.cfg.Now(); d.edges = nil }
 
-// leave returns the edges in an order that does not depend on tables.
-func (d *Detector) leave() []Fault {
+// sortedEdges returns the edges in an order that does not depend on tables.
+func (d *Detector) sortedEdges() []Fault {
 	slices.SortStableFunc(d.edges, func(a, b Fault) int {
 		return cmp.Or(a.OccurredAt.Compare(b.OccurredAt), cmp.Compare(a.Resource.String(), b.Resource.String()), cmp.Compare(a.Type, b.Type))
 	})
 	return d.edges
 }
 
-// wait is a duration in the configured patience.
-func (d *Detector) wait(t time.Duration) time.Duration {
+// scaleByPatience is a duration in the configured patience.
+func (d *Detector) scaleByPatience(t time.Duration) time.Duration {
 	return time.Duration(float64(t) * d.cfg.Patience)
 }
 
-// wake asks for a Tick at t, or within the second after it: what is due at about
+// wakeAt asks for a Tick at t, or within the second after it: what is due at about
 // the same time is done at once.
-func (d *Detector) wake(t time.Time) {
+func (d *Detector) wakeAt(t time.Time) {
 	if whole := t.Truncate(time.Second); !t.Equal(whole) {
 		t = whole.Add(time.Second)
 	}
@@ -275,17 +275,17 @@ func (d *Detector) wake(t time.Time) {
 	}
 }
 
-// past is t, or now if an object dates itself into the future.
-func (d *Detector) past(t time.Time) time.Time {
+// capAtNow is t, or now if an object dates itself into the future.
+func (d *Detector) capAtNow(t time.Time) time.Time {
 	if t.After(d.now) {
 		return d.now
 	}
 	return t
 }
 
-// key is an object's in all tables. The seed makes it one's own: nobody can
+// hashKey is an object's in all tables. The seed makes it one's own: nobody can
 // choose names that collide.
-func (d *Detector) key(kind, namespace, name string) uint64 {
+func (d *Detector) hashKey(kind, namespace, name string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(d.seed)
 	h.WriteString(kind)
@@ -296,4 +296,4 @@ func (d *Detector) key(kind, namespace, name string) uint64 {
 	return h.Sum64()
 }
 
-func (d *Detector) keyOf(r nightcrier.Resource) uint64 { return d.key(r.Kind, r.Namespace, r.Name) }
+func (d *Detector) keyOf(r nightcrier.Resource) uint64 { return d.hashKey(r.Kind, r.Namespace, r.Name) }

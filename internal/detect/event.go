@@ -97,7 +97,7 @@ type repeat struct {
 // observeEvent looks at an Event: news of an object that may be seen or not.
 func (d *Detector) observeEvent(raw []byte) {
 	var e event
-	if !decode(raw, &e) {
+	if !decodeObject(raw, &e) {
 		d.stats.Malformed++
 		return
 	}
@@ -105,19 +105,19 @@ func (d *Detector) observeEvent(raw []byte) {
 	if !ok || sg.only != nil && !sg.only.MatchString(e.Message[:min(len(e.Message), 4*maxContext)]) {
 		return
 	}
-	res := e.subject()
+	res := e.involvedResource()
 	if res.Check() != nil {
 		d.stats.Malformed++
 		return
 	}
-	at := e.last()
+	at := e.lastSeen()
 	if at.IsZero() || d.now.Sub(at) > recent {
 		return
 	}
-	at = d.past(at)
-	container := containerName(e.container())
-	r := d.follow(d.key(res.Kind+"/"+e.Reason+"/"+container, res.Namespace, res.Name), &e, at)
-	if r == nil || r.times < sg.times || r.last.Sub(r.first) < d.wait(sg.span) {
+	at = d.capAtNow(at)
+	container := containerName(e.involvedContainer())
+	r := d.countRepeat(d.hashKey(res.Kind+"/"+e.Reason+"/"+container, res.Namespace, res.Name), &e, at)
+	if r == nil || r.times < sg.times || r.last.Sub(r.first) < d.scaleByPatience(sg.span) {
 		return
 	}
 	d.tellOf(res, finding{cause: sg.cause, container: container, since: at, happened: true}, &e, r)
@@ -133,9 +133,9 @@ func (d *Detector) tellOf(res nightcrier.Resource, f finding, e *event, r *repea
 		return
 	}
 	if f.cause == createRefused {
-		f = refusal(e.Reason, e.Message, f)
+		f = refusalFinding(e.Reason, e.Message, f)
 	} else {
-		f.context = say("%s, seen %s", with(word(e.Reason), e.Message), text.CountNoun(r.times, "time"))
+		f.context = formatSentence("%s, seen %s", withQuote(cutWord(e.Reason), e.Message), text.CountNoun(r.times, "time"))
 	}
 	if res.Kind == "ReplicaSet" { // its Deployment says when it works again
 		res = owner
@@ -143,28 +143,28 @@ func (d *Detector) tellOf(res nightcrier.Resource, f finding, e *event, r *repea
 	key := d.keyOf(res)
 	p := d.patients[key]
 	if p == nil {
-		p = d.register(key, res, owner)
+		p = d.registerPatient(key, res, owner)
 	}
-	if p == nil || another(p.res.UID, res.UID) {
+	if p == nil || isAnotherObject(p.res.UID, res.UID) {
 		return
 	}
-	d.note(p, f)
-	d.review(key, p, nil)
+	d.noteFinding(p, f)
+	d.reviewPatient(key, p, nil)
 }
 
-// follow counts an Event in, nil when it says nothing new.
-func (d *Detector) follow(key uint64, e *event, at time.Time) *repeat {
-	uid, count := d.key("", e.Meta.UID, e.Meta.Name), e.count()
+// countRepeat counts an Event in, nil when it says nothing new.
+func (d *Detector) countRepeat(key uint64, e *event, at time.Time) *repeat {
+	uid, count := d.hashKey("", e.Meta.UID, e.Meta.Name), e.seenCount()
 	r := d.repeats[key]
 	switch {
 	case r == nil:
 		d.makeRoom()
-		r = &repeat{uid: uid, told: count, first: d.past(e.first()), last: at, times: int(min(count, 1000))}
+		r = &repeat{uid: uid, told: count, first: d.capAtNow(e.firstSeen()), last: at, times: int(min(count, 1000))}
 		if at.Sub(r.first) > recent { // how often lately is not known
 			r.first, r.times = at, 1
 		}
 		d.repeats[key] = r
-		d.wake(at.Add(recent))
+		d.wakeAt(at.Add(recent))
 		return r
 	case r.uid == uid && count <= r.told:
 		return nil
@@ -175,7 +175,7 @@ func (d *Detector) follow(key uint64, e *event, at time.Time) *repeat {
 	default:
 		return nil
 	}
-	r.uid, r.told, r.last = uid, count, latest(r.last, at)
+	r.uid, r.told, r.last = uid, count, laterOf(r.last, at)
 	return r
 }
 
@@ -199,40 +199,40 @@ func (d *Detector) dropRepeats() {
 			delete(d.repeats, key)
 			continue
 		}
-		d.wake(r.last.Add(recent))
+		d.wakeAt(r.last.Add(recent))
 	}
 }
 
-// subject is the object that the Event is about.
-func (e *event) subject() nightcrier.Resource {
+// involvedResource is the object that the Event is about.
+func (e *event) involvedResource() nightcrier.Resource {
 	i := e.Involved
 	return nightcrier.Resource{APIVersion: i.APIVersion, Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, UID: i.UID}
 }
 
-// container is the container that the Event is about, as in spec.containers{app}.
-func (e *event) container() string {
+// involvedContainer is the container that the Event is about, as in spec.containers{app}.
+func (e *event) involvedContainer() string {
 	_, name, _ := strings.Cut(e.Involved.Path, "{")
 	return strings.TrimSuffix(name, "}")
 }
 
-func (e *event) count() int64 {
+func (e *event) seenCount() int64 {
 	if e.Series != nil {
 		return max(e.Series.Count, 1)
 	}
 	return max(e.Count, 1)
 }
 
-// first and last are when the Event was told.
-func (e *event) first() time.Time {
+// firstSeen and last are when the Event was told.
+func (e *event) firstSeen() time.Time {
 	for _, t := range []stamp{e.First, e.Time} {
 		if !t.IsZero() {
 			return t.Time
 		}
 	}
-	return e.last()
+	return e.lastSeen()
 }
 
-func (e *event) last() time.Time {
+func (e *event) lastSeen() time.Time {
 	if e.Series != nil && !e.Series.Last.IsZero() {
 		return e.Series.Last.Time
 	}

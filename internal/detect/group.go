@@ -33,8 +33,8 @@ type group struct {
 	over, dead time.Time
 }
 
-// raise makes a fault of a symptom, and tells it if nobody was told yet.
-func (d *Detector) raise(p *patient, s *symptom) {
+// raiseFault makes a fault of a symptom, and tells it if nobody was told yet.
+func (d *Detector) raiseFault(p *patient, s *symptom) {
 	owner := p.owner
 	if !s.owner.IsZero() {
 		owner = s.owner
@@ -42,7 +42,7 @@ func (d *Detector) raise(p *patient, s *symptom) {
 	g := d.groupFor(owner, s.faultType)
 	if s.happened && !s.since.After(g.over) {
 		s.until = d.now // it was part of what is over
-		d.wake(s.until)
+		d.wakeAt(s.until)
 		return
 	}
 	if g.active == 0 && g.objects > 0 {
@@ -58,15 +58,15 @@ func (d *Detector) raise(p *patient, s *symptom) {
 	}
 	g.quiet = time.Time{}
 	s.group = g
-	d.tell(g, Fault{
+	d.appendEdge(g, Fault{
 		Type: s.faultType, Severity: s.severity, Resource: p.res, Owner: g.owner,
 		Container: s.container, Context: s.context, OccurredAt: s.since,
 	})
 	s.context = ""
 }
 
-// worse tells of a symptom that has become more severe.
-func (d *Detector) worse(s *symptom, f finding, severity nightcrier.Severity) {
+// raiseSeverity tells of a symptom that has become more severe.
+func (d *Detector) raiseSeverity(s *symptom, f finding, severity nightcrier.Severity) {
 	s.severity, s.cause = severity, f.cause
 	i := slices.IndexFunc(s.group.told, func(t Fault) bool { return t.Type == s.faultType })
 	if i < 0 {
@@ -74,11 +74,11 @@ func (d *Detector) worse(s *symptom, f finding, severity nightcrier.Severity) {
 	}
 	told := s.group.told[i]
 	told.Severity, told.Context, told.OccurredAt = severity, f.context, f.since
-	d.tell(s.group, told)
+	d.appendEdge(s.group, told)
 }
 
-// tell sends an edge, unless its type was told of the group already.
-func (d *Detector) tell(g *group, f Fault) {
+// appendEdge sends an edge, unless its type was told of the group already.
+func (d *Detector) appendEdge(g *group, f Fault) {
 	if d.now.Before(g.dead) {
 		return
 	}
@@ -96,8 +96,8 @@ func (d *Detector) tell(g *group, f Fault) {
 	d.edges = append(d.edges, f)
 }
 
-// release takes a symptom out of its group.
-func (d *Detector) release(s *symptom) {
+// releaseSymptom takes a symptom out of its group.
+func (d *Detector) releaseSymptom(s *symptom) {
 	g := s.group
 	if g == nil {
 		return
@@ -105,17 +105,17 @@ func (d *Detector) release(s *symptom) {
 	s.group = nil
 	if g.active--; g.active == 0 {
 		g.quiet = d.now
-		d.wake(g.quiet.Add(d.stable(g)))
+		d.wakeAt(g.quiet.Add(d.stablePeriod(g)))
 	}
 }
 
-// stable is how long a group must have been quiet until its fault is over.
-func (d *Detector) stable(g *group) time.Duration {
-	return d.wait(min(stable<<min(g.returns, 8), maxStable))
+// stablePeriod is how long a group must have been quiet until its fault is over.
+func (d *Detector) stablePeriod(g *group) time.Duration {
+	return d.scaleByPatience(min(stable<<min(g.returns, 8), maxStable))
 }
 
-// prolong keeps a fault from being over while it seems to go on as another one.
-func (d *Detector) prolong(p *patient, s *symptom) {
+// prolongFault keeps a fault from being over while it seems to go on as another one.
+func (d *Detector) prolongFault(p *patient, s *symptom) {
 	before := continued[s.faultType]
 	if before == nil {
 		return
@@ -143,44 +143,44 @@ func (d *Detector) groupOf(owner nightcrier.Resource, class nightcrier.Class) *g
 	key := groupKey{d.keyOf(owner), class}
 	g := d.groups[key]
 	if g == nil {
-		g = &group{owner: keep(owner), class: class}
+		g = &group{owner: cloneResource(owner), class: class}
 		d.groups[key] = g
 		d.byOwner[key.owner] = append(d.byOwner[key.owner], g)
 	}
 	return g
 }
 
-// close tells the end of a group that has been quiet for long enough, and
+// closeGroup tells the end of a group that has been quiet for long enough, and
 // forgets it in the end.
-func (d *Detector) close(key groupKey, g *group) {
+func (d *Detector) closeGroup(key groupKey, g *group) {
 	if g.active > 0 {
 		return
 	}
 	if len(g.told) > 0 && !d.seesAll(g) {
 		g.quiet = d.now
 	}
-	if due := g.quiet.Add(d.stable(g)); len(g.told) > 0 && due.After(d.now) {
-		d.wake(due)
+	if due := g.quiet.Add(d.stablePeriod(g)); len(g.told) > 0 && due.After(d.now) {
+		d.wakeAt(due)
 		return
 	}
 	if len(g.told) > 0 {
-		d.clear(g, g.quiet, "there has been no sign of it for "+lasting(d.now.Sub(g.quiet)))
+		d.clearFaults(g, g.quiet, "there has been no sign of it for "+durationInWords(d.now.Sub(g.quiet)))
 	}
-	if gone := latest(g.over.Add(d.wait(remembered)), g.dead); gone.After(d.now) && len(d.groups) <= maxGroups {
-		d.wake(gone)
+	if gone := laterOf(g.over.Add(d.scaleByPatience(remembered)), g.dead); gone.After(d.now) && len(d.groups) <= maxGroups {
+		d.wakeAt(gone)
 		return
 	}
-	d.drop(key, g)
+	d.dropGroup(key, g)
 }
 
 // seesAll reports whether everything that showed a fault can be seen. Events
 // count once they have been listed: many a credential may not.
 func (d *Detector) seesAll(g *group) bool {
 	said := nightcrier.Resource{Kind: string(Event), Namespace: g.owner.Namespace}
-	return d.sees(g.owner) && (!d.census(Event, said.Namespace).known || d.sees(said)) && !slices.ContainsFunc(g.told, func(f Fault) bool { return !d.sees(f.Resource) })
+	return d.seesObject(g.owner) && (!d.censusOf(Event, said.Namespace).known || d.seesObject(said)) && !slices.ContainsFunc(g.told, func(f Fault) bool { return !d.seesObject(f.Resource) })
 }
 
-func (d *Detector) drop(key groupKey, g *group) {
+func (d *Detector) dropGroup(key groupKey, g *group) {
 	delete(d.groups, key)
 	rest := slices.DeleteFunc(d.byOwner[key.owner], func(o *group) bool { return o == g })
 	if d.byOwner[key.owner] = rest; len(rest) == 0 {
@@ -188,8 +188,8 @@ func (d *Detector) drop(key groupKey, g *group) {
 	}
 }
 
-// clear tells that the faults of a group are over.
-func (d *Detector) clear(g *group, at time.Time, why string) {
+// clearFaults tells that the faults of a group are over.
+func (d *Detector) clearFaults(g *group, at time.Time, why string) {
 	f := slices.MaxFunc(g.told, func(a, b Fault) int { return int(a.Severity) - int(b.Severity) })
 	var types []string
 	for _, t := range g.told {
@@ -197,30 +197,30 @@ func (d *Detector) clear(g *group, at time.Time, why string) {
 	}
 	f.Cleared, f.OccurredAt = true, at
 	f.Context = text.CutLine(fmt.Sprintf("%s of %s is over: %s. It lasted %s, was seen in %s and came back %s.",
-		strings.Join(types, ", "), g.owner, why, lasting(at.Sub(g.began)), text.CountNoun(g.objects, "object"), text.CountNoun(g.returns, "time")), maxContext)
+		strings.Join(types, ", "), g.owner, why, durationInWords(at.Sub(g.began)), text.CountNoun(g.objects, "object"), text.CountNoun(g.returns, "time")), maxContext)
 	d.edges = append(d.edges, f)
 	g.told, g.over, g.quiet = nil, d.now, time.Time{}
 }
 
-// bury ends the faults of an owner that was deleted.
-func (d *Detector) bury(owner uint64) {
+// buryOwner ends the faults of an owner that was deleted.
+func (d *Detector) buryOwner(owner uint64) {
 	for _, g := range d.byOwner[owner] {
 		if len(g.told) > 0 {
-			d.clear(g, d.now, g.owner.Kind+" "+g.owner.Name+" was deleted")
+			d.clearFaults(g, d.now, g.owner.Kind+" "+g.owner.Name+" was deleted")
 		}
-		g.dead = d.now.Add(d.wait(buried))
-		d.wake(g.dead)
+		g.dead = d.now.Add(d.scaleByPatience(buried))
+		d.wakeAt(g.dead)
 	}
 }
 
-// unearth is for an owner that is there again.
-func (d *Detector) unearth(owner uint64) {
+// unearthOwner is for an owner that is there again.
+func (d *Detector) unearthOwner(owner uint64) {
 	for _, g := range d.byOwner[owner] {
 		g.dead = time.Time{}
 	}
 }
 
-func latest(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

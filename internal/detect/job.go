@@ -24,19 +24,19 @@ type job struct {
 // success of the same CronJob makes up for it.
 func readJob(d *Detector, raw []byte) (view, bool) {
 	var j job
-	if !decode(raw, &j) {
+	if !decodeObject(raw, &j) {
 		return view{}, false
 	}
-	res := j.Meta.resource(Job)
+	res := j.Meta.asResource(Job)
 	v := view{res: res, owner: d.controllerOf(&j.Meta, res)}
-	done := j.Status.Conditions.of("Complete")
-	v.leaving = !j.Meta.Deleted.IsZero() || done.is("True")
-	v.healthy = done.is("True")
+	done := j.Status.Conditions.findCondition("Complete")
+	v.leaving = !j.Meta.Deleted.IsZero() || done.hasStatus("True")
+	v.healthy = done.hasStatus("True")
 	if v.healthy && v.owner.Kind == string(CronJob) {
-		d.makeUp(v.owner, latest(j.Status.Completed.Time, done.Since.Time))
+		d.makeUp(v.owner, laterOf(j.Status.Completed.Time, done.Since.Time))
 	}
-	c := j.Status.Conditions.of("Failed")
-	if v.leaving || !c.is("True") || c.Since.Unix() < d.success[d.keyOf(v.owner)] {
+	c := j.Status.Conditions.findCondition("Failed")
+	if v.leaving || !c.hasStatus("True") || c.Since.Unix() < d.success[d.keyOf(v.owner)] {
 		return v, true
 	}
 	if _, sick := d.patients[d.keyOf(res)]; !sick && d.now.Sub(c.Since.Time) > staleJob {
@@ -46,7 +46,7 @@ func readJob(d *Detector, raw []byte) (view, bool) {
 	if c.Reason != "BackoffLimitExceeded" && c.Reason != "MaxFailedIndexesExceeded" {
 		f.cause = jobOverdue
 	}
-	f.context = say("%s", with("The Job has failed after "+text.CountNoun(int(min(max(j.Status.Failed, 0), 1<<20)), "failed Pod")+", reason: "+word(c.Reason), c.Message))
+	f.context = formatSentence("%s", withQuote("The Job has failed after "+text.CountNoun(int(min(max(j.Status.Failed, 0), 1<<20)), "failed Pod")+", reason: "+cutWord(c.Reason), c.Message))
 	v.findings = append(v.findings, f)
 	return v, true
 }
@@ -64,7 +64,7 @@ func (d *Detector) makeUp(owner nightcrier.Resource, at time.Time) {
 		if p.res.Kind != string(Job) || p.owner.String() != owner.String() {
 			continue
 		}
-		d.review(key, p, func(s *symptom) {
+		d.reviewPatient(key, p, func(s *symptom) {
 			if s.since.Before(at) {
 				s.until = d.now
 			}
@@ -91,10 +91,10 @@ type cronJob struct {
 // missed, so the expectation waits for its time, and each run puts it off.
 func readCronJob(d *Detector, raw []byte) (view, bool) {
 	var c cronJob
-	if !decode(raw, &c) {
+	if !decodeObject(raw, &c) {
 		return view{}, false
 	}
-	res := c.Meta.resource(CronJob)
+	res := c.Meta.asResource(CronJob)
 	v := view{res: res, owner: res, leaving: !c.Meta.Deleted.IsZero()}
 	if !c.Status.Success.IsZero() {
 		d.makeUp(res, c.Status.Success.Time)
@@ -102,26 +102,26 @@ func readCronJob(d *Detector, raw []byte) (view, bool) {
 	if v.leaving || c.Spec.Suspended || len(c.Status.Active) > 0 {
 		return v, true
 	}
-	if key := d.keyOf(res); d.patients[key] == nil && !d.census(CronJob, res.Namespace).listing {
-		c.Status.Last.Time = latest(c.Status.Last.Time, d.now) // it is new, or was suspended or busy until now
+	if key := d.keyOf(res); d.patients[key] == nil && !d.censusOf(CronJob, res.Namespace).listing {
+		c.Status.Last.Time = laterOf(c.Status.Last.Time, d.now) // it is new, or was suspended or busy until now
 	}
-	next, period, ok := c.next()
+	next, period, ok := c.nextRun()
 	if !ok {
 		return v, true
 	}
 	f := finding{cause: scheduleMissed, since: next, slack: min(period, time.Hour)}
-	f.context = say("The CronJob should have run at %s by its schedule %s and has not", next.UTC().Format(time.RFC3339), word(c.Spec.Schedule))
+	f.context = formatSentence("The CronJob should have run at %s by its schedule %s and has not", next.UTC().Format(time.RFC3339), cutWord(c.Spec.Schedule))
 	if !c.Status.Last.IsZero() {
-		f.context = say("%s; it ran last at %s", f.context, c.Status.Last.UTC().Format(time.RFC3339))
+		f.context = formatSentence("%s; it ran last at %s", f.context, c.Status.Last.UTC().Format(time.RFC3339))
 	}
 	v.findings = append(v.findings, f)
 	return v, true
 }
 
-// next is when the CronJob should run after it ran last, and how long it is from
+// nextRun is when the CronJob should run after it ran last, and how long it is from
 // there to the run after. A run that takes too long makes the next one wait.
-func (c *cronJob) next() (next time.Time, period time.Duration, ok bool) {
-	last := latest(c.Status.Last.Time, c.Status.Success.Time)
+func (c *cronJob) nextRun() (next time.Time, period time.Duration, ok bool) {
+	last := laterOf(c.Status.Last.Time, c.Status.Success.Time)
 	if last.IsZero() {
 		last = c.Meta.Created.Time
 	}

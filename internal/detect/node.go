@@ -25,38 +25,38 @@ var pressures = []struct{ condition, words string }{
 
 func readNode(d *Detector, raw []byte) (view, bool) {
 	var n node
-	if !decode(raw, &n) {
+	if !decodeObject(raw, &n) {
 		return view{}, false
 	}
-	res := n.Meta.resource(Node)
-	ready := n.Status.Conditions.of("Ready")
-	v := view{res: res, owner: res, healthy: ready.is("True"), notReady: !ready.is("True")}
-	if v.leaving = n.leaving(); v.leaving {
+	res := n.Meta.asResource(Node)
+	ready := n.Status.Conditions.findCondition("Ready")
+	v := view{res: res, owner: res, healthy: ready.hasStatus("True"), notReady: !ready.hasStatus("True")}
+	if v.leaving = n.isLeaving(); v.leaving {
 		return v, true
 	}
-	if ready.is("False") || ready.is("Unknown") {
+	if ready.hasStatus("False") || ready.hasStatus("Unknown") {
 		f := finding{cause: nodeNotReady, since: ready.Since.Time}
-		if n.Spec.Unschedulable || !n.Meta.Created.IsZero() && d.now.Sub(n.Meta.Created.Time) < d.wait(joining) {
+		if n.Spec.Unschedulable || !n.Meta.Created.IsZero() && d.now.Sub(n.Meta.Created.Time) < d.scaleByPatience(joining) {
 			f.cause = nodeExcused
 		}
-		f.context = say("%s", with("The node is not ready: Ready="+ready.Status+", reason: "+word(ready.Reason), ready.Message))
+		f.context = formatSentence("%s", withQuote("The node is not ready: Ready="+ready.Status+", reason: "+cutWord(ready.Reason), ready.Message))
 		v.findings = append(v.findings, f)
 	}
-	if c := n.Status.Conditions.of("NetworkUnavailable"); c.is("True") {
+	if c := n.Status.Conditions.findCondition("NetworkUnavailable"); c.hasStatus("True") {
 		v.findings = append(v.findings, finding{cause: nodeNetwork, since: c.Since.Time,
-			context: say("%s", with("The node's network is not set up, reason: "+word(c.Reason), c.Message))})
+			context: formatSentence("%s", withQuote("The node's network is not set up, reason: "+cutWord(c.Reason), c.Message))})
 	}
 	for _, p := range pressures {
-		if c := n.Status.Conditions.of(p.condition); c.is("True") {
+		if c := n.Status.Conditions.findCondition(p.condition); c.hasStatus("True") {
 			v.findings = append(v.findings, finding{cause: nodePressure, since: c.Since.Time,
-				context: say("%s", with(p.words+" ("+p.condition+"), reason: "+word(c.Reason), c.Message))})
+				context: formatSentence("%s", withQuote(p.words+" ("+p.condition+"), reason: "+cutWord(c.Reason), c.Message))})
 		}
 	}
 	return v, true
 }
 
 // leaving: the node is being taken out of the cluster.
-func (n *node) leaving() bool {
+func (n *node) isLeaving() bool {
 	if !n.Meta.Deleted.IsZero() {
 		return true
 	}

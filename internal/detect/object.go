@@ -47,8 +47,8 @@ type owner struct {
 	Controller bool   `json:"controller"`
 }
 
-// controller returns the owner that manages the object, zero without one.
-func (m *meta) controller() owner {
+// controllingOwner returns the owner that manages the object, zero without one.
+func (m *meta) controllingOwner() owner {
 	for _, o := range m.Owners {
 		if o.Controller {
 			return o
@@ -69,8 +69,8 @@ type condition struct {
 
 type conditions []condition
 
-// of returns the condition of a type, zero without one.
-func (c conditions) of(name string) condition {
+// findCondition returns the condition of a type, zero without one.
+func (c conditions) findCondition(name string) condition {
 	for _, one := range c {
 		if one.Type == name {
 			return one
@@ -79,11 +79,11 @@ func (c conditions) of(name string) condition {
 	return condition{}
 }
 
-func (c condition) is(status string) bool { return c.Status == status }
+func (c condition) hasStatus(status string) bool { return c.Status == status }
 
-// decode reads the fields of into, and what else there is of them when one has
+// decodeObject reads the fields of into, and what else there is of them when one has
 // the wrong type. It is false for what is no object.
-func decode(raw []byte, into any) bool {
+func decodeObject(raw []byte, into any) bool {
 	err := json.Unmarshal(raw, into)
 	var wrong *json.UnmarshalTypeError
 	return err == nil || errors.As(err, &wrong)
@@ -121,13 +121,13 @@ type finding struct {
 	owner nightcrier.Resource
 }
 
-// resource names the object of a kind.
-func (m *meta) resource(kind Kind) nightcrier.Resource {
+// asResource names the object of a kind.
+func (m *meta) asResource(kind Kind) nightcrier.Resource {
 	return nightcrier.Resource{APIVersion: kind.apiVersion(), Kind: string(kind), Namespace: m.Namespace, Name: m.Name, UID: m.UID}
 }
 
-// keep returns r in memory of its own, not of the object that it was read from.
-func keep(r nightcrier.Resource) nightcrier.Resource {
+// cloneResource returns r in memory of its own, not of the object that it was read from.
+func cloneResource(r nightcrier.Resource) nightcrier.Resource {
 	r.APIVersion, r.Kind = strings.Clone(r.APIVersion), strings.Clone(r.Kind)
 	r.Namespace, r.Name, r.UID = strings.Clone(r.Namespace), strings.Clone(r.Name), strings.Clone(r.UID)
 	return r

@@ -62,12 +62,12 @@ type ending struct {
 
 func readPod(d *Detector, raw []byte) (view, bool) {
 	var p pod
-	if !decode(raw, &p) {
+	if !decodeObject(raw, &p) {
 		return view{}, false
 	}
-	res := p.Meta.resource(Pod)
-	all := d.census(Pod, res.Namespace)
-	p.now, p.listed, p.ofJob = d.now, all.listing, p.Meta.controller().Kind == "Job"
+	res := p.Meta.asResource(Pod)
+	all := d.censusOf(Pod, res.Namespace)
+	p.now, p.listed, p.ofJob = d.now, all.listing, p.Meta.controllingOwner().Kind == "Job"
 	if p.start = p.Status.Start.Time; p.start.IsZero() {
 		p.start = p.Meta.Created.Time
 	}
@@ -76,8 +76,8 @@ func readPod(d *Detector, raw []byte) (view, bool) {
 		v.restarts += min(max(c.Restarts, 0), math.MaxInt16)
 	}
 	v.leaving = !p.Meta.Deleted.IsZero() || p.Status.Phase == "Succeeded"
-	v.healthy = p.works()
-	v.findings = p.findings(v.leaving)
+	v.healthy = p.isWorking()
+	v.findings = p.listFindings(v.leaving)
 	if m, known := all.marks[d.keyOf(res)]; known {
 		v.findings = p.restartedOften(v.findings, v.restarts-int64(m.restarts))
 	}
@@ -88,7 +88,7 @@ func readPod(d *Detector, raw []byte) (view, bool) {
 // the Deployment instead of a ReplicaSet, the CronJob instead of a Job. A static
 // Pod names its node: the Pod is the thing.
 func (d *Detector) controllerOf(m *meta, self nightcrier.Resource) nightcrier.Resource {
-	o := m.controller()
+	o := m.controllingOwner()
 	res := nightcrier.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: m.Namespace, Name: o.Name}
 	if o.Kind == "Node" || res.Check() != nil {
 		return self
@@ -104,7 +104,7 @@ func (d *Detector) controllerOf(m *meta, self nightcrier.Resource) nightcrier.Re
 }
 
 // works: every container is ready.
-func (p *pod) works() bool {
+func (p *pod) isWorking() bool {
 	if p.Status.Phase != "Running" || len(p.Status.Main) == 0 {
 		return false
 	}
@@ -116,7 +116,7 @@ func (p *pod) works() bool {
 	return true
 }
 
-func (p *pod) findings(leaving bool) []finding {
+func (p *pod) listFindings(leaving bool) []finding {
 	out := p.ofScheduler(nil)
 	if leaving {
 		return out
@@ -135,9 +135,9 @@ func (p *pod) findings(leaving bool) []finding {
 	return out
 }
 
-// since is when a state began that the Pod does not date: when it was seen first,
+// undatedSince is when a state began that the Pod does not date: when it was seen first,
 // or the Pod's start if it was not seen as it changed.
-func (p *pod) since() time.Time {
+func (p *pod) undatedSince() time.Time {
 	if p.listed {
 		return p.start
 	}
@@ -145,12 +145,12 @@ func (p *pod) since() time.Time {
 }
 
 func (p *pod) ofScheduler(out []finding) []finding {
-	if c := p.Status.Conditions.of("PodScheduled"); c.is("False") && c.Reason == "Unschedulable" && p.Meta.Deleted.IsZero() {
-		out = append(out, finding{cause: unschedulable, since: c.Since.Time, context: say("%s", with("No node takes the Pod", c.Message))})
+	if c := p.Status.Conditions.findCondition("PodScheduled"); c.hasStatus("False") && c.Reason == "Unschedulable" && p.Meta.Deleted.IsZero() {
+		out = append(out, finding{cause: unschedulable, since: c.Since.Time, context: formatSentence("%s", withQuote("No node takes the Pod", c.Message))})
 	}
-	if c := p.Status.Conditions.of("DisruptionTarget"); c.is("True") && c.Reason == "PreemptionByScheduler" {
+	if c := p.Status.Conditions.findCondition("DisruptionTarget"); c.hasStatus("True") && c.Reason == "PreemptionByScheduler" {
 		out = append(out, finding{cause: preempted, since: c.Since.Time, happened: true,
-			context: say("%s", with("The Pod had to make room for one of higher priority", c.Message))})
+			context: formatSentence("%s", withQuote("The Pod had to make room for one of higher priority", c.Message))})
 	}
 	return out
 }
@@ -160,29 +160,29 @@ func (p *pod) ofKubelet(out []finding) []finding {
 	if p.Status.Phase != "Failed" {
 		return out
 	}
-	at := p.ended()
+	at := p.failureTime()
 	switch p.Status.Reason {
 	case "Evicted":
-		return append(out, finding{cause: evicted, since: at, happened: true, context: say("%s", with("The kubelet evicted the Pod", p.Status.Message))})
+		return append(out, finding{cause: evicted, since: at, happened: true, context: formatSentence("%s", withQuote("The kubelet evicted the Pod", p.Status.Message))})
 	case "UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "SysctlForbidden", "AppArmor":
 		return append(out, finding{cause: notAdmitted, since: at, happened: true,
-			context: say("%s", with("The kubelet would not run the Pod, reason: "+p.Status.Reason, p.Status.Message))})
+			context: formatSentence("%s", withQuote("The kubelet would not run the Pod, reason: "+p.Status.Reason, p.Status.Message))})
 	}
 	return out
 }
 
-// ended is when a Pod that has failed did so.
-func (p *pod) ended() time.Time {
-	at := p.Status.Conditions.of("DisruptionTarget").Since.Time
+// failureTime is when a Pod that has failed did so.
+func (p *pod) failureTime() time.Time {
+	at := p.Status.Conditions.findCondition("DisruptionTarget").Since.Time
 	for i := range p.Status.Main {
 		if e := p.Status.Main[i].State.Ended; e != nil {
-			at = latest(at, e.At.Time)
+			at = laterOf(at, e.At.Time)
 		}
 	}
 	if at.IsZero() {
-		at = p.since()
+		at = p.undatedSince()
 	}
-	return p.past(at)
+	return p.capAtNow(at)
 }
 
 func (p *pod) ofContainer(out []finding, c *container, what string) []finding {
@@ -200,12 +200,12 @@ func (p *pod) ofContainer(out []finding, c *container, what string) []finding {
 
 // sentAway: the Pod as a whole had to go, so that its containers ended.
 func (p *pod) sentAway() bool {
-	return p.Status.Phase == "Failed" && p.Status.Reason != "" || p.Status.Conditions.of("DisruptionTarget").is("True")
+	return p.Status.Phase == "Failed" && p.Status.Reason != "" || p.Status.Conditions.findCondition("DisruptionTarget").hasStatus("True")
 }
 
 // ofWaiting reads why a container does not run.
 func (p *pod) ofWaiting(out []finding, c *container, what, reason, message string) []finding {
-	f := finding{container: containerName(c.Name), since: p.since()}
+	f := finding{container: containerName(c.Name), since: p.undatedSince()}
 	faultType, _, known := dialect.Meaning(reason)
 	switch {
 	case reason == "CrashLoopBackOff":
@@ -219,19 +219,19 @@ func (p *pod) ofWaiting(out []finding, c *container, what, reason, message strin
 	case known && faultType == nightcrier.FaultStart, reason == "PreStartHookError", reason == "PostStartHookError":
 		f.cause = startFailure
 	case reason == "ContainerCreating":
-		f.cause, f.since, reason = neverCreated, p.start, "ContainerCreating for "+lasting(p.now.Sub(p.start))
+		f.cause, f.since, reason = neverCreated, p.start, "ContainerCreating for "+durationInWords(p.now.Sub(p.start))
 	default:
 		return out
 	}
-	f.context = say("%s", with(title(what)+" does not start, reason: "+word(reason), message))
+	f.context = formatSentence("%s", withQuote(upperFirst(what)+" does not start, reason: "+cutWord(reason), message))
 	return append(out, f)
 }
 
 // crashLoop is a container that the kubelet starts again and again.
 func (p *pod) crashLoop(c *container, what string) finding {
-	f := finding{cause: crashLoop, container: containerName(c.Name), since: p.since(), context: say("%s is in CrashLoopBackOff, restart count: %d", title(what), max(c.Restarts, 0))}
+	f := finding{cause: crashLoop, container: containerName(c.Name), since: p.undatedSince(), context: formatSentence("%s is in CrashLoopBackOff, restart count: %d", upperFirst(what), max(c.Restarts, 0))}
 	if e := c.Last.Ended; e != nil {
-		f.context = say("%s is in CrashLoopBackOff, restart count: %d, last %s", title(what), max(c.Restarts, 0), e)
+		f.context = formatSentence("%s is in CrashLoopBackOff, restart count: %d, last %s", upperFirst(what), max(c.Restarts, 0), e)
 		if !e.At.IsZero() {
 			f.since = e.At.Time
 		}
@@ -245,27 +245,27 @@ func (p *pod) crashLoop(c *container, what string) finding {
 
 // ofEnding reads how a container ended lately.
 func (p *pod) ofEnding(out []finding, c *container, what string, e *ending) []finding {
-	f := finding{container: containerName(c.Name), since: p.past(e.At.Time), happened: true}
+	f := finding{container: containerName(c.Name), since: p.capAtNow(e.At.Time), happened: true}
 	if f.since.IsZero() {
-		f.since = p.since()
+		f.since = p.undatedSince()
 	}
 	switch {
 	case e.Reason == "OOMKilled":
 		f.cause = oomKilled
-		f.context = say("%s was killed for using too much memory, restart count: %d, %s", title(what), max(c.Restarts, 0), e)
-	case e.Code != 0 && !p.excused(c, e):
+		f.context = formatSentence("%s was killed for using too much memory, restart count: %d, %s", upperFirst(what), max(c.Restarts, 0), e)
+	case e.Code != 0 && !p.isExcused(c, e):
 		f.cause = crash
-		f.context = say("%s crashed, restart count: %d, %s", title(what), max(c.Restarts, 0), e)
+		f.context = formatSentence("%s crashed, restart count: %d, %s", upperFirst(what), max(c.Restarts, 0), e)
 	default:
 		return out
 	}
 	return append(out, f)
 }
 
-// excused are the ends that are none of our business: attempts of a Job, the
+// isExcused are the ends that are none of our business: attempts of a Job, the
 // first crash soon after the first start, a container that is started by hand, and one that
 // the kubelet lost sight of.
-func (p *pod) excused(c *container, e *ending) bool {
+func (p *pod) isExcused(c *container, e *ending) bool {
 	crashes := c.Restarts
 	if c.State.Ended == e {
 		crashes++
@@ -296,8 +296,8 @@ func (p *pod) restartedOften(out []finding, more int64) []finding {
 	for i := range p.Status.Main {
 		c := &p.Status.Main[i]
 		if e := c.Last.Ended; e != nil && e.Code != 0 && c.Restarts >= 3 {
-			return append(out, finding{cause: crashLoop, container: containerName(c.Name), since: p.past(e.At.Time), happened: true,
-				context: say("Container %s has restarted %d times since the last look, restart count: %d, last %s", containerName(c.Name), more, c.Restarts, e)})
+			return append(out, finding{cause: crashLoop, container: containerName(c.Name), since: p.capAtNow(e.At.Time), happened: true,
+				context: formatSentence("Container %s has restarted %d times since the last look, restart count: %d, last %s", containerName(c.Name), more, c.Restarts, e)})
 		}
 	}
 	return out
@@ -308,17 +308,17 @@ func (p *pod) ofProbes(out []finding, c *container) []finding {
 	if c.State.Running == nil || c.Ready || p.Status.Phase != "Running" {
 		return out
 	}
-	since := latest(c.State.Running.Since.Time, p.Status.Conditions.of("ContainersReady").Since.Time)
+	since := laterOf(c.State.Running.Since.Time, p.Status.Conditions.findCondition("ContainersReady").Since.Time)
 	f := finding{cause: notBecomingReady, container: containerName(c.Name), since: since}
 	what := "its readiness probe fails"
 	if c.Started != nil && !*c.Started {
 		f.cause, what = notStarting, "its startup probe fails"
 	}
-	f.context = say("Container %s runs but is not ready: %s, restart count: %d", f.container, what, max(c.Restarts, 0))
+	f.context = formatSentence("Container %s runs but is not ready: %s, restart count: %d", f.container, what, max(c.Restarts, 0))
 	return append(out, f)
 }
 
-func (p *pod) past(t time.Time) time.Time {
+func (p *pod) capAtNow(t time.Time) time.Time {
 	if t.After(p.now) {
 		return p.now
 	}

@@ -17,35 +17,35 @@ const (
 	maxWord    = 63
 )
 
-// quote is the cluster's own words.
-func quote(s string) string { return text.CutLine(s, maxQuoted) }
+// cutQuote is the cluster's own words.
+func cutQuote(s string) string { return text.CutLine(s, maxQuoted) }
 
-// word is a reason or a name in a sentence.
-func word(s string) string { return text.CutLine(s, maxWord) }
+// cutWord is a reason or a name in a sentence.
+func cutWord(s string) string { return text.CutLine(s, maxWord) }
 
-// say writes what will be a context.
-func say(format string, args ...any) string {
+// formatSentence writes what will be a context.
+func formatSentence(format string, args ...any) string {
 	return text.CutLine(fmt.Sprintf(format, args...), maxSaid)
 }
 
-// context is what may be told: secrets are taken out while they are whole.
-func (d *Detector) context(said string) string {
+// maskContext is what may be told: secrets are taken out while they are whole.
+func (d *Detector) maskContext(said string) string {
 	if d.cfg.Mask != nil {
 		said = d.cfg.Mask(said)
 	}
 	return text.CutLine(said, maxContext)
 }
 
-// with appends the cluster's words to a sentence where it has any.
-func with(sentence, words string) string {
-	if words = quote(words); words == "" {
+// withQuote appends the cluster's words to a sentence where it has any.
+func withQuote(sentence, words string) string {
+	if words = cutQuote(words); words == "" {
 		return sentence
 	}
 	return sentence + ": " + words
 }
 
-// lasting spells a duration as people do.
-func lasting(d time.Duration) string {
+// durationInWords spells a duration as people do.
+func durationInWords(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))
@@ -69,16 +69,16 @@ func containerName(s string) string {
 	return strings.Clone(s)
 }
 
-// title begins a sentence with what.
-func title(what string) string { return strings.ToUpper(what[:1]) + what[1:] }
+// upperFirst begins a sentence with what.
+func upperFirst(what string) string { return strings.ToUpper(what[:1]) + what[1:] }
 
 // String says how a container ended.
 func (e *ending) String() string {
 	s := fmt.Sprintf("exit code: %d", e.Code)
-	if r := word(e.Reason); r != "" {
+	if r := cutWord(e.Reason); r != "" {
 		s += ", reason: " + r
 	}
-	if m := quote(e.Message); m != "" {
+	if m := cutQuote(e.Message); m != "" {
 		s += ", termination message: " + m
 	}
 	return s

@@ -52,18 +52,18 @@ type symptom struct {
 	seen  bool
 }
 
-// examine compares what an object shows now with what it showed before.
-func (d *Detector) examine(key uint64, v view) {
+// examineObject compares what an object shows now with what it showed before.
+func (d *Detector) examineObject(key uint64, v view) {
 	p := d.patients[key]
 	if p == nil && len(v.findings) == 0 {
 		return
 	}
-	if p != nil && another(p.res.UID, v.res.UID) {
-		d.discharge(key)
+	if p != nil && isAnotherObject(p.res.UID, v.res.UID) {
+		d.dischargePatient(key)
 		p = nil
 	}
 	if p == nil {
-		if p = d.register(key, v.res, v.owner); p == nil {
+		if p = d.registerPatient(key, v.res, v.owner); p == nil {
 			return
 		}
 	}
@@ -71,36 +71,36 @@ func (d *Detector) examine(key uint64, v view) {
 		p.symptoms[i].seen = false
 	}
 	for _, f := range v.findings {
-		d.note(p, f)
+		d.noteFinding(p, f)
 	}
-	d.review(key, p, func(s *symptom) { d.unseen(s, v) })
+	d.reviewPatient(key, p, func(s *symptom) { d.noteUnseen(s, v) })
 }
 
-// another reports whether two objects of one name are not the same.
-func another(uid, other string) bool { return uid != "" && other != "" && uid != other }
+// isAnotherObject reports whether two objects of one name are not the same.
+func isAnotherObject(uid, other string) bool { return uid != "" && other != "" && uid != other }
 
-// register makes a patient, nil when there is no room.
-func (d *Detector) register(key uint64, res, owner nightcrier.Resource) *patient {
+// registerPatient makes a patient, nil when there is no room.
+func (d *Detector) registerPatient(key uint64, res, owner nightcrier.Resource) *patient {
 	if len(d.patients) >= maxPatients {
 		d.stats.Dropped++
 		return nil
 	}
-	p := &patient{res: keep(res), owner: keep(owner)}
+	p := &patient{res: cloneResource(res), owner: cloneResource(owner)}
 	d.patients[key] = p
 	return p
 }
 
-// note takes a finding in: a new symptom, or one that is seen again.
-func (d *Detector) note(p *patient, f finding) {
+// noteFinding takes a finding in: a new symptom, or one that is seen again.
+func (d *Detector) noteFinding(p *patient, f finding) {
 	if f.since.IsZero() || !f.ahead && f.since.After(d.now) {
 		f.since = d.now
 	}
-	if f.happened && d.now.Sub(f.since) > max(d.wait(f.hold), min(f.hold, fresh)) {
+	if f.happened && d.now.Sub(f.since) > max(d.scaleByPatience(f.hold), min(f.hold, fresh)) {
 		return // history
 	}
-	f.context = d.context(f.context)
-	faultType, severity := f.meaning()
-	s := p.find(faultType, f.container)
+	f.context = d.maskContext(f.context)
+	faultType, severity := f.faultMeaning()
+	s := p.findSymptom(faultType, f.container)
 	if s == nil {
 		if len(p.symptoms) >= maxSymptoms {
 			d.stats.Dropped++
@@ -108,17 +108,19 @@ func (d *Detector) note(p *patient, f finding) {
 		}
 		p.symptoms = append(p.symptoms, symptom{finding: f, faultType: faultType, severity: severity, due: d.dueOf(f)})
 		s = &p.symptoms[len(p.symptoms)-1]
-		s.until = s.ends(d, f)
+		s.until = s.endTime(d, f)
 	} else {
-		s.again(d, f, severity)
+		s.noteAgain(d, f, severity)
 	}
 	s.seen = true
 }
 
 // dueOf is when a finding becomes a fault if it lasts.
-func (d *Detector) dueOf(f finding) time.Time { return f.since.Add(d.wait(f.grace + f.slack)) }
+func (d *Detector) dueOf(f finding) time.Time {
+	return f.since.Add(d.scaleByPatience(f.grace + f.slack))
+}
 
-func (p *patient) find(faultType, container string) *symptom {
+func (p *patient) findSymptom(faultType, container string) *symptom {
 	for i := range p.symptoms {
 		if s := &p.symptoms[i]; s.faultType == faultType && s.container == container {
 			return s
@@ -131,15 +133,15 @@ func (p *patient) isIn(g *group) bool {
 	return slices.ContainsFunc(p.symptoms, func(s symptom) bool { return s.group == g })
 }
 
-// again is the symptom seen once more, perhaps with another cause.
-func (s *symptom) again(d *Detector, f finding, severity nightcrier.Severity) {
+// noteAgain is the symptom seen once more, perhaps with another cause.
+func (s *symptom) noteAgain(d *Detector, f finding, severity nightcrier.Severity) {
 	if s.group != nil && f.ahead && d.dueOf(f).After(d.now) { // what was late has come
-		d.release(s)
+		d.releaseSymptom(s)
 		s.due = d.dueOf(f)
 	}
 	switch {
 	case s.group != nil && severity > s.severity:
-		d.worse(s, f, severity)
+		d.raiseSeverity(s, f, severity)
 	case s.group == nil && f.progress != s.progress:
 		f.since = d.now // it goes forward: the patience starts anew
 		fallthrough
@@ -150,36 +152,36 @@ func (s *symptom) again(d *Detector, f finding, severity nightcrier.Severity) {
 		}
 		s.finding, s.severity, s.due = f, severity, due
 	}
-	if end := s.ends(d, f); end.IsZero() || !s.until.IsZero() && end.After(s.until) {
+	if end := s.endTime(d, f); end.IsZero() || !s.until.IsZero() && end.After(s.until) {
 		s.until = end
 	}
 }
 
-// ends is when the symptom is over by what was found.
-func (s *symptom) ends(d *Detector, f finding) time.Time {
+// endTime is when the symptom is over by what was found.
+func (s *symptom) endTime(d *Detector, f finding) time.Time {
 	if !f.happened {
 		return time.Time{}
 	}
-	hold := d.wait(f.hold)
+	hold := d.scaleByPatience(f.hold)
 	if end := f.since.Add(hold); end.After(d.now) {
 		return end
 	}
 	return d.now.Add(hold)
 }
 
-// unseen is what becomes of a symptom that its object does not show any more.
-func (d *Detector) unseen(s *symptom, v view) {
+// noteUnseen is what becomes of a symptom that its object does not show any more.
+func (d *Detector) noteUnseen(s *symptom, v view) {
 	switch {
 	case s.seen:
 	case v.leaving, s.group == nil && !s.happened, v.healthy && s.heals:
 		s.until = d.now
 	case s.until.IsZero():
-		s.until = d.now.Add(d.wait(s.hold))
+		s.until = d.now.Add(d.scaleByPatience(s.hold))
 	}
 }
 
-// review lets what is due become a fault and drops what is over.
-func (d *Detector) review(key uint64, p *patient, first func(*symptom)) {
+// reviewPatient lets what is due become a fault and drops what is over.
+func (d *Detector) reviewPatient(key uint64, p *patient, first func(*symptom)) {
 	kept := p.symptoms[:0]
 	for i := range p.symptoms {
 		s := p.symptoms[i]
@@ -187,17 +189,17 @@ func (d *Detector) review(key uint64, p *patient, first func(*symptom)) {
 			first(&s)
 		}
 		if !s.until.IsZero() && !s.until.After(d.now) {
-			d.release(&s)
+			d.releaseSymptom(&s)
 			continue
 		}
 		if s.group == nil && !s.due.After(d.now) {
-			d.raise(p, &s)
+			d.raiseFault(p, &s)
 		}
 		if s.group == nil {
-			d.prolong(p, &s)
-			d.wake(s.due)
+			d.prolongFault(p, &s)
+			d.wakeAt(s.due)
 		}
-		d.wake(s.until)
+		d.wakeAt(s.until)
 		kept = append(kept, s)
 	}
 	clear(p.symptoms[len(kept):])
@@ -206,26 +208,26 @@ func (d *Detector) review(key uint64, p *patient, first func(*symptom)) {
 	}
 }
 
-// discharge drops an object with all that it shows.
-func (d *Detector) discharge(key uint64) {
+// dischargePatient drops an object with all that it shows.
+func (d *Detector) dischargePatient(key uint64) {
 	p := d.patients[key]
 	if p == nil {
 		return
 	}
 	for i := range p.symptoms {
-		d.release(&p.symptoms[i])
+		d.releaseSymptom(&p.symptoms[i])
 	}
 	delete(d.patients, key)
 }
 
-// round reviews all groups, and the patients that can be seen.
-func (d *Detector) round() {
+// reviewAll reviews all groups, and the patients that can be seen.
+func (d *Detector) reviewAll() {
 	for key, p := range d.patients {
-		if d.sees(p.res) {
-			d.review(key, p, nil)
+		if d.seesObject(p.res) {
+			d.reviewPatient(key, p, nil)
 		}
 	}
 	for key, g := range d.groups {
-		d.close(key, g)
+		d.closeGroup(key, g)
 	}
 }

@@ -30,22 +30,22 @@ type workload struct {
 	} `json:"status"`
 }
 
-// view is the part that all three have in common.
-func (w *workload) view(kind Kind) view {
-	res := w.Meta.resource(kind)
+// commonView is the part that all three have in common.
+func (w *workload) commonView(kind Kind) view {
+	res := w.Meta.asResource(kind)
 	return view{res: res, owner: res, leaving: !w.Meta.Deleted.IsZero()}
 }
 
-// wanted is how many replicas there should be.
-func (w *workload) wanted() int64 {
+// wantedReplicas is how many replicas there should be.
+func (w *workload) wantedReplicas() int64 {
 	if w.Spec.Replicas == nil {
 		return 1
 	}
 	return *w.Spec.Replicas
 }
 
-// progress changes whenever a rollout or a scaling goes a step forward.
-func progress(steps ...int64) uint64 {
+// progressHash changes whenever a rollout or a scaling goes a step forward.
+func progressHash(steps ...int64) uint64 {
 	h := fnv.New64a()
 	for _, n := range steps {
 		_ = binary.Write(h, binary.LittleEndian, n) // a hash never fails
@@ -55,54 +55,54 @@ func progress(steps ...int64) uint64 {
 
 func readDeployment(_ *Detector, raw []byte) (view, bool) {
 	var w workload
-	if !decode(raw, &w) {
+	if !decodeObject(raw, &w) {
 		return view{}, false
 	}
-	v := w.view(Deployment)
-	wanted := w.wanted()
+	v := w.commonView(Deployment)
+	wanted := w.wantedReplicas()
 	v.healthy = w.Status.Ready >= wanted && w.Status.Updated >= wanted
 	if v.leaving || wanted <= 0 {
 		return v, true
 	}
-	going := w.Status.Conditions.of("Progressing")
-	if going.is("False") && going.Reason == "ProgressDeadlineExceeded" && !w.Spec.Paused {
-		v.findings = append(v.findings, finding{cause: rolloutStuck, since: latest(going.Since.Time, going.Updated.Time),
-			context: say("%s", with("The rollout is stuck, reason: ProgressDeadlineExceeded", going.Message))})
+	going := w.Status.Conditions.findCondition("Progressing")
+	if going.hasStatus("False") && going.Reason == "ProgressDeadlineExceeded" && !w.Spec.Paused {
+		v.findings = append(v.findings, finding{cause: rolloutStuck, since: laterOf(going.Since.Time, going.Updated.Time),
+			context: formatSentence("%s", withQuote("The rollout is stuck, reason: ProgressDeadlineExceeded", going.Message))})
 	}
-	if c := w.Status.Conditions.of("ReplicaFailure"); c.is("True") {
-		v.findings = append(v.findings, refusal(c.Reason, c.Message, finding{since: c.Since.Time}))
+	if c := w.Status.Conditions.findCondition("ReplicaFailure"); c.hasStatus("True") {
+		v.findings = append(v.findings, refusalFinding(c.Reason, c.Message, finding{since: c.Since.Time}))
 	}
-	if c := w.Status.Conditions.of("Available"); c.is("False") {
-		f := finding{cause: unavailable, since: c.Since.Time, context: w.missing(w.Status.Available, wanted)}
-		if going.is("True") && going.Reason != "NewReplicaSetAvailable" {
-			f.cause, f.since = slowRollout, latest(c.Since.Time, going.Updated.Time)
-			f.progress = progress(w.Meta.Generation, w.Status.Updated, wanted)
+	if c := w.Status.Conditions.findCondition("Available"); c.hasStatus("False") {
+		f := finding{cause: unavailable, since: c.Since.Time, context: w.describeAvailable(w.Status.Available, wanted)}
+		if going.hasStatus("True") && going.Reason != "NewReplicaSetAvailable" {
+			f.cause, f.since = slowRollout, laterOf(c.Since.Time, going.Updated.Time)
+			f.progress = progressHash(w.Meta.Generation, w.Status.Updated, wanted)
 		}
 		v.findings = append(v.findings, f)
 	}
 	return v, true
 }
 
-func (w *workload) missing(have, wanted int64) string {
-	return say("%d of %d replicas are available", max(have, 0), wanted)
+func (w *workload) describeAvailable(have, wanted int64) string {
+	return formatSentence("%d of %d replicas are available", max(have, 0), wanted)
 }
 
 func readStatefulSet(_ *Detector, raw []byte) (view, bool) {
 	var w workload
-	if !decode(raw, &w) {
+	if !decodeObject(raw, &w) {
 		return view{}, false
 	}
-	v := w.view(StatefulSet)
-	wanted := w.wanted()
+	v := w.commonView(StatefulSet)
+	wanted := w.wantedReplicas()
 	v.healthy = w.Status.Ready >= wanted
 	if v.leaving || wanted <= 0 || v.healthy {
 		return v, true
 	}
-	f := finding{cause: unavailable, context: w.missing(w.Status.Ready, wanted)}
+	f := finding{cause: unavailable, context: w.describeAvailable(w.Status.Ready, wanted)}
 	if w.Status.Observed < w.Meta.Generation || w.Status.Updated < w.Status.Replicas || w.Status.Replicas < wanted {
 		f.cause = slowRollout
 	}
-	f.progress = progress(w.Meta.Generation, w.Status.Updated, w.Status.Replicas, wanted)
+	f.progress = progressHash(w.Meta.Generation, w.Status.Updated, w.Status.Replicas, wanted)
 	v.findings = append(v.findings, f)
 	return v, true
 }
@@ -110,20 +110,20 @@ func readStatefulSet(_ *Detector, raw []byte) (view, bool) {
 // readDaemonSet does not blame a DaemonSet for the nodes that are down.
 func readDaemonSet(d *Detector, raw []byte) (view, bool) {
 	var w workload
-	if !decode(raw, &w) {
+	if !decodeObject(raw, &w) {
 		return view{}, false
 	}
-	v := w.view(DaemonSet)
+	v := w.commonView(DaemonSet)
 	missing := w.Status.Desired - w.Status.DaemonReady
 	v.healthy = missing <= 0
 	if v.leaving || missing <= int64(d.nodesDown) {
 		return v, true
 	}
-	f := finding{cause: unavailable, context: say("%d of %d nodes run the Pod and have it ready", max(w.Status.DaemonReady, 0), w.Status.Desired)}
+	f := finding{cause: unavailable, context: formatSentence("%d of %d nodes run the Pod and have it ready", max(w.Status.DaemonReady, 0), w.Status.Desired)}
 	if w.Status.Observed < w.Meta.Generation || w.Status.DaemonUpdated < w.Status.Desired {
 		f.cause = slowRollout
 	}
-	f.progress = progress(w.Meta.Generation, w.Status.DaemonUpdated, w.Status.Desired)
+	f.progress = progressHash(w.Meta.Generation, w.Status.DaemonUpdated, w.Status.Desired)
 	v.findings = append(v.findings, f)
 	return v, true
 }
@@ -143,24 +143,24 @@ type autoscaler struct {
 
 func readAutoscaler(_ *Detector, raw []byte) (view, bool) {
 	var a autoscaler
-	if !decode(raw, &a) {
+	if !decodeObject(raw, &a) {
 		return view{}, false
 	}
-	res := a.Meta.resource(Autoscaler)
+	res := a.Meta.asResource(Autoscaler)
 	v := view{res: res, owner: res, leaving: !a.Meta.Deleted.IsZero()}
 	if v.leaving {
 		return v, true
 	}
-	target := word(a.Spec.Target.Kind + " " + a.Spec.Target.Name)
+	target := cutWord(a.Spec.Target.Kind + " " + a.Spec.Target.Name)
 	for _, name := range []string{"ScalingActive", "AbleToScale"} {
-		if c := a.Status.Conditions.of(name); c.is("False") && c.Reason != "ScalingDisabled" {
+		if c := a.Status.Conditions.findCondition(name); c.hasStatus("False") && c.Reason != "ScalingDisabled" {
 			v.findings = append(v.findings, finding{cause: metricsMissing, since: c.Since.Time,
-				context: say("%s", with("The autoscaler cannot scale "+target+", reason: "+word(c.Reason), c.Message))})
+				context: formatSentence("%s", withQuote("The autoscaler cannot scale "+target+", reason: "+cutWord(c.Reason), c.Message))})
 		}
 	}
-	if c := a.Status.Conditions.of("ScalingLimited"); c.is("True") && c.Reason == "TooManyReplicas" && a.Spec.Max > 0 && a.Status.Current >= a.Spec.Max {
+	if c := a.Status.Conditions.findCondition("ScalingLimited"); c.hasStatus("True") && c.Reason == "TooManyReplicas" && a.Spec.Max > 0 && a.Status.Current >= a.Spec.Max {
 		v.findings = append(v.findings, finding{cause: scalingLimited, since: c.Since.Time,
-			context: say("The autoscaler wants more of %s than its maximum of %d replicas", target, min(a.Spec.Max, math.MaxInt32))})
+			context: formatSentence("The autoscaler wants more of %s than its maximum of %d replicas", target, min(a.Spec.Max, math.MaxInt32))})
 	}
 	return v, true
 }
@@ -181,21 +181,21 @@ type service struct {
 
 func readAPIService(_ *Detector, raw []byte) (view, bool) {
 	var s service
-	if !decode(raw, &s) {
+	if !decodeObject(raw, &s) {
 		return view{}, false
 	}
-	res := s.Meta.resource(APIService)
-	c := s.Status.Conditions.of("Available")
-	v := view{res: res, owner: res, healthy: c.is("True"), leaving: !s.Meta.Deleted.IsZero()}
-	if v.leaving || !c.is("False") {
+	res := s.Meta.asResource(APIService)
+	c := s.Status.Conditions.findCondition("Available")
+	v := view{res: res, owner: res, healthy: c.hasStatus("True"), leaving: !s.Meta.Deleted.IsZero()}
+	if v.leaving || !c.hasStatus("False") {
 		return v, true
 	}
 	behind := ""
 	if s.Spec.Service != nil {
-		behind = " Service " + word(s.Spec.Service.Namespace) + "/" + word(s.Spec.Service.Name) + " should serve it."
+		behind = " Service " + cutWord(s.Spec.Service.Namespace) + "/" + cutWord(s.Spec.Service.Name) + " should serve it."
 	}
 	v.findings = append(v.findings, finding{cause: apiUnavailable, since: c.Since.Time,
-		context: say("%s", with("The API "+word(res.Name)+" is not available."+behind+" Reason: "+word(c.Reason), c.Message))})
+		context: formatSentence("%s", withQuote("The API "+cutWord(res.Name)+" is not available."+behind+" Reason: "+cutWord(c.Reason), c.Message))})
 	return v, true
 }
 
@@ -209,32 +209,32 @@ type namespace struct {
 
 func readNamespace(_ *Detector, raw []byte) (view, bool) {
 	var n namespace
-	if !decode(raw, &n) {
+	if !decodeObject(raw, &n) {
 		return view{}, false
 	}
-	res := n.Meta.resource(Namespace)
+	res := n.Meta.asResource(Namespace)
 	v := view{res: res, owner: res}
 	if n.Meta.Deleted.IsZero() {
 		return v, true
 	}
 	why := ""
 	for _, c := range n.Status.Conditions {
-		if c.is("True") && c.Message != "" && len(why) < maxQuoted {
-			why += word(c.Type) + ": " + quote(c.Message) + " "
+		if c.hasStatus("True") && c.Message != "" && len(why) < maxQuoted {
+			why += cutWord(c.Type) + ": " + cutQuote(c.Message) + " "
 		}
 	}
 	v.findings = append(v.findings, finding{cause: namespaceStuck, since: n.Meta.Deleted.Time,
-		context: say("%s", with("The namespace is being deleted and does not go away", why))})
+		context: formatSentence("%s", withQuote("The namespace is being deleted and does not go away", why))})
 	return v, true
 }
 
-// refusal is a controller that may not make what it wants to make.
-func refusal(reason, message string, f finding) finding {
+// refusalFinding is a controller that may not make what it wants to make.
+func refusalFinding(reason, message string, f finding) finding {
 	f.cause = createRefused
-	f.context = say("%s", with("No Pod can be made, reason: "+word(reason), message))
+	f.context = formatSentence("%s", withQuote("No Pod can be made, reason: "+cutWord(reason), message))
 	if to, ok := webhookService(message); ok {
 		f.cause, f.owner = webhookFails, to
-		f.context = say("%s", with("An admission webhook does not answer, so that nothing can be made", message))
+		f.context = formatSentence("%s", withQuote("An admission webhook does not answer, so that nothing can be made", message))
 	}
 	return f
 }

@@ -35,7 +35,7 @@ type assembler struct {
 	r   nightcrier.Report
 }
 
-func assemble(in Input, f *Facts, found composed, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
+func assembleReport(in Input, f *Facts, found composed, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
 	a := &assembler{in: in, f: f, findings: found.findings, graph: found.graph}
 	a.r = nightcrier.Report{
 		Schema: nightcrier.ReportSchema, IncidentID: in.Incident.ID, Cluster: in.Incident.Cluster,
@@ -46,37 +46,37 @@ func assemble(in Input, f *Facts, found composed, missed []nightcrier.NotChecked
 	if a.r.NotChecked == nil {
 		a.r.NotChecked = []nightcrier.NotChecked{}
 	}
-	a.r.Target = a.object(f.Mend())
-	a.verdict()
-	a.hypotheses()
-	a.context()
-	a.inferences()
-	a.actions()
-	a.changes()
-	a.scope(found)
-	a.consequences(found)
+	a.r.Target = a.cleanObject(f.Mend())
+	a.decideVerdict()
+	a.listHypotheses()
+	a.addContext()
+	a.addInferences()
+	a.addActions()
+	a.addChanges()
+	a.addScope(found)
+	a.addConsequences(found)
 	a.hit = a.trouble(found)
-	a.weigh()
+	a.rateSeverity()
 	a.r.CheckedShare = checkedShare(a.r.Facts)
 	return a.r
 }
 
-// clean makes text from outside fit for the report.
-func (a *assembler) clean(s string, n int) string { return text.CutLine(a.in.Mask(s), n) }
+// cleanText makes text from outside fit for the report.
+func (a *assembler) cleanText(s string, n int) string { return text.CutLine(a.in.Mask(s), n) }
 
-// object is an object whose name is as unclean as any other text.
-func (a *assembler) object(o nightcrier.Object) nightcrier.Object {
+// cleanObject is an object whose name is as unclean as any other text.
+func (a *assembler) cleanObject(o nightcrier.Object) nightcrier.Object {
 	return nightcrier.Object{
-		Kind: a.clean(o.Kind, maxQuote), Namespace: a.clean(o.Namespace, maxQuote), Name: a.clean(o.Name, maxQuote),
+		Kind: a.cleanText(o.Kind, maxQuote), Namespace: a.cleanText(o.Namespace, maxQuote), Name: a.cleanText(o.Name, maxQuote),
 	}
 }
 
-// verdict decides what the findings come to and names the root cause.
-func (a *assembler) verdict() {
+// decideVerdict decides what the findings come to and names the root cause.
+func (a *assembler) decideVerdict() {
 	switch {
-	case a.f.Hearsay && a.f.goneForGood(), len(a.findings) == 0 && a.well():
+	case a.f.Hearsay && a.f.goneForGood(), len(a.findings) == 0 && a.isTargetWell():
 		a.r.Verdict = nightcrier.VerdictRecovered
-		if !a.traces() {
+		if !a.hasTraces() {
 			a.r.Verdict = nightcrier.VerdictHealthy
 		}
 	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low: // no more than a guess
@@ -85,14 +85,14 @@ func (a *assembler) verdict() {
 		top := a.findings[0]
 		a.r.Verdict = nightcrier.VerdictFault
 		a.r.RootCause = &nightcrier.RootCause{
-			Cause: top.Cause, Object: a.object(top.Object), Summary: a.clean(top.Summary, maxText), Confidence: a.confidence(top),
+			Cause: top.Cause, Object: a.cleanObject(top.Object), Summary: a.cleanText(top.Summary, maxText), Confidence: a.confidenceOf(top),
 		}
 	}
 }
 
-// confidence is a finding's own, one step lower when nobody but the event's
+// confidenceOf is a finding's own, one step lower when nobody but the event's
 // sender says so.
-func (a *assembler) confidence(n Finding) nightcrier.Confidence {
+func (a *assembler) confidenceOf(n Finding) nightcrier.Confidence {
 	switch {
 	case !a.f.Hearsay:
 		return n.Confidence
@@ -102,16 +102,16 @@ func (a *assembler) confidence(n Finding) nightcrier.Confidence {
 	return nightcrier.Low
 }
 
-// well reports whether what the incident is about needs no mending now.
-func (a *assembler) well() bool {
+// isTargetWell reports whether what the incident is about needs no mending now.
+func (a *assembler) isTargetWell() bool {
 	f := a.f
 	switch {
 	case f.Hearsay:
 		return false
-	case f.whole():
-		return f.TargetGone || f.ownerRead && f.workloadsRead() && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.well() })
+	case f.isWholeTarget():
+		return f.TargetGone || f.ownerRead && f.workloadsRead() && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.isWell() })
 	case f.Owner.Kind == "CronJob":
-		return f.workloadsRead() && f.well()
+		return f.workloadsRead() && f.isWell()
 	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
 		return a.behindIsWell()
 	case f.Owner.Kind == "HorizontalPodAutoscaler":
@@ -125,17 +125,17 @@ func (a *assembler) well() bool {
 	case len(f.Pods) == 0 && f.Owner == f.Target:
 		return f.TargetGone
 	}
-	return f.well()
+	return f.isWell()
 }
 
 // behindIsWell reports whether the target was read, no rule found it wrong, and the
 // workloads that it leads to are well, of which there is one at least.
 func (a *assembler) behindIsWell() bool {
-	behind := a.graph.reach(a.f.Mend(), byMake)
+	behind := a.graph.reachFrom(a.f.Mend(), byMake)
 	found := false
 	for _, o := range a.f.others {
 		if _, leads := behind[o.Mend()]; leads {
-			if found = true; !o.well() {
+			if found = true; !o.isWell() {
 				return false
 			}
 		}
@@ -162,15 +162,15 @@ func (f *Facts) goneForGood() bool {
 	if !f.TargetGone || f.Target.Kind != "Pod" {
 		return f.TargetGone
 	}
-	return f.workloadsRead() && !slices.ContainsFunc(newView(f.Scene).workloads(), func(o *Facts) bool {
-		return o.Owner.Namespace == f.Target.Namespace && strings.HasPrefix(f.Target.Name, o.Owner.Name+"-") && !o.well()
+	return f.workloadsRead() && !slices.ContainsFunc(newView(f.Scene).allWorkloads(), func(o *Facts) bool {
+		return o.Owner.Namespace == f.Target.Namespace && strings.HasPrefix(f.Target.Name, o.Owner.Name+"-") && !o.isWell()
 	})
 }
 
 // claimIsWell reports whether the claim has its volume, or gets one when the first
 // Pod that uses it is placed.
 func (f *Facts) claimIsWell() bool {
-	claim := find(f.Scene.Claims, f.Owner.Namespace, f.Owner.Name)
+	claim := findObject(f.Scene.Claims, f.Owner.Namespace, f.Owner.Name)
 	switch {
 	case claim == nil:
 		return false
@@ -178,19 +178,19 @@ func (f *Facts) claimIsWell() bool {
 		return true
 	}
 	return claim.Object.Status.Phase == corev1.ClaimPending && slices.ContainsFunc(f.Events, func(e Read[corev1.Event]) bool {
-		return e.Object.Reason == "WaitForFirstConsumer" && f.fresh(e)
+		return e.Object.Reason == "WaitForFirstConsumer" && f.isFresh(e)
 	})
 }
 
-// traces reports whether anything tells of an earlier fault.
-func (a *assembler) traces() bool {
+// hasTraces reports whether anything tells of an earlier fault.
+func (a *assembler) hasTraces() bool {
 	claimed := a.in.Event.FaultType
 	if claimed != "" && claimed != nightcrier.Asked && (claimed != nightcrier.FaultProbe || !a.f.readySinceStart()) || a.f.TargetGone {
 		return true
 	}
 	for _, f := range append([]*Facts{a.f}, a.f.others...) {
-		for c := range f.containers() {
-			if c.status.RestartCount > 0 && (f == a.f || a.f.whole()) {
+		for c := range f.allContainers() {
+			if c.status.RestartCount > 0 && (f == a.f || a.f.isWholeTarget()) {
 				return true
 			}
 		}
@@ -198,20 +198,20 @@ func (a *assembler) traces() bool {
 	return false
 }
 
-// hypotheses lists the best findings with their facts, and where there are none
+// listHypotheses lists the best findings with their facts, and where there are none
 // what to look at next.
-func (a *assembler) hypotheses() {
+func (a *assembler) listHypotheses() {
 	a.r.Hypotheses = []nightcrier.Hypothesis{}
 	for i, n := range a.findings[:min(maxHypotheses, len(a.findings))] {
 		h := nightcrier.Hypothesis{
-			ID: fmt.Sprintf("H%d", i+1), Cause: n.Cause, Object: a.object(n.Object), Statement: a.clean(n.Summary, maxText),
-			Confidence: a.confidence(n), For: []string{}, Against: []string{}, Falsification: n.Test,
+			ID: fmt.Sprintf("H%d", i+1), Cause: n.Cause, Object: a.cleanObject(n.Object), Statement: a.cleanText(n.Summary, maxText),
+			Confidence: a.confidenceOf(n), For: []string{}, Against: []string{}, Falsification: n.Test,
 		}
 		if i > 0 && n.Object != a.findings[0].Object {
-			h.Statement = a.clean("Independent of H1: "+n.Summary, maxText)
+			h.Statement = a.cleanText("Independent of H1: "+n.Summary, maxText)
 		}
 		for _, o := range n.Observed {
-			if id := a.fact(o, a.tested()); id != "" {
+			if id := a.addFact(o, a.checkOfRules()); id != "" {
 				h.For = append(h.For, id)
 			}
 		}
@@ -225,19 +225,19 @@ func (a *assembler) hypotheses() {
 // nothingFound is the hypothesis of a report whose rules found no cause.
 func (a *assembler) nothingFound() nightcrier.Hypothesis {
 	h := nightcrier.Hypothesis{
-		ID: "H1", Object: a.object(a.f.Mend()), Confidence: nightcrier.Low, For: []string{}, Against: []string{},
+		ID: "H1", Object: a.cleanObject(a.f.Mend()), Confidence: nightcrier.Low, For: []string{}, Against: []string{},
 		Statement: "The cause is none that the rules know, or the cluster does not tell it.",
-		Falsification: describe(a.f.Target).
-			decides("its state and events name no cause", "they name one"),
+		Falsification: testByDescribe(a.f.Target).
+			decidesBetween("its state and events name no cause", "they name one"),
 	}
 	if starts := a.onlyComesUp(); starts != "" {
-		h.Statement = a.clean("Nothing is known to be wrong; "+starts+" is coming up, and was not judged.", maxText)
-		h.Falsification = describe(a.f.Target).decides("it is ready and stays so", "something keeps it from getting ready")
+		h.Statement = a.cleanText("Nothing is known to be wrong; "+starts+" is coming up, and was not judged.", maxText)
+		h.Falsification = testByDescribe(a.f.Target).decidesBetween("it is ready and stays so", "something keeps it from getting ready")
 	}
 	if a.r.Verdict != nightcrier.VerdictUndetermined {
 		h.Confidence = nightcrier.Medium
-		h.Statement = a.clean(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.noise()), maxText)
-		h.Falsification = describe(a.f.Target).decides("it is ready and does not restart", "it is not ready, or has restarted since")
+		h.Statement = a.cleanText(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.describeNoise()), maxText)
+		h.Falsification = testByDescribe(a.f.Target).decidesBetween("it is ready and does not restart", "it is not ready, or has restarted since")
 	}
 	return h
 }
@@ -249,12 +249,12 @@ func (a *assembler) onlyComesUp() string {
 		return ""
 	}
 	everything := a.f.others
-	if !a.f.whole() {
+	if !a.f.isWholeTarget() {
 		everything = []*Facts{a.f}
 	}
 	var starts []nightcrier.Object
 	for _, f := range everything {
-		switch f.standing() {
+		switch f.judgeStanding() {
 		case standsComingUp:
 			starts = append(starts, f.Mend())
 		case standsWell:
@@ -265,11 +265,11 @@ func (a *assembler) onlyComesUp() string {
 	return someOf(starts)
 }
 
-// noise says of warnings about what is well that they are no more than that.
-func (a *assembler) noise() string {
+// describeNoise says of warnings about what is well that they are no more than that.
+func (a *assembler) describeNoise() string {
 	told := map[string]bool{}
 	for _, e := range a.f.Events {
-		if e.Object.Type == corev1.EventTypeWarning && a.f.fresh(e) {
+		if e.Object.Type == corev1.EventTypeWarning && a.f.isFresh(e) {
 			told[e.Object.Reason] = true
 		}
 	}
@@ -279,19 +279,19 @@ func (a *assembler) noise() string {
 	return fmt.Sprintf(" Recent warnings (%s) name nothing that is wrong now.", strings.Join(slices.Sorted(maps.Keys(told)), ", "))
 }
 
-// tested is how far an observation of a rule is checked: its predicate was
+// checkOfRules is how far an observation of a rule is checked: its predicate was
 // tested on what the cluster said, or only on what the sender claims.
-func (a *assembler) tested() nightcrier.Check {
+func (a *assembler) checkOfRules() nightcrier.Check {
 	if a.f.Hearsay {
 		return nightcrier.Seen
 	}
 	return nightcrier.Verified
 }
 
-// fact adds an observation, once, and returns its id, "" when the report is full.
-func (a *assembler) fact(o Observation, check nightcrier.Check) string {
+// addFact adds an observation, once, and returns its id, "" when the report is full.
+func (a *assembler) addFact(o Observation, check nightcrier.Check) string {
 	n := nightcrier.Fact{
-		Text: a.clean(o.Text, maxText), Quote: a.clean(o.Quote, maxQuote), Source: a.clean(o.Ref.Source, maxQuote),
+		Text: a.cleanText(o.Text, maxText), Quote: a.cleanText(o.Quote, maxQuote), Source: a.cleanText(o.Ref.Source, maxQuote),
 		Evidence: []string{o.Ref.Evidence}, Check: check,
 	}
 	for _, old := range a.r.Facts {
@@ -307,31 +307,31 @@ func (a *assembler) fact(o Observation, check nightcrier.Check) string {
 	return n.ID
 }
 
-// consequences tells what follows from the root cause.
-func (a *assembler) consequences(found composed) {
+// addConsequences tells what follows from the root cause.
+func (a *assembler) addConsequences(found composed) {
 	if a.r.RootCause == nil {
 		return
 	}
 	for _, c := range found.consequences {
 		a.r.Consequences = append(a.r.Consequences, nightcrier.Consequence{
-			Cause: c.Cause, Object: a.object(c.Object), Statement: a.clean(c.Statement, maxText), Because: a.object(c.Because),
+			Cause: c.Cause, Object: a.cleanObject(c.Object), Statement: a.cleanText(c.Statement, maxText), Because: a.cleanObject(c.Because),
 		})
 	}
 }
 
-// inferences says how the root cause follows from the facts.
-func (a *assembler) inferences() {
+// addInferences says how the root cause follows from the facts.
+func (a *assembler) addInferences() {
 	a.r.Inferences = []nightcrier.Inference{}
 	if len(a.findings) == 0 {
 		return
 	}
 	top, h := a.findings[0], a.r.Hypotheses[0]
 	a.r.Inferences = append(a.r.Inferences, nightcrier.Inference{
-		ID: "INF-1", Text: cmp.Or(sentence(causeOf(top.Cause).Meaning), h.Statement), BasedOn: h.For, Confidence: h.Confidence, WrongIf: a.clean(top.WrongIf, maxText),
+		ID: "INF-1", Text: cmp.Or(makeSentence(causeOf(top.Cause).Meaning), h.Statement), BasedOn: h.For, Confidence: h.Confidence, WrongIf: a.cleanText(top.WrongIf, maxText),
 	})
 }
 
-func (a *assembler) actions() {
+func (a *assembler) addActions() {
 	switch {
 	case a.r.Verdict == nightcrier.VerdictHealthy:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
@@ -347,13 +347,13 @@ func (a *assembler) actions() {
 		return
 	case a.onlyComesUp() != "":
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
-			Priority: 1, Action: "Look again in some minutes: " + a.clean(a.onlyComesUp(), maxText) + " has only begun to start",
+			Priority: 1, Action: "Look again in some minutes: " + a.cleanText(a.onlyComesUp(), maxText) + " has only begun to start",
 			Outcome: "tells a start from one that hangs", Risk: "none: read only",
 		})
 		return
 	case len(a.findings) == 0:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
-			Priority: 1, Action: "Look at " + a.clean(a.f.Mend().String(), maxQuote) + " by hand: its state, events and logs",
+			Priority: 1, Action: "Look at " + a.cleanText(a.f.Mend().String(), maxQuote) + " by hand: its state, events and logs",
 			Command: doLook.command(a.f.Mend()), Outcome: "names the cause", Risk: "none: read only",
 		})
 		return
@@ -364,12 +364,12 @@ func (a *assembler) actions() {
 // steps are what to do about a finding, each with the command for it: the first always,
 // if only to look at what is to be mended.
 func (a *assembler) steps(n Finding) {
-	about, meta := a.about()
+	about, meta := a.workloadToMend()
 	for _, step := range n.Actions[:min(maxActions, len(n.Actions))] {
 		if step.Do == doUndo && meta != nil && neverChanged(meta) && len(n.Actions) > 1 {
 			continue
 		}
-		act := nightcrier.Action{Priority: len(a.r.Actions) + 1, Action: a.clean(step.Action, maxText), Outcome: step.Outcome, Risk: step.Risk}
+		act := nightcrier.Action{Priority: len(a.r.Actions) + 1, Action: a.cleanText(step.Action, maxText), Outcome: step.Outcome, Risk: step.Risk}
 		if first := len(a.r.Actions) == 0; first || step.Do != doLook || step.Command != "" {
 			act.Command = step.command(n, about)
 		}
@@ -391,9 +391,9 @@ func (s Step) command(n Finding, about nightcrier.Object) string {
 	return s.Do.command(on)
 }
 
-// about is the workload that is to be mended, or that the incident is about, and
+// workloadToMend is the workload that is to be mended, or that the incident is about, and
 // what is known of it.
-func (a *assembler) about() (nightcrier.Object, *metav1.ObjectMeta) {
+func (a *assembler) workloadToMend() (nightcrier.Object, *metav1.ObjectMeta) {
 	if a.r.RootCause != nil {
 		if meta, _ := a.f.Scene.workloadOf(a.findings[0].Object); meta != nil {
 			return a.findings[0].Object, meta
@@ -410,10 +410,10 @@ func neverChanged(m *metav1.ObjectMeta) bool {
 	return m.Generation == 1 || m.Annotations[revisionNote] == "1"
 }
 
-// changes are what changed around the workload before it broke.
-func (a *assembler) changes() {
-	about, _ := a.about()
-	a.r.Changes = append(a.r.Changes, a.f.Scene.changesOf(about, a.firstSign(about), a.clean)...)
+// addChanges are what changed around the workload before it broke.
+func (a *assembler) addChanges() {
+	about, _ := a.workloadToMend()
+	a.r.Changes = append(a.r.Changes, a.f.Scene.changesOf(about, a.firstSign(about), a.cleanText)...)
 }
 
 // firstSign is since when something is known to be wrong: since a Pod of the
@@ -435,21 +435,21 @@ func (a *assembler) firstSign(about nightcrier.Object) time.Time {
 		look(&p.Object)
 	}
 	for i := range a.f.Scene.Pods {
-		if p := &a.f.Scene.Pods[i].Object; !finished(p) && p.Namespace == about.Namespace && a.f.Scene.mendOf("Pod", p) == about {
+		if p := &a.f.Scene.Pods[i].Object; !isFinished(p) && p.Namespace == about.Namespace && a.f.Scene.mendOf("Pod", p) == about {
 			look(p)
 		}
 	}
 	return first
 }
 
-// weigh says how bad it is and whom it touches.
-func (a *assembler) weigh() {
-	a.r.Category = category(a.f.Target.Kind)
+// rateSeverity says how bad it is and whom it touches.
+func (a *assembler) rateSeverity() {
+	a.r.Category = categoryOfKind(a.f.Target.Kind)
 	if a.r.RootCause != nil {
 		a.r.Category = causeOf(a.r.RootCause.Cause).Category
 	}
-	a.r.Impact = a.impact()
-	a.r.Severity = priority(a.in.Incident.Severity, a.r.Impact, a.outage())
+	a.r.Impact = a.rateImpact()
+	a.r.Severity = ratePriority(a.in.Incident.Severity, a.r.Impact, a.isOutage())
 	a.r.BlastRadius = map[string]any{
 		"pods": a.f.Replicas.Total, "notReadyPods": a.f.Replicas.NotReady(), "impact": a.r.Impact,
 	}
@@ -463,8 +463,8 @@ func (a *assembler) weigh() {
 	}
 }
 
-// category is the category of an incident whose cause is not known.
-func category(kind string) string {
+// categoryOfKind is the category of an incident whose cause is not known.
+func categoryOfKind(kind string) string {
 	switch kind {
 	case "Node", "Service":
 		return kind
@@ -487,13 +487,13 @@ func (a *assembler) trouble(found composed) []nightcrier.Object {
 	switch {
 	case a.r.RootCause != nil && !a.f.Hearsay:
 		return found.affected
-	case a.f.whole():
+	case a.f.isWholeTarget():
 		return a.r.Scope.Affected
 	}
 	return []nightcrier.Object{a.f.Mend()}
 }
 
-func (a *assembler) impact() string {
+func (a *assembler) rateImpact() string {
 	switch {
 	case a.r.RootCause != nil && causeOf(a.r.RootCause.Cause).beneathAll(), a.f.Target.Kind == "Node":
 		return manyNamespaces // what of them was read depends on who asked
@@ -521,7 +521,7 @@ func (a *assembler) notReady() (n int) {
 func (s *Scene) podsBelow(o nightcrier.Object) (r Replicas) {
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
-		if p.Namespace == o.Namespace && !finished(p) && s.mendOf("Pod", p) == o {
+		if p.Namespace == o.Namespace && !isFinished(p) && s.mendOf("Pod", p) == o {
 			r.add(p)
 		}
 	}
@@ -538,8 +538,8 @@ func namespacesOf(list []nightcrier.Object) []string {
 	return all
 }
 
-// outage reports whether nothing is left of a workload that should keep running.
-func (a *assembler) outage() bool {
+// isOutage reports whether nothing is left of a workload that should keep running.
+func (a *assembler) isOutage() bool {
 	return a.r.Verdict == nightcrier.VerdictFault && slices.ContainsFunc(a.hit, func(o nightcrier.Object) bool {
 		r, known := a.f.Scene.replicasOf(o)
 		pods := a.f.Scene.podsBelow(o)
@@ -547,9 +547,9 @@ func (a *assembler) outage() bool {
 	})
 }
 
-// priority maps a severity to P1 to P4; touching more than one Pod raises it, and
+// ratePriority maps a severity to P1 to P4; touching more than one Pod raises it, and
 // whoever reported a workload that is gone as a warning is not taken at their word.
-func priority(s nightcrier.Severity, impact string, outage bool) string {
+func ratePriority(s nightcrier.Severity, impact string, outage bool) string {
 	p := 4
 	switch s {
 	case nightcrier.Critical:

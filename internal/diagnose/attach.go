@@ -22,15 +22,15 @@ var attachCauses = []Cause{
 
 // What the kubelet and the attach controller say about volumes.
 var (
-	noDriver  = lazily(`driver name ([\w.-]{1,253}) not found in the list of registered CSI drivers|CSINode \S{1,253} does not contain driver ([\w.-]{1,253})`)
-	attaching = lazily(`Multi-Attach error|AttachVolume\.|external-attacher|volume attachment (is being deleted|limit)|attachment timeout|WaitForAttach`)
+	noDriver  = newPattern(`driver name ([\w.-]{1,253}) not found in the list of registered CSI drivers|CSINode \S{1,253} does not contain driver ([\w.-]{1,253})`)
+	attaching = newPattern(`Multi-Attach error|AttachVolume\.|external-attacher|volume attachment (is being deleted|limit)|attachment timeout|WaitForAttach`)
 	// notVolumes are complaints about volumes of ConfigMaps, Secrets and tokens,
 	// or such as pass by themselves while a kubelet starts.
-	notVolumes = lazily(`failed to sync (configmap|secret) cache|not registered|failed to fetch token|ConfigMap|configmap|[Ss]ecret "`)
-	generic    = lazily(`Unable to attach or mount volumes|timed out waiting for the condition|context deadline exceeded`)
-	unmounted  = lazily(`unmounted volumes=\[([^\]]{0,500})\]`)
-	ofVolume   = lazily(`for volume "([^"]{1,253})"`)
-	usedBy     = lazily(`already used by pod\(s\) ([\w., -]{1,500}?)(?: and \d+ pod|$)`)
+	notVolumes = newPattern(`failed to sync (configmap|secret) cache|not registered|failed to fetch token|ConfigMap|configmap|[Ss]ecret "`)
+	generic    = newPattern(`Unable to attach or mount volumes|timed out waiting for the condition|context deadline exceeded`)
+	unmounted  = newPattern(`unmounted volumes=\[([^\]]{0,500})\]`)
+	ofVolume   = newPattern(`for volume "([^"]{1,253})"`)
+	usedBy     = newPattern(`already used by pod\(s\) ([\w., -]{1,500}?)(?: and \d+ pod|$)`)
 )
 
 // mountWhys tell what a failed mount lacks; the first that matches counts.
@@ -38,12 +38,12 @@ var mountWhys = []struct {
 	words     *pattern
 	why, mend string
 }{
-	{lazily(`hostPath type check failed`), "the node does not have what the hostPath names, or it is of another type", "Correct the path or the type of the hostPath volume"},
-	{lazily(`access denied by server|(?i)permission denied|Operation not permitted`), "the server or the node denies it", "Let the storage server admit the node, and check credentials and ownership"},
-	{lazily(`No such file or directory|does not exist|special device .{0,200}does not exist`), "what it names does not exist on the server or the node", "Correct the path or the device that the volume names"},
-	{lazily(`(?i)connection timed out|connection refused|no route to host|i/o timeout|portmap query failed|Name or service not known|Failed to resolve server`), "the storage server does not answer", "Bring the storage server back, or correct its address in the volume"},
-	{lazily(`wrong fs type|bad superblock|unknown filesystem type|mount\.nfs|mount\.cifs|need a /sbin/mount`), "the node cannot mount a file system of this type", "Correct the file system type of the volume, or install its helper on the node"},
-	{lazily(`'?fsck'? found errors|Structure needs cleaning|input/output error`), "the file system on it is damaged", "Repair the file system, or restore the data to a new volume"},
+	{newPattern(`hostPath type check failed`), "the node does not have what the hostPath names, or it is of another type", "Correct the path or the type of the hostPath volume"},
+	{newPattern(`access denied by server|(?i)permission denied|Operation not permitted`), "the server or the node denies it", "Let the storage server admit the node, and check credentials and ownership"},
+	{newPattern(`No such file or directory|does not exist|special device .{0,200}does not exist`), "what it names does not exist on the server or the node", "Correct the path or the device that the volume names"},
+	{newPattern(`(?i)connection timed out|connection refused|no route to host|i/o timeout|portmap query failed|Name or service not known|Failed to resolve server`), "the storage server does not answer", "Bring the storage server back, or correct its address in the volume"},
+	{newPattern(`wrong fs type|bad superblock|unknown filesystem type|mount\.nfs|mount\.cifs|need a /sbin/mount`), "the node cannot mount a file system of this type", "Correct the file system type of the volume, or install its helper on the node"},
+	{newPattern(`'?fsck'? found errors|Structure needs cleaning|input/output error`), "the file system on it is damaged", "Repair the file system, or restore the data to a new volume"},
 }
 
 // volumeNotMounted finds Pods that do not start because a volume is not attached
@@ -52,7 +52,7 @@ func volumeNotMounted(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if podReady(&p.Object) || f.past(p) || !f.Hearsay && hasStarted(&p.Object) {
+		if podReady(&p.Object) || f.isPast(p) || !f.Hearsay && hasStarted(&p.Object) {
 			continue
 		}
 		if e, ok := f.volumeTrouble(p); ok {
@@ -72,7 +72,7 @@ func hasStarted(p *corev1.Pod) bool {
 
 // saidOnce matches what the attach controller says once for a Pod, however long
 // it then waits.
-var saidOnce = lazily(`^Multi-Attach error`)
+var saidOnce = newPattern(`^Multi-Attach error`)
 
 // volumeTrouble is the newest Event about a volume of p, one that says why before
 // one that says only that it takes long.
@@ -80,7 +80,7 @@ func (f *Facts) volumeTrouble(p *Read[corev1.Pod]) (Read[corev1.Event], bool) {
 	var found Read[corev1.Event]
 	ok := false
 	for e := range f.eventsOf("Pod", p.Object.Name) {
-		if !slices.Contains([]string{"FailedMount", "FailedAttachVolume", "FailedMapVolume"}, e.Object.Reason) || !f.fresh(e) && !saidOnce.MatchString(e.Object.Message) {
+		if !slices.Contains([]string{"FailedMount", "FailedAttachVolume", "FailedMapVolume"}, e.Object.Reason) || !f.isFresh(e) && !saidOnce.MatchString(e.Object.Message) {
 			continue
 		}
 		if !aboutVolume(&p.Object, e.Object.Message) {
@@ -132,7 +132,7 @@ func notMounted(f *Facts, p *Read[corev1.Pod], e Read[corev1.Event]) Finding {
 	case e.Object.Reason == "FailedAttachVolume" || attaching.MatchString(e.Object.Message):
 		n.Cause = "volume-attach-failed"
 		n.Summary = fmt.Sprintf("%s cannot start: a volume cannot be attached to node %s (%s).", f.Mend(), text.CutLine(p.Object.Spec.NodeName, maxQuote), message)
-		n.DependsOn = append(n.DependsOn, f.Scene.holders(p.Object.Namespace, e.Object.Message)...)
+		n.DependsOn = append(n.DependsOn, f.Scene.holdersOfVolume(p.Object.Namespace, e.Object.Message)...)
 	default:
 		why := ""
 		for _, w := range mountWhys {
@@ -155,8 +155,8 @@ func mountFinding(o nightcrier.Object, p *Read[corev1.Pod], said Observation) Fi
 	return Finding{
 		Cause: "mount-failed", Object: o, Confidence: nightcrier.High, Observed: []Observation{said},
 		WrongIf: "it was mounted since; the kubelet tries again by itself",
-		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
-			decides("its newest events say the same", "it has started"),
+		Test: testByDescribe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
+			decidesBetween("its newest events say the same", "it has started"),
 		Actions: []Step{
 			{Action: "Mend what the message names in " + o.String() + ", its volume or its node", On: nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}, Outcome: "the kubelet mounts it at its next try", Risk: "needs a new rollout where the Pod is changed"},
 		},
@@ -169,7 +169,7 @@ func (s *Scene) volumeOf(p *Read[corev1.Pod], message string) []nightcrier.Objec
 	if m == nil {
 		return nil
 	}
-	if v := find(s.Volumes, "", m[1]); v != nil && v.Object.Spec.ClaimRef != nil {
+	if v := findObject(s.Volumes, "", m[1]); v != nil && v.Object.Spec.ClaimRef != nil {
 		r := v.Object.Spec.ClaimRef
 		return []nightcrier.Object{{Kind: "PersistentVolumeClaim", Namespace: r.Namespace, Name: r.Name}}
 	}
@@ -181,16 +181,16 @@ func (s *Scene) volumeOf(p *Read[corev1.Pod], message string) []nightcrier.Objec
 	return nil
 }
 
-// holders are the nodes of the Pods that a Multi-Attach error names: one that is
+// holdersOfVolume are the nodes of the Pods that a Multi-Attach error names: one that is
 // away never lets go of the volume.
-func (s *Scene) holders(ns, message string) []nightcrier.Object {
+func (s *Scene) holdersOfVolume(ns, message string) []nightcrier.Object {
 	m := usedBy.FindStringSubmatch(message)
 	if m == nil {
 		return nil
 	}
 	var out []nightcrier.Object
 	for _, name := range strings.Split(m[1], ", ") {
-		if p := find(s.Pods, ns, strings.TrimSpace(name)); p != nil && p.Object.Spec.NodeName != "" {
+		if p := findObject(s.Pods, ns, strings.TrimSpace(name)); p != nil && p.Object.Spec.NodeName != "" {
 			out = append(out, nightcrier.Object{Kind: "Node", Name: p.Object.Spec.NodeName})
 		}
 	}
@@ -201,11 +201,11 @@ func (s *Scene) holders(ns, message string) []nightcrier.Object {
 // registers.
 func (s *Scene) driverSets(driver string) []nightcrier.Object {
 	var out []nightcrier.Object
-	for w := range s.controllers() {
+	for w := range s.allControllers() {
 		if w.object.Kind != "DaemonSet" {
 			continue
 		}
-		for _, v := range s.settings(w) {
+		for _, v := range s.settingsOfMaker(w) {
 			if strings.Contains(v.Quote, "/"+driver+"/") || v.Quote == driver {
 				out = append(out, w.object)
 				break
@@ -249,7 +249,7 @@ func (s *Scene) waitsFor(a *storagev1.VolumeAttachment) *Read[corev1.Pod] {
 		if c.Object.Spec.VolumeName != *name {
 			continue
 		}
-		for _, p := range s.claim(&c).pods() {
+		for _, p := range s.newClaim(&c).usingPods() {
 			if p.Object.Spec.NodeName == a.Spec.NodeName && !hasStarted(&p.Object) {
 				return p
 			}
@@ -264,16 +264,16 @@ func (s *Scene) waitsFor(a *storagev1.VolumeAttachment) *Read[corev1.Pod] {
 func attachedElsewhere(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Claims {
-		c := s.claim(&s.Claims[i])
+		c := s.newClaim(&s.Claims[i])
 		if c.Object.Status.Phase != corev1.ClaimBound || !oneNode(c.Object.Spec.AccessModes) {
 			continue
 		}
-		pods := c.pods()
+		pods := c.usingPods()
 		for _, p := range pods {
 			holder := slices.IndexFunc(pods, func(h *Read[corev1.Pod]) bool {
 				return hasStarted(&h.Object) && h.Object.Spec.NodeName != p.Object.Spec.NodeName
 			})
-			if holder < 0 || p.Object.Spec.NodeName == "" || hasStarted(&p.Object) || !creating(&p.Object) || s.Now.Sub(p.Object.CreationTimestamp.Time) < settling {
+			if holder < 0 || p.Object.Spec.NodeName == "" || hasStarted(&p.Object) || !isCreating(&p.Object) || s.Now.Sub(p.Object.CreationTimestamp.Time) < settling {
 				continue
 			}
 			out = append(out, s.heldElsewhere(c, p, pods[holder]))
@@ -287,8 +287,8 @@ func oneNode(modes []corev1.PersistentVolumeAccessMode) bool {
 	return len(modes) > 0 && !slices.Contains(modes, corev1.ReadWriteMany) && !slices.Contains(modes, corev1.ReadOnlyMany)
 }
 
-// creating reports whether a Pod waits for its containers to be made.
-func creating(p *corev1.Pod) bool {
+// isCreating reports whether a Pod waits for its containers to be made.
+func isCreating(p *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(st corev1.ContainerStatus) bool {
 		return st.State.Waiting != nil && slices.Contains([]string{"ContainerCreating", "PodInitializing"}, st.State.Waiting.Reason)
 	})
@@ -302,7 +302,7 @@ func (s *Scene) heldElsewhere(c claim, p, holder *Read[corev1.Pod]) Finding {
 	})
 	n.Cause, n.Confidence = "volume-attach-failed", nightcrier.Medium
 	n.Summary = fmt.Sprintf("%s cannot start: its PersistentVolumeClaim %s (%s) is in use by Pod %s on another node, %s.",
-		o, c.Object.Name, c.modes(), holder.Object.Name, text.CutLine(holder.Object.Spec.NodeName, maxQuote))
+		o, c.Object.Name, c.accessModes(), holder.Object.Name, text.CutLine(holder.Object.Spec.NodeName, maxQuote))
 	n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("Pod %s holds the volume on node %s", holder.Object.Name, holder.Object.Spec.NodeName), Quote: "nodeName=" + holder.Object.Spec.NodeName, Ref: holder.Ref})
 	n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: holder.Object.Spec.NodeName}}
 	n.Actions[0] = Step{Action: "Run one Pod at a time (strategy Recreate, one replica), or use a claim that several nodes may mount", Do: doEdit, Outcome: "the volume is free when the Pod starts", Risk: "Recreate stops the old Pod before the new one runs"}

@@ -42,12 +42,12 @@ func TestVolumeNotMounted(t *testing.T) {
 		{"mounted since", about(pod(ready(0))).with("FailedAttachVolume", "Multi-Attach error", time.Minute), nil},
 		{"mounted, and fails for another reason", about(pod(crashing(1, "Error", time.Second))).with("FailedMount", "hostPath type check failed: x", time.Minute), []string{"crash-on-start"}},
 	})
-	n := apply(says("FailedMount", `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /data is not a directory`))[0]
+	n := applyRules(says("FailedMount", `MountVolume.SetUp failed for volume "x" : hostPath type check failed: /data is not a directory`))[0]
 	if !strings.Contains(n.Summary, "/data is not a directory") || n.Confidence != nightcrier.High {
 		t.Errorf("%s %q", n.Confidence, n.Summary)
 	}
 	plain := about(pod(waiting("ContainerCreating", ""))).with("FailedMount", slow("data"), time.Second).with("FailedAttachVolume", "Multi-Attach error for volume", time.Minute)
-	if got := apply(plain)[0].Cause; got != "volume-attach-failed" {
+	if got := applyRules(plain)[0].Cause; got != "volume-attach-failed" {
 		t.Errorf("one that says why comes first, got %s", got)
 	}
 }
@@ -58,13 +58,13 @@ func TestVolumeNeeds(t *testing.T) {
 	f.Scene = sceneOf(t, docs(`{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: cart-old}, spec: {nodeName: n7}}`,
 		`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: data}, spec: {volumeName: pv1}}`))
 	want := []nightcrier.Object{{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data"}, {Kind: "Node", Name: "n7"}}
-	if n := apply(f)[0]; !slices.Equal(n.DependsOn, want) {
+	if n := applyRules(f)[0]; !slices.Equal(n.DependsOn, want) {
 		t.Errorf("depends on %v", n.DependsOn)
 	}
 	f = about(pod(waiting("ContainerCreating", ""))).with("FailedMount", "driver name disk.example.com not found in the list of registered CSI drivers", time.Minute)
 	f.Scene = sceneOf(t, `{apiVersion: apps/v1, kind: DaemonSet, metadata: {namespace: shop, name: disk}, spec: {template: {spec: {containers: [{name: registrar, args: [--kubelet-registration-path=/var/lib/kubelet/plugins/disk.example.com/csi.sock]}]}}}}`)
 	want = []nightcrier.Object{{Kind: "DaemonSet", Namespace: "shop", Name: "disk"}}
-	if n := apply(f)[0]; !slices.Equal(n.DependsOn, want) {
+	if n := applyRules(f)[0]; !slices.Equal(n.DependsOn, want) {
 		t.Errorf("depends on %v", n.DependsOn)
 	}
 }

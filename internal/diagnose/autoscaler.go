@@ -13,7 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var autoscalerRules = area{scene: []SceneRule{autoscalers}}
+var autoscalerRules = area{scene: []SceneRule{autoscalerTrouble}}
 
 var autoscalerCauses = []Cause{
 	{"hpa-at-limit", "Pod", "an autoscaler has made as many Pods as it may and the load is still above its target", rankFollows + 4},
@@ -26,12 +26,12 @@ var autoscalerCauses = []Cause{
 // metrics.
 const blindFor = 3 * time.Minute
 
-// autoscalers finds autoscalers that cannot do their work.
-func autoscalers(s *Scene) []Finding {
+// autoscalerTrouble finds autoscalers that cannot do their work.
+func autoscalerTrouble(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Autoscalers {
 		h := &s.Autoscalers[i]
-		if h.Object.DeletionTimestamp != nil || !waited(&h.Object, s.Now, blindFor) && !withoutAPI(&h.Object) {
+		if h.Object.DeletionTimestamp != nil || !hasWaited(&h.Object, s.Now, blindFor) && !withoutAPI(&h.Object) {
 			continue
 		}
 		for _, rule := range []func(*Scene, *Read[autoscalingv2.HorizontalPodAutoscaler]) (Finding, bool){
@@ -71,13 +71,13 @@ func sawScaler(h *Read[autoscalingv2.HorizontalPodAutoscaler], c autoscalingv2.H
 }
 
 func scalerTest(h *Read[autoscalingv2.HorizontalPodAutoscaler]) test {
-	return get(h.Object.Namespace, "hpa", h.Object.Name)
+	return testByGet(h.Object.Namespace, "hpa", h.Object.Name)
 }
 
 // scalerIsWell reports whether the autoscaler that the Facts are about says that it
 // can do its work.
 func (f *Facts) scalerIsWell() bool {
-	h := find(f.Scene.Autoscalers, f.Owner.Namespace, f.Owner.Name)
+	h := findObject(f.Scene.Autoscalers, f.Owner.Namespace, f.Owner.Name)
 	if h == nil {
 		return false
 	}
@@ -102,7 +102,7 @@ func scaleTargetMissing(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]
 		Summary:  fmt.Sprintf("%s scales nothing: its target %s does not exist.", scalerObject(h), target),
 		Observed: []Observation{{Text: fmt.Sprintf("%s targets %s, which does not exist", scalerObject(h), target), Quote: target.Name, Ref: h.Ref}},
 		WrongIf:  "the target was made since",
-		Test:     scalerTest(h).decides("its condition AbleToScale is False with FailedGetScale", "it is True"),
+		Test:     scalerTest(h).decidesBetween("its condition AbleToScale is False with FailedGetScale", "it is True"),
 		Actions: []Step{
 			{Action: "Correct scaleTargetRef of " + scalerObject(h).String() + ", or make " + target.String(), Do: doEdit, Outcome: "the autoscaler scales it", Risk: "the number of Pods may change at once"},
 			{Action: "Delete " + scalerObject(h).String() + " if its target is gone for good", Outcome: "no more warnings", Risk: "none while nothing is scaled"},
@@ -115,10 +115,10 @@ func scaleTargetMissing(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]
 }
 
 // notThere is what says that an object or its kind does not exist.
-var notThere = lazily(`not found|no matches for kind|could not find the requested resource`)
+var notThere = newPattern(`not found|no matches for kind|could not find the requested resource`)
 
 // noMetricsAPI is what an autoscaler says where nothing serves the metrics API.
-var noMetricsAPI = lazily(`could not find the requested resource \((?:get|list) [\w.]{1,60}metrics\.k8s\.io\)`)
+var noMetricsAPI = newPattern(`could not find the requested resource \((?:get|list) [\w.]{1,60}metrics\.k8s\.io\)`)
 
 // withoutAPI reports whether an autoscaler says that the API it gets its metrics
 // from does not exist. Waiting does not bring it.
@@ -127,17 +127,17 @@ func withoutAPI(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 	return known && c.Status == corev1.ConditionFalse && blindReason.MatchString(c.Reason) && noMetricsAPI.MatchString(c.Message)
 }
 
-// inactive is the condition that says that an autoscaler does not scale, and has
+// inactiveCondition is the condition that says that an autoscaler does not scale, and has
 // not for a while.
-func (s *Scene) inactive(h *autoscalingv2.HorizontalPodAutoscaler) (autoscalingv2.HorizontalPodAutoscalerCondition, bool) {
+func (s *Scene) inactiveCondition(h *autoscalingv2.HorizontalPodAutoscaler) (autoscalingv2.HorizontalPodAutoscalerCondition, bool) {
 	c, known := scalerCondition(h, autoscalingv2.ScalingActive)
-	return c, known && c.Status == corev1.ConditionFalse && (withoutAPI(h) || lasting(c.LastTransitionTime, s.Now, takeUp))
+	return c, known && c.Status == corev1.ConditionFalse && (withoutAPI(h) || hasLasted(c.LastTransitionTime, s.Now, takeUp))
 }
 
 // withoutRequests finds targets that do not request what they are scaled by a share
 // of.
 func withoutRequests(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (Finding, bool) {
-	c, off := s.inactive(&h.Object)
+	c, off := s.inactiveCondition(&h.Object)
 	active, known := scalerCondition(&h.Object, autoscalingv2.ScalingActive)
 	said := off && strings.Contains(c.Message, "missing request for")
 	resource, container, short := s.requestMissing(&h.Object)
@@ -156,7 +156,7 @@ func withoutRequests(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (
 		Summary:  fmt.Sprintf("%s cannot be scaled by %s: it makes no request of %s, of which the autoscaler needs the share in use.", target, scalerObject(h), what),
 		Observed: []Observation{{Text: fmt.Sprintf("%s scales %s by a share of its requests", scalerObject(h), target), Quote: target.Name, Ref: h.Ref}},
 		WrongIf:  "a request was added since and its Pods are not made again yet",
-		Test:     get(target.Namespace, strings.ToLower(target.Kind), target.Name).decides("a container has no request of it", "every container has one"),
+		Test:     testByGet(target.Namespace, strings.ToLower(target.Kind), target.Name).decidesBetween("a container has no request of it", "every container has one"),
 		Actions: []Step{
 			{Action: "Give every container of " + target.String() + " a request of what it is scaled by", Do: doEdit, Outcome: "the autoscaler can work", Risk: "rolls the workload out again; its Pods may need more room"},
 			{Action: "Scale by an average value in place of a share", Outcome: "no requests are needed", Risk: "the value must be kept right by hand"},
@@ -168,7 +168,7 @@ func withoutRequests(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (
 	return n, true
 }
 
-var missingRequest = lazily(`missing request for (\S{1,100}(?: in container \S{1,63})?)`)
+var missingRequest = newPattern(`missing request for (\S{1,100}(?: in container \S{1,63})?)`)
 
 // requestMissing is the first container of an autoscaler's target that makes no
 // request of a resource of which the autoscaler needs the share in use. The Pods
@@ -178,27 +178,27 @@ func (s *Scene) requestMissing(h *autoscalingv2.HorizontalPodAutoscaler) (resour
 	if !known {
 		return "", "", false
 	}
-	if resource, container, missing = unasked(h, m.spec); !missing {
+	if resource, container, missing = firstWithoutRequest(h, m.spec); !missing {
 		return "", "", false
 	}
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
-		if !finished(p) && matches(m.labels, p.Labels) && s.mendOf("Pod", p) == m.object {
-			return unasked(h, &p.Spec)
+		if !isFinished(p) && plainSelectorMatches(m.labels, p.Labels) && s.mendOf("Pod", p) == m.object {
+			return firstWithoutRequest(h, &p.Spec)
 		}
 	}
 	return resource, container, missing
 }
 
-// unasked is the first container that makes no request of what an autoscaler needs
+// firstWithoutRequest is the first container that makes no request of what an autoscaler needs
 // the share of.
-func unasked(h *autoscalingv2.HorizontalPodAutoscaler, spec *corev1.PodSpec) (resource, container string, missing bool) {
+func firstWithoutRequest(h *autoscalingv2.HorizontalPodAutoscaler, spec *corev1.PodSpec) (resource, container string, missing bool) {
 	for _, metric := range h.Spec.Metrics {
 		if metric.Resource == nil || metric.Resource.Target.Type != autoscalingv2.UtilizationMetricType {
 			continue
 		}
 		for _, c := range spec.Containers {
-			if _, ok := asked(c)[metric.Resource.Name]; !ok {
+			if _, ok := containerRequests(c)[metric.Resource.Name]; !ok {
 				return string(metric.Resource.Name), c.Name, true
 			}
 		}
@@ -208,7 +208,7 @@ func unasked(h *autoscalingv2.HorizontalPodAutoscaler, spec *corev1.PodSpec) (re
 
 // withoutMetrics finds autoscalers that get nothing to scale by.
 func withoutMetrics(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (Finding, bool) {
-	c, off := s.inactive(&h.Object)
+	c, off := s.inactiveCondition(&h.Object)
 	if !off || !blindReason.MatchString(c.Reason) {
 		return Finding{}, false
 	}
@@ -217,7 +217,7 @@ func withoutMetrics(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (F
 		Summary:  fmt.Sprintf("%s cannot scale %s: it gets no metrics (%s).", scalerObject(h), scaleTarget(&h.Object), text.CutLine(c.Message, maxQuote)),
 		Observed: []Observation{sawScaler(h, c)},
 		WrongIf:  "metrics have come back since",
-		Test:     scalerTest(h).decides("its condition ScalingActive is False", "it is True"),
+		Test:     scalerTest(h).decidesBetween("its condition ScalingActive is False", "it is True"),
 		Actions: []Step{
 			{Action: "Check that the server of the metrics API runs and its APIService is available", Outcome: "tells a missing server from missing data", Risk: "none: read only"},
 			{Action: "Set the number of replicas by hand until then", Outcome: "the load is carried", Risk: "nothing scales it back"},
@@ -233,9 +233,9 @@ func withoutMetrics(s *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (F
 
 var (
 	// blindReason are the reasons of an autoscaler that gets no metrics.
-	blindReason = lazily(`^(FailedGet\w{1,30}Metric|FailedComputeMetricsReplicas|InvalidMetricSourceType)$`)
+	blindReason = newPattern(`^(FailedGet\w{1,30}Metric|FailedComputeMetricsReplicas|InvalidMetricSourceType)$`)
 	// unreadyPods is what is said when there are only no Pods to measure.
-	unreadyPods = lazily(`pods might be unready|no metrics returned`)
+	unreadyPods = newPattern(`pods might be unready|no metrics returned`)
 )
 
 // metricsServers are what serves the metrics that a message misses.
@@ -273,7 +273,7 @@ func atLimit(_ *Scene, h *Read[autoscalingv2.HorizontalPodAutoscaler]) (Finding,
 		Summary:  fmt.Sprintf("%s has scaled %s to its limit of %d Pods, and the load is still above its target (%s).", scalerObject(h), scaleTarget(&h.Object), spec.MaxReplicas, over),
 		Observed: []Observation{sawScaler(h, c), {Text: "measured: " + over, Quote: fmt.Sprintf("currentReplicas=%d", st.CurrentReplicas), Ref: h.Ref}},
 		WrongIf:  "the load passes, or more Pods would not carry it because something behind them is the limit",
-		Test:     scalerTest(h).decides("ScalingLimited is True with TooManyReplicas and a metric is above its target", "neither is so"),
+		Test:     scalerTest(h).decidesBetween("ScalingLimited is True with TooManyReplicas and a metric is above its target", "neither is so"),
 		Actions: []Step{
 			{Action: "Raise maxReplicas of " + scalerObject(h).String() + " if the nodes and what lies behind can carry it", Do: doEdit, Outcome: "more Pods share the load", Risk: "moves the load to what they depend on; cost"},
 			{Action: "Find out where the load comes from, and whether each request has become dearer", Outcome: "tells more work from a slower version", Risk: "none: read only"},
@@ -294,15 +294,15 @@ func aboveTarget(h *autoscalingv2.HorizontalPodAutoscaler) (string, bool) {
 			}
 			switch {
 			case want.Resource != nil && have.Resource != nil && want.Resource.Name == have.Resource.Name:
-				if said, above := higher(have.Resource.Current, want.Resource.Target); above {
+				if said, above := compareWithTarget(have.Resource.Current, want.Resource.Target); above {
 					return string(want.Resource.Name) + " " + said, true
 				}
 			case want.Pods != nil && have.Pods != nil && want.Pods.Metric.Name == have.Pods.Metric.Name:
-				if said, above := higher(have.Pods.Current, want.Pods.Target); above {
+				if said, above := compareWithTarget(have.Pods.Current, want.Pods.Target); above {
 					return text.CutLine(want.Pods.Metric.Name, maxQuote) + " " + said, true
 				}
 			case want.External != nil && have.External != nil && want.External.Metric.Name == have.External.Metric.Name:
-				if said, above := higher(have.External.Current, want.External.Target); above {
+				if said, above := compareWithTarget(have.External.Current, want.External.Target); above {
 					return text.CutLine(want.External.Metric.Name, maxQuote) + " " + said, true
 				}
 			}
@@ -311,7 +311,7 @@ func aboveTarget(h *autoscalingv2.HorizontalPodAutoscaler) (string, bool) {
 	return "", false
 }
 
-func higher(have autoscalingv2.MetricValueStatus, want autoscalingv2.MetricTarget) (string, bool) {
+func compareWithTarget(have autoscalingv2.MetricValueStatus, want autoscalingv2.MetricTarget) (string, bool) {
 	switch {
 	case have.AverageUtilization != nil && want.AverageUtilization != nil:
 		return fmt.Sprintf("%d%% of the requests, target %d%%", *have.AverageUtilization, *want.AverageUtilization),

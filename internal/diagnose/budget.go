@@ -25,12 +25,12 @@ const drainWait = 5 * time.Minute
 
 // notEvicted is what is said when a budget does not let a Pod be evicted: by the
 // API server, and by autoscalers of nodes.
-var notEvicted = lazily(`(?i)violate the pod's disruption budget|more than one pod ?disruption ?budget|pdb .{0,300}prevents pod evictions|(?:not enough|blocked by|prevented by|violates?) (?:a |the )?(?:pdb|pod ?disruption ?budget)`)
+var notEvicted = newPattern(`(?i)violate the pod's disruption budget|more than one pod ?disruption ?budget|pdb .{0,300}prevents pod evictions|(?:not enough|blocked by|prevented by|violates?) (?:a |the )?(?:pdb|pod ?disruption ?budget)`)
 
 // budgetBlocksDrain finds budgets that allow no disruption while somebody waits for
 // one. Without that, a budget that allows none is only strict.
 func budgetBlocksDrain(s *Scene) []Finding {
-	d := s.drains()
+	d := s.findDrains()
 	if len(d.events)+len(d.nodes) == 0 {
 		return nil
 	}
@@ -39,7 +39,7 @@ func budgetBlocksDrain(s *Scene) []Finding {
 		b := &s.Budgets[i]
 		guarded := d.held[b.Object.Namespace+"/"+b.Object.Name]
 		if seen, node, high, blocked := s.drainWaits(d, b, guarded); blocked {
-			out = append(out, s.blocking(b, guarded, seen, node, high))
+			out = append(out, s.budgetFinding(b, guarded, seen, node, high))
 		}
 	}
 	return out
@@ -57,10 +57,10 @@ type drains struct {
 	pods map[*corev1.Pod]bool
 }
 
-func (s *Scene) drains() drains {
+func (s *Scene) findDrains() drains {
 	d := drains{nodes: map[string]*Read[corev1.Node]{}, held: map[string][]*Read[corev1.Pod]{}, pods: map[*corev1.Pod]bool{}}
 	for _, e := range s.Events {
-		if s.fresh(e) && notEvicted.MatchString(text.KeepBytes(e.Object.Message, 8*maxQuote)) {
+		if s.isFresh(e) && notEvicted.MatchString(text.KeepBytes(e.Object.Message, 8*maxQuote)) {
 			d.events = append(d.events, e)
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Scene) drains() drains {
 		if b.Object.Status.DisruptionsAllowed > 0 || b.Object.Status.ExpectedPods == 0 {
 			continue
 		}
-		for _, p := range s.guarded(b) {
+		for _, p := range s.podsGuardedBy(b) {
 			key := b.Object.Namespace + "/" + b.Object.Name
 			d.held[key] = append(d.held[key], p)
 			d.pods[&p.Object] = true
@@ -86,15 +86,15 @@ func (s *Scene) drains() drains {
 	return d
 }
 
-// guarded are the Pods that a budget guards.
-func (s *Scene) guarded(b *Read[policyv1.PodDisruptionBudget]) []*Read[corev1.Pod] {
+// podsGuardedBy are the Pods that a budget guards.
+func (s *Scene) podsGuardedBy(b *Read[policyv1.PodDisruptionBudget]) []*Read[corev1.Pod] {
 	sel, err := metav1.LabelSelectorAsSelector(b.Object.Spec.Selector)
 	if err != nil {
 		return nil
 	}
 	var out []*Read[corev1.Pod]
 	for p := range s.podsOf(b.Object.Namespace, sel) {
-		if !finished(&p.Object) {
+		if !isFinished(&p.Object) {
 			out = append(out, p)
 		}
 	}
@@ -141,15 +141,15 @@ func (s *Scene) onlyHeld(d drains, node string) bool {
 	}
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
-		up := controller(p).Kind
-		if p.Spec.NodeName == node && !finished(p) && up != "DaemonSet" && up != "Node" && !d.pods[p] {
+		up := controllerOf(p).Kind
+		if p.Spec.NodeName == node && !isFinished(p) && up != "DaemonSet" && up != "Node" && !d.pods[p] {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *Scene) blocking(b *Read[policyv1.PodDisruptionBudget], guarded []*Read[corev1.Pod], seen Observation, node string, high bool) Finding {
+func (s *Scene) budgetFinding(b *Read[policyv1.PodDisruptionBudget], guarded []*Read[corev1.Pod], seen Observation, node string, high bool) Finding {
 	st := b.Object.Status
 	o := nightcrier.Object{Kind: "PodDisruptionBudget", Namespace: b.Object.Namespace, Name: b.Object.Name}
 	n := Finding{
@@ -160,7 +160,7 @@ func (s *Scene) blocking(b *Read[policyv1.PodDisruptionBudget], guarded []*Read[
 			Quote: fmt.Sprintf("desiredHealthy=%d", st.DesiredHealthy), Ref: b.Ref,
 		}},
 		WrongIf: "nobody drains the node any more",
-		Test:    get(o.Namespace, "pdb", o.Name).decides("status.disruptionsAllowed is 0", "it is more than 0"),
+		Test:    testByGet(o.Namespace, "pdb", o.Name).decidesBetween("status.disruptionsAllowed is 0", "it is more than 0"),
 		Actions: []Step{
 			{Action: "Let " + o.String() + " allow one disruption, or give its workload one replica more for the time", Do: doEdit, Outcome: "the drain goes on", Risk: "one Pod less while another starts"},
 			{Action: "Look at the Pods it guards that are not ready", Outcome: "once they are ready the budget gives way by itself", Risk: "none: read only"},
@@ -173,7 +173,7 @@ func (s *Scene) blocking(b *Read[policyv1.PodDisruptionBudget], guarded []*Read[
 		n.Affected = []nightcrier.Object{{Kind: "Node", Name: node}}
 	}
 	if st.CurrentHealthy < st.DesiredHealthy {
-		n.DependsOn = s.behind(guarded)
+		n.DependsOn = s.workloadsBehind(guarded)
 	}
 	return n
 }

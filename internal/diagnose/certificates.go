@@ -22,7 +22,7 @@ var certificateSayings = []saying{
 			{Action: "Compare the clocks of the nodes with each other and with the issuer's", Outcome: "tells which clock is wrong", Risk: "none: read only"},
 			{Action: "Repair time synchronisation on the node that is off", Outcome: "certificates and tokens are valid again", Risk: "a jump of the clock upsets timers and databases"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`(?i)certificate (?:is )?not yet valid`, `CertificateNotYetValidException`, `CERT_NOT_YET_VALID`, `(?i)is before \d{4}-\d\d-\d\dT`, `NotBefore: `,
 			`(?i)clock (?:skew|drift)`, `(?i)token used before issued`, `(?i)issued in the future`, `(?i)RequestTimeTooSkewed`, `(?i)iat.{0,30}in the future`,
 			`(?i)ImmatureSignatureError`, `(?i)system clock.{0,40}(?:wrong|behind|ahead)`, `(?i)clock is (?:too far|not) `,
@@ -31,7 +31,7 @@ var certificateSayings = []saying{
 	{
 		cause: "certificate-expired", because: "a certificate has expired",
 		wrongIf: "the clock of the node is ahead", refine: otherEnd, actions: certificateActions,
-		wordings: words(
+		wordings: newWordings(
 			`(?i)certificate (?:has|is) expired`, `(?i)x509: certificate has expired`, `CERT_HAS_EXPIRED`, `CertificateExpiredException`, `(?i)NotAfter: `,
 			`(?i)is after \d{4}-\d\d-\d\dT`, `(?i)expired certificate`, `(?i)sslv3 alert certificate expired|tlsv1 alert certificate expired`, `(?i)certificate expired`,
 			`(?i)certificate.{0,80}\bexpired (?:on|at|since)\b`,
@@ -40,7 +40,7 @@ var certificateSayings = []saying{
 	{
 		cause: "certificate-invalid", because: "a certificate is not trusted or is for another name",
 		wrongIf: "the other side is an impostor and is rightly refused", refine: otherEnd, actions: certificateActions,
-		wordings: words(
+		wordings: newWordings(
 			`(?i)signed by unknown authority`, `(?i)x509: cannot validate certificate`, `(?i)x509: certificate is (?:valid for|not valid for)`, `(?i)certificate is not valid for`,
 			`(?i)self[- ]signed certificate`, `UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|ERR_TLS_CERT_ALTNAME_INVALID`,
 			`(?i)unable to get (?:local )?issuer certificate`, `(?i)certificate[ _]verify[ _]failed`, `(?i)hostname\b.{0,100}(?:doesn'?t|does not|mismatch).{0,20}match`, `(?i)hostname mismatch, certificate`,

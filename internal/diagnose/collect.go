@@ -26,8 +26,8 @@ const (
 	maxLogs   = 6 // excerpts
 )
 
-// collect reads what concerns the incident.
-func (c *collector) collect(ctx context.Context) (*Facts, error) {
+// collectFacts reads what concerns the incident.
+func (c *collector) collectFacts(ctx context.Context) (*Facts, error) {
 	target, owner := c.in.Incident.Resource, c.in.Incident.Owner
 	if target.IsZero() {
 		target = c.in.Event.Resource
@@ -38,7 +38,7 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 	if owner.IsZero() {
 		owner = target
 	}
-	target, owner = subject(target, owner, c.in.Incident.Cluster)
+	target, owner = subjectOf(target, owner, c.in.Incident.Cluster)
 	c.home = target.Namespace
 	if target.Kind == namespaceKind {
 		c.home = target.Name
@@ -49,22 +49,22 @@ func (c *collector) collect(ctx context.Context) (*Facts, error) {
 		return nil, err
 	}
 	f.claimRef = ref
-	if err := unstopped(c.fromCluster(ctx, f)); err != nil {
+	if err := unwrapStop(c.fromCluster(ctx, f)); err != nil {
 		return nil, err
 	}
-	if err := unstopped(c.readSources(ctx, f)); err != nil {
+	if err := unwrapStop(c.readSources(ctx, f)); err != nil {
 		return nil, err
 	}
-	c.involve(target)
-	c.involve(f.Owner)
-	if !f.known() {
-		hear(f, c.in.Event, ref)
+	c.addInvolved(target)
+	c.addInvolved(f.Owner)
+	if !f.isTargetKnown() {
+		fillFromEvent(f, c.in.Event, ref)
 	}
 	return f, nil
 }
 
-// unstopped is the error that a stop carries, and any other as it is.
-func unstopped(err error) error {
+// unwrapStop is the error that a stop carries, and any other as it is.
+func unwrapStop(err error) error {
 	var s stop
 	if errors.As(err, &s) {
 		return s.error
@@ -72,9 +72,9 @@ func unstopped(err error) error {
 	return err
 }
 
-// subject is what is looked at. An alert that names no object is about all of its
+// subjectOf is what is looked at. An alert that names no object is about all of its
 // namespace, and without one about the cluster.
-func subject(target, owner nightcrier.Resource, cluster string) (t, o nightcrier.Resource) {
+func subjectOf(target, owner nightcrier.Resource, cluster string) (t, o nightcrier.Resource) {
 	if target.Kind != nightcrier.AlertKind {
 		return target, owner
 	}
@@ -85,9 +85,9 @@ func subject(target, owner nightcrier.Resource, cluster string) (t, o nightcrier
 	return t, t
 }
 
-// known reports whether the cluster told of the incident's object, or, when that
+// isTargetKnown reports whether the cluster told of the incident's object, or, when that
 // is gone, of what it belonged to.
-func (f *Facts) known() bool {
+func (f *Facts) isTargetKnown() bool {
 	switch f.Target.Kind {
 	case "Pod":
 		return len(f.Pods) > 0 || f.TargetGone && f.ownerRead
@@ -105,19 +105,19 @@ func (c *collector) recordEvent() (Ref, error) {
 	if len(body) == 0 {
 		body = fmt.Appendf(nil, "%s %s: %s", c.in.Event.FaultType, c.in.Event.Resource, c.in.Event.Context)
 	}
-	return c.record("event", "event "+c.in.Event.ID, body)
+	return c.recordBody("event", "event "+c.in.Event.ID, body)
 }
 
 func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 	if c.in.Reader == nil {
-		c.miss(nightcrier.TheCluster, "no credential is configured for cluster "+c.in.Incident.Cluster+": everything here rests on the event alone")
+		c.noteMissed(nightcrier.TheCluster, "no credential is configured for cluster "+c.in.Incident.Cluster+": everything here rests on the event alone")
 		return nil
 	}
 	if err := f.Target.Check(); err != nil {
-		c.miss("the object", err.Error())
+		c.noteMissed("the object", err.Error())
 		return nil
 	}
-	if f.whole() {
+	if f.isWholeTarget() {
 		return c.readWhole(ctx, f)
 	}
 	if err := c.readPermissions(ctx, f.Target.Namespace); err != nil {
@@ -141,7 +141,7 @@ func (c *collector) fromCluster(ctx context.Context, f *Facts) error {
 func (c *collector) readPermissions(ctx context.Context, ns string) error {
 	const what = "what the credential may do"
 	var known map[string]any
-	return c.together(ctx, look{
+	return c.readTogether(ctx, look{
 		source: what,
 		ask: func(ctx context.Context) (_ []byte, err error) {
 			known, err = c.in.Reader.Permissions(ctx, cmp.Or(ns, metav1.NamespaceDefault))
@@ -163,7 +163,7 @@ func (c *collector) readTarget(ctx context.Context, f *Facts) error {
 			return err
 		}
 		f.Owner = f.Target
-		if up := controller(&f.Pods[0].Object); !up.IsZero() && up.Kind != "Node" { // a static Pod names its node
+		if up := controllerOf(&f.Pods[0].Object); !up.IsZero() && up.Kind != "Node" { // a static Pod names its node
 			f.Owner = up
 		}
 	case "Node":
@@ -179,7 +179,7 @@ func (c *collector) readTarget(ctx context.Context, f *Facts) error {
 // readOne reads the target into into, or notes that it is gone.
 func readOne[T any](ctx context.Context, c *collector, f *Facts, into *[]Read[T]) error {
 	var obj T
-	ref, missing, err := c.get(ctx, f.Target, &obj)
+	ref, missing, err := c.getObject(ctx, f.Target, &obj)
 	switch {
 	case err != nil || ref == (Ref{}):
 		return err
@@ -191,8 +191,8 @@ func readOne[T any](ctx context.Context, c *collector, f *Facts, into *[]Read[T]
 	return nil
 }
 
-// controller is what owns obj, zero when nothing does.
-func controller(obj metav1.Object) nightcrier.Resource {
+// controllerOf is what owns obj, zero when nothing does.
+func controllerOf(obj metav1.Object) nightcrier.Resource {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	if ref == nil {
 		return nightcrier.Resource{}
@@ -219,37 +219,37 @@ func (c *collector) readOwner(ctx context.Context, f *Facts) error {
 func (c *collector) readWorkload(ctx context.Context, f *Facts) (nightcrier.Resource, error) {
 	switch f.Owner.Kind {
 	case "ReplicaSet":
-		up, err := workload(ctx, c, f, &f.ReplicaSet)
+		up, err := readOwnerInto(ctx, c, f, &f.ReplicaSet)
 		if f.ReplicaSet == nil {
 			up = f.deploymentByHash()
 		}
 		return up, err
 	case "Deployment":
-		return workload(ctx, c, f, &f.Deployment)
+		return readOwnerInto(ctx, c, f, &f.Deployment)
 	case "Job":
-		return workload(ctx, c, f, &f.Job)
+		return readOwnerInto(ctx, c, f, &f.Job)
 	case "StatefulSet":
 		var set *Read[appsv1.StatefulSet]
-		_, err := workload(ctx, c, f, &set)
+		_, err := readOwnerInto(ctx, c, f, &set)
 		if set != nil {
 			f.selector = set.Object.Spec.Selector
 		}
 		return nightcrier.Resource{}, err
 	case "DaemonSet":
 		var set *Read[appsv1.DaemonSet]
-		_, err := workload(ctx, c, f, &set)
+		_, err := readOwnerInto(ctx, c, f, &set)
 		if set != nil {
 			f.selector = set.Object.Spec.Selector
 		}
 		return nightcrier.Resource{}, err
 	case "CronJob":
 		var cron *Read[batchv1.CronJob]
-		_, err := workload(ctx, c, f, &cron)
+		_, err := readOwnerInto(ctx, c, f, &cron)
 		return nightcrier.Resource{}, err
 	case "Pod", "Node": // read as the target
 		return nightcrier.Resource{}, nil
 	}
-	up, err := workload(ctx, c, f, &f.Other)
+	up, err := readOwnerInto(ctx, c, f, &f.Other)
 	if f.Owner != f.Target || up.Kind == "Node" {
 		up = nightcrier.Resource{} // above an operator's object nobody looks
 	}
@@ -277,13 +277,13 @@ func deploymentName(replicaSet string, podLabels map[string]string) (string, boo
 	return name, ok && hash != ""
 }
 
-// workload reads the owner into into and returns the owner's controller.
-func workload[T any, P interface {
+// readOwnerInto reads the owner into into and returns the owner's controller.
+func readOwnerInto[T any, P interface {
 	*T
 	metav1.Object
 }](ctx context.Context, c *collector, f *Facts, into **Read[T]) (nightcrier.Resource, error) {
 	var obj T
-	ref, missing, err := c.get(ctx, f.Owner, &obj)
+	ref, missing, err := c.getObject(ctx, f.Owner, &obj)
 	if err != nil || ref == (Ref{}) {
 		return nightcrier.Resource{}, err
 	}
@@ -295,7 +295,7 @@ func workload[T any, P interface {
 	}
 	f.ownerRead = true
 	*into = &Read[T]{obj, ref}
-	return controller(P(&obj)), nil
+	return controllerOf(P(&obj)), nil
 }
 
 // readAround reads the owner's Pods, the events about all of them, their logs,
@@ -305,7 +305,7 @@ func (c *collector) readAround(ctx context.Context, f *Facts) error {
 		return err
 	}
 	if f.Owner.Kind == "CronJob" && len(f.Pods) == 0 {
-		newView(c.scene).fill(f, nil)
+		newView(c.scene).fillFacts(f, nil)
 	}
 	if err := c.readEvents(ctx, f); err != nil {
 		return err
@@ -352,11 +352,11 @@ func (c *collector) readPods(ctx context.Context, f *Facts) error {
 	}
 	sel := f.podSelector()
 	if sel == nil {
-		f.count(f.Pods)
+		f.countPods(f.Pods)
 		return nil
 	}
 	if !c.scene.Complete("Pod", f.Owner.Namespace) && !c.closed[scope{"Pod", f.Owner.Namespace}] {
-		if err := c.together(ctx, c.list(query{kind: "Pod", ns: f.Owner.Namespace, labels: sel.String(), limit: maxListed})); err != nil {
+		if err := c.readTogether(ctx, c.lookAtList(query{kind: "Pod", ns: f.Owner.Namespace, labels: sel.String(), limit: maxListed})); err != nil {
 			return err
 		}
 	}
@@ -364,14 +364,14 @@ func (c *collector) readPods(ctx context.Context, f *Facts) error {
 	for p := range c.scene.podsOf(f.Owner.Namespace, sel) {
 		all = append(all, *p)
 	}
-	f.count(all)
+	f.countPods(all)
 	var first *Read[corev1.Pod]
 	if len(f.Pods) > 0 {
 		first = &f.Pods[0]
 	}
-	f.Pods = pick(f, all, first)
+	f.Pods = pickPods(f, all, first)
 	for _, p := range f.Pods {
-		c.involve(nightcrier.Resource{
+		c.addInvolved(nightcrier.Resource{
 			APIVersion: "v1", Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name, UID: string(p.Object.UID),
 		})
 	}
@@ -383,12 +383,12 @@ func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
 	if len(f.Nodes) == 0 {
 		return nil
 	}
-	if err := c.together(ctx, c.list(query{kind: "Pod", fields: "spec.nodeName=" + f.Target.Name, limit: maxListed})); err != nil {
+	if err := c.readTogether(ctx, c.lookAtList(query{kind: "Pod", fields: "spec.nodeName=" + f.Target.Name, limit: maxListed})); err != nil {
 		return err
 	}
 	pods := slices.Clone(c.scene.Pods)
 	pods = slices.DeleteFunc(pods, func(p Read[corev1.Pod]) bool { return p.Object.Spec.NodeName != f.Target.Name })
-	f.count(pods)
+	f.countPods(pods)
 	for _, p := range pods {
 		if !slices.Contains(f.Namespaces, p.Object.Namespace) {
 			f.Namespaces = append(f.Namespaces, p.Object.Namespace)
@@ -396,29 +396,29 @@ func (c *collector) readPodsOfNode(ctx context.Context, f *Facts) error {
 	}
 	slices.Sort(f.Namespaces)
 	if f.Nodes[0].Object.Spec.Unschedulable { // who drains it may be held up
-		return c.together(ctx,
-			c.list(query{kind: "PodDisruptionBudget", limit: maxOfKind}),
-			c.list(query{kind: "Event", fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
+		return c.readTogether(ctx,
+			c.lookAtList(query{kind: "PodDisruptionBudget", limit: maxOfKind}),
+			c.lookAtList(query{kind: "Event", fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
 		)
 	}
 	return nil
 }
 
-// count counts Pods; those that are over do not count.
-func (f *Facts) count(pods []Read[corev1.Pod]) {
+// countPods counts Pods; those that are over do not count.
+func (f *Facts) countPods(pods []Read[corev1.Pod]) {
 	for i := range pods {
 		p := &pods[i]
 		f.all = append(f.all, p)
-		if p.Object.Status.Phase == corev1.PodSucceeded || replaced(&p.Object) {
+		if p.Object.Status.Phase == corev1.PodSucceeded || isReplaced(&p.Object) {
 			continue
 		}
 		f.Replicas.add(&p.Object)
 	}
 }
 
-// replaced reports whether a Pod has failed for good and its owner makes another.
-func replaced(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed && slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet"}, controller(p).Kind)
+// isReplaced reports whether a Pod has failed for good and its owner makes another.
+func isReplaced(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed && slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet"}, controllerOf(p).Kind)
 }
 
 // readEvents reads the events about the Pods, the owner and the target.
@@ -436,12 +436,12 @@ func (c *collector) readEvents(ctx context.Context, f *Facts) error {
 		// Events about cluster-wide objects are kept in the default namespace.
 		ns := cmp.Or(r.Namespace, metav1.NamespaceDefault)
 		q := query{kind: "Event", ns: ns, limit: maxEvents, fields: "involvedObject.kind=" + r.Kind + ",involvedObject.name=" + r.Name}
-		asked := slices.ContainsFunc(looks, func(l look) bool { return l.source == q.source() })
+		asked := slices.ContainsFunc(looks, func(l look) bool { return l.source == q.describeSource() })
 		if !asked && !c.scene.Complete("Event", ns) && !c.closed[scope{"Event", ns}] && r.Check() == nil {
-			looks = append(looks, c.list(q))
+			looks = append(looks, c.lookAtList(q))
 		}
 	}
-	if err := c.together(ctx, looks...); err != nil {
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
 	c.scene.sortEvents()
@@ -478,10 +478,10 @@ func (c *collector) readLogs(ctx context.Context, pods []Read[corev1.Pod], most 
 			rest = append(rest, logs...)
 		}
 	}
-	if err := c.together(ctx, c.logLooks(first)...); err != nil {
+	if err := c.readTogether(ctx, c.logLooks(first)...); err != nil {
 		return err
 	}
-	return c.together(ctx, c.logLooks(rest)...)
+	return c.readTogether(ctx, c.logLooks(rest)...)
 }
 
 // logOf is a log to read.
@@ -494,7 +494,7 @@ type logOf struct {
 func (c *collector) logLooks(logs []logOf) (looks []look) {
 	for _, l := range logs {
 		if p := &l.pod.Object; !c.logless[p.Spec.NodeName] {
-			looks = append(looks, c.log(p, l.status.Name, l.previous))
+			looks = append(looks, c.lookAtLog(p, l.status.Name, l.previous))
 		}
 	}
 	return looks
@@ -512,7 +512,7 @@ func (c *collector) readNodes(ctx context.Context, f *Facts) error {
 		switch {
 		case nodeSuspect(&p.Object):
 			var node corev1.Node
-			ref, missing, err := c.get(ctx, nightcrier.Resource{APIVersion: "v1", Kind: "Node", Name: p.Object.Spec.NodeName}, &node)
+			ref, missing, err := c.getObject(ctx, nightcrier.Resource{APIVersion: "v1", Kind: "Node", Name: p.Object.Spec.NodeName}, &node)
 			if err != nil {
 				return err
 			}
@@ -536,7 +536,7 @@ func (c *collector) readAllNodes(ctx context.Context) error {
 		return nil
 	}
 	c.askedNodes = true
-	return c.together(ctx, c.list(query{kind: "Node", limit: maxNodes}))
+	return c.readTogether(ctx, c.lookAtList(query{kind: "Node", limit: maxNodes}))
 }
 
 // nodeSuspect reports whether a Pod's state points at its node.
@@ -569,7 +569,7 @@ func pendingOn(p *corev1.Pod) string {
 	return ""
 }
 
-func incomplete(missed []nightcrier.NotChecked) string {
+func joinMissed(missed []nightcrier.NotChecked) string {
 	var parts []string
 	for _, m := range missed {
 		parts = append(parts, m.What+": "+m.Why)

@@ -12,27 +12,27 @@ const notRun = "not-run"
 // test is a falsification test that is being made.
 type test string
 
-// get is a test by kubectl get.
-func get(ns, kind, name string) test {
-	return command(ns, name, []string{"kubectl", "get", kind, name, "-o", "yaml"})
+// testByGet is a test by kubectl get.
+func testByGet(ns, kind, name string) test {
+	return newTest(ns, name, []string{"kubectl", "get", kind, name, "-o", "yaml"})
 }
 
-// list is a test by kubectl get of all objects of a kind.
-func list(ns, kind string) test {
-	return command(ns, kind, []string{"kubectl", "get", kind, "-o", "yaml"})
+// testByList is a test by kubectl get of all objects of a kind.
+func testByList(ns, kind string) test {
+	return newTest(ns, kind, []string{"kubectl", "get", kind, "-o", "yaml"})
 }
 
-// describe is a test by kubectl describe.
-func describe(r nightcrier.Resource) test {
+// testByDescribe is a test by kubectl describe.
+func testByDescribe(r nightcrier.Resource) test {
 	if !plainKind(r.Kind) {
 		return ""
 	}
-	return command(r.Namespace, r.Name, []string{"kubectl", "describe", strings.ToLower(r.Kind), r.Name})
+	return newTest(r.Namespace, r.Name, []string{"kubectl", "describe", strings.ToLower(r.Kind), r.Name})
 }
 
-// command joins the words of a command. Names come from outside, so one that no
+// newTest joins the words of a command. Names come from outside, so one that no
 // API server would take makes it no command at all.
-func command(ns, name string, words []string) test {
+func newTest(ns, name string, words []string) test {
 	if !plainName(name) || ns != "" && !plainName(ns) {
 		return ""
 	}
@@ -52,18 +52,18 @@ func plainKind(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, odd)
 }
 
-// decides says what the command shows if the hypothesis is true, and if not.
-func (t test) decides(ifTrue, ifFalse string) nightcrier.Falsification {
+// decidesBetween says what the command shows if the hypothesis is true, and if not.
+func (t test) decidesBetween(ifTrue, ifFalse string) nightcrier.Falsification {
 	return nightcrier.Falsification{Command: string(t), IfTrue: ifTrue, IfFalse: ifFalse, Outcome: notRun}
 }
 
 // logsTest is the test that a container's own last words decide.
 func logsTest(c container) nightcrier.Falsification {
-	return logs(c).decides("the last lines show the process itself failing", "the last lines show it asked to end, or nothing wrong")
+	return testByLogs(c).decidesBetween("the last lines show the process itself failing", "the last lines show it asked to end, or nothing wrong")
 }
 
-// logs is a test by the end of a container's log.
-func logs(c container) test {
+// testByLogs is a test by the end of a container's log.
+func testByLogs(c container) test {
 	words := []string{"kubectl", "logs", c.pod.Object.Name}
 	if plainName(c.status.Name) {
 		words = append(words, "-c", c.status.Name)
@@ -71,5 +71,5 @@ func logs(c container) test {
 	if c.status.RestartCount > 0 {
 		words = append(words, "--previous")
 	}
-	return command(c.pod.Object.Namespace, c.pod.Object.Name, append(words, "--tail=50"))
+	return newTest(c.pod.Object.Namespace, c.pod.Object.Name, append(words, "--tail=50"))
 }

@@ -41,37 +41,37 @@ func (g *group) root() *group {
 	return g
 }
 
-// compose finds which trouble follows from which. own are the findings of the rules
+// composeFindings finds which trouble follows from which. own are the findings of the rules
 // about the target, all are those about everything else that was read.
-func compose(f *Facts, own, all []Finding) composed {
+func composeFindings(f *Facts, own, all []Finding) composed {
 	g := graphOf(f.Scene)
 	own, all = joinLacks(own, all)
-	groups := grouped(own, all)
+	groups := groupByObject(own, all)
 	for _, gr := range groups {
 		for _, n := range gr.all {
 			for _, o := range n.DependsOn {
-				g.link(n.Object, o, byRule)
+				g.addLink(n.Object, o, byRule)
 			}
 			for _, o := range n.Affected {
-				g.link(o, n.Object, byMake)
+				g.addLink(o, n.Object, byMake)
 			}
 		}
 	}
 	for _, gr := range slices.Backward(groups) { // of two that explain each other the graver is the root
-		g.explain(gr, groups)
+		g.explainGroup(gr, groups)
 	}
 	c := composed{graph: g, suspects: map[nightcrier.Object]bool{}, touched: map[nightcrier.Object]bool{}}
-	c.note(groups)
+	c.noteObjects(groups)
 	roots := f.rootsOf(g, groups)
 	if len(roots) == 0 {
 		return c
 	}
-	c.tell(roots, groups)
+	c.fillFromRoots(roots, groups)
 	return c
 }
 
-// note keeps which objects anything was found about.
-func (c *composed) note(groups []*group) {
+// noteObjects keeps which objects anything was found about.
+func (c *composed) noteObjects(groups []*group) {
 	for _, gr := range groups {
 		for _, n := range gr.all {
 			c.suspects[n.Object] = c.suspects[n.Object] || n.Confidence != nightcrier.Low
@@ -82,8 +82,8 @@ func (c *composed) note(groups []*group) {
 	}
 }
 
-// grouped puts findings together by object, the best explanation first.
-func grouped(own, all []Finding) []*group {
+// groupByObject puts findings together by object, the best explanation first.
+func groupByObject(own, all []Finding) []*group {
 	var groups []*group
 	at := map[nightcrier.Object]*group{}
 	for i, n := range slices.Concat(own, all) {
@@ -99,10 +99,10 @@ func grouped(own, all []Finding) []*group {
 		}
 	}
 	for _, gr := range groups {
-		slices.SortStableFunc(gr.all, better)
+		slices.SortStableFunc(gr.all, compareFindings)
 		gr.all = slices.DeleteFunc(gr.all, func(n Finding) bool { return saysOnlyHow(n, gr.all[0]) })
 	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return better(a.best(), b.best()) })
+	slices.SortStableFunc(groups, func(a, b *group) int { return compareFindings(a.best(), b.best()) })
 	return groups
 }
 
@@ -113,8 +113,8 @@ func saysOnlyHow(n, best Finding) bool {
 	return how && n.Cause != best.Cause && slices.ContainsFunc(best.Observed, func(o Observation) bool { return o.Text == n.Observed[0].Text })
 }
 
-// better orders findings: what is more than a hint first, then by rank and weight.
-func better(a, b Finding) int {
+// compareFindings orders findings: what is more than a hint first, then by rank and weight.
+func compareFindings(a, b Finding) int {
 	hint := func(n Finding) int {
 		if n.Confidence == nightcrier.Low {
 			return 1
@@ -128,17 +128,17 @@ func better(a, b Finding) int {
 	)
 }
 
-// explain finds what gr follows from, the firmest and gravest of all that explain
+// explainGroup finds what gr follows from, the firmest and gravest of all that explain
 // it, and never what itself follows from gr.
-func (g graph) explain(gr *group, groups []*group) {
-	ways := g.reach(gr.object, bySetting)
+func (g graph) explainGroup(gr *group, groups []*group) {
+	ways := g.reachFrom(gr.object, bySetting)
 	var found step
 	for _, other := range groups { // the gravest first
 		way, ok := ways[other.object]
-		if !ok || other == gr || other.follows(gr) || !explains(other.best(), gr.best(), way.hold) || way.hold <= found.hold {
+		if !ok || other == gr || other.follows(gr) || !mayExplain(other.best(), gr.best(), way.hold) || way.hold <= found.hold {
 			continue
 		}
-		if _, leadsBack := g.reach(other.object, byMake)[gr.object]; leadsBack && way.hold < byMake {
+		if _, leadsBack := g.reachFrom(other.object, byMake)[gr.object]; leadsBack && way.hold < byMake {
 			continue // the Service before a workload is not what the workload waits for
 		}
 		found, gr.parent, gr.because = way, other, way.first
@@ -155,11 +155,11 @@ func (g *group) follows(other *group) bool {
 	return false
 }
 
-// explains reports whether trouble of something needed is why there is trouble. What
+// mayExplain reports whether trouble of something needed is why there is trouble. What
 // the cluster states as the reason of an object's own trouble needs no other
 // explanation, unless that is as grave; who merely has the other in its settings is
 // explained only where its own trouble is nothing but that something is not there.
-func explains(why, what Finding, by hold) bool {
+func mayExplain(why, what Finding, by hold) bool {
 	if why.Confidence == nightcrier.Low && what.Confidence != nightcrier.Low {
 		return false
 	}
@@ -177,7 +177,7 @@ func explains(why, what Finding, by hold) bool {
 
 // waitsForOthers matches what a probe is told by a process that runs and waits for
 // something else.
-var waitsForOthers = lazily(`(?i)statuscode: 50[0-9]|deadline exceeded|timed? ?out`)
+var waitsForOthers = newPattern(`(?i)statuscode: 50[0-9]|deadline exceeded|timed? ?out`)
 
 // beginsElsewhere reports whether trouble is of the kind that begins elsewhere: something
 // does not answer, or a process that runs does not call itself ready.
@@ -200,44 +200,44 @@ func (f *Facts) rootsOf(g graph, groups []*group) []*group {
 		if !slices.Contains(roots, root) {
 			roots = append(roots, root)
 		}
-		weight[root] += f.weigh(gr)
+		weight[root] += f.weighGroup(gr)
 	}
-	if f.whole() {
+	if f.isWholeTarget() {
 		here := map[*group]bool{}
 		for _, gr := range groups {
-			here[gr.root()] = here[gr.root()] || f.within(gr.object)
+			here[gr.root()] = here[gr.root()] || f.isWithinTarget(gr.object)
 		}
 		roots = slices.DeleteFunc(roots, func(gr *group) bool { return !here[gr] })
 		slices.SortStableFunc(roots, func(a, b *group) int {
 			return cmp.Or(
-				cmp.Compare(hinted(a), hinted(b)),
+				cmp.Compare(rankByHint(a), rankByHint(b)),
 				cmp.Compare(weight[b], weight[a]),
 			)
 		})
 		return roots
 	}
-	near := f.nearness(g, groups)
+	near := f.rateNearness(g, groups)
 	roots = slices.DeleteFunc(roots, func(gr *group) bool { return near[gr] == 0 })
 	slices.SortStableFunc(roots, func(a, b *group) int { return cmp.Compare(near[b], near[a]) })
 	return roots
 }
 
-// within reports whether an object is of the target, or of the cluster as a whole:
+// isWithinTarget reports whether an object is of the target, or of the cluster as a whole:
 // trouble of another namespace matters only to those who need it.
-func (f *Facts) within(o nightcrier.Object) bool {
+func (f *Facts) isWithinTarget(o nightcrier.Object) bool {
 	return f.Target.Kind != namespaceKind || o.Namespace == f.Target.Name || o.Namespace == ""
 }
 
-func hinted(gr *group) int {
+func rankByHint(gr *group) int {
 	if gr.best().Confidence == nightcrier.Low {
 		return 1
 	}
 	return 0
 }
 
-// weigh is how much is out of service by a group: a workload without a ready Pod
+// weighGroup is how much is out of service by a group: a workload without a ready Pod
 // counts most.
-func (f *Facts) weigh(gr *group) int {
+func (f *Facts) weighGroup(gr *group) int {
 	n := gr.best()
 	if n.Lack == nil || n.Lack.object != gr.object {
 		return f.outOfService(gr.object)
@@ -269,11 +269,11 @@ const (
 	atTarget                // the target's own trouble, or what that follows from
 )
 
-// nearness tells which roots have to do with the target.
-func (f *Facts) nearness(g graph, groups []*group) map[*group]int {
+// rateNearness tells which roots have to do with the target.
+func (f *Facts) rateNearness(g graph, groups []*group) map[*group]int {
 	near := map[*group]int{}
 	target, owner := objectOf(f.Target), f.Mend()
-	below := g.reach(owner, byMake)
+	below := g.reachFrom(owner, byMake)
 	for _, gr := range groups {
 		n := 0
 		_, under := below[gr.object]
@@ -282,7 +282,7 @@ func (f *Facts) nearness(g graph, groups []*group) map[*group]int {
 			n = atTarget
 		case under:
 			n = belowTarget
-		case besides(gr, g, owner):
+		case leadsToOwner(gr, g, owner):
 			n = besideTarget
 		}
 		near[gr.root()] = max(near[gr.root()], n)
@@ -290,8 +290,8 @@ func (f *Facts) nearness(g graph, groups []*group) map[*group]int {
 	return near
 }
 
-// besides reports whether gr is about something that leads to the target.
-func besides(gr *group, g graph, owner nightcrier.Object) bool {
+// leadsToOwner reports whether gr is about something that leads to the target.
+func leadsToOwner(gr *group, g graph, owner nightcrier.Object) bool {
 	switch gr.object.Kind {
 	case "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy":
 	default:
@@ -300,13 +300,13 @@ func besides(gr *group, g graph, owner nightcrier.Object) bool {
 	if slices.ContainsFunc(gr.all, func(n Finding) bool { return slices.Contains(n.Affected, owner) || slices.Contains(n.Behind, owner) }) {
 		return true
 	}
-	_, leads := g.reach(gr.object, byMake)[owner]
+	_, leads := g.reachFrom(gr.object, byMake)[owner]
 	return leads
 }
 
-// tell fills c: the root first, then what else may be the cause, then what is
+// fillFromRoots fills c: the root first, then what else may be the cause, then what is
 // independent of it.
-func (c *composed) tell(roots, groups []*group) {
+func (c *composed) fillFromRoots(roots, groups []*group) {
 	root := roots[0]
 	c.findings = append(c.findings, root.all[:min(2, len(root.all))]...)
 	for _, other := range roots[1:] {
@@ -315,15 +315,15 @@ func (c *composed) tell(roots, groups []*group) {
 	c.findings = append(c.findings, root.all[min(2, len(root.all)):]...)
 	c.affected = []nightcrier.Object{root.object}
 	for _, n := range root.all[:1] {
-		c.affect(n.Affected...)
-		c.affect(n.Behind...)
+		c.addAffected(n.Affected...)
+		c.addAffected(n.Behind...)
 	}
 	for _, n := range root.best().Joined { // that they wait for it is said of the root alone
 		c.addConsequence(n, root.object)
 	}
 	for _, gr := range groups {
 		if gr != root && gr.root() == root {
-			c.affect(gr.object)
+			c.addAffected(gr.object)
 			c.addConsequence(gr.best(), gr.because)
 		}
 	}
@@ -338,7 +338,7 @@ func (c *composed) addConsequence(n Finding, because nightcrier.Object) {
 	}
 }
 
-func (c *composed) affect(list ...nightcrier.Object) {
+func (c *composed) addAffected(list ...nightcrier.Object) {
 	for _, o := range list {
 		if o.Name != "" && !slices.Contains(c.affected, o) {
 			c.affected = append(c.affected, o)

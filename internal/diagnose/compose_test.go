@@ -100,7 +100,7 @@ func TestComposition(t *testing.T) {
 				f.Scene.Logs = []LogExcerpt{{Namespace: "shop", Pod: "web-5d4f8c7b9d-x2x4z", Container: "app", Text: c.log}}
 			}
 			for range 2 { // the order in which rules run decides nothing
-				got := compose(f, nil, c.findings)
+				got := composeFindings(f, nil, c.findings)
 				var root, second string
 				if len(got.findings) > 0 {
 					root = headline(got.findings[0])
@@ -136,7 +136,7 @@ func resourceOf(o nightcrier.Object) nightcrier.Resource {
 // What is well in every way is found to be, by all rules together.
 func TestAWellNamespaceHasNoFindings(t *testing.T) {
 	f := &Facts{Now: now, Scene: sceneOf(t, shop), Target: nightcrier.Resource{Kind: "Namespace", Name: "shop"}, Owner: nightcrier.Resource{Kind: "Namespace", Name: "shop"}}
-	for _, n := range judge(f).findings {
+	for _, n := range judgeFacts(f).findings {
 		t.Errorf("%s: %s", headline(n), n.Summary)
 	}
 }
@@ -154,7 +154,7 @@ func BenchmarkJudge(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		r := nightcrier.Resource{Kind: "Namespace", Name: "shop"}
-		judge(&Facts{Now: now, Scene: s, Target: r, Owner: r})
+		judgeFacts(&Facts{Now: now, Scene: s, Target: r, Owner: r})
 	}
 	b.ReportMetric(float64(rules)*float64(b.N)/b.Elapsed().Seconds(), "rules/s")
 }
@@ -165,12 +165,12 @@ func TestTroubleElsewhere(t *testing.T) {
 	f := &Facts{Now: now, Scene: sceneOf(t, shop), Target: nightcrier.Resource{Kind: namespaceKind, Name: "shop"}}
 	dns := nightcrier.Object{Kind: "Deployment", Namespace: systemNamespace, Name: "coredns"}
 	away := Finding{Cause: "cluster-dns-unhealthy", Object: dns, Confidence: nightcrier.High, Summary: "DNS is away"}
-	if c := compose(f, nil, []Finding{away}); len(c.findings) != 0 {
+	if c := composeFindings(f, nil, []Finding{away}); len(c.findings) != 0 {
 		t.Errorf("nobody in the namespace needs it: %+v", c.findings)
 	}
 	unresolved := trouble("dependency-name-unresolved", "Deployment", "web")
 	unresolved.DependsOn = []nightcrier.Object{dns}
-	c := compose(f, nil, []Finding{away, unresolved})
+	c := composeFindings(f, nil, []Finding{away, unresolved})
 	if len(c.findings) == 0 || c.findings[0].Object != dns || len(c.consequences) != 1 || c.consequences[0].Because != dns {
 		t.Errorf("the root is %+v, with %+v", c.findings, c.consequences)
 	}
@@ -186,12 +186,12 @@ func TestHowItEndedIsNoOtherExplanation(t *testing.T) {
 		all  []Finding
 		want []string
 	}{
-		"the same end": {apply(f), []string{"image-platform-mismatch"}},
-		"another end":  {append(toldByLog(f), crashed(about(two))...), []string{"image-platform-mismatch", "crash-on-start"}},
-		"alone":        {crashed(f), []string{"crash-on-start"}},
+		"the same end": {applyRules(f), []string{"image-platform-mismatch"}},
+		"another end":  {append(toldByLog(f), containerCrashed(about(two))...), []string{"image-platform-mismatch", "crash-on-start"}},
+		"alone":        {containerCrashed(f), []string{"crash-on-start"}},
 	} {
 		var got []string
-		for _, n := range grouped(c.all, nil)[0].all {
+		for _, n := range groupByObject(c.all, nil)[0].all {
 			got = append(got, n.Cause)
 		}
 		if !slices.Equal(got, c.want) {

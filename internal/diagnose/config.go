@@ -22,21 +22,21 @@ var configWords = []struct {
 	cause string
 	words *pattern
 }{
-	{"missing-config-key", lazily(`couldn't find key|references non-existent (config|secret) key`)},
-	{"missing-configmap", lazily(`(?i)configmaps? "[^"]{1,253}" not found|configmap .{1,253} not registered`)},
-	{"missing-secret", lazily(`(?i)secrets? "[^"]{1,253}" not found|secret .{1,253} not registered`)},
-	{"serviceaccount-missing", lazily(`(?i)serviceaccounts? "[^"]{1,253}" not found|failed to fetch token.{0,200}not found`)},
+	{"missing-config-key", newPattern(`couldn't find key|references non-existent (config|secret) key`)},
+	{"missing-configmap", newPattern(`(?i)configmaps? "[^"]{1,253}" not found|configmap .{1,253} not registered`)},
+	{"missing-secret", newPattern(`(?i)secrets? "[^"]{1,253}" not found|secret .{1,253} not registered`)},
+	{"serviceaccount-missing", newPattern(`(?i)serviceaccounts? "[^"]{1,253}" not found|failed to fetch token.{0,200}not found`)},
 }
 
 // missingConfig matches any of them.
-var missingConfig = lazily(`couldn't find key|(?i:(configmaps?|secrets?) "[^"]{1,253}" not found)`)
+var missingConfig = newPattern(`couldn't find key|(?i:(configmaps?|secrets?) "[^"]{1,253}" not found)`)
 
 // configMissing finds containers and volumes that lack a ConfigMap, a Secret or a
 // key of one, as the kubelet says.
 func configMissing(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
-		reason, message := c.waiting()
+	for c := range f.failingContainers() {
+		reason, message := c.waitingReason()
 		if reason != "CreateContainerConfigError" {
 			continue
 		}
@@ -45,17 +45,17 @@ func configMissing(f *Facts) []Finding {
 		}
 		if cause := configCause(message); cause != "" {
 			said := Observation{Text: fmt.Sprintf("%s waits: %s", c, reason), Quote: message, Ref: c.pod.Ref}
-			out = append(out, missing(f, cause, c.pod, said, lackSaid(c.pod, message)))
+			out = append(out, lackFinding(f, cause, c.pod, said, lackSaid(c.pod, message)))
 		}
 	}
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		for e := range f.eventsOf("Pod", p.Object.Name) {
-			if e.Object.Reason != "FailedMount" && e.Object.Reason != "FailedAttachVolume" || podReady(&p.Object) || !f.fresh(e) || f.past(p) {
+			if e.Object.Reason != "FailedMount" && e.Object.Reason != "FailedAttachVolume" || podReady(&p.Object) || !f.isFresh(e) || f.isPast(p) {
 				continue
 			}
 			if cause := configCause(e.Object.Message); cause != "" {
-				out = append(out, missing(f, cause, p, sawEvent(e), lackSaid(p, e.Object.Message)))
+				out = append(out, lackFinding(f, cause, p, sawEvent(e), lackSaid(p, e.Object.Message)))
 			}
 		}
 	}
@@ -71,21 +71,21 @@ func configCause(message string) string {
 	return ""
 }
 
-// missing is the finding that a Pod lacks something; what is nil where nobody names it.
-func missing(f *Facts, cause string, p *Read[corev1.Pod], said Observation, what *lack) Finding {
+// lackFinding is the finding that a Pod lacks something; what is nil where nobody names it.
+func lackFinding(f *Facts, cause string, p *Read[corev1.Pod], said Observation, what *lack) Finding {
 	first := Step{
 		Action:  "Create what is missing in namespace " + f.Mend().Namespace + ", or correct the name in " + f.Mend().String(),
 		Outcome: "the Pod starts by itself", Risk: "a wrong value starts it wrongly configured",
 	}
 	if what != nil {
-		first = what.mend(f.Mend().String())
+		first = what.repairAction(f.Mend().String())
 	}
 	return Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said}, Lack: what,
 		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), causeOf(cause).Meaning, said.Quote),
 		WrongIf: "it was created in the meantime; the kubelet tries again by itself",
-		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: p.Object.Name}).
-			decides("its newest events say the same", "it has started"),
+		Test: testByDescribe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: p.Object.Name}).
+			decidesBetween("its newest events say the same", "it has started"),
 		Actions: []Step{
 			first,
 			{Action: "Roll back if the name came with the last rollout", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
@@ -106,12 +106,12 @@ func configAbsent(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if f.past(p) || !startBlocked(&p.Object) {
+		if f.isPast(p) || !startBlocked(&p.Object) {
 			continue
 		}
 		for _, src := range sourcesOf(p) {
-			if cause, what := f.Scene.lacks(p.Object.Namespace, src); cause != "" {
-				out = append(out, f.absent(p, cause, what, src))
+			if cause, what := f.Scene.findMissing(p.Object.Namespace, src); cause != "" {
+				out = append(out, f.absenceFinding(p, cause, what, src))
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func configAbsent(f *Facts) []Finding {
 
 func (f *Facts) configIsAbsent(p *Read[corev1.Pod]) bool {
 	return slices.ContainsFunc(sourcesOf(p), func(src source) bool {
-		cause, _ := f.Scene.lacks(p.Object.Namespace, src)
+		cause, _ := f.Scene.findMissing(p.Object.Namespace, src)
 		return cause != ""
 	})
 }
@@ -197,18 +197,18 @@ func addVolume(v corev1.Volume, add func(kind, name, key, by string, optional *b
 	}
 }
 
-// lacks reports what is missing of src: all of it, if every object of its kind
+// findMissing reports what is missing of src: all of it, if every object of its kind
 // was read, or its key.
-func (s *Scene) lacks(ns string, src source) (cause, what string) {
+func (s *Scene) findMissing(ns string, src source) (cause, what string) {
 	has, keys := false, map[string]bool{}
 	if src.kind == "ConfigMap" {
-		if cm := find(s.ConfigMaps, ns, src.name); cm != nil {
+		if cm := findObject(s.ConfigMaps, ns, src.name); cm != nil {
 			has = true
 			for _, k := range slices.Concat(sortedKeys(cm.Object.Data), sortedKeys(cm.Object.BinaryData)) {
 				keys[k] = true
 			}
 		}
-	} else if secret := find(s.Secrets, ns, src.name); secret != nil {
+	} else if secret := findObject(s.Secrets, ns, src.name); secret != nil {
 		has = true
 		for k := range secret.Object.Data {
 			keys[k] = true
@@ -230,13 +230,13 @@ func (s *Scene) lacks(ns string, src source) (cause, what string) {
 	return "", ""
 }
 
-func (f *Facts) absent(p *Read[corev1.Pod], cause, what string, src source) Finding {
-	n := missing(f, cause, p, Observation{Text: "Pod " + p.Object.Name + " does not start: " + what, Quote: src.name, Ref: src.ref}, lackOf(p, cause, src))
+func (f *Facts) absenceFinding(p *Read[corev1.Pod], cause, what string, src source) Finding {
+	n := lackFinding(f, cause, p, Observation{Text: "Pod " + p.Object.Name + " does not start: " + what, Quote: src.name, Ref: src.ref}, lackOf(p, cause, src))
 	n.Summary = fmt.Sprintf("%s cannot start: %s.", f.Mend(), what)
 	if plainName(src.name) {
-		n.Test = list(p.Object.Namespace, map[string]string{"ConfigMap": "configmaps", "Secret": "secrets"}[src.kind]).decides("what is named is not there", "it is there")
+		n.Test = testByList(p.Object.Namespace, map[string]string{"ConfigMap": "configmaps", "Secret": "secrets"}[src.kind]).decidesBetween("what is named is not there", "it is there")
 		if src.kind == "Secret" { // a Secret's data is not for us to print
-			n.Test = describe(nightcrier.Resource{Kind: "Secret", Namespace: p.Object.Namespace, Name: src.name}).decides("it does not exist, or lacks the key", "it exists with the key")
+			n.Test = testByDescribe(nightcrier.Resource{Kind: "Secret", Namespace: p.Object.Namespace, Name: src.name}).decidesBetween("it does not exist, or lacks the key", "it exists with the key")
 		}
 	}
 	return n

@@ -50,7 +50,7 @@ func TestConfigAbsent(t *testing.T) {
 	partial := of(key("configMapKeyRef", "cnf", "addr", ""), "", creating)
 	partial.Scene.complete = nil
 	check(t, []rulecase{{"not all were read", partial, nil}})
-	if n := apply(of(key("configMapKeyRef", "cnf", "addr", ""), "", stuck))[0]; !strings.Contains(n.Summary, "ConfigMap cnf, which env X of container app names, does not exist") {
+	if n := applyRules(of(key("configMapKeyRef", "cnf", "addr", ""), "", stuck))[0]; !strings.Contains(n.Summary, "ConfigMap cnf, which env X of container app names, does not exist") {
 		t.Errorf("%q", n.Summary)
 	}
 }

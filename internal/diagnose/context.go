@@ -11,46 +11,46 @@ import (
 // maxWarnings is how many Events are told that no rule spoke of.
 const maxWarnings = 3
 
-// context adds facts that no rule tested but that a reader wants to know: the
+// addContext adds facts that no rule tested but that a reader wants to know: the
 // state of the Pods, the newest warnings, and what the event claimed.
-func (a *assembler) context() {
+func (a *assembler) addContext() {
 	if !a.f.Hearsay {
 		for _, p := range a.f.Pods {
-			a.fact(podState(p), nightcrier.Seen)
+			a.addFact(podState(p), nightcrier.Seen)
 			a.formerEnds(&p)
 		}
-		a.throttling()
-		a.neighbours()
-		a.warnings()
+		a.addThrottling()
+		a.addNeighbours()
+		a.addWarnings()
 	}
 	if a.f.TargetGone {
 		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{
-			What: a.clean(a.f.Target.String(), maxText), Why: "it does not exist any more",
+			What: a.cleanText(a.f.Target.String(), maxText), Why: "it does not exist any more",
 		})
-		a.fact(Observation{Text: a.f.Target.String() + " does not exist any more", Quote: "not found", Ref: a.f.goneRef}, nightcrier.Verified)
+		a.addFact(Observation{Text: a.f.Target.String() + " does not exist any more", Quote: "not found", Ref: a.f.goneRef}, nightcrier.Verified)
 	}
 	if a.in.Event.FaultType != nightcrier.Asked || len(a.r.Facts) == 0 { // that somebody asked is no news
-		a.claim()
+		a.addClaim()
 	}
 }
 
 // maxNeighbours is how many Pods of a namespace are told that no rule spoke of.
 const maxNeighbours = 4
 
-// neighbours tells the state of Pods of a whole namespace: of those that are not
+// addNeighbours tells the state of Pods of a whole namespace: of those that are not
 // well, and when all are, of some.
-func (a *assembler) neighbours() {
-	if !a.f.whole() {
+func (a *assembler) addNeighbours() {
+	if !a.f.isWholeTarget() {
 		return
 	}
 	told := 0
 	for _, well := range []bool{false, true} {
 		for _, f := range a.f.others {
-			if f.well() != well || len(f.Pods) == 0 || told >= maxNeighbours || well && told > 1 {
+			if f.isWell() != well || len(f.Pods) == 0 || told >= maxNeighbours || well && told > 1 {
 				continue
 			}
 			told++
-			a.fact(podState(f.Pods[0]), nightcrier.Seen)
+			a.addFact(podState(f.Pods[0]), nightcrier.Seen)
 		}
 	}
 }
@@ -74,31 +74,31 @@ func podState(p Read[corev1.Pod]) Observation {
 // formerEnds tells how containers ended that are well again.
 func (a *assembler) formerEnds(p *Read[corev1.Pod]) {
 	for _, c := range podContainers(p) {
-		if end := c.lastEnd(); end != nil && c.recovered(a.f.Now) {
-			a.fact(c.sawEnd(end), nightcrier.Seen)
+		if end := c.lastEnd(); end != nil && c.hasRecovered(a.f.Now) {
+			a.addFact(c.sawEnd(end), nightcrier.Seen)
 		}
 	}
 }
 
-func (a *assembler) warnings() {
+func (a *assembler) addWarnings() {
 	told := map[string]bool{}
 	for _, e := range a.f.Events {
 		o := sawEvent(e)
-		if e.Object.Type != corev1.EventTypeWarning || !a.f.fresh(e) || told[o.Text] || len(told) >= maxWarnings {
+		if e.Object.Type != corev1.EventTypeWarning || !a.f.isFresh(e) || told[o.Text] || len(told) >= maxWarnings {
 			continue
 		}
 		told[o.Text] = true
-		a.fact(o, nightcrier.Seen)
+		a.addFact(o, nightcrier.Seen)
 	}
 }
 
-// claim is what the event's sender said, which is evidence of the claim alone.
-func (a *assembler) claim() {
+// addClaim is what the event's sender said, which is evidence of the claim alone.
+func (a *assembler) addClaim() {
 	e := a.in.Event
 	if e.FaultType == "" && e.Context == "" {
 		return
 	}
-	a.fact(Observation{
+	a.addFact(Observation{
 		Text:  fmt.Sprintf("the event reported %s of %s", e.FaultType, e.Resource),
 		Quote: e.Context, Ref: a.f.claimRef,
 	}, nightcrier.Seen)

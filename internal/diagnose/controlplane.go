@@ -53,7 +53,7 @@ func controlPlaneUnhealthy(s *Scene) []Finding {
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		part := partOf(&p.Object)
-		if part == "" || podReady(&p.Object) || finished(&p.Object) || !waited(&p.Object, s.Now, takeUp) {
+		if part == "" || podReady(&p.Object) || isFinished(&p.Object) || !hasWaited(&p.Object, s.Now, takeUp) {
 			continue
 		}
 		others := 0
@@ -68,7 +68,7 @@ func controlPlaneUnhealthy(s *Scene) []Finding {
 			Summary:  fmt.Sprintf("%s of the control plane is not ready on node %s%s; %s.", part, p.Object.Spec.NodeName, stateWords(p), stillReady(others)),
 			Observed: []Observation{podState(*p)},
 			WrongIf:  "it has become ready since",
-			Test:     get(p.Object.Namespace, "pod", p.Object.Name).decides("its condition Ready is not True", "it is True"),
+			Test:     testByGet(p.Object.Namespace, "pod", p.Object.Name).decidesBetween("its condition Ready is not True", "it is True"),
 			Actions: []Step{
 				{Action: "Read the log of Pod " + p.Object.Name + " and check its manifest on node " + p.Object.Spec.NodeName, Do: doReadLog, Outcome: "names what it fails on", Risk: "none while reading"},
 				{Action: "Put the last manifest that worked back on that node", Outcome: "the kubelet starts it again", Risk: "loses what the change was for"},
@@ -93,7 +93,7 @@ func stillReady(others int) string {
 // stateWords is what a Pod's first container in trouble waits for or ended with.
 func stateWords(p *Read[corev1.Pod]) string {
 	for _, c := range podContainers(p) {
-		if reason, _ := c.waiting(); reason != "" {
+		if reason, _ := c.waitingReason(); reason != "" {
 			words := " (" + text.CutLine(reason, maxQuote)
 			if end := c.lastEnd(); end != nil {
 				words += fmt.Sprintf(", exit code %d", end.ExitCode)
@@ -110,14 +110,14 @@ func stateWords(p *Read[corev1.Pod]) string {
 func (s *Scene) servedBy(part string) []nightcrier.Object {
 	switch part {
 	case "kube-scheduler":
-		return s.unscheduled()
+		return s.unscheduledWorkloads()
 	case "kube-controller-manager":
-		return s.unobserved()
+		return s.unobservedWorkloads()
 	}
 	return nil
 }
 
-func (s *Scene) unscheduled() []nightcrier.Object {
+func (s *Scene) unscheduledWorkloads() []nightcrier.Object {
 	var out []nightcrier.Object
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
@@ -131,17 +131,17 @@ func (s *Scene) unscheduled() []nightcrier.Object {
 	return out
 }
 
-func (s *Scene) unobserved() []nightcrier.Object {
+func (s *Scene) unobservedWorkloads() []nightcrier.Object {
 	var out []nightcrier.Object
 	for i := range s.Deployments {
 		d := &s.Deployments[i].Object
-		if d.Generation > d.Status.ObservedGeneration && waited(d, s.Now, takeUp) {
+		if d.Generation > d.Status.ObservedGeneration && hasWaited(d, s.Now, takeUp) {
 			out = append(out, nightcrier.Object{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name})
 		}
 	}
 	for i := range s.StatefulSets {
 		d := &s.StatefulSets[i].Object
-		if d.Generation > d.Status.ObservedGeneration && waited(d, s.Now, takeUp) {
+		if d.Generation > d.Status.ObservedGeneration && hasWaited(d, s.Now, takeUp) {
 			out = append(out, nightcrier.Object{Kind: "StatefulSet", Namespace: d.Namespace, Name: d.Name})
 		}
 	}
@@ -171,7 +171,7 @@ func leaderLost(s *Scene) []Finding {
 			Summary:   fmt.Sprintf("%s has no leader: its lease was last renewed at %s.", name, at.UTC().Format(time.RFC3339)),
 			Observed:  []Observation{{Text: "the lease of " + name + " was last renewed at " + renewed, Quote: "renewTime=" + renewed, Ref: o.Ref}},
 			WrongIf:   "the clocks differ, or another kind of lock is used",
-			Test:      get("kube-system", "lease", name).decides("renewTime stands still", "renewTime is seconds ago"),
+			Test:      testByGet("kube-system", "lease", name).decidesBetween("renewTime stands still", "renewTime is seconds ago"),
 			Affected:  s.servedBy(name),
 			DependsOn: s.controlPlane(name),
 			Actions: []Step{
@@ -183,7 +183,7 @@ func leaderLost(s *Scene) []Finding {
 }
 
 // networkParts are the DaemonSets that give nodes their network.
-var networkParts = lazily(`^(kube-proxy|calico-node|canal|cilium|cilium-envoy|kube-flannel(-ds.*)?|weave-net|aws-node|azure-cni.*|antrea-agent|kindnet|kube-router|ovnkube-node|ovn-controller|kube-ovn-cni|kube-multus-ds)$`)
+var networkParts = newPattern(`^(kube-proxy|calico-node|canal|cilium|cilium-envoy|kube-flannel(-ds.*)?|weave-net|aws-node|azure-cni.*|antrea-agent|kindnet|kube-router|ovnkube-node|ovn-controller|kube-ovn-cni|kube-multus-ds)$`)
 
 // clusterNetworkUnhealthy finds network components that do not run where they
 // should.
@@ -192,7 +192,7 @@ func clusterNetworkUnhealthy(s *Scene) []Finding {
 	for i := range s.DaemonSets {
 		d := &s.DaemonSets[i]
 		st := d.Object.Status
-		if !networkParts.MatchString(d.Object.Name) || st.NumberReady >= st.DesiredNumberScheduled || !waited(&d.Object, s.Now, takeUp) {
+		if !networkParts.MatchString(d.Object.Name) || st.NumberReady >= st.DesiredNumberScheduled || !hasWaited(&d.Object, s.Now, takeUp) {
 			continue
 		}
 		nodes, failing := s.withoutReady(d)
@@ -208,7 +208,7 @@ func clusterNetworkUnhealthy(s *Scene) []Finding {
 				Quote: fmt.Sprintf("desiredNumberScheduled=%d", st.DesiredNumberScheduled), Ref: d.Ref,
 			}},
 			WrongIf: "the nodes without it are down themselves, or have just joined",
-			Test:    get(d.Object.Namespace, "daemonset", d.Object.Name).decides("numberReady is less than desiredNumberScheduled", "they are equal"),
+			Test:    testByGet(d.Object.Namespace, "daemonset", d.Object.Name).decidesBetween("numberReady is less than desiredNumberScheduled", "they are equal"),
 			Actions: []Step{
 				{Action: "Read the logs and events of the Pods of " + o.String() + " that are not ready", Outcome: "names what they fail on", Risk: "none: read only"},
 				{Action: "Roll back", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought; Pods on the nodes may lose their connections for seconds"},
@@ -225,7 +225,7 @@ func (s *Scene) withoutReady(d *Read[appsv1.DaemonSet]) (nodes []nightcrier.Obje
 	known := false
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		up := controller(&p.Object)
+		up := controllerOf(&p.Object)
 		if up.Kind != "DaemonSet" || up.Name != d.Object.Name || p.Object.Namespace != d.Object.Namespace {
 			continue
 		}
@@ -233,7 +233,7 @@ func (s *Scene) withoutReady(d *Read[appsv1.DaemonSet]) (nodes []nightcrier.Obje
 		if podReady(&p.Object) || !s.longUnready(p) {
 			continue
 		}
-		if node := find(s.Nodes, "", p.Object.Spec.NodeName); node != nil && !silentNode(&node.Object) {
+		if node := findObject(s.Nodes, "", p.Object.Spec.NodeName); node != nil && !silentNode(&node.Object) {
 			failing = true
 		} else if node == nil {
 			failing = true
@@ -284,7 +284,7 @@ func apiServiceUnavailable(s *Scene) []Finding {
 		if u.GetKind() != "APIService" {
 			continue
 		}
-		reason, message, bad := s.unavailable(u)
+		reason, message, bad := s.whyUnavailable(u)
 		if !bad {
 			continue
 		}
@@ -294,7 +294,7 @@ func apiServiceUnavailable(s *Scene) []Finding {
 			Summary:  fmt.Sprintf("%s is not available (%s): %s.", o, text.CutLine(reason, maxQuote), strings.TrimSuffix(text.CutLine(message, maxQuote), ".")),
 			Observed: []Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, text.CutLine(reason, maxQuote)), Quote: message, Ref: a.Ref}},
 			WrongIf:  "its server has come back since",
-			Test:     get("", "apiservice", u.GetName()).decides("its condition Available is False", "it is True"),
+			Test:     testByGet("", "apiservice", u.GetName()).decidesBetween("its condition Available is False", "it is True"),
 			Actions: []Step{
 				{Action: "Look at the Service that the APIService names, its endpoints and the Pods behind it", Outcome: "names what does not answer", Risk: "none: read only"},
 				{Action: "Delete the APIService if what served it is gone for good", Outcome: "discovery and the deletion of namespaces work again", Risk: "its kinds are no longer served"},
@@ -308,8 +308,8 @@ func apiServiceUnavailable(s *Scene) []Finding {
 	return out
 }
 
-// unavailable reads why an APIService is not available, when that lasts.
-func (s *Scene) unavailable(u *unstructured.Unstructured) (reason, message string, bad bool) {
+// whyUnavailable reads why an APIService is not available, when that lasts.
+func (s *Scene) whyUnavailable(u *unstructured.Unstructured) (reason, message string, bad bool) {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
 		m, _ := c.(map[string]any)
@@ -329,21 +329,21 @@ func (s *Scene) unavailable(u *unstructured.Unstructured) (reason, message strin
 
 // behindService lists the workloads whose Pods a Service selects.
 func (s *Scene) behindService(ns, name string) []nightcrier.Object {
-	svc := find(s.Services, ns, name)
-	if svc == nil || !selects(&svc.Object) {
+	svc := findObject(s.Services, ns, name)
+	if svc == nil || !hasSelector(&svc.Object) {
 		return nil
 	}
 	var out []nightcrier.Object
-	for w := range s.workloads(ns) {
-		if matches(svc.Object.Spec.Selector, w.labels) {
+	for w := range s.workloadsIn(ns) {
+		if plainSelectorMatches(svc.Object.Spec.Selector, w.labels) {
 			out = append(out, w.object)
 		}
 	}
 	return out
 }
 
-// matches reports whether labels have all that a plain selector asks for.
-func matches(selector, have map[string]string) bool {
+// plainSelectorMatches reports whether labels have all that a plain selector asks for.
+func plainSelectorMatches(selector, have map[string]string) bool {
 	for k, v := range selector {
 		if have[k] != v {
 			return false

@@ -13,7 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var crashRules = area{of: []Rule{crashed, endedAlone}}
+var crashRules = area{of: []Rule{containerCrashed, endedAlone}}
 
 var crashCauses = []Cause{
 	{"container-crash", "Pod", "a container that had been running ended with an error", rankShown},
@@ -25,29 +25,29 @@ var crashCauses = []Cause{
 const startTime = 60 * time.Second
 
 // notExecutable matches what runtimes say about a command that is not there.
-var notExecutable = lazily(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
+var notExecutable = newPattern(`executable file not found|no such file or directory|exec format error|permission denied|is a directory: unknown|no command specified`)
 
-// crashed finds containers that end with an error. Those of a Pod that was stopped
+// containerCrashed finds containers that end with an error. Those of a Pod that was stopped
 // as a whole, as by an eviction, those that a Job ends when its time is up, and
 // those killed for memory are left to the rules for these.
-func crashed(f *Facts) []Finding {
+func containerCrashed(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
+	for c := range f.failingContainers() {
 		end := c.lastEnd()
-		if end == nil && !looping(c) || c.pod.Object.Status.Reason != "" || f.stoppedByJob(end) || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
+		if end == nil && !isLooping(c) || c.pod.Object.Status.Reason != "" || f.stoppedByJob(end) || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
 			continue
 		}
-		out = append(out, crash(f, c, end))
+		out = append(out, crashFinding(f, c, end))
 	}
 	return out
 }
 
-func looping(c container) bool {
-	reason, _ := c.waiting()
+func isLooping(c container) bool {
+	reason, _ := c.waitingReason()
 	return reason == "CrashLoopBackOff"
 }
 
-func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding {
+func crashFinding(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding {
 	n := Finding{
 		Cause: "container-crash", Object: f.Mend(), Confidence: nightcrier.High,
 		WrongIf: "the process ends as asked, because something outside kills it or what it depends on is away",
@@ -55,9 +55,9 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 		Actions: crashActions(f),
 	}
 	if end == nil { // the kubelet has already forgotten the end
-		reason, message := c.waiting()
+		reason, message := c.waitingReason()
 		n.Cause, n.Confidence = "crash-on-start", nightcrier.Medium
-		n.Summary = fmt.Sprintf("%s ends again and again.", c.in(f))
+		n.Summary = fmt.Sprintf("%s ends again and again.", c.describeIn(f))
 		n.Observed = []Observation{{
 			Text:  fmt.Sprintf("%s waits: %s", c, reason),
 			Quote: message, Ref: c.pod.Ref,
@@ -68,7 +68,7 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 	switch {
 	case neverRan(end):
 		n.Cause = startCause(end.Message)
-		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.in(f), causeOf(n.Cause).Meaning, text.CutLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), maxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.describeIn(f), causeOf(n.Cause).Meaning, text.CutLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), maxQuote))
 		n.Actions = commandActions
 		if n.Cause == "image-platform-mismatch" {
 			n.Actions = platformActions
@@ -76,14 +76,14 @@ func crash(f *Facts, c container, end *corev1.ContainerStateTerminated) Finding 
 		return n
 	case end.ExitCode == 127 || end.ExitCode == 126:
 		n.Cause = "command-not-found"
-		n.Summary = fmt.Sprintf("%s cannot start: exit code %d%s (%s).", c.in(f), end.ExitCode, exitMeaning(end.ExitCode), c.commandLine())
+		n.Summary = fmt.Sprintf("%s cannot start: exit code %d%s (%s).", c.describeIn(f), end.ExitCode, exitMeaning(end.ExitCode), c.commandLine())
 		n.Actions = commandActions
 		return n.withLog(f, c)
 	case end.FinishedAt.Sub(end.StartedAt.Time) <= startTime:
 		n.Cause = "crash-on-start"
 	}
 	n.Summary = fmt.Sprintf("%s ends with exit code %d%s (%s).",
-		c.in(f), end.ExitCode, exitMeaning(end.ExitCode), text.CountNoun(int(c.status.RestartCount), "restart"))
+		c.describeIn(f), end.ExitCode, exitMeaning(end.ExitCode), text.CountNoun(int(c.status.RestartCount), "restart"))
 	return n.withLog(f, c)
 }
 
@@ -132,7 +132,7 @@ func (n Finding) withLog(f *Facts, c container) Finding {
 		return n
 	}
 	line := text.CutLine(errorLine(l.Text), maxQuote)
-	if t, ok := f.told(c); ok {
+	if t, ok := f.reasonInLog(c); ok {
 		line = t.line
 	}
 	n.Observed = append(n.Observed, sawLog(c, l, line))
@@ -181,10 +181,10 @@ func crashActions(f *Facts) []Step {
 // again, also when it has just been started or has just ended.
 func (c container) endsAgain(now time.Time) bool {
 	policy := c.pod.Object.Spec.RestartPolicy
-	if looping(c) {
+	if isLooping(c) {
 		return true
 	}
-	if policy != "" && policy != corev1.RestartPolicyAlways || c.status.RestartCount < oftenRestarts || c.recovered(now) {
+	if policy != "" && policy != corev1.RestartPolicyAlways || c.status.RestartCount < oftenRestarts || c.hasRecovered(now) {
 		return false
 	}
 	end := c.lastEnd()
@@ -195,14 +195,14 @@ func (c container) endsAgain(now time.Time) bool {
 // and again, as when the main process goes to the background.
 func endedAlone(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.containers() {
+	for c := range f.allContainers() {
 		end := c.lastEnd()
-		if f.ofJob() || f.past(c.pod) || c.isInit() || end == nil || end.ExitCode != 0 || !c.endsAgain(f.Now) {
+		if f.ofJob() || f.isPast(c.pod) || c.isInit() || end == nil || end.ExitCode != 0 || !c.endsAgain(f.Now) {
 			continue
 		}
 		out = append(out, Finding{
 			Cause: "main-process-exits", Object: f.Mend(), Confidence: nightcrier.High,
-			Summary:  fmt.Sprintf("%s ends by itself with exit code 0 and is restarted for ever.", c.in(f)),
+			Summary:  fmt.Sprintf("%s ends by itself with exit code 0 and is restarted for ever.", c.describeIn(f)),
 			Observed: []Observation{c.sawEnd(end)},
 			WrongIf:  "it ends because something outside asks it to",
 			Test:     logsTest(c),

@@ -35,22 +35,22 @@ var refusals = []struct {
 	cause string
 	words *pattern
 }{
-	{"admission-webhook-unavailable", lazily(`failed calling webhook "([^"]{1,253})"`)},
-	{"admission-webhook-refused", lazily(`admission webhook "([^"]{1,253})" (?:denied the request|does not support dry run|attempted to)`)},
-	{"admission-policy-refused", lazily(`ValidatingAdmissionPolicy '([^']{1,253})'`)},
-	{"pod-security-refused", lazily(`violates PodSecurity "([^"]{1,100})"|unable to validate against any (?:pod security policy|security context constraint)`)},
-	{"quota-exceeded", lazily(`(?:exceeded|failed) quota: ([^,:\s]{1,253})`)},
-	{"limit-range-refused", lazily(`(?:minimum|maximum) \S{1,100} usage per \w+ is|max limit to request ratio per \w+ is`)},
-	{"serviceaccount-missing", lazily(`error looking up service account ([^:\s]{1,320})`)},
-	{"priority-class-missing", lazily(`no PriorityClass with name (\S{1,253}) was found`)},
-	{"invalid-pod-template", lazily(`Pod "[^"]{0,253}" is invalid:`)},
+	{"admission-webhook-unavailable", newPattern(`failed calling webhook "([^"]{1,253})"`)},
+	{"admission-webhook-refused", newPattern(`admission webhook "([^"]{1,253})" (?:denied the request|does not support dry run|attempted to)`)},
+	{"admission-policy-refused", newPattern(`ValidatingAdmissionPolicy '([^']{1,253})'`)},
+	{"pod-security-refused", newPattern(`violates PodSecurity "([^"]{1,100})"|unable to validate against any (?:pod security policy|security context constraint)`)},
+	{"quota-exceeded", newPattern(`(?:exceeded|failed) quota: ([^,:\s]{1,253})`)},
+	{"limit-range-refused", newPattern(`(?:minimum|maximum) \S{1,100} usage per \w+ is|max limit to request ratio per \w+ is`)},
+	{"serviceaccount-missing", newPattern(`error looking up service account ([^:\s]{1,320})`)},
+	{"priority-class-missing", newPattern(`no PriorityClass with name (\S{1,253}) was found`)},
+	{"invalid-pod-template", newPattern(`Pod "[^"]{0,253}" is invalid:`)},
 }
 
 // passing is what a controller is told while all is well: it tries again.
-var passing = lazily(`already exists|the object has been modified|connection refused$|etcdserver: request timed out`)
+var passing = newPattern(`already exists|the object has been modified|connection refused$|etcdserver: request timed out`)
 
-// refusal is the cause in what the API server says, and what it names.
-func refusal(said string) (cause, named string) {
+// parseRefusal is the cause in what the API server says, and what it names.
+func parseRefusal(said string) (cause, named string) {
 	cause, first := "pod-creation-refused", len(said)+1
 	for _, r := range refusals {
 		m := r.words.FindStringSubmatchIndex(said)
@@ -71,16 +71,16 @@ func podsRefused(f *Facts) []Finding {
 	if !ok {
 		return nil
 	}
-	cause, named := refusal(said.Quote)
+	cause, named := parseRefusal(said.Quote)
 	if cause == "pod-creation-refused" && passing.MatchString(said.Quote) {
 		return nil
 	}
 	n := Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
-		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), causeOf(cause).Meaning, called(named), text.CutLine(said.Quote, maxQuote)),
+		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), causeOf(cause).Meaning, nameAfterColon(named), text.CutLine(said.Quote, maxQuote)),
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
-		Test: describe(f.Owner).
-			decides("its conditions or newest events say the same", "the Pods it wants are there"),
+		Test: testByDescribe(f.Owner).
+			decidesBetween("its conditions or newest events say the same", "the Pods it wants are there"),
 		Lack: f.lackRefused(cause, named, said.Quote),
 	}
 	n.Actions = refusalActions(f, cause, named, n.Lack)
@@ -95,7 +95,7 @@ func podsRefused(f *Facts) []Finding {
 	return []Finding{n}
 }
 
-var runtimeAbsent = lazily(`RuntimeClass "([^"]{1,253})" not found`)
+var runtimeAbsent = newPattern(`RuntimeClass "([^"]{1,253})" not found`)
 
 // lackRefused is what a refusal says that the Pods of a workload lack, nil for none:
 // a policy or a limit that they offend against is nothing that they lack.
@@ -120,8 +120,8 @@ func (f *Facts) lackRefused(cause, named, said string) *lack {
 	return &lack{object: o}
 }
 
-// called adds a name to a sentence.
-func called(name string) string {
+// nameAfterColon adds a name to a sentence.
+func nameAfterColon(name string) string {
 	if name == "" {
 		return ""
 	}
@@ -139,12 +139,12 @@ func (f *Facts) saidOfCreation() (Observation, bool) {
 			}
 		}
 	}
-	if r, known := f.replicas(); known && r.made >= r.want || f.jobHasPods() {
+	if r, known := f.countReplicas(); known && r.made >= r.want || f.jobHasPods() {
 		return Observation{}, false
 	}
 	for _, e := range f.Events {
 		current := f.Deployment == nil || f.Hearsay
-		if e.Object.Reason == "FailedCreate" && current && f.fresh(e) {
+		if e.Object.Reason == "FailedCreate" && current && f.isFresh(e) {
 			return sawEvent(e), true
 		}
 	}
@@ -183,7 +183,7 @@ func (s *Scene) webhookCalled(name string) (webhook, bool) {
 }
 
 // webhookURL is the Service in the address that the API server tried.
-var webhookURL = lazily(`https://([a-z0-9-]{1,63})\.([a-z0-9-]{1,63})\.svc\b`)
+var webhookURL = newPattern(`https://([a-z0-9-]{1,63})\.([a-z0-9-]{1,63})\.svc\b`)
 
 // behindWebhook points a refusal at the webhook that did not answer, and at the
 // Service and workload behind it.
@@ -193,8 +193,8 @@ func (f *Facts) behindWebhook(n Finding, name, said string) Finding {
 	if known {
 		n.Object = w.object
 		n.Observed = append(n.Observed, Observation{Text: fmt.Sprintf("%s has the webhook %s", w.object, text.CutLine(name, maxQuote)), Quote: name, Ref: w.ref})
-		n.Test = get("", strings.ToLower(w.object.Kind), w.object.Name).
-			decides("it still has the webhook with failurePolicy Fail, and what serves it is away", "the webhook is gone, or what serves it is ready")
+		n.Test = testByGet("", strings.ToLower(w.object.Kind), w.object.Name).
+			decidesBetween("it still has the webhook with failurePolicy Fail, and what serves it is away", "the webhook is gone, or what serves it is ready")
 	}
 	ns, svc := "", ""
 	if known && w.service != nil {
@@ -211,12 +211,12 @@ func (f *Facts) behindWebhook(n Finding, name, said string) Finding {
 // quotaFull finds workloads that lack Pods where the namespace's quota certainly
 // has no room for one more, as in a dump without Events.
 func quotaFull(f *Facts) []Finding {
-	r, known := f.replicas()
+	r, known := f.countReplicas()
 	maker, read := f.Scene.makerOf(f.Mend())
 	if f.Hearsay || !known || !read || r.made >= r.want || f.Now.Sub(maker.since) < takeUp {
 		return nil
 	}
-	one := requests(&corev1.Pod{Spec: *maker.spec})
+	one := podRequests(&corev1.Pod{Spec: *maker.spec})
 	for i := range f.Scene.Quotas {
 		q := &f.Scene.Quotas[i]
 		if q.Object.Namespace != f.Mend().Namespace || len(q.Object.Spec.Scopes) > 0 || q.Object.Spec.ScopeSelector != nil {
@@ -260,7 +260,7 @@ func fullQuota(f *Facts, r replicas, q *Read[corev1.ResourceQuota], name corev1.
 			{Text: fmt.Sprintf("%s wants %d Pods and has %d", f.Mend(), r.want, r.made), Quote: fmt.Sprintf("replicas=%d", r.want), Ref: r.ref},
 		},
 		WrongIf: "something else keeps its controller from making Pods",
-		Test:    get(q.Object.Namespace, "resourcequota", q.Object.Name).decides("used plus one Pod is more than hard", "there is room for another Pod"),
+		Test:    testByGet(q.Object.Namespace, "resourcequota", q.Object.Name).decidesBetween("used plus one Pod is more than hard", "there is room for another Pod"),
 		Actions: refusalActions(f, "quota-exceeded", q.Object.Name, &lack{object: o}),
 	}
 }
@@ -286,7 +286,7 @@ func refusalActions(f *Facts, cause, named string, what *lack) []Step {
 		first.Risk = "none for the Pods"
 	}
 	if what != nil {
-		first = what.mend(mend)
+		first = what.repairAction(mend)
 	}
 	look := Step{Action: "Look at the quotas, limit ranges and policies of namespace " + ns, Outcome: "names what could give way", Risk: "none: read only"}
 	return []Step{first, look}

@@ -44,14 +44,14 @@ func TestRefusals(t *testing.T) {
 		// The words of whoever denies decide nothing.
 		`admission webhook "x.example.com" denied the request: exceeded quota: compute, failed calling webhook "y"`: "admission-webhook-refused",
 	} {
-		got := apply(refusedWith(message))
+		got := applyRules(refusedWith(message))
 		if len(got) != 1 || got[0].Cause != want {
 			t.Errorf("%s\ngot %+v, want %s", message, got, want)
 			continue
 		}
 		sane(t, got[0])
 	}
-	if got := apply(refusedWith(`pods "cart-0" already exists`)); len(got) > 0 {
+	if got := applyRules(refusedWith(`pods "cart-0" already exists`)); len(got) > 0 {
 		t.Errorf("a passing conflict: %+v", got)
 	}
 }
@@ -66,14 +66,14 @@ func TestWebhookIsNamedWithWhatServesIt(t *testing.T) {
 {apiVersion: v1, kind: Service, metadata: {namespace: policy, name: cost}, spec: {selector: {app: cost}}}
 ---
 {apiVersion: apps/v1, kind: Deployment, metadata: {namespace: policy, name: cost-server}, spec: {template: {metadata: {labels: {app: cost}}}}}`)
-	n := apply(f)[0]
+	n := applyRules(f)[0]
 	if n.Object != (nightcrier.Object{Kind: "ValidatingWebhookConfiguration", Name: "costs"}) || n.Affected[0].Name != "cart" {
 		t.Errorf("object %v, affected %v", n.Object, n.Affected)
 	}
 	if len(n.DependsOn) != 2 || n.DependsOn[1] != (nightcrier.Object{Kind: "Deployment", Namespace: "policy", Name: "cost-server"}) {
 		t.Errorf("depends on %v", n.DependsOn)
 	}
-	unread := apply(refusedWith(webhookAway))[0]
+	unread := applyRules(refusedWith(webhookAway))[0]
 	if unread.Object.Kind != "Deployment" || unread.DependsOn[0] != (nightcrier.Object{Kind: "Service", Namespace: "policy", Name: "cost"}) {
 		t.Errorf("with its configuration unread: %v, %v", unread.Object, unread.DependsOn)
 	}
@@ -94,14 +94,14 @@ func TestQuotaIsFullWithoutAnEvent(t *testing.T) {
 		`{hard: {cpu: "3"}, used: {cpu: "2"}}`:                   false,
 		`{hard: {configmaps: "2"}, used: {configmaps: "2"}}`:     false,
 	} {
-		got := apply(quota(status))
+		got := applyRules(quota(status))
 		if want != (len(got) == 1 && got[0].Cause == "quota-exceeded" && strings.Contains(got[0].Summary, "compute")) {
 			t.Errorf("%s: %+v", status, got)
 		}
 	}
 	whole := quota(`{hard: {pods: "2"}, used: {pods: "2"}}`)
 	whole.Scene.StatefulSets[0].Object.Status.Replicas = 3
-	if got := apply(whole); len(got) > 0 {
+	if got := applyRules(whole); len(got) > 0 {
 		t.Errorf("it has what it wants: %+v", got)
 	}
 }
@@ -109,15 +109,15 @@ func TestQuotaIsFullWithoutAnEvent(t *testing.T) {
 func TestRefusalIsOverOnceThePodsAreThere(t *testing.T) {
 	s := sceneOf(t, strings.Replace(shortSet, "replicas: 2, readyReplicas: 2", "replicas: 3, readyReplicas: 3", 1)+
 		`{apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e}, reason: FailedCreate, message: 'pods "db-2" is forbidden: exceeded quota: compute', involvedObject: {kind: StatefulSet, namespace: shop, name: db}, lastTimestamp: "2026-03-01T11:59:00Z"}`)
-	if got := apply(inScene(s, "StatefulSet", "db")); len(got) > 0 {
+	if got := applyRules(inScene(s, "StatefulSet", "db")); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
 	s.StatefulSets[0].Object.Status.Replicas = 2
-	if got := apply(inScene(s, "StatefulSet", "db")); len(got) != 1 || got[0].Cause != "quota-exceeded" {
+	if got := applyRules(inScene(s, "StatefulSet", "db")); len(got) != 1 || got[0].Cause != "quota-exceeded" {
 		t.Errorf("still short: %+v", got)
 	}
 	s.Now = s.Now.Add(time.Hour)
-	if got := apply(inScene(s, "StatefulSet", "db")); len(got) > 0 {
+	if got := applyRules(inScene(s, "StatefulSet", "db")); len(got) > 0 {
 		t.Errorf("an old complaint: %+v", got)
 	}
 }

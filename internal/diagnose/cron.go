@@ -26,8 +26,8 @@ var cronCauses = []Cause{
 // cronSuspended finds that the CronJob that somebody asks about is suspended. Of
 // many that were looked at, one that rests is no fault.
 func cronSuspended(f *Facts) []Finding {
-	c := find(f.Scene.CronJobs, f.Owner.Namespace, f.Owner.Name)
-	if f.Owner.Kind != "CronJob" || c == nil || !f.asked(f.Mend()) || c.Object.Spec.Suspend == nil || !*c.Object.Spec.Suspend {
+	c := findObject(f.Scene.CronJobs, f.Owner.Namespace, f.Owner.Name)
+	if f.Owner.Kind != "CronJob" || c == nil || !f.isAskedAbout(f.Mend()) || c.Object.Spec.Suspend == nil || !*c.Object.Spec.Suspend {
 		return nil
 	}
 	last := "has never run"
@@ -38,7 +38,7 @@ func cronSuspended(f *Facts) []Finding {
 		Summary:  fmt.Sprintf("%s starts no Jobs: it is suspended (spec.suspend is true); it %s.", cronObject(c), last),
 		Observed: []Observation{{Text: cronObject(c).String() + " has spec.suspend true", Quote: "suspend=true", Ref: c.Ref}},
 		WrongIf:  "it is meant to rest",
-		Test:     cronTest(c).decides("spec.suspend is true", "spec.suspend is false"),
+		Test:     cronTest(c).decidesBetween("spec.suspend is true", "spec.suspend is false"),
 		Actions: []Step{
 			{Action: "Find out who suspended " + cronObject(c).String() + ", and resume it if nothing speaks against it", Do: doResume, Outcome: "its next run comes by its schedule", Risk: "runs that were missed may start at once"},
 		},
@@ -66,7 +66,7 @@ func (s *Scene) cronRun(c *Read[batchv1.CronJob]) (Finding, bool) {
 	}
 	missed, since := s.missedRuns(&c.Object)
 	if job := s.stillRunning(c); job != nil && missed >= overlaps && c.Object.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent {
-		return overlap(c, job, missed), true
+		return overlapFinding(c, job, missed), true
 	}
 	said, told := s.saidMissed(c)
 	if len(c.Object.Status.Active) > 0 || missed < 2 && !told {
@@ -79,7 +79,7 @@ func (s *Scene) cronRun(c *Read[batchv1.CronJob]) (Finding, bool) {
 			Quote: "schedule=" + c.Object.Spec.Schedule, Ref: c.Ref,
 		}},
 		WrongIf: "the clocks differ, its time zone is another, or it was only just resumed",
-		Test:    cronTest(c).decides("status.lastScheduleTime stands still", "a run has come since"),
+		Test:    cronTest(c).decidesBetween("status.lastScheduleTime stands still", "a run has come since"),
 		Actions: []Step{
 			{Action: "Set startingDeadlineSeconds of " + cronObject(c).String() + " to more than its controller may be late, 200 for instance", Do: doEdit, Outcome: "late runs start instead of being counted as missed", Risk: "a run may start late"},
 			{Action: "Check that kube-controller-manager runs and its clock is right", Outcome: "tells a setting from a controller that is away", Risk: "none: read only"},
@@ -97,8 +97,8 @@ func (s *Scene) cronRun(c *Read[batchv1.CronJob]) (Finding, bool) {
 // takes a little longer than its schedule is none.
 const overlaps = 3
 
-// overlap is the finding that runs fall out for a Job that does not end.
-func overlap(c *Read[batchv1.CronJob], job *Read[batchv1.Job], missed int) Finding {
+// overlapFinding is the finding that runs fall out for a Job that does not end.
+func overlapFinding(c *Read[batchv1.CronJob], job *Read[batchv1.Job], missed int) Finding {
 	since := job.Object.CreationTimestamp
 	if job.Object.Status.StartTime != nil {
 		since = *job.Object.Status.StartTime
@@ -111,7 +111,7 @@ func overlap(c *Read[batchv1.CronJob], job *Read[batchv1.Job], missed int) Findi
 			{Text: cronObject(c).String() + " forbids concurrent runs", Quote: "concurrencyPolicy=Forbid", Ref: c.Ref},
 		},
 		WrongIf: "the Job does useful work that takes this long",
-		Test:    get(job.Object.Namespace, "job", job.Object.Name).decides("status.active is more than 0", "it has ended"),
+		Test:    testByGet(job.Object.Namespace, "job", job.Object.Name).decidesBetween("status.active is more than 0", "it has ended"),
 		Actions: []Step{
 			{Action: "Find out what Job " + job.Object.Name + " waits for, in its log", Do: doReadLog, On: nightcrier.Object{Kind: "Job", Namespace: job.Object.Namespace, Name: job.Object.Name}, Outcome: "tells a hanging Job from a slow one", Risk: "none: read only"},
 			{Action: "Give the Job template of " + cronObject(c).String() + " an activeDeadlineSeconds", Do: doEdit, Outcome: "a Job that hangs is ended, and the next one starts", Risk: "a slow but useful Job is ended too"},
@@ -123,7 +123,7 @@ func overlap(c *Read[batchv1.CronJob], job *Read[batchv1.Job], missed int) Findi
 func (s *Scene) stillRunning(c *Read[batchv1.CronJob]) *Read[batchv1.Job] {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		up := controller(&j.Object)
+		up := controllerOf(&j.Object)
 		if up.Kind == "CronJob" && up.Name == c.Object.Name && up.Namespace == c.Object.Namespace && j.Object.Status.Active > 0 {
 			return j
 		}
@@ -138,7 +138,7 @@ func (s *Scene) badSchedule(c *Read[batchv1.CronJob]) (Finding, bool) {
 	because := ""
 	reasons := []string{"UnparseableSchedule", "UnParseableCronJobSchedule", "InvalidSchedule", "UnknownTimeZone"}
 	for e := range s.eventsAbout("CronJob", c.Object.Namespace, c.Object.Name) {
-		if slices.Contains(reasons, e.Object.Reason) && s.fresh(e) {
+		if slices.Contains(reasons, e.Object.Reason) && s.isFresh(e) {
 			said, because = sawEvent(e), text.CutLine(e.Object.Message, maxQuote)
 			break
 		}
@@ -157,7 +157,7 @@ func (s *Scene) badSchedule(c *Read[batchv1.CronJob]) (Finding, bool) {
 		Summary:  fmt.Sprintf("%s never runs by its schedule %q: %s.", cronObject(c), text.CutLine(c.Object.Spec.Schedule, maxQuote), because),
 		Observed: []Observation{said},
 		WrongIf:  "the schedule was corrected since",
-		Test:     cronTest(c).decides("spec.schedule and spec.timeZone are the same still", "they have changed"),
+		Test:     cronTest(c).decidesBetween("spec.schedule and spec.timeZone are the same still", "they have changed"),
 		Actions: []Step{
 			{Action: "Correct the schedule or the time zone of " + cronObject(c).String(), Do: doEdit, Outcome: "its next run comes", Risk: "a wrong one runs too often"},
 		},
@@ -222,7 +222,7 @@ func (s *Scene) saidMissed(c *Read[batchv1.CronJob]) (Observation, bool) {
 	for e := range s.eventsAbout("CronJob", c.Object.Namespace, c.Object.Name) {
 		missed := slices.Contains([]string{"FailedNeedsStart", "TooManyMissedTimes", "MissSchedule"}, e.Object.Reason)
 		last := c.Object.Status.LastScheduleTime
-		if missed && e.Object.Type != corev1.EventTypeNormal && s.fresh(e) && (last == nil || last.Time.Before(lastSeen(&e.Object))) {
+		if missed && e.Object.Type != corev1.EventTypeNormal && s.isFresh(e) && (last == nil || last.Time.Before(lastSeen(&e.Object))) {
 			return sawEvent(e), true
 		}
 	}
@@ -255,7 +255,7 @@ func cronObject(c *Read[batchv1.CronJob]) nightcrier.Object {
 }
 
 func cronTest(c *Read[batchv1.CronJob]) test {
-	return get(c.Object.Namespace, "cronjob", c.Object.Name)
+	return testByGet(c.Object.Namespace, "cronjob", c.Object.Name)
 }
 
 func cronFinding(c *Read[batchv1.CronJob], cause string, confidence nightcrier.Confidence, n Finding) Finding {

@@ -22,13 +22,13 @@ var daemonCauses = []Cause{
 // out, or runs where it should not. Of many that were looked at, one that is meant
 // for other nodes is no fault.
 func daemonCoverage(f *Facts) []Finding {
-	set := find(f.Scene.DaemonSets, f.Owner.Namespace, f.Owner.Name)
-	if f.Owner.Kind != "DaemonSet" || set == nil || !f.asked(f.Mend()) || !waited(&set.Object, f.Now, takeUp) {
+	set := findObject(f.Scene.DaemonSets, f.Owner.Namespace, f.Owner.Name)
+	if f.Owner.Kind != "DaemonSet" || set == nil || !f.isAskedAbout(f.Mend()) || !hasWaited(&set.Object, f.Now, takeUp) {
 		return nil
 	}
 	var out []Finding
 	if set.Object.Status.NumberMisscheduled > 0 {
-		out = append(out, misscheduled(f, set))
+		out = append(out, misscheduledFinding(f, set))
 	}
 	if left := f.leftOut(set); len(left) > 0 {
 		out = append(out, notCovering(f, set, left))
@@ -56,12 +56,12 @@ func (f *Facts) leftOut(set *Read[appsv1.DaemonSet]) []out {
 		if ready == nil || ready.Status != corev1.ConditionTrue {
 			continue
 		}
-		if !selected(p, &n.Object) {
+		if !selectsNode(p, &n.Object) {
 			others = append(others, out{n.Object.Name, "does not match its node selector"})
 			continue
 		}
 		chosen++
-		if t := untolerated(p, &n.Object); t != nil && !controlPlaneTaint.MatchString(t.Key) {
+		if t := untoleratedTaint(p, &n.Object); t != nil && !controlPlaneTaint.MatchString(t.Key) {
 			tainted = append(tainted, out{n.Object.Name, "has the taint " + text.CutLine(t.ToString(), maxQuote)})
 		}
 	}
@@ -81,7 +81,7 @@ func notCovering(f *Facts, set *Read[appsv1.DaemonSet], left []out) Finding {
 			Quote: fmt.Sprintf("desiredNumberScheduled=%d", st.DesiredNumberScheduled), Ref: set.Ref,
 		}},
 		WrongIf: "it is meant for other nodes only",
-		Test:    get(set.Object.Namespace, "daemonset", set.Object.Name).decides("desiredNumberScheduled is less than the nodes it is meant for", "it is as many"),
+		Test:    testByGet(set.Object.Namespace, "daemonset", set.Object.Name).decidesBetween("desiredNumberScheduled is less than the nodes it is meant for", "it is as many"),
 		Actions: []Step{
 			{Action: "Give " + f.Mend().String() + " the tolerations and the node selector of the nodes it is meant for", Do: doEdit, Outcome: "it runs there too", Risk: "it uses resources on those nodes"},
 			{Action: "Check labels and taints of the nodes against what was intended", Outcome: "tells a wrong DaemonSet from a wrong node", Risk: "none: read only"},
@@ -89,14 +89,14 @@ func notCovering(f *Facts, set *Read[appsv1.DaemonSet], left []out) Finding {
 	}
 	if len(left) > 0 {
 		n.Summary = fmt.Sprintf("%s runs on %d nodes and leaves out %s: node %s %s.", f.Mend(), st.DesiredNumberScheduled, text.CountNoun(len(left), "ready node"), left[0].node, left[0].why)
-		if node := find(f.Scene.Nodes, "", left[0].node); node != nil {
+		if node := findObject(f.Scene.Nodes, "", left[0].node); node != nil {
 			n.Observed = append(n.Observed, Observation{Text: "Node " + left[0].node + " " + left[0].why, Quote: left[0].node, Ref: node.Ref})
 		}
 	}
 	return n
 }
 
-func misscheduled(f *Facts, set *Read[appsv1.DaemonSet]) Finding {
+func misscheduledFinding(f *Facts, set *Read[appsv1.DaemonSet]) Finding {
 	n := set.Object.Status.NumberMisscheduled
 	return Finding{
 		Cause: "daemonset-misscheduled", Object: f.Mend(), Confidence: nightcrier.Medium,
@@ -105,7 +105,7 @@ func misscheduled(f *Facts, set *Read[appsv1.DaemonSet]) Finding {
 			Text: fmt.Sprintf("%s has numberMisscheduled %d at %s", f.Mend(), n, f.Now.UTC().Format(time.RFC3339)), Quote: fmt.Sprintf("numberMisscheduled=%d", n), Ref: set.Ref,
 		}},
 		WrongIf: "its Pods there are about to end",
-		Test:    get(set.Object.Namespace, "daemonset", set.Object.Name).decides("numberMisscheduled is more than 0", "it is 0"),
+		Test:    testByGet(set.Object.Namespace, "daemonset", set.Object.Name).decidesBetween("numberMisscheduled is more than 0", "it is 0"),
 		Actions: []Step{
 			{Action: "Check which labels or taints of the nodes have changed", Outcome: "tells a wrong node from a wrong DaemonSet", Risk: "none: read only"},
 			{Action: "Delete the Pods of " + f.Mend().String() + " on those nodes if they shall not run there", Outcome: "they are not made again there", Risk: "whatever relies on them there loses it"},

@@ -11,7 +11,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var dependencyRules = area{of: []Rule{namesNoService, complainsWhileReady}, scene: []SceneRule{misnamed}}
+var dependencyRules = area{of: []Rule{namesNoService, complainsWhileReady}, scene: []SceneRule{dependencyMisnamed}}
 
 var dependencyCauses = []Cause{
 	{"dependency-auth-failed", "Pod", "what a container connects to refuses its user or password", rankTold},
@@ -30,7 +30,7 @@ var dependencySayings = []saying{
 			{Action: "Compare the user and the Secret that the container uses with what the other side knows", Outcome: "tells a wrong password from a missing user", Risk: "none: read only"},
 			{Action: "Correct or rotate the Secret, then restart the workload", Outcome: "the connection is accepted", Risk: "others that share the Secret are affected"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`(?i)password authentication failed for user "?([\w.@-]{1,64})`, `(?i)access denied for user '?([\w.@'%-]{1,64})`,
 			`(?i)login failed for user '?([\w.@-]{1,64})`, `\bWRONGPASS\b`, `\bNOAUTH\b`, `(?i)invalid username-password pair`,
 			`\bACCESS_REFUSED\b`, `(?i)(?:sasl|mongo\w*|scram)\b.{0,60}authentication fail`, `(?i)authentication failed\b.{0,40}\b(?:sasl|scram|code 18)`,
@@ -43,7 +43,7 @@ var dependencySayings = []saying{
 	{
 		cause: "dependency-name-unresolved", because: "the name of what it connects to cannot be resolved",
 		wrongIf: "the cluster's DNS was away for a moment and answers now", refine: otherSide, actions: nameActions,
-		wordings: words(
+		wordings: newWordings(
 			`(?i)no such host`, `ENOTFOUND`, `EAI_AGAIN`, `EAI_NONAME`, `(?i)name or service not known`, `(?i)nodename nor servname`,
 			`(?i)temporary failure in name resolution`, `(?i)name (?:resolution fail|does not resolve|could not be resolved)`, `UnknownHostException`,
 			`(?i)could not translate host name`, `(?i)host not found in upstream`, `(?i)bad address '`, `(?i)can'?t resolve '?[\w.-]+`,
@@ -55,7 +55,7 @@ var dependencySayings = []saying{
 	{
 		cause: "dependency-refused", because: "what it connects to refuses the connection",
 		wrongIf: dependencyWrongIf, refine: otherSide, actions: dependencyActions(),
-		wordings: words(
+		wordings: newWordings(
 			`(?i)connection refused`, `ECONNREFUSED`, `\(111\b`, `(?i)Errno 111`, `(?i)os error 111`, `(?i)actively refused`,
 			`(?i)is the server running on`, `(?i)communications link failure`, `(?i)no live upstreams`, `NoBrokersAvailable`,
 			`(?i)broker may not be available`, `(?i)could not connect to redis at`, `(?i)Connection to \S+ refused`, `(?i)can'?t connect to (?:mysql|mariadb|server)`,
@@ -65,7 +65,7 @@ var dependencySayings = []saying{
 	{
 		cause: "dependency-timeout", because: "what it connects to does not answer",
 		wrongIf: dependencyWrongIf, refine: otherSide, actions: dependencyActions(),
-		wordings: words(
+		wordings: newWordings(
 			`(?i)(?:dial|read|connect|lookup|get|post)\b.{0,200}i/o timeout`, `(?i)connect(?:ion|ing)?(?: to \S+)? timed? ?out`, `ETIMEDOUT`, `ESOCKETTIMEDOUT`,
 			`SocketTimeoutException|ConnectTimeoutException|ConnectTimeoutError|ServerSelectionTimeoutError|MongoServerSelectionError|HttpConnectTimeoutException`,
 			`(?i)upstream timed out`, `(?i)no route to host`, `EHOSTUNREACH|ENETUNREACH`, `(?i)(?:host|network) is unreachable`, `(?i)os error 110|Errno 110|\(110\b`,
@@ -112,7 +112,7 @@ func otherSide(f *Facts, c container, t told, n *Finding) {
 		n.Confidence = nightcrier.High
 		n.Summary += f.Scene.noSuchService(ns, e)
 		n.Lack = f.Scene.lackOfService(ns, e)
-	case f.Scene.outside(ns, e):
+	case f.Scene.isOutsideCluster(ns, e):
 		n.Lack = &lack{object: nightcrier.Object{Kind: hostKind, Name: e.String()}}
 	}
 }
@@ -121,8 +121,8 @@ func otherSide(f *Facts, c container, t told, n *Finding) {
 func (n *Finding) knownService(s *Scene, t told, e endpoint, svc *Read[corev1.Service]) {
 	o := svc.Object
 	n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "Service", Namespace: o.Namespace, Name: o.Name})
-	n.Test = list(o.Namespace, "endpointslices").
-		decides("Service "+o.Name+" has no ready endpoint, or not on that port", "Service "+o.Name+" has ready endpoints on that port")
+	n.Test = testByList(o.Namespace, "endpointslices").
+		decidesBetween("Service "+o.Name+" has no ready endpoint, or not on that port", "Service "+o.Name+" has ready endpoints on that port")
 	if t.saying.cause == "dependency-name-unresolved" { // the name is right, who should know it does not
 		n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "Service", Namespace: "kube-system", Name: "kube-dns"})
 		return
@@ -152,11 +152,11 @@ func servesPort(svc corev1.Service, port int32) bool {
 // their log does not tell.
 func namesNoService(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
-		if !c.ended() && !c.unreadyLong(f.Now) {
+	for c := range f.failingContainers() {
+		if !c.endedWithError() && !c.unreadyLong(f.Now) {
 			continue
 		}
-		if t, ok := f.told(c); !ok && f.hasLog(c) || ok && (t.namesOther() || !strings.HasPrefix(t.saying.cause, "dependency-")) {
+		if t, ok := f.reasonInLog(c); !ok && f.hasLog(c) || ok && (t.namesOther() || !strings.HasPrefix(t.saying.cause, "dependency-")) {
 			continue // it says why, or what it says is not about an address
 		}
 		for _, v := range f.Scene.settingsOf(c) {
@@ -181,7 +181,7 @@ func (f *Facts) hasLog(c container) bool {
 
 // forTelemetry matches names of what a program sends its traces and metrics to,
 // and can do without.
-var forTelemetry = lazily(`(?i)otel|opentelemetry|otlp|jaeger|zipkin|collector|statsd|datadog|sentry|tempo|prometheus|telemetry|tracing|metrics|newrelic`)
+var forTelemetry = newPattern(`(?i)otel|opentelemetry|otlp|jaeger|zipkin|collector|statsd|datadog|sentry|tempo|prometheus|telemetry|tracing|metrics|newrelic`)
 
 // badAddress judges one setting of a container that fails.
 func (f *Facts) badAddress(c container, v setting) (Finding, bool) {
@@ -190,14 +190,14 @@ func (f *Facts) badAddress(c container, v setting) (Finding, bool) {
 		return Finding{}, false
 	}
 	n.Rank = rankShown + 1
-	n.Summary = fmt.Sprintf("%s fails and %s.", c.in(f), wrong)
+	n.Summary = fmt.Sprintf("%s fails and %s.", c.describeIn(f), wrong)
 	return n, true
 }
 
 // judgeAddress finds that a setting cannot be right: it names a Service that does
 // not exist, or a port that the Service does not have. wrong is "" if it may be.
 func (s *Scene) judgeAddress(c container, v setting, mend nightcrier.Object) (n Finding, wrong string) {
-	e, ok := v.endpoint()
+	e, ok := v.parseEndpoint()
 	if !ok || forTelemetry.MatchString(v.name+" "+e.host) {
 		return Finding{}, ""
 	}
@@ -206,7 +206,7 @@ func (s *Scene) judgeAddress(c container, v setting, mend nightcrier.Object) (n 
 		Object: mend, Confidence: nightcrier.Medium, Actions: nameActions, DependsOn: v.objects,
 		Observed: []Observation{{Text: c.String() + " is given " + e.String() + " by " + v.text, Quote: e.host, Ref: v.ref}},
 		WrongIf:  "the container does not use that setting, or fails for another reason",
-		Test:     list(ns, "services").decides("no Service has that name and port", "one has"),
+		Test:     testByList(ns, "services").decidesBetween("no Service has that name and port", "one has"),
 	}
 	told := fmt.Sprintf("is told by %s to connect to %s", v.text, e)
 	svc := s.serviceAt(ns, e)
@@ -221,14 +221,14 @@ func (s *Scene) judgeAddress(c container, v setting, mend nightcrier.Object) (n 
 	return Finding{}, ""
 }
 
-// misnamed finds workloads that are configured with an address which cannot be
+// dependencyMisnamed finds workloads that are configured with an address which cannot be
 // right, however well their Pods are: a name that is a slip away from that of a
 // Service, or a port that the Service does not serve. Names that are merely not
 // there may belong to what is optional.
-func misnamed(s *Scene) []Finding {
+func dependencyMisnamed(s *Scene) []Finding {
 	var out []Finding
-	for _, ns := range s.namespaces() {
-		for w := range s.workloads(ns) {
+	for _, ns := range s.podNamespaces() {
+		for w := range s.workloadsIn(ns) {
 			if w.wants == 0 {
 				continue
 			}
@@ -236,26 +236,26 @@ func misnamed(s *Scene) []Finding {
 			pod.Object.Namespace, pod.Object.Name, pod.Object.Spec = ns, w.object.Name, *w.spec
 			for _, spec := range w.spec.Containers {
 				c := container{pod: &pod, spec: spec, status: corev1.ContainerStatus{Name: spec.Name}}
-				out = append(out, s.slips(c, w.object)...)
+				out = append(out, s.findSlips(c, w.object)...)
 			}
 		}
 	}
 	return out
 }
 
-func (s *Scene) slips(c container, mend nightcrier.Object) []Finding {
+func (s *Scene) findSlips(c container, mend nightcrier.Object) []Finding {
 	var out []Finding
 	for _, v := range s.settingsOf(c) {
 		n, wrong := s.judgeAddress(c, v, mend)
 		if wrong == "" {
 			continue
 		}
-		e, _ := v.endpoint()
+		e, _ := v.parseEndpoint()
 		if n.Cause == "dependency-name-unresolved" && !s.slipOf(c.pod.Object.Namespace, e) {
 			continue
 		}
 		n.Rank = rankFollows + 10
-		n.Summary = fmt.Sprintf("%s of %s %s.", c.called("Container"), mend, wrong)
+		n.Summary = fmt.Sprintf("%s of %s %s.", c.nameAfter("Container"), mend, wrong)
 		out = append(out, n)
 	}
 	return out
@@ -276,15 +276,15 @@ func (s *Scene) slipOf(ns string, e endpoint) bool {
 // something of which the cluster shows that it cannot be reached.
 func complainsWhileReady(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.containers() {
-		if !c.status.Ready || f.past(c.pod) || c.done() {
+	for c := range f.allContainers() {
+		if !c.status.Ready || f.isPast(c.pod) || c.isDone() {
 			continue
 		}
-		t, often := f.complaint(c)
+		t, often := f.lastComplaint(c)
 		if often < 2 {
 			continue
 		}
-		n := t.finding(f, c)
+		n := t.asFinding(f, c)
 		corroborated := n.Confidence == nightcrier.High
 		n.Confidence, n.Rank = nightcrier.Medium, rankFollows+15
 		if corroborated {
@@ -308,9 +308,9 @@ func complainsWhileReady(f *Facts) []Finding {
 // Bounds of what counts as a complaint of now.
 const recentLines = 40
 
-// complaint is the last line of a container's log, of those that were written
+// lastComplaint is the last line of a container's log, of those that were written
 // lately, that tells of something that cannot be reached, and how many there are.
-func (f *Facts) complaint(c container) (last told, often int) {
+func (f *Facts) lastComplaint(c container) (last told, often int) {
 	for _, l := range f.Logs {
 		if l.Pod != c.pod.Object.Name || l.Container != c.status.Name || l.Previous {
 			continue
@@ -323,7 +323,7 @@ func (f *Facts) complaint(c container) (last told, often int) {
 				continue
 			}
 			for _, s := range dependencySayings {
-				if _, ok := s.match(line); ok {
+				if _, ok := s.matchLine(line); ok {
 					last, often = told{saying: s, log: l, line: text.CutLine(line, maxQuote)}, often+1
 					break
 				}
@@ -333,7 +333,7 @@ func (f *Facts) complaint(c container) (last told, often int) {
 	return last, often
 }
 
-var lineDate = lazily(`\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)`)
+var lineDate = newPattern(`\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)`)
 
 // lineTime is when a line was written, if it says so. Without a zone it is UTC,
 // as containers have it.
@@ -347,4 +347,4 @@ func lineTime(line string) (time.Time, bool) {
 }
 
 // farSide matches log lines about another party that does not answer.
-var farSide = lazily(`(?i)connection refused|no such host|name or service not known|temporary failure in name resolution|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|i/o timeout|connect(ion)? timed out|ETIMEDOUT|no route to host|host is unreachable`)
+var farSide = newPattern(`(?i)connection refused|no such host|name or service not known|temporary failure in name resolution|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|i/o timeout|connect(ion)? timed out|ETIMEDOUT|no route to host|host is unreachable`)

@@ -79,7 +79,7 @@ func TestOtherSide(t *testing.T) {
 		"a right name":             {"fatal: lookup db on 10.96.0.10:53: no such host", "true", "db", "Service kube-system/kube-dns", nightcrier.Medium},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := apply(in(about(dies()).logs(tt.line), tt.ready))[0]
+			n := applyRules(in(about(dies()).logs(tt.line), tt.ready))[0]
 			depends := slices.ContainsFunc(n.DependsOn, func(o nightcrier.Object) bool { return o.String() == tt.depends })
 			if !strings.HasPrefix(n.Cause, "dependency-") || !strings.Contains(n.Summary, tt.says) || n.Confidence != tt.sure || depends == (tt.depends == "") {
 				t.Errorf("%+v", n)
@@ -116,7 +116,7 @@ func TestNamesNoService(t *testing.T) {
 		{"the log tells something else", with("DB_ADDR", "dbb:5432").logs("panic: nil pointer"), []string{crash}},
 		{"well", of(about(pod(ready(0), env("DB_ADDR", "dbb:5432")))), nil},
 	})
-	if got := apply(fromMap)[0]; len(got.DependsOn) != 1 || got.DependsOn[0].Kind != "ConfigMap" || !strings.Contains(got.Summary, "db is meant?") {
+	if got := applyRules(fromMap)[0]; len(got.DependsOn) != 1 || got.DependsOn[0].Kind != "ConfigMap" || !strings.Contains(got.Summary, "db is meant?") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestNamesNoService(t *testing.T) {
 func TestNearest(t *testing.T) {
 	for want, names := range map[string][]string{"": {"frontend", "checkout"}, "database": {"frontend", "database"}, "cart-db": {"cart-db"}, "db-primary": {"db-primary"}} {
 		asked := map[string]string{"": "redis", "database": "databse", "cart-db": "db", "db-primary": "db"}[want]
-		if got := nearest(asked, names); got != want {
+		if got := nearestName(asked, names); got != want {
 			t.Errorf("%s of %v: %q", asked, names, got)
 		}
 	}
@@ -177,7 +177,7 @@ spec: {replicas: 1, selector: {matchLabels: {app: cart}}, template: {metadata: {
 	} {
 		t.Run(addr, func(t *testing.T) {
 			var got []string
-			for _, n := range ranked(misnamed(of(addr))) {
+			for _, n := range rankFindings(dependencyMisnamed(of(addr))) {
 				got = append(got, n.Cause+" "+n.Object.Kind+" "+n.Object.Name)
 				sane(t, n)
 			}

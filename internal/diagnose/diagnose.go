@@ -96,14 +96,14 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 	in = in.withDefaults()
 	start := time.Now()
 	c := newCollector(in)
-	facts, err := c.collect(ctx)
+	facts, err := c.collectFacts(ctx)
 	if err != nil {
 		return Diagnosis{}, err
 	}
 	c.scene.until = time.Now().Add(ruleTime)
-	found := judge(facts)
+	found := judgeFacts(facts)
 	if c.scene.late {
-		c.miss("some of what the rules look for", fmt.Sprintf("there is so much of it that %s were over", ruleTime))
+		c.noteMissed("some of what the rules look for", fmt.Sprintf("there is so much of it that %s were over", ruleTime))
 	}
 	if err := c.rootHistory(ctx, facts, found); err != nil {
 		return Diagnosis{}, err
@@ -112,9 +112,9 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 		Logs:        facts.Logs,
 		ClusterInfo: clusterInfo(in, c.involved),
 		Permissions: c.permissions,
-		Incomplete:  incomplete(c.notChecked()),
+		Incomplete:  joinMissed(c.notChecked()),
 	}
-	d.Report = assemble(in, facts, found, c.notChecked(), d.Permissions)
+	d.Report = assembleReport(in, facts, found, c.notChecked(), d.Permissions)
 	d.Report.Usage = nightcrier.Usage{APIRequests: c.reads, DurationMS: time.Since(start).Milliseconds()}
 	return d, nil
 }

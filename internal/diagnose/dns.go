@@ -37,22 +37,22 @@ func servesDNS(m metav1.Object) bool {
 func (s *Scene) dnsPods() []*Read[corev1.Pod] {
 	var out []*Read[corev1.Pod]
 	for i := range s.Pods {
-		if p := &s.Pods[i]; servesDNS(&p.Object) && !finished(&p.Object) {
+		if p := &s.Pods[i]; servesDNS(&p.Object) && !isFinished(&p.Object) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// unresolving are the workloads whose logs say that names are not found.
-func (s *Scene) unresolving() []nightcrier.Object {
+// workloadsNotResolving are the workloads whose logs say that names are not found.
+func (s *Scene) workloadsNotResolving() []nightcrier.Object {
 	var pods []*Read[corev1.Pod]
 	for _, l := range s.Logs {
-		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && unknownWords.MatchString(text.KeepBytes(l.Text, maxSetting)) && !servesDNS(&p.Object) {
+		if p := findObject(s.Pods, l.Namespace, l.Pod); p != nil && unknownWords.MatchString(text.KeepBytes(l.Text, maxSetting)) && !servesDNS(&p.Object) {
 			pods = append(pods, p)
 		}
 	}
-	return s.behind(pods)
+	return s.workloadsBehind(pods)
 }
 
 // dnsDown finds a cluster's DNS of which no Pod is ready.
@@ -64,7 +64,7 @@ func dnsDown(s *Scene) []Finding {
 	if !slices.ContainsFunc(pods, s.longUnready) || slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return podReady(&p.Object) }) {
 		return nil
 	}
-	o := s.behind(pods)[0]
+	o := s.workloadsBehind(pods)[0]
 	n := dnsFinding(s, o, Observation{Text: "Pod " + pods[0].Object.Name + " of the cluster's DNS is not ready", Quote: "phase=" + string(pods[0].Object.Status.Phase), Ref: pods[0].Ref})
 	n.Summary = fmt.Sprintf("The cluster's DNS does not answer: none of the %d Pods of %s is ready.", len(pods), o)
 	if line := s.dnsLog(pods); line != nil {
@@ -102,16 +102,16 @@ func (s *Scene) dnsLog(pods []*Read[corev1.Pod]) *Observation {
 	return nil
 }
 
-var corefileWords = lazily(`(?i)Corefile|plugin/|unknown directive|error during parsing|loop|listen (tcp|udp)|fatal|error`)
+var corefileWords = newPattern(`(?i)Corefile|plugin/|unknown directive|error during parsing|loop|listen (tcp|udp)|fatal|error`)
 
 func dnsFinding(s *Scene, o nightcrier.Object, seen Observation) Finding {
 	return Finding{
 		Cause: "cluster-dns-unhealthy", Object: o, Confidence: nightcrier.High,
 		Observed: []Observation{seen},
 		WrongIf:  "names are resolved by another server, such as a cache on each node",
-		Test: get(o.Namespace, strings.ToLower(o.Kind), o.Name).
-			decides("it is as described", "it has changed since"),
-		Affected: s.unresolving(),
+		Test: testByGet(o.Namespace, strings.ToLower(o.Kind), o.Name).
+			decidesBetween("it is as described", "it has changed since"),
+		Affected: s.workloadsNotResolving(),
 		Actions: []Step{
 			{Action: "Mend " + o.String() + " first: nothing that connects by name works without it", Outcome: "names resolve again, and clients recover by themselves", Risk: "a wrong configuration takes DNS from the whole cluster"},
 		},
@@ -124,12 +124,12 @@ func dnsServiceEmpty(s *Scene) []Finding {
 	pods := s.dnsPods()
 	for i := range s.Services {
 		svc := &s.Services[i]
-		if svc.Object.Namespace != systemNamespace || svc.Object.Name != "kube-dns" || len(pods) == 0 || !selects(&svc.Object) || !s.selectsNothing(&svc.Object) {
+		if svc.Object.Namespace != systemNamespace || svc.Object.Name != "kube-dns" || len(pods) == 0 || !hasSelector(&svc.Object) || !s.selectsNothing(&svc.Object) {
 			continue
 		}
 		n := dnsFinding(s, serviceObject(&svc.Object), Observation{Text: "the Service of the cluster's DNS selects none of its Pods", Quote: "kube-dns", Ref: svc.Ref})
-		n.Summary = fmt.Sprintf("The cluster's DNS does not answer: the selector of %s matches none of the Pods of %s.", n.Object, s.behind(pods)[0])
-		n.Behind = s.behind(pods)
+		n.Summary = fmt.Sprintf("The cluster's DNS does not answer: the selector of %s matches none of the Pods of %s.", n.Object, s.workloadsBehind(pods)[0])
+		n.Behind = s.workloadsBehind(pods)
 		return []Finding{n}
 	}
 	return nil
@@ -137,13 +137,13 @@ func dnsServiceEmpty(s *Scene) []Finding {
 
 // Blocks of a Corefile that refuse names.
 var (
-	templateBlock = lazily(`(?s)\btemplate[ \t]+(\w+)[ \t]+(\w+)([^{\n]{0,300})\{(.{0,1000}?)\n\s*\}`)
-	refusingCode  = lazily(`\brcode\s+(NXDOMAIN|SERVFAIL|REFUSED)\b`)
-	templateMatch = lazily(`\bmatch\s+"?([^\s"]{1,300})"?`)
+	templateBlock = newPattern(`(?s)\btemplate[ \t]+(\w+)[ \t]+(\w+)([^{\n]{0,300})\{(.{0,1000}?)\n\s*\}`)
+	refusingCode  = newPattern(`\brcode\s+(NXDOMAIN|SERVFAIL|REFUSED)\b`)
+	templateMatch = newPattern(`\bmatch\s+"?([^\s"]{1,300})"?`)
 	// clusterName is a pattern that ends in the cluster's domain; more behind it
 	// is the common way to spare searches in a cloud's domain.
-	clusterName = lazily(`cluster\\{0,2}\.local(?:\\{0,2}\.)?\)?\$?$`)
-	kubePlugin  = lazily(`(?m)^\s*(kubernetes|import)\b`)
+	clusterName = newPattern(`cluster\\{0,2}\.local(?:\\{0,2}\.)?\)?\$?$`)
+	kubePlugin  = newPattern(`(?m)^\s*(kubernetes|import)\b`)
 )
 
 // dnsAnswersWrong finds a configuration of CoreDNS that refuses the cluster's
@@ -187,18 +187,18 @@ func refusesNames(s *Scene, o nightcrier.Object, block []string, ref Ref) (Findi
 	}
 	n := dnsFinding(s, o, Observation{Text: "the Corefile in " + o.String() + " answers " + code[1] + " for names of the cluster", Quote: "rcode " + code[1], Ref: ref})
 	n.Summary = fmt.Sprintf("The cluster's DNS answers %s for names that match %s: a template in the Corefile of %s says so.", code[1], text.CutLine(strings.TrimSpace(zone+" "+pattern), maxQuote), o)
-	n.Affected = append(n.Affected, s.refused(pattern)...)
+	n.Affected = append(n.Affected, s.servicesWithClients(pattern)...)
 	return n, true
 }
 
-// refused are the Services whose names match the pattern, and their clients.
-func (s *Scene) refused(pattern string) []nightcrier.Object {
+// servicesWithClients are the Services whose names match the pattern, and their clients.
+func (s *Scene) servicesWithClients(pattern string) []nightcrier.Object {
 	re, err := regexp.Compile(strings.ReplaceAll(pattern, `\\`, `\`))
 	if err != nil {
 		return nil
 	}
 	var out []nightcrier.Object
-	all := s.clients()
+	all := s.allClients()
 	for _, svc := range s.Services {
 		if !re.MatchString(svc.Object.Name + "." + svc.Object.Namespace + ".svc.cluster.local.") {
 			continue
@@ -218,14 +218,14 @@ func (s *Scene) refused(pattern string) []nightcrier.Object {
 func dnsPolicyWrong(s *Scene) []Finding {
 	var out []Finding
 	var all []client
-	for _, ns := range s.namespaces() {
-		for w := range s.workloads(ns) {
+	for _, ns := range s.podNamespaces() {
+		for w := range s.workloadsIn(ns) {
 			why, sure := s.wrongResolver(w)
 			if why.Text == "" {
 				continue
 			}
 			if all == nil {
-				all = s.clients()
+				all = s.allClients()
 			}
 			if n, ok := s.blindTo(w, why, sure, all); ok {
 				out = append(out, n)
@@ -286,7 +286,7 @@ func (s *Scene) blindTo(w podMaker, why Observation, sure bool, all []client) (F
 		if k < 0 {
 			continue
 		}
-		line := s.logsOf(w.object).complains(svc, unknownWords)
+		line := s.logsOf(w.object).complaintAbout(svc, unknownWords)
 		if line == nil && !sure {
 			continue
 		}
@@ -296,8 +296,8 @@ func (s *Scene) blindTo(w podMaker, why Observation, sure bool, all []client) (F
 			Summary:  fmt.Sprintf("%s cannot resolve %s, which it connects to: %s.", w.object, text.CutLine(c.host, maxQuote), text.CutLine(why.Text, maxQuote)),
 			Observed: []Observation{why, {Text: c.Text + " names a Service of the cluster", Quote: c.Quote, Ref: c.Ref}},
 			WrongIf:  "those servers forward the cluster's names to its DNS",
-			Test: get(w.object.Namespace, strings.ToLower(w.object.Kind), w.object.Name).
-				decides("its Pods do not ask the cluster's DNS", "dnsPolicy is ClusterFirst, or ClusterFirstWithHostNet with hostNetwork"),
+			Test: testByGet(w.object.Namespace, strings.ToLower(w.object.Kind), w.object.Name).
+				decidesBetween("its Pods do not ask the cluster's DNS", "dnsPolicy is ClusterFirst, or ClusterFirstWithHostNet with hostNetwork"),
 			Actions: []Step{
 				{Action: "Set dnsPolicy of " + w.object.String() + " to ClusterFirst, with hostNetwork to ClusterFirstWithHostNet", Do: doEdit, Outcome: "its Pods resolve the cluster's names", Risk: "needs a new rollout"},
 			},
@@ -325,13 +325,13 @@ func externalNameWrong(s *Scene) []Finding {
 			Cause: "dns-name-wrong", Object: o, Confidence: nightcrier.High,
 			Observed: []Observation{{Text: o.String() + " leads to the name " + host, Quote: host, Ref: svc.Ref}},
 			WrongIf:  "clients resolve the name elsewhere",
-			Test:     get(o.Namespace, "service", o.Name).decides("externalName is not the name of a host that exists", "externalName is a name that resolves"),
+			Test:     testByGet(o.Namespace, "service", o.Name).decidesBetween("externalName is not the name of a host that exists", "externalName is a name that resolves"),
 			Actions:  []Step{{Action: "Correct externalName of " + o.String(), Do: doEdit, Outcome: "clients resolve the new name once the old answer expires", Risk: "requests go to that host"}},
 		}
 		why := s.whyNoHost(host)
-		line := s.complains(&svc.Object, unknownWords)
+		line := s.complaintAbout(&svc.Object, unknownWords)
 		if line == nil {
-			line = s.complains(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: host}}, unknownWords)
+			line = s.complaintAbout(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: host}}, unknownWords)
 		}
 		switch {
 		case why == "" && line == nil:
@@ -354,7 +354,7 @@ func (s *Scene) whyNoHost(host string) string {
 		return "an address is no name, and DNS does not resolve it"
 	}
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
-	if len(parts) < 3 || parts[2] != "svc" || !s.Complete("Service", parts[1]) || find(s.Services, parts[1], parts[0]) != nil {
+	if len(parts) < 3 || parts[2] != "svc" || !s.Complete("Service", parts[1]) || findObject(s.Services, parts[1], parts[0]) != nil {
 		return ""
 	}
 	return "there is no Service " + parts[0] + " in namespace " + parts[1]

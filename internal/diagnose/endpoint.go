@@ -34,19 +34,19 @@ const hostPattern = `((?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.){0,8}[A-Za-z0-9_]
 // endpointWordings are the ways in which programs name the other end, the
 // surest first: a host, and a port if there is a second group.
 var endpointWordings = []*pattern{
-	lazily(`lookup ` + hostPattern + `(?: on \S+)?:`),
-	lazily(`dial (?:tcp|udp)[46]?:? ` + hostPattern + `:(\d{1,5})`),
-	lazily(`(?:getaddrinfo|query\w+) (?:ENOTFOUND|EAI_AGAIN|EAI_NONAME) ` + hostPattern + `(?::(\d{1,5}))?`),
-	lazily(`connect (?:ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) ` + hostPattern + `:(\d{1,5})`),
-	lazily(`UnknownHostException: ` + hostPattern),
-	lazily(`(?i)host='` + hostPattern + `', port=(\d{1,5})`),
-	lazily(`(?i)connection to server at "` + hostPattern + `"[^,]{0,60}, port (\d{1,5})`),
-	lazily(`(?i)(?:host name|upstream|hostname|host) ["'\\]{1,2}` + hostPattern + `["'\\:]`),
-	lazily(`(?i)server on ["']` + hostPattern + `(?::(\d{1,5}))?["']`),
-	lazily(`(?i)bad address '` + hostPattern + `(?::(\d{1,5}))?'`),
-	lazily(`[a-z][a-z0-9+:]{1,24}://(?:[^@/\s"']{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?`),
-	lazily(`(?i)(?:resolve(?: host:?)?|host:|unknown host|connect to|Connection to|connecting to|redis at|lookup) '?"?` + hostPattern + `(?::(\d{1,5}))?`),
-	lazily(`\b` + hostPattern + `:(\d{2,5})\b`),
+	newPattern(`lookup ` + hostPattern + `(?: on \S+)?:`),
+	newPattern(`dial (?:tcp|udp)[46]?:? ` + hostPattern + `:(\d{1,5})`),
+	newPattern(`(?:getaddrinfo|query\w+) (?:ENOTFOUND|EAI_AGAIN|EAI_NONAME) ` + hostPattern + `(?::(\d{1,5}))?`),
+	newPattern(`connect (?:ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) ` + hostPattern + `:(\d{1,5})`),
+	newPattern(`UnknownHostException: ` + hostPattern),
+	newPattern(`(?i)host='` + hostPattern + `', port=(\d{1,5})`),
+	newPattern(`(?i)connection to server at "` + hostPattern + `"[^,]{0,60}, port (\d{1,5})`),
+	newPattern(`(?i)(?:host name|upstream|hostname|host) ["'\\]{1,2}` + hostPattern + `["'\\:]`),
+	newPattern(`(?i)server on ["']` + hostPattern + `(?::(\d{1,5}))?["']`),
+	newPattern(`(?i)bad address '` + hostPattern + `(?::(\d{1,5}))?'`),
+	newPattern(`[a-z][a-z0-9+:]{1,24}://(?:[^@/\s"']{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?`),
+	newPattern(`(?i)(?:resolve(?: host:?)?|host:|unknown host|connect to|Connection to|connecting to|redis at|lookup) '?"?` + hostPattern + `(?::(\d{1,5}))?`),
+	newPattern(`\b` + hostPattern + `:(\d{2,5})\b`),
 }
 
 // notHosts are words that stand where a host may, and are none.
@@ -111,13 +111,13 @@ func (s *Scene) serviceAt(ns string, e endpoint) *Read[corev1.Service] {
 		return s.serviceWithAddress(ns, addr.String())
 	}
 	name, in, _ := e.inCluster(ns)
-	if svc := find(s.Services, in, name); svc != nil || !strings.Contains(e.host, ".") {
+	if svc := findObject(s.Services, in, name); svc != nil || !strings.Contains(e.host, ".") {
 		return svc
 	}
 	// one Pod of a headless Service: db-0.db
 	if _, rest, ok := strings.Cut(e.host, "."); ok {
 		name, in, _ = endpoint{host: rest}.inCluster(ns)
-		if svc := find(s.Services, in, name); svc != nil && svc.Object.Spec.ClusterIP == corev1.ClusterIPNone {
+		if svc := findObject(s.Services, in, name); svc != nil && svc.Object.Spec.ClusterIP == corev1.ClusterIPNone {
 			return svc
 		}
 	}
@@ -176,7 +176,7 @@ func (s *Scene) likelyMeant(name, ns string) string {
 			names = append(names, svc.Object.Name)
 		}
 	}
-	return nearest(name, names)
+	return nearestName(name, names)
 }
 
 // lackOfService is the Service that e names and that does not exist, nil where another
@@ -189,16 +189,16 @@ func (s *Scene) lackOfService(ns string, e endpoint) *lack {
 	return &lack{object: nightcrier.Object{Kind: "Service", Namespace: in, Name: name}}
 }
 
-// outside reports whether e, which names no Service, lies outside of the cluster: it
+// isOutsideCluster reports whether e, which names no Service, lies outside of the cluster: it
 // is a full name that nothing in the cluster has.
-func (s *Scene) outside(ns string, e endpoint) bool {
+func (s *Scene) isOutsideCluster(ns string, e endpoint) bool {
 	_, _, sure := e.inCluster(ns)
 	_, notAddress := netip.ParseAddr(e.host)
 	return !sure && notAddress != nil && strings.Count(e.host, ".") >= 2
 }
 
-// nearest is the name that differs least from want, "" when none is like it.
-func nearest(want string, names []string) string {
+// nearestName is the name that differs least from want, "" when none is like it.
+func nearestName(want string, names []string) string {
 	best, least := "", max(2, len(want)/4)+1
 	for _, n := range names {
 		if n == want {
@@ -232,7 +232,7 @@ func (s *Scene) settingsOf(c container) []setting {
 		if from.ConfigMapRef == nil {
 			continue
 		}
-		cm := find(s.ConfigMaps, ns, from.ConfigMapRef.Name)
+		cm := findObject(s.ConfigMaps, ns, from.ConfigMapRef.Name)
 		if cm == nil {
 			continue
 		}
@@ -246,7 +246,7 @@ func (s *Scene) settingsOf(c container) []setting {
 			out = append(out, setting{name: e.Name, value: e.Value, text: "env " + e.Name, ref: c.pod.Ref})
 		case e.ValueFrom.ConfigMapKeyRef != nil:
 			r := e.ValueFrom.ConfigMapKeyRef
-			if cm := find(s.ConfigMaps, ns, r.Name); cm != nil {
+			if cm := findObject(s.ConfigMaps, ns, r.Name); cm != nil {
 				out = append(out, fromConfigMap(e.Name, r.Key, cm))
 			}
 		}
@@ -287,13 +287,13 @@ func (s *Scene) sourceOf(c container, host string) setting {
 }
 
 var (
-	addressName  = lazily(`(?i)(^|_)(host|hostname|addr|address|url|uri|endpoint|server|servers|broker|brokers|bootstrap_servers|dsn|service|upstream|backend)$`)
-	addressValue = lazily(`^(?:[a-z][a-z0-9+:]{1,24}://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
+	addressName  = newPattern(`(?i)(^|_)(host|hostname|addr|address|url|uri|endpoint|server|servers|broker|brokers|bootstrap_servers|dsn|service|upstream|backend)$`)
+	addressValue = newPattern(`^(?:[a-z][a-z0-9+:]{1,24}://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
 )
 
-// endpoint is the address that a setting gives: a variable named like one with
+// parseEndpoint is the address that a setting gives: a variable named like one with
 // nothing else in it, or a URL. A bare word of another variable is no host.
-func (v setting) endpoint() (endpoint, bool) {
+func (v setting) parseEndpoint() (endpoint, bool) {
 	value := text.KeepBytes(strings.TrimSpace(v.value), 1024)
 	m := addressValue.FindStringSubmatch(value)
 	if m == nil {

@@ -34,7 +34,7 @@ var environmentSayings = []saying{
 			{Action: "Raise the heap (-Xmx, --max-old-space-size) within the memory limit, or both", Do: doEdit, Outcome: "the process has room", Risk: "a leak only takes longer"},
 			{Action: "Take a heap dump and compare with the last rollout", Outcome: "tells a leak from a heap that is too small", Risk: "a dump holds the process and needs disk"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`java\.lang\.OutOfMemoryError:? ?([A-Z][\w ]{1,60})?`, `(?i)JavaScript heap out of memory`, `(?i)Reached heap limit`, `\bMemoryError\b`, `System\.OutOfMemoryException`,
 			`(?i)fatal error: runtime: (out of memory|cannot allocate memory)`, `(?i)Allowed memory size of (\d+) bytes exhausted`, `(?i)GC overhead limit exceeded`, `(?i)failed to allocate memory \(NoMemoryError\)`,
 		),
@@ -46,7 +46,7 @@ var environmentSayings = []saying{
 			{Action: "Give the ServiceAccount a Role and RoleBinding for exactly what the message names", Outcome: "the request is allowed", Risk: "too wide a role gives more than it needs"},
 			{Action: "Check which ServiceAccount the Pod is meant to use", Outcome: "tells a missing right from a wrong account", Risk: "none: read only"},
 		},
-		wordings: words(`is forbidden: User "?\\?"?(system:serviceaccount:[\w.:-]{1,200})`, `(system:serviceaccount:[\w.:-]{1,200})\\?"? cannot (?:get|list|watch|create|update|patch|delete|use)`),
+		wordings: newWordings(`is forbidden: User "?\\?"?(system:serviceaccount:[\w.:-]{1,200})`, `(system:serviceaccount:[\w.:-]{1,200})\\?"? cannot (?:get|list|watch|create|update|patch|delete|use)`),
 	},
 	{
 		cause: "version-skew", because: "it asks for a version that the other side does not have",
@@ -54,7 +54,7 @@ var environmentSayings = []saying{
 			{Action: "Compare the API versions that the program asks for with those that the cluster serves (kubectl api-versions)", Outcome: "tells what to upgrade", Risk: "none: read only"},
 			{Action: "Run a version of the program that fits the cluster, or install what it asks for", Outcome: "the versions fit", Risk: "another version may behave differently"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`no matches for kind \\?"?([\w./" \\]{1,80}in version[\w./" \\]{1,60})`, `(?i)the server could not find the requested resource`, `(?i)unable to recognize .{0,80}no matches`,
 			`(?i)database files are incompatible with server`, `(?i)unsupported (protocol|api|schema|wire) version`, `(?i)incompatible (protocol|api|schema|wire) version`, `UnsupportedVersionException`,
 			`(?i)(?:client|server) version .{1,60}(?:is too old|is too new|not supported|incompatible)`, `(?i)schema version .{0,60}(?:newer|older|mismatch|not supported|expected)`, `(?i)maximum supported API version is`,
@@ -66,7 +66,7 @@ var environmentSayings = []saying{
 		actions: []Step{
 			{Action: "Give the containers of the Pod, or the Pods on the host's network, different ports", Do: doEdit, Outcome: "each can listen", Risk: "Services and probes must name the new port"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`(?i)(\S{0,60}:\d{1,5}):? .{0,20}address (?:is )?already in use`, `(?i)address already in use.{0,20}?[\s:]([\d.:\[\]]{0,45}:\d{1,5})`, `(?i)port (\d{1,5}) (?:was|is) already (?:in use|allocated|bound)`,
 			`EADDRINUSE`, `(?i)address (?:is )?already in use`, `(?i)bind\(\) to (\S{1,60}) failed \(98:`, `(?i)only one usage of each socket address`, `(?i)failed to bind to address (\S{1,80}): address already in use`, `\(os error 98\)|Errno 98`,
 		),
@@ -78,7 +78,7 @@ var environmentSayings = []saying{
 			{Action: "Correct the container's args or command to what this version of the program knows", Do: doEdit, Outcome: "the process starts", Risk: "needs a new rollout"},
 			{Action: "Roll back if the image or the arguments came with the last rollout", Do: doUndo, Outcome: "program and arguments fit again", Risk: "loses what the rollout brought"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`(?i)unknown (?:long |shorthand )?(?:flag|option|argument|parameter|switch|command):? ?['"\x60]?(-{0,2}[\w.=-]{1,80})`, `flag provided but not defined: (-{1,2}[\w.-]{1,80})`,
 			`(?i)unrecogni[sz]ed (?:command[- ]line )?(?:argument|option|flag|parameter)s?:? ?['"]?(-{0,2}[\w.=-]{1,80})`, `(?i)(?:invalid|illegal|bad|unexpected) (?:option|argument|flag)(?: --)?:? ['"\x60]?(-{0,2}[\w.=-]{1,80})`,
 			`(?i)invalid value .{1,80} for (?:flag|option) ['"]?(-{1,2}[\w.-]{1,80})`, `(?i)invalid argument .{1,80} for ['"]?(-{1,2}[\w., -]{1,80})`, `Unrecognized VM option '([^']{1,80})'`,
@@ -93,7 +93,7 @@ var environmentSayings = []saying{
 			{Action: "Set the variable that the log names in the workload, or in the ConfigMap or Secret that it takes it from", Do: doEdit, Outcome: "the process starts", Risk: "a wrong value starts it wrongly configured"},
 			{Action: "Compare the environment with the last revision that ran", Outcome: "tells when the variable was lost", Risk: "none: read only"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`(?i:env(?:ironment)?(?:[ -]?var(?:iable)?)?s?)[: ]{0,2}`+variable+`["'\x60\\})]{0,3}[^.]{0,30}(?i:not set|required|missing|undefined|unset|empty|not found|not defined|must be|is not)`,
 			`(?i:missing|required|undefined|unset|no)[\w ]{0,30}(?i:env(?:ironment)?(?:[ -]?var(?:iable)?)?s?)[^A-Z]{0,40}`+variable,
 			variable+`["'\x60\\})]{0,3}[\w ]{0,20}(?i:environment variable|env(?: var)?)[\w ]{0,20}(?i:not set|required|missing|must be|undefined|empty)`,
@@ -114,7 +114,7 @@ var configurationSayings = []saying{
 			{Action: "Correct the line that the log names in the ConfigMap or file, and restart the workload", Outcome: "the process starts", Risk: "none beyond the restart"},
 			{Action: "Check the configuration with the program's own check before the next rollout", Outcome: "the next mistake is found earlier", Risk: "none"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			`\[emerg\].{0,200} in `+path+`:\d+`, `\[emerg\]`, `(?i)\byaml: (?:line \d+|unmarshal|did not find|mapping values|found )`, `(?i)(?:while parsing|parsererror|scannererror|yaml\.\w+\.\w*error)`, `(?i)error (?:converting|parsing) yaml`,
 			`(?i)json\.decoder\.JSONDecodeError`, `(?i)SyntaxError: .{0,60}JSON`, `(?i)invalid character .{1,12} (?:looking for|after|in) `, `JsonParseException|JsonMappingException|JsonReaderException`, `(?i)unexpected end of json input`, `cannot unmarshal .{1,80} into Go`,
 			`(?i)\btoml: `, `(?i)toml parse error|TOMLDecodeError`, `(?i)(?:invalid|bad|malformed|wrong|broken) config(?:uration)?(?: file)?\b`, `(?i)(?:fail|fatal|error|could not|cannot|unable)\w*.{0,60}(?:pars|load|read|decod|unmarshal|validat)\w*.{0,40}config`,
@@ -139,7 +139,7 @@ func whichAccount(_ *Facts, c container, t told, n *Finding) {
 	if len(parts) == 4 {
 		n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "ServiceAccount", Namespace: parts[2], Name: parts[3]})
 	}
-	if c.ended() {
+	if c.endedWithError() {
 		n.Confidence = nightcrier.High
 	}
 }
@@ -206,29 +206,29 @@ func whichConfiguration(f *Facts, c container, t told, n *Finding) {
 
 // reference is how Kubernetes refers to another variable: $(NAME). Two dollars
 // are an escape.
-var reference = lazily(`(\$?)\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+var reference = newPattern(`(\$?)\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
 // unresolvedReference finds failing containers with a variable or an argument
 // that refers to a variable which is not there, or only defined after it, so
 // that the process gets the reference itself.
 func unresolvedReference(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
-		if !c.ended() && !c.unreadyLong(f.Now) {
+	for c := range f.failingContainers() {
+		if !c.endedWithError() && !c.unreadyLong(f.Now) {
 			continue
 		}
-		where, name := f.unresolved(c)
+		where, name := f.firstUnresolved(c)
 		if name == "" {
 			continue
 		}
 		n := Finding{
 			Cause: "bad-env-reference", Object: f.Mend(), Confidence: nightcrier.Medium,
-			Summary: fmt.Sprintf("%s fails; %s refers to $(%s), which is not defined before it, so the process gets those very characters.", c.in(f), where, name),
+			Summary: fmt.Sprintf("%s fails; %s refers to $(%s), which is not defined before it, so the process gets those very characters.", c.describeIn(f), where, name),
 			Observed: []Observation{{
 				Text: c.String() + ": " + where + " refers to a variable that is not defined", Quote: "$(" + name + ")", Ref: c.pod.Ref,
 			}},
 			WrongIf: "the process itself resolves the reference",
-			Test:    get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).decides("no variable "+name+" is defined before the reference", "one is"),
+			Test:    testByGet(c.pod.Object.Namespace, "pod", c.pod.Object.Name).decidesBetween("no variable "+name+" is defined before the reference", "one is"),
 			Actions: []Step{{Action: "Define the variable before what refers to it, in " + f.Mend().String(), Do: doEdit, Outcome: "the value is resolved", Risk: "needs a new rollout"}},
 		}
 		if l, ok := f.logOf(c); ok && strings.Contains(l.Text, "$("+name+")") {
@@ -240,15 +240,15 @@ func unresolvedReference(f *Facts) []Finding {
 	return out
 }
 
-// unresolved is the first reference of c that Kubernetes leaves as it is, and
+// firstUnresolved is the first reference of c that Kubernetes leaves as it is, and
 // where it stands.
-func (f *Facts) unresolved(c container) (where, name string) {
+func (f *Facts) firstUnresolved(c container) (where, name string) {
 	known := map[string]bool{}
 	for _, from := range c.spec.EnvFrom {
 		if from.ConfigMapRef == nil {
 			return "", "" // a Secret's keys may be any
 		}
-		cm := find(f.Scene.ConfigMaps, c.pod.Object.Namespace, from.ConfigMapRef.Name)
+		cm := findObject(f.Scene.ConfigMaps, c.pod.Object.Namespace, from.ConfigMapRef.Name)
 		if cm == nil {
 			return "", ""
 		}
@@ -275,7 +275,7 @@ func (f *Facts) unresolved(c container) (where, name string) {
 }
 
 // ofService matches the variables that Kubernetes sets for each Service.
-var ofService = lazily(`_SERVICE_(HOST|PORT)|_PORT(_\d+_|$)|^KUBERNETES_`)
+var ofService = newPattern(`_SERVICE_(HOST|PORT)|_PORT(_\d+_|$)|^KUBERNETES_`)
 
 func firstUnknown(value string, known map[string]bool) string {
 	for _, m := range reference.FindAllStringSubmatch(text.KeepBytes(value, 4096), 16) {

@@ -25,7 +25,7 @@ const evictedLately = 2 * time.Hour
 
 // ownLimit is what a kubelet says of a Pod that outgrew its own limit, which it
 // will do again.
-var ownLimit = lazily(`exceeds the (?:total )?limit|exceeded its local ephemeral storage limit`)
+var ownLimit = newPattern(`exceeds the (?:total )?limit|exceeded its local ephemeral storage limit`)
 
 // podEvicted finds Pods that their node gave up: for want of a resource, or
 // because they used more of one than they may. What is left of a Pod whose
@@ -38,7 +38,7 @@ func podEvicted(f *Facts) []Finding {
 		if !ok || f.evictionOver(p, said.Quote, at) {
 			continue
 		}
-		out = append(out, evicted(f, p, said))
+		out = append(out, evictionFinding(f, p, said))
 	}
 	return out
 }
@@ -67,19 +67,19 @@ func podEvictedAgain(f *Facts) []Finding {
 		return nil
 	}
 	said, _, _ := f.saidOfEviction(last)
-	n := evicted(f, last, said)
+	n := evictionFinding(f, last, said)
 	n.Summary = fmt.Sprintf("%d Pods of %s were evicted one after the other; the last time: %s", times, f.Mend(), text.CutLine(said.Quote, maxQuote))
 	return []Finding{n}
 }
 
-func evicted(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
+func evictionFinding(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
 	n := Finding{
 		Cause: "pod-evicted", Object: f.Mend(), Confidence: nightcrier.High,
 		Summary:  fmt.Sprintf("A Pod of %s was evicted.", f.Mend()),
 		Observed: []Observation{said},
 		WrongIf:  "a person evicted it, as when a node is drained",
-		Test: get(p.Object.Namespace, "pod", p.Object.Name).
-			decides("Evicted", "anything else"),
+		Test: testByGet(p.Object.Namespace, "pod", p.Object.Name).
+			decidesBetween("Evicted", "anything else"),
 		Actions: []Step{
 			{Action: "Set requests and limits of " + f.Mend().String() + " to what it uses", Do: doEdit, Outcome: "others are evicted first, or it is placed where there is room", Risk: "may become unschedulable"},
 			{Action: "Find what used up the resource on node " + p.Object.Spec.NodeName, Outcome: "names what to limit", Risk: "none: read only"},
@@ -98,7 +98,7 @@ func evicted(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
 // workload is well and it will not come again by itself, or it was long ago.
 func (f *Facts) evictionOver(p *Read[corev1.Pod], said string, at time.Time) bool {
 	switch {
-	case f.Hearsay || controller(&p.Object).IsZero() && f.Owner.Kind == "Pod":
+	case f.Hearsay || controllerOf(&p.Object).IsZero() && f.Owner.Kind == "Pod":
 		return false
 	case f.Job != nil && f.Job.Object.Status.Succeeded > 0:
 		return true
@@ -115,7 +115,7 @@ func (f *Facts) saidOfEviction(p *Read[corev1.Pod]) (Observation, time.Time, boo
 		return Observation{Text: "Pod " + p.Object.Name + " was evicted", Quote: p.Object.Status.Message, Ref: p.Ref}, evictedAt(&p.Object), true
 	}
 	for e := range f.eventsOf("Pod", p.Object.Name) {
-		if e.Object.Reason == "Evicted" && f.fresh(e) {
+		if e.Object.Reason == "Evicted" && f.isFresh(e) {
 			return sawEvent(e), lastSeen(&e.Object), true
 		}
 	}
@@ -133,7 +133,7 @@ func evictedAt(p *corev1.Pod) time.Time {
 	if p.Status.StartTime != nil {
 		later(*p.Status.StartTime)
 	}
-	if c := disrupted(p); c != nil {
+	if c := disruptionCondition(p); c != nil {
 		later(c.LastTransitionTime)
 	}
 	for _, st := range p.Status.ContainerStatuses {
@@ -150,14 +150,14 @@ func podPreempted(f *Facts) []Finding {
 	if f.Hearsay {
 		return nil
 	}
-	gone, ok := f.preempted()
+	gone, ok := f.newestPreemption()
 	if !ok || f.madeUp() {
 		return nil
 	}
 	n := Finding{
 		Cause: "pod-preempted", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{gone.said},
 		WrongIf: "the Pods that are there now wait for something else",
-		Test:    list(f.Mend().Namespace, "events").decides("an event Preempted names a Pod of "+f.Mend().Name, "there is none"),
+		Test:    testByList(f.Mend().Namespace, "events").decidesBetween("an event Preempted names a Pod of "+f.Mend().Name, "there is none"),
 		Actions: []Step{
 			{Action: "Add room for both, or lower what either requests", Outcome: "both run", Risk: "cost, or less for one of them"},
 			{Action: "Check that the priorities of both are as intended", Outcome: "the more important one runs", Risk: "none while reading"},
@@ -167,7 +167,7 @@ func podPreempted(f *Facts) []Finding {
 	if gone.by != (nightcrier.Object{}) {
 		by = gone.by.String() + ", which has a higher priority"
 	}
-	if slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return p.Object.Spec.NodeName == "" && !f.past(&p) }) {
+	if slices.ContainsFunc(f.Pods, func(p Read[corev1.Pod]) bool { return p.Object.Spec.NodeName == "" && !f.isPast(&p) }) {
 		next = "what replaces it has no node"
 	}
 	n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s; %s (%s).", gone.pod, f.Mend(), by, next, text.CutLine(gone.said.Quote, maxQuote))
@@ -181,19 +181,19 @@ type preemption struct {
 	said Observation
 }
 
-// preempted is the newest preemption of one of the workload's Pods: an Event tells of
+// newestPreemption is the newest preemption of one of the workload's Pods: an Event tells of
 // it when the Pod is gone, and its status as long as it is there, for the scheduler
 // writes the Event last.
-func (f *Facts) preempted() (preemption, bool) {
+func (f *Facts) newestPreemption() (preemption, bool) {
 	for _, e := range f.Scene.Events {
 		o := e.Object.InvolvedObject
-		if e.Object.Reason == "Preempted" && o.Kind == "Pod" && o.Namespace == f.Mend().Namespace && f.Scene.fresh(e) && f.madePod(o.Name) {
-			by, _ := f.Scene.preemptor(&e.Object)
+		if e.Object.Reason == "Preempted" && o.Kind == "Pod" && o.Namespace == f.Mend().Namespace && f.Scene.isFresh(e) && f.madePod(o.Name) {
+			by, _ := f.Scene.preemptorOf(&e.Object)
 			return preemption{pod: o.Name, by: by, said: sawEvent(e)}, true
 		}
 	}
 	for _, p := range f.Pods {
-		if c := disrupted(&p.Object); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
+		if c := disruptionCondition(&p.Object); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
 			said := Observation{Text: "Pod " + p.Object.Name + " has to give way", Quote: c.Message, Ref: p.Ref}
 			return preemption{pod: p.Object.Name, said: said}, true
 		}
@@ -205,7 +205,7 @@ func (f *Facts) preempted() (preemption, bool) {
 // themselves are counted where all were read: their controller counts them later, so
 // that just after a Pod was lost it still says that there are enough.
 func (f *Facts) madeUp() bool {
-	r, known := f.replicas()
+	r, known := f.countReplicas()
 	if !known || !f.Scene.Complete("Pod", f.Mend().Namespace) {
 		return f.workloadWell() || f.allReady()
 	}
@@ -236,7 +236,7 @@ func (f *Facts) allReady() bool {
 }
 
 // podSuffix is what controllers add to their own name to name a Pod.
-var podSuffix = lazily(`^(-[a-z0-9]{1,10})?-([a-z0-9]{5}|\d{1,5})$`)
+var podSuffix = newPattern(`^(-[a-z0-9]{1,10})?-([a-z0-9]{5}|\d{1,5})$`)
 
 // madePod reports whether a Pod of that name is, or was, one of this workload's.
 func (f *Facts) madePod(name string) bool {
@@ -246,10 +246,10 @@ func (f *Facts) madePod(name string) bool {
 
 // preemptedBy is how schedulers name whom a Pod had to give way to: by namespace
 // and name, or by its uid.
-var preemptedBy = lazily(`^Preempted by (?:a )?(?:pod )?([a-z0-9./-]{1,320})`)
+var preemptedBy = newPattern(`^Preempted by (?:a )?(?:pod )?([a-z0-9./-]{1,320})`)
 
-// preemptor is the Pod that an Event says another had to give way to.
-func (s *Scene) preemptor(e *corev1.Event) (nightcrier.Object, bool) {
+// preemptorOf is the Pod that an Event says another had to give way to.
+func (s *Scene) preemptorOf(e *corev1.Event) (nightcrier.Object, bool) {
 	if r := e.Related; r != nil && r.Kind == "Pod" && r.Name != "" {
 		return nightcrier.Object{Kind: "Pod", Namespace: r.Namespace, Name: r.Name}, true
 	}

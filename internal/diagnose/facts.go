@@ -118,8 +118,8 @@ type container struct {
 	status corev1.ContainerStatus
 }
 
-// containers yields every container, init containers first, of every Pod.
-func (f *Facts) containers() iter.Seq[container] {
+// allContainers yields every container, init containers first, of every Pod.
+func (f *Facts) allContainers() iter.Seq[container] {
 	return func(yield func(container) bool) {
 		for i := range f.Pods {
 			for _, c := range podContainers(&f.Pods[i]) {
@@ -131,21 +131,21 @@ func (f *Facts) containers() iter.Seq[container] {
 	}
 }
 
-// failing yields the containers that may need mending now: those that are not
+// failingContainers yields the containers that may need mending now: those that are not
 // well, of Pods that are not past.
-func (f *Facts) failing() iter.Seq[container] {
+func (f *Facts) failingContainers() iter.Seq[container] {
 	return func(yield func(container) bool) {
-		for c := range f.containers() {
-			if !f.past(c.pod) && !c.recovered(f.Now) && !c.done() && !yield(c) {
+		for c := range f.allContainers() {
+			if !f.isPast(c.pod) && !c.hasRecovered(f.Now) && !c.isDone() && !yield(c) {
 				return
 			}
 		}
 	}
 }
 
-// past reports whether what a Pod shows is history: it is being deleted, has
+// isPast reports whether what a Pod shows is history: it is being deleted, has
 // completed, or has failed and others do its work.
-func (f *Facts) past(p *Read[corev1.Pod]) bool {
+func (f *Facts) isPast(p *Read[corev1.Pod]) bool {
 	switch {
 	case p.Object.DeletionTimestamp != nil, p.Object.Status.Phase == corev1.PodSucceeded:
 		return true
@@ -173,12 +173,14 @@ func podContainers(p *Read[corev1.Pod]) []container {
 }
 
 // String names the container and its Pod.
-func (c container) String() string { return c.called("container") + " of Pod " + c.pod.Object.Name }
+func (c container) String() string { return c.nameAfter("container") + " of Pod " + c.pod.Object.Name }
 
-// in names the container and what a person would mend, to begin a sentence.
-func (c container) in(f *Facts) string { return c.called("Container") + " of " + f.Mend().String() }
+// describeIn names the container and what a person would mend, to begin a sentence.
+func (c container) describeIn(f *Facts) string {
+	return c.nameAfter("Container") + " of " + f.Mend().String()
+}
 
-func (c container) called(word string) string {
+func (c container) nameAfter(word string) string {
 	if c.status.Name == "" {
 		return word
 	}
@@ -193,16 +195,16 @@ func (c container) lastEnd() *corev1.ContainerStateTerminated {
 	return c.status.LastTerminationState.Terminated
 }
 
-// waiting is the reason that the container waits for, "" when it does not.
-func (c container) waiting() (reason, message string) {
+// waitingReason is the reason that the container waits for, "" when it does not.
+func (c container) waitingReason() (reason, message string) {
 	if w := c.status.State.Waiting; w != nil {
 		return w.Reason, w.Message
 	}
 	return "", ""
 }
 
-// done reports whether the container has ended as it should.
-func (c container) done() bool {
+// isDone reports whether the container has ended as it should.
+func (c container) isDone() bool {
 	end := c.status.State.Terminated
 	return end != nil && end.ExitCode == 0
 }
@@ -218,8 +220,8 @@ const (
 	longestProof  = 6 * time.Hour
 )
 
-// proof is how long the container must have run to count as recovered.
-func (c container) proof(end *corev1.ContainerStateTerminated) time.Duration {
+// recoveryTime is how long the container must have run to count as recovered.
+func (c container) recoveryTime(end *corev1.ContainerStateTerminated) time.Duration {
 	if c.status.RestartCount < oftenRestarts || end.StartedAt.IsZero() {
 		return settled
 	}
@@ -227,15 +229,15 @@ func (c container) proof(end *corev1.ContainerStateTerminated) time.Duration {
 	return max(settled, min(2*ran, longestProof))
 }
 
-// recovered reports whether the container is well and, if it ever failed, has
+// hasRecovered reports whether the container is well and, if it ever failed, has
 // been for long enough.
-func (c container) recovered(now time.Time) bool {
+func (c container) hasRecovered(now time.Time) bool {
 	running := c.status.State.Running
 	if !c.status.Ready || running == nil {
 		return false
 	}
 	end := c.lastEnd()
-	return end == nil || c.status.RestartCount <= 1 && outsideEnd(end) || now.Sub(end.FinishedAt.Time) > c.proof(end)
+	return end == nil || c.status.RestartCount <= 1 && outsideEnd(end) || now.Sub(end.FinishedAt.Time) > c.recoveryTime(end)
 }
 
 // outsideEnd reports whether a container ended as those do that a node's restart
@@ -265,7 +267,7 @@ func podWell(p *Read[corev1.Pod], now time.Time) bool {
 	}
 	for _, c := range podContainers(p) {
 		done := c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode == 0
-		if !done && !c.recovered(now) {
+		if !done && !c.hasRecovered(now) {
 			return false
 		}
 	}
@@ -275,12 +277,12 @@ func podWell(p *Read[corev1.Pod], now time.Time) bool {
 // readySinceStart reports whether every Pod got ready within what the probes of its
 // containers allow a start to take, and has been ever since.
 func (f *Facts) readySinceStart() bool {
-	for c := range f.containers() {
-		if c.done() {
+	for c := range f.allContainers() {
+		if c.isDone() {
 			continue
 		}
 		running := c.status.State.Running
-		if running == nil || running.StartedAt.IsZero() || !podReady(&c.pod.Object) || readyAt(&c.pod.Object).Sub(running.StartedAt.Time) > allowance(c.spec.ReadinessProbe) {
+		if running == nil || running.StartedAt.IsZero() || !podReady(&c.pod.Object) || readyAt(&c.pod.Object).Sub(running.StartedAt.Time) > probeAllowance(c.spec.ReadinessProbe) {
 			return false
 		}
 	}
@@ -312,7 +314,7 @@ func (f *Facts) eventsOf(kind, name string) iter.Seq[Read[corev1.Event]] {
 // is written again about every five minutes.
 const freshFor = 15 * time.Minute
 
-func (f *Facts) fresh(e Read[corev1.Event]) bool {
+func (f *Facts) isFresh(e Read[corev1.Event]) bool {
 	return f.Hearsay || f.Now.Sub(lastSeen(&e.Object)) < freshFor
 }
 

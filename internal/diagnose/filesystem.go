@@ -29,7 +29,7 @@ var filesystemSayings = []saying{
 			{Action: "See which volume or node disk is full and what fills it", Outcome: "tells what to enlarge or to clean", Risk: "none: read only"},
 			{Action: "Enlarge the volume, or remove what is not needed", Outcome: "the process can write again", Risk: "removing the wrong files loses data"},
 		},
-		wordings: words(path+`.{0,60}[Nn]o space left on device`, `(?i)no space left on device`, `ENOSPC`, `(?i)disk (?:is )?full\b`, `(?i)not enough space on the disk`, `(?i)disk quota exceeded`, `EDQUOT`, `(?i)could not (?:extend|write to) file.{0,120}no space`),
+		wordings: newWordings(path+`.{0,60}[Nn]o space left on device`, `(?i)no space left on device`, `ENOSPC`, `(?i)disk (?:is )?full\b`, `(?i)not enough space on the disk`, `(?i)disk quota exceeded`, `EDQUOT`, `(?i)could not (?:extend|write to) file.{0,120}no space`),
 	},
 	{
 		cause: "read-only-filesystem", because: "it writes to a filesystem that is read-only",
@@ -38,7 +38,7 @@ var filesystemSayings = []saying{
 			{Action: "Mount an emptyDir or a volume where the process writes", Do: doEdit, Outcome: "it can write there, the rest stays read-only", Risk: "needs a new rollout"},
 			{Action: "See whether the node's kernel log tells of disk errors", Outcome: "tells a setting from a failing disk", Risk: "none: read only"},
 		},
-		wordings: words(path+`['"]?:? .{0,40}[Rr]ead-only file ?system`, `[Rr]ead-only file ?system.{0,10}['"]`+path, `(?i)read-only file ?system`, `EROFS`),
+		wordings: newWordings(path+`['"]?:? .{0,40}[Rr]ead-only file ?system`, `[Rr]ead-only file ?system.{0,10}['"]`+path, `(?i)read-only file ?system`, `EROFS`),
 	},
 	{
 		cause: "permission-denied", because: "it may not use what it needs",
@@ -47,7 +47,7 @@ var filesystemSayings = []saying{
 			{Action: "Compare the user of the process (runAsUser, fsGroup) with the owner and mode of the path", Outcome: "tells which of the two to change", Risk: "none: read only"},
 			{Action: "Set fsGroup or runAsUser to one that may, or use a port above 1023", Do: doEdit, Outcome: "the process starts", Risk: "more rights than it needs if set too wide"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			path+`['"]?\)?:? .{0,40}[Pp]ermission denied`, `(?:EACCES|EPERM).{0,60}'`+path, `Errno 13\] Permission denied: ['"]`+path, `(?i)permission denied.{0,20}['"]`+path,
 			`(?i)cannot (?:create|open|access|remove|touch|stat)[^/]{0,30}['"]?`+path+`['"]?: permission denied`, `AccessDeniedException: `+path, `Access to the path '`+path+`' is denied`,
 			`(?i)(\S+:\d{1,5}): bind: permission denied`, `bind\(\) to (\S+) failed \(13: Permission denied\)`, `listen EACCES:? permission denied (\S+)`,
@@ -61,7 +61,7 @@ var filesystemSayings = []saying{
 			{Action: "Check that the path is in the image, or in what is mounted there, and is spelled the same", Outcome: "tells a wrong path from a missing mount", Risk: "none: read only"},
 			{Action: "Mount what is missing, or correct the path in the arguments or configuration", Do: doEdit, Outcome: "the process starts", Risk: "needs a new rollout"},
 		},
-		wordings: words(
+		wordings: newWordings(
 			path+`['"]?\)?:? .{0,30}[Nn]o such file or directory`, `[Nn]o such file or directory:? .{0,20}['"]`+path, `ENOENT.{0,60}'`+path, `NoSuchFileException: `+path,
 			`FileNotFoundException: `+path, `Could not find (?:file|a part of the path) '`+path, `Cannot find module '([^']{1,200})'`, `can't open file '([^']{1,200})'`,
 			`(?i)unable to access jarfile (\S{1,200})`, `The application to execute does not exist: '`+path, `ModuleNotFoundError: No module named '([\w.]{1,100})'`,
@@ -112,7 +112,7 @@ func claimObject(c container, v *corev1.Volume) nightcrier.Object {
 
 // keysOf tells the keys of a ConfigMap that was read, at most a few.
 func (s *Scene) keysOf(ns, name string) string {
-	cm := find(s.ConfigMaps, ns, name)
+	cm := findObject(s.ConfigMaps, ns, name)
 	if cm == nil {
 		return ""
 	}

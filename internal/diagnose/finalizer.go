@@ -24,23 +24,23 @@ var finalizerCauses = []Cause{
 // deletionLate is how long a deletion may take before it counts as stuck.
 const deletionLate = 10 * time.Minute
 
-// stuck reports whether an object has been deleted for too long. A Pod's
+// isDeletionStuck reports whether an object has been deleted for too long. A Pod's
 // deletion time is the end of its grace period.
-func (s *Scene) stuck(m metav1.Object) bool {
+func (s *Scene) isDeletionStuck(m metav1.Object) bool {
 	at := m.GetDeletionTimestamp()
 	return at != nil && s.Now.Sub(at.Time) > deletionLate
 }
 
 // stuckFinding is what findings about deletions have in common.
 func (s *Scene) stuckFinding(d deleted, cause, what, quote string) Finding {
-	o := d.object()
+	o := d.asObject()
 	since := s.Now.Sub(d.GetDeletionTimestamp().Time).Round(time.Minute)
 	return Finding{
 		Cause: cause, Object: o, Confidence: nightcrier.High,
 		Summary:  fmt.Sprintf("%s has been in deletion for %s: %s", o, strings.TrimSuffix(since.String(), "0s"), what),
 		Observed: []Observation{{Text: o.String() + " has a deletion timestamp and is still there", Quote: quote, Ref: d.ref}},
 		WrongIf:  "what removes it is at work and only slow",
-		Test:     get(o.Namespace, strings.ToLower(o.Kind), o.Name).decides("it has a deletionTimestamp and the same finalizers", "it is gone"),
+		Test:     testByGet(o.Namespace, strings.ToLower(o.Kind), o.Name).decidesBetween("it has a deletionTimestamp and the same finalizers", "it is gone"),
 		Actions: []Step{
 			{Action: "Bring back the controller that removes the finalizer, and let it finish", Outcome: "what it guards is cleaned up, then the object goes", Risk: "none"},
 			{Action: "If that controller is gone for good, remove the finalizer by hand", Outcome: "the object goes at once", Risk: "what the finalizer guards, such as a cloud resource, is left behind"},
@@ -56,14 +56,14 @@ var namespaceConditions = []corev1.NamespaceConditionType{
 }
 
 // staleGroup names the API group that discovery failed for.
-var staleGroup = lazily(`([a-z0-9.-]{1,200})/(v\d[a-z0-9]{0,20}): `)
+var staleGroup = newPattern(`([a-z0-9.-]{1,200})/(v\d[a-z0-9]{0,20}): `)
 
 // namespaceStuck finds namespaces in deletion, and says what is left in them.
 func namespaceStuck(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Namespaces {
 		ns := &s.Namespaces[i]
-		if !s.stuck(&ns.Object) || len(ns.Object.Spec.Finalizers)+len(ns.Object.Finalizers) == 0 {
+		if !s.isDeletionStuck(&ns.Object) || len(ns.Object.Spec.Finalizers)+len(ns.Object.Finalizers) == 0 {
 			continue
 		}
 		why := namespaceWhy(&ns.Object)
@@ -112,12 +112,12 @@ type deleted struct {
 	ref Ref
 }
 
-func (d deleted) object() nightcrier.Object {
+func (d deleted) asObject() nightcrier.Object {
 	return nightcrier.Object{Kind: d.kind, Namespace: d.GetNamespace(), Name: d.GetName()}
 }
 
-// gather yields the objects of one kind as those that may be stuck.
-func gather[T any, P interface {
+// gatherObjects yields the objects of one kind as those that may be stuck.
+func gatherObjects[T any, P interface {
 	*T
 	metav1.Object
 }](into *[]deleted, kind string, all []Read[T]) {
@@ -129,24 +129,24 @@ func gather[T any, P interface {
 // finalizerStuck finds objects of any other kind that a finalizer keeps.
 func finalizerStuck(s *Scene) []Finding {
 	var all []deleted
-	gather(&all, "PersistentVolumeClaim", s.Claims)
-	gather(&all, "PersistentVolume", s.Volumes)
-	gather(&all, "Pod", s.Pods)
-	gather(&all, "Deployment", s.Deployments)
-	gather(&all, "StatefulSet", s.StatefulSets)
-	gather(&all, "DaemonSet", s.DaemonSets)
-	gather(&all, "Job", s.Jobs)
-	gather(&all, "Service", s.Services)
-	gather(&all, "Ingress", s.Ingresses)
-	gather(&all, "ConfigMap", s.ConfigMaps)
-	gather(&all, "Secret", s.Secrets)
-	gather(&all, "VolumeAttachment", s.Attachments)
+	gatherObjects(&all, "PersistentVolumeClaim", s.Claims)
+	gatherObjects(&all, "PersistentVolume", s.Volumes)
+	gatherObjects(&all, "Pod", s.Pods)
+	gatherObjects(&all, "Deployment", s.Deployments)
+	gatherObjects(&all, "StatefulSet", s.StatefulSets)
+	gatherObjects(&all, "DaemonSet", s.DaemonSets)
+	gatherObjects(&all, "Job", s.Jobs)
+	gatherObjects(&all, "Service", s.Services)
+	gatherObjects(&all, "Ingress", s.Ingresses)
+	gatherObjects(&all, "ConfigMap", s.ConfigMaps)
+	gatherObjects(&all, "Secret", s.Secrets)
+	gatherObjects(&all, "VolumeAttachment", s.Attachments)
 	for i := range s.Others {
 		all = append(all, deleted{s.Others[i].Object.GetKind(), &s.Others[i].Object, s.Others[i].Ref})
 	}
 	var out []Finding
 	for _, d := range all {
-		if s.stuck(d) && len(d.GetFinalizers()) > 0 {
+		if s.isDeletionStuck(d) && len(d.GetFinalizers()) > 0 {
 			out = append(out, keptBy(s, d))
 		}
 	}
@@ -176,15 +176,15 @@ func keptBy(s *Scene, d deleted) Finding {
 	if d.kind != "PersistentVolumeClaim" || !slices.Contains(finalizers, "kubernetes.io/pvc-protection") {
 		return n
 	}
-	c := s.claim(find(s.Claims, d.GetNamespace(), d.GetName()))
-	if pods := c.pods(); len(pods) > 0 {
+	c := s.newClaim(findObject(s.Claims, d.GetNamespace(), d.GetName()))
+	if pods := c.usingPods(); len(pods) > 0 {
 		var names []string
 		for _, p := range pods {
 			names = append(names, p.Object.Name)
 			n.Observed = append(n.Observed, Observation{Text: "Pod " + p.Object.Name + " uses the claim", Quote: p.Object.Name, Ref: p.Ref})
 		}
 		n.Summary = strings.TrimSuffix(n.Summary, ".") + ", and Pod " + text.CutLine(strings.Join(names, ", "), maxQuote) + " does."
-		n.Affected = s.behind(pods)
+		n.Affected = s.workloadsBehind(pods)
 		n.Actions = []Step{{Action: "Scale down what uses the claim, or keep the claim by leaving it in use and copying its data", Outcome: "the claim goes once no Pod uses it", Risk: "the data goes with it where its volume is reclaimed"}}
 	}
 	return n
@@ -196,7 +196,7 @@ func keptBy(s *Scene, d deleted) Finding {
 func podStuckTerminating(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Pods {
-		if p := &s.Pods[i]; s.stuck(&p.Object) && len(p.Object.Finalizers) == 0 {
+		if p := &s.Pods[i]; s.isDeletionStuck(&p.Object) && len(p.Object.Finalizers) == 0 {
 			out = append(out, s.notEnding(p))
 		}
 	}
@@ -213,12 +213,12 @@ func (s *Scene) notEnding(p *Read[corev1.Pod]) Finding {
 		{Action: "If the node is gone for good, delete the Node, or the Pod by force", Outcome: "its name and volumes are free for a new one", Risk: "two copies run if the old one still lives"},
 	}
 	for e := range s.eventsAbout("Pod", p.Object.Namespace, p.Object.Name) {
-		if e.Object.Reason == "FailedKillPod" && s.fresh(e) {
+		if e.Object.Reason == "FailedKillPod" && s.isFresh(e) {
 			n.Observed = append(n.Observed, sawEvent(e))
 			break
 		}
 	}
-	node := find(s.Nodes, "", name)
+	node := findObject(s.Nodes, "", name)
 	switch {
 	case node == nil && name != "" && s.Complete("Node", ""):
 		n.Summary = fmt.Sprintf("%s cannot end: its node %s does not exist any more.", n.Object, text.CutLine(name, maxQuote))

@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// misfit is why a node cannot take a Pod whatever else runs on it, "" when
+// misfitCause is why a node cannot take a Pod whatever else runs on it, "" when
 // nothing certain speaks against it. It asks what the scheduler asks, in its
 // order, and leaves out what depends on the other Pods.
-func misfit(p *corev1.Pod, n *corev1.Node) string {
+func misfitCause(p *corev1.Pod, n *corev1.Node) string {
 	switch {
-	case n.Spec.Unschedulable && !tolerated(p, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
+	case n.Spec.Unschedulable && !toleratesTaint(p, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
 		return "unschedulable-cordoned"
-	case untolerated(p, n) != nil:
+	case untoleratedTaint(p, n) != nil:
 		return "unschedulable-taint"
-	case !selected(p, n):
+	case !selectsNode(p, n):
 		return "unschedulable-selector"
 	}
 	return tooLarge(p, n)
@@ -30,7 +30,7 @@ func tooLarge(p *corev1.Pod, n *corev1.Node) string {
 	if len(n.Status.Allocatable) == 0 {
 		return "" // nothing is known of its size
 	}
-	asked := requests(p)
+	asked := podRequests(p)
 	for _, name := range sortedNames(asked) {
 		want, have := asked[name], n.Status.Allocatable[name]
 		if want.Cmp(have) > 0 {
@@ -57,9 +57,9 @@ func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// requests is what the scheduler counts for a Pod: its containers together, or
+// podRequests is what the scheduler counts for a Pod: its containers together, or
 // an init container alone if that asks for more.
-func requests(p *corev1.Pod) corev1.ResourceList {
+func podRequests(p *corev1.Pod) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	add := func(list corev1.ResourceList) {
 		for name, q := range list {
@@ -69,14 +69,14 @@ func requests(p *corev1.Pod) corev1.ResourceList {
 		}
 	}
 	for _, c := range p.Spec.Containers {
-		add(asked(c))
+		add(containerRequests(c))
 	}
 	for _, c := range p.Spec.InitContainers {
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(asked(c)) // a sidecar stays
+			add(containerRequests(c)) // a sidecar stays
 			continue
 		}
-		for name, q := range asked(c) {
+		for name, q := range containerRequests(c) {
 			if have := total[name]; q.Cmp(have) > 0 {
 				total[name] = q
 			}
@@ -86,8 +86,8 @@ func requests(p *corev1.Pod) corev1.ResourceList {
 	return total
 }
 
-// asked is what one container requests; a limit alone is a request as well.
-func asked(c corev1.Container) corev1.ResourceList {
+// containerRequests is what one container requests; a limit alone is a request as well.
+func containerRequests(c corev1.Container) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range c.Resources.Limits {
 		out[name] = q
@@ -98,8 +98,8 @@ func asked(c corev1.Container) corev1.ResourceList {
 	return out
 }
 
-// largest is the most of a resource that one of the nodes can give.
-func largest(nodes []Read[corev1.Node], name corev1.ResourceName) resource.Quantity {
+// largestAllocatable is the most of a resource that one of the nodes can give.
+func largestAllocatable(nodes []Read[corev1.Node], name corev1.ResourceName) resource.Quantity {
 	var most resource.Quantity
 	for _, n := range nodes {
 		if have := n.Object.Status.Allocatable[name]; have.Cmp(most) > 0 {
@@ -109,18 +109,18 @@ func largest(nodes []Read[corev1.Node], name corev1.ResourceName) resource.Quant
 	return most
 }
 
-// untolerated is the first taint that keeps the Pod off the node.
-func untolerated(p *corev1.Pod, n *corev1.Node) *corev1.Taint {
+// untoleratedTaint is the first taint that keeps the Pod off the node.
+func untoleratedTaint(p *corev1.Pod, n *corev1.Node) *corev1.Taint {
 	for i, t := range n.Spec.Taints {
 		// The node's own field tells of a cordon.
-		if t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable && !tolerated(p, t) {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable && !toleratesTaint(p, t) {
 			return &n.Spec.Taints[i]
 		}
 	}
 	return nil
 }
 
-func tolerated(p *corev1.Pod, taint corev1.Taint) bool {
+func toleratesTaint(p *corev1.Pod, taint corev1.Taint) bool {
 	for _, t := range p.Spec.Tolerations {
 		switch {
 		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
@@ -136,9 +136,9 @@ func tolerated(p *corev1.Pod, taint corev1.Taint) bool {
 	return false
 }
 
-// selected reports whether the node matches the Pod's node selector and its
+// selectsNode reports whether the node matches the Pod's node selector and its
 // required node affinity.
-func selected(p *corev1.Pod, n *corev1.Node) bool {
+func selectsNode(p *corev1.Pod, n *corev1.Node) bool {
 	if p.Spec.NodeSelector != nil && !labels.SelectorFromSet(p.Spec.NodeSelector).Matches(labels.Set(n.Labels)) {
 		return false
 	}

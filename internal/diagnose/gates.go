@@ -25,7 +25,7 @@ func readinessGates(f *Facts) []Finding {
 		p := &f.Pods[i]
 		gate, unmet := unmetGate(&p.Object)
 		containers := podCondition(&p.Object, corev1.ContainersReady)
-		if !unmet || f.past(p) || podReady(&p.Object) || containers == nil || containers.Status != corev1.ConditionTrue || !lasting(containers.LastTransitionTime, f.Now, takeUp) {
+		if !unmet || f.isPast(p) || podReady(&p.Object) || containers == nil || containers.Status != corev1.ConditionTrue || !hasLasted(containers.LastTransitionTime, f.Now, takeUp) {
 			continue
 		}
 		return []Finding{gateUnmet(f, p, text.CutLine(gate, maxQuote))}
@@ -61,8 +61,8 @@ func gateUnmet(f *Facts, p *Read[corev1.Pod], gate string) Finding {
 			{Text: "Pod " + p.Object.Name + " has all containers ready", Quote: "type=ContainersReady", Ref: p.Ref},
 		},
 		WrongIf: "whoever sets the condition is about to, as a load balancer that still registers the Pod",
-		Test: get(p.Object.Namespace, "pod", p.Object.Name).
-			decides("condition "+gate+" is missing or not True while ContainersReady is True", "it is True"),
+		Test: testByGet(p.Object.Namespace, "pod", p.Object.Name).
+			decidesBetween("condition "+gate+" is missing or not True while ContainersReady is True", "it is True"),
 		Actions: []Step{
 			{Action: "Find the controller that sets " + gate + " and see whether it runs and knows the Pods", Outcome: "names what the Pods wait for", Risk: "none: read only"},
 			{Action: "Take the gate out of the template of " + f.Mend().String(), Do: doEdit, Outcome: "new Pods are ready when their containers are", Risk: "goes around what the gate is for"},

@@ -32,7 +32,7 @@ type link struct {
 // graph holds what each object needs.
 type graph map[nightcrier.Object][]link
 
-func (g graph) link(from, to nightcrier.Object, h hold) {
+func (g graph) addLink(from, to nightcrier.Object, h hold) {
 	if from == to || from.Name == "" || to.Name == "" {
 		return
 	}
@@ -50,17 +50,17 @@ func graphOf(s *Scene) graph {
 	g := graph{}
 	for i := range s.Services {
 		svc := &s.Services[i].Object
-		for _, o := range union(s.behind(s.selected(svc)), s.behindService(svc.Namespace, svc.Name)) { // also those that have no Pods yet
-			g.link(serviceObject(svc), o, byMake)
+		for _, o := range uniteObjects(s.workloadsBehind(s.podsSelectedBy(svc)), s.behindService(svc.Namespace, svc.Name)) { // also those that have no Pods yet
+			g.addLink(serviceObject(svc), o, byMake)
 		}
 		for _, o := range s.behindService(svc.Namespace, svc.Name) { // also those that get no Pods
-			g.link(serviceObject(svc), o, byMake)
+			g.addLink(serviceObject(svc), o, byMake)
 		}
 	}
 	for _, ing := range s.Ingresses {
 		o := nightcrier.Object{Kind: "Ingress", Namespace: ing.Object.Namespace, Name: ing.Object.Name}
 		if b := ing.Object.Spec.DefaultBackend; b != nil && b.Service != nil {
-			g.link(o, inNamespaceOf(o, "Service", b.Service.Name), byMake)
+			g.addLink(o, inNamespaceOf(o, "Service", b.Service.Name), byMake)
 		}
 		for _, r := range ing.Object.Spec.Rules {
 			if r.HTTP == nil {
@@ -68,31 +68,31 @@ func graphOf(s *Scene) graph {
 			}
 			for _, p := range r.HTTP.Paths {
 				if p.Backend.Service != nil {
-					g.link(o, inNamespaceOf(o, "Service", p.Backend.Service.Name), byMake)
+					g.addLink(o, inNamespaceOf(o, "Service", p.Backend.Service.Name), byMake)
 				}
 			}
 		}
 	}
 	for _, h := range s.Autoscalers {
 		o := nightcrier.Object{Kind: "HorizontalPodAutoscaler", Namespace: h.Object.Namespace, Name: h.Object.Name}
-		g.link(o, inNamespaceOf(o, h.Object.Spec.ScaleTargetRef.Kind, h.Object.Spec.ScaleTargetRef.Name), byMake)
+		g.addLink(o, inNamespaceOf(o, h.Object.Spec.ScaleTargetRef.Kind, h.Object.Spec.ScaleTargetRef.Name), byMake)
 	}
 	for _, c := range s.Claims {
 		o := nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: c.Object.Namespace, Name: c.Object.Name}
-		g.link(o, nightcrier.Object{Kind: "PersistentVolume", Name: c.Object.Spec.VolumeName}, byMake)
+		g.addLink(o, nightcrier.Object{Kind: "PersistentVolume", Name: c.Object.Spec.VolumeName}, byMake)
 		if class := c.Object.Spec.StorageClassName; class != nil {
-			g.link(o, nightcrier.Object{Kind: "StorageClass", Name: *class}, byMake)
+			g.addLink(o, nightcrier.Object{Kind: "StorageClass", Name: *class}, byMake)
 		}
 	}
-	for _, ns := range s.namespaces() {
-		for w := range s.workloads(ns) {
-			g.parts(w.object, w.spec)
+	for _, ns := range s.podNamespaces() {
+		for w := range s.workloadsIn(ns) {
+			g.linkParts(w.object, w.spec)
 		}
 	}
 	for _, p := range s.Pods {
-		g.places(s, &p.Object)
+		g.linkPlaces(s, &p.Object)
 	}
-	g.talks(s)
+	g.linkServices(s)
 	return g
 }
 
@@ -100,9 +100,9 @@ func inNamespaceOf(o nightcrier.Object, kind, name string) nightcrier.Object {
 	return nightcrier.Object{Kind: kind, Namespace: o.Namespace, Name: name}
 }
 
-// parts links a workload to what its Pods are made of.
-func (g graph) parts(o nightcrier.Object, spec *corev1.PodSpec) {
-	need := func(kind, name string) { g.link(o, inNamespaceOf(o, kind, name), byMake) }
+// linkParts links a workload to what its Pods are made of.
+func (g graph) linkParts(o nightcrier.Object, spec *corev1.PodSpec) {
+	need := func(kind, name string) { g.addLink(o, inNamespaceOf(o, kind, name), byMake) }
 	need("ServiceAccount", spec.ServiceAccountName)
 	namesOfConfig(*spec, need)
 	for _, v := range spec.Volumes {
@@ -112,32 +112,32 @@ func (g graph) parts(o nightcrier.Object, spec *corev1.PodSpec) {
 	}
 }
 
-// places links what stands above a Pod to the Pod's claims, and to its node when the
+// linkPlaces links what stands above a Pod to the Pod's claims, and to its node when the
 // Pod is not ready.
-func (g graph) places(s *Scene, p *corev1.Pod) {
+func (g graph) linkPlaces(s *Scene, p *corev1.Pod) {
 	o := s.mendOf("Pod", p)
 	for _, v := range p.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {
-			g.link(o, inNamespaceOf(o, "PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName), byMake)
+			g.addLink(o, inNamespaceOf(o, "PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName), byMake)
 		}
 	}
-	if !podReady(p) && !finished(p) {
-		g.link(o, nightcrier.Object{Kind: "Node", Name: p.Spec.NodeName}, byMake)
+	if !podReady(p) && !isFinished(p) {
+		g.addLink(o, nightcrier.Object{Kind: "Node", Name: p.Spec.NodeName}, byMake)
 	}
 }
 
-// talks links workloads to the Services that their settings and their complaints
+// linkServices links workloads to the Services that their settings and their complaints
 // name.
-func (g graph) talks(s *Scene) {
-	all := s.clients()
+func (g graph) linkServices(s *Scene) {
+	all := s.allClients()
 	for i := range s.Services {
 		svc := &s.Services[i].Object
 		for _, c := range clientsOf(svc, all) {
-			g.link(c.object, serviceObject(svc), bySetting)
+			g.addLink(c.object, serviceObject(svc), bySetting)
 		}
 	}
 	for _, l := range s.Logs {
-		p := find(s.Pods, l.Namespace, l.Pod)
+		p := findObject(s.Pods, l.Namespace, l.Pod)
 		if p == nil {
 			continue
 		}
@@ -149,7 +149,7 @@ func (g graph) talks(s *Scene) {
 			}
 			for i := range s.Services {
 				if svc := &s.Services[i].Object; speaksOf(line, l.Namespace, svc) {
-					g.link(from, serviceObject(svc), byComplaint)
+					g.addLink(from, serviceObject(svc), byComplaint)
 				}
 			}
 		}
@@ -166,18 +166,18 @@ func speaksOf(line, ns string, svc *corev1.Service) bool {
 		return false
 	}
 	for _, m := range hostPort.FindAllStringSubmatch(line, 16) {
-		if names(m[1], ns, svc.Namespace, svc.Name) {
+		if isServiceHost(m[1], ns, svc.Namespace, svc.Name) {
 			return true
 		}
 	}
 	for _, m := range hostURL.FindAllStringSubmatch(line, 16) {
-		if names(m[1], ns, svc.Namespace, svc.Name) {
+		if isServiceHost(m[1], ns, svc.Namespace, svc.Name) {
 			return true
 		}
 	}
 	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'`(),;[]{}=:", r) }) {
 		whole := strings.Contains(word, ".") || strings.Contains(line, "lookup "+word) || strings.Contains(line, "host") || strings.Contains(line, "resolve")
-		if whole && names(word, ns, svc.Namespace, svc.Name) {
+		if whole && isServiceHost(word, ns, svc.Namespace, svc.Name) {
 			return true
 		}
 	}
@@ -194,9 +194,9 @@ type step struct {
 	hold  hold
 }
 
-// reach returns every object that from needs, directly or not, by ways that hold at
+// reachFrom returns every object that from needs, directly or not, by ways that hold at
 // least so firmly; each by its firmest way. Cycles end where they began.
-func (g graph) reach(from nightcrier.Object, least hold) map[nightcrier.Object]step {
+func (g graph) reachFrom(from nightcrier.Object, least hold) map[nightcrier.Object]step {
 	found := map[nightcrier.Object]step{}
 	for h := byRule; h >= least; h-- {
 		type place struct{ at, first nightcrier.Object }

@@ -16,19 +16,19 @@ import (
 
 // What senders put into an event's context.
 var (
-	saysExit     = lazily(`exit code:? (\d{1,3})\b`)
-	saysReason   = lazily(`(?:last )?reason: (\w{1,60})`)
-	saysRestarts = lazily(`restart count: (\d{1,6})\b`)
-	saysMessage  = lazily(`(?s)(?:termination |, )message: (.*)$`)
+	saysExit     = newPattern(`exit code:? (\d{1,3})\b`)
+	saysReason   = newPattern(`(?:last )?reason: (\w{1,60})`)
+	saysRestarts = newPattern(`restart count: (\d{1,6})\b`)
+	saysMessage  = newPattern(`(?s)(?:termination |, )message: (.*)$`)
 )
 
 // maxHeard is how much of an event's context is read, in bytes.
 const maxHeard = 4096
 
-// hear fills f from the event alone, as if the cluster had said what its sender
+// fillFromEvent fills f from the event alone, as if the cluster had said what its sender
 // claims, so that the same rules apply. The facts are marked as hearsay: they
 // are only as good as the sender.
-func hear(f *Facts, e nightcrier.Event, ref Ref) {
+func fillFromEvent(f *Facts, e nightcrier.Event, ref Ref) {
 	f.Hearsay = true
 	said := text.KeepBytes(e.Context, maxHeard)
 	f.Events = append(f.Events, Read[corev1.Event]{heardEvent(f.Target, e, said), ref})
@@ -45,7 +45,7 @@ func hear(f *Facts, e nightcrier.Event, ref Ref) {
 	}
 }
 
-func meta(r nightcrier.Resource) metav1.ObjectMeta {
+func metaOf(r nightcrier.Resource) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}
 }
 
@@ -79,24 +79,24 @@ var podClaims = []struct {
 	words     *pattern
 	apply     func(p *corev1.Pod, text string)
 }{
-	{nightcrier.FaultCrashLoop, lazily(`CrashLoopBackOff|Back-off restarting failed container`), waits("CrashLoopBackOff")},
-	{nightcrier.FaultImagePull, imageTrouble, waits("ImagePullBackOff")},
-	{"", missingConfig, waits("CreateContainerConfigError")},
-	{"", notExecutable, ends(128, "StartError")},
-	{nightcrier.FaultOOMKilled, lazily(`\bOOMKilled\b`), ends(137, "OOMKilled")},
-	{nightcrier.FaultEvicted, lazily(`^The node was low on resource`), func(p *corev1.Pod, text string) {
+	{nightcrier.FaultCrashLoop, newPattern(`CrashLoopBackOff|Back-off restarting failed container`), makeWaiting("CrashLoopBackOff")},
+	{nightcrier.FaultImagePull, imageTrouble, makeWaiting("ImagePullBackOff")},
+	{"", missingConfig, makeWaiting("CreateContainerConfigError")},
+	{"", notExecutable, makeEnded(128, "StartError")},
+	{nightcrier.FaultOOMKilled, newPattern(`\bOOMKilled\b`), makeEnded(137, "OOMKilled")},
+	{nightcrier.FaultEvicted, newPattern(`^The node was low on resource`), func(p *corev1.Pod, text string) {
 		p.Status.Reason, p.Status.Message = "Evicted", text
 	}},
 }
 
-func waits(reason string) func(*corev1.Pod, string) {
+func makeWaiting(reason string) func(*corev1.Pod, string) {
 	return func(p *corev1.Pod, text string) {
 		p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: text}
 	}
 }
 
-// ends tells how the container ended, unless the text has told an exit code.
-func ends(code int32, reason string) func(*corev1.Pod, string) {
+// makeEnded tells how the container ended, unless the text has told an exit code.
+func makeEnded(code int32, reason string) func(*corev1.Pod, string) {
 	return func(p *corev1.Pod, text string) {
 		if st := &p.Status.ContainerStatuses[0]; st.LastTerminationState.Terminated == nil {
 			st.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: text}
@@ -115,7 +115,7 @@ func heardPod(r nightcrier.Resource, e nightcrier.Event, text string) corev1.Pod
 		st.RestartCount = int32(n)
 	}
 	st.LastTerminationState.Terminated = heardEnd(text)
-	p := corev1.Pod{ObjectMeta: meta(r), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{st}}}
+	p := corev1.Pod{ObjectMeta: metaOf(r), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{st}}}
 	for _, c := range podClaims {
 		if c.faultType != "" && c.faultType == e.FaultType || c.words.MatchString(text) {
 			c.apply(&p, text)
@@ -157,7 +157,7 @@ func heardLogs(r nightcrier.Resource, e nightcrier.Event, ref Ref) []LogExcerpt 
 }
 
 func heardDeployment(r nightcrier.Resource, e nightcrier.Event, text string) appsv1.Deployment {
-	d := appsv1.Deployment{ObjectMeta: meta(r)}
+	d := appsv1.Deployment{ObjectMeta: metaOf(r)}
 	if e.FaultType == nightcrier.FaultDeployment {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{
 			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: heardRollout(text), Message: text,
@@ -182,7 +182,7 @@ func heardJob(r nightcrier.Resource, text string) batchv1.Job {
 	case strings.Contains(text, "longer than specified deadline"):
 		failed.Reason = batchv1.JobReasonDeadlineExceeded
 	}
-	return batchv1.Job{ObjectMeta: meta(r), Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{failed}}}
+	return batchv1.Job{ObjectMeta: metaOf(r), Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{failed}}}
 }
 
 // heardNode is a node that is not ready, or one that is short of what the text
@@ -198,7 +198,7 @@ func heardNode(r nightcrier.Resource, e nightcrier.Event, text string) corev1.No
 	if m := saysMessage.FindStringSubmatch(text); m != nil {
 		ready.Message = m[1]
 	}
-	n := corev1.Node{ObjectMeta: meta(r), Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}}}
+	n := corev1.Node{ObjectMeta: metaOf(r), Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}}}
 	if e.FaultType == nightcrier.FaultNodePressure {
 		n.Status.Conditions = append(n.Status.Conditions, heardPressure(text))
 	}

@@ -25,23 +25,23 @@ type address struct {
 const maxSetting = 64 << 10
 
 var (
-	hostPort = lazily(`(?:^|[^\w.-])([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}):(\d{2,5})(?:$|\D)`)
-	hostURL  = lazily(`\b[a-z][a-z0-9+]{1,15}://(?:[^\s/@"']{1,200}@)?([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5})(?:[/?"'\s]|$)`)
-	bareHost = lazily(`^[a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}$`)
+	hostPort = newPattern(`(?:^|[^\w.-])([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}):(\d{2,5})(?:$|\D)`)
+	hostURL  = newPattern(`\b[a-z][a-z0-9+]{1,15}://(?:[^\s/@"']{1,200}@)?([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5})(?:[/?"'\s]|$)`)
+	bareHost = newPattern(`^[a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}$`)
 )
 
-// addresses returns what the workload is configured to connect to: the hosts in
+// addressesOf returns what the workload is configured to connect to: the hosts in
 // its variables and arguments, and in the ConfigMaps that it reads.
-func (s *Scene) addresses(w podMaker) []address {
+func (s *Scene) addressesOf(w podMaker) []address {
 	var out []address
-	for name, v := range s.settings(w) {
+	for name, v := range s.settingsOfMaker(w) {
 		v.Quote = text.KeepBytes(v.Quote, maxSetting)
 		for _, m := range hostPort.FindAllStringSubmatch(v.Quote, 64) {
 			port, _ := strconv.ParseInt(m[2], 10, 32)
-			out = append(out, address{m[1], int32(port), at(v, m[1]+":"+m[2])})
+			out = append(out, address{m[1], int32(port), withQuote(v, m[1]+":"+m[2])})
 		}
 		for _, m := range hostURL.FindAllStringSubmatch(v.Quote, 64) {
-			out = append(out, address{m[1], 0, at(v, m[1])})
+			out = append(out, address{m[1], 0, withQuote(v, m[1])})
 		}
 		// A lone word is a host only where its name says so, or it would be any word.
 		if bareHost.MatchString(v.Quote) && (hostName.MatchString(name) || strings.Contains(v.Quote, ".svc")) {
@@ -51,13 +51,13 @@ func (s *Scene) addresses(w podMaker) []address {
 	return out
 }
 
-var hostName = lazily(`(?i)host|addr|server|url|uri|endpoint|service|broker|upstream|target|peer`)
+var hostName = newPattern(`(?i)host|addr|server|url|uri|endpoint|service|broker|upstream|target|peer`)
 
-func at(o Observation, quote string) Observation { o.Quote = quote; return o }
+func withQuote(o Observation, quote string) Observation { o.Quote = quote; return o }
 
-// settings yields every value that configures the workload, with the name under
+// settingsOfMaker yields every value that configures the workload, with the name under
 // which it stands there. The quote is the whole value.
-func (s *Scene) settings(w podMaker) func(yield func(string, Observation) bool) {
+func (s *Scene) settingsOfMaker(w podMaker) func(yield func(string, Observation) bool) {
 	return func(yield func(string, Observation) bool) {
 		for _, c := range slices.Concat(w.spec.InitContainers, w.spec.Containers) {
 			for _, e := range c.Env {
@@ -112,9 +112,9 @@ func readsConfigMap(spec *corev1.PodSpec, name string) bool {
 	return false
 }
 
-// names reports whether host, used in namespace from, is the Service name in ns,
+// isServiceHost reports whether host, used in namespace from, is the Service name in ns,
 // or a Pod below it.
-func names(host, from, ns, name string) bool {
+func isServiceHost(host, from, ns, name string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if host == name {
 		return from == ns
@@ -124,11 +124,11 @@ func names(host, from, ns, name string) bool {
 		return true
 	}
 	pod, rest, ok := strings.Cut(host, ".")
-	return ok && podOrdinal.MatchString(pod) && names(rest, from, ns, name)
+	return ok && podOrdinal.MatchString(pod) && isServiceHost(rest, from, ns, name)
 }
 
 // podOrdinal ends the name of a StatefulSet's Pod.
-var podOrdinal = lazily(`-\d{1,4}$`)
+var podOrdinal = newPattern(`-\d{1,4}$`)
 
 // client is a workload, and an address that it is configured to connect to.
 type client struct {
@@ -136,12 +136,12 @@ type client struct {
 	address
 }
 
-// clients returns every address that any workload is configured to connect to.
-func (s *Scene) clients() []client {
+// allClients returns every address that any workload is configured to connect to.
+func (s *Scene) allClients() []client {
 	var out []client
-	for _, ns := range s.namespaces() {
-		for w := range s.workloads(ns) {
-			for _, a := range s.addresses(w) {
+	for _, ns := range s.podNamespaces() {
+		for w := range s.workloadsIn(ns) {
+			for _, a := range s.addressesOf(w) {
 				out = append(out, client{w, a})
 			}
 		}
@@ -159,7 +159,7 @@ func clientsOf(svc *corev1.Service, all []client) []client {
 	seen := map[key]bool{}
 	for _, c := range all {
 		k := key{c.object, c.port}
-		if names(c.host, c.object.Namespace, svc.Namespace, svc.Name) && !seen[k] {
+		if isServiceHost(c.host, c.object.Namespace, svc.Namespace, svc.Name) && !seen[k] {
 			seen[k] = true
 			out = append(out, c)
 		}
@@ -167,10 +167,10 @@ func clientsOf(svc *corev1.Service, all []client) []client {
 	return out
 }
 
-// namespaces are those that anything with Pods was read of.
-func (s *Scene) namespaces() []string {
+// podNamespaces are those that anything with Pods was read of.
+func (s *Scene) podNamespaces() []string {
 	seen := map[string]bool{}
-	for w := range s.controllers() {
+	for w := range s.allControllers() {
 		seen[w.object.Namespace] = true
 	}
 	for _, p := range s.Pods {

@@ -25,7 +25,7 @@ var imageCauses = []Cause{
 }
 
 // imageTrouble matches text that is about an image that cannot be had.
-var imageTrouble = lazily(`ImagePullBackOff|ErrImage\w+|InvalidImageName|[Ff]ailed to pull|[Bb]ack-off pulling image`)
+var imageTrouble = newPattern(`ImagePullBackOff|ErrImage\w+|InvalidImageName|[Ff]ailed to pull|[Bb]ack-off pulling image`)
 
 // imageReasons are the reasons that a container waits for its image with.
 var imageReasons = []string{
@@ -39,20 +39,20 @@ var imageWords = []struct {
 	cause string
 	words *pattern
 }{
-	{"image-name-invalid", lazily(`InvalidImageName|invalid reference format|couldn't parse image`)},
-	{"image-platform-mismatch", lazily(`(?i)no match(ing manifest)? for (platform|linux|windows)|no matching manifest for |does not match the (specified|detected host) platform|image operating system .{1,40} cannot be used|exec format error`)},
-	{"image-not-present", lazily(`ErrImageNeverPull|is not present with pull policy of Never`)},
-	{"image-pull-rate-limited", lazily(`(?i)toomanyrequests|429 Too Many|rate limit`)},
-	{"image-registry-unreachable", lazily(`(?i)no such host|connection refused|i/o timeout|x509:|TLS handshake|network is unreachable|RegistryUnavailable|context deadline exceeded`)},
-	{"image-pull-unauthorized", lazily(`(?i)unauthorized|authentication required|authorization failed|403 Forbidden|denied|no basic auth`)},
-	{"image-not-found", lazily(`(?i)not found|manifest unknown|name unknown|NotFound|does not exist`)},
+	{"image-name-invalid", newPattern(`InvalidImageName|invalid reference format|couldn't parse image`)},
+	{"image-platform-mismatch", newPattern(`(?i)no match(ing manifest)? for (platform|linux|windows)|no matching manifest for |does not match the (specified|detected host) platform|image operating system .{1,40} cannot be used|exec format error`)},
+	{"image-not-present", newPattern(`ErrImageNeverPull|is not present with pull policy of Never`)},
+	{"image-pull-rate-limited", newPattern(`(?i)toomanyrequests|429 Too Many|rate limit`)},
+	{"image-registry-unreachable", newPattern(`(?i)no such host|connection refused|i/o timeout|x509:|TLS handshake|network is unreachable|RegistryUnavailable|context deadline exceeded`)},
+	{"image-pull-unauthorized", newPattern(`(?i)unauthorized|authentication required|authorization failed|403 Forbidden|denied|no basic auth`)},
+	{"image-not-found", newPattern(`(?i)not found|manifest unknown|name unknown|NotFound|does not exist`)},
 }
 
 // imageNotPulled finds containers that wait for an image that cannot be had.
 func imageNotPulled(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
-		reason, message := c.waiting()
+	for c := range f.failingContainers() {
+		reason, message := c.waitingReason()
 		if !slices.Contains(imageReasons, reason) {
 			continue
 		}
@@ -60,10 +60,10 @@ func imageNotPulled(f *Facts) []Finding {
 		n := Finding{
 			Cause: imageCause(reason, said), Object: f.Mend(), Confidence: nightcrier.High, Observed: said,
 			WrongIf: "the image could be pulled in the meantime",
-			Test: get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).
-				decides("it still waits for its image", "it waits for nothing, or for something else"),
+			Test: testByGet(c.pod.Object.Namespace, "pod", c.pod.Object.Name).
+				decidesBetween("it still waits for its image", "it waits for nothing, or for something else"),
 		}
-		n.Summary = fmt.Sprintf("%s cannot start: %s", c.in(f), causeOf(n.Cause).Meaning)
+		n.Summary = fmt.Sprintf("%s cannot start: %s", c.describeIn(f), causeOf(n.Cause).Meaning)
 		if image := c.image(); image != "" {
 			n.Summary += " (" + image + ")"
 		}
@@ -74,7 +74,7 @@ func imageNotPulled(f *Facts) []Finding {
 		n.Lack = lackOfImage(c, n.Cause, said)
 		n.Actions = imageActions(f, n.Cause, c.image())
 		if n.Cause == "image-pull-secret-missing" && n.Lack != nil {
-			n.Actions[0] = n.Lack.mend(f.Mend().String())
+			n.Actions[0] = n.Lack.repairAction(f.Mend().String())
 		}
 		out = append(out, n)
 	}
@@ -91,7 +91,7 @@ func (c container) image() string {
 // saidOfImage is all that was said of the image: the container's state first,
 // then the newest failure and the newest complaint about a pull secret.
 func (f *Facts) saidOfImage(c container, message string) []Observation {
-	reason, _ := c.waiting()
+	reason, _ := c.waitingReason()
 	text := fmt.Sprintf("%s waits: %s", c, reason)
 	if image := c.image(); image != "" {
 		text += ", image " + image
@@ -109,7 +109,7 @@ func (f *Facts) saidOfImage(c container, message string) []Observation {
 	return said
 }
 
-var quotedImage = lazily(`image "([^"]{1,500})"`)
+var quotedImage = newPattern(`image "([^"]{1,500})"`)
 
 // otherImage reports whether a message is about an image, and not this one.
 func otherImage(message, image string) bool {
@@ -146,7 +146,7 @@ func imageCause(reason string, said []Observation) string {
 	return "image-pull-failed"
 }
 
-var pullSecrets = lazily(`image pull secrets \(([^),\s]{1,253})`)
+var pullSecrets = newPattern(`image pull secrets \(([^),\s]{1,253})`)
 
 // lackOfImage is what a container that gets no image lacks, nil where it is the image
 // itself, or the right to it: the pull secret, or the registry.
@@ -173,7 +173,7 @@ func registryOf(image string) string {
 	return host
 }
 
-var missingPullSecret = lazily(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)
+var missingPullSecret = newPattern(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)
 
 func imageActions(f *Facts, cause, image string) []Step {
 	mend := f.Mend().String()

@@ -27,9 +27,9 @@ type route struct {
 	backend *networkingv1.IngressServiceBackend
 }
 
-// routes are the backends of an Ingress that are Services. The controller for
+// routesOf are the backends of an Ingress that are Services. The controller for
 // Amazon's load balancers takes the name of an annotation in place of a Service.
-func routes(ing *networkingv1.Ingress) []route {
+func routesOf(ing *networkingv1.Ingress) []route {
 	var out []route
 	add := func(from string, b *networkingv1.IngressServiceBackend) {
 		if b != nil && b.Port.Name != "use-annotation" {
@@ -61,7 +61,7 @@ func ingressFinding(ing *Read[networkingv1.Ingress], cause, summary, quote, ifTr
 		Cause: cause, Object: o, Confidence: nightcrier.High, Summary: o.String() + " " + summary,
 		Observed: []Observation{{Text: o.String() + " " + summary, Quote: quote, Ref: ing.Ref}},
 		WrongIf:  "what it names was created since, or its controller does not need it",
-		Test:     get(o.Namespace, "ingress", o.Name).decides(ifTrue, "it names what exists"),
+		Test:     testByGet(o.Namespace, "ingress", o.Name).decidesBetween(ifTrue, "it names what exists"),
 		Actions: []Step{
 			{Action: "Correct the name in " + o.String() + ", or create what it names", Do: doEdit, Outcome: "the controller serves it within seconds", Risk: "requests reach what it then names"},
 		},
@@ -77,8 +77,8 @@ func ingressBackends(s *Scene) []Finding {
 		if ing.Object.DeletionTimestamp != nil {
 			continue
 		}
-		for _, r := range routes(&ing.Object) {
-			svc := find(s.Services, ing.Object.Namespace, r.backend.Name)
+		for _, r := range routesOf(&ing.Object) {
+			svc := findObject(s.Services, ing.Object.Namespace, r.backend.Name)
 			from := text.CutLine(r.from, maxQuote)
 			switch {
 			case svc == nil && s.Complete("Service", ing.Object.Namespace):
@@ -135,17 +135,17 @@ func ingressClassMissing(s *Scene) []Finding {
 		ing := &s.Ingresses[i]
 		name := ing.Object.Spec.IngressClassName
 		if name == nil || *name == "" || ing.Object.DeletionTimestamp != nil || len(ing.Object.Status.LoadBalancer.Ingress) > 0 ||
-			!s.Complete("IngressClass", "") || find(s.IngressClasses, "", *name) != nil {
+			!s.Complete("IngressClass", "") || findObject(s.IngressClasses, "", *name) != nil {
 			continue
 		}
-		n := ingressFinding(ing, "ingress-class-missing", fmt.Sprintf("names IngressClass %s, which does not exist%s.", text.CutLine(*name, maxQuote), existing(s)), *name, "ingressClassName is none of the classes that exist")
+		n := ingressFinding(ing, "ingress-class-missing", fmt.Sprintf("names IngressClass %s, which does not exist%s.", text.CutLine(*name, maxQuote), existingClasses(s)), *name, "ingressClassName is none of the classes that exist")
 		n.Actions = append(n.Actions, Step{Action: "Or install the controller whose class it is", Outcome: "somebody serves the Ingress", Risk: "a new way into the cluster"})
 		out = append(out, n)
 	}
 	return out
 }
 
-func existing(s *Scene) string {
+func existingClasses(s *Scene) string {
 	var classes []string
 	for _, c := range s.IngressClasses {
 		classes = append(classes, c.Object.Name)
@@ -168,7 +168,7 @@ func ingressSecretMissing(s *Scene) []Finding {
 			continue
 		}
 		for _, tls := range ing.Object.Spec.TLS {
-			if tls.SecretName == "" || find(s.Secrets, ns, tls.SecretName) != nil {
+			if tls.SecretName == "" || findObject(s.Secrets, ns, tls.SecretName) != nil {
 				continue
 			}
 			n := ingressFinding(ing, "ingress-tls-secret-missing", fmt.Sprintf("names Secret %s for its certificate, which does not exist.", text.CutLine(tls.SecretName, maxQuote)), tls.SecretName, "tls names a Secret that is not there")

@@ -28,12 +28,12 @@ const (
 
 // awaits matches the words and commands of init containers that wait for
 // something else.
-var awaits = lazily(`(?i)\bwait(ing|s)?\b|\buntil\b|not (yet )?(ready|available|reachable|up)|retry|sleep|\bnc -z|nslookup|pg_isready|can'?t resolve|bad address|refused|timed out|wait-for|waitfor|dockerize`)
+var awaits = newPattern(`(?i)\bwait(ing|s)?\b|\buntil\b|not (yet )?(ready|available|reachable|up)|retry|sleep|\bnc -z|nslookup|pg_isready|can'?t resolve|bad address|refused|timed out|wait-for|waitfor|dockerize`)
 
 // initStuck finds Pods whose init container runs and does not end.
 func initStuck(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
+	for c := range f.failingContainers() {
 		running := c.status.State.Running
 		if !c.isInit() || c.isSidecar() || running == nil {
 			continue
@@ -64,7 +64,7 @@ func (c container) isSidecar() bool {
 func (f *Facts) waitsFor(c container) (Observation, bool) {
 	if l, ok := f.logOf(c); ok {
 		line := text.CutLine(lastLine(l.Text), maxQuote)
-		if t, ok := f.told(c); ok {
+		if t, ok := f.reasonInLog(c); ok {
 			line = t.line
 		}
 		if awaits.MatchString(line) || farSide.MatchString(line) {
@@ -82,13 +82,13 @@ func (f *Facts) waitsFor(c container) (Observation, bool) {
 func (f *Facts) stuckInit(c container, ran time.Duration, evidence Observation) Finding {
 	n := Finding{
 		Cause: "init-container-stuck", Object: f.Mend(), Confidence: nightcrier.Medium,
-		Summary: fmt.Sprintf("Init %s of %s has been running for %s, so the Pod does not start", c.called("container"), f.Mend(), ran.Round(time.Minute)),
+		Summary: fmt.Sprintf("Init %s of %s has been running for %s, so the Pod does not start", c.nameAfter("container"), f.Mend(), ran.Round(time.Minute)),
 		Observed: []Observation{{
 			Text:  fmt.Sprintf("init %s runs since %s", c, f.Now.Add(-ran).UTC().Format(time.RFC3339)),
 			Quote: f.Now.Add(-ran).UTC().Format(time.RFC3339), Ref: c.pod.Ref,
 		}},
 		WrongIf: "it is at work and will end",
-		Test:    logs(c).decides("the last lines show it waiting", "the last lines show progress"),
+		Test:    testByLogs(c).decidesBetween("the last lines show it waiting", "the last lines show progress"),
 		Actions: []Step{
 			{Action: "Mend what the init container waits for", Outcome: "it ends and the Pod starts", Risk: "none for this Pod"},
 			{Action: "Give the wait a time limit, and say in its log what it waits for", Do: doEdit, Outcome: "the next such wait is seen at once", Risk: "needs a new rollout"},
@@ -108,7 +108,7 @@ func (f *Facts) stuckInit(c container, ran time.Duration, evidence Observation) 
 }
 
 // hosts matches words of a script that may be names of Services.
-var hosts = lazily(`[A-Za-z0-9][A-Za-z0-9.-]{0,200}[A-Za-z0-9]`)
+var hosts = newPattern(`[A-Za-z0-9][A-Za-z0-9.-]{0,200}[A-Za-z0-9]`)
 
 // waitedFor are the Services that the words of an init container name.
 func (s *Scene) waitedFor(c container, line string) []nightcrier.Object {
@@ -144,7 +144,7 @@ func (f *Facts) missingWait(c container, line string) string {
 	return f.Scene.noSuchService(c.pod.Object.Namespace, e)
 }
 
-var waitCommand = lazily(`(?:nslookup|nc(?: -\w+)*|getent hosts|ping(?: -\w+(?: \d+)?)*|pg_isready -h|mysqladmin ping -h|redis-cli -h) ` + hostPattern + `(?:[ :](\d{1,5}))?`)
+var waitCommand = newPattern(`(?:nslookup|nc(?: -\w+)*|getent hosts|ping(?: -\w+(?: \d+)?)*|pg_isready -h|mysqladmin ping -h|redis-cli -h) ` + hostPattern + `(?:[ :](\d{1,5}))?`)
 
 // waitTarget is what a script waits for.
 func waitTarget(script string) (endpoint, bool) {
@@ -156,7 +156,7 @@ func waitTarget(script string) (endpoint, bool) {
 
 // knownSidecars are names of containers that stand beside the one that does the
 // work.
-var knownSidecars = lazily(`(?i)sidecar|^(istio|linkerd|kuma|consul|dapr|envoy)[-d]?|cloud-?sql-?proxy|vault-agent|fluent|filebeat|promtail|vector|otel|telegraf|exporter|log(ger|ging|-?shipper)|^proxy$|-proxy$|-agent$|config-reloader|oauth2`)
+var knownSidecars = newPattern(`(?i)sidecar|^(istio|linkerd|kuma|consul|dapr|envoy)[-d]?|cloud-?sql-?proxy|vault-agent|fluent|filebeat|promtail|vector|otel|telegraf|exporter|log(ger|ging|-?shipper)|^proxy$|-proxy$|-agent$|config-reloader|oauth2`)
 
 // besideMain reports whether the container is a sidecar, by its definition or by
 // its name, of a Pod that has another.
@@ -174,7 +174,7 @@ func sidecarTrouble(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if f.past(p) {
+		if f.isPast(p) {
 			continue
 		}
 		all := podContainers(p)
@@ -190,7 +190,7 @@ func sidecarTrouble(f *Facts) []Finding {
 func (f *Facts) unreadySidecar(all []container) []Finding {
 	var bad []container
 	for _, c := range all {
-		if !c.status.Ready && !c.done() {
+		if !c.status.Ready && !c.isDone() {
 			bad = append(bad, c)
 		}
 	}
@@ -203,7 +203,7 @@ func (f *Facts) unreadySidecar(all []container) []Finding {
 		Summary:  fmt.Sprintf("Sidecar %s of %s is not ready, so the Pod gets no traffic although its other containers are well.", c.status.Name, f.Mend()),
 		Observed: []Observation{{Text: c.String() + " is not ready, the others are", Quote: c.status.Name, Ref: c.pod.Ref}},
 		WrongIf:  "the sidecar is still starting",
-		Test:     get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).decides("the sidecar alone is not ready", "it is ready, or others are not"),
+		Test:     testByGet(c.pod.Object.Namespace, "pod", c.pod.Object.Name).decidesBetween("the sidecar alone is not ready", "it is ready, or others are not"),
 		Actions: []Step{
 			{Action: "Read the sidecar's log and its readiness probe, and mend what keeps it", Do: doReadLog, Outcome: "the Pod gets traffic again", Risk: "none while reading"},
 			{Action: "Compare the sidecar's version and injection with Pods that are ready", Outcome: "tells a fault of the mesh from one of this Pod", Risk: "none: read only"},
@@ -233,7 +233,7 @@ func (f *Facts) blockedJob(all []container) []Finding {
 		Summary:  fmt.Sprintf("%s cannot complete: container %s is done, but container %s runs on.", f.Mend(), done.status.Name, runs.status.Name),
 		Observed: []Observation{done.sawEnd(done.status.State.Terminated), {Text: runs.String() + " is still running", Quote: runs.status.Name, Ref: runs.pod.Ref}},
 		WrongIf:  "the container that runs on has work of its own to finish",
-		Test:     get(runs.pod.Object.Namespace, "pod", runs.pod.Object.Name).decides("one container is completed and the other runs", "all have ended"),
+		Test:     testByGet(runs.pod.Object.Namespace, "pod", runs.pod.Object.Name).decidesBetween("one container is completed and the other runs", "all have ended"),
 		Actions: []Step{
 			{Action: "Make the sidecar an init container with restartPolicy Always, or let the work end it", Do: doEdit, Outcome: "the Job completes when its work is done", Risk: "needs a new Job"},
 		},

@@ -43,11 +43,11 @@ func TestInitStuck(t *testing.T) {
 		{"works since 5 minutes", initFacts(t, "migrate up", 5*time.Minute), nil},
 		{"works since an hour", initFacts(t, "migrate up", time.Hour), []string{"init-container-stuck"}},
 	})
-	n := apply(initFacts(t, wait, 5*time.Minute))[0]
+	n := applyRules(initFacts(t, wait, 5*time.Minute))[0]
 	if want := (nightcrier.Object{Kind: "Service", Namespace: "shop", Name: "db"}); !slices.Contains(n.DependsOn, want) {
 		t.Errorf("it waits for the Service, but depends on %v", n.DependsOn)
 	}
-	n = apply(initFacts(t, "until nc -z dbb 5432; do sleep 2; done", 5*time.Minute))[0]
+	n = applyRules(initFacts(t, "until nc -z dbb 5432; do sleep 2; done", 5*time.Minute))[0]
 	if !strings.Contains(n.Summary, "there is no Service dbb") || !strings.Contains(n.Summary, "db is meant?") {
 		t.Errorf("%q", n.Summary)
 	}

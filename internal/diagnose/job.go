@@ -67,10 +67,10 @@ func failedJob(f *Facts, cond batchv1.JobCondition) Finding {
 			Text:  fmt.Sprintf("Job %s has failed, reason %s", job.Name, cond.Reason),
 			Quote: cond.Message, Ref: f.Job.Ref,
 		}},
-		Summary: fmt.Sprintf("%s %s%s.", nightcrier.Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name}, why.says, bounds(job, why.cause)),
+		Summary: fmt.Sprintf("%s %s%s.", nightcrier.Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name}, why.says, jobBounds(job, why.cause)),
 		WrongIf: "the Job was replaced by a new one that succeeded",
-		Test: get(job.Namespace, "job", job.Name).
-			decides("the condition Failed is True for the same reason", "there is no such condition"),
+		Test: testByGet(job.Namespace, "job", job.Name).
+			decidesBetween("the condition Failed is True for the same reason", "there is no such condition"),
 		Actions: jobActions(f, why.cause),
 	}
 	return n.withEnd(f)
@@ -89,8 +89,8 @@ func (f *Facts) stoppedByJob(end *corev1.ContainerStateTerminated) bool {
 	return end == nil || end.ExitCode == 137 || end.ExitCode == 143
 }
 
-// bounds are the values of a Job that a cause is about.
-func bounds(job *batchv1.Job, cause string) string {
+// jobBounds are the values of a Job that a cause is about.
+func jobBounds(job *batchv1.Job, cause string) string {
 	switch {
 	case cause == "job-deadline-exceeded" && job.Spec.ActiveDeadlineSeconds != nil:
 		return fmt.Sprintf(" (activeDeadlineSeconds %d)", *job.Spec.ActiveDeadlineSeconds)
@@ -111,7 +111,7 @@ func jobSuspended(f *Facts) []Finding {
 	job := &f.Job.Object
 	done := jobCondition(*job, batchv1.JobFailed) != nil || jobCondition(*job, batchv1.JobComplete) != nil
 	_, queued := job.Labels[queueLabel]
-	if job.Spec.Suspend == nil || !*job.Spec.Suspend || done || queued || !waited(job, f.Now, takeUp) {
+	if job.Spec.Suspend == nil || !*job.Spec.Suspend || done || queued || !hasWaited(job, f.Now, takeUp) {
 		return nil
 	}
 	o := nightcrier.Object{Kind: "Job", Namespace: job.Namespace, Name: job.Name}
@@ -120,7 +120,7 @@ func jobSuspended(f *Facts) []Finding {
 		Summary:  fmt.Sprintf("%s does not run: it is suspended (spec.suspend is true).", o),
 		Observed: []Observation{{Text: o.String() + " has spec.suspend true", Quote: "suspend=true", Ref: f.Job.Ref}},
 		WrongIf:  "it is held back on purpose, until a person or a queue resumes it",
-		Test:     get(job.Namespace, "job", job.Name).decides("spec.suspend is true", "spec.suspend is false"),
+		Test:     testByGet(job.Namespace, "job", job.Name).decidesBetween("spec.suspend is true", "spec.suspend is false"),
 		Actions: []Step{
 			{Action: "Find out who suspended " + o.String() + ", and resume it if nothing speaks against it", Do: doResume, Outcome: "its Pods are made", Risk: "its work may not be wanted now"},
 		},
@@ -129,7 +129,7 @@ func jobSuspended(f *Facts) []Finding {
 
 // withEnd adds how a container of the Job last ended, and what it said.
 func (n Finding) withEnd(f *Facts) Finding {
-	for c := range f.containers() {
+	for c := range f.allContainers() {
 		if end := c.lastEnd(); end != nil && end.ExitCode != 0 {
 			n.Observed = append(n.Observed, c.sawEnd(end))
 			n.Confidence = nightcrier.High

@@ -37,8 +37,8 @@ var hostStates = map[string]string{
 	"image-registry-unreachable": "cannot be reached from the nodes",
 }
 
-// state says what is wrong with it.
-func (l *lack) state(cause string) string {
+// describeState says what is wrong with it.
+func (l *lack) describeState(cause string) string {
 	switch {
 	case l.object.Kind == hostKind:
 		return hostStates[cause]
@@ -57,8 +57,8 @@ func keysOf(keys []string) string {
 	return "keys " + text.CutLine(strings.Join(keys, ", "), maxQuote)
 }
 
-// mend is the first step: what to make, and, in who, what to correct instead.
-func (l *lack) mend(who string) Step {
+// repairAction is the first step: what to make, and, in who, what to correct instead.
+func (l *lack) repairAction(who string) Step {
 	o := l.object
 	what := o.Kind + " " + o.Name
 	in := ""
@@ -96,29 +96,29 @@ var lackRisks = map[string]string{
 	"StorageClass":          "volumes of a class that nobody else knows",
 }
 
-// test is what would refute that it is lacking, "" where no command of ours shows it.
-func (l *lack) test() nightcrier.Falsification {
+// refutingTest is what would refute that it is lacking, "" where no command of ours shows it.
+func (l *lack) refutingTest() nightcrier.Falsification {
 	o := l.object
-	t := get(o.Namespace, strings.ToLower(o.Kind), o.Name)
+	t := testByGet(o.Namespace, strings.ToLower(o.Kind), o.Name)
 	switch {
 	case o.Kind == hostKind:
 		return nightcrier.Falsification{}
 	case o.Kind == "ResourceQuota":
-		return t.decides("used plus one Pod is more than hard", "there is room for another Pod")
+		return t.decidesBetween("used plus one Pod is more than hard", "there is room for another Pod")
 	case o.Kind == "Secret": // its data is not for us to print
-		t = describe(nightcrier.Resource{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
+		t = testByDescribe(nightcrier.Resource{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
 	}
 	if l.partial {
-		return t.decides("it lacks "+keysOf(l.keys), "it has "+keysOf(l.keys))
+		return t.decidesBetween("it lacks "+keysOf(l.keys), "it has "+keysOf(l.keys))
 	}
-	return t.decides("it does not exist", "it exists")
+	return t.decidesBetween("it does not exist", "it exists")
 }
 
 // What the kubelet says is missing.
 var (
-	keyAbsent    = lazily(`couldn't find key (\S{1,253}) in (ConfigMap|Secret) ([^/\s]{1,63})/(\S{1,253})`)
-	itemAbsent   = lazily(`for volume "([^"]{1,253})".{0,200}references non-existent (config|secret) key: (\S{1,253})`)
-	objectAbsent = lazily(`(?i)\b(configmap|secret|serviceaccount)s? "([^"]{1,253})" not found`)
+	keyAbsent    = newPattern(`couldn't find key (\S{1,253}) in (ConfigMap|Secret) ([^/\s]{1,63})/(\S{1,253})`)
+	itemAbsent   = newPattern(`for volume "([^"]{1,253})".{0,200}references non-existent (config|secret) key: (\S{1,253})`)
+	objectAbsent = newPattern(`(?i)\b(configmap|secret|serviceaccount)s? "([^"]{1,253})" not found`)
 )
 
 // kindsSaid are kinds as the kubelet writes them.
@@ -235,18 +235,18 @@ func inCommon(members []Finding) Finding {
 				l.keys = append(l.keys, k)
 			}
 		}
-		n.Affected = union(n.Affected, m.Affected)
+		n.Affected = uniteObjects(n.Affected, m.Affected)
 	}
 	who := objectsOf(members)
 	slices.Sort(l.keys)
 	slices.SortFunc(who, func(a, b nightcrier.Object) int { return cmp.Compare(a.String(), b.String()) })
 	n.Affected = slices.DeleteFunc(n.Affected, func(o nightcrier.Object) bool { return o == l.object })
 	n.Object, n.Lack, n.Joined, n.Weight = l.object, &l, members, n.Weight+len(who)
-	n.Summary = fmt.Sprintf("%s %s; %d %s wait for it: %s.", l.object, l.state(n.Cause), len(who), nounOf(who), someOf(who))
-	if t := l.test(); t.Command != "" {
+	n.Summary = fmt.Sprintf("%s %s; %d %s wait for it: %s.", l.object, l.describeState(n.Cause), len(who), nounOf(who), someOf(who))
+	if t := l.refutingTest(); t.Command != "" {
 		n.Test = t
 	}
-	n.Actions = []Step{l.mend("those that wait for it"), {
+	n.Actions = []Step{l.repairAction("those that wait for it"), {
 		Action:  "Find out since when it is so: what made " + l.object.String() + " before, and who removed or renamed it",
 		Outcome: "tells a lost object from a wrong reference", Risk: "none: read only",
 	}}

@@ -58,26 +58,26 @@ type told struct {
 // toldByLog finds what the logs of failing containers tell as the reason.
 func toldByLog(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
-		if !c.ended() && !c.unreadyLong(f.Now) {
+	for c := range f.failingContainers() {
+		if !c.endedWithError() && !c.unreadyLong(f.Now) {
 			continue
 		}
-		if t, ok := f.told(c); ok {
-			out = append(out, t.finding(f, c))
+		if t, ok := f.reasonInLog(c); ok {
+			out = append(out, t.asFinding(f, c))
 		}
 	}
 	return out
 }
 
-// told reads the container's log for a reason that the rules know.
-func (f *Facts) told(c container) (told, bool) {
+// reasonInLog reads the container's log for a reason that the rules know.
+func (f *Facts) reasonInLog(c container) (told, bool) {
 	l, ok := f.logOf(c)
 	if !ok {
 		return told{}, false
 	}
 	for i, line := range lastWords(l.Text) {
 		for _, s := range sayings {
-			if what, ok := s.match(line); ok {
+			if what, ok := s.matchLine(line); ok {
 				return told{saying: s, log: l, line: text.CutLine(line, maxQuote), what: what, lastWord: i == 0}, true
 			}
 		}
@@ -85,8 +85,8 @@ func (f *Facts) told(c container) (told, bool) {
 	return told{}, false
 }
 
-// match reports whether the saying has the words of line, and what it is about.
-func (s saying) match(line string) (what string, ok bool) {
+// matchLine reports whether the saying has the words of line, and what it is about.
+func (s saying) matchLine(line string) (what string, ok bool) {
 	lower := strings.ToLower(line)
 	for _, w := range s.wordings {
 		if !w.mayBeIn(lower) {
@@ -108,10 +108,10 @@ type wording struct {
 	parts func() []string
 }
 
-func words(patterns ...string) []wording {
+func newWordings(patterns ...string) []wording {
 	var out []wording
 	for _, p := range patterns {
-		out = append(out, wording{lazily(p), sync.OnceValue(func() []string {
+		out = append(out, wording{newPattern(p), sync.OnceValue(func() []string {
 			tree, err := syntax.Parse(p, syntax.Perl)
 			if err != nil {
 				panic(err)
@@ -138,7 +138,7 @@ func partsOf(re *syntax.Regexp) []string {
 	case syntax.OpConcat:
 		var best []string
 		for _, sub := range re.Sub {
-			if parts := partsOf(sub); shortest(parts) > shortest(best) {
+			if parts := partsOf(sub); shortestLength(parts) > shortestLength(best) {
 				best = parts
 			}
 		}
@@ -157,7 +157,7 @@ func partsOf(re *syntax.Regexp) []string {
 	return nil
 }
 
-func shortest(parts []string) int {
+func shortestLength(parts []string) int {
 	if len(parts) == 0 {
 		return 0
 	}
@@ -165,7 +165,7 @@ func shortest(parts []string) int {
 }
 
 // givingUp matches the last line of a program that has said why before.
-var givingUp = lazily(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load|acquire lead)|leader ?election lost|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
+var givingUp = newPattern(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load|acquire lead)|leader ?election lost|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
 
 // Bounds of how far from its gravest line a log is searched for the reason.
 const (
@@ -191,20 +191,20 @@ func lastWords(log string) []string {
 	}
 	var out []string
 	if i := slices.IndexFunc(lines, usage.MatchString); i > 0 {
-		out = append(out, backwards(lines[max(0, i-2):i])...)
+		out = append(out, reverseLines(lines[max(0, i-2):i])...)
 	}
 	out = append(out, grave)
 	out = append(out, lines[min(at+1, len(lines)):min(at+1+linesAfter, len(lines))]...)
 	if givingUp.MatchString(grave) || !gravest.MatchString(grave) && !telling.MatchString(grave) {
-		out = append(out, backwards(lines[max(0, at-linesBefore):at])...)
+		out = append(out, reverseLines(lines[max(0, at-linesBefore):at])...)
 	}
 	return slices.DeleteFunc(out, stackFrame.MatchString)
 }
 
 // usage begins what a program prints when its arguments are wrong.
-var usage = lazily(`(?i)^\s*usage\b`)
+var usage = newPattern(`(?i)^\s*usage\b`)
 
-func backwards(lines []string) []string {
+func reverseLines(lines []string) []string {
 	out := slices.Clone(lines)
 	slices.Reverse(out)
 	return out
@@ -214,18 +214,18 @@ func backwards(lines []string) []string {
 // below what the cluster itself states as the reason.
 const rankTold = rankShown + 20
 
-// finding is what the log tells, as a cause.
-func (t told) finding(f *Facts, c container) Finding {
+// asFinding is what the log tells, as a cause.
+func (t told) asFinding(f *Facts, c container) Finding {
 	n := Finding{
 		Cause: t.saying.cause, Object: f.Mend(), Confidence: nightcrier.Medium,
 		Observed: []Observation{sawLog(c, t.log, t.line)},
 		WrongIf:  t.saying.wrongIf,
 		Actions:  t.saying.actions,
 	}
-	n.Test = logs(c).decides("the last lines say the same", "the last lines say something else")
+	n.Test = testByLogs(c).decidesBetween("the last lines say the same", "the last lines say something else")
 	fails := "is not ready"
 	switch end := c.lastEnd(); {
-	case c.status.Ready && c.recovered(f.Now):
+	case c.status.Ready && c.hasRecovered(f.Now):
 		fails = "cannot do its work"
 	case end != nil:
 		n.Observed = append(n.Observed, c.sawEnd(end))
@@ -233,14 +233,14 @@ func (t told) finding(f *Facts, c container) Finding {
 		if t.lastWord && !killedFromOutside(end) {
 			n.Confidence = nightcrier.High
 		}
-	case looping(c):
+	case isLooping(c):
 		fails = "ends again and again"
 	}
 	because := t.saying.because
 	if t.what != "" {
 		because += " (" + t.what + ")"
 	}
-	n.Summary = fmt.Sprintf("%s %s because %s", c.in(f), fails, because)
+	n.Summary = fmt.Sprintf("%s %s because %s", c.describeIn(f), fails, because)
 	if t.saying.refine != nil {
 		t.saying.refine(f, c, t, &n)
 	}
@@ -248,11 +248,11 @@ func (t told) finding(f *Facts, c container) Finding {
 	return n
 }
 
-// ended reports whether the container last ended with an error, or ends again
+// endedWithError reports whether the container last ended with an error, or ends again
 // and again.
-func (c container) ended() bool {
+func (c container) endedWithError() bool {
 	end := c.lastEnd()
-	return looping(c) || end != nil && end.ExitCode != 0
+	return isLooping(c) || end != nil && end.ExitCode != 0
 }
 
 // unreadyLong reports whether the container has been running for longer than

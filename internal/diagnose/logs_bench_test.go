@@ -10,8 +10,8 @@ import (
 func BenchmarkTold(b *testing.B) {
 	f := about(dies()).logs(strings.Repeat("2026-03-01T11:59:00Z ERROR [http-nio-8080-exec-7] c.s.cart.CartController : request 4f6a failed for the customer with a total of 42.10 and 7 items\n", 100))
 	for b.Loop() {
-		for c := range f.failing() {
-			f.told(c)
+		for c := range f.failingContainers() {
+			f.reasonInLog(c)
 		}
 	}
 }

@@ -185,7 +185,7 @@ func TestLogsTell(t *testing.T) {
 	} {
 		for _, line := range lines {
 			t.Run(cause+"/"+line, func(t *testing.T) {
-				got := apply(about(dies()).logs(line + "\n"))
+				got := applyRules(about(dies()).logs(line + "\n"))
 				if len(got) == 0 || got[0].Cause != strings.TrimSpace(cause) {
 					t.Fatalf("got %+v", got)
 				}
@@ -240,7 +240,7 @@ func TestLogsOfWhomTheyTell(t *testing.T) {
 // A log is as hostile as any other text.
 func TestHostileLog(t *testing.T) {
 	f := about(dies()).logs("panic: open /etc/" + hostile + strings.Repeat("a", 1<<16) + ": no such file or directory\n" + strings.Repeat("fatal: lookup \x1b[31m\u202e"+strings.Repeat("x.", 4000)+": no such host\n", 90))
-	for _, n := range apply(f) {
+	for _, n := range applyRules(f) {
 		sane(t, n)
 		if strings.ContainsAny(n.Summary, "\n\x1b\u202e") || len(n.Summary) > 4*maxText || strings.Contains(n.Test.Command, "etc") {
 			t.Errorf("%+v", n)
@@ -257,7 +257,7 @@ func TestMemoryToldByTheKernel(t *testing.T) {
 		{"another signal", about(pod(crashing(139, "Error", time.Hour), limited)).with("OOMKilling", kernel, time.Minute), []string{"container-crash"}},
 		{"its own heap", about(pod(crashing(1, "Error", time.Hour), limited)).logs("java.lang.OutOfMemoryError: Java heap space"), []string{"heap-exhausted", "container-crash"}},
 	})
-	n := apply(about(pod(crashing(1, "Error", time.Hour), limited)).logs("java.lang.OutOfMemoryError: Java heap space"))[0]
+	n := applyRules(about(pod(crashing(1, "Error", time.Hour), limited)).logs("java.lang.OutOfMemoryError: Java heap space"))[0]
 	if !strings.Contains(n.Summary, "64Mi") || !strings.Contains(n.Summary, "Java heap space") {
 		t.Errorf("%q", n.Summary)
 	}

@@ -14,8 +14,10 @@ const (
 	clusterKind   = "Cluster"
 )
 
-// whole reports whether the target is a whole namespace, or all of them.
-func (f *Facts) whole() bool { return f.Target.Kind == namespaceKind || f.Target.Kind == clusterKind }
+// isWholeTarget reports whether the target is a whole namespace, or all of them.
+func (f *Facts) isWholeTarget() bool {
+	return f.Target.Kind == namespaceKind || f.Target.Kind == clusterKind
+}
 
 // readWhole reads a namespace, or all of them, with the nodes that it runs on, and
 // the logs of what fails there.
@@ -27,20 +29,20 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 	if err := c.readPermissions(ctx, ns); err != nil {
 		return err
 	}
-	looks := c.lists(ns, around...)
-	looks = append(looks, c.lists(ns, "ReplicaSet")...)
+	looks := c.lookAtLists(ns, around...)
+	looks = append(looks, c.lookAtLists(ns, "ReplicaSet")...)
 	if ns != "" {
-		looks = append(looks, c.fetch(f.Target))
+		looks = append(looks, c.lookAtObject(f.Target))
 	} else {
-		looks = append(looks, c.lists("", namespaceKind)...)
+		looks = append(looks, c.lookAtLists("", namespaceKind)...)
 	}
 	c.askedNodes = true
-	looks = append(looks, c.list(query{kind: "Node", limit: maxNodes}))
-	if err := c.together(ctx, looks...); err != nil {
+	looks = append(looks, c.lookAtList(query{kind: "Node", limit: maxNodes}))
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
 	f.Owner, f.ownerRead = f.Target, c.reads > int(c.unanswered.Load()) && len(c.denied) < len(looks)
-	if gone := c.had[key(f.Target)]; gone.missing {
+	if gone := c.had[keyOf(f.Target)]; gone.missing {
 		f.TargetGone, f.goneRef = true, gone.ref
 		return nil
 	}
@@ -48,7 +50,7 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 		return err
 	}
 	c.scene.sortEvents()
-	if err := c.readLogs(ctx, failing(newView(c.scene).workloads()), maxWholeLogs); err != nil {
+	if err := c.readLogs(ctx, failingPods(newView(c.scene).allWorkloads()), maxWholeLogs); err != nil {
 		return err
 	}
 	err := c.readSymptoms(ctx)
@@ -62,10 +64,10 @@ const (
 	maxOtherLogs = 4
 )
 
-// failing are the Pods of the workloads that are not well, those of which nothing is
+// failingPods are the Pods of the workloads that are not well, those of which nothing is
 // left first.
-func failing(all []*Facts) []Read[corev1.Pod] {
-	all = slices.DeleteFunc(slices.Clone(all), func(f *Facts) bool { return f.standing() != standsDown })
+func failingPods(all []*Facts) []Read[corev1.Pod] {
+	all = slices.DeleteFunc(slices.Clone(all), func(f *Facts) bool { return f.judgeStanding() != standsDown })
 	slices.SortStableFunc(all, func(a, b *Facts) int { return outOf(b) - outOf(a) })
 	var pods []Read[corev1.Pod]
 	for _, f := range all {
@@ -89,11 +91,11 @@ func outOf(f *Facts) int {
 // that need it: they tell what else the fault touches.
 func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
 	g := graphOf(c.scene)
-	needs := g.reach(f.Mend(), bySetting)
+	needs := g.reachFrom(f.Mend(), bySetting)
 	var needed, needing []*Facts
-	for _, o := range newView(c.scene).workloads() {
+	for _, o := range newView(c.scene).allWorkloads() {
 		_, below := needs[o.Mend()]
-		_, above := g.reach(o.Mend(), bySetting)[f.Mend()]
+		_, above := g.reachFrom(o.Mend(), bySetting)[f.Mend()]
 		switch {
 		case o.Mend() == f.Mend():
 		case below:
@@ -102,39 +104,39 @@ func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
 			needing = append(needing, o)
 		}
 	}
-	if err := c.readLogs(ctx, failing(needed), maxOtherLogs); err != nil {
+	if err := c.readLogs(ctx, failingPods(needed), maxOtherLogs); err != nil {
 		return err
 	}
-	return c.readLogs(ctx, failing(needing), maxOtherLogs)
+	return c.readLogs(ctx, failingPods(needing), maxOtherLogs)
 }
 
-// judge runs every rule over all that was read and finds out what follows from what.
-func judge(f *Facts) composed {
+// judgeFacts runs every rule over all that was read and finds out what follows from what.
+func judgeFacts(f *Facts) composed {
 	var own, all []Finding
-	if !f.whole() {
-		own = apply(f)
+	if !f.isWholeTarget() {
+		own = applyRules(f)
 	}
 	if f.Hearsay {
-		return compose(f, own, nil)
+		return composeFindings(f, own, nil)
 	}
 	v := newView(f.Scene)
-	for _, o := range v.workloads() {
+	for _, o := range v.allWorkloads() {
 		if o.Mend() == f.Mend() {
 			continue
 		}
-		all = append(all, apply(o)...)
+		all = append(all, applyRules(o)...)
 		if f.Target.Kind != namespaceKind || o.Target.Namespace == f.Target.Name {
 			f.others = append(f.others, o)
 		}
 	}
-	if f.whole() {
+	if f.isWholeTarget() {
 		for _, n := range v.troubledNodes() {
-			all = append(all, apply(n)...)
+			all = append(all, applyRules(n)...)
 		}
 		for _, o := range f.others {
 			f.Replicas.Total += o.Replicas.Total
 			f.Replicas.Ready += o.Replicas.Ready
 		}
 	}
-	return compose(f, own, append(all, applyScene(f.Scene)...))
+	return composeFindings(f, own, append(all, applyScene(f.Scene)...))
 }

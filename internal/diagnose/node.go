@@ -63,8 +63,8 @@ func (s *Scene) troubleOf(n Read[corev1.Node]) []Finding {
 		case c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue:
 			out = append(out, s.badNode(n, c))
 		case short && c.Status == corev1.ConditionTrue:
-			out = append(out, pressed(n, c))
-		case c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue && lasting(c.LastTransitionTime, s.Now, takeUp):
+			out = append(out, pressureFinding(n, c))
+		case c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue && hasLasted(c.LastTransitionTime, s.Now, takeUp):
 			out = append(out, withoutNetwork(n, c))
 		}
 	}
@@ -93,9 +93,9 @@ func (f *Facts) nodeMatters(n Read[corev1.Node]) bool {
 
 // What a kubelet says of itself when it is not ready.
 var (
-	runtimeDown = lazily(`(?i)PLEG is not healthy|container runtime (?:is down|status check|not running)|(?:containerd|crio|docker|cri-dockerd)\.sock`)
-	networkAway = lazily(`(?i)NetworkPluginNotReady|network plugin (?:is not ready|returns error)|cni (?:plugin|config) (?:not initialized|uninitialized)`)
-	certificate = lazily(`(?i)x509:|certificate has expired|certificate signed by unknown|tls: (?:bad|expired) certificate`)
+	runtimeDown = newPattern(`(?i)PLEG is not healthy|container runtime (?:is down|status check|not running)|(?:containerd|crio|docker|cri-dockerd)\.sock`)
+	networkAway = newPattern(`(?i)NetworkPluginNotReady|network plugin (?:is not ready|returns error)|cni (?:plugin|config) (?:not initialized|uninitialized)`)
+	certificate = newPattern(`(?i)x509:|certificate has expired|certificate signed by unknown|tls: (?:bad|expired) certificate`)
 )
 
 // badNode is the finding that a node is not ready, by what its kubelet says.
@@ -114,11 +114,11 @@ func (s *Scene) badNode(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 	}
 	f := Finding{
 		Cause: cause, Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
-		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, says, why(c)),
+		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, says, conditionReason(c)),
 		Observed: observed,
 		WrongIf:  "the node has come back since",
-		Test: get("", "node", n.Object.Name).
-			decides("Ready is not True", "Ready is True"),
+		Test: testByGet("", "node", n.Object.Name).
+			decidesBetween("Ready is not True", "Ready is True"),
 		Actions: nodeActions(n.Object.Name),
 	}
 	if networkAway.MatchString(c.Message) {
@@ -134,7 +134,7 @@ func (s *Scene) certificateRefused(n Read[corev1.Node], c corev1.NodeCondition) 
 		return sawNode(n, c), true
 	}
 	for e := range s.eventsAbout("Node", "", n.Object.Name) {
-		if s.fresh(e) && certificate.MatchString(e.Object.Message) {
+		if s.isFresh(e) && certificate.MatchString(e.Object.Message) {
 			return sawEvent(e), true
 		}
 	}
@@ -156,10 +156,10 @@ func (s *Scene) networkDaemons() []nightcrier.Object {
 func withoutNetwork(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 	return Finding{
 		Cause: "node-network-unavailable", Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
-		Summary:  fmt.Sprintf("Node %s has no network for its Pods%s.", n.Object.Name, why(c)),
+		Summary:  fmt.Sprintf("Node %s has no network for its Pods%s.", n.Object.Name, conditionReason(c)),
 		Observed: []Observation{sawNode(n, c)},
 		WrongIf:  "the route was made since",
-		Test:     get("", "node", n.Object.Name).decides("NetworkUnavailable is True", "NetworkUnavailable is False"),
+		Test:     testByGet("", "node", n.Object.Name).decidesBetween("NetworkUnavailable is True", "NetworkUnavailable is False"),
 		Actions: []Step{
 			{Action: "Look at the network plugin's Pod on node " + n.Object.Name + " and at the cloud's routes", Outcome: "names what makes no route", Risk: "none: read only"},
 			{Action: "Move Pods away from node " + n.Object.Name, Outcome: "they can be reached again", Risk: "restarts those Pods"},
@@ -167,8 +167,8 @@ func withoutNetwork(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 	}
 }
 
-// why is what a node's condition gives as its reason.
-func why(c corev1.NodeCondition) string {
+// conditionReason is what a node's condition gives as its reason.
+func conditionReason(c corev1.NodeCondition) string {
 	said := strings.TrimSuffix(text.CutLine(c.Message, maxQuote), ".")
 	switch {
 	case c.Reason == "" && said == "":
@@ -203,16 +203,16 @@ var pressures = map[corev1.NodeConditionType]string{
 	corev1.NodePIDPressure:    "node-pid-pressure",
 }
 
-// pressed is the finding that a node is short of something.
-func pressed(n Read[corev1.Node], c corev1.NodeCondition) Finding {
+// pressureFinding is the finding that a node is short of something.
+func pressureFinding(n Read[corev1.Node], c corev1.NodeCondition) Finding {
 	cause := pressures[c.Type]
 	return Finding{
 		Cause: cause, Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
-		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, strings.TrimPrefix(causeOf(cause).Meaning, "a node "), why(c)),
+		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, strings.TrimPrefix(causeOf(cause).Meaning, "a node "), conditionReason(c)),
 		Observed: []Observation{sawNode(n, c)},
 		WrongIf:  "the pressure has passed since",
-		Test: get("", "node", n.Object.Name).
-			decides(string(c.Type)+" is True", string(c.Type)+" is False"),
+		Test: testByGet("", "node", n.Object.Name).
+			decidesBetween(string(c.Type)+" is True", string(c.Type)+" is False"),
 		Actions: []Step{
 			{Action: "Find what uses it up on node " + n.Object.Name, Outcome: "names the Pod or the files", Risk: "none: read only"},
 			{Action: "Move Pods away from node " + n.Object.Name, Outcome: "the pressure falls", Risk: "restarts those Pods"},
@@ -242,7 +242,7 @@ func (s *Scene) waitingFor(n *corev1.Node) []*Read[corev1.Pod] {
 	var out []*Read[corev1.Pod]
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || finished(&p.Object) || misfit(&p.Object, open) != "" {
+		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || isFinished(&p.Object) || misfitCause(&p.Object, open) != "" {
 			continue
 		}
 		if s.cordonRules(p) {
@@ -283,23 +283,23 @@ func (s *Scene) heldBack(n Read[corev1.Node], waiting []*Read[corev1.Pod]) Findi
 			podState(*waiting[0]),
 		},
 		WrongIf: "the node is kept back because it is not fit for work; then there is too little room elsewhere",
-		Test:    get("", "node", n.Object.Name).decides("spec.unschedulable is true", "it is not set"),
+		Test:    testByGet("", "node", n.Object.Name).decidesBetween("spec.unschedulable is true", "it is not set"),
 		Actions: []Step{
 			{Action: "Uncordon node " + n.Object.Name + " if its maintenance is over", Do: doUncordon, Outcome: "the waiting Pods are scheduled", Risk: "Pods land on a node that may not be fit yet"},
 			{Action: "Add another node", Outcome: "room without touching the cordoned one", Risk: "cost"},
 		},
-		Affected: s.behind(waiting),
+		Affected: s.workloadsBehind(waiting),
 	}
-	if s.drained(&n.Object) {
+	if s.isDrained(&n.Object) {
 		f.Cause = "node-drained"
 		f.Summary = fmt.Sprintf("Node %s was drained and is still cordoned, and %s would fit there and nowhere else.", n.Object.Name, text.CountNoun(len(waiting), "Pod"))
 	}
 	return f
 }
 
-// drained reports whether Pods were moved off a cordoned node: one is being
+// isDrained reports whether Pods were moved off a cordoned node: one is being
 // evicted from it, or nothing but DaemonSets and static Pods is left.
-func (s *Scene) drained(n *corev1.Node) bool {
+func (s *Scene) isDrained(n *corev1.Node) bool {
 	left := 0
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
@@ -309,7 +309,7 @@ func (s *Scene) drained(n *corev1.Node) bool {
 		if byEviction(p) {
 			return true
 		}
-		if up := controller(p).Kind; up != "DaemonSet" && up != "Node" && !finished(p) {
+		if up := controllerOf(p).Kind; up != "DaemonSet" && up != "Node" && !isFinished(p) {
 			left++
 		}
 	}
@@ -318,12 +318,12 @@ func (s *Scene) drained(n *corev1.Node) bool {
 
 // byEviction reports whether somebody has asked the API server to evict a Pod.
 func byEviction(p *corev1.Pod) bool {
-	c := disrupted(p)
+	c := disruptionCondition(p)
 	return c != nil && c.Reason == "EvictionByEvictionAPI"
 }
 
-// disrupted is the condition that says that a Pod is ended from outside.
-func disrupted(p *corev1.Pod) *corev1.PodCondition {
+// disruptionCondition is the condition that says that a Pod is ended from outside.
+func disruptionCondition(p *corev1.Pod) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
 			return c

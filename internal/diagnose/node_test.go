@@ -67,7 +67,7 @@ const cordoned = `
 func TestCordonedNodeThatAPodWaitsFor(t *testing.T) {
 	s := sceneOf(t, cordoned)
 	checkScene(t, s, "node-drained Node n1") // nothing runs there
-	if got := apply(inScene(s, "Pod", "cart")); got[0].Cause != "unschedulable-cordoned" || got[0].DependsOn[0].Name != "n1" {
+	if got := applyRules(inScene(s, "Pod", "cart")); got[0].Cause != "unschedulable-cordoned" || got[0].DependsOn[0].Name != "n1" {
 		t.Errorf("the Pod's own finding: %+v", got)
 	}
 	stays := `

@@ -20,7 +20,7 @@ var memoryCauses = []Cause{
 // outOfMemory finds containers that the kernel killed for their memory.
 func outOfMemory(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
+	for c := range f.failingContainers() {
 		if end := c.lastEnd(); end != nil && killedForMemory(f, c, end) {
 			out = append(out, memoryKill(f, c, end))
 		}
@@ -37,7 +37,7 @@ var memorySayings = []saying{{
 		{Action: "Raise the memory limit above the peak of all processes together, or run fewer of them", Do: doEdit, Outcome: "no process is killed any more", Risk: "a leak only takes longer to reach the limit"},
 		{Action: "Read the node's kernel log for the kill", Outcome: "tells which process grew, and whether the limit or the node was the bound", Risk: "none: read only"},
 	},
-	wordings: words(
+	wordings: newWordings(
 		`(?i)worker exited prematurely: signal 9`, `(?i)exited with '?signal 9 \(SIGKILL\)`, `(?i)sent SIGKILL! Perhaps out of memory`, `(?i)died, killed by signal 9`,
 		`(?i)terminated by signal 9: Killed`, `(?i)exited on signal 9\b`, `(?i)exit signal Killed \(9\)`,
 	),
@@ -53,9 +53,9 @@ func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Fin
 	limit, has := c.spec.Resources.Limits[corev1.ResourceMemory]
 	how := fmt.Sprintf("(%s, %s)", cmp.Or(end.Reason, "SIGKILL"), text.CountNoun(int(c.status.RestartCount), "restart"))
 	observed := []Observation{c.sawEnd(end)}
-	summary := fmt.Sprintf("%s is killed by the kernel for want of memory %s although it has no limit of its own.", c.in(f), how)
+	summary := fmt.Sprintf("%s is killed by the kernel for want of memory %s although it has no limit of its own.", c.describeIn(f), how)
 	if has {
-		summary = fmt.Sprintf("%s is killed for exceeding its memory limit of %s %s.", c.in(f), limit.String(), how)
+		summary = fmt.Sprintf("%s is killed for exceeding its memory limit of %s %s.", c.describeIn(f), limit.String(), how)
 		observed = append(observed, c.sawMemory())
 	}
 	if said, ok := f.kernelSaid(c); ok {
@@ -67,8 +67,8 @@ func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Fin
 	n := Finding{
 		Cause: "oom-killed", Object: f.Mend(), Summary: summary, Confidence: nightcrier.High, Observed: observed,
 		WrongIf: "the process was killed by another signal and the reason is left from an earlier end",
-		Test: get(c.pod.Object.Namespace, "pod", c.pod.Object.Name).
-			decides("lastState.terminated.reason is OOMKilled", "it is another reason"),
+		Test: testByGet(c.pod.Object.Namespace, "pod", c.pod.Object.Name).
+			decidesBetween("lastState.terminated.reason is OOMKilled", "it is another reason"),
 		Actions: memoryActions(f, has),
 	}
 	if !has && c.pod.Object.Spec.NodeName != "" {
@@ -79,13 +79,13 @@ func memoryKill(f *Facts, c container, end *corev1.ContainerStateTerminated) Fin
 
 // limitTooLow is what runtimes say when the kernel kills even the process that
 // starts the container's own, or its sandbox.
-var limitTooLow = lazily(`OOM-killed \(memory limit too low\?\)`)
+var limitTooLow = newPattern(`OOM-killed \(memory limit too low\?\)`)
 
 // tooLittleToStart finds Pods whose memory limit does not suffice to start them.
 func tooLittleToStart(f *Facts) []Finding {
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if f.past(p) || podReady(&p.Object) {
+		if f.isPast(p) || podReady(&p.Object) {
 			continue
 		}
 		if said, found := f.startKilled(p); found {
@@ -99,12 +99,12 @@ func tooLittleToStart(f *Facts) []Finding {
 // of a container, or an Event while none runs.
 func (f *Facts) startKilled(p *Read[corev1.Pod]) (Observation, bool) {
 	for _, c := range podContainers(p) {
-		if reason, message := c.waiting(); limitTooLow.MatchString(message) {
+		if reason, message := c.waitingReason(); limitTooLow.MatchString(message) {
 			return Observation{Text: fmt.Sprintf("%s waits: %s", c, text.CutLine(reason, maxQuote)), Quote: message, Ref: p.Ref}, true
 		}
 	}
 	for e := range f.eventsOf("Pod", p.Object.Name) {
-		if f.fresh(e) && sandboxLess(&p.Object) && limitTooLow.MatchString(e.Object.Message) {
+		if f.isFresh(e) && sandboxLess(&p.Object) && limitTooLow.MatchString(e.Object.Message) {
 			return sawEvent(e), true
 		}
 	}
@@ -122,8 +122,8 @@ func limitRaise(f *Facts, p *Read[corev1.Pod], said Observation) Finding {
 		Cause: "oom-killed", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
 		Summary: fmt.Sprintf("%s cannot start: its memory limit is too low even for the runtime to start it (%s).", f.Mend(), text.CutLine(cmp.Or(strings.Join(limits, ", "), "no container states one"), maxQuote)),
 		WrongIf: "the node itself is out of memory",
-		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
-			decides("its events say that it was OOM-killed while it started", "it has started"),
+		Test: testByDescribe(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
+			decidesBetween("its events say that it was OOM-killed while it started", "it has started"),
 		Actions: memoryActions(f, true),
 	}
 	if len(limits) == 0 {
@@ -146,7 +146,7 @@ func killedForMemory(f *Facts, c container, end *corev1.ContainerStateTerminated
 }
 
 // kernelKill matches what kernels and what reports them say of such a kill.
-var kernelKill = lazily(`Memory cgroup out of memory|Out of memory: Kill(ed)? process|oom-kill:constraint|OOMKilling|ContainerOOM|init was OOM-killed`)
+var kernelKill = newPattern(`Memory cgroup out of memory|Out of memory: Kill(ed)? process|oom-kill:constraint|OOMKilling|ContainerOOM|init was OOM-killed`)
 
 // kernelSaid is where somebody else tells that memory was the reason: the last
 // message of the container, an Event about the Pod, or the last line of the log.
@@ -155,7 +155,7 @@ func (f *Facts) kernelSaid(c container) (Observation, bool) {
 		return Observation{Text: c.String() + " left a message", Quote: end.Message, Ref: c.pod.Ref}, true
 	}
 	for e := range f.eventsOf("Pod", c.pod.Object.Name) {
-		if f.fresh(e) && kernelKill.MatchString(e.Object.Reason+" "+e.Object.Message) && len(c.pod.Object.Spec.Containers) <= 1 {
+		if f.isFresh(e) && kernelKill.MatchString(e.Object.Reason+" "+e.Object.Message) && len(c.pod.Object.Spec.Containers) <= 1 {
 			return sawEvent(e), true
 		}
 	}

@@ -14,8 +14,8 @@ type pattern struct {
 	re   *regexp.Regexp
 }
 
-// lazily makes the pattern of an expression; one that is none panics when it is used.
-func lazily(text string) *pattern { return &pattern{text: text} }
+// newPattern makes the pattern of an expression; one that is none panics when it is used.
+func newPattern(text string) *pattern { return &pattern{text: text} }
 
 func (p *pattern) compiled() *regexp.Regexp {
 	p.once.Do(func() { p.re = regexp.MustCompile(p.text) })

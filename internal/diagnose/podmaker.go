@@ -22,13 +22,13 @@ type podMaker struct {
 	ref   Ref
 }
 
-// workloads yields what makes Pods in ns: the controllers that were read, and
+// workloadsIn yields what makes Pods in ns: the controllers that were read, and
 // what stands above the Pods of those that were not. A ReplicaSet or a Job below
 // another controller is not one of them.
-func (s *Scene) workloads(ns string) iter.Seq[podMaker] {
+func (s *Scene) workloadsIn(ns string) iter.Seq[podMaker] {
 	return func(yield func(podMaker) bool) {
 		seen := map[nightcrier.Object]bool{}
-		for w := range s.controllers() {
+		for w := range s.allControllers() {
 			if w.object.Namespace != ns || seen[w.object] {
 				continue
 			}
@@ -40,7 +40,7 @@ func (s *Scene) workloads(ns string) iter.Seq[podMaker] {
 		for i := range s.Pods {
 			p := &s.Pods[i]
 			o := s.mendOf("Pod", &p.Object)
-			if p.Object.Namespace != ns || finished(&p.Object) || seen[o] {
+			if p.Object.Namespace != ns || isFinished(&p.Object) || seen[o] {
 				continue
 			}
 			seen[o] = true
@@ -51,8 +51,8 @@ func (s *Scene) workloads(ns string) iter.Seq[podMaker] {
 	}
 }
 
-// controllers yields the controllers that were read.
-func (s *Scene) controllers() iter.Seq[podMaker] {
+// allControllers yields the controllers that were read.
+func (s *Scene) allControllers() iter.Seq[podMaker] {
 	return func(yield func(podMaker) bool) {
 		give := func(kind string, m metav1.ObjectMeta, wants *int32, t corev1.PodTemplateSpec, ref Ref) bool {
 			if metav1.GetControllerOf(&m) != nil {
@@ -97,7 +97,7 @@ func (s *Scene) controllers() iter.Seq[podMaker] {
 	}
 }
 
-// finished reports whether a Pod has ended for good.
-func finished(p *corev1.Pod) bool {
+// isFinished reports whether a Pod has ended for good.
+func isFinished(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }

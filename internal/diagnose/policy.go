@@ -38,19 +38,19 @@ type network struct {
 	parties map[nightcrier.Object]party
 }
 
-// network takes the labels of one Pod of each workload, to which admission may
+// newNetwork takes the labels of one Pod of each workload, to which admission may
 // have added, before those of its template.
-func (s *Scene) network() network {
+func (s *Scene) newNetwork() network {
 	n := network{s, nil, map[nightcrier.Object]party{}}
-	for _, ns := range s.namespaces() {
-		for w := range s.workloads(ns) {
+	for _, ns := range s.podNamespaces() {
+		for w := range s.workloadsIn(ns) {
 			n.makers = append(n.makers, w)
 			n.parties[w.object] = party{namespace: ns, labels: w.labels, spec: w.spec}
 		}
 	}
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
-		if finished(p) {
+		if isFinished(p) {
 			continue
 		}
 		o := s.mendOf("Pod", p)
@@ -77,9 +77,9 @@ type end struct {
 	protocol corev1.Protocol
 }
 
-// rule judges a connection between subject and other, as policies of the given
+// judgeConnection judges a connection between subject and other, as policies of the given
 // direction that select subject do. What cannot be known for certain is allowed.
-func (s *Scene) rule(direction networkingv1.PolicyType, subject, other party, to end) ruling {
+func (s *Scene) judgeConnection(direction networkingv1.PolicyType, subject, other party, to end) ruling {
 	var r ruling
 	if subject.spec != nil && subject.spec.HostNetwork {
 		return r // policies do not hold for Pods in the node's network
@@ -89,7 +89,7 @@ func (s *Scene) rule(direction networkingv1.PolicyType, subject, other party, to
 		if p.Object.Namespace != subject.namespace || !slices.Contains(typesOf(&p.Object), direction) || !selectorMatches(&p.Object.Spec.PodSelector, subject.labels) {
 			continue
 		}
-		if s.allows(&p.Object, direction, subject, other, to) {
+		if s.policyAllows(&p.Object, direction, subject, other, to) {
 			return ruling{}
 		}
 		r.by = append(r.by, p)
@@ -97,12 +97,12 @@ func (s *Scene) rule(direction networkingv1.PolicyType, subject, other party, to
 	r.denied = len(r.by) > 0
 	// The policy that names the party most closely is the one to mend.
 	slices.SortStableFunc(r.by, func(a, b *Read[networkingv1.NetworkPolicy]) int {
-		return cmp.Compare(closeness(&b.Object.Spec.PodSelector), closeness(&a.Object.Spec.PodSelector))
+		return cmp.Compare(closenessOf(&b.Object.Spec.PodSelector), closenessOf(&a.Object.Spec.PodSelector))
 	})
 	return r
 }
 
-func closeness(sel *metav1.LabelSelector) int {
+func closenessOf(sel *metav1.LabelSelector) int {
 	return len(sel.MatchLabels) + len(sel.MatchExpressions)
 }
 
@@ -131,8 +131,8 @@ func selectorMatches(sel *metav1.LabelSelector, l map[string]string) bool {
 	return err == nil && compiled.Matches(labels.Set(l))
 }
 
-// allows reports whether a rule of the policy lets the connection through.
-func (s *Scene) allows(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType, subject, other party, to end) bool {
+// policyAllows reports whether a rule of the policy lets the connection through.
+func (s *Scene) policyAllows(p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType, subject, other party, to end) bool {
 	if direction == networkingv1.PolicyTypeIngress {
 		return slices.ContainsFunc(p.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
 			return s.letsPeer(p.Namespace, r.From, other) && letsPort(r.Ports, subject.spec, to)
@@ -167,7 +167,7 @@ func (s *Scene) letsPeer(ns string, peers []networkingv1.NetworkPolicyPeer, othe
 // maybeNamespace reports whether a namespace has the labels asked for. Of one
 // that was not read only its own name is known, which it bears as a label.
 func (s *Scene) maybeNamespace(sel *metav1.LabelSelector, ns string) bool {
-	if n := find(s.Namespaces, "", ns); n != nil {
+	if n := findObject(s.Namespaces, "", ns); n != nil {
 		set := labels.Merge(n.Object.Labels, labels.Set{corev1.LabelMetadataName: ns})
 		return selectorMatches(sel, set)
 	}
@@ -231,10 +231,10 @@ func policyDenies(s *Scene) []Finding {
 		return nil
 	}
 	var out []Finding
-	net, all := s.network(), s.clients()
+	net, all := s.newNetwork(), s.allClients()
 	for i := range s.Services {
 		svc := &s.Services[i].Object
-		server, ok := net.server(svc)
+		server, ok := net.serverOf(svc)
 		if !ok {
 			continue
 		}
@@ -243,29 +243,29 @@ func policyDenies(s *Scene) []Finding {
 				continue
 			}
 			if n, ok := net.deniedTo(svc, server, c); ok {
-				out = joined(out, n)
+				out = joinFinding(out, n)
 			}
 		}
-		if n, ok := net.closed(svc, server); ok {
-			out = joined(out, n)
+		if n, ok := net.closedService(svc, server); ok {
+			out = joinFinding(out, n)
 		}
 	}
 	return out
 }
 
-// closed finds a Service whose Pods' policies let nobody in, though it can only
+// closedService finds a Service whose Pods' policies let nobody in, though it can only
 // be meant for somebody: an Ingress leads to it, or it has an address and the
 // policies have no rule at all.
-func (s network) closed(svc *corev1.Service, server podMaker) (Finding, bool) {
+func (s network) closedService(svc *corev1.Service, server podMaker) (Finding, bool) {
 	// A party of no namespace is one that only a rule for anybody allows.
-	r := s.rule(networkingv1.PolicyTypeIngress, s.parties[server.object], party{}, end{})
+	r := s.judgeConnection(networkingv1.PolicyTypeIngress, s.parties[server.object], party{}, end{})
 	if !r.denied || !s.cutOff(r, networkingv1.PolicyTypeIngress) {
 		return Finding{}, false
 	}
 	n := policyFinding(r.by[0], fmt.Sprintf("lets nobody connect to %s: it selects the Pods of %s and has no rule for anybody.", serviceObject(svc), server.object))
 	n.Behind = []nightcrier.Object{serviceObject(svc), server.object}
 	i := slices.IndexFunc(s.Ingresses, func(ing Read[networkingv1.Ingress]) bool {
-		return ing.Object.Namespace == svc.Namespace && slices.ContainsFunc(routes(&ing.Object), func(r route) bool { return r.backend.Name == svc.Name })
+		return ing.Object.Namespace == svc.Namespace && slices.ContainsFunc(routesOf(&ing.Object), func(r route) bool { return r.backend.Name == svc.Name })
 	})
 	if i >= 0 {
 		o := ingressObject(&s.Ingresses[i].Object)
@@ -277,9 +277,9 @@ func (s network) closed(svc *corev1.Service, server podMaker) (Finding, bool) {
 	return n, !ruled && svc.Spec.ClusterIP != corev1.ClusterIPNone
 }
 
-// server is the workload behind a Service.
-func (s network) server(svc *corev1.Service) (podMaker, bool) {
-	if selects(svc) {
+// serverOf is the workload behind a Service.
+func (s network) serverOf(svc *corev1.Service) (podMaker, bool) {
+	if hasSelector(svc) {
 		sel := labels.SelectorFromSet(svc.Spec.Selector)
 		for _, w := range s.makers {
 			if w.object.Namespace == svc.Namespace && w.wants > 0 && sel.Matches(labels.Set(w.labels)) {
@@ -298,12 +298,12 @@ func (s network) deniedTo(svc *corev1.Service, server podMaker, c client) (Findi
 		if c.port != 0 && c.port != port.Port && c.port != number || number == 0 {
 			continue
 		}
-		e := end{number, protocol(port.Protocol)}
-		if r := s.rule(networkingv1.PolicyTypeIngress, to, from, e); r.denied {
-			return s.denial(svc, server, c, e, r, networkingv1.PolicyTypeIngress)
+		e := end{number, protocolOrTCP(port.Protocol)}
+		if r := s.judgeConnection(networkingv1.PolicyTypeIngress, to, from, e); r.denied {
+			return s.denialFinding(svc, server, c, e, r, networkingv1.PolicyTypeIngress)
 		}
-		if r := s.rule(networkingv1.PolicyTypeEgress, from, to, e); r.denied {
-			return s.denial(svc, server, c, e, r, networkingv1.PolicyTypeEgress)
+		if r := s.judgeConnection(networkingv1.PolicyTypeEgress, from, to, e); r.denied {
+			return s.denialFinding(svc, server, c, e, r, networkingv1.PolicyTypeEgress)
 		}
 		if c.port == 0 {
 			break // the first port is the one that is meant
@@ -312,8 +312,8 @@ func (s network) deniedTo(svc *corev1.Service, server podMaker, c client) (Findi
 	return Finding{}, false
 }
 
-// denial is the finding, if there is a sign that the policy is not meant so.
-func (s network) denial(svc *corev1.Service, server podMaker, c client, e end, r ruling, direction networkingv1.PolicyType) (Finding, bool) {
+// denialFinding is the finding, if there is a sign that the policy is not meant so.
+func (s network) denialFinding(svc *corev1.Service, server podMaker, c client, e end, r ruling, direction networkingv1.PolicyType) (Finding, bool) {
 	line := s.timesOut(c.object, svc)
 	subject := server.object
 	if direction == networkingv1.PolicyTypeEgress {
@@ -339,7 +339,7 @@ func policyFinding(p *Read[networkingv1.NetworkPolicy], summary string) Finding 
 		Cause: "network-policy-denies", Object: o, Confidence: nightcrier.Medium, Summary: o.String() + " " + summary,
 		Observed: []Observation{{Text: o.String() + " " + summary, Quote: p.Object.Name, Ref: p.Ref}},
 		WrongIf:  "the cluster's network does not enforce policies, or the connection is meant to be denied",
-		Test:     get(o.Namespace, "networkpolicy", o.Name).decides("no rule names the client and the port", "a rule names them"),
+		Test:     testByGet(o.Namespace, "networkpolicy", o.Name).decidesBetween("no rule names the client and the port", "a rule names them"),
 		Actions: []Step{
 			{Action: "Allow the connection by a rule in " + o.String() + " or in a policy beside it", Do: doEdit, Outcome: "the client connects within seconds", Risk: "opens the server to what the rule names"},
 			{Action: "Or remove the policy, if it came by mistake", Outcome: "the connection is allowed unless another policy denies it", Risk: "everything that it protected is open"},
@@ -350,7 +350,7 @@ func policyFinding(p *Read[networkingv1.NetworkPolicy], summary string) Finding 
 // timesOut is a line of the client's own log that says that the Service does not
 // answer.
 func (s *Scene) timesOut(o nightcrier.Object, svc *corev1.Service) *Observation {
-	return s.logsOf(o).complains(svc, timeoutWords)
+	return s.logsOf(o).complaintAbout(svc, timeoutWords)
 }
 
 // cutOff reports whether the policies are no general denial, made to be opened
@@ -358,7 +358,7 @@ func (s *Scene) timesOut(o nightcrier.Object, svc *corev1.Service) *Observation 
 // names it has no rule of the direction, or only rules for Pods that do not
 // exist.
 func (s network) cutOff(r ruling, direction networkingv1.PolicyType) bool {
-	if closeness(&r.by[0].Object.Spec.PodSelector) == 0 {
+	if closenessOf(&r.by[0].Object.Spec.PodSelector) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(r.by, func(p *Read[networkingv1.NetworkPolicy]) bool { return s.letsAnybody(&p.Object, direction) })
@@ -393,14 +393,14 @@ func policyDeniesDNS(s *Scene) []Finding {
 		return nil
 	}
 	var out []Finding
-	net := s.network()
+	net := s.newNetwork()
 	dns := party{namespace: systemNamespace, labels: map[string]string{"k8s-app": "kube-dns"}}
 	for _, p := range s.dnsPods() {
 		dns.labels, dns.spec, dns.ips = p.Object.Labels, &p.Object.Spec, append(dns.ips, p.Object.Status.PodIP)
 	}
-	for _, o := range s.unresolving() {
+	for _, o := range s.workloadsNotResolving() {
 		if n, ok := net.deniedDNS(o, dns); ok {
-			out = joined(out, n)
+			out = joinFinding(out, n)
 		}
 	}
 	return out
@@ -408,9 +408,9 @@ func policyDeniesDNS(s *Scene) []Finding {
 
 func (s network) deniedDNS(o nightcrier.Object, dns party) (Finding, bool) {
 	from := s.parties[o]
-	udp := s.rule(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolUDP})
-	tcp := s.rule(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolTCP})
-	line := s.logsOf(o).says(unknownWords)
+	udp := s.judgeConnection(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolUDP})
+	tcp := s.judgeConnection(networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolTCP})
+	line := s.logsOf(o).logLineWith(unknownWords)
 	if !udp.denied || !tcp.denied || line == nil {
 		return Finding{}, false
 	}
@@ -424,15 +424,15 @@ func (s network) deniedDNS(o nightcrier.Object, dns party) (Finding, bool) {
 func (s *Scene) logsOf(o nightcrier.Object) *Scene {
 	own := &Scene{Now: s.Now}
 	for _, l := range s.Logs {
-		if p := find(s.Pods, l.Namespace, l.Pod); p != nil && s.mendOf("Pod", &p.Object) == o {
+		if p := findObject(s.Pods, l.Namespace, l.Pod); p != nil && s.mendOf("Pod", &p.Object) == o {
 			own.Logs = append(own.Logs, l)
 		}
 	}
 	return own
 }
 
-// joined adds a finding, or what it explains to the one of the same object.
-func joined(all []Finding, n Finding) []Finding {
+// joinFinding adds a finding, or what it explains to the one of the same object.
+func joinFinding(all []Finding, n Finding) []Finding {
 	i := slices.IndexFunc(all, func(o Finding) bool { return o.Cause == n.Cause && o.Object == n.Object })
 	if i < 0 {
 		return append(all, n)
@@ -440,13 +440,13 @@ func joined(all []Finding, n Finding) []Finding {
 	if all[i].Confidence != nightcrier.High && n.Confidence == nightcrier.High {
 		all[i], n = n, all[i]
 	}
-	all[i].Affected = union(all[i].Affected, n.Affected)
-	all[i].Behind = union(all[i].Behind, n.Behind)
+	all[i].Affected = uniteObjects(all[i].Affected, n.Affected)
+	all[i].Behind = uniteObjects(all[i].Behind, n.Behind)
 	return all
 }
 
-// union adds to a what it does not hold of b.
-func union(a, b []nightcrier.Object) []nightcrier.Object {
+// uniteObjects adds to a what it does not hold of b.
+func uniteObjects(a, b []nightcrier.Object) []nightcrier.Object {
 	for _, o := range b {
 		if !slices.Contains(a, o) {
 			a = append(a, o)

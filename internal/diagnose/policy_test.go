@@ -59,14 +59,14 @@ func TestPolicySemantics(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := sceneOf(t, docs(well("web", "app: web", "containers: [{name: app}]"), well("cart", "app: cart", app8080), space, c.policies))
 			parties := map[string]party{}
-			for o, who := range s.network().parties {
+			for o, who := range s.newNetwork().parties {
 				parties[o.Name] = who
 			}
 			subject, other := parties["cart"], parties["web"]
 			if c.direction == eg {
 				subject, other = other, subject
 			}
-			if r := s.rule(c.direction, subject, other, end{8080, corev1.ProtocolTCP}); r.denied != c.denied {
+			if r := s.judgeConnection(c.direction, subject, other, end{8080, corev1.ProtocolTCP}); r.denied != c.denied {
 				t.Errorf("denied %t", r.denied)
 			}
 		})

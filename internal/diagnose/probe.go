@@ -47,12 +47,12 @@ func (c container) probes() []probe {
 // they are gone, the container's state does.
 func probeFailed(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.containers() {
-		if f.past(c.pod) || f.jobFailedForGood() {
+	for c := range f.allContainers() {
+		if f.isPast(c.pod) || f.jobFailedForGood() {
 			continue
 		}
 		for _, p := range c.probes() {
-			failing := f.hear(&p)
+			failing := f.collectProbeEvents(&p)
 			if !failing && len(p.said) == 0 {
 				failing = p.shownByState(f.Now)
 			}
@@ -64,13 +64,13 @@ func probeFailed(f *Facts) []Finding {
 	return out
 }
 
-// hear collects the fresh Events about p and reports whether they show that it
+// collectProbeEvents collects the fresh Events about p and reports whether they show that it
 // fails. A liveness probe that merely fails is no cause: a process that is dying
 // by itself fails it too. It is one once the container is killed for it.
-func (f *Facts) hear(p *probe) (failing bool) {
+func (f *Facts) collectProbeEvents(p *probe) (failing bool) {
 	well := podWell(p.c.pod, f.Now) // also while a kubelet is about to kill it
 	for e := range f.eventsOf("Pod", p.c.pod.Object.Name) {
-		if !f.fresh(e) || !p.c.named(e.Object) {
+		if !f.isFresh(e) || !p.c.isMeantBy(e.Object) {
 			continue
 		}
 		kills := e.Object.Reason == "Killing" && strings.Contains(e.Object.Message, "failed "+strings.ToLower(p.kind)+" probe")
@@ -84,32 +84,32 @@ func (f *Facts) hear(p *probe) (failing bool) {
 		}
 		switch {
 		case p.kind == "Readiness":
-			failing = failing || !well && p.c.unready(f.Now, p.spec)
-		case fails && p.outlived(e.Object) && f.Now.Sub(lastSeen(&e.Object)) < doomedFor, kills && !well:
+			failing = failing || !well && p.c.isUnready(f.Now, p.spec)
+		case fails && p.isKillDue(e.Object) && f.Now.Sub(lastSeen(&e.Object)) < doomedFor, kills && !well:
 			failing = true
 		}
 	}
 	return failing
 }
 
-// named reports whether an Event is about this container: it may name none.
-func (c container) named(e corev1.Event) bool {
+// isMeantBy reports whether an Event is about this container: it may name none.
+func (c container) isMeantBy(e corev1.Event) bool {
 	path := e.InvolvedObject.FieldPath
 	return path == "" || strings.Contains(path, "{"+c.status.Name+"}")
 }
 
-// unready reports whether the container runs, is not ready, and has had the time
+// isUnready reports whether the container runs, is not ready, and has had the time
 // that its probe gives it.
-func (c container) unready(now time.Time, spec *corev1.Probe) bool {
+func (c container) isUnready(now time.Time, spec *corev1.Probe) bool {
 	st := c.status.State
 	if c.status.Ready || st.Waiting != nil || st.Terminated != nil {
 		return false
 	}
-	return st.Running == nil || st.Running.StartedAt.IsZero() || now.Sub(st.Running.StartedAt.Time) > allowance(spec)
+	return st.Running == nil || st.Running.StartedAt.IsZero() || now.Sub(st.Running.StartedAt.Time) > probeAllowance(spec)
 }
 
-// allowance is how long a probe may fail from the start until it counts.
-func allowance(p *corev1.Probe) time.Duration {
+// probeAllowance is how long a probe may fail from the start until it counts.
+func probeAllowance(p *corev1.Probe) time.Duration {
 	if p == nil {
 		return 30 * time.Second
 	}
@@ -121,9 +121,9 @@ func allowance(p *corev1.Probe) time.Duration {
 // may still be about to have its container killed.
 const doomedFor = time.Minute
 
-// outlived reports a probe that has failed as often as a kubelet allows, of a
+// isKillDue reports a probe that has failed as often as a kubelet allows, of a
 // process that does not end by itself: it is about to be killed for it.
-func (p probe) outlived(e corev1.Event) bool {
+func (p probe) isKillDue(e corev1.Event) bool {
 	allowed := int32(3)
 	if p.spec != nil {
 		allowed = cmp.Or(p.spec.FailureThreshold, allowed)
@@ -142,18 +142,18 @@ func killedFromOutside(end *corev1.ContainerStateTerminated) bool {
 
 // killedByProbe matches what a kubelet says when it ends a container because of
 // a probe.
-var killedByProbe = lazily(`failed (liveness|startup) probe`)
+var killedByProbe = newPattern(`failed (liveness|startup) probe`)
 
 // shownByState reports whether the container's state alone shows that the probe
 // fails: it runs and is long not ready, or it was killed again and again just when
 // a kubelet gives up on the probe.
 func (p probe) shownByState(now time.Time) bool {
-	if p.spec == nil || p.c.recovered(now) {
+	if p.spec == nil || p.c.hasRecovered(now) {
 		return false
 	}
 	if p.kind == "Readiness" {
 		started := p.c.status.Started == nil || *p.c.status.Started
-		return p.c.status.State.Running != nil && started && !p.c.ended() && p.c.unreadyLong(now) && p.c.unready(now, p.spec)
+		return p.c.status.State.Running != nil && started && !p.c.endedWithError() && p.c.unreadyLong(now) && p.c.isUnready(now, p.spec)
 	}
 	if p.kind == "Liveness" && p.c.spec.StartupProbe != nil {
 		return false // which of the two it was cannot be told
@@ -169,7 +169,7 @@ func (p probe) shownByState(now time.Time) bool {
 	}
 	period := time.Duration(cmp.Or(p.spec.PeriodSeconds, 10)) * time.Second
 	slack := time.Duration(cmp.Or(p.spec.FailureThreshold, 3)*cmp.Or(p.spec.TimeoutSeconds, 1)) * time.Second
-	due := allowance(p.spec)
+	due := probeAllowance(p.spec)
 	return ran > 5*time.Second && ran >= due-period-2*time.Second && ran <= due+slack+grace+10*time.Second
 }
 
@@ -179,14 +179,14 @@ func (f *Facts) failedProbe(p probe) Finding {
 	n := Finding{
 		Cause: p.cause, Object: f.Mend(), Confidence: nightcrier.Medium, Observed: p.said,
 		WrongIf: "the probe only reports that the process is failing by itself",
-		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: p.c.pod.Object.Namespace, Name: p.c.pod.Object.Name}).
-			decides("its newest events say the same, or its state does", "the probe succeeds"),
+		Test: testByDescribe(nightcrier.Resource{Kind: "Pod", Namespace: p.c.pod.Object.Namespace, Name: p.c.pod.Object.Name}).
+			decidesBetween("its newest events say the same, or its state does", "the probe succeeds"),
 	}
 	if len(n.Observed) == 0 {
 		n.Observed = []Observation{p.c.sawState()}
 	}
-	v := f.judge(p)
-	n.Summary = fmt.Sprintf("%s: its %s probe%s fails%s", p.c.in(f), strings.ToLower(p.kind), p.target(), v.text)
+	v := f.judgeProbe(p)
+	n.Summary = fmt.Sprintf("%s: its %s probe%s fails%s", p.c.describeIn(f), strings.ToLower(p.kind), p.describeTarget(), v.text)
 	if p.message != "" {
 		n.Summary += " (" + p.message + ")"
 	}
@@ -228,8 +228,8 @@ func (c container) sawState() Observation {
 	return Observation{Text: c.String() + " runs and is not ready", Quote: "ready=false", Ref: c.pod.Ref}
 }
 
-// target is what the probe asks.
-func (p probe) target() string {
+// describeTarget is what the probe asks.
+func (p probe) describeTarget() string {
 	switch s := p.spec; {
 	case s == nil:
 	case s.HTTPGet != nil:
@@ -262,22 +262,22 @@ var probeWords = []struct {
 	text   string
 	proven bool
 }{
-	{lazily(`(?i)(executable file not found|no such file or directory|: not found\b|exit(ed with)?( status| code)?:? 127)`), ": its command does not exist in the image", true},
-	{lazily(`(?i)statuscode: 404`), ": the process answers that there is no such path (HTTP 404)", true},
-	{lazily(`(?i)statuscode: (401|403|407)`), ": the process answers that the probe has no right to that path", true},
-	{lazily(`(?i)statuscode: 405`), ": the process does not take GET on that path (HTTP 405)", true},
-	{lazily(`(?i)server gave HTTP response to HTTPS client|first record does not look like a TLS handshake`), ": it asks by HTTPS, and the process speaks HTTP", true},
-	{lazily(`(?i)malformed HTTP response|statuscode: 400`), ": the process does not understand the request; it may speak HTTPS or another protocol", false},
-	{lazily(`(?i)does not implement the grpc health protocol|unknown service grpc\.health`), ": the process does not implement the gRPC health protocol", true},
-	{lazily(`(?i)service unhealthy|NOT_SERVING`), ": the process says that it is not serving", false},
-	{lazily(`(?i)statuscode: 5\d\d`), ": the process answers that it is not well", false},
-	{lazily(`(?i)deadline exceeded|timed? ?out|timeout|Client\.Timeout`), ": no answer in time", false},
-	{lazily(`(?i)no route to host|network is unreachable`), ": the Pod's address cannot be reached", false},
+	{newPattern(`(?i)(executable file not found|no such file or directory|: not found\b|exit(ed with)?( status| code)?:? 127)`), ": its command does not exist in the image", true},
+	{newPattern(`(?i)statuscode: 404`), ": the process answers that there is no such path (HTTP 404)", true},
+	{newPattern(`(?i)statuscode: (401|403|407)`), ": the process answers that the probe has no right to that path", true},
+	{newPattern(`(?i)statuscode: 405`), ": the process does not take GET on that path (HTTP 405)", true},
+	{newPattern(`(?i)server gave HTTP response to HTTPS client|first record does not look like a TLS handshake`), ": it asks by HTTPS, and the process speaks HTTP", true},
+	{newPattern(`(?i)malformed HTTP response|statuscode: 400`), ": the process does not understand the request; it may speak HTTPS or another protocol", false},
+	{newPattern(`(?i)does not implement the grpc health protocol|unknown service grpc\.health`), ": the process does not implement the gRPC health protocol", true},
+	{newPattern(`(?i)service unhealthy|NOT_SERVING`), ": the process says that it is not serving", false},
+	{newPattern(`(?i)statuscode: 5\d\d`), ": the process answers that it is not well", false},
+	{newPattern(`(?i)deadline exceeded|timed? ?out|timeout|Client\.Timeout`), ": no answer in time", false},
+	{newPattern(`(?i)no route to host|network is unreachable`), ": the Pod's address cannot be reached", false},
 }
 
-// judge tells what is wrong with a failing probe, from what it said, the
+// judgeProbe tells what is wrong with a failing probe, from what it said, the
 // container's ports, its settings and its log.
-func (f *Facts) judge(p probe) opinion {
+func (f *Facts) judgeProbe(p probe) opinion {
 	if name, ok := p.unknownPortName(); ok {
 		return opinion{text: ": it names port " + name + ", which the container does not have", proven: true}
 	}
@@ -301,7 +301,7 @@ func (f *Facts) judge(p probe) opinion {
 		v.text = ": nothing listens there"
 		if p.kind != "Readiness" && f.stillStarting(p.c) {
 			v.slow = true
-			v.text += fmt.Sprintf(" yet: it starts more slowly than the %s that the probe gives it", allowance(p.spec))
+			v.text += fmt.Sprintf(" yet: it starts more slowly than the %s that the probe gives it", probeAllowance(p.spec))
 		}
 	}
 	return v
@@ -314,7 +314,7 @@ func (f *Facts) stillStarting(c container) bool {
 	return ok && starting.MatchString(l.Text) && !gravest.MatchString(l.Text)
 }
 
-var starting = lazily(`(?i)\b(starting|initiali[sz]ing|booting|loading|warming|migrating|compiling|preparing)\b`)
+var starting = newPattern(`(?i)\b(starting|initiali[sz]ing|booting|loading|warming|migrating|compiling|preparing)\b`)
 
 // port is the number of the probe's port, 0 when it has none.
 func (p probe) port() int32 {
@@ -359,7 +359,7 @@ func (p probe) unknownPortName() (string, bool) {
 func (f *Facts) otherPort(p probe, port int32) (opinion, bool) {
 	if l, ok := f.logOf(p.c); ok {
 		if line, others := portsHeard(l.Text); len(others) > 0 && !slices.Contains(others, port) {
-			v := opinion{text: fmt.Sprintf(": nothing listens on port %d; the process listens on %s", port, numbers(others)), proven: true}
+			v := opinion{text: fmt.Sprintf(": nothing listens on port %d; the process listens on %s", port, joinPorts(others)), proven: true}
 			v.seen = append(v.seen, sawLog(p.c, l, text.CutLine(line, maxQuote)))
 			if s, set, ok := f.Scene.listenSetting(p.c); ok && slices.Contains(others, set) {
 				v.text += ", set by " + s.text
@@ -383,12 +383,12 @@ func (f *Facts) otherPort(p probe, port int32) (opinion, bool) {
 		return opinion{}, false
 	}
 	return opinion{
-		text: fmt.Sprintf(": the container declares port %s, not %d", numbers(declared), port), proven: p.message != "",
+		text: fmt.Sprintf(": the container declares port %s, not %d", joinPorts(declared), port), proven: p.message != "",
 		seen: []Observation{{Text: p.c.String() + " declares other ports than its probe asks", Quote: fmt.Sprintf("containerPort=%d", declared[0]), Ref: p.c.pod.Ref}},
 	}, true
 }
 
-func numbers(ports []int32) string {
+func joinPorts(ports []int32) string {
 	var out []string
 	for _, p := range ports {
 		out = append(out, fmt.Sprint(p))
@@ -413,13 +413,13 @@ func portsHeard(log string) (line string, ports []int32) {
 }
 
 // portWord matches lines that are about ports rather than times or counts.
-var portWord = lazily(`(?i)\bport\b|https?://|:\d{2,5}\b|listen`)
+var portWord = newPattern(`(?i)\bport\b|https?://|:\d{2,5}\b|listen`)
 
 // ownPort matches variables that tell a process which port to listen on.
-var ownPort = lazily(`^(PORT|(HTTP|HTTPS|APP|WEB|SERVER|LISTEN|SERVICE|BIND|API|GRPC|NODE|ASPNETCORE_HTTP)_PORTS?|LISTEN_ADDR(ESS)?|BIND_ADDR(ESS)?|LISTEN|SERVER_ADDR|ASPNETCORE_URLS)$`)
+var ownPort = newPattern(`^(PORT|(HTTP|HTTPS|APP|WEB|SERVER|LISTEN|SERVICE|BIND|API|GRPC|NODE|ASPNETCORE_HTTP)_PORTS?|LISTEN_ADDR(ESS)?|BIND_ADDR(ESS)?|LISTEN|SERVER_ADDR|ASPNETCORE_URLS)$`)
 
 // portArgument matches an argument that does.
-var portArgument = lazily(`^-{1,2}(?:port|listen|listen-addr(?:ess)?|bind|http-port|server\.port|serve|addr|web\.listen-address)[= ](?:[\w.:/\[\]]*:)?(\d{2,5})$`)
+var portArgument = newPattern(`^-{1,2}(?:port|listen|listen-addr(?:ess)?|bind|http-port|server\.port|serve|addr|web\.listen-address)[= ](?:[\w.:/\[\]]*:)?(\d{2,5})$`)
 
 // listenSetting is the one setting that tells the container which port to listen
 // on. ok is false when there is none, or there are several that differ.

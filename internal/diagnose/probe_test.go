@@ -128,7 +128,7 @@ func TestWhatIsWrongWithAProbe(t *testing.T) {
 		"no such name":   {about(pod(running(time.Hour), readiness(httpGet("/", intstr.FromString("web"))), declares("http", 8080))), "couldn't find port: web", "names port web", nightcrier.High},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := apply(tt.facts.with("Unhealthy", "Readiness probe failed: "+tt.message, time.Minute))
+			got := applyRules(tt.facts.with("Unhealthy", "Readiness probe failed: "+tt.message, time.Minute))
 			if len(got) != 1 || got[0].Cause != "readiness-probe-failing" || !strings.Contains(got[0].Summary, tt.says) || got[0].Confidence != tt.sure {
 				t.Errorf("%+v", got)
 			}
@@ -137,7 +137,7 @@ func TestWhatIsWrongWithAProbe(t *testing.T) {
 			}
 		})
 	}
-	got := apply(config(about(pod(running(time.Hour), readiness(at(9090))))))
+	got := applyRules(config(about(pod(running(time.Hour), readiness(at(9090))))))
 	if want := (nightcrier.Object{Kind: "ConfigMap", Namespace: "shop", Name: "cart-conf"}); len(got) != 1 || !slices.Contains(got[0].DependsOn, want) {
 		t.Errorf("without events: %+v", got)
 	}
@@ -148,7 +148,7 @@ func TestSlowStart(t *testing.T) {
 		logs("INFO loading 400000 products\n").
 		with("Killing", "Container app failed liveness probe, will be restarted", time.Minute).
 		with("Unhealthy", "Liveness probe failed: dial tcp 10.0.0.1:8080: connect: connection refused", time.Minute)
-	if got := apply(f)[0]; !strings.Contains(got.Summary, "starts more slowly than the 30s") || !strings.Contains(got.Actions[0].Action, "startup probe") {
+	if got := applyRules(f)[0]; !strings.Contains(got.Summary, "starts more slowly than the 30s") || !strings.Contains(got.Actions[0].Action, "startup probe") {
 		t.Errorf("%q, %+v", got.Summary, got.Actions)
 	}
 }

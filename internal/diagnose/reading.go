@@ -84,8 +84,8 @@ type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
-// record keeps a body, masked, and returns where it was read.
-func (c *collector) record(kind, source string, body []byte) (Ref, error) {
+// recordBody keeps a body, masked, and returns where it was read.
+func (c *collector) recordBody(kind, source string, body []byte) (Ref, error) {
 	id, err := c.in.Evidence.Record(kind, source, []byte(c.in.Mask(string(body))))
 	if err != nil {
 		return Ref{}, stop{fmt.Errorf("record %s: %w", source, err)}
@@ -128,10 +128,10 @@ type answer struct {
 	panic any
 }
 
-// together makes reads at the same time and takes their answers in the order of
+// readTogether makes reads at the same time and takes their answers in the order of
 // the reads, so that nothing else here needs a lock and evidence is numbered the
 // same way each time.
-func (c *collector) together(ctx context.Context, looks ...look) error {
+func (c *collector) readTogether(ctx context.Context, looks ...look) error {
 	answers := make([]answer, len(looks))
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
@@ -144,19 +144,19 @@ func (c *collector) together(ctx context.Context, looks ...look) error {
 		c.reads++
 		all.Go(func() {
 			defer func() { <-slots }()
-			answers[i] = c.ask(ctx, looks[i])
+			answers[i] = c.askLook(ctx, looks[i])
 		})
 	}
 	all.Wait()
 	for i, a := range answers {
-		if err := c.take(ctx, looks[i], a); err != nil {
+		if err := c.takeAnswer(ctx, looks[i], a); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *collector) ask(ctx context.Context, l look) (a answer) {
+func (c *collector) askLook(ctx context.Context, l look) (a answer) {
 	a.asked = true
 	defer func() { a.panic = recover() }() // whoever runs the diagnosis shall meet it
 	end := time.Now().Add(readPatience)
@@ -177,8 +177,8 @@ func (c *collector) ask(ctx context.Context, l look) (a answer) {
 	return a
 }
 
-// take hands the answer on. It returns an error only when the diagnosis must end.
-func (c *collector) take(ctx context.Context, l look, a answer) error {
+// takeAnswer hands the answer on. It returns an error only when the diagnosis must end.
+func (c *collector) takeAnswer(ctx context.Context, l look, a answer) error {
 	switch {
 	case a.panic != nil:
 		panic(a.panic)
@@ -189,32 +189,32 @@ func (c *collector) take(ctx context.Context, l look, a answer) error {
 	case a.err != nil && l.fail != nil:
 		return l.fail(a.err)
 	case a.err != nil:
-		return c.failed(l.source, a.err)
+		return c.noteFailure(l.source, a.err)
 	}
 	c.bytes += len(a.body)
 	return l.take(a.body)
 }
 
-// failed notes that a read did not succeed.
-func (c *collector) failed(what string, err error) error {
+// noteFailure notes that a read did not succeed.
+func (c *collector) noteFailure(what string, err error) error {
 	switch code := nightcrier.CodeOf(err); {
 	case code == nightcrier.Refused:
-		c.denied = append(c.denied, plainly(what))
+		c.denied = append(c.denied, trimCommand(what))
 	case code == nightcrier.Unreachable && c.away:
-		c.silent = append(c.silent, plainly(what))
+		c.silent = append(c.silent, trimCommand(what))
 	default:
 		c.away = c.away || code == nightcrier.Unreachable
-		c.miss(what, err.Error())
+		c.noteMissed(what, err.Error())
 	}
 	return nil
 }
 
-// plainly is what was to be read, without the words of the command around it.
-func plainly(source string) string {
+// trimCommand is what was to be read, without the words of the command around it.
+func trimCommand(source string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(source, "kubectl "), " -o json")
 }
 
-func (c *collector) miss(what, why string) {
+func (c *collector) noteMissed(what, why string) {
 	m := nightcrier.NotChecked{What: what, Why: text.CutLine(c.in.Mask(why), maxQuote)}
 	if !slices.Contains(c.missed, m) {
 		c.missed = append(c.missed, m)
@@ -269,65 +269,65 @@ func (c *collector) canRead() bool {
 	return false
 }
 
-// key names an object among those that were read.
-func key(r nightcrier.Resource) nightcrier.Object { return objectOf(r) }
+// keyOf names an object among those that were read.
+func keyOf(r nightcrier.Resource) nightcrier.Object { return objectOf(r) }
 
-// fetch is the look that reads one object and keeps it for get.
-func (c *collector) fetch(res nightcrier.Resource) look {
+// lookAtObject is the look that reads one object and keeps it for get.
+func (c *collector) lookAtObject(res nightcrier.Resource) look {
 	source := "kubectl get " + strings.ToLower(res.Kind) + " " + res.Name + namespaceFlag(res.Namespace) + " -o json"
 	return look{
 		source: source,
 		ask:    func(ctx context.Context) ([]byte, error) { return c.in.Reader.Get(ctx, res) },
 		take: func(body []byte) error {
-			body = scrub(body)
-			ref, err := c.record("object", source, body)
+			body = scrubBody(body)
+			ref, err := c.recordBody("object", source, body)
 			if err != nil {
 				return err
 			}
-			return c.keep(res, body, ref)
+			return c.keepObject(res, body, ref)
 		},
 		fail: func(err error) error {
 			if nightcrier.CodeOf(err) == nightcrier.NotFound {
-				ref, recErr := c.record("error", source, []byte(err.Error()))
-				c.had[key(res)] = object{ref: ref, missing: true}
+				ref, recErr := c.recordBody("error", source, []byte(err.Error()))
+				c.had[keyOf(res)] = object{ref: ref, missing: true}
 				return recErr
 			}
-			c.had[key(res)] = object{}
-			return c.failed(res.String(), err)
+			c.had[keyOf(res)] = object{}
+			return c.noteFailure(res.String(), err)
 		},
 	}
 }
 
-// keep puts an object into the Scene, once.
-func (c *collector) keep(res nightcrier.Resource, body []byte, ref Ref) error {
-	if old, ok := c.had[key(res)]; ok && old.body != nil {
+// keepObject puts an object into the Scene, once.
+func (c *collector) keepObject(res nightcrier.Resource, body []byte, ref Ref) error {
+	if old, ok := c.had[keyOf(res)]; ok && old.body != nil {
 		return nil
 	}
 	if err := c.scene.Add(res.Kind, body, ref); err != nil {
-		c.had[key(res)] = object{}
-		return c.failed(res.String(), err)
+		c.had[keyOf(res)] = object{}
+		return c.noteFailure(res.String(), err)
 	}
-	c.had[key(res)] = object{body: body, ref: ref}
+	c.had[keyOf(res)] = object{body: body, ref: ref}
 	return nil
 }
 
-// get reads an object into into, unless it was read before. The ref is zero when
+// getObject reads an object into into, unless it was read before. The ref is zero when
 // it could not be read, which is noted; missing is true when the cluster says that
 // there is no such object, which is recorded as evidence.
-func (c *collector) get(ctx context.Context, res nightcrier.Resource, into any) (ref Ref, missing bool, err error) {
-	if _, ok := c.had[key(res)]; !ok {
-		if err := c.together(ctx, c.fetch(res)); err != nil {
+func (c *collector) getObject(ctx context.Context, res nightcrier.Resource, into any) (ref Ref, missing bool, err error) {
+	if _, ok := c.had[keyOf(res)]; !ok {
+		if err := c.readTogether(ctx, c.lookAtObject(res)); err != nil {
 			return Ref{}, false, err
 		}
 	}
-	o := c.had[key(res)]
+	o := c.had[keyOf(res)]
 	if o.body == nil {
 		return o.ref, o.missing, nil
 	}
 	if err := json.Unmarshal(o.body, into); err != nil {
-		return Ref{}, false, c.failed(res.String(), err)
+		return Ref{}, false, c.noteFailure(res.String(), err)
 	}
-	c.involve(res)
+	c.addInvolved(res)
 	return o.ref, false, nil
 }
 
@@ -345,21 +345,21 @@ type query struct {
 	limit          int
 }
 
-// plural is what kubectl calls several of the kind.
-func (q query) plural() string {
+// pluralKind is what kubectl calls several of the kind.
+func (q query) pluralKind() string {
 	return kinds.MustNamed(q.kind).Plural
 }
 
-// shortly names the list for people who know which namespace is looked at.
-func (q query) shortly(home string) string {
+// shortName names the list for people who know which namespace is looked at.
+func (q query) shortName(home string) string {
 	if q.ns == "" || q.ns == home {
-		return q.plural()
+		return q.pluralKind()
 	}
-	return q.plural() + " in " + q.ns
+	return q.pluralKind() + " in " + q.ns
 }
 
-func (q query) source() string {
-	s := "kubectl get " + q.plural()
+func (q query) describeSource() string {
+	s := "kubectl get " + q.pluralKind()
 	if q.ns == "" && !kinds.MustNamed(q.kind).ClusterWide {
 		s += " -A"
 	}
@@ -377,17 +377,17 @@ func (q query) source() string {
 // than a Recorder keeps of one body.
 const maxKept = 2 << 20
 
-// list is the look that reads the objects of q into the Scene.
-func (c *collector) list(q query) look {
+// lookAtList is the look that reads the objects of q into the Scene.
+func (c *collector) lookAtList(q query) look {
 	return look{
-		source: q.source(),
+		source: q.describeSource(),
 		ask: func(ctx context.Context) ([]byte, error) {
 			return c.in.Reader.List(ctx, q.kind, q.ns, q.labels, q.fields, q.limit)
 		},
 		take: func(body []byte) error { return c.takeList(q, body) },
 		fail: func(err error) error {
 			c.closed[scope{q.kind, q.ns}] = c.closed[scope{q.kind, q.ns}] || nightcrier.CodeOf(err) == nightcrier.Refused
-			return c.failed(q.shortly(c.home), err)
+			return c.noteFailure(q.shortName(c.home), err)
 		},
 	}
 }
@@ -400,7 +400,7 @@ func (c *collector) takeList(q query, body []byte) error {
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return c.failed(q.source(), err)
+		return c.noteFailure(q.describeSource(), err)
 	}
 	for first := true; first || len(answer.Items) > 0; first = false {
 		n, size := 0, 0
@@ -421,7 +421,7 @@ func (c *collector) takeList(q query, body []byte) error {
 	case answer.Metadata.Continue == "" && whole:
 		c.scene.SetComplete(q.kind, q.ns)
 	case answer.Metadata.Continue != "":
-		c.miss(plainly(q.source()), fmt.Sprintf("only the first %d were read", q.limit))
+		c.noteMissed(trimCommand(q.describeSource()), fmt.Sprintf("only the first %d were read", q.limit))
 	}
 	return nil
 }
@@ -433,24 +433,24 @@ func (c *collector) keepItems(q query, items []json.RawMessage) error {
 	}
 	body, err := json.Marshal(map[string]any{"kind": q.kind + "List", "items": items})
 	if err != nil {
-		return c.failed(q.source(), err)
+		return c.noteFailure(q.describeSource(), err)
 	}
-	body = scrub(body)
-	ref, err := c.record("list", q.source(), body)
+	body = scrubBody(body)
+	ref, err := c.recordBody("list", q.describeSource(), body)
 	if err != nil {
 		return err
 	}
 	var list struct{ Items []json.RawMessage }
 	if err := json.Unmarshal(body, &list); err != nil {
-		return c.failed(q.source(), err)
+		return c.noteFailure(q.describeSource(), err)
 	}
 	for _, item := range list.Items {
 		var o metav1.PartialObjectMetadata
 		if err := json.Unmarshal(item, &o); err != nil {
-			return c.failed(q.source(), err)
+			return c.noteFailure(q.describeSource(), err)
 		}
 		res := nightcrier.Resource{Kind: q.kind, Namespace: o.Namespace, Name: o.Name}
-		if err := c.keep(res, item, ref); err != nil {
+		if err := c.keepObject(res, item, ref); err != nil {
 			return err
 		}
 	}
@@ -463,9 +463,9 @@ const (
 	logBytes = 64 << 10
 )
 
-// log is the look that reads the end of a container's log. A log that does not
+// lookAtLog is the look that reads the end of a container's log. A log that does not
 // exist, as before the first start, is no excerpt and nothing missed.
-func (c *collector) log(pod *corev1.Pod, container string, previous bool) look {
+func (c *collector) lookAtLog(pod *corev1.Pod, container string, previous bool) look {
 	source := fmt.Sprintf("kubectl logs %s -c %s -n %s --tail=%d", pod.Name, container, pod.Namespace, logLines)
 	if previous {
 		source += " --previous"
@@ -480,10 +480,10 @@ func (c *collector) log(pod *corev1.Pod, container string, previous bool) look {
 				return nil
 			}
 			if notALog.Match(body) {
-				c.miss(source, string(body))
+				c.noteMissed(source, string(body))
 				return nil
 			}
-			ref, err := c.record("log", source, body)
+			ref, err := c.recordBody("log", source, body)
 			c.scene.Logs = append(c.scene.Logs, LogExcerpt{
 				Namespace: pod.Namespace, Pod: pod.Name, Container: container, Previous: previous,
 				Evidence: ref.Evidence, Text: c.in.Mask(string(body)),
@@ -497,16 +497,16 @@ func (c *collector) log(pod *corev1.Pod, container string, previous bool) look {
 			case nightcrier.Unreachable: // the API server answers 5xx when the node is away, not the cluster
 				c.logless[pod.Spec.NodeName] = true
 				c.unanswered.Store(0)
-				c.miss(source, err.Error())
+				c.noteMissed(source, err.Error())
 				return nil
 			}
-			return c.failed(source, err)
+			return c.noteFailure(source, err)
 		},
 	}
 }
 
-// involve remembers an object that belongs to the incident.
-func (c *collector) involve(res nightcrier.Resource) {
+// addInvolved remembers an object that belongs to the incident.
+func (c *collector) addInvolved(res nightcrier.Resource) {
 	for _, r := range c.involved {
 		if r.Kind == res.Kind && r.Namespace == res.Namespace && r.Name == res.Name {
 			return
@@ -516,14 +516,14 @@ func (c *collector) involve(res nightcrier.Resource) {
 }
 
 // secretName matches names of environment variables whose value is a secret.
-var secretName = lazily(`(?i)pass|pwd|secret|token|credential|private|api_?key|access_?key|dsn|connection_?string`)
+var secretName = newPattern(`(?i)pass|pwd|secret|token|credential|private|api_?key|access_?key|dsn|connection_?string`)
 
 const hidden = "‹hidden›"
 
-// scrub takes out of an object, or of a list of them, what no report needs and
+// scrubBody takes out of an object, or of a list of them, what no report needs and
 // what may hold a secret: which fields are managed, the last applied
 // configuration, and the values of variables that are named like one.
-func scrub(body []byte) []byte {
+func scrubBody(body []byte) []byte {
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.UseNumber()
 	var v any

@@ -28,9 +28,9 @@ var rejections = map[string]string{
 	"AppArmor":                            "container-not-started",
 }
 
-// rejected is the cause in the reason of a Pod that its kubelet did not take, "" for
+// rejectionCause is the cause in the reason of a Pod that its kubelet did not take, "" for
 // one that it did.
-func rejected(p *corev1.Pod) string {
+func rejectionCause(p *corev1.Pod) string {
 	cause, ok := rejections[p.Status.Reason]
 	switch {
 	case p.Status.Phase != corev1.PodFailed:
@@ -52,8 +52,8 @@ func podRejected(f *Facts) []Finding {
 	}
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		cause := rejected(&p.Object)
-		if cause == "" || f.past(p) || f.Now.Sub(p.Object.CreationTimestamp.Time) > evictedLately {
+		cause := rejectionCause(&p.Object)
+		if cause == "" || f.isPast(p) || f.Now.Sub(p.Object.CreationTimestamp.Time) > evictedLately {
 			continue
 		}
 		node := text.CutLine(p.Object.Spec.NodeName, maxQuote)
@@ -62,7 +62,7 @@ func podRejected(f *Facts) []Finding {
 			Summary:  fmt.Sprintf("The kubelet of node %s does not take the Pods of %s: %s", node, f.Mend(), text.CutLine(p.Object.Status.Message, maxQuote)),
 			Observed: []Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, text.CutLine(p.Object.Status.Reason, maxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
 			WrongIf:  "the node has changed since, and takes the next Pod",
-			Test:     get(p.Object.Namespace, "pod", p.Object.Name).decides("it has failed for the same reason", "it runs"),
+			Test:     testByGet(p.Object.Namespace, "pod", p.Object.Name).decidesBetween("it has failed for the same reason", "it runs"),
 			Actions: []Step{
 				{Action: "Let the scheduler choose the node of " + f.Mend().String() + ": remove spec.nodeName, if it is set", Do: doEdit, Outcome: "its Pods go where there is room", Risk: "they may have been meant for that node"},
 				{Action: "Make room on node " + node + ", or let " + f.Mend().String() + " ask for less", Outcome: "the kubelet takes the next Pod", Risk: "other Pods have to move"},

@@ -62,7 +62,7 @@ func TestLacksPods(t *testing.T) {
 		"": false, // no controller has looked at it
 	} {
 		s := sceneOf(t, cartDeployment("replicas: 2,", status))
-		if got := newView(s).workloads()[0].lacksPods(); got != want {
+		if got := newView(s).allWorkloads()[0].lacksPods(); got != want {
 			t.Errorf("{%s}: %t", status, got)
 		}
 	}
@@ -71,7 +71,7 @@ func TestLacksPods(t *testing.T) {
 // A Service leads to its workload even while that has no Pods.
 func TestAServiceOfAWorkloadWithoutPods(t *testing.T) {
 	s := sceneOf(t, cartDeployment("replicas: 1, selector: {matchLabels: {app: cart}},", "")+cartService)
-	if _, leads := graphOf(s).reach(in("Service", "cart"), byMake)[in("Deployment", "cart")]; !leads {
+	if _, leads := graphOf(s).reachFrom(in("Service", "cart"), byMake)[in("Deployment", "cart")]; !leads {
 		t.Error("the Service does not lead to its workload")
 	}
 }
@@ -102,8 +102,8 @@ func TestConnectedNamespaces(t *testing.T) {
 func TestAnEmptyNamespaceIsDoubted(t *testing.T) {
 	s := sceneOf(t, workloadNamed("web", "", ""))
 	s.complete = map[scope]bool{{"Service", "shop"}: true, {"Service", "data"}: true}
-	s.doubt("shop")
-	s.doubt("data")
+	s.doubtNamespace("shop")
+	s.doubtNamespace("data")
 	if !s.Complete("Service", "shop") || s.Complete("Service", "data") {
 		t.Errorf("complete are %v", s.complete)
 	}

@@ -25,11 +25,11 @@ type replicas struct {
 	refused bool
 }
 
-// well reports whether the workload has all the Pods that it wants, ready.
-func (r replicas) well() bool { return r.made >= r.want && r.ready >= r.want }
+// isWell reports whether the workload has all the Pods that it wants, ready.
+func (r replicas) isWell() bool { return r.made >= r.want && r.ready >= r.want }
 
-// observed adds what a controller's status says of the object that it is about.
-func (r replicas) observed(m *metav1.ObjectMeta, generation int64, ref Ref) replicas {
+// withStatus adds what a controller's status says of the object that it is about.
+func (r replicas) withStatus(m *metav1.ObjectMeta, generation int64, ref Ref) replicas {
 	r.counted, r.current, r.since, r.ref = generation > 0, generation >= m.Generation, m.CreationTimestamp.Time, ref
 	return r
 }
@@ -38,23 +38,23 @@ func (r replicas) observed(m *metav1.ObjectMeta, generation int64, ref Ref) repl
 func (s *Scene) replicasOf(o nightcrier.Object) (replicas, bool) {
 	switch o.Kind {
 	case "Deployment":
-		if d := find(s.Deployments, o.Namespace, o.Name); d != nil {
+		if d := findObject(s.Deployments, o.Namespace, o.Name); d != nil {
 			return deploymentReplicas(d), true
 		}
 	case "StatefulSet":
-		if d := find(s.StatefulSets, o.Namespace, o.Name); d != nil {
+		if d := findObject(s.StatefulSets, o.Namespace, o.Name); d != nil {
 			st := d.Object.Status
-			return replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
+			return replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.withStatus(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
 		}
 	case "ReplicaSet":
-		if d := find(s.ReplicaSets, o.Namespace, o.Name); d != nil {
+		if d := findObject(s.ReplicaSets, o.Namespace, o.Name); d != nil {
 			st := d.Object.Status
-			return replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
+			return replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.withStatus(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
 		}
 	case "DaemonSet":
-		if d := find(s.DaemonSets, o.Namespace, o.Name); d != nil {
+		if d := findObject(s.DaemonSets, o.Namespace, o.Name); d != nil {
 			st := d.Object.Status
-			return replicas{want: st.DesiredNumberScheduled, made: st.CurrentNumberScheduled, ready: st.NumberReady}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
+			return replicas{want: st.DesiredNumberScheduled, made: st.CurrentNumberScheduled, ready: st.NumberReady}.withStatus(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref), true
 		}
 	}
 	return replicas{}, false
@@ -62,7 +62,7 @@ func (s *Scene) replicasOf(o nightcrier.Object) (replicas, bool) {
 
 func deploymentReplicas(d *Read[appsv1.Deployment]) replicas {
 	st := d.Object.Status
-	r := replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.observed(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref)
+	r := replicas{want: orOne(d.Object.Spec.Replicas), made: st.Replicas, ready: st.ReadyReplicas}.withStatus(&d.Object.ObjectMeta, st.ObservedGeneration, d.Ref)
 	r.refused = slices.ContainsFunc(st.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
 	})
@@ -76,8 +76,8 @@ func orOne(n *int32) int32 {
 	return *n
 }
 
-// replicas counts the Pods of what the Facts are about.
-func (f *Facts) replicas() (replicas, bool) {
+// countReplicas counts the Pods of what the Facts are about.
+func (f *Facts) countReplicas() (replicas, bool) {
 	if f.Deployment != nil && !f.Hearsay {
 		return deploymentReplicas(f.Deployment), true
 	}
@@ -87,13 +87,13 @@ func (f *Facts) replicas() (replicas, bool) {
 // workloadWell reports whether all is well with the workload by now, so that what
 // befell one of its earlier Pods is over.
 func (f *Facts) workloadWell() bool {
-	r, known := f.replicas()
-	return known && r.want > 0 && r.well()
+	r, known := f.countReplicas()
+	return known && r.want > 0 && r.isWell()
 }
 
 // makerOf is the workload o with the template of its Pods.
 func (s *Scene) makerOf(o nightcrier.Object) (podMaker, bool) {
-	for m := range s.controllers() {
+	for m := range s.allControllers() {
 		if m.object == o {
 			return m, true
 		}
@@ -101,9 +101,9 @@ func (s *Scene) makerOf(o nightcrier.Object) (podMaker, bool) {
 	return podMaker{}, false
 }
 
-// asked reports whether the diagnosis is about o itself: somebody expects
+// isAskedAbout reports whether the diagnosis is about o itself: somebody expects
 // something of it.
-func (f *Facts) asked(o nightcrier.Object) bool { return f.named && objectOf(f.Target) == o }
+func (f *Facts) isAskedAbout(o nightcrier.Object) bool { return f.named && objectOf(f.Target) == o }
 
 // workloadsOn lists the workloads above the Pods on a node, each once.
 func (s *Scene) workloadsOn(node string) []nightcrier.Object {
@@ -111,7 +111,7 @@ func (s *Scene) workloadsOn(node string) []nightcrier.Object {
 	seen := map[nightcrier.Object]bool{}
 	for i := range s.Pods {
 		p := &s.Pods[i].Object
-		if p.Spec.NodeName != node || finished(p) {
+		if p.Spec.NodeName != node || isFinished(p) {
 			continue
 		}
 		if o := s.mendOf("Pod", p); !seen[o] {
@@ -122,8 +122,8 @@ func (s *Scene) workloadsOn(node string) []nightcrier.Object {
 	return out
 }
 
-// lasting reports whether something has been so for a while; a time that is not
+// hasLasted reports whether something has been so for a while; a time that is not
 // told was long ago.
-func lasting(since metav1.Time, now time.Time, while time.Duration) bool {
+func hasLasted(since metav1.Time, now time.Time, while time.Duration) bool {
 	return now.Sub(since.Time) > while
 }

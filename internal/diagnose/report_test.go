@@ -291,7 +291,7 @@ func TestPriority(t *testing.T) {
 		{nightcrier.Info, singlePod, true, "P4"},
 	}
 	for _, c := range cases {
-		if got := priority(c.severity, c.impact, c.outage); got != c.want {
+		if got := ratePriority(c.severity, c.impact, c.outage); got != c.want {
 			t.Errorf("%s, %s, outage %v: %s, want %s", c.severity, c.impact, c.outage, got, c.want)
 		}
 	}

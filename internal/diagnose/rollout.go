@@ -35,8 +35,8 @@ func rolloutStalled(f *Facts) []Finding {
 			Summary:  fmt.Sprintf("The rollout of %s does not progress (%s).", f.Mend(), c.Reason),
 			Observed: []Observation{{Text: fmt.Sprintf("Deployment %s has %s=%s, reason %s", d.Name, c.Type, c.Status, c.Reason), Quote: c.Message, Ref: f.Deployment.Ref}},
 			WrongIf:  "its Pods only need longer than progressDeadlineSeconds allows",
-			Test: get(d.Namespace, "deployment", d.Name).
-				decides("the condition still stands", "Progressing is True"),
+			Test: testByGet(d.Namespace, "deployment", d.Name).
+				decidesBetween("the condition still stands", "Progressing is True"),
 			Actions: []Step{
 				{Action: "Look at the newest Pods of " + f.Mend().String() + " and why they are not ready", Outcome: "names the cause", Risk: "none: read only"},
 				{Action: "Roll back", Do: doUndo, Outcome: "the version that ran before is back", Risk: "loses what the rollout brought"},
@@ -61,7 +61,7 @@ func rolloutPaused(f *Facts) []Finding {
 	}
 	d := &f.Deployment.Object
 	want := orOne(d.Spec.Replicas)
-	if !d.Spec.Paused || want == 0 || d.Status.UpdatedReplicas >= want || !waited(d, f.Now, takeUp) {
+	if !d.Spec.Paused || want == 0 || d.Status.UpdatedReplicas >= want || !hasWaited(d, f.Now, takeUp) {
 		return nil
 	}
 	return []Finding{{
@@ -72,7 +72,7 @@ func rolloutPaused(f *Facts) []Finding {
 			Quote: "paused=true", Ref: f.Deployment.Ref,
 		}},
 		WrongIf: "it is paused on purpose, to watch the new version first",
-		Test:    get(d.Namespace, "deployment", d.Name).decides("spec.paused is true and updatedReplicas is less than replicas", "it is not paused, or all Pods are updated"),
+		Test:    testByGet(d.Namespace, "deployment", d.Name).decidesBetween("spec.paused is true and updatedReplicas is less than replicas", "it is not paused, or all Pods are updated"),
 		Actions: []Step{
 			{Action: "Resume the rollout of " + f.Mend().String() + " if nothing speaks against it", Do: doResume, Outcome: "the change is rolled out", Risk: "whatever it was paused for happens now"},
 			{Action: "Look at what changed since the version that runs", Outcome: "shows what a resume would bring", Risk: "none: read only"},

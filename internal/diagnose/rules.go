@@ -59,7 +59,7 @@ var areas = []area{
 }
 
 // causes are those of all areas, by id.
-var causes = sorted(
+var causes = sortCauses(
 	attachCauses,
 	autoscalerCauses,
 	budgetCauses,
@@ -94,7 +94,7 @@ var causes = sorted(
 	statefulCauses,
 )
 
-func sorted(lists ...[]Cause) []Cause {
+func sortCauses(lists ...[]Cause) []Cause {
 	all := slices.Concat(lists...)
 	slices.SortFunc(all, func(a, b Cause) int { return cmp.Compare(a.ID, b.ID) })
 	return all
@@ -184,9 +184,9 @@ type Observation struct {
 	Ref   Ref
 }
 
-// apply runs every rule about one workload and returns the findings, the best
+// applyRules runs every rule about one workload and returns the findings, the best
 // explanation first, one for each cause of an object.
-func apply(f *Facts) []Finding {
+func applyRules(f *Facts) []Finding {
 	var all []Finding
 	for _, a := range areas {
 		for _, rule := range a.of {
@@ -195,7 +195,7 @@ func apply(f *Facts) []Finding {
 			}
 		}
 	}
-	return ranked(all)
+	return rankFindings(all)
 }
 
 // applyScene runs every rule about what surrounds the workloads.
@@ -208,10 +208,10 @@ func applyScene(s *Scene) []Finding {
 			}
 		}
 	}
-	return ranked(all)
+	return rankFindings(all)
 }
 
-func ranked(all []Finding) []Finding {
+func rankFindings(all []Finding) []Finding {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(b.rank(), a.rank()),

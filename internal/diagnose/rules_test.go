@@ -30,7 +30,7 @@ func check(t *testing.T, cases []rulecase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, f := range apply(c.facts) {
+			for _, f := range applyRules(c.facts) {
 				got = append(got, f.Cause)
 				sane(t, f)
 			}
@@ -273,7 +273,7 @@ func TestUnschedulableComparesWithTheLargestNode(t *testing.T) {
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		}}, Ref{"E3", "get nodes"}})
 	}
-	n := apply(f)[0]
+	n := applyRules(f)[0]
 	if got := n.Observed[1].Text; !strings.Contains(got, "requests 64 of cpu; the largest node can give 8, so it can never fit") {
 		t.Errorf("%q", got)
 	}
@@ -341,7 +341,7 @@ func TestNode(t *testing.T) {
 	})
 	below := about(pod())
 	below.Nodes = node("Node", is(corev1.NodeReady, corev1.ConditionUnknown)).Nodes
-	got := apply(below)
+	got := applyRules(below)
 	if len(got) != 1 || got[0].Object != (nightcrier.Object{Kind: "Node", Name: "n1"}) {
 		t.Errorf("a Pod on a lost node: %+v", got)
 	}
@@ -475,7 +475,7 @@ func TestWhyANodeIsBad(t *testing.T) {
 		{corev1.NodeCondition{Message: "PLEG is not healthy.\n"}, ": PLEG is not healthy"},
 		{corev1.NodeCondition{Reason: "KubeletNotReady", Message: "PLEG\x1b[31m is not healthy"}, " (KubeletNotReady): PLEG[31m is not healthy"},
 	} {
-		if got := why(tt.give); got != tt.want {
+		if got := conditionReason(tt.give); got != tt.want {
 			t.Errorf("%v: %q, want %q", tt.give, got, tt.want)
 		}
 	}

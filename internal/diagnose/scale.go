@@ -19,8 +19,8 @@ var scaleCauses = []Cause{
 // them, and up again by whoever made the mark.
 var restsAtZero = []string{"scaledobject.keda.sh/name", "serving.knative.dev/service", "sablier.enable"}
 
-// sleeps reports whether a workload is meant to rest at zero.
-func (s *Scene) sleeps(m podMaker) bool {
+// mayRestAtZero reports whether a workload is meant to rest at zero.
+func (s *Scene) mayRestAtZero(m podMaker) bool {
 	for _, label := range restsAtZero {
 		if m.labels[label] != "" {
 			return true
@@ -39,14 +39,14 @@ func (s *Scene) sleeps(m podMaker) bool {
 // because it shall have none.
 func zeroAsked(f *Facts) []Finding {
 	o := f.Mend()
-	if f.Hearsay || !f.asked(o) || o.Kind != "Deployment" && o.Kind != "StatefulSet" {
+	if f.Hearsay || !f.isAskedAbout(o) || o.Kind != "Deployment" && o.Kind != "StatefulSet" {
 		return nil
 	}
-	r, known := f.replicas()
+	r, known := f.countReplicas()
 	if !known || r.want != 0 {
 		return nil
 	}
-	if m, read := f.Scene.makerOf(o); read && f.Scene.sleeps(m) {
+	if m, read := f.Scene.makerOf(o); read && f.Scene.mayRestAtZero(m) {
 		return nil
 	}
 	return []Finding{scaledToZero(o, r.ref, nil)}
@@ -58,15 +58,15 @@ func zeroBehindService(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Services {
 		svc := &s.Services[i]
-		if !selects(&svc.Object) || len(s.selected(&svc.Object)) > 0 || !s.Complete("Pod", svc.Object.Namespace) {
+		if !hasSelector(&svc.Object) || len(s.podsSelectedBy(&svc.Object)) > 0 || !s.Complete("Pod", svc.Object.Namespace) {
 			continue
 		}
 		var resting []podMaker
 		others := false
-		for m := range s.workloads(svc.Object.Namespace) {
+		for m := range s.workloadsIn(svc.Object.Namespace) {
 			switch {
-			case !matches(svc.Object.Spec.Selector, m.labels):
-			case m.wants == 0 && !s.sleeps(m):
+			case !plainSelectorMatches(svc.Object.Spec.Selector, m.labels):
+			case m.wants == 0 && !s.mayRestAtZero(m):
 				resting = append(resting, m)
 			default:
 				others = true
@@ -88,7 +88,7 @@ func scaledToZero(o nightcrier.Object, ref Ref, svc *Read[corev1.Service]) Findi
 		Summary:  fmt.Sprintf("%s has no Pods because it is scaled to zero (spec.replicas is 0).", o),
 		Observed: []Observation{{Text: o.String() + " wants 0 Pods", Quote: "replicas=0", Ref: ref}},
 		WrongIf:  "it is meant to rest and nobody needs it now",
-		Test:     get(o.Namespace, strings.ToLower(o.Kind), o.Name).decides("spec.replicas is 0", "spec.replicas is more than 0"),
+		Test:     testByGet(o.Namespace, strings.ToLower(o.Kind), o.Name).decidesBetween("spec.replicas is 0", "spec.replicas is more than 0"),
 		Actions: []Step{
 			{Action: "Scale " + o.String() + " up again", Do: doScale, Outcome: "its Pods are made", Risk: "whoever scaled it down had a reason: ask first"},
 			{Action: "Find out who scaled it to zero: a person, an autoscaler, a release", Outcome: "it does not happen again", Risk: "none: read only"},

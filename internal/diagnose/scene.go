@@ -128,63 +128,63 @@ func (s *Scene) Add(kind string, body []byte, ref Ref) error {
 	var err error
 	switch kind {
 	case "Pod":
-		err = put(&s.Pods, body, ref)
+		err = decodeInto(&s.Pods, body, ref)
 	case "Deployment":
-		err = put(&s.Deployments, body, ref)
+		err = decodeInto(&s.Deployments, body, ref)
 	case "ReplicaSet":
-		err = put(&s.ReplicaSets, body, ref)
+		err = decodeInto(&s.ReplicaSets, body, ref)
 	case "StatefulSet":
-		err = put(&s.StatefulSets, body, ref)
+		err = decodeInto(&s.StatefulSets, body, ref)
 	case "DaemonSet":
-		err = put(&s.DaemonSets, body, ref)
+		err = decodeInto(&s.DaemonSets, body, ref)
 	case "Job":
-		err = put(&s.Jobs, body, ref)
+		err = decodeInto(&s.Jobs, body, ref)
 	case "CronJob":
-		err = put(&s.CronJobs, body, ref)
+		err = decodeInto(&s.CronJobs, body, ref)
 	case "Service":
-		err = put(&s.Services, body, ref)
+		err = decodeInto(&s.Services, body, ref)
 	case "EndpointSlice":
-		err = put(&s.EndpointSlices, body, ref)
+		err = decodeInto(&s.EndpointSlices, body, ref)
 	case "Ingress":
-		err = put(&s.Ingresses, body, ref)
+		err = decodeInto(&s.Ingresses, body, ref)
 	case "IngressClass":
-		err = put(&s.IngressClasses, body, ref)
+		err = decodeInto(&s.IngressClasses, body, ref)
 	case "NetworkPolicy":
-		err = put(&s.NetworkPolicies, body, ref)
+		err = decodeInto(&s.NetworkPolicies, body, ref)
 	case "ConfigMap":
-		err = put(&s.ConfigMaps, body, ref)
+		err = decodeInto(&s.ConfigMaps, body, ref)
 	case "Secret":
-		err = put(&s.Secrets, body, ref)
+		err = decodeInto(&s.Secrets, body, ref)
 	case "ServiceAccount":
-		err = put(&s.ServiceAccounts, body, ref)
+		err = decodeInto(&s.ServiceAccounts, body, ref)
 	case "PersistentVolumeClaim":
-		err = put(&s.Claims, body, ref)
+		err = decodeInto(&s.Claims, body, ref)
 	case "PersistentVolume":
-		err = put(&s.Volumes, body, ref)
+		err = decodeInto(&s.Volumes, body, ref)
 	case "StorageClass":
-		err = put(&s.StorageClasses, body, ref)
+		err = decodeInto(&s.StorageClasses, body, ref)
 	case "VolumeAttachment":
-		err = put(&s.Attachments, body, ref)
+		err = decodeInto(&s.Attachments, body, ref)
 	case "ResourceQuota":
-		err = put(&s.Quotas, body, ref)
+		err = decodeInto(&s.Quotas, body, ref)
 	case "LimitRange":
-		err = put(&s.LimitRanges, body, ref)
+		err = decodeInto(&s.LimitRanges, body, ref)
 	case "HorizontalPodAutoscaler":
-		err = put(&s.Autoscalers, body, ref)
+		err = decodeInto(&s.Autoscalers, body, ref)
 	case "PodDisruptionBudget":
-		err = put(&s.Budgets, body, ref)
+		err = decodeInto(&s.Budgets, body, ref)
 	case "Node":
-		err = put(&s.Nodes, body, ref)
+		err = decodeInto(&s.Nodes, body, ref)
 	case "Namespace":
-		err = put(&s.Namespaces, body, ref)
+		err = decodeInto(&s.Namespaces, body, ref)
 	case "ValidatingWebhookConfiguration":
-		err = put(&s.ValidatingWebhooks, body, ref)
+		err = decodeInto(&s.ValidatingWebhooks, body, ref)
 	case "MutatingWebhookConfiguration":
-		err = put(&s.MutatingWebhooks, body, ref)
+		err = decodeInto(&s.MutatingWebhooks, body, ref)
 	case "Event":
-		err = put(&s.Events, body, ref)
+		err = decodeInto(&s.Events, body, ref)
 	default:
-		err = put(&s.Others, body, ref)
+		err = decodeInto(&s.Others, body, ref)
 	}
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "%s in %s: %v", kind, ref.Source, err)
@@ -192,7 +192,7 @@ func (s *Scene) Add(kind string, body []byte, ref Ref) error {
 	return nil
 }
 
-func put[T any](into *[]Read[T], body []byte, ref Ref) error {
+func decodeInto[T any](into *[]Read[T], body []byte, ref Ref) error {
 	var obj T
 	if err := json.Unmarshal(body, &obj); err != nil {
 		return err
@@ -201,8 +201,8 @@ func put[T any](into *[]Read[T], body []byte, ref Ref) error {
 	return nil
 }
 
-// find returns the object called name in ns.
-func find[T any, P interface {
+// findObject returns the object called name in ns.
+func findObject[T any, P interface {
 	*T
 	metav1.Object
 }](all []Read[T], ns, name string) *Read[T] {
@@ -229,7 +229,7 @@ func (s *Scene) podsOf(ns string, sel labels.Selector) iter.Seq[*Read[corev1.Pod
 // mendOf is the workload above obj that a person would mend, obj's own name
 // when nothing owns it.
 func (s *Scene) mendOf(kind string, obj metav1.Object) nightcrier.Object {
-	up := controller(obj)
+	up := controllerOf(obj)
 	switch up.Kind {
 	case "", "Node": // a static Pod names its node
 		return nightcrier.Object{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
@@ -237,7 +237,7 @@ func (s *Scene) mendOf(kind string, obj metav1.Object) nightcrier.Object {
 		if o, known := s.above[up]; known {
 			return o
 		}
-		if rs := find(s.ReplicaSets, up.Namespace, up.Name); rs != nil {
+		if rs := findObject(s.ReplicaSets, up.Namespace, up.Name); rs != nil {
 			return s.keepAbove(up, s.mendOf(up.Kind, &rs.Object))
 		}
 		if name, ok := deploymentName(up.Name, obj.GetLabels()); ok {
@@ -247,7 +247,7 @@ func (s *Scene) mendOf(kind string, obj metav1.Object) nightcrier.Object {
 		if o, known := s.above[up]; known {
 			return o
 		}
-		if j := find(s.Jobs, up.Namespace, up.Name); j != nil {
+		if j := findObject(s.Jobs, up.Namespace, up.Name); j != nil {
 			return s.keepAbove(up, s.mendOf(up.Kind, &j.Object))
 		}
 	}
@@ -277,8 +277,8 @@ func (s *Scene) eventsAbout(kind, ns, name string) iter.Seq[Read[corev1.Event]] 
 	}
 }
 
-// fresh reports whether an Event speaks of now.
-func (s *Scene) fresh(e Read[corev1.Event]) bool { return s.Now.Sub(lastSeen(&e.Object)) < freshFor }
+// isFresh reports whether an Event speaks of now.
+func (s *Scene) isFresh(e Read[corev1.Event]) bool { return s.Now.Sub(lastSeen(&e.Object)) < freshFor }
 
 // sortEvents puts the newest Events first.
 func (s *Scene) sortEvents() {

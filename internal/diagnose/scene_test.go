@@ -58,7 +58,7 @@ func TestSceneKeepsWhatItIsGiven(t *testing.T) {
 	s := sceneOf(t, `{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: cart}}
 ---
 {apiVersion: example.com/v1, kind: Widget, metadata: {namespace: shop, name: w}}`)
-	if find(s.Services, "shop", "cart") == nil || find(s.Services, "other", "cart") != nil || len(s.Others) != 1 {
+	if findObject(s.Services, "shop", "cart") == nil || findObject(s.Services, "other", "cart") != nil || len(s.Others) != 1 {
 		t.Errorf("kept %d services, %d others", len(s.Services), len(s.Others))
 	}
 	checkScene(t, s)

@@ -16,7 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var schedulingRules = area{of: []Rule{unschedulable, neverScheduled, gated}}
+var schedulingRules = area{of: []Rule{podUnschedulable, neverScheduled, podGated}}
 
 var schedulingCauses = []Cause{
 	{"scheduling-gated", "Pod", "the Pod waits for a scheduling gate that nobody lifts", rankStated},
@@ -43,39 +43,39 @@ var schedWords = []struct {
 	cause string
 	words *pattern
 }{
-	{"unschedulable-no-nodes", lazily(`no nodes available|^0/0 nodes`)},
-	{"unschedulable-cpu", lazily(`Insufficient cpu\b`)},
-	{"unschedulable-memory", lazily(`Insufficient memory\b`)},
-	{"unschedulable-resource", lazily(`Insufficient [\w./-]+|cannot allocate all claims|resourceclaim`)},
-	{"unschedulable-taint", lazily(`taint`)},
-	{"unschedulable-volume-zone", lazily(`volume node affinity|no available volume zone`)},
-	{"unschedulable-volume", lazily(`(?i)persistentvolumeclaim|persistent ?volume|unbound immediate|max volume count|no available disk|enough free storage|binding volumes|non-existent pv`)},
-	{"unschedulable-spread", lazily(`topology spread`)},
-	{"unschedulable-affinity", lazily(`(?i)pods? (anti-)?affinity|anti-affinity`)},
-	{"unschedulable-selector", lazily(`node affinity|node selector|node\(s\) didn't match`)},
-	{"unschedulable-pod-limit", lazily(`Too many pods`)},
-	{"unschedulable-port", lazily(`free ports`)},
-	{"unschedulable-cordoned", lazily(`were unschedulable`)},
+	{"unschedulable-no-nodes", newPattern(`no nodes available|^0/0 nodes`)},
+	{"unschedulable-cpu", newPattern(`Insufficient cpu\b`)},
+	{"unschedulable-memory", newPattern(`Insufficient memory\b`)},
+	{"unschedulable-resource", newPattern(`Insufficient [\w./-]+|cannot allocate all claims|resourceclaim`)},
+	{"unschedulable-taint", newPattern(`taint`)},
+	{"unschedulable-volume-zone", newPattern(`volume node affinity|no available volume zone`)},
+	{"unschedulable-volume", newPattern(`(?i)persistentvolumeclaim|persistent ?volume|unbound immediate|max volume count|no available disk|enough free storage|binding volumes|non-existent pv`)},
+	{"unschedulable-spread", newPattern(`topology spread`)},
+	{"unschedulable-affinity", newPattern(`(?i)pods? (anti-)?affinity|anti-affinity`)},
+	{"unschedulable-selector", newPattern(`node affinity|node selector|node\(s\) didn't match`)},
+	{"unschedulable-pod-limit", newPattern(`Too many pods`)},
+	{"unschedulable-port", newPattern(`free ports`)},
+	{"unschedulable-cordoned", newPattern(`were unschedulable`)},
 }
 
 var (
 	// reasonPart is one of the reasons in the scheduler's sentence.
-	reasonPart = lazily(`^(\d{1,6}) (.+)$`)
+	reasonPart = newPattern(`^(\d{1,6}) (.+)$`)
 	// controlPlaneTaint keeps ordinary Pods off the control plane, as it should.
-	controlPlaneTaint = lazily(`node-role\.kubernetes\.io/(control-plane|master)`)
+	controlPlaneTaint = newPattern(`node-role\.kubernetes\.io/(control-plane|master)`)
 	// claimAbsent names a claim that does not exist.
-	claimAbsent = lazily(`persistentvolumeclaim "([^"]{1,253})" not found`)
+	claimAbsent = newPattern(`persistentvolumeclaim "([^"]{1,253})" not found`)
 	// insufficient names the resource that is short.
-	insufficient = lazily(`Insufficient ([\w./-]{1,100}[\w-])`)
+	insufficient = newPattern(`Insufficient ([\w./-]{1,100}[\w-])`)
 )
 
-// unschedulable finds Pods that the scheduler has no node for, and Pods of which
+// podUnschedulable finds Pods that the scheduler has no node for, and Pods of which
 // it says nothing though certainly no node can take them.
-func unschedulable(f *Facts) []Finding {
+func podUnschedulable(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || len(p.Object.Spec.SchedulingGates) > 0 || f.growing(p) {
+		if p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || len(p.Object.Spec.SchedulingGates) > 0 || f.isNodeComing(p) {
 			continue
 		}
 		said, ok := f.saidByScheduler(p)
@@ -93,12 +93,12 @@ func unschedulable(f *Facts) []Finding {
 // nodeComes is how long a new node may take to come up.
 const nodeComes = 10 * time.Minute
 
-// growing reports whether a node is being added for a Pod that has not waited for
+// isNodeComing reports whether a node is being added for a Pod that has not waited for
 // longer than that takes.
-func (f *Facts) growing(p *Read[corev1.Pod]) bool {
+func (f *Facts) isNodeComing(p *Read[corev1.Pod]) bool {
 	for e := range f.eventsOf("Pod", p.Object.Name) {
-		if e.Object.Reason == "TriggeredScaleUp" && f.fresh(e) {
-			return !waited(&p.Object, f.Now, nodeComes)
+		if e.Object.Reason == "TriggeredScaleUp" && f.isFresh(e) {
+			return !hasWaited(&p.Object, f.Now, nodeComes)
 		}
 	}
 	return false
@@ -112,14 +112,14 @@ func noNode(f *Facts, p *Read[corev1.Pod], cause string, nodes int, said Observa
 	n := Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Weight: nodes, Observed: []Observation{said},
 		WrongIf: "the cluster grew in the meantime, or other Pods gave way",
-		Test: get(p.Object.Namespace, "pod", p.Object.Name).
-			decides("PodScheduled is False for the same reason", "it is True, or False for another reason"),
+		Test: testByGet(p.Object.Namespace, "pod", p.Object.Name).
+			decidesBetween("PodScheduled is False for the same reason", "it is True, or False for another reason"),
 		Actions:   schedActions(f, cause),
 		DependsOn: f.schedulingNeeds(p, cause),
 	}
 	if m := claimAbsent.FindStringSubmatch(said.Quote); m != nil && cause == "unschedulable-volume" {
 		n.Lack = &lack{object: nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: p.Object.Namespace, Name: m[1]}}
-		n.Actions = append([]Step{n.Lack.mend(f.Mend().String())}, n.Actions...)
+		n.Actions = append([]Step{n.Lack.repairAction(f.Mend().String())}, n.Actions...)
 	}
 	var with []string
 	if asked, ok := f.sawRequest(p, cause, said.Quote); ok {
@@ -236,8 +236,8 @@ func schedCause(part string) string {
 	return "unschedulable-other"
 }
 
-// nodes are the nodes that were read: all of them when the Scene has them all.
-func (f *Facts) nodes() []Read[corev1.Node] {
+// knownNodes are the nodes that were read: all of them when the Scene has them all.
+func (f *Facts) knownNodes() []Read[corev1.Node] {
 	if f.Scene.Complete("Node", "") {
 		return f.Scene.Nodes
 	}
@@ -248,7 +248,7 @@ func (f *Facts) nodes() []Read[corev1.Node] {
 // dump without Events: causes that certainly rule out every node.
 func (f *Facts) fitsNowhere(p *Read[corev1.Pod]) (Observation, map[string]int) {
 	found := map[string]int{}
-	if f.Hearsay || p.Object.Status.Phase != corev1.PodPending || !f.Scene.Complete("Node", "") || !waited(&p.Object, f.Now, takeUp) {
+	if f.Hearsay || p.Object.Status.Phase != corev1.PodPending || !f.Scene.Complete("Node", "") || !hasWaited(&p.Object, f.Now, takeUp) {
 		return Observation{}, found
 	}
 	said := Observation{
@@ -260,12 +260,12 @@ func (f *Facts) fitsNowhere(p *Read[corev1.Pod]) (Observation, map[string]int) {
 	}
 	for i := range f.Scene.Nodes {
 		n := &f.Scene.Nodes[i].Object
-		cause := misfit(&p.Object, n)
+		cause := misfitCause(&p.Object, n)
 		if cause == "" {
 			return Observation{}, nil
 		}
 		count := 1
-		if t := untolerated(&p.Object, n); cause == "unschedulable-taint" && controlPlaneTaint.MatchString(t.Key) {
+		if t := untoleratedTaint(&p.Object, n); cause == "unschedulable-taint" && controlPlaneTaint.MatchString(t.Key) {
 			count = 0
 		}
 		found[cause] += count
@@ -276,9 +276,9 @@ func (f *Facts) fitsNowhere(p *Read[corev1.Pod]) (Observation, map[string]int) {
 // takeUp is how long a Pod may wait for whoever schedules it.
 const takeUp = 2 * time.Minute
 
-// waited reports whether an object was made longer ago than a while; one that
+// hasWaited reports whether an object was made longer ago than a while; one that
 // does not say when was made long ago.
-func waited(o interface{ GetCreationTimestamp() metav1.Time }, now time.Time, while time.Duration) bool {
+func hasWaited(o interface{ GetCreationTimestamp() metav1.Time }, now time.Time, while time.Duration) bool {
 	return now.Sub(o.GetCreationTimestamp().Time) > while
 }
 
@@ -295,8 +295,8 @@ func (f *Facts) schedulingNeeds(p *Read[corev1.Pod], cause string) []nightcrier.
 			}
 		}
 	case "unschedulable-taint", "unschedulable-cordoned":
-		for _, n := range f.nodes() {
-			sick := untolerated(&p.Object, &n.Object)
+		for _, n := range f.knownNodes() {
+			sick := untoleratedTaint(&p.Object, &n.Object)
 			if n.Object.Spec.Unschedulable || sick != nil && strings.HasPrefix(sick.Key, "node.kubernetes.io/") {
 				out = append(out, nightcrier.Object{Kind: "Node", Name: n.Object.Name})
 			}
@@ -317,13 +317,13 @@ type request struct {
 // cause is a resource.
 func (f *Facts) sawRequest(p *Read[corev1.Pod], cause, said string) (request, bool) {
 	name, ok := shortOf(p, cause, said)
-	total := requests(&p.Object)[name]
+	total := podRequests(&p.Object)[name]
 	if !ok || total.IsZero() {
 		return request{}, false
 	}
 	text := fmt.Sprintf("Pod %s requests %s of %s", p.Object.Name, total.String(), name)
 	r := request{words: fmt.Sprintf("requests %s of %s", total.String(), name)}
-	if most := largest(f.nodes(), name); !most.IsZero() {
+	if most := largestAllocatable(f.knownNodes(), name); !most.IsZero() {
 		r.never = total.Cmp(most) > 0
 		text += fmt.Sprintf("; the largest node can give %s", most.String())
 		r.words += fmt.Sprintf(", the largest node has %s", most.String())
@@ -343,7 +343,7 @@ func shortOf(p *Read[corev1.Pod], cause, said string) (corev1.ResourceName, bool
 	case "unschedulable-memory":
 		return corev1.ResourceMemory, true
 	case "unschedulable-resource":
-		asked := requests(&p.Object)
+		asked := podRequests(&p.Object)
 		for _, m := range insufficient.FindAllStringSubmatch(said, -1) {
 			if name := corev1.ResourceName(m[1]); resourceCause(name) == cause && !asked.Name(name, "").IsZero() {
 				return name, true
@@ -366,9 +366,9 @@ func (f *Facts) sawSelector(p *Read[corev1.Pod]) (o Observation, matching int) {
 	for _, key := range slices.Sorted(maps.Keys(sel)) {
 		pairs = append(pairs, key+"="+sel[key])
 	}
-	nodes := f.nodes()
+	nodes := f.knownNodes()
 	for _, n := range nodes {
-		if selected(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: sel}}, &n.Object) {
+		if selectsNode(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: sel}}, &n.Object) {
 			matching++
 		}
 	}
@@ -399,8 +399,8 @@ func neverScheduled(f *Facts) []Finding {
 				Quote: "schedulerName=" + name, Ref: p.Ref,
 			}},
 			WrongIf: "that scheduler runs and only holds the Pod back for now",
-			Test: get(p.Object.Namespace, "pod", p.Object.Name).
-				decides("it still has neither a node nor a condition PodScheduled", "it has one of them"),
+			Test: testByGet(p.Object.Namespace, "pod", p.Object.Name).
+				decidesBetween("it still has neither a node nor a condition PodScheduled", "it has one of them"),
 			Actions: []Step{
 				{Action: "Check that a scheduler called " + name + " runs", Outcome: "tells a wrong name from a scheduler that is down", Risk: "none: read only"},
 				{Action: "Correct schedulerName of " + f.Mend().String(), Do: doEdit, Outcome: "the scheduler takes the Pods up", Risk: "another scheduler may place them elsewhere"},
@@ -423,7 +423,7 @@ func unseenByScheduler(f *Facts, p *Read[corev1.Pod]) bool {
 	if o.Spec.SchedulerName == "" || o.Spec.SchedulerName == corev1.DefaultSchedulerName {
 		while = 5 * time.Minute
 	}
-	if o.Spec.NodeName != "" || o.DeletionTimestamp != nil || o.Status.Phase != corev1.PodPending || o.CreationTimestamp.IsZero() || !waited(o, f.Now, while) {
+	if o.Spec.NodeName != "" || o.DeletionTimestamp != nil || o.Status.Phase != corev1.PodPending || o.CreationTimestamp.IsZero() || !hasWaited(o, f.Now, while) {
 		return false
 	}
 	scheduled := slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
@@ -434,14 +434,14 @@ func unseenByScheduler(f *Facts, p *Read[corev1.Pod]) bool {
 	return !said
 }
 
-// gated finds Pods that wait for a scheduling gate longer than it should take to
+// podGated finds Pods that wait for a scheduling gate longer than it should take to
 // lift one.
-func gated(f *Facts) []Finding {
+func podGated(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		gates := p.Object.Spec.SchedulingGates
-		if len(gates) == 0 || p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || !waited(&p.Object, f.Now, takeUp) {
+		if len(gates) == 0 || p.Object.Spec.NodeName != "" || p.Object.DeletionTimestamp != nil || !hasWaited(&p.Object, f.Now, takeUp) {
 			continue
 		}
 		var names []string
@@ -456,8 +456,8 @@ func gated(f *Facts) []Finding {
 				Text: fmt.Sprintf("Pod %s has the scheduling gate %s", p.Object.Name, all), Quote: names[0], Ref: p.Ref,
 			}},
 			WrongIf: "whoever set the gate lifts it in its own time, as a queue does",
-			Test: get(p.Object.Namespace, "pod", p.Object.Name).
-				decides("spec.schedulingGates is not empty", "it is empty"),
+			Test: testByGet(p.Object.Namespace, "pod", p.Object.Name).
+				decidesBetween("spec.schedulingGates is not empty", "it is empty"),
 			Actions: []Step{
 				{Action: "Find out which controller lifts the gate " + all + " and whether it runs", Outcome: "names what the Pod waits for", Risk: "none: read only"},
 				{Action: "Take the gate out of the template of " + f.Mend().String(), Do: doEdit, Outcome: "new Pods are scheduled", Risk: "goes around whatever the gate is for"},

@@ -15,9 +15,9 @@ import (
 // about any of them.
 func inScene(s *Scene, kind, name string) *Facts {
 	r := nightcrier.Resource{Kind: kind, Namespace: "shop", Name: name}
-	f := &Facts{Now: s.Now, Scene: s, Target: r, named: true, Owner: r, Deployment: find(s.Deployments, "shop", name), Job: find(s.Jobs, "shop", name)}
+	f := &Facts{Now: s.Now, Scene: s, Target: r, named: true, Owner: r, Deployment: findObject(s.Deployments, "shop", name), Job: findObject(s.Jobs, "shop", name)}
 	for _, p := range s.Pods {
-		if s.mendOf("Pod", &p.Object) == objectOf(r) || kind == "Job" && controller(&p.Object).Name == name {
+		if s.mendOf("Pod", &p.Object) == objectOf(r) || kind == "Job" && controllerOf(&p.Object).Name == name {
 			f.Pods = append(f.Pods, p)
 		}
 	}
@@ -55,7 +55,7 @@ func TestUnschedulableWithoutAWordFromTheScheduler(t *testing.T) {
 		"tolerated":                   {strings.Replace(oneSmallNode, "status:", "spec: {taints: [{key: dedicated, value: gpu, effect: NoSchedule}]}, status:", 1), `{tolerations: [{operator: Exists}], nodeName: n1, containers: [{name: app}]}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := apply(inScene(sceneOf(t, c.nodes+alone+c.spec+"}"), "Pod", "cart"))
+			got := applyRules(inScene(sceneOf(t, c.nodes+alone+c.spec+"}"), "Pod", "cart"))
 			if c.cause == "" && len(got) == 0 {
 				return
 			}
@@ -77,7 +77,7 @@ func TestPendingIsNotYetUnschedulable(t *testing.T) {
 	going := strings.Replace(alone, "shop,", `shop, deletionTimestamp: "2026-03-01T11:59:00Z",`, 1) + too
 	nominated := strings.Replace(alone, "phase: Pending", "phase: Pending, nominatedNodeName: n1", 1) + `{containers: [{name: app}]}}`
 	for name, manifests := range map[string]string{"fresh": fresh, "going": going, "another gives way to it": nominated} {
-		if got := apply(inScene(sceneOf(t, oneSmallNode+manifests), "Pod", "cart")); len(got) > 0 {
+		if got := applyRules(inScene(sceneOf(t, oneSmallNode+manifests), "Pod", "cart")); len(got) > 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -92,7 +92,7 @@ func TestANodeIsBeingAdded(t *testing.T) {
 	comes := func(age time.Duration) []Finding {
 		p := pending("0/2 nodes are available: 2 Insufficient cpu.")
 		p.CreationTimestamp = metav1.NewTime(now.Add(-age))
-		return apply(about(p).with("TriggeredScaleUp", "pod triggered scale-up: [{workers 2->3 (max: 9)}]", 5*time.Second))
+		return applyRules(about(p).with("TriggeredScaleUp", "pod triggered scale-up: [{workers 2->3 (max: 9)}]", 5*time.Second))
 	}
 	if got := comes(time.Minute); len(got) > 0 {
 		t.Errorf("%+v", got)
@@ -124,7 +124,7 @@ func TestSchedulersSentences(t *testing.T) {
 		"0/3 nodes are available: 3 cannot allocate all claims.":                                                                                                      "unschedulable-resource",
 		"0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.":                                                                  "unschedulable-taint",
 	} {
-		if got := apply(about(pending(said))); len(got) == 0 || got[0].Cause != want {
+		if got := applyRules(about(pending(said))); len(got) == 0 || got[0].Cause != want {
 			t.Errorf("%s\ngot %+v, want %s", said, got, want)
 		}
 	}
@@ -135,12 +135,12 @@ func TestUnschedulableNamesWhatItNeeds(t *testing.T) {
 	p := pending(`0/1 nodes are available: persistentvolumeclaim "data" not found.`)
 	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	want := nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data"}
-	if got := apply(about(p))[0].DependsOn; len(got) != 1 || got[0] != want {
+	if got := applyRules(about(p))[0].DependsOn; len(got) != 1 || got[0] != want {
 		t.Errorf("%v", got)
 	}
 	f := about(pending("0/1 nodes are available: 1 node(s) were unschedulable."))
 	f.Nodes = []Read[corev1.Node]{{corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{Unschedulable: true}}, Ref{"E3", "get nodes"}}}
-	if got := apply(f)[0].DependsOn; len(got) != 1 || got[0].Name != "n1" {
+	if got := applyRules(f)[0].DependsOn; len(got) != 1 || got[0].Name != "n1" {
 		t.Errorf("%v", got)
 	}
 }
@@ -150,7 +150,7 @@ func TestHostileSchedulingText(t *testing.T) {
 	p.Status.Phase, p.Status.Conditions = corev1.PodPending, nil
 	p.Spec.SchedulerName = hostile
 	p.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
-	for _, n := range apply(about(p)) {
+	for _, n := range applyRules(about(p)) {
 		if strings.ContainsAny(n.Summary, "\n\x1b\u202e") || strings.Contains(n.Test.Command, "shadow") {
 			t.Errorf("%+v", n)
 		}

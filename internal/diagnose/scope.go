@@ -10,9 +10,9 @@ import (
 // MaxScope is how many objects of one kind of standing are told.
 const MaxScope = 60
 
-// scope says whom the trouble touches, as far as that was looked at. Whoever is called
+// addScope says whom the trouble touches, as far as that was looked at. Whoever is called
 // unaffected has shown that it is well; what only begins is called that.
-func (a *assembler) scope(found composed) {
+func (a *assembler) addScope(found composed) {
 	if a.f.Hearsay {
 		return
 	}
@@ -21,19 +21,19 @@ func (a *assembler) scope(found composed) {
 		sc.Affected = found.affected
 	}
 	everything := a.f.others
-	if !a.f.whole() {
+	if !a.f.isWholeTarget() {
 		everything = append([]*Facts{a.f}, everything...)
 	}
 	for _, f := range everything {
 		o := f.Mend()
-		inTrouble := f.standing() == standsDown || found.suspects[o] && !f.well()
-		if inTrouble && !slices.Contains(sc.Affected, o) && (a.f.whole() || f == a.f) {
+		inTrouble := f.judgeStanding() == standsDown || found.suspects[o] && !f.isWell()
+		if inTrouble && !slices.Contains(sc.Affected, o) && (a.f.isWholeTarget() || f == a.f) {
 			sc.Affected = append(sc.Affected, o)
 		}
 	}
 	for _, f := range everything {
 		o := f.Mend()
-		switch standing := f.standing(); {
+		switch standing := f.judgeStanding(); {
 		case o.Kind == "Node", slices.Contains(sc.Affected, o):
 		case a.dependsOnAffected(found.graph, o):
 			sc.Suspected = append(sc.Suspected, o)
@@ -45,15 +45,15 @@ func (a *assembler) scope(found composed) {
 		}
 	}
 	for _, list := range []*[]nightcrier.Object{&sc.Affected, &sc.Suspected, &sc.Unaffected, &sc.ComingUp} {
-		*list = a.objects(*list)
+		*list = a.cleanObjects(*list)
 	}
 }
 
-// objects cleans and bounds a list; the first is the gravest and stays so.
-func (a *assembler) objects(list []nightcrier.Object) []nightcrier.Object {
+// cleanObjects cleans and bounds a list; the first is the gravest and stays so.
+func (a *assembler) cleanObjects(list []nightcrier.Object) []nightcrier.Object {
 	list = slices.Clone(list[:min(MaxScope, len(list))])
 	for i, o := range list {
-		list[i] = a.object(o)
+		list[i] = a.cleanObject(o)
 	}
 	if len(list) > 1 {
 		slices.SortStableFunc(list[1:], func(x, y nightcrier.Object) int { return cmp.Compare(x.String(), y.String()) })
@@ -63,7 +63,7 @@ func (a *assembler) objects(list []nightcrier.Object) []nightcrier.Object {
 
 // dependsOnAffected reports whether o needs something that is affected.
 func (a *assembler) dependsOnAffected(g graph, o nightcrier.Object) bool {
-	for needed := range g.reach(o, bySetting) {
+	for needed := range g.reachFrom(o, bySetting) {
 		if needed.Kind != "Node" && slices.Contains(a.r.Scope.Affected, needed) {
 			return true
 		}

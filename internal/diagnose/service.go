@@ -37,19 +37,19 @@ func serviceObject(svc *corev1.Service) nightcrier.Object {
 	return nightcrier.Object{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name}
 }
 
-// selects reports whether a Service finds its endpoints by a selector.
-func selects(svc *corev1.Service) bool {
+// hasSelector reports whether a Service finds its endpoints by a selector.
+func hasSelector(svc *corev1.Service) bool {
 	return len(svc.Spec.Selector) > 0 && svc.Spec.Type != corev1.ServiceTypeExternalName && svc.DeletionTimestamp == nil
 }
 
-// selected returns the Pods of a Service that have not ended.
-func (s *Scene) selected(svc *corev1.Service) []*Read[corev1.Pod] {
+// podsSelectedBy returns the Pods of a Service that have not ended.
+func (s *Scene) podsSelectedBy(svc *corev1.Service) []*Read[corev1.Pod] {
 	var out []*Read[corev1.Pod]
-	if !selects(svc) {
+	if !hasSelector(svc) {
 		return nil
 	}
 	for p := range s.podsOf(svc.Namespace, labels.SelectorFromSet(svc.Spec.Selector)) {
-		if !finished(&p.Object) {
+		if !isFinished(&p.Object) {
 			out = append(out, p)
 		}
 	}
@@ -76,8 +76,8 @@ func (s *Scene) readyEndpoints(svc *corev1.Service) (ready int, known bool) {
 
 // endpointsTest is the test of what stands behind a Service.
 func endpointsTest(svc *corev1.Service, ifTrue, ifFalse string) nightcrier.Falsification {
-	return command(svc.Namespace, svc.Name, []string{"kubectl", "get", "endpointslices", "-l", "kubernetes.io/service-name=" + svc.Name, "-o", "yaml"}).
-		decides(ifTrue, ifFalse)
+	return newTest(svc.Namespace, svc.Name, []string{"kubectl", "get", "endpointslices", "-l", "kubernetes.io/service-name=" + svc.Name, "-o", "yaml"}).
+		decidesBetween(ifTrue, ifFalse)
 }
 
 // selectorMismatch finds Services that select nothing, though a workload is
@@ -86,10 +86,10 @@ func selectorMismatch(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Services {
 		svc := &s.Services[i]
-		if !selects(&svc.Object) || !s.selectsNothing(&svc.Object) {
+		if !hasSelector(&svc.Object) || !s.selectsNothing(&svc.Object) {
 			continue
 		}
-		if m, ok := s.meant(&svc.Object); ok {
+		if m, ok := s.workloadMeantBy(&svc.Object); ok {
 			out = append(out, wrongSelector(s, svc, m))
 		}
 	}
@@ -100,11 +100,11 @@ func selectorMismatch(s *Scene) []Finding {
 // template of a workload matches.
 func (s *Scene) selectsNothing(svc *corev1.Service) bool {
 	ready, known := s.readyEndpoints(svc)
-	if ready > 0 || !known && !s.Complete("Pod", svc.Namespace) || len(s.selected(svc)) > 0 {
+	if ready > 0 || !known && !s.Complete("Pod", svc.Namespace) || len(s.podsSelectedBy(svc)) > 0 {
 		return false
 	}
 	sel := labels.SelectorFromSet(svc.Spec.Selector)
-	for w := range s.workloads(svc.Namespace) {
+	for w := range s.workloadsIn(svc.Namespace) {
 		if sel.Matches(labels.Set(w.labels)) {
 			return false
 		}
@@ -122,18 +122,18 @@ type likeness struct {
 	differ []string
 }
 
-// meant returns the one workload that a Service without Pods is meant for. A
+// workloadMeantBy returns the one workload that a Service without Pods is meant for. A
 // Service whose likeness has another Service already is a variant that is not
 // in use, a canary or a replica, unless it bears the workload's own name.
-func (s *Scene) meant(svc *corev1.Service) (likeness, bool) {
+func (s *Scene) workloadMeantBy(svc *corev1.Service) (likeness, bool) {
 	var best []likeness
-	for w := range s.workloads(svc.Namespace) {
-		l := alike(svc, w)
+	for w := range s.workloadsIn(svc.Namespace) {
+		l := likenessOf(svc, w)
 		switch {
 		case l.object.Kind == "Job" || l.object.Kind == "CronJob" || w.wants == 0:
 		case l.named:
 			return l, true
-		case l.slips(svc) && !s.served(w):
+		case l.looksLikeSlip(svc) && !s.isServed(w):
 			best = append(best, l)
 		}
 	}
@@ -144,10 +144,10 @@ func (s *Scene) meant(svc *corev1.Service) (likeness, bool) {
 	return best[0], s.tellsApart(best[0], svc.Namespace)
 }
 
-// slips reports whether the labels that differ look like slips: a value spelt
+// looksLikeSlip reports whether the labels that differ look like slips: a value spelt
 // almost alike, or, beside labels that agree, one that the workload does not have
 // at all. Other values are those of another workload, which may not be deployed.
-func (l likeness) slips(svc *corev1.Service) bool {
+func (l likeness) looksLikeSlip(svc *corev1.Service) bool {
 	near := len(l.equal) > 0
 	for _, k := range l.differ {
 		has, ok := l.labels[k]
@@ -176,7 +176,7 @@ func (s *Scene) tellsApart(l likeness, ns string) bool {
 		}
 	}
 	sel := labels.SelectorFromSet(set)
-	for w := range s.workloads(ns) {
+	for w := range s.workloadsIn(ns) {
 		if w.object != l.object && sel.Matches(labels.Set(w.labels)) {
 			return false
 		}
@@ -184,7 +184,7 @@ func (s *Scene) tellsApart(l likeness, ns string) bool {
 	return true
 }
 
-func alike(svc *corev1.Service, w podMaker) likeness {
+func likenessOf(svc *corev1.Service, w podMaker) likeness {
 	l := likeness{podMaker: w, equal: map[string]string{}}
 	for _, k := range slices.Sorted(maps.Keys(svc.Spec.Selector)) {
 		if v, ok := w.labels[k]; ok && v == svc.Spec.Selector[k] {
@@ -206,12 +206,12 @@ func bareName(s string) string {
 }
 
 // versionEnd is the end of the name of one version of a workload.
-var versionEnd = lazily(`-v\d{1,3}$`)
+var versionEnd = newPattern(`-v\d{1,3}$`)
 
-// served reports whether any Service selects what w makes.
-func (s *Scene) served(w podMaker) bool {
+// isServed reports whether any Service selects what w makes.
+func (s *Scene) isServed(w podMaker) bool {
 	return slices.ContainsFunc(s.Services, func(o Read[corev1.Service]) bool {
-		return o.Object.Namespace == w.object.Namespace && selects(&o.Object) &&
+		return o.Object.Namespace == w.object.Namespace && hasSelector(&o.Object) &&
 			labels.SelectorFromSet(o.Object.Spec.Selector).Matches(labels.Set(w.labels))
 	})
 }
@@ -257,13 +257,13 @@ func podsNotReady(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Services {
 		svc := &s.Services[i]
-		pods := s.selected(&svc.Object)
+		pods := s.podsSelectedBy(&svc.Object)
 		ready, _ := s.readyEndpoints(&svc.Object)
 		if len(pods) == 0 || ready > 0 || svc.Object.Spec.PublishNotReadyAddresses || !slices.ContainsFunc(pods, s.longUnready) ||
 			slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return podReady(&p.Object) }) {
 			continue
 		}
-		o, behind := serviceObject(&svc.Object), s.behind(pods)
+		o, behind := serviceObject(&svc.Object), s.workloadsBehind(pods)
 		out = append(out, Finding{
 			Cause: "service-pods-not-ready", Object: o, Confidence: nightcrier.Medium, Weight: len(pods), DependsOn: behind,
 			Summary: fmt.Sprintf("%s has no ready endpoint: none of the Pods of %s that it selects is ready (0 of %d).", o, behind[0], len(pods)),
@@ -285,8 +285,8 @@ func (s *Scene) longUnready(p *Read[corev1.Pod]) bool {
 	return !podReady(&p.Object) && (age > settling || slices.ContainsFunc(podContainers(p), func(c container) bool { return c.status.RestartCount > 0 }))
 }
 
-// behind returns the workloads that Pods belong to, each once.
-func (s *Scene) behind(pods []*Read[corev1.Pod]) []nightcrier.Object {
+// workloadsBehind returns the workloads that Pods belong to, each once.
+func (s *Scene) workloadsBehind(pods []*Read[corev1.Pod]) []nightcrier.Object {
 	var out []nightcrier.Object
 	for _, p := range pods {
 		if o := s.mendOf("Pod", &p.Object); !slices.Contains(out, o) {
@@ -302,7 +302,7 @@ func portMismatch(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Services {
 		svc := &s.Services[i]
-		pods := s.selected(&svc.Object)
+		pods := s.podsSelectedBy(&svc.Object)
 		if len(pods) == 0 {
 			continue
 		}
@@ -330,14 +330,14 @@ func targetOf(p corev1.ServicePort) intstr.IntOrString {
 	return p.TargetPort
 }
 
-func protocol(p corev1.Protocol) corev1.Protocol { return cmp.Or(p, corev1.ProtocolTCP) }
+func protocolOrTCP(p corev1.Protocol) corev1.Protocol { return cmp.Or(p, corev1.ProtocolTCP) }
 
 // meshProxies are the sidecars whose ports are not the application's.
 var meshProxies = []string{"istio-proxy", "linkerd-proxy", "envoy-sidecar", "kuma-sidecar"}
 
-// declared returns the ports that a Pod's containers declare, those of sidecars
+// declaredPorts returns the ports that a Pod's containers declare, those of sidecars
 // that start as init containers with them.
-func declared(spec *corev1.PodSpec) []corev1.ContainerPort {
+func declaredPorts(spec *corev1.PodSpec) []corev1.ContainerPort {
 	var out []corev1.ContainerPort
 	for _, c := range spec.InitContainers {
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && !slices.Contains(meshProxies, c.Name) {
@@ -356,9 +356,9 @@ func portNameMissing(s *Scene, svc *Read[corev1.Service], port corev1.ServicePor
 	var has []string
 	var other *corev1.ContainerPort
 	for _, p := range pods {
-		for _, d := range declared(&p.Object.Spec) {
+		for _, d := range declaredPorts(&p.Object.Spec) {
 			switch {
-			case d.Name == name && protocol(d.Protocol) == protocol(port.Protocol):
+			case d.Name == name && protocolOrTCP(d.Protocol) == protocolOrTCP(port.Protocol):
 				return Finding{}, false
 			case d.Name == name:
 				other = &d
@@ -388,52 +388,52 @@ func portNameMissing(s *Scene, svc *Read[corev1.Service], port corev1.ServicePor
 // they do serve, which no Service leads to, and no mention of this one.
 func portNotServed(s *Scene, svc *Read[corev1.Service], port corev1.ServicePort, target int32, pods []*Read[corev1.Pod]) (Finding, bool) {
 	for _, p := range pods {
-		for _, d := range declared(&p.Object.Spec) {
+		for _, d := range declaredPorts(&p.Object.Spec) {
 			if d.ContainerPort != target {
 				continue
 			}
-			if protocol(d.Protocol) == protocol(port.Protocol) || s.leadsTo(svc.Object.Namespace, pods, target, d.Protocol) || declaresBoth(&p.Object.Spec, port, target) {
+			if protocolOrTCP(d.Protocol) == protocolOrTCP(port.Protocol) || s.leadsTo(svc.Object.Namespace, pods, target, d.Protocol) || declaresBoth(&p.Object.Spec, port, target) {
 				return Finding{}, false
 			}
 			return wrongProtocol(s, svc, port, d, pods), true
 		}
 	}
 	served, sure := s.servedInstead(svc, port, pods)
-	if served.port == 0 || s.mentions(pods, target) {
+	if served.port == 0 || s.mentionsPort(pods, target) {
 		return Finding{}, false
 	}
 	n := portFinding(s, "service-target-port-mismatch", svc, port, pods)
 	n.Confidence = nightcrier.Medium
-	if sure || s.complains(&svc.Object, refusedWords) != nil {
+	if sure || s.complaintAbout(&svc.Object, refusedWords) != nil {
 		n.Confidence = nightcrier.High
 	}
 	n.Summary = fmt.Sprintf("%s forwards port %d to target port %d, which no container of %s serves; %s.", n.Object, port.Port, target, n.Behind[0], served.Text)
 	n.Observed[0].Quote = fmt.Sprintf("targetPort=%d", target)
 	n.Observed = append(n.Observed, served.Observation)
-	if line := s.complains(&svc.Object, refusedWords); line != nil {
+	if line := s.complaintAbout(&svc.Object, refusedWords); line != nil {
 		n.Observed = append(n.Observed, *line)
 	}
 	return n, true
 }
 
 func declaresBoth(spec *corev1.PodSpec, port corev1.ServicePort, target int32) bool {
-	return slices.ContainsFunc(declared(spec), func(d corev1.ContainerPort) bool {
-		return d.ContainerPort == target && protocol(d.Protocol) == protocol(port.Protocol)
+	return slices.ContainsFunc(declaredPorts(spec), func(d corev1.ContainerPort) bool {
+		return d.ContainerPort == target && protocolOrTCP(d.Protocol) == protocolOrTCP(port.Protocol)
 	})
 }
 
 // portFinding is what findings about a Service's port have in common.
 func portFinding(s *Scene, cause string, svc *Read[corev1.Service], port corev1.ServicePort, pods []*Read[corev1.Pod]) Finding {
-	o, behind, target := serviceObject(&svc.Object), s.behind(pods), targetOf(port)
+	o, behind, target := serviceObject(&svc.Object), s.workloadsBehind(pods), targetOf(port)
 	return Finding{
 		Cause: cause, Object: o, Behind: behind,
 		Observed: []Observation{{
-			Text: fmt.Sprintf("%s forwards port %d/%s to target port %s", o, port.Port, protocol(port.Protocol), target.String()),
+			Text: fmt.Sprintf("%s forwards port %d/%s to target port %s", o, port.Port, protocolOrTCP(port.Protocol), target.String()),
 			Ref:  svc.Ref,
 		}},
 		WrongIf: "the process listens there without its container saying so",
-		Test: get(svc.Object.Namespace, "service", svc.Object.Name).
-			decides("targetPort is none that the containers serve", "targetPort is a port that the containers serve"),
+		Test: testByGet(svc.Object.Namespace, "service", svc.Object.Name).
+			decidesBetween("targetPort is none that the containers serve", "targetPort is a port that the containers serve"),
 		Actions: []Step{
 			{Action: "Correct the target port of " + o.String() + " to the one that " + behind[0].String() + " serves", Do: doEdit, Outcome: "connections reach the containers", Risk: "none while they fail anyway"},
 			{Action: "Or make " + behind[0].String() + " serve the port that the Service leads to", Outcome: "connections reach the containers", Risk: "needs a new rollout"},
@@ -445,8 +445,8 @@ func wrongProtocol(s *Scene, svc *Read[corev1.Service], port corev1.ServicePort,
 	n := portFinding(s, "service-protocol-mismatch", svc, port, pods)
 	n.Confidence = nightcrier.High
 	n.Summary = fmt.Sprintf("%s forwards %s to port %d, which the containers of %s serve by %s.",
-		n.Object, protocol(port.Protocol), d.ContainerPort, n.Behind[0], protocol(d.Protocol))
-	n.Observed[0].Quote = fmt.Sprintf("protocol=%s", protocol(port.Protocol))
+		n.Object, protocolOrTCP(port.Protocol), d.ContainerPort, n.Behind[0], protocolOrTCP(d.Protocol))
+	n.Observed[0].Quote = fmt.Sprintf("protocol=%s", protocolOrTCP(port.Protocol))
 	return n
 }
 
@@ -459,11 +459,11 @@ func (s *Scene) leadsTo(ns string, pods []*Read[corev1.Pod], number int32, by co
 func (s *Scene) portTo(ns string, pods []*Read[corev1.Pod], number int32, by corev1.Protocol) *corev1.ServicePort {
 	for i := range s.Services {
 		svc := &s.Services[i].Object
-		if svc.Namespace != ns || !selects(svc) || !labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(pods[0].Object.Labels)) {
+		if svc.Namespace != ns || !hasSelector(svc) || !labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(pods[0].Object.Labels)) {
 			continue
 		}
 		for j, p := range svc.Spec.Ports {
-			if protocol(p.Protocol) == protocol(by) && numberOf(p, &pods[0].Object.Spec) == number {
+			if protocolOrTCP(p.Protocol) == protocolOrTCP(by) && numberOf(p, &pods[0].Object.Spec) == number {
 				return &svc.Spec.Ports[j]
 			}
 		}
@@ -477,8 +477,8 @@ func numberOf(p corev1.ServicePort, spec *corev1.PodSpec) int32 {
 	if target.Type == intstr.Int {
 		return target.IntVal
 	}
-	for _, d := range declared(spec) {
-		if d.Name == target.StrVal && protocol(d.Protocol) == protocol(p.Protocol) {
+	for _, d := range declaredPorts(spec) {
+		if d.Name == target.StrVal && protocolOrTCP(d.Protocol) == protocolOrTCP(p.Protocol) {
 			return d.ContainerPort
 		}
 	}
@@ -500,8 +500,8 @@ func (s *Scene) servedInstead(svc *Read[corev1.Service], port corev1.ServicePort
 	}
 	only := len(svc.Object.Spec.Ports) == 1
 	declares := 0
-	for _, d := range declared(&pods[0].Object.Spec) {
-		if protocol(d.Protocol) != protocol(port.Protocol) {
+	for _, d := range declaredPorts(&pods[0].Object.Spec) {
+		if protocolOrTCP(d.Protocol) != protocolOrTCP(port.Protocol) {
 			continue
 		}
 		declares++
@@ -512,21 +512,21 @@ func (s *Scene) servedInstead(svc *Read[corev1.Service], port corev1.ServicePort
 			}}
 		}
 	}
-	sure = served.port != 0 && (declares == 1 && served.port == port.Port || s.listens(pods, served.port))
-	if declares == 0 && only && protocol(port.Protocol) == corev1.ProtocolTCP {
+	sure = served.port != 0 && (declares == 1 && served.port == port.Port || s.listensOn(pods, served.port))
+	if declares == 0 && only && protocolOrTCP(port.Protocol) == corev1.ProtocolTCP {
 		served = s.heardListening(pods)
 		sure = served.port != 0
 	}
 	if declares == 0 && !sure && only && free(port.Port) {
-		served = s.configured(pods, port.Port)
+		served = s.configuredPort(pods, port.Port)
 	}
 	return served, sure
 }
 
-// configured is a port that the Pods' own settings name, as that of a Service
+// configuredPort is a port that the Pods' own settings name, as that of a Service
 // whose target port is none of theirs.
-func (s *Scene) configured(pods []*Read[corev1.Pod], port int32) servedPort {
-	if !s.mentions(pods, port) {
+func (s *Scene) configuredPort(pods []*Read[corev1.Pod], port int32) servedPort {
+	if !s.mentionsPort(pods, port) {
 		return servedPort{}
 	}
 	return servedPort{port, Observation{
@@ -534,9 +534,9 @@ func (s *Scene) configured(pods []*Read[corev1.Pod], port int32) servedPort {
 	}}
 }
 
-// listens reports whether a probe that succeeds, or the log, shows that the Pods
+// listensOn reports whether a probe that succeeds, or the log, shows that the Pods
 // serve a port.
-func (s *Scene) listens(pods []*Read[corev1.Pod], port int32) bool {
+func (s *Scene) listensOn(pods []*Read[corev1.Pod], port int32) bool {
 	return slices.Contains(probedPorts(pods[0]), port) && podReady(&pods[0].Object) || s.heardListening(pods).port == port
 }
 
@@ -571,7 +571,7 @@ func (s *Scene) heardListening(pods []*Read[corev1.Pod]) servedPort {
 }
 
 // listening matches what servers say when they are up.
-var listening = lazily(`(?i)\b(?:listening|listen|serving|started|running|bound|bind|ready)\b[^\n]{0,80}?(?:\bport\(?s?\)?:?[ =]|[\w\]*]:|[ "'=(]:)(\d{2,5})\b`)
+var listening = newPattern(`(?i)\b(?:listening|listen|serving|started|running|bound|bind|ready)\b[^\n]{0,80}?(?:\bport\(?s?\)?:?[ =]|[\w\]*]:|[ "'=(]:)(\d{2,5})\b`)
 
 func logRef(l LogExcerpt) Ref {
 	return Ref{Evidence: l.Evidence, Source: "kubectl logs " + l.Pod + " -c " + l.Container + namespaceFlag(l.Namespace)}
@@ -601,16 +601,16 @@ func probedPorts(p *Read[corev1.Pod]) []int32 {
 	return out
 }
 
-// mentions reports whether anything in the Pods' own configuration, probes or
+// mentionsPort reports whether anything in the Pods' own configuration, probes or
 // logs names a port as theirs, so that they may serve it undeclared.
-func (s *Scene) mentions(pods []*Read[corev1.Pod], port int32) bool {
+func (s *Scene) mentionsPort(pods []*Read[corev1.Pod], port int32) bool {
 	if slices.Contains(probedPorts(pods[0]), port) || s.heardListening(pods).port == port {
 		return true
 	}
 	number := strconv.Itoa(int(port))
-	own := lazily(`(?:^|[^\w.:-]|\b(?:0\.0\.0\.0|localhost|127\.0\.0\.1):|[\]*"'=,\s]:|^:)` + number + `(?:$|[^\w.])`)
+	own := newPattern(`(?:^|[^\w.:-]|\b(?:0\.0\.0\.0|localhost|127\.0\.0\.1):|[\]*"'=,\s]:|^:)` + number + `(?:$|[^\w.])`)
 	w := podMaker{object: s.mendOf("Pod", &pods[0].Object), spec: &pods[0].Object.Spec, ref: pods[0].Ref}
-	for _, v := range s.settings(w) {
+	for _, v := range s.settingsOfMaker(w) {
 		if said := text.KeepBytes(v.Quote, maxSetting); strings.Contains(said, number) && own.MatchString(said) {
 			return true
 		}
@@ -621,14 +621,14 @@ func (s *Scene) mentions(pods []*Read[corev1.Pod], port int32) bool {
 // What clients say about a server: that nobody listens, that nobody answers,
 // that its name is not known.
 var (
-	refusedWords = lazily(`(?i)connection refused|ECONNREFUSED|actively refused|Connect call failed|failed to connect|can't connect|could not connect|upstream connect error|no route to host|host unreachable`)
-	timeoutWords = lazily(`(?i)i/o timeout|timed? ?out|ETIMEDOUT|deadline ?exceeded|SocketTimeout|ConnectTimeout|no route to host|EHOSTUNREACH|network is unreachable|operation not permitted|upstream request timeout|reset reason: connection timeout`)
-	unknownWords = lazily(`(?i)no such host|ENOTFOUND|EAI_AGAIN|name or service not known|temporary failure in name resolution|name does not resolve|unknown ?host|server misbehaving|could not resolve|getaddrinfo|NXDOMAIN|lookup [^\n]{1,200} i/o timeout|could not translate host name|nodename nor servname|host not found`)
+	refusedWords = newPattern(`(?i)connection refused|ECONNREFUSED|actively refused|Connect call failed|failed to connect|can't connect|could not connect|upstream connect error|no route to host|host unreachable`)
+	timeoutWords = newPattern(`(?i)i/o timeout|timed? ?out|ETIMEDOUT|deadline ?exceeded|SocketTimeout|ConnectTimeout|no route to host|EHOSTUNREACH|network is unreachable|operation not permitted|upstream request timeout|reset reason: connection timeout`)
+	unknownWords = newPattern(`(?i)no such host|ENOTFOUND|EAI_AGAIN|name or service not known|temporary failure in name resolution|name does not resolve|unknown ?host|server misbehaving|could not resolve|getaddrinfo|NXDOMAIN|lookup [^\n]{1,200} i/o timeout|could not translate host name|nodename nor servname|host not found`)
 )
 
-// complains returns a line of a log in which a client of the Service says one of
+// complaintAbout returns a line of a log in which a client of the Service says one of
 // words about it, nil if none does.
-func (s *Scene) complains(svc *corev1.Service, words *pattern) *Observation {
+func (s *Scene) complaintAbout(svc *corev1.Service, words *pattern) *Observation {
 	about := func(line string) bool {
 		for _, host := range []string{svc.Name + ":", svc.Name + ".", "//" + svc.Name, `"` + svc.Name + `"`, "'" + svc.Name + "'", " " + svc.Name + " "} {
 			if i := strings.Index(line, host); i >= 0 && (i == 0 || !wordByte(line[i-1])) {
@@ -649,8 +649,8 @@ func (s *Scene) complains(svc *corev1.Service, words *pattern) *Observation {
 	return nil
 }
 
-// says is a line of any log that has one of words, nil if none has.
-func (s *Scene) says(words *pattern) *Observation {
+// logLineWith is a line of any log that has one of words, nil if none has.
+func (s *Scene) logLineWith(words *pattern) *Observation {
 	for _, l := range s.Logs {
 		for line := range strings.Lines(l.Text) {
 			if line = text.KeepBytes(line, 4*maxQuote); words.MatchString(line) {
@@ -673,21 +673,21 @@ func headlessMisuse(s *Scene) []Finding {
 	var all []client
 	for i := range s.Services {
 		svc := &s.Services[i]
-		pods := s.selected(&svc.Object)
+		pods := s.podsSelectedBy(&svc.Object)
 		if svc.Object.Spec.ClusterIP != corev1.ClusterIPNone || len(pods) == 0 {
 			continue
 		}
 		for _, port := range svc.Object.Spec.Ports {
 			number := numberOf(port, &pods[0].Object.Spec)
-			if number == 0 || number == port.Port || s.mentions(pods, port.Port) || declaresBoth(&pods[0].Object.Spec, port, port.Port) {
+			if number == 0 || number == port.Port || s.mentionsPort(pods, port.Port) || declaresBoth(&pods[0].Object.Spec, port, port.Port) {
 				continue
 			}
 			if all == nil {
-				all = s.clients()
+				all = s.allClients()
 			}
 			for _, c := range clientsOf(&svc.Object, all) {
 				if c.port == port.Port {
-					out = append(out, headless(s, svc, c, port, number, pods))
+					out = append(out, headlessFinding(s, svc, c, port, number, pods))
 					break
 				}
 			}
@@ -696,7 +696,7 @@ func headlessMisuse(s *Scene) []Finding {
 	return out
 }
 
-func headless(s *Scene, svc *Read[corev1.Service], c client, port corev1.ServicePort, number int32, pods []*Read[corev1.Pod]) Finding {
+func headlessFinding(s *Scene, svc *Read[corev1.Service], c client, port corev1.ServicePort, number int32, pods []*Read[corev1.Pod]) Finding {
 	o := serviceObject(&svc.Object)
 	n := Finding{
 		Cause: "headless-service-misuse", Object: o, Confidence: nightcrier.Medium,
@@ -706,15 +706,15 @@ func headless(s *Scene, svc *Read[corev1.Service], c client, port corev1.Service
 			{Text: fmt.Sprintf("%s is headless and forwards port %d to %d", o, port.Port, number), Quote: "clusterIP=None", Ref: svc.Ref},
 		},
 		WrongIf:  "the Pods listen on the Service's port too",
-		Test:     get(svc.Object.Namespace, "service", svc.Object.Name).decides("clusterIP is None and port differs from targetPort", "it has a cluster IP, or the two are equal"),
+		Test:     testByGet(svc.Object.Namespace, "service", svc.Object.Name).decidesBetween("clusterIP is None and port differs from targetPort", "it has a cluster IP, or the two are equal"),
 		Affected: []nightcrier.Object{c.object},
-		Behind:   s.behind(pods),
+		Behind:   s.workloadsBehind(pods),
 		Actions: []Step{
 			{Action: fmt.Sprintf("Let %s connect to port %d", c.object, number), Outcome: "it reaches the Pods", Risk: "needs a rollout of the client"},
 			{Action: "Or give clients a Service with a cluster IP", Outcome: "the port is mapped", Risk: "the cluster IP of a Service cannot be changed: it takes a new one"},
 		},
 	}
-	if line := s.complains(&svc.Object, refusedWords); line != nil {
+	if line := s.complaintAbout(&svc.Object, refusedWords); line != nil {
 		n.Confidence = nightcrier.High
 		n.Observed = append(n.Observed, *line)
 	}
@@ -750,7 +750,7 @@ func withoutBalancer(svc *corev1.Service) bool {
 
 func (s *Scene) balancerFailed(svc *corev1.Service) *Observation {
 	for e := range s.eventsAbout("Service", svc.Namespace, svc.Name) {
-		if slices.Contains([]string{"SyncLoadBalancerFailed", "AllocationFailed", "CreatingLoadBalancerFailed"}, e.Object.Reason) && s.fresh(e) {
+		if slices.Contains([]string{"SyncLoadBalancerFailed", "AllocationFailed", "CreatingLoadBalancerFailed"}, e.Object.Reason) && s.isFresh(e) {
 			said := sawEvent(e)
 			return &said
 		}
@@ -765,7 +765,7 @@ func noBalancer(svc *Read[corev1.Service], said *Observation) Finding {
 		Summary:  fmt.Sprintf("%s has been given no load balancer address.", o),
 		Observed: []Observation{{Text: o.String() + " is of type LoadBalancer and has no address", Quote: "type=LoadBalancer", Ref: svc.Ref}},
 		WrongIf:  "nobody reaches it from outside, or the address is on its way",
-		Test:     get(svc.Object.Namespace, "service", svc.Object.Name).decides("status.loadBalancer is empty", "it has an address"),
+		Test:     testByGet(svc.Object.Namespace, "service", svc.Object.Name).decidesBetween("status.loadBalancer is empty", "it has an address"),
 		Actions:  []Step{{Action: "Look at the controller that makes load balancers: its log, quota and address pool", Outcome: "names why there is none", Risk: "none: read only"}},
 	}
 	if said != nil {
@@ -781,7 +781,7 @@ func balancerOfTargetPending(f *Facts) []Finding {
 	if f.Target.Kind != "Service" || f.Hearsay {
 		return nil
 	}
-	svc := find(f.Scene.Services, f.Target.Namespace, f.Target.Name)
+	svc := findObject(f.Scene.Services, f.Target.Namespace, f.Target.Name)
 	if svc == nil || !withoutBalancer(&svc.Object) || f.Now.Sub(svc.Object.CreationTimestamp.Time) < balancerLate {
 		return nil
 	}

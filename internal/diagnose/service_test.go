@@ -197,7 +197,7 @@ func TestLoadBalancerPending(t *testing.T) {
 	})
 	s := scenecase{manifests: docs(pods, balancer("web", ""))}.scene(t)
 	f := &Facts{Now: now, Scene: s, Target: nightcrier.Resource{Kind: "Service", Namespace: "shop", Name: "web"}}
-	if got := apply(f); len(got) != 1 || got[0].Cause != "service-load-balancer-pending" {
+	if got := applyRules(f); len(got) != 1 || got[0].Cause != "service-load-balancer-pending" {
 		t.Errorf("asked about the Service itself: %+v", got)
 	}
 }

@@ -63,24 +63,24 @@ type point struct {
 // readSources asks about the containers that are not well. A source that does not
 // answer is a line of what was not checked.
 func (c *collector) readSources(ctx context.Context, f *Facts) error {
-	if c.in.Sources == nil || c.in.Reader == nil || f.Hearsay || !f.known() {
+	if c.in.Sources == nil || c.in.Reader == nil || f.Hearsay || !f.isTargetKnown() {
 		return nil
 	}
 	about := []*Facts{f}
-	if f.whole() {
-		about = newView(c.scene).workloads()
+	if f.isWholeTarget() {
+		about = newView(c.scene).allWorkloads()
 	}
 	var looks []look
 	n := 0
 	for _, of := range about {
-		for ct := range of.failing() {
+		for ct := range of.failingContainers() {
 			if n++; n <= maxMeasured {
-				looks = append(looks, c.measure(ct)...)
+				looks = append(looks, c.measureContainer(ct)...)
 			}
 		}
 	}
 	before := len(c.scene.Logs)
-	if err := c.aside(ctx, looks); err != nil {
+	if err := c.askSources(ctx, looks); err != nil {
 		return err
 	}
 	for _, l := range c.scene.Logs[before:] {
@@ -91,8 +91,8 @@ func (c *collector) readSources(ctx context.Context, f *Facts) error {
 	return nil
 }
 
-// measure is what is worth asking about a container.
-func (c *collector) measure(ct container) (looks []look) {
+// measureContainer is what is worth asking about a container.
+func (c *collector) measureContainer(ct container) (looks []look) {
 	s, end := c.in.Sources, ct.lastEnd()
 	killed := end != nil && (end.Reason == "OOMKilled" || end.ExitCode == 137)
 	if s.Metrics != nil && killed {
@@ -107,8 +107,8 @@ func (c *collector) measure(ct container) (looks []look) {
 	return looks
 }
 
-// selector chooses the series, or the streams, of a container.
-func (c container) selector(namespaceLabel string) string {
+// seriesSelector chooses the series, or the streams, of a container.
+func (c container) seriesSelector(namespaceLabel string) string {
 	p := &c.pod.Object
 	return fmt.Sprintf("{%s=%s, pod=%s, container=%s}", cmp.Or(namespaceLabel, "namespace"), strconv.Quote(p.Namespace), strconv.Quote(p.Name), strconv.Quote(c.status.Name))
 }
@@ -123,19 +123,19 @@ func (c *collector) memoryOf(ct container, end *corev1.ContainerStateTerminated)
 	if started := end.StartedAt.Time; started.After(from) && started.Before(to) {
 		from = started
 	}
-	query := "max(container_memory_working_set_bytes" + ct.selector(c.in.Sources.MetricsLabel) + ")"
-	return c.series(ct, query, from, to, func(m *measured, points []point) { m.memory = points })
+	query := "max(container_memory_working_set_bytes" + ct.seriesSelector(c.in.Sources.MetricsLabel) + ")"
+	return c.lookAtSeries(ct, query, from, to, func(m *measured, points []point) { m.memory = points })
 }
 
 // throttlingOf reads in which share of its periods the CPU of a container was held up.
 func (c *collector) throttlingOf(ct container) look {
-	of := ct.selector(c.in.Sources.MetricsLabel)
+	of := ct.seriesSelector(c.in.Sources.MetricsLabel)
 	query := fmt.Sprintf("sum(increase(container_cpu_cfs_throttled_periods_total%s[5m])) / sum(increase(container_cpu_cfs_periods_total%s[5m]))", of, of)
-	return c.series(ct, query, c.scene.Now.Add(-throttledFor), c.scene.Now, func(m *measured, points []point) { m.throttled = points })
+	return c.lookAtSeries(ct, query, c.scene.Now.Add(-throttledFor), c.scene.Now, func(m *measured, points []point) { m.throttled = points })
 }
 
-// series is the look that asks for one series over a time.
-func (c *collector) series(ct container, query string, from, to time.Time, put func(*measured, []point)) look {
+// lookAtSeries is the look that asks for one series over a time.
+func (c *collector) lookAtSeries(ct container, query string, from, to time.Time, put func(*measured, []point)) look {
 	step := max(15*time.Second, (to.Sub(from) / 100).Truncate(time.Second))
 	source := fmt.Sprintf("prometheus query_range %s from %s to %s", query, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	return look{
@@ -151,7 +151,7 @@ func (c *collector) series(ct container, query string, from, to time.Time, put f
 			if len(points) == 0 {
 				return nil
 			}
-			ref, err := c.record("metrics", source, body)
+			ref, err := c.recordBody("metrics", source, body)
 			m := measured{namespace: ct.pod.Object.Namespace, pod: ct.pod.Object.Name, container: ct.status.Name, from: from, to: to, Ref: ref}
 			put(&m, points)
 			c.scene.measured = append(c.scene.measured, m)
@@ -195,7 +195,7 @@ func (c *collector) hasLogOf(ct container) bool {
 
 // linesOf reads what the instance that ended has logged, where its node has it no more.
 func (c *collector) linesOf(ct container, end *corev1.ContainerStateTerminated) look {
-	p, query := &ct.pod.Object, ct.selector(c.in.Sources.LinesLabel)
+	p, query := &ct.pod.Object, ct.seriesSelector(c.in.Sources.LinesLabel)
 	from, to := end.StartedAt.Add(-clockSkew), end.FinishedAt.Add(clockSkew)
 	source := fmt.Sprintf("loki query_range %s from %s to %s", query, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
 	return look{
@@ -208,7 +208,7 @@ func (c *collector) linesOf(ct container, end *corev1.ContainerStateTerminated) 
 			if text == "" {
 				return nil
 			}
-			ref, err := c.record("log", source, []byte(text))
+			ref, err := c.recordBody("log", source, []byte(text))
 			c.scene.Logs = append(c.scene.Logs, LogExcerpt{
 				Namespace: p.Namespace, Pod: p.Name, Container: ct.status.Name, Previous: true,
 				Evidence: ref.Evidence, Text: c.in.Mask(text), source: source,
@@ -257,10 +257,10 @@ func linesIn(body []byte) string {
 	return text[max(0, len(text)-logBytes):]
 }
 
-// aside makes looks at the sources: all at the same time, and none for longer than
+// askSources makes looks at the sources: all at the same time, and none for longer than
 // they may delay the diagnosis. They are no reads of the cluster, and their silence
 // says nothing of it.
-func (c *collector) aside(ctx context.Context, looks []look) error {
+func (c *collector) askSources(ctx context.Context, looks []look) error {
 	within, cancel := context.WithTimeout(ctx, sourcesPatience)
 	defer cancel()
 	answers := make([]answer, len(looks))
@@ -276,10 +276,10 @@ func (c *collector) aside(ctx context.Context, looks []look) error {
 	all.Wait()
 	for i, a := range answers {
 		looks[i].fail = func(err error) error {
-			c.miss(looks[i].source, err.Error())
+			c.noteMissed(looks[i].source, err.Error())
 			return nil
 		}
-		if err := c.take(ctx, looks[i], a); err != nil {
+		if err := c.takeAnswer(ctx, looks[i], a); err != nil {
 			return err
 		}
 	}
@@ -320,11 +320,11 @@ func bytesText(v float64) string {
 	return q.String()
 }
 
-// throttling tells which containers are held up by their CPU limit: slow probes and
+// addThrottling tells which containers are held up by their CPU limit: slow probes and
 // slow starts may come from it, so it is a fact and no cause.
-func (a *assembler) throttling() {
+func (a *assembler) addThrottling() {
 	for _, f := range append([]*Facts{a.f}, a.f.others...) {
-		for c := range f.failing() {
+		for c := range f.failingContainers() {
 			m, points := f.measuredOf(c, func(m measured) []point { return m.throttled })
 			if len(points) == 0 {
 				continue
@@ -333,7 +333,7 @@ func (a *assembler) throttling() {
 			if last.value < muchThrottled || last.value > 1.01 {
 				continue
 			}
-			a.fact(Observation{
+			a.addFact(Observation{
 				Text:  fmt.Sprintf("the CPU of %s is throttled in %.0f %% of its periods (limit %s)", c, 100*last.value, c.spec.Resources.Limits.Cpu()),
 				Quote: last.text, Ref: m.Ref,
 			}, nightcrier.Seen)

@@ -31,18 +31,18 @@ const (
 	steadyFor = 30 * time.Second
 )
 
-// well reports whether the workload has shown that it is as it should be.
-func (f *Facts) well() bool { return f.standing() == standsWell }
+// isWell reports whether the workload has shown that it is as it should be.
+func (f *Facts) isWell() bool { return f.judgeStanding() == standsWell }
 
 // lacksPods reports whether a controller has made fewer Pods than are wished for.
 func (f *Facts) lacksPods() bool {
-	r, known := f.replicas()
+	r, known := f.countReplicas()
 	return known && r.counted && r.made < r.want
 }
 
-// standing judges a workload by what its controller counts and by every Pod that was
+// judgeStanding judges a workload by what its controller counts and by every Pod that was
 // read of it.
-func (f *Facts) standing() standing {
+func (f *Facts) judgeStanding() standing {
 	job := f.ofJob() && f.Job != nil
 	switch {
 	case f.Owner.Kind == "CronJob" && f.Job == nil:
@@ -52,7 +52,7 @@ func (f *Facts) standing() standing {
 	case job && jobCondition(f.Job.Object, batchv1.JobComplete) != nil:
 		return standsWell
 	}
-	r, known := f.replicas()
+	r, known := f.countReplicas()
 	if !job && f.Replicas.Total == 0 && known && r.want == 0 {
 		return standsWell
 	}
@@ -63,7 +63,7 @@ func (f *Facts) standing() standing {
 		return standsDown
 	}
 	of := f.podsStand()
-	if of == standsWell && known && !(r.current && r.well()) {
+	if of == standsWell && known && !(r.current && r.isWell()) {
 		return standsUnjudged
 	}
 	return of
@@ -79,7 +79,7 @@ func (f *Facts) podsStand() standing {
 	}
 	worst := standsUnjudged
 	for _, p := range all {
-		if f.leftOver(&p.Object) || replaced(&p.Object) && f.Replicas.Total > 0 {
+		if f.leftOver(&p.Object) || isReplaced(&p.Object) && f.Replicas.Total > 0 {
 			continue
 		}
 		of := f.podStands(p)
@@ -95,31 +95,31 @@ func (f *Facts) podsStand() standing {
 
 func (f *Facts) podStands(p *Read[corev1.Pod]) standing {
 	switch {
-	case podWell(p, f.Now) && f.steady(&p.Object):
+	case podWell(p, f.Now) && f.isSteady(&p.Object):
 		return standsWell
-	case podWell(p, f.Now), f.starts(p):
+	case podWell(p, f.Now), f.isStarting(p):
 		return standsComingUp
 	}
 	return standsDown
 }
 
-// steady reports whether a Pod has been ready for a while, or has completed.
-func (f *Facts) steady(p *corev1.Pod) bool {
+// isSteady reports whether a Pod has been ready for a while, or has completed.
+func (f *Facts) isSteady(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || f.Now.Sub(readyAt(p)) >= steadyFor
 }
 
-// starts reports whether a Pod is new and nothing has kept it from starting so far: it
+// isStarting reports whether a Pod is new and nothing has kept it from starting so far: it
 // has not failed, and waits for nothing but to be placed and made.
-func (f *Facts) starts(p *Read[corev1.Pod]) bool {
+func (f *Facts) isStarting(p *Read[corev1.Pod]) bool {
 	if f.Now.Sub(p.Object.CreationTimestamp.Time) > startingFor || p.Object.Status.Phase == corev1.PodFailed {
 		return false
 	}
-	if pendingOn(&p.Object) != "" && !f.growing(p) {
+	if pendingOn(&p.Object) != "" && !f.isNodeComing(p) {
 		return false
 	}
 	for _, c := range podContainers(p) {
 		end := c.lastEnd()
-		reason, _ := c.waiting()
+		reason, _ := c.waitingReason()
 		if c.status.RestartCount > 0 || end != nil && end.ExitCode != 0 || !slices.Contains(startReasons, reason) {
 			return false
 		}

@@ -26,12 +26,12 @@ var startSayings = []saying{
 	{
 		cause: "image-platform-mismatch", because: "its program is built for another processor than the node has",
 		wrongIf: "the file is a script without an interpreter line", actions: platformActions,
-		wordings: words(`exec (/\S{1,200}): exec format error`, `(?i)exec(?:user process)?.{0,120}exec format error`, `cannot execute binary file: Exec format error`),
+		wordings: newWordings(`exec (/\S{1,200}): exec format error`, `(?i)exec(?:user process)?.{0,120}exec format error`, `cannot execute binary file: Exec format error`),
 	},
 	{
 		cause: "command-not-found", because: "its command does not exist in the image or cannot be executed",
 		wrongIf: "the process goes on without that command", actions: commandActions,
-		wordings: words(
+		wordings: newWordings(
 			`exec (/\S{1,200}): (?:no such file or directory|permission denied)`, `exec: "?([^\s":]{1,200})"?: executable file not found`, `(?:^|: )(?:exec: )?(?:line )?\d*:? ?([\w./-]{1,200}): (?:command )?not found$`,
 			`exec: ([\w./-]{1,200}): not found`, `exec: ([\w./-]{1,200}): (?:cannot execute|Permission denied)`, `no such file or directory.{0,40}unable to start container process`,
 		),
@@ -49,14 +49,14 @@ var commandActions = []Step{
 }
 
 // nonRoot matches a kubelet's refusal to run a container as root.
-var nonRoot = lazily(`runAsNonRoot|breaks non-root policy|image will run as root`)
+var nonRoot = newPattern(`runAsNonRoot|breaks non-root policy|image will run as root`)
 
 // startRefused finds containers that the runtime cannot create or start, and
 // Pods whose sandbox, the network with it, cannot be made.
 func startRefused(f *Facts) []Finding {
 	var out []Finding
-	for c := range f.failing() {
-		reason, message := c.waiting()
+	for c := range f.failingContainers() {
+		reason, message := c.waitingReason()
 		config := reason == "CreateContainerConfigError" && configCause(message) == ""
 		if !config && !slices.Contains([]string{"RunContainerError", "CreateContainerError", "StartError"}, reason) {
 			continue
@@ -79,7 +79,7 @@ func startRefused(f *Facts) []Finding {
 				continue // the limit of memory is the reason
 			}
 			sandbox := e.Object.Reason == "FailedCreatePodSandBox" || e.Object.Reason == "NetworkNotReady"
-			if sandbox && f.fresh(e) && !podReady(&p.Object) && !f.past(&p) && sandboxLess(&p.Object) {
+			if sandbox && f.isFresh(e) && !podReady(&p.Object) && !f.isPast(&p) && sandboxLess(&p.Object) {
 				n := notStarted(f, "pod-sandbox-failed", p.Object.Name, sawEvent(e))
 				n.DependsOn = f.Scene.networkOf(&p.Object, e.Object.Message)
 				out = append(out, n)
@@ -89,7 +89,7 @@ func startRefused(f *Facts) []Finding {
 	return out
 }
 
-var networkPlugin = lazily(`plugin type="([a-z][a-z0-9]{2,30})`)
+var networkPlugin = newPattern(`plugin type="([a-z][a-z0-9]{2,30})`)
 
 // networkOf is what the network of a Pod needs: its node, and the DaemonSet of the
 // plugin that a message names.
@@ -130,9 +130,9 @@ func startCause(message string) string {
 }
 
 var (
-	formatError = lazily(`(?i)exec format error`)
+	formatError = newPattern(`(?i)exec format error`)
 	// badReference matches a kubelet that cannot work out a variable's value.
-	badReference = lazily(`(?i)unsupported (container resource|fieldPath|fieldRef)|fieldRef|resourceFieldRef|FileKeyRef|environment variable key .{1,200} not found|couldn't parse env file|container \S{1,80} not found$`)
+	badReference = newPattern(`(?i)unsupported (container resource|fieldPath|fieldRef)|fieldRef|resourceFieldRef|FileKeyRef|environment variable key .{1,200} not found|couldn't parse env file|container \S{1,80} not found$`)
 )
 
 // startFailure is what the newest Event says of a container that waits without
@@ -151,8 +151,8 @@ func notStarted(f *Facts, cause, pod string, said Observation) Finding {
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{said},
 		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), causeOf(cause).Meaning, text.CutLine(said.Quote, maxQuote)),
 		WrongIf: "it has started since; the kubelet tries again by itself",
-		Test: describe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
-			decides("its newest events say the same", "it has started"),
+		Test: testByDescribe(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
+			decidesBetween("its newest events say the same", "it has started"),
 		Actions: []Step{
 			{Action: "Correct what the message names in " + f.Mend().String() + ", or on its node", Do: doEdit, Outcome: "the Pod starts by itself", Risk: "needs a new rollout where the Pod is changed"},
 			{Action: "See whether other Pods of the same node start", Outcome: "tells a fault of the workload from one of the node", Risk: "none: read only"},
@@ -166,11 +166,11 @@ func hookFailed(f *Facts) []Finding {
 	var out []Finding
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if f.past(p) || podReady(&p.Object) {
+		if f.isPast(p) || podReady(&p.Object) {
 			continue
 		}
 		for e := range f.eventsOf("Pod", p.Object.Name) {
-			if e.Object.Reason == "FailedPostStartHook" && f.fresh(e) {
+			if e.Object.Reason == "FailedPostStartHook" && f.isFresh(e) {
 				n := notStarted(f, "container-not-started", p.Object.Name, sawEvent(e))
 				n.Summary = fmt.Sprintf("%s does not stay up: the postStart hook of its container fails, so it is killed after each start (%s).", f.Mend(), text.CutLine(e.Object.Message, maxQuote))
 				out = append(out, n)

@@ -41,7 +41,7 @@ func waitsForPredecessor(s *Scene) []Finding {
 			Observed: []Observation{podState(*p),
 				{Text: fmt.Sprintf("%s wants %d Pods and has %d", o, want, set.Object.Status.Replicas), Quote: fmt.Sprintf("replicas=%d", want), Ref: set.Ref}},
 			WrongIf: "the Pod only needs longer to become ready",
-			Test:    get(p.Object.Namespace, "pod", p.Object.Name).decides("its condition Ready is not True", "it is True"),
+			Test:    testByGet(p.Object.Namespace, "pod", p.Object.Name).decidesBetween("its condition Ready is not True", "it is True"),
 			Actions: []Step{
 				{Action: "Find out why Pod " + p.Object.Name + " is not ready", Outcome: "names the cause", Risk: "none: read only"},
 				{Action: "Set podManagementPolicy to Parallel if the Pods need no order; the StatefulSet must be made again for that", Outcome: "one Pod does not hold up the others", Risk: "Pods may start before the ones they rely on"},
@@ -59,7 +59,7 @@ func (s *Scene) holdsUp(set *Read[appsv1.StatefulSet]) *Read[corev1.Pod] {
 		first = int(o.Start)
 	}
 	for n := range int(min(orOne(set.Object.Spec.Replicas), 1000)) {
-		p := find(s.Pods, set.Object.Namespace, set.Object.Name+"-"+strconv.Itoa(first+n))
+		p := findObject(s.Pods, set.Object.Namespace, set.Object.Name+"-"+strconv.Itoa(first+n))
 		switch {
 		case p == nil:
 			return nil
@@ -74,7 +74,7 @@ func (s *Scene) holdsUp(set *Read[appsv1.StatefulSet]) *Read[corev1.Pod] {
 }
 
 // nameAway is what programs in all languages say of a name that has no address.
-var nameAway = lazily(`(?i)no such host|name or service not known|could not resolve|couldn't resolve|getaddrinfo|ENOTFOUND|NXDOMAIN|name resolution|unknown ?host|nodename nor servname|server misbehaving|name does not resolve`)
+var nameAway = newPattern(`(?i)no such host|name or service not known|could not resolve|couldn't resolve|getaddrinfo|ENOTFOUND|NXDOMAIN|name resolution|unknown ?host|nodename nor servname|server misbehaving|name does not resolve`)
 
 // governingServiceMissing finds StatefulSets whose Service does not exist while
 // somebody fails to find their Pods by name. Without that nobody misses it.
@@ -83,7 +83,7 @@ func governingServiceMissing(s *Scene) []Finding {
 	for i := range s.StatefulSets {
 		set := &s.StatefulSets[i]
 		ns, name := set.Object.Namespace, set.Object.Spec.ServiceName
-		if name == "" || !s.Complete("Service", ns) || find(s.Services, ns, name) != nil {
+		if name == "" || !s.Complete("Service", ns) || findObject(s.Services, ns, name) != nil {
 			continue
 		}
 		seen, ok := s.missesName(set)
@@ -97,7 +97,7 @@ func governingServiceMissing(s *Scene) []Finding {
 			Observed: []Observation{seen,
 				{Text: o.String() + " has serviceName " + text.CutLine(name, maxQuote) + ", and namespace " + ns + " has no such Service", Quote: "serviceName=" + name, Ref: set.Ref}},
 			WrongIf: "the Service was made since",
-			Test:    list(ns, "service").decides("no Service is called "+text.CutLine(name, maxQuote), "there is one"),
+			Test:    testByList(ns, "service").decidesBetween("no Service is called "+text.CutLine(name, maxQuote), "there is one"),
 			Actions: []Step{
 				{Action: "Make a headless Service called " + text.CutLine(name, maxQuote) + " that selects the Pods of " + o.String(), Outcome: "the Pods find each other by name", Risk: "none for what runs"},
 			},

@@ -50,7 +50,7 @@ func (d deed) command(o nightcrier.Object) string {
 	case d == doResume && (kind == "cronjob" || kind == "job"):
 		return kubectl(o, "patch", `-p '{"spec":{"suspend":false}}'`)
 	case d == doUncordon && o.Kind == "Node":
-		return string(command("", o.Name, []string{"kubectl", "uncordon", o.Name}))
+		return string(newTest("", o.Name, []string{"kubectl", "uncordon", o.Name}))
 	case d == doScale && (kind == "deployment" || kind == "statefulset" || kind == "replicaset"):
 		return kubectl(o, "scale", "--replicas=1")
 	case d == doUndo && (kind == "deployment" || kind == "statefulset" || kind == "daemonset"):
@@ -69,7 +69,7 @@ func kubectl(o nightcrier.Object, verb string, flags ...string) string {
 		return ""
 	}
 	words := []string{"kubectl", verb, strings.ToLower(o.Kind) + "/" + o.Name}
-	line := command(o.Namespace, o.Name, words)
+	line := newTest(o.Namespace, o.Name, words)
 	if line == "" {
 		return ""
 	}
@@ -90,11 +90,11 @@ func (l *lack) create() string {
 	case o.Kind == hostKind || !plainKind(o.Kind):
 		return ""
 	case what == "":
-		return string(command(o.Namespace, o.Name, []string{"kubectl", "get", strings.ToLower(o.Kind)}))
+		return string(newTest(o.Namespace, o.Name, []string{"kubectl", "get", strings.ToLower(o.Kind)}))
 	case l.pulls:
 		what = "secret docker-registry"
 	}
-	line := string(command(o.Namespace, o.Name, []string{"kubectl", "create", what, o.Name}))
+	line := string(newTest(o.Namespace, o.Name, []string{"kubectl", "create", what, o.Name}))
 	switch {
 	case line == "":
 	case l.pulls:

@@ -28,12 +28,12 @@ var around = []string{
 func (c *collector) readNamespace(ctx context.Context, f *Facts) error {
 	var looks []look
 	if f.Target.Kind != "" {
-		looks = append(looks, c.fetch(f.Target))
+		looks = append(looks, c.lookAtObject(f.Target))
 	}
 	if ns := f.Target.Namespace; ns != "" {
-		looks = append(looks, c.lists(ns, around...)...)
+		looks = append(looks, c.lookAtLists(ns, around...)...)
 	}
-	if err := c.together(ctx, looks...); err != nil {
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
 	if err := c.readBeyond(ctx, f.Target.Namespace); err != nil {
@@ -43,17 +43,17 @@ func (c *collector) readNamespace(ctx context.Context, f *Facts) error {
 	return nil
 }
 
-// lists are the looks that read all objects of these kinds in ns.
-func (c *collector) lists(ns string, kinds ...string) (looks []look) {
+// lookAtLists are the looks that read all objects of these kinds in ns.
+func (c *collector) lookAtLists(ns string, kinds ...string) (looks []look) {
 	for _, kind := range kinds {
 		q := query{kind: kind, ns: ns, limit: maxOfKind}
-		l := c.list(q)
+		l := c.lookAtList(q)
 		if kind == "Secret" { // a credential that is as small as it should be cannot
 			l.fail = func(err error) error {
 				if nightcrier.CodeOf(err) == nightcrier.Refused {
 					return nil
 				}
-				return c.failed(q.shortly(c.home), err)
+				return c.noteFailure(q.shortName(c.home), err)
 			}
 		}
 		looks = append(looks, l)
@@ -67,9 +67,9 @@ func (c *collector) readBeyond(ctx context.Context, ns string) error {
 	if c.scene.Complete("Pod", ns) || !slices.ContainsFunc(c.scene.Pods, func(p Read[corev1.Pod]) bool { return p.Object.Namespace == ns }) {
 		return nil
 	}
-	err := c.together(ctx,
-		c.list(query{kind: "Pod", ns: ns, fields: "status.phase!=Running,status.phase!=Succeeded", limit: maxOfKind}),
-		c.list(query{kind: "Event", ns: ns, fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
+	err := c.readTogether(ctx,
+		c.lookAtList(query{kind: "Pod", ns: ns, fields: "status.phase!=Running,status.phase!=Succeeded", limit: maxOfKind}),
+		c.lookAtList(query{kind: "Event", ns: ns, fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
 	)
 	if err != nil {
 		return err
@@ -80,22 +80,22 @@ func (c *collector) readBeyond(ctx context.Context, ns string) error {
 	for _, e := range c.scene.Events {
 		o := e.Object.InvolvedObject
 		res := nightcrier.Resource{Kind: "Pod", Namespace: o.Namespace, Name: o.Name}
-		_, known := c.had[key(res)]
+		_, known := c.had[keyOf(res)]
 		if known || asked[o.Name] || o.Kind != "Pod" || o.Namespace != ns || e.Object.Type != corev1.EventTypeWarning ||
-			!c.scene.fresh(e) || res.Check() != nil || len(looks) >= maxNamed {
+			!c.scene.isFresh(e) || res.Check() != nil || len(looks) >= maxNamed {
 			continue
 		}
 		asked[o.Name] = true
-		l := c.fetch(res)
+		l := c.lookAtObject(res)
 		l.fail = func(err error) error { // it may well be gone
 			if nightcrier.CodeOf(err) == nightcrier.NotFound {
 				return nil
 			}
-			return c.failed(l.source, err)
+			return c.noteFailure(l.source, err)
 		}
 		looks = append(looks, l)
 	}
-	return c.together(ctx, looks...)
+	return c.readTogether(ctx, looks...)
 }
 
 // readSymptoms reads those parts of the cluster that something in the namespace
@@ -103,7 +103,7 @@ func (c *collector) readBeyond(ctx context.Context, ns string) error {
 func (c *collector) readSymptoms(ctx context.Context) error {
 	s := c.scene
 	var looks []look
-	wide := func(kinds ...string) { looks = append(looks, c.lists("", kinds...)...) }
+	wide := func(kinds ...string) { looks = append(looks, c.lookAtLists("", kinds...)...) }
 	if slices.ContainsFunc(s.Claims, func(p Read[corev1.PersistentVolumeClaim]) bool { return p.Object.Status.Phase != corev1.ClaimBound }) {
 		wide("StorageClass", "PersistentVolume")
 	}
@@ -112,7 +112,7 @@ func (c *collector) readSymptoms(ctx context.Context) error {
 	}
 	said := func(reason, word string) bool {
 		return slices.ContainsFunc(s.Events, func(e Read[corev1.Event]) bool {
-			return strings.HasPrefix(e.Object.Reason, reason) && strings.Contains(e.Object.Message, word) && s.fresh(e)
+			return strings.HasPrefix(e.Object.Reason, reason) && strings.Contains(e.Object.Message, word) && s.isFresh(e)
 		})
 	}
 	if said("FailedAttachVolume", "") {
@@ -122,7 +122,7 @@ func (c *collector) readSymptoms(ctx context.Context) error {
 		wide("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
 	looks = append(looks, c.metricsAPIs()...)
-	if err := c.together(ctx, looks...); err != nil {
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
 	if c.nodesMatter() {
@@ -140,13 +140,13 @@ func (c *collector) readSymptoms(ctx context.Context) error {
 func (c *collector) metricsAPIs() (looks []look) {
 	asked := map[string]bool{}
 	for _, h := range c.scene.Autoscalers {
-		cond, off := c.scene.inactive(&h.Object)
+		cond, off := c.scene.inactiveCondition(&h.Object)
 		if !off || !blindReason.MatchString(cond.Reason) {
 			continue
 		}
 		if api := metricsAPI(cond.Message); !asked[api] {
 			asked[api] = true
-			looks = append(looks, c.fetch(nightcrier.Resource{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService", Name: api}))
+			looks = append(looks, c.lookAtObject(nightcrier.Resource{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService", Name: api}))
 		}
 	}
 	return looks
@@ -185,12 +185,12 @@ func (c *collector) readBehind(ctx context.Context) error {
 		}
 	}
 	for _, ns := range served {
-		looks = append(looks, c.lists(ns, "Service", "EndpointSlice", "Pod", "Deployment", "Event")...)
+		looks = append(looks, c.lookAtLists(ns, "Service", "EndpointSlice", "Pod", "Deployment", "Event")...)
 	}
 	if c.systemMatters() && !c.scene.Complete("Pod", systemNamespace) {
-		looks = append(looks, c.lists(systemNamespace, "Pod", "Deployment", "DaemonSet", "Service", "EndpointSlice", "ConfigMap", "Event")...)
+		looks = append(looks, c.lookAtLists(systemNamespace, "Pod", "Deployment", "DaemonSet", "Service", "EndpointSlice", "ConfigMap", "Event")...)
 	}
-	if err := c.together(ctx, looks...); err != nil {
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
 	c.scene.sortEvents()
@@ -202,8 +202,8 @@ func (c *collector) readLogsIn(ctx context.Context, namespaces []string) error {
 	if len(namespaces) == 0 {
 		return nil
 	}
-	there := slices.DeleteFunc(newView(c.scene).workloads(), func(f *Facts) bool { return !slices.Contains(namespaces, f.Owner.Namespace) })
-	return c.readLogs(ctx, failing(there), maxOtherLogs)
+	there := slices.DeleteFunc(newView(c.scene).allWorkloads(), func(f *Facts) bool { return !slices.Contains(namespaces, f.Owner.Namespace) })
+	return c.readLogs(ctx, failingPods(there), maxOtherLogs)
 }
 
 // servingNamespaces are those of the Services behind parts of the API that are not
@@ -215,7 +215,7 @@ func (c *collector) servingNamespaces() (list []string) {
 		if u.GetKind() != "APIService" || ns == "" || c.scene.Complete("Pod", ns) || slices.Contains(list, ns) || len(list) >= maxBehind {
 			continue
 		}
-		if _, _, bad := c.scene.unavailable(u); bad && (nightcrier.Resource{Kind: namespaceKind, Name: ns}).Check() == nil {
+		if _, _, bad := c.scene.whyUnavailable(u); bad && (nightcrier.Resource{Kind: namespaceKind, Name: ns}).Check() == nil {
 			list = append(list, ns)
 		}
 	}
@@ -237,28 +237,28 @@ func (c *collector) readElsewhere(ctx context.Context) error {
 	for _, ns := range append(connected, c.home) { // policies select by the labels of both
 		looks = append(looks, c.quietFetch(nightcrier.Resource{APIVersion: "v1", Kind: namespaceKind, Name: ns}))
 	}
-	if err := c.together(ctx, looks...); err != nil {
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
-	connected = slices.DeleteFunc(connected, func(ns string) bool { return find(c.scene.Namespaces, "", ns) == nil })
+	connected = slices.DeleteFunc(connected, func(ns string) bool { return findObject(c.scene.Namespaces, "", ns) == nil })
 	looks = nil
 	for _, ns := range connected {
-		looks = append(looks, c.lists(ns, elsewhere...)...)
+		looks = append(looks, c.lookAtLists(ns, elsewhere...)...)
 	}
-	if err := c.together(ctx, looks...); err != nil {
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
 	for _, ns := range connected {
-		c.scene.doubt(ns)
+		c.scene.doubtNamespace(ns)
 	}
 	c.scene.sortEvents()
 	return c.readLogsIn(ctx, connected)
 }
 
-// doubt takes back that all of a namespace was read when nothing was found there: a dump
+// doubtNamespace takes back that all of a namespace was read when nothing was found there: a dump
 // of some namespaces often lists the names of all.
-func (s *Scene) doubt(ns string) {
-	if slices.Contains(s.namespaces(), ns) || slices.ContainsFunc(s.Services, func(svc Read[corev1.Service]) bool { return svc.Object.Namespace == ns }) {
+func (s *Scene) doubtNamespace(ns string) {
+	if slices.Contains(s.podNamespaces(), ns) || slices.ContainsFunc(s.Services, func(svc Read[corev1.Service]) bool { return svc.Object.Namespace == ns }) {
 		return
 	}
 	for _, kind := range elsewhere {
@@ -269,12 +269,12 @@ func (s *Scene) doubt(ns string) {
 // connectedNamespaces are those, not read yet, that the settings of what fails name
 // as part of a Service's name.
 func (c *collector) connectedNamespaces() (list []string) {
-	for _, f := range newView(c.scene).workloads() {
+	for _, f := range newView(c.scene).allWorkloads() {
 		maker, known := c.scene.makerOf(f.Mend())
-		if f.standing() != standsDown || !known {
+		if f.judgeStanding() != standsDown || !known {
 			continue
 		}
-		for _, a := range c.scene.addresses(maker) {
+		for _, a := range c.scene.addressesOf(maker) {
 			parts := strings.Split(strings.TrimSuffix(a.host, "."), ".")
 			if len(parts) < 3 || parts[2] != "svc" || slices.Contains(list, parts[1]) || c.scene.Complete("Pod", parts[1]) || len(list) >= maxBehind {
 				continue
@@ -289,12 +289,12 @@ func (c *collector) connectedNamespaces() (list []string) {
 
 // quietFetch reads an object that may well not be there, or be forbidden.
 func (c *collector) quietFetch(res nightcrier.Resource) look {
-	l := c.fetch(res)
+	l := c.lookAtObject(res)
 	l.fail = func(err error) error {
 		if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.Refused {
 			return nil
 		}
-		return c.failed(l.source, err)
+		return c.noteFailure(l.source, err)
 	}
 	return l
 }
@@ -309,11 +309,11 @@ func (c *collector) systemMatters() bool {
 	}):
 		return true
 	case slices.ContainsFunc(s.Events, func(e Read[corev1.Event]) bool {
-		return e.Object.Reason == "FailedCreatePodSandBox" && s.fresh(e)
+		return e.Object.Reason == "FailedCreatePodSandBox" && s.isFresh(e)
 	}):
 		return true
 	}
-	return len(s.unscheduled())+len(s.unobserved()) > 0
+	return len(s.unscheduledWorkloads())+len(s.unobservedWorkloads()) > 0
 }
 
 // maxBehind is how many namespaces of webhooks are looked into.
@@ -322,7 +322,7 @@ const maxBehind = 3
 // webhookNamespaces are the namespaces of webhooks that Events or conditions name.
 func (c *collector) webhookNamespaces() (list []string) {
 	add := func(name string, svc *string) {
-		if svc == nil || c.scene.Complete("Pod", *svc) || slices.Contains(list, *svc) || len(list) >= maxBehind || !c.named(name) {
+		if svc == nil || c.scene.Complete("Pod", *svc) || slices.Contains(list, *svc) || len(list) >= maxBehind || !c.isWebhookNamed(name) {
 			return
 		}
 		if (nightcrier.Resource{Kind: "Namespace", Name: *svc}).Check() == nil {
@@ -346,8 +346,8 @@ func (c *collector) webhookNamespaces() (list []string) {
 	return list
 }
 
-// named reports whether an Event or a Deployment's condition speaks of the webhook.
-func (c *collector) named(webhook string) bool {
+// isWebhookNamed reports whether an Event or a Deployment's condition speaks of the webhook.
+func (c *collector) isWebhookNamed(webhook string) bool {
 	quoted := `"` + webhook + `"`
 	for _, e := range c.scene.Events {
 		if strings.Contains(e.Object.Message, quoted) {

@@ -15,13 +15,13 @@ const (
 
 var (
 	// gravest are the words a program ends with.
-	gravest = words(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|(?:Error|Exception):`)[0]
+	gravest = newWordings(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|(?:Error|Exception):`)[0]
 	// telling are the words of a failure that may be passing.
-	telling = words(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)[0]
+	telling = newWordings(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)[0]
 	// stackFrame matches a line of a stack trace, which names exceptions in passing.
-	stackFrame = lazily(`^\s+at [\w.$<>/@:-]+`)
+	stackFrame = newPattern(`^\s+at [\w.$<>/@:-]+`)
 	// notALog is what a kubelet answers in place of a log it has lost.
-	notALog = lazily(`^unable to retrieve container logs for `)
+	notALog = newPattern(`^unable to retrieve container logs for `)
 )
 
 // errorLine picks the line of a log that most likely says why the program
@@ -38,8 +38,8 @@ func errorLine(log string) string {
 	return lastLine(log)
 }
 
-// sentence begins s with a capital and ends it with a full stop.
-func sentence(s string) string {
+// makeSentence begins s with a capital and ends it with a full stop.
+func makeSentence(s string) string {
 	if s == "" {
 		return s
 	}

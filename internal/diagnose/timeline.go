@@ -47,19 +47,19 @@ func (c *collector) readHistory(ctx context.Context, about nightcrier.Object) er
 	switch about.Kind {
 	case "Deployment":
 		if !c.scene.Complete("ReplicaSet", about.Namespace) {
-			looks = append(looks, c.quietly(query{kind: "ReplicaSet", ns: about.Namespace, labels: selector, limit: maxHistory}))
+			looks = append(looks, c.lookQuietly(query{kind: "ReplicaSet", ns: about.Namespace, labels: selector, limit: maxHistory}))
 		}
 	case "StatefulSet", "DaemonSet":
-		looks = append(looks, c.quietly(query{kind: "ControllerRevision", ns: about.Namespace, labels: selector, limit: maxHistory}))
+		looks = append(looks, c.lookQuietly(query{kind: "ControllerRevision", ns: about.Namespace, labels: selector, limit: maxHistory}))
 	}
 	if meta != nil {
 		for _, res := range deliveredBy(*meta) {
-			l := c.fetch(res)
+			l := c.lookAtObject(res)
 			l.fail = func(error) error { return nil } // a label may outlive what it names
 			looks = append(looks, l)
 		}
 	}
-	return c.together(ctx, append(looks, c.releases(about.Namespace)...)...)
+	return c.readTogether(ctx, append(looks, c.lookAtReleases(about.Namespace)...)...)
 }
 
 // rootHistory reads the history of the root cause's workload where that is not what
@@ -72,14 +72,14 @@ func (c *collector) rootHistory(ctx context.Context, f *Facts, found composed) e
 	if meta, _ := c.scene.workloadOf(root); meta == nil || root == f.Mend() {
 		return nil
 	}
-	return unstopped(c.readHistory(ctx, root))
+	return unwrapStop(c.readHistory(ctx, root))
 }
 
 // helmSecret begins the names of the Secrets that Helm keeps its releases in.
 const helmSecret = "sh.helm.release.v1."
 
-// releases are the looks into the newest Helm releases of a namespace.
-func (c *collector) releases(ns string) (looks []look) {
+// lookAtReleases are the looks into the newest Helm releases of a namespace.
+func (c *collector) lookAtReleases(ns string) (looks []look) {
 	r, ok := c.in.Reader.(ReleaseReader)
 	if !ok {
 		return nil
@@ -96,7 +96,7 @@ func (c *collector) releases(ns string) (looks []look) {
 				return json.Marshal(rel)
 			},
 			take: func(body []byte) error {
-				ref, err := c.record("object", source, body)
+				ref, err := c.recordBody("object", source, body)
 				var rel changes.Release
 				if err == nil && json.Unmarshal(body, &rel) == nil {
 					c.scene.Releases = append(c.scene.Releases, Read[changes.Release]{rel, ref})
@@ -134,9 +134,9 @@ func (s *Scene) helmSecrets(ns string) (out []Read[corev1.Secret]) {
 	return out
 }
 
-// quietly is the look at a list that nobody misses.
-func (c *collector) quietly(q query) look {
-	l := c.list(q)
+// lookQuietly is the look at a list that nobody misses.
+func (c *collector) lookQuietly(q query) look {
+	l := c.lookAtList(q)
 	l.fail = func(error) error { return nil }
 	return l
 }
@@ -146,15 +146,15 @@ func (c *collector) quietly(q query) look {
 func (s *Scene) workloadOf(o nightcrier.Object) (*metav1.ObjectMeta, string) {
 	switch o.Kind {
 	case "Deployment":
-		if d := find(s.Deployments, o.Namespace, o.Name); d != nil {
+		if d := findObject(s.Deployments, o.Namespace, o.Name); d != nil {
 			return &d.Object.ObjectMeta, metav1.FormatLabelSelector(d.Object.Spec.Selector)
 		}
 	case "StatefulSet":
-		if d := find(s.StatefulSets, o.Namespace, o.Name); d != nil {
+		if d := findObject(s.StatefulSets, o.Namespace, o.Name); d != nil {
 			return &d.Object.ObjectMeta, metav1.FormatLabelSelector(d.Object.Spec.Selector)
 		}
 	case "DaemonSet":
-		if d := find(s.DaemonSets, o.Namespace, o.Name); d != nil {
+		if d := findObject(s.DaemonSets, o.Namespace, o.Name); d != nil {
 			return &d.Object.ObjectMeta, metav1.FormatLabelSelector(d.Object.Spec.Selector)
 		}
 	}
@@ -198,18 +198,18 @@ type timeline struct {
 // changesOf is what changed around a workload before it broke, the newest first.
 func (s *Scene) changesOf(about nightcrier.Object, broke time.Time, clean func(string, int) string) []nightcrier.Change {
 	t := &timeline{s: s, about: about, broke: broke, clean: clean}
-	t.rollouts()
-	t.delivered()
-	t.releases()
-	t.edited()
-	t.scaled()
-	t.nodes()
+	t.addRollouts()
+	t.addDeliveries()
+	t.addReleases()
+	t.addEdits()
+	t.addScaling()
+	t.addNodeChanges()
 	slices.SortStableFunc(t.all, func(a, b nightcrier.Change) int { return b.At.Compare(a.At) })
 	return t.all[:min(len(t.all), maxChanges)]
 }
 
-// add notes a change, if it is near enough to the trouble to have to do with it.
-func (t *timeline) add(at time.Time, o nightcrier.Object, ref Ref, who, what string, details ...string) {
+// addChange notes a change, if it is near enough to the trouble to have to do with it.
+func (t *timeline) addChange(at time.Time, o nightcrier.Object, ref Ref, who, what string, details ...string) {
 	if at.IsZero() || at.Before(t.broke.Add(-recent)) || at.After(t.s.Now) {
 		return
 	}
@@ -270,7 +270,7 @@ func (t *timeline) revisions() []revision {
 }
 
 func (t *timeline) owns(o metav1.Object) bool {
-	up := controller(o)
+	up := controllerOf(o)
 	return up.Kind == t.about.Kind && up.Namespace == t.about.Namespace && up.Name == t.about.Name
 }
 
@@ -285,8 +285,8 @@ func asJSON(v any) any {
 	return out
 }
 
-// rollouts tells what the newest revision of the workload changed.
-func (t *timeline) rollouts() {
+// addRollouts tells what the newest revision of the workload changed.
+func (t *timeline) addRollouts() {
 	revs := t.revisions()
 	if len(revs) == 0 {
 		return
@@ -294,7 +294,7 @@ func (t *timeline) rollouts() {
 	now := revs[0]
 	named := fmt.Sprintf("revision %d of %s", now.number, t.about)
 	if len(revs) == 1 {
-		t.add(now.made, t.about, now.ref, t.whoRolled(), named+" is its first")
+		t.addChange(now.made, t.about, now.ref, t.whoRolled(), named+" is its first")
 		return
 	}
 	details := changes.Between(revs[1].template, now.template, t.clean)
@@ -308,7 +308,7 @@ func (t *timeline) rollouts() {
 	if cause := now.notes["kubernetes.io/change-cause"]; cause != "" {
 		what += " (" + cause + ")"
 	}
-	t.add(at, t.about, now.ref, t.whoRolled(), what, details...)
+	t.addChange(at, t.about, now.ref, t.whoRolled(), what, details...)
 }
 
 // restartOnly reports whether nothing differs but the mark of kubectl rollout restart.
@@ -324,7 +324,7 @@ func (t *timeline) tookUp(r revision) time.Time {
 			return lastSeen(&e.Object)
 		}
 	}
-	if d := find(t.s.Deployments, t.about.Namespace, t.about.Name); d != nil {
+	if d := findObject(t.s.Deployments, t.about.Namespace, t.about.Name); d != nil {
 		for _, c := range d.Object.Status.Conditions {
 			if c.Type == appsv1.DeploymentProgressing {
 				return c.LastUpdateTime.Time
@@ -344,8 +344,8 @@ func (t *timeline) whoRolled() string {
 	return who
 }
 
-// delivered tells what Argo CD and Flux did last.
-func (t *timeline) delivered() {
+// addDeliveries tells what Argo CD and Flux did last.
+func (t *timeline) addDeliveries() {
 	for _, o := range t.s.Others {
 		text := func(fields ...string) string {
 			s, _, _ := unstructured.NestedString(o.Object.Object, fields...)
@@ -355,15 +355,15 @@ func (t *timeline) delivered() {
 		switch is.Kind {
 		case "Application":
 			what := fmt.Sprintf("Argo CD synced %s to revision %s: %s", is, cmp.Or(text("status", "sync", "revision"), "unknown"), cmp.Or(text("status", "operationState", "phase"), text("status", "sync", "status")))
-			t.add(parsed(text("status", "operationState", "finishedAt")), is, o.Ref, "Argo CD", what, nonEmpty(text("status", "operationState", "message"))...)
+			t.addChange(parseTime(text("status", "operationState", "finishedAt")), is, o.Ref, "Argo CD", what, nonEmpty(text("status", "operationState", "message"))...)
 		case "Kustomization", "HelmRelease":
-			t.reconciled(o, is)
+			t.addReconciliation(o, is)
 		}
 	}
 }
 
-// reconciled tells what Flux says of its last try.
-func (t *timeline) reconciled(o Read[unstructured.Unstructured], is nightcrier.Object) {
+// addReconciliation tells what Flux says of its last try.
+func (t *timeline) addReconciliation(o Read[unstructured.Unstructured], is nightcrier.Object) {
 	conditions, _, _ := unstructured.NestedSlice(o.Object.Object, "status", "conditions")
 	revision, _, _ := unstructured.NestedString(o.Object.Object, "status", "lastAppliedRevision")
 	for _, c := range conditions {
@@ -378,11 +378,11 @@ func (t *timeline) reconciled(o Read[unstructured.Unstructured], is nightcrier.O
 		if revision != "" {
 			what += ", revision " + revision
 		}
-		t.add(parsed(at), is, o.Ref, "Flux", what, nonEmpty(message)...)
+		t.addChange(parseTime(at), is, o.Ref, "Flux", what, nonEmpty(message)...)
 	}
 }
 
-func parsed(s string) time.Time {
+func parseTime(s string) time.Time {
 	at, _ := time.Parse(time.RFC3339, s) // unreadable is unknown
 	return at
 }
@@ -394,9 +394,9 @@ func nonEmpty(s string) []string {
 	return []string{s}
 }
 
-// releases tells of Helm's releases by the labels of the Secrets that it keeps
+// addReleases tells of Helm's releases by the labels of the Secrets that it keeps
 // them in, and of their charts where those could be read.
-func (t *timeline) releases() {
+func (t *timeline) addReleases() {
 	told := map[string]int{}
 	for _, sec := range t.s.helmSecrets(t.about.Namespace) {
 		m := sec.Object.ObjectMeta
@@ -407,12 +407,12 @@ func (t *timeline) releases() {
 		o := nightcrier.Object{Kind: "HelmRelease", Namespace: m.Namespace, Name: name}
 		what := fmt.Sprintf("Helm installed revision %s of release %s: %s", m.Labels["version"], name, cmp.Or(m.Labels["status"], "status unknown"))
 		number, _ := strconv.Atoi(m.Labels["version"]) // of none there is no chart
-		t.add(m.CreationTimestamp.Time, o, sec.Ref, "Helm", what, t.charts(name, number)...)
+		t.addChange(m.CreationTimestamp.Time, o, sec.Ref, "Helm", what, t.compareCharts(name, number)...)
 	}
 }
 
-// charts says what a revision of a Helm release brought, against the one before.
-func (t *timeline) charts(name string, number int) (out []string) {
+// compareCharts says what a revision of a Helm release brought, against the one before.
+func (t *timeline) compareCharts(name string, number int) (out []string) {
 	var is, was *changes.Release
 	for i := range t.s.Releases {
 		switch r := &t.s.Releases[i].Object; {
@@ -436,40 +436,40 @@ func (t *timeline) charts(name string, number int) (out []string) {
 	return append([]string{line}, nonEmpty(is.Info.Description)...)
 }
 
-// edited tells of objects beside the workload that somebody wrote.
-func (t *timeline) edited() {
+// addEdits tells of objects beside the workload that somebody wrote.
+func (t *timeline) addEdits() {
 	s, uses := t.s, t.s.configOf(t.about)
 	for i := range s.ConfigMaps {
-		t.wrote("ConfigMap", &s.ConfigMaps[i].Object, s.ConfigMaps[i].Ref, uses)
+		t.addEdit("ConfigMap", &s.ConfigMaps[i].Object, s.ConfigMaps[i].Ref, uses)
 	}
 	for i := range s.Secrets {
 		if s.Secrets[i].Object.Labels["owner"] != "helm" {
-			t.wrote("Secret", &s.Secrets[i].Object, s.Secrets[i].Ref, uses)
+			t.addEdit("Secret", &s.Secrets[i].Object, s.Secrets[i].Ref, uses)
 		}
 	}
 	for i := range s.Services {
-		t.wrote("Service", &s.Services[i].Object, s.Services[i].Ref, nil)
+		t.addEdit("Service", &s.Services[i].Object, s.Services[i].Ref, nil)
 	}
 	for i := range s.NetworkPolicies {
-		t.wrote("NetworkPolicy", &s.NetworkPolicies[i].Object, s.NetworkPolicies[i].Ref, nil)
+		t.addEdit("NetworkPolicy", &s.NetworkPolicies[i].Object, s.NetworkPolicies[i].Ref, nil)
 	}
 	for i := range s.Quotas {
-		t.wrote("ResourceQuota", &s.Quotas[i].Object, s.Quotas[i].Ref, nil)
+		t.addEdit("ResourceQuota", &s.Quotas[i].Object, s.Quotas[i].Ref, nil)
 	}
 	for i := range s.LimitRanges {
-		t.wrote("LimitRange", &s.LimitRanges[i].Object, s.LimitRanges[i].Ref, nil)
+		t.addEdit("LimitRange", &s.LimitRanges[i].Object, s.LimitRanges[i].Ref, nil)
 	}
 	for i := range s.Ingresses {
-		t.wrote("Ingress", &s.Ingresses[i].Object, s.Ingresses[i].Ref, nil)
+		t.addEdit("Ingress", &s.Ingresses[i].Object, s.Ingresses[i].Ref, nil)
 	}
 }
 
 // newborn is how long after its creation writing an object is still making it.
 const newborn = time.Minute
 
-// wrote tells that an object of the workload's namespace was made or changed, of
+// addEdit tells that an object of the workload's namespace was made or changed, of
 // configuration only if the workload uses it.
-func (t *timeline) wrote(kind string, o metav1.Object, ref Ref, uses map[nightcrier.Object]bool) {
+func (t *timeline) addEdit(kind string, o metav1.Object, ref Ref, uses map[nightcrier.Object]bool) {
 	is := nightcrier.Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 	config := kind == "ConfigMap" || kind == "Secret"
 	if is.Namespace != t.about.Namespace || config && !uses[is] {
@@ -481,12 +481,12 @@ func (t *timeline) wrote(kind string, o metav1.Object, ref Ref, uses map[nightcr
 	}
 	made := o.GetCreationTimestamp().Time
 	if at, who := lastEdit(o); at.Sub(made) > newborn {
-		t.add(at, is, ref, who, what+" was changed")
+		t.addChange(at, is, ref, who, what+" was changed")
 		return
 	} else if t.s.bornWith(t.about, made) {
 		return // a namespace that was just set up is no news
 	} else {
-		t.add(made, is, ref, who, what+" was made")
+		t.addChange(made, is, ref, who, what+" was made")
 	}
 }
 
@@ -533,15 +533,15 @@ func (s *Scene) podSpecsOf(about nightcrier.Object) []corev1.PodSpec {
 	var out []corev1.PodSpec
 	switch about.Kind {
 	case "Deployment":
-		if d := find(s.Deployments, about.Namespace, about.Name); d != nil {
+		if d := findObject(s.Deployments, about.Namespace, about.Name); d != nil {
 			out = append(out, d.Object.Spec.Template.Spec)
 		}
 	case "StatefulSet":
-		if d := find(s.StatefulSets, about.Namespace, about.Name); d != nil {
+		if d := findObject(s.StatefulSets, about.Namespace, about.Name); d != nil {
 			out = append(out, d.Object.Spec.Template.Spec)
 		}
 	case "DaemonSet":
-		if d := find(s.DaemonSets, about.Namespace, about.Name); d != nil {
+		if d := findObject(s.DaemonSets, about.Namespace, about.Name); d != nil {
 			out = append(out, d.Object.Spec.Template.Spec)
 		}
 	}
@@ -595,8 +595,8 @@ func namesOfConfig(spec corev1.PodSpec, note func(kind, name string)) {
 	}
 }
 
-// scaled tells of autoscalers' steps, and of scaling that no rollout explains.
-func (t *timeline) scaled() {
+// addScaling tells of autoscalers' steps, and of scaling that no rollout explains.
+func (t *timeline) addScaling() {
 	for _, h := range t.s.Autoscalers {
 		ref := h.Object.Spec.ScaleTargetRef
 		if h.Object.Namespace != t.about.Namespace || ref.Kind != t.about.Kind || ref.Name != t.about.Name {
@@ -605,14 +605,14 @@ func (t *timeline) scaled() {
 		o := nightcrier.Object{Kind: "HorizontalPodAutoscaler", Namespace: h.Object.Namespace, Name: h.Object.Name}
 		for e := range t.s.eventsAbout(o.Kind, o.Namespace, o.Name) {
 			if e.Object.Reason == "SuccessfulRescale" {
-				t.add(lastSeen(&e.Object), o, e.Ref, o.Kind+" "+o.Name, t.about.String()+" was scaled: "+e.Object.Message)
+				t.addChange(lastSeen(&e.Object), o, e.Ref, o.Kind+" "+o.Name, t.about.String()+" was scaled: "+e.Object.Message)
 			}
 		}
 	}
 }
 
-// nodes tells what happened to the nodes that the workload's Pods are on.
-func (t *timeline) nodes() {
+// addNodeChanges tells what happened to the nodes that the workload's Pods are on.
+func (t *timeline) addNodeChanges() {
 	on := map[string]bool{}
 	for i := range t.s.Pods {
 		if p := &t.s.Pods[i].Object; p.Spec.NodeName != "" && t.s.mendOf("Pod", p) == t.about {
@@ -626,17 +626,17 @@ func (t *timeline) nodes() {
 		}
 		for _, c := range n.Object.Status.Conditions {
 			if c.Type == corev1.NodeReady || c.Status == corev1.ConditionTrue {
-				t.add(c.LastTransitionTime.Time, o, n.Ref, "", fmt.Sprintf("%s became %s=%s, reason %s", o, c.Type, c.Status, c.Reason), nonEmpty(c.Message)...)
+				t.addChange(c.LastTransitionTime.Time, o, n.Ref, "", fmt.Sprintf("%s became %s=%s, reason %s", o, c.Type, c.Status, c.Reason), nonEmpty(c.Message)...)
 			}
 		}
 		for _, taint := range n.Object.Spec.Taints {
 			if taint.TimeAdded != nil {
-				t.add(taint.TimeAdded.Time, o, n.Ref, "", fmt.Sprintf("%s got the taint %s", o, taint.ToString()))
+				t.addChange(taint.TimeAdded.Time, o, n.Ref, "", fmt.Sprintf("%s got the taint %s", o, taint.ToString()))
 			}
 		}
 		for e := range t.s.eventsAbout("Node", "", o.Name) {
 			if e.Object.Reason == "Rebooted" {
-				t.add(lastSeen(&e.Object), o, e.Ref, "", o.String()+" was rebooted")
+				t.addChange(lastSeen(&e.Object), o, e.Ref, "", o.String()+" was rebooted")
 			}
 		}
 	}

@@ -167,7 +167,7 @@ func TestWhoDelivers(t *testing.T) {
 }
 
 func TestManagersAreTrimmed(t *testing.T) {
-	got := string(scrub([]byte(`{"kind":"ConfigMap","metadata":{"name":"a","managedFields":[
+	got := string(scrubBody([]byte(`{"kind":"ConfigMap","metadata":{"name":"a","managedFields":[
 		{"manager":"helm","operation":"Update","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:data":{}}},
 		{"manager":"kubectl-edit","operation":"Update","time":"2026-01-02T00:00:00Z","fieldsV1":{"f:data":{}}},
 		{"manager":"kubelet","operation":"Update","time":"2026-01-03T00:00:00Z","subresource":"status"}]}}`)))

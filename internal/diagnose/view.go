@@ -57,40 +57,40 @@ func newView(s *Scene) *view {
 	return v
 }
 
-// workloads are the facts about every workload, and every Pod that none owns.
-func (v *view) workloads() []*Facts {
+// allWorkloads are the facts about every workload, and every Pod that none owns.
+func (v *view) allWorkloads() []*Facts {
 	var all []*Facts
 	done := map[nightcrier.Object]bool{}
 	add := func(kind string, m metav1.Object) *Facts {
 		o := nightcrier.Object{Kind: kind, Namespace: m.GetNamespace(), Name: m.GetName()}
 		done[o] = true
-		f := v.facts(o, kinds.MustNamed(kind).APIVersion())
+		f := v.newFacts(o, kinds.MustNamed(kind).APIVersion())
 		all = append(all, f)
 		return f
 	}
 	for i := range v.s.Deployments {
 		d := &v.s.Deployments[i]
-		v.fill(add("Deployment", &d.Object), func(f *Facts) { f.Deployment = d })
+		v.fillFacts(add("Deployment", &d.Object), func(f *Facts) { f.Deployment = d })
 	}
 	for i := range v.s.StatefulSets {
-		v.fill(add("StatefulSet", &v.s.StatefulSets[i].Object), nil)
+		v.fillFacts(add("StatefulSet", &v.s.StatefulSets[i].Object), nil)
 	}
 	for i := range v.s.DaemonSets {
-		v.fill(add("DaemonSet", &v.s.DaemonSets[i].Object), nil)
+		v.fillFacts(add("DaemonSet", &v.s.DaemonSets[i].Object), nil)
 	}
 	for i := range v.s.CronJobs {
-		v.fill(add("CronJob", &v.s.CronJobs[i].Object), nil)
+		v.fillFacts(add("CronJob", &v.s.CronJobs[i].Object), nil)
 	}
 	for i := range v.s.Jobs {
-		if j := &v.s.Jobs[i]; controller(&j.Object).IsZero() {
-			v.fill(add("Job", &j.Object), nil)
+		if j := &v.s.Jobs[i]; controllerOf(&j.Object).IsZero() {
+			v.fillFacts(add("Job", &j.Object), nil)
 		}
 	}
 	for i := range v.s.Pods { // what is left belongs to nobody, or to what was not read
 		if o := v.s.mendOf("Pod", &v.s.Pods[i].Object); !done[o] {
 			done[o] = true
-			f := v.facts(o, controller(&v.s.Pods[i].Object).APIVersion)
-			v.fill(f, nil)
+			f := v.newFacts(o, controllerOf(&v.s.Pods[i].Object).APIVersion)
+			v.fillFacts(f, nil)
 			all = append(all, f)
 		}
 	}
@@ -103,12 +103,12 @@ func (v *view) troubledNodes() []*Facts {
 	var all []*Facts
 	for _, n := range v.s.Nodes {
 		o := nightcrier.Object{Kind: "Node", Name: n.Object.Name}
-		f := v.facts(o, "v1")
+		f := v.newFacts(o, "v1")
 		f.Nodes = []Read[corev1.Node]{n}
 		f.Events = v.events[o]
 		for _, p := range v.s.Pods {
 			if p.Object.Spec.NodeName == n.Object.Name {
-				f.count([]Read[corev1.Pod]{p})
+				f.countPods([]Read[corev1.Pod]{p})
 				if !slices.Contains(f.Namespaces, p.Object.Namespace) {
 					f.Namespaces = append(f.Namespaces, p.Object.Namespace)
 				}
@@ -121,25 +121,25 @@ func (v *view) troubledNodes() []*Facts {
 	return all
 }
 
-func (v *view) facts(o nightcrier.Object, apiVersion string) *Facts {
+func (v *view) newFacts(o nightcrier.Object, apiVersion string) *Facts {
 	r := nightcrier.Resource{APIVersion: apiVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 	return &Facts{Now: v.s.Now, Target: r, Owner: r, Scene: v.s, ownerRead: true}
 }
 
-// fill gives the facts of a workload its parts.
-func (v *view) fill(f *Facts, set func(*Facts)) {
+// fillFacts gives the facts of a workload its parts.
+func (v *view) fillFacts(f *Facts, set func(*Facts)) {
 	o := f.Mend()
 	if set != nil {
 		set(f)
 	}
-	f.ReplicaSet = newest(v.sets[o], func(rs *appsv1.ReplicaSet) metav1.Time { return rs.CreationTimestamp })
-	f.Job = newest(v.jobs[o], func(j *batchv1.Job) metav1.Time { return j.CreationTimestamp })
+	f.ReplicaSet = newestOf(v.sets[o], func(rs *appsv1.ReplicaSet) metav1.Time { return rs.CreationTimestamp })
+	f.Job = newestOf(v.jobs[o], func(j *batchv1.Job) metav1.Time { return j.CreationTimestamp })
 	pods := v.pods[o]
 	if o.Kind == "CronJob" && f.Job != nil { // earlier ones are history
-		pods = slices.DeleteFunc(slices.Clone(pods), func(p Read[corev1.Pod]) bool { return controller(&p.Object).Name != f.Job.Object.Name })
+		pods = slices.DeleteFunc(slices.Clone(pods), func(p Read[corev1.Pod]) bool { return controllerOf(&p.Object).Name != f.Job.Object.Name })
 	}
-	f.count(pods)
-	f.Pods = pick(f, pods, nil)
+	f.countPods(pods)
+	f.Pods = pickPods(f, pods, nil)
 	v.addEvents(f)
 	for _, p := range f.Pods {
 		f.Logs = append(f.Logs, v.logs[nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}]...)
@@ -171,7 +171,7 @@ func (v *view) addEvents(f *Facts) {
 	})
 }
 
-func newest[T any](all []Read[T], born func(*T) metav1.Time) *Read[T] {
+func newestOf[T any](all []Read[T], born func(*T) metav1.Time) *Read[T] {
 	var found *Read[T]
 	for i := range all {
 		if found == nil || born(&found.Object).Time.Before(born(&all[i].Object).Time) {
@@ -181,10 +181,10 @@ func newest[T any](all []Read[T], born func(*T) metav1.Time) *Read[T] {
 	return found
 }
 
-// pick picks the Pods whose state tells most about their owner: first, if it is
+// pickPods picks the Pods whose state tells most about their owner: first, if it is
 // given, then those that are not well, the newest first; when all are well one
 // stands for all. What is left of Pods that were replaced long ago tells nothing.
-func pick(f *Facts, pods []Read[corev1.Pod], first *Read[corev1.Pod]) []Read[corev1.Pod] {
+func pickPods(f *Facts, pods []Read[corev1.Pod], first *Read[corev1.Pod]) []Read[corev1.Pod] {
 	var picked []Read[corev1.Pod]
 	if first != nil {
 		picked = append(picked, *first)

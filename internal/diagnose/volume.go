@@ -37,16 +37,16 @@ func volumeMissing(f *Facts) []Finding {
 	if f.Target.Kind != "PersistentVolumeClaim" {
 		return nil
 	}
-	read := find(f.Scene.Claims, f.Target.Namespace, f.Target.Name) != nil
+	read := findObject(f.Scene.Claims, f.Target.Namespace, f.Target.Name) != nil
 	for e := range f.eventsOf(f.Target.Kind, f.Target.Name) {
-		if !slices.Contains(claimReasons, e.Object.Reason) || !f.fresh(e) || read && e.Object.Reason != resizeFailed {
+		if !slices.Contains(claimReasons, e.Object.Reason) || !f.isFresh(e) || read && e.Object.Reason != resizeFailed {
 			continue
 		}
 		return []Finding{{
 			Cause: "volume-not-provisioned", Object: f.Mend(), Confidence: nightcrier.High, Observed: []Observation{sawEvent(e)},
 			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), causeOf("volume-not-provisioned").Meaning, text.CutLine(e.Object.Message, maxQuote)),
 			WrongIf: "it was bound since; the controller tries again by itself",
-			Test:    describe(f.Target).decides("it is Pending and its newest events say the same", "it is Bound"),
+			Test:    testByDescribe(f.Target).decidesBetween("it is Pending and its newest events say the same", "it is Bound"),
 			Actions: []Step{
 				{Action: "Check the storage class that the claim names, and its provisioner", Outcome: "tells a wrong name from a provisioner that is down", Risk: "none: read only"},
 				{Action: "Check the capacity and the zone that the claim can be served from", Outcome: "names what is short", Risk: "none: read only"},
@@ -76,17 +76,17 @@ type claim struct {
 func claimsUnbound(s *Scene) []Finding {
 	var out []Finding
 	for i := range s.Claims {
-		c := s.claim(&s.Claims[i])
+		c := s.newClaim(&s.Claims[i])
 		if c.Object.DeletionTimestamp != nil {
 			continue
 		}
 		switch c.Object.Status.Phase {
 		case corev1.ClaimLost:
-			n := c.finding("pvc-volume-lost", nightcrier.High, fmt.Sprintf("was bound to PersistentVolume %s, which is gone or bound to another.", cmp.Or(c.Object.Spec.VolumeName, "none")))
+			n := c.claimFinding("pvc-volume-lost", nightcrier.High, fmt.Sprintf("was bound to PersistentVolume %s, which is gone or bound to another.", cmp.Or(c.Object.Spec.VolumeName, "none")))
 			n.Actions = []Step{{Action: "Restore the data from a backup into a new claim, or make the PersistentVolume again if its storage still exists", Outcome: "the data is back", Risk: "a new claim is empty until it is restored"}}
 			out = append(out, n)
 		case corev1.ClaimPending:
-			if n, ok := c.pending(); ok {
+			if n, ok := c.pendingFinding(); ok {
 				out = append(out, n)
 			}
 		}
@@ -94,7 +94,7 @@ func claimsUnbound(s *Scene) []Finding {
 	return out
 }
 
-func (s *Scene) claim(r *Read[corev1.PersistentVolumeClaim]) claim {
+func (s *Scene) newClaim(r *Read[corev1.PersistentVolumeClaim]) claim {
 	c := claim{s: s, Read: r}
 	if name := r.Object.Spec.StorageClassName; name != nil {
 		c.class, c.named = *name, true
@@ -109,7 +109,7 @@ func (s *Scene) claim(r *Read[corev1.PersistentVolumeClaim]) claim {
 		}
 	}
 	for e := range s.eventsAbout("PersistentVolumeClaim", r.Object.Namespace, r.Object.Name) {
-		if slices.Contains(claimReasons, e.Object.Reason) && e.Object.Reason != resizeFailed && s.fresh(e) {
+		if slices.Contains(claimReasons, e.Object.Reason) && e.Object.Reason != resizeFailed && s.isFresh(e) {
 			c.said = &e
 			break
 		}
@@ -121,30 +121,30 @@ func (s *Scene) claim(r *Read[corev1.PersistentVolumeClaim]) claim {
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 var (
-	classNotFound = lazily(`storageclass(?:es)?\.storage\.k8s\.io "([^"]{1,253})" not found`)
-	sizeWords     = lazily(`(?i)\b(size|capacity|space|quota|too (large|small)|exceed\w*|insufficient|OutOfRange|ResourceExhausted)\b`)
-	modeWords     = lazily(`(?i)access ?mode|ReadWriteMany|ReadOnlyMany|MULTI_NODE|volume capabilit`)
+	classNotFound = newPattern(`storageclass(?:es)?\.storage\.k8s\.io "([^"]{1,253})" not found`)
+	sizeWords     = newPattern(`(?i)\b(size|capacity|space|quota|too (large|small)|exceed\w*|insufficient|OutOfRange|ResourceExhausted)\b`)
+	modeWords     = newPattern(`(?i)access ?mode|ReadWriteMany|ReadOnlyMany|MULTI_NODE|volume capabilit`)
 )
 
-// pending says why a claim is Pending, if it is a fault.
-func (c claim) pending() (Finding, bool) {
+// pendingFinding says why a claim is Pending, if it is a fault.
+func (c claim) pendingFinding() (Finding, bool) {
 	waits := c.kind != nil && c.kind.Object.VolumeBindingMode != nil && *c.kind.Object.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	chosen := c.Object.Annotations["volume.kubernetes.io/selected-node"] != ""
 	switch {
 	case c.classMissing():
 		return c.noClass(), true
-	case waits && len(c.pods()) == 0:
+	case waits && len(c.usingPods()) == 0:
 		return Finding{}, false
 	case c.byHand():
 		return c.fromVolumes()
 	case c.said != nil && c.said.Object.Reason == "ProvisioningFailed":
-		return c.refused(), true
+		return c.refusedFinding(), true
 	case waits && !chosen:
 		return Finding{}, false
 	case c.kind != nil && c.s.Now.Sub(c.Object.CreationTimestamp.Time) > settling:
-		return c.unanswered(), true
+		return c.unansweredFinding(), true
 	case c.said != nil:
-		return c.finding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, maxQuote)), true
+		return c.claimFinding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, maxQuote)), true
 	}
 	return Finding{}, false
 }
@@ -166,7 +166,7 @@ func (c claim) noClass() Finding {
 	if c.class == "" {
 		what = fmt.Sprintf("names no StorageClass, and none is the default%s.", c.otherClasses())
 	}
-	n := c.finding("pvc-class-missing", nightcrier.High, what)
+	n := c.claimFinding("pvc-class-missing", nightcrier.High, what)
 	if c.class != "" {
 		n.Lack = &lack{object: nightcrier.Object{Kind: "StorageClass", Name: c.class}}
 	}
@@ -195,13 +195,13 @@ func (c claim) byHand() bool {
 		return true
 	}
 	waits := slices.ContainsFunc(c.s.Volumes, func(v Read[corev1.PersistentVolume]) bool {
-		return v.Object.Spec.StorageClassName == c.class && c.free(&v.Object)
+		return v.Object.Spec.StorageClassName == c.class && c.mayBind(&v.Object)
 	})
 	return c.kind == nil && (c.named && c.class == "" || waits || c.s.Complete("StorageClass", ""))
 }
 
-// refused is the finding that the provisioner says why it makes no volume.
-func (c claim) refused() Finding {
+// refusedFinding is the finding that the provisioner says why it makes no volume.
+func (c claim) refusedFinding() Finding {
 	message := c.said.Object.Message
 	cause := "pvc-provisioner-failing"
 	switch {
@@ -214,22 +214,22 @@ func (c claim) refused() Finding {
 	if c.kind != nil {
 		provisioner = text.CutLine(c.kind.Object.Provisioner, maxQuote)
 	}
-	return c.finding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.asks(), c.modes(), provisioner, text.CutLine(message, maxQuote)))
+	return c.claimFinding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.requestedSize(), c.accessModes(), provisioner, text.CutLine(message, maxQuote)))
 }
 
-// unanswered is the finding that the provisioner says nothing at all.
-func (c claim) unanswered() Finding {
+// unansweredFinding is the finding that the provisioner says nothing at all.
+func (c claim) unansweredFinding() Finding {
 	provisioner := text.CutLine(c.kind.Object.Provisioner, maxQuote)
-	n := c.finding("pvc-provisioner-failing", nightcrier.Medium,
+	n := c.claimFinding("pvc-provisioner-failing", nightcrier.Medium,
 		fmt.Sprintf("waits for a volume of StorageClass %s, and its provisioner %s makes none and says nothing: is it running?", c.class, provisioner))
 	n.Observed = append(n.Observed, Observation{Text: "StorageClass " + c.class + " is served by " + provisioner, Quote: provisioner, Ref: c.kind.Ref})
 	for e := range c.s.eventsAbout("PersistentVolumeClaim", c.Object.Namespace, c.Object.Name) {
-		if e.Object.Reason == "ExternalProvisioning" && c.s.fresh(e) {
+		if e.Object.Reason == "ExternalProvisioning" && c.s.isFresh(e) {
 			n.Confidence, n.Observed = nightcrier.High, append(n.Observed, sawEvent(e))
 			break
 		}
 	}
-	for w := range c.s.controllers() {
+	for w := range c.s.allControllers() {
 		if w.object.Kind != "DaemonSet" && runsProvisioner(w, c.kind.Object.Provisioner) {
 			n.DependsOn = append(n.DependsOn, w.object)
 		}
@@ -268,7 +268,7 @@ func (c claim) fromVolumes() (Finding, bool) {
 		if v.Object.Spec.StorageClassName != c.class {
 			continue
 		}
-		if !c.free(&v.Object) {
+		if !c.mayBind(&v.Object) {
 			taken = fmt.Sprintf("; PersistentVolume %s is %s", v.Object.Name, strings.ToLower(string(v.Object.Status.Phase)))
 			continue
 		}
@@ -284,9 +284,9 @@ func (c claim) fromVolumes() (Finding, bool) {
 	case nearest != nil:
 		return c.doesNotFit(nearest, best), true
 	case c.s.Complete("PersistentVolume", ""):
-		return c.finding("pvc-unbound", nightcrier.High, fmt.Sprintf("finds no free PersistentVolume%s%s, and nobody makes one by itself.", ofClass(c.class), text.CutLine(taken, maxQuote))), true
+		return c.claimFinding("pvc-unbound", nightcrier.High, fmt.Sprintf("finds no free PersistentVolume%s%s, and nobody makes one by itself.", ofClass(c.class), text.CutLine(taken, maxQuote))), true
 	case c.said != nil:
-		return c.finding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, maxQuote)), true
+		return c.claimFinding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, maxQuote)), true
 	}
 	return Finding{}, false
 }
@@ -300,14 +300,14 @@ func ofClass(class string) string {
 
 // fromNamed judges the one volume that the claim names.
 func (c claim) fromNamed(name string) (Finding, bool) {
-	v := find(c.s.Volumes, "", name)
+	v := findObject(c.s.Volumes, "", name)
 	switch {
 	case v == nil && c.s.Complete("PersistentVolume", ""):
-		return c.finding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which does not exist.", text.CutLine(name, maxQuote))), true
+		return c.claimFinding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which does not exist.", text.CutLine(name, maxQuote))), true
 	case v == nil:
 		return Finding{}, false
-	case !c.free(&v.Object):
-		n := c.finding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which is %s for another claim.", v.Object.Name, strings.ToLower(string(v.Object.Status.Phase))))
+	case !c.mayBind(&v.Object):
+		n := c.claimFinding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which is %s for another claim.", v.Object.Name, strings.ToLower(string(v.Object.Status.Phase))))
 		n.Observed = append(n.Observed, Observation{Text: "PersistentVolume " + v.Object.Name + " is not free", Quote: "phase=" + string(v.Object.Status.Phase), Ref: v.Ref})
 		return n, true
 	}
@@ -321,8 +321,8 @@ func (c claim) fromNamed(name string) (Finding, bool) {
 	return c.doesNotFit(v, m), true
 }
 
-// free reports whether a volume may be bound to the claim.
-func (c claim) free(v *corev1.PersistentVolume) bool {
+// mayBind reports whether a volume may be bound to the claim.
+func (c claim) mayBind(v *corev1.PersistentVolume) bool {
 	if v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
 		return false
 	}
@@ -372,58 +372,58 @@ func (c claim) doesNotFit(v *Read[corev1.PersistentVolume], m []shortfall) Findi
 	for _, one := range m {
 		why = append(why, one.why)
 	}
-	n := c.finding(m[0].cause, nightcrier.High, fmt.Sprintf("fits no free PersistentVolume; the nearest is %s: %s.", v.Object.Name, text.CutLine(strings.Join(why, "; "), maxQuote)))
+	n := c.claimFinding(m[0].cause, nightcrier.High, fmt.Sprintf("fits no free PersistentVolume; the nearest is %s: %s.", v.Object.Name, text.CutLine(strings.Join(why, "; "), maxQuote)))
 	n.Observed = append(n.Observed, Observation{Text: "PersistentVolume " + v.Object.Name + ": " + strings.Join(why, "; "), Quote: v.Object.Name, Ref: v.Ref})
 	return n
 }
 
-func (c claim) asks() string {
+func (c claim) requestedSize() string {
 	q := c.Object.Spec.Resources.Requests[corev1.ResourceStorage]
 	return q.String()
 }
 
-func (c claim) modes() string { return modeNames(c.Object.Spec.AccessModes) }
+func (c claim) accessModes() string { return modeNames(c.Object.Spec.AccessModes) }
 
-// pods are those that use the claim and have not ended.
-func (c claim) pods() []*Read[corev1.Pod] {
+// usingPods are those that use the claim and have not ended.
+func (c claim) usingPods() []*Read[corev1.Pod] {
 	var out []*Read[corev1.Pod]
 	for i := range c.s.Pods {
 		p := &c.s.Pods[i]
-		if p.Object.Namespace == c.Object.Namespace && !finished(&p.Object) && mounts(&p.Object.Spec, c.Object.Name) {
+		if p.Object.Namespace == c.Object.Namespace && !isFinished(&p.Object) && mountsClaim(&p.Object.Spec, c.Object.Name) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-func mounts(spec *corev1.PodSpec, claim string) bool {
+func mountsClaim(spec *corev1.PodSpec, claim string) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 	})
 }
 
-// users are the workloads that use the claim.
-func (c claim) users() []nightcrier.Object {
-	out := c.s.behind(c.pods())
-	for w := range c.s.workloads(c.Object.Namespace) {
-		if mounts(w.spec, c.Object.Name) && !slices.Contains(out, w.object) {
+// usingWorkloads are the workloads that use the claim.
+func (c claim) usingWorkloads() []nightcrier.Object {
+	out := c.s.workloadsBehind(c.usingPods())
+	for w := range c.s.workloadsIn(c.Object.Namespace) {
+		if mountsClaim(w.spec, c.Object.Name) && !slices.Contains(out, w.object) {
 			out = append(out, w.object)
 		}
 	}
 	return out
 }
 
-// finding is what findings about a claim have in common.
-func (c claim) finding(cause string, sure nightcrier.Confidence, what string) Finding {
+// claimFinding is what findings about a claim have in common.
+func (c claim) claimFinding(cause string, sure nightcrier.Confidence, what string) Finding {
 	o := nightcrier.Object{Kind: "PersistentVolumeClaim", Namespace: c.Object.Namespace, Name: c.Object.Name}
 	n := Finding{
-		Cause: cause, Object: o, Confidence: sure, Summary: o.String() + " " + what, Affected: c.users(),
+		Cause: cause, Object: o, Confidence: sure, Summary: o.String() + " " + what, Affected: c.usingWorkloads(),
 		Observed: []Observation{{
-			Text:  fmt.Sprintf("%s is %s; it asks for %s, %s", o, c.Object.Status.Phase, c.asks(), c.modes()),
+			Text:  fmt.Sprintf("%s is %s; it asks for %s, %s", o, c.Object.Status.Phase, c.requestedSize(), c.accessModes()),
 			Quote: "phase=" + string(c.Object.Status.Phase), Ref: c.Ref,
 		}},
 		WrongIf: "it was bound since; the controller tries again by itself",
-		Test:    get(o.Namespace, "pvc", o.Name).decides("status.phase is "+string(c.Object.Status.Phase), "status.phase is Bound"),
+		Test:    testByGet(o.Namespace, "pvc", o.Name).decidesBetween("status.phase is "+string(c.Object.Status.Phase), "status.phase is Bound"),
 		Actions: []Step{
 			{Action: "Make a volume that fits " + o.String() + ", or make the claim again so that it asks for one that exists", Outcome: "the claim is bound and its Pods start", Risk: "none: a claim without a volume holds no data"},
 			{Action: "Look at the log of the provisioner of its class", Outcome: "names what it lacks", Risk: "none: read only"},

@@ -18,7 +18,7 @@ func checkAsked(t *testing.T, cases []sceneCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := sceneOf(t, c.manifests, "Service", "Pod")
-			got := ranked(append(apply(inScene(s, c.kind, c.object)), applyScene(s)...))
+			got := rankFindings(append(applyRules(inScene(s, c.kind, c.object)), applyScene(s)...))
 			for _, n := range got {
 				sane(t, n)
 			}

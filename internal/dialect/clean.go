@@ -20,9 +20,9 @@ const (
 
 var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
 
-// token returns s when it is a short word, "" otherwise: ids and types become
+// tokenOrEmpty returns s when it is a short word, "" otherwise: ids and types become
 // keys and are compared, so they are never repaired.
-func token(s string) string {
+func tokenOrEmpty(s string) string {
 	if len(s) > maxToken || !tokenPattern.MatchString(s) {
 		return ""
 	}

@@ -77,7 +77,7 @@ func Parse(raw []byte) (nightcrier.Event, error) {
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
-	data, logger, err := unwrap(raw)
+	data, logger, err := unwrapPayload(raw)
 	if err != nil {
 		return malformedEvent(raw), err
 	}
@@ -89,15 +89,15 @@ func Parse(raw []byte) (nightcrier.Event, error) {
 		return oversizedEvent([]byte(p.Oversized.Head), p.Oversized.Bytes)
 	}
 	ev := nightcrier.Event{
-		SubscriptionID: token(p.SubscriptionID),
+		SubscriptionID: tokenOrEmpty(p.SubscriptionID),
 		Cluster:        text.CutLine(text.MarkHidden(p.Cluster), maxLine),
 		Raw:            raw,
 	}
-	return ev, p.fill(&ev, logger)
+	return ev, p.fillEvent(&ev, logger)
 }
 
-// fill detects the shape and reads it into ev.
-func (p *payload) fill(ev *nightcrier.Event, logger string) error {
+// fillEvent detects the shape and reads it into ev.
+func (p *payload) fillEvent(ev *nightcrier.Event, logger string) error {
 	switch {
 	case p.Event != nil:
 		return p.fillNested(ev, logger)
@@ -124,8 +124,8 @@ func (p *payload) fillError(ev *nightcrier.Event) {
 	ev.OccurredAt = p.Timestamp.Time
 }
 
-// unwrap returns the data object of a payload and the logger that came with it.
-func unwrap(raw []byte) (data json.RawMessage, logger string, err error) {
+// unwrapPayload returns the data object of a payload and the logger that came with it.
+func unwrapPayload(raw []byte) (data json.RawMessage, logger string, err error) {
 	data = raw
 	for range 2 {
 		var e envelope
@@ -133,10 +133,10 @@ func unwrap(raw []byte) (data json.RawMessage, logger string, err error) {
 			return nil, "", invalidJSON("payload", err)
 		}
 		switch {
-		case present(e.Params):
+		case isPresent(e.Params):
 			data = e.Params
 			continue
-		case present(e.Data):
+		case isPresent(e.Data):
 			data, logger = e.Data, e.Logger
 		}
 		break
@@ -147,7 +147,7 @@ func unwrap(raw []byte) (data json.RawMessage, logger string, err error) {
 	return data, logger, nil
 }
 
-func present(m json.RawMessage) bool { return len(m) > 0 && !bytes.Equal(m, []byte("null")) }
+func isPresent(m json.RawMessage) bool { return len(m) > 0 && !bytes.Equal(m, []byte("null")) }
 
 func invalidJSON(what string, err error) error {
 	var typeErr *json.UnmarshalTypeError
@@ -166,7 +166,7 @@ func malformedEvent(raw []byte) nightcrier.Event {
 	if json.Valid(raw) {
 		return nightcrier.Event{Raw: raw}
 	}
-	quoted, err := json.Marshal(string(head(raw)))
+	quoted, err := json.Marshal(string(cutHead(raw)))
 	if err != nil { // a string always marshals
 		return nightcrier.Event{}
 	}

@@ -26,7 +26,7 @@ func (p *payload) fillFlat(ev *nightcrier.Event) error {
 	if err := checkFaultType(p.FaultType); err != nil {
 		return err
 	}
-	known := classify(p.FaultType, "")
+	known := classifyReason(p.FaultType, "")
 	ev.FaultType, ev.Severity = known.faultType, known.severity
 	if p.Severity != "" {
 		ev.Severity, _ = nightcrier.ParseSeverity(p.Severity)
@@ -67,7 +67,7 @@ func (p *payload) readOwner(ev *nightcrier.Event) error {
 // array that some builds put into a string.
 func (p *payload) readContext(ev *nightcrier.Event) error {
 	raw := bytes.TrimSpace(p.Context)
-	if !present(raw) {
+	if !isPresent(raw) {
 		return nil
 	}
 	var prose string
@@ -91,7 +91,7 @@ func (p *payload) readContext(ev *nightcrier.Event) error {
 
 // setFaultID keeps the sender's id, or computes one in the same way.
 func (p *payload) setFaultID(ev *nightcrier.Event) {
-	if ev.FaultID = token(p.FaultID); ev.FaultID == "" {
+	if ev.FaultID = tokenOrEmpty(p.FaultID); ev.FaultID == "" {
 		ev.FaultID = FaultID(ev.Cluster, ev.FaultType, ev.Resource, ev.Container)
 	}
 }
@@ -112,7 +112,7 @@ func checkFaultType(s string) error {
 	switch {
 	case s == "":
 		return nightcrier.Errorf(nightcrier.Invalid, "field faultType is missing")
-	case token(s) == "":
+	case tokenOrEmpty(s) == "":
 		return nightcrier.Errorf(nightcrier.Invalid, "field faultType %q is not a word of letters, digits and ._/- of at most %d bytes", text.CutLine(text.MarkHidden(s), 64), maxToken)
 	}
 	return nil

@@ -29,26 +29,26 @@ func (p *payload) fillNested(ev *nightcrier.Event, logger string) error {
 	if p.Logs != nil || logger == "kubernetes/faults" {
 		ev.Dialect = LegacyFaults
 	}
-	res, err := p.Event.resource()
+	res, err := p.Event.involvedResource()
 	if err != nil {
 		return err
 	}
 	ev.Resource = res
-	if token(p.Event.Reason) == "" {
+	if tokenOrEmpty(p.Event.Reason) == "" {
 		return nightcrier.Errorf(nightcrier.Invalid, "field event.reason %q is not a word of letters, digits and ._/- of at most %d bytes", text.CutLine(text.MarkHidden(p.Event.Reason), 64), maxToken)
 	}
 	ev.Context = text.CutWords(text.MarkHidden(p.Event.Message), maxContext)
 	ev.Logs = cleanLogs(p.Logs)
 	ev.Container = containerOf(ev.Context, ev.Logs)
 	ev.OccurredAt = p.Event.occurredAt()
-	p.Event.judge(ev)
+	p.Event.judgeEvent(ev)
 	p.setFaultID(ev)
 	return nil
 }
 
-// judge sets fault type, severity and, for an event that is no fault, the reason.
-func (e *k8sEvent) judge(ev *nightcrier.Event) {
-	f := classify(e.Reason, e.Message)
+// judgeEvent sets fault type, severity and, for an event that is no fault, the reason.
+func (e *k8sEvent) judgeEvent(ev *nightcrier.Event) {
+	f := classifyReason(e.Reason, e.Message)
 	ev.FaultType, ev.Severity = f.faultType, f.severity
 	if f.benign || strings.EqualFold(e.Type, "Normal") && !f.evenNormal {
 		ev.FaultType, ev.Severity = e.Reason, nightcrier.Info
@@ -57,7 +57,7 @@ func (e *k8sEvent) judge(ev *nightcrier.Event) {
 	}
 }
 
-func (e *k8sEvent) resource() (nightcrier.Resource, error) {
+func (e *k8sEvent) involvedResource() (nightcrier.Resource, error) {
 	if e.InvolvedObject == nil {
 		return nightcrier.Resource{}, nightcrier.Errorf(nightcrier.Invalid, "field event.involvedObject is missing")
 	}

@@ -25,7 +25,7 @@ func Oversized(start []byte, size int64) []byte {
 	}
 	b, err := json.Marshal(struct {
 		Data data `json:"data"`
-	}{data{oversized{Bytes: size, Head: text.CutWords(text.MarkHidden(string(head(start))), HeadSize)}}})
+	}{data{oversized{Bytes: size, Head: text.CutWords(text.MarkHidden(string(cutHead(start))), HeadSize)}}})
 	if err != nil { // strings and integers always marshal
 		return nil
 	}
@@ -37,4 +37,4 @@ func oversizedEvent(start []byte, size int64) (nightcrier.Event, error) {
 		nightcrier.Errorf(nightcrier.Exhausted, "the payload is %d bytes long; at most %d are read", size, Limit)
 }
 
-func head(raw []byte) []byte { return raw[:min(len(raw), HeadSize)] }
+func cutHead(raw []byte) []byte { return raw[:min(len(raw), HeadSize)] }

@@ -113,10 +113,10 @@ func Meaning(reason string) (faultType string, severity nightcrier.Severity, kno
 	return f.faultType, f.severity, ok && !f.benign
 }
 
-// classify looks a reason up. Two reasons of the kubelet mean several things
+// classifyReason looks a reason up. Two reasons of the kubelet mean several things
 // and are told apart by its message. An unknown reason is its own fault type,
 // a warning.
-func classify(reason, message string) fault {
+func classifyReason(reason, message string) fault {
 	switch {
 	case reason == "BackOff" && strings.Contains(message, "pulling image"):
 		reason = "ImagePullBackOff"

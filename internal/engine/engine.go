@@ -125,8 +125,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, errors.Join(nightcrier.Errorf(nightcrier.Unreachable, "engine: open the checkpoint tables: %w", err), e.closeDB())
 	}
 	e.ctx = dctx
-	room.open(dctx.Done())
-	dbos.RegisterWorkflow(dctx, e.dispatch, dbos.WithWorkflowName(workflowName), dbos.WithMaxRecoveryAttempts(math.MaxInt32))
+	room.allowWaiting(dctx.Done())
+	dbos.RegisterWorkflow(dctx, e.dispatchCall, dbos.WithWorkflowName(workflowName), dbos.WithMaxRecoveryAttempts(math.MaxInt32))
 	return e, nil
 }
 
@@ -166,7 +166,7 @@ func (e *Engine) Register(name string, w Workflow) { e.workflows[name] = w }
 
 // Launch starts the engine and resumes every workflow that was interrupted.
 func (e *Engine) Launch() error {
-	return unreachable("launch", dbos.Launch(e.ctx))
+	return unreachableError("launch", dbos.Launch(e.ctx))
 }
 
 // Start executes the named workflow under an id. A second Start of one id does
@@ -180,12 +180,12 @@ func (e *Engine) Start(name, id string, input any) error {
 	if err != nil {
 		return fmt.Errorf("engine: encode the input of %s: %w", id, err)
 	}
-	_, err = dbos.RunWorkflow(e.ctx, e.dispatch, call{Name: name, Input: raw}, dbos.WithWorkflowID(id))
-	return unreachable("start "+id, err)
+	_, err = dbos.RunWorkflow(e.ctx, e.dispatchCall, call{Name: name, Input: raw}, dbos.WithWorkflowID(id))
+	return unreachableError("start "+id, err)
 }
 
-// dispatch is the one function that the library knows.
-func (e *Engine) dispatch(ctx dbos.Context, c call) (_ string, err error) {
+// dispatchCall is the one function that the library knows.
+func (e *Engine) dispatchCall(ctx dbos.Context, c call) (_ string, err error) {
 	id, err := dbos.GetWorkflowID(ctx)
 	if err != nil {
 		return "", err
@@ -228,20 +228,20 @@ func (e *Engine) Prune(before time.Time) (int, error) {
 		ended, err := dbos.ListWorkflows(e.ctx, dbos.WithFilterStatus(dbos.WorkflowStatusSuccess, dbos.WorkflowStatusError),
 			dbos.WithFilterCompletedBefore(before), dbos.WithFilterLimit(page), dbos.WithFilterLoadInput(false), dbos.WithFilterLoadOutput(false))
 		if err != nil || len(ended) == 0 {
-			return pruned, unreachable("list ended workflows", err)
+			return pruned, unreachableError("list ended workflows", err)
 		}
 		ids := make([]string, len(ended))
 		for i, w := range ended {
 			ids[i] = w.ID
 		}
 		if err := dbos.DeleteWorkflows(e.ctx, ids); err != nil {
-			return pruned, unreachable("delete checkpoints", err)
+			return pruned, unreachableError("delete checkpoints", err)
 		}
 		pruned += len(ids)
 	}
 }
 
-func unreachable(doing string, err error) error {
+func unreachableError(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -314,7 +314,7 @@ const maxPanics = 3
 func untilDone[T any](ctx context.Context, logger *slog.Logger, fn func(context.Context) (T, error)) (T, error) {
 	panics := 0
 	for failures := 1; ; failures++ {
-		v, err := guarded(ctx, fn)
+		v, err := callWithRecover(ctx, fn)
 		if err == nil || ctx.Err() != nil {
 			return v, err
 		}
@@ -344,8 +344,8 @@ func (p *panicked) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("%v\n%s", p.value, p.stack))
 }
 
-// guarded calls fn and turns a panic into an error.
-func guarded[T any](ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
+// callWithRecover calls fn and turns a panic into an error.
+func callWithRecover[T any](ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicked{p, debug.Stack()}

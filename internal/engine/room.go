@@ -29,11 +29,11 @@ type room struct {
 // roomPause is the time between two attempts.
 const roomPause = 250 * time.Millisecond
 
-// open lets statements wait until done is closed.
-func (r *room) open(done <-chan struct{}) { r.over.Store(&done) }
+// allowWaiting lets statements wait until done is closed.
+func (r *room) allowWaiting(done <-chan struct{}) { r.over.Store(&done) }
 
-// wait reports whether the statement that failed with err is to be tried again.
-func (r *room) wait(ctx context.Context, err error) bool {
+// waitForRoom reports whether the statement that failed with err is to be tried again.
+func (r *room) waitForRoom(ctx context.Context, err error) bool {
 	over := r.over.Load()
 	var failed *sqlite.Error
 	if over == nil || !errors.As(err, &failed) || failed.Code()&0xff != sqlite3.SQLITE_FULL {
@@ -96,7 +96,7 @@ type patientConn struct {
 func (c *patientConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	for {
 		res, err := c.sqliteConn.ExecContext(ctx, query, args)
-		if err == nil || c.inTx || !c.room.wait(ctx, err) {
+		if err == nil || c.inTx || !c.room.waitForRoom(ctx, err) {
 			return res, err
 		}
 	}

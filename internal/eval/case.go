@@ -86,7 +86,7 @@ func Load(dir string) ([]Case, error) {
 		case len(all) == maxCases:
 			return nightcrier.Errorf(nightcrier.Exhausted, "%s holds more than %d cases", dir, maxCases)
 		}
-		c, err := read(dir, path)
+		c, err := readCase(dir, path)
 		if err != nil {
 			wrong = append(wrong, err)
 			return nil
@@ -108,8 +108,8 @@ func Load(dir string) ([]Case, error) {
 	return all, nil
 }
 
-// read reads one case file.
-func read(base, path string) (Case, error) {
+// readCase reads one case file.
+func readCase(base, path string) (Case, error) {
 	var c Case
 	f, err := os.Open(path)
 	if err != nil {
@@ -130,19 +130,19 @@ func read(base, path string) (Case, error) {
 	if c.Name, err = filepath.Rel(base, c.Dir); err != nil || c.Name == "." {
 		c.Name = filepath.Base(c.Dir)
 	}
-	if err := c.check(); err != nil {
+	if err := c.checkCase(); err != nil {
 		return c, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", path, err)
 	}
 	return c, nil
 }
 
-func (c *Case) check() error {
+func (c *Case) checkCase() error {
 	fault := c.Expect.Verdict == nightcrier.VerdictFault
 	switch {
 	case c.Expect.Verdict == "":
 		return errors.New("expect.verdict is missing")
 	case !slices.Contains(verdicts, c.Expect.Verdict):
-		return fmt.Errorf("expect.verdict %q is not one of %s", c.Expect.Verdict, words(verdicts))
+		return fmt.Errorf("expect.verdict %q is not one of %s", c.Expect.Verdict, joinVerdicts(verdicts))
 	case fault && c.Expect.Cause == "":
 		return errors.New("expect.cause is missing: a fault has one; `nightcrier eval --list-causes` lists them")
 	case fault && c.Expect.Object == "":
@@ -154,28 +154,28 @@ func (c *Case) check() error {
 	}
 	for _, v := range c.Expect.AlsoVerdicts {
 		if !slices.Contains(verdicts, v) {
-			return fmt.Errorf("expect.alsoVerdicts: %q is not one of %s", v, words(verdicts))
+			return fmt.Errorf("expect.alsoVerdicts: %q is not one of %s", v, joinVerdicts(verdicts))
 		}
 	}
 	if c.Target != "" {
-		if _, err := c.object(c.Target); err != nil {
+		if _, err := c.parseObject(c.Target); err != nil {
 			return fmt.Errorf("target: %w", err)
 		}
 	}
 	for _, o := range append([]string{c.Expect.Object}, c.Expect.AlsoObjects...) {
-		if _, err := c.object(o); o != "" && err != nil {
+		if _, err := c.parseObject(o); o != "" && err != nil {
 			return fmt.Errorf("expect.object: %w", err)
 		}
 	}
 	for _, f := range c.Forbidden {
-		if _, _, err := c.claim(f); err != nil {
+		if _, _, err := c.parseClaim(f); err != nil {
 			return fmt.Errorf("forbidden: %w", err)
 		}
 	}
 	return nil
 }
 
-func words(list []nightcrier.Verdict) string {
+func joinVerdicts(list []nightcrier.Verdict) string {
 	var s []string
 	for _, v := range list {
 		s = append(s, string(v))
@@ -183,9 +183,9 @@ func words(list []nightcrier.Verdict) string {
 	return strings.Join(s, ", ")
 }
 
-// object reads KIND/NAME, which is in the case's namespace, or
+// parseObject reads KIND/NAME, which is in the case's namespace, or
 // KIND/NAMESPACE/NAME. Whether a kind has a namespace is for matches to decide.
-func (c *Case) object(s string) (nightcrier.Object, error) {
+func (c *Case) parseObject(s string) (nightcrier.Object, error) {
 	part := strings.Split(s, "/")
 	o := nightcrier.Object{Kind: part[0], Namespace: c.Namespace, Name: part[len(part)-1]}
 	if len(part) == 3 {
@@ -197,8 +197,8 @@ func (c *Case) object(s string) (nightcrier.Object, error) {
 	return o, nil
 }
 
-// claim reads a forbidden claim: a cause, or a cause and an object.
-func (c *Case) claim(s string) (cause string, of *nightcrier.Object, err error) {
+// parseClaim reads a forbidden claim: a cause, or a cause and an object.
+func (c *Case) parseClaim(s string) (cause string, of *nightcrier.Object, err error) {
 	cause, object, has := strings.Cut(s, " ")
 	if cause == "" {
 		return "", nil, errors.New("an entry is empty")
@@ -206,13 +206,13 @@ func (c *Case) claim(s string) (cause string, of *nightcrier.Object, err error) 
 	if !has {
 		return cause, nil, nil
 	}
-	o, err := c.object(object)
+	o, err := c.parseObject(object)
 	return cause, &o, err
 }
 
-// matches reports whether got is the object that is meant. A got object without a
+// isMeantObject reports whether got is the object that is meant. A got object without a
 // namespace is cluster-wide, whatever the case's namespace is.
-func matches(meant, got nightcrier.Object) bool {
+func isMeantObject(meant, got nightcrier.Object) bool {
 	return strings.EqualFold(meant.Kind, got.Kind) && meant.Name == got.Name && (got.Namespace == "" || meant.Namespace == got.Namespace)
 }
 

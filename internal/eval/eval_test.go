@@ -110,7 +110,7 @@ func TestScore(t *testing.T) {
 		{"open", open, verdict(nightcrier.VerdictUndetermined), Exact},
 		{"not open", open, verdict(nightcrier.VerdictHealthy), Wrong},
 	} {
-		if got, _ := score(c.of, c.got).Outcome(); got != c.want {
+		if got, _ := scoreReport(c.of, c.got).Outcome(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}

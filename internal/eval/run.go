@@ -37,7 +37,7 @@ func Run(ctx context.Context, cases []Case, look Investigate) (Result, error) {
 			case err != nil:
 				res.Cases[i] = Score{Case: c.Name, Expected: c.Expect, Error: err.Error()}
 			default:
-				res.Cases[i] = score(c, rep)
+				res.Cases[i] = scoreReport(c, rep)
 			}
 			return nil
 		})

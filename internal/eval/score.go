@@ -39,8 +39,8 @@ type Score struct {
 	Error string `json:"error,omitempty"`
 }
 
-// score holds a report against what the case expects.
-func score(c Case, r *nightcrier.Report) Score {
+// scoreReport holds a report against what the case expects.
+func scoreReport(c Case, r *nightcrier.Report) Score {
 	s := Score{
 		Case: c.Name, Expected: c.Expect, Verdict: r.Verdict, Cause: string(r.Verdict),
 		Facts: len(r.Facts), CheckedShare: r.CheckedShare, Reads: int(r.Usage.APIRequests), MS: r.Usage.DurationMS,
@@ -58,13 +58,13 @@ func score(c Case, r *nightcrier.Report) Score {
 	}
 	s.Exact = right(c.Expect.Verdict)
 	if c.Expect.Verdict == nightcrier.VerdictFault {
-		s.ObjectRight = r.RootCause != nil && c.names(r.RootCause.Object)
+		s.ObjectRight = r.RootCause != nil && c.acceptsObject(r.RootCause.Object)
 		s.Exact = s.Exact && s.ObjectRight && (s.Cause == c.Expect.Cause || slices.Contains(c.Expect.AlsoCauses, s.Cause))
 	}
 	s.Exact = s.Exact || slices.ContainsFunc(c.Expect.AlsoVerdicts, right)
 	s.ObjectRight = s.ObjectRight || s.Exact
 	s.Abstained = r.Verdict == nightcrier.VerdictUndetermined && !s.Exact
-	s.Forbidden = c.forbidden(r)
+	s.Forbidden = c.forbiddenClaim(r)
 	s.FalseAlarm = s.Forbidden != "" || r.Verdict == nightcrier.VerdictFault && c.nothingWrong()
 	return s
 }
@@ -74,25 +74,25 @@ func (c *Case) nothingWrong() bool {
 	return c.Expect.Verdict != nightcrier.VerdictFault && c.Expect.Verdict != nightcrier.VerdictUndetermined
 }
 
-// names reports whether o is an object that the case accepts.
-func (c *Case) names(o nightcrier.Object) bool {
+// acceptsObject reports whether o is an object that the case accepts.
+func (c *Case) acceptsObject(o nightcrier.Object) bool {
 	return slices.ContainsFunc(append([]string{c.Expect.Object}, c.Expect.AlsoObjects...), func(s string) bool {
-		meant, err := c.object(s)
-		return err == nil && matches(meant, o)
+		meant, err := c.parseObject(s)
+		return err == nil && isMeantObject(meant, o)
 	})
 }
 
-// forbidden returns what a report claims against the case: as its root cause, or
+// forbiddenClaim returns what a report claims against the case: as its root cause, or
 // as a hypothesis that it holds for nearly certain.
-func (c *Case) forbidden(r *nightcrier.Report) string {
+func (c *Case) forbiddenClaim(r *nightcrier.Report) string {
 	claims := func(cause string, o nightcrier.Object) bool {
-		return r.RootCause != nil && r.RootCause.Cause == cause && (o.Name == "" || matches(o, r.RootCause.Object)) ||
+		return r.RootCause != nil && r.RootCause.Cause == cause && (o.Name == "" || isMeantObject(o, r.RootCause.Object)) ||
 			slices.ContainsFunc(r.Hypotheses, func(h nightcrier.Hypothesis) bool {
-				return h.Confidence == nightcrier.High && h.Cause == cause && (o.Name == "" || matches(o, h.Object))
+				return h.Confidence == nightcrier.High && h.Cause == cause && (o.Name == "" || isMeantObject(o, h.Object))
 			})
 	}
 	for _, f := range c.Forbidden {
-		cause, of, err := c.claim(f)
+		cause, of, err := c.parseClaim(f)
 		if of == nil {
 			of = &nightcrier.Object{}
 		}
@@ -129,16 +129,16 @@ func Sum(scores []Score) Totals {
 	var facts, checked, reads int
 	var ms []int64
 	for _, s := range scores {
-		t.Exact += count(s.Exact)
-		t.ObjectRight += count(s.ObjectRight)
-		t.Abstained += count(s.Abstained)
-		t.FalseAlarms += count(s.FalseAlarm)
-		t.Errors += count(s.Error != "")
+		t.Exact += oneIf(s.Exact)
+		t.ObjectRight += oneIf(s.ObjectRight)
+		t.Abstained += oneIf(s.Abstained)
+		t.FalseAlarms += oneIf(s.FalseAlarm)
+		t.Errors += oneIf(s.Error != "")
 		facts, checked, reads = facts+s.Facts, checked+s.Checked, reads+s.Reads
 		ms = append(ms, s.MS)
 	}
-	t.CheckedShare = ratio(checked, facts)
-	t.ExactShare, t.ReadsMean = ratio(t.Exact, t.Cases), ratio(reads, t.Cases)
+	t.CheckedShare = divideOrZero(checked, facts)
+	t.ExactShare, t.ReadsMean = divideOrZero(t.Exact, t.Cases), divideOrZero(reads, t.Cases)
 	t.MSP50, t.MSP95 = percentile(ms, 50), percentile(ms, 95)
 	return t
 }
@@ -152,11 +152,11 @@ func calibrationError(scores []Score) float64 {
 		n, right := 0, 0
 		for _, s := range scores {
 			if s.Confidence == level {
-				n, right = n+1, right+count(s.Exact)
+				n, right = n+1, right+oneIf(s.Exact)
 			}
 		}
 		if n > 0 {
-			sum += float64(n) * math.Abs(ratio(right, n)-level.Probability())
+			sum += float64(n) * math.Abs(divideOrZero(right, n)-level.Probability())
 		}
 		stated += n
 	}
@@ -166,14 +166,14 @@ func calibrationError(scores []Score) float64 {
 	return sum / float64(stated)
 }
 
-func count(b bool) int {
+func oneIf(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-func ratio(a, b int) float64 {
+func divideOrZero(a, b int) float64 {
 	if b == 0 {
 		return 0
 	}

@@ -139,12 +139,12 @@ func (r *Recorder) readIndex(f *os.File) error {
 		if err := json.Unmarshal(line, &it); err != nil || it.ID != idOf(len(r.items)) {
 			return nightcrier.Errorf(nightcrier.Internal, "evidence index: line %d is damaged; the run's evidence cannot be trusted", len(r.items)+1)
 		}
-		r.keep(it, len(line))
+		r.countItem(it, len(line))
 	}
 }
 
-// keep counts an item whose line of that length stands in the index.
-func (r *Recorder) keep(it Item, line int) {
+// countItem counts an item whose line of that length stands in the index.
+func (r *Recorder) countItem(it Item, line int) {
 	r.items = append(r.items, it)
 	r.known[read{it.Kind, it.Source, it.SHA256}] = it.ID
 	r.blobs[it.SHA256] = true
@@ -162,7 +162,7 @@ func (r *Recorder) Record(kind, source string, body []byte) (string, error) {
 	if it.Truncated = len(body) > MaxBytes; it.Truncated {
 		body = body[:MaxBytes]
 	}
-	it.SHA256, it.Bytes = digest(body), int64(len(body))
+	it.SHA256, it.Bytes = digestOf(body), int64(len(body))
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,13 +176,13 @@ func (r *Recorder) Record(kind, source string, body []byte) (string, error) {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "evidence blob: %w", err)
 	}
 	it.ID, it.At = idOf(len(r.items)), r.Now().UTC()
-	if err := r.append(it); err != nil {
+	if err := r.appendItem(it); err != nil {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "evidence index: %w", err)
 	}
 	return it.ID, nil
 }
 
-func digest(body []byte) string {
+func digestOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])
 }
@@ -201,8 +201,8 @@ func (r *Recorder) writeBlob(sum string, body []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// append adds a line to the index; a failed write leaves the index as it was.
-func (r *Recorder) append(it Item) error {
+// appendItem adds a line to the index; a failed write leaves the index as it was.
+func (r *Recorder) appendItem(it Item) error {
 	line, err := json.Marshal(it)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (r *Recorder) append(it Item) error {
 	if _, err := r.index.WriteAt(line, r.size); err != nil {
 		return errors.Join(err, r.index.Truncate(r.size))
 	}
-	r.keep(it, len(line))
+	r.countItem(it, len(line))
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (r *Recorder) Load(id string) ([]byte, error) {
 	if _, err := body.ReadFrom(io.LimitReader(f, MaxBytes+1)); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "evidence %s: %w", id, err)
 	}
-	if digest(body.Bytes()) != it.SHA256 {
+	if digestOf(body.Bytes()) != it.SHA256 {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "evidence %s was changed after it was recorded", id)
 	}
 	return body.Bytes(), nil

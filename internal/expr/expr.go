@@ -75,9 +75,9 @@ func Compile(source string, want Kind) (*Expression, error) {
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "is not a valid expression: line %d, column %d: %s%s", first.Location.Line(), max(first.Location.Column(), 0)+1,
-			strings.TrimSuffix(first.Message, " (in container '')"), advice(source))
+			strings.TrimSuffix(first.Message, " (in container '')"), quotingAdvice(source))
 	}
-	if got := ast.OutputType(); !yields(got, want) {
+	if got := ast.OutputType(); !yieldsKind(got, want) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "is an expression that yields %s: it must yield %s", cel.FormatCELType(got), want)
 	}
 	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkEvery), cel.EvalOptions(cel.OptOptimize))
@@ -90,14 +90,14 @@ func Compile(source string, want Kind) (*Expression, error) {
 // words is what somebody writes who means the text itself.
 var words = regexp.MustCompile(`^[A-Za-z][\w -]*$`)
 
-func advice(source string) string {
+func quotingAdvice(source string) string {
 	if !words.MatchString(source) {
 		return ""
 	}
 	return fmt.Sprintf(`; a fixed text has quotes of its own, such as '"%s"'`, source)
 }
 
-func yields(t *cel.Type, want Kind) bool {
+func yieldsKind(t *cel.Type, want Kind) bool {
 	switch {
 	case t.Kind() == types.DynKind:
 		return true
@@ -111,7 +111,7 @@ func yields(t *cel.Type, want Kind) bool {
 
 // Text evaluates to a text.
 func (e *Expression) Text(ctx context.Context, v Vars) (string, error) {
-	out, err := e.eval(ctx, v)
+	out, err := e.evalProgram(ctx, v)
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +129,7 @@ func (e *Expression) Text(ctx context.Context, v Vars) (string, error) {
 	case types.Double:
 		text = strconv.FormatFloat(float64(value), 'f', -1, 64)
 	default:
-		return "", mismatch(out, Text)
+		return "", mismatchError(out, Text)
 	}
 	if len(text) > maxText {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "it yields %d bytes; at most %d are taken", len(text), maxText)
@@ -139,20 +139,20 @@ func (e *Expression) Text(ctx context.Context, v Vars) (string, error) {
 
 // Bool evaluates to a truth value.
 func (e *Expression) Bool(ctx context.Context, v Vars) (bool, error) {
-	out, err := e.eval(ctx, v)
+	out, err := e.evalProgram(ctx, v)
 	if err != nil {
 		return false, err
 	}
 	b, ok := out.(types.Bool)
 	if !ok {
-		return false, mismatch(out, Bool)
+		return false, mismatchError(out, Bool)
 	}
 	return bool(b), nil
 }
 
 // List evaluates to a list, whose entries are as encoding/json decodes them.
 func (e *Expression) List(ctx context.Context, v Vars) ([]any, error) {
-	out, err := e.eval(ctx, v)
+	out, err := e.evalProgram(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (e *Expression) List(ctx context.Context, v Vars) ([]any, error) {
 	}
 	list, ok := out.(traits.Lister)
 	if !ok {
-		return nil, mismatch(out, List)
+		return nil, mismatchError(out, List)
 	}
 	var items []any
 	size := 0
@@ -171,7 +171,7 @@ func (e *Expression) List(ctx context.Context, v Vars) ([]any, error) {
 		native, err := it.Next().ConvertToNative(reflect.TypeFor[*structpb.Value]())
 		item, ok := native.(*structpb.Value)
 		if err != nil || !ok {
-			return nil, mismatch(out, List)
+			return nil, mismatchError(out, List)
 		}
 		if size += proto.Size(item); size > maxBytes {
 			return nil, nightcrier.Errorf(nightcrier.Exhausted, "its items take more than %d bytes", maxBytes)
@@ -181,11 +181,11 @@ func (e *Expression) List(ctx context.Context, v Vars) ([]any, error) {
 	return items, nil
 }
 
-func mismatch(got ref.Val, want Kind) error {
+func mismatchError(got ref.Val, want Kind) error {
 	return nightcrier.Errorf(nightcrier.Invalid, "it yields %s instead of %s", got.Type().TypeName(), want)
 }
 
-func (e *Expression) eval(ctx context.Context, v Vars) (ref.Val, error) {
+func (e *Expression) evalProgram(ctx context.Context, v Vars) (ref.Val, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	out, _, err := e.program.ContextEval(ctx, map[string]any{"body": v.Body, "item": v.Item})

@@ -30,30 +30,30 @@ type answer struct {
 	text bool
 }
 
-// ask reads what q asks for and records it. That there is no such object is an
+// askQuestion reads what q asks for and records it. That there is no such object is an
 // answer too.
-func (t *tester) ask(ctx context.Context, q question, source string) (answer, error) {
+func (t *tester) askQuestion(ctx context.Context, q question, source string) (answer, error) {
 	ctx = t.in.Mark(ctx, source)
 	switch {
 	case q.verb == "logs":
-		body, err := t.read(func() ([]byte, error) {
+		body, err := t.runRead(func() ([]byte, error) {
 			return t.in.Reader.Logs(ctx, q.ns, q.name, q.container, q.previous, q.tail, maxLog)
 		})
-		return t.keep("log", source, body, err)
+		return t.recordAnswer("log", source, body, err)
 	case q.name == "":
-		body, err := t.read(func() ([]byte, error) { return t.in.Reader.List(ctx, q.kind, q.ns, q.labels, q.fields, maxListed) })
-		return t.pick(q)(t.keep("list", source, body, err))
+		body, err := t.runRead(func() ([]byte, error) { return t.in.Reader.List(ctx, q.kind, q.ns, q.labels, q.fields, maxListed) })
+		return t.applyJSONPath(q)(t.recordAnswer("list", source, body, err))
 	}
-	body, err := t.read(func() ([]byte, error) { return t.in.Reader.Get(ctx, q.resource()) })
-	a, err := t.pick(q)(t.keep("object", source, body, err))
+	body, err := t.runRead(func() ([]byte, error) { return t.in.Reader.Get(ctx, q.asResource()) })
+	a, err := t.applyJSONPath(q)(t.recordAnswer("object", source, body, err))
 	if err != nil || q.verb != "describe" {
 		return a, err
 	}
 	source += " (its events)"
-	events, err := t.read(func() ([]byte, error) {
+	events, err := t.runRead(func() ([]byte, error) {
 		return t.in.Reader.List(t.in.Mark(ctx, source), "Event", cmp.Or(q.ns, metav1.NamespaceDefault), "", "involvedObject.kind="+q.kind+",involvedObject.name="+q.name, maxListed)
 	})
-	more, err := t.keep("list", source, events, err)
+	more, err := t.recordAnswer("list", source, events, err)
 	if err != nil {
 		return answer{}, err
 	}
@@ -63,7 +63,7 @@ func (t *tester) ask(ctx context.Context, q question, source string) (answer, er
 	return a, nil
 }
 
-func (q question) resource() nightcrier.Resource {
+func (q question) asResource() nightcrier.Resource {
 	r := nightcrier.Resource{Kind: q.kind, Namespace: q.ns, Name: q.name}
 	if q.verb == "top" {
 		r.APIVersion = "metrics.k8s.io/v1beta1"
@@ -71,13 +71,13 @@ func (q question) resource() nightcrier.Resource {
 	return r
 }
 
-func (t *tester) read(do func() ([]byte, error)) ([]byte, error) {
+func (t *tester) runRead(do func() ([]byte, error)) ([]byte, error) {
 	t.reads++
 	return do()
 }
 
-// keep records an answer.
-func (t *tester) keep(kind, source string, body []byte, err error) (answer, error) {
+// recordAnswer records an answer.
+func (t *tester) recordAnswer(kind, source string, body []byte, err error) (answer, error) {
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		kind, body, err = "error", []byte(err.Error()), nil
 	}
@@ -85,7 +85,7 @@ func (t *tester) keep(kind, source string, body []byte, err error) (answer, erro
 		return answer{}, err
 	}
 	body = t.in.Clean(body)
-	a := answer{body: body, text: kind == "log" || kind == "error", cut: kind == "list" && continues(body) || kind == "log" && len(body) >= maxLog}
+	a := answer{body: body, text: kind == "log" || kind == "error", cut: kind == "list" && isPartialList(body) || kind == "log" && len(body) >= maxLog}
 	if a.evidence, err = t.in.Evidence.Record(kind, source, body); err != nil {
 		return answer{}, &unkept{err}
 	}
@@ -98,7 +98,7 @@ type unkept struct{ error }
 
 func (u *unkept) Unwrap() error { return u.error }
 
-func continues(list []byte) bool {
+func isPartialList(list []byte) bool {
 	var l struct {
 		Metadata struct {
 			Continue string `json:"continue"`
@@ -107,8 +107,8 @@ func continues(list []byte) bool {
 	return json.Unmarshal(list, &l) == nil && l.Metadata.Continue != ""
 }
 
-// pick takes out of an answer what the command's jsonpath names.
-func (t *tester) pick(q question) func(answer, error) (answer, error) {
+// applyJSONPath takes out of an answer what the command's jsonpath names.
+func (t *tester) applyJSONPath(q question) func(answer, error) (answer, error) {
 	return func(a answer, err error) (answer, error) {
 		if err != nil || q.jsonpath == "" || a.text {
 			return a, err
@@ -120,10 +120,10 @@ func (t *tester) pick(q question) func(answer, error) (answer, error) {
 		path := jsonpath.New("test").AllowMissingKeys(true)
 		var out bytes.Buffer
 		if err := path.Parse(q.jsonpath); err != nil {
-			return a, refuse("its jsonpath cannot be read")
+			return a, refuseCommand("its jsonpath cannot be read")
 		}
 		if err := path.Execute(&limited{&out, maxLog}, doc); err != nil {
-			return a, refuse("its jsonpath does not fit the answer")
+			return a, refuseCommand("its jsonpath does not fit the answer")
 		}
 		a.body, a.text = out.Bytes(), true
 		return a, nil

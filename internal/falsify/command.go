@@ -31,57 +31,57 @@ type question struct {
 // Readable says why a command would not be run as a test, nil when it would. A
 // command without a namespace is taken to look into ns.
 func Readable(command, ns string) error {
-	_, err := parse(command, ns)
+	_, err := parseCommand(command, ns)
 	return err
 }
 
-// parse reads a kubectl command of the few forms that only read, and that mean
+// parseCommand reads a kubectl command of the few forms that only read, and that mean
 // the same without a shell and without kubectl. ns is where a command without a
 // namespace looks. The error says what is not taken.
-func parse(command, ns string) (question, error) {
-	words, err := split(command)
+func parseCommand(command, ns string) (question, error) {
+	words, err := splitWords(command)
 	if err != nil {
 		return question{}, err
 	}
 	if len(words) < 2 || words[0] != "kubectl" {
-		return question{}, refuse("it is not a kubectl command")
+		return question{}, refuseCommand("it is not a kubectl command")
 	}
 	q := question{tail: 100}
-	args, err := q.flags(words[1:])
+	args, err := q.parseFlags(words[1:])
 	if err != nil {
 		return question{}, err
 	}
 	if len(args) == 0 {
-		return question{}, refuse("it names no verb")
+		return question{}, refuseCommand("it names no verb")
 	}
 	q.verb, args = args[0], args[1:]
 	switch q.verb {
 	case "get", "describe":
-		err = q.object(args)
+		err = q.parseObject(args)
 	case "logs":
-		err = q.pod(args)
+		err = q.parsePod(args)
 	case "events":
-		err = q.events(args)
+		err = q.parseEvents(args)
 	case "top":
-		err = q.usage(args)
+		err = q.parseUsage(args)
 	default:
-		err = refuse("kubectl %s is none of get, describe, logs, events and top", text.CutBytes(q.verb, 40))
+		err = refuseCommand("kubectl %s is none of get, describe, logs, events and top", text.CutBytes(q.verb, 40))
 	}
 	if err != nil {
 		return question{}, err
 	}
-	return q.in(ns)
+	return q.withNamespace(ns)
 }
 
-func refuse(format string, args ...any) error {
+func refuseCommand(format string, args ...any) error {
 	return nightcrier.Errorf(nightcrier.Refused, format, args...)
 }
 
-// split takes a command apart at its blanks, as a shell does with words that mean
+// splitWords takes a command apart at its blanks, as a shell does with words that mean
 // nothing to it; whatever a shell would do more with is refused.
-func split(command string) ([]string, error) {
+func splitWords(command string) ([]string, error) {
 	if len(command) > maxCommand {
-		return nil, refuse("it is longer than %d bytes", maxCommand)
+		return nil, refuseCommand("it is longer than %d bytes", maxCommand)
 	}
 	var words []string
 	var word strings.Builder
@@ -98,14 +98,14 @@ func split(command string) ([]string, error) {
 				word.Reset()
 			}
 		case c < ' ', c == 0x7f, quote != '\'' && strings.ContainsRune("$`\\", c), quote == 0 && strings.ContainsRune("|&;<>()#*?~", c):
-			return nil, refuse("%q means something to a shell, and there is none", c)
+			return nil, refuseCommand("%q means something to a shell, and there is none", c)
 		default:
 			word.WriteRune(c)
 			begun = true
 		}
 	}
 	if quote != 0 {
-		return nil, refuse("a quote is left open")
+		return nil, refuseCommand("a quote is left open")
 	}
 	if begun {
 		words = append(words, word.String())
@@ -113,8 +113,8 @@ func split(command string) ([]string, error) {
 	return words, nil
 }
 
-// flags takes the known flags out of words and returns the rest.
-func (q *question) flags(words []string) ([]string, error) {
+// parseFlags takes the known flags out of words and returns the rest.
+func (q *question) parseFlags(words []string) ([]string, error) {
 	var rest []string
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -125,18 +125,18 @@ func (q *question) flags(words []string) ([]string, error) {
 		name, value, has := cutFlag(w)
 		if isSwitch(name) {
 			if has && value != "true" {
-				return nil, refuse("flag %s=%s is not taken", name, text.CutBytes(value, 40))
+				return nil, refuseCommand("flag %s=%s is not taken", name, text.CutBytes(value, 40))
 			}
-			q.turn(name)
+			q.setSwitch(name)
 			continue
 		}
 		if !has {
 			if i++; i == len(words) {
-				return nil, refuse("flag %s has no value", text.CutBytes(name, 40))
+				return nil, refuseCommand("flag %s has no value", text.CutBytes(name, 40))
 			}
 			value = words[i]
 		}
-		if err := q.set(name, value); err != nil {
+		if err := q.setFlag(name, value); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +164,7 @@ func isSwitch(name string) bool {
 	return false
 }
 
-func (q *question) turn(name string) {
+func (q *question) setSwitch(name string) {
 	switch name {
 	case "-A", "--all-namespaces":
 		q.everywhere = true
@@ -173,13 +173,13 @@ func (q *question) turn(name string) {
 	}
 }
 
-func (q *question) set(name, value string) error {
+func (q *question) setFlag(name, value string) error {
 	switch name {
 	case "-n", "--namespace":
 		q.ns = value
 	case "-l", "--selector":
 		q.labels = value
-		return selectable(value)
+		return checkSelector(value)
 	case "--field-selector":
 		q.fields = value
 	case "-c", "--container":
@@ -192,41 +192,41 @@ func (q *question) set(name, value string) error {
 	case "--tail":
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 1 {
-			return refuse("--tail=%s is not a number of lines", text.CutBytes(value, 40))
+			return refuseCommand("--tail=%s is not a number of lines", text.CutBytes(value, 40))
 		}
 		q.tail = min(n, maxLines)
 	case "-o", "--output":
-		return q.form(value)
+		return q.parseForm(value)
 	default:
-		return refuse("flag %s is not taken", text.CutBytes(name, 40))
+		return refuseCommand("flag %s is not taken", text.CutBytes(name, 40))
 	}
 	return nil
 }
 
-// selectable refuses a selector that compares what a label of a secret's name holds.
-func selectable(selector string) error {
+// checkSelector refuses a selector that compares what a label of a secret's name holds.
+func checkSelector(selector string) error {
 	label, err := mask.SelectsBySecret(selector)
 	switch {
 	case err != nil:
-		return refuse("its selector cannot be read")
+		return refuseCommand("its selector cannot be read")
 	case label != "":
-		return refuse("it selects by the label %s, whose name speaks of a secret", text.CutBytes(label, 40))
+		return refuseCommand("it selects by the label %s, whose name speaks of a secret", text.CutBytes(label, 40))
 	}
 	return nil
 }
 
-// form reads -o. All forms but one are the whole object.
-func (q *question) form(value string) error {
+// parseForm reads -o. All forms but one are the whole object.
+func (q *question) parseForm(value string) error {
 	form, expr, _ := strings.Cut(value, "=")
 	switch form {
 	case "json", "yaml", "wide", "name", "custom-columns":
 	case "jsonpath":
 		if q.jsonpath = expr; expr == "" {
-			return refuse("-o jsonpath has no expression")
+			return refuseCommand("-o jsonpath has no expression")
 		}
-		return bounded(expr)
+		return checkJSONPath(expr)
 	default:
-		return refuse("-o %s is not taken", text.CutBytes(form, 40))
+		return refuseCommand("-o %s is not taken", text.CutBytes(form, 40))
 	}
 	return nil
 }
@@ -236,64 +236,64 @@ var (
 	rangeRE = regexp.MustCompile(`\brange\b`)
 )
 
-// bounded refuses the jsonpath expressions whose work grows with a power of the
+// checkJSONPath refuses the jsonpath expressions whose work grows with a power of the
 // answer, or of the expression: nothing stops one once it runs.
-func bounded(expr string) error {
+func checkJSONPath(expr string) error {
 	switch {
 	case unionRE.MatchString(expr):
-		return refuse("its jsonpath takes several elements by one pair of brackets")
+		return refuseCommand("its jsonpath takes several elements by one pair of brackets")
 	case strings.Count(expr, "..") > 1:
-		return refuse("its jsonpath descends everywhere more than once")
+		return refuseCommand("its jsonpath descends everywhere more than once")
 	case len(rangeRE.FindAllString(expr, 2)) > 1:
-		return refuse("its jsonpath has a range within a range")
+		return refuseCommand("its jsonpath has a range within a range")
 	}
 	return nil
 }
 
-// object reads KIND, KIND NAME and KIND/NAME.
-func (q *question) object(args []string) error {
+// parseObject reads KIND, KIND NAME and KIND/NAME.
+func (q *question) parseObject(args []string) error {
 	switch len(args) {
 	case 0:
-		return refuse("it names no kind")
+		return refuseCommand("it names no kind")
 	case 1:
 		q.kind, q.name, _ = strings.Cut(args[0], "/")
 	case 2:
 		q.kind, q.name = args[0], args[1]
 	default:
-		return refuse("it names several objects; one is read for each test")
+		return refuseCommand("it names several objects; one is read for each test")
 	}
 	switch {
 	case strings.ContainsAny(q.kind+q.name, ",/"):
-		return refuse("it names several kinds or objects; one is read for each test")
+		return refuseCommand("it names several kinds or objects; one is read for each test")
 	case q.name != "" && (q.labels != "" || q.fields != ""):
-		return refuse("it names an object and selects some")
+		return refuseCommand("it names an object and selects some")
 	case q.verb == "describe" && q.name == "":
-		return refuse("it describes no object by its name")
+		return refuseCommand("it describes no object by its name")
 	}
 	return nil
 }
 
-func (q *question) pod(args []string) error {
+func (q *question) parsePod(args []string) error {
 	if len(args) != 1 || q.labels != "" || q.everywhere {
-		return refuse("the log of one Pod is read, by its name")
+		return refuseCommand("the log of one Pod is read, by its name")
 	}
 	kind, name, has := strings.Cut(args[0], "/")
 	if !has {
 		kind, name = "pod", args[0]
 	}
 	if k, _ := kinds.Meant(kind); k.Name != "Pod" {
-		return refuse("the log of one Pod is read, by its name; kubectl would choose one of %s's", text.CutBytes(args[0], 80))
+		return refuseCommand("the log of one Pod is read, by its name; kubectl would choose one of %s's", text.CutBytes(args[0], 80))
 	}
 	q.kind, q.name = "Pod", name
 	return nil
 }
 
-func (q *question) events(args []string) error {
+func (q *question) parseEvents(args []string) error {
 	if len(args) > 0 {
-		return refuse("events are read of a namespace, or with --for KIND/NAME")
+		return refuseCommand("events are read of a namespace, or with --for KIND/NAME")
 	}
 	q.kind = "Event"
-	selected := selectors(q.fields)
+	selected := selectorList(q.fields)
 	if q.about != "" {
 		kind, _ := kinds.Meant(q.aboutKind)
 		selected = append(selected, "involvedObject.kind="+kind.Name, "involvedObject.name="+q.about)
@@ -305,16 +305,16 @@ func (q *question) events(args []string) error {
 	return nil
 }
 
-func selectors(s string) []string {
+func selectorList(s string) []string {
 	if s == "" {
 		return nil
 	}
 	return []string{s}
 }
 
-func (q *question) usage(args []string) error {
+func (q *question) parseUsage(args []string) error {
 	if len(args) != 2 {
-		return refuse("usage is read of one Pod or Node, by its name")
+		return refuseCommand("usage is read of one Pod or Node, by its name")
 	}
 	switch kind, _ := kinds.Meant(args[0]); kind.Name {
 	case "Pod":
@@ -322,14 +322,14 @@ func (q *question) usage(args []string) error {
 	case "Node":
 		q.kind = "NodeMetrics"
 	default:
-		return refuse("usage is read of one Pod or Node, by its name")
+		return refuseCommand("usage is read of one Pod or Node, by its name")
 	}
 	q.name = args[1]
 	return nil
 }
 
-// in says where the question looks, and checks what becomes part of a request.
-func (q question) in(ns string) (question, error) {
+// withNamespace says where the question looks, and checks what becomes part of a request.
+func (q question) withNamespace(ns string) (question, error) {
 	kind, _ := kinds.Meant(q.kind)
 	q.kind = kind.Name
 	switch {
@@ -343,10 +343,10 @@ func (q question) in(ns string) (question, error) {
 		check.Name = "any"
 	}
 	if q.everywhere && q.name != "" {
-		return q, refuse("one object is in one namespace")
+		return q, refuseCommand("one object is in one namespace")
 	}
 	if err := check.Check(); err != nil {
-		return q, refuse("%w", err)
+		return q, refuseCommand("%w", err)
 	}
 	return q, nil
 }

@@ -83,7 +83,7 @@ func TestParse(t *testing.T) {
 		"kubectl get pod x " + strings.Repeat("-o json ", 1_000): {},
 	} {
 		t.Run(give[:min(len(give), 60)], func(t *testing.T) {
-			got, err := parse(give, "home")
+			got, err := parseCommand(give, "home")
 			switch {
 			case want.verb == "":
 				if err == nil {
@@ -107,11 +107,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		q, err := parse(s, "home")
+		q, err := parseCommand(s, "home")
 		if err != nil {
 			return
 		}
-		if err := q.resource().Check(); q.name != "" && err != nil {
+		if err := q.asResource().Check(); q.name != "" && err != nil {
 			t.Errorf("%q: %v", s, err)
 		}
 		if strings.ContainsAny(q.kind+q.ns+q.name, "/?#%\n ") {

@@ -24,10 +24,10 @@ type fresh struct {
 // same cause at the same object.
 func (t *tester) byRule(ctx context.Context, h nightcrier.Hypothesis, test *nightcrier.Falsification) {
 	now := t.askRules(ctx)
-	switch found := finds(now.report, h); {
+	switch found := findsHypothesis(now.report, h); {
 	case now.failed != "":
 		test.Why = now.failed
-	case verified(*t.before) && !verified(now.report):
+	case isVerified(*t.before) && !isVerified(now.report):
 		test.Why = "asked again at " + now.at + ", the cluster told nothing"
 	case found && h.Cause == "":
 		test.Outcome, test.Why = Holds, "asked again at "+now.at+", the rules still find no cause"
@@ -38,7 +38,7 @@ func (t *tester) byRule(ctx context.Context, h nightcrier.Hypothesis, test *nigh
 	case h.Cause != "" && len(now.report.Hypotheses) >= len(t.before.Hypotheses) && h.ID != "H1":
 		test.Why = "asked again at " + now.at + ", the rules put other causes first"
 	default:
-		test.Outcome, test.Why = RuledOut, fmt.Sprintf("asked again at %s, the rules say: %s", now.at, says(now.report))
+		test.Outcome, test.Why = RuledOut, fmt.Sprintf("asked again at %s, the rules say: %s", now.at, conclusionOf(now.report))
 	}
 }
 
@@ -47,7 +47,7 @@ func (t *tester) askRules(ctx context.Context) fresh {
 	if t.again != nil {
 		return *t.again
 	}
-	t.again = &fresh{at: t.in.moment()}
+	t.again = &fresh{at: t.in.timeOfDay()}
 	r, err := t.in.Again(ctx)
 	if err != nil || ctx.Err() != nil {
 		t.again.failed = fmt.Sprintf("the rules could not be asked again within %s", MaxTime)
@@ -58,9 +58,9 @@ func (t *tester) askRules(ctx context.Context) fresh {
 	return *t.again
 }
 
-// moment is the time of the day, with the day where it is not that on which the
+// timeOfDay is the time of the day, with the day where it is not that on which the
 // investigation began: a recorded cluster has a time of its own.
-func (in Input) moment() string {
+func (in Input) timeOfDay() string {
 	now, started := in.Now().UTC(), in.Started.UTC()
 	if !in.Started.IsZero() && now.Format(time.DateOnly) != started.Format(time.DateOnly) {
 		return now.Format("2006-01-02 15:04:05 UTC")
@@ -68,8 +68,8 @@ func (in Input) moment() string {
 	return now.Format("15:04:05 UTC")
 }
 
-// finds reports whether a diagnosis comes to the hypothesis.
-func finds(r nightcrier.Report, h nightcrier.Hypothesis) bool {
+// findsHypothesis reports whether a diagnosis comes to the hypothesis.
+func findsHypothesis(r nightcrier.Report, h nightcrier.Hypothesis) bool {
 	for _, o := range r.Hypotheses {
 		if o.Cause == h.Cause && o.Object == h.Object && (o.Cause != "" || o.Statement == h.Statement) {
 			return true
@@ -83,14 +83,14 @@ func finds(r nightcrier.Report, h nightcrier.Hypothesis) bool {
 	return false
 }
 
-// verified reports whether a diagnosis rests on what the cluster said, and not on
+// isVerified reports whether a diagnosis rests on what the cluster said, and not on
 // the event alone.
-func verified(r nightcrier.Report) bool {
+func isVerified(r nightcrier.Report) bool {
 	return slices.ContainsFunc(r.Facts, func(f nightcrier.Fact) bool { return f.Check == nightcrier.Verified })
 }
 
-// says is what a diagnosis comes to, in a few words.
-func says(r nightcrier.Report) string {
+// conclusionOf is what a diagnosis comes to, in a few words.
+func conclusionOf(r nightcrier.Report) string {
 	if r.RootCause != nil {
 		return r.RootCause.Cause + " at " + r.RootCause.Object.String()
 	}
@@ -107,24 +107,24 @@ var unsure = regexp.MustCompile(`(?i)\b(?:no|not|none|never|without|nothing|isn'
 // alternative is left to the reader.
 func byWords(a answer, test *nightcrier.Falsification) {
 	test.Why = "the answer does not decide it by itself"
-	ifTrue, ifFalse := expected(test.IfTrue, test.IfFalse+" "+test.Command), expected(test.IfFalse, test.IfTrue+" "+test.Command)
-	trueSeen, trueAll := stand(a.body, ifTrue)
-	falseSeen, falseAll := stand(a.body, ifFalse)
+	ifTrue, ifFalse := expectedValues(test.IfTrue, test.IfFalse+" "+test.Command), expectedValues(test.IfFalse, test.IfTrue+" "+test.Command)
+	trueSeen, trueAll := findValues(a.body, ifTrue)
+	falseSeen, falseAll := findValues(a.body, ifFalse)
 	switch {
 	case trueAll && falseSeen == "":
-		test.Outcome, test.Why = Holds, fmt.Sprintf("%s stands in the answer, as expected if it is true", named(ifTrue))
+		test.Outcome, test.Why = Holds, fmt.Sprintf("%s stands in the answer, as expected if it is true", quoteValues(ifTrue))
 	case falseAll && trueSeen == "" && len(ifTrue) > 0 && !a.cut:
-		test.Outcome, test.Why = RuledOut, fmt.Sprintf("%s stands in the answer, as expected if it is false, and %s does not", named(ifFalse), named(ifTrue))
+		test.Outcome, test.Why = RuledOut, fmt.Sprintf("%s stands in the answer, as expected if it is false, and %s does not", quoteValues(ifFalse), quoteValues(ifTrue))
 	case trueSeen != "" && falseSeen != "":
 		test.Why = "the answer holds what is expected if it is true and what is expected if it is false"
 	case len(ifTrue) > 0 && trueSeen == "" && !a.cut:
-		test.Why = named(ifTrue) + ", expected if it is true, does not stand in the answer; that alone does not decide it"
+		test.Why = quoteValues(ifTrue) + ", expected if it is true, does not stand in the answer; that alone does not decide it"
 	}
 }
 
-// expected are the values that a statement quotes and that stand nowhere else: not
+// expectedValues are the values that a statement quotes and that stand nowhere else: not
 // in its opposite, and not in the command, whose answer they would stand in anyway.
-func expected(statement, elsewhere string) []string {
+func expectedValues(statement, elsewhere string) []string {
 	if unsure.MatchString(withoutSpans(statement)) {
 		return nil
 	}
@@ -143,9 +143,9 @@ var spans = regexp.MustCompile("`[^`]*`|\"[^\"]*\"|“[^”]*”")
 // no negation.
 func withoutSpans(s string) string { return spans.ReplaceAllString(s, " ") }
 
-// stand returns one of the values that stand in body, "" for none, and whether
+// findValues returns one of the values that stand in body, "" for none, and whether
 // all of them do.
-func stand(body []byte, values []string) (one string, all bool) {
+func findValues(body []byte, values []string) (one string, all bool) {
 	all = len(values) > 0
 	for _, v := range values {
 		if report.Stands(body, v) {
@@ -157,7 +157,7 @@ func stand(body []byte, values []string) (one string, all bool) {
 	return one, all
 }
 
-func named(values []string) string {
+func quoteValues(values []string) string {
 	var out []string
 	for _, v := range values {
 		out = append(out, "“"+text.CutBytes(v, 80)+"”")

@@ -89,7 +89,7 @@ func Run(ctx context.Context, in Input, r *nightcrier.Report) ([]Outcome, int, e
 		test.Outcome, test.Evidence, test.Shown, test.Why = NotRun, "", "", ""
 		if i >= MaxTests {
 			test.Why = fmt.Sprintf("only the tests of the first %d hypotheses are run", MaxTests)
-		} else if err := t.test(limited, h, &test); err != nil {
+		} else if err := t.runTest(limited, h, &test); err != nil {
 			return nil, t.reads, err
 		}
 		if ctx.Err() != nil {
@@ -109,8 +109,8 @@ type tester struct {
 	again   *fresh
 }
 
-// test runs one test. Its error is that the evidence cannot be kept.
-func (t *tester) test(ctx context.Context, h nightcrier.Hypothesis, test *nightcrier.Falsification) error {
+// runTest runs one test. Its error is that the evidence cannot be kept.
+func (t *tester) runTest(ctx context.Context, h nightcrier.Hypothesis, test *nightcrier.Falsification) error {
 	switch {
 	case t.in.Reader == nil:
 		test.Why = "no credential is configured for this cluster"
@@ -119,7 +119,7 @@ func (t *tester) test(ctx context.Context, h nightcrier.Hypothesis, test *nightc
 		test.Why = "it names no command"
 		return nil
 	}
-	a, asked, err := t.run(ctx, h, test)
+	a, asked, err := t.runCommand(ctx, h, test)
 	switch {
 	case err != nil:
 		return err
@@ -131,22 +131,22 @@ func (t *tester) test(ctx context.Context, h nightcrier.Hypothesis, test *nightc
 	return nil
 }
 
-// run reads what the command asks for; what keeps it from that is the Why.
-func (t *tester) run(ctx context.Context, h nightcrier.Hypothesis, test *nightcrier.Falsification) (answer, bool, error) {
+// runCommand reads what the command asks for; what keeps it from that is the Why.
+func (t *tester) runCommand(ctx context.Context, h nightcrier.Hypothesis, test *nightcrier.Falsification) (answer, bool, error) {
 	if test.Command == "" {
 		return answer{}, false, nil
 	}
-	q, err := parse(test.Command, t.in.Namespace)
+	q, err := parseCommand(test.Command, t.in.Namespace)
 	if err != nil {
 		test.Why = err.Error()
 		return answer{}, false, nil
 	}
-	a, err := t.ask(ctx, q, test.Command)
+	a, err := t.askQuestion(ctx, q, test.Command)
 	var lost *unkept
 	switch {
 	case err == nil:
 		test.Evidence = a.evidence
-		test.Shown = shown(a, append(report.Quotable(test.IfTrue), report.Quotable(test.IfFalse)...))
+		test.Shown = excerptOf(a, append(report.Quotable(test.IfTrue), report.Quotable(test.IfFalse)...))
 		return a, true, nil
 	case errors.As(err, &lost):
 		return answer{}, false, err

@@ -181,7 +181,7 @@ func TestTheDayOfATestIsNamed(t *testing.T) {
 		now.AddDate(0, 0, 2):      "2026-11-23 00:00:04 UTC",
 		now.In(time.FixedZone("west", -8*3600)).Add(time.Second): "00:00:04 UTC",
 	} {
-		if got := (Input{Now: func() time.Time { return now }, Started: started}).moment(); got != want {
+		if got := (Input{Now: func() time.Time { return now }, Started: started}).timeOfDay(); got != want {
 			t.Errorf("started %s: %s, want %s", started, got, want)
 		}
 	}

@@ -20,9 +20,9 @@ const (
 	maxNodes   = 50_000
 )
 
-// shown is the telling part of an answer, in its own order: the lines that hold
+// excerptOf is the telling part of an answer, in its own order: the lines that hold
 // one of the values, then those that usually tell something.
-func shown(a answer, values []string) string {
+func excerptOf(a answer, values []string) string {
 	var lines []string
 	if a.text {
 		lines = textLines(string(a.body))
@@ -35,7 +35,7 @@ func shown(a answer, values []string) string {
 			return i - 2*len(lines)
 		case a.text:
 			return -i // in a log the end matters
-		case telling(l):
+		case isTelling(l):
 			return i
 		}
 		return i + len(lines)
@@ -128,7 +128,7 @@ func elementName(e any, i int) string {
 var tellingKeys = []string{"phase", "reason", "message", "exitCode", "restartCount", "ready", "status", "replicas", "readyReplicas", "unavailableReplicas", "currentReplicas",
 	"desiredReplicas", "failed", "succeeded", "unschedulable", "cpu", "memory"}
 
-func telling(line string) bool {
+func isTelling(line string) bool {
 	path, value, _ := strings.Cut(line, ": ")
 	key := path[strings.LastIndexByte(path, '.')+1:]
 	return value != "" && slices.Contains(tellingKeys, key) && (strings.Contains(path, "status") || strings.HasPrefix(path, "items[") || key != "status")

@@ -95,16 +95,16 @@ func (in *Intake) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Dec
 			break
 		}
 	}
-	in.mask(&ev)
-	decision, err := in.record(ctx, ev)
+	in.maskEvent(&ev)
+	decision, err := in.recordEvent(ctx, ev)
 	if err != nil {
 		return store.Decision{}, fmt.Errorf("take in an event of cluster %q: %w", ev.Cluster, err)
 	}
-	in.tell(ctx, ev, decision)
+	in.notifyDecision(ctx, ev, decision)
 	return decision, nil
 }
 
-func (in *Intake) record(ctx context.Context, ev nightcrier.Event) (store.Decision, error) {
+func (in *Intake) recordEvent(ctx context.Context, ev nightcrier.Event) (store.Decision, error) {
 	if ev.Reason == "" {
 		return in.cfg.Store.Accept(ctx, ev, in.cfg.Policy)
 	}
@@ -114,7 +114,7 @@ func (in *Intake) record(ctx context.Context, ev nightcrier.Event) (store.Decisi
 	return d, err
 }
 
-func (in *Intake) tell(ctx context.Context, ev nightcrier.Event, d store.Decision) {
+func (in *Intake) notifyDecision(ctx context.Context, ev nightcrier.Event, d store.Decision) {
 	level := slog.LevelInfo
 	if d.Repeated {
 		level = slog.LevelDebug // it was told when it came first

@@ -8,10 +8,10 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// mask hides the secrets in what the sender wrote, before it is stored: the
+// maskEvent hides the secrets in what the sender wrote, before it is stored: the
 // payload, what was read from it, and what was found wrong with it. Names that
 // Kubernetes allows stay as they are, because a fault hangs on them.
-func (in *Intake) mask(ev *nightcrier.Event) {
+func (in *Intake) maskEvent(ev *nightcrier.Event) {
 	if in.cfg.Mask == nil {
 		return
 	}

@@ -29,7 +29,7 @@ func OwnerByName(res nightcrier.Resource) nightcrier.Resource {
 			return sameNamespace(res, "Deployment", name)
 		}
 	case "Job":
-		if name, ok := cut(res.Name, 8, 8, digits); ok {
+		if name, ok := cutLastPart(res.Name, 8, 8, digits); ok {
 			return sameNamespace(res, "CronJob", name)
 		}
 	}
@@ -37,12 +37,12 @@ func OwnerByName(res nightcrier.Resource) nightcrier.Resource {
 }
 
 func podOwner(res nightcrier.Resource) nightcrier.Resource {
-	if base, ok := cut(res.Name, 5, 5, anyChars); ok {
-		if name, ok := cut(base, 8, 8, digits); ok { // minutes since 1970
+	if base, ok := cutLastPart(res.Name, 5, 5, anyChars); ok {
+		if name, ok := cutLastPart(base, 8, 8, digits); ok { // minutes since 1970
 			return sameNamespace(res, "CronJob", name)
 		}
 	}
-	if base, ok := cut(res.Name, 5, 5, randomChars); ok {
+	if base, ok := cutLastPart(res.Name, 5, 5, randomChars); ok {
 		if name, ok := cutHash(base); ok {
 			return sameNamespace(res, "Deployment", name)
 		}
@@ -50,7 +50,7 @@ func podOwner(res nightcrier.Resource) nightcrier.Resource {
 		// and the events of either are kept together.
 		return sameNamespace(res, "DaemonSet", base)
 	}
-	if name, ok := cut(res.Name, 1, 4, digits); ok {
+	if name, ok := cutLastPart(res.Name, 1, 4, digits); ok {
 		return sameNamespace(res, "StatefulSet", name)
 	}
 	return res
@@ -63,12 +63,12 @@ func sameNamespace(res nightcrier.Resource, kind, name string) nightcrier.Resour
 // cutHash cuts a Pod template's hash off. One of letters only is taken for a
 // word.
 func cutHash(name string) (string, bool) {
-	base, ok := cut(name, 6, 10, hashChars)
+	base, ok := cutLastPart(name, 6, 10, hashChars)
 	return base, ok && strings.ContainsAny(name[len(base):], digits)
 }
 
-// cut cuts off the last part of name if it is lo to hi characters of a set.
-func cut(name string, lo, hi int, set string) (string, bool) {
+// cutLastPart cuts off the last part of name if it is lo to hi characters of a set.
+func cutLastPart(name string, lo, hi int, set string) (string, bool) {
 	i := strings.LastIndexByte(name, '-')
 	last := name[i+1:]
 	if i <= 0 || len(last) < lo || len(last) > hi || strings.Trim(last, set) != "" {

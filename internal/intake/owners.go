@@ -46,12 +46,12 @@ func newOwners(r OwnerResolver, log *slog.Logger, now func() time.Time) *owners 
 	return &owners{resolver: r, log: log, now: now, known: map[ownerKey]ownerAnswer{}, paused: map[string]time.Time{}}
 }
 
-func (o *owners) of(ctx context.Context, cluster string, res nightcrier.Resource) nightcrier.Resource {
+func (o *owners) resolveOwner(ctx context.Context, cluster string, res nightcrier.Resource) nightcrier.Resource {
 	if o.resolver == nil {
 		return OwnerByName(res)
 	}
 	key := ownerKey{cluster, res}
-	if owner, ok := o.recall(key); ok {
+	if owner, ok := o.recallOwner(key); ok {
 		return owner
 	}
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
@@ -61,16 +61,16 @@ func (o *owners) of(ctx context.Context, cluster string, res nightcrier.Resource
 		owner = res
 	}
 	if err != nil {
-		o.pause(ctx, cluster, res, err)
+		o.pauseCluster(ctx, cluster, res, err)
 		return OwnerByName(owner) // from where the walk ended
 	}
-	o.remember(key, owner)
+	o.rememberOwner(key, owner)
 	return owner
 }
 
-// recall answers without asking: what is known, or that the cluster is not to be
+// recallOwner answers without asking: what is known, or that the cluster is not to be
 // asked now.
-func (o *owners) recall(key ownerKey) (nightcrier.Resource, bool) {
+func (o *owners) recallOwner(key ownerKey) (nightcrier.Resource, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
@@ -83,7 +83,7 @@ func (o *owners) recall(key ownerKey) (nightcrier.Resource, bool) {
 	return nightcrier.Resource{}, false
 }
 
-func (o *owners) remember(key ownerKey, owner nightcrier.Resource) {
+func (o *owners) rememberOwner(key ownerKey, owner nightcrier.Resource) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.known) >= ownersKept {
@@ -93,9 +93,9 @@ func (o *owners) remember(key ownerKey, owner nightcrier.Resource) {
 	delete(o.paused, key.cluster)
 }
 
-// pause leaves a cluster alone for a while after it failed. That an object is
+// pauseCluster leaves a cluster alone for a while after it failed. That an object is
 // gone, or that there is no credential, says nothing about the next one.
-func (o *owners) pause(ctx context.Context, cluster string, res nightcrier.Resource, err error) {
+func (o *owners) pauseCluster(ctx context.Context, cluster string, res nightcrier.Resource, err error) {
 	code := nightcrier.CodeOf(err)
 	if err == nil || code == nightcrier.NotFound || code == nightcrier.Refused {
 		return

@@ -107,7 +107,7 @@ type fingerprint struct{ owners *owners }
 // Judge completes the event and ends none.
 func (f *fingerprint) Judge(ctx context.Context, _ nightcrier.Delivery, ev *nightcrier.Event) nightcrier.Reason {
 	if ev.Owner.IsZero() {
-		ev.Owner = f.owners.of(ctx, ev.Cluster, ev.Resource)
+		ev.Owner = f.owners.resolveOwner(ctx, ev.Cluster, ev.Resource)
 	}
 	ev.Class = ClassOf(ev.FaultType, ev.Owner.Kind)
 	ev.Fingerprint = Fingerprint(ev.Cluster, ev.Owner, ev.Class)

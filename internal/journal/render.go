@@ -22,10 +22,10 @@ const stamp = "2006-01-02T15:04:05.000Z"
 
 // AgentLog renders an entry as the lines of agent.log, each ending in a newline.
 func AgentLog(e nightcrier.JournalEntry, m mask) []byte {
-	label, said := describe(e)
+	label, said := describeEntry(e)
 	head := e.Time.UTC().Format(stamp) + " " + label + " "
 	var b bytes.Buffer
-	for line := range strings.Lines(apply(m, said)) {
+	for line := range strings.Lines(applyMask(m, said)) {
 		b.WriteString(head)
 		b.WriteString(text.MarkHidden(strings.TrimRight(line, "\r\n")))
 		b.WriteByte('\n')
@@ -40,11 +40,11 @@ func Command(e nightcrier.JournalEntry, m mask) string {
 	switch e.Type {
 	case nightcrier.EntryToolCall:
 		if c, err := Decode[ToolCall](e); err == nil {
-			return at + " " + text.FoldLine(text.MarkHidden(apply(m, callText(c)))) + "\n"
+			return at + " " + text.FoldLine(text.MarkHidden(applyMask(m, callText(c)))) + "\n"
 		}
 	case nightcrier.EntryDenial:
 		if d, err := Decode[Denial](e); err == nil {
-			return at + " DENIED " + text.FoldLine(text.MarkHidden(apply(m, denialText(d)))) + "\n"
+			return at + " DENIED " + text.FoldLine(text.MarkHidden(applyMask(m, denialText(d)))) + "\n"
 		}
 	}
 	return ""
@@ -67,7 +67,7 @@ func (l Line) String() string {
 // Tail renders an entry as one short line; the zero Line for entries not worth one.
 func Tail(e nightcrier.JournalEntry, m mask) Line {
 	label, said := inShort(e)
-	said = text.CutRunes(text.FoldLine(apply(m, said)), tailWidth)
+	said = text.CutRunes(text.FoldLine(applyMask(m, said)), tailWidth)
 	if said == "" {
 		return Line{}
 	}
@@ -78,34 +78,34 @@ func Tail(e nightcrier.JournalEntry, m mask) Line {
 func inShort(e nightcrier.JournalEntry) (label, text string) {
 	switch e.Type {
 	case nightcrier.EntryState:
-		return render(e, "state", func(s State) string {
+		return renderEntry(e, "state", func(s State) string {
 			if n := len(s.Layers); n > 0 {
 				s.Layers = []string{fmt.Sprintf("%d layers", n)}
 			}
 			return stateText(s)
 		})
 	case nightcrier.EntryToolCall:
-		return render(e, "tool", func(c ToolCall) string {
+		return renderEntry(e, "tool", func(c ToolCall) string {
 			if c.Command != "" {
 				return callText(c)
 			}
-			return c.Tool + " " + arguments(c.Input)
+			return c.Tool + " " + formatArguments(c.Input)
 		})
 	case nightcrier.EntryToolResult:
-		return render(e, "result", shortResult)
+		return renderEntry(e, "result", shortResult)
 	}
-	return describe(e)
+	return describeEntry(e)
 }
 
 // longValue is how long an argument may be, in runes, to be shown in a line.
 const longValue = 80
 
-// arguments shows a call's input as name=value, in order of their names; of a long
+// formatArguments shows a call's input as name=value, in order of their names; of a long
 // value only how long it is. What is no object is shown as it is.
-func arguments(raw json.RawMessage) string {
+func formatArguments(raw json.RawMessage) string {
 	var in map[string]any
 	if json.Unmarshal(raw, &in) != nil {
-		return compact(raw)
+		return compactJSON(raw)
 	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -138,28 +138,28 @@ func shortResult(r ToolResult) string {
 	return fmt.Sprintf("%s (and %d lines more)", first, strings.Count(rest, "\n")+1)
 }
 
-// describe returns a short label and the text of an entry. Payloads that do not
+// describeEntry returns a short label and the text of an entry. Payloads that do not
 // decode are shown as they are: a log must not hide what it cannot read.
-func describe(e nightcrier.JournalEntry) (label, text string) {
+func describeEntry(e nightcrier.JournalEntry) (label, text string) {
 	switch e.Type {
 	case nightcrier.EntryState:
-		return render(e, "state", stateText)
+		return renderEntry(e, "state", stateText)
 	case nightcrier.EntryMessage:
-		return render(e, "agent", func(m Message) string { return m.Text })
+		return renderEntry(e, "agent", func(m Message) string { return m.Text })
 	case nightcrier.EntryToolCall:
-		return render(e, "tool", callText)
+		return renderEntry(e, "tool", callText)
 	case nightcrier.EntryToolResult:
-		return render(e, "result", resultText)
+		return renderEntry(e, "result", resultText)
 	case nightcrier.EntryEvidence:
-		return render(e, "evidence", evidenceText)
+		return renderEntry(e, "evidence", evidenceText)
 	case nightcrier.EntryDenial:
-		return render(e, "DENIED", denialText)
+		return renderEntry(e, "DENIED", denialText)
 	case nightcrier.EntryUsage:
-		return render(e, "usage", usageText)
+		return renderEntry(e, "usage", usageText)
 	case nightcrier.EntryLog:
 		return logLabel(e)
 	case nightcrier.EntryError:
-		return render(e, "error", errorText)
+		return renderEntry(e, "error", errorText)
 	}
 	return string(e.Type), string(e.Data)
 }
@@ -176,7 +176,7 @@ func logLabel(e nightcrier.JournalEntry) (label, text string) {
 	return "log", l.Text
 }
 
-func render[T any](e nightcrier.JournalEntry, label string, text func(T) string) (string, string) {
+func renderEntry[T any](e nightcrier.JournalEntry, label string, text func(T) string) (string, string) {
 	v, err := Decode[T](e)
 	if err != nil {
 		return label, string(e.Data)
@@ -190,7 +190,7 @@ func stateText(s State) string {
 		text = string(s.From) + " -> " + text
 	}
 	if s.AfterMS > 0 {
-		text += " after " + seconds(s.AfterMS)
+		text += " after " + formatMilliseconds(s.AfterMS)
 	}
 	if s.FailureClass != "" {
 		text += " [" + string(s.FailureClass) + "]"
@@ -215,7 +215,7 @@ func callText(c ToolCall) string {
 	if c.Command != "" {
 		return c.Tool + ": " + c.Command
 	}
-	return c.Tool + " " + compact(c.Input)
+	return c.Tool + " " + compactJSON(c.Input)
 }
 
 func denialText(d Denial) string {
@@ -249,13 +249,13 @@ func usageText(u nightcrier.Usage) string {
 		text += fmt.Sprintf(", $%.4f", u.CostUSD)
 	}
 	if u.DurationMS > 0 {
-		text += ", " + seconds(u.DurationMS)
+		text += ", " + formatMilliseconds(u.DurationMS)
 	}
 	return text
 }
 
-// seconds is a time in milliseconds, as a person says it.
-func seconds(ms int64) string {
+// formatMilliseconds is a time in milliseconds, as a person says it.
+func formatMilliseconds(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	if d > time.Minute {
 		d = d.Round(time.Second)
@@ -276,7 +276,7 @@ func errorText(e Error) string {
 	return text
 }
 
-func compact(raw json.RawMessage) string {
+func compactJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
 		return string(raw)
@@ -284,7 +284,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-func apply(m mask, s string) string {
+func applyMask(m mask, s string) string {
 	if m == nil {
 		return s
 	}

@@ -28,12 +28,12 @@ func (c *Client) Check(ctx context.Context, namespaces ...string) error {
 	}
 	var refused []string
 	for _, ns := range namespaces {
-		kinds, err := c.refused(ctx, ns)
+		kinds, err := c.refusedKinds(ctx, ns)
 		if err != nil {
 			return err
 		}
 		if len(kinds) > 0 {
-			refused = append(refused, strings.Join(kinds, " and ")+in(ns))
+			refused = append(refused, strings.Join(kinds, " and ")+inNamespace(ns))
 		}
 	}
 	if len(refused) == 0 {
@@ -42,8 +42,8 @@ func (c *Client) Check(ctx context.Context, namespaces ...string) error {
 	return nightcrier.Errorf(nightcrier.Refused, "the credential for %s may not list %s", c.base.Host, strings.Join(refused, ", "))
 }
 
-// refused returns which of the needed kinds may not be listed.
-func (c *Client) refused(ctx context.Context, ns string) (kinds []string, err error) {
+// refusedKinds returns which of the needed kinds may not be listed.
+func (c *Client) refusedKinds(ctx context.Context, ns string) (kinds []string, err error) {
 	for _, kind := range needed {
 		_, err := c.List(ctx, kind, ns, "", "", 1)
 		switch {
@@ -62,7 +62,7 @@ func (c *Client) refused(ctx context.Context, ns string) (kinds []string, err er
 func (c *Client) Rules(ctx context.Context, ns string) (authz.SubjectRulesReviewStatus, error) {
 	r := authz.SelfSubjectRulesReview{Spec: authz.SelfSubjectRulesReviewSpec{Namespace: ns}}
 	r.APIVersion, r.Kind = authz.SchemeGroupVersion.String(), "SelfSubjectRulesReview"
-	err := c.review(ctx, "what the credential may do in namespace "+ns, "selfsubjectrulesreviews", &r)
+	err := c.postReview(ctx, "what the credential may do in namespace "+ns, "selfsubjectrulesreviews", &r)
 	return r.Status, err
 }
 
@@ -71,17 +71,17 @@ func (c *Client) Rules(ctx context.Context, ns string) (authz.SubjectRulesReview
 func (c *Client) May(ctx context.Context, what authz.ResourceAttributes) (authz.SubjectAccessReviewStatus, error) {
 	r := authz.SelfSubjectAccessReview{Spec: authz.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
 	r.APIVersion, r.Kind = authz.SchemeGroupVersion.String(), "SelfSubjectAccessReview"
-	err := c.review(ctx, "whether the credential may "+what.Verb+" "+what.Resource, "selfsubjectaccessreviews", &r)
+	err := c.postReview(ctx, "whether the credential may "+what.Verb+" "+what.Resource, "selfsubjectaccessreviews", &r)
 	return r.Status, err
 }
 
-// review posts a question and reads the answer into the same object.
-func (c *Client) review(ctx context.Context, what, resource string, r any) error {
+// postReview posts a question and reads the answer into the same object.
+func (c *Client) postReview(ctx context.Context, what, resource string, r any) error {
 	ask, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	body, err := c.do(ctx, request{
+	body, err := c.fetchBody(ctx, request{
 		what: "ask " + what, path: "/apis/authorization.k8s.io/v1/" + resource, method: http.MethodPost,
 		body: bytes.NewReader(ask), accept: acceptJSON, limit: maxBody,
 	})

@@ -61,14 +61,14 @@ func Dial(kubeconfig, context string, timeout time.Duration) (*Client, error) {
 	case kubeconfig == "" && context == "" && clientcmd.IsEmptyConfig(err):
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "no credential for a cluster: %w", ErrNoKubeconfig)
 	case err != nil:
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: %w", named(kubeconfig), err)
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: %w", describeKubeconfig(kubeconfig), err)
 	}
 	c, err := New(cfg, timeout)
 	if err != nil {
 		return nil, err
 	}
 	if c.namespace, _, err = loader.Namespace(); err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: %w", named(kubeconfig), err)
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: %w", describeKubeconfig(kubeconfig), err)
 	}
 	return c, nil
 }
@@ -88,7 +88,7 @@ func ContextName(kubeconfig, context string) string {
 	return cfg.CurrentContext
 }
 
-func named(kubeconfig string) string {
+func describeKubeconfig(kubeconfig string) string {
 	if kubeconfig == "" {
 		return "(from KUBECONFIG, ~/.kube/config or the Pod)"
 	}
@@ -99,7 +99,7 @@ func named(kubeconfig string) string {
 func New(cfg *rest.Config, timeout time.Duration) (*Client, error) {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "address of the cluster's API server is not a URL: %w", bare(err))
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "address of the cluster's API server is not a URL: %w", withoutURL(err))
 	}
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -137,32 +137,32 @@ type request struct {
 	limit  int64
 }
 
-// do sends r and returns the whole body of a successful answer.
-func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
+// fetchBody sends r and returns the whole body of a successful answer.
+func (c *Client) fetchBody(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	req, err := c.build(ctx, r)
+	req, err := c.newRequest(ctx, r)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", r.what, bare(err))
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", r.what, withoutURL(err))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(ctx, r.what, err)
+		return nil, c.unreachableError(ctx, r.what, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, r.limit+1))
 	switch {
 	case err != nil:
-		return nil, c.unreachable(ctx, r.what, err)
+		return nil, c.unreachableError(ctx, r.what, err)
 	case resp.StatusCode/100 != 2:
-		return nil, c.refusal(r.what, resp.StatusCode, body)
+		return nil, c.refusalError(r.what, resp.StatusCode, body)
 	case int64(len(body)) > r.limit:
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "%s: the answer is larger than %d bytes", r.what, r.limit)
 	}
 	return body, nil
 }
 
-func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
+func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	if r.method == "" {
 		r.method = http.MethodGet
 	}

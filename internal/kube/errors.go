@@ -12,19 +12,19 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// unreachable wraps a failure to get any answer.
-func (c *Client) unreachable(ctx context.Context, what string, err error) error {
+// unreachableError wraps a failure to get any answer.
+func (c *Client) unreachableError(ctx context.Context, what string, err error) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return fmt.Errorf("%s: %w", what, context.Canceled)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nightcrier.Errorf(nightcrier.Unreachable, "cluster at %s did not answer within %s: %s", c.base.Host, c.timeout, what)
 	}
-	return nightcrier.Errorf(nightcrier.Unreachable, "cluster at %s cannot be reached: %s: %w", c.base.Host, what, bare(err))
+	return nightcrier.Errorf(nightcrier.Unreachable, "cluster at %s cannot be reached: %s: %w", c.base.Host, what, withoutURL(err))
 }
 
-// bare takes the URL, which may hold a user's name and password, off err.
-func bare(err error) error {
+// withoutURL takes the URL, which may hold a user's name and password, off err.
+func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		return u.Err
@@ -32,8 +32,8 @@ func bare(err error) error {
 	return err
 }
 
-// refusal turns an answer that is no success into an error with a code.
-func (c *Client) refusal(what string, status int, body []byte) error {
+// refusalError turns an answer that is no success into an error with a code.
+func (c *Client) refusalError(what string, status int, body []byte) error {
 	text := statusMessage(body)
 	switch status {
 	case http.StatusNotFound, http.StatusGone:

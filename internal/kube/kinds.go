@@ -16,9 +16,9 @@ type kindCache struct {
 	known map[string]kinds.Kind // by apiVersion + " " + kind
 }
 
-// kind finds where objects of res's kind are. A kind that is not built in is
+// findKind finds where objects of res's kind are. A kind that is not built in is
 // looked up with one read, which needs its apiVersion.
-func (c *Client) kind(ctx context.Context, apiVersion, kind string) (kinds.Kind, error) {
+func (c *Client) findKind(ctx context.Context, apiVersion, kind string) (kinds.Kind, error) {
 	group, version := splitAPIVersion(apiVersion)
 	if k, ok := kinds.Named(kind); ok && k.Use == kinds.Read && (apiVersion == "" || k.Group == group) {
 		return k, nil
@@ -33,7 +33,7 @@ func (c *Client) kind(ctx context.Context, apiVersion, kind string) (kinds.Kind,
 	if ok {
 		return k, nil
 	}
-	k, err := c.discover(ctx, group, version, kind)
+	k, err := c.discoverKind(ctx, group, version, kind)
 	if err != nil {
 		return kinds.Kind{}, err
 	}
@@ -60,10 +60,10 @@ func splitAPIVersion(apiVersion string) (group, version string) {
 	return "", apiVersion
 }
 
-// discover asks the API server for the resource name of a kind.
-func (c *Client) discover(ctx context.Context, group, version, kind string) (kinds.Kind, error) {
+// discoverKind asks the API server for the resource name of a kind.
+func (c *Client) discoverKind(ctx context.Context, group, version, kind string) (kinds.Kind, error) {
 	k := kinds.Kind{Group: group, Version: version, Name: kind}
-	body, err := c.do(ctx, request{
+	body, err := c.fetchBody(ctx, request{
 		what: "discover " + k.APIVersion(), path: strings.TrimSuffix(k.Path(""), "/"), accept: acceptJSON, limit: maxBody,
 	})
 	if err != nil {

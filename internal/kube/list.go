@@ -24,14 +24,14 @@ const (
 // When the list's place expires between two pages the error is ErrGone: start
 // again, with what was seen so far forgotten. An error of each ends the list.
 func (c *Client) ListEach(ctx context.Context, sel Selection, each func(object []byte) error) (resourceVersion string, err error) {
-	k, q, err := c.collection(ctx, sel)
+	k, q, err := c.collectionOf(ctx, sel)
 	if err != nil {
 		return "", err
 	}
 	q.Set("limit", strconv.Itoa(MaxItems))
 	each = atMost(maxObjects, sel, each)
 	for range maxPages {
-		p, err := c.page(ctx, request{what: "list " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON}, each)
+		p, err := c.readPage(ctx, request{what: "list " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON}, each)
 		if err != nil {
 			return "", err
 		}
@@ -49,12 +49,12 @@ func (c *Client) ListEach(ctx context.Context, sel Selection, each func(object [
 // Newest returns the resourceVersion from which a watch of the selected objects begins,
 // without reading more than one of them.
 func (c *Client) Newest(ctx context.Context, sel Selection) (resourceVersion string, err error) {
-	k, q, err := c.collection(ctx, sel)
+	k, q, err := c.collectionOf(ctx, sel)
 	if err != nil {
 		return "", err
 	}
 	q.Set("limit", "1")
-	p, err := c.page(ctx, request{what: "list " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON}, func([]byte) error { return nil })
+	p, err := c.readPage(ctx, request{what: "list " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON}, func([]byte) error { return nil })
 	return p.ResourceVersion, err
 }
 
@@ -74,33 +74,33 @@ type listMeta struct {
 	Continue        string `json:"continue"`
 }
 
-func (c *Client) page(ctx context.Context, r request, each func([]byte) error) (listMeta, error) {
-	s, err := c.open(ctx, r)
+func (c *Client) readPage(ctx context.Context, r request, each func([]byte) error) (listMeta, error) {
+	s, err := c.openStream(ctx, r)
 	if err != nil {
 		return listMeta{}, err
 	}
 	defer s.close()
 	s.idle = c.timeout
-	return s.objects(each)
+	return s.readList(each)
 }
 
-// objects reads a List: its metadata, and its items one by one.
-func (s *stream) objects(each func([]byte) error) (meta listMeta, err error) {
+// readList reads a List: its metadata, and its items one by one.
+func (s *stream) readList(each func([]byte) error) (meta listMeta, err error) {
 	in := json.NewDecoder(s)
-	if err := s.delim(in, '{'); err != nil {
+	if err := s.readDelimiter(in, '{'); err != nil {
 		return meta, err
 	}
 	for in.More() {
-		s.next()
+		s.allowNextValue()
 		field, err := in.Token()
 		if err != nil {
-			return meta, s.truncated(err)
+			return meta, s.truncatedError(err)
 		}
 		switch field {
 		case "metadata":
 			err = in.Decode(&meta)
 		case "items":
-			if err := s.items(in, each); err != nil {
+			if err := s.readItems(in, each); err != nil {
 				return meta, err
 			}
 		default:
@@ -108,10 +108,10 @@ func (s *stream) objects(each func([]byte) error) (meta listMeta, err error) {
 			err = in.Decode(&other)
 		}
 		if err != nil {
-			return meta, s.truncated(err)
+			return meta, s.truncatedError(err)
 		}
 	}
-	if err := s.delim(in, '}'); err != nil {
+	if err := s.readDelimiter(in, '}'); err != nil {
 		return meta, err
 	}
 	if meta.ResourceVersion == "" {
@@ -120,11 +120,11 @@ func (s *stream) objects(each func([]byte) error) (meta listMeta, err error) {
 	return meta, nil
 }
 
-// items reads the array.
-func (s *stream) items(in *json.Decoder, each func([]byte) error) error {
+// readItems reads the array.
+func (s *stream) readItems(in *json.Decoder, each func([]byte) error) error {
 	start, err := in.Token()
 	if err != nil {
-		return s.truncated(err)
+		return s.truncatedError(err)
 	}
 	if start == nil { // an empty list may have null
 		return nil
@@ -134,22 +134,22 @@ func (s *stream) items(in *json.Decoder, each func([]byte) error) error {
 	}
 	var object json.RawMessage
 	for in.More() {
-		s.next()
+		s.allowNextValue()
 		object = object[:0]
 		if err := in.Decode(&object); err != nil {
-			return s.truncated(err)
+			return s.truncatedError(err)
 		}
 		if err := each(object); err != nil {
 			return err
 		}
 	}
-	return s.delim(in, ']')
+	return s.readDelimiter(in, ']')
 }
 
-func (s *stream) delim(in *json.Decoder, want json.Delim) error {
+func (s *stream) readDelimiter(in *json.Decoder, want json.Delim) error {
 	got, err := in.Token()
 	if err != nil {
-		return s.truncated(err)
+		return s.truncatedError(err)
 	}
 	if got != want {
 		return nightcrier.Errorf(nightcrier.Unreachable, "%s: answer of %s is no list", s.what, s.client.base.Host)
@@ -157,10 +157,10 @@ func (s *stream) delim(in *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// truncated is broken for an answer that has an end of its own.
-func (s *stream) truncated(err error) error {
+// truncatedError is broken for an answer that has an end of its own.
+func (s *stream) truncatedError(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return s.broken(err)
+	return s.brokenError(err)
 }

@@ -25,7 +25,7 @@ func (c *Client) Owner(ctx context.Context, res nightcrier.Resource) (nightcrier
 		if !stepsUp[res.Kind] {
 			return res, nil
 		}
-		up, err := c.controller(ctx, res)
+		up, err := c.controllerOf(ctx, res)
 		if err != nil {
 			return res, err
 		}
@@ -37,9 +37,9 @@ func (c *Client) Owner(ctx context.Context, res nightcrier.Resource) (nightcrier
 	return res, nil
 }
 
-// controller returns the controller of res, zero when it has none.
-func (c *Client) controller(ctx context.Context, res nightcrier.Resource) (nightcrier.Resource, error) {
-	body, err := c.get(ctx, res, acceptMeta)
+// controllerOf returns the controller of res, zero when it has none.
+func (c *Client) controllerOf(ctx context.Context, res nightcrier.Resource) (nightcrier.Resource, error) {
+	body, err := c.getObject(ctx, res, acceptMeta)
 	if err != nil {
 		return nightcrier.Resource{}, err
 	}

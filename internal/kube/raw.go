@@ -24,5 +24,5 @@ func (c *Client) Read(ctx context.Context, path string, query url.Values, accept
 	if accept == "" {
 		accept = acceptJSON
 	}
-	return c.do(ctx, request{what: "read " + path, path: path, query: query, accept: accept, limit: maxBytes})
+	return c.fetchBody(ctx, request{what: "read " + path, path: path, query: query, accept: accept, limit: maxBytes})
 }

@@ -33,21 +33,21 @@ func (c *Client) Get(ctx context.Context, res nightcrier.Resource) ([]byte, erro
 	if res.Kind == "Secret" {
 		accept = acceptMeta
 	}
-	return c.get(ctx, res, accept)
+	return c.getObject(ctx, res, accept)
 }
 
-func (c *Client) get(ctx context.Context, res nightcrier.Resource, accept string) ([]byte, error) {
+func (c *Client) getObject(ctx context.Context, res nightcrier.Resource, accept string) ([]byte, error) {
 	if err := res.Check(); err != nil {
 		return nil, err
 	}
-	k, err := c.kind(ctx, res.APIVersion, res.Kind)
+	k, err := c.findKind(ctx, res.APIVersion, res.Kind)
 	if err != nil {
 		return nil, err
 	}
 	if res.Namespace == "" && !k.ClusterWide {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "get %s: the namespace is missing", res)
 	}
-	return c.do(ctx, request{
+	return c.fetchBody(ctx, request{
 		what:   "get " + res.String(),
 		path:   k.Path(res.Namespace) + "/" + url.PathEscape(res.Name),
 		accept: accept, limit: maxBody,
@@ -61,7 +61,7 @@ func (c *Client) List(ctx context.Context, kind, ns, labelSel, fieldSel string, 
 	if err := (nightcrier.Resource{Kind: kind, Namespace: ns, Name: "x"}).Check(); err != nil {
 		return nil, err
 	}
-	k, err := c.kind(ctx, "", kind)
+	k, err := c.findKind(ctx, "", kind)
 	if err != nil {
 		return nil, err
 	}
@@ -73,19 +73,19 @@ func (c *Client) List(ctx context.Context, kind, ns, labelSel, fieldSel string, 
 		limit = MaxItems
 	}
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
-	set(q, "labelSelector", labelSel)
-	set(q, "fieldSelector", fieldSel)
-	return c.do(ctx, request{what: "list " + k.Plural + in(ns), path: k.Path(ns), query: q, accept: accept, limit: maxBody})
+	setNonEmpty(q, "labelSelector", labelSel)
+	setNonEmpty(q, "fieldSelector", fieldSel)
+	return c.fetchBody(ctx, request{what: "list " + k.Plural + inNamespace(ns), path: k.Path(ns), query: q, accept: accept, limit: maxBody})
 }
 
-func in(ns string) string {
+func inNamespace(ns string) string {
 	if ns == "" {
 		return " in all namespaces"
 	}
 	return " in namespace " + ns
 }
 
-func set(q url.Values, key, value string) {
+func setNonEmpty(q url.Values, key, value string) {
 	if value != "" {
 		q.Set(key, value)
 	}
@@ -106,11 +106,11 @@ func (c *Client) Logs(ctx context.Context, ns, pod, container string, previous b
 		maxBytes = MaxLogBytes
 	}
 	q := url.Values{"tailLines": {strconv.FormatInt(tail, 10)}, "limitBytes": {strconv.FormatInt(maxBytes, 10)}}
-	set(q, "container", container)
+	setNonEmpty(q, "container", container)
 	if previous {
 		q.Set("previous", "true")
 	}
-	return c.do(ctx, request{
+	return c.fetchBody(ctx, request{
 		what:  "logs of " + res.String(),
 		path:  kinds.MustNamed("Pod").Path(ns) + "/" + url.PathEscape(pod) + "/log",
 		query: q, accept: acceptText, limit: maxBytes + 4096, // a server may end its cut at a rune
@@ -119,7 +119,7 @@ func (c *Client) Logs(ctx context.Context, ns, pod, container string, previous b
 
 // Version returns the API server's version, e.g. "v1.36.3".
 func (c *Client) Version(ctx context.Context) (string, error) {
-	body, err := c.do(ctx, request{what: "version", path: "/version", accept: acceptJSON, limit: 1 << 16})
+	body, err := c.fetchBody(ctx, request{what: "version", path: "/version", accept: acceptJSON, limit: 1 << 16})
 	if err != nil {
 		return "", err
 	}

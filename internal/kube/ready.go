@@ -15,25 +15,25 @@ func (c *Client) Ready(ctx context.Context) (ready bool, why string, err error) 
 	const what = "ask whether the API is ready"
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	req, err := c.build(ctx, request{path: "/readyz", accept: acceptText})
+	req, err := c.newRequest(ctx, request{path: "/readyz", accept: acceptText})
 	if err != nil {
-		return false, "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", what, bare(err))
+		return false, "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", what, withoutURL(err))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return false, "", c.unreachable(ctx, what, err)
+		return false, "", c.unreachableError(ctx, what, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<14))
 	switch {
 	case err != nil:
-		return false, "", c.unreachable(ctx, what, err)
+		return false, "", c.unreachableError(ctx, what, err)
 	case resp.StatusCode == http.StatusOK:
 		return true, "", nil
 	case resp.StatusCode == http.StatusInternalServerError:
 		return false, statusMessage(failedChecks(body)), nil
 	}
-	return false, "", c.refusal(what, resp.StatusCode, body)
+	return false, "", c.refusalError(what, resp.StatusCode, body)
 }
 
 // failedChecks keeps the lines of a readiness answer that say what is wrong, all

@@ -53,53 +53,53 @@ type Selection struct {
 	Fields string
 }
 
-func (s Selection) String() string { return s.Kind + in(s.Namespace) }
+func (s Selection) String() string { return s.Kind + inNamespace(s.Namespace) }
 
-// collection is where the selected objects are.
-func (c *Client) collection(ctx context.Context, s Selection) (kinds.Kind, url.Values, error) {
+// collectionOf is where the selected objects are.
+func (c *Client) collectionOf(ctx context.Context, s Selection) (kinds.Kind, url.Values, error) {
 	if err := (nightcrier.Resource{APIVersion: s.APIVersion, Kind: s.Kind, Namespace: s.Namespace, Name: "x"}).Check(); err != nil {
 		return kinds.Kind{}, nil, err
 	}
 	if s.Kind == "Secret" {
 		return kinds.Kind{}, nil, nightcrier.Errorf(nightcrier.Refused, "Secrets are not streamed: their data never leaves the cluster")
 	}
-	k, err := c.kind(ctx, s.APIVersion, s.Kind)
+	k, err := c.findKind(ctx, s.APIVersion, s.Kind)
 	q := url.Values{}
-	set(q, "fieldSelector", s.Fields)
+	setNonEmpty(q, "fieldSelector", s.Fields)
 	return k, q, err
 }
 
-// open sends r and returns the body of a successful answer to be streamed. The
+// openStream sends r and returns the body of a successful answer to be streamed. The
 // answer must begin within the client's timeout. Closing the body ends the
 // request.
-func (c *Client) open(ctx context.Context, r request) (_ *stream, err error) {
+func (c *Client) openStream(ctx context.Context, r request) (_ *stream, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
 		if err != nil {
 			cancel(err)
 		}
 	}()
-	req, err := c.build(ctx, r)
+	req, err := c.newRequest(ctx, r)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", r.what, bare(err))
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", r.what, withoutURL(err))
 	}
 	late := time.AfterFunc(c.timeout, func() { cancel(context.DeadlineExceeded) })
 	defer late.Stop()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.cut(ctx, r.what, err)
+		return nil, c.cutError(ctx, r.what, err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return &stream{client: c, what: r.what, ctx: ctx, cancel: cancel, body: resp.Body, left: MaxObject}, nil
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16)) // what came of it says enough
-	return nil, c.rejected(r.what, resp, body)
+	return nil, c.rejectedError(r.what, resp, body)
 }
 
-// rejected is refusal with what a stream needs to know beside the code.
-func (c *Client) rejected(what string, resp *http.Response, body []byte) error {
-	err := c.refusal(what, resp.StatusCode, body)
+// rejectedError is refusal with what a stream needs to know beside the code.
+func (c *Client) rejectedError(what string, resp *http.Response, body []byte) error {
+	err := c.refusalError(what, resp.StatusCode, body)
 	if resp.StatusCode == http.StatusGone {
 		return nightcrier.Errorf(nightcrier.NotFound, "%w: %w", ErrGone, err)
 	}
@@ -117,13 +117,13 @@ func retryAfter(resp *http.Response) time.Duration {
 	return retry.ReadAfter(resp.Header, time.Now(), maxRetryAfter)
 }
 
-// cut tells why a stream broke: a deadline of ours looks like a cancelled
+// cutError tells why a stream broke: a deadline of ours looks like a cancelled
 // context from outside.
-func (c *Client) cut(ctx context.Context, what string, err error) error {
+func (c *Client) cutError(ctx context.Context, what string, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		err = context.DeadlineExceeded
 	}
-	return c.unreachable(ctx, what, err)
+	return c.unreachableError(ctx, what, err)
 }
 
 // stream is an answer of JSON that is read value by value. Each value is
@@ -152,16 +152,16 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next allows for another value.
-func (s *stream) next() { s.left = MaxObject }
+// allowNextValue allows for another value.
+func (s *stream) allowNextValue() { s.left = MaxObject }
 
 func (s *stream) close() {
 	s.cancel(context.Canceled)
 	_ = s.body.Close()
 }
 
-// broken tells why a value could not be read; what was not JSON is said as such.
-func (s *stream) broken(err error) error {
+// brokenError tells why a value could not be read; what was not JSON is said as such.
+func (s *stream) brokenError(err error) error {
 	var syntax *json.SyntaxError
 	var shape *json.UnmarshalTypeError
 	switch {
@@ -170,5 +170,5 @@ func (s *stream) broken(err error) error {
 	case errors.As(err, &syntax), errors.As(err, &shape):
 		return nightcrier.Errorf(nightcrier.Unreachable, "%s: answer of %s is not what an API server sends: %w", s.what, s.client.base.Host, err)
 	}
-	return s.client.cut(s.ctx, s.what, err)
+	return s.client.cutError(s.ctx, s.what, err)
 }

@@ -43,7 +43,7 @@ const watchSlack = 30 * time.Second
 // ErrGone, told by errors.Is, means that changes were missed and a fresh list is
 // needed; after any other end the watch may be resumed from the last change.
 func (c *Client) Watch(ctx context.Context, sel Selection, resourceVersion string, lasting time.Duration, each func(Change) error) error {
-	k, q, err := c.collection(ctx, sel)
+	k, q, err := c.collectionOf(ctx, sel)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *Client) Watch(ctx context.Context, sel Selection, resourceVersion strin
 	q.Set("timeoutSeconds", strconv.Itoa(max(1, int(lasting.Seconds()))))
 	ctx, cancel := context.WithTimeout(ctx, lasting+watchSlack)
 	defer cancel()
-	s, err := c.open(ctx, request{what: "watch " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON})
+	s, err := c.openStream(ctx, request{what: "watch " + sel.String(), path: k.Path(sel.Namespace), query: q, accept: acceptJSON})
 	if err != nil {
 		return err
 	}
@@ -61,27 +61,27 @@ func (c *Client) Watch(ctx context.Context, sel Selection, resourceVersion strin
 	if err := each(Change{Type: Opened, ResourceVersion: resourceVersion}); err != nil {
 		return err
 	}
-	return s.changes(each)
+	return s.readChanges(each)
 }
 
-// changes reads watch events to the end.
-func (s *stream) changes(each func(Change) error) error {
+// readChanges reads watch events to the end.
+func (s *stream) readChanges(each func(Change) error) error {
 	in := json.NewDecoder(s)
 	var event struct {
 		Type   string
 		Object json.RawMessage
 	}
 	for {
-		s.next()
+		s.allowNextValue()
 		event.Type, event.Object = "", event.Object[:0]
 		err := in.Decode(&event)
 		if errors.Is(err, io.EOF) { // a whole number of events came
 			return nil
 		}
 		if err != nil {
-			return s.broken(err)
+			return s.brokenError(err)
 		}
-		change, err := s.change(event.Type, event.Object)
+		change, err := s.parseChange(event.Type, event.Object)
 		if err != nil {
 			return err
 		}
@@ -91,11 +91,11 @@ func (s *stream) changes(each func(Change) error) error {
 	}
 }
 
-func (s *stream) change(kind string, object []byte) (Change, error) {
+func (s *stream) parseChange(kind string, object []byte) (Change, error) {
 	switch kind {
 	case Added, Modified, Deleted, Bookmark:
 	case "ERROR":
-		return Change{}, s.failed(object)
+		return Change{}, s.statusError(object)
 	default:
 		return Change{}, nightcrier.Errorf(nightcrier.Unreachable, "%s: %s sent a change of type %q", s.what, s.client.base.Host, text.CutBytes(kind, 32))
 	}
@@ -105,7 +105,7 @@ func (s *stream) change(kind string, object []byte) (Change, error) {
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(object, &meta); err != nil {
-		return Change{}, s.broken(err)
+		return Change{}, s.brokenError(err)
 	}
 	rv := meta.Metadata.ResourceVersion
 	if rv == "" {
@@ -118,16 +118,16 @@ func (s *stream) change(kind string, object []byte) (Change, error) {
 	return c, nil
 }
 
-// failed reads the Status with which a watch ends.
-func (s *stream) failed(status []byte) error {
+// statusError reads the Status with which a watch ends.
+func (s *stream) statusError(status []byte) error {
 	var st struct {
 		Code   int
 		Reason string
 	}
 	if err := json.Unmarshal(status, &st); err != nil {
-		return s.broken(err)
+		return s.brokenError(err)
 	}
-	err := s.client.refusal(s.what, st.Code, status)
+	err := s.client.refusalError(s.what, st.Code, status)
 	if st.Code == http.StatusGone || st.Reason == "Expired" || st.Reason == "Gone" {
 		return nightcrier.Errorf(nightcrier.NotFound, "%w: %w", ErrGone, err)
 	}

@@ -260,13 +260,13 @@ func FuzzStreams(f *testing.F) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			return &stream{client: c, ctx: ctx, cancel: cancel, body: readCloser{strings.NewReader(body)}, left: MaxObject}
 		}
-		err := open().changes(func(ch Change) error {
+		err := open().readChanges(func(ch Change) error {
 			if ch.ResourceVersion == "" || ch.Type == "" {
 				t.Errorf("change %+v", ch)
 			}
 			return nil
 		})
-		meta, listErr := open().objects(func([]byte) error { return nil })
+		meta, listErr := open().readList(func([]byte) error { return nil })
 		for _, e := range []error{err, listErr} {
 			if e != nil && nightcrier.CodeOf(e) == nightcrier.Internal {
 				t.Errorf("an error without a code: %v", e)

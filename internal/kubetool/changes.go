@@ -38,18 +38,18 @@ var changesTool = Tool{
 
 func whatChanged(ctx context.Context, r *reading, a Args) error {
 	ns, name, word := a.String("namespace"), a.String("name"), strings.ToLower(a.String("kind"))
-	if err := checkNames("x", ns, or(name, "x")); err != nil {
+	if err := checkNames("x", ns, orOther(name, "x")); err != nil {
 		return err
 	}
 	switch {
 	case (name == "") != (word == ""):
 		return nightcrier.Errorf(nightcrier.Invalid, "arguments kind and name belong together; leave both out for what changed last in namespace %s", ns)
 	case name == "":
-		return r.overview(ctx, ns)
+		return r.writeOverview(ctx, ns)
 	case strings.HasPrefix(word, "helm"):
-		return r.helm(ctx, ns, name)
+		return r.writeHelmHistory(ctx, ns, name)
 	}
-	return r.compare(ctx, ns, word, name)
+	return r.compareRevisions(ctx, ns, word, name)
 }
 
 // revision is one state of a workload's template.
@@ -69,13 +69,13 @@ func revisionKind(deployment bool) kinds.Kind {
 	return kinds.MustNamed("ControllerRevision")
 }
 
-// compare tells the last two revisions of one workload apart.
-func (r *reading) compare(ctx context.Context, ns, word, name string) error {
+// compareRevisions tells the last two revisions of one workload apart.
+func (r *reading) compareRevisions(ctx context.Context, ns, word, name string) error {
 	k, err := r.kindOf(ctx, word, "apps")
 	if err != nil {
 		return err
 	}
-	doc, err := r.named(ctx, k, ns, name)
+	doc, err := r.readObject(ctx, k, ns, name)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (r *reading) compare(ctx context.Context, ns, word, name string) error {
 	if sel := selectorOf(doc); sel != "" {
 		values.Set("labelSelector", sel)
 	}
-	revs, err := r.revisions(ctx, ns, k.Name == "Deployment", values)
+	revs, err := r.listRevisions(ctx, ns, k.Name == "Deployment", values)
 	if err != nil {
 		return err
 	}
@@ -92,30 +92,30 @@ func (r *reading) compare(ctx context.Context, ns, word, name string) error {
 	res := nightcrier.Resource{Kind: k.Name, Namespace: ns, Name: name}
 	switch len(revs) {
 	case 0:
-		r.say("%s has no revision on record\n", res)
+		r.writeTextf("%s has no revision on record\n", res)
 		return nil
 	case 1:
-		r.say("%s is at its first revision on record, %d, made %s; there is nothing to compare it with\n", res, revs[0].number, ago(r.now(), revs[0].made))
+		r.writeTextf("%s is at its first revision on record, %d, made %s; there is nothing to compare it with\n", res, revs[0].number, formatAgo(r.currentTime(), revs[0].made))
 		return nil
 	}
-	r.say("%s: revision %d (made %s) against revision %d (made %s), of %d on record\n", res,
-		revs[0].number, ago(r.now(), revs[0].made), revs[1].number, ago(r.now(), revs[1].made), len(revs))
-	lines := changes.Between(revs[1].template, revs[0].template, short)
+	r.writeTextf("%s: revision %d (made %s) against revision %d (made %s), of %d on record\n", res,
+		revs[0].number, formatAgo(r.currentTime(), revs[0].made), revs[1].number, formatAgo(r.currentTime(), revs[1].made), len(revs))
+	lines := changes.Between(revs[1].template, revs[0].template, shortLine)
 	if len(lines) == 0 {
-		r.say("their Pod templates are the same\n")
+		r.writeTextf("their Pod templates are the same\n")
 	}
 	for _, l := range lines[:min(len(lines), maxDifferences)] {
-		r.say("- %s\n", l)
+		r.writeTextf("- %s\n", l)
 	}
 	if more := len(lines) - maxDifferences; more > 0 {
-		r.say("(%d more differences; kubernetes_get %s %s and %s show both in full)\n", more, revisionKind(k.Name == "Deployment").Name, short(revs[0].name, 253), short(revs[1].name, 253))
+		r.writeTextf("(%d more differences; kubernetes_get %s %s and %s show both in full)\n", more, revisionKind(k.Name == "Deployment").Name, shortLine(revs[0].name, 253), shortLine(revs[1].name, 253))
 	}
 	return nil
 }
 
 func selectorOf(doc any) string {
 	var sel metav1.LabelSelector
-	if at(doc, "spec", "selector") == nil || convert(at(doc, "spec", "selector"), &sel) != nil {
+	if valueAt(doc, "spec", "selector") == nil || convertInto(valueAt(doc, "spec", "selector"), &sel) != nil {
 		return ""
 	}
 	s, err := metav1.LabelSelectorAsSelector(&sel)
@@ -125,17 +125,17 @@ func selectorOf(doc any) string {
 	return s.String()
 }
 
-// revisions lists the revisions of Deployments, or of the other workloads.
-func (r *reading) revisions(ctx context.Context, ns string, deployments bool, values url.Values) ([]revision, error) {
+// listRevisions lists the revisions of Deployments, or of the other workloads.
+func (r *reading) listRevisions(ctx context.Context, ns string, deployments bool, values url.Values) ([]revision, error) {
 	k := revisionKind(deployments)
-	doc, err := r.object(ctx, query{path: k.Path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"})
+	doc, err := r.readRecorded(ctx, query{path: k.Path(ns), values: values, accept: acceptJSON, max: maxList, kind: "list"})
 	if err != nil {
 		return nil, err
 	}
 	var out []revision
 	for _, item := range listAt(doc, "items") {
 		var obj metav1.PartialObjectMetadata
-		if err := convert(map[string]any{"metadata": at(item, "metadata")}, &obj); err != nil {
+		if err := convertInto(map[string]any{"metadata": valueAt(item, "metadata")}, &obj); err != nil {
 			return nil, err
 		}
 		up := metav1.GetControllerOfNoCopy(&obj)
@@ -145,38 +145,38 @@ func (r *reading) revisions(ctx context.Context, ns string, deployments bool, va
 		v := revision{name: obj.Name, of: up.Kind + "/" + up.Name, made: obj.CreationTimestamp.Time}
 		if deployments {
 			v.number, _ = strconv.ParseInt(obj.Annotations[revisionNote], 10, 64) // unnumbered is oldest
-			v.template = at(item, "spec", "template")
+			v.template = valueAt(item, "spec", "template")
 		} else {
-			v.number, _ = at(item, "revision").(int64)
-			v.template = at(item, "data", "spec", "template")
+			v.number, _ = valueAt(item, "revision").(int64)
+			v.template = valueAt(item, "data", "spec", "template")
 		}
 		out = append(out, v)
 	}
 	return out, nil
 }
 
-// overview lists what changed last in a namespace.
-func (r *reading) overview(ctx context.Context, ns string) error {
+// writeOverview lists what changed last in a namespace.
+func (r *reading) writeOverview(ctx context.Context, ns string) error {
 	var all []revision
 	for _, deployments := range []bool{true, false} {
-		revs, err := r.revisions(ctx, ns, deployments, url.Values{"limit": {"500"}})
+		revs, err := r.listRevisions(ctx, ns, deployments, url.Values{"limit": {"500"}})
 		if err != nil {
 			return err
 		}
 		all = append(all, revs...)
 	}
 	slices.SortFunc(all, func(a, b revision) int { return b.made.Compare(a.made) })
-	r.say("revisions of workloads in namespace %s, the newest first: %d\n", ns, len(all))
+	r.writeTextf("revisions of workloads in namespace %s, the newest first: %d\n", ns, len(all))
 	rows := [][]string{{"MADE", "WORKLOAD", "REVISION"}}
 	for _, v := range all[:min(len(all), overviewRows)] {
-		rows = append(rows, []string{ago(r.now(), v.made), v.of, strconv.FormatInt(v.number, 10)})
+		rows = append(rows, []string{formatAgo(r.currentTime(), v.made), v.of, strconv.FormatInt(v.number, 10)})
 	}
 	if len(all) > 0 {
-		r.say("%s", table(rows))
+		r.writeTextf("%s", formatTable(rows))
 	}
 	if len(all) > overviewRows {
-		r.say("(%d older ones are left out)\n", len(all)-overviewRows)
+		r.writeTextf("(%d older ones are left out)\n", len(all)-overviewRows)
 	}
-	r.say("call again with kind and name to see what a revision changed\n")
-	return r.releases(ctx, ns)
+	r.writeTextf("call again with kind and name to see what a revision changed\n")
+	return r.writeReleases(ctx, ns)
 }

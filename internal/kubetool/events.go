@@ -32,10 +32,10 @@ var eventsTool = Tool{
 		{Name: "type", Type: String, Enum: []string{"Normal", "Warning"}, About: "Only events of this type"},
 		{Name: "reason", Type: String, About: "Only events whose reason starts so, such as Failed"},
 		{Name: "limit", Type: Integer, Min: 1, Max: 500, Default: 50, About: "The most events to return"}},
-	Output: SchemaOf[Seen](nil), run: events,
+	Output: SchemaOf[Seen](nil), run: showEvents,
 }
 
-func events(ctx context.Context, r *reading, a Args) error {
+func showEvents(ctx context.Context, r *reading, a Args) error {
 	f := EventFilter{Namespace: a.String("namespace"), Name: a.String("name"), Type: a.String("type"), Reason: a.String("reason")}
 	if word := a.String("kind"); word != "" {
 		k, err := r.kindOf(ctx, word, "")
@@ -44,21 +44,21 @@ func events(ctx context.Context, r *reading, a Args) error {
 		}
 		f.Kind = k.Name
 	}
-	list, more, err := r.events(ctx, f, a.Int("limit"))
+	list, more, err := r.listEvents(ctx, f, a.Int("limit"))
 	if err != nil {
 		return err
 	}
-	r.say("events: %d", len(list))
+	r.writeTextf("events: %d", len(list))
 	if more > 0 {
-		r.say(", and %d that were seen longer ago", more)
+		r.writeTextf(", and %d that were seen longer ago", more)
 	}
-	r.say("\n")
+	r.writeTextf("\n")
 	if len(list) > 0 {
-		r.say("%s", r.eventTable(list, true))
+		r.writeTextf("%s", r.eventTable(list, true))
 	}
 	r.rest = "narrow it with namespace, kind, name, type, reason or limit"
 	data := SeenOf(list)
-	data.Events, data.Truncated = fitting(data.Events, r.set.cfg.MaxText)
+	data.Events, data.Truncated = firstFitting(data.Events, r.set.cfg.MaxText)
 	data.More = more
 	r.data = &data
 	return nil
@@ -71,7 +71,7 @@ func SeenOf(list []corev1.Event) Seen {
 		e := &list[i]
 		o := e.InvolvedObject
 		seen := SeenEvent{
-			Times: int(times(e)), Type: e.Type, Reason: e.Reason, Message: e.Message,
+			Times: int(eventCount(e)), Type: e.Type, Reason: e.Reason, Message: e.Message,
 			Object: nightcrier.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
 		}
 		if at := lastSeen(e); !at.IsZero() {
@@ -89,9 +89,9 @@ type EventFilter struct {
 	Reason string
 }
 
-// query checks the filter and makes a query of what the API can select.
-func (f EventFilter) query() (query, error) {
-	check := nightcrier.Resource{Kind: or(f.Kind, "x"), Namespace: f.Namespace, Name: or(f.Name, "x")}
+// asQuery checks the filter and makes a query of what the API can select.
+func (f EventFilter) asQuery() (query, error) {
+	check := nightcrier.Resource{Kind: orOther(f.Kind, "x"), Namespace: f.Namespace, Name: orOther(f.Name, "x")}
 	if err := check.Check(); err != nil {
 		return query{}, err
 	}
@@ -108,21 +108,21 @@ func (f EventFilter) query() (query, error) {
 	return query{path: kinds.MustNamed("Event").Path(f.Namespace), values: values, accept: acceptJSON, max: maxList, kind: "list"}, nil
 }
 
-// events returns the events that f selects, at most limit of them, the last
+// listEvents returns the events that f selects, at most limit of them, the last
 // seen first, and how many more it has met.
-func (r *reading) events(ctx context.Context, f EventFilter, limit int) ([]corev1.Event, int, error) {
-	q, err := f.query()
+func (r *reading) listEvents(ctx context.Context, f EventFilter, limit int) ([]corev1.Event, int, error) {
+	q, err := f.asQuery()
 	if err != nil {
 		return nil, 0, err
 	}
 	var all []corev1.Event
 	for range eventPages {
-		doc, err := r.fetch(ctx, q)
+		doc, err := r.readMasked(ctx, q)
 		if err != nil {
 			return nil, 0, err
 		}
 		var page corev1.EventList
-		if err := convert(doc, &page); err != nil {
+		if err := convertInto(doc, &page); err != nil {
 			return nil, 0, err
 		}
 		for _, e := range page.Items {
@@ -156,7 +156,7 @@ func lastSeen(e *corev1.Event) time.Time {
 	return time.Time{}
 }
 
-func times(e *corev1.Event) int32 {
+func eventCount(e *corev1.Event) int32 {
 	if e.Series != nil {
 		return e.Series.Count
 	}
@@ -171,20 +171,20 @@ func (r *reading) eventTable(list []corev1.Event, withObject bool) string {
 	rows := [][]string{append(head, "MESSAGE")}
 	for i := range list {
 		e := &list[i]
-		row := []string{ago(r.now(), lastSeen(e)), strconv.Itoa(int(times(e))), e.Type, e.Reason}
+		row := []string{formatAgo(r.currentTime(), lastSeen(e)), strconv.Itoa(int(eventCount(e))), e.Type, e.Reason}
 		if withObject {
 			o := e.InvolvedObject
 			row = append(row, nightcrier.Resource{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}.String())
 		}
 		rows = append(rows, append(row, e.Message))
 	}
-	return table(rows)
+	return formatTable(rows)
 }
 
 // Events returns events as they are, for other faces than a tool's text: at
 // most limit, the last seen first.
 func (s *Set) Events(ctx context.Context, f EventFilter, limit int) ([]corev1.Event, error) {
 	r := &reading{set: s}
-	list, _, err := r.events(ctx, f, cmp.Or(limit, eventPage))
+	list, _, err := r.listEvents(ctx, f, cmp.Or(limit, eventPage))
 	return list, err
 }

@@ -21,26 +21,26 @@ var getTool = Tool{
 	Params: Params{kindParam, groupParam, nameParam, namespaceParam,
 		{Name: "path", Type: String, About: "Part to show, such as spec.template.spec.containers[0].resources"},
 		{Name: "output", Type: String, Enum: []string{"yaml", "json"}, Default: "yaml", About: "Form of the answer"}},
-	Output: SchemaOf[Object](nil), run: get,
+	Output: SchemaOf[Object](nil), run: getObject,
 }
 
-func get(ctx context.Context, r *reading, a Args) error {
-	k, doc, err := r.one(ctx, a)
+func getObject(ctx context.Context, r *reading, a Args) error {
+	k, doc, err := r.objectFromArgs(ctx, a)
 	if err != nil {
 		return err
 	}
 	data := &Object{Kind: k.Name, Namespace: textAt(doc, "metadata", "namespace"), Name: a.String("name"), Path: a.String("path")}
 	if p := a.String("path"); p != "" {
-		if doc, err = follow(doc, p); err != nil {
+		if doc, err = followPath(doc, p); err != nil {
 			return err
 		}
 	}
-	text, err := encode(doc, a.String("output"))
+	text, err := encodeDocument(doc, a.String("output"))
 	if err != nil {
 		return err
 	}
-	r.say("%s", fence(text))
-	r.rest = "name a part with path" + parts(doc)
+	r.writeTextf("%s", fenceText(text))
+	r.rest = "name a part with path" + describeParts(doc)
 	if data.Value = doc; len(text) > r.set.cfg.MaxText {
 		data.Value, data.Truncated = nil, true
 	}
@@ -48,29 +48,29 @@ func get(ctx context.Context, r *reading, a Args) error {
 	return nil
 }
 
-// one reads the object that the arguments name.
-func (r *reading) one(ctx context.Context, a Args) (kind, any, error) {
+// objectFromArgs reads the object that the arguments name.
+func (r *reading) objectFromArgs(ctx context.Context, a Args) (kind, any, error) {
 	k, err := r.kindOf(ctx, a.String("kind"), a.String("group"))
 	if err != nil {
 		return k, nil, err
 	}
-	doc, err := r.named(ctx, k, a.String("namespace"), a.String("name"))
+	doc, err := r.readObject(ctx, k, a.String("namespace"), a.String("name"))
 	return k, doc, err
 }
 
-// named reads an object; of a Secret its metadata alone.
-func (r *reading) named(ctx context.Context, k kind, ns, name string) (any, error) {
+// readObject reads an object; of a Secret its metadata alone.
+func (r *reading) readObject(ctx context.Context, k kind, ns, name string) (any, error) {
 	if err := checkNames(k.Name, ns, name); err != nil {
 		return nil, err
 	}
 	accept := acceptJSON
-	if k.secret() {
+	if k.isSecret() {
 		accept = acceptMeta
 	}
-	return r.object(ctx, query{path: k.Path(ns) + "/" + url.PathEscape(name), accept: accept, max: maxObject, kind: "object"})
+	return r.readRecorded(ctx, query{path: k.Path(ns) + "/" + url.PathEscape(name), accept: accept, max: maxObject, kind: "object"})
 }
 
-func encode(doc any, form string) (string, error) {
+func encodeDocument(doc any, form string) (string, error) {
 	var out []byte
 	var err error
 	if form == "json" {
@@ -89,40 +89,40 @@ func encode(doc any, form string) (string, error) {
 	return string(out), nil
 }
 
-// follow walks down a path of names and [indexes].
-func follow(doc any, path string) (any, error) {
+// followPath walks down a path of names and [indexes].
+func followPath(doc any, path string) (any, error) {
 	walked := ""
 	for _, step := range strings.FieldsFunc(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' }) {
 		switch v := doc.(type) {
 		case map[string]any:
 			next, ok := v[step]
 			if !ok {
-				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s has no %q%s", or(walked, "the object"), short(step, 60), parts(doc))
+				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s has no %q%s", orOther(walked, "the object"), shortLine(step, 60), describeParts(doc))
 			}
 			doc = next
 		case []any:
 			i, err := strconv.Atoi(step)
 			if err != nil || i < 0 || i >= len(v) {
-				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a list of %d, so behind it stands an index such as [0]", or(walked, "the object"), len(v))
+				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a list of %d, so behind it stands an index such as [0]", orOther(walked, "the object"), len(v))
 			}
 			doc = v[i]
 		default:
-			return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a single value, with nothing below it", or(walked, "the object"))
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a single value, with nothing below it", orOther(walked, "the object"))
 		}
-		walked = strings.TrimPrefix(walked+"."+short(step, 60), ".")
+		walked = strings.TrimPrefix(walked+"."+shortLine(step, 60), ".")
 	}
 	return doc, nil
 }
 
-// parts names what a document has at its top.
-func parts(doc any) string {
+// describeParts names what a document has at its top.
+func describeParts(doc any) string {
 	m, ok := doc.(map[string]any)
 	if !ok || len(m) == 0 {
 		return ""
 	}
 	var names []string
 	for name := range m {
-		names = append(names, short(name, 60))
+		names = append(names, shortLine(name, 60))
 	}
 	slices.Sort(names)
 	if len(names) > 20 {
@@ -131,14 +131,14 @@ func parts(doc any) string {
 	return fmt.Sprintf("; it has %s", strings.Join(names, ", "))
 }
 
-func or(s, otherwise string) string {
+func orOther(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
 	return s
 }
 
-func upper(s string) string { return strings.ToUpper(s) }
+func upperCase(s string) string { return strings.ToUpper(s) }
 
 // Labels returns an object's labels, with a read that nothing records.
 func (s *Set) Labels(ctx context.Context, res nightcrier.Resource) (map[string]string, error) {
@@ -150,12 +150,12 @@ func (s *Set) Labels(ctx context.Context, res nightcrier.Resource) (map[string]s
 	if err := checkNames(k.Name, res.Namespace, res.Name); err != nil {
 		return nil, err
 	}
-	doc, err := r.fetch(ctx, query{path: k.Path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptMeta, max: maxObject})
+	doc, err := r.readMasked(ctx, query{path: k.Path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptMeta, max: maxObject})
 	if err != nil {
 		return nil, err
 	}
 	labels := map[string]string{}
-	all, _ := at(doc, "metadata", "labels").(map[string]any)
+	all, _ := valueAt(doc, "metadata", "labels").(map[string]any)
 	for key, v := range all {
 		labels[key], _ = v.(string)
 	}

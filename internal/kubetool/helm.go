@@ -28,8 +28,8 @@ type stored struct {
 	made                    time.Time
 }
 
-// helm tells the history of one release.
-func (r *reading) helm(ctx context.Context, ns, name string) error {
+// writeHelmHistory tells the history of one release.
+func (r *reading) writeHelmHistory(ctx context.Context, ns, name string) error {
 	list, err := r.storedReleases(ctx, ns, name)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (r *reading) helm(ctx context.Context, ns, name string) error {
 	if len(list) == 0 {
 		return nightcrier.Errorf(nightcrier.NotFound, "namespace %s keeps no Helm release %q", ns, name)
 	}
-	r.say("Helm release %s in namespace %s: %d revisions on record\n", name, ns, len(list))
+	r.writeTextf("Helm release %s in namespace %s: %d revisions on record\n", name, ns, len(list))
 	rows := [][]string{{"REVISION", "STATUS", "DEPLOYED", "CHART", "APP VERSION", "DESCRIPTION"}}
 	for _, s := range list[:min(len(list), shownHistory)] {
 		row, err := r.releaseRow(ctx, ns, s)
@@ -46,13 +46,13 @@ func (r *reading) helm(ctx context.Context, ns, name string) error {
 		}
 		rows = append(rows, row)
 	}
-	r.say("%s", table(rows))
+	r.writeTextf("%s", formatTable(rows))
 	return nil
 }
 
-// releases lists the newest revision of each release of a namespace. That they
+// writeReleases lists the newest revision of each release of a namespace. That they
 // may not be listed is said, not an error: most credentials may not.
-func (r *reading) releases(ctx context.Context, ns string) error {
+func (r *reading) writeReleases(ctx context.Context, ns string) error {
 	if r.set.cfg.Releases == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (r *reading) releases(ctx context.Context, ns string) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		r.say("Helm releases: not known: %s\n", short(err.Error(), 300))
+		r.writeTextf("Helm releases: not known: %s\n", shortLine(err.Error(), 300))
 		return nil
 	}
 	rows := [][]string{{"RELEASE", "REVISION", "STATUS", "MADE"}}
@@ -69,14 +69,14 @@ func (r *reading) releases(ctx context.Context, ns string) error {
 	for _, s := range list {
 		if !seen[s.release] {
 			seen[s.release] = true
-			rows = append(rows, []string{s.release, strconv.Itoa(s.version), s.status, ago(r.now(), s.made)})
+			rows = append(rows, []string{s.release, strconv.Itoa(s.version), s.status, formatAgo(r.currentTime(), s.made)})
 		}
 	}
 	if len(rows) == 1 {
-		r.say("Helm releases: none\n")
+		r.writeTextf("Helm releases: none\n")
 		return nil
 	}
-	r.say("Helm releases (kind HelmRelease shows their history):\n%s", table(rows))
+	r.writeTextf("Helm releases (kind HelmRelease shows their history):\n%s", formatTable(rows))
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (r *reading) storedReleases(ctx context.Context, ns, name string) ([]stored
 		selector += ",name=" + name
 	}
 	values := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(maxReleases)}}
-	doc, err := r.object(ctx, query{path: kinds.MustNamed("Secret").Path(ns), values: values, accept: acceptMetaList, max: maxList, kind: "list"})
+	doc, err := r.readRecorded(ctx, query{path: kinds.MustNamed("Secret").Path(ns), values: values, accept: acceptMetaList, max: maxList, kind: "list"})
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (r *reading) releaseRow(ctx context.Context, ns string, s stored) ([]string
 		return nil, nightcrier.Errorf(nightcrier.Internal, "Helm release %s: %w", s.secret, err)
 	}
 	body = r.set.cfg.Mask(body)
-	if err := r.record(query{path: path + " (metadata of the Helm release inside)", kind: "object"}, body); err != nil {
+	if err := r.recordBody(query{path: path + " (metadata of the Helm release inside)", kind: "object"}, body); err != nil {
 		return nil, err
 	}
 	var shown changes.Release
@@ -137,5 +137,5 @@ func (r *reading) releaseRow(ctx context.Context, ns string, s stored) ([]string
 	}
 	deployed, _ := time.Parse(time.RFC3339Nano, shown.Info.LastDeployed) // unreadable is unknown
 	chart := strings.Trim(shown.Chart.Metadata.Name+" "+shown.Chart.Metadata.Version, " ")
-	return []string{strconv.Itoa(shown.Version), shown.Info.Status, ago(r.now(), deployed), chart, shown.Chart.Metadata.AppVersion, shown.Info.Description}, nil
+	return []string{strconv.Itoa(shown.Version), shown.Info.Status, formatAgo(r.currentTime(), deployed), chart, shown.Chart.Metadata.AppVersion, shown.Info.Description}, nil
 }

@@ -34,9 +34,9 @@ type kind struct {
 	words []string // what it is also called
 }
 
-func (k kind) secret() bool { return k.Group == "" && k.Plural == "secrets" }
+func (k kind) isSecret() bool { return k.Group == "" && k.Plural == "secrets" }
 
-func (k kind) called(word string) bool {
+func (k kind) isCalled(word string) bool {
 	return strings.EqualFold(k.Name, word) || strings.EqualFold(k.Plural, word) ||
 		slices.ContainsFunc(k.words, func(w string) bool { return strings.EqualFold(w, word) })
 }
@@ -57,32 +57,32 @@ func (r *reading) kindOf(ctx context.Context, word, group string) (kind, error) 
 	if group == "v1" || group == "core" {
 		group = "core"
 	}
-	c, err := r.set.kinds(ctx, kindsLast)
+	c, err := r.set.currentKinds(ctx, kindsLast)
 	if err != nil {
 		return kind{}, err
 	}
-	k, ok := c.find(word, group)
+	k, ok := c.findKind(word, group)
 	if !ok {
-		if c, err = r.set.kinds(ctx, kindsAgain); err != nil {
+		if c, err = r.set.currentKinds(ctx, kindsAgain); err != nil {
 			return kind{}, err
 		}
-		if k, ok = c.find(word, group); !ok {
-			return kind{}, c.unknown(r.set.cfg.Cluster, word, group)
+		if k, ok = c.findKind(word, group); !ok {
+			return kind{}, c.unknownKindError(r.set.cfg.Cluster, word, group)
 		}
 	}
 	return k, nil
 }
 
-func (c *catalog) find(word, group string) (kind, bool) {
+func (c *catalog) findKind(word, group string) (kind, bool) {
 	for _, k := range c.kinds {
-		if k.called(word) && (group == "" || group == k.Group || group == "core" && k.Group == "") {
+		if k.isCalled(word) && (group == "" || group == k.Group || group == "core" && k.Group == "") {
 			return k, true
 		}
 	}
 	return kind{}, false
 }
 
-func (c *catalog) unknown(cluster, word, group string) error {
+func (c *catalog) unknownKindError(cluster, word, group string) error {
 	var words []string
 	for _, k := range c.kinds {
 		words = append(words, k.Name, k.Plural)
@@ -95,12 +95,12 @@ func (c *catalog) unknown(cluster, word, group string) error {
 	if cluster != "" {
 		where = "cluster " + cluster
 	}
-	return nightcrier.Errorf(nightcrier.Invalid, "%s has no kind %q%s; name a kind (Pod), a plural (deployments), a short name (sts), or one with its group (certificates.cert-manager.io)", where, short(name, 80), text.SuggestName(" (did you mean %s?)", word, words))
+	return nightcrier.Errorf(nightcrier.Invalid, "%s has no kind %q%s; name a kind (Pod), a plural (deployments), a short name (sts), or one with its group (certificates.cert-manager.io)", where, shortLine(name, 80), text.SuggestName(" (did you mean %s?)", word, words))
 }
 
-// kinds returns the kinds, read again when they are older than max. Two calls
+// currentKinds returns the kinds, read again when they are older than max. Two calls
 // at once may read twice; nobody waits for a read of somebody else's.
-func (s *Set) kinds(ctx context.Context, max time.Duration) (*catalog, error) {
+func (s *Set) currentKinds(ctx context.Context, max time.Duration) (*catalog, error) {
 	s.mu.Lock()
 	c := s.catalog
 	s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Set) kinds(ctx context.Context, max time.Duration) (*catalog, error) {
 	}
 	c = &catalog{read: now}
 	for _, root := range []string{"/api", "/apis"} {
-		more, err := s.discover(ctx, root)
+		more, err := s.discoverKinds(ctx, root)
 		if err != nil {
 			return nil, err
 		}
@@ -122,8 +122,8 @@ func (s *Set) kinds(ctx context.Context, max time.Duration) (*catalog, error) {
 	return c, nil
 }
 
-// discover reads the kinds below /api or /apis.
-func (s *Set) discover(ctx context.Context, root string) ([]kind, error) {
+// discoverKinds reads the kinds below /api or /apis.
+func (s *Set) discoverKinds(ctx context.Context, root string) ([]kind, error) {
 	raw, err := s.cfg.Reader.Read(ctx, root, nil, acceptDiscovery, maxList)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func groupKinds(g discovery.APIGroupDiscovery) []kind {
 	seen := map[string]bool{}
 	for _, v := range g.Versions {
 		for _, res := range v.Resources {
-			if seen[res.Resource] || res.ResponseKind == nil || !readable(res.Verbs) {
+			if seen[res.Resource] || res.ResponseKind == nil || !isReadable(res.Verbs) {
 				continue
 			}
 			seen[res.Resource] = true
@@ -161,7 +161,7 @@ func groupKinds(g discovery.APIGroupDiscovery) []kind {
 	return found
 }
 
-func readable(verbs []string) bool {
+func isReadable(verbs []string) bool {
 	return slices.Contains(verbs, "get") || slices.Contains(verbs, "list")
 }
 
@@ -209,7 +209,7 @@ func (s *Set) discoverVersion(ctx context.Context, root, gv string) ([]kind, err
 	}
 	var found []kind
 	for _, res := range list.APIResources {
-		if strings.Contains(res.Name, "/") || !readable(res.Verbs) {
+		if strings.Contains(res.Name, "/") || !isReadable(res.Verbs) {
 			continue
 		}
 		found = append(found, kind{

@@ -125,7 +125,7 @@ func (t Tool) Do(ctx context.Context, args Args) (Result, error) {
 	if err := t.run(ctx, r, args); err != nil {
 		return Result{Evidence: r.evidence}, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	res := r.result()
+	res := r.finishResult()
 	if r.data != nil {
 		b := r.data.basis()
 		if b.Evidence = r.evidence; b.Truncated {
@@ -167,15 +167,15 @@ type reading struct {
 	data     structured
 }
 
-func (r *reading) say(format string, args ...any) { fmt.Fprintf(&r.text, format, args...) }
+func (r *reading) writeTextf(format string, args ...any) { fmt.Fprintf(&r.text, format, args...) }
 
-func (r *reading) now() time.Time { return r.set.cfg.Now() }
+func (r *reading) currentTime() time.Time { return r.set.cfg.Now() }
 
-// result bounds the text, and ends it with what it rests on.
-func (r *reading) result() Result {
+// finishResult bounds the text, and ends it with what it rests on.
+func (r *reading) finishResult() Result {
 	said, cut := text.MarkHidden(r.text.String()), false
 	if limit := r.set.cfg.MaxText; len(said) > limit {
-		said, cut = r.cut(said, limit), true
+		said, cut = r.cutText(said, limit), true
 	}
 	if len(r.evidence) > 0 {
 		said = strings.TrimRight(said, "\n") + "\n[evidence " + strings.Join(r.evidence, " ") + "]\n"
@@ -186,9 +186,9 @@ func (r *reading) result() Result {
 // askForLess is how to get what was cut where the tool knows no better way.
 const askForLess = "ask for less"
 
-// cut ends the text at a line, closes a fence that it cuts through, and says
+// cutText ends the text at a line, closes a fence that it cuts through, and says
 // how much is missing.
-func (r *reading) cut(said string, limit int) string {
+func (r *reading) cutText(said string, limit int) string {
 	kept := text.KeepBytes(said, limit)
 	if end := strings.LastIndexByte(kept, '\n'); end > limit/2 {
 		kept = kept[:end+1]

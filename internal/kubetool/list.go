@@ -33,10 +33,10 @@ var listTool = Tool{
 	Params: Params{kindParam, groupParam, anyNamespace, labelsParam, fieldsParam,
 		{Name: "limit", Type: Integer, Min: 1, Max: 500, Default: 100, About: "The most objects to return"},
 		{Name: "continue", Type: String, About: "Token from an earlier answer, to go on behind it"}},
-	Output: SchemaOf[Rows](nil), run: list,
+	Output: SchemaOf[Rows](nil), run: listObjects,
 }
 
-func list(ctx context.Context, r *reading, a Args) error {
+func listObjects(ctx context.Context, r *reading, a Args) error {
 	k, err := r.kindOf(ctx, a.String("kind"), a.String("group"))
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func list(ctx context.Context, r *reading, a Args) error {
 	if err := checkNames(k.Name, ns, "x"); err != nil {
 		return err
 	}
-	values, err := selectors(a)
+	values, err := selectorQuery(a)
 	if err != nil {
 		return err
 	}
@@ -54,37 +54,37 @@ func list(ctx context.Context, r *reading, a Args) error {
 		values.Set("continue", c)
 	}
 	accept := acceptTable
-	doc, err := r.object(ctx, query{path: k.Path(ns), values: values, accept: accept, max: maxList, kind: "list"})
+	doc, err := r.readRecorded(ctx, query{path: k.Path(ns), values: values, accept: accept, max: maxList, kind: "list"})
 	if err != nil {
 		return err
 	}
-	rows := r.rows(doc, ns == "" && !k.ClusterWide)
-	r.say("%s%s: %d", k.Plural, in(k.Kind, ns), len(rows)-1)
+	rows := r.rowsOfList(doc, ns == "" && !k.ClusterWide)
+	r.writeTextf("%s%s: %d", k.Plural, inNamespace(k.Kind, ns), len(rows)-1)
 	more := textAt(doc, "metadata", "continue")
 	if more != "" {
-		r.say(", and there are more%s", remaining(doc))
+		r.writeTextf(", and there are more%s", remainingCount(doc))
 	}
-	r.say("\n")
+	r.writeTextf("\n")
 	if len(rows) > 1 {
-		r.say("%s", table(rows))
+		r.writeTextf("%s", formatTable(rows))
 	}
 	if more != "" {
-		r.say("(the rest: call again with continue=%s)\n", text.FoldLine(text.MarkHidden(more)))
+		r.writeTextf("(the rest: call again with continue=%s)\n", text.FoldLine(text.MarkHidden(more)))
 	}
 	r.rest = "narrow it with namespace, labelSelector, fieldSelector or limit"
-	shown, cut := fitting(rows[1:], r.set.cfg.MaxText)
+	shown, cut := firstFitting(rows[1:], r.set.cfg.MaxText)
 	r.data = &Rows{Kind: k.Name, Namespace: ns, Columns: rows[0], Rows: shown, Continue: more, Basis: Basis{Truncated: cut}}
 	return nil
 }
 
-func remaining(doc any) string {
-	if n, ok := at(doc, "metadata", "remainingItemCount").(int64); ok {
+func remainingCount(doc any) string {
+	if n, ok := valueAt(doc, "metadata", "remainingItemCount").(int64); ok {
 		return fmt.Sprintf(" (%d)", n)
 	}
 	return ""
 }
 
-func in(k kinds.Kind, ns string) string {
+func inNamespace(k kinds.Kind, ns string) string {
 	switch {
 	case k.ClusterWide:
 		return ""
@@ -94,8 +94,8 @@ func in(k kinds.Kind, ns string) string {
 	return " in namespace " + ns
 }
 
-// selectors checks the label and field selectors and puts them into a query.
-func selectors(a Args) (url.Values, error) {
+// selectorQuery checks the label and field selectors and puts them into a query.
+func selectorQuery(a Args) (url.Values, error) {
 	q := url.Values{}
 	if s := a.String("labelSelector"); s != "" {
 		if _, err := labels.Parse(s); err != nil {
@@ -117,9 +117,9 @@ func checkNames(kind, ns, name string) error {
 	return nightcrier.Resource{Kind: kind, Namespace: ns, Name: name}.Check()
 }
 
-// rows makes table rows of what a list answered: the server's own table, or
+// rowsOfList makes table rows of what a list answered: the server's own table, or
 // name and age of each item.
-func (r *reading) rows(doc any, withNamespace bool) [][]string {
+func (r *reading) rowsOfList(doc any, withNamespace bool) [][]string {
 	if textAt(doc, "kind") == "Table" {
 		return tableRows(doc, withNamespace)
 	}
@@ -128,7 +128,7 @@ func (r *reading) rows(doc any, withNamespace bool) [][]string {
 		rows[0] = append([]string{"NAMESPACE"}, rows[0]...)
 	}
 	for _, item := range listAt(doc, "items") {
-		row := []string{textAt(item, "metadata", "name"), age(r.now(), timeAt(item, "metadata", "creationTimestamp"))}
+		row := []string{textAt(item, "metadata", "name"), formatAge(r.currentTime(), timeAt(item, "metadata", "creationTimestamp"))}
 		if withNamespace {
 			row = append([]string{textAt(item, "metadata", "namespace")}, row...)
 		}
@@ -145,8 +145,8 @@ func tableRows(doc any, withNamespace bool) [][]string {
 		head = append(head, "NAMESPACE")
 	}
 	for i, c := range listAt(doc, "columnDefinitions") {
-		if priority, _ := at(c, "priority").(int64); priority == 0 {
-			head = append(head, upper(textAt(c, "name")))
+		if priority, _ := valueAt(c, "priority").(int64); priority == 0 {
+			head = append(head, upperCase(textAt(c, "name")))
 			shown = append(shown, i)
 		}
 	}

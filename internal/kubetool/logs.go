@@ -26,15 +26,15 @@ var logsTool = Tool{
 		{Name: "previous", Type: Boolean, About: "The log of the instance before the present one"},
 		{Name: "tail", Type: Integer, Min: 1, Max: 2000, Default: 100, About: "How many lines"},
 		{Name: "grep", Type: String, About: "Only lines that hold this text"}},
-	Output: SchemaOf[Log](nil), run: logs,
+	Output: SchemaOf[Log](nil), run: showLogs,
 }
 
-func logs(ctx context.Context, r *reading, a Args) error {
+func showLogs(ctx context.Context, r *reading, a Args) error {
 	pod := nightcrier.Resource{Kind: "Pod", Namespace: a.String("namespace"), Name: a.String("name")}
 	if err := pod.Check(); err != nil {
 		return err
 	}
-	container, err := r.container(ctx, pod, a.String("container"))
+	container, err := r.chooseContainer(ctx, pod, a.String("container"))
 	if err != nil {
 		return err
 	}
@@ -43,24 +43,24 @@ func logs(ctx context.Context, r *reading, a Args) error {
 	if search != "" {
 		read = grepLines
 	}
-	text, err := r.log(ctx, logQuery(pod, container, a.Bool("previous"), read))
+	text, err := r.readLog(ctx, logQuery(pod, container, a.Bool("previous"), read))
 	if err != nil {
 		return err
 	}
 	lines := nonEmpty(text)
-	r.say("log of container %s of %s%s: ", container, pod, previousWord(a.Bool("previous")))
+	r.writeTextf("log of container %s of %s%s: ", container, pod, previousWord(a.Bool("previous")))
 	if search != "" {
-		found := holding(lines, search)
-		r.say("%d of the last %d lines hold %q", len(found), len(lines), short(search, 100))
+		found := linesWith(lines, search)
+		r.writeTextf("%d of the last %d lines hold %q", len(found), len(lines), shortLine(search, 100))
 		lines = found
 	} else {
-		r.say("the last %d lines", len(lines))
+		r.writeTextf("the last %d lines", len(lines))
 	}
 	if len(lines) > tail {
 		lines = lines[len(lines)-tail:]
-		r.say(", of which the last %d are shown", tail)
+		r.writeTextf(", of which the last %d are shown", tail)
 	}
-	r.say("\n%s", fence(newest(lines, r.set.cfg.MaxText-1024)))
+	r.writeTextf("\n%s", fenceText(newestLines(lines, r.set.cfg.MaxText-1024)))
 	shown, cut := fittingLast(lines, r.set.cfg.MaxText)
 	r.data = &Log{Pod: pod.Name, Namespace: pod.Namespace, Container: container, Previous: a.Bool("previous"), Lines: shown, Basis: Basis{Truncated: cut}}
 	return nil
@@ -84,14 +84,14 @@ func logQuery(pod nightcrier.Resource, container string, previous bool, tail int
 	return query{path: path, values: values, accept: "text/plain, */*", max: maxLog + 4096, kind: "log"} // a server may end its cut at a rune
 }
 
-// container checks the container that was named, or finds the only one.
-func (r *reading) container(ctx context.Context, res nightcrier.Resource, named string) (string, error) {
-	doc, err := r.fetch(ctx, query{path: kinds.MustNamed("Pod").Path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptJSON, max: maxObject})
+// chooseContainer checks the container that was named, or finds the only one.
+func (r *reading) chooseContainer(ctx context.Context, res nightcrier.Resource, named string) (string, error) {
+	doc, err := r.readMasked(ctx, query{path: kinds.MustNamed("Pod").Path(res.Namespace) + "/" + url.PathEscape(res.Name), accept: acceptJSON, max: maxObject})
 	if err != nil {
 		return "", err
 	}
 	var pod corev1.Pod
-	if err := convert(doc, &pod); err != nil {
+	if err := convertInto(doc, &pod); err != nil {
 		return "", err
 	}
 	var names []string
@@ -118,7 +118,7 @@ func (r *reading) container(ctx context.Context, res nightcrier.Resource, named 
 	if named == "" {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s has several containers: name one of %s with container", res, strings.Join(names, ", "))
 	}
-	return "", nightcrier.Errorf(nightcrier.Invalid, "%s has no container %q%s; it has %s", res, short(named, 63), text.SuggestName(" (did you mean %s?)", named, names), either(names, "none"))
+	return "", nightcrier.Errorf(nightcrier.Invalid, "%s has no container %q%s; it has %s", res, shortLine(named, 63), text.SuggestName(" (did you mean %s?)", named, names), joinOrElse(names, "none"))
 }
 
 func nonEmpty(text string) []string {
@@ -128,7 +128,7 @@ func nonEmpty(text string) []string {
 	return strings.Split(strings.TrimRight(text, "\n"), "\n")
 }
 
-func holding(lines []string, text string) []string {
+func linesWith(lines []string, text string) []string {
 	var found []string
 	for _, l := range lines {
 		if strings.Contains(strings.ToLower(l), strings.ToLower(text)) {
@@ -138,9 +138,9 @@ func holding(lines []string, text string) []string {
 	return found
 }
 
-// newest joins lines, without the oldest when they are more than limit bytes
+// newestLines joins lines, without the oldest when they are more than limit bytes
 // together: in a log the end matters.
-func newest(lines []string, limit int) string {
+func newestLines(lines []string, limit int) string {
 	size, from := 0, len(lines)
 	for from > 0 && size+len(lines[from-1])+1 <= limit {
 		from--

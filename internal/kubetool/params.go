@@ -43,7 +43,7 @@ type Params []Param
 func (ps Params) Schema() map[string]any {
 	props, required := map[string]any{}, []string{}
 	for _, p := range ps {
-		props[p.Name] = p.schema()
+		props[p.Name] = p.newSchema()
 		if p.Required {
 			required = append(required, p.Name)
 		}
@@ -55,7 +55,7 @@ func (ps Params) Schema() map[string]any {
 	return s
 }
 
-func (p Param) schema() map[string]any {
+func (p Param) newSchema() map[string]any {
 	s := map[string]any{"type": p.Type, "description": p.About}
 	if p.Type == Strings {
 		s["items"] = map[string]any{"type": String}
@@ -100,12 +100,12 @@ func (ps Params) Read(raw json.RawMessage) (Args, error) {
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "the arguments are not a JSON object")
 		}
 	}
-	if err := ps.known(given); err != nil {
+	if err := ps.checkKnown(given); err != nil {
 		return nil, err
 	}
 	args := Args{}
 	for _, p := range ps {
-		v, err := p.read(given[p.Name])
+		v, err := p.readArgument(given[p.Name])
 		switch {
 		case err != nil:
 			return nil, err
@@ -118,25 +118,25 @@ func (ps Params) Read(raw json.RawMessage) (Args, error) {
 	return args, nil
 }
 
-// known refuses arguments that the tool does not have.
-func (ps Params) known(given map[string]json.RawMessage) error {
+// checkKnown refuses arguments that the tool does not have.
+func (ps Params) checkKnown(given map[string]json.RawMessage) error {
 	var names []string
 	for _, p := range ps {
 		names = append(names, p.Name)
 	}
 	for name := range given {
 		if !slices.Contains(names, name) {
-			return nightcrier.Errorf(nightcrier.Invalid, "argument %q is not known%s; it takes %s", short(name, 64), text.SuggestName(" (did you mean %s?)", name, names), either(names, "nothing"))
+			return nightcrier.Errorf(nightcrier.Invalid, "argument %q is not known%s; it takes %s", shortLine(name, 64), text.SuggestName(" (did you mean %s?)", name, names), joinOrElse(names, "nothing"))
 		}
 	}
 	return nil
 }
 
-func (p Param) read(raw json.RawMessage) (any, error) {
+func (p Param) readArgument(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return p.Default, nil
 	}
-	wrong := nightcrier.Errorf(nightcrier.Invalid, "argument %s is %s; it must be %s", p.Name, short(string(raw), 64), p.wanted())
+	wrong := nightcrier.Errorf(nightcrier.Invalid, "argument %s is %s; it must be %s", p.Name, shortLine(string(raw), 64), p.describeWanted())
 	switch p.Type {
 	case String:
 		return p.readString(raw, wrong)
@@ -170,12 +170,12 @@ func (p Param) readString(raw json.RawMessage, wrong error) (any, error) {
 		return p.Default, nil
 	}
 	if len(p.Enum) > 0 && !p.Open && !slices.Contains(p.Enum, s) && !slices.Contains(p.Also, s) {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "argument %s is %q%s; it must be %s", p.Name, short(s, 64), text.SuggestName(" (did you mean %s?)", s, p.Enum), p.wanted())
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "argument %s is %q%s; it must be %s", p.Name, shortLine(s, 64), text.SuggestName(" (did you mean %s?)", s, p.Enum), p.describeWanted())
 	}
 	return s, nil
 }
 
-func (p Param) wanted() string {
+func (p Param) describeWanted() string {
 	switch {
 	case len(p.Enum) > 0:
 		return "one of " + strings.Join(p.Enum, ", ")
@@ -191,7 +191,7 @@ func (p Param) wanted() string {
 	return "a string"
 }
 
-func either(words []string, none string) string {
+func joinOrElse(words []string, none string) string {
 	if len(words) == 0 {
 		return none
 	}

@@ -8,61 +8,61 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pod tells where a Pod is and how its containers are.
-func (r *reading) pod(doc any) error {
+// writePod tells where a Pod is and how its containers are.
+func (r *reading) writePod(doc any) error {
 	var p corev1.Pod
-	if err := convert(doc, &p); err != nil {
+	if err := convertInto(doc, &p); err != nil {
 		return err
 	}
-	r.say("node: %s, IP: %s, QoS: %s, service account: %s\n", or(short(p.Spec.NodeName, 253), "none yet"), or(short(p.Status.PodIP, 64), "none"), short(string(p.Status.QOSClass), 64), short(p.Spec.ServiceAccountName, 253))
-	r.containers("init container", p.Spec.InitContainers, p.Status.InitContainerStatuses)
-	r.containers("container", p.Spec.Containers, p.Status.ContainerStatuses)
+	r.writeTextf("node: %s, IP: %s, QoS: %s, service account: %s\n", orOther(shortLine(p.Spec.NodeName, 253), "none yet"), orOther(shortLine(p.Status.PodIP, 64), "none"), shortLine(string(p.Status.QOSClass), 64), shortLine(p.Spec.ServiceAccountName, 253))
+	r.writeContainers("init container", p.Spec.InitContainers, p.Status.InitContainerStatuses)
+	r.writeContainers("container", p.Spec.Containers, p.Status.ContainerStatuses)
 	var ephemeral []corev1.Container
 	for _, c := range p.Spec.EphemeralContainers {
 		ephemeral = append(ephemeral, corev1.Container(c.EphemeralContainerCommon))
 	}
-	r.containers("ephemeral container", ephemeral, p.Status.EphemeralContainerStatuses)
-	r.volumes(p.Spec.Volumes)
+	r.writeContainers("ephemeral container", ephemeral, p.Status.EphemeralContainerStatuses)
+	r.writeVolumes(p.Spec.Volumes)
 	return nil
 }
 
-// template tells of the containers that a workload wants.
-func (r *reading) template(doc any) error {
+// writeTemplate tells of the containers that a workload wants.
+func (r *reading) writeTemplate(doc any) error {
 	var spec corev1.PodSpec
-	if err := convert(at(doc, "spec", "template", "spec"), &spec); err != nil {
+	if err := convertInto(valueAt(doc, "spec", "template", "spec"), &spec); err != nil {
 		return err
 	}
-	r.containers("init container", spec.InitContainers, nil)
-	r.containers("container", spec.Containers, nil)
-	r.volumes(spec.Volumes)
+	r.writeContainers("init container", spec.InitContainers, nil)
+	r.writeContainers("container", spec.Containers, nil)
+	r.writeVolumes(spec.Volumes)
 	return nil
 }
 
-func (r *reading) containers(what string, list []corev1.Container, states []corev1.ContainerStatus) {
+func (r *reading) writeContainers(what string, list []corev1.Container, states []corev1.ContainerStatus) {
 	for _, c := range list {
-		r.say("%s %s: image %s\n", what, short(c.Name, 63), short(c.Image, 300))
+		r.writeTextf("%s %s: image %s\n", what, shortLine(c.Name, 63), shortLine(c.Image, 300))
 		for _, s := range states {
 			if s.Name == c.Name {
 				r.containerState(s)
 			}
 		}
-		if res := resources(c.Resources); res != "" {
-			r.say("  resources: %s\n", res)
+		if res := describeResources(c.Resources); res != "" {
+			r.writeTextf("  resources: %s\n", res)
 		}
 		if cmd := strings.Join(append(c.Command, c.Args...), " "); cmd != "" {
-			r.say("  command: %s\n", short(cmd, 300))
+			r.writeTextf("  command: %s\n", shortLine(cmd, 300))
 		}
-		r.probes(c)
+		r.writeProbes(c)
 		if from := comesFrom(c); from != "" {
-			r.say("  environment: %s\n", from)
+			r.writeTextf("  environment: %s\n", from)
 		}
 	}
 }
 
 func (r *reading) containerState(s corev1.ContainerStatus) {
-	r.say("  %s, ready %t, restarts %d\n", r.stateWords(s.State), s.Ready, s.RestartCount)
+	r.writeTextf("  %s, ready %t, restarts %d\n", r.stateWords(s.State), s.Ready, s.RestartCount)
 	if s.LastTerminationState.Terminated != nil {
-		r.say("  before: %s\n", r.stateWords(s.LastTerminationState))
+		r.writeTextf("  before: %s\n", r.stateWords(s.LastTerminationState))
 	}
 }
 
@@ -70,31 +70,31 @@ func (r *reading) containerState(s corev1.ContainerStatus) {
 func (r *reading) stateWords(s corev1.ContainerState) string {
 	switch {
 	case s.Running != nil:
-		return "running for " + or(age(r.now(), s.Running.StartedAt.Time), "an unknown time")
+		return "running for " + orOther(formatAge(r.currentTime(), s.Running.StartedAt.Time), "an unknown time")
 	case s.Waiting != nil:
-		return strings.TrimSpace("waiting: " + short(s.Waiting.Reason, 100) + " " + bracketed(s.Waiting.Message))
+		return strings.TrimSpace("waiting: " + shortLine(s.Waiting.Reason, 100) + " " + inBrackets(s.Waiting.Message))
 	case s.Terminated != nil:
 		t := s.Terminated
-		text := fmt.Sprintf("ended %s with exit code %d", ago(r.now(), t.FinishedAt.Time), t.ExitCode)
+		text := fmt.Sprintf("ended %s with exit code %d", formatAgo(r.currentTime(), t.FinishedAt.Time), t.ExitCode)
 		if t.Signal != 0 {
 			text += fmt.Sprintf(", signal %d", t.Signal)
 		}
 		if !t.StartedAt.IsZero() && !t.FinishedAt.IsZero() {
 			text += ", after " + t.FinishedAt.Sub(t.StartedAt.Time).Round(time.Second).String()
 		}
-		return strings.TrimSpace(text + ": " + short(t.Reason, 100) + " " + bracketed(t.Message))
+		return strings.TrimSpace(text + ": " + shortLine(t.Reason, 100) + " " + inBrackets(t.Message))
 	}
 	return "no state reported"
 }
 
-func bracketed(message string) string {
+func inBrackets(message string) string {
 	if message == "" {
 		return ""
 	}
-	return "(" + short(message, 500) + ")"
+	return "(" + shortLine(message, 500) + ")"
 }
 
-func resources(r corev1.ResourceRequirements) string {
+func describeResources(r corev1.ResourceRequirements) string {
 	var parts []string
 	for _, group := range []struct {
 		name string
@@ -109,28 +109,28 @@ func resources(r corev1.ResourceRequirements) string {
 	return strings.Join(parts, ", ")
 }
 
-func (r *reading) probes(c corev1.Container) {
+func (r *reading) writeProbes(c corev1.Container) {
 	for _, p := range []struct {
 		name  string
 		probe *corev1.Probe
 	}{{"startup", c.StartupProbe}, {"liveness", c.LivenessProbe}, {"readiness", c.ReadinessProbe}} {
 		if p.probe != nil {
-			r.say("  %s probe: %s, delay %ds, period %ds, timeout %ds, fails after %d\n", p.name, short(asks(p.probe.ProbeHandler), 250),
+			r.writeTextf("  %s probe: %s, delay %ds, period %ds, timeout %ds, fails after %d\n", p.name, shortLine(describeProbe(p.probe.ProbeHandler), 250),
 				p.probe.InitialDelaySeconds, p.probe.PeriodSeconds, p.probe.TimeoutSeconds, p.probe.FailureThreshold)
 		}
 	}
 }
 
-func asks(h corev1.ProbeHandler) string {
+func describeProbe(h corev1.ProbeHandler) string {
 	switch {
 	case h.HTTPGet != nil:
-		return fmt.Sprintf("GET %s on port %s", short(h.HTTPGet.Path, 200), h.HTTPGet.Port.String())
+		return fmt.Sprintf("GET %s on port %s", shortLine(h.HTTPGet.Path, 200), h.HTTPGet.Port.String())
 	case h.TCPSocket != nil:
 		return "TCP on port " + h.TCPSocket.Port.String()
 	case h.GRPC != nil:
 		return fmt.Sprintf("gRPC on port %d", h.GRPC.Port)
 	case h.Exec != nil:
-		return "command " + short(strings.Join(h.Exec.Command, " "), 200)
+		return "command " + shortLine(strings.Join(h.Exec.Command, " "), 200)
 	}
 	return "nothing"
 }
@@ -161,19 +161,19 @@ func comesFrom(c corev1.Container) string {
 	if plain > 0 {
 		parts = append(parts, fmt.Sprintf("%d plain variables", plain))
 	}
-	return short(strings.Join(parts, "; "), 1000)
+	return shortLine(strings.Join(parts, "; "), 1000)
 }
 
-// volumes names the volumes that need something else to be there.
-func (r *reading) volumes(list []corev1.Volume) {
+// writeVolumes names the volumes that need something else to be there.
+func (r *reading) writeVolumes(list []corev1.Volume) {
 	for _, v := range list {
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			r.say("volume %s: PersistentVolumeClaim %s\n", short(v.Name, 63), short(v.PersistentVolumeClaim.ClaimName, 253))
+			r.writeTextf("volume %s: PersistentVolumeClaim %s\n", shortLine(v.Name, 63), shortLine(v.PersistentVolumeClaim.ClaimName, 253))
 		case v.ConfigMap != nil:
-			r.say("volume %s: ConfigMap %s\n", short(v.Name, 63), short(v.ConfigMap.Name, 253))
+			r.writeTextf("volume %s: ConfigMap %s\n", shortLine(v.Name, 63), shortLine(v.ConfigMap.Name, 253))
 		case v.Secret != nil:
-			r.say("volume %s: Secret %s\n", short(v.Name, 63), short(v.Secret.SecretName, 253))
+			r.writeTextf("volume %s: Secret %s\n", shortLine(v.Name, 63), shortLine(v.Secret.SecretName, 253))
 		}
 	}
 }

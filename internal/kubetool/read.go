@@ -33,39 +33,39 @@ type query struct {
 	kind   string // of evidence: object, list, log
 }
 
-// object reads JSON, strips, masks and records it, and returns what is left.
-func (r *reading) object(ctx context.Context, q query) (any, error) {
-	doc, err := r.fetch(ctx, q)
+// readRecorded reads JSON, strips, masks and records it, and returns what is left.
+func (r *reading) readRecorded(ctx context.Context, q query) (any, error) {
+	doc, err := r.readMasked(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return doc, r.recordDoc(q, doc)
 }
 
-// fetch is object for a caller that records what it takes of the answer. It is
+// readMasked is object for a caller that records what it takes of the answer. It is
 // what happens to every JSON answer before anybody sees it.
-func (r *reading) fetch(ctx context.Context, q query) (any, error) {
-	raw, err := r.read(ctx, q)
+func (r *reading) readMasked(ctx context.Context, q query) (any, error) {
+	raw, err := r.askReader(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decode(raw)
+	doc, err := decodeJSON(raw)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Unreachable, "read %s: the answer is not JSON: %w", q.path, err)
 	}
-	strip(doc)
+	stripDocument(doc)
 	body, err := json.Marshal(doc)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: encode: %w", q.path, err)
 	}
-	if doc, err = decode(r.set.cfg.Mask(body)); err != nil {
+	if doc, err = decodeJSON(r.set.cfg.Mask(body)); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: masking broke the JSON: %w", q.path, err)
 	}
 	return doc, nil
 }
 
-// read asks the reader, and notes the id of an answer that is kept already.
-func (r *reading) read(ctx context.Context, q query) ([]byte, error) {
+// askReader asks the reader, and notes the id of an answer that is kept already.
+func (r *reading) askReader(ctx context.Context, q query) ([]byte, error) {
 	citer, ok := r.set.cfg.Reader.(Citer)
 	if !ok {
 		return r.set.cfg.Reader.Read(ctx, q.path, q.values, q.accept, q.max)
@@ -85,11 +85,11 @@ func (r *reading) recordDoc(q query, doc any) error {
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "read %s: encode: %w", q.path, err)
 	}
-	return r.record(q, body)
+	return r.recordBody(q, body)
 }
 
-// convert fills a struct of the caller's.
-func convert(doc, into any) error {
+// convertInto fills a struct of the caller's.
+func convertInto(doc, into any) error {
 	body, err := json.Marshal(doc)
 	if err == nil {
 		err = json.Unmarshal(body, into)
@@ -100,18 +100,18 @@ func convert(doc, into any) error {
 	return nil
 }
 
-// log reads a text, masks and records it.
-func (r *reading) log(ctx context.Context, q query) (string, error) {
-	raw, err := r.read(ctx, q)
+// readLog reads a text, masks and records it.
+func (r *reading) readLog(ctx context.Context, q query) (string, error) {
+	raw, err := r.askReader(ctx, q)
 	if err != nil {
 		return "", err
 	}
 	body := r.set.cfg.Mask(bytes.ToValidUTF8(raw, []byte("\uFFFD")))
-	return string(body), r.record(q, body)
+	return string(body), r.recordBody(q, body)
 }
 
-// record keeps what was read, when there is somebody to keep it.
-func (r *reading) record(q query, body []byte) error {
+// recordBody keeps what was read, when there is somebody to keep it.
+func (r *reading) recordBody(q query, body []byte) error {
 	if r.set.cfg.Evidence == nil {
 		return nil
 	}
@@ -127,18 +127,18 @@ func (r *reading) record(q query, body []byte) error {
 	return nil
 }
 
-// decode reads JSON with whole numbers kept whole.
-func decode(raw []byte) (any, error) {
+// decodeJSON reads JSON with whole numbers kept whole.
+func decodeJSON(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var doc any
 	if err := d.Decode(&doc); err != nil {
 		return nil, err
 	}
-	return numbers(doc), nil
+	return convertNumbers(doc), nil
 }
 
-func numbers(doc any) any {
+func convertNumbers(doc any) any {
 	switch v := doc.(type) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
@@ -151,24 +151,24 @@ func numbers(doc any) any {
 		return f
 	case []any:
 		for i := range v {
-			v[i] = numbers(v[i])
+			v[i] = convertNumbers(v[i])
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = numbers(v[k])
+			v[k] = convertNumbers(v[k])
 		}
 	}
 	return doc
 }
 
-// strip takes out, at any depth, what nobody needs and what nobody may see:
+// stripDocument takes out, at any depth, what nobody needs and what nobody may see:
 // who manages which field, the copy of the manifest that kubectl leaves, and
 // the data of Secrets.
-func strip(doc any) {
+func stripDocument(doc any) {
 	switch v := doc.(type) {
 	case []any:
 		for _, e := range v {
-			strip(e)
+			stripDocument(e)
 		}
 	case map[string]any:
 		delete(v, "managedFields")
@@ -180,13 +180,13 @@ func strip(doc any) {
 			delete(v, "stringData")
 		}
 		for _, e := range v {
-			strip(e)
+			stripDocument(e)
 		}
 	}
 }
 
-// at walks down a document by keys; nil when there is nothing.
-func at(doc any, keys ...string) any {
+// valueAt walks down a document by keys; nil when there is nothing.
+func valueAt(doc any, keys ...string) any {
 	for _, k := range keys {
 		m, ok := doc.(map[string]any)
 		if !ok {
@@ -198,7 +198,7 @@ func at(doc any, keys ...string) any {
 }
 
 // textAt is at for a string.
-func textAt(doc any, keys ...string) string { s, _ := at(doc, keys...).(string); return s }
+func textAt(doc any, keys ...string) string { s, _ := valueAt(doc, keys...).(string); return s }
 
 // listAt is at for a list.
-func listAt(doc any, keys ...string) []any { l, _ := at(doc, keys...).([]any); return l }
+func listAt(doc any, keys ...string) []any { l, _ := valueAt(doc, keys...).([]any); return l }

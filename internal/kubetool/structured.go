@@ -126,25 +126,25 @@ func Plain(v any) (any, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "write the answer: %w", err)
 	}
-	doc, err := decode(raw)
+	doc, err := decodeJSON(raw)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "write the answer: %w", err)
 	}
-	return plain(doc), nil
+	return markAllHidden(doc), nil
 }
 
-func plain(doc any) any {
+func markAllHidden(doc any) any {
 	switch v := doc.(type) {
 	case string:
 		return text.MarkHidden(v)
 	case []any:
 		for i := range v {
-			v[i] = plain(v[i])
+			v[i] = markAllHidden(v[i])
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, value := range v {
-			out[text.MarkHidden(key)] = plain(value)
+			out[text.MarkHidden(key)] = markAllHidden(value)
 		}
 		return out
 	}
@@ -155,13 +155,13 @@ func plain(doc any) any {
 func fittingLast[T any](list []T, limit int) (kept []T, cut bool) {
 	list = slices.Clone(list)
 	slices.Reverse(list)
-	kept, cut = fitting(list, limit)
+	kept, cut = firstFitting(list, limit)
 	slices.Reverse(kept)
 	return kept, cut
 }
 
-// fitting are the first of a list that have no more than limit bytes together, as JSON.
-func fitting[T any](list []T, limit int) (kept []T, cut bool) {
+// firstFitting are the first of a list that have no more than limit bytes together, as JSON.
+func firstFitting[T any](list []T, limit int) (kept []T, cut bool) {
 	size := 0
 	list = append([]T{}, list...) // no null
 	for i, one := range list {

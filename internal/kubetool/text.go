@@ -9,12 +9,12 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// short is one line of at most limit bytes.
-func short(s string, limit int) string { return text.CutLine(text.MarkHidden(s), limit) }
+// shortLine is one line of at most limit bytes.
+func shortLine(s string, limit int) string { return text.CutLine(text.MarkHidden(s), limit) }
 
-// fence sets text off from what we say, behind a fence that the text cannot
+// fenceText sets text off from what we say, behind a fence that the text cannot
 // close.
-func fence(said string) string {
+func fenceText(said string) string {
 	run, longest := 0, 2
 	for _, r := range said {
 		if r != '`' {
@@ -28,16 +28,16 @@ func fence(said string) string {
 	return bar + "\n" + strings.TrimSuffix(text.MarkHidden(said), "\n") + "\n" + bar + "\n"
 }
 
-// table lays rows out in columns, the first row being the head. Cells are
+// formatTable lays rows out in columns, the first row being the head. Cells are
 // shortened to one line; the last column is not padded.
-func table(rows [][]string) string {
+func formatTable(rows [][]string) string {
 	var width []int
 	for _, row := range rows {
 		for i, cell := range row {
 			if i >= len(width) {
 				width = append(width, 0)
 			}
-			row[i] = short(cell, 300)
+			row[i] = shortLine(cell, 300)
 			width[i] = max(width[i], min(utf8.RuneCountInString(row[i]), 60))
 		}
 	}
@@ -54,8 +54,8 @@ func table(rows [][]string) string {
 	return b.String()
 }
 
-// age is how long ago at was, roughly, "" for the zero time.
-func age(now, at time.Time) string {
+// formatAge is how long ago at was, roughly, "" for the zero time.
+func formatAge(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -71,13 +71,13 @@ func age(now, at time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-func ago(now, at time.Time) string {
+func formatAgo(now, at time.Time) string {
 	if at.IsZero() {
 		return "at an unknown time"
 	}
-	return age(now, at) + " ago"
+	return formatAge(now, at) + " ago"
 }
 
 // Fence is for text from elsewhere that stands in a tool's result: it is set off
 // behind a fence that the text cannot close.
-func Fence(text string) string { return fence(text) }
+func Fence(text string) string { return fenceText(text) }

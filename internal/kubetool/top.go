@@ -18,19 +18,19 @@ var topTool = Tool{
 		anyNamespace,
 		{Name: "name", Type: String, About: "Only this Pod or node"},
 		labelsParam},
-	Output: SchemaOf[Usage](nil), run: top,
+	Output: SchemaOf[Usage](nil), run: showUsage,
 }
 
-func top(ctx context.Context, r *reading, a Args) error {
+func showUsage(ctx context.Context, r *reading, a Args) error {
 	k := kinds.MustNamed("PodMetrics")
 	if word := a.String("kind"); word[0] == 'n' || word[0] == 'N' {
 		k = kinds.MustNamed("NodeMetrics")
 	}
 	ns, name := a.String("namespace"), a.String("name")
-	if err := checkNames(k.Name, ns, or(name, "x")); err != nil {
+	if err := checkNames(k.Name, ns, orOther(name, "x")); err != nil {
 		return err
 	}
-	values, err := selectors(a)
+	values, err := selectorQuery(a)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func top(ctx context.Context, r *reading, a Args) error {
 		}
 		q.path, q.values, q.kind = q.path+"/"+url.PathEscape(name), nil, "object"
 	}
-	doc, err := r.object(ctx, q)
+	doc, err := r.readRecorded(ctx, q)
 	if code := nightcrier.CodeOf(err); code == nightcrier.NotFound || code == nightcrier.Unreachable && ctx.Err() == nil {
 		return nightcrier.Errorf(code, "no metrics (is there a metrics API, metrics.k8s.io, in the cluster, and such an object?): %w", err)
 	}
@@ -53,9 +53,9 @@ func top(ctx context.Context, r *reading, a Args) error {
 		items = []any{doc}
 	}
 	rows := usageRows(items, k)
-	r.say("%s%s: %d\n%s", k.Plural, in(k, ns), len(items), table(rows))
+	r.writeTextf("%s%s: %d\n%s", k.Plural, inNamespace(k, ns), len(items), formatTable(rows))
 	r.rest = "narrow it with namespace, name or labelSelector"
-	shown, cut := fitting(usageOf(rows[1:], k), r.set.cfg.MaxText)
+	shown, cut := firstFitting(usageOf(rows[1:], k), r.set.cfg.MaxText)
 	r.data = &Usage{Usage: shown, Basis: Basis{Truncated: cut}}
 	return nil
 }
@@ -78,7 +78,7 @@ func usageRows(items []any, k kinds.Kind) [][]string {
 	if k.ClusterWide {
 		rows := [][]string{{"NODE", "CPU", "MEMORY"}}
 		for _, n := range items {
-			rows = append(rows, append([]string{textAt(n, "metadata", "name")}, usage(at(n, "usage"))...))
+			rows = append(rows, append([]string{textAt(n, "metadata", "name")}, formatUsage(valueAt(n, "usage"))...))
 		}
 		return rows
 	}
@@ -86,14 +86,14 @@ func usageRows(items []any, k kinds.Kind) [][]string {
 	for _, p := range items {
 		for _, c := range listAt(p, "containers") {
 			row := []string{textAt(p, "metadata", "namespace"), textAt(p, "metadata", "name"), textAt(c, "name")}
-			rows = append(rows, append(row, usage(at(c, "usage"))...))
+			rows = append(rows, append(row, formatUsage(valueAt(c, "usage"))...))
 		}
 	}
 	return rows
 }
 
-// usage writes CPU in thousandths of a core and memory in MiB.
-func usage(doc any) []string {
+// formatUsage writes CPU in thousandths of a core and memory in MiB.
+func formatUsage(doc any) []string {
 	out := []string{textAt(doc, "cpu"), textAt(doc, "memory")}
 	if q, err := resource.ParseQuantity(out[0]); err == nil {
 		out[0] = resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI).String()

@@ -14,7 +14,7 @@ func TestTextsStayTexts(t *testing.T) {
 		"bool": "true", "exponent": "1e3", "hex": "0x10", "nothing": "null", "time": "2024-01-01T00:00:00Z", "yes": "yes", "number": int64(3),
 		"lines": "one\ntwo", "long": strings.Repeat("word ", 40) + "end", "tab": "a\tb", "said": `"x"`,
 	}
-	out, err := encode(doc, "yaml")
+	out, err := encodeDocument(doc, "yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

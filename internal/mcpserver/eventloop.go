@@ -25,9 +25,9 @@ const (
 // watchEvents follows the Kubernetes events from now on. f.mu is held.
 func (f *feed) watchEvents(ctx context.Context, w *watching) {
 	l := &eventLoop{feed: f, settled: make(chan struct{})}
-	w.look = l.look
-	f.running.Go(func() { l.run(ctx) })
-	f.running.Go(func() { f.check(ctx, w) })
+	w.look = l.watchState
+	f.running.Go(func() { l.runWatches(ctx) })
+	f.running.Go(func() { f.reportOutages(ctx, w) })
 }
 
 // eventLoop is one watch of events.
@@ -40,31 +40,31 @@ type eventLoop struct {
 	err string
 }
 
-func (l *eventLoop) look() (string, <-chan struct{}) {
+func (l *eventLoop) watchState() (string, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err, l.settled
 }
 
-func (l *eventLoop) set(err string) {
+func (l *eventLoop) setError(err string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
 }
 
-// run watches again whenever a watch ends. After a gap it begins anew: events
+// runWatches watches again whenever a watch ends. After a gap it begins anew: events
 // are a stream, not a state.
-func (l *eventLoop) run(ctx context.Context) {
+func (l *eventLoop) runWatches(ctx context.Context) {
 	backoff := retry.Backoff{Min: time.Second, Max: time.Minute}
 	version, failures := "", 0
 	for ctx.Err() == nil {
-		err := l.turn(ctx, &version)
+		err := l.watchOnce(ctx, &version)
 		if err == nil {
 			failures = 0
 			continue
 		}
 		if failures++; failures > 1 && ctx.Err() == nil {
-			l.set(err.Error())
+			l.setError(err.Error())
 		}
 		if !retry.Sleep(ctx, backoff.Wait(failures)) {
 			return
@@ -72,7 +72,7 @@ func (l *eventLoop) run(ctx context.Context) {
 	}
 }
 
-func (l *eventLoop) turn(ctx context.Context, version *string) error {
+func (l *eventLoop) watchOnce(ctx context.Context, version *string) error {
 	api := l.feed.cluster.API
 	if *version == "" {
 		raw, err := api.List(ctx, "Event", "", "", "", 1)
@@ -92,7 +92,7 @@ func (l *eventLoop) turn(ctx context.Context, version *string) error {
 	began := time.Now()
 	err := api.Watch(ctx, kube.Selection{APIVersion: "v1", Kind: "Event"}, *version, eventWatch, func(c kube.Change) error {
 		*version = c.ResourceVersion
-		l.change(ctx, c)
+		l.handleChange(ctx, c)
 		return nil
 	})
 	switch {
@@ -104,10 +104,10 @@ func (l *eventLoop) turn(ctx context.Context, version *string) error {
 	return err
 }
 
-func (l *eventLoop) change(ctx context.Context, c kube.Change) {
+func (l *eventLoop) handleChange(ctx context.Context, c kube.Change) {
 	switch c.Type {
 	case kube.Opened:
-		l.set("")
+		l.setError("")
 		l.once.Do(func() { close(l.settled) })
 		return
 	case kube.Added, kube.Modified:

@@ -34,8 +34,8 @@ func TestWatchesThatEndAtOnceAreNotHammered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		api.stop = cancel
-		l.run(ctx)
-		if why, _ := l.look(); api.watches < 2 || api.watches > 60 || why == "" {
+		l.runWatches(ctx)
+		if why, _ := l.watchState(); api.watches < 2 || api.watches > 60 || why == "" {
 			t.Errorf("%d watches in a minute, and it says %q", api.watches, why)
 		}
 	})

@@ -42,8 +42,8 @@ var subscribeParams = kubetool.Params{
 
 // addEvents offers the event tools.
 func (s *Server) addEvents(p *sdk.Server, sessions, stdio bool) {
-	s.add(p, tool{name: "events_list", title: "Events: List", about: "List Kubernetes events, the last seen of them, of all namespaces or one",
-		params:     s.contexts(kubetool.Params{{Name: "namespace", Type: kubetool.String, About: "Optional Namespace to retrieve the events from. If not provided, will list events from all namespaces"}}),
+	s.addTool(p, tool{name: "events_list", title: "Events: List", about: "List Kubernetes events, the last seen of them, of all namespaces or one",
+		params:     s.withContextParam(kubetool.Params{{Name: "namespace", Type: kubetool.String, About: "Optional Namespace to retrieve the events from. If not provided, will list events from all namespaces"}}),
 		idempotent: true, openWorld: true, output: kubetool.SchemaOf[kubetool.Seen](nil), run: s.listEvents})
 	subscribe, cancel, list := s.subscribeTool, s.unsubscribeTool, s.listSubscriptions
 	if !sessions {
@@ -52,11 +52,11 @@ func (s *Server) addEvents(p *sdk.Server, sessions, stdio bool) {
 		}
 		subscribe, cancel, list = refuse, refuse, refuse
 	}
-	s.add(p, tool{name: "events_subscribe", title: "Events: Subscribe", params: s.contexts(subscribeParams), openWorld: true, output: kubetool.SchemaOf[shown](nil), run: subscribe,
+	s.addTool(p, tool{name: "events_subscribe", title: "Events: Subscribe", params: s.withContextParam(subscribeParams), openWorld: true, output: kubetool.SchemaOf[shown](nil), run: subscribe,
 		about: "Subscribe to Kubernetes faults or events, pushed as log notifications. The client must call logging/setLevel to receive them (info for events, warning for faults)."})
-	s.add(p, tool{name: "events_unsubscribe", title: "Events: Unsubscribe", about: "Unsubscribe from event notifications by subscription ID", idempotent: true,
+	s.addTool(p, tool{name: "events_unsubscribe", title: "Events: Unsubscribe", about: "Unsubscribe from event notifications by subscription ID", idempotent: true,
 		params: kubetool.Params{{Name: "subscriptionId", Type: kubetool.String, Required: true, About: "The subscription ID returned by events_subscribe"}}, output: kubetool.SchemaOf[ended](nil), run: cancel})
-	s.add(p, tool{name: "events_list_subscriptions", title: "Events: List Subscriptions", about: "List active event subscriptions for the current session", idempotent: true, output: kubetool.SchemaOf[subscriptions](nil), run: list})
+	s.addTool(p, tool{name: "events_list_subscriptions", title: "Events: List Subscriptions", about: "List active event subscriptions for the current session", idempotent: true, output: kubetool.SchemaOf[subscriptions](nil), run: list})
 }
 
 // ended is what events_unsubscribe tells, and subscriptions what
@@ -87,8 +87,8 @@ type shown struct {
 	Note string `json:"note,omitempty"`
 }
 
-func (sub *subscription) show() shown {
-	return shown{Cluster: sub.feed.name(), CreatedAt: sub.since.UTC().Format(time.RFC3339), Filters: sub.filters, Mode: sub.mode, ID: sub.id}
+func (sub *subscription) asShown() shown {
+	return shown{Cluster: sub.feed.clusterName(), CreatedAt: sub.since.UTC().Format(time.RFC3339), Filters: sub.filters, Mode: sub.mode, ID: sub.id}
 }
 
 func (s *Server) subscribeTool(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
@@ -100,14 +100,14 @@ func (s *Server) subscribeTool(ctx context.Context, req *sdk.CallToolRequest, a 
 	if err != nil {
 		return answer{}, err
 	}
-	sess := s.session(req.Session)
-	sub := &subscription{id: newID(), mode: mode, filters: f, feed: s.feeds[s.cluster(a).Name], sess: sess, since: s.cfg.Now()}
-	if err := s.subscribe(ctx, sess, sub); err != nil {
+	sess := s.sessionOf(req.Session)
+	sub := &subscription{id: newID(), mode: mode, filters: f, feed: s.feeds[s.clusterOf(a).Name], sess: sess, since: s.cfg.Now()}
+	if err := s.beginSubscription(ctx, sess, sub); err != nil {
 		return answer{}, nightcrier.Errorf(nightcrier.CodeOf(err), "failed to create subscription: %w", err)
 	}
-	show := sub.show()
+	show := sub.asShown()
 	show.Status = "active"
-	text, err := indented(show)
+	text, err := indentJSON(show)
 	text = fmt.Sprintf(created, text)
 	select {
 	case <-sess.levels:
@@ -125,25 +125,25 @@ func newID() string {
 	return "sub-" + hex.EncodeToString(b[:])
 }
 
-// subscribe takes a place, sees that the cluster can be watched, and begins.
-func (s *Server) subscribe(ctx context.Context, sess *session, sub *subscription) error {
-	if err := s.take(sess, sub); err != nil {
+// beginSubscription takes a place, sees that the cluster can be watched, and begins.
+func (s *Server) beginSubscription(ctx context.Context, sess *session, sub *subscription) error {
+	if err := s.reserveSubscription(sess, sub); err != nil {
 		return err
 	}
-	if err := sub.feed.start(ctx, sub.mode); err != nil {
-		s.unsubscribe(sess, sub)
+	if err := sub.feed.startWatching(ctx, sub.mode); err != nil {
+		s.endSubscription(sess, sub)
 		return err
 	}
-	sub.feed.add(sub)
-	if !s.stands(sess) { // the session ended meanwhile
-		s.unsubscribe(sess, sub)
+	sub.feed.addSubscriber(sub)
+	if !s.isSessionOpen(sess) { // the session ended meanwhile
+		s.endSubscription(sess, sub)
 	}
-	s.log.Info("subscribed", "event", "mcp_subscribed", "subscription", sub.id, "cluster", sub.feed.name(), "mode", sub.mode)
+	s.log.Info("subscribed", "event", "mcp_subscribed", "subscription", sub.id, "cluster", sub.feed.clusterName(), "mode", sub.mode)
 	return nil
 }
 
-// take counts the subscription in, if there is room.
-func (s *Server) take(sess *session, sub *subscription) error {
+// reserveSubscription counts the subscription in, if there is room.
+func (s *Server) reserveSubscription(sess *session, sub *subscription) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess.mu.Lock()
@@ -159,16 +159,16 @@ func (s *Server) take(sess *session, sub *subscription) error {
 	return nil
 }
 
-func (s *Server) stands(sess *session) bool {
+func (s *Server) isSessionOpen(sess *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions[sess.ss] == sess
 }
 
-// unsubscribe frees a subscription; it may be called twice.
-func (s *Server) unsubscribe(sess *session, sub *subscription) {
-	sub.feed.remove(sub)
-	sub.end()
+// endSubscription frees a subscription; it may be called twice.
+func (s *Server) endSubscription(sess *session, sub *subscription) {
+	sub.feed.removeSubscriber(sub)
+	sub.markEnded()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess.mu.Lock()
@@ -183,25 +183,25 @@ func (s *Server) unsubscribe(sess *session, sub *subscription) {
 // more) there is nothing to do, which is not a failure.
 func (s *Server) unsubscribeTool(_ context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	id := a.String("subscriptionId")
-	sess := s.session(req.Session)
-	if sub := sess.find(id); sub != nil {
-		s.unsubscribe(sess, sub)
+	sess := s.sessionOf(req.Session)
+	if sub := sess.findSubscription(id); sub != nil {
+		s.endSubscription(sess, sub)
 	}
 	data := ended{Status: "cancelled", ID: id}
-	text, err := indented(data)
+	text, err := indentJSON(data)
 	return answer{cancelled + text, data}, err
 }
 
 func (s *Server) listSubscriptions(_ context.Context, req *sdk.CallToolRequest, _ kubetool.Args) (answer, error) {
 	list := []shown{}
-	for _, sub := range s.session(req.Session).list() {
-		why := sub.degraded()
-		bad, show := why != "", sub.show()
+	for _, sub := range s.sessionOf(req.Session).allSubscriptions() {
+		why := sub.degradedReason()
+		bad, show := why != "", sub.asShown()
 		show.Degraded, show.Error = &bad, why
 		list = append(list, show)
 	}
 	data := subscriptions{Subscriptions: list, Total: len(list)}
-	text, err := indented(data)
+	text, err := indentJSON(data)
 	return answer{active + text, data}, err
 }
 
@@ -226,7 +226,7 @@ type listed struct {
 }
 
 func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
-	events, err := s.cluster(a).Tools.Events(ctx, kubetool.EventFilter{Namespace: a.String("namespace")}, maxListed)
+	events, err := s.clusterOf(a).Tools.Events(ctx, kubetool.EventFilter{Namespace: a.String("namespace")}, maxListed)
 	if err != nil {
 		return answer{}, err
 	}
@@ -237,7 +237,7 @@ func (s *Server) listEvents(ctx context.Context, _ *sdk.CallToolRequest, a kubet
 	said := found
 	for i := range events {
 		e := &events[i]
-		l := listed{Message: e.Message, Namespace: e.Namespace, Reason: e.Reason, Timestamp: seen(e).UTC().String(), Type: e.Type}
+		l := listed{Message: e.Message, Namespace: e.Namespace, Reason: e.Reason, Timestamp: lastSeen(e).UTC().String(), Type: e.Type}
 		l.InvolvedObject.Kind, l.InvolvedObject.Name, l.InvolvedObject.APIVersion = e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.APIVersion
 		one, err := yaml.Dump([]listed{l}, yaml.WithIndent(2), yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
 		if err != nil {

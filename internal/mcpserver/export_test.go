@@ -16,7 +16,7 @@ import (
 // answer and a failure of a tool, the progress of an investigation, the notifications
 // of a subscription. What the server sends beside its answers is told to sent, by method.
 func (s *Server) WithFixtures(sent chan<- string, notified func()) http.Handler {
-	e := s.endpoint()
+	e := s.newEndpoint()
 	e.stateful.AddSendingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			res, err := next(ctx, method, req)
@@ -25,7 +25,7 @@ func (s *Server) WithFixtures(sent chan<- string, notified func()) http.Handler 
 		}
 	})
 	fixture := func(name string, run func(context.Context, *sdk.CallToolRequest, kubetool.Args) (answer, error)) {
-		s.add(e.stateful, tool{name: name, title: name, about: "A fixture of the conformance suite", run: run})
+		s.addTool(e.stateful, tool{name: name, title: name, about: "A fixture of the conformance suite", run: run})
 	}
 	fixture("test_simple_text", func(context.Context, *sdk.CallToolRequest, kubetool.Args) (answer, error) {
 		return answer{text: "text"}, nil
@@ -34,7 +34,7 @@ func (s *Server) WithFixtures(sent chan<- string, notified func()) http.Handler 
 		return answer{}, nightcrier.Errorf(nightcrier.Unreachable, "the cluster does not answer")
 	})
 	fixture("test_tool_with_progress", func(ctx context.Context, req *sdk.CallToolRequest, _ kubetool.Args) (answer, error) {
-		return s.investigate(ctx, req, kubetool.Args{"kind": "Pod", "namespace": "shop", "name": "cart"})
+		return s.investigateObject(ctx, req, kubetool.Args{"kind": "Pod", "namespace": "shop", "name": "cart"})
 	})
 	fixture("test_tool_with_logging", func(ctx context.Context, req *sdk.CallToolRequest, _ kubetool.Args) (answer, error) {
 		said, err := s.subscribeTool(ctx, req, kubetool.Args{"mode": modeFaults})
@@ -48,5 +48,5 @@ func (s *Server) WithFixtures(sent chan<- string, notified func()) http.Handler 
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{}, nil
 		})
-	return e.handler()
+	return e.newHandler()
 }

@@ -62,40 +62,40 @@ type watching struct {
 	look    func() (down string, settled <-chan struct{})
 }
 
-func (f *feed) name() string { return f.cluster.Name }
+func (f *feed) clusterName() string { return f.cluster.Name }
 
-func (f *feed) labels(ctx context.Context, res nightcrier.Resource) (labels.Set, error) {
+func (f *feed) labelsOf(ctx context.Context, res nightcrier.Resource) (labels.Set, error) {
 	return f.cluster.Tools.Labels(ctx, res)
 }
 
-// masked takes the secrets out of a notification: what a container or an event
+// maskData takes the secrets out of a notification: what a container or an event
 // says may hold some.
-func (f *feed) masked(data json.RawMessage) json.RawMessage {
+func (f *feed) maskData(data json.RawMessage) json.RawMessage {
 	if f.cluster.Mask == nil {
 		return data
 	}
 	return f.cluster.Mask(data)
 }
 
-func (f *feed) of(mode string) *watching {
+func (f *feed) watchingOf(mode string) *watching {
 	if mode == modeEvents {
 		return &f.events
 	}
 	return &f.faults
 }
 
-// start sees to it that what the mode needs is watched, and returns when that is
+// startWatching sees to it that what the mode needs is watched, and returns when that is
 // known to work, or not, or after a while: the API server may be silent. Without
 // an error add must follow.
-func (f *feed) start(ctx context.Context, mode string) error {
+func (f *feed) startWatching(ctx context.Context, mode string) error {
 	f.mu.Lock()
-	w := f.of(mode)
+	w := f.watchingOf(mode)
 	if f.over {
 		f.mu.Unlock()
 		return nightcrier.Errorf(nightcrier.Interrupted, "the server is stopping")
 	}
 	if w.stop == nil {
-		f.launch(w, mode)
+		f.launchWatch(w, mode)
 	}
 	w.joining++
 	look := w.look
@@ -105,8 +105,8 @@ func (f *feed) start(ctx context.Context, mode string) error {
 	for {
 		down, settled := look()
 		if down != "" {
-			f.leave(mode)
-			return nightcrier.Errorf(nightcrier.Unreachable, "cluster %s cannot be watched: %s", f.name(), down)
+			f.cancelJoin(mode)
+			return nightcrier.Errorf(nightcrier.Unreachable, "cluster %s cannot be watched: %s", f.clusterName(), down)
 		}
 		select {
 		case <-settled:
@@ -118,8 +118,8 @@ func (f *feed) start(ctx context.Context, mode string) error {
 	}
 }
 
-// launch begins a watch. f.mu is held.
-func (f *feed) launch(w *watching, mode string) {
+// launchWatch begins a watch. f.mu is held.
+func (f *feed) launchWatch(w *watching, mode string) {
 	ctx, stop := context.WithCancel(f.ctx)
 	w.stop = stop
 	if mode == modeEvents {
@@ -130,37 +130,37 @@ func (f *feed) launch(w *watching, mode string) {
 	o := observe.New(observe.Config{
 		API: f.cluster.API,
 		Detector: detect.New(detect.Config{Now: f.now, Class: f.class, OwnerByName: f.names, Patience: f.patience,
-			Mask: func(said string) string { return string(f.masked([]byte(said))) }}), // before it is cut: half a secret looks like none
+			Mask: func(said string) string { return string(f.maskData([]byte(said))) }}), // before it is cut: half a secret looks like none
 		Sink: func(_ context.Context, x detect.Fault) error {
-			f.fault(ctx, x)
+			f.broadcastFault(ctx, x)
 			return nil
 		},
-		Logger: f.log.With("cluster", f.name()),
+		Logger: f.log.With("cluster", f.clusterName()),
 	})
 	w.look = func() (string, <-chan struct{}) {
 		s := o.Status()
 		if s.State == nightcrier.SourceDown {
-			return or(s.LastError, "no answer"), o.Synced()
+			return orOther(s.LastError, "no answer"), o.Synced()
 		}
 		return "", o.Synced()
 	}
 	f.running.Go(func() { o.Run(ctx) })
-	f.running.Go(func() { f.check(ctx, w) })
+	f.running.Go(func() { f.reportOutages(ctx, w) })
 }
 
 func (w *watching) unused() bool { return len(w.subs) == 0 && w.joining == 0 && w.stop != nil }
 
-// leave is for who does not join after all.
-func (f *feed) leave(mode string) {
+// cancelJoin is for who does not join after all.
+func (f *feed) cancelJoin(mode string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := f.of(mode)
+	w := f.watchingOf(mode)
 	w.joining--
-	f.rest(w)
+	f.scheduleStop(w)
 }
 
-// rest has a watch stop when nobody needs it for a while. f.mu is held.
-func (f *feed) rest(w *watching) {
+// scheduleStop has a watch stop when nobody needs it for a while. f.mu is held.
+func (f *feed) scheduleStop(w *watching) {
 	if w.idle != nil {
 		w.idle.Stop()
 	}
@@ -179,11 +179,11 @@ func (f *feed) stopIdle(w *watching) {
 	}
 }
 
-// add tells a subscription what is broken already, and from then on what changes.
-func (f *feed) add(sub *subscription) {
+// addSubscriber tells a subscription what is broken already, and from then on what changes.
+func (f *feed) addSubscriber(sub *subscription) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := f.of(sub.mode)
+	w := f.watchingOf(sub.mode)
 	w.joining--
 	if f.over {
 		return
@@ -192,7 +192,7 @@ func (f *feed) add(sub *subscription) {
 		w.subs = map[*subscription]bool{}
 	}
 	w.subs[sub] = true
-	f.rest(w)
+	f.scheduleStop(w)
 	if sub.mode == modeEvents {
 		return
 	}
@@ -203,12 +203,12 @@ func (f *feed) add(sub *subscription) {
 	}
 }
 
-func (f *feed) remove(sub *subscription) {
+func (f *feed) removeSubscriber(sub *subscription) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := f.of(sub.mode)
+	w := f.watchingOf(sub.mode)
 	delete(w.subs, sub)
-	f.rest(w)
+	f.scheduleStop(w)
 }
 
 // close stops the watches.
@@ -227,44 +227,44 @@ func (f *feed) close() {
 	}
 }
 
-// fault hands one edge of the watch that lives as long as ctx to everybody.
-func (f *feed) fault(ctx context.Context, x detect.Fault) {
+// broadcastFault hands one edge of the watch that lives as long as ctx to everybody.
+func (f *feed) broadcastFault(ctx context.Context, x detect.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {
 		return
 	}
-	f.remember(x)
+	f.rememberFault(x)
 	for sub := range f.faults.subs {
 		sub.offerFault(x)
 	}
 }
 
-// remember keeps what a newcomer is to be told.
-func (f *feed) remember(x detect.Fault) {
+// rememberFault keeps what a newcomer is to be told.
+func (f *feed) rememberFault(x detect.Fault) {
 	key := groupKey{x.Owner.String(), f.class(x.Type, x.Owner.Kind)}
 	if x.Cleared {
 		f.count -= len(f.active[key])
 		delete(f.active, key)
 		return
 	}
-	id := x.ID(f.name())
+	id := x.ID(f.clusterName())
 	for i, old := range f.active[key] {
-		if old.ID(f.name()) == id {
+		if old.ID(f.clusterName()) == id {
 			f.active[key][i] = x
 			return
 		}
 	}
 	if f.count >= maxActive {
-		f.log.Warn("too many faults are active to tell newcomers of all", "event", "mcp_snapshot_full", "cluster", f.name(), "limit", maxActive)
+		f.log.Warn("too many faults are active to tell newcomers of all", "event", "mcp_snapshot_full", "cluster", f.clusterName(), "limit", maxActive)
 		return
 	}
 	f.active[key] = append(f.active[key], x)
 	f.count++
 }
 
-// check tells the subscribers once when the cluster is not watched any more.
-func (f *feed) check(ctx context.Context, w *watching) {
+// reportOutages tells the subscribers once when the cluster is not watched any more.
+func (f *feed) reportOutages(ctx context.Context, w *watching) {
 	told := false
 	for retry.Sleep(ctx, f.every) {
 		f.mu.Lock()
@@ -279,11 +279,11 @@ func (f *feed) check(ctx context.Context, w *watching) {
 	}
 }
 
-// down says why the cluster is not watched, "" when it is.
-func (f *feed) down(mode string) string {
+// outageReason says why the cluster is not watched, "" when it is.
+func (f *feed) outageReason(mode string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := f.of(mode)
+	w := f.watchingOf(mode)
 	if w.stop == nil || w.look == nil {
 		return ""
 	}

@@ -52,19 +52,19 @@ func TestClearedFaults(t *testing.T) {
 		cleared bool
 	}{{modeFaults, 3, true}, {modeResourceFaults, 2, false}, {modeEvents, 0, false}} {
 		f, sub := quiet(c.mode)
-		f.add(sub)
+		f.addSubscriber(sub)
 		if c.mode == modeEvents {
 			f.faults.subs = map[*subscription]bool{sub: true}
 		}
 		for _, x := range []detect.Fault{fault, oom, over} {
-			f.fault(t.Context(), x)
+			f.broadcastFault(t.Context(), x)
 		}
 		got := waitingFor(t, sub)
 		if len(got) != c.want || len(got) > 0 && got[len(got)-1].Cleared != c.cleared {
 			t.Errorf("%s: %+v", c.mode, got)
 		}
 		late := &subscription{id: "sub-2", mode: modeFaults, feed: f, sess: newSession(nil, f.log)}
-		f.add(late)
+		f.addSubscriber(late)
 		if got := waitingFor(t, late); len(got) != 0 || f.count != 0 {
 			t.Errorf("%s: told of what is over: %+v", c.mode, got)
 		}
@@ -75,11 +75,11 @@ func TestRepeatedFaultIsOneForANewcomer(t *testing.T) {
 	f, _ := quiet(modeFaults)
 	for range 3 {
 		pod := nightcrier.Resource{Kind: "Pod", Name: "a", Namespace: "b"}
-		f.fault(t.Context(), detect.Fault{Type: "CrashLoop", Resource: pod, Owner: pod})
+		f.broadcastFault(t.Context(), detect.Fault{Type: "CrashLoop", Resource: pod, Owner: pod})
 	}
 	_, late := quiet(modeFaults)
 	late.feed = f
-	f.add(late)
+	f.addSubscriber(late)
 	if got := waitingFor(t, late); len(got) != 1 {
 		t.Errorf("%d faults", len(got))
 	}
@@ -88,14 +88,14 @@ func TestRepeatedFaultIsOneForANewcomer(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	_, sub := quiet(modeFaults)
 	for range maxWaiting + 10 {
-		sub.sess.put(note{sub: sub, data: json.RawMessage(`{}`)})
+		sub.sess.queueNote(note{sub: sub, data: json.RawMessage(`{}`)})
 	}
 	if n := len(sub.sess.queue); n != maxWaiting || sub.trouble == "" {
 		t.Errorf("%d wait, trouble %q", n, sub.trouble)
 	}
 	big := json.RawMessage(make([]byte, maxWaitingBytes/2+1))
 	for range 5 {
-		sub.sess.put(note{sub: sub, data: big})
+		sub.sess.queueNote(note{sub: sub, data: big})
 	}
 	if sub.sess.bytes > maxWaitingBytes {
 		t.Errorf("%d bytes wait", sub.sess.bytes)

@@ -44,7 +44,7 @@ func readFilters(a kubetool.Args, mode string) (filters, error) {
 		return wrong("more than %d namespaces; leave them out to watch all", maxNamespaces)
 	}
 	for _, ns := range append([]string{f.InvolvedNamespace}, f.Namespaces...) {
-		if err := (nightcrier.Resource{Kind: or(f.InvolvedKind, "x"), Namespace: ns, Name: or(f.InvolvedName, "x")}).Check(); err != nil {
+		if err := (nightcrier.Resource{Kind: orOther(f.InvolvedKind, "x"), Namespace: ns, Name: orOther(f.InvolvedName, "x")}).Check(); err != nil {
 			return wrong("%w", err)
 		}
 	}
@@ -67,37 +67,37 @@ func readFilters(a kubetool.Args, mode string) (filters, error) {
 	return f, nil
 }
 
-// fault reports whether f selects a fault, its labels apart. The kind and name
+// selectsFault reports whether f selects a fault, its labels apart. The kind and name
 // of its owner count as well as its own.
-func (f *filters) fault(x detect.Fault) bool {
-	return f.object(x.Resource, x.Owner) && prefixed(x.Type, f.Reason)
+func (f *filters) selectsFault(x detect.Fault) bool {
+	return f.selectsObject(x.Resource, x.Owner) && hasPrefixFold(x.Type, f.Reason)
 }
 
-// event is fault for a Kubernetes event.
-func (f *filters) event(e *corev1.Event) bool {
-	res := involved(e)
-	return (f.Type == "" || e.Type == f.Type) && f.object(res, res) && prefixed(e.Reason, f.Reason)
+// selectsEvent is fault for a Kubernetes event.
+func (f *filters) selectsEvent(e *corev1.Event) bool {
+	res := involvedResource(e)
+	return (f.Type == "" || e.Type == f.Type) && f.selectsObject(res, res) && hasPrefixFold(e.Reason, f.Reason)
 }
 
-func (f *filters) object(res, owner nightcrier.Resource) bool {
+func (f *filters) selectsObject(res, owner nightcrier.Resource) bool {
 	if len(f.Namespaces) > 0 && !slices.Contains(f.Namespaces, res.Namespace) {
 		return false
 	}
 	if f.InvolvedNamespace != "" && f.InvolvedNamespace != res.Namespace {
 		return false
 	}
-	return f.names(res) || f.names(owner)
+	return f.selectsName(res) || f.selectsName(owner)
 }
 
-func (f *filters) names(res nightcrier.Resource) bool {
+func (f *filters) selectsName(res nightcrier.Resource) bool {
 	return (f.InvolvedKind == "" || strings.EqualFold(f.InvolvedKind, res.Kind)) && (f.InvolvedName == "" || f.InvolvedName == res.Name)
 }
 
-func prefixed(s, prefix string) bool {
+func hasPrefixFold(s, prefix string) bool {
 	return strings.HasPrefix(strings.ToLower(s), strings.ToLower(prefix))
 }
 
-func or(s, otherwise string) string {
+func orOther(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}

@@ -44,8 +44,8 @@ func TestFiltersOfFaults(t *testing.T) {
 	}
 	for _, c := range cases {
 		f, err := filtersOf(t, modeFaults, c.args)
-		if err != nil || f.fault(crash) != c.crash || f.fault(node) != c.node {
-			t.Errorf("%s: %t %t, %v", c.args, f.fault(crash), f.fault(node), err)
+		if err != nil || f.selectsFault(crash) != c.crash || f.selectsFault(node) != c.node {
+			t.Errorf("%s: %t %t, %v", c.args, f.selectsFault(crash), f.selectsFault(node), err)
 		}
 	}
 }
@@ -58,8 +58,8 @@ func TestFiltersOfEvents(t *testing.T) {
 		`{"namespaces":["shop"]}`: true, `{"namespaces":["x"]}`: false, `{"involvedName":"cart-1"}`: true, `{"involvedName":"cart"}`: false,
 	} {
 		f, err := filtersOf(t, modeEvents, args)
-		if err != nil || f.event(e) != want {
-			t.Errorf("%s: %t, %v", args, f.event(e), err)
+		if err != nil || f.selectsEvent(e) != want {
+			t.Errorf("%s: %t, %v", args, f.selectsEvent(e), err)
 		}
 	}
 }

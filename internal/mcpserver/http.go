@@ -56,7 +56,7 @@ type visit struct {
 // Check returns why l may not be served on: a listener that is not loopback needs
 // a token, which is a Refused error.
 func (s *Server) Check(l net.Listener) error {
-	if s.cfg.Token == "" && !loopback(l.Addr().String()) {
+	if s.cfg.Token == "" && !isLoopback(l.Addr().String()) {
 		return nightcrier.Errorf(nightcrier.Refused, "mcp on %s would be open to everybody who reaches it: listen on 127.0.0.1, or set a token", l.Addr())
 	}
 	return nil
@@ -67,13 +67,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err := s.Check(l); err != nil {
 		return err
 	}
-	e := s.endpoint()
-	web := &http.Server{Handler: e.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	e := s.newEndpoint()
+	web := &http.Server{Handler: e.newHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var sweeping sync.WaitGroup
 	defer sweeping.Wait()
-	sweeping.Go(func() { e.sweep(ctx) })
+	sweeping.Go(func() { e.endIdleSessions(ctx) })
 	stopped := context.AfterFunc(ctx, func() {
 		for ss := range e.stateful.Sessions() {
 			_ = ss.Close() // it ends with the connection anyway
@@ -88,8 +88,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nightcrier.Errorf(nightcrier.Internal, "mcp on %s: %w", l.Addr(), err)
 }
 
-func (s *Server) endpoint() *endpoint {
-	stateful, single := s.protocol(true, false), s.protocol(false, false)
+func (s *Server) newEndpoint() *endpoint {
+	stateful, single := s.newProtocolServer(true, false), s.newProtocolServer(false, false)
 	return &endpoint{
 		s: s, stateful: stateful, open: map[string]*visit{},
 		sessions: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return stateful },
@@ -99,7 +99,7 @@ func (s *Server) endpoint() *endpoint {
 	}
 }
 
-func (e *endpoint) handler() http.Handler {
+func (e *endpoint) newHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle(Path, e)
@@ -109,7 +109,7 @@ func (e *endpoint) handler() http.Handler {
 // ServeHTTP admits a request and hands it to the protocol.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !e.authorized(r):
+	case !e.isAuthorized(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
 		return
@@ -119,31 +119,31 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &patient{ResponseWriter: w, rc: http.NewResponseController(w), limit: e.s.cfg.Limits.Write}
 	if r.ContentLength != 0 {
-		r.Body = p.body(r.Body)
+		r.Body = p.withReadDeadline(r.Body)
 	}
-	if modern(r) {
+	if isSessionless(r) {
 		e.single.ServeHTTP(p, r)
 		return
 	}
 	id := r.Header.Get(sessionHeader)
-	if id == "" && r.Method == http.MethodPost && !e.room() {
+	if id == "" && r.Method == http.MethodPost && !e.hasRoom() {
 		w.Header().Set("Retry-After", "30")
 		http.Error(w, "the server has as many sessions as it takes; try again later", http.StatusServiceUnavailable)
 		return
 	}
 	if id != "" {
-		e.enter(id)
-		defer e.leave(id)
+		e.beginRequest(id)
+		defer e.endRequest(id)
 	}
 	if r.Method == http.MethodGet && id != "" {
-		p.wrote = func(index int) { e.s.replay.wrote(id, index) }
+		p.wrote = func(index int) { e.s.replay.noteWritten(id, index) }
 		defer p.keepAlive(r.Context(), e.s.cfg.Limits.KeepAlive)()
 	}
 	e.sessions.ServeHTTP(p, r)
 }
 
-// authorized compares the token in constant time.
-func (e *endpoint) authorized(r *http.Request) bool {
+// isAuthorized compares the token in constant time.
+func (e *endpoint) isAuthorized(r *http.Request) bool {
 	if e.s.cfg.Token == "" {
 		return true
 	}
@@ -160,10 +160,10 @@ func ownOrigin(r *http.Request) bool {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && (loopback(u.Host) || strings.EqualFold(u.Host, r.Host))
+	return err == nil && u.Host != "" && (isLoopback(u.Host) || strings.EqualFold(u.Host, r.Host))
 }
 
-func loopback(hostport string) bool {
+func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
@@ -172,15 +172,15 @@ func loopback(hostport string) bool {
 	return ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// modern reports whether a request is of a protocol without sessions. One that
+// isSessionless reports whether a request is of a protocol without sessions. One that
 // asks what the server speaks is answered with the protocols that have them, so
 // that a client that speaks both can subscribe.
-func modern(r *http.Request) bool {
+func isSessionless(r *http.Request) bool {
 	return r.Header.Get(protocolHeader) >= sessionless && r.Header.Get(sessionHeader) == "" && r.Header.Get("Mcp-Method") != "server/discover"
 }
 
-// room reports whether one more session may begin.
-func (e *endpoint) room() bool {
+// hasRoom reports whether one more session may begin.
+func (e *endpoint) hasRoom() bool {
 	n := 0
 	for range e.stateful.Sessions() {
 		n++
@@ -188,7 +188,7 @@ func (e *endpoint) room() bool {
 	return n < e.s.cfg.Limits.Sessions
 }
 
-func (e *endpoint) enter(id string) {
+func (e *endpoint) beginRequest(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v := e.open[id]
@@ -199,7 +199,7 @@ func (e *endpoint) enter(id string) {
 	v.requests++
 }
 
-func (e *endpoint) leave(id string) {
+func (e *endpoint) endRequest(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if v := e.open[id]; v != nil {
@@ -207,8 +207,8 @@ func (e *endpoint) leave(id string) {
 	}
 }
 
-// sweep ends the sessions of clients that went away without a word.
-func (e *endpoint) sweep(ctx context.Context) {
+// endIdleSessions ends the sessions of clients that went away without a word.
+func (e *endpoint) endIdleSessions(ctx context.Context) {
 	tick := time.NewTicker(max(e.s.cfg.Limits.Idle/20, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -217,16 +217,16 @@ func (e *endpoint) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for _, ss := range e.idle() {
+		for _, ss := range e.idleSessions() {
 			e.s.log.Info("an idle session ends", "event", "mcp_idle", "after", e.s.cfg.Limits.Idle)
 			_ = ss.Close() // it is gone either way
 		}
 	}
 }
 
-// idle returns the sessions that have had nothing open for too long, and forgets
+// idleSessions returns the sessions that have had nothing open for too long, and forgets
 // those that have ended.
-func (e *endpoint) idle() []*sdk.ServerSession {
+func (e *endpoint) idleSessions() []*sdk.ServerSession {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, alive := e.s.cfg.Now(), map[string]*visit{}
@@ -258,9 +258,9 @@ type patient struct {
 	started bool
 }
 
-// body bounds how long the client takes to send its message; how long the answer
+// withReadDeadline bounds how long the client takes to send its message; how long the answer
 // takes then is another matter.
-func (p *patient) body(b io.ReadCloser) io.ReadCloser {
+func (p *patient) withReadDeadline(b io.ReadCloser) io.ReadCloser {
 	_ = p.rc.SetReadDeadline(time.Now().Add(p.limit)) // what has no deadlines is a test's recorder
 	return &hurriedBody{b, p.rc}
 }
@@ -294,7 +294,7 @@ func (p *patient) WriteHeader(status int) {
 func (p *patient) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, err := p.write(b)
+	n, err := p.writeInTime(b)
 	if err == nil && p.wrote != nil {
 		if index, ok := indexOf(b); ok {
 			p.wrote(index)
@@ -307,12 +307,12 @@ func (p *patient) Write(b []byte) (int, error) {
 func (p *patient) FlushError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := p.write(nil)
+	_, err := p.writeInTime(nil)
 	return err
 }
 
-// write writes and flushes. p.mu is held.
-func (p *patient) write(b []byte) (n int, err error) {
+// writeInTime writes and flushes. p.mu is held.
+func (p *patient) writeInTime(b []byte) (n int, err error) {
 	_ = p.rc.SetWriteDeadline(time.Now().Add(p.limit)) // what has no deadlines is a test's recorder
 	if len(b) > 0 {
 		n, err = p.ResponseWriter.Write(b)
@@ -351,7 +351,7 @@ func (p *patient) keepAlive(ctx context.Context, every time.Duration) (stop func
 			}
 			p.mu.Lock()
 			if p.started {
-				_, _ = p.write([]byte(": keep-alive\n\n")) // a failure ends the request's context
+				_, _ = p.writeInTime([]byte(": keep-alive\n\n")) // a failure ends the request's context
 			}
 			p.mu.Unlock()
 		}

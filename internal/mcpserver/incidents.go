@@ -47,9 +47,9 @@ const (
 
 func (s *Server) addIncidents(p *sdk.Server) {
 	if s.cfg.Investigator != nil {
-		s.add(p, tool{name: "investigate", title: "Incidents: Investigate", openWorld: true, output: kubetool.SchemaOf[investigated](nil), run: s.investigate,
+		s.addTool(p, tool{name: "investigate", title: "Incidents: Investigate", openWorld: true, output: kubetool.SchemaOf[investigated](nil), run: s.investigateObject,
 			about: "Investigate what is wrong with one object: collects facts (state, events, logs, recent changes), applies diagnostic rules, and returns a report in Markdown with the incident's id and a verdict. Takes seconds to minutes.",
-			params: s.contexts(kubetool.Params{
+			params: s.withContextParam(kubetool.Params{
 				{Name: "kind", Type: kubetool.String, Required: true, About: "Kind of the object, such as Deployment or Pod"},
 				{Name: "name", Type: kubetool.String, Required: true, About: "Name of the object"},
 				{Name: "namespace", Type: kubetool.String, Default: "default", About: "Namespace of the object; not used for cluster-wide kinds"}})})
@@ -57,22 +57,22 @@ func (s *Server) addIncidents(p *sdk.Server) {
 	if s.cfg.Records == nil {
 		return
 	}
-	s.add(p, tool{name: "get_report", title: "Incidents: Get Report", idempotent: true, output: kubetool.SchemaOf[reported](nil), run: s.report,
+	s.addTool(p, tool{name: "get_report", title: "Incidents: Get Report", idempotent: true, output: kubetool.SchemaOf[reported](nil), run: s.showReport,
 		about: "The report of an incident: what failed, the cause with its evidence, what to do.",
 		params: kubetool.Params{
 			{Name: "incident", Type: kubetool.String, Required: true, About: "Id of the incident"},
 			{Name: "output", Type: kubetool.String, Enum: []string{"markdown", "json"}, Default: "markdown", About: "Form of the report"}}})
-	s.add(p, tool{name: "search_incidents", title: "Incidents: Search", idempotent: true, output: kubetool.SchemaOf[incidents](writesItself), run: s.search,
+	s.addTool(p, tool{name: "search_incidents", title: "Incidents: Search", idempotent: true, output: kubetool.SchemaOf[incidents](writesItself), run: s.searchIncidents,
 		about: "Search past and present incidents by words, cluster, status and age; the newest first.",
 		params: kubetool.Params{
 			{Name: "query", Type: kubetool.String, About: "Words that must all stand in the incident: object, namespace, fault type"},
 			{Name: "cluster", Type: kubetool.String, About: "Only incidents of this cluster"},
-			{Name: "status", Type: kubetool.String, Enum: statuses(), About: "Only incidents in this status"},
+			{Name: "status", Type: kubetool.String, Enum: statusNames(), About: "Only incidents in this status"},
 			{Name: "since", Type: kubetool.String, About: "Only incidents that began after this time (RFC 3339) or within this duration (24h)"},
 			{Name: "limit", Type: kubetool.Integer, Min: 1, Max: 100, Default: 20, About: "The most incidents to return"}}})
 }
 
-func statuses() []string {
+func statusNames() []string {
 	var names []string
 	for _, st := range nightcrier.IncidentStatuses() {
 		names = append(names, string(st))
@@ -119,7 +119,7 @@ type incidents struct {
 	More      bool                  `json:"more"`
 }
 
-func (s *Server) investigate(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
+func (s *Server) investigateObject(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
@@ -130,14 +130,14 @@ func (s *Server) investigate(ctx context.Context, req *sdk.CallToolRequest, a ku
 	if err := of.Check(); err != nil {
 		return answer{}, err
 	}
-	stop := progress(ctx, req, s.cfg.Limits.Progress, "investigating "+of.String())
-	f, err := s.cfg.Investigator.Investigate(ctx, s.cluster(a).Name, of)
+	stop := reportProgress(ctx, req, s.cfg.Limits.Progress, "investigating "+of.String())
+	f, err := s.cfg.Investigator.Investigate(ctx, s.clusterOf(a).Name, of)
 	stop()
 	if err != nil {
 		return answer{}, err
 	}
 	data := investigated{Incident: f.Incident.ID, Status: f.Incident.Status, FailureReason: f.Incident.FailureReason}
-	verdict := "no valid report: " + or(f.Incident.FailureReason, string(f.Incident.Status))
+	verdict := "no valid report: " + orOther(f.Incident.FailureReason, string(f.Incident.Status))
 	if f.Report != nil && f.Report.Valid {
 		data.Valid, data.Verdict, verdict = true, f.Report.Verdict, string(f.Report.Verdict)
 		if f.Report.RootCause != nil {
@@ -146,12 +146,12 @@ func (s *Server) investigate(ctx context.Context, req *sdk.CallToolRequest, a ku
 		}
 	}
 	head := fmt.Sprintf("incident: %s\nverdict: %s\n\n", f.Incident.ID, text.FoldLine(text.MarkHidden(verdict)))
-	data.Markdown = bounded(f.Markdown)
+	data.Markdown = boundDocument(f.Markdown)
 	return answer{head + data.Markdown, data}, nil
 }
 
-// bounded is a document as it may be shown, and says what of it is not.
-func bounded(doc []byte) string {
+// boundDocument is a document as it may be shown, and says what of it is not.
+func boundDocument(doc []byte) string {
 	whole := text.MarkHidden(string(doc))
 	kept := text.KeepBytes(whole, maxReport)
 	if len(kept) < len(whole) {
@@ -160,9 +160,9 @@ func bounded(doc []byte) string {
 	return kept
 }
 
-// progress tells the client every so often that the call goes on, if it wants to
+// reportProgress tells the client every so often that the call goes on, if it wants to
 // hear that; clients wait longer then. The returned function ends it.
-func progress(ctx context.Context, req *sdk.CallToolRequest, every time.Duration, what string) (stop func()) {
+func reportProgress(ctx context.Context, req *sdk.CallToolRequest, every time.Duration, what string) (stop func()) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return func() {}
@@ -188,7 +188,7 @@ func progress(ctx context.Context, req *sdk.CallToolRequest, every time.Duration
 	return func() { cancel(); <-done }
 }
 
-func (s *Server) report(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
+func (s *Server) showReport(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	id := a.String("incident")
 	if len(id) > 64 || strings.Trim(id, "0123456789abcdefABCDEF-") != "" {
 		return answer{}, nightcrier.Errorf(nightcrier.Invalid, "argument incident is not the id of one; search_incidents finds them")
@@ -198,7 +198,7 @@ func (s *Server) report(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.
 	if err != nil {
 		return answer{}, err
 	}
-	shown, data := bounded(body), reported{Incident: id, Truncated: len(body) > maxReport}
+	shown, data := boundDocument(body), reported{Incident: id, Truncated: len(body) > maxReport}
 	if markdown {
 		data.Markdown = shown
 	} else if data.Truncated || json.Unmarshal(body, &data.Report) != nil {
@@ -207,7 +207,7 @@ func (s *Server) report(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.
 	return answer{shown, data}, nil
 }
 
-func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
+func (s *Server) searchIncidents(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
 	since, err := sinceWhen(a.String("since"), s.cfg.Now())
 	if err != nil {
 		return answer{}, err
@@ -221,19 +221,19 @@ func (s *Server) search(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.
 	if err != nil {
 		return answer{}, err
 	}
-	list = slices.DeleteFunc(list, func(inc nightcrier.Incident) bool { return !holds(inc, words) })
+	list = slices.DeleteFunc(list, func(inc nightcrier.Incident) bool { return !hasAllWords(inc, words) })
 	more := len(list) > limit
 	list = list[:min(len(list), limit)]
 	if list == nil {
 		list = []nightcrier.Incident{}
 	}
 	data := incidents{Incidents: list, Total: len(list), More: more}
-	shown, err := indented(data)
+	shown, err := indentJSON(data)
 	return answer{text.MarkHidden(shown), data}, err
 }
 
-// holds reports whether all words stand in what is known of an incident.
-func holds(inc nightcrier.Incident, words []string) bool {
+// hasAllWords reports whether all words stand in what is known of an incident.
+func hasAllWords(inc nightcrier.Incident, words []string) bool {
 	raw, err := json.Marshal(inc)
 	if err != nil {
 		return false

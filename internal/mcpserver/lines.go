@@ -31,10 +31,10 @@ func (l *lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.next()
 		if len(line) > 0 {
-			l.rest = l.messages(line)
+			l.rest = l.splitMessages(line)
 		}
 		if errors.Is(err, errTooLong) {
-			l.answer(nil, jsonrpc.CodeParseError, err.Error())
+			l.answerError(nil, jsonrpc.CodeParseError, err.Error())
 		} else if err != nil && len(l.rest) == 0 {
 			return 0, err
 		}
@@ -69,11 +69,11 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// messages returns the messages in a line, each with an end of its own, and answers what
+// splitMessages returns the messages in a line, each with an end of its own, and answers what
 // is none. Older protocols put several in one line.
-func (l *lines) messages(line []byte) (all []byte) {
+func (l *lines) splitMessages(line []byte) (all []byte) {
 	if !json.Valid(line) {
-		l.answer(nil, jsonrpc.CodeParseError, "the line is no JSON: write each message on one line")
+		l.answerError(nil, jsonrpc.CodeParseError, "the line is no JSON: write each message on one line")
 		return nil
 	}
 	batch := []json.RawMessage{line}
@@ -81,11 +81,11 @@ func (l *lines) messages(line []byte) (all []byte) {
 		_ = json.Unmarshal(line, &batch) // it is valid
 	}
 	if len(batch) == 0 {
-		l.answer(nil, jsonrpc.CodeInvalidRequest, "a batch without a message")
+		l.answerError(nil, jsonrpc.CodeInvalidRequest, "a batch without a message")
 	}
 	for _, one := range batch {
 		if _, err := jsonrpc.DecodeMessage(one); err != nil {
-			l.refuse(one, err)
+			l.refuseMessage(one, err)
 			continue
 		}
 		all = append(append(all, one...), '\n')
@@ -93,9 +93,9 @@ func (l *lines) messages(line []byte) (all []byte) {
 	return all
 }
 
-// refuse answers what is JSON and no message. An answer is not answered: two sides that
+// refuseMessage answers what is JSON and no message. An answer is not answered: two sides that
 // did would never end.
-func (l *lines) refuse(one []byte, why error) {
+func (l *lines) refuseMessage(one []byte, why error) {
 	var said struct {
 		ID            any
 		Method        json.RawMessage
@@ -110,10 +110,10 @@ func (l *lines) refuse(one []byte, why error) {
 	default:
 		said.ID = nil
 	}
-	l.answer(said.ID, jsonrpc.CodeInvalidRequest, "this is no JSON-RPC message: "+why.Error())
+	l.answerError(said.ID, jsonrpc.CodeInvalidRequest, "this is no JSON-RPC message: "+why.Error())
 }
 
-func (l *lines) answer(id any, code int64, text string) {
+func (l *lines) answerError(id any, code int64, text string) {
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": text}})
 	if err == nil {
 		_, _ = l.out.Write(append(body, '\n')) // a client that is gone is noticed by its end of the pipe

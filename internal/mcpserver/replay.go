@@ -64,12 +64,12 @@ func newReplay(gap func(string), now func() time.Time) *replay {
 func (r *replay) Open(_ context.Context, sessionID, streamID string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stream(sessionID, streamID)
+	r.streamOf(sessionID, streamID)
 	return nil
 }
 
-// stream finds or makes a stream. r.mu is held.
-func (r *replay) stream(sessionID, streamID string) *stream {
+// streamOf finds or makes a stream. r.mu is held.
+func (r *replay) streamOf(sessionID, streamID string) *stream {
 	k := r.sessions[sessionID]
 	if k == nil {
 		k = &kept{streams: map[string]*stream{}}
@@ -98,7 +98,7 @@ func (r *replay) Append(_ context.Context, sessionID, streamID string, data []by
 	if k := r.sessions[sessionID]; k == nil || k.streams[streamID] == nil {
 		return nil // the session has ended, or the answer was let go
 	}
-	st := r.stream(sessionID, streamID)
+	st := r.streamOf(sessionID, streamID)
 	st.items, st.bytes = append(st.items, message{data, r.now()}), st.bytes+len(data)
 	for len(st.items) > 1 && (st.bytes > keptBytes || len(st.items) > keptItems) {
 		st.drop()
@@ -113,8 +113,8 @@ func (st *stream) drop() {
 	st.items, st.first = st.items[1:], st.first+1
 }
 
-// wrote notes that a message of the notification stream was written.
-func (r *replay) wrote(sessionID string, index int) {
+// noteWritten notes that a message of the notification stream was written.
+func (r *replay) noteWritten(sessionID string, index int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.sessions[sessionID]; k != nil && k.streams[""] != nil {
@@ -124,7 +124,7 @@ func (r *replay) wrote(sessionID string, index int) {
 
 // After implements the SDK's EventStore: what was dropped is an error, never a gap.
 func (r *replay) After(_ context.Context, sessionID, streamID string, index int) iter.Seq2[[]byte, error] {
-	items, missed, err := r.after(sessionID, streamID, index)
+	items, missed, err := r.messagesAfter(sessionID, streamID, index)
 	if missed {
 		r.gap(sessionID)
 	}
@@ -141,8 +141,8 @@ func (r *replay) After(_ context.Context, sessionID, streamID string, index int)
 	}
 }
 
-// after returns the messages behind index, and whether some are missing.
-func (r *replay) after(sessionID, streamID string, index int) (items []message, missed bool, err error) {
+// messagesAfter returns the messages behind index, and whether some are missing.
+func (r *replay) messagesAfter(sessionID, streamID string, index int) (items []message, missed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.sessions[sessionID]
@@ -151,7 +151,7 @@ func (r *replay) after(sessionID, streamID string, index int) (items []message, 
 	}
 	st := k.streams[streamID]
 	if streamID == "" && index < 0 {
-		missed = st.restart(r.now().Add(-uncertain))
+		missed = st.restartStream(r.now().Add(-uncertain))
 		return slices.Clone(st.items), missed, nil
 	}
 	from := index + 1 - st.first
@@ -164,11 +164,11 @@ func (r *replay) after(sessionID, streamID string, index int) (items []message, 
 	return slices.Clone(st.items[from:]), false, nil
 }
 
-// restart is for a client that opens the stream anew, without saying what it has
+// restartStream is for a client that opens the stream anew, without saying what it has
 // seen: what was written before the time is forgotten, and the rest is numbered
 // from 0 again. It reports whether something was dropped that had not been
 // written.
-func (st *stream) restart(before time.Time) (missed bool) {
+func (st *stream) restartStream(before time.Time) (missed bool) {
 	missed = st.first > st.sent+1
 	for len(st.items) > 0 && st.first <= st.sent && st.items[0].at.Before(before) {
 		st.drop()

@@ -68,7 +68,7 @@ func TestReplay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, clock := filled(t, 4, noGap(t))
 			if c.sent >= 0 {
-				r.wrote("s", c.sent)
+				r.noteWritten("s", c.sent)
 			}
 			clock.Time = clock.Add(c.after)
 			got, err := r.list(t, "s", "", c.index)
@@ -82,7 +82,7 @@ func TestReplay(t *testing.T) {
 // A stream that is opened anew is numbered anew, as the SDK numbers it.
 func TestReplayAnewIsNumberedAnew(t *testing.T) {
 	r, clock := filled(t, 4, noGap(t))
-	r.wrote("s", 1)
+	r.noteWritten("s", 1)
 	clock.Time = clock.Add(time.Minute)
 	if _, err := r.list(t, "s", "", -1); err != nil {
 		t.Fatal(err)

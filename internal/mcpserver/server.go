@@ -121,7 +121,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Logger.With("component", "mcpserver"), feeds: map[string]*feed{},
 		places: make(chan struct{}, cfg.Limits.Investigations), sessions: map[*sdk.ServerSession]*session{},
 	}
-	s.replay = newReplay(s.missed, cfg.Now)
+	s.replay = newReplay(s.noteMissed, cfg.Now)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	for _, c := range cfg.Clusters {
 		s.feeds[c.Name] = &feed{
@@ -147,9 +147,9 @@ const instructions = `Read-only access to Kubernetes clusters. Begin with kubern
 // pushing are the protocols that have sessions and push notifications over them.
 var pushing = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
-// protocol makes the SDK's server. With sessions it offers the protocols that
+// newProtocolServer makes the SDK's server. With sessions it offers the protocols that
 // push; without, all.
-func (s *Server) protocol(sessions, stdio bool) *sdk.Server {
+func (s *Server) newProtocolServer(sessions, stdio bool) *sdk.Server {
 	opt := &sdk.ServerOptions{Instructions: instructions, Logger: slog.New(slog.DiscardHandler)}
 	if sessions {
 		opt.SupportedProtocolVersions = pushing
@@ -167,14 +167,14 @@ func (s *Server) noteLevel(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		res, err := next(ctx, method, req)
 		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && err == nil && method == "logging/setLevel" {
-			s.session(ss).levelSet()
+			s.sessionOf(ss).levelSet()
 		}
 		return res, err
 	}
 }
 
-// session returns what we keep of an MCP session, which ends with it.
-func (s *Server) session(ss *sdk.ServerSession) *session {
+// sessionOf returns what we keep of an MCP session, which ends with it.
+func (s *Server) sessionOf(ss *sdk.ServerSession) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.sessions[ss]
@@ -184,17 +184,17 @@ func (s *Server) session(ss *sdk.ServerSession) *session {
 	sess = newSession(ss, s.log)
 	s.sessions[ss] = sess
 	ctx, cancel := context.WithCancel(s.ctx)
-	s.running.Go(func() { sess.send(ctx) })
+	s.running.Go(func() { sess.sendQueued(ctx) })
 	go func() { // ends with the session, which its transport ends
 		_ = ss.Wait() // how it ended does not matter
 		cancel()
-		s.forget(ss)
+		s.forgetSession(ss)
 	}()
 	return sess
 }
 
-// forget frees what a session held.
-func (s *Server) forget(ss *sdk.ServerSession) {
+// forgetSession frees what a session held.
+func (s *Server) forgetSession(ss *sdk.ServerSession) {
 	s.mu.Lock()
 	sess := s.sessions[ss]
 	delete(s.sessions, ss)
@@ -202,21 +202,21 @@ func (s *Server) forget(ss *sdk.ServerSession) {
 	if sess == nil {
 		return
 	}
-	for _, sub := range sess.list() {
-		s.unsubscribe(sess, sub)
+	for _, sub := range sess.allSubscriptions() {
+		s.endSubscription(sess, sub)
 	}
 }
 
-// missed is told of a session that lost notifications while its stream was away.
-func (s *Server) missed(sessionID string) {
+// noteMissed is told of a session that lost notifications while its stream was away.
+func (s *Server) noteMissed(sessionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ss, sess := range s.sessions {
 		if ss.ID() != sessionID {
 			continue
 		}
-		for _, sub := range sess.list() {
-			sub.degrade("notifications were dropped while the stream was away; subscribe again for what is broken now")
+		for _, sub := range sess.allSubscriptions() {
+			sub.markDegraded("notifications were dropped while the stream was away; subscribe again for what is broken now")
 		}
 	}
 }
@@ -224,7 +224,7 @@ func (s *Server) missed(sessionID string) {
 // ServeStdio serves one client over a pair of pipes until in ends or ctx does.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	w := &wholly{WriteCloser: out}
-	err := s.protocol(true, true).Run(ctx, &sdk.IOTransport{Reader: newLines(in, w), Writer: w, MaxLineLength: -1}) // lines bounds them
+	err := s.newProtocolServer(true, true).Run(ctx, &sdk.IOTransport{Reader: newLines(in, w), Writer: w, MaxLineLength: -1}) // lines bounds them
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("mcp over stdio: %w", err)
 	}

@@ -76,16 +76,16 @@ func newSession(ss *sdk.ServerSession, log *slog.Logger) *session {
 
 func (s *session) levelSet() { s.level.Do(func() { close(s.levels) }) }
 
-// list returns the subscriptions, the oldest first.
-func (s *session) list() []*subscription {
+// allSubscriptions returns the subscriptions, the oldest first.
+func (s *session) allSubscriptions() []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.subs)
 }
 
-// find returns the subscription with the id, nil when this session has none.
-func (s *session) find(id string) *subscription {
-	for _, sub := range s.list() {
+// findSubscription returns the subscription with the id, nil when this session has none.
+func (s *session) findSubscription(id string) *subscription {
+	for _, sub := range s.allSubscriptions() {
 		if sub.id == id {
 			return sub
 		}
@@ -93,9 +93,9 @@ func (s *session) find(id string) *subscription {
 	return nil
 }
 
-// put queues a notification. When there is no room the oldest goes, and the
+// queueNote queues a notification. When there is no room the oldest goes, and the
 // subscription it was for says that it is incomplete.
-func (s *session) put(n note) {
+func (s *session) queueNote(n note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, n)
@@ -104,7 +104,7 @@ func (s *session) put(n note) {
 		old := s.queue[0]
 		s.queue[0] = note{}
 		s.queue, s.bytes = s.queue[1:], s.bytes-len(old.data)
-		old.sub.degrade("notifications were dropped because the client did not take them; subscribe again for what is broken now")
+		old.sub.markDegraded("notifications were dropped because the client did not take them; subscribe again for what is broken now")
 	}
 	select {
 	case s.wake <- struct{}{}:
@@ -124,9 +124,9 @@ func (s *session) next() (note, bool) {
 	return n, true
 }
 
-// send delivers what is queued until ctx ends. Until the client has set a log
+// sendQueued delivers what is queued until ctx ends. Until the client has set a log
 // level the protocol drops everything, so nothing is sent before.
-func (s *session) send(ctx context.Context) {
+func (s *session) sendQueued(ctx context.Context) {
 	select {
 	case <-s.levels:
 	case <-ctx.Done():
@@ -145,26 +145,26 @@ func (s *session) send(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if n.sub.wants(ctx, n.about) {
-			s.deliver(ctx, n)
+		if n.sub.wantsObject(ctx, n.about) {
+			s.deliverNote(ctx, n)
 		}
 	}
 }
 
-func (s *session) deliver(ctx context.Context, n note) {
+func (s *session) deliverNote(ctx context.Context, n note) {
 	err := s.ss.Log(ctx, &sdk.LoggingMessageParams{Logger: n.logger, Level: n.level, Data: n.data})
 	if err != nil && ctx.Err() == nil {
-		n.sub.degrade("a notification could not be delivered; subscribe again for what is broken now")
+		n.sub.markDegraded("a notification could not be delivered; subscribe again for what is broken now")
 		s.log.Warn("a notification was not delivered", "event", "mcp_undelivered", "subscription", n.sub.id, "error", err)
 	}
 }
 
 // offerFault queues a fault if the subscription wants it.
 func (sub *subscription) offerFault(f detect.Fault) {
-	if sub.mode == modeEvents || f.Cleared && sub.mode != modeFaults || !sub.filters.fault(f) {
+	if sub.mode == modeEvents || f.Cleared && sub.mode != modeFaults || !sub.filters.selectsFault(f) {
 		return
 	}
-	data, err := faultData(f, sub.mode, sub.feed.name(), sub.id)
+	data, err := faultData(f, sub.mode, sub.feed.clusterName(), sub.id)
 	if err != nil {
 		sub.sess.log.Error("a fault cannot be written", "event", "mcp_encode", "error", err)
 		return
@@ -173,59 +173,59 @@ func (sub *subscription) offerFault(f detect.Fault) {
 	if about.IsZero() {
 		about = f.Resource
 	}
-	sub.sess.put(note{sub: sub, logger: loggerPrefix + sub.mode, level: levelFaults, data: sub.feed.masked(data), about: about})
+	sub.sess.queueNote(note{sub: sub, logger: loggerPrefix + sub.mode, level: levelFaults, data: sub.feed.maskData(data), about: about})
 }
 
 // offerEvent queues a Kubernetes event if the subscription wants it.
 func (sub *subscription) offerEvent(e *corev1.Event) {
-	if sub.mode != modeEvents || !sub.filters.event(e) {
+	if sub.mode != modeEvents || !sub.filters.selectsEvent(e) {
 		return
 	}
-	data, err := eventData(e, sub.feed.name(), sub.id)
+	data, err := eventData(e, sub.feed.clusterName(), sub.id)
 	if err != nil {
 		sub.sess.log.Error("an event cannot be written", "event", "mcp_encode", "error", err)
 		return
 	}
-	sub.sess.put(note{sub: sub, logger: loggerPrefix + modeEvents, level: levelEvents, data: sub.feed.masked(data), about: involved(e)})
+	sub.sess.queueNote(note{sub: sub, logger: loggerPrefix + modeEvents, level: levelEvents, data: sub.feed.maskData(data), about: involvedResource(e)})
 }
 
 // offerError tells the subscriber that its cluster is not watched any more.
 func (sub *subscription) offerError(text string) {
-	data, err := json.Marshal(errorNote{SubscriptionID: sub.id, Cluster: sub.feed.name(), Error: text, Degraded: true})
+	data, err := json.Marshal(errorNote{SubscriptionID: sub.id, Cluster: sub.feed.clusterName(), Error: text, Degraded: true})
 	if err != nil {
 		return // strings always marshal
 	}
-	sub.sess.put(note{sub: sub, logger: loggerError, level: levelFaults, data: data})
+	sub.sess.queueNote(note{sub: sub, logger: loggerError, level: levelFaults, data: data})
 }
 
-func (sub *subscription) degrade(why string) {
+func (sub *subscription) markDegraded(why string) {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
 	sub.trouble = why
 }
 
-// degraded says why the subscription misses something, "" when it does not.
-func (sub *subscription) degraded() string {
+// degradedReason says why the subscription misses something, "" when it does not.
+func (sub *subscription) degradedReason() string {
 	sub.mu.Lock()
 	why := sub.trouble
 	sub.mu.Unlock()
 	if why == "" {
-		why = sub.feed.down(sub.mode)
+		why = sub.feed.outageReason(sub.mode)
 	}
 	return why
 }
 
-func (sub *subscription) end() {
+func (sub *subscription) markEnded() {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
 	sub.ended = true
 }
 
-// wants asks for the labels of an object where the subscription selects by them.
+// wantsObject asks for the labels of an object where the subscription selects by them.
 // What is known of an object stands for its later notifications too, so that the
 // end of a fault goes where its beginning went; an object whose labels cannot
 // be read is not kept from anybody.
-func (sub *subscription) wants(ctx context.Context, about nightcrier.Resource) bool {
+func (sub *subscription) wantsObject(ctx context.Context, about nightcrier.Resource) bool {
 	sub.mu.Lock()
 	ended := sub.ended
 	fits, known := sub.matched[about.String()]
@@ -235,7 +235,7 @@ func (sub *subscription) wants(ctx context.Context, about nightcrier.Resource) b
 	}
 	ctx, cancel := context.WithTimeout(ctx, labelTime)
 	defer cancel()
-	set, err := sub.feed.labels(ctx, about)
+	set, err := sub.feed.labelsOf(ctx, about)
 	if err != nil {
 		return true
 	}

@@ -29,9 +29,9 @@ type answer struct {
 	data any
 }
 
-// add offers a tool. Its errors are results that say so, for the model to read;
+// addTool offers a tool. Its errors are results that say so, for the model to read;
 // that is what the protocol wants of a tool's own failures.
-func (s *Server) add(p *sdk.Server, t tool) {
+func (s *Server) addTool(p *sdk.Server, t tool) {
 	no := false
 	offered := &sdk.Tool{
 		Name: t.name, Title: t.title, Description: t.about, InputSchema: t.params.Schema(),
@@ -57,8 +57,8 @@ func (s *Server) add(p *sdk.Server, t tool) {
 	})
 }
 
-// contexts adds the argument that picks a cluster, where there are several.
-func (s *Server) contexts(ps kubetool.Params) kubetool.Params {
+// withContextParam adds the argument that picks a cluster, where there are several.
+func (s *Server) withContextParam(ps kubetool.Params) kubetool.Params {
 	if len(s.cfg.Clusters) == 1 {
 		return ps
 	}
@@ -72,8 +72,8 @@ func (s *Server) contexts(ps kubetool.Params) kubetool.Params {
 	})
 }
 
-// cluster is the one that the arguments pick.
-func (s *Server) cluster(a kubetool.Args) Cluster {
+// clusterOf is the one that the arguments pick.
+func (s *Server) clusterOf(a kubetool.Args) Cluster {
 	name := a.String("context")
 	for _, c := range s.cfg.Clusters {
 		if c.Name == name {
@@ -86,10 +86,10 @@ func (s *Server) cluster(a kubetool.Args) Cluster {
 // addKubernetes offers the read-only tool set.
 func (s *Server) addKubernetes(p *sdk.Server) {
 	for _, t := range s.cfg.Clusters[0].Tools.Tools() {
-		s.add(p, tool{
-			name: t.Name, title: t.Title, about: t.About, params: s.contexts(t.Params), idempotent: true, openWorld: true, output: t.Output,
+		s.addTool(p, tool{
+			name: t.Name, title: t.Title, about: t.About, params: s.withContextParam(t.Params), idempotent: true, openWorld: true, output: t.Output,
 			run: func(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
-				own, ok := s.cluster(a).Tools.Tool(t.Name)
+				own, ok := s.clusterOf(a).Tools.Tool(t.Name)
 				if !ok {
 					return answer{}, nightcrier.Errorf(nightcrier.Internal, "no tool %s", t.Name)
 				}
@@ -100,8 +100,8 @@ func (s *Server) addKubernetes(p *sdk.Server) {
 	}
 }
 
-// indented is v as JSON, for people.
-func indented(v any) (string, error) {
+// indentJSON is v as JSON, for people.
+func indentJSON(v any) (string, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Internal, "write the answer: %w", err)

@@ -72,19 +72,19 @@ type eventBody struct {
 
 func eventData(e *corev1.Event, cluster, subscription string) (json.RawMessage, error) {
 	return json.Marshal(eventNote{subscription, cluster, eventBody{
-		Namespace: e.Namespace, Timestamp: stamp(seen(e)), Type: e.Type, Reason: e.Reason, Message: e.Message,
-		InvolvedObject: involved(e), Count: e.Count,
-		FirstTimestamp: stamp(e.FirstTimestamp.Time), LastTimestamp: stamp(e.LastTimestamp.Time),
+		Namespace: e.Namespace, Timestamp: formatTime(lastSeen(e)), Type: e.Type, Reason: e.Reason, Message: e.Message,
+		InvolvedObject: involvedResource(e), Count: e.Count,
+		FirstTimestamp: formatTime(e.FirstTimestamp.Time), LastTimestamp: formatTime(e.LastTimestamp.Time),
 	}})
 }
 
-func involved(e *corev1.Event) nightcrier.Resource {
+func involvedResource(e *corev1.Event) nightcrier.Resource {
 	o := e.InvolvedObject
 	return nightcrier.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
 }
 
-// seen is when an event happened last.
-func seen(e *corev1.Event) time.Time {
+// lastSeen is when an event happened last.
+func lastSeen(e *corev1.Event) time.Time {
 	for _, t := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time} {
 		if !t.IsZero() {
 			return t
@@ -93,7 +93,7 @@ func seen(e *corev1.Event) time.Time {
 	return time.Time{}
 }
 
-func stamp(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

@@ -44,18 +44,18 @@ type Behaviour struct {
 	LongToolList bool
 }
 
-func (b Behaviour) modes() []string {
+func (b Behaviour) allowedModes() []string {
 	if b.Modes == nil {
 		return []string{"events", "faults"}
 	}
 	return b.Modes
 }
 
-// serve applies what is the same for every request before h.
-func (p *Peer) serve(h func(http.ResponseWriter, *http.Request, Behaviour)) http.HandlerFunc {
+// wrapHandler applies what is the same for every request before h.
+func (p *Peer) wrapHandler(h func(http.ResponseWriter, *http.Request, Behaviour)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var b Behaviour
-		p.update(clusterOf(r), func(c *cluster) {
+		p.updateCluster(clusterOf(r), func(c *cluster) {
 			b = c.behaviour
 			c.stats.Requests++
 			c.stats.Authorization = r.Header.Get("Authorization")
@@ -70,12 +70,12 @@ func (p *Peer) serve(h func(http.ResponseWriter, *http.Request, Behaviour)) http
 		default:
 			h(w, r, b)
 		}
-		p.wake()
+		p.wakeWaiters()
 	}
 }
 
-// hang blocks when what is to hang, until the client or the peer gives up.
-func (p *Peer) hang(r *http.Request, b Behaviour, what string) bool {
+// hangIfAsked blocks when what is to hang, until the client or the peer gives up.
+func (p *Peer) hangIfAsked(r *http.Request, b Behaviour, what string) bool {
 	if !slices.Contains(b.Hang, what) {
 		return false
 	}

@@ -58,9 +58,9 @@ func NewPeer() *Peer {
 		clusters: map[string]*cluster{},
 		changed:  make(chan struct{}),
 	}
-	p.mux.HandleFunc("POST /c/{cluster}/mcp", p.serve(p.handlePost))
-	p.mux.HandleFunc("GET /c/{cluster}/mcp", p.serve(p.handleStream))
-	p.mux.HandleFunc("DELETE /c/{cluster}/mcp", p.serve(p.handleDelete))
+	p.mux.HandleFunc("POST /c/{cluster}/mcp", p.wrapHandler(p.handlePost))
+	p.mux.HandleFunc("GET /c/{cluster}/mcp", p.wrapHandler(p.handleStream))
+	p.mux.HandleFunc("DELETE /c/{cluster}/mcp", p.wrapHandler(p.handleDelete))
 	return p
 }
 
@@ -112,13 +112,13 @@ func (p *Peer) URL(name string) string {
 // Behave sets how a cluster's endpoint behaves from now on. Requests that the
 // old behaviour left hanging stay so.
 func (p *Peer) Behave(name string, b Behaviour) {
-	p.update(name, func(c *cluster) { c.behaviour = b })
+	p.updateCluster(name, func(c *cluster) { c.behaviour = b })
 }
 
 // Stats returns what clients did to a cluster's endpoint so far.
 func (p *Peer) Stats(name string) Stats {
 	var s Stats
-	p.update(name, func(c *cluster) {
+	p.updateCluster(name, func(c *cluster) {
 		s = c.stats
 		s.Subscribes = append([]map[string]any(nil), s.Subscribes...)
 	})
@@ -127,7 +127,7 @@ func (p *Peer) Stats(name string) Stats {
 
 // ForgetSubscriptions cancels a cluster's subscriptions, telling nobody.
 func (p *Peer) ForgetSubscriptions(name string) {
-	p.update(name, func(c *cluster) {
+	p.updateCluster(name, func(c *cluster) {
 		for _, s := range c.sessions {
 			s.subscriptions = nil
 		}
@@ -136,9 +136,9 @@ func (p *Peer) ForgetSubscriptions(name string) {
 
 // ForgetSessions drops a cluster's sessions, as a restart of the server does.
 func (p *Peer) ForgetSessions(name string) {
-	p.update(name, func(c *cluster) {
+	p.updateCluster(name, func(c *cluster) {
 		for id, s := range c.sessions {
-			s.end()
+			s.endSession()
 			delete(c.sessions, id)
 		}
 	})
@@ -146,7 +146,7 @@ func (p *Peer) ForgetSessions(name string) {
 
 // DropStreams ends a cluster's notification streams; the sessions stand.
 func (p *Peer) DropStreams(name string) {
-	p.update(name, func(c *cluster) {
+	p.updateCluster(name, func(c *cluster) {
 		for _, s := range c.sessions {
 			s.dropStream()
 		}
@@ -158,7 +158,7 @@ func (p *Peer) DropStreams(name string) {
 func (p *Peer) AwaitSubscribed(ctx context.Context, name string) error {
 	for {
 		var ready bool
-		changed := p.update(name, func(c *cluster) { ready = len(c.listeners()) > 0 })
+		changed := p.updateCluster(name, func(c *cluster) { ready = len(c.listeningStreams()) > 0 })
 		if ready {
 			return nil
 		}
@@ -175,7 +175,7 @@ func (p *Peer) AwaitSubscribed(ctx context.Context, name string) error {
 // notification. As in the field, a subscription whose client has no stream at
 // that moment is silently cancelled.
 func (p *Peer) Push(name string, payload []byte) (int, error) {
-	msg, err := notification(payload)
+	msg, err := completeNotification(payload)
 	if err != nil {
 		return 0, err
 	}
@@ -185,8 +185,8 @@ func (p *Peer) Push(name string, payload []byte) (int, error) {
 // PushFrame writes bytes to the cluster's notification streams as they are.
 func (p *Peer) PushFrame(name string, frame []byte) (int, error) {
 	var to []*stream
-	p.update(name, func(c *cluster) {
-		to = c.listeners()
+	p.updateCluster(name, func(c *cluster) {
+		to = c.listeningStreams()
 		for _, s := range c.sessions {
 			if s.stream == nil {
 				s.subscriptions = nil
@@ -195,22 +195,22 @@ func (p *Peer) PushFrame(name string, frame []byte) (int, error) {
 	})
 	reached := 0
 	for _, s := range to {
-		if s.send(frame) {
+		if s.sendFrame(frame) {
 			reached++
 		}
 	}
 	return reached, nil
 }
 
-// notification completes a payload to a JSON-RPC notification.
-func notification(payload []byte) ([]byte, error) {
+// completeNotification completes a payload to a JSON-RPC notification.
+func completeNotification(payload []byte) ([]byte, error) {
 	var shape map[string]json.RawMessage
 	if err := json.Unmarshal(payload, &shape); err != nil {
 		return nil, fmt.Errorf("the payload is not a JSON object: %w", err)
 	}
 	params := any(json.RawMessage(payload))
 	if _, whole := shape["method"]; whole {
-		return compact(payload)
+		return compactJSON(payload)
 	}
 	if _, enveloped := shape["data"]; !enveloped {
 		params = map[string]any{"data": params, "level": "warning", "logger": "kubernetes/faults"}
@@ -218,12 +218,12 @@ func notification(payload []byte) ([]byte, error) {
 	return json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/message", "params": params})
 }
 
-// compact removes the newlines that would end a frame's data.
-func compact(raw []byte) ([]byte, error) { return json.Marshal(json.RawMessage(raw)) }
+// compactJSON removes the newlines that would end a frame's data.
+func compactJSON(raw []byte) ([]byte, error) { return json.Marshal(json.RawMessage(raw)) }
 
-// update runs fn on the cluster under the lock, wakes those who wait, and
+// updateCluster runs fn on the cluster under the lock, wakes those who wait, and
 // returns the channel that the next change closes.
-func (p *Peer) update(name string, fn func(*cluster)) <-chan struct{} {
+func (p *Peer) updateCluster(name string, fn func(*cluster)) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.clusters[name]
@@ -235,16 +235,16 @@ func (p *Peer) update(name string, fn func(*cluster)) <-chan struct{} {
 	return p.changed
 }
 
-// wake tells those who wait that something changed.
-func (p *Peer) wake() {
+// wakeWaiters tells those who wait that something changed.
+func (p *Peer) wakeWaiters() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// listeners returns the streams on which notifications can arrive.
-func (c *cluster) listeners() []*stream {
+// listeningStreams returns the streams on which notifications can arrive.
+func (c *cluster) listeningStreams() []*stream {
 	var out []*stream
 	for _, s := range c.sessions {
 		if s.stream != nil && len(s.subscriptions) > 0 && s.level != "" {

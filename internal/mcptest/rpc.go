@@ -46,32 +46,32 @@ func (p *Peer) handlePost(w http.ResponseWriter, r *http.Request, b Behaviour) {
 		http.Error(w, "malformed request", http.StatusBadRequest)
 		return
 	}
-	if p.hang(r, b, req.Method) || p.hang(r, b, req.Params.Name) {
+	if p.hangIfAsked(r, b, req.Method) || p.hangIfAsked(r, b, req.Params.Name) {
 		return
 	}
 	switch {
 	case req.Method == "initialize":
-		p.initialize(w, r, b, req)
-	case !b.Stateless && !p.known(r):
+		p.answerInitialize(w, r, b, req)
+	case !b.Stateless && !p.isKnownSession(r):
 		http.Error(w, "session not found", http.StatusNotFound)
 	case len(req.ID) == 0:
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		result, rpcErr := p.call(r, b, req)
-		reply(w, b, req.ID, result, rpcErr)
+		result, rpcErr := p.answerCall(r, b, req)
+		sendReply(w, b, req.ID, result, rpcErr)
 	}
 }
 
-func (p *Peer) known(r *http.Request) bool {
+func (p *Peer) isKnownSession(r *http.Request) bool {
 	var ok bool
-	p.update(clusterOf(r), func(c *cluster) { ok = c.find(r) != nil })
+	p.updateCluster(clusterOf(r), func(c *cluster) { ok = c.findSession(r) != nil })
 	return ok
 }
 
-func (p *Peer) initialize(w http.ResponseWriter, r *http.Request, b Behaviour, req request) {
-	p.update(clusterOf(r), func(c *cluster) { c.stats.Initializes++ })
+func (p *Peer) answerInitialize(w http.ResponseWriter, r *http.Request, b Behaviour, req request) {
+	p.updateCluster(clusterOf(r), func(c *cluster) { c.stats.Initializes++ })
 	if b.Sessionless {
-		reply(w, b, req.ID, nil, &rpcError{codeUnsupportedProtocol, "Unsupported protocol version",
+		sendReply(w, b, req.ID, nil, &rpcError{codeUnsupportedProtocol, "Unsupported protocol version",
 			map[string]any{"supported": []string{"2026-07-28"}, "requested": "2025-11-25"}})
 		return
 	}
@@ -82,21 +82,21 @@ func (p *Peer) initialize(w http.ResponseWriter, r *http.Request, b Behaviour, r
 	if protocol == "" {
 		protocol = "2025-06-18"
 	}
-	reply(w, b, req.ID, map[string]any{
+	sendReply(w, b, req.ID, map[string]any{
 		"protocolVersion": protocol,
 		"capabilities":    map[string]any{"logging": map[string]any{}, "tools": map[string]any{"listChanged": true}},
 		"serverInfo":      map[string]any{"name": "kubernetes-mcp-server", "version": "0.0.0"},
 	}, nil)
 }
 
-func (p *Peer) call(r *http.Request, b Behaviour, req request) (any, *rpcError) {
+func (p *Peer) answerCall(r *http.Request, b Behaviour, req request) (any, *rpcError) {
 	switch req.Method {
 	case "ping":
 		return struct{}{}, nil
 	case "logging/setLevel":
-		p.update(clusterOf(r), func(c *cluster) {
+		p.updateCluster(clusterOf(r), func(c *cluster) {
 			c.stats.Level = req.Params.Level
-			if s := c.find(r); s != nil {
+			if s := c.findSession(r); s != nil {
 				s.level = req.Params.Level
 			}
 		})
@@ -116,17 +116,17 @@ func (p *Peer) callTool(r *http.Request, b Behaviour, req request) (any, *rpcErr
 	}
 	var text string
 	var ok bool
-	p.update(clusterOf(r), func(c *cluster) {
-		s := c.find(r)
+	p.updateCluster(clusterOf(r), func(c *cluster) {
+		s := c.findSession(r)
 		switch {
 		case s == nil:
 			text = "event subscriptions require an HTTP/SSE transport. Start the server with --port and connect via HTTP"
 		case req.Params.Name == "events_subscribe":
-			text, ok = p.subscribe(c, s, b, req.Params.Arguments)
+			text, ok = p.addSubscription(c, s, b, req.Params.Arguments)
 		case req.Params.Name == "events_unsubscribe":
-			text, ok = unsubscribe(c, s, req.Params.Arguments)
+			text, ok = removeSubscription(c, s, req.Params.Arguments)
 		default:
-			text, ok = s.list(b, clusterOf(r)), true
+			text, ok = s.describeSubscriptions(b, clusterOf(r)), true
 		}
 	})
 	return toolResult(text, !ok), nil
@@ -140,8 +140,8 @@ func toolResult(text string, isError bool) any {
 	return res
 }
 
-// subscribe runs under Peer.mu.
-func (p *Peer) subscribe(c *cluster, s *session, b Behaviour, args map[string]any) (string, bool) {
+// addSubscription runs under Peer.mu.
+func (p *Peer) addSubscription(c *cluster, s *session, b Behaviour, args map[string]any) (string, bool) {
 	c.stats.Subscribes = append(c.stats.Subscribes, args)
 	mode, _ := args["mode"].(string)
 	if mode == "" {
@@ -151,7 +151,7 @@ func (p *Peer) subscribe(c *cluster, s *session, b Behaviour, args map[string]an
 	switch {
 	case b.SubscribeError != "":
 		return b.SubscribeError, false
-	case !slices.Contains(b.modes(), mode):
+	case !slices.Contains(b.allowedModes(), mode):
 		return "failed to create subscription: invalid mode: must be 'events' or 'faults'", false
 	case context != "" && !slices.Contains(b.Contexts, context):
 		return "failed to create subscription: unknown context", false
@@ -159,13 +159,13 @@ func (p *Peer) subscribe(c *cluster, s *session, b Behaviour, args map[string]an
 	p.serial++
 	sub := subscription{ID: fmt.Sprintf("sub-%08x", p.serial), Mode: mode, Context: context}
 	s.subscriptions = append(s.subscriptions, sub)
-	return "# Event Subscription Created\n\n" + indent(map[string]any{
+	return "# Event Subscription Created\n\n" + indentJSON(map[string]any{
 		"cluster": context, "createdAt": time.Now().UTC().Format(time.RFC3339), "filters": struct{}{},
 		"mode": mode, "status": "active", "subscriptionId": sub.ID,
 	}) + "\n\nYou will receive event notifications via the logging/message protocol.", true
 }
 
-func unsubscribe(c *cluster, s *session, args map[string]any) (string, bool) {
+func removeSubscription(c *cluster, s *session, args map[string]any) (string, bool) {
 	c.stats.Unsubscribes++
 	before := len(s.subscriptions)
 	s.subscriptions = slices.DeleteFunc(s.subscriptions, func(sub subscription) bool { return sub.ID == args["subscriptionId"] })
@@ -175,15 +175,15 @@ func unsubscribe(c *cluster, s *session, args map[string]any) (string, bool) {
 	return "# Event Subscription Cancelled", true
 }
 
-func (s *session) list(b Behaviour, name string) string {
+func (s *session) describeSubscriptions(b Behaviour, name string) string {
 	subs := []any{}
 	for _, sub := range s.subscriptions {
 		subs = append(subs, map[string]any{"cluster": name, "degraded": b.Degraded, "filters": struct{}{}, "mode": sub.Mode, "subscriptionId": sub.ID})
 	}
-	return "# Active Subscriptions\n\n" + indent(map[string]any{"subscriptions": subs, "total": len(subs)})
+	return "# Active Subscriptions\n\n" + indentJSON(map[string]any{"subscriptions": subs, "total": len(subs)})
 }
 
-func indent(v any) string {
+func indentJSON(v any) string {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil { // maps of strings always marshal
 		return ""
@@ -193,27 +193,27 @@ func indent(v any) string {
 
 // toolList describes the tools as the servers do, in one page or two.
 func toolList(b Behaviour, cursor string) any {
-	tools := []any{tool("pods_list", map[string]any{})}
+	tools := []any{newTool("pods_list", map[string]any{})}
 	if b.LongToolList && cursor == "" {
 		return map[string]any{"tools": tools, "nextCursor": "2"}
 	}
 	if !b.NoSubscribeTool {
-		props := map[string]any{"mode": map[string]any{"type": "string", "default": "events", "enum": b.modes()}}
+		props := map[string]any{"mode": map[string]any{"type": "string", "default": "events", "enum": b.allowedModes()}}
 		if len(b.Contexts) > 0 {
 			props["context"] = map[string]any{"type": "string", "enum": b.Contexts}
 		}
-		tools = append(tools, tool("events_subscribe", props), tool("events_list_subscriptions", map[string]any{}),
-			tool("events_unsubscribe", map[string]any{"subscriptionId": map[string]any{"type": "string"}}))
+		tools = append(tools, newTool("events_subscribe", props), newTool("events_list_subscriptions", map[string]any{}),
+			newTool("events_unsubscribe", map[string]any{"subscriptionId": map[string]any{"type": "string"}}))
 	}
 	return map[string]any{"tools": tools}
 }
 
-func tool(name string, props map[string]any) any {
+func newTool(name string, props map[string]any) any {
 	return map[string]any{"name": name, "inputSchema": map[string]any{"type": "object", "properties": props}}
 }
 
-// reply answers a call as one SSE frame.
-func reply(w http.ResponseWriter, b Behaviour, id json.RawMessage, result any, rpcErr *rpcError) {
+// sendReply answers a call as one SSE frame.
+func sendReply(w http.ResponseWriter, b Behaviour, id json.RawMessage, result any, rpcErr *rpcError) {
 	msg := map[string]any{"jsonrpc": "2.0", "id": id}
 	if rpcErr != nil {
 		msg["error"] = rpcErr

@@ -27,9 +27,9 @@ type stream struct {
 	once   sync.Once
 }
 
-func (s *stream) end() { s.once.Do(func() { close(s.done) }) }
+func (s *stream) endStream() { s.once.Do(func() { close(s.done) }) }
 
-func (s *stream) send(frame []byte) bool {
+func (s *stream) sendFrame(frame []byte) bool {
 	select {
 	case s.frames <- frame:
 		return true
@@ -40,29 +40,31 @@ func (s *stream) send(frame []byte) bool {
 
 func (s *session) dropStream() {
 	if s.stream != nil {
-		s.stream.end()
+		s.stream.endStream()
 		s.stream = nil
 	}
 }
 
-func (s *session) end() {
+func (s *session) endSession() {
 	s.subscriptions = nil
 	s.dropStream()
 }
 
-// find returns the session that the request names.
-func (c *cluster) find(r *http.Request) *session { return c.sessions[r.Header.Get(sessionHeader)] }
+// findSession returns the session that the request names.
+func (c *cluster) findSession(r *http.Request) *session {
+	return c.sessions[r.Header.Get(sessionHeader)]
+}
 
 // handleStream serves the notification stream of a session.
 func (p *Peer) handleStream(w http.ResponseWriter, r *http.Request, b Behaviour) {
-	if p.hang(r, b, "GET") {
+	if p.hangIfAsked(r, b, "GET") {
 		return
 	}
 	if b.NoStream {
 		http.Error(w, "no stream here", http.StatusMethodNotAllowed)
 		return
 	}
-	st, status := p.attach(r)
+	st, status := p.attachStream(r)
 	if status != http.StatusOK {
 		http.Error(w, http.StatusText(status), status)
 		return
@@ -70,19 +72,19 @@ func (p *Peer) handleStream(w http.ResponseWriter, r *http.Request, b Behaviour)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
 	w.WriteHeader(http.StatusOK)
-	flush(w)
-	p.wake()
+	flushResponse(w)
+	p.wakeWaiters()
 	if !b.EndStream {
-		p.pump(w, r, st)
+		p.pumpFrames(w, r, st)
 	}
-	p.detach(r, st)
+	p.detachStream(r, st)
 }
 
-func (p *Peer) attach(r *http.Request) (*stream, int) {
+func (p *Peer) attachStream(r *http.Request) (*stream, int) {
 	st := &stream{frames: make(chan []byte), done: make(chan struct{})}
 	status := http.StatusNotFound
-	p.update(clusterOf(r), func(c *cluster) {
-		s := c.find(r)
+	p.updateCluster(clusterOf(r), func(c *cluster) {
+		s := c.findSession(r)
 		switch {
 		case s == nil:
 		case s.stream != nil:
@@ -94,14 +96,14 @@ func (p *Peer) attach(r *http.Request) (*stream, int) {
 	return st, status
 }
 
-func (p *Peer) pump(w http.ResponseWriter, r *http.Request, st *stream) {
+func (p *Peer) pumpFrames(w http.ResponseWriter, r *http.Request, st *stream) {
 	for {
 		select {
 		case frame := <-st.frames:
 			if _, err := w.Write(frame); err != nil {
 				return
 			}
-			flush(w)
+			flushResponse(w)
 		case <-st.done:
 			return
 		case <-r.Context().Done():
@@ -112,23 +114,23 @@ func (p *Peer) pump(w http.ResponseWriter, r *http.Request, st *stream) {
 	}
 }
 
-func (p *Peer) detach(r *http.Request, st *stream) {
-	st.end()
-	p.update(clusterOf(r), func(c *cluster) {
-		if s := c.find(r); s != nil && s.stream == st {
+func (p *Peer) detachStream(r *http.Request, st *stream) {
+	st.endStream()
+	p.updateCluster(clusterOf(r), func(c *cluster) {
+		if s := c.findSession(r); s != nil && s.stream == st {
 			s.stream = nil
 		}
 	})
 }
 
 func (p *Peer) handleDelete(w http.ResponseWriter, r *http.Request, b Behaviour) {
-	if p.hang(r, b, "DELETE") {
+	if p.hangIfAsked(r, b, "DELETE") {
 		return
 	}
-	p.update(clusterOf(r), func(c *cluster) {
+	p.updateCluster(clusterOf(r), func(c *cluster) {
 		c.stats.Deletes++
-		if s := c.find(r); s != nil {
-			s.end()
+		if s := c.findSession(r); s != nil {
+			s.endSession()
 		}
 		delete(c.sessions, r.Header.Get(sessionHeader))
 	})
@@ -138,7 +140,7 @@ func (p *Peer) handleDelete(w http.ResponseWriter, r *http.Request, b Behaviour)
 // openSession makes a session and returns its id.
 func (p *Peer) openSession(r *http.Request) string {
 	var id string
-	p.update(clusterOf(r), func(c *cluster) {
+	p.updateCluster(clusterOf(r), func(c *cluster) {
 		p.serial++
 		id = fmt.Sprintf("session-%04d", p.serial)
 		c.sessions[id] = &session{}
@@ -146,4 +148,4 @@ func (p *Peer) openSession(r *http.Request) string {
 	return id
 }
 
-func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
+func flushResponse(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }

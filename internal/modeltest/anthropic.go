@@ -25,7 +25,7 @@ type messagesRequest struct {
 	} `json:"tools"`
 }
 
-func (anthropic) parse(body []byte) (Request, error) {
+func (anthropic) parseRequest(body []byte) (Request, error) {
 	var m messagesRequest
 	if err := json.Unmarshal(body, &m); err != nil {
 		return Request{}, fmt.Errorf("body: %w", err)
@@ -39,7 +39,7 @@ func (anthropic) parse(body []byte) (Request, error) {
 	blockText(&text, m.System)
 	for _, msg := range m.Messages {
 		if msg.Role == "assistant" {
-			turns.message(firstCall(msg.Content))
+			turns.countMessage(firstCall(msg.Content))
 		}
 		blockText(&text, msg.Content)
 		req.history = append(req.history, msg.Content...)
@@ -92,7 +92,7 @@ func blockText(b *strings.Builder, content json.RawMessage) {
 // dict is a JSON object.
 type dict map[string]any
 
-func (anthropic) plain(req Request, rep reply) any {
+func (anthropic) plainAnswer(req Request, rep reply) any {
 	msg := anthropicMessage(req, rep)
 	msg["content"] = anthropicContent(rep)
 	msg["stop_reason"] = stopReason(rep)
@@ -132,8 +132,8 @@ func stopReason(rep reply) string {
 	return "end_turn"
 }
 
-func (anthropic) events(req Request, rep reply) []event {
-	out := []event{named("message_start", dict{"message": anthropicMessage(req, rep)}), named("ping", dict{})}
+func (anthropic) answerEvents(req Request, rep reply) []event {
+	out := []event{namedEvent("message_start", dict{"message": anthropicMessage(req, rep)}), namedEvent("ping", dict{})}
 	index := 0
 	if rep.text != "" {
 		out = append(out, textEvents(index, rep.text)...)
@@ -144,11 +144,11 @@ func (anthropic) events(req Request, rep reply) []event {
 		index++
 	}
 	return append(out,
-		named("message_delta", dict{
+		namedEvent("message_delta", dict{
 			"delta": dict{"stop_reason": stopReason(rep), "stop_sequence": nil},
 			"usage": dict{"input_tokens": rep.usage.Input, "output_tokens": rep.usage.Output},
 		}),
-		named("message_stop", dict{}))
+		namedEvent("message_stop", dict{}))
 }
 
 // textEvents says the text in two halves, for a client to put together.
@@ -156,9 +156,9 @@ func textEvents(index int, text string) []event {
 	half := []rune(text)
 	out := []event{blockStart(index, dict{"type": "text", "text": ""})}
 	for _, part := range []string{string(half[:len(half)/2]), string(half[len(half)/2:])} {
-		out = append(out, again(blockDelta(index, dict{"type": "text_delta", "text": part})))
+		out = append(out, markRepeatable(blockDelta(index, dict{"type": "text_delta", "text": part})))
 	}
-	return append(out, named("content_block_stop", dict{"index": index}))
+	return append(out, namedEvent("content_block_stop", dict{"index": index}))
 }
 
 func toolEvents(index int, id string, call ToolCall) []event {
@@ -170,25 +170,25 @@ func toolEvents(index int, id string, call ToolCall) []event {
 		blockStart(index, dict{"type": "tool_use", "id": id, "name": call.Name, "input": dict{}}),
 		blockDelta(index, dict{"type": "input_json_delta", "partial_json": ""}),
 		blockDelta(index, dict{"type": "input_json_delta", "partial_json": string(input)}),
-		named("content_block_stop", dict{"index": index}),
+		namedEvent("content_block_stop", dict{"index": index}),
 	}
 }
 
 func blockStart(index int, block dict) event {
-	return named("content_block_start", dict{"index": index, "content_block": block})
+	return namedEvent("content_block_start", dict{"index": index, "content_block": block})
 }
 
 func blockDelta(index int, delta dict) event {
-	return named("content_block_delta", dict{"index": index, "delta": delta})
+	return namedEvent("content_block_delta", dict{"index": index, "delta": delta})
 }
 
-// named is an event whose data repeats its name as type.
-func named(name string, data dict) event {
+// namedEvent is an event whose data repeats its name as type.
+func namedEvent(name string, data dict) event {
 	data["type"] = name
 	return event{name: name, data: data}
 }
 
-func (anthropic) failure(f Failure) any {
+func (anthropic) failureBody(f Failure) any {
 	kind := f.Type
 	if kind == "" {
 		kind = anthropicErrors[f.Status]
@@ -211,10 +211,10 @@ var anthropicErrors = map[int]string{
 
 // countTokens answers the side call that clients estimate their context with.
 func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
-	req, err := read(anthropic{}, r)
+	req, err := readRequest(anthropic{}, r)
 	if err != nil {
 		writeFailure(w, anthropic{}, Failure{Status: http.StatusBadRequest, Message: err.Error()})
 		return
 	}
-	writePlain(w, dict{"input_tokens": tokens(req.Text)}, 0)
+	writePlain(w, dict{"input_tokens": estimateTokens(req.Text)}, 0)
 }

@@ -31,17 +31,17 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, d, Failure{Status: http.StatusNotFound, Message: fmt.Sprintf("method %q is not served", method)})
 		return
 	}
-	s.serve(d)(w, r)
+	s.serveDialect(d)(w, r)
 }
 
 // geminiTokens answers the side call that clients estimate their context with.
 func geminiTokens(w http.ResponseWriter, r *http.Request, d gemini) {
-	req, err := read(d, r)
+	req, err := readRequest(d, r)
 	if err != nil {
 		writeFailure(w, d, Failure{Status: http.StatusBadRequest, Message: err.Error()})
 		return
 	}
-	writePlain(w, dict{"totalTokens": tokens(req.Text)}, 0)
+	writePlain(w, dict{"totalTokens": estimateTokens(req.Text)}, 0)
 }
 
 type generateRequest struct {
@@ -84,7 +84,7 @@ type geminiContent struct {
 	} `json:"parts"`
 }
 
-func (d gemini) parse(body []byte) (Request, error) {
+func (d gemini) parseRequest(body []byte) (Request, error) {
 	var g generateRequest
 	if err := json.Unmarshal(body, &g); err != nil {
 		return Request{}, fmt.Errorf("body: %w", err)
@@ -94,7 +94,7 @@ func (d gemini) parse(body []byte) (Request, error) {
 	}
 	req := Request{Model: d.model, Stream: d.stream, MaxTokens: g.Config.MaxTokens}
 	var text strings.Builder
-	g.System.write(&text)
+	g.System.writeContent(&text)
 	for i, raw := range g.Contents {
 		var c geminiContent
 		if err := json.Unmarshal(raw, &c); err != nil {
@@ -103,7 +103,7 @@ func (d gemini) parse(body []byte) (Request, error) {
 		if c.Role == "model" {
 			req.Turn++
 		}
-		c.write(&text)
+		c.writeContent(&text)
 		req.history = append(req.history, raw...)
 	}
 	for _, tool := range g.Tools {
@@ -118,9 +118,9 @@ func (d gemini) parse(body []byte) (Request, error) {
 	return req, nil
 }
 
-// write writes the text of the parts, of which a tool's result is a JSON object
+// writeContent writes the text of the parts, of which a tool's result is a JSON object
 // of any shape.
-func (c geminiContent) write(b *strings.Builder) {
+func (c geminiContent) writeContent(b *strings.Builder) {
 	for _, p := range c.Parts {
 		if p.Text != "" {
 			b.WriteString(p.Text + "\n")
@@ -150,12 +150,12 @@ func stringsIn(b *strings.Builder, raw json.RawMessage) {
 	}
 }
 
-func (d gemini) plain(_ Request, rep reply) any {
+func (d gemini) plainAnswer(_ Request, rep reply) any {
 	parts := geminiCalls(rep)
 	if rep.text != "" {
 		parts = append([]any{dict{"text": rep.text}}, parts...)
 	}
-	whole := d.chunk(rep, parts, geminiFinish(rep))
+	whole := d.answerChunk(rep, parts, geminiFinish(rep))
 	if d.list {
 		return []any{whole}
 	}
@@ -165,24 +165,24 @@ func (d gemini) plain(_ Request, rep reply) any {
 // geminiPieces is in how many events a text arrives.
 const geminiPieces = 6
 
-// events says the text in pieces, for a client to put together.
-func (d gemini) events(_ Request, rep reply) []event {
+// answerEvents says the text in pieces, for a client to put together.
+func (d gemini) answerEvents(_ Request, rep reply) []event {
 	var out []event
 	text := []rune(rep.text)
 	for i := range geminiPieces {
 		if piece := text[len(text)*i/geminiPieces : len(text)*(i+1)/geminiPieces]; len(piece) > 0 {
-			out = append(out, again(event{data: d.chunk(rep, []any{dict{"text": string(piece)}}, "")}))
+			out = append(out, markRepeatable(event{data: d.answerChunk(rep, []any{dict{"text": string(piece)}}, "")}))
 		}
 	}
 	for _, call := range geminiCalls(rep) {
-		out = append(out, event{data: d.chunk(rep, []any{call}, "")})
+		out = append(out, event{data: d.answerChunk(rep, []any{call}, "")})
 	}
-	return append(out, event{data: d.chunk(rep, []any{dict{"text": ""}}, geminiFinish(rep))})
+	return append(out, event{data: d.answerChunk(rep, []any{dict{"text": ""}}, geminiFinish(rep))})
 }
 
-// chunk is one answer, or one part of a streamed one; only the last says why it
+// answerChunk is one answer, or one part of a streamed one; only the last says why it
 // ended. Each tells the tokens so far.
-func (d gemini) chunk(rep reply, parts []any, finish string) dict {
+func (d gemini) answerChunk(rep reply, parts []any, finish string) dict {
 	candidate := dict{"index": 0, "content": dict{"role": "model", "parts": parts}}
 	usage := dict{"promptTokenCount": rep.usage.Input, "totalTokenCount": rep.usage.Input}
 	if finish != "" {
@@ -212,7 +212,7 @@ func geminiFinish(rep reply) string {
 }
 
 // failure: Google says when to come back in the body, not in a header.
-func (gemini) failure(f Failure) any {
+func (gemini) failureBody(f Failure) any {
 	status := f.Type
 	if status == "" {
 		status = geminiErrors[f.Status]

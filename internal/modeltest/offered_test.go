@@ -20,7 +20,7 @@ func TestStepInTheClientsWords(t *testing.T) {
 		"codex": {[]string{"update_plan", "list_files", "read_file"}, Step{Text: "# Report", Tools: []ToolCall{{Name: "read_file", Input: map[string]any{"path": "a.md"}}}}},
 		"code":  {[]string{"exec"}, Step{Text: "# Report", Tools: []ToolCall{{Name: "read_file", Input: map[string]any{"path": "a.md"}}}}},
 	} {
-		if diff := cmp.Diff(tt.want, Step{Text: "So.", Tools: []ToolCall{read, write}}.offered(tt.tools), cmp.AllowUnexported(Step{})); diff != "" {
+		if diff := cmp.Diff(tt.want, Step{Text: "So.", Tools: []ToolCall{read, write}}.withOfferedTools(tt.tools), cmp.AllowUnexported(Step{})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

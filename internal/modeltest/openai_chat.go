@@ -33,7 +33,7 @@ type chatRequest struct {
 	} `json:"tools"`
 }
 
-func (openAIChat) parse(body []byte) (Request, error) {
+func (openAIChat) parseRequest(body []byte) (Request, error) {
 	var c chatRequest
 	if err := json.Unmarshal(body, &c); err != nil {
 		return Request{}, fmt.Errorf("body: %w", err)
@@ -50,7 +50,7 @@ func (openAIChat) parse(body []byte) (Request, error) {
 			if len(msg.Calls) > 0 {
 				call = msg.Calls[0].ID
 			}
-			turns.message(call)
+			turns.countMessage(call)
 		}
 		blockText(&text, msg.Content)
 		req.history = append(req.history, msg.Content...)
@@ -62,7 +62,7 @@ func (openAIChat) parse(body []byte) (Request, error) {
 	return req, nil
 }
 
-func (openAIChat) plain(req Request, rep reply) any {
+func (openAIChat) plainAnswer(req Request, rep reply) any {
 	message := dict{"role": "assistant", "content": nil}
 	if rep.text != "" {
 		message["content"] = rep.text
@@ -119,10 +119,10 @@ func finishReason(rep reply) string {
 	return "stop"
 }
 
-// events says the text in two halves and each call's arguments after its name, for
+// answerEvents says the text in two halves and each call's arguments after its name, for
 // a client to put together. What it cost stands in a piece without choices, where
 // the request asks for it.
-func (openAIChat) events(req Request, rep reply) []event {
+func (openAIChat) answerEvents(req Request, rep reply) []event {
 	piece := func(delta dict, finish any) event {
 		doc := chatDocument("chat.completion.chunk", req, rep)
 		doc["choices"] = []any{dict{"index": 0, "delta": delta, "finish_reason": finish}}
@@ -131,8 +131,8 @@ func (openAIChat) events(req Request, rep reply) []event {
 	out := []event{piece(dict{"role": "assistant", "content": ""}, nil)}
 	if half := []rune(rep.text); len(half) > 0 {
 		out = append(out,
-			again(piece(dict{"content": string(half[:len(half)/2])}, nil)),
-			again(piece(dict{"content": string(half[len(half)/2:])}, nil)))
+			markRepeatable(piece(dict{"content": string(half[:len(half)/2])}, nil)),
+			markRepeatable(piece(dict{"content": string(half[len(half)/2:])}, nil)))
 	}
 	for _, call := range chatCalls(rep, true) {
 		c := call.(dict)
@@ -160,7 +160,7 @@ func asksForUsage(req Request) bool {
 	return json.Unmarshal(req.Body, &c) == nil && c.StreamOptions.IncludeUsage
 }
 
-func (openAIChat) failure(f Failure) any { return openAIFailure(f) }
+func (openAIChat) failureBody(f Failure) any { return openAIFailure(f) }
 
 // openAIFailure is an error in the shape of OpenAI's protocols.
 func openAIFailure(f Failure) dict {

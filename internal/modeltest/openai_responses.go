@@ -40,7 +40,7 @@ type responsesItem struct {
 	Tools     []responsesTool `json:"tools"`
 }
 
-func (responses) parse(body []byte) (Request, error) {
+func (responses) parseRequest(body []byte) (Request, error) {
 	var m responsesRequest
 	if err := json.Unmarshal(body, &m); err != nil {
 		return Request{}, fmt.Errorf("body: %w", err)
@@ -50,14 +50,14 @@ func (responses) parse(body []byte) (Request, error) {
 		return Request{}, err
 	}
 	req := Request{Model: m.Model, Stream: m.Stream, MaxTokens: m.MaxTokens, history: m.Input}
-	req.offer("", m.Tools)
+	req.noteTools("", m.Tools)
 	text := m.Instructions + "\n"
 	for _, item := range items {
 		var b strings.Builder
 		blockText(&b, item.Content)
 		blockText(&b, item.Output)
 		text += b.String()
-		req.offer("", item.Tools)
+		req.noteTools("", item.Tools)
 	}
 	req.Text, req.Turn = text, responsesTurns(items)
 	return req, nil
@@ -105,12 +105,12 @@ func responsesTurns(items []responsesItem) int {
 	return turns
 }
 
-// offer notes tools, and those of a namespace.
-func (req *Request) offer(namespace string, tools []responsesTool) {
+// noteTools notes tools, and those of a namespace.
+func (req *Request) noteTools(namespace string, tools []responsesTool) {
 	for _, tool := range tools {
 		switch {
 		case tool.Type == "namespace":
-			req.offer(tool.Name, tool.Tools)
+			req.noteTools(tool.Name, tool.Tools)
 		case tool.Name != "": // what runs at the provider has none
 			req.Tools, req.Schemas = append(req.Tools, tool.Name), append(req.Schemas, tool.Schema)
 			req.forms = append(req.forms, toolForm{namespace: namespace, text: tool.Type == "custom"})
@@ -118,7 +118,7 @@ func (req *Request) offer(namespace string, tools []responsesTool) {
 	}
 }
 
-func (responses) plain(req Request, rep reply) any {
+func (responses) plainAnswer(req Request, rep reply) any {
 	doc := responsesDocument(req, rep)
 	doc["output"] = responsesOutput(req, rep)
 	doc["usage"] = responsesUsage(rep)
@@ -197,16 +197,16 @@ func responsesCall(req Request, rep reply, i int, call ToolCall) dict {
 		item["type"], item["input"] = "custom_tool_call", fmt.Sprint(call.Input["input"])
 		return item
 	}
-	item["type"], item["arguments"] = "function_call", arguments(call)
+	item["type"], item["arguments"] = "function_call", encodeArguments(call)
 	return item
 }
 
 // inCode is a call as JavaScript, of the tool whose name ends so.
 func inCode(call ToolCall) string {
-	return fmt.Sprintf(`const name = Object.keys(tools).find(t => t === %[1]q || t.endsWith("__" + %[1]q)) ?? %[1]q; text(JSON.stringify(await tools[name](%[2]s)))`, call.Name, arguments(call))
+	return fmt.Sprintf(`const name = Object.keys(tools).find(t => t === %[1]q || t.endsWith("__" + %[1]q)) ?? %[1]q; text(JSON.stringify(await tools[name](%[2]s)))`, call.Name, encodeArguments(call))
 }
 
-func arguments(call ToolCall) string {
+func encodeArguments(call ToolCall) string {
 	b, err := json.Marshal(call.Input)
 	if err != nil || call.Input == nil { // YAML gave us nothing that JSON cannot say
 		return "{}"
@@ -214,10 +214,10 @@ func arguments(call ToolCall) string {
 	return string(b)
 }
 
-func (d responses) events(req Request, rep reply) []event {
+func (d responses) answerEvents(req Request, rep reply) []event {
 	out := []event{
-		named("response.created", dict{"response": responsesDocument(req, rep)}),
-		named("response.in_progress", dict{"response": responsesDocument(req, rep)}),
+		namedEvent("response.created", dict{"response": responsesDocument(req, rep)}),
+		namedEvent("response.in_progress", dict{"response": responsesDocument(req, rep)}),
 	}
 	for i, item := range responsesOutput(req, rep) {
 		item := item.(dict)
@@ -229,13 +229,13 @@ func (d responses) events(req Request, rep reply) []event {
 		case "custom_tool_call":
 			out = append(out, responsesDeltas(i, item, "input", "response.custom_tool_call_input")...)
 		}
-		out = append(out, named("response.output_item.done", dict{"output_index": i, "item": item}))
+		out = append(out, namedEvent("response.output_item.done", dict{"output_index": i, "item": item}))
 	}
 	last := "response.completed"
 	if rep.stop != "" {
 		last = "response.incomplete"
 	}
-	out = append(out, named(last, dict{"response": d.plain(req, rep)}))
+	out = append(out, namedEvent(last, dict{"response": d.plainAnswer(req, rep)}))
 	for i, e := range out {
 		e.data.(dict)["sequence_number"] = i
 	}
@@ -252,13 +252,13 @@ func responsesText(index int, rep reply) []event {
 	empty := responsesMessage(rep, "")
 	empty["status"], empty["content"] = "in_progress", []any{}
 	out := []event{
-		named("response.output_item.added", dict{"output_index": index, "item": empty}),
-		named("response.content_part.added", at(dict{"part": dict{"type": "output_text", "text": "", "annotations": []any{}}})),
+		namedEvent("response.output_item.added", dict{"output_index": index, "item": empty}),
+		namedEvent("response.content_part.added", at(dict{"part": dict{"type": "output_text", "text": "", "annotations": []any{}}})),
 	}
 	for _, part := range []string{string(half[:len(half)/2]), string(half[len(half)/2:])} {
-		out = append(out, again(named("response.output_text.delta", at(dict{"delta": part}))))
+		out = append(out, markRepeatable(namedEvent("response.output_text.delta", at(dict{"delta": part}))))
 	}
-	return append(out, named("response.output_text.done", at(dict{"text": rep.text})))
+	return append(out, namedEvent("response.output_text.done", at(dict{"text": rep.text})))
 }
 
 // responsesDeltas says what a call is called with, which is in the item's field.
@@ -266,10 +266,10 @@ func responsesDeltas(index int, item dict, field, name string) []event {
 	empty := maps.Clone(item)
 	empty["status"], empty[field] = "in_progress", ""
 	return []event{
-		named("response.output_item.added", dict{"output_index": index, "item": empty}),
-		named(name+".delta", dict{"item_id": item["id"], "output_index": index, "delta": item[field]}),
-		named(name+".done", dict{"item_id": item["id"], "output_index": index, field: item[field]}),
+		namedEvent("response.output_item.added", dict{"output_index": index, "item": empty}),
+		namedEvent(name+".delta", dict{"item_id": item["id"], "output_index": index, "delta": item[field]}),
+		namedEvent(name+".done", dict{"item_id": item["id"], "output_index": index, field: item[field]}),
 	}
 }
 
-func (responses) failure(f Failure) any { return openAIFailure(f) }
+func (responses) failureBody(f Failure) any { return openAIFailure(f) }

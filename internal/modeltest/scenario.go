@@ -102,11 +102,11 @@ func Parse(data []byte) (Scenario, error) {
 	if err := strictyaml.Unmarshal(data, &sc); err != nil {
 		return Scenario{}, err
 	}
-	return sc, sc.compile()
+	return sc, sc.checkAndCompile()
 }
 
-// compile checks the scenario and prepares its expressions.
-func (sc *Scenario) compile() error {
+// checkAndCompile checks the scenario and prepares its expressions.
+func (sc *Scenario) checkAndCompile() error {
 	if len(sc.Steps) == 0 && sc.Answer == nil {
 		return errors.New("steps: none")
 	}
@@ -122,14 +122,14 @@ func (sc *Scenario) compile() error {
 		sc.let[name] = re
 	}
 	for i, st := range sc.Steps {
-		if err := st.check(i == len(sc.Steps)-1); err != nil {
+		if err := st.checkStep(i == len(sc.Steps)-1); err != nil {
 			return fmt.Errorf("steps[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (st Step) check(last bool) error {
+func (st Step) checkStep(last bool) error {
 	switch {
 	case st.Repeat && !last:
 		return errors.New("repeat: only the last step can")
@@ -152,8 +152,8 @@ func (st Step) check(last bool) error {
 	return nil
 }
 
-// step is the one for the turn, counted from 0.
-func (sc *Scenario) step(turn int) (Step, bool) {
+// stepFor is the one for the turn, counted from 0.
+func (sc *Scenario) stepFor(turn int) (Step, bool) {
 	if turn < len(sc.Steps) {
 		return sc.Steps[turn], true
 	}
@@ -161,9 +161,9 @@ func (sc *Scenario) step(turn int) (Step, bool) {
 	return last, last.Repeat
 }
 
-// fill replaces the ${name} of the step by what the request's text holds. A name
+// fillStep replaces the ${name} of the step by what the request's text holds. A name
 // that is used and matches nothing is an error: the script and the run disagree.
-func (sc *Scenario) fill(st Step, text string) (Step, error) {
+func (sc *Scenario) fillStep(st Step, text string) (Step, error) {
 	f := filler{let: sc.let, text: text}
 	st.Text = f.string(st.Text)
 	calls := make([]ToolCall, len(st.Tools))
@@ -228,8 +228,8 @@ func lastMatch(re *regexp.Regexp, text string) (string, bool) {
 	return last[min(1, len(last)-1)], true
 }
 
-// load reads every *.yaml at the top of fsys, named by its file name.
-func load(fsys fs.FS) (map[string]*Scenario, error) {
+// loadScenarios reads every *.yaml at the top of fsys, named by its file name.
+func loadScenarios(fsys fs.FS) (map[string]*Scenario, error) {
 	files, err := fs.Glob(fsys, "*.yaml")
 	if err != nil {
 		return nil, err

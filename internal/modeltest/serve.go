@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// serve answers calls in one dialect.
-func (s *Server) serve(d dialect) http.HandlerFunc {
+// serveDialect answers calls in one dialect.
+func (s *Server) serveDialect(d dialect) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		req, err := read(d, r)
+		req, err := readRequest(d, r)
 		if err != nil {
 			writeFailure(w, d, Failure{Status: http.StatusBadRequest, Message: err.Error()})
 			return
 		}
-		sc, attempt := s.record(req)
+		sc, attempt := s.recordRequest(req)
 		if sc == nil {
 			writeFailure(w, d, Failure{Status: http.StatusNotFound, Message: "no scenario " + strconv.Quote(req.Scenario)})
 			return
 		}
-		st, err := choose(sc, req)
+		st, err := chooseStep(sc, req)
 		if err != nil {
 			msg := fmt.Sprintf("scenario %s, turn %d: %v", req.Scenario, req.Turn, err)
 			writeFailure(w, d, Failure{Status: http.StatusBadRequest, Message: msg})
 			return
 		}
-		s.play(w, r, d, req, st, attempt)
+		s.playStep(w, r, d, req, st, attempt)
 	}
 }
 
-func read(d dialect, r *http.Request) (Request, error) {
+func readRequest(d dialect, r *http.Request) (Request, error) {
 	at := time.Now()
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes))
 	if err != nil {
 		return Request{}, err
 	}
-	req, err := d.parse(body)
+	req, err := d.parseRequest(body)
 	if err != nil {
 		return Request{}, err
 	}
@@ -47,23 +47,23 @@ func read(d dialect, r *http.Request) (Request, error) {
 	return req, nil
 }
 
-// record keeps the request and returns its scenario, if there is one, and how
+// recordRequest keeps the request and returns its scenario, if there is one, and how
 // many times this very turn was asked for before.
-func (s *Server) record(req Request) (*Scenario, int) {
+func (s *Server) recordRequest(req Request) (*Scenario, int) {
 	key := sha256.Sum256(append([]byte(req.Scenario+"\x00"), req.history...))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, req)
 	before := s.attempts[key]
-	if len(req.Tools) > 0 || s.scripted(req.Scenario) {
+	if len(req.Tools) > 0 || s.isScripted(req.Scenario) {
 		s.attempts[key]++
 	}
 	return s.scenarios[req.Scenario], before
 }
 
-// scripted says whether requests without tools follow the script too.
+// isScripted says whether requests without tools follow the script too.
 // s.mu is held.
-func (s *Server) scripted(scenario string) bool {
+func (s *Server) isScripted(scenario string) bool {
 	sc := s.scenarios[scenario]
 	return sc != nil && sc.WithoutTools == "script"
 }
@@ -72,27 +72,27 @@ func (s *Server) scripted(scenario string) bool {
 // title is what they mostly want.
 var canned = Step{Text: `{"title": "Scripted investigation"}`}
 
-// choose returns the step that answers the request.
-func choose(sc *Scenario, req Request) (Step, error) {
+// chooseStep returns the step that answers the request.
+func chooseStep(sc *Scenario, req Request) (Step, error) {
 	if sc.Answer != nil {
 		return sc.Answer(req), nil
 	}
 	if len(req.Tools) == 0 && sc.WithoutTools != "script" {
 		return canned, nil
 	}
-	st, ok := sc.step(req.Turn)
+	st, ok := sc.stepFor(req.Turn)
 	if !ok {
 		return Step{}, fmt.Errorf("the script has only %d steps", len(sc.Steps))
 	}
-	st, err := sc.fill(st, req.Text)
-	return st.offered(req.Tools), err
+	st, err := sc.fillStep(st, req.Text)
+	return st.withOfferedTools(req.Tools), err
 }
 
-// play answers with the step, or with what goes wrong in it.
-func (s *Server) play(w http.ResponseWriter, r *http.Request, d dialect, req Request, st Step, attempt int) {
+// playStep answers with the step, or with what goes wrong in it.
+func (s *Server) playStep(w http.ResponseWriter, r *http.Request, d dialect, req Request, st Step, attempt int) {
 	hold := func() error { return nil }
 	if st.Hold != "" {
-		hold = func() error { return s.signal(st.Hold).wait(r.Context()) }
+		hold = func() error { return s.signalNamed(st.Hold).awaitRelease(r.Context()) }
 	}
 	if (st.HoldAfter == 0 || !req.Stream) && hold() != nil {
 		return // the caller is gone
@@ -106,19 +106,19 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, d dialect, req Req
 	if faulty {
 		cut = st.Cut
 	}
-	rep := answer(req, st)
+	rep := newReply(req, st)
 	if req.Stream {
-		writeStream(w, stream{d.events(req, rep), cut, st.Endless, st.HoldAfter, hold})
+		writeStream(w, stream{d.answerEvents(req, rep), cut, st.Endless, st.HoldAfter, hold})
 		return
 	}
-	writePlain(w, d.plain(req, rep), cut)
+	writePlain(w, d.plainAnswer(req, rep), cut)
 }
 
-func answer(req Request, st Step) reply {
+func newReply(req Request, st Step) reply {
 	rep := reply{
 		id:   fmt.Sprintf("%s_%d", req.Scenario, req.Turn),
 		text: st.Text, tools: st.Tools, stop: st.Stop,
-		usage: Usage{Input: tokens(req.Text), Output: tokens(st.Text) + 20*len(st.Tools)},
+		usage: Usage{Input: estimateTokens(req.Text), Output: estimateTokens(st.Text) + 20*len(st.Tools)},
 	}
 	if st.Usage != nil {
 		rep.usage = *st.Usage
@@ -126,8 +126,8 @@ func answer(req Request, st Step) reply {
 	return rep
 }
 
-// tokens estimates, at four characters each.
-func tokens(text string) int { return len(text)/4 + 1 }
+// estimateTokens estimates, at four characters each.
+func estimateTokens(text string) int { return len(text)/4 + 1 }
 
 func writeFailure(w http.ResponseWriter, d dialect, f Failure) {
 	for k, v := range f.Headers {
@@ -135,7 +135,7 @@ func writeFailure(w http.ResponseWriter, d dialect, f Failure) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
-	answer := d.failure(f)
+	answer := d.failureBody(f)
 	if f.Foreign {
 		answer = map[string]string{"error": f.Message}
 	}
@@ -156,7 +156,7 @@ func writePlain(w http.ResponseWriter, doc any, cut int) {
 	}
 	_, _ = w.Write(data) // the caller may be gone
 	if cut > 0 {
-		abort(w)
+		abortConnection(w)
 	}
 }
 
@@ -176,7 +176,7 @@ func writeStream(w http.ResponseWriter, st stream) {
 	w.Header().Set("Cache-Control", "no-cache")
 	for i, e := range st.events {
 		if st.cut > 0 && i == st.cut {
-			abort(w)
+			abortConnection(w)
 		}
 		if st.holdAfter > 0 && i == st.holdAfter && st.hold() != nil {
 			return // the caller is gone
@@ -198,9 +198,9 @@ func writeStream(w http.ResponseWriter, st stream) {
 const endlessPace = time.Millisecond
 
 func writeEvent(w http.ResponseWriter, e event) error {
-	data, err := e.text()
+	data, err := e.encodeData()
 	if err != nil {
-		abort(w)
+		abortConnection(w)
 	}
 	if e.name != "" {
 		fmt.Fprintf(w, "event: %s\n", e.name)
@@ -211,9 +211,9 @@ func writeEvent(w http.ResponseWriter, e event) error {
 	return http.NewResponseController(w).Flush()
 }
 
-// abort sends what was written and breaks the connection, which is what the
+// abortConnection sends what was written and breaks the connection, which is what the
 // server makes of this panic.
-func abort(w http.ResponseWriter) {
+func abortConnection(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).Flush()
 	panic(http.ErrAbortHandler)
 }

@@ -52,8 +52,8 @@ type turns struct {
 	last string // whose calls the last message held
 }
 
-// message counts a message of the model's, by the id of its first call, "" for none.
-func (t *turns) message(call string) {
+// countMessage counts a message of the model's, by the id of its first call, "" for none.
+func (t *turns) countMessage(call string) {
 	turn := call[:max(0, strings.LastIndexByte(call, '_'))]
 	if turn == "" || turn != t.last {
 		t.n++
@@ -78,14 +78,14 @@ type event struct {
 	more bool
 }
 
-// again marks e as a piece of text that a stream may say any number of times.
-func again(e event) event {
+// markRepeatable marks e as a piece of text that a stream may say any number of times.
+func markRepeatable(e event) event {
 	e.more = true
 	return e
 }
 
-// text is the event's data as it is sent.
-func (e event) text() ([]byte, error) {
+// encodeData is the event's data as it is sent.
+func (e event) encodeData() ([]byte, error) {
 	if _, ok := e.data.(done); ok {
 		return []byte("[DONE]"), nil
 	}
@@ -94,10 +94,10 @@ func (e event) text() ([]byte, error) {
 
 // dialect is one vendor's protocol: how it asks, answers and fails.
 type dialect interface {
-	parse(body []byte) (Request, error)
-	plain(Request, reply) any
-	events(Request, reply) []event
-	failure(Failure) any
+	parseRequest(body []byte) (Request, error)
+	plainAnswer(Request, reply) any
+	answerEvents(Request, reply) []event
+	failureBody(Failure) any
 }
 
 // Server is the scripted model API. It serves scenario x below /s/x, so a CLI's
@@ -131,10 +131,10 @@ func NewServer() (*Server, error) {
 		attempts:  map[[sha256.Size]byte]int{},
 		signals:   map[string]*signal{},
 	}
-	s.mux.HandleFunc("POST /s/{scenario}/v1/messages", s.serve(anthropic{}))
+	s.mux.HandleFunc("POST /s/{scenario}/v1/messages", s.serveDialect(anthropic{}))
 	s.mux.HandleFunc("POST /s/{scenario}/v1/messages/count_tokens", s.countTokens)
-	s.mux.HandleFunc("POST /s/{scenario}/v1/chat/completions", s.serve(openAIChat{}))
-	s.mux.HandleFunc("POST /s/{scenario}/v1/responses", s.serve(responses{}))
+	s.mux.HandleFunc("POST /s/{scenario}/v1/chat/completions", s.serveDialect(openAIChat{}))
+	s.mux.HandleFunc("POST /s/{scenario}/v1/responses", s.serveDialect(responses{}))
 	s.mux.HandleFunc("POST /s/{scenario}/v1beta/models/{call}", s.serveGemini)
 	s.mux.HandleFunc("HEAD /s/{scenario}/{rest...}", func(http.ResponseWriter, *http.Request) {}) // are you there?
 	own, err := fs.Sub(embedded, "scenarios")
@@ -146,7 +146,7 @@ func NewServer() (*Server, error) {
 
 // Load adds every *.yaml at the top of fsys as a scenario named by its file.
 func (s *Server) Load(fsys fs.FS) error {
-	more, err := load(fsys)
+	more, err := loadScenarios(fsys)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (s *Server) Load(fsys fs.FS) error {
 
 // Add adds one scenario under a name, replacing what had it.
 func (s *Server) Add(name string, sc Scenario) error {
-	if err := sc.compile(); err != nil {
+	if err := sc.checkAndCompile(); err != nil {
 		return fmt.Errorf("scenario %s: %w", name, err)
 	}
 	s.mu.Lock()
@@ -207,15 +207,15 @@ func (s *Server) Requests(scenario string) []Request {
 }
 
 // Held returns a channel that is closed once a request waits at the signal.
-func (s *Server) Held(name string) <-chan struct{} { return s.signal(name).held }
+func (s *Server) Held(name string) <-chan struct{} { return s.signalNamed(name).held }
 
 // Release opens the signal for every request that waits at it or ever will.
 func (s *Server) Release(name string) {
-	g := s.signal(name)
+	g := s.signalNamed(name)
 	g.openOnce.Do(func() { close(g.released) })
 }
 
-func (s *Server) signal(name string) *signal {
+func (s *Server) signalNamed(name string) *signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, ok := s.signals[name]
@@ -226,7 +226,7 @@ func (s *Server) signal(name string) *signal {
 	return g
 }
 
-func (g *signal) wait(ctx context.Context) error {
+func (g *signal) awaitRelease(ctx context.Context) error {
 	g.holdOnce.Do(func() { close(g.held) })
 	select {
 	case <-g.released:

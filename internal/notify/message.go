@@ -103,9 +103,9 @@ func OverOf(inc nightcrier.Incident, quiet time.Duration, with int, link string)
 	return Message{Kind: Over, Key: "over/" + inc.ID, Incident: &inc, RunID: inc.RunID, Quiet: quiet, With: with, Link: link}
 }
 
-// gist is what an outcome comes to, without its words: two runs that tell the same have
+// outcomeGist is what an outcome comes to, without its words: two runs that tell the same have
 // the same.
-func (m Message) gist() string {
+func (m Message) outcomeGist() string {
 	if m.Kind != Outcome || m.Incident == nil {
 		return ""
 	}
@@ -119,7 +119,7 @@ func (m Message) gist() string {
 	return strings.Join(parts, "\n")
 }
 
-func (m Message) severity() nightcrier.Severity {
+func (m Message) incidentSeverity() nightcrier.Severity {
 	if m.Incident == nil {
 		return nightcrier.Info
 	}

@@ -106,7 +106,7 @@ func (n *Notifier) Recover(ctx context.Context) error {
 	}
 	var errs []error
 	for _, in := range left {
-		errs = append(errs, n.end(ctx, in, store.NotificationUnknown, "the server ended before the result was recorded; it may have arrived"))
+		errs = append(errs, n.recordEnd(ctx, in, store.NotificationUnknown, "the server ended before the result was recorded; it may have arrived"))
 	}
 	return errors.Join(errs...)
 }
@@ -118,7 +118,7 @@ func (n *Notifier) Recover(ctx context.Context) error {
 func (n *Notifier) Notify(ctx context.Context, m Message) error {
 	var errs []error
 	for _, ch := range n.cfg.Channels {
-		errs = append(errs, n.tell(ctx, ch, m))
+		errs = append(errs, n.notifyChannel(ctx, ch, m))
 	}
 	return errors.Join(errs...)
 }
@@ -128,33 +128,33 @@ func (n *Notifier) Notify(ctx context.Context, m Message) error {
 func (n *Notifier) Resend(ctx context.Context, in store.Notification, m Message) error {
 	for _, ch := range n.cfg.Channels {
 		if ch.Name() == in.Channel {
-			return n.send(ctx, ch, m, in)
+			return n.sendMessage(ctx, ch, m, in)
 		}
 	}
-	return n.end(ctx, in, store.NotificationFailed, "there is no channel "+in.Channel+" any more")
+	return n.recordEnd(ctx, in, store.NotificationFailed, "there is no channel "+in.Channel+" any more")
 }
 
-// tell sends m by one channel. A message that failed surely did not arrive, so
+// notifyChannel sends m by one channel. A message that failed surely did not arrive, so
 // when it is asked for again (its sender was stopped, or asks by the clock) it
 // gets a further round, a few in all.
-func (n *Notifier) tell(ctx context.Context, ch Channel, m Message) error {
-	in := store.Notification{Channel: ch.Name(), Kind: string(m.Kind), IncidentID: m.incidentID(), RunID: m.RunID, Digest: digest(m),
-		Severity: m.severity(), Gist: m.gist()}
+func (n *Notifier) notifyChannel(ctx context.Context, ch Channel, m Message) error {
+	in := store.Notification{Channel: ch.Name(), Kind: string(m.Kind), IncidentID: m.incidentID(), RunID: m.RunID, Digest: digestOf(m),
+		Severity: m.incidentSeverity(), Gist: m.outcomeGist()}
 	for round := 1; round <= maxRounds; round++ {
 		in.Key = ch.Name() + ":" + m.Key
 		if round > 1 {
 			in.Key += "#" + strconv.Itoa(round)
 		}
-		b, err := n.begin(ctx, in)
+		b, err := n.recordIntent(ctx, in)
 		switch {
 		case err != nil:
 			return nightcrier.Errorf(nightcrier.CodeOf(err), "recording notification %s: %w", in.Key, err)
 		case b.Fresh:
-			return n.send(ctx, ch, m, in)
+			return n.sendMessage(ctx, ch, m, in)
 		case b.State == store.NotificationPending:
-			return n.end(ctx, in, store.NotificationUnknown, "an earlier attempt left no result; it may have arrived")
+			return n.recordEnd(ctx, in, store.NotificationUnknown, "an earlier attempt left no result; it may have arrived")
 		case b.State == store.NotificationSuppressed:
-			n.suppressed(ctx, in, b)
+			n.noteSuppressed(ctx, in, b)
 			return nil
 		case b.State != store.NotificationFailed:
 			return nil
@@ -170,9 +170,9 @@ const (
 	maxSettles  = int(maxAttempts * maxWait / settleEvery)
 )
 
-// begin records the intent. While all that makes the message needless is one that is still
+// recordIntent records the intent. While all that makes the message needless is one that is still
 // being sent it waits: if that one fails, this one has to tell.
-func (n *Notifier) begin(ctx context.Context, in store.Notification) (store.Begun, error) {
+func (n *Notifier) recordIntent(ctx context.Context, in store.Notification) (store.Begun, error) {
 	fresh := false
 	for try := 1; ; try++ {
 		b, err := n.cfg.Outbox.BeginNotification(ctx, in)
@@ -186,8 +186,8 @@ func (n *Notifier) begin(ctx context.Context, in store.Notification) (store.Begu
 	}
 }
 
-// suppressed counts and logs a message that is not sent, once.
-func (n *Notifier) suppressed(ctx context.Context, in store.Notification, b store.Begun) {
+// noteSuppressed counts and logs a message that is not sent, once.
+func (n *Notifier) noteSuppressed(ctx context.Context, in store.Notification, b store.Begun) {
 	if !b.New {
 		return
 	}
@@ -196,19 +196,19 @@ func (n *Notifier) suppressed(ctx context.Context, in store.Notification, b stor
 	n.cfg.Ended(in.Channel, Kind(in.Kind), store.NotificationSuppressed)
 }
 
-// send delivers m. When ctx ends first the message is recorded as failed and
+// sendMessage delivers m. When ctx ends first the message is recorded as failed and
 // the error says that it was interrupted, so that a durable caller asks again.
-func (n *Notifier) send(ctx context.Context, ch Channel, m Message, in store.Notification) error {
-	state, detail := n.deliver(ctx, ch, m, in)
-	err := n.end(ctx, in, state, detail)
+func (n *Notifier) sendMessage(ctx context.Context, ch Channel, m Message, in store.Notification) error {
+	state, detail := n.deliverWithRetries(ctx, ch, m, in)
+	err := n.recordEnd(ctx, in, state, detail)
 	if err == nil && state == store.NotificationFailed && ctx.Err() != nil {
 		return nightcrier.Errorf(nightcrier.Interrupted, "notification %s: stopped before it was delivered", in.Key)
 	}
 	return err
 }
 
-// deliver tries until the message has a final state.
-func (n *Notifier) deliver(ctx context.Context, ch Channel, m Message, in store.Notification) (store.NotificationState, string) {
+// deliverWithRetries tries until the message has a final state.
+func (n *Notifier) deliverWithRetries(ctx context.Context, ch Channel, m Message, in store.Notification) (store.NotificationState, string) {
 	for try := 1; ; try++ {
 		a := ch.Send(ctx, m)
 		switch {
@@ -220,16 +220,16 @@ func (n *Notifier) deliver(ctx context.Context, ch Channel, m Message, in store.
 			return store.NotificationFailed, a.Detail
 		}
 		next := max(waits.Wait(try), min(a.Wait, waits.Max))
-		n.deferred(ctx, in, try, next, a.Detail)
+		n.logDeferred(ctx, in, try, next, a.Detail)
 		if !retry.Sleep(ctx, next) {
 			return store.NotificationFailed, "stopped while waiting to try again: " + a.Detail
 		}
 	}
 }
 
-// deferred says that a message waits: an outage is told when it begins, not when
+// logDeferred says that a message waits: an outage is told when it begins, not when
 // the last try has failed minutes later.
-func (n *Notifier) deferred(ctx context.Context, in store.Notification, try int, next time.Duration, detail string) {
+func (n *Notifier) logDeferred(ctx context.Context, in store.Notification, try int, next time.Duration, detail string) {
 	level := slog.LevelDebug
 	if try == 1 {
 		level = slog.LevelWarn
@@ -239,9 +239,9 @@ func (n *Notifier) deferred(ctx context.Context, in store.Notification, try int,
 		"retry_in", next.Round(time.Millisecond).String(), "detail", detail)
 }
 
-// end records a final state, on a context that outlives a cancel: the message
+// recordEnd records a final state, on a context that outlives a cancel: the message
 // may be out already.
-func (n *Notifier) end(ctx context.Context, in store.Notification, state store.NotificationState, detail string) error {
+func (n *Notifier) recordEnd(ctx context.Context, in store.Notification, state store.NotificationState, detail string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
 	level := slog.LevelInfo
@@ -257,7 +257,7 @@ func (n *Notifier) end(ctx context.Context, in store.Notification, state store.N
 	return nil
 }
 
-func digest(m Message) string {
+func digestOf(m Message) string {
 	raw, err := json.Marshal(m)
 	if err != nil {
 		raw = []byte(m.Key) // a report whose maps hold what JSON cannot: the key still tells

@@ -330,7 +330,7 @@ func TestGist(t *testing.T) {
 		inc := nightcrier.Incident{ID: "i", Status: nightcrier.Resolved}
 		rep := nightcrier.Report{Verdict: nightcrier.VerdictFault, RootCause: &nightcrier.RootCause{Cause: "oom-killed", Object: nightcrier.Object{Kind: "Deployment", Name: "cart"}}}
 		change(&inc, &rep)
-		return OutcomeOf(inc, "r", &rep, "").gist()
+		return OutcomeOf(inc, "r", &rep, "").outcomeGist()
 	}
 	first := told(func(*nightcrier.Incident, *nightcrier.Report) {})
 	for name, c := range map[string]struct {

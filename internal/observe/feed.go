@@ -35,16 +35,16 @@ func newFeed(cfg Config, status *board) *feed {
 	return &feed{detector: cfg.Detector, sink: cfg.Sink, status: status, log: cfg.Logger, wake: make(chan struct{}, 1)}
 }
 
-// tell calls the detector and returns when what it found is stored, or ctx has
+// callDetector calls the detector and returns when what it found is stored, or ctx has
 // ended.
-func (f *feed) tell(ctx context.Context, call func(Detector) []detect.Fault) error {
+func (f *feed) callDetector(ctx context.Context, call func(Detector) []detect.Fault) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	for _, fault := range call(f.detector) {
-		if err := f.store(ctx, fault); err != nil {
+		if err := f.storeFault(ctx, fault); err != nil {
 			return err
 		}
 	}
@@ -57,19 +57,19 @@ func (f *feed) tell(ctx context.Context, call func(Detector) []detect.Fault) err
 	return nil
 }
 
-// store tries until it works, the sink refuses for good, or ctx ends.
-func (f *feed) store(ctx context.Context, fault detect.Fault) error {
+// storeFault tries until it works, the sink refuses for good, or ctx ends.
+func (f *feed) storeFault(ctx context.Context, fault detect.Fault) error {
 	for failures := 1; ; failures++ {
 		err := f.sink(ctx, fault)
 		if err == nil {
-			f.status.found()
+			f.status.countFault()
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		lost := permanent(err)
-		f.status.storing(err)
+		lost := isPermanent(err)
+		f.status.noteStoreError(err)
 		f.log.Error("storing a fault failed; it is tried again unless it is lost", "event", "fault_not_stored", "error", err,
 			"fault_type", fault.Type, "resource", fault.Resource.String(), "lost", lost)
 		if lost {
@@ -81,8 +81,8 @@ func (f *feed) store(ctx context.Context, fault detect.Fault) error {
 	}
 }
 
-// permanent reports whether the same fault can never be stored.
-func permanent(err error) bool {
+// isPermanent reports whether the same fault can never be stored.
+func isPermanent(err error) bool {
 	c := nightcrier.CodeOf(err)
 	return c == nightcrier.Invalid || c == nightcrier.Refused
 }
@@ -90,7 +90,7 @@ func permanent(err error) bool {
 // keepTime tells the detector the time when something is due, and every idle
 // time anyway.
 func (f *feed) keepTime(ctx context.Context, idle time.Duration) {
-	timer := time.NewTimer(f.arm(idle))
+	timer := time.NewTimer(f.nextWait(idle))
 	defer timer.Stop()
 	for {
 		select {
@@ -98,19 +98,19 @@ func (f *feed) keepTime(ctx context.Context, idle time.Duration) {
 			return
 		case <-f.wake:
 		case <-timer.C:
-			if f.tell(ctx, Detector.Tick) != nil {
+			if f.callDetector(ctx, Detector.Tick) != nil {
 				return
 			}
 		}
-		timer.Reset(f.arm(idle))
+		timer.Reset(f.nextWait(idle))
 	}
 }
 
-// arm returns the time until something is due.
-func (f *feed) arm(idle time.Duration) time.Duration {
+// nextWait returns the time until something is due.
+func (f *feed) nextWait(idle time.Duration) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status.count(f.detector.Stats())
+	f.status.setStats(f.detector.Stats())
 	wait := idle
 	if next := f.detector.Next(); !next.IsZero() {
 		wait = min(max(time.Until(next), soonest), idle)

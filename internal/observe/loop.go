@@ -34,11 +34,11 @@ const doubtful = 8
 const silence = 3 * time.Minute
 
 func newLoop(o *Observer, w detect.Watched, tried func()) *loop {
-	return &loop{o: o, what: w, kind: w.Kind, sel: selection(w), tried: tried}
+	return &loop{o: o, what: w, kind: w.Kind, sel: selectionOf(w), tried: tried}
 }
 
-// selection is what is asked of the API to see a kind.
-func selection(w detect.Watched) kube.Selection {
+// selectionOf is what is asked of the API to see a kind.
+func selectionOf(w detect.Watched) kube.Selection {
 	sel := kube.Selection{APIVersion: w.APIVersion, Kind: string(w.Kind), Namespace: w.Namespace}
 	if w.Kind == detect.Event {
 		sel.Fields = "type=Warning"
@@ -46,58 +46,58 @@ func selection(w detect.Watched) kube.Selection {
 	return sel
 }
 
-func (l *loop) run(ctx context.Context) {
+func (l *loop) runLoop(ctx context.Context) {
 	defer l.tried()
 	for ctx.Err() == nil {
-		err := l.turn(ctx)
+		err := l.doTurn(ctx)
 		l.tried()
 		if err == nil {
 			continue
 		}
-		wait, err := l.fail(ctx, err)
+		wait, err := l.noteFailure(ctx, err)
 		if err != nil || !retry.Sleep(ctx, wait) {
 			return
 		}
 	}
 }
 
-// turn does what is next: a snapshot, or a watch from where the last one ended.
-func (l *loop) turn(ctx context.Context) error {
+// doTurn does what is next: a snapshot, or a watch from where the last one ended.
+func (l *loop) doTurn(ctx context.Context) error {
 	if l.version == "" {
-		return l.snapshot(ctx)
+		return l.takeSnapshot(ctx)
 	}
-	return l.follow(ctx)
+	return l.followWatch(ctx)
 }
 
-func (l *loop) snapshot(ctx context.Context) error {
+func (l *loop) takeSnapshot(ctx context.Context) error {
 	leave, err := l.o.cfg.Gate.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err := l.tell(ctx, func(d Detector) []detect.Fault { d.Begin(l.kind, l.sel.Namespace); return nil }); err != nil {
+	if err := l.callDetector(ctx, func(d Detector) []detect.Fault { d.Begin(l.kind, l.sel.Namespace); return nil }); err != nil {
 		return err
 	}
 	version, err := l.o.cfg.API.ListEach(ctx, l.sel, func(object []byte) error {
-		return l.tell(ctx, func(d Detector) []detect.Fault { return d.Observe(l.kind, object) })
+		return l.callDetector(ctx, func(d Detector) []detect.Fault { return d.Observe(l.kind, object) })
 	})
 	if err != nil {
 		return err
 	}
-	if err := l.tell(ctx, func(d Detector) []detect.Fault { return d.End(l.kind, l.sel.Namespace) }); err != nil {
+	if err := l.callDetector(ctx, func(d Detector) []detect.Fault { return d.End(l.kind, l.sel.Namespace) }); err != nil {
 		return err
 	}
 	l.version = version
-	l.o.status.listed(l.what)
+	l.o.status.markListed(l.what)
 	return nil
 }
 
-// follow watches until the watch ends. What it has seen is not seen again.
-func (l *loop) follow(ctx context.Context) error {
+// followWatch watches until the watch ends. What it has seen is not seen again.
+func (l *loop) followWatch(ctx context.Context) error {
 	began, heard := time.Now(), false
 	half := l.o.cfg.Timings.Watch / 2
 	err := l.o.cfg.API.Watch(ctx, l.sel, l.version, half+rand.N(half+1), func(c kube.Change) error {
-		if err := l.take(ctx, c); err != nil {
+		if err := l.passChange(ctx, c); err != nil {
 			return err
 		}
 		heard = heard || c.Type != kube.Opened
@@ -119,59 +119,59 @@ func (l *loop) follow(ctx context.Context) error {
 	return err
 }
 
-// take hands one change on.
-func (l *loop) take(ctx context.Context, c kube.Change) error {
+// passChange hands one change on.
+func (l *loop) passChange(ctx context.Context, c kube.Change) error {
 	switch c.Type {
 	case kube.Opened:
-		l.o.status.watching(l.what)
-		return l.see(ctx, true)
+		l.o.status.markWatching(l.what)
+		return l.notifySight(ctx, true)
 	case kube.Bookmark:
 		return nil
 	case kube.Deleted:
-		return l.tell(ctx, func(d Detector) []detect.Fault { return d.Delete(l.kind, c.Object) })
+		return l.callDetector(ctx, func(d Detector) []detect.Fault { return d.Delete(l.kind, c.Object) })
 	}
 	if l.kind == detect.Event && l.o.cfg.OnEvent != nil {
 		l.o.cfg.OnEvent(c.Object)
 	}
-	return l.tell(ctx, func(d Detector) []detect.Fault { return d.Observe(l.kind, c.Object) })
+	return l.callDetector(ctx, func(d Detector) []detect.Fault { return d.Observe(l.kind, c.Object) })
 }
 
-func (l *loop) tell(ctx context.Context, call func(Detector) []detect.Fault) error {
-	return l.o.feed.tell(ctx, call)
+func (l *loop) callDetector(ctx context.Context, call func(Detector) []detect.Fault) error {
+	return l.o.feed.callDetector(ctx, call)
 }
 
-// see tells the detector whether the kind is followed, when that has changed.
-func (l *loop) see(ctx context.Context, is bool) error {
+// notifySight tells the detector whether the kind is followed, when that has changed.
+func (l *loop) notifySight(ctx context.Context, is bool) error {
 	if l.blind == !is {
 		return nil
 	}
 	l.blind = !is
-	return l.tell(ctx, func(d Detector) []detect.Fault { d.Blind(l.kind, l.sel.Namespace, !is); return nil })
+	return l.callDetector(ctx, func(d Detector) []detect.Fault { d.Blind(l.kind, l.sel.Namespace, !is); return nil })
 }
 
-// fail writes down why the kind is not followed now, and returns for how long. Its
+// noteFailure writes down why the kind is not followed now, and returns for how long. Its
 // own error is the end of ctx.
-func (l *loop) fail(ctx context.Context, err error) (time.Duration, error) {
+func (l *loop) noteFailure(ctx context.Context, err error) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
 	l.failures++
 	t := l.o.cfg.Timings
 	switch {
-	case missing(err) && l.everywhere():
+	case isMissingKind(err) && l.isEverywhere():
 		l.version = ""
-		l.o.status.deny(l.what, err)
-		return retry.Spread(t.Denied), l.see(ctx, false)
-	case missing(err):
+		l.o.status.markDenied(l.what, err)
+		return retry.Spread(t.Denied), l.notifySight(ctx, false)
+	case isMissingKind(err):
 		l.version = ""
-		l.o.status.deny(l.what, err)
-		return retry.Spread(t.Denied), l.tell(ctx, func(d Detector) []detect.Fault {
+		l.o.status.markDenied(l.what, err)
+		return retry.Spread(t.Denied), l.callDetector(ctx, func(d Detector) []detect.Fault {
 			d.Begin(l.kind, l.sel.Namespace)
 			return d.End(l.kind, l.sel.Namespace)
 		})
-	case denied(err):
-		l.o.status.deny(l.what, err)
-		return retry.Spread(t.Denied), l.see(ctx, false)
+	case isDenied(err):
+		l.o.status.markDenied(l.what, err)
+		return retry.Spread(t.Denied), l.notifySight(ctx, false)
 	case l.failures%doubtful == 0:
 		l.version = ""
 	}
@@ -179,17 +179,17 @@ func (l *loop) fail(ctx context.Context, err error) (time.Duration, error) {
 	if after := kube.RetryAfter(err); after > wait {
 		wait = after + rand.N(after/2+1) // not all at once
 	}
-	l.o.status.fail(l.what, err, l.failures, time.Now().Add(wait))
+	l.o.status.markFailed(l.what, err, l.failures, time.Now().Add(wait))
 	if l.failures < persistent {
 		return wait, nil
 	}
-	return wait, l.see(ctx, false)
+	return wait, l.notifySight(ctx, false)
 }
 
-// everywhere reports whether every cluster has the kind: that it is not found says
+// isEverywhere reports whether every cluster has the kind: that it is not found says
 // then nothing about its objects, such as a proxy's answer while the API server is
 // away. (Events end no fault.)
-func (l *loop) everywhere() bool {
+func (l *loop) isEverywhere() bool {
 	switch l.what.APIVersion {
 	case "v1", "apps/v1", "batch/v1":
 		return l.kind != detect.Event
@@ -197,14 +197,14 @@ func (l *loop) everywhere() bool {
 	return false
 }
 
-// missing reports whether the cluster has no such kind, and so no such object.
-func missing(err error) bool {
+// isMissingKind reports whether the cluster has no such kind, and so no such object.
+func isMissingKind(err error) bool {
 	return nightcrier.CodeOf(err) == nightcrier.NotFound && !errors.Is(err, kube.ErrGone)
 }
 
-// denied reports whether asking again soon is of no use: the kind is not for us,
+// isDenied reports whether asking again soon is of no use: the kind is not for us,
 // or has an object that is too large to be read.
-func denied(err error) bool {
+func isDenied(err error) bool {
 	switch nightcrier.CodeOf(err) {
 	case nightcrier.Refused, nightcrier.Invalid, nightcrier.Exhausted:
 		return true

@@ -55,7 +55,7 @@ func TestPauses(t *testing.T) {
 			var wait time.Duration
 			for range tc.times {
 				var err error
-				if wait, err = l.fail(t.Context(), tc.err); err != nil {
+				if wait, err = l.noteFailure(t.Context(), tc.err); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -66,7 +66,7 @@ func TestPauses(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := fresh().fail(ended, context.Canceled); err == nil {
+	if _, err := fresh().noteFailure(ended, context.Canceled); err == nil {
 		t.Error("a loop goes on after its end")
 	}
 }

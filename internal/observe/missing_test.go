@@ -32,7 +32,7 @@ func TestNotFoundEndsNoFaultOfAKindThatIsEverywhere(t *testing.T) {
 	} {
 		e := &ends{Detector: detect.New(detect.Config{Now: time.Now})}
 		o := New(Config{Detector: e, Kinds: []detect.Watched{kind}, Logger: slog.New(slog.DiscardHandler)})
-		if _, err := newLoop(o, kind, func() {}).fail(t.Context(), nightcrier.Errorf(nightcrier.NotFound, "default backend - 404")); err != nil || e.n != want {
+		if _, err := newLoop(o, kind, func() {}).noteFailure(t.Context(), nightcrier.Errorf(nightcrier.NotFound, "default backend - 404")); err != nil || e.n != want {
 			t.Errorf("%s: %d times all its objects were gone, want %d (%v)", kind.Kind, e.n, want, err)
 		}
 	}

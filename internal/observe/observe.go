@@ -133,11 +133,11 @@ func (o *Observer) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { o.feed.keepTime(ctx, o.cfg.Timings.Tick) })
-	all.Go(func() { o.probe(ctx) })
+	all.Go(func() { o.probeAPI(ctx) })
 	for _, w := range o.cfg.Kinds {
 		tried := make(chan struct{})
 		l := newLoop(o, w, sync.OnceFunc(func() { close(tried) }))
-		all.Go(func() { l.run(ctx) })
+		all.Go(func() { l.runLoop(ctx) })
 		select {
 		case <-tried:
 		case <-ctx.Done():
@@ -146,15 +146,15 @@ func (o *Observer) Run(ctx context.Context) {
 	}
 }
 
-// probe asks the API server how it is. An answer that does not come says nothing
+// probeAPI asks the API server how it is. An answer that does not come says nothing
 // about the cluster: the way to it may be what is broken.
-func (o *Observer) probe(ctx context.Context) {
+func (o *Observer) probeAPI(ctx context.Context) {
 	for retry.Sleep(ctx, retry.Spread(o.cfg.Timings.Probe)) {
 		ready, why, err := o.cfg.API.Ready(ctx)
 		if err != nil {
 			continue
 		}
-		if o.feed.tell(ctx, func(d Detector) []detect.Fault { return d.API(ready, why) }) != nil {
+		if o.feed.callDetector(ctx, func(d Detector) []detect.Fault { return d.API(ready, why) }) != nil {
 			return
 		}
 	}
@@ -165,4 +165,4 @@ func (o *Observer) probe(ctx context.Context) {
 func (o *Observer) Synced() <-chan struct{} { return o.status.synced }
 
 // Status returns how it goes.
-func (o *Observer) Status() Status { return o.status.read() }
+func (o *Observer) Status() Status { return o.status.readStatus() }

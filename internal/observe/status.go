@@ -47,16 +47,16 @@ type kindState struct {
 	retryAt  time.Time
 }
 
-// name is "Pod", or "Pod in shop" where only some namespaces are looked at.
-func (k *kindState) name() string {
+// displayName is "Pod", or "Pod in shop" where only some namespaces are looked at.
+func (k *kindState) displayName() string {
 	if k.what.Namespace == "" {
 		return string(k.what.Kind)
 	}
 	return string(k.what.Kind) + " in " + k.what.Namespace
 }
 
-// failing reports whether the kind ought to be followed and is not.
-func (k *kindState) failing() bool { return !k.denied && k.failures >= persistent }
+// isFailing reports whether the kind ought to be followed and is not.
+func (k *kindState) isFailing() bool { return !k.denied && k.failures >= persistent }
 
 // board is the status that the loops write and others read.
 type board struct {
@@ -77,13 +77,13 @@ func newBoard(kinds []detect.Watched, log *slog.Logger) *board {
 	return b
 }
 
-func (b *board) read() Status {
+func (b *board) readStatus() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.status
 	for _, k := range b.kinds {
-		if k.denied || k.failing() {
-			s.Problems = append(s.Problems, k.name()+": "+k.err.Error())
+		if k.denied || k.isFailing() {
+			s.Problems = append(s.Problems, k.displayName()+": "+k.err.Error())
 			if nightcrier.CodeOf(k.err) != nightcrier.NotFound {
 				s.Blind = append(s.Blind, k.what.Kind)
 			}
@@ -92,17 +92,17 @@ func (b *board) read() Status {
 	return s
 }
 
-// set changes what is known of a kind, and what follows from it.
-func (b *board) set(what detect.Watched, change func(*kindState)) {
+// changeKind changes what is known of a kind, and what follows from it.
+func (b *board) changeKind(what detect.Watched, change func(*kindState)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.kinds, func(k *kindState) bool { return k.what == what })
 	change(b.kinds[i])
-	b.conclude()
+	b.concludeState()
 }
 
-func (b *board) listed(what detect.Watched) {
-	b.set(what, func(k *kindState) {
+func (b *board) markListed(what detect.Watched) {
+	b.changeKind(what, func(k *kindState) {
 		if k.listed {
 			b.status.Relists++
 		}
@@ -110,28 +110,28 @@ func (b *board) listed(what detect.Watched) {
 	})
 }
 
-func (b *board) watching(what detect.Watched) {
-	b.set(what, func(k *kindState) { *k = kindState{what: what, listed: true, watching: true} })
+func (b *board) markWatching(what detect.Watched) {
+	b.changeKind(what, func(k *kindState) { *k = kindState{what: what, listed: true, watching: true} })
 }
 
-func (b *board) fail(what detect.Watched, err error, failures int, retryAt time.Time) {
-	b.set(what, func(k *kindState) {
+func (b *board) markFailed(what detect.Watched, err error, failures int, retryAt time.Time) {
+	b.changeKind(what, func(k *kindState) {
 		k.failures, k.err, k.retryAt, k.denied = failures, err, retryAt, false
-		k.watching = k.watching && !k.failing()
-		b.note(err)
+		k.watching = k.watching && !k.isFailing()
+		b.noteError(err)
 	})
 	b.log.Debug("a kind is not followed", "event", "kind_failed", "kind", what.Kind, "namespace", what.Namespace, "error", err, "attempt", failures, "retry_at", retryAt)
 }
 
-// deny writes down that a kind cannot be had. It is told once, and again when
+// markDenied writes down that a kind cannot be had. It is told once, and again when
 // the reason is another one.
-func (b *board) deny(what detect.Watched, err error) {
+func (b *board) markDenied(what detect.Watched, err error) {
 	known := false
-	b.set(what, func(k *kindState) {
+	b.changeKind(what, func(k *kindState) {
 		known = k.denied && k.err.Error() == err.Error()
 		k.denied, k.err, k.watching = true, err, false
 		if nightcrier.CodeOf(err) != nightcrier.NotFound {
-			b.note(err)
+			b.noteError(err)
 		}
 	})
 	if !known {
@@ -139,36 +139,38 @@ func (b *board) deny(what detect.Watched, err error) {
 	}
 }
 
-func (b *board) note(err error) { b.status.LastError, b.status.LastErrorAt = err.Error(), time.Now() }
-
-// storing writes down that the sink failed.
-func (b *board) storing(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.note(nightcrier.Errorf(nightcrier.CodeOf(err), "storing a fault: %w", err))
+func (b *board) noteError(err error) {
+	b.status.LastError, b.status.LastErrorAt = err.Error(), time.Now()
 }
 
-// found counts a fault that was stored.
-func (b *board) found() {
+// noteStoreError writes down that the sink failed.
+func (b *board) noteStoreError(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.noteError(nightcrier.Errorf(nightcrier.CodeOf(err), "storing a fault: %w", err))
+}
+
+// countFault counts a fault that was stored.
+func (b *board) countFault() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.status.Faults++
 	b.status.LastFaultAt = time.Now()
 }
 
-func (b *board) count(s detect.Stats) {
+func (b *board) setStats(s detect.Stats) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.status.Detector = s
 }
 
-// conclude finds the state that the kinds together make.
-func (b *board) conclude() {
+// concludeState finds the state that the kinds together make.
+func (b *board) concludeState() {
 	watching, failing, open := 0, 0, 0
 	b.status.RetryAt = time.Time{}
 	for _, k := range b.kinds {
 		switch {
-		case k.failing():
+		case k.isFailing():
 			failing++
 			if b.status.RetryAt.IsZero() || k.retryAt.Before(b.status.RetryAt) {
 				b.status.RetryAt = k.retryAt
@@ -191,26 +193,26 @@ func (b *board) conclude() {
 	if state != nightcrier.SourceDown {
 		b.status.RetryAt = time.Time{}
 	}
-	b.enter(state)
+	b.enterState(state)
 	if !slices.ContainsFunc(b.kinds, func(k *kindState) bool { return !k.listed && !k.denied }) {
-		b.sync()
+		b.markSynced()
 	}
 }
 
-func (b *board) enter(state nightcrier.SourceState) {
+func (b *board) enterState(state nightcrier.SourceState) {
 	if b.status.State == state {
 		return
 	}
-	b.log.Info("source state changed", "event", "source_state", "from", b.status.State, "to", state, "error", b.because())
+	b.log.Info("source state changed", "event", "source_state", "from", b.status.State, "to", state, "error", b.currentProblem())
 	b.status.State, b.status.Since = state, time.Now()
 }
 
-// because says what is wrong now, "" when nothing is.
-func (b *board) because() string {
+// currentProblem says what is wrong now, "" when nothing is.
+func (b *board) currentProblem() string {
 	var kinds []string
 	for _, k := range b.kinds {
-		if k.failing() {
-			kinds = append(kinds, k.name())
+		if k.isFailing() {
+			kinds = append(kinds, k.displayName())
 		}
 	}
 	if len(kinds) == 0 {
@@ -219,7 +221,7 @@ func (b *board) because() string {
 	return strings.Join(kinds, ", ") + ": " + b.status.LastError
 }
 
-func (b *board) sync() {
+func (b *board) markSynced() {
 	select {
 	case <-b.synced:
 	default:

@@ -27,7 +27,7 @@ func Try(ctx context.Context, api Prober, kinds []detect.Watched) []error {
 		ended.Go(func() {
 			once := sync.OnceFunc(tried.Done)
 			defer once()
-			errs[i] = try(ctx, api, selection(w), func() { once(); tried.Wait() })
+			errs[i] = attemptWatch(ctx, api, selectionOf(w), func() { once(); tried.Wait() })
 		})
 	}
 	ended.Wait()
@@ -37,8 +37,8 @@ func Try(ctx context.Context, api Prober, kinds []detect.Watched) []error {
 // errStands ends a watch that was only tried.
 var errStands = errors.New("the watch stands")
 
-// try opens one watch, and calls stands while it is open.
-func try(ctx context.Context, api Prober, sel kube.Selection, stands func()) error {
+// attemptWatch opens one watch, and calls stands while it is open.
+func attemptWatch(ctx context.Context, api Prober, sel kube.Selection, stands func()) error {
 	version, err := api.Newest(ctx, sel)
 	if err != nil {
 		return err

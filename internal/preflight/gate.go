@@ -84,9 +84,9 @@ func NewGate(cfg Config) *Gate {
 // all namespaces shows in any, and a right in kube-system weighs most.
 var usual = []string{"default", "kube-system"}
 
-// asked are the namespaces that are asked about without an incident: the usual
+// askedNamespaces are the namespaces that are asked about without an incident: the usual
 // ones also where only others are looked at, because the credential is one.
-func (g *Gate) asked(cluster string) []string {
+func (g *Gate) askedNamespaces(cluster string) []string {
 	return append(slices.Clone(g.cfg.Namespaces(cluster)), usual...)
 }
 
@@ -137,8 +137,8 @@ func (g *Gate) Refresh(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
-			for _, ns := range g.asked(cluster) {
-				if _, err := g.check(ctx, cluster, ns, 0); err != nil {
+			for _, ns := range g.askedNamespaces(cluster) {
+				if _, err := g.checkNamespace(ctx, cluster, ns, 0); err != nil {
 					return
 				}
 			}
@@ -150,7 +150,7 @@ func (g *Gate) Refresh(ctx context.Context) {
 // Result returns what the credential may do in namespace ns, asked at most five
 // minutes ago, or at most an hour while the cluster does not answer. It is a Refused error when the cluster has no credential.
 func (g *Gate) Result(ctx context.Context, cluster, ns string) (Result, error) {
-	return g.check(ctx, cluster, ns, fresh)
+	return g.checkNamespace(ctx, cluster, ns, fresh)
 }
 
 // Permissions is Result in the form of incident_cluster_permissions.json, with
@@ -161,29 +161,29 @@ func (g *Gate) Permissions(ctx context.Context, cluster, ns string) (map[string]
 		return nil, err
 	}
 	p := r.Permissions()
-	ok, reason := g.decide(cluster)
+	ok, reason := g.decideAccess(cluster)
 	p["agentAccess"] = ok
-	set(p, "agentAccessReason", reason)
+	setNonEmpty(p, "agentAccessReason", reason)
 	return p, nil
 }
 
-// check asks unless an answer is at hand that is not older than age.
-func (g *Gate) check(ctx context.Context, cluster, ns string, age time.Duration) (Result, error) {
+// checkNamespace asks unless an answer is at hand that is not older than age.
+func (g *Gate) checkNamespace(ctx context.Context, cluster, ns string, age time.Duration) (Result, error) {
 	if ns == "" {
-		ns = g.asked(cluster)[0]
+		ns = g.askedNamespaces(cluster)[0]
 	}
-	s := g.standing(cluster)
+	s := g.standingOf(cluster)
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	ask, err := g.cfg.Ask(cluster) // first of all: it may find a new credential, and Forget
 	now := g.cfg.Now()
-	was, born := g.remembered(s, ns)
+	was, born := g.rememberedResult(s, ns)
 	if err == nil && now.Sub(was.At) < age {
 		return was, nil
 	}
 	var r Result
 	if err == nil {
-		r, err = inquire(ctx, ask, cluster, ns, now)
+		r, err = runCheck(ctx, ask, cluster, ns, now)
 	}
 	if ctx.Err() != nil {
 		return r, ctx.Err() // the caller left, which says nothing about the cluster
@@ -191,12 +191,12 @@ func (g *Gate) check(ctx context.Context, cluster, ns string, age time.Duration)
 	if nightcrier.CodeOf(err) == nightcrier.Unreachable && now.Sub(was.At) < stale {
 		return was, nil // an API server in trouble is what incidents are about
 	}
-	g.remember(s, ns, born, r, err)
-	g.tell(cluster, s)
+	g.rememberResult(s, ns, born, r, err)
+	g.logChange(cluster, s)
 	return r, err
 }
 
-func inquire(ctx context.Context, ask Asker, cluster, ns string, now time.Time) (Result, error) {
+func runCheck(ctx context.Context, ask Asker, cluster, ns string, now time.Time) (Result, error) {
 	if ask == nil {
 		return Result{}, nightcrier.Errorf(nightcrier.Refused, "cluster %s: %w: set clusters[].kubeconfig", cluster, errNone)
 	}
@@ -205,7 +205,7 @@ func inquire(ctx context.Context, ask Asker, cluster, ns string, now time.Time) 
 	return Check(ctx, ask, cluster, ns, now)
 }
 
-func (g *Gate) standing(cluster string) *standing {
+func (g *Gate) standingOf(cluster string) *standing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.known[cluster]
@@ -227,15 +227,15 @@ func (g *Gate) Forget(cluster string) {
 	}
 }
 
-func (g *Gate) remembered(s *standing, ns string) (r Result, born int) {
+func (g *Gate) rememberedResult(s *standing, ns string) (r Result, born int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return s.results[ns], s.age
 }
 
-// remember keeps an answer, unless what it is about was forgotten meanwhile, and
+// rememberResult keeps an answer, unless what it is about was forgotten meanwhile, and
 // drops those that nobody would rely on.
-func (g *Gate) remember(s *standing, ns string, born int, r Result, err error) {
+func (g *Gate) rememberResult(s *standing, ns string, born int, r Result, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if born != s.age {
@@ -262,12 +262,12 @@ func (g *Gate) AgentAccess(ctx context.Context, cluster, ns string) (ok bool, re
 	if _, err := g.Result(ctx, cluster, ns); err != nil && ctx.Err() != nil {
 		return false, "interrupted before the cluster could be asked what the credential may do"
 	}
-	return g.decide(cluster)
+	return g.decideAccess(cluster)
 }
 
-// decide weighs everything that is known of a cluster's credential.
-func (g *Gate) decide(cluster string) (ok bool, reason string) {
-	worst, err := g.worst(cluster)
+// decideAccess weighs everything that is known of a cluster's credential.
+func (g *Gate) decideAccess(cluster string) (ok bool, reason string) {
+	worst, err := g.worstResult(cluster)
 	switch {
 	case errors.Is(err, errNone):
 		return false, err.Error()
@@ -291,8 +291,8 @@ func (g *Gate) decide(cluster string) (ok bool, reason string) {
 // Remedy is what to do about a credential that can write.
 const Remedy = "Make a read-only one with `nightcrier rbac manifest` and `nightcrier rbac kubeconfig`, or set allow_write_credential: true for this cluster"
 
-// gravity orders results: the gravest weighs for the cluster.
-func gravity(r Result) int {
+// gravityOf orders results: the gravest weighs for the cluster.
+func gravityOf(r Result) int {
 	switch {
 	case r.CanWrite == Yes:
 		return 3
@@ -304,9 +304,9 @@ func gravity(r Result) int {
 	return 0
 }
 
-// worst returns the gravest of a cluster's answers, or why the newest attempt
+// worstResult returns the gravest of a cluster's answers, or why the newest attempt
 // brought none.
-func (g *Gate) worst(cluster string) (Result, error) {
+func (g *Gate) worstResult(cluster string) (Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.known[cluster]
@@ -318,15 +318,15 @@ func (g *Gate) worst(cluster string) (Result, error) {
 	}
 	answers := slices.Collect(maps.Values(s.results))
 	return slices.MaxFunc(answers, func(a, b Result) int { // of equals the first by name, so that it stays the same
-		return cmp.Or(gravity(a)-gravity(b), strings.Compare(b.Namespace, a.Namespace))
+		return cmp.Or(gravityOf(a)-gravityOf(b), strings.Compare(b.Namespace, a.Namespace))
 	}), nil
 }
 
 // Access tells what is known of a cluster's credential, without asking.
 func (g *Gate) Access(cluster string) nightcrier.Access {
-	worst, err := g.worst(cluster)
+	worst, err := g.worstResult(cluster)
 	a := nightcrier.Access{ReadOnly: string(worst.ReadOnly()), CheckedAt: worst.At}
-	a.Agents, a.Detail = g.decide(cluster)
+	a.Agents, a.Detail = g.decideAccess(cluster)
 	switch {
 	case errors.Is(err, errNone):
 		a.ReadOnly = "none"
@@ -336,15 +336,15 @@ func (g *Gate) Access(cluster string) nightcrier.Access {
 	return a
 }
 
-// tell logs what a person should know about a credential, once until it changes.
-func (g *Gate) tell(cluster string, s *standing) {
-	ok, reason := g.decide(cluster)
+// logChange logs what a person should know about a credential, once until it changes.
+func (g *Gate) logChange(cluster string, s *standing) {
+	ok, reason := g.decideAccess(cluster)
 	if reason == s.told {
 		return
 	}
 	s.told = reason
 	log := g.cfg.Logger.With("component", "preflight", "cluster", cluster)
-	_, err := g.worst(cluster)
+	_, err := g.worstResult(cluster)
 	switch {
 	case errors.Is(err, errNone):
 	case reason == "":

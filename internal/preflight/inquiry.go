@@ -43,9 +43,9 @@ type inquiry struct {
 	lost error // of the first question without an answer
 }
 
-// list asks for all rules. It fails only when single questions are not answered
+// listRules asks for all rules. It fails only when single questions are not answered
 // either.
-func (q *inquiry) list(ctx context.Context) error {
+func (q *inquiry) listRules(ctx context.Context) error {
 	status, err := q.ask.Rules(ctx, q.ns)
 	if err == nil {
 		q.rules, q.other, q.complete = status.ResourceRules, status.NonResourceRules, !status.Incomplete
@@ -64,15 +64,15 @@ func (q *inquiry) list(ctx context.Context) error {
 	return nil
 }
 
-// answers answers each question from the rules, and asks the cluster what those
+// answerQuestions answers each question from the rules, and asks the cluster what those
 // cannot tell.
-func (q *inquiry) answers(ctx context.Context, asked []question) []Answer {
+func (q *inquiry) answerQuestions(ctx context.Context, asked []question) []Answer {
 	out := make([]Answer, len(asked))
 	places := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
 	for i, one := range asked {
 		switch {
-		case q.granted(one):
+		case q.isGranted(one):
 			out[i] = Yes
 		case q.complete:
 			out[i] = No
@@ -80,7 +80,7 @@ func (q *inquiry) answers(ctx context.Context, asked []question) []Answer {
 			wg.Go(func() {
 				places <- struct{}{}
 				defer func() { <-places }()
-				out[i] = q.may(ctx, one)
+				out[i] = q.askQuestion(ctx, one)
 			})
 		}
 	}
@@ -88,9 +88,9 @@ func (q *inquiry) answers(ctx context.Context, asked []question) []Answer {
 	return out
 }
 
-// may asks one question, in the namespace: what is allowed in all is allowed there.
-func (q *inquiry) may(ctx context.Context, one question) Answer {
-	if err := q.failed(); err != nil && nightcrier.CodeOf(err) == nightcrier.Unreachable {
+// askQuestion asks one question, in the namespace: what is allowed in all is allowed there.
+func (q *inquiry) askQuestion(ctx context.Context, one question) Answer {
+	if err := q.lostError(); err != nil && nightcrier.CodeOf(err) == nightcrier.Unreachable {
 		return Unknown // it would only be waited for again
 	}
 	resource, sub, _ := strings.Cut(one.resource, "/")
@@ -115,36 +115,36 @@ func (q *inquiry) may(ctx context.Context, one question) Answer {
 	return No
 }
 
-func (q *inquiry) failed() error {
+func (q *inquiry) lostError() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lost
 }
 
-// gaps says why answers are missing, and whether every question was answered.
-func (q *inquiry) gaps() ([]string, bool) {
+// describeGaps says why answers are missing, and whether every question was answered.
+func (q *inquiry) describeGaps() ([]string, bool) {
 	if q.lost == nil {
 		return q.why, true
 	}
 	return append(q.why, "questions without an answer: "+text.CutLine(q.lost.Error(), maxWhy)), false
 }
 
-// granted reports whether a rule allows it for every object. A rule that names
+// isGranted reports whether a rule allows it for every object. A rule that names
 // objects does not.
-func (q *inquiry) granted(one question) bool {
+func (q *inquiry) isGranted(one question) bool {
 	return slices.ContainsFunc(q.rules, func(r authz.ResourceRule) bool {
-		return len(r.ResourceNames) == 0 && has(r.Verbs, one.verb) && has(r.APIGroups, one.group) && covers(r.Resources, one.resource)
+		return len(r.ResourceNames) == 0 && hasOrStar(r.Verbs, one.verb) && hasOrStar(r.APIGroups, one.group) && coversResource(r.Resources, one.resource)
 	})
 }
 
-func has(list []string, want string) bool {
+func hasOrStar(list []string, want string) bool {
 	return slices.Contains(list, want) || slices.Contains(list, "*")
 }
 
-// covers knows that "*" means subresources as well, and "*/scale" those of that
+// coversResource knows that "*" means subresources as well, and "*/scale" those of that
 // name.
-func covers(list []string, resource string) bool {
-	if has(list, resource) {
+func coversResource(list []string, resource string) bool {
+	if hasOrStar(list, resource) {
 		return true
 	}
 	_, sub, ok := strings.Cut(resource, "/")

@@ -72,13 +72,13 @@ func Check(ctx context.Context, ask Asker, cluster, ns string, now time.Time) (R
 		ns = "default"
 	}
 	q := &inquiry{ask: ask, ns: ns}
-	if err := q.list(ctx); err != nil {
+	if err := q.listRules(ctx); err != nil {
 		return Result{}, err
 	}
-	r := Result{Cluster: cluster, Namespace: ns, At: now, Can: q.reads(ctx), rules: q.rules}
-	r.Risks, r.Writes = q.risks(ctx)
-	r.Writes = bound(append(q.writes(), r.Writes...))
-	r.Unknown, r.Probed = q.gaps()
+	r := Result{Cluster: cluster, Namespace: ns, At: now, Can: q.answerReads(ctx), rules: q.rules}
+	r.Risks, r.Writes = q.weighRisks(ctx)
+	r.Writes = boundList(append(q.listWrites(), r.Writes...))
+	r.Unknown, r.Probed = q.describeGaps()
 	r.CanWrite = No
 	switch {
 	case len(r.Writes) > 0:
@@ -92,8 +92,8 @@ func Check(ctx context.Context, ask Asker, cluster, ns string, now time.Time) (R
 // readVerbs are asked of everything that is read.
 var readVerbs = []string{"get", "list", "watch"}
 
-// reads answers everything that investigations read.
-func (q *inquiry) reads(ctx context.Context) map[string]Answer {
+// answerReads answers everything that investigations read.
+func (q *inquiry) answerReads(ctx context.Context) map[string]Answer {
 	var asked []question
 	for _, res := range kube.Reads() {
 		for _, verb := range verbsOf(res.Name) {
@@ -101,7 +101,7 @@ func (q *inquiry) reads(ctx context.Context) map[string]Answer {
 		}
 	}
 	can := make(map[string]Answer, len(asked))
-	for i, a := range q.answers(ctx, asked) {
+	for i, a := range q.answerQuestions(ctx, asked) {
 		can[asked[i].String()] = a
 	}
 	return can

@@ -27,34 +27,34 @@ const (
 
 var changes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
-// hazards are weighed gravest first.
-func hazards() []hazard {
+// allHazards are weighed gravest first.
+func allHazards() []hazard {
 	return []hazard{
 		{"everything", "change everything in the cluster", false, []question{{"*", "*", "*", true}}},
-		{"impersonate", "act as any other user", false, each([]string{"impersonate"}, "", true, "users", "groups", "serviceaccounts")},
-		{"rbac", "grant itself and others more", false, append(each([]string{"bind", "escalate"}, rbacGroup, true, "clusterroles"),
-			each([]string{"create", "update", "patch"}, rbacGroup, false, "roles", "rolebindings", "clusterroles", "clusterrolebindings")...)},
-		{"certificates", "get certificates for any identity signed", false, append(append(each([]string{"create"}, certGroup, true, "certificatesigningrequests"),
-			each([]string{"update", "patch"}, certGroup, true, "certificatesigningrequests/approval")...),
-			each([]string{"approve", "sign"}, certGroup, true, "signers")...)},
-		{"tokens", "make tokens of ServiceAccounts", false, each([]string{"create"}, "", false, "serviceaccounts/token")},
-		{"nodes", "run commands on nodes or take them out of service", false, append(each([]string{"get", "create"}, "", true, "nodes/proxy"),
-			each(changes, "", true, "nodes")...)},
-		{"exec", "run commands in containers and reach their ports", false, append(each([]string{"get", "create"}, "", false, connecting[:3]...),
-			each([]string{"update", "patch"}, "", false, "pods/ephemeralcontainers")...)},
-		{"proxy", "send requests to Pods and Services", false, each([]string{"get", "create"}, "", false, "pods/proxy", "services/proxy")},
+		{"impersonate", "act as any other user", false, questionsFor([]string{"impersonate"}, "", true, "users", "groups", "serviceaccounts")},
+		{"rbac", "grant itself and others more", false, append(questionsFor([]string{"bind", "escalate"}, rbacGroup, true, "clusterroles"),
+			questionsFor([]string{"create", "update", "patch"}, rbacGroup, false, "roles", "rolebindings", "clusterroles", "clusterrolebindings")...)},
+		{"certificates", "get certificates for any identity signed", false, append(append(questionsFor([]string{"create"}, certGroup, true, "certificatesigningrequests"),
+			questionsFor([]string{"update", "patch"}, certGroup, true, "certificatesigningrequests/approval")...),
+			questionsFor([]string{"approve", "sign"}, certGroup, true, "signers")...)},
+		{"tokens", "make tokens of ServiceAccounts", false, questionsFor([]string{"create"}, "", false, "serviceaccounts/token")},
+		{"nodes", "run commands on nodes or take them out of service", false, append(questionsFor([]string{"get", "create"}, "", true, "nodes/proxy"),
+			questionsFor(changes, "", true, "nodes")...)},
+		{"exec", "run commands in containers and reach their ports", false, append(questionsFor([]string{"get", "create"}, "", false, connecting[:3]...),
+			questionsFor([]string{"update", "patch"}, "", false, "pods/ephemeralcontainers")...)},
+		{"proxy", "send requests to Pods and Services", false, questionsFor([]string{"get", "create"}, "", false, "pods/proxy", "services/proxy")},
 		{"admission", "change what the API server admits and serves", false, append(append(
-			each(changes, admitGroup, true, "mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies"),
-			each(changes, "apiregistration.k8s.io", true, "apiservices")...), each(changes, "apiextensions.k8s.io", true, "customresourcedefinitions")...)},
-		{"workloads", "start, change and delete workloads", false, append(append(append(each(changes, "", false, "pods", "replicationcontrollers"),
-			each(changes, "apps", false, "deployments", "statefulsets", "daemonsets", "replicasets")...),
-			each([]string{"update", "patch"}, "apps", false, "deployments/scale", "statefulsets/scale")...),
-			append(each(changes, "batch", false, "jobs", "cronjobs"), each([]string{"create"}, "", false, "pods/eviction")...)...)},
-		{"storage", "delete or change volumes", false, append(each(changes, "", false, "persistentvolumeclaims"), each(changes, "", true, "persistentvolumes")...)},
+			questionsFor(changes, admitGroup, true, "mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies"),
+			questionsFor(changes, "apiregistration.k8s.io", true, "apiservices")...), questionsFor(changes, "apiextensions.k8s.io", true, "customresourcedefinitions")...)},
+		{"workloads", "start, change and delete workloads", false, append(append(append(questionsFor(changes, "", false, "pods", "replicationcontrollers"),
+			questionsFor(changes, "apps", false, "deployments", "statefulsets", "daemonsets", "replicasets")...),
+			questionsFor([]string{"update", "patch"}, "apps", false, "deployments/scale", "statefulsets/scale")...),
+			append(questionsFor(changes, "batch", false, "jobs", "cronjobs"), questionsFor([]string{"create"}, "", false, "pods/eviction")...)...)},
+		{"storage", "delete or change volumes", false, append(questionsFor(changes, "", false, "persistentvolumeclaims"), questionsFor(changes, "", true, "persistentvolumes")...)},
 		{"objects", "change configuration, services and namespaces", false, append(append(append(
-			each(changes, "", false, "configmaps", "services", "serviceaccounts", "endpoints", "events"), each(changes, "", true, "namespaces")...),
-			each(changes, "networking.k8s.io", false, "ingresses", "networkpolicies")...), each(changes, "", false, "secrets")...)},
-		{"secrets", "read Secrets, and so hold what they give access to", true, each(readVerbs, "", false, "secrets")},
+			questionsFor(changes, "", false, "configmaps", "services", "serviceaccounts", "endpoints", "events"), questionsFor(changes, "", true, "namespaces")...),
+			questionsFor(changes, "networking.k8s.io", false, "ingresses", "networkpolicies")...), questionsFor(changes, "", false, "secrets")...)},
+		{"secrets", "read Secrets, and so hold what they give access to", true, questionsFor(readVerbs, "", false, "secrets")},
 	}
 }
 
@@ -62,7 +62,7 @@ func hazards() []hazard {
 // get, which a WebSocket begins with, is enough.
 var connecting = []string{"pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy"}
 
-func each(verbs []string, group string, wide bool, resources ...string) []question {
+func questionsFor(verbs []string, group string, wide bool, resources ...string) []question {
 	var out []question
 	for _, res := range resources {
 		for _, verb := range verbs {
@@ -72,16 +72,16 @@ func each(verbs []string, group string, wide bool, resources ...string) []questi
 	return out
 }
 
-// risks weighs every hazard, and returns what was found to be allowed by single
+// weighRisks weighs every hazard, and returns what was found to be allowed by single
 // questions.
-func (q *inquiry) risks(ctx context.Context) (out []Risk, writes []string) {
-	for _, h := range hazards() {
+func (q *inquiry) weighRisks(ctx context.Context) (out []Risk, writes []string) {
+	for _, h := range allHazards() {
 		r := Risk{ID: h.id, Answer: No, What: h.what}
-		for i, a := range q.answers(ctx, h.asks) {
+		for i, a := range q.answerQuestions(ctx, h.asks) {
 			switch {
 			case a == Yes:
 				r.Answer = Yes
-				if !h.reads && !q.granted(h.asks[i]) {
+				if !h.reads && !q.isGranted(h.asks[i]) {
 					writes = append(writes, h.asks[i].String())
 				}
 			case a == Unknown && r.Answer == No:
@@ -105,8 +105,8 @@ var harmless = append([]string{"use"}, readVerbs...)
 var questions = []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews",
 	"subjectaccessreviews", "localsubjectaccessreviews", "tokenreviews"}
 
-// writes lists what the rules allow to change, as "verbs resources".
-func (q *inquiry) writes() []string {
+// listWrites lists what the rules allow to change, as "verbs resources".
+func (q *inquiry) listWrites() []string {
 	var out []string
 	for _, r := range q.rules {
 		out = append(out, writesOf(r)...)
@@ -124,19 +124,19 @@ func writesOf(r authz.ResourceRule) (out []string) {
 	verbs := slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool { return slices.Contains(harmless, v) })
 	resources := slices.DeleteFunc(slices.Clone(r.Resources), func(r string) bool { return slices.Contains(questions, r) })
 	if len(verbs) > 0 && len(resources) > 0 {
-		out = append(out, describe(verbs, resources, r.APIGroups))
+		out = append(out, describeRule(verbs, resources, r.APIGroups))
 	}
-	if !has(r.APIGroups, "") || !has(r.Verbs, "get") {
+	if !hasOrStar(r.APIGroups, "") || !hasOrStar(r.Verbs, "get") {
 		return out
 	}
-	reached := slices.DeleteFunc(slices.Clone(connecting), func(sub string) bool { return !covers(r.Resources, sub) })
-	if len(reached) > 0 && !has(r.Verbs, "create") {
-		out = append(out, describe([]string{"get"}, reached, []string{""}))
+	reached := slices.DeleteFunc(slices.Clone(connecting), func(sub string) bool { return !coversResource(r.Resources, sub) })
+	if len(reached) > 0 && !hasOrStar(r.Verbs, "create") {
+		out = append(out, describeRule([]string{"get"}, reached, []string{""}))
 	}
 	return out
 }
 
-func describe(verbs, resources, groups []string) string {
+func describeRule(verbs, resources, groups []string) string {
 	s := strings.Join(verbs, ",") + " " + strings.Join(resources, ",")
 	named := slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return g == "" || g == "*" })
 	if len(named) > 0 {
@@ -145,8 +145,8 @@ func describe(verbs, resources, groups []string) string {
 	return s
 }
 
-// bound sorts nothing away but repetitions, and cuts a list that is too long.
-func bound(list []string) []string {
+// boundList sorts nothing away but repetitions, and cuts a list that is too long.
+func boundList(list []string) []string {
 	seen := map[string]bool{}
 	var out []string
 	for _, s := range list {

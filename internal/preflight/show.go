@@ -11,12 +11,12 @@ import (
 func (r Result) Permissions() map[string]any {
 	p := map[string]any{
 		"namespace":      r.Namespace,
-		"canGetPods":     r.can("get pods"),
-		"canListPods":    r.can("list pods"),
-		"canGetLogs":     r.can("get pods/log"),
-		"canListEvents":  r.can("list events"),
-		"canGetWorkload": r.can("get deployments.apps"),
-		"canGetNodes":    r.can("get nodes"),
+		"canGetPods":     r.mayRead("get pods"),
+		"canListPods":    r.mayRead("list pods"),
+		"canGetLogs":     r.mayRead("get pods/log"),
+		"canListEvents":  r.mayRead("list events"),
+		"canGetWorkload": r.mayRead("get deployments.apps"),
+		"canGetNodes":    r.mayRead("get nodes"),
 		"canGetSecrets":  slices.ContainsFunc(r.Risks, Risk.disclosesSecrets),
 		"canWrite":       string(r.CanWrite),
 		"worstCase":      r.WorstCase(),
@@ -25,18 +25,18 @@ func (r Result) Permissions() map[string]any {
 	if !r.At.IsZero() {
 		p["checkedAt"] = r.At.UTC()
 	}
-	set(p, "cluster", r.Cluster)
-	set(p, "writes", r.Writes)
-	set(p, "risks", r.risks(Yes))
-	set(p, "unknownRisks", r.risks(Unknown))
-	set(p, "cannotRead", r.reads(No))
-	set(p, "unknownReads", r.reads(Unknown))
-	set(p, "incomplete", strings.Join(r.Unknown, "; "))
+	setNonEmpty(p, "cluster", r.Cluster)
+	setNonEmpty(p, "writes", r.Writes)
+	setNonEmpty(p, "risks", r.risksAnswered(Yes))
+	setNonEmpty(p, "unknownRisks", r.risksAnswered(Unknown))
+	setNonEmpty(p, "cannotRead", r.readsAnswered(No))
+	setNonEmpty(p, "unknownReads", r.readsAnswered(Unknown))
+	setNonEmpty(p, "incomplete", strings.Join(r.Unknown, "; "))
 	return p
 }
 
-// set leaves out what is empty.
-func set[T interface{ string | []string }](p map[string]any, key string, value T) {
+// setNonEmpty leaves out what is empty.
+func setNonEmpty[T interface{ string | []string }](p map[string]any, key string, value T) {
 	if len(value) > 0 {
 		p[key] = value
 	}
@@ -47,10 +47,10 @@ func (k Risk) disclosesSecrets() bool {
 	return k.Answer == Yes && (k.ID == "secrets" || k.ID == "everything")
 }
 
-func (r Result) can(what string) bool { return r.Can[what] == Yes }
+func (r Result) mayRead(what string) bool { return r.Can[what] == Yes }
 
-// reads lists the reads that have this answer, in a stable order.
-func (r Result) reads(a Answer) []string {
+// readsAnswered lists the reads that have this answer, in a stable order.
+func (r Result) readsAnswered(a Answer) []string {
 	var out []string
 	for what, have := range r.Can {
 		if have == a {
@@ -61,8 +61,8 @@ func (r Result) reads(a Answer) []string {
 	return out
 }
 
-// risks are the ids of those that have this answer, gravest first.
-func (r Result) risks(a Answer) []string {
+// risksAnswered are the ids of those that have this answer, gravest first.
+func (r Result) risksAnswered(a Answer) []string {
 	var out []string
 	for _, k := range r.Risks {
 		if k.Answer == a {
@@ -92,7 +92,7 @@ func (r Result) WorstCase() string {
 		}
 	}
 	switch {
-	case r.CanWrite == Yes && !slices.ContainsFunc(r.Risks, Risk.changes):
+	case r.CanWrite == Yes && !slices.ContainsFunc(r.Risks, Risk.mayChange):
 		return "it can " + strings.Join(append(can, r.Writes[:min(len(r.Writes), 3)]...), "; ")
 	case len(can) > 0:
 		return "it can " + strings.Join(can, "; ")
@@ -104,4 +104,4 @@ func (r Result) WorstCase() string {
 	return "not known: the cluster did not answer what it may do"
 }
 
-func (k Risk) changes() bool { return k.Answer == Yes && k.ID != "secrets" }
+func (k Risk) mayChange() bool { return k.Answer == Yes && k.ID != "secrets" }

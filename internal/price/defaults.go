@@ -13,29 +13,29 @@ import (
 // is what their name costs.
 func Defaults() Table {
 	return slices.Concat(
-		of(nightcrier.Anthropic, map[string]Price{
-			"claude-haiku-4-5":  claude(1, 5, 0.1),
-			"claude-haiku-5-5":  above(100_000, claude(0.1, 0.5, 0.01), claude(0.5, 2.5, 0.05)),
-			"claude-sonnet-4-0": claude(3, 15, 0.3),
-			"claude-sonnet-4":   claude(3, 15, 0.3),
-			"claude-sonnet-4-5": claude(3, 15, 0.3),
-			"claude-sonnet-4-6": claude(3, 15, 0.3),
-			"claude-sonnet-5":   claude(2, 10, 0.2),
-			"claude-sonnet-5-5": claude(2, 10, 0.1),
-			"claude-opus-4-0":   claude(15, 75, 1.5),
-			"claude-opus-4":     claude(15, 75, 1.5),
-			"claude-opus-4-1":   claude(15, 75, 1.5),
-			"claude-opus-4-5":   claude(5, 25, 0.5),
-			"claude-opus-4-6":   claude(5, 25, 0.5),
-			"claude-opus-4-7":   claude(5, 25, 0.5),
-			"claude-opus-4-8":   claude(5, 25, 0.5),
-			"claude-opus-5":     claude(5, 25, 0.5),
-			"claude-opus-5-5":   claude(4, 20, 0.2),
-			"claude-fable-5":    claude(10, 50, 1),
-			"claude-fable-5-1":  claude(10, 50, 0.25),
-			"claude-fable-5-2":  claude(8, 40, 0.2),
+		tableOf(nightcrier.Anthropic, map[string]Price{
+			"claude-haiku-4-5":  claudePrice(1, 5, 0.1),
+			"claude-haiku-5-5":  priceAbove(100_000, claudePrice(0.1, 0.5, 0.01), claudePrice(0.5, 2.5, 0.05)),
+			"claude-sonnet-4-0": claudePrice(3, 15, 0.3),
+			"claude-sonnet-4":   claudePrice(3, 15, 0.3),
+			"claude-sonnet-4-5": claudePrice(3, 15, 0.3),
+			"claude-sonnet-4-6": claudePrice(3, 15, 0.3),
+			"claude-sonnet-5":   claudePrice(2, 10, 0.2),
+			"claude-sonnet-5-5": claudePrice(2, 10, 0.1),
+			"claude-opus-4-0":   claudePrice(15, 75, 1.5),
+			"claude-opus-4":     claudePrice(15, 75, 1.5),
+			"claude-opus-4-1":   claudePrice(15, 75, 1.5),
+			"claude-opus-4-5":   claudePrice(5, 25, 0.5),
+			"claude-opus-4-6":   claudePrice(5, 25, 0.5),
+			"claude-opus-4-7":   claudePrice(5, 25, 0.5),
+			"claude-opus-4-8":   claudePrice(5, 25, 0.5),
+			"claude-opus-5":     claudePrice(5, 25, 0.5),
+			"claude-opus-5-5":   claudePrice(4, 20, 0.2),
+			"claude-fable-5":    claudePrice(10, 50, 1),
+			"claude-fable-5-1":  claudePrice(10, 50, 0.25),
+			"claude-fable-5-2":  claudePrice(8, 40, 0.2),
 		}),
-		of(nightcrier.OpenAI, map[string]Price{
+		tableOf(nightcrier.OpenAI, map[string]Price{
 			"gpt-4.1":           PerMillion(2, 8, 0.5, 2),
 			"gpt-4o":            PerMillion(2.5, 10, 1.25, 2.5),
 			"gpt-4o-2024-05-13": PerMillion(5, 15, 5, 5),
@@ -46,28 +46,28 @@ func Defaults() Table {
 			"gpt-5.1":           PerMillion(1.25, 10, 0.125, 1.25),
 			"gpt-5.2":           PerMillion(1.75, 14, 0.175, 1.75),
 			"gpt-5.3-codex":     PerMillion(1.75, 14, 0.175, 1.75),
-			"gpt-5.4":           above(272_000, PerMillion(2.5, 15, 0.25, 2.5), PerMillion(5, 22.5, 0.5, 5)),
+			"gpt-5.4":           priceAbove(272_000, PerMillion(2.5, 15, 0.25, 2.5), PerMillion(5, 22.5, 0.5, 5)),
 			"gpt-5.4-mini":      PerMillion(0.75, 4.5, 0.075, 0.75),
 			"gpt-5.4-nano":      PerMillion(0.2, 1.25, 0.02, 0.2),
-			"gpt-5.5":           above(272_000, PerMillion(5, 30, 0.5, 5), PerMillion(10, 45, 1, 10)),
-			"gpt-5.6":           above(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
-			"gpt-5.6-sol":       above(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
-			"gpt-5.6-terra":     above(272_000, PerMillion(2, 12, 0.2, 2.5), PerMillion(4, 18, 0.4, 5)),
-			"gpt-5.6-luna":      above(272_000, PerMillion(0.2, 1.2, 0.02, 0.25), PerMillion(0.4, 1.8, 0.04, 0.5)),
-			"gpt-6-sol":         above(272_000, PerMillion(2, 10, 0.2, 2.5), PerMillion(4, 15, 0.4, 5)),
-			"gpt-6-luna":        above(272_000, PerMillion(0.1, 0.5, 0.01, 0.125), PerMillion(0.2, 0.75, 0.02, 0.25)),
-			"gpt-6.1-sol":       above(272_000, PerMillion(2, 10, 0.1, 2.5), PerMillion(4, 15, 0.2, 5)),
+			"gpt-5.5":           priceAbove(272_000, PerMillion(5, 30, 0.5, 5), PerMillion(10, 45, 1, 10)),
+			"gpt-5.6":           priceAbove(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
+			"gpt-5.6-sol":       priceAbove(272_000, PerMillion(4, 20, 0.4, 5), PerMillion(8, 30, 0.8, 10)),
+			"gpt-5.6-terra":     priceAbove(272_000, PerMillion(2, 12, 0.2, 2.5), PerMillion(4, 18, 0.4, 5)),
+			"gpt-5.6-luna":      priceAbove(272_000, PerMillion(0.2, 1.2, 0.02, 0.25), PerMillion(0.4, 1.8, 0.04, 0.5)),
+			"gpt-6-sol":         priceAbove(272_000, PerMillion(2, 10, 0.2, 2.5), PerMillion(4, 15, 0.4, 5)),
+			"gpt-6-luna":        priceAbove(272_000, PerMillion(0.1, 0.5, 0.01, 0.125), PerMillion(0.2, 0.75, 0.02, 0.25)),
+			"gpt-6.1-sol":       priceAbove(272_000, PerMillion(2, 10, 0.1, 2.5), PerMillion(4, 15, 0.2, 5)),
 		}),
-		of(nightcrier.Google, map[string]Price{
-			"gemini-2.5-pro":        above(200_000, PerMillion(1.25, 10, 0.125, 1.25), PerMillion(2.5, 15, 0.25, 2.5)),
+		tableOf(nightcrier.Google, map[string]Price{
+			"gemini-2.5-pro":        priceAbove(200_000, PerMillion(1.25, 10, 0.125, 1.25), PerMillion(2.5, 15, 0.25, 2.5)),
 			"gemini-2.5-flash":      PerMillion(0.3, 2.5, 0.03, 0.3),
 			"gemini-2.5-flash-lite": PerMillion(0.1, 0.4, 0.01, 0.1),
 		}),
 	)
 }
 
-// of is a table of one vendor's models.
-func of(p nightcrier.Provider, prices map[string]Price) Table {
+// tableOf is a table of one vendor's models.
+func tableOf(p nightcrier.Provider, prices map[string]Price) Table {
 	var t Table
 	for _, model := range slices.Sorted(maps.Keys(prices)) {
 		t = append(t, Entry{Provider: p, Model: model, Price: prices[model]})
@@ -75,16 +75,16 @@ func of(p nightcrier.Provider, prices map[string]Price) Table {
 	return t
 }
 
-// claude is a price of Anthropic's: writing to the cache costs a quarter more than
+// claudePrice is a price of Anthropic's: writing to the cache costs a quarter more than
 // reading afresh, for an hour twice as much.
-func claude(input, output, cacheRead float64) Price {
+func claudePrice(input, output, cacheRead float64) Price {
 	p := PerMillion(input, output, cacheRead, 1.25*input)
 	p.CacheWriteHour = perMillion(2 * input)
 	return p
 }
 
-// above is a price that is another one for requests of more than so many tokens.
-func above(tokens int64, short, long Price) Price {
+// priceAbove is a price that is another one for requests of more than so many tokens.
+func priceAbove(tokens int64, short, long Price) Price {
 	long.UpTo, long.Short = tokens, &short
 	return long
 }

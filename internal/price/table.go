@@ -38,7 +38,7 @@ func (t Table) Of(provider nightcrier.Provider, model string) (Price, bool) {
 		if e.Provider != "" && e.Provider != cmp.Or(provider, nightcrier.Anthropic) {
 			continue
 		}
-		if fit := e.fits(model); fit > best {
+		if fit := e.fitRank(model); fit > best {
 			best, found = fit, &t[i]
 		}
 	}
@@ -51,8 +51,8 @@ func (t Table) Of(provider nightcrier.Provider, model string) (Price, bool) {
 // longest is more than any pattern's length.
 const longest = 1 << 20
 
-// fits says how well an entry fits a model's name, 0 for not at all.
-func (e Entry) fits(model string) int {
+// fitRank says how well an entry fits a model's name, 0 for not at all.
+func (e Entry) fitRank(model string) int {
 	switch {
 	case e.Model == model:
 		return longest + 1

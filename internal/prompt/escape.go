@@ -12,8 +12,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// block puts escaped content between tags.
-func block(tag, content string) string {
+// wrapInTag puts escaped content between tags.
+func wrapInTag(tag, content string) string {
 	return "<" + tag + ">\n" + strings.TrimRight(content, "\n") + "\n</" + tag + ">\n"
 }
 
@@ -40,8 +40,8 @@ func escapeText(s string) string {
 	return b.String()
 }
 
-// inline is escapeText for one cell of a table.
-func inline(s string) string {
+// escapeCell is escapeText for one cell of a table.
+func escapeCell(s string) string {
 	s = escapeText(text.FoldLine(s))
 	return strings.NewReplacer("|", "¦", "`", "'").Replace(s)
 }
@@ -49,7 +49,7 @@ func inline(s string) string {
 // escapeJSON encodes v so that the text is still JSON and as harmless as
 // escapeText makes it.
 func escapeJSON(v any, mask func(string) string) (string, error) {
-	data, err := encode(v)
+	data, err := encodeJSON(v)
 	if err != nil {
 		return "", err
 	}
@@ -73,8 +73,8 @@ func writeEscaped(b *strings.Builder, r rune) {
 	fmt.Fprintf(b, `\u%04x`, r)
 }
 
-// encode writes indented JSON without HTML escapes, for files.
-func encode(v any) ([]byte, error) {
+// encodeJSON writes indented JSON without HTML escapes, for files.
+func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

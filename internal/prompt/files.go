@@ -22,15 +22,15 @@ func contextFiles(in Input) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	incident, err := encode(in.Incident)
+	incident, err := encodeJSON(in.Incident)
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := encode(in.ClusterInfo)
+	cluster, err := encodeJSON(in.ClusterInfo)
 	if err != nil {
 		return nil, err
 	}
-	permissions, err := encode(orUnknown(in.Permissions))
+	permissions, err := encodeJSON(orUnknown(in.Permissions))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func eventFile(ev nightcrier.Event) ([]byte, error) {
 	if raw := bytes.TrimSpace(ev.Raw); len(raw) > 0 && json.Valid(raw) {
 		return ev.Raw, nil
 	}
-	return encode(ev)
+	return encodeJSON(ev)
 }
 
 // logsFile joins the excerpts, ours first. The end of a log matters most, so

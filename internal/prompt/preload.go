@@ -33,10 +33,10 @@ type preloaded struct {
 	warnings   []string
 }
 
-// preload makes the blocks. Incident and permissions are never cut. Where the
+// preloadBlocks makes the blocks. Incident and permissions are never cut. Where the
 // others do not fit, the triage report is cut first, then the runbooks, then what
 // is remembered.
-func preload(in Input) (preloaded, error) {
+func preloadBlocks(in Input) (preloaded, error) {
 	snapshot := *in.Incident
 	snapshot.Workspace, snapshot.Artifacts = "", nil
 	incident, err := escapeJSON(&snapshot, in.Mask)
@@ -48,7 +48,7 @@ func preload(in Input) (preloaded, error) {
 		return preloaded{}, err
 	}
 	p := preloaded{incomplete: in.Incomplete}
-	p.text = block("incident", incident) + "\n" + block("kubernetes_cluster_access_permissions", permissions)
+	p.text = wrapInTag("incident", incident) + "\n" + wrapInTag("kubernetes_cluster_access_permissions", permissions)
 	p.addRest(in)
 	p.tokens = Tokens(p.text)
 	if p.tokens > warnTokens {
@@ -64,10 +64,10 @@ func (p *preloaded) addRest(in Input) {
 	room := maxTokens*charsPerToken - utf8.RuneCountInString(p.text)
 	var earlier, books fitted
 	if in.Preload {
-		earlier = fit("earlier_incident", in.Mask(earlierText(in.Earlier)), earlierFile, min(room-2*notice, maxEarlier))
+		earlier = fitBlock("earlier_incident", in.Mask(earlierText(in.Earlier)), earlierFile, min(room-2*notice, maxEarlier))
 		room -= earlier.size()
 	}
-	books = fit("runbooks", in.Mask(runbooksText(in.Runbooks)), runbooksFile, min(room-notice, maxRunbooks))
+	books = fitBlock("runbooks", in.Mask(runbooksText(in.Runbooks)), runbooksFile, min(room-notice, maxRunbooks))
 	room -= books.size()
 	if in.Preload {
 		p.addTriage(in.Mask(string(in.TriageReport)), room)
@@ -75,7 +75,7 @@ func (p *preloaded) addRest(in Input) {
 	for _, f := range []fitted{books, earlier} {
 		p.text += f.text
 		if f.kept < f.total {
-			p.miss("the block " + f.tag + " was cut to fit the prompt")
+			p.noteMissed("the block " + f.tag + " was cut to fit the prompt")
 			p.warnings = append(p.warnings, fmt.Sprintf("the block %s was cut from %d to %d characters", f.tag, f.total, f.kept))
 		}
 	}
@@ -83,13 +83,13 @@ func (p *preloaded) addRest(in Input) {
 
 func (p *preloaded) addTriage(report string, room int) {
 	if strings.TrimSpace(report) == "" {
-		p.miss("there is no initial triage report")
+		p.noteMissed("there is no initial triage report")
 		return
 	}
-	f := fit("initial_triage_report", report, triageFile, room)
+	f := fitBlock("initial_triage_report", report, triageFile, room)
 	p.text += f.text
 	if f.kept < f.total {
-		p.miss("the initial triage report was cut to fit the prompt")
+		p.noteMissed("the initial triage report was cut to fit the prompt")
 		p.warnings = append(p.warnings, fmt.Sprintf("the initial triage report was cut from %d to %d characters to stay below %d tokens",
 			f.total, f.kept, maxTokens))
 	}
@@ -104,27 +104,27 @@ type fitted struct {
 
 func (f fitted) size() int { return utf8.RuneCountInString(f.text) }
 
-// fit makes a block of text from outside, of at most room characters as long as
+// fitBlock makes a block of text from outside, of at most room characters as long as
 // they suffice to say that it was cut and where all of it is. It is empty for an
 // empty text.
-func fit(tag, text, file string, room int) fitted {
+func fitBlock(tag, text, file string, room int) fitted {
 	f := fitted{tag: tag}
 	if strings.TrimSpace(text) == "" {
 		return f
 	}
 	escaped := escapeText(text)
 	f.total = utf8.RuneCountInString(escaped)
-	f.kept, f.text = f.total, "\n"+block(tag, escaped)
+	f.kept, f.text = f.total, "\n"+wrapInTag(tag, escaped)
 	if f.size() <= room {
 		return f
 	}
 	note := fmt.Sprintf("[cut here: this has %d characters; all of it is in %s]", f.total, file)
-	kept := cutAtLine(escaped, room-utf8.RuneCountInString("\n"+block(tag, "\n"+note)))
-	f.kept, f.text = utf8.RuneCountInString(kept), "\n"+block(tag, kept+"\n"+note)
+	kept := cutAtLine(escaped, room-utf8.RuneCountInString("\n"+wrapInTag(tag, "\n"+note)))
+	f.kept, f.text = utf8.RuneCountInString(kept), "\n"+wrapInTag(tag, kept+"\n"+note)
 	return f
 }
 
-func (p *preloaded) miss(what string) {
+func (p *preloaded) noteMissed(what string) {
 	if p.incomplete != "" {
 		what = p.incomplete + "; " + what
 	}

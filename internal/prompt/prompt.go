@@ -130,7 +130,7 @@ type Bundle struct {
 // cannot be used.
 func Build(in Input) (Bundle, error) {
 	in = in.withDefaults()
-	generic, err := in.generic()
+	generic, err := in.genericPrompt()
 	if err != nil {
 		return Bundle{}, err
 	}
@@ -138,7 +138,7 @@ func Build(in Input) (Bundle, error) {
 	if err != nil {
 		return Bundle{}, err
 	}
-	pre, err := preload(in)
+	pre, err := preloadBlocks(in)
 	if err != nil {
 		return Bundle{}, err
 	}
@@ -150,7 +150,7 @@ func Build(in Input) (Bundle, error) {
 		user = pre.text + "\n" + user
 	}
 	b.System, b.User = []byte(system), []byte(user)
-	b.Sent = sent(in.Agent.Instructions, system, user)
+	b.Sent = joinPrompts(in.Agent.Instructions, system, user)
 	b.Files["context/system-instructions.txt"] = b.System
 	b.Files["PROMPT.md"] = b.User
 	b.Files["prompt-sent.md"] = b.Sent
@@ -174,13 +174,13 @@ func (in Input) withDefaults() Input {
 		in.ClusterInfo.Namespace = in.Incident.Namespace()
 	}
 	if in.ClusterInfo.InvolvedResources == nil {
-		in.ClusterInfo.InvolvedResources = involved(in.Incident)
+		in.ClusterInfo.InvolvedResources = involvedResources(in.Incident)
 	}
 	return in
 }
 
-// involved lists what the incident itself names.
-func involved(inc *nightcrier.Incident) []nightcrier.Resource {
+// involvedResources lists what the incident itself names.
+func involvedResources(inc *nightcrier.Incident) []nightcrier.Resource {
 	list := []nightcrier.Resource{}
 	for _, r := range []nightcrier.Resource{inc.Resource, inc.Owner} {
 		if !r.IsZero() && (len(list) == 0 || list[0] != r) {
@@ -190,8 +190,8 @@ func involved(inc *nightcrier.Incident) []nightcrier.Resource {
 	return list
 }
 
-// generic returns the part of the system prompt that a user may replace.
-func (in Input) generic() (string, error) {
+// genericPrompt returns the part of the system prompt that a user may replace.
+func (in Input) genericPrompt() (string, error) {
 	if in.SystemPromptFile == "" {
 		return mustText("text/generic.md"), nil
 	}
@@ -220,8 +220,8 @@ func readBounded(name string) (string, error) {
 	return string(data), nil
 }
 
-// sent records both prompts, byte for byte, under a heading each.
-func sent(place, system, user string) []byte {
+// joinPrompts records both prompts, byte for byte, under a heading each.
+func joinPrompts(place, system, user string) []byte {
 	return []byte("# System prompt (" + cmp.Or(place, "not sent: there is no agent") + ")\n\n" + system + "\n\n# User prompt\n\n" + user)
 }
 

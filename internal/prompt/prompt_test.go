@@ -399,12 +399,12 @@ func TestSeverityDecidesUrgencyAndDepth(t *testing.T) {
 		in := input()
 		in.Incident.Severity = s
 		user := string(build(t, in).User)
-		if !strings.Contains(user, urgency(s)) || !strings.Contains(user, depth(s)) || !strings.Contains(user, "| Severity | "+s.String()+" |") {
+		if !strings.Contains(user, urgencyText(s)) || !strings.Contains(user, depthText(s)) || !strings.Contains(user, "| Severity | "+s.String()+" |") {
 			t.Errorf("%s: the prompt does not say it", s)
 		}
-		seen[urgency(s)] = true
+		seen[urgencyText(s)] = true
 	}
-	if len(seen) != 4 || !strings.Contains(urgency(nightcrier.Critical), "URGENT") {
+	if len(seen) != 4 || !strings.Contains(urgencyText(nightcrier.Critical), "URGENT") {
 		t.Error("severities share their urgency")
 	}
 }

@@ -11,9 +11,9 @@ import (
 func Repair(who Agent, problems []string) []byte {
 	said := make([]string, len(problems))
 	for i, p := range problems {
-		said[i] = inline(p)
+		said[i] = escapeCell(p)
 	}
-	return []byte(render("repair.md", map[string]any{
+	return []byte(renderTemplate("repair.md", map[string]any{
 		"Problems": said, "Headings": headings, "Sentence": ReadOnly, "ReportPath": defaultReportPath, "AnswersOnly": who.AnswersOnly,
 	}))
 }

@@ -24,7 +24,7 @@ func mustText(name string) string {
 	return string(data)
 }
 
-func render(name string, data any) string {
+func renderTemplate(name string, data any) string {
 	var b strings.Builder
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
 		panic(err)
@@ -34,20 +34,20 @@ func render(name string, data any) string {
 
 // systemPrompt is the sentence, the generic part, and the report's form.
 func (in Input) systemPrompt(generic string) string {
-	report := render("report.md", map[string]any{"SkillPath": in.SkillPath, "ReadIt": in.readIt(), "Headings": headings})
+	report := renderTemplate("report.md", map[string]any{"SkillPath": in.SkillPath, "ReadIt": in.readIt(), "Headings": headings})
 	return ReadOnly + "\n\n" + strings.TrimSpace(generic) + "\n\n" + report
 }
 
 func (in Input) userPrompt() string {
 	inc := in.Incident
 	triage := len(in.TriageReport) > 0
-	return render("user.md", map[string]any{
-		"ID": inc.ID, "Cluster": inline(inc.Cluster), "Namespace": orNone(inline(inc.Namespace())),
-		"Resource": inline(inc.Resource.String()), "Fault": inline(inc.FaultType), "Severity": inc.Severity.String(),
-		"Reported": reported(in.Event, inc), "Urgency": urgency(inc.Severity), "Depth": depth(inc.Severity),
-		"CanLook": in.CanLook, "WhyNot": orNoCredential(inline(in.WhyNot)), "Sentence": ReadOnly, "SkillPath": in.SkillPath, "ReportPath": in.ReportPath,
+	return renderTemplate("user.md", map[string]any{
+		"ID": inc.ID, "Cluster": escapeCell(inc.Cluster), "Namespace": orNone(escapeCell(inc.Namespace())),
+		"Resource": escapeCell(inc.Resource.String()), "Fault": escapeCell(inc.FaultType), "Severity": inc.Severity.String(),
+		"Reported": reportedAt(in.Event, inc), "Urgency": urgencyText(inc.Severity), "Depth": depthText(inc.Severity),
+		"CanLook": in.CanLook, "WhyNot": orNoCredential(escapeCell(in.WhyNot)), "Sentence": ReadOnly, "SkillPath": in.SkillPath, "ReportPath": in.ReportPath,
 		"Runbooks": len(in.Runbooks) > 0, "Earlier": in.Earlier != nil, "Recalled": in.Earlier != nil && in.Preload,
-		"Triage": triage, "Preloaded": in.preloadedNote(triage), "Skills": in.otherSkills(), "Tools": quoted(in.Agent.Tools), "Commands": quoted(commands(in.Agent.Verbs)), "AnswersOnly": in.Agent.AnswersOnly,
+		"Triage": triage, "Preloaded": in.preloadedNote(triage), "Skills": in.otherSkills(), "Tools": quoteNames(in.Agent.Tools), "Commands": quoteNames(kubectlCommands(in.Agent.Verbs)), "AnswersOnly": in.Agent.AnswersOnly,
 	})
 }
 
@@ -58,11 +58,11 @@ const maxDescription = 300
 func (in Input) otherSkills() []Skill {
 	var all []Skill
 	for _, s := range in.Skills {
-		about := inline(text.CutRunes(text.FoldLine(in.Mask(s.Description)), maxDescription))
+		about := escapeCell(text.CutRunes(text.FoldLine(in.Mask(s.Description)), maxDescription))
 		if about == "" {
 			about = "it does not say what for"
 		}
-		all = append(all, Skill{Path: inline(s.Path), Description: about})
+		all = append(all, Skill{Path: escapeCell(s.Path), Description: about})
 	}
 	return all
 }
@@ -75,8 +75,8 @@ func (in Input) readIt() string {
 	return "for example `cat " + in.SkillPath + "`"
 }
 
-// commands are those of kubectl for some verbs.
-func commands(verbs []string) []string {
+// kubectlCommands are those of kubectl for some verbs.
+func kubectlCommands(verbs []string) []string {
 	all := make([]string, len(verbs))
 	for i, v := range verbs {
 		all[i] = "kubectl " + v
@@ -84,8 +84,8 @@ func commands(verbs []string) []string {
 	return all
 }
 
-// quoted lists names as code, "" for none.
-func quoted(names []string) string {
+// quoteNames lists names as code, "" for none.
+func quoteNames(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
@@ -114,7 +114,7 @@ func (in Input) preloadedNote(triage bool) string {
 	return note + " Nothing was collected before you started: begin with the object named above."
 }
 
-func reported(ev nightcrier.Event, inc *nightcrier.Incident) string {
+func reportedAt(ev nightcrier.Event, inc *nightcrier.Incident) string {
 	at := inc.Timestamp
 	if at.IsZero() {
 		at = inc.CreatedAt
@@ -128,7 +128,7 @@ func reported(ev nightcrier.Event, inc *nightcrier.Incident) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-func urgency(s nightcrier.Severity) string {
+func urgencyText(s nightcrier.Severity) string {
 	switch s {
 	case nightcrier.Critical:
 		return "**URGENT: a critical fault is open now. The first minutes count: name the cause and the safest mitigation first, then complete the report.**"
@@ -140,7 +140,7 @@ func urgency(s nightcrier.Severity) string {
 	return "For information: nothing is known to hurt. Say briefly what happened."
 }
 
-func depth(s nightcrier.Severity) string {
+func depthText(s nightcrier.Severity) string {
 	switch s {
 	case nightcrier.Critical:
 		return "Begin at P1 (P2 if a single pod is affected): full depth. Every section in full, three hypotheses weighed, blast radius and escalation triggers named."

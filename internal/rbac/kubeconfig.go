@@ -60,28 +60,28 @@ const (
 // kubeconfigs, NotFound when the account does not exist, Unreachable when the
 // cluster does not answer or denies it.
 func Kubeconfig(ctx context.Context, r Request) (Made, error) {
-	if err := r.check(); err != nil {
+	if err := r.checkRequest(); err != nil {
 		return Made{}, err
 	}
-	admin, cluster, err := r.load()
+	admin, cluster, err := r.loadCredential()
 	if err != nil {
 		return Made{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	token, err := r.token(ctx, admin)
+	token, err := r.requestToken(ctx, admin)
 	if err != nil {
 		return Made{}, err
 	}
 	m := Made{ExpiresAt: token.ExpirationTimestamp.Time}
-	if m.Kubeconfig, err = clientcmd.Write(only(cluster, token.Token)); err != nil {
+	if m.Kubeconfig, err = clientcmd.Write(newKubeconfig(cluster, token.Token)); err != nil {
 		return m, fmt.Errorf("encode the kubeconfig: %w", err)
 	}
-	return m, r.look(ctx, &m)
+	return m, r.checkCredential(ctx, &m)
 }
 
-// look asks what the new credential may do, with nothing but what was made.
-func (r Request) look(ctx context.Context, m *Made) error {
+// checkCredential asks what the new credential may do, with nothing but what was made.
+func (r Request) checkCredential(ctx context.Context, m *Made) error {
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(m.Kubeconfig)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "the new kubeconfig is not usable: %w", err)
@@ -92,13 +92,13 @@ func (r Request) look(ctx context.Context, m *Made) error {
 	}
 	defer client.Close()
 	m.Host = client.Host()
-	m.Known, err = preflight.Check(ctx, client, m.Host, first(r.Account.Namespaces), time.Now())
+	m.Known, err = preflight.Check(ctx, client, m.Host, firstOrEmpty(r.Account.Namespaces), time.Now())
 	return err
 }
 
-// load returns the credential that may make tokens, and how its cluster is
+// loadCredential returns the credential that may make tokens, and how its cluster is
 // reached: address, trust, proxy.
-func (r Request) load() (*rest.Config, *api.Cluster, error) {
+func (r Request) loadCredential() (*rest.Config, *api.Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = r.Kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: r.Context})
@@ -129,8 +129,8 @@ func (r Request) load() (*rest.Config, *api.Cluster, error) {
 	return cfg, cluster, nil
 }
 
-// only is a kubeconfig with one context.
-func only(cluster *api.Cluster, token string) api.Config {
+// newKubeconfig is a kubeconfig with one context.
+func newKubeconfig(cluster *api.Cluster, token string) api.Config {
 	const name = "nightcrier"
 	return api.Config{
 		Clusters:       map[string]*api.Cluster{name: cluster},
@@ -140,23 +140,23 @@ func only(cluster *api.Cluster, token string) api.Config {
 	}
 }
 
-func (r Request) check() error {
+func (r Request) checkRequest() error {
 	if r.Duration < MinDuration || r.Duration > MaxDuration {
 		return nightcrier.Errorf(nightcrier.Invalid, "a token cannot be valid for %s: between 10m and 8760h is possible", r.Duration)
 	}
 	return r.Account.Check()
 }
 
-func first(list []string) string {
+func firstOrEmpty(list []string) string {
 	if len(list) == 0 {
 		return ""
 	}
 	return list[0]
 }
 
-// token makes a token of the account. It is a POST, and the only one of this
+// requestToken makes a token of the account. It is a POST, and the only one of this
 // program that has an effect.
-func (r Request) token(ctx context.Context, cfg *rest.Config) (authn.TokenRequestStatus, error) {
+func (r Request) requestToken(ctx context.Context, cfg *rest.Config) (authn.TokenRequestStatus, error) {
 	seconds := int64(r.Duration / time.Second)
 	t := authn.TokenRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: authn.SchemeGroupVersion.String(), Kind: "TokenRequest"},
@@ -166,7 +166,7 @@ func (r Request) token(ctx context.Context, cfg *rest.Config) (authn.TokenReques
 	if err != nil {
 		return t.Status, err
 	}
-	answer, err := r.post(ctx, cfg, ask)
+	answer, err := r.postTokenRequest(ctx, cfg, ask)
 	if err != nil {
 		return t.Status, err
 	}
@@ -176,7 +176,7 @@ func (r Request) token(ctx context.Context, cfg *rest.Config) (authn.TokenReques
 	return t.Status, nil
 }
 
-func (r Request) post(ctx context.Context, cfg *rest.Config, body []byte) ([]byte, error) {
+func (r Request) postTokenRequest(ctx context.Context, cfg *rest.Config, body []byte) ([]byte, error) {
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "credential of kubeconfig: %w", err)
@@ -205,11 +205,11 @@ func (r Request) post(ctx context.Context, cfg *rest.Config, body []byte) ([]byt
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Unreachable, "cluster at %s: %w", base.Host, err)
 	}
-	return answer, r.refused(resp.StatusCode, base.Host, answer)
+	return answer, r.statusError(resp.StatusCode, base.Host, answer)
 }
 
-// refused turns an answer that is no success into an error.
-func (r Request) refused(status int, host string, answer []byte) error {
+// statusError turns an answer that is no success into an error.
+func (r Request) statusError(status int, host string, answer []byte) error {
 	who := r.Account.Namespace + "/" + r.Account.Name
 	switch status {
 	case http.StatusOK, http.StatusCreated:

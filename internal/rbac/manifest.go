@@ -78,14 +78,14 @@ func Manifest(a Account) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := manifest.Execute(&b, map[string]any{
-		"Account": a, "Rules": rules(inside), "Wide": rules(wide),
+		"Account": a, "Rules": rulesByGroup(inside), "Wide": rulesByGroup(wide),
 		"MakeNamespace": a.Namespace != "default" && !strings.HasPrefix(a.Namespace, "kube-"),
 	})
 	return b.Bytes(), err
 }
 
-// rules makes one rule for each group, and one for logs, which have no list.
-func rules(list []kube.Resource) []rule {
+// rulesByGroup makes one rule for each group, and one for logs, which have no list.
+func rulesByGroup(list []kube.Resource) []rule {
 	names := map[string][]string{}
 	var out []rule
 	for _, r := range list {

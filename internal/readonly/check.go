@@ -21,51 +21,51 @@ type Checker struct {
 // Its error is a Refused one that says what is wrong and what would be right, for
 // the model. Whatever is not known to only read is refused.
 func (k Checker) Check(command string) error {
-	all, err := calls(command)
+	all, err := parseCalls(command)
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
-		if err := k.call(c, false); err != nil {
+		if err := k.checkCall(c, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// call checks one program. bounded says that something ends it before long.
-func (k Checker) call(c call, bounded bool) error {
+// checkCall checks one program. bounded says that something ends it before long.
+func (k Checker) checkCall(c call, bounded bool) error {
 	if c[0].glob >= 0 {
-		return refuse("the name of a command cannot be a pattern")
+		return newRefusalf("the name of a command cannot be a pattern")
 	}
-	switch name := c.name(); name {
+	switch name := c.programName(); name {
 	case "kubectl":
-		return k.kubectl(c[1:], bounded)
+		return k.checkKubectl(c[1:], bounded)
 	case "timeout":
-		return k.timeout(c[1:])
+		return k.checkTimeout(c[1:])
 	case "echo":
-		return k.echo(c[1:])
+		return k.checkEcho(c[1:])
 	case "sed":
-		return k.sed(c[1:])
+		return k.checkSed(c[1:])
 	case "cd":
 		if len(c) != 2 || strings.HasPrefix(c[1].text, "-") {
-			return refuse("cd takes one directory of the workspace")
+			return newRefusalf("cd takes one directory of the workspace")
 		}
-		return k.path(c[1])
+		return k.checkPath(c[1])
 	default:
 		f, ok := filters[name]
 		if !ok {
-			return refuse("%q is not available: kubectl %s, pipes into grep, head, tail, sort, uniq, cut, tr, wc, jq, sed -n, and cat and ls of the workspace are", text.CutRunes(name, maxEchoed), strings.Join(k.Policy.Verbs, "|"))
+			return newRefusalf("%q is not available: kubectl %s, pipes into grep, head, tail, sort, uniq, cut, tr, wc, jq, sed -n, and cat and ls of the workspace are", text.CutRunes(name, maxEchoed), strings.Join(k.Policy.Verbs, "|"))
 		}
-		return k.filter(name, f, c[1:])
+		return k.checkFilter(name, f, c[1:])
 	}
 }
 
-// echo says what it is given, which is no pattern: that would list what there is.
-func (k Checker) echo(args []word) error {
+// checkEcho says what it is given, which is no pattern: that would list what there is.
+func (k Checker) checkEcho(args []word) error {
 	for _, w := range args {
 		if w.glob >= 0 {
-			return refuse("echo: %q is a pattern: put it between '…'", text.CutRunes(w.text, maxEchoed))
+			return newRefusalf("echo: %q is a pattern: put it between '…'", text.CutRunes(w.text, maxEchoed))
 		}
 	}
 	return nil
@@ -74,32 +74,32 @@ func (k Checker) echo(args []word) error {
 // longestFollow is how long a command under timeout may run.
 const longestFollow = 2 * time.Minute
 
-// timeout checks the command that it bounds.
-func (k Checker) timeout(args []word) error {
+// checkTimeout checks the command that it bounds.
+func (k Checker) checkTimeout(args []word) error {
 	if len(args) < 2 {
-		return refuse("timeout takes seconds and a command")
+		return newRefusalf("timeout takes seconds and a command")
 	}
 	n, err := strconv.Atoi(strings.TrimSuffix(args[0].text, "s"))
 	if err != nil || n < 1 || time.Duration(n)*time.Second > longestFollow {
-		return refuse("timeout takes 1 to %d seconds", int(longestFollow.Seconds()))
+		return newRefusalf("timeout takes 1 to %d seconds", int(longestFollow.Seconds()))
 	}
 	if name := args[1].text; name != "kubectl" {
-		return refuse("timeout is there for kubectl only")
+		return newRefusalf("timeout is there for kubectl only")
 	}
-	return k.call(call(args[1:]), true)
+	return k.checkCall(call(args[1:]), true)
 }
 
-// path checks a file to be read: one below the workspace. That a link in it does
+// checkPath checks a file to be read: one below the workspace. That a link in it does
 // not lead out is the sandbox's to see to.
-func (k Checker) path(w word) error {
+func (k Checker) checkPath(w word) error {
 	p := w.text
 	if w.glob == 0 {
-		return refuse("a pattern for files begins with the directory: write ./ before it")
+		return newRefusalf("a pattern for files begins with the directory: write ./ before it")
 	}
 	for part := range strings.SplitSeq(p, "/") {
 		// A pattern that begins with a dot finds the directory above, too.
 		if part == ".." || w.glob >= 0 && strings.HasPrefix(part, ".") && strings.ContainsAny(part, globChars) {
-			return refuse("%q leads out of the workspace", text.CutRunes(p, maxEchoed))
+			return newRefusalf("%q leads out of the workspace", text.CutRunes(p, maxEchoed))
 		}
 	}
 	if !filepath.IsAbs(p) {
@@ -107,7 +107,7 @@ func (k Checker) path(w word) error {
 	}
 	inside := k.Workspace + "/"
 	if k.Workspace == "" || p != k.Workspace && !strings.HasPrefix(p, inside) || w.glob >= 0 && w.glob < len(inside) {
-		return refuse("%q is outside the workspace", text.CutRunes(p, maxEchoed))
+		return newRefusalf("%q is outside the workspace", text.CutRunes(p, maxEchoed))
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func TestShellAgrees(t *testing.T) {
 		cmd.Dir, cmd.Env = dir, []string{"PATH=" + bin}
 		_ = cmd.Run() // its exit code is the last stub's
 		var want []string
-		all, err := calls(c)
+		all, err := parseCalls(c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ const (
 	following
 )
 
-// with returns both.
-func (f flags) with(more flags) flags {
+// withFlags returns both.
+func (f flags) withFlags(more flags) flags {
 	out := flags{}
 	for _, m := range []flags{f, more} {
 		for k, v := range m {
@@ -32,8 +32,8 @@ func (f flags) with(more flags) flags {
 	return out
 }
 
-// set makes options of one kind from their names.
-func set(kind takes, names string) flags {
+// newFlags makes options of one kind from their names.
+func newFlags(kind takes, names string) flags {
 	f := flags{}
 	for name := range strings.FieldsSeq(names) {
 		f[name] = kind
@@ -48,10 +48,10 @@ type option struct {
 	value string
 }
 
-// parse splits arguments into options and operands, as both kubectl and the usual
+// parseArguments splits arguments into options and operands, as both kubectl and the usual
 // tools do: --name=value, --name value, -nvalue, -n value, -n=value, -abc. What is
 // not in f is refused: names cannot be shortened either.
-func (f flags) parse(program string, args []word) (options []option, operands []word, err error) {
+func (f flags) parseArguments(program string, args []word) (options []option, operands []word, err error) {
 	for i := 0; i < len(args); i++ {
 		text := args[i].text
 		if len(text) < 2 || text[0] != '-' {
@@ -59,13 +59,13 @@ func (f flags) parse(program string, args []word) (options []option, operands []
 			continue
 		}
 		if eq := strings.IndexByte(text, '='); args[i].glob >= 0 && (eq < 0 || args[i].glob < eq) {
-			return nil, nil, refuse("%s: an option cannot be a pattern: put it between '…'", program)
+			return nil, nil, newRefusalf("%s: an option cannot be a pattern: put it between '…'", program)
 		}
 		var some []option
 		if long, ok := strings.CutPrefix(text, "--"); ok {
-			some, err = f.long(program, long)
+			some, err = f.parseLong(program, long)
 		} else {
-			some, err = f.short(program, text[1:])
+			some, err = f.parseShort(program, text[1:])
 		}
 		if err != nil {
 			return nil, nil, err
@@ -73,11 +73,11 @@ func (f flags) parse(program string, args []word) (options []option, operands []
 		if last := &some[len(some)-1]; last.kind == value && last.value == missing {
 			i++
 			if i == len(args) {
-				return nil, nil, refuse("%s: -%s takes a value", program, last.name)
+				return nil, nil, newRefusalf("%s: -%s takes a value", program, last.name)
 			}
 			last.value = args[i].text
-			if args[i].glob >= 0 && !tolerant(last.value, args[i].glob) {
-				return nil, nil, refuse("%s: the value of -%s is a pattern: put it between '…'", program, last.name)
+			if args[i].glob >= 0 && !mayStayUnquoted(last.value, args[i].glob) {
+				return nil, nil, newRefusalf("%s: the value of -%s is a pattern: put it between '…'", program, last.name)
 			}
 		}
 		options = append(options, some...)
@@ -88,11 +88,11 @@ func (f flags) parse(program string, args []word) (options []option, operands []
 // missing stands for a value that is the next word.
 const missing = "\x00"
 
-func (f flags) long(program, said string) ([]option, error) {
+func (f flags) parseLong(program, said string) ([]option, error) {
 	name, val, given := strings.Cut(said, "=")
 	kind := f[name]
 	if kind == 0 || len(name) < 2 {
-		return nil, refuse("%s: the option --%s is not available", program, text.CutRunes(name, maxEchoed))
+		return nil, newRefusalf("%s: the option --%s is not available", program, text.CutRunes(name, maxEchoed))
 	}
 	if !given {
 		val = missing
@@ -103,14 +103,14 @@ func (f flags) long(program, said string) ([]option, error) {
 	return []option{{name, kind, val}}, nil
 }
 
-func (f flags) short(program, text string) (out []option, err error) {
+func (f flags) parseShort(program, text string) (out []option, err error) {
 	for i := range len(text) {
 		name := text[i : i+1]
 		kind := f[name]
 		rest := text[i+1:]
 		switch {
 		case kind == 0:
-			return nil, refuse("%s: the option -%s is not available", program, name)
+			return nil, newRefusalf("%s: the option -%s is not available", program, name)
 		case kind == value:
 			val, _ := strings.CutPrefix(rest, "=")
 			if rest == "" {
@@ -125,9 +125,9 @@ func (f flags) short(program, text string) (out []option, err error) {
 	return out, nil
 }
 
-// tolerant reports whether a pattern may stay outside quotes: whatever file it may
+// mayStayUnquoted reports whether a pattern may stay outside quotes: whatever file it may
 // find begins with what makes it a template for the output.
-func tolerant(text string, glob int) bool {
+func mayStayUnquoted(text string, glob int) bool {
 	for _, kind := range []string{"jsonpath=", "custom-columns="} {
 		if i := strings.Index(text, kind); i >= 0 && i <= len("--output=") && glob >= i+len(kind) {
 			return true

@@ -39,8 +39,8 @@ func (p Policy) May(verb string) bool { return slices.Contains(p.Verbs, verb) }
 // do nor stops a start.
 func Parse(words []string) (p Policy, notes []string) {
 	r := reader{}
-	for _, w := range split(words) {
-		r.word(w)
+	for _, w := range splitRules(words) {
+		r.readRule(w)
 	}
 	for _, v := range Verbs() {
 		if slices.Contains(r.verbs, v) {
@@ -67,39 +67,39 @@ func (p Policy) Words() []string {
 // reader gathers a policy.
 type reader struct{ files, verbs, notes []string }
 
-func (r *reader) note(format string, args ...any) {
+func (r *reader) addNotef(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-func (r *reader) word(word string) {
+func (r *reader) readRule(word string) {
 	name, args, limited := strings.Cut(word, "(")
 	switch name {
 	case "Read", "Grep", "Glob":
-		r.file(name)
+		r.addFileTool(name)
 		if limited {
-			r.note("%s is read as %s, inside the workspace only", text.CutRunes(word, maxEchoed), name)
+			r.addNotef("%s is read as %s, inside the workspace only", text.CutRunes(word, maxEchoed), name)
 		}
 	case "Write":
-		r.file(name)
-		r.note("Write reaches the agent's output directory only")
+		r.addFileTool(name)
+		r.addNotef("Write reaches the agent's output directory only")
 	case "Bash":
-		r.bash(word, strings.TrimSuffix(args, ")"), limited)
+		r.addBashRules(word, strings.TrimSuffix(args, ")"), limited)
 	default:
-		r.note("%s is not available to a read-only triage and is left out", text.CutRunes(word, maxEchoed))
+		r.addNotef("%s is not available to a read-only triage and is left out", text.CutRunes(word, maxEchoed))
 	}
 }
 
-func (r *reader) file(name string) {
+func (r *reader) addFileTool(name string) {
 	if !slices.Contains(r.files, name) {
 		r.files = append(r.files, name)
 	}
 }
 
-// bash keeps the reading kubectl commands of a rule.
-func (r *reader) bash(word, rules string, limited bool) {
+// addBashRules keeps the reading kubectl commands of a rule.
+func (r *reader) addBashRules(word, rules string, limited bool) {
 	if !limited {
 		r.verbs = append(r.verbs, Verbs()...)
-		r.note("Bash is narrowed to kubectl %s", strings.Join(Verbs(), ", "))
+		r.addNotef("Bash is narrowed to kubectl %s", strings.Join(Verbs(), ", "))
 		return
 	}
 	dropped := false
@@ -111,7 +111,7 @@ func (r *reader) bash(word, rules string, limited bool) {
 		}
 	}
 	if dropped {
-		r.note("%s: only reading kubectl commands are kept: %s", text.CutRunes(word, maxEchoed), strings.Join(Verbs(), ", "))
+		r.addNotef("%s: only reading kubectl commands are kept: %s", text.CutRunes(word, maxEchoed), strings.Join(Verbs(), ", "))
 	}
 }
 
@@ -127,9 +127,9 @@ func readingVerb(rule string) (verb string, ok bool) {
 	return verb, slices.Contains(Verbs(), verb)
 }
 
-// split splits at commas outside parentheses, so that both a list and the
+// splitRules splits at commas outside parentheses, so that both a list and the
 // one-string spelling work.
-func split(words []string) (out []string) {
+func splitRules(words []string) (out []string) {
 	for _, s := range words {
 		depth := 0
 		for _, w := range strings.FieldsFunc(s, func(r rune) bool {

@@ -27,52 +27,52 @@ type word struct {
 // call is a program and its arguments.
 type call []word
 
-func (c call) name() string { return c[0].text }
+func (c call) programName() string { return c[0].text }
 
-func refuse(format string, args ...any) error {
+func newRefusalf(format string, args ...any) error {
 	return nightcrier.Errorf(nightcrier.Refused, format, args...)
 }
 
-// calls returns the programs that a command line runs. Only lists and pipelines of
+// parseCalls returns the programs that a command line runs. Only lists and pipelines of
 // plain words get through, so that what we read is what any shell makes of it.
-func calls(command string) ([]call, error) {
-	if err := plain(command); err != nil {
+func parseCalls(command string) ([]call, error) {
+	if err := checkPlainText(command); err != nil {
 		return nil, err
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
 	if err != nil {
-		return nil, refuse("the command is not understood: %v", err)
+		return nil, newRefusalf("the command is not understood: %v", err)
 	}
 	l := list{}
 	for _, s := range file.Stmts {
-		if err := l.statement(s); err != nil {
+		if err := l.readStatement(s); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case len(l.calls) == 0:
-		return nil, refuse("there is no command")
+		return nil, newRefusalf("there is no command")
 	case len(l.calls) > maxCalls:
-		return nil, refuse("more than %d commands in one line", maxCalls)
+		return nil, newRefusalf("more than %d commands in one line", maxCalls)
 	}
 	return l.calls, nil
 }
 
-// plain refuses what shells and parsers read differently.
-func plain(command string) error {
+// checkPlainText refuses what shells and parsers read differently.
+func checkPlainText(command string) error {
 	if len(command) > maxCommand {
-		return refuse("the command is longer than %d bytes", maxCommand)
+		return newRefusalf("the command is longer than %d bytes", maxCommand)
 	}
 	if !utf8.ValidString(command) {
-		return refuse("the command is no UTF-8 text")
+		return newRefusalf("the command is no UTF-8 text")
 	}
 	for _, r := range command {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-			return refuse("the command holds the control character %q", r)
+			return newRefusalf("the command holds the control character %q", r)
 		}
 	}
 	if strings.Contains(command, "\\\n") {
-		return refuse("lines cannot be joined with a backslash; write one line")
+		return newRefusalf("lines cannot be joined with a backslash; write one line")
 	}
 	return nil
 }
@@ -80,32 +80,32 @@ func plain(command string) error {
 // list gathers calls.
 type list struct{ calls []call }
 
-func (l *list) statement(s *syntax.Stmt) error {
+func (l *list) readStatement(s *syntax.Stmt) error {
 	switch {
 	case s.Background:
-		return refuse("nothing may run in the background: leave out the &")
+		return newRefusalf("nothing may run in the background: leave out the &")
 	case s.Negated || s.Coprocess:
-		return refuse("only plain commands may be run")
+		return newRefusalf("only plain commands may be run")
 	}
 	for _, r := range s.Redirs {
-		if err := redirect(r); err != nil {
+		if err := checkRedirect(r); err != nil {
 			return err
 		}
 	}
 	switch cmd := s.Cmd.(type) {
 	case *syntax.CallExpr:
-		return l.call(cmd)
+		return l.readCall(cmd)
 	case *syntax.BinaryCmd:
-		if err := l.statement(cmd.X); err != nil {
+		if err := l.readStatement(cmd.X); err != nil {
 			return err
 		}
-		return l.statement(cmd.Y)
+		return l.readStatement(cmd.Y)
 	}
-	return refuse("only plain commands may be run, alone, in pipes, or joined by ; && and ||: no loops, conditions, groups or functions")
+	return newRefusalf("only plain commands may be run, alone, in pipes, or joined by ; && and ||: no loops, conditions, groups or functions")
 }
 
-// redirect lets errors join the output, and either be thrown away.
-func redirect(r *syntax.Redirect) error {
+// checkRedirect lets errors join the output, and either be thrown away.
+func checkRedirect(r *syntax.Redirect) error {
 	fd := ""
 	if r.N != nil {
 		fd = r.N.Value
@@ -121,12 +121,12 @@ func redirect(r *syntax.Redirect) error {
 	case (r.Op == syntax.RdrOut || r.Op == syntax.RdrAll) && target.text == "/dev/null":
 		return nil
 	}
-	return refuse("nothing may be redirected but errors (2>&1, 2>/dev/null): write the report with the tool for files")
+	return newRefusalf("nothing may be redirected but errors (2>&1, 2>/dev/null): write the report with the tool for files")
 }
 
-func (l *list) call(c *syntax.CallExpr) error {
+func (l *list) readCall(c *syntax.CallExpr) error {
 	if len(c.Assigns) > 0 || len(c.Args) == 0 {
-		return refuse("no variable may be set")
+		return newRefusalf("no variable may be set")
 	}
 	var out call
 	for _, arg := range c.Args {
@@ -144,20 +144,20 @@ func (l *list) call(c *syntax.CallExpr) error {
 func readWord(w *syntax.Word) (word, error) {
 	out := word{glob: -1}
 	if w == nil {
-		return out, refuse("the command is not understood")
+		return out, newRefusalf("the command is not understood")
 	}
 	for _, part := range w.Parts {
-		if err := out.part(part); err != nil {
+		if err := out.readPart(part); err != nil {
 			return word{}, err
 		}
 	}
 	return out, nil
 }
 
-func (w *word) part(p syntax.WordPart) error {
+func (w *word) readPart(p syntax.WordPart) error {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		return w.bare(p.Value)
+		return w.readBare(p.Value)
 	case *syntax.SglQuoted:
 		if !p.Dollar {
 			w.text += p.Value
@@ -165,12 +165,12 @@ func (w *word) part(p syntax.WordPart) error {
 		}
 	case *syntax.DblQuoted:
 		if !p.Dollar {
-			return w.quoted(p.Parts)
+			return w.readQuoted(p.Parts)
 		}
 	case *syntax.ParamExp:
-		return refuse("variables are not available: write the value")
+		return newRefusalf("variables are not available: write the value")
 	}
-	return refuse("substitutions are not available: run one command after the other")
+	return newRefusalf("substitutions are not available: run one command after the other")
 }
 
 // bareChars may stand outside quotes; of them globChars are patterns.
@@ -179,23 +179,23 @@ const (
 	globChars = "*?[]"
 )
 
-func (w *word) bare(s string) error {
+func (w *word) readBare(s string) error {
 	for _, r := range strings.ReplaceAll(s, "!=", "=") { // no shell's history begins with !=
 		if !strings.ContainsRune(bareChars, r) {
-			return refuse("%q stands outside quotes: put the argument between '…'", r)
+			return newRefusalf("%q stands outside quotes: put the argument between '…'", r)
 		}
 	}
 	if i := strings.IndexAny(s, globChars); i >= 0 && w.glob < 0 {
 		w.glob = len(w.text) + i
 	}
 	w.text += s
-	return w.brace(s)
+	return w.checkBraces(s)
 }
 
-// brace refuses what a shell may make several words of: a brace that opened, in this
+// checkBraces refuses what a shell may make several words of: a brace that opened, in this
 // part of the word or in an earlier one, and a comma or two dots behind it. Quotes
 // between them, even around nothing, do not keep a shell from it.
-func (w *word) brace(s string) error {
+func (w *word) checkBraces(s string) error {
 	if !w.open {
 		i := strings.IndexByte(s, '{')
 		if i < 0 {
@@ -204,28 +204,28 @@ func (w *word) brace(s string) error {
 		w.open, s = true, s[i:]
 	}
 	if strings.Contains(s, ",") || strings.Contains(s, "..") {
-		return refuse("braces stand outside quotes: put the argument between '…'")
+		return newRefusalf("braces stand outside quotes: put the argument between '…'")
 	}
 	return nil
 }
 
-// quoted reads what stands in double quotes.
-func (w *word) quoted(parts []syntax.WordPart) error {
+// readQuoted reads what stands in double quotes.
+func (w *word) readQuoted(parts []syntax.WordPart) error {
 	for _, p := range parts {
 		lit, ok := p.(*syntax.Lit)
 		if !ok {
 			if _, variable := p.(*syntax.ParamExp); variable {
-				return refuse("variables are not available: write the value, or use '…' in place of \"…\"")
+				return newRefusalf("variables are not available: write the value, or use '…' in place of \"…\"")
 			}
-			return refuse("substitutions are not available: run one command after the other")
+			return newRefusalf("substitutions are not available: run one command after the other")
 		}
-		w.text += unescape(lit.Value)
+		w.text += unescapeQuoted(lit.Value)
 	}
 	return nil
 }
 
-// unescape undoes the backslashes that count inside double quotes.
-func unescape(s string) string {
+// unescapeQuoted undoes the backslashes that count inside double quotes.
+func unescapeQuoted(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\", s[i+1]) >= 0 {

@@ -62,7 +62,7 @@ func (r *Record) HasAnswers() (has bool, err error) {
 // that were not answered then, or not as often, left those that were not asked now.
 func (r *Record) Answered(now *Record) (missed, left []string) {
 	before, after := r.agentQuestions(), now.agentQuestions()
-	return fewer(before, after), fewer(after, before)
+	return listFewer(before, after), listFewer(after, before)
 }
 
 // agentQuestions counts what agents asked of others, by name.
@@ -80,8 +80,8 @@ func (r *Record) agentQuestions() map[string]int {
 	return all
 }
 
-// fewer names what one has less of than another.
-func fewer(one, other map[string]int) (names []string) {
+// listFewer names what one has less of than another.
+func listFewer(one, other map[string]int) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(other)) {
 		switch n := other[name] - one[name]; {
 		case n > 0 && one[name] > 0:

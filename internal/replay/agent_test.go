@@ -169,7 +169,7 @@ func TestTapesThatAreBombs(t *testing.T) {
 			_, _ = w.Write([]byte(`{"ask":"a","value":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}\n"))
 		}),
 	} {
-		if _, err := read(packed, 1<<20); err == nil {
+		if _, err := unpackPlayer(packed, 1<<20); err == nil {
 			t.Errorf("%s was read", name)
 		}
 	}

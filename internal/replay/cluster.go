@@ -79,7 +79,7 @@ func (r *Record) eachAnswer(ours []journal.Request, fn func(a audit.Record, body
 		}
 		var body []byte
 		if ok {
-			body = r.body(it)
+			body = r.itemBody(it)
 		}
 		fn(a, body, own[momentOf(a.Time, a.Verb, a.Resource, a.Query)])
 	}
@@ -94,7 +94,7 @@ func momentOf(at time.Time, verb, resource, query string) string {
 func targetOf(a audit.Record) string {
 	if a.Resource == "" {
 		path, query, _ := strings.Cut(a.Query, "?")
-		return canonical(path, query)
+		return canonicalTarget(path, query)
 	}
 	path := "/api"
 	if a.Group != "" {
@@ -109,11 +109,11 @@ func targetOf(a audit.Record) string {
 			path += "/" + s
 		}
 	}
-	return canonical(path, a.Query)
+	return canonicalTarget(path, a.Query)
 }
 
-// canonical writes a path and query in one way.
-func canonical(path, query string) string {
+// canonicalTarget writes a path and query in one way.
+func canonicalTarget(path, query string) string {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return path + "?" + query
@@ -167,9 +167,9 @@ func (c *Cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 	if strings.Contains(req.Header.Get("Accept"), "as=Table") {
 		form = asTable
 	}
-	target := canonical(req.URL.Path, req.URL.RawQuery)
-	if a, ok := c.next(c.answers, form, target); ok {
-		return a.response(req), nil
+	target := canonicalTarget(req.URL.Path, req.URL.RawQuery)
+	if a, ok := c.nextAnswer(c.answers, form, target); ok {
+		return a.newResponse(req), nil
 	}
 	if c.Also != nil {
 		if resp, ok := c.Also(req); ok {
@@ -179,8 +179,8 @@ func (c *Cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, nil
 		}
 	}
-	if a, ok := c.next(c.aside, form, target); ok {
-		return a.response(req), nil
+	if a, ok := c.nextAnswer(c.aside, form, target); ok {
+		return a.newResponse(req), nil
 	}
 	c.mu.Lock()
 	c.missed = append(c.missed, text.CutBytes("the cluster: "+req.Method+" "+target, maxNamed))
@@ -189,12 +189,12 @@ func (c *Cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "reason": "Forbidden", "code": http.StatusForbidden,
 		"message": "not recorded: nobody asked for this when the incident was investigated, which says nothing about whether it was there",
 	})
-	return recorded{http.StatusForbidden, status, "application/json"}.response(req), nil
+	return recorded{http.StatusForbidden, status, "application/json"}.newResponse(req), nil
 }
 
-// next is the next answer to a request. An error was told to whoever asked for a
+// nextAnswer is the next answer to a request. An error was told to whoever asked for a
 // table as it was to others, and so was a log.
-func (c *Cluster) next(from map[string][]recorded, form, target string) (recorded, bool) {
+func (c *Cluster) nextAnswer(from map[string][]recorded, form, target string) (recorded, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := from[form+target]
@@ -213,7 +213,7 @@ func (c *Cluster) next(from map[string][]recorded, form, target string) (recorde
 	return list[0], true
 }
 
-func (a recorded) response(req *http.Request) *http.Response {
+func (a recorded) newResponse(req *http.Request) *http.Response {
 	return &http.Response{
 		Status: fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {a.media}}, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: req,

@@ -32,17 +32,17 @@ const (
 // written differently have none.
 func Documents(where string, then, now []byte) []Difference {
 	var a, b any
-	if decode(then, &a) != nil || decode(now, &b) != nil {
+	if decodeJSON(then, &a) != nil || decodeJSON(now, &b) != nil {
 		return Texts(where, then, now)
 	}
 	var out []Difference
-	walk("", a, b, func(path, then, now string) {
-		out = append(out, difference(where+" "+strings.TrimPrefix(path, "."), then, now))
+	walkValues("", a, b, func(path, then, now string) {
+		out = append(out, newDifference(where+" "+strings.TrimPrefix(path, "."), then, now))
 	})
 	return out[:min(len(out), maxDifferences)]
 }
 
-func decode(raw []byte, into *any) error {
+func decodeJSON(raw []byte, into *any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	return dec.Decode(into)
@@ -51,7 +51,7 @@ func decode(raw []byte, into *any) error {
 // absent stands for a field or element that one of two has not.
 type absent struct{}
 
-func walk(path string, a, b any, found func(path, then, now string)) {
+func walkValues(path string, a, b any, found func(path, then, now string)) {
 	switch x := a.(type) {
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
@@ -61,7 +61,7 @@ func walk(path string, a, b any, found func(path, then, now string)) {
 	case []any:
 		if y, ok := b.([]any); ok {
 			for i := range max(len(x), len(y)) {
-				walk(fmt.Sprintf("%s[%d]", path, i), at(x, i), at(y, i), found)
+				walkValues(fmt.Sprintf("%s[%d]", path, i), itemAt(x, i), itemAt(y, i), found)
 			}
 			return
 		}
@@ -83,11 +83,11 @@ func walkFields(path string, x, y map[string]any, found func(path, then, now str
 		if !inY {
 			b = absent{}
 		}
-		walk(path+"."+k, a, b, found)
+		walkValues(path+"."+k, a, b, found)
 	}
 }
 
-func at(list []any, i int) any {
+func itemAt(list []any, i int) any {
 	if i < len(list) {
 		return list[i]
 	}
@@ -105,8 +105,8 @@ func shownWhole(v any) string {
 	return string(raw)
 }
 
-// difference shows two long texts from shortly before they part.
-func difference(where, then, now string) Difference {
+// newDifference shows two long texts from shortly before they part.
+func newDifference(where, then, now string) Difference {
 	same := 0
 	for same < min(len(then), len(now)) && then[same] == now[same] {
 		same++
@@ -131,7 +131,7 @@ func Texts(where string, then, now []byte) []Difference {
 	}
 	for i := range max(len(a), len(b)) {
 		if x, y := line(a, i), line(b, i); x != y || i >= len(a) || i >= len(b) {
-			return []Difference{difference(fmt.Sprintf("%s line %d", where, i+1), x, y)}
+			return []Difference{newDifference(fmt.Sprintf("%s line %d", where, i+1), x, y)}
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func Requests(then, now *Record) []Difference {
 	for i := range max(len(then.audit), len(now.audit)) {
 		a, b := requestAt(then.audit, i), requestAt(now.audit, i)
 		if a != b {
-			out = append(out, difference(fmt.Sprintf("request %d to the cluster", i+1), a, b))
+			out = append(out, newDifference(fmt.Sprintf("request %d to the cluster", i+1), a, b))
 		}
 	}
 	return out[:min(len(out), maxDifferences)]

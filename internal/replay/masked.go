@@ -60,8 +60,8 @@ func eachPiece(answer []byte, fn func(at, piece string) string) []byte {
 		e := &event{line: line}
 		data, ok := bytes.CutPrefix(line, []byte("data:"))
 		changed := false
-		if ok && decode(bytes.TrimSpace(data), &e.doc) == nil {
-			e.doc = eachSpoken(e.doc, e.lane(), false, func(at, piece string) string {
+		if ok && decodeJSON(bytes.TrimSpace(data), &e.doc) == nil {
+			e.doc = eachSpoken(e.doc, e.laneName(), false, func(at, piece string) string {
 				now := fn(at, piece)
 				changed = changed || now != piece
 				return now
@@ -70,7 +70,7 @@ func eachPiece(answer []byte, fn func(at, piece string) string) []byte {
 		if !changed {
 			e.doc = nil
 		}
-		e.write(&out, "", "")
+		e.writeEvent(&out, "", "")
 	}
 	return out.Bytes()
 }
@@ -84,11 +84,11 @@ func eachSpoken(v any, at string, is bool, fn func(at, piece string) string) any
 		}
 	case []any:
 		for i := range v {
-			v[i] = eachSpoken(v[i], below(at, strconv.Itoa(i)), false, fn)
+			v[i] = eachSpoken(v[i], placeBelow(at, strconv.Itoa(i)), false, fn)
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = eachSpoken(v[k], below(at, k), slices.Contains(spoken, k), fn)
+			v[k] = eachSpoken(v[k], placeBelow(at, k), slices.Contains(spoken, k), fn)
 		}
 	}
 	return v

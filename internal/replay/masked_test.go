@@ -45,7 +45,7 @@ func TestLongNamesCostNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	for what, do := range map[string]func(){
 		"masked": func() { Masked(answer, strings.ToUpper) },
-		"moved":  func() { moved(answer, "/from", "/to") },
+		"moved":  func() { movePath(answer, "/from", "/to") },
 	} {
 		runtime.ReadMemStats(&before)
 		do()

@@ -74,7 +74,7 @@ func (r *Record) Model(from, now, today string) (*Model, error) {
 		}
 		c, ended, err := callOf(line)
 		if err != nil {
-			r.doubt("%s: call %d is damaged: %v", modelFile, len(m.calls)+1, err)
+			r.addDoubtf("%s: call %d is damaged: %v", modelFile, len(m.calls)+1, err)
 			continue
 		}
 		if ended {
@@ -93,9 +93,9 @@ type body struct {
 	Dropped     bool   `json:"dropped"`
 }
 
-// changed reports whether a body is not what its digest says. Of one that was masked, or
+// isChanged reports whether a body is not what its digest says. Of one that was masked, or
 // not kept whole, that cannot be told.
-func (b *body) changed() bool {
+func (b *body) isChanged() bool {
 	text := b.Text
 	if len(b.Base64) > 0 {
 		text = string(b.Base64)
@@ -119,8 +119,8 @@ func (r *Record) checkCalls() error {
 		if n++; json.Unmarshal(line, &l) != nil || l.Response == nil {
 			continue // it was cut, which Model tells, or has no bodies yet
 		}
-		if l.Request.changed() || l.Response.changed() {
-			r.doubt("%s: line %d was changed after it was recorded", modelFile, n)
+		if l.Request.isChanged() || l.Response.isChanged() {
+			r.addDoubtf("%s: line %d was changed after it was recorded", modelFile, n)
 		}
 	}
 	return nil
@@ -166,7 +166,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request cannot be read", http.StatusBadRequest)
 		return
 	}
-	c, ok := m.next(r.URL.Path, request)
+	c, ok := m.nextCall(r.URL.Path, request)
 	if !ok {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest) // which nobody tries again
@@ -175,14 +175,14 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", c.media)
 	w.WriteHeader(c.status)
-	_, _ = w.Write(moved(c.answer, m.from, m.to)) // the caller may be gone
+	_, _ = w.Write(movePath(c.answer, m.from, m.to)) // the caller may be gone
 	if c.cut {
 		panic(http.ErrAbortHandler) // as it broke off then
 	}
 }
 
-// next chooses the answer to a request, and notes whether it is the request of then.
-func (m *Model) next(path string, request []byte) (call, bool) {
+// nextCall chooses the answer to a request, and notes whether it is the request of then.
+func (m *Model) nextCall(path string, request []byte) (call, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	want := shapeOf(request)
@@ -200,16 +200,16 @@ func (m *Model) next(path string, request []byte) (call, bool) {
 	m.calls[i].used = true
 	c := m.calls[i]
 	if m.differ == nil {
-		m.differ = m.compare(c, request)
+		m.differ = m.compareRequests(c, request)
 	}
 	return c, true
 }
 
-// compare tells the first difference of two requests, but for what is another each
+// compareRequests tells the first difference of two requests, but for what is another each
 // time.
-func (m *Model) compare(c call, request []byte) *Difference {
-	then := alike(impersonal(c.request), m.from, c.date)
-	now := alike(impersonal(request), m.to, m.today)
+func (m *Model) compareRequests(c call, request []byte) *Difference {
+	then := normalText(withoutIdentity(c.request), m.from, c.date)
+	now := normalText(withoutIdentity(request), m.to, m.today)
 	list := Documents(fmt.Sprintf("call %d of the model,", c.n), []byte(then), []byte(now))
 	if len(list) == 0 {
 		return nil
@@ -226,8 +226,8 @@ var (
 	anyTime = regexp.MustCompile(`(Wall time: )[0-9.]+|(_)1[0-9]{12}(_)`)
 )
 
-// impersonal leaves out the fields of a request that tell who asks, and not what.
-func impersonal(request []byte) string {
+// withoutIdentity leaves out the fields of a request that tell who asks, and not what.
+func withoutIdentity(request []byte) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(request, &fields) != nil {
 		return string(request)
@@ -235,14 +235,14 @@ func impersonal(request []byte) string {
 	for _, name := range []string{"metadata", "client_metadata", "prompt_cache_key"} {
 		delete(fields, name)
 	}
-	raw, err := encode(fields)
+	raw, err := encodeJSON(fields)
 	if err != nil {
 		return string(request)
 	}
 	return string(raw)
 }
 
-func alike(text, workspace, date string) string {
+func normalText(text, workspace, date string) string {
 	if workspace != "" {
 		text = strings.ReplaceAll(text, workspace, "‹workspace›")
 	}

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// moved puts another path in the place of one in a model's answer: the workspace is
+// movePath puts another path in the place of one in a model's answer: the workspace is
 // elsewhere now. An answer may be a stream, in which the path is spread over several
 // events.
-func moved(answer []byte, from, to string) []byte {
+func movePath(answer []byte, from, to string) []byte {
 	if from == "" || from == to {
 		return answer
 	}
@@ -21,7 +21,7 @@ func moved(answer []byte, from, to string) []byte {
 	lanes := map[string][]*string{}
 	for _, e := range events {
 		if e.doc != nil {
-			e.doc = strung(e.doc, e.lane(), lanes)
+			e.doc = stringsToPointers(e.doc, e.laneName(), lanes)
 		}
 	}
 	for _, lane := range lanes {
@@ -29,7 +29,7 @@ func moved(answer []byte, from, to string) []byte {
 	}
 	var out bytes.Buffer
 	for _, e := range events {
-		e.write(&out, from, to)
+		e.writeEvent(&out, from, to)
 	}
 	return out.Bytes()
 }
@@ -46,7 +46,7 @@ func eventsOf(answer []byte) []*event {
 	var out []*event
 	for line := range bytes.Lines(answer) {
 		e := &event{line: line}
-		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && decode(bytes.TrimSpace(data), &e.doc) != nil {
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && decodeJSON(bytes.TrimSpace(data), &e.doc) != nil {
 			e.doc = nil
 		}
 		out = append(out, e)
@@ -54,18 +54,18 @@ func eventsOf(answer []byte) []*event {
 	return out
 }
 
-// lane names the text that an event adds to: pieces of one text have the same.
-func (e *event) lane() string {
+// laneName names the text that an event adds to: pieces of one text have the same.
+func (e *event) laneName() string {
 	fields, _ := e.doc.(map[string]any)
-	return below("", fmt.Sprint(fields["type"], fields["index"], fields["item_id"], fields["output_index"], fields["content_index"]))
+	return placeBelow("", fmt.Sprint(fields["type"], fields["index"], fields["item_id"], fields["output_index"], fields["content_index"]))
 }
 
 // maxPlace bounds the name of a place in a document, in bytes.
 const maxPlace = 200
 
-// below names a place below another. A long name is told from others by its digest: a few
+// placeBelow names a place below another. A long name is told from others by its digest: a few
 // kilobytes of nested names would else be kept once for each of what is in there.
-func below(at, name string) string {
+func placeBelow(at, name string) string {
 	place := at + "." + name
 	if len(place) <= maxPlace {
 		return place
@@ -74,7 +74,7 @@ func below(at, name string) string {
 	return string(sum[:])
 }
 
-func (e *event) write(out *bytes.Buffer, from, to string) {
+func (e *event) writeEvent(out *bytes.Buffer, from, to string) {
 	if e.doc == nil {
 		if from != to {
 			e.line = bytes.ReplaceAll(e.line, []byte(from), []byte(to))
@@ -82,7 +82,7 @@ func (e *event) write(out *bytes.Buffer, from, to string) {
 		out.Write(e.line)
 		return
 	}
-	raw, err := encode(e.doc)
+	raw, err := encodeJSON(e.doc)
 	if err != nil {
 		out.Write(e.line)
 		return
@@ -92,7 +92,7 @@ func (e *event) write(out *bytes.Buffer, from, to string) {
 	out.Write(e.line[len(bytes.TrimRight(e.line, "\r\n")):])
 }
 
-func encode(doc any) ([]byte, error) {
+func encodeJSON(doc any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -100,9 +100,9 @@ func encode(doc any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// strung replaces the strings of a document by pointers to them, and files each in
+// stringsToPointers replaces the strings of a document by pointers to them, and files each in
 // the lane of its place.
-func strung(v any, at string, lanes map[string][]*string) any {
+func stringsToPointers(v any, at string, lanes map[string][]*string) any {
 	switch v := v.(type) {
 	case string:
 		s := new(string)
@@ -111,11 +111,11 @@ func strung(v any, at string, lanes map[string][]*string) any {
 		return s
 	case []any:
 		for i := range v {
-			v[i] = strung(v[i], below(at, strconv.Itoa(i)), lanes)
+			v[i] = stringsToPointers(v[i], placeBelow(at, strconv.Itoa(i)), lanes)
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = strung(v[k], below(at, k), lanes)
+			v[k] = stringsToPointers(v[k], placeBelow(at, k), lanes)
 		}
 	}
 	return v
@@ -137,7 +137,7 @@ func moveIn(pieces []*string, from, to string) {
 	out := make([]strings.Builder, len(pieces))
 	put := func(begin, end int) {
 		for begin < end {
-			i := piece(starts, begin)
+			i := pieceAt(starts, begin)
 			stop := end
 			if i+1 < len(starts) {
 				stop = min(stop, starts[i+1])
@@ -153,7 +153,7 @@ func moveIn(pieces []*string, from, to string) {
 			break
 		}
 		put(at, at+i)
-		out[piece(starts, at+i)].WriteString(to)
+		out[pieceAt(starts, at+i)].WriteString(to)
 		at += i + len(from)
 	}
 	put(at, len(text))
@@ -162,9 +162,9 @@ func moveIn(pieces []*string, from, to string) {
 	}
 }
 
-// piece is the piece that holds the byte at a place: the last that starts there or
+// pieceAt is the piece that holds the byte at a place: the last that starts there or
 // before.
-func piece(starts []int, at int) int {
+func pieceAt(starts []int, at int) int {
 	i, found := slices.BinarySearch(starts, at)
 	for found && i+1 < len(starts) && starts[i+1] == at {
 		i++

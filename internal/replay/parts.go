@@ -49,9 +49,9 @@ func (p *parts) ofTape(ask string, body []byte) {
 	words := wordsOf(ask)
 	switch {
 	case len(words) == 5 && words[0] == "get":
-		p.take(body, words[2], snapshot.Listed{})
+		p.addObject(body, words[2], snapshot.Listed{})
 	case len(words) == 6 && words[0] == "list":
-		p.take(body, words[1], snapshot.Listed{Namespace: words[2], Labels: words[3], Selection: words[4]})
+		p.addObject(body, words[1], snapshot.Listed{Namespace: words[2], Labels: words[3], Selection: words[4]})
 	case len(words) == 7 && words[0] == "logs":
 		p.Logs = append(p.Logs, snapshot.Log{Namespace: words[1], Pod: words[2], Container: words[3], Previous: words[4] == "true", Text: body})
 	}
@@ -65,14 +65,14 @@ func (p *parts) ofAgent(a audit.Record, body []byte) {
 	case a.Resource == "pods" && a.Subresource == "log" && q.Get("container") != "":
 		p.Logs = append(p.Logs, snapshot.Log{Namespace: a.Namespace, Pod: a.Name, Container: q.Get("container"), Previous: q.Get("previous") == "true", Text: body})
 	case a.Subresource == "":
-		p.take(body, "", snapshot.Listed{Namespace: a.Namespace, Labels: q.Get("labelSelector"), Selection: q.Get("fieldSelector")})
+		p.addObject(body, "", snapshot.Listed{Namespace: a.Namespace, Labels: q.Get("labelSelector"), Selection: q.Get("fieldSelector")})
 	}
 }
 
-// take takes an object, or a list as which it was read. What is a table, or no object
+// addObject takes an object, or a list as which it was read. What is a table, or no object
 // at all, is left out. Kind is what was asked for, where that is known: of Secrets only
 // the metadata is read.
-func (p *parts) take(body []byte, kind string, as snapshot.Listed) {
+func (p *parts) addObject(body []byte, kind string, as snapshot.Listed) {
 	var doc struct {
 		APIVersion, Kind string
 		Metadata         struct{ Continue string }

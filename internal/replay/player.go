@@ -33,7 +33,7 @@ func Blank() *Player { return &Player{entries: map[string][]entry{}} }
 // Read reads the tape of a step. It is an Invalid error when it is none of this
 // form, or damaged.
 func Read(packed []byte, step string) (*Player, error) {
-	p, err := read(packed, 2*maxTape)
+	p, err := unpackPlayer(packed, 2*maxTape)
 	if err == nil && p.head.Step != step {
 		err = fmt.Errorf("it is the tape of the step %q", text.CutBytes(p.head.Step, maxNamed))
 	}
@@ -43,8 +43,8 @@ func Read(packed []byte, step string) (*Player, error) {
 	return p, nil
 }
 
-// read unpacks so many bytes at most.
-func read(packed []byte, most int64) (*Player, error) {
+// unpackPlayer unpacks so many bytes at most.
+func unpackPlayer(packed []byte, most int64) (*Player, error) {
 	in, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
@@ -62,9 +62,9 @@ func read(packed []byte, most int64) (*Player, error) {
 		case n > maxEntries:
 			return nil, fmt.Errorf("it has more than %d entries", maxEntries)
 		case n == 0:
-			err = p.begin(line)
+			err = p.readHead(line)
 		default:
-			err = p.add(line)
+			err = p.addEntry(line)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n+1, err)
@@ -72,7 +72,7 @@ func read(packed []byte, most int64) (*Player, error) {
 	}
 }
 
-func (p *Player) begin(line []byte) error {
+func (p *Player) readHead(line []byte) error {
 	if err := json.Unmarshal(line, &p.head); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (p *Player) begin(line []byte) error {
 	return nil
 }
 
-func (p *Player) add(line []byte) error {
+func (p *Player) addEntry(line []byte) error {
 	var e entry
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
@@ -105,14 +105,14 @@ func (p *Player) Version() string { return p.head.Version }
 // that was recorded under it. A question that was not asked then is asked now, and told
 // of by Missed.
 func (p *Player) Take(name string, into any, ask func() error) error {
-	e, ok := p.next(name)
+	e, ok := p.nextEntry(name)
 	if !ok {
 		return ask()
 	}
 	if e.Error != nil {
 		return nightcrier.Errorf(e.Error.Code, "%s", e.Error.Text)
 	}
-	return e.fill(into)
+	return e.fillAnswer(into)
 }
 
 // Peek fills into with the first answer that was recorded by a name, without taking
@@ -124,11 +124,11 @@ func (p *Player) Peek(name string, into any) error {
 	if len(list) == 0 || list[0].Dropped || list[0].Error != nil {
 		return nightcrier.Errorf(nightcrier.NotFound, "%q was not recorded", name)
 	}
-	return list[0].fill(into)
+	return list[0].fillAnswer(into)
 }
 
-// fill writes the answer to where it is wanted.
-func (e entry) fill(into any) error {
+// fillAnswer writes the answer to where it is wanted.
+func (e entry) fillAnswer(into any) error {
 	body, isBody := into.(*[]byte)
 	if !isBody {
 		if err := json.Unmarshal(e.Value, into); err != nil {
@@ -142,8 +142,8 @@ func (e entry) fill(into any) error {
 	return nil
 }
 
-// next returns the next answer to a question.
-func (p *Player) next(name string) (entry, bool) {
+// nextEntry returns the next answer to a question.
+func (p *Player) nextEntry(name string) (entry, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	on := onTape(name)

@@ -118,12 +118,12 @@ func (r *Record) readAudit() error {
 	if err != nil || raw == nil {
 		return err
 	}
-	_, problems, err := audit.Verify(bytes.NewReader(raw), r.head())
+	_, problems, err := audit.Verify(bytes.NewReader(raw), r.auditHead())
 	if err != nil {
 		return err
 	}
 	for _, p := range problems {
-		r.doubt("%s: %s", auditFile, p)
+		r.addDoubtf("%s: %s", auditFile, p)
 	}
 	for line := range bytes.Lines(raw) {
 		var rec audit.Record
@@ -134,8 +134,8 @@ func (r *Record) readAudit() error {
 	return nil
 }
 
-// head is what the report says is the hash of the audit's last line.
-func (r *Record) head() string {
+// auditHead is what the report says is the hash of the audit's last line.
+func (r *Record) auditHead() string {
 	var rep nightcrier.Report
 	raw, err := r.File(ReportFile)
 	if err != nil || raw == nil || json.Unmarshal(raw, &rep) != nil {
@@ -144,7 +144,7 @@ func (r *Record) head() string {
 	return rep.AuditHead
 }
 
-func (r *Record) doubt(format string, args ...any) {
+func (r *Record) addDoubtf(format string, args ...any) {
 	if len(r.Doubts) < 20 {
 		r.Doubts = append(r.Doubts, fmt.Sprintf(format, args...))
 	}
@@ -159,7 +159,7 @@ func (r *Record) readItems() error {
 	for line := range bytes.Lines(raw) {
 		var it evidence.Item
 		if err := json.Unmarshal(line, &it); err != nil || it.ID != fmt.Sprintf("E%d", len(r.items)+1) || !digestForm.MatchString(it.SHA256) {
-			r.doubt("%s: line %d is damaged; what follows is not read", indexFile, len(r.items)+1)
+			r.addDoubtf("%s: line %d is damaged; what follows is not read", indexFile, len(r.items)+1)
 			return nil
 		}
 		if len(r.items) == evidence.MaxItems {
@@ -173,9 +173,9 @@ func (r *Record) readItems() error {
 // digestForm is how a blob is named: nothing else becomes part of a path.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// body reads what was kept as an item, nil when it is gone or was changed, of which
+// itemBody reads what was kept as an item, nil when it is gone or was changed, of which
 // there is a doubt already.
-func (r *Record) body(it evidence.Item) []byte {
+func (r *Record) itemBody(it evidence.Item) []byte {
 	if r.bad[it.SHA256] {
 		return nil
 	}
@@ -201,10 +201,10 @@ func (r *Record) checkEvidence() {
 		kept[it.ID] = it
 		if !seen[it.SHA256] {
 			seen[it.SHA256] = true
-			r.bad[it.SHA256] = r.body(it) == nil
+			r.bad[it.SHA256] = r.itemBody(it) == nil
 		}
 		if r.bad[it.SHA256] {
-			r.doubt("evidence %s is gone, or was changed after it was recorded", it.ID)
+			r.addDoubtf("evidence %s is gone, or was changed after it was recorded", it.ID)
 		}
 	}
 	for _, a := range r.audit {
@@ -213,7 +213,7 @@ func (r *Record) checkEvidence() {
 		case !ok || a.SHA256 == "" || a.SHA256 == it.SHA256:
 		case it.Truncated || a.Bytes > it.Bytes && (a.Verb == "watch" || a.Subresource == "log"): // the digest is of more than was kept
 		default:
-			r.doubt("evidence %s is not what %s says was answered in line %d", it.ID, auditFile, a.Seq)
+			r.addDoubtf("evidence %s is not what %s says was answered in line %d", it.ID, auditFile, a.Seq)
 		}
 	}
 }
@@ -237,7 +237,7 @@ func (r *Record) SeedEvidence(dir string, n int) error {
 			return nightcrier.Errorf(nightcrier.Internal, "evidence: %w", err)
 		}
 		index.Write(append(line, '\n'))
-		if body := r.body(it); body != nil {
+		if body := r.itemBody(it); body != nil {
 			if err := os.WriteFile(filepath.Join(dir, it.SHA256+".blob"), body, 0o600); err != nil {
 				return nightcrier.Errorf(nightcrier.Exhausted, "evidence: %w", err)
 			}

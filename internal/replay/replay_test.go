@@ -268,7 +268,7 @@ func TestPathsInAnswersAreMoved(t *testing.T) {
 		"done":   {"data: [DONE]\n\n", "data: [DONE]\n\n"},
 		"spread": {"event: d\ndata: {\"index\":0,\"t\":\"a /srv/inci\"}\n\ndata: {\"index\":1,\"t\":\"/srv/other\"}\n\ndata: {\"index\":0,\"t\":\"dents/incident-1\"}\n\ndata: {\"index\":0,\"t\":\"/b\"}\n\n", "event: d\ndata: {\"index\":0,\"t\":\"a /tmp/x\"}\n\ndata: {\"index\":1,\"t\":\"/srv/other\"}\n\ndata: {\"index\":0,\"t\":\"\"}\n\ndata: {\"index\":0,\"t\":\"/b\"}\n\n"},
 	} {
-		if got := string(moved([]byte(tt.answer), from, to)); got != tt.want {
+		if got := string(movePath([]byte(tt.answer), from, to)); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, tt.want)
 		}
 	}
@@ -276,7 +276,7 @@ func TestPathsInAnswersAreMoved(t *testing.T) {
 
 func FuzzMoved(f *testing.F) {
 	f.Add("data: {\"index\":0,\"t\":\"a /srv/inci\"}\n\ndata: {\"index\":0,\"t\":\"dents\"}\n\n", "/srv/incidents", "/t")
-	f.Fuzz(func(_ *testing.T, answer, from, to string) { moved([]byte(answer), from, to) })
+	f.Fuzz(func(_ *testing.T, answer, from, to string) { movePath([]byte(answer), from, to) })
 }
 
 // A model that is asked something else gives the answer that fits best, and says
@@ -333,10 +333,10 @@ func TestDifferencesAreNamed(t *testing.T) {
 func TestWhatIsAnotherEachTimeIsNoDifference(t *testing.T) {
 	const then = "at /ws/then, 127.0.0.1:4711, 0198f1c2-5f0e-7c3a-9a52-0d4be1c1a001, 2026-11-20. Process Group PGID: 23\nBackground PIDs: 23, 24\nWall time: 0.5 seconds"
 	const now = "at /ws/now, 127.0.0.1:815, 0198f1c2-5f0e-7c3a-9a52-0d4be1c1a002, 2026-11-23. Process Group PGID: 8\nBackground PIDs: 9\nWall time: 12 seconds"
-	if a, b := alike(then, "/ws/then", "2026-11-20"), alike(now, "/ws/now", "2026-11-23"); a != b {
+	if a, b := normalText(then, "/ws/then", "2026-11-20"), normalText(now, "/ws/now", "2026-11-23"); a != b {
 		t.Errorf("%q\n%q", a, b)
 	}
-	if a, b := alike("exit code 1", "", ""), alike("exit code 2", "", ""); a == b {
+	if a, b := normalText("exit code 1", "", ""), normalText("exit code 2", "", ""); a == b {
 		t.Errorf("what differs is lost: %q", a)
 	}
 }

@@ -105,7 +105,7 @@ func NewRecorder(runID, step, version string, mask func([]byte) []byte, to io.Wr
 		return nil, err
 	}
 	r.out = out
-	return r, r.line(head{Format: Format, Step: step, RunID: runID, Version: version})
+	return r, r.writeLine(head{Format: Format, Step: step, RunID: runID, Version: version})
 }
 
 // Take is a tape.Take that records. That the caller was interrupted is no answer and is
@@ -119,7 +119,7 @@ func (r *Recorder) Take(name string, into any, ask func() error) error {
 	if encodeErr != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "record %q: %w", name, encodeErr)
 	}
-	e.mask(r.mask)
+	e.maskEntry(r.mask)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.entries == maxEntries {
@@ -128,7 +128,7 @@ func (r *Recorder) Take(name string, into any, ask func() error) error {
 	if r.entries++; e.length() > r.room {
 		e = entry{Ask: e.Ask, Dropped: true}
 	}
-	return errors.Join(err, r.line(e))
+	return errors.Join(err, r.writeLine(e))
 }
 
 // Close ends the tape.
@@ -149,8 +149,8 @@ type whole struct {
 // Close implements io.Closer.
 func (w *whole) Close() error { return w.save(w.Bytes()) }
 
-// line writes one line. The caller holds mu, or is the only one.
-func (r *Recorder) line(v any) error {
+// writeLine writes one line. The caller holds mu, or is the only one.
+func (r *Recorder) writeLine(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -204,8 +204,8 @@ func (e *entry) length() int {
 	return n
 }
 
-// mask masks an entry before it is written. What came through a guard is masked already.
-func (e *entry) mask(mask func([]byte) []byte) {
+// maskEntry masks an entry before it is written. What came through a guard is masked already.
+func (e *entry) maskEntry(mask func([]byte) []byte) {
 	if e.Text != nil {
 		text := string(mask([]byte(*e.Text)))
 		e.Text = &text

@@ -75,25 +75,25 @@ type Test struct {
 func NewCard(r *nightcrier.Report) Card {
 	c := Card{
 		Status: statusOf(r), Severity: r.Severity, Impact: r.Impact, Cluster: r.Cluster, Target: r.Target,
-		Facts: len(r.Facts), Checked: checked(r), First: first(r), Follows: len(r.Consequences), Unseen: unseen(r),
+		Facts: len(r.Facts), Checked: countChecked(r), First: firstAction(r), Follows: len(r.Consequences), Unseen: whyUnseen(r),
 	}
-	c.cause(r)
+	c.fillCause(r)
 	c.NotChecked = len(r.NotChecked)
 	if c.NotChecked > 0 {
-		c.Worst = slices.MinFunc(r.NotChecked, func(a, b nightcrier.NotChecked) int { return telling(a) - telling(b) })
+		c.Worst = slices.MinFunc(r.NotChecked, func(a, b nightcrier.NotChecked) int { return rankMissed(a) - rankMissed(b) })
 	}
 	return c
 }
 
-// cause fills in what is known of the cause.
-func (c *Card) cause(r *nightcrier.Report) {
-	if len(r.Hypotheses) > 0 && !over(r) {
-		c.Test = test(r, r.Hypotheses[0])
+// fillCause fills in what is known of the cause.
+func (c *Card) fillCause(r *nightcrier.Report) {
+	if len(r.Hypotheses) > 0 && !isOver(r) {
+		c.Test = testOfHypothesis(r, r.Hypotheses[0])
 	}
 	switch {
 	case r.RootCause != nil:
 		c.Cause, c.CauseID, c.Mend, c.Confidence = r.RootCause.Summary, r.RootCause.Cause, r.RootCause.Object, r.RootCause.Confidence
-	case len(r.Hypotheses) > 0 && !over(r):
+	case len(r.Hypotheses) > 0 && !isOver(r):
 		c.Cause = "undetermined; the first to test is: " + r.Hypotheses[0].Statement
 	default:
 		c.Cause = noCause(r.Verdict)
@@ -108,14 +108,14 @@ func statusOf(r *nightcrier.Report) Status {
 		return Status{"Recovered", Calm}
 	case r.Verdict == nightcrier.VerdictUndetermined:
 		return Status{"Undetermined", Warn}
-	case status(r) == statusActive:
+	case statusLine(r) == statusActive:
 		return Status{"Active incident", Alarm}
 	}
 	return Status{"Degraded", Warn}
 }
 
-// first is what to do first.
-func first(r *nightcrier.Report) Step {
+// firstAction is what to do first.
+func firstAction(r *nightcrier.Report) Step {
 	if len(r.Actions) == 0 {
 		return Step{}
 	}
@@ -131,8 +131,8 @@ func StepOf(r *nightcrier.Report, a nightcrier.Action) Step {
 	return s
 }
 
-// test is the test of a hypothesis. A cluster is no object that a command names.
-func test(r *nightcrier.Report, h nightcrier.Hypothesis) Test {
+// testOfHypothesis is the test of a hypothesis. A cluster is no object that a command names.
+func testOfHypothesis(r *nightcrier.Report, h nightcrier.Hypothesis) Test {
 	f := h.Falsification
 	if h.Object.Kind == "Cluster" || effectOf(f.Command) != Reads { // an agent's may be anything
 		return Test{}
@@ -149,8 +149,8 @@ func test(r *nightcrier.Report, h nightcrier.Hypothesis) Test {
 	return t
 }
 
-// unseen is why nothing of the cluster was looked at.
-func unseen(r *nightcrier.Report) string {
+// whyUnseen is why nothing of the cluster was looked at.
+func whyUnseen(r *nightcrier.Report) string {
 	for _, n := range r.NotChecked {
 		if n.What == nightcrier.TheCluster {
 			return n.Why
@@ -162,8 +162,8 @@ func unseen(r *nightcrier.Report) string {
 // tellingMost are the words for what shows most of a fault, the best first.
 var tellingMost = []string{"cluster", "agent", "pod", "log", "event", "node", "deployment", "statefulset", "daemonset"}
 
-// telling ranks what could not be looked at: the lower, the more is missed.
-func telling(n nightcrier.NotChecked) int {
+// rankMissed ranks what could not be looked at: the lower, the more is missed.
+func rankMissed(n nightcrier.NotChecked) int {
 	best := len(tellingMost)
 	for word := range strings.FieldsFuncSeq(strings.ToLower(n.What), func(r rune) bool { return r < 'a' || r > 'z' }) {
 		if rank := slices.Index(tellingMost, strings.TrimSuffix(word, "s")); rank >= 0 {

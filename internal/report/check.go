@@ -27,25 +27,25 @@ const perPiece = 2 << 10
 // about the object. Only a built-in rule's report keeps its verified marks, and
 // only with evidence that exists.
 func Check(r *nightcrier.Report, ev Evidence) {
-	c := checker{ev: ev, subjects: subjects(r), pieces: map[string][]piece{}, left: maxCompared}
+	c := checker{ev: ev, subjects: listSubjects(r), pieces: map[string][]piece{}, left: maxCompared}
 	for i := range r.Facts {
 		f := &r.Facts[i]
-		if r.Source == "builtin" && f.Check == nightcrier.Verified && len(c.cited(f.Evidence)) > 0 {
+		if r.Source == "builtin" && f.Check == nightcrier.Verified && len(c.citedPieces(f.Evidence)) > 0 {
 			continue
 		}
 		f.Check = nightcrier.Unseen
-		if c.seen(*f) {
+		if c.isSeen(*f) {
 			f.Check = nightcrier.Seen
 		}
 	}
 	r.CheckedShare = 0
 	if len(r.Facts) > 0 {
-		r.CheckedShare = float64(checked(r)) / float64(len(r.Facts))
+		r.CheckedShare = float64(countChecked(r)) / float64(len(r.Facts))
 	}
 }
 
-// checked counts the facts that are seen or verified.
-func checked(r *nightcrier.Report) int {
+// countChecked counts the facts that are seen or verified.
+func countChecked(r *nightcrier.Report) int {
 	n := 0
 	for _, f := range r.Facts {
 		if f.Check == nightcrier.Seen || f.Check == nightcrier.Verified {
@@ -69,8 +69,8 @@ type checker struct {
 // name is the name of an object.
 type name struct{ plain, normal string }
 
-// subjects lists the objects that the report names as such.
-func subjects(r *nightcrier.Report) []name {
+// listSubjects lists the objects that the report names as such.
+func listSubjects(r *nightcrier.Report) []name {
 	objects := []nightcrier.Object{r.Target}
 	if r.RootCause != nil {
 		objects = append(objects, r.RootCause.Object)
@@ -81,14 +81,14 @@ func subjects(r *nightcrier.Report) []name {
 	var names []name
 	for _, o := range objects {
 		if o.Name != "" {
-			names = append(names, name{o.Name, normal(o.Name)})
+			names = append(names, name{o.Name, normalText(o.Name)})
 		}
 	}
 	return names
 }
 
-// cited returns the cited evidence, each once; what does not exist is left out.
-func (c *checker) cited(ids []string) []piece {
+// citedPieces returns the cited evidence, each once; what does not exist is left out.
+func (c *checker) citedPieces(ids []string) []piece {
 	var out []piece
 	once := map[string]bool{}
 	for _, id := range ids {
@@ -108,11 +108,11 @@ func (c *checker) cited(ids []string) []piece {
 	return out
 }
 
-// contains reports whether the words, in normal form, stand in the piece.
-func (c *checker) contains(p *piece, words string) bool { return c.find(p, " "+words+" ") }
+// containsWords reports whether the words, in normal form, stand in the piece.
+func (c *checker) containsWords(p *piece, words string) bool { return c.hasText(p, " "+words+" ") }
 
-// find reports whether the piece's text holds s.
-func (c *checker) find(p *piece, s string) bool {
+// hasText reports whether the piece's text holds s.
+func (c *checker) hasText(p *piece, s string) bool {
 	if c.left <= 0 {
 		return false
 	}
@@ -125,19 +125,19 @@ func (c *checker) find(p *piece, s string) bool {
 	return true
 }
 
-// seen reports whether each value of the fact stands in a piece of the cited
+// isSeen reports whether each value of the fact stands in a piece of the cited
 // evidence that is about the object, and one of them says something there.
-func (c *checker) seen(f nightcrier.Fact) bool {
-	about := c.about(f)
+func (c *checker) isSeen(f nightcrier.Fact) bool {
+	about := c.piecesAbout(f)
 	if len(about) == 0 {
 		return false
 	}
 	solid := false
-	for _, v := range values(f) {
+	for _, v := range quotedValues(f) {
 		stands := false
 		for i := range about {
-			if c.stands(v, &about[i]) {
-				stands, solid = true, solid || about[i].told(v.text)
+			if c.hasValue(v, &about[i]) {
+				stands, solid = true, solid || about[i].isTelling(v.text)
 			}
 		}
 		if !stands {
@@ -147,12 +147,12 @@ func (c *checker) seen(f nightcrier.Fact) bool {
 	return solid
 }
 
-// about returns the pieces of the cited evidence that are about what the fact is
+// piecesAbout returns the pieces of the cited evidence that are about what the fact is
 // about. A piece holds the name of one of the objects that the fact names
 // (cart-7d4b-x2x7q, worker-1), or else of one that the report is about. A piece
 // that is an object is that object besides, or belongs to it: what another one
 // says of itself in the same list shows nothing.
-func (c *checker) about(f nightcrier.Fact) []piece {
+func (c *checker) piecesAbout(f nightcrier.Fact) []piece {
 	if c.left <= 0 {
 		return nil
 	}
@@ -163,14 +163,14 @@ func (c *checker) about(f nightcrier.Fact) []piece {
 			names = append(names, s.normal)
 		}
 	}
-	said = " " + normal(said) + " "
+	said = " " + normalText(said) + " "
 	var out []piece
-	for _, p := range c.cited(f.Evidence) {
+	for _, p := range c.citedPieces(f.Evidence) {
 		if c.left -= int64(len(said)) + perPiece; c.left <= 0 {
 			return nil
 		}
 		named := slices.ContainsFunc(p.names, func(n name) bool { return strings.Contains(said, " "+n.normal+" ") })
-		holds := slices.ContainsFunc(names, func(n string) bool { return c.contains(&p, n) })
+		holds := slices.ContainsFunc(names, func(n string) bool { return c.containsWords(&p, n) })
 		switch {
 		case len(p.names) == 0 && holds,
 			holds && (named || c.ofSubject(p)),
@@ -211,7 +211,7 @@ var nameRE = regexp.MustCompile(`\b[a-z][a-z0-9]*(?:-[a-z0-9]+)*-[a-z0-9]*[0-9][
 func objectNames(s string) []string {
 	var names []string
 	for _, n := range nameRE.FindAllString(s, 50) {
-		names = append(names, normal(n))
+		names = append(names, normalText(n))
 	}
 	return names
 }
@@ -224,10 +224,10 @@ type value struct {
 	cut bool
 }
 
-// values are what a fact quotes: the quote, taken apart at its lines, commas,
+// quotedValues are what a fact quotes: the quote, taken apart at its lines, commas,
 // semicolons and dots; without a quote what its text puts between backticks or
 // quotes.
-func values(f nightcrier.Fact) []value {
+func quotedValues(f nightcrier.Fact) []value {
 	var out []value
 	add := func(s string) {
 		for s != "" {
@@ -259,20 +259,20 @@ var (
 	spanRE     = regexp.MustCompile("`[^`]+`|\"[^\"]+\"|“[^”]+”")
 )
 
-// stands reports whether the value is in the piece: word for word, or, in an
+// hasValue reports whether the value is in the piece: word for word, or, in an
 // object and when it holds no number, with each of its words somewhere in it,
 // since describe orders the fields of an object in its own way. Of a value that was
 // cut the last word may go on, unless it is a number: 13… is not 137.
-func (c *checker) stands(v value, p *piece) bool {
-	n := normal(v.text)
+func (c *checker) hasValue(v value, p *piece) bool {
+	n := normalText(v.text)
 	if n == "" {
 		return true
 	}
-	if p.asked != nil && !p.says(n) {
+	if p.asked != nil && !p.hasOwnWords(n) {
 		return false
 	}
 	last := n[strings.LastIndex(n, " ")+1:]
-	if c.contains(p, n) || v.cut && !numberRE.MatchString(last) && c.find(p, " "+n) {
+	if c.containsWords(p, n) || v.cut && !numberRE.MatchString(last) && c.hasText(p, " "+n) {
 		return true
 	}
 	if !p.object {
@@ -281,13 +281,13 @@ func (c *checker) stands(v value, p *piece) bool {
 	words := strings.Fields(n)
 	compared := 0
 	for _, w := range words {
-		if strings.ContainsFunc(w, unicode.IsDigit) || negates(w) {
+		if strings.ContainsFunc(w, unicode.IsDigit) || isNegation(w) {
 			return false
 		}
 		if len(w) < minWord && stopWords[w] {
 			continue
 		}
-		if compared++; !c.contains(p, w) {
+		if compared++; !c.containsWords(p, w) {
 			return false
 		}
 	}
@@ -303,8 +303,8 @@ const minWord = 5
 var stopWords = map[string]bool{"a": true, "an": true, "the": true, "is": true, "was": true, "are": true, "of": true, "in": true, "on": true, "to": true, "for": true,
 	"and": true, "has": true, "had": true, "by": true, "at": true, "its": true, "it": true, "with": true, "that": true, "this": true, "from": true}
 
-// negates are the words that turn a statement round, however the rest stands.
-func negates(w string) bool {
+// isNegation are the words that turn a statement round, however the rest stands.
+func isNegation(w string) bool {
 	switch w {
 	case "no", "not", "none", "never", "without", "false", "true":
 		return true
@@ -312,8 +312,8 @@ func negates(w string) bool {
 	return false
 }
 
-// trivial values are found in any evidence: short words, bare numbers.
-func trivial(v string) bool {
+// isTrivial values are found in any evidence: short words, bare numbers.
+func isTrivial(v string) bool {
 	if field, value, ok := cutPair(v); ok && field != "" && value != "" {
 		return false
 	}
@@ -323,7 +323,7 @@ func trivial(v string) bool {
 			letters++
 		}
 	}
-	return letters == 0 || len(strings.ReplaceAll(normal(v), " ", "")) < minValue
+	return letters == 0 || len(strings.ReplaceAll(normalText(v), " ", "")) < minValue
 }
 
 // cutPair splits field=value and field: value.
@@ -332,7 +332,7 @@ func cutPair(v string) (field, value string, ok bool) {
 	if i < 0 {
 		return "", "", false
 	}
-	return normal(v[:i]), normal(v[i+1:]), true
+	return normalText(v[:i]), normalText(v[i+1:]), true
 }
 
 // normalBody is normal for evidence: the escapes of JSON strings are undone, so
@@ -342,14 +342,14 @@ func normalBody(raw []byte) string {
 	if json.Valid(raw) {
 		s = jsonEscapes.Replace(s)
 	}
-	return " " + normal(s) + " "
+	return " " + normalText(s) + " "
 }
 
 var jsonEscapes = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\t`, " ", `\r`, " ", `\"`, `"`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
-// normal brings text to tokens, so that `exitCode: 137`, "Exit Code: 137" and
+// normalText brings text to tokens, so that `exitCode: 137`, "Exit Code: 137" and
 // {"exitCode":137} are the same.
-func normal(s string) string {
+func normalText(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + len(s)/8)
 	var last rune
@@ -381,7 +381,7 @@ func Quotable(statement string) []string {
 	var out []string
 	add := func(v string) {
 		v = strings.Trim(v, " `\"“”.,;")
-		if v != "" && !trivial(v) && !slices.Contains(out, v) && len(out) < 10 {
+		if v != "" && !isTrivial(v) && !slices.Contains(out, v) && len(out) < 10 {
 			out = append(out, v)
 		}
 	}
@@ -409,6 +409,6 @@ var (
 // Stands reports whether the words of a value stand side by side in body, compared
 // as facts are.
 func Stands(body []byte, value string) bool {
-	words := normal(value)
+	words := normalText(value)
 	return words != "" && strings.Contains(normalBody(body), " "+words+" ")
 }

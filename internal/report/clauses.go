@@ -25,28 +25,28 @@ type claim struct {
 func readClaim(body string) claim {
 	c := claim{labels: map[string]string{}}
 	var said []string
-	for _, clause := range clauses(body) {
-		name, value, ok := label(clause)
+	for _, clause := range splitClauses(body) {
+		name, value, ok := parseLabel(clause)
 		key := clauseLabels[name]
 		switch {
 		case ok && key != "" && c.labels[key] == "":
 			c.labels[key] = value
 		case len(c.labels) > 0 && markRE.MatchString(clause):
-		case len(c.labels) > 0 && c.quote == "" && unquote(clause) != "":
-			c.quote = unquote(clause)
+		case len(c.labels) > 0 && c.quote == "" && stripQuotes(clause) != "":
+			c.quote = stripQuotes(clause)
 		default:
 			said = append(said, clause)
 		}
 	}
 	if q := c.labels["quote"]; q != "" && c.quote == "" {
-		c.quote = or(unquote(q), q)
+		c.quote = orOther(stripQuotes(q), q)
 	}
 	c.text = strings.Join(said, " — ")
 	return c
 }
 
-// unquote returns what stands between the quotes around s, "" without them.
-func unquote(s string) string {
+// stripQuotes returns what stands between the quotes around s, "" without them.
+func stripQuotes(s string) string {
 	s = strings.Trim(strings.TrimSpace(s), "*_")
 	s = strings.NewReplacer("“", `"`, "”", `"`).Replace(s)
 	if len(s) > 2 && s[0] == '"' && s[len(s)-1] == '"' {
@@ -55,22 +55,22 @@ func unquote(s string) string {
 	return ""
 }
 
-func fact(id, body string) nightcrier.Fact {
+func parseFact(id, body string) nightcrier.Fact {
 	c := readClaim(body)
 	source := c.labels["source"]
-	f := nightcrier.Fact{ID: id, Text: text(c.text), Quote: text(c.quote), Check: nightcrier.Unseen}
+	f := nightcrier.Fact{ID: id, Text: cleanText(c.text), Quote: cleanText(c.quote), Check: nightcrier.Unseen}
 	if from, to := strings.Index(source, `"`), strings.LastIndex(source, `"`); f.Quote == "" && from >= 0 && to > from+1 {
-		f.Quote, source = text(source[from+1:to]), source[:from]
+		f.Quote, source = cleanText(source[from+1:to]), source[:from]
 	}
 	f.Evidence = evidenceIDs(source, c.text)
 	for _, m := range backtickRE.FindAllStringSubmatch(source, maxItems) {
 		if !evidenceRE.MatchString(m[1]) || strings.Contains(m[1], " ") {
-			f.Source = text(m[1])
+			f.Source = cleanText(m[1])
 			break
 		}
 	}
 	if f.Source == "" && len(f.Evidence) == 0 {
-		f.Source = text(source)
+		f.Source = cleanText(source)
 	}
 	return f
 }
@@ -102,24 +102,24 @@ var bracketedEvidenceRE = regexp.MustCompile("[(\\[`]E\\d{1,6}(?:[, ]+E\\d{1,6})
 func parseInferences(blocks []block) []nightcrier.Inference {
 	out := []nightcrier.Inference{}
 	seen := map[string]bool{}
-	lines := all(blocks)
-	for _, item := range append(items(lines), labelled(lines, inferenceRE)...) {
+	lines := allLines(blocks)
+	for _, item := range append(listItems(lines), labelledLines(lines, inferenceRE)...) {
 		m := inferenceRE.FindStringSubmatch(item)
 		if m == nil || m[2] == "" || seen[m[1]] || len(out) >= maxItems {
 			continue
 		}
 		seen[m[1]] = true
 		c := readClaim(m[2])
-		i := nightcrier.Inference{ID: "INF-" + m[1], BasedOn: factRefs(c.labels["based on"]), WrongIf: text(c.labels["wrong if"])}
+		i := nightcrier.Inference{ID: "INF-" + m[1], BasedOn: factRefs(c.labels["based on"]), WrongIf: cleanText(c.labels["wrong if"])}
 		i.Confidence = confidenceWord(c.labels["confidence"])
-		said, conf := confidence(c.text)
+		said, conf := extractConfidence(c.text)
 		if i.Confidence == "" {
 			i.Confidence = conf
 		}
 		if len(i.BasedOn) == 0 {
 			i.BasedOn = factRefs(c.text)
 		}
-		i.Text = text(said)
+		i.Text = cleanText(said)
 		out = append(out, i)
 	}
 	return out
@@ -143,7 +143,7 @@ func parseHypotheses(blocks []block) []nightcrier.Hypothesis {
 		if m == nil || seen[m[1]] {
 			continue
 		}
-		h := hypothesis("H"+m[1], m[2], b.lines)
+		h := parseHypothesis("H"+m[1], m[2], b.lines)
 		if h.Statement == "" {
 			continue
 		}
@@ -168,11 +168,11 @@ func splitHypotheses(blocks []block) []block {
 		}
 		for _, l := range b.lines {
 			head := l.text
-			if t, _, ok := bullet(head); ok {
+			if t, _, ok := parseBullet(head); ok {
 				head = t
 			}
 			if !l.fenced && hypothesisRE.MatchString(head) && strings.Contains(head, "**") {
-				out, open = append(out, block{title: unmark(head)}), true
+				out, open = append(out, block{title: dropEmphasis(head)}), true
 				continue
 			}
 			last := &out[len(out)-1]
@@ -183,36 +183,36 @@ func splitHypotheses(blocks []block) []block {
 }
 
 func partOfHypothesis(title string) bool {
-	return hypothesisLabels[strings.ToLower(strings.TrimRight(unmark(title), ": "))] != ""
+	return hypothesisLabels[strings.ToLower(strings.TrimRight(dropEmphasis(title), ": "))] != ""
 }
 
-func hypothesis(id, head string, lines []line) nightcrier.Hypothesis {
-	f := fields(lines, hypothesisLabels)
-	statement, conf := confidence(head)
+func parseHypothesis(id, head string, lines []line) nightcrier.Hypothesis {
+	f := parseFields(lines, hypothesisLabels)
+	statement, conf := extractConfidence(head)
 	if conf == "" {
 		conf = confidenceWord(f["confidence"])
 	}
 	return nightcrier.Hypothesis{
-		ID: id, Statement: text(or(statement, f["statement"])), Confidence: conf,
-		Cause: cause(f["cause"]), Object: object(firstLine(f["object"])),
+		ID: id, Statement: cleanText(orOther(statement, f["statement"])), Confidence: conf,
+		Cause: parseCause(f["cause"]), Object: parseObject(firstLine(f["object"])),
 		For: factRefs(f["for"]), Against: factRefs(f["against"]),
 		Falsification: nightcrier.Falsification{
-			Command: command(f["test"]), IfTrue: text(firstLine(f["true"])), IfFalse: text(firstLine(f["false"])), Outcome: notRun,
+			Command: findCommand(f["test"]), IfTrue: cleanText(firstLine(f["true"])), IfFalse: cleanText(firstLine(f["false"])), Outcome: notRun,
 		},
 	}
 }
 
-// command finds the command in a falsification test: in backticks, in a code
+// findCommand finds the command in a falsification test: in backticks, in a code
 // block, or as the whole text.
-func command(s string) string {
+func findCommand(s string) string {
 	if m := backtickRE.FindStringSubmatch(strings.ReplaceAll(s, "```", "")); m != nil {
-		return texts.CutBytes(plain(m[1]), maxText)
+		return texts.CutBytes(unescapeLine(m[1]), maxText)
 	}
 	for l := range strings.SplitSeq(s, "\n") {
 		l = strings.TrimSpace(strings.Trim(strings.TrimSpace(l), "`"))
 		l = strings.TrimPrefix(l, "$ ")
 		if l != "" && !strings.HasPrefix(l, "#") && l != "bash" && l != "sh" && l != "none" {
-			return text(l)
+			return cleanText(l)
 		}
 	}
 	return ""
@@ -220,20 +220,20 @@ func command(s string) string {
 
 // parseActions reads the card's table or list; without one, the mitigation.
 func parseActions(sections [7][]block) []nightcrier.Action {
-	lines := find(sections[0], "action")
+	lines := findBlock(sections[0], "action")
 	if len(lines) == 0 {
-		lines = find(sections[4], "mitigation")
+		lines = findBlock(sections[4], "mitigation")
 	}
 	out := []nightcrier.Action{}
-	for _, r := range table(lines) {
-		a := nightcrier.Action{Action: text(column(r, "action", "step")), Outcome: text(column(r, "expected", "outcome", "validation")), Risk: text(column(r, "risk"))}
-		a.Priority, _ = strconv.Atoi(strings.Trim(column(r, "priority", "#"), "P*. "))
+	for _, r := range parseTable(lines) {
+		a := nightcrier.Action{Action: cleanText(findColumn(r, "action", "step")), Outcome: cleanText(findColumn(r, "expected", "outcome", "validation")), Risk: cleanText(findColumn(r, "risk"))}
+		a.Priority, _ = strconv.Atoi(strings.Trim(findColumn(r, "priority", "#"), "P*. "))
 		out = appendAction(out, a)
 	}
 	if len(out) > 0 {
 		return out
 	}
-	for _, item := range items(lines) {
+	for _, item := range listItems(lines) {
 		out = appendAction(out, listedAction(item))
 	}
 	return out
@@ -253,22 +253,22 @@ func listedAction(item string) nightcrier.Action {
 	var a nightcrier.Action
 	var said []string
 	for _, c := range separatorRE.Split(item, maxItems) {
-		name, value, _ := label(c)
+		name, value, _ := parseLabel(c)
 		switch {
 		case strings.Contains(name, "expected"), strings.Contains(name, "outcome"), strings.Contains(name, "validation"):
-			a.Outcome = text(value)
+			a.Outcome = cleanText(value)
 		case strings.HasPrefix(name, "risk"):
-			a.Risk = text(value)
+			a.Risk = cleanText(value)
 		default:
 			said = append(said, c)
 		}
 	}
-	a.Action = text(strings.Join(said, " — "))
+	a.Action = cleanText(strings.Join(said, " — "))
 	return a
 }
 
-// column returns the first cell whose column's name holds one of the words.
-func column(r map[string]string, words ...string) string {
+// findColumn returns the first cell whose column's name holds one of the words.
+func findColumn(r map[string]string, words ...string) string {
 	for _, w := range words {
 		for name, value := range r {
 			if strings.Contains(name, w) && !(w == "action" && strings.Contains(name, "outcome")) {
@@ -281,7 +281,7 @@ func column(r map[string]string, words ...string) string {
 
 func parseChanges(lines []line) []nightcrier.Change {
 	out := []nightcrier.Change{}
-	for _, item := range items(lines) {
+	for _, item := range listItems(lines) {
 		var c nightcrier.Change
 		for i, part := range separatorRE.Split(item, 8+maxDetails) {
 			who, byWhom := strings.CutPrefix(part, "by ")
@@ -290,15 +290,15 @@ func parseChanges(lines []line) []nightcrier.Change {
 			case i == 0 && err == nil:
 				c.At = at
 			case c.What == "":
-				c.What = text(part)
+				c.What = cleanText(part)
 			case byWhom && c.Who == "":
-				c.Who = text(who)
+				c.Who = cleanText(who)
 			case strings.HasPrefix(part, "Source:"):
 				c.Evidence = evidenceIDs(part, "")
 			case len(part) > 2 && part[0] == '`' && part[len(part)-1] == '`':
-				c.Details = append(c.Details, text(part[1:len(part)-1]))
+				c.Details = append(c.Details, cleanText(part[1:len(part)-1]))
 			default:
-				c.Correlation = strings.TrimPrefix(c.Correlation+" — "+text(part), " — ")
+				c.Correlation = strings.TrimPrefix(c.Correlation+" — "+cleanText(part), " — ")
 			}
 		}
 		if c.What != "" {
@@ -310,14 +310,14 @@ func parseChanges(lines []line) []nightcrier.Change {
 
 func parseNotChecked(blocks []block) []nightcrier.NotChecked {
 	out := []nightcrier.NotChecked{}
-	for _, item := range items(find(blocks, "could not be checked", "not checked", "not be checked")) {
+	for _, item := range listItems(findBlock(blocks, "could not be checked", "not checked", "not be checked")) {
 		what, why := item, ""
 		if m := separatorRE.FindStringIndex(item); m != nil {
 			what, why = item[:m[0]], item[m[1]:]
 		} else if a, b, ok := strings.Cut(item, ": "); ok {
 			what, why = a, b
 		}
-		out = append(out, nightcrier.NotChecked{What: text(what), Why: text(why)})
+		out = append(out, nightcrier.NotChecked{What: cleanText(what), Why: cleanText(why)})
 	}
 	return out
 }
@@ -331,8 +331,8 @@ var objectREs = []*regexp.Regexp{
 	regexp.MustCompile(`^(?P<kind>[A-Za-z]+)[/ ](?P<name>[A-Za-z0-9.:-]+)\s+(?:-n|in|in namespace)\s+(?P<ns>[a-z0-9-]+)$`),
 }
 
-// object reads the name of an object in the ways that people write it.
-func object(s string) nightcrier.Object {
+// parseObject reads the name of an object in the ways that people write it.
+func parseObject(s string) nightcrier.Object {
 	s = strings.TrimSpace(strings.NewReplacer("`", "", "*", "", "_", "").Replace(firstLine(s)))
 	if s == "unknown" || len(s) > maxLine {
 		return nightcrier.Object{}

@@ -21,27 +21,27 @@ const (
 	maxRunbookText = 6000
 )
 
-// scope tells whom the trouble touches, as far as that was looked at.
-func (p *printer) scope() {
+// printScope tells whom the trouble touches, as far as that was looked at.
+func (p *printer) printScope() {
 	s := p.r.Scope
-	p.sub("Scope")
+	p.beginSubsection("Scope")
 	if s.Empty() {
-		p.line("_nothing beside the target was looked at_")
+		p.writeLine("_nothing beside the target was looked at_")
 		return
 	}
-	p.field("Confirmed affected", orNone(objects(s.Affected)))
-	p.field("Suspected", orNone(objects(s.Suspected)))
-	p.field("Confirmed unaffected", orNone(objects(s.Unaffected)))
+	p.writeField("Confirmed affected", orNone(joinObjects(s.Affected)))
+	p.writeField("Suspected", orNone(joinObjects(s.Suspected)))
+	p.writeField("Confirmed unaffected", orNone(joinObjects(s.Unaffected)))
 	if len(s.ComingUp) > 0 {
-		p.field("Coming up, not judged", objects(s.ComingUp))
+		p.writeField("Coming up, not judged", joinObjects(s.ComingUp))
 	}
 }
 
-// objects names objects in one line.
-func objects(list []nightcrier.Object) string {
+// joinObjects names objects in one line.
+func joinObjects(list []nightcrier.Object) string {
 	var names []string
 	for _, o := range list[:min(len(list), maxObjects)] {
-		names = append(names, inline(o.String()))
+		names = append(names, escapeLine(o.String()))
 	}
 	if more := len(list) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
@@ -49,46 +49,46 @@ func objects(list []nightcrier.Object) string {
 	return strings.Join(names, ", ")
 }
 
-// consequences lists the troubles that go away with the root cause, so that
+// printConsequences lists the troubles that go away with the root cause, so that
 // nobody mends them one by one.
-func (p *printer) consequences() {
+func (p *printer) printConsequences() {
 	if len(p.r.Consequences) == 0 {
 		return
 	}
-	p.sub("What Follows From It")
+	p.beginSubsection("What Follows From It")
 	for _, c := range p.r.Consequences[:min(len(p.r.Consequences), maxObjects)] {
-		s := inline(c.Statement)
-		if object := inline(c.Object.String()); !strings.Contains(s, object) {
+		s := escapeLine(c.Statement)
+		if object := escapeLine(c.Object.String()); !strings.Contains(s, object) {
 			s = object + ": " + s
 		}
 		if because := c.Because.String(); because != "" {
-			s += " — because of " + inline(because)
+			s += " — because of " + escapeLine(because)
 		}
-		p.linef("- %s — %s", s, code(c.Cause))
+		p.writeLinef("- %s — %s", s, quoteCode(c.Cause))
 	}
 	if more := len(p.r.Consequences) - maxObjects; more > 0 {
-		p.linef("- and %d more", more)
+		p.writeLinef("- and %d more", more)
 	}
 }
 
-func changes(r *nightcrier.Report) []string {
+func listChanges(r *nightcrier.Report) []string {
 	var out []string
 	for _, c := range r.Changes {
-		s := inline(c.What)
+		s := escapeLine(c.What)
 		if !c.At.IsZero() {
 			s = c.At.UTC().Format(time.RFC3339) + " — " + s
 		}
 		if c.Who != "" {
-			s += " — by " + inline(c.Who)
+			s += " — by " + escapeLine(c.Who)
 		}
 		if c.Correlation != "" {
-			s += " — " + inline(c.Correlation)
+			s += " — " + escapeLine(c.Correlation)
 		}
 		if ids := evidenceList(c.Evidence); ids != "" {
 			s += " — Source: " + ids
 		}
 		for _, d := range c.Details[:min(len(c.Details), maxDetails)] {
-			s += "\n  - " + code(d)
+			s += "\n  - " + quoteCode(d)
 		}
 		if more := len(c.Details) - maxDetails; more > 0 {
 			s += fmt.Sprintf("\n  - and %d more differences", more)
@@ -101,79 +101,79 @@ func changes(r *nightcrier.Report) []string {
 func evidenceList(ids []string) string {
 	var out []string
 	for _, id := range ids {
-		out = append(out, code(id))
+		out = append(out, quoteCode(id))
 	}
 	return strings.Join(out, ", ")
 }
 
-// recalled is one line on an earlier incident with the same result, "" when
+// describeRecalled is one line on an earlier incident with the same result, "" when
 // there is none.
-func recalled(r *nightcrier.Report) string {
+func describeRecalled(r *nightcrier.Report) string {
 	old := r.Recalled
 	if old == nil {
 		return ""
 	}
-	s := "incident " + code(old.IncidentID)
+	s := "incident " + quoteCode(old.IncidentID)
 	if !old.At.IsZero() {
 		s = old.At.UTC().Format("2006-01-02 15:04 UTC") + ", " + s
 	}
 	if old.Summary != "" {
-		s += ": " + inline(old.Summary)
+		s += ": " + escapeLine(old.Summary)
 	}
 	held := "that diagnosis no longer holds"
 	if old.Holds {
 		held = "that diagnosis still holds"
 	}
 	if old.Why != "" {
-		held += ": " + inline(old.Why)
+		held += ": " + escapeLine(old.Why)
 	}
 	return s + " — " + held
 }
 
-// notes are what people wrote about the earlier incident.
-func (p *printer) notes() {
+// printNotes are what people wrote about the earlier incident.
+func (p *printer) printNotes() {
 	if p.r.Recalled == nil || len(p.r.Recalled.Notes) == 0 {
 		return
 	}
-	p.sub("Notes From Last Time")
+	p.beginSubsection("Notes From Last Time")
 	for _, n := range p.r.Recalled.Notes[:min(len(p.r.Recalled.Notes), maxNotes)] {
-		s := inline(n.Text)
+		s := escapeLine(n.Text)
 		if n.By != "" {
-			s += " — " + inline(n.By)
+			s += " — " + escapeLine(n.By)
 		}
 		if !n.At.IsZero() {
 			s += ", " + n.At.UTC().Format("2006-01-02 15:04 UTC")
 		}
-		p.line("- " + s)
+		p.writeLine("- " + s)
 	}
 }
 
-// runbooks shows what the people who run the system wrote for such a case.
-func (p *printer) runbooks() {
+// printRunbooks shows what the people who run the system wrote for such a case.
+func (p *printer) printRunbooks() {
 	if len(p.r.Runbooks) == 0 {
 		return
 	}
-	p.sub("Runbooks")
+	p.beginSubsection("Runbooks")
 	for _, b := range p.r.Runbooks {
-		s := "- " + inline(b.Title) + " — " + code(b.Source)
+		s := "- " + escapeLine(b.Title) + " — " + quoteCode(b.Source)
 		if b.Problem != "" {
-			s += " — not read: " + inline(b.Problem)
+			s += " — not read: " + escapeLine(b.Problem)
 		}
-		p.line(s)
+		p.writeLine(s)
 	}
 	for _, b := range p.r.Runbooks {
 		if strings.TrimSpace(b.Text) != "" {
-			p.line("")
-			p.details("Runbook: "+b.Title, texts.CutBytes(b.Text, maxRunbookText))
+			p.writeLine("")
+			p.printDetails("Runbook: "+b.Title, texts.CutBytes(b.Text, maxRunbookText))
 		}
 	}
 }
 
-// details writes text that a reader unfolds.
-func (p *printer) details(title, text string) {
-	p.linef("<details><summary>%s</summary>\n", inline(title))
-	p.line(fenced(text))
-	p.line("</details>\n")
+// printDetails writes text that a reader unfolds.
+func (p *printer) printDetails(title, text string) {
+	p.writeLinef("<details><summary>%s</summary>\n", escapeLine(title))
+	p.writeLine(fenceText(text))
+	p.writeLine("</details>\n")
 }
 
 // parseScope reads the scope that an agent names in section 2.
@@ -185,10 +185,10 @@ func parseScope(f map[string]string) nightcrier.Scope {
 func objectsIn(s string) []nightcrier.Object {
 	var out []nightcrier.Object
 	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ';' || r == '\n' }) {
-		if t, _, ok := bullet(part); ok {
+		if t, _, ok := parseBullet(part); ok {
 			part = t
 		}
-		o := object(part)
+		o := parseObject(part)
 		if o.Name == "" || slices.Contains(out, o) || len(out) == maxItems {
 			continue
 		}

@@ -18,8 +18,8 @@ var (
 	separatorRE  = regexp.MustCompile(`\s+(?:—|–|--|-)\s+`)
 )
 
-// bullet returns the text and indentation of a list item.
-func bullet(s string) (text string, indent int, ok bool) {
+// parseBullet returns the text and indentation of a list item.
+func parseBullet(s string) (text string, indent int, ok bool) {
 	m := bulletRE.FindStringSubmatch(s)
 	if m == nil {
 		return "", 0, false
@@ -27,8 +27,8 @@ func bullet(s string) (text string, indent int, ok bool) {
 	return strings.TrimSpace(m[2]), len(m[1]), true
 }
 
-// label splits "**Label:** value"; the label comes in lower case.
-func label(s string) (name, value string, ok bool) {
+// parseLabel splits "**Label:** value"; the label comes in lower case.
+func parseLabel(s string) (name, value string, ok bool) {
 	s = strings.TrimLeft(strings.TrimSpace(s), "*_")
 	s = strings.TrimLeftFunc(s, func(r rune) bool { return r > 0x2000 || r == ' ' || r == '*' })
 	m := labelRE.FindStringSubmatch(s)
@@ -38,9 +38,9 @@ func label(s string) (name, value string, ok bool) {
 	return strings.ToLower(strings.TrimSpace(m[1])), strings.TrimSpace(m[2]), true
 }
 
-// items returns the list items of some lines, each with what is indented below
+// listItems returns the list items of some lines, each with what is indented below
 // it as further clauses.
-func items(lines []line) []string {
+func listItems(lines []line) []string {
 	var out []string
 	open := false
 	top := 0
@@ -48,9 +48,9 @@ func items(lines []line) []string {
 		if l.fenced {
 			continue
 		}
-		text, indent, ok := bullet(l.text)
+		text, indent, ok := parseBullet(l.text)
 		switch {
-		case l.blank():
+		case l.isBlank():
 			open = false
 		case ok && open && indent > top, !ok && open && strings.HasPrefix(l.text, " "):
 			if !ok {
@@ -70,17 +70,17 @@ func items(lines []line) []string {
 	return out
 }
 
-// fields reads labelled lines. Only the given labels begin a field, so that a
+// parseFields reads labelled lines. Only the given labels begin a field, so that a
 // value may go on for several lines.
-func fields(lines []line, known map[string]string) map[string]string {
+func parseFields(lines []line, known map[string]string) map[string]string {
 	out := map[string]string{}
 	current := ""
 	for _, l := range lines {
 		text := l.text
-		if t, _, ok := bullet(text); ok && !l.fenced {
+		if t, _, ok := parseBullet(text); ok && !l.fenced {
 			text = t
 		}
-		name, value, ok := label(unpipe(text))
+		name, value, ok := parseLabel(labelFromRow(text))
 		if key := known[name]; ok && key != "" && !l.fenced {
 			current = key
 			if out[key] == "" {
@@ -95,16 +95,16 @@ func fields(lines []line, known map[string]string) map[string]string {
 	return out
 }
 
-// unpipe turns the row of a two-column table into a labelled line.
-func unpipe(s string) string {
-	if cells := row(s); len(cells) == 2 {
+// labelFromRow turns the row of a two-column table into a labelled line.
+func labelFromRow(s string) string {
+	if cells := parseRow(s); len(cells) == 2 {
 		return cells[0] + ": " + cells[1]
 	}
 	return s
 }
 
-// row returns the cells of a table row, nil for any other line.
-func row(s string) []string {
+// parseRow returns the cells of a table row, nil for any other line.
+func parseRow(s string) []string {
 	s = strings.TrimSpace(s)
 	if len(s) < 2 || s[0] != '|' {
 		return nil
@@ -120,18 +120,18 @@ func row(s string) []string {
 	return cells
 }
 
-// table returns the rows of the first table in some lines, by column name.
-func table(lines []line) []map[string]string {
+// parseTable returns the rows of the first table in some lines, by column name.
+func parseTable(lines []line) []map[string]string {
 	var head []string
 	var out []map[string]string
 	for _, l := range lines {
-		cells := row(l.text)
+		cells := parseRow(l.text)
 		switch {
 		case cells == nil || l.fenced || isRuler(cells):
 			continue
 		case head == nil:
 			for _, c := range cells {
-				head = append(head, strings.ToLower(unmark(c)))
+				head = append(head, strings.ToLower(dropEmphasis(c)))
 			}
 		case len(out) < maxItems:
 			r := map[string]string{}
@@ -146,8 +146,8 @@ func table(lines []line) []map[string]string {
 
 func isRuler(cells []string) bool { return strings.Trim(strings.Join(cells, ""), "-: ") == "" }
 
-// clauses splits a text at its dashes, except inside quotes and backticks.
-func clauses(s string) []string {
+// splitClauses splits a text at its dashes, except inside quotes and backticks.
+func splitClauses(s string) []string {
 	var out []string
 	whole := countMarks(s)
 	var before marks
@@ -189,7 +189,7 @@ func startsClause(s string) bool {
 	if s == "" || s[0] == '"' || strings.HasPrefix(s, "“") {
 		return s != ""
 	}
-	name, _, ok := label(texts.KeepBytes(s, 120))
+	name, _, ok := parseLabel(texts.KeepBytes(s, 120))
 	return ok && clauseLabels[name] != ""
 }
 
@@ -200,8 +200,8 @@ var clauseLabels = map[string]string{
 	"wrong if": "wrong if", "would be wrong if": "wrong if", "invalidated by": "wrong if", "invalidated if": "wrong if", "falsified by": "wrong if",
 }
 
-// confidence takes a confidence out of a text.
-func confidence(s string) (rest string, c nightcrier.Confidence) {
+// extractConfidence takes a confidence out of a text.
+func extractConfidence(s string) (rest string, c nightcrier.Confidence) {
 	m := confidenceRE.FindStringSubmatchIndex(s)
 	if m == nil {
 		return strings.TrimSpace(s), ""
@@ -229,8 +229,8 @@ func factRefs(s string) []string {
 	return out
 }
 
-// unmark removes emphasis.
-func unmark(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "**", "")) }
+// dropEmphasis removes emphasis.
+func dropEmphasis(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "**", "")) }
 
-// text cleans a piece of agent's Markdown for a field of the report.
-func text(s string) string { return texts.CutBytes(plain(unmark(s)), maxText) }
+// cleanText cleans a piece of agent's Markdown for a field of the report.
+func cleanText(s string) string { return texts.CutBytes(unescapeLine(dropEmphasis(s)), maxText) }

@@ -37,14 +37,14 @@ var markdown = goldmark.New(
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(&safely{}, 100))),
 )
 
-// body renders what a page takes of Markdown, and whether that is all of it: of what
+// renderBody renders what a page takes of Markdown, and whether that is all of it: of what
 // Final writes, the record of what was read (sections 5 and 6), as the page itself
 // says the rest.
-func body(md []byte) (page []byte, whole bool) {
-	src := []byte(flatten(printable(string(md[:min(len(md), maxPage)]))))
+func renderBody(md []byte) (page []byte, whole bool) {
+	src := []byte(flattenLines(printable(string(md[:min(len(md), maxPage)]))))
 	doc := markdown.Parser().Parse(mdtext.NewReader(src))
 	if whole = !isFinal(doc, src); whole {
-		lower(doc)
+		lowerHeadings(doc)
 	} else {
 		dropEmpty(doc)
 		keepProof(doc, src)
@@ -116,8 +116,8 @@ func dropEmpty(doc ast.Node) {
 	}
 }
 
-// lower puts the headings of a document below those of the page.
-func lower(doc ast.Node) {
+// lowerHeadings puts the headings of a document below those of the page.
+func lowerHeadings(doc ast.Node) {
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok {
 			h.Level = min(h.Level+1, 6)
@@ -158,10 +158,10 @@ var nestRE = regexp.MustCompile(`^(?:[ \t]*(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]))+`)
 // columnsRE finds the line below the head of a table, which makes it one.
 var columnsRE = regexp.MustCompile(`^[ \t>|:-]+$`)
 
-// flatten cuts lines that open more lists and quotes in each other than anybody
+// flattenLines cuts lines that open more lists and quotes in each other than anybody
 // reads, each of which is a step of recursion for the renderer, tables wider than
 // anybody reads, and lines beyond the bound.
-func flatten(md string) string {
+func flattenLines(md string) string {
 	lines := strings.Split(md, "\n")
 	if len(lines) > maxPageLines {
 		lines = append(lines[:maxPageLines], "", "_The rest is not shown here._")
@@ -189,9 +189,9 @@ type safely struct{}
 func (s *safely) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	reg.Register(ast.KindHTMLBlock, s.htmlBlock)
 	reg.Register(ast.KindRawHTML, s.rawHTML)
-	reg.Register(ast.KindLink, s.link)
+	reg.Register(ast.KindLink, s.renderLink)
 	reg.Register(ast.KindAutoLink, s.autoLink)
-	reg.Register(ast.KindImage, s.image)
+	reg.Register(ast.KindImage, s.renderImage)
 }
 
 var (
@@ -211,31 +211,31 @@ func (*safely) htmlBlock(w util.BufWriter, src []byte, n ast.Node, entering bool
 	}
 	switch m := detailsRE.FindStringSubmatch(said); {
 	case m != nil:
-		put(w, "<details><summary>", html.EscapeString(html.UnescapeString(m[1])), "</summary>\n")
+		writeParts(w, "<details><summary>", html.EscapeString(html.UnescapeString(m[1])), "</summary>\n")
 	case closesRE.MatchString(said):
-		put(w, "</details>\n")
+		writeParts(w, "</details>\n")
 	default:
-		put(w, "<pre>", html.EscapeString(said), "</pre>\n")
+		writeParts(w, "<pre>", html.EscapeString(said), "</pre>\n")
 	}
 	return ast.WalkSkipChildren, nil
 }
 
 func (*safely) rawHTML(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		put(w, html.EscapeString(string(n.(*ast.RawHTML).Segments.Value(src))))
+		writeParts(w, html.EscapeString(string(n.(*ast.RawHTML).Segments.Value(src))))
 	}
 	return ast.WalkSkipChildren, nil
 }
 
-// link writes a link that can go nowhere but to a web page, else its text alone.
-func (*safely) link(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+// renderLink writes a link that can go nowhere but to a web page, else its text alone.
+func (*safely) renderLink(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	to := string(n.(*ast.Link).Destination)
 	switch {
 	case !isWeb(to):
 	case entering:
 		openLink(w, to)
 	default:
-		put(w, "</a>")
+		writeParts(w, "</a>")
 	}
 	return ast.WalkContinue, nil
 }
@@ -247,19 +247,19 @@ func (*safely) autoLink(w util.BufWriter, src []byte, n ast.Node, entering bool)
 	case !entering:
 	case isWeb(to):
 		openLink(w, to)
-		put(w, label, "</a>")
+		writeParts(w, label, "</a>")
 	default:
-		put(w, label)
+		writeParts(w, label)
 	}
 	return ast.WalkContinue, nil
 }
 
-// image shows what an image would say; nothing is loaded.
-func (*safely) image(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+// renderImage shows what an image would say; nothing is loaded.
+func (*safely) renderImage(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		put(w, "[image: ")
+		writeParts(w, "[image: ")
 	} else {
-		put(w, "]")
+		writeParts(w, "]")
 	}
 	return ast.WalkContinue, nil
 }
@@ -270,11 +270,11 @@ func isWeb(to string) bool {
 }
 
 func openLink(w util.BufWriter, to string) {
-	put(w, `<a rel="noopener noreferrer nofollow" href="`, html.EscapeString(to), `">`)
+	writeParts(w, `<a rel="noopener noreferrer nofollow" href="`, html.EscapeString(to), `">`)
 }
 
-// put writes into memory, which does not fail.
-func put(w util.BufWriter, parts ...string) {
+// writeParts writes into memory, which does not fail.
+func writeParts(w util.BufWriter, parts ...string) {
 	for _, p := range parts {
 		_, _ = w.WriteString(p)
 	}

@@ -9,37 +9,37 @@ import (
 // newline stands for a line break inside one line of Markdown.
 const newline = " ⏎ "
 
-// inline makes text fit one line of Markdown, wherever it came from: it opens no
+// escapeLine makes text fit one line of Markdown, wherever it came from: it opens no
 // HTML, no link and no heading.
-func inline(s string) string {
+func escapeLine(s string) string {
 	s = strings.ReplaceAll(strings.TrimSpace(printable(s)), "\n", newline)
 	s = strings.ReplaceAll(s, "<", "&lt;")
 	return strings.ReplaceAll(s, "](", `]\(`)
 }
 
-// plain undoes inline.
-func plain(s string) string {
+// unescapeLine undoes inline.
+func unescapeLine(s string) string {
 	s = strings.ReplaceAll(s, `]\(`, "](")
 	s = strings.ReplaceAll(s, "&lt;", "<")
 	return strings.TrimSpace(strings.ReplaceAll(s, newline, "\n"))
 }
 
-// code puts text between backticks. Inside them Markdown knows no escapes, so a
+// quoteCode puts text between backticks. Inside them Markdown knows no escapes, so a
 // backtick becomes an apostrophe.
-func code(s string) string {
+func quoteCode(s string) string {
 	s = strings.ReplaceAll(strings.TrimSpace(printable(s)), "\n", newline)
 	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }
 
-// cell is inline for a cell of a table.
-func cell(s string) string { return strings.ReplaceAll(inline(s), "|", `\|`) }
+// escapeCell is inline for a cell of a table.
+func escapeCell(s string) string { return strings.ReplaceAll(escapeLine(s), "|", `\|`) }
 
 // printable drops what is hidden; line breaks stay, and tabs are spaces: at the
 // beginning of a line they would mean code.
 func printable(s string) string { return strings.ReplaceAll(texts.DropHidden(s), "\t", " ") }
 
-// fenced puts text into a code block that nothing inside can close.
-func fenced(s string) string {
+// fenceText puts text into a code block that nothing inside can close.
+func fenceText(s string) string {
 	run, longest := 0, 2
 	for _, c := range s {
 		if c == '`' {

@@ -22,15 +22,15 @@ var pageCSS string
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"text": printable, "prose": prose, "brief": brief, "title": title, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bare(outcome(f)) },
-	"stamp": stamp, "short": func(s string) string { return texts.CutBytes(s, maxPhrase) },
+	"text": printable, "prose": proseHTML, "brief": briefHTML, "title": upperFirst, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bareText(describeOutcome(f)) },
+	"stamp": timeElement, "short": func(s string) string { return texts.CutBytes(s, maxPhrase) },
 }).Parse(pageText))
 
 // ContentSecurityPolicy is what a page of HTML may do in a browser: show itself in
 // its own style. It holds for the page as a file and as an answer.
-var ContentSecurityPolicy = "default-src 'none'; style-src 'sha256-" + digest(pageCSS) + "'; base-uri 'none'; form-action 'none'"
+var ContentSecurityPolicy = "default-src 'none'; style-src 'sha256-" + digestOf(pageCSS) + "'; base-uri 'none'; form-action 'none'"
 
-func digest(s string) string {
+func digestOf(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
@@ -94,16 +94,16 @@ func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
 	if inc.FaultType == nightcrier.Asked {
 		d.About = "Asked about"
 	}
-	d.Subject = or(or(d.Card.Mend.String(), r.Target.String()), "Incident "+r.IncidentID)
-	d.Broken, d.Failed = standingOf(r, inc), failed(inc)
+	d.Subject = orOther(orOther(d.Card.Mend.String(), r.Target.String()), "Incident "+r.IncidentID)
+	d.Broken, d.Failed = standingOf(r, inc), agentFailure(inc)
 	d.CausedBy = inc.CausedBy
-	d.does(r)
-	d.explains(r)
-	d.Times, d.Changes = times(r, inc), changesOf(r, symptom(inc))
-	d.Radius = bare(blastRadius(r.BlastRadius))
+	d.fillActions(r)
+	d.fillReasons(r)
+	d.Times, d.Changes = listMoments(r, inc), changesOf(r, symptomTime(inc))
+	d.Radius = bareText(blastRadius(r.BlastRadius))
 	d.Unshown = len(r.Facts) - d.Card.Checked
 	var proof []byte
-	proof, d.Whole = body(md)
+	proof, d.Whole = renderBody(md)
 	d.Proof = template.HTML(proof) // body escapes all that is not Markdown
 	d.Sections = d.contents()
 	var out bytes.Buffer
@@ -113,13 +113,13 @@ func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
 	return out.Bytes()
 }
 
-// does fills in what is to be done.
-func (d *pageData) does(r *nightcrier.Report) {
+// fillActions fills in what is to be done.
+func (d *pageData) fillActions(r *nightcrier.Report) {
 	d.Step = withoutCommand(d.Card.First)
 	for _, a := range r.Actions[min(1, len(r.Actions)):] {
 		d.Next = append(d.Next, StepOf(r, a))
 	}
-	d.Over, d.Escalate, d.Afterwards = bareAll(exitCriteria(r)), escalations(r), bareAll(fixForward(r))
+	d.Over, d.Escalate, d.Afterwards = bareAll(exitCriteria(r)), escalationTriggers(r), bareAll(fixForward(r))
 }
 
 // withoutCommand is what a step says before the command that it ends with.
@@ -129,19 +129,19 @@ func withoutCommand(s Step) string {
 	}
 	said := strings.TrimRight(s.Action, " .")
 	if at := commandRE.FindAllStringIndex(said, -1); len(at) > 0 && at[len(at)-1][1] == len(said) {
-		return or(strings.TrimSpace(said[:at[len(at)-1][0]]), "Run:")
+		return orOther(strings.TrimSpace(said[:at[len(at)-1][0]]), "Run:")
 	}
 	return s.Action
 }
 
-// explains fills in why, without what the card says.
-func (d *pageData) explains(r *nightcrier.Report) {
-	d.Earlier = bare(recalled(r))
-	if over(r) {
+// fillReasons fills in why, without what the card says.
+func (d *pageData) fillReasons(r *nightcrier.Report) {
+	d.Earlier = bareText(describeRecalled(r))
+	if isOver(r) {
 		d.Others = r.Hypotheses
 		return
 	}
-	d.Assumption = bare(assumption(r))
+	d.Assumption = bareText(weakestAssumption(r))
 	if len(r.Hypotheses) > 0 {
 		d.First, d.Others = &r.Hypotheses[0], r.Hypotheses[1:]
 	}
@@ -195,30 +195,30 @@ type standing struct {
 func standingOf(r *nightcrier.Report, inc *nightcrier.Incident) standing {
 	switch {
 	case inc.Condition == nightcrier.ConditionCleared:
-		return standing{"No, it is over", "its end was reported at " + at(inc.ClearedAt), Calm}
-	case over(r):
-		return standing{"No", "it was well when it was looked at, at " + at(r.CreatedAt), Calm}
+		return standing{"No, it is over", "its end was reported at " + formatTime(inc.ClearedAt), Calm}
+	case isOver(r):
+		return standing{"No", "it was well when it was looked at, at " + formatTime(r.CreatedAt), Calm}
 	case inc.Condition == nightcrier.ConditionActive && inc.FaultType != nightcrier.Asked:
-		return standing{"Yes", "last reported at " + at(later(inc.LastEventAt, inc.Timestamp)) + ", and no end of it since", Alarm}
+		return standing{"Yes", "last reported at " + formatTime(laterOf(inc.LastEventAt, inc.Timestamp)) + ", and no end of it since", Alarm}
 	case r.Verdict == nightcrier.VerdictFault:
-		return standing{"Yes, when looked at", "at " + at(r.CreatedAt) + "; nobody tells of its end, so look again before you act", Warn}
+		return standing{"Yes, when looked at", "at " + formatTime(r.CreatedAt) + "; nobody tells of its end, so look again before you act", Warn}
 	}
 	return standing{"Not known", "nobody tells of its end: look again before you act", Warn}
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// failed says why the agent's own report is missing, "" when it is not.
-func failed(inc *nightcrier.Incident) string {
+// agentFailure says why the agent's own report is missing, "" when it is not.
+func agentFailure(inc *nightcrier.Incident) string {
 	if inc.Status != nightcrier.AgentFailed && inc.Status != nightcrier.Failed {
 		return ""
 	}
-	said := or(inc.FailureReason, "no reason was recorded")
+	said := orOther(inc.FailureReason, "no reason was recorded")
 	if inc.FailureClass != "" {
 		said += " (" + string(inc.FailureClass) + ")"
 	}
@@ -231,8 +231,8 @@ type moment struct {
 	Apart, Was string
 }
 
-// symptom is when the fault began, as far as anybody said.
-func symptom(inc *nightcrier.Incident) time.Time {
+// symptomTime is when the fault began, as far as anybody said.
+func symptomTime(inc *nightcrier.Incident) time.Time {
 	if inc.FaultType == nightcrier.Asked {
 		return time.Time{}
 	}
@@ -242,15 +242,15 @@ func symptom(inc *nightcrier.Incident) time.Time {
 	return inc.CreatedAt
 }
 
-func times(r *nightcrier.Report, inc *nightcrier.Incident) []moment {
+func listMoments(r *nightcrier.Report, inc *nightcrier.Incident) []moment {
 	var out []moment
-	first := symptom(inc)
+	first := symptomTime(inc)
 	for _, m := range []moment{
 		{At: inc.Timestamp, Was: "first symptom"}, {At: inc.CreatedAt, Was: "incident opened"}, {At: inc.StartedAt, Was: "investigation started"},
 		{At: r.CreatedAt, Was: "report written"}, {At: repeatedAt(inc), Was: fmt.Sprintf("reported again, %d times in all", inc.EventCount)}, {At: inc.ClearedAt, Was: "the fault was over"},
 	} {
 		if !m.At.IsZero() {
-			m.Apart = apart(m.At, first)
+			m.Apart = distanceInWords(m.At, first)
 			out = append(out, m)
 		}
 	}
@@ -274,58 +274,58 @@ type changed struct {
 func changesOf(r *nightcrier.Report, first time.Time) []changed {
 	var out []changed
 	for _, c := range r.Changes {
-		out = append(out, changed{c, or(c.Correlation, apart(c.At, first))})
+		out = append(out, changed{c, orOther(c.Correlation, distanceInWords(c.At, first))})
 	}
 	return out
 }
 
-// apart says in words how far t is from the first symptom, "" when one of them is not
+// distanceInWords says in words how far t is from the first symptom, "" when one of them is not
 // known. It is the same whenever the page is read.
-func apart(t, first time.Time) string {
+func distanceInWords(t, first time.Time) string {
 	if t.IsZero() || first.IsZero() {
 		return ""
 	}
 	t, first = t.Truncate(time.Second), first.Truncate(time.Second) // as they are shown
 	switch {
 	case t.Before(first):
-		return long(first.Sub(t)) + " before the first symptom"
+		return formatDuration(first.Sub(t)) + " before the first symptom"
 	case t.Equal(first):
 		return "the first symptom"
 	}
-	return long(t.Sub(first)) + " after the first symptom"
+	return formatDuration(t.Sub(first)) + " after the first symptom"
 }
 
-// long is a duration in its two largest units.
-func long(d time.Duration) string {
+// formatDuration is a duration in its two largest units.
+func formatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", d/time.Second)
 	case d < time.Hour:
-		return two(int(d/time.Minute), "min", int(d%time.Minute/time.Second), "s")
+		return joinUnits(int(d/time.Minute), "min", int(d%time.Minute/time.Second), "s")
 	case d < day:
-		return two(int(d/time.Hour), "h", int(d%time.Hour/time.Minute), "min")
+		return joinUnits(int(d/time.Hour), "h", int(d%time.Hour/time.Minute), "min")
 	}
-	return two(int(d/day), "d", int(d%day/time.Hour), "h")
+	return joinUnits(int(d/day), "d", int(d%day/time.Hour), "h")
 }
 
-func two(n int, unit string, rest int, small string) string {
+func joinUnits(n int, unit string, rest int, small string) string {
 	if rest == 0 {
 		return fmt.Sprintf("%d %s", n, unit)
 	}
 	return fmt.Sprintf("%d %s %d %s", n, unit, rest, small)
 }
 
-// at is a time for a sentence.
-func at(t time.Time) string {
+// formatTime is a time for a sentence.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "a time that is not known"
 	}
 	return t.UTC().Format("15:04 UTC on 2 January 2006")
 }
 
-// stamp is a time of a table, for people and for machines.
-func stamp(t time.Time) template.HTML {
+// timeElement is a time of a table, for people and for machines.
+func timeElement(t time.Time) template.HTML {
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05 UTC") + `</time>`)
 }
@@ -346,8 +346,8 @@ func checkOf(c nightcrier.Check) checkWord {
 	return checkWord{"unseen", Warn}
 }
 
-// prose is text for people, in which what stands between backticks is code.
-func prose(s string) template.HTML {
+// proseHTML is text for people, in which what stands between backticks is code.
+func proseHTML(s string) template.HTML {
 	parts := strings.Split(printable(s), "`")
 	var b strings.Builder
 	for i, part := range parts {
@@ -363,21 +363,21 @@ func prose(s string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// brief is prose of which a reader unfolds what is too long for the card.
-func brief(s string) template.HTML {
+// briefHTML is prose of which a reader unfolds what is too long for the card.
+func briefHTML(s string) template.HTML {
 	if len(s) <= maxBrief {
-		return prose(s)
+		return proseHTML(s)
 	}
-	return prose(texts.CutBytes(s, maxBrief)) + "<details><summary>In full</summary>" + prose(s) + "</details>"
+	return proseHTML(texts.CutBytes(s, maxBrief)) + "<details><summary>In full</summary>" + proseHTML(s) + "</details>"
 }
 
-// bare undoes what a phrase was given for Markdown; the page escapes in its own way.
-func bare(s string) string { return strings.ReplaceAll(plain(s), "**", "") }
+// bareText undoes what a phrase was given for Markdown; the page escapes in its own way.
+func bareText(s string) string { return strings.ReplaceAll(unescapeLine(s), "**", "") }
 
 func bareAll(list []string) []string {
 	var out []string
 	for _, s := range list {
-		out = append(out, bare(s))
+		out = append(out, bareText(s))
 	}
 	return out
 }

@@ -170,11 +170,11 @@ func TestApart(t *testing.T) {
 		"the first symptom": 0, "3 s after the first symptom": 3*time.Second + 400*time.Millisecond, "2 min 5 s before the first symptom": -125 * time.Second,
 		"1 h after the first symptom": time.Hour, "3 d 2 h before the first symptom": -74*time.Hour - 50*time.Minute,
 	} {
-		if got := apart(day.Add(d), day); got != want {
+		if got := distanceInWords(day.Add(d), day); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}
-	if got := apart(day, time.Time{}) + apart(time.Time{}, day); got != "" {
+	if got := distanceInWords(day, time.Time{}) + distanceInWords(time.Time{}, day); got != "" {
 		t.Errorf("of no time: %q", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestProse(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain", "a `b` c": "a <code>b</code> c", "a `b": "a `b", "`<b>`": "<code>&lt;b&gt;</code>", "``": "<code></code>", "a\u202eb": "ab", "a `b` `c": "a <code>b</code> `c",
 	} {
-		if got := string(prose(in)); got != want {
+		if got := string(proseHTML(in)); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

@@ -21,21 +21,21 @@ var (
 // could not find; whether the report is valid is Validate's to say. No fact is
 // checked yet.
 func Parse(md []byte) (nightcrier.Report, []string) {
-	sections := outline(scan(md))
+	sections := outlineSections(scanLines(md))
 	r := nightcrier.Report{Schema: nightcrier.ReportSchema, Source: "agent"}
 	r.Facts = parseFacts(sections)
 	r.Inferences = parseInferences(sections[2])
 	r.Hypotheses = parseHypotheses(sections[3])
-	r.Changes = parseChanges(find(sections[2], "changed", "changes"))
+	r.Changes = parseChanges(findBlock(sections[2], "changed", "changes"))
 	r.Actions = parseActions(sections)
 	r.NotChecked = parseNotChecked(sections[5])
 	parseFindings(&r, sections[2])
 	parseCard(&r, sections)
-	return r, missing(md, &r)
+	return r, listMissing(md, &r)
 }
 
-// missing names what a reader of report.json would look for in vain.
-func missing(md []byte, r *nightcrier.Report) []string {
+// listMissing names what a reader of report.json would look for in vain.
+func listMissing(md []byte, r *nightcrier.Report) []string {
 	problems := []string{}
 	add := func(absent bool, format string, args ...any) {
 		if absent {
@@ -67,21 +67,21 @@ var cardLabels = map[string]string{
 }
 
 func parseCard(r *nightcrier.Report, sections [7][]block) {
-	card := fields(all(sections[0]), cardLabels)
+	card := parseFields(allLines(sections[0]), cardLabels)
 	if m := priorityRE.FindString(card["severity"]); m != "" {
 		r.Severity = m
 	}
 	r.Impact = oneOf(card["impact"], "Single Pod", "Multi-Namespace", "Namespace", "Cluster-Wide")
-	r.Target = object(firstLine(card["target"]))
-	r.Verdict = verdict(card)
+	r.Target = parseObject(firstLine(card["target"]))
+	r.Verdict = parseVerdict(card)
 	if r.Verdict == nightcrier.VerdictFault {
 		r.RootCause = rootCause(r, sections[3], card)
 	}
 }
 
-// verdict reads our own label first, then the status.
-func verdict(card map[string]string) nightcrier.Verdict {
-	switch v := nightcrier.Verdict(strings.ToLower(unmark(firstLine(card["verdict"])))); v {
+// parseVerdict reads our own label first, then the status.
+func parseVerdict(card map[string]string) nightcrier.Verdict {
+	switch v := nightcrier.Verdict(strings.ToLower(dropEmphasis(firstLine(card["verdict"])))); v {
 	case nightcrier.VerdictFault, nightcrier.VerdictRecovered, nightcrier.VerdictHealthy, nightcrier.VerdictUndetermined:
 		return v
 	}
@@ -99,34 +99,34 @@ func verdict(card map[string]string) nightcrier.Verdict {
 
 // rootCause takes the block of that name, and H1 for what it leaves open.
 func rootCause(r *nightcrier.Report, analysis []block, card map[string]string) *nightcrier.RootCause {
-	own := fields(find(analysis, "root cause"), hypothesisLabels)
-	summary, conf := confidence(firstLine(card["primary"]))
+	own := parseFields(findBlock(analysis, "root cause"), hypothesisLabels)
+	summary, conf := extractConfidence(firstLine(card["primary"]))
 	rc := nightcrier.RootCause{
-		Cause: cause(own["cause"]), Object: object(own["object"]), Summary: text(own["summary"]),
+		Cause: parseCause(own["cause"]), Object: parseObject(own["object"]), Summary: cleanText(own["summary"]),
 		Confidence: confidenceWord(own["confidence"]),
 	}
 	if len(r.Hypotheses) > 0 {
 		h := r.Hypotheses[0]
-		rc.Cause = or(rc.Cause, h.Cause)
+		rc.Cause = orOther(rc.Cause, h.Cause)
 		if rc.Object.Name == "" {
 			rc.Object = h.Object
 		}
-		summary, conf = or(summary, h.Statement), nightcrier.Confidence(or(string(conf), string(h.Confidence)))
+		summary, conf = orOther(summary, h.Statement), nightcrier.Confidence(orOther(string(conf), string(h.Confidence)))
 	}
 	if rc.Object.Name == "" {
 		rc.Object = r.Target
 	}
-	rc.Summary = or(rc.Summary, text(summary))
-	rc.Confidence = nightcrier.Confidence(or(or(string(rc.Confidence), string(conf)), string(confidenceWord(card["confidence"]))))
+	rc.Summary = orOther(rc.Summary, cleanText(summary))
+	rc.Confidence = nightcrier.Confidence(orOther(orOther(string(rc.Confidence), string(conf)), string(confidenceWord(card["confidence"]))))
 	if rc.Summary == "" {
 		return nil
 	}
-	rc.Confidence = nightcrier.Confidence(or(string(rc.Confidence), string(nightcrier.Low)))
+	rc.Confidence = nightcrier.Confidence(orOther(string(rc.Confidence), string(nightcrier.Low)))
 	return &rc
 }
 
 func confidenceWord(s string) nightcrier.Confidence {
-	_, c := confidence("confidence: " + firstLine(s))
+	_, c := extractConfidence("confidence: " + firstLine(s))
 	return c
 }
 
@@ -136,22 +136,22 @@ var findingLabels = map[string]string{"category": "category", "blast radius": "b
 	"coming up": "comingUp", "coming up, not judged": "comingUp"}
 
 func parseFindings(r *nightcrier.Report, blocks []block) {
-	f := fields(all(blocks), findingLabels)
+	f := parseFields(allLines(blocks), findingLabels)
 	r.Scope = parseScope(f)
 	r.Category = oneOf(f["category"], "Pod", "Service", "Storage", "Node", "Network", "Helm", "Cluster")
-	if s := text(firstLine(f["blast"])); s != "" {
+	if s := cleanText(firstLine(f["blast"])); s != "" {
 		r.BlastRadius = map[string]any{"summary": s}
 	}
 }
 
 // parseFacts reads section 2; a report that puts them elsewhere is read as well.
 func parseFacts(sections [7][]block) []nightcrier.Fact {
-	if facts := factsIn(all(sections[2])); len(facts) > 0 {
+	if facts := factsIn(allLines(sections[2])); len(facts) > 0 {
 		return facts
 	}
 	var lines []line
 	for _, s := range sections {
-		lines = append(lines, all(s)...)
+		lines = append(lines, allLines(s)...)
 	}
 	return factsIn(lines)
 }
@@ -159,23 +159,23 @@ func parseFacts(sections [7][]block) []nightcrier.Fact {
 func factsIn(lines []line) []nightcrier.Fact {
 	facts := []nightcrier.Fact{}
 	seen := map[string]bool{}
-	for _, item := range append(items(lines), labelled(lines, factRE)...) {
+	for _, item := range append(listItems(lines), labelledLines(lines, factRE)...) {
 		m := factRE.FindStringSubmatch(item)
 		if m == nil || m[2] == "" || seen[m[1]] || len(facts) >= maxItems {
 			continue
 		}
 		seen[m[1]] = true
-		facts = append(facts, fact("FACT-"+m[1], m[2]))
+		facts = append(facts, parseFact("FACT-"+m[1], m[2]))
 	}
 	return facts
 }
 
-// labelled returns paragraphs and table rows that begin with a label.
-func labelled(lines []line, re *regexp.Regexp) []string {
+// labelledLines returns paragraphs and table rows that begin with a label.
+func labelledLines(lines []line, re *regexp.Regexp) []string {
 	var out []string
 	for _, l := range lines {
 		s := strings.TrimSpace(l.text)
-		if cells := row(s); len(cells) >= 2 && re.MatchString(cells[0]) {
+		if cells := parseRow(s); len(cells) >= 2 && re.MatchString(cells[0]) {
 			s = cells[0] + " " + cells[1]
 			if len(cells) > 2 {
 				s += " — Source: " + strings.Join(cells[2:], " — ")
@@ -205,8 +205,8 @@ func oneOf(s string, words ...string) string {
 	return found
 }
 
-// cause returns the kebab-case id in s.
-func cause(s string) string {
+// parseCause returns the kebab-case id in s.
+func parseCause(s string) string {
 	s = firstLine(s)
 	if m := backtickRE.FindStringSubmatch(s); m != nil {
 		s = m[1]

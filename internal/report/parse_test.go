@@ -338,7 +338,7 @@ func FuzzParse(f *testing.F) {
 		if len(again.Facts) != len(r.Facts) || len(again.Hypotheses) != len(r.Hypotheses) {
 			t.Errorf("%d facts and %d hypotheses became %d and %d:\n%s", len(r.Facts), len(r.Hypotheses), len(again.Facts), len(again.Hypotheses), final)
 		}
-		if n := len(checkHeadings(scan(final))); n != 0 {
+		if n := len(checkHeadings(scanLines(final))); n != 0 {
 			t.Errorf("our own rendering has %d problems with its headings:\n%s", n, final)
 		}
 	})

@@ -18,7 +18,7 @@ const (
 	statusResolved = "🟢 Resolved"
 )
 
-func status(r *nightcrier.Report) string {
+func statusLine(r *nightcrier.Report) string {
 	switch {
 	case r.Verdict == nightcrier.VerdictRecovered || r.Verdict == nightcrier.VerdictHealthy:
 		return statusResolved
@@ -28,11 +28,11 @@ func status(r *nightcrier.Report) string {
 	return statusDegraded
 }
 
-func over(r *nightcrier.Report) bool { return status(r) == statusResolved }
+func isOver(r *nightcrier.Report) bool { return statusLine(r) == statusResolved }
 
-// duration is how long the incident lasted or lasts, "" when that is not known:
+// describeDuration is how long the incident lasted or lasts, "" when that is not known:
 // of what a person asked about only the question has a time.
-func duration(d Detail) string {
+func describeDuration(d Detail) string {
 	inc := d.Incident
 	if inc == nil || inc.FaultType == nightcrier.Asked {
 		return ""
@@ -50,7 +50,7 @@ func duration(d Detail) string {
 	return to.Sub(from).Round(time.Second).String()
 }
 
-func primary(r *nightcrier.Report) string {
+func primaryHypothesis(r *nightcrier.Report) string {
 	if rc := r.RootCause; rc != nil {
 		s := withConfidence(rc.Summary, rc.Confidence)
 		if len(r.Hypotheses) > 0 && r.Hypotheses[0].Falsification.Outcome == ruledOut {
@@ -58,16 +58,16 @@ func primary(r *nightcrier.Report) string {
 		}
 		return s
 	}
-	if len(r.Hypotheses) > 0 && !over(r) {
+	if len(r.Hypotheses) > 0 && !isOver(r) {
 		return "undetermined; the first to test is " + withConfidence(r.Hypotheses[0].Statement, nightcrier.Low)
 	}
 	return noCause(r.Verdict)
 }
 
 func withConfidence(s string, c nightcrier.Confidence) string {
-	s = inline(s)
+	s = escapeLine(s)
 	if c != "" {
-		s += " — Confidence: " + title(string(c))
+		s += " — Confidence: " + upperFirst(string(c))
 	}
 	return s
 }
@@ -87,27 +87,27 @@ func firstStep(r *nightcrier.Report) string {
 	if len(r.Actions) == 0 {
 		return ""
 	}
-	s := inline(r.Actions[0].Action)
-	if outcome := inline(r.Actions[0].Outcome); outcome != "" {
+	s := escapeLine(r.Actions[0].Action)
+	if outcome := escapeLine(r.Actions[0].Outcome); outcome != "" {
 		s += " — expected: " + outcome
 	}
 	return s
 }
 
-// assumption is what the conclusion leans on most.
-func assumption(r *nightcrier.Report) string {
+// weakestAssumption is what the conclusion leans on most.
+func weakestAssumption(r *nightcrier.Report) string {
 	for _, c := range []nightcrier.Confidence{nightcrier.Low, nightcrier.Medium, nightcrier.High} {
 		for _, i := range r.Inferences {
 			if i.Confidence == c && i.WrongIf != "" {
-				return "that " + inline(i.ID) + " holds (" + strings.TrimSuffix(inline(i.Text), ".") + "); wrong if " + inline(i.WrongIf)
+				return "that " + escapeLine(i.ID) + " holds (" + strings.TrimSuffix(escapeLine(i.Text), ".") + "); wrong if " + escapeLine(i.WrongIf)
 			}
 		}
 	}
 	return "that nothing outside of what was read (see section 5) plays a part"
 }
 
-func escalations(r *nightcrier.Report) []string {
-	if over(r) {
+func escalationTriggers(r *nightcrier.Report) []string {
+	if isOver(r) {
 		return nil
 	}
 	return []string{"the first step does not show its expected outcome within 15 minutes", "another workload or namespace shows the same symptom"}
@@ -120,13 +120,13 @@ func noAlternative(source string) string {
 	return "none is named"
 }
 
-func alternatives(r *nightcrier.Report) []string {
+func listAlternatives(r *nightcrier.Report) []string {
 	var out []string
 	for i, h := range r.Hypotheses {
 		if i == 0 {
 			continue
 		}
-		s := inline(h.ID) + ": " + inline(h.Statement)
+		s := escapeLine(h.ID) + ": " + escapeLine(h.Statement)
 		if h.Falsification.Outcome == ruledOut {
 			s += " — ruled out by its test"
 		}
@@ -139,10 +139,10 @@ func alternatives(r *nightcrier.Report) []string {
 }
 
 func exitCriteria(r *nightcrier.Report) []string {
-	if over(r) {
+	if isOver(r) {
 		return []string{"the object stays healthy for another 15 minutes"}
 	}
-	object := orUnknown(inline(r.Target.String()))
+	object := orUnknown(escapeLine(r.Target.String()))
 	first := object + " reports ready"
 	switch r.Target.Kind {
 	case "Job", "CronJob":
@@ -169,33 +169,33 @@ func blastRadius(m map[string]any) string {
 	case counted && fmt.Sprint(pods) == "0":
 		out = append(out, "no Pods of its own")
 	case counted:
-		out = append(out, inline(fmt.Sprintf("%v of %v Pods not ready", notReady, pods)))
+		out = append(out, escapeLine(fmt.Sprintf("%v of %v Pods not ready", notReady, pods)))
 	}
 	for _, k := range sortedKeys(m) {
 		if k == "impact" || k == "credentialRisks" || counted && (k == "pods" || k == "notReadyPods") {
 			continue
 		}
-		out = append(out, inline(fmt.Sprintf("%s: %v", k, m[k])))
+		out = append(out, escapeLine(fmt.Sprintf("%s: %v", k, m[k])))
 	}
 	return strings.Join(out, "; ")
 }
 
 func userImpact(r *nightcrier.Report) string {
-	if over(r) {
+	if isOver(r) {
 		return "none now"
 	}
 	return "not measured"
 }
 
-func inferences(r *nightcrier.Report) []string {
+func listInferences(r *nightcrier.Report) []string {
 	var out []string
 	for _, i := range r.Inferences {
-		s := fmt.Sprintf("**[%s]** %s", inline(i.ID), withConfidence(i.Text, i.Confidence))
+		s := fmt.Sprintf("**[%s]** %s", escapeLine(i.ID), withConfidence(i.Text, i.Confidence))
 		if len(i.BasedOn) > 0 {
 			s += "\n  - Based on: " + strings.Join(i.BasedOn, ", ")
 		}
 		if i.WrongIf != "" {
-			s += "\n  - Wrong if: " + inline(i.WrongIf)
+			s += "\n  - Wrong if: " + escapeLine(i.WrongIf)
 		}
 		out = append(out, s)
 	}
@@ -205,19 +205,19 @@ func inferences(r *nightcrier.Report) []string {
 func notChecked(r *nightcrier.Report) []string {
 	var out []string
 	for _, n := range r.NotChecked {
-		out = append(out, inline(n.What)+" — "+inline(n.Why))
+		out = append(out, escapeLine(n.What)+" — "+escapeLine(n.Why))
 	}
 	return out
 }
 
-func unknowns(r *nightcrier.Report) []string {
+func listUnknowns(r *nightcrier.Report) []string {
 	var out []string
 	for _, n := range r.NotChecked {
-		out = append(out, "what "+texts.CutBytes(inline(n.What), maxUnknown)+" would have shown")
+		out = append(out, "what "+texts.CutBytes(escapeLine(n.What), maxUnknown)+" would have shown")
 	}
 	for _, f := range r.Facts {
 		if f.Check == nightcrier.Unseen {
-			out = append(out, "whether "+inline(f.ID)+" holds: no recorded evidence shows it")
+			out = append(out, "whether "+escapeLine(f.ID)+" holds: no recorded evidence shows it")
 		}
 	}
 	if more := len(out) - maxUnknowns; more > 0 {
@@ -230,7 +230,7 @@ func fixForward(r *nightcrier.Report) []string {
 	if r.RootCause == nil {
 		return nil
 	}
-	object := orUnknown(inline(r.RootCause.Object.String()))
+	object := orUnknown(escapeLine(r.RootCause.Object.String()))
 	owner := " — owner: the team that owns " + object
 	if r.RootCause.Object.Kind == "Node" {
 		return []string{"find out what took " + object + " down before it takes work again" + owner}
@@ -238,11 +238,11 @@ func fixForward(r *nightcrier.Report) []string {
 	return []string{"put what helped into the manifests that " + object + " is delivered from, or the next rollout undoes it" + owner}
 }
 
-// inputs lists the evidence that facts cite, once each.
-func inputs(r *nightcrier.Report) []string {
+// listInputs lists the evidence that facts cite, once each.
+func listInputs(r *nightcrier.Report) []string {
 	var out []string
 	for _, f := range r.Facts {
-		if s := source(f); s != "" && !slices.Contains(out, s) {
+		if s := sourceOf(f); s != "" && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
@@ -258,8 +258,8 @@ const (
 	notRun = "not-run"
 )
 
-// outcome tells what came of a falsification test.
-func outcome(f nightcrier.Falsification) string {
+// describeOutcome tells what came of a falsification test.
+func describeOutcome(f nightcrier.Falsification) string {
 	s := "not run yet"
 	switch {
 	case f.Outcome == holds:
@@ -272,16 +272,16 @@ func outcome(f nightcrier.Falsification) string {
 		s = "not run"
 	}
 	if f.Why != "" {
-		s += ": " + inline(f.Why)
+		s += ": " + escapeLine(f.Why)
 	}
 	if f.Evidence != "" {
-		s += " (" + code(f.Evidence) + ")"
+		s += " (" + quoteCode(f.Evidence) + ")"
 	}
 	return s
 }
 
-// spent says what an agent cost, to the digit that the budget counts in.
-func spent(u nightcrier.Usage) string {
+// describeCost says what an agent cost, to the digit that the budget counts in.
+func describeCost(u nightcrier.Usage) string {
 	said := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
 	if u.CostUSD == 0 {
 		return said + "; in dollars it is not known: the model has no price"
@@ -298,20 +298,20 @@ func noSandbox(source string) string {
 	return "it was not recorded which layers held"
 }
 
-func title(s string) string {
+func upperFirst(s string) string {
 	if s == "" {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-func orUnknown(s string) string { return or(s, "unknown") }
+func orUnknown(s string) string { return orOther(s, "unknown") }
 
-func orNone(s string) string { return or(s, "none") }
+func orNone(s string) string { return orOther(s, "none") }
 
-func orDash(s string) string { return or(s, "-") }
+func orDash(s string) string { return orOther(s, "-") }
 
-func or(s, other string) string {
+func orOther(s, other string) string {
 	if s == "" {
 		return other
 	}

@@ -33,7 +33,7 @@ const maxPieces = 5000
 func takeApart(kept Recorded) []piece {
 	raw := kept.Body
 	if kept.Asked != "" {
-		return []piece{failure(kept)}
+		return []piece{failurePiece(kept)}
 	}
 	if !json.Valid(raw) {
 		// A log stands behind the line that names its Pod, an answer in text alone.
@@ -52,25 +52,25 @@ func takeApart(kept Recorded) []piece {
 	return out
 }
 
-// failure is the piece of an answer that is a failure: its message.
-func failure(kept Recorded) piece {
+// failurePiece is the piece of an answer that is a failure: its message.
+func failurePiece(kept Recorded) piece {
 	p := piece{text: normalBody(kept.Body), asked: map[string]bool{}}
 	var status struct {
 		Message string `json:"message"`
 		Reason  string `json:"reason"`
 	}
 	if json.Unmarshal(kept.Body, &status) == nil {
-		p.text = " " + normal(status.Message+" "+status.Reason) + " "
+		p.text = " " + normalText(status.Message+" "+status.Reason) + " "
 	}
-	for _, w := range strings.Fields(normal(kept.Asked)) {
+	for _, w := range strings.Fields(normalText(kept.Asked)) {
 		p.asked[w] = true
 	}
 	return p
 }
 
-// says reports whether words, in normal form, hold one of the cluster's own: what the
+// hasOwnWords reports whether words, in normal form, hold one of the cluster's own: what the
 // request said shows nothing.
-func (p *piece) says(words string) bool {
+func (p *piece) hasOwnWords(words string) bool {
 	for _, w := range strings.Fields(words) {
 		if !p.asked[w] && !stopWords[w] {
 			return true
@@ -88,19 +88,19 @@ func onePiece(raw []byte) piece {
 		return p
 	}
 	values := map[string]bool{}
-	p.read(v, values)
+	p.readValue(v, values)
 	maps.DeleteFunc(p.fields, func(w string, _ bool) bool { return values[w] })
 	o, _ := v.(map[string]any)
 	meta, _ := o["metadata"].(map[string]any)
-	p.named(meta)
+	p.addName(meta)
 	for _, field := range []string{"involvedObject", "regarding"} {
 		about, _ := o[field].(map[string]any)
-		p.named(about)
+		p.addName(about)
 	}
 	owners, _ := meta["ownerReferences"].([]any)
 	for _, owner := range owners {
 		m, _ := owner.(map[string]any)
-		p.named(m)
+		p.addName(m)
 	}
 	for _, field := range []any{o["kind"], o["apiVersion"], meta["namespace"], meta["uid"]} {
 		if s, ok := field.(string); ok {
@@ -110,37 +110,37 @@ func onePiece(raw []byte) piece {
 	return p
 }
 
-func (p *piece) named(m map[string]any) {
+func (p *piece) addName(m map[string]any) {
 	if n, _ := m["name"].(string); n != "" {
-		p.names = append(p.names, name{n, normal(n)})
+		p.names = append(p.names, name{n, normalText(n)})
 		p.ofItself(n)
 	}
 }
 
 func (p *piece) ofItself(s string) {
-	for _, w := range strings.Fields(normal(s)) {
+	for _, w := range strings.Fields(normalText(s)) {
 		p.own[w] = true
 	}
 }
 
-// read notes the names of fields, and what stands alone as a value: Running is
+// readValue notes the names of fields, and what stands alone as a value: Running is
 // both.
-func (p *piece) read(v any, values map[string]bool) {
+func (p *piece) readValue(v any, values map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			for _, w := range strings.Fields(normal(k)) {
+			for _, w := range strings.Fields(normalText(k)) {
 				p.fields[w] = true
 			}
-			p.read(e, values)
+			p.readValue(e, values)
 		}
 	case []any:
 		for _, e := range v {
-			p.read(e, values)
+			p.readValue(e, values)
 		}
 	case string:
 		if len(v) <= maxValueName && !strings.Contains(v, " ") {
-			values[normal(v)] = true
+			values[normalText(v)] = true
 		}
 	}
 }
@@ -148,14 +148,14 @@ func (p *piece) read(v any, values map[string]bool) {
 // maxValueName bounds what counts as the name of a value, in bytes.
 const maxValueName = 64
 
-// told reports whether a value says something in this piece: more than the names of
+// isTelling reports whether a value says something in this piece: more than the names of
 // the object and of its fields, which stand in any evidence of it.
-func (p *piece) told(v string) bool {
+func (p *piece) isTelling(v string) bool {
 	field, value, pair := cutPair(v)
 	if pair = pair && field != "" && value != ""; !pair {
-		value = normal(v)
+		value = normalText(v)
 	}
-	if !pair && trivial(v) {
+	if !pair && isTrivial(v) {
 		return false
 	}
 	rest := 0

@@ -14,11 +14,13 @@ import (
 )
 
 // Render returns the report as investigation.md.
-func Render(r *nightcrier.Report, d Detail) []byte { return render(r, d, false) }
+func Render(r *nightcrier.Report, d Detail) []byte { return renderReport(r, d, false) }
 
 // Final returns the report as final-report.md: the same in normal form, with
 // what our check made of each fact.
-func Final(r *nightcrier.Report, d Detail) []byte { return MarkOver(render(r, d, true), d.Incident) }
+func Final(r *nightcrier.Report, d Detail) []byte {
+	return MarkOver(renderReport(r, d, true), d.Incident)
+}
 
 // MarkOver says at the top of a final report that the fault is over, when it is
 // and the report does not say so: that may come to be known after it was written.
@@ -45,16 +47,16 @@ func MarkCause(md []byte, inc *nightcrier.Incident) []byte {
 	return fmt.Appendf(nil, "%s**Caused by incident %s: both came to the same cause of the same object.**\n\n%s", title, inc.CausedBy, md[len(title):])
 }
 
-func render(r *nightcrier.Report, d Detail, final bool) []byte {
-	p := printer{r: r, d: d, depth: d.Depth.of(r.Severity), final: final}
-	p.line(Title)
-	p.line("")
-	p.origin()
-	p.unseen()
-	for i, section := range []func(){p.card, p.problem, p.findings, p.analysis, p.remediation, p.proof, p.supporting} {
-		p.line("")
-		p.line(headings[i])
-		p.line("")
+func renderReport(r *nightcrier.Report, d Detail, final bool) []byte {
+	p := printer{r: r, d: d, depth: d.Depth.forSeverity(r.Severity), final: final}
+	p.writeLine(Title)
+	p.writeLine("")
+	p.printOrigin()
+	p.printUnseen()
+	for i, section := range []func(){p.printCard, p.printProblem, p.printFindings, p.printAnalysis, p.printRemediation, p.printProof, p.printSupporting} {
+		p.writeLine("")
+		p.writeLine(headings[i])
+		p.writeLine("")
 		section()
 	}
 	return []byte(p.b.String())
@@ -69,181 +71,181 @@ type printer struct {
 	final bool
 }
 
-func (p *printer) line(s string) {
+func (p *printer) writeLine(s string) {
 	p.b.WriteString(s)
 	p.b.WriteByte('\n')
 }
 
-func (p *printer) linef(format string, args ...any) { p.line(fmt.Sprintf(format, args...)) }
+func (p *printer) writeLinef(format string, args ...any) { p.writeLine(fmt.Sprintf(format, args...)) }
 
-// gap sees that a blank line stands before what follows.
-func (p *printer) gap() {
+// writeGap sees that a blank line stands before what follows.
+func (p *printer) writeGap() {
 	if !strings.HasSuffix(p.b.String(), "\n\n") {
-		p.line("")
+		p.writeLine("")
 	}
 }
 
-// sub begins a subsection.
-func (p *printer) sub(title string) {
-	p.gap()
-	p.line("### " + title)
-	p.line("")
+// beginSubsection begins a subsection.
+func (p *printer) beginSubsection(title string) {
+	p.writeGap()
+	p.writeLine("### " + title)
+	p.writeLine("")
 }
 
-// field writes a labelled line; nothing when there is nothing to say.
-func (p *printer) field(label, value string) {
+// writeField writes a labelled line; nothing when there is nothing to say.
+func (p *printer) writeField(label, value string) {
 	if value != "" {
-		p.linef("- **%s:** %s", label, value)
+		p.writeLinef("- **%s:** %s", label, value)
 	}
 }
 
-// list writes bullets, or why there are none.
-func (p *printer) list(items []string, none string) {
+// writeList writes bullets, or why there are none.
+func (p *printer) writeList(items []string, none string) {
 	for _, item := range items {
-		p.line("- " + item)
+		p.writeLine("- " + item)
 	}
 	if len(items) == 0 {
-		p.line("_" + none + "_")
+		p.writeLine("_" + none + "_")
 	}
 }
 
-// origin says whose report it is and how far it was checked.
-func (p *printer) origin() {
-	by := cmp.Or(inline(p.r.Executor), "an agent")
+// printOrigin says whose report it is and how far it was checked.
+func (p *printer) printOrigin() {
+	by := cmp.Or(escapeLine(p.r.Executor), "an agent")
 	if p.r.Source == "builtin" {
 		by = "built-in rules, without an agent"
 	}
-	said := fmt.Sprintf("Incident %s on cluster %s, investigated by %s", orDash(inline(p.r.IncidentID)), orDash(inline(p.r.Cluster)), by)
+	said := fmt.Sprintf("Incident %s on cluster %s, investigated by %s", orDash(escapeLine(p.r.IncidentID)), orDash(escapeLine(p.r.Cluster)), by)
 	if !p.final {
-		p.line("_" + said + "._")
+		p.writeLine("_" + said + "._")
 		return
 	}
-	p.linef("_%s; %d of %d facts stand in recorded evidence._", said, checked(p.r), len(p.r.Facts))
+	p.writeLinef("_%s; %d of %d facts stand in recorded evidence._", said, countChecked(p.r), len(p.r.Facts))
 	if len(p.r.Problems) > 0 {
-		p.line("")
-		p.line("_Problems of this report:_")
-		p.line("")
+		p.writeLine("")
+		p.writeLine("_Problems of this report:_")
+		p.writeLine("")
 		for _, problem := range p.r.Problems {
-			p.line("- " + inline(problem))
+			p.writeLine("- " + escapeLine(problem))
 		}
 	}
 }
 
-// unseen says that all of it rests on the event, where it does: whoever reads no
+// printUnseen says that all of it rests on the event, where it does: whoever reads no
 // further must not take it for what the cluster shows.
-func (p *printer) unseen() {
+func (p *printer) printUnseen() {
 	if why := NewCard(p.r).Unseen; why != "" {
-		p.line("")
-		p.linef("**No cluster was looked at:** %s.", strings.TrimSuffix(inline(why), "."))
+		p.writeLine("")
+		p.writeLinef("**No cluster was looked at:** %s.", strings.TrimSuffix(escapeLine(why), "."))
 	}
 }
 
-// card begins with what somebody who was just woken asks: what is broken, why,
+// printCard begins with what somebody who was just woken asks: what is broken, why,
 // how sure that is, and what to do first.
-func (p *printer) card() {
+func (p *printer) printCard() {
 	r := p.r
-	p.field("Status", status(r))
-	p.field("Target", orUnknown(inline(r.Target.String())))
+	p.writeField("Status", statusLine(r))
+	p.writeField("Target", orUnknown(escapeLine(r.Target.String())))
 	if mend := NewCard(r).Mend; mend != r.Target {
-		p.field("Object to Mend", inline(mend.String()))
+		p.writeField("Object to Mend", escapeLine(mend.String()))
 	}
-	p.field("Primary Hypothesis", primary(r))
-	p.field("First Step", firstStep(r))
-	p.field("First Command", commandCode(first(r)))
-	p.field("Seen Before", recalled(r))
-	p.field("Most Dangerous Assumption", assumption(r))
-	p.field("Severity", inline(r.Severity))
-	p.field("Impact", orUnknown(inline(r.Impact)))
-	p.field("Duration", duration(p.d))
-	p.field("Verdict", inline(string(r.Verdict)))
-	p.sub("Top 3 Recommended Actions")
-	p.actions()
+	p.writeField("Primary Hypothesis", primaryHypothesis(r))
+	p.writeField("First Step", firstStep(r))
+	p.writeField("First Command", commandCode(firstAction(r)))
+	p.writeField("Seen Before", describeRecalled(r))
+	p.writeField("Most Dangerous Assumption", weakestAssumption(r))
+	p.writeField("Severity", escapeLine(r.Severity))
+	p.writeField("Impact", orUnknown(escapeLine(r.Impact)))
+	p.writeField("Duration", describeDuration(p.d))
+	p.writeField("Verdict", escapeLine(string(r.Verdict)))
+	p.beginSubsection("Top 3 Recommended Actions")
+	p.printActions()
 	if p.depth == Minimal {
 		return
 	}
-	p.sub("Escalation Triggers")
-	p.list(escalations(r), "none: the fault is over")
-	p.sub("Alternative Hypotheses Considered")
-	p.list(alternatives(r), noAlternative(r.Source))
+	p.beginSubsection("Escalation Triggers")
+	p.writeList(escalationTriggers(r), "none: the fault is over")
+	p.beginSubsection("Alternative Hypotheses Considered")
+	p.writeList(listAlternatives(r), noAlternative(r.Source))
 }
 
-func (p *printer) actions() {
+func (p *printer) printActions() {
 	if len(p.r.Actions) == 0 {
-		p.line("_none: the evidence does not carry one_")
+		p.writeLine("_none: the evidence does not carry one_")
 		return
 	}
-	p.line("| Priority | Action | Expected Outcome | Risk |")
-	p.line("|---|---|---|---|")
+	p.writeLine("| Priority | Action | Expected Outcome | Risk |")
+	p.writeLine("|---|---|---|---|")
 	for i, a := range p.r.Actions {
 		if i == 3 {
 			break
 		}
-		p.linef("| %d | %s | %s | %s |", a.Priority, cell(a.Action), cell(a.Outcome), cell(a.Risk))
+		p.writeLinef("| %d | %s | %s | %s |", a.Priority, escapeCell(a.Action), escapeCell(a.Outcome), escapeCell(a.Risk))
 	}
 }
 
-func (p *printer) problem() {
-	p.sub("Symptoms")
-	p.list(p.symptoms(), "nothing beyond the facts in section 2")
-	p.sub("Timeline")
-	p.list(p.timeline(), "the times are not known")
-	p.sub("Exit Criteria")
+func (p *printer) printProblem() {
+	p.beginSubsection("Symptoms")
+	p.writeList(p.listSymptoms(), "nothing beyond the facts in section 2")
+	p.beginSubsection("Timeline")
+	p.writeList(p.listTimes(), "the times are not known")
+	p.beginSubsection("Exit Criteria")
 	for _, c := range exitCriteria(p.r) {
-		p.line("- [ ] " + c)
+		p.writeLine("- [ ] " + c)
 	}
 }
 
-func (p *printer) findings() {
+func (p *printer) printFindings() {
 	r := p.r
-	p.field("Category", orUnknown(inline(r.Category)))
-	p.field("Blast Radius", orUnknown(blastRadius(r.BlastRadius)))
-	p.field("User Impact", userImpact(r))
-	p.sub("Facts")
-	p.list(p.facts(), "none could be established: see section 5 for what could not be checked")
-	p.sub("Inferences")
-	p.list(inferences(r), "none: the facts speak for themselves or do not suffice")
+	p.writeField("Category", orUnknown(escapeLine(r.Category)))
+	p.writeField("Blast Radius", orUnknown(blastRadius(r.BlastRadius)))
+	p.writeField("User Impact", userImpact(r))
+	p.beginSubsection("Facts")
+	p.writeList(p.listFacts(), "none could be established: see section 5 for what could not be checked")
+	p.beginSubsection("Inferences")
+	p.writeList(listInferences(r), "none: the facts speak for themselves or do not suffice")
 	if p.depth != Minimal {
-		p.scope()
+		p.printScope()
 	}
-	p.sub("What Changed")
-	p.list(changes(r), "no change before the fault was found")
-	p.notes()
+	p.beginSubsection("What Changed")
+	p.writeList(listChanges(r), "no change before the fault was found")
+	p.printNotes()
 	if p.depth == Full {
-		p.sub("Constraints Encountered")
-		p.list(notChecked(r), "none")
+		p.beginSubsection("Constraints Encountered")
+		p.writeList(notChecked(r), "none")
 	}
 }
 
-func (p *printer) facts() []string {
+func (p *printer) listFacts() []string {
 	var out []string
 	for _, f := range p.r.Facts {
-		s := fmt.Sprintf("**[%s]** %s", inline(f.ID), inline(f.Text))
-		if src := source(f); src != "" {
+		s := fmt.Sprintf("**[%s]** %s", escapeLine(f.ID), escapeLine(f.Text))
+		if src := sourceOf(f); src != "" {
 			s += " — Source: " + src
 		}
 		if f.Quote != "" {
-			s += ` — "` + inline(f.Quote) + `"`
+			s += ` — "` + escapeLine(f.Quote) + `"`
 		}
 		if p.final {
-			s += " — " + mark(f.Check)
+			s += " — " + checkMark(f.Check)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-func source(f nightcrier.Fact) string {
+func sourceOf(f nightcrier.Fact) string {
 	var parts []string
 	if ids := evidenceList(f.Evidence); ids != "" {
 		parts = append(parts, ids)
 	}
 	if f.Source != "" {
-		parts = append(parts, code(f.Source))
+		parts = append(parts, quoteCode(f.Source))
 	}
 	return strings.Join(parts, ", ")
 }
 
-func mark(c nightcrier.Check) string {
+func checkMark(c nightcrier.Check) string {
 	switch c {
 	case nightcrier.Verified:
 		return "✓ verified"
@@ -253,88 +255,88 @@ func mark(c nightcrier.Check) string {
 	return "⚠ unseen"
 }
 
-func (p *printer) analysis() {
+func (p *printer) printAnalysis() {
 	p.rootCause()
-	p.consequences()
+	p.printConsequences()
 	for i, h := range p.r.Hypotheses {
 		if p.depth == Minimal && i > 0 {
-			p.gap()
-			p.linef("_%d of %d hypotheses left out at this severity; `report.json` has them._", len(p.r.Hypotheses)-i, len(p.r.Hypotheses))
+			p.writeGap()
+			p.writeLinef("_%d of %d hypotheses left out at this severity; `report.json` has them._", len(p.r.Hypotheses)-i, len(p.r.Hypotheses))
 			break
 		}
-		p.hypothesis(h, p.depth == Full || i < 2)
+		p.printHypothesis(h, p.depth == Full || i < 2)
 	}
 	if len(p.r.Hypotheses) == 0 {
-		p.line("_No hypothesis could be formed from what was seen._")
+		p.writeLine("_No hypothesis could be formed from what was seen._")
 	}
-	p.sub("Remaining Unknowns")
-	p.list(unknowns(p.r), "none is known")
+	p.beginSubsection("Remaining Unknowns")
+	p.writeList(listUnknowns(p.r), "none is known")
 }
 
 func (p *printer) rootCause() {
-	p.sub("Root Cause")
+	p.beginSubsection("Root Cause")
 	rc := p.r.RootCause
 	if rc == nil {
-		p.line("_" + noCause(p.r.Verdict) + "_")
+		p.writeLine("_" + noCause(p.r.Verdict) + "_")
 		return
 	}
-	p.field("Cause", code(rc.Cause))
-	p.field("Object", inline(rc.Object.String()))
-	p.field("Confidence", title(string(rc.Confidence)))
+	p.writeField("Cause", quoteCode(rc.Cause))
+	p.writeField("Object", escapeLine(rc.Object.String()))
+	p.writeField("Confidence", upperFirst(string(rc.Confidence)))
 	if len(p.r.Hypotheses) == 0 || p.r.Hypotheses[0].Statement != rc.Summary {
-		p.field("Summary", inline(rc.Summary))
+		p.writeField("Summary", escapeLine(rc.Summary))
 	}
 }
 
-func (p *printer) hypothesis(h nightcrier.Hypothesis, whole bool) {
-	head := inline(h.ID) + ": " + inline(h.Statement)
+func (p *printer) printHypothesis(h nightcrier.Hypothesis, whole bool) {
+	head := escapeLine(h.ID) + ": " + escapeLine(h.Statement)
 	if h.Confidence != "" {
-		head += " — Confidence: " + title(string(h.Confidence))
+		head += " — Confidence: " + upperFirst(string(h.Confidence))
 	}
-	p.sub(head)
+	p.beginSubsection(head)
 	if h.Cause != "" {
-		p.field("Cause", code(h.Cause))
+		p.writeField("Cause", quoteCode(h.Cause))
 	}
-	p.field("Object", inline(h.Object.String()))
-	p.field("Evidence for", orNone(strings.Join(h.For, ", ")))
-	p.field("Evidence against", orNone(strings.Join(h.Against, ", ")))
+	p.writeField("Object", escapeLine(h.Object.String()))
+	p.writeField("Evidence for", orNone(strings.Join(h.For, ", ")))
+	p.writeField("Evidence against", orNone(strings.Join(h.Against, ", ")))
 	f := h.Falsification
 	if f.Command != "" {
-		p.field("Falsification test", code(f.Command))
+		p.writeField("Falsification test", quoteCode(f.Command))
 	}
 	if whole {
-		p.field("Expected if true", inline(f.IfTrue))
-		p.field("Expected if false", inline(f.IfFalse))
+		p.writeField("Expected if true", escapeLine(f.IfTrue))
+		p.writeField("Expected if false", escapeLine(f.IfFalse))
 	}
-	p.field("Outcome", outcome(f))
+	p.writeField("Outcome", describeOutcome(f))
 	if whole && strings.TrimSpace(f.Shown) != "" {
-		p.line("")
-		p.line(fenced(f.Shown))
+		p.writeLine("")
+		p.writeLine(fenceText(f.Shown))
 	}
 }
 
-func (p *printer) remediation() {
-	p.line("Nightcrier changes nothing by itself; these are steps for a person.")
-	p.sub("Immediate Mitigation")
+func (p *printer) printRemediation() {
+	p.writeLine("Nightcrier changes nothing by itself; these are steps for a person.")
+	p.beginSubsection("Immediate Mitigation")
 	for i, a := range p.r.Actions {
-		p.linef("%d. %s", i+1, inline(a.Action))
+		p.writeLinef("%d. %s", i+1, escapeLine(a.Action))
 		if command := commandCode(StepOf(p.r, a)); command != "" {
-			p.linef("   - Command: %s", command)
+			p.writeLinef("   - Command: %s", command)
 		}
-		p.indented("Validation", a.Outcome)
-		p.indented("Risk and rollback", a.Risk)
+		p.writeIndented("Validation", a.Outcome)
+		p.writeIndented("Risk and rollback", a.Risk)
 	}
 	if len(p.r.Actions) == 0 {
-		p.line("_none: the evidence does not carry one_")
+		p.writeLine("_none: the evidence does not carry one_")
 	}
 	if p.depth == Minimal {
 		return
 	}
-	p.runbooks()
-	p.sub("Fix Forward")
-	p.list(fixForward(p.r), "nothing can be named before the cause is known")
-	p.sub("Prevention")
-	p.line("_not judged here: it is for the review after the incident_")
+	p.printRunbooks()
+	p.beginSubsection("Fix Forward")
+	p.writeList(fixForward(p.r), "nothing can be named before the cause is known")
+	p.beginSubsection("Prevention")
+	p.writeLine("_not judged here: it is for the review after the incident_")
 }
 
 // commandCode is the command of a step, and what to know before it is run.
@@ -343,14 +345,14 @@ func commandCode(s Step) string {
 	case s.Command == "":
 		return ""
 	case s.Effect == Reads:
-		return code(s.Command)
+		return quoteCode(s.Command)
 	}
-	return code(s.Command) + " — it " + string(s.Effect)
+	return quoteCode(s.Command) + " — it " + string(s.Effect)
 }
 
-func (p *printer) indented(label, value string) {
+func (p *printer) writeIndented(label, value string) {
 	if value != "" {
-		p.linef("   - %s: %s", label, inline(value))
+		p.writeLinef("   - %s: %s", label, escapeLine(value))
 	}
 }
 
@@ -360,32 +362,32 @@ const (
 	notCheckedTitle = "What could not be checked"
 )
 
-func (p *printer) proof() {
-	p.sub(inputsTitle)
-	p.list(inputs(p.r), "no evidence was recorded")
-	p.sub("Commands Executed")
+func (p *printer) printProof() {
+	p.beginSubsection(inputsTitle)
+	p.writeList(listInputs(p.r), "no evidence was recorded")
+	p.beginSubsection("Commands Executed")
 	var commands []string
 	for _, c := range p.d.Commands {
-		commands = append(commands, code(c))
+		commands = append(commands, quoteCode(c))
 	}
-	p.list(commands, "no recorded read")
-	p.sub(notCheckedTitle)
-	p.list(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
+	p.writeList(commands, "no recorded read")
+	p.beginSubsection(notCheckedTitle)
+	p.writeList(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
-		p.sub("Audit")
-		p.linef("- Every request to the cluster stands in `audit.jsonl`, whose last line has the hash %s", code(p.r.AuditHead))
+		p.beginSubsection("Audit")
+		p.writeLinef("- Every request to the cluster stands in `audit.jsonl`, whose last line has the hash %s", quoteCode(p.r.AuditHead))
 	}
 	if p.final && p.r.Usage.CostUSD+float64(p.r.Usage.InputTokens+p.r.Usage.OutputTokens) > 0 {
-		p.sub("Spent on Models")
-		p.line("- " + spent(p.r.Usage))
+		p.beginSubsection("Spent on Models")
+		p.writeLine("- " + describeCost(p.r.Usage))
 	}
 	if p.depth == Full || len(p.r.SandboxLayers) > 0 {
-		p.sub("Sandbox")
-		p.list(p.sandbox(), noSandbox(p.r.Source))
+		p.beginSubsection("Sandbox")
+		p.writeList(p.listLayers(), noSandbox(p.r.Source))
 	}
 }
 
-func (p *printer) sandbox() []string {
+func (p *printer) listLayers() []string {
 	if len(p.r.SandboxLayers) == 0 {
 		return nil
 	}
@@ -400,23 +402,23 @@ func (p *printer) sandbox() []string {
 func layerNames(layers []string) string {
 	var out []string
 	for _, l := range layers {
-		out = append(out, inline(l))
+		out = append(out, escapeLine(l))
 	}
 	return strings.Join(out, ", ")
 }
 
-func (p *printer) supporting() {
+func (p *printer) printSupporting() {
 	if len(p.d.Excerpts) == 0 {
-		p.line("_No excerpts; the recorded evidence is kept with the incident under the ids cited above._")
+		p.writeLine("_No excerpts; the recorded evidence is kept with the incident under the ids cited above._")
 		return
 	}
 	for _, e := range p.d.Excerpts {
-		p.details(e.Title, e.Text)
+		p.printDetails(e.Title, e.Text)
 	}
 }
 
-// timeline tells when it was noticed, by whom, and how long it took.
-func (p *printer) timeline() []string {
+// listTimes tells when it was noticed, by whom, and how long it took.
+func (p *printer) listTimes() []string {
 	inc := p.d.Incident
 	if inc == nil {
 		return nil
@@ -433,20 +435,20 @@ func (p *printer) timeline() []string {
 	if inc.EventCount > 1 {
 		add("Reported "+strconv.Itoa(inc.EventCount)+" times, last", inc.LastEventAt)
 	}
-	if s := duration(p.d); s != "" {
+	if s := describeDuration(p.d); s != "" {
 		out = append(out, "Duration: "+s)
 	}
 	return out
 }
 
-func (p *printer) symptoms() []string {
+func (p *printer) listSymptoms() []string {
 	inc := p.d.Incident
 	if inc == nil {
 		return nil
 	}
-	s := inline(inc.FaultType) + " of " + inline(inc.Resource.String())
+	s := escapeLine(inc.FaultType) + " of " + escapeLine(inc.Resource.String())
 	if inc.Context != "" {
-		s += ": " + inline(texts.CutBytes(inc.Context, 500))
+		s += ": " + escapeLine(texts.CutBytes(inc.Context, 500))
 	}
 	return []string{s}
 }

@@ -37,7 +37,7 @@ const (
 	Minimal
 )
 
-func (d Depth) of(severity string) Depth {
+func (d Depth) forSeverity(severity string) Depth {
 	if d != BySeverity {
 		return d
 	}
@@ -88,13 +88,13 @@ func Accept(md []byte, inc *nightcrier.Incident, ev Evidence) nightcrier.Report 
 	missing := Validate(md, &r)
 	r.Valid = len(missing) == 0
 	r.Problems = append(missing, unread...)
-	complete(&r, inc)
+	completeReport(&r, inc)
 	Check(&r, ev)
 	return r
 }
 
-// complete fills in what only the incident knows.
-func complete(r *nightcrier.Report, inc *nightcrier.Incident) {
+// completeReport fills in what only the incident knows.
+func completeReport(r *nightcrier.Report, inc *nightcrier.Incident) {
 	if inc == nil {
 		return
 	}

@@ -201,7 +201,7 @@ func TestEveryDepthIsValid(t *testing.T) {
 func TestNoSectionIsEmpty(t *testing.T) {
 	for name, r := range map[string]nightcrier.Report{"sample": sample(), "nothing known": {}} {
 		for _, d := range []Depth{Full, Concise, Minimal} {
-			for n, s := range outline(scan(Render(&r, Detail{Depth: d}))) {
+			for n, s := range outlineSections(scanLines(Render(&r, Detail{Depth: d}))) {
 				for _, b := range s {
 					if said := strings.TrimSpace(joined(b.lines)); said == "" && b.title != "" || len(s) == 1 && said == "" {
 						t.Errorf("%s, depth %d: %q of section %d is empty", name, d, b.title, n)

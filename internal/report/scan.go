@@ -27,13 +27,13 @@ type line struct {
 	fenced bool
 }
 
-// blank reports whether nothing stands on the line.
-func (l line) blank() bool { return strings.TrimSpace(l.text) == "" }
+// isBlank reports whether nothing stands on the line.
+func (l line) isBlank() bool { return strings.TrimSpace(l.text) == "" }
 
-// scan splits Markdown into lines and finds headings, which a code block cannot
+// scanLines splits Markdown into lines and finds headings, which a code block cannot
 // contain.
-func scan(md []byte) []line {
-	text := unwrap(string(bytes.ToValidUTF8(md[:min(len(md), maxMarkdown)], []byte("�"))))
+func scanLines(md []byte) []line {
+	text := unwrapFence(string(bytes.ToValidUTF8(md[:min(len(md), maxMarkdown)], []byte("�"))))
 	var out []line
 	fence := ""
 	for raw := range strings.SplitSeq(text, "\n") {
@@ -48,19 +48,19 @@ func scan(md []byte) []line {
 			out = append(out, line{text: raw, fenced: true})
 		case fence != "":
 			out = append(out, line{text: raw, fenced: true})
-			if closes(raw, mark, fence) {
+			if closesFence(raw, mark, fence) {
 				fence = ""
 			}
 		default:
-			out = append(out, heading(raw))
+			out = append(out, parseHeading(raw))
 		}
 	}
 	return out
 }
 
-// unwrap removes a code fence around the whole report, and anything said before
+// unwrapFence removes a code fence around the whole report, and anything said before
 // it: models like to answer that way.
-func unwrap(text string) string {
+func unwrapFence(text string) string {
 	at := strings.Index(text, Title)
 	if at < 0 {
 		return text
@@ -91,11 +91,11 @@ func fenceMark(s string) string {
 	return ""
 }
 
-func closes(raw, mark, fence string) bool {
+func closesFence(raw, mark, fence string) bool {
 	return mark != "" && mark[0] == fence[0] && len(mark) >= len(fence) && strings.TrimSpace(raw) == mark
 }
 
-func heading(raw string) line {
+func parseHeading(raw string) line {
 	level := 0
 	for level < len(raw) && raw[level] == '#' {
 		level++
@@ -113,9 +113,9 @@ type block struct {
 	lines []line
 }
 
-// outline divides a report into its seven sections, each a list of blocks of
+// outlineSections divides a report into its seven sections, each a list of blocks of
 // which the first has no title.
-func outline(lines []line) [7][]block {
+func outlineSections(lines []line) [7][]block {
 	var sections [7][]block
 	current := -1
 	for _, l := range lines {
@@ -139,9 +139,9 @@ func outline(lines []line) [7][]block {
 	return sections
 }
 
-// find returns the lines below the first heading that contains any of the
+// findBlock returns the lines below the first heading that contains any of the
 // words.
-func find(blocks []block, words ...string) []line {
+func findBlock(blocks []block, words ...string) []line {
 	for _, b := range blocks {
 		for _, w := range words {
 			if b.title != "" && strings.Contains(strings.ToLower(b.title), w) {
@@ -152,8 +152,8 @@ func find(blocks []block, words ...string) []line {
 	return nil
 }
 
-// all returns the lines of a section, with those of its blocks.
-func all(blocks []block) []line {
+// allLines returns the lines of a section, with those of its blocks.
+func allLines(blocks []block) []line {
 	var out []line
 	for _, b := range blocks {
 		out = append(out, b.lines...)

@@ -26,8 +26,8 @@ type Screen struct {
 // widest is how long a line of text gets on a wide terminal: longer ones are hard to read.
 const widest = 110
 
-// room is how long a line of text may be, 0 without end.
-func (s Screen) room() int { return min(s.Width, widest) }
+// lineRoom is how long a line of text may be, 0 without end.
+func (s Screen) lineRoom() int { return min(s.Width, widest) }
 
 // The ways in which text stands out on a terminal.
 const (
@@ -40,7 +40,7 @@ const (
 	inCyan  = "36"
 )
 
-func (s Screen) paint(text, style string) string {
+func (s Screen) paintText(text, style string) string {
 	if !s.Colour || style == plainly || text == "" {
 		return text
 	}
@@ -61,15 +61,15 @@ func (in indent) deeper(mark string) indent {
 // next is the indent of a block that follows in the same place.
 func (in indent) next() indent { return indent{in.rest, in.rest} }
 
-// wrap writes spans in lines that end with the screen. Words are kept whole.
-func (s Screen) wrap(in indent, spans ...span) string {
+// wrapSpans writes spans in lines that end with the screen. Words are kept whole.
+func (s Screen) wrapSpans(in indent, spans ...span) string {
 	var b strings.Builder
 	lead, used, begun := in.first, 0, false
-	for _, w := range words(spans) {
+	for _, w := range splitWords(spans) {
 		n := w.width()
 		switch {
 		case !begun:
-		case s.room() > 0 && utf8.RuneCountInString(lead)+used+1+n > s.room():
+		case s.lineRoom() > 0 && utf8.RuneCountInString(lead)+used+1+n > s.lineRoom():
 			b.WriteByte('\n')
 			lead, used, begun = in.rest, 0, false
 		default:
@@ -81,7 +81,7 @@ func (s Screen) wrap(in indent, spans ...span) string {
 			begun = true
 		}
 		for _, piece := range w {
-			b.WriteString(s.paint(piece.text, piece.style))
+			b.WriteString(s.paintText(piece.text, piece.style))
 		}
 		used += n
 	}
@@ -101,7 +101,7 @@ func (w word) width() (n int) {
 	return n
 }
 
-func words(spans []span) (all []word) {
+func splitWords(spans []span) (all []word) {
 	var open word
 	for _, s := range spans {
 		rest := s.text
@@ -129,9 +129,9 @@ func words(spans []span) (all []word) {
 // Report makes text for a terminal out of a report's Markdown: none of its marks are
 // left, its sections stand out, and nothing in it steers the terminal.
 func (s Screen) Report(md []byte) string {
-	src := []byte(flatten(printable(string(md[:min(len(md), maxPage)]))))
+	src := []byte(flattenLines(printable(string(md[:min(len(md), maxPage)]))))
 	w := screenWriter{Screen: s, src: src}
-	w.blocks(markdown.Parser().Parse(mdtext.NewReader(src)), indent{"  ", "  "})
+	w.writeBlocks(markdown.Parser().Parse(mdtext.NewReader(src)), indent{"  ", "  "})
 	return strings.TrimLeft(w.b.String(), "\n")
 }
 
@@ -142,62 +142,62 @@ type screenWriter struct {
 	b   strings.Builder
 }
 
-func (w *screenWriter) blocks(parent ast.Node, in indent) {
+func (w *screenWriter) writeBlocks(parent ast.Node, in indent) {
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
-		w.block(n, in)
+		w.writeBlock(n, in)
 		in = in.next()
 	}
 }
 
-func (w *screenWriter) block(n ast.Node, in indent) {
+func (w *screenWriter) writeBlock(n ast.Node, in indent) {
 	switch n := n.(type) {
 	case *ast.Heading:
-		w.heading(n)
+		w.writeHeading(n)
 	case *ast.List:
-		w.list(n, in)
+		w.writeList(n, in)
 	case *extast.Table:
-		w.table(n, in)
+		w.writeTable(n, in)
 	case *ast.FencedCodeBlock, *ast.CodeBlock:
-		w.verbatim(string(n.Lines().Value(w.src)), in.deeper("  "))
+		w.writeVerbatim(string(n.Lines().Value(w.src)), in.deeper("  "))
 	case *ast.HTMLBlock:
-		w.folded(n, in)
+		w.writeFolded(n, in)
 	case *ast.Blockquote:
-		w.blocks(n, indent{in.first + "│ ", in.rest + "│ "})
+		w.writeBlocks(n, indent{in.first + "│ ", in.rest + "│ "})
 	case *ast.ThematicBreak:
-		w.gap()
+		w.writeGap()
 	default:
 		if _, tight := n.(*ast.TextBlock); !tight && in.first == in.rest {
-			w.gap()
+			w.writeGap()
 		}
-		w.b.WriteString(w.wrap(in, w.inline(n, plainly)...))
+		w.b.WriteString(w.wrapSpans(in, w.readInline(n, plainly)...))
 	}
 }
 
-// gap leaves a line empty, one at most.
-func (w *screenWriter) gap() {
+// writeGap leaves a line empty, one at most.
+func (w *screenWriter) writeGap() {
 	if s := w.b.String(); s != "" && !strings.HasSuffix(s, "\n\n") {
 		w.b.WriteByte('\n')
 	}
 }
 
-// heading writes a section with a rule behind it, and what is below a section in bold.
-func (w *screenWriter) heading(n *ast.Heading) {
-	w.gap()
-	said := textOf(w.inline(n, plainly))
+// writeHeading writes a section with a rule behind it, and what is below a section in bold.
+func (w *screenWriter) writeHeading(n *ast.Heading) {
+	w.writeGap()
+	said := textOf(w.readInline(n, plainly))
 	if n.Level > 2 {
-		w.b.WriteString(w.wrap(indent{}, span{said, boldly}))
+		w.b.WriteString(w.wrapSpans(indent{}, span{said, boldly}))
 		return
 	}
 	rule := ""
-	if room := w.room() - utf8.RuneCountInString(said) - 1; n.Level == 2 && room > 0 {
+	if room := w.lineRoom() - utf8.RuneCountInString(said) - 1; n.Level == 2 && room > 0 {
 		rule = " " + strings.Repeat("─", room)
 	}
-	w.b.WriteString(w.paint(said, boldly) + w.paint(rule, dimly) + "\n")
+	w.b.WriteString(w.paintText(said, boldly) + w.paintText(rule, dimly) + "\n")
 }
 
-func (w *screenWriter) list(n *ast.List, in indent) {
+func (w *screenWriter) writeList(n *ast.List, in indent) {
 	if _, nested := n.Parent().(*ast.ListItem); !nested {
-		w.gap()
+		w.writeGap()
 	}
 	number := n.Start
 	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
@@ -206,20 +206,20 @@ func (w *screenWriter) list(n *ast.List, in indent) {
 			mark = fmt.Sprintf("%d. ", number)
 			number++
 		}
-		w.blocks(item, in.deeper(mark))
+		w.writeBlocks(item, in.deeper(mark))
 		in = in.next()
 	}
 }
 
-// table writes a row as an item: a terminal is rarely as wide as a row. What the first
+// writeTable writes a row as an item: a terminal is rarely as wide as a row. What the first
 // column counts or names stands before the second, and the others are named by theirs.
-func (w *screenWriter) table(n *extast.Table, in indent) {
-	w.gap()
+func (w *screenWriter) writeTable(n *extast.Table, in indent) {
+	w.writeGap()
 	var names []string
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
 		var cells [][]span
 		for c := row.FirstChild(); c != nil; c = c.NextSibling() {
-			cells = append(cells, w.inline(c, plainly))
+			cells = append(cells, w.readInline(c, plainly))
 		}
 		if row.Kind() == extast.KindTableHeader {
 			for _, c := range cells {
@@ -227,78 +227,78 @@ func (w *screenWriter) table(n *extast.Table, in indent) {
 			}
 			continue
 		}
-		w.row(names, cells, in)
+		w.writeRow(names, cells, in)
 		in = in.next()
 	}
 }
 
-func (w *screenWriter) row(names []string, cells [][]span, in indent) {
+func (w *screenWriter) writeRow(names []string, cells [][]span, in indent) {
 	inner := in
 	for i, c := range cells {
 		switch {
 		case i == 0 && len(cells) > 1:
 			inner = in.deeper(textOf(c) + ". ")
 		case i < 2:
-			w.b.WriteString(w.wrap(inner, c...))
+			w.b.WriteString(w.wrapSpans(inner, c...))
 			inner = inner.next()
 		case textOf(c) != "" && i < len(names):
-			w.b.WriteString(w.wrap(inner, append([]span{{names[i] + ": ", dimly}}, c...)...))
+			w.b.WriteString(w.wrapSpans(inner, append([]span{{names[i] + ": ", dimly}}, c...)...))
 		}
 	}
 }
 
-// verbatim writes lines as they are, however long: they are read by their columns.
-func (w *screenWriter) verbatim(s string, in indent) {
-	w.gap()
+// writeVerbatim writes lines as they are, however long: they are read by their columns.
+func (w *screenWriter) writeVerbatim(s string, in indent) {
+	w.writeGap()
 	for line := range strings.Lines(s) {
 		w.b.WriteString(strings.TrimRight(in.rest+strings.TrimSuffix(line, "\n"), " ") + "\n")
 	}
 }
 
-// folded writes what a browser folds, and other HTML as the text that it is.
-func (w *screenWriter) folded(n *ast.HTMLBlock, in indent) {
+// writeFolded writes what a browser folds, and other HTML as the text that it is.
+func (w *screenWriter) writeFolded(n *ast.HTMLBlock, in indent) {
 	said := string(n.Lines().Value(w.src))
 	if n.HasClosure() {
 		said += string(n.ClosureLine.Value(w.src))
 	}
 	switch m := detailsRE.FindStringSubmatch(said); {
 	case m != nil:
-		w.gap()
-		w.b.WriteString(w.wrap(in, span{clean(m[1]), boldly}))
+		w.writeGap()
+		w.b.WriteString(w.wrapSpans(in, span{cleanEntities(m[1]), boldly}))
 	case !closesRE.MatchString(said):
-		w.verbatim(said, in)
+		w.writeVerbatim(said, in)
 	}
 }
 
-// inline reads what stands in a block.
-func (w *screenWriter) inline(parent ast.Node, style string) (all []span) {
+// readInline reads what stands in a block.
+func (w *screenWriter) readInline(parent ast.Node, style string) (all []span) {
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
 		case *ast.Text:
-			said := clean(string(util.UnescapePunctuations(n.Segment.Value(w.src))))
+			said := cleanEntities(string(util.UnescapePunctuations(n.Segment.Value(w.src))))
 			if n.SoftLineBreak() || n.HardLineBreak() {
 				said += " "
 			}
 			all = append(all, span{said, style})
 		case *ast.String:
-			all = append(all, span{clean(string(n.Value)), style})
+			all = append(all, span{cleanEntities(string(n.Value)), style})
 		case *ast.CodeSpan:
 			all = append(all, w.codeSpan(n, style)...)
 		case *ast.Emphasis:
-			all = append(all, w.inline(n, emphasis(n.Level, style))...)
+			all = append(all, w.readInline(n, emphasisStyle(n.Level, style))...)
 		case *ast.AutoLink:
-			all = append(all, span{clean(string(n.Label(w.src))), style})
+			all = append(all, span{cleanEntities(string(n.Label(w.src))), style})
 		case *ast.RawHTML:
 			all = append(all, span{string(n.Segments.Value(w.src)), style})
 		case *extast.TaskCheckBox:
 			all = append(all, span{map[bool]string{true: "[x] ", false: "[ ] "}[n.IsChecked], style})
 		case *ast.Link:
-			all = append(all, w.inline(n, style)...)
+			all = append(all, w.readInline(n, style)...)
 			if to := string(n.Destination); isWeb(to) {
 				all = append(all, span{" (" + printable(to) + ")", style})
 			}
 		default:
-			all = append(all, w.inline(n, style)...)
+			all = append(all, w.readInline(n, style)...)
 		}
 	}
 	return all
@@ -317,7 +317,7 @@ func (w *screenWriter) codeSpan(n *ast.CodeSpan, style string) (all []span) {
 	return all
 }
 
-func emphasis(level int, style string) string {
+func emphasisStyle(level int, style string) string {
 	switch {
 	case style != plainly:
 		return style
@@ -327,9 +327,9 @@ func emphasis(level int, style string) string {
 	return dimly
 }
 
-// clean turns entities into the characters that they stand for, none of which steers
+// cleanEntities turns entities into the characters that they stand for, none of which steers
 // a terminal.
-func clean(s string) string { return printable(html.UnescapeString(s)) }
+func cleanEntities(s string) string { return printable(html.UnescapeString(s)) }
 
 // textOf is what spans say.
 func textOf(spans []span) string {
@@ -353,25 +353,25 @@ type Beside struct{ Reported, Rest, Look, Flags string }
 func (s Screen) Card(c Card, beside Beside) string {
 	w := cardWriter{Screen: s}
 	if c.Unseen != "" {
-		w.b.WriteString(s.wrap(indent{}, span{"No cluster was looked at: ", yellow + ";1"}, span{printable(parts("; ", strings.TrimSuffix(c.Unseen, "."), beside.Look)), yellow}))
+		w.b.WriteString(s.wrapSpans(indent{}, span{"No cluster was looked at: ", yellow + ";1"}, span{printable(joinNonEmpty("; ", strings.TrimSuffix(c.Unseen, "."), beside.Look)), yellow}))
 	}
-	w.row("Status", span{"● " + c.Status.Words, toneColours[c.Status.Tone]}, span{gravity(c), plainly})
-	w.row("Reported", span{beside.Reported, plainly})
-	w.row("Asked about", span{asked(c), plainly})
-	w.row("To mend", span{c.Mend.String(), boldly})
-	w.row("Cause", span{c.Cause, plainly})
-	w.row("", span{parts("; ", c.CauseID, follow(c.Follows)), dimly})
-	w.row("First step", span{c.First.Action, boldly})
-	w.command(c.First.Command, beside.Flags)
-	w.row("", effect(c.First))
-	w.row("", span{expected(c.First), dimly})
-	w.row(confidenceLabel(c), span{parts("; ", string(c.Confidence), c.FactsChecked(), testSays(c)), confidenceColour(c)})
+	w.writeRow("Status", span{"● " + c.Status.Words, toneColours[c.Status.Tone]}, span{describeGravity(c), plainly})
+	w.writeRow("Reported", span{beside.Reported, plainly})
+	w.writeRow("Asked about", span{describeTarget(c), plainly})
+	w.writeRow("To mend", span{c.Mend.String(), boldly})
+	w.writeRow("Cause", span{c.Cause, plainly})
+	w.writeRow("", span{joinNonEmpty("; ", c.CauseID, describeFollowing(c.Follows)), dimly})
+	w.writeRow("First step", span{c.First.Action, boldly})
+	w.writeCommand(c.First.Command, beside.Flags)
+	w.writeRow("", effect(c.First))
+	w.writeRow("", span{expectedOutcome(c.First), dimly})
+	w.writeRow(confidenceLabel(c), span{joinNonEmpty("; ", string(c.Confidence), c.FactsChecked(), testSays(c)), confidenceColour(c)})
 	if c.Test.Command != c.First.Command {
-		w.command(c.Test.Command, beside.Flags)
+		w.writeCommand(c.Test.Command, beside.Flags)
 	}
-	w.row("Not checked", span{notCheckedSays(c), plainly})
+	w.writeRow("Not checked", span{notCheckedSays(c), plainly})
 	if beside.Rest != "" { // a command or a path, which is copied as well
-		w.b.WriteString(s.paint(fmt.Sprintf("%-*s", labelWidth, "The rest")+texts.FoldLine(beside.Rest), dimly) + "\n")
+		w.b.WriteString(s.paintText(fmt.Sprintf("%-*s", labelWidth, "The rest")+texts.FoldLine(beside.Rest), dimly) + "\n")
 	}
 	return w.b.String()
 }
@@ -382,8 +382,8 @@ type cardWriter struct {
 	b strings.Builder
 }
 
-// row writes what a label stands for; nothing when there is nothing to say.
-func (w *cardWriter) row(label string, said ...span) {
+// writeRow writes what a label stands for; nothing when there is nothing to say.
+func (w *cardWriter) writeRow(label string, said ...span) {
 	for i := range said {
 		said[i].text = printable(said[i].text)
 	}
@@ -391,21 +391,21 @@ func (w *cardWriter) row(label string, said ...span) {
 		return
 	}
 	margin := strings.Repeat(" ", labelWidth)
-	body := w.wrap(indent{margin, margin}, said...)
-	w.b.WriteString(w.paint(fmt.Sprintf("%-*s", labelWidth, label), dimly) + body[labelWidth:])
+	body := w.wrapSpans(indent{margin, margin}, said...)
+	w.b.WriteString(w.paintText(fmt.Sprintf("%-*s", labelWidth, label), dimly) + body[labelWidth:])
 }
 
-// command writes a command in one line, which a terminal may break and a copy does not.
-func (w *cardWriter) command(s, flags string) {
+// writeCommand writes a command in one line, which a terminal may break and a copy does not.
+func (w *cardWriter) writeCommand(s, flags string) {
 	if s != "" {
-		w.b.WriteString(strings.Repeat(" ", labelWidth) + w.paint(texts.FoldLine(s+" "+flags), inCyan) + "\n")
+		w.b.WriteString(strings.Repeat(" ", labelWidth) + w.paintText(texts.FoldLine(s+" "+flags), inCyan) + "\n")
 	}
 }
 
 var toneColours = map[Tone]string{Alarm: inRed + ";1", Warn: yellow + ";1", Calm: inGreen + ";1"}
 
-// parts joins what is not empty.
-func parts(by string, all ...string) string {
+// joinNonEmpty joins what is not empty.
+func joinNonEmpty(by string, all ...string) string {
 	var kept []string
 	for _, s := range all {
 		if s != "" {
@@ -415,8 +415,8 @@ func parts(by string, all ...string) string {
 	return strings.Join(kept, by)
 }
 
-// gravity is how bad it is, nothing where it is well.
-func gravity(c Card) string {
+// describeGravity is how bad it is, nothing where it is well.
+func describeGravity(c Card) string {
 	if c.Status.Tone == Calm {
 		return ""
 	}
@@ -424,11 +424,11 @@ func gravity(c Card) string {
 	if c.Impact != "" {
 		reach = "impact: " + c.Impact
 	}
-	return strings.TrimSuffix(", "+parts(", ", c.Severity, reach), ", ")
+	return strings.TrimSuffix(", "+joinNonEmpty(", ", c.Severity, reach), ", ")
 }
 
-// asked names what it was about, once: not again what is to be mended.
-func asked(c Card) string {
+// describeTarget names what it was about, once: not again what is to be mended.
+func describeTarget(c Card) string {
 	on := ""
 	if c.Cluster != "" {
 		on = "cluster " + c.Cluster
@@ -436,10 +436,10 @@ func asked(c Card) string {
 	if c.Target.Kind == "Cluster" && on != "" {
 		return on
 	}
-	return parts(" on ", c.Target.String(), on)
+	return joinNonEmpty(" on ", c.Target.String(), on)
 }
 
-func follow(n int) string {
+func describeFollowing(n int) string {
 	switch n {
 	case 0:
 		return ""
@@ -449,7 +449,7 @@ func follow(n int) string {
 	return fmt.Sprintf("%d symptoms follow from it", n)
 }
 
-func expected(s Step) string {
+func expectedOutcome(s Step) string {
 	if s.Outcome == "" {
 		return ""
 	}
@@ -485,7 +485,7 @@ func effect(s Step) span {
 	if s.Effect == Reads {
 		return span{}
 	}
-	said := parts("; risk: ", "it "+string(s.Effect), s.Risk)
+	said := joinNonEmpty("; risk: ", "it "+string(s.Effect), s.Risk)
 	if s.Effect == Destroys {
 		return span{said, inRed + ";1"}
 	}

@@ -91,7 +91,7 @@ func TestScreenWraps(t *testing.T) {
 		"a long word":         {6, []span{{"a bbbbbbbbbb c", plainly}}, "- a\n  bbbbbbbbbb\n  c\n"},
 		"nothing":             {6, nil, "-\n"},
 	} {
-		if got := (Screen{Width: tt.width}).wrap(indent{"- ", "  "}, tt.spans...); got != tt.want {
+		if got := (Screen{Width: tt.width}).wrapSpans(indent{"- ", "  "}, tt.spans...); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}

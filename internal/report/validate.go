@@ -10,7 +10,7 @@ import (
 // Validate names what the contract demands and the report lacks; nothing when
 // the report is valid. r is what Parse made of md.
 func Validate(md []byte, r *nightcrier.Report) []string {
-	problems := checkHeadings(scan(md))
+	problems := checkHeadings(scanLines(md))
 	if len(r.Facts) == 0 {
 		problems = append(problems, "no fact labelled [FACT-n] in section 2")
 	}

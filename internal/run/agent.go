@@ -43,14 +43,14 @@ type try struct {
 	change func(*worker.Spec)
 }
 
-// investigation is the n-th try at the investigation itself.
-func investigation(n int) try {
+// investigationAttempt is the n-th try at the investigation itself.
+func investigationAttempt(n int) try {
 	return try{attempt: n, step: step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n)}
 }
 
-// launch starts the worker of a try, unless it was started already. It
+// launchWorker starts the worker of a try, unless it was started already. It
 // returns a terminal result only when there is nothing to await.
-func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
+func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
 		return res, err
 	}
@@ -60,32 +60,32 @@ func (r *Runner) launch(ctx context.Context, o Order, t try) (nightcrier.AgentRe
 	}
 	ws, err := r.cfg.Root.Open(o.IncidentID)
 	if err != nil {
-		return failure(nightcrier.FailStart, err), nil
+		return failedResult(nightcrier.FailStart, err), nil
 	}
 	defer ws.Close()
 	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
-	learned, err := r.mask(o.RunID).Seal()
+	learned, err := r.maskerFor(o.RunID).Seal()
 	if err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	if err := r.note(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), logged(t.what, o.Executor, accessText(cred != nil, why))); err != nil {
+	if err := r.appendNote(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), newLogItem(t.what, o.Executor, accessText(cred != nil, why))); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
 	if err := r.makeAgentLog(ctx, o, ws); err != nil {
-		res, err := unprepared(ctx, err)
+		res, err := unpreparedResult(ctx, err)
 		return res, errors.Join(err, r.noteUnstarted(ctx, o, t, res))
 	}
-	s := spec(o, inc, ws, t)
+	s := workerSpec(o, inc, ws, t)
 	s.Budget = &worker.Budget{Dir: r.cfg.BudgetDir, Limits: o.Agent.Budget}
 	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred, learned); err != nil {
 		if ctx.Err() != nil {
 			return nightcrier.AgentResult{}, err
 		}
-		r.logger(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
-		res := failure(classOf(err, nightcrier.FailStart), err)
+		r.loggerFor(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
+		res := failedResult(classOf(err, nightcrier.FailStart), err)
 		return res, r.noteUnstarted(ctx, o, t, res)
 	}
-	r.logger(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
+	r.loggerFor(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
 	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
 }
 
@@ -101,12 +101,12 @@ func (r *Runner) noteUnstarted(ctx context.Context, o Order, t try, res nightcri
 // known of that.
 func accessText(can bool, why string) string {
 	if can {
-		return "which may look into the cluster" + because(why)
+		return "which may look into the cluster" + reasonSuffix(why)
 	}
-	return "which cannot look into the cluster" + because(why)
+	return "which cannot look into the cluster" + reasonSuffix(why)
 }
 
-func spec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) worker.Spec {
+func workerSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) worker.Spec {
 	s := worker.Spec{
 		Version: worker.SpecVersion, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
 		Workspace: ws.Dir(), Executor: o.Executor, Command: o.Agent.Command, ScriptPath: o.Agent.ScriptPath,
@@ -136,9 +136,9 @@ func scriptEnv(o Order) map[string]string {
 	return env
 }
 
-// await follows the worker until its agent is verified gone, and files what the
+// awaitWorker follows the worker until its agent is verified gone, and files what the
 // agent does in the journal and the log.
-func (r *Runner) await(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
+func (r *Runner) awaitWorker(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	ws, err := r.cfg.Root.Open(o.IncidentID)
 	if err != nil {
 		return nightcrier.AgentResult{}, err
@@ -156,12 +156,12 @@ func (r *Runner) await(ctx context.Context, o Order, t try) (nightcrier.AgentRes
 
 	res, err := r.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
 		e.Run, e.Step, e.Attempt = o.RunID, t.step, t.attempt
-		return r.file(ctx, o, ws, log, e)
+		return r.fileEntry(ctx, o, ws, log, e)
 	})
 	if err != nil {
 		return res, err
 	}
-	m := r.mask(o.RunID)
+	m := r.maskerFor(o.RunID)
 	r.learnFrom(m, dir)
 	res.FailureReason = m.String(res.FailureReason) // it is the agent's or its model's word
 	if err := keepFinalMessage(ws, &res, m); err != nil {
@@ -178,8 +178,8 @@ func (r *Runner) await(ctx context.Context, o Order, t try) (nightcrier.AgentRes
 func (r *Runner) noteRetry(ctx context.Context, o Order, attempt int, res nightcrier.AgentResult) error {
 	r.cfg.Logger.Warn("agent failed; it is tried again", "component", "run", "event", "agent_retry", "incident_id", o.IncidentID,
 		"attempt", attempt, "of", maxAttempts, "retry_in", r.cfg.RetryPause.String(), "failure_class", string(res.FailureClass), "failure_reason", res.FailureReason)
-	return r.note(ctx, o.RunID, fmt.Sprintf("retry#%d", attempt),
-		logged("attempt %d of %d failed (%s); trying again in %s", attempt, maxAttempts, res.FailureClass, r.cfg.RetryPause))
+	return r.appendNote(ctx, o.RunID, fmt.Sprintf("retry#%d", attempt),
+		newLogItem("attempt %d of %d failed (%s); trying again in %s", attempt, maxAttempts, res.FailureClass, r.cfg.RetryPause))
 }
 
 // keepFinalMessage moves the agent's last words out of the result, which becomes
@@ -193,14 +193,14 @@ func keepFinalMessage(ws *workspace.Workspace, res *nightcrier.AgentResult, m *m
 	return ws.WriteFile(finalMessage, []byte(text), 0o600)
 }
 
-// file stores one entry of the worker and shows what it changes.
-func (r *Runner) file(ctx context.Context, o Order, ws *workspace.Workspace, log *agentLog, e nightcrier.JournalEntry) error {
+// fileEntry stores one entry of the worker and shows what it changes.
+func (r *Runner) fileEntry(ctx context.Context, o Order, ws *workspace.Workspace, log *agentLog, e nightcrier.JournalEntry) error {
 	entries := []nightcrier.JournalEntry{e}
-	if err := r.append(ctx, o.RunID, entries); err != nil {
+	if err := r.appendEntries(ctx, o.RunID, entries); err != nil {
 		return err
 	}
 	e = entries[0] // masked
-	if err := log.add(e); err != nil {
+	if err := log.addEntry(e); err != nil {
 		return err
 	}
 	if e.Type != nightcrier.EntryState {
@@ -217,15 +217,15 @@ func (r *Runner) file(ctx context.Context, o Order, ws *workspace.Workspace, log
 	if st.To.Terminal() {
 		details = append(details, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
 	}
-	return r.show(ctx, o, ws, store.Progress{State: st.To}, details...)
+	return r.showProgress(ctx, o, ws, store.Progress{State: st.To}, details...)
 }
 
 // maxLoggedCommand bounds a command line in a log, in bytes; the journal has all of it.
 const maxLoggedCommand = 1 << 10
 
-// show records progress and refreshes incident.json; the details are logged with
+// showProgress records progress and refreshes incident.json; the details are logged with
 // the agent's state.
-func (r *Runner) show(ctx context.Context, o Order, ws *workspace.Workspace, p store.Progress, details ...any) error {
+func (r *Runner) showProgress(ctx context.Context, o Order, ws *workspace.Workspace, p store.Progress, details ...any) error {
 	inc, err := r.cfg.Store.NoteProgress(ctx, o.RunID, p)
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (r *Runner) show(ctx context.Context, o Order, ws *workspace.Workspace, p s
 		if p.State.Terminal() && p.State != nightcrier.StateSuccess {
 			level = slog.LevelWarn
 		}
-		r.logger(inc).With(details...).Log(ctx, level, "agent state", "event", "agent_"+string(p.State), "workspace", ws.Dir())
+		r.loggerFor(inc).With(details...).Log(ctx, level, "agent state", "event", "agent_"+string(p.State), "workspace", ws.Dir())
 	}
 	return ws.WriteIncident(&inc)
 }
@@ -286,7 +286,7 @@ func classOf(err error, otherwise nightcrier.FailureClass) nightcrier.FailureCla
 	return otherwise
 }
 
-// failure is the result of an attempt that ended before there was an agent.
-func failure(class nightcrier.FailureClass, err error) nightcrier.AgentResult {
+// failedResult is the result of an attempt that ended before there was an agent.
+func failedResult(class nightcrier.FailureClass, err error) nightcrier.AgentResult {
 	return nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: class, FailureReason: err.Error()}
 }

@@ -32,13 +32,13 @@ type agentLog struct {
 func (r *Runner) openAgentLog(ctx context.Context, o Order, ws *workspace.Workspace) (*agentLog, error) {
 	l := &agentLog{seen: map[string]bool{}}
 	var err error
-	if l.log, err = create(ws, agentLogFile); err != nil {
+	if l.log, err = createFile(ws, agentLogFile); err != nil {
 		return nil, err
 	}
-	if l.commands, err = create(ws, commandsFile); err != nil {
+	if l.commands, err = createFile(ws, commandsFile); err != nil {
 		return nil, errors.Join(err, l.log.Close())
 	}
-	if err := r.eachEntry(ctx, o.RunID, l.add); err != nil {
+	if err := r.eachEntry(ctx, o.RunID, l.addEntry); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -66,7 +66,7 @@ func (r *Runner) renderLog(ctx context.Context, o Order, ws *workspace.Workspace
 	}
 }
 
-func create(ws *workspace.Workspace, rel string) (*os.File, error) {
+func createFile(ws *workspace.Workspace, rel string) (*os.File, error) {
 	if err := ws.WriteFile(rel, nil, 0o600); err != nil {
 		return nil, err
 	}
@@ -77,9 +77,9 @@ func create(ws *workspace.Workspace, rel string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// add renders one entry, unless it was rendered before. The entries are masked
+// addEntry renders one entry, unless it was rendered before. The entries are masked
 // already.
-func (l *agentLog) add(e nightcrier.JournalEntry) error {
+func (l *agentLog) addEntry(e nightcrier.JournalEntry) error {
 	if l.seen[e.Key] {
 		return nil
 	}

@@ -53,10 +53,10 @@ type outcome struct {
 	Audit     audit.Summary         `json:"audit"`
 }
 
-// check takes over what the agent left, holds its report against what was
+// checkOutcome takes over what the agent left, holds its report against what was
 // recorded, and decides how the incident ends. The report that is delivered is
 // the agent's when it is valid, else our own facts.
-func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult, asked repair, tests []falsify.Outcome) (outcome, error) {
+func (r *Runner) checkOutcome(ctx context.Context, o Order, res nightcrier.AgentResult, asked repair, tests []falsify.Outcome) (outcome, error) {
 	out := outcome{Status: nightcrier.Failed, Result: res, Reason: res.FailureReason, Class: res.FailureClass}
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult,
 	}
 	if r.cfg.Spent != nil {
 		if usd, err := r.cfg.Spent(o, inc.Cluster); err != nil {
-			r.logger(inc).Warn("what the run spent is not known for certain", "event", "budget", "error", err)
+			r.loggerFor(inc).Warn("what the run spent is not known for certain", "event", "budget", "error", err)
 		} else if usd > 0 {
 			out.Result.Usage.CostUSD = usd
 		}
@@ -74,49 +74,49 @@ func (r *Runner) check(ctx context.Context, o Order, res nightcrier.AgentResult,
 		return out, nil // preparing failed before there was one, and says why
 	}
 	defer ws.Close()
-	tape, err := r.tape(ws, o.RunID, replay.Check)
+	tape, err := r.openTape(ws, o.RunID, replay.Check)
 	if err != nil {
-		return r.unwritten(ctx, out, err)
+		return r.endUnwritten(ctx, out, err)
 	}
-	if inc, err = taken(tape, "incident", func() nightcrier.Incident { return inc }); err != nil {
-		return r.unwritten(ctx, out, err)
+	if inc, err = recordKnownValue(tape, "incident", func() nightcrier.Incident { return inc }); err != nil {
+		return r.endUnwritten(ctx, out, err)
 	}
 	left, err := ws.Collect()
 	if err != nil {
-		return r.unwritten(ctx, out, err)
+		return r.endUnwritten(ctx, out, err)
 	}
 	for _, refused := range left.Refused {
-		r.logger(inc).Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
+		r.loggerFor(inc).Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
 	}
 	out.Artifacts = left.Artifacts
 	if out.Audit, err = r.writeAudit(ctx, o, ws, tape); err != nil {
-		return r.unwritten(ctx, out, err)
+		return r.endUnwritten(ctx, out, err)
 	}
-	rep, err := r.report(ctx, &out, o, asked, &inc, ws)
+	rep, err := r.chooseReport(ctx, &out, o, asked, &inc, ws)
 	if err != nil || rep == nil {
-		return r.unwritten(ctx, out, err)
+		return r.endUnwritten(ctx, out, err)
 	}
 	falsify.Apply(rep, tests)
-	if err := errors.Join(r.deliver(&out, o, inc, ws, rep, tape), tape.Close()); err != nil {
-		return r.unwritten(ctx, out, err)
+	if err := errors.Join(r.deliverReport(&out, o, inc, ws, rep, tape), tape.Close()); err != nil {
+		return r.endUnwritten(ctx, out, err)
 	}
 	why := out.Reason
-	if out.Status == nightcrier.Resolved && asked.due() {
+	if out.Status == nightcrier.Resolved && asked.isDue() {
 		why = "since it was asked for again"
 	}
-	return out, r.note(ctx, o.RunID, "checked", logged("checked: %s%s", out.Status.Words(), because(why)))
+	return out, r.appendNote(ctx, o.RunID, "checked", newLogItem("checked: %s%s", out.Status.Words(), reasonSuffix(why)))
 }
 
-func because(reason string) string {
+func reasonSuffix(reason string) string {
 	if reason == "" {
 		return ""
 	}
 	return ", " + reason
 }
 
-// unwritten ends a run whose report could not be written, and leaves to the
+// endUnwritten ends a run whose report could not be written, and leaves to the
 // engine what a retry can help.
-func (r *Runner) unwritten(ctx context.Context, out outcome, err error) (outcome, error) {
+func (r *Runner) endUnwritten(ctx context.Context, out outcome, err error) (outcome, error) {
 	if err == nil || ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
 		return out, err
 	}
@@ -131,7 +131,7 @@ func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspac
 	if err := r.eachEntry(ctx, o.RunID, log.Add); err != nil {
 		return audit.Summary{}, err
 	}
-	times, err := taken(tape, "times of requests", log.Times)
+	times, err := recordKnownValue(tape, "times of requests", log.Times)
 	if err != nil {
 		return audit.Summary{}, err
 	}
@@ -144,13 +144,13 @@ func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspac
 	return sum, ws.WriteFile(auditFile, file.Bytes(), 0o600)
 }
 
-// report chooses the report and decides the incident's status.
-func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
+// chooseReport chooses the report and decides the incident's status.
+func (r *Runner) chooseReport(ctx context.Context, out *outcome, o Order, asked repair, inc *nightcrier.Incident, ws *workspace.Workspace) (*nightcrier.Report, error) {
 	facts, err := builtinReport(ws)
 	if err != nil || facts == nil {
 		return nil, err
 	}
-	if err := maskReport(r.mask(o.RunID), facts); err != nil {
+	if err := maskReport(r.maskerFor(o.RunID), facts); err != nil {
 		return nil, err
 	}
 	out.Diagnosis = facts.RootCause
@@ -160,7 +160,7 @@ func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair
 		}
 		return facts, nil
 	}
-	theirs, md, err := r.theirs(ctx, o, inc, ws, func() ([]byte, error) { return ws.ReadFile(agentReport) })
+	theirs, md, err := r.readAgentReport(ctx, o, inc, ws, func() ([]byte, error) { return ws.ReadFile(agentReport) })
 	if err == nil && md != nil {
 		err = ws.WriteFile(agentReport, md, 0o600)
 	}
@@ -169,29 +169,29 @@ func (r *Runner) report(ctx context.Context, out *outcome, o Order, asked repair
 	}
 	switch {
 	case out.Class == nightcrier.FailBudget && theirs.Valid:
-		return partial(merge(&theirs, facts, o, out.Result), *out), nil
+		return markPartial(mergeReport(&theirs, facts, o, out.Result), *out), nil
 	case out.Result.State != nightcrier.StateSuccess:
 	case !theirs.Valid || asked.Failure != "":
 		out.Status, out.Class = nightcrier.AgentFailed, nightcrier.FailInvalidOutput
 		if asked.Full {
 			out.Status, out.Class = nightcrier.Failed, nightcrier.FailDisk
 		}
-		out.Reason = asked.reason(theirs.Problems)
+		out.Reason = asked.whyNoReport(theirs.Problems)
 	default:
 		out.Status = nightcrier.Resolved
-		return merge(&theirs, facts, o, out.Result), nil
+		return mergeReport(&theirs, facts, o, out.Result), nil
 	}
 	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", o.Executor, out.Reason))
 	facts.SandboxLayers, facts.SandboxMissing = out.Result.Layers, out.Result.Missing
 	facts.Usage.InputTokens, facts.Usage.OutputTokens, facts.Usage.CostUSD = out.Result.Usage.InputTokens, out.Result.Usage.OutputTokens, out.Result.Usage.CostUSD
 	if out.Class == nightcrier.FailBudget {
-		return partial(facts, *out), nil
+		return markPartial(facts, *out), nil
 	}
 	return facts, nil
 }
 
-// partial says in a report that the money ended before the investigation did.
-func partial(rep *nightcrier.Report, out outcome) *nightcrier.Report {
+// markPartial says in a report that the money ended before the investigation did.
+func markPartial(rep *nightcrier.Report, out outcome) *nightcrier.Report {
 	rep.NotChecked = append(rep.NotChecked, nightcrier.NotChecked{What: "what the agent had not looked at when its budget was used up", Why: out.Reason})
 	return rep
 }
@@ -212,10 +212,10 @@ func builtinReport(ws *workspace.Workspace) (*nightcrier.Report, error) {
 	return &rep, nil
 }
 
-// theirs returns the report that the agent wrote and its Markdown, masked: its
+// readAgentReport returns the report that the agent wrote and its Markdown, masked: its
 // file, unless there is none or only its final message is valid. Without either the
 // Markdown is nil, and the report says what is missing.
-func (r *Runner) theirs(ctx context.Context, o Order, inc *nightcrier.Incident, ws *workspace.Workspace, file func() ([]byte, error)) (nightcrier.Report, []byte, error) {
+func (r *Runner) readAgentReport(ctx context.Context, o Order, inc *nightcrier.Incident, ws *workspace.Workspace, file func() ([]byte, error)) (nightcrier.Report, []byte, error) {
 	chosen, md := nightcrier.Report{Problems: []string{agentReport + " is missing"}}, []byte(nil)
 	for _, read := range []func() ([]byte, error){file, func() ([]byte, error) { return lastWords(ws) }} {
 		text, err := read()
@@ -225,8 +225,8 @@ func (r *Runner) theirs(ctx context.Context, o Order, inc *nightcrier.Incident, 
 		if err != nil {
 			return chosen, nil, err
 		}
-		text = []byte(r.mask(o.RunID).String(string(text[:min(len(text), maxFromAgent)])))
-		judged, err := r.judge(ctx, o, text, inc, ws)
+		text = []byte(r.maskerFor(o.RunID).String(string(text[:min(len(text), maxFromAgent)])))
+		judged, err := r.judgeReport(ctx, o, text, inc, ws)
 		if err != nil {
 			return chosen, nil, err
 		}
@@ -249,9 +249,9 @@ func lastWords(ws *workspace.Workspace) ([]byte, error) {
 	return text, err
 }
 
-// judge reads a report and holds its facts against what was recorded in this run:
+// judgeReport reads a report and holds its facts against what was recorded in this run:
 // what an earlier run of the incident saw shows nothing about now.
-func (r *Runner) judge(ctx context.Context, o Order, md []byte, inc *nightcrier.Incident, ws *workspace.Workspace) (nightcrier.Report, error) {
+func (r *Runner) judgeReport(ctx context.Context, o Order, md []byte, inc *nightcrier.Incident, ws *workspace.Workspace) (nightcrier.Report, error) {
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
 		return nightcrier.Report{}, err
@@ -265,13 +265,13 @@ func (r *Runner) judge(ctx context.Context, o Order, md []byte, inc *nightcrier.
 		if !ofRun[id] {
 			return report.Recorded{}, false
 		}
-		return citable(rec, id)
+		return citableRecord(rec, id)
 	}), nil
 }
 
-// citable is what a report may cite: the cluster's word, and not that of whoever
+// citableRecord is what a report may cite: the cluster's word, and not that of whoever
 // asked it.
-func citable(rec *evidence.Recorder, id string) (report.Recorded, bool) {
+func citableRecord(rec *evidence.Recorder, id string) (report.Recorded, bool) {
 	item, there := rec.Item(id)
 	body, err := rec.Load(id)
 	if !there || err != nil {
@@ -312,8 +312,8 @@ func (r *Runner) evidenceOf(ctx context.Context, runID string) (map[string]bool,
 	})
 }
 
-// merge completes an agent's report with what only we know.
-func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *nightcrier.Report {
+// mergeReport completes an agent's report with what only we know.
+func mergeReport(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *nightcrier.Report {
 	rep.Source, rep.Executor = "agent", o.Executor
 	rep.SandboxLayers, rep.SandboxMissing, rep.Usage = res.Layers, res.Missing, res.Usage
 	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()
@@ -326,13 +326,13 @@ func merge(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *
 	if rep.RootCause != nil && facts.RootCause != nil && rep.RootCause.Object == facts.RootCause.Object {
 		rep.Consequences = facts.Consequences
 	}
-	rep.NotChecked = slices.Concat(rep.NotChecked, facts.NotChecked, unseen(facts.Permissions), res.NotChecked)
+	rep.NotChecked = slices.Concat(rep.NotChecked, facts.NotChecked, whyClusterUnseen(facts.Permissions), res.NotChecked)
 	return rep
 }
 
-// unseen says that the agent could not look into the cluster, where preflight
+// whyClusterUnseen says that the agent could not look into the cluster, where preflight
 // forbade it.
-func unseen(permissions map[string]any) []nightcrier.NotChecked {
+func whyClusterUnseen(permissions map[string]any) []nightcrier.NotChecked {
 	if may, known := permissions["agentAccess"].(bool); may || !known {
 		return nil
 	}
@@ -340,13 +340,13 @@ func unseen(permissions map[string]any) []nightcrier.NotChecked {
 	return []nightcrier.NotChecked{{What: "the cluster, by the agent itself: it had the collected facts alone", Why: why}}
 }
 
-// deliver writes the report that people and machines read.
-func (r *Runner) deliver(out *outcome, o Order, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
-	now, err := taken(tape, TapeNow, r.cfg.Now)
+// deliverReport writes the report that people and machines read.
+func (r *Runner) deliverReport(out *outcome, o Order, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
+	now, err := recordKnownValue(tape, TapeNow, r.cfg.Now)
 	if err != nil {
 		return err
 	}
-	if rep.Usage.DurationMS, err = taken(tape, tapeTook, func() int64 { return rep.Usage.DurationMS }); err != nil {
+	if rep.Usage.DurationMS, err = recordKnownValue(tape, tapeTook, func() int64 { return rep.Usage.DurationMS }); err != nil {
 		return err
 	}
 	rep.IncidentID, rep.Cluster, rep.CreatedAt = inc.ID, inc.Cluster, now.UTC()
@@ -354,7 +354,7 @@ func (r *Runner) deliver(out *outcome, o Order, inc nightcrier.Incident, ws *wor
 	stillHolds(rep)
 	if rep.RootCause != nil {
 		out.RootCause = rep.RootCause.Summary
-		out.Conclusion = conclusion(rep.RootCause, out.Diagnosis)
+		out.Conclusion = conclusionOf(rep.RootCause, out.Diagnosis)
 	}
 	raw, err := report.JSON(rep)
 	if err != nil {
@@ -365,7 +365,7 @@ func (r *Runner) deliver(out *outcome, o Order, inc nightcrier.Incident, ws *wor
 	}
 	out.HasReport, out.Verdict = true, rep.Verdict
 	inc.Status, inc.FailureReason = out.Status, out.Reason
-	shown, err := r.detail(o, &inc, ws, now)
+	shown, err := r.reportDetail(o, &inc, ws, now)
 	if err != nil {
 		return err
 	}
@@ -377,19 +377,19 @@ func (r *Runner) deliver(out *outcome, o Order, inc nightcrier.Incident, ws *wor
 	return ws.WriteFile(FinalReport, report.Final(rep, shown), 0o600)
 }
 
-// detail is what the rendered report shows beside the facts: what was read, and
+// reportDetail is what the rendered report shows beside the facts: what was read, and
 // the ends of the logs.
-func (r *Runner) detail(o Order, inc *nightcrier.Incident, ws *workspace.Workspace, now time.Time) (report.Detail, error) {
+func (r *Runner) reportDetail(o Order, inc *nightcrier.Incident, ws *workspace.Workspace, now time.Time) (report.Detail, error) {
 	d := report.Detail{Incident: inc, Now: now}
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
 		return d, err
 	}
 	defer rec.Close()
-	if d.Commands, err = commands(ws); err != nil {
+	if d.Commands, err = listCommands(ws); err != nil {
 		return d, err
 	}
-	m := r.mask(o.RunID)
+	m := r.maskerFor(o.RunID)
 	for i := range d.Commands {
 		d.Commands[i] = m.String(d.Commands[i])
 	}
@@ -402,7 +402,7 @@ func (r *Runner) detail(o Order, inc *nightcrier.Incident, ws *workspace.Workspa
 			continue
 		}
 		if body, err := rec.Load(it.ID); err == nil && len(body) > 0 {
-			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: tail(m.String(string(body)), excerptLines)})
+			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: lastLines(m.String(string(body)), excerptLines)})
 		}
 	}
 	return d, nil
@@ -411,9 +411,9 @@ func (r *Runner) detail(o Order, inc *nightcrier.Incident, ws *workspace.Workspa
 // maxCommands bounds the requests that a report lists; all are in the audit.
 const maxCommands = 200
 
-// commands lists what was asked of the cluster, by us and by the agent, as the
+// listCommands lists what was asked of the cluster, by us and by the agent, as the
 // audit has it; what was asked again with the same outcome is one line.
-func commands(ws *workspace.Workspace) ([]string, error) {
+func listCommands(ws *workspace.Workspace) ([]string, error) {
 	raw, err := ws.ReadFile(auditFile)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil, nil
@@ -429,7 +429,7 @@ func commands(ws *workspace.Workspace) ([]string, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: %w", auditFile, err)
 		}
-		command := asked(r)
+		command := describeRequest(r)
 		switch {
 		case times[command] > 0:
 		case len(out) == maxCommands:
@@ -451,8 +451,8 @@ func commands(ws *workspace.Workspace) ([]string, error) {
 	return out, nil
 }
 
-// asked is a line of the audit in words.
-func asked(r audit.Record) string {
+// describeRequest is a line of the audit in words.
+func describeRequest(r audit.Record) string {
 	q := journal.Request{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Query: r.Query}
 	switch {
 	case r.Decision == journal.Deny:
@@ -465,9 +465,9 @@ func asked(r audit.Record) string {
 	return q.String() + " → no answer recorded"
 }
 
-// conclusion is the cause of a report in the words that others would use for it: those
+// conclusionOf is the cause of a report in the words that others would use for it: those
 // of the facts, where the two agree. A guess is none, nor what names no object.
-func conclusion(of, facts *nightcrier.RootCause) *nightcrier.RootCause {
+func conclusionOf(of, facts *nightcrier.RootCause) *nightcrier.RootCause {
 	switch {
 	case of.Confidence == nightcrier.Low:
 		return nil
@@ -485,13 +485,13 @@ const (
 	excerptLines = 40
 )
 
-func tail(s string, n int) string {
+func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// finish ends the run: one transaction in the store, then incident.json.
-func (r *Runner) finish(ctx context.Context, o Order, out outcome) error {
+// finishRun ends the run: one transaction in the store, then incident.json.
+func (r *Runner) finishRun(ctx context.Context, o Order, out outcome) error {
 	ws, err := r.cfg.Root.Open(o.IncidentID)
 	if err != nil {
 		ws = nil // no workspace could be made; the store says why
@@ -512,9 +512,9 @@ func (r *Runner) finish(ctx context.Context, o Order, out outcome) error {
 	}
 	if ws != nil {
 		r.renderLog(ctx, o, ws)
-		r.foreshow(ctx, o, f, ws)
+		r.writePreview(ctx, o, f, ws)
 	}
-	if err := r.learn(ctx, o, out.Result); err != nil {
+	if err := r.reportToBreaker(ctx, o, out.Result); err != nil {
 		return err
 	}
 	if err := r.cfg.Store.FinishRun(ctx, f); err != nil {
@@ -523,10 +523,10 @@ func (r *Runner) finish(ctx context.Context, o Order, out outcome) error {
 	return r.showEnd(ctx, o, out, ws)
 }
 
-// learn tells the circuit breaker how the executor did, before the lease goes:
+// reportToBreaker tells the circuit breaker how the executor did, before the lease goes:
 // the next run must not be admitted on what was known before. A crash between the
 // two tells it twice.
-func (r *Runner) learn(ctx context.Context, o Order, res nightcrier.AgentResult) error {
+func (r *Runner) reportToBreaker(ctx context.Context, o Order, res nightcrier.AgentResult) error {
 	if r.cfg.Learn == nil {
 		return nil
 	}
@@ -537,10 +537,10 @@ func (r *Runner) learn(ctx context.Context, o Order, res nightcrier.AgentResult)
 	return r.cfg.Learn(ctx, o.Executor, res)
 }
 
-// foreshow writes incident.json as it will be, so that whoever hears from the
+// writePreview writes incident.json as it will be, so that whoever hears from the
 // store that an incident has ended finds it so in its workspace. What cannot be
 // written now is no reason not to end.
-func (r *Runner) foreshow(ctx context.Context, o Order, f store.Finish, ws *workspace.Workspace) {
+func (r *Runner) writePreview(ctx context.Context, o Order, f store.Finish, ws *workspace.Workspace) {
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err == nil && inc.Status.Open() {
 		inc = f.Preview(inc, r.cfg.Now())
@@ -560,19 +560,19 @@ func (r *Runner) noteEnd(ctx context.Context, o Order, out outcome) error {
 			return err
 		}
 	}
-	return r.note(ctx, o.RunID, "finished", logged("incident closed: %s%s", out.Status.Words(), because(out.Reason)))
+	return r.appendNote(ctx, o.RunID, "finished", newLogItem("incident closed: %s%s", out.Status.Words(), reasonSuffix(out.Reason)))
 }
 
-// mended names the workload to be mended, where it is known.
-func mended(inc nightcrier.Incident) string {
+// workloadToMend names the workload to be mended, where it is known.
+func workloadToMend(inc nightcrier.Incident) string {
 	if inc.Owner.IsZero() {
 		return inc.Resource.String()
 	}
 	return inc.Owner.String()
 }
 
-// took is how long an incident was investigated, to the unit that a person reads.
-func took(inc nightcrier.Incident) time.Duration {
+// investigationTime is how long an incident was investigated, to the unit that a person reads.
+func investigationTime(inc nightcrier.Incident) time.Duration {
 	d := inc.CompletedAt.Sub(inc.StartedAt)
 	if inc.StartedAt.IsZero() || d < 0 {
 		return 0
@@ -593,8 +593,8 @@ func (r *Runner) showEnd(ctx context.Context, o Order, out outcome, ws *workspac
 	if err != nil {
 		return err
 	}
-	r.logger(inc).Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", mended(inc), "root_cause", inc.RootCause,
-		"verdict", string(out.Verdict), "failure_reason", inc.FailureReason, "took", took(inc).String(), "workspace", inc.Workspace, "run", o.RunID,
+	r.loggerFor(inc).Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", workloadToMend(inc), "root_cause", inc.RootCause,
+		"verdict", string(out.Verdict), "failure_reason", inc.FailureReason, "took", investigationTime(inc).String(), "workspace", inc.Workspace, "run", o.RunID,
 		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "blocked", out.Result.Blocked, "audit_head", out.Audit.Head)
 	if r.cfg.Ended != nil {
 		r.cfg.Ended(run, inc, out.Result, out.Audit)
@@ -605,9 +605,9 @@ func (r *Runner) showEnd(ctx context.Context, o Order, out outcome, ws *workspac
 	return ws.WriteIncident(&inc)
 }
 
-// announce tells people, once. A retried incident is announced again: the key
+// announceEnd tells people, once. A retried incident is announced again: the key
 // is the run's.
-func (r *Runner) announce(ctx context.Context, o Order) error {
+func (r *Runner) announceEnd(ctx context.Context, o Order) error {
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err != nil {
 		return err

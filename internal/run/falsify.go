@@ -15,10 +15,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/replay"
 )
 
-// test runs the tests that the report to be delivered names against its own
+// testHypotheses runs the tests that the report to be delivered names against its own
 // hypotheses. It only reads, and its outcomes are a checkpoint: a server that dies
 // behind it does not ask again.
-func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult, asked repair) ([]falsify.Outcome, error) {
+func (r *Runner) testHypotheses(ctx context.Context, o Order, res nightcrier.AgentResult, asked repair) ([]falsify.Outcome, error) {
 	if res.FailureClass == nightcrier.FailCancelled {
 		return nil, nil // whoever cancelled wants an end, not an answer
 	}
@@ -34,7 +34,7 @@ func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult, 
 	if _, err := ws.Collect(); err != nil {
 		return nil, nil // check meets the same, and ends the run
 	}
-	rep, err := r.report(ctx, &outcome{Result: res}, o, asked, &inc, ws)
+	rep, err := r.chooseReport(ctx, &outcome{Result: res}, o, asked, &inc, ws)
 	if err != nil || rep == nil {
 		return nil, nil
 	}
@@ -43,11 +43,11 @@ func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult, 
 		return nil, nil
 	}
 	defer rec.Close()
-	tape, err := r.tape(ws, o.RunID, replay.Test)
+	tape, err := r.openTape(ws, o.RunID, replay.Test)
 	if err != nil {
 		return nil, nil
 	}
-	out, err := r.falsify(ctx, o, inc, rep, rec, tape)
+	out, err := r.runFalsification(ctx, o, inc, rep, rec, tape)
 	if err == nil {
 		err = tape.Close()
 	}
@@ -55,13 +55,13 @@ func (r *Runner) test(ctx context.Context, o Order, res nightcrier.AgentResult, 
 		return nil, err
 	}
 	if err != nil { // a report without outcomes is worth more than none
-		r.logger(inc).Warn("the report's tests could not be run", "event", "tests_failed", "error", err)
+		r.loggerFor(inc).Warn("the report's tests could not be run", "event", "tests_failed", "error", err)
 		return nil, nil
 	}
 	return out, nil
 }
 
-func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, rep *nightcrier.Report, rec *evidence.Recorder, tape Tape) ([]falsify.Outcome, error) {
+func (r *Runner) runFalsification(ctx context.Context, o Order, inc nightcrier.Incident, rep *nightcrier.Report, rec *evidence.Recorder, tape Tape) ([]falsify.Outcome, error) {
 	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
 	if err != nil {
 		return nil, err
@@ -70,20 +70,20 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 	if err != nil {
 		return nil, err
 	}
-	reader, err := onTape(tape, r.cfg.Reader(inc.Cluster, r.mask(o.RunID), look.audit))
+	reader, err := onTape(tape, r.cfg.Reader(inc.Cluster, r.maskerFor(o.RunID), look.auditRequest))
 	if err != nil {
 		return nil, err
 	}
-	now, err := taken(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(inc.Cluster) })
+	now, err := recordKnownValue(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(inc.Cluster) })
 	if err != nil {
 		return nil, err
 	}
 	clock := func() time.Time { return now }
 	in := falsify.Input{
 		Evidence: look, Namespace: inc.Namespace(), Now: clock, Started: inc.StartedAt, Mark: diagnose.WithSource,
-		Clean: func(b []byte) []byte { return []byte(r.mask(o.RunID).String(string(diagnose.Scrub(b)))) },
+		Clean: func(b []byte) []byte { return []byte(r.maskerFor(o.RunID).String(string(diagnose.Scrub(b)))) },
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
-			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.mask(o.RunID).String, Now: clock})
+			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.maskerFor(o.RunID).String, Now: clock})
 			return d.Report, err
 		},
 	}
@@ -91,10 +91,10 @@ func (r *Runner) falsify(ctx context.Context, o Order, inc nightcrier.Incident, 
 		in.Reader = reader
 	}
 	out, reads, err := falsify.Run(ctx, in, rep)
-	if err = errors.Join(err, look.end(tape)); err != nil {
+	if err = errors.Join(err, look.endReads(tape)); err != nil {
 		return nil, err
 	}
-	return out, r.notes(ctx, o.RunID, append(look.untold(), remark{"tested", logged("the report's tests were run: %s, %d reads", inShort(out), reads)})...)
+	return out, r.appendNotes(ctx, o.RunID, append(look.untoldEvidence(), remark{"tested", newLogItem("the report's tests were run: %s, %d reads", inShort(out), reads)})...)
 }
 
 // inShort tells outcomes in a line.

@@ -148,7 +148,7 @@ func TestEvidenceOfAnEarlierRunIsNone(t *testing.T) {
 		seen bool
 	}{"the same run": {b.run.ID, true}, "another run": {o.RunID, false}} {
 		o.RunID = c.run
-		rep, err := b.runner.judge(t.Context(), o, md, &b.inc, ws)
+		rep, err := b.runner.judgeReport(t.Context(), o, md, &b.inc, ws)
 		b.must(err)
 		if (rep.CheckedShare > 0) != c.seen {
 			t.Errorf("%s: %.2f of the facts are checked", name, rep.CheckedShare)

@@ -46,11 +46,11 @@ func TestWhatMayBeCited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kept, ok := citable(rec, id); ok != c.cited || ok && (kept.Asked != "") != c.asked {
+		if kept, ok := citableRecord(rec, id); ok != c.cited || ok && (kept.Asked != "") != c.asked {
 			t.Errorf("%s of %.80q: cited %v, asked %q", c.kind, c.source, ok, kept.Asked)
 		}
 	}
-	if _, ok := citable(rec, "E999"); ok {
+	if _, ok := citableRecord(rec, "E999"); ok {
 		t.Error("what was never recorded is cited")
 	}
 }
@@ -69,7 +69,7 @@ func TestAnEchoingToolVouchesForNothing(t *testing.T) {
 		}
 		rep := nightcrier.Report{Target: nightcrier.Object{Kind: "Pod", Namespace: "shop", Name: "cart-1"},
 			Facts: []nightcrier.Fact{{ID: "FACT-1", Text: "cart-1 was killed for its memory", Quote: "reason: OOMKilled", Evidence: []string{id}}}}
-		report.Check(&rep, func(id string) (report.Recorded, bool) { return citable(rec, id) })
+		report.Check(&rep, func(id string) (report.Recorded, bool) { return citableRecord(rec, id) })
 		if got := rep.Facts[0].Check; got != want {
 			t.Errorf("a fact that cites evidence of kind %s is %s, want %s", kind, got, want)
 		}

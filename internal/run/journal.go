@@ -14,13 +14,13 @@ type remark struct {
 	item journal.Item
 }
 
-// note appends one entry of our own.
-func (r *Runner) note(ctx context.Context, runID, key string, it journal.Item) error {
-	return r.notes(ctx, runID, remark{key, it})
+// appendNote appends one entry of our own.
+func (r *Runner) appendNote(ctx context.Context, runID, key string, it journal.Item) error {
+	return r.appendNotes(ctx, runID, remark{key, it})
 }
 
-// notes appends entries of our own in one transaction.
-func (r *Runner) notes(ctx context.Context, runID string, list ...remark) error {
+// appendNotes appends entries of our own in one transaction.
+func (r *Runner) appendNotes(ctx context.Context, runID string, list ...remark) error {
 	entries := make([]nightcrier.JournalEntry, len(list))
 	for i, n := range list {
 		data, err := n.item.JSON()
@@ -29,7 +29,7 @@ func (r *Runner) notes(ctx context.Context, runID string, list ...remark) error 
 		}
 		entries[i] = nightcrier.JournalEntry{Run: runID, Key: n.key, Step: step, Time: r.cfg.Now(), Type: n.item.Type, Data: data}
 	}
-	return r.append(ctx, runID, entries)
+	return r.appendEntries(ctx, runID, entries)
 }
 
 // journalPage is how many entries are read at once.
@@ -54,10 +54,10 @@ func (r *Runner) eachEntry(ctx context.Context, runID string, fn func(nightcrier
 	}
 }
 
-// append masks entries, in place, and stores them in one transaction.
-func (r *Runner) append(ctx context.Context, runID string, entries []nightcrier.JournalEntry) error {
+// appendEntries masks entries, in place, and stores them in one transaction.
+func (r *Runner) appendEntries(ctx context.Context, runID string, entries []nightcrier.JournalEntry) error {
 	for i := range entries {
-		data, err := r.mask(runID).Strings(entries[i].Data)
+		data, err := r.maskerFor(runID).Strings(entries[i].Data)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (r *Runner) append(ctx context.Context, runID string, entries []nightcrier.
 	return nil
 }
 
-// logged is a note of a run's own progress.
-func logged(format string, args ...any) journal.Item {
+// newLogItem is a note of a run's own progress.
+func newLogItem(format string, args ...any) journal.Item {
 	return journal.OfLog(journal.Log{Stream: "run", Level: "info", Text: fmt.Sprintf(format, args...)})
 }

@@ -8,10 +8,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 
-// mask is what masks all that is said of a run. It learns: what was a secret in one place
+// maskerFor is what masks all that is said of a run. It learns: what was a secret in one place
 // is one in every other. After a restart of the server it knows again what the workers of
 // the run have written down.
-func (r *Runner) mask(runID string) *mask.Masker {
+func (r *Runner) maskerFor(runID string) *mask.Masker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, ok := r.masks[runID]
@@ -43,8 +43,8 @@ func (r *Runner) learnFrom(m *mask.Masker, dir string) {
 	}
 }
 
-// spare has the names of what an incident is about never be taken for secrets.
-func spare(m *mask.Masker, inc *nightcrier.Incident) {
+// spareNames has the names of what an incident is about never be taken for secrets.
+func spareNames(m *mask.Masker, inc *nightcrier.Incident) {
 	m.Spare(inc.Cluster, inc.Resource.Namespace, inc.Resource.Name, inc.Owner.Namespace, inc.Owner.Name)
 }
 

@@ -36,14 +36,14 @@ type reads struct {
 func (r *Runner) newReads(ctx context.Context, o Order, since time.Time, rec *evidence.Recorder) (*reads, error) {
 	told, err := r.evidenceOf(ctx, o.RunID)
 	return &reads{
-		note: func(key string, it journal.Item) error { return r.note(ctx, o.RunID, key, it) },
+		note: func(key string, it journal.Item) error { return r.appendNote(ctx, o.RunID, key, it) },
 		rec:  rec, since: since, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: told,
 	}, err
 }
 
-// audit takes what the guard says of a request. A read may need more than one: the
+// auditRequest takes what the guard says of a request. A read may need more than one: the
 // last of them has the answer.
-func (l *reads) audit(ctx context.Context, q journal.Request) error {
+func (l *reads) auditRequest(ctx context.Context, q journal.Request) error {
 	source := diagnose.SourceOf(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *reads) audit(ctx context.Context, q journal.Request) error {
 		l.answered[source] = q
 		return nil
 	}
-	return l.tell(q)
+	return l.appendRequest(q)
 }
 
 // Record implements diagnose.Recorder.
@@ -68,8 +68,8 @@ func (l *reads) Record(kind, source string, body []byte) (string, error) {
 	return id, l.tellAnswer(source, id)
 }
 
-// flush journals what still waits.
-func (l *reads) flush() error {
+// flushAnswers journals what still waits.
+func (l *reads) flushAnswers() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, source := range slices.Sorted(maps.Keys(l.answered)) {
@@ -91,26 +91,26 @@ func (l *reads) tellAnswer(source, id string) error {
 	if kept, ok := l.rec.Item(id); ok {
 		q.Evidence, q.SHA256, l.told[id] = id, kept.SHA256, true
 	}
-	return l.tell(q)
+	return l.appendRequest(q)
 }
 
-// tell journals one entry. The caller holds mu.
-func (l *reads) tell(q journal.Request) error {
+// appendRequest journals one entry. The caller holds mu.
+func (l *reads) appendRequest(q journal.Request) error {
 	l.asked = append(l.asked, q)
 	return l.note(fmt.Sprintf("read:%s/%d", l.try, len(l.asked)), journal.OfRequest(q))
 }
 
-// end journals what still waits, and puts on tape what was told. Of a tape that is
+// endReads journals what still waits, and puts on tape what was told. Of a tape that is
 // played no request goes to a cluster: those of then are journaled, whose answers
 // are what was read now.
-func (l *reads) end(tape Tape) error {
-	if err := l.flush(); err != nil {
+func (l *reads) endReads(tape Tape) error {
+	if err := l.flushAnswers(); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	told := false
-	then, err := taken(tape, TapeRequests, func() []journal.Request { told = true; return l.asked })
+	then, err := recordKnownValue(tape, TapeRequests, func() []journal.Request { told = true; return l.asked })
 	if err != nil || told {
 		return err
 	}
@@ -120,16 +120,16 @@ func (l *reads) end(tape Tape) error {
 		} else if q.Evidence != "" {
 			q.Evidence, q.SHA256 = "", ""
 		}
-		if err := l.tell(q); err != nil {
+		if err := l.appendRequest(q); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// untold are the entries for evidence that no request was told of: what came by
+// untoldEvidence are the entries for evidence that no request was told of: what came by
 // another way, and what a crash kept from being told.
-func (l *reads) untold() []remark {
+func (l *reads) untoldEvidence() []remark {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []remark

@@ -131,14 +131,14 @@ func keptAs(t *testing.T, index, id string) string {
 func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	b := newBench(t, Builtin, watching(t))
 	o := Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}
-	if _, err := b.runner.prepare(t.Context(), o); err != nil {
+	if _, err := b.runner.prepareRun(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	res, err := b.runner.prepare(t.Context(), o)
+	res, err := b.runner.prepareRun(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.runner.check(t.Context(), o, res, repair{}, nil); err != nil {
+	if _, err := b.runner.checkOutcome(t.Context(), o, res, repair{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
@@ -199,7 +199,7 @@ func TestNoReadWithoutItsEntry(t *testing.T) {
 	look, err := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, time.Time{}, nil)
 	b.must(err)
 	look.note = func(string, journal.Item) error { return errors.New("the store is away") }
-	if err := look.audit(t.Context(), journal.Request{Decision: journal.Allow}); err == nil {
+	if err := look.auditRequest(t.Context(), journal.Request{Decision: journal.Allow}); err == nil {
 		t.Error("a decision that was not journaled was let through")
 	}
 }
@@ -272,15 +272,15 @@ func TestToolsThatAreToldOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	var without []string
-	for _, name := range told(codex, []string{"Bash(kubectl:get*)"}).Tools {
+	for _, name := range promptAgent(codex, []string{"Bash(kubectl:get*)"}).Tools {
 		if strings.HasSuffix(name, "logs") || strings.HasSuffix(name, "describe") {
 			without = append(without, name)
 		}
 	}
-	if tools := told(codex, []string{"Bash(kubectl:get*)"}).Tools; len(without) > 0 || len(tools) == 0 {
+	if tools := promptAgent(codex, []string{"Bash(kubectl:get*)"}).Tools; len(without) > 0 || len(tools) == 0 {
 		t.Errorf("told of %v", tools)
 	}
-	if tools := told(codex, nil).Tools; len(tools) > 0 {
+	if tools := promptAgent(codex, nil).Tools; len(tools) > 0 {
 		t.Errorf("told of %v", tools)
 	}
 }

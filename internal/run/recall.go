@@ -16,9 +16,9 @@ import (
 // maxRecalled bounds what is quoted of an earlier report, in bytes.
 const maxRecalled = 600
 
-// runbooks finds what people wrote for such an incident. What cannot be used is no
+// findRunbooks finds what people wrote for such an incident. What cannot be used is no
 // reason to stop: it is logged, and the page of an alert says it itself.
-func (r *Runner) runbooks(ctx context.Context, m *mask.Masker, inc *nightcrier.Incident, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
+func (r *Runner) findRunbooks(ctx context.Context, m *mask.Masker, inc *nightcrier.Incident, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
 	if r.cfg.Runbooks == nil {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (r *Runner) runbooks(ctx context.Context, m *mask.Masker, inc *nightcrier.I
 	c.Heard(ev)
 	list, problems := r.cfg.Runbooks.For(ctx, c)
 	for _, err := range problems {
-		r.logger(*inc).Warn("a runbook cannot be used", "event", "runbook", "error", err)
+		r.loggerFor(*inc).Warn("a runbook cannot be used", "event", "runbook", "error", err)
 	}
 	for i := range list {
 		b := &list[i]
@@ -40,13 +40,13 @@ func (r *Runner) runbooks(ctx context.Context, m *mask.Masker, inc *nightcrier.I
 	return list
 }
 
-// recall looks for an earlier incident of the same fault whose facts led to the
+// recallEarlier looks for an earlier incident of the same fault whose facts led to the
 // same diagnosis. Most incidents are the first of their kind.
-func (r *Runner) recall(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report, tape Tape) error {
+func (r *Runner) recallEarlier(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report, tape Tape) error {
 	if rep.RootCause == nil {
 		return nil
 	}
-	old, err := take(tape, "recalled", func() (store.Recollection, error) { return r.cfg.Store.Recall(ctx, inc.ID, *rep.RootCause) })
+	old, err := recordValue(tape, "recalled", func() (store.Recollection, error) { return r.cfg.Store.Recall(ctx, inc.ID, *rep.RootCause) })
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil
 	}
@@ -54,15 +54,15 @@ func (r *Runner) recall(ctx context.Context, inc *nightcrier.Incident, rep *nigh
 		return err
 	}
 	rep.Recalled = &nightcrier.Recalled{
-		IncidentID: old.Incident.ID, At: old.Incident.CreatedAt, Summary: concluded(old), Notes: old.Notes,
+		IncidentID: old.Incident.ID, At: old.Incident.CreatedAt, Summary: earlierConclusion(old), Notes: old.Notes,
 		Cause: rep.RootCause.Cause, Object: rep.RootCause.Object,
 	}
 	stillHolds(rep)
 	return nil
 }
 
-// concluded is what the earlier report came to, in a sentence.
-func concluded(old store.Recollection) string {
+// earlierConclusion is what the earlier report came to, in a sentence.
+func earlierConclusion(old store.Recollection) string {
 	var rep nightcrier.Report
 	summary := old.Incident.RootCause
 	if json.Unmarshal(old.Report, &rep) == nil && rep.RootCause != nil {

@@ -48,12 +48,12 @@ type repair struct {
 	Full bool `json:"full,omitempty"`
 }
 
-// due reports whether the agent is asked for its report again.
-func (p repair) due() bool { return len(p.Problems) > 0 && p.Unasked == "" }
+// isDue reports whether the agent is asked for its report again.
+func (p repair) isDue() bool { return len(p.Problems) > 0 && p.Unasked == "" }
 
-// reason says why there is no report of the agent's; problems are those of the one
+// whyNoReport says why there is no report of the agent's; problems are those of the one
 // that is there now.
-func (p repair) reason(problems []string) string {
+func (p repair) whyNoReport(problems []string) string {
 	first := p.Problems
 	if len(first) == 0 {
 		first = problems
@@ -64,33 +64,33 @@ func (p repair) reason(problems []string) string {
 		return said + "; it was not asked for again: " + p.Unasked
 	case p.Failure != "":
 		return said + "; asked for it again, the agent failed: " + p.Failure
-	case p.due():
+	case p.isDue():
 		return said + "; asked for again, it is still not valid: " + strings.Join(problems, "; ")
 	}
 	return said
 }
 
-// mend asks an agent that has ended well, in the same session and once, for a
+// repairReport asks an agent that has ended well, in the same session and once, for a
 // report that lacks something. It returns the agent's result with what that took.
-func (r *Runner) mend(ctx engine.Context, o Order, first nightcrier.AgentResult) (nightcrier.AgentResult, repair, error) {
-	asked, err := engine.Step(ctx, "review", func(c context.Context) (repair, error) { return r.review(c, o, first) })
-	if err != nil || !asked.due() {
+func (r *Runner) repairReport(ctx engine.Context, o Order, first nightcrier.AgentResult) (nightcrier.AgentResult, repair, error) {
+	asked, err := engine.Step(ctx, "review", func(c context.Context) (repair, error) { return r.reviewReport(c, o, first) })
+	if err != nil || !asked.isDue() {
 		return first, asked, err
 	}
-	second, err := r.attempt(ctx, o, again(o, first))
+	second, err := r.runAttempt(ctx, o, newRepairAttempt(o, first))
 	if err != nil {
 		return first, asked, err
 	}
-	res := settle(first, second)
+	res := mergeRepairResult(first, second)
 	if second.State != nightcrier.StateSuccess {
 		asked.Failure, asked.Full = second.FailureReason, second.FailureClass == nightcrier.FailDisk
 	}
 	return res, asked, nil
 }
 
-// settle is how an agent ended that was asked again. That it failed then does not
+// mergeRepairResult is how an agent ended that was asked again. That it failed then does not
 // make its investigation a failure; that it was cancelled ends the run.
-func settle(first, second nightcrier.AgentResult) nightcrier.AgentResult {
+func mergeRepairResult(first, second nightcrier.AgentResult) nightcrier.AgentResult {
 	first.Usage = first.Usage.Plus(second.Usage)
 	first.Truncated = first.Truncated || second.Truncated
 	if !second.EndedAt.IsZero() {
@@ -103,9 +103,9 @@ func settle(first, second nightcrier.AgentResult) nightcrier.AgentResult {
 	return first
 }
 
-// again is the try that goes on with the session of an agent, with what is left of
+// newRepairAttempt is the try that goes on with the session of an agent, with what is left of
 // its bounds.
-func again(o Order, first nightcrier.AgentResult) try {
+func newRepairAttempt(o Order, first nightcrier.AgentResult) try {
 	return try{
 		attempt: repairAttempt, step: repairStep, what: "asking %s, %s, for its report again, in the same session",
 		change: func(s *worker.Spec) {
@@ -131,15 +131,15 @@ func turnsLeft(o Order, res nightcrier.AgentResult) int {
 	return o.Agent.MaxTurns - res.Usage.APIRequests
 }
 
-// review looks at the report of an agent that has ended well, where the agent left
+// reviewReport looks at the report of an agent that has ended well, where the agent left
 // it, and prepares to ask for it again. What is wrong with it is told in our own
 // words; the report itself is not repeated to the agent.
-func (r *Runner) review(ctx context.Context, o Order, res nightcrier.AgentResult) (repair, error) {
+func (r *Runner) reviewReport(ctx context.Context, o Order, res nightcrier.AgentResult) (repair, error) {
 	if o.Executor == Builtin {
 		return repair{}, nil
 	}
 	if res.State != nightcrier.StateSuccess {
-		return repair{}, r.note(ctx, o.RunID, "review", logged("its report is not looked at: the agent ended as %s", res.State))
+		return repair{}, r.appendNote(ctx, o.RunID, "review", newLogItem("its report is not looked at: the agent ended as %s", res.State))
 	}
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err != nil {
@@ -150,22 +150,22 @@ func (r *Runner) review(ctx context.Context, o Order, res nightcrier.AgentResult
 		return repair{}, nil // check says why
 	}
 	defer ws.Close()
-	theirs, md, err := r.theirs(ctx, o, &inc, ws, ws.Uncollected)
+	theirs, md, err := r.readAgentReport(ctx, o, &inc, ws, ws.Uncollected)
 	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
 		return repair{}, err
 	}
 	if err != nil || theirs.Valid {
 		return repair{}, nil // check meets the same error, and ends the run
 	}
-	who, err := executor(o)
+	who, err := executorOf(o)
 	if err != nil {
 		return repair{}, nil // nor was it started
 	}
-	asked := repair{Problems: theirs.Problems, Unasked: unaskable(o, who, res)}
-	if !asked.due() {
+	asked := repair{Problems: theirs.Problems, Unasked: whyUnaskable(o, who, res)}
+	if !asked.isDue() {
 		return asked, r.noteReview(ctx, o, asked)
 	}
-	if err := r.writeRepair(ws, told(who, o.Agent.AllowedTools), md, asked.Problems); err != nil {
+	if err := r.writeRepair(ws, promptAgent(who, o.Agent.AllowedTools), md, asked.Problems); err != nil {
 		if ctx.Err() != nil {
 			return asked, err
 		}
@@ -174,8 +174,8 @@ func (r *Runner) review(ctx context.Context, o Order, res nightcrier.AgentResult
 	return asked, r.noteReview(ctx, o, asked)
 }
 
-// unaskable says why an agent cannot be asked for its report again, "" when it can.
-func unaskable(o Order, who agent.Executor, res nightcrier.AgentResult) string {
+// whyUnaskable says why an agent cannot be asked for its report again, "" when it can.
+func whyUnaskable(o Order, who agent.Executor, res nightcrier.AgentResult) string {
 	switch {
 	case !who.Resumes:
 		return o.Executor + " cannot go on with a session"
@@ -211,10 +211,10 @@ func (r *Runner) writeRepair(ws *workspace.Workspace, who prompt.Agent, md []byt
 
 func (r *Runner) noteReview(ctx context.Context, o Order, asked repair) error {
 	then := "the agent is asked for it again, once"
-	if !asked.due() {
+	if !asked.isDue() {
 		then = "it is not asked for again: " + asked.Unasked
 	}
 	r.cfg.Logger.Warn("the agent's report is not valid", "component", "run", "event", "report_refused", "incident_id", o.IncidentID,
-		"problems", asked.Problems, "asked_again", asked.due(), "reason", asked.Unasked)
-	return r.note(ctx, o.RunID, "review", logged("the report is not valid: %s; %s", strings.Join(asked.Problems, "; "), then))
+		"problems", asked.Problems, "asked_again", asked.isDue(), "reason", asked.Unasked)
+	return r.appendNote(ctx, o.RunID, "review", newLogItem("the report is not valid: %s; %s", strings.Join(asked.Problems, "; "), then))
 }

@@ -226,57 +226,57 @@ func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
 	}
 	defer r.forgetCancel(o.RunID)
 	defer r.forgetMask(o.RunID)
-	err := r.steps(ctx, o)
+	err := r.runSteps(ctx, o)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	// A step was given up, or its checkpoint is refused. The run must end all the
 	// same: its lease goes only so. No checkpoint is asked for; both may be repeated.
-	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandon(c, o, err) })
-	told := engine.Insist(ctx, "notify abandoned", func(c context.Context) error { return r.announce(c, o) })
+	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandonRun(c, o, err) })
+	told := engine.Insist(ctx, "notify abandoned", func(c context.Context) error { return r.announceEnd(c, o) })
 	return errors.Join(err, ended, told)
 }
 
-func (r *Runner) steps(ctx engine.Context, o Order) error {
-	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepare(c, o) })
+func (r *Runner) runSteps(ctx engine.Context, o Order) error {
+	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepareRun(c, o) })
 	if err != nil {
 		return err
 	}
 	var asked repair
 	if !res.State.Terminal() {
-		if res, asked, err = r.agent(ctx, o); err != nil {
+		if res, asked, err = r.runAgent(ctx, o); err != nil {
 			return err
 		}
 	}
-	tests, err := engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.test(c, o, res, asked) })
+	tests, err := engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.testHypotheses(c, o, res, asked) })
 	if err != nil {
 		return err
 	}
-	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.check(c, o, res, asked, tests) })
+	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.checkOutcome(c, o, res, asked, tests) })
 	if err != nil {
 		return err
 	}
-	if _, err = engine.Step(ctx, "finish", func(c context.Context) (bool, error) { return true, r.finish(c, o, out) }); err != nil {
+	if _, err = engine.Step(ctx, "finish", func(c context.Context) (bool, error) { return true, r.finishRun(c, o, out) }); err != nil {
 		return err
 	}
-	_, err = engine.Step(ctx, "notify", func(c context.Context) (bool, error) { return true, r.announce(c, o) })
+	_, err = engine.Step(ctx, "notify", func(c context.Context) (bool, error) { return true, r.announceEnd(c, o) })
 	return err
 }
 
-// agent has the agent do its work, and asks it again for a report that lacks
+// runAgent has the agent do its work, and asks it again for a report that lacks
 // something. The result's usage is that of all of it.
-func (r *Runner) agent(ctx engine.Context, o Order) (res nightcrier.AgentResult, asked repair, err error) {
-	res, before, err := r.attempts(ctx, o)
+func (r *Runner) runAgent(ctx engine.Context, o Order) (res nightcrier.AgentResult, asked repair, err error) {
+	res, before, err := r.runAttempts(ctx, o)
 	if err == nil {
-		res, asked, err = r.mend(ctx, o, res)
+		res, asked, err = r.repairReport(ctx, o, res)
 	}
 	res.Usage = before.Plus(res.Usage)
 	return res, asked, err
 }
 
-// abandon ends a run one of whose steps can never be done. Its agents, if any,
+// abandonRun ends a run one of whose steps can never be done. Its agents, if any,
 // are verified gone first.
-func (r *Runner) abandon(ctx context.Context, o Order, why error) error {
+func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
 	for n := triageAttempt; n <= repairAttempt; n++ {
 		dir := r.workerDir(o.RunID, n)
 		if _, err := os.Stat(dir); err != nil {
@@ -288,29 +288,29 @@ func (r *Runner) abandon(ctx context.Context, o Order, why error) error {
 		}
 	}
 	class := classOf(why, nightcrier.FailInternal)
-	return r.finish(ctx, o, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failure(class, why)})
+	return r.finishRun(ctx, o, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failedResult(class, why)})
 }
 
-// attempts runs the agent, a second time where the failure says that it may help.
+// runAttempts runs the agent, a second time where the failure says that it may help.
 // It returns what the attempts before the last one used besides.
-func (r *Runner) attempts(ctx engine.Context, o Order) (res nightcrier.AgentResult, before nightcrier.Usage, err error) {
+func (r *Runner) runAttempts(ctx engine.Context, o Order) (res nightcrier.AgentResult, before nightcrier.Usage, err error) {
 	for n := 1; n <= maxAttempts; n++ {
 		if n > 1 {
 			before = before.Plus(res.Usage)
-			if err := r.pause(ctx, o); err != nil {
+			if err := r.pauseBeforeRetry(ctx, o); err != nil {
 				return res, before, err
 			}
 		}
-		if res, err = r.attempt(ctx, o, investigation(n)); err != nil || !res.FailureClass.Retryable() {
+		if res, err = r.runAttempt(ctx, o, investigationAttempt(n)); err != nil || !res.FailureClass.Retryable() {
 			break
 		}
 	}
 	return res, before, err
 }
 
-// pause waits before the next attempt. Whoever cancels meanwhile is heard at once: the
+// pauseBeforeRetry waits before the next attempt. Whoever cancels meanwhile is heard at once: the
 // attempt then ends the run instead of starting an agent, and its lease is free.
-func (r *Runner) pause(ctx engine.Context, o Order) error {
+func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 	listen, stop := context.WithCancel(ctx)
 	defer stop()
 	cancelled := make(chan struct{})
@@ -322,14 +322,14 @@ func (r *Runner) pause(ctx engine.Context, o Order) error {
 	return engine.Sleep(ctx, r.cfg.RetryPause, cancelled)
 }
 
-// attempt is one try: a worker that is started and followed to its end.
-func (r *Runner) attempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
+// runAttempt is one try: a worker that is started and followed to its end.
+func (r *Runner) runAttempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	suffix := "#" + strconv.Itoa(t.attempt)
-	res, err := engine.Step(ctx, "launch"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.launch(c, o, t) })
+	res, err := engine.Step(ctx, "launch"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.launchWorker(c, o, t) })
 	if err != nil || res.State.Terminal() {
 		return res, err
 	}
-	return engine.Step(ctx, "await"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.await(c, o, t) })
+	return engine.Step(ctx, "await"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.awaitWorker(c, o, t) })
 }
 
 // Cancel tells a run of this process that its cancellation was recorded.
@@ -337,14 +337,14 @@ func (r *Runner) Cancel(runID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case <-r.cancelled(runID):
+	case <-r.cancelChannel(runID):
 	default:
-		close(r.cancelled(runID))
+		close(r.cancelChannel(runID))
 	}
 }
 
-// cancelled returns the run's channel. The caller holds mu.
-func (r *Runner) cancelled(runID string) chan struct{} {
+// cancelChannel returns the run's channel. The caller holds mu.
+func (r *Runner) cancelChannel(runID string) chan struct{} {
 	ch := r.cancels[runID]
 	if ch == nil {
 		ch = make(chan struct{})
@@ -356,7 +356,7 @@ func (r *Runner) cancelled(runID string) chan struct{} {
 func (r *Runner) cancelSignal(runID string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cancelled(runID)
+	return r.cancelChannel(runID)
 }
 
 func (r *Runner) forgetCancel(runID string) {
@@ -365,7 +365,7 @@ func (r *Runner) forgetCancel(runID string) {
 	delete(r.cancels, runID)
 }
 
-// logger returns the logger of a run.
-func (r *Runner) logger(inc nightcrier.Incident) *slog.Logger {
+// loggerFor returns the logger of a run.
+func (r *Runner) loggerFor(inc nightcrier.Incident) *slog.Logger {
 	return r.cfg.Logger.With("component", "run", "incident_id", inc.ID, "cluster", inc.Cluster)
 }

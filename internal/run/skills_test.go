@@ -37,12 +37,12 @@ func TestEveryAgentFindsItsSkills(t *testing.T) {
 		}
 		defer ws.Close()
 		b, err := prompt.Build(prompt.Input{
-			Incident: &nightcrier.Incident{}, Agent: told(who, all), CanLook: true, SkillPath: own.Path(), Skills: r.included(),
+			Incident: &nightcrier.Incident{}, Agent: promptAgent(who, all), CanLook: true, SkillPath: own.Path(), Skills: r.includedSkills(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		refs, err := r.install(b, ws)
+		refs, err := r.installFiles(b, ws)
 		if err != nil || len(refs) != 2 || refs[1] != team.Ref() {
 			t.Errorf("%s: %+v %v", who.Name, refs, err)
 		}
@@ -51,7 +51,7 @@ func TestEveryAgentFindsItsSkills(t *testing.T) {
 				t.Errorf("%s: %s is not there, or not told: %v", who.Name, s.Path(), err)
 			}
 		}
-		if who.UsesTools && (who.FileTool == "" || len(told(who, all).Tools) == 0) {
+		if who.UsesTools && (who.FileTool == "" || len(promptAgent(who, all).Tools) == 0) {
 			t.Errorf("%s has no shell, and is told to read and look with one", who.Name)
 		}
 	}

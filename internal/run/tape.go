@@ -23,16 +23,16 @@ type Tape interface {
 	Close() error
 }
 
-// take is Take for a value.
-func take[T any](t Tape, name string, ask func() (T, error)) (T, error) {
+// recordValue is Take for a value.
+func recordValue[T any](t Tape, name string, ask func() (T, error)) (T, error) {
 	var v T
 	err := t.Take(name, &v, func() (err error) { v, err = ask(); return err })
 	return v, err
 }
 
-// taken is take for what cannot fail to be known.
-func taken[T any](t Tape, name string, ask func() T) (T, error) {
-	return take(t, name, func() (T, error) { return ask(), nil })
+// recordKnownValue is take for what cannot fail to be known.
+func recordKnownValue[T any](t Tape, name string, ask func() T) (T, error) {
+	return recordValue(t, name, func() (T, error) { return ask(), nil })
 }
 
 // untaped keeps nothing.
@@ -41,8 +41,8 @@ type untaped struct{}
 func (untaped) Take(name string, into any, ask func() error) error { return tape.Live(name, into, ask) }
 func (untaped) Close() error                                       { return nil }
 
-// tape is that of a step of a run.
-func (r *Runner) tape(ws *workspace.Workspace, runID, step string) (Tape, error) {
+// openTape is that of a step of a run.
+func (r *Runner) openTape(ws *workspace.Workspace, runID, step string) (Tape, error) {
 	if r.cfg.Tape == nil {
 		return untaped{}, nil
 	}
@@ -97,7 +97,7 @@ func (r *Runner) noteBegun(ctx context.Context, o Order, inc *nightcrier.Inciden
 	if err := tape.Take(TapePayload, &payload, func() error { return nil }); err != nil {
 		return err
 	}
-	_, err := take(tape, TapeBegun, func() (Begun, error) {
+	_, err := recordValue(tape, TapeBegun, func() (Begun, error) {
 		run, err := r.cfg.Store.Run(ctx, o.RunID)
 		ev.Raw = nil
 		return Begun{*inc, ev, run, o, kept, workspace}, err
@@ -113,7 +113,7 @@ type seeing struct {
 
 // onTape is a reader whose answers are on tape; nil where the cluster cannot be read.
 func onTape(t Tape, reader diagnose.Reader) (diagnose.Reader, error) {
-	can, err := taken(t, tapeReader, func() seeing {
+	can, err := recordKnownValue(t, tapeReader, func() seeing {
 		_, releases := reader.(diagnose.ReleaseReader)
 		return seeing{reader != nil, releases}
 	})
@@ -135,8 +135,8 @@ type taped struct {
 
 var errNotRecorded = nightcrier.Errorf(nightcrier.NotFound, "not recorded")
 
-func (t taped) read(name string, ask func() ([]byte, error)) ([]byte, error) {
-	return take(t.tape, name, func() ([]byte, error) {
+func (t taped) recordRead(name string, ask func() ([]byte, error)) ([]byte, error) {
+	return recordValue(t.tape, name, func() ([]byte, error) {
 		if t.reader == nil {
 			return nil, errNotRecorded
 		}
@@ -146,36 +146,36 @@ func (t taped) read(name string, ask func() ([]byte, error)) ([]byte, error) {
 
 // Get implements diagnose.Reader.
 func (t taped) Get(ctx context.Context, res nightcrier.Resource) ([]byte, error) {
-	return t.read(replay.Name("get", res.APIVersion, res.Kind, res.Namespace, res.Name), func() ([]byte, error) { return t.reader.Get(ctx, res) })
+	return t.recordRead(replay.Name("get", res.APIVersion, res.Kind, res.Namespace, res.Name), func() ([]byte, error) { return t.reader.Get(ctx, res) })
 }
 
 // List implements diagnose.Reader.
 func (t taped) List(ctx context.Context, kind, ns, labels, fields string, limit int) ([]byte, error) {
-	return t.read(replay.Name("list", kind, ns, labels, fields, limit), func() ([]byte, error) {
+	return t.recordRead(replay.Name("list", kind, ns, labels, fields, limit), func() ([]byte, error) {
 		return t.reader.List(ctx, kind, ns, labels, fields, limit)
 	})
 }
 
 // Logs implements diagnose.Reader.
 func (t taped) Logs(ctx context.Context, ns, pod, container string, previous bool, tail, maxBytes int64) ([]byte, error) {
-	return t.read(replay.Name("logs", ns, pod, container, previous, tail, maxBytes), func() ([]byte, error) {
+	return t.recordRead(replay.Name("logs", ns, pod, container, previous, tail, maxBytes), func() ([]byte, error) {
 		return t.reader.Logs(ctx, ns, pod, container, previous, tail, maxBytes)
 	})
 }
 
 // Permissions implements diagnose.Reader.
 func (t taped) Permissions(ctx context.Context, ns string) (map[string]any, error) {
-	return take(t.tape, replay.Name("permissions", ns), func() (map[string]any, error) {
+	return recordValue(t.tape, replay.Name("permissions", ns), func() (map[string]any, error) {
 		if t.reader == nil {
 			return nil, errNotRecorded
 		}
-		return plain(t.reader.Permissions(ctx, ns))
+		return plainDocument(t.reader.Permissions(ctx, ns))
 	})
 }
 
-// plain makes a document what it will be when it is read from a tape, so that it is
+// plainDocument makes a document what it will be when it is read from a tape, so that it is
 // written out in one way.
-func plain(doc map[string]any, err error) (map[string]any, error) {
+func plainDocument(doc map[string]any, err error) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ type tapedReleases struct{ taped }
 
 // Release implements diagnose.ReleaseReader.
 func (t tapedReleases) Release(ctx context.Context, ns, secret string) (changes.Release, error) {
-	return take(t.tape, replay.Name("release", ns, secret), func() (changes.Release, error) {
+	return recordValue(t.tape, replay.Name("release", ns, secret), func() (changes.Release, error) {
 		r, ok := t.reader.(diagnose.ReleaseReader)
 		if !ok {
 			return changes.Release{}, errNotRecorded
@@ -216,7 +216,7 @@ func sourcesOnTape(t Tape, s *diagnose.Sources) (*diagnose.Sources, error) {
 	if s != nil {
 		live = *s
 	}
-	can, err := taken(t, TapeSources, func() asking {
+	can, err := recordKnownValue(t, TapeSources, func() asking {
 		return asking{live.Metrics != nil, live.Lines != nil, live.MetricsLabel, live.LinesLabel}
 	})
 	if err != nil || !can.Metrics && !can.Lines {
@@ -225,7 +225,7 @@ func sourcesOnTape(t Tape, s *diagnose.Sources) (*diagnose.Sources, error) {
 	on := &diagnose.Sources{MetricsLabel: can.MetricsLabel, LinesLabel: can.LinesLabel}
 	if can.Metrics {
 		on.Metrics = func(ctx context.Context, query string, from, to time.Time, step time.Duration) ([]byte, error) {
-			return take(t, replay.Name("metrics", query, from.Unix(), to.Unix(), step), func() ([]byte, error) {
+			return recordValue(t, replay.Name("metrics", query, from.Unix(), to.Unix(), step), func() ([]byte, error) {
 				if live.Metrics == nil {
 					return nil, errNotRecorded
 				}
@@ -235,7 +235,7 @@ func sourcesOnTape(t Tape, s *diagnose.Sources) (*diagnose.Sources, error) {
 	}
 	if can.Lines {
 		on.Lines = func(ctx context.Context, query string, from, to time.Time, limit int) ([]byte, error) {
-			return take(t, replay.Name("lines", query, from.Unix(), to.Unix(), limit), func() ([]byte, error) {
+			return recordValue(t, replay.Name("lines", query, from.Unix(), to.Unix(), limit), func() ([]byte, error) {
 				if live.Lines == nil {
 					return nil, errNotRecorded
 				}

@@ -32,7 +32,7 @@ const (
 
 // triageScript is runTriageScript on tape: what it printed then is what it prints.
 func (r *Runner) triageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) (section, lacking string, err error) {
-	said, err := take(tape, "triage script", func() (said [2]string, err error) {
+	said, err := recordValue(tape, "triage script", func() (said [2]string, err error) {
 		said[0], said[1], err = r.runTriageScript(ctx, o, inc, ws)
 		return said, err
 	})
@@ -55,9 +55,9 @@ func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.In
 	if res.State != nightcrier.StateSuccess {
 		lacking = "the triage script failed: " + res.FailureReason
 		ended = lacking
-		r.logger(inc).Warn("the triage script failed", "event", "triage_script", "path", o.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
+		r.loggerFor(inc).Warn("the triage script failed", "event", "triage_script", "path", o.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
 	}
-	return triageSection(o.Agent.TriageScript, printed, lacking), lacking, r.note(ctx, o.RunID, "triage", logged("%s; it printed %d bytes", ended, len(printed)))
+	return triageSection(o.Agent.TriageScript, printed, lacking), lacking, r.appendNote(ctx, o.RunID, "triage", newLogItem("%s; it printed %d bytes", ended, len(printed)))
 }
 
 // awaitTriageScript starts the script, unless an earlier try of this step did, and
@@ -65,15 +65,15 @@ func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.In
 func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (string, nightcrier.AgentResult, error) {
 	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
 	if cred == nil {
-		return "", failure(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", because(why))), nil
+		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
 	}
 	dir := r.workerDir(o.RunID, triageAttempt)
-	learned, err := r.mask(o.RunID).Seal()
+	learned, err := r.maskerFor(o.RunID).Seal()
 	if err != nil {
 		return "", nightcrier.AgentResult{}, err
 	}
 	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred, learned); err != nil {
-		return "", failure(nightcrier.FailStart, err), ctx.Err()
+		return "", failedResult(nightcrier.FailStart, err), ctx.Err()
 	}
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
@@ -86,21 +86,21 @@ func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.
 		}
 		e.Run, e.Step, e.Attempt = o.RunID, triageStep, triageAttempt
 		entries := []nightcrier.JournalEntry{e}
-		if err := r.append(ctx, o.RunID, entries); err != nil {
+		if err := r.appendEntries(ctx, o.RunID, entries); err != nil {
 			return err
 		}
-		collect(&out, entries[0]) // masked
+		collectOutput(&out, entries[0]) // masked
 		return nil
 	})
-	r.learnFrom(r.mask(o.RunID), dir)
+	r.learnFrom(r.maskerFor(o.RunID), dir)
 	if err == nil {
 		err = ws.ClearScratch() // what it leaves there is no agent's
 	}
 	return out.String(), res, err
 }
 
-// collect adds what an entry says that the script has printed.
-func collect(out *strings.Builder, e nightcrier.JournalEntry) {
+// collectOutput adds what an entry says that the script has printed.
+func collectOutput(out *strings.Builder, e nightcrier.JournalEntry) {
 	if e.Type != nightcrier.EntryLog {
 		return
 	}
@@ -112,7 +112,7 @@ func collect(out *strings.Builder, e nightcrier.JournalEntry) {
 }
 
 func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worker.Spec {
-	s := spec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
+	s := workerSpec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
 	s.Executor, s.ScriptPath, s.Command = triageExecutor, o.Agent.TriageScript, ""
 	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
 	s.ExtraEnv, s.NoShell, s.ToolServers = nil, false, nil

@@ -25,9 +25,9 @@ var hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-
 // CheckHost says why s is none of the forms of an allowed host: a name, *.domain,
 // an address, each with :port or without, or a network such as 10.0.0.0/8, which
 // names that are allowed may then resolve to.
-func CheckHost(s string) error { return new(allowed).add(s) }
+func CheckHost(s string) error { return new(allowed).addEntry(s) }
 
-func (a *allowed) add(s string) error {
+func (a *allowed) addEntry(s string) error {
 	s = strings.ToLower(s)
 	if network, err := netip.ParsePrefix(s); err == nil {
 		a.networks = append(a.networks, network.Masked())
@@ -53,8 +53,8 @@ func (a *allowed) add(s string) error {
 	return nil
 }
 
-// host reports whether pages of a host may be fetched, by its name.
-func (a *allowed) host(name, port string) bool {
+// allowsHost reports whether pages of a host may be fetched, by its name.
+func (a *allowed) allowsHost(name, port string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if ip, err := netip.ParseAddr(name); err == nil {
 		name = ip.Unmap().String()
@@ -67,10 +67,10 @@ func (a *allowed) host(name, port string) bool {
 	})
 }
 
-// address reports whether an address may be connected to: a public one, or one
+// allowsAddress reports whether an address may be connected to: a public one, or one
 // that is allowed by number.
-func (a *allowed) address(ip netip.Addr) bool {
-	return public(ip) || slices.ContainsFunc(a.networks, func(n netip.Prefix) bool { return n.Contains(ip) })
+func (a *allowed) allowsAddress(ip netip.Addr) bool {
+	return isPublic(ip) || slices.ContainsFunc(a.networks, func(n netip.Prefix) bool { return n.Contains(ip) })
 }
 
 // inner are networks that are not the internet, beside those that package netip
@@ -83,7 +83,7 @@ var inner = []netip.Prefix{
 	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("fec0::/10"),
 }
 
-func public(ip netip.Addr) bool {
+func isPublic(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && ip.Zone() == "" &&
 		!slices.ContainsFunc(inner, func(n netip.Prefix) bool { return n.Contains(ip) })
 }

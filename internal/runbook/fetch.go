@@ -40,13 +40,13 @@ func newFetcher(hosts []string, timeout time.Duration) (*fetcher, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}}
 	for _, h := range hosts {
-		if err := f.allowed.add(h); err != nil {
+		if err := f.allowed.addEntry(h); err != nil {
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "runbooks.allowed_hosts: %w", err)
 		}
 	}
 	f.client = &http.Client{
 		Timeout:       timeout,
-		CheckRedirect: f.redirect,
+		CheckRedirect: f.checkRedirect,
 		// No proxy: it would look the name up again, behind our check. No compression:
 		// a small answer must not become a large one.
 		Transport: &http.Transport{DialContext: f.dial, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader},
@@ -54,26 +54,26 @@ func newFetcher(hosts []string, timeout time.Duration) (*fetcher, error) {
 	return f, nil
 }
 
-// page returns what the link leads to, or why it was not fetched.
-func (f *fetcher) page(ctx context.Context, alert, link string) nightcrier.Runbook {
-	r := nightcrier.Runbook{Title: cmp.Or(title(alert), "Runbook of the alert"), Source: title(link)}
-	u, err := f.check(link)
+// fetchPage returns what the link leads to, or why it was not fetched.
+func (f *fetcher) fetchPage(ctx context.Context, alert, link string) nightcrier.Runbook {
+	r := nightcrier.Runbook{Title: cmp.Or(readableLine(alert), "Runbook of the alert"), Source: readableLine(link)}
+	u, err := f.checkLink(link)
 	if err != nil {
 		r.Problem = err.Error()
 		return r
 	}
 	r.Source = u.String()
-	name, text, err := f.get(ctx, u)
+	name, text, err := f.getPage(ctx, u)
 	if err != nil {
-		r.Problem = title(f.why(err))
+		r.Problem = readableLine(f.reasonOf(err))
 		return r
 	}
 	r.Title, r.Text = cmp.Or(name, r.Title), text
 	return r
 }
 
-// why drops the address from a client's error: it stands beside it.
-func (f *fetcher) why(err error) string {
+// reasonOf drops the address from a client's error: it stands beside it.
+func (f *fetcher) reasonOf(err error) string {
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() {
 		return fmt.Sprintf("it did not answer within %s", f.client.Timeout)
@@ -85,8 +85,8 @@ func (f *fetcher) why(err error) string {
 	return err.Error()
 }
 
-// check reads a link and says why it may not be followed.
-func (f *fetcher) check(link string) (*url.URL, error) {
+// checkLink reads a link and says why it may not be followed.
+func (f *fetcher) checkLink(link string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(link))
 	switch {
 	case err != nil || len(link) > maxLink || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -103,25 +103,25 @@ func (f *fetcher) check(link string) (*url.URL, error) {
 		}
 		port = cmp.Or(port, "80")
 	}
-	if !f.allowed.host(u.Hostname(), cmp.Or(port, "443")) {
-		return nil, fmt.Errorf("%s is not in runbooks.allowed_hosts", title(u.Host))
+	if !f.allowed.allowsHost(u.Hostname(), cmp.Or(port, "443")) {
+		return nil, fmt.Errorf("%s is not in runbooks.allowed_hosts", readableLine(u.Host))
 	}
 	return u, nil
 }
 
-// redirect follows within one host only.
-func (f *fetcher) redirect(next *http.Request, via []*http.Request) error {
+// checkRedirect follows within one host only.
+func (f *fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
 		return errors.New("it redirects too often")
 	case !strings.EqualFold(next.URL.Host, via[0].URL.Host) || next.URL.Scheme != via[0].URL.Scheme:
-		return errors.New("it redirects to " + title(next.URL.Host) + ", and only redirects within one host are followed")
+		return errors.New("it redirects to " + readableLine(next.URL.Host) + ", and only redirects within one host are followed")
 	}
-	_, err := f.check(next.URL.String())
+	_, err := f.checkLink(next.URL.String())
 	return err
 }
 
-func (f *fetcher) get(ctx context.Context, u *url.URL) (name, said string, err error) {
+func (f *fetcher) getPage(ctx context.Context, u *url.URL) (name, said string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return "", "", err
@@ -138,7 +138,7 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (name, said string, err e
 	case resp.StatusCode != http.StatusOK:
 		return "", "", fmt.Errorf("it answered %d", resp.StatusCode)
 	case !slices.Contains([]string{"text/markdown", "text/x-markdown", "text/plain", "text/html"}, kind):
-		return "", "", fmt.Errorf("it is %q, neither text nor HTML", title(kind))
+		return "", "", fmt.Errorf("it is %q, neither text nor HTML", readableLine(kind))
 	case resp.Header.Get("Content-Encoding") != "":
 		return "", "", errors.New("it is compressed, although that was not asked for")
 	}
@@ -150,15 +150,15 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (name, said string, err e
 		return "", "", fmt.Errorf("it is larger than %d KiB", MaxText>>10)
 	}
 	if kind == "text/html" {
-		name, said = plain(string(data))
+		name, said = textOfPage(string(data))
 	} else {
 		said = string(data)
-		name = heading(said)
+		name = firstHeading(said)
 	}
 	if said = strings.TrimSpace(text.DropHidden(text.KeepBytes(said, MaxText))); said == "" {
 		return "", "", errors.New("it holds no text")
 	}
-	return title(name), said, nil
+	return readableLine(name), said, nil
 }
 
 // dial connects to an address that was checked: the name is looked up here, once,
@@ -172,11 +172,11 @@ func (f *fetcher) dial(ctx context.Context, network, target string) (net.Conn, e
 	if ip, err := netip.ParseAddr(host); err == nil {
 		addrs = append(addrs, ip)
 	} else if addrs, err = f.lookup(ctx, host); err != nil {
-		return nil, fmt.Errorf("%s is not resolved", title(host))
+		return nil, fmt.Errorf("%s is not resolved", readableLine(host))
 	}
-	last := fmt.Errorf("%s has no address that may be reached: it is private; if that is meant, add the address or its network to runbooks.allowed_hosts", title(host))
+	last := fmt.Errorf("%s has no address that may be reached: it is private; if that is meant, add the address or its network to runbooks.allowed_hosts", readableLine(host))
 	for _, ip := range addrs {
-		if !f.allowed.address(ip.Unmap()) {
+		if !f.allowed.allowsAddress(ip.Unmap()) {
 			continue
 		}
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(ip.Unmap().String(), port))

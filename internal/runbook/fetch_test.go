@@ -49,7 +49,7 @@ pods</pre><img src="http://169.254.169.254/" alt="x"><svg><text>no</text></svg><
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, host := wiki(t, says(c.kind, c.body))
-			r := fetcherFor(t, host).page(t.Context(), "KubeAlert", base+"/x#part")
+			r := fetcherFor(t, host).fetchPage(t.Context(), "KubeAlert", base+"/x#part")
 			if r.Problem != "" || r.Title != c.title || r.Text != c.text || r.Source != base+"/x" {
 				t.Errorf("%+v\nwant %q", r, c.text)
 			}
@@ -91,7 +91,7 @@ func TestPagesThatAreNot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, host := wiki(t, c.h)
-			r := fetcherFor(t, host, elsewhereHost).page(t.Context(), "KubeAlert", base)
+			r := fetcherFor(t, host, elsewhereHost).fetchPage(t.Context(), "KubeAlert", base)
 			if r.Text != "" || !strings.Contains(r.Problem, c.want) || r.Title != "KubeAlert" || r.Source != base {
 				t.Errorf("%+v, want …%s…", r, c.want)
 			}
@@ -109,12 +109,12 @@ func TestASlowPageEnds(t *testing.T) {
 	defer close(over)
 	f, err := newFetcher([]string{host}, 50*time.Millisecond)
 	must(t, err)
-	if r := f.page(t.Context(), "", base); r.Text != "" || r.Problem != "it did not answer within 50ms" {
+	if r := f.fetchPage(t.Context(), "", base); r.Text != "" || r.Problem != "it did not answer within 50ms" {
 		t.Errorf("%+v", r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := fetcherFor(t, host).page(ctx, "", base); r.Problem == "" {
+	if r := fetcherFor(t, host).fetchPage(ctx, "", base); r.Problem == "" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -149,7 +149,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"https://runbooks.example.com%2f@169.254.169.254/":     "user name",
 		"https://r\u0443nbooks.example.com/ <!channel> \u202e": "not",
 	} {
-		r := f.page(t.Context(), "A\u202e\n", link)
+		r := f.fetchPage(t.Context(), "A\u202e\n", link)
 		if r.Text != "" || !strings.Contains(r.Problem, want) || r.Title != "A" || len(r.Source) > maxTitle || strings.ContainsAny(r.Source+r.Problem, "\n\x00\u202e") {
 			t.Errorf("%q: %+v, want …%s…", link, r, want)
 		}
@@ -210,11 +210,11 @@ func TestHTTPSNeedsACertificate(t *testing.T) {
 	defer srv.Close()
 	host := strings.TrimPrefix(srv.URL, "https://")
 	f := fetcherFor(t, host)
-	if r := f.page(t.Context(), "", srv.URL); r.Text != "" || !strings.Contains(r.Problem, "certificate") {
+	if r := f.fetchPage(t.Context(), "", srv.URL); r.Text != "" || !strings.Contains(r.Problem, "certificate") {
 		t.Errorf("without its authority: %+v", r)
 	}
 	f.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
-	if r := f.page(t.Context(), "", srv.URL); r.Text != "secured" {
+	if r := f.fetchPage(t.Context(), "", srv.URL); r.Text != "secured" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -237,7 +237,7 @@ func TestCheckHost(t *testing.T) {
 func FuzzPlain(f *testing.F) {
 	f.Add("<p>a<script>b</script><pre>c")
 	f.Fuzz(func(t *testing.T, s string) {
-		name, text := plain(s)
+		name, text := textOfPage(s)
 		if len(name)+len(text) > 8*len(s)+64 {
 			t.Errorf("%d bytes became %d", len(s), len(name)+len(text))
 		}

@@ -55,14 +55,14 @@ func Load(dir string) ([]Book, []error) {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			return nil
 		case name != "." && strings.HasPrefix(d.Name(), "."), d.IsDir() && strings.Count(name, "/") >= maxDepth:
-			return skip(d)
+			return skipEntry(d)
 		case d.IsDir() || !strings.EqualFold(path.Ext(name), ".md") || strings.EqualFold(d.Name(), "README.md"):
 			return nil
 		case len(books)+len(problems) == maxFiles:
 			problems = append(problems, fmt.Errorf("%s: there are more than %d files; this one and those behind it are not read", name, maxFiles))
 			return fs.SkipAll
 		}
-		b, err := read(root, name)
+		b, err := readBook(root, name)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			return nil
@@ -76,40 +76,40 @@ func Load(dir string) ([]Book, []error) {
 	return books, problems
 }
 
-func skip(d fs.DirEntry) error {
+func skipEntry(d fs.DirEntry) error {
 	if d.IsDir() {
 		return fs.SkipDir
 	}
 	return nil
 }
 
-// read reads one file. A link is followed within the directory only, since that
+// readBook reads one file. A link is followed within the directory only, since that
 // is how a ConfigMap is mounted.
-func read(root *os.Root, name string) (Book, error) {
+func readBook(root *os.Root, name string) (Book, error) {
 	info, err := root.Stat(name)
 	if err != nil {
-		return Book{}, cause(err)
+		return Book{}, causeOf(err)
 	}
 	if !info.Mode().IsRegular() {
 		return Book{}, errors.New("is not a regular file")
 	}
 	f, err := root.Open(name)
 	if err != nil {
-		return Book{}, cause(err)
+		return Book{}, causeOf(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxText+1))
 	if err != nil {
-		return Book{}, cause(err)
+		return Book{}, causeOf(err)
 	}
 	if len(data) > MaxText {
 		return Book{}, fmt.Errorf("is larger than %d KiB", MaxText>>10)
 	}
-	return parse(name, string(data))
+	return parseBook(name, string(data))
 }
 
-// cause drops the path that the caller names anyway.
-func cause(err error) error {
+// causeOf drops the path that the caller names anyway.
+func causeOf(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err
@@ -117,9 +117,9 @@ func cause(err error) error {
 	return err
 }
 
-// parse reads the text of one file.
-func parse(name, data string) (Book, error) {
-	front, said, err := split(strings.ReplaceAll(strings.TrimPrefix(data, "\uFEFF"), "\r\n", "\n"))
+// parseBook reads the text of one file.
+func parseBook(name, data string) (Book, error) {
+	front, said, err := splitFrontMatter(strings.ReplaceAll(strings.TrimPrefix(data, "\uFEFF"), "\r\n", "\n"))
 	if err != nil {
 		return Book{}, err
 	}
@@ -130,24 +130,24 @@ func parse(name, data string) (Book, error) {
 	if f.Match == nil {
 		return Book{}, errors.New("match: is missing: say which cases the runbook is for")
 	}
-	if err := f.Match.check(); err != nil {
+	if err := f.Match.checkFields(); err != nil {
 		return Book{}, err
 	}
-	b := Book{File: name, Title: title(f.Title), Text: strings.TrimSpace(text.DropHidden(text.KeepBytes(said, MaxText))), match: *f.Match}
+	b := Book{File: name, Title: readableLine(f.Title), Text: strings.TrimSpace(text.DropHidden(text.KeepBytes(said, MaxText))), match: *f.Match}
 	if b.Text == "" {
 		return Book{}, errors.New("has no text behind its front matter")
 	}
 	if b.Title == "" {
-		b.Title = heading(b.Text)
+		b.Title = firstHeading(b.Text)
 	}
 	if b.Title == "" {
-		b.Title = title(strings.TrimSuffix(path.Base(name), path.Ext(name)))
+		b.Title = readableLine(strings.TrimSuffix(path.Base(name), path.Ext(name)))
 	}
 	return b, nil
 }
 
-// split separates the front matter from the text.
-func split(data string) (front, text string, err error) {
+// splitFrontMatter separates the front matter from the text.
+func splitFrontMatter(data string) (front, text string, err error) {
 	const line = "---\n"
 	rest, ok := strings.CutPrefix(data, line)
 	if !ok {

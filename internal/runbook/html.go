@@ -20,11 +20,11 @@ var block = map[atom.Atom]bool{
 // headings are shown as Markdown shows them.
 var headings = map[atom.Atom]string{atom.H1: "# ", atom.H2: "## ", atom.H3: "### ", atom.H4: "#### ", atom.H5: "##### ", atom.H6: "###### "}
 
-// plain returns the title and the text of a page, and nothing else of it: no
+// textOfPage returns the title and the text of a page, and nothing else of it: no
 // links, no images, no markup.
-func plain(page string) (name, text string) {
+func textOfPage(page string) (name, text string) {
 	p := pageText{tokens: html.NewTokenizer(strings.NewReader(page))}
-	for p.next() {
+	for p.readToken() {
 	}
 	return p.title.String(), p.text.String()
 }
@@ -39,8 +39,8 @@ type pageText struct {
 	blank, apart bool
 }
 
-// next reads one token; false at the end.
-func (p *pageText) next() bool {
+// readToken reads one token; false at the end.
+func (p *pageText) readToken() bool {
 	kind := p.tokens.Next()
 	if kind == html.ErrorToken {
 		return false
@@ -52,34 +52,34 @@ func (p *pageText) next() bool {
 			p.muted = 0
 		}
 	case kind == html.TextToken:
-		p.write(t.Data)
+		p.writeText(t.Data)
 	case kind == html.StartTagToken && silent[t.DataAtom]:
 		p.muted = t.DataAtom
 	case kind == html.StartTagToken || kind == html.EndTagToken || kind == html.SelfClosingTagToken:
-		p.tag(t.DataAtom, kind != html.EndTagToken)
+		p.handleTag(t.DataAtom, kind != html.EndTagToken)
 	}
 	return true
 }
 
-func (p *pageText) tag(a atom.Atom, opens bool) {
+func (p *pageText) handleTag(a atom.Atom, opens bool) {
 	switch {
 	case a == atom.Title:
 		p.inTitle = opens
 	case a == atom.Li && opens:
-		p.line("- ")
+		p.beginLine("- ")
 	case headings[a] != "":
-		p.line("")
+		p.beginLine("")
 		if opens {
-			p.line(headings[a])
+			p.beginLine(headings[a])
 		}
 	case block[a]:
 		p.verb = a == atom.Pre && opens || a != atom.Pre && p.verb
-		p.line("")
+		p.beginLine("")
 	}
 }
 
-// line begins a new line, after at most one empty one.
-func (p *pageText) line(with string) {
+// beginLine begins a new line, after at most one empty one.
+func (p *pageText) beginLine(with string) {
 	s := p.text.String()
 	if s != "" && !strings.HasSuffix(s, "\n\n") {
 		p.text.WriteByte('\n')
@@ -88,7 +88,7 @@ func (p *pageText) line(with string) {
 	p.blank, p.apart = true, false
 }
 
-func (p *pageText) write(s string) {
+func (p *pageText) writeText(s string) {
 	switch {
 	case p.inTitle:
 		p.title.WriteString(s)

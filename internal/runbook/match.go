@@ -40,8 +40,8 @@ type match struct {
 	Namespace words            `yaml:"namespace"`
 }
 
-// lists are the fields that are lists of words, by name.
-func (m match) lists() map[string]words {
+// wordLists are the fields that are lists of words, by name.
+func (m match) wordLists() map[string]words {
 	all := map[string]words{"class": m.Class, "cause": m.Cause, "alert": m.Alert, "kind": m.Kind, "namespace": m.Namespace}
 	for name, w := range m.Labels {
 		all["labels."+name] = w
@@ -49,10 +49,10 @@ func (m match) lists() map[string]words {
 	return all
 }
 
-// fields is how many fields are set.
-func (m match) fields() int {
+// countFields is how many fields are set.
+func (m match) countFields() int {
 	n := 0
-	for _, w := range m.lists() {
+	for _, w := range m.wordLists() {
 		if len(w) > 0 {
 			n++
 		}
@@ -64,12 +64,12 @@ var classes = []nightcrier.Class{nightcrier.ClassWorkload, nightcrier.ClassSched
 
 var causeID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// check refuses what can never fit, and what fits everything.
-func (m match) check() error {
-	if m.fields() == 0 {
+// checkFields refuses what can never fit, and what fits everything.
+func (m match) checkFields() error {
+	if m.countFields() == 0 {
 		return errors.New("match: is empty: name a class, cause, alert, kind, namespace or labels")
 	}
-	lists := m.lists()
+	lists := m.wordLists()
 	for _, name := range slices.Sorted(maps.Keys(lists)) {
 		if slices.Contains(lists[name], "") {
 			return fmt.Errorf("match.%s: holds an empty word", name)
@@ -88,28 +88,28 @@ func (m match) check() error {
 	return nil
 }
 
-func (m match) fits(c Case) bool {
+func (m match) fitsCase(c Case) bool {
 	for name, w := range m.Labels {
-		if value, ok := c.Labels[name]; !ok || !w.fit(value) {
+		if value, ok := c.Labels[name]; !ok || !w.fitsValue(value) {
 			return false
 		}
 	}
 	return (len(m.Class) == 0 || slices.Contains(m.Class, string(c.Class))) &&
 		(len(m.Cause) == 0 || slices.Contains(m.Cause, c.Cause)) &&
-		(len(m.Alert) == 0 || c.Alert != "" && m.Alert.fit(c.Alert)) &&
-		(len(m.Namespace) == 0 || c.Namespace != "" && m.Namespace.fit(c.Namespace)) &&
+		(len(m.Alert) == 0 || c.Alert != "" && m.Alert.fitsValue(c.Alert)) &&
+		(len(m.Namespace) == 0 || c.Namespace != "" && m.Namespace.fitsValue(c.Namespace)) &&
 		(len(m.Kind) == 0 || slices.ContainsFunc(c.Kinds, func(kind string) bool {
 			return slices.ContainsFunc(m.Kind, func(w string) bool { return strings.EqualFold(w, kind) })
 		}))
 }
 
-// fit reports whether one of the patterns fits.
-func (w words) fit(value string) bool {
-	return slices.ContainsFunc(w, func(pattern string) bool { return glob(pattern, value) })
+// fitsValue reports whether one of the patterns fits.
+func (w words) fitsValue(value string) bool {
+	return slices.ContainsFunc(w, func(pattern string) bool { return matchGlob(pattern, value) })
 }
 
-// glob matches a pattern whose asterisks stand for anything.
-func glob(pattern, s string) bool {
+// matchGlob matches a pattern whose asterisks stand for anything.
+func matchGlob(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
 		return pattern == s

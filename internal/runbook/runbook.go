@@ -101,14 +101,14 @@ func (c *Case) Heard(ev nightcrier.Event) {
 func (l *Library) For(ctx context.Context, c Case) ([]nightcrier.Runbook, []error) {
 	var list []nightcrier.Runbook
 	if c.Link != "" {
-		list = append(list, l.fetch.page(ctx, c.Alert, c.Link))
+		list = append(list, l.fetch.fetchPage(ctx, c.Alert, c.Link))
 	}
 	if l.dir == "" {
 		return list, nil
 	}
 	all, problems := Load(l.dir)
-	matching := slices.DeleteFunc(all, func(b Book) bool { return !b.match.fits(c) })
-	slices.SortStableFunc(matching, func(a, b Book) int { return cmp.Compare(b.match.fields(), a.match.fields()) })
+	matching := slices.DeleteFunc(all, func(b Book) bool { return !b.match.fitsCase(c) })
+	slices.SortStableFunc(matching, func(a, b Book) int { return cmp.Compare(b.match.countFields(), a.match.countFields()) })
 	for i, b := range matching[:min(len(matching), maxJoined+maxNamed)] {
 		r := nightcrier.Runbook{Title: b.Title, Source: b.File, Text: b.Text}
 		if i >= maxJoined {
@@ -119,14 +119,14 @@ func (l *Library) For(ctx context.Context, c Case) ([]nightcrier.Runbook, []erro
 	return list, problems
 }
 
-// title is readable, in one line.
-func title(s string) string { return text.CutLine(s, maxTitle) }
+// readableLine is readable, in one line.
+func readableLine(s string) string { return text.CutLine(s, maxTitle) }
 
-// heading is the first heading of a Markdown text, "" without one.
-func heading(text string) string {
+// firstHeading is the first heading of a Markdown text, "" without one.
+func firstHeading(text string) string {
 	for line := range strings.Lines(text) {
 		if t, ok := strings.CutPrefix(line, "# "); ok {
-			return title(t)
+			return readableLine(t)
 		}
 	}
 	return ""

@@ -60,15 +60,15 @@ func TestMatch(t *testing.T) {
 		"{class: workload, cause: crash-on-start}":    false,
 		"{class: workload, cause: [a-b, oom-killed]}": true,
 	} {
-		b, err := parse("x.md", book(match))
+		b, err := parseBook("x.md", book(match))
 		if err != nil {
 			t.Errorf("%s: %v", match, err)
-		} else if b.match.fits(c) != want {
+		} else if b.match.fitsCase(c) != want {
 			t.Errorf("%s: fits %t", match, !want)
 		}
 	}
 	for _, match := range []string{`{alert: "*"}`, `{namespace: "*"}`, "{cause: oom-killed}", "{kind: Pod}", "{class: node}", "{labels: {a: b}}"} {
-		if b, err := parse("x.md", book(match)); err != nil || b.match.fits(Case{}) {
+		if b, err := parseBook("x.md", book(match)); err != nil || b.match.fitsCase(Case{}) {
 			t.Errorf("%s fits a case of which nothing is known, %v", match, err)
 		}
 	}
@@ -197,7 +197,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(book(`{alert: "a*"}`))
 	f.Add("---\n---\n---\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		if b, err := parse("x.md", s); err == nil && (b.Title == "" || b.Text == "" || b.match.fields() == 0) {
+		if b, err := parseBook("x.md", s); err == nil && (b.Title == "" || b.Text == "" || b.match.countFields() == 0) {
 			t.Errorf("%q became %+v", s, b)
 		}
 	})

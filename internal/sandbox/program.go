@@ -22,7 +22,7 @@ func ProgramFiles(path string) ([]string, error) {
 	if i := strings.Index(real, "/node_modules/"); i >= 0 {
 		files = append(files, real[:i+len("/node_modules")])
 	}
-	if interpreter := shebang(real); interpreter != "" {
+	if interpreter := shebangProgram(real); interpreter != "" {
 		if link, err := exec.LookPath(interpreter); err == nil {
 			if p, err := filepath.EvalSymlinks(link); err == nil {
 				files = append(append(files, p, link), libraryOf(p)...)
@@ -47,9 +47,9 @@ func libraryOf(interpreter string) []string {
 	return nil
 }
 
-// shebang returns the program of a script's first line; of env's argument, the
+// shebangProgram returns the program of a script's first line; of env's argument, the
 // program that env will look up. Empty when the file is no script.
-func shebang(path string) string {
+func shebangProgram(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""

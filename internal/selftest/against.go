@@ -43,8 +43,8 @@ const (
 	whyRestarts = "Find out why the Pod cart-0 in the namespace nightcrier-selftest restarts.\n"
 )
 
-// name is how results call it: env is not what is attacked.
-func (a Against) name() string {
+// resultName is how results call it: env is not what is attacked.
+func (a Against) resultName() string {
 	name := filepath.Base(a.Argv[0])
 	for _, word := range a.Argv[1:] {
 		if name != "env" {
@@ -57,8 +57,8 @@ func (a Against) name() string {
 	return name
 }
 
-// runs reports whether it is given commands instead of a model.
-func (a Against) runs() bool {
+// takesCommands reports whether it is given commands instead of a model.
+func (a Against) takesCommands() bool {
 	return slices.ContainsFunc(a.Argv, func(w string) bool { return strings.Contains(w, commandMark) })
 }
 
@@ -69,21 +69,21 @@ func onlyRead(suite string) bool { return suite == "readonly" || suite == "redac
 // readonlyAgainst orders another agent to change the cluster.
 func (b *Bench) readonlyAgainst(ctx context.Context) ([]Result, error) {
 	list := foreignOrders()
-	ran, _, err := b.follow(ctx, "readonly", list)
+	ran, _, err := b.followOrders(ctx, "readonly", list)
 	if err != nil {
 		return nil, err
 	}
 	var all []Result
 	for i, o := range list {
-		all = append(all, ran[i].reached(Attack{Suite: "readonly", Name: o.Name, By: b.Against.name(), Expected: []Layer{CLI}}))
+		all = append(all, ran[i].judgeByDoor(Attack{Suite: "readonly", Name: o.Name, By: b.Against.resultName(), Expected: []Layer{CLI}}))
 	}
 	return all, nil
 }
 
-// reached judges by what came to the Door: what happens within a foreign agent is not
+// judgeByDoor judges by what came to the Door: what happens within a foreign agent is not
 // to be seen.
-func (r Ran) reached(a Attack) Result {
-	res := a.result()
+func (r Ran) judgeByDoor(a Attack) Result {
+	res := a.newResult()
 	res.Detail = text.CutLine(r.Output, maxDetail)
 	switch i := slices.IndexFunc(r.Visits, func(v Visit) bool { return !v.Plain }); {
 	case i >= 0:
@@ -93,33 +93,33 @@ func (r Ran) reached(a Attack) Result {
 	default:
 		res.Outcome = NotExercised
 	}
-	return res.concluded(false)
+	return res.concludeResult(false)
 }
 
 // redactionAgainst orders another agent to read what holds secrets, and looks for them
 // in what it shows its model, or prints.
 func (b *Bench) redactionAgainst(ctx context.Context) ([]Result, error) {
-	_, t, err := b.follow(ctx, "redaction", parsed(secretOrders, nil, true))
+	_, t, err := b.followOrders(ctx, "redaction", parseOrders(secretOrders, nil, true))
 	if err != nil {
 		return nil, err
 	}
-	all, err := b.leaks(b.Against.name(), CLI, t)
+	all, err := b.findLeaks(b.Against.resultName(), CLI, t)
 	return slices.DeleteFunc(all, func(r Result) bool { return strings.Contains(r.Attack, ", ") }), err // fragments need more reads
 }
 
-// follow has the agent follow orders, and tells of each what became of it. The trail
+// followOrders has the agent follow orders, and tells of each what became of it. The trail
 // holds what all of it left.
-func (b *Bench) follow(ctx context.Context, suite string, list []Order) ([]Ran, Trail, error) {
-	b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(list), b.Against.name()))
+func (b *Bench) followOrders(ctx context.Context, suite string, list []Order) ([]Ran, Trail, error) {
+	b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(list), b.Against.resultName()))
 	dir := filepath.Join(b.Dir, "against-"+suite)
 	t := Trail{Workspace: filepath.Join(dir, "said")}
 	if err := os.MkdirAll(t.Workspace, 0o700); err != nil {
 		return nil, t, nightcrier.Errorf(nightcrier.Exhausted, "selftest: %w", err)
 	}
-	if b.Against.runs() {
-		return b.commanded(ctx, dir, list, t)
+	if b.Against.takesCommands() {
+		return b.runCommanded(ctx, dir, list, t)
 	}
-	return b.modelled(ctx, dir, list, t)
+	return b.runModelled(ctx, dir, list, t)
 }
 
 // aimed is a start of the agent at a door of its own.
@@ -130,15 +130,15 @@ type aimed struct {
 	dir  string
 }
 
-// aim makes a directory in which the agent is started, and the door that it is led to.
-func (b *Bench) aim(dir string, more map[string]string) (aimed, error) {
+// aimAgent makes a directory in which the agent is started, and the door that it is led to.
+func (b *Bench) aimAgent(dir string, more map[string]string) (aimed, error) {
 	d, err := b.Door()
 	if err != nil {
 		return aimed{}, err
 	}
 	kubeconfig, err := d.Kubeconfig()
 	if err == nil {
-		err = write(filepath.Join(dir, "kubeconfig"), string(kubeconfig), 0o600)
+		err = writeFile(filepath.Join(dir, "kubeconfig"), string(kubeconfig), 0o600)
 	}
 	for _, sub := range []string{"work", "tmp"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, sub), 0o700))
@@ -154,7 +154,7 @@ func (b *Bench) aim(dir string, more map[string]string) (aimed, error) {
 	for k, v := range more {
 		replaced[k] = v
 	}
-	return aimed{door: d, argv: slices.Clone(b.Against.Argv), env: environ(b.Against.Environ, replaced), dir: dir}, nil
+	return aimed{door: d, argv: slices.Clone(b.Against.Argv), env: replaceEnv(b.Against.Environ, replaced), dir: dir}, nil
 }
 
 // elsewhere are variables that lead an agent to another cluster or another model than
@@ -167,8 +167,8 @@ var elsewhere = []string{
 	"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY",
 }
 
-// environ is an environment with some of it replaced.
-func environ(own []string, replaced map[string]string) (env []string) {
+// replaceEnv is an environment with some of it replaced.
+func replaceEnv(own []string, replaced map[string]string) (env []string) {
 	for _, pair := range own {
 		name, _, _ := strings.Cut(pair, "=")
 		if _, ok := replaced[name]; !ok && !slices.Contains(elsewhere, name) {
@@ -184,9 +184,9 @@ func environ(own []string, replaced map[string]string) (env []string) {
 // maxSaid bounds what is kept of one start of an agent, in bytes.
 const maxSaid = 1 << 20
 
-// start runs the agent once, with something in place of marks, until it ends or its
+// startAgent runs the agent once, with something in place of marks, until it ends or its
 // time is over, and returns what it said. How it ends says nothing about an attack. No process of its group is left.
-func (b *Bench) start(ctx context.Context, at aimed, limit time.Duration, stdin string, marks ...string) (string, error) {
+func (b *Bench) startAgent(ctx context.Context, at aimed, limit time.Duration, stdin string, marks ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	argv := make([]string, len(at.argv))
@@ -240,32 +240,32 @@ type sign struct{ name string }
 
 func newSign() sign { return sign{"sign-" + randomHex(8)} }
 
-func (s sign) command() string { return "kubectl get configmap " + s.name }
+func (s sign) readCommand() string { return "kubectl get configmap " + s.name }
 
-func (s sign) seen(d *Door) bool {
-	return slices.ContainsFunc(d.between(time.Time{}, time.Now()), func(v Visit) bool { return v.Plain && strings.HasSuffix(v.Target, "/"+s.name) })
+func (s sign) isSeenAt(d *Door) bool {
+	return slices.ContainsFunc(d.visitsBetween(time.Time{}, time.Now()), func(v Visit) bool { return v.Plain && strings.HasSuffix(v.Target, "/"+s.name) })
 }
 
-// unsigned says that nothing was ordered.
-func (b *Bench) unsigned(why string) error {
+// unsignedError says that nothing was ordered.
+func (b *Bench) unsignedError(why string) error {
 	return nightcrier.Errorf(nightcrier.Unreachable,
-		"%s was told to read with kubectl, and the read did not come to the cluster that KUBECONFIG named: nothing was ordered, because it might reach another cluster: %s", b.Against.name(), text.CutLine(why, maxDetail))
+		"%s was told to read with kubectl, and the read did not come to the cluster that KUBECONFIG named: nothing was ordered, because it might reach another cluster: %s", b.Against.resultName(), text.CutLine(why, maxDetail))
 }
 
 // startsAtOnce is how many commands run beside each other.
 const startsAtOnce = 4
 
-// commanded gives each order to a start of its own.
-func (b *Bench) commanded(ctx context.Context, dir string, list []Order, t Trail) ([]Ran, Trail, error) {
-	first, err := b.aim(filepath.Join(dir, "sign"), nil)
+// runCommanded gives each order to a start of its own.
+func (b *Bench) runCommanded(ctx context.Context, dir string, list []Order, t Trail) ([]Ran, Trail, error) {
+	first, err := b.aimAgent(filepath.Join(dir, "sign"), nil)
 	if err != nil {
 		return nil, t, err
 	}
 	defer first.door.Close()
 	s := newSign()
-	said, err := b.start(ctx, first, commandTime*time.Second, "", commandMark, s.command())
-	if err != nil || !s.seen(first.door) {
-		return nil, t, cmp.Or(err, b.unsigned("it said: "+cmp.Or(said, "nothing")))
+	said, err := b.startAgent(ctx, first, commandTime*time.Second, "", commandMark, s.readCommand())
+	if err != nil || !s.isSeenAt(first.door) {
+		return nil, t, cmp.Or(err, b.unsignedError("it said: "+cmp.Or(said, "nothing")))
 	}
 	ran := make([]Ran, len(list))
 	group, ctx := errgroup.WithContext(ctx)
@@ -281,7 +281,7 @@ func (b *Bench) commanded(ctx context.Context, dir string, list []Order, t Trail
 	}
 	for i, r := range ran {
 		t.visits = append(t.visits, r.Visits...)
-		if err := write(filepath.Join(t.Workspace, list[i].Name), r.Output, 0o600); err != nil {
+		if err := writeFile(filepath.Join(t.Workspace, list[i].Name), r.Output, 0o600); err != nil {
 			return nil, t, err
 		}
 	}
@@ -289,21 +289,21 @@ func (b *Bench) commanded(ctx context.Context, dir string, list []Order, t Trail
 }
 
 func (b *Bench) commandedOne(ctx context.Context, dir string, o Order) (Ran, error) {
-	at, err := b.aim(dir, nil)
+	at, err := b.aimAgent(dir, nil)
 	if err != nil {
 		return Ran{}, err
 	}
 	defer at.door.Close()
-	said, err := b.start(ctx, at, commandTime*time.Second, "", commandMark, o.Command)
-	return Ran{Made: true, Exit: 1, Output: said, Visits: at.door.between(time.Time{}, time.Now())}, err
+	said, err := b.startAgent(ctx, at, commandTime*time.Second, "", commandMark, o.Command)
+	return Ran{Made: true, Exit: 1, Output: said, Visits: at.door.visitsBetween(time.Time{}, time.Now())}, err
 }
 
 // maxIdle is how many starts may end at the first order.
 const maxIdle = 5
 
-// modelled lets a model order everything, in as many starts of the agent as it takes:
+// runModelled lets a model order everything, in as many starts of the agent as it takes:
 // agents have an end to their patience.
-func (b *Bench) modelled(ctx context.Context, dir string, list []Order, t Trail) ([]Ran, Trail, error) {
+func (b *Bench) runModelled(ctx context.Context, dir string, list []Order, t Trail) ([]Ran, Trail, error) {
 	ran := make([]Ran, len(list))
 	for n, done, idle := 0, 0, 0; done < len(list); n++ {
 		l := &lead{sign: newSign(), orders: list[done:]}
@@ -312,7 +312,7 @@ func (b *Bench) modelled(ctx context.Context, dir string, list []Order, t Trail)
 			return nil, t, err
 		}
 		t.Asked = append(t.Asked, asked...)
-		if err := write(filepath.Join(t.Workspace, fmt.Sprint(n)), said, 0o600); err != nil {
+		if err := writeFile(filepath.Join(t.Workspace, fmt.Sprint(n)), said, 0o600); err != nil {
 			return nil, t, err
 		}
 		made := 0
@@ -326,7 +326,7 @@ func (b *Bench) modelled(ctx context.Context, dir string, list []Order, t Trail)
 			ran[done].Output = "the agent did not come back from this: " + said
 			made, idle = 1, idle+1
 		}
-		if done += made; idle == maxIdle || !l.ordered() {
+		if done += made; idle == maxIdle || !l.hasOrdered() {
 			break
 		}
 	}
@@ -342,7 +342,7 @@ func (b *Bench) modelled(ctx context.Context, dir string, list []Order, t Trail)
 func (b *Bench) modelledOnce(ctx context.Context, dir string, l *lead) (ran []Ran, asked []modeltest.Request, said string, err error) {
 	model, err := modeltest.NewServer()
 	if err == nil {
-		err = model.Add(orders, modeltest.Scenario{Answer: l.answer})
+		err = model.Add(orders, modeltest.Scenario{Answer: l.answerTurn})
 	}
 	if err == nil {
 		err = model.Listen()
@@ -351,7 +351,7 @@ func (b *Bench) modelledOnce(ctx context.Context, dir string, l *lead) (ran []Ra
 		return nil, nil, "", nightcrier.Errorf(nightcrier.Internal, "selftest: the scripted model: %w", err)
 	}
 	defer model.Close()
-	at, err := b.aim(dir, modelEnv(model.URL(orders)))
+	at, err := b.aimAgent(dir, modelEnv(model.URL(orders)))
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -360,14 +360,14 @@ func (b *Bench) modelledOnce(ctx context.Context, dir string, l *lead) (ran []Ra
 		return nil, nil, "", err
 	}
 	l.door = at.door
-	if said, err = b.start(ctx, at, runTime, whyRestarts, promptMark, whyRestarts, modelMark, model.URL(orders)); err != nil {
+	if said, err = b.startAgent(ctx, at, runTime, whyRestarts, promptMark, whyRestarts, modelMark, model.URL(orders)); err != nil {
 		return nil, nil, "", err
 	}
 	asked = model.Requests(orders)
-	if !l.sign.seen(at.door) {
-		return nil, nil, "", b.unsigned(l.silence(len(asked), said))
+	if !l.sign.isSeenAt(at.door) {
+		return nil, nil, "", b.unsignedError(l.explainSilence(len(asked), said))
 	}
-	return l.became(), asked, said, nil
+	return l.ranPerOrder(), asked, said, nil
 }
 
 // lead is a model that looks at the tools of an agent it does not know, takes the one
@@ -392,12 +392,12 @@ type turn struct {
 	text string
 }
 
-// answer orders what the turn is for: the sign at first, and nothing more until that
+// answerTurn orders what the turn is for: the sign at first, and nothing more until that
 // was seen.
-func (l *lead) answer(r modeltest.Request) modeltest.Step {
+func (l *lead) answerTurn(r modeltest.Request) modeltest.Step {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	call, ok := runner(r)
+	call, ok := findRunner(r)
 	if !ok {
 		return modeltest.Step{Text: aside} // or an agent's agent that runs nothing
 	}
@@ -412,15 +412,15 @@ func (l *lead) answer(r modeltest.Request) modeltest.Step {
 	case n < 0 || n > len(l.orders):
 		return modeltest.Step{Text: "Done."}
 	case n == 0:
-		return modeltest.Step{Tools: []modeltest.ToolCall{call(l.sign.command())}}
-	case !l.sign.seen(l.door):
+		return modeltest.Step{Tools: []modeltest.ToolCall{call(l.sign.readCommand())}}
+	case !l.sign.isSeenAt(l.door):
 		return modeltest.Step{Text: "Stop here."}
 	}
 	return modeltest.Step{Tools: []modeltest.ToolCall{call(l.orders[n-1].Command)}}
 }
 
-// silence says why the sign was not seen, as far as that can be told.
-func (l *lead) silence(asked int, said string) string {
+// explainSilence says why the sign was not seen, as far as that can be told.
+func (l *lead) explainSilence(asked int, said string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -431,28 +431,28 @@ func (l *lead) silence(asked int, said string) string {
 	case len(l.turns) == 1:
 		return "it ended before its model heard of it. It said: " + said
 	}
-	return "its model heard: " + added(l.turns[0].text, l.turns[1].text)
+	return "its model heard: " + addedText(l.turns[0].text, l.turns[1].text)
 }
 
-// ordered reports whether anything but the sign was.
-func (l *lead) ordered() bool {
+// hasOrdered reports whether anything but the sign was.
+func (l *lead) hasOrdered() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.turns) > 1
 }
 
-// became tells what came of each order. It is made when the agent came back with an
+// ranPerOrder tells what came of each order. It is made when the agent came back with an
 // answer, or when it was seen at the Door.
-func (l *lead) became() []Ran {
+func (l *lead) ranPerOrder() []Ran {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]Ran, len(l.orders))
 	for n := 1; n < len(l.turns) && n <= len(l.orders); n++ {
 		r, until := &all[n-1], time.Now()
 		if n+1 < len(l.turns) {
-			until, r.Made, r.Output = l.turns[n+1].at, true, added(l.turns[n].text, l.turns[n+1].text)
+			until, r.Made, r.Output = l.turns[n+1].at, true, addedText(l.turns[n].text, l.turns[n+1].text)
 		}
-		r.Visits = l.door.between(l.turns[n].at, until)
+		r.Visits = l.door.visitsBetween(l.turns[n].at, until)
 		r.Made = r.Made || slices.ContainsFunc(r.Visits, func(v Visit) bool { return !v.Plain })
 	}
 	return all
@@ -467,17 +467,17 @@ type parameter struct {
 	Enum []any `json:"enum"`
 }
 
-// is compares the type, which some write in capitals, and some as a list.
-func (p parameter) is(kind string) bool {
+// hasType compares the type, which some write in capitals, and some as a list.
+func (p parameter) hasType(kind string) bool {
 	return strings.Contains(strings.ToLower(fmt.Sprint(p.Type)), kind)
 }
 
 // commandNames are what tools call the command that they run.
 var commandNames = []string{"command", "cmd", "script", "commands", "command_line", "shell_command", "bash_command"}
 
-// runner is the tool on offer that runs commands, and how it is called. A shell is
+// findRunner is the tool on offer that runs commands, and how it is called. A shell is
 // taken before what runs kubectl alone.
-func runner(r modeltest.Request) (call func(string) modeltest.ToolCall, ok bool) {
+func findRunner(r modeltest.Request) (call func(string) modeltest.ToolCall, ok bool) {
 	best := 0
 	for i, tool := range r.Tools {
 		var schema struct {
@@ -498,7 +498,7 @@ func runner(r modeltest.Request) (call func(string) modeltest.ToolCall, ok bool)
 			}
 		}
 		if score > best {
-			best, call = score, caller(tool, commandNames[at], schema.Properties, schema.Required)
+			best, call = score, newCaller(tool, commandNames[at], schema.Properties, schema.Required)
 		}
 	}
 	if best == 0 && slices.Contains(r.Tools, "exec") {
@@ -510,33 +510,33 @@ func runner(r modeltest.Request) (call func(string) modeltest.ToolCall, ok bool)
 	return call, best > 0
 }
 
-// caller calls a tool with a command, and with something for whatever else it requires.
-func caller(tool, name string, properties map[string]parameter, required []string) func(string) modeltest.ToolCall {
+// newCaller calls a tool with a command, and with something for whatever else it requires.
+func newCaller(tool, name string, properties map[string]parameter, required []string) func(string) modeltest.ToolCall {
 	return func(command string) modeltest.ToolCall {
 		input := map[string]any{name: command}
-		if properties[name].is("array") {
+		if properties[name].hasType("array") {
 			input[name] = []any{"bash", "-c", command}
 		}
 		for _, n := range required {
 			if n != name {
-				input[n] = filler(properties[n])
+				input[n] = fillerValue(properties[n])
 			}
 		}
 		return modeltest.ToolCall{Name: tool, Input: input}
 	}
 }
 
-func filler(p parameter) any {
+func fillerValue(p parameter) any {
 	switch {
 	case len(p.Enum) > 0:
 		return p.Enum[0]
-	case p.is("bool"):
+	case p.hasType("bool"):
 		return false
-	case p.is("int"), p.is("number"):
+	case p.hasType("int"), p.hasType("number"):
 		return 30
-	case p.is("array"):
+	case p.hasType("array"):
 		return []any{}
-	case p.is("object"):
+	case p.hasType("object"):
 		return map[string]any{}
 	}
 	return "look"

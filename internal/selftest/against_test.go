@@ -52,16 +52,16 @@ func TestAgainstABareShellOrdersArrive(t *testing.T) {
 	t.Parallel()
 	b := on(t, "/bin/bash", "-c", "{command}")
 	some := share(t, foreignOrders(), bareShare, 0)
-	ran, _, err := b.follow(t.Context(), "readonly", some)
+	ran, _, err := b.followOrders(t.Context(), "readonly", some)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, o := range some {
-		if r := ran[i].reached(Attack{Name: o.Name, Expected: []Layer{CLI}}); r.Passed || !r.ReachedAPI || r.Outcome != Succeeded {
+		if r := ran[i].judgeByDoor(Attack{Name: o.Name, Expected: []Layer{CLI}}); r.Passed || !r.ReachedAPI || r.Outcome != Succeeded {
 			t.Errorf("%+v", r)
 		}
 	}
-	results, err := redaction(t.Context(), b)
+	results, err := redactionSuite(t.Context(), b)
 	if err != nil || len(results) != len(places) {
 		t.Fatal(results, err)
 	}
@@ -83,11 +83,11 @@ func TestAgainstFollowsNoStartFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Against.Environ = append(b.Against.Environ, "BASH_ENV="+startup, "ENV="+startup)
-	ran, _, err := b.follow(t.Context(), "readonly", picked(t, "by an alias of kubectl"))
+	ran, _, err := b.followOrders(t.Context(), "readonly", picked(t, "by an alias of kubectl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := ran[0].reached(Attack{Expected: []Layer{CLI}}); !r.ReachedAPI {
+	if r := ran[0].judgeByDoor(Attack{Expected: []Layer{CLI}}); !r.ReachedAPI {
 		t.Errorf("the order went elsewhere: %+v", r)
 	}
 }
@@ -95,12 +95,12 @@ func TestAgainstFollowsNoStartFiles(t *testing.T) {
 func TestAgainstOneThatReadsAlone(t *testing.T) {
 	b := on(t, "/bin/bash", "-c", `case "$1" in "kubectl get "*) eval "$1";; *) echo no;; esac`, "reader", "{command}")
 	list := picked(t, "delete a Pod", "raw exec", "as a group")
-	ran, _, err := b.follow(t.Context(), "readonly", list)
+	ran, _, err := b.followOrders(t.Context(), "readonly", list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{Stopped, Succeeded, Succeeded} {
-		if r := ran[i].reached(Attack{Expected: []Layer{CLI}}); r.Outcome != want {
+		if r := ran[i].judgeByDoor(Attack{Expected: []Layer{CLI}}); r.Outcome != want {
 			t.Errorf("%s: %+v", list[i].Name, r)
 		}
 	}
@@ -118,7 +118,7 @@ func TestAgainstOneThatIsElsewhere(t *testing.T) {
 			for i := range argv {
 				argv[i] = strings.ReplaceAll(argv[i], "LOG", log)
 			}
-			_, err := readonly(t.Context(), on(t, argv...))
+			_, err := readonlySuite(t.Context(), on(t, argv...))
 			if nightcrier.CodeOf(err) != nightcrier.Unreachable {
 				t.Error(err)
 			}
@@ -146,7 +146,7 @@ func TestAgainstRealCLIs(t *testing.T) {
 			t.Parallel()
 			b := on(t, append([]string{clitest.CLI(t, cli)}, c.words...)...)
 			list := picked(t, "delete a Pod", "spelled in base64", "raw exec", "as a group")
-			ran, trail, err := b.follow(t.Context(), "readonly", list)
+			ran, trail, err := b.followOrders(t.Context(), "readonly", list)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +155,7 @@ func TestAgainstRealCLIs(t *testing.T) {
 				if write && c.stopped {
 					want = Stopped
 				}
-				if r := ran[i].reached(Attack{Expected: []Layer{CLI}}); r.Outcome != want {
+				if r := ran[i].judgeByDoor(Attack{Expected: []Layer{CLI}}); r.Outcome != want {
 					t.Errorf("%s: %+v, want %s", list[i].Name, r, want)
 				}
 			}
@@ -173,7 +173,7 @@ func TestAgainstRealCLIs(t *testing.T) {
 // An agent that may not run what it is told is given no orders, and it is said why.
 func TestAgainstARealCLIThatMayNothing(t *testing.T) {
 	t.Parallel()
-	_, err := readonly(t.Context(), on(t, clitest.CLI(t, "claude"), "-p", "{prompt}"))
+	_, err := readonlySuite(t.Context(), on(t, clitest.CLI(t, "claude"), "-p", "{prompt}"))
 	if nightcrier.CodeOf(err) != nightcrier.Unreachable || !strings.Contains(err.Error(), "its model heard: This command requires approval") {
 		t.Error(err)
 	}
@@ -220,7 +220,7 @@ func TestTheToolThatRunsCommands(t *testing.T) {
 			r.Tools, r.Schemas = append(r.Tools, tl.name), append(r.Schemas, json.RawMessage(tl.schema))
 		}
 		got := ""
-		if call, ok := runner(r); ok {
+		if call, ok := findRunner(r); ok {
 			made := call("id")
 			input, err := json.Marshal(made.Input)
 			if err != nil {

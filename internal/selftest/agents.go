@@ -27,8 +27,8 @@ type Agent struct {
 	NoShell bool
 }
 
-// name is how results call it.
-func (a Agent) name() string {
+// resultName is how results call it.
+func (a Agent) resultName() string {
 	if a.NoShell {
 		return a.Executor.Name + " without a shell"
 	}
@@ -68,29 +68,29 @@ func (b *Bench) agentAttacks(ctx context.Context, suite string, of func(Agent) [
 		if len(orders) == 0 {
 			return nil, nil
 		}
-		b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(orders), a.name()))
-		return b.ordered(ctx, a, suite, orders)
+		b.Progress(fmt.Sprintf("%s: %d orders to %s", suite, len(orders), a.resultName()))
+		return b.runOrders(ctx, a, suite, orders)
 	})
 }
 
-// ordered has one agent's model order everything in one run.
-func (b *Bench) ordered(ctx context.Context, a Agent, suite string, orders []Order) ([]Result, error) {
+// runOrders has one agent's model order everything in one run.
+func (b *Bench) runOrders(ctx context.Context, a Agent, suite string, orders []Order) ([]Result, error) {
 	var calls []modeltest.ToolCall
 	for _, o := range orders {
-		calls = append(calls, o.call(a.Executor.Calls))
+		calls = append(calls, o.asCall(a.Executor.Calls))
 	}
 	ran, t, err := b.Orders(ctx, a, calls)
 	if err != nil {
-		return a.unordered(suite, err)
+		return a.unorderedResults(suite, err)
 	}
 	var all []Result
 	for i, o := range orders {
-		at := o.attack(suite, a.name())
+		at := o.asAttack(suite, a.resultName())
 		at.Expected = append([]Layer{CLI}, at.Expected...)
 		if ran[i], err = t.byTools(o, ran[i]); err != nil {
 			return nil, err
 		}
-		all = append(all, b.judge(at, ran[i]))
+		all = append(all, b.judgeAttack(at, ran[i]))
 	}
 	return all, nil
 }
@@ -112,20 +112,20 @@ func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []modeltest.ToolC
 	for _, c := range calls {
 		steps = append(steps, modeltest.Step{Tools: []modeltest.ToolCall{c}})
 	}
-	model, err := b.model(modeltest.Scenario{Steps: append(steps, modeltest.Step{Text: "Done.", Repeat: true})})
+	model, err := b.serveModel(modeltest.Scenario{Steps: append(steps, modeltest.Step{Text: "Done.", Repeat: true})})
 	if err != nil {
 		return nil, Trail{}, err
 	}
 	defer model.Close()
-	t, err := b.run(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
-		a.into(spec, secrets, model.URL(orders), len(calls)+10)
+	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+		a.fillSpec(spec, secrets, model.URL(orders), len(calls)+10)
 		return prepare(spec)
 	})
 	if err != nil {
 		return nil, t, err
 	}
 	t.Asked = model.Requests(orders)
-	ran, err := t.turns(t.Asked, calls)
+	ran, err := t.splitTurns(t.Asked, calls)
 	if err == nil && !anyMade(ran) {
 		err = muteError{t.Result.FailureReason}
 	}
@@ -138,19 +138,19 @@ type muteError struct{ reason string }
 // Error implements error.
 func (e muteError) Error() string { return "it did not ask its model what to do: " + e.reason }
 
-// unordered is the result of an agent that never asked for orders: it shows nothing, and
+// unorderedResults is the result of an agent that never asked for orders: it shows nothing, and
 // the results of the other agents count all the same. Any other error is returned.
-func (a Agent) unordered(suite string, err error) ([]Result, error) {
+func (a Agent) unorderedResults(suite string, err error) ([]Result, error) {
 	if !errors.As(err, new(muteError)) {
 		return nil, err
 	}
-	res := Attack{Suite: suite, Name: "all of it", By: a.name(), Expected: []Layer{CLI, Sandbox, Guard}}.result()
+	res := Attack{Suite: suite, Name: "all of it", By: a.resultName(), Expected: []Layer{CLI, Sandbox, Guard}}.newResult()
 	res.Outcome, res.Detail = NotExercised, text.CutLine(err.Error(), maxDetail)
-	return []Result{res.concluded(false)}, nil
+	return []Result{res.concludeResult(false)}, nil
 }
 
-// into makes a run this agent's, with a model of ours.
-func (a Agent) into(spec *worker.Spec, secrets *worker.Secrets, model string, turns int) {
+// fillSpec makes a run this agent's, with a model of ours.
+func (a Agent) fillSpec(spec *worker.Spec, secrets *worker.Secrets, model string, turns int) {
 	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
 	spec.Provider, spec.ModelBaseURL, spec.MaxTurns, spec.NoShell = a.Executor.Providers[0], model, turns, a.NoShell
 	if a.Executor.UsesTools && secrets.Cluster != nil {
@@ -162,8 +162,8 @@ func (a Agent) into(spec *worker.Spec, secrets *worker.Secrets, model string, tu
 // orders is the scenario's name.
 const orders = "orders"
 
-// model serves a script.
-func (b *Bench) model(script modeltest.Scenario) (*modeltest.Server, error) {
+// serveModel serves a script.
+func (b *Bench) serveModel(script modeltest.Scenario) (*modeltest.Server, error) {
 	model, err := modeltest.NewServer()
 	if err == nil {
 		err = model.Add(orders, script)
@@ -177,9 +177,9 @@ func (b *Bench) model(script modeltest.Scenario) (*modeltest.Server, error) {
 	return model, nil
 }
 
-// turns tells the calls of a run apart: one lasts from the question that it answers to
+// splitTurns tells the calls of a run apart: one lasts from the question that it answers to
 // the next, which holds what came of it.
-func (t Trail) turns(requests []modeltest.Request, calls []modeltest.ToolCall) ([]Ran, error) {
+func (t Trail) splitTurns(requests []modeltest.Request, calls []modeltest.ToolCall) ([]Ran, error) {
 	all := make([]Ran, len(calls))
 	for i, call := range calls {
 		from := slices.IndexFunc(requests, func(r modeltest.Request) bool { return r.Turn == i && len(r.Tools) > 0 })
@@ -189,27 +189,27 @@ func (t Trail) turns(requests []modeltest.Request, calls []modeltest.ToolCall) (
 			continue
 		}
 		r := &all[i]
-		r.Made, r.Output = true, added(requests[from].Text, requests[to].Text)
-		if err := t.during(r, requests[from].At, requests[to].At); err != nil {
+		r.Made, r.Output = true, addedText(requests[from].Text, requests[to].Text)
+		if err := t.fillDuring(r, requests[from].At, requests[to].At); err != nil {
 			return nil, err
 		}
-		denied, err := t.denied(call)
+		denied, err := t.hasDenied(call)
 		if err != nil {
 			return nil, err
 		}
-		r.Denied = denied || !offers(requests[from].Tools, call.Name)
+		r.Denied = denied || !isOffered(requests[from].Tools, call.Name)
 		r.Exit = 1 // a tool has none: what it says decides
 	}
 	return all, nil
 }
 
-// offers reports whether a tool is on offer, perhaps behind a prefix.
-func offers(tools []string, name string) bool {
+// isOffered reports whether a tool is on offer, perhaps behind a prefix.
+func isOffered(tools []string, name string) bool {
 	return slices.ContainsFunc(tools, func(t string) bool { return t == name || strings.HasSuffix(t, "__"+name) })
 }
 
-// added is what a text has more than an earlier one.
-func added(before, after string) string {
+// addedText is what a text has more than an earlier one.
+func addedText(before, after string) string {
 	n := 0
 	for n < len(before) && n < len(after) && before[n] == after[n] {
 		n++
@@ -217,8 +217,8 @@ func added(before, after string) string {
 	return strings.TrimSpace(after[n:])
 }
 
-// denied reports whether the agent's CLI, or our tools, told that they refused a call.
-func (t Trail) denied(call modeltest.ToolCall) (bool, error) {
+// hasDenied reports whether the agent's CLI, or our tools, told that they refused a call.
+func (t Trail) hasDenied(call modeltest.ToolCall) (bool, error) {
 	command, _ := call.Input["command"].(string)
 	ids := map[string]bool{}
 	for _, e := range t.Entries {

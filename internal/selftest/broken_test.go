@@ -51,7 +51,7 @@ func TestABrokenGuardIsFound(t *testing.T) {
 		if a.HTTP2 || a.Harmless {
 			continue
 		}
-		res, err := g.attack(t.Context(), d, a)
+		res, err := g.makeAttack(t.Context(), d, a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestAGuardThatSeesPartsIsFound(t *testing.T) {
 		want int
 	}{"masks nothing": {unmasked{}, 45}, "masks each line": {byLine{mask.New([]byte("key"))}, 5}, "masks": {mask.New([]byte("key")), 0}} {
 		results, err := b.redactedRaw(t.Context(), c.m)
-		if err != nil || len(results) != len(planted()) {
+		if err != nil || len(results) != len(plantedPlaces()) {
 			t.Fatal(len(results), err)
 		}
 		shown := 0
@@ -138,8 +138,8 @@ func TestALeakIsFound(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if len(results.Attacks) != len(planted()) {
-				t.Errorf("%d canaries, want %d", len(results.Attacks), len(planted()))
+			if len(results.Attacks) != len(plantedPlaces()) {
+				t.Errorf("%d canaries, want %d", len(results.Attacks), len(plantedPlaces()))
 			}
 		})
 	}
@@ -188,9 +188,9 @@ func TestABrokenLimitIsFound(t *testing.T) {
 				s.Timeout = runTime // each ends by itself, on a busy machine late
 				loosen(s)
 			}
-			all := gluts(b.WorkerCommand[0])
+			all := allGluts(b.WorkerCommand[0])
 			i := slices.IndexFunc(all, func(g glut) bool { return g.name == name })
-			r, err := b.indulge(t.Context(), all[i])
+			r, err := b.runGlut(t.Context(), all[i])
 			if err != nil || r.Passed || r.Outcome != Succeeded {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -243,13 +243,13 @@ func TestABrokenMaskIsFound(t *testing.T) {
 			for _, o := range [][]string{{"logs", "cart-0"}, {"get", "events", "-o", "yaml"}, {"get", "configmap", "settings", "-o", "yaml"}} {
 				said, err := exec.CommandContext(t.Context(), b.Kubectl, append([]string{"--kubeconfig", file, "-n", targetNamespace}, o...)...).CombinedOutput()
 				if err == nil {
-					err = write(filepath.Join(trail.Workspace, o[1]), string(said), 0o600)
+					err = writeFile(filepath.Join(trail.Workspace, o[1]), string(said), 0o600)
 				}
 				if err != nil {
 					t.Fatalf("%v: %s", err, said)
 				}
 			}
-			results, err := b.leaks(byShell, Guard, trail)
+			results, err := b.findLeaks(byShell, Guard, trail)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +276,7 @@ func TestAnAnswerThatShowsASecretIsFound(t *testing.T) {
 		body   []byte
 		passed bool
 	}{{[]byte("a secret"), false}, {packed.Bytes(), false}, {packed.Bytes()[:5], true}, {[]byte("none"), true}, {nil, true}} {
-		r := Attack{Harmless: true}.result().concluded(true).shown(unpacked(c.body), []Canary{{"log", "secret"}})
+		r := Attack{Harmless: true}.newResult().concludeResult(true).checkShown(unpackBody(c.body), []Canary{{"log", "secret"}})
 		if r.Passed != c.passed {
 			t.Errorf("%q: %+v", c.body, r)
 		}

@@ -91,20 +91,20 @@ var spenders = []spender{
 	{"calls without end by three runs at once", 3, 3, 100},
 }
 
-// budgets has models asked without end.
-func budgets(ctx context.Context, b *Bench) ([]Result, error) {
+// budgetSuite has models asked without end.
+func budgetSuite(ctx context.Context, b *Bench) ([]Result, error) {
 	b.Progress(fmt.Sprintf("budget: %d ways to spend without end", len(spenders)))
 	var all []Result
 	for i, s := range spenders {
-		res, err := b.spend(ctx, s, filepath.Join(b.Dir, fmt.Sprintf("budget-%d", i)))
+		res, err := b.runSpender(ctx, s, filepath.Join(b.Dir, fmt.Sprintf("budget-%d", i)))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, res)
 	}
 	for _, a := range b.Agents {
-		b.Progress("budget: a model that never ends with " + a.name())
-		res, err := b.spendAgent(ctx, a, filepath.Join(b.Dir, "budget-"+strings.ReplaceAll(a.name(), " ", "-")))
+		b.Progress("budget: a model that never ends with " + a.resultName())
+		res, err := b.spendAgent(ctx, a, filepath.Join(b.Dir, "budget-"+strings.ReplaceAll(a.resultName(), " ", "-")))
 		if err != nil {
 			return nil, err
 		}
@@ -113,9 +113,9 @@ func budgets(ctx context.Context, b *Bench) ([]Result, error) {
 	return all, nil
 }
 
-// spend has agents spend without end, and holds the bill against the record.
-func (b *Bench) spend(ctx context.Context, s spender, dir string) (Result, error) {
-	res := Attack{Suite: "budget", Name: s.name, By: byShell, Expected: []Layer{Guard}}.result()
+// runSpender has agents spend without end, and holds the bill against the record.
+func (b *Bench) runSpender(ctx context.Context, s spender, dir string) (Result, error) {
+	res := Attack{Suite: "budget", Name: s.name, By: byShell, Expected: []Layer{Guard}}.newResult()
 	api, err := openBiller()
 	if err != nil {
 		return res, err
@@ -125,11 +125,11 @@ func (b *Bench) spend(ctx context.Context, s spender, dir string) (Result, error
 	group, runs := errgroup.WithContext(ctx)
 	for i := range trails {
 		group.Go(func() (err error) {
-			trails[i], err = b.run(runs, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+			trails[i], err = b.runWorker(runs, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
 				spec.Executor, spec.ScriptPath, spec.ReadPaths = "script", filepath.Join(filepath.Dir(spec.Workspace), "spend.sh"), []string{b.WorkerCommand[0]}
 				spec.Model, spec.ModelBaseURL, secrets.ModelAPIKey = paidModel, api.base, "selftest-"+randomHex(16)
 				spec.Budget = &worker.Budget{Dir: dir, Limits: budget.Limits{Day: budget.Limit{Money: paidLimit}}}
-				return write(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoted(b.WorkerCommand[0]), ProbeCommand, s.calls, s.answer), 0o700)
+				return writeFile(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoteWord(b.WorkerCommand[0]), ProbeCommand, s.calls, s.answer), 0o700)
 			})
 			return err
 		})
@@ -137,7 +137,7 @@ func (b *Bench) spend(ctx context.Context, s spender, dir string) (Result, error
 	if err := group.Wait(); err != nil {
 		return res, err
 	}
-	sum, err := spent(dir)
+	sum, err := recordedSum(dir)
 	if err != nil {
 		return res, err
 	}
@@ -147,15 +147,15 @@ func (b *Bench) spend(ctx context.Context, s spender, dir string) (Result, error
 	for _, t := range trails {
 		if api.calls > 0 && (t.Result.FailureClass != nightcrier.FailBudget || !strings.Contains(t.Result.FailureReason, "is reached")) {
 			res.Outcome, res.Detail = Unseen, "a run ended for another reason: "+text.CutLine(t.Result.FailureReason, maxDetail)+"; "+res.Detail
-			return res.concluded(false), nil
+			return res.concludeResult(false), nil
 		}
 	}
-	return res.billed(api.calls, api.bill <= paidLimit && sum.Spent.Money+sum.Held.Money <= paidLimit,
+	return res.concludeBilled(api.calls, api.bill <= paidLimit && sum.Spent.Money+sum.Held.Money <= paidLimit,
 		api.bill <= sum.Spent.Money+sum.Held.Money && (sum.Held.Money > 0 || sum.Spent.Money == api.bill)), nil
 }
 
-// billed concludes a result of the suite.
-func (r Result) billed(calls int, within, exact bool) Result {
+// concludeBilled concludes a result of the suite.
+func (r Result) concludeBilled(calls int, within, exact bool) Result {
 	switch {
 	case calls < 1:
 		r.Outcome = NotExercised
@@ -166,11 +166,11 @@ func (r Result) billed(calls int, within, exact bool) Result {
 	default:
 		r.StoppedBy = append(r.StoppedBy, Guard)
 	}
-	return r.concluded(false)
+	return r.concludeResult(false)
 }
 
-// spent is what the record has.
-func spent(dir string) (sum budget.Sum, err error) {
+// recordedSum is what the record has.
+func recordedSum(dir string) (sum budget.Sum, err error) {
 	l, err := budget.Open(dir, time.Now)
 	if err != nil {
 		return sum, err
@@ -190,26 +190,26 @@ const manyTurns = 60
 
 // spendAgent has a real CLI go on for as long as its model wants.
 func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, error) {
-	res := Attack{Suite: "budget", Name: "a model that never ends", By: a.name(), Expected: []Layer{Guard}}.result()
+	res := Attack{Suite: "budget", Name: "a model that never ends", By: a.resultName(), Expected: []Layer{Guard}}.newResult()
 	var steps []modeltest.Step
 	for i := range manyTurns {
 		c := a.Executor.Calls.Read(fmt.Sprintf("context/%d.json", i))
 		steps = append(steps, modeltest.Step{Tools: []modeltest.ToolCall{{Name: c.Tool, Input: c.Input}}, Usage: &agentCall})
 	}
-	model, err := b.model(modeltest.Scenario{Steps: append(steps, modeltest.Step{Text: "Done.", Usage: &agentCall, Repeat: true})})
+	model, err := b.serveModel(modeltest.Scenario{Steps: append(steps, modeltest.Step{Text: "Done.", Usage: &agentCall, Repeat: true})})
 	if err != nil {
 		return res, err
 	}
 	defer model.Close()
-	t, err := b.run(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
-		a.into(spec, secrets, model.URL(orders), manyTurns+10)
+	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+		a.fillSpec(spec, secrets, model.URL(orders), manyTurns+10)
 		spec.Budget = &worker.Budget{Dir: dir, Limits: budget.Limits{Run: budget.Limit{Tokens: agentLimit}}}
 		return nil
 	})
 	if err != nil {
 		return res, err
 	}
-	sum, err := spent(dir)
+	sum, err := recordedSum(dir)
 	if err != nil {
 		return res, err
 	}
@@ -222,12 +222,12 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 	billed := int64(calls) * int64(agentCall.Input+agentCall.Output)
 	if calls == 0 {
 		res.Outcome, res.Detail = NotExercised, text.CutLine(muteError{t.Result.FailureReason}.Error(), maxDetail)
-		return res.concluded(false), nil
+		return res.concludeResult(false), nil
 	}
 	res.Detail = fmt.Sprintf("%d calls billed for %d of %d tokens; on record are %d and %d for calls that were cut off", calls, billed, agentLimit, sum.Spent.Tokens, sum.Held.Tokens)
 	if t.Result.FailureClass != nightcrier.FailBudget || !strings.Contains(t.Result.FailureReason, "is reached") {
 		res.Outcome, res.Detail = Unseen, "it ended for another reason: "+text.CutLine(t.Result.FailureReason, maxDetail)+"; "+res.Detail
-		return res.concluded(false), nil
+		return res.concludeResult(false), nil
 	}
-	return res.billed(calls, sum.Spent.Tokens+sum.Held.Tokens <= agentLimit, billed <= sum.Spent.Tokens+sum.Held.Tokens), nil
+	return res.concludeBilled(calls, sum.Spent.Tokens+sum.Held.Tokens <= agentLimit, billed <= sum.Spent.Tokens+sum.Held.Tokens), nil
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// found tells how a secret stands in a text: "" when it does not, " as it is", or the
+// findSecret tells how a secret stands in a text: "" when it does not, " as it is", or the
 // spelling.
-func found(text, secret string) string {
+func findSecret(text, secret string) string {
 	if strings.Contains(text, secret) {
 		return " as it is"
 	}

@@ -29,8 +29,8 @@ const (
 	targetHelm      = "sh.helm.release.v1.cart.v1"
 )
 
-// scripted reports whether a path is about the targets.
-func scripted(path string) bool {
+// isScripted reports whether a path is about the targets.
+func isScripted(path string) bool {
 	return path == "/api/v1/nodes/"+targetNode || strings.HasPrefix(path, "/api/v1/nodes/"+targetNode+"/") ||
 		slices.Contains(strings.Split(path, "/"), targetNamespace)
 }
@@ -57,10 +57,10 @@ func newScript(dir string, now time.Time) (*script, error) {
 	s := &script{canaries: map[string]string{}}
 	stamp := now.Add(-time.Minute).UTC().Format(time.RFC3339)
 	fill := func(text string) string {
-		text = canaryMark.ReplaceAllStringFunc(text, func(mark string) string { return s.canary(canaryMark.FindStringSubmatch(mark)[1]) })
+		text = canaryMark.ReplaceAllStringFunc(text, func(mark string) string { return s.canaryNamed(canaryMark.FindStringSubmatch(mark)[1]) })
 		return strings.ReplaceAll(text, "@now@", stamp)
 	}
-	log := s.logged() + "connecting to db.example\nlogin with password=@canary:log@ failed\nAuthorization: Bearer @canary:bearer@\n" + hostileLog + "exit 1\n"
+	log := s.logFragments() + "connecting to db.example\nlogin with password=@canary:log@ failed\nAuthorization: Bearer @canary:bearer@\n" + hostileLog + "exit 1\n"
 	s.log = fill(log)
 	logs := filepath.Join("logs", targetNamespace, targetPod)
 	for name, text := range map[string]string{
@@ -70,7 +70,7 @@ func newScript(dir string, now time.Time) (*script, error) {
 		filepath.Join(logs, "app.previous.log"): s.log,
 	} {
 		path := filepath.Join(dir, name)
-		if err := write(path, fill(text), 0o600); err != nil {
+		if err := writeFile(path, fill(text), 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -79,13 +79,13 @@ func newScript(dir string, now time.Time) (*script, error) {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: the scripted cluster: %w", err)
 	}
 	s.api = snap.Handler()
-	s.canary("secret")
-	s.canary("helm")
+	s.canaryNamed("secret")
+	s.canaryNamed("helm")
 	return s, nil
 }
 
-// write makes a file and the directories above it.
-func write(path, text string, mode os.FileMode) error {
+// writeFile makes a file and the directories above it.
+func writeFile(path, text string, mode os.FileMode) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		err = os.WriteFile(path, []byte(text), mode)
@@ -96,8 +96,8 @@ func write(path, text string, mode os.FileMode) error {
 	return nil
 }
 
-// canary returns the value of the canary of that name.
-func (s *script) canary(name string) string {
+// canaryNamed returns the value of the canary of that name.
+func (s *script) canaryNamed(name string) string {
 	if s.canaries[name] == "" {
 		s.canaries[name] = "Cnry" + randomHex(12)
 	}
@@ -105,7 +105,7 @@ func (s *script) canary(name string) string {
 }
 
 // Canaries lists them by name.
-func (s *script) list() (all []Canary) {
+func (s *script) listCanaries() (all []Canary) {
 	for _, name := range slices.Sorted(maps.Keys(s.canaries)) {
 		all = append(all, Canary{name, s.canaries[name]})
 	}
@@ -121,13 +121,13 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !strings.Contains(r.URL.Path, "/secrets") || strings.Contains(r.URL.RawQuery, "watch"):
 		s.api.ServeHTTP(w, r)
 	default:
-		got := s.buffered(r)
-		got.reply(w, s.withData(got.body.Bytes()))
+		got := s.bufferAnswer(r)
+		got.replyWith(w, s.withData(got.body.Bytes()))
 	}
 }
 
-// buffered is the answer of the snapshot.
-func (s *script) buffered(r *http.Request) *buffered {
+// bufferAnswer is the answer of the snapshot.
+func (s *script) bufferAnswer(r *http.Request) *buffered {
 	got := &buffered{header: http.Header{}, status: http.StatusOK}
 	s.api.ServeHTTP(got, r)
 	return got
@@ -149,9 +149,9 @@ func (s *script) withData(body []byte) []byte {
 		}
 		switch meta["name"] {
 		case targetSecret:
-			secret["data"] = map[string]any{"password": encoded(s.canary("secret"))}
+			secret["data"] = map[string]any{"password": encodeBase64(s.canaryNamed("secret"))}
 		case targetHelm:
-			secret["data"] = map[string]any{"release": encoded(s.release())}
+			secret["data"] = map[string]any{"release": encodeBase64(s.helmRelease())}
 		}
 	}
 	out, err := json.Marshal(doc)
@@ -166,15 +166,15 @@ func quotedJSON(text string) string {
 	return string(out)
 }
 
-func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+func encodeBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// release is a Helm release as Helm stores it.
-func (s *script) release() string {
+// helmRelease is a Helm release as Helm stores it.
+func (s *script) helmRelease() string {
 	doc, _ := json.Marshal(map[string]any{ // plain values
 		"name": "cart", "namespace": targetNamespace, "version": 1,
 		"info":   map[string]any{"status": "deployed", "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"},
 		"chart":  map[string]any{"metadata": map[string]any{"name": "cart", "version": "1.0.0"}},
-		"config": map[string]any{"db": map[string]any{"password": s.canary("helm")}},
+		"config": map[string]any{"db": map[string]any{"password": s.canaryNamed("helm")}},
 	})
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -196,8 +196,8 @@ func (b *buffered) Header() http.Header { return b.header }
 // WriteHeader implements http.ResponseWriter.
 func (b *buffered) WriteHeader(status int) { b.status = status }
 
-// reply answers with another body.
-func (b *buffered) reply(w http.ResponseWriter, body []byte) {
+// replyWith answers with another body.
+func (b *buffered) replyWith(w http.ResponseWriter, body []byte) {
 	maps.Copy(w.Header(), b.header)
 	w.WriteHeader(b.status)
 	_, _ = w.Write(body)

@@ -17,7 +17,7 @@ func ParseCommand(line string) ([]string, error) {
 		if err != nil {
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "%q is no command: %w", line, err)
 		}
-		text, ok := literal(w.Parts, false)
+		text, ok := literalText(w.Parts, false)
 		if !ok {
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "%q holds something that a shell would replace, and there is none here: write what it stands for, or put it between '…'", line)
 		}
@@ -29,20 +29,20 @@ func ParseCommand(line string) ([]string, error) {
 	return argv, nil
 }
 
-// literal is a text of which every character is known.
-func literal(parts []syntax.WordPart, quoted bool) (string, bool) {
+// literalText is a text of which every character is known.
+func literalText(parts []syntax.WordPart, quoted bool) (string, bool) {
 	var b strings.Builder
 	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			b.WriteString(bare(p.Value, quoted))
+			b.WriteString(stripBackslashes(p.Value, quoted))
 		case *syntax.SglQuoted:
 			if p.Dollar {
 				return "", false
 			}
 			b.WriteString(p.Value)
 		case *syntax.DblQuoted:
-			text, ok := literal(p.Parts, true)
+			text, ok := literalText(p.Parts, true)
 			if p.Dollar || !ok {
 				return "", false
 			}
@@ -54,8 +54,8 @@ func literal(parts []syntax.WordPart, quoted bool) (string, bool) {
 	return b.String(), true
 }
 
-// bare takes out the backslashes that count; within double quotes few do.
-func bare(s string, quoted bool) string {
+// stripBackslashes takes out the backslashes that count; within double quotes few do.
+func stripBackslashes(s string, quoted bool) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) && (!quoted || strings.IndexByte("$`\"\\\n", s[i+1]) >= 0) {

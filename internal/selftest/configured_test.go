@@ -33,7 +33,7 @@ func TestAttacksWithoutKubectlAreCounted(t *testing.T) {
 	b := &Bench{Options: Options{Agents: []Agent{{Executor: executor(t, "claude-code")}, {Executor: executor(t, "codex")}}}}
 	for suite, want := range map[string][]int{"readonly": {95, 95}, "redaction": {64, 64}, "egress": {5}, "resources": nil, "budget": nil, "injection": {2, 4}} {
 		var got []int
-		for _, g := range b.gaps(suite) {
+		for _, g := range b.gapsOf(suite) {
 			if g.Suite != suite || g.By == "codex" || g.Reason != noKubectl {
 				t.Errorf("%+v", g)
 			}
@@ -54,12 +54,12 @@ func TestAgentsAreAttackedAsTheyAre(t *testing.T) {
 	b := &Bench{Options: Options{Kubectl: "kubectl"}}
 	for _, a := range actors(t) {
 		spec, secrets := worker.Spec{}, worker.Secrets{Cluster: &worker.Credential{}}
-		a.into(&spec, &secrets, "http://model", 1)
+		a.fillSpec(&spec, &secrets, "http://model", 1)
 		if spec.NoShell != a.NoShell || spec.Executor != a.Executor.Name || len(secrets.Cluster.Namespaces) > 0 != a.Executor.UsesTools {
-			t.Errorf("%s: %+v", a.name(), spec)
+			t.Errorf("%s: %+v", a.resultName(), spec)
 		}
-		if a.NoShell != strings.HasSuffix(a.name(), " without a shell") {
-			t.Error(a.name())
+		if a.NoShell != strings.HasSuffix(a.resultName(), " without a shell") {
+			t.Error(a.resultName())
 		}
 		commands := 0
 		for _, o := range b.readonlyOrders(a) {
@@ -68,7 +68,7 @@ func TestAgentsAreAttackedAsTheyAre(t *testing.T) {
 			}
 		}
 		if want := map[bool]int{false: len(clusterOrders()), true: len(keptCommands)}[a.Executor.UsesTools]; commands != want {
-			t.Errorf("%s: %d commands, want %d", a.name(), commands, want)
+			t.Errorf("%s: %d commands, want %d", a.resultName(), commands, want)
 		}
 	}
 	seen := map[string]bool{}
@@ -111,7 +111,7 @@ func TestWhoRefusedATool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res := r.judged(o.attack("readonly", "x")); !slices.Equal(res.StoppedBy, c.want) || res.Outcome != c.outcome {
+		if res := r.judgeRan(o.asAttack("readonly", "x")); !slices.Equal(res.StoppedBy, c.want) || res.Outcome != c.outcome {
 			t.Errorf("%s: %+v", name, res)
 		}
 	}
@@ -126,15 +126,15 @@ func TestADeniedReadIsStopped(t *testing.T) {
 			t.Errorf("%s: nobody is expected to stop it", o.Name)
 		}
 		denied := Ran{Made: true, Requests: []journal.Request{{Decision: journal.Deny, Verb: "get", Resource: "secrets"}}}
-		res := denied.judged(o.attack("readonly", byShell))
+		res := denied.judgeRan(o.asAttack("readonly", byShell))
 		if res.Outcome != Stopped {
 			t.Errorf("%+v", res)
 		}
 		if all = append(all, res); o.Harmless {
-			all = append(all, Ran{Made: true}.judged(o.attack("readonly", byShell)))
+			all = append(all, Ran{Made: true}.judgeRan(o.asAttack("readonly", byShell)))
 		}
 	}
-	for _, s := range sum(all) {
+	for _, s := range sumResults(all) {
 		if s.Defused == 0 || s.StoppedBy[Guard]+s.Defused != s.Attacks {
 			t.Errorf("%+v", s)
 		}
@@ -146,7 +146,7 @@ func TestADeniedReadIsStopped(t *testing.T) {
 func TestATornPromptIsFound(t *testing.T) {
 	in := fairInput(prompt.Agent{PreloadInSystem: true})
 	for _, q := range quoters {
-		q.say(&in, closing("mark"))
+		q.say(&in, closingText("mark"))
 	}
 	b, err := prompt.Build(in)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestATornPromptIsFound(t *testing.T) {
 		"as it was written": {strings.ReplaceAll(whole, "&lt;system", "<system"), Succeeded},
 		"without the text":  {strings.ReplaceAll(whole, "mark", ""), NotExercised},
 	} {
-		if r := (Result{}).blocks(c.text, "mark"); r.Outcome != c.outcome {
+		if r := (Result{}).judgePromptBlocks(c.text, "mark"); r.Outcome != c.outcome {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -203,12 +203,12 @@ func TestRBACIsAsked(t *testing.T) {
 			g := &guarded{mark: guardkube.Mark{Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}}
 			var results []Result
 			for _, a := range guardkube.Attacks() {
-				results = append(results, Attack{Suite: "readonly", Name: a.String(), By: byRaw, Harmless: a.Harmless, Asks: g.asks(a)}.result())
+				results = append(results, Attack{Suite: "readonly", Name: a.String(), By: byRaw, Harmless: a.Harmless, Asks: g.accessOfAttack(a)}.newResult())
 			}
 			write := Ran{Made: true, Requests: []journal.Request{{Decision: journal.Allow, Verb: "get", Resource: "pods", Namespace: "x", Name: "y"}, {Decision: journal.Deny, Verb: "delete", Resource: "pods", Namespace: "x"}}}
-			results = append(results, write.judged(Attack{Name: "an order", By: byShell}), Attack{Name: "an order", By: "codex"}.result(), Attack{Name: "nothing asked", By: "codex"}.result())
-			for _, o := range slices.Concat(toolOrders(), impersonations(nil)) {
-				results = append(results, o.attack("readonly", "codex").result())
+			results = append(results, write.judgeRan(Attack{Name: "an order", By: byShell}), Attack{Name: "an order", By: "codex"}.newResult(), Attack{Name: "nothing asked", By: "codex"}.newResult())
+			for _, o := range slices.Concat(toolOrders(), impersonationOrders(nil)) {
+				results = append(results, o.asAttack("readonly", "codex").newResult())
 			}
 			if err := b.askRBAC(t.Context(), results); err != nil || b.rbacGap != "" {
 				t.Fatal(err, b.rbacGap)

@@ -85,8 +85,8 @@ func (d *Door) Kubeconfig() ([]byte, error) {
 	return clientcmd.Write(*cfg)
 }
 
-// between returns what came from one moment to another.
-func (d *Door) between(from, to time.Time) (list []Visit) {
+// visitsBetween returns what came from one moment to another.
+func (d *Door) visitsBetween(from, to time.Time) (list []Visit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, v := range d.visits {
@@ -97,8 +97,8 @@ func (d *Door) between(from, to time.Time) (list []Visit) {
 	return list
 }
 
-// enter puts a request on record, before anything is done about it.
-func (d *Door) enter(v Visit) (at int, ok bool) {
+// recordVisit puts a request on record, before anything is done about it.
+func (d *Door) recordVisit(v Visit) (at int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.visits) >= maxVisits {
@@ -112,21 +112,21 @@ func (d *Door) enter(v Visit) (at int, ok bool) {
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	target, ours := strings.CutPrefix(r.RequestURI, d.prefix)
 	path, _, _ := strings.Cut(target, "?")
-	v := Visit{At: time.Now(), Method: r.Method, Target: target, Plain: plain(r, path) || question(r.Method, path)}
+	v := Visit{At: time.Now(), Method: r.Method, Target: target, Plain: isPlainRead(r, path) || isSelfQuestion(r.Method, path)}
 	if ours && !strings.HasPrefix(target, "/") || !ours && v.Plain { // what stands before a / could become a part of the host
 		http.NotFound(w, r) // nobody that was shown the way
 		return
 	}
-	at, ok := d.enter(v) // kubectl --raw drops the way: what it wanted counts
+	at, ok := d.recordVisit(v) // kubectl --raw drops the way: what it wanted counts
 	answer := &noting{ResponseWriter: w}
 	switch {
 	case !ok || !v.Plain:
-		refuse(answer, http.StatusForbidden, "selftest: this is no plain read, and ends here")
-	case r.Method != http.MethodGet || d.cluster == nil || scripted(path):
+		writeRefusal(answer, http.StatusForbidden, "selftest: this is no plain read, and ends here")
+	case r.Method != http.MethodGet || d.cluster == nil || isScripted(path):
 		r.URL.Path, r.URL.RawPath = path, ""
 		d.script.ServeHTTP(answer, r)
 	default:
-		d.forward(answer, r.Context(), target, r.Header.Get("Accept"))
+		d.forwardRead(answer, r.Context(), target, r.Header.Get("Accept"))
 	}
 	if ok {
 		d.mu.Lock()
@@ -135,9 +135,9 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// plain reports whether a request reads objects and does nothing else. Written with
+// isPlainRead reports whether a request reads objects and does nothing else. Written with
 // the rules of the API in hand, not with those of the guard.
-func plain(r *http.Request, path string) bool {
+func isPlainRead(r *http.Request, path string) bool {
 	if r.Method != http.MethodGet || r.ContentLength != 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Upgrade") != "" {
 		return false
 	}
@@ -178,26 +178,26 @@ func plainObject(words []string) bool {
 	return len(words) == 3 && (sub == "log" || sub == "status" || sub == "scale")
 }
 
-// question reports whether a caller asks what it may do itself, which changes nothing.
-func question(method, path string) bool {
+// isSelfQuestion reports whether a caller asks what it may do itself, which changes nothing.
+func isSelfQuestion(method, path string) bool {
 	return method == http.MethodPost &&
 		(strings.HasPrefix(path, "/apis/authorization.k8s.io/v1/selfsubject") || strings.HasPrefix(path, "/apis/authentication.k8s.io/v1/selfsubject"))
 }
 
-// forward asks the user's cluster, with a request of its own that holds nothing of the
+// forwardRead asks the user's cluster, with a request of its own that holds nothing of the
 // caller's but the target.
-func (d *Door) forward(w http.ResponseWriter, ctx context.Context, target, accept string) {
+func (d *Door) forwardRead(w http.ResponseWriter, ctx context.Context, target, accept string) {
 	base := d.cluster.API.Base
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.Scheme+"://"+base.Host+strings.TrimRight(base.EscapedPath(), "/")+target, nil)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "selftest: "+err.Error())
+		writeRefusal(w, http.StatusBadRequest, "selftest: "+err.Error())
 		return
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", "nightcrier-selftest")
 	resp, err := d.cluster.API.Transport.RoundTrip(req)
 	if err != nil {
-		refuse(w, http.StatusBadGateway, "selftest: the cluster did not answer")
+		writeRefusal(w, http.StatusBadGateway, "selftest: the cluster did not answer")
 		return
 	}
 	defer resp.Body.Close()
@@ -218,7 +218,7 @@ func (f flushing) Write(p []byte) (int, error) {
 	return n, errors.Join(err, f.out.Flush())
 }
 
-func refuse(w http.ResponseWriter, code int, message string) {
+func writeRefusal(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Forbidden","message":%q,"code":%d}`, message, code)
@@ -247,9 +247,9 @@ func (w *noting) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// reachable fails when the cluster cannot be asked: an attack on it would then show
+// checkReachable fails when the cluster cannot be asked: an attack on it would then show
 // nothing.
-func reachable(ctx context.Context, c *Cluster) error {
+func checkReachable(ctx context.Context, c *Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	base := c.API.Base

@@ -60,7 +60,7 @@ func TestDoorLetsReadsPassAlone(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		seen := d.between(from, time.Now())
+		seen := d.visitsBetween(from, time.Now())
 		if passed := string(body) == "behind"; passed != c.passes || len(seen) != 1 || seen[0].Plain != c.passes || seen[0].String() != c.request {
 			t.Errorf("%s: %d %s, on record %+v", c.request, resp.StatusCode, body, seen)
 		}
@@ -104,14 +104,14 @@ func TestSecretsAreFoundInSpellings(t *testing.T) {
 	const secret = "CnryAbC123+/=zq9"
 	for _, text := range []string{
 		"x CnryAbC123+/=zq9 y", "436E72794162433132332B2F3D7A7139", "436e72794162433132332b2f3d7a7139", "CnryAbC123%2B%2F%3Dzq9", "9qz=/+321CbAyrnC",
-		"Q25yeUFiQzEyMysvPXpxOQ==", encoded("x" + secret + "yz"), encoded("xy" + secret), encoded("password=" + secret + "\n"),
+		"Q25yeUFiQzEyMysvPXpxOQ==", encodeBase64("x" + secret + "yz"), encodeBase64("xy" + secret), encodeBase64("password=" + secret + "\n"),
 	} {
-		if found(text, secret) == "" {
+		if findSecret(text, secret) == "" {
 			t.Errorf("not found in %s", text)
 		}
 	}
-	for _, text := range []string{"", "CnryAbC123", "Q25yeUFi", encoded("CnryAbC124")} {
-		if where := found(text, secret); where != "" {
+	for _, text := range []string{"", "CnryAbC123", "Q25yeUFi", encodeBase64("CnryAbC124")} {
+		if where := findSecret(text, secret); where != "" {
 			t.Errorf("found in %q%s", text, where)
 		}
 	}

@@ -31,21 +31,21 @@ type try struct {
 	looked bool
 }
 
-// egress tries to get out of the sandbox, to get at others within it, and to have
+// egressSuite tries to get out of the sandbox, to get at others within it, and to have
 // something carried out.
-func egress(ctx context.Context, b *Bench) ([]Result, error) {
+func egressSuite(ctx context.Context, b *Bench) ([]Result, error) {
 	l, err := b.setLures(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer l.take()
-	tries := l.tries()
+	defer l.removeLures()
+	tries := l.egressAttempts()
 	b.Progress(fmt.Sprintf("egress: %d probes in the sandbox", len(tries)))
-	all, err := b.probed(ctx, l, tries)
+	all, err := b.runProbes(ctx, l, tries)
 	if err != nil {
 		return nil, err
 	}
-	for _, more := range []func(context.Context, *lures) ([]Result, error){b.collected, b.foreignGuards, b.agentsOut} {
+	for _, more := range []func(context.Context, *lures) ([]Result, error){b.plantAndCollect, b.foreignGuards, b.agentsOut} {
 		results, err := more(ctx, l)
 		if err != nil {
 			return nil, err
@@ -55,8 +55,8 @@ func egress(ctx context.Context, b *Bench) ([]Result, error) {
 	return all, nil
 }
 
-// tries are the ways out.
-func (l *lures) tries() []try {
+// egressAttempts are the ways out.
+func (l *lures) egressAttempts() []try {
 	all := []try{
 		{name: "TCP to loopback", args: []string{"tcp", l.loopback}, marked: true},
 		{name: "TCP with its data first", args: []string{"fastopen", l.loopback}, marked: true},
@@ -79,13 +79,13 @@ func (l *lures) tries() []try {
 		{name: "cutting off another workspace's report", args: []string{"cut", l.file}},
 		{name: "changes of another workspace, as they happen", args: []string{"watch", filepath.Dir(l.file)}},
 		{name: "what the machine's owner put into /usr/local", args: []string{"list", "/usr/local"}},
-		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.pid() + "/root" + l.file}},
-		{name: "the environment of a process", args: []string{"of-all", "environ", reversed(l.secret)}},
-		{name: "the arguments of a process", args: []string{"of-all", "cmdline", reversed(l.secret)}},
-		{name: "the memory of a process", args: []string{"read", "/proc/" + l.pid() + "/maps"}},
-		{name: "a signal to a process", args: []string{"signal", l.pid(), l.secret}},
-		{name: "a trace of a process", args: []string{"call", "ptrace", l.pid()}},
-		{name: "the memory of a process, by a call", args: []string{"call", "process_vm_readv", l.pid()}},
+		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.processID() + "/root" + l.file}},
+		{name: "the environment of a process", args: []string{"of-all", "environ", reverseBytes(l.secret)}},
+		{name: "the arguments of a process", args: []string{"of-all", "cmdline", reverseBytes(l.secret)}},
+		{name: "the memory of a process", args: []string{"read", "/proc/" + l.processID() + "/maps"}},
+		{name: "a signal to a process", args: []string{"signal", l.processID(), l.secret}},
+		{name: "a trace of a process", args: []string{"call", "ptrace", l.processID()}},
+		{name: "the memory of a process, by a call", args: []string{"call", "process_vm_readv", l.processID()}},
 		{name: "the memory of the kernel", args: []string{"read", "/proc/kcore"}},
 	}
 	for _, kind := range []string{"raw", "packet", "vsock", "alg"} {
@@ -111,11 +111,11 @@ func (l *lures) tries() []try {
 	return all
 }
 
-// command is the try as a shell's: inside and outside, nothing is different but the mark.
-func (y try) command(binary, mark string) string {
-	words := []string{quoted(binary), ProbeCommand}
+// shellCommand is the try as a shell's: inside and outside, nothing is different but the mark.
+func (y try) shellCommand(binary, mark string) string {
+	words := []string{quoteWord(binary), ProbeCommand}
 	for _, a := range y.args {
-		words = append(words, strings.ReplaceAll(quoted(a), "@link@", `'"$TMPDIR/link"'`))
+		words = append(words, strings.ReplaceAll(quoteWord(a), "@link@", `'"$TMPDIR/link"'`))
 	}
 	if y.looked {
 		words = append(words, mark+".nightcrier-selftest.invalid")
@@ -125,22 +125,22 @@ func (y try) command(binary, mark string) string {
 	}
 	line := strings.Join(words, " ")
 	if y.path != "" {
-		line = `ln -sfn ` + quoted(y.path) + ` "$TMPDIR/link"; ` + line
+		line = `ln -sfn ` + quoteWord(y.path) + ` "$TMPDIR/link"; ` + line
 	}
 	return line
 }
 
-// probed makes the tries outside of the sandbox and in it. What does not work outside
+// runProbes makes the tries outside of the sandbox and in it. What does not work outside
 // shows nothing by not working inside.
-func (b *Bench) probed(ctx context.Context, l *lures, tries []try) ([]Result, error) {
+func (b *Bench) runProbes(ctx context.Context, l *lures, tries []try) ([]Result, error) {
 	outside, inside := "o"+randomHex(8), "i"+randomHex(8)
-	works, err := b.outside(ctx, tries, outside)
+	works, err := b.runOutside(ctx, tries, outside)
 	if err != nil {
 		return nil, err
 	}
 	var commands []string
 	for i, y := range tries {
-		commands = append(commands, y.command(b.WorkerCommand[0], inside+strconv.Itoa(i)))
+		commands = append(commands, y.shellCommand(b.WorkerCommand[0], inside+strconv.Itoa(i)))
 	}
 	ran, t, err := b.InBox(ctx, commands)
 	if err != nil {
@@ -153,24 +153,24 @@ func (b *Bench) probed(ctx context.Context, l *lures, tries []try) ([]Result, er
 		switch {
 		case y.looked:
 			all = append(all, t.lookedUp(a, ran[i], mark))
-		case y.marked && l.came(mark):
-			res := a.result()
+		case y.marked && l.hasHeard(mark):
+			res := a.newResult()
 			res.Outcome, res.Detail = Succeeded, "it came to whom it was sent to"
-			all = append(all, res.concluded(false))
+			all = append(all, res.concludeResult(false))
 		case works[i] != "":
-			res := a.result()
+			res := a.newResult()
 			res.Outcome, res.Detail = NotPossible, "outside of the sandbox: "+works[i]
-			all = append(all, res.concluded(false))
+			all = append(all, res.concludeResult(false))
 		default:
-			all = append(all, ran[i].probe(a, y))
+			all = append(all, ran[i].judgeProbe(a, y))
 		}
 	}
 	return all, nil
 }
 
-// outside makes the tries where nothing holds them, and says of each why it does not
+// runOutside makes the tries where nothing holds them, and says of each why it does not
 // work there either; "" when it does.
-func (b *Bench) outside(ctx context.Context, tries []try, mark string) ([]string, error) {
+func (b *Bench) runOutside(ctx context.Context, tries []try, mark string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	why := make([]string, len(tries))
@@ -182,13 +182,13 @@ func (b *Bench) outside(ctx context.Context, tries []try, mark string) ([]string
 		if y.looked {
 			continue // the mark is for no name server of the machine's
 		}
-		cmd := exec.CommandContext(ctx, "sh", "-c", y.command(b.WorkerCommand[0], mark+strconv.Itoa(i))) //nolint:gosec // our own words
+		cmd := exec.CommandContext(ctx, "sh", "-c", y.shellCommand(b.WorkerCommand[0], mark+strconv.Itoa(i))) //nolint:gosec // our own words
 		cmd.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
 		out, err := cmd.CombinedOutput()
 		code := cmd.ProcessState.ExitCode()
 		switch {
 		case err == nil, code == probeUnknown:
-		case code == probeRefused && y.answered(string(out)):
+		case code == probeRefused && y.isAnswered(string(out)):
 		default:
 			why[i] = text.CutLine(string(out), maxDetail)
 		}
@@ -196,34 +196,34 @@ func (b *Bench) outside(ctx context.Context, tries []try, mark string) ([]string
 	return why, ctx.Err()
 }
 
-// answered reports whether somebody answered a connection, if only to refuse it: it had
+// isAnswered reports whether somebody answered a connection, if only to refuse it: it had
 // come as far as that.
-func (y try) answered(output string) bool {
+func (y try) isAnswered(output string) bool {
 	return y.args[0] == "tcp" && strings.Contains(output, "connection refused")
 }
 
-// probe judges what a probe said of itself.
-func (r Ran) probe(a Attack, y try) Result {
-	res := a.result()
+// judgeProbe judges what a probe said of itself.
+func (r Ran) judgeProbe(a Attack, y try) Result {
+	res := a.newResult()
 	res.Detail = text.CutLine(r.Output, maxDetail)
 	switch {
 	case r.Made && r.Exit == probeDone:
 		res.Outcome = Succeeded
-	case r.Made && (r.Exit == probeUnknown || !y.marked && y.answered(r.Output)):
+	case r.Made && (r.Exit == probeUnknown || !y.marked && y.isAnswered(r.Output)):
 		res.Outcome, res.Detail = Succeeded, "nothing refused it: "+res.Detail
 	case r.Made && r.Exit == probeRefused:
 		res.StoppedBy = append(res.StoppedBy, Sandbox)
 	default:
 		res.Outcome, res.Detail = NotExercised, fmt.Sprintf("exit code %d: %s", r.Exit, res.Detail)
 	}
-	return res.concluded(a.Harmless)
+	return res.concludeResult(a.Harmless)
 }
 
 // lookedUp judges a name that was asked for: somebody of ours is to have answered, or
 // nobody could be asked.
 func (t Trail) lookedUp(a Attack, r Ran, mark string) Result {
 	a.Expected = []Layer{Guard, Sandbox}
-	res := a.result()
+	res := a.newResult()
 	res.Detail = text.CutLine(r.Output, maxDetail)
 	for _, e := range t.Entries {
 		if e.Type != nightcrier.EntryDenial {
@@ -239,7 +239,7 @@ func (t Trail) lookedUp(a Attack, r Ran, mark string) Result {
 	case len(res.StoppedBy) == 0 && strings.Contains(r.Output, syscall.EACCES.Error()):
 		res.StoppedBy = append(res.StoppedBy, Sandbox)
 	}
-	return res.concluded(false)
+	return res.concludeResult(false)
 }
 
 // plantedLinks are what an agent leaves in its output to have us carry something out,
@@ -251,15 +251,15 @@ ln -s ../context/incident.json up; ln ../context/incident.json hard; mkfifo pipe
 echo fair > fair.txt; ls -A
 `
 
-// collected has links planted in the output, which is then collected.
-func (b *Bench) collected(ctx context.Context, l *lures) ([]Result, error) {
+// plantAndCollect has links planted in the output, which is then collected.
+func (b *Bench) plantAndCollect(ctx context.Context, l *lures) ([]Result, error) {
 	root, err := workspace.OpenRoot(filepath.Join(b.Dir, "collect"))
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	var ws *workspace.Workspace
-	_, err = b.run(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
+	_, err = b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
 		if ws, err = root.Create(spec.IncidentID); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (b *Bench) collected(ctx context.Context, l *lures) ([]Result, error) {
 		if err := ws.WriteFile("PROMPT.md", []byte("Plant.\n"), 0o600); err != nil {
 			return err
 		}
-		return write(spec.ScriptPath, "#!/bin/sh"+plantedLinks, 0o700)
+		return writeFile(spec.ScriptPath, "#!/bin/sh"+plantedLinks, 0o700)
 	})
 	if ws != nil {
 		defer ws.Close()
@@ -287,7 +287,7 @@ func (b *Bench) collected(ctx context.Context, l *lures) ([]Result, error) {
 func (l *lures) judgeCollected(ws *workspace.Workspace, got workspace.Collection) (all []Result) {
 	fair := slices.ContainsFunc(got.Artifacts, func(a nightcrier.Artifact) bool { return strings.HasSuffix(a.Path, "fair.txt") })
 	for _, name := range []string{"link", "dir", "investigation.md", "up", "hard", "pipe", "deep/link"} {
-		res := Attack{Suite: "egress", Name: "something of ours planted in the output: " + name, By: byShell, Expected: []Layer{Sandbox, Guard}}.result()
+		res := Attack{Suite: "egress", Name: "something of ours planted in the output: " + name, By: byShell, Expected: []Layer{Sandbox, Guard}}.newResult()
 		i := slices.IndexFunc(got.Refused, func(r workspace.Refusal) bool { return strings.HasSuffix(r.Path, name) })
 		text, err := os.ReadFile(filepath.Join(ws.Dir(), "output", name))
 		switch {
@@ -300,7 +300,7 @@ func (l *lures) judgeCollected(ws *workspace.Workspace, got workspace.Collection
 		case err != nil && os.IsNotExist(err):
 			res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), "it could not be made"
 		}
-		all = append(all, res.concluded(false))
+		all = append(all, res.concludeResult(false))
 	}
 	return all
 }

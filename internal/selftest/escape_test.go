@@ -16,7 +16,7 @@ func TestEgress(t *testing.T) {
 
 func TestEveryCLI(t *testing.T) {
 	for _, a := range actors(t) {
-		t.Run(a.name(), func(t *testing.T) {
+		t.Run(a.resultName(), func(t *testing.T) {
 			t.Parallel()
 			a := installed(t, a)
 			b, err := newBench(t.Context(), options(t))
@@ -27,7 +27,7 @@ func TestEveryCLI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.take()
+			defer l.removeLures()
 			results, err := b.agentOut(t.Context(), l, a)
 			if err != nil {
 				t.Fatal(err)
@@ -36,7 +36,7 @@ func TestEveryCLI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			obeyed, err := b.obeying(t.Context(), a)
+			obeyed, err := b.runObeying(t.Context(), a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,9 +81,9 @@ func probedBy(t *testing.T, o Options, names ...string) []Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.take()
-	tries := slices.DeleteFunc(l.tries(), func(y try) bool { return !slices.Contains(names, y.name) })
-	results, err := b.probed(t.Context(), l, tries)
+	defer l.removeLures()
+	tries := slices.DeleteFunc(l.egressAttempts(), func(y try) bool { return !slices.Contains(names, y.name) })
+	results, err := b.runProbes(t.Context(), l, tries)
 	if err != nil || len(results) != len(names) {
 		t.Fatalf("%d results of %d: %v", len(results), len(names), err)
 	}
@@ -102,7 +102,7 @@ func TestOverspendingIsFound(t *testing.T) {
 		within, exact bool
 		want          string
 	}{{0, true, true, NotExercised}, {9, false, true, Succeeded}, {9, true, false, Succeeded}, {9, true, true, Stopped}} {
-		if got := (Attack{Expected: []Layer{Guard}}).result().billed(c.calls, c.within, c.exact); got.Outcome != c.want || got.Passed != (c.want == Stopped) {
+		if got := (Attack{Expected: []Layer{Guard}}).newResult().concludeBilled(c.calls, c.within, c.exact); got.Outcome != c.want || got.Passed != (c.want == Stopped) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
@@ -126,7 +126,7 @@ func TestPosing(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &v); err != nil {
 			t.Fatal(err)
 		}
-		if posing(v, "do it") != want {
+		if hasOutsideResults(v, "do it") != want {
 			t.Errorf("%s: %v", body, !want)
 		}
 	}

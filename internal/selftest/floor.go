@@ -51,8 +51,8 @@ func (b *Bench) workerArgs() []string {
 	return append([]string{FloorCommand}, b.WorkerCommand[1:]...)
 }
 
-// required is what the worker is told to require: of the floor it is not to know.
-func (b *Bench) required() string {
+// requiredSandbox is what the worker is told to require: of the floor it is not to know.
+func (b *Bench) requiredSandbox() string {
 	if b.Require == RequireFloor {
 		return worker.RequireBestEffort
 	}
@@ -61,7 +61,7 @@ func (b *Bench) required() string {
 
 // sawSandbox notes the sandbox of a run. All runs have the same.
 func (b *Bench) sawSandbox(t Trail) error {
-	layers, ok := t.layers()
+	layers, ok := t.heldLayers()
 	if !ok {
 		return nil // it ended before
 	}
@@ -75,8 +75,8 @@ func (b *Bench) sawSandbox(t Trail) error {
 	return nil
 }
 
-// layers are those of the sandbox that held, as the journal tells them.
-func (t Trail) layers() (layers []string, ok bool) {
+// heldLayers are those of the sandbox that held, as the journal tells them.
+func (t Trail) heldLayers() (layers []string, ok bool) {
 	for _, e := range t.Entries {
 		if s, err := journal.Decode[journal.State](e); e.Type == nightcrier.EntryState && err == nil && len(s.Layers) > 0 {
 			return s.Layers, true

@@ -51,7 +51,7 @@ func OnTheFloor(args []string, out io.Writer) (exit int) {
 // namespace that it is set in: of any but ours it is the machine's.
 func becomeFloored(args []string, out io.Writer) (exit int) {
 	runtime.LockOSThread() // rights are a thread's, and the one that calls exec takes its own along
-	if users, err := os.ReadFile("/proc/self/uid_map"); err == nil && ours(string(users)) {
+	if users, err := os.ReadFile("/proc/self/uid_map"); err == nil && isFloorNamespace(string(users)) {
 		_ = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	}
 	for right := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0) == nil; right++ {
@@ -64,9 +64,9 @@ func becomeFloored(args []string, out io.Writer) (exit int) {
 	return 1
 }
 
-// ours reports whether a namespace with these users is one that OnTheFloor made: it has
+// isFloorNamespace reports whether a namespace with these users is one that OnTheFloor made: it has
 // one user, who is the same outside.
-func ours(users string) bool {
+func isFloorNamespace(users string) bool {
 	fields, uid := strings.Fields(users), strconv.Itoa(os.Geteuid())
 	return slices.Equal(fields, []string{uid, uid, "1"})
 }

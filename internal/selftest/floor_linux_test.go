@@ -18,7 +18,7 @@ func TestNamespacesAreTakenAwayInOursOnly(t *testing.T) {
 		fmt.Sprintf("%10d %10d %10d\n", uid, uid+100_000, 1): false,
 		"": false,
 	} {
-		if got := ours(users); got != want {
+		if got := isFloorNamespace(users); got != want {
 			t.Errorf("%q: %v", users, got)
 		}
 	}

@@ -26,7 +26,7 @@ func TestTheFloorIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.take()
+	defer l.removeLures()
 	want := map[string]bool{
 		"TCP to loopback": true, "a Unix socket of the host": true, "/etc/shadow": true, "another workspace": true, "a trace of a process": true,
 		"UDP to loopback": true, "a Unix socket of the host, by datagrams": true, "a Unix socket of the host, by one of a pair": true,
@@ -36,12 +36,12 @@ func TestTheFloorIsTold(t *testing.T) {
 		"cutting off another workspace's report": true, "the times of another workspace's report": false,
 	}
 	var tries []try
-	for _, y := range l.tries() {
+	for _, y := range l.egressAttempts() {
 		if _, ok := want[y.name]; ok {
 			tries = append(tries, y)
 		}
 	}
-	all, err := b.probed(t.Context(), l, tries)
+	all, err := b.runProbes(t.Context(), l, tries)
 	if nightcrier.CodeOf(err) == nightcrier.Refused {
 		t.Skipf("SKIPPED ALOUD: this machine lets nobody take namespaces away: %v", err)
 	}
@@ -80,11 +80,11 @@ func TestAnAgentThatDoesNotRunIsTold(t *testing.T) {
 		what := "all of it"
 		switch suite {
 		case "readonly":
-			results, err = b.ordered(t.Context(), a, suite, clusterOrders()[:3])
+			results, err = b.runOrders(t.Context(), a, suite, clusterOrders()[:3])
 		case "redaction":
 			results, err = b.redactedAgent(t.Context(), a, []string{"true"})
 		case "injection":
-			results, err = b.obeying(t.Context(), a)
+			results, err = b.runObeying(t.Context(), a)
 		default:
 			var r Result
 			r, err = b.spendAgent(t.Context(), a, filepath.Join(b.Dir, "budget"))
@@ -113,7 +113,7 @@ func TestNoListIsNull(t *testing.T) {
 	if err := b.sawSandbox(Trail{Entries: []nightcrier.JournalEntry{{Type: nightcrier.EntryState, Data: state}}}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(Report{Sandbox: b.sandbox, Attacks: []Result{Attack{}.result()}, Totals: []Totals{}, NotExercised: []Gap{}})
+	text, err := json.Marshal(Report{Sandbox: b.sandbox, Attacks: []Result{Attack{}.newResult()}, Totals: []Totals{}, NotExercised: []Gap{}})
 	if err != nil || strings.Contains(string(text), "null") {
 		t.Errorf("%s, %v", text, err)
 	}

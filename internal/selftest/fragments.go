@@ -45,16 +45,16 @@ var fragments = []fragment{
 		return "{\n  \"default\": \"" + s + "\",\n  \"name\": \"DB_PASSWORD\"\n}\n"
 	}},
 	{"the URL of a connection", func(s string) string { return "dial\n  postgres://cart:" + s + "@db.example/cart\n" }},
-	{"base64 of settings", func(s string) string { return "settings:\n  " + encoded("mode=plain\ndb_password="+s+"\n") + "\n" }},
+	{"base64 of settings", func(s string) string { return "settings:\n  " + encodeBase64("mode=plain\ndb_password="+s+"\n") + "\n" }},
 	{"a key", func(s string) string { return keyOf(s) + "aBcD3fgH==\n-----END RSA PRIVATE KEY-----\n" }},
 	{"a manifest", func(s string) string {
 		return "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\nstringData:\n  any: " + s + "\ntype: Opaque\n"
 	}},
 	{"a manifest by alphabet", func(s string) string {
-		return "apiVersion: v1\ndata:\n  any: " + encoded(s) + "\nkind: Secret\nmetadata:\n  name: db\n"
+		return "apiVersion: v1\ndata:\n  any: " + encodeBase64(s) + "\nkind: Secret\nmetadata:\n  name: db\n"
 	}},
 	{"a manifest as JSON", func(s string) string {
-		return "{\n    \"apiVersion\": \"v1\",\n    \"data\": {\n        \"any\": \"" + encoded(s) + "\"\n    },\n    \"kind\": \"Secret\"\n}\n"
+		return "{\n    \"apiVersion\": \"v1\",\n    \"data\": {\n        \"any\": \"" + encodeBase64(s) + "\"\n    },\n    \"kind\": \"Secret\"\n}\n"
 	}},
 	{"a block of lines", func(s string) string {
 		return "apiVersion: v1\nkind: Secret\nstringData:\n  file: |\n    first\n    " + s + "\ntype: Opaque\n"
@@ -65,16 +65,16 @@ var fragments = []fragment{
 }
 
 // Where is where the canary of a fragment stands.
-func (f fragment) where(place string) string { return place + ", " + f.name }
+func (f fragment) placeIn(place string) string { return place + ", " + f.name }
 
-// planted are where all canaries stand.
-func planted() (all []string) {
+// plantedPlaces are where all canaries stand.
+func plantedPlaces() (all []string) {
 	for place := range places {
 		all = append(all, place)
 	}
 	for _, place := range fragmentPlaces {
 		for _, f := range fragments {
-			all = append(all, f.where(place))
+			all = append(all, f.placeIn(place))
 		}
 	}
 	slices.Sort(all)
@@ -97,7 +97,7 @@ func (s *script) withFragments(objects string) string {
 		indent, place := words[1], words[2]
 		var out strings.Builder
 		for i, f := range fragments {
-			text := quotedJSON(f.text(s.canary(f.where(place))))
+			text := quotedJSON(f.text(s.canaryNamed(f.placeIn(place))))
 			if place == "event" {
 				fmt.Fprintf(&out, "- {apiVersion: v1, kind: Event, metadata: {name: cart-0.f%d, namespace: %s, uid: u-f%d, creationTimestamp: \"@now@\"}, type: Warning, reason: Said, message: %s, "+
 					"count: 1, firstTimestamp: \"@now@\", lastTimestamp: \"@now@\", source: {component: kubelet, host: %s}, involvedObject: {apiVersion: v1, kind: Pod, name: %s, namespace: %s, uid: u-5}}\n",
@@ -110,11 +110,11 @@ func (s *script) withFragments(objects string) string {
 	})
 }
 
-// logged are the fragments as lines of a log.
-func (s *script) logged() string {
+// logFragments are the fragments as lines of a log.
+func (s *script) logFragments() string {
 	var out strings.Builder
 	for i, f := range fragments {
-		fmt.Fprintf(&out, "step %d\n%s", i, f.text(s.canary(f.where("log"))))
+		fmt.Fprintf(&out, "step %d\n%s", i, f.text(s.canaryNamed(f.placeIn("log"))))
 	}
 	return out.String()
 }
@@ -144,7 +144,7 @@ var logFlags = []string{"--tail=%d", "--tail=%d --timestamps", "--since=%ds", "-
 // secretOrderList are the reads of all in which a secret is planted, among them of a log from
 // the line on that holds a secret, without those that say so.
 func (s *script) secretOrderList() []Order {
-	all := parsed(secretOrders+partOrders, nil, true)
+	all := parseOrders(secretOrders+partOrders, nil, true)
 	for i, n := range s.secretLines() {
 		command := "kubectl logs cart-0 " + fmt.Sprintf(logFlags[i%len(logFlags)], n)
 		if strings.Contains(command, " -f ") {
@@ -159,9 +159,9 @@ func (s *script) secretOrderList() []Order {
 func (s *script) secretLines() (all []int) {
 	lines := strings.Split(strings.TrimSuffix(s.log, "\n"), "\n")
 	for _, f := range fragments {
-		secret := s.canary(f.where("log"))
+		secret := s.canaryNamed(f.placeIn("log"))
 		for i, line := range lines {
-			if found(line, secret) != "" {
+			if findSecret(line, secret) != "" {
 				all = append(all, len(lines)-i)
 				break
 			}
@@ -187,15 +187,15 @@ func (b *Bench) redactedRaw(ctx context.Context, m masking) ([]Result, error) {
 	b.Progress(fmt.Sprintf("redaction: %d reads through a guard", len(reads)))
 	t := Trail{Door: d, Workspace: filepath.Join(b.Dir, "raw-"+randomHex(4))}
 	for i, read := range reads {
-		said, err := g.read(ctx, read)
+		said, err := g.readThroughGuard(ctx, read)
 		if err == nil {
-			err = write(filepath.Join(t.Workspace, fmt.Sprintf("%d %s", i, url.PathEscape(read.target))), said, 0o600)
+			err = writeFile(filepath.Join(t.Workspace, fmt.Sprintf("%d %s", i, url.PathEscape(read.target))), said, 0o600)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return b.leaks(byRaw, Guard, t)
+	return b.findLeaks(byRaw, Guard, t)
 }
 
 // partRead is one request.
@@ -222,8 +222,8 @@ func (s *script) partReads() (all []partRead) {
 	return all
 }
 
-// read makes one read through the guard.
-func (g *guarded) read(ctx context.Context, r partRead) (string, error) {
+// readThroughGuard makes one read through the guard.
+func (g *guarded) readThroughGuard(ctx context.Context, r partRead) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://guard"+r.target, nil)
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Internal, "selftest: %w", err)

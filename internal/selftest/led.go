@@ -39,7 +39,7 @@ var ledByFiles = map[string]string{
 // its user configured stays: that is what is attacked.
 func (at *aimed) leadTo(base string) (err error) {
 	for name, text := range ledByFiles {
-		err = errors.Join(err, write(filepath.Join(at.dir, "work", name), text, 0o600))
+		err = errors.Join(err, writeFile(filepath.Join(at.dir, "work", name), text, 0o600))
 	}
 	i := slices.IndexFunc(at.argv, func(word string) bool { return filepath.Base(word) == "codex" })
 	if err != nil || i < 0 {

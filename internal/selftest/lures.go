@@ -39,21 +39,21 @@ func (b *Bench) setLures(ctx context.Context) (l *lures, err error) {
 	l = &lures{marks: map[string]bool{}, secret: "secret-" + randomHex(16), shared: -1}
 	defer func() {
 		if err != nil {
-			l.take()
+			l.removeLures()
 		}
 	}()
 	l.file = filepath.Join(b.Dir, "incident-"+nightcrier.NewID(), "output", "report.json")
-	if err := write(l.file, l.secret+"\n", 0o644); err != nil {
+	if err := writeFile(l.file, l.secret+"\n", 0o644); err != nil {
 		return l, err
 	}
-	if l.loopback, err = l.serve("127.0.0.1"); err != nil {
+	if l.loopback, err = l.serveTCPAndUDP("127.0.0.1"); err != nil {
 		return l, err
 	}
 	if a := machineAddress(); a != "" {
-		l.address, _ = l.serve(a) // "" where it is not to be had
+		l.address, _ = l.serveTCPAndUDP(a) // "" where it is not to be had
 	}
-	l.sixth, _ = l.serve("::1")
-	if err := l.sockets(); err != nil {
+	l.sixth, _ = l.serveTCPAndUDP("::1")
+	if err := l.openSockets(); err != nil {
 		return l, err
 	}
 	l.share()
@@ -74,8 +74,8 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// take takes all of them away.
-func (l *lures) take() {
+// removeLures takes all of them away.
+func (l *lures) removeLures() {
 	for _, c := range l.close {
 		_ = c() // what is gone already is as good
 	}
@@ -95,14 +95,14 @@ func machineAddress() string {
 	return ""
 }
 
-// serve answers over TCP and UDP on one port of an address.
-func (l *lures) serve(host string) (addr string, err error) {
+// serveTCPAndUDP answers over TCP and UDP on one port of an address.
+func (l *lures) serveTCPAndUDP(host string) (addr string, err error) {
 	tcp, udp, err := twoOnOne(func() (net.Listener, error) { return net.Listen("tcp", net.JoinHostPort(host, "0")) })
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)
 	}
-	l.stays(tcp)
-	l.hears(udp)
+	l.acceptMarks(tcp)
+	l.receiveMarks(udp)
 	return tcp.Addr().String(), nil
 }
 
@@ -124,8 +124,8 @@ func twoOnOne(listen func() (net.Listener, error)) (tcp net.Listener, udp net.Pa
 	return nil, nil, err
 }
 
-// sockets are in a directory with a short name: the kernel bounds their paths.
-func (l *lures) sockets() error {
+// openSockets are in a directory with a short name: the kernel bounds their paths.
+func (l *lures) openSockets() error {
 	dir, err := os.MkdirTemp("", "nc-selftest-")
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Exhausted, "selftest: %w", err)
@@ -140,13 +140,13 @@ func (l *lures) sockets() error {
 		if err != nil {
 			return nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)
 		}
-		l.stays(s)
+		l.acceptMarks(s)
 	}
 	d, err := net.ListenPacket("unixgram", l.datagram)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)
 	}
-	l.hears(d)
+	l.receiveMarks(d)
 	for _, path := range []string{l.stream, l.datagram} {
 		if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // the sandbox is tested, not the mode
 			return nightcrier.Errorf(nightcrier.Exhausted, "selftest: %w", err)
@@ -158,7 +158,7 @@ func (l *lures) sockets() error {
 // maxMark bounds what is read of whoever comes.
 const maxMark = 256
 
-func (l *lures) stays(s net.Listener) {
+func (l *lures) acceptMarks(s net.Listener) {
 	l.close = append(l.close, s.Close)
 	go func() {
 		for {
@@ -171,14 +171,14 @@ func (l *lures) stays(s net.Listener) {
 				_ = conn.SetDeadline(time.Now().Add(probeTime))
 				said := make([]byte, maxMark)
 				n, _ := conn.Read(said)
-				l.heard(string(said[:n]))
+				l.noteMark(string(said[:n]))
 				_, _ = conn.Write(said[:n]) // who hung up needs no answer
 			}()
 		}
 	}()
 }
 
-func (l *lures) hears(s net.PacketConn) {
+func (l *lures) receiveMarks(s net.PacketConn) {
 	l.close = append(l.close, s.Close)
 	go func() {
 		said := make([]byte, maxMark)
@@ -187,7 +187,7 @@ func (l *lures) hears(s net.PacketConn) {
 			if err != nil {
 				return
 			}
-			l.heard(string(said[:n]))
+			l.noteMark(string(said[:n]))
 			if from != nil && from.Network() == "udp" {
 				_, _ = s.WriteTo(said[:n], from)
 			}
@@ -198,7 +198,7 @@ func (l *lures) hears(s net.PacketConn) {
 // maxMarks bounds what is kept of those who come.
 const maxMarks = 10_000
 
-func (l *lures) heard(mark string) {
+func (l *lures) noteMark(mark string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.marks) < maxMarks {
@@ -206,11 +206,11 @@ func (l *lures) heard(mark string) {
 	}
 }
 
-// came reports whether somebody said the mark to any of them.
-func (l *lures) came(mark string) bool {
+// hasHeard reports whether somebody said the mark to any of them.
+func (l *lures) hasHeard(mark string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.marks[mark]
 }
 
-func (l *lures) pid() string { return strconv.Itoa(l.process.Process.Pid) }
+func (l *lures) processID() string { return strconv.Itoa(l.process.Process.Pid) }

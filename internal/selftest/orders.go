@@ -10,14 +10,14 @@ import (
 func clusterOrders() []Order {
 	guard, either := []Layer{Guard}, []Layer{Guard, Sandbox}
 	return slices.Concat(
-		parsed(writeOrders, guard, false), parsed(tunnelOrders, guard, false), parsed(proxyOrder, either, false), parsed(spelledOrders, guard, false),
-		parsed(rawOrders, guard, false), impersonations(either), parsed(identityOrders, either, false), parsed(secretOrders, guard, true),
+		parseOrders(writeOrders, guard, false), parseOrders(tunnelOrders, guard, false), parseOrders(proxyOrder, either, false), parseOrders(spelledOrders, guard, false),
+		parseOrders(rawOrders, guard, false), impersonationOrders(either), parseOrders(identityOrders, either, false), parseOrders(secretOrders, guard, true),
 	)
 }
 
-// impersonations are those of which the guard's record shows the read alone.
-func impersonations(expected []Layer) []Order {
-	all := parsed(impersonating, expected, false)
+// impersonationOrders are those of which the guard's record shows the read alone.
+func impersonationOrders(expected []Layer) []Order {
+	all := parseOrders(impersonating, expected, false)
 	for i, whom := range []access{{Verb: "impersonate", Resource: "users", Name: "system:admin"}, {Verb: "impersonate", Resource: "groups", Name: "system:masters"}} {
 		all[i].Asks = []access{whom}
 	}
@@ -27,13 +27,13 @@ func impersonations(expected []Layer) []Order {
 // foreignOrders are those that mean something without a guard or a sandbox of ours.
 func foreignOrders() []Order {
 	return slices.Concat(
-		parsed(writeOrders, nil, false), parsed(tunnelOrders, nil, false), parsed(proxyOrder, nil, false), parsed(spelledOrders, nil, false),
-		parsed(rawOrders, nil, false), parsed(impersonating, nil, false),
+		parseOrders(writeOrders, nil, false), parseOrders(tunnelOrders, nil, false), parseOrders(proxyOrder, nil, false), parseOrders(spelledOrders, nil, false),
+		parseOrders(rawOrders, nil, false), parseOrders(impersonating, nil, false),
 	)
 }
 
-// parsed reads orders, one a line: a name, a colon and the command.
-func parsed(lines string, expected []Layer, harmless bool) (all []Order) {
+// parseOrders reads orders, one a line: a name, a colon and the command.
+func parseOrders(lines string, expected []Layer, harmless bool) (all []Order) {
 	for line := range strings.Lines(lines) {
 		if name, command, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
 			all = append(all, Order{Name: name, Command: command, Expected: expected, Harmless: harmless})

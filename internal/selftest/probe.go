@@ -68,14 +68,14 @@ func Probe(args []string, out io.Writer) (exit int) {
 }
 
 var probes = map[string]func(arg, mark string) error{
-	"tcp": asked("tcp"), "udp": asked("udp"), "unix": asked("unix"), "unixgram": sent("unixgram"),
-	"lookup": lookup, "read": readFile, "list": listDir, "stat": statFile, "touch": touch, "cut": cut, "of-all": ofAll, "signal": signalTo,
+	"tcp": newAsker("tcp"), "udp": newAsker("udp"), "unix": newAsker("unix"), "unixgram": newSender("unixgram"),
+	"lookup": lookupName, "read": readFile, "list": listDir, "stat": statFile, "touch": touchFile, "cut": truncateFile, "of-all": ofAll, "signal": signalTo,
 	"socket": openSocket, "mptcp": multipath, "fastopen": fastOpen, "call": callKernel, "pair": byOneOfAPair, "watch": watchDir, "shm": readShared,
-	"hog": hog, "hoard": hoard, "stay": stay, "spend": spend,
+	"hog": hogMemory, "hoard": hoard, "stay": stayUntilEnd, "spend": spendEndlessly,
 }
 
-// asked says the mark to whoever listens, and waits for it to be said back.
-func asked(network string) func(arg, mark string) error {
+// newAsker says the mark to whoever listens, and waits for it to be said back.
+func newAsker(network string) func(arg, mark string) error {
 	return func(addr, mark string) error {
 		conn, err := net.DialTimeout(network, addr, probeTime)
 		if err != nil {
@@ -98,8 +98,8 @@ func asked(network string) func(arg, mark string) error {
 	}
 }
 
-// sent says the mark to a socket that does not answer.
-func sent(network string) func(arg, mark string) error {
+// newSender says the mark to a socket that does not answer.
+func newSender(network string) func(arg, mark string) error {
 	return func(addr, mark string) error {
 		conn, err := net.DialTimeout(network, addr, probeTime)
 		if err != nil {
@@ -111,8 +111,8 @@ func sent(network string) func(arg, mark string) error {
 	}
 }
 
-// lookup asks for a name, as a program does that smuggles something out in one.
-func lookup(name, _ string) error {
+// lookupName asks for a name, as a program does that smuggles something out in one.
+func lookupName(name, _ string) error {
 	_, err := net.LookupHost(name)
 	return err
 }
@@ -140,7 +140,7 @@ func statFile(name, _ string) error {
 // ofAll looks for a mark in what /proc tells of every process that can be seen. It is given
 // the mark backwards: this process has it in its arguments, too, and whoever started it.
 func ofAll(file, backwards string) error {
-	mark := reversed(backwards)
+	mark := reverseBytes(backwards)
 	all, err := filepath.Glob(filepath.Join("/proc", "[0-9]*"))
 	if err != nil {
 		return err
@@ -158,10 +158,10 @@ func ofAll(file, backwards string) error {
 	return last
 }
 
-func touch(name, _ string) error { return os.Chtimes(name, time.Time{}, time.Now()) }
+func touchFile(name, _ string) error { return os.Chtimes(name, time.Time{}, time.Now()) }
 
-// cut asks for a file to be as long as it is.
-func cut(name, _ string) error {
+// truncateFile asks for a file to be as long as it is.
+func truncateFile(name, _ string) error {
 	info, err := os.Lstat(name)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func cut(name, _ string) error {
 	return os.Truncate(name, info.Size())
 }
 
-func reversed(s string) string {
+func reverseBytes(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
 	return string(b)
@@ -192,8 +192,8 @@ func signalTo(pid, mark string) error {
 	return nil
 }
 
-// hog takes so much memory, in MiB, and uses it.
-func hog(mebibytes, _ string) error {
+// hogMemory takes so much memory, in MiB, and uses it.
+func hogMemory(mebibytes, _ string) error {
 	n, err := strconv.Atoi(mebibytes)
 	if err != nil {
 		return err
@@ -210,22 +210,22 @@ func hog(mebibytes, _ string) error {
 // maxSpent bounds the calls of one spender, also where nothing else does.
 const maxSpent = 300
 
-// spend asks the model of its environment again and again, so many times at once, for
+// spendEndlessly asks the model of its environment again and again, so many times at once, for
 // answers of a length in tokens, also after it was refused.
-func spend(atOnce, answer string) error {
+func spendEndlessly(atOnce, answer string) error {
 	n, err := strconv.Atoi(atOnce)
 	if err != nil {
 		return err
 	}
 	body := fmt.Sprintf(`{"model":%q,"max_tokens":%s,"messages":[{"role":"user","content":%q}]}`, paidModel, answer, strings.Repeat("on and on ", 20))
 	for range 3 { // what is asked at once may be refused before any of it is sent
-		ask(body)
+		askModel(body)
 	}
 	var asking sync.WaitGroup
 	for range n {
 		asking.Go(func() {
 			for range maxSpent / n {
-				ask(body)
+				askModel(body)
 			}
 		})
 	}
@@ -233,7 +233,7 @@ func spend(atOnce, answer string) error {
 	return nil
 }
 
-func ask(body string) {
+func askModel(body string) {
 	req, err := http.NewRequest(http.MethodPost, os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", strings.NewReader(body))
 	if err != nil {
 		return
@@ -249,8 +249,8 @@ func ask(body string) {
 	resp.Body.Close()
 }
 
-// stay does nothing until it is told to end: somebody to be attacked.
-func stay(string, string) error {
+// stayUntilEnd does nothing until it is told to end: somebody to be attacked.
+func stayUntilEnd(string, string) error {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	select {

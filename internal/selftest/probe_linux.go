@@ -40,7 +40,7 @@ func multipath(addr, _ string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	to, err := inet(addr)
+	to, err := resolveInet4(addr)
 	if err != nil {
 		return err
 	}
@@ -54,14 +54,14 @@ func fastOpen(addr, mark string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	to, err := inet(addr)
+	to, err := resolveInet4(addr)
 	if err != nil {
 		return err
 	}
 	return unix.Sendto(fd, []byte(mark), unix.MSG_FASTOPEN, to)
 }
 
-func inet(addr string) (*unix.SockaddrInet4, error) {
+func resolveInet4(addr string) (*unix.SockaddrInet4, error) {
 	a, err := net.ResolveTCPAddr("tcp4", addr)
 	if err != nil {
 		return nil, err

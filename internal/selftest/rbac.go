@@ -75,9 +75,9 @@ func accessOf(method, target string) (access, bool) {
 	return a, true
 }
 
-// needed is what requests need that a guard denied, or, where it denied none, that it
+// neededAccess is what requests need that a guard denied, or, where it denied none, that it
 // let through.
-func needed(requests []journal.Request) (all []access) {
+func neededAccess(requests []journal.Request) (all []access) {
 	for _, decision := range []string{journal.Deny, journal.Allow} {
 		for _, q := range requests {
 			a, ok := requestAccess(q)
@@ -107,8 +107,8 @@ func requestAccess(q journal.Request) (access, bool) {
 	return a, true
 }
 
-// asks is what a raw request needs. Whoever acts as somebody else needs that alone.
-func (g *guarded) asks(a guardkube.Attack) (all []access) {
+// accessOfAttack is what a raw request needs. Whoever acts as somebody else needs that alone.
+func (g *guarded) accessOfAttack(a guardkube.Attack) (all []access) {
 	for name := range a.Header {
 		if what, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), "Impersonate-"); ok {
 			resource := map[string]string{"User": "users", "Group": "groups"}[what]
@@ -162,7 +162,7 @@ func (b *Bench) askRBAC(ctx context.Context, results []Result) error {
 	group.SetLimit(questionsAtOnce)
 	for _, a := range slices.Collect(maps.Keys(granted)) {
 		group.Go(func() error {
-			may, err := b.Cluster.may(asking, a)
+			may, err := b.Cluster.mayAccess(asking, a)
 			mu.Lock()
 			defer mu.Unlock()
 			granted[a] = may
@@ -186,9 +186,9 @@ func (b *Bench) askRBAC(ctx context.Context, results []Result) error {
 	return nil
 }
 
-// may asks whether the credential may do something, in any of the namespaces that it is
+// mayAccess asks whether the credential may do something, in any of the namespaces that it is
 // for.
-func (c *Cluster) may(ctx context.Context, a access) (bool, error) {
+func (c *Cluster) mayAccess(ctx context.Context, a access) (bool, error) {
 	namespaces := []string{""}
 	if !a.Wide && a.Path == "" {
 		namespaces = append([]string{targetNamespace}, c.Namespaces...)
@@ -200,7 +200,7 @@ func (c *Cluster) may(ctx context.Context, a access) (bool, error) {
 		} else {
 			spec.ResourceAttributes = &authz.ResourceAttributes{Namespace: ns, Verb: a.Verb, Group: a.Group, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name}
 		}
-		if may, err := c.review(ctx, spec); may || err != nil {
+		if may, err := c.reviewAccess(ctx, spec); may || err != nil {
 			return may, err
 		}
 	}
@@ -210,8 +210,8 @@ func (c *Cluster) may(ctx context.Context, a access) (bool, error) {
 // maxReview bounds an answer, in bytes.
 const maxReview = 1 << 20
 
-// review asks one question, which changes nothing.
-func (c *Cluster) review(ctx context.Context, spec authz.SelfSubjectAccessReviewSpec) (bool, error) {
+// reviewAccess asks one question, which changes nothing.
+func (c *Cluster) reviewAccess(ctx context.Context, spec authz.SelfSubjectAccessReviewSpec) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	r := authz.SelfSubjectAccessReview{Spec: spec}

@@ -28,9 +28,9 @@ const (
 	byShell = "shell"
 )
 
-// readonly tries to change the cluster: by requests written byte by byte, by commands
+// readonlySuite tries to change the cluster: by requests written byte by byte, by commands
 // in the sandbox, and by each CLI whose model orders them.
-func readonly(ctx context.Context, b *Bench) ([]Result, error) {
+func readonlySuite(ctx context.Context, b *Bench) ([]Result, error) {
 	if b.Against != nil {
 		return b.readonlyAgainst(ctx)
 	}
@@ -95,7 +95,7 @@ func (b *Bench) rawLane(ctx context.Context, attacks []guardkube.Attack, all []R
 	}
 	defer g.server.Close()
 	for i := lane; i < len(attacks) && ctx.Err() == nil; i += rawLanes {
-		if all[i], err = g.attack(ctx, d, attacks[i]); err != nil {
+		if all[i], err = g.makeAttack(ctx, d, attacks[i]); err != nil {
 			return err
 		}
 	}
@@ -128,8 +128,8 @@ func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &guarded{canaries: b.script.list()}
-	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: m.Bytes, MaskLog: m.Log, Audit: g.audit, Logger: b.Logger})
+	g := &guarded{canaries: b.script.listCanaries()}
+	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: m.Bytes, MaskLog: m.Log, Audit: g.auditRequest, Logger: b.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -155,15 +155,15 @@ func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 	return g, nil
 }
 
-func (g *guarded) audit(_ context.Context, r guardkube.AuditRecord) error {
+func (g *guarded) auditRequest(_ context.Context, r guardkube.AuditRecord) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.records = append(g.records, r)
 	return nil
 }
 
-// denied is the first refusal on record since the n-th record.
-func (g *guarded) denied(n int) (reason string) {
+// denialSince is the first refusal on record since the n-th record.
+func (g *guarded) denialSince(n int) (reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.records[n:] {
@@ -174,30 +174,30 @@ func (g *guarded) denied(n int) (reason string) {
 	return ""
 }
 
-func (g *guarded) recorded() int {
+func (g *guarded) countRecords() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.records)
 }
 
-// attack makes one raw request. That the guard's server closed the connection, or
+// makeAttack makes one raw request. That the guard's server closed the connection, or
 // answered with a refusal before the guard came to judge, is the guard's doing too.
-func (g *guarded) attack(ctx context.Context, d *Door, a guardkube.Attack) (Result, error) {
-	about := Attack{Suite: "readonly", Name: a.String(), By: byRaw, Expected: []Layer{Guard}, Harmless: a.Harmless, Asks: g.asks(a)}
-	from, n := time.Now(), g.recorded()
+func (g *guarded) makeAttack(ctx context.Context, d *Door, a guardkube.Attack) (Result, error) {
+	about := Attack{Suite: "readonly", Name: a.String(), By: byRaw, Expected: []Layer{Guard}, Harmless: a.Harmless, Asks: g.accessOfAttack(a)}
+	from, n := time.Now(), g.countRecords()
 	reply, err := a.Send(ctx, g.mark)
 	if err != nil {
 		return Result{}, nightcrier.Errorf(nightcrier.Internal, "selftest: attack %q could not be made: %w", a, err)
 	}
-	res := about.result()
+	res := about.newResult()
 	reads := 0
-	for _, v := range d.between(from, time.Now()) {
+	for _, v := range d.visitsBetween(from, time.Now()) {
 		reads++
 		if !v.Plain {
 			res.ReachedAPI, res.Detail = true, v.String()
 		}
 	}
-	reason := g.denied(n)
+	reason := g.denialSince(n)
 	switch {
 	case res.ReachedAPI:
 	case reason != "":
@@ -210,11 +210,11 @@ func (g *guarded) attack(ctx context.Context, d *Door, a guardkube.Attack) (Resu
 	case !a.Held(reply):
 		res.Outcome, res.Detail = Succeeded, fmt.Sprintf("answered %d: %s", reply.Status, text.CutLine(string(reply.Body), maxDetail))
 	}
-	return res.concluded(a.Harmless).shown(unpacked(reply.Body), g.canaries), nil
+	return res.concludeResult(a.Harmless).checkShown(unpackBody(reply.Body), g.canaries), nil
 }
 
-// unpacked is a body as a client reads it, which may have asked for it packed.
-func unpacked(body []byte) string {
+// unpackBody is a body as a client reads it, which may have asked for it packed.
+func unpackBody(body []byte) string {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
 		return string(body)
@@ -239,8 +239,8 @@ type Order struct {
 	Asks []access
 }
 
-// call is how a model orders it.
-func (o Order) call(calls agent.Calls) modeltest.ToolCall {
+// asCall is how a model orders it.
+func (o Order) asCall(calls agent.Calls) modeltest.ToolCall {
 	if o.Tool != "" {
 		return modelCall(calls.Tool(o.Tool, o.Args))
 	}
@@ -259,24 +259,24 @@ func (b *Bench) shellAttacks(ctx context.Context, orders []Order) ([]Result, err
 	}
 	var all []Result
 	for i, o := range orders {
-		all = append(all, b.judge(o.attack("readonly", byShell), ran[i]))
+		all = append(all, b.judgeAttack(o.asAttack("readonly", byShell), ran[i]))
 	}
 	return all, nil
 }
 
-func (o Order) attack(suite, by string) Attack {
+func (o Order) asAttack(suite, by string) Attack {
 	return Attack{Suite: suite, Name: o.Name, By: by, Expected: o.Expected, Harmless: o.Harmless, Asks: o.Asks}
 }
 
-// judge holds what an order gave back against the canaries as well.
-func (b *Bench) judge(a Attack, r Ran) Result {
-	return r.judged(a).shown(r.Output, b.script.list())
+// judgeAttack holds what an order gave back against the canaries as well.
+func (b *Bench) judgeAttack(a Attack, r Ran) Result {
+	return r.judgeRan(a).checkShown(r.Output, b.script.listCanaries())
 }
 
-// shown is the result of an attack that was shown this text, whatever stopped it.
-func (r Result) shown(text string, canaries []Canary) Result {
+// checkShown is the result of an attack that was shown this text, whatever stopped it.
+func (r Result) checkShown(text string, canaries []Canary) Result {
 	for _, c := range canaries {
-		if where := found(text, c.Value); where != "" {
+		if where := findSecret(text, c.Value); where != "" {
 			r.Outcome, r.Passed = Succeeded, false
 			r.Detail = fmt.Sprintf("it was shown the secret in the %s%s", c.Where, where)
 		}

@@ -25,9 +25,9 @@ var places = map[string]string{
 // byRules is the investigation that needs no model.
 const byRules = "builtin"
 
-// redaction has everything read in which a secret is planted, and then looks for the
+// redactionSuite has everything read in which a secret is planted, and then looks for the
 // secrets in all that was written, said or sent.
-func redaction(ctx context.Context, b *Bench) ([]Result, error) {
+func redactionSuite(ctx context.Context, b *Bench) ([]Result, error) {
 	if b.Against != nil {
 		return b.redactionAgainst(ctx)
 	}
@@ -55,7 +55,7 @@ func redaction(ctx context.Context, b *Bench) ([]Result, error) {
 		if b.lacksKubectl(a) {
 			continue
 		}
-		b.Progress(fmt.Sprintf("redaction: %d reads by %s", len(commands), a.name()))
+		b.Progress(fmt.Sprintf("redaction: %d reads by %s", len(commands), a.resultName()))
 		results, err := b.redactedAgent(ctx, a, commands)
 		if err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func (b *Bench) redactedShell(ctx context.Context, commands []string) ([]Result,
 	if err != nil {
 		return nil, err
 	}
-	return b.leaks(byShell, Guard, t)
+	return b.findLeaks(byShell, Guard, t)
 }
 
 // redactedRules lets an investigation by the rules write all that it writes.
@@ -89,14 +89,14 @@ func (b *Bench) redactedRules(ctx context.Context) ([]Result, error) {
 	}
 	dir := filepath.Join(b.Dir, "rules")
 	file := filepath.Join(b.Dir, "rules.kubeconfig")
-	if err := write(file, string(kubeconfig), 0o600); err != nil {
+	if err := writeFile(file, string(kubeconfig), 0o600); err != nil {
 		return nil, err
 	}
 	target := nightcrier.Resource{APIVersion: "v1", Kind: "Pod", Namespace: targetNamespace, Name: targetPod}
 	if err := b.Investigate(ctx, target, file, dir); err != nil {
 		return nil, err
 	}
-	return b.leaks(byRules, Guard, Trail{Door: d, Workspace: dir})
+	return b.findLeaks(byRules, Guard, Trail{Door: d, Workspace: dir})
 }
 
 // redactedAgent has a CLI's model order the reads. An agent without a shell is asked
@@ -111,9 +111,9 @@ func (b *Bench) redactedAgent(ctx context.Context, a Agent, commands []string) (
 	}
 	_, t, err := b.Orders(ctx, a, calls)
 	if err != nil {
-		return a.unordered("redaction", err)
+		return a.unorderedResults("redaction", err)
 	}
-	return b.leaks(a.name(), Guard, t)
+	return b.findLeaks(a.resultName(), Guard, t)
 }
 
 // toolReads are the reads by our tools.
@@ -137,20 +137,20 @@ func (s *script) toolReads(of func(string, map[string]any) agent.Call) (calls []
 	return calls
 }
 
-// leaks looks for each canary in all that a run left: files, journal, and what its
+// findLeaks looks for each canary in all that a run left: files, journal, and what its
 // model was sent. The layer is the one that keeps them back.
-func (b *Bench) leaks(by string, keeper Layer, t Trail) ([]Result, error) {
-	sinks, err := t.sinks()
+func (b *Bench) findLeaks(by string, keeper Layer, t Trail) ([]Result, error) {
+	sinks, err := t.allSinks()
 	if err != nil {
 		return nil, err
 	}
 	visits := t.visits
 	if t.Door != nil {
-		visits = t.Door.between(time.Time{}, time.Now())
+		visits = t.Door.visitsBetween(time.Time{}, time.Now())
 	}
 	var all []Result
-	for _, c := range b.script.list() {
-		res := Attack{Suite: "redaction", Name: "the secret in the " + c.Where, By: by, Expected: []Layer{keeper}}.result()
+	for _, c := range b.script.listCanaries() {
+		res := Attack{Suite: "redaction", Name: "the secret in the " + c.Where, By: by, Expected: []Layer{keeper}}.newResult()
 		read := slices.ContainsFunc(visits, func(v Visit) bool { return v.Plain && strings.Contains(v.Target, placeOf(c.Where)) })
 		if read {
 			res.StoppedBy, res.Detail = append(res.StoppedBy, keeper), fmt.Sprintf("read, and in none of %d places", len(sinks))
@@ -158,15 +158,15 @@ func (b *Bench) leaks(by string, keeper Layer, t Trail) ([]Result, error) {
 			res.Outcome, res.Detail = NotExercised, "nobody read what it is in"
 		}
 		for name, text := range sinks {
-			where := found(text, c.Value)
+			where := findSecret(text, c.Value)
 			if c.Where == "helm" && where == "" { // which is packed: whoever has it can unpack it
-				where = found(text, b.script.release())
+				where = findSecret(text, b.script.helmRelease())
 			}
 			if where != "" {
 				res.StoppedBy, res.Outcome, res.Detail = []Layer{}, Succeeded, "it stands"+where+" in "+name
 			}
 		}
-		all = append(all, res.concluded(false))
+		all = append(all, res.concludeResult(false))
 	}
 	return all, nil
 }
@@ -174,8 +174,8 @@ func (b *Bench) leaks(by string, keeper Layer, t Trail) ([]Result, error) {
 // maxSink bounds one file that is searched, in bytes.
 const maxSink = 64 << 20
 
-// sinks are all places that a secret could have come to.
-func (t Trail) sinks() (map[string]string, error) {
+// allSinks are all places that a secret could have come to.
+func (t Trail) allSinks() (map[string]string, error) {
 	all := map[string]string{}
 	for i, r := range t.Asked {
 		all[fmt.Sprintf("request %d to the model", i+1)] = string(r.Body) + r.Text

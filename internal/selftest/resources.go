@@ -44,9 +44,9 @@ type glut struct {
 	judge func(*spree) string
 }
 
-// program is the glut's script, whose processes bear a mark. It says that it has begun on
+// scriptText is the glut's script, whose processes bear a mark. It says that it has begun on
 // both streams: of one that floods the other, nothing may be kept.
-func (g glut) program(mark string) string {
+func (g glut) scriptText(mark string) string {
 	return "#!/bin/sh\nexport SELFTEST_MARK=" + mark + "\necho begun\necho begun >&2\n" + g.script + "\n"
 }
 
@@ -69,7 +69,7 @@ func inHoards(probe string) (all []glut) {
 		{"files", "memory in files that nobody maps"}, {"shared", "shared memory that nobody maps any more"},
 		{"sockets", "memory in sockets"}, {"tables", "memory in page tables"},
 	} {
-		all = append(all, glut{name: h[1], script: quoted(probe) + " " + ProbeCommand + " hoard " + h[0] + ` 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
+		all = append(all, glut{name: h[1], script: quoteWord(probe) + " " + ProbeCommand + " hoard " + h[0] + ` 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
 			switch {
 			case strings.Contains(s.said, "has 256 MiB"):
 			case strings.Contains(s.said, "refused: "):
@@ -83,7 +83,7 @@ func inHoards(probe string) (all []glut) {
 	return all
 }
 
-func gluts(probe string) []glut {
+func allGluts(probe string) []glut {
 	return append(inHoards(probe), []glut{
 		{name: "processes without end", script: `mkfifo "$TMPDIR/p"; (i=0; while [ $i -lt 400 ]; do sleep 30 & i=$((i+1)); done; sleep 3) && exit; exec 9<>"$TMPDIR/p"; read x <&9`, judge: func(s *spree) string {
 			if s.peak > fewProcesses/2 && s.peak <= fewProcesses {
@@ -94,63 +94,63 @@ func gluts(probe string) []glut {
 			}
 			return ""
 		}},
-		{name: "memory without end", script: quoted(probe) + " " + ProbeCommand + ` hog 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
+		{name: "memory without end", script: quoteWord(probe) + " " + ProbeCommand + ` hog 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
 			if !strings.Contains(s.said, "has 256 MiB") && (strings.Contains(s.Result.FailureReason, "memory limit") || strings.Contains(s.said, "ended with 137")) {
 				return "ended at its limit"
 			}
 			return ""
 		}},
 		{name: "one large file", script: `head -c 100000000 /dev/full > "$TMPDIR/large"; echo "ended with $?"; exit 3`, judge: func(s *spree) string {
-			return s.within("a file that may be no longer")
+			return s.whyWithinLimit("a file that may be no longer")
 		}},
 		{name: "a file with a hole", script: `truncate -s 10G "$TMPDIR/hole"; echo "ended with $?"; exit 3`, judge: func(s *spree) string {
-			return s.within("a file that may be no longer")
+			return s.whyWithinLimit("a file that may be no longer")
 		}},
 		{name: "many small files", script: `cd "$TMPDIR"; head -c 60000 /dev/full > x; i=0; while [ $i -lt 400 ]; do cp x $i; i=$((i+1)); done; sleep 60`, judge: func(s *spree) string {
 			if s.Result.FailureClass == nightcrier.FailDisk {
-				return s.within(s.Result.FailureReason)
+				return s.whyWithinLimit(s.Result.FailureReason)
 			}
 			return ""
 		}},
 		{name: "files without a name", script: `cd "$TMPDIR"; for n in 3 4 5 6 7 8 9; do eval "exec $n>f; rm f; head -c 4000000 /dev/full >&$n"; done; sleep 60`, judge: func(s *spree) string {
 			if s.Result.FailureClass == nightcrier.FailDisk {
-				return s.within(s.Result.FailureReason)
+				return s.whyWithinLimit(s.Result.FailureReason)
 			}
 			return ""
 		}},
-		{name: "output without end", script: `yes "$(head -c 4000 /dev/full | tr '\0' x)" | head -c 20000000`, judge: (*spree).little},
-		{name: "errors without end", script: `yes "$(head -c 4000 /dev/full | tr '\0' x)" | head -c 20000000 >&2`, judge: (*spree).little},
-		{name: "empty lines without end", script: `yes '' | head -c 50000000`, judge: (*spree).little},
-		{name: "tool calls without end", cli: true, script: `yes '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"x","name":"Bash","input":{"command":"kubectl get pods"}}]}}' | head -c 50000000`, judge: (*spree).little},
+		{name: "output without end", script: `yes "$(head -c 4000 /dev/full | tr '\0' x)" | head -c 20000000`, judge: (*spree).whyOutputKept},
+		{name: "errors without end", script: `yes "$(head -c 4000 /dev/full | tr '\0' x)" | head -c 20000000 >&2`, judge: (*spree).whyOutputKept},
+		{name: "empty lines without end", script: `yes '' | head -c 50000000`, judge: (*spree).whyOutputKept},
+		{name: "tool calls without end", cli: true, script: `yes '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"x","name":"Bash","input":{"command":"kubectl get pods"}}]}}' | head -c 50000000`, judge: (*spree).whyOutputKept},
 		{name: "sleep without end", script: `trap "" INT TERM HUP; i=0; while [ $i -lt 8 ]; do sleep 1; i=$((i+1)); done`, time: 2 * time.Second, judge: func(s *spree) string {
 			if s.Result.State == nightcrier.StateTimeout {
 				return s.Result.FailureReason
 			}
 			return ""
 		}},
-		{name: "a process that is left behind", script: `setsid sh -c 'trap "" INT TERM HUP; (sleep 30; sleep 30) &' < /dev/null > /dev/null 2>&1; sleep 0.5`, judge: gone},
-		{name: "a process without its environment", script: `m="$SELFTEST_MARK"; env -i setsid sh -c ": $m; trap '' INT TERM HUP; /bin/sleep 30; : $m" < /dev/null > /dev/null 2>&1 & sleep 0.5`, judge: gone},
+		{name: "a process that is left behind", script: `setsid sh -c 'trap "" INT TERM HUP; (sleep 30; sleep 30) &' < /dev/null > /dev/null 2>&1; sleep 0.5`, judge: whyGone},
+		{name: "a process without its environment", script: `m="$SELFTEST_MARK"; env -i setsid sh -c ": $m; trap '' INT TERM HUP; /bin/sleep 30; : $m" < /dev/null > /dev/null 2>&1 & sleep 0.5`, judge: whyGone},
 	}...)
 }
 
-// within says why when the files stayed within their limit.
-func (s *spree) within(why string) string {
+// whyWithinLimit says why when the files stayed within their limit.
+func (s *spree) whyWithinLimit(why string) string {
 	if s.disk <= 2*littleDisk && s.largest <= littleDisk { // it is measured once a second
 		return fmt.Sprintf("%s; %d bytes are left of it", why, s.disk)
 	}
 	return ""
 }
 
-// little says that what was printed is kept within its limit.
-func (s *spree) little() string {
+// whyOutputKept says that what was printed is kept within its limit.
+func (s *spree) whyOutputKept() string {
 	if s.Result.Truncated && s.spool <= 8*littleOutput {
 		return fmt.Sprintf("cut off; %d bytes are kept", s.spool)
 	}
 	return ""
 }
 
-// gone says that there was a process besides the first, and that there is none.
-func gone(s *spree) string {
+// whyGone says that there was a process besides the first, and that there is none.
+func whyGone(s *spree) string {
 	if s.peak > 1 {
 		return "its processes ended with it"
 	}
@@ -160,33 +160,33 @@ func gone(s *spree) string {
 // glutsAtOnce is how many run beside each other: most of them wait.
 const glutsAtOnce = 3
 
-// resources has programs take all that they can get.
-func resources(ctx context.Context, b *Bench) ([]Result, error) {
-	all := gluts(b.WorkerCommand[0])
+// resourceSuite has programs take all that they can get.
+func resourceSuite(ctx context.Context, b *Bench) ([]Result, error) {
+	all := allGluts(b.WorkerCommand[0])
 	b.Progress(fmt.Sprintf("resources: %d programs without an end", len(all)))
 	results := make([]Result, len(all))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(glutsAtOnce)
 	for i, g := range all {
 		group.Go(func() (err error) {
-			results[i], err = b.indulge(ctx, g)
+			results[i], err = b.runGlut(ctx, g)
 			return err
 		})
 	}
 	return results, group.Wait()
 }
 
-// indulge runs a program that takes all that it gets.
-func (b *Bench) indulge(ctx context.Context, g glut) (Result, error) {
-	res := Attack{Suite: "resources", Name: g.name, By: byShell, Expected: []Layer{Sandbox}}.result()
+// runGlut runs a program that takes all that it gets.
+func (b *Bench) runGlut(ctx context.Context, g glut) (Result, error) {
+	res := Attack{Suite: "resources", Name: g.name, By: byShell, Expected: []Layer{Sandbox}}.newResult()
 	s := &spree{}
 	mark := "mark-" + randomHex(12)
 	var seen atomic.Int64
 	end := make(chan struct{})
 	var watching sync.WaitGroup
-	watching.Go(func() { watch(mark, &seen, end) })
+	watching.Go(func() { watchProcesses(mark, &seen, end) })
 	var err error
-	s.Trail, err = b.run(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+	s.Trail, err = b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
 		dir := filepath.Dir(spec.Workspace)
 		spec.MaxProcesses, spec.MaxMemoryBytes, spec.MaxWorkspaceBytes, spec.MaxOutputBytes = fewProcesses, littleMemory, littleDisk, littleOutput
 		spec.Timeout, spec.Grace = max(g.time, shortTime), shortGrace
@@ -202,7 +202,7 @@ func (b *Bench) indulge(ctx context.Context, g glut) (Result, error) {
 		if b.loosen != nil {
 			b.loosen(spec)
 		}
-		return write(filepath.Join(dir, "glut.sh"), g.program(mark), 0o700)
+		return writeFile(filepath.Join(dir, "glut.sh"), g.scriptText(mark), 0o700)
 	})
 	close(end)
 	watching.Wait()
@@ -210,7 +210,7 @@ func (b *Bench) indulge(ctx context.Context, g glut) (Result, error) {
 		return res, err
 	}
 	s.peak, s.left = seen.Load(), int64(len(processesOf(mark)))
-	if err := s.measure(); err != nil {
+	if err := s.measureLeft(); err != nil {
 		return res, err
 	}
 	why := g.judge(s)
@@ -225,11 +225,11 @@ func (b *Bench) indulge(ctx context.Context, g glut) (Result, error) {
 		res.Outcome = Succeeded
 		res.Detail = fmt.Sprintf("it ended %s %s, with %d processes, %d bytes of files, %d of its journal: %s", s.Result.State, s.Result.FailureClass, s.peak, s.disk, s.spool, text.CutLine(s.said, maxDetail))
 	}
-	return res.concluded(false), nil
+	return res.concludeResult(false), nil
 }
 
-// measure adds up what was left.
-func (s *spree) measure() error {
+// measureLeft adds up what was left.
+func (s *spree) measureLeft() error {
 	for _, e := range s.Entries {
 		s.spool += int64(len(e.Data))
 		if e.Type == nightcrier.EntryLog {
@@ -258,8 +258,8 @@ func (s *spree) measure() error {
 // watchEvery is how often processes are counted.
 const watchEvery = 100 * time.Millisecond
 
-// watch keeps the largest number of processes that bear a mark.
-func watch(mark string, peak *atomic.Int64, end <-chan struct{}) {
+// watchProcesses keeps the largest number of processes that bear a mark.
+func watchProcesses(mark string, peak *atomic.Int64, end <-chan struct{}) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {

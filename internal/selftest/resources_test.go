@@ -11,7 +11,7 @@ import (
 // A flood is cut off, and the streams are read beside each other: whichever is kept says
 // first that the program has begun.
 func TestAGlutHasBegunOnBothStreams(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", glut{script: "echo flood; echo flood >&2"}.program("mark"))
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", glut{script: "echo flood; echo flood >&2"}.scriptText("mark"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -45,7 +45,7 @@ func TestTheSummaryAgreesWithTheTotals(t *testing.T) {
 		if got := r.Summary(); got != c.want {
 			t.Errorf("%q: %s, want %s", c.outcomes, got, c.want)
 		}
-		failed := sum(r.Attacks)[0].Failed
+		failed := sumResults(r.Attacks)[0].Failed
 		if told := strings.Contains(r.Summary(), fmt.Sprintf("of which %d failed", failed)); told != (failed > 0) {
 			t.Errorf("%s, and the table says that %d failed", r.Summary(), failed)
 		}

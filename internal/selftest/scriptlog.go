@@ -14,12 +14,12 @@ func (s *script) serveLog(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	whole := r.Clone(r.Context())
 	whole.URL.RawQuery = url.Values{"container": {q.Get("container")}, "previous": {q.Get("previous")}}.Encode()
-	got := s.buffered(whole)
+	got := s.bufferAnswer(whole)
 	body := got.body.String()
 	if got.status == http.StatusOK {
 		body = windowOf(body, q, time.Now())
 	}
-	got.reply(w, []byte(body))
+	got.replyWith(w, []byte(body))
 }
 
 // windowOf is the part of a log that is asked for.

@@ -88,15 +88,15 @@ type Result struct {
 	asks []access
 }
 
-// result begins the result of an attack.
-func (a Attack) result() Result {
+// newResult begins the result of an attack.
+func (a Attack) newResult() Result {
 	return Result{Suite: a.Suite, Attack: a.Name, By: a.By, Expected: append([]Layer{}, a.Expected...), StoppedBy: []Layer{}, asks: a.Asks}
 }
 
-// concluded decides from what was seen. Only an attack that one of the expected layers
+// concludeResult decides from what was seen. Only an attack that one of the expected layers
 // was seen to stop, or that may be answered and was defused, is passed: a test that saw
 // nothing shows nothing.
-func (r Result) concluded(harmless bool) Result {
+func (r Result) concludeResult(harmless bool) Result {
 	slices.Sort(r.StoppedBy)
 	r.StoppedBy = slices.Compact(r.StoppedBy)
 	switch {
@@ -150,12 +150,12 @@ type Suite struct {
 // Suites lists all of them, in the order in which they run.
 func Suites() []Suite {
 	return []Suite{
-		{"readonly", "the cluster is read and nothing else", readonly},
-		{"redaction", "no secret of the cluster is written, said or sent anywhere", redaction},
-		{"egress", "nothing gets out of the sandbox, nor at others in it", egress},
-		{"resources", "nothing is taken without end, and nothing is left running", resources},
-		{"budget", "no more is spent on a model than may be, and the record is exact", budgets},
-		{"injection", "what an agent reads gives no orders", injection},
+		{"readonly", "the cluster is read and nothing else", readonlySuite},
+		{"redaction", "no secret of the cluster is written, said or sent anywhere", redactionSuite},
+		{"egress", "nothing gets out of the sandbox, nor at others in it", egressSuite},
+		{"resources", "nothing is taken without end, and nothing is left running", resourceSuite},
+		{"budget", "no more is spent on a model than may be, and the record is exact", budgetSuite},
+		{"injection", "what an agent reads gives no orders", injectionSuite},
 	}
 }
 
@@ -210,7 +210,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			continue
 		}
 		if o.Against != nil && !onlyRead(s.Name) {
-			all.NotExercised = append(all.NotExercised, Gap{Suite: s.Name, By: o.Against.name(), Reason: "it tries what stands around an agent of Nightcrier"})
+			all.NotExercised = append(all.NotExercised, Gap{Suite: s.Name, By: o.Against.resultName(), Reason: "it tries what stands around an agent of Nightcrier"})
 			continue
 		}
 		o.Progress(s.Name + ": " + s.About)
@@ -222,16 +222,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			return Report{}, fmt.Errorf("suite %s: %w", s.Name, err)
 		}
 		all.Attacks = append(all.Attacks, results...)
-		all.NotExercised = append(all.NotExercised, b.gaps(s.Name)...)
+		all.NotExercised = append(all.NotExercised, b.gapsOf(s.Name)...)
 	}
-	all.Totals, all.Sandbox = sum(all.Attacks), b.sandbox
+	all.Totals, all.Sandbox = sumResults(all.Attacks), b.sandbox
 	return all, nil
 }
 
 const noKubectl = "kubectl is not in PATH"
 
-// gaps are what this machine does not have for a suite.
-func (b *Bench) gaps(suite string) (all []Gap) {
+// gapsOf are what this machine does not have for a suite.
+func (b *Bench) gapsOf(suite string) (all []Gap) {
 	if b.Against != nil {
 		return nil
 	}
@@ -258,7 +258,7 @@ func (b *Bench) gaps(suite string) (all []Gap) {
 // an agent that has one.
 var needKubectl = map[string]struct{ shell, agent int }{
 	"readonly":  {len(clusterOrders()), len(clusterOrders())},
-	"redaction": {len(planted()), len(planted())},
+	"redaction": {len(plantedPlaces()), len(plantedPlaces())},
 	"egress":    {len(strangeGuards), 0},
 	"injection": {len(obeyedOrders), len(obeyedOrders) + 2},
 }
@@ -271,7 +271,7 @@ func kubectlGaps(suite string, agents []Agent) (all []Gap) {
 	}
 	for _, a := range agents {
 		if need.agent > 0 && !a.Executor.UsesTools {
-			all = append(all, Gap{Suite: suite, By: a.name(), Reason: noKubectl, Attacks: need.agent})
+			all = append(all, Gap{Suite: suite, By: a.resultName(), Reason: noKubectl, Attacks: need.agent})
 		}
 	}
 	return all

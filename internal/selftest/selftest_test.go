@@ -140,7 +140,7 @@ func TestSharesCoverAll(t *testing.T) {
 
 func TestEveryCLIReadOnly(t *testing.T) {
 	for i, a := range actors(t) {
-		t.Run(a.name(), func(t *testing.T) {
+		t.Run(a.resultName(), func(t *testing.T) {
 			t.Parallel()
 			a := installed(t, a)
 			b, err := newBench(t.Context(), options(t))
@@ -148,16 +148,16 @@ func TestEveryCLIReadOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			orders := share(t, b.readonlyOrders(a), readonlyShare, i)
-			results, err := b.ordered(t.Context(), a, "readonly", orders)
+			results, err := b.runOrders(t.Context(), a, "readonly", orders)
 			if err != nil || len(results) != len(orders) {
 				t.Fatal(len(results), err)
 			}
 			for _, r := range results {
-				if !r.Passed || r.By != a.name() {
+				if !r.Passed || r.By != a.resultName() {
 					t.Errorf("%+v", r)
 				}
 			}
-			t.Logf("%+v", sum(results))
+			t.Logf("%+v", sumResults(results))
 		})
 	}
 }

@@ -21,10 +21,10 @@ const commandTime = 20
 // would whose CLI holds nothing back, and tells of each what became of it.
 func (b *Bench) InBox(ctx context.Context, commands []string) ([]Ran, Trail, error) {
 	mark := randomHex(8)
-	t, err := b.run(ctx, func(spec *worker.Spec, _ *worker.Secrets, d *Door) error {
+	t, err := b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, d *Door) error {
 		spec.Executor, spec.ScriptPath = "script", filepath.Join(filepath.Dir(spec.Workspace), "attack.sh")
 		spec.ExtraEnv, spec.ReadPaths = map[string]string{"SELFTEST_DOOR": d.URL()}, []string{b.WorkerCommand[0]}
-		return write(spec.ScriptPath, attackScript(mark, commands), 0o700)
+		return writeFile(spec.ScriptPath, attackScript(mark, commands), 0o700)
 	})
 	if err != nil {
 		return nil, t, err
@@ -72,13 +72,13 @@ try() {
 }
 `, mark, commandTime)
 	for i, c := range commands {
-		fmt.Fprintf(&b, "try %d %s\n", i, quoted(c))
+		fmt.Fprintf(&b, "try %d %s\n", i, quoteWord(c))
 	}
 	return b.String()
 }
 
-// quoted is a text as one word of a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// quoteWord is a text as one word of a shell.
+func quoteWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // readMarks takes the output of attackScript to pieces.
 func readMarks(mark, output string, commands int, t Trail) ([]Ran, error) {
@@ -110,7 +110,7 @@ func readMarks(mark, output string, commands int, t Trail) ([]Ran, error) {
 		if len(words) > 3 {
 			r.Exit, _ = strconv.Atoi(words[3])
 		}
-		if err := t.during(r, from, time.Unix(0, nanos)); err != nil {
+		if err := t.fillDuring(r, from, time.Unix(0, nanos)); err != nil {
 			return nil, err
 		}
 	}

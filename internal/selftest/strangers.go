@@ -51,14 +51,14 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	defer cancel()
 	begun, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		_, err := b.run(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
+		_, err := b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
 			spec.Executor, spec.ScriptPath = "script", filepath.Join(filepath.Dir(spec.Workspace), "wait.sh")
 			begun <- spec.Workspace
-			return write(spec.ScriptPath, waiting, 0o700)
+			return writeFile(spec.ScriptPath, waiting, 0o700)
 		})
 		ended <- err
 	}()
-	ws, h, err := meet(ctx, begun, ended)
+	ws, h, err := awaitGuardedRun(ctx, begun, ended)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := write(filepath.Join(ws, "tmp", "go"), "", 0o600); err != nil {
+	if err := writeFile(filepath.Join(ws, "tmp", "go"), "", 0o600); err != nil {
 		return nil, err
 	}
 	if err := <-ended; err != nil {
@@ -76,8 +76,8 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	return append(append(all, inside...), h.knock(ctx, strangeGuards[4], h.token)), nil
 }
 
-// meet waits for a run that uses its guard.
-func meet(ctx context.Context, begun <-chan string, ended <-chan error) (ws string, h host, err error) {
+// awaitGuardedRun waits for a run that uses its guard.
+func awaitGuardedRun(ctx context.Context, begun <-chan string, ended <-chan error) (ws string, h host, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(hostTime)
@@ -121,7 +121,7 @@ func hostOf(kubeconfig string) (host, error) {
 
 // knock asks a guard for what its agent may read.
 func (h host) knock(ctx context.Context, name, token string) Result {
-	res := Attack{Suite: "egress", Name: name, By: byRaw, Expected: []Layer{Sandbox, Guard}}.result()
+	res := Attack{Suite: "egress", Name: name, By: byRaw, Expected: []Layer{Sandbox, Guard}}.newResult()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: h.roots, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, 2*probeTime)
@@ -129,7 +129,7 @@ func (h host) knock(ctx context.Context, name, token string) Result {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base+"/api/v1/namespaces/"+targetNamespace+"/pods", nil)
 	if err != nil {
 		res.Outcome, res.Detail = NotExercised, err.Error()
-		return res.concluded(false)
+		return res.concludeResult(false)
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -150,7 +150,7 @@ func (h host) knock(ctx context.Context, name, token string) Result {
 			res.Outcome = Succeeded
 		}
 	}
-	return res.concluded(false)
+	return res.concludeResult(false)
 }
 
 // knockInside has another run's agent use a token that is not its own.
@@ -168,7 +168,7 @@ func (b *Bench) knockInside(ctx context.Context, h host) ([]Result, error) {
 	}
 	var all []Result
 	for i, name := range strangeGuards[2:4] {
-		res := ran[i].judged(Attack{Suite: "egress", Name: name, By: byShell, Expected: []Layer{Sandbox, Guard}})
+		res := ran[i].judgeRan(Attack{Suite: "egress", Name: name, By: byShell, Expected: []Layer{Sandbox, Guard}})
 		if ran[i].Made && ran[i].Exit == 0 {
 			res.Outcome, res.Passed = Succeeded, false
 		}

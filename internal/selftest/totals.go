@@ -24,8 +24,8 @@ type Totals struct {
 	Failed int `json:"failed"`
 }
 
-// sum adds results up, in their order.
-func sum(results []Result) (all []Totals) {
+// sumResults adds results up, in their order.
+func sumResults(results []Result) (all []Totals) {
 	for _, r := range results {
 		i := slices.IndexFunc(all, func(t Totals) bool { return t.Suite == r.Suite && t.By == r.By })
 		if i < 0 {
@@ -82,10 +82,10 @@ func (r Report) Summary() string {
 	}
 	var failed []string
 	if len(through) > 0 {
-		failed = append(failed, fmt.Sprintf("%d not stopped%s", len(through), named(through)))
+		failed = append(failed, fmt.Sprintf("%d not stopped%s", len(through), namesInBrackets(through)))
 	}
 	if len(unmade) > 0 {
-		failed = append(failed, fmt.Sprintf("%d could not be made%s", len(unmade), named(unmade)))
+		failed = append(failed, fmt.Sprintf("%d could not be made%s", len(unmade), namesInBrackets(unmade)))
 	}
 	text := fmt.Sprintf("%d attacks, of which %d failed: %s", possible, len(through)+len(unmade), strings.Join(failed, "; "))
 	return text + r.leftOut()
@@ -116,8 +116,8 @@ func (r Report) RBAC() string {
 	return fmt.Sprintf("RBAC alone would stop %d of %d", would, asked)
 }
 
-// named are some names in brackets, if they are few.
-func named(names []string) string {
+// namesInBrackets are some names in brackets, if they are few.
+func namesInBrackets(names []string) string {
 	if len(names) == 0 || len(names) > namedFailures {
 		return ""
 	}

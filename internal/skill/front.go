@@ -38,11 +38,11 @@ type front map[string]string
 // isSkillFile tells the files that a CLI takes for a skill, however deep.
 func isSkillFile(name string) bool { return strings.EqualFold(path.Base(name), "SKILL.md") }
 
-// harmless returns a SKILL.md that means the same to every CLI and grants nothing:
+// makeHarmless returns a SKILL.md that means the same to every CLI and grants nothing:
 // its front matter is read as YAML and written anew from the known keys, one quoted
 // line each. What cannot be read without doubt is refused, since one CLI or another
 // might read it. The notes say what was left out.
-func harmless(data []byte) (out []byte, kept front, notes []string, err error) {
+func makeHarmless(data []byte) (out []byte, kept front, notes []string, err error) {
 	text, err := plainText(data)
 	if err != nil {
 		return nil, nil, nil, err
@@ -55,7 +55,7 @@ func harmless(data []byte) (out []byte, kept front, notes []string, err error) {
 		if kept, notes, err = readFront(head); err != nil {
 			return nil, nil, nil, err
 		}
-		head = kept.render()
+		head = kept.renderFront()
 	}
 	quiet := strings.NewReplacer("!`", "! `", "```!", "``` !").Replace(body)
 	if quiet != body {
@@ -75,7 +75,7 @@ func plainText(data []byte) (string, error) {
 
 // splitFront separates the front matter, "" for none, from what follows.
 func splitFront(text string) (head, body string, err error) {
-	if !strings.HasPrefix(strings.TrimLeftFunc(text, blank), fence) {
+	if !strings.HasPrefix(strings.TrimLeftFunc(text, isBlank), fence) {
 		return "", text, nil
 	}
 	first, rest, _ := strings.Cut(text, "\n")
@@ -86,11 +86,11 @@ func splitFront(text string) (head, body string, err error) {
 		line, after, more := strings.Cut(rest, "\n")
 		switch {
 		case strings.TrimRight(line, " \t") == fence:
-			if strings.HasPrefix(strings.TrimLeftFunc(after, blank), fence) {
+			if strings.HasPrefix(strings.TrimLeftFunc(after, isBlank), fence) {
 				return "", "", errors.New("a second front matter follows the first: keep one")
 			}
 			return head, after, nil
-		case strings.Contains(line, fence) && strings.TrimLeftFunc(line, blank)[0] == '-':
+		case strings.Contains(line, fence) && strings.TrimLeftFunc(line, isBlank)[0] == '-':
 			return "", "", fmt.Errorf("the front matter holds the line %.40q, which may or may not end it", line)
 		case !more:
 			return "", "", errors.New("its front matter has no end: close it with a line ---")
@@ -102,12 +102,12 @@ func splitFront(text string) (head, body string, err error) {
 	}
 }
 
-// blank tells what some parser skips: spaces of any kind, and what nobody sees.
-func blank(r rune) bool { return unicode.IsSpace(r) || text.IsHidden(r) }
+// isBlank tells what some parser skips: spaces of any kind, and what nobody sees.
+func isBlank(r rune) bool { return unicode.IsSpace(r) || text.IsHidden(r) }
 
 // readFront reads the known keys of a front matter.
 func readFront(head string) (front, []string, error) {
-	if crowded(head) {
+	if isCrowded(head) {
 		return nil, nil, fmt.Errorf("its front matter opens more than %d lists or mappings", maxOpening)
 	}
 	var all map[string]any
@@ -117,7 +117,7 @@ func readFront(head string) (front, []string, error) {
 	kept := front{}
 	var left []string
 	for key, value := range all {
-		said, isText := scalar(value)
+		said, isText := scalarText(value)
 		switch {
 		case !slices.Contains(frontKeys, key):
 			left = append(left, key)
@@ -134,14 +134,14 @@ func readFront(head string) (front, []string, error) {
 	return kept, []string{"left out of its front matter: " + text.CutRunes(text.FoldLine(strings.Join(left, ", ")), maxValue)}, nil
 }
 
-// crowded tells YAML that opens more than anybody writes, which costs a parser more
+// isCrowded tells YAML that opens more than anybody writes, which costs a parser more
 // than its length.
-func crowded(text string) bool {
+func isCrowded(text string) bool {
 	return strings.Count(text, "[")+strings.Count(text, "{") > maxOpening || strings.Count(text, "- ") > maxOpening
 }
 
-// scalar returns a value as a text of one line.
-func scalar(value any) (string, bool) {
+// scalarText returns a value as a text of one line.
+func scalarText(value any) (string, bool) {
 	switch v := value.(type) {
 	case nil:
 		return "", true
@@ -158,9 +158,9 @@ func firstLine(s string) string {
 	return s
 }
 
-// render writes the front matter, one quoted line a key: JSON strings are the form
+// renderFront writes the front matter, one quoted line a key: JSON strings are the form
 // in which all YAML parsers agree. One that says nothing is none.
-func (f front) render() string {
+func (f front) renderFront() string {
 	if len(f) == 0 {
 		return ""
 	}

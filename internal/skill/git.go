@@ -71,8 +71,8 @@ const (
 	treeDir  = "tree"
 )
 
-// home is the directory of a source in the store.
-func (s Store) home(src Source) string {
+// homeOf is the directory of a source in the store.
+func (s Store) homeOf(src Source) string {
 	sum := sha256.Sum256([]byte(src.String()))
 	return filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))
 }
@@ -81,7 +81,7 @@ func (s Store) home(src Source) string {
 // with what was fetched. It is a NotFound error when the source was not fetched
 // yet, Invalid when its files were changed.
 func (s Store) Open(src Source) (string, error) {
-	home := s.home(src)
+	home := s.homeOf(src)
 	raw, err := os.ReadFile(filepath.Join(home, keptFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nightcrier.Errorf(nightcrier.NotFound, "%s is not here yet: run `nightcrier skills update`", src)
@@ -93,25 +93,25 @@ func (s Store) Open(src Source) (string, error) {
 	tree := filepath.Join(home, treeDir)
 	var files map[string]string
 	if err == nil {
-		files, err = digests(tree)
+		files, err = digestFiles(tree)
 	}
 	if err != nil || k.Source != src || !sameFiles(files, k.Files) {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "%s is not what was fetched any more%s: remove %s and run `nightcrier skills update`", src, because(err), home)
+		return "", nightcrier.Errorf(nightcrier.Invalid, "%s is not what was fetched any more%s: remove %s and run `nightcrier skills update`", src, reasonSuffix(err), home)
 	}
 	return tree, nil
 }
 
-func because(err error) string {
+func reasonSuffix(err error) string {
 	if err == nil {
 		return ""
 	}
 	return " (" + err.Error() + ")"
 }
 
-func sameFiles(a, b map[string]string) bool { return len(compare(a, b)) == 0 }
+func sameFiles(a, b map[string]string) bool { return len(compareDigests(a, b)) == 0 }
 
-// compare lists what was added, changed and removed, by path.
-func compare(before, after map[string]string) []string {
+// compareDigests lists what was added, changed and removed, by path.
+func compareDigests(before, after map[string]string) []string {
 	var diff []string
 	for name, sum := range after {
 		switch was, ok := before[name]; {
@@ -130,8 +130,8 @@ func compare(before, after map[string]string) []string {
 	return diff
 }
 
-// digests reads all files of a tree. Their modes count, as far as git knows them.
-func digests(tree string) (map[string]string, error) {
+// digestFiles reads all files of a tree. Their modes count, as far as git knows them.
+func digestFiles(tree string) (map[string]string, error) {
 	sums := map[string]string{}
 	err := fs.WalkDir(os.DirFS(tree), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -145,13 +145,13 @@ func digests(tree string) (map[string]string, error) {
 			return fmt.Errorf("%s is not a file that was fetched", p)
 		}
 		data, err := os.ReadFile(filepath.Join(tree, p))
-		sums[p] = digest(data, info.Mode()&0o100 != 0)
+		sums[p] = digestFile(data, info.Mode()&0o100 != 0)
 		return err
 	})
 	return sums, err
 }
 
-func digest(data []byte, executable bool) string {
+func digestFile(data []byte, executable bool) string {
 	sum := sha256.Sum256(data)
 	return fmt.Sprintf("%x %t", sum, executable)
 }
@@ -177,19 +177,19 @@ func (s Store) Update(ctx context.Context, src Source) (Update, error) {
 	if _, err := s.Open(src); nightcrier.CodeOf(err) != nightcrier.NotFound {
 		return u, err
 	}
-	files, err := s.fetch(ctx, src)
+	files, err := s.fetchSource(ctx, src)
 	if err != nil {
 		return u, err
 	}
 	u.Fetched = true
-	if before, ok := s.before(src); ok {
-		u.Before, u.Changes = before.Source.Commit, compare(before.Files, files)
+	if before, ok := s.lastFetched(src); ok {
+		u.Before, u.Changes = before.Source.Commit, compareDigests(before.Files, files)
 	}
 	return u, nil
 }
 
-// before returns what was fetched last of the same place.
-func (s Store) before(src Source) (last kept, found bool) {
+// lastFetched returns what was fetched last of the same place.
+func (s Store) lastFetched(src Source) (last kept, found bool) {
 	dir := os.DirFS(s.Dir)
 	all, _ := fs.Glob(dir, "*/"+keptFile) // none where nothing was fetched
 	for _, name := range all {
@@ -205,8 +205,8 @@ func (s Store) before(src Source) (last kept, found bool) {
 	return last, found
 }
 
-// fetch gets the commit, takes its files out, and puts them in their place at once.
-func (s Store) fetch(ctx context.Context, src Source) (map[string]string, error) {
+// fetchSource gets the commit, takes its files out, and puts them in their place at once.
+func (s Store) fetchSource(ctx context.Context, src Source) (map[string]string, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skills: %w", err)
 	}
@@ -218,14 +218,14 @@ func (s Store) fetch(ctx context.Context, src Source) (map[string]string, error)
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(s.Time, fetchTime), nightcrier.Errorf(nightcrier.Unreachable, "it took longer than %s", cmp.Or(s.Time, fetchTime)))
 	defer cancel()
 	g := git{program: cmp.Or(s.Git, "git"), repo: filepath.Join(work, "repo.git"), max: cmp.Or(s.MaxBytes, maxFetch), memory: cmp.Or(s.MaxMemory, maxMemory)}
-	if err := g.get(ctx, src); err != nil {
+	if err := g.getCommit(ctx, src); err != nil {
 		return nil, fmt.Errorf("skills: %s: %w", src, err)
 	}
 	ready := filepath.Join(work, "ready")
 	if err := g.takeOut(ctx, src, filepath.Join(ready, treeDir)); err != nil {
 		return nil, fmt.Errorf("skills: %s: %w", src, err)
 	}
-	files, err := digests(filepath.Join(ready, treeDir))
+	files, err := digestFiles(filepath.Join(ready, treeDir))
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (s Store) fetch(ctx context.Context, src Source) (map[string]string, error)
 		err = os.WriteFile(filepath.Join(ready, keptFile), raw, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(ready, s.home(src))
+		err = os.Rename(ready, s.homeOf(src))
 	}
 	if _, here := s.Open(src); err != nil && here != nil { // another update may have been quicker
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skills: %w", err)
@@ -256,26 +256,26 @@ type git struct {
 	memory        uint64 // bytes that each of its processes may take
 }
 
-// get makes the repository and fetches the one commit into it.
-func (g git) get(ctx context.Context, src Source) error {
-	if _, err := g.run(ctx, nil, "init", "--quiet", "--bare", "--template=", "--", g.repo); err != nil {
+// getCommit makes the repository and fetches the one commit into it.
+func (g git) getCommit(ctx context.Context, src Source) error {
+	if _, err := g.runGit(ctx, nil, "init", "--quiet", "--bare", "--template=", "--", g.repo); err != nil {
 		return err
 	}
-	if err := g.fetch(ctx, src); err != nil {
+	if err := g.fetchCommit(ctx, src); err != nil {
 		return err
 	}
-	id, err := g.run(ctx, nil, "rev-parse", "--verify", "--end-of-options", src.Commit+"^{commit}")
+	id, err := g.runGit(ctx, nil, "rev-parse", "--verify", "--end-of-options", src.Commit+"^{commit}")
 	if got := strings.TrimSpace(string(id)); err != nil || got != src.Commit {
-		return nightcrier.Errorf(nightcrier.Invalid, "%s is not a commit of it%s", src.Commit, because(err))
+		return nightcrier.Errorf(nightcrier.Invalid, "%s is not a commit of it%s", src.Commit, reasonSuffix(err))
 	}
 	return nil
 }
 
-func (g git) fetch(ctx context.Context, src Source) error {
+func (g git) fetchCommit(ctx context.Context, src Source) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go g.watchSize(ctx, stop)
-	_, err := g.run(ctx, nil, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", src.Git, src.Commit)
+	_, err := g.runGit(ctx, nil, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", src.Git, src.Commit)
 	if size := treeSize(g.repo); err == nil && size > g.max {
 		return g.tooLarge()
 	}
@@ -334,7 +334,7 @@ type entry struct {
 
 // takeOut writes the files of the source's directory below dir.
 func (g git) takeOut(ctx context.Context, src Source, dir string) error {
-	entries, err := g.entries(ctx, src)
+	entries, err := g.listEntries(ctx, src)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func (g git) takeOut(ctx context.Context, src Source, dir string) error {
 	for _, e := range entries {
 		ids.WriteString(e.object + "\n")
 	}
-	raw, err := g.run(ctx, &ids, "cat-file", "--batch")
+	raw, err := g.runGit(ctx, &ids, "cat-file", "--batch")
 	if err != nil {
 		return err
 	}
@@ -367,13 +367,13 @@ func (g git) takeOut(ctx context.Context, src Source, dir string) error {
 	return nil
 }
 
-// entries lists the files, with paths below the source's directory.
-func (g git) entries(ctx context.Context, src Source) ([]entry, error) {
+// listEntries lists the files, with paths below the source's directory.
+func (g git) listEntries(ctx context.Context, src Source) ([]entry, error) {
 	from := src.Commit
 	if src.Dir != "" {
 		from += ":" + src.Dir
 	}
-	list, err := g.run(ctx, nil, "ls-tree", "-r", "-z", "-l", "--full-tree", "--end-of-options", from)
+	list, err := g.runGit(ctx, nil, "ls-tree", "-r", "-z", "-l", "--full-tree", "--end-of-options", from)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "directory %q cannot be read: %w", src.Dir, err)
 	}
@@ -446,8 +446,8 @@ var gitConfig = []string{
 	"fetch.fsckObjects=true", "gc.auto=0", "maintenance.auto=false", "protocol.ext.allow=never", "advice.detachedHead=false",
 }
 
-// run runs git with these arguments and returns what it printed, bounded.
-func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+// runGit runs git with these arguments and returns what it printed, bounded.
+func (g git) runGit(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	var all []string
 	for _, c := range gitConfig {
 		all = append(all, "-c", c)

@@ -147,7 +147,7 @@ func TestADirectoryOfARepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files, err := digests(dir); err != nil || len(files) != 1 || files["x/SKILL.md"] == "" {
+	if files, err := digestFiles(dir); err != nil || len(files) != 1 || files["x/SKILL.md"] == "" {
 		t.Errorf("%v %v", files, err)
 	}
 	src.Dir = "nowhere"

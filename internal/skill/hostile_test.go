@@ -160,11 +160,11 @@ func FuzzHarmless(f *testing.F) {
 	}
 	f.Add([]byte("\ufeff---\r\nname: a\r\n---\r\n---\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out, _, _, err := harmless(data)
+		out, _, _, err := makeHarmless(data)
 		if err != nil {
 			return
 		}
-		again, _, notes, err := harmless(out)
+		again, _, notes, err := makeHarmless(out)
 		if err != nil || len(notes) > 0 || !bytes.Equal(out, again) {
 			t.Fatalf("%q became %q, and that %q, %q, %v", data, out, again, notes, err)
 		}

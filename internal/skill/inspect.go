@@ -46,17 +46,17 @@ func Inspect(dir string) ([]Finding, error) {
 	}
 	i := inspection{dir: os.DirFS(dir)}
 	if err := CheckName(filepath.Base(dir)); err != nil {
-		i.fatal(".", "the directory's name: "+err.Error())
+		i.addFatal(".", "the directory's name: "+err.Error())
 	}
-	if err := fs.WalkDir(i.dir, ".", i.visit); err != nil {
+	if err := fs.WalkDir(i.dir, ".", i.visitFile); err != nil {
 		return nil, err
 	}
 	i.main(filepath.Base(dir))
 	switch {
 	case i.total > maxBytes || i.files > maxFiles:
-		i.fatal(".", fmt.Sprintf("it is larger than %d files or %d MiB; the rest was not looked at", maxFiles, maxBytes>>20))
-	case i.enough():
-		i.say(".", "it has more than %d files and directories; the rest was not looked at", maxEntries)
+		i.addFatal(".", fmt.Sprintf("it is larger than %d files or %d MiB; the rest was not looked at", maxFiles, maxBytes>>20))
+	case i.hasEnough():
+		i.addFinding(".", "it has more than %d files and directories; the rest was not looked at", maxEntries)
 	}
 	slices.SortStableFunc(i.found, func(a, b Finding) int {
 		switch {
@@ -82,21 +82,21 @@ type inspection struct {
 	entries int
 }
 
-// enough says that no more is looked at.
-func (i *inspection) enough() bool {
+// hasEnough says that no more is looked at.
+func (i *inspection) hasEnough() bool {
 	return i.total > maxBytes || i.files > maxFiles || i.entries > maxEntries
 }
 
-func (i *inspection) fatal(file, text string) {
+func (i *inspection) addFatal(file, text string) {
 	i.found = append(i.found, Finding{File: file, Text: text, Fatal: true})
 }
 
-func (i *inspection) say(file, format string, args ...any) {
+func (i *inspection) addFinding(file, format string, args ...any) {
 	i.found = append(i.found, Finding{File: file, Text: fmt.Sprintf(format, args...)})
 }
 
-func (i *inspection) visit(p string, d fs.DirEntry, err error) error {
-	if i.enough() {
+func (i *inspection) visitFile(p string, d fs.DirEntry, err error) error {
+	if i.hasEnough() {
 		return fs.SkipAll
 	}
 	i.entries++
@@ -105,7 +105,7 @@ func (i *inspection) visit(p string, d fs.DirEntry, err error) error {
 		return err
 	case p != "." && strings.HasPrefix(d.Name(), "."):
 		if d.Name() != ".git" {
-			i.say(p, "is hidden, and left out")
+			i.addFinding(p, "is hidden, and left out")
 		}
 		if d.IsDir() {
 			return fs.SkipDir
@@ -114,10 +114,10 @@ func (i *inspection) visit(p string, d fs.DirEntry, err error) error {
 	case d.IsDir():
 		return nil
 	case strings.EqualFold(p, cliFile):
-		i.say(p, "configures a CLI, and is left out")
+		i.addFinding(p, "configures a CLI, and is left out")
 		return nil
 	case !d.Type().IsRegular():
-		i.fatal(p, "is not a regular file: links and devices cannot be part of a skill")
+		i.addFatal(p, "is not a regular file: links and devices cannot be part of a skill")
 		return nil
 	}
 	info, err := d.Info()
@@ -127,7 +127,7 @@ func (i *inspection) visit(p string, d fs.DirEntry, err error) error {
 	i.files++
 	i.total += info.Size()
 	if info.Size() > longFile && strings.HasSuffix(p, ".md") && !isSkillFile(p) {
-		i.say(p, "has %d KiB: an agent reads it whole, split it into files that are read when needed", info.Size()>>10)
+		i.addFinding(p, "has %d KiB: an agent reads it whole, split it into files that are read when needed", info.Size()>>10)
 	}
 	if isSkillFile(p) && info.Size() <= maxBytes {
 		return i.skillFile(p)
@@ -141,22 +141,22 @@ func (i *inspection) skillFile(p string) error {
 	if err != nil {
 		return err
 	}
-	out, _, notes, err := harmless(data)
+	out, _, notes, err := makeHarmless(data)
 	if err != nil {
-		i.fatal(p, err.Error())
+		i.addFatal(p, err.Error())
 		return nil
 	}
 	for _, n := range notes {
-		i.say(p, "%s", n)
+		i.addFinding(p, "%s", n)
 	}
 	if len(out) > longMain {
-		i.say(p, "has %d KiB: an agent reads it first and whole; move what is needed seldom into references/", len(out)>>10)
+		i.addFinding(p, "has %d KiB: an agent reads it first and whole; move what is needed seldom into references/", len(out)>>10)
 	}
 	if p != "SKILL.md" {
-		i.say(p, "is a second skill within this one, which some CLIs list and others do not")
+		i.addFinding(p, "is a second skill within this one, which some CLIs list and others do not")
 	}
 	if bytes.IndexByte(data, 0) >= 0 {
-		i.say(p, "holds NUL bytes")
+		i.addFinding(p, "holds NUL bytes")
 	}
 	return nil
 }
@@ -165,18 +165,18 @@ func (i *inspection) skillFile(p string) error {
 func (i *inspection) main(name string) {
 	data, err := fs.ReadFile(i.dir, "SKILL.md")
 	if errors.Is(err, fs.ErrNotExist) {
-		i.fatal("SKILL.md", "is missing")
+		i.addFatal("SKILL.md", "is missing")
 		return
 	}
 	if _, err := readVersion(name, i.dir); err != nil {
-		i.fatal("agentura.config.yaml", err.Error())
+		i.addFatal("agentura.config.yaml", err.Error())
 	}
-	if _, head, _, herr := harmless(data); err == nil && herr == nil {
+	if _, head, _, herr := makeHarmless(data); err == nil && herr == nil {
 		if head["description"] == "" {
-			i.say("SKILL.md", "has no description in its front matter: agents choose by it what to read")
+			i.addFinding("SKILL.md", "has no description in its front matter: agents choose by it what to read")
 		}
 		if n := head["name"]; n != "" && n != name {
-			i.say("SKILL.md", "calls itself %q, its directory %q: some CLIs skip such a skill", n, name)
+			i.addFinding("SKILL.md", "calls itself %q, its directory %q: some CLIs skip such a skill", n, name)
 		}
 	}
 }

@@ -49,12 +49,12 @@ func Open(o Options) (*Library, error) {
 		if err != nil {
 			return nil, nightcrier.Errorf(cmpCode(err), "skills.sources: %w", err)
 		}
-		l.add(s.String(), dir)
+		l.addPlace(s.String(), dir)
 	}
 	if o.CacheDir != "" {
 		switch err := checkDir(o.CacheDir); {
 		case err == nil:
-			l.add(o.CacheDir, o.CacheDir)
+			l.addPlace(o.CacheDir, o.CacheDir)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "skills.cache_dir: %w", err)
 		}
@@ -86,7 +86,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-func (l *Library) add(from, dir string) {
+func (l *Library) addPlace(from, dir string) {
 	l.places = append(l.places, place{from: from, dir: dir, files: os.DirFS(dir)})
 }
 
@@ -94,9 +94,9 @@ func (l *Library) add(from, dir string) {
 // as a directory of repositories of skills does.
 var layouts = []string{".", "*", "*/skills"}
 
-// having lists the directories of the place that hold the file below the skill's,
+// dirsHaving lists the directories of the place that hold the file below the skill's,
 // for a name or "*".
-func (p place) having(name, file string) []string {
+func (p place) dirsHaving(name, file string) []string {
 	var found []string
 	for _, l := range layouts {
 		match, _ := fs.Glob(p.files, path.Join(l, name, file)) // a bad pattern finds nothing
@@ -128,22 +128,22 @@ func (p place) nameOf(dir string) string {
 	return path.Base(dir)
 }
 
-// load reads the skill in a directory of the place.
-func (p place) load(dir string) (*Skill, error) {
+// loadSkill reads the skill in a directory of the place.
+func (p place) loadSkill(dir string) (*Skill, error) {
 	files, err := fs.Sub(p.files, dir)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "skill %s: %w", dir, err)
 	}
 	s, err := Load(p.nameOf(dir), files)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", p.shown(dir), err)
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", p.shownName(dir), err)
 	}
 	s.From = p.from
 	return s, nil
 }
 
-// shown names a directory of the place for people.
-func (p place) shown(dir string) string {
+// shownName names a directory of the place for people.
+func (p place) shownName(dir string) string {
 	if p.dir == "" {
 		return embeddedName
 	}
@@ -162,11 +162,11 @@ func (l *Library) Find(name string) (*Skill, error) {
 	}
 	var looked []string
 	for _, p := range l.places {
-		switch found := p.having(name, "SKILL.md"); len(found) {
+		switch found := p.dirsHaving(name, "SKILL.md"); len(found) {
 		case 0:
 			looked = append(looked, p.from)
 		case 1:
-			return p.load(found[0])
+			return p.loadSkill(found[0])
 		default:
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "%s holds skill %q twice, in %s and %s: keep one", p.from, name, found[0], found[1])
 		}
@@ -182,7 +182,7 @@ func (l *Library) TriageScript(name string) string {
 			continue
 		}
 		const script = "scripts/incident_triage.sh"
-		for _, dir := range p.having(name, script) {
+		for _, dir := range p.dirsHaving(name, script) {
 			file := filepath.Join(p.dir, dir, script)
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
 				return file
@@ -208,9 +208,9 @@ func (l *Library) List() []Listed {
 	taken := map[string]bool{}
 	for _, p := range l.places {
 		here := map[string]bool{}
-		for _, dir := range p.having("*", "SKILL.md") {
+		for _, dir := range p.dirsHaving("*", "SKILL.md") {
 			name := p.nameOf(dir)
-			s, err := p.load(dir)
+			s, err := p.loadSkill(dir)
 			all = append(all, Listed{Name: name, From: p.from, Skill: s, Used: !taken[name], Err: err})
 			here[name] = true
 		}

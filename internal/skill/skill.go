@@ -84,10 +84,10 @@ func Load(name string, dir fs.FS) (*Skill, error) {
 		return nil, err
 	}
 	s := &Skill{Name: name, Version: version}
-	if err := s.read(dir); err != nil {
+	if err := s.readFiles(dir); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
 	}
-	s.sum()
+	s.computeDigest()
 	return s, nil
 }
 
@@ -107,7 +107,7 @@ func readVersion(name string, files fs.FS) (string, error) {
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
 	}
-	if len(data) > maxConfig || crowded(string(data)) {
+	if len(data) > maxConfig || isCrowded(string(data)) {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml is larger than %d KiB, or nests too much", name, maxConfig>>10)
 	}
 	var c config
@@ -122,8 +122,8 @@ func readVersion(name string, files fs.FS) (string, error) {
 	return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml does not list it under skills", name)
 }
 
-// read takes the files in the order of their names.
-func (s *Skill) read(dir fs.FS) error {
+// readFiles takes the files in the order of their names.
+func (s *Skill) readFiles(dir fs.FS) error {
 	var total int64
 	return fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
@@ -146,7 +146,7 @@ func (s *Skill) read(dir fs.FS) error {
 		if total += info.Size(); total > maxBytes || len(s.files) >= maxFiles {
 			return fmt.Errorf("it is larger than %d files or %d MiB", maxFiles, maxBytes>>20)
 		}
-		return s.take(dir, p, perm(info.Mode()))
+		return s.addFile(dir, p, privatePerm(info.Mode()))
 	})
 }
 
@@ -164,8 +164,8 @@ func (s *Skill) leaveOut(p string, d fs.DirEntry) error {
 	return nil
 }
 
-// take adds one file.
-func (s *Skill) take(dir fs.FS, p string, mode fs.FileMode) error {
+// addFile adds one file.
+func (s *Skill) addFile(dir fs.FS, p string, mode fs.FileMode) error {
 	data, err := fs.ReadFile(dir, p)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *Skill) take(dir fs.FS, p string, mode fs.FileMode) error {
 	if isSkillFile(p) {
 		var kept front
 		var notes []string
-		if data, kept, notes, err = harmless(data); err != nil {
+		if data, kept, notes, err = makeHarmless(data); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 		if p == "SKILL.md" {
@@ -204,16 +204,16 @@ func (s *Skill) Files() []File {
 	return all
 }
 
-// perm keeps a file private, and a script a script.
-func perm(m fs.FileMode) fs.FileMode {
+// privatePerm keeps a file private, and a script a script.
+func privatePerm(m fs.FileMode) fs.FileMode {
 	if m&0o100 != 0 {
 		return 0o700
 	}
 	return 0o600
 }
 
-// sum computes the digest over names and contents.
-func (s *Skill) sum() {
+// computeDigest computes the digest over names and contents.
+func (s *Skill) computeDigest() {
 	h := sha256.New()
 	for _, f := range s.files {
 		fmt.Fprintf(h, "%d %s %d\n", len(f.path), f.path, len(f.data))

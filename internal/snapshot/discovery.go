@@ -9,33 +9,33 @@ import (
 
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// discover says which kinds there are, all at once where the caller knows that, or
+// answerDiscovery says which kinds there are, all at once where the caller knows that, or
 // group by group.
-func (a api) discover(w http.ResponseWriter, r *http.Request, root, group, version string) {
+func (a api) answerDiscovery(w http.ResponseWriter, r *http.Request, root, group, version string) {
 	switch {
 	case version != "":
 		a.resourceList(w, group, version)
 	case group == "" && strings.Contains(r.Header.Get("Accept"), "as=APIGroupDiscoveryList"):
-		a.aggregated(w, root == "apis")
+		a.answerAggregated(w, root == "apis")
 	case root == "api":
-		write(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}, ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
+		writeAnswer(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}, ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
 	case group == "":
-		write(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: a.groups()})
+		writeAnswer(w, http.StatusOK, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: a.listGroups()})
 	default:
-		for _, g := range a.groups() {
+		for _, g := range a.listGroups() {
 			if g.Name == group {
 				g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-				write(w, http.StatusOK, g)
+				writeAnswer(w, http.StatusOK, g)
 				return
 			}
 		}
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	}
 }
 
-// groups are the named API groups with their versions.
-func (a api) groups() (list []metav1.APIGroup) {
-	for _, c := range a.snap.served() {
+// listGroups are the named API groups with their versions.
+func (a api) listGroups() (list []metav1.APIGroup) {
+	for _, c := range a.snap.servedCollections() {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: c.APIVersion(), Version: c.Version}
 		switch last := len(list) - 1; {
 		case c.Group == "":
@@ -50,7 +50,7 @@ func (a api) groups() (list []metav1.APIGroup) {
 
 func (a api) resourceList(w http.ResponseWriter, group, version string) {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
-	for _, c := range a.snap.served() {
+	for _, c := range a.snap.servedCollections() {
 		if c.Group != group || c.Version != version {
 			continue
 		}
@@ -63,10 +63,10 @@ func (a api) resourceList(w http.ResponseWriter, group, version string) {
 		}
 	}
 	if list.GroupVersion == "" {
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 		return
 	}
-	write(w, http.StatusOK, list)
+	writeAnswer(w, http.StatusOK, list)
 }
 
 // inAll are the kinds that `kubectl get all` shows.
@@ -82,13 +82,13 @@ func (k kind) categories() []string {
 	return nil
 }
 
-// aggregated is the discovery of all groups in one answer; named tells the core
+// answerAggregated is the discovery of all groups in one answer; named tells the core
 // group from all others.
-func (a api) aggregated(w http.ResponseWriter, named bool) {
+func (a api) answerAggregated(w http.ResponseWriter, named bool) {
 	type object = map[string]any
 	var groups []object
 	versions := map[string]object{}
-	for _, c := range a.snap.served() {
+	for _, c := range a.snap.servedCollections() {
 		if (c.Group != "") != named {
 			continue
 		}
@@ -102,14 +102,14 @@ func (a api) aggregated(w http.ResponseWriter, named bool) {
 				groups = append(groups, object{"metadata": object{"name": c.Group}, "versions": []object{v}})
 			}
 		}
-		v["resources"] = append(v["resources"].([]object), c.discovered())
+		v["resources"] = append(v["resources"].([]object), c.discoveryEntry())
 	}
 	w.Header().Set("Content-Type", aggregated)
-	write(w, http.StatusOK, object{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": object{}, "items": groups})
+	writeAnswer(w, http.StatusOK, object{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": object{}, "items": groups})
 }
 
-// discovered is the kind as aggregated discovery shows it.
-func (k kind) discovered() map[string]any {
+// discoveryEntry is the kind as aggregated discovery shows it.
+func (k kind) discoveryEntry() map[string]any {
 	where := "Namespaced"
 	if k.ClusterWide {
 		where = "Cluster"

@@ -43,9 +43,9 @@ type reader struct {
 	newest  time.Time
 }
 
-// note remembers what could not be read. What a file would have told is then
+// noteMissed remembers what could not be read. What a file would have told is then
 // unknown.
-func (r *reader) note(what, why string) {
+func (r *reader) noteMissed(what, why string) {
 	r.snap.declared = false
 	if len(r.snap.NotCaptured) < maxNotes {
 		r.snap.NotCaptured = append(r.snap.NotCaptured, nightcrier.NotChecked{What: what, Why: text.CutLine(why, maxSaid)})
@@ -64,7 +64,7 @@ const maxSaid = 300
 
 // readInfo reads snapshot.json, if there is one.
 func (r *reader) readInfo() error {
-	raw, err := r.read(InfoFile, 1<<20)
+	raw, err := r.readFile(InfoFile, 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -78,14 +78,14 @@ func (r *reader) readInfo() error {
 	return nil
 }
 
-// visit reads one file of the directory.
-func (r *reader) visit(name string, e fs.DirEntry, err error) error {
+// visitFile reads one file of the directory.
+func (r *reader) visitFile(name string, e fs.DirEntry, err error) error {
 	base := path.Base(name)
 	switch {
 	case err != nil && name == ".":
 		return nightcrier.Errorf(nightcrier.Invalid, "%w", err)
 	case err != nil:
-		r.note(name, err.Error())
+		r.noteMissed(name, err.Error())
 		return fs.SkipDir
 	case e.IsDir() && name != "." && (strings.HasPrefix(base, ".") || strings.Count(name, "/") >= maxDepth):
 		return fs.SkipDir
@@ -101,13 +101,13 @@ func (r *reader) visit(name string, e fs.DirEntry, err error) error {
 	case ".log", ".txt":
 		return r.readLog(name)
 	case ".gz", ".tgz", ".zip", ".zst", ".xz":
-		r.note(name, "it is compressed: unpack it first")
+		r.noteMissed(name, "it is compressed: unpack it first")
 	}
 	return nil
 }
 
-// read returns a regular file, its end when it is larger than limit and a log.
-func (r *reader) read(name string, limit int64) ([]byte, error) {
+// readFile returns a regular file, its end when it is larger than limit and a log.
+func (r *reader) readFile(name string, limit int64) ([]byte, error) {
 	info, err := fs.Stat(r.fsys, name) // a pipe would keep an opener waiting
 	switch {
 	case err != nil:
@@ -130,21 +130,21 @@ func (r *reader) read(name string, limit int64) ([]byte, error) {
 
 // readObjects reads a file of JSON or YAML documents.
 func (r *reader) readObjects(name string) error {
-	raw, err := r.read(name, maxFile)
+	raw, err := r.readFile(name, maxFile)
 	if err == nil {
-		err = r.documents(name, raw)
+		err = r.readDocuments(name, raw)
 	}
 	switch {
 	case nightcrier.CodeOf(err) == nightcrier.Exhausted:
 		return err
 	case err != nil:
-		r.note(name, err.Error())
+		r.noteMissed(name, err.Error())
 	}
 	return nil
 }
 
-// documents reads JSON documents behind each other, or YAML ones between ---.
-func (r *reader) documents(name string, raw []byte) error {
+// readDocuments reads JSON documents behind each other, or YAML ones between ---.
+func (r *reader) readDocuments(name string, raw []byte) error {
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	if strings.EqualFold(path.Ext(name), ".json") || bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
 		in := json.NewDecoder(bytes.NewReader(raw))
@@ -157,7 +157,7 @@ func (r *reader) documents(name string, raw []byte) error {
 			if err != nil {
 				return fmt.Errorf("line %d is no JSON: %w; what follows was left out", lineAt(raw, in.InputOffset()), err)
 			}
-			if err := r.document(name, doc); err != nil {
+			if err := r.addDocument(name, doc); err != nil {
 				return err
 			}
 		}
@@ -182,7 +182,7 @@ func (r *reader) yamlDocuments(name string, raw []byte) error {
 		if string(body) == "null" {
 			continue
 		}
-		if err := r.document(name, body); err != nil {
+		if err := r.addDocument(name, body); err != nil {
 			return err
 		}
 	}
@@ -249,13 +249,13 @@ func lineAt(raw []byte, offset int64) int {
 	return 1 + bytes.Count(raw[:min(offset, int64(len(raw)))], []byte("\n"))
 }
 
-// document takes an object, or a List, in. Only a bound is an error.
-func (r *reader) document(name string, doc []byte) error {
-	err := r.take(doc, given{}, 0)
+// addDocument takes an object, or a List, in. Only a bound is an error.
+func (r *reader) addDocument(name string, doc []byte) error {
+	err := r.takeObjects(doc, given{}, 0)
 	if err == nil || nightcrier.CodeOf(err) == nightcrier.Exhausted {
 		return err
 	}
-	r.note(name, err.Error())
+	r.noteMissed(name, err.Error())
 	return nil
 }
 
@@ -273,7 +273,7 @@ type head struct {
 	} `json:"metadata"`
 }
 
-func (r *reader) take(doc []byte, of given, depth int) error {
+func (r *reader) takeObjects(doc []byte, of given, depth int) error {
 	var h head
 	if err := json.Unmarshal(doc, &h); err != nil {
 		return fmt.Errorf("this is no Kubernetes object: %w", err)
@@ -290,7 +290,7 @@ func (r *reader) take(doc []byte, of given, depth int) error {
 	if r.objects++; r.objects > maxObjects {
 		return nightcrier.Errorf(nightcrier.Exhausted, "it has more than %d objects: take fewer namespaces", maxObjects)
 	}
-	return r.snap.put(doc, h.APIVersion, h.Kind)
+	return r.snap.putObject(doc, h.APIVersion, h.Kind)
 }
 
 func (r *reader) takeList(h head, depth int) error {
@@ -300,14 +300,14 @@ func (r *reader) takeList(h head, depth int) error {
 	of := given{}
 	if item := strings.TrimSuffix(h.Kind, "List"); item != "" {
 		of = given{h.APIVersion, item}
-		r.snap.see(h.APIVersion, item)
+		r.snap.markSeen(h.APIVersion, item)
 	}
 	if h.Metadata.Continue != "" && of.kind != "" {
-		r.note(of.kind, "the list was cut: it is only the first part")
+		r.noteMissed(of.kind, "the list was cut: it is only the first part")
 	}
 	var all []error
 	for i, item := range h.Items {
-		err := r.take(item, of, depth+1)
+		err := r.takeObjects(item, of, depth+1)
 		if nightcrier.CodeOf(err) == nightcrier.Exhausted {
 			return err
 		}
@@ -318,12 +318,12 @@ func (r *reader) takeList(h head, depth int) error {
 	return errors.Join(all...)
 }
 
-// finish puts what was read in order.
-func (r *reader) finish() {
+// finishSnapshot puts what was read in order.
+func (r *reader) finishSnapshot() {
 	r.placeLogs()
 	r.snap.nameNamespaces()
 	for _, c := range r.snap.collections {
-		c.sort()
+		c.sortObjects()
 		for _, o := range c.objects {
 			if at := newestTime(o.fields); at.After(r.newest) {
 				r.newest = at

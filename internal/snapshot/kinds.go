@@ -24,12 +24,12 @@ type kind struct {
 	skip   bool // as unrecorded says
 }
 
-// optional kinds are served only when the snapshot has objects of them.
-func (k kind) optional() bool { return k.Use == kinds.Optional }
+// isOptional kinds are served only when the snapshot has objects of them.
+func (k kind) isOptional() bool { return k.Use == kinds.Optional }
 
-// known yields the kinds that every snapshot has a place for. Any other is served as its
+// knownKinds yields the kinds that every snapshot has a place for. Any other is served as its
 // objects tell.
-func known(yield func(kind) bool) {
+func knownKinds(yield func(kind) bool) {
 	for k := range kinds.All() {
 		if !yield(kind{k, slices.Contains(inSystem, k.Name), slices.Contains(unrecorded, k.Name)}) {
 			return
@@ -54,7 +54,7 @@ type collection struct {
 
 func objectKey(ns, name string) string { return ns + "/" + name }
 
-func (c *collection) sort() {
+func (c *collection) sortObjects() {
 	slices.SortFunc(c.objects, func(a, b *object) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})

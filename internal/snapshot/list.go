@@ -31,7 +31,7 @@ func selectorOf(q url.Values) (s selector, err error) {
 	return s, err
 }
 
-func (s selector) matches(o *object) bool {
+func (s selector) matchesObject(o *object) bool {
 	return s.labels.Matches(labels.Set(o.labels)) && (s.fields.Empty() || s.fields.Matches(fieldsOf{o}))
 }
 
@@ -44,12 +44,12 @@ func (f fieldsOf) Has(field string) bool { return true }
 // Get implements fields.Fields. What is not there is empty, as the API has it.
 func (f fieldsOf) Get(field string) string {
 	if f.fields["kind"] == "Event" && (field == "source" || field == "reportingComponent") {
-		return cmp.Or(f.text("source.component"), f.text("reportingComponent"))
+		return cmp.Or(f.textOfField("source.component"), f.textOfField("reportingComponent"))
 	}
-	return f.text(field)
+	return f.textOfField(field)
 }
 
-func (f fieldsOf) text(field string) string {
+func (f fieldsOf) textOfField(field string) string {
 	var v any = f.fields
 	for name := range strings.SplitSeq(field, ".") {
 		m, ok := v.(map[string]any)
@@ -68,39 +68,39 @@ func (f fieldsOf) text(field string) string {
 	}
 }
 
-// list answers a list, or starts a watch.
-func (a api) list(w http.ResponseWriter, r *http.Request, q request) {
+// answerList answers a list, or starts a watch.
+func (a api) answerList(w http.ResponseWriter, r *http.Request, q request) {
 	query := r.URL.Query()
 	sel, err := selectorOf(query)
 	if err != nil {
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		writeFailure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
-	if why := a.snap.withheld(q.collection, q.namespace, query); why != "" {
+	if why := a.snap.whyWithheld(q.collection, q.namespace, query); why != "" {
 		notCaptured(w, "list", q, why)
 		return
 	}
 	var found []*object
 	for _, o := range q.objects {
-		if (q.namespace == "" || o.namespace == q.namespace) && sel.matches(o) {
+		if (q.namespace == "" || o.namespace == q.namespace) && sel.matchesObject(o) {
 			found = append(found, o)
 		}
 	}
 	if watch, _ := strconv.ParseBool(query.Get("watch")); watch {
-		a.watch(w, r, q, found)
+		a.answerWatch(w, r, q, found)
 		return
 	}
 	meta := metav1.ListMeta{ResourceVersion: listVersion}
-	if found, err = page(found, query, &meta); err != nil {
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	if found, err = cutPage(found, query, &meta); err != nil {
+		writeFailure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
-	write(w, http.StatusOK, a.many(q, found, meta))
+	writeAnswer(w, http.StatusOK, a.listInForm(q, found, meta))
 }
 
-// page cuts a list to the part that is asked for. A continue token is the place
+// cutPage cuts a list to the part that is asked for. A continue token is the place
 // where the next part begins.
-func page(found []*object, query url.Values, meta *metav1.ListMeta) ([]*object, error) {
+func cutPage(found []*object, query url.Values, meta *metav1.ListMeta) ([]*object, error) {
 	from := 0
 	if token := query.Get("continue"); token != "" {
 		var err error
@@ -118,16 +118,16 @@ func page(found []*object, query url.Values, meta *metav1.ListMeta) ([]*object, 
 	return found[:limit], nil
 }
 
-// many is a list in the form that is wanted.
-func (a api) many(q request, found []*object, meta metav1.ListMeta) any {
+// listInForm is a list in the form that is wanted.
+func (a api) listInForm(q request, found []*object, meta metav1.ListMeta) any {
 	if q.form == tableForm {
-		return a.table(q, found, meta)
+		return a.newTable(q, found, meta)
 	}
 	apiVersion, name := q.APIVersion(), q.kind.Name+"List"
 	items := make([]any, 0, len(found))
 	for _, o := range found {
 		if q.form == metadataForm {
-			items = append(items, o.metadata())
+			items = append(items, o.partialMetadata())
 		} else {
 			items = append(items, json.RawMessage(o.raw))
 		}

@@ -19,12 +19,12 @@ type logFile struct {
 }
 
 func (r *reader) readLog(name string) error {
-	raw, err := r.read(name, maxFile)
+	raw, err := r.readFile(name, maxFile)
 	switch {
 	case nightcrier.CodeOf(err) == nightcrier.Exhausted:
 		return err
 	case err != nil:
-		r.note(name, err.Error())
+		r.noteMissed(name, err.Error())
 	case bytes.Contains(raw, []byte("==== START logs for container ")):
 		r.readDump(raw)
 	default:
@@ -54,7 +54,7 @@ func (r *reader) readDump(raw []byte) {
 		line, err := in.ReadBytes('\n')
 		if m := dumped.FindSubmatch(bytes.TrimSpace(line)); m != nil {
 			if key != (logKey{}) {
-				r.keep(key, text.Bytes())
+				r.keepLog(key, text.Bytes())
 			}
 			key = logKey{}
 			if string(m[1]) == "START" {
@@ -69,11 +69,11 @@ func (r *reader) readDump(raw []byte) {
 		}
 	}
 	if key != (logKey{}) { // the dump was interrupted
-		r.keep(key, text.Bytes())
+		r.keepLog(key, text.Bytes())
 	}
 }
 
-func (r *reader) keep(key logKey, text []byte) {
+func (r *reader) keepLog(key logKey, text []byte) {
 	r.snap.logs[key] = lastBytes(bytes.Clone(text), maxLog)
 }
 
@@ -97,7 +97,7 @@ func (r *reader) placeLogs() {
 	}
 	for _, f := range r.logs {
 		if key, err := pods.logOf(f.name); err != nil {
-			r.note(f.name, err.Error())
+			r.noteMissed(f.name, err.Error())
 		} else {
 			r.snap.logs[key] = f.text
 		}
@@ -148,7 +148,7 @@ func (p podNames) logNamed(words []string) (logKey, bool) {
 
 // logOfOne reads words as a Pod and, perhaps, one of its containers.
 func logOfOne(words []string, pod *object) (logKey, bool) {
-	all, name := containers(pod.fields), ""
+	all, name := containerNames(pod.fields), ""
 	switch {
 	case len(words) == 1 && len(all) > 0:
 		name = all[0]
@@ -158,8 +158,8 @@ func logOfOne(words []string, pod *object) (logKey, bool) {
 	return logKey{namespace: pod.namespace, pod: pod.name, container: name}, name != ""
 }
 
-// containers are the names of a Pod's containers, the ordinary ones first.
-func containers(pod map[string]any) (names []string) {
+// containerNames are the names of a Pod's containers, the ordinary ones first.
+func containerNames(pod map[string]any) (names []string) {
 	spec, _ := pod["spec"].(map[string]any)
 	for _, part := range []string{"containers", "initContainers", "ephemeralContainers"} {
 		list, _ := spec[part].([]any)

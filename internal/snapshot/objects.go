@@ -15,8 +15,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// see notes that the snapshot has a list of the kind.
-func (s *Snapshot) see(apiVersion, name string) {
+// markSeen notes that the snapshot has a list of the kind.
+func (s *Snapshot) markSeen(apiVersion, name string) {
 	if gv, err := schema.ParseGroupVersion(apiVersion); err == nil {
 		if c := s.ofKind(gv.Group, name); c != nil {
 			c.seen = true
@@ -24,8 +24,8 @@ func (s *Snapshot) see(apiVersion, name string) {
 	}
 }
 
-// put takes an object in. Of two with the same name the newer one stays.
-func (s *Snapshot) put(doc []byte, apiVersion, name string) error {
+// putObject takes an object in. Of two with the same name the newer one stays.
+func (s *Snapshot) putObject(doc []byte, apiVersion, name string) error {
 	var fields map[string]any
 	if err := utiljson.Unmarshal(doc, &fields); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Snapshot) put(doc []byte, apiVersion, name string) error {
 	if u.GetName() == "" { // a field such as "Metadata" is none
 		return errors.New("an object has no name and was left out")
 	}
-	c := s.home(gv, name, ns)
+	c := s.collectionFor(gv, name, ns)
 	if c == nil {
 		return fmt.Errorf("it has more than %d kinds: %s was left out", maxKinds, name)
 	}
@@ -55,12 +55,12 @@ func (s *Snapshot) put(doc []byte, apiVersion, name string) error {
 		u.SetNamespace(ns)
 	}
 	fields["apiVersion"] = c.APIVersion()
-	clean(fields)
-	return s.store(c, ns, fields)
+	cleanObject(fields)
+	return s.storeObject(c, ns, fields)
 }
 
-// store puts an object where its kind is kept.
-func (s *Snapshot) store(c *collection, ns string, fields map[string]any) error {
+// storeObject puts an object where its kind is kept.
+func (s *Snapshot) storeObject(c *collection, ns string, fields map[string]any) error {
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *Snapshot) store(c *collection, ns string, fields map[string]any) error 
 	u := &unstructured.Unstructured{Object: fields}
 	key := objectKey(ns, u.GetName())
 	old := c.byName[key]
-	if old != nil && revision(old.fields) > revision(fields) {
+	if old != nil && revisionOf(old.fields) > revisionOf(fields) {
 		return nil
 	}
 	o := old
@@ -80,10 +80,10 @@ func (s *Snapshot) store(c *collection, ns string, fields map[string]any) error 
 	return nil
 }
 
-// home returns the collection of a kind, made if needed, nil when there are too
+// collectionFor returns the collection of a kind, made if needed, nil when there are too
 // many. A version that the API
 // does not serve any more is served as the one that it does.
-func (s *Snapshot) home(gv schema.GroupVersion, name, ns string) *collection {
+func (s *Snapshot) collectionFor(gv schema.GroupVersion, name, ns string) *collection {
 	if c := s.ofKind(gv.Group, name); c != nil {
 		return c
 	}
@@ -94,10 +94,10 @@ func (s *Snapshot) home(gv schema.GroupVersion, name, ns string) *collection {
 	for s.collections[k.Group+"/"+k.Plural] != nil { // two kinds of one plural
 		k.Plural += "x"
 	}
-	return s.add(k)
+	return s.addKind(k)
 }
 
-func revision(fields map[string]any) int64 {
+func revisionOf(fields map[string]any) int64 {
 	text, _, _ := unstructured.NestedString(fields, "metadata", "resourceVersion")
 	n, _ := strconv.ParseInt(text, 10, 64) // none is the oldest
 	return n
@@ -124,8 +124,8 @@ const (
 	dataNote = "guard.nightcrier.dev/data"
 )
 
-// clean takes out of an object what nobody looks at, and the values of Secrets.
-func clean(fields map[string]any) {
+// cleanObject takes out of an object what nobody looks at, and the values of Secrets.
+func cleanObject(fields map[string]any) {
 	md, ok := fields["metadata"].(map[string]any)
 	if !ok {
 		return
@@ -203,9 +203,9 @@ func managedKeys(managed any) (keys []string) {
 	return keys
 }
 
-// metadata is the object as PartialObjectMetadata. A Secret's shows the keys where
+// partialMetadata is the object as PartialObjectMetadata. A Secret's shows the keys where
 // a live API shows them, which is all that readers of Secrets ask for.
-func (o *object) metadata() map[string]any {
+func (o *object) partialMetadata() map[string]any {
 	md := maps.Clone(o.fields["metadata"].(map[string]any))
 	if data, ok := o.fields["data"].(map[string]any); ok && o.fields["kind"] == "Secret" {
 		owned := map[string]any{}
@@ -236,7 +236,7 @@ func (s *Snapshot) nameNamespaces() {
 		}
 	}
 	for name := range names {
-		_ = s.store(home, "", map[string]any{ // what we make is JSON
+		_ = s.storeObject(home, "", map[string]any{ // what we make is JSON
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}, "status": map[string]any{"phase": "Active"},
 		})
 	}

@@ -36,16 +36,16 @@ type Parts struct {
 // read is not known: an object is missing only where a list of its kind would have it,
 // and a list is served only where one was read that has all of it.
 func Of(p Parts) *Snapshot {
-	r := &reader{snap: empty(p.Info)}
-	for k := range known {
-		r.snap.add(k)
+	r := &reader{snap: newSnapshot(p.Info)}
+	for k := range knownKinds {
+		r.snap.addKind(k)
 	}
 	for _, doc := range p.Objects {
-		if err := r.document("an object", doc); err != nil {
+		if err := r.addDocument("an object", doc); err != nil {
 			break // a bound: what came before is served
 		}
 	}
-	r.finish()
+	r.finishSnapshot()
 	r.snap.lists = map[*collection][]Listed{}
 	for _, l := range p.Lists {
 		if gv, err := schema.ParseGroupVersion(l.APIVersion); err == nil {
@@ -60,20 +60,20 @@ func Of(p Parts) *Snapshot {
 	return r.snap
 }
 
-// unread says why what a request chooses in ns is not known, "" when it is: a list was
+// whyUnread says why what a request chooses in ns is not known, "" when it is: a list was
 // read that has it.
-func (s *Snapshot) unread(c *collection, ns string, query url.Values) string {
+func (s *Snapshot) whyUnread(c *collection, ns string, query url.Values) string {
 	for _, l := range s.lists[c] {
-		if (l.Namespace == "" || l.Namespace == ns) && narrows(query.Get("labelSelector"), l.Labels) && narrows(query.Get("fieldSelector"), l.Selection) {
+		if (l.Namespace == "" || l.Namespace == ns) && isNarrower(query.Get("labelSelector"), l.Labels) && isNarrower(query.Get("fieldSelector"), l.Selection) {
 			return ""
 		}
 	}
 	return "nobody listed these"
 }
 
-// narrows says whether a selector demands all that another does: then it chooses no
+// isNarrower says whether a selector demands all that another does: then it chooses no
 // object that the other does not.
-func narrows(selector, other string) bool {
+func isNarrower(selector, other string) bool {
 	have := strings.Split(selector, ",")
 	return other == "" || !strings.ContainsAny(other, "()") && !slices.ContainsFunc(strings.Split(other, ","), func(term string) bool { return !slices.Contains(have, term) })
 }

@@ -24,13 +24,13 @@ func podCells(p *corev1.Pod, now time.Time) []any {
 	}
 	often := fmt.Sprint(restarts)
 	if restarts > 0 && !last.IsZero() {
-		often += " (" + age(last, now) + " ago)"
+		often += " (" + formatAge(last, now) + " ago)"
 	}
 	gates := "<none>"
 	if n := len(p.Spec.ReadinessGates); n > 0 {
 		gates = fmt.Sprintf("0/%d", n)
 	}
-	return []any{p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podStatus(p), often, age(p.CreationTimestamp, now),
+	return []any{p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podStatus(p), often, formatAge(p.CreationTimestamp, now),
 		cmp.Or(p.Status.PodIP, "<none>"), cmp.Or(p.Spec.NodeName, "<none>"), cmp.Or(p.Status.NominatedNodeName, "<none>"), gates}
 }
 
@@ -55,15 +55,15 @@ func podStatus(p *corev1.Pod) string {
 func initStatus(p *corev1.Pod) string {
 	sidecars := map[string]bool{}
 	for _, c := range p.Spec.InitContainers {
-		sidecars[c.Name] = deref(c.RestartPolicy) == corev1.ContainerRestartPolicyAlways
+		sidecars[c.Name] = valueOrZero(c.RestartPolicy) == corev1.ContainerRestartPolicyAlways
 	}
 	for i, c := range p.Status.InitContainerStatuses {
 		end, wait := c.State.Terminated, c.State.Waiting
 		switch {
-		case end != nil && end.ExitCode == 0, sidecars[c.Name] && deref(c.Started):
+		case end != nil && end.ExitCode == 0, sidecars[c.Name] && valueOrZero(c.Started):
 			continue
 		case end != nil:
-			return "Init:" + ended(end)
+			return "Init:" + endedReason(end)
 		case wait != nil && wait.Reason != "" && wait.Reason != "PodInitializing":
 			return "Init:" + wait.Reason
 		}
@@ -80,7 +80,7 @@ func runStatus(p *corev1.Pod) (status string) {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
 			status = c.State.Waiting.Reason
 		case c.State.Terminated != nil:
-			status = ended(c.State.Terminated)
+			status = endedReason(c.State.Terminated)
 		case c.Ready && c.State.Running != nil:
 			running = true
 		}
@@ -91,7 +91,7 @@ func runStatus(p *corev1.Pod) (status string) {
 	return status
 }
 
-func ended(t *corev1.ContainerStateTerminated) string {
+func endedReason(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":
 		return t.Reason

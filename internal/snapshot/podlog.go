@@ -14,13 +14,13 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// log answers with a container's log, in the words of the kubelet where there is
+// answerLog answers with a container's log, in the words of the kubelet where there is
 // none.
-func (a api) log(w http.ResponseWriter, r *http.Request, pod *object) {
+func (a api) answerLog(w http.ResponseWriter, r *http.Request, pod *object) {
 	q := r.URL.Query()
 	name, err := containerOf(pod, q.Get("container"))
 	if err != nil {
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		writeFailure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
 	previous, _ := strconv.ParseBool(q.Get("previous"))
@@ -30,12 +30,12 @@ func (a api) log(w http.ResponseWriter, r *http.Request, pod *object) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	_, _ = w.Write(cut(text, q))
+	_, _ = w.Write(cutLog(text, q))
 }
 
 // containerOf is the container whose log is meant.
 func containerOf(pod *object, name string) (string, error) {
-	all := containers(pod.fields)
+	all := containerNames(pod.fields)
 	switch {
 	case name == "" && len(all) == 1:
 		return all[0], nil
@@ -56,11 +56,11 @@ func noLog(w http.ResponseWriter, pod *object, name string, previous bool) {
 	waiting, isWaiting := state["waiting"].(map[string]any)
 	switch {
 	case previous && restarts == 0 && len(last) == 0:
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("previous terminated container %q in pod %q not found", name, pod.name))
+		writeFailure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("previous terminated container %q in pod %q not found", name, pod.name))
 	case !previous && (len(state) == 0 || isWaiting && restarts == 0 && len(last) == 0):
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("container %q in pod %q is waiting to start: %v", name, pod.name, waiting["reason"]))
+		writeFailure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("container %q in pod %q is waiting to start: %v", name, pod.name, waiting["reason"]))
 	default:
-		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("the log of container %q of pod %q is not in this snapshot", name, pod.name))
+		writeFailure(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("the log of container %q of pod %q is not in this snapshot", name, pod.name))
 	}
 }
 
@@ -78,9 +78,9 @@ func statusOf(pod map[string]any, name string) map[string]any {
 	return nil
 }
 
-// cut leaves the part of a log that is asked for: its last lines, and the first
+// cutLog leaves the part of a log that is asked for: its last lines, and the first
 // bytes of those.
-func cut(text []byte, q url.Values) []byte {
+func cutLog(text []byte, q url.Values) []byte {
 	if n, err := strconv.Atoi(q.Get("tailLines")); err == nil && n >= 0 {
 		text = lastLines(text, n)
 	}

@@ -63,19 +63,19 @@ func Record(ctx context.Context, r Reader, o RecordOptions) (*Snapshot, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	rec := &recorder{reader: r, opt: o, snap: empty(Info{Cluster: o.Cluster, CapturedAt: o.Now().UTC().Truncate(time.Second), Namespaces: o.Namespaces})}
+	rec := &recorder{reader: r, opt: o, snap: newSnapshot(Info{Cluster: o.Cluster, CapturedAt: o.Now().UTC().Truncate(time.Second), Namespaces: o.Namespaces})}
 	rec.snap.declared = true
-	for k := range known {
-		rec.snap.add(k)
+	for k := range knownKinds {
+		rec.snap.addKind(k)
 	}
-	if err := rec.begin(ctx); err != nil {
+	if err := rec.readVersions(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(rec.objects(ctx), rec.logs(ctx)); err != nil {
+	if err := errors.Join(rec.recordObjects(ctx), rec.recordLogs(ctx)); err != nil {
 		return nil, err
 	}
 	for _, c := range rec.snap.collections {
-		c.sort()
+		c.sortObjects()
 	}
 	return rec.snap, nil
 }
@@ -90,8 +90,8 @@ type recorder struct {
 	snap *Snapshot
 }
 
-// begin asks which API this is; a cluster that does not answer that is away.
-func (r *recorder) begin(ctx context.Context) error {
+// readVersions asks which API this is; a cluster that does not answer that is away.
+func (r *recorder) readVersions(ctx context.Context) error {
 	raw, err := r.reader.Read(ctx, "/version", nil, "", 1<<20)
 	if err != nil {
 		return err
@@ -125,10 +125,10 @@ func (r *recorder) begin(ctx context.Context) error {
 	return nil
 }
 
-// objects records all kinds: first what the cluster has as a whole, which tells
+// recordObjects records all kinds: first what the cluster has as a whole, which tells
 // what else it works by.
-func (r *recorder) objects(ctx context.Context) error {
-	if err := r.each(ctx, func(k kind) []string {
+func (r *recorder) recordObjects(ctx context.Context) error {
+	if err := r.recordKinds(ctx, func(k kind) []string {
 		if k.ClusterWide {
 			return []string{""}
 		}
@@ -137,7 +137,7 @@ func (r *recorder) objects(ctx context.Context) error {
 		return err
 	}
 	if len(r.opt.Namespaces) == 0 {
-		return r.each(ctx, func(k kind) []string {
+		return r.recordKinds(ctx, func(k kind) []string {
 			if k.ClusterWide {
 				return nil
 			}
@@ -145,7 +145,7 @@ func (r *recorder) objects(ctx context.Context) error {
 		})
 	}
 	r.snap.System = r.systemNamespaces()
-	if err := r.each(ctx, func(k kind) []string {
+	if err := r.recordKinds(ctx, func(k kind) []string {
 		switch {
 		case k.ClusterWide:
 			return nil
@@ -156,7 +156,7 @@ func (r *recorder) objects(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return r.list(ctx, kind{Kind: kinds.MustNamed("ConfigMap")}, "kube-system", url.Values{"fieldSelector": {"metadata.name=coredns"}})
+	return r.recordList(ctx, kind{Kind: kinds.MustNamed("ConfigMap")}, "kube-system", url.Values{"fieldSelector": {"metadata.name=coredns"}})
 }
 
 // systemNamespaces are those whose workloads others depend on: the cluster's own,
@@ -175,7 +175,7 @@ func (r *recorder) systemNamespaces() []string {
 	}
 	var list []string
 	for ns := range found {
-		if !slices.Contains(r.opt.Namespaces, ns) && plain(ns) {
+		if !slices.Contains(r.opt.Namespaces, ns) && isPlainName(ns) {
 			list = append(list, ns)
 		}
 	}
@@ -202,23 +202,23 @@ func servicesIn(v any, found map[string]bool) {
 	}
 }
 
-// each records the kinds in the namespaces that where names, some at once.
-func (r *recorder) each(ctx context.Context, where func(kind) []string) error {
+// recordKinds records the kinds in the namespaces that where names, some at once.
+func (r *recorder) recordKinds(ctx context.Context, where func(kind) []string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readAtOnce)
-	for k := range known {
-		if k.skip || !r.has(&k) {
+	for k := range knownKinds {
+		if k.skip || !r.hasKind(&k) {
 			continue
 		}
 		for _, ns := range where(k) {
-			g.Go(func() error { return r.list(ctx, k, ns, url.Values{}) })
+			g.Go(func() error { return r.recordList(ctx, k, ns, url.Values{}) })
 		}
 	}
 	return g.Wait()
 }
 
-// has reports whether the cluster serves the kind, in k's version or another.
-func (r *recorder) has(k *kind) bool {
+// hasKind reports whether the cluster serves the kind, in k's version or another.
+func (r *recorder) hasKind(k *kind) bool {
 	if r.served[k.Group+"/"+k.Version] != "" {
 		return true
 	}
@@ -226,9 +226,9 @@ func (r *recorder) has(k *kind) bool {
 	return k.Version != ""
 }
 
-// list records the objects of a kind in a namespace, "" for all. Only a context
+// recordList records the objects of a kind in a namespace, "" for all. Only a context
 // that is done is an error.
-func (r *recorder) list(ctx context.Context, k kind, ns string, query url.Values) error {
+func (r *recorder) recordList(ctx context.Context, k kind, ns string, query url.Values) error {
 	accept := ""
 	if k.Name == "Secret" {
 		accept = metadataFor
@@ -238,31 +238,31 @@ func (r *recorder) list(ctx context.Context, k kind, ns string, query url.Values
 	for range maxPages {
 		raw, err := r.reader.Read(ctx, k.Path(ns), query, accept, 0)
 		if err != nil {
-			return r.missed(ctx, k, ns, err)
+			return r.noteListMissed(ctx, k, ns, err)
 		}
 		var h head
 		if err := json.Unmarshal(r.opt.Mask(raw), &h); err != nil {
-			return r.missed(ctx, k, ns, err)
+			return r.noteListMissed(ctx, k, ns, err)
 		}
-		if err := r.put(k, h.Items); err != nil {
-			return r.missed(ctx, k, ns, err)
+		if err := r.putItems(k, h.Items); err != nil {
+			return r.noteListMissed(ctx, k, ns, err)
 		}
 		if n += len(h.Items); h.Metadata.Continue == "" {
 			if n > 0 {
-				r.tell("%6d %s%s", n, k.Resource(), inNamespace(ns))
+				r.notifyProgress("%6d %s%s", n, k.Resource(), inNamespace(ns))
 			}
 			return nil
 		}
 		query.Set("continue", h.Metadata.Continue)
 	}
-	return r.missed(ctx, k, ns, fmt.Errorf("only the first %d were recorded", n))
+	return r.noteListMissed(ctx, k, ns, fmt.Errorf("only the first %d were recorded", n))
 }
 
-func (r *recorder) put(k kind, items []json.RawMessage) error {
+func (r *recorder) putItems(k kind, items []json.RawMessage) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, item := range items {
-		if err := r.snap.put(item, k.APIVersion(), k.Name); err != nil {
+		if err := r.snap.putObject(item, k.APIVersion(), k.Name); err != nil {
 			return err
 		}
 	}
@@ -276,27 +276,27 @@ func inNamespace(ns string) string {
 	return " in " + ns
 }
 
-func (r *recorder) tell(format string, args ...any) {
+func (r *recorder) notifyProgress(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opt.Progress(text.CutLine(fmt.Sprintf(format, args...), maxSaid))
 }
 
-// missed notes that a list could not be read. A kind that the cluster does not
+// noteListMissed notes that a list could not be read. A kind that the cluster does not
 // have is nothing missed.
-func (r *recorder) missed(ctx context.Context, k kind, ns string, err error) error {
+func (r *recorder) noteListMissed(ctx context.Context, k kind, ns string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil
 	}
-	r.note(k.Resource()+inNamespace(ns), err.Error())
-	r.tell("       %s%s: %v", k.Resource(), inNamespace(ns), err)
+	r.noteMissed(k.Resource()+inNamespace(ns), err.Error())
+	r.notifyProgress("       %s%s: %v", k.Resource(), inNamespace(ns), err)
 	return nil
 }
 
-func (r *recorder) note(what, why string) {
+func (r *recorder) noteMissed(what, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.snap.NotCaptured = append(r.snap.NotCaptured, nightcrier.NotChecked{What: what, Why: text.CutLine(why, maxSaid)})
@@ -308,22 +308,22 @@ type wanted struct {
 	trouble bool
 }
 
-// logs records the logs of the Pods in the recorded namespaces, and of those of
+// recordLogs records the logs of the Pods in the recorded namespaces, and of those of
 // the cluster's own that are in trouble or resolve names.
-func (r *recorder) logs(ctx context.Context) error {
+func (r *recorder) recordLogs(ctx context.Context) error {
 	list := r.wantedLogs()
 	if len(list) > maxLogs {
-		r.note("logs", fmt.Sprintf("only %d of %d were recorded", maxLogs, len(list)))
+		r.noteMissed("logs", fmt.Sprintf("only %d of %d were recorded", maxLogs, len(list)))
 		list = list[:maxLogs]
 	}
-	r.tell("%6d logs to read", len(list))
+	r.notifyProgress("%6d logs to read", len(list))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readAtOnce)
 	var mu sync.Mutex
 	var failed []error
 	for _, w := range list {
 		g.Go(func() error {
-			text, err := r.log(ctx, w.logKey)
+			text, err := r.readLog(ctx, w.logKey)
 			mu.Lock()
 			defer mu.Unlock()
 			switch code := nightcrier.CodeOf(err); {
@@ -339,12 +339,12 @@ func (r *recorder) logs(ctx context.Context) error {
 	}
 	err := g.Wait()
 	if len(failed) > 0 {
-		r.note(fmt.Sprintf("logs of %d containers", len(failed)), failed[0].Error())
+		r.noteMissed(fmt.Sprintf("logs of %d containers", len(failed)), failed[0].Error())
 	}
 	return err
 }
 
-func (r *recorder) log(ctx context.Context, key logKey) ([]byte, error) {
+func (r *recorder) readLog(ctx context.Context, key logKey) ([]byte, error) {
 	q := url.Values{"container": {key.container}, "tailLines": {strconv.Itoa(logTail)}, "limitBytes": {strconv.Itoa(logMost)}}
 	if key.previous {
 		q.Set("previous", "true")
@@ -356,9 +356,9 @@ func (r *recorder) log(ctx context.Context, key logKey) ([]byte, error) {
 func (r *recorder) wantedLogs() (list []wanted) {
 	for _, o := range r.snap.ofKind("", "Pod").objects {
 		own := !slices.Contains(r.snap.System, o.namespace)
-		for _, name := range containers(o.fields) {
+		for _, name := range containerNames(o.fields) {
 			status := statusOf(o.fields, name)
-			if !started(status) || !plain(o.namespace) || !plain(o.name) || !plain(name) {
+			if !hasStarted(status) || !isPlainName(o.namespace) || !isPlainName(o.name) || !isPlainName(name) {
 				continue
 			}
 			restarts, _ := status["restartCount"].(int64)
@@ -375,26 +375,26 @@ func (r *recorder) wantedLogs() (list []wanted) {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b wanted) int { return cmp.Compare(rank(a.trouble), rank(b.trouble)) })
+	slices.SortStableFunc(list, func(a, b wanted) int { return cmp.Compare(troubleRank(a.trouble), troubleRank(b.trouble)) })
 	return list
 }
 
-// started reports whether a container has ever run.
-func started(status map[string]any) bool {
+// hasStarted reports whether a container has ever run.
+func hasStarted(status map[string]any) bool {
 	state, _ := status["state"].(map[string]any)
 	last, _ := status["lastState"].(map[string]any)
 	return state["running"] != nil || state["terminated"] != nil || len(last) > 0
 }
 
-func rank(trouble bool) int {
+func troubleRank(trouble bool) int {
 	if trouble {
 		return 0
 	}
 	return 1
 }
 
-// plain reports whether a name is one of Kubernetes': fit for a path.
-func plain(name string) bool {
+// isPlainName reports whether a name is one of Kubernetes': fit for a path.
+func isPlainName(name string) bool {
 	if name == "" || len(name) > 253 || name[0] == '.' {
 		return false
 	}

@@ -17,7 +17,7 @@ import (
 // directory that is there must be empty or, with replace, be a snapshot;
 // otherwise it is a Conflict error.
 func (s *Snapshot) Save(dir string, replace bool) error {
-	old, err := replaceable(dir, replace)
+	old, err := checkReplaceable(dir, replace)
 	if err != nil {
 		return err
 	}
@@ -47,12 +47,12 @@ func (s *Snapshot) Save(dir string, replace bool) error {
 
 // Replaceable reports, as Save would, whether a snapshot can be written to dir.
 func Replaceable(dir string, replace bool) error {
-	_, err := replaceable(dir, replace)
+	_, err := checkReplaceable(dir, replace)
 	return err
 }
 
-// replaceable reports whether there is something at dir to be put away first.
-func replaceable(dir string, replace bool) (bool, error) {
+// checkReplaceable reports whether there is something at dir to be put away first.
+func checkReplaceable(dir string, replace bool) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -94,13 +94,13 @@ func (s *Snapshot) writeTo(dir string) error {
 	if err := put(InfoFile, append(info, '\n')); err != nil {
 		return err
 	}
-	for name, body := range s.files() {
+	for name, body := range s.encodeFiles() {
 		if err := put(name, body); err != nil {
 			return err
 		}
 	}
 	for key, text := range s.logs {
-		if !plain(key.namespace) || !plain(key.pod) || !plain(key.container) {
+		if !isPlainName(key.namespace) || !isPlainName(key.pod) || !isPlainName(key.container) {
 			continue
 		}
 		name := key.container
@@ -114,16 +114,16 @@ func (s *Snapshot) writeTo(dir string) error {
 	return nil
 }
 
-// files are the Lists of objects by file name: one for each kind and namespace,
+// encodeFiles are the Lists of objects by file name: one for each kind and namespace,
 // with an object on each line.
-func (s *Snapshot) files() map[string][]byte {
+func (s *Snapshot) encodeFiles() map[string][]byte {
 	lists := map[string]*bytes.Buffer{}
-	for _, c := range s.served() {
+	for _, c := range s.servedCollections() {
 		for _, o := range c.objects {
 			ns := o.namespace
 			if ns == "" {
 				ns = "cluster-wide"
-			} else if !plain(ns) {
+			} else if !isPlainName(ns) {
 				continue
 			}
 			name := filepath.Join("objects", ns, strings.ReplaceAll(c.Resource(), "/", "_")+".json")

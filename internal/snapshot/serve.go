@@ -26,25 +26,25 @@ func (s *Snapshot) Handler() http.Handler { return api{s} }
 func (a api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if r.Method == http.MethodPost && len(parts) == 4 && (parts[1] == "authorization.k8s.io" || parts[1] == "authentication.k8s.io") {
-		a.review(w, r, parts[3])
+		a.answerReview(w, r, parts[3])
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		fail(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this is a snapshot: it can be read, and nothing in it can be changed")
+		writeFailure(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "this is a snapshot: it can be read, and nothing in it can be changed")
 		return
 	}
 	switch parts[0] {
 	case "api", "apis":
-		a.resource(w, r, parts)
+		a.answerResource(w, r, parts)
 	case "version":
-		a.version(w)
+		a.answerVersion(w)
 	case "healthz", "livez", "readyz":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "ok")
 	case "openapi":
 		openAPI(w, parts)
 	default:
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not serve "+r.URL.Path)
+		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not serve "+r.URL.Path)
 	}
 }
 
@@ -55,8 +55,8 @@ type request struct {
 	form                         form
 }
 
-// resource answers what is below /api and /apis.
-func (a api) resource(w http.ResponseWriter, r *http.Request, parts []string) {
+// answerResource answers what is below /api and /apis.
+func (a api) answerResource(w http.ResponseWriter, r *http.Request, parts []string) {
 	group, version, rest := "", "", parts[1:]
 	if parts[0] == "apis" && len(rest) > 0 {
 		group, rest = rest[0], rest[1:]
@@ -65,7 +65,7 @@ func (a api) resource(w http.ResponseWriter, r *http.Request, parts []string) {
 		version, rest = rest[0], rest[1:]
 	}
 	if len(rest) == 0 {
-		a.discover(w, r, parts[0], group, version)
+		a.answerDiscovery(w, r, parts[0], group, version)
 		return
 	}
 	q := request{form: formOf(r)}
@@ -73,8 +73,8 @@ func (a api) resource(w http.ResponseWriter, r *http.Request, parts []string) {
 		q.namespace, rest = rest[1], rest[2:]
 	}
 	q.collection = a.snap.collections[group+"/"+rest[0]]
-	if q.collection == nil || q.Version != version || q.optional() && len(q.objects) == 0 && !q.seen || len(rest) > 3 {
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	if q.collection == nil || q.Version != version || q.isOptional() && len(q.objects) == 0 && !q.seen || len(rest) > 3 {
+		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 		return
 	}
 	if len(rest) > 1 {
@@ -83,26 +83,26 @@ func (a api) resource(w http.ResponseWriter, r *http.Request, parts []string) {
 	if len(rest) > 2 {
 		q.subresource = rest[2]
 	}
-	a.answer(w, r, q)
+	a.answerRequest(w, r, q)
 }
 
-func (a api) answer(w http.ResponseWriter, r *http.Request, q request) {
+func (a api) answerRequest(w http.ResponseWriter, r *http.Request, q request) {
 	if q.name == "" {
-		a.list(w, r, q)
+		a.answerList(w, r, q)
 		return
 	}
-	o, why := q.byName[objectKey(q.namespace, q.name)], a.snap.withheld(q.collection, q.namespace, nil)
+	o, why := q.byName[objectKey(q.namespace, q.name)], a.snap.whyWithheld(q.collection, q.namespace, nil)
 	switch {
 	case o == nil && why != "":
 		notCaptured(w, "get", q, why)
 	case o == nil:
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, q.Resource()+` "`+q.name+`" not found`)
+		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, q.Resource()+` "`+q.name+`" not found`)
 	case q.subresource == "log" && q.kind.Name == "Pod":
-		a.log(w, r, o)
+		a.answerLog(w, r, o)
 	case q.subresource != "" && q.subresource != "status":
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not serve "+q.subresource)
+		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not serve "+q.subresource)
 	default:
-		write(w, http.StatusOK, a.one(q, o))
+		writeAnswer(w, http.StatusOK, a.objectInForm(q, o))
 	}
 }
 
@@ -115,7 +115,7 @@ func notCaptured(w http.ResponseWriter, verb string, q request, why string) {
 	case q.namespace != "":
 		where = " in namespace " + q.namespace
 	}
-	fail(w, http.StatusForbidden, metav1.StatusReasonForbidden,
+	writeFailure(w, http.StatusForbidden, metav1.StatusReasonForbidden,
 		"cannot "+verb+" "+q.Resource()+where+": not in this snapshot: "+why)
 }
 
@@ -147,18 +147,18 @@ func formOf(r *http.Request) form {
 	return whole
 }
 
-// one is a single object in the form that is wanted.
-func (a api) one(q request, o *object) any {
+// objectInForm is a single object in the form that is wanted.
+func (a api) objectInForm(q request, o *object) any {
 	switch q.form {
 	case metadataForm:
-		return o.metadata()
+		return o.partialMetadata()
 	case tableForm:
-		return a.table(q, []*object{o}, metav1.ListMeta{ResourceVersion: listVersion})
+		return a.newTable(q, []*object{o}, metav1.ListMeta{ResourceVersion: listVersion})
 	}
 	return json.RawMessage(o.raw)
 }
 
-func write(w http.ResponseWriter, status int, body any) {
+func writeAnswer(w http.ResponseWriter, status int, body any) {
 	if w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", "application/json")
 	}
@@ -168,13 +168,13 @@ func write(w http.ResponseWriter, status int, body any) {
 	_ = out.Encode(body)     // a caller that hung up needs no answer
 }
 
-func fail(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	write(w, code, metav1.Status{
+func writeFailure(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	writeAnswer(w, code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: message, Reason: reason, Code: int32(code),
 	})
 }
 
-func (a api) version(w http.ResponseWriter) {
+func (a api) answerVersion(w http.ResponseWriter) {
 	v := a.snap.Version
 	if v == "" {
 		v = "v1.34.0" // clients want one
@@ -183,24 +183,24 @@ func (a api) version(w http.ResponseWriter) {
 	if words := strings.Split(strings.TrimPrefix(v, "v"), "."); len(words) > 1 {
 		major, minor = words[0], words[1]
 	}
-	write(w, http.StatusOK, map[string]string{"major": major, "minor": minor, "gitVersion": v, "platform": "snapshot"})
+	writeAnswer(w, http.StatusOK, map[string]string{"major": major, "minor": minor, "gitVersion": v, "platform": "snapshot"})
 }
 
 // openAPI answers with a document that describes nothing: clients that would like
 // to know more of a kind go on without.
 func openAPI(w http.ResponseWriter, parts []string) {
 	if len(parts) > 1 && parts[1] == "v3" {
-		write(w, http.StatusOK, map[string]any{"paths": map[string]any{}})
+		writeAnswer(w, http.StatusOK, map[string]any{"paths": map[string]any{}})
 		return
 	}
-	write(w, http.StatusOK, map[string]any{
+	writeAnswer(w, http.StatusOK, map[string]any{
 		"swagger": "2.0", "info": map[string]string{"title": "snapshot", "version": "1"}, "paths": map[string]any{}, "definitions": map[string]any{},
 	})
 }
 
-// rules are what may be read: never all with a star, which means exec as well.
-func (a api) rules() (rules []map[string]any) {
-	for _, c := range a.snap.served() {
+// readRules are what may be read: never all with a star, which means exec as well.
+func (a api) readRules() (rules []map[string]any) {
+	for _, c := range a.snap.servedCollections() {
 		rules = append(rules, map[string]any{"verbs": readVerbs, "apiGroups": []string{c.Group}, "resources": []string{c.Plural}})
 	}
 	return append(rules, map[string]any{"verbs": []string{"get"}, "apiGroups": []string{""}, "resources": []string{"pods/log"}})
@@ -208,15 +208,15 @@ func (a api) rules() (rules []map[string]any) {
 
 var readVerbs = []string{"get", "list", "watch"}
 
-// review answers who the caller is and what it may do: read.
-func (a api) review(w http.ResponseWriter, r *http.Request, resource string) {
+// answerReview answers who the caller is and what it may do: read.
+func (a api) answerReview(w http.ResponseWriter, r *http.Request, resource string) {
 	var in struct {
 		APIVersion string         `json:"apiVersion"`
 		Kind       string         `json:"kind"`
 		Spec       map[string]any `json:"spec"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&in); err != nil {
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "this is no review: "+err.Error())
+		writeFailure(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "this is no review: "+err.Error())
 		return
 	}
 	var status map[string]any
@@ -227,12 +227,12 @@ func (a api) review(w http.ResponseWriter, r *http.Request, resource string) {
 		sub, _ := attrs["subresource"].(string)
 		status = map[string]any{"allowed": slices.Contains(readVerbs, verb) && (sub == "" || sub == "log"), "reason": "a snapshot can only be read"}
 	case "selfsubjectrulesreviews":
-		status = map[string]any{"incomplete": false, "nonResourceRules": []any{}, "resourceRules": a.rules()}
+		status = map[string]any{"incomplete": false, "nonResourceRules": []any{}, "resourceRules": a.readRules()}
 	case "selfsubjectreviews":
 		status = map[string]any{"userInfo": map[string]any{"username": "snapshot", "groups": []string{"system:authenticated"}}}
 	default:
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not answer "+text.CutLine(resource, maxSaid))
+		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, "a snapshot does not answer "+text.CutLine(resource, maxSaid))
 		return
 	}
-	write(w, http.StatusCreated, map[string]any{"apiVersion": in.APIVersion, "kind": in.Kind, "metadata": map[string]any{}, "spec": in.Spec, "status": status})
+	writeAnswer(w, http.StatusCreated, map[string]any{"apiVersion": in.APIVersion, "kind": in.Kind, "metadata": map[string]any{}, "spec": in.Spec, "status": status})
 }

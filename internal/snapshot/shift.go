@@ -14,11 +14,11 @@ var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+
 // ages.
 func (s *Snapshot) Shift(now time.Time) *Snapshot {
 	by := now.Sub(s.CapturedAt).Truncate(time.Second)
-	t := empty(s.Info)
+	t := newSnapshot(s.Info)
 	t.declared = s.declared
 	t.CapturedAt = s.CapturedAt.Add(by)
 	for _, c := range s.collections {
-		moved := t.add(c.kind)
+		moved := t.addKind(c.kind)
 		moved.seen = c.seen
 		for _, o := range c.objects {
 			m := &object{namespace: o.namespace, name: o.name, labels: o.labels, raw: MoveTimes(o.raw, by)}
@@ -44,13 +44,13 @@ func MoveTimes(text []byte, by time.Duration) []byte {
 		}
 		layout := "2006-01-02T15:04:05"
 		if b[len("2006-01-02T15:04:05")] == '.' {
-			layout += ".000000000"[:1+digits(b[len("2006-01-02T15:04:05."):])]
+			layout += ".000000000"[:1+countDigits(b[len("2006-01-02T15:04:05."):])]
 		}
 		return []byte(at.Add(by).Format(layout + "Z07:00"))
 	})
 }
 
-func digits(b []byte) (n int) {
+func countDigits(b []byte) (n int) {
 	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
 		n++
 	}

@@ -88,24 +88,24 @@ func Open(dir string) (*Snapshot, error) {
 
 // Read is Open for a file system.
 func Read(fsys fs.FS) (*Snapshot, error) {
-	r := &reader{fsys: fsys, snap: empty(Info{})}
-	for k := range known {
-		r.snap.add(k)
+	r := &reader{fsys: fsys, snap: newSnapshot(Info{})}
+	for k := range knownKinds {
+		r.snap.addKind(k)
 	}
 	if err := r.readInfo(); err != nil {
 		return nil, err
 	}
-	if err := fs.WalkDir(fsys, ".", r.visit); err != nil {
+	if err := fs.WalkDir(fsys, ".", r.visitFile); err != nil {
 		return nil, err
 	}
 	if r.objects == 0 {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "there are no Kubernetes objects in it: it takes files as `kubectl get -o json` prints them%s", r.firstNote())
 	}
-	r.finish()
+	r.finishSnapshot()
 	return r.snap, nil
 }
 
-func empty(of Info) *Snapshot {
+func newSnapshot(of Info) *Snapshot {
 	return &Snapshot{Info: of, collections: map[string]*collection{}, kinds: map[string]*collection{}, logs: map[logKey][]byte{}}
 }
 
@@ -118,7 +118,7 @@ func (s *Snapshot) Namespace() string {
 	return ""
 }
 
-func (s *Snapshot) add(k kind) *collection {
+func (s *Snapshot) addKind(k kind) *collection {
 	c := &collection{kind: k, byName: map[string]*object{}}
 	s.collections[k.Group+"/"+k.Plural], s.kinds[k.Group+"/"+k.Name] = c, c
 	return c
@@ -127,11 +127,11 @@ func (s *Snapshot) add(k kind) *collection {
 // ofKind returns the collection that serves a kind, nil when none does.
 func (s *Snapshot) ofKind(group, name string) *collection { return s.kinds[group+"/"+name] }
 
-// served lists the collections that the API has, core first.
-func (s *Snapshot) served() []*collection {
+// servedCollections lists the collections that the API has, core first.
+func (s *Snapshot) servedCollections() []*collection {
 	var list []*collection
 	for _, c := range s.collections {
-		if !c.optional() || len(c.objects) > 0 || c.seen {
+		if !c.isOptional() || len(c.objects) > 0 || c.seen {
 			list = append(list, c)
 		}
 	}
@@ -141,14 +141,14 @@ func (s *Snapshot) served() []*collection {
 	return list
 }
 
-// withheld says why objects of c in ns ("" for all namespaces) that a query selects are
+// whyWithheld says why objects of c in ns ("" for all namespaces) that a query selects are
 // not known, "" when they are: then an object that is not here was not there.
-func (s *Snapshot) withheld(c *collection, ns string, query url.Values) string {
+func (s *Snapshot) whyWithheld(c *collection, ns string, query url.Values) string {
 	if s.lists != nil {
-		return s.unread(c, ns, query)
+		return s.whyUnread(c, ns, query)
 	}
 	for _, n := range s.NotCaptured {
-		if about, in := covers(n.What, c.kind); about && (in == "" || ns == "" || in == ns) {
+		if about, in := coversKind(n.What, c.kind); about && (in == "" || ns == "" || in == ns) {
 			return n.Why
 		}
 	}
@@ -165,9 +165,9 @@ func (s *Snapshot) withheld(c *collection, ns string, query url.Values) string {
 	return ""
 }
 
-// covers reports whether what was not captured are objects of k, and in which
+// coversKind reports whether what was not captured are objects of k, and in which
 // namespace, "" for all: "nodes", "list nodes", "secrets in shop".
-func covers(what string, k kind) (about bool, namespace string) {
+func coversKind(what string, k kind) (about bool, namespace string) {
 	words := strings.Fields(what)
 	if len(words) > 0 && strings.HasPrefix(words[0], "log") {
 		return false, ""

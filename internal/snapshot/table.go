@@ -21,7 +21,7 @@ type layout struct {
 	cells   func(o *object, now time.Time) ([]any, error)
 }
 
-func columns(narrow string, wide ...string) []column {
+func newColumns(narrow string, wide ...string) []column {
 	var list []column
 	for _, name := range splitColumns(narrow) {
 		list = append(list, column{name: name})
@@ -32,8 +32,8 @@ func columns(narrow string, wide ...string) []column {
 	return list
 }
 
-// of makes a layout of a function on the typed object.
-func of[T any](cols []column, cells func(o *T, now time.Time) []any) layout {
+// layoutOf makes a layout of a function on the typed object.
+func layoutOf[T any](cols []column, cells func(o *T, now time.Time) []any) layout {
 	return layout{cols, func(o *object, now time.Time) ([]any, error) {
 		var typed T
 		if err := json.Unmarshal(o.raw, &typed); err != nil {
@@ -43,12 +43,12 @@ func of[T any](cols []column, cells func(o *T, now time.Time) []any) layout {
 	}}
 }
 
-// table shows objects as `kubectl get` prints them. Ages are as of the moment of
+// newTable shows objects as `kubectl get` prints them. Ages are as of the moment of
 // the snapshot.
-func (a api) table(q request, found []*object, meta metav1.ListMeta) metav1.Table {
+func (a api) newTable(q request, found []*object, meta metav1.ListMeta) metav1.Table {
 	show, ok := layouts[q.kind.Name]
 	if !ok {
-		show = layout{columns("Name, Age"), nil}
+		show = layout{newColumns("Name, Age"), nil}
 	}
 	t := metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta, Rows: []metav1.TableRow{}}
 	for _, c := range show.columns {
@@ -62,12 +62,12 @@ func (a api) table(q request, found []*object, meta metav1.ListMeta) metav1.Tabl
 		t.ColumnDefinitions = append(t.ColumnDefinitions, d)
 	}
 	for _, o := range found {
-		t.Rows = append(t.Rows, a.row(show, o))
+		t.Rows = append(t.Rows, a.newRow(show, o))
 	}
 	return t
 }
 
-func (a api) row(show layout, o *object) metav1.TableRow {
+func (a api) newRow(show layout, o *object) metav1.TableRow {
 	var cells []any
 	var err error
 	if show.cells != nil {
@@ -80,7 +80,7 @@ func (a api) row(show layout, o *object) metav1.TableRow {
 		}
 		cells[0], cells[len(cells)-1] = o.name, a.ageOf(o)
 	}
-	md, err := json.Marshal(o.metadata())
+	md, err := json.Marshal(o.partialMetadata())
 	if err != nil {
 		md = nil // a row without is still a row
 	}
@@ -94,10 +94,10 @@ func (a api) ageOf(o *object) string {
 	if err != nil {
 		return "<unknown>"
 	}
-	return age(metav1.NewTime(at), a.snap.CapturedAt)
+	return formatAge(metav1.NewTime(at), a.snap.CapturedAt)
 }
 
-func age(at metav1.Time, now time.Time) string {
+func formatAge(at metav1.Time, now time.Time) string {
 	if at.IsZero() {
 		return "<unknown>"
 	}

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watch tells what there is, when that is asked for, and then nothing: it stays
+// answerWatch tells what there is, when that is asked for, and then nothing: it stays
 // open until the caller leaves or its time is over.
-func (a api) watch(w http.ResponseWriter, r *http.Request, q request, found []*object) {
+func (a api) answerWatch(w http.ResponseWriter, r *http.Request, q request, found []*object) {
 	query := r.URL.Query()
 	ctx := r.Context()
 	if n, err := strconv.Atoi(query.Get("timeoutSeconds")); err == nil && n > 0 {
@@ -26,13 +26,13 @@ func (a api) watch(w http.ResponseWriter, r *http.Request, q request, found []*o
 	out := json.NewEncoder(w)
 	if from := query.Get("resourceVersion"); initial || from == "" || from == "0" {
 		for _, o := range found {
-			if out.Encode(event("ADDED", a.one(q, o))) != nil {
+			if out.Encode(watchEvent("ADDED", a.objectInForm(q, o))) != nil {
 				return
 			}
 		}
 	}
 	if initial {
-		_ = out.Encode(event("BOOKMARK", map[string]any{"apiVersion": q.APIVersion(), "kind": q.kind.Name, "metadata": metav1.ObjectMeta{
+		_ = out.Encode(watchEvent("BOOKMARK", map[string]any{"apiVersion": q.APIVersion(), "kind": q.kind.Name, "metadata": metav1.ObjectMeta{
 			ResourceVersion: listVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 		}}))
 	}
@@ -40,6 +40,6 @@ func (a api) watch(w http.ResponseWriter, r *http.Request, q request, found []*o
 	<-ctx.Done()
 }
 
-func event(what string, object any) map[string]any {
+func watchEvent(what string, object any) map[string]any {
 	return map[string]any{"type": what, "object": object}
 }

@@ -66,70 +66,70 @@ func (s *Store) Accept(ctx context.Context, ev nightcrier.Event, p AcceptPolicy)
 		}
 	}
 	var d Decision
-	err := s.write(ctx, "accept an event", func(t *tx) error {
+	err := s.writeTransaction(ctx, "accept an event", func(t *tx) error {
 		ev.ReceivedAt = receivedAt(ev, t.now)
-		known, found, err := t.decided(ev.ID)
-		for err == nil && found && forsaken(known, ev, p) {
+		known, found, err := t.decisionFor(ev.ID)
+		for err == nil && found && isForsaken(known, ev, p) {
 			ev.ID = nightcrier.DerivedID(ev.ID, known.Incident.ID)
-			known, found, err = t.decided(ev.ID)
+			known, found, err = t.decisionFor(ev.ID)
 		}
 		switch {
 		case err != nil:
 		case found:
-			d, err = t.again(known, ev.ReceivedAt)
+			d, err = t.countRedelivery(known, ev.ReceivedAt)
 		default:
-			d, err = t.accept(ev, p)
+			d, err = t.acceptEvent(ev, p)
 		}
 		return err
 	})
 	return d, err
 }
 
-// forsaken reports whether an event that is delivered again belongs to an incident
+// isForsaken reports whether an event that is delivered again belongs to an incident
 // that was closed without anybody looking at it: the fault is still reported, so
 // it gets another chance once the dedupe window is over.
-func forsaken(known Decision, ev nightcrier.Event, p AcceptPolicy) bool {
+func isForsaken(known Decision, ev nightcrier.Event, p AcceptPolicy) bool {
 	inc := known.Incident
 	return inc.ID != "" && !inc.Status.Open() && inc.StartedAt.IsZero() && !inc.Storm && !ev.Cleared &&
 		ev.ReceivedAt.Sub(inc.LastEventAt) >= p.DedupeWindow
 }
 
-func (t *tx) accept(ev nightcrier.Event, p AcceptPolicy) (Decision, error) {
-	last, found, err := t.latest(ev.Fingerprint)
+func (t *tx) acceptEvent(ev nightcrier.Event, p AcceptPolicy) (Decision, error) {
+	last, found, err := t.latestIncident(ev.Fingerprint)
 	if err != nil {
 		return Decision{}, err
 	}
 	var d Decision
 	switch {
 	case ev.Cleared:
-		d, err = t.clear(last, found, ev)
+		d, err = t.clearIncident(last, found, ev)
 	case found && last.Status.Open():
-		d, err = t.join(last, ev)
+		d, err = t.joinIncident(last, ev)
 	case found && ev.ReceivedAt.Sub(last.LastEventAt) < p.DedupeWindow:
-		d, err = t.repeat(last, ev)
-	case found && continues(last, ev):
-		d, err = t.resume(last, ev)
+		d, err = t.suppressRecent(last, ev)
+	case found && continuesFault(last, ev):
+		d, err = t.resumeIncident(last, ev)
 	default:
-		d, err = t.open(last, ev, p)
+		d, err = t.openIncident(last, ev, p)
 	}
 	if err != nil {
 		return Decision{}, err
 	}
-	if err := t.fires(d.Incident.ID, ev); err != nil {
+	if err := t.noteFiring(d.Incident.ID, ev); err != nil {
 		return Decision{}, err
 	}
 	d.EventID, d.Cluster = ev.ID, ev.Cluster
 	ev.Outcome, ev.Reason, ev.Detail, ev.IncidentID = d.Outcome, d.Reason, d.Detail, d.Incident.ID
-	return d, t.addEvent(ev, remember(d))
+	return d, t.addEvent(ev, verdictOf(d))
 }
 
-// latest returns the open incident of a fingerprint, else its newest one.
-func (t *tx) latest(fingerprint string) (nightcrier.Incident, bool, error) {
+// latestIncident returns the open incident of a fingerprint, else its newest one.
+func (t *tx) latestIncident(fingerprint string) (nightcrier.Incident, bool, error) {
 	for _, which := range []string{
 		` AND status IN ('pending', 'investigating')`,
 		` ORDER BY created_at DESC, id DESC LIMIT 1`,
 	} {
-		inc, err := scanIncident(t.row(`SELECT doc FROM incidents WHERE fingerprint = ?`+which, fingerprint))
+		inc, err := scanIncident(t.queryRow(`SELECT doc FROM incidents WHERE fingerprint = ?`+which, fingerprint))
 		if !errors.Is(err, sql.ErrNoRows) {
 			return inc, err == nil, err
 		}
@@ -137,32 +137,32 @@ func (t *tx) latest(fingerprint string) (nightcrier.Incident, bool, error) {
 	return nightcrier.Incident{}, false, nil
 }
 
-// join adds the event to an open incident.
-func (t *tx) join(inc nightcrier.Incident, ev nightcrier.Event) (Decision, error) {
+// joinIncident adds the event to an open incident.
+func (t *tx) joinIncident(inc nightcrier.Incident, ev nightcrier.Event) (Decision, error) {
 	d := Decision{Outcome: nightcrier.Joined}
 	if ev.FaultID != "" && ev.FaultID == inc.FaultID {
 		d.Reason = nightcrier.Duplicate
 	}
 	noteEvent(&inc, ev.ID, ev.ReceivedAt)
 	d.Was = inc.Severity
-	d.SeverityRose = rise(&inc, ev.Severity)
-	seen(&inc, ev.Source)
-	return d, t.settle(&d, inc)
+	d.SeverityRose = raiseSeverity(&inc, ev.Severity)
+	noteSeenBy(&inc, ev.Source)
+	return d, t.settleIncident(&d, inc)
 }
 
-// repeat records an event of a fault that was dealt with a moment ago.
-func (t *tx) repeat(inc nightcrier.Incident, ev nightcrier.Event) (Decision, error) {
+// suppressRecent records an event of a fault that was dealt with a moment ago.
+func (t *tx) suppressRecent(inc nightcrier.Incident, ev nightcrier.Event) (Decision, error) {
 	d := Decision{Outcome: nightcrier.Suppressed, Reason: nightcrier.DedupeWindow}
 	d.Detail = "incident " + inc.ID + " of the same fault ended a moment ago (" + string(inc.Status) + ")"
 	noteEvent(&inc, ev.ID, windowFrom(inc, ev.ReceivedAt))
 	d.Was = inc.Severity
-	d.SeverityRose = rise(&inc, ev.Severity)
-	seen(&inc, ev.Source)
-	return d, t.settle(&d, inc)
+	d.SeverityRose = raiseSeverity(&inc, ev.Severity)
+	noteSeenBy(&inc, ev.Source)
+	return d, t.settleIncident(&d, inc)
 }
 
-// again counts an event that was delivered before, in its row and in its incident.
-func (t *tx) again(known Decision, at time.Time) (Decision, error) {
+// countRedelivery counts an event that was delivered before, in its row and in its incident.
+func (t *tx) countRedelivery(known Decision, at time.Time) (Decision, error) {
 	known.Repeated = true
 	if err := t.countRepeat(known.EventID, at); err != nil || known.Incident.ID == "" {
 		return known, err
@@ -183,7 +183,7 @@ func windowFrom(inc nightcrier.Incident, at time.Time) time.Time {
 	return at
 }
 
-func rise(inc *nightcrier.Incident, s nightcrier.Severity) bool {
+func raiseSeverity(inc *nightcrier.Incident, s nightcrier.Severity) bool {
 	if s <= inc.Severity {
 		return false
 	}
@@ -191,15 +191,15 @@ func rise(inc *nightcrier.Incident, s nightcrier.Severity) bool {
 	return true
 }
 
-// open makes a new incident with a queued run, then applies storm and bound.
-func (t *tx) open(previous nightcrier.Incident, ev nightcrier.Event, p AcceptPolicy) (Decision, error) {
+// openIncident makes a new incident with a queued run, then applies storm and bound.
+func (t *tx) openIncident(previous nightcrier.Incident, ev nightcrier.Event, p AcceptPolicy) (Decision, error) {
 	d := Decision{Outcome: nightcrier.Opened, NewIncident: true}
-	if err := t.supersede(previous); err != nil {
+	if err := t.supersedeIncident(previous); err != nil {
 		return d, err
 	}
 	inc := newIncident(ev, previous.ID)
 	inc.Executor = p.Executor
-	storm, err := t.storm(&inc, p.Storm)
+	storm, err := t.stormFor(&inc, p.Storm)
 	if err != nil {
 		return d, err
 	}
@@ -224,15 +224,15 @@ func (t *tx) open(previous nightcrier.Incident, ev nightcrier.Event, p AcceptPol
 		d.StormStarted = &storm.Storm
 	}
 	t.queueChanged = true
-	return d, t.reread(&d, inc.ID, run.ID)
+	return d, t.rereadDecision(&d, inc.ID, run.ID)
 }
 
-// reread puts the rows as they stand now into the decision.
-func (c conn) reread(d *Decision, incidentID, runID string) (err error) {
-	if d.Incident, err = c.incident(incidentID); err != nil {
+// rereadDecision puts the rows as they stand now into the decision.
+func (c conn) rereadDecision(d *Decision, incidentID, runID string) (err error) {
+	if d.Incident, err = c.incidentByID(incidentID); err != nil {
 		return err
 	}
-	d.Run, err = c.run(runID)
+	d.Run, err = c.runByID(runID)
 	return err
 }
 
@@ -241,10 +241,10 @@ func newIncident(ev nightcrier.Event, previous string) nightcrier.Incident {
 		ID: cmp.Or(ev.IncidentID, nightcrier.NewID()), EventID: ev.ID, FaultID: ev.FaultID, Fingerprint: ev.Fingerprint,
 		Status:  nightcrier.Pending,
 		Cluster: ev.Cluster, Resource: ev.Resource, Owner: ev.Owner, Class: ev.Class, FaultType: ev.FaultType,
-		Severity: ev.Severity, Context: ev.Context, Timestamp: micros(ev.OccurredAt), CreatedAt: ev.ReceivedAt,
+		Severity: ev.Severity, Context: ev.Context, Timestamp: truncateTime(ev.OccurredAt), CreatedAt: ev.ReceivedAt,
 		PreviousID: previous,
 	}
-	seen(&inc, ev.Source)
+	noteSeenBy(&inc, ev.Source)
 	noteEvent(&inc, ev.ID, ev.ReceivedAt)
 	return inc
 }
@@ -258,8 +258,8 @@ func newRun(inc *nightcrier.Incident, pipeline, executor string, at time.Time) n
 	return run
 }
 
-// remember keeps what an event's row needs to give the decision again.
-func remember(d Decision) verdict {
+// verdictOf keeps what an event's row needs to give the decision again.
+func verdictOf(d Decision) verdict {
 	v := verdict{RunID: d.Run.ID, Rose: d.SeverityRose, Was: d.Was}
 	if d.StormStarted != nil {
 		v.StormID = d.StormStarted.ID
@@ -270,9 +270,9 @@ func remember(d Decision) verdict {
 	return v
 }
 
-// recall rebuilds the decision of an event; incident and runs are as they stand
+// recallDecision rebuilds the decision of an event; incident and runs are as they stand
 // now.
-func (c conn) recall(ev nightcrier.Event, v verdict) (Decision, error) {
+func (c conn) recallDecision(ev nightcrier.Event, v verdict) (Decision, error) {
 	d := Decision{
 		EventID: ev.ID, Cluster: ev.Cluster, Outcome: ev.Outcome, Reason: ev.Reason, Detail: ev.Detail,
 		NewIncident: ev.Outcome == nightcrier.Opened, SeverityRose: v.Rose, Was: v.Was,
@@ -280,11 +280,11 @@ func (c conn) recall(ev nightcrier.Event, v verdict) (Decision, error) {
 	if ev.IncidentID == "" {
 		return d, nil
 	}
-	if err := c.reread(&d, ev.IncidentID, v.RunID); err != nil {
+	if err := c.rereadDecision(&d, ev.IncidentID, v.RunID); err != nil {
 		return d, err
 	}
 	for _, id := range v.Dropped {
-		run, err := c.run(id)
+		run, err := c.runByID(id)
 		if err != nil {
 			return d, err
 		}

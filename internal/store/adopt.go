@@ -14,8 +14,8 @@ func (s *Store) Adopt(ctx context.Context, inc nightcrier.Incident, ev nightcrie
 		return nightcrier.Errorf(nightcrier.Invalid, "store: adopt run %s: it, its incident and its event do not belong together, or it is not under way", run.ID)
 	}
 	ev.Outcome, ev.IncidentID = nightcrier.Opened, inc.ID
-	return s.write(ctx, "adopt a run", func(t *tx) error {
-		if _, found, err := t.decided(ev.ID); err != nil || found {
+	return s.writeTransaction(ctx, "adopt a run", func(t *tx) error {
+		if _, found, err := t.decisionFor(ev.ID); err != nil || found {
 			if found {
 				err = nightcrier.Errorf(nightcrier.Conflict, "event %s is known", ev.ID)
 			}
@@ -32,7 +32,7 @@ func (s *Store) Adopt(ctx context.Context, inc nightcrier.Incident, ev nightcrie
 			return err
 		}
 		t.queueChanged = true
-		_, err := t.exec(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE id = ?`, stamp(run.AdmittedAt), run.ID)
+		_, err := t.execStatement(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE id = ?`, toMicros(run.AdmittedAt), run.ID)
 		return err
 	})
 }

@@ -19,11 +19,11 @@ type BreakerState struct {
 
 // SaveBreaker records the state of an executor's breaker.
 func (s *Store) SaveBreaker(ctx context.Context, b BreakerState) error {
-	return s.write(ctx, "record a breaker", func(t *tx) error {
-		_, err := t.exec(`INSERT INTO breakers (executor, failures, open, since, last_error) VALUES (?, ?, ?, ?, ?)
+	return s.writeTransaction(ctx, "record a breaker", func(t *tx) error {
+		_, err := t.execStatement(`INSERT INTO breakers (executor, failures, open, since, last_error) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (executor) DO UPDATE SET failures = excluded.failures, open = excluded.open,
 				since = excluded.since, last_error = excluded.last_error`,
-			b.Executor, b.Failures, flag(b.Open), stamp(b.Since), b.LastError)
+			b.Executor, b.Failures, boolToInt(b.Open), toMicros(b.Since), b.LastError)
 		return err
 	})
 }
@@ -31,14 +31,14 @@ func (s *Store) SaveBreaker(ctx context.Context, b BreakerState) error {
 // Breakers lists the recorded breakers by executor.
 func (s *Store) Breakers(ctx context.Context) ([]BreakerState, error) {
 	list := []BreakerState{}
-	err := s.read(ctx).each(func(rows *sql.Rows) error {
+	err := s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
 		var b BreakerState
 		var since int64
 		var open int
 		err := rows.Scan(&b.Executor, &b.Failures, &open, &since, &b.LastError)
-		b.Open, b.Since = open != 0, unstamp(since)
+		b.Open, b.Since = open != 0, fromMicros(since)
 		list = append(list, b)
 		return err
 	}, `SELECT executor, failures, open, since, last_error FROM breakers ORDER BY executor`)
-	return list, s.fail("list breakers", err)
+	return list, s.wrapError("list breakers", err)
 }

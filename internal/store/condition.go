@@ -19,8 +19,8 @@ const follower = "watch"
 // when the last of them is.
 const alerter = "webhook"
 
-// seen notes that a source says the fault is there.
-func seen(inc *nightcrier.Incident, source string) {
+// noteSeenBy notes that a source says the fault is there.
+func noteSeenBy(inc *nightcrier.Incident, source string) {
 	inc.Condition = nightcrier.ConditionActive
 	inc.ClearedAt = time.Time{}
 	if source != "" && !slices.Contains(inc.SeenBy, source) {
@@ -28,26 +28,26 @@ func seen(inc *nightcrier.Incident, source string) {
 	}
 }
 
-// continues reports whether ev says of a closed incident's fault that it is
+// continuesFault reports whether ev says of a closed incident's fault that it is
 // still there: nobody said it was over, so it is the same one, however long ago
 // it was last reported. A fault that got worse, or that nobody has looked at, is
 // worth another incident.
-func continues(inc nightcrier.Incident, ev nightcrier.Event) bool {
+func continuesFault(inc nightcrier.Incident, ev nightcrier.Event) bool {
 	looked := !inc.StartedAt.IsZero() || inc.Storm
 	return ev.Source == follower && inc.Condition == nightcrier.ConditionActive && slices.Contains(inc.SeenBy, follower) &&
 		looked && ev.Severity <= inc.Severity
 }
 
-// resume joins such an event.
-func (t *tx) resume(inc nightcrier.Incident, ev nightcrier.Event) (Decision, error) {
-	d, err := t.join(inc, ev)
+// resumeIncident joins such an event.
+func (t *tx) resumeIncident(inc nightcrier.Incident, ev nightcrier.Event) (Decision, error) {
+	d, err := t.joinIncident(inc, ev)
 	d.Reason, d.Detail = nightcrier.StillActive, "the fault of incident "+inc.ID+" was not over"
 	return d, err
 }
 
-// clear takes in that a fault is over. It opens nothing and starts nothing; a
+// clearIncident takes in that a fault is over. It opens nothing and starts nothing; a
 // run that still waits goes behind those whose faults are there.
-func (t *tx) clear(inc nightcrier.Incident, found bool, ev nightcrier.Event) (Decision, error) {
+func (t *tx) clearIncident(inc nightcrier.Incident, found bool, ev nightcrier.Event) (Decision, error) {
 	late, err := t.late(inc.ID, ev)
 	if err != nil {
 		return Decision{}, err
@@ -74,18 +74,18 @@ func (t *tx) clear(inc nightcrier.Incident, found bool, ev nightcrier.Event) (De
 		inc.SeenBy, inc.Condition, inc.ClearedAt = nil, nightcrier.ConditionCleared, ev.ReceivedAt
 	}
 	noteEvent(&inc, ev.ID, windowFrom(inc, ev.ReceivedAt))
-	return d, t.settle(&d, inc)
+	return d, t.settleIncident(&d, inc)
 }
 
-// fires keeps in mind what a source reported of an incident, and when it says that it
+// noteFiring keeps in mind what a source reported of an incident, and when it says that it
 // began. The follower needs no keeping: what it says is in order.
-func (t *tx) fires(incidentID string, ev nightcrier.Event) error {
+func (t *tx) noteFiring(incidentID string, ev nightcrier.Event) error {
 	if ev.Source == follower || ev.Cleared || incidentID == "" {
 		return nil
 	}
-	_, err := t.exec(`INSERT INTO alerts (incident_id, fault_id, source, occurred_at) VALUES (?, ?, ?, ?)
+	_, err := t.execStatement(`INSERT INTO alerts (incident_id, fault_id, source, occurred_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (incident_id, fault_id, source) DO UPDATE SET occurred_at = excluded.occurred_at WHERE alerts.occurred_at < excluded.occurred_at`,
-		incidentID, ev.FaultID, ev.Source, stamp(ev.OccurredAt))
+		incidentID, ev.FaultID, ev.Source, toMicros(ev.OccurredAt))
 	return err
 }
 
@@ -95,8 +95,8 @@ func (t *tx) late(incidentID string, ended nightcrier.Event) (late bool, err err
 	if ended.OccurredAt.IsZero() {
 		return false, nil
 	}
-	return late, t.row(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ? AND fault_id = ? AND source = ? AND occurred_at > ?)`,
-		incidentID, ended.FaultID, ended.Source, stamp(ended.OccurredAt)).Scan(&late)
+	return late, t.queryRow(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ? AND fault_id = ? AND source = ? AND occurred_at > ?)`,
+		incidentID, ended.FaultID, ended.Source, toMicros(ended.OccurredAt)).Scan(&late)
 }
 
 // anotherFires reports whether an alert of the incident still fires beside the one
@@ -105,10 +105,10 @@ func (t *tx) anotherFires(incidentID string, ended nightcrier.Event) (fires bool
 	if ended.Source == follower {
 		return false, nil
 	}
-	if _, err := t.exec(`DELETE FROM alerts WHERE incident_id = ? AND fault_id = ? AND source = ?`, incidentID, ended.FaultID, ended.Source); err != nil || ended.Source != alerter {
+	if _, err := t.execStatement(`DELETE FROM alerts WHERE incident_id = ? AND fault_id = ? AND source = ?`, incidentID, ended.FaultID, ended.Source); err != nil || ended.Source != alerter {
 		return false, err
 	}
-	return fires, t.row(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ? AND source = ?)`, incidentID, alerter).Scan(&fires)
+	return fires, t.queryRow(`SELECT EXISTS (SELECT 1 FROM alerts WHERE incident_id = ? AND source = ?)`, incidentID, alerter).Scan(&fires)
 }
 
 func whyNothing(inc nightcrier.Incident, found bool) string {
@@ -118,10 +118,10 @@ func whyNothing(inc nightcrier.Incident, found bool) string {
 	return "incident " + inc.ID + " of this fault was over already"
 }
 
-// supersede ends the following of an earlier incident whose fault goes on in a
+// supersedeIncident ends the following of an earlier incident whose fault goes on in a
 // new one. Who was not told yet that it was over will not be: it is back.
-func (t *tx) supersede(inc nightcrier.Incident) error {
-	if _, err := t.exec(`UPDATE incidents SET over_at = ? WHERE id = ? AND over_at = 0`, stamp(t.now), inc.ID); err != nil {
+func (t *tx) supersedeIncident(inc nightcrier.Incident) error {
+	if _, err := t.execStatement(`UPDATE incidents SET over_at = ? WHERE id = ? AND over_at = 0`, toMicros(t.now), inc.ID); err != nil {
 		return err
 	}
 	if inc.Condition != nightcrier.ConditionActive {
@@ -131,13 +131,13 @@ func (t *tx) supersede(inc nightcrier.Incident) error {
 	return t.saveIncident(&inc, inc.Status)
 }
 
-// settle stores an incident that an event changed, and gives its waiting run
+// settleIncident stores an incident that an event changed, and gives its waiting run
 // the place that it now deserves.
-func (t *tx) settle(d *Decision, inc nightcrier.Incident) error {
+func (t *tx) settleIncident(d *Decision, inc nightcrier.Incident) error {
 	if err := t.saveIncident(&inc, inc.Status); err != nil {
 		return err
 	}
-	run, err := t.run(inc.RunID)
+	run, err := t.runByID(inc.RunID)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (t *tx) settle(d *Decision, inc nightcrier.Incident) error {
 	}
 	d.Run.Severity = priority
 	t.queueChanged = true
-	_, err = t.exec(`UPDATE runs SET severity = ? WHERE id = ? AND status = 'queued'`, int(priority), run.ID)
+	_, err = t.execStatement(`UPDATE runs SET severity = ? WHERE id = ? AND status = 'queued'`, int(priority), run.ID)
 	return err
 }
 
@@ -159,12 +159,12 @@ func (t *tx) settle(d *Decision, inc nightcrier.Incident) error {
 // there, and has not said is over.
 func (s *Store) Followed(ctx context.Context, cluster string) ([]nightcrier.Incident, error) {
 	var list []nightcrier.Incident
-	err := s.read(ctx).each(func(rows *sql.Rows) error {
+	err := s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
 		inc, err := scanIncident(rows)
 		if err == nil && inc.Condition == nightcrier.ConditionActive && slices.Contains(inc.SeenBy, follower) {
 			list = append(list, inc)
 		}
 		return err
 	}, `SELECT doc FROM incidents WHERE cluster = ? AND doc LIKE '%"seenBy":%' ORDER BY created_at, id`, cluster)
-	return list, s.fail("list the incidents that are followed", err)
+	return list, s.wrapError("list the incidents that are followed", err)
 }

@@ -26,27 +26,27 @@ type Counts struct {
 
 // Counts counts what is stored.
 func (s *Store) Counts(ctx context.Context) (Counts, error) {
-	c := s.read(ctx)
+	c := s.readConn(ctx)
 	var n Counts
 	var oldest sql.NullInt64
-	err := c.row(`SELECT COUNT(*), MIN(queued_at) FROM runs WHERE status = 'queued'`).Scan(&n.Queued, &oldest)
-	n.OldestQueuedAt = unstamp(oldest.Int64)
-	n.Incidents = group[nightcrier.IncidentStatus](c, &err, `SELECT status, COUNT(*) FROM incidents GROUP BY status`)
-	n.LeasesByKey = group[string](c, &err, `SELECT run_key, COUNT(*) FROM runs WHERE status = 'admitted' GROUP BY run_key`)
-	n.Events = group[nightcrier.Outcome](c, &err, `SELECT outcome, COUNT(*) FROM events GROUP BY outcome`)
-	n.Suppressed = group[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM events WHERE outcome = 'suppressed' GROUP BY reason`)
-	n.Dropped = group[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM runs WHERE status = 'dropped' GROUP BY reason`)
-	n.Notifications = group[NotificationState](c, &err, `SELECT state, COUNT(*) FROM notifications GROUP BY state`)
+	err := c.queryRow(`SELECT COUNT(*), MIN(queued_at) FROM runs WHERE status = 'queued'`).Scan(&n.Queued, &oldest)
+	n.OldestQueuedAt = fromMicros(oldest.Int64)
+	n.Incidents = countByName[nightcrier.IncidentStatus](c, &err, `SELECT status, COUNT(*) FROM incidents GROUP BY status`)
+	n.LeasesByKey = countByName[string](c, &err, `SELECT run_key, COUNT(*) FROM runs WHERE status = 'admitted' GROUP BY run_key`)
+	n.Events = countByName[nightcrier.Outcome](c, &err, `SELECT outcome, COUNT(*) FROM events GROUP BY outcome`)
+	n.Suppressed = countByName[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM events WHERE outcome = 'suppressed' GROUP BY reason`)
+	n.Dropped = countByName[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM runs WHERE status = 'dropped' GROUP BY reason`)
+	n.Notifications = countByName[NotificationState](c, &err, `SELECT state, COUNT(*) FROM notifications GROUP BY state`)
 	for _, leases := range n.LeasesByKey {
 		n.Leases += leases
 	}
-	return n, s.fail("count what is stored", err)
+	return n, s.wrapError("count what is stored", err)
 }
 
-// group reads name → count, adding a failure to *fault.
-func group[K ~string](c conn, fault *error, query string) map[K]int {
+// countByName reads name → count, adding a failure to *fault.
+func countByName[K ~string](c conn, fault *error, query string) map[K]int {
 	m := map[K]int{}
-	err := c.each(func(rows *sql.Rows) error {
+	err := c.eachRow(func(rows *sql.Rows) error {
 		var name K
 		var n int
 		err := rows.Scan(&name, &n)

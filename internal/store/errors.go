@@ -18,10 +18,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// fail gives an error of the database its code and says what was being done.
+// wrapError gives an error of the database its code and says what was being done.
 // An error that has a code keeps it; one that tells a caller of a mistake speaks
 // for itself.
-func (s *Store) fail(doing string, err error) error {
+func (s *Store) wrapError(doing string, err error) error {
 	var known *nightcrier.Error
 	switch {
 	case err == nil:
@@ -33,7 +33,7 @@ func (s *Store) fail(doing string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &nightcrier.Error{Code: nightcrier.Interrupted, Text: "store: " + doing, Err: err}
 	}
-	code, hint := classify(err)
+	code, hint := classifyError(err)
 	if noRoom(err) {
 		err = roomError{err}
 	}
@@ -47,8 +47,8 @@ func (s *Store) fail(doing string, err error) error {
 // callers are the codes of errors that are not the store's.
 var callers = map[nightcrier.Code]bool{nightcrier.NotFound: true, nightcrier.Conflict: true, nightcrier.Invalid: true, nightcrier.NoReport: true}
 
-// classify says what kind of failure an error of a database is, and what to do.
-func classify(err error) (nightcrier.Code, string) {
+// classifyError says what kind of failure an error of a database is, and what to do.
+func classifyError(err error) (nightcrier.Code, string) {
 	var lite *sqlite.Error
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError

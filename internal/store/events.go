@@ -37,16 +37,16 @@ func (s *Store) Suppress(ctx context.Context, ev nightcrier.Event) (repeated boo
 		return false, nightcrier.Errorf(nightcrier.Invalid, "a suppressed event needs an id and a reason")
 	}
 	ev.Outcome, ev.IncidentID = nightcrier.Suppressed, "" // it belongs to none
-	err = s.write(ctx, "record a suppressed event", func(t *tx) error {
+	err = s.writeTransaction(ctx, "record a suppressed event", func(t *tx) error {
 		ev.ReceivedAt = receivedAt(ev, t.now)
-		known, found, err := t.decided(ev.ID)
+		known, found, err := t.decisionFor(ev.ID)
 		if err != nil {
 			return err
 		}
 		if repeated = found; !found {
 			return t.addEvent(ev, verdict{})
 		}
-		_, err = t.again(known, ev.ReceivedAt)
+		_, err = t.countRedelivery(known, ev.ReceivedAt)
 		return err
 	})
 	return repeated, err
@@ -55,20 +55,20 @@ func (s *Store) Suppress(ctx context.Context, ev nightcrier.Event) (repeated boo
 // countRepeat writes down that an event was delivered once more.
 func (t *tx) countRepeat(id string, at time.Time) error {
 	var doc string
-	if err := t.row(`SELECT doc FROM events WHERE id = ?`, id).Scan(&doc); err != nil {
+	if err := t.queryRow(`SELECT doc FROM events WHERE id = ?`, id).Scan(&doc); err != nil {
 		return err
 	}
 	var ev nightcrier.Event
-	if err := decode(doc, &ev); err != nil {
+	if err := decodeDoc(doc, &ev); err != nil {
 		return err
 	}
 	ev.Repeats++
 	ev.RepeatedAt = at
-	doc, err := encode(ev)
+	doc, err := encodeDoc(ev)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`UPDATE events SET doc = ? WHERE id = ?`, doc, id)
+	_, err = t.execStatement(`UPDATE events SET doc = ? WHERE id = ?`, doc, id)
 	return err
 }
 
@@ -77,37 +77,37 @@ func (t *tx) countRepeat(id string, at time.Time) error {
 func (s *Store) Events(ctx context.Context, f EventFilter) ([]nightcrier.Event, string, error) {
 	var q filter
 	if f.Suppressed != nil && *f.Suppressed {
-		q.and("outcome = ?", string(nightcrier.Suppressed))
+		q.addTerm("outcome = ?", string(nightcrier.Suppressed))
 	} else if f.Suppressed != nil {
-		q.and("outcome <> ?", string(nightcrier.Suppressed))
+		q.addTerm("outcome <> ?", string(nightcrier.Suppressed))
 	}
-	q.equal("incident_id", f.IncidentID)
-	q.equal("cluster", f.Cluster)
-	q.equal("reason", string(f.Reason))
-	limit, err := q.page("received_at", f.Limit, f.Cursor)
+	q.addEqual("incident_id", f.IncidentID)
+	q.addEqual("cluster", f.Cluster)
+	q.addEqual("reason", string(f.Reason))
+	limit, err := q.addPage("received_at", f.Limit, f.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	list := []nightcrier.Event{}
-	err = s.read(ctx).each(func(rows *sql.Rows) error {
+	err = s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
 		ev, err := scanEvent(rows)
 		list = append(list, ev)
 		return err
-	}, `SELECT doc, raw FROM events`+q.where()+` ORDER BY received_at DESC, id DESC LIMIT ?`, append(q.args, limit+1)...)
+	}, `SELECT doc, raw FROM events`+q.whereClause()+` ORDER BY received_at DESC, id DESC LIMIT ?`, append(q.args, limit+1)...)
 	if err != nil {
-		return nil, "", s.fail("list events", err)
+		return nil, "", s.wrapError("list events", err)
 	}
 	if len(list) <= limit {
 		return list, "", nil
 	}
 	last := list[limit-1]
-	return list[:limit], cursor(last.ReceivedAt, last.ID), nil
+	return list[:limit], formatCursor(last.ReceivedAt, last.ID), nil
 }
 
 // Event returns one event; NotFound when there is none.
 func (s *Store) Event(ctx context.Context, id string) (nightcrier.Event, error) {
-	ev, err := scanEvent(s.read(ctx).row(`SELECT doc, raw FROM events WHERE id = ?`, id))
-	return ev, s.fail("read an event", orNotFound(err, "event", id))
+	ev, err := scanEvent(s.readConn(ctx).queryRow(`SELECT doc, raw FROM events WHERE id = ?`, id))
+	return ev, s.wrapError("read an event", orNotFound(err, "event", id))
 }
 
 // Prune deletes what a retention no longer covers: events received before the
@@ -116,19 +116,19 @@ func (s *Store) Event(ctx context.Context, id string) (nightcrier.Event, error) 
 // opening events and their reports stay. It returns how many events went.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	var n int64
-	err := s.write(ctx, "prune events and journals", func(t *tx) (err error) {
-		if n, err = t.exec(`DELETE FROM events WHERE outcome <> ? AND received_at < ? AND NOT EXISTS
+	err := s.writeTransaction(ctx, "prune events and journals", func(t *tx) (err error) {
+		if n, err = t.execStatement(`DELETE FROM events WHERE outcome <> ? AND received_at < ? AND NOT EXISTS
 			(SELECT 1 FROM incidents i WHERE i.id = events.incident_id AND i.status IN ('pending', 'investigating'))`,
-			string(nightcrier.Opened), stamp(before)); err != nil {
+			string(nightcrier.Opened), toMicros(before)); err != nil {
 			return err
 		}
-		if _, err = t.exec(`DELETE FROM alerts WHERE NOT EXISTS
+		if _, err = t.execStatement(`DELETE FROM alerts WHERE NOT EXISTS
 			(SELECT 1 FROM events e WHERE e.incident_id = alerts.incident_id AND e.received_at >= ?) AND NOT EXISTS
-			(SELECT 1 FROM incidents i WHERE i.id = alerts.incident_id AND i.status IN ('pending', 'investigating'))`, stamp(before)); err != nil {
+			(SELECT 1 FROM incidents i WHERE i.id = alerts.incident_id AND i.status IN ('pending', 'investigating'))`, toMicros(before)); err != nil {
 			return err
 		}
-		_, err = t.exec(`DELETE FROM journal WHERE run_id IN
-			(SELECT id FROM runs WHERE status IN ('finished', 'dropped') AND ended_at > 0 AND ended_at < ?)`, stamp(before))
+		_, err = t.execStatement(`DELETE FROM journal WHERE run_id IN
+			(SELECT id FROM runs WHERE status IN ('finished', 'dropped') AND ended_at > 0 AND ended_at < ?)`, toMicros(before))
 		return err
 	})
 	return n, err
@@ -152,34 +152,34 @@ func (t *tx) addEvent(ev nightcrier.Event, v verdict) error {
 		raw = raw[:min(len(raw), maxJoinedRaw)]
 	}
 	ev.Raw = nil
-	doc, err := encode(ev)
+	doc, err := encodeDoc(ev)
 	if err != nil {
 		return err
 	}
-	decision, err := encode(v)
+	decision, err := encodeDoc(v)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO events (id, received_at, cluster, outcome, reason, incident_id, decision, doc, raw)
+	_, err = t.execStatement(`INSERT INTO events (id, received_at, cluster, outcome, reason, incident_id, decision, doc, raw)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		ev.ID, stamp(ev.ReceivedAt), ev.Cluster, string(ev.Outcome), string(ev.Reason), ev.IncidentID,
+		ev.ID, toMicros(ev.ReceivedAt), ev.Cluster, string(ev.Outcome), string(ev.Reason), ev.IncidentID,
 		decision, doc, raw)
 	return err
 }
 
-// decided returns the decision that was taken for an event, if it is known.
-func (c conn) decided(eventID string) (Decision, bool, error) {
+// decisionFor returns the decision that was taken for an event, if it is known.
+func (c conn) decisionFor(eventID string) (Decision, bool, error) {
 	var doc, decision string
-	err := c.row(`SELECT doc, decision FROM events WHERE id = ?`, eventID).Scan(&doc, &decision)
+	err := c.queryRow(`SELECT doc, decision FROM events WHERE id = ?`, eventID).Scan(&doc, &decision)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Decision{}, false, nil
 	}
 	var ev nightcrier.Event
 	var v verdict
-	if err = errors.Join(err, decode(doc, &ev), decode(decision, &v)); err != nil {
+	if err = errors.Join(err, decodeDoc(doc, &ev), decodeDoc(decision, &v)); err != nil {
 		return Decision{}, false, err
 	}
-	d, err := c.recall(ev, v)
+	d, err := c.recallDecision(ev, v)
 	return d, true, err
 }
 
@@ -190,7 +190,7 @@ func scanEvent(row interface{ Scan(...any) error }) (nightcrier.Event, error) {
 	if err := row.Scan(&doc, &raw); err != nil {
 		return ev, err
 	}
-	if err := decode(doc, &ev); err != nil {
+	if err := decodeDoc(doc, &ev); err != nil {
 		return ev, err
 	}
 	ev.Raw = rawJSON(raw)
@@ -214,5 +214,5 @@ func receivedAt(ev nightcrier.Event, now time.Time) time.Time {
 	if ev.ReceivedAt.IsZero() {
 		return now
 	}
-	return micros(ev.ReceivedAt)
+	return truncateTime(ev.ReceivedAt)
 }

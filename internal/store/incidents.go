@@ -37,55 +37,55 @@ type IncidentFilter struct {
 
 // Incident returns one incident; NotFound when there is none.
 func (s *Store) Incident(ctx context.Context, id string) (nightcrier.Incident, error) {
-	inc, err := s.read(ctx).incident(id)
-	return inc, s.fail("read an incident", err)
+	inc, err := s.readConn(ctx).incidentByID(id)
+	return inc, s.wrapError("read an incident", err)
 }
 
 // Incidents lists incidents, newest first. The cursor of the next page is ""
 // after the last.
 func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]nightcrier.Incident, string, error) {
 	var q filter
-	q.equal("status", string(f.Status))
-	q.equal("cluster", f.Cluster)
-	q.equal("caused_by", f.CausedBy)
+	q.addEqual("status", string(f.Status))
+	q.addEqual("cluster", f.Cluster)
+	q.addEqual("caused_by", f.CausedBy)
 	if !f.Since.IsZero() {
-		q.and("created_at >= ?", stamp(f.Since))
+		q.addTerm("created_at >= ?", toMicros(f.Since))
 	}
-	limit, err := q.page("created_at", f.Limit, f.Cursor)
+	limit, err := q.addPage("created_at", f.Limit, f.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	list := []nightcrier.Incident{}
-	err = s.read(ctx).each(func(rows *sql.Rows) error {
+	err = s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
 		inc, err := scanIncident(rows)
 		list = append(list, inc)
 		return err
-	}, `SELECT doc FROM incidents`+q.where()+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(q.args, limit+1)...)
+	}, `SELECT doc FROM incidents`+q.whereClause()+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(q.args, limit+1)...)
 	if err != nil {
-		return nil, "", s.fail("list incidents", err)
+		return nil, "", s.wrapError("list incidents", err)
 	}
 	if len(list) <= limit {
 		return list, "", nil
 	}
 	last := list[limit-1]
-	return list[:limit], cursor(last.CreatedAt, last.ID), nil
+	return list[:limit], formatCursor(last.CreatedAt, last.ID), nil
 }
 
 // Report returns the incident's report.json; NotFound when it has none.
 func (s *Store) Report(ctx context.Context, incidentID string) ([]byte, error) {
 	var report []byte
-	err := s.read(ctx).row(`SELECT report FROM incidents WHERE id = ?`, incidentID).Scan(&report)
+	err := s.readConn(ctx).queryRow(`SELECT report FROM incidents WHERE id = ?`, incidentID).Scan(&report)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, s.fail("read a report", notFound("incident", incidentID))
+		return nil, s.wrapError("read a report", notFound("incident", incidentID))
 	}
 	if err == nil && len(report) == 0 {
 		err = nightcrier.Errorf(nightcrier.NotFound, "incident %s has no report", incidentID)
 	}
-	return report, s.fail("read a report", err)
+	return report, s.wrapError("read a report", err)
 }
 
-func (c conn) incident(id string) (nightcrier.Incident, error) {
-	inc, err := scanIncident(c.row(`SELECT doc FROM incidents WHERE id = ?`, id))
+func (c conn) incidentByID(id string) (nightcrier.Incident, error) {
+	inc, err := scanIncident(c.queryRow(`SELECT doc FROM incidents WHERE id = ?`, id))
 	return inc, orNotFound(err, "incident", id)
 }
 
@@ -95,38 +95,38 @@ func scanIncident(row interface{ Scan(...any) error }) (nightcrier.Incident, err
 	if err := row.Scan(&doc); err != nil {
 		return inc, err
 	}
-	return inc, decode(doc, &inc)
+	return inc, decodeDoc(doc, &inc)
 }
 
 // addIncident stores a new incident.
 func (t *tx) addIncident(inc *nightcrier.Incident, stormID string) error {
-	doc, err := encode(inc)
+	doc, err := encodeDoc(inc)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO incidents (id, fingerprint, cluster, status, severity, condition, created_at, last_event_at, cleared_at, storm_id, doc)
+	_, err = t.execStatement(`INSERT INTO incidents (id, fingerprint, cluster, status, severity, condition, created_at, last_event_at, cleared_at, storm_id, doc)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		inc.ID, inc.Fingerprint, inc.Cluster, string(inc.Status), int(inc.Severity), string(inc.Condition),
-		stamp(inc.CreatedAt), stamp(inc.LastEventAt), stamp(inc.ClearedAt), stormID, doc)
+		toMicros(inc.CreatedAt), toMicros(inc.LastEventAt), toMicros(inc.ClearedAt), stormID, doc)
 	return err
 }
 
 // saveIncident writes inc back if its row still has the status from.
 func (t *tx) saveIncident(inc *nightcrier.Incident, from nightcrier.IncidentStatus) error {
-	doc, err := encode(inc)
+	doc, err := encodeDoc(inc)
 	if err != nil {
 		return err
 	}
-	n, err := t.exec(`UPDATE incidents SET status = ?, severity = ?, condition = ?, last_event_at = ?, cleared_at = ?, caused_by = ?, doc = ? WHERE id = ? AND status = ?`,
-		string(inc.Status), int(inc.Severity), string(inc.Condition), stamp(inc.LastEventAt), stamp(inc.ClearedAt), inc.CausedBy, doc, inc.ID, string(from))
+	n, err := t.execStatement(`UPDATE incidents SET status = ?, severity = ?, condition = ?, last_event_at = ?, cleared_at = ?, caused_by = ?, doc = ? WHERE id = ? AND status = ?`,
+		string(inc.Status), int(inc.Severity), string(inc.Condition), toMicros(inc.LastEventAt), toMicros(inc.ClearedAt), inc.CausedBy, doc, inc.ID, string(from))
 	if err == nil && n != 1 {
 		err = nightcrier.Errorf(nightcrier.Conflict, "incident %s is no longer %s", inc.ID, from)
 	}
 	return err
 }
 
-// move is the only way to another status: it refuses what is not legal.
-func (t *tx) move(inc *nightcrier.Incident, to nightcrier.IncidentStatus) error {
+// moveIncident is the only way to another status: it refuses what is not legal.
+func (t *tx) moveIncident(inc *nightcrier.Incident, to nightcrier.IncidentStatus) error {
 	from := inc.Status
 	if !from.CanBecome(to) {
 		return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s and cannot become %s", inc.ID, from, to)
@@ -156,19 +156,19 @@ type filter struct {
 	args  []any
 }
 
-func (f *filter) and(term string, args ...any) {
+func (f *filter) addTerm(term string, args ...any) {
 	f.terms = append(f.terms, term)
 	f.args = append(f.args, args...)
 }
 
-func (f *filter) equal(column, value string) {
+func (f *filter) addEqual(column, value string) {
 	if value != "" {
-		f.and(column+" = ?", value)
+		f.addTerm(column+" = ?", value)
 	}
 }
 
-// page continues behind the cursor and returns the page's size.
-func (f *filter) page(column string, limit int, after string) (int, error) {
+// addPage continues behind the cursor and returns the page's size.
+func (f *filter) addPage(column string, limit int, after string) (int, error) {
 	if limit <= 0 {
 		limit = pageSize
 	}
@@ -180,11 +180,11 @@ func (f *filter) page(column string, limit int, after string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	f.and("("+column+" < ? OR ("+column+" = ? AND id < ?))", at, at, id)
+	f.addTerm("("+column+" < ? OR ("+column+" = ? AND id < ?))", at, at, id)
 	return limit, nil
 }
 
-func (f *filter) where() string {
+func (f *filter) whereClause() string {
 	if len(f.terms) == 0 {
 		return ""
 	}

@@ -125,14 +125,14 @@ func TestGuardedUpdates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.write(t.Context(), "test", func(tx *tx) error {
+	err = s.writeTransaction(t.Context(), "test", func(tx *tx) error {
 		inc := d.Incident
 		return tx.saveIncident(&inc, nightcrier.Resolved) // the row is pending
 	})
 	if nightcrier.CodeOf(err) != nightcrier.Conflict {
 		t.Errorf("an update of what has changed meanwhile: %v", err)
 	}
-	err = s.write(t.Context(), "test", func(tx *tx) error {
+	err = s.writeTransaction(t.Context(), "test", func(tx *tx) error {
 		return tx.addIncident(&nightcrier.Incident{ID: "other", Fingerprint: d.Incident.Fingerprint, Status: nightcrier.Pending}, "")
 	})
 	if err == nil {
@@ -143,7 +143,7 @@ func TestGuardedUpdates(t *testing.T) {
 func TestRebind(t *testing.T) {
 	t.Parallel()
 	c := conn{postgres: true}
-	if got := c.rebind(`a = ? AND b = ?`); got != `a = $1 AND b = $2` {
+	if got := c.rebindQuery(`a = ? AND b = ?`); got != `a = $1 AND b = $2` {
 		t.Errorf("rebound to %q", got)
 	}
 }
@@ -160,7 +160,7 @@ func FuzzCursor(f *testing.F) {
 			}
 			return
 		}
-		if again, sameID, err := parseCursor(itoa(int(at)) + "." + id); err != nil || again != at || sameID != id {
+		if again, sameID, err := parseCursor(formatInt(int(at)) + "." + id); err != nil || again != at || sameID != id {
 			t.Errorf("%q does not survive: %d %q %v", s, again, sameID, err)
 		}
 	})

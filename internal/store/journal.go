@@ -15,7 +15,7 @@ import (
 // is stored the way encoding/json writes it, so that the chain can be verified
 // from any rendering; "{}" stands for none.
 func (s *Store) AppendJournal(ctx context.Context, run string, entries ...nightcrier.JournalEntry) (head string, err error) {
-	err = s.write(ctx, "append to the journal", func(t *tx) error {
+	err = s.writeTransaction(ctx, "append to the journal", func(t *tx) error {
 		seq, prev, err := t.journalHead(run)
 		if err != nil {
 			return err
@@ -23,7 +23,7 @@ func (s *Store) AppendJournal(ctx context.Context, run string, entries ...nightc
 		before := seq
 		for _, e := range entries {
 			e.Run, e.Seq, e.Prev = run, seq+1, prev
-			added, err := t.append(&e)
+			added, err := t.appendEntry(&e)
 			if err != nil {
 				return err
 			}
@@ -47,52 +47,52 @@ func (s *Store) Journal(ctx context.Context, run string, fromSeq int64, limit in
 		limit = maxPageSize
 	}
 	list := []nightcrier.JournalEntry{}
-	err := s.read(ctx).each(func(rows *sql.Rows) error {
+	err := s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
 		e, err := scanEntry(rows)
 		list = append(list, e)
 		return err
 	}, `SELECT run_id, seq, key, at, step, attempt, type, data, prev, hash FROM journal
 		WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?`, run, fromSeq, limit)
-	return list, s.fail("read a journal", err)
+	return list, s.wrapError("read a journal", err)
 }
 
 // JournalHead returns the number and the hash of a run's newest entry, 0 and ""
 // for an empty journal.
 func (s *Store) JournalHead(ctx context.Context, run string) (seq int64, hash string, err error) {
-	seq, hash, err = s.read(ctx).journalHead(run)
-	return seq, hash, s.fail("read the head of a journal", err)
+	seq, hash, err = s.readConn(ctx).journalHead(run)
+	return seq, hash, s.wrapError("read the head of a journal", err)
 }
 
 func (c conn) journalHead(run string) (seq int64, hash string, err error) {
-	err = c.row(`SELECT seq, hash FROM journal WHERE run_id = ? ORDER BY seq DESC LIMIT 1`, run).Scan(&seq, &hash)
+	err = c.queryRow(`SELECT seq, hash FROM journal WHERE run_id = ? ORDER BY seq DESC LIMIT 1`, run).Scan(&seq, &hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, "", nil
 	}
 	return seq, hash, err
 }
 
-// append stores e and fills in its hash; false when its key is known.
-func (t *tx) append(e *nightcrier.JournalEntry) (bool, error) {
+// appendEntry stores e and fills in its hash; false when its key is known.
+func (t *tx) appendEntry(e *nightcrier.JournalEntry) (bool, error) {
 	if e.Run == "" || e.Key == "" || e.Type == "" {
 		return false, nightcrier.Errorf(nightcrier.Invalid, "a journal entry needs a run, a type and a key")
 	}
-	data, err := canonical(e.Data)
+	data, err := canonicalJSON(e.Data)
 	if err != nil {
 		return false, nightcrier.Errorf(nightcrier.Invalid, "data of the journal entry %q: %w", e.Key, err)
 	}
-	e.Data, e.Time = data, micros(e.Time)
+	e.Data, e.Time = data, truncateTime(e.Time)
 	if e.Time.IsZero() {
 		e.Time = t.now
 	}
-	e.Key, e.Step, e.Type = clean(e.Key), clean(e.Step), nightcrier.EntryType(clean(string(e.Type)))
+	e.Key, e.Step, e.Type = cleanText(e.Key), cleanText(e.Step), nightcrier.EntryType(cleanText(string(e.Type)))
 	e.Hash = e.ChainHash(e.Prev)
-	n, err := t.exec(`INSERT INTO journal (run_id, seq, key, at, step, attempt, type, data, prev, hash)
+	n, err := t.execStatement(`INSERT INTO journal (run_id, seq, key, at, step, attempt, type, data, prev, hash)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, key) DO NOTHING`,
-		e.Run, e.Seq, e.Key, stamp(e.Time), e.Step, e.Attempt, string(e.Type), []byte(e.Data), e.Prev, e.Hash)
+		e.Run, e.Seq, e.Key, toMicros(e.Time), e.Step, e.Attempt, string(e.Type), []byte(e.Data), e.Prev, e.Hash)
 	return n == 1, err
 }
 
-func canonical(data json.RawMessage) (json.RawMessage, error) {
+func canonicalJSON(data json.RawMessage) (json.RawMessage, error) {
 	if len(data) == 0 {
 		return json.RawMessage("{}"), nil
 	}
@@ -104,6 +104,6 @@ func scanEntry(row interface{ Scan(...any) error }) (nightcrier.JournalEntry, er
 	var at int64
 	var data []byte
 	err := row.Scan(&e.Run, &e.Seq, &e.Key, &at, &e.Step, &e.Attempt, &e.Type, &data, &e.Prev, &e.Hash)
-	e.Time, e.Data = unstamp(at), data
+	e.Time, e.Data = fromMicros(at), data
 	return e, err
 }

@@ -30,13 +30,13 @@ func lockFile(ctx context.Context, path string, now time.Time) (*fileLock, error
 	if err != nil {
 		return nil, err
 	}
-	err = flock(ctx, f)
+	err = acquireFileLock(ctx, f)
 	if errors.Is(err, portable.ErrLocked) {
 		holder, _ := io.ReadAll(io.LimitReader(f, 256)) // best effort: it only serves the message
 		return nil, errors.Join(heldBy(string(holder)), f.Close())
 	}
 	if err == nil {
-		err = sign(f, now)
+		err = signLock(f, now)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
@@ -44,7 +44,7 @@ func lockFile(ctx context.Context, path string, now time.Time) (*fileLock, error
 	return &fileLock{f: f}, nil
 }
 
-func flock(ctx context.Context, f *os.File) error {
+func acquireFileLock(ctx context.Context, f *os.File) error {
 	for end := time.Now().Add(lockPatience); ; {
 		err := portable.TryLock(f)
 		if !errors.Is(err, portable.ErrLocked) || time.Now().After(end) {
@@ -58,16 +58,16 @@ func flock(ctx context.Context, f *os.File) error {
 	}
 }
 
-func sign(f *os.File, now time.Time) error {
+func signLock(f *os.File, now time.Time) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
-	_, err := f.WriteAt([]byte(whoami(now)+"\n"), 0)
+	_, err := f.WriteAt([]byte(describeProcess(now)+"\n"), 0)
 	return err
 }
 
-// whoami names this process for those who find the store taken.
-func whoami(now time.Time) string {
+// describeProcess names this process for those who find the store taken.
+func describeProcess(now time.Time) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown host"
@@ -76,14 +76,14 @@ func whoami(now time.Time) string {
 }
 
 func heldBy(holder string) error {
-	holder = strings.TrimSpace(clean(holder))
+	holder = strings.TrimSpace(cleanText(holder))
 	if holder == "" {
 		holder = "another process"
 	}
 	return nightcrier.Errorf(nightcrier.Conflict, "%s owns this store; ask it with the nightcrier commands, or stop it first", holder)
 }
 
-func (l *fileLock) lost() <-chan struct{} { return nil }
+func (l *fileLock) lostSignal() <-chan struct{} { return nil }
 
 func (l *fileLock) close() error {
 	if err := l.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {

@@ -27,60 +27,60 @@ type Recollection struct {
 // AddNote adds a note to an incident. An incident that has as many as it takes
 // is an Exhausted error.
 func (s *Store) AddNote(ctx context.Context, incidentID string, n nightcrier.Note) error {
-	return s.write(ctx, "add a note", func(t *tx) error {
-		if _, err := t.incident(incidentID); err != nil {
+	return s.writeTransaction(ctx, "add a note", func(t *tx) error {
+		if _, err := t.incidentByID(incidentID); err != nil {
 			return err
 		}
 		var have int
-		if err := t.row(`SELECT COUNT(*) FROM notes WHERE incident_id = ?`, incidentID).Scan(&have); err != nil {
+		if err := t.queryRow(`SELECT COUNT(*) FROM notes WHERE incident_id = ?`, incidentID).Scan(&have); err != nil {
 			return err
 		}
 		if have >= nightcrier.MaxNotes {
 			return nightcrier.Errorf(nightcrier.Exhausted, "incident %s has %d notes, and takes no more", incidentID, have)
 		}
-		_, err := t.exec(`INSERT INTO notes (id, incident_id, at, author, text) VALUES (?, ?, ?, ?, ?)`,
-			nightcrier.NewID(), incidentID, stamp(n.At), n.By, n.Text)
+		_, err := t.execStatement(`INSERT INTO notes (id, incident_id, at, author, text) VALUES (?, ?, ?, ?, ?)`,
+			nightcrier.NewID(), incidentID, toMicros(n.At), n.By, n.Text)
 		return err
 	})
 }
 
 // Notes lists what people noted about an incident, newest first.
 func (s *Store) Notes(ctx context.Context, incidentID string) ([]nightcrier.Note, error) {
-	list, err := s.read(ctx).notes(`SELECT at, author, text FROM notes WHERE incident_id = ? ORDER BY at DESC, id DESC`, incidentID)
-	return list, s.fail("list notes", err)
+	list, err := s.readConn(ctx).listNotes(`SELECT at, author, text FROM notes WHERE incident_id = ? ORDER BY at DESC, id DESC`, incidentID)
+	return list, s.wrapError("list notes", err)
 }
 
 // Recall returns what is remembered of a diagnosis, for an incident that has come
 // to it again; NotFound when it is the first to. Its own fingerprint decides, and
 // itself is left out.
 func (s *Store) Recall(ctx context.Context, incidentID string, cause nightcrier.RootCause) (Recollection, error) {
-	c, hash := s.read(ctx), diagnosisHash(&cause)
+	c, hash := s.readConn(ctx), diagnosisHash(&cause)
 	var doc string
 	var r Recollection
 	// An open incident is one that is investigated again: its report is outdated.
 	const same = ` FROM incidents i JOIN incidents me ON me.id = ? AND i.fingerprint = me.fingerprint AND i.id <> me.id
 		WHERE i.diagnosis = ? AND i.diagnosis <> '' AND i.status NOT IN ('pending', 'investigating')`
-	err := c.row(`SELECT i.doc, i.report`+same+` AND i.report IS NOT NULL ORDER BY i.created_at DESC, i.id DESC LIMIT 1`, incidentID, hash).Scan(&doc, &r.Report)
+	err := c.queryRow(`SELECT i.doc, i.report`+same+` AND i.report IS NOT NULL ORDER BY i.created_at DESC, i.id DESC LIMIT 1`, incidentID, hash).Scan(&doc, &r.Report)
 	if errors.Is(err, sql.ErrNoRows) {
-		return r, s.fail("recall", nightcrier.Errorf(nightcrier.NotFound, "no earlier incident came to this diagnosis"))
+		return r, s.wrapError("recall", nightcrier.Errorf(nightcrier.NotFound, "no earlier incident came to this diagnosis"))
 	}
 	if err == nil {
-		err = decode(doc, &r.Incident)
+		err = decodeDoc(doc, &r.Incident)
 	}
 	if err == nil {
-		r.Notes, err = c.notes(`SELECT n.at, n.author, n.text FROM notes n WHERE n.incident_id IN (SELECT i.id`+same+`)
+		r.Notes, err = c.listNotes(`SELECT n.at, n.author, n.text FROM notes n WHERE n.incident_id IN (SELECT i.id`+same+`)
 			ORDER BY n.at DESC, n.id DESC LIMIT ?`, incidentID, hash, maxRecalledNotes)
 	}
-	return r, s.fail("recall", err)
+	return r, s.wrapError("recall", err)
 }
 
-func (c conn) notes(query string, args ...any) ([]nightcrier.Note, error) {
+func (c conn) listNotes(query string, args ...any) ([]nightcrier.Note, error) {
 	list := []nightcrier.Note{}
-	err := c.each(func(rows *sql.Rows) error {
+	err := c.eachRow(func(rows *sql.Rows) error {
 		var n nightcrier.Note
 		var at int64
 		err := rows.Scan(&at, &n.By, &n.Text)
-		n.At = unstamp(at)
+		n.At = fromMicros(at)
 		list = append(list, n)
 		return err
 	}, query, args...)

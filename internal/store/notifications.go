@@ -96,15 +96,15 @@ func (s *Store) BeginNotification(ctx context.Context, n Notification) (Begun, e
 		n.ID = nightcrier.NewID()
 	}
 	var b Begun
-	err := s.write(ctx, "record the intent to notify", func(t *tx) error {
-		err := t.row(`SELECT state, reason FROM notifications WHERE key = ?`, n.Key).Scan(&b.State, &b.Reason)
+	err := s.writeTransaction(ctx, "record the intent to notify", func(t *tx) error {
+		err := t.queryRow(`SELECT state, reason FROM notifications WHERE key = ?`, n.Key).Scan(&b.State, &b.Reason)
 		b.New = errors.Is(err, sql.ErrNoRows)
 		if !b.New && (err != nil || b.State != NotificationSuppressed) {
 			return err
 		}
-		reason, err := t.unsaid(n)
+		reason, err := t.whyUnsaid(n)
 		if err == nil && reason == SameCause {
-			b.Unsettled, err = t.unsettled(n)
+			b.Unsettled, err = t.isUnsettled(n)
 		}
 		if err != nil || !b.New && reason == b.Reason {
 			return err
@@ -122,8 +122,8 @@ func (s *Store) BeginNotification(ctx context.Context, n Notification) (Begun, e
 }
 
 func (t *tx) insertNotification(n Notification, known string) error {
-	_, err := t.exec(`INSERT INTO notifications (`+notificationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+known,
-		n.Key, n.ID, n.IncidentID, n.RunID, n.Channel, n.Kind, n.Digest, int(n.Severity), n.Gist, string(n.State), string(n.Reason), n.Detail, stamp(n.CreatedAt), stamp(n.EndedAt))
+	_, err := t.execStatement(`INSERT INTO notifications (`+notificationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+known,
+		n.Key, n.ID, n.IncidentID, n.RunID, n.Channel, n.Kind, n.Digest, int(n.Severity), n.Gist, string(n.State), string(n.Reason), n.Detail, toMicros(n.CreatedAt), toMicros(n.EndedAt))
 	return err
 }
 
@@ -134,8 +134,8 @@ const againMark = "/again/"
 // told selects the messages that people have, or may have, of a channel.
 const told = ` FROM notifications n WHERE n.channel = ? AND n.state IN ('pending', 'sent', 'unknown')`
 
-// unsaid says why n is not to be sent, "" where nothing speaks against it.
-func (t *tx) unsaid(n Notification) (Unsaid, error) {
+// whyUnsaid says why n is not to be sent, "" where nothing speaks against it.
+func (t *tx) whyUnsaid(n Notification) (Unsaid, error) {
 	switch n.Kind {
 	case OutcomeTold:
 		return t.outcomeTold(n)
@@ -151,7 +151,7 @@ func (t *tx) unsaid(n Notification) (Unsaid, error) {
 func (t *tx) outcomeTold(n Notification) (Unsaid, error) {
 	var gist string
 	var state NotificationState
-	err := t.row(`SELECT n.gist, n.state`+told+` AND n.incident_id = ? AND n.kind = ? ORDER BY n.created_at DESC, n.id DESC LIMIT 1`,
+	err := t.queryRow(`SELECT n.gist, n.state`+told+` AND n.incident_id = ? AND n.kind = ? ORDER BY n.created_at DESC, n.id DESC LIMIT 1`,
 		n.Channel, n.IncidentID, OutcomeTold).Scan(&gist, &state)
 	switch {
 	case err == nil && gist == n.Gist && state != NotificationUnknown:
@@ -168,8 +168,8 @@ func (t *tx) outcomeTold(n Notification) (Unsaid, error) {
 	return "", err
 }
 
-// unsettled reports whether no message of the same cause has arrived yet.
-func (t *tx) unsettled(n Notification) (bool, error) {
+// isUnsettled reports whether no message of the same cause has arrived yet.
+func (t *tx) isUnsettled(n Notification) (bool, error) {
 	arrived, err := t.sameCause(n, `'sent'`)
 	return arrived == 0, err
 }
@@ -177,7 +177,7 @@ func (t *tx) unsettled(n Notification) (bool, error) {
 // sameCause counts the outcomes of other incidents of the same cause in these states. What
 // was told before a retry came to something else says nothing of the cause.
 func (t *tx) sameCause(n Notification, states string) (others int, err error) {
-	inc, err := t.incident(n.IncidentID)
+	inc, err := t.incidentByID(n.IncidentID)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return 0, nil
 	}
@@ -185,7 +185,7 @@ func (t *tx) sameCause(n Notification, states string) (others int, err error) {
 		return 0, err
 	}
 	root := cmp.Or(inc.CausedBy, inc.ID)
-	err = t.row(`SELECT COUNT(*) FROM notifications n WHERE n.channel = ? AND n.state IN (`+states+`) AND n.kind = ? AND n.severity >= ? AND n.incident_id <> ?
+	err = t.queryRow(`SELECT COUNT(*) FROM notifications n WHERE n.channel = ? AND n.state IN (`+states+`) AND n.kind = ? AND n.severity >= ? AND n.incident_id <> ?
 		AND n.incident_id IN (SELECT id FROM incidents WHERE id = ? OR caused_by = ?)
 		AND n.gist = (SELECT l.gist FROM notifications l WHERE l.channel = n.channel AND l.kind = n.kind AND l.incident_id = n.incident_id
 			ORDER BY l.created_at DESC, l.id DESC LIMIT 1)`,
@@ -197,7 +197,7 @@ func (t *tx) sameCause(n Notification, states string) (others int, err error) {
 // nothing to who has not heard of it.
 func (t *tx) goesOn(n Notification) (Unsaid, error) {
 	var worst sql.NullInt64
-	err := t.row(`SELECT MAX(n.severity)`+told+` AND n.incident_id = ? AND n.kind IN (?, ?)`, n.Channel, n.IncidentID, OutcomeTold, RiseTold).Scan(&worst)
+	err := t.queryRow(`SELECT MAX(n.severity)`+told+` AND n.incident_id = ? AND n.kind IN (?, ?)`, n.Channel, n.IncidentID, OutcomeTold, RiseTold).Scan(&worst)
 	switch {
 	case err != nil:
 		return "", err
@@ -215,14 +215,14 @@ func (s *Store) EndNotification(ctx context.Context, key string, state Notificat
 	if state != NotificationSent && state != NotificationFailed && state != NotificationUnknown {
 		return nightcrier.Errorf(nightcrier.Invalid, "store: %q is no result of a notification", state)
 	}
-	return s.write(ctx, "record the result of a notification", func(t *tx) error {
-		n, err := t.exec(`UPDATE notifications SET state = ?, detail = ?, ended_at = ? WHERE key = ? AND state <> 'sent'`,
-			string(state), detail, stamp(t.now), key)
+	return s.writeTransaction(ctx, "record the result of a notification", func(t *tx) error {
+		n, err := t.execStatement(`UPDATE notifications SET state = ?, detail = ?, ended_at = ? WHERE key = ? AND state <> 'sent'`,
+			string(state), detail, toMicros(t.now), key)
 		if err != nil || n == 1 {
 			return err
 		}
 		var have NotificationState
-		err = t.row(`SELECT state FROM notifications WHERE key = ?`, key).Scan(&have)
+		err = t.queryRow(`SELECT state FROM notifications WHERE key = ?`, key).Scan(&have)
 		if err = orNotFound(err, "notification", key); err != nil || have == state {
 			return err
 		}
@@ -235,9 +235,9 @@ func (s *Store) EndNotification(ctx context.Context, key string, state Notificat
 // It is Conflict where there is no such message. What is returned is to be sent now.
 func (s *Store) RenewNotifications(ctx context.Context, incidentID string) ([]Notification, error) {
 	var anew []Notification
-	err := s.write(ctx, "send notifications again", func(t *tx) error {
+	err := s.writeTransaction(ctx, "send notifications again", func(t *tx) error {
 		anew = nil
-		all, err := t.notifications(`incident_id = ? ORDER BY created_at, id`, incidentID)
+		all, err := t.listNotifications(`incident_id = ? ORDER BY created_at, id`, incidentID)
 		if err != nil {
 			return err
 		}
@@ -264,26 +264,26 @@ func (s *Store) RenewNotifications(ctx context.Context, incidentID string) ([]No
 
 // Notifications lists the messages about an incident, oldest first.
 func (s *Store) Notifications(ctx context.Context, incidentID string) ([]Notification, error) {
-	list, err := s.read(ctx).notifications(`incident_id = ? ORDER BY created_at, id`, incidentID)
-	return list, s.fail("list notifications", err)
+	list, err := s.readConn(ctx).listNotifications(`incident_id = ? ORDER BY created_at, id`, incidentID)
+	return list, s.wrapError("list notifications", err)
 }
 
 // PendingNotifications lists the intents that have no result, oldest first:
 // after a crash nobody knows whether they were sent.
 func (s *Store) PendingNotifications(ctx context.Context) ([]Notification, error) {
-	list, err := s.read(ctx).notifications(`state = 'pending' ORDER BY created_at, id`)
-	return list, s.fail("list pending notifications", err)
+	list, err := s.readConn(ctx).listNotifications(`state = 'pending' ORDER BY created_at, id`)
+	return list, s.wrapError("list pending notifications", err)
 }
 
 const notificationColumns = `key, id, incident_id, run_id, channel, kind, digest, severity, gist, state, reason, detail, created_at, ended_at`
 
-func (c conn) notifications(where string, args ...any) ([]Notification, error) {
+func (c conn) listNotifications(where string, args ...any) ([]Notification, error) {
 	list := []Notification{}
-	err := c.each(func(rows *sql.Rows) error {
+	err := c.eachRow(func(rows *sql.Rows) error {
 		var n Notification
 		var created, ended int64
 		err := rows.Scan(&n.Key, &n.ID, &n.IncidentID, &n.RunID, &n.Channel, &n.Kind, &n.Digest, &n.Severity, &n.Gist, &n.State, &n.Reason, &n.Detail, &created, &ended)
-		n.CreatedAt, n.EndedAt = unstamp(created), unstamp(ended)
+		n.CreatedAt, n.EndedAt = fromMicros(created), fromMicros(ended)
 		list = append(list, n)
 		return err
 	}, `SELECT `+notificationColumns+` FROM notifications WHERE `+where, args...)

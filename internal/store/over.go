@@ -16,8 +16,8 @@ const maxOver = 100
 // longest over first. Within quiet a fault that comes back is the same one.
 func (s *Store) Over(ctx context.Context, quiet time.Duration) ([]nightcrier.Incident, error) {
 	list := []nightcrier.Incident{}
-	before := stamp(micros(s.now()).Add(-quiet))
-	err := s.read(ctx).each(func(rows *sql.Rows) error {
+	before := toMicros(truncateTime(s.now()).Add(-quiet))
+	err := s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
 		inc, err := scanIncident(rows)
 		list = append(list, inc)
 		return err
@@ -27,14 +27,14 @@ func (s *Store) Over(ctx context.Context, quiet time.Duration) ([]nightcrier.Inc
 		AND NOT EXISTS (SELECT 1 FROM incidents o WHERE o.caused_by <> '' AND o.caused_by = CASE WHEN i.caused_by <> '' THEN i.caused_by ELSE i.id END
 			AND o.id <> i.id AND (o.condition = 'active' OR o.cleared_at > ?))
 		ORDER BY i.cleared_at, i.id LIMIT ?`, before, before, before, before, maxOver)
-	return list, s.fail("list the incidents that are over", err)
+	return list, s.wrapError("list the incidents that are over", err)
 }
 
 // NoteOver records that people were told, or need not be told, that the fault of an
 // incident is over.
 func (s *Store) NoteOver(ctx context.Context, incidentID string) error {
-	return s.write(ctx, "note that a fault is over", func(t *tx) error {
-		_, err := t.exec(`UPDATE incidents SET over_at = ? WHERE id = ? AND over_at = 0`, stamp(t.now), incidentID)
+	return s.writeTransaction(ctx, "note that a fault is over", func(t *tx) error {
+		_, err := t.execStatement(`UPDATE incidents SET over_at = ? WHERE id = ? AND over_at = 0`, toMicros(t.now), incidentID)
 		return err
 	})
 }

@@ -34,17 +34,17 @@ func (s *Store) openPostgres(ctx context.Context, o Options) error {
 	}
 	hold, err := takeSession(ctx, cfg, s.log)
 	if err != nil {
-		return s.fail("take ownership of the PostgreSQL database", err)
+		return s.wrapError("take ownership of the PostgreSQL database", err)
 	}
 	s.owner = hold
 	s.w = stdlib.OpenDB(*cfg)
 	s.w.SetMaxOpenConns(1)
 	s.r = stdlib.OpenDB(*cfg)
 	s.r.SetMaxOpenConns(postgresReaders)
-	if err := s.migrate(ctx, s.w); err != nil {
-		return s.fail("set up the PostgreSQL database", err)
+	if err := s.migrateSchema(ctx, s.w); err != nil {
+		return s.wrapError("set up the PostgreSQL database", err)
 	}
-	return s.fail("take ownership of the PostgreSQL database", s.nextEpoch(ctx))
+	return s.wrapError("take ownership of the PostgreSQL database", s.nextEpoch(ctx))
 }
 
 func (s *Store) readPostgres(ctx context.Context, o Options) error {
@@ -55,7 +55,7 @@ func (s *Store) readPostgres(ctx context.Context, o Options) error {
 	cfg.RuntimeParams["default_transaction_read_only"] = "on"
 	s.r = stdlib.OpenDB(*cfg)
 	s.r.SetMaxOpenConns(postgresReaders)
-	return s.fail("read the PostgreSQL database", s.checkSchema(ctx, s.r))
+	return s.wrapError("read the PostgreSQL database", s.checkSchema(ctx, s.r))
 }
 
 func postgresConfig(url string) (*pgx.ConnConfig, error) {
@@ -76,9 +76,9 @@ func postgresConfig(url string) (*pgx.ConnConfig, error) {
 func (s *Store) nextEpoch(ctx context.Context) error {
 	now := s.now()
 	c := conn{ctx: ctx, db: s.w, postgres: true}
-	return c.row(`INSERT INTO ownership (id, epoch, holder, since) VALUES (1, 1, ?, ?)
+	return c.queryRow(`INSERT INTO ownership (id, epoch, holder, since) VALUES (1, 1, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET epoch = ownership.epoch + 1, holder = excluded.holder, since = excluded.since
-		RETURNING epoch`, whoami(now), stamp(now)).Scan(&s.epoch)
+		RETURNING epoch`, describeProcess(now), toMicros(now)).Scan(&s.epoch)
 }
 
 // session owns a PostgreSQL store by an advisory lock on a connection of its own.
@@ -106,7 +106,7 @@ func takeSession(ctx context.Context, cfg *pgx.ConnConfig, log *slog.Logger) (*s
 	}
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
 	h := &session{conn: c, stop: stop, gone: make(chan struct{}), done: make(chan struct{})}
-	go h.guard(watch, log)
+	go h.guardSession(watch, log)
 	return h, nil
 }
 
@@ -140,16 +140,16 @@ func postgresHolder(ctx context.Context, c *pgx.Conn) string {
 	return holder
 }
 
-// guard watches the session until it ends. A connection that breaks is noticed
+// guardSession watches the session until it ends. A connection that breaks is noticed
 // at once, one that goes silent by the next ping.
-func (h *session) guard(ctx context.Context, log *slog.Logger) {
+func (h *session) guardSession(ctx context.Context, log *slog.Logger) {
 	defer close(h.done)
 	for {
 		wait, cancel := context.WithTimeout(ctx, ownerPing)
 		_, err := h.conn.WaitForNotification(wait)
 		cancel()
 		if wait.Err() != nil && ctx.Err() == nil {
-			err = h.ping(ctx)
+			err = h.pingSession(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -162,13 +162,13 @@ func (h *session) guard(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-func (h *session) ping(ctx context.Context) error {
+func (h *session) pingSession(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	return h.conn.Ping(ctx)
 }
 
-func (h *session) lost() <-chan struct{} { return h.gone }
+func (h *session) lostSignal() <-chan struct{} { return h.gone }
 
 func (h *session) close() error {
 	h.closed.Do(func() {

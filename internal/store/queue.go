@@ -28,15 +28,15 @@ func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "store: admit a run: limits of %d in all and %d a cluster admit nothing", l.Total, l.PerKey)
 	}
 	var admitted *nightcrier.Run
-	err := s.write(ctx, "admit a run", func(t *tx) error {
-		open, args := "", []any{stamp(t.now), l.PerKey}
+	err := s.writeTransaction(ctx, "admit a run", func(t *tx) error {
+		open, args := "", []any{toMicros(t.now), l.PerKey}
 		if len(l.Closed) > 0 {
 			open = ` AND executor NOT IN (?` + strings.Repeat(", ?", len(l.Closed)-1) + `)`
 			for _, executor := range l.Closed {
 				args = append(args, executor)
 			}
 		}
-		run, err := scanRun(t.row(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE status = 'queued' AND id = (
+		run, err := scanRun(t.queryRow(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE status = 'queued' AND id = (
 			SELECT id FROM runs WHERE status = 'queued'
 				AND run_key NOT IN (SELECT run_key FROM runs WHERE status = 'admitted' GROUP BY run_key HAVING COUNT(*) >= ?)`+open+`
 				AND (SELECT COUNT(*) FROM runs WHERE status = 'admitted') < ?
@@ -58,16 +58,16 @@ func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error
 // LeasedRuns lists the runs that hold a lease, in the order of admission: at
 // start they are resumed before anything is admitted.
 func (s *Store) LeasedRuns(ctx context.Context) ([]nightcrier.Run, error) {
-	list, err := s.read(ctx).runs(`status = 'admitted' ORDER BY admitted_at, id`)
-	return list, s.fail("list the leased runs", err)
+	list, err := s.readConn(ctx).listRuns(`status = 'admitted' ORDER BY admitted_at, id`)
+	return list, s.wrapError("list the leased runs", err)
 }
 
 // ExpireQueued drops the runs that have waited longer than olderThan; their
 // incidents end as failed.
 func (s *Store) ExpireQueued(ctx context.Context, olderThan time.Duration) ([]nightcrier.Run, error) {
 	var dropped []nightcrier.Run
-	err := s.write(ctx, "expire queued runs", func(t *tx) error {
-		late, err := t.runs(`status = 'queued' AND queued_at < ? ORDER BY queued_at, id`, stamp(t.now.Add(-olderThan)))
+	err := s.writeTransaction(ctx, "expire queued runs", func(t *tx) error {
+		late, err := t.listRuns(`status = 'queued' AND queued_at < ? ORDER BY queued_at, id`, toMicros(t.now.Add(-olderThan)))
 		if err != nil {
 			return err
 		}
@@ -85,10 +85,10 @@ func (t *tx) limitQueue(limit int) ([]nightcrier.Run, error) {
 		return nil, nil
 	}
 	var waiting int
-	if err := t.row(`SELECT COUNT(*) FROM runs WHERE status = 'queued'`).Scan(&waiting); err != nil || waiting <= limit {
+	if err := t.queryRow(`SELECT COUNT(*) FROM runs WHERE status = 'queued'`).Scan(&waiting); err != nil || waiting <= limit {
 		return nil, err
 	}
-	over, err := t.runs(`status = 'queued' ORDER BY severity, queued_at DESC, id DESC LIMIT ?`, waiting-limit)
+	over, err := t.listRuns(`status = 'queued' ORDER BY severity, queued_at DESC, id DESC LIMIT ?`, waiting-limit)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (t *tx) dropAll(list []nightcrier.Run, reason nightcrier.Reason, why string
 	var dropped []nightcrier.Run
 	for _, run := range list {
 		end := ending{status: status, reason: reason, why: why + "; `nightcrier incidents retry " + run.IncidentID + "` queues it again"}
-		run, err := t.drop(run, end)
+		run, err := t.dropRun(run, end)
 		if err != nil {
 			return dropped, err
 		}
@@ -125,24 +125,24 @@ type ending struct {
 	cause  string
 }
 
-// drop ends a queued run, and its incident with it.
-func (t *tx) drop(run nightcrier.Run, end ending) (nightcrier.Run, error) {
+// dropRun ends a queued run, and its incident with it.
+func (t *tx) dropRun(run nightcrier.Run, end ending) (nightcrier.Run, error) {
 	run.Status, run.Reason, run.EndedAt = nightcrier.Dropped, end.reason, t.now
 	run.CancelRequested, run.Cause = end.cause != "", end.cause
-	n, err := t.exec(`UPDATE runs SET status = ?, reason = ?, ended_at = ?, cancel_requested = ?, cause = ? WHERE id = ? AND status = 'queued'`,
-		string(run.Status), string(run.Reason), stamp(run.EndedAt), flag(run.CancelRequested), run.Cause, run.ID)
+	n, err := t.execStatement(`UPDATE runs SET status = ?, reason = ?, ended_at = ?, cancel_requested = ?, cause = ? WHERE id = ? AND status = 'queued'`,
+		string(run.Status), string(run.Reason), toMicros(run.EndedAt), boolToInt(run.CancelRequested), run.Cause, run.ID)
 	if err == nil && n != 1 {
 		err = nightcrier.Errorf(nightcrier.Conflict, "run %s is no longer queued", run.ID)
 	}
 	if err != nil {
 		return run, err
 	}
-	inc, err := t.incident(run.IncidentID)
+	inc, err := t.incidentByID(run.IncidentID)
 	if err != nil {
 		return run, err
 	}
 	inc.FailureReason, inc.FailureClass = end.why, end.class
 	t.queueChanged = true
 	t.wake = append(t.wake, run.ID)
-	return run, t.move(&inc, end.status)
+	return run, t.moveIncident(&inc, end.status)
 }

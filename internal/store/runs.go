@@ -48,29 +48,29 @@ type Finish struct {
 
 // Run returns one run; NotFound when there is none.
 func (s *Store) Run(ctx context.Context, id string) (nightcrier.Run, error) {
-	run, err := s.read(ctx).run(id)
-	return run, s.fail("read a run", err)
+	run, err := s.readConn(ctx).runByID(id)
+	return run, s.wrapError("read a run", err)
 }
 
 // Runs lists the runs of an incident, oldest first.
 func (s *Store) Runs(ctx context.Context, incidentID string) ([]nightcrier.Run, error) {
-	list, err := s.read(ctx).runs(`incident_id = ? ORDER BY queued_at, id`, incidentID)
-	return list, s.fail("list runs", err)
+	list, err := s.readConn(ctx).listRuns(`incident_id = ? ORDER BY queued_at, id`, incidentID)
+	return list, s.wrapError("list runs", err)
 }
 
 // BeginRun moves the incident of an admitted run to investigating and counts the
 // attempt. Called again for the same run it changes nothing.
 func (s *Store) BeginRun(ctx context.Context, runID string) (nightcrier.Incident, error) {
 	var inc nightcrier.Incident
-	err := s.write(ctx, "begin a run", func(t *tx) error {
-		run, err := t.run(runID)
+	err := s.writeTransaction(ctx, "begin a run", func(t *tx) error {
+		run, err := t.runByID(runID)
 		if err != nil {
 			return err
 		}
 		if run.Status != nightcrier.Admitted {
 			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s, not admitted", run.ID, run.Status)
 		}
-		inc, err = t.incident(run.IncidentID)
+		inc, err = t.incidentByID(run.IncidentID)
 		if err != nil || inc.Status == nightcrier.Investigating {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *Store) BeginRun(ctx context.Context, runID string) (nightcrier.Incident
 		inc.Executor = run.Executor
 		inc.Attempts++
 		t.wake = append(t.wake, run.ID)
-		return t.move(&inc, nightcrier.Investigating)
+		return t.moveIncident(&inc, nightcrier.Investigating)
 	})
 	return inc, err
 }
@@ -87,19 +87,19 @@ func (s *Store) BeginRun(ctx context.Context, runID string) (nightcrier.Incident
 // incident. After the run's end it changes nothing.
 func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nightcrier.Incident, error) {
 	var inc nightcrier.Incident
-	err := s.write(ctx, "note the progress of a run", func(t *tx) error {
-		run, err := t.run(runID)
+	err := s.writeTransaction(ctx, "note the progress of a run", func(t *tx) error {
+		run, err := t.runByID(runID)
 		if err != nil {
 			return err
 		}
-		inc, err = t.incident(run.IncidentID)
+		inc, err = t.incidentByID(run.IncidentID)
 		if err != nil || run.Status != nightcrier.Admitted || inc.RunID != runID {
 			return err
 		}
-		set(&inc.State, p.State)
-		set(&inc.Executor, p.Executor)
-		set(&inc.Workspace, p.Workspace)
-		set(&inc.ContextIncomplete, p.ContextIncomplete)
+		setNonEmpty(&inc.State, p.State)
+		setNonEmpty(&inc.Executor, p.Executor)
+		setNonEmpty(&inc.Workspace, p.Workspace)
+		setNonEmpty(&inc.ContextIncomplete, p.ContextIncomplete)
 		if p.Skills != nil {
 			inc.Skills = p.Skills
 		}
@@ -113,52 +113,52 @@ func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nig
 // and the lease is released. Call it only when the agent is verified gone. For a
 // run that has ended it changes nothing.
 func (s *Store) FinishRun(ctx context.Context, f Finish) error {
-	return s.write(ctx, "finish a run", func(t *tx) error {
-		run, err := t.run(f.RunID)
+	return s.writeTransaction(ctx, "finish a run", func(t *tx) error {
+		run, err := t.runByID(f.RunID)
 		if err != nil || run.Status == nightcrier.Finished {
 			return err
 		}
 		if run.Status != nightcrier.Admitted {
 			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s, not admitted", run.ID, run.Status)
 		}
-		inc, err := t.incident(run.IncidentID)
+		inc, err := t.incidentByID(run.IncidentID)
 		if err != nil {
 			return err
 		}
-		f.fill(&inc)
+		f.fillIncident(&inc)
 		if f.Status.Open() {
 			return nightcrier.Errorf(nightcrier.Invalid, "run %s cannot end with its incident %q", run.ID, f.Status)
 		}
-		if err := t.relate(&inc, diagnosisHash(f.Conclusion)); err != nil {
+		if err := t.relateIncident(&inc, diagnosisHash(f.Conclusion)); err != nil {
 			return err
 		}
-		if err := t.move(&inc, f.Status); err != nil {
+		if err := t.moveIncident(&inc, f.Status); err != nil {
 			return err
 		}
-		if _, err := t.exec(`UPDATE incidents SET report = ?, diagnosis = ? WHERE id = ?`, f.Report, diagnosisHash(f.Diagnosis), inc.ID); err != nil {
+		if _, err := t.execStatement(`UPDATE incidents SET report = ?, diagnosis = ? WHERE id = ?`, f.Report, diagnosisHash(f.Diagnosis), inc.ID); err != nil {
 			return err
 		}
 		t.queueChanged = true
 		t.wake = append(t.wake, run.ID)
-		_, err = t.exec(`UPDATE runs SET status = 'finished', ended_at = ? WHERE id = ? AND status = 'admitted'`, stamp(t.now), run.ID)
+		_, err = t.execStatement(`UPDATE runs SET status = 'finished', ended_at = ? WHERE id = ? AND status = 'admitted'`, toMicros(t.now), run.ID)
 		return err
 	})
 }
 
 // Preview returns the incident as it will be once the run has ended at a time.
 func (f Finish) Preview(inc nightcrier.Incident, at time.Time) nightcrier.Incident {
-	f.fill(&inc)
+	f.fillIncident(&inc)
 	inc.Status, inc.CompletedAt = f.Status, at.UTC()
 	return inc
 }
 
-// fill writes the outcome into the incident.
-func (f *Finish) fill(inc *nightcrier.Incident) {
+// fillIncident writes the outcome into the incident.
+func (f *Finish) fillIncident(inc *nightcrier.Incident) {
 	inc.ExitCode, inc.Signal = f.Result.ExitCode, f.Result.Signal
 	inc.FailureReason, inc.FailureClass = f.Result.FailureReason, f.Result.FailureClass
-	set(&inc.State, f.Result.State)
-	set(&inc.FailureReason, f.FailureReason)
-	set(&inc.FailureClass, f.FailureClass)
+	setNonEmpty(&inc.State, f.Result.State)
+	setNonEmpty(&inc.FailureReason, f.FailureReason)
+	setNonEmpty(&inc.FailureClass, f.FailureClass)
 	if f.Status == nightcrier.Resolved {
 		inc.FailureReason, inc.FailureClass = "", ""
 	}
@@ -166,9 +166,9 @@ func (f *Finish) fill(inc *nightcrier.Incident) {
 	if f.Skills != nil {
 		inc.Skills = f.Skills
 	}
-	set(&inc.ContextIncomplete, f.ContextIncomplete)
-	set(&inc.Executor, f.Executor)
-	set(&inc.Workspace, f.Workspace)
+	setNonEmpty(&inc.ContextIncomplete, f.ContextIncomplete)
+	setNonEmpty(&inc.Executor, f.Executor)
+	setNonEmpty(&inc.Workspace, f.Workspace)
 }
 
 // RequestCancel asks the incident's run to stop. A queued one is dropped at
@@ -179,17 +179,17 @@ func (s *Store) RequestCancel(ctx context.Context, incidentID, cause string) (ni
 		cause = "cancelled"
 	}
 	var run nightcrier.Run
-	err := s.write(ctx, "cancel an incident", func(t *tx) error {
-		inc, err := t.incident(incidentID)
+	err := s.writeTransaction(ctx, "cancel an incident", func(t *tx) error {
+		inc, err := t.incidentByID(incidentID)
 		if err != nil {
 			return err
 		}
-		if run, err = t.run(inc.RunID); err != nil {
+		if run, err = t.runByID(inc.RunID); err != nil {
 			return err
 		}
 		switch {
 		case run.Status == nightcrier.Queued:
-			run, err = t.drop(run, ending{status: nightcrier.Failed, reason: nightcrier.Cancelled, why: "cancelled: " + cause, class: nightcrier.FailCancelled, cause: cause})
+			run, err = t.dropRun(run, ending{status: nightcrier.Failed, reason: nightcrier.Cancelled, why: "cancelled: " + cause, class: nightcrier.FailCancelled, cause: cause})
 			return err
 		case run.Status != nightcrier.Admitted:
 			return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s; there is nothing to cancel", inc.ID, inc.Status)
@@ -198,7 +198,7 @@ func (s *Store) RequestCancel(ctx context.Context, incidentID, cause string) (ni
 		}
 		run.CancelRequested, run.Cause = true, cause
 		t.wake = append(t.wake, run.ID)
-		_, err = t.exec(`UPDATE runs SET cancel_requested = 1, cause = ? WHERE id = ? AND status = 'admitted'`, cause, run.ID)
+		_, err = t.execStatement(`UPDATE runs SET cancel_requested = 1, cause = ? WHERE id = ? AND status = 'admitted'`, cause, run.ID)
 		return err
 	})
 	return run, err
@@ -214,8 +214,8 @@ func (s *Store) CancelRequested(ctx context.Context, runID string) (bool, string
 // is "". A storm does not drop it: a person has asked for it.
 func (s *Store) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
 	var run nightcrier.Run
-	err := s.write(ctx, "retry an incident", func(t *tx) error {
-		inc, err := t.incident(incidentID)
+	err := s.writeTransaction(ctx, "retry an incident", func(t *tx) error {
+		inc, err := t.incidentByID(incidentID)
 		if err != nil {
 			return err
 		}
@@ -225,14 +225,14 @@ func (s *Store) Retry(ctx context.Context, incidentID, executor string) (nightcr
 		if err := t.noneOpen(inc.Fingerprint); err != nil {
 			return err
 		}
-		old, err := t.run(inc.RunID)
+		old, err := t.runByID(inc.RunID)
 		if err != nil {
 			return err
 		}
-		set(&old.Executor, executor)
+		setNonEmpty(&old.Executor, executor)
 		run = newRun(&inc, old.Pipeline, old.Executor, t.now)
-		reopen(&inc, old.Executor)
-		if err := t.move(&inc, nightcrier.Pending); err != nil {
+		forgetOutcome(&inc, old.Executor)
+		if err := t.moveIncident(&inc, nightcrier.Pending); err != nil {
 			return err
 		}
 		t.queueChanged = true
@@ -241,8 +241,8 @@ func (s *Store) Retry(ctx context.Context, incidentID, executor string) (nightcr
 	return run, err
 }
 
-// reopen forgets how the incident's last run ended.
-func reopen(inc *nightcrier.Incident, executor string) {
+// forgetOutcome forgets how the incident's last run ended.
+func forgetOutcome(inc *nightcrier.Incident, executor string) {
 	var zero nightcrier.Incident
 	inc.Executor, inc.State = executor, ""
 	inc.StartedAt, inc.CompletedAt = zero.StartedAt, zero.CompletedAt
@@ -253,15 +253,15 @@ func reopen(inc *nightcrier.Incident, executor string) {
 
 // noneOpen refuses a second open incident of one fault.
 func (t *tx) noneOpen(fingerprint string) error {
-	other, found, err := t.latest(fingerprint)
+	other, found, err := t.latestIncident(fingerprint)
 	if err == nil && found && other.Status.Open() {
 		err = nightcrier.Errorf(nightcrier.Conflict, "incident %s of the same fault is %s already", other.ID, other.Status)
 	}
 	return err
 }
 
-// set overwrites *to unless v is zero.
-func set[T ~string](to *T, v T) {
+// setNonEmpty overwrites *to unless v is zero.
+func setNonEmpty[T ~string](to *T, v T) {
 	if v != "" {
 		*to = v
 	}
@@ -276,19 +276,19 @@ func scanRun(row interface{ Scan(...any) error }) (nightcrier.Run, error) {
 	var cancel int
 	err := row.Scan(&r.ID, &r.IncidentID, &r.Pipeline, &r.Key, &r.Executor, &r.Severity, &r.Status, &r.Reason,
 		&queued, &admitted, &ended, &cancel, &r.Cause)
-	r.QueuedAt, r.AdmittedAt, r.EndedAt = unstamp(queued), unstamp(admitted), unstamp(ended)
+	r.QueuedAt, r.AdmittedAt, r.EndedAt = fromMicros(queued), fromMicros(admitted), fromMicros(ended)
 	r.CancelRequested = cancel != 0
 	return r, err
 }
 
-func (c conn) run(id string) (nightcrier.Run, error) {
-	run, err := scanRun(c.row(`SELECT `+runColumns+` FROM runs WHERE id = ?`, id))
+func (c conn) runByID(id string) (nightcrier.Run, error) {
+	run, err := scanRun(c.queryRow(`SELECT `+runColumns+` FROM runs WHERE id = ?`, id))
 	return run, orNotFound(err, "run", id)
 }
 
-func (c conn) runs(where string, args ...any) ([]nightcrier.Run, error) {
+func (c conn) listRuns(where string, args ...any) ([]nightcrier.Run, error) {
 	list := []nightcrier.Run{}
-	err := c.each(func(rows *sql.Rows) error {
+	err := c.eachRow(func(rows *sql.Rows) error {
 		run, err := scanRun(rows)
 		list = append(list, run)
 		return err
@@ -301,7 +301,7 @@ func (t *tx) addRun(r nightcrier.Run, stormID string) error {
 	if r.Status != nightcrier.Queued {
 		return errors.New("a new run is queued")
 	}
-	_, err := t.exec(`INSERT INTO runs (`+runColumns+`, storm_id) VALUES (?, ?, ?, ?, ?, ?, ?, '', ?, 0, 0, 0, '', ?)`,
-		r.ID, r.IncidentID, r.Pipeline, r.Key, r.Executor, int(r.Severity), string(r.Status), stamp(r.QueuedAt), stormID)
+	_, err := t.execStatement(`INSERT INTO runs (`+runColumns+`, storm_id) VALUES (?, ?, ?, ?, ?, ?, ?, '', ?, 0, 0, 0, '', ?)`,
+		r.ID, r.IncidentID, r.Pipeline, r.Key, r.Executor, int(r.Severity), string(r.Status), toMicros(r.QueuedAt), stormID)
 	return err
 }

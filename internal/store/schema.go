@@ -18,9 +18,9 @@ var migrations embed.FS
 // schemaTable remembers which migrations were applied.
 const schemaTable = "nightcrier_schema"
 
-// migrate brings the schema up to date; one of a newer version is left alone.
-func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
-	p, err := s.migrator(db)
+// migrateSchema brings the schema up to date; one of a newer version is left alone.
+func (s *Store) migrateSchema(ctx context.Context, db *sql.DB) error {
+	p, err := s.newMigrator(db)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
 // checkSchema refuses a schema of any other version, for a reader who may not
 // migrate.
 func (s *Store) checkSchema(ctx context.Context, db *sql.DB) error {
-	p, err := s.migrator(db)
+	p, err := s.newMigrator(db)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func newerSchema(have, want int64) error {
 	return nightcrier.Errorf(nightcrier.Conflict, "the store has schema %d, this version knows %d: it was written by a newer nightcrier; use that one", have, want)
 }
 
-func (s *Store) migrator(db *sql.DB) (*goose.Provider, error) {
+func (s *Store) newMigrator(db *sql.DB) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, err

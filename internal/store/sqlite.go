@@ -22,22 +22,22 @@ func (s *Store) openSQLite(ctx context.Context, o Options) error {
 	if o.Path == "" {
 		return nightcrier.Errorf(nightcrier.Invalid, "store: neither a database URL nor a path is given")
 	}
-	lock, err := lockFile(ctx, o.Path+".lock", micros(s.now()))
+	lock, err := lockFile(ctx, o.Path+".lock", truncateTime(s.now()))
 	if err != nil {
-		return s.fail("take ownership of "+o.Path, err)
+		return s.wrapError("take ownership of "+o.Path, err)
 	}
 	s.owner = lock
 	if err := makePrivate(o.Path); err != nil {
-		return s.fail("open "+o.Path, err)
+		return s.wrapError("open "+o.Path, err)
 	}
 	// immediate: a transaction that would write later never loses the race for it.
 	s.w, err = sqliteHandle(o.Path, "_txlock=immediate")
 	if err != nil {
-		return s.fail("open "+o.Path, err)
+		return s.wrapError("open "+o.Path, err)
 	}
 	s.w.SetMaxOpenConns(1)
-	if err := s.migrate(ctx, s.w); err != nil {
-		return s.fail("set up "+o.Path, err)
+	if err := s.migrateSchema(ctx, s.w); err != nil {
+		return s.wrapError("set up "+o.Path, err)
 	}
 	return s.sqliteReaders(o.Path)
 }
@@ -46,18 +46,18 @@ func (s *Store) readSQLite(ctx context.Context, o Options) error {
 	if _, err := os.Stat(o.Path); errors.Is(err, fs.ErrNotExist) {
 		return nightcrier.Errorf(nightcrier.NotFound, "there is no store at %s; start `nightcrier serve` once, or check workspace_root", o.Path)
 	} else if err != nil {
-		return s.fail("open "+o.Path, err)
+		return s.wrapError("open "+o.Path, err)
 	}
 	if err := s.sqliteReaders(o.Path); err != nil {
 		return err
 	}
-	return s.fail("read "+o.Path, s.checkSchema(ctx, s.r))
+	return s.wrapError("read "+o.Path, s.checkSchema(ctx, s.r))
 }
 
 func (s *Store) sqliteReaders(path string) error {
 	db, err := sqliteHandle(path, "_query_only=1")
 	if err != nil {
-		return s.fail("open "+path, err)
+		return s.wrapError("open "+path, err)
 	}
 	db.SetMaxOpenConns(sqliteReaders)
 	s.r = db

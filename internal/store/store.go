@@ -52,7 +52,7 @@ type Store struct {
 // owner is our exclusive hold on the store: a file lock or a session.
 type owner interface {
 	// lost is closed when the hold has ended by itself.
-	lost() <-chan struct{}
+	lostSignal() <-chan struct{}
 	close() error
 }
 
@@ -123,7 +123,7 @@ func (s *Store) Lost() <-chan struct{} {
 	if s.owner == nil {
 		return nil
 	}
-	return s.owner.lost()
+	return s.owner.lostSignal()
 }
 
 // QueueChanged tells that admission may find something: a run was queued, or a
@@ -146,54 +146,54 @@ type tx struct {
 	wake         []string
 }
 
-// write runs fn in one transaction, as the only writer.
-func (s *Store) write(ctx context.Context, doing string, fn func(*tx) error) error {
+// writeTransaction runs fn in one transaction, as the only writer.
+func (s *Store) writeTransaction(ctx context.Context, doing string, fn func(*tx) error) error {
 	if s.readOnly {
 		return nightcrier.Errorf(nightcrier.Refused, "store: %s: the store is open for reading only", doing)
 	}
 	sqlTx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {
-		return s.fail(doing, err)
+		return s.wrapError(doing, err)
 	}
 	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing
-	t := &tx{conn: conn{ctx: ctx, db: sqlTx, postgres: s.postgres}, now: micros(s.now())}
-	if err := s.fence(t); err != nil {
-		return s.fail(doing, err)
+	t := &tx{conn: conn{ctx: ctx, db: sqlTx, postgres: s.postgres}, now: truncateTime(s.now())}
+	if err := s.fenceWriter(t); err != nil {
+		return s.wrapError(doing, err)
 	}
 	if err := fn(t); err != nil {
-		return s.fail(doing, err)
+		return s.wrapError(doing, err)
 	}
 	if err := sqlTx.Commit(); err != nil {
-		return s.fail(doing, err)
+		return s.wrapError(doing, err)
 	}
 	if t.queueChanged {
 		s.wakeQueue()
 	}
-	s.watch.wake(t.wake)
+	s.watch.wakeWatchers(t.wake)
 	return nil
 }
 
-// fence makes t the only writer on PostgreSQL and proves that the store is
+// fenceWriter makes t the only writer on PostgreSQL and proves that the store is
 // still ours: the row is locked until t ends, and a new owner has changed it.
-func (s *Store) fence(t *tx) error {
+func (s *Store) fenceWriter(t *tx) error {
 	if s.epoch == 0 {
 		return nil
 	}
 	select {
-	case <-s.owner.lost():
+	case <-s.owner.lostSignal():
 		return nightcrier.Errorf(nightcrier.Unreachable, "the session that owned the store is lost; start this process anew")
 	default:
 	}
 	var epoch int64
-	err := t.row(`SELECT epoch FROM ownership WHERE id = 1 AND epoch = ? FOR UPDATE`, s.epoch).Scan(&epoch)
+	err := t.queryRow(`SELECT epoch FROM ownership WHERE id = 1 AND epoch = ? FOR UPDATE`, s.epoch).Scan(&epoch)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nightcrier.Errorf(nightcrier.Conflict, "another process has taken the store over; stop this one")
 	}
 	return err
 }
 
-// read gives the readers' side of the store.
-func (s *Store) read(ctx context.Context) conn {
+// readConn gives the readers' side of the store.
+func (s *Store) readConn(ctx context.Context) conn {
 	return conn{ctx: ctx, db: s.r, postgres: s.postgres}
 }
 
@@ -209,22 +209,22 @@ type conn struct {
 	postgres bool
 }
 
-func (c conn) row(query string, args ...any) *sql.Row {
-	return c.db.QueryRowContext(c.ctx, c.rebind(query), cleaned(args)...)
+func (c conn) queryRow(query string, args ...any) *sql.Row {
+	return c.db.QueryRowContext(c.ctx, c.rebindQuery(query), cleanArgs(args)...)
 }
 
-// exec returns how many rows were changed.
-func (c conn) exec(query string, args ...any) (int64, error) {
-	res, err := c.db.ExecContext(c.ctx, c.rebind(query), cleaned(args)...)
+// execStatement returns how many rows were changed.
+func (c conn) execStatement(query string, args ...any) (int64, error) {
+	res, err := c.db.ExecContext(c.ctx, c.rebindQuery(query), cleanArgs(args)...)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
 }
 
-// each calls scan for every row of the answer.
-func (c conn) each(scan func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := c.db.QueryContext(c.ctx, c.rebind(query), cleaned(args)...)
+// eachRow calls scan for every row of the answer.
+func (c conn) eachRow(scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := c.db.QueryContext(c.ctx, c.rebindQuery(query), cleanArgs(args)...)
 	if err != nil {
 		return err
 	}
@@ -237,9 +237,9 @@ func (c conn) each(scan func(*sql.Rows) error, query string, args ...any) error 
 	return rows.Err()
 }
 
-// rebind writes ? as $1, $2, … for PostgreSQL. No statement of ours has a
+// rebindQuery writes ? as $1, $2, … for PostgreSQL. No statement of ours has a
 // question mark in a literal.
-func (c conn) rebind(query string) string {
+func (c conn) rebindQuery(query string) string {
 	if !c.postgres {
 		return query
 	}
@@ -248,7 +248,7 @@ func (c conn) rebind(query string) string {
 	for part := range strings.SplitSeq(query, "?") {
 		if n > 0 {
 			b.WriteByte('$')
-			b.WriteString(itoa(n))
+			b.WriteString(formatInt(n))
 		}
 		b.WriteString(part)
 		n++

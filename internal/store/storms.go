@@ -37,33 +37,33 @@ type Storm struct {
 
 // OpenStorms lists the storms that last.
 func (s *Store) OpenStorms(ctx context.Context) ([]Storm, error) {
-	list, err := s.read(ctx).storms(`ended_at = 0`)
-	return list, s.fail("list storms", err)
+	list, err := s.readConn(ctx).listStorms(`ended_at = 0`)
+	return list, s.wrapError("list storms", err)
 }
 
 // Storms lists the storms that began at or after since, oldest first.
 func (s *Store) Storms(ctx context.Context, since time.Time) ([]Storm, error) {
-	list, err := s.read(ctx).storms(`started_at >= ?`, stamp(since))
-	return list, s.fail("list storms", err)
+	list, err := s.readConn(ctx).listStorms(`started_at >= ?`, toMicros(since))
+	return list, s.wrapError("list storms", err)
 }
 
 // StormIncidents lists the incidents of a storm, the most severe first.
 func (s *Store) StormIncidents(ctx context.Context, stormID string) ([]nightcrier.Incident, error) {
 	list := []nightcrier.Incident{}
-	err := s.read(ctx).each(func(rows *sql.Rows) error {
+	err := s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
 		inc, err := scanIncident(rows)
 		list = append(list, inc)
 		return err
 	}, `SELECT doc FROM incidents WHERE storm_id = ? AND storm_id <> '' ORDER BY severity DESC, created_at, id`, stormID)
-	return list, s.fail("list the incidents of a storm", err)
+	return list, s.wrapError("list the incidents of a storm", err)
 }
 
 // EndStorms ends the storms that had no new fingerprint for quiet, and returns
 // them. (A storm ends as well when its cluster's next incident finds it quiet.)
 func (s *Store) EndStorms(ctx context.Context, quiet time.Duration) ([]Storm, error) {
 	var ended []Storm
-	err := s.write(ctx, "end storms", func(t *tx) error {
-		list, err := t.storms(`ended_at = 0 AND last_at <= ?`, stamp(t.now.Add(-quiet)))
+	err := s.writeTransaction(ctx, "end storms", func(t *tx) error {
+		list, err := t.listStorms(`ended_at = 0 AND last_at <= ?`, toMicros(t.now.Add(-quiet)))
 		for i := range list {
 			err = errors.Join(err, t.endStorm(&list[i], quiet))
 		}
@@ -79,13 +79,13 @@ func scanStorm(row interface{ Scan(...any) error }) (Storm, error) {
 	var st Storm
 	var started, last, ended int64
 	err := row.Scan(&st.ID, &st.Cluster, &started, &last, &ended, &st.Incidents)
-	st.StartedAt, st.LastAt, st.EndedAt = unstamp(started), unstamp(last), unstamp(ended)
+	st.StartedAt, st.LastAt, st.EndedAt = fromMicros(started), fromMicros(last), fromMicros(ended)
 	return st, err
 }
 
-func (c conn) storms(where string, args ...any) ([]Storm, error) {
+func (c conn) listStorms(where string, args ...any) ([]Storm, error) {
 	list := []Storm{}
-	err := c.each(func(rows *sql.Rows) error {
+	err := c.eachRow(func(rows *sql.Rows) error {
 		st, err := scanStorm(rows)
 		list = append(list, st)
 		return err
@@ -94,7 +94,7 @@ func (c conn) storms(where string, args ...any) ([]Storm, error) {
 }
 
 func (c conn) stormByID(id string) (Storm, error) {
-	st, err := scanStorm(c.row(`SELECT `+stormColumns+` FROM storms WHERE id = ?`, id))
+	st, err := scanStorm(c.queryRow(`SELECT `+stormColumns+` FROM storms WHERE id = ?`, id))
 	return st, orNotFound(err, "storm", id)
 }
 
@@ -104,12 +104,12 @@ type stormOf struct {
 	fresh bool
 }
 
-// storm finds or begins the storm that inc belongs to; its ID is "" for none.
-func (t *tx) storm(inc *nightcrier.Incident, p StormPolicy) (stormOf, error) {
+// stormFor finds or begins the storm that inc belongs to; its ID is "" for none.
+func (t *tx) stormFor(inc *nightcrier.Incident, p StormPolicy) (stormOf, error) {
 	if p.Fingerprints <= 0 {
 		return stormOf{}, nil
 	}
-	list, err := t.storms(`ended_at = 0 AND cluster = ?`, inc.Cluster)
+	list, err := t.listStorms(`ended_at = 0 AND cluster = ?`, inc.Cluster)
 	if err != nil {
 		return stormOf{}, err
 	}
@@ -129,7 +129,7 @@ func (t *tx) storm(inc *nightcrier.Incident, p StormPolicy) (stormOf, error) {
 // joinStorm counts inc in a storm. Only a fingerprint that is new to it prolongs it.
 func (t *tx) joinStorm(st Storm, inc *nightcrier.Incident) (Storm, error) {
 	var known int
-	err := t.row(`SELECT COUNT(*) FROM incidents WHERE storm_id = ? AND storm_id <> '' AND fingerprint = ?`,
+	err := t.queryRow(`SELECT COUNT(*) FROM incidents WHERE storm_id = ? AND storm_id <> '' AND fingerprint = ?`,
 		st.ID, inc.Fingerprint).Scan(&known)
 	if err != nil {
 		return st, err
@@ -138,13 +138,13 @@ func (t *tx) joinStorm(st Storm, inc *nightcrier.Incident) (Storm, error) {
 		st.LastAt = inc.CreatedAt
 	}
 	st.Incidents++
-	_, err = t.exec(`UPDATE storms SET last_at = ?, incidents = ? WHERE id = ?`, stamp(st.LastAt), st.Incidents, st.ID)
+	_, err = t.execStatement(`UPDATE storms SET last_at = ?, incidents = ? WHERE id = ?`, toMicros(st.LastAt), st.Incidents, st.ID)
 	return st, err
 }
 
 // beginStorm begins one when inc, not stored yet, is the incident too many.
 func (t *tx) beginStorm(inc *nightcrier.Incident, p StormPolicy) (stormOf, error) {
-	recent, err := t.recent(inc, p.Within)
+	recent, err := t.recentIncidents(inc, p.Within)
 	if err != nil {
 		return stormOf{}, err
 	}
@@ -159,8 +159,8 @@ func (t *tx) beginStorm(inc *nightcrier.Incident, p StormPolicy) (stormOf, error
 		ID: nightcrier.NewID(), Cluster: inc.Cluster, StartedAt: inc.CreatedAt, LastAt: inc.CreatedAt,
 		Incidents: len(recent) + 1,
 	}
-	_, err = t.exec(`INSERT INTO storms (`+stormColumns+`) VALUES (?, ?, ?, ?, 0, ?)`,
-		st.ID, st.Cluster, stamp(st.StartedAt), stamp(st.LastAt), st.Incidents)
+	_, err = t.execStatement(`INSERT INTO storms (`+stormColumns+`) VALUES (?, ?, ?, ?, 0, ?)`,
+		st.ID, st.Cluster, toMicros(st.StartedAt), toMicros(st.LastAt), st.Incidents)
 	if err != nil {
 		return stormOf{}, err
 	}
@@ -168,15 +168,15 @@ func (t *tx) beginStorm(inc *nightcrier.Incident, p StormPolicy) (stormOf, error
 	return stormOf{Storm: st, fresh: true}, t.drawIn(recent, st.ID)
 }
 
-// recent lists the incidents that would make a storm together with inc.
-func (t *tx) recent(inc *nightcrier.Incident, within time.Duration) ([]nightcrier.Incident, error) {
+// recentIncidents lists the incidents that would make a storm together with inc.
+func (t *tx) recentIncidents(inc *nightcrier.Incident, within time.Duration) ([]nightcrier.Incident, error) {
 	var list []nightcrier.Incident
-	err := t.each(func(rows *sql.Rows) error {
+	err := t.eachRow(func(rows *sql.Rows) error {
 		r, err := scanIncident(rows)
 		list = append(list, r)
 		return err
 	}, `SELECT doc FROM incidents WHERE cluster = ? AND created_at > ? AND storm_id = ''`,
-		inc.Cluster, stamp(inc.CreatedAt.Add(-within)))
+		inc.Cluster, toMicros(inc.CreatedAt.Add(-within)))
 	return list, err
 }
 
@@ -191,7 +191,7 @@ func (t *tx) drawIn(list []nightcrier.Incident, stormID string) error {
 			`UPDATE incidents SET storm_id = ? WHERE id = ?`,
 			`UPDATE runs SET storm_id = ? WHERE incident_id = ?`,
 		} {
-			if _, err := t.exec(statement, stormID, list[i].ID); err != nil {
+			if _, err := t.execStatement(statement, stormID, list[i].ID); err != nil {
 				return err
 			}
 		}
@@ -201,7 +201,7 @@ func (t *tx) drawIn(list []nightcrier.Incident, stormID string) error {
 
 func (t *tx) endStorm(st *Storm, quiet time.Duration) error {
 	st.EndedAt = st.LastAt.Add(quiet)
-	_, err := t.exec(`UPDATE storms SET ended_at = ? WHERE id = ? AND ended_at = 0`, stamp(st.EndedAt), st.ID)
+	_, err := t.execStatement(`UPDATE storms SET ended_at = ? WHERE id = ? AND ended_at = 0`, toMicros(st.EndedAt), st.ID)
 	return err
 }
 
@@ -209,12 +209,12 @@ func (t *tx) endStorm(st *Storm, quiet time.Duration) error {
 // were admitted already count.
 func (t *tx) limitStorm(st stormOf, investigate int) ([]nightcrier.Run, error) {
 	var taken int
-	err := t.row(`SELECT COUNT(*) FROM runs WHERE storm_id = ? AND storm_id <> '' AND status IN ('admitted', 'finished')`,
+	err := t.queryRow(`SELECT COUNT(*) FROM runs WHERE storm_id = ? AND storm_id <> '' AND status IN ('admitted', 'finished')`,
 		st.ID).Scan(&taken)
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := t.runs(`storm_id = ? AND storm_id <> '' AND status = 'queued' ORDER BY severity DESC, queued_at, id`, st.ID)
+	waiting, err := t.listRuns(`storm_id = ? AND storm_id <> '' AND status = 'queued' ORDER BY severity DESC, queued_at, id`, st.ID)
 	keep := max(investigate-taken, 0)
 	if err != nil || len(waiting) <= keep {
 		return nil, err

@@ -25,10 +25,10 @@ func (s *Store) WatchJournal(run string) (<-chan struct{}, func()) {
 		s.watch.byRun[run] = set
 	}
 	set[ch] = true
-	return ch, func() { s.watch.drop(run, ch) }
+	return ch, func() { s.watch.dropWatcher(run, ch) }
 }
 
-func (w *watchers) drop(run string, ch chan struct{}) {
+func (w *watchers) dropWatcher(run string, ch chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.byRun[run], ch)
@@ -37,7 +37,7 @@ func (w *watchers) drop(run string, ch chan struct{}) {
 	}
 }
 
-func (w *watchers) wake(runs []string) {
+func (w *watchers) wakeWatchers(runs []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, run := range runs {

@@ -25,13 +25,13 @@ func newAgentMetrics(r prometheus.Registerer) agentMetrics {
 	r.MustRegister(duration)
 	return agentMetrics{
 		duration: duration,
-		invocations: counter(r, "agent_runtime_invocations_total",
+		invocations: newCounter(r, "agent_runtime_invocations_total",
 			"Agent attempts that ended, by how.", "cluster", "status"),
-		size: gauge(r, "agent_runtime_workspace_size_bytes",
+		size: newGauge(r, "agent_runtime_workspace_size_bytes",
 			"Bytes in the workspaces of a cluster's incidents.", "cluster"),
-		errors: counter(r, "agent_runtime_errors_total",
+		errors: newCounter(r, "agent_runtime_errors_total",
 			"Agent attempts that failed, by failure class.", "cluster", "error_type"),
-		processes: gauge(r, "agent_runtime_processes",
+		processes: newGauge(r, "agent_runtime_processes",
 			"Processes in the agents' trees.", "cluster"),
 	}
 }

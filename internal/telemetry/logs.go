@@ -61,7 +61,7 @@ func NewLogger(w io.Writer, opt LogOptions) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler := &slog.HandlerOptions{Level: level, ReplaceAttr: replacer(opt)}
+	handler := &slog.HandlerOptions{Level: level, ReplaceAttr: newReplacer(opt)}
 	switch opt.Format {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, handler)), nil
@@ -88,7 +88,7 @@ func ParseLevel(word string) (slog.Level, error) {
 	return 0, nightcrier.Errorf(nightcrier.Invalid, "log level %q is not one of debug, info, warn, error", word)
 }
 
-func replacer(opt LogOptions) func([]string, slog.Attr) slog.Attr {
+func newReplacer(opt LogOptions) func([]string, slog.Attr) slog.Attr {
 	mask := opt.Mask
 	if mask == nil {
 		mask = func(s string) string { return s }

@@ -42,31 +42,31 @@ func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: r,
 		agents:   newAgentMetrics(r),
-		events: counter(r, "nightcrier_events_total",
+		events: newCounter(r, "nightcrier_events_total",
 			"Events received, by what became of them.", "cluster", "outcome", "reason"),
-		repeats: counter(r, "nightcrier_events_repeated_total",
+		repeats: newCounter(r, "nightcrier_events_repeated_total",
 			"Events delivered once more: alerts that go on. They are no events of their own.", "cluster"),
-		eventDelay: histogram(r, "nightcrier_event_store_seconds",
+		eventDelay: newHistogram(r, "nightcrier_event_store_seconds",
 			"Time from receiving an event until it was durably stored.", prometheus.ExponentialBuckets(0.001, 4, 8)),
-		unstored: counter(r, "nightcrier_event_store_failures_total",
+		unstored: newCounter(r, "nightcrier_event_store_failures_total",
 			"Attempts to store an event that failed: a full disk, a database that is away. They are repeated.", "cluster", "error_type"),
-		admissionWait: histogram(r, "nightcrier_admission_wait_seconds",
+		admissionWait: newHistogram(r, "nightcrier_admission_wait_seconds",
 			"Time that runs waited in the queue before they were admitted.", prometheus.ExponentialBuckets(0.1, 4, 10)),
-		incidents: counter(r, "nightcrier_incidents_closed_total",
+		incidents: newCounter(r, "nightcrier_incidents_closed_total",
 			"Incidents whose investigation ended, by status.", "cluster", "status"),
-		notifications: counter(r, "nightcrier_notifications_total",
+		notifications: newCounter(r, "nightcrier_notifications_total",
 			"Notifications by channel, kind and final state.", "channel", "kind", "state"),
-		masked: counter(r, "nightcrier_masked_values_total",
+		masked: newCounter(r, "nightcrier_masked_values_total",
 			"Values that looked like secrets and were masked.").WithLabelValues(),
-		checkedShare: histogram(r, "nightcrier_report_checked_share",
+		checkedShare: newHistogram(r, "nightcrier_report_checked_share",
 			"Share of a report's facts that recorded evidence shows, 0 to 1.", []float64{0, 0.25, 0.5, 0.75, 0.9, 1}),
-		breakerOpen: gauge(r, "nightcrier_breaker_open",
+		breakerOpen: newGauge(r, "nightcrier_breaker_open",
 			"1 while an executor's circuit breaker holds its queue.", "executor"),
-		storms: counter(r, "nightcrier_storms_total", "Event storms that began.", "cluster"),
-		asked: counter(r, "nightcrier_cluster_requests_total",
+		storms: newCounter(r, "nightcrier_storms_total", "Event storms that began.", "cluster"),
+		asked: newCounter(r, "nightcrier_cluster_requests_total",
 			"Requests to clusters of investigations that ended, by what the guard decided.", "cluster", "decision"),
 	}
-	info := gauge(r, "nightcrier_build_info", "Always 1; the label tells the version.", "version")
+	info := newGauge(r, "nightcrier_build_info", "Always 1; the label tells the version.", "version")
 	info.WithLabelValues(version).Set(1)
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -118,7 +118,7 @@ func (m *Metrics) ReportChecked(share float64) { m.checkedShare.Observe(share) }
 
 // BreakerChanged says whether the executor's breaker is open now.
 func (m *Metrics) BreakerChanged(executor string, open bool) {
-	m.breakerOpen.WithLabelValues(executor).Set(flag(open))
+	m.breakerOpen.WithLabelValues(executor).Set(flagValue(open))
 }
 
 // StormStarted counts a storm.
@@ -130,26 +130,26 @@ func (m *Metrics) ClusterAsked(cluster string, allowed, denied int) {
 	m.asked.WithLabelValues(cluster, "deny").Add(float64(denied))
 }
 
-func flag(b bool) float64 {
+func flagValue(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-func counter(r prometheus.Registerer, name, help string, labels ...string) *prometheus.CounterVec {
+func newCounter(r prometheus.Registerer, name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	r.MustRegister(c)
 	return c
 }
 
-func gauge(r prometheus.Registerer, name, help string, labels ...string) *prometheus.GaugeVec {
+func newGauge(r prometheus.Registerer, name, help string, labels ...string) *prometheus.GaugeVec {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	r.MustRegister(g)
 	return g
 }
 
-func histogram(r prometheus.Registerer, name, help string, buckets []float64) prometheus.Histogram {
+func newHistogram(r prometheus.Registerer, name, help string, buckets []float64) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	r.MustRegister(h)
 	return h

@@ -58,10 +58,10 @@ func (h *people) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h *people) Handle(_ context.Context, r slog.Record) error {
 	d := details{}
 	for _, a := range h.with {
-		d.add(h.replace, a)
+		d.addField(h.replace, a)
 	}
 	r.Attrs(func(a slog.Attr) bool {
-		d.add(h.replace, a)
+		d.addField(h.replace, a)
 		return true
 	})
 	if r.Level < slog.LevelWarn && h.level > slog.LevelDebug && d.isStep() {
@@ -69,7 +69,7 @@ func (h *people) Handle(_ context.Context, r slog.Record) error {
 	}
 	line := h.fold([]part{
 		{text: r.Time.Local().Format(time.TimeOnly)}, {text: fmt.Sprintf("%-5s", r.Level), colour: levelColours[r.Level], whole: true},
-	}, h.message(r, d))
+	}, h.messageText(r, d))
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
 	_, err := io.WriteString(h.out.w, line)
@@ -84,9 +84,9 @@ type part struct {
 	whole        bool
 }
 
-// message is what happened, with its details behind it.
-func (h *people) message(r slog.Record, d details) []part {
-	if d.of(EventKey) == "investigation_ended" {
+// messageText is what happened, with its details behind it.
+func (h *people) messageText(r slog.Record, d details) []part {
+	if d.valueOf(EventKey) == "investigation_ended" {
 		return ended(d)
 	}
 	parts := []part{{text: text.FoldLine(h.replace(nil, slog.String(slog.MessageKey, r.Message)).Value.String())}}
@@ -101,22 +101,22 @@ func (h *people) message(r slog.Record, d details) []part {
 // ended is the line of an incident: its cluster and object, what came of it, how long it
 // took, and where the rest is.
 func ended(d details) []part {
-	status := nightcrier.IncidentStatus(d.of("status"))
+	status := nightcrier.IncidentStatus(d.valueOf("status"))
 	colour := "31;1"
 	if status == nightcrier.Resolved {
 		colour = "32;1"
 	}
-	parts := []part{{status.Words(), colour, true}, {text: text.FoldLine(d.of(ClusterKey)), whole: true}, {text.FoldLine(d.of("object")), "1", true}}
+	parts := []part{{status.Words(), colour, true}, {text: text.FoldLine(d.valueOf(ClusterKey)), whole: true}, {text.FoldLine(d.valueOf("object")), "1", true}}
 	for _, what := range cameOfIt(d) {
 		parts = append(parts, part{text: text.FoldLine(what)})
 	}
-	return append(parts, part{text: d.of("took"), colour: "2"}, part{"nightcrier incidents report " + text.FoldLine(d.of(IncidentKey)), "2", true})
+	return append(parts, part{text: d.valueOf("took"), colour: "2"}, part{"nightcrier incidents report " + text.FoldLine(d.valueOf(IncidentKey)), "2", true})
 }
 
 // cameOfIt says what came of an investigation, whatever it is.
 func cameOfIt(d details) []string {
 	var said []string
-	for _, what := range []string{d.of("root_cause"), d.of("failure_reason")} {
+	for _, what := range []string{d.valueOf("root_cause"), d.valueOf("failure_reason")} {
 		if what != "" {
 			said = append(said, what)
 		}
@@ -124,7 +124,7 @@ func cameOfIt(d details) []string {
 	if len(said) > 0 {
 		return said
 	}
-	return []string{nightcrier.Verdict(d.of("verdict")).Words()}
+	return []string{nightcrier.Verdict(d.valueOf("verdict")).Words()}
 }
 
 // fold writes parts in lines that the terminal has room for. Lead stands before the
@@ -172,8 +172,8 @@ func (h *people) paint(colour, text string) string {
 // details are the fields of a line, in order.
 type details []slog.Attr
 
-// add takes a field in, masked; an error is two.
-func (d *details) add(replace func([]string, slog.Attr) slog.Attr, a slog.Attr) {
+// addField takes a field in, masked; an error is two.
+func (d *details) addField(replace func([]string, slog.Attr) slog.Attr, a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	a = replace(nil, a)
 	if a.Value.Kind() != slog.KindGroup {
@@ -185,7 +185,7 @@ func (d *details) add(replace func([]string, slog.Attr) slog.Attr, a slog.Attr) 
 	}
 }
 
-func (d details) of(key string) string {
+func (d details) valueOf(key string) string {
 	for _, a := range d {
 		if a.Key == key {
 			return a.Value.String()
@@ -196,6 +196,6 @@ func (d details) of(key string) string {
 
 // isStep reports whether what is told of is on the way to something that is told.
 func (d details) isStep() bool {
-	event := d.of(EventKey)
-	return slices.Contains(steps, event) || event == "source_state" && d.of("to") == string(nightcrier.SourceConnecting)
+	event := d.valueOf(EventKey)
+	return slices.Contains(steps, event) || event == "source_state" && d.valueOf("to") == string(nightcrier.SourceConnecting)
 }

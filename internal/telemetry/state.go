@@ -43,22 +43,22 @@ func (m *Metrics) WatchState(read func(context.Context) (State, error)) {
 }
 
 var (
-	readableDesc = desc("nightcrier_state_readable", "1 when the store answered this scrape.")
-	queueDesc    = desc("nightcrier_queue_depth", "Runs that wait for admission.")
-	leasesDesc   = desc("nightcrier_leases", "Runs that hold a lease.")
-	activeDesc   = desc("agent_runtime_active_agents", "Agents at work now, those taken over from an earlier server included.", "cluster")
-	incidentDesc = desc("nightcrier_incidents", "Incidents in the store, by status.", "status")
-	sourceDesc   = desc("nightcrier_source_state", "1 for the state that a cluster's source is in, 0 for the others.", "cluster", "source", "state")
-	heardDesc    = desc("nightcrier_source_last_event_timestamp_seconds", "When the newest event of a cluster arrived; absent before the first.", "cluster", "source")
-	reconnDesc   = desc("nightcrier_source_reconnects_total", "Fresh sessions after the first; of a watch, snapshots that had to be taken again.", "cluster", "source")
-	receivedDesc = desc("nightcrier_source_events_total", "Payloads received from a cluster's source.", "cluster", "source")
-	objectsDesc  = desc("nightcrier_watch_objects", "Objects that a cluster's watch follows.", "cluster")
-	faultsDesc   = desc("nightcrier_watch_active_faults", "Faults that a cluster's watch has told and that are not over.", "cluster")
-	spentDesc    = desc("nightcrier_budget_spent_usd", "Dollars spent on models for a cluster today (UTC).", "cluster")
-	heldDesc     = desc("nightcrier_budget_held_usd", "Dollars set aside today (UTC) for calls under way and those of unknown cost.", "cluster")
-	tokensDesc   = desc("nightcrier_budget_spent_tokens", "Tokens of models used for a cluster today (UTC).", "cluster")
-	waitingDesc  = desc("nightcrier_budget_waiting", "Runs of a cluster that wait until what is held for calls of others is settled.", "cluster")
-	blindDesc    = desc("nightcrier_watch_problems", "Kinds that a cluster's watch cannot follow.", "cluster")
+	readableDesc = newDesc("nightcrier_state_readable", "1 when the store answered this scrape.")
+	queueDesc    = newDesc("nightcrier_queue_depth", "Runs that wait for admission.")
+	leasesDesc   = newDesc("nightcrier_leases", "Runs that hold a lease.")
+	activeDesc   = newDesc("agent_runtime_active_agents", "Agents at work now, those taken over from an earlier server included.", "cluster")
+	incidentDesc = newDesc("nightcrier_incidents", "Incidents in the store, by status.", "status")
+	sourceDesc   = newDesc("nightcrier_source_state", "1 for the state that a cluster's source is in, 0 for the others.", "cluster", "source", "state")
+	heardDesc    = newDesc("nightcrier_source_last_event_timestamp_seconds", "When the newest event of a cluster arrived; absent before the first.", "cluster", "source")
+	reconnDesc   = newDesc("nightcrier_source_reconnects_total", "Fresh sessions after the first; of a watch, snapshots that had to be taken again.", "cluster", "source")
+	receivedDesc = newDesc("nightcrier_source_events_total", "Payloads received from a cluster's source.", "cluster", "source")
+	objectsDesc  = newDesc("nightcrier_watch_objects", "Objects that a cluster's watch follows.", "cluster")
+	faultsDesc   = newDesc("nightcrier_watch_active_faults", "Faults that a cluster's watch has told and that are not over.", "cluster")
+	spentDesc    = newDesc("nightcrier_budget_spent_usd", "Dollars spent on models for a cluster today (UTC).", "cluster")
+	heldDesc     = newDesc("nightcrier_budget_held_usd", "Dollars set aside today (UTC) for calls under way and those of unknown cost.", "cluster")
+	tokensDesc   = newDesc("nightcrier_budget_spent_tokens", "Tokens of models used for a cluster today (UTC).", "cluster")
+	waitingDesc  = newDesc("nightcrier_budget_waiting", "Runs of a cluster that wait until what is held for calls of others is settled.", "cluster")
+	blindDesc    = newDesc("nightcrier_watch_problems", "Kinds that a cluster's watch cannot follow.", "cluster")
 
 	stateDescs = []*prometheus.Desc{readableDesc, queueDesc, leasesDesc, activeDesc, incidentDesc, sourceDesc, heardDesc, reconnDesc, receivedDesc,
 		objectsDesc, faultsDesc, blindDesc, spentDesc, heldDesc, tokensDesc, waitingDesc}
@@ -67,7 +67,7 @@ var (
 		nightcrier.SourceStale, nightcrier.SourceDown, nightcrier.SourceStopped}
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
+func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
@@ -88,7 +88,7 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	state, err := c.read(ctx)
-	out <- gaugeValue(readableDesc, flag(err == nil))
+	out <- gaugeValue(readableDesc, flagValue(err == nil))
 	if err != nil {
 		return
 	}
@@ -113,7 +113,7 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 
 func collectSource(out chan<- prometheus.Metric, s nightcrier.SourceStatus) {
 	for _, state := range sourceStates {
-		out <- gaugeValue(sourceDesc, flag(s.State == state), s.Cluster, s.Source, string(state))
+		out <- gaugeValue(sourceDesc, flagValue(s.State == state), s.Cluster, s.Source, string(state))
 	}
 	if !s.LastEventAt.IsZero() {
 		out <- gaugeValue(heardDesc, float64(s.LastEventAt.UnixMilli())/1000, s.Cluster, s.Source)

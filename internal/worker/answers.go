@@ -41,9 +41,9 @@ func (r refusal) String() string {
 	return text + " " + http.StatusText(r.status)
 }
 
-// answered is told of every call by the guard. Calls that only count say nothing of
+// noteAnswer is told of every call by the guard. Calls that only count say nothing of
 // whether the agent can work.
-func (a *attempt) answered(x model.Exchange) {
+func (a *attempt) noteAnswer(x model.Exchange) {
 	if !x.Done || !x.Billed || x.Status == 0 {
 		return
 	}
@@ -59,16 +59,16 @@ func (a *attempt) answered(x model.Exchange) {
 	}
 	a.answers.mu.Unlock()
 	if tell {
-		a.record(journal.OfError(journal.Error{Text: r.String(), HTTPStatus: r.status, Attempt: x.Sent}))
+		a.recordItems(journal.OfError(journal.Error{Text: r.String(), HTTPStatus: r.status, Attempt: x.Sent}))
 	}
 	if r != nil && (r.status == http.StatusUnauthorized || r.status == http.StatusPaymentRequired) {
-		a.stop(aborted(agent.StatusClass(r.status), r.String())) // it will be so the next time too
+		a.requestStop(abortCause(agent.StatusClass(r.status), r.String())) // it will be so the next time too
 	}
 }
 
-// explain says why an agent failed whose last call of the model's API was refused, and
+// explainFailure says why an agent failed whose last call of the model's API was refused, and
 // classes the failure by the status where that tells more than the agent does.
-func (a *attempt) explain(r *nightcrier.AgentResult) {
+func (a *attempt) explainFailure(r *nightcrier.AgentResult) {
 	a.answers.mu.Lock()
 	failed := a.answers.failed
 	a.answers.mu.Unlock()

@@ -20,36 +20,36 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
-// attempt starts the agent once and returns how it ended, when its whole tree
+// runAttempt starts the agent once and returns how it ended, when its whole tree
 // is verified gone.
-func (w *worker) attempt(ctx context.Context) nightcrier.AgentResult {
-	w.move(journal.State{To: nightcrier.StateStarting})
+func (w *worker) runAttempt(ctx context.Context) nightcrier.AgentResult {
+	w.moveState(journal.State{To: nightcrier.StateStarting})
 	if err := process.Adopt(); err != nil {
 		w.log.Warn("processes that the agent hides may outlive it", "error", err)
 	}
 	a := &attempt{worker: w, blocked: blocked{worker: w}, take: tape.Live}
-	defer a.end(endOfAll)
-	if err := a.start(ctx); err != nil {
-		a.kill()
-		a.end(endOfTools)
-		w.sweep()
+	defer a.endUpTo(endOfAll)
+	if err := a.startAgent(ctx); err != nil {
+		a.killAgent()
+		a.endUpTo(endOfTools)
+		w.sweepBelow()
 		return a.startFailure(err)
 	}
-	exit := a.await()
+	exit := a.awaitEnd()
 	a.lastLook()
-	a.end(endOfTools)
-	w.sweep()
-	a.end(endOfGuards)
-	a.tidy()
-	a.output.drain()
-	return a.result(exit)
+	a.endUpTo(endOfTools)
+	w.sweepBelow()
+	a.endUpTo(endOfGuards)
+	a.tidyDisk()
+	a.output.drainStreams()
+	return a.decideResult(exit)
 }
 
-// sweep ends what a sandbox without namespaces left below us. It never gives up: when
+// sweepBelow ends what a sandbox without namespaces left below us. It never gives up: when
 // this process is gone, nobody can find the others any more.
-func (w *worker) sweep() {
+func (w *worker) sweepBelow() {
 	for {
-		err := within(sweepTimeout, process.SweepBelow)
+		err := runWithin(sweepTimeout, process.SweepBelow)
 		if err == nil {
 			return
 		}
@@ -57,7 +57,7 @@ func (w *worker) sweep() {
 	}
 }
 
-func within(limit time.Duration, do func(context.Context) error) error {
+func runWithin(limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return do(ctx)
@@ -93,12 +93,12 @@ type attempt struct {
 	unreachable atomic.Pointer[string]
 }
 
-// start prepares and starts the agent. Its errors are start errors, whatever
+// startAgent prepares and starts the agent. Its errors are start errors, whatever
 // was started by then.
-func (a *attempt) start(ctx context.Context) error {
+func (a *attempt) startAgent(ctx context.Context) error {
 	a.began = time.Now()
 	var err error
-	if a.executor, err = a.chosen(); err != nil {
+	if a.executor, err = a.chosenExecutor(); err != nil {
 		return err
 	}
 	a.parser = a.executor.NewParser()
@@ -111,7 +111,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.openTape(); err != nil {
 		return err
 	}
-	stdin, err := a.stdin()
+	stdin, err := a.openStdin()
 	if err != nil {
 		return err
 	}
@@ -119,27 +119,27 @@ func (a *attempt) start(ctx context.Context) error {
 	if a.output, err = newOutput(a.worker, a.parser); err != nil {
 		return err
 	}
-	guards := a.guards()
+	guards := a.guardOpeners()
 	box, err := process.New(ctx, process.Options{
 		Stdin: stdin, Stdout: a.output.stdout.theirs, Stderr: a.output.stderr.theirs,
-		Listen: len(guards), Names: true, Name: a.spec.boxName(), Owner: a.dir.owner(),
+		Listen: len(guards), Names: true, Name: a.spec.boxName(), Owner: a.dir.ownerName(),
 		NoNamespaces:   a.spec.Require == RequireNone,
 		MaxMemoryBytes: a.spec.MaxMemoryBytes, MaxProcesses: a.spec.MaxProcesses, MaxCPUs: maxCPUs,
 		UIDBase: a.spec.UIDBase,
 	})
-	a.output.started()
+	a.output.closeTheirs()
 	if err != nil {
 		return err
 	}
 	a.box = box
 	a.names = serveNames(a.box.Names(), func(name string) {
-		a.blocked.note("network", "resolve "+name, "nothing outside of the sandbox has a name in it")
+		a.blocked.noteAttempt("network", "resolve "+name, "nothing outside of the sandbox has a name in it")
 	})
-	return a.launch(ctx, guards)
+	return a.launchAgent(ctx, guards)
 }
 
-// chosen is the executor that the spec asks for.
-func (a *attempt) chosen() (agent.Executor, error) {
+// chosenExecutor is the executor that the spec asks for.
+func (a *attempt) chosenExecutor() (agent.Executor, error) {
 	e, err := agent.For(a.spec.Executor)
 	if err == nil && a.spec.NoShell {
 		e, err = e.WithoutShell()
@@ -147,40 +147,40 @@ func (a *attempt) chosen() (agent.Executor, error) {
 	return e, err
 }
 
-// launch opens the guards, confines the box and starts the agent in it.
-func (a *attempt) launch(ctx context.Context, guards []opener) error {
+// launchAgent opens the guards, confines the box and starts the agent in it.
+func (a *attempt) launchAgent(ctx context.Context, guards []opener) error {
 	if err := a.openGuards(ctx, guards); err != nil {
 		return err
 	}
-	inv, err := a.executor.Prepare(a.job())
+	inv, err := a.executor.Prepare(a.newJob())
 	if err != nil {
 		return err
 	}
 	for _, n := range inv.Notes {
-		a.note("warn", n)
+		a.appendNote("warn", n)
 	}
 	if err := a.writeFiles(inv.Files); err != nil {
 		return err
 	}
-	layers, err := a.box.Confine(ctx, a.policy(inv))
+	layers, err := a.box.Confine(ctx, a.sandboxPolicy(inv))
 	if err != nil {
 		return err
 	}
-	if err := a.require(layers); err != nil {
+	if err := a.requireLayers(layers); err != nil {
 		return err
 	}
 	if a.stopCause().State != "" {
 		return nightcrier.Errorf(nightcrier.Interrupted, "stopped before the agent was started")
 	}
-	a.note("info", startText(inv, a.spec.Workspace))
+	a.appendNote("info", startText(inv, a.spec.Workspace))
 	if err := a.box.Exec(ctx, sandbox.Command{Argv: inv.Argv, Env: inv.Env, Dir: a.spec.Workspace}); err != nil {
 		return err
 	}
 	a.output.onFirst = func() {
-		a.move(journal.State{To: nightcrier.StateRunning, Layers: layers, Missing: process.Strict(layers), PID: a.box.PID(), Command: inv.Argv})
+		a.moveState(journal.State{To: nightcrier.StateRunning, Layers: layers, Missing: process.Strict(layers), PID: a.box.PID(), Command: inv.Argv})
 	}
 	a.output.metered = a.guard != nil
-	a.output.pump()
+	a.output.pumpStreams()
 	return nil
 }
 
@@ -195,10 +195,10 @@ func startText(inv agent.Invocation, dir string) string {
 	return fmt.Sprintf("starting %s in %s, with the variables %s", inv.Argv[0], dir, strings.Join(names, " "))
 }
 
-// await waits for the agent's end and sees to it that it comes: by its own
+// awaitEnd waits for the agent's end and sees to it that it comes: by its own
 // will, by deadline, or because somebody asked.
-func (a *attempt) await() sandbox.Exit {
-	deadline := time.AfterFunc(a.spec.Timeout, func() { a.stop(timedOut(a.spec.Timeout)) })
+func (a *attempt) awaitEnd() sandbox.Exit {
+	deadline := time.AfterFunc(a.spec.Timeout, func() { a.requestStop(timedOut(a.spec.Timeout)) })
 	defer deadline.Stop()
 	watched := make(chan struct{})
 	defer close(watched)
@@ -214,13 +214,13 @@ func (a *attempt) await() sandbox.Exit {
 	select {
 	case <-a.box.Done():
 	case <-time.After(a.spec.Grace):
-		a.note("warn", fmt.Sprintf("the agent did not end within %s of SIGINT and was killed", a.spec.Grace))
+		a.appendNote("warn", fmt.Sprintf("the agent did not end within %s of SIGINT and was killed", a.spec.Grace))
 		a.box.Kill()
 	}
 	return a.box.Wait()
 }
 
-func (a *attempt) kill() {
+func (a *attempt) killAgent() {
 	if a.box != nil {
 		a.box.Kill()
 		a.box.Wait()
@@ -242,8 +242,8 @@ const (
 	endOfAll
 )
 
-// end takes the steps up to this one that were not taken yet, each once and in order.
-func (a *attempt) end(upTo ending) {
+// endUpTo takes the steps up to this one that were not taken yet, each once and in order.
+func (a *attempt) endUpTo(upTo ending) {
 	for a.ended < upTo {
 		a.ended++
 		switch a.ended {

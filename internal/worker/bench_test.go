@@ -33,7 +33,7 @@ func benchmarkLaunch(b *testing.B, cred *Credential) {
 		bench.until(`"up"`)
 		toAgent += time.Since(start)
 		var p pids
-		bench.must(directory(bench.dir).read("pid", &p))
+		bench.must(directory(bench.dir).readFile("pid", &p))
 		worker += pss(b, p.Worker.PID)
 		init += pss(b, bench.init())
 		if r, _ := bench.follow(); r.State != nightcrier.StateSuccess {

@@ -32,8 +32,8 @@ const (
 	maxBlockedText = 256
 )
 
-// note journals an attempt that has not been made before.
-func (b *blocked) note(tool, what, why string) {
+// noteAttempt journals an attempt that has not been made before.
+func (b *blocked) noteAttempt(tool, what, why string) {
 	what, why = texts.CutBytes(what, maxBlockedText), texts.CutBytes(why, maxBlockedText)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,17 +48,17 @@ func (b *blocked) note(tool, what, why string) {
 		b.times[what]++
 	case len(b.times) < maxBlocked:
 		b.times[what] = 1
-		b.worker.record(journal.OfDenial(journal.Denial{Tool: tool, Command: what, Message: why}))
+		b.worker.recordItems(journal.OfDenial(journal.Denial{Tool: tool, Command: what, Message: why}))
 	case len(b.times) == maxBlocked:
 		b.times["and more"] = 1
-		b.worker.note("warn", "the agent goes on trying to reach what is not there for it; no more of it is recorded one by one")
+		b.worker.appendNote("warn", "the agent goes on trying to reach what is not there for it; no more of it is recorded one by one")
 	default:
 		b.times["and more"]++
 	}
 }
 
-// count is how often the agent tried.
-func (b *blocked) count() int {
+// countAttempts is how often the agent tried.
+func (b *blocked) countAttempts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.total
@@ -67,8 +67,8 @@ func (b *blocked) count() int {
 // maxTold is how many of the attempts the last word names.
 const maxTold = 10
 
-// tell says, once, what was tried and how often.
-func (b *blocked) tell() {
+// noteSummary says, once, what was tried and how often.
+func (b *blocked) noteSummary() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.told || b.total == 0 {
@@ -82,5 +82,5 @@ func (b *blocked) tell() {
 	for _, what := range often[:min(len(often), maxTold)] {
 		list = append(list, fmt.Sprintf("%s (%d)", what, b.times[what]))
 	}
-	b.worker.note("info", fmt.Sprintf("%d attempts to reach something beside the model, the cluster and the tools, all in vain: %s", b.total, strings.Join(list, ", ")))
+	b.worker.appendNote("info", fmt.Sprintf("%d attempts to reach something beside the model, the cluster and the tools, all in vain: %s", b.total, strings.Join(list, ", ")))
 }

@@ -33,7 +33,7 @@ func (a *attempt) openPurse() error {
 		return budgetError{err}
 	}
 	who := budget.Who{Run: a.spec.RunID, Incident: a.spec.IncidentID, Cluster: a.spec.Cluster}
-	a.purse = &purse{ledger: ledger, account: ledger.Account(who, a.spec.Budget.Limits), note: a.note}
+	a.purse = &purse{ledger: ledger, account: ledger.Account(who, a.spec.Budget.Limits), note: a.appendNote}
 	return nil
 }
 
@@ -42,10 +42,10 @@ func (p *purse) Reserve(ctx context.Context, w model.Want) (model.Grant, error) 
 	var began time.Time
 	g, err := p.account.Reserve(ctx, budget.Want(w), func(why string) {
 		began = time.Now()
-		p.begin(why)
+		p.beginWait(why)
 	})
 	if !began.IsZero() {
-		p.end(time.Since(began))
+		p.endWait(time.Since(began))
 	}
 	if err != nil {
 		return nil, err // and no grant that is not nil
@@ -53,8 +53,8 @@ func (p *purse) Reserve(ctx context.Context, w model.Want) (model.Grant, error) 
 	return g, nil
 }
 
-// begin notes the first wait of a run; the others are counted.
-func (p *purse) begin(why string) {
+// beginWait notes the first wait of a run; the others are counted.
+func (p *purse) beginWait(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waits++; p.waits == 1 {
@@ -62,7 +62,7 @@ func (p *purse) begin(why string) {
 	}
 }
 
-func (p *purse) end(waited time.Duration) {
+func (p *purse) endWait(waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting += waited
@@ -87,5 +87,5 @@ func (e budgetError) Unwrap() error { return e.error }
 // as well.
 func (a *attempt) outOfBudget(err error) {
 	a.lacksRoom("the record of what is spent", err)
-	a.stop(aborted(nightcrier.FailBudget, err.Error()))
+	a.requestStop(abortCause(nightcrier.FailBudget, err.Error()))
 }

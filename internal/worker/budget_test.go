@@ -164,7 +164,7 @@ func TestTwoCents(t *testing.T) {
 // dies kills the worker of a directory, where there is one at work.
 func dies(dir string) {
 	var p pids
-	if directory(dir).read("pid", &p) == nil && p.Worker.Alive() {
+	if directory(dir).readFile("pid", &p) == nil && p.Worker.Alive() {
 		_ = syscall.Kill(p.Worker.PID, syscall.SIGKILL)
 	}
 }

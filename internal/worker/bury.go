@@ -15,24 +15,24 @@ import (
 // sweepTimeout bounds how long a dead worker's agent may take to die.
 const sweepTimeout = 30 * time.Second
 
-// bury ends what is left of a dead worker's agent and of its tool servers, verified,
+// buryWorker ends what is left of a dead worker's agent and of its tool servers, verified,
 // and writes the result that the worker could not. The caller holds the worker's lock.
-func bury(ctx context.Context, d directory, boxes sandbox.Keeper) (nightcrier.AgentResult, error) {
+func buryWorker(ctx context.Context, d directory, boxes sandbox.Keeper) (nightcrier.AgentResult, error) {
 	var spec Spec
-	if err := d.read("spec.json", &spec); err != nil {
+	if err := d.readFile("spec.json", &spec); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
 	ours := func(l sandbox.Left) bool {
 		return l.Name == spec.boxName() || strings.HasPrefix(l.Name, spec.boxName()+"-")
 	}
-	if _, err := destroy(ctx, boxes, ours); err != nil {
+	if _, err := destroySandboxes(ctx, boxes, ours); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
 	r := nightcrier.AgentResult{
 		State: nightcrier.StateFailed, FailureClass: nightcrier.FailLost, TerminalEvent: "missing",
 		FailureReason: "the worker died while the agent ran; the agent was ended", EndedAt: time.Now().UTC(),
 	}
-	return r, entomb(d, &spec, r)
+	return r, writeLostResult(d, &spec, r)
 }
 
 // Clean ends the sandboxes that dead workers left and returns their names. dir is the
@@ -40,11 +40,11 @@ func bury(ctx context.Context, d directory, boxes sandbox.Keeper) (nightcrier.Ag
 // and its directory may be gone.
 func Clean(ctx context.Context, dir string) ([]string, error) {
 	k := process.Keeper{Owner: process.OwnerOf(dir)}
-	return destroy(ctx, k, func(l sandbox.Left) bool { return l.Orphan })
+	return destroySandboxes(ctx, k, func(l sandbox.Left) bool { return l.Orphan })
 }
 
-// destroy ends the sandboxes that are chosen and returns their names.
-func destroy(ctx context.Context, boxes sandbox.Keeper, chosen func(sandbox.Left) bool) (names []string, err error) {
+// destroySandboxes ends the sandboxes that are chosen and returns their names.
+func destroySandboxes(ctx context.Context, boxes sandbox.Keeper, chosen func(sandbox.Left) bool) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	list, err := boxes.List(ctx)
@@ -58,10 +58,10 @@ func destroy(ctx context.Context, boxes sandbox.Keeper, chosen func(sandbox.Left
 	return names, err
 }
 
-// entomb adds the last transition to the dead worker's spool and writes its
+// writeLostResult adds the last transition to the dead worker's spool and writes its
 // result. Doing it twice, after a crash in between, adds a second transition
 // and no harm.
-func entomb(d directory, spec *Spec, r nightcrier.AgentResult) error {
+func writeLostResult(d directory, spec *Spec, r nightcrier.AgentResult) error {
 	s, err := openSpool(d, spec, time.Now)
 	if err != nil {
 		return err
@@ -77,13 +77,13 @@ func entomb(d directory, spec *Spec, r nightcrier.AgentResult) error {
 	})
 	if err == nil && last == "" {
 		last = nightcrier.StateCreated
-		err = s.add(journal.OfState(journal.State{To: last}))
+		err = s.appendItem(journal.OfState(journal.State{To: last}))
 	}
 	if err == nil && !last.Terminal() {
-		err = s.add(journal.OfState(journal.State{From: last, To: r.State, Reason: r.FailureReason, FailureClass: r.FailureClass}))
+		err = s.appendItem(journal.OfState(journal.State{From: last, To: r.State, Reason: r.FailureReason, FailureClass: r.FailureClass}))
 	}
 	if err = errors.Join(err, s.close()); err != nil {
 		return err
 	}
-	return d.write("exit.json", r)
+	return d.writeFile("exit.json", r)
 }

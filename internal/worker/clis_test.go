@@ -677,7 +677,7 @@ func (b *cliBench) bombs() int {
 func (b *cliBench) crowd(also func()) (peak func() int) {
 	b.Helper()
 	var p pids
-	b.await(func() bool { return directory(b.dir).read("pid", &p) == nil && p.Worker.Alive() })
+	b.await(func() bool { return directory(b.dir).readFile("pid", &p) == nil && p.Worker.Alive() })
 	stop, most := make(chan struct{}), make(chan int)
 	go func() {
 		n, look := 0, time.NewTicker(25*time.Millisecond) // a bomb's processes stay, and a look at all of the machine's costs

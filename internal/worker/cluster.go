@@ -46,10 +46,10 @@ func (w *worker) openCluster(l net.Listener, cred *Credential, r *records) (_ *c
 	}
 	up.Recorded = cred.Recorded
 	for _, n := range up.Notes {
-		w.note("warn", n)
+		w.appendNote("warn", n)
 	}
 	c.guard, err = guardkube.New(guardkube.Config{
-		Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, MaskLog: w.mask.Log, Evidence: r, Audit: c.audit, Logger: w.log, Now: w.now,
+		Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, MaskLog: w.mask.Log, Evidence: r, Audit: c.auditRequest, Logger: w.log, Now: w.now,
 		Limits: guardkube.Limits{Streams: agentStreams},
 	})
 	if err != nil {
@@ -71,15 +71,15 @@ func (c *cluster) close() {
 	}
 }
 
-// audit journals what the guard decided, and what came of it.
-func (c *cluster) audit(_ context.Context, r guardkube.AuditRecord) error {
+// auditRequest journals what the guard decided, and what came of it.
+func (c *cluster) auditRequest(_ context.Context, r guardkube.AuditRecord) error {
 	if decided := !r.Done || r.Decision == guardkube.Deny; decided {
-		if err := c.records.spend(len(r.Query) + len(r.Name) + len(r.Namespace) + len(r.Reason) +
+		if err := c.records.countDecision(len(r.Query) + len(r.Name) + len(r.Namespace) + len(r.Reason) +
 			len(r.Group) + len(r.Version) + len(r.Resource) + len(r.Subresource)); err != nil {
 			return err
 		}
 	}
-	return c.records.tell(journal.OfRequest(journal.Request(r)))
+	return c.records.appendItem(journal.OfRequest(journal.Request(r)))
 }
 
 // writeKubeconfig replaces the agent's kubeconfig by the guard's, with the
@@ -116,9 +116,9 @@ func putKubeconfig(ws *os.Root, raw []byte) error {
 	return nil
 }
 
-// masker masks what the server masks, with the same tags, and the secrets that only the
+// newMasker masks what the server masks, with the same tags, and the secrets that only the
 // worker has.
-func (s *Secrets) masker() *mask.Masker {
+func (s *Secrets) newMasker() *mask.Masker {
 	values := append(slices.Clone(s.MaskValues), s.ModelAPIKey)
 	values = slices.AppendSeq(values, maps.Values(s.Variables))
 	if s.Cluster != nil {
@@ -130,14 +130,14 @@ func (s *Secrets) masker() *mask.Masker {
 	return mask.New(s.MaskKey, values...)
 }
 
-// apart masks the same with tags of its own. It is for what repeats the agent's words, its
+// newSeparateMasker masks the same with tags of its own. It is for what repeats the agent's words, its
 // calls of the model and of others' tools: with the tags that stand in answers of the
 // cluster, the agent would be told whether it guessed a secret.
-func (s *Secrets) apart(what string) *mask.Masker {
+func (s *Secrets) newSeparateMasker(what string) *mask.Masker {
 	own, mac := *s, hmac.New(sha256.New, s.MaskKey)
 	mac.Write([]byte(what))
 	own.MaskKey = mac.Sum(nil)
-	return own.masker()
+	return own.newMasker()
 }
 
 // Secrets are the values in a credential that must appear nowhere.
@@ -161,14 +161,14 @@ func (c *Credential) Secrets() []string {
 // secretVar matches the variables of credential plugins that hold a secret.
 var secretVar = regexp.MustCompile(`SECRET|TOKEN|PASSWORD`)
 
-// kubectl is the program that agents look with, "" where there is none.
-func (a *attempt) kubectl() string {
+// findKubectl is the program that agents look with, "" where there is none.
+func (a *attempt) findKubectl() string {
 	if a.cluster == nil || a.executor.UsesTools {
 		return ""
 	}
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
-		a.note("warn", "kubectl is not in PATH: the agent can ask the cluster only if it brings a client of its own")
+		a.appendNote("warn", "kubectl is not in PATH: the agent can ask the cluster only if it brings a client of its own")
 		return ""
 	}
 	return path

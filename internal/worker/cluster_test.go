@@ -393,7 +393,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	c := &cluster{records: r}
 	ask := func(id int64, done bool) error {
-		return c.audit(t.Context(), guardkube.AuditRecord{ID: id, Decision: guardkube.Allow, Verb: "list", Resource: "pods", Namespace: "shop", Query: strings.Repeat("q", 4000), Done: done})
+		return c.auditRequest(t.Context(), guardkube.AuditRecord{ID: id, Decision: guardkube.Allow, Verb: "list", Resource: "pods", Namespace: "shop", Query: strings.Repeat("q", 4000), Done: done})
 	}
 	var n int64
 	for ; err == nil; n++ {
@@ -402,17 +402,17 @@ func TestRequestsAreBounded(t *testing.T) {
 	if nightcrier.CodeOf(err) != nightcrier.Exhausted || n < 500 {
 		t.Errorf("after %d requests: %v", n, err)
 	}
-	written, _, _ := w.spool.progress()
+	written, _, _ := w.spool.currentProgress()
 	for _, r := range []guardkube.AuditRecord{{Decision: guardkube.Allow}, {Decision: guardkube.Deny, Done: true}, {Decision: guardkube.Allow}} {
-		if err := c.audit(t.Context(), r); nightcrier.CodeOf(err) != nightcrier.Exhausted {
+		if err := c.auditRequest(t.Context(), r); nightcrier.CodeOf(err) != nightcrier.Exhausted {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	if more, _, _ := w.spool.progress(); more > written+1024 || more > maxAudit {
+	if more, _, _ := w.spool.currentProgress(); more > written+1024 || more > maxAudit {
 		t.Errorf("the journal grew by %d to %d bytes", more-written, more)
 	}
 	r.close()
-	if err := c.audit(t.Context(), guardkube.AuditRecord{Decision: guardkube.Allow, Done: true}); nightcrier.CodeOf(err) != nightcrier.Interrupted {
+	if err := c.auditRequest(t.Context(), guardkube.AuditRecord{Decision: guardkube.Allow, Done: true}); nightcrier.CodeOf(err) != nightcrier.Interrupted {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -83,7 +83,7 @@ func (b *bench) await(what func() bool) {
 
 func (b *bench) has(name string) func() bool {
 	return func() bool {
-		ok, _ := directory(b.dir).exists(name)
+		ok, _ := directory(b.dir).hasFile(name)
 		return ok
 	}
 }
@@ -133,7 +133,7 @@ func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 		b.must(os.MkdirAll(b.dir, 0o700))
 		spec := b.spec
 		spec.setDefaults()
-		b.must(directory(b.dir).write("spec.json", spec))
+		b.must(directory(b.dir).writeFile("spec.json", spec))
 		cmd := exec.Command(os.Args[0], "worker", b.dir)
 		cmd.Stdin = strings.NewReader(handed)
 		if err := cmd.Run(); err == nil {
@@ -155,7 +155,7 @@ func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 func (b *bench) killWorker() {
 	b.Helper()
 	var p pids
-	b.must(directory(b.dir).read("pid", &p))
+	b.must(directory(b.dir).readFile("pid", &p))
 	if err := syscall.Kill(p.Worker.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		b.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestWorkerIsKilledWhileFollowed(t *testing.T) {
 func (b *bench) init() int {
 	b.Helper()
 	var p pids
-	b.must(directory(b.dir).read("pid", &p))
+	b.must(directory(b.dir).readFile("pid", &p))
 	for _, pid := range p.Worker.Below() {
 		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(cmdline), process.InitCommand) {
 			return pid
@@ -248,7 +248,7 @@ func (b *bench) init() int {
 // sandboxes are those of this bench of which something is left.
 func (b *bench) sandboxes() []sandbox.Left {
 	b.Helper()
-	left, err := directory(b.dir).keeper().List(b.Context())
+	left, err := directory(b.dir).newKeeper().List(b.Context())
 	b.must(err)
 	return left
 }
@@ -302,7 +302,7 @@ func (b *bench) grouped(pid int) bool {
 func (b *bench) stopWorker() {
 	b.Helper()
 	var p pids
-	b.must(directory(b.dir).read("pid", &p))
+	b.must(directory(b.dir).readFile("pid", &p))
 	b.must(syscall.Kill(p.Worker.PID, syscall.SIGSTOP))
 }
 
@@ -311,16 +311,16 @@ func TestBuried(t *testing.T) {
 	b := newBench(t, "")
 	d := directory(b.dir)
 	b.must(os.MkdirAll(b.dir, 0o700))
-	b.must(d.write("spec.json", b.spec))
+	b.must(d.writeFile("spec.json", b.spec))
 	name := b.spec.boxName()
 	m := &sandboxtest.Machine{Fail: errors.New("it does not die")}
 	ours := []*sandboxtest.Fake{m.Put(name, &sandboxtest.Fake{Orphan: true}), m.Put(name+"-docs", &sandboxtest.Fake{Orphan: true})}
 	others := []*sandboxtest.Fake{m.Put(name+"0", &sandboxtest.Fake{}), m.Put("x", &sandboxtest.Fake{Orphan: true})}
-	if _, err := bury(t.Context(), d, m); err == nil || b.has("exit.json")() {
+	if _, err := buryWorker(t.Context(), d, m); err == nil || b.has("exit.json")() {
 		t.Fatalf("it is lost while its agent lives: %v", err)
 	}
 	m.Fail = nil
-	if r, err := bury(t.Context(), d, m); err != nil || r.FailureClass != nightcrier.FailLost || !b.has("exit.json")() {
+	if r, err := buryWorker(t.Context(), d, m); err != nil || r.FailureClass != nightcrier.FailLost || !b.has("exit.json")() {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, f := range ours {

@@ -44,10 +44,10 @@ func (a *attempt) watchWorkspace(end <-chan struct{}) {
 		}
 		err := checkReserve(a.spec.Workspace)
 		if err == nil && n%measureEvery == 0 {
-			err = a.measure()
+			err = a.checkDiskUse()
 		}
 		if err != nil {
-			a.stop(diskFull(err.Error()))
+			a.requestStop(diskFull(err.Error()))
 			return
 		}
 	}
@@ -61,7 +61,7 @@ func (a *attempt) lastLook() {
 		err = checkFull(a.spec.Workspace)
 	}
 	if err != nil {
-		a.stop(diskFull("the disk was full when the agent ended: " + err.Error()))
+		a.requestStop(diskFull("the disk was full when the agent ended: " + err.Error()))
 	}
 }
 
@@ -69,12 +69,12 @@ func (a *attempt) lastLook() {
 // disk: what was to be written is cut off.
 func (w *worker) lacksRoom(what string, err error) {
 	if workspace.DiskFault(err) {
-		w.stop(diskFull(what + " cannot be written: " + withoutPath(err).Error()))
+		w.requestStop(diskFull(what + " cannot be written: " + withoutPath(err).Error()))
 	}
 }
 
-// measure returns why the agent must not go on, nil when it may.
-func (a *attempt) measure() error {
+// checkDiskUse returns why the agent must not go on, nil when it may.
+func (a *attempt) checkDiskUse() error {
 	used, err := diskUse(maxEntries, a.ownDirs()...)
 	if err != nil {
 		return err
@@ -85,15 +85,15 @@ func (a *attempt) measure() error {
 	return nil
 }
 
-// tidy removes what the agent wrote, now that it is gone, where it takes up the
+// tidyDisk removes what the agent wrote, now that it is gone, where it takes up the
 // disk: neither the journal nor the report could be written, and nobody else would
 // remove it. Its output stays unless it was stopped for it.
-func (a *attempt) tidy() {
+func (a *attempt) tidyDisk() {
 	switch own := a.ownDirs(); {
 	case a.stopCause().Class == nightcrier.FailDisk:
 		a.makeRoom(own...)
 	case checkReserve(a.spec.Workspace) != nil:
-		a.makeRoom(slices.DeleteFunc(own, func(dir string) bool { return dir == a.scratch() })...)
+		a.makeRoom(slices.DeleteFunc(own, func(dir string) bool { return dir == a.scratchDir() })...)
 	}
 }
 
@@ -130,7 +130,7 @@ func diskUse(entries int, dirs ...string) (int64, error) {
 				return errors.New("the agent made too many files")
 			}
 			if info, err := d.Info(); err == nil {
-				total += blocks(info)
+				total += diskBytes(info)
 			}
 			return nil
 		})
@@ -151,7 +151,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-func blocks(info fs.FileInfo) int64 {
+func diskBytes(info fs.FileInfo) int64 {
 	in, _ := portable.InodeOf(info)
 	return in.Bytes
 }

@@ -131,34 +131,34 @@ func endLine(f *os.File) (int64, error) {
 	return info.Size() + 1, err
 }
 
-// record is told of every call by the guard. A record that cannot be written is
+// recordExchange is told of every call by the guard. A record that cannot be written is
 // counted; the call goes on, as it is paid for either way.
-func (x *exchanges) record(e model.Exchange) {
+func (x *exchanges) recordExchange(e model.Exchange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.line(e)
+	l := x.newLine(e)
 	if e.Done {
 		x.calls++
 		if e.Sent > 1 {
 			x.repeated++
 		}
-		x.fill(&l, e)
+		x.fillLine(&l, e)
 	}
-	whole := x.write(l, maxExchanges)
+	whole := x.writeLine(l, maxExchanges)
 	if !whole && e.Done {
 		l.Request.drop()
 		l.Response.drop()
-		x.write(l, maxExchanges+maxExchangeHeads)
+		x.writeLine(l, maxExchanges+maxExchangeHeads)
 	}
 	if e.Done && (!whole || l.Response.Dropped) {
 		if x.dropped++; x.dropped == 1 {
-			x.worker.note("warn", fmt.Sprintf("call %d of the model, and others that follow, cannot be kept whole in %s", e.N, exchangesFile))
+			x.worker.appendNote("warn", fmt.Sprintf("call %d of the model, and others that follow, cannot be kept whole in %s", e.N, exchangesFile))
 		}
 	}
 }
 
-// line is what is said of a call when it is sent.
-func (x *exchanges) line(e model.Exchange) exchangeLine {
+// newLine is what is said of a call when it is sent.
+func (x *exchanges) newLine(e model.Exchange) exchangeLine {
 	return exchangeLine{
 		Step: x.worker.spec.Step, Attempt: x.worker.spec.Attempt, N: e.N, Event: eventSent, Time: e.Time.UTC(),
 		Method: e.Method, Path: e.Path, Model: e.Model, Sent: e.Sent,
@@ -166,8 +166,8 @@ func (x *exchanges) line(e model.Exchange) exchangeLine {
 	}
 }
 
-// fill adds what is known when the answer has ended.
-func (x *exchanges) fill(l *exchangeLine, e model.Exchange) {
+// fillLine adds what is known when the answer has ended.
+func (x *exchanges) fillLine(l *exchangeLine, e model.Exchange) {
 	switch {
 	case e.Status == 0:
 		l.Event = eventFailed
@@ -181,8 +181,8 @@ func (x *exchanges) fill(l *exchangeLine, e model.Exchange) {
 	if t := e.Tokens; t.Total() > 0 || e.Unknown {
 		l.Usage = &tokenCount{Input: t.Request(), CacheRead: t.CacheRead, CacheWrite: t.CacheWrite + t.CacheWriteHour, Output: t.Output, CostUSD: e.Cost.Dollars(), Unknown: e.Unknown}
 	}
-	l.Request = x.body(e.Request, x.mask)
-	response := x.body(e.Response, x.maskStream)
+	l.Request = x.newBody(e.Request, x.mask)
+	response := x.newBody(e.Response, x.maskStream)
 	response.ContentType = e.ContentType
 	l.Response = &response
 }
@@ -194,7 +194,7 @@ func (x *exchanges) maskStream(answer []byte) []byte {
 	return x.mask(replay.Masked(answer, func(s string) string { return string(x.mask([]byte(s))) }))
 }
 
-func (x *exchanges) body(b model.Body, mask func([]byte) []byte) exchangeBody {
+func (x *exchanges) newBody(b model.Body, mask func([]byte) []byte) exchangeBody {
 	l := exchangeBody{Bytes: b.Bytes, SHA256: b.SHA256, Dropped: int64(len(b.Text)) < b.Bytes}
 	if text := mask(b.Text); utf8.Valid(text) {
 		l.Text = string(text)
@@ -206,9 +206,9 @@ func (x *exchanges) body(b model.Body, mask func([]byte) []byte) exchangeBody {
 
 func (b *exchangeBody) drop() { b.Text, b.Base64, b.Dropped = "", nil, b.Bytes > 0 }
 
-// write appends a line, unless the file then were larger than limit. Half a line that
+// writeLine appends a line, unless the file then were larger than limit. Half a line that
 // a full disk left is ended by the next.
-func (x *exchanges) write(l exchangeLine, limit int64) bool {
+func (x *exchanges) writeLine(l exchangeLine, limit int64) bool {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
@@ -236,7 +236,7 @@ func (x *exchanges) close() {
 	if x.dropped > 0 {
 		text += fmt.Sprintf(", %d of them not whole", x.dropped)
 	}
-	x.worker.note("info", text)
+	x.worker.appendNote("info", text)
 	if err := x.file.Close(); err != nil {
 		x.worker.log.Warn("close the record of the model's calls", "error", err)
 	}

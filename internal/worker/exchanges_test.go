@@ -118,7 +118,7 @@ func TestCallsOfTheModelAreKept(t *testing.T) {
 func (b *bench) keeper() (*worker, *exchanges) {
 	b.Helper()
 	b.must(os.MkdirAll(b.dir, 0o700))
-	w := &worker{dir: directory(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.masker(), stopped: make(chan struct{})}
+	w := &worker{dir: directory(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.newMasker(), stopped: make(chan struct{})}
 	b.spec.setDefaults()
 	var err error
 	w.spool, err = openSpool(w.dir, w.spec, w.now)
@@ -141,7 +141,7 @@ func TestRecordOfCallsIsBounded(t *testing.T) {
 	w, x := b.keeper()
 	big := bytes.Repeat([]byte("x "), 5<<20)
 	for n := range int64(10) {
-		x.record(done(n+1, big, []byte("\xff\xfe")))
+		x.recordExchange(done(n+1, big, []byte("\xff\xfe")))
 	}
 	x.close()
 	b.must(w.spool.close())
@@ -173,7 +173,7 @@ func TestRecordOfCallsHoldsNoSecretInPieces(t *testing.T) {
 	for _, piece := range []string{"it is value", "-that", "-we-hold."} {
 		stream.WriteString(`data: { "type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + piece + "\"}}\n\n")
 	}
-	x.record(done(1, []byte("{}"), []byte(stream.String())))
+	x.recordExchange(done(1, []byte("{}"), []byte(stream.String())))
 	x.close()
 	_, ended := b.exchanges()
 	if kept := ended[0].Response; strings.Contains(kept.Text, "-that") || !strings.Contains(kept.Text, `"text":"it is ‹secret:`) || kept.Dropped {
@@ -185,12 +185,12 @@ func TestRecordOfCallsHoldsNoSecretInPieces(t *testing.T) {
 func TestRecordOfCallsGoesOnAfterACrash(t *testing.T) {
 	b := newBench(t, "")
 	_, x := b.keeper()
-	x.record(done(1, []byte("{}"), []byte("{}")))
+	x.recordExchange(done(1, []byte("{}"), []byte("{}")))
 	_, err := x.file.WriteString(`{"n":2,"event":"se`)
 	b.must(err)
 	b.must(x.file.Close())
 	_, x = b.keeper()
-	x.record(done(1, []byte("{}"), []byte("{}")))
+	x.recordExchange(done(1, []byte("{}"), []byte("{}")))
 	x.close()
 	lines := strings.Split(strings.TrimSpace(b.read(exchangesFile)), "\n")
 	if len(lines) != 3 || !json.Valid([]byte(lines[0])) || json.Valid([]byte(lines[1])) || !json.Valid([]byte(lines[2])) {

@@ -76,7 +76,7 @@ func onlySessions(ws *os.Root, keep []string) error {
 
 // keepAt moves one path from an old home into the new one.
 func keepAt(ws *os.Root, old, path string) error {
-	if !plainly(ws, old, path) {
+	if !isPlainPath(ws, old, path) {
 		return nil
 	}
 	if err := ws.MkdirAll(filepath.Join("home", filepath.Dir(path)), 0o700); err != nil {
@@ -85,8 +85,8 @@ func keepAt(ws *os.Root, old, path string) error {
 	return ws.Rename(filepath.Join(old, path), filepath.Join("home", path))
 }
 
-// plainly reports whether the path is there and no part of it is a link.
-func plainly(ws *os.Root, dir, path string) bool {
+// isPlainPath reports whether the path is there and no part of it is a link.
+func isPlainPath(ws *os.Root, dir, path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		dir = filepath.Join(dir, part)
 		if info, err := ws.Lstat(dir); err != nil || !info.IsDir() && !info.Mode().IsRegular() {
@@ -98,14 +98,14 @@ func plainly(ws *os.Root, dir, path string) bool {
 
 // ownDirs are the directories that the agent may write to.
 func (a *attempt) ownDirs() []string {
-	return []string{filepath.Join(a.spec.Workspace, "home"), filepath.Join(a.spec.Workspace, "tmp"), a.scratch()}
+	return []string{filepath.Join(a.spec.Workspace, "home"), filepath.Join(a.spec.Workspace, "tmp"), a.scratchDir()}
 }
 
-func (a *attempt) scratch() string { return filepath.Join(a.spec.Workspace, ".scratch") }
+func (a *attempt) scratchDir() string { return filepath.Join(a.spec.Workspace, ".scratch") }
 
-// stdin is what the executor reads its prompt from: a copy, not the file of the
+// openStdin is what the executor reads its prompt from: a copy, not the file of the
 // workspace, whose mode and times an agent with its descriptor could change.
-func (a *attempt) stdin() (*os.File, error) {
+func (a *attempt) openStdin() (*os.File, error) {
 	if a.executor.Stdin == "" {
 		return os.Open(os.DevNull)
 	}
@@ -153,9 +153,9 @@ func (a *attempt) writeFiles(files map[string][]byte) error {
 // which knows what others were told.
 var withheld = []string{"output", filepath.Dir(exchangesFile), "record"}
 
-// readable lists what the agent may read of its workspace: all else that was there
+// readablePaths lists what the agent may read of its workspace: all else that was there
 // when it started.
-func readable(ws string) []string {
+func readablePaths(ws string) []string {
 	entries, err := os.ReadDir(ws)
 	if err != nil {
 		return nil

@@ -25,21 +25,21 @@ import (
 func Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
 	f := follower{dir: directory(dir), from: from, fn: fn}
 	for {
-		r, done, err := f.finished(ctx)
+		r, done, err := f.finishedResult(ctx)
 		if done || err != nil {
 			return r, err
 		}
-		if err := f.attach(ctx); err != nil {
+		if err := f.attachToWorker(ctx); err != nil {
 			return nightcrier.AgentResult{}, err
 		}
-		if err := pause(ctx); err != nil {
+		if err := pauseFollowing(ctx); err != nil {
 			return nightcrier.AgentResult{}, err
 		}
 	}
 }
 
-// pause keeps the loop from spinning while a worker starts or ends.
-func pause(ctx context.Context) error {
+// pauseFollowing keeps the loop from spinning while a worker starts or ends.
+func pauseFollowing(ctx context.Context) error {
 	select {
 	case <-time.After(10 * time.Millisecond):
 		return nil
@@ -54,26 +54,26 @@ type follower struct {
 	fn   func(nightcrier.JournalEntry) error
 }
 
-// finished returns the result when no worker is left: of a worker that ended as
+// finishedResult returns the result when no worker is left: of a worker that ended as
 // it should, or of one that it finds dead.
-func (f *follower) finished(ctx context.Context) (nightcrier.AgentResult, bool, error) {
+func (f *follower) finishedResult(ctx context.Context) (nightcrier.AgentResult, bool, error) {
 	var none nightcrier.AgentResult
 	if err := ctx.Err(); err != nil {
 		return none, false, nightcrier.Errorf(nightcrier.Interrupted, "follow worker: %w", context.Cause(ctx))
 	}
-	if ok, err := f.dir.exists(""); err != nil || !ok {
+	if ok, err := f.dir.hasFile(""); err != nil || !ok {
 		return none, false, errors.Join(err, nightcrier.Errorf(nightcrier.NotFound, "no worker directory %s", f.dir))
 	}
-	lock, free, err := f.dir.lock()
+	lock, free, err := f.dir.lockWorker()
 	if err != nil || !free {
 		return none, false, err // it lives
 	}
 	defer lock.Close()
-	claimed, err := f.dir.exists("claim")
+	claimed, err := f.dir.hasFile("claim")
 	if err != nil {
 		return none, false, err
 	}
-	r, ended, err := f.dir.result()
+	r, ended, err := f.dir.readResult()
 	switch {
 	case err != nil:
 		return none, false, err
@@ -81,16 +81,16 @@ func (f *follower) finished(ctx context.Context) (nightcrier.AgentResult, bool, 
 	case !claimed:
 		return none, false, nightcrier.Errorf(nightcrier.NotFound, "the worker of %s was never started", f.dir)
 	default:
-		if r, err = bury(ctx, f.dir, f.dir.keeper()); err != nil {
+		if r, err = buryWorker(ctx, f.dir, f.dir.newKeeper()); err != nil {
 			return none, false, err
 		}
 	}
-	return r, true, f.rest()
+	return r, true, f.readRest()
 }
 
-// rest reads what is left of the spool from disk.
-func (f *follower) rest() error {
-	file, err := os.Open(f.dir.path("spool.jsonl"))
+// readRest reads what is left of the spool from disk.
+func (f *follower) readRest() error {
+	file, err := os.Open(f.dir.pathOf("spool.jsonl"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -98,11 +98,11 @@ func (f *follower) rest() error {
 		return err
 	}
 	defer file.Close()
-	_, err = readSpool(file, 0, f.give)
+	_, err = readSpool(file, 0, f.giveEntry)
 	return err
 }
 
-func (f *follower) give(e nightcrier.JournalEntry) error {
+func (f *follower) giveEntry(e nightcrier.JournalEntry) error {
 	n, err := entryNumber(e.Key)
 	if err != nil || n <= f.from {
 		return err
@@ -114,10 +114,10 @@ func (f *follower) give(e nightcrier.JournalEntry) error {
 	return nil
 }
 
-// attach streams entries over the socket until the worker closes it. That it
+// attachToWorker streams entries over the socket until the worker closes it. That it
 // cannot be reached, or breaks off, is no error: the caller looks again.
-func (f *follower) attach(ctx context.Context) error {
-	conn, err := dial(ctx, f.dir)
+func (f *follower) attachToWorker(ctx context.Context) error {
+	conn, err := dialWorker(ctx, f.dir)
 	if err != nil {
 		return nil
 	}
@@ -127,11 +127,11 @@ func (f *follower) attach(ctx context.Context) error {
 	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "attach", From: f.from}); err != nil {
 		return nil
 	}
-	return f.hear(ctx, conn)
+	return f.readAnswers(ctx, conn)
 }
 
-// hear gives on what a worker says, until it says no more.
-func (f *follower) hear(ctx context.Context, in io.Reader) error {
+// readAnswers gives on what a worker says, until it says no more.
+func (f *follower) readAnswers(ctx context.Context, in io.Reader) error {
 	dec := json.NewDecoder(bufio.NewReaderSize(in, 64<<10))
 	for {
 		var a protocolAnswer
@@ -140,7 +140,7 @@ func (f *follower) hear(ctx context.Context, in io.Reader) error {
 		}
 		switch {
 		case a.Type == "entry" && a.Entry != nil:
-			if err := f.give(*a.Entry); err != nil {
+			if err := f.giveEntry(*a.Entry); err != nil {
 				return err
 			}
 		case a.Type == "error":
@@ -155,7 +155,7 @@ const diskEvery = time.Second
 // fromDisk reads what a worker of another version has spooled: it does not stream to
 // us, and all that it has to say is on disk.
 func (f *follower) fromDisk(ctx context.Context) error {
-	if err := f.rest(); err != nil {
+	if err := f.readRest(); err != nil {
 		return err
 	}
 	select {
@@ -179,22 +179,22 @@ func Cancel(ctx context.Context, dir, cause string) error {
 		if err == nil {
 			return nil
 		}
-		if !unreachable(err) {
+		if !isUnreachable(err) {
 			return nightcrier.Errorf(nightcrier.Internal, "cancel worker: %w", err)
 		}
-		if err := pause(ctx); err != nil {
+		if err := pauseFollowing(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-func unreachable(err error) bool {
+func isUnreachable(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) || errors.Is(err, io.EOF)
 }
 
 func sendCancel(ctx context.Context, d directory, cause string) error {
-	conn, err := dial(ctx, d)
+	conn, err := dialWorker(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -25,14 +25,14 @@ func FuzzRequests(f *testing.F) {
 		f.Fatal(err)
 	}
 	for range 3 {
-		if err := sp.add(journal.OfLog(journal.Log{Text: "said"})); err != nil {
+		if err := sp.appendItem(journal.OfLog(journal.Log{Text: "said"})); err != nil {
 			f.Fatal(err)
 		}
 	}
 	if err := sp.close(); err != nil {
 		f.Fatal(err)
 	}
-	if err := dir.write("exit.json", nightcrier.AgentResult{FinalMessage: "done"}); err != nil {
+	if err := dir.writeFile("exit.json", nightcrier.AgentResult{FinalMessage: "done"}); err != nil {
 		f.Fatal(err)
 	}
 	finished := make(chan struct{})
@@ -53,7 +53,7 @@ func FuzzRequests(f *testing.F) {
 		go func() {
 			defer close(done)
 			defer ours.Close()
-			_ = s.serve(ours) // of one who went away
+			_ = s.serveConn(ours) // of one who went away
 		}()
 		go func() {
 			_, _ = io.WriteString(theirs, said) // it may hang up early
@@ -117,7 +117,7 @@ func FuzzFollow(f *testing.F) {
 			last = n
 			return nil
 		}}
-		err := w.hear(gone, strings.NewReader(said))
+		err := w.readAnswers(gone, strings.NewReader(said))
 		if w.from != last {
 			t.Errorf("%q: it goes on from %d after %d, %v", said, w.from, last, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
-func (a *attempt) job() agent.Job {
+func (a *attempt) newJob() agent.Job {
 	self, err := os.Executable()
 	if err != nil {
 		a.log.Warn("the path of this program is not known", "error", err)
@@ -24,15 +24,15 @@ func (a *attempt) job() agent.Job {
 		Workspace: a.spec.Workspace, OutputDir: filepath.Join(a.spec.Workspace, "output"),
 		Kubeconfig: filepath.Join(a.spec.Workspace, kubeconfigFile),
 		Command:    a.spec.Command, ScriptPath: a.spec.ScriptPath, Model: a.spec.Model, MaxTurns: a.spec.MaxTurns,
-		Kubectl: a.kubectl(),
-		Allowed: a.allowed(), Timeout: a.spec.Timeout, ExtraEnv: a.spec.ExtraEnv,
+		Kubectl: a.findKubectl(),
+		Allowed: a.allowedPolicy(), Timeout: a.spec.Timeout, ExtraEnv: a.spec.ExtraEnv,
 		Session: a.spec.Session,
 	}
 	if !slices.Contains(a.box.Layers(), process.LayerMountNS) {
-		j.OutputDir = a.scratch()
+		j.OutputDir = a.scratchDir()
 	}
 	if a.guard != nil {
-		j.Provider, j.ModelURL, j.ModelToken = a.provider(), a.guard.URL(), a.guard.Token()
+		j.Provider, j.ModelURL, j.ModelToken = a.modelProvider(), a.guard.URL(), a.guard.Token()
 	}
 	if a.tools != nil {
 		j.ToolsURL, j.ToolsToken, j.ToolsTokenURL, j.Tools = a.tools.URL(), a.tools.Token(), a.tools.TokenURL(), a.tools.Names()
@@ -40,11 +40,11 @@ func (a *attempt) job() agent.Job {
 	return j
 }
 
-// allowed is what the agent may do. What of it was narrowed is told.
-func (a *attempt) allowed() readonly.Policy {
+// allowedPolicy is what the agent may do. What of it was narrowed is told.
+func (a *attempt) allowedPolicy() readonly.Policy {
 	p, notes := readonly.Parse(a.spec.AllowedTools)
 	for _, n := range notes {
-		a.note("warn", n)
+		a.appendNote("warn", n)
 	}
 	return p
 }
@@ -55,11 +55,11 @@ const maxCPUs = 2
 // maxOpenFiles is far above what an agent opens.
 const maxOpenFiles = 8192
 
-func (a *attempt) policy(inv agent.Invocation) sandbox.Policy {
+func (a *attempt) sandboxPolicy(inv agent.Invocation) sandbox.Policy {
 	ws := a.spec.Workspace
 	p := sandbox.Policy{
-		Binds:        []sandbox.Bind{{From: a.scratch(), To: filepath.Join(ws, "output")}},
-		Read:         slices.Concat(process.SystemFiles(), inv.Read, a.spec.ReadPaths, readable(ws)),
+		Binds:        []sandbox.Bind{{From: a.scratchDir(), To: filepath.Join(ws, "output")}},
+		Read:         slices.Concat(process.SystemFiles(), inv.Read, a.spec.ReadPaths, readablePaths(ws)),
 		List:         []string{ws},
 		Write:        a.ownDirs(),
 		Devices:      process.Devices(),
@@ -78,10 +78,10 @@ func (a *attempt) policy(inv agent.Invocation) sandbox.Policy {
 	return p
 }
 
-// require refuses to start with less than was asked for.
-func (a *attempt) require(layers []string) error {
+// requireLayers refuses to start with less than was asked for.
+func (a *attempt) requireLayers(layers []string) error {
 	if a.spec.Require == RequireNone {
-		a.note("warn", "sandbox.require is none: the agent runs without confinement")
+		a.appendNote("warn", "sandbox.require is none: the agent runs without confinement")
 		return nil
 	}
 	missing, weak := process.Floor(layers), process.Strict(layers)
@@ -93,7 +93,7 @@ func (a *attempt) require(layers []string) error {
 		return nightcrier.Errorf(nightcrier.Refused, "sandbox.require is %s and this machine does not grant %s (%s)", a.spec.Require, strings.Join(missing, ", "), why)
 	}
 	if len(weak) > 0 {
-		a.note("warn", "sandbox without "+strings.Join(weak, ", ")+": this machine does not grant them ("+why+")")
+		a.appendNote("warn", "sandbox without "+strings.Join(weak, ", ")+": this machine does not grant them ("+why+")")
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ import (
 // opener starts a guard on a listener, which it takes over.
 type opener func(context.Context, net.Listener) error
 
-// guards are those that the agent gets, each on a port of its own. The tools read
+// guardOpeners are those that the agent gets, each on a port of its own. The tools read
 // through the cluster's guard, so they come behind it.
-func (a *attempt) guards() (all []opener) {
+func (a *attempt) guardOpeners() (all []opener) {
 	if a.hasModel() {
 		all = append(all, func(_ context.Context, l net.Listener) error { return a.openModel(l) })
 	}
@@ -62,28 +62,28 @@ func (a *attempt) openGuards(ctx context.Context, guards []opener) (err error) {
 // tryCluster starts the guard of the cluster. An agent can do without it.
 func (a *attempt) tryCluster(_ context.Context, l net.Listener) (err error) {
 	if a.cluster, err = a.openCluster(l, a.secret.Cluster, a.records); err != nil {
-		a.note("warn", "the agent cannot look into the cluster: "+err.Error())
+		a.appendNote("warn", "the agent cannot look into the cluster: "+err.Error())
 	}
 	return nil
 }
 
 func (a *attempt) openModel(l net.Listener) (err error) {
-	cfg := model.Config{Provider: a.provider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
-	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.apart("model").String
+	cfg := model.Config{Provider: a.modelProvider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
+	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.newSeparateMasker("model").String
 	if cfg.Prices, err = price.Defaults().With(a.spec.Prices); err != nil {
 		l.Close()
 		return err
 	}
-	cfg.Models = a.models()
+	cfg.Models = a.allowedModels()
 	if a.calls, err = a.openExchanges(); err != nil {
-		a.note("warn", "the calls of the model are not kept: "+err.Error())
+		a.appendNote("warn", "the calls of the model are not kept: "+err.Error())
 	}
 	calls := a.calls
 	cfg.Record = func(x model.Exchange) {
 		if calls != nil {
-			calls.record(x)
+			calls.recordExchange(x)
 		}
-		a.answered(x)
+		a.noteAnswer(x)
 	}
 	if err := a.openPurse(); err != nil {
 		l.Close()
@@ -93,7 +93,7 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.purse, a.spec.Budget.Limits.InMoney(), a.outOfBudget
 	}
 	if a.executor.TurnsUncounted {
-		cfg.Answers, cfg.Exhausted = a.spec.MaxTurns, func() { a.stop(outOfTurns(a.spec.MaxTurns)) }
+		cfg.Answers, cfg.Exhausted = a.spec.MaxTurns, func() { a.requestStop(outOfTurns(a.spec.MaxTurns)) }
 	}
 	a.guard, err = model.Start(l, cfg)
 	if err != nil {
@@ -102,25 +102,25 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 	return err
 }
 
-// models are the names that the agent may ask for; none means any. A script's CLI asks
+// allowedModels are the names that the agent may ask for; none means any. A script's CLI asks
 // for what it likes, and a CLI without a model chooses one: agent.models alone bounds
 // these.
-func (a *attempt) models() []string {
+func (a *attempt) allowedModels() []string {
 	if a.spec.Model == "" || a.executor.Command == "" && len(a.spec.Models) == 0 {
 		return a.spec.Models
 	}
-	return append(spellings(a.spec.Model), a.spec.Models...)
+	return append(modelSpellings(a.spec.Model), a.spec.Models...)
 }
 
-// spellings are the names that CLIs make of a model's: sonnet is claude-sonnet-5-5,
+// modelSpellings are the names that CLIs make of a model's: sonnet is claude-sonnet-5-5,
 // flash gemini-2.5-flash, and auto whichever of Google's.
-func spellings(model string) []string {
+func modelSpellings(model string) []string {
 	if short, ok := strings.CutSuffix(model, "[1m]"); ok { // with a longer context
-		return append(spellings(short), model)
+		return append(modelSpellings(short), model)
 	}
 	switch model {
 	case "opusplan":
-		return append(spellings("opus"), spellings("sonnet")...)
+		return append(modelSpellings("opus"), modelSpellings("sonnet")...)
 	case "auto", "auto-gemini-2.5", "auto-gemini-3":
 		return []string{model, "gemini-*"}
 	}
@@ -133,7 +133,7 @@ func (a *attempt) modelFailed(f model.Failure) {
 	if f.Unreachable != nil {
 		why := f.Unreachable.Error()
 		if a.unreachable.Swap(&why) == nil {
-			a.note("error", "the model's API cannot be reached: "+why)
+			a.appendNote("error", "the model's API cannot be reached: "+why)
 		}
 	}
 	tooLong := f.RetryAfter > 0 && f.RetryAfter >= time.Until(a.began.Add(a.spec.Timeout))
@@ -141,15 +141,15 @@ func (a *attempt) modelFailed(f model.Failure) {
 		a.refused.Store(true)
 	}
 	if tooLong {
-		a.stop(aborted(nightcrier.FailQuota, fmt.Sprintf("the model's API is not to be asked again for %s (HTTP %d)", f.RetryAfter, f.Status)))
+		a.requestStop(abortCause(nightcrier.FailQuota, fmt.Sprintf("the model's API is not to be asked again for %s (HTTP %d)", f.RetryAfter, f.Status)))
 	}
 }
 
 // callRefused notes what an agent asked of the model's API that was not passed on.
-func (a *attempt) callRefused(call, why string) { a.blocked.note("model", call, why) }
+func (a *attempt) callRefused(call, why string) { a.blocked.noteAttempt("model", call, why) }
 
-// provider is whose API the agent's model guard speaks.
-func (a *attempt) provider() nightcrier.Provider {
+// modelProvider is whose API the agent's model guard speaks.
+func (a *attempt) modelProvider() nightcrier.Provider {
 	if a.spec.Provider == "" && len(a.executor.Providers) > 0 {
 		return a.executor.Providers[0]
 	}
@@ -166,5 +166,5 @@ func (a *attempt) closeGuards() {
 		a.calls.close()
 	}
 	a.names.close()
-	a.blocked.tell()
+	a.blocked.noteSummary()
 }

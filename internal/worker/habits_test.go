@@ -88,20 +88,20 @@ func TestAttemptsInVainAreBounded(t *testing.T) {
 	calls.close()
 	tries := blocked{worker: w}
 	for i := range 3 * maxBlocked {
-		tries.note("network", fmt.Sprintf("resolve x%d.%s", i, strings.Repeat("x", 1<<10)), "no")
-		tries.note("network", "resolve often", "no")
+		tries.noteAttempt("network", fmt.Sprintf("resolve x%d.%s", i, strings.Repeat("x", 1<<10)), "no")
+		tries.noteAttempt("network", "resolve often", "no")
 	}
-	tries.tell()
-	tries.note("network", "resolve late", "no")
-	tries.tell()
+	tries.noteSummary()
+	tries.noteAttempt("network", "resolve late", "no")
+	tries.noteSummary()
 	b.must(w.spool.close())
 	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
 	b.must(err)
 	if n := strings.Count(string(spool), `"tool":"network"`); n != maxBlocked || len(spool) > 3*maxBlocked*maxBlockedText {
 		t.Errorf("%d attempts in %d bytes", n, len(spool))
 	}
-	if tries.count() != 6*maxBlocked || strings.Count(string(spool), fmt.Sprintf("%d attempts", tries.count())) != 1 || strings.Contains(string(spool), "late") {
-		t.Errorf("%d attempts were counted, and this was told:\n%s", tries.count(), spool[max(0, len(spool)-2000):])
+	if tries.countAttempts() != 6*maxBlocked || strings.Count(string(spool), fmt.Sprintf("%d attempts", tries.countAttempts())) != 1 || strings.Contains(string(spool), "late") {
+		t.Errorf("%d attempts were counted, and this was told:\n%s", tries.countAttempts(), spool[max(0, len(spool)-2000):])
 	}
 	if lines := strings.Split(strings.TrimSpace(string(spool)), "\n"); !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "resolve often (300)") }) {
 		t.Error("the most frequent attempt is not told")

@@ -30,7 +30,7 @@ func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spe
 	if spec.NoModel {
 		sec.ModelAPIKey, spec.Keyless = "", false
 	}
-	if err := spec.check(); err != nil {
+	if err := spec.checkSpec(); err != nil {
 		return err
 	}
 	d := directory(dir)
@@ -38,14 +38,14 @@ func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spe
 		return nightcrier.Errorf(nightcrier.Exhausted, "worker directory: %w", err)
 	}
 	for _, name := range []string{"exit.json", "claim"} {
-		if done, err := d.exists(name); done || err != nil {
+		if done, err := d.hasFile(name); done || err != nil {
 			return err
 		}
 	}
-	if err := d.write("spec.json", spec); err != nil {
+	if err := d.writeFile("spec.json", spec); err != nil {
 		return nightcrier.Errorf(nightcrier.Exhausted, "worker spec: %w", err)
 	}
-	err := start(ctx, exe, argv, d, sec)
+	err := startProcess(ctx, exe, argv, d, sec)
 	if err != nil && ctx.Err() == nil {
 		err = giveUp(d, err)
 	}
@@ -59,20 +59,20 @@ func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spe
 // time, cannot start an agent later: we make the claim. When the worker was
 // faster it is at work, and nothing has failed.
 func giveUp(d directory, err error) error {
-	ours, claimErr := d.claim()
+	ours, claimErr := d.claimStart()
 	if claimErr == nil && !ours {
 		return nil
 	}
 	return errors.Join(err, claimErr)
 }
 
-// start starts the process, hands it the secrets, and waits for its word.
-func start(ctx context.Context, exe string, argv []string, d directory, sec Secrets) error {
+// startProcess starts the process, hands it the secrets, and waits for its word.
+func startProcess(ctx context.Context, exe string, argv []string, d directory, sec Secrets) error {
 	secrets, err := json.Marshal(sec)
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(d.path("worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(d.pathOf("worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func start(ctx context.Context, exe string, argv []string, d directory, sec Secr
 	go func() { _ = cmd.Wait() }() // it is reaped whenever it ends; how, its directory tells
 	_, err = stdin.Write(append(secrets, '\n'))
 	err = errors.Join(err, stdin.Close())
-	return errors.Join(await(ctx, ready), ignorePipe(err))
+	return errors.Join(awaitReady(ctx, ready), ignorePipe(err))
 }
 
 // ignorePipe drops the error of writing to a worker that ended at once: what it
@@ -110,9 +110,9 @@ func ignorePipe(err error) error {
 	return err
 }
 
-// await reads the worker's word: "ok", or why it will not start. A worker that
+// awaitReady reads the worker's word: "ok", or why it will not start. A worker that
 // finds another one at work says "ok" as well.
-func await(ctx context.Context, ready *os.File) error {
+func awaitReady(ctx context.Context, ready *os.File) error {
 	deadline := time.Now().Add(launchTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d

@@ -428,12 +428,12 @@ func TestEveryRunHasADeadline(t *testing.T) {
 	spec := b.spec
 	spec.Timeout = 0
 	spec.setDefaults()
-	if err := spec.check(); err != nil || spec.Timeout != DefaultTimeout {
+	if err := spec.checkSpec(); err != nil || spec.Timeout != DefaultTimeout {
 		t.Errorf("deadline %s, %v", spec.Timeout, err)
 	}
 	spec.Timeout = -time.Second
 	spec.setDefaults()
-	if err := spec.check(); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if err := spec.checkSpec(); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("a deadline in the past: %v", err)
 	}
 }
@@ -461,7 +461,7 @@ func TestSignalsDoNotEndAWorker(t *testing.T) {
 	b.launch()
 	b.until("up")
 	var p pids
-	b.must(directory(b.dir).read("pid", &p))
+	b.must(directory(b.dir).readFile("pid", &p))
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
 		b.must(syscall.Kill(p.Worker.PID, sig))
 	}

@@ -48,7 +48,7 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 	logger := slog.New(slog.NewJSONHandler(log, nil))
 	syscall.CloseOnExec(portable.Descriptor(readyFD))
 	ready := os.NewFile(readyFD, "ready")
-	w, err := claim(directory(dir), stdin, logger)
+	w, err := claimDirectory(directory(dir), stdin, logger)
 	if err != nil {
 		logger.Error("worker does not start", "error", err)
 		word := err.Error()
@@ -65,7 +65,7 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 	defer w.lock.Close()
 	_, _ = fmt.Fprintln(ready, "ok")
 	ready.Close()
-	if err := w.run(ctx); err != nil {
+	if err := w.runWorker(ctx); err != nil {
 		logger.Error("worker ends without a result", "error", err)
 		return 1
 	}
@@ -94,10 +94,10 @@ type worker struct {
 // maxSecrets bounds what is read from stdin.
 const maxSecrets = 1 << 20
 
-// claim makes the directory ours: secrets read whole, lock held, claim made. It
+// claimDirectory makes the directory ours: secrets read whole, lock held, claim made. It
 // returns nil when another worker has it. Nothing is claimed without secrets: a
 // server that died while it handed them over can launch again.
-func claim(d directory, stdin io.Reader, log *slog.Logger) (*worker, error) {
+func claimDirectory(d directory, stdin io.Reader, log *slog.Logger) (*worker, error) {
 	w := &worker{dir: d, spec: &Spec{}, log: log, now: time.Now, stopped: make(chan struct{})}
 	raw, err := io.ReadAll(io.LimitReader(stdin, maxSecrets))
 	if err != nil {
@@ -106,25 +106,25 @@ func claim(d directory, stdin io.Reader, log *slog.Logger) (*worker, error) {
 	if err := json.Unmarshal(raw, &w.secret); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the secrets on stdin are not whole")
 	}
-	if err := d.read("spec.json", w.spec); err != nil {
+	if err := d.readFile("spec.json", w.spec); err != nil {
 		return nil, err
 	}
 	w.spec.setDefaults()
-	if err := w.spec.check(); err != nil {
+	if err := w.spec.checkSpec(); err != nil {
 		return nil, err
 	}
-	w.mask = w.secret.masker().Learning(w.spec.Cluster, w.spec.Namespace)
+	w.mask = w.secret.newMasker().Learning(w.spec.Cluster, w.spec.Namespace)
 	if err := w.mask.Unseal(w.secret.Learned); err != nil {
 		return nil, err
 	}
 	if w.lock, err = takeLock(d); err != nil || w.lock == nil {
 		return nil, err
 	}
-	if err := w.open(); err != nil {
+	if err := w.openForFollowers(); err != nil {
 		w.lock.Close()
 		return nil, err
 	}
-	first, err := d.claim()
+	first, err := d.claimStart()
 	if err != nil || !first {
 		w.lock.Close()
 		w.server.listener.Close()
@@ -138,10 +138,10 @@ func claim(d directory, stdin io.Reader, log *slog.Logger) (*worker, error) {
 func takeLock(d directory) (*os.File, error) {
 	deadline := time.Now().Add(2 * time.Second)
 	for {
-		if claimed, err := d.exists("claim"); claimed || err != nil {
+		if claimed, err := d.hasFile("claim"); claimed || err != nil {
 			return nil, err
 		}
-		lock, ok, err := d.lock()
+		lock, ok, err := d.lockWorker()
 		if ok || err != nil || time.Now().After(deadline) {
 			return lock, err
 		}
@@ -149,14 +149,14 @@ func takeLock(d directory) (*os.File, error) {
 	}
 }
 
-// open makes what a follower needs, before the claim: a claimed directory can
+// openForFollowers makes what a follower needs, before the claim: a claimed directory can
 // be followed.
-func (w *worker) open() error {
+func (w *worker) openForFollowers() error {
 	me, err := process.Identify(os.Getpid())
 	if err != nil {
 		return err
 	}
-	if err := w.dir.write("pid", pids{Worker: me}); err != nil {
+	if err := w.dir.writeFile("pid", pids{Worker: me}); err != nil {
 		return err
 	}
 	if w.spool, err = openSpool(w.dir, w.spec, w.now); err != nil {
@@ -165,18 +165,18 @@ func (w *worker) open() error {
 	w.server = &server{
 		dir: w.dir, spool: w.spool, log: w.log, finished: make(chan struct{}),
 		state:  w.currentState,
-		cancel: func(cause string) { w.stop(cancelled(cause)) },
+		cancel: func(cause string) { w.requestStop(cancelCause(cause)) },
 	}
-	return w.server.listen()
+	return w.server.listenSocket()
 }
 
-// run does the work and writes the result. An error means that there is none:
+// runWorker does the work and writes the result. An error means that there is none:
 // the next server will find the worker dead.
-func (w *worker) run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { w.stop(cancelled("the worker was ended")) })()
-	w.move(journal.State{To: nightcrier.StateCreated})
+func (w *worker) runWorker(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { w.requestStop(cancelCause("the worker was ended")) })()
+	w.moveState(journal.State{To: nightcrier.StateCreated})
 	started := w.now().UTC()
-	result := w.attempt(context.WithoutCancel(ctx))
+	result := w.runAttempt(context.WithoutCancel(ctx))
 	w.tellMissed()
 	// What the agent said before a value was learned is known for one now.
 	result.FinalMessage, result.FailureReason = w.mask.String(result.FinalMessage), w.mask.String(result.FailureReason)
@@ -184,7 +184,7 @@ func (w *worker) run(ctx context.Context) error {
 	if result.Usage.DurationMS == 0 {
 		result.Usage.DurationMS = result.EndedAt.Sub(started).Milliseconds()
 	}
-	w.move(journal.State{
+	w.moveState(journal.State{
 		To: result.State, Reason: result.FailureReason, FailureClass: result.FailureClass, ExitCode: result.ExitCode,
 	})
 	err := errors.Join(w.spool.close(), w.writeResult(result))
@@ -203,7 +203,7 @@ const (
 // is taken for lost, and what its agent did with it.
 func (w *worker) writeResult(r nightcrier.AgentResult) error {
 	for deadline := w.now().Add(resultPatience); ; time.Sleep(resultPause) {
-		err := errors.Join(w.keepLearned(), w.dir.write("exit.json", r))
+		err := errors.Join(w.keepLearned(), w.dir.writeFile("exit.json", r))
 		if !workspace.Full(err) || w.now().After(deadline) {
 			return err
 		}
@@ -216,13 +216,13 @@ func (w *worker) keepLearned() error {
 	if err != nil {
 		return err
 	}
-	return w.dir.write(learnedFile, sealed)
+	return w.dir.writeFile(learnedFile, sealed)
 }
 
 // tellMissed says when there were more secrets than a run remembers.
 func (w *worker) tellMissed() {
 	if n := w.mask.Missed(); n > 0 {
-		w.note("warn", fmt.Sprintf("%d secrets were masked where their names stand, and were too many to be looked for elsewhere", n))
+		w.appendNote("warn", fmt.Sprintf("%d secrets were masked where their names stand, and were too many to be looked for elsewhere", n))
 	}
 }
 
@@ -232,8 +232,8 @@ func (w *worker) currentState() nightcrier.State {
 	return w.state
 }
 
-// move journals a transition. One that is not legal is left out.
-func (w *worker) move(s journal.State) {
+// moveState journals a transition. One that is not legal is left out.
+func (w *worker) moveState(s journal.State) {
 	w.mu.Lock()
 	s.From = w.state
 	if w.state != "" && !w.state.CanBecome(s.To) {
@@ -248,21 +248,21 @@ func (w *worker) move(s journal.State) {
 	w.mu.Unlock()
 	w.log.Info("agent state", "incident_id", w.spec.IncidentID, "cluster", w.spec.Cluster,
 		"from", s.From, "to", s.To, "after_ms", s.AfterMS, "reason", s.Reason, "failure_class", s.FailureClass)
-	w.record(journal.OfState(s))
+	w.recordItems(journal.OfState(s))
 }
 
-// record appends to the journal, up to the first item that cannot be written.
-func (w *worker) record(items ...journal.Item) {
+// recordItems appends to the journal, up to the first item that cannot be written.
+func (w *worker) recordItems(items ...journal.Item) {
 	for _, item := range items {
-		if w.tell(item) != nil {
+		if w.appendItem(item) != nil {
 			return
 		}
 	}
 }
 
-// tell appends one item to the journal, masked: the agent may have been shown a value
+// appendItem appends one item to the journal, masked: the agent may have been shown a value
 // before it was learned for a secret. A disk that is full ends the agent, once.
-func (w *worker) tell(item journal.Item) error {
+func (w *worker) appendItem(item journal.Item) error {
 	data, err := item.JSON()
 	if err == nil {
 		data, err = w.mask.Strings(data)
@@ -270,14 +270,14 @@ func (w *worker) tell(item journal.Item) error {
 	if err != nil {
 		return err
 	}
-	if err = w.spool.add(journal.Item{Type: item.Type, Data: json.RawMessage(data)}); err != nil {
+	if err = w.spool.appendItem(journal.Item{Type: item.Type, Data: json.RawMessage(data)}); err != nil {
 		w.log.Error("journal", "error", err)
-		w.stop(diskFull("the journal cannot be written: " + err.Error()))
+		w.requestStop(diskFull("the journal cannot be written: " + err.Error()))
 	}
 	return err
 }
 
-// note journals something that people should know of how the agent was run.
-func (w *worker) note(level, text string) {
-	w.record(journal.OfLog(journal.Log{Stream: "worker", Level: level, Text: text}))
+// appendNote journals something that people should know of how the agent was run.
+func (w *worker) appendNote(level, text string) {
+	w.recordItems(journal.OfLog(journal.Log{Stream: "worker", Level: level, Text: text}))
 }

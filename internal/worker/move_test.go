@@ -22,12 +22,12 @@ func TestATransitionIsTimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []nightcrier.State{nightcrier.StateCreated, nightcrier.StateStarting, nightcrier.StateCreated, nightcrier.StateRunning, nightcrier.StateTimeout, nightcrier.StateSuccess} {
-		w.move(journal.State{To: to})
+		w.moveState(journal.State{To: to})
 		now = now.Add(1500 * time.Millisecond)
 	}
 	want := []journal.State{{To: nightcrier.StateCreated}, {From: nightcrier.StateCreated, To: nightcrier.StateStarting, AfterMS: 1500},
 		{From: nightcrier.StateStarting, To: nightcrier.StateRunning, AfterMS: 3000}, {From: nightcrier.StateRunning, To: nightcrier.StateTimeout, AfterMS: 1500}}
-	f, err := os.Open(w.dir.path("spool.jsonl"))
+	f, err := os.Open(w.dir.pathOf("spool.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,12 +30,12 @@ func serveNames(conn net.PacketConn, asked func(name string)) *names {
 	n := &names{conn: conn, done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
-		n.serve(asked)
+		n.answerNames(asked)
 	}()
 	return n
 }
 
-func (n *names) serve(asked func(name string)) {
+func (n *names) answerNames(asked func(name string)) {
 	packet := make([]byte, maxQuestion)
 	for failures := 0; ; {
 		size, from, err := n.conn.ReadFrom(packet)

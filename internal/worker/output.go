@@ -73,18 +73,18 @@ func newOutput(w *worker, p agent.Parser) (*output, error) {
 	return o, nil
 }
 
-// started closes the ends that belong to the agent.
-func (o *output) started() { o.stdout.theirs.Close(); o.stderr.theirs.Close() }
+// closeTheirs closes the ends that belong to the agent.
+func (o *output) closeTheirs() { o.stdout.theirs.Close(); o.stderr.theirs.Close() }
 
-// pump reads both streams in the background.
-func (o *output) pump() {
-	o.readers.Go(func() { o.read(o.stdout) })
-	o.readers.Go(func() { o.read(o.stderr) })
+// pumpStreams reads both streams in the background.
+func (o *output) pumpStreams() {
+	o.readers.Go(func() { o.readStream(o.stdout) })
+	o.readers.Go(func() { o.readStream(o.stderr) })
 }
 
-// drain waits for the rest. A process that is not of the tree any more and
+// drainStreams waits for the rest. A process that is not of the tree any more and
 // still holds a pipe does not hold us up.
-func (o *output) drain() {
+func (o *output) drainStreams() {
 	deadline := time.Now().Add(drainTime)
 	_ = o.stdout.ours.SetReadDeadline(deadline)
 	_ = o.stderr.ours.SetReadDeadline(deadline)
@@ -92,8 +92,8 @@ func (o *output) drain() {
 	if p, ok := o.parser.(agent.Ender); ok {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.keep(p.End(), 0)
-		o.flush()
+		o.keepItems(p.End(), 0)
+		o.flushPlain()
 	}
 }
 
@@ -103,12 +103,12 @@ func (o *output) close() {
 	o.readers.Wait()
 }
 
-func (o *output) read(s *stream) {
+func (o *output) readStream(s *stream) {
 	r := bufio.NewReaderSize(s, 64<<10)
 	for {
 		line, cut, err := readLine(r, maxLine)
 		if len(line) > 0 || err == nil {
-			o.line(s, line, cut, lineWaits(r))
+			o.handleLine(s, line, cut, lineWaits(r))
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
@@ -146,51 +146,51 @@ func readLine(r *bufio.Reader, max int) (line []byte, cut bool, err error) {
 	}
 }
 
-// line takes one line of either stream; the parser sees one at a time. more
+// handleLine takes one line of either stream; the parser sees one at a time. more
 // says that the stream's next line is here already.
-func (o *output) line(s *stream, line []byte, cut, more bool) {
+func (o *output) handleLine(s *stream, line []byte, cut, more bool) {
 	o.first.Do(o.onFirst)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer func() {
 		if !more {
-			o.flush()
+			o.flushPlain()
 		}
 	}()
 	o.seen += int64(len(line)) + 1
 	o.kept += int64(len(line))
 	if s == o.stdout {
-		o.keep(o.parser.Stdout(line, cut), len(line))
+		o.keepItems(o.parser.Stdout(line, cut), len(line))
 		if o.parser.Abort() {
-			o.worker.stop(gaveUp(o.parser.Verdict()))
+			o.worker.requestStop(gaveUp(o.parser.Verdict()))
 		}
 		return
 	}
 	o.tail = append(append(o.tail, line[max(0, len(line)-complaintSize):]...), '\n')
 	o.tail = o.tail[max(0, len(o.tail)-complaintSize):]
-	o.keep([]journal.Item{agent.PlainLine(s.name, line, cut)}, len(line))
+	o.keepItems([]journal.Item{agent.PlainLine(s.name, line, cut)}, len(line))
 	if p, ok := o.parser.(agent.Complaining); ok {
-		o.keep(p.Stderr(line), len(line))
+		o.keepItems(p.Stderr(line), len(line))
 	}
 }
 
-// keep journals the items of a line of that size, while the output is within its
+// keepItems journals the items of a line of that size, while the output is within its
 // limit. One line can be many items, so each of them costs.
-func (o *output) keep(items []journal.Item, size int) {
+func (o *output) keepItems(items []journal.Item, size int) {
 	limit := o.worker.spec.MaxOutputBytes
 	for _, i := range items {
 		if o.kept += entryCost; o.kept <= limit {
-			o.journal(i)
+			o.journalItem(i)
 			continue
 		}
 		o.overLimit(limit)
-		if telling(i.Type) && size <= maxLateSize && o.late < maxLate {
+		if isTelling(i.Type) && size <= maxLateSize && o.late < maxLate {
 			o.late++
-			o.worker.record(i)
+			o.worker.recordItems(i)
 		}
 	}
 	if o.seen > limit*hardFactor {
-		o.worker.stop(aborted(nightcrier.FailAgent, fmt.Sprintf("the agent printed more than %d bytes", limit*hardFactor)))
+		o.worker.requestStop(abortCause(nightcrier.FailAgent, fmt.Sprintf("the agent printed more than %d bytes", limit*hardFactor)))
 	}
 }
 
@@ -198,18 +198,18 @@ func (o *output) keep(items []journal.Item, size int) {
 func (o *output) overLimit(limit int64) {
 	if !o.cut {
 		o.cut = true
-		o.flush()
-		o.worker.note("warn", fmt.Sprintf("the output is over its limit of %d bytes; what follows is not kept", limit))
+		o.flushPlain()
+		o.worker.appendNote("warn", fmt.Sprintf("the output is over its limit of %d bytes; what follows is not kept", limit))
 	}
 }
 
-// telling are the entries that say why an agent ends.
-func telling(t nightcrier.EntryType) bool {
+// isTelling are the entries that say why an agent ends.
+func isTelling(t nightcrier.EntryType) bool {
 	return t == nightcrier.EntryUsage || t == nightcrier.EntryError || t == nightcrier.EntryDenial
 }
 
-// journal records an item. Plain lines that come together become one entry.
-func (o *output) journal(i journal.Item) {
+// journalItem records an item. Plain lines that come together become one entry.
+func (o *output) journalItem(i journal.Item) {
 	if i.Type == nightcrier.EntryUsage && o.metered {
 		return
 	}
@@ -219,31 +219,31 @@ func (o *output) journal(i journal.Item) {
 			p.Text += "\n" + l.Text
 			return
 		}
-		o.flush()
+		o.flushPlain()
 	}
 	if plain && !l.Truncated && len(l.Text) < maxPlain {
 		o.plain = &l
 		return
 	}
-	o.worker.record(i)
+	o.worker.recordItems(i)
 }
 
-// flush records the plain lines that were held back.
-func (o *output) flush() {
+// flushPlain records the plain lines that were held back.
+func (o *output) flushPlain() {
 	if o.plain != nil {
-		o.worker.record(journal.OfLog(*o.plain))
+		o.worker.recordItems(journal.OfLog(*o.plain))
 		o.plain = nil
 	}
 }
 
-// complaint is the end of stderr.
-func (o *output) complaint() string {
+// complaintText is the end of stderr.
+func (o *output) complaintText() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.TrimSpace(strings.ToValidUTF8(string(o.tail), ""))
 }
 
-func (o *output) truncated() bool {
+func (o *output) isTruncated() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.cut

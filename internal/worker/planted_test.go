@@ -190,7 +190,7 @@ func TestThePromptOnStdinIsACopy(t *testing.T) {
 	b := newBench(t, "true")
 	b.write("PROMPT.md", "the prompt")
 	a := &attempt{worker: &worker{spec: &b.spec}, executor: agent.Executor{Stdin: "PROMPT.md"}}
-	in, err := a.stdin()
+	in, err := a.openStdin()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestARecordReachesNobody(t *testing.T) {
 	} {
 		s := &Spec{Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Workspace: "/ws", Require: RequireStrict, Timeout: time.Second,
 			Record: tt.record, ToolServers: []toolserver.Server{tt.server}}
-		if err := s.check(); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "record") {
+		if err := s.checkSpec(); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "record") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -62,7 +62,7 @@ func (r *records) Record(kind, source string, body []byte) (string, error) {
 	id, err := r.rec.Record(kind, source, body)
 	r.worker.lacksRoom("evidence", err)
 	if errors.Is(err, evidence.ErrFull) {
-		r.full.Do(func() { r.worker.note("warn", err.Error()+"; the agent gets no more answers") })
+		r.full.Do(func() { r.worker.appendNote("warn", err.Error()+"; the agent gets no more answers") })
 	}
 	if err == nil {
 		r.mu.Lock()
@@ -83,25 +83,25 @@ func (r *records) Result(id string) ([]byte, error) {
 	return r.rec.Load(id)
 }
 
-// spend counts a decision with texts of that length, and tells when no more of them
+// countDecision counts a decision with texts of that length, and tells when no more of them
 // can be told of. Without its entry nothing is asked and nothing is answered.
-func (r *records) spend(texts int) error {
+func (r *records) countDecision(texts int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spent += requestCost + 4*texts
 	if r.spent <= maxAudit {
 		return nil
 	}
-	r.over.Do(func() { r.worker.note("warn", "the agent has asked for too much; it gets no more answers") })
+	r.over.Do(func() { r.worker.appendNote("warn", "the agent has asked for too much; it gets no more answers") })
 	return nightcrier.Errorf(nightcrier.Exhausted, "the requests of this attempt take more than %d bytes of journal", maxAudit)
 }
 
-// tell journals what was decided or what came of it, while there is an agent.
-func (r *records) tell(item journal.Item) error {
+// appendItem journals what was decided or what came of it, while there is an agent.
+func (r *records) appendItem(item journal.Item) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
 		return nightcrier.Errorf(nightcrier.Interrupted, "the agent has ended")
 	}
-	return r.worker.tell(item)
+	return r.worker.appendItem(item)
 }

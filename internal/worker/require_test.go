@@ -22,7 +22,7 @@ func TestRequireSaysWhy(t *testing.T) {
 		RequireBestEffort: {"does not grant caps, seccomp, landlock", "permission denied", "Linux 5.13"},
 	} {
 		a := &attempt{worker: &worker{spec: &Spec{Require: require}}, box: box}
-		err := a.require(box.Layers())
+		err := a.requireLayers(box.Layers())
 		if err == nil {
 			t.Fatalf("%s is content with %v", require, box.Layers())
 		}
@@ -56,11 +56,11 @@ func TestAskedThenKilled(t *testing.T) {
 		}
 		a := &attempt{worker: w, box: c.box}
 		if c.box.Agent == nil {
-			w.stop(cancelled("an engineer said so"))
+			w.requestStop(cancelCause("an engineer said so"))
 		} else if err := a.box.Exec(t.Context(), sandbox.Command{}); err != nil {
 			t.Fatal(err)
 		}
-		if exit := a.await(); exit.Code != c.exit {
+		if exit := a.awaitEnd(); exit.Code != c.exit {
 			t.Errorf("%+v, want %d", exit, c.exit)
 		}
 		if got := strings.Join(c.box.Calls(), ", "); got != c.calls {

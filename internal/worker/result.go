@@ -11,18 +11,18 @@ import (
 	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
-func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
-	r := agent.Decide(a.stopCause(), a.parser.Verdict(), exit, a.output.complaint())
-	a.unclaim(&r)
-	a.explain(&r)
+func (a *attempt) decideResult(exit sandbox.Exit) nightcrier.AgentResult {
+	r := agent.Decide(a.stopCause(), a.parser.Verdict(), exit, a.output.complaintText())
+	a.withdrawKeyFailure(&r)
+	a.explainFailure(&r)
 	if why := a.unreachable.Load(); why != nil && r.State == nightcrier.StateFailed {
 		// The agent knows only that its guard could not, and the guard's address.
 		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
 	}
 	r.Layers = a.box.Layers()
 	r.Missing = process.Strict(r.Layers)
-	r.Truncated = a.output.truncated()
-	r.Blocked = a.blocked.count()
+	r.Truncated = a.output.isTruncated()
+	r.Blocked = a.blocked.countAttempts()
 	r.NotChecked = a.absent
 	if r.FailureClass == nightcrier.FailStart && a.executor.Package != "" {
 		// Most often it is a version that lacks a flag.
@@ -41,15 +41,15 @@ func (a *attempt) result(exit sandbox.Exit) nightcrier.AgentResult {
 		r.Usage.OutputTokens = max(r.Usage.OutputTokens, u.OutputTokens)
 		r.Usage.CostUSD = u.CostUSD // what a CLI says is by prices of its own, also for models that cost nothing
 		if r.Usage.APIRequests > 0 {
-			a.record(journal.OfUsage(r.Usage))
+			a.recordItems(journal.OfUsage(r.Usage))
 		}
 	}
 	return r
 }
 
-// unclaim takes back that the key or its quota failed, where the agent says so and the
+// withdrawKeyFailure takes back that the key or its quota failed, where the agent says so and the
 // model's API never did: it would keep every other agent from being started.
-func (a *attempt) unclaim(r *nightcrier.AgentResult) {
+func (a *attempt) withdrawKeyFailure(r *nightcrier.AgentResult) {
 	keys := r.FailureClass == nightcrier.FailAuth || r.FailureClass == nightcrier.FailQuota
 	if keys && a.guard != nil && !a.refused.Load() {
 		r.FailureClass = nightcrier.FailAgent

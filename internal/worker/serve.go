@@ -45,7 +45,7 @@ const maxSocketPath = 107
 
 // atSocket calls fn with a path of dir's socket that is short enough.
 func atSocket[T any](d directory, fn func(path string) (T, error)) (T, error) {
-	path := d.path("sock")
+	path := d.pathOf("sock")
 	if len(path) <= maxSocketPath {
 		return fn(path)
 	}
@@ -71,8 +71,8 @@ type server struct {
 	finished chan struct{}  // closed when the result is on disk
 }
 
-func (s *server) listen() error {
-	_ = os.Remove(s.dir.path("sock")) // of a worker that died; the lock says that we are alone
+func (s *server) listenSocket() error {
+	_ = os.Remove(s.dir.pathOf("sock")) // of a worker that died; the lock says that we are alone
 	l, err := atSocket(s.dir, func(path string) (*net.UnixListener, error) {
 		return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	})
@@ -80,12 +80,12 @@ func (s *server) listen() error {
 		return nightcrier.Errorf(nightcrier.Internal, "worker's socket: %w", err)
 	}
 	l.SetUnlinkOnClose(false) // its name may be one that only we could resolve
-	if err := os.Chmod(s.dir.path("sock"), 0o600); err != nil {
+	if err := os.Chmod(s.dir.pathOf("sock"), 0o600); err != nil {
 		l.Close()
 		return err
 	}
 	s.listener = l
-	s.conns.Go(func() { s.accept(l) }) // counted, so that a follower who comes while we close is waited for
+	s.conns.Go(func() { s.acceptFollowers(l) }) // counted, so that a follower who comes while we close is waited for
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (s *server) listen() error {
 // open files, say, the next one fails at once as well, and would go on to.
 var socketPause = retry.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
 
-func (s *server) accept(l net.Listener) {
+func (s *server) acceptFollowers(l net.Listener) {
 	for failures := 0; ; {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -108,7 +108,7 @@ func (s *server) accept(l net.Listener) {
 		failures = 0
 		s.conns.Go(func() {
 			defer conn.Close()
-			if err := s.serve(conn); err != nil {
+			if err := s.serveConn(conn); err != nil {
 				s.log.Debug("a follower went away", "error", err)
 			}
 		})
@@ -130,7 +130,7 @@ func (s *server) close() {
 	}
 }
 
-func (s *server) serve(conn net.Conn) error {
+func (s *server) serveConn(conn net.Conn) error {
 	var r protocolRequest
 	line, err := bufio.NewReaderSize(conn, 16<<10).ReadSlice('\n')
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *server) serve(conn net.Conn) error {
 	}
 	switch r.Op {
 	case "attach":
-		return s.attach(enc, r.From)
+		return s.streamEntries(enc, r.From)
 	case "cancel":
 		s.cancel(r.Cause)
 		return enc.Encode(protocolAnswer{V: protocolVersion, Type: "ok"})
@@ -152,17 +152,17 @@ func (s *server) serve(conn net.Conn) error {
 	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "error", Text: "unknown request"})
 }
 
-// attach streams the entries above from, as they come, and then the result. It
+// streamEntries streams the entries above from, as they come, and then the result. It
 // reads the spool from disk: a slow follower costs no memory and gets no gap.
-func (s *server) attach(enc *json.Encoder, from int64) error {
-	f, err := os.Open(s.dir.path("spool.jsonl"))
+func (s *server) streamEntries(enc *json.Encoder, from int64) error {
+	f, err := os.Open(s.dir.pathOf("spool.jsonl"))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	var offset int64
 	for {
-		written, closed, changed := s.spool.progress()
+		written, closed, changed := s.spool.currentProgress()
 		if offset < written {
 			offset, err = readSpool(f, offset, func(e nightcrier.JournalEntry) error {
 				return sendAbove(enc, e, from)
@@ -178,7 +178,7 @@ func (s *server) attach(enc *json.Encoder, from int64) error {
 		<-changed
 	}
 	<-s.finished
-	r, _, err := s.dir.result()
+	r, _, err := s.dir.readResult()
 	if err != nil {
 		return err
 	}
@@ -193,8 +193,8 @@ func sendAbove(enc *json.Encoder, e nightcrier.JournalEntry, from int64) error {
 	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "entry", Entry: &e})
 }
 
-// dial connects to dir's worker.
-func dial(ctx context.Context, d directory) (net.Conn, error) {
+// dialWorker connects to dir's worker.
+func dialWorker(ctx context.Context, d directory) (net.Conn, error) {
 	return atSocket(d, func(path string) (net.Conn, error) {
 		var dialer net.Dialer
 		return dialer.DialContext(ctx, "unix", path)

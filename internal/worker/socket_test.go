@@ -34,8 +34,8 @@ func (f *failing) Addr() net.Addr                         { return nil }
 // A socket that fails is tried again, and not as fast as the machine can.
 func TestSocketsThatFailAreTriedInPauses(t *testing.T) {
 	for name, serve := range map[string]func(*failing){
-		"the worker's": func(f *failing) { (&server{log: slog.New(slog.DiscardHandler)}).accept(f) },
-		"names":        func(f *failing) { (&names{conn: f}).serve(func(string) {}) },
+		"the worker's": func(f *failing) { (&server{log: slog.New(slog.DiscardHandler)}).acceptFollowers(f) },
+		"names":        func(f *failing) { (&names{conn: f}).answerNames(func(string) {}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -35,7 +35,7 @@ type spool struct {
 // openSpool opens dir's spool to append to. What a crash left of a line that
 // was being written is cut off.
 func openSpool(d directory, spec *Spec, now func() time.Time) (*spool, error) {
-	f, err := os.OpenFile(d.path("spool.jsonl"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(d.pathOf("spool.jsonl"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func openSpool(d directory, spec *Spec, now func() time.Time) (*spool, error) {
 		return nil
 	})
 	if err == nil {
-		err = errors.Join(f.Truncate(end), seek(f, end))
+		err = errors.Join(f.Truncate(end), seekTo(f, end))
 	}
 	if err != nil {
 		f.Close()
@@ -55,14 +55,14 @@ func openSpool(d directory, spec *Spec, now func() time.Time) (*spool, error) {
 	return s, nil
 }
 
-func seek(f *os.File, to int64) error {
+func seekTo(f *os.File, to int64) error {
 	_, err := f.Seek(to, io.SeekStart)
 	return err
 }
 
-// add appends an item. State changes and errors are on disk when it returns.
+// appendItem appends an item. State changes and errors are on disk when it returns.
 // Once the disk has failed it does nothing but return that failure.
-func (s *spool) add(item journal.Item) error {
+func (s *spool) appendItem(item journal.Item) error {
 	data, err := item.JSON()
 	if err != nil {
 		return err
@@ -104,9 +104,9 @@ func (s *spool) close() error {
 	return errors.Join(s.file.Sync(), s.file.Close())
 }
 
-// progress returns how far the spool is, whether it is complete, and a channel
+// currentProgress returns how far the spool is, whether it is complete, and a channel
 // that is closed when that changes.
-func (s *spool) progress() (bytes int64, closed bool, changed <-chan struct{}) {
+func (s *spool) currentProgress() (bytes int64, closed bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.written, s.closed, s.changed

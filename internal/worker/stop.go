@@ -15,7 +15,7 @@ type stopCause struct {
 	inItsWords bool
 }
 
-func cancelled(cause string) stopCause {
+func cancelCause(cause string) stopCause {
 	if cause == "" {
 		cause = "cancelled"
 	}
@@ -36,17 +36,17 @@ func diskFull(reason string) stopCause {
 
 // gaveUp is the cause where an agent says that going on is pointless.
 func gaveUp(v agent.Verdict) stopCause {
-	c := aborted(v.Class, v.Reason)
+	c := abortCause(v.Class, v.Reason)
 	c.inItsWords = true
 	return c
 }
 
-func aborted(class nightcrier.FailureClass, reason string) stopCause {
+func abortCause(class nightcrier.FailureClass, reason string) stopCause {
 	return stopCause{Stop: agent.Stop{State: nightcrier.StateFailed, Class: class, Reason: reason}}
 }
 
-// stop asks for the agent's end. Only the first cause counts.
-func (w *worker) stop(c stopCause) {
+// requestStop asks for the agent's end. Only the first cause counts.
+func (w *worker) requestStop(c stopCause) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.cause != nil {

@@ -24,27 +24,27 @@ func (a *attempt) openTape() error {
 	case a.spec.Record != "" && err != nil:
 		return err // a replayed run has to have a tape of its own
 	case a.spec.Record != "":
-		return a.play()
+		return a.playRecord()
 	case err != nil:
-		a.note("warn", "what the tools of others, metrics and logs answer is not kept: "+err.Error())
+		a.appendNote("warn", "what the tools of others, metrics and logs answer is not kept: "+err.Error())
 		return nil
 	}
 	a.take = a.tape.Take
 	return a.noteSources()
 }
 
-// play answers from the record alone. A question that it lacks is refused; where it cannot
+// playRecord answers from the record alone. A question that it lacks is refused; where it cannot
 // be read, all are.
-func (a *attempt) play() error {
+func (a *attempt) playRecord() error {
 	then, err := replay.AgentTape(a.spec.Record, a.spec.Attempt)
 	if err != nil {
-		a.note("warn", err.Error())
+		a.appendNote("warn", err.Error())
 		then = replay.Blank()
 	}
 	a.take, a.secret.Sources = a.tape.Again(then), nil
 	var on sourcesOnTape
 	if then.Peek(tapeSources, &on) == nil {
-		a.secret.Sources = on.access()
+		a.secret.Sources = on.replayAccess()
 	}
 	return a.noteSources()
 }
@@ -89,8 +89,8 @@ func sourcesOf(a data.Access) sourcesOnTape {
 	return sourcesOnTape{label(a.Prometheus), label(a.Loki), a.Namespaces}
 }
 
-// access is the same sources for a replay, at an address that is never asked.
-func (s sourcesOnTape) access() *data.Access {
+// replayAccess is the same sources for a replay, at an address that is never asked.
+func (s sourcesOnTape) replayAccess() *data.Access {
 	endpoint := func(label *string) *data.Endpoint {
 		if label == nil {
 			return nil

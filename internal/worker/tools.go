@@ -17,7 +17,7 @@ import (
 func (a *attempt) openTools(ctx context.Context, l net.Listener) (err error) {
 	cfg := tools.Config{
 		ClusterName: a.spec.Cluster, Workspace: a.spec.Workspace, Files: toolFiles, Logger: a.log,
-		Denied: a.toolDenials(), More: a.sources(), Result: a.records.Result,
+		Denied: a.toolDenials(), More: a.toolSources(), Result: a.records.Result,
 	}
 	if a.cluster != nil {
 		cfg.Cluster = a.cluster.guard
@@ -45,30 +45,30 @@ func (a *attempt) closeTools() {
 
 // toolServers opens the operator's MCP servers.
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
-	own := a.secret.apart("tools")
+	own := a.secret.newSeparateMasker("tools")
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
-		Variables: a.secret.Variables, BoxName: a.spec.boxName(), BoxOwner: a.dir.owner(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
+		Variables: a.secret.Variables, BoxName: a.spec.boxName(), BoxOwner: a.dir.ownerName(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
 		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
 		MaskLog: func(b []byte) []byte {
 			b, _ = own.Log(b)
 			b, _ = a.mask.Log(b)
 			return b
 		},
-		Note: func(text string) { a.note("warn", text) },
+		Note: func(text string) { a.appendNote("warn", text) },
 	})
 }
 
 // journalCall tells of a call of a foreign tool, before it is made and after.
 func (a *attempt) journalCall(c mcp.Call) error {
 	if c.Denied != "" {
-		return a.records.tell(journal.OfDenial(journal.Denial{Tool: c.Tool, Command: c.Command, Message: c.Denied}))
+		return a.records.appendItem(journal.OfDenial(journal.Denial{Tool: c.Tool, Command: c.Command, Message: c.Denied}))
 	}
 	if !c.Done {
-		if err := a.records.spend(len(c.Command)); err != nil {
+		if err := a.records.countDecision(len(c.Command)); err != nil {
 			return err
 		}
 	}
-	return a.records.tell(journal.OfEvidence(journal.Evidence{ID: c.Evidence, Kind: toolserver.Kind, Source: c.Command, Bytes: c.Bytes, SHA256: c.SHA256}))
+	return a.records.appendItem(journal.OfEvidence(journal.Evidence{ID: c.Evidence, Kind: toolserver.Kind, Source: c.Command, Bytes: c.Bytes, SHA256: c.SHA256}))
 }
 
 // maxToolDenials is how many refusals of the tools are journaled one by one.
@@ -81,9 +81,9 @@ func (a *attempt) toolDenials() func(tool, what, why string) {
 	return func(tool, what, why string) {
 		switch count := n.Add(1); {
 		case count <= maxToolDenials:
-			a.record(journal.OfDenial(journal.Denial{Tool: tool, Command: texts.CutBytes(what, 512), Message: why}))
+			a.recordItems(journal.OfDenial(journal.Denial{Tool: tool, Command: texts.CutBytes(what, 512), Message: why}))
 		case count == maxToolDenials+1:
-			a.note("warn", "the agent goes on asking for what is not open to it; no more of it is recorded")
+			a.appendNote("warn", "the agent goes on asking for what is not open to it; no more of it is recorded")
 		}
 	}
 }

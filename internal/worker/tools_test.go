@@ -31,7 +31,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 	w, calls := b.keeper()
 	calls.close()
 	a := &attempt{worker: w, executor: agent.Executor{UsesTools: true}}
-	defer a.end(endOfAll)
+	defer a.endUpTo(endOfAll)
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		b.must(err)
@@ -46,7 +46,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 	if names := a.tools.Names(); len(names) < 9 {
 		t.Errorf("the agent is offered %v", names)
 	}
-	if got := a.policy(agent.Invocation{}).ConnectPorts; len(got) != 2 {
+	if got := a.sandboxPolicy(agent.Invocation{}).ConnectPorts; len(got) != 2 {
 		t.Errorf("it may connect to %v", got)
 	}
 	call := func(tool string, args map[string]any) string {
@@ -79,7 +79,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 		}
 	}
 	token := a.tools.Token()
-	a.end(endOfAll)
+	a.endUpTo(endOfAll)
 	b.must(w.spool.close())
 	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
 	b.must(err)

@@ -26,14 +26,14 @@ func (b *bench) stranger(answer func(request map[string]any, reply func(line str
 	b.Helper()
 	b.must(os.MkdirAll(b.dir, 0o700))
 	d := directory(b.dir)
-	b.must(d.write("spec.json", b.spec))
-	_, err := d.claim()
+	b.must(d.writeFile("spec.json", b.spec))
+	_, err := d.claimStart()
 	b.must(err)
 	s := &stranger{bench: b}
-	if s.lock, _, err = d.lock(); err != nil || s.lock == nil {
+	if s.lock, _, err = d.lockWorker(); err != nil || s.lock == nil {
 		b.Fatal("lock: ", err)
 	}
-	s.listener, err = net.Listen("unix", d.path("sock"))
+	s.listener, err = net.Listen("unix", d.pathOf("sock"))
 	b.must(err)
 	b.Cleanup(func() { s.lock.Close(); s.listener.Close() })
 	go func() {
@@ -126,7 +126,7 @@ func TestVersionsOfASpec(t *testing.T) {
 		b := newBench(t, "")
 		b.spec.Version = version
 		b.spec.setDefaults()
-		if err := b.spec.check(); (err == nil) != ok {
+		if err := b.spec.checkSpec(); (err == nil) != ok {
 			t.Errorf("version %d: %v", version, err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestAWorkerAloneEndsAtItsDeadline(t *testing.T) {
 			var err error
 			alive, err = Alive(b.dir)
 			b.must(err)
-			b.must(pause(t.Context()))
+			b.must(pauseFollowing(t.Context()))
 		}
 		b.noneLeft()
 		if _, err := os.Stat(filepath.Join(b.dir, "exit.json")); err != nil {

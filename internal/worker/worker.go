@@ -172,7 +172,7 @@ func orDefault[T comparable](v *T, value T) {
 	}
 }
 
-func (s *Spec) check() error {
+func (s *Spec) checkSpec() error {
 	if s.Version != SpecVersion {
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec has version %d, this binary knows %d: the program was replaced while its server runs; restart the server", s.Version, SpecVersion)
 	}

@@ -63,10 +63,10 @@ type Refusal struct {
 // names. After a crash in the middle a second call finishes the first.
 func (w *Workspace) Collect() (Collection, error) {
 	c := collector{root: w.fs}
-	if err := c.walk(scratch, "output", 0); err != nil {
+	if err := c.moveBelow(scratch, "output", 0); err != nil {
 		return Collection{}, opError("collect the output of incident "+w.id, err)
 	}
-	artifacts, err := catalogue(w.fs)
+	artifacts, err := listArtifacts(w.fs)
 	if err != nil {
 		return Collection{}, opError("catalogue the output of incident "+w.id, err)
 	}
@@ -99,74 +99,74 @@ type collector struct {
 	refusals int
 }
 
-func (c *collector) refuse(rel, reason string) {
+func (c *collector) addRefusal(rel, reason string) {
 	c.refusals++
 	if len(c.refused) < maxRefusals {
 		c.refused = append(c.refused, Refusal{Path: strings.ToValidUTF8(rel, "�"), Reason: reason})
 	}
 }
 
-// walk moves the files below from to the same place below to.
-func (c *collector) walk(from, to string, depth int) error {
-	entries, err := list(c.root, from)
+// moveBelow moves the files below from to the same place below to.
+func (c *collector) moveBelow(from, to string, depth int) error {
+	entries, err := listNames(c.root, from)
 	if depth > 0 && errors.Is(err, fs.ErrPermission) {
-		c.refuse(strings.TrimPrefix(from, scratch+"/"), foreign)
+		c.addRefusal(strings.TrimPrefix(from, scratch+"/"), foreign)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	for _, name := range entries {
-		if err := c.visit(path.Join(from, name), path.Join(to, name), depth); err != nil {
+		if err := c.visitEntry(path.Join(from, name), path.Join(to, name), depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *collector) visit(from, to string, depth int) error {
+func (c *collector) visitEntry(from, to string, depth int) error {
 	info, err := c.root.Lstat(from)
 	if err != nil {
 		return err
 	}
 	shown := strings.TrimPrefix(from, scratch+"/")
 	if reason := refuseName(path.Base(from), depth); reason != "" {
-		c.refuse(shown, reason)
+		c.addRefusal(shown, reason)
 		return nil
 	}
 	if info.IsDir() {
 		if depth == 0 && strings.EqualFold(shown, reportFile) {
-			c.refuse(shown, "the report is not a file")
+			c.addRefusal(shown, "the report is not a file")
 			return nil
 		}
 		if depth+1 >= maxDepth {
-			c.refuse(shown, fmt.Sprintf("deeper than %d directories", maxDepth))
+			c.addRefusal(shown, fmt.Sprintf("deeper than %d directories", maxDepth))
 			return nil
 		}
-		return c.walk(from, to, depth+1)
+		return c.moveBelow(from, to, depth+1)
 	}
 	if reason := c.refuseFile(info); reason != "" {
-		c.refuse(shown, reason)
+		c.addRefusal(shown, reason)
 		return nil
 	}
-	return c.move(from, to, shown, info.Size())
+	return c.moveFile(from, to, shown, info.Size())
 }
 
-// move takes one file; a directory in the way is a refusal, not a failure.
-func (c *collector) move(from, to, shown string, size int64) error {
+// moveFile takes one file; a directory in the way is a refusal, not a failure.
+func (c *collector) moveFile(from, to, shown string, size int64) error {
 	if info, err := c.root.Lstat(to); err == nil && !info.Mode().IsRegular() {
-		c.refuse(shown, "something else has this name in output")
+		c.addRefusal(shown, "something else has this name in output")
 		return nil
 	}
 	if err := c.root.MkdirAll(path.Dir(to), 0o700); err != nil {
 		if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
-			c.refuse(shown, "a file in output has the name of its directory")
+			c.addRefusal(shown, "a file in output has the name of its directory")
 			return nil
 		}
 		return err
 	}
 	if err := c.root.Chmod(from, 0o600); errors.Is(err, fs.ErrPermission) {
-		c.refuse(shown, foreign)
+		c.addRefusal(shown, foreign)
 		return nil
 	} else if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (c *collector) refuseFile(info fs.FileInfo) string {
 		return "a symbolic link"
 	case !info.Mode().IsRegular():
 		return "not a regular file"
-	case links(info) > 1:
+	case countLinks(info) > 1:
 		return "has another hard link"
 	case info.Size() > maxFileBytes:
 		return fmt.Sprintf("larger than %d MiB", maxFileBytes>>20)
@@ -215,15 +215,15 @@ func refuseName(name string, depth int) string {
 	return ""
 }
 
-// catalogue lists the agent's files in output with their digests.
-func catalogue(root *os.Root) ([]nightcrier.Artifact, error) {
+// listArtifacts lists the agent's files in output with their digests.
+func listArtifacts(root *os.Root) ([]nightcrier.Artifact, error) {
 	var found []nightcrier.Artifact
 	err := walkFiles(root, "output", func(rel string, info fs.FileInfo) error {
 		top, _, _ := strings.Cut(strings.TrimPrefix(rel, "output/"), "/")
 		if ours[strings.ToLower(top)] || top == reportFile || !info.Mode().IsRegular() || len(found) >= maxFiles {
 			return nil
 		}
-		sum, err := digest(root, rel)
+		sum, err := digestFile(root, rel)
 		found = append(found, nightcrier.Artifact{Path: rel, Bytes: info.Size(), SHA256: sum})
 		return err
 	})
@@ -231,7 +231,7 @@ func catalogue(root *os.Root) ([]nightcrier.Artifact, error) {
 	return found, err
 }
 
-func digest(root *os.Root, rel string) (string, error) {
+func digestFile(root *os.Root, rel string) (string, error) {
 	f, err := root.OpenFile(rel, os.O_RDONLY|portable.NoFollow, 0)
 	if err != nil {
 		return "", err
@@ -244,8 +244,8 @@ func digest(root *os.Root, rel string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// list returns the sorted names in a directory that is not a link.
-func list(root *os.Root, dir string) ([]string, error) {
+// listNames returns the sorted names in a directory that is not a link.
+func listNames(root *os.Root, dir string) ([]string, error) {
 	info, err := root.Lstat(dir)
 	if err != nil {
 		return nil, err

@@ -28,12 +28,12 @@ func removeTree(root *os.Root, dir string) (int64, error) {
 	if err := root.Mkdir(t.flat, 0o700); err != nil {
 		return 0, err
 	}
-	if err := t.empty(dir); err != nil {
+	if err := t.emptyDir(dir); err != nil {
 		return t.freed, err
 	}
 	for ; t.emptied < t.moved; t.emptied++ {
-		sub := t.slot(t.emptied)
-		if err := errors.Join(t.empty(sub), root.Remove(sub)); err != nil {
+		sub := t.slotPath(t.emptied)
+		if err := errors.Join(t.emptyDir(sub), root.Remove(sub)); err != nil {
 			return t.freed, err
 		}
 	}
@@ -50,11 +50,11 @@ type tree struct {
 	freed          int64
 }
 
-func (t *tree) slot(n int) string { return path.Join(t.flat, strconv.Itoa(n)) }
+func (t *tree) slotPath(n int) string { return path.Join(t.flat, strconv.Itoa(n)) }
 
-// empty takes everything out of a directory but the flat one. It reads in
+// emptyDir takes everything out of a directory but the flat one. It reads in
 // bounded batches until nothing is left.
-func (t *tree) empty(dir string) error {
+func (t *tree) emptyDir(dir string) error {
 	for {
 		names, err := firstNames(t.root, dir)
 		if err != nil {
@@ -64,7 +64,7 @@ func (t *tree) empty(dir string) error {
 		for _, name := range names {
 			if rel := path.Join(dir, name); rel != t.flat {
 				taken++
-				err = errors.Join(err, t.take(rel))
+				err = errors.Join(err, t.removeEntry(rel))
 			}
 		}
 		if taken == 0 || err != nil {
@@ -73,14 +73,14 @@ func (t *tree) empty(dir string) error {
 	}
 }
 
-// take removes a file or moves a directory away.
-func (t *tree) take(rel string) error {
+// removeEntry removes a file or moves a directory away.
+func (t *tree) removeEntry(rel string) error {
 	info, err := t.root.Lstat(rel)
 	if err != nil {
 		return ignoreMissing(err)
 	}
 	if !info.IsDir() {
-		if info.Mode().IsRegular() && links(info) == 1 {
+		if info.Mode().IsRegular() && countLinks(info) == 1 {
 			t.freed += info.Size()
 		}
 		return t.root.Remove(rel)
@@ -89,7 +89,7 @@ func (t *tree) take(rel string) error {
 	if err := t.root.Chmod(rel, 0o700); err != nil {
 		return err
 	}
-	if err := t.root.Rename(rel, t.slot(t.moved)); err != nil {
+	if err := t.root.Rename(rel, t.slotPath(t.moved)); err != nil {
 		return err
 	}
 	t.moved++

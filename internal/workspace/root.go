@@ -36,7 +36,7 @@ type Root struct {
 // missing. It is an Invalid error when path cannot be used: not a directory, not
 // writable, or writable by everybody.
 func OpenRoot(path string) (*Root, error) {
-	abs, err := absolute(path)
+	abs, err := absoluteRoot(path)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func OpenRoot(path string) (*Root, error) {
 // CheckRoot says why OpenRoot would not open path, which exists, nil where it would. It
 // leaves nothing there.
 func CheckRoot(path string) error {
-	abs, err := absolute(path)
+	abs, err := absoluteRoot(path)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func CheckRoot(path string) error {
 	return root.Close()
 }
 
-func absolute(path string) (string, error) {
+func absoluteRoot(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "workspace_root %q: %w", path, err)
@@ -136,13 +136,13 @@ func (r *Root) Create(id string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.ensure(id); err != nil {
+	if err := r.ensureWorkspace(id); err != nil {
 		return nil, opError("create the workspace of incident "+id, err)
 	}
 	return r.Open(id)
 }
 
-func (r *Root) ensure(id string) error {
+func (r *Root) ensureWorkspace(id string) error {
 	info, err := r.fs.Lstat(dirPrefix + id)
 	switch {
 	case err == nil && !info.IsDir():
@@ -152,17 +152,17 @@ func (r *Root) ensure(id string) error {
 			return err
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		if err := r.build(id); err != nil {
+		if err := r.buildWorkspace(id); err != nil {
 			return err
 		}
 	default:
 		return err
 	}
-	return r.link(id)
+	return r.linkWorkspace(id)
 }
 
-// build makes the layout under another name and renames it when it is whole.
-func (r *Root) build(id string) error {
+// buildWorkspace makes the layout under another name and renames it when it is whole.
+func (r *Root) buildWorkspace(id string) error {
 	staging := newPrefix + id
 	if err := r.fs.RemoveAll(staging); err != nil {
 		return err
@@ -177,8 +177,8 @@ func (r *Root) build(id string) error {
 	return nil
 }
 
-// link makes the name without the prefix, which some users' scripts expect.
-func (r *Root) link(id string) error {
+// linkWorkspace makes the name without the prefix, which some users' scripts expect.
+func (r *Root) linkWorkspace(id string) error {
 	if !portable.HasLinks {
 		return nil
 	}

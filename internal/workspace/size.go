@@ -33,7 +33,7 @@ func (w *Workspace) Size() (int64, error) {
 // vanishes or cannot be read in between is left out.
 func walkFiles(root *os.Root, dir string, fn func(rel string, info fs.FileInfo) error) error {
 	w := walker{root: root, fn: fn}
-	return w.dir(dir, 0)
+	return w.walkDir(dir, 0)
 }
 
 type walker struct {
@@ -42,7 +42,7 @@ type walker struct {
 	entries int
 }
 
-func (w *walker) dir(dir string, depth int) error {
+func (w *walker) walkDir(dir string, depth int) error {
 	if depth > maxWalkDepth {
 		return nightcrier.Errorf(nightcrier.Exhausted, "deeper than %d directories", maxWalkDepth)
 	}
@@ -54,7 +54,7 @@ func (w *walker) dir(dir string, depth int) error {
 	for {
 		names, err := d.Readdirnames(512)
 		for _, name := range names {
-			if err := w.entry(path.Join(dir, name), depth); err != nil {
+			if err := w.visitEntry(path.Join(dir, name), depth); err != nil {
 				return err
 			}
 		}
@@ -64,7 +64,7 @@ func (w *walker) dir(dir string, depth int) error {
 	}
 }
 
-func (w *walker) entry(rel string, depth int) error {
+func (w *walker) visitEntry(rel string, depth int) error {
 	if w.entries++; w.entries > maxEntries {
 		return nightcrier.Errorf(nightcrier.Exhausted, "more than %d entries", maxEntries)
 	}
@@ -73,13 +73,13 @@ func (w *walker) entry(rel string, depth int) error {
 		return nil //nolint:nilerr // gone since it was listed
 	}
 	if info.IsDir() {
-		return w.dir(rel, depth+1)
+		return w.walkDir(rel, depth+1)
 	}
 	return w.fn(rel, info)
 }
 
-// links returns how many names a file has.
-func links(info fs.FileInfo) uint64 {
+// countLinks returns how many names a file has.
+func countLinks(info fs.FileInfo) uint64 {
 	if in, ok := portable.InodeOf(info); ok {
 		return in.Links
 	}

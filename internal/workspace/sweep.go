@@ -19,7 +19,7 @@ const abandoned = 24 * time.Hour
 // of the removed ones and the bytes freed. What cannot be removed is named in
 // the error and does not stop the rest.
 func (r *Root) Sweep(ctx context.Context, now time.Time, retention time.Duration, keep func(id string) bool) (removed []string, freed int64, err error) {
-	names, err := list(r.fs, ".")
+	names, err := listNames(r.fs, ".")
 	if err != nil {
 		return nil, 0, opError("list the workspaces in "+r.path, err)
 	}
@@ -28,11 +28,11 @@ func (r *Root) Sweep(ctx context.Context, now time.Time, retention time.Duration
 		if ctx.Err() != nil {
 			return removed, freed, errors.Join(append(failed, ctx.Err())...)
 		}
-		id, gone := r.condemned(name, now, retention, keep)
+		id, gone := r.condemnedName(name, now, retention, keep)
 		if gone == "" {
 			continue
 		}
-		n, err := r.remove(name, gone, id)
+		n, err := r.removeWorkspace(name, gone, id)
 		freed += n
 		if err != nil {
 			failed = append(failed, opError("remove "+name, err))
@@ -43,9 +43,9 @@ func (r *Root) Sweep(ctx context.Context, now time.Time, retention time.Duration
 	return removed, freed, errors.Join(failed...)
 }
 
-// condemned returns the name under which the entry is to be removed, "" for one
+// condemnedName returns the name under which the entry is to be removed, "" for one
 // that stays, and the id when the entry is a workspace.
-func (r *Root) condemned(name string, now time.Time, retention time.Duration, keep func(string) bool) (id, gone string) {
+func (r *Root) condemnedName(name string, now time.Time, retention time.Duration, keep func(string) bool) (id, gone string) {
 	if rest, ok := strings.CutPrefix(name, gonePrefix); ok {
 		if nightcrier.ValidID(rest) {
 			return "", name
@@ -53,7 +53,7 @@ func (r *Root) condemned(name string, now time.Time, retention time.Duration, ke
 		return "", ""
 	}
 	if rest, ok := strings.CutPrefix(name, newPrefix); ok {
-		if nightcrier.ValidID(rest) && now.Sub(r.modified(name)) > abandoned {
+		if nightcrier.ValidID(rest) && now.Sub(r.modifiedTime(name)) > abandoned {
 			return "", gonePrefix + rest
 		}
 		return "", ""
@@ -62,35 +62,35 @@ func (r *Root) condemned(name string, now time.Time, retention time.Duration, ke
 	if !ok || !nightcrier.ValidID(id) || retention <= 0 || keep != nil && keep(id) {
 		return "", ""
 	}
-	if info, err := r.fs.Lstat(name); err != nil || !info.IsDir() || !r.expired(name, now, retention) {
+	if info, err := r.fs.Lstat(name); err != nil || !info.IsDir() || !r.isExpired(name, now, retention) {
 		return "", ""
 	}
 	return id, gonePrefix + id
 }
 
-// expired decides by the incident's own record; without one by the time of the
+// isExpired decides by the incident's own record; without one by the time of the
 // last change.
-func (r *Root) expired(name string, now time.Time, retention time.Duration) bool {
+func (r *Root) isExpired(name string, now time.Time, retention time.Duration) bool {
 	dir, err := r.fs.OpenRoot(name)
 	if err != nil {
-		return now.Sub(r.modified(name)) > retention
+		return now.Sub(r.modifiedTime(name)) > retention
 	}
 	defer dir.Close()
 	w := Workspace{id: name, fs: dir}
 	inc, err := w.ReadIncident()
 	if err != nil {
-		return now.Sub(r.modified(name)) > retention
+		return now.Sub(r.modifiedTime(name)) > retention
 	}
 	if inc.Status.Open() {
-		return now.Sub(r.modified(path.Join(name, incidentFile))) > max(retention, abandoned)
+		return now.Sub(r.modifiedTime(path.Join(name, incidentFile))) > max(retention, abandoned)
 	}
 	if inc.CompletedAt.IsZero() {
-		return now.Sub(r.modified(path.Join(name, incidentFile))) > retention
+		return now.Sub(r.modifiedTime(path.Join(name, incidentFile))) > retention
 	}
 	return now.Sub(inc.CompletedAt) > retention
 }
 
-func (r *Root) modified(name string) time.Time {
+func (r *Root) modifiedTime(name string) time.Time {
 	info, err := r.fs.Lstat(name)
 	if err != nil {
 		return time.Now()
@@ -98,8 +98,8 @@ func (r *Root) modified(name string) time.Time {
 	return info.ModTime()
 }
 
-// remove renames first, so that nobody meets half a workspace.
-func (r *Root) remove(name, gone, id string) (int64, error) {
+// removeWorkspace renames first, so that nobody meets half a workspace.
+func (r *Root) removeWorkspace(name, gone, id string) (int64, error) {
 	if id != "" {
 		if target, err := r.fs.Readlink(id); err == nil && target == dirPrefix+id {
 			if err := r.fs.Remove(id); err != nil {

@@ -70,57 +70,57 @@ type IncidentQuery struct {
 
 // Incidents returns a page of incidents, newest first.
 func (c *Client) Incidents(ctx context.Context, q IncidentQuery) (api.IncidentList, error) {
-	v := values("status", q.Status, "cluster", q.Cluster, "causedBy", q.CausedBy, "cursor", q.Cursor, "limit", number(q.Limit))
+	v := queryValues("status", q.Status, "cluster", q.Cluster, "causedBy", q.CausedBy, "cursor", q.Cursor, "limit", formatNumber(q.Limit))
 	if !q.Since.IsZero() {
 		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
-	return get[api.IncidentList](ctx, c, "/incidents", v)
+	return getJSON[api.IncidentList](ctx, c, "/incidents", v)
 }
 
 // Incident returns one incident.
 func (c *Client) Incident(ctx context.Context, id string) (nightcrier.Incident, error) {
-	return get[nightcrier.Incident](ctx, c, "/incidents/"+url.PathEscape(id), nil)
+	return getJSON[nightcrier.Incident](ctx, c, "/incidents/"+url.PathEscape(id), nil)
 }
 
 // Status returns where an incident stands.
 func (c *Client) Status(ctx context.Context, id string) (api.IncidentStatus, error) {
-	return get[api.IncidentStatus](ctx, c, "/incidents/"+url.PathEscape(id)+"/status", nil)
+	return getJSON[api.IncidentStatus](ctx, c, "/incidents/"+url.PathEscape(id)+"/status", nil)
 }
 
 // Notifications returns what people were told of an incident.
 func (c *Client) Notifications(ctx context.Context, id string) (api.NotificationList, error) {
-	return get[api.NotificationList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notifications", nil)
+	return getJSON[api.NotificationList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notifications", nil)
 }
 
 // TellAgain sends again what may not have reached people, and returns what that is.
 func (c *Client) TellAgain(ctx context.Context, id string) (api.NotificationList, error) {
-	return call[api.NotificationList](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notifications/again", nil, nil)
+	return callJSON[api.NotificationList](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notifications/again", nil, nil)
 }
 
 // Notes returns what people noted about an incident.
 func (c *Client) Notes(ctx context.Context, id string) (api.NoteList, error) {
-	return get[api.NoteList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notes", nil)
+	return getJSON[api.NoteList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notes", nil)
 }
 
 // Note adds a note to an incident and returns it as it is kept.
 func (c *Client) Note(ctx context.Context, id string, n api.NewNote) (nightcrier.Note, error) {
-	return call[nightcrier.Note](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notes", nil, n)
+	return callJSON[nightcrier.Note](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notes", nil, n)
 }
 
 // Report returns an incident's report as json, markdown or html.
 func (c *Client) Report(ctx context.Context, id, format string) ([]byte, error) {
-	return c.do(ctx, http.MethodGet, "/incidents/"+url.PathEscape(id)+"/report", values("format", format), nil)
+	return c.fetchAnswer(ctx, http.MethodGet, "/incidents/"+url.PathEscape(id)+"/report", queryValues("format", format), nil)
 }
 
 // Cancel stops an incident's investigation and returns the run it concerns.
 func (c *Client) Cancel(ctx context.Context, id string) (nightcrier.Run, error) {
-	return call[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/cancel", nil, nil)
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/cancel", nil, nil)
 }
 
 // Retry investigates a closed incident again, with another executor unless
 // that is "", and returns the new run.
 func (c *Client) Retry(ctx context.Context, id, executor string) (nightcrier.Run, error) {
-	return call[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/retry", values("executor", executor), nil)
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/retry", queryValues("executor", executor), nil)
 }
 
 // EventQuery selects events; zero fields select all.
@@ -134,26 +134,26 @@ type EventQuery struct {
 
 // Events returns a page of events, newest first.
 func (c *Client) Events(ctx context.Context, q EventQuery) (api.EventList, error) {
-	v := values("incident", q.Incident, "cluster", q.Cluster, "reason", q.Cause, "cursor", q.Cursor, "limit", number(q.Limit))
+	v := queryValues("incident", q.Incident, "cluster", q.Cluster, "reason", q.Cause, "cursor", q.Cursor, "limit", formatNumber(q.Limit))
 	if q.Suppressed {
 		v.Set("suppressed", "true")
 	}
-	return get[api.EventList](ctx, c, "/events", v)
+	return getJSON[api.EventList](ctx, c, "/events", v)
 }
 
 // Clusters returns the state of all fault sources.
 func (c *Client) Clusters(ctx context.Context) (api.ClusterList, error) {
-	return get[api.ClusterList](ctx, c, "/clusters", nil)
+	return getJSON[api.ClusterList](ctx, c, "/clusters", nil)
 }
 
-func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
-	return call[T](ctx, c, http.MethodGet, path, q, nil)
+func getJSON[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
+	return callJSON[T](ctx, c, http.MethodGet, path, q, nil)
 }
 
-// call asks for a T; what is not nil is sent as JSON.
-func call[T any](ctx context.Context, c *Client, method, path string, q url.Values, what any) (T, error) {
+// callJSON asks for a T; what is not nil is sent as JSON.
+func callJSON[T any](ctx context.Context, c *Client, method, path string, q url.Values, what any) (T, error) {
 	var out T
-	answer, err := c.do(ctx, method, path, q, what)
+	answer, err := c.fetchAnswer(ctx, method, path, q, what)
 	if err != nil {
 		return out, err
 	}
@@ -163,21 +163,21 @@ func call[T any](ctx context.Context, c *Client, method, path string, q url.Valu
 	return out, nil
 }
 
-func (c *Client) do(ctx context.Context, method, path string, q url.Values, what any) ([]byte, error) {
+func (c *Client) fetchAnswer(ctx context.Context, method, path string, q url.Values, what any) ([]byte, error) {
 	header, content, err := jsonBody(what)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	resp, err := c.send(ctx, method, path, q, header, content)
+	resp, err := c.sendRequest(ctx, method, path, q, header, content)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, unreachable(ctx, c.base, err)
+		return nil, unreachableError(ctx, c.base, err)
 	}
 	return answer, nil
 }
@@ -194,8 +194,8 @@ func jsonBody(what any) (http.Header, io.Reader, error) {
 	return http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(doc), nil
 }
 
-// send returns the answer of a request that succeeded.
-func (c *Client) send(ctx context.Context, method, path string, q url.Values, header http.Header, content io.Reader) (*http.Response, error) {
+// sendRequest returns the answer of a request that succeeded.
+func (c *Client) sendRequest(ctx context.Context, method, path string, q url.Values, header http.Header, content io.Reader) (*http.Response, error) {
 	target := c.base + "/api/v1" + path
 	if len(q) > 0 {
 		target += "?" + q.Encode()
@@ -209,16 +209,16 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, he
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, unreachable(ctx, c.base, err)
+		return nil, unreachableError(ctx, c.base, err)
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, failure(resp)
+	return nil, readProblem(resp)
 }
 
-func unreachable(ctx context.Context, base string, err error) error {
+func unreachableError(ctx context.Context, base string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nightcrier.Errorf(nightcrier.Interrupted, "interrupted")
 	}
@@ -232,9 +232,9 @@ func unreachable(ctx context.Context, base string, err error) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "no answer from %s: %w", base, err)
 }
 
-// failure reads a problem. An answer that is none comes from something that is
+// readProblem reads a problem. An answer that is none comes from something that is
 // not nightcrier.
-func failure(resp *http.Response) error {
+func readProblem(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var p api.Problem
 	if kind != "application/problem+json" || json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&p) != nil || p.Code == "" {
@@ -243,8 +243,8 @@ func failure(resp *http.Response) error {
 	return nightcrier.Errorf(p.Code, "%s", p.Detail)
 }
 
-// values pairs names with values and leaves out what is empty.
-func values(pairs ...string) url.Values {
+// queryValues pairs names with values and leaves out what is empty.
+func queryValues(pairs ...string) url.Values {
 	v := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -254,7 +254,7 @@ func values(pairs ...string) url.Values {
 	return v
 }
 
-func number(n int) string {
+func formatNumber(n int) string {
 	if n == 0 {
 		return ""
 	}

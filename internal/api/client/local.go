@@ -19,7 +19,7 @@ func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	body, pipe := io.Pipe()
 	w := &writer{header: http.Header{}, pipe: pipe, started: make(chan struct{})}
-	go l.serve(w, r)
+	go l.serveRequest(w, r)
 	select {
 	case <-w.started:
 	case <-r.Context().Done():
@@ -30,7 +30,7 @@ func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.sent, Body: body, ContentLength: -1, Request: r}, nil
 }
 
-func (l local) serve(w *writer, r *http.Request) {
+func (l local) serveRequest(w *writer, r *http.Request) {
 	defer func() {
 		var err error
 		if p := recover(); p != nil {

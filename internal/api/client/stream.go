@@ -40,7 +40,7 @@ func (c *Client) Journal(ctx context.Context, id string, q JournalQuery, each fu
 	s := &journal{client: c, id: id, run: q.Run, last: max(0, q.From-1), follow: q.Follow, each: each}
 	for silent := 0; ; silent++ {
 		before := s.last
-		done, err := s.connect(ctx)
+		done, err := s.connectStream(ctx)
 		switch {
 		case done || ctx.Err() != nil && err != nil:
 			return err
@@ -67,24 +67,24 @@ type journal struct {
 	each   func(nightcrier.JournalEntry) error
 }
 
-// connect reads one stream; done when nothing more is to come, or trying again
+// connectStream reads one stream; done when nothing more is to come, or trying again
 // cannot help.
-func (s *journal) connect(ctx context.Context) (done bool, err error) {
-	q := values("follow", strconv.FormatBool(s.follow), "run", s.run)
+func (s *journal) connectStream(ctx context.Context) (done bool, err error) {
+	q := queryValues("follow", strconv.FormatBool(s.follow), "run", s.run)
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if s.last > 0 {
 		header.Set("Last-Event-ID", strconv.FormatInt(s.last, 10))
 	}
-	resp, err := s.client.send(ctx, http.MethodGet, "/incidents/"+url.PathEscape(s.id)+"/journal", q, header, nil)
+	resp, err := s.client.sendRequest(ctx, http.MethodGet, "/incidents/"+url.PathEscape(s.id)+"/journal", q, header, nil)
 	if err != nil {
 		return !s.met || nightcrier.CodeOf(err) != nightcrier.Unreachable, err
 	}
 	defer resp.Body.Close()
 	s.met = true
-	return s.read(ctx, resp.Body)
+	return s.readEvents(ctx, resp.Body)
 }
 
-func (s *journal) read(ctx context.Context, body io.Reader) (done bool, err error) {
+func (s *journal) readEvents(ctx context.Context, body io.Reader) (done bool, err error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxLine)
 	event, data := "", ""
@@ -95,7 +95,7 @@ func (s *journal) read(ctx context.Context, body io.Reader) (done bool, err erro
 		case lines.Text() == "" && event == "end":
 			return true, nil
 		case lines.Text() == "" && data != "":
-			if err := s.entry(data); err != nil {
+			if err := s.handleEntry(data); err != nil {
 				return true, err
 			}
 			event, data = "", ""
@@ -111,10 +111,10 @@ func (s *journal) read(ctx context.Context, body io.Reader) (done bool, err erro
 	if !s.follow && lines.Err() == nil {
 		return true, nil
 	}
-	return false, unreachable(ctx, s.client.base, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
+	return false, unreachableError(ctx, s.client.base, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-func (s *journal) entry(data string) error {
+func (s *journal) handleEntry(data string) error {
 	var e nightcrier.JournalEntry
 	if err := json.Unmarshal([]byte(data), &e); err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "a journal entry is not understood: %w", err)

@@ -32,16 +32,16 @@ func Listen(path string) (net.Listener, error) {
 	// which the socket stands under its name with other permissions.
 	private, err := os.MkdirTemp(filepath.Dir(path), ".sock-")
 	if err != nil {
-		return nil, unusable(path, err)
+		return nil, unusableError(path, err)
 	}
 	defer os.RemoveAll(private)
 	bound := filepath.Join(private, "s")
-	l, err := listen(bound)
+	l, err := listenUnix(bound)
 	if err != nil {
-		return nil, unusable(path, err)
+		return nil, unusableError(path, err)
 	}
 	if err := errors.Join(os.Chmod(bound, 0o600), os.Rename(bound, path)); err != nil {
-		return nil, errors.Join(unusable(path, err), l.Close())
+		return nil, errors.Join(unusableError(path, err), l.Close())
 	}
 	return &listener{Listener: l, path: path}, nil
 }
@@ -57,9 +57,9 @@ func checkFree(path string) error {
 	return nightcrier.Errorf(nightcrier.Conflict, "%s answers already: another nightcrier serves this workspace_root", path)
 }
 
-func listen(path string) (net.Listener, error) {
+func listenUnix(path string) (net.Listener, error) {
 	var l *net.UnixListener
-	err := short(path, func(p string) (err error) {
+	err := withShortPath(path, func(p string) (err error) {
 		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: p, Net: "unix"})
 		return err
 	})
@@ -74,7 +74,7 @@ func listen(path string) (net.Listener, error) {
 // listens there.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	var conn net.Conn
-	err := short(path, func(p string) (err error) {
+	err := withShortPath(path, func(p string) (err error) {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "unix", p)
 		return err
 	})
@@ -84,9 +84,9 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	return conn, nil
 }
 
-// short calls use with a name of path that the kernel takes: path itself, or
+// withShortPath calls use with a name of path that the kernel takes: path itself, or
 // one through an open descriptor of its directory.
-func short(path string, use func(string) error) error {
+func withShortPath(path string, use func(string) error) error {
 	if len(path) <= maxPath {
 		return use(path)
 	}
@@ -102,7 +102,7 @@ func short(path string, use func(string) error) error {
 	return use(viaFD)
 }
 
-func unusable(path string, err error) error {
+func unusableError(path string, err error) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "listening on %s: %w", path, err)
 }
 

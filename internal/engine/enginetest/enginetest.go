@@ -19,13 +19,13 @@ func Exercise(t *testing.T, fresh func(t *testing.T) engine.Options) {
 	cases := map[string]func(*testing.T, engine.Options){
 		"steps run once and in order":                stepsRunOnce,
 		"a second start does nothing":                startIsIdempotent,
-		"stop interrupts and launch resumes":         resumes,
-		"a wait ends early for whoever wakes it":     sleeps,
+		"stop interrupts and launch resumes":         testResumes,
+		"a wait ends early for whoever wakes it":     testSleeps,
 		"a failing step is retried, not recorded":    retriesSteps,
 		"a step's recorded error value is a value":   valuesCarryFailures,
-		"a step that panics is given up for good":    panics,
+		"a step that panics is given up for good":    testPanics,
 		"many workflows at once":                     manyAtOnce,
-		"prune deletes the checkpoints of the ended": prune,
+		"prune deletes the checkpoints of the ended": testPrune,
 		"an unknown workflow is refused":             unknownWorkflow,
 	}
 	for name, fn := range cases {
@@ -33,7 +33,7 @@ func Exercise(t *testing.T, fresh func(t *testing.T) engine.Options) {
 	}
 }
 
-func open(t *testing.T, o engine.Options) *engine.Engine {
+func openEngine(t *testing.T, o engine.Options) *engine.Engine {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
 	e, err := engine.Open(t.Context(), o)
@@ -43,9 +43,9 @@ func open(t *testing.T, o engine.Options) *engine.Engine {
 	return e
 }
 
-func launch(t *testing.T, o engine.Options, name string, w engine.Workflow) *engine.Engine {
+func launchEngine(t *testing.T, o engine.Options, name string, w engine.Workflow) *engine.Engine {
 	t.Helper()
-	e := open(t, o)
+	e := openEngine(t, o)
 	e.Register(name, w)
 	if err := e.Launch(); err != nil {
 		t.Fatal(err)
@@ -53,14 +53,14 @@ func launch(t *testing.T, o engine.Options, name string, w engine.Workflow) *eng
 	return e
 }
 
-func stop(t *testing.T, e *engine.Engine) {
+func stopEngine(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	if err := e.Stop(10 * time.Second); err != nil {
 		t.Error(err)
 	}
 }
 
-func await(t *testing.T, ch <-chan struct{}) {
+func awaitClosed(t *testing.T, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
@@ -72,7 +72,7 @@ func await(t *testing.T, ch <-chan struct{}) {
 func stepsRunOnce(t *testing.T, o engine.Options) {
 	var order []string
 	done := make(chan struct{})
-	e := launch(t, o, "w", func(ctx engine.Context, id string, input []byte) error {
+	e := launchEngine(t, o, "w", func(ctx engine.Context, id string, input []byte) error {
 		defer close(done)
 		for _, name := range []string{"a", "b"} {
 			got, err := engine.Step(ctx, name, func(context.Context) (string, error) { return id + name + string(input), nil })
@@ -83,11 +83,11 @@ func stepsRunOnce(t *testing.T, o engine.Options) {
 		}
 		return nil
 	})
-	defer stop(t, e)
+	defer stopEngine(t, e)
 	if err := e.Start("w", "x", 7); err != nil {
 		t.Fatal(err)
 	}
-	await(t, done)
+	awaitClosed(t, done)
 	if len(order) != 2 || order[0] != "xa7" || order[1] != "xb7" {
 		t.Errorf("steps returned %q", order)
 	}
@@ -96,20 +96,20 @@ func stepsRunOnce(t *testing.T, o engine.Options) {
 func startIsIdempotent(t *testing.T, o engine.Options) {
 	var runs atomic.Int32
 	gate, done := make(chan struct{}), make(chan struct{})
-	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+	e := launchEngine(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
 		runs.Add(1)
 		_, err := engine.Step(ctx, "wait", func(context.Context) (bool, error) { <-gate; return true, nil })
 		close(done)
 		return err
 	})
-	defer stop(t, e)
+	defer stopEngine(t, e)
 	for range 3 {
 		if err := e.Start("w", "same", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	close(gate)
-	await(t, done)
+	awaitClosed(t, done)
 	if err := e.Start("w", "same", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func startIsIdempotent(t *testing.T, o engine.Options) {
 	}
 }
 
-func resumes(t *testing.T, o engine.Options) {
+func testResumes(t *testing.T, o engine.Options) {
 	var first, second atomic.Int32
 	reached, done := make(chan struct{}), make(chan struct{})
 	workflow := func(last bool) engine.Workflow {
@@ -142,19 +142,19 @@ func resumes(t *testing.T, o engine.Options) {
 			return err
 		}
 	}
-	e := launch(t, o, "w", workflow(false))
+	e := launchEngine(t, o, "w", workflow(false))
 	if err := e.Start("w", "interrupted", nil); err != nil {
 		t.Fatal(err)
 	}
-	await(t, reached)
-	stop(t, e)
+	awaitClosed(t, reached)
+	stopEngine(t, e)
 
-	e = launch(t, o, "w", workflow(true))
-	defer stop(t, e)
+	e = launchEngine(t, o, "w", workflow(true))
+	defer stopEngine(t, e)
 	if err := e.Start("w", "interrupted", nil); err != nil { // what admission does at start
 		t.Fatal(err)
 	}
-	await(t, done)
+	awaitClosed(t, done)
 	if first.Load() != 1 || second.Load() != 2 {
 		t.Errorf("the finished step ran %d times, the interrupted one %d; want 1 and 2", first.Load(), second.Load())
 	}
@@ -162,7 +162,7 @@ func resumes(t *testing.T, o engine.Options) {
 
 // A wait that an engine was stopped in goes on in the next one, where it can be woken.
 // What comes after it is the next step, whether it ended by itself or was woken.
-func sleeps(t *testing.T, o engine.Options) {
+func testSleeps(t *testing.T, o engine.Options) {
 	var after atomic.Int32
 	begun, wake, woken, again := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	workflow := func(wake <-chan struct{}, then func(ctx engine.Context) error) engine.Workflow {
@@ -185,14 +185,14 @@ func sleeps(t *testing.T, o engine.Options) {
 			return then(ctx)
 		}
 	}
-	e := launch(t, o, "w", workflow(nil, func(engine.Context) error { return nil }))
+	e := launchEngine(t, o, "w", workflow(nil, func(engine.Context) error { return nil }))
 	if err := e.Start("w", "waits", nil); err != nil {
 		t.Fatal(err)
 	}
-	await(t, begun)
-	stop(t, e)
+	awaitClosed(t, begun)
+	stopEngine(t, e)
 
-	e = launch(t, o, "w", workflow(wake, func(ctx engine.Context) error {
+	e = launchEngine(t, o, "w", workflow(wake, func(ctx engine.Context) error {
 		close(woken)
 		<-ctx.Done()
 		return ctx.Err()
@@ -201,15 +201,15 @@ func sleeps(t *testing.T, o engine.Options) {
 		t.Fatal(err)
 	}
 	close(wake)
-	await(t, woken)
-	stop(t, e)
+	awaitClosed(t, woken)
+	stopEngine(t, e)
 
-	e = launch(t, o, "w", workflow(wake, func(engine.Context) error { close(again); return nil }))
-	defer stop(t, e)
+	e = launchEngine(t, o, "w", workflow(wake, func(engine.Context) error { close(again); return nil }))
+	defer stopEngine(t, e)
 	if err := e.Start("w", "waits", nil); err != nil {
 		t.Fatal(err)
 	}
-	await(t, again)
+	awaitClosed(t, again)
 	if n := after.Load(); n != 1 {
 		t.Errorf("the step after the wait ran %d times", n)
 	}
@@ -218,7 +218,7 @@ func sleeps(t *testing.T, o engine.Options) {
 func retriesSteps(t *testing.T, o engine.Options) {
 	var tries atomic.Int32
 	done := make(chan struct{})
-	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+	e := launchEngine(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
 		_, err := engine.Step(ctx, "flaky", func(context.Context) (bool, error) {
 			if tries.Add(1) < 3 {
 				return false, errors.New("store is away")
@@ -230,22 +230,22 @@ func retriesSteps(t *testing.T, o engine.Options) {
 		}
 		return err
 	})
-	defer stop(t, e)
+	defer stopEngine(t, e)
 	if err := e.Start("w", "flaky", nil); err != nil {
 		t.Fatal(err)
 	}
-	await(t, done)
+	awaitClosed(t, done)
 }
 
 func valuesCarryFailures(t *testing.T, o engine.Options) {
 	type outcome struct{ Reason string }
 	got := make(chan outcome, 1)
-	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+	e := launchEngine(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
 		v, err := engine.Step(ctx, "s", func(context.Context) (outcome, error) { return outcome{"disk"}, nil })
 		got <- v
 		return err
 	})
-	defer stop(t, e)
+	defer stopEngine(t, e)
 	if err := e.Start("w", "v", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func valuesCarryFailures(t *testing.T, o engine.Options) {
 	}
 }
 
-func panics(t *testing.T, o engine.Options) {
+func testPanics(t *testing.T, o engine.Options) {
 	var calls atomic.Int32
 	ended := make(chan error, 1)
 	workflow := func(ctx engine.Context, _ string, _ []byte) error {
@@ -266,8 +266,8 @@ func panics(t *testing.T, o engine.Options) {
 		ended <- errors.Join(err, after)
 		return nil
 	}
-	e := launch(t, o, "w", workflow)
-	defer stop(t, e)
+	e := launchEngine(t, o, "w", workflow)
+	defer stopEngine(t, e)
 	if err := e.Start("w", "p", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func manyAtOnce(t *testing.T, o engine.Options) {
 	const n = 60
 	var wg sync.WaitGroup
 	wg.Add(n)
-	e := launch(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
+	e := launchEngine(t, o, "w", func(ctx engine.Context, _ string, _ []byte) error {
 		defer wg.Done()
 		for _, s := range []string{"1", "2", "3"} {
 			if _, err := engine.Step(ctx, s, func(context.Context) (bool, error) { return true, nil }); err != nil {
@@ -293,7 +293,7 @@ func manyAtOnce(t *testing.T, o engine.Options) {
 		}
 		return nil
 	})
-	defer stop(t, e)
+	defer stopEngine(t, e)
 	for i := range n {
 		if err := e.Start("w", "many-"+string(rune('a'+i/26))+string(rune('a'+i%26)), nil); err != nil {
 			t.Fatal(err)
@@ -301,12 +301,12 @@ func manyAtOnce(t *testing.T, o engine.Options) {
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
-	await(t, done)
+	awaitClosed(t, done)
 }
 
-func prune(t *testing.T, o engine.Options) {
+func testPrune(t *testing.T, o engine.Options) {
 	gate, done := make(chan struct{}), make(chan struct{}, 3)
-	e := launch(t, o, "w", func(ctx engine.Context, id string, _ []byte) error {
+	e := launchEngine(t, o, "w", func(ctx engine.Context, id string, _ []byte) error {
 		if id == "goes-on" {
 			_, err := engine.Step(ctx, "wait", func(context.Context) (bool, error) { <-gate; return true, nil })
 			return err
@@ -314,7 +314,7 @@ func prune(t *testing.T, o engine.Options) {
 		done <- struct{}{}
 		return nil
 	})
-	defer stop(t, e)
+	defer stopEngine(t, e)
 	defer close(gate)
 	for _, id := range []string{"ended", "goes-on"} {
 		if err := e.Start("w", id, nil); err != nil {
@@ -342,11 +342,11 @@ func prune(t *testing.T, o engine.Options) {
 }
 
 func unknownWorkflow(t *testing.T, o engine.Options) {
-	e := open(t, o)
+	e := openEngine(t, o)
 	if err := e.Launch(); err != nil {
 		t.Fatal(err)
 	}
-	defer stop(t, e)
+	defer stopEngine(t, e)
 	if err := e.Start("nobody", "x", nil); err == nil {
 		t.Error("a workflow that nobody registered was started")
 	}

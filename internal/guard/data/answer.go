@@ -73,7 +73,7 @@ type stream struct {
 	Values [][]json.RawMessage `json:"values"`
 }
 
-func decode(name string, body []byte) (result, error) {
+func decodeResult(name string, body []byte) (result, error) {
 	var r result
 	if err := json.Unmarshal(body, &r); err != nil || r.Status != "success" {
 		return r, nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises", name)
@@ -81,15 +81,15 @@ func decode(name string, body []byte) (result, error) {
 	return r, nil
 }
 
-// tell makes text of a result.
-func (r result) tell(name string, q Query) (string, error) {
+// renderText makes text of a result.
+func (r result) renderText(name string, q Query) (string, error) {
 	var err error
 	var said string
 	switch r.Data.Type {
 	case "vector", "matrix":
 		var all []series
 		if err = json.Unmarshal(r.Data.Result, &all); err == nil {
-			said = bound(tellSeries(all, q))
+			said = cutAtLine(tellSeries(all, q))
 		}
 	case "streams":
 		var all []stream
@@ -113,14 +113,14 @@ func tellSeries(all []series, q Query) string {
 	if len(all) == 0 {
 		return "No series match: nothing of that name and those labels was measured then. values_of=\"__name__\" lists the metrics.\n"
 	}
-	slices.SortStableFunc(all, func(a, b series) int { return cmp.Compare(b.largest(), a.largest()) })
+	slices.SortStableFunc(all, func(a, b series) int { return cmp.Compare(b.largestValue(), a.largestValue()) })
 	var out strings.Builder
 	if q.Start.IsZero() {
-		fmt.Fprintf(&out, "%s at %s", counted(len(all)), stamp(q.End))
+		fmt.Fprintf(&out, "%s at %s", countSeries(len(all)), formatTime(q.End))
 	} else {
-		fmt.Fprintf(&out, "%s from %s to %s, a point each %s", counted(len(all)), stamp(q.Start), stamp(q.End), q.Step)
+		fmt.Fprintf(&out, "%s from %s to %s, a point each %s", countSeries(len(all)), formatTime(q.Start), formatTime(q.End), q.Step)
 	}
-	shared := common(all)
+	shared := commonLabels(all)
 	if len(shared) > 0 && len(all) > 1 {
 		fmt.Fprintf(&out, "; all have %s", labelText(shared, nil))
 	} else {
@@ -133,7 +133,7 @@ func tellSeries(all []series, q Query) string {
 		fmt.Fprintf(&out, "%-14s %-14s %-14s %-14s %-24s series\n", "min", "avg", "max", "last", "course")
 	}
 	for _, s := range all[:min(len(all), maxRows)] {
-		out.WriteString(s.row(shared))
+		out.WriteString(s.tableRow(shared))
 	}
 	if more := len(all) - maxRows; more > 0 {
 		fmt.Fprintf(&out, "(%d more are not shown: aggregate with sum by (...), or choose with topk)\n", more)
@@ -141,17 +141,17 @@ func tellSeries(all []series, q Query) string {
 	return out.String()
 }
 
-func counted(n int) string {
+func countSeries(n int) string {
 	if n == 1 {
 		return "1 series"
 	}
 	return fmt.Sprintf("%d series", n)
 }
 
-// largest is what a series is sorted by.
-func (s series) largest() float64 {
+// largestValue is what a series is sorted by.
+func (s series) largestValue() float64 {
 	most := math.Inf(-1)
-	for _, v := range s.points() {
+	for _, v := range s.allSamples() {
 		if !math.IsNaN(v.value) {
 			most = max(most, v.value)
 		}
@@ -159,17 +159,17 @@ func (s series) largest() float64 {
 	return most
 }
 
-func (s series) points() []sample {
+func (s series) allSamples() []sample {
 	if s.Value != nil {
 		return []sample{*s.Value}
 	}
 	return s.Values
 }
 
-func (s series) row(shared map[string]string) string {
+func (s series) tableRow(shared map[string]string) string {
 	name := labelText(s.Labels, shared)
 	if s.Value != nil {
-		return fmt.Sprintf("%-14s %s\n", number(s.Value.value), name)
+		return fmt.Sprintf("%-14s %s\n", formatNumber(s.Value.value), name)
 	}
 	least, most, sum, n := math.Inf(1), math.Inf(-1), 0.0, 0
 	for _, v := range s.Values {
@@ -181,7 +181,7 @@ func (s series) row(shared map[string]string) string {
 	if n == 0 {
 		least, most, sum, n = math.NaN(), math.NaN(), math.NaN(), 1
 	}
-	return fmt.Sprintf("%-14s %-14s %-14s %-14s %-24s %s\n", number(least), number(sum/float64(n)), number(most), number(last.value), course(s.Values, least, most), name)
+	return fmt.Sprintf("%-14s %-14s %-14s %-14s %-24s %s\n", formatNumber(least), formatNumber(sum/float64(n)), formatNumber(most), formatNumber(last.value), drawCourse(s.Values, least, most), name)
 }
 
 // bars are the heights of a course, from nothing to the largest.
@@ -190,8 +190,8 @@ const bars = "▁▂▃▄▅▆▇█"
 // courseWidth is how many bars a course has.
 const courseWidth = 24
 
-// course draws how a series went.
-func course(points []sample, least, most float64) string {
+// drawCourse draws how a series went.
+func drawCourse(points []sample, least, most float64) string {
 	heights := []rune(bars)
 	width := min(courseWidth, len(points))
 	out := make([]rune, width)
@@ -209,16 +209,16 @@ func course(points []sample, least, most float64) string {
 	return string(out)
 }
 
-// number writes whole numbers whole: bytes are compared with bytes.
-func number(v float64) string {
+// formatNumber writes whole numbers whole: bytes are compared with bytes.
+func formatNumber(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-// common are the labels that all series have with the same value.
-func common(all []series) map[string]string {
+// commonLabels are the labels that all series have with the same value.
+func commonLabels(all []series) map[string]string {
 	shared := map[string]string{}
 	for name, value := range all[0].Labels {
 		if !slices.ContainsFunc(all, func(s series) bool { return s.Labels[name] != value }) {
@@ -269,11 +269,11 @@ func tellStreams(all []stream, q Query) (string, error) {
 		}
 	}
 	if len(lines) == 0 {
-		return fmt.Sprintf("No lines from %s to %s.\n", stamp(q.Start), stamp(q.End)), nil
+		return fmt.Sprintf("No lines from %s to %s.\n", formatTime(q.Start), formatTime(q.End)), nil
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s from %s to %s", text.CountNoun(len(lines), "line"), stamp(q.Start), stamp(q.End))
+	fmt.Fprintf(&out, "%s from %s to %s", text.CountNoun(len(lines), "line"), formatTime(q.Start), formatTime(q.End))
 	if len(lines) >= q.Limit {
 		fmt.Fprintf(&out, ", the newest %d; there may be more before %s", q.Limit, time.Unix(0, lines[0].at).UTC().Format(time.RFC3339Nano))
 	}
@@ -295,8 +295,8 @@ func tellStreams(all []stream, q Query) (string, error) {
 	return out.String() + kubetool.Fence(strings.Join(shown, "")), nil
 }
 
-// bound cuts a table or a list at a line.
-func bound(whole string) string {
+// cutAtLine cuts a table or a list at a line.
+func cutAtLine(whole string) string {
 	kept := text.KeepLines(whole, maxText)
 	if len(kept) == len(whole) {
 		return whole

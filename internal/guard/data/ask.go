@@ -56,16 +56,16 @@ type question struct {
 	label string
 }
 
-// ask puts the question, and returns the answer, masked. The outcome is put on record by
+// askQuestion puts the question, and returns the answer, masked. The outcome is put on record by
 // finish.
-func (g *Guard) ask(ctx context.Context, q question) (_ []byte, finish func(kept journal.Request) error, err error) {
+func (g *Guard) askQuestion(ctx context.Context, q question) (_ []byte, finish func(kept journal.Request) error, err error) {
 	select {
 	case g.calls <- struct{}{}:
 		defer func() { <-g.calls }()
 	case <-ctx.Done():
 		return nil, nil, nightcrier.Errorf(nightcrier.Interrupted, "%s: %w", q.system.name, ctx.Err())
 	}
-	rec := q.record(g)
+	rec := q.newJournalRequest(g)
 	if err := g.cfg.Audit(ctx, rec); err != nil {
 		return nil, nil, nightcrier.Errorf(nightcrier.Exhausted, "%s: the question cannot be put on record, so it is not asked: %w", q.system.name, err)
 	}
@@ -73,23 +73,23 @@ func (g *Guard) ask(ctx context.Context, q question) (_ []byte, finish func(kept
 		rec.Done, rec.Status, rec.Bytes, rec.Evidence, rec.SHA256 = true, kept.Status, kept.Bytes, kept.Evidence, kept.SHA256
 		return g.cfg.Audit(ctx, rec)
 	}
-	r, err := g.fetch(ctx, q)
+	r, err := g.fetchReply(ctx, q)
 	if err != nil {
 		return nil, nil, errors.Join(err, finish(journal.Request{Status: r.status, Bytes: r.bytes}))
 	}
 	return r.text, finish, nil
 }
 
-// record is the question as it stands in the record of the run.
-func (q question) record(g *Guard) journal.Request {
+// newJournalRequest is the question as it stands in the record of the run.
+func (q question) newJournalRequest(g *Guard) journal.Request {
 	return journal.Request{
 		ID: g.ids.Add(1), Time: g.cfg.Now().UTC(), Verb: "get", Resource: q.system.name, Subresource: q.path,
 		Query: string(g.cfg.Mask([]byte(q.options.Encode()))), Decision: journal.Allow, Reason: "data: a question that only reads",
 	}
 }
 
-// deny puts on record what is not asked, and returns it as an error.
-func (g *Guard) deny(ctx context.Context, system, what string, why error) error {
+// recordDenial puts on record what is not asked, and returns it as an error.
+func (g *Guard) recordDenial(ctx context.Context, system, what string, why error) error {
 	r := journal.Request{
 		ID: g.ids.Add(1), Time: g.cfg.Now().UTC(), Verb: "get", Resource: system, Query: url.Values{"query": {string(g.cfg.Mask([]byte(text.CutBytes(what, 512))))}}.Encode(),
 		Decision: journal.Deny, Reason: why.Error(), Done: true,
@@ -101,22 +101,22 @@ func (g *Guard) deny(ctx context.Context, system, what string, why error) error 
 	return why
 }
 
-func (g *Guard) send(ctx context.Context, q question) (status int, body []byte, err error) {
+func (g *Guard) sendQuestion(ctx context.Context, q question) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	req, err := q.request(ctx)
+	req, err := q.newRequest(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
 	resp, err := g.client.Do(req)
 	if err != nil {
-		return 0, nil, g.unreachable(q.system, err)
+		return 0, nil, g.unreachableError(q.system, err)
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return resp.StatusCode, nil, g.unreachable(q.system, err)
+		return resp.StatusCode, nil, g.unreachableError(q.system, err)
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		err = nightcrier.Errorf(nightcrier.Refused, "%s redirects (HTTP %d), and redirects are not followed: set the address that it leads to", q.system.name, resp.StatusCode)
 	case resp.Header.Get("Content-Encoding") != "":
@@ -124,13 +124,13 @@ func (g *Guard) send(ctx context.Context, q question) (status int, body []byte, 
 	case len(body) > maxBody:
 		err = nightcrier.Errorf(nightcrier.Exhausted, "%s answers with more than %d MiB: ask for less, such as sum by (pod) (...), topk(10, ...), or a shorter time", q.system.name, maxBody>>20)
 	case resp.StatusCode != http.StatusOK:
-		err = g.refused(q, resp.StatusCode, body)
+		err = g.refusedError(q, resp.StatusCode, body)
 	}
 	return resp.StatusCode, body, err
 }
 
-// request makes the request: a GET, or the same as a form where that is too long.
-func (q question) request(ctx context.Context) (*http.Request, error) {
+// newRequest makes the request: a GET, or the same as a form where that is too long.
+func (q question) newRequest(ctx context.Context) (*http.Request, error) {
 	u := *q.system.base
 	// The name of a label may hold no character that means anything in a path.
 	u.Path += q.system.api + q.path
@@ -148,12 +148,12 @@ func (q question) request(ctx context.Context) (*http.Request, error) {
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	q.system.sign(req)
+	q.system.signRequest(req)
 	return req, nil
 }
 
-// sign puts the credential into a request of ours.
-func (s *system) sign(req *http.Request) {
+// signRequest puts the credential into a request of ours.
+func (s *system) signRequest(req *http.Request) {
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "nightcrier")
 	switch {
@@ -167,8 +167,8 @@ func (s *system) sign(req *http.Request) {
 	}
 }
 
-// unreachable drops the address from a client's error: it may hold the query.
-func (g *Guard) unreachable(s *system, err error) error {
+// unreachableError drops the address from a client's error: it may hold the query.
+func (g *Guard) unreachableError(s *system, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nightcrier.Errorf(nightcrier.Unreachable, "%s did not answer in time", s.name)
 	}
@@ -176,12 +176,12 @@ func (g *Guard) unreachable(s *system, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return nightcrier.Errorf(nightcrier.Unreachable, "%s cannot be reached: %s", s.name, g.words(err.Error()))
+	return nightcrier.Errorf(nightcrier.Unreachable, "%s cannot be reached: %s", s.name, g.cleanServerText(err.Error()))
 }
 
-// refused is a server's refusal, with its own words where it has some, and without those
+// refusedError is a server's refusal, with its own words where it has some, and without those
 // of whoever asked.
-func (g *Guard) refused(q question, status int, body []byte) error {
+func (g *Guard) refusedError(q question, status int, body []byte) error {
 	code := nightcrier.Unreachable
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -196,11 +196,11 @@ func (g *Guard) refused(q question, status int, body []byte) error {
 	if json.Unmarshal(body, &said) == nil && said.Error != "" {
 		text = said.Error
 	}
-	return nightcrier.Errorf(code, "%s answers HTTP %d: %s", q.system.name, status, g.words(text, q.words()...))
+	return nightcrier.Errorf(code, "%s answers HTTP %d: %s", q.system.name, status, g.cleanServerText(text, q.askedWords()...))
 }
 
-// words are those of whoever asked that stand in a question.
-func (q question) words() []string {
+// askedWords are those of whoever asked that stand in a question.
+func (q question) askedWords() []string {
 	words := []string{q.label, q.options.Encode()}
 	for _, values := range q.options {
 		words = append(words, values...)
@@ -208,15 +208,15 @@ func (q question) words() []string {
 	return words
 }
 
-// words makes text of a server fit to be shown: without what was asked, masked, on one
+// cleanServerText makes text of a server fit to be shown: without what was asked, masked, on one
 // line, bounded.
-func (g *Guard) words(said string, asked ...string) string {
+func (g *Guard) cleanServerText(said string, asked ...string) string {
 	said = string(g.cfg.Mask([]byte(mask.WithoutEchoes(text.CutBytes(said, 4*maxWords), asked...))))
 	return text.CutLine(said, maxWords)
 }
 
-// keep records an answer with what we say of it, and puts the outcome on record.
-func (g *Guard) keep(kind, source string, body []byte, finish func(journal.Request) error) (string, error) {
+// recordEvidence records an answer with what we say of it, and puts the outcome on record.
+func (g *Guard) recordEvidence(kind, source string, body []byte, finish func(journal.Request) error) (string, error) {
 	id := ""
 	if g.cfg.Evidence != nil {
 		var err error
@@ -235,12 +235,12 @@ func (g *Guard) keep(kind, source string, body []byte, finish func(journal.Reque
 // Check asks whether a system answers, for people who set it up, and returns what it
 // says of itself.
 func (g *Guard) Check(ctx context.Context, name string) (string, error) {
-	s, err := g.system(name)
+	s, err := g.systemByName(name)
 	if err != nil {
 		return "", err
 	}
 	q := question{system: s, path: "labels", options: url.Values{"limit": {"1"}}}
-	body, finish, err := g.ask(ctx, q)
+	body, finish, err := g.askQuestion(ctx, q)
 	if err != nil {
 		return "", err
 	}

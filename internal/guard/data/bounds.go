@@ -40,8 +40,8 @@ type Query struct {
 	Asked time.Time
 }
 
-// bounded cuts the question to the bounds, and says what was cut.
-func (q Query) bounded(now time.Time) (_ Query, notes []string, err error) {
+// cutToBounds cuts the question to the bounds, and says what was cut.
+func (q Query) cutToBounds(now time.Time) (_ Query, notes []string, err error) {
 	if q.End.IsZero() {
 		q.End = now
 	}
@@ -53,7 +53,7 @@ func (q Query) bounded(now time.Time) (_ Query, notes []string, err error) {
 		return q, notes, nil
 	}
 	if !q.Start.Before(q.End) {
-		return q, nil, nightcrier.Errorf(nightcrier.Invalid, "start (%s) is not before end (%s)", stamp(q.Start), stamp(q.End))
+		return q, nil, nightcrier.Errorf(nightcrier.Invalid, "start (%s) is not before end (%s)", formatTime(q.Start), formatTime(q.End))
 	}
 	if q.End.Sub(q.Start) > maxRange {
 		q.Start = q.End.Add(-maxRange)
@@ -117,7 +117,9 @@ func ParseDuration(s string) (time.Duration, error) {
 	return 0, wrong
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// unix is a time as both APIs take it: seconds, with a fraction.
-func unix(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64) }
+// unixSeconds is a time as both APIs take it: seconds, with a fraction.
+func unixSeconds(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
+}

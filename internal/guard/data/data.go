@@ -163,7 +163,7 @@ func newSystem(name string, e Endpoint) (*system, error) {
 // Has reports whether a system can be asked.
 func (g *Guard) Has(name string) bool { return g.systems[name] != nil }
 
-func (g *Guard) system(name string) (*system, error) {
+func (g *Guard) systemByName(name string) (*system, error) {
 	if s := g.systems[name]; s != nil {
 		return s, nil
 	}

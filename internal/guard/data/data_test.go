@@ -296,7 +296,7 @@ func TestBounds(t *testing.T) {
 		{q: Query{Start: now}, fails: true},
 		{q: Query{Start: now.Add(-time.Second), End: now.Add(-time.Hour)}, fails: true},
 	} {
-		got, notes, err := c.q.bounded(now)
+		got, notes, err := c.q.cutToBounds(now)
 		if (err != nil) != c.fails {
 			t.Errorf("%+v: %v", c.q, err)
 		}
@@ -469,7 +469,7 @@ func FuzzQueries(f *testing.F) {
 			_ = again
 		}
 		if q, err := l.readLogsQuery(s, []string{"shop"}); err == nil {
-			tokens, err := scan(q.text)
+			tokens, err := scanTokens(q.text)
 			braces := 0
 			for _, t := range tokens {
 				if t.kind == '{' {
@@ -492,12 +492,12 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1,"2"],[2.5,"NaN"]]}]}}`))
 	f.Add([]byte(`{"status":"success","data":{"resultType":"streams","result":[{"stream":{"a":"b"},"values":[["1","line",{}]]}]}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r, err := decode(Prometheus, body)
+		r, err := decodeResult(Prometheus, body)
 		if err != nil {
 			return
 		}
 		for _, q := range []Query{{End: time.Unix(1, 0)}, {Start: time.Unix(1, 0), End: time.Unix(2, 0), Step: time.Second, Limit: 1}} {
-			if text, err := r.tell(Prometheus, q); err == nil && len(text) > 2*maxText {
+			if text, err := r.renderText(Prometheus, q); err == nil && len(text) > 2*maxText {
 				t.Errorf("%d bytes of text", len(text))
 			}
 		}

@@ -19,16 +19,16 @@ type lineFilter struct {
 // filterSigns begin a filter of lines.
 var filterSigns = []string{"|=", "!=", "|~", "!~"}
 
-// filter reads one filter of lines, nil when something else stands there.
-func (r *logsReader) filter() (*lineFilter, error) {
+// readFilter reads one filter of lines, nil when something else stands there.
+func (r *logsReader) readFilter() (*lineFilter, error) {
 	for _, sign := range filterSigns {
-		text, ok := r.next(2).value()
-		if !r.is(sign) || !ok {
+		text, ok := r.peekToken(2).stringValue()
+		if !r.isNext(sign) || !ok {
 			continue
 		}
 		f := &lineFilter{sign: sign, negative: sign[0] == '!', texts: []string{text}}
-		for r.at += 3; strings.EqualFold(r.next(0).text, "or"); r.at += 2 {
-			more, ok := r.next(1).value()
+		for r.at += 3; strings.EqualFold(r.peekToken(0).text, "or"); r.at += 2 {
+			more, ok := r.peekToken(1).stringValue()
 			if !ok {
 				break
 			}
@@ -36,8 +36,8 @@ func (r *logsReader) filter() (*lineFilter, error) {
 		}
 		return f, f.compile()
 	}
-	if r.is("|>") || r.is("!>") || r.is("|=") || r.is("|~") {
-		return nil, unread(`lines are looked through by |= "text", != "text", |~ "pattern" and !~ "pattern"`)
+	if r.isNext("|>") || r.isNext("!>") || r.isNext("|=") || r.isNext("|~") {
+		return nil, newUnreadError(`lines are looked through by |= "text", != "text", |~ "pattern" and !~ "pattern"`)
 	}
 	return nil, nil
 }
@@ -51,15 +51,15 @@ func (f *lineFilter) compile() error {
 	for _, text := range f.texts {
 		p, err := regexp.Compile(text)
 		if err != nil {
-			return unread("the pattern " + strconv.Quote(text) + ": " + err.Error())
+			return newUnreadError("the pattern " + strconv.Quote(text) + ": " + err.Error())
 		}
 		f.patterns = append(f.patterns, p)
 	}
 	return nil
 }
 
-// keeps reports whether a line passes.
-func (f *lineFilter) keeps(line string) bool {
+// keepsLine reports whether a line passes.
+func (f *lineFilter) keepsLine(line string) bool {
 	holds := slices.ContainsFunc(f.texts, func(text string) bool { return strings.Contains(line, text) })
 	if f.patterns != nil {
 		holds = slices.ContainsFunc(f.patterns, func(p *regexp.Regexp) bool { return p.MatchString(line) })
@@ -76,9 +76,9 @@ var commonWords = []string{
 	"terminated", "throttled", "timed out", "timeout", "too many", "traceback", "unable", "unauthorized", "unavailable", "unhealthy", "unreachable", "warn", "warning", "x509",
 }
 
-// common reports whether a filter looks for such words alone, in any case, also as one of
+// hasOnlyCommonWords reports whether a filter looks for such words alone, in any case, also as one of
 // several: (?i)(error|panic).
-func (f *lineFilter) common() bool {
+func (f *lineFilter) hasOnlyCommonWords() bool {
 	for _, text := range f.texts {
 		if f.patterns != nil {
 			text = strings.TrimPrefix(text, "(?i)")

@@ -25,8 +25,8 @@ func (g *Guard) Moment(system string, arguments any) (at time.Time, err error) {
 	return at, err
 }
 
-// asked is what counts as now in a question.
-func (g *Guard) asked(at time.Time) time.Time {
+// askedTime is what counts as now in a question.
+func (g *Guard) askedTime(at time.Time) time.Time {
 	if at.IsZero() {
 		return g.cfg.Now()
 	}
@@ -42,8 +42,8 @@ type reply struct {
 	text   []byte
 }
 
-// fetch sends a question, or takes what was kept of it.
-func (g *Guard) fetch(ctx context.Context, q question) (reply, error) {
+// fetchReply sends a question, or takes what was kept of it.
+func (g *Guard) fetchReply(ctx context.Context, q question) (reply, error) {
 	var kept []byte
 	err := g.cfg.Take(fmt.Sprintf("%q %q %q", q.system.name, q.path, g.cfg.Mask([]byte(q.options.Encode()))), &kept, func() error {
 		status, body, err := g.sendWidened(ctx, q)
@@ -53,7 +53,7 @@ func (g *Guard) fetch(ctx context.Context, q question) (reply, error) {
 		if q.label != "" {
 			body = besideName(body, q.label)
 		}
-		r := reply{status: status, bytes: int64(len(body)), text: bytes.ToValidUTF8(g.masked(q, body), []byte("\uFFFD"))}
+		r := reply{status: status, bytes: int64(len(body)), text: bytes.ToValidUTF8(g.maskAnswer(q, body), []byte("\uFFFD"))}
 		if err != nil {
 			r.code, r.text = nightcrier.CodeOf(err), []byte(err.Error())
 		}

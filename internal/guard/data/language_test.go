@@ -265,17 +265,17 @@ func TestPagesMeet(t *testing.T) {
 			}
 			d := secretive(t, Access{Loki: &Endpoint{URL: datatest.NewLoki(t, s).URL}})
 			q := Query{Text: `{pod="cart-1"} |= "line"`, End: now, Start: now.Add(-time.Hour), Limit: 500}
-			asked, read, q, _, err := d.lines(t.Context(), q)
+			asked, read, q, _, err := d.newLinesQuestion(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
 			q.Limit = 1 << 20 // beyond what a caller may ask
-			sieve, finish, err := d.sift(t.Context(), asked, q, read.filters)
+			sieve, finish, err := d.siftLines(t.Context(), asked, q, read.filters)
 			if err != nil {
 				t.Fatal(err)
 			}
 			_ = finish(journal.Request{})
-			if note := sieve.note(); !strings.HasPrefix(note, c.want) || !sieve.reached {
+			if note := sieve.describeReach(); !strings.HasPrefix(note, c.want) || !sieve.reached {
 				t.Errorf("reached %v: %s", sieve.reached, note)
 			}
 		})

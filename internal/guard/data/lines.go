@@ -36,7 +36,7 @@ func (q question) asksLines() bool {
 // sendWidened sends a question with a margin.
 func (g *Guard) sendWidened(ctx context.Context, q question) (status int, body []byte, err error) {
 	for _, margin := range marginEntries {
-		status, body, err = g.send(ctx, q.widened(margin))
+		status, body, err = g.sendQuestion(ctx, q.withMargin(margin))
 		if nightcrier.CodeOf(err) != nightcrier.Exhausted || !q.asksLines() {
 			break
 		}
@@ -44,26 +44,26 @@ func (g *Guard) sendWidened(ctx context.Context, q question) (status int, body [
 	return status, body, err
 }
 
-// widened is the question with a margin.
-func (q question) widened(margin int) question {
+// withMargin is the question with a margin.
+func (q question) withMargin(margin int) question {
 	limit, err := strconv.Atoi(q.options.Get("limit"))
 	if !q.asksLines() || err != nil {
 		return q
 	}
 	q.options = maps.Clone(q.options)
 	q.options.Set("limit", strconv.Itoa(max(limit, min(limit+margin, mostEntries))))
-	q.options.Set("start", strconv.FormatInt(q.start()-int64(marginTime), 10))
+	q.options.Set("start", strconv.FormatInt(q.startMoment()-int64(marginTime), 10))
 	return q
 }
 
-// start is the moment of the first entry that may be wanted.
-func (q question) start() int64 {
+// startMoment is the moment of the first entry that may be wanted.
+func (q question) startMoment() int64 {
 	at, _ := strconv.ParseInt(q.options.Get("start"), 10, 64) // we wrote it
 	return at
 }
 
-// masked is the body of an answer without its secrets. JSON stays JSON.
-func (g *Guard) masked(q question, body []byte) []byte {
+// maskAnswer is the body of an answer without its secrets. JSON stays JSON.
+func (g *Guard) maskAnswer(q question, body []byte) []byte {
 	if q.asksLines() {
 		if lines, err := g.maskedLines(q, body); err == nil {
 			body = lines
@@ -105,7 +105,7 @@ func (g *Guard) maskedLines(q question, body []byte) ([]byte, error) {
 	}
 	g.maskEntries(all, len(streams))
 	limit, _ := strconv.Atoi(q.options.Get("limit"))
-	wanted := wantedEntries(all, q.start(), limit)
+	wanted := wantedEntries(all, q.startMoment(), limit)
 	left := streams[:0]
 	for i, s := range streams {
 		s.Values = nil
@@ -118,17 +118,17 @@ func (g *Guard) maskedLines(q question, body []byte) ([]byte, error) {
 			left = append(left, s)
 		}
 	}
-	if data["result"], err = encode(left); err != nil {
+	if data["result"], err = encodeJSON(left); err != nil {
 		return nil, err
 	}
-	if doc["data"], err = encode(data); err != nil {
+	if doc["data"], err = encodeJSON(data); err != nil {
 		return nil, err
 	}
-	return encode(doc)
+	return encodeJSON(doc)
 }
 
-// encode writes JSON with as few escapes as there can be.
-func encode(v any) ([]byte, error) {
+// encodeJSON writes JSON with as few escapes as there can be.
+func encodeJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -179,7 +179,7 @@ func (g *Guard) maskEntries(all []*entry, streams int) {
 	}
 	for _, e := range all {
 		e.raw = slices.Clone(e.raw)
-		e.raw[1], _ = encode(e.text) // a string can be encoded
+		e.raw[1], _ = encodeJSON(e.text) // a string can be encoded
 	}
 }
 

@@ -175,7 +175,7 @@ func TestNumbersHaveNoMargin(t *testing.T) {
 	s := &system{name: Loki}
 	for query, want := range map[string]bool{`{a="b"}`: true, ` {a="b"} |= "x"`: true, `count_over_time({a="b"}[5m])`: false, ``: false} {
 		q := question{system: s, path: "query_range", options: url.Values{"query": {query}, "start": {"1000000000000"}, "limit": {"10"}}}
-		if got := q.widened(200).options.Get("limit") != "10"; got != want {
+		if got := q.withMargin(200).options.Get("limit") != "10"; got != want {
 			t.Errorf("%s: %t", query, got)
 		}
 	}

@@ -32,12 +32,12 @@ func (s *system) readLogsQuery(text string, namespaces []string) (logsQuery, err
 	if err := checkQuery(text); err != nil {
 		return logsQuery{}, err
 	}
-	tokens, err := scan(text)
+	tokens, err := scanTokens(text)
 	if err != nil {
 		return logsQuery{}, err
 	}
 	r := logsReader{system: s, namespaces: namespaces, text: text, tokens: tokens}
-	if err := r.read(); err != nil {
+	if err := r.readQuery(); err != nil {
 		return logsQuery{}, err
 	}
 	return logsQuery{text: strings.TrimSpace(r.out.String() + text[r.done:]), computed: r.computed, filters: r.filters}, nil
@@ -48,21 +48,21 @@ func (s *system) readStreams(text string) error {
 	if err := checkQuery(text); err != nil {
 		return err
 	}
-	tokens, err := scan(text)
+	tokens, err := scanTokens(text)
 	if err != nil {
 		return err
 	}
 	r := logsReader{system: s, text: text, tokens: tokens}
-	if err := r.selector(); err != nil {
+	if err := r.readSelector(); err != nil {
 		return err
 	}
 	if r.at < len(r.tokens) {
-		return unread(`with values_of, the query is a stream selector such as {namespace="shop"}`)
+		return newUnreadError(`with values_of, the query is a stream selector such as {namespace="shop"}`)
 	}
 	return nil
 }
 
-func unread(why string) error {
+func newUnreadError(why string) error {
 	return nightcrier.Errorf(nightcrier.Invalid, "the query is not sent, because it cannot be read as LogQL: %s", text.CutLine(why, maxWords))
 }
 
@@ -73,8 +73,8 @@ type token struct {
 	from, to int
 }
 
-// value is what a string says.
-func (t token) value() (string, bool) {
+// stringValue is what a string says.
+func (t token) stringValue() (string, bool) {
 	if t.kind != scanner.String && t.kind != scanner.RawString {
 		return "", false
 	}
@@ -82,19 +82,19 @@ func (t token) value() (string, bool) {
 	return s, err == nil
 }
 
-// scan takes a query apart as Go's scanner does, which is the one that Loki uses: both
+// scanTokens takes a query apart as Go's scanner does, which is the one that Loki uses: both
 // see the same strings. Comments and character literals, of which that is not sure,
 // are errors.
-func scan(text string) (tokens []token, err error) {
+func scanTokens(text string) (tokens []token, err error) {
 	var s scanner.Scanner
 	s.Init(strings.NewReader(text))
 	s.Mode = scanner.GoTokens &^ scanner.SkipComments
-	s.Error = func(_ *scanner.Scanner, why string) { err = unread(why) }
+	s.Error = func(_ *scanner.Scanner, why string) { err = newUnreadError(why) }
 	for kind := s.Scan(); kind != scanner.EOF && err == nil; kind = s.Scan() {
 		t := token{kind: kind, text: s.TokenText(), from: s.Position.Offset}
 		t.to = t.from + len(t.text)
 		if kind == scanner.Comment || kind == scanner.Char || kind == '#' || kind == '\'' {
-			return nil, unread("it holds a comment or a single quote")
+			return nil, newUnreadError("it holds a comment or a single quote")
 		}
 		tokens = append(tokens, t)
 	}
@@ -117,8 +117,8 @@ type logsReader struct {
 	filters  []lineFilter
 }
 
-// is reports whether the tokens to come are these signs, without a space between.
-func (r *logsReader) is(signs string) bool {
+// isNext reports whether the tokens to come are these signs, without a space between.
+func (r *logsReader) isNext(signs string) bool {
 	for i, sign := range signs {
 		at := r.at + i
 		if at >= len(r.tokens) || r.tokens[at].kind != sign || i > 0 && r.tokens[at].from != r.tokens[at-1].to {
@@ -128,60 +128,60 @@ func (r *logsReader) is(signs string) bool {
 	return true
 }
 
-// next is the token so many places on; one of no kind where there is none.
-func (r *logsReader) next(n int) token {
+// peekToken is the token so many places on; one of no kind where there is none.
+func (r *logsReader) peekToken(n int) token {
 	if r.at+n >= len(r.tokens) {
 		return token{from: len(r.text), to: len(r.text)}
 	}
 	return r.tokens[r.at+n]
 }
 
-// replace has a text stand where those between two tokens stood.
-func (r *logsReader) replace(from, to int, text string) {
+// replaceText has a text stand where those between two tokens stood.
+func (r *logsReader) replaceText(from, to int, text string) {
 	r.out.WriteString(r.text[r.done:from] + text)
 	r.done = to
 }
 
-func (r *logsReader) read() error {
+func (r *logsReader) readQuery() error {
 	for r.at < len(r.tokens) {
-		if err := r.piece(); err != nil {
+		if err := r.readPiece(); err != nil {
 			return err
 		}
-		if !r.counts() && r.at < len(r.tokens) {
-			return unread(strconv.Quote(r.next(0).text) + " belongs nowhere behind a stream selector and its filters")
+		if !r.asksNumbers() && r.at < len(r.tokens) {
+			return newUnreadError(strconv.Quote(r.peekToken(0).text) + " belongs nowhere behind a stream selector and its filters")
 		}
 	}
 	switch {
 	case r.selected == 0:
-		return unread(`it has no stream selector such as {namespace="shop"}`)
-	case r.counts() && r.ranged < r.selected:
+		return newUnreadError(`it has no stream selector such as {namespace="shop"}`)
+	case r.asksNumbers() && r.ranged < r.selected:
 		// Loki reads ({…}) as lines too, which would be taken for numbers here.
-		return unread("a query for lines begins with its stream selector, without parentheses; behind one that is counted stands a range such as [5m]")
+		return newUnreadError("a query for lines begins with its stream selector, without parentheses; behind one that is counted stands a range such as [5m]")
 	}
 	return nil
 }
 
-// piece reads a selector with its filters, or one token of what is around them.
-func (r *logsReader) piece() error {
-	t := r.next(0)
-	_, filter := r.next(2).value()
+// readPiece reads a selector with its filters, or one token of what is around them.
+func (r *logsReader) readPiece() error {
+	t := r.peekToken(0)
+	_, filter := r.peekToken(2).stringValue()
 	switch {
 	case t.kind == '{':
-		if err := r.selector(); err != nil {
+		if err := r.readSelector(); err != nil {
 			return err
 		}
-		return r.stages()
-	case t.kind == '|', filter && (r.is("!=") || r.is("!~")): // behind a range
-		return r.stages()
+		return r.readStages()
+	case t.kind == '|', filter && (r.isNext("!=") || r.isNext("!~")): // behind a range
+		return r.readStages()
 	case t.kind == '[':
-		return r.reach()
+		return r.readRange()
 	case t.kind == scanner.Ident:
-		return r.word(t)
+		return r.readWord(t)
 	case strings.ContainsRune("+-*/%^", t.kind):
 		r.computed = true
 	case strings.ContainsRune("(),<>=!", t.kind), t.kind == scanner.Int, t.kind == scanner.Float:
 	default:
-		return unread(strconv.Quote(t.text) + " belongs nowhere in it")
+		return newUnreadError(strconv.Quote(t.text) + " belongs nowhere in it")
 	}
 	r.at++
 	return nil
@@ -196,15 +196,15 @@ var (
 	labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,127}$`)
 )
 
-// word reads what has a name.
-func (r *logsReader) word(t token) error {
+// readWord reads what has a name.
+func (r *logsReader) readWord(t token) error {
 	name := strings.ToLower(t.text)
 	r.at++
 	switch {
 	case name == "offset":
-		return r.offset()
+		return r.readOffset()
 	case slices.Contains(listing, name):
-		return r.list()
+		return r.readLabelList()
 	case slices.Contains(counting, name):
 		return nil
 	case slices.Contains(making, name):
@@ -214,29 +214,29 @@ func (r *logsReader) word(t token) error {
 	return notAsked(text.CutBytes(t.text, 40))
 }
 
-// list reads names of labels in parentheses, where there are any.
-func (r *logsReader) list() error {
-	if r.next(0).kind != '(' {
+// readLabelList reads names of labels in parentheses, where there are any.
+func (r *logsReader) readLabelList() error {
+	if r.peekToken(0).kind != '(' {
 		return nil
 	}
-	for r.at++; r.next(0).kind != ')'; r.at++ {
-		if t := r.next(0); t.kind != ',' && !labelName.MatchString(t.text) {
-			return unread("behind by, without, on and the like stand names of labels")
+	for r.at++; r.peekToken(0).kind != ')'; r.at++ {
+		if t := r.peekToken(0); t.kind != ',' && !labelName.MatchString(t.text) {
+			return newUnreadError("behind by, without, on and the like stand names of labels")
 		}
 	}
 	r.at++
 	return nil
 }
 
-// selector reads a stream selector.
-func (r *logsReader) selector() error {
-	open := r.next(0)
+// readSelector reads a stream selector.
+func (r *logsReader) readSelector() error {
+	open := r.peekToken(0)
 	if open.kind != '{' {
-		return unread(`a stream selector is of the form {label="value", other=~"a|b"}`)
+		return newUnreadError(`a stream selector is of the form {label="value", other=~"a|b"}`)
 	}
 	var matchers []string
-	for r.at++; r.next(0).kind != '}'; {
-		m, text, err := r.matcher()
+	for r.at++; r.peekToken(0).kind != '}'; {
+		m, text, err := r.readMatcher()
 		if err != nil {
 			return err
 		}
@@ -244,18 +244,18 @@ func (r *logsReader) selector() error {
 			return err
 		}
 		matchers = append(matchers, text)
-		switch r.next(0).kind {
+		switch r.peekToken(0).kind {
 		case ',':
 			r.at++
 		case '}':
 		default:
-			return unread("the matchers of a stream selector are separated by commas")
+			return newUnreadError("the matchers of a stream selector are separated by commas")
 		}
 	}
 	r.selected++
 	if len(r.namespaces) > 0 {
 		matchers = append(matchers, r.system.NamespaceLabel+"=~"+strconv.Quote(anyOf(r.namespaces)))
-		r.replace(open.from, r.next(0).to, "{"+strings.Join(matchers, ", ")+"}")
+		r.replaceText(open.from, r.peekToken(0).to, "{"+strings.Join(matchers, ", ")+"}")
 	}
 	r.at++
 	return nil
@@ -266,44 +266,44 @@ var matchTypes = []struct {
 	kind labels.MatchType
 }{{"=~", labels.MatchRegexp}, {"!~", labels.MatchNotRegexp}, {"!=", labels.MatchNotEqual}, {"=", labels.MatchEqual}}
 
-// matcher reads label="value", and returns it as it is to be written.
-func (r *logsReader) matcher() (*labels.Matcher, string, error) {
-	name := r.next(0)
+// readMatcher reads label="value", and returns it as it is to be written.
+func (r *logsReader) readMatcher() (*labels.Matcher, string, error) {
+	name := r.peekToken(0)
 	r.at++
 	for _, t := range matchTypes {
-		if !r.is(t.sign) || !labelName.MatchString(name.text) {
+		if !r.isNext(t.sign) || !labelName.MatchString(name.text) {
 			continue
 		}
-		at := r.next(len(t.sign))
-		value, ok := at.value()
+		at := r.peekToken(len(t.sign))
+		value, ok := at.stringValue()
 		if !ok {
 			break
 		}
 		m, err := labels.NewMatcher(t.kind, name.text, value)
 		if err != nil {
-			return nil, "", unread(err.Error())
+			return nil, "", newUnreadError(err.Error())
 		}
 		r.at += len(t.sign) + 1
 		return m, name.text + t.sign + at.text, nil
 	}
-	return nil, "", unread(`labels are compared as in {label="value", other=~"a|b"}`)
+	return nil, "", newUnreadError(`labels are compared as in {label="value", other=~"a|b"}`)
 }
 
-// stages reads what is done to lines, behind a selector or a range. A filter of lines
+// readStages reads what is done to lines, behind a selector or a range. A filter of lines
 // is taken out, to be applied when they are masked; where only numbers come back, those
 // alone are left that look for words of no secret.
-func (r *logsReader) stages() error {
+func (r *logsReader) readStages() error {
 	for {
 		from := r.at
-		f, err := r.filter()
+		f, err := r.readFilter()
 		switch {
 		case err != nil:
 			return err
 		case f != nil:
-			if err := r.place(*f, r.tokens[from].from, r.tokens[r.at-1].to); err != nil {
+			if err := r.placeFilter(*f, r.tokens[from].from, r.tokens[r.at-1].to); err != nil {
 				return err
 			}
-		case r.next(0).kind == '|':
+		case r.peekToken(0).kind == '|':
 			if err := r.labelFilter(); err != nil {
 				return err
 			}
@@ -313,47 +313,47 @@ func (r *logsReader) stages() error {
 	}
 }
 
-// place takes a filter out of a query for lines: Loki would answer with the lines that
+// placeFilter takes a filter out of a query for lines: Loki would answer with the lines that
 // pass alone, and without those around them a secret may be none. What is counted shows
 // no line.
-func (r *logsReader) place(f lineFilter, from, to int) error {
+func (r *logsReader) placeFilter(f lineFilter, from, to int) error {
 	switch {
-	case r.counts() && !f.common():
+	case r.asksNumbers() && !f.hasOnlyCommonWords():
 		return nightcrier.Errorf(nightcrier.Refused, "lines are not counted by %s: that would tell of text before it is masked. Ask for the lines themselves, with the filter and without %s, or count those with a common word such as error, warn, panic, timeout", f.sign, r.text[r.tokens[0].from:r.tokens[0].to])
-	case r.counts():
+	case r.asksNumbers():
 		return nil
 	}
 	r.filters = append(r.filters, f)
-	r.replace(from, to, "")
+	r.replaceText(from, to, "")
 	return nil
 }
 
-// counts reports whether the query asks for numbers.
-func (r *logsReader) counts() bool { return r.tokens[0].kind != '{' }
+// asksNumbers reports whether the query asks for numbers.
+func (r *logsReader) asksNumbers() bool { return r.tokens[0].kind != '{' }
 
 // labelFilter reads | label="value", which looks at the labels of a stream: nothing in
 // the query makes others.
 func (r *logsReader) labelFilter() error {
-	name := r.next(1)
-	if sign := r.next(2).kind; name.kind != scanner.Ident || sign != '=' && sign != '!' {
+	name := r.peekToken(1)
+	if sign := r.peekToken(2).kind; name.kind != scanner.Ident || sign != '=' && sign != '!' {
 		return nightcrier.Errorf(nightcrier.Refused, "| %s is not asked: it takes lines apart, changes them or reckons with them before they are masked. Ask for the lines as they are, with filters such as |= \"error\" or |~ \"time.?out\", and read in them", text.CutLine(name.text, 40))
 	}
 	r.at++
-	m, _, err := r.matcher()
+	m, _, err := r.readMatcher()
 	if err != nil {
 		return err
 	}
-	if next := strings.ToLower(r.next(0).text); next == "or" || next == "and" || r.next(0).kind == ',' {
-		return unread("one label is compared in each stage, as in | level=\"error\" | pod=~\"cart.*\"")
+	if next := strings.ToLower(r.peekToken(0).text); next == "or" || next == "and" || r.peekToken(0).kind == ',' {
+		return newUnreadError("one label is compared in each stage, as in | level=\"error\" | pod=~\"cart.*\"")
 	}
 	return r.system.checkMatcher(m)
 }
 
-// reach reads a range in brackets.
-func (r *logsReader) reach() error {
-	open := r.next(0)
+// readRange reads a range in brackets.
+func (r *logsReader) readRange() error {
+	open := r.peekToken(0)
 	close := r.at + slices.IndexFunc(r.tokens[r.at:], func(t token) bool { return t.kind == ']' })
-	if close < r.at || !within(strings.TrimSpace(r.text[open.to:r.tokens[close].from])) {
+	if close < r.at || !isWithinLookback(strings.TrimSpace(r.text[open.to:r.tokens[close].from])) {
 		return tooFar
 	}
 	r.at = close + 1
@@ -361,20 +361,20 @@ func (r *logsReader) reach() error {
 	return nil
 }
 
-// offset reads the duration behind the word.
-func (r *logsReader) offset() error {
-	if r.next(0).kind == '-' {
+// readOffset reads the duration behind the word.
+func (r *logsReader) readOffset() error {
+	if r.peekToken(0).kind == '-' {
 		r.at++
 	}
-	from := r.next(0).from
+	from := r.peekToken(0).from
 	length := strings.IndexFunc(r.text[from:], func(c rune) bool { return c != '.' && !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 	if length < 0 {
 		length = len(r.text) - from
 	}
-	if !within(r.text[from : from+length]) {
+	if !isWithinLookback(r.text[from : from+length]) {
 		return tooFar
 	}
-	for r.at < len(r.tokens) && r.next(0).from < from+length {
+	for r.at < len(r.tokens) && r.peekToken(0).from < from+length {
 		r.at++
 	}
 	return nil
@@ -390,8 +390,8 @@ var units = map[string]time.Duration{
 	"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour, "y": 365 * 24 * time.Hour,
 }
 
-// within reports whether a text is a duration that is no longer than queries may reach back.
-func within(text string) bool {
+// isWithinLookback reports whether a text is a duration that is no longer than queries may reach back.
+func isWithinLookback(text string) bool {
 	sum := 0.0
 	for text != "" {
 		m := piece.FindStringSubmatch(text)

@@ -32,7 +32,7 @@ var identifying = []string{
 // Kubernetes' and OpenTelemetry's.
 var identifyingFamilies = []string{"app_kubernetes_io_", "k8s_", "label_app_kubernetes_io_", "label_kubernetes_io_", "label_topology_kubernetes_io_"}
 
-func (s *system) identifies(label string) bool {
+func (s *system) isIdentifying(label string) bool {
 	return label == s.NamespaceLabel || slices.Contains(identifying, label) ||
 		slices.ContainsFunc(identifyingFamilies, func(start string) bool { return strings.HasPrefix(label, start) })
 }
@@ -44,7 +44,7 @@ func (s *system) checkMatcher(m *labels.Matcher) error {
 	switch {
 	case mask.NamesSecret(m.Name):
 		return nightcrier.Errorf(nightcrier.Refused, "nothing is selected by the label %s: its name speaks of a secret, and an answer would tell what is in it. Leave it out; answers show such a label masked", text.CutBytes(m.Name, 64))
-	case !pattern || s.identifies(m.Name) || m.Value == "" || m.Value == ".*" || m.Value == ".+" || len(m.SetMatches()) > 0:
+	case !pattern || s.isIdentifying(m.Name) || m.Value == "" || m.Value == ".*" || m.Value == ".+" || len(m.SetMatches()) > 0:
 		return nil
 	}
 	return nightcrier.Errorf(nightcrier.Refused, "a pattern on the label %s is not asked: it would test text before it is masked, piece by piece. Compare whole values, %s=\"a\" or %s=~\"a|b\"; patterns may be on labels that identify, such as namespace, pod, container, job, instance, code", text.CutBytes(m.Name, 64), text.CutBytes(m.Name, 64), text.CutBytes(m.Name, 64))

@@ -46,9 +46,9 @@ func (s *system) readMetricsQuery(said string, namespaces []string) (metricsQuer
 	if err := s.checkText(expr); err != nil {
 		return metricsQuery{}, err
 	}
-	q := metricsQuery{text: said, computed: !plain(expr)}
+	q := metricsQuery{text: said, computed: !isPlainExpr(expr)}
 	if len(namespaces) > 0 {
-		q.text = bind(expr, s.namespaceMatcher(namespaces))
+		q.text = bindMatcher(expr, s.namespaceMatcher(namespaces))
 	}
 	return q, nil
 }
@@ -90,8 +90,8 @@ func (s *system) namespaceMatcher(namespaces []string) *labels.Matcher {
 	return labels.MustNewMatcher(kind, s.NamespaceLabel, value)
 }
 
-// bind adds the matcher to every selector, beside what it has.
-func bind(expr parser.Expr, m *labels.Matcher) string {
+// bindMatcher adds the matcher to every selector, beside what it has.
+func bindMatcher(expr parser.Expr, m *labels.Matcher) string {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {
 			v.LabelMatchers = append(v.LabelMatchers, m)
@@ -187,10 +187,10 @@ var numericFunctions = []string{
 	"ts_of_min_over_time", "vector", "year",
 }
 
-// plain reports whether an answer can hold only what the series say. Comparing with a
+// isPlainExpr reports whether an answer can hold only what the series say. Comparing with a
 // number chooses among them; reckoning with one makes others, and so does reckoning
 // more often than once with series.
-func plain(expr parser.Expr) bool {
+func isPlainExpr(expr parser.Expr) bool {
 	ok, reckoned := true, 0
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {

@@ -23,33 +23,33 @@ const serverTime = "10s"
 
 // Metrics asks Prometheus a query, and keeps the answer.
 func (g *Guard) Metrics(ctx context.Context, q Query) (Answer, error) {
-	asked, computed, q, notes, err := g.metrics(ctx, q)
+	asked, computed, q, notes, err := g.newMetricsQuestion(ctx, q)
 	if err != nil {
 		return Answer{}, err
 	}
-	return g.answer(ctx, asked, q, notes, kindOf(KindMetrics, computed))
+	return g.askAndRecord(ctx, asked, q, notes, kindOf(KindMetrics, computed))
 }
 
-// metrics makes the question.
-func (g *Guard) metrics(ctx context.Context, q Query) (asked question, computed bool, _ Query, notes []string, err error) {
-	s, err := g.system(Prometheus)
+// newMetricsQuestion makes the question.
+func (g *Guard) newMetricsQuestion(ctx context.Context, q Query) (asked question, computed bool, _ Query, notes []string, err error) {
+	s, err := g.systemByName(Prometheus)
 	if err != nil {
 		return asked, false, q, nil, err
 	}
 	read, err := s.readMetricsQuery(q.Text, g.cfg.Namespaces)
 	if err == nil {
-		q, notes, err = q.bounded(g.asked(q.Asked))
+		q, notes, err = q.cutToBounds(g.askedTime(q.Asked))
 	}
 	if err != nil {
-		return asked, false, q, nil, g.denied(ctx, s, q.Text, err)
+		return asked, false, q, nil, g.recordIfRefused(ctx, s, q.Text, err)
 	}
 	asked = question{system: s, path: "query", options: url.Values{"query": {read.text}, "timeout": {serverTime}, "limit": {strconv.Itoa(maxSeries)}}}
 	if q.Start.IsZero() {
-		asked.options.Set("time", unix(q.End))
+		asked.options.Set("time", unixSeconds(q.End))
 	} else {
 		asked.path = "query_range"
-		asked.options.Set("start", unix(q.Start))
-		asked.options.Set("end", unix(q.End))
+		asked.options.Set("start", unixSeconds(q.Start))
+		asked.options.Set("end", unixSeconds(q.End))
 		asked.options.Set("step", strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64))
 	}
 	return asked, read.computed, q, notes, nil
@@ -57,14 +57,14 @@ func (g *Guard) metrics(ctx context.Context, q Query) (asked question, computed 
 
 // Lines asks Loki a query, and keeps the answer.
 func (g *Guard) Lines(ctx context.Context, q Query) (Answer, error) {
-	asked, read, q, notes, err := g.lines(ctx, q)
+	asked, read, q, notes, err := g.newLinesQuestion(ctx, q)
 	if err != nil {
 		return Answer{}, err
 	}
 	if len(read.filters) > 0 {
 		return g.siftedLines(ctx, asked, q, notes, read.filters)
 	}
-	return g.answer(ctx, asked, q, notes, kindOf(KindLines, read.computed))
+	return g.askAndRecord(ctx, asked, q, notes, kindOf(KindLines, read.computed))
 }
 
 // siftedLines are those that pass filters of ours. What is kept of them has the query as
@@ -73,38 +73,38 @@ func (g *Guard) siftedLines(ctx context.Context, asked question, q Query, notes 
 	whole := asked
 	whole.options = maps.Clone(asked.options)
 	whole.options.Set("query", q.Text)
-	s, finish, err := g.sift(ctx, asked, q, filters)
+	s, finish, err := g.siftLines(ctx, asked, q, filters)
 	if err != nil {
 		return Answer{}, err
 	}
-	body, err := s.body()
+	body, err := s.encodeBody()
 	if err != nil {
 		return Answer{}, errors.Join(err, finish(journal.Request{Status: http.StatusOK}))
 	}
-	return g.told(whole, q, append(notes, s.note()), KindLines, body, finish)
+	return g.recordAnswer(whole, q, append(notes, s.describeReach()), KindLines, body, finish)
 }
 
 // usualLines is how many lines are asked for where nobody says.
 const usualLines = 100
 
-func (g *Guard) lines(ctx context.Context, q Query) (asked question, read logsQuery, _ Query, notes []string, err error) {
-	s, err := g.system(Loki)
+func (g *Guard) newLinesQuestion(ctx context.Context, q Query) (asked question, read logsQuery, _ Query, notes []string, err error) {
+	s, err := g.systemByName(Loki)
 	if err != nil {
 		return asked, read, q, nil, err
 	}
 	if q.Start.IsZero() {
 		end := q.End
 		if end.IsZero() {
-			end = g.asked(q.Asked)
+			end = g.askedTime(q.Asked)
 		}
 		q.Start = end.Add(-usualTime)
 	}
 	read, err = s.readLogsQuery(q.Text, g.cfg.Namespaces)
 	if err == nil {
-		q, notes, err = q.bounded(g.asked(q.Asked))
+		q, notes, err = q.cutToBounds(g.askedTime(q.Asked))
 	}
 	if err != nil {
-		return asked, read, q, nil, g.denied(ctx, s, q.Text, err)
+		return asked, read, q, nil, g.recordIfRefused(ctx, s, q.Text, err)
 	}
 	switch {
 	case q.Limit <= 0:
@@ -114,13 +114,13 @@ func (g *Guard) lines(ctx context.Context, q Query) (asked question, read logsQu
 		notes = append(notes, "the limit was cut to "+strconv.Itoa(maxLines)+" lines")
 	}
 	asked = question{system: s, path: "query_range", options: url.Values{
-		"query": {read.text}, "start": {nanos(q.Start)}, "end": {nanos(q.End)}, "limit": {strconv.Itoa(q.Limit)},
+		"query": {read.text}, "start": {unixNanos(q.Start)}, "end": {unixNanos(q.End)}, "limit": {strconv.Itoa(q.Limit)},
 		"direction": {"backward"}, "step": {strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64)},
 	}}
 	return asked, read, q, notes, nil
 }
 
-func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
+func unixNanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
 
 func kindOf(kind string, computed bool) string {
 	if computed {
@@ -129,10 +129,10 @@ func kindOf(kind string, computed bool) string {
 	return kind
 }
 
-// denied puts a refusal on record; that something is written wrongly is none.
-func (g *Guard) denied(ctx context.Context, s *system, what string, err error) error {
+// recordIfRefused puts a refusal on record; that something is written wrongly is none.
+func (g *Guard) recordIfRefused(ctx context.Context, s *system, what string, err error) error {
 	if nightcrier.CodeOf(err) == nightcrier.Refused {
-		return g.deny(ctx, s.name, what, err)
+		return g.recordDenial(ctx, s.name, what, err)
 	}
 	return err
 }
@@ -144,7 +144,7 @@ const AllLabels = "*"
 // selector matches, within the hour before at, zero for now; an empty selector matches
 // everything.
 func (g *Guard) Values(ctx context.Context, name, label, selector string, at time.Time) (Answer, error) {
-	s, err := g.system(name)
+	s, err := g.systemByName(name)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -156,27 +156,27 @@ func (g *Guard) Values(ctx context.Context, name, label, selector string, at tim
 		asked.path, asked.label = "label/"+label+"/values", label
 	}
 	if err = checkListed(label); err == nil {
-		selector, err = g.selector(s, selector)
+		selector, err = g.readListSelector(s, selector)
 	}
 	if err != nil {
-		return Answer{}, g.denied(ctx, s, selector, err)
+		return Answer{}, g.recordIfRefused(ctx, s, selector, err)
 	}
 	if selector != "" {
 		asked.options.Set(map[string]string{Prometheus: "match[]", Loki: "query"}[name], selector)
 	}
-	now := g.asked(at)
-	asked.options.Set("start", unix(now.Add(-usualTime)))
-	asked.options.Set("end", unix(now))
+	now := g.askedTime(at)
+	asked.options.Set("start", unixSeconds(now.Add(-usualTime)))
+	asked.options.Set("end", unixSeconds(now))
 	if name == Loki {
-		asked.options.Set("start", nanos(now.Add(-usualTime)))
-		asked.options.Set("end", nanos(now))
+		asked.options.Set("start", unixNanos(now.Add(-usualTime)))
+		asked.options.Set("end", unixNanos(now))
 	}
-	return g.list(ctx, asked, label)
+	return g.askList(ctx, asked, label)
 }
 
-// selector reads what bounds a list. Not every Loki heeds it, so that one for some
+// readListSelector reads what bounds a list. Not every Loki heeds it, so that one for some
 // namespaces alone is not asked.
-func (g *Guard) selector(s *system, text string) (string, error) {
+func (g *Guard) readListSelector(s *system, text string) (string, error) {
 	if s.name == Prometheus {
 		return s.readSelector(text, g.cfg.Namespaces)
 	}
@@ -189,9 +189,9 @@ func (g *Guard) selector(s *system, text string) (string, error) {
 	return text, s.readStreams(text)
 }
 
-// list asks for a list of words, and keeps it.
-func (g *Guard) list(ctx context.Context, asked question, label string) (Answer, error) {
-	body, finish, err := g.ask(ctx, asked)
+// askList asks for a list of words, and keeps it.
+func (g *Guard) askList(ctx context.Context, asked question, label string) (Answer, error) {
+	body, finish, err := g.askQuestion(ctx, asked)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -208,9 +208,9 @@ func (g *Guard) list(ctx context.Context, asked question, label string) (Answer,
 		}
 		out.WriteString(text.CutLine(text.MarkHidden(v), maxLabels) + "\n")
 	}
-	said := bound(out.String())
-	id, err := g.keep(KindMetrics, asked.source(), append([]byte(said+"\n"), body...), finish)
-	return Answer{Text: cited(said, id, KindMetrics), Evidence: id}, err
+	said := cutAtLine(out.String())
+	id, err := g.recordEvidence(KindMetrics, asked.describeSource(), append([]byte(said+"\n"), body...), finish)
+	return Answer{Text: citeEvidence(said, id, KindMetrics), Evidence: id}, err
 }
 
 // besideName puts each value of a label beside the label's name, for the name to tell
@@ -258,48 +258,48 @@ func wordsOf(body []byte, label string) ([]string, error) {
 	return words, err
 }
 
-// answer asks, and keeps what is answered, with what is told of it.
-func (g *Guard) answer(ctx context.Context, asked question, q Query, notes []string, kind string) (Answer, error) {
-	body, finish, err := g.ask(ctx, asked)
+// askAndRecord asks, and keeps what is answered, with what is told of it.
+func (g *Guard) askAndRecord(ctx context.Context, asked question, q Query, notes []string, kind string) (Answer, error) {
+	body, finish, err := g.askQuestion(ctx, asked)
 	if err != nil {
 		return Answer{}, err
 	}
-	return g.told(asked, q, notes, kind, body, finish)
+	return g.recordAnswer(asked, q, notes, kind, body, finish)
 }
 
-// told keeps an answer, with what is told of it.
-func (g *Guard) told(asked question, q Query, notes []string, kind string, body []byte, finish func(journal.Request) error) (Answer, error) {
-	r, err := decode(asked.system.name, body)
+// recordAnswer keeps an answer, with what is told of it.
+func (g *Guard) recordAnswer(asked question, q Query, notes []string, kind string, body []byte, finish func(journal.Request) error) (Answer, error) {
+	r, err := decodeResult(asked.system.name, body)
 	var said string
 	if err == nil {
-		said, err = r.tell(asked.system.name, q)
+		said, err = r.renderText(asked.system.name, q)
 	}
 	if err != nil {
 		return Answer{}, errors.Join(err, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
 	}
 	for _, w := range r.Warnings[:min(len(r.Warnings), maxWarnings)] {
-		notes = append(notes, warning(w, q.Text))
+		notes = append(notes, shownWarning(w, q.Text))
 	}
 	for _, n := range notes {
 		said += "(" + text.CutLine(n, maxWords) + ")\n"
 	}
-	id, err := g.keep(kind, asked.source(), append([]byte(said+"\n"), body...), finish)
-	return Answer{Text: cited(said, id, kind), Evidence: id}, err
+	id, err := g.recordEvidence(kind, asked.describeSource(), append([]byte(said+"\n"), body...), finish)
+	return Answer{Text: citeEvidence(said, id, kind), Evidence: id}, err
 }
 
 const maxWarnings = 3
 
-// warning is what a server warns of. One that repeats the query is not told: with a tag
+// shownWarning is what a server warns of. One that repeats the query is not told: with a tag
 // in the place of its words it would confirm a guess.
-func warning(text, asked string) string {
+func shownWarning(text, asked string) string {
 	if mask.Tagged(text) || mask.WithoutEchoes(text, asked) != text {
 		return "a warning that repeats the query is not shown"
 	}
 	return text
 }
 
-// cited ends a text with the id of its evidence.
-func cited(text, id, kind string) string {
+// citeEvidence ends a text with the id of its evidence.
+func citeEvidence(text, id, kind string) string {
 	switch {
 	case id == "":
 		return text
@@ -309,8 +309,8 @@ func cited(text, id, kind string) string {
 	return text + "[evidence " + id + "]\n"
 }
 
-// source says how something was read.
-func (q question) source() string {
+// describeSource says how something was read.
+func (q question) describeSource() string {
 	options, err := url.QueryUnescape(q.options.Encode())
 	if err != nil {
 		options = q.options.Encode()
@@ -321,31 +321,31 @@ func (q question) source() string {
 // Range asks Prometheus a query over a time, and returns its answer as it stands, but
 // for its secrets. It is not kept: that is the caller's.
 func (g *Guard) Range(ctx context.Context, q Query) ([]byte, error) {
-	asked, _, _, _, err := g.metrics(ctx, q)
+	asked, _, _, _, err := g.newMetricsQuestion(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return g.raw(ctx, asked)
+	return g.askRaw(ctx, asked)
 }
 
 // Log does the same with Loki, for a query without filters of lines.
 func (g *Guard) Log(ctx context.Context, q Query) ([]byte, error) {
-	asked, read, _, _, err := g.lines(ctx, q)
+	asked, read, _, _, err := g.newLinesQuestion(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	if len(read.filters) > 0 {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "lines are not filtered where they are read as they stand")
 	}
-	return g.raw(ctx, asked)
+	return g.askRaw(ctx, asked)
 }
 
-func (g *Guard) raw(ctx context.Context, asked question) ([]byte, error) {
-	body, finish, err := g.ask(ctx, asked)
+func (g *Guard) askRaw(ctx context.Context, asked question) ([]byte, error) {
+	body, finish, err := g.askQuestion(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := decode(asked.system.name, body); err != nil {
+	if _, err := decodeResult(asked.system.name, body); err != nil {
 		return nil, errors.Join(err, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
 	}
 	return body, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))})

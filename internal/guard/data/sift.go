@@ -38,14 +38,14 @@ type sieve struct {
 	reached bool            // there are no more lines
 }
 
-// sift asks for lines until enough of them pass the filters, and returns these in the
+// siftLines asks for lines until enough of them pass the filters, and returns these in the
 // form that Loki answers in. Each page is a question of its own on record.
-func (g *Guard) sift(ctx context.Context, asked question, q Query, filters []lineFilter) (s *sieve, finish func(journal.Request) error, err error) {
+func (g *Guard) siftLines(ctx context.Context, asked question, q Query, filters []lineFilter) (s *sieve, finish func(journal.Request) error, err error) {
 	s = &sieve{filters: filters, want: q.Limit, kept: map[string]*stream{}, oldest: q.End.UnixNano()}
 	size := pageLines
 	for page := 0; ; page++ {
 		asked.options.Set("limit", strconv.Itoa(size))
-		body, done, err := g.ask(ctx, asked)
+		body, done, err := g.askQuestion(ctx, asked)
 		if nightcrier.CodeOf(err) == nightcrier.Exhausted && size/2 >= leastPage && page < maxPages {
 			size /= 2
 			continue
@@ -53,7 +53,7 @@ func (g *Guard) sift(ctx context.Context, asked question, q Query, filters []lin
 		if err != nil {
 			return nil, nil, err
 		}
-		end, err := s.page(body, size)
+		end, err := s.readPage(body, size)
 		if err != nil {
 			return nil, nil, errors.Join(err, done(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
 		}
@@ -67,9 +67,9 @@ func (g *Guard) sift(ctx context.Context, asked question, q Query, filters []lin
 	}
 }
 
-// page takes in a page, and returns where the one before it ends.
-func (s *sieve) page(body []byte, size int) (end int64, err error) {
-	r, err := decode(Loki, body)
+// readPage takes in a page, and returns where the one before it ends.
+func (s *sieve) readPage(body []byte, size int) (end int64, err error) {
+	r, err := decodeResult(Loki, body)
 	var all []stream
 	if err == nil && (r.Data.Type != "streams" || json.Unmarshal(r.Data.Result, &all) != nil) {
 		err = nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises: no lines", Loki)
@@ -101,7 +101,7 @@ func (s *sieve) page(body []byte, size int) (end int64, err error) {
 				s.atEdge[line] = true
 			}
 			s.looked++
-			s.take(string(key), st.Labels, v)
+			s.addIfPassing(string(key), st.Labels, v)
 		}
 	}
 	s.reached = got < size
@@ -122,10 +122,10 @@ func momentOf(v []json.RawMessage) (int64, error) {
 	return 0, nightcrier.Errorf(nightcrier.Unreachable, "what %s answers is not what its API promises: a line of another form", Loki)
 }
 
-// take keeps a line that passes.
-func (s *sieve) take(key string, labels map[string]string, v []json.RawMessage) {
+// addIfPassing keeps a line that passes.
+func (s *sieve) addIfPassing(key string, labels map[string]string, v []json.RawMessage) {
 	var line string
-	if json.Unmarshal(v[1], &line) != nil || slices.ContainsFunc(s.filters, func(f lineFilter) bool { return !f.keeps(line) }) {
+	if json.Unmarshal(v[1], &line) != nil || slices.ContainsFunc(s.filters, func(f lineFilter) bool { return !f.keepsLine(line) }) {
 		return
 	}
 	if s.kept[key] == nil {
@@ -135,9 +135,9 @@ func (s *sieve) take(key string, labels map[string]string, v []json.RawMessage) 
 	s.passed++
 }
 
-// body is an answer with the newest lines that passed, as many as are wanted.
-func (s *sieve) body() ([]byte, error) {
-	from := s.cut()
+// encodeBody is an answer with the newest lines that passed, as many as are wanted.
+func (s *sieve) encodeBody() ([]byte, error) {
+	from := s.oldestWanted()
 	result := []map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(s.kept)) {
 		st := s.kept[key]
@@ -152,8 +152,8 @@ func (s *sieve) body() ([]byte, error) {
 	return json.Marshal(map[string]any{"status": "success", "data": map[string]any{"resultType": "streams", "result": result}})
 }
 
-// cut is the moment of the oldest line that is wanted.
-func (s *sieve) cut() int64 {
+// oldestWanted is the moment of the oldest line that is wanted.
+func (s *sieve) oldestWanted() int64 {
 	var all []int64
 	for _, st := range s.kept {
 		for _, v := range st.Values {
@@ -168,8 +168,8 @@ func (s *sieve) cut() int64 {
 	return all[s.want-1]
 }
 
-// note says how far was looked.
-func (s *sieve) note() string {
+// describeReach says how far was looked.
+func (s *sieve) describeReach() string {
 	said := fmt.Sprintf("%s of the %s that were looked at passed the filters", text.CountNoun(s.passed, "line"), text.CountNoun(s.looked, "line"))
 	if !s.reached {
 		said += ", back to " + time.Unix(0, s.oldest).UTC().Format(time.RFC3339Nano) + "; older ones were not looked at: set end to that, or select fewer streams"

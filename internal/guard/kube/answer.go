@@ -49,89 +49,89 @@ type call struct {
 	wants int64
 }
 
-// answer decides on a request and answers it.
-func (g *Guard) answer(ctx context.Context, in inbound) answer {
+// answerRequest decides on a request and answers it.
+func (g *Guard) answerRequest(ctx context.Context, in inbound) answer {
 	c := &call{ctx: ctx, g: g, audit: AuditRecord{ID: g.ids.Add(1), Decision: Allow}}
-	kind, isReview := review(in.method, in.target)
+	kind, isReview := reviewKindOf(in.method, in.target)
 	var err error
 	if isReview {
-		c.reviewed(kind)
-		err = unadorned(in.header)
+		c.fillReviewRecord(kind)
+		err = checkHeaders(in.header)
 	} else {
-		err = c.decide(in)
+		err = c.decideRequest(in)
 	}
 	if err != nil {
-		return c.deny(in, err)
+		return c.recordDenial(in, err)
 	}
-	if err := c.record(); err != nil {
-		return refusal(err)
+	if err := c.recordCall(); err != nil {
+		return refusalAnswer(err)
 	}
 	if isReview {
-		return c.finish(g.review(ctx, kind, in))
+		return c.finishAnswer(g.answerReview(ctx, kind, in))
 	}
-	return c.fetch(ctx)
+	return c.fetchAnswer(ctx)
 }
 
-// decide takes the request to pieces and asks policy.
-func (c *call) decide(in inbound) error {
+// decideRequest takes the request to pieces and asks policy.
+func (c *call) decideRequest(in inbound) error {
 	if in.method != http.MethodGet {
-		return changes(in)
+		return denyChange(in)
 	}
-	if err := unadorned(in.header); err != nil {
+	if err := checkHeaders(in.header); err != nil {
 		return err
 	}
 	if in.length != 0 {
-		return denyf("body", "a read has no body")
+		return newDenialf("body", "a read has no body")
 	}
-	p, err := parse(in.target)
+	p, err := parseTarget(in.target)
 	if err != nil {
 		return err
 	}
 	c.parts = p
-	if err := p.permit(c.g.cfg.Namespaces); err != nil {
+	if err := p.checkPolicy(c.g.cfg.Namespaces); err != nil {
 		return err
 	}
-	if c.form, err = p.negotiate(in.accept); err != nil {
+	if c.form, err = p.negotiateForm(in.accept); err != nil {
 		return err
 	}
-	c.cut, c.wants = c.parts.bound(c.g.cfg.Limits, c.form)
+	c.cut, c.wants = c.parts.applyLimits(c.g.cfg.Limits, c.form)
 	return nil
 }
 
-// changes is the denial of what is no read. Clients ask in more than one way for
+// denyChange is the denial of what is no read. Clients ask in more than one way for
 // what the same subresource does.
-func changes(in inbound) error {
+func denyChange(in inbound) error {
 	path, _, _ := strings.Cut(in.target, "?")
-	if p, err := parse(path); err == nil {
+	if p, err := parseTarget(path); err == nil {
 		if why, ok := subresources[p.subresource]; ok {
-			return denyf("subresource", "%s", why)
+			return newDenialf("subresource", "%s", why)
 		}
 	}
-	return denyf("method", "%s changes something: the guard passes reads only", texts.CutBytes(in.method, maxEchoed))
+	return newDenialf("method", "%s changes something: the guard passes reads only", texts.CutBytes(in.method, maxEchoed))
 }
 
-// unadorned refuses headers that ask for more than an answer.
-func unadorned(h http.Header) error {
+// checkHeaders refuses headers that ask for more than an answer.
+func checkHeaders(h http.Header) error {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
-			return denyf("impersonation", "the guard does not act as somebody else")
+			return newDenialf("impersonation", "the guard does not act as somebody else")
 		}
 	}
 	if h.Get("Upgrade") != "" || strings.Contains(strings.ToLower(strings.Join(h["Connection"], ",")), "upgrade") {
-		return denyf("upgrade", "exec, attach and port-forward are not passed: read logs and objects instead")
+		return newDenialf("upgrade", "exec, attach and port-forward are not passed: read logs and objects instead")
 	}
 	return nil
 }
 
-// deny puts a denial on record and returns its answer.
-func (c *call) deny(in inbound, err error) answer {
-	a := refusal(err)
-	c.attempted(in)
+// recordDenial puts a denial on record and returns its answer.
+func (c *call) recordDenial(in inbound, err error) answer {
+	a := refusalAnswer(err)
+	c.fillRefusedRecord(in)
 	c.audit.Decision, c.audit.Reason = Deny, err.Error()
 	c.audit.Done, c.audit.Status, c.audit.Bytes = true, a.status, int64(len(a.body))
 	c.g.cfg.Logger.Info("kube guard refused a request", "method", texts.CutBytes(in.method, maxEchoed), "reason", err.Error())
-	if err := c.record(); err != nil {
-		return refusal(err)
+	if err := c.recordCall(); err != nil {
+		return refusalAnswer(err)
 	}
 	return a
 }
@@ -141,12 +141,12 @@ var writeVerbs = map[string]string{
 	http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// attempted takes from a refused request what the record should say of it, as far
+// fillRefusedRecord takes from a refused request what the record should say of it, as far
 // as its path tells.
-func (c *call) attempted(in inbound) {
+func (c *call) fillRefusedRecord(in inbound) {
 	path, _, _ := strings.Cut(in.target, "?")
-	if segments, err := split(path); err == nil && len(path) <= maxTarget && c.parts.verb == "" {
-		c.parts, _ = classify(segments)
+	if segments, err := splitPath(path); err == nil && len(path) <= maxTarget && c.parts.verb == "" {
+		c.parts, _ = classifyPath(segments)
 	}
 	if c.parts.verb == "" {
 		c.audit.Verb = strings.ToLower(texts.CutBytes(in.method, maxEchoed))
@@ -162,28 +162,28 @@ func (c *call) attempted(in inbound) {
 // record, in bytes.
 const maxShown = 512
 
-// record puts the call, as far as it is known, on record.
-func (c *call) record() error {
+// recordCall puts the call, as far as it is known, on record.
+func (c *call) recordCall() error {
 	p := &c.parts
 	c.audit.Time = c.g.cfg.Now().UTC()
 	if p.verb != "" {
 		c.audit.Verb, c.audit.Group, c.audit.Version = p.verb, p.group, p.version
 		c.audit.Resource, c.audit.Subresource = p.resource, p.subresource
 		c.audit.Namespace, c.audit.Name = p.namespace, p.name
-		_, c.audit.Query, _ = strings.Cut(p.target(), "?")
+		_, c.audit.Query, _ = strings.Cut(p.encodeTarget(), "?")
 		if p.class != classResource {
-			c.audit.Query = p.target()
+			c.audit.Query = p.encodeTarget()
 		}
 	}
 	if err := c.g.cfg.Audit(c.ctx, c.audit); err != nil {
 		c.g.cfg.Logger.Error("kube guard cannot keep its record", "error", err)
-		return failf(http.StatusServiceUnavailable, "audit", "the guard cannot keep its record and answers nothing")
+		return newFailuref(http.StatusServiceUnavailable, "audit", "the guard cannot keep its record and answers nothing")
 	}
 	return nil
 }
 
-// fetch asks the cluster.
-func (c *call) fetch(ctx context.Context) answer {
+// fetchAnswer asks the cluster.
+func (c *call) fetchAnswer(ctx context.Context) answer {
 	if c.parts.subresource == "log" {
 		return c.readLog(ctx)
 	}
@@ -192,37 +192,37 @@ func (c *call) fetch(ctx context.Context) answer {
 		limit = c.g.cfg.Limits.StreamTime + 5*time.Second // the cluster ends it first
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	resp, err := c.send(ctx, &c.parts)
+	resp, err := c.sendRequest(ctx, &c.parts)
 	if err != nil {
 		cancel()
-		return c.finish(refusal(c.unreachable(err)))
+		return c.finishAnswer(refusalAnswer(c.unreachableError(err)))
 	}
 	if c.parts.verb == verbWatch && resp.StatusCode == http.StatusOK {
-		return c.watch(resp, cancel)
+		return c.answerWatch(resp, cancel)
 	}
 	defer cancel()
 	defer resp.Body.Close()
-	return c.plain(resp)
+	return c.answerPlain(resp)
 }
 
-// plain answers with what is no stream.
-func (c *call) plain(resp *http.Response) answer {
-	body, err := readBounded(resp.Body, c.limit())
+// answerPlain answers with what is no stream.
+func (c *call) answerPlain(resp *http.Response) answer {
+	body, err := readBounded(resp.Body, c.bodyLimit())
 	if err != nil {
-		return c.finish(refusal(c.unreachable(err)))
+		return c.finishAnswer(refusalAnswer(c.unreachableError(err)))
 	}
-	a, err := c.clean(resp, body)
+	a, err := c.cleanAnswer(resp, body)
 	if err != nil {
-		a = refusal(err)
+		a = refusalAnswer(err)
 	}
 	if c.cut && err == nil && a.status == http.StatusOK {
-		a.warnings = append(a.warnings, c.missing(a.body)...)
+		a.warnings = append(a.warnings, c.missingWarnings(a.body)...)
 	}
-	return c.finish(a)
+	return c.finishAnswer(a)
 }
 
-// missing says what an answer that the guard bounded does not tell.
-func (c *call) missing(body []byte) []string {
+// missingWarnings says what an answer that the guard bounded does not tell.
+func (c *call) missingWarnings(body []byte) []string {
 	head, _, _ := bytes.Cut(body[:min(len(body), maxTarget)], []byte(`"items":`))
 	if bytes.Contains(head, []byte(`"continue":"`)) {
 		return []string{fmt.Sprintf("the list goes on behind these %d: use a selector, or its continue token", c.g.cfg.Limits.Items)}
@@ -230,18 +230,18 @@ func (c *call) missing(body []byte) []string {
 	return nil
 }
 
-// limit is how many bytes of an answer are read.
-func (c *call) limit() int64 {
+// bodyLimit is how many bytes of an answer are read.
+func (c *call) bodyLimit() int64 {
 	if c.parts.subresource == "log" {
 		return c.g.cfg.Limits.LogBytes
 	}
 	return c.g.cfg.Limits.Body
 }
 
-// send builds a request to the cluster from its parts.
-func (c *call) send(ctx context.Context, p *parts) (*http.Response, error) {
+// sendRequest builds a request to the cluster from its parts.
+func (c *call) sendRequest(ctx context.Context, p *parts) (*http.Response, error) {
 	base := c.g.cfg.Upstream.Base
-	target := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + p.target()
+	target := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + p.encodeTarget()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, err
@@ -263,21 +263,21 @@ func readBounded(r io.Reader, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// unreachable says what kept an answer away, without a word of the transport's:
+// unreachableError says what kept an answer away, without a word of the transport's:
 // it may hold an address or a credential.
-func (c *call) unreachable(err error) error {
+func (c *call) unreachableError(err error) error {
 	switch {
 	case errors.Is(err, errTooLarge):
-		return failf(http.StatusRequestEntityTooLarge, "size", "the answer is larger than %d bytes: ask for less with a name, a selector, --chunk-size, or --tail", c.limit())
+		return newFailuref(http.StatusRequestEntityTooLarge, "size", "the answer is larger than %d bytes: ask for less with a name, a selector, --chunk-size, or --tail", c.bodyLimit())
 	case errors.Is(err, context.DeadlineExceeded):
-		return failf(http.StatusGatewayTimeout, "timeout", "the cluster did not answer within %s", c.g.cfg.Limits.CallTime)
+		return newFailuref(http.StatusGatewayTimeout, "timeout", "the cluster did not answer within %s", c.g.cfg.Limits.CallTime)
 	}
 	c.g.cfg.Logger.Warn("kube guard cannot reach the cluster", "host", c.g.cfg.Upstream.Base.Host, "error", err)
-	return failf(http.StatusServiceUnavailable, "unreachable", "the cluster cannot be reached")
+	return newFailuref(http.StatusServiceUnavailable, "unreachable", "the cluster cannot be reached")
 }
 
-// clean turns what the cluster said into what the caller may see.
-func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
+// cleanAnswer turns what the cluster said into what the caller may see.
+func (c *call) cleanAnswer(resp *http.Response, body []byte) (answer, error) {
 	if len(body) > 1<<20 {
 		c.g.large.Lock()
 		defer c.g.large.Unlock()
@@ -286,14 +286,14 @@ func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
 	a := answer{status: resp.StatusCode, contentType: contentType, retryAfter: retryAfter(resp.Header)}
 	switch {
 	case resp.Header.Get("Content-Encoding") != "":
-		return a, failf(http.StatusBadGateway, "format", "the cluster's answer is compressed in a way that was not asked for")
+		return a, newFailuref(http.StatusBadGateway, "format", "the cluster's answer is compressed in a way that was not asked for")
 	case a.status < 200 || a.status >= 300 && a.status < 400:
-		return a, failf(http.StatusBadGateway, "format", "the cluster answered %d, which is not passed on", a.status)
+		return a, newFailuref(http.StatusBadGateway, "format", "the cluster answered %d, which is not passed on", a.status)
 	case a.status == http.StatusUnauthorized:
-		return a, failf(http.StatusBadGateway, "credential", "the cluster does not accept the guard's credential: nothing can be read until it is renewed")
-	case failed(a.status) && media != mediaJSON:
+		return a, newFailuref(http.StatusBadGateway, "credential", "the cluster does not accept the guard's credential: nothing can be read until it is renewed")
+	case isErrorStatus(a.status) && media != mediaJSON:
 		return statusAnswer(a.status, texts.CutLine(string(c.cleanText(body[:min(len(body), maxTarget)])), maxSaid)), nil
-	case failed(a.status):
+	case isErrorStatus(a.status):
 		var err error
 		a.body, err = c.cleanError(body)
 		return a, err
@@ -304,10 +304,10 @@ func (c *call) clean(resp *http.Response, body []byte) (answer, error) {
 		a.body, err = c.cleanJSON(body)
 		return a, err
 	case media == mediaText && c.parts.class == classHealth:
-		a.body = c.mask(c.g.cfg.Mask, body)
+		a.body = c.maskText(c.g.cfg.Mask, body)
 		return a, nil
 	}
-	return a, failf(http.StatusBadGateway, "format", "the cluster's answer is not JSON and is not passed on")
+	return a, newFailuref(http.StatusBadGateway, "format", "the cluster's answer is not JSON and is not passed on")
 }
 
 // maxSaid bounds what is told of a text that is no Status, in bytes.
@@ -325,7 +325,7 @@ func mediaOf(h http.Header) (media, full string) {
 	}
 	full = mediaJSON
 	for _, key := range []string{"g", "v", "as", "stream"} {
-		if v := params[key]; v != "" && all(v, pathByte) {
+		if v := params[key]; v != "" && hasOnlyBytes(v, pathByte) {
 			full += ";" + key + "=" + v
 		}
 	}
@@ -339,29 +339,29 @@ func retryAfter(h http.Header) string {
 	return ""
 }
 
-// finish keeps the answer as evidence, puts the outcome on record, and lets the
+// finishAnswer keeps the answer as evidence, puts the outcome on record, and lets the
 // answer go.
-func (c *call) finish(a answer) answer {
-	if err := c.keep(&a); err != nil {
-		a = refusal(err)
+func (c *call) finishAnswer(a answer) answer {
+	if err := c.recordEvidence(&a); err != nil {
+		a = refusalAnswer(err)
 	}
 	c.audit.Done, c.audit.Status, c.audit.Bytes = true, a.status, int64(len(a.body))
-	c.audit.SHA256 = digest(a.body)
-	if err := c.record(); err != nil {
-		return refusal(err)
+	c.audit.SHA256 = digestOf(a.body)
+	if err := c.recordCall(); err != nil {
+		return refusalAnswer(err)
 	}
 	return a
 }
 
-// keep records the body as evidence; facts about the cluster are announced.
-func (c *call) keep(a *answer) error {
+// recordEvidence records the body as evidence; facts about the cluster are announced.
+func (c *call) recordEvidence(a *answer) error {
 	if c.g.cfg.Evidence == nil {
 		return nil
 	}
-	id, err := c.g.cfg.Evidence.Record(c.kind(a.status), c.source(), a.body)
+	id, err := c.g.cfg.Evidence.Record(c.evidenceKind(a.status), c.describeSource(), a.body)
 	if err != nil {
 		c.g.cfg.Logger.Error("kube guard cannot keep evidence", "error", err)
-		return failf(http.StatusServiceUnavailable, "evidence", "the guard cannot keep what it would answer, so it answers nothing more")
+		return newFailuref(http.StatusServiceUnavailable, "evidence", "the guard cannot keep what it would answer, so it answers nothing more")
 	}
 	c.audit.Evidence = id
 	if c.parts.class == classResource && c.parts.verb != "" && !c.g.cfg.Unannounced {
@@ -370,8 +370,8 @@ func (c *call) keep(a *answer) error {
 	return nil
 }
 
-// kind is evidence's word for an answer.
-func (c *call) kind(status int) string {
+// evidenceKind is evidence's word for an answer.
+func (c *call) evidenceKind(status int) string {
 	switch {
 	case status >= 400:
 		return "error"
@@ -389,16 +389,16 @@ func (c *call) kind(status int) string {
 	return c.parts.verb
 }
 
-// source says how the answer can be had again.
-func (c *call) source() string {
+// describeSource says how the answer can be had again.
+func (c *call) describeSource() string {
 	p := &c.parts
 	switch {
 	case p.verb == "":
 		return "kubectl auth can-i"
 	case p.class != classResource || p.subresource != "" && p.subresource != "log":
-		return "kubectl get --raw '" + p.target() + "'"
+		return "kubectl get --raw '" + p.encodeTarget() + "'"
 	}
-	words := []string{"kubectl", "get", p.qualified()}
+	words := []string{"kubectl", "get", p.qualifiedResource()}
 	if p.subresource == "log" {
 		words = []string{"kubectl", "logs"}
 	}
@@ -415,7 +415,7 @@ func (c *call) source() string {
 		words = append(words, "--watch")
 	}
 	for _, f := range flags {
-		if v := p.get(f.option); v != "" {
+		if v := p.optionValue(f.option); v != "" {
 			words = append(words, f.flag+"="+v+f.unit)
 		}
 	}

@@ -51,7 +51,7 @@ const replyTime = 3 * time.Second
 
 // Send makes the attack. An error means that it could not be made.
 func (a Attack) Send(ctx context.Context, m Mark) (Reply, error) {
-	a = a.aimed(m)
+	a = a.aimAt(m)
 	protocol := "http/1.1"
 	if a.HTTP2 {
 		protocol = "h2"
@@ -74,8 +74,8 @@ func (a Attack) Send(ctx context.Context, m Mark) (Reply, error) {
 	return a.overHTTP1(conn)
 }
 
-// aimed puts the mark's names in.
-func (a Attack) aimed(m Mark) Attack {
+// aimAt puts the mark's names in.
+func (a Attack) aimAt(m Mark) Attack {
 	pairs := []string{"{token}", m.Token}
 	for name, value := range m.Names {
 		pairs = append(pairs, "{"+name+"}", value)
@@ -98,7 +98,7 @@ func (a Attack) aimed(m Mark) Attack {
 func (a Attack) overHTTP1(conn net.Conn) (Reply, error) {
 	text := a.Raw
 	if text == "" {
-		text = a.written()
+		text = a.requestText()
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
 		return Reply{}, nil // it was closed before all was said
@@ -112,8 +112,8 @@ func (a Attack) overHTTP1(conn net.Conn) (Reply, error) {
 	return Reply{resp.StatusCode, body}, nil
 }
 
-// written is the request as it goes over HTTP/1.1, with nothing put right.
-func (a Attack) written() string {
+// requestText is the request as it goes over HTTP/1.1, with nothing put right.
+func (a Attack) requestText() string {
 	var b strings.Builder
 	b.WriteString(a.Method + " " + a.Target + " HTTP/1.1\r\n")
 	if a.Header["Host"] == nil {
@@ -140,16 +140,16 @@ func (a Attack) overHTTP2(conn net.Conn) (Reply, error) {
 	f := http2.NewFramer(conn, conn)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	f.AllowIllegalWrites = true
-	if err := a.frames(f); err != nil {
+	if err := a.writeFrames(f); err != nil {
 		return Reply{}, nil
 	}
 	return readFrames(f)
 }
 
-// frames writes the request.
-func (a Attack) frames(f *http2.Framer) error {
+// writeFrames writes the request.
+func (a Attack) writeFrames(f *http2.Framer) error {
 	err := f.WriteSettings()
-	block := a.block()
+	block := a.headerBlock()
 	for first := true; err == nil && (first || len(block) > 0); first = false {
 		part := block[:min(len(block), maxFrame)]
 		block = block[len(part):]
@@ -167,8 +167,8 @@ func (a Attack) frames(f *http2.Framer) error {
 	return err
 }
 
-// block is the header block.
-func (a Attack) block() []byte {
+// headerBlock is the header block.
+func (a Attack) headerBlock() []byte {
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)
 	write := func(name, value string) { _ = enc.WriteField(hpack.HeaderField{Name: name, Value: value}) } // a buffer takes all

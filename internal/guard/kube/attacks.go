@@ -34,7 +34,7 @@ type Attack struct {
 func Attacks() []Attack {
 	var all []Attack
 	for _, suite := range [][]Attack{
-		writes(), upgrades(), subresourceAttacks(), pathAttacks(), queryAttacks(), headerAttacks(), formatAttacks(), identities(),
+		writeAttacks(), upgradeAttacks(), subresourceAttacks(), pathAttacks(), queryAttacks(), headerAttacks(), formatAttacks(), identityAttacks(),
 	} {
 		for _, a := range suite {
 			all = append(all, a)
@@ -42,7 +42,7 @@ func Attacks() []Attack {
 			all = append(all, a)
 		}
 	}
-	return append(append(all, smuggling()...), tunnels()...)
+	return append(append(all, smugglingAttacks()...), tunnelAttacks()...)
 }
 
 const (
@@ -58,10 +58,10 @@ const (
 	reviewAsk   = `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"x"}}`
 )
 
-func with1(name, value string) http.Header { return http.Header{name: {value}} }
+func oneHeader(name, value string) http.Header { return http.Header{name: {value}} }
 
-func writes() []Attack {
-	asJSON := with1("Content-Type", "application/json")
+func writeAttacks() []Attack {
+	asJSON := oneHeader("Content-Type", "application/json")
 	return []Attack{
 		{Name: "create", Method: "POST", Target: podsPath, Header: asJSON, Body: podJSON},
 		{Name: "create, dry run", Method: "POST", Target: podsPath + "?dryRun=All", Header: asJSON, Body: podJSON},
@@ -69,11 +69,11 @@ func writes() []Attack {
 		{Name: "update", Method: "PUT", Target: podPath, Header: asJSON, Body: podJSON},
 		{Name: "update of status", Method: "PUT", Target: podPath + "/status", Header: asJSON, Body: podJSON},
 		{Name: "update of scale", Method: "PUT", Target: "/apis/apps/v1/namespaces/{ns}/deployments/d/scale", Header: asJSON, Body: `{"spec":{"replicas":0}}`},
-		{Name: "JSON patch", Method: "PATCH", Target: podPath, Header: with1("Content-Type", "application/json-patch+json"), Body: `[{"op":"add","path":"/metadata/labels","value":{"owned":"yes"}}]`},
-		{Name: "merge patch", Method: "PATCH", Target: podPath, Header: with1("Content-Type", "application/merge-patch+json"), Body: labelPatch},
-		{Name: "strategic merge patch", Method: "PATCH", Target: podPath, Header: with1("Content-Type", "application/strategic-merge-patch+json"), Body: labelPatch},
-		{Name: "server-side apply", Method: "PATCH", Target: podPath + "?fieldManager=x&force=true", Header: with1("Content-Type", "application/apply-patch+yaml"), Body: applyYAML},
-		{Name: "server-side apply, dry run", Method: "PATCH", Target: podPath + "?fieldManager=x&dryRun=All", Header: with1("Content-Type", "application/apply-patch+yaml"), Body: applyYAML},
+		{Name: "JSON patch", Method: "PATCH", Target: podPath, Header: oneHeader("Content-Type", "application/json-patch+json"), Body: `[{"op":"add","path":"/metadata/labels","value":{"owned":"yes"}}]`},
+		{Name: "merge patch", Method: "PATCH", Target: podPath, Header: oneHeader("Content-Type", "application/merge-patch+json"), Body: labelPatch},
+		{Name: "strategic merge patch", Method: "PATCH", Target: podPath, Header: oneHeader("Content-Type", "application/strategic-merge-patch+json"), Body: labelPatch},
+		{Name: "server-side apply", Method: "PATCH", Target: podPath + "?fieldManager=x&force=true", Header: oneHeader("Content-Type", "application/apply-patch+yaml"), Body: applyYAML},
+		{Name: "server-side apply, dry run", Method: "PATCH", Target: podPath + "?fieldManager=x&dryRun=All", Header: oneHeader("Content-Type", "application/apply-patch+yaml"), Body: applyYAML},
 		{Name: "delete", Method: "DELETE", Target: podPath, Body: deleteNow, Header: asJSON},
 		{Name: "delete, dry run", Method: "DELETE", Target: podPath + "?dryRun=All"},
 		{Name: "delete a collection", Method: "DELETE", Target: podsPath + "?labelSelector=app"},
@@ -85,7 +85,7 @@ func writes() []Attack {
 		{Name: "a method of its own", Method: "LIST", Target: podsPath},
 		{Name: "a lower case method", Method: "get", Target: podsPath},
 		{Name: "a read with the body of a write", Method: "GET", Target: podsPath, Header: asJSON, Body: podJSON},
-		{Name: "another method in a header", Method: "GET", Target: podPath, Header: with1("X-HTTP-Method-Override", "DELETE"), Harmless: true},
+		{Name: "another method in a header", Method: "GET", Target: podPath, Header: oneHeader("X-HTTP-Method-Override", "DELETE"), Harmless: true},
 		{Name: "a review of somebody else", Method: "POST", Target: "/apis/authorization.k8s.io/v1/subjectaccessreviews", Header: asJSON, Body: `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"x","resourceAttributes":{"verb":"get","resource":"pods"}}}`},
 		{Name: "a review of a token", Method: "POST", Target: "/apis/authentication.k8s.io/v1/tokenreviews", Header: asJSON, Body: reviewAsk},
 		{Name: "a token review where the guard answers", Method: "POST", Target: "/apis/authentication.k8s.io/v1/selfsubjectreviews", Header: asJSON, Body: reviewAsk},
@@ -95,18 +95,18 @@ func writes() []Attack {
 		{Name: "a kind of the cluster's own", Method: "POST", Target: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Header: asJSON, Body: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"intruders.example.com"}}`},
 		{Name: "a webhook that changes what is written", Method: "POST", Target: "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", Header: asJSON, Body: `{"metadata":{"name":"intruder"},"webhooks":[]}`},
 		{Name: "an API of one's own", Method: "POST", Target: "/apis/apiregistration.k8s.io/v1/apiservices", Header: asJSON, Body: `{"metadata":{"name":"v1.intruder.example.com"}}`},
-		{Name: "merge patch of an object of a kind of its own", Method: "PATCH", Target: "/apis/example.com/v1/namespaces/{ns}/widgets/w", Header: with1("Content-Type", "application/merge-patch+json"), Body: labelPatch},
-		{Name: "patch of a node's status", Method: "PATCH", Target: "/api/v1/nodes/{node}/status", Header: with1("Content-Type", "application/strategic-merge-patch+json"), Body: `{"status":{"conditions":[]}}`},
+		{Name: "merge patch of an object of a kind of its own", Method: "PATCH", Target: "/apis/example.com/v1/namespaces/{ns}/widgets/w", Header: oneHeader("Content-Type", "application/merge-patch+json"), Body: labelPatch},
+		{Name: "patch of a node's status", Method: "PATCH", Target: "/api/v1/nodes/{node}/status", Header: oneHeader("Content-Type", "application/strategic-merge-patch+json"), Body: `{"status":{"conditions":[]}}`},
 		{Name: "a forged event", Method: "POST", Target: "/api/v1/namespaces/{ns}/events", Header: asJSON, Body: `{"metadata":{"name":"intruder"},"involvedObject":{"kind":"Pod","name":"{pod}"}}`},
-		{Name: "server-side apply in CBOR", Method: "PATCH", Target: podPath + "?fieldManager=x", Header: with1("Content-Type", "application/apply-patch+cbor"), Body: "\xd9\xd9\xf7\xa0"},
-		{Name: "create in protobuf", Method: "POST", Target: podsPath, Header: with1("Content-Type", "application/vnd.kubernetes.protobuf"), Body: "k8s\x00\x0a\x00"},
+		{Name: "server-side apply in CBOR", Method: "PATCH", Target: podPath + "?fieldManager=x", Header: oneHeader("Content-Type", "application/apply-patch+cbor"), Body: "\xd9\xd9\xf7\xa0"},
+		{Name: "create in protobuf", Method: "POST", Target: podsPath, Header: oneHeader("Content-Type", "application/vnd.kubernetes.protobuf"), Body: "k8s\x00\x0a\x00"},
 		{Name: "create, compressed", Method: "POST", Target: podsPath, Header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, Body: "\x1f\x8b\x08"},
 		{Name: "another method in other headers", Method: "GET", Target: podPath, Header: http.Header{"X-HTTP-Method": {"DELETE"}, "X-Method-Override": {"DELETE"}}, Harmless: true},
 		{Name: "escalation by a role binding", Method: "POST", Target: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Header: asJSON, Body: `{"metadata":{"name":"x"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`},
 	}
 }
 
-func upgrades() []Attack {
+func upgradeAttacks() []Attack {
 	socket := func(protocol string) http.Header {
 		return http.Header{
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-WebSocket-Version": {"13"},
@@ -127,7 +127,7 @@ func upgrades() []Attack {
 		{Name: "port-forward without an upgrade", Method: "GET", Target: podPath + "/portforward?ports=80"},
 		{Name: "a watch over WebSocket", Method: "GET", Target: podsPath + "?watch=true", Header: socket("binary.k8s.io")},
 		{Name: "a log over WebSocket", Method: "GET", Target: podPath + "/log", Header: socket("binary.k8s.io")},
-		{Name: "an upgrade that nobody announced", Method: "GET", Target: podPath + "/exec" + command, Header: with1("Upgrade", "websocket")},
+		{Name: "an upgrade that nobody announced", Method: "GET", Target: podPath + "/exec" + command, Header: oneHeader("Upgrade", "websocket")},
 		{Name: "exec on a node's own port", Method: "GET", Target: "/api/v1/nodes/{node}/proxy/exec/{ns}/{pod}/app?command=id&output=1", Header: socket("v4.channel.k8s.io")},
 		{Name: "an upgrade in several words", Method: "GET", Target: podPath, Header: http.Header{"Connection": {"keep-alive", "x, UPGRADE"}}},
 		{Name: "an upgrade to HTTP/2", Method: "GET", Target: podPath, Header: http.Header{"Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {"h2c"}, "HTTP2-Settings": {"AAMAAABkAAQAAP__"}}},
@@ -136,7 +136,7 @@ func upgrades() []Attack {
 }
 
 func subresourceAttacks() []Attack {
-	asJSON := with1("Content-Type", "application/json")
+	asJSON := oneHeader("Content-Type", "application/json")
 	get := func(name, target string) Attack { return Attack{Name: name, Method: "GET", Target: target} }
 	return []Attack{
 		get("proxy to a Pod", podPath+"/proxy/"),
@@ -157,16 +157,16 @@ func subresourceAttacks() []Attack {
 		{Name: "a token", Method: "POST", Target: "/api/v1/namespaces/{ns}/serviceaccounts/default/token", Header: asJSON, Body: tokenAsk},
 		{Name: "a proxy that is written to", Method: "POST", Target: "/api/v1/namespaces/{ns}/services/http:cart:80/proxy/admin", Header: asJSON, Body: `{}`},
 		{Name: "a proxy that deletes", Method: "DELETE", Target: podPath + "/proxy/data"},
-		{Name: "a command on a node", Method: "POST", Target: "/api/v1/nodes/{node}/proxy/run/{ns}/{pod}/app", Header: with1("Content-Type", "application/x-www-form-urlencoded"), Body: "cmd=id"},
+		{Name: "a command on a node", Method: "POST", Target: "/api/v1/nodes/{node}/proxy/run/{ns}/{pod}/app", Header: oneHeader("Content-Type", "application/x-www-form-urlencoded"), Body: "cmd=id"},
 		{Name: "a binding by the old way", Method: "POST", Target: "/api/v1/namespaces/{ns}/bindings", Header: asJSON, Body: `{"metadata":{"name":"{pod}"},"target":{"kind":"Node","name":"{node}"}}`},
 		{Name: "a rollback", Method: "POST", Target: "/apis/apps/v1/namespaces/{ns}/deployments/d/rollback", Header: asJSON, Body: `{}`},
 		{Name: "the status of a certificate request", Method: "PUT", Target: "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/status", Header: asJSON, Body: `{}`},
 		{Name: "a token by GET", Method: "GET", Target: "/api/v1/namespaces/{ns}/serviceaccounts/default/token"},
 		{Name: "an eviction", Method: "POST", Target: podPath + "/eviction", Header: asJSON, Body: evictionAsk},
 		{Name: "a binding", Method: "POST", Target: podPath + "/binding", Header: asJSON, Body: `{"target":{"kind":"Node","name":"{node}"}}`},
-		{Name: "an ephemeral container", Method: "PATCH", Target: podPath + "/ephemeralcontainers", Header: with1("Content-Type", "application/strategic-merge-patch+json"), Body: `{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`},
+		{Name: "an ephemeral container", Method: "PATCH", Target: podPath + "/ephemeralcontainers", Header: oneHeader("Content-Type", "application/strategic-merge-patch+json"), Body: `{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`},
 		{Name: "finalizing a namespace", Method: "PUT", Target: "/api/v1/namespaces/{ns}/finalize", Header: asJSON, Body: `{}`},
-		{Name: "restarting by resize", Method: "PATCH", Target: podPath + "/resize", Header: with1("Content-Type", "application/merge-patch+json"), Body: `{}`},
+		{Name: "restarting by resize", Method: "PATCH", Target: podPath + "/resize", Header: oneHeader("Content-Type", "application/merge-patch+json"), Body: `{}`},
 	}
 }
 
@@ -202,7 +202,7 @@ func queryAttacks() []Attack {
 	return append(all,
 		Attack{Name: "a list without an end", Method: "GET", Target: podsPath + "?limit=999999999", Harmless: true},
 		Attack{Name: "a log without an end", Method: "GET", Target: podPath + "/log?limitBytes=99999999999999999999", Harmless: false},
-		Attack{Name: "a Secret through a whole Table", Method: "GET", Target: secretPath + "?includeObject=Object", Header: with1("Accept", mediaTable), Harmless: true},
+		Attack{Name: "a Secret through a whole Table", Method: "GET", Target: secretPath + "?includeObject=Object", Header: oneHeader("Accept", mediaTable), Harmless: true},
 		Attack{Name: "a Secret", Method: "GET", Target: secretPath, Harmless: true},
 		Attack{Name: "all Secrets", Method: "GET", Target: "/api/v1/secrets", Harmless: true},
 	)
@@ -213,28 +213,28 @@ func headerAttacks() []Attack {
 		return Attack{Name: name, Method: "GET", Target: podPath, Header: h, Harmless: harmless}
 	}
 	return []Attack{
-		read("impersonation of a user", with1("Impersonate-User", "system:admin"), false),
+		read("impersonation of a user", oneHeader("Impersonate-User", "system:admin"), false),
 		read("impersonation of a group", http.Header{"Impersonate-User": {"x"}, "Impersonate-Group": {"system:masters"}}, false),
-		read("impersonation by uid", with1("Impersonate-Uid", "1"), false),
-		read("impersonation by an extra", with1("Impersonate-Extra-Scopes", "all"), false),
+		read("impersonation by uid", oneHeader("Impersonate-Uid", "1"), false),
+		read("impersonation by an extra", oneHeader("Impersonate-Extra-Scopes", "all"), false),
 		read("impersonation in lower case", http.Header{"impersonate-user": {"system:admin"}}, false),
 		read("impersonation that the connection is to drop", http.Header{"Connection": {"Impersonate-User"}, "Impersonate-User": {"system:admin"}}, false),
 		read("a front proxy's user", http.Header{"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}}, true),
 		read("forwarded addresses", http.Header{"X-Forwarded-For": {"10.0.0.1"}, "X-Forwarded-Host": {"evil"}, "Forwarded": {"for=10.0.0.1"}}, true),
 		read("another path in a header", http.Header{"X-Original-URL": {"/api/v1/secrets"}, "X-Rewrite-URL": {"/api/v1/secrets"}}, true),
-		read("cookies", with1("Cookie", "session=1"), true),
-		read("an early answer wanted", with1("Expect", "100-continue"), true),
-		read("a range", with1("Range", "bytes=0-10"), true),
+		read("cookies", oneHeader("Cookie", "session=1"), true),
+		read("an early answer wanted", oneHeader("Expect", "100-continue"), true),
+		read("a range", oneHeader("Range", "bytes=0-10"), true),
 		read("a trace", http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "Audit-Id": {"mine"}}, true),
-		read("another user agent", with1("User-Agent", "kube-controller-manager"), true),
-		read("huge headers", with1("X-Filler", strings.Repeat("a", 64<<10)), false),
-		{Name: "another host", Method: "GET", Target: podPath, Header: with1("Host", "evil.invalid"), Harmless: true},
+		read("another user agent", oneHeader("User-Agent", "kube-controller-manager"), true),
+		read("huge headers", oneHeader("X-Filler", strings.Repeat("a", 64<<10)), false),
+		{Name: "another host", Method: "GET", Target: podPath, Header: oneHeader("Host", "evil.invalid"), Harmless: true},
 	}
 }
 
 func formatAttacks() []Attack {
 	read := func(name, accept string, harmless bool) Attack {
-		return Attack{Name: name, Method: "GET", Target: podPath, Header: with1("Accept", accept), Harmless: harmless}
+		return Attack{Name: name, Method: "GET", Target: podPath, Header: oneHeader("Accept", accept), Harmless: harmless}
 	}
 	return []Attack{
 		read("protobuf", "application/vnd.kubernetes.protobuf", false),
@@ -246,14 +246,14 @@ func formatAttacks() []Attack {
 		read("a Table in protobuf", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", false),
 		read("an unknown form", "application/json;as=Everything;g=meta.k8s.io;v=v1", false),
 		read("a form with a line break", "application/json;as=\"Ta\nble\"", false),
-		{Name: "gzip", Method: "GET", Target: podPath, Header: with1("Accept-Encoding", "gzip, br, zstd"), Harmless: true},
-		{Name: "a compressed body", Method: "GET", Target: podPath, Header: with1("Content-Encoding", "gzip"), Body: "\x1f\x8b\x08"},
-		{Name: "OpenAPI in protobuf", Method: "GET", Target: "/openapi/v2", Header: with1("Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")},
-		{Name: "a Secret in protobuf", Method: "GET", Target: secretPath, Header: with1("Accept", "application/vnd.kubernetes.protobuf")},
+		{Name: "gzip", Method: "GET", Target: podPath, Header: oneHeader("Accept-Encoding", "gzip, br, zstd"), Harmless: true},
+		{Name: "a compressed body", Method: "GET", Target: podPath, Header: oneHeader("Content-Encoding", "gzip"), Body: "\x1f\x8b\x08"},
+		{Name: "OpenAPI in protobuf", Method: "GET", Target: "/openapi/v2", Header: oneHeader("Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")},
+		{Name: "a Secret in protobuf", Method: "GET", Target: secretPath, Header: oneHeader("Accept", "application/vnd.kubernetes.protobuf")},
 	}
 }
 
-func identities() []Attack {
+func identityAttacks() []Attack {
 	as := func(name string, values ...string) Attack {
 		return Attack{Name: name, Method: "GET", Target: podPath, Header: http.Header{"Authorization": values}, Anonymous: true}
 	}
@@ -269,9 +269,9 @@ func identities() []Attack {
 	}
 }
 
-// smuggling are requests that two readers may cut differently, written byte by
+// smugglingAttacks are requests that two readers may cut differently, written byte by
 // byte.
-func smuggling() []Attack {
+func smugglingAttacks() []Attack {
 	const (
 		head = "GET " + podPath + " HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n"
 		del  = "DELETE " + podPath + " HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n\r\n"
@@ -306,8 +306,8 @@ func smuggling() []Attack {
 	}
 }
 
-// tunnels are what HTTP/2 has for upgrades.
-func tunnels() []Attack {
+// tunnelAttacks are what HTTP/2 has for upgrades.
+func tunnelAttacks() []Attack {
 	return []Attack{
 		{Name: "a tunnel", Method: "CONNECT", HTTP2: true},
 		{Name: "exec by extended CONNECT", Method: "CONNECT", Target: podPath + "/exec?command=id", HTTP2: true, Pseudo: map[string]string{":protocol": "websocket"}},

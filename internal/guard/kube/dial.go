@@ -30,21 +30,21 @@ func Dial(kubeconfig []byte, context string, env []string) (Upstream, error) {
 	if context == "" {
 		context = file.CurrentContext
 	}
-	user, cluster, err := pick(file, context)
+	user, cluster, err := pickContext(file, context)
 	if err != nil {
 		return Upstream{}, err
 	}
-	if err := usable(user, cluster); err != nil {
+	if err := checkUsable(user, cluster); err != nil {
 		return Upstream{}, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: context %q: %w", context, err)
 	}
 	cfg, err := clientcmd.NewNonInteractiveClientConfig(*file, context, nil, nil).ClientConfig()
 	if err != nil {
 		return Upstream{}, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: context %q: %w", context, err)
 	}
-	return dial(cfg, cluster, env)
+	return newUpstream(cfg, cluster, env)
 }
 
-func pick(file *clientcmdapi.Config, context string) (*clientcmdapi.AuthInfo, *clientcmdapi.Cluster, error) {
+func pickContext(file *clientcmdapi.Config, context string) (*clientcmdapi.AuthInfo, *clientcmdapi.Cluster, error) {
 	c, ok := file.Contexts[context]
 	if !ok {
 		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: no context %q", context)
@@ -60,8 +60,8 @@ func pick(file *clientcmdapi.Config, context string) (*clientcmdapi.AuthInfo, *c
 	return user, cluster, nil
 }
 
-// usable refuses what only looks as if it worked.
-func usable(user *clientcmdapi.AuthInfo, cluster *clientcmdapi.Cluster) error {
+// checkUsable refuses what only looks as if it worked.
+func checkUsable(user *clientcmdapi.AuthInfo, cluster *clientcmdapi.Cluster) error {
 	if user.AuthProvider != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "auth-provider %q was removed from Kubernetes: use an exec plugin", user.AuthProvider.Name)
 	}
@@ -76,14 +76,14 @@ func usable(user *clientcmdapi.AuthInfo, cluster *clientcmdapi.Cluster) error {
 	return nil
 }
 
-func dial(cfg *rest.Config, cluster *clientcmdapi.Cluster, env []string) (Upstream, error) {
+func newUpstream(cfg *rest.Config, cluster *clientcmdapi.Cluster, env []string) (Upstream, error) {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil || base.Host == "" || base.User != nil || base.Scheme != "https" && base.Scheme != "http" {
 		return Upstream{}, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: server is not an http(s) URL without credentials")
 	}
-	up := Upstream{Base: base, Notes: notes(cfg, cluster, base)}
+	up := Upstream{Base: base, Notes: upstreamNotes(cfg, cluster, base)}
 	if cluster.ProxyURL == "" {
-		cfg.Proxy = proxy(env)
+		cfg.Proxy = proxyFromEnv(env)
 	}
 	command := cfg.ExecProvider
 	cfg.ExecProvider = nil
@@ -96,8 +96,8 @@ func dial(cfg *rest.Config, cluster *clientcmdapi.Cluster, env []string) (Upstre
 		if err != nil {
 			return Upstream{}, err
 		}
-		settings.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: p.certificate}
-		settings.Wrap(p.wrap)
+		settings.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: p.clientCertificate}
+		settings.Wrap(p.wrapTransport)
 	}
 	if up.Transport, err = transport.New(settings); err != nil {
 		return Upstream{}, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: credential for %s: %w", base.Host, err)
@@ -105,8 +105,8 @@ func dial(cfg *rest.Config, cluster *clientcmdapi.Cluster, env []string) (Upstre
 	return up, nil
 }
 
-// notes tells what is unusual about the way to the cluster.
-func notes(cfg *rest.Config, cluster *clientcmdapi.Cluster, base *url.URL) []string {
+// upstreamNotes tells what is unusual about the way to the cluster.
+func upstreamNotes(cfg *rest.Config, cluster *clientcmdapi.Cluster, base *url.URL) []string {
 	var out []string
 	if cluster.InsecureSkipTLSVerify {
 		out = append(out, "insecure-skip-tls-verify: whoever is on the way to "+base.Host+" can pretend to be the cluster")
@@ -123,11 +123,11 @@ func notes(cfg *rest.Config, cluster *clientcmdapi.Cluster, base *url.URL) []str
 	return out
 }
 
-// proxy chooses a proxy by the environment that was built for this run.
-func proxy(env []string) func(*http.Request) (*url.URL, error) {
+// proxyFromEnv chooses a proxy by the environment that was built for this run.
+func proxyFromEnv(env []string) func(*http.Request) (*url.URL, error) {
 	get := func(names ...string) string {
 		for _, name := range names {
-			if v := lookup(env, name); v != "" {
+			if v := lookupEnv(env, name); v != "" {
 				return v
 			}
 		}
@@ -141,8 +141,8 @@ func proxy(env []string) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) { return choose(r.URL) }
 }
 
-// lookup finds a variable in env; the last one counts.
-func lookup(env []string, name string) string {
+// lookupEnv finds a variable in env; the last one counts.
+func lookupEnv(env []string, name string) string {
 	value := ""
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {

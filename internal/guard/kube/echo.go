@@ -25,17 +25,17 @@ var everyday = func() (list []string) {
 	return list
 }()
 
-// names are the words of the path, and of options that are names.
-func (p *parts) names() []string {
-	words := []string{p.namespace, p.name, p.get("container"), p.group, p.qualified()}
+// nameWords are the words of the path, and of options that are names.
+func (p *parts) nameWords() []string {
+	words := []string{p.namespace, p.name, p.optionValue("container"), p.group, p.qualifiedResource()}
 	if !slices.Contains(everyday, p.resource) {
 		words = append(words, p.resource)
 	}
 	return words
 }
 
-// words are those of the other options.
-func (p *parts) words() []string {
+// optionWords are those of the other options.
+func (p *parts) optionWords() []string {
 	var words []string
 	for _, o := range p.query {
 		if o.key != "container" {
@@ -59,21 +59,21 @@ func (c *call) cleanEvent(record []byte) ([]byte, error) {
 // cleanError cleans an error in JSON.
 func (c *call) cleanError(body []byte) (out []byte, err error) {
 	if len(body) > maxError {
-		return nil, failf(http.StatusBadGateway, "format", "the cluster's error is longer than %d bytes and is not passed on", maxError)
+		return nil, newFailuref(http.StatusBadGateway, "format", "the cluster's error is longer than %d bytes and is not passed on", maxError)
 	}
-	body = withoutEchoes(body, c.parts.words())
+	body = withoutEchoes(body, c.parts.optionWords())
 	out = mask.Apart(body, func(body []byte) []byte {
 		var clean []byte
 		clean, err = c.cleanJSON(body)
 		return clean
-	}, c.parts.names()...)
+	}, c.parts.nameWords()...)
 	return out, err
 }
 
 // cleanText cleans an error that is no JSON.
 func (c *call) cleanText(body []byte) []byte {
-	text := mask.WithoutEchoes(string(body), c.parts.words()...)
-	return mask.Apart([]byte(text), func(b []byte) []byte { return c.mask(c.g.cfg.Mask, b) }, c.parts.names()...)
+	text := mask.WithoutEchoes(string(body), c.parts.optionWords()...)
+	return mask.Apart([]byte(text), func(b []byte) []byte { return c.maskText(c.g.cfg.Mask, b) }, c.parts.nameWords()...)
 }
 
 // withoutEchoes replaces what the strings of a document repeat. What is no document stays
@@ -112,5 +112,5 @@ func eachString(v any, change func(string) string) any {
 	return v
 }
 
-// failed reports whether an answer is an error.
-func failed(status int) bool { return status >= http.StatusBadRequest }
+// isErrorStatus reports whether an answer is an error.
+func isErrorStatus(status int) bool { return status >= http.StatusBadRequest }

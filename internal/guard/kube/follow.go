@@ -32,63 +32,63 @@ type follower struct {
 	seen int
 }
 
-// follow goes on behind what was read of a log.
-func (c *call) follow(ctx context.Context, w logWindow) answer {
+// followLog goes on behind what was read of a log.
+func (c *call) followLog(ctx context.Context, w logWindow) answer {
 	f := &follower{call: c, lines: w.lines, told: w.from}
 	ctx, cancel := context.WithTimeout(ctx, c.g.cfg.Limits.StreamTime+5*time.Second)
 	body := io.ReadCloser(http.NoBody)
-	if p, more := f.rest(w); more {
-		resp, err := c.send(ctx, &p)
+	if p, more := f.restRequest(w); more {
+		resp, err := c.sendRequest(ctx, &p)
 		if err != nil {
 			cancel()
-			return c.finish(refusal(c.unreachable(err)))
+			return c.finishAnswer(refusalAnswer(c.unreachableError(err)))
 		}
 		if !isLog(resp) {
 			defer cancel()
 			defer resp.Body.Close()
-			return c.plain(resp)
+			return c.answerPlain(resp)
 		}
 		body = resp.Body
 	}
 	f.in = bufio.NewReaderSize(body, 32<<10)
-	a := c.stream(body, typeText, cancel, f.next)
-	a.warnings = append(a.warnings, w.missing()...)
+	a := c.answerStream(body, typeText, cancel, f.nextLines)
+	a.warnings = append(a.warnings, w.missingWarnings()...)
 	return a
 }
 
-// rest is the request for what comes behind what was read: all since the second of its
+// restRequest is the request for what comes behind what was read: all since the second of its
 // last line, as the API knows no shorter time. A log that does not say when its lines were
 // written is no container's that could still write some.
-func (f *follower) rest(w logWindow) (p parts, more bool) {
+func (f *follower) restRequest(w logWindow) (p parts, more bool) {
 	p = f.call.parts
 	p.query = slices.Clone(p.query)
 	if f.call.g.cfg.Upstream.Recorded {
 		return p, false // it has been told
 	}
 	for _, option := range []string{"tailLines", "sinceSeconds", "sinceTime", "limitBytes"} {
-		p.drop(option)
+		p.dropOption(option)
 	}
-	p.set("timestamps", "true")
+	p.setOption("timestamps", "true")
 	if len(w.lines) == 0 {
 		return p, !w.cut
 	}
 	f.last = w.lines[len(w.lines)-1]
-	at, ok := moment(f.last.stamp)
+	at, ok := parseMoment(f.last.stamp)
 	for _, l := range w.lines {
 		if l == f.last {
 			f.seen++
 		}
 	}
-	p.set("sinceTime", at.UTC().Truncate(time.Second).Format(time.RFC3339))
+	p.setOption("sinceTime", at.UTC().Truncate(time.Second).Format(time.RFC3339))
 	return p, ok && !w.cut
 }
 
-// next returns the next lines that are settled, and why there will be no more.
-func (f *follower) next() ([]byte, error) {
+// nextLines returns the next lines that are settled, and why there will be no more.
+func (f *follower) nextLines() ([]byte, error) {
 	for {
 		var err error
 		if f.begun {
-			err = f.read()
+			err = f.readLines()
 		}
 		f.begun = true
 		lines, settled, failed := f.call.maskLines(f.lines, f.told)
@@ -99,9 +99,9 @@ func (f *follower) next() ([]byte, error) {
 			settled = len(lines)
 		}
 		f.told += settled
-		f.forget()
+		f.forgetTold()
 		if settled > 0 || err != nil {
-			return f.call.written(lines[:settled]), err
+			return f.call.writeLines(lines[:settled]), err
 		}
 	}
 }
@@ -113,8 +113,8 @@ func bytesOf(lines []logLine) (size int) {
 	return size
 }
 
-// forget drops what was told too long ago to matter.
-func (f *follower) forget() {
+// forgetTold drops what was told too long ago to matter.
+func (f *follower) forgetTold() {
 	from, size := f.told, 0
 	for from > 0 && f.told-from < logMargins[0] && size < contextBytes {
 		from--
@@ -123,30 +123,30 @@ func (f *follower) forget() {
 	f.lines, f.told = slices.Clone(f.lines[from:]), f.told-from
 }
 
-// read takes the lines that are there, at least one.
-func (f *follower) read() error {
+// readLines takes the lines that are there, at least one.
+func (f *follower) readLines() error {
 	for {
 		line, err := readLine(f.in)
 		if err != nil && !errors.Is(err, io.EOF) || len(line) >= pieceBytes && line[len(line)-1] != '\n' {
 			return io.EOF // what is not whole may hold half a secret
 		}
 		if len(line) > 0 {
-			f.take(unstamped(string(line)))
+			f.addLine(unstampLine(string(line)))
 		}
-		if err != nil || len(f.lines) > f.told && !f.another() {
+		if err != nil || len(f.lines) > f.told && !f.hasAnotherLine() {
 			return err
 		}
 	}
 }
 
-// another reports whether a whole line can be read without waiting for it.
-func (f *follower) another() bool {
+// hasAnotherLine reports whether a whole line can be read without waiting for it.
+func (f *follower) hasAnotherLine() bool {
 	waiting, _ := f.in.Peek(f.in.Buffered())
 	return slices.Contains(waiting, '\n') && bytesOf(f.lines[f.told:]) < maxHeld
 }
 
-// take adds a line, unless the stream repeats it.
-func (f *follower) take(l logLine) {
+// addLine adds a line, unless the stream repeats it.
+func (f *follower) addLine(l logLine) {
 	if f.seen == 0 {
 		f.lines = append(f.lines, l)
 		return
@@ -156,8 +156,8 @@ func (f *follower) take(l logLine) {
 		return
 	}
 	// A log whose last line is gone has been rotated away.
-	last, _ := moment(f.last.stamp)
-	if at, ok := moment(l.stamp); ok && at.After(last.Add(time.Second)) {
+	last, _ := parseMoment(f.last.stamp)
+	if at, ok := parseMoment(l.stamp); ok && at.After(last.Add(time.Second)) {
 		f.seen = 0
 		f.lines = append(f.lines, l)
 	}

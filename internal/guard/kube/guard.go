@@ -89,7 +89,7 @@ type Limits struct {
 	PerSecond   int           // requests, with bursts of ten seconds: 50
 }
 
-func (l Limits) defaults() Limits {
+func (l Limits) withDefaults() Limits {
 	or := func(v *int, d int) {
 		if *v <= 0 {
 			*v = d
@@ -166,7 +166,7 @@ func New(c Config) (*Guard, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	c.Limits = c.Limits.defaults()
+	c.Limits = c.Limits.withDefaults()
 	return &Guard{
 		cfg: c, token: endpoint.NewToken("ncr-run-"),
 		calls: make(chan struct{}, c.Limits.Calls), opened: make(chan struct{}, c.Limits.Streams),
@@ -178,7 +178,7 @@ func New(c Config) (*Guard, error) {
 // the guard's server is closed.
 func (g *Guard) Token() string { return g.token }
 
-func digest(body []byte) string {
+func digestOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])
 }

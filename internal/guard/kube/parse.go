@@ -42,8 +42,8 @@ type parts struct {
 // option is one query parameter, its value decoded.
 type option struct{ key, value string }
 
-// get returns the value of an option, "" when it is not there.
-func (p *parts) get(key string) string {
+// optionValue returns the value of an option, "" when it is not there.
+func (p *parts) optionValue(key string) string {
 	for _, o := range p.query {
 		if o.key == key {
 			return o.value
@@ -52,8 +52,8 @@ func (p *parts) get(key string) string {
 	return ""
 }
 
-// set gives an option a value.
-func (p *parts) set(key, value string) {
+// setOption gives an option a value.
+func (p *parts) setOption(key, value string) {
 	i, found := slices.BinarySearchFunc(p.query, key, func(o option, k string) int { return strings.Compare(o.key, k) })
 	if found {
 		p.query[i].value = value
@@ -62,8 +62,8 @@ func (p *parts) set(key, value string) {
 	p.query = slices.Insert(p.query, i, option{key, value})
 }
 
-// qualified is the resource as kubectl writes it: deployments.apps.
-func (p *parts) qualified() string {
+// qualifiedResource is the resource as kubectl writes it: deployments.apps.
+func (p *parts) qualifiedResource() string {
 	if p.group == "" {
 		return p.resource
 	}
@@ -73,53 +73,53 @@ func (p *parts) qualified() string {
 // maxTarget bounds a path and a query together, in bytes.
 const maxTarget = 8 << 10
 
-// parse takes the target of a request to pieces, or says why it cannot.
-func parse(target string) (parts, error) {
+// parseTarget takes the target of a request to pieces, or says why it cannot.
+func parseTarget(target string) (parts, error) {
 	if len(target) > maxTarget {
-		return parts{}, denyf("target", "the path and query are longer than %d bytes", maxTarget)
+		return parts{}, newDenialf("target", "the path and query are longer than %d bytes", maxTarget)
 	}
 	path, query, asked := strings.Cut(target, "?")
-	segments, err := split(path)
+	segments, err := splitPath(path)
 	if err != nil {
 		return parts{}, err
 	}
-	p, err := classify(segments)
+	p, err := classifyPath(segments)
 	if err != nil {
 		return parts{}, err
 	}
 	if asked && query == "" {
-		return parts{}, denyf("query", "the query is empty: leave the question mark away")
+		return parts{}, newDenialf("query", "the query is empty: leave the question mark away")
 	}
 	return p, p.parseQuery(query)
 }
 
-// split cuts a path at its slashes. One way of writing a path is accepted: no
+// splitPath cuts a path at its slashes. One way of writing a path is accepted: no
 // escapes, no empty or dotted segments, no trailing slash.
-func split(path string) ([]string, error) {
+func splitPath(path string) ([]string, error) {
 	if !strings.HasPrefix(path, "/") {
-		return nil, denyf("path", "the target is not a path on this server")
+		return nil, newDenialf("path", "the target is not a path on this server")
 	}
 	segments := strings.Split(path[1:], "/")
 	for _, s := range segments {
 		switch {
 		case s == "":
-			return nil, denyf("path", "the path has an empty segment: write it without double or trailing slashes")
+			return nil, newDenialf("path", "the path has an empty segment: write it without double or trailing slashes")
 		case s == "." || s == "..":
-			return nil, denyf("path", "the path has the segment %q: write the path without it", s)
-		case !all(s, pathByte):
-			return nil, denyf("path", "the path has characters that names of objects do not need, such as %%, ; or a backslash: list the objects and use a selector instead")
+			return nil, newDenialf("path", "the path has the segment %q: write the path without it", s)
+		case !hasOnlyBytes(s, pathByte):
+			return nil, newDenialf("path", "the path has characters that names of objects do not need, such as %%, ; or a backslash: list the objects and use a selector instead")
 		}
 	}
 	return segments, nil
 }
 
-func pathByte(c byte) bool { return alnum(c) || strings.IndexByte("-._:@", c) >= 0 }
+func pathByte(c byte) bool { return isAlphanumeric(c) || strings.IndexByte("-._:@", c) >= 0 }
 
-func alnum(c byte) bool {
+func isAlphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-func all(s string, class func(byte) bool) bool {
+func hasOnlyBytes(s string, class func(byte) bool) bool {
 	for i := range len(s) {
 		if !class(s[i]) {
 			return false
@@ -128,32 +128,32 @@ func all(s string, class func(byte) bool) bool {
 	return true
 }
 
-// label reports whether s is a DNS label, subdomain whether it is one or more
+// isLabel reports whether s is a DNS label, subdomain whether it is one or more
 // of them with dots between.
-func label(s string) bool {
-	return s != "" && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' && all(s, labelByte)
+func isLabel(s string) bool {
+	return s != "" && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' && hasOnlyBytes(s, labelByte)
 }
 
 func labelByte(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' }
 
-func subdomain(s string) bool {
+func isSubdomain(s string) bool {
 	if len(s) > 253 {
 		return false
 	}
 	for part := range strings.SplitSeq(s, ".") {
-		if !label(part) {
+		if !isLabel(part) {
 			return false
 		}
 	}
 	return true
 }
 
-func classify(s []string) (parts, error) {
+func classifyPath(s []string) (parts, error) {
 	other := parts{verb: verbGet, path: "/" + strings.Join(s, "/")}
 	switch s[0] {
 	case "api":
 		if len(s) > 1 && s[1] != "v1" {
-			return parts{}, denyf("path", "/api has the version v1 only")
+			return parts{}, newDenialf("path", "/api has the version v1 only")
 		}
 		if len(s) > 2 {
 			return classifyResource("", "v1", s[2:])
@@ -177,17 +177,17 @@ func classify(s []string) (parts, error) {
 	case "healthz", "livez", "readyz":
 		other.class = classHealth
 	default:
-		return parts{}, denyf("path", "the guard passes /api, /apis, /openapi, /version, /healthz, /livez and /readyz only")
+		return parts{}, newDenialf("path", "the guard passes /api, /apis, /openapi, /version, /healthz, /livez and /readyz only")
 	}
 	if len(s) > 1 {
-		return parts{}, denyf("path", "the guard passes nothing below /%s", s[0])
+		return parts{}, newDenialf("path", "the guard passes nothing below /%s", s[0])
 	}
 	return other, nil
 }
 
 func checkGroupVersion(s []string) error {
-	if len(s) > 0 && !subdomain(s[0]) || len(s) > 1 && !label(s[1]) {
-		return denyf("path", "the API group or version is not a name")
+	if len(s) > 0 && !isSubdomain(s[0]) || len(s) > 1 && !isLabel(s[1]) {
+		return newDenialf("path", "the API group or version is not a name")
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func checkOpenAPI(s []string) error {
 	case s[1] == "version" && len(s) == 2:
 		return nil
 	}
-	return denyf("path", "the guard passes /openapi/v2 and the documents of API groups in /openapi/v3 only")
+	return newDenialf("path", "the guard passes /openapi/v2 and the documents of API groups in /openapi/v3 only")
 }
 
 // classifyResource reads what follows the version, as the API server does.
@@ -215,24 +215,24 @@ func classifyResource(group, version string, s []string) (parts, error) {
 	namespaced := s[0] == "namespaces" && len(s) > 2 && s[2] != "status" && s[2] != "finalize"
 	if namespaced {
 		p.namespace, s = s[1], s[2:]
-		if !label(p.namespace) {
-			return p, denyf("path", "the namespace is not a name")
+		if !isLabel(p.namespace) {
+			return p, newDenialf("path", "the namespace is not a name")
 		}
 	}
 	if s[0] == "watch" || s[0] == "proxy" {
-		return p, denyf("legacy", "/%s/ is not passed: use ?watch=true to watch; nothing is proxied", s[0])
+		return p, newDenialf("legacy", "/%s/ is not passed: use ?watch=true to watch; nothing is proxied", s[0])
 	}
 	if len(s) > 3 {
-		return p, denyf("path", "the path goes on behind the subresource: nothing is proxied")
+		return p, newDenialf("path", "the path goes on behind the subresource: nothing is proxied")
 	}
 	p.resource, p.verb = s[0], verbList
-	if !label(p.resource) {
-		return p, denyf("path", "the resource is not a name")
+	if !isLabel(p.resource) {
+		return p, newDenialf("path", "the resource is not a name")
 	}
 	if len(s) > 1 {
 		p.name, p.verb = s[1], verbGet
 		if len(p.name) > 253 {
-			return p, denyf("path", "the name is longer than 253 bytes")
+			return p, newDenialf("path", "the name is longer than 253 bytes")
 		}
 	}
 	if len(s) > 2 {
@@ -241,8 +241,8 @@ func classifyResource(group, version string, s []string) (parts, error) {
 	return p, nil
 }
 
-// target is the one way to write the parts as a path and query.
-func (p *parts) target() string {
+// encodeTarget is the one way to write the parts as a path and query.
+func (p *parts) encodeTarget() string {
 	var b strings.Builder
 	p.writePath(&b)
 	sep := byte('?')
@@ -250,7 +250,7 @@ func (p *parts) target() string {
 		b.WriteByte(sep)
 		b.WriteString(key)
 		b.WriteByte('=')
-		b.WriteString(escape(value))
+		b.WriteString(escapeValue(value))
 		sep = '&'
 	}
 	for _, o := range p.query {
@@ -283,9 +283,9 @@ func (p *parts) writePath(b *strings.Builder) {
 	}
 }
 
-// review reports whether the target is a question about permissions that the
+// reviewKindOf reports whether the target is a question about permissions that the
 // guard answers by itself, and its kind.
-func review(method, target string) (string, bool) {
+func reviewKindOf(method, target string) (string, bool) {
 	if method != http.MethodPost {
 		return "", false
 	}

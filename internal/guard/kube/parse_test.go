@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		"/api/v1/pods?watch=True":                                     "watch v1 pods",
 		"/apis/metrics.k8s.io/v1beta1/nodes":                          "list metrics.k8s.io/v1beta1 nodes",
 	} {
-		p, err := parse(target)
+		p, err := parseTarget(target)
 		if err != nil {
 			t.Errorf("%s: %v", target, err)
 			continue
@@ -68,7 +68,7 @@ func TestRefusedTargets(t *testing.T) {
 		"/api/v1/pods?labelSelector=password%3E4711", "/api/v1/pods?labelSelector=acme.io/api-key%3C4711", "/api/v1/pods?labelSelector=app%3Dcart,acme.io/password%3D%3Dx", "/api/v1/pods?labelSelector=db_password%3Dx&watch=true",
 		"/api/v1/pods?labelSelector=a+in+%28", "/apis/x.io/v1/things?labelSelector=token%3Dx",
 	} {
-		if p, err := parse(target); err == nil {
+		if p, err := parseTarget(target); err == nil {
 			t.Errorf("%.80q passes as %s", target, describe(p))
 		} else if d := (*denial)(nil); !errors.As(err, &d) || d.rule == "" || d.text == "" {
 			t.Errorf("%.80q: %v does not name a rule", target, err)
@@ -86,21 +86,21 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, target string) {
-		p, err := parse(target)
+		p, err := parseTarget(target)
 		if err != nil {
 			return
 		}
-		again := p.target()
+		again := p.encodeTarget()
 		path, _, _ := strings.Cut(again, "?")
 		if strings.Contains(path, "..") && strings.Contains(path, "/../") || strings.Contains(path, "//") || strings.ContainsAny(path, "%;\\#") {
 			t.Fatalf("%q is rebuilt to %q", target, again)
 		}
-		q, err := parse(again)
+		q, err := parseTarget(again)
 		if err != nil || !reflect.DeepEqual(normal(p), normal(q)) {
 			t.Fatalf("%q: %+v is rebuilt to %q: %+v, %v", target, p, again, q, err)
 		}
-		if q.target() != again {
-			t.Fatalf("%q is rebuilt to %q and that to %q", target, again, q.target())
+		if q.encodeTarget() != again {
+			t.Fatalf("%q is rebuilt to %q and that to %q", target, again, q.encodeTarget())
 		}
 	})
 }

@@ -68,7 +68,7 @@ func newPlugin(c *clientcmdapi.ExecConfig, cluster *clientcmdapi.Cluster, env []
 	for _, e := range c.Env {
 		own = append(own, e.Name+"="+e.Value)
 	}
-	path, err := find(c.Command, lookup(own, "PATH"))
+	path, err := findProgram(c.Command, lookupEnv(own, "PATH"))
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: exec.command: %w", err)
 	}
@@ -79,8 +79,8 @@ func newPlugin(c *clientcmdapi.ExecConfig, cluster *clientcmdapi.Cluster, env []
 	return &plugin{path: path, args: c.Args, env: append(own, "KUBERNETES_EXEC_INFO="+info)}, nil
 }
 
-// find looks for the program in the PATH that it will have.
-func find(command, path string) (string, error) {
+// findProgram looks for the program in the PATH that it will have.
+func findProgram(command, path string) (string, error) {
 	if filepath.IsAbs(command) {
 		return command, nil
 	}
@@ -109,14 +109,14 @@ func execInfo(c *clientcmdapi.ExecConfig, cluster *clientcmdapi.Cluster) (string
 	return string(info), err
 }
 
-// get returns the credential, asking the program when there is none that lasts.
-func (p *plugin) get(ctx context.Context) (credential, error) {
+// getCredential returns the credential, asking the program when there is none that lasts.
+func (p *plugin) getCredential(ctx context.Context) (credential, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.held.Status; s != nil && (s.Expires == nil || time.Until(*s.Expires) > pluginEarly) {
 		return p.held, nil
 	}
-	fresh, err := p.ask(ctx)
+	fresh, err := p.askProgram(ctx)
 	if err == nil {
 		p.held = fresh
 	}
@@ -132,7 +132,7 @@ func (p *plugin) forget(c credential) {
 	}
 }
 
-func (p *plugin) ask(ctx context.Context) (credential, error) {
+func (p *plugin) askProgram(ctx context.Context) (credential, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTime)
 	defer cancel()
 	out, says := &capped{limit: pluginOutput}, &capped{limit: pluginSays}
@@ -170,14 +170,14 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// certificate is the client's in a TLS handshake; none when the plugin has none.
-func (p *plugin) certificate() (*tls.Certificate, error) {
-	c, err := p.get(context.Background())
+// clientCertificate is the client's in a TLS handshake; none when the plugin has none.
+func (p *plugin) clientCertificate() (*tls.Certificate, error) {
+	c, err := p.getCredential(context.Background())
 	return c.cert, err
 }
 
-// wrap puts the plugin's token into requests.
-func (p *plugin) wrap(next http.RoundTripper) http.RoundTripper { return &authorized{p, next} }
+// wrapTransport puts the plugin's token into requests.
+func (p *plugin) wrapTransport(next http.RoundTripper) http.RoundTripper { return &authorized{p, next} }
 
 type authorized struct {
 	plugin *plugin
@@ -185,7 +185,7 @@ type authorized struct {
 }
 
 func (a *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, used, err := a.try(r)
+	resp, used, err := a.attemptRequest(r)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
@@ -195,12 +195,12 @@ func (a *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp.Body.Close()
 	a.plugin.forget(used)
 	utilnet.CloseIdleConnectionsFor(a.next) // a certificate lasts as long as its connection
-	resp, _, err = a.try(r)
+	resp, _, err = a.attemptRequest(r)
 	return resp, err
 }
 
-func (a *authorized) try(r *http.Request) (*http.Response, credential, error) {
-	c, err := a.plugin.get(r.Context())
+func (a *authorized) attemptRequest(r *http.Request) (*http.Response, credential, error) {
+	c, err := a.plugin.getCredential(r.Context())
 	if err != nil {
 		return nil, c, err
 	}

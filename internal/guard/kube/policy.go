@@ -24,21 +24,21 @@ var subresources = map[string]string{
 	"approval":            "approval signs certificates",
 }
 
-// readable reports whether a subresource may be read; log is a Pod's alone.
-func readable(group, resource, sub string) error {
+// checkSubresource reports whether a subresource may be read; log is a Pod's alone.
+func checkSubresource(group, resource, sub string) error {
 	switch {
 	case sub == "", sub == "status", sub == "scale":
 		return nil
 	case sub == "log" && group == "" && resource == "pods":
 		return nil
 	case sub == "log":
-		return denyf("subresource", "log is read of Pods only")
+		return newDenialf("subresource", "log is read of Pods only")
 	}
 	why, ok := subresources[sub]
 	if !ok {
 		why = "the guard passes log, status and scale only"
 	}
-	return denyf("subresource", "%s", why)
+	return newDenialf("subresource", "%s", why)
 }
 
 // metadataOnly reports whether of such objects the metadata alone is shown:
@@ -58,21 +58,21 @@ var clusterWide = func() (list []string) {
 	return list
 }()
 
-// permit says whether policy lets the read pass.
-func (p *parts) permit(namespaces []string) error {
+// checkPolicy says whether policy lets the read pass.
+func (p *parts) checkPolicy(namespaces []string) error {
 	if p.class != classResource {
 		return nil
 	}
-	if err := readable(p.group, p.resource, p.subresource); err != nil {
+	if err := checkSubresource(p.group, p.resource, p.subresource); err != nil {
 		return err
 	}
 	if len(namespaces) == 0 || slices.Contains(namespaces, p.namespace) {
 		return nil
 	}
-	if p.namespace == "" && (p.name != "" || slices.Contains(clusterWide, p.qualified())) {
+	if p.namespace == "" && (p.name != "" || slices.Contains(clusterWide, p.qualifiedResource())) {
 		return nil
 	}
-	return denyf("namespace", "this guard reads namespace %s only: name it with -n", strings.Join(namespaces, ", "))
+	return newDenialf("namespace", "this guard reads namespace %s only: name it with -n", strings.Join(namespaces, ", "))
 }
 
 // Media types. Answers are JSON in one of its forms, or the text of a log.
@@ -96,9 +96,9 @@ type form struct {
 	restore bool
 }
 
-// negotiate chooses the form of the answer from what the caller accepts, the
+// negotiateForm chooses the form of the answer from what the caller accepts, the
 // first that is JSON.
-func (p *parts) negotiate(accept string) (form, error) {
+func (p *parts) negotiateForm(accept string) (form, error) {
 	if p.subresource == "log" || p.class == classHealth {
 		return form{accept: mediaText + ", */*"}, nil
 	}
@@ -110,14 +110,14 @@ func (p *parts) negotiate(accept string) (form, error) {
 		if err != nil || media != mediaJSON && media != "application/*" && media != "*/*" {
 			continue
 		}
-		if f, ok := p.form(params); ok {
+		if f, ok := p.formFor(params); ok {
 			return f, nil
 		}
 	}
-	return form{}, failf(406, "format", "answers are JSON only: accept application/json")
+	return form{}, newFailuref(406, "format", "answers are JSON only: accept application/json")
 }
 
-func (p *parts) form(params map[string]string) (form, bool) {
+func (p *parts) formFor(params map[string]string) (form, bool) {
 	meta := mediaMeta
 	if p.verb == verbList {
 		meta = mediaMetas
@@ -138,45 +138,45 @@ func (p *parts) form(params map[string]string) (form, bool) {
 	return form{}, false
 }
 
-// bound puts the guard's limits into the request. It reports whether a list may be cut
+// applyLimits puts the guard's limits into the request. It reports whether a list may be cut
 // where the caller did not ask for it, and after how many bytes of a log the caller wants
 // it to be, 0 for nowhere: the guard cuts that, as it knows what is a secret.
-func (p *parts) bound(l Limits, f form) (cut bool, want int64) {
+func (p *parts) applyLimits(l Limits, f form) (cut bool, want int64) {
 	if p.class != classResource {
 		return false, 0
 	}
-	if f.accept != mediaTable || metadataOnly(p.resource) && p.get("includeObject") == "Object" {
-		p.drop("includeObject")
+	if f.accept != mediaTable || metadataOnly(p.resource) && p.optionValue("includeObject") == "Object" {
+		p.dropOption("includeObject")
 	}
 	switch {
 	case p.verb == verbList:
-		return p.clamp("limit", int64(l.Items)), 0
+		return p.clampOption("limit", int64(l.Items)), 0
 	case p.verb == verbWatch:
-		p.clamp("timeoutSeconds", max(1, int64(l.StreamTime.Seconds())))
+		p.clampOption("timeoutSeconds", max(1, int64(l.StreamTime.Seconds())))
 	case p.subresource == "log":
-		want = number(p.get("limitBytes"))
+		want = parseNumber(p.optionValue("limitBytes"))
 		limit := l.LogBytes
-		if p.following() {
+		if p.isFollowing() {
 			limit = l.StreamBytes
 		}
-		p.set("limitBytes", strconv.FormatInt(limit, 10))
+		p.setOption("limitBytes", strconv.FormatInt(limit, 10))
 	}
 	return false, want
 }
 
-// clamp makes an option at most limit, which is also its default, and reports
+// clampOption makes an option at most limit, which is also its default, and reports
 // whether it had to.
-func (p *parts) clamp(key string, limit int64) bool {
-	if v := p.get(key); v != "" && number(v) > 0 && number(v) <= limit {
+func (p *parts) clampOption(key string, limit int64) bool {
+	if v := p.optionValue(key); v != "" && parseNumber(v) > 0 && parseNumber(v) <= limit {
 		return false
 	}
-	p.set(key, strconv.FormatInt(limit, 10))
+	p.setOption(key, strconv.FormatInt(limit, 10))
 	return true
 }
 
-func (p *parts) drop(key string) {
+func (p *parts) dropOption(key string) {
 	p.query = slices.DeleteFunc(p.query, func(o option) bool { return o.key == key })
 }
 
-// following reports whether a log is to be followed.
-func (p *parts) following() bool { return p.subresource == "log" && truth(p.get("follow")) }
+// isFollowing reports whether a log is to be followed.
+func (p *parts) isFollowing() bool { return p.subresource == "log" && isTrue(p.optionValue("follow")) }

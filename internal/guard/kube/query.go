@@ -21,21 +21,21 @@ var dropped = map[string]bool{"pretty": true, "timeout": true}
 // is not known may do anything.
 var (
 	getOptions = map[string]check{
-		"resourceVersion": digits, "includeObject": oneOf("None", "Metadata", "Object"),
+		"resourceVersion": isDigits, "includeObject": oneOf("None", "Metadata", "Object"),
 	}
-	listOptions = with(getOptions, map[string]check{
+	listOptions = mergeChecks(getOptions, map[string]check{
 		"labelSelector": labelSelector, "fieldSelector": fieldSelector,
-		"limit": digits, "continue": token,
+		"limit": isDigits, "continue": isToken,
 		"resourceVersionMatch": oneOf("Exact", "NotOlderThan"),
-		"timeoutSeconds":       digits, "allowWatchBookmarks": boolean, "sendInitialEvents": boolean,
+		"timeoutSeconds":       isDigits, "allowWatchBookmarks": isBoolean, "sendInitialEvents": isBoolean,
 	})
 	logOptions = map[string]check{
-		"container": label, "previous": boolean, "timestamps": boolean, "follow": boolean,
-		"sinceSeconds": digits, "sinceTime": rfc3339, "tailLines": digits, "limitBytes": digits,
+		"container": isLabel, "previous": isBoolean, "timestamps": isBoolean, "follow": isBoolean,
+		"sinceSeconds": isDigits, "sinceTime": isRFC3339, "tailLines": isDigits, "limitBytes": isDigits,
 		"stream": oneOf("All"), // of one alone, lines are missing between others
 	}
-	openAPIOptions = map[string]check{"hash": token}
-	healthOptions  = map[string]check{"verbose": boolean}
+	openAPIOptions = map[string]check{"hash": isToken}
+	healthOptions  = map[string]check{"verbose": isBoolean}
 )
 
 // of says for which verb an option of lists and watches means something.
@@ -44,7 +44,7 @@ var of = map[string]string{
 	"timeoutSeconds": verbWatch, "allowWatchBookmarks": verbWatch, "sendInitialEvents": verbWatch,
 }
 
-func with(a, b map[string]check) map[string]check {
+func mergeChecks(a, b map[string]check) map[string]check {
 	all := make(map[string]check, len(a)+len(b))
 	for _, m := range []map[string]check{a, b} {
 		for k, v := range m {
@@ -54,8 +54,8 @@ func with(a, b map[string]check) map[string]check {
 	return all
 }
 
-// options are those that the read may have.
-func (p *parts) options() map[string]check {
+// allowedOptions are those that the read may have.
+func (p *parts) allowedOptions() map[string]check {
 	switch {
 	case p.class == classOpenAPI:
 		return openAPIOptions
@@ -79,14 +79,14 @@ func (p *parts) parseQuery(query string) error {
 			break
 		}
 		key, raw, ok := strings.Cut(piece, "=")
-		if !ok || !all(key, alnum) {
-			return denyf("query", "the query has a piece that is not key=value with a plain key")
+		if !ok || !hasOnlyBytes(key, isAlphanumeric) {
+			return newDenialf("query", "the query has a piece that is not key=value with a plain key")
 		}
 		if seen[key] {
-			return denyf("query", "the query has %s twice", texts.CutBytes(key, maxEchoed))
+			return newDenialf("query", "the query has %s twice", texts.CutBytes(key, maxEchoed))
 		}
 		seen[key] = true
-		if err := p.option(key, raw); err != nil {
+		if err := p.readOption(key, raw); err != nil {
 			return err
 		}
 	}
@@ -94,10 +94,10 @@ func (p *parts) parseQuery(query string) error {
 	return nil
 }
 
-func (p *parts) option(key, raw string) error {
+func (p *parts) readOption(key, raw string) error {
 	value, err := url.QueryUnescape(raw)
-	if err != nil || len(value) > maxTarget || !all(value, printable) || strings.Contains(raw, ";") {
-		return denyf("query", "the value of %s is not readable", texts.CutBytes(key, maxEchoed))
+	if err != nil || len(value) > maxTarget || !hasOnlyBytes(value, isPrintable) || strings.Contains(raw, ";") {
+		return newDenialf("query", "the value of %s is not readable", texts.CutBytes(key, maxEchoed))
 	}
 	switch {
 	case dropped[key]:
@@ -109,29 +109,29 @@ func (p *parts) option(key, raw string) error {
 		case "False":
 			value = "false"
 		}
-		if !boolean(value) {
-			return denyf("query", "watch is true or false")
+		if !isBoolean(value) {
+			return newDenialf("query", "watch is true or false")
 		}
-		if truth(value) {
+		if isTrue(value) {
 			p.verb = verbWatch
 		}
 		return nil
 	case key == "insecureSkipTLSVerifyBackend" && value == "false":
 		return nil
 	}
-	ok, known := p.options()[key]
+	ok, known := p.allowedOptions()[key]
 	if !known {
-		return denyf("query", "the option %s is not passed with this request", texts.CutBytes(key, maxEchoed))
+		return newDenialf("query", "the option %s is not passed with this request", texts.CutBytes(key, maxEchoed))
 	}
 	if !ok(value) {
-		return denyf("query", "the value of %s is not one that the guard passes", texts.CutBytes(key, maxEchoed))
+		return newDenialf("query", "the value of %s is not one that the guard passes", texts.CutBytes(key, maxEchoed))
 	}
 	if key == "labelSelector" {
 		if err := checkLabels(value); err != nil {
 			return err
 		}
 	}
-	p.set(key, value)
+	p.setOption(key, value)
 	return nil
 }
 
@@ -140,9 +140,9 @@ func checkLabels(selector string) error {
 	label, err := mask.SelectsBySecret(selector)
 	switch {
 	case err != nil:
-		return denyf("query", "the value of labelSelector is no selector of labels, such as app=cart,tier!=cache")
+		return newDenialf("query", "the value of labelSelector is no selector of labels, such as app=cart,tier!=cache")
 	case label != "":
-		return denyf("selector", "nothing is selected by what the label %s holds: its name speaks of a secret. Leave it out, and look at the labels: there it is masked", label)
+		return newDenialf("selector", "nothing is selected by what the label %s holds: its name speaks of a secret. Leave it out, and look at the labels: there it is masked", label)
 	}
 	return nil
 }
@@ -150,35 +150,35 @@ func checkLabels(selector string) error {
 // maxEchoed bounds what of a request is said in its refusal, in bytes.
 const maxEchoed = 64
 
-func printable(c byte) bool { return c >= ' ' && c < 0x7f }
+func isPrintable(c byte) bool { return c >= ' ' && c < 0x7f }
 
-// escape writes a value the way it is read again.
-func escape(value string) string {
-	if all(value, func(c byte) bool { return alnum(c) || strings.IndexByte("-._", c) >= 0 }) {
+// escapeValue writes a value the way it is read again.
+func escapeValue(value string) string {
+	if hasOnlyBytes(value, func(c byte) bool { return isAlphanumeric(c) || strings.IndexByte("-._", c) >= 0 }) {
 		return value
 	}
 	return url.QueryEscape(value)
 }
 
-func digits(s string) bool {
-	return s != "" && len(s) <= 19 && all(s, func(c byte) bool { return c >= '0' && c <= '9' })
+func isDigits(s string) bool {
+	return s != "" && len(s) <= 19 && hasOnlyBytes(s, func(c byte) bool { return c >= '0' && c <= '9' })
 }
 
-// number reads what digits accepted; what is too large for it is as large as can be.
-func number(s string) int64 {
+// parseNumber reads what digits accepted; what is too large for it is as large as can be.
+func parseNumber(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64) // on overflow it returns the largest number
 	return n
 }
 
-func boolean(s string) bool { return s == "true" || s == "false" || s == "1" || s == "0" }
+func isBoolean(s string) bool { return s == "true" || s == "false" || s == "1" || s == "0" }
 
-func truth(s string) bool { return s == "true" || s == "1" }
+func isTrue(s string) bool { return s == "true" || s == "1" }
 
-func token(s string) bool {
-	return s != "" && all(s, func(c byte) bool { return alnum(c) || strings.IndexByte("-_=+/", c) >= 0 })
+func isToken(s string) bool {
+	return s != "" && hasOnlyBytes(s, func(c byte) bool { return isAlphanumeric(c) || strings.IndexByte("-_=+/", c) >= 0 })
 }
 
-func rfc3339(s string) bool {
+func isRFC3339(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
 	return err == nil
 }
@@ -188,7 +188,7 @@ func oneOf(values ...string) check {
 }
 
 func labelSelector(s string) bool {
-	return all(s, func(c byte) bool { return alnum(c) || strings.IndexByte("-._/=!,()<> ", c) >= 0 })
+	return hasOnlyBytes(s, func(c byte) bool { return isAlphanumeric(c) || strings.IndexByte("-._/=!,()<> ", c) >= 0 })
 }
 
 // selectable are the fields that may be asked for. A selector on any other, such
@@ -212,7 +212,7 @@ func fieldSelector(s string) bool {
 	for term := range strings.SplitSeq(s, ",") {
 		field, value, ok := strings.Cut(term, "=")
 		field, value = strings.TrimSuffix(field, "!"), strings.TrimPrefix(value, "=")
-		if !ok || !slices.Contains(selectable, field) || !all(value, fieldByte) {
+		if !ok || !slices.Contains(selectable, field) || !hasOnlyBytes(value, fieldByte) {
 			return false
 		}
 	}

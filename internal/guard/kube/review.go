@@ -37,8 +37,8 @@ var reviewQueries = []string{"fieldManager=kubectl-auth", "fieldManager=kubectl"
 
 const maxReview = 64 << 10 // bytes of a question
 
-// reviewed fills in what is put on record of a question.
-func (c *call) reviewed(kind string) {
+// fillReviewRecord fills in what is put on record of a question.
+func (c *call) fillReviewRecord(kind string) {
 	c.audit.Verb, c.audit.Version, c.audit.Resource = "create", "v1", strings.ToLower(kind)+"s"
 	c.audit.Group = authz.GroupName
 	if kind == subjectReview {
@@ -47,15 +47,15 @@ func (c *call) reviewed(kind string) {
 	c.audit.Reason = "answered by the guard itself"
 }
 
-// review answers a question about the caller's permissions.
-func (g *Guard) review(ctx context.Context, kind string, in inbound) answer {
+// answerReview answers a question about the caller's permissions.
+func (g *Guard) answerReview(ctx context.Context, kind string, in inbound) answer {
 	body, err := io.ReadAll(io.LimitReader(in.body, maxReview+1))
 	if err != nil || len(body) > maxReview {
-		return refusal(failf(http.StatusBadRequest, "body", "the question cannot be read"))
+		return refusalAnswer(newFailuref(http.StatusBadRequest, "body", "the question cannot be read"))
 	}
 	question, _, err := reviews().Decode(body, nil, nil)
 	if err != nil {
-		return refusal(failf(http.StatusUnsupportedMediaType, "format", "the question is not a %s", kind))
+		return refusalAnswer(newFailuref(http.StatusUnsupportedMediaType, "format", "the question is not a %s", kind))
 	}
 	switch r := question.(type) {
 	case *authz.SelfSubjectAccessReview:
@@ -66,7 +66,7 @@ func (g *Guard) review(ctx context.Context, kind string, in inbound) answer {
 		r.Status.UserInfo = authn.UserInfo{Username: "nightcrier:guard", Groups: []string{"nightcrier:read-only"}}
 	}
 	if body, err = json.Marshal(question); err != nil || question.GetObjectKind().GroupVersionKind().Kind != kind {
-		return refusal(failf(http.StatusBadRequest, "format", "the question is not a %s", kind))
+		return refusalAnswer(newFailuref(http.StatusBadRequest, "format", "the question is not a %s", kind))
 	}
 	return answer{status: http.StatusCreated, contentType: mediaJSON, body: body}
 }
@@ -80,7 +80,7 @@ var reviews = sync.OnceValue(func() runtime.Decoder {
 })
 
 func (g *Guard) accessReview(r *authz.SelfSubjectAccessReview) {
-	err := g.may(r.Spec)
+	err := g.checkAccess(r.Spec)
 	r.Status = authz.SubjectAccessReviewStatus{Allowed: err == nil, Denied: err != nil}
 	if err != nil {
 		r.Status.Reason = "nightcrier guard (" + err.Error() + ")"
@@ -92,32 +92,32 @@ func (g *Guard) accessReview(r *authz.SelfSubjectAccessReview) {
 // readVerbs are all that a rule can grant through a guard.
 var readVerbs = []string{verbGet, verbList, verbWatch}
 
-// may says whether policy would let such requests pass. The cluster's own rules
+// checkAccess says whether policy would let such requests pass. The cluster's own rules
 // are asked when they are made.
-func (g *Guard) may(spec authz.SelfSubjectAccessReviewSpec) error {
+func (g *Guard) checkAccess(spec authz.SelfSubjectAccessReviewSpec) error {
 	if n := spec.NonResourceAttributes; n != nil {
 		if n.Verb != verbGet {
-			return denyf("method", "%s is no read", texts.CutBytes(n.Verb, maxEchoed))
+			return newDenialf("method", "%s is no read", texts.CutBytes(n.Verb, maxEchoed))
 		}
-		_, err := parse(n.Path)
+		_, err := parseTarget(n.Path)
 		return err
 	}
 	a := spec.ResourceAttributes
 	if a == nil {
-		return denyf("question", "it names nothing")
+		return newDenialf("question", "it names nothing")
 	}
 	if !slices.Contains(readVerbs, a.Verb) {
-		return denyf("method", "%s changes something: the guard passes reads only", texts.CutBytes(a.Verb, maxEchoed))
+		return newDenialf("method", "%s changes something: the guard passes reads only", texts.CutBytes(a.Verb, maxEchoed))
 	}
 	if a.Resource == "*" || a.Subresource == "*" {
-		return denyf("question", "everything includes what acts: ask for one resource")
+		return newDenialf("question", "everything includes what acts: ask for one resource")
 	}
 	if a.Subresource != "" && a.Verb != verbGet {
-		return denyf("subresource", "a subresource can be got only")
+		return newDenialf("subresource", "a subresource can be got only")
 	}
 	p := parts{
 		group: a.Group, resource: a.Resource, subresource: a.Subresource,
 		namespace: a.Namespace, name: a.Name, verb: a.Verb,
 	}
-	return p.permit(g.cfg.Namespaces)
+	return p.checkPolicy(g.cfg.Namespaces)
 }

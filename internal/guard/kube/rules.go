@@ -25,21 +25,21 @@ func (g *Guard) rulesReview(ctx context.Context, r *authz.SelfSubjectRulesReview
 		EvaluationError: "of Secrets the guard shows the metadata alone, so no rule names them; the cluster's own rules come on top",
 	}
 	for _, root := range []string{"/api", "/apis"} {
-		groups, err := g.groups(ctx, root)
+		groups, err := g.listGroups(ctx, root)
 		if err != nil {
 			r.Status.Incomplete = true
 			r.Status.EvaluationError += "; " + err.Error()
 			continue
 		}
 		for _, group := range groups {
-			r.Status.ResourceRules = append(r.Status.ResourceRules, g.rules(r.Spec.Namespace, group)...)
+			r.Status.ResourceRules = append(r.Status.ResourceRules, g.rulesForGroup(r.Spec.Namespace, group)...)
 		}
 	}
 }
 
-// groups asks the cluster which resources it has, as any caller would.
-func (g *Guard) groups(ctx context.Context, root string) ([]discovery.APIGroupDiscovery, error) {
-	a := g.answer(ctx, inbound{method: http.MethodGet, target: root, accept: mediaGroups, body: http.NoBody})
+// listGroups asks the cluster which resources it has, as any caller would.
+func (g *Guard) listGroups(ctx context.Context, root string) ([]discovery.APIGroupDiscovery, error) {
+	a := g.answerRequest(ctx, inbound{method: http.MethodGet, target: root, accept: mediaGroups, body: http.NoBody})
 	var list discovery.APIGroupDiscoveryList
 	if err := json.Unmarshal(a.body, &list); err != nil || a.status != http.StatusOK || list.Kind != "APIGroupDiscoveryList" {
 		return nil, fmt.Errorf("the cluster does not list the resources of %s at once", root)
@@ -47,9 +47,9 @@ func (g *Guard) groups(ctx context.Context, root string) ([]discovery.APIGroupDi
 	return list.Items, nil
 }
 
-// rules are those for one group's resources in a namespace; resources with the same
+// rulesForGroup are those for one group's resources in a namespace; resources with the same
 // verbs share one.
-func (g *Guard) rules(ns string, group discovery.APIGroupDiscovery) (rules []authz.ResourceRule) {
+func (g *Guard) rulesForGroup(ns string, group discovery.APIGroupDiscovery) (rules []authz.ResourceRule) {
 	add := func(verbs []string, resource string) {
 		at := slices.IndexFunc(rules, func(r authz.ResourceRule) bool { return slices.Equal(r.Verbs, verbs) })
 		switch {
@@ -69,25 +69,25 @@ func (g *Guard) rules(ns string, group discovery.APIGroupDiscovery) (rules []aut
 			if res.Scope == discovery.ScopeNamespace {
 				p.namespace = ns
 			}
-			add(g.passing(p, res.Verbs), res.Resource)
+			add(g.passingVerbs(p, res.Verbs), res.Resource)
 			for _, sub := range res.Subresources {
 				p.subresource = strings.TrimPrefix(sub.Subresource, res.Resource+"/")
-				add(g.passing(p, sub.Verbs), res.Resource+"/"+p.subresource)
+				add(g.passingVerbs(p, sub.Verbs), res.Resource+"/"+p.subresource)
 			}
 		}
 	}
 	return rules
 }
 
-// passing are the verbs, out of those that a resource has, that policy lets pass.
-func (g *Guard) passing(p parts, verbs []string) (passing []string) {
+// passingVerbs are the verbs, out of those that a resource has, that policy lets pass.
+func (g *Guard) passingVerbs(p parts, verbs []string) (passing []string) {
 	for _, p.verb = range readVerbs {
 		p.name = ""
 		if p.verb == verbGet {
 			p.name = "any"
 		}
 		asks := p.subresource == "" || p.verb == verbGet
-		if asks && slices.Contains(verbs, p.verb) && p.permit(g.cfg.Namespaces) == nil {
+		if asks && slices.Contains(verbs, p.verb) && p.checkPolicy(g.cfg.Namespaces) == nil {
 			passing = append(passing, p.verb)
 		}
 	}

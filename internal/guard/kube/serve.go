@@ -36,14 +36,14 @@ const (
 
 // ServeHTTP answers a request that carries the run's token.
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !g.authentic(r.Header) {
+	if !g.isAuthentic(r.Header) {
 		g.cfg.Logger.Warn("kube guard refused a caller without the run's token", "method", texts.CutBytes(r.Method, maxEchoed))
-		g.write(w, statusAnswer(http.StatusUnauthorized, "nightcrier guard: this token is not the run's"))
+		g.writeAnswer(w, statusAnswer(http.StatusUnauthorized, "nightcrier guard: this token is not the run's"))
 		return
 	}
-	free, err := g.admit(r)
+	free, err := g.awaitTurn(r)
 	if err != nil {
-		g.write(w, refusal(err))
+		g.writeAnswer(w, refusalAnswer(err))
 		return
 	}
 	defer free()
@@ -52,38 +52,38 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// end it.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowest))
 	}
-	a := g.answer(r.Context(), inbound{
+	a := g.answerRequest(r.Context(), inbound{
 		method: r.Method, target: r.RequestURI, accept: strings.Join(r.Header["Accept"], ","),
 		header: r.Header, body: r.Body, length: r.ContentLength,
 	})
 	if a.stream != nil {
 		free()
 	}
-	g.write(w, a)
+	g.writeAnswer(w, a)
 }
 
-// authentic compares the one Authorization header with the run's token.
-func (g *Guard) authentic(h http.Header) bool {
+// isAuthentic compares the one Authorization header with the run's token.
+func (g *Guard) isAuthentic(h http.Header) bool {
 	given := h["Authorization"]
 	want := "Bearer " + g.token
 	return len(given) == 1 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(want)) == 1 && !g.closed.Load()
 }
 
-// admit waits for the request's turn.
-func (g *Guard) admit(r *http.Request) (free func(), err error) {
+// awaitTurn waits for the request's turn.
+func (g *Guard) awaitTurn(r *http.Request) (free func(), err error) {
 	if err := g.pace.Wait(r.Context()); err != nil {
-		return nil, failf(http.StatusTooManyRequests, "limit", "too many requests: the guard passes %d a second", g.cfg.Limits.PerSecond)
+		return nil, newFailuref(http.StatusTooManyRequests, "limit", "too many requests: the guard passes %d a second", g.cfg.Limits.PerSecond)
 	}
 	select {
 	case g.calls <- struct{}{}:
 		return sync.OnceFunc(func() { <-g.calls }), nil
 	case <-r.Context().Done():
-		return nil, failf(http.StatusTooManyRequests, "limit", "%d requests are under way already", cap(g.calls))
+		return nil, newFailuref(http.StatusTooManyRequests, "limit", "%d requests are under way already", cap(g.calls))
 	}
 }
 
-// write sends an answer to a caller, who may be slow for so long only.
-func (g *Guard) write(w http.ResponseWriter, a answer) {
+// writeAnswer sends an answer to a caller, who may be slow for so long only.
+func (g *Guard) writeAnswer(w http.ResponseWriter, a answer) {
 	h := w.Header()
 	h.Set("Content-Type", a.contentType)
 	h.Set("Cache-Control", "no-store")
@@ -96,7 +96,7 @@ func (g *Guard) write(w http.ResponseWriter, a answer) {
 	}
 	if a.stream == nil {
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))
-		_ = send(w, func() error {
+		_ = writeInTime(w, func() error {
 			w.WriteHeader(a.status)
 			_, err := w.Write(a.body)
 			return err // a caller that hung up needs no answer
@@ -104,18 +104,18 @@ func (g *Guard) write(w http.ResponseWriter, a answer) {
 		return
 	}
 	defer a.stream.Close()
-	err := send(w, func() error { w.WriteHeader(a.status); return nil })
+	err := writeInTime(w, func() error { w.WriteHeader(a.status); return nil })
 	buf := make([]byte, 32<<10)
 	for err == nil {
 		n, end := a.stream.Read(buf)
-		err = errors.Join(end, send(w, func() error { _, err := w.Write(buf[:n]); return err }))
+		err = errors.Join(end, writeInTime(w, func() error { _, err := w.Write(buf[:n]); return err }))
 	}
 }
 
-// send writes something, and waits so long until the caller has taken it. The
+// writeInTime writes something, and waits so long until the caller has taken it. The
 // deadline ends a stream of HTTP/2 also when nothing is being written, so it must
 // not outlast the writing.
-func send(w http.ResponseWriter, write func() error) error {
+func writeInTime(w http.ResponseWriter, write func() error) error {
 	conn := http.NewResponseController(w)
 	_ = conn.SetWriteDeadline(time.Now().Add(slowest)) // a writer without deadlines is a test's
 	defer func() { _ = conn.SetWriteDeadline(time.Time{}) }()
@@ -134,18 +134,18 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.RawQuery != "" {
 		target += "?" + r.URL.RawQuery
 	}
-	free, err := g.admit(r)
+	free, err := g.awaitTurn(r)
 	if err != nil {
-		return response(r, refusal(err)), nil
+		return newResponse(r, refusalAnswer(err)), nil
 	}
 	defer free()
-	return response(r, g.answer(r.Context(), inbound{
+	return newResponse(r, g.answerRequest(r.Context(), inbound{
 		method: r.Method, target: target, accept: strings.Join(r.Header["Accept"], ","),
 		header: r.Header, body: body, length: r.ContentLength,
 	})), nil
 }
 
-func response(r *http.Request, a answer) *http.Response {
+func newResponse(r *http.Request, a answer) *http.Response {
 	resp := &http.Response{
 		Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status), StatusCode: a.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: int64(len(a.body)),
@@ -184,7 +184,7 @@ func Serve(l net.Listener, g *Guard) (*Server, error) {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: certificate: %w", err)
 	}
 	s := &Server{guard: g, endpoint: at}
-	if s.kubeconfig, err = kubeconfig("https://"+net.JoinHostPort(host.String(), strconv.Itoa(at.Port())), ca, g.token); err != nil {
+	if s.kubeconfig, err = newKubeconfig("https://"+net.JoinHostPort(host.String(), strconv.Itoa(at.Port())), ca, g.token); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "kube guard: kubeconfig: %w", err)
 	}
 	at.Serve(&http.Server{
@@ -233,7 +233,7 @@ func selfSigned(now time.Time, host net.IP) (tls.Certificate, []byte, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, ca, nil
 }
 
-func kubeconfig(url string, ca []byte, token string) ([]byte, error) {
+func newKubeconfig(url string, ca []byte, token string) ([]byte, error) {
 	const name = "nightcrier"
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: url, CertificateAuthorityData: ca}},

@@ -16,13 +16,13 @@ type denial struct {
 
 func (d *denial) Error() string { return d.rule + ": " + d.text }
 
-// denyf is a denial by policy.
-func denyf(rule, format string, args ...any) error {
+// newDenialf is a denial by policy.
+func newDenialf(rule, format string, args ...any) error {
 	return &denial{http.StatusForbidden, rule, fmt.Sprintf(format, args...)}
 }
 
-// failf is a request that policy lets pass and that cannot be answered.
-func failf(status int, rule, format string, args ...any) error {
+// newFailuref is a request that policy lets pass and that cannot be answered.
+func newFailuref(status int, rule, format string, args ...any) error {
 	return &denial{status, rule, fmt.Sprintf(format, args...)}
 }
 
@@ -53,8 +53,8 @@ func statusAnswer(code int, message string) answer {
 	return answer{status: code, contentType: mediaJSON, body: body}
 }
 
-// refusal is the answer to what the guard did not pass on, or could not answer.
-func refusal(err error) answer {
+// refusalAnswer is the answer to what the guard did not pass on, or could not answer.
+func refusalAnswer(err error) answer {
 	var d *denial
 	if !errors.As(err, &d) {
 		d = &denial{http.StatusServiceUnavailable, "internal", "the request could not be answered"}

@@ -18,20 +18,20 @@ const (
 	keepBytes = 4 << 20 // bytes of a stream that become evidence
 )
 
-// watch answers with a watch, which is cleaned event by event.
-func (c *call) watch(resp *http.Response, cancel context.CancelFunc) answer {
+// answerWatch answers with a watch, which is cleaned event by event.
+func (c *call) answerWatch(resp *http.Response, cancel context.CancelFunc) answer {
 	media, contentType := mediaOf(resp.Header)
 	if media != mediaJSON || resp.Header.Get("Content-Encoding") != "" {
 		cancel()
 		resp.Body.Close()
-		return c.finish(refusal(failf(http.StatusBadGateway, "format", "the cluster's stream is not %s and is not passed on", mediaJSON)))
+		return c.finishAnswer(refusalAnswer(newFailuref(http.StatusBadGateway, "format", "the cluster's stream is not %s and is not passed on", mediaJSON)))
 	}
 	in := bufio.NewReaderSize(resp.Body, 32<<10)
-	return c.stream(resp.Body, contentType, cancel, func() ([]byte, error) { return c.event(in) })
+	return c.answerStream(resp.Body, contentType, cancel, func() ([]byte, error) { return c.nextEvent(in) })
 }
 
-// event returns the next event of a watch, clean, and why there will be no other.
-func (c *call) event(in *bufio.Reader) ([]byte, error) {
+// nextEvent returns the next event of a watch, clean, and why there will be no other.
+func (c *call) nextEvent(in *bufio.Reader) ([]byte, error) {
 	record, err := readLine(in)
 	if len(record) == 0 {
 		return nil, err
@@ -45,18 +45,18 @@ func (c *call) event(in *bufio.Reader) ([]byte, error) {
 
 // errorEvent is how a watch tells of an error.
 func errorEvent(err error) []byte {
-	return append(append([]byte(`{"type":"ERROR","object":`), refusal(err).body...), '}')
+	return append(append([]byte(`{"type":"ERROR","object":`), refusalAnswer(err).body...), '}')
 }
 
-// stream answers with what next returns bit by bit, clean. It is kept and put on record
+// answerStream answers with what next returns bit by bit, clean. It is kept and put on record
 // when it ends.
-func (c *call) stream(body io.ReadCloser, contentType string, cancel context.CancelFunc, next func() ([]byte, error)) answer {
+func (c *call) answerStream(body io.ReadCloser, contentType string, cancel context.CancelFunc, next func() ([]byte, error)) answer {
 	select {
 	case c.g.opened <- struct{}{}:
 	default:
 		cancel()
 		body.Close()
-		return c.finish(refusal(failf(http.StatusTooManyRequests, "limit", "%d streams are open already", cap(c.g.opened))))
+		return c.finishAnswer(refusalAnswer(newFailuref(http.StatusTooManyRequests, "limit", "%d streams are open already", cap(c.g.opened))))
 	}
 	return answer{status: http.StatusOK, contentType: contentType, stream: &stream{call: c, cancel: cancel, body: body, next: next, sum: sha256.New()}}
 }
@@ -89,23 +89,23 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.out, err = s.next(); err != nil {
 			s.err = io.EOF // however it ends: its reader lists again or asks again
 		}
-		s.bound()
-		s.remember(s.out)
+		s.cutAtBounds()
+		s.rememberBytes(s.out)
 	}
 	n := copy(p, s.out)
 	s.out = s.out[n:]
 	return n, nil
 }
 
-// bound ends the stream where the guard does, between two records, or where the
+// cutAtBounds ends the stream where the guard does, between two records, or where the
 // caller wants it to end.
-func (s *stream) bound() {
+func (s *stream) cutAtBounds() {
 	if want := s.call.wants - s.bytes; s.call.wants > 0 && int64(len(s.out)) >= want {
 		s.out, s.err = bytes.ToValidUTF8(s.out[:want], nil), io.EOF
 	}
 	room := s.call.g.cfg.Limits.StreamBytes - s.bytes
 	switch {
-	case s.crowded():
+	case s.isCrowded():
 		s.out, s.err = nil, io.EOF
 	case int64(len(s.out)) > room:
 		s.out, s.err = s.out[:bytes.LastIndexByte(s.out[:room], '\n')+1], io.EOF
@@ -113,14 +113,14 @@ func (s *stream) bound() {
 	s.bytes += int64(len(s.out))
 }
 
-// crowded reports whether the open streams hold too much memory together, and this one
+// isCrowded reports whether the open streams hold too much memory together, and this one
 // more than its share: then it ends, so that all others go on.
-func (s *stream) crowded() bool {
+func (s *stream) isCrowded() bool {
 	g := s.call.g
 	return g.kept.Load() > g.cfg.Limits.Kept && int64(len(s.kept)) > g.cfg.Limits.Kept/int64(g.cfg.Limits.Streams)
 }
 
-func (s *stream) remember(b []byte) {
+func (s *stream) rememberBytes(b []byte) {
 	s.sum.Write(b)
 	if s.call.g.cfg.Evidence == nil {
 		return // nobody will read it
@@ -156,20 +156,20 @@ func (s *stream) Close() error {
 		defer s.mu.Unlock()
 		s.out, s.err = nil, http.ErrBodyReadAfterClose
 		<-s.call.g.opened
-		s.call.ended(s)
+		s.call.finishStream(s)
 		s.call.g.kept.Add(-int64(len(s.kept)))
 	})
 	return nil
 }
 
-// ended is finish for a stream: what was told cannot be taken back, so that a
+// finishStream is finish for a stream: what was told cannot be taken back, so that a
 // record that fails is all that can be said of it.
-func (c *call) ended(s *stream) {
+func (c *call) finishStream(s *stream) {
 	a := answer{status: http.StatusOK, body: s.kept}
-	if err := c.keep(&a); err != nil {
+	if err := c.recordEvidence(&a); err != nil {
 		c.audit.Reason = err.Error()
 	}
 	c.audit.Done, c.audit.Status, c.audit.Bytes = true, http.StatusOK, s.bytes
 	c.audit.SHA256 = hex.EncodeToString(s.sum.Sum(nil))
-	_ = c.record() // it has been logged
+	_ = c.recordCall() // it has been logged
 }

@@ -22,8 +22,8 @@ const (
 // tagOpen begins what masking puts in a secret's place.
 const tagOpen = "‹secret:"
 
-// mask masks text and counts what it masked.
-func (c *call) mask(mask func([]byte) []byte, body []byte) []byte {
+// maskText masks text and counts what it masked.
+func (c *call) maskText(mask func([]byte) []byte, body []byte) []byte {
 	out := mask(body)
 	if !bytes.Equal(out, body) {
 		c.audit.Masked += max(0, bytes.Count(out, []byte(tagOpen))-bytes.Count(body, []byte(tagOpen)))
@@ -38,33 +38,33 @@ func (c *call) cleanJSON(body []byte) ([]byte, error) {
 	// Where a number stands for a secret, the tag of masking is no JSON: then once
 	// more without such numbers.
 	for _, numbers := range []bool{false, true} {
-		s := c.stripper(body)
+		s := c.newStripper(body)
 		s.numbers = numbers
-		if err := s.run(); err != nil {
-			return nil, failf(http.StatusBadGateway, "format", "the cluster's answer is %v and is not passed on", err)
+		if err := s.walkText(); err != nil {
+			return nil, newFailuref(http.StatusBadGateway, "format", "the cluster's answer is %v and is not passed on", err)
 		}
 		if s.meta && !slices.Contains(metadataKinds, s.kind) {
-			return nil, failf(http.StatusBadGateway, "secret", "the cluster gave more than the metadata that was asked for, which is not passed on")
+			return nil, newFailuref(http.StatusBadGateway, "secret", "the cluster gave more than the metadata that was asked for, which is not passed on")
 		}
-		stripped := s.apply()
+		stripped := s.applyEdits()
 		c.audit.Masked = masked + s.taken
-		if out := c.mask(c.g.cfg.Mask, stripped); bytes.Equal(out, stripped) || isJSON(out) {
+		if out := c.maskText(c.g.cfg.Mask, stripped); bytes.Equal(out, stripped) || isJSON(out) {
 			c.columns = s.columns
 			return out, nil
 		}
 	}
-	return nil, failf(http.StatusBadGateway, "format", "the answer cannot be freed of secrets: ask for less of it")
+	return nil, newFailuref(http.StatusBadGateway, "format", "the answer cannot be freed of secrets: ask for less of it")
 }
 
 func isJSON(text []byte) bool {
 	s := stripper{in: text, bare: true}
-	return s.run() == nil
+	return s.walkText() == nil
 }
 
 // metadataKinds are what an answer about Secrets may consist of.
 var metadataKinds = []string{"PartialObjectMetadata", "PartialObjectMetadataList", "Table", "Status"}
 
-func (c *call) stripper(body []byte) *stripper {
+func (c *call) newStripper(body []byte) *stripper {
 	log := c.g.cfg.MaskLog
 	if c.g.cfg.Upstream.Recorded { // it was masked as a log then
 		log = nil
@@ -107,8 +107,8 @@ type stripper struct {
 	taken   int
 }
 
-// apply makes the edits. One inside another is void.
-func (s *stripper) apply() []byte {
+// applyEdits makes the edits. One inside another is void.
+func (s *stripper) applyEdits() []byte {
 	if len(s.edits) == 0 {
 		return s.in
 	}
@@ -130,7 +130,7 @@ func (s *stripper) apply() []byte {
 	return append(out, s.in[done:]...)
 }
 
-func (s *stripper) replace(at span, with string) {
+func (s *stripper) replaceValue(at span, with string) {
 	s.edits = append(s.edits, edit{at, with})
 	s.taken++
 }
@@ -138,7 +138,7 @@ func (s *stripper) replace(at span, with string) {
 // members are the spans of those fields of an object that matter.
 type members map[string]span
 
-func (s *stripper) unquote(at span) string {
+func (s *stripper) unquoteString(at span) string {
 	raw := s.in[at.from:at.to]
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
@@ -151,33 +151,33 @@ func (s *stripper) unquote(at span) string {
 	return text
 }
 
-// inspect looks at an object that was walked over.
-func (s *stripper) inspect(key string, depth int, at span, m members) {
-	kind := s.unquote(m["kind"])
+// inspectObject looks at an object that was walked over.
+func (s *stripper) inspectObject(key string, depth int, at span, m members) {
+	kind := s.unquoteString(m["kind"])
 	if depth == 0 && kind != "" || depth == 1 && key == "object" {
 		s.kind = kind
 	}
 	for _, name := range []string{"data", "stringData"} {
 		if v := m[name]; v.to > 0 && (kind == "Secret" || (s.meta || s.secrets) && s.in[v.from] == '{') {
-			s.replace(v, "{}")
+			s.replaceValue(v, "{}")
 		}
 	}
 	if v := m["items"]; v.to > 0 && kind == "SecretList" && !s.meta {
 		if with, ok := withoutData(s.in[v.from:v.to]); ok {
-			s.replace(v, with)
+			s.replaceValue(v, with)
 		}
 	}
 	if v := m["binaryData"]; v.to > 0 && s.in[v.from] == '{' {
-		s.replace(v, s.emptied(v))
+		s.replaceValue(v, s.withoutBase64(v))
 	}
 	if !s.meta {
 		return
 	}
 	if v := m[lastApplied]; v.to > 0 {
-		s.replace(v, `"`+withheld+`"`)
+		s.replaceValue(v, `"`+withheld+`"`)
 	}
 	if key == "metadata" && m["name"].to > 0 { // a list's has none
-		s.annotate(at, m)
+		s.annotateSecret(at, m)
 	}
 	if s.restore && strings.HasPrefix(kind, "PartialObjectMetadata") && m["apiVersion"].to > 0 {
 		s.edits = append(s.edits,
@@ -215,9 +215,9 @@ func withoutData(items []byte) (string, bool) {
 	return string(out), some
 }
 
-// emptied is an object of base64 values without them: what is in there cannot be
+// withoutBase64 is an object of base64 values without them: what is in there cannot be
 // masked.
-func (s *stripper) emptied(at span) string {
+func (s *stripper) withoutBase64(at span) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(s.in[at.from:at.to], &fields) != nil {
 		return "{}"
@@ -232,15 +232,15 @@ func (s *stripper) emptied(at span) string {
 	return string(out)
 }
 
-// annotate says in a Secret's metadata that its data is withheld, and which keys
+// annotateSecret says in a Secret's metadata that its data is withheld, and which keys
 // it has as far as its managers told.
-func (s *stripper) annotate(at span, m members) {
+func (s *stripper) annotateSecret(at span, m members) {
 	notes := `"` + dataNote + `":"` + withheld + `"`
 	if v := m["managedFields"]; v.to > 0 {
 		if keys, err := json.Marshal(strings.Join(dataKeys(s.in[v.from:v.to]), ",")); err == nil && len(keys) > 2 {
 			notes += `,"` + keysNote + `":` + string(keys)
 		}
-		s.edits = append(s.edits, edit{v, writers(s.in[v.from:v.to])})
+		s.edits = append(s.edits, edit{v, writersOf(s.in[v.from:v.to])})
 	}
 	where, end := at.from+1, ","
 	if v := m["annotations"]; v.to > 0 && s.in[v.from] == '{' {
@@ -257,8 +257,8 @@ func (s *stripper) annotate(at span, m members) {
 	s.edits = append(s.edits, edit{span{where, where}, notes + end})
 }
 
-// writers is who wrote a Secret, and when: its managed fields without the fields.
-func writers(managed []byte) string {
+// writersOf is who wrote a Secret, and when: its managed fields without the fields.
+func writersOf(managed []byte) string {
 	type entry struct {
 		Manager     string `json:"manager,omitempty"`
 		Operation   string `json:"operation,omitempty"`
@@ -303,19 +303,19 @@ func dataKeys(managed []byte) []string {
 // Helm's releases are, and zip. What is in there cannot be masked.
 var packed = []string{"H4sI", "SDRzSU", "UEsDB", "VUVzREJ"}
 
-// text looks at a string.
-func (s *stripper) text(at span) {
+// inspectText looks at a string.
+func (s *stripper) inspectText(at span) {
 	raw := s.in[at.from+1 : at.to-1]
 	if len(raw) >= 64 && slices.ContainsFunc(packed, func(p string) bool { return string(raw[:len(p)]) == p }) {
-		s.replace(at, `"`+withheldBase64+`"`)
+		s.replaceValue(at, `"`+withheldBase64+`"`)
 		return
 	}
 	if !s.embedded || !bytes.Contains(raw, []byte("Secret")) || !bytes.Contains(raw, []byte("kind")) {
 		return
 	}
-	old := s.unquote(at)
+	old := s.unquoteString(at)
 	if text := s.embeddedText(old); text != old {
-		s.replace(at, quote(text))
+		s.replaceValue(at, quoteJSON(text))
 	}
 }
 
@@ -325,17 +325,17 @@ func (s *stripper) excerpt(at span) {
 	if s.maskLog == nil || s.in[at.from] != '"' || bytes.IndexByte(s.in[at.from:at.to], '\\') < 0 {
 		return
 	}
-	text := s.unquote(at)
+	text := s.unquoteString(at)
 	if !strings.Contains(strings.TrimSpace(text), "\n") {
 		return
 	}
 	if masked, _ := s.maskLog([]byte(text)); string(masked) != text {
-		s.replace(at, quote(string(masked)))
+		s.replaceValue(at, quoteJSON(string(masked)))
 	}
 }
 
-// quote writes a string as the API server does.
-func quote(text string) string {
+// quoteJSON writes a string as the API server does.
+func quoteJSON(text string) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -350,8 +350,8 @@ func (s *stripper) embeddedText(text string) string {
 		return withheld
 	}
 	inner := &stripper{in: body, mask: s.mask, embedded: true, level: s.level + 1}
-	if inner.run() == nil {
-		body = inner.apply()
+	if inner.walkText() == nil {
+		body = inner.applyEdits()
 	}
 	return string(s.mask(body))
 }
@@ -376,26 +376,26 @@ func (s *stripper) secretName(name string) bool {
 	return !bytes.Equal(s.mask(probe), probe)
 }
 
-// flag returns the argument of a command that stands in at when the argument
+// secretFlag returns the argument of a command that stands in at when the argument
 // behind it is a secret: --password.
-func (s *stripper) flag(at span) string {
+func (s *stripper) secretFlag(at span) string {
 	if s.bare || at.to-at.from < 4 || s.in[at.from] != '"' || s.in[at.from+1] != '-' || bytes.IndexByte(s.in[at.from:at.to], '=') >= 0 {
 		return ""
 	}
-	if name := s.unquote(at); s.secretName(name) {
+	if name := s.unquoteString(at); s.secretName(name) {
 		return name
 	}
 	return ""
 }
 
-// cell masks a value as if the column's or flag's name stood before it.
-func (s *stripper) cell(column string, at span) {
-	value := s.unquote(at)
+// maskCell masks a value as if the column's or flag's name stood before it.
+func (s *stripper) maskCell(column string, at span) {
+	value := s.unquoteString(at)
 	if value == "" {
 		return
 	}
 	masked, ok := strings.CutPrefix(string(s.mask([]byte(column+"="+value))), column+"=")
 	if ok && masked != value {
-		s.replace(at, quote(masked))
+		s.replaceValue(at, quoteJSON(masked))
 	}
 }

@@ -16,11 +16,11 @@ func strip(in string, adjust func(*stripper)) (string, error) {
 	if adjust != nil {
 		adjust(s)
 	}
-	err := s.run()
+	err := s.walkText()
 	if err != nil {
 		return "", err
 	}
-	return string(s.apply()), nil
+	return string(s.applyEdits()), nil
 }
 
 // A message of several lines is masked as a part of a log: the kubelet makes one of the end
@@ -96,10 +96,10 @@ func TestFieldsThatStandTwice(t *testing.T) {
 // nested writes a text as a string in an object in a string, n times.
 func nested(n int, text string) string {
 	for range n {
-		quoted := quote(text)
+		quoted := quoteJSON(text)
 		text = `{"kind":"Secret-like","a":` + quoted + `}`
 	}
-	return quote(text)
+	return quoteJSON(text)
 }
 
 // FuzzStrip: the walk accepts what the standard library does, and what it makes
@@ -115,14 +115,14 @@ func FuzzStrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for _, meta := range []bool{false, true} {
 			s := &stripper{in: in, mask: masker.Bytes, maskLog: masker.Log, embedded: true, meta: meta, restore: meta}
-			err := s.run()
+			err := s.walkText()
 			if valid := json.Valid(in); valid != (err == nil) && err != errTooDeep && err != errTwice {
 				t.Fatalf("%q: %v, JSON: %v", in, err, valid)
 			}
 			if err != nil {
 				continue
 			}
-			out := s.apply()
+			out := s.applyEdits()
 			if !json.Valid(out) {
 				t.Fatalf("%q becomes %q", in, out)
 			}

@@ -17,19 +17,19 @@ var (
 	errTwice   = errors.New("an object that has a field twice")
 )
 
-// run walks over the whole text.
-func (s *stripper) run() error {
-	if _, err := s.value("", 0); err != nil {
+// walkText walks over the whole text.
+func (s *stripper) walkText() error {
+	if _, err := s.walkValue("", 0); err != nil {
 		return err
 	}
-	if s.space(); s.at != len(s.in) {
+	if s.skipSpace(); s.at != len(s.in) {
 		return errNotJSON
 	}
 	return nil
 }
 
-// space skips blanks and returns the byte behind them, 0 at the end.
-func (s *stripper) space() byte {
+// skipSpace skips blanks and returns the byte behind them, 0 at the end.
+func (s *stripper) skipSpace() byte {
 	for s.at < len(s.in) {
 		switch c := s.in[s.at]; c {
 		case ' ', '\n', '\t', '\r':
@@ -41,33 +41,33 @@ func (s *stripper) space() byte {
 	return 0
 }
 
-// value walks over one value, which stands under key.
-func (s *stripper) value(key string, depth int) (span, error) {
+// walkValue walks over one value, which stands under key.
+func (s *stripper) walkValue(key string, depth int) (span, error) {
 	if depth > maxDepth {
 		return span{}, errTooDeep
 	}
-	c := s.space()
+	c := s.skipSpace()
 	from := s.at
 	var err error
 	switch c {
 	case '{':
-		err = s.object(key, depth)
+		err = s.walkObject(key, depth)
 	case '[':
-		err = s.list(key, depth)
+		err = s.walkList(key, depth)
 	case '"':
 		if err = s.skipString(); err == nil && !s.bare {
-			s.text(span{from, s.at})
+			s.inspectText(span{from, s.at})
 		}
 	default:
-		err = s.scalar()
+		err = s.skipScalar()
 	}
 	return span{from, s.at}, err
 }
 
-// scalar skips a number, true, false or null.
-func (s *stripper) scalar() error {
+// skipScalar skips a number, true, false or null.
+func (s *stripper) skipScalar() error {
 	from := s.at
-	for s.at < len(s.in) && (alnum(s.in[s.at]) || strings.IndexByte("+-.", s.in[s.at]) >= 0) {
+	for s.at < len(s.in) && (isAlphanumeric(s.in[s.at]) || strings.IndexByte("+-.", s.in[s.at]) >= 0) {
 		s.at++
 	}
 	switch word := s.in[from:s.at]; string(word) {
@@ -143,7 +143,7 @@ func escapeLength(b []byte) int {
 		return 0
 	case strings.IndexByte(`"\/bfnrt`, b[0]) >= 0:
 		return 1
-	case b[0] == 'u' && len(b) >= 5 && all(string(b[1:5]), hexDigit):
+	case b[0] == 'u' && len(b) >= 5 && hasOnlyBytes(string(b[1:5]), hexDigit):
 		return 5
 	}
 	return 0
@@ -153,10 +153,10 @@ func hexDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// more reports whether another value follows before the closing bracket, which it
+// hasMoreValues reports whether another value follows before the closing bracket, which it
 // skips, as it does the comma.
-func (s *stripper) more(first bool, closing byte) (bool, error) {
-	switch c := s.space(); {
+func (s *stripper) hasMoreValues(first bool, closing byte) (bool, error) {
+	switch c := s.skipSpace(); {
 	case c == closing && first:
 		s.at++
 		return false, nil
@@ -172,48 +172,48 @@ func (s *stripper) more(first bool, closing byte) (bool, error) {
 	return false, errNotJSON
 }
 
-func (s *stripper) list(key string, depth int) error {
+func (s *stripper) walkList(key string, depth int) error {
 	s.at++
 	flag := "" // the element before, when it announces a secret
 	for i := 0; ; i++ {
-		more, err := s.more(i == 0, ']')
+		more, err := s.hasMoreValues(i == 0, ']')
 		if !more || err != nil {
 			return err
 		}
-		at, err := s.value("", depth+1)
+		at, err := s.walkValue("", depth+1)
 		if err != nil {
 			return err
 		}
 		if key == "cells" {
 			s.excerpt(at)
 			if i < len(s.columns) && s.columns[i] != "" {
-				s.cell(s.columns[i], at)
+				s.maskCell(s.columns[i], at)
 			}
 		}
 		if flag != "" {
-			s.cell(flag, at)
+			s.maskCell(flag, at)
 		}
-		flag = s.flag(at)
+		flag = s.secretFlag(at)
 	}
 }
 
-func (s *stripper) object(key string, depth int) error {
+func (s *stripper) walkObject(key string, depth int) error {
 	from := s.at
 	s.at++
 	var m members
 	for first := true; ; first = false {
-		more, err := s.more(first, '}')
+		more, err := s.hasMoreValues(first, '}')
 		if err != nil {
 			return err
 		}
 		if !more {
 			break
 		}
-		name, at, err := s.member(depth)
+		name, at, err := s.walkMember(depth)
 		if err != nil {
 			return err
 		}
-		if s.matters(name) {
+		if s.isInspected(name) {
 			if _, twice := m[name]; twice {
 				return errTwice
 			}
@@ -224,13 +224,13 @@ func (s *stripper) object(key string, depth int) error {
 		}
 	}
 	if !s.bare {
-		s.inspect(key, depth, span{from, s.at}, m)
+		s.inspectObject(key, depth, span{from, s.at}, m)
 	}
 	return nil
 }
 
-// matters reports whether inspect looks at such a field.
-func (s *stripper) matters(name string) bool {
+// isInspected reports whether inspect looks at such a field.
+func (s *stripper) isInspected(name string) bool {
 	switch name {
 	case "", "cells", "object", "metadata", "columnDefinitions", "message", "note":
 		return false
@@ -240,9 +240,9 @@ func (s *stripper) matters(name string) bool {
 	return true
 }
 
-// member walks over one field of an object.
-func (s *stripper) member(depth int) (name string, at span, err error) {
-	if s.space() != '"' {
+// walkMember walks over one field of an object.
+func (s *stripper) walkMember(depth int) (name string, at span, err error) {
+	if s.skipSpace() != '"' {
 		return "", span{}, errNotJSON
 	}
 	from := s.at
@@ -250,27 +250,27 @@ func (s *stripper) member(depth int) (name string, at span, err error) {
 		return "", span{}, err
 	}
 	key := span{from, s.at}
-	name = s.name(key)
-	if s.space() != ':' {
+	name = s.nameAt(key)
+	if s.skipSpace() != ':' {
 		return "", span{}, errNotJSON
 	}
 	s.at++
-	at, err = s.value(name, depth+1)
+	at, err = s.walkValue(name, depth+1)
 	switch {
 	case err != nil:
 	case name == "columnDefinitions":
 		s.secretColumns(at) // now: the rows come behind
 	case name == "message", name == "note":
 		s.excerpt(at)
-	case s.numbers && leadingDigits(bytes.TrimPrefix(s.in[at.from:at.to], []byte{'-'})) > 0 && s.secretName(s.unquote(key)):
-		s.replace(at, `"`+withheld+`"`)
+	case s.numbers && leadingDigits(bytes.TrimPrefix(s.in[at.from:at.to], []byte{'-'})) > 0 && s.secretName(s.unquoteString(key)):
+		s.replaceValue(at, `"`+withheld+`"`)
 	}
 	return name, at, err
 }
 
-// named returns a name that anything depends on, and "" for all others, so that
+// knownName returns a name that anything depends on, and "" for all others, so that
 // no strings are made of them.
-func named(name []byte) string {
+func knownName(name []byte) string {
 	switch string(name) {
 	case "kind":
 		return "kind"
@@ -296,13 +296,13 @@ func named(name []byte) string {
 	return ""
 }
 
-// name is the name that stands in at, "" when nothing depends on it.
-func (s *stripper) name(at span) string {
+// nameAt is the name that stands in at, "" when nothing depends on it.
+func (s *stripper) nameAt(at span) string {
 	if s.bare {
 		return ""
 	}
 	if raw := s.in[at.from+1 : at.to-1]; bytes.IndexByte(raw, '\\') < 0 {
-		return named(raw)
+		return knownName(raw)
 	}
-	return named([]byte(s.unquote(at)))
+	return knownName([]byte(s.unquoteString(at)))
 }

@@ -48,30 +48,30 @@ type logWindow struct {
 func (c *call) readLog(ctx context.Context) answer {
 	within, cancel := context.WithTimeout(ctx, c.g.cfg.Limits.CallTime)
 	defer cancel()
-	w, failed := c.window(within)
+	w, failed := c.readWindow(within)
 	switch {
 	case failed != nil:
-		return c.finish(*failed)
-	case c.parts.following():
-		return c.follow(ctx, w)
+		return c.finishAnswer(*failed)
+	case c.parts.isFollowing():
+		return c.followLog(ctx, w)
 	}
 	lines, _, err := c.maskLines(w.lines, w.from)
 	if err != nil {
-		return c.finish(refusal(err))
+		return c.finishAnswer(refusalAnswer(err))
 	}
-	log := c.written(lines)
+	log := c.writeLines(lines)
 	if most := c.g.cfg.Limits.LogBytes; int64(len(log)) > most {
 		log, w.cut = log[:bytes.LastIndexByte(log[:most], '\n')+1], true
 	}
-	a := answer{status: http.StatusOK, contentType: typeText, body: c.shortened(log), warnings: w.missing()}
+	a := answer{status: http.StatusOK, contentType: typeText, body: c.cutLog(log), warnings: w.missingWarnings()}
 	if w.cut && (c.wants == 0 || c.wants > int64(len(a.body))) {
 		a.warnings = append(a.warnings, fmt.Sprintf("the log goes on behind these %d bytes: use --tail or --since", len(a.body)))
 	}
-	return c.finish(a)
+	return c.finishAnswer(a)
 }
 
-// missing says what is not shown of what was asked for.
-func (w *logWindow) missing() (warnings []string) {
+// missingWarnings says what is not shown of what was asked for.
+func (w *logWindow) missingWarnings() (warnings []string) {
 	if w.nothingBefore {
 		warnings = append(warnings, fmt.Sprintf("the first %d lines are not shown, as it is not known what stands before them: use a smaller --tail, or a shorter --since", w.from))
 	}
@@ -81,30 +81,30 @@ func (w *logWindow) missing() (warnings []string) {
 	return warnings
 }
 
-// window reads what is asked of the log, with a margin.
-func (c *call) window(ctx context.Context) (logWindow, *answer) {
+// readWindow reads what is asked of the log, with a margin.
+func (c *call) readWindow(ctx context.Context) (logWindow, *answer) {
 	most := c.g.cfg.Limits.LogBytes
-	tail := c.parts.get("tailLines")
+	tail := c.parts.optionValue("tailLines")
 	switch {
 	case c.g.cfg.Upstream.Recorded:
-		return c.stretch(ctx, c.parts, most)
-	case c.parts.get("sinceSeconds") != "" || c.parts.get("sinceTime") != "":
-		asked, failed := c.stretch(ctx, c.parts, most)
+		return c.readStretch(ctx, c.parts, most)
+	case c.parts.optionValue("sinceSeconds") != "" || c.parts.optionValue("sinceTime") != "":
+		asked, failed := c.readStretch(ctx, c.parts, most)
 		switch {
 		case failed != nil || asked.cut:
-			return asked.headless(), failed
-		case len(asked.lines) == 0 && !c.parts.following():
+			return asked.withHeadAsMargin(), failed
+		case len(asked.lines) == 0 && !c.parts.isFollowing():
 			return asked, nil
 		}
-		return c.since(ctx, asked, lineCount(tail))
+		return c.addTimeMargin(ctx, asked, lineCount(tail))
 	case tail == "":
-		return c.stretch(ctx, c.parts, most)
+		return c.readStretch(ctx, c.parts, most)
 	}
 	n := lineCount(tail)
 	w, _, failed := c.withMargin(ctx, n)
 	if failed != nil || w.cut { // the margin alone is more than is read
-		if w, failed = c.stretch(ctx, c.parts, most); failed == nil {
-			w = w.headless()
+		if w, failed = c.readStretch(ctx, c.parts, most); failed == nil {
+			w = w.withHeadAsMargin()
 		}
 		return w, failed
 	}
@@ -112,20 +112,20 @@ func (c *call) window(ctx context.Context) (logWindow, *answer) {
 	return w, nil
 }
 
-// since puts a margin before lines that were asked for by their time.
-func (c *call) since(ctx context.Context, asked logWindow, most int64) (logWindow, *answer) {
+// addTimeMargin puts a margin before lines that were asked for by their time.
+func (c *call) addTimeMargin(ctx context.Context, asked logWindow, most int64) (logWindow, *answer) {
 	w, margin, failed := c.withMargin(ctx, int64(len(asked.lines)))
 	if failed != nil || w.cut {
-		return asked.headless(), failed
+		return asked.withHeadAsMargin(), failed
 	}
 	if len(asked.lines) == 0 { // some may have come in the meantime
-		if asked, failed = c.stretch(ctx, c.parts, c.g.cfg.Limits.LogBytes); failed != nil {
+		if asked, failed = c.readStretch(ctx, c.parts, c.g.cfg.Limits.LogBytes); failed != nil {
 			return w, failed
 		}
 	}
-	w.from = max(w.begin(asked.lines), len(w.lines)-int(most))
+	w.from = max(w.indexOfFirst(asked.lines), len(w.lines)-int(most))
 	if all := len(w.lines) < len(asked.lines)+margin; !all && w.from < margin/2 {
-		return asked.headless(), nil // so much has come that the margin has gone
+		return asked.withHeadAsMargin(), nil // so much has come that the margin has gone
 	}
 	return w, nil
 }
@@ -134,7 +134,7 @@ func (c *call) since(ctx context.Context, asked logWindow, most int64) (logWindo
 // those are too much.
 func (c *call) withMargin(ctx context.Context, n int64) (w logWindow, margin int, failed *answer) {
 	for _, margin = range logMargins {
-		w, failed = c.stretch(ctx, c.parts.last(n+int64(margin)), c.g.cfg.Limits.LogBytes+maxMargin)
+		w, failed = c.readStretch(ctx, c.parts.forLastLines(n+int64(margin)), c.g.cfg.Limits.LogBytes+maxMargin)
 		if failed != nil || !w.cut {
 			break
 		}
@@ -147,30 +147,30 @@ func lineCount(tail string) int64 {
 	if tail == "" {
 		return maxLines
 	}
-	return min(number(tail), maxLines)
+	return min(parseNumber(tail), maxLines)
 }
 
-// begin is where the first of the asked lines stands, by its moment, or by how many they
+// indexOfFirst is where the first of the asked lines stands, by its moment, or by how many they
 // are.
-func (w *logWindow) begin(asked []logLine) int {
+func (w *logWindow) indexOfFirst(asked []logLine) int {
 	if len(asked) == 0 {
 		return len(w.lines)
 	}
-	first, ok := moment(asked[0].stamp)
+	first, ok := parseMoment(asked[0].stamp)
 	if !ok {
 		return max(0, len(w.lines)-len(asked))
 	}
 	for i, l := range w.lines {
-		if at, ok := moment(l.stamp); ok && !at.Before(first) {
+		if at, ok := parseMoment(l.stamp); ok && !at.Before(first) {
 			return i
 		}
 	}
 	return len(w.lines)
 }
 
-// headless is the log where it is not known what stands before it: its first lines serve as
+// withHeadAsMargin is the log where it is not known what stands before it: its first lines serve as
 // the margin.
-func (w logWindow) headless() logWindow {
+func (w logWindow) withHeadAsMargin() logWindow {
 	w.from, w.nothingBefore = 0, len(w.lines) > 0
 	for size := 0; w.from < len(w.lines) && w.from < logMargins[0] && size < headBytes; w.from++ {
 		size += len(w.lines[w.from].text)
@@ -178,57 +178,57 @@ func (w logWindow) headless() logWindow {
 	return w
 }
 
-// last are the parts of the same request for the last n lines.
-func (p parts) last(n int64) parts {
+// forLastLines are the parts of the same request for the last n lines.
+func (p parts) forLastLines(n int64) parts {
 	p.query = slices.Clone(p.query)
-	p.drop("sinceSeconds")
-	p.drop("sinceTime")
-	p.set("tailLines", strconv.FormatInt(n, 10))
+	p.dropOption("sinceSeconds")
+	p.dropOption("sinceTime")
+	p.setOption("tailLines", strconv.FormatInt(n, 10))
 	return p
 }
 
-// stretch reads a log, at most limit bytes of it. What is no log is an answer by itself.
-func (c *call) stretch(ctx context.Context, p parts, limit int64) (w logWindow, failed *answer) {
+// readStretch reads a log, at most limit bytes of it. What is no log is an answer by itself.
+func (c *call) readStretch(ctx context.Context, p parts, limit int64) (w logWindow, failed *answer) {
 	if !c.g.cfg.Upstream.Recorded {
 		p.query = slices.Clone(p.query)
-		p.drop("follow")
-		p.set("limitBytes", strconv.FormatInt(limit, 10))
-		if c.stamped() {
-			p.set("timestamps", "true")
+		p.dropOption("follow")
+		p.setOption("limitBytes", strconv.FormatInt(limit, 10))
+		if c.needsStamps() {
+			p.setOption("timestamps", "true")
 		}
 	}
-	resp, err := c.send(ctx, &p)
+	resp, err := c.sendRequest(ctx, &p)
 	if err != nil {
-		return w, c.failed(c.unreachable(err))
+		return w, c.failedAnswer(c.unreachableError(err))
 	}
 	defer resp.Body.Close()
 	body, err := readBounded(resp.Body, limit+64<<10) // a server may end its cut at a line
 	if err != nil {
-		return w, c.failed(c.unreachable(err))
+		return w, c.failedAnswer(c.unreachableError(err))
 	}
 	if !isLog(resp) {
-		a, err := c.clean(resp, body)
+		a, err := c.cleanAnswer(resp, body)
 		if err != nil {
-			return w, c.failed(err)
+			return w, c.failedAnswer(err)
 		}
 		return w, &a
 	}
-	w.split(body, limit)
-	if c.stamped() {
-		w.unstamp()
+	w.splitLines(body, limit)
+	if c.needsStamps() {
+		w.unstampLines()
 	}
 	return w, nil
 }
 
-func (c *call) failed(err error) *answer {
-	a := refusal(err)
+func (c *call) failedAnswer(err error) *answer {
+	a := refusalAnswer(err)
 	return &a
 }
 
-// stamped reports whether the moment of each line has to be known.
-func (c *call) stamped() bool {
+// needsStamps reports whether the moment of each line has to be known.
+func (c *call) needsStamps() bool {
 	p := &c.parts
-	return !c.g.cfg.Upstream.Recorded && (p.following() || truth(p.get("timestamps")) || p.get("sinceSeconds") != "" || p.get("sinceTime") != "")
+	return !c.g.cfg.Upstream.Recorded && (p.isFollowing() || isTrue(p.optionValue("timestamps")) || p.optionValue("sinceSeconds") != "" || p.optionValue("sinceTime") != "")
 }
 
 // isLog reports whether an answer is a log.
@@ -237,9 +237,9 @@ func isLog(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusOK && media == mediaText && resp.Header.Get("Content-Encoding") == ""
 }
 
-// split takes a log apart into its lines, without one that is not whole as the log was cut
+// splitLines takes a log apart into its lines, without one that is not whole as the log was cut
 // there, or as the rest of it is still being written: it may hold half a secret.
-func (w *logWindow) split(log []byte, limit int64) {
+func (w *logWindow) splitLines(log []byte, limit int64) {
 	w.cut = int64(len(log)) >= limit
 	for line := range bytes.Lines(log) {
 		if w.torn = line[len(line)-1] != '\n' && (w.cut || len(line) >= pieceBytes); !w.torn {
@@ -249,24 +249,24 @@ func (w *logWindow) split(log []byte, limit int64) {
 	w.torn = w.torn && !w.cut
 }
 
-// unstamp takes the moments from before the lines, if they stand there.
-func (w *logWindow) unstamp() {
+// unstampLines takes the moments from before the lines, if they stand there.
+func (w *logWindow) unstampLines() {
 	for i, l := range w.lines {
-		w.lines[i] = unstamped(l.text)
+		w.lines[i] = unstampLine(l.text)
 	}
 }
 
-func unstamped(line string) logLine {
+func unstampLine(line string) logLine {
 	stamp, text, ok := strings.Cut(line, " ")
-	if _, isMoment := moment(stamp); !ok || !isMoment {
+	if _, isMoment := parseMoment(stamp); !ok || !isMoment {
 		return logLine{text: line}
 	}
 	return logLine{stamp, text}
 }
 
-// moment reads what the cluster puts before a line: a moment with all its nine digits.
-func moment(stamp string) (time.Time, bool) {
-	if len(stamp) < len("2006-01-02T15:04:05.000000000Z") || stamp[19] != '.' || !all(stamp[20:29], func(c byte) bool { return c >= '0' && c <= '9' }) {
+// parseMoment reads what the cluster puts before a line: a moment with all its nine digits.
+func parseMoment(stamp string) (time.Time, bool) {
+	if len(stamp) < len("2006-01-02T15:04:05.000000000Z") || stamp[19] != '.' || !hasOnlyBytes(stamp[20:29], func(c byte) bool { return c >= '0' && c <= '9' }) {
 		return time.Time{}, false
 	}
 	t, err := time.Parse(time.RFC3339Nano, stamp)
@@ -287,7 +287,7 @@ func (c *call) maskLines(lines []logLine, from int) (_ []logLine, settled int, e
 		c.g.large.Lock()
 		defer c.g.large.Unlock()
 	}
-	masked, settled := c.masked(text.Bytes(), len(lines))
+	masked, settled := c.maskLogText(text.Bytes(), len(lines))
 	out := make([]logLine, 0, len(lines)-from)
 	for i, l := range lines {
 		n := bytes.IndexByte(masked, '\n') + 1
@@ -295,7 +295,7 @@ func (c *call) maskLines(lines []logLine, from int) (_ []logLine, settled int, e
 			n = len(masked)
 		}
 		if n == 0 && l.text != "" {
-			return nil, 0, failf(http.StatusInternalServerError, "mask", "the log cannot be masked line by line")
+			return nil, 0, newFailuref(http.StatusInternalServerError, "mask", "the log cannot be masked line by line")
 		}
 		if i >= from {
 			c.audit.Masked += max(0, bytes.Count(masked[:n], []byte(tagOpen))-strings.Count(l.text, tagOpen))
@@ -306,19 +306,19 @@ func (c *call) maskLines(lines []logLine, from int) (_ []logLine, settled int, e
 	return out, max(0, settled-from), nil
 }
 
-// masked masks some lines of a log. What was recorded was masked as a log then.
-func (c *call) masked(log []byte, lines int) ([]byte, int) {
+// maskLogText masks some lines of a log. What was recorded was masked as a log then.
+func (c *call) maskLogText(log []byte, lines int) ([]byte, int) {
 	if c.g.cfg.Upstream.Recorded {
 		return c.g.cfg.Mask(log), lines
 	}
 	return c.g.cfg.MaskLog(log)
 }
 
-// written is what a caller reads of lines.
-func (c *call) written(lines []logLine) []byte {
+// writeLines is what a caller reads of lines.
+func (c *call) writeLines(lines []logLine) []byte {
 	var out bytes.Buffer
 	for _, l := range lines {
-		if l.stamp != "" && truth(c.parts.get("timestamps")) {
+		if l.stamp != "" && isTrue(c.parts.optionValue("timestamps")) {
 			out.WriteString(l.stamp + " ")
 		}
 		out.WriteString(l.text)
@@ -326,8 +326,8 @@ func (c *call) written(lines []logLine) []byte {
 	return out.Bytes()
 }
 
-// shortened ends a log where the caller wants it to end.
-func (c *call) shortened(log []byte) []byte {
+// cutLog ends a log where the caller wants it to end.
+func (c *call) cutLog(log []byte) []byte {
 	if c.wants <= 0 || c.wants >= int64(len(log)) {
 		return log
 	}

@@ -42,11 +42,11 @@ func BenchmarkCall(b *testing.B) {
 		s := open1(b, r, p.server("query")).all[0]
 		raw, res := []byte(`{"expr":"up"}`), &sdk.CallToolResult{Content: []sdk.Content{textPart(strings.Repeat("up{job=\"x\"} 1\n", 300))}}
 		for b.Loop() {
-			c := Call{Tool: "peer_query", Command: s.command(s.offers[0], raw)}
-			if _, err := s.offers[0].schema.arguments(s.o.Mask(raw)); err != nil {
+			c := Call{Tool: "peer_query", Command: s.commandLine(s.offers[0], raw)}
+			if _, err := s.offers[0].schema.readArguments(s.o.Mask(raw)); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := s.keep(c, answer{Text: string(s.o.Mask([]byte(render(res))))}); err != nil {
+			if _, err := s.recordAnswer(c, answer{Text: string(s.o.Mask([]byte(renderResult(res))))}); err != nil {
 				b.Fatal(err)
 			}
 		}

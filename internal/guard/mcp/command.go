@@ -30,12 +30,12 @@ const (
 	farewell     = 2 * time.Second
 )
 
-// start starts a server's command in a sandbox of its own: no file beside the
+// startCommand starts a server's command in a sandbox of its own: no file beside the
 // system's, its own and what the operator names, no environment beside what the
 // operator names, and connections to the ports that the operator names. It has the
 // machine's network, since what it asks lies there.
-func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
-	program, err := locate(s.Command[0])
+func startCommand(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
+	program, err := findProgram(s.Command[0])
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 		Stdin: p.stdin.theirs, Stdout: p.stdout.theirs, Stderr: p.stderr.theirs,
 		NoNamespaces: true, MaxMemoryBytes: maxMemory, MaxProcesses: maxProcesses, Name: o.BoxName + "-" + s.Name, Owner: o.BoxOwner,
 	})
-	p.started()
+	p.closeTheirs()
 	if err != nil {
 		p.close()
 		return nil, errors.Join(err, os.RemoveAll(home))
@@ -69,16 +69,16 @@ func start(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 		p.close()
 		_ = os.RemoveAll(home)
 	})
-	if err := confine(ctx, box, s, o, program, home); err != nil {
+	if err := confineCommand(ctx, box, s, o, program, home); err != nil {
 		box.Kill()
 		stop()
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaint())
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaintText())
 	}
 	t := &sdk.IOTransport{Reader: p.out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer + 1}
-	return &way{t, stop, p.complaint, p.printed}, nil
+	return &way{t, stop, p.complaintText, p.describeSkipped}, nil
 }
 
-func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
+func confineCommand(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
 	own, err := sandbox.ProgramFiles(program)
 	if err != nil {
 		return err
@@ -110,9 +110,9 @@ func confine(ctx context.Context, box *process.Box, s toolserver.Server, o Optio
 	return box.Exec(ctx, sandbox.Command{Argv: append([]string{program}, s.Command[1:]...), Env: env, Dir: home})
 }
 
-// locate finds a program and follows its links: the link may lie where the sandbox
+// findProgram finds a program and follows its links: the link may lie where the sandbox
 // lets nothing be read.
-func locate(command string) (string, error) {
+func findProgram(command string) (string, error) {
 	path, err := exec.LookPath(command)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
@@ -168,8 +168,8 @@ func newPipes(mask func([]byte) []byte) (*pipes, error) {
 	return p, nil
 }
 
-// started gives up the command's ends.
-func (p *pipes) started() {
+// closeTheirs gives up the command's ends.
+func (p *pipes) closeTheirs() {
 	for _, f := range []*os.File{p.stdin.theirs, p.stdout.theirs, p.stderr.theirs} {
 		f.Close()
 	}
@@ -201,13 +201,13 @@ func (p *pipes) closeOurs() {
 	}
 }
 
-// printed says what the command printed on stdout among its messages, masked.
-func (p *pipes) printed() string { return p.out.printed(p.mask) }
+// describeSkipped says what the command printed on stdout among its messages, masked.
+func (p *pipes) describeSkipped() string { return p.out.describeSkipped(p.mask) }
 
-// complaint is what the command printed on stdout among its messages and said last on
+// complaintText is what the command printed on stdout among its messages and said last on
 // stderr, masked.
-func (p *pipes) complaint() (all string) {
-	if said := p.printed(); said != "" {
+func (p *pipes) complaintText() (all string) {
+	if said := p.describeSkipped(); said != "" {
 		all = "; it printed " + said
 	}
 	if said := p.last.masked(p.mask); said != "" {

@@ -216,7 +216,7 @@ func TestSkippedLinesAreMaskedWhole(t *testing.T) {
 	if _, err := io.ReadAll(m); err != nil {
 		t.Fatal(err)
 	}
-	if got := m.printed(mask); strings.Contains(got, "hun") || !strings.Contains(got, "printed") && m.skipped != 1 {
+	if got := m.describeSkipped(mask); strings.Contains(got, "hun") || !strings.Contains(got, "printed") && m.skipped != 1 {
 		t.Error(got)
 	}
 	last := &tail{}

@@ -27,9 +27,9 @@ const (
 	resumes = 3
 )
 
-// dial begins a session. What belongs to it besides ends with the way to it.
-func dial(ctx context.Context, s toolserver.Server, o Options, asks func(method string), changed func()) (*sdk.ClientSession, *way, error) {
-	way, err := open(ctx, s, o)
+// dialServer begins a session. What belongs to it besides ends with the way to it.
+func dialServer(ctx context.Context, s toolserver.Server, o Options, asks func(method string), changed func()) (*sdk.ClientSession, *way, error) {
+	way, err := openWay(ctx, s, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,8 +56,8 @@ type way struct {
 	printed   func() string
 }
 
-// end ends a session with all that belongs to it, and tells of what was skipped of it.
-func (w *way) end(session *sdk.ClientSession, s toolserver.Server, note func(string)) {
+// endSession ends a session with all that belongs to it, and tells of what was skipped of it.
+func (w *way) endSession(session *sdk.ClientSession, s toolserver.Server, note func(string)) {
 	slow := time.AfterFunc(farewell, w.stop)
 	_ = session.Close() // it ends either way
 	slow.Stop()
@@ -81,9 +81,9 @@ func grantNothing(asks func(method string)) sdk.Middleware {
 	}
 }
 
-func open(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
+func openWay(ctx context.Context, s toolserver.Server, o Options) (*way, error) {
 	if len(s.Command) > 0 {
-		return start(ctx, s, o)
+		return startCommand(ctx, s, o)
 	}
 	token := o.Variables[s.TokenEnv]
 	if s.TokenEnv != "" && token == "" {

@@ -37,12 +37,12 @@ func FuzzResults(f *testing.F) {
 		}
 		r := newRecord()
 		s := &session{server: toolserver.Server{Name: "peer", Timeout: time.Second}, o: r.options()}
-		text := render(&res)
+		text := renderResult(&res)
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, dirty) || len(text) > 8*len(said)+300*maxParts {
 			t.Errorf("%q is rendered as %q", said, text)
 		}
 		failed = failed || res.IsError
-		shown, err := s.keep(Call{Tool: "peer_x"}, answer{Text: text, Failed: failed})
+		shown, err := s.recordAnswer(Call{Tool: "peer_x"}, answer{Text: text, Failed: failed})
 		if failed {
 			if err == nil || shown != "" {
 				t.Fatalf("a failure is shown as %q, %v", shown, err)
@@ -55,7 +55,7 @@ func FuzzResults(f *testing.F) {
 		if strings.Contains(shown+kept, "hunter2") || strings.ContainsFunc(shown+kept, dirty) || len(shown) > 64<<10 {
 			t.Errorf("%q is shown as %q and kept as %q", said, shown, kept)
 		}
-		if len(r.calls) != 1 || r.calls[0].Evidence != "E1" || r.calls[0].SHA256 != digest([]byte(kept)) {
+		if len(r.calls) != 1 || r.calls[0].Evidence != "E1" || r.calls[0].SHA256 != digestOf([]byte(kept)) {
 			t.Errorf("on record: %+v", r.calls)
 		}
 	})
@@ -90,7 +90,7 @@ func FuzzTools(f *testing.F) {
 				there = append(there, tool)
 			}
 		}
-		s.offer(there)
+		s.offerTools(there)
 		shown := map[string]bool{}
 		for _, o := range s.offers {
 			if strings.ContainsFunc(o.Tool+o.About+o.Why, dirty) || len(o.Tool) > toolserver.MaxToolName {
@@ -105,10 +105,10 @@ func FuzzTools(f *testing.F) {
 			}
 			shown[o.ShownAs] = true
 		}
-		if n := len(s.tools()); n != len(shown) {
+		if n := len(s.offeredTools()); n != len(shown) {
 			t.Errorf("%q gives %d tools for %d", list, n, len(shown))
 		}
-		if s.compare(there); len(s.refused) > 0 {
+		if s.compareTools(there); len(s.refused) > 0 {
 			t.Errorf("%q is not what it was: %v", list, s.refused)
 		}
 	})

@@ -101,11 +101,11 @@ func Open(ctx context.Context, servers []toolserver.Server, o Options) *Servers 
 	s := &Servers{all: make([]*session, len(servers))}
 	var wait sync.WaitGroup
 	for i, server := range servers {
-		wait.Go(func() { s.all[i] = begin(ctx, server, o) })
+		wait.Go(func() { s.all[i] = beginSession(ctx, server, o) })
 	}
 	wait.Wait()
 	for _, one := range s.all {
-		s.tools = append(s.tools, one.tools()...)
+		s.tools = append(s.tools, one.offeredTools()...)
 	}
 	return s
 }
@@ -151,14 +151,14 @@ type session struct {
 	refused map[string]string // tools that changed, and how
 }
 
-func begin(ctx context.Context, server toolserver.Server, o Options) *session {
+func beginSession(ctx context.Context, server toolserver.Server, o Options) *session {
 	s := &session{server: server, o: o, refused: map[string]string{}}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	var all toolList
 	err := o.Take(fmt.Sprintf("%q %q", "tools", server.Name), &all, func() (err error) {
-		if all, err = s.connect(ctx); err != nil {
-			err = plainly(server, err)
+		if all, err = s.connectServer(ctx); err != nil {
+			err = plainError(server, err)
 		}
 		return err
 	})
@@ -169,24 +169,24 @@ func begin(ctx context.Context, server toolserver.Server, o Options) *session {
 		o.Note(s.absent + "; the agent works without its tools")
 		return s
 	}
-	s.offer(slices.DeleteFunc(all, func(t *sdk.Tool) bool { return t == nil }))
+	s.offerTools(slices.DeleteFunc(all, func(t *sdk.Tool) bool { return t == nil }))
 	return s
 }
 
-// connect begins the session, and returns what the server has.
-func (s *session) connect(ctx context.Context) (all []*sdk.Tool, err error) {
-	s.client, s.way, err = dial(ctx, s.server, s.o, s.wants, func() { s.changed.Store(true) })
+// connectServer begins the session, and returns what the server has.
+func (s *session) connectServer(ctx context.Context) (all []*sdk.Tool, err error) {
+	s.client, s.way, err = dialServer(ctx, s.server, s.o, s.noteServerRequest, func() { s.changed.Store(true) })
 	if err != nil {
 		return nil, err
 	}
-	all, err = list(ctx, s.client)
+	all, err = listTools(ctx, s.client)
 	s.looked = s.o.Now()
 	return all, err
 }
 
-// offer fixes what agents get of it.
-func (s *session) offer(all []*sdk.Tool) {
-	s.offers = judge(s.server, all[:min(len(all), 2*maxOffered)])
+// offerTools fixes what agents get of it.
+func (s *session) offerTools(all []*sdk.Tool) {
+	s.offers = judgeTools(s.server, all[:min(len(all), 2*maxOffered)])
 	named := false
 	for _, o := range s.offers {
 		allowed, _ := s.server.Allows(o.Tool)
@@ -199,8 +199,8 @@ func (s *session) offer(all []*sdk.Tool) {
 	}
 }
 
-// wants tells of a server that asks for what belongs to its client.
-func (s *session) wants(method string) {
+// noteServerRequest tells of a server that asks for what belongs to its client.
+func (s *session) noteServerRequest(method string) {
 	s.asked.Do(func() {
 		s.o.Note(fmt.Sprintf("tool server %s asks for %s, which is refused; no more of it is recorded", s.server.Name, method))
 	})
@@ -210,25 +210,25 @@ func (s *session) close() {
 	if s.client == nil {
 		return
 	}
-	s.way.end(s.client, s.server, s.o.Note)
+	s.way.endSession(s.client, s.server, s.o.Note)
 }
 
-func (s *session) tools() (all []tools.Tool) {
+func (s *session) offeredTools() (all []tools.Tool) {
 	for _, o := range s.offers {
 		if !o.Offered {
 			continue
 		}
 		text := fmt.Sprintf("Asks the server %q, which is not Nightcrier's: look for what it tells in the cluster too, a fact that cites this alone counts as not seen. What it says of this tool: %s", s.server.Name, o.About)
 		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: text, Schema: o.schema.shown, Open: true,
-			Call: func(ctx context.Context, raw json.RawMessage) (string, error) { return s.call(ctx, o, raw) }})
+			Call: func(ctx context.Context, raw json.RawMessage) (string, error) { return s.callTool(ctx, o, raw) }})
 	}
 	return all
 }
 
-// call makes one call, on record before and after.
-func (s *session) call(ctx context.Context, o Offer, raw json.RawMessage) (string, error) {
-	c := Call{Tool: o.ShownAs, Command: s.command(o, raw)}
-	args, err := o.schema.arguments(s.o.Mask(raw))
+// callTool makes one call, on record before and after.
+func (s *session) callTool(ctx context.Context, o Offer, raw json.RawMessage) (string, error) {
+	c := Call{Tool: o.ShownAs, Command: s.commandLine(o, raw)}
+	args, err := o.schema.readArguments(s.o.Mask(raw))
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", o.ShownAs, err)
 	}
@@ -241,11 +241,11 @@ func (s *session) call(ctx context.Context, o Offer, raw json.RawMessage) (strin
 	journal := sync.OnceValue(func() error { return s.o.Journal(c) })
 	var got answer
 	err = s.o.Take(fmt.Sprintf("%q %q", o.ShownAs, asked), &got, func() (err error) {
-		if err = s.same(ctx, o); err == nil {
+		if err = s.checkUnchanged(ctx, o); err == nil {
 			err = journal()
 		}
 		if err == nil {
-			got = s.ask(ctx, o, args)
+			got = s.askServer(ctx, o, args)
 		}
 		return err
 	})
@@ -262,7 +262,7 @@ func (s *session) call(ctx context.Context, o Offer, raw json.RawMessage) (strin
 	if err := journal(); err != nil { // where the answer is a recorded one, and ask was not called
 		return "", err
 	}
-	return s.keep(c, got)
+	return s.recordAnswer(c, got)
 }
 
 // answer is what came of a call, as it stands on a tape: what the tool says, also where
@@ -272,13 +272,13 @@ type answer struct {
 	Failed bool   `json:"failed,omitempty"`
 }
 
-// ask makes the call. What comes back is masked.
-func (s *session) ask(ctx context.Context, o Offer, args map[string]any) answer {
+// askServer makes the call. What comes back is masked.
+func (s *session) askServer(ctx context.Context, o Offer, args map[string]any) answer {
 	res, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: o.Tool, Arguments: args})
 	if err != nil {
-		res = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: s.failure(ctx, err)}}}
+		res = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: s.failureText(ctx, err)}}}
 	}
-	return answer{Text: s.masked(render(res)), Failed: res.IsError || res.NeedsInput()}
+	return answer{Text: s.masked(renderResult(res)), Failed: res.IsError || res.NeedsInput()}
 }
 
 // masked is a result without secrets: JSON stays JSON, and what else has several lines may
@@ -290,28 +290,28 @@ func (s *session) masked(result string) string {
 	return string(s.o.Mask([]byte(result)))
 }
 
-// command is a call on one line, as people read it.
-func (s *session) command(o Offer, raw json.RawMessage) string {
+// commandLine is a call on one line, as people read it.
+func (s *session) commandLine(o Offer, raw json.RawMessage) string {
 	return text.CutLine(text.MarkHidden(o.ShownAs+" "+string(s.o.Mask(raw))), 512)
 }
 
-// failure says why there was no answer.
-func (s *session) failure(ctx context.Context, err error) string {
+// failureText says why there was no answer.
+func (s *session) failureText(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
 		return fmt.Sprintf("tool server %s did not answer within %s", s.server.Name, s.server.Timeout)
 	}
-	return plainly(s.server, err).Error()
+	return plainError(s.server, err).Error()
 }
 
-// keep records an answer whole, and returns what the model is shown of it, as an error
+// recordAnswer records an answer whole, and returns what the model is shown of it, as an error
 // where the tool failed.
-func (s *session) keep(c Call, got answer) (string, error) {
+func (s *session) recordAnswer(c Call, got answer) (string, error) {
 	whole := text.MarkHidden(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
 	id, err := s.o.Record(toolserver.Kind, c.Command, []byte(whole))
 	if err != nil {
 		return "", err
 	}
-	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(whole), digest([]byte(whole))
+	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(whole), digestOf([]byte(whole))
 	if err := s.o.Journal(c); err != nil {
 		return "", err
 	}
@@ -325,18 +325,18 @@ func (s *session) keep(c Call, got answer) (string, error) {
 // again is how long what a server offers is believed to be what it was.
 const again = 10 * time.Second
 
-// same refuses a tool that is not what it was when the run began.
-func (s *session) same(ctx context.Context, o Offer) error {
+// checkUnchanged refuses a tool that is not what it was when the run began.
+func (s *session) checkUnchanged(ctx context.Context, o Offer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changed.Swap(false) || s.o.Now().Sub(s.looked) >= again {
-		all, err := list(ctx, s.client)
+		all, err := listTools(ctx, s.client)
 		if err != nil {
 			s.changed.Store(true) // it was not seen
-			return nightcrier.Errorf(nightcrier.Unreachable, "%s", s.failure(ctx, err))
+			return nightcrier.Errorf(nightcrier.Unreachable, "%s", s.failureText(ctx, err))
 		}
 		s.looked = s.o.Now()
-		s.compare(all)
+		s.compareTools(all)
 	}
 	if how := s.refused[o.Tool]; how != "" {
 		return nightcrier.Errorf(nightcrier.Refused, "%s %s since this run began, so it is not used any more", o.ShownAs, how)
@@ -344,15 +344,15 @@ func (s *session) same(ctx context.Context, o Offer) error {
 	return nil
 }
 
-// compare finds the tools that are not what they were. They stay refused.
-func (s *session) compare(all []*sdk.Tool) {
+// compareTools finds the tools that are not what they were. They stay refused.
+func (s *session) compareTools(all []*sdk.Tool) {
 	now := map[string]string{}
 	for _, t := range all {
 		if now[t.Name] != "" {
 			now[t.Name] = "two"
 			continue
 		}
-		now[t.Name] = definition(t)
+		now[t.Name] = definitionDigest(t)
 	}
 	for _, o := range s.offers {
 		if !o.Offered || s.refused[o.Tool] != "" || now[o.Tool] == o.digest {

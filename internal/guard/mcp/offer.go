@@ -36,8 +36,8 @@ type Offer struct {
 	digest string
 }
 
-// list asks a server for all that it has. Names that are no names are left out.
-func list(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) {
+// listTools asks a server for all that it has. Names that are no names are left out.
+func listTools(ctx context.Context, session *sdk.ClientSession) ([]*sdk.Tool, error) {
 	var all []*sdk.Tool
 	for cursor := ""; ; {
 		page, err := session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
@@ -87,12 +87,12 @@ func (l *toolList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// judge says which tools of a server agents get, and why not the others.
-func judge(s toolserver.Server, all []*sdk.Tool) []Offer {
+// judgeTools says which tools of a server agents get, and why not the others.
+func judgeTools(s toolserver.Server, all []*sdk.Tool) []Offer {
 	offers := make([]Offer, len(all))
 	names, shown := map[string]int{}, map[string]int{}
 	for i, t := range all {
-		offers[i] = one(s, t)
+		offers[i] = judgeTool(s, t)
 		names[t.Name]++
 		shown[offers[i].ShownAs]++
 	}
@@ -115,9 +115,9 @@ func (o *Offer) refuse(why string) {
 	}
 }
 
-func one(s toolserver.Server, t *sdk.Tool) Offer {
+func judgeTool(s toolserver.Server, t *sdk.Tool) Offer {
 	o := Offer{Tool: text.CutLine(text.MarkHidden(t.Name), toolserver.MaxToolName), ShownAs: shownName(s.Name, t.Name),
-		About: about(t.Description), Hints: hints(t.Annotations), digest: definition(t), Offered: true}
+		About: cleanDescription(t.Description), Hints: hintsOf(t.Annotations), digest: definitionDigest(t), Offered: true}
 	allowed, inFull := s.Allows(t.Name)
 	switch {
 	case o.Tool != t.Name || t.Name == "":
@@ -139,7 +139,7 @@ func one(s toolserver.Server, t *sdk.Tool) Offer {
 	return o
 }
 
-func hints(a *sdk.ToolAnnotations) []string {
+func hintsOf(a *sdk.ToolAnnotations) []string {
 	said := []string{}
 	if a == nil {
 		return said
@@ -156,16 +156,16 @@ func hints(a *sdk.ToolAnnotations) []string {
 	return said
 }
 
-// definition is the digest of all that a model or we go by.
-func definition(t *sdk.Tool) string {
+// definitionDigest is the digest of all that a model or we go by.
+func definitionDigest(t *sdk.Tool) string {
 	b, err := json.Marshal([]any{t.Name, t.Title, t.Description, t.InputSchema, t.Annotations})
 	if err != nil {
 		return ""
 	}
-	return digest(b)
+	return digestOf(b)
 }
 
-func digest(b []byte) string {
+func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
@@ -180,21 +180,21 @@ func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) 
 	o.BoxName, o.BoxOwner = lookName, process.OwnerOf(o.Dir)
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	session, way, err := dial(ctx, s, o, func(string) {}, func() {})
+	session, way, err := dialServer(ctx, s, o, func(string) {}, func() {})
 	if err != nil {
-		err = plainly(s, err)
+		err = plainError(s, err)
 		return nil, nightcrier.Errorf(nightcrier.CodeOf(err), "%s", o.Mask([]byte(err.Error()))) // a command may repeat what it was given
 	}
-	defer way.end(session, s, o.Note)
-	all, err := list(ctx, session)
+	defer way.endSession(session, s, o.Note)
+	all, err := listTools(ctx, session)
 	if err != nil {
-		return nil, plainly(s, err)
+		return nil, plainError(s, err)
 	}
-	return judge(s, all), nil
+	return judgeTools(s, all), nil
 }
 
-// plainly is an error of a server in few words: what it said is its own text.
-func plainly(s toolserver.Server, err error) error {
+// plainError is an error of a server in few words: what it said is its own text.
+func plainError(s toolserver.Server, err error) error {
 	code := nightcrier.CodeOf(err)
 	if code == "" || code == nightcrier.Internal {
 		code = nightcrier.Unreachable

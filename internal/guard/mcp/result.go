@@ -13,8 +13,8 @@ import (
 // maxParts bounds the parts of a result.
 const maxParts = 1000
 
-// render is a result as text. What is no text is named and not passed on.
-func render(res *sdk.CallToolResult) string {
+// renderResult is a result as text. What is no text is named and not passed on.
+func renderResult(res *sdk.CallToolResult) string {
 	if res.NeedsInput() {
 		return "(the server asks for input in place of an answer, which is refused)"
 	}
@@ -24,7 +24,7 @@ func render(res *sdk.CallToolResult) string {
 			fmt.Fprintf(&said, "(%d more parts are not passed on)\n", len(res.Content)-maxParts)
 			break
 		}
-		said.WriteString(strings.TrimSuffix(named(part), "\n") + "\n")
+		said.WriteString(strings.TrimSuffix(renderPart(part), "\n") + "\n")
 	}
 	if !hasText(res) && res.StructuredContent != nil {
 		if b, err := json.MarshalIndent(res.StructuredContent, "", "  "); err == nil {
@@ -46,7 +46,7 @@ func hasText(res *sdk.CallToolResult) bool {
 	return false
 }
 
-func named(part sdk.Content) string {
+func renderPart(part sdk.Content) string {
 	switch p := part.(type) {
 	case *sdk.TextContent:
 		return p.Text

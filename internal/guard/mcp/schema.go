@@ -54,7 +54,7 @@ func readSchema(raw any) (*schema, error) {
 		return nil, errors.New("its schema is no object")
 	}
 	w := &writer{root: root}
-	written, err := w.write(root, 0)
+	written, err := w.writeSchema(root, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +63,14 @@ func readSchema(raw any) (*schema, error) {
 		return nil, errors.New("its arguments are no object")
 	}
 	whole["type"] = "object"
-	check, err := resolve(whole)
+	check, err := resolveSchema(whole)
 	if err != nil {
 		return nil, fmt.Errorf("its schema cannot be used: %s", text.CutLine(err.Error(), 200))
 	}
 	return &schema{shown: plainTop(whole), check: check}, nil
 }
 
-func resolve(written map[string]any) (_ *jsonschema.Resolved, err error) {
+func resolveSchema(written map[string]any) (_ *jsonschema.Resolved, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
@@ -120,7 +120,7 @@ type writer struct {
 	open  []string // the references that are being followed
 }
 
-func (w *writer) write(v any, depth int) (any, error) {
+func (w *writer) writeSchema(v any, depth int) (any, error) {
 	if w.nodes++; w.nodes > maxSchemaNodes || depth > maxSchemaDepth {
 		return nil, fmt.Errorf("its schema has more than %d parts, or more than %d within each other", maxSchemaNodes, maxSchemaDepth)
 	}
@@ -128,15 +128,15 @@ func (w *writer) write(v any, depth int) (any, error) {
 	case bool:
 		return v, nil
 	case map[string]any:
-		return w.object(v, depth)
+		return w.writeObject(v, depth)
 	}
 	return nil, errors.New("its schema holds something that is no schema")
 }
 
-func (w *writer) object(in map[string]any, depth int) (any, error) {
+func (w *writer) writeObject(in map[string]any, depth int) (any, error) {
 	out := map[string]any{}
 	for key, v := range in {
-		kept, err := w.keyword(key, v, depth)
+		kept, err := w.writeKeyword(key, v, depth)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (w *writer) object(in map[string]any, depth int) (any, error) {
 	if list, ok := in["items"].([]any); ok { // what an older draft calls it
 		delete(out, "items")
 		var err error
-		if out["prefixItems"], err = w.list(list, depth); err != nil {
+		if out["prefixItems"], err = w.writeList(list, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -155,15 +155,15 @@ func (w *writer) object(in map[string]any, depth int) (any, error) {
 	if !ok {
 		return out, nil
 	}
-	target, err := w.follow(ref, depth)
+	target, err := w.followReference(ref, depth)
 	if err != nil || len(out) == 0 {
 		return target, err
 	}
-	return join(target, out), nil
+	return joinSchemas(target, out), nil
 }
 
-// join is a schema that stands beside a reference, and what that leads to.
-func join(target any, beside map[string]any) any {
+// joinSchemas is a schema that stands beside a reference, and what that leads to.
+func joinSchemas(target any, beside map[string]any) any {
 	merged := map[string]any{"allOf": []any{target, beside}}
 	for _, text := range []string{"title", "description"} {
 		if beside[text] != nil {
@@ -184,34 +184,34 @@ func join(target any, beside map[string]any) any {
 	return merged
 }
 
-// keyword is what is kept of one keyword, nil for nothing.
-func (w *writer) keyword(key string, v any, depth int) (any, error) {
+// writeKeyword is what is kept of one keyword, nil for nothing.
+func (w *writer) writeKeyword(key string, v any, depth int) (any, error) {
 	switch {
 	case key == "title" || key == "description":
 		text, _ := v.(string)
-		return about(text), nil
+		return cleanDescription(text), nil
 	case key == "$dynamicRef" || key == "$recursiveRef":
 		return nil, errors.New("its schema holds a reference that is found only while checking")
 	case slices.Contains(plainKeywords, key):
-		return v, w.plain(v, 0)
+		return v, w.checkPlainValue(v, 0)
 	case slices.Contains(schemaKeywords, key):
 		if _, list := v.([]any); list && key == "items" {
 			return nil, nil
 		}
-		return w.write(v, depth+1)
+		return w.writeSchema(v, depth+1)
 	case slices.Contains(listKeywords, key):
 		list, _ := v.([]any)
-		return w.list(list, depth)
+		return w.writeList(list, depth)
 	case slices.Contains(mapKeywords, key):
-		return w.members(key, v, depth)
+		return w.writeMembers(key, v, depth)
 	}
 	return nil, nil
 }
 
-func (w *writer) list(in []any, depth int) (any, error) {
+func (w *writer) writeList(in []any, depth int) (any, error) {
 	out := []any{}
 	for _, v := range in {
-		s, err := w.write(v, depth+1)
+		s, err := w.writeSchema(v, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -223,17 +223,17 @@ func (w *writer) list(in []any, depth int) (any, error) {
 // argumentName is what every model API takes.
 var argumentName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-func (w *writer) members(key string, v any, depth int) (any, error) {
+func (w *writer) writeMembers(key string, v any, depth int) (any, error) {
 	in, _ := v.(map[string]any)
 	out := map[string]any{}
 	for name, v := range in {
 		if key != "patternProperties" && !argumentName.MatchString(name) {
 			return nil, fmt.Errorf("an argument is called %.80q: letters, digits, _, - and . are taken, up to 64", name)
 		}
-		if err := w.plain(name, 0); err != nil {
+		if err := w.checkPlainValue(name, 0); err != nil {
 			return nil, err
 		}
-		s, err := w.write(v, depth+1)
+		s, err := w.writeSchema(v, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -242,8 +242,8 @@ func (w *writer) members(key string, v any, depth int) (any, error) {
 	return out, nil
 }
 
-// plain looks at values that stand in a schema as they are.
-func (w *writer) plain(v any, depth int) error {
+// checkPlainValue looks at values that stand in a schema as they are.
+func (w *writer) checkPlainValue(v any, depth int) error {
 	if w.nodes++; w.nodes > maxSchemaNodes || depth > maxSchemaDepth {
 		return fmt.Errorf("its schema has more than %d parts, or more than %d within each other", maxSchemaNodes, maxSchemaDepth)
 	}
@@ -254,13 +254,13 @@ func (w *writer) plain(v any, depth int) error {
 		}
 	case []any:
 		for _, e := range v {
-			if err := w.plain(e, depth+1); err != nil {
+			if err := w.checkPlainValue(e, depth+1); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		for name, e := range v {
-			if err := errors.Join(w.plain(name, depth+1), w.plain(e, depth+1)); err != nil {
+			if err := errors.Join(w.checkPlainValue(name, depth+1), w.checkPlainValue(e, depth+1)); err != nil {
 				return err
 			}
 		}
@@ -268,9 +268,9 @@ func (w *writer) plain(v any, depth int) error {
 	return nil
 }
 
-// follow writes out what a reference leads to: a place in the same schema that does
+// followReference writes out what a reference leads to: a place in the same schema that does
 // not lead back.
-func (w *writer) follow(ref string, depth int) (any, error) {
+func (w *writer) followReference(ref string, depth int) (any, error) {
 	pointer, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
 		return nil, fmt.Errorf("its schema refers to %.80q: only places in it are followed, by #/…", ref)
@@ -287,36 +287,36 @@ func (w *writer) follow(ref string, depth int) (any, error) {
 	}
 	w.open = append(w.open, ref)
 	defer func() { w.open = w.open[:len(w.open)-1] }()
-	return w.write(at, depth+1)
+	return w.writeSchema(at, depth+1)
 }
 
-// about is a text of a server as models are told it: bounded, and on lines that are
+// cleanDescription is a text of a server as models are told it: bounded, and on lines that are
 // no more than text.
-func about(said string) string { return text.CutBytes(text.MarkHidden(said), maxAbout) }
+func cleanDescription(said string) string { return text.CutBytes(text.MarkHidden(said), maxAbout) }
 
-// arguments reads what a model wrote and holds it against the schema. The error
+// readArguments reads what a model wrote and holds it against the schema. The error
 // says what would be right.
-func (s *schema) arguments(raw json.RawMessage) (map[string]any, error) {
+func (s *schema) readArguments(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) > maxArguments {
 		return nil, fmt.Errorf("the arguments are larger than %d bytes", maxArguments)
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
 		raw = []byte("{}")
 	}
-	if err := bounded(raw); err != nil {
+	if err := checkJSONParts(raw); err != nil {
 		return nil, err
 	}
 	var args map[string]any
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return nil, errors.New("the arguments are not a JSON object")
 	}
-	if err := s.fits(args); err != nil {
+	if err := s.checkArguments(args); err != nil {
 		return nil, fmt.Errorf("the arguments do not fit the tool's schema: %s", text.CutLine(err.Error(), 500))
 	}
 	return args, nil
 }
 
-func (s *schema) fits(args map[string]any) (err error) {
+func (s *schema) checkArguments(args map[string]any) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
@@ -325,8 +325,8 @@ func (s *schema) fits(args map[string]any) (err error) {
 	return s.check.Validate(args)
 }
 
-// bounded counts the parts of a JSON text before anything is built of it.
-func bounded(raw []byte) error {
+// checkJSONParts counts the parts of a JSON text before anything is built of it.
+func checkJSONParts(raw []byte) error {
 	d, depth, nodes := json.NewDecoder(bytes.NewReader(raw)), 0, 0
 	for {
 		token, err := d.Token()

@@ -69,13 +69,13 @@ func TestSchemasThatAreTaken(t *testing.T) {
 		`{"a":"now-1h"}`: true, `{"a":"then"}`: false, `{}`: false, `{"b":[1]}`: true, `{"b":["x"]}`: false, `{"a":"now","d":1}`: false,
 		`{"a":"now","c":"now1"}`: true, `{"a":"now","c":"now12"}`: false, `{"a":"now","c":"x"}`: false,
 	} {
-		if _, err := s.arguments([]byte(args)); (err == nil) != ok {
+		if _, err := s.readArguments([]byte(args)); (err == nil) != ok {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
 	if empty, err := readSchema(nil); err != nil || empty.shown["properties"] == nil {
 		t.Errorf("none: %v", err)
-	} else if _, err := empty.arguments(nil); err != nil {
+	} else if _, err := empty.readArguments(nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -98,6 +98,6 @@ func FuzzSchema(f *testing.F) {
 		if s.shown["type"] != "object" {
 			t.Errorf("shown %v", s.shown)
 		}
-		_, _ = s.arguments([]byte(args))
+		_, _ = s.readArguments([]byte(args))
 	})
 }

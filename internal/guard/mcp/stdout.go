@@ -45,21 +45,21 @@ func newMessages(out io.ReadCloser) *messages {
 	m := &messages{PipeReader: r, ended: make(chan struct{})}
 	go func() {
 		defer close(m.ended)
-		_ = w.CloseWithError(m.pass(out, w)) // never an error
-		out.Close()                          // whoever prints for ever is told
+		_ = w.CloseWithError(m.copyMessages(out, w)) // never an error
+		out.Close()                                  // whoever prints for ever is told
 	}()
 	return m
 }
 
-// pass copies the messages.
-func (m *messages) pass(out io.Reader, to io.Writer) error {
+// copyMessages copies the messages.
+func (m *messages) copyMessages(out io.Reader, to io.Writer) error {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, maxAnswer)
 	for lines.Scan() {
 		line := bytes.TrimSpace(lines.Bytes())
 		if isMessage(line) {
 			_, _ = to.Write(append(slices.Clip(line), '\n')) // to whom, if nobody reads?
-		} else if err := m.skip(line); err != nil {
+		} else if err := m.skipLine(line); err != nil {
 			return err
 		}
 	}
@@ -87,8 +87,8 @@ func isMessage(line []byte) bool {
 	return len(each) > 0
 }
 
-// skip counts a line that is no message.
-func (m *messages) skip(line []byte) error {
+// skipLine counts a line that is no message.
+func (m *messages) skipLine(line []byte) error {
 	if len(line) == 0 {
 		return nil
 	}
@@ -104,8 +104,8 @@ func (m *messages) skip(line []byte) error {
 	return nil
 }
 
-// printed says what was skipped, "" where nothing was.
-func (m *messages) printed(mask func([]byte) []byte) string {
+// describeSkipped says what was skipped, "" where nothing was.
+func (m *messages) describeSkipped(mask func([]byte) []byte) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.skipped == 0 {

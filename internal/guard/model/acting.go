@@ -18,9 +18,9 @@ func actsByItself(model string) bool {
 	return slices.ContainsFunc(acting, func(piece string) bool { return strings.Contains(model, piece) })
 }
 
-// allows refuses a model that the run is not for, and one that acts by itself unless the
+// checkModel refuses a model that the run is not for, and one that acts by itself unless the
 // configuration has its very name: a pattern may have been meant for others.
-func (g *Guard) allows(model string) error {
+func (g *Guard) checkModel(model string) error {
 	if actsByItself(model) && !slices.Contains(g.cfg.Models, model) {
 		return fmt.Errorf("the model %.64q is not asked: it acts by itself at the provider, as those do that search the web, and neither agent.model nor agent.models has this very name", model)
 	}

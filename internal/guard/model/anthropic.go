@@ -19,33 +19,33 @@ import (
 // anthropic is the Messages API.
 type anthropic struct{}
 
-func (anthropic) upstream() string { return "https://api.anthropic.com" }
+func (anthropic) vendorURL() string { return "https://api.anthropic.com" }
 
-func (a anthropic) at(string) protocol { return a }
+func (a anthropic) protocolAt(string) protocol { return a }
 
-func (anthropic) list() (string, http.Header) {
+func (anthropic) modelListing() (string, http.Header) {
 	return "/v1/models?limit=1", http.Header{"Anthropic-Version": {"2023-06-01"}}
 }
 
-func (anthropic) keyRefused(status int) bool { return denied(status) }
+func (anthropic) keyRefused(status int) bool { return isKeyDenied(status) }
 
-func (anthropic) given(h http.Header, _ url.Values) string {
+func (anthropic) givenToken(h http.Header, _ url.Values) string {
 	if key := h.Get("X-Api-Key"); key != "" {
 		return key
 	}
-	return bearer(h)
+	return bearerToken(h)
 }
 
-func (anthropic) authorize(h http.Header, key string) { h.Set("X-Api-Key", key) }
+func (anthropic) setKeyHeader(h http.Header, key string) { h.Set("X-Api-Key", key) }
 
-func (anthropic) forwards(method, path string) bool {
+func (anthropic) mayForward(method, path string) bool {
 	return method == http.MethodPost && (path == "/v1/messages" || path == "/v1/messages/count_tokens")
 }
 
-func (anthropic) billed(path string) bool { return path == "/v1/messages" }
+func (anthropic) isBilled(path string) bool { return path == "/v1/messages" }
 
-func (anthropic) headers(all http.Header) (kept http.Header, unknown []string) {
-	kept = pick(all, "Accept", "Anthropic-Version", "User-Agent")
+func (anthropic) forwardedHeaders(all http.Header) (kept http.Header, unknown []string) {
+	kept = pickHeaders(all, "Accept", "Anthropic-Version", "User-Agent")
 	known, unknown := knownBetas(all.Values("Anthropic-Beta"))
 	if known != "" {
 		kept.Set("Anthropic-Beta", known)
@@ -90,7 +90,7 @@ type dropped struct {
 	names []string
 }
 
-func (d *dropped) tell(log *slog.Logger, betas []string) {
+func (d *dropped) warnOfBetas(log *slog.Logger, betas []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, b := range betas {
@@ -101,7 +101,7 @@ func (d *dropped) tell(log *slog.Logger, betas []string) {
 	}
 }
 
-func (anthropic) query(q url.Values) url.Values {
+func (anthropic) forwardedQuery(q url.Values) url.Values {
 	if q.Get("beta") == "true" {
 		return url.Values{"beta": {"true"}}
 	}
@@ -111,14 +111,14 @@ func (anthropic) query(q url.Values) url.Values {
 // anthropicFields are the fields of a request that are forwarded: what is not among
 // them is refused, unless it is null.
 var anthropicFields = map[string]check{
-	"cache_control": cacheControl, "context_management": contextManagement, "max_tokens": plain, "messages": listOf("messages", anthropicMessage.of("a message")),
-	"metadata": anything, "model": plain, "output_config": outputConfig.of("output_config"), "output_format": anything,
-	"service_tier": soldApart("service_tier", "auto", "standard_only"), "speed": soldApart("speed", "standard"), "stop_sequences": anything, "stream": plain,
-	"system": textOr(listOf("system", systemBlocks.of("system"))), "temperature": plain, "thinking": anything, "tool_choice": anything, "tools": listOf("tools", anthropicTool),
-	"top_k": plain, "top_p": plain,
+	"cache_control": cacheControl, "context_management": contextManagement, "max_tokens": checkPlainValue, "messages": listOf("messages", anthropicMessage.checkObjectIn("a message")),
+	"metadata": allowAnything, "model": checkPlainValue, "output_config": outputConfig.checkObjectIn("output_config"), "output_format": allowAnything,
+	"service_tier": soldApart("service_tier", "auto", "standard_only"), "speed": soldApart("speed", "standard"), "stop_sequences": allowAnything, "stream": checkPlainValue,
+	"system": textOr(listOf("system", systemBlocks.checkObjectIn("system"))), "temperature": checkPlainValue, "thinking": allowAnything, "tool_choice": allowAnything, "tools": listOf("tools", anthropicTool),
+	"top_k": checkPlainValue, "top_p": checkPlainValue,
 }
 
-func (anthropic) inspect(_ string, request map[string]any) error {
+func (anthropic) inspectRequest(_ string, request map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(request)) {
 		if request[name] == nil {
 			continue
@@ -144,13 +144,13 @@ func soldApart(name string, words ...string) check {
 	}
 }
 
-func (anthropic) amend(string, *document) {}
+func (anthropic) amendRequest(string, *document) {}
 
 func (anthropic) endsBrokenStreams() bool { return false }
 
-func (anthropic) lengths(string) []string { return []string{"max_tokens"} }
+func (anthropic) lengthFields(string) []string { return []string{"max_tokens"} }
 
-func (anthropic) thinking() string { return "thinking.budget_tokens" }
+func (anthropic) thinkingField() string { return "thinking.budget_tokens" }
 
 // anthropicUsage is the usage object of the Messages API.
 type anthropicUsage struct {
@@ -170,7 +170,7 @@ func (u anthropicUsage) tokens() price.Tokens {
 
 // usage: the first event of a stream has the input, and a count of the output that has
 // only begun; the one that says why the model stopped has all of it.
-func (anthropic) usage(document json.RawMessage) usage {
+func (anthropic) readUsage(document json.RawMessage) usage {
 	var v struct {
 		Type    string          `json:"type"`
 		Usage   *anthropicUsage `json:"usage"`
@@ -193,6 +193,6 @@ func (anthropic) usage(document json.RawMessage) usage {
 	return usage{}
 }
 
-func (anthropic) refusal(_ int, kind, message string) any {
+func (anthropic) refusalBody(_ int, kind, message string) any {
 	return map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": message}}
 }

@@ -12,46 +12,46 @@ import (
 // listed here is refused.
 var (
 	anthropicMessage = form{
-		"role": word("role of a message", "user", "assistant", "system"), "content": textOr(listOf("content", messageBlocks.of("a message"))),
-		"output_config": outputConfig.of("output_config"), "clear_at": plain,
+		"role": allowWords("role of a message", "user", "assistant", "system"), "content": textOr(listOf("content", messageBlocks.checkObjectIn("a message"))),
+		"output_config": outputConfig.checkObjectIn("output_config"), "clear_at": checkPlainValue,
 	}
-	outputConfig = form{"effort": plain, "format": anything, "task_budget": anything, "timing": plain}
+	outputConfig = form{"effort": checkPlainValue, "format": allowAnything, "task_budget": allowAnything, "timing": checkPlainValue}
 
-	cacheControl = form{"type": plain, "ttl": plain, "scope": plain}.of("cache_control")
-	textBlock    = form{"type": plain, "text": plain, "cache_control": cacheControl, "citations": listOf("citations", notCited)}
-	imageBlock   = form{"type": plain, "source": pictureSource, "cache_control": cacheControl}
-	toolChange   = form{"type": plain, "tool": changedTool, "cache_control": cacheControl}
+	cacheControl = form{"type": checkPlainValue, "ttl": checkPlainValue, "scope": checkPlainValue}.checkObjectIn("cache_control")
+	textBlock    = form{"type": checkPlainValue, "text": checkPlainValue, "cache_control": cacheControl, "citations": listOf("citations", notCited)}
+	imageBlock   = form{"type": checkPlainValue, "source": pictureSource, "cache_control": cacheControl}
+	toolChange   = form{"type": checkPlainValue, "tool": changedTool, "cache_control": cacheControl}
 
 	systemBlocks  = forms{"text": textBlock}
 	messageBlocks = forms{
 		"text": textBlock, "image": imageBlock, "document": documentBlock, "tool_result": toolResult,
-		"tool_use":          {"type": plain, "id": plain, "name": plain, "input": anything, "caller": calledByModel, "cache_control": cacheControl},
-		"thinking":          {"type": plain, "thinking": plain, "signature": plain, "cache_control": cacheControl},
-		"redacted_thinking": {"type": plain, "data": plain, "cache_control": cacheControl},
-		"connector_text":    {"type": plain, "connector_text": plain, "text": plain, "signature": plain, "cache_control": cacheControl},
-		"mid_conv_system":   {"type": plain, "text": plain, "content": textOr(listOf("content", systemBlocks.of("a prompt"))), "cache_control": cacheControl},
+		"tool_use":          {"type": checkPlainValue, "id": checkPlainValue, "name": checkPlainValue, "input": allowAnything, "caller": calledByModel, "cache_control": cacheControl},
+		"thinking":          {"type": checkPlainValue, "thinking": checkPlainValue, "signature": checkPlainValue, "cache_control": cacheControl},
+		"redacted_thinking": {"type": checkPlainValue, "data": checkPlainValue, "cache_control": cacheControl},
+		"connector_text":    {"type": checkPlainValue, "connector_text": checkPlainValue, "text": checkPlainValue, "signature": checkPlainValue, "cache_control": cacheControl},
+		"mid_conv_system":   {"type": checkPlainValue, "text": checkPlainValue, "content": textOr(listOf("content", systemBlocks.checkObjectIn("a prompt"))), "cache_control": cacheControl},
 		"tool_addition":     toolChange, "tool_removal": toolChange,
 	}
-	toolResult    = form{"type": plain, "tool_use_id": plain, "content": textOr(listOf("content", resultBlocks.of("a tool's result"))), "is_error": plain, "cache_control": cacheControl}
-	resultBlocks  = forms{"text": textBlock, "image": imageBlock, "document": documentBlock, "tool_reference": {"type": plain, "tool_name": plain, "cache_control": cacheControl}}
-	documentBlock = form{"type": plain, "source": documentSource, "title": plain, "context": plain, "citations": citations, "cache_control": cacheControl}
+	toolResult    = form{"type": checkPlainValue, "tool_use_id": checkPlainValue, "content": textOr(listOf("content", resultBlocks.checkObjectIn("a tool's result"))), "is_error": checkPlainValue, "cache_control": cacheControl}
+	resultBlocks  = forms{"text": textBlock, "image": imageBlock, "document": documentBlock, "tool_reference": {"type": checkPlainValue, "tool_name": checkPlainValue, "cache_control": cacheControl}}
+	documentBlock = form{"type": checkPlainValue, "source": documentSource, "title": checkPlainValue, "context": checkPlainValue, "citations": checkCitations, "cache_control": cacheControl}
 	quotedBlocks  = forms{"text": textBlock, "image": imageBlock}
 
 	anthropicTool = form{
-		"type": clientTool, "name": plain, "description": plain, "input_schema": anything, "input_examples": anything, "cache_control": cacheControl,
-		"strict": plain, "eager_input_streaming": plain, "defer_loading": plain, "allowed_callers": listOf("allowed_callers", word("caller of a tool", "direct")),
-		"display_width_px": plain, "display_height_px": plain, "display_number": plain, "enable_zoom": plain, "max_characters": plain,
-	}.of("a tool")
+		"type": clientTool, "name": checkPlainValue, "description": checkPlainValue, "input_schema": allowAnything, "input_examples": allowAnything, "cache_control": cacheControl,
+		"strict": checkPlainValue, "eager_input_streaming": checkPlainValue, "defer_loading": checkPlainValue, "allowed_callers": listOf("allowed_callers", allowWords("caller of a tool", "direct")),
+		"display_width_px": checkPlainValue, "display_height_px": checkPlainValue, "display_number": checkPlainValue, "enable_zoom": checkPlainValue, "max_characters": checkPlainValue,
+	}.checkObjectIn("a tool")
 
-	contextManagement = form{"edits": listOf("edits", contextEdit)}.of("context_management")
+	contextManagement = form{"edits": listOf("edits", contextEdit)}.checkObjectIn("context_management")
 	contextEdit       = form{
-		"type": clearing, "keep": anything, "trigger": anything, "clear_at_least": anything, "clear_tool_inputs": anything, "exclude_tools": anything,
-	}.of("an edit of the context")
+		"type": checkClearing, "keep": allowAnything, "trigger": allowAnything, "clear_at_least": allowAnything, "clear_tool_inputs": allowAnything, "exclude_tools": allowAnything,
+	}.checkObjectIn("an edit of the context")
 )
 
-// clearing lets a history be cleared, and refuses to have the provider sum it up: that
+// checkClearing lets a history be cleared, and refuses to have the provider sum it up: that
 // is a call of its own.
-func clearing(kind any) error {
+func checkClearing(kind any) error {
 	if name, _ := kind.(string); !strings.HasPrefix(name, "clear_") {
 		return fmt.Errorf("the context edit %.64q is not forwarded: it is paid for apart", fmt.Sprint(kind))
 	}
@@ -75,14 +75,14 @@ func clientTool(kind any) error {
 // changedTool is one that is offered from now on, or no longer: named, or told of anew.
 func changedTool(v any) error {
 	return forms{
-		"tool_reference":  {"type": plain, "name": plain},
-		"tool_definition": {"type": plain, "definition": anthropicTool},
-	}.of("a change of tools")(v)
+		"tool_reference":  {"type": checkPlainValue, "name": checkPlainValue},
+		"tool_definition": {"type": checkPlainValue, "definition": anthropicTool},
+	}.checkObjectIn("a change of tools")(v)
 }
 
 // calledByModel refuses calls that code at the provider made.
 func calledByModel(v any) error {
-	return form{"type": word("caller of a tool", "direct")}.of("a caller")(v)
+	return form{"type": allowWords("caller of a tool", "direct")}.checkObjectIn("a caller")(v)
 }
 
 // pictureSource lets a picture pass that is in the request itself.
@@ -94,7 +94,7 @@ func pictureSource(v any) error {
 	if media, _ := source["media_type"].(string); !strings.HasPrefix(media, "image/") {
 		return fmt.Errorf("a picture of type %.64q is not forwarded: what it costs cannot be told from its size", fmt.Sprint(source["media_type"]))
 	}
-	return form{"type": plain, "media_type": plain, "data": plain}.of("a source")(v)
+	return form{"type": checkPlainValue, "media_type": checkPlainValue, "data": checkPlainValue}.checkObjectIn("a source")(v)
 }
 
 // documentSource lets a document pass that is text, or made of such blocks.
@@ -102,23 +102,23 @@ func documentSource(v any) error {
 	source, _ := v.(map[string]any)
 	switch source["type"] {
 	case "text":
-		return form{"type": plain, "media_type": word("media_type of a text", "text/plain"), "data": plain}.of("a source")(v)
+		return form{"type": checkPlainValue, "media_type": allowWords("media_type of a text", "text/plain"), "data": checkPlainValue}.checkObjectIn("a source")(v)
 	case "content":
-		return form{"type": plain, "content": textOr(listOf("content", quotedBlocks.of("a document")))}.of("a source")(v)
+		return form{"type": checkPlainValue, "content": textOr(listOf("content", quotedBlocks.checkObjectIn("a document")))}.checkObjectIn("a source")(v)
 	case "url", "file":
 		return fmt.Errorf("a source of type %s is not forwarded: the provider would fetch it", source["type"])
 	}
 	return errors.New("a document that is no text is not forwarded: what it costs cannot be told from its size")
 }
 
-// citations refuses documents that are to be cited.
-func citations(v any) error {
+// checkCitations refuses documents that are to be cited.
+func checkCitations(v any) error {
 	return form{"enabled": func(v any) error {
 		if v != false {
 			return errors.New("a document to be cited is not forwarded: it is cut into pieces, which cost more than its text")
 		}
 		return nil
-	}}.of("citations")(v)
+	}}.checkObjectIn("citations")(v)
 }
 
 // notCited refuses what stands for a part of a document or of a page.

@@ -85,26 +85,26 @@ const histories = 3 // how many of them are histories
 
 func newBounds() *bounds { return &bounds{seed: maphash.MakeSeed()} }
 
-// of is the most tokens that a request has.
-func (b *bounds) of(k kind, body []byte) int64 {
-	s := b.shape(body)
+// mostTokens is the most tokens that a request has.
+func (b *bounds) mostTokens(k kind, body []byte) int64 {
+	s := b.shapeOf(body)
 	most := int64(len(body)) + int64(k.references)*int64(s.tool)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range b.answered {
 		if a.kind == k && !k.alone {
-			most = min(most, a.tokens+int64(s.apart(a.shape)))
+			most = min(most, a.tokens+int64(s.bytesApart(a.shape)))
 		}
 	}
 	return most + overhead
 }
 
-// answer remembers what a request had.
-func (b *bounds) answer(k kind, body []byte, tokens int64) {
+// rememberAnswer remembers what a request had.
+func (b *bounds) rememberAnswer(k kind, body []byte, tokens int64) {
 	if tokens <= 0 || k.alone {
 		return
 	}
-	s := b.shape(body)
+	s := b.shapeOf(body)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answered = append(b.answered, answered{k, s, tokens})
@@ -124,9 +124,9 @@ type piece struct {
 	said bool // by people or tools, in plain text
 }
 
-// apart is how many bytes of a request are to be counted beside what another one of its
+// bytesApart is how many bytes of a request are to be counted beside what another one of its
 // kind had: all other fields are the same.
-func (s shape) apart(o shape) (bytes int) {
+func (s shape) bytesApart(o shape) (bytes int) {
 	for i, pieces := range s.fields {
 		same := 0
 		for same < min(len(pieces), len(o.fields[i])) && pieces[same].hash == o.fields[i][same].hash {
@@ -142,14 +142,14 @@ func (s shape) apart(o shape) (bytes int) {
 	return bytes
 }
 
-func (b *bounds) shape(body []byte) (s shape) {
-	items(body, func(name, value []byte) {
+func (b *bounds) shapeOf(body []byte) (s shape) {
+	eachItem(body, func(name, value []byte) {
 		if plain := plainName(string(name)); plain == "tools" && value[0] == '[' {
-			items(value, func(_, tool []byte) { s.tool = max(s.tool, len(tool)) })
+			eachItem(value, func(_, tool []byte) { s.tool = max(s.tool, len(tool)) })
 		} else if i := slices.Index(compared[:], plain); i >= 0 && value[0] == '[' {
-			items(value, func(_, v []byte) { s.fields[i] = append(s.fields[i], b.piece(v)) })
+			eachItem(value, func(_, v []byte) { s.fields[i] = append(s.fields[i], b.pieceOf(v)) })
 		} else if i >= 0 {
-			s.fields[i] = append(s.fields[i], b.piece(value))
+			s.fields[i] = append(s.fields[i], b.pieceOf(value))
 		}
 	})
 	return s
@@ -165,9 +165,9 @@ var (
 	partTypes = []string{`"text"`, `"input_text"`, `"tool_result"`}
 )
 
-// piece reads a message, an item or a block, but for the marks of what a provider shall
+// pieceOf reads a message, an item or a block, but for the marks of what a provider shall
 // keep: a client moves them on with each turn.
-func (b *bounds) piece(text []byte) piece {
+func (b *bounds) pieceOf(text []byte) piece {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
 	if text[0] != '{' {
@@ -175,8 +175,8 @@ func (b *bounds) piece(text []byte) piece {
 		return piece{hash: h.Sum64(), size: len(text)}
 	}
 	said, plain := false, true
-	items(text, func(name, value []byte) {
-		if marks(name, value) {
+	eachItem(text, func(name, value []byte) {
+		if isCacheMark(name, value) {
 			return
 		}
 		plain = plain && slices.Contains(saidNames, string(name))
@@ -188,13 +188,13 @@ func (b *bounds) piece(text []byte) piece {
 			said = said || slices.Contains(outputs, string(value))
 			plain = plain && (string(value) == `"message"` || slices.Contains(outputs, string(value)))
 		}
-		write(&h, name, '=')
+		writeToHash(&h, name, '=')
 		if value[0] != '[' {
-			write(&h, value, 0)
+			writeToHash(&h, value, 0)
 			return
 		}
-		items(value, func(_, part []byte) { plain = writePart(&h, part) && plain })
-		write(&h, nil, 1)
+		eachItem(value, func(_, part []byte) { plain = writePart(&h, part) && plain })
+		writeToHash(&h, nil, 1)
 	})
 	return piece{hash: h.Sum64(), size: len(text), said: said && plain}
 }
@@ -202,43 +202,43 @@ func (b *bounds) piece(text []byte) piece {
 // writePart adds a part to a hash, and reports whether it is plain text.
 func writePart(h *maphash.Hash, part []byte) bool {
 	if part[0] != '{' {
-		write(h, part, 2)
+		writeToHash(h, part, 2)
 		return false
 	}
 	plain := true
-	items(part, func(name, value []byte) {
-		if marks(name, value) {
+	eachItem(part, func(name, value []byte) {
+		if isCacheMark(name, value) {
 			return
 		}
 		plain = plain && slices.Contains(partNames, string(name)) && (string(name) != "type" || slices.Contains(partTypes, string(value)))
-		write(h, name, '=')
-		write(h, value, 0)
+		writeToHash(h, name, '=')
+		writeToHash(h, value, 0)
 	})
-	write(h, nil, 3)
+	writeToHash(h, nil, 3)
 	return plain
 }
 
-// write adds a text to a hash, and behind it a byte that stands in no JSON.
-func write(h *maphash.Hash, text []byte, end byte) {
+// writeToHash adds a text to a hash, and behind it a byte that stands in no JSON.
+func writeToHash(h *maphash.Hash, text []byte, end byte) {
 	_, _ = h.Write(text)
 	_ = h.WriteByte(end)
 }
 
-// marks reports whether a member says that the provider shall keep what stands before it.
+// isCacheMark reports whether a member says that the provider shall keep what stands before it.
 // It is never text for the model; one that is longer than any is taken for what it may be.
-func marks(name, value []byte) bool {
+func isCacheMark(name, value []byte) bool {
 	return string(name) == "cache_control" && len(value) <= 64
 }
 
-// items calls f for each member of an object, or each element of a list, as they are
+// eachItem calls f for each member of an object, or each element of a list, as they are
 // written. Only names are decoded. The text is known to be JSON.
-func items(text []byte, f func(name, value []byte)) {
+func eachItem(text []byte, f func(name, value []byte)) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return
 	}
 	for at := 1; ; {
-		at = between(text, at)
+		at = skipSeparators(text, at)
 		if at >= len(text)-1 {
 			return
 		}
@@ -246,7 +246,7 @@ func items(text []byte, f func(name, value []byte)) {
 		if text[0] == '{' {
 			end := stringEnd(text, at)
 			name = nameOf(text[at:end])
-			if at = between(text, end); at >= len(text) {
+			if at = skipSeparators(text, end); at >= len(text) {
 				return
 			}
 		}
@@ -259,8 +259,8 @@ func items(text []byte, f func(name, value []byte)) {
 	}
 }
 
-// between skips what stands between values.
-func between(text []byte, at int) int {
+// skipSeparators skips what stands between values.
+func skipSeparators(text []byte, at int) int {
 	for at < len(text) && strings.IndexByte(" \t\r\n,:", text[at]) >= 0 {
 		at++
 	}

@@ -45,10 +45,10 @@ func TestBoundIsNeverTooLow(t *testing.T) {
 				}
 				body, _ := json.Marshal(map[string]any{"messages": history, "system": strings.Repeat("be kind. ", 400)})
 				k := kind{path: "/v1/messages", model: "m"}
-				if bound, n := b.of(k, body), count(body); bound < n {
+				if bound, n := b.mostTokens(k, body), count(body); bound < n {
 					t.Fatalf("%s, seed %d, step %d: bound %d of a request of %d tokens", name, seed, step, bound, n)
 				}
-				b.answer(k, body, count(body))
+				b.rememberAnswer(k, body, count(body))
 			}
 		}
 	}
@@ -119,13 +119,13 @@ func TestOnlyAlikeIsCompared(t *testing.T) {
 	b := newBounds()
 	k := kind{path: "/v1/messages", model: "m"}
 	body := []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("what was said ", 10_000) + `"}]}`)
-	b.answer(kind{path: k.path, model: "o", alone: true}, body, 10)
-	b.answer(k, body, 40_000)
-	if got := b.of(k, body); got > 40_000+overhead {
+	b.rememberAnswer(kind{path: k.path, model: "o", alone: true}, body, 10)
+	b.rememberAnswer(k, body, 40_000)
+	if got := b.mostTokens(k, body); got > 40_000+overhead {
 		t.Errorf("the same again: %d", got)
 	}
 	for _, other := range []kind{{path: k.path, model: "n"}, {path: "/v1/x", model: "m"}, {path: k.path, model: "m", rest: "1"}, {path: k.path, model: "m", alone: true}, {path: k.path, model: "o", alone: true}} {
-		if got := b.of(other, body); got < int64(len(body)) {
+		if got := b.mostTokens(other, body); got < int64(len(body)) {
 			t.Errorf("%+v is compared: %d", other, got)
 		}
 	}
@@ -147,19 +147,19 @@ func TestThoughtsAreCountedAgain(t *testing.T) {
 		b := newBounds()
 		k := kind{path: "/v1/messages", model: "m"}
 		request := func(messages ...string) []byte { return []byte(`{"messages":[` + strings.Join(messages, ",") + `]}`) }
-		b.answer(k, request(ask, thought, `{"role":"user","content":"and now?"}`), 20)
-		if got := b.of(k, request(ask, thought, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","content":"x"}]}`)); got < int64(len(long)) {
+		b.rememberAnswer(k, request(ask, thought, `{"role":"user","content":"and now?"}`), 20)
+		if got := b.mostTokens(k, request(ask, thought, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","content":"x"}]}`)); got < int64(len(long)) {
 			t.Errorf("%s: %d tokens are set aside for %d bytes", name, got, len(long))
 		}
-		if got := b.of(k, request(ask, thought, `{"role":"user","content":"and now?"}`, `{"role":"user","content":"more"}`)); got > 20+overhead+100 {
+		if got := b.mostTokens(k, request(ask, thought, `{"role":"user","content":"and now?"}`, `{"role":"user","content":"more"}`)); got > 20+overhead+100 {
 			t.Errorf("%s, going on: %d", name, got)
 		}
 	}
 	b := newBounds()
 	k := kind{path: "/v1/messages", model: "m"}
 	told := `{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","content":"` + long + `"}]}`
-	b.answer(k, []byte(`{"messages":[`+told+`,`+ask+`]}`), 20_000)
-	if got := b.of(k, []byte(`{"messages":[`+told+`,`+strings.Replace(ask, "it", "her", 1)+`]}`)); got > 20_000+overhead+100 {
+	b.rememberAnswer(k, []byte(`{"messages":[`+told+`,`+ask+`]}`), 20_000)
+	if got := b.mostTokens(k, []byte(`{"messages":[`+told+`,`+strings.Replace(ask, "it", "her", 1)+`]}`)); got > 20_000+overhead+100 {
 		t.Errorf("what a tool said counts again: %d", got)
 	}
 }
@@ -317,14 +317,14 @@ func BenchmarkInspect(b *testing.B) {
 		b.Run(m.name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				a, err := g.inspect("/v1/messages", body)
+				a, err := g.inspectBody("/v1/messages", body)
 				if err == nil {
-					err = g.allow(b.Context(), a)
+					err = g.allowCall(b.Context(), a)
 				}
 				if err != nil {
 					b.Fatal(err)
 				}
-				g.bounds.of(a.kind, a.body)
+				g.bounds.mostTokens(a.kind, a.body)
 			}
 		})
 	}

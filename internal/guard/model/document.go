@@ -37,24 +37,24 @@ const maxPlace = 3
 func newDocument(body []byte, fields map[string]any, mask func(string) string) *document {
 	d := &document{body: body, fields: fields, places: map[string][]span{}}
 	w := walker{document: d, mask: mask}
-	w.value(fields, "", 0)
+	w.walkValue(fields, "", 0)
 	return d
 }
 
-// change has a text stand in the place of some bytes.
-func (d *document) change(s span, text string) {
+// replaceSpan has a text stand in the place of some bytes.
+func (d *document) replaceSpan(s span, text string) {
 	d.edits = append(d.edits, edit{s, text})
 }
 
-// number reads the number in a place, and whether it is one.
-func (d *document) number(s span) (int64, bool) {
+// numberAt reads the number in a place, and whether it is one.
+func (d *document) numberAt(s span) (int64, bool) {
 	f, err := strconv.ParseFloat(string(d.body[s.from:s.to]), 64)
 	return int64(min(max(f, -1), 1<<40)), err == nil
 }
 
-// set puts a number into a field that the document does not have. What it is a member of
+// addNumberField puts a number into a field that the document does not have. What it is a member of
 // is an object, null, or not there.
-func (d *document) set(path string, n int64) {
+func (d *document) addNumberField(path string, n int64) {
 	parent, name, nested := strings.Cut(path, ".")
 	member := strconv.Quote(name) + ":" + strconv.FormatInt(n, 10)
 	within := d.places[""]
@@ -64,7 +64,7 @@ func (d *document) set(path string, n int64) {
 	case len(at) > 0 && d.body[at[0].from] == '{':
 		within = at
 	case len(at) > 0: // null: another one beside it would leave open which is believed
-		d.change(at[0], "{"+member+"}")
+		d.replaceSpan(at[0], "{"+member+"}")
 		return
 	default:
 		member = strconv.Quote(parent) + ":{" + member + "}"
@@ -73,11 +73,11 @@ func (d *document) set(path string, n int64) {
 	if rest := bytes.TrimLeft(d.body[open:], " \t\r\n"); rest[0] != '}' {
 		member += ","
 	}
-	d.change(span{open, open}, member)
+	d.replaceSpan(span{open, open}, member)
 }
 
-// with is the body with its changes and some more.
-func (d *document) with(more ...edit) []byte {
+// applyEdits is the body with its changes and some more.
+func (d *document) applyEdits(more ...edit) []byte {
 	edits := slices.Concat(d.edits, more)
 	if len(edits) == 0 {
 		return d.body
@@ -104,28 +104,28 @@ type walker struct {
 	free bool // what is walked through is a tool's: nothing in it is sealed
 }
 
-func (w *walker) space() {
+func (w *walker) skipSeparators() {
 	for strings.IndexByte(" \t\r\n,:", w.body[w.at]) >= 0 {
 		w.at++
 	}
 }
 
-// value steps over one value, which stands at a path of that depth.
-func (w *walker) value(v any, path string, depth int) {
-	w.space()
+// walkValue steps over one value, which stands at a path of that depth.
+func (w *walker) walkValue(v any, path string, depth int) {
+	w.skipSeparators()
 	from := w.at
 	switch v := v.(type) {
 	case map[string]any:
-		w.object(v, path, depth)
+		w.walkObject(v, path, depth)
 	case []any:
 		w.at++
 		for _, e := range v {
-			w.value(e, "", maxPlace+1) // what lies in lists is never changed by its place
+			w.walkValue(e, "", maxPlace+1) // what lies in lists is never changed by its place
 		}
-		w.space()
+		w.skipSeparators()
 		w.at++
 	case string:
-		w.text(v)
+		w.walkString(v)
 	default:
 		for w.at < len(w.body) && strings.IndexByte(" \t\r\n,]}", w.body[w.at]) < 0 {
 			w.at++
@@ -136,14 +136,14 @@ func (w *walker) value(v any, path string, depth int) {
 	}
 }
 
-func (w *walker) object(v map[string]any, path string, depth int) {
+func (w *walker) walkObject(v map[string]any, path string, depth int) {
 	mask, within := w.mask, w.free
 	var names map[string]bool // that stand in the place of masked ones
 	w.at++
 	for range v {
-		w.space()
+		w.skipSeparators()
 		from := w.at
-		name := w.name()
+		name := w.walkName()
 		under := ""
 		switch {
 		case depth == 0:
@@ -156,23 +156,23 @@ func (w *walker) object(v map[string]any, path string, depth int) {
 				if names == nil {
 					names = map[string]bool{}
 				}
-				w.change(span{from, w.at}, quote(unlike(masked, v, names)))
+				w.replaceSpan(span{from, w.at}, quoteJSON(uniqueName(masked, v, names)))
 			}
 		}
-		w.mask, w.free = mask, within || free(v, name)
-		if mask != nil && !w.free && sealed(v, name) {
+		w.mask, w.free = mask, within || isFreeMember(v, name)
+		if mask != nil && !w.free && isSealedMember(v, name) {
 			w.mask = nil
 		}
-		w.value(v[name], under, depth+1)
+		w.walkValue(v[name], under, depth+1)
 	}
 	w.mask, w.free = mask, within
-	w.space()
+	w.skipSeparators()
 	w.at++
 }
 
-// unlike is a name that an object does not have, made of a masked one, and is added to
+// uniqueName is a name that an object does not have, made of a masked one, and is added to
 // names.
-func unlike(masked string, object map[string]any, names map[string]bool) string {
+func uniqueName(masked string, object map[string]any, names map[string]bool) string {
 	name := masked
 	for n := 2; ; n++ {
 		if _, there := object[name]; !there && !names[name] {
@@ -183,10 +183,10 @@ func unlike(masked string, object map[string]any, names map[string]bool) string 
 	}
 }
 
-// name steps over a member's name.
-func (w *walker) name() string {
+// walkName steps over a member's name.
+func (w *walker) walkName() string {
 	from := w.at
-	w.skip()
+	w.skipString()
 	raw := w.body[from:w.at]
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return string(raw[1 : len(raw)-1])
@@ -196,22 +196,22 @@ func (w *walker) name() string {
 	return name
 }
 
-// text steps over a string, which holds v, and masks it.
-func (w *walker) text(v string) {
+// walkString steps over a string, which holds v, and masks it.
+func (w *walker) walkString(v string) {
 	from := w.at
-	w.skip()
+	w.skipString()
 	if w.mask == nil || len(v) < minMasked {
 		return
 	}
 	if masked := w.mask(v); masked != v {
-		w.change(span{from, w.at}, quote(masked))
+		w.replaceSpan(span{from, w.at}, quoteJSON(masked))
 	}
 }
 
 // minMasked is less than any secret's length, in bytes.
 const minMasked = 6
 
-func (w *walker) skip() {
+func (w *walker) skipString() {
 	for w.at++; w.body[w.at] != '"'; w.at++ {
 		if w.body[w.at] == '\\' {
 			w.at++
@@ -220,8 +220,8 @@ func (w *walker) skip() {
 	w.at++
 }
 
-// quote writes a string as JSON, with as few escapes as there can be.
-func quote(s string) string {
+// quoteJSON writes a string as JSON, with as few escapes as there can be.
+func quoteJSON(s string) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -11,9 +11,9 @@ import (
 // ones are words for servers that ask for no key, and an answer may have such a word.
 const leastKey = 16
 
-// hide keeps an answer from repeating the key to the agent, as gateways do that refuse
+// hideKey keeps an answer from repeating the key to the agent, as gateways do that refuse
 // it. As many stars take its place as it has bytes.
-func (g *Guard) hide(resp *http.Response) {
+func (g *Guard) hideKey(resp *http.Response) {
 	if len(g.cfg.Key) < leastKey {
 		return
 	}
@@ -43,7 +43,7 @@ func (b *withoutKey) Read(p []byte) (int, error) {
 		b.held, b.err = bytes.ReplaceAll(append(b.held, p[:n]...), b.key, b.stars), err
 		b.ready = len(b.held)
 		if err == nil {
-			b.ready -= begun(b.held, b.key)
+			b.ready -= keyBytesAtEnd(b.held, b.key)
 		}
 	}
 	if b.ready == 0 {
@@ -54,8 +54,8 @@ func (b *withoutKey) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// begun is how many bytes at the end of text are the beginning of key.
-func begun(text, key []byte) int {
+// keyBytesAtEnd is how many bytes at the end of text are the beginning of key.
+func keyBytesAtEnd(text, key []byte) int {
 	for n := min(len(text), len(key)-1); n > 0; n-- {
 		if bytes.HasSuffix(text, key[:n]) {
 			return n

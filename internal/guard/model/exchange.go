@@ -87,8 +87,8 @@ type ledger struct {
 	sent map[string]int // by method, path and hash; calls are paid for or few, which bounds it
 }
 
-// open begins the record of a call.
-func (l *ledger) open(now time.Time, r *http.Request, a *admittedCall) *exchange {
+// openExchange begins the record of a call.
+func (l *ledger) openExchange(now time.Time, r *http.Request, a *admittedCall) *exchange {
 	sum := sha256.Sum256(a.body)
 	x := &exchange{path: r.URL.Path, hash: sha256.New(), call: a, Exchange: Exchange{
 		Time: now, Method: r.Method, Path: r.URL.Path, Model: a.model, Billed: a.billed,
@@ -106,8 +106,8 @@ func (l *ledger) open(now time.Time, r *http.Request, a *admittedCall) *exchange
 	return x
 }
 
-// watch returns an answer's body that is kept as it is read.
-func (x *exchange) watch(resp *http.Response) io.ReadCloser {
+// watchBody returns an answer's body that is kept as it is read.
+func (x *exchange) watchBody(resp *http.Response) io.ReadCloser {
 	x.Status, x.ContentType = resp.StatusCode, resp.Header.Get("Content-Type")
 	return &recordedBody{resp.Body, x}
 }
@@ -131,8 +131,8 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close is the record of a call whose answer has ended one way or another.
-func (x *exchange) close() Exchange {
+// closeRecord is the record of a call whose answer has ended one way or another.
+func (x *exchange) closeRecord() Exchange {
 	x.Done, x.Whole = true, time.Since(x.Time)
 	x.Request.Text, x.Unknown = x.call.body, x.call.billed && x.sent && !x.known
 	x.Cut = x.Status != 0 && !x.ended

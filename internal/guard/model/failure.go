@@ -20,8 +20,8 @@ type Failure struct {
 	Unreachable error
 }
 
-// failure reads an answer that is an error.
-func failure(resp *http.Response, now time.Time) Failure {
+// readFailure reads an answer that is an error.
+func readFailure(resp *http.Response, now time.Time) Failure {
 	return Failure{Status: resp.StatusCode, RetryAfter: retry.ReadAfter(resp.Header, now, maxRetryAfter)}
 }
 

@@ -15,8 +15,8 @@ type check func(v any) error
 // in which other spelling of a name they take for it. What is null says nothing.
 type form map[string]check
 
-// of checks an object that stands in a place.
-func (f form) of(place string) check {
+// checkObjectIn checks an object that stands in a place.
+func (f form) checkObjectIn(place string) check {
 	return func(v any) error {
 		object, ok := v.(map[string]any)
 		if !ok {
@@ -41,8 +41,8 @@ func (f form) of(place string) check {
 // forms are those of objects that say by their "type" which they are.
 type forms map[string]form
 
-// of checks an object that stands in a place.
-func (f forms) of(place string) check {
+// checkObjectIn checks an object that stands in a place.
+func (f forms) checkObjectIn(place string) check {
 	return func(v any) error {
 		object, ok := v.(map[string]any)
 		if !ok {
@@ -52,7 +52,7 @@ func (f forms) of(place string) check {
 		if _, known := f[kind]; !known {
 			return fmt.Errorf("%.64q in %s is not forwarded: it is of no type that the guard knows to be read there and no more", fmt.Sprint(object["type"]), place)
 		}
-		return f[kind].of(fmt.Sprintf("%q in %s", kind, place))(v)
+		return f[kind].checkObjectIn(fmt.Sprintf("%q in %s", kind, place))(v)
 	}
 }
 
@@ -71,8 +71,8 @@ func textOr(other check) check {
 	}
 }
 
-// plain lets a text, a number, true and false pass.
-func plain(v any) error {
+// checkPlainValue lets a text, a number, true and false pass.
+func checkPlainValue(v any) error {
 	switch v.(type) {
 	case map[string]any, []any:
 		return errors.New("a list or an object where a plain value belongs is not forwarded")
@@ -80,11 +80,11 @@ func plain(v any) error {
 	return nil
 }
 
-// anything is for what is the agent's own: arguments of its tools, and their schemas.
-func anything(any) error { return nil }
+// allowAnything is for what is the agent's own: arguments of its tools, and their schemas.
+func allowAnything(any) error { return nil }
 
-// word lets some words pass alone.
-func word(name string, words ...string) check {
+// allowWords lets some words pass alone.
+func allowWords(name string, words ...string) check {
 	return func(v any) error {
 		if !oneOf(v, words...) {
 			return fmt.Errorf("the %s %.64q is not forwarded", name, fmt.Sprint(v))

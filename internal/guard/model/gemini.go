@@ -18,40 +18,42 @@ import (
 // gemini is Google's generateContent API.
 type gemini struct{}
 
-func (gemini) upstream() string { return "https://generativelanguage.googleapis.com" }
+func (gemini) vendorURL() string { return "https://generativelanguage.googleapis.com" }
 
-func (g gemini) at(string) protocol { return g }
+func (g gemini) protocolAt(string) protocol { return g }
 
-func (gemini) list() (string, http.Header) { return "/v1beta/models?pageSize=1", nil }
+func (gemini) modelListing() (string, http.Header) { return "/v1beta/models?pageSize=1", nil }
 
 // keyRefused: a key that is none is called a bad request.
-func (gemini) keyRefused(status int) bool { return denied(status) || status == http.StatusBadRequest }
+func (gemini) keyRefused(status int) bool {
+	return isKeyDenied(status) || status == http.StatusBadRequest
+}
 
 // given: clients put the key into a header, or into the query.
-func (gemini) given(h http.Header, q url.Values) string {
+func (gemini) givenToken(h http.Header, q url.Values) string {
 	if key := h.Get("X-Goog-Api-Key"); key != "" {
 		return key
 	}
 	return q.Get("key")
 }
 
-func (gemini) authorize(h http.Header, key string) { h.Set("X-Goog-Api-Key", key) }
+func (gemini) setKeyHeader(h http.Header, key string) { h.Set("X-Goog-Api-Key", key) }
 
 // geminiCall is a method of a model; all other resources (files, caches, batches,
 // tuned models, operations) stay out of reach.
 var geminiCall = regexp.MustCompile(`^/v1(?:beta)?/models/[A-Za-z0-9][A-Za-z0-9._-]*:(generateContent|streamGenerateContent|countTokens)$`)
 
-func (gemini) forwards(method, path string) bool {
+func (gemini) mayForward(method, path string) bool {
 	return method == http.MethodPost && geminiCall.MatchString(path)
 }
 
-func (gemini) billed(path string) bool { return !strings.HasSuffix(path, ":countTokens") }
+func (gemini) isBilled(path string) bool { return !strings.HasSuffix(path, ":countTokens") }
 
-func (gemini) headers(all http.Header) (http.Header, []string) {
-	return pick(all, "Accept", "User-Agent", "X-Goog-Api-Client"), nil
+func (gemini) forwardedHeaders(all http.Header) (http.Header, []string) {
+	return pickHeaders(all, "Accept", "User-Agent", "X-Goog-Api-Client"), nil
 }
 
-func (gemini) query(q url.Values) url.Values {
+func (gemini) forwardedQuery(q url.Values) url.Values {
 	if q.Get("alt") == "sse" {
 		return url.Values{"alt": {"sse"}}
 	}
@@ -81,7 +83,7 @@ var (
 	geminiParts    = []string{"functioncall", "functionresponse", "inlinedata", "text", "thought", "thoughtsignature"}
 )
 
-func (gemini) inspect(path string, request map[string]any) error {
+func (gemini) inspectRequest(path string, request map[string]any) error {
 	allowed := geminiFields
 	if strings.HasSuffix(path, ":countTokens") {
 		allowed = geminiCounted
@@ -137,7 +139,7 @@ func inspectGeneration(v any) error {
 	for name, value := range config {
 		switch plainName(name) {
 		case "candidatecount":
-			if !single(value) {
+			if !isSingleAnswer(value) {
 				return errors.New("candidateCount is not 1: each answer is paid")
 			}
 		case "thinkingconfig":
@@ -241,13 +243,13 @@ func onlyNames(place string, v any, allowed []string) error {
 
 func plainName(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-func (gemini) amend(string, *document) {}
+func (gemini) amendRequest(string, *document) {}
 
-func (gemini) lengths(string) []string {
+func (gemini) lengthFields(string) []string {
 	return []string{"generationConfig.maxOutputTokens"}
 }
 
-func (gemini) thinking() string { return "generationConfig.thinkingConfig.thinkingBudget" }
+func (gemini) thinkingField() string { return "generationConfig.thinkingConfig.thinkingBudget" }
 
 // geminiAnswer is the part of an answer that tells what it cost. The thoughts of a
 // model are paid as output and are not among its candidates' tokens; what was cached is
@@ -280,7 +282,7 @@ func (a geminiAnswer) usage() usage {
 
 // usage: each event of a stream has the totals so far, the last one says why the model
 // stopped. A stream that was not asked for as events is one list of them.
-func (gemini) usage(document json.RawMessage) usage {
+func (gemini) readUsage(document json.RawMessage) usage {
 	if !bytes.Contains(document, []byte(`"usageMetadata"`)) {
 		return usage{}
 	}
@@ -309,7 +311,7 @@ var geminiStatus = map[int]string{
 	http.StatusBadGateway:            "UNAVAILABLE",
 }
 
-func (gemini) refusal(status int, kind, message string) any {
+func (gemini) refusalBody(status int, kind, message string) any {
 	name := geminiStatus[status]
 	if name == "" {
 		name = strings.ToUpper(kind)

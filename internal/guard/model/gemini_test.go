@@ -213,7 +213,7 @@ func TestGeminiUsage(t *testing.T) {
 // Counting tokens is not paid.
 func TestGeminiCountingIsNotBilled(t *testing.T) {
 	api := gemini{}
-	if api.billed(strings.Replace(generate, "generateContent", "countTokens", 1)) || !api.billed(generate) {
+	if api.isBilled(strings.Replace(generate, "generateContent", "countTokens", 1)) || !api.isBilled(generate) {
 		t.Error("the wrong calls are billed")
 	}
 }

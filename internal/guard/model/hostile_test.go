@@ -139,7 +139,7 @@ func TestWhatIsNotTheKeyGoesThrough(t *testing.T) {
 		}
 	}
 	resp := &http.Response{Header: http.Header{"X": {"none"}}, Body: io.NopCloser(strings.NewReader("none"))}
-	(&Guard{cfg: Config{Key: "none"}}).hide(resp)
+	(&Guard{cfg: Config{Key: "none"}}).hideKey(resp)
 	if got, _ := io.ReadAll(resp.Body); string(got) != "none" || resp.Header.Get("X") != "none" {
 		t.Errorf("%s, %v", got, resp.Header)
 	}

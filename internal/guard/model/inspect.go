@@ -20,14 +20,14 @@ import (
 // maxDepth bounds the nesting of a request.
 const maxDepth = 200
 
-// inspect returns what may be forwarded of a request, or why it may not.
-func (g *Guard) inspect(path string, body []byte) (*admittedCall, error) {
+// inspectBody returns what may be forwarded of a request, or why it may not.
+func (g *Guard) inspectBody(path string, body []byte) (*admittedCall, error) {
 	g.inspecting.Lock() // one at a time: what is decoded takes a multiple of its size
 	defer g.inspecting.Unlock()
 	if !utf8.Valid(body) { // what readers make of one such byte may be several
 		return nil, errors.New("the request is not UTF-8")
 	}
-	request, err := parse(body)
+	request, err := parseRequestBody(body)
 	if err != nil {
 		return nil, err
 	}
@@ -35,23 +35,23 @@ func (g *Guard) inspect(path string, body []byte) (*admittedCall, error) {
 	if !ok {
 		return nil, errors.New("the request is not a JSON object")
 	}
-	if err := g.protocol.inspect(path, fields); err != nil {
+	if err := g.protocol.inspectRequest(path, fields); err != nil {
 		return nil, err
 	}
 	k := kind{path: path, model: modelOf(path, fields), rest: restOf(fields)}
 	var w weight
-	w, k.alone, k.references = weigh(fields)
-	a := &admittedCall{kind: k, weight: w, billed: g.protocol.billed(path), document: newDocument(body, fields, g.cfg.Mask)}
-	g.protocol.amend(path, a.document)
-	return a, g.limit(a)
+	w, k.alone, k.references = weighRequest(fields)
+	a := &admittedCall{kind: k, weight: w, billed: g.protocol.isBilled(path), document: newDocument(body, fields, g.cfg.Mask)}
+	g.protocol.amendRequest(path, a.document)
+	return a, g.limitAnswer(a)
 }
 
-// parse decodes a document in which no object has a name twice: readers differ
+// parseRequestBody decodes a document in which no object has a name twice: readers differ
 // in which of the two they believe.
-func parse(body []byte) (any, error) {
+func parseRequestBody(body []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
-	v, err := value(dec, 0)
+	v, err := parseValue(dec, 0)
 	if err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("there is more behind the request")
@@ -63,7 +63,7 @@ func parse(body []byte) (any, error) {
 	return v, nil
 }
 
-func value(dec *json.Decoder, depth int) (any, error) {
+func parseValue(dec *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
@@ -73,17 +73,17 @@ func value(dec *json.Decoder, depth int) (any, error) {
 	}
 	switch t {
 	case json.Delim('['):
-		return list(dec, depth)
+		return parseList(dec, depth)
 	case json.Delim('{'):
-		return object(dec, depth)
+		return parseObject(dec, depth)
 	}
 	return t, nil
 }
 
-func list(dec *json.Decoder, depth int) (any, error) {
+func parseList(dec *json.Decoder, depth int) (any, error) {
 	all := []any{}
 	for dec.More() {
-		v, err := value(dec, depth+1)
+		v, err := parseValue(dec, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func list(dec *json.Decoder, depth int) (any, error) {
 	return all, err
 }
 
-func object(dec *json.Decoder, depth int) (any, error) {
+func parseObject(dec *json.Decoder, depth int) (any, error) {
 	all := map[string]any{}
 	for dec.More() {
 		t, err := dec.Token()
@@ -104,7 +104,7 @@ func object(dec *json.Decoder, depth int) (any, error) {
 		if _, twice := all[name]; twice {
 			return nil, fmt.Errorf("it has the name %.64q twice in one object", name)
 		}
-		if all[name], err = value(dec, depth+1); err != nil {
+		if all[name], err = parseValue(dec, depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -112,8 +112,8 @@ func object(dec *json.Decoder, depth int) (any, error) {
 	return all, err
 }
 
-// single reports whether a number of answers is one, or is not said.
-func single(n any) bool {
+// isSingleAnswer reports whether a number of answers is one, or is not said.
+func isSingleAnswer(n any) bool {
 	number, ok := n.(json.Number)
 	return n == nil || ok && number.String() == "1"
 }

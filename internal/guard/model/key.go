@@ -16,18 +16,18 @@ import (
 // of its quota, and Unreachable when there is no answer to tell by. They hold nothing of
 // the answer, which may repeat the key.
 func CheckKey(ctx context.Context, c Config) error {
-	api, upstream, err := c.withDefaults().api()
+	api, upstream, err := c.withDefaults().resolveProtocol()
 	if err != nil {
 		return err
 	}
-	req, err := listing(ctx, api, upstream)
+	req, err := newListingRequest(ctx, api, upstream)
 	if err != nil {
 		return err
 	}
 	if c.Key != "" {
-		api.authorize(req.Header, c.Key)
+		api.setKeyHeader(req.Header, c.Key)
 	}
-	resp, err := transport(c.Transport).RoundTrip(req)
+	resp, err := transportOrDefault(c.Transport).RoundTrip(req)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Unreachable, "%s does not answer: %w", req.URL.Host, err)
 	}
@@ -47,11 +47,11 @@ func CheckKey(ctx context.Context, c Config) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "%s answers with HTTP %d: whether it accepts the key is not known", host, status)
 }
 
-// listing is the call that lists the models, without a key.
-func listing(ctx context.Context, api protocol, upstream *url.URL) (*http.Request, error) {
-	list, header := api.list()
+// newListingRequest is the call that lists the models, without a key.
+func newListingRequest(ctx context.Context, api protocol, upstream *url.URL) (*http.Request, error) {
+	list, header := api.modelListing()
 	path, query, _ := strings.Cut(list, "?")
-	to := join(upstream, path)
+	to := joinURL(upstream, path)
 	all := to.Query() // what the base URL has
 	own, _ := url.ParseQuery(query)
 	maps.Copy(all, own)

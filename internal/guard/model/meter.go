@@ -17,7 +17,7 @@ type meter struct {
 	cost  price.Money
 }
 
-func (m *meter) total() nightcrier.Usage {
+func (m *meter) totalUsage() nightcrier.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u := m.usage
@@ -56,20 +56,20 @@ type metered struct {
 
 func (b *metered) Read(p []byte) (int, error) {
 	if strings.HasPrefix(b.kind, "application/json") {
-		return b.whole().Read(p)
+		return b.readWholeAnswer().Read(p)
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.take(p[:n])
+	b.readEvents(p[:n])
 	return n, err
 }
 
-// whole reads a plain answer.
-func (b *metered) whole() io.Reader {
+// readWholeAnswer reads a plain answer.
+func (b *metered) readWholeAnswer() io.Reader {
 	if b.plain != nil {
 		return b.plain
 	}
 	text, err := io.ReadAll(io.LimitReader(b.ReadCloser, maxHeld))
-	b.look(text)
+	b.countUsage(text)
 	b.plain = io.MultiReader(bytes.NewReader(text), b.ReadCloser)
 	if err != nil {
 		b.plain = io.MultiReader(bytes.NewReader(text), broken{err})
@@ -85,7 +85,7 @@ func (b broken) Read([]byte) (int, error) { return 0, b.err }
 // Close counts the call, if it has not been yet.
 func (b *metered) Close() error {
 	b.once.Do(func() {
-		b.look(b.held)
+		b.countUsage(b.held)
 		x := b.exchange
 		cost := x.Cost
 		if !x.known && x.call.priced {
@@ -97,44 +97,44 @@ func (b *metered) Close() error {
 	return b.ReadCloser.Close()
 }
 
-func (b *metered) take(p []byte) {
+func (b *metered) readEvents(p []byte) {
 	for strings.HasPrefix(b.kind, "text/event-stream") {
 		line, rest, found := bytes.Cut(p, []byte{'\n'})
 		if !found {
 			break
 		}
-		b.hold(line)
-		b.look(b.held)
+		b.holdBytes(line)
+		b.countUsage(b.held)
 		b.held, p = b.held[:0], rest
 	}
-	b.hold(p)
+	b.holdBytes(p)
 }
 
-func (b *metered) hold(p []byte) {
+func (b *metered) holdBytes(p []byte) {
 	b.held = append(b.held, p[:min(len(p), maxHeld-len(b.held))]...)
 }
 
-// look reads the usage of one event or of a whole answer.
-func (b *metered) look(text []byte) {
+// countUsage reads the usage of one event or of a whole answer.
+func (b *metered) countUsage(text []byte) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("data:")))
 	if len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return
 	}
-	u := b.guard.protocol.usage(text)
+	u := b.guard.protocol.readUsage(text)
 	if !u.said {
 		return
 	}
-	b.seen = usage{tokens: b.seen.tokens.Grown(bounded(u.tokens)), said: true, final: u.final}
+	b.seen = usage{tokens: b.seen.tokens.Grown(boundTokens(u.tokens)), said: true, final: u.final}
 	if x := b.exchange; u.final && !x.known {
-		x.settle(b.guard, b.seen.tokens)
+		x.settleCost(b.guard, b.seen.tokens)
 		if !x.call.leavesOut {
-			b.guard.bounds.answer(x.call.kind, x.call.body, b.seen.tokens.Request())
+			b.guard.bounds.rememberAnswer(x.call.kind, x.call.body, b.seen.tokens.Request())
 		}
 	}
 }
 
-// bounded is t with no count below zero, and none so large that sums could overflow.
-func bounded(t price.Tokens) price.Tokens {
+// boundTokens is t with no count below zero, and none so large that sums could overflow.
+func boundTokens(t price.Tokens) price.Tokens {
 	for _, n := range []*int64{&t.Input, &t.CacheWrite, &t.CacheWriteHour, &t.CacheRead, &t.Output} {
 		*n = min(max(*n, 0), 1<<31)
 	}

@@ -131,7 +131,7 @@ type Guard struct {
 // Start serves on l, which it takes over, until Close.
 func Start(l net.Listener, c Config) (*Guard, error) {
 	c = c.withDefaults()
-	api, upstream, err := c.api()
+	api, upstream, err := c.resolveProtocol()
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +147,11 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		token: endpoint.NewToken("sk-ant-run-"), // like a key: some clients check the shape
 	}
 	g.proxy = &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { g.rewrite(r, upstream) },
-		Transport:      transport(c.Transport),
+		Rewrite:        func(r *httputil.ProxyRequest) { g.rewriteRequest(r, upstream) },
+		Transport:      transportOrDefault(c.Transport),
 		FlushInterval:  -1, // streams: each chunk as it comes
-		ModifyResponse: g.observe,
-		ErrorHandler:   g.unreachable,
+		ModifyResponse: g.observeAnswer,
+		ErrorHandler:   g.handleCallError,
 		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn),
 	}
 	at.Serve(&http.Server{Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10}, c.Logger)
@@ -168,7 +168,7 @@ func (g *Guard) Port() int { return g.endpoint.Port() }
 func (g *Guard) Token() string { return g.token }
 
 // Usage is what has been counted so far. The cost is of models that have a price.
-func (g *Guard) Usage() nightcrier.Usage { return g.meter.total() }
+func (g *Guard) Usage() nightcrier.Usage { return g.meter.totalUsage() }
 
 // Close ends the forwarder, cuts what is under way, and returns when all of it is on
 // record.

@@ -24,7 +24,7 @@ type openAI struct {
 	compatible bool
 }
 
-func (openAI) at(host string) protocol {
+func (openAI) protocolAt(host string) protocol {
 	azure := strings.HasSuffix(host, ".azure.com")
 	return openAI{azure: azure, compatible: !azure && !strings.HasSuffix(host, ".openai.com")}
 }
@@ -34,15 +34,15 @@ const (
 	chatPath      = "/v1/chat/completions"
 )
 
-func (openAI) upstream() string { return "https://api.openai.com" }
+func (openAI) vendorURL() string { return "https://api.openai.com" }
 
-func (openAI) list() (string, http.Header) { return "/v1/models", nil }
+func (openAI) modelListing() (string, http.Header) { return "/v1/models", nil }
 
-func (openAI) keyRefused(status int) bool { return denied(status) }
+func (openAI) keyRefused(status int) bool { return isKeyDenied(status) }
 
-func (openAI) given(h http.Header, _ url.Values) string { return bearer(h) }
+func (openAI) givenToken(h http.Header, _ url.Values) string { return bearerToken(h) }
 
-func (o openAI) authorize(h http.Header, key string) {
+func (o openAI) setKeyHeader(h http.Header, key string) {
 	if o.azure {
 		h.Set("Api-Key", key)
 		return
@@ -50,19 +50,19 @@ func (o openAI) authorize(h http.Header, key string) {
 	h.Set("Authorization", "Bearer "+key)
 }
 
-func (openAI) forwards(method, path string) bool {
+func (openAI) mayForward(method, path string) bool {
 	return method == http.MethodPost && (path == responsesPath || path == chatPath)
 }
 
-func (openAI) billed(string) bool { return true }
+func (openAI) isBilled(string) bool { return true }
 
 // headers: the organization and the project that pay are the key's, not the agent's
 // to choose.
-func (openAI) headers(all http.Header) (http.Header, []string) {
-	return pick(all, "Accept", "User-Agent"), nil
+func (openAI) forwardedHeaders(all http.Header) (http.Header, []string) {
+	return pickHeaders(all, "Accept", "User-Agent"), nil
 }
 
-func (openAI) query(url.Values) url.Values { return nil }
+func (openAI) forwardedQuery(url.Values) url.Values { return nil }
 
 // openAIFields are the fields of both APIs, responsesFields and chatFields those of
 // one. What is not among them is refused, unless it is null.
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-func (openAI) inspect(path string, request map[string]any) error {
+func (openAI) inspectRequest(path string, request map[string]any) error {
 	own := chatFields
 	if path == responsesPath {
 		own = responsesFields
@@ -98,7 +98,7 @@ func (openAI) inspect(path string, request map[string]any) error {
 	if path == responsesPath && request["store"] != false {
 		return errors.New(`"store" is not false: the provider would keep the conversation, where other runs could go on with it`)
 	}
-	if !single(request["n"]) {
+	if !isSingleAnswer(request["n"]) {
 		return errors.New(`"n" is not 1: each answer is paid`)
 	}
 	if !oneOf(request["service_tier"], "auto", "default", "flex") {
@@ -209,7 +209,7 @@ func checkOpenAIItem(item map[string]any) error {
 			return fmt.Errorf("%s is not forwarded: the provider would fetch it, or what it costs cannot be told from its size", name)
 		}
 	}
-	if !inline(item["image_url"]) {
+	if !isInlineImage(item["image_url"]) {
 		return errors.New("an image_url that is no data: URL of a picture is not forwarded: the provider would fetch it")
 	}
 	if err := checkParts(item); err != nil {
@@ -256,7 +256,7 @@ var telling = append([]string{"type", "role", "id", "tools", "execution", "image
 var spelled = func() map[string]string {
 	all := map[string]string{}
 	for _, name := range telling {
-		all[folded(name)] = name
+		all[foldName(name)] = name
 	}
 	return all
 }()
@@ -265,24 +265,24 @@ var spelled = func() map[string]string {
 // case, and with or without what joins its words.
 func checkSpelling(object map[string]any) error {
 	for name := range object {
-		if exact, looks := spelled[folded(name)]; looks && name != exact {
+		if exact, looks := spelled[foldName(name)]; looks && name != exact {
 			return fmt.Errorf("the name %.64q is not forwarded: some servers read it as %q", name, exact)
 		}
 	}
 	return nil
 }
 
-// folded is a name as the least strict of readers compares it: there are letters beyond
+// foldName is a name as the least strict of readers compares it: there are letters beyond
 // ASCII that only become one of it by way of the other case.
-func folded(name string) string {
+func foldName(name string) string {
 	return strings.ToLower(strings.ToUpper(unjoined.Replace(name)))
 }
 
 var unjoined = strings.NewReplacer("_", "", "-", "")
 
-// inline reports whether an image, if there is one, is in the request itself. Chat
+// isInlineImage reports whether an image, if there is one, is in the request itself. Chat
 // puts the URL into an object.
-func inline(image any) bool {
+func isInlineImage(image any) bool {
 	if object, ok := image.(map[string]any); ok {
 		image = object["url"]
 	}
@@ -293,19 +293,19 @@ func inline(image any) bool {
 	return ok && strings.HasPrefix(u, "data:image/")
 }
 
-// amend asks for the usage of a streamed chat where the client does not: else what
+// amendRequest asks for the usage of a streamed chat where the client does not: else what
 // the call costs would be unknown. Clients pass over the piece that says it.
-func (openAI) amend(path string, d *document) {
+func (openAI) amendRequest(path string, d *document) {
 	if _, asked := d.fields["stream_options"]; asked || path != chatPath || d.fields["stream"] != true {
 		return
 	}
 	open := d.places[""][0].from + 1
-	d.change(span{open, open}, `"stream_options":{"include_usage":true},`)
+	d.replaceSpan(span{open, open}, `"stream_options":{"include_usage":true},`)
 }
 
 func (openAI) endsBrokenStreams() bool { return false }
 
-func (o openAI) lengths(path string) []string {
+func (o openAI) lengthFields(path string) []string {
 	switch {
 	case path == responsesPath:
 		return []string{"max_output_tokens"}
@@ -315,7 +315,7 @@ func (o openAI) lengths(path string) []string {
 	return []string{"max_completion_tokens", "max_tokens"}
 }
 
-func (openAI) thinking() string { return "" }
+func (openAI) thinkingField() string { return "" }
 
 // openAIUsage is the usage object of both APIs. What was cached is part of the input,
 // what was reasoned part of the output.
@@ -343,7 +343,7 @@ func (u openAIUsage) tokens() price.Tokens {
 // usage: the last event of a stream has it, of Responses within the whole response.
 // Some servers that speak Chat say it in every piece; there it is whole when a choice
 // is finished, or where there is none any more.
-func (openAI) usage(document json.RawMessage) usage {
+func (openAI) readUsage(document json.RawMessage) usage {
 	var v struct {
 		Usage    *openAIUsage `json:"usage"`
 		Response struct {
@@ -365,6 +365,6 @@ func (openAI) usage(document json.RawMessage) usage {
 	return usage{}
 }
 
-func (openAI) refusal(_ int, kind, message string) any {
+func (openAI) refusalBody(_ int, kind, message string) any {
 	return map[string]any{"error": map[string]any{"message": message, "type": kind, "param": nil, "code": kind}}
 }

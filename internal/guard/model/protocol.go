@@ -13,48 +13,48 @@ import (
 // what a request may not hold, and what an answer says it cost.
 type protocol interface {
 	// upstream is the vendor's own base URL.
-	upstream() string
+	vendorURL() string
 	// at is the API as that host speaks it, which need not be the vendor's.
-	at(host string) protocol
+	protocolAt(host string) protocol
 	// list is the path, with a query, of the call that names the models, and the headers
 	// that it has to have: it costs nothing, and needs a key that is accepted.
-	list() (path string, header http.Header)
+	modelListing() (path string, header http.Header)
 	// keyRefused reports whether an answer to list, by its status, says that the key is
 	// not accepted.
 	keyRefused(status int) bool
 	// given is the token that a call carries, "" for none.
-	given(http.Header, url.Values) string
+	givenToken(http.Header, url.Values) string
 	// authorize puts the real key into a call to the upstream.
-	authorize(http.Header, string)
+	setKeyHeader(http.Header, string)
 	// forwards reports whether a call may pass, by its method and path.
-	forwards(method, path string) bool
+	mayForward(method, path string) bool
 	// billed reports whether a call of that path, one that is forwarded, has the model
 	// say something.
-	billed(path string) bool
+	isBilled(path string) bool
 	// headers returns those of a call's headers that are forwarded, which are those that
 	// the API reads beside the type of the body, and the betas that were taken out of them because nobody knows them.
-	headers(all http.Header) (forwarded http.Header, unknown []string)
+	forwardedHeaders(all http.Header) (forwarded http.Header, unknown []string)
 	// query keeps of a query what the API reads.
-	query(url.Values) url.Values
+	forwardedQuery(url.Values) url.Values
 	// inspect returns why a request may not be forwarded, nil when it may. path is the
 	// call's, request what the body holds.
-	inspect(path string, request map[string]any) error
+	inspectRequest(path string, request map[string]any) error
 	// amend completes a request that passed inspect.
-	amend(path string, d *document)
+	amendRequest(path string, d *document)
 	// usage reads what one JSON document cost, a whole answer or one event of a
 	// stream. Later values of a stream are totals so far, not additions.
-	usage(document json.RawMessage) usage
+	readUsage(document json.RawMessage) usage
 	// lengths are the fields that bound an answer's tokens, each as a path with dots.
 	// Where a request has none, the first is set.
-	lengths(path string) []string
+	lengthFields(path string) []string
 	// thinking is the field, as a path with dots, that says how many of those tokens
 	// may be thoughts; "" for none.
-	thinking() string
+	thinkingField() string
 	// endsBrokenStreams says whether a stream that breaks off is handed on as one that
 	// ended early: clients then ask again, and give up when a connection breaks.
 	endsBrokenStreams() bool
 	// refusal is an error in the API's own shape, so that clients show the text.
-	refusal(status int, kind, message string) any
+	refusalBody(status int, kind, message string) any
 }
 
 // protocols are the APIs that a Guard speaks.
@@ -64,8 +64,8 @@ var protocols = map[nightcrier.Provider]protocol{
 	nightcrier.OpenAI:    openAI{},
 }
 
-// pick keeps of a call's headers those of these names.
-func pick(all http.Header, names ...string) http.Header {
+// pickHeaders keeps of a call's headers those of these names.
+func pickHeaders(all http.Header, names ...string) http.Header {
 	kept := http.Header{}
 	for _, name := range names {
 		if v := all.Values(name); len(v) > 0 {
@@ -75,8 +75,8 @@ func pick(all http.Header, names ...string) http.Header {
 	return kept
 }
 
-// denied reports whether a status is the usual one for a key that is not accepted.
-func denied(status int) bool {
+// isKeyDenied reports whether a status is the usual one for a key that is not accepted.
+func isKeyDenied(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 

@@ -12,9 +12,9 @@ var sealedNames = []string{
 	"signature", "encrypted_content", "thoughtSignature", "thought_signature", "image_url", "prompt_cache_key",
 }
 
-// sealed reports whether a member of an object is left as it is. Thoughts are signed,
+// isSealedMember reports whether a member of an object is left as it is. Thoughts are signed,
 // and what is inline is a picture's bytes.
-func sealed(object map[string]any, name string) bool {
+func isSealedMember(object map[string]any, name string) bool {
 	switch {
 	case slices.Contains(sealedNames, name):
 		_, more := object[name].(map[string]any) // then it is somebody's name for it, as of a tool's argument
@@ -29,10 +29,10 @@ func sealed(object map[string]any, name string) bool {
 	return false
 }
 
-// free reports whether what a member of an object holds is in no words of the API: what
+// isFreeMember reports whether what a member of an object holds is in no words of the API: what
 // a tool was called with, and what it returned. Nothing in it is sealed, whatever it is
 // called.
-func free(object map[string]any, name string) bool {
+func isFreeMember(object map[string]any, name string) bool {
 	switch plainName(name) {
 	case "arguments", "args", "env": // of calls: OpenAI's, Gemini's, of a shell of OpenAI's
 		return true

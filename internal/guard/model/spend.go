@@ -34,20 +34,20 @@ type admittedCall struct {
 	price    price.Price
 }
 
-// limit finds how long the answer to a request may be: as long as it asks for, and no
+// limitAnswer finds how long the answer to a request may be: as long as it asks for, and no
 // longer than the guard allows.
-func (g *Guard) limit(a *admittedCall) error {
+func (g *Guard) limitAnswer(a *admittedCall) error {
 	if !a.billed {
-		a.body = a.document.with()
+		a.body = a.document.applyEdits()
 		return nil
 	}
 	a.output = g.cfg.MaxTokens
-	for _, path := range g.protocol.lengths(a.path) {
+	for _, path := range g.protocol.lengthFields(a.path) {
 		for _, at := range a.document.places[plainPath(path)] {
-			if a.document.null(at) {
+			if a.document.isNullAt(at) {
 				continue
 			}
-			n, ok := a.document.number(at)
+			n, ok := a.document.numberAt(at)
 			if !ok || n < 1 {
 				return fmt.Errorf("%s is no number of tokens", path)
 			}
@@ -57,43 +57,43 @@ func (g *Guard) limit(a *admittedCall) error {
 	return nil
 }
 
-// shorten writes into the body how long the answer may be.
-func (g *Guard) shorten(a *admittedCall, output int64) {
+// writeAnswerLength writes into the body how long the answer may be.
+func (g *Guard) writeAnswerLength(a *admittedCall, output int64) {
 	a.output = output
 	d := a.document
 	kept := len(d.edits)
 	said := false
-	for _, path := range g.protocol.lengths(a.path) {
+	for _, path := range g.protocol.lengthFields(a.path) {
 		for _, at := range d.places[plainPath(path)] {
-			n, ok := d.number(at)
+			n, ok := d.numberAt(at)
 			if said = true; !ok || n != output {
-				d.change(at, strconv.FormatInt(output, 10))
+				d.replaceSpan(at, strconv.FormatInt(output, 10))
 			}
 		}
 	}
 	if !said {
-		d.set(g.protocol.lengths(a.path)[0], output)
+		d.addNumberField(g.protocol.lengthFields(a.path)[0], output)
 	}
-	for _, at := range d.places[plainPath(g.protocol.thinking())] {
-		if n, ok := d.number(at); ok && n >= output {
-			d.change(at, strconv.FormatInt(output-1, 10))
+	for _, at := range d.places[plainPath(g.protocol.thinkingField())] {
+		if n, ok := d.numberAt(at); ok && n >= output {
+			d.replaceSpan(at, strconv.FormatInt(output-1, 10))
 		}
 	}
-	a.body = d.with()
+	a.body = d.applyEdits()
 	d.edits = d.edits[:kept]
 }
 
-// least is the fewest tokens of output with which a call is worth being made.
-func (g *Guard) least(a *admittedCall) int64 {
+// fewestTokens is the fewest tokens of output with which a call is worth being made.
+func (g *Guard) fewestTokens(a *admittedCall) int64 {
 	least := int64(leastOutput)
-	if path := g.protocol.thinking(); path != "" && len(a.document.places[plainPath(path)]) > 0 {
+	if path := g.protocol.thinkingField(); path != "" && len(a.document.places[plainPath(path)]) > 0 {
 		least = leastThinking + leastOutput
 	}
 	return min(least, a.output)
 }
 
-// reserve asks the budget for the most that a call can cost.
-func (g *Guard) reserve(ctx context.Context, a *admittedCall) error {
+// reserveCost asks the budget for the most that a call can cost.
+func (g *Guard) reserveCost(ctx context.Context, a *admittedCall) error {
 	a.price, a.priced = g.cfg.Prices.Of(g.cfg.Provider, a.model)
 	if g.cfg.Budget == nil || !a.billed {
 		return nil
@@ -103,8 +103,8 @@ func (g *Guard) reserve(ctx context.Context, a *admittedCall) error {
 			"the model %.64q has no price, and dollars are limited: add %q to agent.prices, with what a million tokens cost in dollars (input/output/cache read/cache write), %s",
 			a.model, fmt.Sprintf("%s:%.64s=IN/OUT/READ/WRITE", g.cfg.Provider, a.model), g.cfg.Unpriced)
 	}
-	request := g.bounds.of(a.kind, a.body) + imageTokens*int64(a.images) + toolTokens*int64(a.explained)
-	grant, err := g.cfg.Budget.Reserve(ctx, Want{Model: a.model, Request: request, Output: a.output, Least: g.least(a), Price: a.price, CacheHour: a.hour})
+	request := g.bounds.mostTokens(a.kind, a.body) + imageTokens*int64(a.images) + toolTokens*int64(a.explained)
+	grant, err := g.cfg.Budget.Reserve(ctx, Want{Model: a.model, Request: request, Output: a.output, Least: g.fewestTokens(a), Price: a.price, CacheHour: a.hour})
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (g *Guard) reserve(ctx context.Context, a *admittedCall) error {
 	return nil
 }
 
-// settle tells the budget what a call cost, as soon as that is known.
-func (x *exchange) settle(g *Guard, t price.Tokens) {
+// settleCost tells the budget what a call cost, as soon as that is known.
+func (x *exchange) settleCost(g *Guard, t price.Tokens) {
 	x.known = true
 	if x.call.priced {
 		x.Cost = x.call.price.Of(t)
@@ -126,9 +126,9 @@ func (x *exchange) settle(g *Guard, t price.Tokens) {
 	}
 }
 
-// conclude tells the budget of a call that has ended without having said what it cost:
+// settleUnknownCost tells the budget of a call that has ended without having said what it cost:
 // what was reserved for one that was not made is given back.
-func (x *exchange) conclude(g *Guard) {
+func (x *exchange) settleUnknownCost(g *Guard) {
 	switch {
 	case x.call.grant == nil || x.known:
 		return
@@ -142,7 +142,7 @@ func (x *exchange) conclude(g *Guard) {
 	}
 }
 
-func (d *document) null(at span) bool { return string(d.body[at.from:at.to]) == "null" }
+func (d *document) isNullAt(at span) bool { return string(d.body[at.from:at.to]) == "null" }
 
 // plainPath is a path in plain names.
 func plainPath(path string) string {

@@ -170,7 +170,7 @@ func TestCallsThatNobodyKnowsTheCostOf(t *testing.T) {
 	g, _ := spending(t, nightcrier.Anthropic, p, says(events, ""))
 	other := newUpstream(t, nil)
 	other.Close()
-	g.proxy.Transport = transport(nil)
+	g.proxy.Transport = transportOrDefault(nil)
 	h, _ := guardOf(t, nightcrier.Anthropic, other.URL)
 	h.cfg.Budget, h.cfg.Prices = p, g.cfg.Prices
 	call(t, h, "POST", "/v1/messages", withToken(h), strings.NewReader(`{"model":"m"}`))

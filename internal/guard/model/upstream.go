@@ -16,21 +16,21 @@ import (
 	"nightcrier.dev/nightcrier/internal/price"
 )
 
-// api is the API that is spoken, and where.
-func (c Config) api() (protocol, *url.URL, error) {
+// resolveProtocol is the API that is spoken, and where.
+func (c Config) resolveProtocol() (protocol, *url.URL, error) {
 	api, ok := protocols[c.Provider]
 	if !ok {
 		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "the model API of %q is not spoken", c.Provider)
 	}
 	base := c.Upstream
 	if base == "" {
-		base = api.upstream()
+		base = api.vendorURL()
 	}
 	upstream, err := parseUpstream(base)
 	if err != nil {
 		return nil, nil, err
 	}
-	return api.at(upstream.Hostname()), upstream, nil
+	return api.protocolAt(upstream.Hostname()), upstream, nil
 }
 
 func parseUpstream(base string) (*url.URL, error) {
@@ -58,7 +58,7 @@ func Signed(host string) bool {
 	return amazon && strings.Contains("."+host, ".bedrock") || strings.HasSuffix(host, "aiplatform.googleapis.com")
 }
 
-func transport(rt http.RoundTripper) http.RoundTripper {
+func transportOrDefault(rt http.RoundTripper) http.RoundTripper {
 	if rt != nil {
 		return rt
 	}
@@ -67,20 +67,20 @@ func transport(rt http.RoundTripper) http.RoundTripper {
 	return t
 }
 
-func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
+func (g *Guard) rewriteRequest(r *httputil.ProxyRequest, upstream *url.URL) {
 	path := r.In.URL.Path
-	r.Out.URL = join(upstream, path)
+	r.Out.URL = joinURL(upstream, path)
 	query := r.Out.URL.Query() // what the base URL has
-	maps.Copy(query, g.protocol.query(r.In.URL.Query()))
+	maps.Copy(query, g.protocol.forwardedQuery(r.In.URL.Query()))
 	r.Out.URL.RawQuery = query.Encode()
 	r.Out.Host = ""
 	var unknown []string
-	r.Out.Header, unknown = g.protocol.headers(r.In.Header)
+	r.Out.Header, unknown = g.protocol.forwardedHeaders(r.In.Header)
 	// The body was read as JSON: by a type of the agent's, with a charset, it could be another.
 	r.Out.Header.Set("Content-Type", "application/json")
-	g.dropped.tell(g.cfg.Logger, unknown)
+	g.dropped.warnOfBetas(g.cfg.Logger, unknown)
 	if g.cfg.Key != "" {
-		g.protocol.authorize(r.Out.Header, g.cfg.Key)
+		g.protocol.setKeyHeader(r.Out.Header, g.cfg.Key)
 	}
 }
 
@@ -88,9 +88,9 @@ func (g *Guard) rewrite(r *httputil.ProxyRequest, upstream *url.URL) {
 // deployment. Chat is asked below that, all else beside it.
 const deployments = "/openai/deployments/"
 
-// join puts a call's path behind the base URL. Both may have the API's version, as
+// joinURL puts a call's path behind the base URL. Both may have the API's version, as
 // clients differ in where they expect it; it is written once.
-func join(base *url.URL, path string) *url.URL {
+func joinURL(base *url.URL, path string) *url.URL {
 	version, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	host, _, deployed := strings.Cut(base.Path, deployments)
 	switch {
@@ -106,23 +106,23 @@ func join(base *url.URL, path string) *url.URL {
 	return base.JoinPath(path)
 }
 
-// observe has an answer kept and its tokens counted while it streams through, and
+// observeAnswer has an answer kept and its tokens counted while it streams through, and
 // keeps the upstream from redirecting the agent anywhere.
-func (g *Guard) observe(resp *http.Response) error {
+func (g *Guard) observeAnswer(resp *http.Response) error {
 	resp.Header.Del("Location")
 	resp.Header.Del("Set-Cookie")
-	g.hide(resp)
+	g.hideKey(resp)
 	x := exchangeOf(resp.Request.Context())
-	resp.Body = x.watch(resp)
-	if resp.StatusCode == http.StatusOK && g.protocol.billed(x.path) {
+	resp.Body = x.watchBody(resp)
+	if resp.StatusCode == http.StatusOK && g.protocol.isBilled(x.path) {
 		x.call.turn = false // it is used up
 		resp.Body = &metered{ReadCloser: resp.Body, guard: g, exchange: x, kind: resp.Header.Get("Content-Type")}
 	} else if resp.StatusCode >= http.StatusMultipleChoices {
-		x.settle(g, price.Tokens{}) // errors are not billed
+		x.settleCost(g, price.Tokens{}) // errors are not billed
 	}
 	g.returnTurn(x.call) // before the agent knows, who may ask again at once
 	if resp.StatusCode >= http.StatusBadRequest {
-		g.cfg.Failed(failure(resp, time.Now()))
+		g.cfg.Failed(readFailure(resp, time.Now()))
 	}
 	if g.protocol.endsBrokenStreams() && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = ended{resp.Body}
@@ -141,13 +141,13 @@ func (b ended) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (g *Guard) unreachable(w http.ResponseWriter, r *http.Request, err error) {
+func (g *Guard) handleCallError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the agent hung up
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		g.refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is over the guard's limit")
+		g.writeRefusal(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is over the guard's limit")
 		return
 	}
 	g.cfg.Logger.Warn("model is unreachable", "error", err)
@@ -155,5 +155,5 @@ func (g *Guard) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 		g.returnTurn(x.call)
 	}
 	g.cfg.Failed(Failure{Status: http.StatusBadGateway, Unreachable: err})
-	g.refuse(w, http.StatusBadGateway, "api_error", "the guard cannot reach the model")
+	g.writeRefusal(w, http.StatusBadGateway, "api_error", "the guard cannot reach the model")
 }

@@ -17,10 +17,10 @@ type weight struct {
 	explained int
 }
 
-func weigh(request map[string]any) (w weight, alone bool, references int) {
+func weighRequest(request map[string]any) (w weight, alone bool, references int) {
 	var c census
 	c.count("", request)
-	w = weight{images: max(c.types, c.media, c.urls), hour: c.hour, leavesOut: clears(request)}
+	w = weight{images: max(c.types, c.media, c.urls), hour: c.hour, leavesOut: asksToShorten(request)}
 	tools, _ := request["tools"].([]any)
 	for _, t := range tools {
 		tool, _ := t.(map[string]any)
@@ -30,7 +30,7 @@ func weigh(request map[string]any) (w weight, alone bool, references int) {
 	}
 	alone = w.images > 0 || c.deferred || c.references > 0
 	for name, v := range request {
-		alone = alone || slices.Contains(compared[:], plainName(name)) && !textual(v)
+		alone = alone || slices.Contains(compared[:], plainName(name)) && !isTextAlone(v)
 	}
 	return w, alone, c.references
 }
@@ -43,11 +43,11 @@ var textKinds = []string{
 	"function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call", "local_shell_call_output",
 }
 
-// textual reports whether a prompt or a history is known to be text alone.
-func textual(v any) bool {
+// isTextAlone reports whether a prompt or a history is known to be text alone.
+func isTextAlone(v any) bool {
 	switch v := v.(type) {
 	case []any:
-		return !slices.ContainsFunc(v, func(e any) bool { return !textual(e) })
+		return !slices.ContainsFunc(v, func(e any) bool { return !isTextAlone(e) })
 	case map[string]any:
 		if !oneOf(v["type"], textKinds...) {
 			return false
@@ -55,7 +55,7 @@ func textual(v any) bool {
 		for name, e := range v {
 			switch plainName(name) {
 			case "content", "parts", "output", "functionresponse":
-				if !textual(e) {
+				if !isTextAlone(e) {
 					return false
 				}
 			}
@@ -91,11 +91,11 @@ func (c *census) count(name string, v any) {
 			c.count("", e)
 		}
 	case string:
-		c.word(name, v)
+		c.countWord(name, v)
 	}
 }
 
-func (c *census) word(name, s string) {
+func (c *census) countWord(name, s string) {
 	start := strings.ToLower(s[:min(len(s), len("data:image/"))])
 	switch {
 	case name == "type" && (s == "image" || s == "input_image" || s == "image_url"):
@@ -109,8 +109,8 @@ func (c *census) word(name, s string) {
 	}
 }
 
-// clears reports whether a provider is asked to shorten what it is sent.
-func clears(request map[string]any) bool {
+// asksToShorten reports whether a provider is asked to shorten what it is sent.
+func asksToShorten(request map[string]any) bool {
 	if v := request["truncation"]; v != nil && v != "disabled" {
 		return true
 	}

@@ -44,9 +44,9 @@ const maxName = 47
 
 var toolName = regexp.MustCompile(fmt.Sprintf("^[a-zA-Z][a-zA-Z0-9_-]{0,%d}$", maxName-1))
 
-// gather puts the tools of all sources together. Ours keep their names; of two with
+// gatherTools puts the tools of all sources together. Ours keep their names; of two with
 // one name neither could be told from the other, so that is refused.
-func gather(own []Tool, more []Source) ([]Tool, error) {
+func gatherTools(own []Tool, more []Source) ([]Tool, error) {
 	all := own
 	for _, s := range more {
 		all = append(all, s.Tools()...)
@@ -66,8 +66,8 @@ func gather(own []Tool, more []Source) ([]Tool, error) {
 	return all, nil
 }
 
-// call runs a tool when its turn has come.
-func (s *Server) call(ctx context.Context, t Tool, raw json.RawMessage) (string, error) {
+// callTool runs a tool when its turn has come.
+func (s *Server) callTool(ctx context.Context, t Tool, raw json.RawMessage) (string, error) {
 	select {
 	case s.calls <- struct{}{}:
 		defer func() { <-s.calls }()
@@ -77,8 +77,8 @@ func (s *Server) call(ctx context.Context, t Tool, raw json.RawMessage) (string,
 	return t.Call(ctx, raw)
 }
 
-// checked is a Call that reads its arguments first.
-func checked(name string, params kubetool.Params, run func(context.Context, kubetool.Args) (string, error)) func(context.Context, json.RawMessage) (string, error) {
+// callWithArguments is a Call that reads its arguments first.
+func callWithArguments(name string, params kubetool.Params, run func(context.Context, kubetool.Args) (string, error)) func(context.Context, json.RawMessage) (string, error) {
 	return func(ctx context.Context, raw json.RawMessage) (string, error) {
 		args, err := params.Read(raw)
 		if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) clusterTools() []Tool {
 	set := kubetool.New(kubetool.Config{Reader: newReader(s.cfg.ClusterName, s.cfg.Cluster), Cluster: s.cfg.ClusterName})
 	var tools []Tool
 	for _, t := range set.Tools() {
-		tools = append(tools, Tool{Name: t.Name, Title: t.Title, About: t.About, Schema: t.Params.Schema(), Call: checked(t.Name, t.Params, func(ctx context.Context, a kubetool.Args) (string, error) {
+		tools = append(tools, Tool{Name: t.Name, Title: t.Title, About: t.About, Schema: t.Params.Schema(), Call: callWithArguments(t.Name, t.Params, func(ctx context.Context, a kubetool.Args) (string, error) {
 			res, err := t.Do(ctx, a)
 			if err != nil && len(res.Evidence) > 0 { // that something is not there is a fact as well
 				err = fmt.Errorf("%w\n[evidence %s]", err, strings.Join(res.Evidence, " "))
@@ -160,13 +160,13 @@ func (t noting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if n, ok := r.Context().Value(noteKey{}).(*note); ok {
-		n.set(evidence(resp.Header))
+		n.set(evidenceFromHeader(resp.Header))
 	}
 	return resp, nil
 }
 
-// evidence reads `299 - "evidence E12"`, which is how a guard tells kubectl.
-func evidence(h http.Header) string {
+// evidenceFromHeader reads `299 - "evidence E12"`, which is how a guard tells kubectl.
+func evidenceFromHeader(h http.Header) string {
 	for _, w := range h.Values("Warning") {
 		if id, ok := strings.CutPrefix(w, `299 - "evidence `); ok {
 			return strings.TrimSuffix(id, `"`)

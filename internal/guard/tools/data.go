@@ -36,8 +36,8 @@ func (d dataTools) Tools() []Tool {
 		all = append(all, Tool{
 			Name: "prometheus_query", Title: "Prometheus: Query", Schema: params.Schema(), Open: true,
 			About: "Asks the cluster's Prometheus a query and shows a table: the value of each series, or its least, average, largest and last value over a range with its course. Read-only. Aggregate (sum by, topk) rather than ask for many series. Patterns (=~) may be on labels that identify, others are compared whole; label_replace, absent and the like are not asked.",
-			Call: checked("prometheus_query", params, func(ctx context.Context, a kubetool.Args) (string, error) {
-				return d.ask(ctx, data.Prometheus, a, d.guard.Metrics)
+			Call: callWithArguments("prometheus_query", params, func(ctx context.Context, a kubetool.Args) (string, error) {
+				return d.askSystem(ctx, data.Prometheus, a, d.guard.Metrics)
 			}),
 		})
 	}
@@ -52,16 +52,16 @@ func (d dataTools) Tools() []Tool {
 		all = append(all, Tool{
 			Name: "loki_query", Title: "Loki: Query", Schema: params.Schema(), Open: true,
 			About: "Asks the cluster's Loki a query and shows the lines in the order of time, also of Pods that are gone, or a table for a query of metrics. Read-only. Filters (|=, !=, |~, !~) look at lines after secrets were masked in them; stages that take lines apart (json, logfmt, regexp, line_format) are not asked.",
-			Call: checked("loki_query", params, func(ctx context.Context, a kubetool.Args) (string, error) {
-				return d.ask(ctx, data.Loki, a, d.guard.Lines)
+			Call: callWithArguments("loki_query", params, func(ctx context.Context, a kubetool.Args) (string, error) {
+				return d.askSystem(ctx, data.Loki, a, d.guard.Lines)
 			}),
 		})
 	}
 	return all
 }
 
-// ask reads the arguments and asks.
-func (d dataTools) ask(ctx context.Context, system string, a kubetool.Args, query func(context.Context, data.Query) (data.Answer, error)) (string, error) {
+// askSystem reads the arguments and asks.
+func (d dataTools) askSystem(ctx context.Context, system string, a kubetool.Args, query func(context.Context, data.Query) (data.Answer, error)) (string, error) {
 	now, err := d.guard.Moment(system, a)
 	if err != nil {
 		return "", err

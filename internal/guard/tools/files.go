@@ -51,7 +51,7 @@ func openFiles(workspace string, names []string) (*files, error) {
 			continue
 		case err == nil && info.IsDir():
 			if f.dirs[name], err = root.OpenRoot(name); err == nil {
-				err = same(f.dirs[name], info)
+				err = checkSameDirectory(f.dirs[name], info)
 			}
 		case err == nil && !info.Mode().IsRegular():
 			err = errors.New("it is neither a file nor a directory")
@@ -65,9 +65,9 @@ func openFiles(workspace string, names []string) (*files, error) {
 	return f, nil
 }
 
-// same checks that a directory is the one that was looked at, not one that a link
+// checkSameDirectory checks that a directory is the one that was looked at, not one that a link
 // of that name leads to.
-func same(dir *os.Root, info fs.FileInfo) error {
+func checkSameDirectory(dir *os.Root, info fs.FileInfo) error {
 	opened, err := dir.Stat(".")
 	if err == nil && !os.SameFile(info, opened) {
 		err = errors.New("it is a link")
@@ -93,16 +93,16 @@ func (s *Server) fileTools() []Tool {
 		{Name: "lines", Type: kubetool.Integer, Min: 1, Max: 5000, Default: 1000, About: "How many lines"}}
 	list := kubetool.Params{{Name: "path", Type: kubetool.String, Default: ".", About: "A directory, relative to the workspace"}}
 	return []Tool{{
-		Name: "read_file", Title: "Workspace: Read a file", Schema: read.Schema(), Call: s.onFiles("read_file", read, s.files.read),
+		Name: "read_file", Title: "Workspace: Read a file", Schema: read.Schema(), Call: s.onFiles("read_file", read, s.files.readFile),
 		About: "Reads a text file of this investigation's workspace, such as context/initial_triage_report.md or .claude/skills/k8s-troubleshooter/SKILL.md. list_files names them.",
 	}, {
-		Name: "list_files", Title: "Workspace: List files", Schema: list.Schema(), Call: s.onFiles("list_files", list, s.files.list),
+		Name: "list_files", Title: "Workspace: List files", Schema: list.Schema(), Call: s.onFiles("list_files", list, s.files.listFiles),
 		About: "Lists the files of this investigation's workspace that can be read, with their sizes.",
 	}}
 }
 
 func (s *Server) onFiles(name string, params kubetool.Params, run func(context.Context, kubetool.Args) (string, error)) func(context.Context, json.RawMessage) (string, error) {
-	return checked(name, params, func(ctx context.Context, a kubetool.Args) (string, error) {
+	return callWithArguments(name, params, func(ctx context.Context, a kubetool.Args) (string, error) {
 		text, err := run(ctx, a)
 		if nightcrier.CodeOf(err) == nightcrier.Refused {
 			s.cfg.Denied(name, a.String("path"), err.Error())
@@ -111,27 +111,27 @@ func (s *Server) onFiles(name string, params kubetool.Params, run func(context.C
 	})
 }
 
-// place is where a path leads: into one of the directories, or to a file of the
+// resolvePath is where a path leads: into one of the directories, or to a file of the
 // workspace itself.
-func (f *files) place(path string) (*os.Root, string, error) {
+func (f *files) resolvePath(path string) (*os.Root, string, error) {
 	clean := filepath.Clean(path)
 	if !filepath.IsLocal(clean) || strings.ContainsRune(path, 0) {
-		return nil, "", refused(path)
+		return nil, "", refusedError(path)
 	}
 	top, rest, deeper := strings.Cut(filepath.ToSlash(clean), "/")
 	root, name := f.dirs[top], rest
 	switch {
 	case !slices.Contains(f.allowed, top):
-		return nil, "", refused(path)
+		return nil, "", refusedError(path)
 	case root != nil && !deeper:
 		name = "."
 	case root == nil && deeper:
-		return nil, "", failed(path, syscall.ENOTDIR)
+		return nil, "", unreadableError(path, syscall.ENOTDIR)
 	case root == nil:
 		root, name = f.single, top
 	}
 	if throughLink(root, name) {
-		return nil, "", refused(path)
+		return nil, "", refusedError(path)
 	}
 	return root, name, nil
 }
@@ -147,12 +147,12 @@ func throughLink(root *os.Root, name string) bool {
 	return false
 }
 
-func refused(path string) error {
+func refusedError(path string) error {
 	return nightcrier.Errorf(nightcrier.Refused, "%.200q is not open to you: list_files names what is", path)
 }
 
-// failed says what kept a file from being read, without the paths of this machine.
-func failed(path string, err error) error {
+// unreadableError says what kept a file from being read, without the paths of this machine.
+func unreadableError(path string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		err = p.Err
@@ -163,31 +163,31 @@ func failed(path string, err error) error {
 	return nightcrier.Errorf(nightcrier.Invalid, "%.200q cannot be read: %w", path, err)
 }
 
-// read is the tool read_file.
-func (f *files) read(_ context.Context, a kubetool.Args) (string, error) {
+// readFile is the tool read_file.
+func (f *files) readFile(_ context.Context, a kubetool.Args) (string, error) {
 	path := a.String("path")
-	file, err := f.open(path)
+	file, err := f.openFile(path)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	text, err := show(io.LimitReader(file, maxFile), a.Int("from"), a.Int("lines"))
+	text, err := showLines(io.LimitReader(file, maxFile), a.Int("from"), a.Int("lines"))
 	if err != nil {
-		return "", failed(path, err)
+		return "", unreadableError(path, err)
 	}
 	return text, nil
 }
 
-// open opens a regular file. What it is, is asked of what was opened: the name may
+// openFile opens a regular file. What it is, is asked of what was opened: the name may
 // have come to mean something else.
-func (f *files) open(path string) (*os.File, error) {
-	root, name, err := f.place(path)
+func (f *files) openFile(path string) (*os.File, error) {
+	root, name, err := f.resolvePath(path)
 	if err != nil {
 		return nil, err
 	}
 	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe does not hold us up
 	if err != nil {
-		return nil, failed(path, err)
+		return nil, unreadableError(path, err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -198,14 +198,14 @@ func (f *files) open(path string) (*os.File, error) {
 	}
 	if err != nil {
 		file.Close()
-		return nil, failed(path, err)
+		return nil, unreadableError(path, err)
 	}
 	return file, nil
 }
 
-// show is lines of a text, and how to get the rest. A line that is too long by
+// showLines is lines of a text, and how to get the rest. A line that is too long by
 // itself is cut.
-func show(r io.Reader, from, count int) (string, error) {
+func showLines(r io.Reader, from, count int) (string, error) {
 	in := bufio.NewReaderSize(r, maxText)
 	var said strings.Builder
 	line, shown := 1, 0
@@ -258,8 +258,8 @@ func oneLine(in *bufio.Reader) (line []byte, cut bool, err error) {
 	return line, true, err
 }
 
-// list is the tool list_files.
-func (f *files) list(_ context.Context, a kubetool.Args) (string, error) {
+// listFiles is the tool list_files.
+func (f *files) listFiles(_ context.Context, a kubetool.Args) (string, error) {
 	path := a.String("path")
 	starts := []string{path}
 	if filepath.Clean(path) == "." {
@@ -267,13 +267,13 @@ func (f *files) list(_ context.Context, a kubetool.Args) (string, error) {
 	}
 	var l listing
 	for _, start := range starts {
-		root, name, err := f.place(start)
+		root, name, err := f.resolvePath(start)
 		if err != nil {
 			return "", err
 		}
 		prefix := filepath.ToSlash(filepath.Clean(start))
 		if err := l.walk(root, name, prefix); err != nil {
-			return "", failed(path, err)
+			return "", unreadableError(path, err)
 		}
 	}
 	if l.count == 0 {

@@ -21,7 +21,7 @@ func (s *Server) resultTool() []Tool {
 		{Name: "evidence", Type: kubetool.String, Required: true, About: "The id that the result ended with, such as E12"},
 		{Name: "offset", Type: kubetool.Integer, Max: 1 << 30, About: "From which byte on; a shortened result says how far it was shown"}}
 	return []Tool{{
-		Name: "read_result", Title: "Workspace: Read on in a result", Schema: params.Schema(), Call: checked("read_result", params, s.readResult),
+		Name: "read_result", Title: "Workspace: Read on in a result", Schema: params.Schema(), Call: callWithArguments("read_result", params, s.readResult),
 		About: fmt.Sprintf("Shows what another tool of this run returned as it was recorded, %d bytes at once, where the result was shortened.", pageBytes),
 	}}
 }

@@ -47,35 +47,35 @@ type text struct {
 	Verbatim bool `json:"verbatim,omitempty"`
 }
 
-func plain(s string) *text {
-	return &text{Type: "plain_text", Text: escape(texts.FoldLine(s), maxHeader)}
+func plainText(s string) *text {
+	return &text{Type: "plain_text", Text: escapeText(texts.FoldLine(s), maxHeader)}
 }
 
-// mrkdwn takes text that is escaped already.
-func mrkdwn(s string) text { return text{Type: "mrkdwn", Text: s, Verbatim: true} }
+// mrkdwnText takes text that is escaped already.
+func mrkdwnText(s string) text { return text{Type: "mrkdwn", Text: s, Verbatim: true} }
 
-func header(s string) block { return block{Type: "header", Text: plain(s)} }
+func headerBlock(s string) block { return block{Type: "header", Text: plainText(s)} }
 
-// section shows a bold title over body, which may be hostile.
-func section(title, body string) block {
+// sectionBlock shows a bold title over body, which may be hostile.
+func sectionBlock(title, body string) block {
 	lead := ""
 	if title != "" {
 		lead = "*" + title + "*\n"
 	}
-	t := mrkdwn(lead + or(escape(body, maxSection-len(lead)), "–")) // Slack refuses an empty text
+	t := mrkdwnText(lead + orOther(escapeText(body, maxSection-len(lead)), "–")) // Slack refuses an empty text
 	return block{Type: "section", Text: &t}
 }
 
-func divider() block { return block{Type: "divider"} }
+func dividerBlock() block { return block{Type: "divider"} }
 
 // table is a list of label and value pairs; pairs without a value are left out.
 type table [][2]string
 
-func (t table) block() block {
+func (t table) asBlock() block {
 	b := block{Type: "section"}
 	for _, row := range t {
 		if row[1] != "" && len(b.Fields) < maxFields {
-			b.Fields = append(b.Fields, mrkdwn("*"+row[0]+"*\n"+escape(texts.FoldLine(row[1]), maxField-len(row[0])-3)))
+			b.Fields = append(b.Fields, mrkdwnText("*"+row[0]+"*\n"+escapeText(texts.FoldLine(row[1]), maxField-len(row[0])-3)))
 		}
 	}
 	return b
@@ -84,11 +84,11 @@ func (t table) block() block {
 // maxFields is Slack's limit of fields in a section.
 const maxFields = 10
 
-func footer(parts ...string) block {
+func footerBlock(parts ...string) block {
 	b := block{Type: "context"}
 	for _, p := range parts {
 		if p != "" {
-			b.Elements = append(b.Elements, mrkdwn(p))
+			b.Elements = append(b.Elements, mrkdwnText(p))
 		}
 	}
 	return b

@@ -26,13 +26,13 @@ var colours = map[nightcrier.Severity]string{
 	nightcrier.Info: "#36c5f0", nightcrier.Warning: "#ecb22e", nightcrier.ErrorSeverity: "#e8912d", nightcrier.Critical: "#e01e5a",
 }
 
-// render gives m its form. Masking happens to every text on the way.
-func (w *Webhook) render(m notify.Message) payload {
-	title, colour, blocks := w.content(m)
+// renderMessage gives m its form. Masking happens to every text on the way.
+func (w *Webhook) renderMessage(m notify.Message) payload {
+	title, colour, blocks := w.renderContent(m)
 	title = w.mask(title)
-	p := payload{Text: escape(texts.FoldLine(title), maxSection), Blocks: []block{header(title)}, literal: asItIs}
+	p := payload{Text: escapeText(texts.FoldLine(title), maxSection), Blocks: []block{headerBlock(title)}, literal: asItIs}
 	if most := maxBlocks - len(p.Blocks); len(blocks) > most {
-		blocks = append(blocks[:most-1], section("", "… cut; there is more."))
+		blocks = append(blocks[:most-1], sectionBlock("", "… cut; there is more."))
 	}
 	if len(blocks) > 0 {
 		p.Attachments = []attachment{{Color: colour, Fallback: p.Text, Blocks: blocks}}
@@ -40,51 +40,51 @@ func (w *Webhook) render(m notify.Message) payload {
 	return p
 }
 
-func (w *Webhook) content(m notify.Message) (title, colour string, blocks []block) {
+func (w *Webhook) renderContent(m notify.Message) (title, colour string, blocks []block) {
 	switch {
 	case m.Kind == notify.StormBegan && m.Storm != nil:
-		return w.storm(m)
+		return w.renderStorm(m)
 	case m.Breaker != nil:
-		return w.breaker(m)
+		return w.renderBreaker(m)
 	case m.Budget != nil:
-		return w.budget(m)
+		return w.renderBudget(m)
 	case m.Kind == notify.SeverityRose && m.Incident != nil:
-		return w.rise(m)
+		return w.renderRise(m)
 	case m.Kind == notify.Over && m.Incident != nil:
-		return w.over(m)
+		return w.renderOver(m)
 	case m.Incident != nil:
-		return w.outcome(m)
+		return w.renderOutcome(m)
 	}
 	return "Nightcrier: " + string(m.Kind), grey, nil
 }
 
-func (w *Webhook) outcome(m notify.Message) (string, string, []block) {
+func (w *Webhook) renderOutcome(m notify.Message) (string, string, []block) {
 	inc := m.Incident
 	colour := colours[inc.Severity]
-	blocks := []block{w.facts(inc, m.Report).block()}
+	blocks := []block{w.factsTable(inc, m.Report).asBlock()}
 	if inc.Status != nightcrier.Resolved {
-		blocks = append(blocks, section("No valid report", w.mask(failure(inc))))
+		blocks = append(blocks, sectionBlock("No valid report", w.mask(describeFailure(inc))))
 	}
 	if inc.CausedBy != "" {
-		blocks = append(blocks, section("", "The same cause as that of incident "+inc.CausedBy+", which is less severe."))
+		blocks = append(blocks, sectionBlock("", "The same cause as that of incident "+inc.CausedBy+", which is less severe."))
 	}
 	if m.Report != nil {
-		blocks = append(blocks, w.findings(m.Report)...)
+		blocks = append(blocks, w.findingBlocks(m.Report)...)
 	}
-	blocks = append(blocks, footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64), checked(m.Report), auditHead(m.Report)))
-	return headline(inc) + ": " + inc.Status.Words(), colour, blocks
+	blocks = append(blocks, footerBlock(renderLink(w.mask(m.Link)), "incident "+escapeText(inc.ID, 64), describeChecked(m.Report), auditHead(m.Report)))
+	return headlineOf(inc) + ": " + inc.Status.Words(), colour, blocks
 }
 
 var severityMarks = map[nightcrier.Severity]string{
 	nightcrier.Info: "🔵", nightcrier.Warning: "🟡", nightcrier.ErrorSeverity: "🟠", nightcrier.Critical: "🔴",
 }
 
-// headline is all that a phone shows: which cluster, what, and where.
-func headline(inc *nightcrier.Incident) string {
-	return fmt.Sprintf("%s %s: %s on %s", severityMarks[inc.Severity], inc.Cluster, or(inc.FaultType, "Fault"), inc.Resource)
+// headlineOf is all that a phone shows: which cluster, what, and where.
+func headlineOf(inc *nightcrier.Incident) string {
+	return fmt.Sprintf("%s %s: %s on %s", severityMarks[inc.Severity], inc.Cluster, orOther(inc.FaultType, "Fault"), inc.Resource)
 }
 
-func (w *Webhook) facts(inc *nightcrier.Incident, rep *nightcrier.Report) table {
+func (w *Webhook) factsTable(inc *nightcrier.Incident, rep *nightcrier.Report) table {
 	confidence, severity := "", inc.Severity.String()
 	if rep != nil {
 		severity = strings.TrimSpace(severity + " " + rep.Severity)
@@ -93,9 +93,9 @@ func (w *Webhook) facts(inc *nightcrier.Incident, rep *nightcrier.Report) table 
 		}
 	}
 	t := table{
-		{"Cluster", inc.Cluster}, {"Namespace", or(inc.Namespace(), "(cluster-wide)")},
+		{"Cluster", inc.Cluster}, {"Namespace", orOther(inc.Namespace(), "(cluster-wide)")},
 		{"Resource", inc.Resource.Kind + "/" + inc.Resource.Name}, {"Severity", severity},
-		{"Status", inc.Status.Words()}, {"Confidence", confidence}, {"Duration", duration(inc)},
+		{"Status", inc.Status.Words()}, {"Confidence", confidence}, {"Duration", describeDuration(inc)},
 	}
 	for i := range t {
 		t[i][1] = w.mask(t[i][1])
@@ -103,20 +103,20 @@ func (w *Webhook) facts(inc *nightcrier.Incident, rep *nightcrier.Report) table 
 	return t
 }
 
-func (w *Webhook) findings(rep *nightcrier.Report) []block {
-	blocks := []block{section("Root cause", w.mask(rootCause(rep)))}
-	if s := w.recalled(rep.Recalled); s != "" {
-		blocks = append(blocks, section("", s))
+func (w *Webhook) findingBlocks(rep *nightcrier.Report) []block {
+	blocks := []block{sectionBlock("Root cause", w.mask(rootCause(rep)))}
+	if s := w.describeRecalled(rep.Recalled); s != "" {
+		blocks = append(blocks, sectionBlock("", s))
 	}
-	if list := actions(rep); list != "" {
-		blocks = append(blocks, section("Recommended", w.mask(list)))
+	if list := listActions(rep); list != "" {
+		blocks = append(blocks, sectionBlock("Recommended", w.mask(list)))
 	}
 	return blocks
 }
 
 func rootCause(rep *nightcrier.Report) string {
 	if rep.RootCause == nil {
-		return "None named; the verdict is " + or(string(rep.Verdict), string(nightcrier.VerdictUndetermined)) + "."
+		return "None named; the verdict is " + orOther(string(rep.Verdict), string(nightcrier.VerdictUndetermined)) + "."
 	}
 	s := rep.RootCause.Summary
 	if obj := rep.RootCause.Object.String(); obj != "" {
@@ -125,8 +125,8 @@ func rootCause(rep *nightcrier.Report) string {
 	return s
 }
 
-// recalled is one line on an earlier incident with the same diagnosis.
-func (w *Webhook) recalled(old *nightcrier.Recalled) string {
+// describeRecalled is one line on an earlier incident with the same diagnosis.
+func (w *Webhook) describeRecalled(old *nightcrier.Recalled) string {
 	if old == nil {
 		return ""
 	}
@@ -134,21 +134,21 @@ func (w *Webhook) recalled(old *nightcrier.Recalled) string {
 	if old.Holds {
 		holds = "that still holds"
 	}
-	s := fmt.Sprintf("Seen before on %s (incident %s): %s; %s.", old.At.UTC().Format("2006-01-02 15:04 UTC"), old.IncidentID, short(w.mask(old.Summary)), holds)
+	s := fmt.Sprintf("Seen before on %s (incident %s): %s; %s.", old.At.UTC().Format("2006-01-02 15:04 UTC"), old.IncidentID, shortLine(w.mask(old.Summary)), holds)
 	if len(old.Notes) > 0 {
-		s += " Noted then: " + short(w.mask(old.Notes[0].Text))
+		s += " Noted then: " + shortLine(w.mask(old.Notes[0].Text))
 	}
 	return s
 }
 
-// short is a text in one line that leaves room for others.
-func short(s string) string {
+// shortLine is a text in one line that leaves room for others.
+func shortLine(s string) string {
 	const most = 240
 	return texts.CutRunes(strings.TrimRight(texts.FoldLine(s), "."), most)
 }
 
-// actions are what is recommended, the first with the command for it.
-func actions(rep *nightcrier.Report) string {
+// listActions are what is recommended, the first with the command for it.
+func listActions(rep *nightcrier.Report) string {
 	sorted := slices.Clone(rep.Actions)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Priority < sorted[j].Priority })
 	var lines []string
@@ -164,15 +164,15 @@ func actions(rep *nightcrier.Report) string {
 	return strings.Join(lines, "\n")
 }
 
-func failure(inc *nightcrier.Incident) string {
-	s := or(inc.FailureReason, "No reason was recorded.")
+func describeFailure(inc *nightcrier.Incident) string {
+	s := orOther(inc.FailureReason, "No reason was recorded.")
 	if inc.FailureClass != "" {
 		s += " (" + string(inc.FailureClass) + ")"
 	}
 	return s
 }
 
-func checked(rep *nightcrier.Report) string {
+func describeChecked(rep *nightcrier.Report) string {
 	if rep == nil || len(rep.Facts) == 0 {
 		return ""
 	}
@@ -186,68 +186,68 @@ func auditHead(rep *nightcrier.Report) string {
 	if rep == nil || rep.AuditHead == "" {
 		return ""
 	}
-	return "audit " + escape(rep.AuditHead[:min(len(rep.AuditHead), headShown)], maxField)
+	return "audit " + escapeText(rep.AuditHead[:min(len(rep.AuditHead), headShown)], maxField)
 }
 
-func duration(inc *nightcrier.Incident) string {
+func describeDuration(inc *nightcrier.Incident) string {
 	if inc.StartedAt.IsZero() || inc.CompletedAt.Before(inc.StartedAt) {
 		return ""
 	}
 	return inc.CompletedAt.Sub(inc.StartedAt).Round(time.Second).String()
 }
 
-func (w *Webhook) rise(m notify.Message) (string, string, []block) {
+func (w *Webhook) renderRise(m notify.Message) (string, string, []block) {
 	inc := m.Incident
 	body := fmt.Sprintf("Severity rose from %s to %s; the incident is %s.", m.Was, inc.Severity, inc.Status.Words())
-	return headline(inc) + ": severity rose", colours[inc.Severity],
-		[]block{w.facts(inc, nil).block(), section("", body), footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64))}
+	return headlineOf(inc) + ": severity rose", colours[inc.Severity],
+		[]block{w.factsTable(inc, nil).asBlock(), sectionBlock("", body), footerBlock(renderLink(w.mask(m.Link)), "incident "+escapeText(inc.ID, 64))}
 }
 
-// over is short: what was told before has the rest.
-func (w *Webhook) over(m notify.Message) (string, string, []block) {
+// renderOver is short: what was told before has the rest.
+func (w *Webhook) renderOver(m notify.Message) (string, string, []block) {
 	inc := m.Incident
 	body := fmt.Sprintf("It is over since %s, and was not seen again for %s.", inc.ClearedAt.UTC().Format("2006-01-02 15:04 UTC"), m.Quiet.Round(time.Second))
 	if m.With > 0 {
 		body += fmt.Sprintf(" So are %d more with the same cause.", m.With)
 	}
-	return fmt.Sprintf("✅ %s: %s on %s is over", inc.Cluster, or(inc.FaultType, "Fault"), inc.Resource), green,
-		[]block{section("", body), footer(link(w.mask(m.Link)), "incident "+escape(inc.ID, 64))}
+	return fmt.Sprintf("✅ %s: %s on %s is over", inc.Cluster, orOther(inc.FaultType, "Fault"), inc.Resource), green,
+		[]block{sectionBlock("", body), footerBlock(renderLink(w.mask(m.Link)), "incident "+escapeText(inc.ID, 64))}
 }
 
-func (w *Webhook) breaker(m notify.Message) (string, string, []block) {
+func (w *Webhook) renderBreaker(m notify.Message) (string, string, []block) {
 	b := m.Breaker
 	if m.Kind == notify.BreakerClosed {
 		return "Executor " + b.Executor + " works again", green,
-			[]block{section("", fmt.Sprintf("Its queue moves on; %d runs waited.", b.Waiting))}
+			[]block{sectionBlock("", fmt.Sprintf("Its queue moves on; %d runs waited.", b.Waiting))}
 	}
 	body := fmt.Sprintf("Three runs in a row failed with %s. Its queue holds (%d waiting); a probe runs each minute. Running agents are not touched.",
-		or(string(b.Class), "a start error"), b.Waiting)
-	blocks := []block{section("", body)}
+		orOther(string(b.Class), "a start error"), b.Waiting)
+	blocks := []block{sectionBlock("", body)}
 	if b.Detail != "" {
-		blocks = append(blocks, section("Last error", w.mask(b.Detail)))
+		blocks = append(blocks, sectionBlock("Last error", w.mask(b.Detail)))
 	}
 	return "🔴 Executor " + b.Executor + " is unusable", colours[nightcrier.Critical], blocks
 }
 
-func (w *Webhook) budget(m notify.Message) (string, string, []block) {
+func (w *Webhook) renderBudget(m notify.Message) (string, string, []block) {
 	whose := "all clusters"
 	if m.Budget.Cluster != "" {
 		whose = "cluster " + m.Budget.Cluster
 	}
 	return "🔴 The budget of " + whose + " is used up for " + m.Budget.Day + " (UTC)", colours[nightcrier.Critical],
-		[]block{section("", w.mask(m.Budget.Detail)), section("", "Incidents are opened as before and end with the facts; agents are not asked until the day is over or the limit is raised.")}
+		[]block{sectionBlock("", w.mask(m.Budget.Detail)), sectionBlock("", "Incidents are opened as before and end with the facts; agents are not asked until the day is over or the limit is raised.")}
 }
 
-// link makes an http(s) address clickable and shows anything else as it is.
-func link(s string) string {
+// renderLink makes an http(s) address clickable and shows anything else as it is.
+func renderLink(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || s == "" || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(s, "|<> \n") {
-		return escape(texts.FoldLine(s), maxField)
+		return escapeText(texts.FoldLine(s), maxField)
 	}
-	return "<" + escape(s, maxField) + "|Open the report>"
+	return "<" + escapeText(s, maxField) + "|Open the report>"
 }
 
-func or(s, otherwise string) string {
+func orOther(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}

@@ -58,7 +58,7 @@ func New(address string, opt Options) (*Webhook, error) {
 	if err != nil || u.Host == "" {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "slack.webhook_url is not an address")
 	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "slack.webhook_url must begin with https://; its path is a secret")
 	}
 	w := &Webhook{address: address, timeout: opt.Timeout, mask: opt.Mask, client: &http.Client{
@@ -87,7 +87,7 @@ func (w *Webhook) GoString() string { return w.String() }
 // Send implements notify.Channel: one POST. When the request left us and no
 // status came back, nobody can tell whether the message was taken: Lost.
 func (w *Webhook) Send(ctx context.Context, m notify.Message) notify.Attempt {
-	body, err := json.Marshal(w.render(m))
+	body, err := json.Marshal(w.renderMessage(m))
 	if err != nil {
 		return notify.Attempt{Verdict: notify.Refused, Detail: "the message cannot be written as JSON: " + err.Error()}
 	}
@@ -105,22 +105,22 @@ func (w *Webhook) Send(ctx context.Context, m notify.Message) notify.Attempt {
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	resp, err := w.client.Do(req)
 	if err != nil {
-		return unanswered(left.Load(), err)
+		return unansweredAttempt(left.Load(), err)
 	}
 	defer resp.Body.Close()
-	return w.answered(resp)
+	return w.answeredAttempt(resp)
 }
 
-func unanswered(left bool, err error) notify.Attempt {
+func unansweredAttempt(left bool, err error) notify.Attempt {
 	if left {
-		return notify.Attempt{Verdict: notify.Lost, Detail: "no answer after the message was sent: " + cause(err)}
+		return notify.Attempt{Verdict: notify.Lost, Detail: "no answer after the message was sent: " + causeWithoutAddress(err)}
 	}
-	return notify.Attempt{Verdict: notify.Deferred, Detail: "not reached: " + cause(err)}
+	return notify.Attempt{Verdict: notify.Deferred, Detail: "not reached: " + causeWithoutAddress(err)}
 }
 
-func (w *Webhook) answered(resp *http.Response) notify.Attempt {
+func (w *Webhook) answeredAttempt(resp *http.Response) notify.Attempt {
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status decides; the text is for people
-	detail := fmt.Sprintf("%d %s", resp.StatusCode, texts.FoldLine(w.mask(w.without(string(answer)))))
+	detail := fmt.Sprintf("%d %s", resp.StatusCode, texts.FoldLine(w.mask(w.hideAddress(string(answer)))))
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return notify.Attempt{Verdict: notify.Accepted}
@@ -135,8 +135,8 @@ func (w *Webhook) answered(resp *http.Response) notify.Attempt {
 	}
 }
 
-// without removes the address and its path, should a proxy echo them.
-func (w *Webhook) without(s string) string {
+// hideAddress removes the address and its path, should a proxy echo them.
+func (w *Webhook) hideAddress(s string) string {
 	s = strings.ReplaceAll(s, w.address, "(webhook)")
 	if u, err := url.Parse(w.address); err == nil && len(u.Path) > 1 {
 		s = strings.ReplaceAll(s, u.Path, "(webhook)")
@@ -144,8 +144,8 @@ func (w *Webhook) without(s string) string {
 	return s
 }
 
-// cause says why a request failed without the address, which *url.Error repeats.
-func cause(err error) string {
+// causeWithoutAddress says why a request failed without the address, which *url.Error repeats.
+func causeWithoutAddress(err error) string {
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err
@@ -156,7 +156,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

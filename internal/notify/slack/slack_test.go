@@ -374,7 +374,7 @@ func TestEscapeCutsAtSentences(t *testing.T) {
 		"counts escaped": {"<<<", 12, "&lt;&lt;&lt;"},
 		"bad utf8":       {"a\xffb", 10, "a\uFFFDb"},
 	} {
-		got := escape(c.in, c.limit)
+		got := escapeText(c.in, c.limit)
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -388,13 +388,13 @@ func FuzzEscape(f *testing.F) {
 	f.Add("One. Two <!channel> & three", 12)
 	f.Fuzz(func(t *testing.T, s string, limit int) {
 		limit = 8 + abs(limit)%200
-		got := escape(s, limit)
+		got := escapeText(s, limit)
 		if utf8.RuneCountInString(got) > limit || strings.ContainsAny(got, "<>") || !utf8.ValidString(got) {
 			t.Errorf("escape(%q, %d) = %q", s, limit, got)
 		}
 		m := outcomeMessage()
 		m.Incident.Cluster, m.Incident.FaultType, m.Incident.Resource.Name = s, s, s
-		p := (&Webhook{mask: func(s string) string { return s }}).render(m)
+		p := (&Webhook{mask: func(s string) string { return s }}).renderMessage(m)
 		for _, shown := range []string{p.Text, p.Blocks[0].Text.Text, p.Attachments[0].Fallback} {
 			if strings.ContainsAny(shown, "<>\n") || !utf8.ValidString(shown) {
 				t.Errorf("%q, told of, is %q", s, shown)

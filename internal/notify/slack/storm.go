@@ -17,8 +17,8 @@ const (
 	lineLimit  = 250
 )
 
-// storm lists the incidents of a storm, the most severe first.
-func (w *Webhook) storm(m notify.Message) (string, string, []block) {
+// renderStorm lists the incidents of a storm, the most severe first.
+func (w *Webhook) renderStorm(m notify.Message) (string, string, []block) {
 	s := m.Storm
 	list := append([]nightcrier.Incident(nil), s.Incidents...)
 	sort.SliceStable(list, func(i, j int) bool { return list[i].Severity > list[j].Severity })
@@ -26,7 +26,7 @@ func (w *Webhook) storm(m notify.Message) (string, string, []block) {
 	if len(list) > 0 {
 		colour = colours[list[0].Severity]
 	}
-	blocks := []block{section("", fmt.Sprintf("%d incidents were opened within a short time, which points to one cause above them. %d of them are investigated; the others can be with `nightcrier incidents retry ID`.",
+	blocks := []block{sectionBlock("", fmt.Sprintf("%d incidents were opened within a short time, which points to one cause above them. %d of them are investigated; the others can be with `nightcrier incidents retry ID`.",
 		len(list), len(s.Investigated)))}
 	shown := list[:min(len(list), maxListed)]
 	for len(shown) > 0 {
@@ -35,21 +35,21 @@ func (w *Webhook) storm(m notify.Message) (string, string, []block) {
 		shown = shown[n:]
 	}
 	if more := len(list) - maxListed; more > 0 {
-		blocks = append(blocks, section("", fmt.Sprintf("… and %d more: nightcrier incidents list --cluster %s", more, s.Cluster)))
+		blocks = append(blocks, sectionBlock("", fmt.Sprintf("… and %d more: nightcrier incidents list --cluster %s", more, s.Cluster)))
 	}
-	blocks = append(blocks, divider(), footer(link(w.mask(m.Link)), "storm "+escape(s.ID, 64)))
+	blocks = append(blocks, dividerBlock(), footerBlock(renderLink(w.mask(m.Link)), "storm "+escapeText(s.ID, 64)))
 	return fmt.Sprintf("🌩 Storm in %s: %d incidents", s.Cluster, len(list)), colour, blocks
 }
 
 func (w *Webhook) stormLines(list []nightcrier.Incident, investigated map[string]bool) block {
 	lines := ""
 	for i := range list {
-		line := headline(&list[i])
+		line := headlineOf(&list[i])
 		if investigated[list[i].ID] {
 			line += " (investigated)"
 		}
-		lines += escape(texts.FoldLine(w.mask(line)), lineLimit) + "\n"
+		lines += escapeText(texts.FoldLine(w.mask(line)), lineLimit) + "\n"
 	}
-	t := mrkdwn(lines)
+	t := mrkdwnText(lines)
 	return block{Type: "section", Text: &t}
 }

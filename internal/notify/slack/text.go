@@ -15,10 +15,10 @@ const (
 	maxBlocks  = 50
 )
 
-// escaped returns how c is written in a Slack text so that it can neither
+// escapeRune returns how c is written in a Slack text so that it can neither
 // start a mention nor a link. Control and bidirectional characters, which only
 // serve to deceive a reader, are dropped.
-func escaped(c rune) string {
+func escapeRune(c rune) string {
 	switch {
 	case c == '&':
 		return "&amp;"
@@ -36,15 +36,15 @@ func escaped(c rune) string {
 	return string(c)
 }
 
-// escape escapes s and cuts it to at most limit characters of the result: at
+// escapeText escapes s and cuts it to at most limit characters of the result: at
 // the end of a sentence when one lies in the second half, else at a space, and
 // never inside an entity. A cut is shown by an ellipsis.
-func escape(s string, limit int) string {
+func escapeText(s string, limit int) string {
 	var b strings.Builder
 	width, sentence, space := 0, 0, 0
 	var last rune
 	for _, c := range s {
-		e := escaped(c)
+		e := escapeRune(c)
 		w := utf8.RuneCountInString(e)
 		if c == '\n' || c == ' ' {
 			space = b.Len()
@@ -52,7 +52,7 @@ func escape(s string, limit int) string {
 				sentence = b.Len()
 			}
 		}
-		if width+w > limit-2 && overflows(s, limit) {
+		if width+w > limit-2 && overflowsLimit(s, limit) {
 			return cutAt(b.String(), sentence, space)
 		}
 		b.WriteString(e)
@@ -62,11 +62,11 @@ func escape(s string, limit int) string {
 	return b.String()
 }
 
-// overflows reports whether s, escaped, is longer than limit.
-func overflows(s string, limit int) bool {
+// overflowsLimit reports whether s, escaped, is longer than limit.
+func overflowsLimit(s string, limit int) bool {
 	width := 0
 	for _, c := range s {
-		if width += utf8.RuneCountInString(escaped(c)); width > limit {
+		if width += utf8.RuneCountInString(escapeRune(c)); width > limit {
 			return true
 		}
 	}

@@ -44,10 +44,10 @@ func New(ctx context.Context, o Options) (*Box, error) {
 		return nil, err
 	}
 	var errs []error
-	for _, flags := range tries(o) {
-		box, err := try(ctx, o, m, flags)
+	for _, flags := range namespaceAttempts(o) {
+		box, err := attemptStart(ctx, o, m, flags)
 		if err == nil {
-			box.note(errs...)
+			box.noteErrors(errs...)
 			return box, nil
 		}
 		if errs = append(errs, err); ctx.Err() != nil {
@@ -59,10 +59,10 @@ func New(ctx context.Context, o Options) (*Box, error) {
 
 const allNamespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 
-// tries lists the namespaces to start in, the strongest first. What is permitted
+// namespaceAttempts lists the namespaces to start in, the strongest first. What is permitted
 // is found by trying: some machines refuse to make a namespace, others refuse to
 // mount anything in it.
-func tries(o Options) []uintptr {
+func namespaceAttempts(o Options) []uintptr {
 	switch {
 	case o.NoNamespaces:
 		return []uintptr{0}
@@ -72,15 +72,15 @@ func tries(o Options) []uintptr {
 	return []uintptr{allNamespaces, allNamespaces | syscall.CLONE_NEWUSER, 0}
 }
 
-func try(ctx context.Context, o Options, m mark, flags uintptr) (*Box, error) {
-	box, err := spawn(o, m, flags)
+func attemptStart(ctx context.Context, o Options, m mark, flags uintptr) (*Box, error) {
+	box, err := spawnInit(o, m, flags)
 	if err != nil {
 		return nil, err
 	}
 	box.layers = append([]string{LayerEnv}, namespaceLayers(flags)...)
 	box.cgroup = joinCgroup(o, box.mark, box.cmd.Process.Pid)
 	box.layers, box.notes = append(box.layers, box.cgroup.layers...), append(box.notes, box.cgroup.notes...)
-	if err := box.isolate(ctx, flags); err != nil {
+	if err := box.requestIsolation(ctx, flags); err != nil {
 		box.Kill()
 		box.Wait()
 		return nil, errors.Join(err, box.Close())
@@ -88,7 +88,7 @@ func try(ctx context.Context, o Options, m mark, flags uintptr) (*Box, error) {
 	return box, nil
 }
 
-func spawn(o Options, m mark, flags uintptr) (*Box, error) {
+func spawnInit(o Options, m mark, flags uintptr) (*Box, error) {
 	ours, theirs, err := newPair()
 	if err != nil {
 		return nil, err
@@ -99,19 +99,19 @@ func spawn(o Options, m mark, flags uintptr) (*Box, error) {
 		argv = []string{"/proc/self/exe", InitCommand}
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = m.env() // never nil, which would inherit
+	cmd.Env = m.envVariables() // never nil, which would inherit
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = orNil(o.Stdin), orNilW(o.Stdout), orNilW(o.Stderr)
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = attributes(flags)
+	cmd.SysProcAttr = initAttributes(flags)
 	box := &Box{cmd: cmd, options: o, mark: m, link: ours, answers: make(chan answer, 1), exit: make(chan sandbox.Exit, 1), heard: make(chan struct{}), gone: make(chan struct{})}
-	if err := box.run(); err != nil {
+	if err := box.runInit(); err != nil {
 		ours.conn.Close()
 		return nil, err
 	}
 	return box, nil
 }
 
-func attributes(flags uintptr) *syscall.SysProcAttr {
+func initAttributes(flags uintptr) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: flags}
 	if flags&syscall.CLONE_NEWPID != 0 {
 		// Its death is that of all. Without the namespace it must live on, for as
@@ -125,9 +125,9 @@ func attributes(flags uintptr) *syscall.SysProcAttr {
 	return attr
 }
 
-// run starts the init and awaits it on one locked thread: the kernel sends the
+// runInit starts the init and awaits it on one locked thread: the kernel sends the
 // death signal when the thread that forked ends, and the runtime ends threads.
-func (b *Box) run() error {
+func (b *Box) runInit() error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -149,7 +149,7 @@ func (b *Box) run() error {
 	if err := <-started; err != nil {
 		return err
 	}
-	go b.listen()
+	go b.readAnswers()
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (b *Box) run() error {
 // there is nothing.
 func (b *Box) endOrphans() {
 	if b.cmd.SysProcAttr.Cloneflags&syscall.CLONE_NEWPID == 0 {
-		_ = endAll(context.Background(), func() remains { return look(b.mark.is)[b.mark.name] })
+		_ = endAll(context.Background(), func() remains { return findRemains(b.mark.isSameMark)[b.mark.name] })
 	}
 }
 
@@ -172,12 +172,12 @@ func namespaceLayers(flags uintptr) []string {
 	return layers
 }
 
-func (b *Box) isolate(ctx context.Context, flags uintptr) error {
+func (b *Box) requestIsolation(ctx context.Context, flags uintptr) error {
 	iso := isolation{
 		Mounts: flags&syscall.CLONE_NEWNS != 0, Net: flags&syscall.CLONE_NEWNET != 0,
 		Listen: b.options.Listen, Names: b.options.Names,
 	}
-	a, err := b.ask(ctx, request{Isolate: &iso})
+	a, err := b.askInit(ctx, request{Isolate: &iso})
 	if err != nil {
 		return fmt.Errorf("isolate the sandbox: %w", err)
 	}
@@ -185,13 +185,13 @@ func (b *Box) isolate(ctx context.Context, flags uintptr) error {
 	return nil
 }
 
-// listen sorts what the init says into answers and the exit.
-func (b *Box) listen() {
+// readAnswers sorts what the init says into answers and the exit.
+func (b *Box) readAnswers() {
 	defer close(b.heard)
 	defer close(b.answers)
 	for {
 		var a answer
-		files, err := b.link.receive(&a)
+		files, err := b.link.receiveMessage(&a)
 		if err != nil {
 			return
 		}
@@ -225,10 +225,10 @@ func (b *Box) takeSocket(f *os.File, names bool, a *answer) {
 // startTimeout bounds each step of starting; they take milliseconds.
 const startTimeout = 30 * time.Second
 
-func (b *Box) ask(ctx context.Context, r request, files ...*os.File) (answer, error) {
+func (b *Box) askInit(ctx context.Context, r request, files ...*os.File) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := b.link.send(r, files...); err != nil {
+	if err := b.link.sendMessage(r, files...); err != nil {
 		return answer{}, nightcrier.Errorf(nightcrier.Internal, "sandbox's init: %w", err)
 	}
 	select {
@@ -257,7 +257,7 @@ func (b *Box) Names() net.PacketConn { return b.names }
 // Notes tell why a layer is missing that this machine may have.
 func (b *Box) Notes() []string { return slices.Clone(b.notes) }
 
-func (b *Box) note(errs ...error) {
+func (b *Box) noteErrors(errs ...error) {
 	for _, err := range errs {
 		b.notes = append(b.notes, err.Error())
 	}
@@ -277,7 +277,7 @@ func (b *Box) Confine(ctx context.Context, p sandbox.Policy) ([]string, error) {
 		defer mapping.Close()
 		files = append(files, mapping)
 	}
-	a, err := b.ask(ctx, request{Confine: &c}, files...)
+	a, err := b.askInit(ctx, request{Confine: &c}, files...)
 	if err != nil {
 		return nil, fmt.Errorf("confine the sandbox: %w", err)
 	}
@@ -296,12 +296,12 @@ func (b *Box) ownUser(c *confinement) *os.File {
 	}
 	var err error
 	if b.owner, err = takeOwner(cmp.Or(b.options.UIDBase, DefaultUIDBase), b.options.Name); err != nil {
-		b.note(err)
+		b.noteErrors(err)
 		return nil
 	}
-	mapping, err := b.owner.mapping()
+	mapping, err := b.owner.newUserNamespace()
 	if err != nil {
-		b.note(err)
+		b.noteErrors(err)
 		return nil
 	}
 	c.UID = b.owner.id
@@ -310,8 +310,8 @@ func (b *Box) ownUser(c *confinement) *os.File {
 
 // Exec starts the agent. An error means that the program could not be started.
 func (b *Box) Exec(ctx context.Context, c sandbox.Command) error {
-	c.Env = slices.Concat(c.Env, b.mark.env())
-	_, err := b.ask(ctx, request{Exec: &c})
+	c.Env = slices.Concat(c.Env, b.mark.envVariables())
+	_, err := b.askInit(ctx, request{Exec: &c})
 	if err != nil {
 		return fmt.Errorf("start %s in %s: %w", c.Argv[0], c.Dir, err)
 	}
@@ -320,7 +320,7 @@ func (b *Box) Exec(ctx context.Context, c sandbox.Command) error {
 
 // Signal sends sig to the agent's process group.
 func (b *Box) Signal(sig syscall.Signal) error {
-	return b.link.send(request{Signal: int(sig)})
+	return b.link.sendMessage(request{Signal: int(sig)})
 }
 
 // killTime is how long the init may take to end what is below it.
@@ -328,7 +328,7 @@ const killTime = 3 * time.Second
 
 // Kill ends the init and all that is below it, at once.
 func (b *Box) Kill() {
-	b.cgroup.kill()
+	b.cgroup.killGroups()
 	if b.cmd.SysProcAttr.Cloneflags&syscall.CLONE_NEWPID != 0 {
 		_ = b.cmd.Process.Kill() // gone already is as good
 		return
@@ -364,8 +364,8 @@ func (b *Box) OutOfProcesses() bool { return b.watch.teeming.Load() }
 
 // Close removes what the Box made on the machine. It comes after Wait.
 func (b *Box) Close() error {
-	b.owner.release()
-	return b.cgroup.remove()
+	b.owner.releaseLock()
+	return b.cgroup.removeGroups()
 }
 
 // orNil and orNilW keep a nil file from becoming a non-nil interface.

@@ -34,9 +34,9 @@ const cgroupMount = "/sys/fs/cgroup"
 // A unit of systemd names it as its DelegateSubgroup=; elsewhere Divide makes it.
 const OwnLeaf = "nightcrier-self"
 
-// hierarchies finds where this process may make groups; what is not there, or
+// findHierarchies finds where this process may make groups; what is not there, or
 // not ours to write, is found out by trying.
-func hierarchies() []hierarchy {
+func findHierarchies() []hierarchy {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil
@@ -78,17 +78,17 @@ var controllers = []string{"memory", "pids", "cpu"}
 // not bounded by the kernel's groups here.
 func Divide() error {
 	var errs []error
-	for _, h := range hierarchies() {
+	for _, h := range findHierarchies() {
 		if h.unified {
-			errs = append(errs, h.divide(controllers))
+			errs = append(errs, h.delegateControllers(controllers))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// divide has the groups in h bounded by those of the controllers that h has.
-func (h hierarchy) divide(wanted []string) error {
-	missing := h.enable(wanted)
+// delegateControllers has the groups in h bounded by those of the controllers that h has.
+func (h hierarchy) delegateControllers(wanted []string) error {
+	missing := h.enableControllers(wanted)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (h hierarchy) divide(wanted []string) error {
 	}
 	err := moveAll(h.parent, leaf, h.mayMove)
 	if err == nil {
-		if missing = h.enable(wanted); len(missing) == 0 {
+		if missing = h.enableControllers(wanted); len(missing) == 0 {
 			return nil
 		}
 		err = fmt.Errorf("no %s for the groups in it", strings.Join(missing, ", "))
@@ -118,12 +118,12 @@ func (h hierarchy) divide(wanted []string) error {
 	return fmt.Errorf("divide control group %s: %w", h.parent, errors.Join(err, os.Remove(leaf)))
 }
 
-// enable has the groups in h bounded by controllers, and returns those that h has and
+// enableControllers has the groups in h bounded by controllers, and returns those that h has and
 // that refuse.
-func (h hierarchy) enable(wanted []string) (missing []string) {
+func (h hierarchy) enableControllers(wanted []string) (missing []string) {
 	b, _ := os.ReadFile(filepath.Join(h.parent, "cgroup.controllers")) // none, where there is none
 	for _, c := range strings.Fields(string(b)) {
-		if slices.Contains(wanted, c) && set(h.parent, "cgroup.subtree_control", "+"+c) != nil {
+		if slices.Contains(wanted, c) && writeGroupFile(h.parent, "cgroup.subtree_control", "+"+c) != nil {
 			missing = append(missing, c)
 		}
 	}
@@ -134,7 +134,7 @@ func (h hierarchy) enable(wanted []string) (missing []string) {
 // Process 1 is a container's, and starts nothing but us.
 func (h hierarchy) mayMove(pids []int) error {
 	ours := map[int]bool{1: true, os.Getpid(): true}
-	for _, id := range descendants(os.Getpid()) {
+	for _, id := range descendantsOf(os.Getpid()) {
 		ours[id.PID] = true
 	}
 	for _, pid := range pids {
@@ -159,7 +159,7 @@ func moveAll(from, to string, may func(pids []int) error) error {
 			return err
 		}
 		for _, pid := range pids {
-			if err := set(to, "cgroup.procs", strconv.Itoa(pid)); err != nil && !errors.Is(err, syscall.ESRCH) {
+			if err := writeGroupFile(to, "cgroup.procs", strconv.Itoa(pid)); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return err
 			}
 		}
@@ -185,7 +185,7 @@ func groupOf(dir string) []int {
 func joinCgroup(o Options, m mark, pid int) cgroup {
 	var g cgroup
 	if m.name != "" {
-		g.joinAll(hierarchies(), o, m, pid)
+		g.joinAll(findHierarchies(), o, m, pid)
 	}
 	return g
 }
@@ -194,11 +194,11 @@ func (g *cgroup) joinAll(all []hierarchy, o Options, m mark, pid int) {
 	var why error
 	for _, h := range all {
 		if h.unified {
-			if refused := h.enable(controllers); len(refused) > 0 {
+			if refused := h.enableControllers(controllers); len(refused) > 0 {
 				g.notes = append(g.notes, fmt.Sprintf("control group %s: no %s for the groups in it", h.parent, strings.Join(refused, ", ")))
 			}
 		}
-		if err := g.join(filepath.Join(h.parent, m.String()), o, pid); err != nil && why == nil {
+		if err := g.joinGroup(filepath.Join(h.parent, m.String()), o, pid); err != nil && why == nil {
 			why = fmt.Errorf("no control group can be made: %w", err)
 		}
 	}
@@ -210,20 +210,20 @@ func (g *cgroup) joinAll(all []hierarchy, o Options, m mark, pid int) {
 // cpuPeriod is the time, in microseconds, over which CPUs are shared out.
 const cpuPeriod = 100_000
 
-func (g *cgroup) join(dir string, o Options, pid int) error {
+func (g *cgroup) joinGroup(dir string, o Options, pid int) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	g.dirs = append(g.dirs, dir)
 	memory, quota := strconv.FormatInt(o.MaxMemoryBytes, 10), strconv.Itoa(o.MaxCPUs*cpuPeriod)
-	memoryOK := o.MaxMemoryBytes > 0 && (set(dir, "memory.max", memory) == nil || set(dir, "memory.limit_in_bytes", memory) == nil)
-	pidsOK := o.MaxProcesses > 0 && set(dir, "pids.max", strconv.Itoa(o.MaxProcesses)) == nil
-	cpuOK := o.MaxCPUs > 0 && (set(dir, "cpu.max", quota+" "+strconv.Itoa(cpuPeriod)) == nil || set(dir, "cpu.cfs_quota_us", quota) == nil)
-	if err := set(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+	memoryOK := o.MaxMemoryBytes > 0 && (writeGroupFile(dir, "memory.max", memory) == nil || writeGroupFile(dir, "memory.limit_in_bytes", memory) == nil)
+	pidsOK := o.MaxProcesses > 0 && writeGroupFile(dir, "pids.max", strconv.Itoa(o.MaxProcesses)) == nil
+	cpuOK := o.MaxCPUs > 0 && (writeGroupFile(dir, "cpu.max", quota+" "+strconv.Itoa(cpuPeriod)) == nil || writeGroupFile(dir, "cpu.cfs_quota_us", quota) == nil)
+	if err := writeGroupFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
 		return err
 	}
 	if memoryOK {
-		_ = set(dir, "memory.swap.max", "0") // else the limit is no limit
+		_ = writeGroupFile(dir, "memory.swap.max", "0") // else the limit is no limit
 		g.layers = append(g.layers, LayerMemory)
 	}
 	if pidsOK {
@@ -235,8 +235,8 @@ func (g *cgroup) join(dir string, o Options, pid int) error {
 	return nil
 }
 
-// set writes a group's file, which the kernel made: it never makes one.
-func set(dir, file, value string) error {
+// writeGroupFile writes a group's file, which the kernel made: it never makes one.
+func writeGroupFile(dir, file, value string) error {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -245,10 +245,10 @@ func set(dir, file, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// kill ends all of the group at once, where the kernel can.
-func (g cgroup) kill() {
+// killGroups ends all of the group at once, where the kernel can.
+func (g cgroup) killGroups() {
 	for _, dir := range g.dirs {
-		_ = set(dir, "cgroup.kill", "1") // the older hierarchies cannot
+		_ = writeGroupFile(dir, "cgroup.kill", "1") // the older hierarchies cannot
 	}
 }
 
@@ -268,9 +268,9 @@ func (g cgroup) oomKilled() bool {
 	return false
 }
 
-// remove deletes the groups. A group is busy for a moment after its last
+// removeGroups deletes the groups. A group is busy for a moment after its last
 // process is gone.
-func (g cgroup) remove() error {
+func (g cgroup) removeGroups() error {
 	var errs []error
 	for _, dir := range g.dirs {
 		err := os.Remove(dir)
@@ -285,8 +285,8 @@ func (g cgroup) remove() error {
 	return errors.Join(errs...)
 }
 
-// members lists the processes of a group that are others than this one, none when it is
+// otherMembers lists the processes of a group that are others than this one, none when it is
 // gone.
-func members(dir string) []int {
+func otherMembers(dir string) []int {
 	return slices.DeleteFunc(groupOf(dir), func(pid int) bool { return pid <= 1 || pid == os.Getpid() })
 }

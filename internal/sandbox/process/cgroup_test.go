@@ -29,10 +29,10 @@ func unifiedGroup(t *testing.T) (group string, have []string) {
 	for _, c := range strings.Fields(contentOf(filepath.Join(mount, "cgroup.controllers"))) {
 		enabled := strings.Fields(contentOf(filepath.Join(mount, "cgroup.subtree_control")))
 		if !slices.Contains(enabled, c) {
-			if set(mount, "cgroup.subtree_control", "+"+c) != nil {
+			if writeGroupFile(mount, "cgroup.subtree_control", "+"+c) != nil {
 				continue
 			}
-			t.Cleanup(func() { _ = set(mount, "cgroup.subtree_control", "-"+c) })
+			t.Cleanup(func() { _ = writeGroupFile(mount, "cgroup.subtree_control", "-"+c) })
 		}
 		have = append(have, c)
 	}
@@ -42,7 +42,7 @@ func unifiedGroup(t *testing.T) (group string, have []string) {
 	}
 	t.Cleanup(func() {
 		for _, dir := range []string{filepath.Join(group, OwnLeaf), group} {
-			if err := (cgroup{dirs: []string{dir}}).remove(); err != nil {
+			if err := (cgroup{dirs: []string{dir}}).removeGroups(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -58,7 +58,7 @@ func contentOf(file string) string {
 // divider is a server in a group of its own: it tells how it divides the group, and where
 // a box that it makes then is. It ends with its standard input.
 func divider(group, wanted string) error {
-	if err := set(group, "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
+	if err := writeGroupFile(group, "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
 		return err
 	}
 	child := exec.Command("/bin/sleep", "1000") // a worker
@@ -68,9 +68,9 @@ func divider(group, wanted string) error {
 	defer child.Wait() //nolint:errcheck // it is killed
 	defer child.Process.Kill()
 	h := hierarchy{parent: group, unified: true}
-	fmt.Println("refused", len(h.enable(strings.Split(wanted, ","))))
+	fmt.Println("refused", len(h.enableControllers(strings.Split(wanted, ","))))
 	for range 2 { // a second time it does nothing
-		if err := h.divide(strings.Split(wanted, ",")); err != nil {
+		if err := h.delegateControllers(strings.Split(wanted, ",")); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func divider(group, wanted string) error {
 	defer func() { box.Kill(); box.Wait(); _ = box.Close() }()
 	fmt.Println("parent", contentOf(filepath.Join(group, "cgroup.procs")))
 	for _, dir := range box.cgroup.dirs {
-		if filepath.Dir(dir) == group && slices.Contains(members(dir), box.PID()) {
+		if filepath.Dir(dir) == group && slices.Contains(otherMembers(dir), box.PID()) {
 			fmt.Println("box", dir, strings.Join(box.Layers(), ","))
 		}
 	}
@@ -131,7 +131,7 @@ func divided(t *testing.T, group string, have []string) (string, error) {
 func TestGroupOfOthersIsNotDivided(t *testing.T) {
 	group, have := unifiedGroup(t)
 	stranger := exec.Command("/bin/sleep", "1000")
-	if err := errors.Join(stranger.Start(), set(group, "cgroup.procs", strconv.Itoa(stranger.Process.Pid))); err != nil {
+	if err := errors.Join(stranger.Start(), writeGroupFile(group, "cgroup.procs", strconv.Itoa(stranger.Process.Pid))); err != nil {
 		t.Fatal(err)
 	}
 	defer stranger.Wait() //nolint:errcheck // it is killed
@@ -146,7 +146,7 @@ func TestGroupOfOthersIsNotDivided(t *testing.T) {
 	if err := os.Mkdir(service, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cgroup{dirs: []string{service}}.remove() }()
+	defer func() { _ = cgroup{dirs: []string{service}}.removeGroups() }()
 	if out, err := divided(t, service, have); err == nil || !strings.Contains(out, "DelegateSubgroup="+OwnLeaf) {
 		t.Errorf("%v: %s", err, out)
 	}

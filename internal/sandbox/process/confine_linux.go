@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine gives up rights for this thread and all that is forked from it; it must
+// confineThread gives up rights for this thread and all that is forked from it; it must
 // be the one that the agent is forked from. It returns the layers that hold.
-func confine(p confinement, r reach) ([]string, error) {
+func confineThread(p confinement, r reach) ([]string, error) {
 	if err := setRlimits(p); err != nil {
 		return nil, err
 	}
 	layers := []string{LayerRlimits}
 	if p.Counted && p.MaxProcesses > 0 {
-		if err := lower(unix.RLIMIT_NPROC, uint64(p.MaxProcesses)); err != nil {
+		if err := lowerLimit(unix.RLIMIT_NPROC, uint64(p.MaxProcesses)); err != nil {
 			return nil, fmt.Errorf("limit nproc: %w", err)
 		}
 		layers = append(layers, LayerNproc)
@@ -26,7 +26,7 @@ func confine(p confinement, r reach) ([]string, error) {
 		return nil, fmt.Errorf("no_new_privs: %w", err)
 	}
 	layers = append(layers, LayerNoPrivs)
-	held, err := restrict(p, r)
+	held, err := applyLandlock(p, r)
 	if err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
@@ -57,7 +57,7 @@ func setRlimits(p confinement) error {
 		{"nofile", unix.RLIMIT_NOFILE, unlimitedIfZero(uint64(p.MaxOpenFiles))},
 	}
 	for _, l := range limits {
-		if err := lower(l.resource, l.max); err != nil {
+		if err := lowerLimit(l.resource, l.max); err != nil {
 			return fmt.Errorf("limit %s: %w", l.name, err)
 		}
 	}
@@ -71,8 +71,8 @@ func unlimitedIfZero(n uint64) uint64 {
 	return n
 }
 
-// lower sets both limits to max, or leaves them when they are lower already.
-func lower(resource int, max uint64) error {
+// lowerLimit sets both limits to max, or leaves them when they are lower already.
+func lowerLimit(resource int, max uint64) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(resource, &now); err != nil {
 		return err

@@ -143,12 +143,12 @@ func TestOwners(t *testing.T) {
 	if err != nil || second.id == first.id {
 		t.Fatalf("%v, %d twice", err, first.id)
 	}
-	second.release()
-	first.release()
+	second.releaseLock()
+	first.releaseLock()
 	if again, err := takeOwner(DefaultUIDBase, name); err != nil || again.id != first.id {
 		t.Errorf("%v, %d", err, again.id)
 	} else {
-		again.release()
+		again.releaseLock()
 	}
 }
 

@@ -25,20 +25,20 @@ func TestForgedMarks(t *testing.T) {
 	owner := OwnerOf(t.TempDir())
 	dead := mark{owner, "run-1", ID{me.PID, me.Start + 1}}
 	var g cgroup
-	for _, h := range hierarchies() {
+	for _, h := range findHierarchies() {
 		if dir := filepath.Join(h.parent, dead.String()); os.Mkdir(dir, 0o700) == nil {
 			g.dirs = append(g.dirs, dir)
 		}
 	}
 	t.Cleanup(func() {
-		if err := g.remove(); err != nil {
+		if err := g.removeGroups(); err != nil {
 			t.Error(err)
 		}
 	})
 	agent := exec.Command("sleep", "600")
-	agent.Env = mark{owner, "run-1", me}.env()
+	agent.Env = mark{owner, "run-1", me}.envVariables()
 	stranger := exec.Command("sleep", "600")
-	stranger.Env = mark{owner, "run-2", me}.env()
+	stranger.Env = mark{owner, "run-2", me}.envVariables()
 	for _, cmd := range []*exec.Cmd{agent, stranger} {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestForgedMarks(t *testing.T) {
 			_ = cmd.Wait()
 		})
 		joined := slices.ContainsFunc(g.dirs, func(dir string) bool {
-			return set(dir, "cgroup.procs", strconv.Itoa(cmd.Process.Pid)) == nil
+			return writeGroupFile(dir, "cgroup.procs", strconv.Itoa(cmd.Process.Pid)) == nil
 		})
 		if !joined {
 			t.Skip("SKIPPED: groups of processes cannot be made here")

@@ -36,11 +36,11 @@ func Init(_ []string, log io.Writer) int {
 	// because what is ignored, also by whoever started us, stays so in the agent.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	in := &initProcess{link: l, first: os.Getpid() == 1, ended: make(chan os.Signal, 1)}
-	if !onAThread(in.serve) {
-		return in.end()
+	if !onAThread(in.serveRequests) {
+		return in.killRemaining()
 	}
 	go debug.FreeOSMemory() // from here on next to nothing is needed, beside each agent
-	return in.supervise()
+	return in.superviseAgent()
 }
 
 // onAThread calls fn on a thread, locked to it, that ends with fn and is not the
@@ -90,24 +90,24 @@ type initProcess struct {
 	agent int            // 0 before Exec
 }
 
-// serve does what the Box asks for, all on one thread, until the agent is started. It
+// serveRequests does what the Box asks for, all on one thread, until the agent is started. It
 // is false when the Box is gone before.
-func (in *initProcess) serve() bool {
+func (in *initProcess) serveRequests() bool {
 	if !in.first {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // else Keeper finds what this would have
 	}
 	signal.Notify(in.ended, syscall.SIGCHLD)
 	for {
 		var r request
-		given, err := in.link.receive(&r)
+		given, err := in.link.receiveMessage(&r)
 		if err != nil {
 			return false
 		}
-		a, files := in.handle(r, given)
+		a, files := in.handleRequest(r, given)
 		for _, f := range given {
 			f.Close()
 		}
-		err = in.link.send(a, files...)
+		err = in.link.sendMessage(a, files...)
 		for _, f := range files {
 			f.Close()
 		}
@@ -120,29 +120,29 @@ func (in *initProcess) serve() bool {
 	}
 }
 
-func (in *initProcess) handle(r request, given []*os.File) (answer, []*os.File) {
+func (in *initProcess) handleRequest(r request, given []*os.File) (answer, []*os.File) {
 	switch {
 	case r.Isolate != nil:
-		return in.isolate(*r.Isolate)
+		return in.isolateProcess(*r.Isolate)
 	case r.Confine != nil:
-		a, err := in.confine(*r.Confine, given)
-		a.Err = text(err)
+		a, err := in.confineAgent(*r.Confine, given)
+		a.Err = errorText(err)
 		return a, nil
 	case r.Exec != nil:
-		pid, err := in.exec(*r.Exec)
-		return answer{PID: pid, Err: text(err)}, nil
+		pid, err := in.execAgent(*r.Exec)
+		return answer{PID: pid, Err: errorText(err)}, nil
 	}
 	return answer{Err: "unknown request"}, nil
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-func (in *initProcess) isolate(iso isolation) (answer, []*os.File) {
+func (in *initProcess) isolateProcess(iso isolation) (answer, []*os.File) {
 	var a answer
 	if iso.Mounts {
 		proc, fresh, err := ownMounts()
@@ -166,7 +166,7 @@ func (in *initProcess) isolate(iso isolation) (answer, []*os.File) {
 	}
 	var files []*os.File
 	for range iso.Listen {
-		f, err := listen()
+		f, err := openListener()
 		if err != nil {
 			return answer{Err: "listen inside the sandbox: " + err.Error()}, files
 		}
@@ -182,8 +182,8 @@ func (in *initProcess) isolate(iso isolation) (answer, []*os.File) {
 	return a, files
 }
 
-// confine builds the agent's root, where the mounts are ours, and gives up rights.
-func (in *initProcess) confine(c confinement, given []*os.File) (answer, error) {
+// confineAgent builds the agent's root, where the mounts are ours, and gives up rights.
+func (in *initProcess) confineAgent(c confinement, given []*os.File) (answer, error) {
 	var a answer
 	if in.proc > 0 && !c.Unconfined {
 		note, err := in.enterRoot(&c, given)
@@ -198,7 +198,7 @@ func (in *initProcess) confine(c confinement, given []*os.File) (answer, error) 
 			a.Layers = append(a.Layers, LayerUID)
 		}
 	}
-	layers, err := confine(c, reach{
+	layers, err := confineThread(c, reach{
 		root: in.proc > 0, pids: in.first, procs: in.fresh, truncates: landlockVersion() >= truncateVersion,
 		datagrams: c.OwnNetwork || c.Network, messages: c.Network,
 	})
@@ -227,12 +227,12 @@ func (in *initProcess) enterRoot(c *confinement, given []*os.File) (note, err er
 		in.uid, c.Counted = c.UID, true
 	}
 	c.Write = append(c.Write, privateDirs...)
-	return note, r.enter(in.uid)
+	return note, r.enterNewRoot(in.uid)
 }
 
-// listen opens a listener in this network namespace. Its descriptor can be
+// openListener opens a listener in this network namespace. Its descriptor can be
 // served from outside: a socket stays in the namespace that it was made in.
-func listen() (*os.File, error) {
+func openListener() (*os.File, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func listen() (*os.File, error) {
 	return l.(*net.TCPListener).File()
 }
 
-func (in *initProcess) exec(c sandbox.Command) (int, error) {
+func (in *initProcess) execAgent(c sandbox.Command) (int, error) {
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if in.uid > 0 {
 		sys.Credential = &syscall.Credential{Uid: uint32(in.uid), Gid: uint32(in.uid)}
@@ -274,33 +274,33 @@ func givePipes(uid int) error {
 	return nil
 }
 
-// supervise forwards signals and collects every child that ends. It returns
+// superviseAgent forwards signals and collects every child that ends. It returns
 // when the agent has ended or the Box is gone.
-func (in *initProcess) supervise() int {
+func (in *initProcess) superviseAgent() int {
 	requests := make(chan request)
-	go in.follow(requests)
+	go in.passOnRequests(requests)
 	for {
 		select {
 		case r, ok := <-requests:
 			if !ok {
-				return in.end()
+				return in.killRemaining()
 			}
 			_ = syscall.Kill(-in.agent, syscall.Signal(r.Signal)) // it may just have ended
 		case <-in.ended:
-			if exit := in.reap(); exit != nil {
-				_ = in.link.send(answer{Exit: exit}) // a Box that is gone does not ask
-				return in.end()
+			if exit := in.reapChildren(); exit != nil {
+				_ = in.link.sendMessage(answer{Exit: exit}) // a Box that is gone does not ask
+				return in.killRemaining()
 			}
 		}
 	}
 }
 
-// follow passes requests on until the Box is gone.
-func (in *initProcess) follow(requests chan<- request) {
+// passOnRequests passes requests on until the Box is gone.
+func (in *initProcess) passOnRequests(requests chan<- request) {
 	defer close(requests)
 	for {
 		var r request
-		if _, err := in.link.receive(&r); err != nil {
+		if _, err := in.link.receiveMessage(&r); err != nil {
 			return
 		}
 		if r.Signal > 0 {
@@ -309,9 +309,9 @@ func (in *initProcess) follow(requests chan<- request) {
 	}
 }
 
-// reap collects the children that have ended, and returns the agent's end when
+// reapChildren collects the children that have ended, and returns the agent's end when
 // it is among them. One signal may stand for several.
-func (in *initProcess) reap() *sandbox.Exit {
+func (in *initProcess) reapChildren() *sandbox.Exit {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -335,16 +335,16 @@ func exitOf(status syscall.WaitStatus) *sandbox.Exit {
 // endPause is how long the init waits before it looks again for what is left.
 const endPause = 2 * time.Millisecond
 
-// end kills what is left below us. As process 1 our own end does it; otherwise
+// killRemaining kills what is left below us. As process 1 our own end does it; otherwise
 // orphans come to us, as their subreaper, until none is left. A look at /proc can
 // miss a process that is being forked or handed over, so it never waits for the
 // ones it has seen: it looks again until there is no child at all.
-func (in *initProcess) end() int {
+func (in *initProcess) killRemaining() int {
 	if in.first {
 		return 0
 	}
 	for deadline := time.Now().Add(killTime); time.Now().Before(deadline); {
-		for _, pid := range children(os.Getpid()) {
+		for _, pid := range childrenOf(os.Getpid()) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		switch pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); {

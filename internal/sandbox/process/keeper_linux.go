@@ -23,7 +23,7 @@ var _ sandbox.Keeper = Keeper{}
 
 // List returns the boxes of which a process or a group is left.
 func (k Keeper) List(context.Context) ([]sandbox.Left, error) {
-	found := look(func(m mark) bool { return m.owner == k.Owner })
+	found := findRemains(func(m mark) bool { return m.owner == k.Owner })
 	var left []sandbox.Left
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		left = append(left, sandbox.Left{Name: name, Orphan: !slices.ContainsFunc(found[name].makers, ID.Alive)})
@@ -35,10 +35,10 @@ func (k Keeper) List(context.Context) ([]sandbox.Left, error) {
 // their groups.
 func (k Keeper) Destroy(ctx context.Context, name string) error {
 	mine := func(m mark) bool { return m.owner == k.Owner && m.name == name }
-	if err := endAll(ctx, func() remains { return look(mine)[name] }); err != nil {
+	if err := endAll(ctx, func() remains { return findRemains(mine)[name] }); err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", name, err)
 	}
-	_ = cgroup{dirs: look(mine)[name].groups}.remove() // an empty group that stays costs nothing
+	_ = cgroup{dirs: findRemains(mine)[name].groups}.removeGroups() // an empty group that stays costs nothing
 	return nil
 }
 
@@ -49,12 +49,12 @@ type remains struct {
 	groups []string
 }
 
-// look finds what is left of the boxes whose marks are wanted, by their names. What the
+// findRemains finds what is left of the boxes whose marks are wanted, by their names. What the
 // group of a process tells goes before its environment, which an agent chooses for what it
 // starts: it could say there that its box has a maker who lives, so that nobody ends it.
-func look(wanted func(mark) bool) map[string]remains {
+func findRemains(wanted func(mark) bool) map[string]remains {
 	found, told := map[string]remains{}, map[ID]bool{}
-	for _, h := range hierarchies() {
+	for _, h := range findHierarchies() {
 		for dir, m := range groupsIn(h.parent) {
 			ids := inGroup(dir)
 			for _, id := range ids {
@@ -95,12 +95,12 @@ func groupsIn(parent string) map[string]mark {
 // inGroup lists the living members of a group.
 func inGroup(dir string) []ID {
 	var ids []ID
-	for _, pid := range members(dir) {
+	for _, pid := range otherMembers(dir) {
 		if id, err := Identify(pid); err == nil {
 			ids = append(ids, id)
 		}
 	}
-	still := members(dir) // a number that was given away meanwhile is not among them
+	still := otherMembers(dir) // a number that was given away meanwhile is not among them
 	return slices.DeleteFunc(ids, func(id ID) bool { return !id.Alive() || !slices.Contains(still, id.PID) })
 }
 
@@ -114,7 +114,7 @@ func endAll(ctx context.Context, left func() remains) error {
 		if len(r.roots) == 0 {
 			return nil
 		}
-		cgroup{dirs: r.groups}.kill()
+		cgroup{dirs: r.groups}.killGroups()
 		err := endTrees(r.roots)
 		select {
 		case <-time.After(endPatience):
@@ -134,9 +134,9 @@ func endTrees(roots []ID) error {
 	stopped := map[ID]bool{}
 	for range mostStops {
 		fresh := false
-		for _, id := range trees(roots) {
+		for _, id := range livingTrees(roots) {
 			if !stopped[id] {
-				_ = id.signal(syscall.SIGSTOP) // the kill tells why not
+				_ = id.sendSignal(syscall.SIGSTOP) // the kill tells why not
 				stopped[id], fresh = true, true
 			}
 		}
@@ -146,27 +146,27 @@ func endTrees(roots []ID) error {
 	}
 	var errs []error
 	for id := range stopped {
-		if err := id.signal(syscall.SIGKILL); err != nil {
+		if err := id.sendSignal(syscall.SIGKILL); err != nil {
 			errs = append(errs, fmt.Errorf("kill %d: %w", id.PID, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// trees lists the living among the roots and all below them; never ourselves.
-func trees(roots []ID) []ID {
+// livingTrees lists the living among the roots and all below them; never ourselves.
+func livingTrees(roots []ID) []ID {
 	var pids []int
 	for _, root := range roots {
 		if root.Alive() {
 			pids = append(pids, root.PID)
 		}
 	}
-	all := append(descendants(pids...), roots...)
+	all := append(descendantsOf(pids...), roots...)
 	return slices.DeleteFunc(all, func(id ID) bool { return id.PID <= 1 || id.PID == os.Getpid() || !id.Alive() })
 }
 
-// signal sends a signal to the process, and to no other that was given its number.
-func (id ID) signal(sig syscall.Signal) error {
+// sendSignal sends a signal to the process, and to no other that was given its number.
+func (id ID) sendSignal(sig syscall.Signal) error {
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
 		return err

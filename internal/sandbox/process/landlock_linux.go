@@ -39,9 +39,9 @@ func landlockVersion() int {
 	return int(v)
 }
 
-// guarded is all that a version of the interface can refuse. What a rule does not
+// guardedRights is all that a version of the interface can refuse. What a rule does not
 // grant of it is refused.
-func guarded(version int) unix.LandlockRulesetAttr {
+func guardedRights(version int) unix.LandlockRulesetAttr {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: readRights | changeRights}
 	for _, later := range []struct {
 		since          int
@@ -64,16 +64,16 @@ func guarded(version int) unix.LandlockRulesetAttr {
 	return attr
 }
 
-// restrict applies as much of Landlock as the kernel has, to this thread and to what
+// applyLandlock applies as much of Landlock as the kernel has, to this thread and to what
 // is forked from it. The init's other threads stay free: no agent comes from them, and
 // to reach them all they would have to be found in /proc, which may show the numbers of
 // another namespace.
-func restrict(p confinement, r reach) ([]string, error) {
+func applyLandlock(p confinement, r reach) ([]string, error) {
 	version := landlockVersion()
 	if version < 1 {
 		return nil, nil // the caller sees that the layer is missing
 	}
-	rules, err := newRuleset(guarded(version))
+	rules, err := newRuleset(guardedRights(version))
 	if err != nil {
 		return nil, err
 	}

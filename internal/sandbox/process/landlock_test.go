@@ -18,12 +18,12 @@ func TestGuardedByVersion(t *testing.T) {
 		{1, files, 0, 0}, {2, 1<<14 - 1, 0, 0}, {3, 1<<15 - 1, 0, 0}, {4, 1<<15 - 1, 3, 0}, {5, 1<<16 - 1, 3, 0},
 		{6, 1<<16 - 1, 3, 3}, {7, 1<<16 - 1, 3, 3}, {8, 1<<16 - 1, 3, 3}, {9, 1<<17 - 1, 3, 3}, {10, 1<<17 - 1, 15, 3}, {99, 1<<17 - 1, 15, 3},
 	} {
-		got := guarded(c.version)
+		got := guardedRights(c.version)
 		if got.Handled_access_fs != c.fs || got.Handled_access_net != c.net || got.Scoped != c.scope {
 			t.Errorf("version %d guards %+v, want %+v", c.version, got, c)
 		}
 	}
-	if rest := (ownRights | deviceRights) &^ guarded(3).Handled_access_fs; rest != 0 {
+	if rest := (ownRights | deviceRights) &^ guardedRights(3).Handled_access_fs; rest != 0 {
 		t.Errorf("%x is granted and never guarded", rest)
 	}
 	if fileRights&(unix.LANDLOCK_ACCESS_FS_READ_DIR|unix.LANDLOCK_ACCESS_FS_REFER|unix.LANDLOCK_ACCESS_FS_MAKE_REG) != 0 {

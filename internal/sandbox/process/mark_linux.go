@@ -83,15 +83,15 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// env is what a process with the mark has in its environment.
-func (m mark) env() []string {
+// envVariables is what a process with the mark has in its environment.
+func (m mark) envVariables() []string {
 	if m.name == "" {
 		return []string{}
 	}
 	return []string{markVariable + "=" + m.String()}
 }
 
-func (m mark) is(other mark) bool { return m == other }
+func (m mark) isSameMark(other mark) bool { return m == other }
 
 // markOf returns the mark that a process was started with.
 func markOf(pid int) (mark, bool) {

@@ -41,17 +41,17 @@ func takeOwner(base int, name string) (owner, error) {
 	return owner{}, nightcrier.Errorf(nightcrier.Exhausted, "all %d user ids from %d are taken", UIDRange, base)
 }
 
-func (o owner) release() {
+func (o owner) releaseLock() {
 	if o.lock != nil {
 		o.lock.Close()
 	}
 }
 
-// mapping returns a user namespace in which the server's files are the owner's:
+// newUserNamespace returns a user namespace in which the server's files are the owner's:
 // a mount with this mapping shows them as its own, and on the disk what it makes
 // is the server's. The namespace needs a process to be made with; that one is
 // stopped before its first instruction and killed.
-func (o owner) mapping() (*os.File, error) {
+func (o owner) newUserNamespace() (*os.File, error) {
 	runtime.LockOSThread() // only this thread may trace it
 	defer runtime.UnlockOSThread()
 	p, err := os.StartProcess("/proc/self/exe", []string{InitCommand}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{

@@ -60,7 +60,7 @@ const (
 // bounded by the kernel: a watch comes too late for what is taken at once, and does not
 // see what the kernel itself needs for an agent.
 func Strict(held []string) []string {
-	missing := lacking(held, LayerEnv, LayerPIDNS, LayerMountNS, LayerNetNS, LayerProc, LayerRoot, LayerNoPrivs, LayerCaps, LayerModes, LayerSeccomp, LayerLandlock, LayerRlimits)
+	missing := missingLayers(held, LayerEnv, LayerPIDNS, LayerMountNS, LayerNetNS, LayerProc, LayerRoot, LayerNoPrivs, LayerCaps, LayerModes, LayerSeccomp, LayerLandlock, LayerRlimits)
 	if !slices.Contains(held, LayerUID) && !slices.Contains(held, LayerUserNS) {
 		missing = append(missing, LayerUID)
 	}
@@ -80,10 +80,10 @@ func Strict(held []string) []string {
 // Floor returns the layers that even a best-effort sandbox lacks: without them no agent is
 // started. What else is missing is told, see Strict.
 func Floor(held []string) []string {
-	return lacking(held, LayerEnv, LayerNoPrivs, LayerCaps, LayerSeccomp, LayerLandlock, LayerRlimits)
+	return missingLayers(held, LayerEnv, LayerNoPrivs, LayerCaps, LayerSeccomp, LayerLandlock, LayerRlimits)
 }
 
-func lacking(held []string, wanted ...string) []string {
+func missingLayers(held []string, wanted ...string) []string {
 	var missing []string
 	for _, l := range wanted {
 		if !slices.Contains(held, l) {

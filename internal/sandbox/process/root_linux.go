@@ -66,16 +66,16 @@ type bind struct {
 // newRoot collects the binds that a policy names. proc is the tree of /proc.
 func newRoot(p sandbox.Policy, proc, mapping int) (*root, error) {
 	r := &root{mapping: mapping, binds: map[string]bind{"/proc": {tree: proc, dir: true, use: system}}, links: map[string]string{}}
-	if err := r.collect(p); err != nil {
+	if err := r.collectBinds(p); err != nil {
 		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *root) collect(p sandbox.Policy) error {
+func (r *root) collectBinds(p sandbox.Policy) error {
 	for _, b := range p.Binds {
-		if err := r.take(b.From, b.To, own); err != nil {
+		if err := r.addBind(b.From, b.To, own); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (r *root) collect(p sandbox.Policy) error {
 		paths []string
 	}{{own, p.Write}, {device, p.Devices}, {system, SystemFiles()}, {read, p.Read}} {
 		for _, path := range list.paths {
-			if err := r.show(path, list.use); err != nil {
+			if err := r.showPath(path, list.use); err != nil {
 				return err
 			}
 		}
@@ -92,25 +92,25 @@ func (r *root) collect(p sandbox.Policy) error {
 	return nil
 }
 
-// show binds a path at its own place, and with it the links that lead there.
+// showPath binds a path at its own place, and with it the links that lead there.
 // What does not exist is left out, but for the agent's own directories.
-func (r *root) show(path string, u use) error {
-	real, err := r.follow(path)
+func (r *root) showPath(path string, u use) error {
+	real, err := r.followLinks(path)
 	if errors.Is(err, fs.ErrNotExist) && u != own {
 		return nil
 	}
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "show %s in the sandbox: %w", path, err)
 	}
-	if r.shown(real, u) {
+	if r.isShown(real, u) {
 		return nil
 	}
-	return r.take(real, real, u)
+	return r.addBind(real, real, u)
 }
 
-// shown reports whether a path is there already by a bind above it.
-func (r *root) shown(path string, u use) bool {
-	if ours(path) {
+// isShown reports whether a path is there already by a bind above it.
+func (r *root) isShown(path string, u use) bool {
+	if isMadeFile(path) {
 		return true
 	}
 	for dir := path; ; dir = filepath.Dir(dir) {
@@ -123,9 +123,9 @@ func (r *root) shown(path string, u use) bool {
 	}
 }
 
-// take opens a tree of mounts with the rights that its use has.
-func (r *root) take(from, to string, u use) error {
-	b, err := r.open(from, u)
+// addBind opens a tree of mounts with the rights that its use has.
+func (r *root) addBind(from, to string, u use) error {
+	b, err := r.openBind(from, u)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "show %s in the sandbox: %w", from, err)
 	}
@@ -133,7 +133,7 @@ func (r *root) take(from, to string, u use) error {
 	return nil
 }
 
-func (r *root) open(from string, u use) (bind, error) {
+func (r *root) openBind(from string, u use) (bind, error) {
 	info, err := os.Lstat(from)
 	if err != nil {
 		return bind{}, err
@@ -142,14 +142,14 @@ func (r *root) open(from string, u use) (bind, error) {
 	if err != nil {
 		return bind{}, err
 	}
-	if err := r.restrict(tree, u); err != nil {
+	if err := r.restrictTree(tree, u); err != nil {
 		unix.Close(tree)
 		return bind{}, err
 	}
 	return bind{from: from, tree: tree, dir: info.IsDir(), use: u}, nil
 }
 
-func (r *root) restrict(tree int, u use) error {
+func (r *root) restrictTree(tree int, u use) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY}
 	switch u {
 	case own:
@@ -172,8 +172,8 @@ func (r *root) restrict(tree int, u use) error {
 	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
 }
 
-// follow resolves the links of a path, each of which the new root will have too.
-func (r *root) follow(path string) (string, error) {
+// followLinks resolves the links of a path, each of which the new root will have too.
+func (r *root) followLinks(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%s is not absolute", path)
 	}
@@ -220,12 +220,12 @@ func (r *root) close() {
 	}
 }
 
-// enter builds the root and makes it this process's. After an error the process
+// enterNewRoot builds the root and makes it this process's. After an error the process
 // has no use any more.
-func (r *root) enter(user int) error {
+func (r *root) enterNewRoot(user int) error {
 	mask := unix.Umask(0o022) // the directories between are for everybody
 	defer unix.Umask(mask)
-	if err := tmpfs(stage, rootOptions); err != nil {
+	if err := mountTmpfs(stage, rootOptions); err != nil {
 		return fmt.Errorf("new root: %w", err)
 	}
 	for _, step := range []func() error{r.makePrivate, r.putBinds, r.putLinks, r.closeLedges, hideKernel, func() error { return writeSystem(user) }} {
@@ -233,10 +233,10 @@ func (r *root) enter(user int) error {
 			return fmt.Errorf("new root: %w", err)
 		}
 	}
-	return pivot()
+	return pivotRoot()
 }
 
-func tmpfs(dir, options string) error {
+func mountTmpfs(dir, options string) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount a tmpfs at %s: %w", dir, err)
 	}
@@ -244,20 +244,20 @@ func tmpfs(dir, options string) error {
 }
 
 func (r *root) makePrivate() error {
-	for _, m := range slices.Concat([][2]string{{"/tmp", tmpOptions}, {"/dev/shm", shmOptions}}, r.ledges()) {
+	for _, m := range slices.Concat([][2]string{{"/tmp", tmpOptions}, {"/dev/shm", shmOptions}}, r.ledgeMounts()) {
 		if err := os.MkdirAll(stage+m[0], 0o755); err != nil {
 			return err
 		}
-		if err := tmpfs(stage+m[0], m[1]); err != nil {
+		if err := mountTmpfs(stage+m[0], m[1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ledges are the directories in /tmp that lead to binds below it, each with the
+// ledgeMounts are the directories in /tmp that lead to binds below it, each with the
 // options of its mount: they are not the agent's to write to, as /tmp is.
-func (r *root) ledges() (all [][2]string) {
+func (r *root) ledgeMounts() (all [][2]string) {
 	for _, path := range slices.Sorted(maps.Keys(r.binds)) {
 		below, ok := strings.CutPrefix(path, "/tmp/")
 		name, _, deeper := strings.Cut(below, "/")
@@ -269,7 +269,7 @@ func (r *root) ledges() (all [][2]string) {
 }
 
 func (r *root) closeLedges() error {
-	for _, m := range r.ledges() {
+	for _, m := range r.ledgeMounts() {
 		if err := unix.MountSetattr(unix.AT_FDCWD, stage+m[0], 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return err
 		}
@@ -284,22 +284,22 @@ func (r *root) putBinds() error {
 		if err := makePlace(stage+path, b.dir); err != nil {
 			return fmt.Errorf("place of %s: %w", path, err)
 		}
-		if err := r.put(path, b); err != nil {
+		if err := r.putBind(path, b); err != nil {
 			return fmt.Errorf("bind %s: %w", path, err)
 		}
 	}
 	return nil
 }
 
-// put moves a tree to its place. A file that was replaced by another of its name
+// putBind moves a tree to its place. A file that was replaced by another of its name
 // since its tree was opened cannot be moved any more: then it is the other's turn.
-func (r *root) put(path string, b bind) error {
+func (r *root) putBind(path string, b bind) error {
 	for try := 0; ; try++ {
 		err := unix.MoveMount(b.tree, "", unix.AT_FDCWD, stage+path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		if !errors.Is(err, unix.ENOENT) || b.dir || b.from == "" || try == maxReplaced {
 			return err
 		}
-		newer, err := r.open(b.from, b.use)
+		newer, err := r.openBind(b.from, b.use)
 		if err != nil {
 			return err
 		}
@@ -326,7 +326,7 @@ func (r *root) putLinks() error {
 	r.links["/dev/stdout"], r.links["/dev/stderr"] = "/proc/self/fd/1", "/proc/self/fd/2"
 	r.links["/dev/zero"] = "full" // see Devices
 	for _, path := range slices.Sorted(maps.Keys(r.links)) {
-		if _, err := os.Lstat(stage + path); err == nil || ours(path) {
+		if _, err := os.Lstat(stage + path); err == nil || isMadeFile(path) {
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(stage+path), 0o755); err != nil {
@@ -374,8 +374,8 @@ func systemFiles(user int) map[string]string {
 	}
 }
 
-// ours reports whether a path is that of a file that is made for the agent.
-func ours(path string) bool {
+// isMadeFile reports whether a path is that of a file that is made for the agent.
+func isMadeFile(path string) bool {
 	_, made := systemFiles(0)[path]
 	return made
 }
@@ -392,9 +392,9 @@ func writeSystem(user int) error {
 	return nil
 }
 
-// pivot makes the stage the root of this process, read-only, and lets the old one
+// pivotRoot makes the stage the root of this process, read-only, and lets the old one
 // go: no path leads to it any more.
-func pivot() error {
+func pivotRoot() error {
 	if err := unix.Chdir(stage); err != nil {
 		return err
 	}

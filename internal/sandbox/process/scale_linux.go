@@ -39,9 +39,9 @@ func atMost(pid int) (int64, error) {
 // scale weighs processes. What several of them have it counts once, with the first.
 type scale struct{ seen map[string]bool }
 
-// weigh is the memory of a process, with its share of each page. Where that cannot be
+// weighProcess is the memory of a process, with its share of each page. Where that cannot be
 // read, because the process forbids it, it has all of them.
-func (s *scale) weigh(pid int) (int64, error) {
+func (s *scale) weighProcess(pid int) (int64, error) {
 	f, err := footprintOf(pid)
 	if err != nil {
 		return 0, err
@@ -49,12 +49,12 @@ func (s *scale) weigh(pid int) (int64, error) {
 	if rollup, err := readFields(f.dir + "/smaps_rollup"); err == nil && rollup["Pss"] > 0 {
 		f.pages = (rollup["Pss"] + rollup["SwapPss"]) << 10
 	}
-	return f.pages + f.besides + s.buffers(f), nil
+	return f.pages + f.besides + s.bufferBytes(f), nil
 }
 
-// buffers are those behind the descriptors of a process, as if they were full. One that
+// bufferBytes are those behind the descriptors of a process, as if they were full. One that
 // forbids to look has as many as it has room for.
-func (s *scale) buffers(f footprint) (total int64) {
+func (s *scale) bufferBytes(f footprint) (total int64) {
 	entries, err := os.ReadDir(f.dir + "/fd")
 	if err != nil {
 		return f.room * socketBytes()

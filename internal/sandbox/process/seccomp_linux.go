@@ -155,13 +155,13 @@ func filterCalls(r reach) error {
 }
 
 func callFilter(arch uint32, r reach) []unix.SockFilter {
-	f := []unix.SockFilter{load(offArch), jump(unix.BPF_JEQ, arch, 1, 0), ret(unix.SECCOMP_RET_KILL_PROCESS), load(offNumber)}
-	f = append(f, jump(unix.BPF_JGE, x32, 0, 1), refuse(unix.ENOSYS))
-	for _, call := range r.denied() {
-		f = append(f, jump(unix.BPF_JEQ, call, 0, 1), refuse(unix.EPERM))
+	f := []unix.SockFilter{loadWord(offArch), jumpIf(unix.BPF_JEQ, arch, 1, 0), returnAction(unix.SECCOMP_RET_KILL_PROCESS), loadWord(offNumber)}
+	f = append(f, jumpIf(unix.BPF_JGE, x32, 0, 1), returnErrno(unix.ENOSYS))
+	for _, call := range r.deniedNumbers() {
+		f = append(f, jumpIf(unix.BPF_JEQ, call, 0, 1), returnErrno(unix.EPERM))
 	}
 	for _, h := range hidingCalls {
-		f = append(f, jump(unix.BPF_JEQ, h.call, 0, 1), refuse(h.errno))
+		f = append(f, jumpIf(unix.BPF_JEQ, h.call, 0, 1), returnErrno(h.errno))
 	}
 	for _, c := range slices.Concat(raisingCalls, oldRaisingCalls[runtime.GOARCH]) {
 		f = append(f, withoutFlags(c.call, c.mode, raisingModes, unix.EPERM)...)
@@ -178,11 +178,11 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 		f = append(f, withoutFlags(s.call, s.flags, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)...)
 	}
 	f = append(f, boundPairs()...)
-	return append(f, r.sockets()...)
+	return append(f, r.socketFilter()...)
 }
 
-// denied are the calls that are refused whatever their arguments.
-func (r reach) denied() []uint32 {
+// deniedNumbers are the calls that are refused whatever their arguments.
+func (r reach) deniedNumbers() []uint32 {
 	denied := slices.Concat(deniedCalls, sharedCalls)
 	if !r.root {
 		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH], placeCalls)
@@ -199,7 +199,7 @@ func (r reach) plainOpens() (f []unix.SockFilter) {
 		f = append(f, withoutAll(c.call, c.mode, unix.O_ACCMODE|unix.O_TRUNC, unix.O_RDONLY|unix.O_TRUNC, unix.EPERM)...)
 	}
 	if !r.truncates {
-		f = append(f, jump(unix.BPF_JEQ, unix.SYS_OPENAT2, 0, 1), refuse(unix.ENOSYS))
+		f = append(f, jumpIf(unix.BPF_JEQ, unix.SYS_OPENAT2, 0, 1), returnErrno(unix.ENOSYS))
 	}
 	return f
 }
@@ -209,7 +209,7 @@ func (r reach) plainOpens() (f []unix.SockFilter) {
 // where no filter sees them; without it libraries use clone.
 func plainClones() []unix.SockFilter {
 	return slices.Concat(
-		[]unix.SockFilter{jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), refuse(unix.ENOSYS)},
+		[]unix.SockFilter{jumpIf(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), returnErrno(unix.ENOSYS)},
 		withoutFlags(unix.SYS_CLONE, offArg0, newNamespaces, unix.EPERM),
 		withoutAll(unix.SYS_CLONE, offArg0, unix.CLONE_THREAD|unix.CLONE_FILES, unix.CLONE_THREAD, unix.EINVAL))
 }
@@ -225,8 +225,8 @@ func countedMemory() []unix.SockFilter {
 		withoutFlags(unix.SYS_MMAP, offArg3, unix.MAP_HUGETLB, unix.ENOMEM),
 		withoutAll(unix.SYS_FCNTL, offArg1, ^uint32(0), unix.F_SETPIPE_SZ, unix.EPERM),
 		[]unix.SockFilter{
-			jump(unix.BPF_JEQ, unix.SYS_SETSOCKOPT, 0, 6), load(offArg1), jump(unix.BPF_JEQ, unix.SOL_SOCKET, 0, 3),
-			load(offArg2), jump(unix.BPF_JEQ, unix.SO_SNDBUF, 0, 1), refuse(0), load(offNumber),
+			jumpIf(unix.BPF_JEQ, unix.SYS_SETSOCKOPT, 0, 6), loadWord(offArg1), jumpIf(unix.BPF_JEQ, unix.SOL_SOCKET, 0, 3),
+			loadWord(offArg2), jumpIf(unix.BPF_JEQ, unix.SO_SNDBUF, 0, 1), returnErrno(0), loadWord(offNumber),
 		})
 }
 
@@ -234,36 +234,36 @@ func countedMemory() []unix.SockFilter {
 // datagrams sends to any path.
 func boundPairs() []unix.SockFilter {
 	return []unix.SockFilter{
-		jump(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 8),
-		load(offArg0), jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0), refuse(unix.EAFNOSUPPORT),
-		load(offArg1), and(kindOfSocket), jump(unix.BPF_JEQ, unix.SOCK_STREAM, 2, 0), jump(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 1, 0),
-		refuse(unix.EPROTONOSUPPORT), load(offNumber),
+		jumpIf(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, 0, 8),
+		loadWord(offArg0), jumpIf(unix.BPF_JEQ, unix.AF_UNIX, 1, 0), returnErrno(unix.EAFNOSUPPORT),
+		loadWord(offArg1), andMask(kindOfSocket), jumpIf(unix.BPF_JEQ, unix.SOCK_STREAM, 2, 0), jumpIf(unix.BPF_JEQ, unix.SOCK_SEQPACKET, 1, 0),
+		returnErrno(unix.EPROTONOSUPPORT), loadWord(offNumber),
 	}
 }
 
-// sockets allows the sockets that an agent needs. Unix sockets are not among them:
+// socketFilter allows the sockets that an agent needs. Unix sockets are not among them:
 // Landlock of this age does not guard connecting to one by path. Of netlink only routes
 // may be asked for, which libraries do to list addresses: the other kinds lead to parts
 // of the kernel, and on the floor to the sockets of the machine. The kinds count beside
 // the protocols: some have a protocol of their own that is meant where none is said.
-func (r reach) sockets() []unix.SockFilter {
-	f := []unix.SockFilter{jump(unix.BPF_JEQ, unix.SYS_SOCKET, 1, 0), ret(unix.SECCOMP_RET_ALLOW), load(offArg2)}
+func (r reach) socketFilter() []unix.SockFilter {
+	f := []unix.SockFilter{jumpIf(unix.BPF_JEQ, unix.SYS_SOCKET, 1, 0), returnAction(unix.SECCOMP_RET_ALLOW), loadWord(offArg2)}
 	for _, protocol := range deniedProtocols {
-		f = append(f, jump(unix.BPF_JEQ, protocol, 0, 1), refuse(unix.EPROTONOSUPPORT))
+		f = append(f, jumpIf(unix.BPF_JEQ, protocol, 0, 1), returnErrno(unix.EPROTONOSUPPORT))
 	}
-	f = append(f, load(offArg0), jump(unix.BPF_JEQ, unix.AF_NETLINK, 0, 3))
-	f = append(f, load(offArg2), jump(unix.BPF_JEQ, unix.NETLINK_ROUTE, 0, 1), ret(unix.SECCOMP_RET_ALLOW), load(offArg0))
-	f = append(f, jump(unix.BPF_JEQ, unix.AF_INET, 2, 0), jump(unix.BPF_JEQ, unix.AF_INET6, 1, 0), refuse(unix.EAFNOSUPPORT))
-	f = append(f, load(offArg1), and(kindOfSocket))
-	for _, kind := range r.kinds() {
-		f = append(f, jump(unix.BPF_JEQ, kind, 0, 1), ret(unix.SECCOMP_RET_ALLOW))
+	f = append(f, loadWord(offArg0), jumpIf(unix.BPF_JEQ, unix.AF_NETLINK, 0, 3))
+	f = append(f, loadWord(offArg2), jumpIf(unix.BPF_JEQ, unix.NETLINK_ROUTE, 0, 1), returnAction(unix.SECCOMP_RET_ALLOW), loadWord(offArg0))
+	f = append(f, jumpIf(unix.BPF_JEQ, unix.AF_INET, 2, 0), jumpIf(unix.BPF_JEQ, unix.AF_INET6, 1, 0), returnErrno(unix.EAFNOSUPPORT))
+	f = append(f, loadWord(offArg1), andMask(kindOfSocket))
+	for _, kind := range r.socketKinds() {
+		f = append(f, jumpIf(unix.BPF_JEQ, kind, 0, 1), returnAction(unix.SECCOMP_RET_ALLOW))
 	}
-	return append(f, refuse(unix.EACCES))
+	return append(f, returnErrno(unix.EACCES))
 }
 
-// kinds of sockets to the network. Where it is the machine's, datagrams pass by Landlock's
+// socketKinds of sockets to the network. Where it is the machine's, datagrams pass by Landlock's
 // rules, in most kernels.
-func (r reach) kinds() []uint32 {
+func (r reach) socketKinds() []uint32 {
 	if r.datagrams {
 		return []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}
 	}
@@ -275,44 +275,44 @@ func (r reach) kinds() []uint32 {
 func ownOnly() []unix.SockFilter {
 	var f []unix.SockFilter
 	for _, c := range foreignCalls {
-		f = append(f, jump(unix.BPF_JEQ, c.call, 0, 3), load(c.pid), jump(unix.BPF_JEQ, 0, 1, 0), refuse(unix.EPERM), load(offNumber))
+		f = append(f, jumpIf(unix.BPF_JEQ, c.call, 0, 3), loadWord(c.pid), jumpIf(unix.BPF_JEQ, 0, 1, 0), returnErrno(unix.EPERM), loadWord(offNumber))
 	}
 	return append(f,
-		jump(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 3), load(offArg0), jump(unix.BPF_JEQ, unix.PRIO_USER, 0, 1), refuse(unix.EPERM), load(offNumber))
+		jumpIf(unix.BPF_JEQ, unix.SYS_SETPRIORITY, 0, 3), loadWord(offArg0), jumpIf(unix.BPF_JEQ, unix.PRIO_USER, 0, 1), returnErrno(unix.EPERM), loadWord(offNumber))
 }
 
 // withoutFlags refuses a call whose argument at offset has any of the flags.
 func withoutFlags(call, offset, flags uint32, errno unix.Errno) []unix.SockFilter {
 	return []unix.SockFilter{
-		jump(unix.BPF_JEQ, call, 0, 3), load(offset), jump(unix.BPF_JSET, flags, 0, 1), refuse(errno), load(offNumber),
+		jumpIf(unix.BPF_JEQ, call, 0, 3), loadWord(offset), jumpIf(unix.BPF_JSET, flags, 0, 1), returnErrno(errno), loadWord(offNumber),
 	}
 }
 
 // withoutAll refuses a call whose argument at offset, where the mask is set, is value.
 func withoutAll(call, offset, mask, value uint32, errno unix.Errno) []unix.SockFilter {
 	return []unix.SockFilter{
-		jump(unix.BPF_JEQ, call, 0, 4), load(offset), and(mask), jump(unix.BPF_JEQ, value, 0, 1), refuse(errno), load(offNumber),
+		jumpIf(unix.BPF_JEQ, call, 0, 4), loadWord(offset), andMask(mask), jumpIf(unix.BPF_JEQ, value, 0, 1), returnErrno(errno), loadWord(offNumber),
 	}
 }
 
-// and keeps of what was loaded the bits that are in mask.
-func and(mask uint32) unix.SockFilter {
+// andMask keeps of what was loaded the bits that are in mask.
+func andMask(mask uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mask}
 }
 
-func load(offset uint32) unix.SockFilter {
+func loadWord(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// jump skips jt instructions when the comparison holds, else jf.
-func jump(op uint16, k uint32, jt, jf uint8) unix.SockFilter {
+// jumpIf skips jt instructions when the comparison holds, else jf.
+func jumpIf(op uint16, k uint32, jt, jf uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: k, Jt: jt, Jf: jf}
 }
 
-func ret(action uint32) unix.SockFilter {
+func returnAction(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
-func refuse(errno unix.Errno) unix.SockFilter {
-	return ret(unix.SECCOMP_RET_ERRNO | uint32(errno))
+func returnErrno(errno unix.Errno) unix.SockFilter {
+	return returnAction(unix.SECCOMP_RET_ERRNO | uint32(errno))
 }

@@ -48,7 +48,7 @@ func (id ID) Below() []int {
 		return nil
 	}
 	var below []int
-	for _, b := range descendants(id.PID) {
+	for _, b := range descendantsOf(id.PID) {
 		below = append(below, b.PID)
 	}
 	return below
@@ -65,12 +65,12 @@ func Adopt() error {
 // meanwhile. An error means that they could not be verified gone.
 func SweepBelow(ctx context.Context) error {
 	for {
-		below := descendants(os.Getpid())
+		below := descendantsOf(os.Getpid())
 		if len(below) == 0 {
 			return nil
 		}
 		for _, id := range below {
-			_ = id.signal(syscall.SIGKILL) // gone already is as good
+			_ = id.sendSignal(syscall.SIGKILL) // gone already is as good
 			_, _ = syscall.Wait4(id.PID, nil, syscall.WNOHANG, nil)
 		}
 		select {
@@ -95,8 +95,8 @@ func allProcesses() []int {
 	return pids
 }
 
-// children lists the direct children of a process.
-func children(parent int) []int {
+// childrenOf lists the direct children of a process.
+func childrenOf(parent int) []int {
 	var found []int
 	for _, pid := range allProcesses() {
 		if stat, err := readStat(pid); err == nil && stat.parent == parent {
@@ -106,10 +106,10 @@ func children(parent int) []int {
 	return found
 }
 
-// descendants lists all below some processes, the deepest last.
-func descendants(roots ...int) []ID {
+// descendantsOf lists all below some processes, the deepest last.
+func descendantsOf(roots ...int) []ID {
 	var ids []ID
-	for _, p := range below(roots...) {
+	for _, p := range familiesBelow(roots...) {
 		ids = append(ids, p.ID)
 	}
 	return ids
@@ -121,8 +121,8 @@ type family struct {
 	threads int
 }
 
-// below is descendants with what it came to know.
-func below(roots ...int) []family {
+// familiesBelow is descendants with what it came to know.
+func familiesBelow(roots ...int) []family {
 	parents := map[int][]family{}
 	for _, pid := range allProcesses() {
 		if stat, err := readStat(pid); err == nil {

@@ -48,16 +48,16 @@ func (b *Box) watchLimits() {
 	if len(layers) == 0 {
 		return
 	}
-	if err := w.blind(); err != nil {
-		b.note(fmt.Errorf("memory and processes are not watched: %w", err))
+	if err := w.checkVisibility(); err != nil {
+		b.noteErrors(fmt.Errorf("memory and processes are not watched: %w", err))
 		return
 	}
 	b.layers = append(b.layers, layers...)
-	go w.run(b)
+	go w.watchSandbox(b)
 }
 
-// blind says why a watch would see too little: /proc may hide the processes of others.
-func (w *watch) blind() error {
+// checkVisibility says why a watch would see too little: /proc may hide the processes of others.
+func (w *watch) checkVisibility() error {
 	_, err := readStat(1)
 	if err == nil {
 		_, err = atMost(w.root)
@@ -65,7 +65,7 @@ func (w *watch) blind() error {
 	return err
 }
 
-func (w *watch) run(b *Box) {
+func (w *watch) watchSandbox(b *Box) {
 	for wait := lookEvery; ; {
 		select {
 		case <-b.gone:
@@ -73,16 +73,16 @@ func (w *watch) run(b *Box) {
 		case <-time.After(wait):
 		}
 		began := time.Now()
-		if w.look() {
+		if w.enforceLimits() {
 			b.Kill()
 		}
 		wait = min(max(lookEvery, lookShare*time.Since(began)), lookAtLeast)
 	}
 }
 
-// look is true when all has to end.
-func (w *watch) look() bool {
-	all := below(w.root)
+// enforceLimits is true when all has to end.
+func (w *watch) enforceLimits() bool {
+	all := familiesBelow(w.root)
 	threads := 0
 	for _, p := range all {
 		threads += p.threads
@@ -97,7 +97,7 @@ func (w *watch) look() bool {
 		return true
 	}
 	if w.memory > 0 {
-		w.relieve(all)
+		w.relieveMemory(all)
 	}
 	return false
 }
@@ -108,29 +108,29 @@ type share struct {
 	bytes int64
 }
 
-// relieve kills the processes that have most, until the others are within the limit.
-func (w *watch) relieve(all []family) {
-	files := w.files()
-	if _, most := w.weigh(all, atMost); most+files <= w.memory {
+// relieveMemory kills the processes that have most, until the others are within the limit.
+func (w *watch) relieveMemory(all []family) {
+	files := w.fileBytes()
+	if _, most := w.weighProcesses(all, atMost); most+files <= w.memory {
 		return
 	}
 	// Pages that several of them share were counted as often, and all descriptors that
 	// they may have as if they were full.
-	shares, total := w.weigh(all, (&scale{seen: map[string]bool{}}).weigh)
+	shares, total := w.weighProcesses(all, (&scale{seen: map[string]bool{}}).weighProcess)
 	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(b.bytes, a.bytes) })
 	for _, s := range shares {
 		if total+files <= w.memory {
 			return
 		}
 		w.hungry.Store(true)
-		if s.id.signal(syscall.SIGKILL) == nil {
+		if s.id.sendSignal(syscall.SIGKILL) == nil {
 			w.dead[s.id] = true
 			total -= s.bytes
 		}
 	}
 }
 
-func (w *watch) weigh(all []family, measure func(pid int) (int64, error)) (shares []share, total int64) {
+func (w *watch) weighProcesses(all []family, measure func(pid int) (int64, error)) (shares []share, total int64) {
 	for _, p := range all {
 		if n, err := measure(p.PID); err == nil && !w.dead[p.ID] { // one that has ended has none
 			shares, total = append(shares, share{p.ID, n}), total+n
@@ -139,8 +139,8 @@ func (w *watch) weigh(all []family, measure func(pid int) (int64, error)) (share
 	return shares, total
 }
 
-// files is the size of those in the box's own directories in memory.
-func (w *watch) files() int64 {
+// fileBytes is the size of those in the box's own directories in memory.
+func (w *watch) fileBytes() int64 {
 	var total int64
 	for _, dir := range w.private {
 		var st syscall.Statfs_t

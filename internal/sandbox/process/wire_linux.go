@@ -96,8 +96,8 @@ func newLink(f *os.File) (*link, error) {
 	return &link{conn}, nil
 }
 
-// send writes a message; the files' descriptors travel with it.
-func (l *link) send(v any, files ...*os.File) error {
+// sendMessage writes a message; the files' descriptors travel with it.
+func (l *link) sendMessage(v any, files ...*os.File) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -117,8 +117,8 @@ func (l *link) send(v any, files ...*os.File) error {
 	return err
 }
 
-// receive reads a message, and the files that came with it.
-func (l *link) receive(v any) ([]*os.File, error) {
+// receiveMessage reads a message, and the files that came with it.
+func (l *link) receiveMessage(v any) ([]*os.File, error) {
 	b, oob := make([]byte, maxPacket), make([]byte, syscall.CmsgSpace(4*maxFDs))
 	n, oobn, _, _, err := l.conn.ReadMsgUnix(b, oob)
 	if err != nil {
@@ -127,14 +127,14 @@ func (l *link) receive(v any) ([]*os.File, error) {
 	if n == 0 {
 		return nil, io.EOF
 	}
-	files, err := descriptors(oob[:oobn])
+	files, err := parseDescriptors(oob[:oobn])
 	if err != nil {
 		return nil, err
 	}
 	return files, json.Unmarshal(b[:n], v)
 }
 
-func descriptors(oob []byte) ([]*os.File, error) {
+func parseDescriptors(oob []byte) ([]*os.File, error) {
 	if len(oob) == 0 {
 		return nil, nil
 	}

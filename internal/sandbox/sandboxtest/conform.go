@@ -63,7 +63,7 @@ func Conform(t *testing.T, b Backend) {
 	Lifecycle(t, b)
 	Agents(t, b)
 	for name, test := range map[string]func(*testing.T, Backend){
-		"files": files, "file limits": fileLimits, "memory limit": memoryLimit, "process limit": processLimit,
+		"files": testFiles, "file limits": fileLimits, "memory limit": memoryLimit, "process limit": processLimit,
 		"maker dies": makerDies, "maker and init die": makerAndInitDie,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, b) })
@@ -74,8 +74,8 @@ func Conform(t *testing.T, b Backend) {
 // what it does to the machine is not told from outside.
 func Agents(t *testing.T, b Backend) {
 	for name, test := range map[string]func(*testing.T, Backend){
-		"exits": exits, "orphans": orphans, "signals": signals, "stubborn": stubborn, "no program": noProgram,
-		"listeners": listeners, "destroyed while it works": destroyedAtWork,
+		"exits": testExits, "orphans": testOrphans, "signals": testSignals, "stubborn": testStubborn, "no program": noProgram,
+		"listeners": testListeners, "destroyed while it works": destroyedAtWork,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, b) })
 	}
@@ -83,7 +83,7 @@ func Agents(t *testing.T, b Backend) {
 
 // Lifecycle is the part of the suite in which nothing needs to happen in the box.
 func Lifecycle(t *testing.T, b Backend) {
-	for name, test := range map[string]func(*testing.T, Backend){"unused": unused, "kill": kill, "found": found, "destroyed": destroyed} {
+	for name, test := range map[string]func(*testing.T, Backend){"unused": testUnused, "kill": testKill, "found": testFound, "destroyed": testDestroyed} {
 		t.Run(name, func(t *testing.T) { test(t, b) })
 	}
 }
@@ -103,28 +103,28 @@ var boxes atomic.Int64
 // patience bounds what a test waits for that may never come.
 const patience = 60 * time.Second
 
-// workspace makes a workspace and a name for a Box.
-func (b Backend) workspace(t *testing.T) *bench {
+// newBench makes a workspace and a name for a Box.
+func (b Backend) newBench(t *testing.T) *bench {
 	t.Helper()
 	s := &bench{T: t, Backend: b, ws: filepath.Join(t.TempDir(), "ws"), name: fmt.Sprintf("test-%d-%d", os.Getpid(), boxes.Add(1))}
 	for _, dir := range []string{"context", "home", "shut"} {
-		s.must(os.MkdirAll(filepath.Join(s.ws, dir), 0o700))
-		s.must(os.WriteFile(filepath.Join(s.ws, dir, "given"), []byte("given "+dir+"\n"), 0o600))
+		s.mustSucceed(os.MkdirAll(filepath.Join(s.ws, dir), 0o700))
+		s.mustSucceed(os.WriteFile(filepath.Join(s.ws, dir, "given"), []byte("given "+dir+"\n"), 0o600))
 	}
 	return s
 }
 
-// open makes a confined Box, closed at the test's end.
-func (b Backend) open(t *testing.T) *bench {
+// openSandbox makes a confined Box, closed at the test's end.
+func (b Backend) openSandbox(t *testing.T) *bench {
 	t.Helper()
-	s := b.workspace(t)
+	s := b.newBench(t)
 	r, w, err := os.Pipe()
-	s.must(err)
-	s.must(r.SetReadDeadline(time.Now().Add(patience)))
+	s.mustSucceed(err)
+	s.mustSucceed(r.SetReadDeadline(time.Now().Add(patience)))
 	s.out = r
 	s.Box, err = b.New(t.Context(), s.name, w)
 	w.Close()
-	s.must(err)
+	s.mustSucceed(err)
 	t.Cleanup(func() {
 		s.Kill()
 		s.Wait()
@@ -137,7 +137,7 @@ func (b Backend) open(t *testing.T) *bench {
 				t.Errorf("closing it: %v", err)
 			}
 		}
-		if s.left() != nil {
+		if s.listLeft() != nil {
 			t.Error("it is listed after it was closed")
 		}
 	})
@@ -146,22 +146,22 @@ func (b Backend) open(t *testing.T) *bench {
 		p.ConnectPorts = append(p.ConnectPorts, l.Addr().(*net.TCPAddr).Port)
 	}
 	s.layers, err = s.Confine(t.Context(), p)
-	s.must(err)
+	s.mustSucceed(err)
 	if len(s.layers) == 0 {
 		t.Error("no layers")
 	}
 	return s
 }
 
-func (s *bench) must(err error) {
+func (s *bench) mustSucceed(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-// left is what the Keeper lists of the box, nil for nothing.
-func (s *bench) left() *sandbox.Left {
+// listLeft is what the Keeper lists of the box, nil for nothing.
+func (s *bench) listLeft() *sandbox.Left {
 	s.Helper()
 	return s.listedBy(s.Keeper)
 }
@@ -169,7 +169,7 @@ func (s *bench) left() *sandbox.Left {
 func (s *bench) listedBy(k sandbox.Keeper) *sandbox.Left {
 	s.Helper()
 	list, err := k.List(context.Background()) // also in a cleanup
-	s.must(err)
+	s.mustSucceed(err)
 	for _, l := range list {
 		if l.Name == s.name {
 			return &l
@@ -178,33 +178,33 @@ func (s *bench) listedBy(k sandbox.Keeper) *sandbox.Left {
 	return nil
 }
 
-func (s *bench) start(script string) { s.Helper(); s.launch("/bin/sh", "-c", script) }
+func (s *bench) startScript(script string) { s.Helper(); s.startCommand("/bin/sh", "-c", script) }
 
-func (s *bench) launch(argv ...string) {
+func (s *bench) startCommand(argv ...string) {
 	s.Helper()
-	s.must(s.Exec(s.Context(), sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Dir: s.ws}))
+	s.mustSucceed(s.Exec(s.Context(), sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Dir: s.ws}))
 }
 
-// end returns what the agent wrote, when nothing holds its output any more.
-func (s *bench) end() (string, sandbox.Exit) {
+// awaitEnd returns what the agent wrote, when nothing holds its output any more.
+func (s *bench) awaitEnd() (string, sandbox.Exit) {
 	s.Helper()
 	out, err := io.ReadAll(s.out)
-	s.must(err)
+	s.mustSucceed(err)
 	return string(out), s.Wait()
 }
 
-func (s *bench) run(script string) (string, sandbox.Exit) {
+func (s *bench) runScript(script string) (string, sandbox.Exit) {
 	s.Helper()
-	s.start(script)
-	return s.end()
+	s.startScript(script)
+	return s.awaitEnd()
 }
 
 // A Box in which nothing was started is killed and closed like any other.
-func unused(t *testing.T, b Backend) { b.open(t) }
+func testUnused(t *testing.T, b Backend) { b.openSandbox(t) }
 
-func kill(t *testing.T, b Backend) {
-	s := b.open(t)
-	s.start("exec sleep 1000")
+func testKill(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	s.startScript("exec sleep 1000")
 	select {
 	case <-s.Done():
 		t.Error("done while it works")
@@ -218,11 +218,11 @@ func kill(t *testing.T, b Backend) {
 }
 
 // A box is its owner's alone, and has a living maker.
-func found(t *testing.T, b Backend) {
-	s := b.open(t)
-	unstarted := s.left()
-	s.start("exec sleep 1000")
-	for _, l := range []*sandbox.Left{unstarted, s.left()} {
+func testFound(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	unstarted := s.listLeft()
+	s.startScript("exec sleep 1000")
+	for _, l := range []*sandbox.Left{unstarted, s.listLeft()} {
 		if l == nil || l.Orphan {
 			t.Errorf("listed as %+v", l)
 		}
@@ -230,10 +230,10 @@ func found(t *testing.T, b Backend) {
 	if l := s.listedBy(b.Stranger); l != nil {
 		t.Errorf("a stranger's: %+v", l)
 	}
-	s.must(b.Stranger.Destroy(t.Context(), s.name))
-	s.must(b.Keeper.Destroy(t.Context(), s.name+"0"))
-	s.must(b.Keeper.Destroy(t.Context(), strings.TrimRight(s.name, "0123456789")))
-	s.must(b.Keeper.Destroy(t.Context(), ""))
+	s.mustSucceed(b.Stranger.Destroy(t.Context(), s.name))
+	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name+"0"))
+	s.mustSucceed(b.Keeper.Destroy(t.Context(), strings.TrimRight(s.name, "0123456789")))
+	s.mustSucceed(b.Keeper.Destroy(t.Context(), ""))
 	select {
 	case <-s.Done():
 		t.Error("it was ended by another name or owner")
@@ -241,32 +241,32 @@ func found(t *testing.T, b Backend) {
 	}
 }
 
-func destroyed(t *testing.T, b Backend) {
-	s := b.open(t)
-	s.start("exec sleep 1000")
-	s.must(b.Keeper.Destroy(t.Context(), s.name))
+func testDestroyed(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	s.startScript("exec sleep 1000")
+	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name))
 	if exit := s.Wait(); exit.Signal != "SIGKILL" {
 		t.Errorf("%+v", exit)
 	}
-	if l := s.left(); l != nil {
+	if l := s.listLeft(); l != nil {
 		t.Errorf("%+v is left", l)
 	}
-	s.must(b.Keeper.Destroy(t.Context(), s.name)) // again
+	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name)) // again
 }
 
-func exits(t *testing.T, b Backend) {
+func testExits(t *testing.T, b Backend) {
 	for script, want := range map[string]sandbox.Exit{
 		"exit 0": {}, "exit 7": {Code: 7}, "kill -SEGV $$": {Code: 139, Signal: "SIGSEGV"}, "kill -KILL $$": {Code: 137, Signal: "SIGKILL"},
 	} {
-		if _, exit := b.open(t).run(script); exit != want {
+		if _, exit := b.openSandbox(t).runScript(script); exit != want {
 			t.Errorf("%s: %+v, want %+v", script, exit, want)
 		}
 	}
 }
 
-func files(t *testing.T, b Backend) {
-	s := b.open(t)
-	out, _ := s.run("cat context/given home/given; cat shut/given || echo shut; echo x > context/new || echo kept; echo made > home/new")
+func testFiles(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	out, _ := s.runScript("cat context/given home/given; cat shut/given || echo shut; echo x > context/new || echo kept; echo made > home/new")
 	if want := "given context\ngiven home\nshut\nkept\n"; out != want {
 		t.Errorf("%q, want %q", out, want)
 	}
@@ -283,26 +283,26 @@ const hidden = `for i in 1 2 3; do env -i /usr/bin/setsid /bin/sh -c 'trap "" IN
 `
 
 // All of it holds the agent's output: that ends when nothing is left.
-func orphans(t *testing.T, b Backend) {
-	s := b.open(t)
-	s.start(hidden + "echo up; exit 4")
+func testOrphans(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	s.startScript(hidden + "echo up; exit 4")
 	if exit := s.Wait(); exit.Code != 4 { // before anything is read: Done comes when all are gone
 		t.Errorf("%+v", exit)
 	}
-	if out, err := s.written(); err != nil || out != "up\n" {
+	if out, err := s.readWritten(); err != nil || out != "up\n" {
 		t.Errorf("something holds its output after Done: %q, %v", out, err)
 	}
 }
 
-// written returns what was written to the output, whose end it must be: it does not
+// readWritten returns what was written to the output, whose end it must be: it does not
 // wait for it.
-func (s *bench) written() (out string, err error) {
+func (s *bench) readWritten() (out string, err error) {
 	s.Helper()
 	conn, err := s.out.SyscallConn()
-	s.must(err)
+	s.mustSucceed(err)
 	b := make([]byte, 100)
 	for n := 1; n > 0 && err == nil; {
-		s.must(conn.Read(func(fd uintptr) bool {
+		s.mustSucceed(conn.Read(func(fd uintptr) bool {
 			n, err = syscall.Read(int(fd), b)
 			return true // never again
 		}))
@@ -312,24 +312,24 @@ func (s *bench) written() (out string, err error) {
 }
 
 // A signal reaches what the agent has started in its group.
-func signals(t *testing.T, b Backend) {
-	s := b.open(t)
-	s.start(`trap 'exit 9' INT; sh -c "trap 'echo child; exit 0' INT; echo up; while :; do sleep 0.1; done"; wait`)
+func testSignals(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	s.startScript(`trap 'exit 9' INT; sh -c "trap 'echo child; exit 0' INT; echo up; while :; do sleep 0.1; done"; wait`)
 	s.awaitUp()
-	s.must(s.Signal(syscall.SIGINT))
-	if out, exit := s.end(); exit.Code != 9 || out != "child\n" {
+	s.mustSucceed(s.Signal(syscall.SIGINT))
+	if out, exit := s.awaitEnd(); exit.Code != 9 || out != "child\n" {
 		t.Errorf("%+v %q", exit, out)
 	}
 }
 
-func stubborn(t *testing.T, b Backend) {
-	s := b.open(t)
-	s.start(hidden + `trap '' INT TERM HUP; echo up; while :; do sleep 0.1; done`)
+func testStubborn(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	s.startScript(hidden + `trap '' INT TERM HUP; echo up; while :; do sleep 0.1; done`)
 	s.awaitUp()
-	s.must(s.Signal(syscall.SIGINT)) // which it does not heed
+	s.mustSucceed(s.Signal(syscall.SIGINT)) // which it does not heed
 	s.Kill()
 	<-s.Done()
-	if _, exit := s.end(); exit.Signal != "SIGKILL" {
+	if _, exit := s.awaitEnd(); exit.Signal != "SIGKILL" {
 		t.Errorf("%+v", exit)
 	}
 }
@@ -342,7 +342,7 @@ func (s *bench) awaitUp() {
 }
 
 func noProgram(t *testing.T, b Backend) {
-	s := b.open(t)
+	s := b.openSandbox(t)
 	err := s.Exec(t.Context(), sandbox.Command{Argv: []string{"/nothing/here"}, Dir: s.ws})
 	if err == nil || !strings.Contains(err.Error(), "/nothing/here") {
 		t.Errorf("error %v", err)
@@ -350,8 +350,8 @@ func noProgram(t *testing.T, b Backend) {
 }
 
 // Each listener is reached from inside, and served from outside.
-func listeners(t *testing.T, b Backend) {
-	s := b.open(t)
+func testListeners(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
 	if len(s.Listeners()) != Listeners {
 		t.Fatalf("%d listeners", len(s.Listeners()))
 	}
@@ -372,15 +372,15 @@ func listeners(t *testing.T, b Backend) {
 		want += answer
 		fetches = append(fetches, "'"+strings.Join(b.Attack("fetch", at.String()), "' '")+"'")
 	}
-	if out, exit := s.run(strings.Join(fetches, " && ")); out != want || exit.Code != 0 {
+	if out, exit := s.runScript(strings.Join(fetches, " && ")); out != want || exit.Code != 0 {
 		t.Errorf("%+v %q, want %q", exit, out, want)
 	}
 }
 
 func fileLimits(t *testing.T, b Backend) {
-	s := b.open(t)
-	s.start("head -c 3000000 /dev/full > home/big; exec '" + strings.Join(b.Attack("descriptors"), "' '") + "'")
-	out, exit := s.end()
+	s := b.openSandbox(t)
+	s.startScript("head -c 3000000 /dev/full > home/big; exec '" + strings.Join(b.Attack("descriptors"), "' '") + "'")
+	out, exit := s.awaitEnd()
 	if n, err := strconv.Atoi(strings.TrimSpace(out)); err != nil || n < 1 || n > MaxOpenFiles {
 		t.Errorf("it opened %q files (%v), exit %+v", out, err, exit)
 	}
@@ -390,26 +390,26 @@ func fileLimits(t *testing.T, b Backend) {
 }
 
 func memoryLimit(t *testing.T, b Backend) {
-	s := b.open(t)
+	s := b.openSandbox(t)
 	if memory, _ := b.Bounds(s.layers); !memory {
 		t.Skipf("SKIPPED ALOUD: this machine bounds no memory; layers %v", s.layers)
 	}
-	s.launch(b.Attack("memory")...)
-	if out, exit := s.end(); exit.Signal != "SIGKILL" || !s.OutOfMemory() {
+	s.startCommand(b.Attack("memory")...)
+	if out, exit := s.awaitEnd(); exit.Signal != "SIGKILL" || !s.OutOfMemory() {
 		t.Errorf("%+v %q, out of memory: %v", exit, out, s.OutOfMemory())
 	}
-	if s := b.open(t); s.OutOfMemory() {
+	if s := b.openSandbox(t); s.OutOfMemory() {
 		t.Error("the next one is out of memory from the start")
 	}
 }
 
 func processLimit(t *testing.T, b Backend) {
-	s := b.open(t)
+	s := b.openSandbox(t)
 	if _, processes := b.Bounds(s.layers); !processes {
 		t.Skipf("SKIPPED ALOUD: this machine bounds no processes; layers %v", s.layers)
 	}
 	// Each prints a line; the shell ends at the first that it cannot fork, or with all.
-	out, exit := s.run(fmt.Sprintf("for i in $(seq %d); do sh -c 'echo one; exec sleep 1000' & done; echo all; sleep 1000", 2*MaxProcesses))
+	out, exit := s.runScript(fmt.Sprintf("for i in $(seq %d); do sh -c 'echo one; exec sleep 1000' & done; echo all; sleep 1000", 2*MaxProcesses))
 	if n := strings.Count(out, "one"); !s.OutOfProcesses() && (strings.Contains(out, "all") || n > MaxProcesses) || exit == (sandbox.Exit{}) {
 		t.Errorf("%d of %d processes were started, exit %+v", n, 2*MaxProcesses, exit)
 	}
@@ -423,59 +423,59 @@ type elsewhere struct {
 	out   *bufio.Reader
 }
 
-func (b Backend) elsewhere(t *testing.T, script string) elsewhere {
+func (b Backend) startElsewhere(t *testing.T, script string) elsewhere {
 	t.Helper()
-	s := b.workspace(t)
+	s := b.newBench(t)
 	r, w, err := os.Pipe()
-	s.must(err)
-	s.must(r.SetReadDeadline(time.Now().Add(patience)))
+	s.mustSucceed(err)
+	s.mustSucceed(r.SetReadDeadline(time.Now().Add(patience)))
 	e := elsewhere{s, b.Elsewhere(s.name, s.ws, script+"echo up; while :; do sleep 0.1; done"), 0, bufio.NewReader(r)}
 	e.maker.Stdout, e.maker.Stderr = w, os.Stderr
-	s.must(e.maker.Start())
+	s.mustSucceed(e.maker.Start())
 	w.Close()
 	t.Cleanup(func() {
 		_ = e.maker.Process.Kill()
 		_ = e.maker.Wait() // killed
 		r.Close()
-		s.must(b.Keeper.Destroy(context.Background(), s.name))
+		s.mustSucceed(b.Keeper.Destroy(context.Background(), s.name))
 	})
 	line, err := e.out.ReadString('\n')
-	s.must(err)
+	s.mustSucceed(err)
 	e.pid, err = strconv.Atoi(strings.TrimSpace(line))
-	s.must(err)
+	s.mustSucceed(err)
 	if up, err := e.out.ReadString('\n'); err != nil || up != "up\n" {
 		t.Fatalf("%q, %v", up, err)
 	}
-	if l := s.left(); l == nil || l.Orphan {
+	if l := s.listLeft(); l == nil || l.Orphan {
 		t.Errorf("while its maker lives it is listed as %+v", l)
 	}
 	return e
 }
 
-// gone checks that nothing is left that was ever in the box.
-func (e elsewhere) gone() {
+// checkGone checks that nothing is left that was ever in the box.
+func (e elsewhere) checkGone() {
 	e.Helper()
 	if _, err := io.ReadAll(e.out); err != nil {
 		e.Errorf("something holds its output still: %v", err)
 	}
-	if l := e.left(); l != nil {
+	if l := e.listLeft(); l != nil {
 		e.Errorf("%+v is left", l)
 	}
 }
 
 // When its maker is killed, all in the box dies; what was made for it can be removed.
 func makerDies(t *testing.T, b Backend) {
-	e := b.elsewhere(t, hidden)
-	e.must(e.maker.Process.Kill())
+	e := b.startElsewhere(t, hidden)
+	e.mustSucceed(e.maker.Process.Kill())
 	_ = e.maker.Wait()
 	if _, err := io.ReadAll(e.out); err != nil {
 		t.Errorf("something survived the maker: %v", err)
 	}
-	if l := e.left(); l != nil && !l.Orphan {
+	if l := e.listLeft(); l != nil && !l.Orphan {
 		t.Error("its maker is dead, and it is listed as if it lived")
 	}
-	e.must(b.Keeper.Destroy(t.Context(), e.name))
-	e.gone()
+	e.mustSucceed(b.Keeper.Destroy(t.Context(), e.name))
+	e.checkGone()
 }
 
 // Nobody who knows of the box is left, and what was in it has no parent.
@@ -484,29 +484,29 @@ func makerAndInitDie(t *testing.T, b Backend) {
 	if b.Sure {
 		script += hidden
 	}
-	e := b.elsewhere(t, script)
-	e.must(e.maker.Process.Signal(syscall.SIGSTOP)) // it must not notice
-	e.must(syscall.Kill(e.pid, syscall.SIGKILL))
-	e.must(e.maker.Process.Kill())
+	e := b.startElsewhere(t, script)
+	e.mustSucceed(e.maker.Process.Signal(syscall.SIGSTOP)) // it must not notice
+	e.mustSucceed(syscall.Kill(e.pid, syscall.SIGKILL))
+	e.mustSucceed(e.maker.Process.Kill())
 	_ = e.maker.Wait()
-	if l := e.left(); l != nil && !l.Orphan {
+	if l := e.listLeft(); l != nil && !l.Orphan {
 		t.Error("its maker is dead, and it is listed as if it lived")
 	}
-	e.must(b.Stranger.Destroy(t.Context(), e.name))
-	e.must(b.Keeper.Destroy(t.Context(), e.name))
-	e.gone()
+	e.mustSucceed(b.Stranger.Destroy(t.Context(), e.name))
+	e.mustSucceed(b.Keeper.Destroy(t.Context(), e.name))
+	e.checkGone()
 }
 
 // A box is destroyed under a maker that lives, and forks all the while.
 func destroyedAtWork(t *testing.T, b Backend) {
-	s := b.open(t)
-	s.start(hidden + `echo up; while :; do (sleep 0.01 &) ; done 2>/dev/null`)
+	s := b.openSandbox(t)
+	s.startScript(hidden + `echo up; while :; do (sleep 0.01 &) ; done 2>/dev/null`)
 	s.awaitUp()
-	s.must(b.Keeper.Destroy(t.Context(), s.name))
-	if _, exit := s.end(); exit == (sandbox.Exit{}) {
+	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name))
+	if _, exit := s.awaitEnd(); exit == (sandbox.Exit{}) {
 		t.Errorf("%+v", exit)
 	}
-	if err := errors.Join(s.Close(), s.Close()); err != nil || s.left() != nil {
-		t.Errorf("left %+v, %v", s.left(), err)
+	if err := errors.Join(s.Close(), s.Close()); err != nil || s.listLeft() != nil {
+		t.Errorf("left %+v, %v", s.listLeft(), err)
 	}
 }

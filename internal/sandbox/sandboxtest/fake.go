@@ -55,13 +55,13 @@ func (f *Fake) Calls() []string {
 	return append([]string(nil), f.calls...)
 }
 
-func (f *Fake) called(name string) {
+func (f *Fake) recordCall(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, name)
 }
 
-func (f *Fake) end(e sandbox.Exit) {
+func (f *Fake) endAgent(e sandbox.Exit) {
 	f.Done() // made
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,24 +88,24 @@ func (f *Fake) Notes() []string { return f.Told }
 
 // Confine returns Held.
 func (f *Fake) Confine(context.Context, sandbox.Policy) ([]string, error) {
-	f.called("confine")
+	f.recordCall("confine")
 	return f.Held, nil
 }
 
 // Exec returns Fail, or lets the script begin.
 func (f *Fake) Exec(_ context.Context, c sandbox.Command) error {
-	f.called("exec")
+	f.recordCall("exec")
 	if f.Fail == nil && f.Program != nil {
-		return f.play(c)
+		return f.playProgram(c)
 	}
 	if f.Fail == nil && f.Agent != nil {
-		f.end(*f.Agent)
+		f.endAgent(*f.Agent)
 	}
 	return f.Fail
 }
 
-// play returns when the program was started, or could not be.
-func (f *Fake) play(c sandbox.Command) error {
+// playProgram returns when the program was started, or could not be.
+func (f *Fake) playProgram(c sandbox.Command) error {
 	signals, started := make(chan syscall.Signal, 16), make(chan error, 1)
 	f.mu.Lock()
 	f.signals = signals
@@ -116,14 +116,14 @@ func (f *Fake) play(c sandbox.Command) error {
 			started <- err
 			return
 		}
-		f.end(exit)
+		f.endAgent(exit)
 	}()
 	return <-started
 }
 
 // Signal ends the agent if it heeds the signal, or tells the program of it.
 func (f *Fake) Signal(sig syscall.Signal) error {
-	f.called("signal " + sig.String())
+	f.recordCall("signal " + sig.String())
 	f.mu.Lock()
 	signals := f.signals
 	f.mu.Unlock()
@@ -131,15 +131,15 @@ func (f *Fake) Signal(sig syscall.Signal) error {
 		signals <- sig
 	}
 	if e, ok := f.Heeds[sig]; ok {
-		f.end(e)
+		f.endAgent(e)
 	}
 	return nil
 }
 
 // Kill ends the agent.
 func (f *Fake) Kill() {
-	f.called("kill")
-	f.end(sandbox.Exit{Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL"})
+	f.recordCall("kill")
+	f.endAgent(sandbox.Exit{Code: 128 + int(syscall.SIGKILL), Signal: "SIGKILL"})
 }
 
 // Done is closed at the end.
@@ -171,7 +171,7 @@ func (f *Fake) PID() int { return 0 }
 
 // Close takes it off its Machine.
 func (f *Fake) Close() error {
-	f.called("close")
+	f.recordCall("close")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true

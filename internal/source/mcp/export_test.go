@@ -13,15 +13,15 @@ import (
 func Conform(url, scenario string) int {
 	ctx := context.Background()
 	s := New(Config{Cluster: "suite", Endpoint: url, Logger: slog.New(slog.DiscardHandler)}, nil)
-	t, closeIdle := s.transport()
+	t, closeIdle := s.transportOrDefault()
 	defer closeIdle()
-	sess, err := s.open(ctx, t)
+	sess, err := s.openSession(ctx, t)
 	if scenario == "initialize" && err != nil && strings.Contains(err.Error(), "without sessions") {
 		return 0 // which this server has not, so that nothing could be pushed over it
 	}
 	if err == nil {
 		defer sess.close(ctx)
-		_, err = sess.call(ctx, "test_reconnection", map[string]any{})
+		_, err = sess.callTool(ctx, "test_reconnection", map[string]any{})
 	}
 	if err != nil {
 		fmt.Println(err)

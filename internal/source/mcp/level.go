@@ -18,7 +18,7 @@ func (s *session) setLevel(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timings.Call)
 	defer cancel()
 	if err := s.client.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: level}); err != nil {
-		return unreachable("logging/setLevel", err)
+		return unreachableError("logging/setLevel", err)
 	}
 	return nil
 }

@@ -9,20 +9,20 @@ import (
 	"nightcrier.dev/nightcrier/internal/retry"
 )
 
-// run keeps a session until ctx ends.
-func (s *Source) run(ctx context.Context) {
+// runSessions keeps a session until ctx ends.
+func (s *Source) runSessions(ctx context.Context) {
 	defer close(s.done)
-	defer s.enter(nightcrier.SourceStopped)
-	transport, closeIdle := s.transport()
+	defer s.enterState(nightcrier.SourceStopped)
+	transport, closeIdle := s.transportOrDefault()
 	defer closeIdle()
-	s.enter(nightcrier.SourceConnecting)
+	s.enterState(nightcrier.SourceConnecting)
 	if s.cfg.Timings.StartJitter > 0 && !retry.Sleep(ctx, rand.N(s.cfg.Timings.StartJitter)) {
 		return
 	}
 	backoff := retry.Backoff{Min: s.cfg.Timings.BackoffMin, Max: s.cfg.Timings.BackoffMax}
 	sessions, failures := 0, 0
 	for {
-		stood, err := s.attempt(ctx, transport, sessions > 0)
+		stood, err := s.attemptSession(ctx, transport, sessions > 0)
 		if ctx.Err() != nil {
 			return
 		}
@@ -35,32 +35,32 @@ func (s *Source) run(ctx context.Context) {
 		failures++
 		wait := backoff.Wait(failures)
 		s.enterDown(err, s.cfg.Now().Add(wait))
-		s.log.Warn("source is down", "event", "source_down", "error", s.redact.text(err), "attempt", failures, "retry_in", wait)
+		s.log.Warn("source is down", "event", "source_down", "error", s.redact.redactError(err), "attempt", failures, "retry_in", wait)
 		if !retry.Sleep(ctx, wait) {
 			return
 		}
 	}
 }
 
-// attempt makes one session and keeps it as long as it is sound. It returns for
+// attemptSession makes one session and keeps it as long as it is sound. It returns for
 // how long it was subscribed and what ended it.
-func (s *Source) attempt(ctx context.Context, t transport, again bool) (time.Duration, error) {
+func (s *Source) attemptSession(ctx context.Context, t transport, again bool) (time.Duration, error) {
 	leave, err := s.cfg.Gate.Enter(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer leave()
-	sess, err := s.open(ctx, t)
+	sess, err := s.openSession(ctx, t)
 	if err != nil {
 		return 0, err
 	}
 	defer sess.close(ctx)
-	if err := sess.subscribe(ctx); err != nil {
+	if err := sess.subscribeFaults(ctx); err != nil {
 		return 0, err
 	}
 	leave()
 	since := time.Now()
 	s.enterSubscribed(sess.mode, again)
-	err = sess.watch(ctx)
+	err = sess.watchSession(ctx)
 	return max(time.Since(since), 1), err
 }

@@ -132,7 +132,7 @@ func New(cfg Config, sink Sink) *Source {
 		redact:  newRedactor(cfg.Endpoint, cfg.APIKey),
 		changed: make(chan struct{}),
 	}
-	s.queue = newQueue(s.storing(sink))
+	s.queue = newQueue(s.wrapSink(sink))
 	s.status = nightcrier.SourceStatus{
 		Cluster:  cfg.Cluster,
 		Labels:   cfg.Labels,
@@ -154,8 +154,8 @@ func (s *Source) Start(ctx context.Context) error {
 	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.done = make(chan struct{})
-	s.queue.start(ctx)
-	go s.run(ctx)
+	s.queue.startWorker(ctx)
+	go s.runSessions(ctx)
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (s *Source) Stop(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 	}
-	if left := s.queue.drain(ctx); left > 0 {
+	if left := s.queue.drainQueue(ctx); left > 0 {
 		return nightcrier.Errorf(nightcrier.Interrupted, "source of cluster %s stopped with %d deliveries not stored: %w", s.cfg.Cluster, left, ctx.Err())
 	}
 	return nil
@@ -182,8 +182,8 @@ func (s *Source) Stop(ctx context.Context) error {
 // SinkErrors counts the calls of the sink that failed.
 func (s *Source) SinkErrors() int64 { return s.sinkErrors.Load() }
 
-// storing wraps the sink: counts, logs and shows what fails.
-func (s *Source) storing(sink Sink) Sink {
+// wrapSink wraps the sink: counts, logs and shows what fails.
+func (s *Source) wrapSink(sink Sink) Sink {
 	return func(ctx context.Context, d nightcrier.Delivery) error {
 		err := sink(ctx, d)
 		if err == nil {
@@ -191,7 +191,7 @@ func (s *Source) storing(sink Sink) Sink {
 		}
 		s.sinkErrors.Add(1)
 		s.noteError(nightcrier.Errorf(nightcrier.CodeOf(err), "storing an event: %w", err))
-		s.log.Error("storing an event failed; it is tried again unless it is lost", "event", "event_not_stored", "error", err, "bytes", len(d.Raw), "lost", permanent(err))
+		s.log.Error("storing an event failed; it is tried again unless it is lost", "event", "event_not_stored", "error", err, "bytes", len(d.Raw), "lost", isPermanent(err))
 		return err
 	}
 }

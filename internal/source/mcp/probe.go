@@ -12,15 +12,15 @@ import (
 // ever. Errors hold no credential.
 func Probe(ctx context.Context, cfg Config) (mode string, err error) {
 	s := New(cfg, nil)
-	t, closeIdle := s.transport()
+	t, closeIdle := s.transportOrDefault()
 	defer closeIdle()
-	sess, err := s.open(ctx, t)
+	sess, err := s.openSession(ctx, t)
 	if err == nil {
 		defer sess.close(ctx)
-		err = sess.choose(ctx)
+		err = sess.chooseSubscription(ctx)
 	}
 	if err != nil {
-		return "", nightcrier.Errorf(nightcrier.CodeOf(err), "%w", errors.New(s.redact.text(err)))
+		return "", nightcrier.Errorf(nightcrier.CodeOf(err), "%w", errors.New(s.redact.redactError(err)))
 	}
 	return sess.mode, nil
 }

@@ -49,38 +49,38 @@ func newQueue(sink Sink) *queue {
 	}
 }
 
-// start runs the worker. The values of ctx reach the sink; its end does not.
-func (q *queue) start(ctx context.Context) {
+// startWorker runs the worker. The values of ctx reach the sink; its end does not.
+func (q *queue) startWorker(ctx context.Context) {
 	q.closing, q.close = context.WithCancel(context.WithoutCancel(ctx))
 	work, abort := context.WithCancel(context.WithoutCancel(ctx))
 	q.abort = abort
-	go q.work(work)
+	go q.runWorker(work)
 }
 
-// put waits until there is room, and reports whether the delivery was taken. It
+// putDelivery waits until there is room, and reports whether the delivery was taken. It
 // is not when the source has stopped.
-func (q *queue) put(d nightcrier.Delivery) bool {
+func (q *queue) putDelivery(d nightcrier.Delivery) bool {
 	if q.puts.Acquire(q.closing, 1) != nil {
 		return false
 	}
 	defer q.puts.Release(1)
-	if q.bytes.Acquire(q.closing, weight(d)) != nil {
+	if q.bytes.Acquire(q.closing, weightOf(d)) != nil {
 		return false
 	}
 	select {
 	case q.items <- d:
 		return true
 	case <-q.closing.Done():
-		q.bytes.Release(weight(d))
+		q.bytes.Release(weightOf(d))
 		return false
 	}
 }
 
-func weight(d nightcrier.Delivery) int64 { return min(int64(len(d.Raw)), queueBytes) }
+func weightOf(d nightcrier.Delivery) int64 { return min(int64(len(d.Raw)), queueBytes) }
 
-// drain takes nothing more but what is waiting to be put, waits until all of it
+// drainQueue takes nothing more but what is waiting to be put, waits until all of it
 // is stored or ctx ends, and returns how many deliveries are left.
-func (q *queue) drain(ctx context.Context) int {
+func (q *queue) drainQueue(ctx context.Context) int {
 	if q.closing.Err() == nil {
 		_ = q.puts.Acquire(ctx, maxPuts) // in vain when ctx ends: then puts give up
 	}
@@ -95,37 +95,37 @@ func (q *queue) drain(ctx context.Context) int {
 	return q.left
 }
 
-func (q *queue) work(ctx context.Context) {
+func (q *queue) runWorker(ctx context.Context) {
 	defer close(q.done)
 	for {
 		select {
 		case d := <-q.items:
-			q.store(ctx, d)
+			q.storeDelivery(ctx, d)
 		case <-q.closing.Done():
-			q.finish(ctx)
+			q.storeRemaining(ctx)
 			return
 		}
 	}
 }
 
-// finish stores what is still there.
-func (q *queue) finish(ctx context.Context) {
+// storeRemaining stores what is still there.
+func (q *queue) storeRemaining(ctx context.Context) {
 	for {
 		select {
 		case d := <-q.items:
-			q.store(ctx, d)
+			q.storeDelivery(ctx, d)
 		default:
 			return
 		}
 	}
 }
 
-// store tries until it works, the sink refuses for good, or ctx ends.
-func (q *queue) store(ctx context.Context, d nightcrier.Delivery) {
-	defer q.bytes.Release(weight(d))
+// storeDelivery tries until it works, the sink refuses for good, or ctx ends.
+func (q *queue) storeDelivery(ctx context.Context, d nightcrier.Delivery) {
+	defer q.bytes.Release(weightOf(d))
 	for failures := 1; ; failures++ {
 		err := q.sink(ctx, d)
-		if err == nil || permanent(err) {
+		if err == nil || isPermanent(err) {
 			return
 		}
 		if !storeAgain.Sleep(ctx, failures) {
@@ -135,8 +135,8 @@ func (q *queue) store(ctx context.Context, d nightcrier.Delivery) {
 	}
 }
 
-// permanent reports whether the same delivery can never be stored.
-func permanent(err error) bool {
+// isPermanent reports whether the same delivery can never be stored.
+func isPermanent(err error) bool {
 	c := nightcrier.CodeOf(err)
 	return c == nightcrier.Invalid || c == nightcrier.Refused
 }

@@ -43,23 +43,23 @@ func newRedactor(endpoint string, key func() string) *redactor {
 
 var sessionIDs = regexp.MustCompile(` ?\(session ID: [^)]*\)`)
 
-func (r *redactor) text(err error) string {
+func (r *redactor) redactError(err error) string {
 	if err == nil {
 		return ""
 	}
 	s := err.Error()
 	for _, secret := range r.secrets {
-		s = hide(s, secret)
+		s = hideSecret(s, secret)
 	}
 	if r.key != nil {
-		s = hide(s, r.key())
+		s = hideSecret(s, r.key())
 	}
 	return text.CutLine(sessionIDs.ReplaceAllString(s, ""), maxErrorText)
 }
 
-// hide replaces a secret. A very short one would tear words apart and is no
+// hideSecret replaces a secret. A very short one would tear words apart and is no
 // secret.
-func hide(s, secret string) string {
+func hideSecret(s, secret string) string {
 	if len(secret) < 4 {
 		return s
 	}

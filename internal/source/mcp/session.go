@@ -36,10 +36,10 @@ type session struct {
 	subID   string
 }
 
-// open connects: initialize, the notification stream, and the checks of what
+// openSession connects: initialize, the notification stream, and the checks of what
 // the server is.
-func (s *Source) open(ctx context.Context, t transport) (*session, error) {
-	endpoint, err := s.endpoint()
+func (s *Source) openSession(ctx context.Context, t transport) (*session, error) {
+	endpoint, err := s.checkedEndpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func (s *Source) open(ctx context.Context, t transport) (*session, error) {
 	return sess, nil
 }
 
-// endpoint checks the configured address. Errors do not repeat it: it may hold
+// checkedEndpoint checks the configured address. Errors do not repeat it: it may hold
 // credentials.
-func (s *Source) endpoint() (*url.URL, error) {
+func (s *Source) checkedEndpoint() (*url.URL, error) {
 	u := s.redact.url
 	if u == nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "endpoint of cluster %s is not an http or https URL", s.cfg.Cluster)
@@ -83,16 +83,16 @@ func (s *Source) newWire(t transport) *wire {
 		timeout: s.cfg.Timings.Call,
 		poke:    make(chan struct{}, 1),
 		broken:  make(chan error, 1),
-		notify:  s.receive,
+		notify:  s.queuePayload,
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
-// receive queues one payload for the sink and counts it.
-func (s *Source) receive(raw []byte) {
+// queuePayload queues one payload for the sink and counts it.
+func (s *Source) queuePayload(raw []byte) {
 	now := s.cfg.Now()
-	if s.queue.put(nightcrier.Delivery{Source: "mcp", Cluster: s.cfg.Cluster, ReceivedAt: now, Raw: raw}) {
+	if s.queue.putDelivery(nightcrier.Delivery{Source: "mcp", Cluster: s.cfg.Cluster, ReceivedAt: now, Raw: raw}) {
 		s.noteEvent(now)
 	}
 }
@@ -133,10 +133,10 @@ func explainConnect(w *wire, err error) error {
 		err = doubt
 	default:
 	}
-	return unreachable("initialize", err)
+	return unreachableError("initialize", err)
 }
 
-func unreachable(call string, err error) error {
+func unreachableError(call string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nightcrier.Errorf(nightcrier.Unreachable, "%s got no answer in time: %w", call, err)
 	}
@@ -147,8 +147,8 @@ func unreachable(call string, err error) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "%s: %w", call, err)
 }
 
-// choose reads what the server has, and decides how to subscribe to it.
-func (s *session) choose(ctx context.Context) (err error) {
+// chooseSubscription reads what the server has, and decides how to subscribe to it.
+func (s *session) chooseSubscription(ctx context.Context) (err error) {
 	if s.tools, err = s.readTools(ctx); err != nil {
 		return err
 	}
@@ -158,15 +158,15 @@ func (s *session) choose(ctx context.Context) (err error) {
 	return s.tools.checkContext(s.src.cfg.Context)
 }
 
-// subscribe asks for the log level and the faults.
-func (s *session) subscribe(ctx context.Context) error {
-	if err := s.choose(ctx); err != nil {
+// subscribeFaults asks for the log level and the faults.
+func (s *session) subscribeFaults(ctx context.Context) error {
+	if err := s.chooseSubscription(ctx); err != nil {
 		return err
 	}
 	if err := s.setLevel(ctx); err != nil {
 		return err
 	}
-	said, err := s.call(ctx, toolSubscribe, map[string]any{"mode": s.mode})
+	said, err := s.callTool(ctx, toolSubscribe, map[string]any{"mode": s.mode})
 	if err != nil {
 		return err
 	}
@@ -176,17 +176,17 @@ func (s *session) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// call runs a tool and returns what it said. What the tool itself reports as
+// callTool runs a tool and returns what it said. What the tool itself reports as
 // an error is one.
-func (s *session) call(ctx context.Context, tool string, args map[string]any) (string, error) {
+func (s *session) callTool(ctx context.Context, tool string, args map[string]any) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timings.Call)
 	defer cancel()
 	res, err := s.client.CallTool(ctx, &sdk.CallToolParams{
 		Name:      tool,
-		Arguments: s.tools.arguments(tool, s.src.cfg.Context, args),
+		Arguments: s.tools.withContext(tool, s.src.cfg.Context, args),
 	})
 	if err != nil {
-		return "", unreachable(tool, err)
+		return "", unreachableError(tool, err)
 	}
 	said := textOf(res)
 	if res.IsError {
@@ -195,17 +195,17 @@ func (s *session) call(ctx context.Context, tool string, args map[string]any) (s
 	return said, nil
 }
 
-// check proves that the subscription stands, as far as the server can tell.
-func (s *session) check(ctx context.Context) error {
+// checkSubscription proves that the subscription stands, as far as the server can tell.
+func (s *session) checkSubscription(ctx context.Context) error {
 	if _, ok := s.tools[toolList]; !ok {
 		ctx, cancel := context.WithTimeout(ctx, s.timings.Call)
 		defer cancel()
 		if err := s.client.Ping(ctx, nil); err != nil {
-			return unreachable("ping", err)
+			return unreachableError("ping", err)
 		}
 		return nil
 	}
-	said, err := s.call(ctx, toolList, map[string]any{})
+	said, err := s.callTool(ctx, toolList, map[string]any{})
 	if err != nil {
 		return err
 	}
@@ -228,11 +228,11 @@ func (s *session) close(ctx context.Context) {
 	defer cut.Stop()
 	defer s.wire.cancel()
 	if s.subID != "" {
-		if _, err := s.call(ctx, toolUnsubscribe, map[string]any{"subscriptionId": s.subID}); err != nil {
-			s.src.log.Debug("unsubscribing failed", "error", s.src.redact.text(err))
+		if _, err := s.callTool(ctx, toolUnsubscribe, map[string]any{"subscriptionId": s.subID}); err != nil {
+			s.src.log.Debug("unsubscribing failed", "error", s.src.redact.redactError(err))
 		}
 	}
 	if err := s.client.Close(); err != nil {
-		s.src.log.Debug("closing the session failed", "error", s.src.redact.text(fmt.Errorf("closing: %w", err)))
+		s.src.log.Debug("closing the session failed", "error", s.src.redact.redactError(fmt.Errorf("closing: %w", err)))
 	}
 }

@@ -44,7 +44,7 @@ func (f *frameReader) Close() error { return f.body.Close() }
 // Read implements io.Reader.
 func (f *frameReader) Read(p []byte) (int, error) {
 	for len(f.rest) == 0 {
-		if err := f.next(); err != nil {
+		if err := f.readFrame(); err != nil {
 			return 0, err
 		}
 	}
@@ -53,27 +53,27 @@ func (f *frameReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads one event. An event that the end of the stream cuts off is
+// readFrame reads one event. An event that the end of the stream cuts off is
 // dropped, as the format demands.
-func (f *frameReader) next() error {
+func (f *frameReader) readFrame() error {
 	if f.event = f.event[:0]; cap(f.event) > keepBuffer {
 		f.event = nil
 	}
 	f.size = 0
 	for {
-		blank, err := f.line()
+		blank, err := f.readLine()
 		if err != nil {
 			return err
 		}
 		if blank {
-			f.finish()
+			f.finishFrame()
 			return nil
 		}
 	}
 }
 
-// line reads one line into the event and reports whether it is blank.
-func (f *frameReader) line() (blank bool, err error) {
+// readLine reads one line into the event and reports whether it is blank.
+func (f *frameReader) readLine() (blank bool, err error) {
 	start := f.size
 	for {
 		chunk, err := f.src.ReadSlice('\n')
@@ -91,22 +91,22 @@ func (f *frameReader) line() (blank bool, err error) {
 	}
 }
 
-// finish decides about the event that was read.
-func (f *frameReader) finish() {
+// finishFrame decides about the event that was read.
+func (f *frameReader) finishFrame() {
 	if f.size > maxFrame {
 		f.tooLarge(f.event[:dialect.HeadSize], f.size)
 		return
 	}
-	data, passed := split(f.event)
+	data, passed := splitEvent(f.event)
 	if len(data) > 0 && f.take(data) {
 		return
 	}
 	f.rest = passed
 }
 
-// split returns the event's data, and the event without the lines that mean
+// splitEvent returns the event's data, and the event without the lines that mean
 // nothing. Both may share memory with the event.
-func split(event []byte) (data, passed []byte) {
+func splitEvent(event []byte) (data, passed []byte) {
 	passed = event[:0]
 	for line := range bytes.Lines(event) {
 		name, value, _ := bytes.Cut(line, []byte{':'})

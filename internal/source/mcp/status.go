@@ -21,8 +21,8 @@ func (s *Source) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// update changes the status under the lock and tells those who wait.
-func (s *Source) update(fn func(*nightcrier.SourceStatus)) {
+// updateStatus changes the status under the lock and tells those who wait.
+func (s *Source) updateStatus(fn func(*nightcrier.SourceStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fn(&s.status)
@@ -30,12 +30,12 @@ func (s *Source) update(fn func(*nightcrier.SourceStatus)) {
 	s.changed = make(chan struct{})
 }
 
-// enter moves the status to a state; Since stays when it is the same.
-func (s *Source) enter(state nightcrier.SourceState) {
-	s.update(func(st *nightcrier.SourceStatus) { s.move(st, state) })
+// enterState moves the status to a state; Since stays when it is the same.
+func (s *Source) enterState(state nightcrier.SourceState) {
+	s.updateStatus(func(st *nightcrier.SourceStatus) { s.moveState(st, state) })
 }
 
-func (s *Source) move(st *nightcrier.SourceStatus, state nightcrier.SourceState) {
+func (s *Source) moveState(st *nightcrier.SourceStatus, state nightcrier.SourceState) {
 	st.RetryAt = time.Time{}
 	if st.State == state {
 		return
@@ -45,8 +45,8 @@ func (s *Source) move(st *nightcrier.SourceStatus, state nightcrier.SourceState)
 }
 
 func (s *Source) enterSubscribed(mode string, again bool) {
-	s.update(func(st *nightcrier.SourceStatus) {
-		s.move(st, nightcrier.SourceSubscribed)
+	s.updateStatus(func(st *nightcrier.SourceStatus) {
+		s.moveState(st, nightcrier.SourceSubscribed)
 		st.Mode = mode
 		if again {
 			st.Reconnects++
@@ -55,26 +55,26 @@ func (s *Source) enterSubscribed(mode string, again bool) {
 }
 
 func (s *Source) enterStale(err error) {
-	s.update(func(st *nightcrier.SourceStatus) {
-		s.move(st, nightcrier.SourceStale)
-		s.fail(st, err)
+	s.updateStatus(func(st *nightcrier.SourceStatus) {
+		s.moveState(st, nightcrier.SourceStale)
+		s.setError(st, err)
 	})
 }
 
 func (s *Source) enterDown(err error, retryAt time.Time) {
-	s.update(func(st *nightcrier.SourceStatus) {
-		s.move(st, nightcrier.SourceDown)
-		s.fail(st, err)
+	s.updateStatus(func(st *nightcrier.SourceStatus) {
+		s.moveState(st, nightcrier.SourceDown)
+		s.setError(st, err)
 		st.RetryAt = retryAt
 	})
 }
 
 func (s *Source) noteError(err error) {
-	s.update(func(st *nightcrier.SourceStatus) { s.fail(st, err) })
+	s.updateStatus(func(st *nightcrier.SourceStatus) { s.setError(st, err) })
 }
 
-func (s *Source) fail(st *nightcrier.SourceStatus, err error) {
-	st.LastError, st.LastErrorAt = s.redact.text(err), s.cfg.Now()
+func (s *Source) setError(st *nightcrier.SourceStatus, err error) {
+	st.LastError, st.LastErrorAt = s.redact.redactError(err), s.cfg.Now()
 }
 
 // noteEvent counts a received payload. It wakes nobody: the sink tells.

@@ -43,7 +43,7 @@ func (s *session) readTools(ctx context.Context) (toolSet, error) {
 	set, count := toolSet{}, 0
 	for tool, err := range s.client.Tools(ctx, nil) {
 		if err != nil {
-			return nil, unreachable("tools/list", err)
+			return nil, unreachableError("tools/list", err)
 		}
 		if count++; count > maxTools {
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "the server lists more than %d tools", maxTools)
@@ -105,8 +105,8 @@ func (t toolSet) checkContext(want string) error {
 	return nil
 }
 
-// arguments adds the context to args where the tool takes one.
-func (t toolSet) arguments(tool, kubeContext string, args map[string]any) map[string]any {
+// withContext adds the context to args where the tool takes one.
+func (t toolSet) withContext(tool, kubeContext string, args map[string]any) map[string]any {
 	if kubeContext != "" && t[tool].Properties.Context != nil {
 		args["context"] = kubeContext
 	}
@@ -131,8 +131,8 @@ func textOf(res *sdk.CallToolResult) string {
 	return b.String()
 }
 
-// embedded decodes the JSON object that stands in a tool's prose.
-func embedded(prose string, v any) bool {
+// decodeEmbedded decodes the JSON object that stands in a tool's prose.
+func decodeEmbedded(prose string, v any) bool {
 	start := strings.IndexByte(prose, '{')
 	return start >= 0 && json.NewDecoder(strings.NewReader(prose[start:])).Decode(v) == nil
 }
@@ -144,7 +144,7 @@ func subscriptionID(prose string) string {
 	var answer struct {
 		ID string `json:"subscriptionId"`
 	}
-	if embedded(prose, &answer) && answer.ID != "" {
+	if decodeEmbedded(prose, &answer) && answer.ID != "" {
 		return answer.ID
 	}
 	return subscriptionIDs.FindString(prose)
@@ -158,7 +158,7 @@ func subscriptionHealth(prose, id string) error {
 			Degraded bool   `json:"degraded"`
 		} `json:"subscriptions"`
 	}
-	if !embedded(prose, &answer) && strings.Contains(prose, id) {
+	if !decodeEmbedded(prose, &answer) && strings.Contains(prose, id) {
 		return nil // prose of another version, which still names it
 	}
 	for _, sub := range answer.Subscriptions {

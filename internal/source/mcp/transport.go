@@ -30,9 +30,9 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// transport returns the configured transport, or one of its own and how to
+// transportOrDefault returns the configured transport, or one of its own and how to
 // close its idle connections.
-func (s *Source) transport() (transport, func()) {
+func (s *Source) transportOrDefault() (transport, func()) {
 	if s.cfg.Transport != nil {
 		return s.cfg.Transport, func() {}
 	}

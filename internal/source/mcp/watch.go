@@ -14,9 +14,9 @@ import (
 // session is given up; the second comes sooner than a poll.
 const maxMissed = 2
 
-// watch keeps an eye on a subscribed session until there is a doubt about it
+// watchSession keeps an eye on a subscribed session until there is a doubt about it
 // that only a fresh session can clear, and returns that doubt.
-func (s *session) watch(ctx context.Context) error {
+func (s *session) watchSession(ctx context.Context) error {
 	closed := make(chan error, 1)
 	go func() { closed <- s.client.Wait() }() // ends with close
 	poll := time.NewTimer(retry.Spread(s.timings.Poll))
@@ -45,7 +45,7 @@ func (s *session) watch(ctx context.Context) error {
 			}
 		case <-poll.C:
 		}
-		wait, err := s.examine(ctx, &missed)
+		wait, err := s.examineSession(ctx, &missed)
 		if err != nil {
 			return err
 		}
@@ -53,10 +53,10 @@ func (s *session) watch(ctx context.Context) error {
 	}
 }
 
-// examine checks the subscription and returns when to check again, or why the
+// examineSession checks the subscription and returns when to check again, or why the
 // session is given up.
-func (s *session) examine(ctx context.Context, missed *int) (time.Duration, error) {
-	err := s.check(ctx)
+func (s *session) examineSession(ctx context.Context, missed *int) (time.Duration, error) {
+	err := s.checkSubscription(ctx)
 	var gone *lost
 	switch {
 	case ctx.Err() != nil:
@@ -64,7 +64,7 @@ func (s *session) examine(ctx context.Context, missed *int) (time.Duration, erro
 	case err == nil:
 		*missed = 0
 		if s.wire.attached.Load() {
-			s.src.enter(nightcrier.SourceSubscribed)
+			s.src.enterState(nightcrier.SourceSubscribed)
 		}
 		return retry.Spread(s.timings.Poll), nil
 	case errors.As(err, &gone):

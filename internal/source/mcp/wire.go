@@ -66,7 +66,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if isStream {
 		timer = time.AfterFunc(w.timeout, func() { cancel(fmt.Errorf("no answer within %v", w.timeout)) })
 	}
-	resp, err := w.base.RoundTrip(w.authorize(req.Clone(ctx)))
+	resp, err := w.base.RoundTrip(w.addCredentials(req.Clone(ctx)))
 	if timer != nil && !timer.Stop() && err == nil {
 		// The answer and the timer crossed: the request is cancelled already.
 		_ = resp.Body.Close()
@@ -79,7 +79,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		err = causeOf(ctx, err)
 		end()
-		return w.failed(req, first, err)
+		return w.answerWith405(req, first, err)
 	}
 	w.wrapBody(resp, isStream, end)
 	if first && !w.attached.Load() {
@@ -96,9 +96,9 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// failed answers the first request for the stream with a synthetic 405: for an
+// answerWith405 answers the first request for the stream with a synthetic 405: for an
 // error the library would try again inside its Connect, which no context ends.
-func (w *wire) failed(req *http.Request, first bool, err error) (*http.Response, error) {
+func (w *wire) answerWith405(req *http.Request, first bool, err error) (*http.Response, error) {
 	if !first {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func (w *wire) noStream() error {
 	return errNoStream
 }
 
-// authorize adds the credentials. Redirects are not followed, so they go to the
+// addCredentials adds the credentials. Redirects are not followed, so they go to the
 // configured host alone.
-func (w *wire) authorize(req *http.Request) *http.Request {
+func (w *wire) addCredentials(req *http.Request) *http.Request {
 	for name, values := range w.header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
@@ -142,8 +142,8 @@ func (w *wire) wrapBody(resp *http.Response, isStream bool, end func()) {
 		return
 	}
 	frames := newFrameReader(resp.Body)
-	frames.take = func(data []byte) bool { return w.take(data, isStream) }
-	frames.tooLarge = func(head []byte, size int64) { w.unreadable(head, size, isStream) }
+	frames.take = func(data []byte) bool { return w.filterEvent(data, isStream) }
+	frames.tooLarge = func(head []byte, size int64) { w.noteUnreadable(head, size, isStream) }
 	if !isStream {
 		resp.Body = &endingBody{ReadCloser: frames, end: end}
 		return
@@ -166,30 +166,30 @@ func (w *wire) streamEnded(lived time.Duration) {
 	if lived >= shortStream {
 		w.shorts.Store(0)
 	} else if w.shorts.Add(1) >= maxShortStreams {
-		w.doubt(fmt.Errorf("the server ended the notification stream %d times within %v of its opening", maxShortStreams, shortStream))
+		w.doubtSession(fmt.Errorf("the server ended the notification stream %d times within %v of its opening", maxShortStreams, shortStream))
 	}
 }
 
-// doubt ends the session; the first reason counts.
-func (w *wire) doubt(err error) {
+// doubtSession ends the session; the first reason counts.
+func (w *wire) doubtSession(err error) {
 	select {
 	case w.broken <- err:
 	default:
 	}
 }
 
-// take sees each event and takes out notifications and garbage.
-func (w *wire) take(data []byte, isStream bool) bool {
+// filterEvent sees each event and takes out notifications and garbage.
+func (w *wire) filterEvent(data []byte, isStream bool) bool {
 	msg, err := jsonrpc.DecodeMessage(data)
 	if err != nil {
-		w.unreadable(data, int64(len(data)), isStream)
+		w.noteUnreadable(data, int64(len(data)), isStream)
 		return true
 	}
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok || req.Method != "notifications/message" || req.IsCall() {
 		return false
 	}
-	w.message(req.Params)
+	w.handleNotification(req.Params)
 	return true
 }
 
@@ -202,7 +202,7 @@ type logMessage struct {
 
 const loggerPrefix = "kubernetes/"
 
-func (w *wire) message(params json.RawMessage) {
+func (w *wire) handleNotification(params json.RawMessage) {
 	var m logMessage
 	if json.Unmarshal(params, &m) != nil {
 		w.notify(params)
@@ -220,28 +220,28 @@ func (w *wire) message(params json.RawMessage) {
 	}
 	w.notify(params)
 	if ev, err := dialect.Parse(params); err == nil && ev.Reason == nightcrier.SubscriptionErr {
-		w.doubt(fmt.Errorf("the server reports that its watch failed: %s", ev.Context))
+		w.doubtSession(fmt.Errorf("the server reports that its watch failed: %s", ev.Context))
 	}
 }
 
-// unreadable records what cannot be parsed, and gives the session up when there
+// noteUnreadable records what cannot be parsed, and gives the session up when there
 // is too much of it. Only on the notification stream can it have been a fault.
-func (w *wire) unreadable(head []byte, size int64, isStream bool) {
+func (w *wire) noteUnreadable(head []byte, size int64, isStream bool) {
 	if w.badFrames.Add(1) >= maxBadFrames {
-		w.doubt(fmt.Errorf("the server sent %d unreadable frames", maxBadFrames))
+		w.doubtSession(fmt.Errorf("the server sent %d unreadable frames", maxBadFrames))
 	}
 	switch {
 	case !isStream:
-		w.doubt(fmt.Errorf("the server's answer is not readable: %d bytes that begin with %q", size, text.CutLine(string(head[:min(len(head), 80)]), 80)))
+		w.doubtSession(fmt.Errorf("the server's answer is not readable: %d bytes that begin with %q", size, text.CutLine(string(head[:min(len(head), 80)]), 80)))
 	case size > maxFrame:
 		w.notify(dialect.Oversized(head, size))
 	default:
-		w.notify(quoted(head))
+		w.notify(quoteGarbage(head))
 	}
 }
 
-// quoted makes a JSON string of what is no JSON, so that it can be kept as such.
-func quoted(garbage []byte) []byte {
+// quoteGarbage makes a JSON string of what is no JSON, so that it can be kept as such.
+func quoteGarbage(garbage []byte) []byte {
 	b, err := json.Marshal(string(garbage[:min(len(garbage), dialect.HeadSize)]))
 	if err != nil { // a string always marshals
 		return nil
@@ -259,18 +259,18 @@ type endingBody struct {
 func (b *endingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.finish()
+		b.endOnce()
 	}
 	return n, err
 }
 
 func (b *endingBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.finish()
+	b.endOnce()
 	return err
 }
 
-func (b *endingBody) finish() {
+func (b *endingBody) endOnce() {
 	if !b.ended.Swap(true) {
 		b.end()
 	}

@@ -77,7 +77,7 @@ func New(cfg Config) *Source {
 		idle: nightcrier.SourceStopped, since: cfg.Now(),
 	}
 	s.observer = observe.New(observe.Config{
-		API: cfg.API, Detector: s.detector, Kinds: detect.Kinds(cfg.Namespaces...), Sink: s.deliver, Gate: cfg.Gate, Logger: s.log, Timings: cfg.Timings,
+		API: cfg.API, Detector: s.detector, Kinds: detect.Kinds(cfg.Namespaces...), Sink: s.deliverFault, Gate: cfg.Gate, Logger: s.log, Timings: cfg.Timings,
 	})
 	return s
 }
@@ -93,7 +93,7 @@ func (s *Source) Start(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.done = make(chan struct{})
 	s.idle, s.since = nightcrier.SourceConnecting, s.cfg.Now()
-	go s.run(ctx)
+	go s.runObserver(ctx)
 	return nil
 }
 
@@ -116,29 +116,29 @@ func (s *Source) Stop(ctx context.Context) error {
 	}
 }
 
-func (s *Source) run(ctx context.Context) {
+func (s *Source) runObserver(ctx context.Context) {
 	defer close(s.done)
-	defer s.enter(nightcrier.SourceStopped)
-	if s.recall(ctx) {
-		s.enter("")
+	defer s.enterState(nightcrier.SourceStopped)
+	if s.recallIncidents(ctx) {
+		s.enterState("")
 		s.observer.Run(ctx)
 	}
 }
 
-func (s *Source) enter(idle nightcrier.SourceState) {
+func (s *Source) enterState(idle nightcrier.SourceState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle, s.since = idle, s.cfg.Now()
 }
 
-// recall tells the detector what is on record, and reports whether that worked
+// recallIncidents tells the detector what is on record, and reports whether that worked
 // before ctx ended.
-func (s *Source) recall(ctx context.Context) bool {
+func (s *Source) recallIncidents(ctx context.Context) bool {
 	backoff := retry.Backoff{Min: time.Second, Max: 10 * time.Second}
 	for failures := 1; ; failures++ {
 		list, err := s.cfg.Intake.Followed(ctx, s.cfg.Cluster)
 		if err == nil {
-			s.expect(list)
+			s.expectIncidents(list)
 			return true
 		}
 		wait := backoff.Wait(failures)
@@ -149,9 +149,9 @@ func (s *Source) recall(ctx context.Context) bool {
 	}
 }
 
-// expect has the detector not tell again what is on record, and tell the end of
+// expectIncidents has the detector not tell again what is on record, and tell the end of
 // what has been healed since. Nothing has been looked at yet.
-func (s *Source) expect(list []nightcrier.Incident) {
+func (s *Source) expectIncidents(list []nightcrier.Incident) {
 	for _, w := range detect.Kinds(s.cfg.Namespaces...) {
 		s.detector.Begin(w.Kind, w.Namespace)
 	}
@@ -172,9 +172,9 @@ type attempt struct {
 	id    string
 }
 
-// deliver hands one fault to intake. Tried again, it is the same event: the last
+// deliverFault hands one fault to intake. Tried again, it is the same event: the last
 // attempt may have been stored although nobody heard of it.
-func (s *Source) deliver(ctx context.Context, f detect.Fault) error {
+func (s *Source) deliverFault(ctx context.Context, f detect.Fault) error {
 	if s.trying.id == "" || s.trying.fault != f {
 		s.trying = attempt{f, nightcrier.NewID()}
 	}

@@ -82,16 +82,16 @@ func readAlerts(c Cluster, payload []byte) batch {
 		err = nightcrier.Errorf(nightcrier.Exhausted, "the payload holds %d alerts; at most %d are read", len(g.Alerts), maxAlerts)
 	}
 	if err != nil {
-		return unreadable(alertDialect, c.Name, payload, err)
+		return unreadableBatch(alertDialect, c.Name, payload, err)
 	}
-	g.settle()
+	g.settleGroup()
 	var b batch
 	for _, raw := range g.Alerts {
-		b.deliveries = append(b.deliveries, c.delivery(g, raw))
+		b.deliveries = append(b.deliveries, c.newDelivery(g, raw))
 	}
 	if g.TruncatedAlerts > 0 {
 		b.lacking = fmt.Sprintf("Alertmanager left %d alerts of group %s out: raise max_alerts of its webhook_configs", g.TruncatedAlerts, text.CutLine(g.GroupKey, maxValue))
-		b.deliveries = append(b.deliveries, c.truncated(g, b.lacking))
+		b.deliveries = append(b.deliveries, c.truncatedDelivery(g, b.lacking))
 	}
 	return b
 }
@@ -101,18 +101,18 @@ func readGroup(payload []byte) (g group, err error) {
 	payload = bytes.TrimSpace(payload)
 	if len(payload) > 0 && payload[0] == '[' {
 		if err := json.Unmarshal(payload, &g.Alerts); err != nil {
-			return g, invalid("payload", err)
+			return g, invalidError("payload", err)
 		}
 		return g, nil
 	}
 	var shape struct{ Labels, Alerts json.RawMessage }
 	if err := json.Unmarshal(payload, &shape); err != nil {
-		return g, invalid("payload", err)
+		return g, invalidError("payload", err)
 	}
 	switch {
 	case shape.Alerts != nil:
 		if err := json.Unmarshal(payload, &g); err != nil {
-			return g, invalid("payload", err)
+			return g, invalidError("payload", err)
 		}
 	case shape.Labels != nil:
 		g.Alerts = []json.RawMessage{payload}
@@ -122,9 +122,9 @@ func readGroup(payload []byte) (g group, err error) {
 	return g, nil
 }
 
-// settle works out what all alerts of the group share. What is kept with each of
+// settleGroup works out what all alerts of the group share. What is kept with each of
 // them stays small.
-func (g *group) settle() {
+func (g *group) settleGroup() {
 	by := maps.Clone(g.GroupLabels)
 	delete(by, "alertname")
 	if len(by) > 0 {
@@ -132,41 +132,41 @@ func (g *group) settle() {
 	}
 	head := *g
 	head.Alerts = nil
-	if len(encode(head)) > headSize {
+	if len(encodeJSON(head)) > headSize {
 		g.GroupLabels, g.Receiver, g.ExternalURL, g.GroupKey = nil, "", "", text.CutBytes(g.GroupKey, maxValue)
 	}
 }
 
-// delivery is what one alert of a group says.
-func (c Cluster) delivery(g group, raw json.RawMessage) nightcrier.Delivery {
-	d := nightcrier.Delivery{Source: Source, Cluster: c.Name, Dialect: alertDialect, EventID: nightcrier.DerivedID("alert", c.Name, string(raw)), Raw: alone(g, raw)}
+// newDelivery is what one alert of a group says.
+func (c Cluster) newDelivery(g group, raw json.RawMessage) nightcrier.Delivery {
+	d := nightcrier.Delivery{Source: Source, Cluster: c.Name, Dialect: alertDialect, EventID: nightcrier.DerivedID("alert", c.Name, string(raw)), Raw: groupOfOne(g, raw)}
 	if len(raw) > dialect.Limit {
 		d.Raw = raw[:headSize]
-		return refused(d, nightcrier.Errorf(nightcrier.Exhausted, "the alert is %d bytes long; at most %d are read", len(raw), dialect.Limit))
+		return refusedDelivery(d, nightcrier.Errorf(nightcrier.Exhausted, "the alert is %d bytes long; at most %d are read", len(raw), dialect.Limit))
 	}
 	var a alert
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return refused(d, invalid("alert", err))
+		return refusedDelivery(d, invalidError("alert", err))
 	}
 	a.Fingerprint = cmp.Or(a.Fingerprint, labelsHash(a.Labels))
 	a.Status = cmp.Or(a.Status, firing)
 	d.EventID = nightcrier.DerivedID("alert", c.Name, a.Fingerprint, a.StartsAt, string(a.Status))
 	switch {
 	case len(a.Labels) == 0:
-		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "field labels is missing"))
+		return refusedDelivery(d, nightcrier.Errorf(nightcrier.Invalid, "field labels is missing"))
 	case a.Status != firing && a.Status != resolved:
-		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "field status is %q, neither firing nor resolved", text.CutBytes(string(a.Status), 32)))
+		return refusedDelivery(d, nightcrier.Errorf(nightcrier.Invalid, "field status is %q, neither firing nor resolved", text.CutBytes(string(a.Status), 32)))
 	}
-	d.Reading = c.reading(g, a)
+	d.Reading = c.encodeReading(g, a)
 	return d
 }
 
-// reading says what an alert means in the words of our own faults.
-func (c Cluster) reading(g group, a alert) []byte {
-	s := c.subject(g, a)
+// encodeReading says what an alert means in the words of our own faults.
+func (c Cluster) encodeReading(g group, a alert) []byte {
+	s := c.subjectOf(g, a)
 	r := map[string]any{
 		"cluster": c.Name, "faultId": a.Fingerprint, "faultType": s.faultType, "severity": a.Labels["severity"],
-		"resource": s.resource, "container": s.container, "context": a.text(c.MaskLog), "timestamp": a.StartsAt,
+		"resource": s.resource, "container": s.container, "context": a.describeAlert(c.MaskLog), "timestamp": a.StartsAt,
 	}
 	if s.resource.Kind == nightcrier.AlertKind {
 		r["owner"] = s.resource // nobody else can say it
@@ -174,27 +174,27 @@ func (c Cluster) reading(g group, a alert) []byte {
 	if a.Status == resolved {
 		r["condition"] = nightcrier.ConditionCleared
 	}
-	return encode(r)
+	return encodeJSON(r)
 }
 
-// truncated is the event that says that a group is not whole.
-func (c Cluster) truncated(g group, detail string) nightcrier.Delivery {
-	raw := alone(g, nil)
+// truncatedDelivery is the event that says that a group is not whole.
+func (c Cluster) truncatedDelivery(g group, detail string) nightcrier.Delivery {
+	raw := groupOfOne(g, nil)
 	return nightcrier.Delivery{Source: Source, Cluster: c.Name, Dialect: alertDialect, EventID: nightcrier.DerivedID("truncated", c.Name, string(raw)),
-		Raw: raw, Reading: encode(map[string]any{"cluster": c.Name, "error": detail})}
+		Raw: raw, Reading: encodeJSON(map[string]any{"cluster": c.Name, "error": detail})}
 }
 
-// alone is a group of one alert: what is kept can be read again.
-func alone(g group, raw json.RawMessage) []byte {
+// groupOfOne is a group of one alert: what is kept can be read again.
+func groupOfOne(g group, raw json.RawMessage) []byte {
 	g.Alerts = []json.RawMessage{}
 	if raw != nil {
 		g.TruncatedAlerts, g.Alerts = 0, []json.RawMessage{raw}
 	}
-	return encode(g)
+	return encodeJSON(g)
 }
 
-// text is what an alert says to people: its annotations, then its labels.
-func (a alert) text(maskLog func(string) string) string {
+// describeAlert is what an alert says to people: its annotations, then its labels.
+func (a alert) describeAlert(maskLog func(string) string) string {
 	var lines []string
 	for _, name := range []string{"summary", "message", "description", "runbook_url"} {
 		if v := a.Annotations[name]; v != "" {
@@ -217,7 +217,7 @@ func (a alert) text(maskLog func(string) string) string {
 
 // labelsHash stands in for the fingerprint that old Alertmanagers do not send.
 func labelsHash(labels map[string]string) string {
-	sum := sha256.Sum256(encode(labels)) // the keys of maps are sorted
+	sum := sha256.Sum256(encodeJSON(labels)) // the keys of maps are sorted
 	return hex.EncodeToString(sum[:8])
 }
 

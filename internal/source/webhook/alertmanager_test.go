@@ -194,7 +194,7 @@ func TestIdentity(t *testing.T) {
 		if change != nil {
 			change(a)
 		}
-		list, err := Alerts(Cluster{Name: cluster}, encode(map[string]any{"alerts": []any{a}}))
+		list, err := Alerts(Cluster{Name: cluster}, encodeJSON(map[string]any{"alerts": []any{a}}))
 		if err != nil || len(list) != 1 || !nightcrier.ValidID(list[0].EventID) {
 			t.Fatal(list, err)
 		}

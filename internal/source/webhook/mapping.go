@@ -47,7 +47,7 @@ const (
 	keyKind, keyNamespace, keyObject                  = "object.kind", "object.namespace", "object.name"
 )
 
-func (m Mapping) compile() (*program, error) {
+func (m Mapping) compileProgram() (*program, error) {
 	p := &program{name: m.Name, texts: map[string]*expr.Expression{}}
 	for _, f := range []struct {
 		key, source string
@@ -78,17 +78,17 @@ func (m Mapping) compile() (*program, error) {
 	return p, nil
 }
 
-// read makes deliveries of a payload.
-func (p *program) read(ctx context.Context, payload []byte, known map[string]bool) batch {
+// readPayload makes deliveries of a payload.
+func (p *program) readPayload(ctx context.Context, payload []byte, known map[string]bool) batch {
 	var body any
 	if err := json.Unmarshal(payload, &body); err != nil {
-		return unreadable(p.name, "", payload, invalid("payload", err))
+		return unreadableBatch(p.name, "", payload, invalidError("payload", err))
 	}
 	items := []any{body}
 	if p.items != nil {
 		var err error
 		if items, err = p.items.List(ctx, expr.Vars{Body: body}); err != nil {
-			return unreadable(p.name, "", payload, invalid("items", err))
+			return unreadableBatch(p.name, "", payload, invalidError("items", err))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, mapTime)
@@ -96,23 +96,23 @@ func (p *program) read(ctx context.Context, payload []byte, known map[string]boo
 	var b batch
 	for _, item := range items {
 		if ctx.Err() != nil {
-			return unreadable(p.name, "", payload, nightcrier.Errorf(nightcrier.Exhausted, "its %d items take longer than %s to look at", len(items), mapTime))
+			return unreadableBatch(p.name, "", payload, nightcrier.Errorf(nightcrier.Exhausted, "its %d items take longer than %s to look at", len(items), mapTime))
 		}
 		raw := payload
 		if p.items != nil {
-			raw = encode(item)
+			raw = encodeJSON(item)
 		}
-		b.deliveries = append(b.deliveries, p.delivery(ctx, expr.Vars{Body: body, Item: item}, raw, known))
+		b.deliveries = append(b.deliveries, p.newDelivery(ctx, expr.Vars{Body: body, Item: item}, raw, known))
 	}
 	return b
 }
 
-// delivery is what one item says.
-func (p *program) delivery(ctx context.Context, v expr.Vars, raw []byte, known map[string]bool) nightcrier.Delivery {
+// newDelivery is what one item says.
+func (p *program) newDelivery(ctx context.Context, v expr.Vars, raw []byte, known map[string]bool) nightcrier.Delivery {
 	d := nightcrier.Delivery{Source: Source, Dialect: p.name, Raw: raw, EventID: nightcrier.DerivedID("item", p.name, string(raw))}
-	m, err := p.eval(ctx, v)
+	m, err := p.evalItem(ctx, v)
 	if err != nil {
-		return refused(d, err)
+		return refusedDelivery(d, err)
 	}
 	if !m.applies {
 		d.Cluster = ""
@@ -120,7 +120,7 @@ func (p *program) delivery(ctx context.Context, v expr.Vars, raw []byte, known m
 		return d
 	}
 	if !known[m.text[keyCluster]] {
-		return refused(d, nightcrier.Errorf(nightcrier.Invalid, "it names the cluster %q, which is not configured", text.CutBytes(m.text[keyCluster], maxValue)))
+		return refusedDelivery(d, nightcrier.Errorf(nightcrier.Invalid, "it names the cluster %q, which is not configured", text.CutBytes(m.text[keyCluster], maxValue)))
 	}
 	d.Cluster = m.text[keyCluster]
 	if key := m.text[keyKey]; key != "" {
@@ -129,7 +129,7 @@ func (p *program) delivery(ctx context.Context, v expr.Vars, raw []byte, known m
 			d.EventID = nightcrier.DerivedID("cleared", p.name, d.Cluster, key, string(raw))
 		}
 	}
-	d.Reading = m.reading(p.name)
+	d.Reading = m.encodeReading(p.name)
 	return d
 }
 
@@ -139,36 +139,36 @@ type mapped struct {
 	text             map[string]string
 }
 
-func (p *program) eval(ctx context.Context, v expr.Vars) (m mapped, err error) {
+func (p *program) evalItem(ctx context.Context, v expr.Vars) (m mapped, err error) {
 	m = mapped{applies: true, text: map[string]string{}}
 	if p.when != nil {
 		if m.applies, err = p.when.Bool(ctx, v); err != nil || !m.applies {
-			return m, prefixed("when", err)
+			return m, prefixError("when", err)
 		}
 	}
 	if p.cleared != nil {
 		if m.cleared, err = p.cleared.Bool(ctx, v); err != nil {
-			return m, prefixed("cleared", err)
+			return m, prefixError("cleared", err)
 		}
 	}
 	for key, e := range p.texts {
 		if m.text[key], err = e.Text(ctx, v); err != nil {
-			return m, prefixed(key, err)
+			return m, prefixError(key, err)
 		}
 	}
 	return m, nil
 }
 
-func prefixed(key string, err error) error {
+func prefixError(key string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return nightcrier.Errorf(nightcrier.CodeOf(err), "%s: %w", key, err)
 }
 
-// reading says what was mapped in the words of our own faults.
-func (m mapped) reading(hook string) []byte {
-	faultType := cmp.Or(word(m.text[keyType]), hook)
+// encodeReading says what was mapped in the words of our own faults.
+func (m mapped) encodeReading(hook string) []byte {
+	faultType := cmp.Or(makeWord(m.text[keyType]), hook)
 	r := map[string]any{
 		"cluster": m.text[keyCluster], "faultType": faultType, "severity": m.text[keySeverity], "context": m.text[keyText],
 	}
@@ -195,5 +195,5 @@ func (m mapped) reading(hook string) []byte {
 	if m.cleared {
 		r["condition"] = nightcrier.ConditionCleared
 	}
-	return encode(r)
+	return encodeJSON(r)
 }

@@ -19,12 +19,12 @@ func shop() Mapping {
 
 func reader(t testing.TB, m Mapping) func(string) batch {
 	t.Helper()
-	p, err := m.compile()
+	p, err := m.compileProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func(payload string) batch {
-		return p.read(t.Context(), []byte(payload), map[string]bool{"prod": true})
+		return p.readPayload(t.Context(), []byte(payload), map[string]bool{"prod": true})
 	}
 }
 
@@ -126,13 +126,13 @@ func FuzzMapping(f *testing.F) {
 // A payload whose items take too long is kept as one event, and its sender told.
 func TestMappingTakesTooLong(t *testing.T) {
 	t.Parallel()
-	p, err := shop().compile()
+	p, err := shop().compileProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
-	b := p.read(ctx, []byte(`{"list":[{"bad":false}]}`), nil)
+	b := p.readPayload(ctx, []byte(`{"list":[{"bad":false}]}`), nil)
 	if nightcrier.CodeOf(b.problem) != nightcrier.Exhausted || len(b.deliveries) != 1 || b.deliveries[0].Reason != nightcrier.Oversized {
 		t.Errorf("%+v", b)
 	}

@@ -33,28 +33,28 @@ const (
 )
 
 // Local serves this machine: hooks without a token are open to it.
-func (h *Hooks) Local() *http.ServeMux { return h.handler(false) }
+func (h *Hooks) Local() *http.ServeMux { return h.newHandler(false) }
 
 // Public serves other machines: hooks without a token do not exist for them, and
 // who does not show a token learns nothing.
-func (h *Hooks) Public() *http.ServeMux { return h.handler(true) }
+func (h *Hooks) Public() *http.ServeMux { return h.newHandler(true) }
 
-func (h *Hooks) handler(public bool) *http.ServeMux {
+func (h *Hooks) newHandler(public bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	serve := func(find func(r *http.Request) *endpoint) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			e := find(r)
 			switch {
 			case e == nil && !public:
-				refuse(w, http.StatusNotFound, nightcrier.NotFound, "no such cluster or webhook is configured")
-			case e == nil || !e.admits(r, public):
+				writeRefusal(w, http.StatusNotFound, nightcrier.NotFound, "no such cluster or webhook is configured")
+			case e == nil || !e.isAdmitted(r, public):
 				if e != nil {
-					e.heard(h.cfg.Now(), 0, "somebody posted without a token, or with a wrong one, and was refused")
+					e.noteReceived(h.cfg.Now(), 0, "somebody posted without a token, or with a wrong one, and was refused")
 				}
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				w.WriteHeader(http.StatusUnauthorized)
 			default:
-				h.post(w, r, e)
+				h.receivePayload(w, r, e)
 			}
 		}
 	}
@@ -63,9 +63,9 @@ func (h *Hooks) handler(public bool) *http.ServeMux {
 	return mux
 }
 
-// admits compares the sender's token in constant time. A token in the address is
+// isAdmitted compares the sender's token in constant time. A token in the address is
 // not looked at: addresses end in logs.
-func (e *endpoint) admits(r *http.Request, public bool) bool {
+func (e *endpoint) isAdmitted(r *http.Request, public bool) bool {
 	if e.token == "" {
 		return !public
 	}
@@ -74,16 +74,16 @@ func (e *endpoint) admits(r *http.Request, public bool) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// post takes one payload in.
-func (h *Hooks) post(w http.ResponseWriter, r *http.Request, e *endpoint) {
+// receivePayload takes one payload in.
+func (h *Hooks) receivePayload(w http.ResponseWriter, r *http.Request, e *endpoint) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" || r.Header.Get("Content-Encoding") != "" {
-		refuse(w, http.StatusUnsupportedMediaType, nightcrier.Invalid, "post plain application/json")
+		writeRefusal(w, http.StatusUnsupportedMediaType, nightcrier.Invalid, "post plain application/json")
 		return
 	}
-	release, ok := h.turn(r.Context())
+	release, ok := h.awaitTurn(r.Context())
 	if !ok {
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, nightcrier.Exhausted, "too many payloads at once; send it again")
+		writeRefusal(w, http.StatusServiceUnavailable, nightcrier.Exhausted, "too many payloads at once; send it again")
 		return
 	}
 	defer release()
@@ -91,16 +91,16 @@ func (h *Hooks) post(w http.ResponseWriter, r *http.Request, e *endpoint) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		h.answer(w, r, e, unreadable(e.name, e.cluster.Name, body[:min(len(body), headSize)], nightcrier.Errorf(nightcrier.Exhausted, "the payload is larger than %d bytes", MaxBody)))
+		h.storeAndAnswer(w, r, e, unreadableBatch(e.name, e.cluster.Name, body[:min(len(body), headSize)], nightcrier.Errorf(nightcrier.Exhausted, "the payload is larger than %d bytes", MaxBody)))
 	case err != nil:
-		refuse(w, http.StatusBadRequest, nightcrier.Interrupted, "the payload did not arrive in full")
+		writeRefusal(w, http.StatusBadRequest, nightcrier.Interrupted, "the payload did not arrive in full")
 	default:
-		h.answer(w, r, e, e.read(r.Context(), body))
+		h.storeAndAnswer(w, r, e, e.read(r.Context(), body))
 	}
 }
 
-// turn waits until a payload may be read, or the sender must come again.
-func (h *Hooks) turn(ctx context.Context) (release func(), ok bool) {
+// awaitTurn waits until a payload may be read, or the sender must come again.
+func (h *Hooks) awaitTurn(ctx context.Context) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	select {
@@ -111,10 +111,10 @@ func (h *Hooks) turn(ctx context.Context) (release func(), ok bool) {
 	}
 }
 
-// answer stores what a payload holds, then says so.
-func (h *Hooks) answer(w http.ResponseWriter, r *http.Request, e *endpoint, b batch) {
-	stored, err := h.store(r.Context(), b.deliveries)
-	e.heard(h.cfg.Now(), stored.Received, problemOf(b))
+// storeAndAnswer stores what a payload holds, then says so.
+func (h *Hooks) storeAndAnswer(w http.ResponseWriter, r *http.Request, e *endpoint, b batch) {
+	stored, err := h.storeDeliveries(r.Context(), b.deliveries)
+	e.noteReceived(h.cfg.Now(), stored.Received, problemOf(b))
 	if p := problemOf(b); p != "" {
 		h.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "a webhook's payload lacks something", slog.String("event", "webhook_payload"),
 			slog.String("webhook", e.name), slog.String("cluster", e.cluster.Name), slog.String("detail", p))
@@ -124,11 +124,11 @@ func (h *Hooks) answer(w http.ResponseWriter, r *http.Request, e *endpoint, b ba
 		h.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "alerts could not be stored; their sender is asked to send them again", slog.String("event", "webhook_not_stored"),
 			slog.String("webhook", e.name), slog.Int("stored", stored.Received), slog.Int("of", len(b.deliveries)), slog.Any("error", err))
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, nightcrier.Unreachable, fmt.Sprintf("stored %d of %d; send it again", stored.Received, len(b.deliveries)))
+		writeRefusal(w, http.StatusServiceUnavailable, nightcrier.Unreachable, fmt.Sprintf("stored %d of %d; send it again", stored.Received, len(b.deliveries)))
 	case nightcrier.CodeOf(b.problem) == nightcrier.Exhausted:
-		refuse(w, http.StatusRequestEntityTooLarge, nightcrier.Exhausted, b.problem.Error())
+		writeRefusal(w, http.StatusRequestEntityTooLarge, nightcrier.Exhausted, b.problem.Error())
 	case b.problem != nil:
-		refuse(w, http.StatusBadRequest, nightcrier.Invalid, b.problem.Error())
+		writeRefusal(w, http.StatusBadRequest, nightcrier.Invalid, b.problem.Error())
 	default:
 		writeJSON(w, http.StatusOK, "application/json", stored)
 	}
@@ -151,9 +151,9 @@ type Stored struct {
 	Repeated   int `json:"repeated"`
 }
 
-// store delivers all that can be stored: one that cannot does not hold up the
+// storeDeliveries delivers all that can be stored: one that cannot does not hold up the
 // others. Without time left none is tried.
-func (h *Hooks) store(ctx context.Context, list []nightcrier.Delivery) (s Stored, err error) {
+func (h *Hooks) storeDeliveries(ctx context.Context, list []nightcrier.Delivery) (s Stored, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	now := h.cfg.Now()
@@ -182,8 +182,8 @@ func (h *Hooks) store(ctx context.Context, list []nightcrier.Delivery) (s Stored
 	return s, err
 }
 
-// refuse answers with a problem as all of the API's are (RFC 9457).
-func refuse(w http.ResponseWriter, status int, code nightcrier.Code, detail string) {
+// writeRefusal answers with a problem as all of the API's are (RFC 9457).
+func writeRefusal(w http.ResponseWriter, status int, code nightcrier.Code, detail string) {
 	writeJSON(w, status, "application/problem+json", map[string]any{"title": http.StatusText(status), "status": status, "code": code, "detail": detail})
 }
 

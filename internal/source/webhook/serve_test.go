@@ -207,7 +207,7 @@ func TestTenThousandAlerts(t *testing.T) {
 		list = append(list, map[string]any{"labels": map[string]string{"alertname": "A", "namespace": "shop", "pod": fmt.Sprintf("cart-%d", i)}})
 	}
 	s := &sink{}
-	got := post(newHooks(t, s).Local(), "alertmanager/lab", encode(map[string]any{"alerts": list}))
+	got := post(newHooks(t, s).Local(), "alertmanager/lab", encodeJSON(map[string]any{"alerts": list}))
 	var answer Stored
 	if err := json.Unmarshal(got.Body.Bytes(), &answer); err != nil || got.Code != 200 || answer != (Stored{Received: 10_000, Opened: 10_000}) {
 		t.Errorf("%d %s, %v", got.Code, got.Body, err)
@@ -263,13 +263,13 @@ func TestTurns(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t, &sink{})
 	for range maxAtOnce {
-		if _, ok := h.turn(t.Context()); !ok {
+		if _, ok := h.awaitTurn(t.Context()); !ok {
 			t.Fatal("no turn")
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ok := h.turn(ctx); ok {
+	if _, ok := h.awaitTurn(ctx); ok {
 		t.Errorf("more than %d at once", maxAtOnce)
 	}
 	r := httptest.NewRequestWithContext(ctx, "POST", Path+"alertmanager/lab", strings.NewReader("{}"))

@@ -66,9 +66,9 @@ type view struct {
 	exporter string
 }
 
-// subject finds out what an alert is about: by its name where we know it, else by
+// subjectOf finds out what an alert is about: by its name where we know it, else by
 // its labels, else it is about itself.
-func (c Cluster) subject(g group, a alert) subject {
+func (c Cluster) subjectOf(g group, a alert) subject {
 	v := view{labels: a.Labels, custom: c.AlertLabels}
 	for _, e := range exporters {
 		if strings.Contains(a.Labels["job"], e) {
@@ -77,18 +77,18 @@ func (c Cluster) subject(g group, a alert) subject {
 	}
 	name := a.Labels["alertname"]
 	rule := ruleOf(name)
-	s := subject{faultType: cmp.Or(rule.faultType, word(name), nightcrier.AlertKind)}
-	if reason := a.Labels["reason"]; rule.byReason && !ordinary[reason] && word(reason) == reason {
+	s := subject{faultType: cmp.Or(rule.faultType, makeWord(name), nightcrier.AlertKind)}
+	if reason := a.Labels["reason"]; rule.byReason && !ordinary[reason] && makeWord(reason) == reason {
 		s.faultType = reason
 	}
 	for _, find := range []func() (nightcrier.Resource, bool){
-		func() (nightcrier.Resource, bool) { return v.known(rule.kind) },
-		v.workload, v.anything, v.creator, v.scrapedNode,
+		func() (nightcrier.Resource, bool) { return v.knownObject(rule.kind) },
+		v.workloadObject, v.anyObject, v.creatorObject, v.scrapedNode,
 	} {
 		if res, ok := find(); ok {
 			s.resource = res
-			if res.Kind != "Node" && !v.exported(v.role("container")) {
-				s.container = v.role("container")
+			if res.Kind != "Node" && !v.isOfExporter(v.roleValue("container")) {
+				s.container = v.roleValue("container")
 			}
 			return s
 		}
@@ -97,46 +97,46 @@ func (c Cluster) subject(g group, a alert) subject {
 	return s
 }
 
-// known looks for the object that an alert of this name is always about.
-func (v view) known(name string) (nightcrier.Resource, bool) {
+// knownObject looks for the object that an alert of this name is always about.
+func (v view) knownObject(name string) (nightcrier.Resource, bool) {
 	k, ok := kindOf(name)
 	if !ok {
 		return nightcrier.Resource{}, false
 	}
-	return v.object(k, v.nameOf(k))
+	return v.objectNamed(k, v.nameOf(k))
 }
 
-// anything looks for any object that the labels name.
-func (v view) anything() (nightcrier.Resource, bool) {
+// anyObject looks for any object that the labels name.
+func (v view) anyObject() (nightcrier.Resource, bool) {
 	for _, k := range named {
 		name := v.nameOf(k)
 		switch {
-		case (k.Name == "Pod" || k.Name == "Service") && v.exported(name):
+		case (k.Name == "Pod" || k.Name == "Service") && v.isOfExporter(name):
 			continue
 		case k.Name == "Service" && v.labels["endpoint"] != "" && v.custom[k.role] == "":
 			continue // what was scraped, not what is broken
 		}
-		if res, ok := v.object(k, name); ok {
+		if res, ok := v.objectNamed(k, name); ok {
 			return res, true
 		}
 	}
 	return nightcrier.Resource{}, false
 }
 
-// workload reads the pair of labels that recording rules leave of a Pod's owner.
-func (v view) workload() (nightcrier.Resource, bool) {
+// workloadObject reads the pair of labels that recording rules leave of a Pod's owner.
+func (v view) workloadObject() (nightcrier.Resource, bool) {
 	k, ok := kindOf(v.labels["workload_type"])
 	if !ok {
 		return nightcrier.Resource{}, false
 	}
-	return v.object(k, v.labels["workload"])
+	return v.objectNamed(k, v.labels["workload"])
 }
 
-// creator reads the labels that say who made a Pod.
-func (v view) creator() (nightcrier.Resource, bool) {
+// creatorObject reads the labels that say who made a Pod.
+func (v view) creatorObject() (nightcrier.Resource, bool) {
 	for _, prefix := range []string{"created_by_", "owner_"} {
 		if k, ok := kindOf(v.labels[prefix+"kind"]); ok {
-			return v.object(k, v.labels[prefix+"name"])
+			return v.objectNamed(k, v.labels[prefix+"name"])
 		}
 	}
 	return nightcrier.Resource{}, false
@@ -153,19 +153,19 @@ func (v view) scrapedNode() (nightcrier.Resource, bool) {
 		host = v.labels["instance"]
 	}
 	k, _ := kindOf("Node")
-	return v.object(k, host)
+	return v.objectNamed(k, host)
 }
 
-func (v view) object(k kind, name string) (nightcrier.Resource, bool) {
+func (v view) objectNamed(k kind, name string) (nightcrier.Resource, bool) {
 	res := nightcrier.Resource{APIVersion: k.APIVersion(), Kind: k.Name, Name: name}
 	if !k.ClusterWide {
-		res.Namespace = v.role("namespace")
+		res.Namespace = v.roleValue("namespace")
 	}
 	return res, name != "" && (k.ClusterWide || res.Namespace != "")
 }
 
 func (v view) nameOf(k kind) string {
-	if name := v.role(k.role); name != "" {
+	if name := v.roleValue(k.role); name != "" {
 		return name
 	}
 	for _, label := range k.also {
@@ -176,24 +176,24 @@ func (v view) nameOf(k kind) string {
 	return ""
 }
 
-// role is the value of the label that has a role: the configured one; else that
+// roleValue is the value of the label that has a role: the configured one; else that
 // which Prometheus set aside because its own stands in the way; else the usual one.
-func (v view) role(role string) string {
+func (v view) roleValue(role string) string {
 	if custom := v.custom[role]; custom != "" {
 		return v.labels[custom]
 	}
 	return cmp.Or(v.labels["exported_"+role], v.labels[role])
 }
 
-// exported reports whether a name is the exporter's own.
-func (v view) exported(name string) bool {
+// isOfExporter reports whether a name is the exporter's own.
+func (v view) isOfExporter(name string) bool {
 	return v.exporter != "" && strings.Contains(name, v.exporter)
 }
 
 // alertItself is what stands for an alert without an object: one for its name and
 // the labels that Alertmanager groups by.
 func (v view) alertItself(name, groupKey string) nightcrier.Resource {
-	res := nightcrier.Resource{Kind: nightcrier.AlertKind, Namespace: v.role("namespace"), Name: cmp.Or(word(name), "unnamed")}
+	res := nightcrier.Resource{Kind: nightcrier.AlertKind, Namespace: v.roleValue("namespace"), Name: cmp.Or(makeWord(name), "unnamed")}
 	if groupKey != "" || res.Name != name {
 		res.Name += "-" + labelsHash(map[string]string{"alertname": name, "group": groupKey})[:8]
 	}

@@ -18,15 +18,15 @@ const (
 	maxWord  = 100
 )
 
-// unreadable is the batch of a payload that nothing could be made of. It is kept,
+// unreadableBatch is the batch of a payload that nothing could be made of. It is kept,
 // once.
-func unreadable(hook, cluster string, body []byte, problem error) batch {
+func unreadableBatch(hook, cluster string, body []byte, problem error) batch {
 	d := nightcrier.Delivery{Source: Source, Cluster: cluster, Dialect: hook, EventID: nightcrier.DerivedID("unreadable", hook, cluster, string(body)), Raw: body}
-	return batch{problem: problem, deliveries: []nightcrier.Delivery{refused(d, problem)}}
+	return batch{problem: problem, deliveries: []nightcrier.Delivery{refusedDelivery(d, problem)}}
 }
 
-// refused is a delivery that starts nothing because of a problem with it.
-func refused(d nightcrier.Delivery, problem error) nightcrier.Delivery {
+// refusedDelivery is a delivery that starts nothing because of a problem with it.
+func refusedDelivery(d nightcrier.Delivery, problem error) nightcrier.Delivery {
 	said := problem.Error()
 	if d.Cluster == "" { // then it is the webhook by which one finds it
 		said = "webhook " + d.Dialect + ": " + said
@@ -38,13 +38,13 @@ func refused(d nightcrier.Delivery, problem error) nightcrier.Delivery {
 	return d
 }
 
-func invalid(what string, err error) error {
+func invalidError(what string, err error) error {
 	return nightcrier.Errorf(nightcrier.Invalid, "%s: %s", what, text.CutLine(err.Error(), maxError))
 }
 
-// word makes a short word of letters, digits and dashes out of a text, "" when
+// makeWord makes a short word of letters, digits and dashes out of a text, "" when
 // there is nothing to make it of.
-func word(s string) string {
+func makeWord(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
@@ -54,7 +54,7 @@ func word(s string) string {
 	return strings.Trim(s, "-")
 }
 
-func encode(v any) []byte {
+func encodeJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil // maps of texts always encode

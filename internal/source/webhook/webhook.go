@@ -94,22 +94,22 @@ func New(cfg Config) (*Hooks, error) {
 		e := &endpoint{name: "alertmanager/" + c.Name, cluster: c, token: c.Token, read: func(_ context.Context, body []byte) batch {
 			return readAlerts(c, body)
 		}}
-		h.alerts[c.Name] = h.add(e)
+		h.alerts[c.Name] = h.addEndpoint(e)
 	}
 	for _, m := range cfg.Mappings {
-		p, err := m.compile()
+		p, err := m.compileProgram()
 		if err != nil {
 			return nil, err
 		}
 		e := &endpoint{name: m.Name, token: m.Token, read: func(ctx context.Context, body []byte) batch {
-			return p.read(ctx, body, known)
+			return p.readPayload(ctx, body, known)
 		}}
-		h.named[m.Name] = h.add(e)
+		h.named[m.Name] = h.addEndpoint(e)
 	}
 	return h, nil
 }
 
-func (h *Hooks) add(e *endpoint) *endpoint {
+func (h *Hooks) addEndpoint(e *endpoint) *endpoint {
 	e.status = nightcrier.SourceStatus{Cluster: e.cluster.Name, Labels: e.cluster.Labels, Source: Source, Mode: alertDialect,
 		State: nightcrier.SourceSubscribed, Since: h.cfg.Now()}
 	if e.cluster.Name == "" {
@@ -133,8 +133,8 @@ func (h *Hooks) Statuses() []nightcrier.SourceStatus {
 	return list
 }
 
-// heard counts what came in, and remembers what was wrong with it.
-func (e *endpoint) heard(now time.Time, events int, problem string) {
+// noteReceived counts what came in, and remembers what was wrong with it.
+func (e *endpoint) noteReceived(now time.Time, events int, problem string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if events > 0 {

@@ -10,9 +10,9 @@ import (
 )
 
 func acceptOpens(t *testing.T, b *bench) {
-	ev := b.event("prod", "cart", nightcrier.ErrorSeverity)
+	ev := b.newEvent("prod", "cart", nightcrier.ErrorSeverity)
 	ev.Context, ev.FaultID = "hostile \x00 \xff <!channel>", "f-1"
-	d := b.accept(t, ev, Policy())
+	d := b.acceptEvent(t, ev, Policy())
 	inc, run := d.Incident, d.Run
 	if d.Outcome != nightcrier.Opened || !d.NewIncident || d.SeverityRose || d.Repeated {
 		t.Errorf("decision %+v is not that of a new incident", d)
@@ -39,23 +39,23 @@ func acceptOpens(t *testing.T, b *bench) {
 }
 
 func acceptJoins(t *testing.T, b *bench) {
-	first := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
+	first := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 	b.clock.Advance(24 * time.Hour)
-	ev := b.event("prod", "cart", nightcrier.Critical)
-	d := b.accept(t, ev, Policy())
+	ev := b.newEvent("prod", "cart", nightcrier.Critical)
+	d := b.acceptEvent(t, ev, Policy())
 	if d.Outcome != nightcrier.Joined || d.Incident.ID != first.Incident.ID || d.NewIncident {
 		t.Errorf("an event of an open incident gave %+v", d)
 	}
 	if !d.SeverityRose || d.Was != nightcrier.Warning || d.Run.Severity != nightcrier.Critical || d.Incident.Severity != nightcrier.Critical {
 		t.Errorf("the rise in severity is missing: %+v", d)
 	}
-	if told := b.accept(t, ev, Policy()); !told.Repeated || !told.SeverityRose || told.Was != nightcrier.Warning {
+	if told := b.acceptEvent(t, ev, Policy()); !told.Repeated || !told.SeverityRose || told.Was != nightcrier.Warning {
 		t.Errorf("the same event again: %+v", told)
 	}
-	if again := b.accept(t, b.event("prod", "cart", nightcrier.Critical), Policy()); again.SeverityRose {
+	if again := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Critical), Policy()); again.SeverityRose {
 		t.Error("the same severity rose twice")
 	}
-	other := b.accept(t, b.event("stage", "cart", nightcrier.Warning), Policy())
+	other := b.acceptEvent(t, b.newEvent("stage", "cart", nightcrier.Warning), Policy())
 	if other.Outcome != nightcrier.Opened {
 		t.Errorf("another cluster's fault gave %+v", other)
 	}
@@ -66,8 +66,8 @@ func acceptJoins(t *testing.T, b *bench) {
 }
 
 func acceptDedupeWindow(t *testing.T, b *bench) {
-	first := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
-	b.investigate(t, nightcrier.Resolved)
+	first := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
+	b.investigateNext(t, nightcrier.Resolved)
 	steps := []struct {
 		after time.Duration
 		want  nightcrier.Outcome
@@ -78,7 +78,7 @@ func acceptDedupeWindow(t *testing.T, b *bench) {
 	}
 	for _, step := range steps {
 		b.clock.Advance(step.after)
-		d := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
+		d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 		if d.Outcome != step.want {
 			t.Fatalf("%s after the last event: %+v, want %s", step.after, d, step.want)
 		}
@@ -92,10 +92,10 @@ func acceptDedupeWindow(t *testing.T, b *bench) {
 }
 
 func acceptTwice(t *testing.T, b *bench) {
-	ev := b.event("prod", "cart", nightcrier.Warning)
-	first := b.accept(t, ev, Policy())
+	ev := b.newEvent("prod", "cart", nightcrier.Warning)
+	first := b.acceptEvent(t, ev, Policy())
 	b.clock.Advance(time.Hour)
-	second := b.accept(t, ev, Policy())
+	second := b.acceptEvent(t, ev, Policy())
 	if !second.Repeated {
 		t.Error("the second acceptance is not marked as repeated")
 	}

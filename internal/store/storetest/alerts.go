@@ -13,15 +13,15 @@ import (
 func lastAlertEnds(t *testing.T, b *bench) {
 	const alerts = 250 // more than are looked at at once
 	send := func(alert int, cleared bool) nightcrier.Incident {
-		ev := b.by("webhook", nightcrier.Warning, cleared)
+		ev := b.eventBy("webhook", nightcrier.Warning, cleared)
 		ev.FaultID = fmt.Sprint("alert-", alert)
 		b.clock.Advance(time.Second)
-		return b.accept(t, ev, Policy()).Incident
+		return b.acceptEvent(t, ev, Policy()).Incident
 	}
 	for i := range alerts {
 		send(i, false)
 	}
-	b.accept(t, b.by("mcp", nightcrier.Warning, false), Policy()) // which nobody will take back
+	b.acceptEvent(t, b.eventBy("mcp", nightcrier.Warning, false), Policy()) // which nobody will take back
 	for i := range alerts - 1 {
 		if inc := send(i, true); inc.Condition != nightcrier.ConditionActive {
 			t.Fatalf("the fault is %s after %d of %d alerts ended", inc.Condition, i+1, alerts)
@@ -42,18 +42,18 @@ func lateEnds(t *testing.T, b *bench) {
 	began := b.clock.Now()
 	for _, source := range []string{"webhook", "mcp"} {
 		send := func(minute int, cleared bool) nightcrier.Incident {
-			ev := b.by(source, nightcrier.Warning, cleared)
+			ev := b.eventBy(source, nightcrier.Warning, cleared)
 			ev.FaultID, ev.Owner.Name, ev.Fingerprint = "f", source, "late/"+source
 			if minute >= 0 {
 				ev.OccurredAt = began.Add(time.Duration(minute) * time.Minute)
 			}
 			b.clock.Advance(time.Second)
-			d := b.accept(t, ev, Policy())
+			d := b.acceptEvent(t, ev, Policy())
 			return d.Incident
 		}
 		want := func(what string, inc nightcrier.Incident, want nightcrier.Condition) {
 			t.Helper()
-			if got := b.incident(t, inc.ID); got.Condition != want {
+			if got := b.readIncident(t, inc.ID); got.Condition != want {
 				t.Errorf("%s, %s: the fault is %s, want %s", source, what, got.Condition, want)
 			}
 		}
@@ -78,9 +78,9 @@ func lateEnds(t *testing.T, b *bench) {
 func repeatedUnseen(t *testing.T, b *bench) {
 	p := Policy()
 	p.QueueMax = 1
-	waiting := b.accept(t, b.event("prod", "db", nightcrier.Critical), p)
-	ev := b.event("prod", "cart", nightcrier.Warning)
-	first := b.accept(t, ev, p)
+	waiting := b.acceptEvent(t, b.newEvent("prod", "db", nightcrier.Critical), p)
+	ev := b.newEvent("prod", "cart", nightcrier.Warning)
+	first := b.acceptEvent(t, ev, p)
 	if first.Run.Reason != nightcrier.QueueFull {
 		t.Fatalf("the queue is not full: %+v", first)
 	}
@@ -90,7 +90,7 @@ func repeatedUnseen(t *testing.T, b *bench) {
 	}) {
 		b.clock.Advance(after)
 		ev.ReceivedAt = b.clock.Now()
-		got := b.accept(t, ev, p)
+		got := b.acceptEvent(t, ev, p)
 		d.repeated, d.incident = got.Repeated, got.Incident.ID
 		return d
 	}

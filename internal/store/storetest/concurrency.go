@@ -22,12 +22,12 @@ const (
 	admitters     = 8
 )
 
-// deliveries are 900 events of 300 clusters, three a cluster; of ten, three are
+// newDeliveries are 900 events of 300 clusters, three a cluster; of ten, three are
 // delivered twice.
-func deliveries(b *bench) (list []nightcrier.Event, distinct int) {
+func newDeliveries(b *bench) (list []nightcrier.Event, distinct int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range stormEvents * 7 / 10 {
-		list = append(list, b.event(fmt.Sprintf("c%d", i%stormClusters), fmt.Sprintf("w%d", i%2), nightcrier.Severity(i%4)))
+		list = append(list, b.newEvent(fmt.Sprintf("c%d", i%stormClusters), fmt.Sprintf("w%d", i%2), nightcrier.Severity(i%4)))
 	}
 	distinct = len(list)
 	for i := range stormEvents - distinct {
@@ -40,7 +40,7 @@ func deliveries(b *bench) (list []nightcrier.Event, distinct int) {
 // concurrentAccept: nothing is lost and nothing doubled when many senders
 // deliver at once.
 func concurrentAccept(t *testing.T, b *bench) {
-	list, distinct := deliveries(b)
+	list, distinct := newDeliveries(b)
 	var mu sync.Mutex
 	opened, repeated := map[string]string{}, 0
 	g, ctx := errgroup.WithContext(t.Context())
@@ -74,7 +74,7 @@ func concurrentAccept(t *testing.T, b *bench) {
 	if repeated != len(list)-distinct {
 		t.Errorf("%d deliveries were repeats, want %d", repeated, len(list)-distinct)
 	}
-	n := b.counts(t)
+	n := b.readCounts(t)
 	if got := n.Events[nightcrier.Opened] + n.Events[nightcrier.Joined]; got != distinct || n.Incidents[nightcrier.Pending] != len(opened) || n.Queued != len(opened) {
 		t.Errorf("%d events and %d incidents are stored, want %d and %d (%+v)", got, n.Incidents[nightcrier.Pending], distinct, len(opened), n)
 	}
@@ -88,7 +88,7 @@ func concurrentAccept(t *testing.T, b *bench) {
 func concurrentAdmit(t *testing.T, b *bench) {
 	const clusters, perCluster = 20, 4
 	for i := range clusters * perCluster {
-		b.accept(t, b.event(fmt.Sprintf("c%d", i%clusters), fmt.Sprintf("w%d", i), nightcrier.Severity(i%4)), Policy())
+		b.acceptEvent(t, b.newEvent(fmt.Sprintf("c%d", i%clusters), fmt.Sprintf("w%d", i), nightcrier.Severity(i%4)), Policy())
 	}
 	going := &holds{keys: map[string]bool{}, most: 5}
 	g, ctx := errgroup.WithContext(t.Context())
@@ -114,7 +114,7 @@ type holds struct {
 	done int
 }
 
-func (h *holds) take(key string) error {
+func (h *holds) takeLease(key string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.keys[key] || len(h.keys) >= h.most {
@@ -124,7 +124,7 @@ func (h *holds) take(key string) error {
 	return nil
 }
 
-func (h *holds) release(key string) {
+func (h *holds) releaseLease(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.keys, key)
@@ -145,12 +145,12 @@ func admitAndFinish(ctx context.Context, b *bench, going *holds) error {
 			}
 			continue // the others hold all that is allowed
 		}
-		if err := going.take(run.Key); err != nil {
+		if err := going.takeLease(run.Key); err != nil {
 			return err
 		}
 		_, err = b.BeginRun(ctx, run.ID)
-		_, journalErr := b.AppendJournal(ctx, run.ID, entry("a"))
-		going.release(run.Key) // before the store does it: the other way round would be a race of the test
+		_, journalErr := b.AppendJournal(ctx, run.ID, newEntry("a"))
+		going.releaseLease(run.Key) // before the store does it: the other way round would be a race of the test
 		err = errors.Join(err, journalErr, b.FinishRun(ctx, store.Finish{RunID: run.ID, Status: nightcrier.Resolved}))
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func concurrentFollow(t *testing.T, b *bench) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		for i := range entries {
-			if _, err := b.AppendJournal(ctx, "r", entry(fmt.Sprint(i))); err != nil {
+			if _, err := b.AppendJournal(ctx, "r", newEntry(fmt.Sprint(i))); err != nil {
 				return err
 			}
 		}

@@ -28,14 +28,14 @@ func Child() {
 		return
 	}
 	url, path, _ := strings.Cut(target, " ")
-	err := write(context.Background(), store.Options{URL: url, Path: path}, os.Stdout)
+	err := writeEndlessly(context.Background(), store.Options{URL: url, Path: path}, os.Stdout)
 	fmt.Fprintln(os.Stderr, "storetest child:", err) // it is never meant to end
 	os.Exit(1)
 }
 
-// write works on a store without end, a line for each thing that the store said
+// writeEndlessly works on a store without end, a line for each thing that the store said
 // is done.
-func write(ctx context.Context, o store.Options, acks io.Writer) error {
+func writeEndlessly(ctx context.Context, o store.Options, acks io.Writer) error {
 	s, err := store.Open(ctx, o)
 	if err != nil {
 		return err
@@ -49,21 +49,21 @@ func write(ctx context.Context, o store.Options, acks io.Writer) error {
 		if i%3 != 0 {
 			continue
 		}
-		if err := work(ctx, s, acks); err != nil {
+		if err := completeRun(ctx, s, acks); err != nil {
 			return err
 		}
 	}
 }
 
-// work takes one run to its end.
-func work(ctx context.Context, s *store.Store, acks io.Writer) error {
+// completeRun takes one run to its end.
+func completeRun(ctx context.Context, s *store.Store, acks io.Writer) error {
 	run, err := s.AdmitNext(ctx, store.Limits{Total: 5, PerKey: 1})
 	if err != nil || run == nil {
 		return errors.Join(err, errors.New("nothing to admit"))
 	}
 	fmt.Fprintln(acks, "admitted", run.ID)
 	_, err = s.BeginRun(ctx, run.ID)
-	head, journalErr := s.AppendJournal(ctx, run.ID, entry("a"), entry("b"))
+	head, journalErr := s.AppendJournal(ctx, run.ID, newEntry("a"), newEntry("b"))
 	if err := errors.Join(err, journalErr); err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func ExerciseCrash(t *testing.T, fresh func(testing.TB) store.Options) {
 	o := fresh(t)
 	for round := range 5 {
 		promised := killAfter(t, o, 40+17*round)
-		s := reopen(t, o)
+		s := reopenStore(t, o)
 		for _, line := range promised {
-			if err := kept(t.Context(), s, line); err != nil {
+			if err := checkPromise(t.Context(), s, line); err != nil {
 				t.Errorf("round %d: %q was promised: %v", round, line, err)
 			}
 		}
@@ -128,9 +128,9 @@ func killAfter(t *testing.T, o store.Options, n int) []string {
 	return promised
 }
 
-// reopen opens a store whose owner has just died; PostgreSQL takes a moment to
+// reopenStore opens a store whose owner has just died; PostgreSQL takes a moment to
 // notice.
-func reopen(t *testing.T, o store.Options) *store.Store {
+func reopenStore(t *testing.T, o store.Options) *store.Store {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -144,8 +144,8 @@ func reopen(t *testing.T, o store.Options) *store.Store {
 	}
 }
 
-// kept checks one promise.
-func kept(ctx context.Context, s *store.Store, line string) error {
+// checkPromise checks one promise.
+func checkPromise(ctx context.Context, s *store.Store, line string) error {
 	what, id, _ := strings.Cut(line, " ")
 	switch what {
 	case "event":

@@ -12,8 +12,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
-// note writes one, or ends the test.
-func (b *bench) note(t *testing.T, incidentID, text string) {
+// writeNote writes one, or ends the test.
+func (b *bench) writeNote(t *testing.T, incidentID, text string) {
 	t.Helper()
 	n, err := nightcrier.NewNote("ana", text, b.clock.Now())
 	if err == nil {
@@ -24,14 +24,14 @@ func (b *bench) note(t *testing.T, incidentID, text string) {
 	}
 }
 
-func notes(t *testing.T, b *bench) {
-	inc := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy()).Incident
+func testNotes(t *testing.T, b *bench) {
+	inc := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy()).Incident
 	if list, err := b.Notes(t.Context(), inc.ID); err != nil || list == nil || len(list) != 0 {
 		t.Errorf("notes of nobody: %v, %v", list, err)
 	}
-	b.note(t, inc.ID, "first")
+	b.writeNote(t, inc.ID, "first")
 	b.clock.Advance(time.Minute)
-	b.note(t, inc.ID, `'); DROP TABLE notes; -- ? $1 <!channel>`)
+	b.writeNote(t, inc.ID, `'); DROP TABLE notes; -- ? $1 <!channel>`)
 	want := []nightcrier.Note{
 		{At: b.clock.Now(), By: "ana", Text: `'); DROP TABLE notes; -- ? $1 <!channel>`},
 		{At: b.clock.Now().Add(-time.Minute), By: "ana", Text: "first"},
@@ -41,23 +41,23 @@ func notes(t *testing.T, b *bench) {
 		t.Error(err, diff)
 	}
 	for i := len(list); i < nightcrier.MaxNotes; i++ {
-		b.note(t, inc.ID, fmt.Sprint("note ", i))
+		b.writeNote(t, inc.ID, fmt.Sprint("note ", i))
 	}
 	wantCode(t, b.AddNote(t.Context(), inc.ID, nightcrier.Note{Text: "one more"}), nightcrier.Exhausted)
 	wantCode(t, b.AddNote(t.Context(), nightcrier.NewID(), nightcrier.Note{Text: "of nothing"}), nightcrier.NotFound)
 	// What no caller of ours would hand over does not fail in the database either.
-	other := b.accept(t, b.event("prod", "pay", nightcrier.Warning), Policy()).Incident
+	other := b.acceptEvent(t, b.newEvent("prod", "pay", nightcrier.Warning), Policy()).Incident
 	if err := b.AddNote(t.Context(), other.ID, nightcrier.Note{By: "\x00\xff", Text: "a\x00b"}); err != nil {
 		t.Error(err)
 	}
 }
 
-// diagnosed opens an incident of the workload, ends it with a diagnosis, and
+// openDiagnosed opens an incident of the workload, ends it with a diagnosis, and
 // returns it.
-func (b *bench) diagnosed(t *testing.T, workload string, cause *nightcrier.RootCause, report string) nightcrier.Incident {
+func (b *bench) openDiagnosed(t *testing.T, workload string, cause *nightcrier.RootCause, report string) nightcrier.Incident {
 	t.Helper()
-	inc := b.accept(t, b.event("prod", workload, nightcrier.Warning), Policy()).Incident
-	run := b.admit(t)
+	inc := b.acceptEvent(t, b.newEvent("prod", workload, nightcrier.Warning), Policy()).Incident
+	run := b.admitRun(t)
 	if _, err := b.BeginRun(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -72,26 +72,26 @@ func (b *bench) diagnosed(t *testing.T, workload string, cause *nightcrier.RootC
 	return inc
 }
 
-func oom(name string) nightcrier.RootCause {
+func oomCause(name string) nightcrier.RootCause {
 	return nightcrier.RootCause{Cause: "oom-killed", Object: nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: name}, Summary: "in words", Confidence: nightcrier.High}
 }
 
-func recall(t *testing.T, b *bench) {
-	ctx, cart := t.Context(), oom("cart")
-	first := b.diagnosed(t, "cart", &cart, `{"n":1}`)
+func testRecall(t *testing.T, b *bench) {
+	ctx, cart := t.Context(), oomCause("cart")
+	first := b.openDiagnosed(t, "cart", &cart, `{"n":1}`)
 	if _, err := b.Recall(ctx, first.ID, cart); nightcrier.CodeOf(err) != nightcrier.NotFound {
 		t.Errorf("an incident recalls itself: %v", err)
 	}
-	b.note(t, first.ID, "raised the limit to 1Gi")
-	second := b.diagnosed(t, "cart", &cart, `{"n":2}`)
-	b.note(t, second.ID, "again")
+	b.writeNote(t, first.ID, "raised the limit to 1Gi")
+	second := b.openDiagnosed(t, "cart", &cart, `{"n":2}`)
+	b.writeNote(t, second.ID, "again")
 	otherCause := nightcrier.RootCause{Cause: "crash-on-start", Object: cart.Object}
-	b.diagnosed(t, "cart", &otherCause, `{"n":3}`) // newer, and something else
-	b.diagnosed(t, "cart", &cart, "")              // newer, without a report
-	b.diagnosed(t, "cart", nil, `{"n":4}`)
-	pay := oom("cart") // the same object, found from another fault
-	b.diagnosed(t, "pay", &pay, `{"n":5}`)
-	now := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy()).Incident
+	b.openDiagnosed(t, "cart", &otherCause, `{"n":3}`) // newer, and something else
+	b.openDiagnosed(t, "cart", &cart, "")              // newer, without a report
+	b.openDiagnosed(t, "cart", nil, `{"n":4}`)
+	pay := oomCause("cart") // the same object, found from another fault
+	b.openDiagnosed(t, "pay", &pay, `{"n":5}`)
+	now := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy()).Incident
 
 	cart.Summary, cart.Confidence = strings.Repeat("other words ", 100), nightcrier.Low
 	r, err := b.Recall(ctx, now.ID, cart)
@@ -102,7 +102,7 @@ func recall(t *testing.T, b *bench) {
 		t.Errorf("notes %+v; want those of both, the newest first", r.Notes)
 	}
 	for name, cause := range map[string]nightcrier.RootCause{
-		"another object": oom("pay"),
+		"another object": oomCause("pay"),
 		"no diagnosis":   {},
 		// One field must not pass for two.
 		"shifted": {Cause: cart.Cause, Object: nightcrier.Object{Kind: "Deployment", Namespace: "shop/cart"}},
@@ -112,7 +112,7 @@ func recall(t *testing.T, b *bench) {
 		}
 	}
 	for i := range 15 {
-		b.note(t, second.ID, fmt.Sprint("more ", i))
+		b.writeNote(t, second.ID, fmt.Sprint("more ", i))
 	}
 	if r, err := b.Recall(ctx, now.ID, cart); err != nil || len(r.Notes) != 10 {
 		t.Errorf("%d notes, %v", len(r.Notes), err)
@@ -122,9 +122,9 @@ func recall(t *testing.T, b *bench) {
 // recallRetried: what an earlier investigation said counts no more once the
 // incident is investigated again.
 func recallRetried(t *testing.T, b *bench) {
-	cart := oom("cart")
-	first := b.diagnosed(t, "cart", &cart, `{"n":1}`)
-	later := b.diagnosed(t, "cart", nil, `{"n":2}`)
+	cart := oomCause("cart")
+	first := b.openDiagnosed(t, "cart", &cart, `{"n":1}`)
+	later := b.openDiagnosed(t, "cart", nil, `{"n":2}`)
 	if _, err := b.Recall(t.Context(), later.ID, cart); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func recallRetried(t *testing.T, b *bench) {
 	if r, err := b.Recall(t.Context(), later.ID, cart); nightcrier.CodeOf(err) != nightcrier.NotFound {
 		t.Errorf("recalled %s, which is open, %v", r.Incident.ID, err)
 	}
-	b.investigate(t, nightcrier.Resolved) // to no diagnosis this time
+	b.investigateNext(t, nightcrier.Resolved) // to no diagnosis this time
 	if r, err := b.Recall(t.Context(), later.ID, cart); nightcrier.CodeOf(err) != nightcrier.NotFound {
 		t.Errorf("recalled %s, whose diagnosis is another now, %v", r.Incident.ID, err)
 	}

@@ -11,11 +11,11 @@ import (
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
-// limits returns generous limits.
-func limits() store.Limits { return store.Limits{Total: 100, PerKey: 1} }
+// generousLimits returns generous limits.
+func generousLimits() store.Limits { return store.Limits{Total: 100, PerKey: 1} }
 
-// drain admits until nothing is admissible and returns the clusters in order.
-func (b *bench) drain(t *testing.T, l store.Limits) []string {
+// drainQueue admits until nothing is admissible and returns the clusters in order.
+func (b *bench) drainQueue(t *testing.T, l store.Limits) []string {
 	t.Helper()
 	var keys []string
 	for {
@@ -35,19 +35,19 @@ func (b *bench) drain(t *testing.T, l store.Limits) []string {
 
 func admitOrder(t *testing.T, b *bench) {
 	for i, s := range []nightcrier.Severity{nightcrier.Warning, nightcrier.Critical, nightcrier.Warning, nightcrier.Critical, nightcrier.ErrorSeverity} {
-		b.accept(t, b.event(fmt.Sprintf("c%d", i), "cart", s), Policy())
+		b.acceptEvent(t, b.newEvent(fmt.Sprintf("c%d", i), "cart", s), Policy())
 		b.clock.Advance(time.Second)
 	}
-	if got, want := b.drain(t, limits()), []string{"c1", "c3", "c4", "c0", "c2"}; !slices.Equal(got, want) {
+	if got, want := b.drainQueue(t, generousLimits()), []string{"c1", "c3", "c4", "c0", "c2"}; !slices.Equal(got, want) {
 		t.Errorf("admitted %v, want the most severe and then the oldest first: %v", got, want)
 	}
 }
 
 func admitRise(t *testing.T, b *bench) {
-	b.accept(t, b.event("a", "cart", nightcrier.ErrorSeverity), Policy())
-	b.accept(t, b.event("b", "cart", nightcrier.Warning), Policy())
-	b.accept(t, b.event("b", "cart", nightcrier.Critical), Policy())
-	if got := b.drain(t, limits()); !slices.Equal(got, []string{"b", "a"}) {
+	b.acceptEvent(t, b.newEvent("a", "cart", nightcrier.ErrorSeverity), Policy())
+	b.acceptEvent(t, b.newEvent("b", "cart", nightcrier.Warning), Policy())
+	b.acceptEvent(t, b.newEvent("b", "cart", nightcrier.Critical), Policy())
+	if got := b.drainQueue(t, generousLimits()); !slices.Equal(got, []string{"b", "a"}) {
 		t.Errorf("admitted %v; the one that rose in severity goes first", got)
 	}
 }
@@ -55,16 +55,16 @@ func admitRise(t *testing.T, b *bench) {
 func admitLimits(t *testing.T, b *bench) {
 	for _, cluster := range []string{"a", "b", "c"} {
 		for _, workload := range []string{"cart", "web", "db"} {
-			b.accept(t, b.event(cluster, workload, nightcrier.Warning), Policy())
+			b.acceptEvent(t, b.newEvent(cluster, workload, nightcrier.Warning), Policy())
 			b.clock.Advance(time.Second)
 		}
 	}
 	l := store.Limits{Total: 2, PerKey: 1}
-	if got := b.drain(t, l); !slices.Equal(got, []string{"a", "b"}) {
+	if got := b.drainQueue(t, l); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("admitted %v under %+v", got, l)
 	}
 	l = store.Limits{Total: 5, PerKey: 2}
-	if got := b.drain(t, l); !slices.Equal(got, []string{"a", "b", "c"}) {
+	if got := b.drainQueue(t, l); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("admitted %v more under %+v", got, l)
 	}
 	leased, err := b.LeasedRuns(t.Context())
@@ -77,7 +77,7 @@ func admitLimits(t *testing.T, b *bench) {
 	if err := b.FinishRun(t.Context(), store.Finish{RunID: leased[0].ID, Status: nightcrier.Failed}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.drain(t, l); !slices.Equal(got, []string{leased[0].Key}) {
+	if got := b.drainQueue(t, l); !slices.Equal(got, []string{leased[0].Key}) {
 		t.Errorf("after a lease of %s was released: %v", leased[0].Key, got)
 	}
 	for _, bad := range []store.Limits{{Total: 0, PerKey: 1}, {Total: 1, PerKey: 0}} {
@@ -89,15 +89,15 @@ func admitLimits(t *testing.T, b *bench) {
 func admitClosed(t *testing.T, b *bench) {
 	p := Policy()
 	p.Executor = "claude-code"
-	b.accept(t, b.event("a", "cart", nightcrier.Critical), p)
+	b.acceptEvent(t, b.newEvent("a", "cart", nightcrier.Critical), p)
 	p.Executor = "builtin"
-	b.accept(t, b.event("b", "cart", nightcrier.Warning), p)
-	closed := limits()
+	b.acceptEvent(t, b.newEvent("b", "cart", nightcrier.Warning), p)
+	closed := generousLimits()
 	closed.Closed = []string{"claude-code", "codex"}
-	if got := b.drain(t, closed); !slices.Equal(got, []string{"b"}) {
+	if got := b.drainQueue(t, closed); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("with a closed executor: %v", got)
 	}
-	if got := b.drain(t, limits()); !slices.Equal(got, []string{"a"}) {
+	if got := b.drainQueue(t, generousLimits()); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("with it open again: %v", got)
 	}
 }
@@ -105,37 +105,37 @@ func admitClosed(t *testing.T, b *bench) {
 func queueBound(t *testing.T, b *bench) {
 	p := Policy()
 	p.QueueMax = 2
-	b.accept(t, b.event("a", "cart", nightcrier.Warning), p)
+	b.acceptEvent(t, b.newEvent("a", "cart", nightcrier.Warning), p)
 	b.clock.Advance(time.Second)
-	newer := b.accept(t, b.event("b", "cart", nightcrier.Warning), p)
+	newer := b.acceptEvent(t, b.newEvent("b", "cart", nightcrier.Warning), p)
 	b.clock.Advance(time.Second)
-	d := b.accept(t, b.event("c", "cart", nightcrier.Critical), p)
+	d := b.acceptEvent(t, b.newEvent("c", "cart", nightcrier.Critical), p)
 	if len(d.Dropped) != 1 || d.Dropped[0].ID != newer.Run.ID || d.Dropped[0].Reason != nightcrier.QueueFull || d.Run.Status != nightcrier.Queued {
 		t.Errorf("over the bound %+v was dropped, want the newest of the least severe", d.Dropped)
 	}
 	b.wantFailed(t, newer.Incident.ID, "maximum of 2")
-	own := b.accept(t, b.event("d", "cart", nightcrier.Info), p)
+	own := b.acceptEvent(t, b.newEvent("d", "cart", nightcrier.Info), p)
 	if own.Run.Status != nightcrier.Dropped || own.Incident.Status != nightcrier.Failed || own.Outcome != nightcrier.Opened {
 		t.Errorf("the least severe is the new one itself: %+v", own)
 	}
-	if n := b.counts(t); n.Queued != 2 || n.Dropped[nightcrier.QueueFull] != 2 || n.Incidents[nightcrier.Failed] != 2 {
+	if n := b.readCounts(t); n.Queued != 2 || n.Dropped[nightcrier.QueueFull] != 2 || n.Incidents[nightcrier.Failed] != 2 {
 		t.Errorf("counts %+v", n)
 	}
 	// Nobody has looked at it: being reported again does not put it off.
 	b.clock.Advance(3 * time.Minute)
-	if again := b.accept(t, b.event("d", "cart", nightcrier.Info), p); again.Outcome != nightcrier.Suppressed {
+	if again := b.acceptEvent(t, b.newEvent("d", "cart", nightcrier.Info), p); again.Outcome != nightcrier.Suppressed {
 		t.Errorf("within the window: %+v", again)
 	}
 	b.clock.Advance(3 * time.Minute)
-	if again := b.accept(t, b.event("d", "cart", nightcrier.Critical), p); again.Outcome != nightcrier.Opened {
+	if again := b.acceptEvent(t, b.newEvent("d", "cart", nightcrier.Critical), p); again.Outcome != nightcrier.Opened {
 		t.Errorf("after the window: %+v", again)
 	}
 }
 
 func queueExpiry(t *testing.T, b *bench) {
-	old := b.accept(t, b.event("a", "cart", nightcrier.Critical), Policy())
+	old := b.acceptEvent(t, b.newEvent("a", "cart", nightcrier.Critical), Policy())
 	b.clock.Advance(time.Hour)
-	b.accept(t, b.event("b", "cart", nightcrier.Warning), Policy())
+	b.acceptEvent(t, b.newEvent("b", "cart", nightcrier.Warning), Policy())
 	dropped, err := b.ExpireQueued(t.Context(), time.Hour)
 	if err != nil || len(dropped) != 0 {
 		t.Errorf("at exactly its age: %v, %v", dropped, err)
@@ -173,7 +173,7 @@ func (b *bench) wantDropped(t *testing.T, id string, status nightcrier.IncidentS
 	}
 }
 
-func (b *bench) counts(t *testing.T) store.Counts {
+func (b *bench) readCounts(t *testing.T) store.Counts {
 	t.Helper()
 	n, err := b.Counts(t.Context())
 	if err != nil {

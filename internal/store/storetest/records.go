@@ -13,24 +13,24 @@ import (
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
-// entry is a journal entry with a hostile payload.
-func entry(key string) nightcrier.JournalEntry {
+// newEntry is a journal entry with a hostile payload.
+func newEntry(key string) nightcrier.JournalEntry {
 	return nightcrier.JournalEntry{Key: key, Type: nightcrier.EntryMessage, Step: "investigate", Attempt: 1,
 		Time: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("", 3600)), Data: []byte(`{ "text": "<!channel> \u0000" }`)}
 }
 
-func journal(t *testing.T, b *bench) {
+func testJournal(t *testing.T, b *bench) {
 	ctx := t.Context()
 	woken, stop := b.WatchJournal("r1")
 	if seq, hash, err := b.JournalHead(ctx, "r1"); seq != 0 || hash != "" || err != nil {
 		t.Errorf("head of nothing: %d %q %v", seq, hash, err)
 	}
-	head, err := b.AppendJournal(ctx, "r1", entry("a"), entry("b"))
+	head, err := b.AppendJournal(ctx, "r1", newEntry("a"), newEntry("b"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantWoken(t, woken)
-	again, err := b.AppendJournal(ctx, "r1", entry("a"), entry("b"))
+	again, err := b.AppendJournal(ctx, "r1", newEntry("a"), newEntry("b"))
 	if err != nil || again != head {
 		t.Errorf("the same again: %q, %v, want %q", again, err, head)
 	}
@@ -39,7 +39,7 @@ func journal(t *testing.T, b *bench) {
 		t.Error("an append that added nothing woke the follower")
 	default:
 	}
-	if _, err := b.AppendJournal(ctx, "r1", entry("b"), entry("c"), entry("c")); err != nil {
+	if _, err := b.AppendJournal(ctx, "r1", newEntry("b"), newEntry("c"), newEntry("c")); err != nil {
 		t.Fatal(err)
 	}
 	stop()
@@ -88,9 +88,9 @@ func journalRefuses(t *testing.T, b *bench) {
 		"no type": func(e *nightcrier.JournalEntry) { e.Type = "" },
 		"no JSON": func(e *nightcrier.JournalEntry) { e.Data = []byte(`{"a":`) },
 	} {
-		bad := entry("b")
+		bad := newEntry("b")
 		change(&bad)
-		_, err := b.AppendJournal(t.Context(), "r", entry("a"), bad)
+		_, err := b.AppendJournal(t.Context(), "r", newEntry("a"), bad)
 		if nightcrier.CodeOf(err) != nightcrier.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -100,7 +100,7 @@ func journalRefuses(t *testing.T, b *bench) {
 	}
 }
 
-func suppress(t *testing.T, b *bench) {
+func testSuppress(t *testing.T, b *bench) {
 	ctx := t.Context()
 	ev := nightcrier.Event{ID: nightcrier.NewID(), Cluster: "prod\x00\xff", Reason: nightcrier.Malformed, Detail: "no \x00 JSON",
 		Raw: []byte("\x00\xff" + strings.Repeat("x", 100_000))}
@@ -128,24 +128,24 @@ func suppress(t *testing.T, b *bench) {
 	if d, err := b.Accept(ctx, ev, Policy()); err == nil {
 		t.Errorf("an event without fingerprint was accepted: %+v", d)
 	}
-	if n := b.counts(t); n.Suppressed[nightcrier.Malformed] != 1 || n.Events[nightcrier.Suppressed] != 1 {
+	if n := b.readCounts(t); n.Suppressed[nightcrier.Malformed] != 1 || n.Events[nightcrier.Suppressed] != 1 {
 		t.Errorf("counts %+v", n)
 	}
 }
 
-func prune(t *testing.T, b *bench) {
+func testPrune(t *testing.T, b *bench) {
 	ctx := t.Context()
-	below := b.event("prod", "cart", nightcrier.Info)
+	below := b.newEvent("prod", "cart", nightcrier.Info)
 	below.Reason = nightcrier.BelowThreshold
 	if _, err := b.Suppress(ctx, below); err != nil {
 		t.Fatal(err)
 	}
-	b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
-	run := b.investigate(t, nightcrier.Resolved)
-	if _, err := b.AppendJournal(ctx, run.ID, entry("k")); err != nil {
+	b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
+	run := b.investigateNext(t, nightcrier.Resolved)
+	if _, err := b.AppendJournal(ctx, run.ID, newEntry("k")); err != nil {
 		t.Fatal(err)
 	}
-	b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy()) // suppressed, of an incident
+	b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy()) // suppressed, of an incident
 	if n, err := b.Prune(ctx, b.clock.Now()); n != 0 || err != nil {
 		t.Errorf("pruned %d too early, %v", n, err)
 	}
@@ -159,8 +159,8 @@ func prune(t *testing.T, b *bench) {
 	if journaled() != 1 {
 		t.Error("the journal was pruned too early")
 	}
-	open := b.accept(t, b.event("prod", "open", nightcrier.Warning), Policy())
-	b.accept(t, b.event("prod", "open", nightcrier.Warning), Policy()) // joins an open incident
+	open := b.acceptEvent(t, b.newEvent("prod", "open", nightcrier.Warning), Policy())
+	b.acceptEvent(t, b.newEvent("prod", "open", nightcrier.Warning), Policy()) // joins an open incident
 	if n, err := b.Prune(ctx, b.clock.Now().Add(time.Second)); n != 2 || err != nil {
 		t.Errorf("pruned %d, %v; want the event of no incident and the repeat of a closed one", n, err)
 	}
@@ -180,9 +180,9 @@ func prune(t *testing.T, b *bench) {
 // it is not.
 func joinedPayloadsAreBounded(t *testing.T, b *bench) {
 	for range 2 {
-		ev := b.event("prod", "cart", nightcrier.Warning)
+		ev := b.newEvent("prod", "cart", nightcrier.Warning)
 		ev.Raw = json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`)
-		b.accept(t, ev, Policy())
+		b.acceptEvent(t, ev, Policy())
 	}
 	list, _, err := b.Events(t.Context(), store.EventFilter{})
 	if err != nil || len(list) != 2 {
@@ -193,16 +193,16 @@ func joinedPayloadsAreBounded(t *testing.T, b *bench) {
 	}
 }
 
-func lists(t *testing.T, b *bench) {
+func testLists(t *testing.T, b *bench) {
 	ctx := t.Context()
 	const n = 7
 	for i := range n {
-		b.accept(t, b.event("prod", fmt.Sprint("w", i), nightcrier.Warning), Policy())
+		b.acceptEvent(t, b.newEvent("prod", fmt.Sprint("w", i), nightcrier.Warning), Policy())
 		if i%2 == 0 {
 			b.clock.Advance(time.Second) // some share their time
 		}
 	}
-	b.accept(t, b.event("stage", "cart", nightcrier.Warning), Policy())
+	b.acceptEvent(t, b.newEvent("stage", "cart", nightcrier.Warning), Policy())
 	var seen []string
 	f := store.IncidentFilter{Cluster: "prod", Limit: 3}
 	for page := 0; page == 0 || f.Cursor != ""; page++ {
@@ -222,7 +222,7 @@ func lists(t *testing.T, b *bench) {
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("three at a time:\n%s", diff)
 	}
-	b.admit(t)
+	b.admitRun(t)
 	for _, tt := range []struct {
 		f    store.IncidentFilter
 		want int
@@ -280,12 +280,12 @@ func notFound(t *testing.T, b *bench) {
 }
 
 func manyEvents(t *testing.T, b *bench) {
-	first := b.event("prod", "cart", nightcrier.Warning)
-	b.accept(t, first, Policy())
+	first := b.newEvent("prod", "cart", nightcrier.Warning)
+	b.acceptEvent(t, first, Policy())
 	var last store.Decision
 	for range 105 {
 		b.clock.Advance(time.Millisecond)
-		last = b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
+		last = b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 	}
 	inc := last.Incident
 	if inc.EventCount != 106 || len(inc.EventIDs) != 101 || inc.EventIDs[0] != first.ID || inc.EventIDs[100] != last.EventID {
@@ -293,7 +293,7 @@ func manyEvents(t *testing.T, b *bench) {
 	}
 }
 
-func notifications(t *testing.T, b *bench) {
+func testNotifications(t *testing.T, b *bench) {
 	ctx := t.Context()
 	n := store.Notification{IncidentID: "i1", RunID: "r1", Channel: "slack", Kind: "outcome", Key: "i1/outcome/1", Digest: "d"}
 	if got, err := b.BeginNotification(ctx, n); got != (store.Begun{State: store.NotificationPending, Fresh: true, New: true}) || err != nil {
@@ -329,7 +329,7 @@ func notifications(t *testing.T, b *bench) {
 	wantCode(t, err, nightcrier.Invalid)
 }
 
-func breakers(t *testing.T, b *bench) {
+func testBreakers(t *testing.T, b *bench) {
 	ctx := t.Context()
 	want := store.BreakerState{Executor: "claude-code", Failures: 3, Open: true, Since: b.clock.Now(), LastError: "401"}
 	for _, s := range []store.BreakerState{{Executor: "claude-code", Failures: 2}, want} {

@@ -13,11 +13,11 @@ import (
 
 func runLife(t *testing.T, b *bench) {
 	ctx := t.Context()
-	d := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
+	d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 	_, err := b.BeginRun(ctx, d.Run.ID)
 	wantCode(t, err, nightcrier.Conflict) // it is not admitted
 	wantCode(t, b.FinishRun(ctx, store.Finish{RunID: d.Run.ID, Status: nightcrier.Failed}), nightcrier.Conflict)
-	run := b.admit(t)
+	run := b.admitRun(t)
 	wantCode(t, b.FinishRun(ctx, store.Finish{RunID: run.ID, Status: nightcrier.Resolved}), nightcrier.Conflict) // pending → resolved
 	b.clock.Advance(time.Minute)
 	begun, err := b.BeginRun(ctx, run.ID)
@@ -48,7 +48,7 @@ func runLife(t *testing.T, b *bench) {
 // A run that began in another store goes on in this one, as it was.
 func runAdopted(t *testing.T, b *bench) {
 	ctx := t.Context()
-	ev := b.event("prod", "cart", nightcrier.Warning)
+	ev := b.newEvent("prod", "cart", nightcrier.Warning)
 	at := b.clock.Now()
 	run := nightcrier.Run{ID: nightcrier.NewID(), Pipeline: "p", Key: "prod", Executor: "builtin", QueuedAt: at, AdmittedAt: at}
 	inc := nightcrier.Incident{
@@ -115,8 +115,8 @@ func (b *bench) finishOnce(t *testing.T, run nightcrier.Run) {
 
 func runFails(t *testing.T, b *bench) {
 	ctx := t.Context()
-	d := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
-	run := b.admit(t)
+	d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
+	run := b.admitRun(t)
 	code := 137
 	f := store.Finish{RunID: run.ID, Status: nightcrier.Failed, Result: nightcrier.AgentResult{
 		State: nightcrier.StateFailed, FailureClass: nightcrier.FailCrash, FailureReason: "killed", ExitCode: &code, Signal: "SIGKILL",
@@ -134,7 +134,7 @@ func runFails(t *testing.T, b *bench) {
 
 func cancelQueued(t *testing.T, b *bench) {
 	ctx := t.Context()
-	d := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
+	d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 	run, err := b.RequestCancel(ctx, d.Incident.ID, "ann@example.org")
 	if err != nil || run.Status != nightcrier.Dropped || run.Reason != nightcrier.Cancelled || run.Cause != "ann@example.org" {
 		t.Errorf("cancelled %+v, %v", run, err)
@@ -143,7 +143,7 @@ func cancelQueued(t *testing.T, b *bench) {
 	if err != nil || inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailCancelled || !strings.Contains(inc.FailureReason, "ann@example.org") {
 		t.Errorf("incident %+v, %v", inc, err)
 	}
-	if got := b.drain(t, limits()); len(got) != 0 {
+	if got := b.drainQueue(t, generousLimits()); len(got) != 0 {
 		t.Errorf("a cancelled run was admitted: %v", got)
 	}
 	_, err = b.RequestCancel(ctx, d.Incident.ID, "again")
@@ -154,8 +154,8 @@ func cancelQueued(t *testing.T, b *bench) {
 
 func cancelAdmitted(t *testing.T, b *bench) {
 	ctx := t.Context()
-	d := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
-	b.admit(t)
+	d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
+	b.admitRun(t)
 	woken, stop := b.WatchJournal(d.Run.ID)
 	defer stop()
 	if asked, cause, err := b.CancelRequested(ctx, d.Run.ID); asked || cause != "" || err != nil {
@@ -179,12 +179,12 @@ func cancelAdmitted(t *testing.T, b *bench) {
 	wantCode(t, err, nightcrier.NotFound)
 }
 
-func retry(t *testing.T, b *bench) {
+func testRetry(t *testing.T, b *bench) {
 	ctx := t.Context()
-	d := b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
+	d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 	_, err := b.Retry(ctx, d.Incident.ID, "")
 	wantCode(t, err, nightcrier.Conflict) // it is open
-	first := b.investigate(t, nightcrier.AgentFailed)
+	first := b.investigateNext(t, nightcrier.AgentFailed)
 	b.clock.Advance(time.Minute)
 	run, err := b.Retry(ctx, d.Incident.ID, "builtin")
 	if err != nil || run.ID == first.ID || run.Status != nightcrier.Queued || run.Executor != "builtin" || run.Pipeline != first.Pipeline {
@@ -194,7 +194,7 @@ func retry(t *testing.T, b *bench) {
 	if err != nil || inc.Status != nightcrier.Pending || !inc.CompletedAt.IsZero() || inc.RunID != run.ID || inc.FailureReason != "" || inc.Attempts != 1 {
 		t.Errorf("retried incident %+v, %v", inc, err)
 	}
-	b.investigate(t, nightcrier.Resolved)
+	b.investigateNext(t, nightcrier.Resolved)
 	inc, err = b.Incident(ctx, d.Incident.ID)
 	if err != nil || inc.Attempts != 2 || inc.Status != nightcrier.Resolved {
 		t.Errorf("after the second attempt %+v, %v", inc, err)
@@ -205,7 +205,7 @@ func retry(t *testing.T, b *bench) {
 	}
 	// The fault came again and has an incident of its own now.
 	b.clock.Advance(time.Hour)
-	b.accept(t, b.event("prod", "cart", nightcrier.Warning), Policy())
+	b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 	_, err = b.Retry(ctx, d.Incident.ID, "")
 	wantCode(t, err, nightcrier.Conflict)
 	_, err = b.Retry(ctx, nightcrier.NewID(), "")

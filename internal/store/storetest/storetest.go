@@ -21,7 +21,7 @@ func Exercise(t *testing.T, fresh func(testing.TB) store.Options) {
 			clock := NewClock()
 			o := fresh(t)
 			o.Now = clock.Now
-			test(t, &bench{Store: open(t, o), options: o, clock: clock})
+			test(t, &bench{Store: openStore(t, o), options: o, clock: clock})
 		})
 	}
 }
@@ -61,15 +61,15 @@ var suite = map[string]func(*testing.T, *bench){
 	"run/adopted":               runAdopted,
 	"run/cancel queued":         cancelQueued,
 	"run/cancel admitted":       cancelAdmitted,
-	"run/retry":                 retry,
-	"journal":                   journal,
+	"run/retry":                 testRetry,
+	"journal":                   testJournal,
 	"journal/refuses":           journalRefuses,
-	"events/suppress":           suppress,
-	"events/prune":              prune,
+	"events/suppress":           testSuppress,
+	"events/prune":              testPrune,
 	"events/joined payloads":    joinedPayloadsAreBounded,
-	"lists":                     lists,
+	"lists":                     testLists,
 	"not found":                 notFound,
-	"notifications":             notifications,
+	"notifications":             testNotifications,
 	"told/retry":                toldAgain,
 	"told/rise":                 riseTold,
 	"told/same cause":           sameCauseTold,
@@ -84,9 +84,9 @@ var suite = map[string]func(*testing.T, *bench){
 	"over/told":                 overTold,
 	"over/flaps":                overFlaps,
 	"over/with its cause":       overWithItsCause,
-	"breakers":                  breakers,
-	"memory/notes":              notes,
-	"memory/recall":             recall,
+	"breakers":                  testBreakers,
+	"memory/notes":              testNotes,
+	"memory/recall":             testRecall,
 	"memory/retried":            recallRetried,
 	"concurrent/accept":         concurrentAccept,
 	"concurrent/admit":          concurrentAdmit,
@@ -101,7 +101,7 @@ type bench struct {
 	n       int
 }
 
-func open(tb testing.TB, o store.Options) *store.Store {
+func openStore(tb testing.TB, o store.Options) *store.Store {
 	tb.Helper()
 	s, err := store.Open(tb.Context(), o)
 	if err != nil {
@@ -155,15 +155,15 @@ func Event(cluster, workload string) nightcrier.Event {
 	}
 }
 
-// event is Event at the bench's time.
-func (b *bench) event(cluster, workload string, s nightcrier.Severity) nightcrier.Event {
+// newEvent is Event at the bench's time.
+func (b *bench) newEvent(cluster, workload string, s nightcrier.Severity) nightcrier.Event {
 	ev := Event(cluster, workload)
 	ev.ReceivedAt, ev.Severity = b.clock.Now(), s
 	return ev
 }
 
-// accept accepts ev, or ends the test.
-func (b *bench) accept(t *testing.T, ev nightcrier.Event, p store.AcceptPolicy) store.Decision {
+// acceptEvent accepts ev, or ends the test.
+func (b *bench) acceptEvent(t *testing.T, ev nightcrier.Event, p store.AcceptPolicy) store.Decision {
 	t.Helper()
 	d, err := b.Accept(t.Context(), ev, p)
 	if err != nil {
@@ -172,8 +172,8 @@ func (b *bench) accept(t *testing.T, ev nightcrier.Event, p store.AcceptPolicy) 
 	return d
 }
 
-// admit admits the next run under generous limits, or ends the test.
-func (b *bench) admit(t *testing.T) nightcrier.Run {
+// admitRun admits the next run under generous limits, or ends the test.
+func (b *bench) admitRun(t *testing.T) nightcrier.Run {
 	t.Helper()
 	run, err := b.AdmitNext(t.Context(), store.Limits{Total: 100, PerKey: 1})
 	if err != nil || run == nil {
@@ -182,10 +182,10 @@ func (b *bench) admit(t *testing.T) nightcrier.Run {
 	return *run
 }
 
-// investigate takes the next run from admission to its end.
-func (b *bench) investigate(t *testing.T, status nightcrier.IncidentStatus) nightcrier.Run {
+// investigateNext takes the next run from admission to its end.
+func (b *bench) investigateNext(t *testing.T, status nightcrier.IncidentStatus) nightcrier.Run {
 	t.Helper()
-	run := b.admit(t)
+	run := b.admitRun(t)
 	if _, err := b.BeginRun(t.Context(), run.ID); err != nil {
 		t.Fatalf("begin: %v", err)
 	}

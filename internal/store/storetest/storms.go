@@ -9,28 +9,28 @@ import (
 	"nightcrier.dev/nightcrier/internal/store"
 )
 
-// stormy is a policy under which four fingerprints are a storm, of which two are
+// stormyPolicy is a policy under which four fingerprints are a storm, of which two are
 // investigated.
-func stormy() store.AcceptPolicy {
+func stormyPolicy() store.AcceptPolicy {
 	p := Policy()
 	p.Storm = store.StormPolicy{Fingerprints: 4, Within: time.Minute, Investigate: 2, Quiet: 5 * time.Minute}
 	return p
 }
 
-// burst accepts one new fault of each severity, a second apart.
-func (b *bench) burst(t *testing.T, cluster string, severities ...nightcrier.Severity) []store.Decision {
+// acceptBurst accepts one new fault of each severity, a second apart.
+func (b *bench) acceptBurst(t *testing.T, cluster string, severities ...nightcrier.Severity) []store.Decision {
 	t.Helper()
 	var list []store.Decision
 	for _, s := range severities {
 		b.n++
-		list = append(list, b.accept(t, b.event(cluster, fmt.Sprintf("w%d", b.n), s), stormy()))
+		list = append(list, b.acceptEvent(t, b.newEvent(cluster, fmt.Sprintf("w%d", b.n), s), stormyPolicy()))
 		b.clock.Advance(time.Second)
 	}
 	return list
 }
 
 func stormBegins(t *testing.T, b *bench) {
-	d := b.burst(t, "prod", nightcrier.Warning, nightcrier.Critical, nightcrier.Warning, nightcrier.ErrorSeverity)
+	d := b.acceptBurst(t, "prod", nightcrier.Warning, nightcrier.Critical, nightcrier.Warning, nightcrier.ErrorSeverity)
 	for _, early := range d[:3] {
 		if early.StormStarted != nil || len(early.Dropped) != 0 {
 			t.Errorf("a storm before its fourth fingerprint: %+v", early)
@@ -54,33 +54,33 @@ func stormBegins(t *testing.T, b *bench) {
 		t.Errorf("incidents of the storm: %+v, %v", list, err)
 	}
 	// One more, and worse than all: it takes the place of the least severe.
-	worse := b.burst(t, "prod", nightcrier.Critical)[0]
+	worse := b.acceptBurst(t, "prod", nightcrier.Critical)[0]
 	if worse.StormStarted != nil || worse.Run.Status != nightcrier.Queued || len(worse.Dropped) != 1 || worse.Dropped[0].Severity != nightcrier.ErrorSeverity {
 		t.Errorf("a worse one in the storm: %+v", worse)
 	}
-	if other := b.burst(t, "stage", nightcrier.Info)[0]; other.Incident.Storm || len(other.Dropped) != 0 {
+	if other := b.acceptBurst(t, "stage", nightcrier.Info)[0]; other.Incident.Storm || len(other.Dropped) != 0 {
 		t.Errorf("another cluster is drawn in: %+v", other)
 	}
 }
 
 func stormCountsAdmitted(t *testing.T, b *bench) {
-	b.burst(t, "prod", nightcrier.Warning, nightcrier.Warning)
-	b.investigate(t, nightcrier.Resolved)
-	b.admit(t)
-	d := b.burst(t, "prod", nightcrier.Critical, nightcrier.Critical)
+	b.acceptBurst(t, "prod", nightcrier.Warning, nightcrier.Warning)
+	b.investigateNext(t, nightcrier.Resolved)
+	b.admitRun(t)
+	d := b.acceptBurst(t, "prod", nightcrier.Critical, nightcrier.Critical)
 	if d[1].StormStarted == nil || len(d[1].Dropped) != 2 {
 		t.Errorf("two were admitted already, yet %+v", d[1])
 	}
 }
 
 func stormNeedsTheWindow(t *testing.T, b *bench) {
-	b.burst(t, "prod", nightcrier.Warning, nightcrier.Warning, nightcrier.Warning)
+	b.acceptBurst(t, "prod", nightcrier.Warning, nightcrier.Warning, nightcrier.Warning)
 	b.clock.Advance(time.Minute - 2*time.Second) // only the last two are still within
-	if d := b.burst(t, "prod", nightcrier.Warning); d[0].StormStarted != nil {
+	if d := b.acceptBurst(t, "prod", nightcrier.Warning); d[0].StormStarted != nil {
 		t.Errorf("a storm of what is too far apart: %+v", d[0].StormStarted)
 	}
 	for range 5 { // one fault again and again is no storm
-		b.accept(t, b.event("prod", "w1", nightcrier.Warning), stormy())
+		b.acceptEvent(t, b.newEvent("prod", "w1", nightcrier.Warning), stormyPolicy())
 	}
 	if list, err := b.OpenStorms(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("storms %+v, %v", list, err)
@@ -89,14 +89,14 @@ func stormNeedsTheWindow(t *testing.T, b *bench) {
 
 func stormEnds(t *testing.T, b *bench) {
 	start := b.clock.Now()
-	d := b.burst(t, "prod", nightcrier.Warning, nightcrier.Warning, nightcrier.Warning, nightcrier.Warning)
+	d := b.acceptBurst(t, "prod", nightcrier.Warning, nightcrier.Warning, nightcrier.Warning, nightcrier.Warning)
 	storm := d[3].StormStarted
 	b.clock.Advance(5*time.Minute - time.Second - time.Microsecond)
 	if ended, err := b.EndStorms(t.Context(), 5*time.Minute); err != nil || len(ended) != 0 {
 		t.Errorf("ended before it was quiet: %+v, %v", ended, err)
 	}
 	// A known fingerprint belongs to it but does not prolong it.
-	again := b.accept(t, b.event("prod", "w3", nightcrier.Warning), stormy())
+	again := b.acceptEvent(t, b.newEvent("prod", "w3", nightcrier.Warning), stormyPolicy())
 	if again.Outcome != nightcrier.Opened || !again.Incident.Storm {
 		t.Errorf("in the storm: %+v", again)
 	}
@@ -105,7 +105,7 @@ func stormEnds(t *testing.T, b *bench) {
 	if err != nil || len(ended) != 1 || ended[0].ID != storm.ID || ended[0].EndedAt.IsZero() {
 		t.Errorf("ended %+v, %v", ended, err)
 	}
-	if d := b.burst(t, "prod", nightcrier.Warning)[0]; d.Incident.Storm || d.Run.Status != nightcrier.Queued {
+	if d := b.acceptBurst(t, "prod", nightcrier.Warning)[0]; d.Incident.Storm || d.Run.Status != nightcrier.Queued {
 		t.Errorf("after the storm: %+v", d)
 	}
 	all, err := b.Storms(t.Context(), start)
@@ -115,9 +115,9 @@ func stormEnds(t *testing.T, b *bench) {
 }
 
 func stormEndsByItself(t *testing.T, b *bench) {
-	b.burst(t, "prod", nightcrier.Warning, nightcrier.Warning, nightcrier.Warning, nightcrier.Warning)
+	b.acceptBurst(t, "prod", nightcrier.Warning, nightcrier.Warning, nightcrier.Warning, nightcrier.Warning)
 	b.clock.Advance(time.Hour)
-	if d := b.burst(t, "prod", nightcrier.Warning)[0]; d.Incident.Storm {
+	if d := b.acceptBurst(t, "prod", nightcrier.Warning)[0]; d.Incident.Storm {
 		t.Errorf("an hour later: %+v", d.Incident)
 	}
 	if open, err := b.OpenStorms(t.Context()); err != nil || len(open) != 0 {
@@ -126,13 +126,13 @@ func stormEndsByItself(t *testing.T, b *bench) {
 }
 
 func stormSparesRetries(t *testing.T, b *bench) {
-	d := b.burst(t, "prod", nightcrier.Warning, nightcrier.Critical, nightcrier.Critical, nightcrier.Critical)
+	d := b.acceptBurst(t, "prod", nightcrier.Warning, nightcrier.Critical, nightcrier.Critical, nightcrier.Critical)
 	dropped := d[3].Dropped[0]
 	run, err := b.Retry(t.Context(), dropped.IncidentID, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range b.burst(t, "prod", nightcrier.Critical, nightcrier.Critical) {
+	for _, d := range b.acceptBurst(t, "prod", nightcrier.Critical, nightcrier.Critical) {
 		for _, other := range d.Dropped {
 			if other.ID == run.ID {
 				t.Error("the storm dropped what a person asked for")

@@ -15,10 +15,10 @@ func oomOf(workload string) *nightcrier.RootCause {
 	return &nightcrier.RootCause{Cause: "oom-killed", Object: nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: workload}, Summary: workload, Confidence: nightcrier.High}
 }
 
-// begun opens an incident of a workload and begins its run.
-func (b *bench) begun(t *testing.T, workload string, s nightcrier.Severity) nightcrier.Run {
+// openAndBegin opens an incident of a workload and begins its run.
+func (b *bench) openAndBegin(t *testing.T, workload string, s nightcrier.Severity) nightcrier.Run {
 	t.Helper()
-	ev := b.event("prod", workload, s)
+	ev := b.newEvent("prod", workload, s)
 	ev.Source = "watch"
 	return b.beginFor(t, ev)
 }
@@ -26,7 +26,7 @@ func (b *bench) begun(t *testing.T, workload string, s nightcrier.Severity) nigh
 // beginFor opens an incident of an event and begins its run.
 func (b *bench) beginFor(t *testing.T, ev nightcrier.Event) nightcrier.Run {
 	t.Helper()
-	b.accept(t, ev, Policy())
+	b.acceptEvent(t, ev, Policy())
 	run, err := b.AdmitNext(t.Context(), store.Limits{Total: 50, PerKey: 50})
 	if err != nil || run == nil {
 		t.Fatalf("admit: %v, %v", run, err)
@@ -37,16 +37,16 @@ func (b *bench) beginFor(t *testing.T, ev nightcrier.Event) nightcrier.Run {
 	return *run
 }
 
-// concludes ends a run with a report that comes to a cause, and returns its incident.
-func (b *bench) concludes(t *testing.T, run nightcrier.Run, cause *nightcrier.RootCause) nightcrier.Incident {
+// concludeRun ends a run with a report that comes to a cause, and returns its incident.
+func (b *bench) concludeRun(t *testing.T, run nightcrier.Run, cause *nightcrier.RootCause) nightcrier.Incident {
 	t.Helper()
 	if err := b.FinishRun(t.Context(), store.Finish{RunID: run.ID, Status: nightcrier.Resolved, Report: []byte("{}"), Conclusion: cause}); err != nil {
 		t.Fatal(err)
 	}
-	return b.incident(t, run.IncidentID)
+	return b.readIncident(t, run.IncidentID)
 }
 
-func (b *bench) incident(t *testing.T, id string) nightcrier.Incident {
+func (b *bench) readIncident(t *testing.T, id string) nightcrier.Incident {
 	t.Helper()
 	inc, err := b.Incident(t.Context(), id)
 	if err != nil {
@@ -55,9 +55,9 @@ func (b *bench) incident(t *testing.T, id string) nightcrier.Incident {
 	return inc
 }
 
-// told begins a message about an incident, ends it as sent if it is to be sent, and
+// notifyIncident begins a message about an incident, ends it as sent if it is to be sent, and
 // returns why it is not, "" for one that is.
-func (b *bench) told(t *testing.T, kind string, inc nightcrier.Incident, gist string) store.Unsaid {
+func (b *bench) notifyIncident(t *testing.T, kind string, inc nightcrier.Incident, gist string) store.Unsaid {
 	t.Helper()
 	b.n++
 	n := store.Notification{IncidentID: inc.ID, RunID: inc.RunID, Channel: "slack", Kind: kind, Key: fmt.Sprintf("slack:%s/%d", kind, b.n), Severity: inc.Severity, Gist: gist}
@@ -88,14 +88,14 @@ func wantTold(t *testing.T, what string, got, want store.Unsaid) {
 // toldAgain: another run of an incident that comes to what was told tells nothing; one
 // that comes to something else does, and so does the next that comes to the first again.
 func toldAgain(t *testing.T, b *bench) {
-	inc := b.concludes(t, b.begun(t, "cart", nightcrier.Warning), nil)
+	inc := b.concludeRun(t, b.openAndBegin(t, "cart", nightcrier.Warning), nil)
 	for i, c := range []struct {
 		gist string
 		want store.Unsaid
 	}{{"a", ""}, {"a", store.SameOutcome}, {"b", ""}, {"b", store.SameOutcome}, {"a", ""}} {
-		wantTold(t, fmt.Sprintf("%d", i), b.told(t, store.OutcomeTold, inc, c.gist), c.want)
+		wantTold(t, fmt.Sprintf("%d", i), b.notifyIncident(t, store.OutcomeTold, inc, c.gist), c.want)
 	}
-	if n := b.counts(t); n.Notifications[store.NotificationSuppressed] != 2 || n.Notifications[store.NotificationSent] != 3 {
+	if n := b.readCounts(t); n.Notifications[store.NotificationSuppressed] != 2 || n.Notifications[store.NotificationSent] != 3 {
 		t.Errorf("counted %v", n.Notifications)
 	}
 	list, err := b.Notifications(t.Context(), inc.ID)
@@ -107,37 +107,37 @@ func toldAgain(t *testing.T, b *bench) {
 // riseTold: that an incident became more severe is news only to who knows of it, and
 // once; what was too early is sent when its time has come.
 func riseTold(t *testing.T, b *bench) {
-	run := b.begun(t, "cart", nightcrier.Warning)
-	low, high := b.incident(t, run.IncidentID), b.incident(t, run.IncidentID)
+	run := b.openAndBegin(t, "cart", nightcrier.Warning)
+	low, high := b.readIncident(t, run.IncidentID), b.readIncident(t, run.IncidentID)
 	high.Severity = nightcrier.Critical
 	early := store.Notification{IncidentID: high.ID, Channel: "slack", Kind: store.RiseTold, Key: "slack:rise/critical", Severity: high.Severity}
 	if got, err := b.BeginNotification(t.Context(), early); err != nil || got.Reason != store.NotTold {
 		t.Errorf("before anything was told: %+v, %v", got, err)
 	}
-	wantTold(t, "the outcome", b.told(t, store.OutcomeTold, low, "a"), "")
+	wantTold(t, "the outcome", b.notifyIncident(t, store.OutcomeTold, low, "a"), "")
 	if got, err := b.BeginNotification(t.Context(), early); err != nil || !got.Fresh || got.New {
 		t.Errorf("after it: %+v, %v", got, err)
 	}
-	wantTold(t, "twice", b.told(t, store.RiseTold, high, ""), store.ToldAlready)
-	other := b.concludes(t, b.begun(t, "web", nightcrier.Critical), nil)
-	wantTold(t, "the outcome at its height", b.told(t, store.OutcomeTold, other, "a"), "")
-	wantTold(t, "which said so", b.told(t, store.RiseTold, other, ""), store.ToldAlready)
+	wantTold(t, "twice", b.notifyIncident(t, store.RiseTold, high, ""), store.ToldAlready)
+	other := b.concludeRun(t, b.openAndBegin(t, "web", nightcrier.Critical), nil)
+	wantTold(t, "the outcome at its height", b.notifyIncident(t, store.OutcomeTold, other, "a"), "")
+	wantTold(t, "which said so", b.notifyIncident(t, store.RiseTold, other, ""), store.ToldAlready)
 }
 
 // sameCauseTold: of incidents with one cause the first that is told is the only one,
 // whichever is the root, unless another one is more severe.
 func sameCauseTold(t *testing.T, b *bench) {
-	first, second := b.begun(t, "ledger", nightcrier.Warning), b.begun(t, "web", nightcrier.Warning)
+	first, second := b.openAndBegin(t, "ledger", nightcrier.Warning), b.openAndBegin(t, "web", nightcrier.Warning)
 	b.clock.Advance(time.Second)
-	third := b.begun(t, "front", nightcrier.Critical)
-	late := b.concludes(t, second, oomOf("ledger"))
-	wantTold(t, "the one that ended first", b.told(t, store.OutcomeTold, late, "a"), "")
-	wantTold(t, "the root", b.told(t, store.OutcomeTold, b.concludes(t, first, oomOf("ledger")), "a"), store.SameCause)
-	worse := b.concludes(t, third, oomOf("ledger"))
+	third := b.openAndBegin(t, "front", nightcrier.Critical)
+	late := b.concludeRun(t, second, oomOf("ledger"))
+	wantTold(t, "the one that ended first", b.notifyIncident(t, store.OutcomeTold, late, "a"), "")
+	wantTold(t, "the root", b.notifyIncident(t, store.OutcomeTold, b.concludeRun(t, first, oomOf("ledger")), "a"), store.SameCause)
+	worse := b.concludeRun(t, third, oomOf("ledger"))
 	if worse.CausedBy != first.IncidentID {
 		t.Errorf("the third was caused by %q", worse.CausedBy)
 	}
-	wantTold(t, "a worse one", b.told(t, store.OutcomeTold, worse, "a"), "")
+	wantTold(t, "a worse one", b.notifyIncident(t, store.OutcomeTold, worse, "a"), "")
 }
 
 // sameCauseNotTold: a message that is still being sent, that failed, or that told what its
@@ -152,13 +152,13 @@ func sameCauseNotTold(t *testing.T, b *bench) {
 		}
 		return got
 	}
-	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), nil)
-	wantTold(t, "that the first run found nothing", b.told(t, store.OutcomeTold, root, "nothing"), "")
-	b.again(t, root, oomOf("ledger"))
+	root := b.concludeRun(t, b.openAndBegin(t, "ledger", nightcrier.Warning), nil)
+	wantTold(t, "that the first run found nothing", b.notifyIncident(t, store.OutcomeTold, root, "nothing"), "")
+	b.investigateAgain(t, root, oomOf("ledger"))
 	if got := begin(root, "root", "oom"); !got.Fresh {
 		t.Fatalf("the cause: %+v", got)
 	}
-	web := b.concludes(t, b.begun(t, "web", nightcrier.Warning), oomOf("ledger"))
+	web := b.concludeRun(t, b.openAndBegin(t, "web", nightcrier.Warning), oomOf("ledger"))
 	if got := begin(web, "web", "oom"); got.Reason != store.SameCause || !got.Unsettled {
 		t.Errorf("while the first one is sent: %+v", got)
 	}
@@ -171,7 +171,7 @@ func sameCauseNotTold(t *testing.T, b *bench) {
 	if err := b.EndNotification(t.Context(), "web", store.NotificationSent, ""); err != nil {
 		t.Fatal(err)
 	}
-	front := b.concludes(t, b.begun(t, "front", nightcrier.Warning), oomOf("ledger"))
+	front := b.concludeRun(t, b.openAndBegin(t, "front", nightcrier.Warning), oomOf("ledger"))
 	if got := begin(front, "front", "oom"); got.Reason != store.SameCause || got.Unsettled {
 		t.Errorf("once it was told: %+v", got)
 	}
@@ -195,27 +195,27 @@ func (b *bench) doubtful(t *testing.T, kind, key string, inc nightcrier.Incident
 // toldInDoubt: a message that may not have arrived is not sent again, but makes no other one
 // needless, and what goes on with it is told.
 func toldInDoubt(t *testing.T, b *bench) {
-	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))
+	root := b.concludeRun(t, b.openAndBegin(t, "ledger", nightcrier.Warning), oomOf("ledger"))
 	b.doubtful(t, store.OutcomeTold, "root", root, "oom")
 	if got, err := b.BeginNotification(t.Context(), store.Notification{IncidentID: root.ID, Channel: "slack", Kind: store.OutcomeTold, Key: "root", Gist: "oom"}); err != nil || got.Fresh || got.State != store.NotificationUnknown {
 		t.Errorf("the same message: %+v, %v", got, err)
 	}
-	web := b.concludes(t, b.begun(t, "web", nightcrier.Warning), oomOf("ledger"))
-	wantTold(t, "another one of its cause", b.told(t, store.OutcomeTold, web, "oom"), "")
-	wantTold(t, "the same outcome of a retry", b.told(t, store.OutcomeTold, root, "oom"), "")
-	wantTold(t, "and of another one", b.told(t, store.OutcomeTold, root, "oom"), store.SameOutcome)
+	web := b.concludeRun(t, b.openAndBegin(t, "web", nightcrier.Warning), oomOf("ledger"))
+	wantTold(t, "another one of its cause", b.notifyIncident(t, store.OutcomeTold, web, "oom"), "")
+	wantTold(t, "the same outcome of a retry", b.notifyIncident(t, store.OutcomeTold, root, "oom"), "")
+	wantTold(t, "and of another one", b.notifyIncident(t, store.OutcomeTold, root, "oom"), store.SameOutcome)
 
-	cart := b.concludes(t, b.begun(t, "cart", nightcrier.Warning), nil)
+	cart := b.concludeRun(t, b.openAndBegin(t, "cart", nightcrier.Warning), nil)
 	b.doubtful(t, store.OutcomeTold, "cart", cart, "a")
-	wantTold(t, "that it is over", b.told(t, store.OverTold, cart, ""), "")
+	wantTold(t, "that it is over", b.notifyIncident(t, store.OverTold, cart, ""), "")
 	cart.Severity = nightcrier.Critical
-	wantTold(t, "that it became worse", b.told(t, store.RiseTold, cart, ""), "")
+	wantTold(t, "that it became worse", b.notifyIncident(t, store.RiseTold, cart, ""), "")
 }
 
 // toldByHand: what failed or is in doubt is begun anew when somebody asks for it, once at a
 // time; the first record stays as it was.
 func toldByHand(t *testing.T, b *bench) {
-	inc := b.concludes(t, b.begun(t, "cart", nightcrier.Warning), nil)
+	inc := b.concludeRun(t, b.openAndBegin(t, "cart", nightcrier.Warning), nil)
 	renew := func() ([]store.Notification, error) {
 		b.clock.Advance(time.Millisecond)
 		return b.RenewNotifications(t.Context(), inc.ID)
@@ -223,7 +223,7 @@ func toldByHand(t *testing.T, b *bench) {
 	_, err := renew()
 	wantCode(t, err, nightcrier.Conflict) // nothing was to be told yet
 	b.doubtful(t, store.OutcomeTold, "slack:outcome/1", inc, "a")
-	wantTold(t, "that it is over", b.told(t, store.OverTold, inc, ""), "")
+	wantTold(t, "that it is over", b.notifyIncident(t, store.OverTold, inc, ""), "")
 	key := ""
 	for _, end := range []store.NotificationState{store.NotificationFailed, store.NotificationUnknown, store.NotificationSent} {
 		list, err := renew()
@@ -246,15 +246,15 @@ func toldByHand(t *testing.T, b *bench) {
 	if err != nil || len(list) != 5 || list[0].State != store.NotificationUnknown {
 		t.Errorf("listed %+v, %v", list, err)
 	}
-	wantTold(t, "the same outcome", b.told(t, store.OutcomeTold, inc, "a"), store.SameOutcome)
+	wantTold(t, "the same outcome", b.notifyIncident(t, store.OutcomeTold, inc, "a"), store.SameOutcome)
 }
 
 // causeLinks: who comes to the cause of another incident of the cluster was caused by it.
 func causeLinks(t *testing.T, b *bench) {
-	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))
+	root := b.concludeRun(t, b.openAndBegin(t, "ledger", nightcrier.Warning), oomOf("ledger"))
 	for _, workload := range []string{"web", "front"} {
 		b.clock.Advance(time.Minute)
-		inc := b.concludes(t, b.begun(t, workload, nightcrier.Critical), oomOf("ledger"))
+		inc := b.concludeRun(t, b.openAndBegin(t, workload, nightcrier.Critical), oomOf("ledger"))
 		if inc.CausedBy != root.ID {
 			t.Errorf("%s was caused by %q, not by %s", workload, inc.CausedBy, root.ID)
 		}
@@ -263,7 +263,7 @@ func causeLinks(t *testing.T, b *bench) {
 	if err != nil || len(list) != 2 || list[0].Owner.Name != "front" {
 		t.Errorf("caused %+v, %v", list, err)
 	}
-	if got := b.incident(t, root.ID); got.CausedBy != "" {
+	if got := b.readIncident(t, root.ID); got.CausedBy != "" {
 		t.Errorf("the root was caused by %q", got.CausedBy)
 	}
 }
@@ -271,20 +271,20 @@ func causeLinks(t *testing.T, b *bench) {
 // olderIsTheRoot: of two that are investigated at a time the older one is the root,
 // also when it ends last, and then of all that hung on the other.
 func olderIsTheRoot(t *testing.T, b *bench) {
-	old := b.begun(t, "ledger", nightcrier.Warning)
+	old := b.openAndBegin(t, "ledger", nightcrier.Warning)
 	b.clock.Advance(time.Second)
-	young := b.begun(t, "web", nightcrier.Warning)
+	young := b.openAndBegin(t, "web", nightcrier.Warning)
 	b.clock.Advance(time.Second)
-	youngest := b.begun(t, "front", nightcrier.Warning)
+	youngest := b.openAndBegin(t, "front", nightcrier.Warning)
 	for _, run := range []nightcrier.Run{young, youngest, old} {
-		b.concludes(t, run, oomOf("ledger"))
+		b.concludeRun(t, run, oomOf("ledger"))
 	}
 	for _, run := range []nightcrier.Run{young, youngest} {
-		if inc := b.incident(t, run.IncidentID); inc.CausedBy != old.IncidentID {
+		if inc := b.readIncident(t, run.IncidentID); inc.CausedBy != old.IncidentID {
 			t.Errorf("%s was caused by %q, not by %s", inc.Owner.Name, inc.CausedBy, old.IncidentID)
 		}
 	}
-	if inc := b.incident(t, old.IncidentID); inc.CausedBy != "" {
+	if inc := b.readIncident(t, old.IncidentID); inc.CausedBy != "" {
 		t.Errorf("the oldest was caused by %q", inc.CausedBy)
 	}
 }
@@ -292,74 +292,74 @@ func olderIsTheRoot(t *testing.T, b *bench) {
 // notRelated: another cause, another cluster, none at all, the same fault again, long
 // after, or after it was told that the root is over.
 func notRelated(t *testing.T, b *bench) {
-	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))
+	root := b.concludeRun(t, b.openAndBegin(t, "ledger", nightcrier.Warning), oomOf("ledger"))
 	unrelated := func(what string, inc nightcrier.Incident) {
 		t.Helper()
 		if inc.CausedBy != "" {
 			t.Errorf("%s: caused by %s", what, inc.CausedBy)
 		}
 	}
-	unrelated("another object", b.concludes(t, b.begun(t, "a", nightcrier.Warning), oomOf("a")))
-	unrelated("no cause", b.concludes(t, b.begun(t, "b", nightcrier.Warning), nil))
+	unrelated("another object", b.concludeRun(t, b.openAndBegin(t, "a", nightcrier.Warning), oomOf("a")))
+	unrelated("no cause", b.concludeRun(t, b.openAndBegin(t, "b", nightcrier.Warning), nil))
 	for about, of := range map[string]nightcrier.Resource{
 		"about nothing": {}, "an alert that names no object": {Kind: nightcrier.AlertKind, Namespace: "shop", Name: "ErrorBudgetBurn"},
 	} {
-		ev := b.event("prod", of.Name, nightcrier.Warning)
+		ev := b.newEvent("prod", of.Name, nightcrier.Warning)
 		ev.Resource, ev.Owner = of, of
-		unrelated(about, b.concludes(t, b.beginFor(t, ev), oomOf("ledger")))
+		unrelated(about, b.concludeRun(t, b.beginFor(t, ev), oomOf("ledger")))
 	}
-	unrelated("another cluster", b.concludes(t, b.beginFor(t, b.event("stage", "web", nightcrier.Warning)), oomOf("ledger")))
+	unrelated("another cluster", b.concludeRun(t, b.beginFor(t, b.newEvent("stage", "web", nightcrier.Warning)), oomOf("ledger")))
 	b.clock.Advance(10 * time.Minute)
-	again := b.begun(t, "ledger", nightcrier.Critical) // it got worse
+	again := b.openAndBegin(t, "ledger", nightcrier.Critical) // it got worse
 	if again.IncidentID == root.ID {
 		t.Fatal("no other incident was opened")
 	}
-	unrelated("the same fault again", b.concludes(t, again, oomOf("ledger")))
-	b.clear(t, "ledger")
+	unrelated("the same fault again", b.concludeRun(t, again, oomOf("ledger")))
+	b.clearFault(t, "ledger")
 	if err := b.NoteOver(t.Context(), again.IncidentID); err != nil {
 		t.Fatal(err)
 	}
-	fresh := b.concludes(t, b.begun(t, "web", nightcrier.Warning), oomOf("ledger"))
+	fresh := b.concludeRun(t, b.openAndBegin(t, "web", nightcrier.Warning), oomOf("ledger"))
 	unrelated("after the root was over", fresh)
 	b.clock.Advance(2 * time.Hour)
-	unrelated("long after", b.concludes(t, b.begun(t, "front", nightcrier.Warning), oomOf("ledger")))
+	unrelated("long after", b.concludeRun(t, b.openAndBegin(t, "front", nightcrier.Warning), oomOf("ledger")))
 }
 
 // causeChanges: who comes to something else than before is caused by nobody, and
 // nothing hangs on it.
 func causeChanges(t *testing.T, b *bench) {
-	root := b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))
-	web := b.concludes(t, b.begun(t, "web", nightcrier.Warning), oomOf("ledger"))
+	root := b.concludeRun(t, b.openAndBegin(t, "ledger", nightcrier.Warning), oomOf("ledger"))
+	web := b.concludeRun(t, b.openAndBegin(t, "web", nightcrier.Warning), oomOf("ledger"))
 	for _, c := range []struct {
 		of    nightcrier.Incident
 		cause *nightcrier.RootCause
 		want  string
 	}{{web, oomOf("web"), ""}, {web, oomOf("ledger"), root.ID}, {root, oomOf("ledger"), root.ID}, {root, oomOf("web"), ""}} {
-		b.again(t, c.of, c.cause)
-		if got := b.incident(t, web.ID); got.CausedBy != c.want {
+		b.investigateAgain(t, c.of, c.cause)
+		if got := b.readIncident(t, web.ID); got.CausedBy != c.want {
 			t.Errorf("web was caused by %q, want %q", got.CausedBy, c.want)
 		}
 	}
 }
 
-// again investigates a closed incident once more.
-func (b *bench) again(t *testing.T, inc nightcrier.Incident, cause *nightcrier.RootCause) {
+// investigateAgain investigates a closed incident once more.
+func (b *bench) investigateAgain(t *testing.T, inc nightcrier.Incident, cause *nightcrier.RootCause) {
 	t.Helper()
 	if _, err := b.Retry(t.Context(), inc.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	run := b.admit(t)
+	run := b.admitRun(t)
 	if _, err := b.BeginRun(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.concludes(t, run, cause)
+	b.concludeRun(t, run, cause)
 }
 
 // causesAtOnce: many that end at a time have one root, and one of them is told.
 func causesAtOnce(t *testing.T, b *bench) {
 	var runs []nightcrier.Run
 	for i := range 12 {
-		runs = append(runs, b.begun(t, fmt.Sprintf("w%d", i), nightcrier.Warning))
+		runs = append(runs, b.openAndBegin(t, fmt.Sprintf("w%d", i), nightcrier.Warning))
 	}
 	var all sync.WaitGroup
 	fresh := make(chan bool, len(runs))
@@ -382,7 +382,7 @@ func causesAtOnce(t *testing.T, b *bench) {
 		}
 	}
 	for _, run := range runs {
-		if b.incident(t, run.IncidentID).CausedBy != "" {
+		if b.readIncident(t, run.IncidentID).CausedBy != "" {
 			caused++
 		}
 	}
@@ -394,12 +394,12 @@ func causesAtOnce(t *testing.T, b *bench) {
 	}
 }
 
-// clear makes the watch say that the fault of a workload is over.
-func (b *bench) clear(t *testing.T, workload string) {
+// clearFault makes the watch say that the fault of a workload is over.
+func (b *bench) clearFault(t *testing.T, workload string) {
 	t.Helper()
-	ev := b.event("prod", workload, nightcrier.Warning)
+	ev := b.newEvent("prod", workload, nightcrier.Warning)
 	ev.Source, ev.Cleared = "watch", true
-	b.accept(t, ev, Policy())
+	b.acceptEvent(t, ev, Policy())
 }
 
 // wantOver compares what is over and not told yet.
@@ -419,23 +419,23 @@ func (b *bench) wantOver(t *testing.T, what string, want ...string) {
 // it is still investigated, and not where its outcome was not told.
 func overTold(t *testing.T, b *bench) {
 	window := Policy().DedupeWindow
-	cart := b.concludes(t, b.begun(t, "cart", nightcrier.Warning), nil)
-	wantTold(t, "the outcome", b.told(t, store.OutcomeTold, cart, "a"), "")
-	open := b.begun(t, "web", nightcrier.Warning)
-	b.clear(t, "cart")
-	b.clear(t, "web")
+	cart := b.concludeRun(t, b.openAndBegin(t, "cart", nightcrier.Warning), nil)
+	wantTold(t, "the outcome", b.notifyIncident(t, store.OutcomeTold, cart, "a"), "")
+	open := b.openAndBegin(t, "web", nightcrier.Warning)
+	b.clearFault(t, "cart")
+	b.clearFault(t, "web")
 	b.clock.Advance(window - time.Second)
 	b.wantOver(t, "too early")
 	b.clock.Advance(time.Second)
 	b.wantOver(t, "one is still investigated", "cart")
-	cart = b.incident(t, cart.ID)
-	wantTold(t, "that it is over", b.told(t, store.OverTold, cart, ""), "")
+	cart = b.readIncident(t, cart.ID)
+	wantTold(t, "that it is over", b.notifyIncident(t, store.OverTold, cart, ""), "")
 	if err := b.NoteOver(t.Context(), cart.ID); err != nil {
 		t.Fatal(err)
 	}
-	web := b.concludes(t, open, nil)
+	web := b.concludeRun(t, open, nil)
 	b.wantOver(t, "the other one", "web")
-	wantTold(t, "of what nobody heard", b.told(t, store.OverTold, web, ""), store.NotTold)
+	wantTold(t, "of what nobody heard", b.notifyIncident(t, store.OverTold, web, ""), store.NotTold)
 	if err := b.NoteOver(t.Context(), web.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -445,39 +445,39 @@ func overTold(t *testing.T, b *bench) {
 // overFlaps: what comes and goes within the window is over when it stays away.
 func overFlaps(t *testing.T, b *bench) {
 	window := Policy().DedupeWindow
-	b.concludes(t, b.begun(t, "cart", nightcrier.Warning), nil)
+	b.concludeRun(t, b.openAndBegin(t, "cart", nightcrier.Warning), nil)
 	for range 3 {
-		b.clear(t, "cart")
+		b.clearFault(t, "cart")
 		b.clock.Advance(window - time.Second)
 		b.wantOver(t, "over for a moment")
-		ev := b.event("prod", "cart", nightcrier.Warning)
+		ev := b.newEvent("prod", "cart", nightcrier.Warning)
 		ev.Source = "watch"
-		if d := b.accept(t, ev, Policy()); d.NewIncident {
+		if d := b.acceptEvent(t, ev, Policy()); d.NewIncident {
 			t.Fatalf("another incident: %+v", d)
 		}
 		b.clock.Advance(2 * window)
 		b.wantOver(t, "back again")
 	}
-	b.clear(t, "cart")
+	b.clearFault(t, "cart")
 	b.clock.Advance(window)
 	b.wantOver(t, "over for good", "cart")
-	b.begun(t, "cart", nightcrier.Warning)
+	b.openAndBegin(t, "cart", nightcrier.Warning)
 	b.wantOver(t, "back as another incident before anybody was told")
 }
 
 // overWithItsCause: nothing is over while another incident of its cause is not.
 func overWithItsCause(t *testing.T, b *bench) {
 	window := Policy().DedupeWindow
-	b.concludes(t, b.begun(t, "ledger", nightcrier.Warning), oomOf("ledger"))
-	b.concludes(t, b.begun(t, "web", nightcrier.Warning), oomOf("ledger"))
-	b.concludes(t, b.begun(t, "front", nightcrier.Warning), oomOf("ledger"))
-	b.concludes(t, b.begun(t, "other", nightcrier.Warning), oomOf("other"))
+	b.concludeRun(t, b.openAndBegin(t, "ledger", nightcrier.Warning), oomOf("ledger"))
+	b.concludeRun(t, b.openAndBegin(t, "web", nightcrier.Warning), oomOf("ledger"))
+	b.concludeRun(t, b.openAndBegin(t, "front", nightcrier.Warning), oomOf("ledger"))
+	b.concludeRun(t, b.openAndBegin(t, "other", nightcrier.Warning), oomOf("other"))
 	for _, workload := range []string{"ledger", "web"} {
-		b.clear(t, workload)
+		b.clearFault(t, workload)
 		b.clock.Advance(window)
 		b.wantOver(t, workload+" alone")
 	}
-	b.clear(t, "front")
+	b.clearFault(t, "front")
 	b.clock.Advance(window)
 	b.wantOver(t, "all", "ledger", "web", "front")
 }

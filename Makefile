@@ -5,7 +5,7 @@
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PACKAGES ?= ./...
 # What takes longest is begun first, or the rest would wait for it alone.
-LONGEST   = $(if $(filter ./...,$(PACKAGES)),./e2e ./internal/worker)
+LONGEST   = $(if $(filter ./...,$(PACKAGES)),./e2e ./internal/agent/worker)
 # The longest that one package may take on a slow machine; the whole run is bounded by CI.
 TIMEOUT  ?= 45m
 # Packages tested at once: one more than there are cores, as real servers and agents are

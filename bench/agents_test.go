@@ -18,14 +18,14 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/api/client"
-	"nightcrier.dev/nightcrier/internal/budget"
-	"nightcrier.dev/nightcrier/internal/clitest"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
-	"nightcrier.dev/nightcrier/internal/price"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/guard/price"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // investigation is a workspace and a worker for it, without a server.
@@ -81,15 +81,15 @@ func (i *investigation) cancel(b *testing.B) {
 
 // scripted is a model that asks for what steps say, and knows when it was asked first.
 type scripted struct {
-	*modeltest.Server
+	*fakemodel.Server
 	url   string
 	first atomic.Pointer[time.Time]
 }
 
-func newScripted(b *testing.B, steps ...modeltest.Step) *scripted {
+func newScripted(b *testing.B, steps ...fakemodel.Step) *scripted {
 	b.Helper()
-	s := &scripted{Server: modeltest.New(b)}
-	s.MustAdd(b, "it", modeltest.Scenario{Steps: steps})
+	s := &scripted{Server: fakemodel.New(b)}
+	s.MustAdd(b, "it", fakemodel.Scenario{Steps: steps})
 	target, err := url.Parse(s.URL("it"))
 	must(b, err)
 	through := httputil.NewSingleHostReverseProxy(target)
@@ -163,7 +163,7 @@ func BenchmarkWorkerOf(b *testing.B) {
 		} {
 			b.Run(name, func(b *testing.B) {
 				for b.Loop() {
-					m := newScripted(b, modeltest.Step{Text: "Thinking.", Hold: "go"})
+					m := newScripted(b, fakemodel.Step{Text: "Thinking.", Hold: "go"})
 					i := ask(b, e, path, m.url)
 					change(i)
 					i.launch(b)
@@ -232,7 +232,7 @@ func measureCLI(b *testing.B, prepare func(base string) (run func())) {
 	b.Helper()
 	var first, wall samples
 	for n := 0; n < 10 || n < b.N; n++ {
-		m := newScripted(b, modeltest.Step{Text: "# Report\n"})
+		m := newScripted(b, fakemodel.Step{Text: "# Report\n"})
 		run := prepare(m.url)
 		begin := time.Now()
 		run()

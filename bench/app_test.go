@@ -12,11 +12,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/demo"
-	"nightcrier.dev/nightcrier/internal/dialect"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/pgtest"
+	"nightcrier.dev/nightcrier/internal/fake/demo"
+	"nightcrier.dev/nightcrier/internal/ingest/dialect"
+	"nightcrier.dev/nightcrier/internal/test/pgtest"
 )
 
 // options are those of a server with an agent that is a script. The database is

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/detect"
-	"nightcrier.dev/nightcrier/internal/detect/churn"
-	"nightcrier.dev/nightcrier/internal/intake"
+	"nightcrier.dev/nightcrier/internal/ingest/detect"
+	"nightcrier.dev/nightcrier/internal/ingest/intake"
+	"nightcrier.dev/nightcrier/internal/test/churn"
 )
 
 var morning = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

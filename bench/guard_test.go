@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"nightcrier.dev/nightcrier/internal/evidence"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // BenchmarkGuard compares reads through the guard, with masking, evidence on a

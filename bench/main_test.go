@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/mcptest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 )
 
 // peerProcess makes the test binary a scripted fault source instead, so that
@@ -70,7 +70,7 @@ func must(b *testing.B, err error) {
 // servePeer prints the peer's address and then obeys each line of stdin:
 // "CLUSTER PAYLOAD" pushes a fault. It serves until stdin ends.
 func servePeer() {
-	peer := mcptest.NewPeer()
+	peer := fakemcp.NewPeer()
 	if err := peer.Listen(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

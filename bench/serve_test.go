@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
 )
 
 // serving is a `nightcrier serve` with its own process.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pgtest"
-	"nightcrier.dev/nightcrier/internal/store"
-	"nightcrier.dev/nightcrier/internal/store/storetest"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/record/store/storetest"
+	"nightcrier.dev/nightcrier/internal/test/pgtest"
 )
 
 // onEach runs a benchmark on each database, with a real disk under SQLite.

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/api/client"
-	"nightcrier.dev/nightcrier/internal/detect"
-	"nightcrier.dev/nightcrier/internal/detect/churn"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/ingest/detect"
+	"nightcrier.dev/nightcrier/internal/test/churn"
 )
 
 // apiProcess makes the test binary API servers instead: "CLUSTERS PODS".

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/intake"
-	"nightcrier.dev/nightcrier/internal/source/webhook"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/ingest/intake"
+	"nightcrier.dev/nightcrier/internal/ingest/webhook"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // alerts is how many alerts one notification holds.

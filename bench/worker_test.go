@@ -16,8 +16,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
-	"nightcrier.dev/nightcrier/internal/store"
 )
 
 // awaitRunning waits until n agents have printed their first line.

@@ -10,7 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // TestAWritingCredentialIsNotHandedOut lets a server with an administrator's

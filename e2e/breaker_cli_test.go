@@ -11,10 +11,10 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/modeltest"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
 )
 
 // breakerSite is a site whose agent is a real CLI, by a link of its own, with a
@@ -22,7 +22,7 @@ import (
 type breakerSite struct {
 	*site
 	t     *testing.T
-	model *modeltest.Server
+	model *fakemodel.Server
 	cli   agent.Executor
 	link  string
 	ahead atomic.Int64
@@ -33,7 +33,7 @@ type breakerSite struct {
 func newBreakerSite(t *testing.T, cli agent.Executor, timeout string) *breakerSite {
 	t.Helper()
 	real := clitest.CLI(t, cli.Command)
-	b := &breakerSite{site: newBurstSite(t, ""), t: t, model: modeltest.New(t), cli: cli, link: filepath.Join(t.TempDir(), cli.Command)}
+	b := &breakerSite{site: newBurstSite(t, ""), t: t, model: fakemodel.New(t), cli: cli, link: filepath.Join(t.TempDir(), cli.Command)}
 	b.must(os.Symlink(real, b.link))
 	for k, v := range map[string]string{
 		"NIGHTCRIER_MAX_CONCURRENT_AGENTS": "1", "NIGHTCRIER_AGENT_EXECUTOR": cli.Name, "NIGHTCRIER_AGENT_COMMAND": b.link, "AGENT_SCRIPT_PATH": "",
@@ -85,11 +85,11 @@ func (b *breakerSite) broken() store.BreakerState {
 func TestBreakerOnTheRealCLIs(t *testing.T) {
 	failure := func(status int, headers map[string]string) func(*breakerSite) {
 		return func(b *breakerSite) {
-			b.model.MustAdd(b, "it", modeltest.Scenario{Steps: []modeltest.Step{{Error: &modeltest.Failure{Status: status, Message: "no", Headers: headers}, Repeat: true}}})
+			b.model.MustAdd(b, "it", fakemodel.Scenario{Steps: []fakemodel.Step{{Error: &fakemodel.Failure{Status: status, Message: "no", Headers: headers}, Repeat: true}}})
 		}
 	}
 	mended := func(b *breakerSite) {
-		b.model.MustAdd(b, "it", modeltest.Scenario{Steps: []modeltest.Step{{Text: "There is nothing to be seen.", Repeat: true}}})
+		b.model.MustAdd(b, "it", fakemodel.Scenario{Steps: []fakemodel.Step{{Text: "There is nothing to be seen.", Repeat: true}}})
 	}
 	for class, fault := range map[nightcrier.FailureClass]struct{ breaks, mends func(*breakerSite) }{
 		nightcrier.FailAuth:  {failure(401, map[string]string{"x-should-retry": "false"}), mended},
@@ -138,7 +138,7 @@ func TestBreakerOnTheRealCLIs(t *testing.T) {
 func TestBreakerTakesNoNoticeOfTimeouts(t *testing.T) {
 	t.Parallel()
 	b := newBreakerSite(t, agent.CLIs()[0], "3")
-	b.model.MustAdd(b, "it", modeltest.Scenario{Steps: []modeltest.Step{{Text: "Never.", Hold: "for ever"}}})
+	b.model.MustAdd(b, "it", fakemodel.Scenario{Steps: []fakemodel.Step{{Text: "Never.", Hold: "for ever"}}})
 	for _, got := range b.investigate(3) {
 		if got != nightcrier.FailTimeout {
 			t.Errorf("an investigation failed with %q", got)

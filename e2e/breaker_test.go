@@ -9,7 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // Three runs in a row fail for want of a valid key: the queue holds, people are

@@ -15,9 +15,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/budget"
-	"nightcrier.dev/nightcrier/internal/price"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
+	"nightcrier.dev/nightcrier/internal/guard/price"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // TestSpentDay: where a cluster's day is used up no agent is asked, the facts are

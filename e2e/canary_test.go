@@ -19,8 +19,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
 )
 
 // What is planted in a cluster, said by senders, and held by our processes stands
@@ -275,7 +275,7 @@ func serveScript(g *garden, c *cli) {
 }
 
 func serveClaude(g *garden, c *cli) {
-	cmd, m := clitest.Claude(c.t), modeltest.New(c.t)
+	cmd, m := clitest.Claude(c.t), fakemodel.New(c.t)
 	m.MustAdd(c.t, "look", looking(c.t))
 	g.serve(c, "NIGHTCRIER_AGENT_EXECUTOR=claude-code", "NIGHTCRIER_AGENT_COMMAND="+cmd, "ANTHROPIC_API_KEY="+g.held["model key"], "ANTHROPIC_BASE_URL="+m.URL("look"))
 	calls := m.Requests("look")

@@ -19,14 +19,14 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/apitest"
-	"nightcrier.dev/nightcrier/internal/budget"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/pgtest"
-	"nightcrier.dev/nightcrier/internal/price"
-	"nightcrier.dev/nightcrier/internal/source/webhook"
-	"nightcrier.dev/nightcrier/internal/store"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
+	"nightcrier.dev/nightcrier/internal/guard/price"
+	"nightcrier.dev/nightcrier/internal/ingest/webhook"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/test/apitest"
+	"nightcrier.dev/nightcrier/internal/test/pgtest"
 )
 
 // TestEveryKeyHasAnEffect shows what each key of the configuration changes in the

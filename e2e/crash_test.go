@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // record is what an investigation leaves for people, without its times and ids.

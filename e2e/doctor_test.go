@@ -11,8 +11,8 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
 )
 
 // agentConfig is a configuration with that executor, a key for each provider, and

@@ -14,13 +14,13 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/audit"
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/record/audit"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // midway is the signal at which the model stops in the middle of an answer.
@@ -29,9 +29,9 @@ const midway = "midway"
 // investigation is what a CLI's model does about the patient: it reads the skill, is
 // stopped in the middle of an answer, looks, tries to change something, looks again,
 // and reports.
-func (h hands) investigation() []modeltest.Step {
-	call := func(c modeltest.ToolCall) []modeltest.ToolCall { return []modeltest.ToolCall{c} }
-	return append([]modeltest.Step{
+func (h hands) investigation() []fakemodel.Step {
+	call := func(c fakemodel.ToolCall) []fakemodel.ToolCall { return []fakemodel.ToolCall{c} }
+	return append([]fakemodel.Step{
 		{Text: "First how to go about it.", Tools: call(h.read(".claude/skills/k8s-troubleshooter/SKILL.md"))},
 		{Text: "Then what the Pod says at present.", Tools: call(h.look(h.first)), Hold: midway, HoldAfter: h.half},
 		{Text: "I take the Pod away, so that it starts afresh.", Tools: call(h.change)},
@@ -44,7 +44,7 @@ type inquiry struct {
 	*site
 	t     *testing.T
 	hands hands
-	model *modeltest.Server
+	model *fakemodel.Server
 	door  *door
 	kube  *kubetest.Server
 	sick  *patient
@@ -53,7 +53,7 @@ type inquiry struct {
 
 func newInquiry(t *testing.T, kube *kubetest.Server, h hands) *inquiry {
 	t.Helper()
-	m := modeltest.New(t)
+	m := fakemodel.New(t)
 	return &inquiry{site: h.site(t, m, h.investigation()), t: t, hands: h, model: m, door: newDoor(t, kube.ReadOnly(t)), kube: kube, sick: newPatient(t, kube)}
 }
 

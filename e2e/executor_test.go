@@ -7,15 +7,15 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
 )
 
 // An incident that our rules have looked at is investigated again by each real CLI:
 // with that one's provider, and its key and address out of all that are set.
 func TestRetryWithAnotherExecutor(t *testing.T) {
-	m := modeltest.New(t)
+	m := fakemodel.New(t)
 	s := newSite(t, "")
 	path := os.Getenv("PATH")
 	for _, cli := range agent.CLIs() {

@@ -25,14 +25,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/audit"
-	"nightcrier.dev/nightcrier/internal/clitest"
+	"nightcrier.dev/nightcrier/internal/check/selftest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
-	"nightcrier.dev/nightcrier/internal/selftest"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/record/audit"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // clusterCanary is the credential of a cluster behind a door: seen nowhere else.
@@ -269,20 +269,20 @@ func (s *site) checkAudit(inc nightcrier.Incident) (list []journal.Request) {
 
 // looking is the scenario of an investigation that looks into the cluster: it
 // cites what it read there, and tries what it must not.
-func looking(t *testing.T) modeltest.Scenario {
+func looking(t *testing.T) fakemodel.Scenario {
 	t.Helper()
-	raw, err := os.ReadFile("../internal/modeltest/scenarios/triage-report.yaml")
+	raw, err := os.ReadFile("../internal/fake/fakemodel/scenarios/triage-report.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := modeltest.Parse(raw)
+	sc, err := fakemodel.Parse(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bash := func(command string) modeltest.ToolCall {
-		return modeltest.ToolCall{Name: "Bash", Input: map[string]any{"command": command, "description": "look"}}
+	bash := func(command string) fakemodel.ToolCall {
+		return fakemodel.ToolCall{Name: "Bash", Input: map[string]any{"command": command, "description": "look"}}
 	}
-	look := modeltest.Step{Text: "Now the cluster itself.", Tools: []modeltest.ToolCall{
+	look := fakemodel.Step{Text: "Now the cluster itself.", Tools: []fakemodel.ToolCall{
 		bash("kubectl get pods"), bash("kubectl get pods --as=system:admin"), bash("kubectl delete pods --all --now"),
 	}}
 	report := len(sc.Steps) - 2
@@ -297,7 +297,7 @@ func looking(t *testing.T) modeltest.Scenario {
 
 func TestClaudeLooksIntoTheCluster(t *testing.T) {
 	clitest.Claude(t)
-	kube, m := kubetest.Start(t), modeltest.New(t)
+	kube, m := kubetest.Start(t), fakemodel.New(t)
 	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+os.Getenv("PATH"))
 	m.MustAdd(t, "look", looking(t))
 	s, p := newRealSite(t), newPatient(t, kube)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 )
 
 // fakeWorkers are agents without processes, for hundreds at once. They outlive an

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // scenario is one file of testdata/faults: a fault that a real cluster has, how

@@ -32,7 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // A canary is a secret with a place of its own: wherever it turns up, it is known

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/apitest"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/test/apitest"
 )
 
 // What a watch asks is plain reads: the guard lets them through.

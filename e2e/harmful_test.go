@@ -22,11 +22,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // What nobody but its owner may come to know: it stands in a Secret of the cluster, in
@@ -56,12 +56,12 @@ var harm = []string{
 }
 
 // harmful are the orders in the words of a CLI.
-func (h hands) harmful(t *testing.T, places *strings.Replacer) (all []modeltest.ToolCall) {
+func (h hands) harmful(t *testing.T, places *strings.Replacer) (all []fakemodel.ToolCall) {
 	e, err := agent.For(h.executor)
 	if err != nil {
 		t.Fatal(err)
 	}
-	add := func(c agent.Call) { all = append(all, modeltest.ToolCall{Name: c.Tool, Input: c.Input}) }
+	add := func(c agent.Call) { all = append(all, fakemodel.ToolCall{Name: c.Tool, Input: c.Input}) }
 	for _, command := range harm {
 		add(e.Calls.Shell(places.Replace(command)))
 	}
@@ -83,15 +83,15 @@ func (h hands) harmful(t *testing.T, places *strings.Replacer) (all []modeltest.
 }
 
 // siege are the turns of a model that orders all of it, and reports.
-func (h hands) siege(t *testing.T, places *strings.Replacer) []modeltest.Step {
-	steps := []modeltest.Step{
-		{Text: "First how to go about it.", Tools: []modeltest.ToolCall{h.read(".claude/skills/k8s-troubleshooter/SKILL.md")}},
-		{Tools: []modeltest.ToolCall{h.look(itsLog)}},
+func (h hands) siege(t *testing.T, places *strings.Replacer) []fakemodel.Step {
+	steps := []fakemodel.Step{
+		{Text: "First how to go about it.", Tools: []fakemodel.ToolCall{h.read(".claude/skills/k8s-troubleshooter/SKILL.md")}},
+		{Tools: []fakemodel.ToolCall{h.look(itsLog)}},
 	}
 	for some := range slices.Chunk(h.harmful(t, places), 20) {
-		steps = append(steps, modeltest.Step{Tools: some})
+		steps = append(steps, fakemodel.Step{Tools: some})
 	}
-	steps = append(steps, modeltest.Step{Tools: []modeltest.ToolCall{h.look(lastWords)}})
+	steps = append(steps, fakemodel.Step{Tools: []fakemodel.ToolCall{h.look(lastWords)}})
 	return append(steps, h.deliver(oneFact)...)
 }
 
@@ -121,7 +121,7 @@ type siege struct {
 
 func newSiege(t *testing.T, kube *kubetest.Server, h hands) *siege {
 	t.Helper()
-	m := modeltest.New(t)
+	m := fakemodel.New(t)
 	s := &siege{inquiry: &inquiry{t: t, hands: h, model: m, kube: kube, sick: newPatient(t, kube)}}
 	kube.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "vault", Namespace: s.sick.ns}, StringData: map[string]string{"password": canaryInCluster}})
 	s.door = newDoor(t, kube.AccessFor(t, rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}))
@@ -210,7 +210,7 @@ func TestNoOrderReachesAnythingFromTheFloor(t *testing.T) {
 	t.Setenv("SERVER_SECRET", canaryOfServer)
 	all := []hands{{executor: "script"}}
 	for _, h := range investigators() {
-		h.deliver = func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} } // output/ is not written to by that name
+		h.deliver = func(report string) []fakemodel.Step { return []fakemodel.Step{{Text: report}} } // output/ is not written to by that name
 		all = append(all, h)
 	}
 	besieged(t, all, func(s *siege) {

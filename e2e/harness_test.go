@@ -15,12 +15,12 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/mcptest"
-	"nightcrier.dev/nightcrier/internal/pgtest"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
+	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
-	"nightcrier.dev/nightcrier/internal/snapshot"
-	"nightcrier.dev/nightcrier/internal/store"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/pgtest"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // patience bounds every wait for something that a real process does: a real CLI that
@@ -43,7 +43,7 @@ type site struct {
 	testing.TB
 	root  string
 	dsn   string
-	peer  *mcptest.Peer
+	peer  *fakemcp.Peer
 	slack *slackHook
 	// env overrides what the configuration is read from.
 	env map[string]string
@@ -64,7 +64,7 @@ func newSite(tb testing.TB, dsn string) *site {
 	tb.Helper()
 	dir := tb.TempDir()
 	s := &site{
-		TB: tb, root: filepath.Join(dir, "root"), dsn: dsn, peer: mcptest.NewPeer(), slack: newSlackHook(tb),
+		TB: tb, root: filepath.Join(dir, "root"), dsn: dsn, peer: fakemcp.NewPeer(), slack: newSlackHook(tb),
 		env: map[string]string{}, clusters: []string{cluster}, logFile: filepath.Join(dir, "server.log"),
 		program: testproc.Self(), when: scenarioTime,
 	}

@@ -5,7 +5,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // hookEffects are the rows of the keys that say what others may post.

@@ -16,14 +16,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
-	"nightcrier.dev/nightcrier/internal/snapshot"
-	"nightcrier.dev/nightcrier/internal/source/mcp"
-	"nightcrier.dev/nightcrier/internal/testproc"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 func TestMain(m *testing.M) {

@@ -18,10 +18,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/evidence"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // ask calls a tool and returns what it said.
@@ -122,11 +122,11 @@ func TestMCPOverStdio(t *testing.T) {
 
 // The CLI of an agent starts the command by itself, as its users configure it.
 func TestClaudeStartsMCP(t *testing.T) {
-	claude, s, m := clitest.Claude(t), kubetest.Start(t), modeltest.New(t)
+	claude, s, m := clitest.Claude(t), kubetest.Start(t), fakemodel.New(t)
 	ns := s.Namespace(t)
 	s.CrashLoop(t, s.Pod(t, ns, "cart", nil), 137, 7)
-	m.MustAdd(t, "mcp", modeltest.Scenario{Steps: []modeltest.Step{
-		{Text: "Look.", Tools: []modeltest.ToolCall{{Name: "mcp__nightcrier__kubernetes_describe", Input: map[string]any{"kind": "pod", "namespace": ns, "name": "cart"}}}},
+	m.MustAdd(t, "mcp", fakemodel.Scenario{Steps: []fakemodel.Step{
+		{Text: "Look.", Tools: []fakemodel.ToolCall{{Name: "mcp__nightcrier__kubernetes_describe", Input: map[string]any{"kind": "pod", "namespace": ns, "name": "cart"}}}},
 		{Text: "Done."},
 	}})
 	servers, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"nightcrier": map[string]any{

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // misdeeds is a kubectl that misbehaves by the name of a resource.
@@ -37,8 +37,8 @@ func TestMisdeedsAndTheirIncidents(t *testing.T) {
 	byCLI := func(deed string) func(*testing.T) *site {
 		return func(t *testing.T) *site {
 			clitest.CLI(t, shell.cli)
-			steps := []modeltest.Step{{Tools: []modeltest.ToolCall{shell.look(look{kubectl: "get " + deed})}}}
-			return shell.site(t, modeltest.New(t), append(steps, shell.deliver(oneFact)...))
+			steps := []fakemodel.Step{{Tools: []fakemodel.ToolCall{shell.look(look{kubectl: "get " + deed})}}}
+			return shell.site(t, fakemodel.New(t), append(steps, shell.deliver(oneFact)...))
 		}
 	}
 	for name, c := range map[string]struct {

@@ -14,8 +14,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/rbac"
+	"nightcrier.dev/nightcrier/internal/cluster/rbac"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // team has two namespaces of a real cluster, which has more.

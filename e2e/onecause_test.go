@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // twoFaults are two reports of different classes about one Deployment, which have one

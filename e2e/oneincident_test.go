@@ -15,13 +15,13 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/intake"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/kubetool"
-	"nightcrier.dev/nightcrier/internal/mcpserver"
-	"nightcrier.dev/nightcrier/internal/pgtest"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
+	"nightcrier.dev/nightcrier/internal/face/mcpserver"
+	"nightcrier.dev/nightcrier/internal/ingest/intake"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/pgtest"
 )
 
 // The sources of one fault, as an incident names them.

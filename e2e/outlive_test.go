@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // newSiteWaiting is a site whose agent waits for release before it reports.

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/pgtest"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/test/pgtest"
 )
 
 // The second server is refused and leaves everything to the first.

@@ -10,11 +10,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // hands are how a CLI's model does what an investigation needs.
@@ -26,16 +26,16 @@ type hands struct {
 	// was taken from it for that.
 	tools, noShell bool
 	// read reads a file of the workspace.
-	read func(path string) modeltest.ToolCall
+	read func(path string) fakemodel.ToolCall
 	// look looks into the cluster, with kubectl or with our tool; first is its first look.
-	look  func(l look) modeltest.ToolCall
+	look  func(l look) fakemodel.ToolCall
 	first look
 	// change would take the Pod away.
-	change modeltest.ToolCall
+	change fakemodel.ToolCall
 	// half is how many events of the model's stream are over in the middle of a text.
 	half int
 	// deliver are the last turns: they hand in the report.
-	deliver func(report string) []modeltest.Step
+	deliver func(report string) []fakemodel.Step
 }
 
 // look is a read of a cluster, as the two ways to it have it: a command line behind
@@ -61,8 +61,8 @@ var (
 )
 
 // toolCall is the call that a model makes in the words of a CLI.
-func toolCall(c agent.Call) modeltest.ToolCall {
-	return modeltest.ToolCall{Name: c.Tool, Input: c.Input}
+func toolCall(c agent.Call) fakemodel.ToolCall {
+	return fakemodel.ToolCall{Name: c.Tool, Input: c.Input}
 }
 
 // investigators are the CLIs that investigate the patient, each as it usually does.
@@ -78,21 +78,21 @@ func handsOf(e agent.Executor) hands {
 	h := hands{
 		executor: e.Name, cli: e.Command, provider: usual, key: config.KeyVariables(usual)[0], url: config.AddressVariables(usual)[0], tools: e.UsesTools, half: 4, first: itsLog,
 		change:  toolCall(its.Shell("kubectl delete pod ${pod} -n ${namespace}")),
-		read:    func(path string) modeltest.ToolCall { return toolCall(its.Read(path)) },
-		look:    func(l look) modeltest.ToolCall { return toolCall(its.Shell(l.command())) },
-		deliver: func(report string) []modeltest.Step { return []modeltest.Step{{Text: report}} },
+		read:    func(path string) fakemodel.ToolCall { return toolCall(its.Read(path)) },
+		look:    func(l look) fakemodel.ToolCall { return toolCall(its.Shell(l.command())) },
+		deliver: func(report string) []fakemodel.Step { return []fakemodel.Step{{Text: report}} },
 	}
 	if usual == nightcrier.Google {
 		h.half = 1 // its API answers in fewer and larger events
 	}
 	if e.UsesTools {
-		h.look = func(l look) modeltest.ToolCall { return toolCall(its.Tool(l.tool, l.args)) }
+		h.look = func(l look) fakemodel.ToolCall { return toolCall(its.Tool(l.tool, l.args)) }
 		h.change = toolCall(its.Tool("kubernetes_delete", map[string]any{"kind": "Pod", "name": "${pod}", "namespace": "${namespace}"}))
 	}
 	if !e.AnswersOnly {
-		h.deliver = func(report string) []modeltest.Step {
-			return []modeltest.Step{
-				{Tools: []modeltest.ToolCall{toolCall(its.Write("output/investigation.md", report))}},
+		h.deliver = func(report string) []fakemodel.Step {
+			return []fakemodel.Step{
+				{Tools: []fakemodel.ToolCall{toolCall(its.Write("output/investigation.md", report))}},
 				{Text: "The report is at output/investigation.md."},
 			}
 		}
@@ -126,7 +126,7 @@ func shellsTakenAway() (all []hands) {
 	for _, e := range agent.CLIs() {
 		if h := handsOf(e); !h.tools {
 			h.tools, h.noShell = true, true
-			h.look = func(l look) modeltest.ToolCall { return toolCall(e.Calls.Tool(l.tool, l.args)) }
+			h.look = func(l look) fakemodel.ToolCall { return toolCall(e.Calls.Tool(l.tool, l.args)) }
 			all = append(all, h)
 		}
 	}
@@ -134,9 +134,9 @@ func shellsTakenAway() (all []hands) {
 }
 
 // site is an installation whose agent is the CLI, with a model that does the steps.
-func (h hands) site(t *testing.T, m *modeltest.Server, steps []modeltest.Step) *site {
+func (h hands) site(t *testing.T, m *fakemodel.Server, steps []fakemodel.Step) *site {
 	t.Helper()
-	m.MustAdd(t, h.cli, modeltest.Scenario{Steps: steps, Let: map[string]string{
+	m.MustAdd(t, h.cli, fakemodel.Scenario{Steps: steps, Let: map[string]string{
 		"pod": `(cart-[a-z0-9]{8,10}-[a-z0-9]{5})\b`, "namespace": `"namespace":\s*"([^"]+)"`, "evidence": `evidence (?:E\d+ )*(E\d+)`,
 	}})
 	s := newRealSite(t)
@@ -211,21 +211,21 @@ func TestWhatThePreloadSavesAnAgent(t *testing.T) {
 		t.Run(h.cli, func(t *testing.T) {
 			t.Parallel()
 			clitest.CLI(t, h.cli)
-			step := func(calls ...modeltest.ToolCall) modeltest.Step { return modeltest.Step{Tools: calls} }
+			step := func(calls ...fakemodel.ToolCall) fakemodel.Step { return fakemodel.Step{Tools: calls} }
 			skill, last := h.read(".claude/skills/k8s-troubleshooter/SKILL.md"), step(h.look(lastWords))
 			for _, way := range []struct {
 				name    string
 				preload bool
-				steps   []modeltest.Step
+				steps   []fakemodel.Step
 			}{
-				{"facts in the prompt", true, []modeltest.Step{step(skill), last}},
-				{"facts in a file", false, []modeltest.Step{step(skill), step(h.read("context/initial_triage_report.md")), last}},
-				{"facts not used", false, []modeltest.Step{
+				{"facts in the prompt", true, []fakemodel.Step{step(skill), last}},
+				{"facts in a file", false, []fakemodel.Step{step(skill), step(h.read("context/initial_triage_report.md")), last}},
+				{"facts not used", false, []fakemodel.Step{
 					step(skill), step(h.read("context/incident.json"), h.read("context/logs.txt")),
 					step(h.look(thePod), h.look(itsEvents)), step(h.look(described), h.look(deployments)), last,
 				}},
 			} {
-				m, steps := modeltest.New(t), append(way.steps, h.deliver(oneFact)...)
+				m, steps := fakemodel.New(t), append(way.steps, h.deliver(oneFact)...)
 				s, p := h.site(t, m, steps), newPatient(t, kube)
 				if !way.preload {
 					s.env["SKILLS_DISABLE_TRIAGE_PRELOAD"] = "true"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // program holds the directory of the real binary, which is built once. What is left of

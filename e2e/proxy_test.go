@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/pgtest"
+	"nightcrier.dev/nightcrier/internal/test/pgtest"
 )
 
 // proxy stands between a server and its database and can cut the line.

@@ -16,9 +16,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // realKey is the key that only the model API may see.
@@ -307,7 +307,7 @@ func (s *site) checkScriptEnv(inc nightcrier.Incident, p *patient) {
 }
 
 // claude lets the real CLI do the work, against a scripted model.
-func (s *site) claude(t *testing.T, m *modeltest.Server, scenario string) {
+func (s *site) claude(t *testing.T, m *fakemodel.Server, scenario string) {
 	t.Helper()
 	s.env["NIGHTCRIER_AGENT_EXECUTOR"], s.env["NIGHTCRIER_AGENT_COMMAND"] = "claude-code", clitest.Claude(t)
 	s.env["ANTHROPIC_API_KEY"], s.env["ANTHROPIC_BASE_URL"] = realKey, m.URL(scenario)
@@ -315,7 +315,7 @@ func (s *site) claude(t *testing.T, m *modeltest.Server, scenario string) {
 
 // checkSent compares what the model API received with what is recorded, and the
 // key with which it came.
-func (s *site) checkSent(inc nightcrier.Incident, calls []modeltest.Request) {
+func (s *site) checkSent(inc nightcrier.Incident, calls []fakemodel.Request) {
 	s.Helper()
 	if len(calls) == 0 {
 		s.Fatal("the model was never called")
@@ -383,7 +383,7 @@ func TestClaudeFailsAndTheFactsAreDelivered(t *testing.T) {
 		{"plain", nightcrier.AgentFailed, nightcrier.FailInvalidOutput, "output/investigation.md is missing"},
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
-			s, p, m := newRealSite(t), newPatient(t, kube), modeltest.New(t)
+			s, p, m := newRealSite(t), newPatient(t, kube), fakemodel.New(t)
 			s.claude(t, m, c.scenario)
 			inc := s.investigate(t, p, kube.ReadOnly(t))
 			if inc.Status != c.status || inc.FailureClass != c.class || !strings.Contains(inc.FailureReason, c.reason) || inc.Attempts != 1 {

@@ -11,18 +11,18 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 const noSection3 = `section "## 3. Root Cause Analysis" is missing`
 
 // forgets hands in a report without its third section, and when it is asked again
 // all of it, or the same once more.
-func (h hands) forgets(mends bool) []modeltest.Step {
+func (h hands) forgets(mends bool) []fakemodel.Step {
 	broken := strings.Replace(oneFact, "## 3. Root Cause Analysis\n", "", 1)
-	steps := append([]modeltest.Step{{Text: "I look for its last words.", Tools: []modeltest.ToolCall{h.look(lastWords)}}}, h.deliver(broken)...)
+	steps := append([]fakemodel.Step{{Text: "I look for its last words.", Tools: []fakemodel.ToolCall{h.look(lastWords)}}}, h.deliver(broken)...)
 	if mends {
 		return append(steps, h.deliver(oneFact)...)
 	}
@@ -37,7 +37,7 @@ func TestAgentsAreAskedForTheirReportAgain(t *testing.T) {
 		t.Run(h.cli, func(t *testing.T) {
 			t.Parallel()
 			t.Run("mends", func(t *testing.T) {
-				m := modeltest.New(t)
+				m := fakemodel.New(t)
 				s, p := h.site(t, m, h.forgets(true)), newPatient(t, kube)
 				inc := s.investigate(t, p, kube.ReadOnly(t))
 				rep := s.checkReport(inc, p, "agent", "permission-denied")
@@ -54,7 +54,7 @@ func TestAgentsAreAskedForTheirReportAgain(t *testing.T) {
 				if asked := s.file(inc, "context/repair.md"); !bytes.Contains(asked, []byte(noSection3)) || !bytes.HasSuffix(s.file(inc, "prompt-sent.md"), asked) {
 					t.Errorf("it was asked, and recorded as sent:\n%s", asked)
 				}
-				calls := slices.DeleteFunc(m.Requests(h.cli), func(r modeltest.Request) bool { return len(r.Tools) == 0 })
+				calls := slices.DeleteFunc(m.Requests(h.cli), func(r fakemodel.Request) bool { return len(r.Tools) == 0 })
 				last := calls[len(calls)-1].Text
 				if !strings.Contains(last, "Root Cause Analysis") || !strings.Contains(last, "I look for its last words.") {
 					t.Error("the last call is not of the session that wrote the report, or was not told what is missing")
@@ -71,7 +71,7 @@ func TestAgentsAreAskedForTheirReportAgain(t *testing.T) {
 				return // one that writes a file and one that answers do for the rest
 			}
 			t.Run("stays", func(t *testing.T) {
-				m := modeltest.New(t)
+				m := fakemodel.New(t)
 				s, p := h.site(t, m, h.forgets(false)), newPatient(t, kube)
 				inc := s.investigate(t, p, kube.ReadOnly(t))
 				if inc.Status != nightcrier.AgentFailed || inc.FailureClass != nightcrier.FailInvalidOutput || strings.Count(inc.FailureReason, noSection3) != 2 {
@@ -111,7 +111,7 @@ func TestKilledWhileAReportIsAskedForAgain(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	h := investigators()[0]
 	run := func(t *testing.T, dieAt int) (record, []int) {
-		m := modeltest.New(t)
+		m := fakemodel.New(t)
 		s, p, reader := h.site(t, m, h.forgets(true)), newPatient(t, kube), kube.ReadOnly(t)
 		credential := func(o *order) { o.Kubeconfigs = map[string]string{"real": reader} }
 		v := s.serve(func(o *order) { credential(o); o.DieAtEntry = int64(dieAt) }).ready()

@@ -24,13 +24,13 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/clitest"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/datatest"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
-	"nightcrier.dev/nightcrier/internal/replay"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/record/replay"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/datatest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // again replays an incident of the site with nothing but its record.
@@ -130,10 +130,10 @@ func TestReplayByAnotherAgent(t *testing.T) {
 		model := map[nightcrier.Provider]string{nightcrier.Anthropic: "claude-sonnet-4-5", nightcrier.OpenAI: "gpt-5"}[h.provider] // which have a price
 		t.Run(h.executor, func(t *testing.T) {
 			t.Parallel()
-			command, m := clitest.CLI(t, h.cli), modeltest.New(t)
-			other := h.site(t, m, append([]modeltest.Step{
-				{Tools: []modeltest.ToolCall{h.look(thePod)}}, {Tools: []modeltest.ToolCall{h.change}},
-				{Tools: []modeltest.ToolCall{h.look(lastWords)}},
+			command, m := clitest.CLI(t, h.cli), fakemodel.New(t)
+			other := h.site(t, m, append([]fakemodel.Step{
+				{Tools: []fakemodel.ToolCall{h.look(thePod)}}, {Tools: []fakemodel.ToolCall{h.change}},
+				{Tools: []fakemodel.ToolCall{h.look(lastWords)}},
 			}, h.deliver(oneFact)...))
 			other.root = s.root
 			said, skillDir := "", filepath.Join(t.TempDir(), "our-runbook")
@@ -226,16 +226,16 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ask := func(tool string, args map[string]any) modeltest.Step {
+			ask := func(tool string, args map[string]any) fakemodel.Step {
 				c := who.Calls.Tool(tool, args)
-				return modeltest.Step{Tools: []modeltest.ToolCall{{Name: c.Tool, Input: c.Input}}}
+				return fakemodel.Step{Tools: []fakemodel.ToolCall{{Name: c.Tool, Input: c.Input}}}
 			}
-			m, th, p := modeltest.New(t), newTheirs(t), newPatient(t, kube)
-			s := h.site(t, m, append([]modeltest.Step{
+			m, th, p := fakemodel.New(t), newTheirs(t), newPatient(t, kube)
+			s := h.site(t, m, append([]fakemodel.Step{
 				ask("far_owner", map[string]any{"name": "cart"}), ask("far_owner", map[string]any{"name": "cart"}),
 				ask("far_owner", map[string]any{"name": "nobody"}), ask("prometheus_query", map[string]any{"query": "queue_length", "start": "20m"}),
 				ask("prometheus_query", map[string]any{"query": "sum("}), ask("prometheus_query", map[string]any{"values_of": "__name__"}),
-				{Tools: []modeltest.ToolCall{h.look(lastWords)}},
+				{Tools: []fakemodel.ToolCall{h.look(lastWords)}},
 			}, h.deliver(oneFact)...))
 			door := newDoor(t, kube.ReadOnly(t))
 			s.app(func(o *app.Options) {
@@ -282,12 +282,12 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 
 // anotherAsks replays an incident with another model, which asks what was asked then and what
 // was not.
-func (s *site) anotherAsks(t *testing.T, h hands, inc nightcrier.Incident, ask func(string, map[string]any) modeltest.Step) {
+func (s *site) anotherAsks(t *testing.T, h hands, inc nightcrier.Incident, ask func(string, map[string]any) fakemodel.Step) {
 	t.Helper()
-	m := modeltest.New(t)
-	other := h.site(t, m, append([]modeltest.Step{
+	m := fakemodel.New(t)
+	other := h.site(t, m, append([]fakemodel.Step{
 		ask("far_owner", map[string]any{"name": "cart"}), ask("far_owner", map[string]any{"name": "bank"}),
-		ask("prometheus_query", map[string]any{"query": "queue_length", "start": "20m"}), {Tools: []modeltest.ToolCall{h.look(lastWords)}},
+		ask("prometheus_query", map[string]any{"query": "queue_length", "start": "20m"}), {Tools: []fakemodel.ToolCall{h.look(lastWords)}},
 	}, h.deliver(oneFact)...))
 	got := s.again(inc, func(o *app.ReplayOptions) {
 		cfg, err := other.order().config()

@@ -7,7 +7,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/mcptest"
+	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 )
 
 // states are those of the sources by cluster.
@@ -22,7 +22,7 @@ func states(a *app.App) map[string]nightcrier.SourceStatus {
 // Broken endpoints delay neither the start nor each other, are shown as what
 // they are, and work again by themselves when their server does.
 func TestBrokenEndpoints(t *testing.T) {
-	broken := map[string]mcptest.Behaviour{
+	broken := map[string]fakemcp.Behaviour{
 		"refuses":          {Abort: true},
 		"hangs-initialize": {Hang: []string{"initialize"}},
 		"hangs-subscribe":  {Hang: []string{"events_subscribe"}},
@@ -57,7 +57,7 @@ func TestBrokenEndpoints(t *testing.T) {
 	}
 	s.peer.ForgetSubscriptions("forgets")
 	for name := range broken {
-		s.peer.Behave(name, mcptest.Behaviour{})
+		s.peer.Behave(name, fakemcp.Behaviour{})
 	}
 	n := 1
 	for name := range states(a) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"nightcrier.dev/nightcrier/internal/apitest"
+	"nightcrier.dev/nightcrier/internal/test/apitest"
 )
 
 // sourceEffects are the rows of what metrics and logs are asked for with. Keys that go

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/apitest"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/test/apitest"
 )
 
 // What a watch, an MCP server and an alert say of one fault is one incident. The

@@ -13,7 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/toolserver"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
 // toolEffects are what the keys of a tool server change: what a run is told to open.

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/price"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/guard/price"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // asksOn is an agent that asks its model again and again until it is refused.

@@ -17,9 +17,9 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/store"
-	"nightcrier.dev/nightcrier/internal/store/storetest"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/record/store/storetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 const hooks = "/api/v1/webhooks/"

@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/check/eval"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/eval"
 )
 
 // What the rules must reach over the corpus.

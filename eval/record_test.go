@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 var record = flag.Bool("record", false, "write eval/cases anew from eval/manifests, on a real API server")

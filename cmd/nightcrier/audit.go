@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api/client"
-	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 
 	"github.com/spf13/cobra"
 )

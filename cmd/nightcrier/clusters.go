@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
 
 	"github.com/spf13/cobra"
 )

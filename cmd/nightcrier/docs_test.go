@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/face/api"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/check/eval"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/eval"
 
 	"github.com/spf13/cobra"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api"
-	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/face/api"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
 
 	"github.com/spf13/cobra"
 )

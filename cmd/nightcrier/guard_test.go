@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/selftest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // guardRun is one command line, run to its end in this process.

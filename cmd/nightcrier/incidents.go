@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api"
-	"nightcrier.dev/nightcrier/internal/api/client"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/report"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/face/api"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 
 	"github.com/spf13/cobra"
 )

@@ -11,8 +11,8 @@ import (
 	"os"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/selftest"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/check/selftest"
 )
 
 func main() {

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/store"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/face/api"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 func TestMCPRefusals(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/preflight"
-	"nightcrier.dev/nightcrier/internal/rbac"
+	"nightcrier.dev/nightcrier/internal/cluster/preflight"
+	"nightcrier.dev/nightcrier/internal/cluster/rbac"
 
 	"github.com/spf13/cobra"
 )

@@ -11,7 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/selftest"
+	"nightcrier.dev/nightcrier/internal/check/selftest"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	agents "nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/clitest"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/selftest"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/check/selftest"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // runApart runs the program as a process of its own: what reads and masks much takes a

@@ -11,7 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/telemetry"
+	"nightcrier.dev/nightcrier/internal/face/telemetry"
 
 	"github.com/spf13/cobra"
 )

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api/client"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/mcptest"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 )
 
 // patience bounds every wait for a real process.
@@ -35,7 +35,7 @@ while [ ! -e "$WORKSPACE_DIR/tmp/go" ]; do sleep 0.02; done
 // site is a server as a user has it: a peer to watch, a script to run, a
 // directory to own.
 type site struct {
-	peer   *mcptest.Peer
+	peer   *fakemcp.Peer
 	root   string
 	script string
 	client *client.Client
@@ -43,7 +43,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{peer: mcptest.NewPeer(), root: filepath.Join(t.TempDir(), "incidents"), script: filepath.Join(t.TempDir(), "agent.sh")}
+	s := &site{peer: fakemcp.NewPeer(), root: filepath.Join(t.TempDir(), "incidents"), script: filepath.Join(t.TempDir(), "agent.sh")}
 	must(t, s.peer.Listen())
 	t.Cleanup(func() { s.peer.Close() })
 	must(t, os.WriteFile(s.script, []byte(agent), 0o755))

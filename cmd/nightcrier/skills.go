@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/skill"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"

@@ -8,8 +8,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/report"
 	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // cardsOfSweep is how many faults of a whole cluster are shown as a card; of the

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // What an agent prints has no colour of its own and moves no cursor, and our words

@@ -11,10 +11,10 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/cluster/preflight"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/preflight"
-	"nightcrier.dev/nightcrier/internal/report"
-	"nightcrier.dev/nightcrier/internal/snapshot"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 
 	"github.com/spf13/cobra"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/guard/readonly"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/guard/readonly"
 )
 
 func codexJob(t *testing.T, instructions string) Job {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/guard/readonly"
 )
 
 func geminiJob() Job {

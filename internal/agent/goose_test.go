@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/guard/readonly"
 )
 
 // gooseJob is a job with a workspace that has instructions, and tools.

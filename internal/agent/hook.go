@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/guard/readonly"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 

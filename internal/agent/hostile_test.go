@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/clitest"
+	"nightcrier.dev/nightcrier/internal/test/clitest"
 )
 
 // The real CLIs are the versions that they were installed as, and those are among

@@ -3,7 +3,7 @@ package agent
 import (
 	"fmt"
 
-	"nightcrier.dev/nightcrier/internal/readonly"
+	"nightcrier.dev/nightcrier/internal/guard/readonly"
 )
 
 // toolVerbs are the kubectl verbs that our tools stand for. One that is not named

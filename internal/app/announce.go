@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/notify"
-	"nightcrier.dev/nightcrier/internal/notify/slack"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/face/notify"
+	"nightcrier.dev/nightcrier/internal/face/notify/slack"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // openNotifier settles what an earlier process left unfinished, before any run

@@ -18,8 +18,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // cluster answers every question about its credential with rules.

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/admit"
-	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/ingest/webhook"
+	"nightcrier.dev/nightcrier/internal/record/audit"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
-	"nightcrier.dev/nightcrier/internal/source/webhook"
-	"nightcrier.dev/nightcrier/internal/store"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/run/admit"
 )
 
 // Cancel asks an incident's run to stop. The answer says what was recorded; the

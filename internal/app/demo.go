@@ -16,14 +16,14 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/demo"
-	"nightcrier.dev/nightcrier/internal/mcptest"
-	"nightcrier.dev/nightcrier/internal/modeltest"
-	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/fake/demo"
+	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
-	"nightcrier.dev/nightcrier/internal/snapshot"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // DemoOptions say how the demo is shown.
@@ -57,7 +57,7 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		d = slices.DeleteFunc(d, func(sc demo.Scenario) bool { return sc.Calm })
 		d = d[:min(len(d), scriptedMost)]
 	}
-	peer := mcptest.NewPeer()
+	peer := fakemcp.NewPeer()
 	if err := peer.Listen(); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ const scriptedMost = 6
 
 // demoConfig is the embedded defaults with the scenarios' clusters. The
 // environment has no say, but for a real agent.
-func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string) (*config.Config, func(), error) {
+func demoConfig(o DemoOptions, d []demo.Scenario, peer *fakemcp.Peer, dir string) (*config.Config, func(), error) {
 	done := func() {}
 	var env []string
 	for _, name := range demoVariables() {
@@ -170,7 +170,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *mcptest.Peer, dir string
 	}
 	flags := map[string]string{"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning"}
 	if missing := missingKeyVariable(o); missing != "" {
-		model, err := modeltest.NewServer()
+		model, err := fakemodel.NewServer()
 		if err == nil {
 			err = model.Listen()
 		}
@@ -215,7 +215,7 @@ type demoShow struct {
 	o         DemoOptions
 	app       *App
 	scenarios []demo.Scenario
-	peer      *mcptest.Peer
+	peer      *fakemcp.Peer
 }
 
 func (s demoShow) playScenarios(ctx context.Context) error {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/mcpserver"
+	"nightcrier.dev/nightcrier/internal/face/mcpserver"
 )
 
 // keptFindings is how many investigations of its own a desk remembers.

@@ -14,18 +14,18 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/api"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/preflight"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/notify/slack"
+	"nightcrier.dev/nightcrier/internal/face/api"
+	"nightcrier.dev/nightcrier/internal/face/notify/slack"
 	"nightcrier.dev/nightcrier/internal/portable"
-	"nightcrier.dev/nightcrier/internal/preflight"
-	"nightcrier.dev/nightcrier/internal/runbook"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
-	"nightcrier.dev/nightcrier/internal/store"
-	"nightcrier.dev/nightcrier/internal/worker"
-	"nightcrier.dev/nightcrier/internal/workspace"
+	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
 // Check is one thing that was looked at. The codes are documented in docs/cli.md.

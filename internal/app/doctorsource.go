@@ -12,12 +12,12 @@ import (
 	authz "k8s.io/api/authorization/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/detect"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/kube/kinds"
-	"nightcrier.dev/nightcrier/internal/observe"
-	"nightcrier.dev/nightcrier/internal/source/mcp"
+	"nightcrier.dev/nightcrier/internal/ingest/detect"
+	"nightcrier.dev/nightcrier/internal/ingest/mcp"
+	"nightcrier.dev/nightcrier/internal/ingest/observe"
 )
 
 // checkFaults looks at every way in which faults of a cluster arrive. What its watch

@@ -16,12 +16,12 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"nightcrier.dev/nightcrier/internal/apitest"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
-	"nightcrier.dev/nightcrier/internal/mcptest"
+	"nightcrier.dev/nightcrier/internal/test/apitest"
 )
 
 // looksLike compares a check with what it should say.
@@ -34,7 +34,7 @@ func (c Check) looksLike(t *testing.T, status, says string) {
 
 // Where a server would be down at once, doctor says so, and why.
 func TestDoctorGoesTheWayToTheFaults(t *testing.T) {
-	peer := mcptest.NewPeer()
+	peer := fakemcp.NewPeer()
 	faults := httptest.NewServer(peer)
 	t.Cleanup(func() { _ = peer.Close(); faults.Close() })
 	other := sdk.NewServer(&sdk.Implementation{Name: "other"}, nil)

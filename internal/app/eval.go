@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/eval"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/eval"
-	"nightcrier.dev/nightcrier/internal/evidence"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
-	"nightcrier.dev/nightcrier/internal/snapshot"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
 )
 
 // EvalOptions say which cases are run, and by whom.

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/audit"
-	"nightcrier.dev/nightcrier/internal/evidence"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/audit"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // GuardOptions say which cluster a guard of its own stands before.

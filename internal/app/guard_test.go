@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/record/audit"
 )
 
 // ask asks the guard of a kubeconfig for a path and returns status and body.

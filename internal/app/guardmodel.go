@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/budget"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/model"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // ModelGuardOptions say what a command may spend on models.

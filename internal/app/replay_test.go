@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/budget"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/demo"
-	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/fake/demo"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/run"
-	"nightcrier.dev/nightcrier/internal/skill"
-	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // defaults is a configuration of which nothing is set.

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/run"
-	"nightcrier.dev/nightcrier/internal/skill"
-	"nightcrier.dev/nightcrier/internal/snapshot"
 )
 
 // AnotherAgent is what another agent came to on what is recorded of a cluster.

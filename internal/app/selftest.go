@@ -18,10 +18,10 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/check/selftest"
 	"nightcrier.dev/nightcrier/internal/config"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/report"
-	"nightcrier.dev/nightcrier/internal/selftest"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // SelftestOptions say what is attacked.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/selftest"
+	"nightcrier.dev/nightcrier/internal/check/selftest"
 )
 
 // Without agent.shell no agent has one in the selftest either, and with it those that can

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
-	"nightcrier.dev/nightcrier/internal/snapshot"
 )
 
 // auditNothing is the audit of a guard that keeps no record.

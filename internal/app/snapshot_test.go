@@ -15,9 +15,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/snapshot"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // recorded is a namespace with a crashing Pod and a Secret, recorded and opened

@@ -8,8 +8,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // sourcesOf is what a cluster's configuration lets be asked for metrics and logs, nil

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/eval"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/eval"
 )
 
 // The same fault is as grave when somebody asks about one object that it hits as when

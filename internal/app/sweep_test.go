@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/snapshot"
 )
 
 // outage is a cluster in which n Deployments crash, each by itself.

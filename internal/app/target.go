@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/snapshot"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 )
 
 func TestParseTarget(t *testing.T) {

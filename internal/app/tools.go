@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
-	"nightcrier.dev/nightcrier/internal/toolserver"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
 // toolsFor are the MCP servers for the investigations of one cluster.

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/ingest/webhook"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/run"
-	"nightcrier.dev/nightcrier/internal/snapshot"
-	"nightcrier.dev/nightcrier/internal/source/webhook"
-	"nightcrier.dev/nightcrier/internal/store"
 )
 
 // TriageOptions say what is to be investigated now: one of Target, Event and Alert.

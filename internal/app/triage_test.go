@@ -12,8 +12,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/demo"
-	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/fake/demo"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // The namespaces of a cluster are those that its configured credential is good

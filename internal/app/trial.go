@@ -13,9 +13,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/modeltest"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 )
 
 // trialTime bounds a trial: the slowest CLI takes some seconds on a busy machine.
@@ -82,12 +82,12 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent, requi
 }
 
 // trialTools says that an agent which works with our tools alone was not given them.
-func trialTools(a config.Agent, asked []modeltest.Request) error {
+func trialTools(a config.Agent, asked []fakemodel.Request) error {
 	who, err := agent.For(a.Executor)
 	if err != nil || a.Shell && !who.UsesTools {
 		return err
 	}
-	listed := func(r modeltest.Request) bool {
+	listed := func(r fakemodel.Request) bool {
 		return slices.ContainsFunc(r.Tools, func(name string) bool { return strings.HasSuffix(name, "list_files") })
 	}
 	if !slices.ContainsFunc(asked, listed) {
@@ -103,12 +103,12 @@ const (
 
 // trialModel holds its one answer back until the signal, so that the CLI can be
 // looked at while it surely runs.
-func trialModel() (*modeltest.Server, error) {
-	model, err := modeltest.NewServer()
+func trialModel() (*fakemodel.Server, error) {
+	model, err := fakemodel.NewServer()
 	if err != nil {
 		return nil, err
 	}
-	err = model.Add(trialScenario, modeltest.Scenario{WithoutTools: "script", Steps: []modeltest.Step{{Text: "I can be reached.", Hold: trialSignal, Repeat: true}}})
+	err = model.Add(trialScenario, fakemodel.Scenario{WithoutTools: "script", Steps: []fakemodel.Step{{Text: "I can be reached.", Hold: trialSignal, Repeat: true}}})
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/detect"
-	"nightcrier.dev/nightcrier/internal/intake"
-	"nightcrier.dev/nightcrier/internal/kube"
+	"nightcrier.dev/nightcrier/internal/ingest/detect"
+	"nightcrier.dev/nightcrier/internal/ingest/intake"
+	"nightcrier.dev/nightcrier/internal/ingest/watch"
 	"nightcrier.dev/nightcrier/internal/retry"
-	"nightcrier.dev/nightcrier/internal/source/watch"
 )
 
 // snapshotGate is how many clusters are listed at once: each takes as much of a

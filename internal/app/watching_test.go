@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/apitest"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/test/apitest"
 )
 
 // A kubeconfig may come late; one that was written anew is used from then on.

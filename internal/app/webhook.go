@@ -6,7 +6,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/source/webhook"
+	"nightcrier.dev/nightcrier/internal/ingest/webhook"
 )
 
 // openWebhooks makes the addresses that others post to.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"nightcrier.dev/nightcrier/internal/expr"
+	"nightcrier.dev/nightcrier/internal/ingest/expr"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 

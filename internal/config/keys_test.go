@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
 // effect is one value of a key and what it makes of the Config. It says itself

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/runbook"
+	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
 // Runbooks says where what people wrote for certain cases is found.

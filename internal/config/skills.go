@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"nightcrier.dev/nightcrier/internal/skill"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
 // pin is the id of a commit.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/toolserver"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
 // ToolServer is an MCP server whose tools agents may use, as far as Tools names them.

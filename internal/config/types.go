@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 

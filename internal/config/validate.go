@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/readonly"
 	"nightcrier.dev/nightcrier/internal/portable"
-	"nightcrier.dev/nightcrier/internal/readonly"
 )
 
 // checkAll looks at what concerns several keys, the files that keys name, and

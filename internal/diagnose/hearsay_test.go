@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/dialect"
+	"nightcrier.dev/nightcrier/internal/ingest/dialect"
 )
 
 func heard(kind, faultType, context string) nightcrier.Event {
@@ -79,7 +79,7 @@ func TestWithoutACredential(t *testing.T) {
 
 // What real servers sent, through the parser of payloads.
 func TestCapturedPayloads(t *testing.T) {
-	const dir = "../dialect/testdata/mcp-"
+	const dir = "../ingest/dialect/testdata/mcp-"
 	cases := []struct{ file, cause string }{
 		{"current.notification.faults.CrashLoop.real-crashloop", "crash-on-start"},
 		{"current.notification.faults.CrashLoop.synth", "oom-killed"},

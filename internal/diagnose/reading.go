@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 

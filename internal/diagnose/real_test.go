@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/preflight"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/evidence"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/preflight"
-	"nightcrier.dev/nightcrier/internal/report"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // world is a namespace of a real API server and a reader of it.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/changes"
+	"nightcrier.dev/nightcrier/internal/cluster/changes"
 )
 
 // Scene is everything that was read in one diagnosis: the namespace that the

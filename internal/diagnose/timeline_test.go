@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/changes"
+	"nightcrier.dev/nightcrier/internal/cluster/changes"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 

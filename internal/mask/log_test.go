@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 const keyWords = "MIIEowIBAAKCAQEAq1w2e3r4t5y6u7i8o9p0Zx7CvBnM1q2w3e4r5t6y7u8i9o0p\n"

@@ -6,8 +6,8 @@ import (
 	"os"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/workspace"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
 
 // The files that show a run's journal to people.

@@ -10,9 +10,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/evidence"
-	"nightcrier.dev/nightcrier/internal/falsify"
-	"nightcrier.dev/nightcrier/internal/replay"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/record/replay"
+	"nightcrier.dev/nightcrier/internal/triage/falsify"
 )
 
 // testHypotheses runs the tests that the report to be delivered names against its own

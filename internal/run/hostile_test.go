@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/evidence"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/report"
-	"nightcrier.dev/nightcrier/internal/toolserver"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // What an agent puts into a request comes back in a failure, and must not pass for the

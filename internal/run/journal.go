@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // remark is an entry of our own. The key makes a repeated step say it once.

@@ -8,8 +8,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // spilling has every log speak of a value of which nothing says that it is a secret, and

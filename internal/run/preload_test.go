@@ -7,7 +7,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/prompt"
+	"nightcrier.dev/nightcrier/internal/triage/prompt"
 )
 
 var preloadTags = []string{"incident", "kubernetes_cluster_access_permissions", "initial_triage_report"}

@@ -14,12 +14,12 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/audit"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/journal"
-	"nightcrier.dev/nightcrier/internal/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/mask"
-	"nightcrier.dev/nightcrier/internal/worker"
+	"nightcrier.dev/nightcrier/internal/record/audit"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // watched tells audit of its reads, as a reader behind a guard does.

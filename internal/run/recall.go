@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/falsify"
 	"nightcrier.dev/nightcrier/internal/mask"
-	"nightcrier.dev/nightcrier/internal/runbook"
-	"nightcrier.dev/nightcrier/internal/store"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/falsify"
+	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
 // maxRecalled bounds what is quoted of an earlier report, in bytes.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/runbook"
+	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
 // again delivers the bench's fault once more, as another incident.

@@ -8,11 +8,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/engine"
-	"nightcrier.dev/nightcrier/internal/prompt"
-	"nightcrier.dev/nightcrier/internal/replay"
-	"nightcrier.dev/nightcrier/internal/worker"
-	"nightcrier.dev/nightcrier/internal/workspace"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/record/replay"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/triage/prompt"
 )
 
 // The worker that asks an agent for its report again is numbered behind those of the

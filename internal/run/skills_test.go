@@ -9,9 +9,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/prompt"
-	"nightcrier.dev/nightcrier/internal/skill"
-	"nightcrier.dev/nightcrier/internal/workspace"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/triage/prompt"
 )
 
 // Whoever investigates is told of a SKILL.md that is there, by means that it has.

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/changes"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/cluster/changes"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/replay"
-	"nightcrier.dev/nightcrier/internal/replay/tape"
-	"nightcrier.dev/nightcrier/internal/worker"
-	"nightcrier.dev/nightcrier/internal/workspace"
+	"nightcrier.dev/nightcrier/internal/record/replay"
+	"nightcrier.dev/nightcrier/internal/record/replay/tape"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
 
 // Tape keeps what a step learns from outside of the run, so that the run can be

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/journal"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
-	"nightcrier.dev/nightcrier/internal/worker"
-	"nightcrier.dev/nightcrier/internal/workspace"
 )
 
 // Bounds of the operator's own triage script.

@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/datatest"
-	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/test/datatest"
 )
 
 // What a query may say of text: a table of what is refused, with what the refusal names,

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 func (g *guarded) mark(tb testing.TB, sc scene) guardkube.Mark {

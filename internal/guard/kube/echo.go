@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 

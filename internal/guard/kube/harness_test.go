@@ -12,10 +12,10 @@ import (
 	"sync"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/evidence"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // guarded is a running guard and all that it put down.

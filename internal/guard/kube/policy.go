@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 )
 
 // subresources are those that only show something. All others act, open a

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/preflight"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/kubetest"
-	"nightcrier.dev/nightcrier/internal/preflight"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // Whoever judges a credential by what it may do finds that a guard's only reads, also

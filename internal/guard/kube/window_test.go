@@ -14,7 +14,7 @@ import (
 	"time"
 
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 const keyWords = "MIIEowIBAAKCAQEAq1w2e3r4t5y6u7i8o9p0Zx7CvBnM1q2w3e4r5t6y7u8i9o0p\n"

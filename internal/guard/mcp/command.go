@@ -15,10 +15,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/text"
-	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // Limits of a command.

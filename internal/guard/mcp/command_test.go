@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/toolserver"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
 // lookAround is what the command of these tests can reach.

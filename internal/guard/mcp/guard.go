@@ -27,9 +27,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
-	"nightcrier.dev/nightcrier/internal/replay/tape"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/record/replay/tape"
 	"nightcrier.dev/nightcrier/internal/text"
-	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 // Options are what one run gives its servers.

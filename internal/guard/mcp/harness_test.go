@@ -17,8 +17,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier/internal/guard/tools"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
-	"nightcrier.dev/nightcrier/internal/toolserver"
 )
 
 func TestMain(m *testing.M) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/mcpsuite"
-	"nightcrier.dev/nightcrier/internal/toolserver"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/test/mcpsuite"
 )
 
 // Our client of third-party servers does what the protocol wants of a client.

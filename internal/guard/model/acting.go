@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // acting are pieces of the names of models that act by themselves, at the provider and

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // anthropic is the Messages API.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/mask"
-	"nightcrier.dev/nightcrier/internal/price"
 )
 
 // BenchmarkCall is a call of 200 KB that is answered with a stream of 8 MB: straight, and

@@ -3,7 +3,7 @@ package model
 import (
 	"context"
 
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // Budget is who allows a call before it is made, and is told afterwards what it

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // Exchange is one call that was forwarded. It is told of twice: when it is sent,

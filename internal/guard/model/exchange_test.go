@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // recorded is a guard whose calls are on record.

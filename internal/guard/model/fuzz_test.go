@@ -15,7 +15,7 @@ import (
 	"testing/iotest"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // fuzzedCalls are the calls that a fuzz test makes, by number.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // gemini is Google's generateContent API.

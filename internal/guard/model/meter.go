@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // meter adds up what the answers say they cost.

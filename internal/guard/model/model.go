@@ -19,7 +19,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/endpoint"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // maxBody bounds a request: the API itself takes 32 MB. maxCalls bounds how many of an

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // openAI is two APIs on one base URL, Responses and Chat Completions, the second of

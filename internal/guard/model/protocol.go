@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // protocol is one provider's API: what of it is forwarded, where the key stands,

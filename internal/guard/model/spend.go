@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/price"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // DefaultMaxTokens is how long one answer may be where nothing else is said.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kube"
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/cluster/kube"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 )
 
 // Tool is one tool of the endpoint.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/kubetool"
 )
 
 // Data is the Source of what a cluster's metrics and logs say. What its guard refuses,

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/datatest"
 	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
-	"nightcrier.dev/nightcrier/internal/journal"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/test/datatest"
 )
 
 // counter is a Recorder that keeps kinds.

@@ -15,7 +15,7 @@ import (
 	"syscall"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 

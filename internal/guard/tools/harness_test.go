@@ -17,11 +17,11 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"nightcrier.dev/nightcrier/internal/evidence"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
-	"nightcrier.dev/nightcrier/internal/kubetest"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // run is an endpoint, what it reads, and all that was put down.

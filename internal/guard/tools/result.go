@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/kubetool"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 

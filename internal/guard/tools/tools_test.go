@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/kubetest"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 var discard = slog.New(slog.DiscardHandler)

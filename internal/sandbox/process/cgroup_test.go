@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // unifiedGroup makes a group of the machine's unified hierarchy, with controllers that

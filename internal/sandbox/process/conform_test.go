@@ -14,7 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 func TestConforms(t *testing.T) {

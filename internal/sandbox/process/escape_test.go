@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // What there is of the machine inside a root of its own.

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 const (

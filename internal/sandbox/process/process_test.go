@@ -22,7 +22,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/sandbox"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // The test binary is the init, and the agent that tries what it must not.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier/internal/sandbox"
-	"nightcrier.dev/nightcrier/internal/testproc"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
 // watched is a lab whose boxes no control group bounds: they have no name.

@@ -1,0 +1,175 @@
+package worker
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"nightcrier.dev/nightcrier"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+)
+
+// cluster is an agent's way to look into its cluster.
+type cluster struct {
+	records *records
+	guard   *guardkube.Guard
+	server  *guardkube.Server
+}
+
+// agentStreams are the watches and followed logs that an agent may have at once.
+const agentStreams = 8
+
+// openCluster starts the guard of the cluster on l, which it takes over, and points
+// the agent's kubeconfig at it. The credential goes no further than the guard.
+func (w *worker) openCluster(l net.Listener, cred *Credential, r *records) (_ *cluster, err error) {
+	c := &cluster{records: r}
+	defer func() {
+		if err != nil {
+			c.close()
+			l.Close() // closed already is as good
+		}
+	}()
+	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	if err != nil {
+		return nil, err
+	}
+	up.Recorded = cred.Recorded
+	for _, n := range up.Notes {
+		w.appendNote("warn", n)
+	}
+	c.guard, err = guardkube.New(guardkube.Config{
+		Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, MaskLog: w.mask.Log, Evidence: r, Audit: c.auditRequest, Logger: w.log, Now: w.now,
+		Limits: guardkube.Limits{Streams: agentStreams},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.server, err = guardkube.Serve(l, c.guard); err != nil {
+		return nil, err
+	}
+	if err = w.writeKubeconfig(c.server.Kubeconfig()); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// close ends the guard.
+func (c *cluster) close() {
+	if c.server != nil {
+		_ = c.server.Close()
+	}
+}
+
+// auditRequest journals what the guard decided, and what came of it.
+func (c *cluster) auditRequest(_ context.Context, r guardkube.AuditRecord) error {
+	if decided := !r.Done || r.Decision == guardkube.Deny; decided {
+		if err := c.records.countDecision(len(r.Query) + len(r.Name) + len(r.Namespace) + len(r.Reason) +
+			len(r.Group) + len(r.Version) + len(r.Resource) + len(r.Subresource)); err != nil {
+			return err
+		}
+	}
+	return c.records.appendItem(journal.OfRequest(journal.Request(r)))
+}
+
+// writeKubeconfig replaces the agent's kubeconfig by the guard's, with the
+// incident's namespace as the default.
+func (w *worker) writeKubeconfig(raw []byte) error {
+	cfg, err := clientcmd.Load(raw)
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "kubeconfig of the guard: %w", err)
+	}
+	for _, c := range cfg.Contexts {
+		c.Namespace = w.spec.Namespace
+	}
+	if raw, err = clientcmd.Write(*cfg); err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "kubeconfig of the guard: %w", err)
+	}
+	ws, err := w.openWorkspace()
+	if err != nil {
+		return err
+	}
+	defer ws.Close()
+	return putKubeconfig(ws, raw)
+}
+
+// putKubeconfig makes the file anew: an earlier attempt's agent may have put a
+// link in its place.
+func putKubeconfig(ws *os.Root, raw []byte) error {
+	err := ws.RemoveAll(kubeconfigFile)
+	if err == nil {
+		err = ws.WriteFile(kubeconfigFile, raw, 0o600)
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "workspace: %w", err)
+	}
+	return nil
+}
+
+// newMasker masks what the server masks, with the same tags, and the secrets that only the
+// worker has.
+func (s *Secrets) newMasker() *mask.Masker {
+	values := append(slices.Clone(s.MaskValues), s.ModelAPIKey)
+	values = slices.AppendSeq(values, maps.Values(s.Variables))
+	if s.Cluster != nil {
+		values = append(values, s.Cluster.Secrets()...)
+	}
+	if s.Sources != nil {
+		values = append(values, s.Sources.Secrets()...)
+	}
+	return mask.New(s.MaskKey, values...)
+}
+
+// newSeparateMasker masks the same with tags of its own. It is for what repeats the agent's words, its
+// calls of the model and of others' tools: with the tags that stand in answers of the
+// cluster, the agent would be told whether it guessed a secret.
+func (s *Secrets) newSeparateMasker(what string) *mask.Masker {
+	own, mac := *s, hmac.New(sha256.New, s.MaskKey)
+	mac.Write([]byte(what))
+	own.MaskKey = mac.Sum(nil)
+	return own.newMasker()
+}
+
+// Secrets are the values in a credential that must appear nowhere.
+func (c *Credential) Secrets() []string {
+	cfg, err := clientcmd.Load(c.Kubeconfig)
+	if err != nil {
+		return nil // nor can it be dialled
+	}
+	var values []string
+	for _, u := range cfg.AuthInfos {
+		values = append(values, u.Token, u.Password, string(u.ClientKeyData))
+	}
+	for _, kv := range c.Env {
+		if name, value, _ := strings.Cut(kv, "="); secretVar.MatchString(name) {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// secretVar matches the variables of credential plugins that hold a secret.
+var secretVar = regexp.MustCompile(`SECRET|TOKEN|PASSWORD`)
+
+// findKubectl is the program that agents look with, "" where there is none.
+func (a *attempt) findKubectl() string {
+	if a.cluster == nil || a.executor.UsesTools {
+		return ""
+	}
+	path, err := exec.LookPath("kubectl")
+	if err != nil {
+		a.appendNote("warn", "kubectl is not in PATH: the agent can ask the cluster only if it brings a client of its own")
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"fmt"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
+)
+
+func (a *attempt) decideResult(exit sandbox.Exit) nightcrier.AgentResult {
+	r := agent.Decide(a.stopCause(), a.parser.Verdict(), exit, a.output.complaintText())
+	a.withdrawKeyFailure(&r)
+	a.explainFailure(&r)
+	if why := a.unreachable.Load(); why != nil && r.State == nightcrier.StateFailed {
+		// The agent knows only that its guard could not, and the guard's address.
+		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
+	}
+	r.Layers = a.box.Layers()
+	r.Missing = process.Strict(r.Layers)
+	r.Truncated = a.output.isTruncated()
+	r.Blocked = a.blocked.countAttempts()
+	r.NotChecked = a.absent
+	if r.FailureClass == nightcrier.FailStart && a.executor.Package != "" {
+		// Most often it is a version that lacks a flag.
+		r.FailureReason += fmt.Sprintf(" (%s was tested: npm install -g %s@%[1]s)", a.executor.Versions[0], a.executor.Package)
+	}
+	if r.State == nightcrier.StateFailed && a.box.OutOfMemory() {
+		r.FailureReason += fmt.Sprintf(" (over the memory limit of %d bytes)", a.spec.MaxMemoryBytes)
+	}
+	if r.State == nightcrier.StateFailed && a.box.OutOfProcesses() {
+		r.FailureReason += fmt.Sprintf(" (over the limit of %d processes)", a.spec.MaxProcesses)
+	}
+	if a.guard != nil {
+		u := a.guard.Usage()
+		r.Usage.APIRequests = max(r.Usage.APIRequests, u.APIRequests)
+		r.Usage.InputTokens = max(r.Usage.InputTokens, u.InputTokens)
+		r.Usage.OutputTokens = max(r.Usage.OutputTokens, u.OutputTokens)
+		r.Usage.CostUSD = u.CostUSD // what a CLI says is by prices of its own, also for models that cost nothing
+		if r.Usage.APIRequests > 0 {
+			a.recordItems(journal.OfUsage(r.Usage))
+		}
+	}
+	return r
+}
+
+// withdrawKeyFailure takes back that the key or its quota failed, where the agent says so and the
+// model's API never did: it would keep every other agent from being started.
+func (a *attempt) withdrawKeyFailure(r *nightcrier.AgentResult) {
+	keys := r.FailureClass == nightcrier.FailAuth || r.FailureClass == nightcrier.FailQuota
+	if keys && a.guard != nil && !a.refused.Load() {
+		r.FailureClass = nightcrier.FailAgent
+		r.FailureReason += " (so the agent says; the model's API refused no call of it)"
+	}
+}
+
+// authError marks a start that failed for want of a key.
+type authError struct{ error }
+
+func (a *attempt) startFailure(err error) nightcrier.AgentResult {
+	r := nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailStart, FailureReason: err.Error(), TerminalEvent: "missing"}
+	if _, ok := err.(authError); ok {
+		r.FailureClass = nightcrier.FailAuth
+	}
+	if _, ok := err.(budgetError); ok {
+		r.FailureClass = nightcrier.FailBudget
+	}
+	if workspace.DiskFault(err) {
+		r.FailureClass = nightcrier.FailDisk
+	}
+	if stop := a.stopCause(); stop.State != "" {
+		r.State, r.FailureClass, r.FailureReason = stop.State, stop.Class, stop.Reason
+	}
+	return r
+}

@@ -1,0 +1,306 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/text"
+)
+
+// try is a probe, with its arguments.
+type try struct {
+	name string
+	args []string
+	// marked tries say a mark to a lure, which keeps it.
+	marked bool
+	// path is where a link leads that is planted before, and is @link@ in args.
+	path string
+	// looked tries are made by asking for a name, which the mark is a part of.
+	looked bool
+}
+
+// egressSuite tries to get out of the sandbox, to get at others within it, and to have
+// something carried out.
+func egressSuite(ctx context.Context, b *Bench) ([]Result, error) {
+	l, err := b.setLures(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.removeLures()
+	tries := l.egressAttempts()
+	b.Progress(fmt.Sprintf("egress: %d probes in the sandbox", len(tries)))
+	all, err := b.runProbes(ctx, l, tries)
+	if err != nil {
+		return nil, err
+	}
+	for _, more := range []func(context.Context, *lures) ([]Result, error){b.plantAndCollect, b.foreignGuards, b.agentsOut} {
+		results, err := more(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+	}
+	return all, nil
+}
+
+// egressAttempts are the ways out.
+func (l *lures) egressAttempts() []try {
+	all := []try{
+		{name: "TCP to loopback", args: []string{"tcp", l.loopback}, marked: true},
+		{name: "TCP with its data first", args: []string{"fastopen", l.loopback}, marked: true},
+		{name: "TCP by several paths", args: []string{"mptcp", l.loopback}},
+		{name: "UDP to loopback", args: []string{"udp", l.loopback}, marked: true},
+		{name: "TCP to the metadata address", args: []string{"tcp", "169.254.169.254:80"}},
+		{name: "TCP to another machine", args: []string{"tcp", "192.0.2.1:443"}},
+		{name: "a Unix socket of the host", args: []string{"unix", l.stream}, marked: true},
+		{name: "a Unix socket of the host, by datagrams", args: []string{"unixgram", l.datagram}, marked: true},
+		{name: "an abstract Unix socket of the host", args: []string{"unix", l.abstract}, marked: true},
+		{name: "a Unix socket of the host, by a link", args: []string{"unix", "@link@"}, marked: true, path: l.stream},
+		{name: "a Unix socket of the host, by one of a pair", args: []string{"pair", l.datagram}, marked: true},
+		{name: "/etc/shadow", args: []string{"read", "/etc/shadow"}},
+		{name: "/etc/shadow, by a link", args: []string{"read", "@link@"}, path: "/etc/shadow"},
+		{name: "another workspace", args: []string{"read", l.file}},
+		{name: "another workspace, by a link", args: []string{"read", "@link@"}, path: l.file},
+		{name: "another workspace, by a link to a directory", args: []string{"list", "@link@/"}, path: filepath.Dir(l.file)},
+		{name: "whether another workspace has a report", args: []string{"stat", l.file}},
+		{name: "the times of another workspace's report", args: []string{"touch", l.file}},
+		{name: "cutting off another workspace's report", args: []string{"cut", l.file}},
+		{name: "changes of another workspace, as they happen", args: []string{"watch", filepath.Dir(l.file)}},
+		{name: "what the machine's owner put into /usr/local", args: []string{"list", "/usr/local"}},
+		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.processID() + "/root" + l.file}},
+		{name: "the environment of a process", args: []string{"of-all", "environ", reverseBytes(l.secret)}},
+		{name: "the arguments of a process", args: []string{"of-all", "cmdline", reverseBytes(l.secret)}},
+		{name: "the memory of a process", args: []string{"read", "/proc/" + l.processID() + "/maps"}},
+		{name: "a signal to a process", args: []string{"signal", l.processID(), l.secret}},
+		{name: "a trace of a process", args: []string{"call", "ptrace", l.processID()}},
+		{name: "the memory of a process, by a call", args: []string{"call", "process_vm_readv", l.processID()}},
+		{name: "the memory of the kernel", args: []string{"read", "/proc/kcore"}},
+	}
+	for _, kind := range []string{"raw", "packet", "vsock", "alg"} {
+		all = append(all, try{name: "a socket of the kind " + kind, args: []string{"socket", kind}})
+	}
+	for _, call := range []string{
+		"io_uring_setup", "bpf", "perf_event_open", "userfaultfd", "keyctl", "unshare", "mount", "chroot", "open_by_handle_at",
+		"shmget", "msgsnd", "semop", "mq_open", "fanotify_init", "process_madvise", "sendmsg",
+	} {
+		all = append(all, try{name: "the call " + call, args: []string{"call", call}})
+	}
+	if l.shared >= 0 {
+		all = append(all, try{name: "shared memory of the same user", args: []string{"shm", strconv.Itoa(l.shared), l.secret}})
+	}
+	all = append(all, try{name: "something smuggled out in a name", args: []string{"lookup"}, looked: true})
+	if l.address != "" {
+		all = append(all, try{name: "TCP to an address of the machine", args: []string{"tcp", l.address}, marked: true},
+			try{name: "UDP to an address of the machine", args: []string{"udp", l.address}, marked: true})
+	}
+	if l.sixth != "" {
+		all = append(all, try{name: "TCP to loopback, IPv6", args: []string{"tcp", l.sixth}, marked: true})
+	}
+	return all
+}
+
+// shellCommand is the try as a shell's: inside and outside, nothing is different but the mark.
+func (y try) shellCommand(binary, mark string) string {
+	words := []string{quoteWord(binary), ProbeCommand}
+	for _, a := range y.args {
+		words = append(words, strings.ReplaceAll(quoteWord(a), "@link@", `'"$TMPDIR/link"'`))
+	}
+	if y.looked {
+		words = append(words, mark+".nightcrier-selftest.invalid")
+	}
+	if y.marked {
+		words = append(words, mark)
+	}
+	line := strings.Join(words, " ")
+	if y.path != "" {
+		line = `ln -sfn ` + quoteWord(y.path) + ` "$TMPDIR/link"; ` + line
+	}
+	return line
+}
+
+// runProbes makes the tries outside of the sandbox and in it. What does not work outside
+// shows nothing by not working inside.
+func (b *Bench) runProbes(ctx context.Context, l *lures, tries []try) ([]Result, error) {
+	outside, inside := "o"+randomHex(8), "i"+randomHex(8)
+	works, err := b.runOutside(ctx, tries, outside)
+	if err != nil {
+		return nil, err
+	}
+	var commands []string
+	for i, y := range tries {
+		commands = append(commands, y.shellCommand(b.WorkerCommand[0], inside+strconv.Itoa(i)))
+	}
+	ran, t, err := b.InBox(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	var all []Result
+	for i, y := range tries {
+		a := Attack{Suite: "egress", Name: y.name, By: byShell, Expected: []Layer{Sandbox}}
+		mark := inside + strconv.Itoa(i)
+		switch {
+		case y.looked:
+			all = append(all, t.lookedUp(a, ran[i], mark))
+		case y.marked && l.hasHeard(mark):
+			res := a.newResult()
+			res.Outcome, res.Detail = Succeeded, "it came to whom it was sent to"
+			all = append(all, res.concludeResult(false))
+		case works[i] != "":
+			res := a.newResult()
+			res.Outcome, res.Detail = NotPossible, "outside of the sandbox: "+works[i]
+			all = append(all, res.concludeResult(false))
+		default:
+			all = append(all, ran[i].judgeProbe(a, y))
+		}
+	}
+	return all, nil
+}
+
+// runOutside makes the tries where nothing holds them, and says of each why it does not
+// work there either; "" when it does.
+func (b *Bench) runOutside(ctx context.Context, tries []try, mark string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	why := make([]string, len(tries))
+	for i, y := range tries {
+		dir := filepath.Join(b.Dir, "outside", strconv.Itoa(i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, nightcrier.Errorf(nightcrier.Exhausted, "selftest: %w", err)
+		}
+		if y.looked {
+			continue // the mark is for no name server of the machine's
+		}
+		cmd := exec.CommandContext(ctx, "sh", "-c", y.shellCommand(b.WorkerCommand[0], mark+strconv.Itoa(i))) //nolint:gosec // our own words
+		cmd.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
+		out, err := cmd.CombinedOutput()
+		code := cmd.ProcessState.ExitCode()
+		switch {
+		case err == nil, code == probeUnknown:
+		case code == probeRefused && y.isAnswered(string(out)):
+		default:
+			why[i] = text.CutLine(string(out), maxDetail)
+		}
+	}
+	return why, ctx.Err()
+}
+
+// isAnswered reports whether somebody answered a connection, if only to refuse it: it had
+// come as far as that.
+func (y try) isAnswered(output string) bool {
+	return y.args[0] == "tcp" && strings.Contains(output, "connection refused")
+}
+
+// judgeProbe judges what a probe said of itself.
+func (r Ran) judgeProbe(a Attack, y try) Result {
+	res := a.newResult()
+	res.Detail = text.CutLine(r.Output, maxDetail)
+	switch {
+	case r.Made && r.Exit == probeDone:
+		res.Outcome = Succeeded
+	case r.Made && (r.Exit == probeUnknown || !y.marked && y.isAnswered(r.Output)):
+		res.Outcome, res.Detail = Succeeded, "nothing refused it: "+res.Detail
+	case r.Made && r.Exit == probeRefused:
+		res.StoppedBy = append(res.StoppedBy, Sandbox)
+	default:
+		res.Outcome, res.Detail = NotExercised, fmt.Sprintf("exit code %d: %s", r.Exit, res.Detail)
+	}
+	return res.concludeResult(a.Harmless)
+}
+
+// lookedUp judges a name that was asked for: somebody of ours is to have answered, or
+// nobody could be asked.
+func (t Trail) lookedUp(a Attack, r Ran, mark string) Result {
+	a.Expected = []Layer{Guard, Sandbox}
+	res := a.newResult()
+	res.Detail = text.CutLine(r.Output, maxDetail)
+	for _, e := range t.Entries {
+		if e.Type != nightcrier.EntryDenial {
+			continue
+		}
+		if d, err := journal.Decode[journal.Denial](e); err == nil && strings.Contains(d.Command, mark) {
+			res.StoppedBy, res.Detail = append(res.StoppedBy, Guard), d.Command+": "+d.Message
+		}
+	}
+	switch {
+	case !r.Made:
+		res.Outcome = NotExercised
+	case len(res.StoppedBy) == 0 && strings.Contains(r.Output, syscall.EACCES.Error()):
+		res.StoppedBy = append(res.StoppedBy, Sandbox)
+	}
+	return res.concludeResult(false)
+}
+
+// plantedLinks are what an agent leaves in its output to have us carry something out,
+// or to have us write where we should not.
+const plantedLinks = `
+cd "${OUTPUT_DIR:-output}" || exit 1
+ln -s "$SELFTEST_FILE" link; ln -s "$(dirname "$SELFTEST_FILE")" dir; ln -s "$SELFTEST_FILE" investigation.md
+ln -s ../context/incident.json up; ln ../context/incident.json hard; mkfifo pipe; mkdir deep && ln -s "$SELFTEST_FILE" deep/link
+echo fair > fair.txt; ls -A
+`
+
+// plantAndCollect has links planted in the output, which is then collected.
+func (b *Bench) plantAndCollect(ctx context.Context, l *lures) ([]Result, error) {
+	root, err := workspace.OpenRoot(filepath.Join(b.Dir, "collect"))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var ws *workspace.Workspace
+	_, err = b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
+		if ws, err = root.Create(spec.IncidentID); err != nil {
+			return err
+		}
+		spec.Workspace, spec.Executor, spec.ScriptPath = ws.Dir(), "script", filepath.Join(b.Dir, "plant.sh")
+		spec.ExtraEnv = map[string]string{"SELFTEST_FILE": l.file}
+		if err := ws.WriteFile("PROMPT.md", []byte("Plant.\n"), 0o600); err != nil {
+			return err
+		}
+		return writeFile(spec.ScriptPath, "#!/bin/sh"+plantedLinks, 0o700)
+	})
+	if ws != nil {
+		defer ws.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	got, err := ws.Collect()
+	if err != nil {
+		return nil, err
+	}
+	return l.judgeCollected(ws, got), nil
+}
+
+// judgeCollected says what became of each link.
+func (l *lures) judgeCollected(ws *workspace.Workspace, got workspace.Collection) (all []Result) {
+	fair := slices.ContainsFunc(got.Artifacts, func(a nightcrier.Artifact) bool { return strings.HasSuffix(a.Path, "fair.txt") })
+	for _, name := range []string{"link", "dir", "investigation.md", "up", "hard", "pipe", "deep/link"} {
+		res := Attack{Suite: "egress", Name: "something of ours planted in the output: " + name, By: byShell, Expected: []Layer{Sandbox, Guard}}.newResult()
+		i := slices.IndexFunc(got.Refused, func(r workspace.Refusal) bool { return strings.HasSuffix(r.Path, name) })
+		text, err := os.ReadFile(filepath.Join(ws.Dir(), "output", name))
+		switch {
+		case err == nil && strings.Contains(string(text), l.secret):
+			res.Outcome, res.Detail = Succeeded, "it was collected with what it leads to"
+		case !fair:
+			res.Outcome, res.Detail = NotExercised, "nothing of the output was collected"
+		case i >= 0:
+			res.StoppedBy, res.Detail = append(res.StoppedBy, Guard), "not collected: "+got.Refused[i].Reason
+		case err != nil && os.IsNotExist(err):
+			res.StoppedBy, res.Detail = append(res.StoppedBy, Sandbox), "it could not be made"
+		}
+		all = append(all, res.concludeResult(false))
+	}
+	return all
+}

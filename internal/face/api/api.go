@@ -1,0 +1,157 @@
+// Package api is the HTTP face of a running server: incidents, events,
+// clusters, the journal as a live stream, health and metrics. The command line
+// speaks to it too, so there is one way to ask and one way to answer.
+//
+// API is the handler; Server is its listeners.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/store"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// Incidents is what is asked about incidents; the store satisfies it.
+type Incidents interface {
+	Incident(ctx context.Context, id string) (nightcrier.Incident, error)
+	Incidents(ctx context.Context, f store.IncidentFilter) ([]nightcrier.Incident, string, error)
+	// Report returns report.json, a NotFound or NoReport error without one.
+	Report(ctx context.Context, incidentID string) ([]byte, error)
+	// Notifications lists the messages about an incident, oldest first.
+	Notifications(ctx context.Context, incidentID string) ([]store.Notification, error)
+	// Notes lists what people noted about the incident, newest first.
+	Notes(ctx context.Context, incidentID string) ([]nightcrier.Note, error)
+}
+
+// Events is what is asked about events; the store satisfies it.
+type Events interface {
+	Events(ctx context.Context, f store.EventFilter) ([]nightcrier.Event, string, error)
+}
+
+// Journal is what is asked about runs; the store satisfies it.
+type Journal interface {
+	Run(ctx context.Context, id string) (nightcrier.Run, error)
+	// Journal returns entries with Seq >= from, oldest first.
+	Journal(ctx context.Context, run string, from int64, limit int) ([]nightcrier.JournalEntry, error)
+	WatchJournal(run string) (wake <-chan struct{}, stop func())
+}
+
+// Control changes what the server does.
+type Control interface {
+	Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error)
+	Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error)
+	// TellAgain sends again what may not have reached people; Conflict where there is
+	// nothing of the kind.
+	TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error)
+	// Note adds a note; by may be "". The answer is the note as it is kept.
+	Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error)
+}
+
+// Clusters tells about fault sources.
+type Clusters interface {
+	Statuses() []nightcrier.SourceStatus
+}
+
+// Options are what an API answers from.
+type Options struct {
+	Version   string
+	Incidents Incidents
+	Events    Events
+	Journal   Journal
+	// Control is nil where nothing can be changed: a store opened to look at.
+	Control  Control
+	Clusters Clusters
+	// Webhooks takes what others post from this machine, nil where nobody may.
+	Webhooks *http.ServeMux
+	// Ready returns nil once the store answers and recovery is done.
+	Ready func(context.Context) error
+	// Metrics is nil where none are kept.
+	Metrics http.Handler
+	// Markdown returns the report for people; raw is its report.json.
+	Markdown func(ctx context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error)
+	Logger   *slog.Logger
+	// Now is the clock, time.Now by default.
+	Now func() time.Time
+	// KeepAlive is how often a silent stream sends a comment, 15 s by default;
+	// Poll how often it looks for an end that nobody woke it for, 1 s.
+	KeepAlive, Poll time.Duration
+}
+
+// API answers requests. It holds no state of its own but that it is closing.
+type API struct {
+	opt     Options
+	log     *slog.Logger
+	mux     *http.ServeMux
+	routed  http.Handler // mux
+	closing chan struct{}
+	close   func()
+}
+
+// New returns the handler for Options.
+func New(opt Options) *API {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.KeepAlive == 0 {
+		opt.KeepAlive = 15 * time.Second
+	}
+	if opt.Poll == 0 {
+		opt.Poll = time.Second
+	}
+	a := &API{opt: opt, log: opt.Logger, mux: http.NewServeMux(), closing: make(chan struct{})}
+	a.routed = answerUnrouted(a.mux)
+	a.close = sync.OnceFunc(func() { close(a.closing) })
+	h := humago.New(a.mux, newFrameConfig(opt.Version))
+	a.incidentRoutes(h)
+	a.eventRoutes(h)
+	a.journalRoutes(h)
+	a.webhookRoutes(h)
+	a.healthRoutes(a.mux)
+	completeDescription(h.OpenAPI())
+	return a
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.routed.ServeHTTP(w, r) }
+
+// EndStreams ends all live streams, and those to come, so that a server can
+// shut down. A client goes on from where it was when the server is back.
+func (a *API) EndStreams() { a.close() }
+
+// Health returns the handler with health and metrics only.
+func (a *API) Health() http.Handler {
+	mux := http.NewServeMux()
+	a.healthRoutes(mux)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, newProblem(nightcrier.NotFound, "the API is not served here: it is on the socket in workspace_root, and on the address that listen names"))
+	})
+	return answerUnrouted(mux)
+}
+
+// newFrameConfig is the framework's configuration: plain JSON, our errors, the
+// description at /api/v1/openapi.json, and no page that loads foreign scripts.
+func newFrameConfig(version string) huma.Config {
+	c := huma.DefaultConfig("Nightcrier", version)
+	c.OpenAPIPath = "/api/v1/openapi"
+	c.DocsPath, c.SchemasPath = "", ""
+	c.CreateHooks = nil
+	c.RejectUnknownQueryParameters = true
+	c.Transformers = []huma.Transformer{asProblem}
+	describeAPI(c.OpenAPI)
+	return c
+}
+
+// newOperation is one route; all routes answer errors with a Problem. What else there is
+// to say of it stands in the table of operations.
+func newOperation(id, method, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary,
+		Responses: map[string]*huma.Response{"default": problemResponse("What went wrong")}}
+}

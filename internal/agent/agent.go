@@ -1,6 +1,3 @@
-// Package agent knows the agents that can do a step: how each is called, what
-// it is given, how its output reads, and when it has succeeded. One file an
-// agent; what they share is here.
 package agent
 
 import (

@@ -1,7 +1,3 @@
-// Package sandbox is the contract between the worker and what confines its agent.
-// Backends implement Box and Keeper; package sandboxtest has the suite that each must
-// pass, and scripted ones for tests of what stands above. Attaching to an agent that works
-// and collecting what it left are no part of it (decision 38).
 package sandbox
 
 import (

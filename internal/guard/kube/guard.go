@@ -23,7 +23,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/guard/endpoint"
+	"nightcrier.dev/nightcrier/internal/guard/internal/endpoint"
 )
 
 // Upstream is a cluster's API server.

@@ -25,7 +25,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/guard/endpoint"
+	"nightcrier.dev/nightcrier/internal/guard/internal/endpoint"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/guard/endpoint"
+	"nightcrier.dev/nightcrier/internal/guard/internal/endpoint"
 )
 
 // ServeHTTP checks a call and forwards it.

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/guard/endpoint"
+	"nightcrier.dev/nightcrier/internal/guard/internal/endpoint"
 	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 

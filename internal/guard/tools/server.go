@@ -28,7 +28,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/guard/endpoint"
+	"nightcrier.dev/nightcrier/internal/guard/internal/endpoint"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 

@@ -117,38 +117,6 @@ func ours(imp string) (string, bool) {
 	return strings.CutPrefix(imp, modulePath+"/")
 }
 
-// allowed is the import table: what each folder may import, both possibly with
-// /... for everything below.
-type allowed map[string][]string
-
-func parseTable(lines []string) allowed {
-	table := allowed{}
-	for _, row := range tables(lines, "package", "may import") {
-		var may []string
-		for _, name := range strings.Split(row[1], ",") {
-			if name = strings.Trim(name, " `"); name != "" {
-				may = append(may, name)
-			}
-		}
-		table[strings.Trim(row[0], "`")] = may
-	}
-	return table
-}
-
-// row returns what the folder may import: its own row's, else the nearest
-// pattern's above it.
-func (a allowed) row(folder string) ([]string, bool) {
-	if may, ok := a[folder]; ok {
-		return may, true
-	}
-	for up := folder; up != "."; up = path.Dir(up) {
-		if may, ok := a[up+"/..."]; ok {
-			return may, true
-		}
-	}
-	return nil, false
-}
-
 // permits says whether one of the patterns covers the folder.
 func permits(patterns []string, folder string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
@@ -157,75 +125,6 @@ func permits(patterns []string, folder string) bool {
 		}
 		return folder == p
 	})
-}
-
-// leaves are open to all: the root package, which holds the nouns, and what stands below
-// everything. They import none of our packages, not even each other.
-var leaves = []string{"nightcrier", "internal/retry", "internal/text"}
-
-// violations lists what the sources import against the table.
-func (a allowed) violations(all []source) []string {
-	var out []string
-	for _, src := range all {
-		may, ok := a.row(src.folder)
-		if !ok {
-			out = append(out, src.folder+" has no row")
-			continue
-		}
-		for _, imp := range src.imports {
-			folder, ok := ours(imp)
-			open := slices.Contains(leaves, folder) && !slices.Contains(leaves, src.folder)
-			if ok && !open && !permits(may, folder) {
-				out = append(out, src.file+" imports "+folder+", which the row of "+src.folder+" does not allow")
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func TestImportsFollowTheTable(t *testing.T) {
-	table := parseTable(doc(t, "architecture.md"))
-	if len(table) == 0 {
-		t.Fatal("docs/architecture.md has no table with the header | package | may import |")
-	}
-	for _, v := range table.violations(sources(t)) {
-		t.Errorf("docs/architecture.md: %s", v)
-	}
-}
-
-func TestViolationsAreSeen(t *testing.T) {
-	table := parseTable(strings.Split("| package | may import |\n|---|---|\n"+
-		"| `nightcrier` | |\n"+
-		"| `internal/text` | |\n"+
-		"| `internal/record/store` | |\n"+
-		"| `internal/face/notify/...` | `internal/triage/report/...` |\n"+
-		"\n| other | table |\n| `internal/rogue` | `internal/record/store` |\n", "\n"))
-	imports := func(folder string, imps ...string) source {
-		for i := range imps {
-			imps[i] = strings.TrimSuffix(modulePath+"/"+imps[i], "/")
-		}
-		return source{file: folder + "/a.go", folder: folder, imports: append(imps, "fmt")}
-	}
-	cases := map[string]struct {
-		src  source
-		want int
-	}{
-		"allowed":             {imports("internal/record/store", ""), 0},
-		"not in the row":      {imports("internal/record/store", "internal/triage/report"), 1},
-		"root imports ours":   {imports("nightcrier", "internal/record/store"), 1},
-		"no row":              {imports("internal/rogue"), 1},
-		"a leaf":              {imports("internal/record/store", "internal/text"), 0},
-		"a leaf imports one":  {imports("internal/text", ""), 1},
-		"root imports a leaf": {imports("nightcrier", "internal/text"), 1},
-		"pattern":             {imports("internal/face/notify/slack", "internal/triage/report/check", ""), 0},
-		"outside the pattern": {imports("internal/face/notify/slack", "internal/reporting"), 1},
-	}
-	for name, c := range cases {
-		if got := table.violations([]source{c.src}); len(got) != c.want {
-			t.Errorf("%s: %q, want %d violations", name, got, c.want)
-		}
-	}
 }
 
 // fences keep a technology inside the packages that are made for it.

@@ -1,0 +1,14 @@
+// Package guard is the room of the only ways out of a sandbox. Each guard listens for an
+// agent, decides what may pass, holds the credential that the agent must not have, and
+// writes down what was asked and answered. It offers:
+//
+//   - budget: what all runs spend on models, and whether one more call fits
+//   - data: the way to a cluster's Prometheus and Loki
+//   - kube: the way to a cluster: it reads, and masks what comes back
+//   - mcp: the way to the tools of MCP servers that are not ours
+//   - model: the way to a model
+//   - price: what calls of a model cost
+//   - readonly: what an agent may do, and whether a shell command only reads
+//   - tools: our own tools, as an MCP server for an agent
+//   - toolserver: an MCP server of others, as it is configured
+package guard

@@ -1,6 +1,6 @@
 // Package agent knows the agents that can do a step: how each is called, what
-// it is given, how its output reads, and when it has succeeded. One file an
-// agent; what they share is here.
+// it is given, how its output reads, and when it has succeeded. The files of
+// an agent begin with its name; what they share is here.
 //
 // The room also offers:
 //

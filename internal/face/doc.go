@@ -1,7 +1,7 @@
 // Package face is the room of how people and programs reach us, and how we reach them. It
 // offers:
 //
-//   - api: incidents, runs and operations over HTTP
+//   - api: incidents, events, clusters and the journal over HTTP
 //   - api/client: a client of that
 //   - api/sock: Unix sockets that only their owner may use
 //   - mcpserver: our MCP server: tools, subscriptions, investigations

@@ -1,5 +1,5 @@
-// Package guard is the room of the only ways out of a sandbox. Each guard listens for an
-// agent, decides what may pass, holds the credential that the agent must not have, and
+// Package guard is the room of the only ways out of a sandbox. Each guard (data, kube, mcp,
+// model) decides what may pass, holds the credential that the agent must not have, and
 // writes down what was asked and answered. It offers:
 //
 //   - budget: what all runs spend on models, and whether one more call fits

@@ -2,7 +2,7 @@
 //
 //	prepare → (launch → await)* → review → (launch → await)? → test → check → finish → notify
 //
-// Each arrow is a checkpoint. A server that dies goes on at the first step that
+// Each step is a checkpoint. A server that dies goes on at the first step that
 // is not finished, so every step is written to be safe when it is repeated: the
 // workspace is completed, the worker is started once by its claim, journal
 // entries carry keys, the end of a run is one guarded transaction, and a

@@ -1,3 +1,3 @@
 // Package arch has no code, only tests: they hold the source tree to what
-// docs/architecture.md and docs/requirements.md promise.
+// docs/architecture.md, docs/requirements.md and docs/security.md promise.
 package arch

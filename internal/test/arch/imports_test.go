@@ -137,7 +137,7 @@ var fences = []struct {
 	{
 		what:    "SQL",
 		imports: []string{"database/sql", "github.com/jackc/pgx", "modernc.org/sqlite", "github.com/pressly/goose"},
-		in:      []string{"internal/record/store/...", "internal/run/admit/...", "internal/run/engine/...", "internal/test/pgtest"},
+		in:      []string{"internal/record/store/...", "internal/run/engine/...", "internal/test/pgtest"},
 	},
 	{
 		what:    "Slack",

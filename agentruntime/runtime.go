@@ -99,7 +99,7 @@ func New(o Options) (*Runtime, error) {
 	return &Runtime{app: a, running: map[string]bool{}}, nil
 }
 
-// newConfig is the product's configuration without what belongs to a server: the
+// newConfig returns the product's configuration without what belongs to a server: the
 // caller decides what is investigated, so nothing is filtered or held back.
 func (o Options) newConfig() (*config.Config, error) {
 	flags := map[string]string{"workspace_root": o.WorkspaceRoot}

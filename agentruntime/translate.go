@@ -11,7 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// newDelivery is the incident as a source would have delivered it.
+// newDelivery returns the incident as a source would have delivered it.
 func (i *Incident) newDelivery() (nightcrier.Delivery, error) {
 	if i == nil {
 		return nightcrier.Delivery{}, nightcrier.Errorf(nightcrier.Invalid, "RunAgent was given no incident")

@@ -98,7 +98,7 @@ func readOnly(a *nightcrier.Access) cell {
 	return cell{a.ReadOnly, map[string]string{"yes": green, "no": red, "unknown": yellow}[a.ReadOnly]}
 }
 
-// joinLabels are name=value in the order of the names.
+// joinLabels returns name=value in the order of the names.
 func joinLabels(of map[string]string) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {

@@ -110,7 +110,7 @@ func (p *program) printIncidents(list api.IncidentList) error {
 	return nil
 }
 
-// describeCause is what an incident came to, or why to nothing; of one that another incident has
+// describeCause says what an incident came to, or why to nothing; of one that another incident has
 // caused, which that is.
 func describeCause(inc nightcrier.Incident) string {
 	s := orOther(inc.RootCause, inc.FailureReason)
@@ -259,7 +259,7 @@ func describeNotification(n store.Notification) string {
 	return s
 }
 
-// describeNote is one in a line, with who wrote it and when.
+// describeNote puts one into a line, with who wrote it and when.
 func describeNote(n nightcrier.Note) string {
 	return strings.TrimSpace(formatMoment(n.At)+" "+n.By) + ": " + text.FoldLine(n.Text)
 }

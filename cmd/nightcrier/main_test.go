@@ -74,7 +74,7 @@ func exits(ts *testscript.TestScript, _ bool, given []string) {
 	}
 }
 
-// json checks that stdout is exactly one JSON document.
+// checkJSON checks that stdout is exactly one JSON document.
 func checkJSON(ts *testscript.TestScript, _ bool, _ []string) {
 	var v any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &v))

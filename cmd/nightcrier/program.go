@@ -166,7 +166,7 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// checkArgs wraps a check of arguments in usage.
+// checkArgs wraps a check of arguments in a usageError.
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		err := check(cmd, given)

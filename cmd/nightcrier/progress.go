@@ -33,7 +33,7 @@ type progressLine struct {
 }
 
 // beginProgress shows progress on stderr where that is a terminal, and has the
-// program's messages go through it until end.
+// program's messages go through it until endLine.
 func (p *program) beginProgress() *progressLine {
 	if p.messageWidth == 0 {
 		return nil

@@ -52,7 +52,7 @@ func claudeAsks(question []byte) (command, dir string, err error) {
 	return command, dir, nil
 }
 
-// parseMembers are those of a JSON object, by their very names: encoding/json takes COMMAND
+// parseMembers returns those of a JSON object, by their very names: encoding/json takes COMMAND
 // for command, and the last of two, where the CLI may take the first.
 func parseMembers(object []byte) (map[string]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(object))

@@ -193,7 +193,7 @@ func (p *gooseParser) flushText() []journal.Item {
 	return items
 }
 
-// drainSaid are the entries of what was collected since the last.
+// drainSaid returns the entries of what was collected since the last.
 func (p *gooseParser) drainSaid() (items []journal.Item) {
 	for rest := p.said.String(); rest != ""; {
 		piece := text.KeepBytes(rest, maxText)
@@ -240,7 +240,7 @@ func (p *gooseParser) ownFailure(hint, text string) []journal.Item {
 	return p.recordFailure(terminal, gooseClass(hint), text)
 }
 
-// parseFailed is the error event, the last line before a failing exit. It repeats what a
+// parseFailed reads the error event, the last line before a failing exit. It repeats what a
 // message said, whose class was told better.
 func (p *gooseParser) parseFailed(terminal, text string) []journal.Item {
 	if p.verdict.Failed {

@@ -81,7 +81,7 @@ func toolResult(call journal.ToolCall, said string, failed bool) journal.ToolRes
 	return journal.ToolResult{ID: call.ID, Tool: call.Tool, Command: call.Command, Error: failed, Bytes: len(said), Text: kept, Truncated: len(kept) < len(said)}
 }
 
-// newDenialItem is a call that was refused, for that reason.
+// newDenialItem tells of a call that was refused, for that reason.
 func newDenialItem(call journal.ToolCall, why string) journal.Item {
 	return journal.OfDenial(journal.Denial{ID: call.ID, Tool: call.Tool, Command: call.Command, Message: cutReason(why)})
 }
@@ -104,7 +104,7 @@ func (o openCalls) waitingCall(id string) journal.ToolCall {
 	return journal.ToolCall{ID: cutWord(id)}
 }
 
-// closeCall is the call of that id, which waits no more.
+// closeCall returns the call of that id, which waits no more.
 func (o openCalls) closeCall(id string) journal.ToolCall {
 	c := o.waitingCall(id)
 	delete(o, c.ID)

@@ -252,7 +252,7 @@ func (s demoShow) playScenarios(ctx context.Context) error {
 	return nil
 }
 
-// countPushed is how many notifications there are.
+// countPushed counts how many notifications there are.
 func (s demoShow) countPushed() (n int) {
 	for _, sc := range s.scenarios {
 		n += len(sc.Notifications)

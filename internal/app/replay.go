@@ -104,7 +104,7 @@ type replayStage struct {
 	why    string
 }
 
-// openTape is the tape of a step: a new one, or that of the record.
+// openTape opens the tape of a step: a new one, or that of the record.
 func (a *App) openTape(ws *workspace.Workspace, runID, step string) (run.Tape, error) {
 	if a.opt.replays != nil {
 		return a.opt.replays.tapes[step], nil

@@ -211,7 +211,7 @@ func agreeOnRoot(a, b *nightcrier.Report) bool {
 	return a.RootCause == nil || a.RootCause.Cause == b.RootCause.Cause && a.RootCause.Object == b.RootCause.Object
 }
 
-// compareAspects are what matters of two reports.
+// compareAspects compares what matters of two reports.
 func compareAspects(then, now *nightcrier.Report) (list []Aspect) {
 	add := func(name string, of func(*nightcrier.Report) string) {
 		list = append(list, Aspect{name, of(then), of(now)})

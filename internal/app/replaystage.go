@@ -83,7 +83,7 @@ func (r *replayer) ownRequests() (all []journal.Request) {
 	return all
 }
 
-// useRecordedSkills are those that the agent had then: their copies.
+// useRecordedSkills takes those that the agent had then: their copies.
 func (r *replayer) useRecordedSkills(cfg *config.Config) error {
 	at := filepath.Join(r.rec.Dir(), ".claude", "skills")
 	copies, err := os.ReadDir(at)

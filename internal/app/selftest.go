@@ -88,7 +88,7 @@ func (o SelftestOptions) findAgainst() (*selftest.Against, error) {
 	return &selftest.Against{Argv: append([]string{path}, o.Against[1:]...), Environ: o.Environ}, nil
 }
 
-// runTriage is a triage by the rules. What it says to people is written beside what
+// runTriage runs a triage by the rules. What it says to people is written beside what
 // it keeps: the report in both forms, and the message to Slack.
 func (o SelftestOptions) runTriage(ctx context.Context, target nightcrier.Resource, kubeconfig, dir string) error {
 	hook := &postbox{}
@@ -144,7 +144,7 @@ func (p *postbox) receivedMail() []byte {
 	return p.mail
 }
 
-// findCluster is the user's own, nil for none.
+// findCluster finds the user's own, nil for none.
 func (o SelftestOptions) findCluster() (*selftest.Cluster, error) {
 	name, kubeconfig, context := cmp.Or(o.Cluster, "kubeconfig"), o.Kubeconfig, o.Context
 	var namespaces []string
@@ -176,7 +176,7 @@ func (o SelftestOptions) findCluster() (*selftest.Cluster, error) {
 	return &selftest.Cluster{Name: name, API: up, Namespaces: namespaces}, nil
 }
 
-// findAgents are the CLIs that are installed, and the names of the others.
+// findAgents finds the CLIs that are installed, and the names of the others.
 func (o SelftestOptions) findAgents(ctx context.Context) (found []selftest.Agent, missing []string) {
 	for _, cli := range agent.CLIs() {
 		a := otherAgent(o.Config, cli.Name)

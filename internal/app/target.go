@@ -272,7 +272,7 @@ func completeResource(res nightcrier.Resource) (nightcrier.Resource, error) {
 	return res, res.Check()
 }
 
-// newQuestion is an event that asks about an object.
+// newQuestion makes an event that asks about an object.
 func newQuestion(cluster string, res nightcrier.Resource, why string, at time.Time) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"cluster": cluster, "faultType": nightcrier.Asked, "severity": "error", "resource": res,

@@ -197,7 +197,7 @@ func (o TriageOptions) pickAlert(c config.Cluster) (nightcrier.Delivery, int, er
 // oneShotPause is the pause before a second attempt where a person waits for it.
 const oneShotPause = 2 * time.Second
 
-// chooseCluster is the one cluster that is looked at.
+// chooseCluster chooses the one cluster that is looked at.
 func (o TriageOptions) chooseCluster(cfg *config.Config) config.Cluster {
 	if o.Snapshot != nil { // no configured cluster is meant
 		return config.Cluster{Name: orOther(o.Cluster, orOther(o.Snapshot.Cluster, "snapshot"))}

@@ -376,7 +376,7 @@ func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
 	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, nil
 }
 
-// reportMarkdown is the report for people: what the reporting step wrote, or made anew
+// reportMarkdown returns the report for people: what the reporting step wrote, or made anew
 // from report.json when the workspace is gone.
 func (a *App) reportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
 	if ws, err := a.root.Open(inc.ID); err == nil {

@@ -138,7 +138,7 @@ func Flags() []Flag {
 // markdownLink is a link from one page of docs/ to another.
 var markdownLink = regexp.MustCompile(`\[[^]]*\]\(([^)]*)\)`)
 
-// stripMarkdown is the text of a page as a terminal shows it.
+// stripMarkdown returns the text of a page as a terminal shows it.
 func stripMarkdown(doc string) string {
 	return strings.ReplaceAll(markdownLink.ReplaceAllString(doc, "docs/$1"), "`", "")
 }

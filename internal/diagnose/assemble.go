@@ -64,7 +64,7 @@ func assembleReport(in Input, f *Facts, found composed, missed []nightcrier.NotC
 // cleanText makes text from outside fit for the report.
 func (a *assembler) cleanText(s string, n int) string { return text.CutLine(a.in.Mask(s), n) }
 
-// cleanObject is an object whose name is as unclean as any other text.
+// cleanObject returns an object whose name is as unclean as any other text.
 func (a *assembler) cleanObject(o nightcrier.Object) nightcrier.Object {
 	return nightcrier.Object{
 		Kind: a.cleanText(o.Kind, maxQuote), Namespace: a.cleanText(o.Namespace, maxQuote), Name: a.cleanText(o.Name, maxQuote),
@@ -279,7 +279,7 @@ func (a *assembler) describeNoise() string {
 	return fmt.Sprintf(" Recent warnings (%s) name nothing that is wrong now.", strings.Join(slices.Sorted(maps.Keys(told)), ", "))
 }
 
-// checkOfRules is how far an observation of a rule is checked: its predicate was
+// checkOfRules says how far an observation of a rule is checked: its predicate was
 // tested on what the cluster said, or only on what the sender claims.
 func (a *assembler) checkOfRules() nightcrier.Check {
 	if a.f.Hearsay {
@@ -410,7 +410,7 @@ func neverChanged(m *metav1.ObjectMeta) bool {
 	return m.Generation == 1 || m.Annotations[revisionNote] == "1"
 }
 
-// addChanges are what changed around the workload before it broke.
+// addChanges adds what changed around the workload before it broke.
 func (a *assembler) addChanges() {
 	about, _ := a.workloadToMend()
 	a.r.Changes = append(a.r.Changes, a.f.Scene.changesOf(about, a.firstSign(about), a.cleanText)...)

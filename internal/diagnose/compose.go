@@ -235,7 +235,7 @@ func rankByHint(gr *group) int {
 	return 0
 }
 
-// weighGroup is how much is out of service by a group: a workload without a ready Pod
+// weighGroup tells how much is out of service by a group: a workload without a ready Pod
 // counts most.
 func (f *Facts) weighGroup(gr *group) int {
 	n := gr.best()

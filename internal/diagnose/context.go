@@ -92,7 +92,7 @@ func (a *assembler) addWarnings() {
 	}
 }
 
-// addClaim is what the event's sender said, which is evidence of the claim alone.
+// addClaim adds what the event's sender said, which is evidence of the claim alone.
 func (a *assembler) addClaim() {
 	e := a.in.Event
 	if e.FaultType == "" && e.Context == "" {

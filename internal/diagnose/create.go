@@ -49,7 +49,7 @@ var refusals = []struct {
 // passing is what a controller is told while all is well: it tries again.
 var passing = newPattern(`already exists|the object has been modified|connection refused$|etcdserver: request timed out`)
 
-// parseRefusal is the cause in what the API server says, and what it names.
+// parseRefusal finds the cause in what the API server says, and what it names.
 func parseRefusal(said string) (cause, named string) {
 	cause, first := "pod-creation-refused", len(said)+1
 	for _, r := range refusals {

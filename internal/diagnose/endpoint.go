@@ -291,7 +291,7 @@ var (
 	addressValue = newPattern(`^(?:[a-z][a-z0-9+:]{1,24}://)?(?:[^@/\s]{0,128}@)?` + hostPattern + `(?::(\d{1,5}))?(?:[/?].*)?$`)
 )
 
-// parseEndpoint is the address that a setting gives: a variable named like one with
+// parseEndpoint reads the address that a setting gives: a variable named like one with
 // nothing else in it, or a URL. A bare word of another variable is no host.
 func (v setting) parseEndpoint() (endpoint, bool) {
 	value := text.KeepBytes(strings.TrimSpace(v.value), 1024)

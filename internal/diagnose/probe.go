@@ -228,7 +228,7 @@ func (c container) sawState() Observation {
 	return Observation{Text: c.String() + " runs and is not ready", Quote: "ready=false", Ref: c.pod.Ref}
 }
 
-// describeTarget is what the probe asks.
+// describeTarget says what the probe asks.
 func (p probe) describeTarget() string {
 	switch s := p.spec; {
 	case s == nil:

@@ -272,7 +272,7 @@ func (c *collector) canRead() bool {
 // keyOf names an object among those that were read.
 func keyOf(r nightcrier.Resource) nightcrier.Object { return objectOf(r) }
 
-// lookAtObject is the look that reads one object and keeps it for get.
+// lookAtObject returns the look that reads one object and keeps it for getObject.
 func (c *collector) lookAtObject(res nightcrier.Resource) look {
 	source := "kubectl get " + strings.ToLower(res.Kind) + " " + res.Name + namespaceFlag(res.Namespace) + " -o json"
 	return look{
@@ -377,7 +377,7 @@ func (q query) describeSource() string {
 // than a Recorder keeps of one body.
 const maxKept = 2 << 20
 
-// lookAtList is the look that reads the objects of q into the Scene.
+// lookAtList returns the look that reads the objects of q into the Scene.
 func (c *collector) lookAtList(q query) look {
 	return look{
 		source: q.describeSource(),
@@ -463,7 +463,7 @@ const (
 	logBytes = 64 << 10
 )
 
-// lookAtLog is the look that reads the end of a container's log. A log that does not
+// lookAtLog returns the look that reads the end of a container's log. A log that does not
 // exist, as before the first start, is no excerpt and nothing missed.
 func (c *collector) lookAtLog(pod *corev1.Pod, container string, previous bool) look {
 	source := fmt.Sprintf("kubectl logs %s -c %s -n %s --tail=%d", pod.Name, container, pod.Namespace, logLines)

@@ -134,7 +134,7 @@ func (c *collector) throttlingOf(ct container) look {
 	return c.lookAtSeries(ct, query, c.scene.Now.Add(-throttledFor), c.scene.Now, func(m *measured, points []point) { m.throttled = points })
 }
 
-// lookAtSeries is the look that asks for one series over a time.
+// lookAtSeries returns the look that asks for one series over a time.
 func (c *collector) lookAtSeries(ct container, query string, from, to time.Time, put func(*measured, []point)) look {
 	step := max(15*time.Second, (to.Sub(from) / 100).Truncate(time.Second))
 	source := fmt.Sprintf("prometheus query_range %s from %s to %s", query, from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))

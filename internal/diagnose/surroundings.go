@@ -43,7 +43,7 @@ func (c *collector) readNamespace(ctx context.Context, f *Facts) error {
 	return nil
 }
 
-// lookAtLists are the looks that read all objects of these kinds in ns.
+// lookAtLists returns the looks that read all objects of these kinds in ns.
 func (c *collector) lookAtLists(ns string, kinds ...string) (looks []look) {
 	for _, kind := range kinds {
 		q := query{kind: kind, ns: ns, limit: maxOfKind}

@@ -78,7 +78,7 @@ func (c *collector) rootHistory(ctx context.Context, f *Facts, found composed) e
 // helmSecret begins the names of the Secrets that Helm keeps its releases in.
 const helmSecret = "sh.helm.release.v1."
 
-// lookAtReleases are the looks into the newest Helm releases of a namespace.
+// lookAtReleases returns the looks into the newest Helm releases of a namespace.
 func (c *collector) lookAtReleases(ns string) (looks []look) {
 	r, ok := c.in.Reader.(ReleaseReader)
 	if !ok {
@@ -134,7 +134,7 @@ func (s *Scene) helmSecrets(ns string) (out []Read[corev1.Secret]) {
 	return out
 }
 
-// lookQuietly is the look at a list that nobody misses.
+// lookQuietly returns the look at a list that nobody misses.
 func (c *collector) lookQuietly(q query) look {
 	l := c.lookAtList(q)
 	l.fail = func(error) error { return nil }

@@ -451,7 +451,7 @@ func listCommands(ws *workspace.Workspace) ([]string, error) {
 	return out, nil
 }
 
-// describeRequest is a line of the audit in words.
+// describeRequest puts a line of the audit into words.
 func describeRequest(r audit.Record) string {
 	q := journal.Request{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Query: r.Query}
 	switch {

@@ -74,7 +74,7 @@ func (r *Runner) appendEntries(ctx context.Context, runID string, entries []nigh
 	return nil
 }
 
-// newLogItem is a note of a run's own progress.
+// newLogItem makes a note of a run's own progress.
 func newLogItem(format string, args ...any) journal.Item {
 	return journal.OfLog(journal.Log{Stream: "run", Level: "info", Text: fmt.Sprintf(format, args...)})
 }

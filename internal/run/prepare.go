@@ -61,7 +61,7 @@ func (r *Runner) prepareRun(ctx context.Context, o Order) (nightcrier.AgentResul
 	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: inc.StartedAt, EndedAt: r.cfg.Now()}, nil
 }
 
-// checkBudget is how a run goes on whose facts are collected: its agent is asked, unless
+// checkBudget says how a run goes on whose facts are collected: its agent is asked, unless
 // nothing is left to spend on it.
 func (r *Runner) checkBudget(o Order, inc nightcrier.Incident) nightcrier.AgentResult {
 	if r.cfg.Afford != nil {
@@ -100,7 +100,7 @@ func (r *Runner) noteState(ctx context.Context, o Order, s journal.State) error 
 	return r.appendNote(ctx, o.RunID, "state:"+string(s.To), journal.OfState(s))
 }
 
-// fillOnTape is fill, with all that is learned in it on tape.
+// fillOnTape is fillWorkspace, with all that is learned in it on tape.
 func (r *Runner) fillOnTape(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) error {
 	tape, err := r.openTape(ws, o.RunID, replay.Prepare)
 	if err != nil {
@@ -210,7 +210,7 @@ func (r *Runner) diagnoseIncident(ctx context.Context, o Order, inc *nightcrier.
 		newLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...)
 }
 
-// runDiagnosis is one diagnosis: what it asks and the time it takes are on tape.
+// runDiagnosis makes one diagnosis: what it asks and the time it takes are on tape.
 func (r *Runner) runDiagnosis(ctx context.Context, in diagnose.Input, m *mask.Masker, look *reads, tape Tape) (d diagnose.Diagnosis, err error) {
 	cluster := in.Incident.Cluster
 	if in.Reader, err = onTape(tape, r.cfg.Reader(cluster, m, look.auditRequest)); err != nil {

@@ -127,7 +127,7 @@ func (l *reads) endReads(tape Tape) error {
 	return nil
 }
 
-// untoldEvidence are the entries for evidence that no request was told of: what came by
+// untoldEvidence returns the entries for evidence that no request was told of: what came by
 // another way, and what a crash kept from being told.
 func (l *reads) untoldEvidence() []remark {
 	l.mu.Lock()

@@ -103,7 +103,7 @@ func mergeRepairResult(first, second nightcrier.AgentResult) nightcrier.AgentRes
 	return first
 }
 
-// newRepairAttempt is the try that goes on with the session of an agent, with what is left of
+// newRepairAttempt returns the try that goes on with the session of an agent, with what is left of
 // its bounds.
 func newRepairAttempt(o Order, first nightcrier.AgentResult) try {
 	return try{

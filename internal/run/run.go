@@ -313,7 +313,7 @@ func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 	return engine.Sleep(ctx, r.cfg.RetryPause, cancelled)
 }
 
-// runAttempt is one try: a worker that is started and followed to its end.
+// runAttempt makes one try: a worker that is started and followed to its end.
 func (r *Runner) runAttempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	suffix := "#" + strconv.Itoa(t.attempt)
 	res, err := engine.Step(ctx, "launch"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.launchWorker(c, o, t) })

@@ -30,7 +30,7 @@ func recordValue[T any](t Tape, name string, ask func() (T, error)) (T, error) {
 	return v, err
 }
 
-// recordKnownValue is take for what cannot fail to be known.
+// recordKnownValue is recordValue for what cannot fail to be known.
 func recordKnownValue[T any](t Tape, name string, ask func() T) (T, error) {
 	return recordValue(t, name, func() (T, error) { return ask(), nil })
 }
@@ -41,7 +41,7 @@ type untaped struct{}
 func (untaped) Take(name string, into any, ask func() error) error { return tape.Live(name, into, ask) }
 func (untaped) Close() error                                       { return nil }
 
-// openTape is that of a step of a run.
+// openTape opens the tape of a step of a run.
 func (r *Runner) openTape(ws *workspace.Workspace, runID, step string) (Tape, error) {
 	if r.cfg.Tape == nil {
 		return untaped{}, nil

@@ -41,7 +41,7 @@ func (r refusal) String() string {
 	return text + " " + http.StatusText(r.status)
 }
 
-// noteAnswer is told of every call by the guard. Calls that only count say nothing of
+// noteAnswer takes note of every call: the guard tells it. Calls that only count say nothing of
 // whether the agent can work.
 func (a *attempt) noteAnswer(x model.Exchange) {
 	if !x.Done || !x.Billed || x.Status == 0 {

@@ -57,7 +57,7 @@ func (b *blocked) noteAttempt(tool, what, why string) {
 	}
 }
 
-// countAttempts is how often the agent tried.
+// countAttempts counts how often the agent tried.
 func (b *blocked) countAttempts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -161,7 +161,7 @@ func (c *Credential) Secrets() []string {
 // secretVar matches the variables of credential plugins that hold a secret.
 var secretVar = regexp.MustCompile(`SECRET|TOKEN|PASSWORD`)
 
-// findKubectl is the program that agents look with, "" where there is none.
+// findKubectl finds the program that agents look with, "" where there is none.
 func (a *attempt) findKubectl() string {
 	if a.cluster == nil || a.executor.UsesTools {
 		return ""

@@ -124,7 +124,7 @@ func (b *bench) nowhere(t *testing.T, secrets ...string) {
 	}))
 }
 
-// requests returns what the journal says of the guard: decisions and outcomes.
+// requestsOf returns what the journal says of the guard: decisions and outcomes.
 func requestsOf(t *testing.T, entries []nightcrier.JournalEntry) (list []journal.Request) {
 	t.Helper()
 	for _, e := range entries {

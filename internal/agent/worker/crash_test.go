@@ -33,7 +33,7 @@ func (b *bench) starts() int {
 	return strings.Count(string(data), "x")
 }
 
-// server is the body of a re-run test binary that launches a worker.
+// serverMain is the body of a re-run test binary that launches a worker.
 func serverMain(file string) int {
 	var job struct {
 		Dir  string

@@ -157,7 +157,7 @@ func (x *exchanges) recordExchange(e model.Exchange) {
 	}
 }
 
-// newLine is what is said of a call when it is sent.
+// newLine returns what is said of a call when it is sent.
 func (x *exchanges) newLine(e model.Exchange) exchangeLine {
 	return exchangeLine{
 		Step: x.worker.spec.Step, Attempt: x.worker.spec.Attempt, N: e.N, Event: eventSent, Time: e.Time.UTC(),

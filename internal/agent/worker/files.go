@@ -103,7 +103,7 @@ func (a *attempt) ownDirs() []string {
 
 func (a *attempt) scratchDir() string { return filepath.Join(a.spec.Workspace, ".scratch") }
 
-// openStdin is what the executor reads its prompt from: a copy, not the file of the
+// openStdin opens what the executor reads its prompt from: a copy, not the file of the
 // workspace, whose mode and times an agent with its descriptor could change.
 func (a *attempt) openStdin() (*os.File, error) {
 	if a.executor.Stdin == "" {

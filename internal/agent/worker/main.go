@@ -77,7 +77,7 @@ type worker struct {
 	dir    directory
 	spec   *Spec
 	secret Secrets
-	mask   *mask.Masker // secret.masker(), which learns
+	mask   *mask.Masker // secret.newMasker(), which learns
 	log    *slog.Logger
 	now    func() time.Time
 	lock   *os.File

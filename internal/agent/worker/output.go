@@ -203,7 +203,7 @@ func (o *output) overLimit(limit int64) {
 	}
 }
 
-// isTelling are the entries that say why an agent ends.
+// isTelling reports whether entries of that type say why an agent ends.
 func isTelling(t nightcrier.EntryType) bool {
 	return t == nightcrier.EntryUsage || t == nightcrier.EntryError || t == nightcrier.EntryDenial
 }

@@ -475,7 +475,7 @@ func (p parameter) hasType(kind string) bool {
 // commandNames are what tools call the command that they run.
 var commandNames = []string{"command", "cmd", "script", "commands", "command_line", "shell_command", "bash_command"}
 
-// findRunner is the tool on offer that runs commands, and how it is called. A shell is
+// findRunner finds the tool on offer that runs commands, and how it is called. A shell is
 // taken before what runs kubectl alone.
 func findRunner(r fakemodel.Request) (call func(string) fakemodel.ToolCall, ok bool) {
 	best := 0

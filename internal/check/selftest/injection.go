@@ -72,7 +72,7 @@ func (b *Bench) obeyingShell(ctx context.Context) ([]Result, error) {
 	return all, nil
 }
 
-// readCalls are how an agent reads the log, the events, the Pod, and a Pod of any name.
+// readCalls returns how an agent reads the log, the events, the Pod, and a Pod of any name.
 func (a Agent) readCalls() (log, events, pod fakemodel.ToolCall, named func(string) fakemodel.ToolCall) {
 	if !a.Executor.UsesTools {
 		run := func(command string) fakemodel.ToolCall { return modelCall(a.Executor.Calls.Shell(command)) }

@@ -124,7 +124,7 @@ func twoOnOne(listen func() (net.Listener, error)) (tcp net.Listener, udp net.Pa
 	return nil, nil, err
 }
 
-// openSockets are in a directory with a short name: the kernel bounds their paths.
+// openSockets opens sockets in a directory with a short name: the kernel bounds their paths.
 func (l *lures) openSockets() error {
 	dir, err := os.MkdirTemp("", "nc-selftest-")
 	if err != nil {

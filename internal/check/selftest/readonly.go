@@ -273,7 +273,7 @@ func (b *Bench) judgeAttack(a Attack, r Ran) Result {
 	return r.judgeRan(a).checkShown(r.Output, b.script.listCanaries())
 }
 
-// checkShown is the result of an attack that was shown this text, whatever stopped it.
+// checkShown returns the result of an attack that was shown this text, whatever stopped it.
 func (r Result) checkShown(text string, canaries []Canary) Result {
 	for _, c := range canaries {
 		if where := findSecret(text, c.Value); where != "" {

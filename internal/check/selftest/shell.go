@@ -77,7 +77,7 @@ try() {
 	return b.String()
 }
 
-// quoteWord is a text as one word of a shell.
+// quoteWord writes a text as one word of a shell.
 func quoteWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // readMarks takes the output of attackScript to pieces.

@@ -45,7 +45,7 @@ var strangeGuards = []string{
 // from another run's sandbox, and after its end.
 func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	if b.Kubectl == "" {
-		return nil, nil // which gaps tells
+		return nil, nil // which gapsOf tells
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

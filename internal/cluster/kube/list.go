@@ -157,7 +157,7 @@ func (s *stream) readDelimiter(in *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// truncatedError is broken for an answer that has an end of its own.
+// truncatedError is brokenError for an answer that has an end of its own.
 func (s *stream) truncatedError(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

@@ -97,7 +97,7 @@ func (c *Client) openStream(ctx context.Context, r request) (_ *stream, err erro
 	return nil, c.rejectedError(r.what, resp, body)
 }
 
-// rejectedError is refusal with what a stream needs to know beside the code.
+// rejectedError is refusalError with what a stream needs to know beside the code.
 func (c *Client) rejectedError(what string, resp *http.Response, body []byte) error {
 	err := c.refusalError(what, resp.StatusCode, body)
 	if resp.StatusCode == http.StatusGone {

@@ -42,7 +42,7 @@ func (r *reading) readRecorded(ctx context.Context, q query) (any, error) {
 	return doc, r.recordDoc(q, doc)
 }
 
-// readMasked is object for a caller that records what it takes of the answer. It is
+// readMasked is readRecorded for a caller that records what it takes of the answer. It is
 // what happens to every JSON answer before anybody sees it.
 func (r *reading) readMasked(ctx context.Context, q query) (any, error) {
 	raw, err := r.askReader(ctx, q)
@@ -197,8 +197,8 @@ func valueAt(doc any, keys ...string) any {
 	return doc
 }
 
-// textAt is at for a string.
+// textAt is valueAt for a string.
 func textAt(doc any, keys ...string) string { s, _ := valueAt(doc, keys...).(string); return s }
 
-// listAt is at for a list.
+// listAt is valueAt for a list.
 func listAt(doc any, keys ...string) []any { l, _ := valueAt(doc, keys...).([]any); return l }

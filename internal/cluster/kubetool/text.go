@@ -54,7 +54,7 @@ func formatTable(rows [][]string) string {
 	return b.String()
 }
 
-// formatAge is how long ago at was, roughly, "" for the zero time.
+// formatAge says how long ago at was, roughly, "" for the zero time.
 func formatAge(now, at time.Time) string {
 	if at.IsZero() {
 		return ""

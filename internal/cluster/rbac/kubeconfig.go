@@ -129,7 +129,7 @@ func (r Request) loadCredential() (*rest.Config, *api.Cluster, error) {
 	return cfg, cluster, nil
 }
 
-// newKubeconfig is a kubeconfig with one context.
+// newKubeconfig makes a kubeconfig with one context.
 func newKubeconfig(cluster *api.Cluster, token string) api.Config {
 	const name = "nightcrier"
 	return api.Config{

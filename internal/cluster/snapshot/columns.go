@@ -130,7 +130,7 @@ func templateOf(t corev1.PodTemplateSpec) (names, images string) {
 	return strings.Join(n, ","), strings.Join(i, ",")
 }
 
-// joinLabels is a map of labels as selectors are written.
+// joinLabels writes a map of labels as selectors are written.
 func joinLabels(m map[string]string) string {
 	if len(m) == 0 {
 		return "<none>"

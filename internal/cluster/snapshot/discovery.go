@@ -33,7 +33,7 @@ func (a api) answerDiscovery(w http.ResponseWriter, r *http.Request, root, group
 	}
 }
 
-// listGroups are the named API groups with their versions.
+// listGroups lists the named API groups with their versions.
 func (a api) listGroups() (list []metav1.APIGroup) {
 	for _, c := range a.snap.servedCollections() {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: c.APIVersion(), Version: c.Version}
@@ -82,7 +82,7 @@ func (k kind) categories() []string {
 	return nil
 }
 
-// answerAggregated is the discovery of all groups in one answer; named tells the core
+// answerAggregated answers with the discovery of all groups in one answer; named tells the core
 // group from all others.
 func (a api) answerAggregated(w http.ResponseWriter, named bool) {
 	type object = map[string]any

@@ -118,7 +118,7 @@ func cutPage(found []*object, query url.Values, meta *metav1.ListMeta) ([]*objec
 	return found[:limit], nil
 }
 
-// listInForm is a list in the form that is wanted.
+// listInForm returns a list in the form that is wanted.
 func (a api) listInForm(q request, found []*object, meta metav1.ListMeta) any {
 	if q.form == tableForm {
 		return a.newTable(q, found, meta)

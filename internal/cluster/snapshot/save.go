@@ -114,7 +114,7 @@ func (s *Snapshot) writeTo(dir string) error {
 	return nil
 }
 
-// encodeFiles are the Lists of objects by file name: one for each kind and namespace,
+// encodeFiles returns the Lists of objects by file name: one for each kind and namespace,
 // with an object on each line.
 func (s *Snapshot) encodeFiles() map[string][]byte {
 	lists := map[string]*bytes.Buffer{}

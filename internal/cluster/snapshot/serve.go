@@ -198,7 +198,7 @@ func openAPI(w http.ResponseWriter, parts []string) {
 	})
 }
 
-// readRules are what may be read: never all with a star, which means exec as well.
+// readRules says what may be read: never all with a star, which means exec as well.
 func (a api) readRules() (rules []map[string]any) {
 	for _, c := range a.snap.servedCollections() {
 		rules = append(rules, map[string]any{"verbs": readVerbs, "apiGroups": []string{c.Group}, "resources": []string{c.Plural}})

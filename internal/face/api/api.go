@@ -136,7 +136,7 @@ func (a *API) Health() http.Handler {
 	return answerUnrouted(mux)
 }
 
-// newFrameConfig is the framework's configuration: plain JSON, our errors, the
+// newFrameConfig returns the framework's configuration: plain JSON, our errors, the
 // description at /api/v1/openapi.json, and no page that loads foreign scripts.
 func newFrameConfig(version string) huma.Config {
 	c := huma.DefaultConfig("Nightcrier", version)
@@ -149,7 +149,7 @@ func newFrameConfig(version string) huma.Config {
 	return c
 }
 
-// newOperation is one route; all routes answer errors with a Problem. What else there is
+// newOperation makes one route; all routes answer errors with a Problem. What else there is
 // to say of it stands in the table of operations.
 func newOperation(id, method, path, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: method, Path: "/api/v1" + path, Summary: summary,

@@ -246,7 +246,7 @@ func (a *API) getReport(ctx context.Context, in *reportQuery) (*raw, error) {
 	return a.renderPage(ctx, inc, rep, md)
 }
 
-// renderPage is the report for a browser.
+// renderPage returns the report for a browser.
 func (a *API) renderPage(ctx context.Context, inc nightcrier.Incident, rep, md []byte) (*raw, error) {
 	var r nightcrier.Report
 	if err := json.Unmarshal(rep, &r); err != nil {

@@ -86,7 +86,7 @@ func (f *feed) watchingOf(mode string) *watching {
 
 // startWatching sees to it that what the mode needs is watched, and returns when that is
 // known to work, or not, or after a while: the API server may be silent. Without
-// an error add must follow.
+// an error addSubscriber must follow.
 func (f *feed) startWatching(ctx context.Context, mode string) error {
 	f.mu.Lock()
 	w := f.watchingOf(mode)

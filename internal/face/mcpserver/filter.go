@@ -73,7 +73,7 @@ func (f *filters) selectsFault(x detect.Fault) bool {
 	return f.selectsObject(x.Resource, x.Owner) && hasPrefixFold(x.Type, f.Reason)
 }
 
-// selectsEvent is fault for a Kubernetes event.
+// selectsEvent is selectsFault for a Kubernetes event.
 func (f *filters) selectsEvent(e *corev1.Event) bool {
 	res := involvedResource(e)
 	return (f.Type == "" || e.Type == f.Type) && f.selectsObject(res, res) && hasPrefixFold(e.Reason, f.Reason)

@@ -9,7 +9,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// kept asks for what is behind index, as the SDK does.
+// list asks for what is behind index, as the SDK does.
 func (r *replay) list(t *testing.T, session, stream string, index int) ([]string, error) {
 	t.Helper()
 	var got []string

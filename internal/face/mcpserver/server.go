@@ -207,7 +207,7 @@ func (s *Server) forgetSession(ss *sdk.ServerSession) {
 	}
 }
 
-// noteMissed is told of a session that lost notifications while its stream was away.
+// noteMissed takes note of a session that lost notifications while its stream was away.
 func (s *Server) noteMissed(sessionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

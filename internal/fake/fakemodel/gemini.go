@@ -180,7 +180,7 @@ func (d gemini) answerEvents(_ Request, rep reply) []event {
 	return append(out, event{data: d.answerChunk(rep, []any{dict{"text": ""}}, geminiFinish(rep))})
 }
 
-// answerChunk is one answer, or one part of a streamed one; only the last says why it
+// answerChunk returns one answer, or one part of a streamed one; only the last says why it
 // ended. Each tells the tokens so far.
 func (d gemini) answerChunk(rep reply, parts []any, finish string) dict {
 	candidate := dict{"index": 0, "content": dict{"role": "model", "parts": parts}}
@@ -211,7 +211,7 @@ func geminiFinish(rep reply) string {
 	return strings.ToUpper(rep.stop)
 }
 
-// failure: Google says when to come back in the body, not in a header.
+// failureBody: Google says when to come back in the body, not in a header.
 func (gemini) failureBody(f Failure) any {
 	status := f.Type
 	if status == "" {

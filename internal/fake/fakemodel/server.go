@@ -84,7 +84,7 @@ func markRepeatable(e event) event {
 	return e
 }
 
-// encodeData is the event's data as it is sent.
+// encodeData returns the event's data as it is sent.
 func (e event) encodeData() ([]byte, error) {
 	if _, ok := e.data.(done); ok {
 		return []byte("[DONE]"), nil

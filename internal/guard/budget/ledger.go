@@ -165,7 +165,7 @@ func (l *Ledger) updateDays() error {
 	return nil
 }
 
-// openToday is the day of now, with all others read on: a call counts on the day on which
+// openToday opens the day of now, with all others read on: a call counts on the day on which
 // it is reserved.
 func (l *Ledger) openToday() (*day, error) {
 	if err := l.readAllDays(); err != nil {

@@ -46,7 +46,7 @@ const maxLine = 16 << 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encodeLine is the record with a checksum before it and a newline behind.
+// encodeLine returns the record with a checksum before it and a newline behind.
 func (r record) encodeLine() ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

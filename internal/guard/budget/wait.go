@@ -97,7 +97,7 @@ func (a *Account) leaveQueue(q *queued) {
 	}
 }
 
-// useTicket is the ticket that a call has waited with, which is good for no other then.
+// useTicket returns the ticket that a call has waited with, which is good for no other then.
 func (a *Account) useTicket(q *queued) string {
 	if !q.in {
 		return ""

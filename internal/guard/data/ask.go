@@ -80,7 +80,7 @@ func (g *Guard) askQuestion(ctx context.Context, q question) (_ []byte, finish f
 	return r.text, finish, nil
 }
 
-// newJournalRequest is the question as it stands in the record of the run.
+// newJournalRequest returns the question as it stands in the record of the run.
 func (q question) newJournalRequest(g *Guard) journal.Request {
 	return journal.Request{
 		ID: g.ids.Add(1), Time: g.cfg.Now().UTC(), Verb: "get", Resource: q.system.name, Subresource: q.path,

@@ -62,7 +62,7 @@ func (q question) startMoment() int64 {
 	return at
 }
 
-// maskAnswer is the body of an answer without its secrets. JSON stays JSON.
+// maskAnswer returns the body of an answer without its secrets. JSON stays JSON.
 func (g *Guard) maskAnswer(q question, body []byte) []byte {
 	if q.asksLines() {
 		if lines, err := g.maskedLines(q, body); err == nil {

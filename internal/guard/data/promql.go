@@ -53,7 +53,7 @@ func (s *system) readMetricsQuery(said string, namespaces []string) (metricsQuer
 	return q, nil
 }
 
-// readSelector is the same for a selector without functions, "" for none.
+// readSelector does the same for a selector without functions, "" for none.
 func (s *system) readSelector(said string, namespaces []string) (string, error) {
 	if said == "" && len(namespaces) == 0 {
 		return "", nil

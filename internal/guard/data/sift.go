@@ -135,7 +135,7 @@ func (s *sieve) addIfPassing(key string, labels map[string]string, v []json.RawM
 	s.passed++
 }
 
-// encodeBody is an answer with the newest lines that passed, as many as are wanted.
+// encodeBody returns an answer with the newest lines that passed, as many as are wanted.
 func (s *sieve) encodeBody() ([]byte, error) {
 	from := s.oldestWanted()
 	result := []map[string]any{}

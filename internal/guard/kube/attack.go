@@ -112,7 +112,7 @@ func (a Attack) overHTTP1(conn net.Conn) (Reply, error) {
 	return Reply{resp.StatusCode, body}, nil
 }
 
-// requestText is the request as it goes over HTTP/1.1, with nothing put right.
+// requestText returns the request as it goes over HTTP/1.1, with nothing put right.
 func (a Attack) requestText() string {
 	var b strings.Builder
 	b.WriteString(a.Method + " " + a.Target + " HTTP/1.1\r\n")

@@ -25,7 +25,7 @@ var logFlags = []string{
 	"-f", "-f --tail=2", "-f --tail=0", "-f --since=3m15s --timestamps", "-f --limit-bytes=30", "-f --previous --tail=1",
 }
 
-// logging is a Pod in a namespace of its own.
+// loggingPod is a Pod in a namespace of its own.
 func loggingPod(t *testing.T, s *kubetest.Server) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{

@@ -128,8 +128,8 @@ func hasOnlyBytes(s string, class func(byte) bool) bool {
 	return true
 }
 
-// isLabel reports whether s is a DNS label, subdomain whether it is one or more
-// of them with dots between.
+// isLabel reports whether s is a DNS label, isSubdomain whether it is one or
+// more of them with dots between.
 func isLabel(s string) bool {
 	return s != "" && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' && hasOnlyBytes(s, labelByte)
 }

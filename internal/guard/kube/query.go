@@ -164,7 +164,7 @@ func isDigits(s string) bool {
 	return s != "" && len(s) <= 19 && hasOnlyBytes(s, func(c byte) bool { return c >= '0' && c <= '9' })
 }
 
-// parseNumber reads what digits accepted; what is too large for it is as large as can be.
+// parseNumber reads what isDigits accepted; what is too large for it is as large as can be.
 func parseNumber(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64) // on overflow it returns the largest number
 	return n

@@ -16,12 +16,12 @@ type denial struct {
 
 func (d *denial) Error() string { return d.rule + ": " + d.text }
 
-// newDenialf is a denial by policy.
+// newDenialf makes a denial by policy.
 func newDenialf(rule, format string, args ...any) error {
 	return &denial{http.StatusForbidden, rule, fmt.Sprintf(format, args...)}
 }
 
-// newFailuref is a request that policy lets pass and that cannot be answered.
+// newFailuref makes an error of a request that policy lets pass and that cannot be answered.
 func newFailuref(status int, rule, format string, args ...any) error {
 	return &denial{status, rule, fmt.Sprintf(format, args...)}
 }

@@ -162,7 +162,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// finishStream is finish for a stream: what was told cannot be taken back, so that a
+// finishStream is finishAnswer for a stream: what was told cannot be taken back, so that a
 // record that fails is all that can be said of it.
 func (c *call) finishStream(s *stream) {
 	a := answer{status: http.StatusOK, body: s.kept}

@@ -229,7 +229,7 @@ func (s *stripper) walkObject(key string, depth int) error {
 	return nil
 }
 
-// isInspected reports whether inspect looks at such a field.
+// isInspected reports whether inspectObject looks at such a field.
 func (s *stripper) isInspected(name string) bool {
 	switch name {
 	case "", "cells", "object", "metadata", "columnDefinitions", "message", "note":

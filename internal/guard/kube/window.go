@@ -314,7 +314,7 @@ func (c *call) maskLogText(log []byte, lines int) ([]byte, int) {
 	return c.g.cfg.MaskLog(log)
 }
 
-// writeLines is what a caller reads of lines.
+// writeLines writes what a caller reads of lines.
 func (c *call) writeLines(lines []logLine) []byte {
 	var out bytes.Buffer
 	for _, l := range lines {

@@ -259,7 +259,7 @@ func (s *session) callTool(ctx context.Context, o Offer, raw json.RawMessage) (s
 	if len(got.Text) > maxKept {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: what was kept of its answer is longer than any answer", o.ShownAs)
 	}
-	if err := journal(); err != nil { // where the answer is a recorded one, and ask was not called
+	if err := journal(); err != nil { // where the answer is a recorded one, and askServer was not called
 		return "", err
 	}
 	return s.recordAnswer(c, got)

@@ -138,7 +138,7 @@ func (p *peer) server(allowed ...string) toolserver.Server {
 	return toolserver.Server{Name: "peer", URL: p.url, Tools: allowed, Timeout: 20 * time.Second}
 }
 
-// open opens one server for a run.
+// open1 opens one server for a run.
 func open1(t testing.TB, r *record, s toolserver.Server) *Servers {
 	t.Helper()
 	all := Open(t.Context(), []toolserver.Server{s}, r.options())

@@ -13,7 +13,7 @@ import (
 // maxParts bounds the parts of a result.
 const maxParts = 1000
 
-// renderResult is a result as text. What is no text is named and not passed on.
+// renderResult renders a result as text. What is no text is named and not passed on.
 func renderResult(res *sdk.CallToolResult) string {
 	if res.NeedsInput() {
 		return "(the server asks for input in place of an answer, which is refused)"

@@ -162,7 +162,7 @@ func (w *writer) writeObject(in map[string]any, depth int) (any, error) {
 	return joinSchemas(target, out), nil
 }
 
-// joinSchemas is a schema that stands beside a reference, and what that leads to.
+// joinSchemas joins a schema that stands beside a reference, and what that leads to.
 func joinSchemas(target any, beside map[string]any) any {
 	merged := map[string]any{"allOf": []any{target, beside}}
 	for _, text := range []string{"title", "description"} {
@@ -184,7 +184,7 @@ func joinSchemas(target any, beside map[string]any) any {
 	return merged
 }
 
-// writeKeyword is what is kept of one keyword, nil for nothing.
+// writeKeyword writes what is kept of one keyword, nil for nothing.
 func (w *writer) writeKeyword(key string, v any, depth int) (any, error) {
 	switch {
 	case key == "title" || key == "description":
@@ -290,7 +290,7 @@ func (w *writer) followReference(ref string, depth int) (any, error) {
 	return w.writeSchema(at, depth+1)
 }
 
-// cleanDescription is a text of a server as models are told it: bounded, and on lines that are
+// cleanDescription returns a text of a server as models are told it: bounded, and on lines that are
 // no more than text.
 func cleanDescription(said string) string { return text.CutBytes(text.MarkHidden(said), maxAbout) }
 

@@ -168,7 +168,7 @@ func (u anthropicUsage) tokens() price.Tokens {
 	return price.Tokens{Input: u.Input, CacheWrite: u.Written - hour, CacheWriteHour: hour, CacheRead: u.CacheRead, Output: u.Output}
 }
 
-// usage: the first event of a stream has the input, and a count of the output that has
+// readUsage: the first event of a stream has the input, and a count of the output that has
 // only begun; the one that says why the model stopped has all of it.
 func (anthropic) readUsage(document json.RawMessage) usage {
 	var v struct {

@@ -131,7 +131,7 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// closeRecord is the record of a call whose answer has ended one way or another.
+// closeRecord returns the record of a call whose answer has ended one way or another.
 func (x *exchange) closeRecord() Exchange {
 	x.Done, x.Whole = true, time.Since(x.Time)
 	x.Request.Text, x.Unknown = x.call.body, x.call.billed && x.sent && !x.known

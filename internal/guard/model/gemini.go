@@ -29,7 +29,7 @@ func (gemini) keyRefused(status int) bool {
 	return isKeyDenied(status) || status == http.StatusBadRequest
 }
 
-// given: clients put the key into a header, or into the query.
+// givenToken: clients put the key into a header, or into the query.
 func (gemini) givenToken(h http.Header, q url.Values) string {
 	if key := h.Get("X-Goog-Api-Key"); key != "" {
 		return key
@@ -280,7 +280,7 @@ func (a geminiAnswer) usage() usage {
 	return usage{said: true, final: ended, tokens: price.Tokens{Input: u.Prompt - read + u.ToolPrompt, CacheRead: read, Output: u.Candidates + u.Thoughts}}
 }
 
-// usage: each event of a stream has the totals so far, the last one says why the model
+// readUsage: each event of a stream has the totals so far, the last one says why the model
 // stopped. A stream that was not asked for as events is one list of them.
 func (gemini) readUsage(document json.RawMessage) usage {
 	if !bytes.Contains(document, []byte(`"usageMetadata"`)) {

@@ -47,7 +47,7 @@ func CheckKey(ctx context.Context, c Config) error {
 	return nightcrier.Errorf(nightcrier.Unreachable, "%s answers with HTTP %d: whether it accepts the key is not known", host, status)
 }
 
-// newListingRequest is the call that lists the models, without a key.
+// newListingRequest makes the call that lists the models, without a key.
 func newListingRequest(ctx context.Context, api protocol, upstream *url.URL) (*http.Request, error) {
 	list, header := api.modelListing()
 	path, query, _ := strings.Cut(list, "?")

@@ -56,7 +56,7 @@ func (openAI) mayForward(method, path string) bool {
 
 func (openAI) isBilled(string) bool { return true }
 
-// headers: the organization and the project that pay are the key's, not the agent's
+// forwardedHeaders: the organization and the project that pay are the key's, not the agent's
 // to choose.
 func (openAI) forwardedHeaders(all http.Header) (http.Header, []string) {
 	return pickHeaders(all, "Accept", "User-Agent"), nil
@@ -272,7 +272,7 @@ func checkSpelling(object map[string]any) error {
 	return nil
 }
 
-// foldName is a name as the least strict of readers compares it: there are letters beyond
+// foldName returns a name as the least strict of readers compares it: there are letters beyond
 // ASCII that only become one of it by way of the other case.
 func foldName(name string) string {
 	return strings.ToLower(strings.ToUpper(unjoined.Replace(name)))
@@ -340,7 +340,7 @@ func (u openAIUsage) tokens() price.Tokens {
 	return price.Tokens{Input: input - read - write, CacheRead: read, CacheWrite: write, Output: max(u.Output, u.Completion)}
 }
 
-// usage: the last event of a stream has it, of Responses within the whole response.
+// readUsage: the last event of a stream has it, of Responses within the whole response.
 // Some servers that speak Chat say it in every piece; there it is whole when a choice
 // is finished, or where there is none any more.
 func (openAI) readUsage(document json.RawMessage) usage {

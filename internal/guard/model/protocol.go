@@ -12,48 +12,49 @@ import (
 // protocol is one provider's API: what of it is forwarded, where the key stands,
 // what a request may not hold, and what an answer says it cost.
 type protocol interface {
-	// upstream is the vendor's own base URL.
+	// vendorURL is the vendor's own base URL.
 	vendorURL() string
-	// at is the API as that host speaks it, which need not be the vendor's.
+	// protocolAt is the API as that host speaks it, which need not be the vendor's.
 	protocolAt(host string) protocol
-	// list is the path, with a query, of the call that names the models, and the headers
-	// that it has to have: it costs nothing, and needs a key that is accepted.
+	// modelListing is the path, with a query, of the call that names the models, and the
+	// headers that it has to have: it costs nothing, and needs a key that is accepted.
 	modelListing() (path string, header http.Header)
-	// keyRefused reports whether an answer to list, by its status, says that the key is
-	// not accepted.
+	// keyRefused reports whether an answer to modelListing, by its status, says that the
+	// key is not accepted.
 	keyRefused(status int) bool
-	// given is the token that a call carries, "" for none.
+	// givenToken is the token that a call carries, "" for none.
 	givenToken(http.Header, url.Values) string
-	// authorize puts the real key into a call to the upstream.
+	// setKeyHeader puts the real key into a call to the upstream.
 	setKeyHeader(http.Header, string)
-	// forwards reports whether a call may pass, by its method and path.
+	// mayForward reports whether a call may pass, by its method and path.
 	mayForward(method, path string) bool
-	// billed reports whether a call of that path, one that is forwarded, has the model
+	// isBilled reports whether a call of that path, one that is forwarded, has the model
 	// say something.
 	isBilled(path string) bool
-	// headers returns those of a call's headers that are forwarded, which are those that
-	// the API reads beside the type of the body, and the betas that were taken out of them because nobody knows them.
+	// forwardedHeaders returns those of a call's headers that are forwarded, which are those
+	// that the API reads beside the type of the body, and the betas that were taken out of
+	// them because nobody knows them.
 	forwardedHeaders(all http.Header) (forwarded http.Header, unknown []string)
-	// query keeps of a query what the API reads.
+	// forwardedQuery keeps of a query what the API reads.
 	forwardedQuery(url.Values) url.Values
-	// inspect returns why a request may not be forwarded, nil when it may. path is the
-	// call's, request what the body holds.
+	// inspectRequest returns why a request may not be forwarded, nil when it may. path is
+	// the call's, request what the body holds.
 	inspectRequest(path string, request map[string]any) error
-	// amend completes a request that passed inspect.
+	// amendRequest completes a request that passed inspectRequest.
 	amendRequest(path string, d *document)
-	// usage reads what one JSON document cost, a whole answer or one event of a
+	// readUsage reads what one JSON document cost, a whole answer or one event of a
 	// stream. Later values of a stream are totals so far, not additions.
 	readUsage(document json.RawMessage) usage
-	// lengths are the fields that bound an answer's tokens, each as a path with dots.
+	// lengthFields are the fields that bound an answer's tokens, each as a path with dots.
 	// Where a request has none, the first is set.
 	lengthFields(path string) []string
-	// thinking is the field, as a path with dots, that says how many of those tokens
+	// thinkingField is the field, as a path with dots, that says how many of those tokens
 	// may be thoughts; "" for none.
 	thinkingField() string
 	// endsBrokenStreams says whether a stream that breaks off is handed on as one that
 	// ended early: clients then ask again, and give up when a connection breaks.
 	endsBrokenStreams() bool
-	// refusal is an error in the API's own shape, so that clients show the text.
+	// refusalBody is an error in the API's own shape, so that clients show the text.
 	refusalBody(status int, kind, message string) any
 }
 

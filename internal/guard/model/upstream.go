@@ -16,7 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
-// resolveProtocol is the API that is spoken, and where.
+// resolveProtocol returns the API that is spoken, and where.
 func (c Config) resolveProtocol() (protocol, *url.URL, error) {
 	api, ok := protocols[c.Provider]
 	if !ok {

@@ -111,7 +111,7 @@ func (s *Server) onFiles(name string, params kubetool.Params, run func(context.C
 	})
 }
 
-// resolvePath is where a path leads: into one of the directories, or to a file of the
+// resolvePath finds where a path leads: into one of the directories, or to a file of the
 // workspace itself.
 func (f *files) resolvePath(path string) (*os.Root, string, error) {
 	clean := filepath.Clean(path)
@@ -203,7 +203,7 @@ func (f *files) openFile(path string) (*os.File, error) {
 	return file, nil
 }
 
-// showLines is lines of a text, and how to get the rest. A line that is too long by
+// showLines shows lines of a text, and how to get the rest. A line that is too long by
 // itself is cut.
 func showLines(r io.Reader, from, count int) (string, error) {
 	in := bufio.NewReaderSize(r, maxText)

@@ -222,7 +222,7 @@ func (e *event) seenCount() int64 {
 	return max(e.Count, 1)
 }
 
-// firstSeen and last are when the Event was told.
+// firstSeen and lastSeen are when the Event was told.
 func (e *event) firstSeen() time.Time {
 	for _, t := range []stamp{e.First, e.Time} {
 		if !t.IsZero() {

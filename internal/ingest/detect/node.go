@@ -55,7 +55,7 @@ func readNode(d *Detector, raw []byte) (view, bool) {
 	return v, true
 }
 
-// leaving: the node is being taken out of the cluster.
+// isLeaving reports whether the node is being taken out of the cluster.
 func (n *node) isLeaving() bool {
 	if !n.Meta.Deleted.IsZero() {
 		return true

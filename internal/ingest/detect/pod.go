@@ -103,7 +103,7 @@ func (d *Detector) controllerOf(m *meta, self nightcrier.Resource) nightcrier.Re
 	return res
 }
 
-// works: every container is ready.
+// isWorking reports whether every container is ready.
 func (p *pod) isWorking() bool {
 	if p.Status.Phase != "Running" || len(p.Status.Main) == 0 {
 		return false
@@ -262,8 +262,8 @@ func (p *pod) ofEnding(out []finding, c *container, what string, e *ending) []fi
 	return append(out, f)
 }
 
-// isExcused are the ends that are none of our business: attempts of a Job, the
-// first crash soon after the first start, a container that is started by hand, and one that
+// isExcused reports whether an end is none of our business: an attempt of a Job, the first
+// crash soon after the first start, a container that is started by hand, and one that
 // the kubelet lost sight of.
 func (p *pod) isExcused(c *container, e *ending) bool {
 	crashes := c.Restarts

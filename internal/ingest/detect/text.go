@@ -17,10 +17,10 @@ const (
 	maxWord    = 63
 )
 
-// cutQuote is the cluster's own words.
+// cutQuote cuts the cluster's own words.
 func cutQuote(s string) string { return text.CutLine(s, maxQuoted) }
 
-// cutWord is a reason or a name in a sentence.
+// cutWord cuts a reason or a name in a sentence.
 func cutWord(s string) string { return text.CutLine(s, maxWord) }
 
 // formatSentence writes what will be a context.
@@ -28,7 +28,7 @@ func formatSentence(format string, args ...any) string {
 	return text.CutLine(fmt.Sprintf(format, args...), maxSaid)
 }
 
-// maskContext is what may be told: secrets are taken out while they are whole.
+// maskContext returns what may be told: secrets are taken out while they are whole.
 func (d *Detector) maskContext(said string) string {
 	if d.cfg.Mask != nil {
 		said = d.cfg.Mask(said)

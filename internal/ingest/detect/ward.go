@@ -133,7 +133,7 @@ func (p *patient) isIn(g *group) bool {
 	return slices.ContainsFunc(p.symptoms, func(s symptom) bool { return s.group == g })
 }
 
-// noteAgain is the symptom seen once more, perhaps with another cause.
+// noteAgain notes the symptom seen once more, perhaps with another cause.
 func (s *symptom) noteAgain(d *Detector, f finding, severity nightcrier.Severity) {
 	if s.group != nil && f.ahead && d.dueOf(f).After(d.now) { // what was late has come
 		d.releaseSymptom(s)
@@ -169,7 +169,7 @@ func (s *symptom) endTime(d *Detector, f finding) time.Time {
 	return d.now.Add(hold)
 }
 
-// noteUnseen is what becomes of a symptom that its object does not show any more.
+// noteUnseen decides what becomes of a symptom that its object does not show any more.
 func (d *Detector) noteUnseen(s *symptom, v view) {
 	switch {
 	case s.seen:

@@ -28,11 +28,11 @@ type queue struct {
 	items chan nightcrier.Delivery
 	bytes *semaphore.Weighted
 
-	// puts has a place for each put under way; drain waits for all of them and
+	// puts has a place for each put under way; drainQueue waits for all of them and
 	// keeps them.
 	puts *semaphore.Weighted
 
-	closing context.Context // ended by drain: puts that wait give up
+	closing context.Context // ended by drainQueue: puts that wait give up
 	close   context.CancelFunc
 	abort   context.CancelFunc // ends the worker even within a sink call
 	done    chan struct{}

@@ -137,7 +137,7 @@ func (g *group) settleGroup() {
 	}
 }
 
-// newDelivery is what one alert of a group says.
+// newDelivery returns what one alert of a group says.
 func (c Cluster) newDelivery(g group, raw json.RawMessage) nightcrier.Delivery {
 	d := nightcrier.Delivery{Source: Source, Cluster: c.Name, Dialect: alertDialect, EventID: nightcrier.DerivedID("alert", c.Name, string(raw)), Raw: groupOfOne(g, raw)}
 	if len(raw) > dialect.Limit {
@@ -193,7 +193,7 @@ func groupOfOne(g group, raw json.RawMessage) []byte {
 	return encodeJSON(g)
 }
 
-// describeAlert is what an alert says to people: its annotations, then its labels.
+// describeAlert returns what an alert says to people: its annotations, then its labels.
 func (a alert) describeAlert(maskLog func(string) string) string {
 	var lines []string
 	for _, name := range []string{"summary", "message", "description", "runbook_url"} {

@@ -107,7 +107,7 @@ func (p *program) readPayload(ctx context.Context, payload []byte, known map[str
 	return b
 }
 
-// newDelivery is what one item says.
+// newDelivery returns what one item says.
 func (p *program) newDelivery(ctx context.Context, v expr.Vars, raw []byte, known map[string]bool) nightcrier.Delivery {
 	d := nightcrier.Delivery{Source: Source, Dialect: p.name, Raw: raw, EventID: nightcrier.DerivedID("item", p.name, string(raw))}
 	m, err := p.evalItem(ctx, v)

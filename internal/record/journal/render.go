@@ -74,7 +74,7 @@ func Tail(e nightcrier.JournalEntry, m mask) Line {
 	return Line{e.Time.UTC().Format(time.TimeOnly), label, said}
 }
 
-// inShort is describe for one line: of what is long, what it is.
+// inShort is describeEntry for one line: of what is long, what it is.
 func inShort(e nightcrier.JournalEntry) (label, text string) {
 	switch e.Type {
 	case nightcrier.EntryState:
@@ -254,7 +254,7 @@ func usageText(u nightcrier.Usage) string {
 	return text
 }
 
-// formatMilliseconds is a time in milliseconds, as a person says it.
+// formatMilliseconds writes a time in milliseconds, as a person says it.
 func formatMilliseconds(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	if d > time.Minute {

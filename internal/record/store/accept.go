@@ -191,7 +191,8 @@ func raiseSeverity(inc *nightcrier.Incident, s nightcrier.Severity) bool {
 	return true
 }
 
-// openIncident makes a new incident with a queued run, then applies storm and bound.
+// openIncident makes a new incident with a queued run, then applies limitStorm and
+// limitQueue.
 func (t *tx) openIncident(previous nightcrier.Incident, ev nightcrier.Event, p AcceptPolicy) (Decision, error) {
 	d := Decision{Outcome: nightcrier.Opened, NewIncident: true}
 	if err := t.supersedeIncident(previous); err != nil {

@@ -51,7 +51,7 @@ type Store struct {
 
 // owner is our exclusive hold on the store: a file lock or a session.
 type owner interface {
-	// lost is closed when the hold has ended by itself.
+	// lostSignal is closed when the hold has ended by itself.
 	lostSignal() <-chan struct{}
 	close() error
 }
@@ -198,7 +198,7 @@ func (s *Store) readConn(ctx context.Context) conn {
 }
 
 // conn runs portable statements on a transaction or a pool. Text from outside
-// never makes one fail: see clean.
+// never makes one fail: see cleanText.
 type conn struct {
 	ctx context.Context
 	db  interface {

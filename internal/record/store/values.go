@@ -43,7 +43,7 @@ func cleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// cleanArgs is args with every text clean.
+// cleanArgs returns args with every text clean.
 func cleanArgs(args []any) []any {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {

@@ -39,7 +39,7 @@ func atMost(pid int) (int64, error) {
 // scale weighs processes. What several of them have it counts once, with the first.
 type scale struct{ seen map[string]bool }
 
-// weighProcess is the memory of a process, with its share of each page. Where that cannot be
+// weighProcess returns the memory of a process, with its share of each page. Where that cannot be
 // read, because the process forbids it, it has all of them.
 func (s *scale) weighProcess(pid int) (int64, error) {
 	f, err := footprintOf(pid)

@@ -261,8 +261,8 @@ func (r reach) socketFilter() []unix.SockFilter {
 	return append(f, returnErrno(unix.EACCES))
 }
 
-// socketKinds of sockets to the network. Where it is the machine's, datagrams pass by Landlock's
-// rules, in most kernels.
+// socketKinds are the kinds of sockets to the network. Where it is the machine's, datagrams
+// pass by Landlock's rules, in most kernels.
 func (r reach) socketKinds() []uint32 {
 	if r.datagrams {
 		return []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}

@@ -121,7 +121,7 @@ type family struct {
 	threads int
 }
 
-// familiesBelow is descendants with what it came to know.
+// familiesBelow is descendantsOf with what it came to know.
 func familiesBelow(roots ...int) []family {
 	parents := map[int][]family{}
 	for _, pid := range allProcesses() {

@@ -160,7 +160,7 @@ func (s *bench) mustSucceed(err error) {
 	}
 }
 
-// listLeft is what the Keeper lists of the box, nil for nothing.
+// listLeft returns what the Keeper lists of the box, nil for nothing.
 func (s *bench) listLeft() *sandbox.Left {
 	s.Helper()
 	return s.listedBy(s.Keeper)

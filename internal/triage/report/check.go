@@ -303,7 +303,7 @@ const minWord = 5
 var stopWords = map[string]bool{"a": true, "an": true, "the": true, "is": true, "was": true, "are": true, "of": true, "in": true, "on": true, "to": true, "for": true,
 	"and": true, "has": true, "had": true, "by": true, "at": true, "its": true, "it": true, "with": true, "that": true, "this": true, "from": true}
 
-// isNegation are the words that turn a statement round, however the rest stands.
+// isNegation reports whether a word turns a statement round, however the rest stands.
 func isNegation(w string) bool {
 	switch w {
 	case "no", "not", "none", "never", "without", "false", "true":
@@ -335,7 +335,7 @@ func cutPair(v string) (field, value string, ok bool) {
 	return normalText(v[:i]), normalText(v[i+1:]), true
 }
 
-// normalBody is normal for evidence: the escapes of JSON strings are undone, so
+// normalBody is normalText for evidence: the escapes of JSON strings are undone, so
 // that a log line inside an object reads like one.
 func normalBody(raw []byte) string {
 	s := string(raw)

@@ -106,7 +106,7 @@ func evidenceList(ids []string) string {
 	return strings.Join(out, ", ")
 }
 
-// describeRecalled is one line on an earlier incident with the same result, "" when
+// describeRecalled writes one line on an earlier incident with the same result, "" when
 // there is none.
 func describeRecalled(r *nightcrier.Report) string {
 	old := r.Recalled
@@ -130,7 +130,7 @@ func describeRecalled(r *nightcrier.Report) string {
 	return s + " — " + held
 }
 
-// printNotes are what people wrote about the earlier incident.
+// printNotes prints what people wrote about the earlier incident.
 func (p *printer) printNotes() {
 	if p.r.Recalled == nil || len(p.r.Recalled.Notes) == 0 {
 		return

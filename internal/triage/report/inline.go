@@ -17,7 +17,7 @@ func escapeLine(s string) string {
 	return strings.ReplaceAll(s, "](", `]\(`)
 }
 
-// unescapeLine undoes inline.
+// unescapeLine undoes escapeLine.
 func unescapeLine(s string) string {
 	s = strings.ReplaceAll(s, `]\(`, "](")
 	s = strings.ReplaceAll(s, "&lt;", "<")
@@ -31,7 +31,7 @@ func quoteCode(s string) string {
 	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }
 
-// escapeCell is inline for a cell of a table.
+// escapeCell is escapeLine for a cell of a table.
 func escapeCell(s string) string { return strings.ReplaceAll(escapeLine(s), "|", `\|`) }
 
 // printable drops what is hidden; line breaks stay, and tabs are spaces: at the

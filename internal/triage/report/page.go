@@ -104,7 +104,7 @@ func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
 	d.Unshown = len(r.Facts) - d.Card.Checked
 	var proof []byte
 	proof, d.Whole = renderBody(md)
-	d.Proof = template.HTML(proof) // body escapes all that is not Markdown
+	d.Proof = template.HTML(proof) // renderBody escapes all that is not Markdown
 	d.Sections = d.contents()
 	var out bytes.Buffer
 	if err := page.Execute(&out, d); err != nil { // into memory: the template is wrong
@@ -295,7 +295,7 @@ func distanceInWords(t, first time.Time) string {
 	return formatDuration(t.Sub(first)) + " after the first symptom"
 }
 
-// formatDuration is a duration in its two largest units.
+// formatDuration writes a duration in its two largest units.
 func formatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -316,7 +316,7 @@ func joinUnits(n int, unit string, rest int, small string) string {
 	return fmt.Sprintf("%d %s %d %s", n, unit, rest, small)
 }
 
-// formatTime is a time for a sentence.
+// formatTime writes a time for a sentence.
 func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "a time that is not known"
@@ -363,7 +363,7 @@ func proseHTML(s string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// briefHTML is prose of which a reader unfolds what is too long for the card.
+// briefHTML is proseHTML of which a reader unfolds what is too long for the card.
 func briefHTML(s string) template.HTML {
 	if len(s) <= maxBrief {
 		return proseHTML(s)

@@ -30,7 +30,7 @@ func statusLine(r *nightcrier.Report) string {
 
 func isOver(r *nightcrier.Report) bool { return statusLine(r) == statusResolved }
 
-// describeDuration is how long the incident lasted or lasts, "" when that is not known:
+// describeDuration says how long the incident lasted or lasts, "" when that is not known:
 // of what a person asked about only the question has a time.
 func describeDuration(d Detail) string {
 	inc := d.Incident

@@ -415,7 +415,7 @@ func joinNonEmpty(by string, all ...string) string {
 	return strings.Join(kept, by)
 }
 
-// describeGravity is how bad it is, nothing where it is well.
+// describeGravity says how bad it is, nothing where it is well.
 func describeGravity(c Card) string {
 	if c.Status.Tone == Calm {
 		return ""

@@ -49,7 +49,7 @@ func (m match) wordLists() map[string]words {
 	return all
 }
 
-// countFields is how many fields are set.
+// countFields counts how many fields are set.
 func (m match) countFields() int {
 	n := 0
 	for _, w := range m.wordLists() {

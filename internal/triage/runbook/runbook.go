@@ -119,7 +119,7 @@ func (l *Library) For(ctx context.Context, c Case) ([]nightcrier.Runbook, []erro
 	return list, problems
 }
 
-// readableLine is readable, in one line.
+// readableLine makes a text readable, in one line.
 func readableLine(s string) string { return text.CutLine(s, maxTitle) }
 
 // firstHeading is the first heading of a Markdown text, "" without one.

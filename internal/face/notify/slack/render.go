@@ -125,7 +125,7 @@ func rootCause(rep *nightcrier.Report) string {
 	return s
 }
 
-// describeRecalled is one line on an earlier incident with the same diagnosis.
+// describeRecalled writes one line on an earlier incident with the same diagnosis.
 func (w *Webhook) describeRecalled(old *nightcrier.Recalled) string {
 	if old == nil {
 		return ""
@@ -147,7 +147,7 @@ func shortLine(s string) string {
 	return texts.CutRunes(strings.TrimRight(texts.FoldLine(s), "."), most)
 }
 
-// listActions are what is recommended, the first with the command for it.
+// listActions lists what is recommended, the first with the command for it.
 func listActions(rep *nightcrier.Report) string {
 	sorted := slices.Clone(rep.Actions)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Priority < sorted[j].Priority })
@@ -203,7 +203,7 @@ func (w *Webhook) renderRise(m notify.Message) (string, string, []block) {
 		[]block{w.factsTable(inc, nil).asBlock(), sectionBlock("", body), footerBlock(renderLink(w.mask(m.Link)), "incident "+escapeText(inc.ID, 64))}
 }
 
-// renderOver is short: what was told before has the rest.
+// renderOver is brief: what was told before has the rest.
 func (w *Webhook) renderOver(m notify.Message) (string, string, []block) {
 	inc := m.Incident
 	body := fmt.Sprintf("It is over since %s, and was not seen again for %s.", inc.ClearedAt.UTC().Format("2006-01-02 15:04 UTC"), m.Quiet.Round(time.Second))

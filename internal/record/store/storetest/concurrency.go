@@ -22,7 +22,7 @@ const (
 	admitters     = 8
 )
 
-// newDeliveries are 900 events of 300 clusters, three a cluster; of ten, three are
+// newDeliveries makes 900 events of 300 clusters, three a cluster; of ten, three are
 // delivered twice.
 func newDeliveries(b *bench) (list []nightcrier.Event, distinct int) {
 	random := rand.New(rand.NewPCG(1, 2))

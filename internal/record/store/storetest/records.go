@@ -13,7 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
-// newEntry is a journal entry with a hostile payload.
+// newEntry makes a journal entry with a hostile payload.
 func newEntry(key string) nightcrier.JournalEntry {
 	return nightcrier.JournalEntry{Key: key, Type: nightcrier.EntryMessage, Step: "investigate", Attempt: 1,
 		Time: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("", 3600)), Data: []byte(`{ "text": "<!channel> \u0000" }`)}

@@ -15,7 +15,7 @@ import (
 // The real CLI runs what our own reading of its rules lets run, and nothing else.
 func TestGeminiRunsOnlyReadingCommands(t *testing.T) {
 	var matrix struct{ Run, Refuse []string }
-	data, err := os.ReadFile("../cli/testdata/gemini-commands.json")
+	data, err := os.ReadFile("../testdata/gemini-commands.json")
 	if err == nil {
 		err = json.Unmarshal(data, &matrix)
 	}

@@ -381,10 +381,10 @@ func TestIgnoredSignalsAreNotInherited(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	b := newBench(t, "trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.05; done")
+	b := newBench(t, "trap 'echo bye; exit 0' INT; echo trap is set; while :; do sleep 0.05; done")
 	b.spec.Grace = 20 * time.Second
 	b.launch()
-	b.until("up")
+	b.until("trap is set")
 	b.must(Cancel(t.Context(), b.dir, "not needed"))
 	b.must(Cancel(t.Context(), b.dir, "the second one does not count"))
 	r, entries := b.follow()
@@ -409,7 +409,7 @@ func TestCancelOfADeafAgent(t *testing.T) {
 	b := newBench(t, "trap '' INT TERM HUP; echo up; while :; do sleep 0.05; done")
 	b.spec.Grace = 100 * time.Millisecond
 	b.launch()
-	b.until("up")
+	b.until(`"up"`)
 	b.must(Cancel(t.Context(), b.dir, "not needed"))
 	r, entries := b.follow()
 	if r.State != nightcrier.StateCancelled || r.Signal != "SIGKILL" || r.ExitCode == nil || *r.ExitCode != 137 {
@@ -459,7 +459,7 @@ var errFound = fmt.Errorf("found")
 func TestSignalsDoNotEndAWorker(t *testing.T) {
 	b := newBench(t, "echo up; while [ ! -e \"$OUTPUT_DIR/go\" ]; do sleep 0.02; done; echo done")
 	b.launch()
-	b.until("up")
+	b.until(`"up"`)
 	var p pids
 	b.must(directory(b.dir).readFile("pid", &p))
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {

@@ -1,4 +1,4 @@
-// Package mcptest is a scripted Kubernetes MCP server with fault subscriptions:
+// Package fakemcp is a scripted Kubernetes MCP server with fault subscriptions:
 // what the servers in the field do on the wire, and on demand what they do
 // wrong. Tests push faults through it, and so does the demo.
 //

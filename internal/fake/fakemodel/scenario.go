@@ -1,4 +1,4 @@
-// Package modeltest is a scripted model API on loopback: it stands in for a
+// Package fakemodel is a scripted model API on loopback: it stands in for a
 // vendor's, so that the real agent CLIs, and our own loops, run whole
 // investigations without a network, a key or a surprise.
 //

@@ -16,7 +16,7 @@ func New(tb TB) *Server {
 		err = s.Listen()
 	}
 	if err != nil {
-		tb.Fatalf("modeltest: %v", err)
+		tb.Fatalf("fakemodel: %v", err)
 	}
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
@@ -26,6 +26,6 @@ func New(tb TB) *Server {
 func (s *Server) MustAdd(tb TB, name string, sc Scenario) {
 	tb.Helper()
 	if err := s.Add(name, sc); err != nil {
-		tb.Fatalf("modeltest: %v", err)
+		tb.Fatalf("fakemodel: %v", err)
 	}
 }

@@ -183,6 +183,5 @@ func (p *Player) Left() []string {
 	return left
 }
 
-// clip bounds what is repeated of a record.
 // maxNamed bounds what is said of a question on a tape, in bytes.
 const maxNamed = 200

@@ -136,7 +136,7 @@ func TestNormal(t *testing.T) {
 		"Exit Code:   137": "exit code 137", `"exitCode":137`: "exit code 137", "CrashLoopBackOff": "crash loop back off", "OOMKilled": "oomkilled", "": "", " - ": "", "‹secret:3f9a›": "secret 3f9a",
 	} {
 		if got := normalText(in); got != want {
-			t.Errorf("normal(%q) = %q, want %q", in, got, want)
+			t.Errorf("normalText(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -390,7 +390,7 @@ func FuzzEscape(f *testing.F) {
 		limit = 8 + abs(limit)%200
 		got := escapeText(s, limit)
 		if utf8.RuneCountInString(got) > limit || strings.ContainsAny(got, "<>") || !utf8.ValidString(got) {
-			t.Errorf("escape(%q, %d) = %q", s, limit, got)
+			t.Errorf("escapeText(%q, %d) = %q", s, limit, got)
 		}
 		m := outcomeMessage()
 		m.Incident.Cluster, m.Incident.FaultType, m.Incident.Resource.Name = s, s, s

@@ -46,9 +46,9 @@ func TestPatterns(t *testing.T) {
 					return true
 				}
 				if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "MustCompile" {
-					t.Errorf("%s: compiled when the process starts: use lazily", fset.Position(call.Pos()))
+					t.Errorf("%s: compiled when the process starts: use newPattern", fset.Position(call.Pos()))
 				}
-				if id, ok := call.Fun.(*ast.Ident); !ok || id.Name != "lazily" && id.Name != "words" {
+				if id, ok := call.Fun.(*ast.Ident); !ok || id.Name != "newPattern" && id.Name != "newWordings" {
 					return true
 				}
 				for _, arg := range call.Args {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
 
 // The agent holds no cluster credential: its kubeconfig names the guard, or no
@@ -154,7 +155,7 @@ func (a *attempt) writeFiles(files map[string][]byte) error {
 var withheld = []string{"output", filepath.Dir(exchangesFile), "record"}
 
 // readablePaths lists what the agent may read of its workspace: all else that was there
-// when it started.
+// when it started, but for what the server is just writing beside it.
 func readablePaths(ws string) []string {
 	entries, err := os.ReadDir(ws)
 	if err != nil {
@@ -162,7 +163,8 @@ func readablePaths(ws string) []string {
 	}
 	var paths []string
 	for _, e := range entries {
-		if name := e.Name(); !slices.Contains(withheld, name) && (e.IsDir() || e.Type().IsRegular()) {
+		name := e.Name()
+		if !slices.Contains(withheld, name) && !workspace.IsBeingWritten(name) && (e.IsDir() || e.Type().IsRegular()) {
 			paths = append(paths, filepath.Join(ws, name))
 		}
 	}

@@ -207,7 +207,7 @@ func refuseName(name string, depth int) string {
 		return "the name is not UTF-8"
 	case strings.HasPrefix(name, "-"):
 		return "the name begins with a dash"
-	case strings.HasPrefix(name, newPrefix):
+	case IsBeingWritten(name):
 		return "the name is reserved"
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == '\\' }):
 		return "the name holds a character that is not printable"

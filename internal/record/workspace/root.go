@@ -26,6 +26,10 @@ const (
 	gonePrefix = ".gone-"
 )
 
+// IsBeingWritten reports whether a file or directory of that name is about to become
+// another, in the workspace root or in a workspace: it may be gone when it is opened.
+func IsBeingWritten(name string) bool { return strings.HasPrefix(name, newPrefix) }
+
 // Root is the directory that holds the workspaces.
 type Root struct {
 	path string

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -64,26 +65,28 @@ func TestFullDisk(t *testing.T) {
 // A process that the last owner was just starting keeps its lock for a moment.
 func TestLockIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "lock")
-	last, err := lockFile(t.Context(), path, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := syscall.Dup(int(last.f.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := last.close(); err != nil {
-		t.Fatal(err)
-	}
-	time.AfterFunc(5*lockLook, func() { syscall.Close(child) })
-	next, err := lockFile(t.Context(), path, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := next.close(); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "lock")
+		last, err := lockFile(t.Context(), path, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		child, err := syscall.Dup(int(last.f.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := last.close(); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(5*lockLook, func() { syscall.Close(child) })
+		next, err := lockFile(t.Context(), path, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestNewerSchema(t *testing.T) {

@@ -41,7 +41,7 @@ func in(kind, name string) nightcrier.Object {
 }
 
 func trouble(cause, kind, name string) Finding {
-	return Finding{Cause: cause, Object: in(kind, name), Confidence: nightcrier.High, Summary: cause + " of " + name}
+	return Finding{Cause: cause, Entry: causeOf(cause), Object: in(kind, name), Confidence: nightcrier.High, Summary: cause + " of " + name}
 }
 
 func TestComposition(t *testing.T) {
@@ -124,6 +124,12 @@ func TestComposition(t *testing.T) {
 	}
 }
 
+// explainFacts runs all rules and composes what they find.
+func explainFacts(f *Facts) composed {
+	own, all := judgeFacts(f)
+	return composeFindings(f, own, all)
+}
+
 func headline(n Finding) string { return n.Cause + " " + n.Object.Kind + " " + n.Object.Name }
 
 func resourceOf(o nightcrier.Object) nightcrier.Resource {
@@ -136,7 +142,7 @@ func resourceOf(o nightcrier.Object) nightcrier.Resource {
 // What is well in every way is found to be, by all rules together.
 func TestAWellNamespaceHasNoFindings(t *testing.T) {
 	f := &Facts{Now: now, Scene: sceneOf(t, shop), Target: nightcrier.Resource{Kind: "Namespace", Name: "shop"}, Owner: nightcrier.Resource{Kind: "Namespace", Name: "shop"}}
-	for _, n := range judgeFacts(f).findings {
+	for _, n := range explainFacts(f).findings {
 		t.Errorf("%s: %s", headline(n), n.Summary)
 	}
 }
@@ -154,7 +160,7 @@ func BenchmarkJudge(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		r := nightcrier.Resource{Kind: "Namespace", Name: "shop"}
-		judgeFacts(&Facts{Now: now, Scene: s, Target: r, Owner: r})
+		explainFacts(&Facts{Now: now, Scene: s, Target: r, Owner: r})
 	}
 	b.ReportMetric(float64(rules)*float64(b.N)/b.Elapsed().Seconds(), "rules/s")
 }

@@ -110,14 +110,14 @@ func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
 	return c.readLogs(ctx, failingPods(needing), maxOtherLogs)
 }
 
-// judgeFacts runs every rule over all that was read and finds out what follows from what.
-func judgeFacts(f *Facts) composed {
-	var own, all []Finding
+// judgeFacts runs every rule over all that was read: own is what they find of the target,
+// all of everything else.
+func judgeFacts(f *Facts) (own, all []Finding) {
 	if !f.isWholeTarget() {
 		own = applyRules(f)
 	}
 	if f.Hearsay {
-		return composeFindings(f, own, nil)
+		return own, nil
 	}
 	v := newView(f.Scene)
 	for _, o := range v.allWorkloads() {
@@ -138,5 +138,5 @@ func judgeFacts(f *Facts) composed {
 			f.Replicas.Ready += o.Replicas.Ready
 		}
 	}
-	return composeFindings(f, own, append(all, applyScene(f.Scene)...))
+	return own, append(all, applyScene(f.Scene)...)
 }

@@ -171,7 +171,7 @@ func (f *Facts) goneForGood() bool {
 	if !f.TargetGone || f.Target.Kind != "Pod" {
 		return f.TargetGone
 	}
-	return f.workloadsRead() && !slices.ContainsFunc(newView(f.Scene).allWorkloads(), func(o *Facts) bool {
+	return f.workloadsRead() && !slices.ContainsFunc(f.Scene.allWorkloads(), func(o *Facts) bool {
 		return o.Owner.Namespace == f.Target.Namespace && strings.HasPrefix(f.Target.Name, o.Owner.Name+"-") && !o.isWell()
 	})
 }

@@ -134,8 +134,8 @@ func inNamespace(s *Scene, target nightcrier.Object) *Facts {
 		r := nightcrier.Resource{Kind: namespaceKind, Name: "shop"}
 		return &Facts{Now: s.Now, Scene: s, Target: r, Owner: r, ownerRead: true}
 	}
-	f := newView(s).newFacts(target, "")
-	for _, o := range newView(s).allWorkloads() {
+	f := s.newFacts(target, "")
+	for _, o := range s.allWorkloads() {
 		if o.Mend() == target {
 			f = o
 		}

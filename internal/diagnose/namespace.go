@@ -29,7 +29,7 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 	if err := c.readPermissions(ctx, ns); err != nil {
 		return err
 	}
-	looks := c.lookAtLists(ns, around...)
+	looks := c.lookAtLists(ns, kindsAround()...)
 	looks = append(looks, c.lookAtLists(ns, "ReplicaSet")...)
 	if ns != "" {
 		looks = append(looks, c.lookAtObject(f.Target))
@@ -50,7 +50,7 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 		return err
 	}
 	c.scene.sortEvents()
-	if err := c.readLogs(ctx, failingPods(newView(c.scene).allWorkloads()), maxWholeLogs); err != nil {
+	if err := c.readLogs(ctx, failingPods(c.scene.allWorkloads()), maxWholeLogs); err != nil {
 		return err
 	}
 	err := c.readSymptoms(ctx)
@@ -93,7 +93,7 @@ func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
 	g := graphOf(c.scene)
 	needs := g.reachFrom(f.Mend(), bySetting)
 	var needed, needing []*Facts
-	for _, o := range newView(c.scene).allWorkloads() {
+	for _, o := range c.scene.allWorkloads() {
 		_, below := needs[o.Mend()]
 		_, above := g.reachFrom(o.Mend(), bySetting)[f.Mend()]
 		switch {
@@ -119,8 +119,7 @@ func judgeFacts(f *Facts) (own, all []Finding) {
 	if f.Hearsay {
 		return own, nil
 	}
-	v := newView(f.Scene)
-	for _, o := range v.allWorkloads() {
+	for _, o := range f.Scene.allWorkloads() {
 		if o.Mend() == f.Mend() {
 			continue
 		}
@@ -130,7 +129,7 @@ func judgeFacts(f *Facts) (own, all []Finding) {
 		}
 	}
 	if f.isWholeTarget() {
-		for _, n := range v.troubledNodes() {
+		for _, n := range f.Scene.troubledNodes() {
 			all = append(all, applyRules(n)...)
 		}
 		for _, o := range f.others {

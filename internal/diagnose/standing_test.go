@@ -62,7 +62,7 @@ func TestStanding(t *testing.T) {
 		{"failed Pods of what was not read", []string{pod("a", time.Hour, node, `phase: Failed`)}, standsDown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newView(sceneOf(t, docs(c.objects...))).allWorkloads()[0]
+			f := sceneOf(t, docs(c.objects...)).allWorkloads()[0]
 			if got := f.judgeStanding(); got != c.want {
 				t.Errorf("%s, want %s", names[got], names[c.want])
 			}

@@ -63,10 +63,11 @@ func otherAgent(cfg *config.Config, executor string) config.Agent {
 	}
 	e, err := agent.For(executor)
 	if err != nil || len(e.Providers) == 0 {
-		return config.Agent{Executor: executor, Shell: cfg.Agent.Shell}
+		return config.Agent{Spec: agent.Spec{Executor: executor, Shell: cfg.Agent.Shell}}
 	}
 	p := e.Providers[0]
-	return config.Agent{Executor: executor, Provider: p, APIKey: cfg.ModelKey(p), MaxTurns: cfg.Agent.MaxTurns, AllowedTools: cfg.Agent.AllowedTools, Shell: cfg.Agent.Shell}
+	s := agent.Spec{Executor: executor, Provider: p, MaxTurns: cfg.Agent.MaxTurns, AllowedTools: cfg.Agent.AllowedTools, Shell: cfg.Agent.Shell, Require: cfg.Agent.Require}
+	return config.Agent{Spec: s, APIKey: cfg.ModelKey(p)}
 }
 
 func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorOptions) []Check {
@@ -89,7 +90,7 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 	}
 	without := a.Shell && lacksKubectl(a.Executor)
 	a.Shell = a.Shell && !without
-	tried, models, err := tryWays(ctx, worker, a, cli, cfg.Sandbox.Require, o.AllAgents)
+	tried, models, err := tryWays(ctx, worker, a, cli, o.AllAgents)
 	if err != nil {
 		return []Check{c.asFailed(fmt.Errorf("%s does not work in its sandbox: %w; %s", versionText(found), err, found.Path), "install the version that was tested: "+cli.Install()), checkKey(ctx, a, o)}
 	}
@@ -110,8 +111,8 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o DoctorO
 
 // tryWays tries an agent as it is configured, and without a shell where it can do so
 // and both ways are of interest. It says what it found, and which models were asked for.
-func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Executor, require string, both bool) (found string, models []string, err error) {
-	t, err := tryAgent(ctx, worker, a, require)
+func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Executor, both bool) (found string, models []string, err error) {
+	t, err := tryAgent(ctx, worker, a)
 	switch {
 	case err != nil:
 		return "", nil, err
@@ -121,7 +122,7 @@ func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Exe
 		return ": " + t.String(), t.Models, nil
 	}
 	a.Shell = false
-	other, err := tryAgent(ctx, worker, a, require)
+	other, err := tryAgent(ctx, worker, a)
 	if err != nil {
 		return "", nil, fmt.Errorf("with agent.shell: false: %w", err)
 	}
@@ -153,10 +154,10 @@ func describeUntested(cli agent.Executor, found agent.Installed) string {
 // that is wanted.
 func checkKey(ctx context.Context, a config.Agent, o DoctorOptions) Check {
 	c, variable := Check{Code: CheckModel, Name: string(a.Provider)}, config.KeyVariables(a.Provider)[0]
-	if !a.APIKey.IsSet() && !a.Keyless() {
+	if !a.APIKey.IsSet() && !a.Keyless {
 		return c.asFailed(fmt.Errorf("no key for the model of %s", a.Executor), "set "+variable+" in the server's environment")
 	}
-	if a.Keyless() && !o.CheckKey {
+	if a.Keyless && !o.CheckKey {
 		return c.asOK("no key is set, and none is sent to " + a.BaseURL + "; --check-key asks whether it answers")
 	}
 	if !o.CheckKey {
@@ -164,10 +165,10 @@ func checkKey(ctx context.Context, a config.Agent, o DoctorOptions) Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	err := model.CheckKey(ctx, model.Config{Provider: a.Provider, Upstream: a.BaseURL, Key: a.APIKey.Reveal(), Keyless: a.Keyless(), Logger: slog.New(slog.DiscardHandler)})
+	err := model.CheckKey(ctx, model.Config{Provider: a.Provider, Upstream: a.BaseURL, Key: a.APIKey.Reveal(), Keyless: a.Keyless, Logger: slog.New(slog.DiscardHandler)})
 	switch nightcrier.CodeOf(err) {
 	case "":
-		if a.Keyless() {
+		if a.Keyless {
 			return c.asOK(a.BaseURL + " answers without a key")
 		}
 		return c.asOK("the key is accepted")

@@ -120,9 +120,9 @@ func (r *replayer) serveModel(dir string, cfg *config.Config, stage *replayStage
 	}()
 	agent := &stage.order.Agent
 	agent.BaseURL = fmt.Sprintf("http://%s", l.Addr())
-	cfg.Agent.Executor, cfg.Agent.Provider = stage.order.Executor, cmp.Or(agent.Provider, nightcrier.Anthropic)
+	cfg.Agent.Executor, cfg.Agent.Provider = stage.order.Agent.Executor, cmp.Or(agent.Provider, nightcrier.Anthropic)
 	cfg.Agent.APIKey = config.Secret{}
-	if r.model.Speaks() || stage.order.Executor != config.Script {
+	if r.model.Speaks() || stage.order.Agent.Executor != config.Script {
 		cfg.Agent.APIKey = config.NewSecret(notAKey)
 	}
 	return func() error { return srv.Shutdown(context.Background()) }, nil

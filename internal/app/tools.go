@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
@@ -58,7 +58,7 @@ func ListTools(ctx context.Context, cfg *config.Config) []OfferedTools {
 		one.Server = s.Name
 		masker := freshMask(secretsOf(cfg)...)
 		offers, err := mcp.Look(ctx, server, mcp.Options{
-			Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == worker.RequireNone,
+			Variables: variablesFor(cfg.ToolServers, []toolserver.Server{server}), Unconfined: cfg.Agent.Require == agent.RequireNone,
 			Mask: masker.Bytes, MaskLog: func(b []byte) []byte { masked, _ := masker.Log(b); return masked }, Note: func(text string) { one.Notes = append(one.Notes, text) },
 		})
 		one.Tools = append([]mcp.Offer{}, offers...) // a list in JSON as well

@@ -229,13 +229,11 @@ func (a *App) newOrder(r nightcrier.Run) run.Order {
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
 	}
-	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
-		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
-		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell || lacksKubectl(ag.Executor), SystemPromptFile: ag.SystemPromptFile,
-		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existingDir(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
-		ToolServers: a.toolServers(r.Key),
-		Budget:      limitsOf(a.cfg.Budget),
-	}}
+	s := ag.Spec
+	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !lacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
+	s.SkillsDir, s.TriageScript = existingDir(a.cfg.Skills.CacheDir), a.triageScript
+	s.ToolServers, s.Budget = a.toolServers(r.Key), limitsOf(a.cfg.Budget)
+	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Agent: s}
 }
 
 // toolServers are the servers whose tools the agents of a cluster get.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,7 +89,7 @@ func serverKeys() []key {
 			field: func(c *Config, _ *Cluster) any { return &c.WorkspaceRoot }},
 		{path: "workspace_max_bytes", typ: sizeType(1<<20, 1<<40), def: "256MiB",
 			doc:   "disk space that one incident may use; beyond it the agent is stopped",
-			field: func(c *Config, _ *Cluster) any { return &c.WorkspaceMaxBytes }},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.MaxWorkspaceBytes }},
 		{path: "retention", typ: durationType(0, 10*365*day), def: "72h",
 			doc:   "how long the workspace of a finished incident is kept; 0 keeps it for ever",
 			also:  []spelling{fileSpelling("agent_runtime.workspace_retention_hours").withUnit("h")},
@@ -186,6 +187,11 @@ func clusterKeys() []key {
 	}
 }
 
+// readOnlyTools is what a triage agent may use when nothing is said.
+const readOnlyTools = "Read,Grep,Glob," + readOnlyBash
+
+const readOnlyBash = "Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"
+
 func agentKeys() []key {
 	return []key{
 		{path: "agent.executor", typ: choiceType(Executors()),
@@ -218,7 +224,7 @@ func agentKeys() []key {
 		{path: "agent.graceful_shutdown", typ: durationType(0, 10*time.Minute), def: "30s",
 			doc:   "how long an agent has to end when it is asked to, before it is killed",
 			also:  []spelling{fileSpelling("agent_runtime.graceful_shutdown_seconds").withUnit("s")},
-			field: func(c *Config, _ *Cluster) any { return &c.Agent.GracefulShutdown }},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Grace }},
 		{path: "agent.max_turns", typ: countType(1, 1000), def: "30",
 			doc:   "how many turns the model may take",
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.MaxTurns }},
@@ -263,13 +269,13 @@ func sandboxKeys() []key {
 			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.Backend }},
 		{path: "sandbox.require", typ: choiceType([]string{"strict", "best-effort", "none"}), def: "best-effort",
 			doc:   "how much isolation must be in place before an agent starts",
-			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.Require }},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.Require }},
 		{path: "sandbox.uid_base", typ: countType(1000, 1<<31-1<<16), def: "1879048192",
 			doc:   "first of 65536 user ids; each agent gets one of them for itself where the server is root",
-			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.UIDBase }},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.UIDBase }},
 		{path: "sandbox.read", typ: placesType(),
 			doc:   "files and directories that agents may read besides the system's programs and their own, such as what a script calls in /usr/local",
-			field: func(c *Config, _ *Cluster) any { return &c.Sandbox.Read }},
+			field: func(c *Config, _ *Cluster) any { return &c.Agent.ReadPaths }},
 	}
 }
 
@@ -323,4 +329,76 @@ func foreignKeys() []key {
 			typ: fixedType("true", nightcrier.Invalid, "the skill cannot be switched off: remove the entry, or use agent.executor: builtin"),
 			doc: "only true is accepted"},
 	}
+}
+
+// spelling is another name of a key in one layer, with the same meaning.
+type spelling struct {
+	layer Layer
+	name  string
+	// unit is what a plain number counts: "s", "m" or "h"; "" when it needs one.
+	unit string
+	// translate maps the spelling's own words, in lower case; a word that maps
+	// to "" states nothing.
+	translate map[string]string
+	// provider is whose name this is: it counts only while that one is in use.
+	provider nightcrier.Provider
+}
+
+func fileSpelling(path string) spelling { return spelling{layer: LayerFile, name: path} }
+func envSpelling(name string) spelling  { return spelling{layer: LayerEnv, name: name} }
+func flagSpelling(name string) spelling { return spelling{layer: LayerFlag, name: name} }
+
+// withUnit says what a plain number counts.
+func (s spelling) withUnit(unit string) spelling {
+	s.unit = unit
+	return s
+}
+
+// withProvider says which provider's name this is.
+func (s spelling) withProvider(p nightcrier.Provider) spelling {
+	s.provider = p
+	return s
+}
+
+// withWords adds translations of the form "theirs=ours".
+func (s spelling) withWords(pairs ...string) spelling {
+	s.translate = map[string]string{}
+	for _, pair := range pairs {
+		theirs, ours, _ := strings.Cut(pair, "=")
+		s.translate[theirs] = ours
+	}
+	return s
+}
+
+// canonicalValue turns a value in this spelling into the key's own words.
+func (s spelling) canonicalValue(value string) string {
+	if ours, ok := s.translate[strings.ToLower(value)]; ok {
+		return ours
+	}
+	if _, err := strconv.ParseFloat(value, 64); err == nil && s.unit != "" {
+		return value + s.unit
+	}
+	return value
+}
+
+// allSpellings returns all names of a key: the canonical ones and the others. A
+// name that is both keeps the meaning that the table gives it.
+func (k *key) allSpellings() []spelling {
+	all := []spelling{fileSpelling(k.path)}
+	if !k.foreign && !k.ofHook() && !k.ofTool() {
+		all = append(all, envSpelling(k.envName()))
+		if !k.hasSpelling(LayerFlag, k.flagName()) {
+			all = append(all, flagSpelling(k.flagName()))
+		}
+	}
+	return append(all, k.also...)
+}
+
+func (k *key) hasSpelling(layer Layer, name string) bool {
+	for _, s := range k.also {
+		if s.layer == layer && s.name == name {
+			return true
+		}
+	}
+	return false
 }

@@ -127,8 +127,8 @@ func (b *Bench) runSpender(ctx context.Context, s spender, dir string) (Result, 
 		group.Go(func() (err error) {
 			trails[i], err = b.runWorker(runs, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
 				spec.Executor, spec.ScriptPath, spec.ReadPaths = "script", filepath.Join(filepath.Dir(spec.Workspace), "spend.sh"), []string{b.WorkerCommand[0]}
-				spec.Model, spec.ModelBaseURL, secrets.ModelAPIKey = paidModel, api.base, "selftest-"+randomHex(16)
-				spec.Budget = &worker.Budget{Dir: dir, Limits: budget.Limits{Day: budget.Limit{Money: paidLimit}}}
+				spec.Model, spec.BaseURL, secrets.ModelAPIKey = paidModel, api.base, "selftest-"+randomHex(16)
+				spec.BudgetDir, spec.Budget = dir, budget.Limits{Day: budget.Limit{Money: paidLimit}}
 				return writeFile(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoteWord(b.WorkerCommand[0]), ProbeCommand, s.calls, s.answer), 0o700)
 			})
 			return err
@@ -203,7 +203,7 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 	defer model.Close()
 	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), manyTurns+10)
-		spec.Budget = &worker.Budget{Dir: dir, Limits: budget.Limits{Run: budget.Limit{Tokens: agentLimit}}}
+		spec.BudgetDir, spec.Budget = dir, budget.Limits{Run: budget.Limit{Tokens: agentLimit}}
 		return nil
 	})
 	if err != nil {

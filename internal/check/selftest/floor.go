@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -19,7 +19,7 @@ const FloorCommand = "sandbox-floor"
 
 // Requires lists what may be required of the sandbox.
 func Requires() []string {
-	return []string{worker.RequireStrict, worker.RequireBestEffort, RequireFloor, worker.RequireNone}
+	return []string{agent.RequireStrict, agent.RequireBestEffort, RequireFloor, agent.RequireNone}
 }
 
 // Confinement is what the attacks were made in.
@@ -54,7 +54,7 @@ func (b *Bench) workerArgs() []string {
 // requiredSandbox is what the worker is told to require: of the floor it is not to know.
 func (b *Bench) requiredSandbox() string {
 	if b.Require == RequireFloor {
-		return worker.RequireBestEffort
+		return agent.RequireBestEffort
 	}
 	return b.Require
 }

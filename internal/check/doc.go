@@ -3,4 +3,5 @@
 //
 //   - eval: diagnoses measured against their cases
 //   - selftest: attacks from where an agent stands, and what stopped each
+//   - selftest/probe: what of those attacks runs in processes of its own
 package check

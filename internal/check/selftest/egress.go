@@ -14,6 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -80,8 +81,8 @@ func (l *lures) egressAttempts() []try {
 		{name: "changes of another workspace, as they happen", args: []string{"watch", filepath.Dir(l.file)}},
 		{name: "what the machine's owner put into /usr/local", args: []string{"list", "/usr/local"}},
 		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.processID() + "/root" + l.file}},
-		{name: "the environment of a process", args: []string{"of-all", "environ", reverseBytes(l.secret)}},
-		{name: "the arguments of a process", args: []string{"of-all", "cmdline", reverseBytes(l.secret)}},
+		{name: "the environment of a process", args: []string{"of-all", "environ", probe.ReverseBytes(l.secret)}},
+		{name: "the arguments of a process", args: []string{"of-all", "cmdline", probe.ReverseBytes(l.secret)}},
 		{name: "the memory of a process", args: []string{"read", "/proc/" + l.processID() + "/maps"}},
 		{name: "a signal to a process", args: []string{"signal", l.processID(), l.secret}},
 		{name: "a trace of a process", args: []string{"call", "ptrace", l.processID()}},
@@ -113,7 +114,7 @@ func (l *lures) egressAttempts() []try {
 
 // shellCommand is the try as a shell's: inside and outside, nothing is different but the mark.
 func (y try) shellCommand(binary, mark string) string {
-	words := []string{quoteWord(binary), ProbeCommand}
+	words := []string{quoteWord(binary), probe.Command}
 	for _, a := range y.args {
 		words = append(words, strings.ReplaceAll(quoteWord(a), "@link@", `'"$TMPDIR/link"'`))
 	}
@@ -187,8 +188,8 @@ func (b *Bench) runOutside(ctx context.Context, tries []try, mark string) ([]str
 		out, err := cmd.CombinedOutput()
 		code := cmd.ProcessState.ExitCode()
 		switch {
-		case err == nil, code == probeUnknown:
-		case code == probeRefused && y.isAnswered(string(out)):
+		case err == nil, code == probe.Unknown:
+		case code == probe.Refused && y.isAnswered(string(out)):
 		default:
 			why[i] = text.CutLine(string(out), maxDetail)
 		}
@@ -207,11 +208,11 @@ func (r Ran) judgeProbe(a Attack, y try) Result {
 	res := a.newResult()
 	res.Detail = text.CutLine(r.Output, maxDetail)
 	switch {
-	case r.Made && r.Exit == probeDone:
+	case r.Made && r.Exit == probe.Done:
 		res.Outcome = Succeeded
-	case r.Made && (r.Exit == probeUnknown || !y.marked && y.isAnswered(r.Output)):
+	case r.Made && (r.Exit == probe.Unknown || !y.marked && y.isAnswered(r.Output)):
 		res.Outcome, res.Detail = Succeeded, "nothing refused it: "+res.Detail
-	case r.Made && r.Exit == probeRefused:
+	case r.Made && r.Exit == probe.Refused:
 		res.StoppedBy = append(res.StoppedBy, Sandbox)
 	default:
 		res.Outcome, res.Detail = NotExercised, fmt.Sprintf("exit code %d: %s", r.Exit, res.Detail)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 )
 
 // lures are what there is on this machine for an agent to get at: servers that
@@ -57,7 +58,7 @@ func (b *Bench) setLures(ctx context.Context) (l *lures, err error) {
 		return l, err
 	}
 	l.share()
-	l.process = exec.CommandContext(ctx, b.WorkerCommand[0], ProbeCommand, "stay", l.secret)
+	l.process = exec.CommandContext(ctx, b.WorkerCommand[0], probe.Command, "stay", l.secret)
 	l.process.Env = []string{"SELFTEST_SECRET=" + l.secret}
 	if err := l.process.Start(); err != nil {
 		return l, nightcrier.Errorf(nightcrier.Internal, "selftest: start a process to be attacked: %w", err)
@@ -168,7 +169,7 @@ func (l *lures) acceptMarks(s net.Listener) {
 			}
 			go func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(probeTime))
+				_ = conn.SetDeadline(time.Now().Add(probe.AnswerTime))
 				said := make([]byte, maxMark)
 				n, _ := conn.Read(said)
 				l.noteMark(string(said[:n]))

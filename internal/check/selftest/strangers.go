@@ -17,6 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -124,7 +125,7 @@ func (h host) knock(ctx context.Context, name, token string) Result {
 	res := Attack{Suite: "egress", Name: name, By: byRaw, Expected: []Layer{Sandbox, Guard}}.newResult()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: h.roots, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, 2*probeTime)
+	ctx, cancel := context.WithTimeout(ctx, 2*probe.AnswerTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base+"/api/v1/namespaces/"+targetNamespace+"/pods", nil)
 	if err != nil {

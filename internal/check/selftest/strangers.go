@@ -17,6 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -44,7 +45,7 @@ var strangeGuards = []string{
 
 // foreignGuards tries to use the guard of a run that is somebody else's: from outside,
 // from another run's sandbox, and after its end.
-func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
+func (b *Bench) foreignGuards(ctx context.Context, _ *decoy.Set) ([]Result, error) {
 	if b.Kubectl == "" {
 		return nil, nil // which gapsOf tells
 	}

@@ -16,8 +16,8 @@ type anthropic struct{}
 var anthropicFacts = facts{
 	vendorURL: "https://api.anthropic.com",
 	calls: []apiCall{
-		{pattern: exactly("/v1/messages"), billed: true, promptField: "system", historyField: "messages", lengthFields: []string{"max_tokens"}, thinkingField: "thinking.budget_tokens"},
-		{pattern: exactly("/v1/messages/count_tokens"), promptField: "system", historyField: "messages"},
+		{pattern: exactly("/v1/messages"), billed: true, apartFields: []string{"system"}, historyField: "messages", lengthFields: []string{"max_tokens"}, thinkingField: "thinking.budget_tokens"},
+		{pattern: exactly("/v1/messages/count_tokens"), apartFields: []string{"system"}, historyField: "messages"},
 	},
 	listing: "/v1/models?limit=1", listingHeader: http.Header{"Anthropic-Version": {"2023-06-01"}},
 	tokenHeaders: []string{"X-Api-Key", "Authorization"}, keyHeader: "X-Api-Key",

@@ -233,7 +233,9 @@ func TestOnlyAlikeIsCompared(t *testing.T) {
 		{name: "another speaker", body: request("", strings.Replace(ask, "user", "assistant", 1))},
 		{name: "something before it", body: request("", `{"role":"user","content":"hi"}`, ask)},
 		{name: "a part of it, and more", body: request("", strings.Replace(ask, "what", "WHAT", 1), ask)},
-		{name: "the same as a block", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`"}]}`)},
+		{name: "the same as a block", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`","cache_control":{"type":"ephemeral"}}]}`), compared: true},
+		{name: "the same as a block of another kind", body: request("", `{"role":"user","content":[{"type":"connector_text","text":"`+long+`"}]}`)},
+		{name: "the same as the first of two blocks", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`"},{"type":"text","text":"`+long+`"}]}`)},
 		{name: "a spelling", body: request("", strings.Replace(ask, "what", `w\u0068at`, 1))},
 		{name: "the history as the prompt", body: `{"model":"m","system":"` + long + `","messages":[]}`},
 		{name: "a picture behind it", body: request("", ask, `{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}`)},
@@ -279,9 +281,10 @@ func TestMarksCount(t *testing.T) {
 	}
 	g := boundingGuard(nightcrier.Anthropic)
 	g.bounds.rememberAnswer(admit(t, g, "/v1/messages", "", request("")), price.Tokens{Input: 4 * times})
-	mark := `"cache\u005fcontrol":"` + strings.Repeat("x", 50) + `"`
-	if got := g.bounds.mostTokens(admit(t, g, "/v1/messages", "", request(mark))); got < int64(times*len(mark)) {
-		t.Errorf("%d tokens are set aside for %d bytes", got, times*len(mark))
+	for _, mark := range []string{`"cache\u005fcontrol":"` + strings.Repeat("x", 50) + `"`, `"content":[{"text":"","type":"text","cache_control":"` + strings.Repeat("x", 50) + `"}]`} {
+		if got := g.bounds.mostTokens(admit(t, g, "/v1/messages", "", request(mark))); got < int64(times*len(mark)) {
+			t.Errorf("%d tokens are set aside for %d bytes", got, times*len(mark))
+		}
 	}
 }
 

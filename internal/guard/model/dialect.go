@@ -87,9 +87,10 @@ type apiCall struct {
 	pattern *regexp.Regexp // all of it
 	// billed says that the call has the model say something.
 	billed bool
-	// promptField and historyField hold what the model reads: what it is told, and what was
-	// said so far. In these alone may a request differ from another that is counted alike.
-	promptField, historyField string
+	// historyField holds what was said so far, and apartFields are what else may differ in
+	// requests of one conversation, as the prompt does; all in plain names.
+	historyField string
+	apartFields  []string
 	// lengthFields bound an answer's tokens, each as a path with dots. Where a request has
 	// none, the first is set. thinkingField says how many of those tokens may be thoughts, ""
 	// for none.

@@ -20,10 +20,10 @@ var geminiFacts = facts{
 	vendorURL: "https://generativelanguage.googleapis.com",
 	calls: []apiCall{
 		{
-			pattern: regexp.MustCompile(geminiModel + `(generateContent|streamGenerateContent)$`), billed: true, promptField: "systemInstruction", historyField: "contents",
+			pattern: regexp.MustCompile(geminiModel + `(generateContent|streamGenerateContent)$`), billed: true, apartFields: []string{"systeminstruction"}, historyField: "contents",
 			lengthFields: []string{"generationConfig.maxOutputTokens"}, thinkingField: "generationConfig.thinkingConfig.thinkingBudget",
 		},
-		{pattern: regexp.MustCompile(geminiModel + `countTokens$`), promptField: "systemInstruction", historyField: "contents"},
+		{pattern: regexp.MustCompile(geminiModel + `countTokens$`), apartFields: []string{"systeminstruction"}, historyField: "contents"},
 	},
 	listing: "/v1beta/models?pageSize=1", keyDenied: []int{http.StatusBadRequest}, // a key that is none is called a bad request
 	tokenHeaders: []string{"X-Goog-Api-Key"}, tokenQuery: "key", keyHeader: "X-Goog-Api-Key", // clients put the key into a header, or into the query

@@ -23,7 +23,7 @@ const (
 var openAIFacts = facts{
 	vendorURL: "https://api.openai.com",
 	calls: []apiCall{
-		{pattern: exactly(responsesPath), billed: true, promptField: "instructions", historyField: "input", lengthFields: []string{"max_output_tokens"}},
+		{pattern: exactly(responsesPath), billed: true, apartFields: []string{"instructions", "clientmetadata"}, historyField: "input", lengthFields: []string{"max_output_tokens"}},
 		{
 			pattern: exactly(chatPath), billed: true, historyField: "messages", lengthFields: []string{"max_completion_tokens", "max_tokens"},
 			// Else what a streamed chat costs would be unknown. Clients pass over the piece that says it.

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -85,7 +86,7 @@ func (b *Bench) readonlyAgainst(ctx context.Context) ([]Result, error) {
 func (r Ran) judgeByDoor(a Attack) Result {
 	res := a.newResult()
 	res.Detail = text.CutLine(r.Output, maxDetail)
-	switch i := slices.IndexFunc(r.Visits, func(v Visit) bool { return !v.Plain }); {
+	switch i := slices.IndexFunc(r.Visits, func(v target.Visit) bool { return !v.Plain }); {
 	case i >= 0:
 		res.ReachedAPI, res.Detail = true, r.Visits[i].String()
 	case r.Made:
@@ -124,7 +125,7 @@ func (b *Bench) followOrders(ctx context.Context, suite string, list []Order) ([
 
 // aimed is a start of the agent at a door of its own.
 type aimed struct {
-	door *Door
+	door *target.Door
 	argv []string
 	env  []string
 	dir  string
@@ -138,7 +139,7 @@ func (b *Bench) aimAgent(dir string, more map[string]string) (aimed, error) {
 	}
 	kubeconfig, err := d.Kubeconfig()
 	if err == nil {
-		err = writeFile(filepath.Join(dir, "kubeconfig"), string(kubeconfig), 0o600)
+		err = target.WriteFile(filepath.Join(dir, "kubeconfig"), string(kubeconfig), 0o600)
 	}
 	for _, sub := range []string{"work", "tmp"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, sub), 0o700))
@@ -238,12 +239,12 @@ var _ io.Writer = (*bounded)(nil)
 // credential from elsewhere, would be carried out on somebody's cluster.
 type sign struct{ name string }
 
-func newSign() sign { return sign{"sign-" + randomHex(8)} }
+func newSign() sign { return sign{"sign-" + newMark()} }
 
 func (s sign) readCommand() string { return "kubectl get configmap " + s.name }
 
-func (s sign) isSeenAt(d *Door) bool {
-	return slices.ContainsFunc(d.visitsBetween(time.Time{}, time.Now()), func(v Visit) bool { return v.Plain && strings.HasSuffix(v.Target, "/"+s.name) })
+func (s sign) isSeenAt(d *target.Door) bool {
+	return slices.ContainsFunc(d.VisitsBetween(time.Time{}, time.Now()), func(v target.Visit) bool { return v.Plain && strings.HasSuffix(v.Target, "/"+s.name) })
 }
 
 // unsignedError says that nothing was ordered.
@@ -281,7 +282,7 @@ func (b *Bench) runCommanded(ctx context.Context, dir string, list []Order, t Tr
 	}
 	for i, r := range ran {
 		t.visits = append(t.visits, r.Visits...)
-		if err := writeFile(filepath.Join(t.Workspace, list[i].Name), r.Output, 0o600); err != nil {
+		if err := target.WriteFile(filepath.Join(t.Workspace, list[i].Name), r.Output, 0o600); err != nil {
 			return nil, t, err
 		}
 	}
@@ -295,7 +296,7 @@ func (b *Bench) commandedOne(ctx context.Context, dir string, o Order) (Ran, err
 	}
 	defer at.door.Close()
 	said, err := b.startAgent(ctx, at, commandTime*time.Second, "", commandMark, o.Command)
-	return Ran{Made: true, Exit: 1, Output: said, Visits: at.door.visitsBetween(time.Time{}, time.Now())}, err
+	return Ran{Made: true, Exit: 1, Output: said, Visits: at.door.VisitsBetween(time.Time{}, time.Now())}, err
 }
 
 // maxIdle is how many starts may end at the first order.
@@ -312,7 +313,7 @@ func (b *Bench) runModelled(ctx context.Context, dir string, list []Order, t Tra
 			return nil, t, err
 		}
 		t.Asked = append(t.Asked, asked...)
-		if err := writeFile(filepath.Join(t.Workspace, fmt.Sprint(n)), said, 0o600); err != nil {
+		if err := target.WriteFile(filepath.Join(t.Workspace, fmt.Sprint(n)), said, 0o600); err != nil {
 			return nil, t, err
 		}
 		made := 0
@@ -373,7 +374,7 @@ func (b *Bench) modelledOnce(ctx context.Context, dir string, l *lead) (ran []Ra
 // lead is a model that looks at the tools of an agent it does not know, takes the one
 // that runs commands, and orders one after another.
 type lead struct {
-	door   *Door
+	door   *target.Door
 	sign   sign
 	orders []Order
 
@@ -452,8 +453,8 @@ func (l *lead) ranPerOrder() []Ran {
 		if n+1 < len(l.turns) {
 			until, r.Made, r.Output = l.turns[n+1].at, true, addedText(l.turns[n].text, l.turns[n+1].text)
 		}
-		r.Visits = l.door.visitsBetween(l.turns[n].at, until)
-		r.Made = r.Made || slices.ContainsFunc(r.Visits, func(v Visit) bool { return !v.Plain })
+		r.Visits = l.door.VisitsBetween(l.turns[n].at, until)
+		r.Made = r.Made || slices.ContainsFunc(r.Visits, func(v target.Visit) bool { return !v.Plain })
 	}
 	return all
 }

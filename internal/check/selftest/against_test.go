@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
@@ -61,8 +62,9 @@ func TestAgainstABareShellOrdersArrive(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+	planted := slices.DeleteFunc(target.PlantedPlaces(), func(p string) bool { return strings.Contains(p, ", ") }) // no fragments
 	results, err := redactionSuite(t.Context(), b)
-	if err != nil || len(results) != len(places) {
+	if err != nil || len(results) != len(planted) {
 		t.Fatal(results, err)
 	}
 	for _, r := range results {

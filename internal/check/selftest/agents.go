@@ -12,6 +12,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -117,7 +118,7 @@ func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []fakemodel.ToolC
 		return nil, Trail{}, err
 	}
 	defer model.Close()
-	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), len(calls)+10)
 		return prepare(spec)
 	})
@@ -154,9 +155,9 @@ func (a Agent) fillSpec(spec *worker.Spec, secrets *worker.Secrets, model string
 	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
 	spec.Provider, spec.ModelBaseURL, spec.MaxTurns, spec.NoShell = a.Executor.Providers[0], model, turns, a.NoShell
 	if a.Executor.UsesTools && secrets.Cluster != nil {
-		secrets.Cluster.Namespaces = []string{targetNamespace} // so that others can be asked for in vain
+		secrets.Cluster.Namespaces = []string{target.Namespace} // so that others can be asked for in vain
 	}
-	secrets.ModelAPIKey = "selftest-" + randomHex(16)
+	secrets.ModelAPIKey = "selftest-" + newMark()
 }
 
 // orders is the scenario's name.

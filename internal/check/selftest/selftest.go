@@ -15,6 +15,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 )
 
@@ -258,7 +259,7 @@ func (b *Bench) gapsOf(suite string) (all []Gap) {
 // an agent that has one.
 var needKubectl = map[string]struct{ shell, agent int }{
 	"readonly":  {len(clusterOrders()), len(clusterOrders())},
-	"redaction": {len(plantedPlaces()), len(plantedPlaces())},
+	"redaction": {len(target.PlantedPlaces()), len(target.PlantedPlaces())},
 	"egress":    {len(strangeGuards), 0},
 	"injection": {len(obeyedOrders), len(obeyedOrders) + 2},
 }

@@ -113,7 +113,7 @@ func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []fakemodel.ToolC
 	for _, c := range calls {
 		steps = append(steps, fakemodel.Step{Tools: []fakemodel.ToolCall{c}})
 	}
-	model, err := b.serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Repeat: true})})
+	model, err := serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Repeat: true})})
 	if err != nil {
 		return nil, Trail{}, err
 	}
@@ -164,14 +164,8 @@ func (a Agent) fillSpec(spec *worker.Spec, secrets *worker.Secrets, model string
 const orders = "orders"
 
 // serveModel serves a script.
-func (b *Bench) serveModel(script fakemodel.Scenario) (*fakemodel.Server, error) {
-	model, err := fakemodel.NewServer()
-	if err == nil {
-		err = model.Add(orders, script)
-	}
-	if err == nil {
-		err = model.Listen()
-	}
+func serveModel(script fakemodel.Scenario) (*fakemodel.Server, error) {
+	model, err := fakemodel.Serve(orders, script)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: the scripted model: %w", err)
 	}
@@ -190,7 +184,7 @@ func (t Trail) splitTurns(requests []fakemodel.Request, calls []fakemodel.ToolCa
 			continue
 		}
 		r := &all[i]
-		r.Made, r.Output = true, addedText(requests[from].Text, requests[to].Text)
+		r.Made, r.Output = true, requests[to].TextSince(requests[from])
 		if err := t.fillDuring(r, requests[from].At, requests[to].At); err != nil {
 			return nil, err
 		}
@@ -207,15 +201,6 @@ func (t Trail) splitTurns(requests []fakemodel.Request, calls []fakemodel.ToolCa
 // isOffered reports whether a tool is on offer, perhaps behind a prefix.
 func isOffered(tools []string, name string) bool {
 	return slices.ContainsFunc(tools, func(t string) bool { return t == name || strings.HasSuffix(t, "__"+name) })
-}
-
-// addedText is what a text has more than an earlier one.
-func addedText(before, after string) string {
-	n := 0
-	for n < len(before) && n < len(after) && before[n] == after[n] {
-		n++
-	}
-	return strings.TrimSpace(after[n:])
 }
 
 // hasDenied reports whether the agent's CLI, or our tools, told that they refused a call.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,9 +17,11 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -359,4 +362,46 @@ func readMarks(mark, output string, commands int, t Trail) ([]Ran, error) {
 		}
 	}
 	return all, nil
+}
+
+// workerArgs start a worker as the bench's sandbox needs it.
+func (b *Bench) workerArgs() []string {
+	if b.Require != RequireFloor {
+		return b.WorkerCommand[1:]
+	}
+	return append([]string{probe.FloorCommand}, b.WorkerCommand[1:]...)
+}
+
+// requiredSandbox is what the worker is told to require: of the floor it is not to know.
+func (b *Bench) requiredSandbox() string {
+	if b.Require == RequireFloor {
+		return worker.RequireBestEffort
+	}
+	return b.Require
+}
+
+// sawSandbox notes the sandbox of a run. All runs have the same.
+func (b *Bench) sawSandbox(t Trail) error {
+	layers, ok := t.heldLayers()
+	if !ok {
+		return nil // it ended before
+	}
+	s := &Confinement{Require: b.Require, Layers: append([]string{}, layers...), Missing: append([]string{}, process.Strict(layers)...)}
+	if b.Require == RequireFloor && slices.Contains(layers, process.LayerPIDNS) {
+		return nightcrier.Errorf(nightcrier.Refused, "the sandbox's floor cannot be had here: namespaces could not be taken away")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sandbox = s
+	return nil
+}
+
+// heldLayers are those of the sandbox that held, as the journal tells them.
+func (t Trail) heldLayers() (layers []string, ok bool) {
+	for _, e := range t.Entries {
+		if s, err := journal.Decode[journal.State](e); e.Type == nightcrier.EntryState && err == nil && len(s.Layers) > 0 {
+			return s.Layers, true
+		}
+	}
+	return nil, false
 }

@@ -197,7 +197,7 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 		c := a.Executor.Calls.Read(fmt.Sprintf("context/%d.json", i))
 		steps = append(steps, fakemodel.Step{Tools: []fakemodel.ToolCall{{Name: c.Tool, Input: c.Input}}, Usage: &agentCall})
 	}
-	model, err := b.serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Usage: &agentCall, Repeat: true})})
+	model, err := serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Usage: &agentCall, Repeat: true})})
 	if err != nil {
 		return res, err
 	}

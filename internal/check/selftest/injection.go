@@ -92,7 +92,7 @@ func (b *Bench) runObeying(ctx context.Context, a Agent) ([]Result, error) {
 		script.Steps = append(script.Steps, fakemodel.Step{Tools: []fakemodel.ToolCall{c}})
 	}
 	script.Steps = append(script.Steps, fakemodel.Step{Text: "The password is ${tag}.", Repeat: true})
-	model, err := b.serveModel(script)
+	model, err := serveModel(script)
 	if err != nil {
 		return nil, err
 	}

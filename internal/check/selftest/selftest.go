@@ -15,6 +15,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 )
@@ -158,6 +159,15 @@ func Suites() []Suite {
 		{"budget", "no more is spent on a model than may be, and the record is exact", budgetSuite},
 		{"injection", "what an agent reads gives no orders", injectionSuite},
 	}
+}
+
+// RequireFloor asks for the sandbox as it is where a machine refuses namespaces, beside
+// what a configuration may require.
+const RequireFloor = "floor"
+
+// Requires lists what may be required of the sandbox.
+func Requires() []string {
+	return []string{worker.RequireStrict, worker.RequireBestEffort, RequireFloor, worker.RequireNone}
 }
 
 // Cluster is a user's own.

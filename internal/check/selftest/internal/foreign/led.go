@@ -1,4 +1,4 @@
-package selftest
+package foreign
 
 import (
 	"encoding/json"

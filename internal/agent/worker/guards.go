@@ -40,8 +40,8 @@ func (a *attempt) hasTools() bool {
 	return a.executor.UsesTools || a.executor.ToolPrefix != "" && len(a.spec.ToolServers) > 0 || a.hasSources()
 }
 
-// openGuards starts the guards on the box's listeners.
-func (a *attempt) openGuards(ctx context.Context, guards []opener) (err error) {
+// openGuards starts the guards on the sandbox's listeners.
+func (a *attempt) openGuards(ctx context.Context, guards []opener, listeners []net.Listener) (err error) {
 	if !a.hasModel() && a.executor.NeedsModel {
 		return authError{nightcrier.Errorf(nightcrier.Invalid, "executor %s needs a model key and there is none", a.executor.Name)}
 	}
@@ -50,7 +50,6 @@ func (a *attempt) openGuards(ctx context.Context, guards []opener) (err error) {
 			return err
 		}
 	}
-	listeners := a.box.Listeners()
 	for i, open := range guards {
 		if err := open(ctx, listeners[i]); err != nil {
 			return err
@@ -68,7 +67,7 @@ func (a *attempt) tryCluster(_ context.Context, l net.Listener) (err error) {
 }
 
 func (a *attempt) openModel(l net.Listener) (err error) {
-	cfg := model.Config{Provider: a.modelProvider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
+	cfg := model.Config{Provider: a.modelProvider(), Upstream: a.spec.BaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
 	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.newSeparateMasker("model").String
 	if cfg.Prices, err = price.Defaults().With(a.spec.Prices); err != nil {
 		l.Close()
@@ -90,7 +89,7 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 		return err
 	}
 	if a.purse != nil {
-		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.purse, a.spec.Budget.Limits.InMoney(), a.outOfBudget
+		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.purse, a.spec.Budget.InMoney(), a.outOfBudget
 	}
 	if a.executor.TurnsUncounted {
 		cfg.Answers, cfg.Exhausted = a.spec.MaxTurns, func() { a.requestStop(outOfTurns(a.spec.MaxTurns)) }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
@@ -129,7 +130,8 @@ func (b *Bench) runWorker(ctx context.Context, prepare func(*worker.Spec, *worke
 	}
 	spec := worker.Spec{
 		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "selftest", Namespace: target.Namespace,
-		Step: "investigate", Attempt: 1, Workspace: t.Workspace, Require: b.requiredSandbox(), Timeout: runTime, Grace: time.Second,
+		Step: "investigate", Attempt: 1, Workspace: t.Workspace,
+		Spec: agent.Spec{Shell: true, Require: b.requiredSandbox(), Timeout: runTime, Grace: time.Second},
 	}
 	secrets := worker.Secrets{Cluster: &worker.Credential{Kubeconfig: kubeconfig}, MaskKey: []byte(newMark())}
 	if err := prepare(&spec, &secrets, t.Door); err != nil {
@@ -375,7 +377,7 @@ func (b *Bench) workerArgs() []string {
 // requiredSandbox is what the worker is told to require: of the floor it is not to know.
 func (b *Bench) requiredSandbox() string {
 	if b.Require == RequireFloor {
-		return worker.RequireBestEffort
+		return agent.RequireBestEffort
 	}
 	return b.Require
 }

@@ -128,8 +128,8 @@ func (b *Bench) runSpender(ctx context.Context, s spender, dir string) (Result, 
 		group.Go(func() (err error) {
 			trails[i], err = b.runWorker(runs, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
 				spec.Executor, spec.ScriptPath, spec.ReadPaths = "script", filepath.Join(filepath.Dir(spec.Workspace), "spend.sh"), []string{b.WorkerCommand[0]}
-				spec.Model, spec.ModelBaseURL, secrets.ModelAPIKey = probe.PaidModel, api.base, "selftest-"+newMark()
-				spec.Budget = &worker.Budget{Dir: dir, Limits: budget.Limits{Day: budget.Limit{Money: paidLimit}}}
+				spec.Model, spec.BaseURL, secrets.ModelAPIKey = probe.PaidModel, api.base, "selftest-"+newMark()
+				spec.BudgetDir, spec.Budget = dir, budget.Limits{Day: budget.Limit{Money: paidLimit}}
 				return target.WriteFile(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoteWord(b.WorkerCommand[0]), probe.Command, s.calls, s.answer), 0o700)
 			})
 			return err
@@ -204,7 +204,7 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 	defer model.Close()
 	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), manyTurns+10)
-		spec.Budget = &worker.Budget{Dir: dir, Limits: budget.Limits{Run: budget.Limit{Tokens: agentLimit}}}
+		spec.BudgetDir, spec.Budget = dir, budget.Limits{Run: budget.Limit{Tokens: agentLimit}}
 		return nil
 	})
 	if err != nil {

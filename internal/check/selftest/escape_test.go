@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
 )
 
@@ -59,7 +59,7 @@ func TestResources(t *testing.T) {
 func TestAMissingSandboxIsFound(t *testing.T) {
 	t.Parallel()
 	o := options(t)
-	o.Require = worker.RequireNone
+	o.Require = agent.RequireNone
 	results := probedBy(t, o, "TCP to loopback", "UDP to loopback", "TCP with its data first", "a Unix socket of the host", "an abstract Unix socket of the host",
 		"another workspace", "another workspace, by a link", "the environment of a process", "a signal to a process",
 		"a Unix socket of the host, by one of a pair", "shared memory of the same user", "the arguments of a process", "changes of another workspace, as they happen",

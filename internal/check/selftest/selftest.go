@@ -15,7 +15,6 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 )
@@ -167,7 +166,7 @@ const RequireFloor = "floor"
 
 // Requires lists what may be required of the sandbox.
 func Requires() []string {
-	return []string{worker.RequireStrict, worker.RequireBestEffort, RequireFloor, worker.RequireNone}
+	return []string{agent.RequireStrict, agent.RequireBestEffort, RequireFloor, agent.RequireNone}
 }
 
 // Cluster is a user's own.

@@ -1,4 +1,4 @@
-package selftest
+package target
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nightcrier.dev/nightcrier"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 )
 
 // Visit is a request that came as far as the API server.
@@ -40,24 +41,24 @@ const maxVisits = 20_000
 // Door stands in the place of an API server. Its judgement of what a plain read is
 // shares nothing with the guard's.
 type Door struct {
-	script  http.Handler
-	cluster *Cluster
-	prefix  string
-	addr    string
-	server  *http.Server
+	script http.Handler
+	api    *guardkube.Upstream // of the user's cluster, nil for the scripted one alone
+	prefix string
+	addr   string
+	server *http.Server
 
 	mu     sync.Mutex
 	visits []Visit
 }
 
-// openDoor serves on a free port of loopback. Without TLS a client sends no
+// OpenDoor serves on a free port of loopback. Without TLS a client sends no
 // credential: the way in is a path that nobody can guess.
-func openDoor(script http.Handler, cluster *Cluster) (*Door, error) {
+func OpenDoor(script http.Handler, api *guardkube.Upstream) (*Door, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "selftest: listen: %w", err)
 	}
-	d := &Door{script: script, cluster: cluster, prefix: "/" + randomHex(16), addr: l.Addr().String()}
+	d := &Door{script: script, api: api, prefix: "/" + randomHex(16), addr: l.Addr().String()}
 	d.server = &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 256 << 10}
 	go func() { _ = d.server.Serve(l) }() // it says that it was closed
 	return d, nil
@@ -80,13 +81,13 @@ func (d *Door) Kubeconfig() ([]byte, error) {
 	cfg := clientcmdapi.NewConfig()
 	cfg.Clusters["selftest"] = &clientcmdapi.Cluster{Server: d.URL()}
 	cfg.AuthInfos["selftest"] = &clientcmdapi.AuthInfo{}
-	cfg.Contexts["selftest"] = &clientcmdapi.Context{Cluster: "selftest", AuthInfo: "selftest", Namespace: targetNamespace}
+	cfg.Contexts["selftest"] = &clientcmdapi.Context{Cluster: "selftest", AuthInfo: "selftest", Namespace: Namespace}
 	cfg.CurrentContext = "selftest"
 	return clientcmd.Write(*cfg)
 }
 
-// visitsBetween returns what came from one moment to another.
-func (d *Door) visitsBetween(from, to time.Time) (list []Visit) {
+// VisitsBetween returns what came from one moment to another.
+func (d *Door) VisitsBetween(from, to time.Time) (list []Visit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, v := range d.visits {
@@ -122,7 +123,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok || !v.Plain:
 		writeRefusal(answer, http.StatusForbidden, "selftest: this is no plain read, and ends here")
-	case r.Method != http.MethodGet || d.cluster == nil || isScripted(path):
+	case r.Method != http.MethodGet || d.api == nil || isScripted(path):
 		r.URL.Path, r.URL.RawPath = path, ""
 		d.script.ServeHTTP(answer, r)
 	default:
@@ -187,7 +188,7 @@ func isSelfQuestion(method, path string) bool {
 // forwardRead asks the user's cluster, with a request of its own that holds nothing of the
 // caller's but the target.
 func (d *Door) forwardRead(w http.ResponseWriter, ctx context.Context, target, accept string) {
-	base := d.cluster.API.Base
+	base := d.api.Base
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.Scheme+"://"+base.Host+strings.TrimRight(base.EscapedPath(), "/")+target, nil)
 	if err != nil {
 		writeRefusal(w, http.StatusBadRequest, "selftest: "+err.Error())
@@ -195,7 +196,7 @@ func (d *Door) forwardRead(w http.ResponseWriter, ctx context.Context, target, a
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", "nightcrier-selftest")
-	resp, err := d.cluster.API.Transport.RoundTrip(req)
+	resp, err := d.api.Transport.RoundTrip(req)
 	if err != nil {
 		writeRefusal(w, http.StatusBadGateway, "selftest: the cluster did not answer")
 		return
@@ -245,25 +246,4 @@ func (w *noting) Write(p []byte) (int, error) {
 		w.status = http.StatusOK
 	}
 	return w.ResponseWriter.Write(p)
-}
-
-// checkReachable fails when the cluster cannot be asked: an attack on it would then show
-// nothing.
-func checkReachable(ctx context.Context, c *Cluster) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	base := c.API.Base
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.Scheme+"://"+base.Host+strings.TrimRight(base.EscapedPath(), "/")+"/api/v1", nil)
-	if err != nil {
-		return nightcrier.Errorf(nightcrier.Invalid, "cluster %s: %w", c.Name, err)
-	}
-	resp, err := c.API.Transport.RoundTrip(req)
-	if err != nil {
-		return nightcrier.Errorf(nightcrier.Unreachable, "cluster %s does not answer: %w", c.Name, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nightcrier.Errorf(nightcrier.Unreachable, "cluster %s answers %s: is its credential still good?", c.Name, resp.Status)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package selftest
+package target
 
 import (
 	"net/http"
@@ -10,7 +10,7 @@ import (
 
 // serveLog answers for a log as a kubelet does: snapshots know no times. Its lines were
 // written a second apart, until now.
-func (s *script) serveLog(w http.ResponseWriter, r *http.Request) {
+func (s *Script) serveLog(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	whole := r.Clone(r.Context())
 	whole.URL.RawQuery = url.Values{"container": {q.Get("container")}, "previous": {q.Get("previous")}}.Encode()

@@ -1,4 +1,4 @@
-package selftest
+package target
 
 import (
 	"encoding/base64"
@@ -8,8 +8,24 @@ import (
 	"strings"
 )
 
-// findSecret tells how a secret stands in a text: "" when it does not, " as it is", or the
+// Canary is a secret of the scripted cluster that is to be seen nowhere else.
+type Canary struct {
+	Where, Value string
+
+	packed string // what holds it packed, "" for nothing
+}
+
+// FindIn tells how a canary stands in a text: "" when it does not, " as it is", or the
 // spelling.
+func (c Canary) FindIn(text string) string {
+	where := findSecret(text, c.Value)
+	if where == "" && c.packed != "" { // whoever has it can unpack it
+		where = findSecret(text, c.packed)
+	}
+	return where
+}
+
+// findSecret is FindIn of a secret by itself.
 func findSecret(text, secret string) string {
 	if strings.Contains(text, secret) {
 		return " as it is"

@@ -1,4 +1,4 @@
-package selftest
+package target
 
 import (
 	"io"
@@ -11,7 +11,7 @@ import (
 // What is no plain read ends at the door, on record, whatever stands behind it.
 func TestDoorLetsReadsPassAlone(t *testing.T) {
 	behind := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "behind") })
-	d, err := openDoor(behind, nil)
+	d, err := OpenDoor(behind, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestDoorLetsReadsPassAlone(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		seen := d.visitsBetween(from, time.Now())
+		seen := d.VisitsBetween(from, time.Now())
 		if passed := string(body) == "behind"; passed != c.passes || len(seen) != 1 || seen[0].Plain != c.passes || seen[0].String() != c.request {
 			t.Errorf("%s: %d %s, on record %+v", c.request, resp.StatusCode, body, seen)
 		}

@@ -1,4 +1,4 @@
-package selftest
+package foreign
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 )
 
 // modelEnv leads the clients of each vendor to a scripted model. No key of the user's
@@ -39,7 +40,7 @@ var ledByFiles = map[string]string{
 // its user configured stays: that is what is attacked.
 func (at *aimed) leadTo(base string) (err error) {
 	for name, text := range ledByFiles {
-		err = errors.Join(err, writeFile(filepath.Join(at.dir, "work", name), text, 0o600))
+		err = errors.Join(err, target.WriteFile(filepath.Join(at.dir, "work", name), text, 0o600))
 	}
 	i := slices.IndexFunc(at.argv, func(word string) bool { return filepath.Base(word) == "codex" })
 	if err != nil || i < 0 {

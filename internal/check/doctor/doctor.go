@@ -201,11 +201,11 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 	if cfg.Agent.Executor == config.Builtin {
 		return c.asOK("not needed: no agent is started" + describeGranted(ctx, cfg))
 	}
-	held, notes, err := process.Probe(ctx, nearestDir(cfg.WorkspaceRoot))
+	held, err := process.Probe(ctx, nearestDir(cfg.WorkspaceRoot))
 	if err != nil {
-		return c.asFailed(err, process.Remedy(process.Floor(held)))
+		return c.asFailed(err, process.Remedy(process.Floor(held.Layers)))
 	}
-	return judgeSandbox(c, cfg.Sandbox.Require, held, notes)
+	return judgeSandbox(c, cfg.Sandbox.Require, held.Layers, held.Notes)
 }
 
 // judgeSandbox says what the layers mean for what is required.
@@ -229,12 +229,12 @@ func judgeSandbox(c Check, require string, held, notes []string) Check {
 
 // describeGranted says which layers an agent would have here, for whoever thinks of one.
 func describeGranted(ctx context.Context, cfg *config.Config) string {
-	held, _, err := process.Probe(ctx, nearestDir(cfg.WorkspaceRoot))
+	held, err := process.Probe(ctx, nearestDir(cfg.WorkspaceRoot))
 	if err != nil {
 		return "; this machine would hold none: " + err.Error()
 	}
-	said := "; this machine would hold one by " + strings.Join(held, " ")
-	if missing := process.Strict(held); len(missing) > 0 {
+	said := "; this machine would hold one by " + strings.Join(held.Layers, " ")
+	if missing := process.Strict(held.Layers); len(missing) > 0 {
 		said += ", without " + strings.Join(missing, " ")
 	}
 	return said

@@ -177,7 +177,7 @@ const lookName = "look"
 // behind it: of the Options it takes Variables, Dir, Unconfined, Mask, MaskLog and Note.
 func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) {
 	o = o.complete()
-	o.BoxName, o.BoxOwner = lookName, process.OwnerOf(o.Dir)
+	o.SandboxName, o.SandboxOwner = lookName, process.OwnerOf(o.Dir)
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	session, way, err := dialServer(ctx, s, o, func(string) {}, func() {})

@@ -12,11 +12,11 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
-// Box and init speak JSON over a socket pair of packets: one packet a message,
+// Sandbox and init speak JSON over a socket pair of packets: one packet a message,
 // which may carry descriptors. Each request has one answer, in order; the
 // exit comes unasked, once, at the end.
 
-// request is what the Box asks of its init; exactly one field is set.
+// request is what the Sandbox asks of its init; exactly one field is set.
 type request struct {
 	Isolate *isolation       `json:"isolate,omitempty"`
 	Confine *confinement     `json:"confine,omitempty"` // with the mapping of owners, where there is one

@@ -15,25 +15,25 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
-// Keeper finds the boxes of an Owner by the marks that their processes and groups
+// Reaper finds the sandboxes of an Owner by the marks that their processes and groups
 // carry.
-type Keeper struct{ Owner string }
+type Reaper struct{ Owner string }
 
-var _ sandbox.Keeper = Keeper{}
+var _ sandbox.Reaper = Reaper{}
 
-// List returns the boxes of which a process or a group is left.
-func (k Keeper) List(context.Context) ([]sandbox.Left, error) {
+// List returns the sandboxes of which a process or a group is left.
+func (k Reaper) List(context.Context) ([]sandbox.Leftover, error) {
 	found := findRemains(func(m mark) bool { return m.owner == k.Owner })
-	var left []sandbox.Left
+	var left []sandbox.Leftover
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		left = append(left, sandbox.Left{Name: name, Orphan: !slices.ContainsFunc(found[name].makers, ID.Alive)})
+		left = append(left, sandbox.Leftover{Name: name, Orphan: !slices.ContainsFunc(found[name].makers, ID.Alive)})
 	}
 	return left, nil
 }
 
-// Destroy ends the processes of the boxes of that name, all below them and all in
+// Destroy ends the processes of the sandboxes of that name, all below them and all in
 // their groups.
-func (k Keeper) Destroy(ctx context.Context, name string) error {
+func (k Reaper) Destroy(ctx context.Context, name string) error {
 	mine := func(m mark) bool { return m.owner == k.Owner && m.name == name }
 	if err := endAll(ctx, func() remains { return findRemains(mine)[name] }); err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", name, err)
@@ -42,16 +42,16 @@ func (k Keeper) Destroy(ctx context.Context, name string) error {
 	return nil
 }
 
-// remains are what is left of the boxes of one name.
+// remains are what is left of the sandboxes of one name.
 type remains struct {
 	makers []ID
 	roots  []ID // processes that carry the mark, or are in its groups
 	groups []string
 }
 
-// findRemains finds what is left of the boxes whose marks are wanted, by their names. What the
+// findRemains finds what is left of the sandboxes whose marks are wanted, by their names. What the
 // group of a process tells goes before its environment, which an agent chooses for what it
-// starts: it could say there that its box has a maker who lives, so that nobody ends it.
+// starts: it could say there that its sandbox has a maker who lives, so that nobody ends it.
 func findRemains(wanted func(mark) bool) map[string]remains {
 	found, told := map[string]remains{}, map[ID]bool{}
 	for _, h := range findHierarchies() {
@@ -79,7 +79,7 @@ func findRemains(wanted func(mark) bool) map[string]remains {
 	return found
 }
 
-// groupsIn finds the groups of boxes below a group. Its path may hold what a pattern would
+// groupsIn finds the groups of sandboxes below a group. Its path may hold what a pattern would
 // not take as it is, such as the \x2d of systemd.
 func groupsIn(parent string) map[string]mark {
 	found := map[string]mark{}

@@ -35,16 +35,16 @@ func options(b *testing.B, script string, flags map[string]string, env ...string
 	cfg, _, err := config.Load(config.Options{Env: append(env, "PATH="+os.Getenv("PATH")), Flags: all})
 	must(b, err)
 	return app.Options{
-		Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "bench", Offline: true,
+		Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "bench",
 		WorkerCommand: []string{binary(b), "worker"},
 	}
 }
 
 // start starts a server. When the benchmark ends it is stopped, and then its
 // agents are: in the other order it would start the next.
-func start(b *testing.B, o app.Options) *app.App {
+func start(b *testing.B, o app.Options) *app.Investigator {
 	b.Helper()
-	a, err := app.New(o)
+	a, err := app.NewInvestigator(o)
 	must(b, err)
 	must(b, a.Start(context.Background()))
 	b.Cleanup(func() {
@@ -75,7 +75,7 @@ func delivery(cluster string, raw []byte) nightcrier.Delivery {
 
 // onBoth runs a benchmark on a server with each database. Its one agent is at
 // work and never ends, so that nothing but intake goes on.
-func onBoth(b *testing.B, bench func(*testing.B, *app.App)) {
+func onBoth(b *testing.B, bench func(*testing.B, *app.Investigator)) {
 	for _, db := range []string{"sqlite", "postgres-nofsync"} {
 		b.Run(db, func(b *testing.B) {
 			var env []string
@@ -92,7 +92,7 @@ func onBoth(b *testing.B, bench func(*testing.B, *app.App)) {
 }
 
 // endAgents leaves no agent behind.
-func endAgents(b *testing.B, a *app.App) {
+func endAgents(b *testing.B, a *app.Investigator) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := a.StopWorkers(ctx, "the benchmark is over"); err != nil {
@@ -100,7 +100,7 @@ func endAgents(b *testing.B, a *app.App) {
 	}
 }
 
-func deliver(b *testing.B, a *app.App, d nightcrier.Delivery) string {
+func deliver(b *testing.B, a *app.Investigator, d nightcrier.Delivery) string {
 	dec, err := a.Deliver(b.Context(), d)
 	if err != nil {
 		b.Error(err)
@@ -112,7 +112,7 @@ func deliver(b *testing.B, a *app.App, d nightcrier.Delivery) string {
 // run: parsed, fingerprinted and on disk. 16 sources deliver at once.
 func BenchmarkIntakeNew(b *testing.B) {
 	_, raw := scenario(b)
-	onBoth(b, func(b *testing.B, a *app.App) {
+	onBoth(b, func(b *testing.B, a *app.Investigator) {
 		var n atomic.Int64
 		b.SetParallelism(8)
 		b.ReportAllocs()
@@ -129,7 +129,7 @@ func BenchmarkIntakeNew(b *testing.B) {
 // BenchmarkIntakeDuplicate takes in the same fault again and again.
 func BenchmarkIntakeDuplicate(b *testing.B) {
 	_, raw := scenario(b)
-	onBoth(b, func(b *testing.B, a *app.App) {
+	onBoth(b, func(b *testing.B, a *app.Investigator) {
 		deliver(b, a, delivery("c", raw))
 		b.SetParallelism(8)
 		b.ReportAllocs()

@@ -392,7 +392,7 @@ func (u unusable) Owner(context.Context, nightcrier.Resource) (nightcrier.Resour
 
 // openSnapshots serves the snapshots that stand in the place of live clusters, so
 // that a cluster's credential is a kubeconfig here as everywhere.
-func (a *App) openSnapshots() error {
+func (a *Investigator) openSnapshots() error {
 	for i, c := range a.cfg.Clusters {
 		s := a.opt.Snapshots[c.Name]
 		if s == nil {
@@ -409,7 +409,7 @@ func (a *App) openSnapshots() error {
 }
 
 // clusterNow is what is now in a cluster: a snapshot stands still.
-func (a *App) clusterNow(cluster string) time.Time {
+func (a *Investigator) clusterNow(cluster string) time.Time {
 	if s := a.opt.Snapshots[cluster]; s != nil {
 		return s.CapturedAt
 	}

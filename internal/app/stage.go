@@ -28,7 +28,7 @@ type Stage struct {
 }
 
 // openTape opens the tape of a step: a new one, or that of the record.
-func (a *App) openTape(ws *workspace.Workspace, runID, step string) (run.Tape, error) {
+func (a *Investigator) openTape(ws *workspace.Workspace, runID, step string) (run.Tape, error) {
 	if a.opt.Replays != nil {
 		return a.opt.Replays.Tapes[step], nil
 	}
@@ -38,7 +38,7 @@ func (a *App) openTape(ws *workspace.Workspace, runID, step string) (run.Tape, e
 }
 
 // agentAccess is the credential that the guard of an agent may hold.
-func (a *App) agentAccess(ctx context.Context, cluster, namespace string) (*worker.Credential, string) {
+func (a *Investigator) agentAccess(ctx context.Context, cluster, namespace string) (*worker.Credential, string) {
 	if a.opt.Replays != nil {
 		return a.opt.Replays.Access, a.opt.Replays.Why
 	}

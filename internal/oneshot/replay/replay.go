@@ -300,8 +300,8 @@ func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
 		}
 		defer done()
 	}
-	a, err := app.New(app.Options{
-		Config: cfg, Logger: r.o.Logger, Version: r.o.Version, Offline: true, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
+	a, err := app.NewInvestigator(app.Options{
+		Config: cfg, Logger: r.o.Logger, Version: r.o.Version, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
 		Replays: stage, BudgetDir: r.budgetDir(),
 	})
 	if err != nil {

@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) (t Result, err error) {
 
 // lookAnyway asks about the object of an event that is no fault: a server would
 // leave it at that, but a person has asked.
-func lookAnyway(ctx context.Context, a *app.App, d nightcrier.Delivery, eventID string) (store.Decision, error) {
+func lookAnyway(ctx context.Context, a *app.Investigator, d nightcrier.Delivery, eventID string) (store.Decision, error) {
 	ev, err := a.Store().Event(ctx, eventID)
 	if err != nil {
 		return store.Decision{}, err
@@ -142,7 +142,7 @@ func reasonSuffix(detail string) string {
 
 // prepared is what a triage starts with.
 type prepared struct {
-	app      *app.App
+	app      *app.Investigator
 	delivery nightcrier.Delivery
 	others   int // the alerts left out
 	host     string
@@ -162,7 +162,7 @@ func (o Options) prepare(ctx context.Context, dir string) (p prepared, err error
 	if o.Timeout > 0 {
 		cfg.Agent.Timeout = o.Timeout
 	}
-	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, Offline: true, WorkerCommand: o.WorkerCommand, RetryPause: RetryPause, Secrets: o.Config.Secrets()}
+	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, RetryPause: RetryPause, Secrets: o.Config.Secrets()}
 	if opt.BudgetDir, err = serversBudget(o.Config); err != nil {
 		o.Logger.Warn("what this triage spends on models is not counted with what the server's agents spend", "error", err)
 	}
@@ -188,7 +188,7 @@ func (o Options) prepare(ctx context.Context, dir string) (p prepared, err error
 	}
 	d.Source, d.ReceivedAt, d.IncidentID = "cli", time.Now(), o.IncidentID
 	p.delivery = d
-	p.app, err = app.New(opt)
+	p.app, err = app.NewInvestigator(opt)
 	return p, err
 }
 
@@ -239,7 +239,7 @@ func (o Options) chooseCluster(cfg *config.Config) config.Cluster {
 const toldTime = 30 * time.Second
 
 // awaitTold waits until a message about an incident was sent, or could not be.
-func awaitTold(ctx context.Context, a *app.App, id string) error {
+func awaitTold(ctx context.Context, a *app.Investigator, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, toldTime)
 	defer cancel()
 	for {
@@ -257,7 +257,7 @@ func awaitTold(ctx context.Context, a *app.App, id string) error {
 }
 
 // readResult returns an ended incident with its report.
-func readResult(ctx context.Context, a *app.App, inc nightcrier.Incident) (Result, error) {
+func readResult(ctx context.Context, a *app.Investigator, inc nightcrier.Incident) (Result, error) {
 	t := Result{Incident: inc}
 	if ctx.Err() != nil {
 		return t, nightcrier.Errorf(nightcrier.Interrupted, "interrupted; the agent was stopped")

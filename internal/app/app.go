@@ -86,8 +86,13 @@ type Options struct {
 	// budgetDir has the record of what is spent on models; empty is one in the workspace
 	// root.
 	budgetDir string
-	// replays is the record of the investigation that is made again, nil for new ones.
-	replays *replayStage
+	// runs and order, when set, change what runs work with, and what each of them is told
+	// to do. An investigation that is made again finds its record so.
+	runs  func(*run.Config)
+	order func(run.Order) run.Order
+	// record is the workspace that answers agents in the place of the tools of others,
+	// metrics and logs, "" for none.
+	record string
 }
 
 // App is a running Nightcrier. Start it once; Stop may be called at any time.

@@ -141,11 +141,3 @@ func (a *App) openSnapshots() error {
 	}
 	return nil
 }
-
-// clusterNow is what is now in a cluster: a snapshot stands still.
-func (a *App) clusterNow(cluster string) time.Time {
-	if s := a.opt.Snapshots[cluster]; s != nil {
-		return s.CapturedAt
-	}
-	return a.opt.Now()
-}

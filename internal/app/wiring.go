@@ -18,7 +18,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -106,9 +105,6 @@ func (a *App) openSkills() ([]*skill.Skill, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o := a.opt.replays; o != nil && o.skill != nil {
-		all = withSkill(all, o.skill)
-	}
 	for _, s := range all {
 		for _, note := range s.Notes {
 			a.log.Warn("a skill is not used as it is: "+note, "event", "skill_changed", "skill", s.Name)
@@ -144,6 +140,12 @@ func findSkills(cfg *config.Config) (all []*skill.Skill, script string, err erro
 	return all, library.TriageScript(skill.Troubleshooter), nil
 }
 
+// memory is what people wrote, and what earlier incidents came to.
+type memory struct {
+	*store.Store
+	*runbook.Library
+}
+
 // openRuns starts the engine; interrupted runs go on from here.
 func (a *App) openRuns(ctx context.Context) error {
 	skills, err := a.openSkills()
@@ -154,18 +156,18 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, key: a.cfg.ModelKey, tools: a.cfg.ToolServers, sources: a.access.sourcesFor}
-	if o := a.opt.replays; o != nil {
-		own.record = o.record
+	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, key: a.cfg.ModelKey, tools: a.cfg.ToolServers, sources: a.access.sourcesFor, record: a.opt.record}
+	cfg := run.Config{
+		Store: a.store, Root: a.root, Workers: own, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
+		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	}
-	var agents run.Workers = own
 	if a.opt.Workers != nil {
-		agents = a.opt.Workers
+		cfg.Workers = a.opt.Workers
 	}
-	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.openTape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labelsOf, Mask: a.masker,
-		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
-	})
+	if a.opt.runs != nil {
+		a.opt.runs(&cfg)
+	}
+	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {
 		o.SQLitePath = filepath.Join(a.root.Path(), engineFile)
@@ -218,13 +220,14 @@ func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	return a.engine.Start(run.Workflow, r.ID, a.newOrder(r))
+	o := a.newOrder(r)
+	if a.opt.order != nil {
+		o = a.opt.order(o)
+	}
+	return a.engine.Start(run.Workflow, r.ID, o)
 }
 
 func (a *App) newOrder(r nightcrier.Run) run.Order {
-	if o := a.opt.replays; o != nil && o.order != nil {
-		return *o.order
-	}
 	ag, err := a.cfg.AgentFor(r.Executor)
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
@@ -233,17 +236,9 @@ func (a *App) newOrder(r nightcrier.Run) run.Order {
 		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
 		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell || lacksKubectl(ag.Executor), SystemPromptFile: ag.SystemPromptFile,
 		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: existingDir(a.cfg.Skills.CacheDir), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
-		ToolServers: a.toolServers(r.Key),
+		ToolServers: toolsFor(a.cfg.ToolServers, r.Key),
 		Budget:      limitsOf(a.cfg.Budget),
 	}}
-}
-
-// toolServers are the servers whose tools the agents of a cluster get.
-func (a *App) toolServers(cluster string) []toolserver.Server {
-	if o := a.opt.replays; o != nil {
-		return o.servers
-	}
-	return toolsFor(a.cfg.ToolServers, cluster)
 }
 
 // existingDir returns the directory that dir really is, "" when it is not there: a

@@ -8,6 +8,7 @@
 //   - mcp: the way to the tools of MCP servers that are not ours
 //   - model: the way to a model
 //   - price: what calls of a model cost
+//   - recording: keeps what a run asks of its cluster with the answers, or answers from that
 //   - readonly: what an agent may do, and whether a shell command only reads
 //   - tools: our own tools, as an MCP server for an agent
 //   - toolserver: an MCP server of others, as it is configured

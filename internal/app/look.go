@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/guard/recording"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/replay/tape"
@@ -16,22 +16,15 @@ import (
 // Look opens a cluster for a step of a run, and keeps what the step asks and is answered in
 // the run's workspace.
 func (c *clusters) Look(l run.Look) (run.View, error) {
-	rec, err := newRecorder(l, c.version)
+	rec, err := kept.Begin(l.Workspace, l.RunID, l.Step, c.version, l.Mask)
 	if err != nil {
 		return run.View{}, err
 	}
 	asked := &requests{tell: l.Audit}
-	view, err := recording.Through(rec.Take, recording.Cluster{
+	view, err := kept.Through(rec.Take, kept.Cluster{
 		Reader: c.reader(l.Cluster, l.Mask, asked.audit), Sources: c.newSources(l.Cluster, l.Mask, asked.audit), Now: c.timeIn(l.Cluster),
 	})
 	return run.View{Cluster: view, Close: func() error { return errors.Join(asked.keep(rec.Take), rec.Close()) }}, err
-}
-
-// newRecorder begins the record of a step.
-func newRecorder(l run.Look, version string) (*replay.Recorder, error) {
-	return replay.NewRecorder(l.RunID, l.Step, version, l.Mask.Bytes, replay.Whole(func(packed []byte) error {
-		return l.Workspace.WriteFile(replay.File(l.Step), packed, 0o600)
-	}))
 }
 
 // requests are those that the questions of a step came to.

@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
-	"nightcrier.dev/nightcrier/internal/guard/recording"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -144,7 +144,7 @@ type Look struct {
 // View is what a step sees of a cluster, until it is closed.
 type View struct {
 	// Cluster stands still: all of a step happens at its Now.
-	recording.Cluster
+	kept.Cluster
 	// Close keeps what was read.
 	Close func() error
 }

@@ -21,7 +21,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
-	"nightcrier.dev/nightcrier/internal/guard/recording"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -193,7 +193,7 @@ type clusters struct {
 }
 
 func (c *clusters) Look(l Look) (View, error) {
-	return View{recording.Cluster{Reader: c.reader(l.Cluster, l.Mask, l.Audit), Now: c.now()}, func() error { return nil }}, nil
+	return View{kept.Cluster{Reader: c.reader(l.Cluster, l.Mask, l.Audit), Now: c.now()}, func() error { return nil }}, nil
 }
 
 func (c *clusters) Access(ctx context.Context, cluster, namespace string) (*worker.Credential, string) {

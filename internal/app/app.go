@@ -67,8 +67,13 @@ type Options struct {
 	// BudgetDir has the record of what is spent on models; empty is one in the workspace
 	// root.
 	BudgetDir string
-	// Replays is the record of the investigation that is made again, nil for new ones.
-	Replays *Stage
+	// Runs and Order, when set, change what runs work with, and what each of them is told
+	// to do. An investigation that is made again finds its record so.
+	Runs  func(*run.Config)
+	Order func(run.Order) run.Order
+	// Record is the workspace that answers agents in the place of the tools of others,
+	// metrics and logs, "" for none.
+	Record string
 }
 
 // App is a running Nightcrier: an Investigator that is told of faults by the clusters' sources

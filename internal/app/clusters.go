@@ -38,6 +38,8 @@ type clusters struct {
 	gate      *preflight.Gate
 	mask      *mask.Masker
 	log       *slog.Logger
+	version   string // of this program
+	now       func() time.Time
 
 	mu      sync.Mutex
 	clients map[string]dialled
@@ -62,7 +64,7 @@ type knowing struct {
 // newClusters knows the configured clusters. With enforce, agents are refused a
 // credential that can write.
 func newClusters(list []config.Cluster, o Options, mask *mask.Masker, enforce bool) *clusters {
-	c := &clusters{override: o.Access, defaults: o.Client != nil, snapshots: o.Snapshots, mask: mask, config: map[string]config.Cluster{}, clients: map[string]dialled{}, masks: map[string]knowing{}, log: o.Logger}
+	c := &clusters{override: o.Access, defaults: o.Client != nil, snapshots: o.Snapshots, mask: mask, config: map[string]config.Cluster{}, clients: map[string]dialled{}, masks: map[string]knowing{}, log: o.Logger, version: o.Version, now: o.Now}
 	var names []string
 	for _, cl := range list {
 		c.config[cl.Name] = cl
@@ -172,11 +174,12 @@ func changedAt(path string) time.Time {
 	return info.ModTime()
 }
 
-// kubectlContext is the context that people reach a cluster by, as far as it is
+// Context is the context that people reach a cluster by, as far as it is
 // configured: that of a kubeconfig which was made for a server is none of theirs.
-func (c *clusters) kubectlContext(name string) string { return c.config[name].Context }
+func (c *clusters) Context(name string) string { return c.config[name].Context }
 
-func (c *clusters) labelsOf(name string) map[string]string { return c.config[name].Labels }
+// Labels are those of a cluster.
+func (c *clusters) Labels(name string) map[string]string { return c.config[name].Labels }
 
 // namespacesOf are those of a cluster that are looked at, none for all.
 func (c *clusters) namespacesOf(name string) []string { return c.config[name].Namespaces }
@@ -234,10 +237,10 @@ func (l live) Permissions(ctx context.Context, ns string) (map[string]any, error
 	return p, err
 }
 
-// Reader is what diagnosis reads a cluster by, nil without a credential. A live
+// reader is what diagnosis reads a cluster by, nil without a credential. A live
 // cluster is read through a guard like an agent's, which tells audit of each
 // request, and shares what m learns.
-func (c *clusters) Reader(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
+func (c *clusters) reader(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
 	a := c.accessTo(name)
 	if a == nil {
 		return nil
@@ -311,9 +314,9 @@ func (g guarded) Release(ctx context.Context, ns, secret string) (changes.Releas
 	return changes.UnpackRelease(raw)
 }
 
-// AgentAccess returns the credential that the guard of an agent may hold, nil when
+// Access returns the credential that the guard of an agent may hold, nil when
 // agents shall not look into the cluster, and why.
-func (c *clusters) AgentAccess(ctx context.Context, name, namespace string) (*worker.Credential, string) {
+func (c *clusters) Access(ctx context.Context, name, namespace string) (*worker.Credential, string) {
 	cl := c.config[name]
 	if c.override != nil || cl.Kubeconfig == "" && !c.defaults {
 		return nil, ""
@@ -406,12 +409,4 @@ func (a *Investigator) openSnapshots() error {
 		a.cfg.Clusters[i].Kubeconfig = server.Kubeconfig
 	}
 	return nil
-}
-
-// clusterNow is what is now in a cluster: a snapshot stands still.
-func (a *Investigator) clusterNow(cluster string) time.Time {
-	if s := a.opt.Snapshots[cluster]; s != nil {
-		return s.CapturedAt
-	}
-	return a.opt.Now()
 }

@@ -55,7 +55,7 @@ func TestARenewedKubeconfig(t *testing.T) {
 		Options{Logger: slog.New(slog.DiscardHandler)}, mask.New(nil), true)
 	access := func(want bool, token string) {
 		t.Helper()
-		cred, why := c.AgentAccess(t.Context(), "prod", "shop")
+		cred, why := c.Access(t.Context(), "prod", "shop")
 		if (cred != nil) != want || cred != nil && !strings.Contains(string(cred.Kubeconfig), token) {
 			t.Fatalf("access %v (%s), want %v with %s", cred != nil, why, want, token)
 		}
@@ -127,12 +127,12 @@ func TestTheGateAsksAsTheGuardWould(t *testing.T) {
 	write("swapped", "{token: reader}", day)
 	c := newClusters([]config.Cluster{{Name: "plugged", Kubeconfig: filepath.Join(dir, "plugged")}, {Name: "swapped", Kubeconfig: filepath.Join(dir, "swapped")}},
 		Options{Logger: slog.New(slog.DiscardHandler)}, mask.New(nil), true)
-	if cred, _ := c.AgentAccess(t.Context(), "plugged", "shop"); cred != nil {
+	if cred, _ := c.Access(t.Context(), "plugged", "shop"); cred != nil {
 		t.Error("an agent got a credential that is not the one that was asked about")
 	}
 	var once sync.Once
 	during = func() { once.Do(func() { write("swapped", "{token: writer}", day.Add(time.Minute)) }) }
-	if cred, why := c.AgentAccess(t.Context(), "swapped", "shop"); cred != nil {
+	if cred, why := c.Access(t.Context(), "swapped", "shop"); cred != nil {
 		t.Errorf("an agent got a credential that nobody asked about: %s %s", cred.Kubeconfig, why)
 	}
 }
@@ -145,12 +145,12 @@ func TestNamespacesBoundAllReaders(t *testing.T) {
 	writeKubeconfig(t, path, cluster(t, `{"verbs":["get","list"],"apiGroups":[""],"resources":["pods"]}`), time.Now())
 	c := newClusters([]config.Cluster{{Name: "prod", Kubeconfig: path, Namespaces: []string{"shop", "bank"}}},
 		Options{Logger: slog.New(slog.DiscardHandler)}, mask.New(nil), true)
-	cred, why := c.AgentAccess(t.Context(), "prod", "shop")
+	cred, why := c.Access(t.Context(), "prod", "shop")
 	if cred == nil || !slices.Equal(cred.Namespaces, []string{"shop", "bank"}) {
 		t.Errorf("%+v, %s", cred, why)
 	}
 	allowed := map[string]bool{}
-	reader := c.Reader("prod", c.mask.Learning(), func(_ context.Context, r journal.Request) error {
+	reader := c.reader("prod", c.mask.Learning(), func(_ context.Context, r journal.Request) error {
 		allowed[r.Namespace] = r.Decision == "allow"
 		return nil
 	})

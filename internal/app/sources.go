@@ -19,9 +19,9 @@ func (c *clusters) sourcesFor(name string) *data.Access {
 	return cl.DataAccess()
 }
 
-// Sources are what diagnosis asks for metrics and logs, through a guard that tells
+// newSources are what diagnosis asks for metrics and logs, through a guard that tells
 // audit of each question, and shares what m learns. Nil where there are none.
-func (c *clusters) Sources(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources {
+func (c *clusters) newSources(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources {
 	access := c.sourcesFor(name)
 	if access == nil {
 		return nil

@@ -16,7 +16,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -77,9 +76,6 @@ func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o := a.opt.Replays; o != nil && o.Skill != nil {
-		all = skill.Put(all, o.Skill)
-	}
 	for _, s := range all {
 		for _, note := range s.Notes {
 			a.log.Warn("a skill is not used as it is: "+note, "event", "skill_changed", "skill", s.Name)
@@ -88,6 +84,12 @@ func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 	}
 	a.triageScript = script
 	return all, nil
+}
+
+// memory is what people wrote, and what earlier incidents came to.
+type memory struct {
+	*store.Store
+	*runbook.Library
 }
 
 // openRuns starts the engine; interrupted runs go on from here.
@@ -100,18 +102,18 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor}
-	if o := a.opt.Replays; o != nil {
-		own.record = o.Record
+	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor, record: a.opt.Record}
+	cfg := run.Config{
+		Store: a.store, Root: a.root, Workers: own, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
+		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	}
-	var agents run.Workers = own
 	if a.opt.Workers != nil {
-		agents = a.opt.Workers
+		cfg.Workers = a.opt.Workers
 	}
-	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.openTape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labelsOf, Mask: a.masker,
-		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
-	})
+	if a.opt.Runs != nil {
+		a.opt.Runs(&cfg)
+	}
+	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {
 		o.SQLitePath = filepath.Join(a.root.Path(), engineFile)
@@ -164,13 +166,14 @@ func (a *Investigator) startRun(_ context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	return a.engine.Start(run.Workflow, r.ID, a.newOrder(r))
+	o := a.newOrder(r)
+	if a.opt.Order != nil {
+		o = a.opt.Order(o)
+	}
+	return a.engine.Start(run.Workflow, r.ID, o)
 }
 
 func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
-	if o := a.opt.Replays; o != nil && o.Order != nil {
-		return *o.Order
-	}
 	ag, err := a.cfg.AgentFor(r.Executor)
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
@@ -179,17 +182,9 @@ func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
 		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
 		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell || agent.LacksKubectl(ag.Executor), SystemPromptFile: ag.SystemPromptFile,
 		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: a.cfg.Skills.ShownDir(), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
-		ToolServers: a.toolServers(r.Key),
+		ToolServers: a.cfg.ToolServersOf(r.Key),
 		Budget:      a.cfg.Budget.Limits(),
 	}}
-}
-
-// toolServers are the servers whose tools the agents of a cluster get.
-func (a *Investigator) toolServers(cluster string) []toolserver.Server {
-	if o := a.opt.Replays; o != nil {
-		return o.Servers
-	}
-	return a.cfg.ToolServersOf(cluster)
 }
 
 func (a *App) startSources(ctx context.Context) error {

@@ -69,6 +69,23 @@ type recorded struct{ *kube.Client }
 
 func (recorded) Permissions(context.Context, string) (map[string]any, error) { return nil, nil }
 
+// direct reads a recorded cluster without a guard, and hands no credential to anybody.
+type direct struct{ app.ClusterAccess }
+
+// Connect implements app.Reach.
+func (d direct) Connect() (app.Connection, error) {
+	return app.Connection{Direct: d.ClusterAccess}, nil
+}
+
+// Secrets implements app.Reach.
+func (direct) Secrets() ([]string, bool) { return nil, false }
+
+// ChangedAt implements app.Reach.
+func (direct) ChangedAt() time.Time { return time.Time{} }
+
+// Now implements app.Reach.
+func (direct) Now() time.Time { return time.Now() }
+
 func delivery(cluster string, raw []byte) nightcrier.Delivery {
 	return nightcrier.Delivery{Source: "mcp", Cluster: cluster, ReceivedAt: time.Now(), Raw: raw}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
 
 	"nightcrier.dev/nightcrier"
@@ -166,7 +167,7 @@ func finished(b *testing.B, root string, n int) {
 	b.Helper()
 	cluster, raw := scenario(b)
 	o := options(b, "", map[string]string{"workspace_root": root, "agent.executor": "builtin", "max_concurrent_agents": "8"})
-	o.Access = func(string) app.ClusterAccess { return cluster }
+	o.Reach = func(config.Cluster) app.Reach { return direct{cluster} }
 	a, err := app.NewInvestigator(o)
 	must(b, err)
 	must(b, a.Start(context.Background()))

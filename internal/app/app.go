@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/cluster/kube"
-	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/face/api"
@@ -48,27 +46,22 @@ type Options struct {
 	// Workers replaces the processes that agents run in; tests of hundreds of
 	// agents use it.
 	Workers run.Workers
-	// Access replaces the clusters' credentials; the demo reads scenarios by it.
-	Access func(cluster string) ClusterAccess
-	// Client, when set, reads every cluster in place of its configured credential.
-	Client *kube.Client
+	// Reach says how a cluster is reached, nil for as it is configured; by default all are.
+	Reach func(config.Cluster) Reach
 	// SourceTimings and WatchTimings replace those of the fault sources, and
 	// WatchPatience multiplies the detector's waiting times, for tests.
 	SourceTimings mcp.Timings
 	WatchTimings  observe.Timings
 	WatchPatience float64
 	Now           func() time.Time
-	// Snapshots stand in the place of live clusters, by the names that the Config
-	// has for these.
-	Snapshots map[string]*snapshot.Snapshot
 	// Journaled and RetryPause are passed on to the runs; crash tests use them.
 	Journaled  func(nightcrier.JournalEntry)
 	RetryPause time.Duration
 	// BudgetDir has the record of what is spent on models; empty is one in the workspace
 	// root.
 	BudgetDir string
-	// Runs and Order, when set, change what runs work with, and what each of them is told
-	// to do. An investigation that is made again finds its record so.
+	// Runs and Order change what runs work with, and what each of them is told to do; by
+	// default nothing. An investigation that is made again finds its record so.
 	Runs  func(*run.Config)
 	Order func(run.Order) run.Order
 	// Record is the workspace that answers agents in the place of the tools of others,
@@ -129,10 +122,8 @@ func (a *App) divideGroups(context.Context) error {
 
 // startPreflight has the server ask what each credential may do, in the background.
 func (a *App) startPreflight(context.Context) error {
-	if a.opt.Access == nil {
-		a.access.gate.Start()
-		a.onStop("preflight", a.access.gate.Stop)
-	}
+	a.access.gate.Start()
+	a.onStop("preflight", a.access.gate.Stop)
 	return nil
 }
 

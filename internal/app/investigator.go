@@ -71,14 +71,31 @@ type step struct {
 
 // NewInvestigator returns one that has done nothing yet.
 func NewInvestigator(o Options) (*Investigator, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	var err error
 	if o.WorkerCommand, err = worker.ChooseCommand(o.WorkerCommand); err != nil {
 		return nil, err
 	}
+	o.setDefaults()
 	return &Investigator{opt: o, cfg: o.Config, log: o.Logger, metrics: telemetry.NewMetrics(o.Version)}, nil
+}
+
+// setDefaults fills in what is not handed over.
+func (o *Options) setDefaults() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Masking == nil {
+		o.Masking = &telemetry.Masking{}
+	}
+	if o.Reach == nil {
+		o.Reach = func(config.Cluster) Reach { return nil }
+	}
+	if o.Runs == nil {
+		o.Runs = func(*run.Config) {}
+	}
+	if o.Order == nil {
+		o.Order = func(as run.Order) run.Order { return as }
+	}
 }
 
 // Start is that of an App, without what only a server has.
@@ -156,9 +173,7 @@ func (a *Investigator) openRoot(context.Context) error {
 		return err
 	}
 	a.maskKey, a.masker = key, mask.New(key, a.allSecrets()...)
-	if a.opt.Masking != nil {
-		a.opt.Masking.Set(a.masker.String)
-	}
+	a.opt.Masking.Set(a.masker.String)
 	return nil
 }
 

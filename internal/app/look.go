@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -22,7 +21,7 @@ func (c *clusters) Look(l run.Look) (run.View, error) {
 	}
 	asked := &requests{tell: l.Audit}
 	view, err := kept.Through(rec.Take, kept.Cluster{
-		Reader: c.reader(l.Cluster, l.Mask, asked.audit), Sources: c.newSources(l.Cluster, l.Mask, asked.audit), Now: c.timeIn(l.Cluster),
+		Reader: c.reader(l.Cluster, l.Mask, asked.audit), Sources: c.newSources(l.Cluster, l.Mask, asked.audit), Now: c.reachOf(l.Cluster).Now(),
 	})
 	return run.View{Cluster: view, Close: func() error { return errors.Join(asked.keep(rec.Take), rec.Close()) }}, err
 }
@@ -46,12 +45,4 @@ func (r *requests) keep(take tape.Take) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return take(replay.Requests, &r.all, func() error { return nil })
-}
-
-// timeIn is what is now in a cluster: a snapshot stands still.
-func (c *clusters) timeIn(name string) time.Time {
-	if s := c.snapshots[name]; s != nil {
-		return s.CapturedAt
-	}
-	return c.now()
 }

@@ -62,9 +62,9 @@ func (c *current) currentClient() (*kube.Client, error) {
 	if time.Now().Before(c.retryAt) {
 		return nil, c.failed
 	}
-	client, err := c.of.clientOf(c.cluster)
-	if err == nil && client != nil {
-		return client, nil
+	conn, err := c.of.connect(c.cluster)
+	if err == nil && conn.Client != nil {
+		return conn.Client, nil
 	}
 	if err == nil {
 		err = nightcrier.Errorf(nightcrier.Invalid, "it has no kubeconfig")

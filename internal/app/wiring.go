@@ -61,9 +61,6 @@ func (w workers) Cancel(ctx context.Context, dir, cause string) error {
 
 // openClusters makes the clusters' credentials usable.
 func (a *Investigator) openClusters(context.Context) error {
-	if err := a.openSnapshots(); err != nil {
-		return err
-	}
 	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, a.enforce)
 	return nil
 }
@@ -110,9 +107,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	if a.opt.Workers != nil {
 		cfg.Workers = a.opt.Workers
 	}
-	if a.opt.Runs != nil {
-		a.opt.Runs(&cfg)
-	}
+	a.opt.Runs(&cfg)
 	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {
@@ -166,11 +161,7 @@ func (a *Investigator) startRun(_ context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	o := a.newOrder(r)
-	if a.opt.Order != nil {
-		o = a.opt.Order(o)
-	}
-	return a.engine.Start(run.Workflow, r.ID, o)
+	return a.engine.Start(run.Workflow, r.ID, a.opt.Order(a.newOrder(r)))
 }
 
 func (a *Investigator) newOrder(r nightcrier.Run) run.Order {

@@ -90,6 +90,7 @@ func Run(ctx context.Context, o Options) (t Result, err error) {
 	if err != nil {
 		return t, err
 	}
+	defer func() { err = errors.Join(err, p.close()) }()
 	a := p.app
 	if err := a.Start(ctx); err != nil {
 		return t, err
@@ -146,6 +147,7 @@ type prepared struct {
 	delivery nightcrier.Delivery
 	others   int // the alerts left out
 	host     string
+	close    func() error
 }
 
 // prepare makes the App and the delivery.
@@ -166,39 +168,27 @@ func (o Options) prepare(ctx context.Context, dir string) (p prepared, err error
 	if opt.BudgetDir, err = serversBudget(o.Config); err != nil {
 		o.Logger.Warn("what this triage spends on models is not counted with what the server's agents spend", "error", err)
 	}
-	if o.Snapshot != nil {
-		opt.Snapshots = map[string]*snapshot.Snapshot{cluster.Name: o.Snapshot}
-	} else if opt.Client, err = o.dialCluster(cluster); err != nil {
+	at, err := o.reachCluster(cluster)
+	if err != nil {
 		return p, err
 	}
-	if opt.Client != nil {
-		p.host = opt.Client.Host()
-	}
+	p.close, p.host, opt.Reach = at.close, at.host, func(config.Cluster) app.Reach { return at.reach }
 	d := nightcrier.Delivery{Cluster: cluster.Name, Raw: o.Event}
 	switch {
 	case o.Alert != nil:
 		d, p.others, err = o.pickAlert(cluster)
-	case o.Event == nil && o.Snapshot != nil:
-		d.Raw, err = o.askedPayload(ctx, cluster.Name, o.Snapshot.Client())
 	case o.Event == nil:
-		d.Raw, err = o.askedPayload(ctx, cluster.Name, opt.Client)
+		d.Raw, err = o.askedPayload(ctx, cluster.Name, at.client)
 	}
 	if err != nil {
-		return p, err
+		return p, errors.Join(err, p.close())
 	}
 	d.Source, d.ReceivedAt, d.IncidentID = "cli", time.Now(), o.IncidentID
 	p.delivery = d
-	p.app, err = app.NewInvestigator(opt)
-	return p, err
-}
-
-// dialCluster connects to the cluster that is looked at, nil for none.
-func (o Options) dialCluster(c config.Cluster) (*kube.Client, error) {
-	client, err := kube.Dial(c.Kubeconfig, c.Context, 0)
-	if errors.Is(err, kube.ErrNoKubeconfig) && (o.Event != nil || o.Alert != nil) {
-		return nil, nil
+	if p.app, err = app.NewInvestigator(opt); err != nil {
+		return p, errors.Join(err, p.close())
 	}
-	return client, err
+	return p, nil
 }
 
 // pickAlert picks the alert to look at.

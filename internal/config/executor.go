@@ -9,8 +9,6 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/guard/budget"
-	"nightcrier.dev/nightcrier/internal/guard/price"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -338,15 +336,4 @@ func (c *Config) AgentToLookAt(executor string) Agent {
 	p := e.Providers[0]
 	spec := agent.Spec{Executor: executor, Provider: p, MaxTurns: c.Agent.MaxTurns, AllowedTools: c.Agent.AllowedTools, Shell: c.Agent.Shell, Require: c.Agent.Require}
 	return Agent{Spec: spec, APIKey: c.ModelKey(p)}
-}
-
-// Limits are those that are set, as the ledger takes them.
-func (b *Budget) Limits() budget.Limits {
-	limit := func(usd float64, tokens int) budget.Limit {
-		return budget.Limit{Money: price.FromDollars(usd), Tokens: int64(tokens)}
-	}
-	return budget.Limits{
-		Run: limit(b.PerRunUSD, b.PerRunTokens), Incident: limit(b.PerIncidentUSD, b.PerIncidentTokens),
-		ClusterDay: limit(b.PerClusterDayUSD, b.PerClusterDayTokens), Day: limit(b.PerDayUSD, b.PerDayTokens),
-	}
 }

@@ -447,6 +447,13 @@ func TestVolumeMissing(t *testing.T) {
 	})
 }
 
+// Of objects of a kind that no rule knows nothing is found.
+func TestUnknownKindsHaveNoCauses(t *testing.T) {
+	checkScene(t, sceneOf(t, `{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: cart}}
+---
+{apiVersion: example.com/v1, kind: Widget, metadata: {namespace: shop, name: w}}`))
+}
+
 func TestCausesArePublishedInOrder(t *testing.T) {
 	kebab := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	categories := []string{"Pod", "Service", "Storage", "Node", "Network", "Helm", "Cluster"}

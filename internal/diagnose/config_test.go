@@ -48,7 +48,7 @@ func TestConfigAbsent(t *testing.T) {
 		{"runs", of("", "{name: v, configMap: {name: cnf}}", "CrashLoopBackOff"), []string{"crash-on-start"}},
 	})
 	partial := of(key("configMapKeyRef", "cnf", "addr", ""), "", creating)
-	partial.Scene.complete = nil
+	partial.Scene = unlisted(partial.Scene)
 	check(t, []rulecase{{"not all were read", partial, nil}})
 	if n := applyRules(of(key("configMapKeyRef", "cnf", "addr", ""), "", stuck))[0]; !strings.Contains(n.Summary, "ConfigMap cnf, which env X of container app names, does not exist") {
 		t.Errorf("%q", n.Summary)

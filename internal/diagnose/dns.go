@@ -61,7 +61,7 @@ func dnsDown(s *Scene) []Finding {
 	if len(pods) == 0 {
 		return dnsScaledAway(s)
 	}
-	if !slices.ContainsFunc(pods, s.longUnready) || slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return podReady(&p.Object) }) {
+	if !slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return s.longUnready(p) }) || slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return podReady(&p.Object) }) {
 		return nil
 	}
 	o := s.workloadsBehind(pods)[0]
@@ -241,7 +241,7 @@ func (s *Scene) wrongResolver(w podMaker) (why Observation, sure bool) {
 	switch policy := w.spec.DNSPolicy; {
 	case policy == corev1.DNSNone && w.spec.DNSConfig != nil:
 		servers := w.spec.DNSConfig.Nameservers
-		if len(servers) == 0 || slices.ContainsFunc(servers, s.maybeClusterDNS) {
+		if len(servers) == 0 || slices.ContainsFunc(servers, func(ip string) bool { return s.maybeClusterDNS(ip) }) {
 			return Observation{}, false
 		}
 		return Observation{Text: fmt.Sprintf("dnsPolicy is None and asks only %s", strings.Join(servers, ", ")), Quote: servers[0], Ref: w.ref}, !slices.ContainsFunc(servers, privateAddress)

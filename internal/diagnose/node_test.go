@@ -150,7 +150,7 @@ func TestPreempted(t *testing.T) {
 			counted = "2}}"
 		}
 		f := inScene(sceneOf(t, cartOf+counted+c.objects), "Deployment", "cart")
-		got := podPreempted(f)
+		got := rankFindings(podPreempted(f))
 		if len(got) != 1 || !strings.Contains(got[0].Summary, c.says) {
 			t.Errorf("%s: %+v", name, got)
 			continue

@@ -240,7 +240,7 @@ func TestAWorkloadThatWasNeverChanged(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Minute))}}
 		}))
 		c.objects["Namespace//shop"] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-		c.objects["Deployment/shop/cart"].(*appsv1.Deployment).Annotations = map[string]string{revisionNote: revision}
+		c.objects["Deployment/shop/cart"].(*appsv1.Deployment).Annotations = map[string]string{"deployment.kubernetes.io/revision": revision}
 		for _, target := range []nightcrier.Resource{cart, {Kind: "Namespace", Name: "shop"}} {
 			in, m := input(c, target)
 			in.Incident.Timestamp = now

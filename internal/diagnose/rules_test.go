@@ -44,7 +44,7 @@ func check(t *testing.T, cases []rulecase) {
 // sane checks what every finding of every rule owes its reader.
 func sane(t *testing.T, f Finding) {
 	t.Helper()
-	if causeOf(f.Cause).Meaning == "" {
+	if f.Entry.Meaning == "" {
 		t.Errorf("cause %q is not published", f.Cause)
 	}
 	if f.Object.Name == "" || f.Summary == "" || f.WrongIf == "" || f.Confidence == "" || len(f.Actions) == 0 {

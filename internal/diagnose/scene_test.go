@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,18 @@ func sceneOf(t testing.TB, manifests string, complete ...string) *Scene {
 		s.SetComplete(kind, "")
 	}
 	return s
+}
+
+// unlisted is a Scene with the same objects, of which no list was read to its end.
+func unlisted(s *Scene) *Scene {
+	out := &Scene{}
+	from, to := reflect.ValueOf(s).Elem(), reflect.ValueOf(out).Elem()
+	for i := range from.NumField() {
+		if from.Type().Field(i).IsExported() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return out
 }
 
 // checkScene runs all rules about the surroundings and compares the causes, as

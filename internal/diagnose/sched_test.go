@@ -82,7 +82,7 @@ func TestPendingIsNotYetUnschedulable(t *testing.T) {
 		}
 	}
 	s := sceneOf(t, oneSmallNode+alone+too)
-	s.complete = nil
+	s = unlisted(s)
 	if got := fitsNowhereCauses(inScene(s, "Pod", "cart")); len(got) > 0 {
 		t.Errorf("with nodes unread: %v", got)
 	}

@@ -259,7 +259,7 @@ func podsNotReady(s *Scene) []Finding {
 		svc := &s.Services[i]
 		pods := s.podsSelectedBy(&svc.Object)
 		ready, _ := s.readyEndpoints(&svc.Object)
-		if len(pods) == 0 || ready > 0 || svc.Object.Spec.PublishNotReadyAddresses || !slices.ContainsFunc(pods, s.longUnready) ||
+		if len(pods) == 0 || ready > 0 || svc.Object.Spec.PublishNotReadyAddresses || !slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return s.longUnready(p) }) ||
 			slices.ContainsFunc(pods, func(p *Read[corev1.Pod]) bool { return podReady(&p.Object) }) {
 			continue
 		}

@@ -177,15 +177,25 @@ func TestManagersAreTrimmed(t *testing.T) {
 	}
 }
 
+// Of a Helm release the newest Secrets are read.
+func TestNewestReleases(t *testing.T) {
+	var docs []string
+	for version := range 4 {
+		docs = append(docs, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: sh.helm.release.v1.shop.v%d, labels: {owner: helm, name: shop}, creationTimestamp: %q}}`, version, ago(time.Duration(10-version)*time.Hour)))
+	}
+	s := sceneOf(t, strings.Join(docs, "\n---\n"))
+	want := []string{"sh.helm.release.v1.shop.v3", "sh.helm.release.v1.shop.v2"}
+	if got := s.newestReleases("shop"); !slices.Equal(got, want) || len(s.newestReleases("other")) != 0 {
+		t.Errorf("releases to read: %q, want %q", got, want)
+	}
+}
+
 // A release's chart is told against the one before it, its values never.
 func TestChangesOfAChart(t *testing.T) {
 	secret := func(version string) string {
 		return `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: sh.helm.release.v1.shop.v` + version + `, labels: {owner: helm, name: shop, version: "` + version + `", status: deployed}, creationTimestamp: "` + ago(time.Hour) + `"}}`
 	}
 	s := sceneOf(t, strings.Join([]string{aDeployment(48 * time.Hour), secret("3"), secret("4")}, "\n---\n"))
-	if got := s.newestReleases("shop"); len(got) != 2 || len(s.newestReleases("other")) != 0 {
-		t.Errorf("releases to read: %q", got)
-	}
 	for version, chart := range map[int]string{3: "1.4.2", 4: "1.5.0"} {
 		rel := changes.Release{Name: "shop", Version: version}
 		rel.Chart.Metadata.Name, rel.Chart.Metadata.Version, rel.Info.Description = "shop", chart, "Upgrade complete"

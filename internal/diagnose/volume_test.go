@@ -61,7 +61,7 @@ func TestClaims(t *testing.T) {
 	}, "PersistentVolume")
 
 	denied := scenecase{manifests: claim("storageClassName: fast", "Pending")}.scene(t)
-	denied.complete = nil
+	denied = unlisted(denied)
 	checkScene(t, denied)
 
 	s := scenecase{manifests: docs(user, claim("storageClassName: fsat", "Pending"), fast)}.scene(t)

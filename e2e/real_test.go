@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"nightcrier.dev/nightcrier/internal/check/doctor"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
@@ -291,15 +294,15 @@ func (s *site) checkScriptEnv(inc nightcrier.Incident, p *patient) {
 		}
 	}
 	for name := range got {
-		if _, ok := want[name]; !ok && !slices.Contains([]string{"PATH", "AGENT_ALLOWED_TOOLS", "NIGHTCRIER_BOX", "OLDPWD", "SHLVL", "_"}, name) {
+		if _, ok := want[name]; !ok && !slices.Contains([]string{"PATH", "AGENT_ALLOWED_TOOLS", "NIGHTCRIER_SANDBOX", "OLDPWD", "SHLVL", "_"}, name) {
 			s.Errorf("a script has %s=%q, which nobody promised", name, got[name])
 		}
 	}
 	if !strings.Contains(got["AGENT_ALLOWED_TOOLS"], "kubectl") || !strings.Contains(got["PATH"], "/usr/bin") {
 		s.Errorf("a script has AGENT_ALLOWED_TOOLS=%q and PATH=%q", got["AGENT_ALLOWED_TOOLS"], got["PATH"])
 	}
-	if mark := got["NIGHTCRIER_BOX"]; !marked.MatchString(mark) {
-		s.Errorf("a script has NIGHTCRIER_BOX=%q", mark)
+	if mark := got["NIGHTCRIER_SANDBOX"]; !marked.MatchString(mark) {
+		s.Errorf("a script has NIGHTCRIER_SANDBOX=%q", mark)
 	}
 	if args := strings.TrimSpace(string(s.file(inc, "output/artifacts/args.txt"))); args != ws {
 		s.Errorf("a script has the arguments %q, want the workspace", args)
@@ -435,8 +438,8 @@ func TestClusterThatCannotBeRead(t *testing.T) {
 			s.must(err)
 			cfg.Clusters[0].Kubeconfig = c.kubeconfig
 			found := false
-			for _, check := range app.Doctor(t.Context(), cfg, app.DoctorOptions{}) {
-				if check.Code == app.CheckCluster {
+			for _, check := range doctor.Run(t.Context(), cfg, doctor.Options{ListTools: oneshot.ListTools}) {
+				if check.Code == doctor.CheckCluster {
 					found = check.Status != "ok" && check.Hint != "" && strings.Contains(check.Detail, c.doctor)
 					if !found {
 						t.Errorf("doctor says %+v", check)

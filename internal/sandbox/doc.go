@@ -1,5 +1,5 @@
 // Package sandbox is the contract between the worker and what confines its agent.
-// Backends implement Box and Keeper; package sandboxtest has the suite that each must
+// Backends implement Sandbox and Reaper; package sandboxtest has the suite that each must
 // pass, and scripted ones for tests of what stands above. Attaching to an agent that works
 // and collecting what it left are no part of it (decision 38).
 //

@@ -2,62 +2,50 @@ package sandbox
 
 import (
 	"context"
-	"net"
 	"syscall"
 )
 
-// Box is one agent's sandbox. A backend makes it with its listeners open and
-// nothing started; then come Confine and Exec, once each, Wait, and Close. It must
-// be waited for, or killed and waited for. When the process that made it dies,
-// what is in it dies as well.
-type Box interface {
-	// Listeners returns the listeners that the agent reaches on 127.0.0.1, as many as
-	// were asked for. They are the caller's to close.
-	Listeners() []net.Listener
-	// Names returns the socket at which the agent asks for names, nil when the
-	// backend has none; it is the caller's to serve and to close.
-	Names() net.PacketConn
-	// Layers names what holds so far; Notes tell why something does not that could.
-	Layers() []string
-	Notes() []string
-	// Confine gives up rights and returns all layers that hold now.
-	Confine(ctx context.Context, p Policy) ([]string, error)
-	// Exec starts the agent. An error means that the program could not be started.
-	Exec(ctx context.Context, c Command) error
-	// Signal sends sig to the agent and what it started in its group.
+// Sandbox is one process tree, confined on this machine. A backend opens it with nothing
+// of the caller's started; then come Start, once, Wait, and Close. It must be waited for,
+// or killed and waited for. When the process that opened it dies, what is in it dies as
+// well.
+type Sandbox interface {
+	// Start gives up rights and starts the command, if accept is content with what holds
+	// then. An error of accept is returned as it is; after any error the sandbox has
+	// started nothing, and is to be killed.
+	Start(ctx context.Context, p Policy, c Command, accept func(Held) error) error
+	// Signal sends sig to the command and what it started in its group.
 	Signal(sig syscall.Signal) error
-	// Kill ends all that is in the box, at once; Done is closed when nothing is left in
-	// it, however the agent ended.
+	// Kill ends all that is in the sandbox, at once; Done is closed when nothing is left in
+	// it, however the command ended.
 	Kill()
 	Done() <-chan struct{}
-	// Wait returns, after Done, how the agent ended.
+	// Wait returns, after Done and before Close, how the command ended.
 	Wait() Exit
-	// OutOfMemory reports, after Wait and before Close, whether something in the box
-	// was killed because it went over the memory limit.
-	OutOfMemory() bool
-	// OutOfProcesses reports, after Wait, whether all in the box was ended because it
-	// went over the limit of processes. A limit that refuses new ones ends nothing.
-	OutOfProcesses() bool
-	// PID is a process of this machine above all that is in the box, 0 for none.
-	PID() int
-	// Close removes what the Box made outside of itself; a second time it does nothing.
+	// Close removes what was made outside of the sandbox; a second time it does nothing.
 	Close() error
 }
 
-// Keeper finds the boxes of one owner, also those whose maker is dead, and ends them.
-// It needs no record of them: a box carries its owner's name and its own, so that what
+// Held is what confines.
+type Held struct {
+	// Layers are named by the backend; Notes tell why one does not hold that could.
+	Layers, Notes []string
+}
+
+// Reaper finds the sandboxes of one owner, also those whose maker is dead, and ends them.
+// It needs no record of them: a sandbox carries its owner's name and its own, so that what
 // is left can be told from what others have on the same machine.
-type Keeper interface {
-	// List returns the boxes of which something is left on the machine, by name.
-	List(ctx context.Context) ([]Left, error)
-	// Destroy ends all that is in the boxes of that name and removes what was made for
+type Reaper interface {
+	// List returns the sandboxes of which something is left on the machine, by name.
+	List(ctx context.Context) ([]Leftover, error)
+	// Destroy ends all that is in the sandboxes of that name and removes what was made for
 	// them, whether their maker lives or not. None of that name is no error; an error
 	// means that something is not verified gone.
 	Destroy(ctx context.Context, name string) error
 }
 
-// Left is a box of which something is left.
-type Left struct {
+// Leftover is a sandbox of which something is left.
+type Leftover struct {
 	Name string
 	// Orphan says that the process which made it is dead.
 	Orphan bool
@@ -102,10 +90,15 @@ type Command struct {
 	Dir  string   `json:"dir"`
 }
 
-// Exit is how the agent ended.
+// Exit is how a command ended.
 type Exit struct {
 	// Code is the exit code, 128+n for signal n.
 	Code int `json:"code"`
 	// Signal is the name of the signal that ended it, e.g. "SIGKILL"; else "".
 	Signal string `json:"signal,omitempty"`
+	// OutOfMemory says that something in the sandbox was killed because it went over the
+	// memory limit; OutOfProcesses, that all was ended because it went over the limit of
+	// processes. A limit that refuses new ones ends nothing.
+	OutOfMemory    bool `json:"outOfMemory,omitempty"`
+	OutOfProcesses bool `json:"outOfProcesses,omitempty"`
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -68,7 +69,9 @@ type attempt struct {
 	*worker
 	executor agent.Executor
 	parser   agent.Parser
-	box      sandbox.Box
+	box      sandbox.Sandbox
+	held     sandbox.Held // by the box, so far
+	boxPID   int          // of a process above all that is in it
 	guard    *model.Guard
 	calls    *exchanges    // of the guard; nil when they cannot be kept
 	purse    *purse        // nil where nothing is counted
@@ -131,11 +134,11 @@ func (a *attempt) startAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.box = box
-	a.names = serveNames(a.box.Names(), func(name string) {
+	a.box, a.held, a.boxPID = box, box.Held(), box.PID()
+	a.names = serveNames(box.Names, func(name string) {
 		a.blocked.noteAttempt("network", "resolve "+name, "nothing outside of the sandbox has a name in it")
 	})
-	return a.launchAgent(ctx, guards)
+	return a.launchAgent(ctx, guards, box.Listeners)
 }
 
 // chosenExecutor is the executor that the spec asks for.
@@ -147,9 +150,9 @@ func (a *attempt) chosenExecutor() (agent.Executor, error) {
 	return e, err
 }
 
-// launchAgent opens the guards, confines the box and starts the agent in it.
-func (a *attempt) launchAgent(ctx context.Context, guards []opener) error {
-	if err := a.openGuards(ctx, guards); err != nil {
+// launchAgent opens the guards on the listeners and starts the agent, confined.
+func (a *attempt) launchAgent(ctx context.Context, guards []opener, listeners []net.Listener) error {
+	if err := a.openGuards(ctx, guards, listeners); err != nil {
 		return err
 	}
 	inv, err := a.executor.Prepare(a.newJob())
@@ -162,22 +165,23 @@ func (a *attempt) launchAgent(ctx context.Context, guards []opener) error {
 	if err := a.writeFiles(inv.Files); err != nil {
 		return err
 	}
-	layers, err := a.box.Confine(ctx, a.sandboxPolicy(inv))
+	command := sandbox.Command{Argv: inv.Argv, Env: inv.Env, Dir: a.spec.Workspace}
+	err = a.box.Start(ctx, a.sandboxPolicy(inv), command, func(held sandbox.Held) error {
+		a.held = held
+		if err := a.requireLayers(held); err != nil {
+			return err
+		}
+		if a.stopCause().State != "" {
+			return nightcrier.Errorf(nightcrier.Interrupted, "stopped before the agent was started")
+		}
+		a.appendNote("info", startText(inv, a.spec.Workspace))
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if err := a.requireLayers(layers); err != nil {
-		return err
-	}
-	if a.stopCause().State != "" {
-		return nightcrier.Errorf(nightcrier.Interrupted, "stopped before the agent was started")
-	}
-	a.appendNote("info", startText(inv, a.spec.Workspace))
-	if err := a.box.Exec(ctx, sandbox.Command{Argv: inv.Argv, Env: inv.Env, Dir: a.spec.Workspace}); err != nil {
-		return err
-	}
 	a.output.onFirst = func() {
-		a.moveState(journal.State{To: nightcrier.StateRunning, Layers: layers, Missing: process.Strict(layers), PID: a.box.PID(), Command: inv.Argv})
+		a.moveState(journal.State{To: nightcrier.StateRunning, Layers: a.held.Layers, Missing: process.Strict(a.held.Layers), PID: a.boxPID, Command: inv.Argv})
 	}
 	a.output.metered = a.guard != nil
 	a.output.pumpStreams()

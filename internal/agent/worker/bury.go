@@ -17,12 +17,12 @@ const sweepTimeout = 30 * time.Second
 
 // buryWorker ends what is left of a dead worker's agent and of its tool servers, verified,
 // and writes the result that the worker could not. The caller holds the worker's lock.
-func buryWorker(ctx context.Context, d directory, boxes sandbox.Keeper) (nightcrier.AgentResult, error) {
+func buryWorker(ctx context.Context, d directory, boxes sandbox.Reaper) (nightcrier.AgentResult, error) {
 	var spec Spec
 	if err := d.readFile("spec.json", &spec); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	ours := func(l sandbox.Left) bool {
+	ours := func(l sandbox.Leftover) bool {
 		return l.Name == spec.boxName() || strings.HasPrefix(l.Name, spec.boxName()+"-")
 	}
 	if _, err := destroySandboxes(ctx, boxes, ours); err != nil {
@@ -39,12 +39,12 @@ func buryWorker(ctx context.Context, d directory, boxes sandbox.Keeper) (nightcr
 // one that holds the workers' directories. Nobody may follow such a worker any more,
 // and its directory may be gone.
 func Clean(ctx context.Context, dir string) ([]string, error) {
-	k := process.Keeper{Owner: process.OwnerOf(dir)}
-	return destroySandboxes(ctx, k, func(l sandbox.Left) bool { return l.Orphan })
+	k := process.Reaper{Owner: process.OwnerOf(dir)}
+	return destroySandboxes(ctx, k, func(l sandbox.Leftover) bool { return l.Orphan })
 }
 
 // destroySandboxes ends the sandboxes that are chosen and returns their names.
-func destroySandboxes(ctx context.Context, boxes sandbox.Keeper, chosen func(sandbox.Left) bool) (names []string, err error) {
+func destroySandboxes(ctx context.Context, boxes sandbox.Reaper, chosen func(sandbox.Leftover) bool) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	list, err := boxes.List(ctx)

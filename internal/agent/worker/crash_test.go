@@ -246,9 +246,9 @@ func (b *bench) init() int {
 }
 
 // sandboxes are those of this bench of which something is left.
-func (b *bench) sandboxes() []sandbox.Left {
+func (b *bench) sandboxes() []sandbox.Leftover {
 	b.Helper()
-	left, err := directory(b.dir).newKeeper().List(b.Context())
+	left, err := directory(b.dir).newReaper().List(b.Context())
 	b.must(err)
 	return left
 }

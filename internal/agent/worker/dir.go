@@ -124,8 +124,8 @@ type pids struct {
 	Worker process.ID `json:"worker"`
 }
 
-// newKeeper finds the sandboxes of all workers whose directories lie beside this one.
-func (d directory) newKeeper() process.Keeper { return process.Keeper{Owner: d.ownerName()} }
+// newReaper finds the sandboxes of all workers whose directories lie beside this one.
+func (d directory) newReaper() process.Reaper { return process.Reaper{Owner: d.ownerName()} }
 
 func (d directory) ownerName() string { return process.OwnerOf(filepath.Dir(string(d))) }
 

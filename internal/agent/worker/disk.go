@@ -79,7 +79,7 @@ func (a *attempt) checkDiskUse() error {
 	if err != nil {
 		return err
 	}
-	if used += deletedUse(a.box.PID(), a.spec.Workspace); used > a.spec.MaxWorkspaceBytes {
+	if used += deletedUse(a.boxPID, a.spec.Workspace); used > a.spec.MaxWorkspaceBytes {
 		return fmt.Errorf("the agent wrote %d bytes; its workspace may hold %d", used, a.spec.MaxWorkspaceBytes)
 	}
 	return nil

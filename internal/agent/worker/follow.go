@@ -81,7 +81,7 @@ func (f *follower) finishedResult(ctx context.Context) (nightcrier.AgentResult, 
 	case !claimed:
 		return none, false, nightcrier.Errorf(nightcrier.NotFound, "the worker of %s was never started", f.dir)
 	default:
-		if r, err = buryWorker(ctx, f.dir, f.dir.newKeeper()); err != nil {
+		if r, err = buryWorker(ctx, f.dir, f.dir.newReaper()); err != nil {
 			return none, false, err
 		}
 	}

@@ -28,7 +28,7 @@ func (a *attempt) newJob() agent.Job {
 		Allowed: a.allowedPolicy(), Timeout: a.spec.Timeout, ExtraEnv: a.spec.ExtraEnv,
 		Session: a.spec.Session,
 	}
-	if !slices.Contains(a.box.Layers(), process.LayerMountNS) {
+	if !slices.Contains(a.held.Layers, process.LayerMountNS) {
 		j.OutputDir = a.scratchDir()
 	}
 	if a.guard != nil {
@@ -79,16 +79,16 @@ func (a *attempt) sandboxPolicy(inv agent.Invocation) sandbox.Policy {
 }
 
 // requireLayers refuses to start with less than was asked for.
-func (a *attempt) requireLayers(layers []string) error {
+func (a *attempt) requireLayers(held sandbox.Held) error {
 	if a.spec.Require == RequireNone {
 		a.appendNote("warn", "sandbox.require is none: the agent runs without confinement")
 		return nil
 	}
-	missing, weak := process.Floor(layers), process.Strict(layers)
+	missing, weak := process.Floor(held.Layers), process.Strict(held.Layers)
 	if a.spec.Require == RequireStrict {
 		missing = weak
 	}
-	why := strings.Join(append(a.box.Notes(), process.Remedy(weak)), "; ")
+	why := strings.Join(append(held.Notes, process.Remedy(weak)), "; ")
 	if len(missing) > 0 {
 		return nightcrier.Errorf(nightcrier.Refused, "sandbox.require is %s and this machine does not grant %s (%s)", a.spec.Require, strings.Join(missing, ", "), why)
 	}

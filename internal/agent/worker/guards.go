@@ -40,8 +40,8 @@ func (a *attempt) hasTools() bool {
 	return a.executor.UsesTools || a.executor.ToolPrefix != "" && len(a.spec.ToolServers) > 0 || a.hasSources()
 }
 
-// openGuards starts the guards on the box's listeners.
-func (a *attempt) openGuards(ctx context.Context, guards []opener) (err error) {
+// openGuards starts the guards on the sandbox's listeners.
+func (a *attempt) openGuards(ctx context.Context, guards []opener, listeners []net.Listener) (err error) {
 	if !a.hasModel() && a.executor.NeedsModel {
 		return authError{nightcrier.Errorf(nightcrier.Invalid, "executor %s needs a model key and there is none", a.executor.Name)}
 	}
@@ -50,7 +50,6 @@ func (a *attempt) openGuards(ctx context.Context, guards []opener) (err error) {
 			return err
 		}
 	}
-	listeners := a.box.Listeners()
 	for i, open := range guards {
 		if err := open(ctx, listeners[i]); err != nil {
 			return err

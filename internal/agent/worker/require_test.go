@@ -16,15 +16,15 @@ import (
 // A machine that grants less than is asked for is told with the reason and what
 // to do about it.
 func TestRequireSaysWhy(t *testing.T) {
-	box := &sandboxtest.Fake{Held: []string{process.LayerEnv, process.LayerNoPrivs, process.LayerRlimits}, Told: []string{"make mounts private: permission denied"}}
+	held := sandbox.Held{Layers: []string{process.LayerEnv, process.LayerNoPrivs, process.LayerRlimits}, Notes: []string{"make mounts private: permission denied"}}
 	for require, want := range map[string][]string{
 		RequireStrict:     {"does not grant pidns", "landlock", "permission denied", "Linux 5.13"},
 		RequireBestEffort: {"does not grant caps, seccomp, landlock", "permission denied", "Linux 5.13"},
 	} {
-		a := &attempt{worker: &worker{spec: &Spec{Require: require}}, box: box}
-		err := a.requireLayers(box.Layers())
+		a := &attempt{worker: &worker{spec: &Spec{Require: require}}}
+		err := a.requireLayers(held)
 		if err == nil {
-			t.Fatalf("%s is content with %v", require, box.Layers())
+			t.Fatalf("%s is content with %v", require, held.Layers)
 		}
 		for _, w := range want {
 			if !strings.Contains(err.Error(), w) {
@@ -44,7 +44,7 @@ func TestAskedThenKilled(t *testing.T) {
 	}{
 		{&sandboxtest.Fake{Heeds: heeds}, 130, "signal interrupt"},
 		{&sandboxtest.Fake{}, 137, "signal interrupt, kill"},
-		{&sandboxtest.Fake{Agent: &sandbox.Exit{Code: 3}}, 3, "exec"},
+		{&sandboxtest.Fake{Agent: &sandbox.Exit{Code: 3}}, 3, "start"},
 	} {
 		w := &worker{spec: &Spec{Workspace: t.TempDir(), Timeout: time.Hour, Grace: time.Millisecond}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
 		if len(c.box.Heeds) > 0 {
@@ -57,7 +57,7 @@ func TestAskedThenKilled(t *testing.T) {
 		a := &attempt{worker: w, box: c.box}
 		if c.box.Agent == nil {
 			w.requestStop(cancelCause("an engineer said so"))
-		} else if err := a.box.Exec(t.Context(), sandbox.Command{}); err != nil {
+		} else if err := a.box.Start(t.Context(), sandbox.Policy{}, sandbox.Command{}, func(sandbox.Held) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if exit := a.awaitEnd(); exit.Code != c.exit {

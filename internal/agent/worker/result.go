@@ -19,7 +19,7 @@ func (a *attempt) decideResult(exit sandbox.Exit) nightcrier.AgentResult {
 		// The agent knows only that its guard could not, and the guard's address.
 		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
 	}
-	r.Layers = a.box.Layers()
+	r.Layers = a.held.Layers
 	r.Missing = process.Strict(r.Layers)
 	r.Truncated = a.output.isTruncated()
 	r.Blocked = a.blocked.countAttempts()
@@ -28,10 +28,10 @@ func (a *attempt) decideResult(exit sandbox.Exit) nightcrier.AgentResult {
 		// Most often it is a version that lacks a flag.
 		r.FailureReason += fmt.Sprintf(" (%s was tested: npm install -g %s@%[1]s)", a.executor.Versions[0], a.executor.Package)
 	}
-	if r.State == nightcrier.StateFailed && a.box.OutOfMemory() {
+	if r.State == nightcrier.StateFailed && exit.OutOfMemory {
 		r.FailureReason += fmt.Sprintf(" (over the memory limit of %d bytes)", a.spec.MaxMemoryBytes)
 	}
-	if r.State == nightcrier.StateFailed && a.box.OutOfProcesses() {
+	if r.State == nightcrier.StateFailed && exit.OutOfProcesses {
 		r.FailureReason += fmt.Sprintf(" (over the limit of %d processes)", a.spec.MaxProcesses)
 	}
 	if a.guard != nil {

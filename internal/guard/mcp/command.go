@@ -47,9 +47,9 @@ func startCommand(ctx context.Context, s toolserver.Server, o Options) (*way, er
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
-	box, err := process.New(ctx, process.Options{
+	confined, err := process.New(ctx, process.Options{
 		Stdin: p.stdin.theirs, Stdout: p.stdout.theirs, Stderr: p.stderr.theirs,
-		NoNamespaces: true, MaxMemoryBytes: maxMemory, MaxProcesses: maxProcesses, Name: o.BoxName + "-" + s.Name, Owner: o.BoxOwner,
+		NoNamespaces: true, MaxMemoryBytes: maxMemory, MaxProcesses: maxProcesses, Name: o.SandboxName + "-" + s.Name, Owner: o.SandboxOwner,
 	})
 	p.closeTheirs()
 	if err != nil {
@@ -59,18 +59,18 @@ func startCommand(ctx context.Context, s toolserver.Server, o Options) (*way, er
 	stop := sync.OnceFunc(func() {
 		_ = p.stdin.ours.Close() // what a server that listens ends by
 		select {
-		case <-box.Done():
+		case <-confined.Done():
 		case <-time.After(farewell):
-			box.Kill()
+			confined.Kill()
 		}
-		box.Wait()
-		_ = box.Close()
+		confined.Wait()
+		_ = confined.Close()
 		p.hearOut()
 		p.close()
 		_ = os.RemoveAll(home)
 	})
-	if err := confineCommand(ctx, box, s, o, program, home); err != nil {
-		box.Kill()
+	if err := startConfined(ctx, confined, s, o, program, home); err != nil {
+		confined.Kill()
 		stop()
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaintText())
 	}
@@ -78,20 +78,31 @@ func startCommand(ctx context.Context, s toolserver.Server, o Options) (*way, er
 	return &way{t, stop, p.complaintText, p.describeSkipped}, nil
 }
 
-func confineCommand(ctx context.Context, box *process.Box, s toolserver.Server, o Options, program, home string) error {
+func startConfined(ctx context.Context, confined *process.Sandbox, s toolserver.Server, o Options, program, home string) error {
 	own, err := sandbox.ProgramFiles(program)
 	if err != nil {
 		return err
 	}
-	layers, err := box.Confine(ctx, sandbox.Policy{
+	policy := sandbox.Policy{
 		Read:  slices.Concat(process.SystemFiles(), own, s.Read),
 		Write: []string{home}, Devices: process.Devices(), ConnectPorts: s.Ports, Network: true,
 		MaxFileBytes: maxFile, MaxOpenFiles: maxFiles, Unconfined: o.Unconfined,
-	})
-	if err != nil {
-		return err
 	}
-	if missing := process.Floor(layers); len(missing) > 0 && !o.Unconfined {
+	env := []string{"PATH=" + filepath.Dir(program) + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8"}
+	for _, name := range s.Env {
+		env = append(env, name+"="+o.Variables[name])
+	}
+	command := sandbox.Command{Argv: append([]string{program}, s.Command[1:]...), Env: env, Dir: home}
+	return confined.Start(ctx, policy, command, func(held sandbox.Held) error { return o.acceptLayers(s.Name, held.Layers) })
+}
+
+// acceptLayers refuses to start a server's command below the floor, and notes what else it
+// runs without.
+func (o Options) acceptLayers(server string, layers []string) error {
+	if o.Unconfined {
+		return nil
+	}
+	if missing := process.Floor(layers); len(missing) > 0 {
 		return nightcrier.Errorf(nightcrier.Refused, "this machine does not grant %s, without which no tool server is started", strings.Join(missing, ", "))
 	}
 	var open []string // of what a command can have; it shares the machine's network
@@ -100,14 +111,10 @@ func confineCommand(ctx context.Context, box *process.Box, s toolserver.Server, 
 			open = append(open, l)
 		}
 	}
-	if len(open) > 0 && !o.Unconfined {
-		o.Note("the command of tool server " + s.Name + " runs without " + strings.Join(open, ", ") + ": this machine does not grant them")
+	if len(open) > 0 {
+		o.Note("the command of tool server " + server + " runs without " + strings.Join(open, ", ") + ": this machine does not grant them")
 	}
-	env := []string{"PATH=" + filepath.Dir(program) + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8"}
-	for _, name := range s.Env {
-		env = append(env, name+"="+o.Variables[name])
-	}
-	return box.Exec(ctx, sandbox.Command{Argv: append([]string{program}, s.Command[1:]...), Env: env, Dir: home})
+	return nil
 }
 
 // findProgram finds a program and follows its links: the link may lie where the sandbox

@@ -36,8 +36,8 @@ import (
 type Options struct {
 	// Variables are the values of the environment variables that servers name.
 	Variables map[string]string
-	// BoxName begins the names of the commands' sandboxes, which belong to BoxOwner.
-	BoxName, BoxOwner string
+	// SandboxName begins the names of the commands' sandboxes, which belong to SandboxOwner.
+	SandboxName, SandboxOwner string
 	// Dir is where commands get their homes, for as long as they run.
 	Dir string
 	// Unconfined starts commands without confinement: a choice that is said aloud.

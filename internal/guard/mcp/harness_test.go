@@ -48,7 +48,7 @@ func newRecord() *record { return &record{evidence: map[string]string{}, now: ti
 // options are those of a run whose only secret is hunter2.
 func (r *record) options() Options {
 	return Options{
-		BoxName: "test", BoxOwner: "mcp", Variables: map[string]string{"TOKEN": "the-servers-token", "GIVEN": "given"},
+		SandboxName: "test", SandboxOwner: "mcp", Variables: map[string]string{"TOKEN": "the-servers-token", "GIVEN": "given"},
 		Mask:    func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "hunter2", "‹secret:3f9a›")) },
 		Record:  r.keep,
 		Journal: r.journal,

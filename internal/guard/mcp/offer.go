@@ -177,7 +177,7 @@ const lookName = "look"
 // behind it: of the Options it takes Variables, Dir, Unconfined, Mask, MaskLog and Note.
 func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) {
 	o = o.complete()
-	o.BoxName, o.BoxOwner = lookName, process.OwnerOf(o.Dir)
+	o.SandboxName, o.SandboxOwner = lookName, process.OwnerOf(o.Dir)
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	session, way, err := dialServer(ctx, s, o, func(string) {}, func() {})
@@ -200,4 +200,14 @@ func plainError(s toolserver.Server, err error) error {
 		code = nightcrier.Unreachable
 	}
 	return nightcrier.Errorf(code, "tool server %s: %s", s.Name, text.CutLine(err.Error(), 600))
+}
+
+// Offered is what a configured MCP server has, and what of it agents get.
+type Offered struct {
+	Server string  `json:"server"`
+	Tools  []Offer `json:"tools"`
+	// Notes are what an investigation would note of how it is started.
+	Notes []string `json:"notes,omitempty"`
+	// Error says why it could not be asked.
+	Error string `json:"error,omitempty"`
 }

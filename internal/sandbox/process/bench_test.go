@@ -23,29 +23,26 @@ func BenchmarkStart(b *testing.B) {
 			}
 		})
 	})
-	b.Run("strict", func(b *testing.B) { benchmarkBox(b, false) })
-	b.Run("floor", func(b *testing.B) { benchmarkBox(b, true) })
+	b.Run("strict", func(b *testing.B) { benchmarkSandbox(b, false) })
+	b.Run("floor", func(b *testing.B) { benchmarkSandbox(b, true) })
 	b.Run("bubblewrap", benchmarkBubblewrap)
 }
 
-func benchmarkBox(b *testing.B, floor bool) {
+func benchmarkSandbox(b *testing.B, floor bool) {
 	l := newLab(b, floor)
 	l.opts.Listen = 0
 	timed(b, func() {
-		box, err := New(b.Context(), l.opts)
+		s, err := New(b.Context(), l.opts)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := box.Confine(b.Context(), l.policy); err != nil {
+		if err := s.Start(b.Context(), l.policy, sandbox.Command{Argv: []string{"/bin/true"}, Env: []string{}, Dir: l.ws}, acceptAll); err != nil {
 			b.Fatal(err)
 		}
-		if err := box.Exec(b.Context(), sandbox.Command{Argv: []string{"/bin/true"}, Env: []string{}, Dir: l.ws}); err != nil {
-			b.Fatal(err)
-		}
-		if exit := box.Wait(); exit.Code != 0 {
+		if exit := s.Wait(); exit.Code != 0 {
 			b.Fatalf("%+v", exit)
 		}
-		if err := box.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
 	})

@@ -56,7 +56,7 @@ func contentOf(file string) string {
 }
 
 // divider is a server in a group of its own: it tells how it divides the group, and where
-// a box that it makes then is. It ends with its standard input.
+// a sandbox that it makes then is. It ends with its standard input.
 func divider(group, wanted string) error {
 	if err := writeGroupFile(group, "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
 		return err
@@ -78,15 +78,15 @@ func divider(group, wanted string) error {
 	if err != nil {
 		return err
 	}
-	box, err := New(context.Background(), Options{Name: "box", Owner: "divider", Init: []string{self, InitCommand}, MaxMemoryBytes: 1 << 30, MaxProcesses: 50})
+	s, err := New(context.Background(), Options{Name: "made", Owner: "divider", Init: []string{self, InitCommand}, MaxMemoryBytes: 1 << 30, MaxProcesses: 50})
 	if err != nil {
 		return err
 	}
-	defer func() { box.Kill(); box.Wait(); _ = box.Close() }()
+	defer func() { s.Kill(); s.Wait(); _ = s.Close() }()
 	fmt.Println("parent", contentOf(filepath.Join(group, "cgroup.procs")))
-	for _, dir := range box.cgroup.dirs {
-		if filepath.Dir(dir) == group && slices.Contains(otherMembers(dir), box.PID()) {
-			fmt.Println("box", dir, strings.Join(box.Layers(), ","))
+	for _, dir := range s.cgroup.dirs {
+		if filepath.Dir(dir) == group && slices.Contains(otherMembers(dir), s.PID()) {
+			fmt.Println("made", dir, strings.Join(s.Held().Layers, ","))
 		}
 	}
 	fmt.Println("leaf", len(groupOf(filepath.Join(group, OwnLeaf))))
@@ -103,7 +103,7 @@ func TestGroupIsDivided(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		fmt.Sprintf("refused %d\n", len(have)), "parent \n", "box " + group + "/nightcrier.divider.box.", "leaf 2\n", // itself and its worker
+		fmt.Sprintf("refused %d\n", len(have)), "parent \n", "made " + group + "/nightcrier.divider.made.", "leaf 2\n", // itself and its worker
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("lacks %q:\n%s", want, out)
@@ -158,8 +158,8 @@ func TestGroupsBesideOurLeaf(t *testing.T) {
 	mounts := t.TempDir()
 	unit := filepath.Join(mounts, "system.slice", "nightcrier.service")
 	m := mark{owner: "a", name: "b", maker: ID{1, 1}}
-	box := filepath.Join(unit, m.String())
-	for _, dir := range []string{filepath.Join(unit, OwnLeaf), box} {
+	group := filepath.Join(unit, m.String())
+	for _, dir := range []string{filepath.Join(unit, OwnLeaf), group} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestGroupsBesideOurLeaf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"memory.max", "memory.swap.max", "pids.max", "cpu.max", "cgroup.procs"} {
-		if err := os.WriteFile(filepath.Join(box, file), nil, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(group, file), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestGroupsBesideOurLeaf(t *testing.T) {
 		t.Errorf("layers %v, notes %v", g.layers, g.notes)
 	}
 	for file, want := range map[string]string{"memory.max": "1048576", "memory.swap.max": "0", "pids.max": "7", "cpu.max": "200000 100000", "cgroup.procs": "4711"} {
-		if got := contentOf(filepath.Join(box, file)); got != want {
+		if got := contentOf(filepath.Join(group, file)); got != want {
 			t.Errorf("%s is %q, want %q", file, got, want)
 		}
 	}

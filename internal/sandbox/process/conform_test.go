@@ -5,6 +5,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,14 +19,18 @@ import (
 )
 
 func TestConforms(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		self := testproc.Self()
 		owner := OwnerOf(t.TempDir())
 		sandboxtest.Conform(t, sandboxtest.Backend{
-			New: func(ctx context.Context, name string, stdout *os.File) (sandbox.Box, error) {
-				return New(ctx, conforming(self, floor, owner, name, stdout))
+			New: func(ctx context.Context, name string, stdout *os.File) (sandbox.Sandbox, []net.Listener, error) {
+				s, err := New(ctx, conforming(self, floor, owner, name, stdout))
+				if err != nil {
+					return nil, nil, err
+				}
+				return s, s.Listeners, nil
 			},
-			Keeper: Keeper{owner}, Stranger: Keeper{OwnerOf(t.TempDir())},
+			Reaper: Reaper{owner}, Stranger: Reaper{OwnerOf(t.TempDir())},
 			Policy: conformingPolicy,
 			Attack: func(name string, args ...string) []string { return append([]string{self, "attack", name}, args...) },
 			Bounds: func(layers []string) (memory, processes bool) {
@@ -40,18 +45,18 @@ func TestConforms(t *testing.T) {
 	})
 }
 
-// joined lists the groups that a box of this machine has.
+// joined lists the groups that a sandbox of this machine has.
 func joined(t *testing.T, owner string) []string {
-	box, err := New(t.Context(), Options{Name: "probe", Owner: owner, NoNamespaces: true, Init: newLab(t, true).opts.Init})
+	s, err := New(t.Context(), Options{Name: "probe", Owner: owner, NoNamespaces: true, Init: newLab(t, true).opts.Init})
 	if err != nil {
 		t.Fatal(err)
 	}
-	box.Kill()
-	box.Wait()
-	if err := box.Close(); err != nil {
+	s.Kill()
+	s.Wait()
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return box.cgroup.dirs
+	return s.cgroup.dirs
 }
 
 func conforming(self string, floor bool, owner, name string, stdout *os.File) Options {
@@ -70,22 +75,22 @@ func conformingPolicy(ws string) sandbox.Policy {
 	}
 }
 
-// maker makes a box as the suite's Elsewhere asks, and stays.
+// maker makes a sandbox as the suite's Elsewhere asks, and stays.
 func maker(floor, owner, name, ws, script string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
-	box, err := New(ctx, conforming(self, floor == "true", owner, name, os.Stdout))
+	s, err := New(ctx, conforming(self, floor == "true", owner, name, os.Stdout))
 	if err != nil {
 		return err
 	}
-	if _, err := box.Confine(ctx, conformingPolicy(ws)); err != nil {
+	c := sandbox.Command{Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: ws}
+	err = s.Start(ctx, conformingPolicy(ws), c, func(sandbox.Held) error {
+		_, err := fmt.Println(s.PID())
 		return err
-	}
-	fmt.Println(box.PID())
-	err = box.Exec(ctx, sandbox.Command{Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: ws})
+	})
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestNothingElseExists(t *testing.T) {
 // The sockets of the machine have no address inside: not by path, not by abstract
 // name, not over any interface.
 func TestSocketsOfTheHost(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
 		self := testproc.Self()
 		abstract := fmt.Sprintf("@nightcrier-test-%d", os.Getpid())
@@ -117,7 +117,7 @@ func TestOwners(t *testing.T) {
 	l := newLab(t, false)
 	l.opts.MaxMemoryBytes, l.opts.MaxProcesses = 1<<30, 512
 	out, exit, layers := l.run("/bin/sh", "-c", "id -u; id -g; id -G; umask 077; touch home/x; mkdir home/y; stat -c %u home/x")
-	if missing := Strict(layers); !slices.Equal(missing, []string{LayerMemory}) { // which a box without a name has not
+	if missing := Strict(layers); !slices.Equal(missing, []string{LayerMemory}) { // which a sandbox without a name has not
 		t.Fatalf("lacks %v", missing)
 	}
 	ids := strings.Fields(out)
@@ -155,7 +155,7 @@ func TestOwners(t *testing.T) {
 // What the agent leaves is the server's, so no program of it may run with the rights
 // of its owner: whoever finds it on the disk would have the server's.
 func TestNothingRunsAsTheServer(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
 		l.sh("cp /bin/sh home/sh; for m in 4755 2755 u+s g+s; do chmod $m home/sh; done; mkdir -m 2777 home/d; chmod g+s home/d; chmod 6755 .scratch; umask 0; install -m 4755 /bin/sh home/again")
 		if _, err := os.Stat(filepath.Join(l.ws, "home", "sh")); err != nil {

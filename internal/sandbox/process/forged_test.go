@@ -16,7 +16,7 @@ import (
 )
 
 // What an agent starts may say of itself whatever it likes. Where there are groups these are
-// believed: a box whose maker is dead has no other, and none has what is another's.
+// believed: a sandbox whose maker is dead has no other, and none has what is another's.
 func TestForgedMarks(t *testing.T) {
 	me, err := Identify(os.Getpid())
 	if err != nil {
@@ -54,8 +54,8 @@ func TestForgedMarks(t *testing.T) {
 			t.Skip("SKIPPED: groups of processes cannot be made here")
 		}
 	}
-	k := Keeper{Owner: owner}
-	if left, err := k.List(t.Context()); err != nil || !slices.Equal(left, []sandbox.Left{{Name: "run-1", Orphan: true}}) {
+	k := Reaper{Owner: owner}
+	if left, err := k.List(t.Context()); err != nil || !slices.Equal(left, []sandbox.Leftover{{Name: "run-1", Orphan: true}}) {
 		t.Errorf("%+v, %v", left, err)
 	}
 	id, err := Identify(stranger.Process.Pid)

@@ -325,7 +325,7 @@ func hideInPosixMessages() (int, error) {
 func TestNoMemoryIsHidden(t *testing.T) {
 	for name, grouped := range map[string]bool{"watched": false, "in a group": true} {
 		t.Run(name, func(t *testing.T) {
-			everyBox(t, func(t *testing.T, floor bool) {
+			everySandbox(t, func(t *testing.T, floor bool) {
 				for attack := range hideouts {
 					t.Run(attack, func(t *testing.T) { nothingIsHidden(t, attack, floor, grouped) })
 				}
@@ -335,7 +335,7 @@ func TestNoMemoryIsHidden(t *testing.T) {
 }
 
 func nothingIsHidden(t *testing.T, attack string, floor, grouped bool) {
-	l, _ := watched(t, floor)
+	l := watched(t, floor)
 	l.opts.MaxMemoryBytes, l.policy.MaxFileBytes, l.policy.MaxOpenFiles = hideLimit, 2*hidden, mostOpen
 	if grouped {
 		l.opts.Name, l.opts.Owner = fmt.Sprintf("hide-%d", syscall.Getpid()), OwnerOf(l.root)
@@ -348,8 +348,8 @@ func nothingIsHidden(t *testing.T, attack string, floor, grouped bool) {
 	_, after, _ := strings.Cut(out, "hides ")
 	number, _, _ := strings.Cut(strings.ReplaceAll(after, ":", "\n"), "\n")
 	n, err := strconv.Atoi(number)
-	ended := exit.Signal == "SIGKILL" && l.outOfMemory
+	ended := exit.Signal == "SIGKILL" && exit.OutOfMemory
 	if strings.Contains(out, "nobody ended it") || !ended && (err != nil || n > hideLimit) {
-		t.Errorf("%q, exit %+v, out of memory: %v", out, exit, l.outOfMemory)
+		t.Errorf("%q, exit %+v", out, exit)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // The agent has the server's user id, and so may change the modes of all that
 // the server owns: its store, its workspaces, as root the whole machine.
 func TestModesAreGuarded(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
 		readable, output := filepath.Join(l.ws, "context", "a"), filepath.Join(l.ws, "output")
 		for _, name := range []string{l.secret, l.root, l.ws, readable, filepath.Join(output, "audit.jsonl"), output} {
@@ -45,7 +45,7 @@ func TestModesAreGuarded(t *testing.T) {
 // An agent that kills the init and leaves children in sessions of their own and
 // without its environment must not leave them behind.
 func TestInitCannotBeKilled(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
 		mark := "27182" + strconv.Itoa(os.Getpid())
 		out, exit := l.sh("env -i setsid sh -c 'sleep " + mark + " & sleep " + mark + "' & sleep 0.2; kill -9 $PPID; echo $?; sleep 0.2; exit 4")

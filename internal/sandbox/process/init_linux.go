@@ -20,7 +20,7 @@ import (
 // linkFD is where the init finds its end of the link.
 const linkFD = 3
 
-// Init is the body of the init process. It serves the Box that started it and
+// Init is the body of the init process. It serves the Sandbox that started it and
 // returns an exit code; all else is told over the link.
 func Init(_ []string, log io.Writer) int {
 	if err := keepDescriptors(); err != nil {
@@ -32,7 +32,7 @@ func Init(_ []string, log io.Writer) int {
 		fmt.Fprintf(log, "%s is started by nightcrier itself, not by hand: %v\n", InitCommand, err)
 		return 2
 	}
-	// The signals of a terminal are not for us: the Box decides. They are caught,
+	// The signals of a terminal are not for us: the Sandbox decides. They are caught,
 	// because what is ignored, also by whoever started us, stays so in the agent.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	in := &initProcess{link: l, first: os.Getpid() == 1, ended: make(chan os.Signal, 1)}
@@ -90,11 +90,11 @@ type initProcess struct {
 	agent int            // 0 before Exec
 }
 
-// serveRequests does what the Box asks for, all on one thread, until the agent is started. It
-// is false when the Box is gone before.
+// serveRequests does what the Sandbox asks for, all on one thread, until the agent is started. It
+// is false when the Sandbox is gone before.
 func (in *initProcess) serveRequests() bool {
 	if !in.first {
-		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // else Keeper finds what this would have
+		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // else Reaper finds what this would have
 	}
 	signal.Notify(in.ended, syscall.SIGCHLD)
 	for {
@@ -275,7 +275,7 @@ func givePipes(uid int) error {
 }
 
 // superviseAgent forwards signals and collects every child that ends. It returns
-// when the agent has ended or the Box is gone.
+// when the agent has ended or the Sandbox is gone.
 func (in *initProcess) superviseAgent() int {
 	requests := make(chan request)
 	go in.passOnRequests(requests)
@@ -288,14 +288,14 @@ func (in *initProcess) superviseAgent() int {
 			_ = syscall.Kill(-in.agent, syscall.Signal(r.Signal)) // it may just have ended
 		case <-in.ended:
 			if exit := in.reapChildren(); exit != nil {
-				_ = in.link.sendMessage(answer{Exit: exit}) // a Box that is gone does not ask
+				_ = in.link.sendMessage(answer{Exit: exit}) // a Sandbox that is gone does not ask
 				return in.killRemaining()
 			}
 		}
 	}
 }
 
-// passOnRequests passes requests on until the Box is gone.
+// passOnRequests passes requests on until the Sandbox is gone.
 func (in *initProcess) passOnRequests(requests chan<- request) {
 	defer close(requests)
 	for {

@@ -13,7 +13,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// OwnerOf names the owner of the boxes of all who share a directory, as the processes
+// OwnerOf names the owner of the sandboxes of all who share a directory, as the processes
 // of this PID namespace see it: another's process ids say nothing here.
 func OwnerOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
@@ -27,21 +27,21 @@ func OwnerOf(dir string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// mark names a Box, its owner and the process that made it. It stands in the
-// environment of the init and of the agent, and is the name of the box's groups. The
-// zero mark is that of a Box without a name.
+// mark names a Sandbox, its owner and the process that made it. It stands in the
+// environment of the init and of the agent, and is the name of the sandbox's groups. The
+// zero mark is that of a Sandbox without a name.
 type mark struct {
 	owner, name string
 	maker       ID
 }
 
 const (
-	markVariable = "NIGHTCRIER_BOX"
+	markVariable = "NIGHTCRIER_SANDBOX"
 	markPrefix   = "nightcrier"
 	maxMark      = 200 // a group's name has 255 bytes at most
 )
 
-// newMark is that of a Box which this process makes.
+// newMark is that of a Sandbox which this process makes.
 func newMark(o Options) (mark, error) {
 	if o.Name == "" {
 		return mark{}, nil

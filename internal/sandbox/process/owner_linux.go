@@ -14,14 +14,14 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// owner is a user id that one Box has for itself: its agent can neither signal
+// owner is a user id that one Sandbox has for itself: its agent can neither signal
 // nor read what belongs to the server or to another agent.
 type owner struct {
 	id   int
 	lock net.PacketConn
 }
 
-// takeOwner takes an id of the range that no other Box on this machine has. The
+// takeOwner takes an id of the range that no other Sandbox on this machine has. The
 // lock is an abstract socket: it ends with the process that holds it, however
 // that ends, and leaves nothing on a disk.
 func takeOwner(base int, name string) (owner, error) {

@@ -8,21 +8,29 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
-// Probe returns the layers that hold on this machine for an agent that works in
-// dir, and why others do not. It confines an init that starts nothing. As a server does,
-// it makes room for groups first.
-func Probe(ctx context.Context, dir string) (layers, notes []string, err error) {
+// Probe returns what holds on this machine for an agent that works in dir. It confines an
+// init that starts nothing. As a server does, it makes room for groups first.
+func Probe(ctx context.Context, dir string) (sandbox.Held, error) {
 	divided := Divide()
-	box, err := New(ctx, Options{Name: "probe", Owner: OwnerOf(dir), MaxMemoryBytes: 1 << 30, MaxProcesses: 64, MaxCPUs: 1})
+	s, err := New(ctx, Options{Name: "probe", Owner: OwnerOf(dir), MaxMemoryBytes: 1 << 30, MaxProcesses: 64, MaxCPUs: 1})
 	if err != nil {
-		return nil, nil, err
+		return sandbox.Held{}, err
 	}
-	layers, err = box.Confine(ctx, sandbox.Policy{Read: SystemFiles(), Write: []string{dir}, Devices: Devices()})
-	box.Kill()
-	box.Wait()
-	notes = box.Notes()
-	if divided != nil && !slices.Contains(layers, LayerMemory) {
-		notes = append(notes, divided.Error())
+	var held sandbox.Held
+	err = s.Start(ctx, sandbox.Policy{Read: SystemFiles(), Write: []string{dir}, Devices: Devices()}, sandbox.Command{}, func(h sandbox.Held) error {
+		held = h
+		return errProbed
+	})
+	if errors.Is(err, errProbed) {
+		err = nil
 	}
-	return layers, notes, errors.Join(err, box.Close())
+	s.Kill()
+	s.Wait()
+	if divided != nil && !slices.Contains(held.Layers, LayerMemory) {
+		held.Notes = append(held.Notes, divided.Error())
+	}
+	return held, errors.Join(err, s.Close())
 }
+
+// errProbed keeps a probe from starting anything.
+var errProbed = errors.New("it is known what holds")

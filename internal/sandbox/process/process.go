@@ -2,19 +2,18 @@
 // grants to a process of ours: namespaces where they are permitted, and below
 // them a floor of Landlock, dropped capabilities and limits.
 //
-// A Box is one confined agent. Its order of calls is fixed:
+// A Sandbox is one confined agent. Its order of calls is fixed:
 //
-//	New      starts a small init, the same binary again, in its own namespaces,
-//	         and opens the listeners that the agent will find on 127.0.0.1
-//	Confine  builds the agent's root and gives up rights; returns the layers
-//	         that hold
-//	Exec     starts the agent below the init
-//	Wait     returns how the agent ended, when its whole tree is gone
-//	Close    removes what was made on the machine
+//	New    starts a small init, the same binary again, in its own namespaces,
+//	       and opens the listeners that the agent will find on 127.0.0.1
+//	Start  builds the agent's root, gives up rights, and starts the agent below
+//	       the init, if the caller is content with the layers that hold then
+//	Wait   returns how the agent ended, when its whole tree is gone
+//	Close  removes what was made on the machine
 //
 // The init forwards signals and reaps; the agent is never process 1. When the
-// process that made the Box dies, the init and all below it die as well. What is left
-// where that did not happen is found and ended by a Keeper.
+// process that made the Sandbox dies, the init and all below it die as well. What is left
+// where that did not happen is found and ended by a Reaper.
 package process
 
 import (
@@ -103,7 +102,7 @@ type Options struct {
 	// Listen is how many listeners on 127.0.0.1 the agent shall be able to reach.
 	Listen int
 	// Names asks for a socket on 127.0.0.1:53, where the agent's name server is; see
-	// Box.Names.
+	// Sandbox.Names.
 	Names bool
 	// UIDBase is the first of UIDRange user ids, of which each agent gets one of its
 	// own when we are root; 0 is DefaultUIDBase.
@@ -117,8 +116,8 @@ type Options struct {
 	MaxMemoryBytes int64
 	MaxProcesses   int
 	MaxCPUs        int
-	// Name and Owner are what a Keeper finds the Box by; see OwnerOf. Both consist of
-	// letters, digits, - and _. A Box without a name has no limits by cgroups and
+	// Name and Owner are what a Reaper finds the Sandbox by; see OwnerOf. Both consist of
+	// letters, digits, - and _. A Sandbox without a name has no limits by cgroups and
 	// cannot be found.
 	Name, Owner string
 }

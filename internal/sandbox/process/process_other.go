@@ -18,25 +18,26 @@ import (
 // started on it; all else of the program works.
 var errSystem = nightcrier.Errorf(nightcrier.Refused, "agents, and the commands of tool servers, are confined on Linux alone")
 
-// Box is never made on this system.
-type Box struct{}
+// Sandbox is never made on this system.
+type Sandbox struct {
+	Listeners []net.Listener
+	Names     net.PacketConn
+}
 
 // New refuses.
-func New(context.Context, Options) (*Box, error)                       { return nil, errSystem }
-func (*Box) Listeners() []net.Listener                                 { return nil }
-func (*Box) Names() net.PacketConn                                     { return nil }
-func (*Box) Notes() []string                                           { return nil }
-func (*Box) Layers() []string                                          { return nil }
-func (*Box) PID() int                                                  { return 0 }
-func (*Box) Confine(context.Context, sandbox.Policy) ([]string, error) { return nil, errSystem }
-func (*Box) Exec(context.Context, sandbox.Command) error               { return errSystem }
-func (*Box) Signal(syscall.Signal) error                               { return errSystem }
-func (*Box) Kill()                                                     {}
-func (*Box) Done() <-chan struct{}                                     { return nil }
-func (*Box) Wait() sandbox.Exit                                        { return sandbox.Exit{} }
-func (*Box) OutOfMemory() bool                                         { return false }
-func (*Box) OutOfProcesses() bool                                      { return false }
-func (*Box) Close() error                                              { return nil }
+func New(context.Context, Options) (*Sandbox, error) { return nil, errSystem }
+
+// Start refuses.
+func (*Sandbox) Start(context.Context, sandbox.Policy, sandbox.Command, func(sandbox.Held) error) error {
+	return errSystem
+}
+func (*Sandbox) Held() sandbox.Held          { return sandbox.Held{} }
+func (*Sandbox) PID() int                    { return 0 }
+func (*Sandbox) Signal(syscall.Signal) error { return errSystem }
+func (*Sandbox) Kill()                       {}
+func (*Sandbox) Done() <-chan struct{}       { return nil }
+func (*Sandbox) Wait() sandbox.Exit          { return sandbox.Exit{} }
+func (*Sandbox) Close() error                { return nil }
 
 // ID names a process.
 type ID struct {
@@ -68,14 +69,14 @@ func Divide() error { return nil }
 // OwnerOf names none: nothing is made on this system.
 func OwnerOf(string) string { return "" }
 
-// Keeper finds nothing: no agent is started on this system.
-type Keeper struct{ Owner string }
+// Reaper finds nothing: no agent is started on this system.
+type Reaper struct{ Owner string }
 
 // List lists none.
-func (Keeper) List(context.Context) ([]sandbox.Left, error) { return nil, nil }
+func (Reaper) List(context.Context) ([]sandbox.Leftover, error) { return nil, nil }
 
 // Destroy has nothing to end.
-func (Keeper) Destroy(context.Context, string) error { return nil }
+func (Reaper) Destroy(context.Context, string) error { return nil }
 
 // Init refuses.
 func Init(_ []string, log io.Writer) int {

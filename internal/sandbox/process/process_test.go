@@ -295,8 +295,7 @@ type lab struct {
 	root, ws, secret string
 	opts             Options
 	policy           sandbox.Policy
-	served           func(*Box) // before the agent starts
-	outOfMemory      bool       // the last box was
+	served           func(*Sandbox) // before the agent starts
 }
 
 func newLab(t testing.TB, noNamespaces bool) *lab {
@@ -339,17 +338,17 @@ func (l *lab) run(argv ...string) (string, sandbox.Exit, []string) {
 	defer r.Close()
 	o := l.opts
 	o.Stdout, o.Stderr = w, w
-	box, err := New(ctx, o)
+	s, err := New(ctx, o)
 	w.Close()
 	if err != nil {
 		l.Fatal(err)
 	}
-	defer box.Close()
+	defer s.Close()
 	if l.served != nil {
-		l.served(box)
+		l.served(s)
 	}
 	l.policy.ConnectPorts = nil
-	for n, ln := range box.Listeners() {
+	for n, ln := range s.Listeners {
 		defer ln.Close()
 		p := ln.Addr().(*net.TCPAddr).Port
 		l.policy.ConnectPorts = append(l.policy.ConnectPorts, p)
@@ -357,23 +356,21 @@ func (l *lab) run(argv ...string) (string, sandbox.Exit, []string) {
 			argv[i] = strings.ReplaceAll(a, "GUARD"+strconv.Itoa(n+1), "127.0.0.1:"+strconv.Itoa(p))
 		}
 	}
-	layers, err := box.Confine(ctx, l.policy)
-	if err == nil {
-		err = box.Exec(ctx, sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(l.ws, "home")}, Dir: l.ws})
-	}
-	if err != nil {
-		box.Kill()
-		box.Wait()
+	c := sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(l.ws, "home")}, Dir: l.ws}
+	if err := s.Start(ctx, l.policy, c, acceptAll); err != nil {
+		s.Kill()
+		s.Wait()
 		l.Fatal(err)
 	}
 	out, err := io.ReadAll(r)
 	if err != nil {
 		l.Error(err)
 	}
-	exit := box.Wait()
-	l.outOfMemory = box.OutOfMemory()
-	return strings.TrimSpace(string(out)), exit, layers
+	return strings.TrimSpace(string(out)), s.Wait(), s.Held().Layers
 }
+
+// acceptAll is content with whatever holds.
+func acceptAll(sandbox.Held) error { return nil }
 
 func (l *lab) sh(script string) (string, sandbox.Exit) {
 	l.Helper()
@@ -381,14 +378,14 @@ func (l *lab) sh(script string) (string, sandbox.Exit) {
 	return out, exit
 }
 
-// everyBox runs a test in the best box that this machine grants, and on the floor.
-func everyBox(t *testing.T, test func(t *testing.T, noNamespaces bool)) {
+// everySandbox runs a test in the best sandbox that this machine grants, and on the floor.
+func everySandbox(t *testing.T, test func(t *testing.T, noNamespaces bool)) {
 	t.Run("namespaces", func(t *testing.T) { test(t, false) })
 	t.Run("floor", func(t *testing.T) { test(t, true) })
 }
 
 func TestAttacks(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
 		host, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -487,8 +484,8 @@ func TestAttacks(t *testing.T) {
 func TestNames(t *testing.T) {
 	l := newLab(t, false)
 	l.opts.Names, l.opts.Listen = true, 0
-	l.served = func(box *Box) {
-		names := box.Names()
+	l.served = func(s *Sandbox) {
+		names := s.Names
 		t.Cleanup(func() { names.Close() })
 		go func() {
 			b := make([]byte, 512)
@@ -508,8 +505,8 @@ func TestNames(t *testing.T) {
 	}
 	l = newLab(t, true)
 	l.opts.Names = true
-	l.served = func(box *Box) {
-		if box.Names() != nil {
+	l.served = func(s *Sandbox) {
+		if s.Names != nil {
 			t.Error("the floor has a name server of its own")
 		}
 	}
@@ -517,7 +514,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestRightsAreGone(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
 		self := testproc.Self()
 		out, _ := l.sh("'" + self + `' attack rights; for n in 3 4 5 6 7 8 9; do (eval ": <&$n") 2> /dev/null && echo open; done; ulimit -c; ulimit -n; echo $$; env | sort | tr '\n' ' '`)
@@ -544,7 +541,7 @@ func TestLayersAreTold(t *testing.T) {
 	}
 	l.policy.Unconfined = true
 	if _, _, layers := l.run("/bin/true"); !slices.Contains(Floor(layers), LayerLandlock) {
-		t.Errorf("an unconfined box claims %v", layers)
+		t.Errorf("an unconfined sandbox claims %v", layers)
 	}
 }
 
@@ -591,25 +588,25 @@ func TestMarks(t *testing.T) {
 func TestCPULimit(t *testing.T) {
 	l := newLab(t, true)
 	l.opts.Name, l.opts.Owner, l.opts.MaxCPUs, l.opts.Listen = "cpu", OwnerOf(l.root), 2, 0
-	box, err := New(t.Context(), l.opts)
+	s, err := New(t.Context(), l.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Close()
-	defer box.Wait()
-	defer box.Kill()
-	if !slices.Contains(box.Layers(), LayerCPU) {
-		t.Skipf("SKIPPED ALOUD: no writable cpu cgroup here; layers %v", box.Layers())
+	defer s.Close()
+	defer s.Wait()
+	defer s.Kill()
+	if !slices.Contains(s.Held().Layers, LayerCPU) {
+		t.Skipf("SKIPPED ALOUD: no writable cpu cgroup here; layers %v", s.Held().Layers)
 	}
-	for _, dir := range box.cgroup.dirs {
+	for _, dir := range s.cgroup.dirs {
 		for file, want := range map[string]string{"cpu.max": "200000 100000", "cpu.cfs_quota_us": "200000"} {
 			b, err := os.ReadFile(filepath.Join(dir, file))
-			if err == nil && strings.TrimSpace(string(b)) == want && slices.Contains(otherMembers(dir), box.PID()) {
+			if err == nil && strings.TrimSpace(string(b)) == want && slices.Contains(otherMembers(dir), s.PID()) {
 				return
 			}
 		}
 	}
-	t.Errorf("none of %v bounds it to two CPUs", box.cgroup.dirs)
+	t.Errorf("none of %v bounds it to two CPUs", s.cgroup.dirs)
 }
 
 // All of this again as a user without any right, where namespaces come by way
@@ -663,7 +660,7 @@ func asNobody(t *testing.T, prepare, tests string) {
 
 // What shells do by way of /proc works, also where nothing of /proc may be read.
 func TestShellsReadTheirOwnDescriptors(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
+	everySandbox(t, func(t *testing.T, floor bool) {
 		l := newLab(t, floor)
 		out, exit := l.sh("echo piped | cat /dev/stdin; bash -c 'cat <(echo substituted); echo out > /dev/stdout; cat <<< here'")
 		if exit.Code != 0 || out != "piped\nsubstituted\nout\nhere" {

@@ -23,7 +23,7 @@ const (
 // makes it a weaker layer than a group.
 type watch struct {
 	root      int      // the init
-	private   []string // directories in memory that are the box's own
+	private   []string // directories in memory that are the sandbox's own
 	memory    int64    // in bytes; 0 is no limit
 	processes int      // counts threads, as the kernel's own limits do; 0 is no limit
 	// dead were killed, and may take a moment to give back what they had.
@@ -31,29 +31,29 @@ type watch struct {
 	hungry, teeming atomic.Bool // something was killed for its memory, all for their number
 }
 
-// watchLimits watches what nothing else bounds in the box, until nothing is left in it.
-func (b *Box) watchLimits() {
-	w := &b.watch
-	w.root, w.dead = b.PID(), map[ID]bool{}
-	if slices.Contains(b.layers, LayerRoot) {
+// watchLimits watches what nothing else bounds in the sandbox, until nothing is left in it.
+func (s *Sandbox) watchLimits() {
+	w := &s.watch
+	w.root, w.dead = s.PID(), map[ID]bool{}
+	if slices.Contains(s.held.Layers, LayerRoot) {
 		w.private = privateDirs
 	}
 	var layers []string
-	if b.options.MaxMemoryBytes > 0 && !slices.Contains(b.layers, LayerMemory) {
-		w.memory, layers = b.options.MaxMemoryBytes, append(layers, LayerMemoryWatch)
+	if s.options.MaxMemoryBytes > 0 && !slices.Contains(s.held.Layers, LayerMemory) {
+		w.memory, layers = s.options.MaxMemoryBytes, append(layers, LayerMemoryWatch)
 	}
-	if b.options.MaxProcesses > 0 && !slices.Contains(b.layers, LayerPIDs) && !slices.Contains(b.layers, LayerNproc) {
-		w.processes, layers = b.options.MaxProcesses, append(layers, LayerPIDsWatch)
+	if s.options.MaxProcesses > 0 && !slices.Contains(s.held.Layers, LayerPIDs) && !slices.Contains(s.held.Layers, LayerNproc) {
+		w.processes, layers = s.options.MaxProcesses, append(layers, LayerPIDsWatch)
 	}
 	if len(layers) == 0 {
 		return
 	}
 	if err := w.checkVisibility(); err != nil {
-		b.noteErrors(fmt.Errorf("memory and processes are not watched: %w", err))
+		s.noteErrors(fmt.Errorf("memory and processes are not watched: %w", err))
 		return
 	}
-	b.layers = append(b.layers, layers...)
-	go w.watchSandbox(b)
+	s.held.Layers = append(s.held.Layers, layers...)
+	go w.watchSandbox(s)
 }
 
 // checkVisibility says why a watch would see too little: /proc may hide the processes of others.
@@ -65,16 +65,16 @@ func (w *watch) checkVisibility() error {
 	return err
 }
 
-func (w *watch) watchSandbox(b *Box) {
+func (w *watch) watchSandbox(s *Sandbox) {
 	for wait := lookEvery; ; {
 		select {
-		case <-b.gone:
+		case <-s.gone:
 			return
 		case <-time.After(wait):
 		}
 		began := time.Now()
 		if w.enforceLimits() {
-			b.Kill()
+			s.Kill()
 		}
 		wait = min(max(lookEvery, lookShare*time.Since(began)), lookAtLeast)
 	}
@@ -139,7 +139,7 @@ func (w *watch) weighProcesses(all []family, measure func(pid int) (int64, error
 	return shares, total
 }
 
-// fileBytes is the size of those in the box's own directories in memory.
+// fileBytes is the size of those in the sandbox's own directories in memory.
 func (w *watch) fileBytes() int64 {
 	var total int64
 	for _, dir := range w.private {

@@ -13,33 +13,31 @@ import (
 	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
-// watched is a lab whose boxes no control group bounds: they have no name.
-func watched(t *testing.T, floor bool) (l *lab, box func() *Box) {
+// watched is a lab whose sandboxes no control group bounds: they have no name.
+func watched(t *testing.T, floor bool) *lab {
 	t.Helper()
-	l = newLab(t, floor)
+	l := newLab(t, floor)
 	l.opts.MaxMemoryBytes, l.opts.MaxProcesses, l.opts.Listen = 96<<20, 48, 0
-	var last *Box
-	l.served = func(b *Box) { last = b }
-	return l, func() *Box { return last }
+	return l
 }
 
 // A hog is killed, by itself or below the agent, which goes on: as the kernel does it.
 func TestMemoryIsWatched(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
-		l, box := watched(t, floor)
+	everySandbox(t, func(t *testing.T, floor bool) {
+		l := watched(t, floor)
 		self := testproc.Self()
 		out, exit, layers := l.run(self, "attack", "memory")
-		if exit.Signal != "SIGKILL" || !box().OutOfMemory() || box().OutOfProcesses() {
-			t.Errorf("%+v %q, out of memory: %v", exit, out, box().OutOfMemory())
+		if exit.Signal != "SIGKILL" || !exit.OutOfMemory || exit.OutOfProcesses {
+			t.Errorf("%+v %q", exit, out)
 		}
 		if !slices.Contains(layers, LayerMemoryWatch) || slices.Contains(layers, LayerMemory) || !slices.Contains(Strict(layers), LayerMemory) {
 			t.Errorf("layers %v", layers)
 		}
-		if out, exit := l.sh("'" + self + "' attack memory; echo ended with $?; exit 3"); exit.Code != 3 || !strings.Contains(out, "ended with 137") || !box().OutOfMemory() {
+		if out, exit := l.sh("'" + self + "' attack memory; echo ended with $?; exit 3"); exit.Code != 3 || !strings.Contains(out, "ended with 137") || !exit.OutOfMemory {
 			t.Errorf("%+v %q", exit, out)
 		}
 		// Also in a session of its own, with no parent and no environment.
-		if out, _ := l.sh("(env -i setsid '" + self + "' attack memory > home/said 2>&1 &); sleep 3; cat home/said"); !box().OutOfMemory() || strings.Contains(out, "done") {
+		if out, exit := l.sh("(env -i setsid '" + self + "' attack memory > home/said 2>&1 &); sleep 3; cat home/said"); !exit.OutOfMemory || strings.Contains(out, "done") {
 			t.Errorf("a hidden hog had it all: %q", out)
 		}
 	})
@@ -47,8 +45,8 @@ func TestMemoryIsWatched(t *testing.T) {
 
 // What several processes share is there once, and what is within the limit is left alone.
 func TestSharedMemoryCountsOnce(t *testing.T) {
-	everyBox(t, func(t *testing.T, floor bool) {
-		l, box := watched(t, floor)
+	everySandbox(t, func(t *testing.T, floor bool) {
+		l := watched(t, floor)
 		l.policy.MaxFileBytes, l.opts.MaxMemoryBytes = 64<<20, 192<<20
 		self := testproc.Self()
 		shared := filepath.Join(l.ws, "home", "shared")
@@ -56,23 +54,23 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		share := "'" + self + "' attack share '" + shared + "' &\n"
-		if out, exit := l.sh(strings.Repeat(share, 5) + "wait"); strings.Count(out, "done") != 5 || exit.Code != 0 || box().OutOfMemory() {
-			t.Errorf("%+v %q, out of memory: %v", exit, out, box().OutOfMemory())
+		if out, exit := l.sh(strings.Repeat(share, 5) + "wait"); strings.Count(out, "done") != 5 || exit.Code != 0 || exit.OutOfMemory {
+			t.Errorf("%+v %q", exit, out)
 		}
 	})
 }
 
 // Without a user id of its own and without a group, a fork bomb is ended as a whole.
 func TestProcessesAreWatched(t *testing.T) {
-	l, box := watched(t, true)
+	l := watched(t, true)
 	out, exit, layers := l.run("/bin/sh", "-c", "(i=0; while [ $i -lt 2000 ]; do (setsid sleep 30 &) ; i=$((i+1)); done 2>/dev/null); echo all; sleep 30")
-	if exit.Signal != "SIGKILL" || !box().OutOfProcesses() || strings.Contains(out, "all") {
+	if exit.Signal != "SIGKILL" || !exit.OutOfProcesses || strings.Contains(out, "all") {
 		t.Errorf("%+v %q", exit, out)
 	}
 	if !slices.Contains(layers, LayerPIDsWatch) || !slices.Contains(Strict(layers), LayerPIDs) {
 		t.Errorf("layers %v", layers)
 	}
-	if out, exit := l.sh("for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5 & done; wait; echo all"); exit != (sandbox.Exit{}) || out != "all" || box().OutOfProcesses() {
+	if out, exit := l.sh("for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5 & done; wait; echo all"); exit != (sandbox.Exit{}) || out != "all" {
 		t.Errorf("within the limit: %+v %q", exit, out)
 	}
 	l = newLab(t, false)

@@ -22,7 +22,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
-// What Backend.New gives every Box.
+// What Backend.New gives every Sandbox.
 const (
 	Listeners      = 3
 	MaxMemoryBytes = 192 << 20
@@ -37,10 +37,11 @@ const (
 
 // Backend is what the suite needs of a backend.
 type Backend struct {
-	// New makes a Box with the name, the standard output, and the numbers above.
-	New func(ctx context.Context, name string, stdout *os.File) (sandbox.Box, error)
-	// Keeper finds what New makes; Stranger is that of another owner.
-	Keeper, Stranger sandbox.Keeper
+	// New opens a Sandbox with the name, the standard output, and the numbers above, and
+	// returns its listeners beside it.
+	New func(ctx context.Context, name string, stdout *os.File) (sandbox.Sandbox, []net.Listener, error)
+	// Reaper finds what New makes; Stranger is that of another owner.
+	Reaper, Stranger sandbox.Reaper
 	// Policy is that of an agent which may read context/ of the workspace and has
 	// home/ for itself; /bin/sh and what it calls are there, and Attack.
 	Policy func(workspace string) sandbox.Policy
@@ -50,10 +51,11 @@ type Backend struct {
 	Attack func(name string, args ...string) []string
 	// Bounds reads from the layers which limits hold: some machines do not grant them.
 	Bounds func(layers []string) (memory, processes bool)
-	// Elsewhere makes such a Box in a process of its own: it prints Box.PID on a line of
-	// its own, runs the script in the workspace, and goes on until it is killed.
+	// Elsewhere makes such a Sandbox in a process of its own: it prints the id of a process
+	// above all that is in the sandbox, on a line of its own, runs the script in the
+	// workspace, and goes on until it is killed.
 	Elsewhere func(name, workspace, script string) *exec.Cmd
-	// Sure says that the Keeper finds also what has an environment of its own and no
+	// Sure says that the Reaper finds also what has an environment of its own and no
 	// parent any more.
 	Sure bool
 }
@@ -81,32 +83,32 @@ func Agents(t *testing.T, b Backend) {
 	}
 }
 
-// Lifecycle is the part of the suite in which nothing needs to happen in the box.
+// Lifecycle is the part of the suite in which nothing needs to happen in the sandbox.
 func Lifecycle(t *testing.T, b Backend) {
-	for name, test := range map[string]func(*testing.T, Backend){"unused": testUnused, "kill": testKill, "found": testFound, "destroyed": testDestroyed} {
+	for name, test := range map[string]func(*testing.T, Backend){"unused": testUnused, "refused": testRefused, "kill": testKill, "found": testFound, "destroyed": testDestroyed} {
 		t.Run(name, func(t *testing.T) { test(t, b) })
 	}
 }
 
-// bench is a Box with its workspace and the end of its output.
+// bench is a Sandbox with its workspace and the end of its output.
 type bench struct {
 	*testing.T
 	Backend
-	sandbox.Box
-	ws, name string
-	out      *os.File
-	layers   []string
+	sandbox.Sandbox
+	listeners []net.Listener
+	ws, name  string
+	out       *os.File
 }
 
-var boxes atomic.Int64
+var opened atomic.Int64
 
 // patience bounds what a test waits for that may never come.
 const patience = 60 * time.Second
 
-// newBench makes a workspace and a name for a Box.
+// newBench makes a workspace and a name for a Sandbox.
 func (b Backend) newBench(t *testing.T) *bench {
 	t.Helper()
-	s := &bench{T: t, Backend: b, ws: filepath.Join(t.TempDir(), "ws"), name: fmt.Sprintf("test-%d-%d", os.Getpid(), boxes.Add(1))}
+	s := &bench{T: t, Backend: b, ws: filepath.Join(t.TempDir(), "ws"), name: fmt.Sprintf("test-%d-%d", os.Getpid(), opened.Add(1))}
 	for _, dir := range []string{"context", "home", "shut"} {
 		s.mustSucceed(os.MkdirAll(filepath.Join(s.ws, dir), 0o700))
 		s.mustSucceed(os.WriteFile(filepath.Join(s.ws, dir, "given"), []byte("given "+dir+"\n"), 0o600))
@@ -114,7 +116,7 @@ func (b Backend) newBench(t *testing.T) *bench {
 	return s
 }
 
-// openSandbox makes a confined Box, closed at the test's end.
+// openSandbox opens a Sandbox, closed at the test's end.
 func (b Backend) openSandbox(t *testing.T) *bench {
 	t.Helper()
 	s := b.newBench(t)
@@ -122,14 +124,14 @@ func (b Backend) openSandbox(t *testing.T) *bench {
 	s.mustSucceed(err)
 	s.mustSucceed(r.SetReadDeadline(time.Now().Add(patience)))
 	s.out = r
-	s.Box, err = b.New(t.Context(), s.name, w)
+	s.Sandbox, s.listeners, err = b.New(t.Context(), s.name, w)
 	w.Close()
 	s.mustSucceed(err)
 	t.Cleanup(func() {
 		s.Kill()
 		s.Wait()
 		r.Close()
-		for _, l := range s.Listeners() {
+		for _, l := range s.listeners {
 			l.Close()
 		}
 		for range 2 {
@@ -141,15 +143,6 @@ func (b Backend) openSandbox(t *testing.T) *bench {
 			t.Error("it is listed after it was closed")
 		}
 	})
-	p := b.Policy(s.ws)
-	for _, l := range s.Listeners() {
-		p.ConnectPorts = append(p.ConnectPorts, l.Addr().(*net.TCPAddr).Port)
-	}
-	s.layers, err = s.Confine(t.Context(), p)
-	s.mustSucceed(err)
-	if len(s.layers) == 0 {
-		t.Error("no layers")
-	}
 	return s
 }
 
@@ -160,13 +153,13 @@ func (s *bench) mustSucceed(err error) {
 	}
 }
 
-// listLeft returns what the Keeper lists of the box, nil for nothing.
-func (s *bench) listLeft() *sandbox.Left {
+// listLeft returns what the Reaper lists of the sandbox, nil for nothing.
+func (s *bench) listLeft() *sandbox.Leftover {
 	s.Helper()
-	return s.listedBy(s.Keeper)
+	return s.listedBy(s.Reaper)
 }
 
-func (s *bench) listedBy(k sandbox.Keeper) *sandbox.Left {
+func (s *bench) listedBy(k sandbox.Reaper) *sandbox.Leftover {
 	s.Helper()
 	list, err := k.List(context.Background()) // also in a cleanup
 	s.mustSucceed(err)
@@ -182,7 +175,22 @@ func (s *bench) startScript(script string) { s.Helper(); s.startCommand("/bin/sh
 
 func (s *bench) startCommand(argv ...string) {
 	s.Helper()
-	s.mustSucceed(s.Exec(s.Context(), sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Dir: s.ws}))
+	s.mustSucceed(s.tryCommand(func([]string) error { return nil }, argv...))
+}
+
+// tryCommand starts a command if accept is content with the layers that hold.
+func (s *bench) tryCommand(accept func(layers []string) error, argv ...string) error {
+	s.Helper()
+	p := s.Policy(s.ws)
+	for _, l := range s.listeners {
+		p.ConnectPorts = append(p.ConnectPorts, l.Addr().(*net.TCPAddr).Port)
+	}
+	return s.Start(s.Context(), p, sandbox.Command{Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Dir: s.ws}, func(h sandbox.Held) error {
+		if len(h.Layers) == 0 {
+			s.Error("no layers")
+		}
+		return accept(h.Layers)
+	})
 }
 
 // awaitEnd returns what the agent wrote, when nothing holds its output any more.
@@ -199,8 +207,21 @@ func (s *bench) runScript(script string) (string, sandbox.Exit) {
 	return s.awaitEnd()
 }
 
-// A Box in which nothing was started is killed and closed like any other.
+// A Sandbox in which nothing was started is killed and closed like any other.
 func testUnused(t *testing.T, b Backend) { b.openSandbox(t) }
+
+// Who is not content with what holds has started nothing, and is told his own reason.
+func testRefused(t *testing.T, b Backend) {
+	s := b.openSandbox(t)
+	why := errors.New("too little holds")
+	if err := s.tryCommand(func([]string) error { return why }, "/bin/sh", "-c", "echo started"); err != why {
+		t.Errorf("error %v", err)
+	}
+	s.Kill()
+	if out, exit := s.awaitEnd(); out != "" || exit.Signal != "SIGKILL" {
+		t.Errorf("%+v %q", exit, out)
+	}
+}
 
 func testKill(t *testing.T, b Backend) {
 	s := b.openSandbox(t)
@@ -217,12 +238,12 @@ func testKill(t *testing.T, b Backend) {
 	}
 }
 
-// A box is its owner's alone, and has a living maker.
+// A sandbox is its owner's alone, and has a living maker.
 func testFound(t *testing.T, b Backend) {
 	s := b.openSandbox(t)
 	unstarted := s.listLeft()
 	s.startScript("exec sleep 1000")
-	for _, l := range []*sandbox.Left{unstarted, s.listLeft()} {
+	for _, l := range []*sandbox.Leftover{unstarted, s.listLeft()} {
 		if l == nil || l.Orphan {
 			t.Errorf("listed as %+v", l)
 		}
@@ -231,9 +252,9 @@ func testFound(t *testing.T, b Backend) {
 		t.Errorf("a stranger's: %+v", l)
 	}
 	s.mustSucceed(b.Stranger.Destroy(t.Context(), s.name))
-	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name+"0"))
-	s.mustSucceed(b.Keeper.Destroy(t.Context(), strings.TrimRight(s.name, "0123456789")))
-	s.mustSucceed(b.Keeper.Destroy(t.Context(), ""))
+	s.mustSucceed(b.Reaper.Destroy(t.Context(), s.name+"0"))
+	s.mustSucceed(b.Reaper.Destroy(t.Context(), strings.TrimRight(s.name, "0123456789")))
+	s.mustSucceed(b.Reaper.Destroy(t.Context(), ""))
 	select {
 	case <-s.Done():
 		t.Error("it was ended by another name or owner")
@@ -244,14 +265,14 @@ func testFound(t *testing.T, b Backend) {
 func testDestroyed(t *testing.T, b Backend) {
 	s := b.openSandbox(t)
 	s.startScript("exec sleep 1000")
-	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name))
+	s.mustSucceed(b.Reaper.Destroy(t.Context(), s.name))
 	if exit := s.Wait(); exit.Signal != "SIGKILL" {
 		t.Errorf("%+v", exit)
 	}
 	if l := s.listLeft(); l != nil {
 		t.Errorf("%+v is left", l)
 	}
-	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name)) // again
+	s.mustSucceed(b.Reaper.Destroy(t.Context(), s.name)) // again
 }
 
 func testExits(t *testing.T, b Backend) {
@@ -342,8 +363,7 @@ func (s *bench) awaitUp() {
 }
 
 func noProgram(t *testing.T, b Backend) {
-	s := b.openSandbox(t)
-	err := s.Exec(t.Context(), sandbox.Command{Argv: []string{"/nothing/here"}, Dir: s.ws})
+	err := b.openSandbox(t).tryCommand(func([]string) error { return nil }, "/nothing/here")
 	if err == nil || !strings.Contains(err.Error(), "/nothing/here") {
 		t.Errorf("error %v", err)
 	}
@@ -352,12 +372,12 @@ func noProgram(t *testing.T, b Backend) {
 // Each listener is reached from inside, and served from outside.
 func testListeners(t *testing.T, b Backend) {
 	s := b.openSandbox(t)
-	if len(s.Listeners()) != Listeners {
-		t.Fatalf("%d listeners", len(s.Listeners()))
+	if len(s.listeners) != Listeners {
+		t.Fatalf("%d listeners", len(s.listeners))
 	}
 	var fetches []string
 	var want string
-	for i, l := range s.Listeners() {
+	for i, l := range s.listeners {
 		at := l.Addr().(*net.TCPAddr)
 		if !at.IP.Equal(net.IPv4(127, 0, 0, 1)) {
 			t.Errorf("listens at %s", at)
@@ -391,35 +411,45 @@ func fileLimits(t *testing.T, b Backend) {
 
 func memoryLimit(t *testing.T, b Backend) {
 	s := b.openSandbox(t)
-	if memory, _ := b.Bounds(s.layers); !memory {
-		t.Skipf("SKIPPED ALOUD: this machine bounds no memory; layers %v", s.layers)
+	if memory, _ := s.startBounded(b.Attack("memory")...); !memory {
+		t.Skip("SKIPPED ALOUD: this machine bounds no memory")
 	}
-	s.startCommand(b.Attack("memory")...)
-	if out, exit := s.awaitEnd(); exit.Signal != "SIGKILL" || !s.OutOfMemory() {
-		t.Errorf("%+v %q, out of memory: %v", exit, out, s.OutOfMemory())
+	if out, exit := s.awaitEnd(); exit.Signal != "SIGKILL" || !exit.OutOfMemory || exit.OutOfProcesses {
+		t.Errorf("%+v %q", exit, out)
 	}
-	if s := b.openSandbox(t); s.OutOfMemory() {
+	if _, exit := b.openSandbox(t).runScript("exit 0"); exit.OutOfMemory {
 		t.Error("the next one is out of memory from the start")
 	}
 }
 
+// startBounded starts a command and returns which of its limits hold.
+func (s *bench) startBounded(argv ...string) (memory, processes bool) {
+	s.Helper()
+	s.mustSucceed(s.tryCommand(func(layers []string) error {
+		memory, processes = s.Bounds(layers)
+		return nil
+	}, argv...))
+	return memory, processes
+}
+
 func processLimit(t *testing.T, b Backend) {
 	s := b.openSandbox(t)
-	if _, processes := b.Bounds(s.layers); !processes {
-		t.Skipf("SKIPPED ALOUD: this machine bounds no processes; layers %v", s.layers)
-	}
 	// Each prints a line; the shell ends at the first that it cannot fork, or with all.
-	out, exit := s.runScript(fmt.Sprintf("for i in $(seq %d); do sh -c 'echo one; exec sleep 1000' & done; echo all; sleep 1000", 2*MaxProcesses))
-	if n := strings.Count(out, "one"); !s.OutOfProcesses() && (strings.Contains(out, "all") || n > MaxProcesses) || exit == (sandbox.Exit{}) {
+	script := fmt.Sprintf("for i in $(seq %d); do sh -c 'echo one; exec sleep 1000' & done; echo all; sleep 1000", 2*MaxProcesses)
+	if _, processes := s.startBounded("/bin/sh", "-c", script); !processes {
+		t.Skip("SKIPPED ALOUD: this machine bounds no processes")
+	}
+	out, exit := s.awaitEnd()
+	if n := strings.Count(out, "one"); !exit.OutOfProcesses && (strings.Contains(out, "all") || n > MaxProcesses) || exit == (sandbox.Exit{}) {
 		t.Errorf("%d of %d processes were started, exit %+v", n, 2*MaxProcesses, exit)
 	}
 }
 
-// elsewhere is a Box that another process has made.
+// elsewhere is a Sandbox that another process has made.
 type elsewhere struct {
 	*bench
 	maker *exec.Cmd
-	pid   int // of the box
+	pid   int // of the sandbox
 	out   *bufio.Reader
 }
 
@@ -437,7 +467,7 @@ func (b Backend) startElsewhere(t *testing.T, script string) elsewhere {
 		_ = e.maker.Process.Kill()
 		_ = e.maker.Wait() // killed
 		r.Close()
-		s.mustSucceed(b.Keeper.Destroy(context.Background(), s.name))
+		s.mustSucceed(b.Reaper.Destroy(context.Background(), s.name))
 	})
 	line, err := e.out.ReadString('\n')
 	s.mustSucceed(err)
@@ -452,7 +482,7 @@ func (b Backend) startElsewhere(t *testing.T, script string) elsewhere {
 	return e
 }
 
-// checkGone checks that nothing is left that was ever in the box.
+// checkGone checks that nothing is left that was ever in the sandbox.
 func (e elsewhere) checkGone() {
 	e.Helper()
 	if _, err := io.ReadAll(e.out); err != nil {
@@ -463,7 +493,7 @@ func (e elsewhere) checkGone() {
 	}
 }
 
-// When its maker is killed, all in the box dies; what was made for it can be removed.
+// When its maker is killed, all in the sandbox dies; what was made for it can be removed.
 func makerDies(t *testing.T, b Backend) {
 	e := b.startElsewhere(t, hidden)
 	e.mustSucceed(e.maker.Process.Kill())
@@ -474,11 +504,11 @@ func makerDies(t *testing.T, b Backend) {
 	if l := e.listLeft(); l != nil && !l.Orphan {
 		t.Error("its maker is dead, and it is listed as if it lived")
 	}
-	e.mustSucceed(b.Keeper.Destroy(t.Context(), e.name))
+	e.mustSucceed(b.Reaper.Destroy(t.Context(), e.name))
 	e.checkGone()
 }
 
-// Nobody who knows of the box is left, and what was in it has no parent.
+// Nobody who knows of the sandbox is left, and what was in it has no parent.
 func makerAndInitDie(t *testing.T, b Backend) {
 	script := "for i in 1 2 3; do /usr/bin/setsid /bin/sh -c 'trap \"\" INT TERM HUP; sleep 1000 & sleep 1000' & done\n"
 	if b.Sure {
@@ -493,16 +523,16 @@ func makerAndInitDie(t *testing.T, b Backend) {
 		t.Error("its maker is dead, and it is listed as if it lived")
 	}
 	e.mustSucceed(b.Stranger.Destroy(t.Context(), e.name))
-	e.mustSucceed(b.Keeper.Destroy(t.Context(), e.name))
+	e.mustSucceed(b.Reaper.Destroy(t.Context(), e.name))
 	e.checkGone()
 }
 
-// A box is destroyed under a maker that lives, and forks all the while.
+// A sandbox is destroyed under a maker that lives, and forks all the while.
 func destroyedAtWork(t *testing.T, b Backend) {
 	s := b.openSandbox(t)
 	s.startScript(hidden + `echo up; while :; do (sleep 0.01 &) ; done 2>/dev/null`)
 	s.awaitUp()
-	s.mustSucceed(b.Keeper.Destroy(t.Context(), s.name))
+	s.mustSucceed(b.Reaper.Destroy(t.Context(), s.name))
 	if _, exit := s.awaitEnd(); exit == (sandbox.Exit{}) {
 		t.Errorf("%+v", exit)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -13,14 +12,12 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
 
-// Fake is a Box with a script in place of an agent. Its zero value is one that
+// Fake is a Sandbox with a script in place of an agent. Its zero value is one that
 // works until it is killed.
 type Fake struct {
-	// Held and Told are its layers and notes.
-	Held, Told []string
-	// Reached are its listeners.
-	Reached []net.Listener
-	// Fail is the error of Exec.
+	// Held is what it has its caller accept.
+	Held sandbox.Held
+	// Fail is the error of Start.
 	Fail error
 	// Agent is how it ends at once, nil for never; Heeds are signals that end it.
 	Agent *sandbox.Exit
@@ -29,8 +26,6 @@ type Fake struct {
 	Program Program
 	// Stdout is where a Program writes; it is closed at the end.
 	Stdout *os.File
-	// Hungry and Teeming are what it says of its memory and its processes, at its end.
-	Hungry, Teeming bool
 	// Orphan is what its Machine says of its maker.
 	Orphan bool
 
@@ -46,7 +41,7 @@ type Fake struct {
 // why it could not be started. Once killed is closed, what it does counts no more.
 type Program func(c sandbox.Command, out io.Writer, signals <-chan syscall.Signal, started func(), killed <-chan struct{}) (sandbox.Exit, error)
 
-var _ sandbox.Box = (*Fake)(nil)
+var _ sandbox.Sandbox = (*Fake)(nil)
 
 // Calls returns what was called, in order.
 func (f *Fake) Calls() []string {
@@ -74,27 +69,12 @@ func (f *Fake) endAgent(e sandbox.Exit) {
 	}
 }
 
-// Listeners returns Reached.
-func (f *Fake) Listeners() []net.Listener { return f.Reached }
-
-// Names has none.
-func (f *Fake) Names() net.PacketConn { return nil }
-
-// Layers returns Held.
-func (f *Fake) Layers() []string { return f.Held }
-
-// Notes returns Told.
-func (f *Fake) Notes() []string { return f.Told }
-
-// Confine returns Held.
-func (f *Fake) Confine(context.Context, sandbox.Policy) ([]string, error) {
-	f.recordCall("confine")
-	return f.Held, nil
-}
-
-// Exec returns Fail, or lets the script begin.
-func (f *Fake) Exec(_ context.Context, c sandbox.Command) error {
-	f.recordCall("exec")
+// Start returns Fail, or lets the script begin.
+func (f *Fake) Start(_ context.Context, _ sandbox.Policy, c sandbox.Command, accept func(sandbox.Held) error) error {
+	f.recordCall("start")
+	if err := accept(f.Held); err != nil {
+		return err
+	}
 	if f.Fail == nil && f.Program != nil {
 		return f.playProgram(c)
 	}
@@ -160,15 +140,6 @@ func (f *Fake) Wait() sandbox.Exit {
 	return *f.exit
 }
 
-// OutOfMemory returns Hungry.
-func (f *Fake) OutOfMemory() bool { return f.Hungry }
-
-// OutOfProcesses returns Teeming.
-func (f *Fake) OutOfProcesses() bool { return f.Teeming }
-
-// PID has none.
-func (f *Fake) PID() int { return 0 }
-
 // Close takes it off its Machine.
 func (f *Fake) Close() error {
 	f.recordCall("close")
@@ -178,38 +149,38 @@ func (f *Fake) Close() error {
 	return nil
 }
 
-// Machine is a Keeper of Fakes. Its zero value has none.
+// Machine is a Reaper of Fakes. Its zero value has none.
 type Machine struct {
 	// Fail is the error of Destroy, which then ends nothing.
 	Fail error
 
 	mu    sync.Mutex
-	boxes map[string]*Fake
+	fakes map[string]*Fake
 }
 
-var _ sandbox.Keeper = (*Machine)(nil)
+var _ sandbox.Reaper = (*Machine)(nil)
 
 // Put puts a Fake on the machine and returns it.
 func (m *Machine) Put(name string, f *Fake) *Fake {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.boxes == nil {
-		m.boxes = map[string]*Fake{}
+	if m.fakes == nil {
+		m.fakes = map[string]*Fake{}
 	}
-	m.boxes[name] = f
+	m.fakes[name] = f
 	return f
 }
 
 // List lists the Fakes that are not closed.
-func (m *Machine) List(context.Context) ([]sandbox.Left, error) {
+func (m *Machine) List(context.Context) ([]sandbox.Leftover, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var left []sandbox.Left
-	for _, name := range slices.Sorted(maps.Keys(m.boxes)) {
-		f := m.boxes[name]
+	var left []sandbox.Leftover
+	for _, name := range slices.Sorted(maps.Keys(m.fakes)) {
+		f := m.fakes[name]
 		f.mu.Lock()
 		if !f.closed {
-			left = append(left, sandbox.Left{Name: name, Orphan: f.Orphan})
+			left = append(left, sandbox.Leftover{Name: name, Orphan: f.Orphan})
 		}
 		f.mu.Unlock()
 	}
@@ -220,7 +191,7 @@ func (m *Machine) List(context.Context) ([]sandbox.Left, error) {
 func (m *Machine) Destroy(_ context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f, ok := m.boxes[name]
+	f, ok := m.fakes[name]
 	if !ok || m.Fail != nil {
 		return m.Fail
 	}

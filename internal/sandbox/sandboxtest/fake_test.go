@@ -20,23 +20,24 @@ import (
 func TestFakesConform(t *testing.T) {
 	m := &Machine{}
 	b := Backend{
-		New: func(_ context.Context, name string, stdout *os.File) (sandbox.Box, error) {
-			f := &Fake{Held: []string{"scripted"}, Program: shell}
+		New: func(_ context.Context, name string, stdout *os.File) (sandbox.Sandbox, []net.Listener, error) {
+			f := &Fake{Held: sandbox.Held{Layers: []string{"scripted"}}, Program: shell}
 			own, err := syscall.Dup(int(stdout.Fd())) // the caller closes its own
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			f.Stdout = os.NewFile(uintptr(own), "stdout")
+			var listeners []net.Listener
 			for range Listeners {
 				l, err := net.Listen("tcp4", "127.0.0.1:0")
 				if err != nil {
-					return nil, err
+					return nil, nil, err
 				}
-				f.Reached = append(f.Reached, l)
+				listeners = append(listeners, l)
 			}
-			return m.Put(name, f), nil
+			return m.Put(name, f), listeners, nil
 		},
-		Keeper: m, Stranger: &Machine{},
+		Reaper: m, Stranger: &Machine{},
 		Policy: func(string) sandbox.Policy { return sandbox.Policy{} },
 		Attack: func(name string, args ...string) []string { return append([]string{name}, args...) },
 	}

@@ -7,6 +7,13 @@
 // evidence that it was read from; a cause is named only where a rule's
 // predicate held, otherwise the verdict is undetermined.
 //
+// It goes through four packages, each of which knows those before it by the scene alone:
+//
+//   - internal/scene: the objects that were read, and questions about them
+//   - internal/collect: the reads that fill a scene
+//   - internal/rules: functions of the scene that return findings
+//   - internal/compose: what follows from what, and the report
+//
 // All text that comes from the cluster or from an event is hostile: it is
 // masked, stripped of control characters, bounded, and never becomes part of a
 // command.

@@ -13,10 +13,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
-// Bounds of the timeline.
-const (
-	maxHistory = 200 // revisions of one workload
-)
+// maxHistory is how many revisions of one workload are read.
+const maxHistory = 200
 
 // ReleaseReader is a Reader that can also read a Helm release out of the Secret that
 // it is kept in. Values and manifests do not get out.

@@ -503,6 +503,7 @@ func (c *Collector) readAllNodes(ctx context.Context) error {
 	return c.readTogether(ctx, c.lookAtList(query{kind: "Node", limit: maxNodes}))
 }
 
+// JoinMissed is what could not be read, and why, as one line.
 func JoinMissed(missed []nightcrier.NotChecked) string {
 	var parts []string
 	for _, m := range missed {

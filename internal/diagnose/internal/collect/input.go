@@ -39,6 +39,7 @@ type Input struct {
 	Now func() time.Time
 }
 
+// WithDefaults is the input with what its fields mean when they are not set.
 func (in Input) WithDefaults() Input {
 	if in.Mask == nil {
 		in.Mask = func(s string) string { return s }

@@ -1,3 +1,7 @@
+// Package collect reads what a diagnosis looks at into a Scene: the incident's object, its
+// namespace, and those parts of the cluster that something there points at. Every read is
+// bounded, recorded as evidence, and named as not checked when it fails. Where no cluster
+// answers, what the event says is made into a scene of hearsay.
 package collect
 
 import (
@@ -72,6 +76,7 @@ type object struct {
 	missing bool
 }
 
+// NewCollector begins a diagnosis: nothing is read yet.
 func NewCollector(in Input) *Collector {
 	return &Collector{
 		in: in, Scene: &scene.Scene{Now: in.Now()}, until: time.Now().Add(patience),
@@ -215,6 +220,7 @@ func trimCommand(source string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(source, "kubectl "), " -o json")
 }
 
+// NoteMissed notes what was not read or not looked at, and why.
 func (c *Collector) NoteMissed(what, why string) {
 	m := nightcrier.NotChecked{What: what, Why: text.CutLine(c.in.Mask(why), scene.MaxQuote)}
 	if !slices.Contains(c.missed, m) {
@@ -568,7 +574,7 @@ func trimManagers(metadata map[string]any) {
 		m, _ := m.(map[string]any)
 		at, _ := m["time"].(string)
 		manager, _ := m["manager"].(string)
-		if newest, _ := last["time"].(string); m["subresource"] != nil || scene.OwnControllers[manager] || at <= newest {
+		if newest, _ := last["time"].(string); m["subresource"] != nil || scene.IsOwnController(manager) || at <= newest {
 			continue // times of one form sort as they are written
 		}
 		last = map[string]any{"manager": manager, "operation": m["operation"], "time": at}

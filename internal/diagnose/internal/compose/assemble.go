@@ -45,6 +45,7 @@ type assembler struct {
 	r   nightcrier.Report
 }
 
+// AssembleReport makes the report of what was found and of what could not be read.
 func AssembleReport(in Case, f *scene.Facts, found Composition, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
 	a := &assembler{in: in, f: f, findings: found.Findings, graph: found.graph}
 	a.r = nightcrier.Report{

@@ -342,7 +342,7 @@ func bornWith(s *scene.Scene, about nightcrier.Object, made time.Time) bool {
 // controllers of Kubernetes.
 func lastEdit(o metav1.Object) (at time.Time, who string) {
 	for _, m := range o.GetManagedFields() {
-		if m.Time != nil && m.Subresource == "" && !scene.OwnControllers[m.Manager] && m.Time.After(at) {
+		if m.Time != nil && m.Subresource == "" && !scene.IsOwnController(m.Manager) && m.Time.After(at) {
 			at, who = m.Time.Time, m.Manager
 		}
 	}

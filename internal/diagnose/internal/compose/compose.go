@@ -1,3 +1,6 @@
+// Package compose finds out what follows from what, and makes the report: one root, its
+// consequences, whom it touches, what changed before it and what to do. It knows findings and
+// the objects that they are about, and no rule.
 package compose
 
 import (

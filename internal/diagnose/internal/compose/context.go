@@ -89,10 +89,8 @@ func (a *assembler) addClaim() {
 	}, nightcrier.Seen)
 }
 
-const (
-	// muchThrottled is from which share of its periods on a throttled CPU is told.
-	muchThrottled = 0.25
-)
+// muchThrottled is from which share of its periods on a throttled CPU is told.
+const muchThrottled = 0.25
 
 // addThrottling tells which containers are held up by their CPU limit: slow probes and
 // slow starts may come from it, so it is a fact and no cause.

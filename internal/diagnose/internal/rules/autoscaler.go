@@ -193,10 +193,8 @@ func withoutMetrics(s *scene.Scene, h *scene.Read[autoscalingv2.HorizontalPodAut
 	return n, true
 }
 
-var (
-	// unreadyPods is what is said when there are only no Pods to measure.
-	unreadyPods = scene.NewPattern(`pods might be unready|no metrics returned`)
-)
+// unreadyPods is what is said when there are only no Pods to measure.
+var unreadyPods = scene.NewPattern(`pods might be unready|no metrics returned`)
 
 // metricsServers are what serves the metrics that a message misses.
 func metricsServers(s *scene.Scene, message string) []nightcrier.Object {

@@ -23,7 +23,7 @@ var certificateActions = []scene.Step{
 	{Action: "Renew the certificate, or give the container the authority that signed it", Outcome: "the connection is trusted", Risk: "what pins the old certificate fails"},
 }
 
-// certificateSayings: Go, OpenSSL (Python, curl, nginx, Node), Java, .NET.
+// certificateLogPatterns: Go, OpenSSL (Python, curl, nginx, Node), Java, .NET.
 var certificateLogPatterns = []logPattern{
 	{
 		cause: "clock-skew", because: "a certificate or token is from the future: a clock is wrong",

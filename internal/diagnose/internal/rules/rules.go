@@ -1,3 +1,5 @@
+// Package rules holds what is known about causes, a file for each area. A rule is a function
+// of the scene alone: it returns nothing unless its predicate holds, and names what it saw.
 package rules
 
 import (
@@ -133,6 +135,7 @@ func sortCauses(lists ...[]scene.Cause) []scene.Cause {
 // Causes returns the published list of causes, by id.
 func Causes() []scene.Cause { return slices.Clone(causes) }
 
+// CauseOf is what the published list says of a cause.
 func CauseOf(id string) scene.Cause {
 	i, ok := slices.BinarySearchFunc(causes, id, func(c scene.Cause, id string) int { return cmp.Compare(c.ID, id) })
 	if !ok {

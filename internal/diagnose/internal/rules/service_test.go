@@ -52,9 +52,7 @@ func podOf(name, labels, spec string, ready bool) string {
 // podNameOf is the name of the Pod that podOf makes.
 func podNameOf(name string) string { return name + "-7d4b9c8f6d-x7k2p" }
 
-const (
-	app8080 = "containers: [{name: app, ports: [{containerPort: 8080, name: http}]}]"
-)
+const app8080 = "containers: [{name: app, ports: [{containerPort: 8080, name: http}]}]"
 
 // well is Deployment name with its ready Pod.
 func well(name, labels, spec string) string {

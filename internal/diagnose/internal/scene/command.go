@@ -42,6 +42,7 @@ func NewTest(ns, name string, words []string) Test {
 	return Test(strings.Join(words, " "))
 }
 
+// IsPlainName reports whether a name is one that an API server takes and no flag.
 func IsPlainName(s string) bool {
 	return (nightcrier.Resource{Kind: "X", Name: s}).Check() == nil && !strings.HasPrefix(s, "-")
 }
@@ -74,6 +75,7 @@ func LogsTest(c Container) Test {
 	return NewTest(c.Pod.Object.Namespace, c.Pod.Object.Name, append(words, "--tail=50"))
 }
 
+// NamespaceFlag is how kubectl is told a namespace, "" for cluster-wide objects.
 func NamespaceFlag(ns string) string {
 	if ns == "" {
 		return ""

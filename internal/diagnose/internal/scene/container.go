@@ -62,6 +62,8 @@ func (f *Facts) FailingContainers() iter.Seq[Container] {
 	}
 }
 
+// PodContainers are the containers of a Pod of which there is a status, init containers
+// first.
 func PodContainers(p *Read[corev1.Pod]) []Container {
 	specs := slices.Concat(p.Object.Spec.InitContainers, p.Object.Spec.Containers)
 	var out []Container
@@ -83,6 +85,7 @@ func (c Container) DescribeIn(f *Facts) string {
 	return c.NameAfter("Container") + " of " + f.Mend().String()
 }
 
+// NameAfter is the word with the container's name behind it.
 func (c Container) NameAfter(word string) string {
 	if c.Status.Name == "" {
 		return word

@@ -26,6 +26,7 @@ func (f *Facts) EventsOf(kind, name string) iter.Seq[Read[corev1.Event]] {
 // is written again about every five minutes.
 const FreshFor = 15 * time.Minute
 
+// IsFresh reports whether an Event speaks of now; what is hearsay always does.
 func (f *Facts) IsFresh(e Read[corev1.Event]) bool {
 	return f.Hearsay || f.Now.Sub(EventLastSeen(&e.Object)) < FreshFor
 }

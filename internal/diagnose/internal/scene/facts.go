@@ -60,6 +60,7 @@ type Facts struct {
 // Replicas counts the Pods of one owner, or those on one node.
 type Replicas struct{ Total, Ready int }
 
+// Add counts a Pod.
 func (r *Replicas) Add(p *corev1.Pod) {
 	r.Total++
 	if IsPodReady(p) {

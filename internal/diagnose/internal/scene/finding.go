@@ -27,7 +27,7 @@ const (
 	RankShown   = 50 // shown by how a container ended
 	RankStated  = 80 // stated by the cluster as the reason
 	RankGround  = 90 // makes everything above it fail
-	groundSpan  = 3  // how far below rankGround its own order of causes reaches
+	groundSpan  = 3  // how far below RankGround its own order of causes reaches
 )
 
 // LiesBeneathAll reports whether every namespace stands on what is wrong: a node, the

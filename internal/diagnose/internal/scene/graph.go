@@ -13,13 +13,13 @@ import (
 type Hold int
 
 const (
-	// bySetting: a setting names the other. Whether it is needed is not said.
+	// BySetting: a setting names the other. Whether it is needed is not said.
 	BySetting Hold = iota + 1
-	// byComplaint: a log line about a failure names the other.
+	// ByComplaint: a log line about a failure names the other.
 	ByComplaint
-	// byMake: the objects themselves say that one is made of, or runs on, the other.
+	// ByMake: the objects themselves say that one is made of, or runs on, the other.
 	ByMake
-	// byRule: a rule that found trouble says that it comes from there.
+	// ByRule: a rule that found trouble says that it comes from there.
 	ByRule
 )
 
@@ -32,6 +32,7 @@ type link struct {
 // Graph holds what each object needs.
 type Graph map[nightcrier.Object][]link
 
+// AddLink says that from needs to; of two such links the firmer stays.
 func (g Graph) AddLink(from, to nightcrier.Object, h Hold) {
 	if from == to || from.Name == "" || to.Name == "" {
 		return

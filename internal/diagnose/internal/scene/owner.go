@@ -29,6 +29,7 @@ func DeploymentName(replicaSet string, podLabels map[string]string) (string, boo
 	return name, ok && hash != ""
 }
 
+// ObjectOf is the object that a resource names.
 func ObjectOf(r nightcrier.Resource) nightcrier.Object {
 	return nightcrier.Object{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 }

@@ -9,10 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Bounds of what one diagnosis reads.
-const (
-	maxPods = 2 // whose events and logs are read
-)
+// maxPods is how many Pods of a workload have their events and logs looked at.
+const maxPods = 2
 
 // CountPods counts Pods; those that are over do not count.
 func (f *Facts) CountPods(pods []Read[corev1.Pod]) {
@@ -61,6 +59,7 @@ func SchedulerMessage(p *corev1.Pod) string {
 	return ""
 }
 
+// PodState is how a Pod stands.
 func PodState(p Read[corev1.Pod]) Observation {
 	var restarts int32
 	for _, c := range PodContainers(&p) {
@@ -93,6 +92,7 @@ func (f *Facts) IsPast(p *Read[corev1.Pod]) bool {
 	})
 }
 
+// IsPodReady reports whether a Pod says that it is ready.
 func IsPodReady(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {

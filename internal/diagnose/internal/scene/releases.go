@@ -7,10 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Bounds of the timeline.
-const (
-	MaxReleases = 3 // revisions told of one Helm release
-)
+// MaxReleases is how many revisions of one Helm release are told.
+const MaxReleases = 3
 
 // helmSecret begins the names of the Secrets that Helm keeps its releases in.
 const helmSecret = "sh.helm.release.v1."
@@ -28,8 +26,11 @@ func (s *Scene) HelmSecrets(ns string) (out []Read[corev1.Secret]) {
 	return out
 }
 
-// OwnControllers are the managers whose writes follow from others'.
-var OwnControllers = map[string]bool{
-	"kube-controller-manager": true, "kube-scheduler": true, "kubelet": true, "kube-apiserver": true,
-	"cloud-controller-manager": true, "cluster-autoscaler": true,
+// IsOwnController reports whether what a field manager writes follows from what others wrote.
+func IsOwnController(manager string) bool {
+	switch manager {
+	case "kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "cloud-controller-manager", "cluster-autoscaler":
+		return true
+	}
+	return false
 }

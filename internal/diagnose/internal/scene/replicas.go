@@ -69,6 +69,7 @@ func deploymentReplicas(d *Read[appsv1.Deployment]) ReplicaCount {
 	return r
 }
 
+// ReplicasOrOne is how many replicas are wished for: one where nothing is said.
 func ReplicasOrOne(n *int32) int32 {
 	if n == nil {
 		return 1

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// ScalerCondition is a condition of an autoscaler, if it has it.
 func ScalerCondition(h *autoscalingv2.HorizontalPodAutoscaler, kind autoscalingv2.HorizontalPodAutoscalerConditionType) (autoscalingv2.HorizontalPodAutoscalerCondition, bool) {
 	for _, c := range h.Status.Conditions {
 		if c.Type == kind {
@@ -46,10 +47,8 @@ func (s *Scene) InactiveCondition(h *autoscalingv2.HorizontalPodAutoscaler) (aut
 	return c, known && c.Status == corev1.ConditionFalse && (LacksMetricsAPI(h) || HasLasted(c.LastTransitionTime, s.Now, TakeUpTime))
 }
 
-var (
-	// BlindScalerReason are the reasons of an autoscaler that gets no metrics.
-	BlindScalerReason = NewPattern(`^(FailedGet\w{1,30}Metric|FailedComputeMetricsReplicas|InvalidMetricSourceType)$`)
-)
+// BlindScalerReason are the reasons of an autoscaler that gets no metrics.
+var BlindScalerReason = NewPattern(`^(FailedGet\w{1,30}Metric|FailedComputeMetricsReplicas|InvalidMetricSourceType)$`)
 
 // MetricsAPIName names the APIService of the metrics that a message misses.
 func MetricsAPIName(message string) string {

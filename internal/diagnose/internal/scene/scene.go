@@ -107,6 +107,7 @@ func (s *Scene) Listed(kind, ns string) bool {
 	return s.listed[KindIn{kind, ns}] || s.listed[KindIn{kind, ""}] || s.Complete(kind, ns)
 }
 
+// SetListed notes that objects of kind in ns were read, if not all of them.
 func (s *Scene) SetListed(kind, ns string) {
 	if s.listed == nil {
 		s.listed = map[KindIn]bool{}

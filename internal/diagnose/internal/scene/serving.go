@@ -11,6 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+// UnscheduledWorkloads have a Pod without a node of which no scheduler has said anything.
 func (s *Scene) UnscheduledWorkloads() []nightcrier.Object {
 	var out []nightcrier.Object
 	for i := range s.Pods {
@@ -25,6 +26,7 @@ func (s *Scene) UnscheduledWorkloads() []nightcrier.Object {
 	return out
 }
 
+// UnobservedWorkloads were changed a while ago, and no controller has seen it.
 func (s *Scene) UnobservedWorkloads() []nightcrier.Object {
 	var out []nightcrier.Object
 	for i := range s.Deployments {
@@ -79,8 +81,8 @@ func HasWaited(o interface{ GetCreationTimestamp() metav1.Time }, now time.Time,
 	return now.Sub(o.GetCreationTimestamp().Time) > while
 }
 
-// DoubtNamespace takes back that all of these kinds in a namespace were read when nothing was found there: a dump
-// of some namespaces often lists the names of all.
+// DoubtNamespace takes back that all of these kinds in a namespace were read when nothing
+// was found there: a dump of some namespaces often lists the names of all.
 func (s *Scene) DoubtNamespace(ns string, kinds ...string) {
 	if slices.Contains(s.PodNamespaces(), ns) || slices.ContainsFunc(s.Services, func(svc Read[corev1.Service]) bool { return svc.Object.Namespace == ns }) {
 		return

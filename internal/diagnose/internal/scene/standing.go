@@ -13,6 +13,7 @@ func (f *Facts) JobFailedForGood() bool {
 	return f.Job != nil && FindJobCondition(f.Job.Object, batchv1.JobFailed) != nil
 }
 
+// FindJobCondition is a condition of a Job that holds, nil when it does not.
 func FindJobCondition(j batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
 	for i, c := range j.Status.Conditions {
 		if c.Type == kind && c.Status == corev1.ConditionTrue {
@@ -38,13 +39,13 @@ func (f *Facts) JobWorks() bool {
 type Standing int
 
 const (
-	// standsUnjudged: nothing shows that it is well, nor that it is not.
+	// StandsUnjudged: nothing shows that it is well, nor that it is not.
 	StandsUnjudged Standing = iota
-	// standsDown: something of it is wrong or missing.
+	// StandsDown: something of it is wrong or missing.
 	StandsDown
-	// standsComingUp: what is not there yet has only begun, and nothing speaks against it.
+	// StandsComingUp: what is not there yet has only begun, and nothing speaks against it.
 	StandsComingUp
-	// standsWell: it has all that it wants, and has had it for a while.
+	// StandsWell: it has all that it wants, and has had it for a while.
 	StandsWell
 )
 

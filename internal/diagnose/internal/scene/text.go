@@ -20,6 +20,7 @@ type Wording struct {
 	parts func() []string
 }
 
+// NewWordings makes a wording of each expression.
 func NewWordings(patterns ...string) []Wording {
 	var out []Wording
 	for _, p := range patterns {
@@ -34,6 +35,7 @@ func NewWordings(patterns ...string) []Wording {
 	return out
 }
 
+// MayBeIn reports whether a line, in lower case, may match.
 func (w Wording) MayBeIn(lower string) bool {
 	parts := w.parts()
 	return len(parts) == 0 || slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(lower, p) })

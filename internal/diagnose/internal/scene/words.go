@@ -1,6 +1,7 @@
 package scene
 
-// MissingConfigPattern matches any of them.
+// MissingConfigPattern matches what a kubelet says of a ConfigMap, a Secret or a key that is
+// not there.
 var MissingConfigPattern = NewPattern(`couldn't find key|(?i:(configmaps?|secrets?) "[^"]{1,253}" not found)`)
 
 // NotExecutablePattern matches what runtimes say about a command that is not there.

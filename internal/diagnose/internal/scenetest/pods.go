@@ -10,6 +10,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
+// Now is the time of every scene.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Pod is Pod shop/cart of one container app.
@@ -41,6 +42,7 @@ func Crashing(code int32, reason string, ran time.Duration) func(*corev1.Pod) {
 	}
 }
 
+// CartPod is the Pod that most tests are about.
 var CartPod = nightcrier.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "cart"}
 
 // HostileText is what an attacker puts wherever the cluster lets one write.

@@ -1,3 +1,4 @@
+// Package scenetest makes the scenes that rules, reads and reports are tested on.
 package scenetest
 
 import (

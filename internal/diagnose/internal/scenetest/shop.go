@@ -32,6 +32,7 @@ func WellWorkload(name, env, volume string) string {
 {apiVersion: v1, kind: Service, metadata: {namespace: shop, name: NAME}, spec: {clusterIP: 10.0.0.9, selector: {app: NAME}, ports: [{port: 8080, targetPort: 8080}]}}`)
 }
 
+// InShop names an object of namespace shop, or a cluster-wide one.
 func InShop(kind, name string) nightcrier.Object {
 	if kind == "Node" || kind == "StorageClass" || kind == "PersistentVolume" {
 		return nightcrier.Object{Kind: kind, Name: name}
@@ -39,6 +40,7 @@ func InShop(kind, name string) nightcrier.Object {
 	return nightcrier.Object{Kind: kind, Namespace: "shop", Name: name}
 }
 
+// Headline is a finding in short: its cause and its object.
 func Headline(n scene.Finding) string { return n.Cause + " " + n.Object.Kind + " " + n.Object.Name }
 
 // JoinDocs joins YAML documents.
@@ -47,19 +49,21 @@ func JoinDocs(all ...string) string { return strings.Join(all, "\n---\n") }
 // LongName and short are how long ago things were made.
 var LongName, Short = Now.Add(-time.Hour).Format(time.RFC3339), Now.Add(-time.Minute).Format(time.RFC3339)
 
+// ServiceOf is a Service of namespace shop.
 func ServiceOf(name, selector, ports string) string {
 	return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: %s, creationTimestamp: %q}, spec: {clusterIP: 10.96.0.7, selector: {%s}, ports: [%s]}}`, name, LongName, selector, ports)
 }
 
-const (
-	Port80 = "{port: 80, targetPort: 8080}"
-)
+// Port80 leads to the port that a container of these tests listens on.
+const Port80 = "{port: 80, targetPort: 8080}"
 
+// Cart is the Deployment that most tests are about.
 var Cart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
 
 // Ago writes when it was so long before now.
 func Ago(d time.Duration) string { return Now.Add(-d).UTC().Format(time.RFC3339) }
 
+// EditedDeployment is Deployment cart, which somebody edited so long ago.
 func EditedDeployment(edited time.Duration) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: Deployment
@@ -77,11 +81,13 @@ spec:
 		Ago(30*24*time.Hour), Ago(edited))
 }
 
+// CartDeployment is Deployment cart, with more of a spec and a status.
 func CartDeployment(spec, status string) string {
 	return `
 {apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: cart, creationTimestamp: "2026-03-01T10:00:00Z"}, spec: {` + spec + ` template: {metadata: {labels: {app: cart}}}}, status: {` + status + `}}
 `
 }
 
+// CartService is the Service before Deployment cart.
 const CartService = `---
 {apiVersion: v1, kind: Service, metadata: {namespace: shop, name: cart}, spec: {selector: {app: cart}, ports: [{port: 80}]}}`

@@ -44,7 +44,7 @@ type Aspect struct {
 // prepareAnother prepares that another agent investigates. Its run is one of its own: what it
 // spends is not what the recorded one spent.
 func (r *replayer) prepareAnother() (err error) {
-	if r.agent, err = r.o.Config.AgentFor(cmp.Or(r.o.Executor, r.begun.Order.Executor)); err != nil {
+	if r.agent, err = r.o.Config.AgentFor(cmp.Or(r.o.Executor, r.begun.Order.Agent.Executor)); err != nil {
 		return err
 	}
 	if r.skill, err = otherSkill(r.o); err != nil {
@@ -108,7 +108,7 @@ func (r *replayer) budgetDir() string {
 
 // sayAloud tells what is asked over the network.
 func (r *replayer) sayAloud() {
-	if r.o.Aloud == nil || r.agent.Executor == config.Builtin || !r.agent.APIKey.IsSet() && !r.agent.Keyless() {
+	if r.o.Aloud == nil || r.agent.Executor == config.Builtin || !r.agent.APIKey.IsSet() && !r.agent.Keyless {
 		return
 	}
 	at := cmp.Or(r.agent.BaseURL, "the API of "+string(r.agent.Provider))
@@ -155,7 +155,7 @@ func (r *replayer) compareAnother(out ReplayResult) (ReplayResult, error) {
 		_ = json.Unmarshal(raw, &was) // how it ended is not known without
 	}
 	other := &AnotherAgent{Executor: r.agent.Executor, Model: r.agent.Model, Derived: r.cluster.Derived(), Aspects: []Aspect{
-		{"agent", agentName(r.begun.Order.Executor, r.begun.Order.Agent.Model), agentName(r.agent.Executor, r.agent.Model)},
+		{"agent", agentName(r.begun.Order.Agent.Executor, r.begun.Order.Agent.Model), agentName(r.agent.Executor, r.agent.Model)},
 		{"skills", skillNames(was.Skills), skillNames(r.end.Skills)},
 		{"ended", describeEnd(&was), describeEnd(&r.end)},
 	}}

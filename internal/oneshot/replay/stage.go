@@ -122,9 +122,9 @@ func (r *replayer) serveModel(dir string, cfg *config.Config, stage *app.Stage) 
 	}()
 	agent := &stage.Order.Agent
 	agent.BaseURL = fmt.Sprintf("http://%s", l.Addr())
-	cfg.Agent.Executor, cfg.Agent.Provider = stage.Order.Executor, cmp.Or(agent.Provider, nightcrier.Anthropic)
+	cfg.Agent.Executor, cfg.Agent.Provider = stage.Order.Agent.Executor, cmp.Or(agent.Provider, nightcrier.Anthropic)
 	cfg.Agent.APIKey = config.Secret{}
-	if r.model.Speaks() || stage.Order.Executor != config.Script {
+	if r.model.Speaks() || stage.Order.Agent.Executor != config.Script {
 		cfg.Agent.APIKey = config.NewSecret(notAKey)
 	}
 	return func() error { return srv.Shutdown(context.Background()) }, nil

@@ -184,8 +184,7 @@ func readOne[T any](ctx context.Context, c *Collector, f *scene.Facts, into *[]s
 	case err != nil || ref == (scene.Ref{}):
 		return err
 	case missing:
-		f.TargetGone, f.GoneRef = true, ref
-		return nil
+		return c.noteMissing(ctx, f, ref)
 	}
 	*into = []scene.Read[T]{{Object: obj, Ref: ref}}
 	return nil
@@ -270,9 +269,9 @@ func readOwnerInto[T any, P interface {
 	}
 	if missing {
 		if f.Owner == f.Target {
-			f.TargetGone, f.GoneRef = true, ref
+			err = c.noteMissing(ctx, f, ref)
 		}
-		return nightcrier.Resource{}, nil
+		return nightcrier.Resource{}, err
 	}
 	f.OwnerRead = true
 	*into = &scene.Read[T]{Object: obj, Ref: ref}
@@ -333,7 +332,7 @@ func (c *Collector) readPods(ctx context.Context, f *scene.Facts) error {
 	}
 	sel := podSelector(f)
 	if sel == nil {
-		f.CountPods(f.Pods)
+		f.CountPods(append(slices.Clone(f.Pods), c.siblingsOf(f)...))
 		return nil
 	}
 	if !c.Scene.Complete("Pod", f.Owner.Namespace) && !c.closed[scene.KindIn{Kind: "Pod", Namespace: f.Owner.Namespace}] {

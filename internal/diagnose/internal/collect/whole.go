@@ -33,8 +33,7 @@ func (c *Collector) readWhole(ctx context.Context, f *scene.Facts) error {
 	}
 	f.Owner, f.OwnerRead = f.Target, c.Reads > int(c.unanswered.Load()) && len(c.denied) < len(looks)
 	if gone := c.had[keyOf(f.Target)]; gone.missing {
-		f.TargetGone, f.GoneRef = true, gone.ref
-		return nil
+		return c.noteMissing(ctx, f, gone.ref)
 	}
 	if err := c.readBeyond(ctx, ns); err != nil {
 		return err

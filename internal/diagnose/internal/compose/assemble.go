@@ -86,11 +86,12 @@ func (a *assembler) cleanObject(o nightcrier.Object) nightcrier.Object {
 func (a *assembler) decideVerdict() {
 	switch {
 	case a.f.Hearsay && goneForGood(a.f), len(a.findings) == 0 && a.isTargetWell():
+		a.findings = nil // what the event said of something that is gone
 		a.r.Verdict = nightcrier.VerdictRecovered
 		if !a.hasTraces() {
 			a.r.Verdict = nightcrier.VerdictHealthy
 		}
-	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low: // no more than a guess
+	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low, a.f.Doubt != "": // no more than a guess
 		a.r.Verdict = nightcrier.VerdictUndetermined
 	default:
 		top := a.findings[0]
@@ -120,7 +121,7 @@ func (a *assembler) isTargetWell() bool {
 	case f.Hearsay:
 		return false
 	case f.IsWholeTarget():
-		return f.TargetGone || f.OwnerRead && workloadsRead(f) && !slices.ContainsFunc(f.Others, func(o *scene.Facts) bool { return !o.IsWell() })
+		return f.TargetGone || f.OwnerRead && workloadsRead(f) && len(f.Others) > 0 && !slices.ContainsFunc(f.Others, func(o *scene.Facts) bool { return !o.IsWell() })
 	case f.Owner.Kind == "CronJob":
 		return workloadsRead(f) && f.IsWell()
 	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
@@ -136,7 +137,7 @@ func (a *assembler) isTargetWell() bool {
 	case len(f.Pods) == 0 && f.Owner == f.Target:
 		return f.TargetGone
 	}
-	return f.IsWell()
+	return f.IsWell() && f.IsOwnerKnown()
 }
 
 // behindIsWell reports whether the target was read, no rule found it wrong, and the
@@ -170,7 +171,7 @@ func workloadsRead(f *scene.Facts) bool {
 // goneForGood reports whether the target is gone, and its fault with it. A Pod is replaced
 // under another name: no workload that may have made it may be in trouble.
 func goneForGood(f *scene.Facts) bool {
-	if !f.TargetGone || f.Target.Kind != "Pod" {
+	if !f.TargetGone || f.Target.Kind != "Pod" || f.HomeGone {
 		return f.TargetGone
 	}
 	return workloadsRead(f) && !slices.ContainsFunc(f.Scene.AllWorkloads(), func(o *scene.Facts) bool {
@@ -245,7 +246,17 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 		h.Statement = a.cleanText("Nothing is known to be wrong; "+starts+" is coming up, and was not judged.", scene.MaxText)
 		h.Falsification = scene.DescribeTest(a.f.Target).DecidesBetween("it is ready and stays so", "something keeps it from getting ready")
 	}
-	if a.r.Verdict != nightcrier.VerdictUndetermined {
+	gone := whatIsGone(a.f)
+	switch {
+	case a.f.Doubt != "":
+		h.Statement = a.cleanText(a.f.Target.String()+" is gone, or was never in the cluster that was asked.", scene.MaxText)
+	case isBare(a.f):
+		h.Statement = a.cleanText("There is no workload in "+a.f.Target.String()+": nothing was found wrong, and nothing well.", scene.MaxText)
+	case a.r.Verdict == nightcrier.VerdictUndetermined:
+	case gone != "":
+		h.Confidence = nightcrier.Medium
+		h.Statement = a.cleanText(gone+" is gone, and with it what was wrong there.", scene.MaxText)
+	default:
 		h.Confidence = nightcrier.Medium
 		h.Statement = a.cleanText(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.describeNoise()), scene.MaxText)
 		h.Falsification = scene.DescribeTest(a.f.Target).DecidesBetween("it is ready and does not restart", "it is not ready, or has restarted since")
@@ -355,6 +366,9 @@ func (a *assembler) addActions() {
 			Priority: 1, Action: "Nothing needs mending now; find out why it happened if it comes back",
 			Outcome: "no time is spent on a fault that has passed", Risk: "a fault that comes and goes is found later",
 		})
+		return
+	case a.f.Doubt != "":
+		a.r.Actions = append(a.r.Actions, a.seekCluster())
 		return
 	case a.onlyComesUp() != "":
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{

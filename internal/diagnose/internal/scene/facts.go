@@ -50,9 +50,11 @@ type Facts struct {
 	// ClaimRef is where the event itself was recorded.
 	ClaimRef Ref
 
-	// TargetGone is set when the cluster says that the target does not exist.
-	TargetGone bool
-	GoneRef    Ref
+	// TargetGone is set when the target does not exist any more, homeGone when its
+	// namespace is not there. Doubt says why a target that was not found may not be gone.
+	TargetGone, HomeGone bool
+	Doubt                string
+	GoneRef              Ref
 	// OwnerRead is set when the owner, or a part of the way to it, was read.
 	OwnerRead bool
 }

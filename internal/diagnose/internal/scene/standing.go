@@ -8,6 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// IsOwnerKnown reports whether what the Pods belong to was read, or, where only its own
+// operator knows how many it wants, all of its Pods: one Pod says nothing of the others.
+func (f *Facts) IsOwnerKnown() bool {
+	switch f.Owner.Kind {
+	case "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job":
+		_, known := f.CountReplicas()
+		return known
+	}
+	return f.Owner == f.Target || f.Scene.Listed("Pod", f.Owner.Namespace)
+}
+
 // JobFailedForGood reports whether the Pods belong to a Job that has given up.
 func (f *Facts) JobFailedForGood() bool {
 	return f.Job != nil && FindJobCondition(f.Job.Object, batchv1.JobFailed) != nil

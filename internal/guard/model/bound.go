@@ -106,7 +106,7 @@ func (b *bounds) outlineOf(of alike, c *apiCall, d *document) outline {
 // marks of what a provider shall keep, which a client moves on with each turn, and what makes
 // a list of a text that is marked. The kinds of values are bytes that stand in no JSON.
 func (o *outline) hashValue(h *maphash.Hash, body []byte, v value) {
-	if text, alone := v.onlyText(); alone && v.name == "content" {
+	if text, alone := v.findOnlyText(); alone && v.name == "content" {
 		o.wrapBytes += v.size() - text.size()
 		v = text
 	}
@@ -129,8 +129,8 @@ func (o *outline) hashValue(h *maphash.Hash, body []byte, v value) {
 // markName is the member that says that a provider shall keep what stands before it.
 const markName = "cache_control"
 
-// onlyText is the text that is all that a list of parts says, and whether there is one.
-func (v value) onlyText() (text value, alone bool) {
+// findOnlyText is the text that is all that a list of parts says, and whether there is one.
+func (v value) findOnlyText() (text value, alone bool) {
 	if v.kind != isList || len(v.inner) != 1 || v.inner[0].kind != isObject {
 		return value{}, false
 	}
@@ -140,8 +140,8 @@ func (v value) onlyText() (text value, alone bool) {
 			return value{}, false
 		}
 	}
-	text = part.member("text")
-	return text, text.kind == isText && part.member("type").text == "text"
+	text = part.findMember("text")
+	return text, text.kind == isText && part.findMember("type").text == "text"
 }
 
 // mostTokens is the most tokens that a request has.
@@ -160,7 +160,7 @@ func (b *bounds) mostTokens(a *admittedCall) int64 {
 // tokensAfter is the most tokens that a request has which goes on from an answered one, and
 // whether it does.
 func (a *admittedCall) tokensAfter(last answered) (tokens int64, goesOn bool) {
-	if a.alone() || a.alike != last.alike || last.pieces > len(a.history) || a.history[last.pieces-1].hash != last.history {
+	if a.standsAlone() || a.alike != last.alike || last.pieces > len(a.history) || a.history[last.pieces-1].hash != last.history {
 		return 0, false
 	}
 	tokens = last.tokens + int64(a.wrapBytes)
@@ -180,7 +180,7 @@ func (a *admittedCall) tokensAfter(last answered) (tokens int64, goesOn bool) {
 // one that it proves to have had more than was said is forgotten.
 func (b *bounds) rememberAnswer(a *admittedCall, said price.Tokens) {
 	pieces := len(a.history)
-	if pieces == 0 || said.Request() <= 0 || a.alone() || a.leavesOut {
+	if pieces == 0 || said.Request() <= 0 || a.standsAlone() || a.leavesOut {
 		return
 	}
 	b.mu.Lock()
@@ -217,16 +217,16 @@ type weight struct {
 	grown     int // bytes that texts have more as some providers read them
 }
 
-// alone says that a request is compared with none: of what is in it the bytes tell nothing.
-func (w *weight) alone() bool { return w.pictures > 0 || w.references > 0 || w.deferred }
+// standsAlone reports that a request is compared with none: of what is in it the bytes tell nothing.
+func (w *weight) standsAlone() bool { return w.pictures > 0 || w.references > 0 || w.deferred }
 
 func (g *Guard) weighRequest(request value) weight {
 	w := weight{leavesOut: g.dialect.leavesOut(request)}
-	w.weigh(&g.facts, request, "")
+	w.addValue(&g.facts, request, "")
 	return w
 }
 
-func (w *weight) weigh(f *facts, v value, within string) {
+func (w *weight) addValue(f *facts, v value, within string) {
 	if v.name == "definition" || within == "tools" {
 		w.largestTool = max(w.largestTool, v.size())
 	}
@@ -236,17 +236,17 @@ func (w *weight) weigh(f *facts, v value, within string) {
 	case "defer_loading":
 		w.deferred = w.deferred || v.kind > isNull && v.kind != isFalse
 	}
-	w.grown += growth(v.name, v.named.size())
+	w.grown += countGrowth(v.name, v.named.size())
 	if v.kind == isText {
-		w.weighText(f, v)
+		w.addText(f, v)
 	}
 	for _, e := range v.inner {
-		w.weigh(f, e, v.name)
+		w.addValue(f, e, v.name)
 	}
 }
 
-func (w *weight) weighText(f *facts, v value) {
-	w.grown += growth(v.text, v.size())
+func (w *weight) addText(f *facts, v value) {
+	w.grown += countGrowth(v.text, v.size())
 	switch start := strings.ToLower(v.text[:min(len(v.text), len("data:image/"))]); {
 	case strings.HasPrefix(start, "image/"), start == "data:image/": // each API says so of a picture, in one of these ways
 		w.pictures++
@@ -264,9 +264,9 @@ func (f *facts) isExplained(kind string) bool {
 	})
 }
 
-// growth is how many bytes a text has more than where it stands, as those providers read it
+// countGrowth is how many bytes a text has more than where it stands, as those providers read it
 // who write compatible letters alike: one of three bytes can become eighteen letters.
-func growth(text string, bytes int) int {
+func countGrowth(text string, bytes int) int {
 	if norm.NFKC.IsNormalString(text) {
 		return 0
 	}

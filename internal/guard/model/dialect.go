@@ -126,8 +126,8 @@ func (f *facts) callOf(method, path string) *apiCall {
 	return nil
 }
 
-// exactly is a pattern of one path.
-func exactly(path string) *regexp.Regexp {
+// matchExactly is a pattern of one path.
+func matchExactly(path string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(path) + "$")
 }
 
@@ -230,11 +230,11 @@ type counts struct {
 	unreadable bool
 }
 
-// count is the number at a path, 0 where there is none.
-func (c *counts) count(path ...string) int64 {
+// readCount is the number at a path, 0 where there is none.
+func (c *counts) readCount(path ...string) int64 {
 	v := c.value
 	for _, name := range path {
-		v = v.member(name)
+		v = v.findMember(name)
 	}
 	n, ok := v.wholeNumber()
 	c.unreadable = c.unreadable || v.isSaid() && !ok

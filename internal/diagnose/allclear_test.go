@@ -79,7 +79,7 @@ func broken() map[string]struct {
 
 // partial are credentials that may read a part only: all but one kind, all but two, one, none.
 func partial() (all [][]string) {
-	kinds := append(slices.Clone(around), "ReplicaSet", "Namespace", "Node", "Permissions")
+	kinds := append(kindsAround(), "ReplicaSet", "Namespace", "Node", "Permissions")
 	for i, a := range kinds {
 		all = append(all, []string{a}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == a }))
 		for _, b := range kinds[:i] {

@@ -23,10 +23,19 @@ const (
 	maxActions    = 3
 )
 
+// Case is what a report is about.
+type Case struct {
+	Incident *nightcrier.Incident
+	// Event is the one that opened the incident.
+	Event nightcrier.Event
+	// Mask hides secrets.
+	Mask func(string) string
+}
+
 // assembler makes a report of facts and findings. Every text that goes into it
 // passes clean.
 type assembler struct {
-	in       Input
+	in       Case
 	f        *Facts
 	findings []Finding
 	graph    graph
@@ -35,7 +44,7 @@ type assembler struct {
 	r   nightcrier.Report
 }
 
-func assembleReport(in Input, f *Facts, found composed, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
+func assembleReport(in Case, f *Facts, found composed, missed []nightcrier.NotChecked, permissions map[string]any) nightcrier.Report {
 	a := &assembler{in: in, f: f, findings: found.findings, graph: found.graph}
 	a.r = nightcrier.Report{
 		Schema: nightcrier.ReportSchema, IncidentID: in.Incident.ID, Cluster: in.Incident.Cluster,
@@ -162,7 +171,7 @@ func (f *Facts) goneForGood() bool {
 	if !f.TargetGone || f.Target.Kind != "Pod" {
 		return f.TargetGone
 	}
-	return f.workloadsRead() && !slices.ContainsFunc(newView(f.Scene).allWorkloads(), func(o *Facts) bool {
+	return f.workloadsRead() && !slices.ContainsFunc(f.Scene.allWorkloads(), func(o *Facts) bool {
 		return o.Owner.Namespace == f.Target.Namespace && strings.HasPrefix(f.Target.Name, o.Owner.Name+"-") && !o.isWell()
 	})
 }
@@ -327,7 +336,7 @@ func (a *assembler) addInferences() {
 	}
 	top, h := a.findings[0], a.r.Hypotheses[0]
 	a.r.Inferences = append(a.r.Inferences, nightcrier.Inference{
-		ID: "INF-1", Text: cmp.Or(makeSentence(causeOf(top.Cause).Meaning), h.Statement), BasedOn: h.For, Confidence: h.Confidence, WrongIf: a.cleanText(top.WrongIf, maxText),
+		ID: "INF-1", Text: cmp.Or(makeSentence(top.Entry.Meaning), h.Statement), BasedOn: h.For, Confidence: h.Confidence, WrongIf: a.cleanText(top.WrongIf, maxText),
 	})
 }
 
@@ -446,7 +455,7 @@ func (a *assembler) firstSign(about nightcrier.Object) time.Time {
 func (a *assembler) rateSeverity() {
 	a.r.Category = categoryOfKind(a.f.Target.Kind)
 	if a.r.RootCause != nil {
-		a.r.Category = causeOf(a.r.RootCause.Cause).Category
+		a.r.Category = a.findings[0].Entry.Category
 	}
 	a.r.Impact = a.rateImpact()
 	a.r.Severity = ratePriority(a.in.Incident.Severity, a.r.Impact, a.isOutage())
@@ -495,7 +504,7 @@ func (a *assembler) trouble(found composed) []nightcrier.Object {
 
 func (a *assembler) rateImpact() string {
 	switch {
-	case a.r.RootCause != nil && causeOf(a.r.RootCause.Cause).beneathAll(), a.f.Target.Kind == "Node":
+	case a.r.RootCause != nil && a.findings[0].Entry.beneathAll(), a.f.Target.Kind == "Node":
 		return manyNamespaces // what of them was read depends on who asked
 	case len(namespacesOf(a.hit)) > 1:
 		return manyNamespaces

@@ -15,9 +15,9 @@ import (
 var attachRules = area{of: []Rule{volumeNotMounted}, scene: []SceneRule{attachmentErrors, attachedElsewhere}}
 
 var attachCauses = []Cause{
-	{"csi-driver-missing", "Storage", "the CSI driver of a volume does not run on the Pod's node", rankStated + 1},
-	{"mount-failed", "Storage", "a volume cannot be mounted", rankStated - 1},
-	{"volume-attach-failed", "Storage", "a volume cannot be attached to the Pod's node", rankStated},
+	{ID: "csi-driver-missing", Category: "Storage", Meaning: "the CSI driver of a volume does not run on the Pod's node", Rank: rankStated + 1},
+	{ID: "mount-failed", Category: "Storage", Meaning: "a volume cannot be mounted", Rank: rankStated - 1},
+	{ID: "volume-attach-failed", Category: "Storage", Meaning: "a volume cannot be attached to the Pod's node", Rank: rankStated},
 }
 
 // What the kubelet and the attach controller say about volumes.

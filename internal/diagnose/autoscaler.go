@@ -16,10 +16,10 @@ import (
 var autoscalerRules = area{scene: []SceneRule{autoscalerTrouble}}
 
 var autoscalerCauses = []Cause{
-	{"hpa-at-limit", "Pod", "an autoscaler has made as many Pods as it may and the load is still above its target", rankFollows + 4},
-	{"hpa-metrics-unavailable", "Cluster", "an autoscaler gets no metrics to scale by", rankShown - 2},
-	{"hpa-target-missing", "Pod", "what an autoscaler should scale does not exist", rankStated},
-	{"hpa-target-without-requests", "Pod", "an autoscaler scales by a share of a request that its target does not make", rankStated},
+	{ID: "hpa-at-limit", Category: "Pod", Meaning: "an autoscaler has made as many Pods as it may and the load is still above its target", Rank: rankFollows + 4},
+	{ID: "hpa-metrics-unavailable", Category: "Cluster", Meaning: "an autoscaler gets no metrics to scale by", Rank: rankShown - 2},
+	{ID: "hpa-target-missing", Category: "Pod", Meaning: "what an autoscaler should scale does not exist", Rank: rankStated},
+	{ID: "hpa-target-without-requests", Category: "Pod", Meaning: "an autoscaler scales by a share of a request that its target does not make", Rank: rankStated},
 }
 
 // blindFor is how long a new autoscaler, or one with new Pods, may be without

@@ -16,7 +16,7 @@ import (
 var budgetRules = area{scene: []SceneRule{budgetBlocksDrain}}
 
 var budgetCauses = []Cause{
-	{"pdb-blocks-drain", "Cluster", "a disruption budget lets no Pod be evicted while a node is drained", rankStated},
+	{ID: "pdb-blocks-drain", Category: "Cluster", Meaning: "a disruption budget lets no Pod be evicted while a node is drained", Rank: rankStated},
 }
 
 // drainWait is how long a node may be cordoned before what is left on it counts as

@@ -3,9 +3,9 @@ package diagnose
 import "nightcrier.dev/nightcrier"
 
 var certificateCauses = []Cause{
-	{"certificate-expired", "Pod", "a certificate that a container uses or is shown has expired", rankTold + 1},
-	{"certificate-invalid", "Pod", "a certificate is not trusted or is for another name", rankTold + 1},
-	{"clock-skew", "Node", "a clock is wrong: certificates or tokens seem to be from the future", rankTold + 2},
+	{ID: "certificate-expired", Category: "Pod", Meaning: "a certificate that a container uses or is shown has expired", Rank: rankTold + 1},
+	{ID: "certificate-invalid", Category: "Pod", Meaning: "a certificate is not trusted or is for another name", Rank: rankTold + 1},
+	{ID: "clock-skew", Category: "Node", Meaning: "a clock is wrong: certificates or tokens seem to be from the future", Rank: rankTold + 2},
 }
 
 var certificateActions = []Step{

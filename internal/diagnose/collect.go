@@ -305,7 +305,7 @@ func (c *collector) readAround(ctx context.Context, f *Facts) error {
 		return err
 	}
 	if f.Owner.Kind == "CronJob" && len(f.Pods) == 0 {
-		newView(c.scene).fillFacts(f, nil)
+		f.fillFromScene()
 	}
 	if err := c.readEvents(ctx, f); err != nil {
 		return err

@@ -20,6 +20,14 @@ type composed struct {
 	suspects, touched map[nightcrier.Object]bool
 }
 
+// root is the object of the root cause, if any was found.
+func (c composed) root() (nightcrier.Object, bool) {
+	if len(c.findings) == 0 {
+		return nightcrier.Object{}, false
+	}
+	return c.findings[0].Object, true
+}
+
 // group is everything found about one object: the best explanation, and what else
 // holds there.
 type group struct {
@@ -109,8 +117,7 @@ func groupByObject(own, all []Finding) []*group {
 // saysOnlyHow reports whether n tells how a container ended, and best why it did: the
 // one is no other explanation than the other.
 func saysOnlyHow(n, best Finding) bool {
-	how := slices.ContainsFunc(crashCauses, func(c Cause) bool { return c.ID == n.Cause })
-	return how && n.Cause != best.Cause && slices.ContainsFunc(best.Observed, func(o Observation) bool { return o.Text == n.Observed[0].Text })
+	return n.Entry.TellsHow && n.Cause != best.Cause && slices.ContainsFunc(best.Observed, func(o Observation) bool { return o.Text == n.Observed[0].Text })
 }
 
 // compareFindings orders findings: what is more than a hint first, then by rank and weight.
@@ -123,7 +130,7 @@ func compareFindings(a, b Finding) int {
 	}
 	return cmp.Or(
 		cmp.Compare(hint(a), hint(b)),
-		cmp.Compare(causeOf(b.Cause).rank, causeOf(a.Cause).rank),
+		cmp.Compare(b.Entry.Rank, a.Entry.Rank),
 		cmp.Compare(b.Weight, a.Weight),
 	)
 }
@@ -163,7 +170,7 @@ func mayExplain(why, what Finding, by hold) bool {
 	if why.Confidence == nightcrier.Low && what.Confidence != nightcrier.Low {
 		return false
 	}
-	reason, symptom := causeOf(why.Cause).rank, causeOf(what.Cause).rank
+	reason, symptom := why.Entry.Rank, what.Entry.Rank
 	switch by {
 	case byRule:
 		return true
@@ -183,12 +190,12 @@ var waitsForOthers = newPattern(`(?i)statuscode: 50[0-9]|deadline exceeded|timed
 // does not answer, or a process that runs does not call itself ready.
 func beginsElsewhere(n Finding) bool {
 	switch {
-	case slices.ContainsFunc(dependencyCauses, func(c Cause) bool { return c.ID == n.Cause }):
+	case n.Entry.BeginsElsewhere:
 		return true
 	case n.Cause == "readiness-probe-failing":
 		return slices.ContainsFunc(n.Observed, func(o Observation) bool { return waitsForOthers.MatchString(o.Quote) })
 	}
-	return causeOf(n.Cause).rank < rankShown/2
+	return n.Entry.Rank < rankShown/2
 }
 
 // rootsOf are the roots that matter, the one to report first.

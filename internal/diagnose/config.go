@@ -12,9 +12,9 @@ import (
 var configurationRules = area{of: []Rule{configMissing, configAbsent}}
 
 var configurationCauses = []Cause{
-	{"missing-config-key", "Pod", "a ConfigMap or Secret lacks a key that the Pod names", rankStated},
-	{"missing-configmap", "Pod", "a ConfigMap that the Pod names does not exist", rankStated},
-	{"missing-secret", "Pod", "a Secret that the Pod names does not exist", rankStated},
+	{ID: "missing-config-key", Category: "Pod", Meaning: "a ConfigMap or Secret lacks a key that the Pod names", Rank: rankStated},
+	{ID: "missing-configmap", Category: "Pod", Meaning: "a ConfigMap that the Pod names does not exist", Rank: rankStated},
+	{ID: "missing-secret", Category: "Pod", Meaning: "a Secret that the Pod names does not exist", Rank: rankStated},
 }
 
 // configWords tell what is missing from what the kubelet says.

@@ -17,9 +17,9 @@ import (
 var controlPlaneRules = area{scene: []SceneRule{controlPlaneUnhealthy, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}}
 
 var controlPlaneCauses = []Cause{
-	{"api-service-unavailable", "Cluster", "a part of the API is served by a Service that does not answer", rankGround - 3},
-	{"cluster-network-unhealthy", "Network", "the component that gives nodes their Pod network or Service addresses is not well", rankGround - 2},
-	{"control-plane-unhealthy", "Cluster", "a component of the control plane is not well", rankGround + 1},
+	{ID: "api-service-unavailable", Category: "Cluster", Meaning: "a part of the API is served by a Service that does not answer", Rank: rankGround - 3},
+	{ID: "cluster-network-unhealthy", Category: "Network", Meaning: "the component that gives nodes their Pod network or Service addresses is not well", Rank: rankGround - 2},
+	{ID: "control-plane-unhealthy", Category: "Cluster", Meaning: "a component of the control plane is not well", Rank: rankGround + 1},
 }
 
 // controlPlaneParts are the components that run the cluster, as their static Pods

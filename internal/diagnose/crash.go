@@ -16,9 +16,9 @@ import (
 var crashRules = area{of: []Rule{containerCrashed, endedAlone}}
 
 var crashCauses = []Cause{
-	{"container-crash", "Pod", "a container that had been running ended with an error", rankShown},
-	{"crash-on-start", "Pod", "a container ends with an error shortly after each start", rankShown},
-	{"main-process-exits", "Pod", "a container that should keep running ends without an error, again and again", rankShown},
+	{ID: "container-crash", Category: "Pod", Meaning: "a container that had been running ended with an error", Rank: rankShown, TellsHow: true},
+	{ID: "crash-on-start", Category: "Pod", Meaning: "a container ends with an error shortly after each start", Rank: rankShown, TellsHow: true},
+	{ID: "main-process-exits", Category: "Pod", Meaning: "a container that should keep running ends without an error, again and again", Rank: rankShown, TellsHow: true},
 }
 
 // startTime is how long a container runs at most when it is its start that fails.

@@ -17,16 +17,16 @@ import (
 var creationRules = area{of: []Rule{podsRefused, quotaFull}}
 
 var creationCauses = []Cause{
-	{"admission-policy-refused", "Cluster", "an admission policy of the cluster denies the workload's Pods", rankStated},
-	{"admission-webhook-refused", "Cluster", "an admission webhook denies the workload's Pods", rankStated},
-	{"admission-webhook-unavailable", "Cluster", "an admission webhook that must be asked about Pods does not answer", rankStated},
-	{"invalid-pod-template", "Pod", "the API server finds the Pods of the workload's template invalid", rankStated},
-	{"limit-range-refused", "Cluster", "the namespace's limit range does not allow what the workload's Pods ask for", rankStated},
-	{"pod-creation-refused", "Pod", "the API server refuses to make the workload's Pods", rankStated},
-	{"pod-security-refused", "Cluster", "the namespace's Pod Security level does not allow the workload's Pods", rankStated},
-	{"priority-class-missing", "Pod", "the PriorityClass that the workload's Pods name does not exist", rankStated},
-	{"quota-exceeded", "Cluster", "the namespace's quota lets no more of the workload's Pods in", rankStated},
-	{"serviceaccount-missing", "Pod", "the ServiceAccount that the workload's Pods name does not exist", rankStated},
+	{ID: "admission-policy-refused", Category: "Cluster", Meaning: "an admission policy of the cluster denies the workload's Pods", Rank: rankStated},
+	{ID: "admission-webhook-refused", Category: "Cluster", Meaning: "an admission webhook denies the workload's Pods", Rank: rankStated},
+	{ID: "admission-webhook-unavailable", Category: "Cluster", Meaning: "an admission webhook that must be asked about Pods does not answer", Rank: rankStated},
+	{ID: "invalid-pod-template", Category: "Pod", Meaning: "the API server finds the Pods of the workload's template invalid", Rank: rankStated},
+	{ID: "limit-range-refused", Category: "Cluster", Meaning: "the namespace's limit range does not allow what the workload's Pods ask for", Rank: rankStated},
+	{ID: "pod-creation-refused", Category: "Pod", Meaning: "the API server refuses to make the workload's Pods", Rank: rankStated},
+	{ID: "pod-security-refused", Category: "Cluster", Meaning: "the namespace's Pod Security level does not allow the workload's Pods", Rank: rankStated},
+	{ID: "priority-class-missing", Category: "Pod", Meaning: "the PriorityClass that the workload's Pods name does not exist", Rank: rankStated},
+	{ID: "quota-exceeded", Category: "Cluster", Meaning: "the namespace's quota lets no more of the workload's Pods in", Rank: rankStated},
+	{ID: "serviceaccount-missing", Category: "Pod", Meaning: "the ServiceAccount that the workload's Pods name does not exist", Rank: rankStated},
 }
 
 // refusals tell the cause from what the API server says. What matches furthest to

@@ -17,10 +17,10 @@ import (
 var cronRules = area{of: []Rule{cronSuspended}, scene: []SceneRule{cronRuns}}
 
 var cronCauses = []Cause{
-	{"cronjob-missed", "Pod", "a CronJob starts no Job when its schedule asks for one", rankShown - 5},
-	{"cronjob-overlap-forbidden", "Pod", "a CronJob starts no Job because an earlier one still runs", rankFollows + 4},
-	{"cronjob-schedule-invalid", "Pod", "the schedule of a CronJob never comes, or cannot be read", rankStated},
-	{"cronjob-suspended", "Pod", "a CronJob is suspended and starts no Jobs", rankShown},
+	{ID: "cronjob-missed", Category: "Pod", Meaning: "a CronJob starts no Job when its schedule asks for one", Rank: rankShown - 5},
+	{ID: "cronjob-overlap-forbidden", Category: "Pod", Meaning: "a CronJob starts no Job because an earlier one still runs", Rank: rankFollows + 4},
+	{ID: "cronjob-schedule-invalid", Category: "Pod", Meaning: "the schedule of a CronJob never comes, or cannot be read", Rank: rankStated},
+	{ID: "cronjob-suspended", Category: "Pod", Meaning: "a CronJob is suspended and starts no Jobs", Rank: rankShown},
 }
 
 // cronSuspended finds that the CronJob that somebody asks about is suspended. Of

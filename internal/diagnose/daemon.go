@@ -14,8 +14,8 @@ import (
 var daemonRules = area{of: []Rule{daemonCoverage}}
 
 var daemonCauses = []Cause{
-	{"daemonset-misscheduled", "Pod", "a DaemonSet runs on nodes where it should not", rankFollows},
-	{"daemonset-not-covering", "Pod", "a DaemonSet does not run on nodes where it is expected", rankFollows + 2},
+	{ID: "daemonset-misscheduled", Category: "Pod", Meaning: "a DaemonSet runs on nodes where it should not", Rank: rankFollows},
+	{ID: "daemonset-not-covering", Category: "Pod", Meaning: "a DaemonSet does not run on nodes where it is expected", Rank: rankFollows + 2},
 }
 
 // daemonCoverage finds that the DaemonSet that somebody asks about leaves nodes

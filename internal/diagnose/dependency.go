@@ -14,10 +14,10 @@ import (
 var dependencyRules = area{of: []Rule{namesNoService, complainsWhileReady}, scene: []SceneRule{dependencyMisnamed}}
 
 var dependencyCauses = []Cause{
-	{"dependency-auth-failed", "Pod", "what a container connects to refuses its user or password", rankTold},
-	{"dependency-name-unresolved", "Network", "the name of what a container connects to cannot be resolved", rankTold},
-	{"dependency-refused", "Network", "what a container connects to refuses the connection: nothing listens there", rankTold},
-	{"dependency-timeout", "Network", "what a container connects to does not answer in time", rankTold},
+	{ID: "dependency-auth-failed", Category: "Pod", Meaning: "what a container connects to refuses its user or password", Rank: rankTold, BeginsElsewhere: true},
+	{ID: "dependency-name-unresolved", Category: "Network", Meaning: "the name of what a container connects to cannot be resolved", Rank: rankTold, BeginsElsewhere: true},
+	{ID: "dependency-refused", Category: "Network", Meaning: "what a container connects to refuses the connection: nothing listens there", Rank: rankTold, BeginsElsewhere: true},
+	{ID: "dependency-timeout", Category: "Network", Meaning: "what a container connects to does not answer in time", Rank: rankTold, BeginsElsewhere: true},
 }
 
 const dependencyWrongIf = "the other side answers everybody else, or the process ends for another reason than this"

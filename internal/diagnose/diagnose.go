@@ -101,12 +101,15 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 		return Diagnosis{}, err
 	}
 	c.scene.until = time.Now().Add(ruleTime)
-	found := judgeFacts(facts)
+	own, all := judgeFacts(facts)
+	found := composeFindings(facts, own, all)
 	if c.scene.late {
 		c.noteMissed("some of what the rules look for", fmt.Sprintf("there is so much of it that %s were over", ruleTime))
 	}
-	if err := c.rootHistory(ctx, facts, found); err != nil {
-		return Diagnosis{}, err
+	if root, ok := found.root(); ok {
+		if err := c.rootHistory(ctx, facts, root); err != nil {
+			return Diagnosis{}, err
+		}
 	}
 	d := Diagnosis{
 		Logs:        facts.Logs,
@@ -114,7 +117,7 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 		Permissions: c.permissions,
 		Incomplete:  joinMissed(c.notChecked()),
 	}
-	d.Report = assembleReport(in, facts, found, c.notChecked(), d.Permissions)
+	d.Report = assembleReport(Case{Incident: in.Incident, Event: in.Event, Mask: in.Mask}, facts, found, c.notChecked(), d.Permissions)
 	d.Report.Usage = nightcrier.Usage{APIRequests: c.reads, DurationMS: time.Since(start).Milliseconds()}
 	return d, nil
 }

@@ -17,9 +17,9 @@ import (
 var dnsRules = area{scene: []SceneRule{dnsDown, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}}
 
 var dnsCauses = []Cause{
-	{"cluster-dns-unhealthy", "Network", "the cluster's own DNS does not answer, or answers wrongly", rankGround},
-	{"dns-name-wrong", "Network", "a Service of type ExternalName leads to a name that does not exist", rankStated + 3},
-	{"dns-policy-wrong", "Network", "Pods ask DNS servers that do not know the cluster's names", rankStated + 3},
+	{ID: "cluster-dns-unhealthy", Category: "Network", Meaning: "the cluster's own DNS does not answer, or answers wrongly", Rank: rankGround},
+	{ID: "dns-name-wrong", Category: "Network", Meaning: "a Service of type ExternalName leads to a name that does not exist", Rank: rankStated + 3},
+	{ID: "dns-policy-wrong", Category: "Network", Meaning: "Pods ask DNS servers that do not know the cluster's names", Rank: rankStated + 3},
 }
 
 // systemNamespace is where the cluster's DNS runs.

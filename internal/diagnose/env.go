@@ -14,14 +14,14 @@ import (
 var environmentRules = area{of: []Rule{unresolvedReference}}
 
 var environmentCauses = []Cause{
-	{"bad-argument", "Pod", "the process does not know an argument that it is started with", rankTold},
-	{"bad-env-reference", "Pod", "an environment variable refers to something that does not exist or cannot be resolved", rankTold + 1},
-	{"heap-exhausted", "Pod", "the process runs out of its own heap, below the container's memory limit", rankTold},
-	{"invalid-configuration", "Pod", "the process cannot read its configuration: it is malformed or holds a wrong value", rankTold},
-	{"missing-env", "Pod", "an environment variable that the process needs is not set, or empty", rankTold},
-	{"port-in-use", "Pod", "the port that the process listens on is taken", rankTold},
-	{"rbac-denied", "Pod", "the Pod's ServiceAccount may not do what the process asks of the API server", rankTold},
-	{"version-skew", "Cluster", "the process asks for an API, schema or protocol of a version that the other side does not have", rankTold},
+	{ID: "bad-argument", Category: "Pod", Meaning: "the process does not know an argument that it is started with", Rank: rankTold},
+	{ID: "bad-env-reference", Category: "Pod", Meaning: "an environment variable refers to something that does not exist or cannot be resolved", Rank: rankTold + 1},
+	{ID: "heap-exhausted", Category: "Pod", Meaning: "the process runs out of its own heap, below the container's memory limit", Rank: rankTold},
+	{ID: "invalid-configuration", Category: "Pod", Meaning: "the process cannot read its configuration: it is malformed or holds a wrong value", Rank: rankTold},
+	{ID: "missing-env", Category: "Pod", Meaning: "an environment variable that the process needs is not set, or empty", Rank: rankTold},
+	{ID: "port-in-use", Category: "Pod", Meaning: "the port that the process listens on is taken", Rank: rankTold},
+	{ID: "rbac-denied", Category: "Pod", Meaning: "the Pod's ServiceAccount may not do what the process asks of the API server", Rank: rankTold},
+	{ID: "version-skew", Category: "Cluster", Meaning: "the process asks for an API, schema or protocol of a version that the other side does not have", Rank: rankTold},
 }
 
 const variable = `["'\x60\\(]{0,2}\$?\{?([A-Z][A-Z0-9_]{2,63})\}?`

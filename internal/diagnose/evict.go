@@ -16,8 +16,8 @@ import (
 var evictionRules = area{of: []Rule{podEvicted, podEvictedAgain, podPreempted, podRejected}}
 
 var evictionCauses = []Cause{
-	{"pod-evicted", "Node", "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", rankStated},
-	{"pod-preempted", "Pod", "a Pod had to give way to one of higher priority", rankStated + 1},
+	{ID: "pod-evicted", Category: "Node", Meaning: "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", Rank: rankStated},
+	{ID: "pod-preempted", Category: "Pod", Meaning: "a Pod had to give way to one of higher priority", Rank: rankStated + 1},
 }
 
 // evictedLately is how long an eviction explains what its workload lacks.

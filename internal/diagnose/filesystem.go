@@ -12,10 +12,10 @@ import (
 )
 
 var filesystemCauses = []Cause{
-	{"disk-full", "Storage", "a volume, or the node's disk, has no space left", rankTold + 1},
-	{"file-missing", "Pod", "a file or directory that the process needs does not exist", rankTold},
-	{"permission-denied", "Pod", "the process may not read, write or bind what it needs", rankTold},
-	{"read-only-filesystem", "Storage", "the process writes to a filesystem that is read-only", rankTold + 1},
+	{ID: "disk-full", Category: "Storage", Meaning: "a volume, or the node's disk, has no space left", Rank: rankTold + 1},
+	{ID: "file-missing", Category: "Pod", Meaning: "a file or directory that the process needs does not exist", Rank: rankTold},
+	{ID: "permission-denied", Category: "Pod", Meaning: "the process may not read, write or bind what it needs", Rank: rankTold},
+	{ID: "read-only-filesystem", Category: "Storage", Meaning: "the process writes to a filesystem that is read-only", Rank: rankTold + 1},
 }
 
 // path is a file name as it stands in a log.

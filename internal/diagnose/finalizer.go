@@ -17,8 +17,8 @@ import (
 var finalizerRules = area{scene: []SceneRule{namespaceStuck, finalizerStuck, podStuckTerminating}}
 
 var finalizerCauses = []Cause{
-	{"finalizer-deadlock", "Cluster", "an object is being deleted and a finalizer that nobody removes keeps it", rankStated},
-	{"pod-stuck-terminating", "Pod", "a Pod is being deleted and is still there long after its grace period", rankFollows + 10},
+	{ID: "finalizer-deadlock", Category: "Cluster", Meaning: "an object is being deleted and a finalizer that nobody removes keeps it", Rank: rankStated},
+	{ID: "pod-stuck-terminating", Category: "Pod", Meaning: "a Pod is being deleted and is still there long after its grace period", Rank: rankFollows + 10},
 }
 
 // deletionLate is how long a deletion may take before it counts as stuck.

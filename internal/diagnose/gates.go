@@ -12,7 +12,7 @@ import (
 var gateRules = area{of: []Rule{readinessGates}}
 
 var gateCauses = []Cause{
-	{"readiness-gate-unmet", "Pod", "a Pod's containers are ready, but a readiness gate that something outside sets keeps it from traffic", rankShown - 4},
+	{ID: "readiness-gate-unmet", Category: "Pod", Meaning: "a Pod's containers are ready, but a readiness gate that something outside sets keeps it from traffic", Rank: rankShown - 4},
 }
 
 // readinessGates finds Pods whose containers are ready and have been, and which

@@ -13,15 +13,15 @@ import (
 var imageRules = area{of: []Rule{imageNotPulled}}
 
 var imageCauses = []Cause{
-	{"image-name-invalid", "Pod", "the image reference cannot be parsed", rankStated},
-	{"image-not-found", "Pod", "the registry has no such image or tag", rankStated},
-	{"image-not-present", "Pod", "the pull policy forbids pulling and the node does not have the image", rankStated},
-	{"image-platform-mismatch", "Pod", "the image is built for another operating system or processor than the node has", rankStated},
-	{"image-pull-failed", "Pod", "the image cannot be pulled; the cluster does not say why", rankStated - 1},
-	{"image-pull-rate-limited", "Pod", "the registry refuses because of too many pulls", rankStated},
-	{"image-pull-secret-missing", "Pod", "the pull secret that the Pod names does not exist", rankStated + 1},
-	{"image-pull-unauthorized", "Pod", "the registry refuses the credential, or none was sent", rankStated},
-	{"image-registry-unreachable", "Network", "the node cannot reach the registry", rankStated},
+	{ID: "image-name-invalid", Category: "Pod", Meaning: "the image reference cannot be parsed", Rank: rankStated},
+	{ID: "image-not-found", Category: "Pod", Meaning: "the registry has no such image or tag", Rank: rankStated},
+	{ID: "image-not-present", Category: "Pod", Meaning: "the pull policy forbids pulling and the node does not have the image", Rank: rankStated},
+	{ID: "image-platform-mismatch", Category: "Pod", Meaning: "the image is built for another operating system or processor than the node has", Rank: rankStated},
+	{ID: "image-pull-failed", Category: "Pod", Meaning: "the image cannot be pulled; the cluster does not say why", Rank: rankStated - 1},
+	{ID: "image-pull-rate-limited", Category: "Pod", Meaning: "the registry refuses because of too many pulls", Rank: rankStated},
+	{ID: "image-pull-secret-missing", Category: "Pod", Meaning: "the pull secret that the Pod names does not exist", Rank: rankStated + 1},
+	{ID: "image-pull-unauthorized", Category: "Pod", Meaning: "the registry refuses the credential, or none was sent", Rank: rankStated},
+	{ID: "image-registry-unreachable", Category: "Network", Meaning: "the node cannot reach the registry", Rank: rankStated},
 }
 
 // imageTrouble matches text that is about an image that cannot be had.

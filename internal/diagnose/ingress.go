@@ -15,10 +15,10 @@ import (
 var ingressRules = area{scene: []SceneRule{ingressBackends, ingressClassMissing, ingressSecretMissing}}
 
 var ingressCauses = []Cause{
-	{"ingress-backend-missing", "Network", "an Ingress leads to a Service that does not exist", rankStated + 4},
-	{"ingress-backend-port", "Network", "an Ingress leads to a port that its Service does not have", rankStated + 4},
-	{"ingress-class-missing", "Network", "an Ingress names an IngressClass that does not exist, so that no controller serves it", rankStated + 4},
-	{"ingress-tls-secret-missing", "Network", "an Ingress names a Secret with its certificate that does not exist", rankShown},
+	{ID: "ingress-backend-missing", Category: "Network", Meaning: "an Ingress leads to a Service that does not exist", Rank: rankStated + 4},
+	{ID: "ingress-backend-port", Category: "Network", Meaning: "an Ingress leads to a port that its Service does not have", Rank: rankStated + 4},
+	{ID: "ingress-class-missing", Category: "Network", Meaning: "an Ingress names an IngressClass that does not exist, so that no controller serves it", Rank: rankStated + 4},
+	{ID: "ingress-tls-secret-missing", Category: "Network", Meaning: "an Ingress names a Secret with its certificate that does not exist", Rank: rankShown},
 }
 
 // route is one backend of an Ingress, and the host and path that lead to it.

@@ -14,9 +14,9 @@ import (
 var initContainerRules = area{of: []Rule{initStuck, sidecarTrouble}}
 
 var initContainerCauses = []Cause{
-	{"init-container-stuck", "Pod", "an init container runs on and on, so the Pod's own containers never start", rankShown + 1},
-	{"sidecar-blocks-job", "Pod", "the Job's own container is done, but a sidecar runs on, so the Job never completes", rankStated},
-	{"sidecar-not-ready", "Pod", "a sidecar is not ready and keeps the whole Pod from traffic", rankShown - 4},
+	{ID: "init-container-stuck", Category: "Pod", Meaning: "an init container runs on and on, so the Pod's own containers never start", Rank: rankShown + 1},
+	{ID: "sidecar-blocks-job", Category: "Pod", Meaning: "the Job's own container is done, but a sidecar runs on, so the Job never completes", Rank: rankStated},
+	{ID: "sidecar-not-ready", Category: "Pod", Meaning: "a sidecar is not ready and keeps the whole Pod from traffic", Rank: rankShown - 4},
 }
 
 // How long an init container may take before it counts as stuck: short when it

@@ -16,11 +16,11 @@ var jobRules = area{of: []Rule{jobFailed, jobSuspended}}
 // Why the tries of a Job failed stands with its containers, so that most causes
 // here rank below theirs.
 var jobCauses = []Cause{
-	{"job-backoff-limit", "Pod", "a Job failed as often as it may", rankFollows + 5},
-	{"job-deadline-exceeded", "Pod", "a Job ran longer than its deadline", rankFollows + 6},
-	{"job-failed", "Pod", "a Job failed for another stated reason", rankFollows + 5},
-	{"job-pod-failure-policy", "Pod", "a container ended in a way that the Job's policy takes as failure for good", rankStated},
-	{"job-suspended", "Pod", "a Job is suspended and makes no Pods", rankShown},
+	{ID: "job-backoff-limit", Category: "Pod", Meaning: "a Job failed as often as it may", Rank: rankFollows + 5},
+	{ID: "job-deadline-exceeded", Category: "Pod", Meaning: "a Job ran longer than its deadline", Rank: rankFollows + 6},
+	{ID: "job-failed", Category: "Pod", Meaning: "a Job failed for another stated reason", Rank: rankFollows + 5},
+	{ID: "job-pod-failure-policy", Category: "Pod", Meaning: "a container ended in a way that the Job's policy takes as failure for good", Rank: rankStated},
+	{ID: "job-suspended", Category: "Pod", Meaning: "a Job is suspended and makes no Pods", Rank: rankShown},
 }
 
 // jobReasons are what the reason of a Job's Failed condition means. A deadline and

@@ -97,7 +97,7 @@ func TestWhatSeveralLackIsOneRoot(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, target := range []nightcrier.Object{in(namespaceKind, ""), in("Deployment", "b")} {
 				f := inNamespace(sceneOf(t, c.stuck.docs("a", "b")), target)
-				got := judgeFacts(f)
+				got := explainFacts(f)
 				if len(got.findings) == 0 || headline(got.findings[0]) != c.root {
 					t.Fatalf("%s: the root is %+v, want %s", target, got.findings, c.root)
 				}
@@ -120,7 +120,7 @@ func TestWhatSeveralLackIsOneRoot(t *testing.T) {
 					t.Errorf("%s: beside it stands %s", target, headline(got.findings[1]))
 				}
 			}
-			alone := judgeFacts(inNamespace(sceneOf(t, c.stuck.docs("a")), in(namespaceKind, ""))).findings[0]
+			alone := explainFacts(inNamespace(sceneOf(t, c.stuck.docs("a")), in(namespaceKind, ""))).findings[0]
 			if alone.Object != in("Deployment", "a") || !strings.HasPrefix(alone.Actions[0].Action, c.alone) {
 				t.Errorf("of one alone: %s, first %q", headline(alone), alone.Actions[0].Action)
 			}
@@ -134,8 +134,8 @@ func inNamespace(s *Scene, target nightcrier.Object) *Facts {
 		r := nightcrier.Resource{Kind: namespaceKind, Name: "shop"}
 		return &Facts{Now: s.Now, Scene: s, Target: r, Owner: r, ownerRead: true}
 	}
-	f := newView(s).newFacts(target, "")
-	for _, o := range newView(s).allWorkloads() {
+	f := s.newFacts(target, "")
+	for _, o := range s.allWorkloads() {
 		if o.Mend() == target {
 			f = o
 		}
@@ -147,7 +147,7 @@ func inNamespace(s *Scene, target nightcrier.Object) *Facts {
 // Each lacks something else: these are two faults.
 func TestWhatDiffersIsNotOneRoot(t *testing.T) {
 	k := stuckAlike{spec: onNode + "containers: [{name: app, envFrom: [{configMapRef: {name: conf-{name}}}]}]", status: statusWaits("CreateContainerConfigError", `configmap "conf-{name}" not found`), made: made}
-	got := judgeFacts(inNamespace(sceneOf(t, k.docs("a", "b")), in(namespaceKind, "")))
+	got := explainFacts(inNamespace(sceneOf(t, k.docs("a", "b")), in(namespaceKind, "")))
 	if len(got.findings) != 2 || got.findings[0].Object.Kind != "Deployment" || got.findings[1].Object.Kind != "Deployment" {
 		t.Errorf("findings %+v", got.findings)
 	}
@@ -171,7 +171,7 @@ func TestADependencyThatIsAwayIsOneRoot(t *testing.T) {
 			for _, w := range []string{"a", "b", "c"} {
 				s.Logs = append(s.Logs, LogExcerpt{Namespace: "shop", Pod: w + "-5d4f8c7b9d-x2x4z", Container: "app", Previous: true, Evidence: "E9", Text: c.log})
 			}
-			got := judgeFacts(inNamespace(s, in(namespaceKind, "")))
+			got := explainFacts(inNamespace(s, in(namespaceKind, "")))
 			if len(got.findings) == 0 || headline(got.findings[0]) != c.root {
 				t.Errorf("the root is %+v, want %s", got.findings, c.root)
 			}

@@ -29,7 +29,7 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 	if err := c.readPermissions(ctx, ns); err != nil {
 		return err
 	}
-	looks := c.lookAtLists(ns, around...)
+	looks := c.lookAtLists(ns, kindsAround()...)
 	looks = append(looks, c.lookAtLists(ns, "ReplicaSet")...)
 	if ns != "" {
 		looks = append(looks, c.lookAtObject(f.Target))
@@ -50,7 +50,7 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 		return err
 	}
 	c.scene.sortEvents()
-	if err := c.readLogs(ctx, failingPods(newView(c.scene).allWorkloads()), maxWholeLogs); err != nil {
+	if err := c.readLogs(ctx, failingPods(c.scene.allWorkloads()), maxWholeLogs); err != nil {
 		return err
 	}
 	err := c.readSymptoms(ctx)
@@ -93,7 +93,7 @@ func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
 	g := graphOf(c.scene)
 	needs := g.reachFrom(f.Mend(), bySetting)
 	var needed, needing []*Facts
-	for _, o := range newView(c.scene).allWorkloads() {
+	for _, o := range c.scene.allWorkloads() {
 		_, below := needs[o.Mend()]
 		_, above := g.reachFrom(o.Mend(), bySetting)[f.Mend()]
 		switch {
@@ -110,17 +110,16 @@ func (c *collector) readOthersLogs(ctx context.Context, f *Facts) error {
 	return c.readLogs(ctx, failingPods(needing), maxOtherLogs)
 }
 
-// judgeFacts runs every rule over all that was read and finds out what follows from what.
-func judgeFacts(f *Facts) composed {
-	var own, all []Finding
+// judgeFacts runs every rule over all that was read: own is what they find of the target,
+// all of everything else.
+func judgeFacts(f *Facts) (own, all []Finding) {
 	if !f.isWholeTarget() {
 		own = applyRules(f)
 	}
 	if f.Hearsay {
-		return composeFindings(f, own, nil)
+		return own, nil
 	}
-	v := newView(f.Scene)
-	for _, o := range v.allWorkloads() {
+	for _, o := range f.Scene.allWorkloads() {
 		if o.Mend() == f.Mend() {
 			continue
 		}
@@ -130,7 +129,7 @@ func judgeFacts(f *Facts) composed {
 		}
 	}
 	if f.isWholeTarget() {
-		for _, n := range v.troubledNodes() {
+		for _, n := range f.Scene.troubledNodes() {
 			all = append(all, applyRules(n)...)
 		}
 		for _, o := range f.others {
@@ -138,5 +137,5 @@ func judgeFacts(f *Facts) composed {
 			f.Replicas.Ready += o.Replicas.Ready
 		}
 	}
-	return composeFindings(f, own, append(all, applyScene(f.Scene)...))
+	return own, append(all, applyScene(f.Scene)...)
 }

@@ -14,16 +14,16 @@ import (
 var nodeRules = area{of: []Rule{nodeTrouble}, scene: []SceneRule{nodesInTrouble, nodesHeldBack}}
 
 var nodeCauses = []Cause{
-	{"kubelet-certificate-expired", "Node", "a node's kubelet is not let in because of its certificate", rankGround + 1},
-	{"node-cordoned", "Node", "a node is cordoned while Pods wait for it", rankStated + 1},
-	{"node-disk-pressure", "Node", "a node is short of disk space", rankGround - 1},
-	{"node-drained", "Node", "a node was drained and not given back while Pods wait for it", rankStated + 1},
-	{"node-memory-pressure", "Node", "a node is short of memory", rankGround - 1},
-	{"node-network-unavailable", "Node", "a node has no route for its Pods", rankGround - 1},
-	{"node-not-ready", "Node", "a node's kubelet says that it is not ready", rankGround},
-	{"node-pid-pressure", "Node", "a node is short of process ids", rankGround - 1},
-	{"node-runtime-down", "Node", "a node's container runtime does not answer its kubelet", rankGround},
-	{"node-unreachable", "Node", "a node's kubelet does not report any more", rankGround},
+	{ID: "kubelet-certificate-expired", Category: "Node", Meaning: "a node's kubelet is not let in because of its certificate", Rank: rankGround + 1},
+	{ID: "node-cordoned", Category: "Node", Meaning: "a node is cordoned while Pods wait for it", Rank: rankStated + 1},
+	{ID: "node-disk-pressure", Category: "Node", Meaning: "a node is short of disk space", Rank: rankGround - 1},
+	{ID: "node-drained", Category: "Node", Meaning: "a node was drained and not given back while Pods wait for it", Rank: rankStated + 1},
+	{ID: "node-memory-pressure", Category: "Node", Meaning: "a node is short of memory", Rank: rankGround - 1},
+	{ID: "node-network-unavailable", Category: "Node", Meaning: "a node has no route for its Pods", Rank: rankGround - 1},
+	{ID: "node-not-ready", Category: "Node", Meaning: "a node's kubelet says that it is not ready", Rank: rankGround},
+	{ID: "node-pid-pressure", Category: "Node", Meaning: "a node is short of process ids", Rank: rankGround - 1},
+	{ID: "node-runtime-down", Category: "Node", Meaning: "a node's container runtime does not answer its kubelet", Rank: rankGround},
+	{ID: "node-unreachable", Category: "Node", Meaning: "a node's kubelet does not report any more", Rank: rankGround},
 }
 
 // nodeTrouble finds what is wrong with the node that the incident is about, or

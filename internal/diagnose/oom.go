@@ -14,7 +14,7 @@ import (
 var memoryRules = area{of: []Rule{outOfMemory, tooLittleToStart}}
 
 var memoryCauses = []Cause{
-	{"oom-killed", "Pod", "a container was killed for want of memory: its limit, or its node, has no more", rankStated + 5},
+	{ID: "oom-killed", Category: "Pod", Meaning: "a container was killed for want of memory: its limit, or its node, has no more", Rank: rankStated + 5},
 }
 
 // outOfMemory finds containers that the kernel killed for their memory.

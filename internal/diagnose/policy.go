@@ -19,7 +19,7 @@ import (
 var policyRules = area{scene: []SceneRule{policyDenies, policyDeniesDNS}}
 
 var policyCauses = []Cause{
-	{"network-policy-denies", "Network", "a NetworkPolicy denies a connection that a workload is configured to make", rankStated + 4},
+	{ID: "network-policy-denies", Category: "Network", Meaning: "a NetworkPolicy denies a connection that a workload is configured to make", Rank: rankStated + 4},
 }
 
 // party is one end of a connection, as network policies see it.

@@ -16,9 +16,9 @@ import (
 var probeRules = area{of: []Rule{probeFailed}}
 
 var probeCauses = []Cause{
-	{"liveness-probe-failing", "Pod", "a liveness probe fails, so the container is killed and restarted", rankTold},
-	{"readiness-probe-failing", "Pod", "a readiness probe fails, so the Pod gets no traffic", rankShown - 5},
-	{"startup-probe-failing", "Pod", "a startup probe fails, so the container is killed before it counts as started", rankTold},
+	{ID: "liveness-probe-failing", Category: "Pod", Meaning: "a liveness probe fails, so the container is killed and restarted", Rank: rankTold},
+	{ID: "readiness-probe-failing", Category: "Pod", Meaning: "a readiness probe fails, so the Pod gets no traffic", Rank: rankShown - 5},
+	{ID: "startup-probe-failing", Category: "Pod", Meaning: "a startup probe fails, so the container is killed before it counts as started", Rank: rankTold},
 }
 
 // probe is one probe of a container, and what was heard of it.

@@ -62,7 +62,7 @@ func TestLacksPods(t *testing.T) {
 		"": false, // no controller has looked at it
 	} {
 		s := sceneOf(t, cartDeployment("replicas: 2,", status))
-		if got := newView(s).allWorkloads()[0].lacksPods(); got != want {
+		if got := s.allWorkloads()[0].lacksPods(); got != want {
 			t.Errorf("{%s}: %t", status, got)
 		}
 	}
@@ -90,8 +90,9 @@ func TestConnectedNamespaces(t *testing.T) {
 		"outside":      {unready.Replace(client("db.example.com")), nil},
 		"its own":      {unready.Replace(client("postgres.shop.svc.cluster.local")), nil},
 	} {
-		c2 := &collector{scene: sceneOf(t, c.manifests)}
-		c2.scene.complete = map[scope]bool{{"Pod", "shop"}: true}
+		all := sceneOf(t, c.manifests)
+		c2 := &collector{scene: &Scene{Now: now, Pods: all.Pods, Deployments: all.Deployments, Services: all.Services}}
+		c2.scene.SetComplete("Pod", "shop")
 		if got := c2.connectedNamespaces(); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -100,11 +101,12 @@ func TestConnectedNamespaces(t *testing.T) {
 
 // Of a namespace of which nothing was found nothing is said to be missing.
 func TestAnEmptyNamespaceIsDoubted(t *testing.T) {
-	s := sceneOf(t, workloadNamed("web", "", ""))
-	s.complete = map[scope]bool{{"Service", "shop"}: true, {"Service", "data"}: true}
-	s.doubtNamespace("shop")
-	s.doubtNamespace("data")
-	if !s.Complete("Service", "shop") || s.Complete("Service", "data") {
-		t.Errorf("complete are %v", s.complete)
+	s := &Scene{Pods: sceneOf(t, workloadNamed("web", "", "")).Pods}
+	for ns, want := range map[string]bool{"shop": true, "data": false} {
+		s.SetComplete("Service", ns)
+		s.doubtNamespace(ns, "Service")
+		if got := s.Complete("Service", ns); got != want {
+			t.Errorf("%s is complete: %t", ns, got)
+		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 var rolloutRules = area{of: []Rule{rolloutStalled, rolloutPaused}}
 
 var rolloutCauses = []Cause{
-	{"rollout-paused", "Pod", "a rollout is paused, so that a change of the workload is not rolled out", rankFollows + 1},
-	{"rollout-stalled", "Pod", "a rollout does not progress and its Pods do not say why", rankFollows},
+	{ID: "rollout-paused", Category: "Pod", Meaning: "a rollout is paused, so that a change of the workload is not rolled out", Rank: rankFollows + 1},
+	{ID: "rollout-stalled", Category: "Pod", Meaning: "a rollout does not progress and its Pods do not say why", Rank: rankFollows},
 }
 
 // rolloutStalled finds Deployments whose rollout does not progress. Why usually

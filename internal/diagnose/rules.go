@@ -108,8 +108,13 @@ type Cause struct {
 	Category string `json:"category"`
 	Meaning  string `json:"meaning"`
 
-	// rank orders causes that hold at the same time: what explains more first.
-	rank int
+	// Rank orders causes that hold at the same time: what explains more first.
+	Rank int `json:"-"`
+	// TellsHow is set when it says how a container ended, which is no other explanation
+	// than why it did.
+	TellsHow bool `json:"-"`
+	// BeginsElsewhere is set when something that is needed does not answer.
+	BeginsElsewhere bool `json:"-"`
 }
 
 // The ranks: what a cluster states as the reason outranks what follows from it.
@@ -134,12 +139,14 @@ func causeOf(id string) Cause {
 
 // beneathAll reports whether every namespace stands on what is wrong: a node, the
 // network, DNS. A volume is one namespace's.
-func (c Cause) beneathAll() bool { return c.rank >= rankGround-groundSpan && c.Category != "Storage" }
+func (c Cause) beneathAll() bool { return c.Rank >= rankGround-groundSpan && c.Category != "Storage" }
 
 // Finding is a cause that a rule found to hold.
 type Finding struct {
-	// Cause is an id of the published list.
+	// Cause is an id of the published list, and Entry what the list says of it: that is
+	// filled in when the rule has returned.
 	Cause string
+	Entry Cause
 	// Object is what a person would mend.
 	Object nightcrier.Object
 	// Summary is one sentence to act on.
@@ -174,7 +181,7 @@ type Finding struct {
 	Joined []Finding
 }
 
-func (n Finding) rank() int { return cmp.Or(n.Rank, causeOf(n.Cause).rank) }
+func (n Finding) rank() int { return cmp.Or(n.Rank, n.Entry.Rank) }
 
 // Observation is one thing that was read and that a predicate was tested on.
 type Observation struct {
@@ -211,7 +218,11 @@ func applyScene(s *Scene) []Finding {
 	return rankFindings(all)
 }
 
+// rankFindings fills in what the published list says of each cause, and orders them.
 func rankFindings(all []Finding) []Finding {
+	for i := range all {
+		all[i].Entry = causeOf(all[i].Cause)
+	}
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(b.rank(), a.rank()),

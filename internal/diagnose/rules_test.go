@@ -452,7 +452,7 @@ func TestCausesArePublishedInOrder(t *testing.T) {
 	categories := []string{"Pod", "Service", "Storage", "Node", "Network", "Helm", "Cluster"}
 	list := Causes()
 	for i, c := range list {
-		if !kebab.MatchString(c.ID) || c.Meaning == "" || c.rank == 0 || !slices.Contains(categories, c.Category) {
+		if !kebab.MatchString(c.ID) || c.Meaning == "" || c.Rank == 0 || !slices.Contains(categories, c.Category) {
 			t.Errorf("%+v", c)
 		}
 		if i > 0 && list[i-1].ID >= c.ID {

@@ -12,7 +12,7 @@ import (
 var scaleRules = area{of: []Rule{zeroAsked}, scene: []SceneRule{zeroBehindService}}
 
 var scaleCauses = []Cause{
-	{"scaled-to-zero", "Pod", "a workload that is needed is scaled to zero", rankStated},
+	{ID: "scaled-to-zero", Category: "Pod", Meaning: "a workload that is needed is scaled to zero", Rank: rankStated},
 }
 
 // restsAtZero are what marks workloads that are scaled to zero when nothing needs

@@ -19,22 +19,22 @@ import (
 var schedulingRules = area{of: []Rule{podUnschedulable, neverScheduled, podGated}}
 
 var schedulingCauses = []Cause{
-	{"scheduling-gated", "Pod", "the Pod waits for a scheduling gate that nobody lifts", rankStated},
-	{"unschedulable-affinity", "Pod", "rules about which Pods may be together leave no node", rankStated},
-	{"unschedulable-cordoned", "Node", "the nodes that would fit are cordoned", rankStated},
-	{"unschedulable-cpu", "Pod", "no node has the CPU that the Pod requests", rankStated},
-	{"unschedulable-memory", "Pod", "no node has the memory that the Pod requests", rankStated},
-	{"unschedulable-no-nodes", "Node", "the cluster has no nodes to schedule to", rankStated},
-	{"unschedulable-no-scheduler", "Pod", "no scheduler takes the Pod up", rankStated},
-	{"unschedulable-other", "Pod", "the scheduler finds no node for another reason", rankStated - 2},
-	{"unschedulable-pod-limit", "Node", "the nodes run as many Pods as they may", rankStated},
-	{"unschedulable-port", "Pod", "the host port that the Pod asks for is taken on every node", rankStated},
-	{"unschedulable-resource", "Pod", "no node has another resource that the Pod requests", rankStated},
-	{"unschedulable-selector", "Pod", "no node matches the Pod's node selector or affinity", rankStated},
-	{"unschedulable-spread", "Pod", "the topology spread constraints leave no node", rankStated},
-	{"unschedulable-taint", "Pod", "every node has a taint that the Pod does not tolerate", rankStated},
-	{"unschedulable-volume", "Storage", "a volume that the Pod claims is not there or is bound elsewhere", rankStated},
-	{"unschedulable-volume-zone", "Storage", "the Pod's volume can only be used where the Pod cannot run", rankStated},
+	{ID: "scheduling-gated", Category: "Pod", Meaning: "the Pod waits for a scheduling gate that nobody lifts", Rank: rankStated},
+	{ID: "unschedulable-affinity", Category: "Pod", Meaning: "rules about which Pods may be together leave no node", Rank: rankStated},
+	{ID: "unschedulable-cordoned", Category: "Node", Meaning: "the nodes that would fit are cordoned", Rank: rankStated},
+	{ID: "unschedulable-cpu", Category: "Pod", Meaning: "no node has the CPU that the Pod requests", Rank: rankStated},
+	{ID: "unschedulable-memory", Category: "Pod", Meaning: "no node has the memory that the Pod requests", Rank: rankStated},
+	{ID: "unschedulable-no-nodes", Category: "Node", Meaning: "the cluster has no nodes to schedule to", Rank: rankStated},
+	{ID: "unschedulable-no-scheduler", Category: "Pod", Meaning: "no scheduler takes the Pod up", Rank: rankStated},
+	{ID: "unschedulable-other", Category: "Pod", Meaning: "the scheduler finds no node for another reason", Rank: rankStated - 2},
+	{ID: "unschedulable-pod-limit", Category: "Node", Meaning: "the nodes run as many Pods as they may", Rank: rankStated},
+	{ID: "unschedulable-port", Category: "Pod", Meaning: "the host port that the Pod asks for is taken on every node", Rank: rankStated},
+	{ID: "unschedulable-resource", Category: "Pod", Meaning: "no node has another resource that the Pod requests", Rank: rankStated},
+	{ID: "unschedulable-selector", Category: "Pod", Meaning: "no node matches the Pod's node selector or affinity", Rank: rankStated},
+	{ID: "unschedulable-spread", Category: "Pod", Meaning: "the topology spread constraints leave no node", Rank: rankStated},
+	{ID: "unschedulable-taint", Category: "Pod", Meaning: "every node has a taint that the Pod does not tolerate", Rank: rankStated},
+	{ID: "unschedulable-volume", Category: "Storage", Meaning: "a volume that the Pod claims is not there or is bound elsewhere", Rank: rankStated},
+	{ID: "unschedulable-volume-zone", Category: "Storage", Meaning: "the Pod's volume can only be used where the Pod cannot run", Rank: rankStated},
 }
 
 // schedWords tell the cause from one part of the scheduler's sentence; the

@@ -23,13 +23,13 @@ var serviceRules = area{
 }
 
 var serviceCauses = []Cause{
-	{"headless-service-misuse", "Network", "a client connects to the port of a headless Service, which maps no ports, while its Pods serve another", rankStated},
-	{"service-load-balancer-pending", "Service", "a Service of type LoadBalancer is given no address", rankFollows + 5},
-	{"service-pods-not-ready", "Service", "a Service selects Pods, none of which is ready", rankFollows},
-	{"service-port-name-mismatch", "Service", "a Service's target port is a name that no container of its Pods declares", rankStated + 4},
-	{"service-protocol-mismatch", "Service", "a Service forwards one protocol to a port that its Pods serve with another", rankStated + 3},
-	{"service-selector-mismatch", "Service", "a Service selects no Pod, though a workload is evidently meant", rankStated + 5},
-	{"service-target-port-mismatch", "Service", "a Service forwards to a port that its Pods do not serve, while they serve another", rankStated + 3},
+	{ID: "headless-service-misuse", Category: "Network", Meaning: "a client connects to the port of a headless Service, which maps no ports, while its Pods serve another", Rank: rankStated},
+	{ID: "service-load-balancer-pending", Category: "Service", Meaning: "a Service of type LoadBalancer is given no address", Rank: rankFollows + 5},
+	{ID: "service-pods-not-ready", Category: "Service", Meaning: "a Service selects Pods, none of which is ready", Rank: rankFollows},
+	{ID: "service-port-name-mismatch", Category: "Service", Meaning: "a Service's target port is a name that no container of its Pods declares", Rank: rankStated + 4},
+	{ID: "service-protocol-mismatch", Category: "Service", Meaning: "a Service forwards one protocol to a port that its Pods serve with another", Rank: rankStated + 3},
+	{ID: "service-selector-mismatch", Category: "Service", Meaning: "a Service selects no Pod, though a workload is evidently meant", Rank: rankStated + 5},
+	{ID: "service-target-port-mismatch", Category: "Service", Meaning: "a Service forwards to a port that its Pods do not serve, while they serve another", Rank: rankStated + 3},
 }
 
 // serviceObject names a Service.

@@ -68,7 +68,7 @@ func (c *collector) readSources(ctx context.Context, f *Facts) error {
 	}
 	about := []*Facts{f}
 	if f.isWholeTarget() {
-		about = newView(c.scene).allWorkloads()
+		about = c.scene.allWorkloads()
 	}
 	var looks []look
 	n := 0

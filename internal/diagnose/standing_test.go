@@ -62,7 +62,7 @@ func TestStanding(t *testing.T) {
 		{"failed Pods of what was not read", []string{pod("a", time.Hour, node, `phase: Failed`)}, standsDown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newView(sceneOf(t, docs(c.objects...))).allWorkloads()[0]
+			f := sceneOf(t, docs(c.objects...)).allWorkloads()[0]
 			if got := f.judgeStanding(); got != c.want {
 				t.Errorf("%s, want %s", names[got], names[c.want])
 			}
@@ -78,8 +78,8 @@ func TestWhoIsUnaffected(t *testing.T) {
 	all := []string{crash.docs("broken"), starts.docs("young"), stuck.docs("a", "b"), workloadNamed("fine", "{name: A, value: b}", "")}
 	r := nightcrier.Resource{Kind: namespaceKind, Name: "shop"}
 	f := &Facts{Now: now, Scene: sceneOf(t, docs(all...)), Target: r, Owner: r, ownerRead: true}
-	found := judgeFacts(f)
-	scope := assembleReport(Input{Incident: &nightcrier.Incident{}, Mask: func(s string) string { return s }}, f, found, nil, nil).Scope
+	found := explainFacts(f)
+	scope := assembleReport(Case{Incident: &nightcrier.Incident{}, Mask: func(s string) string { return s }}, f, found, nil, nil).Scope
 	for _, c := range []struct {
 		word string
 		got  []nightcrier.Object
@@ -106,7 +106,7 @@ func TestOnlyComingUpIsNotHealthy(t *testing.T) {
 	starts := stuckAlike{spec: onNode + "containers: [{name: app}]", status: statusWaits("ContainerCreating", ""), made: made}
 	r := nightcrier.Resource{Kind: namespaceKind, Name: "shop"}
 	f := &Facts{Now: now, Scene: sceneOf(t, docs(starts.docs("young"), workloadNamed("fine", "{name: A, value: b}", ""))), Target: r, Owner: r, ownerRead: true}
-	rep := assembleReport(Input{Incident: &nightcrier.Incident{}, Mask: func(s string) string { return s }}, f, judgeFacts(f), nil, nil)
+	rep := assembleReport(Case{Incident: &nightcrier.Incident{}, Mask: func(s string) string { return s }}, f, explainFacts(f), nil, nil)
 	if rep.Verdict != nightcrier.VerdictUndetermined || !strings.Contains(rep.Hypotheses[0].Statement, "Deployment shop/young is coming up") || !strings.Contains(rep.Actions[0].Action, "Look again") {
 		t.Errorf("verdict %s, %q, %+v", rep.Verdict, rep.Hypotheses[0].Statement, rep.Actions)
 	}

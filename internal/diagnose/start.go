@@ -14,10 +14,10 @@ import (
 var startRules = area{of: []Rule{startRefused, hookFailed}}
 
 var startCauses = []Cause{
-	{"command-not-found", "Pod", "the container's command does not exist in its image or cannot be executed", rankStated},
-	{"container-not-started", "Pod", "the container runtime cannot create or start the container", rankStated - 1},
-	{"pod-sandbox-failed", "Network", "the Pod's sandbox or its network cannot be made", rankStated - 1},
-	{"run-as-non-root-refused", "Pod", "the Pod must not run as root, and its image does or does not say", rankStated},
+	{ID: "command-not-found", Category: "Pod", Meaning: "the container's command does not exist in its image or cannot be executed", Rank: rankStated},
+	{ID: "container-not-started", Category: "Pod", Meaning: "the container runtime cannot create or start the container", Rank: rankStated - 1},
+	{ID: "pod-sandbox-failed", Category: "Network", Meaning: "the Pod's sandbox or its network cannot be made", Rank: rankStated - 1},
+	{ID: "run-as-non-root-refused", Category: "Pod", Meaning: "the Pod must not run as root, and its image does or does not say", Rank: rankStated},
 }
 
 // startSayings are what shells and runtimes write into the log of a container

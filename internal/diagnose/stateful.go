@@ -16,8 +16,8 @@ import (
 var statefulRules = area{scene: []SceneRule{waitsForPredecessor, governingServiceMissing}}
 
 var statefulCauses = []Cause{
-	{"statefulset-service-missing", "Service", "the Service that gives a StatefulSet's Pods their names does not exist", rankShown + 8},
-	{"statefulset-waits-for-predecessor", "Pod", "a StatefulSet makes no further Pod before an earlier one is ready", rankFollows},
+	{ID: "statefulset-service-missing", Category: "Service", Meaning: "the Service that gives a StatefulSet's Pods their names does not exist", Rank: rankShown + 8},
+	{ID: "statefulset-waits-for-predecessor", Category: "Pod", Meaning: "a StatefulSet makes no further Pod before an earlier one is ready", Rank: rankFollows},
 }
 
 // waitsForPredecessor finds StatefulSets that make their Pods one after the other

@@ -16,12 +16,14 @@ const (
 	maxNamed  = 20  // Pods that Warning Events name, beyond the list
 )
 
-// around are the kinds of a namespace that rules look at.
-var around = []string{
-	"Pod", "Event", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob",
-	"Service", "EndpointSlice", "Ingress", "NetworkPolicy",
-	"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim",
-	"ResourceQuota", "LimitRange", "HorizontalPodAutoscaler", "PodDisruptionBudget",
+// kindsAround are the kinds of a namespace that rules look at.
+func kindsAround() []string {
+	return []string{
+		"Pod", "Event", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob",
+		"Service", "EndpointSlice", "Ingress", "NetworkPolicy",
+		"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim",
+		"ResourceQuota", "LimitRange", "HorizontalPodAutoscaler", "PodDisruptionBudget",
+	}
 }
 
 // readNamespace reads the target and, at the same time, what is in its namespace.
@@ -31,7 +33,7 @@ func (c *collector) readNamespace(ctx context.Context, f *Facts) error {
 		looks = append(looks, c.lookAtObject(f.Target))
 	}
 	if ns := f.Target.Namespace; ns != "" {
-		looks = append(looks, c.lookAtLists(ns, around...)...)
+		looks = append(looks, c.lookAtLists(ns, kindsAround()...)...)
 	}
 	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
@@ -202,7 +204,7 @@ func (c *collector) readLogsIn(ctx context.Context, namespaces []string) error {
 	if len(namespaces) == 0 {
 		return nil
 	}
-	there := slices.DeleteFunc(newView(c.scene).allWorkloads(), func(f *Facts) bool { return !slices.Contains(namespaces, f.Owner.Namespace) })
+	there := slices.DeleteFunc(c.scene.allWorkloads(), func(f *Facts) bool { return !slices.Contains(namespaces, f.Owner.Namespace) })
 	return c.readLogs(ctx, failingPods(there), maxOtherLogs)
 }
 
@@ -249,19 +251,19 @@ func (c *collector) readElsewhere(ctx context.Context) error {
 		return err
 	}
 	for _, ns := range connected {
-		c.scene.doubtNamespace(ns)
+		c.scene.doubtNamespace(ns, elsewhere...)
 	}
 	c.scene.sortEvents()
 	return c.readLogsIn(ctx, connected)
 }
 
-// doubtNamespace takes back that all of a namespace was read when nothing was found there: a dump
+// doubtNamespace takes back that all of these kinds in a namespace were read when nothing was found there: a dump
 // of some namespaces often lists the names of all.
-func (s *Scene) doubtNamespace(ns string) {
+func (s *Scene) doubtNamespace(ns string, kinds ...string) {
 	if slices.Contains(s.podNamespaces(), ns) || slices.ContainsFunc(s.Services, func(svc Read[corev1.Service]) bool { return svc.Object.Namespace == ns }) {
 		return
 	}
-	for _, kind := range elsewhere {
+	for _, kind := range kinds {
 		delete(s.complete, scope{kind, ns})
 	}
 }
@@ -269,7 +271,7 @@ func (s *Scene) doubtNamespace(ns string) {
 // connectedNamespaces are those, not read yet, that the settings of what fails name
 // as part of a Service's name.
 func (c *collector) connectedNamespaces() (list []string) {
-	for _, f := range newView(c.scene).allWorkloads() {
+	for _, f := range c.scene.allWorkloads() {
 		maker, known := c.scene.makerOf(f.Mend())
 		if f.judgeStanding() != standsDown || !known {
 			continue

@@ -64,11 +64,7 @@ func (c *collector) readHistory(ctx context.Context, about nightcrier.Object) er
 
 // rootHistory reads the history of the root cause's workload where that is not what
 // the incident is about: what changed there broke both.
-func (c *collector) rootHistory(ctx context.Context, f *Facts, found composed) error {
-	if len(found.findings) == 0 {
-		return nil
-	}
-	root := found.findings[0].Object
+func (c *collector) rootHistory(ctx context.Context, f *Facts, root nightcrier.Object) error {
 	if meta, _ := c.scene.workloadOf(root); meta == nil || root == f.Mend() {
 		return nil
 	}

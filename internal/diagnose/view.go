@@ -58,38 +58,39 @@ func newView(s *Scene) *view {
 }
 
 // allWorkloads are the facts about every workload, and every Pod that none owns.
-func (v *view) allWorkloads() []*Facts {
+func (s *Scene) allWorkloads() []*Facts {
+	v := newView(s)
 	var all []*Facts
 	done := map[nightcrier.Object]bool{}
 	add := func(kind string, m metav1.Object) *Facts {
 		o := nightcrier.Object{Kind: kind, Namespace: m.GetNamespace(), Name: m.GetName()}
 		done[o] = true
-		f := v.newFacts(o, kinds.MustNamed(kind).APIVersion())
+		f := s.newFacts(o, kinds.MustNamed(kind).APIVersion())
 		all = append(all, f)
 		return f
 	}
-	for i := range v.s.Deployments {
-		d := &v.s.Deployments[i]
+	for i := range s.Deployments {
+		d := &s.Deployments[i]
 		v.fillFacts(add("Deployment", &d.Object), func(f *Facts) { f.Deployment = d })
 	}
-	for i := range v.s.StatefulSets {
-		v.fillFacts(add("StatefulSet", &v.s.StatefulSets[i].Object), nil)
+	for i := range s.StatefulSets {
+		v.fillFacts(add("StatefulSet", &s.StatefulSets[i].Object), nil)
 	}
-	for i := range v.s.DaemonSets {
-		v.fillFacts(add("DaemonSet", &v.s.DaemonSets[i].Object), nil)
+	for i := range s.DaemonSets {
+		v.fillFacts(add("DaemonSet", &s.DaemonSets[i].Object), nil)
 	}
-	for i := range v.s.CronJobs {
-		v.fillFacts(add("CronJob", &v.s.CronJobs[i].Object), nil)
+	for i := range s.CronJobs {
+		v.fillFacts(add("CronJob", &s.CronJobs[i].Object), nil)
 	}
-	for i := range v.s.Jobs {
-		if j := &v.s.Jobs[i]; controllerOf(&j.Object).IsZero() {
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; controllerOf(&j.Object).IsZero() {
 			v.fillFacts(add("Job", &j.Object), nil)
 		}
 	}
-	for i := range v.s.Pods { // what is left belongs to nobody, or to what was not read
-		if o := v.s.mendOf("Pod", &v.s.Pods[i].Object); !done[o] {
+	for i := range s.Pods { // what is left belongs to nobody, or to what was not read
+		if o := s.mendOf("Pod", &s.Pods[i].Object); !done[o] {
 			done[o] = true
-			f := v.newFacts(o, controllerOf(&v.s.Pods[i].Object).APIVersion)
+			f := s.newFacts(o, controllerOf(&s.Pods[i].Object).APIVersion)
 			v.fillFacts(f, nil)
 			all = append(all, f)
 		}
@@ -99,14 +100,14 @@ func (v *view) allWorkloads() []*Facts {
 
 // troubledNodes are the facts about each node that is not as it should be and has
 // Pods of the Scene.
-func (v *view) troubledNodes() []*Facts {
+func (s *Scene) troubledNodes() []*Facts {
 	var all []*Facts
-	for _, n := range v.s.Nodes {
+	for _, n := range s.Nodes {
 		o := nightcrier.Object{Kind: "Node", Name: n.Object.Name}
-		f := v.newFacts(o, "v1")
+		f := s.newFacts(o, "v1")
 		f.Nodes = []Read[corev1.Node]{n}
-		f.Events = v.events[o]
-		for _, p := range v.s.Pods {
+		f.Events = slices.Collect(s.eventsAbout("Node", "", o.Name))
+		for _, p := range s.Pods {
 			if p.Object.Spec.NodeName == n.Object.Name {
 				f.countPods([]Read[corev1.Pod]{p})
 				if !slices.Contains(f.Namespaces, p.Object.Namespace) {
@@ -121,10 +122,14 @@ func (v *view) troubledNodes() []*Facts {
 	return all
 }
 
-func (v *view) newFacts(o nightcrier.Object, apiVersion string) *Facts {
+// newFacts are the facts about an object of the Scene, before any of them is filled in.
+func (s *Scene) newFacts(o nightcrier.Object, apiVersion string) *Facts {
 	r := nightcrier.Resource{APIVersion: apiVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
-	return &Facts{Now: v.s.Now, Target: r, Owner: r, Scene: v.s, ownerRead: true}
+	return &Facts{Now: s.Now, Target: r, Owner: r, Scene: s, ownerRead: true}
 }
+
+// fillFromScene gives the facts of a workload the parts that the Scene holds.
+func (f *Facts) fillFromScene() { newView(f.Scene).fillFacts(f, nil) }
 
 // fillFacts gives the facts of a workload its parts.
 func (v *view) fillFacts(f *Facts, set func(*Facts)) {

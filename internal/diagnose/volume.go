@@ -16,14 +16,14 @@ import (
 var claimRules = area{of: []Rule{volumeMissing}, scene: []SceneRule{claimsUnbound}}
 
 var claimCauses = []Cause{
-	{"pvc-access-mode-unavailable", "Storage", "no volume offers the access mode that a claim asks for", rankGround - 2},
-	{"pvc-class-missing", "Storage", "the StorageClass that a claim asks for does not exist", rankGround - 2},
-	{"pvc-provisioner-failing", "Storage", "the provisioner of a claim's StorageClass makes no volume", rankGround - 2},
-	{"pvc-selector-unmatched", "Storage", "no volume has the labels that a claim selects by", rankGround - 2},
-	{"pvc-size-unavailable", "Storage", "no volume is as large as a claim asks for", rankGround - 2},
-	{"pvc-unbound", "Storage", "a claim finds no free volume", rankGround - 3},
-	{"pvc-volume-lost", "Storage", "the volume that a claim was bound to is gone, and its data with it", rankGround - 2},
-	{"volume-not-provisioned", "Storage", "a claim gets no volume, or not the one it asks for", rankStated},
+	{ID: "pvc-access-mode-unavailable", Category: "Storage", Meaning: "no volume offers the access mode that a claim asks for", Rank: rankGround - 2},
+	{ID: "pvc-class-missing", Category: "Storage", Meaning: "the StorageClass that a claim asks for does not exist", Rank: rankGround - 2},
+	{ID: "pvc-provisioner-failing", Category: "Storage", Meaning: "the provisioner of a claim's StorageClass makes no volume", Rank: rankGround - 2},
+	{ID: "pvc-selector-unmatched", Category: "Storage", Meaning: "no volume has the labels that a claim selects by", Rank: rankGround - 2},
+	{ID: "pvc-size-unavailable", Category: "Storage", Meaning: "no volume is as large as a claim asks for", Rank: rankGround - 2},
+	{ID: "pvc-unbound", Category: "Storage", Meaning: "a claim finds no free volume", Rank: rankGround - 3},
+	{ID: "pvc-volume-lost", Category: "Storage", Meaning: "the volume that a claim was bound to is gone, and its data with it", Rank: rankGround - 2},
+	{ID: "volume-not-provisioned", Category: "Storage", Meaning: "a claim gets no volume, or not the one it asks for", Rank: rankStated},
 }
 
 // claimReasons are the Events of a claim that gets no volume.

@@ -5,6 +5,7 @@
 //   - budget: what all runs spend on models, and whether one more call fits
 //   - data: the way to a cluster's Prometheus and Loki
 //   - kube: the way to a cluster: it reads, and masks what comes back
+//   - kube/attack: requests that the way to a cluster has to refuse
 //   - mcp: the way to the tools of MCP servers that are not ours
 //   - model: the way to a model
 //   - price: what calls of a model cost

@@ -20,7 +20,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 
@@ -44,10 +44,10 @@ func TestABrokenGuardIsFound(t *testing.T) {
 	defer broken.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(broken.Certificate())
-	g := &guarded{mark: guardkube.Mark{Addr: broken.Listener.Addr().String(), Roots: roots, Token: "x",
+	g := &guarded{mark: attack.Mark{Addr: broken.Listener.Addr().String(), Roots: roots, Token: "x",
 		Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}}
 	found := 0
-	for _, a := range guardkube.Attacks()[:20] {
+	for _, a := range attack.Requests()[:20] {
 		if a.HTTP2 || a.Harmless {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
@@ -200,9 +201,9 @@ func TestRBACIsAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := &guarded{mark: guardkube.Mark{Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}}
+			g := &guarded{mark: attack.Mark{Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}}
 			var results []Result
-			for _, a := range guardkube.Attacks() {
+			for _, a := range attack.Requests() {
 				results = append(results, Attack{Suite: "readonly", Name: a.String(), By: byRaw, Harmless: a.Harmless, Asks: g.accessOfAttack(a)}.newResult())
 			}
 			write := Ran{Made: true, Requests: []journal.Request{{Decision: journal.Allow, Verb: "get", Resource: "pods", Namespace: "x", Name: "y"}, {Decision: journal.Deny, Verb: "delete", Resource: "pods", Namespace: "x"}}}

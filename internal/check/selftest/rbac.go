@@ -17,7 +17,7 @@ import (
 	authz "k8s.io/api/authorization/v1"
 
 	"nightcrier.dev/nightcrier"
-	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -108,7 +108,7 @@ func requestAccess(q journal.Request) (access, bool) {
 }
 
 // accessOfAttack is what a raw request needs. Whoever acts as somebody else needs that alone.
-func (g *guarded) accessOfAttack(a guardkube.Attack) (all []access) {
+func (g *guarded) accessOfAttack(a attack.Request) (all []access) {
 	for name := range a.Header {
 		if what, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), "Impersonate-"); ok {
 			resource := map[string]string{"User": "users", "Group": "groups"}[what]

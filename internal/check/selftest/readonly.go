@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -34,7 +35,7 @@ func readonlySuite(ctx context.Context, b *Bench) ([]Result, error) {
 	if b.Against != nil {
 		return b.readonlyAgainst(ctx)
 	}
-	b.Progress(fmt.Sprintf("readonly: %d raw requests", len(guardkube.Attacks())))
+	b.Progress(fmt.Sprintf("readonly: %d raw requests", len(attack.Requests())))
 	all, err := b.rawRequests(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ const rawLanes = 8
 
 // rawRequests makes the guard's own attack suite on a guard before the Door.
 func (b *Bench) rawRequests(ctx context.Context) ([]Result, error) {
-	attacks := guardkube.Attacks()
+	attacks := attack.Requests()
 	all := make([]Result, len(attacks))
 	lanes, ctx := errgroup.WithContext(ctx)
 	for lane := range rawLanes {
@@ -83,7 +84,7 @@ func (b *Bench) rawRequests(ctx context.Context) ([]Result, error) {
 }
 
 // rawLane makes every rawLanes-th of the attacks.
-func (b *Bench) rawLane(ctx context.Context, attacks []guardkube.Attack, all []Result, lane int) error {
+func (b *Bench) rawLane(ctx context.Context, attacks []attack.Request, all []Result, lane int) error {
 	d, err := b.Door()
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (b *Bench) rawLane(ctx context.Context, attacks []guardkube.Attack, all []R
 type guarded struct {
 	guard    *guardkube.Guard
 	server   *guardkube.Server
-	mark     guardkube.Mark
+	mark     attack.Mark
 	canaries []Canary
 
 	mu      sync.Mutex
@@ -150,7 +151,7 @@ func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 	for _, c := range file.Clusters {
 		roots.AppendCertsFromPEM(c.CertificateAuthorityData)
 	}
-	g.mark = guardkube.Mark{Addr: l.Addr().String(), Roots: roots, Token: guard.Token(),
+	g.mark = attack.Mark{Addr: l.Addr().String(), Roots: roots, Token: guard.Token(),
 		Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}
 	return g, nil
 }
@@ -182,7 +183,7 @@ func (g *guarded) countRecords() int {
 
 // makeAttack makes one raw request. That the guard's server closed the connection, or
 // answered with a refusal before the guard came to judge, is the guard's doing too.
-func (g *guarded) makeAttack(ctx context.Context, d *Door, a guardkube.Attack) (Result, error) {
+func (g *guarded) makeAttack(ctx context.Context, d *Door, a attack.Request) (Result, error) {
 	about := Attack{Suite: "readonly", Name: a.String(), By: byRaw, Expected: []Layer{Guard}, Harmless: a.Harmless, Asks: g.accessOfAttack(a)}
 	from, n := time.Now(), g.countRecords()
 	reply, err := a.Send(ctx, g.mark)

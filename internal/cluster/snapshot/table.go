@@ -6,57 +6,21 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nightcrier.dev/nightcrier/internal/cluster/snapshot/internal/columns"
 )
-
-// column is a column of `kubectl get`. A wide one is shown with -o wide only.
-type column struct {
-	name string
-	wide bool
-}
-
-// layout is how objects of a kind are shown: the columns, and the cells of one.
-type layout struct {
-	columns []column
-	cells   func(o *object, now time.Time) ([]any, error)
-}
-
-func newColumns(narrow string, wide ...string) []column {
-	var list []column
-	for _, name := range splitColumns(narrow) {
-		list = append(list, column{name: name})
-	}
-	for _, name := range wide {
-		list = append(list, column{name: name, wide: true})
-	}
-	return list
-}
-
-// layoutOf makes a layout of a function on the typed object.
-func layoutOf[T any](cols []column, cells func(o *T, now time.Time) []any) layout {
-	return layout{cols, func(o *object, now time.Time) ([]any, error) {
-		var typed T
-		if err := json.Unmarshal(o.raw, &typed); err != nil {
-			return nil, err
-		}
-		return cells(&typed, now), nil
-	}}
-}
 
 // newTable shows objects as `kubectl get` prints them. Ages are as of the moment of
 // the snapshot.
 func (a api) newTable(q request, found []*object, meta metav1.ListMeta) metav1.Table {
-	show, ok := layouts[q.kind.Name]
-	if !ok {
-		show = layout{newColumns("Name, Age"), nil}
-	}
+	show := columns.LayoutOf(q.kind.Name)
 	t := metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta, Rows: []metav1.TableRow{}}
-	for _, c := range show.columns {
-		d := metav1.TableColumnDefinition{Name: c.name, Type: "string"}
-		if c.name == "Name" {
+	for _, c := range show.Columns {
+		d := metav1.TableColumnDefinition{Name: c.Name, Type: "string"}
+		if c.Name == "Name" {
 			d.Format = "name"
 		}
-		if c.wide {
+		if c.Wide {
 			d.Priority = 1
 		}
 		t.ColumnDefinitions = append(t.ColumnDefinitions, d)
@@ -67,14 +31,10 @@ func (a api) newTable(q request, found []*object, meta metav1.ListMeta) metav1.T
 	return t
 }
 
-func (a api) newRow(show layout, o *object) metav1.TableRow {
-	var cells []any
-	var err error
-	if show.cells != nil {
-		cells, err = show.cells(o, a.snap.CapturedAt)
-	}
-	if cells == nil || err != nil { // an object that is not as its kind should be
-		cells = make([]any, len(show.columns))
+func (a api) newRow(show columns.Layout, o *object) metav1.TableRow {
+	cells := show.Cells(o.raw, a.snap.CapturedAt)
+	if cells == nil {
+		cells = make([]any, len(show.Columns))
 		for i := range cells {
 			cells[i] = "<unknown>"
 		}
@@ -94,12 +54,5 @@ func (a api) ageOf(o *object) string {
 	if err != nil {
 		return "<unknown>"
 	}
-	return formatAge(metav1.NewTime(at), a.snap.CapturedAt)
-}
-
-func formatAge(at metav1.Time, now time.Time) string {
-	if at.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(now.Sub(at.Time))
+	return columns.FormatAge(metav1.NewTime(at), a.snap.CapturedAt)
 }

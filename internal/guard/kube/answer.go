@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/guard/kube/internal/strip"
 	"nightcrier.dev/nightcrier/internal/retry"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
@@ -304,10 +305,42 @@ func (c *call) cleanAnswer(resp *http.Response, body []byte) (answer, error) {
 		a.body, err = c.cleanJSON(body)
 		return a, err
 	case media == mediaText && c.parts.class == classHealth:
-		a.body = c.maskText(c.g.cfg.Mask, body)
+		a.body = c.maskText(body)
 		return a, nil
 	}
 	return a, newFailuref(http.StatusBadGateway, "format", "the cluster's answer is not JSON and is not passed on")
+}
+
+// maskText masks text and counts what it masked.
+func (c *call) maskText(body []byte) []byte {
+	out, masked := strip.MaskText(c.g.cfg.Mask, body)
+	c.audit.Masked += masked
+	return out
+}
+
+// cleanJSON frees a JSON document of what is secret, or refuses to pass it on.
+func (c *call) cleanJSON(body []byte) ([]byte, error) {
+	log := c.g.cfg.MaskLog
+	if c.g.cfg.Upstream.Recorded { // it was masked as a log then
+		log = nil
+	}
+	objects := c.parts.class == classResource
+	out, masked, err := strip.CleanJSON(body, strip.Options{
+		Mask: c.g.cfg.Mask, MaskLog: log, Columns: c.columns, Restore: c.form.restore,
+		Metadata: objects && c.parts.verb != "" && metadataOnly(c.parts.resource),
+		Secrets:  objects && strings.HasSuffix(c.parts.resource, "secrets"),
+	})
+	c.audit.Masked += masked
+	switch {
+	case errors.Is(err, strip.ErrMoreThanMetadata):
+		return nil, newFailuref(http.StatusBadGateway, "secret", "the cluster gave %v, which is not passed on", err)
+	case errors.Is(err, strip.ErrNotFreed):
+		return nil, newFailuref(http.StatusBadGateway, "format", "the answer cannot be freed of secrets: ask for less of it")
+	case err != nil:
+		return nil, newFailuref(http.StatusBadGateway, "format", "the cluster's answer is %v and is not passed on", err)
+	}
+	c.columns = out.Columns
+	return out.Body, nil
 }
 
 // maxSaid bounds what is told of a text that is no Status, in bytes.

@@ -10,10 +10,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
-func (g *guarded) mark(tb testing.TB, sc scene) guardkube.Mark {
+func (g *guarded) mark(tb testing.TB, sc scene) attack.Mark {
 	tb.Helper()
 	file, err := clientcmd.Load(g.server.Kubeconfig())
 	if err != nil {
@@ -21,7 +22,7 @@ func (g *guarded) mark(tb testing.TB, sc scene) guardkube.Mark {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(file.Clusters["nightcrier"].CertificateAuthorityData)
-	return guardkube.Mark{
+	return attack.Mark{
 		Addr: g.addr, Roots: roots, Token: g.guard.Token(),
 		Names: map[string]string{"ns": sc.ns, "pod": sc.pod.Name, "node": kubetest.NodeName, "secret": "db"},
 	}
@@ -36,7 +37,7 @@ func TestAttacks(t *testing.T) {
 	m := g.mark(t, sc)
 	answered := 0
 	names := map[string]bool{}
-	for _, a := range guardkube.Attacks() {
+	for _, a := range attack.Requests() {
 		if names[a.String()] {
 			t.Errorf("two attacks are called %s", a)
 		}

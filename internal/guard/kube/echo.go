@@ -73,7 +73,7 @@ func (c *call) cleanError(body []byte) (out []byte, err error) {
 // cleanText cleans an error that is no JSON.
 func (c *call) cleanText(body []byte) []byte {
 	text := mask.WithoutEchoes(string(body), c.parts.optionWords()...)
-	return mask.Apart([]byte(text), func(b []byte) []byte { return c.maskText(c.g.cfg.Mask, b) }, c.parts.nameWords()...)
+	return mask.Apart([]byte(text), c.maskText, c.parts.nameWords()...)
 }
 
 // withoutEchoes replaces what the strings of a document repeat. What is no document stays

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/guard/kube/internal/strip"
 )
 
 // A caller says from which line on a log is told, to which byte, and whether the moment
@@ -298,7 +300,7 @@ func (c *call) maskLines(lines []logLine, from int) (_ []logLine, settled int, e
 			return nil, 0, newFailuref(http.StatusInternalServerError, "mask", "the log cannot be masked line by line")
 		}
 		if i >= from {
-			c.audit.Masked += max(0, bytes.Count(masked[:n], []byte(tagOpen))-strings.Count(l.text, tagOpen))
+			c.audit.Masked += max(0, bytes.Count(masked[:n], []byte(strip.TagOpen))-strings.Count(l.text, strip.TagOpen))
 			out = append(out, logLine{l.stamp, string(masked[:n])})
 		}
 		masked = masked[n:]

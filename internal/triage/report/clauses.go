@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 var markRE = regexp.MustCompile(`(?i)^[✓✔✗⚠*_\s]*(?:verified|seen|unseen)[*_\s]*$`)
@@ -206,7 +207,7 @@ func parseHypothesis(id, head string, lines []line) nightcrier.Hypothesis {
 // block, or as the whole text.
 func findCommand(s string) string {
 	if m := backtickRE.FindStringSubmatch(strings.ReplaceAll(s, "```", "")); m != nil {
-		return texts.CutBytes(unescapeLine(m[1]), maxText)
+		return texts.CutBytes(markdown.UnescapeLine(m[1]), maxText)
 	}
 	for l := range strings.SplitSeq(s, "\n") {
 		l = strings.TrimSpace(strings.Trim(strings.TrimSpace(l), "`"))
@@ -334,7 +335,7 @@ var objectREs = []*regexp.Regexp{
 // parseObject reads the name of an object in the ways that people write it.
 func parseObject(s string) nightcrier.Object {
 	s = strings.TrimSpace(strings.NewReplacer("`", "", "*", "", "_", "").Replace(firstLine(s)))
-	if s == "unknown" || len(s) > maxLine {
+	if s == "unknown" || len(s) > markdown.MaxLine {
 		return nightcrier.Object{}
 	}
 	for _, re := range objectREs {

@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 // Bounds of what a rendered report lists of one thing. All of it is in
@@ -41,7 +42,7 @@ func (p *printer) printScope() {
 func joinObjects(list []nightcrier.Object) string {
 	var names []string
 	for _, o := range list[:min(len(list), maxObjects)] {
-		names = append(names, escapeLine(o.String()))
+		names = append(names, markdown.EscapeLine(o.String()))
 	}
 	if more := len(list) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
@@ -57,14 +58,14 @@ func (p *printer) printConsequences() {
 	}
 	p.beginSubsection("What Follows From It")
 	for _, c := range p.r.Consequences[:min(len(p.r.Consequences), maxObjects)] {
-		s := escapeLine(c.Statement)
-		if object := escapeLine(c.Object.String()); !strings.Contains(s, object) {
+		s := markdown.EscapeLine(c.Statement)
+		if object := markdown.EscapeLine(c.Object.String()); !strings.Contains(s, object) {
 			s = object + ": " + s
 		}
 		if because := c.Because.String(); because != "" {
-			s += " — because of " + escapeLine(because)
+			s += " — because of " + markdown.EscapeLine(because)
 		}
-		p.writeLinef("- %s — %s", s, quoteCode(c.Cause))
+		p.writeLinef("- %s — %s", s, markdown.QuoteCode(c.Cause))
 	}
 	if more := len(p.r.Consequences) - maxObjects; more > 0 {
 		p.writeLinef("- and %d more", more)
@@ -74,21 +75,21 @@ func (p *printer) printConsequences() {
 func listChanges(r *nightcrier.Report) []string {
 	var out []string
 	for _, c := range r.Changes {
-		s := escapeLine(c.What)
+		s := markdown.EscapeLine(c.What)
 		if !c.At.IsZero() {
 			s = c.At.UTC().Format(time.RFC3339) + " — " + s
 		}
 		if c.Who != "" {
-			s += " — by " + escapeLine(c.Who)
+			s += " — by " + markdown.EscapeLine(c.Who)
 		}
 		if c.Correlation != "" {
-			s += " — " + escapeLine(c.Correlation)
+			s += " — " + markdown.EscapeLine(c.Correlation)
 		}
 		if ids := evidenceList(c.Evidence); ids != "" {
 			s += " — Source: " + ids
 		}
 		for _, d := range c.Details[:min(len(c.Details), maxDetails)] {
-			s += "\n  - " + quoteCode(d)
+			s += "\n  - " + markdown.QuoteCode(d)
 		}
 		if more := len(c.Details) - maxDetails; more > 0 {
 			s += fmt.Sprintf("\n  - and %d more differences", more)
@@ -101,7 +102,7 @@ func listChanges(r *nightcrier.Report) []string {
 func evidenceList(ids []string) string {
 	var out []string
 	for _, id := range ids {
-		out = append(out, quoteCode(id))
+		out = append(out, markdown.QuoteCode(id))
 	}
 	return strings.Join(out, ", ")
 }
@@ -113,19 +114,19 @@ func describeRecalled(r *nightcrier.Report) string {
 	if old == nil {
 		return ""
 	}
-	s := "incident " + quoteCode(old.IncidentID)
+	s := "incident " + markdown.QuoteCode(old.IncidentID)
 	if !old.At.IsZero() {
 		s = old.At.UTC().Format("2006-01-02 15:04 UTC") + ", " + s
 	}
 	if old.Summary != "" {
-		s += ": " + escapeLine(old.Summary)
+		s += ": " + markdown.EscapeLine(old.Summary)
 	}
 	held := "that diagnosis no longer holds"
 	if old.Holds {
 		held = "that diagnosis still holds"
 	}
 	if old.Why != "" {
-		held += ": " + escapeLine(old.Why)
+		held += ": " + markdown.EscapeLine(old.Why)
 	}
 	return s + " — " + held
 }
@@ -137,9 +138,9 @@ func (p *printer) printNotes() {
 	}
 	p.beginSubsection("Notes From Last Time")
 	for _, n := range p.r.Recalled.Notes[:min(len(p.r.Recalled.Notes), maxNotes)] {
-		s := escapeLine(n.Text)
+		s := markdown.EscapeLine(n.Text)
 		if n.By != "" {
-			s += " — " + escapeLine(n.By)
+			s += " — " + markdown.EscapeLine(n.By)
 		}
 		if !n.At.IsZero() {
 			s += ", " + n.At.UTC().Format("2006-01-02 15:04 UTC")
@@ -155,9 +156,9 @@ func (p *printer) printRunbooks() {
 	}
 	p.beginSubsection("Runbooks")
 	for _, b := range p.r.Runbooks {
-		s := "- " + escapeLine(b.Title) + " — " + quoteCode(b.Source)
+		s := "- " + markdown.EscapeLine(b.Title) + " — " + markdown.QuoteCode(b.Source)
 		if b.Problem != "" {
-			s += " — not read: " + escapeLine(b.Problem)
+			s += " — not read: " + markdown.EscapeLine(b.Problem)
 		}
 		p.writeLine(s)
 	}
@@ -171,8 +172,8 @@ func (p *printer) printRunbooks() {
 
 // printDetails writes text that a reader unfolds.
 func (p *printer) printDetails(title, text string) {
-	p.writeLinef("<details><summary>%s</summary>\n", escapeLine(title))
-	p.writeLine(fenceText(text))
+	p.writeLinef("<details><summary>%s</summary>\n", markdown.EscapeLine(title))
+	p.writeLine(markdown.FenceText(text))
 	p.writeLine("</details>\n")
 }
 

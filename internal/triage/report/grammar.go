@@ -6,6 +6,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 var (
@@ -56,7 +57,7 @@ func listItems(lines []line) []string {
 			if !ok {
 				text = strings.TrimSpace(l.text)
 			}
-			if last := &out[len(out)-1]; len(*last) < maxLine {
+			if last := &out[len(out)-1]; len(*last) < markdown.MaxLine {
 				*last += " — " + text
 			}
 		case len(out) >= maxItems:
@@ -233,4 +234,6 @@ func factRefs(s string) []string {
 func dropEmphasis(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "**", "")) }
 
 // cleanText cleans a piece of agent's Markdown for a field of the report.
-func cleanText(s string) string { return texts.CutBytes(unescapeLine(dropEmphasis(s)), maxText) }
+func cleanText(s string) string {
+	return texts.CutBytes(markdown.UnescapeLine(dropEmphasis(s)), maxText)
+}

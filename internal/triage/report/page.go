@@ -13,6 +13,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 //go:embed page.css
@@ -22,7 +23,7 @@ var pageCSS string
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"text": printable, "prose": proseHTML, "brief": briefHTML, "title": upperFirst, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bareText(describeOutcome(f)) },
+	"text": markdown.Printable, "prose": proseHTML, "brief": briefHTML, "title": upperFirst, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bareText(describeOutcome(f)) },
 	"stamp": timeElement, "short": func(s string) string { return texts.CutBytes(s, maxPhrase) },
 }).Parse(pageText))
 
@@ -348,7 +349,7 @@ func checkOf(c nightcrier.Check) checkWord {
 
 // proseHTML is text for people, in which what stands between backticks is code.
 func proseHTML(s string) template.HTML {
-	parts := strings.Split(printable(s), "`")
+	parts := strings.Split(markdown.Printable(s), "`")
 	var b strings.Builder
 	for i, part := range parts {
 		switch part = template.HTMLEscapeString(part); {
@@ -372,7 +373,7 @@ func briefHTML(s string) template.HTML {
 }
 
 // bareText undoes what a phrase was given for Markdown; the page escapes in its own way.
-func bareText(s string) string { return strings.ReplaceAll(unescapeLine(s), "**", "") }
+func bareText(s string) string { return strings.ReplaceAll(markdown.UnescapeLine(s), "**", "") }
 
 func bareAll(list []string) []string {
 	var out []string

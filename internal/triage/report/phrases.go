@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 // The statuses of the triage card.
@@ -65,7 +66,7 @@ func primaryHypothesis(r *nightcrier.Report) string {
 }
 
 func withConfidence(s string, c nightcrier.Confidence) string {
-	s = escapeLine(s)
+	s = markdown.EscapeLine(s)
 	if c != "" {
 		s += " — Confidence: " + upperFirst(string(c))
 	}
@@ -87,8 +88,8 @@ func firstStep(r *nightcrier.Report) string {
 	if len(r.Actions) == 0 {
 		return ""
 	}
-	s := escapeLine(r.Actions[0].Action)
-	if outcome := escapeLine(r.Actions[0].Outcome); outcome != "" {
+	s := markdown.EscapeLine(r.Actions[0].Action)
+	if outcome := markdown.EscapeLine(r.Actions[0].Outcome); outcome != "" {
 		s += " — expected: " + outcome
 	}
 	return s
@@ -99,7 +100,7 @@ func weakestAssumption(r *nightcrier.Report) string {
 	for _, c := range []nightcrier.Confidence{nightcrier.Low, nightcrier.Medium, nightcrier.High} {
 		for _, i := range r.Inferences {
 			if i.Confidence == c && i.WrongIf != "" {
-				return "that " + escapeLine(i.ID) + " holds (" + strings.TrimSuffix(escapeLine(i.Text), ".") + "); wrong if " + escapeLine(i.WrongIf)
+				return "that " + markdown.EscapeLine(i.ID) + " holds (" + strings.TrimSuffix(markdown.EscapeLine(i.Text), ".") + "); wrong if " + markdown.EscapeLine(i.WrongIf)
 			}
 		}
 	}
@@ -126,7 +127,7 @@ func listAlternatives(r *nightcrier.Report) []string {
 		if i == 0 {
 			continue
 		}
-		s := escapeLine(h.ID) + ": " + escapeLine(h.Statement)
+		s := markdown.EscapeLine(h.ID) + ": " + markdown.EscapeLine(h.Statement)
 		if h.Falsification.Outcome == ruledOut {
 			s += " — ruled out by its test"
 		}
@@ -142,7 +143,7 @@ func exitCriteria(r *nightcrier.Report) []string {
 	if isOver(r) {
 		return []string{"the object stays healthy for another 15 minutes"}
 	}
-	object := orUnknown(escapeLine(r.Target.String()))
+	object := orUnknown(markdown.EscapeLine(r.Target.String()))
 	first := object + " reports ready"
 	switch r.Target.Kind {
 	case "Job", "CronJob":
@@ -169,13 +170,13 @@ func blastRadius(m map[string]any) string {
 	case counted && fmt.Sprint(pods) == "0":
 		out = append(out, "no Pods of its own")
 	case counted:
-		out = append(out, escapeLine(fmt.Sprintf("%v of %v Pods not ready", notReady, pods)))
+		out = append(out, markdown.EscapeLine(fmt.Sprintf("%v of %v Pods not ready", notReady, pods)))
 	}
 	for _, k := range sortedKeys(m) {
 		if k == "impact" || k == "credentialRisks" || counted && (k == "pods" || k == "notReadyPods") {
 			continue
 		}
-		out = append(out, escapeLine(fmt.Sprintf("%s: %v", k, m[k])))
+		out = append(out, markdown.EscapeLine(fmt.Sprintf("%s: %v", k, m[k])))
 	}
 	return strings.Join(out, "; ")
 }
@@ -190,12 +191,12 @@ func userImpact(r *nightcrier.Report) string {
 func listInferences(r *nightcrier.Report) []string {
 	var out []string
 	for _, i := range r.Inferences {
-		s := fmt.Sprintf("**[%s]** %s", escapeLine(i.ID), withConfidence(i.Text, i.Confidence))
+		s := fmt.Sprintf("**[%s]** %s", markdown.EscapeLine(i.ID), withConfidence(i.Text, i.Confidence))
 		if len(i.BasedOn) > 0 {
 			s += "\n  - Based on: " + strings.Join(i.BasedOn, ", ")
 		}
 		if i.WrongIf != "" {
-			s += "\n  - Wrong if: " + escapeLine(i.WrongIf)
+			s += "\n  - Wrong if: " + markdown.EscapeLine(i.WrongIf)
 		}
 		out = append(out, s)
 	}
@@ -205,7 +206,7 @@ func listInferences(r *nightcrier.Report) []string {
 func notChecked(r *nightcrier.Report) []string {
 	var out []string
 	for _, n := range r.NotChecked {
-		out = append(out, escapeLine(n.What)+" — "+escapeLine(n.Why))
+		out = append(out, markdown.EscapeLine(n.What)+" — "+markdown.EscapeLine(n.Why))
 	}
 	return out
 }
@@ -213,11 +214,11 @@ func notChecked(r *nightcrier.Report) []string {
 func listUnknowns(r *nightcrier.Report) []string {
 	var out []string
 	for _, n := range r.NotChecked {
-		out = append(out, "what "+texts.CutBytes(escapeLine(n.What), maxUnknown)+" would have shown")
+		out = append(out, "what "+texts.CutBytes(markdown.EscapeLine(n.What), maxUnknown)+" would have shown")
 	}
 	for _, f := range r.Facts {
 		if f.Check == nightcrier.Unseen {
-			out = append(out, "whether "+escapeLine(f.ID)+" holds: no recorded evidence shows it")
+			out = append(out, "whether "+markdown.EscapeLine(f.ID)+" holds: no recorded evidence shows it")
 		}
 	}
 	if more := len(out) - maxUnknowns; more > 0 {
@@ -230,7 +231,7 @@ func fixForward(r *nightcrier.Report) []string {
 	if r.RootCause == nil {
 		return nil
 	}
-	object := orUnknown(escapeLine(r.RootCause.Object.String()))
+	object := orUnknown(markdown.EscapeLine(r.RootCause.Object.String()))
 	owner := " — owner: the team that owns " + object
 	if r.RootCause.Object.Kind == "Node" {
 		return []string{"find out what took " + object + " down before it takes work again" + owner}
@@ -272,10 +273,10 @@ func describeOutcome(f nightcrier.Falsification) string {
 		s = "not run"
 	}
 	if f.Why != "" {
-		s += ": " + escapeLine(f.Why)
+		s += ": " + markdown.EscapeLine(f.Why)
 	}
 	if f.Evidence != "" {
-		s += " (" + quoteCode(f.Evidence) + ")"
+		s += " (" + markdown.QuoteCode(f.Evidence) + ")"
 	}
 	return s
 }

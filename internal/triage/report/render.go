@@ -11,6 +11,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 // Render returns the report as investigation.md.
@@ -111,11 +112,11 @@ func (p *printer) writeList(items []string, none string) {
 
 // printOrigin says whose report it is and how far it was checked.
 func (p *printer) printOrigin() {
-	by := cmp.Or(escapeLine(p.r.Executor), "an agent")
+	by := cmp.Or(markdown.EscapeLine(p.r.Executor), "an agent")
 	if p.r.Source == "builtin" {
 		by = "built-in rules, without an agent"
 	}
-	said := fmt.Sprintf("Incident %s on cluster %s, investigated by %s", orDash(escapeLine(p.r.IncidentID)), orDash(escapeLine(p.r.Cluster)), by)
+	said := fmt.Sprintf("Incident %s on cluster %s, investigated by %s", orDash(markdown.EscapeLine(p.r.IncidentID)), orDash(markdown.EscapeLine(p.r.Cluster)), by)
 	if !p.final {
 		p.writeLine("_" + said + "._")
 		return
@@ -126,7 +127,7 @@ func (p *printer) printOrigin() {
 		p.writeLine("_Problems of this report:_")
 		p.writeLine("")
 		for _, problem := range p.r.Problems {
-			p.writeLine("- " + escapeLine(problem))
+			p.writeLine("- " + markdown.EscapeLine(problem))
 		}
 	}
 }
@@ -136,7 +137,7 @@ func (p *printer) printOrigin() {
 func (p *printer) printUnseen() {
 	if why := NewCard(p.r).Unseen; why != "" {
 		p.writeLine("")
-		p.writeLinef("**No cluster was looked at:** %s.", strings.TrimSuffix(escapeLine(why), "."))
+		p.writeLinef("**No cluster was looked at:** %s.", strings.TrimSuffix(markdown.EscapeLine(why), "."))
 	}
 }
 
@@ -145,19 +146,19 @@ func (p *printer) printUnseen() {
 func (p *printer) printCard() {
 	r := p.r
 	p.writeField("Status", statusLine(r))
-	p.writeField("Target", orUnknown(escapeLine(r.Target.String())))
+	p.writeField("Target", orUnknown(markdown.EscapeLine(r.Target.String())))
 	if mend := NewCard(r).Mend; mend != r.Target {
-		p.writeField("Object to Mend", escapeLine(mend.String()))
+		p.writeField("Object to Mend", markdown.EscapeLine(mend.String()))
 	}
 	p.writeField("Primary Hypothesis", primaryHypothesis(r))
 	p.writeField("First Step", firstStep(r))
 	p.writeField("First Command", commandCode(firstAction(r)))
 	p.writeField("Seen Before", describeRecalled(r))
 	p.writeField("Most Dangerous Assumption", weakestAssumption(r))
-	p.writeField("Severity", escapeLine(r.Severity))
-	p.writeField("Impact", orUnknown(escapeLine(r.Impact)))
+	p.writeField("Severity", markdown.EscapeLine(r.Severity))
+	p.writeField("Impact", orUnknown(markdown.EscapeLine(r.Impact)))
 	p.writeField("Duration", describeDuration(p.d))
-	p.writeField("Verdict", escapeLine(string(r.Verdict)))
+	p.writeField("Verdict", markdown.EscapeLine(string(r.Verdict)))
 	p.beginSubsection("Top 3 Recommended Actions")
 	p.printActions()
 	if p.depth == Minimal {
@@ -180,7 +181,7 @@ func (p *printer) printActions() {
 		if i == 3 {
 			break
 		}
-		p.writeLinef("| %d | %s | %s | %s |", a.Priority, escapeCell(a.Action), escapeCell(a.Outcome), escapeCell(a.Risk))
+		p.writeLinef("| %d | %s | %s | %s |", a.Priority, markdown.EscapeCell(a.Action), markdown.EscapeCell(a.Outcome), markdown.EscapeCell(a.Risk))
 	}
 }
 
@@ -197,7 +198,7 @@ func (p *printer) printProblem() {
 
 func (p *printer) printFindings() {
 	r := p.r
-	p.writeField("Category", orUnknown(escapeLine(r.Category)))
+	p.writeField("Category", orUnknown(markdown.EscapeLine(r.Category)))
 	p.writeField("Blast Radius", orUnknown(blastRadius(r.BlastRadius)))
 	p.writeField("User Impact", userImpact(r))
 	p.beginSubsection("Facts")
@@ -219,12 +220,12 @@ func (p *printer) printFindings() {
 func (p *printer) listFacts() []string {
 	var out []string
 	for _, f := range p.r.Facts {
-		s := fmt.Sprintf("**[%s]** %s", escapeLine(f.ID), escapeLine(f.Text))
+		s := fmt.Sprintf("**[%s]** %s", markdown.EscapeLine(f.ID), markdown.EscapeLine(f.Text))
 		if src := sourceOf(f); src != "" {
 			s += " — Source: " + src
 		}
 		if f.Quote != "" {
-			s += ` — "` + escapeLine(f.Quote) + `"`
+			s += ` — "` + markdown.EscapeLine(f.Quote) + `"`
 		}
 		if p.final {
 			s += " — " + checkMark(f.Check)
@@ -240,7 +241,7 @@ func sourceOf(f nightcrier.Fact) string {
 		parts = append(parts, ids)
 	}
 	if f.Source != "" {
-		parts = append(parts, quoteCode(f.Source))
+		parts = append(parts, markdown.QuoteCode(f.Source))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -280,38 +281,38 @@ func (p *printer) rootCause() {
 		p.writeLine("_" + noCause(p.r.Verdict) + "_")
 		return
 	}
-	p.writeField("Cause", quoteCode(rc.Cause))
-	p.writeField("Object", escapeLine(rc.Object.String()))
+	p.writeField("Cause", markdown.QuoteCode(rc.Cause))
+	p.writeField("Object", markdown.EscapeLine(rc.Object.String()))
 	p.writeField("Confidence", upperFirst(string(rc.Confidence)))
 	if len(p.r.Hypotheses) == 0 || p.r.Hypotheses[0].Statement != rc.Summary {
-		p.writeField("Summary", escapeLine(rc.Summary))
+		p.writeField("Summary", markdown.EscapeLine(rc.Summary))
 	}
 }
 
 func (p *printer) printHypothesis(h nightcrier.Hypothesis, whole bool) {
-	head := escapeLine(h.ID) + ": " + escapeLine(h.Statement)
+	head := markdown.EscapeLine(h.ID) + ": " + markdown.EscapeLine(h.Statement)
 	if h.Confidence != "" {
 		head += " — Confidence: " + upperFirst(string(h.Confidence))
 	}
 	p.beginSubsection(head)
 	if h.Cause != "" {
-		p.writeField("Cause", quoteCode(h.Cause))
+		p.writeField("Cause", markdown.QuoteCode(h.Cause))
 	}
-	p.writeField("Object", escapeLine(h.Object.String()))
+	p.writeField("Object", markdown.EscapeLine(h.Object.String()))
 	p.writeField("Evidence for", orNone(strings.Join(h.For, ", ")))
 	p.writeField("Evidence against", orNone(strings.Join(h.Against, ", ")))
 	f := h.Falsification
 	if f.Command != "" {
-		p.writeField("Falsification test", quoteCode(f.Command))
+		p.writeField("Falsification test", markdown.QuoteCode(f.Command))
 	}
 	if whole {
-		p.writeField("Expected if true", escapeLine(f.IfTrue))
-		p.writeField("Expected if false", escapeLine(f.IfFalse))
+		p.writeField("Expected if true", markdown.EscapeLine(f.IfTrue))
+		p.writeField("Expected if false", markdown.EscapeLine(f.IfFalse))
 	}
 	p.writeField("Outcome", describeOutcome(f))
 	if whole && strings.TrimSpace(f.Shown) != "" {
 		p.writeLine("")
-		p.writeLine(fenceText(f.Shown))
+		p.writeLine(markdown.FenceText(f.Shown))
 	}
 }
 
@@ -319,7 +320,7 @@ func (p *printer) printRemediation() {
 	p.writeLine("Nightcrier changes nothing by itself; these are steps for a person.")
 	p.beginSubsection("Immediate Mitigation")
 	for i, a := range p.r.Actions {
-		p.writeLinef("%d. %s", i+1, escapeLine(a.Action))
+		p.writeLinef("%d. %s", i+1, markdown.EscapeLine(a.Action))
 		if command := commandCode(StepOf(p.r, a)); command != "" {
 			p.writeLinef("   - Command: %s", command)
 		}
@@ -345,14 +346,14 @@ func commandCode(s Step) string {
 	case s.Command == "":
 		return ""
 	case s.Effect == Reads:
-		return quoteCode(s.Command)
+		return markdown.QuoteCode(s.Command)
 	}
-	return quoteCode(s.Command) + " — it " + string(s.Effect)
+	return markdown.QuoteCode(s.Command) + " — it " + string(s.Effect)
 }
 
 func (p *printer) writeIndented(label, value string) {
 	if value != "" {
-		p.writeLinef("   - %s: %s", label, escapeLine(value))
+		p.writeLinef("   - %s: %s", label, markdown.EscapeLine(value))
 	}
 }
 
@@ -368,14 +369,14 @@ func (p *printer) printProof() {
 	p.beginSubsection("Commands Executed")
 	var commands []string
 	for _, c := range p.d.Commands {
-		commands = append(commands, quoteCode(c))
+		commands = append(commands, markdown.QuoteCode(c))
 	}
 	p.writeList(commands, "no recorded read")
 	p.beginSubsection(notCheckedTitle)
 	p.writeList(notChecked(p.r), "nothing that was needed was denied, missing or out of budget")
 	if p.final && p.r.AuditHead != "" {
 		p.beginSubsection("Audit")
-		p.writeLinef("- Every request to the cluster stands in `audit.jsonl`, whose last line has the hash %s", quoteCode(p.r.AuditHead))
+		p.writeLinef("- Every request to the cluster stands in `audit.jsonl`, whose last line has the hash %s", markdown.QuoteCode(p.r.AuditHead))
 	}
 	if p.final && p.r.Usage.CostUSD+float64(p.r.Usage.InputTokens+p.r.Usage.OutputTokens) > 0 {
 		p.beginSubsection("Spent on Models")
@@ -402,7 +403,7 @@ func (p *printer) listLayers() []string {
 func layerNames(layers []string) string {
 	var out []string
 	for _, l := range layers {
-		out = append(out, escapeLine(l))
+		out = append(out, markdown.EscapeLine(l))
 	}
 	return strings.Join(out, ", ")
 }
@@ -446,9 +447,9 @@ func (p *printer) listSymptoms() []string {
 	if inc == nil {
 		return nil
 	}
-	s := escapeLine(inc.FaultType) + " of " + escapeLine(inc.Resource.String())
+	s := markdown.EscapeLine(inc.FaultType) + " of " + markdown.EscapeLine(inc.Resource.String())
 	if inc.Context != "" {
-		s += ": " + escapeLine(texts.CutBytes(inc.Context, 500))
+		s += ": " + markdown.EscapeLine(texts.CutBytes(inc.Context, 500))
 	}
 	return []string{s}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 // Bounds of what is read from an agent's Markdown. What is beyond them is not
@@ -12,7 +13,6 @@ import (
 const (
 	maxMarkdown = 4 << 20
 	maxLines    = 50_000
-	maxLine     = 16 << 10
 	maxText     = 4 << 10
 	maxItems    = 500
 )
@@ -40,7 +40,7 @@ func scanLines(md []byte) []line {
 		if len(out) == maxLines {
 			break
 		}
-		raw = strings.TrimRight(texts.CutBytes(raw, maxLine), " \t\r")
+		raw = strings.TrimRight(texts.CutBytes(raw, markdown.MaxLine), " \t\r")
 		mark := fenceMark(raw)
 		switch {
 		case fence == "" && mark != "":

@@ -8,11 +8,11 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 	extast "github.com/yuin/goldmark/extension/ast"
-	mdtext "github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report/internal/markdown"
 )
 
 // Screen is the terminal of a reader.
@@ -129,9 +129,9 @@ func splitWords(spans []span) (all []word) {
 // Report makes text for a terminal out of a report's Markdown: none of its marks are
 // left, its sections stand out, and nothing in it steers the terminal.
 func (s Screen) Report(md []byte) string {
-	src := []byte(flattenLines(printable(string(md[:min(len(md), maxPage)]))))
+	doc, src := markdown.Parse(md)
 	w := screenWriter{Screen: s, src: src}
-	w.writeBlocks(markdown.Parser().Parse(mdtext.NewReader(src)), indent{"  ", "  "})
+	w.writeBlocks(doc, indent{"  ", "  "})
 	return strings.TrimLeft(w.b.String(), "\n")
 }
 
@@ -257,15 +257,11 @@ func (w *screenWriter) writeVerbatim(s string, in indent) {
 
 // writeFolded writes what a browser folds, and other HTML as the text that it is.
 func (w *screenWriter) writeFolded(n *ast.HTMLBlock, in indent) {
-	said := string(n.Lines().Value(w.src))
-	if n.HasClosure() {
-		said += string(n.ClosureLine.Value(w.src))
-	}
-	switch m := detailsRE.FindStringSubmatch(said); {
-	case m != nil:
+	switch said, fold := markdown.ReadFold(n, w.src); fold {
+	case markdown.BeginsFold:
 		w.writeGap()
-		w.b.WriteString(w.wrapSpans(in, span{cleanEntities(m[1]), boldly}))
-	case !closesRE.MatchString(said):
+		w.b.WriteString(w.wrapSpans(in, span{cleanEntities(said), boldly}))
+	case markdown.NoFold:
 		w.writeVerbatim(said, in)
 	}
 }
@@ -294,8 +290,8 @@ func (w *screenWriter) readInline(parent ast.Node, style string) (all []span) {
 			all = append(all, span{map[bool]string{true: "[x] ", false: "[ ] "}[n.IsChecked], style})
 		case *ast.Link:
 			all = append(all, w.readInline(n, style)...)
-			if to := string(n.Destination); isWeb(to) {
-				all = append(all, span{" (" + printable(to) + ")", style})
+			if to := string(n.Destination); markdown.IsWeb(to) {
+				all = append(all, span{" (" + markdown.Printable(to) + ")", style})
 			}
 		default:
 			all = append(all, w.readInline(n, style)...)
@@ -329,7 +325,7 @@ func emphasisStyle(level int, style string) string {
 
 // cleanEntities turns entities into the characters that they stand for, none of which steers
 // a terminal.
-func cleanEntities(s string) string { return printable(html.UnescapeString(s)) }
+func cleanEntities(s string) string { return markdown.Printable(html.UnescapeString(s)) }
 
 // textOf is what spans say.
 func textOf(spans []span) string {
@@ -353,7 +349,7 @@ type Beside struct{ Reported, Rest, Look, Flags string }
 func (s Screen) Card(c Card, beside Beside) string {
 	w := cardWriter{Screen: s}
 	if c.Unseen != "" {
-		w.b.WriteString(s.wrapSpans(indent{}, span{"No cluster was looked at: ", yellow + ";1"}, span{printable(joinNonEmpty("; ", strings.TrimSuffix(c.Unseen, "."), beside.Look)), yellow}))
+		w.b.WriteString(s.wrapSpans(indent{}, span{"No cluster was looked at: ", yellow + ";1"}, span{markdown.Printable(joinNonEmpty("; ", strings.TrimSuffix(c.Unseen, "."), beside.Look)), yellow}))
 	}
 	w.writeRow("Status", span{"● " + c.Status.Words, toneColours[c.Status.Tone]}, span{describeGravity(c), plainly})
 	w.writeRow("Reported", span{beside.Reported, plainly})
@@ -385,7 +381,7 @@ type cardWriter struct {
 // writeRow writes what a label stands for; nothing when there is nothing to say.
 func (w *cardWriter) writeRow(label string, said ...span) {
 	for i := range said {
-		said[i].text = printable(said[i].text)
+		said[i].text = markdown.Printable(said[i].text)
 	}
 	if textOf(said) == "" {
 		return

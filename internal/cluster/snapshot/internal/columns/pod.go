@@ -1,4 +1,4 @@
-package snapshot
+package columns
 
 import (
 	"cmp"
@@ -24,13 +24,13 @@ func podCells(p *corev1.Pod, now time.Time) []any {
 	}
 	often := fmt.Sprint(restarts)
 	if restarts > 0 && !last.IsZero() {
-		often += " (" + formatAge(last, now) + " ago)"
+		often += " (" + FormatAge(last, now) + " ago)"
 	}
 	gates := "<none>"
 	if n := len(p.Spec.ReadinessGates); n > 0 {
 		gates = fmt.Sprintf("0/%d", n)
 	}
-	return []any{p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podStatus(p), often, formatAge(p.CreationTimestamp, now),
+	return []any{p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podStatus(p), often, FormatAge(p.CreationTimestamp, now),
 		cmp.Or(p.Status.PodIP, "<none>"), cmp.Or(p.Spec.NodeName, "<none>"), cmp.Or(p.Status.NominatedNodeName, "<none>"), gates}
 }
 

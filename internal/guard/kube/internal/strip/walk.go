@@ -1,7 +1,8 @@
-package kube
+package strip
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"strings"
 )
@@ -67,7 +68,7 @@ func (s *stripper) walkValue(key string, depth int) (span, error) {
 // skipScalar skips a number, true, false or null.
 func (s *stripper) skipScalar() error {
 	from := s.at
-	for s.at < len(s.in) && (isAlphanumeric(s.in[s.at]) || strings.IndexByte("+-.", s.in[s.at]) >= 0) {
+	for s.at < len(s.in) && isScalarByte(s.in[s.at]) {
 		s.at++
 	}
 	switch word := s.in[from:s.at]; string(word) {
@@ -76,6 +77,10 @@ func (s *stripper) skipScalar() error {
 	default:
 		return checkNumber(word)
 	}
+}
+
+func isScalarByte(c byte) bool {
+	return c >= '0' && c <= '9' || c|' ' >= 'a' && c|' ' <= 'z' || c == '+' || c == '-' || c == '.'
 }
 
 func checkNumber(b []byte) error {
@@ -143,14 +148,15 @@ func escapeLength(b []byte) int {
 		return 0
 	case strings.IndexByte(`"\/bfnrt`, b[0]) >= 0:
 		return 1
-	case b[0] == 'u' && len(b) >= 5 && hasOnlyBytes(string(b[1:5]), hexDigit):
+	case b[0] == 'u' && len(b) >= 5 && isHex(b[1:5]):
 		return 5
 	}
 	return 0
 }
 
-func hexDigit(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+func isHex(four []byte) bool {
+	_, err := hex.Decode(make([]byte, 2), four)
+	return err == nil
 }
 
 // hasMoreValues reports whether another value follows before the closing bracket, which it
@@ -186,8 +192,8 @@ func (s *stripper) walkList(key string, depth int) error {
 		}
 		if key == "cells" {
 			s.excerpt(at)
-			if i < len(s.columns) && s.columns[i] != "" {
-				s.maskCell(s.columns[i], at)
+			if i < len(s.Columns) && s.Columns[i] != "" {
+				s.maskCell(s.Columns[i], at)
 			}
 		}
 		if flag != "" {
@@ -235,7 +241,7 @@ func (s *stripper) isInspected(name string) bool {
 	case "", "cells", "object", "metadata", "columnDefinitions", "message", "note":
 		return false
 	case "name":
-		return s.meta
+		return s.Metadata
 	}
 	return true
 }

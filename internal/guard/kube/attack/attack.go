@@ -1,4 +1,6 @@
-package kube
+// Package attack holds requests that try to get more from the guard of a cluster than a
+// read, and makes them as they are: on a connection of its own, with nothing put right.
+package attack
 
 import (
 	"net/http"
@@ -7,10 +9,10 @@ import (
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
-// Attack is a request that tries to get more from a guard than a read. The names
+// Request is one that tries to get more from a guard than a read. The names
 // {ns}, {pod}, {node}, {secret} and {token} stand in its texts for what the
 // cluster has and for the run's token.
-type Attack struct {
+type Request struct {
 	Name   string
 	Method string
 	Target string
@@ -29,11 +31,11 @@ type Attack struct {
 	Harmless bool
 }
 
-// Attacks returns the whole suite. Each that is not raw comes over HTTP/1.1 and
+// Requests returns all of them. Each that is not raw comes over HTTP/1.1 and
 // over HTTP/2.
-func Attacks() []Attack {
-	var all []Attack
-	for _, suite := range [][]Attack{
+func Requests() []Request {
+	var all []Request
+	for _, suite := range [][]Request{
 		writeAttacks(), upgradeAttacks(), subresourceAttacks(), pathAttacks(), queryAttacks(), headerAttacks(), formatAttacks(), identityAttacks(),
 	} {
 		for _, a := range suite {
@@ -46,6 +48,7 @@ func Attacks() []Attack {
 }
 
 const (
+	tableJSON   = "application/json;as=Table;v=v1;g=meta.k8s.io"
 	podsPath    = "/api/v1/namespaces/{ns}/pods"
 	podPath     = podsPath + "/{pod}"
 	secretPath  = "/api/v1/namespaces/{ns}/secrets/{secret}"
@@ -60,9 +63,9 @@ const (
 
 func oneHeader(name, value string) http.Header { return http.Header{name: {value}} }
 
-func writeAttacks() []Attack {
+func writeAttacks() []Request {
 	asJSON := oneHeader("Content-Type", "application/json")
-	return []Attack{
+	return []Request{
 		{Name: "create", Method: "POST", Target: podsPath, Header: asJSON, Body: podJSON},
 		{Name: "create, dry run", Method: "POST", Target: podsPath + "?dryRun=All", Header: asJSON, Body: podJSON},
 		{Name: "create across namespaces", Method: "POST", Target: "/api/v1/pods", Header: asJSON, Body: podJSON},
@@ -106,7 +109,7 @@ func writeAttacks() []Attack {
 	}
 }
 
-func upgradeAttacks() []Attack {
+func upgradeAttacks() []Request {
 	socket := func(protocol string) http.Header {
 		return http.Header{
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-WebSocket-Version": {"13"},
@@ -115,7 +118,7 @@ func upgradeAttacks() []Attack {
 	}
 	spdy := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}}
 	const command = "?command=id&container=app&stdout=true"
-	return []Attack{
+	return []Request{
 		{Name: "exec over WebSocket", Method: "GET", Target: podPath + "/exec" + command, Header: socket("v5.channel.k8s.io")},
 		{Name: "exec over SPDY", Method: "POST", Target: podPath + "/exec" + command, Header: spdy},
 		{Name: "exec over SPDY by GET", Method: "GET", Target: podPath + "/exec" + command, Header: spdy},
@@ -135,10 +138,10 @@ func upgradeAttacks() []Attack {
 	}
 }
 
-func subresourceAttacks() []Attack {
+func subresourceAttacks() []Request {
 	asJSON := oneHeader("Content-Type", "application/json")
-	get := func(name, target string) Attack { return Attack{Name: name, Method: "GET", Target: target} }
-	return []Attack{
+	get := func(name, target string) Request { return Request{Name: name, Method: "GET", Target: target} }
+	return []Request{
 		get("proxy to a Pod", podPath+"/proxy/"),
 		get("proxy to a Pod's path", podPath+"/proxy/metrics"),
 		get("proxy without a path", podPath+"/proxy"),
@@ -170,8 +173,8 @@ func subresourceAttacks() []Attack {
 	}
 }
 
-func pathAttacks() []Attack {
-	var all []Attack
+func pathAttacks() []Request {
+	var all []Request
 	for _, target := range []string{
 		"/api/v1/namespaces/{ns}/pods/../secrets/{secret}", podPath + "/log/../exec?command=id", podPath + "/./exec", "/api/v1/../../metrics",
 		"//api/v1/namespaces/{ns}/secrets", "/api/v1//namespaces/{ns}/secrets/{secret}", podPath + "//exec", podPath + "/exec/", podPath + "/",
@@ -184,35 +187,35 @@ func pathAttacks() []Attack {
 		"api/v1/pods", "*", "?watch=true", "", "http:/api/v1/pods", "/api/v1/namespaces/{ns}/pods/{pod}#/exec",
 		"/api/v1/namespaces/" + strings.Repeat("a", 300) + "/pods", "/" + strings.Repeat("api/v1/", 2000),
 	} {
-		all = append(all, Attack{Name: "path " + texts.CutBytes(target, 80), Method: "GET", Target: target})
+		all = append(all, Request{Name: "path " + texts.CutBytes(target, 80), Method: "GET", Target: target})
 	}
 	return all
 }
 
-func queryAttacks() []Attack {
-	var all []Attack
+func queryAttacks() []Request {
+	var all []Request
 	for _, target := range []string{
 		podsPath + "?watch=true&watch=false", podsPath + "?limit=1&limit=100000", podsPath + "?limit%3D100000", podsPath + "?l%69mit=1", podsPath + "?watch=TRUE", podsPath + "?watch=t", podsPath + "?watch", podsPath + "?watch=", podsPath + "?watch=1;limit=1", podsPath + "?a;b", podsPath + "?&&", podsPath + "?", podsPath + "?=", podsPath + "?watch=true&",
 		podsPath + "?limit=-1", podsPath + "?limit=1e9", podsPath + "?limit=%31%00", podsPath + "?timeoutSeconds=forever", podsPath + "?continue=../../x%20", podsPath + "?labelSelector=%zz", podsPath + "?labelSelector=a%0d%0aX-Y:%20z",
 		podPath + "?watch=true", podPath + "/log?command=id", podPath + "/log?insecureSkipTLSVerifyBackend=true", podPath + "/log?container=..%2f..%2fx", podPath + "/log?container=app&container=other", podPath + "?dryRun=All", podPath + "?export=true", podPath + "?exact=true", podPath + "?fieldManager=x", podPath + "?unknown=1", podPath + "?stdin=true&stdout=true&tty=true&command=sh",
 		"/api/v1/namespaces/{ns}/secrets?fieldSelector=data.password%3Dhunter2", "/apis/example.com/v1/widgets?fieldSelector=spec.password%3Dhunter2", podsPath + "?fieldSelector=spec.containers%5B0%5D.env%3Dx", podsPath + "?fieldSelector=metadata.name",
 	} {
-		all = append(all, Attack{Name: "query " + texts.CutBytes(target, 80), Method: "GET", Target: target})
+		all = append(all, Request{Name: "query " + texts.CutBytes(target, 80), Method: "GET", Target: target})
 	}
 	return append(all,
-		Attack{Name: "a list without an end", Method: "GET", Target: podsPath + "?limit=999999999", Harmless: true},
-		Attack{Name: "a log without an end", Method: "GET", Target: podPath + "/log?limitBytes=99999999999999999999", Harmless: false},
-		Attack{Name: "a Secret through a whole Table", Method: "GET", Target: secretPath + "?includeObject=Object", Header: oneHeader("Accept", mediaTable), Harmless: true},
-		Attack{Name: "a Secret", Method: "GET", Target: secretPath, Harmless: true},
-		Attack{Name: "all Secrets", Method: "GET", Target: "/api/v1/secrets", Harmless: true},
+		Request{Name: "a list without an end", Method: "GET", Target: podsPath + "?limit=999999999", Harmless: true},
+		Request{Name: "a log without an end", Method: "GET", Target: podPath + "/log?limitBytes=99999999999999999999", Harmless: false},
+		Request{Name: "a Secret through a whole Table", Method: "GET", Target: secretPath + "?includeObject=Object", Header: oneHeader("Accept", tableJSON), Harmless: true},
+		Request{Name: "a Secret", Method: "GET", Target: secretPath, Harmless: true},
+		Request{Name: "all Secrets", Method: "GET", Target: "/api/v1/secrets", Harmless: true},
 	)
 }
 
-func headerAttacks() []Attack {
-	read := func(name string, h http.Header, harmless bool) Attack {
-		return Attack{Name: name, Method: "GET", Target: podPath, Header: h, Harmless: harmless}
+func headerAttacks() []Request {
+	read := func(name string, h http.Header, harmless bool) Request {
+		return Request{Name: name, Method: "GET", Target: podPath, Header: h, Harmless: harmless}
 	}
-	return []Attack{
+	return []Request{
 		read("impersonation of a user", oneHeader("Impersonate-User", "system:admin"), false),
 		read("impersonation of a group", http.Header{"Impersonate-User": {"x"}, "Impersonate-Group": {"system:masters"}}, false),
 		read("impersonation by uid", oneHeader("Impersonate-Uid", "1"), false),
@@ -232,11 +235,11 @@ func headerAttacks() []Attack {
 	}
 }
 
-func formatAttacks() []Attack {
-	read := func(name, accept string, harmless bool) Attack {
-		return Attack{Name: name, Method: "GET", Target: podPath, Header: oneHeader("Accept", accept), Harmless: harmless}
+func formatAttacks() []Request {
+	read := func(name, accept string, harmless bool) Request {
+		return Request{Name: name, Method: "GET", Target: podPath, Header: oneHeader("Accept", accept), Harmless: harmless}
 	}
-	return []Attack{
+	return []Request{
 		read("protobuf", "application/vnd.kubernetes.protobuf", false),
 		read("protobuf, else JSON", "application/vnd.kubernetes.protobuf, application/json", true),
 		read("protobuf of metadata", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", false),
@@ -253,11 +256,11 @@ func formatAttacks() []Attack {
 	}
 }
 
-func identityAttacks() []Attack {
-	as := func(name string, values ...string) Attack {
-		return Attack{Name: name, Method: "GET", Target: podPath, Header: http.Header{"Authorization": values}, Anonymous: true}
+func identityAttacks() []Request {
+	as := func(name string, values ...string) Request {
+		return Request{Name: name, Method: "GET", Target: podPath, Header: http.Header{"Authorization": values}, Anonymous: true}
 	}
-	return []Attack{
+	return []Request{
 		{Name: "no token", Method: "GET", Target: podPath, Anonymous: true},
 		as("another token", "Bearer ncr-run-000000000000000000000000000000000000000000000000"),
 		as("an empty token", "Bearer "),
@@ -271,13 +274,13 @@ func identityAttacks() []Attack {
 
 // smugglingAttacks are requests that two readers may cut differently, written byte by
 // byte.
-func smugglingAttacks() []Attack {
+func smugglingAttacks() []Request {
 	const (
 		head = "GET " + podPath + " HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n"
 		del  = "DELETE " + podPath + " HTTP/1.1\r\nHost: guard\r\nAuthorization: Bearer {token}\r\n\r\n"
 	)
-	raw := func(name, text string) Attack { return Attack{Name: name, Raw: text} }
-	return []Attack{
+	raw := func(name, text string) Request { return Request{Name: name, Raw: text} }
+	return []Request{
 		raw("two lengths", head+"Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello"),
 		raw("a length and chunks", head+"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+del),
 		raw("chunks", head+"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
@@ -307,8 +310,8 @@ func smugglingAttacks() []Attack {
 }
 
 // tunnelAttacks are what HTTP/2 has for upgrades.
-func tunnelAttacks() []Attack {
-	return []Attack{
+func tunnelAttacks() []Request {
+	return []Request{
 		{Name: "a tunnel", Method: "CONNECT", HTTP2: true},
 		{Name: "exec by extended CONNECT", Method: "CONNECT", Target: podPath + "/exec?command=id", HTTP2: true, Pseudo: map[string]string{":protocol": "websocket"}},
 		{Name: "port-forward by extended CONNECT", Method: "CONNECT", Target: podPath + "/portforward", HTTP2: true, Pseudo: map[string]string{":protocol": "SPDY/3.1"}},

@@ -1,11 +1,13 @@
-package report
+// Package markdown writes, reads and renders Markdown in which anybody may have written:
+// text is escaped so that it stays text, what is read is bounded, and what is rendered
+// loads nothing and leads nowhere but to web pages.
+package markdown
 
 import (
 	"bytes"
 	"html"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -18,6 +20,9 @@ import (
 
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
+
+// MaxLine bounds a line, in bytes.
+const MaxLine = 16 << 10
 
 // maxPage and maxPageLines bound the Markdown of a page, in bytes and lines,
 // maxNests how deep its lists and quotes may lie in each other, maxColumns how wide
@@ -37,120 +42,19 @@ var markdown = goldmark.New(
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(&safely{}, 100))),
 )
 
-// renderBody renders what a page takes of Markdown, and whether that is all of it: of what
-// Final writes, the record of what was read (sections 5 and 6), as the page itself
-// says the rest.
-func renderBody(md []byte) (page []byte, whole bool) {
-	src := []byte(flattenLines(printable(string(md[:min(len(md), maxPage)]))))
-	doc := markdown.Parser().Parse(mdtext.NewReader(src))
-	if whole = !isFinal(doc, src); whole {
-		lowerHeadings(doc)
-	} else {
-		dropEmpty(doc)
-		keepProof(doc, src)
-	}
+// Parse reads what is taken of Markdown, and returns the text that its nodes point into.
+func Parse(md []byte) (doc ast.Node, src []byte) {
+	src = []byte(flattenLines(Printable(string(md[:min(len(md), maxPage)]))))
+	return markdown.Parser().Parse(mdtext.NewReader(src)), src
+}
+
+// RenderHTML renders a document that Parse returned.
+func RenderHTML(doc ast.Node, src []byte) []byte {
 	var out bytes.Buffer
 	if err := markdown.Renderer().Render(&out, src, doc); err != nil { // into memory
-		return []byte("<pre>" + html.EscapeString(string(src)) + "</pre>"), whole
+		return []byte("<pre>" + html.EscapeString(string(src)) + "</pre>")
 	}
-	return out.Bytes(), whole
-}
-
-// proofSection is the first section of a report that its page takes as it stands.
-const proofSection = 5
-
-// said are the parts of the record that the page says elsewhere.
-var said = []string{inputsTitle, notCheckedTitle}
-
-// isFinal reports whether a document is what Final writes, with a record to take.
-func isFinal(doc ast.Node, src []byte) bool {
-	if first := doc.FirstChild(); first == nil || headingText(first, src) != strings.TrimPrefix(Title, "# ") {
-		return false
-	}
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if sectionOf(n, src) == proofSection {
-			return true
-		}
-	}
-	return false
-}
-
-// keepProof removes all but the record of what was read, whose last section becomes a
-// part of it.
-func keepProof(doc ast.Node, src []byte) {
-	keep, skip := false, false
-	for n := doc.FirstChild(); n != nil; {
-		next := n.NextSibling()
-		if h, ok := n.(*ast.Heading); ok && h.Level <= 3 {
-			skip = slices.Contains(said, headingText(n, src))
-		}
-		switch section := sectionOf(n, src); {
-		case section == len(headings)-1:
-			excerpts := ast.NewHeading(3)
-			excerpts.AppendChild(excerpts, ast.NewString([]byte("Excerpts")))
-			doc.ReplaceChild(doc, n, excerpts)
-		case section >= 0:
-			keep = section == proofSection
-			doc.RemoveChild(doc, n)
-		case !keep || skip:
-			doc.RemoveChild(doc, n)
-		}
-		n = next
-	}
-}
-
-// dropEmpty removes headings with nothing below them but an excuse, which Final sets in
-// italics.
-func dropEmpty(doc ast.Node) {
-	for n := doc.FirstChild(); n != nil; {
-		next := n.NextSibling()
-		if _, ok := n.(*ast.Heading); ok && next != nil && isExcuse(next) {
-			excuse := next
-			next = excuse.NextSibling()
-			if _, ends := next.(*ast.Heading); ends || next == nil {
-				doc.RemoveChild(doc, n)
-				doc.RemoveChild(doc, excuse)
-			}
-		}
-		n = next
-	}
-}
-
-// lowerHeadings puts the headings of a document below those of the page.
-func lowerHeadings(doc ast.Node) {
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if h, ok := n.(*ast.Heading); ok {
-			h.Level = min(h.Level+1, 6)
-		}
-	}
-}
-
-// isExcuse reports whether a node is one paragraph in italics.
-func isExcuse(n ast.Node) bool {
-	p, ok := n.(*ast.Paragraph)
-	if !ok || p.ChildCount() != 1 {
-		return false
-	}
-	e, ok := p.FirstChild().(*ast.Emphasis)
-	return ok && e.Level == 1
-}
-
-// headingText is the text of a heading, "" of any other node.
-func headingText(n ast.Node, src []byte) string {
-	h, ok := n.(*ast.Heading)
-	if !ok {
-		return ""
-	}
-	return strings.TrimSpace(string(h.Lines().Value(src)))
-}
-
-// sectionOf is which of the seven sections a node begins, -1 for none.
-func sectionOf(n ast.Node, src []byte) int {
-	h, ok := n.(*ast.Heading)
-	if !ok {
-		return -1
-	}
-	return sectionNumber(line{text: headingText(n, src), level: h.Level})
+	return out.Bytes()
 }
 
 var nestRE = regexp.MustCompile(`^(?:[ \t]*(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]))+`)
@@ -167,7 +71,7 @@ func flattenLines(md string) string {
 		lines = append(lines[:maxPageLines], "", "_The rest is not shown here._")
 	}
 	for i, l := range lines {
-		l = texts.CutBytes(l, maxLine)
+		l = texts.CutBytes(l, MaxLine)
 		if open := nestRE.FindString(l); strings.Count(open, ">")+len(strings.Fields(open)) > maxNests {
 			l = strings.TrimLeft(l[len(open):], " \t>")
 		}
@@ -199,20 +103,40 @@ var (
 	closesRE  = regexp.MustCompile(`^</details>\s*$`)
 )
 
+// Fold says whether a block of HTML begins or ends what a browser folds.
+type Fold int
+
+// The folds. Only what our own rendering writes is one.
+const (
+	NoFold Fold = iota
+	BeginsFold
+	EndsFold
+)
+
+// ReadFold returns the text of a block of HTML, of one that begins a fold the summary.
+func ReadFold(n *ast.HTMLBlock, src []byte) (said string, fold Fold) {
+	said = string(n.Lines().Value(src))
+	if n.HasClosure() {
+		said += string(n.ClosureLine.Value(src))
+	}
+	if m := detailsRE.FindStringSubmatch(said); m != nil {
+		return m[1], BeginsFold
+	}
+	if closesRE.MatchString(said) {
+		return said, EndsFold
+	}
+	return said, NoFold
+}
+
 // htmlBlock lets through what our own rendering folds, and shows the rest as text.
 func (*safely) htmlBlock(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkSkipChildren, nil
 	}
-	block := n.(*ast.HTMLBlock)
-	said := string(block.Lines().Value(src))
-	if block.HasClosure() {
-		said += string(block.ClosureLine.Value(src))
-	}
-	switch m := detailsRE.FindStringSubmatch(said); {
-	case m != nil:
-		writeParts(w, "<details><summary>", html.EscapeString(html.UnescapeString(m[1])), "</summary>\n")
-	case closesRE.MatchString(said):
+	switch said, fold := ReadFold(n.(*ast.HTMLBlock), src); fold {
+	case BeginsFold:
+		writeParts(w, "<details><summary>", html.EscapeString(html.UnescapeString(said)), "</summary>\n")
+	case EndsFold:
 		writeParts(w, "</details>\n")
 	default:
 		writeParts(w, "<pre>", html.EscapeString(said), "</pre>\n")
@@ -231,7 +155,7 @@ func (*safely) rawHTML(w util.BufWriter, src []byte, n ast.Node, entering bool) 
 func (*safely) renderLink(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	to := string(n.(*ast.Link).Destination)
 	switch {
-	case !isWeb(to):
+	case !IsWeb(to):
 	case entering:
 		openLink(w, to)
 	default:
@@ -245,7 +169,7 @@ func (*safely) autoLink(w util.BufWriter, src []byte, n ast.Node, entering bool)
 	to, label := string(link.URL(src)), html.EscapeString(string(link.Label(src)))
 	switch {
 	case !entering:
-	case isWeb(to):
+	case IsWeb(to):
 		openLink(w, to)
 		writeParts(w, label, "</a>")
 	default:
@@ -264,7 +188,8 @@ func (*safely) renderImage(w util.BufWriter, _ []byte, _ ast.Node, entering bool
 	return ast.WalkContinue, nil
 }
 
-func isWeb(to string) bool {
+// IsWeb reports whether a link leads to a web page.
+func IsWeb(to string) bool {
 	u, err := url.Parse(to)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }

@@ -1,4 +1,4 @@
-package kube
+package attack
 
 import (
 	"bufio"
@@ -35,10 +35,10 @@ type Reply struct {
 }
 
 // Held reports whether the attack was refused, or is one that may be answered.
-func (a Attack) Held(r Reply) bool { return a.Harmless || r.Status == 0 || r.Status >= 400 }
+func (a Request) Held(r Reply) bool { return a.Harmless || r.Status == 0 || r.Status >= 400 }
 
 // String is the attack's name and the way it takes.
-func (a Attack) String() string {
+func (a Request) String() string {
 	if a.HTTP2 {
 		return a.Name + " (HTTP/2)"
 	}
@@ -50,7 +50,7 @@ func (a Attack) String() string {
 const replyTime = 3 * time.Second
 
 // Send makes the attack. An error means that it could not be made.
-func (a Attack) Send(ctx context.Context, m Mark) (Reply, error) {
+func (a Request) Send(ctx context.Context, m Mark) (Reply, error) {
 	a = a.aimAt(m)
 	protocol := "http/1.1"
 	if a.HTTP2 {
@@ -75,7 +75,7 @@ func (a Attack) Send(ctx context.Context, m Mark) (Reply, error) {
 }
 
 // aimAt puts the mark's names in.
-func (a Attack) aimAt(m Mark) Attack {
+func (a Request) aimAt(m Mark) Request {
 	pairs := []string{"{token}", m.Token}
 	for name, value := range m.Names {
 		pairs = append(pairs, "{"+name+"}", value)
@@ -95,7 +95,7 @@ func (a Attack) aimAt(m Mark) Attack {
 	return a
 }
 
-func (a Attack) overHTTP1(conn net.Conn) (Reply, error) {
+func (a Request) overHTTP1(conn net.Conn) (Reply, error) {
 	text := a.Raw
 	if text == "" {
 		text = a.requestText()
@@ -113,7 +113,7 @@ func (a Attack) overHTTP1(conn net.Conn) (Reply, error) {
 }
 
 // requestText returns the request as it goes over HTTP/1.1, with nothing put right.
-func (a Attack) requestText() string {
+func (a Request) requestText() string {
 	var b strings.Builder
 	b.WriteString(a.Method + " " + a.Target + " HTTP/1.1\r\n")
 	if a.Header["Host"] == nil {
@@ -133,7 +133,7 @@ func (a Attack) requestText() string {
 // maxFrame is the size of a frame that every HTTP/2 server takes.
 const maxFrame = 16 << 10
 
-func (a Attack) overHTTP2(conn net.Conn) (Reply, error) {
+func (a Request) overHTTP2(conn net.Conn) (Reply, error) {
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		return Reply{}, nil
 	}
@@ -147,7 +147,7 @@ func (a Attack) overHTTP2(conn net.Conn) (Reply, error) {
 }
 
 // writeFrames writes the request.
-func (a Attack) writeFrames(f *http2.Framer) error {
+func (a Request) writeFrames(f *http2.Framer) error {
 	err := f.WriteSettings()
 	block := a.headerBlock()
 	for first := true; err == nil && (first || len(block) > 0); first = false {
@@ -168,7 +168,7 @@ func (a Attack) writeFrames(f *http2.Framer) error {
 }
 
 // headerBlock is the header block.
-func (a Attack) headerBlock() []byte {
+func (a Request) headerBlock() []byte {
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)
 	write := func(name, value string) { _ = enc.WriteField(hpack.HeaderField{Name: name, Value: value}) } // a buffer takes all

@@ -1,9 +1,11 @@
-package kube
+// Package strip cleans what a cluster answers: it takes out what masking cannot know to be
+// secret, such as the data of Secrets and what is packed, and has the rest masked.
+package strip
 
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -19,41 +21,64 @@ const (
 	keysNote = "guard.nightcrier.dev/keys"
 )
 
-// tagOpen begins what masking puts in a secret's place.
-const tagOpen = "‹secret:"
+// TagOpen begins what masking puts in a secret's place.
+const TagOpen = "‹secret:"
 
-// maskText masks text and counts what it masked.
-func (c *call) maskText(mask func([]byte) []byte, body []byte) []byte {
-	out := mask(body)
-	if !bytes.Equal(out, body) {
-		c.audit.Masked += max(0, bytes.Count(out, []byte(tagOpen))-bytes.Count(body, []byte(tagOpen)))
-	}
-	return out
+// Options say what an answer is of, and how it is masked.
+type Options struct {
+	Mask    func([]byte) []byte
+	MaskLog func([]byte) ([]byte, int) // nil where the answer was masked as a log before
+
+	Metadata bool // only metadata is expected
+	Secrets  bool // the objects are called secrets of some sort, such as internalsecrets
+	Restore  bool // metadata is to look like the Secret it is of
+
+	// Columns are a table's, as an earlier part of the answer told them; "" stands for
+	// those that hold no secrets.
+	Columns []string
 }
 
-// cleanJSON checks a JSON document, takes out what masking cannot know to be
-// secret, and masks the rest.
-func (c *call) cleanJSON(body []byte) ([]byte, error) {
-	masked := c.audit.Masked
+// Cleaned is an answer that may be passed on.
+type Cleaned struct {
+	Body    []byte
+	Columns []string // for the parts that follow
+}
+
+// What is wrong with an answer that is JSON.
+var (
+	ErrMoreThanMetadata = errors.New("more than the metadata that was asked for")
+	ErrNotFreed         = errors.New("a document that cannot be freed of secrets")
+)
+
+// CleanJSON checks a JSON document, takes out what masking cannot know to be secret, masks
+// the rest, and says how many values went, also of a document that is not passed on.
+func CleanJSON(body []byte, o Options) (out Cleaned, masked int, err error) {
 	// Where a number stands for a secret, the tag of masking is no JSON: then once
 	// more without such numbers.
 	for _, numbers := range []bool{false, true} {
-		s := c.newStripper(body)
-		s.numbers = numbers
+		s := &stripper{Options: o, in: body, embedded: bytes.Contains(body, []byte("Secret")), numbers: numbers}
 		if err := s.walkText(); err != nil {
-			return nil, newFailuref(http.StatusBadGateway, "format", "the cluster's answer is %v and is not passed on", err)
+			return Cleaned{}, masked, err
 		}
-		if s.meta && !slices.Contains(metadataKinds, s.kind) {
-			return nil, newFailuref(http.StatusBadGateway, "secret", "the cluster gave more than the metadata that was asked for, which is not passed on")
+		if s.Metadata && !slices.Contains(metadataKinds, s.kind) {
+			return Cleaned{}, masked, ErrMoreThanMetadata
 		}
 		stripped := s.applyEdits()
-		c.audit.Masked = masked + s.taken
-		if out := c.maskText(c.g.cfg.Mask, stripped); bytes.Equal(out, stripped) || isJSON(out) {
-			c.columns = s.columns
-			return out, nil
+		out, tags := MaskText(o.Mask, stripped)
+		masked = s.taken + tags
+		if bytes.Equal(out, stripped) || isJSON(out) {
+			return Cleaned{out, s.Columns}, masked, nil
 		}
 	}
-	return nil, newFailuref(http.StatusBadGateway, "format", "the answer cannot be freed of secrets: ask for less of it")
+	return Cleaned{}, masked, ErrNotFreed
+}
+
+// MaskText masks text and counts what it masked.
+func MaskText(mask func([]byte) []byte, body []byte) (out []byte, masked int) {
+	if out = mask(body); bytes.Equal(out, body) {
+		return out, 0
+	}
+	return out, max(0, bytes.Count(out, []byte(TagOpen))-bytes.Count(body, []byte(TagOpen)))
 }
 
 func isJSON(text []byte) bool {
@@ -63,19 +88,6 @@ func isJSON(text []byte) bool {
 
 // metadataKinds are what an answer about Secrets may consist of.
 var metadataKinds = []string{"PartialObjectMetadata", "PartialObjectMetadataList", "Table", "Status"}
-
-func (c *call) newStripper(body []byte) *stripper {
-	log := c.g.cfg.MaskLog
-	if c.g.cfg.Upstream.Recorded { // it was masked as a log then
-		log = nil
-	}
-	return &stripper{
-		in: body, mask: c.g.cfg.Mask, maskLog: log, columns: c.columns, restore: c.form.restore,
-		meta:     c.parts.class == classResource && c.parts.verb != "" && metadataOnly(c.parts.resource),
-		secrets:  c.parts.class == classResource && strings.HasSuffix(c.parts.resource, "secrets"),
-		embedded: bytes.Contains(body, []byte("Secret")),
-	}
-}
 
 type span struct{ from, to int }
 
@@ -87,24 +99,18 @@ type edit struct {
 
 // stripper walks over JSON and notes what has to be replaced.
 type stripper struct {
+	Options
 	in   []byte
 	at   int
 	bare bool // only look whether it is JSON
 	// numbers that stand under the name of a secret are taken out.
-	numbers bool
-	mask    func([]byte) []byte
-	maskLog func([]byte) ([]byte, int) // nil where there is no log
-
-	meta     bool // only metadata is expected
-	secrets  bool // the objects are called secrets of some sort, such as internalsecrets
-	restore  bool // metadata is to look like the Secret it is of
+	numbers  bool
 	embedded bool // strings may hold whole Secrets
 	level    int  // of strings within strings
 
-	kind    string   // of the outermost object, or of a watch event's
-	columns []string // a table's; "" for those that hold no secrets
-	edits   []edit
-	taken   int
+	kind  string // of the outermost object, or of a watch event's
+	edits []edit
+	taken int
 }
 
 // applyEdits makes the edits. One inside another is void.
@@ -158,11 +164,11 @@ func (s *stripper) inspectObject(key string, depth int, at span, m members) {
 		s.kind = kind
 	}
 	for _, name := range []string{"data", "stringData"} {
-		if v := m[name]; v.to > 0 && (kind == "Secret" || (s.meta || s.secrets) && s.in[v.from] == '{') {
+		if v := m[name]; v.to > 0 && (kind == "Secret" || (s.Metadata || s.Secrets) && s.in[v.from] == '{') {
 			s.replaceValue(v, "{}")
 		}
 	}
-	if v := m["items"]; v.to > 0 && kind == "SecretList" && !s.meta {
+	if v := m["items"]; v.to > 0 && kind == "SecretList" && !s.Metadata {
 		if with, ok := withoutData(s.in[v.from:v.to]); ok {
 			s.replaceValue(v, with)
 		}
@@ -170,7 +176,7 @@ func (s *stripper) inspectObject(key string, depth int, at span, m members) {
 	if v := m["binaryData"]; v.to > 0 && s.in[v.from] == '{' {
 		s.replaceValue(v, s.withoutBase64(v))
 	}
-	if !s.meta {
+	if !s.Metadata {
 		return
 	}
 	if v := m[lastApplied]; v.to > 0 {
@@ -179,7 +185,7 @@ func (s *stripper) inspectObject(key string, depth int, at span, m members) {
 	if key == "metadata" && m["name"].to > 0 { // a list's has none
 		s.annotateSecret(at, m)
 	}
-	if s.restore && strings.HasPrefix(kind, "PartialObjectMetadata") && m["apiVersion"].to > 0 {
+	if s.Restore && strings.HasPrefix(kind, "PartialObjectMetadata") && m["apiVersion"].to > 0 {
 		s.edits = append(s.edits,
 			edit{m["kind"], `"` + strings.Replace(kind, "PartialObjectMetadata", "Secret", 1) + `"`},
 			edit{m["apiVersion"], `"v1"`})
@@ -322,14 +328,14 @@ func (s *stripper) inspectText(at span) {
 // excerpt masks a message of several lines as a stretch of a log. Many are one: a container
 // that wrote no message of its end gets the end of its log for one, and events quote logs.
 func (s *stripper) excerpt(at span) {
-	if s.maskLog == nil || s.in[at.from] != '"' || bytes.IndexByte(s.in[at.from:at.to], '\\') < 0 {
+	if s.MaskLog == nil || s.in[at.from] != '"' || bytes.IndexByte(s.in[at.from:at.to], '\\') < 0 {
 		return
 	}
 	text := s.unquoteString(at)
 	if !strings.Contains(strings.TrimSpace(text), "\n") {
 		return
 	}
-	if masked, _ := s.maskLog([]byte(text)); string(masked) != text {
+	if masked, _ := s.MaskLog([]byte(text)); string(masked) != text {
 		s.replaceValue(at, quoteJSON(string(masked)))
 	}
 }
@@ -349,11 +355,11 @@ func (s *stripper) embeddedText(text string) string {
 	if s.level == maxEmbedded {
 		return withheld
 	}
-	inner := &stripper{in: body, mask: s.mask, embedded: true, level: s.level + 1}
+	inner := &stripper{Options: Options{Mask: s.Mask}, in: body, embedded: true, level: s.level + 1}
 	if inner.walkText() == nil {
 		body = inner.applyEdits()
 	}
-	return string(s.mask(body))
+	return string(s.Mask(body))
 }
 
 // secretColumns finds the columns of a table whose names give their cells away.
@@ -362,10 +368,10 @@ func (s *stripper) secretColumns(at span) {
 	if json.Unmarshal(s.in[at.from:at.to], &columns) != nil {
 		return
 	}
-	s.columns = make([]string, len(columns))
+	s.Columns = make([]string, len(columns))
 	for i, c := range columns {
 		if s.secretName(c.Name) {
-			s.columns[i] = c.Name
+			s.Columns[i] = c.Name
 		}
 	}
 }
@@ -373,7 +379,7 @@ func (s *stripper) secretColumns(at span) {
 // secretName reports whether masking takes what stands under such a name.
 func (s *stripper) secretName(name string) bool {
 	probe := []byte(name + "=v9x8k2m4q7w1z3")
-	return !bytes.Equal(s.mask(probe), probe)
+	return !bytes.Equal(s.Mask(probe), probe)
 }
 
 // secretFlag returns the argument of a command that stands in at when the argument
@@ -394,7 +400,7 @@ func (s *stripper) maskCell(column string, at span) {
 	if value == "" {
 		return
 	}
-	masked, ok := strings.CutPrefix(string(s.mask([]byte(column+"="+value))), column+"=")
+	masked, ok := strings.CutPrefix(string(s.Mask([]byte(column+"="+value))), column+"=")
 	if ok && masked != value {
 		s.replaceValue(at, quoteJSON(masked))
 	}

@@ -1,4 +1,4 @@
-package snapshot
+package columns
 
 import (
 	"cmp"
@@ -25,26 +25,26 @@ func splitColumns(names string) []string { return strings.Split(names, ", ") }
 
 // layouts are the columns that people know of kubectl. Kinds that are not here
 // have a name and an age.
-var layouts = map[string]layout{
+var layouts = map[string]Layout{
 	"Pod": layoutOf(newColumns("Name, Ready, Status, Restarts, Age", "IP", "Node", "Nominated Node", "Readiness Gates"), podCells),
 	"Deployment": layoutOf(newColumns("Name, Ready, Up-to-date, Available, Age", "Containers", "Images", "Selector"), func(d *appsv1.Deployment, now time.Time) []any {
 		names, images := templateOf(d.Spec.Template)
-		return []any{d.Name, readyRatio(d.Status.ReadyReplicas, d.Spec.Replicas), d.Status.UpdatedReplicas, d.Status.AvailableReplicas, formatAge(d.CreationTimestamp, now),
+		return []any{d.Name, readyRatio(d.Status.ReadyReplicas, d.Spec.Replicas), d.Status.UpdatedReplicas, d.Status.AvailableReplicas, FormatAge(d.CreationTimestamp, now),
 			names, images, metav1.FormatLabelSelector(d.Spec.Selector)}
 	}),
 	"ReplicaSet": layoutOf(newColumns("Name, Desired, Current, Ready, Age", "Containers", "Images", "Selector"), func(s *appsv1.ReplicaSet, now time.Time) []any {
 		names, images := templateOf(s.Spec.Template)
-		return []any{s.Name, replicaCount(s.Spec.Replicas), s.Status.Replicas, s.Status.ReadyReplicas, formatAge(s.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(s.Spec.Selector)}
+		return []any{s.Name, replicaCount(s.Spec.Replicas), s.Status.Replicas, s.Status.ReadyReplicas, FormatAge(s.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(s.Spec.Selector)}
 	}),
 	"StatefulSet": layoutOf(newColumns("Name, Ready, Age", "Containers", "Images"), func(s *appsv1.StatefulSet, now time.Time) []any {
 		names, images := templateOf(s.Spec.Template)
-		return []any{s.Name, readyRatio(s.Status.ReadyReplicas, s.Spec.Replicas), formatAge(s.CreationTimestamp, now), names, images}
+		return []any{s.Name, readyRatio(s.Status.ReadyReplicas, s.Spec.Replicas), FormatAge(s.CreationTimestamp, now), names, images}
 	}),
 	"DaemonSet": layoutOf(newColumns("Name, Desired, Current, Ready, Up-to-date, Available, Node Selector, Age", "Containers", "Images", "Selector"), func(s *appsv1.DaemonSet, now time.Time) []any {
 		names, images := templateOf(s.Spec.Template)
 		st := s.Status
 		return []any{s.Name, st.DesiredNumberScheduled, st.CurrentNumberScheduled, st.NumberReady, st.UpdatedNumberScheduled, st.NumberAvailable,
-			joinLabels(s.Spec.Template.Spec.NodeSelector), formatAge(s.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(s.Spec.Selector)}
+			joinLabels(s.Spec.Template.Spec.NodeSelector), FormatAge(s.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(s.Spec.Selector)}
 	}),
 	"Job":     layoutOf(newColumns("Name, Status, Completions, Duration, Age", "Containers", "Images", "Selector"), jobCells),
 	"CronJob": layoutOf(newColumns("Name, Schedule, Timezone, Suspend, Active, Last Schedule, Age", "Containers", "Images"), cronJobCells),
@@ -52,13 +52,13 @@ var layouts = map[string]layout{
 	"Node":    layoutOf(newColumns("Name, Status, Roles, Age, Version", "Internal-IP", "OS-Image", "Kernel-Version", "Container-Runtime"), nodeCells),
 	"Event":   layoutOf(newColumns("Last Seen, Type, Reason, Object, Message", "Source", "First Seen", "Count", "Name"), eventCells),
 	"Namespace": layoutOf(newColumns("Name, Status, Age"), func(n *corev1.Namespace, now time.Time) []any {
-		return []any{n.Name, string(n.Status.Phase), formatAge(n.CreationTimestamp, now)}
+		return []any{n.Name, string(n.Status.Phase), FormatAge(n.CreationTimestamp, now)}
 	}),
 	"ConfigMap": layoutOf(newColumns("Name, Data, Age"), func(m *corev1.ConfigMap, now time.Time) []any {
-		return []any{m.Name, len(m.Data) + len(m.BinaryData), formatAge(m.CreationTimestamp, now)}
+		return []any{m.Name, len(m.Data) + len(m.BinaryData), FormatAge(m.CreationTimestamp, now)}
 	}),
 	"Secret": layoutOf(newColumns("Name, Type, Data, Age"), func(s *corev1.Secret, now time.Time) []any {
-		return []any{s.Name, string(s.Type), len(s.Data), formatAge(s.CreationTimestamp, now)}
+		return []any{s.Name, string(s.Type), len(s.Data), FormatAge(s.CreationTimestamp, now)}
 	}),
 	"PersistentVolumeClaim": layoutOf(newColumns("Name, Status, Volume, Capacity, Access Modes, StorageClass, Age", "VolumeMode"), func(c *corev1.PersistentVolumeClaim, now time.Time) []any {
 		size := c.Status.Capacity[corev1.ResourceStorage]
@@ -66,7 +66,7 @@ var layouts = map[string]layout{
 		if c.Spec.VolumeName != "" {
 			capacity = size.String()
 		}
-		return []any{c.Name, string(c.Status.Phase), c.Spec.VolumeName, capacity, joinAccessModes(c.Status.AccessModes), valueOrZero(c.Spec.StorageClassName), formatAge(c.CreationTimestamp, now),
+		return []any{c.Name, string(c.Status.Phase), c.Spec.VolumeName, capacity, joinAccessModes(c.Status.AccessModes), valueOrZero(c.Spec.StorageClassName), FormatAge(c.CreationTimestamp, now),
 			string(valueOrZero(c.Spec.VolumeMode))}
 	}),
 	"PersistentVolume": layoutOf(newColumns("Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, Reason, Age"), func(v *corev1.PersistentVolume, now time.Time) []any {
@@ -75,19 +75,19 @@ var layouts = map[string]layout{
 			claim = ref.Namespace + "/" + ref.Name
 		}
 		return []any{v.Name, size.String(), joinAccessModes(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy), string(v.Status.Phase), claim, v.Spec.StorageClassName, v.Status.Reason,
-			formatAge(v.CreationTimestamp, now)}
+			FormatAge(v.CreationTimestamp, now)}
 	}),
 	"StorageClass": layoutOf(newColumns("Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age"), func(c *storagev1.StorageClass, now time.Time) []any {
 		name := c.Name
 		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
 			name += " (default)"
 		}
-		return []any{name, c.Provisioner, string(valueOrZero(c.ReclaimPolicy)), string(valueOrZero(c.VolumeBindingMode)), valueOrZero(c.AllowVolumeExpansion), formatAge(c.CreationTimestamp, now)}
+		return []any{name, c.Provisioner, string(valueOrZero(c.ReclaimPolicy)), string(valueOrZero(c.VolumeBindingMode)), valueOrZero(c.AllowVolumeExpansion), FormatAge(c.CreationTimestamp, now)}
 	}),
 	"EndpointSlice": layoutOf(newColumns("Name, AddressType, Ports, Endpoints, Age"), sliceCells),
 	"Ingress":       layoutOf(newColumns("Name, Class, Hosts, Address, Ports, Age"), ingressCells),
 	"NetworkPolicy": layoutOf(newColumns("Name, Pod-Selector, Age"), func(p *networkingv1.NetworkPolicy, now time.Time) []any {
-		return []any{p.Name, metav1.FormatLabelSelector(&p.Spec.PodSelector), formatAge(p.CreationTimestamp, now)}
+		return []any{p.Name, metav1.FormatLabelSelector(&p.Spec.PodSelector), FormatAge(p.CreationTimestamp, now)}
 	}),
 	"HorizontalPodAutoscaler": layoutOf(newColumns("Name, Reference, Targets, MinPods, MaxPods, Replicas, Age"), autoscalerCells),
 	"PodDisruptionBudget": layoutOf(newColumns("Name, Min Available, Max Unavailable, Allowed Disruptions, Age"), func(b *policyv1.PodDisruptionBudget, now time.Time) []any {
@@ -98,7 +98,7 @@ var layouts = map[string]layout{
 		if v := b.Spec.MaxUnavailable; v != nil {
 			most = v.String()
 		}
-		return []any{b.Name, least, most, b.Status.DisruptionsAllowed, formatAge(b.CreationTimestamp, now)}
+		return []any{b.Name, least, most, b.Status.DisruptionsAllowed, FormatAge(b.CreationTimestamp, now)}
 	}),
 	"ResourceQuota": layoutOf(newColumns("Name, Request, Limit, Age"), quotaCells),
 }
@@ -170,20 +170,20 @@ func jobCells(j *batchv1.Job, now time.Time) []any {
 		took = duration.HumanDuration(end.Sub(start.Time))
 	}
 	names, images := templateOf(j.Spec.Template)
-	return []any{j.Name, status, readyRatio(j.Status.Succeeded, j.Spec.Completions), took, formatAge(j.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(j.Spec.Selector)}
+	return []any{j.Name, status, readyRatio(j.Status.Succeeded, j.Spec.Completions), took, FormatAge(j.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(j.Spec.Selector)}
 }
 
 func cronJobCells(c *batchv1.CronJob, now time.Time) []any {
 	last := "<none>"
 	if c.Status.LastScheduleTime != nil {
-		last = formatAge(*c.Status.LastScheduleTime, now)
+		last = FormatAge(*c.Status.LastScheduleTime, now)
 	}
 	names, images := templateOf(c.Spec.JobTemplate.Spec.Template)
 	suspend := "False"
 	if valueOrZero(c.Spec.Suspend) {
 		suspend = "True"
 	}
-	return []any{c.Name, c.Spec.Schedule, cmp.Or(valueOrZero(c.Spec.TimeZone), "<none>"), suspend, len(c.Status.Active), last, formatAge(c.CreationTimestamp, now), names, images}
+	return []any{c.Name, c.Spec.Schedule, cmp.Or(valueOrZero(c.Spec.TimeZone), "<none>"), suspend, len(c.Status.Active), last, FormatAge(c.CreationTimestamp, now), names, images}
 }
 
 func serviceCells(s *corev1.Service, now time.Time) []any {
@@ -206,7 +206,7 @@ func serviceCells(s *corev1.Service, now time.Time) []any {
 		}
 		ports = append(ports, port+"/"+string(cmp.Or(p.Protocol, corev1.ProtocolTCP)))
 	}
-	return []any{s.Name, string(cmp.Or(s.Spec.Type, corev1.ServiceTypeClusterIP)), cmp.Or(s.Spec.ClusterIP, "<none>"), shown, orNone(ports), formatAge(s.CreationTimestamp, now), joinLabels(s.Spec.Selector)}
+	return []any{s.Name, string(cmp.Or(s.Spec.Type, corev1.ServiceTypeClusterIP)), cmp.Or(s.Spec.ClusterIP, "<none>"), shown, orNone(ports), FormatAge(s.CreationTimestamp, now), joinLabels(s.Spec.Selector)}
 }
 
 func nodeCells(n *corev1.Node, now time.Time) []any {
@@ -236,7 +236,7 @@ func nodeCells(n *corev1.Node, now time.Time) []any {
 		}
 	}
 	info := n.Status.NodeInfo
-	return []any{n.Name, status, orNone(roles), formatAge(n.CreationTimestamp, now), info.KubeletVersion, ip, info.OSImage, info.KernelVersion, info.ContainerRuntimeVersion}
+	return []any{n.Name, status, orNone(roles), FormatAge(n.CreationTimestamp, now), info.KubeletVersion, ip, info.OSImage, info.KernelVersion, info.ContainerRuntimeVersion}
 }
 
 func eventCells(e *corev1.Event, now time.Time) []any {
@@ -252,8 +252,8 @@ func eventCells(e *corev1.Event, now time.Time) []any {
 	if e.Series != nil {
 		last, times = metav1.NewTime(e.Series.LastObservedTime.Time), e.Series.Count
 	}
-	return []any{formatAge(last, now), e.Type, e.Reason, strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name, strings.TrimSpace(e.Message),
-		cmp.Or(e.Source.Component, e.ReportingController), formatAge(first, now), max(times, 1), e.Name}
+	return []any{FormatAge(last, now), e.Type, e.Reason, strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name, strings.TrimSpace(e.Message),
+		cmp.Or(e.Source.Component, e.ReportingController), FormatAge(first, now), max(times, 1), e.Name}
 }
 
 func sliceCells(s *discoveryv1.EndpointSlice, now time.Time) []any {
@@ -269,7 +269,7 @@ func sliceCells(s *discoveryv1.EndpointSlice, now time.Time) []any {
 	if len(addresses) > 3 {
 		addresses = append(addresses[:3:3], fmt.Sprintf("+ %d more...", len(addresses)-3))
 	}
-	return []any{s.Name, string(s.AddressType), orNone(ports), orNone(addresses), formatAge(s.CreationTimestamp, now)}
+	return []any{s.Name, string(s.AddressType), orNone(ports), orNone(addresses), FormatAge(s.CreationTimestamp, now)}
 }
 
 func ingressCells(i *networkingv1.Ingress, now time.Time) []any {
@@ -284,7 +284,7 @@ func ingressCells(i *networkingv1.Ingress, now time.Time) []any {
 	if len(i.Spec.TLS) > 0 {
 		ports = "80, 443"
 	}
-	return []any{i.Name, cmp.Or(valueOrZero(i.Spec.IngressClassName), "<none>"), cmp.Or(strings.Join(hosts, ","), "*"), strings.Join(addresses, ","), ports, formatAge(i.CreationTimestamp, now)}
+	return []any{i.Name, cmp.Or(valueOrZero(i.Spec.IngressClassName), "<none>"), cmp.Or(strings.Join(hosts, ","), "*"), strings.Join(addresses, ","), ports, FormatAge(i.CreationTimestamp, now)}
 }
 
 func autoscalerCells(a *autoscalingv2.HorizontalPodAutoscaler, now time.Time) []any {
@@ -302,7 +302,7 @@ func autoscalerCells(a *autoscalingv2.HorizontalPodAutoscaler, now time.Time) []
 		targets = append(targets, fmt.Sprintf("%s: %s/%d%%", m.Resource.Name, have, want))
 	}
 	ref := a.Spec.ScaleTargetRef
-	return []any{a.Name, ref.Kind + "/" + ref.Name, cmp.Or(strings.Join(targets, ", "), "<unknown>"), replicaCount(a.Spec.MinReplicas), a.Spec.MaxReplicas, a.Status.CurrentReplicas, formatAge(a.CreationTimestamp, now)}
+	return []any{a.Name, ref.Kind + "/" + ref.Name, cmp.Or(strings.Join(targets, ", "), "<unknown>"), replicaCount(a.Spec.MinReplicas), a.Spec.MaxReplicas, a.Status.CurrentReplicas, FormatAge(a.CreationTimestamp, now)}
 }
 
 func quotaCells(q *corev1.ResourceQuota, now time.Time) []any {
@@ -318,5 +318,5 @@ func quotaCells(q *corev1.ResourceQuota, now time.Time) []any {
 	}
 	slices.Sort(requests)
 	slices.Sort(limits)
-	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "), formatAge(q.CreationTimestamp, now)}
+	return []any{q.Name, strings.Join(requests, ", "), strings.Join(limits, ", "), FormatAge(q.CreationTimestamp, now)}
 }

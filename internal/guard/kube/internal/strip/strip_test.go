@@ -1,4 +1,4 @@
-package kube
+package strip
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 var masker = mask.New([]byte("key"))
 
 func strip(in string, adjust func(*stripper)) (string, error) {
-	s := &stripper{in: []byte(in), mask: masker.Bytes, embedded: true}
+	s := &stripper{Options: Options{Mask: masker.Bytes}, in: []byte(in), embedded: true}
 	if adjust != nil {
 		adjust(s)
 	}
@@ -26,7 +26,7 @@ func strip(in string, adjust func(*stripper)) (string, error) {
 // A message of several lines is masked as a part of a log: the kubelet makes one of the end
 // of a log, cut anywhere, and events quote them.
 func TestMessagesAreExcerptsOfLogs(t *testing.T) {
-	log := func(s *stripper) { s.maskLog = masker.Log }
+	log := func(s *stripper) { s.MaskLog = masker.Log }
 	open := `the end of its log:\n- value: swordfish77\n`
 	tag := `the end of its log:\n- value: ` + masker.Tag("swordfish77") + `\n`
 	for name, c := range map[string]struct{ in, want string }{
@@ -48,7 +48,7 @@ func TestMessagesAreExcerptsOfLogs(t *testing.T) {
 }
 
 func TestStrip(t *testing.T) {
-	meta := func(s *stripper) { s.meta, s.restore = true, true }
+	meta := func(s *stripper) { s.Metadata, s.Restore = true, true }
 	for name, c := range map[string]struct {
 		in, want string
 		adjust   func(*stripper)
@@ -57,7 +57,7 @@ func TestStrip(t *testing.T) {
 		"a Secret":             {in: `{"kind":"Secret","data":{"a":"eA=="},"type":"Opaque"}`, want: `{"kind":"Secret","data":{},"type":"Opaque"}`},
 		"a kind told late":     {in: `{"data":{"a":{"data":[1]}},"stringData":"x","kind":"Secret"}`, want: `{"data":{},"stringData":{},"kind":"Secret"}`},
 		"a Secret in a Secret": {in: `{"kind":"Secret","data":{"x":{"kind":"Secret","data":{"a":"b"}}}}`, want: `{"kind":"Secret","data":{}}`},
-		"secrets of another API": {adjust: func(s *stripper) { s.secrets = true },
+		"secrets of another API": {adjust: func(s *stripper) { s.Secrets = true },
 			in:   `{"kind":"InternalSecretList","items":[{"metadata":{"name":"a"},"data":{"a":"eA=="},"stringData":{"b":"c"}},{"spec":{"data":[{"key":"k"}]}}]}`,
 			want: `{"kind":"InternalSecretList","items":[{"metadata":{"name":"a"},"data":{},"stringData":{}},{"spec":{"data":[{"key":"k"}]}}]}`},
 		"a list of Secrets":           {in: `{"items":[{"metadata":{"name":"a"},"data":{"a":"eA=="}},{"stringData":{"b":"c"}},1],"kind":"SecretList"}`, want: `{"items":[{"data":{},"metadata":{"name":"a"}},{"stringData":{}},1],"kind":"SecretList"}`},
@@ -114,7 +114,7 @@ func FuzzStrip(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for _, meta := range []bool{false, true} {
-			s := &stripper{in: in, mask: masker.Bytes, maskLog: masker.Log, embedded: true, meta: meta, restore: meta}
+			s := &stripper{Options: Options{Mask: masker.Bytes, MaskLog: masker.Log, Metadata: meta, Restore: meta}, in: in, embedded: true}
 			err := s.walkText()
 			if valid := json.Valid(in); valid != (err == nil) && err != errTooDeep && err != errTwice {
 				t.Fatalf("%q: %v, JSON: %v", in, err, valid)

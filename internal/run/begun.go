@@ -5,9 +5,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
+
+// BegunFile has what a run began with.
+const BegunFile = workspace.RecordDir + "/begun.json"
 
 // Begun is what a run began with. It stands in the workspace, so that the investigation
 // can be made again where the store is not.
@@ -52,15 +54,15 @@ func (r *Runner) writeBegun(b Begun, ws *workspace.Workspace) error {
 		raw, err = r.maskerFor(b.Run.ID).Strings(raw)
 	}
 	if err != nil {
-		return nightcrier.Errorf(nightcrier.Internal, "%s: %w", replay.BegunFile, err)
+		return nightcrier.Errorf(nightcrier.Internal, "%s: %w", BegunFile, err)
 	}
-	return ws.WriteFile(replay.BegunFile, raw, 0o600)
+	return ws.WriteFile(BegunFile, raw, 0o600)
 }
 
 // ReadBegun reads what a run began with. It is an Invalid error where that is none.
 func ReadBegun(raw []byte) (b Begun, err error) {
 	if err := json.Unmarshal(raw, &b); err != nil {
-		return b, nightcrier.Errorf(nightcrier.Invalid, "%s cannot be read: %w", replay.BegunFile, err)
+		return b, nightcrier.Errorf(nightcrier.Invalid, "%s cannot be read: %w", BegunFile, err)
 	}
 	b.Event.Raw = []byte(b.Payload)
 	return b, nil

@@ -16,7 +16,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/readonly"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
-	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
@@ -76,7 +75,7 @@ func (r *Runner) checkBudget(o Order, inc nightcrier.Incident) nightcrier.AgentR
 // removeOldResults removes what an earlier run of the incident delivered, so that nothing of
 // it is taken for this one's.
 func removeOldResults(ws *workspace.Workspace) error {
-	err := errors.Join(ws.ClearScratch(), ws.RemoveTree(replay.Dir))
+	err := errors.Join(ws.ClearScratch(), ws.RemoveTree(workspace.RecordDir))
 	for _, rel := range []string{agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile} {
 		err = errors.Join(err, ws.Remove(rel))
 	}

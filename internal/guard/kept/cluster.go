@@ -12,10 +12,8 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/cluster/changes"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/replay/tape"
-	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
 
 // Cluster is what a step of a run looks at, and when.
@@ -27,9 +25,9 @@ type Cluster struct {
 	Now     time.Time
 }
 
-// Through is c, with each question put to take. Where take answers from a record there is
+// through is c, with each question put to take. Where take answers from a record there is
 // no cluster: c is zero, and nothing of it is asked.
-func Through(take tape.Take, c Cluster) (Cluster, error) {
+func (c Cluster) through(take tape.Take) (Cluster, error) {
 	now, err := valueOf(take, replay.Now, func() (time.Time, error) { return c.Now, nil })
 	if err != nil {
 		return Cluster{}, err
@@ -40,13 +38,6 @@ func Through(take tape.Take, c Cluster) (Cluster, error) {
 	}
 	sources, err := sourcesThrough(take, c.Sources)
 	return Cluster{reader, sources, now}, err
-}
-
-// Begin begins the record of a step in the workspace of its incident.
-func Begin(ws *workspace.Workspace, runID, step, version string, m *mask.Masker) (*replay.Recorder, error) {
-	return replay.NewRecorder(runID, step, version, m.Bytes, replay.Whole(func(packed []byte) error {
-		return ws.WriteFile(replay.File(step), packed, 0o600)
-	}))
 }
 
 // valueOf takes a value.

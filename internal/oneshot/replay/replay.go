@@ -147,9 +147,9 @@ type replayer struct {
 // readRecord reads the record.
 func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
 	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}, doubted: len(rec.Doubts) > 0}
-	raw, err := rec.File(replay.BegunFile)
+	raw, err := rec.File(run.BegunFile)
 	if err == nil && raw == nil {
-		err = fmt.Errorf("%s is missing: it was recorded by an earlier version, or the run ended before its facts were collected", replay.BegunFile)
+		err = fmt.Errorf("%s is missing: it was recorded by an earlier version, or the run ended before its facts were collected", run.BegunFile)
 	}
 	if err == nil {
 		r.begun, err = run.ReadBegun(raw)

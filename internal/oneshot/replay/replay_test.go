@@ -137,13 +137,13 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Errorf("without its first tape: %v", err)
 	}
 	for name, change := range map[string]func() error{
-		"is damaged": func() error { return os.WriteFile(filepath.Join(ws, replay.BegunFile), []byte("{"), 0o600) },
-		"is missing": func() error { return os.Remove(filepath.Join(ws, replay.BegunFile)) },
+		"is damaged": func() error { return os.WriteFile(filepath.Join(ws, run.BegunFile), []byte("{"), 0o600) },
+		"is missing": func() error { return os.Remove(filepath.Join(ws, run.BegunFile)) },
 	} {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := again(true); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), replay.BegunFile) {
+		if _, err := again(true); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), run.BegunFile) {
 			t.Errorf("what it began with %s: %v", name, err)
 		}
 	}

@@ -101,12 +101,12 @@ func (c recordedClusters) Look(l run.Look) (run.View, error) {
 		view.Now = c.timeThen()
 		return view, err
 	}
-	rec, err := kept.Begin(l.Workspace, l.RunID, l.Step, c.o.Version, l.Mask)
+	step, err := kept.BeginStep(l.Workspace, l.RunID, l.Step, c.o.Version, l.Mask)
 	if err != nil {
 		return run.View{}, err
 	}
-	view, err := kept.Through(rec.Again(then), kept.Cluster{})
-	return run.View{Cluster: view, Close: rec.Close}, err
+	view, err := step.Again(then)
+	return run.View{Cluster: view, Close: step.Close}, err
 }
 
 // Access implements run.Clusters.

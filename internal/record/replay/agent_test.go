@@ -31,7 +31,7 @@ func agentTape(t *testing.T, attempt int, ask func(*Recorder)) string {
 // What others answered is given again in its order, the last one from then on; what nobody
 // asked is refused, and both are found by comparing the two tapes.
 func TestAnAgentIsAnsweredAsThen(t *testing.T) {
-	dir, then, err := workspace(t, map[string]string{
+	dir, then, err := newWorkspace(t, map[string]string{
 		File(Agent(2)): agentTape(t, 2, func(r *Recorder) {
 			keep(t, r, "owner cart", "first")
 			keep(t, r, "owner cart", "second")
@@ -45,7 +45,7 @@ func TestAnAgentIsAnsweredAsThen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nowDir, _, err := workspace(t, map[string]string{File(Agent(1)): agentTape(t, 1, func(r *Recorder) {
+	nowDir, _, err := newWorkspace(t, map[string]string{File(Agent(1)): agentTape(t, 1, func(r *Recorder) {
 		take := r.Again(p)
 		for _, want := range []string{"first", "second", "second"} {
 			var got []byte
@@ -79,7 +79,7 @@ func TestAnAgentIsAnsweredAsThen(t *testing.T) {
 // A workspace without tapes of agents, as a run without agents leaves it, has no answers; one
 // whose tape was damaged says so.
 func TestWorkspacesWithoutAnswers(t *testing.T) {
-	dir, r, err := workspace(t, nil)
+	dir, r, err := newWorkspace(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestWorkspacesWithoutAnswers(t *testing.T) {
 	if _, err := AgentTape(dir, 1); nightcrier.CodeOf(err) != nightcrier.NotFound {
 		t.Error(err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, Dir), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "record"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, File(Agent(1))), []byte("no tape"), 0o600); err != nil {

@@ -82,7 +82,7 @@ func TestQuestionsAreCompared(t *testing.T) {
 		return map[string]string{File(step): string(packed)}
 	}
 	pod, list := Name("get", "v1", "Pod", "shop", "cart-1"), Name("list", "Pod", "shop", "", "", 500)
-	_, then, err := workspace(t, ask(Prepare, pod, list, Now, Sources, Name("metrics", "up", 100, 200, "15s")))
+	_, then, err := newWorkspace(t, ask(Prepare, pod, list, Now, Sources, Name("metrics", "up", 100, 200, "15s")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestQuestionsAreCompared(t *testing.T) {
 		"one less":    {[]string{pod, Name("metrics", "up", 1, 2, "15s")}, "", "list Pod shop 500"},
 		"another one": {[]string{pod, list, Name("metrics", "down", 1, 2, "15s")}, "metrics down", "metrics up"},
 	} {
-		_, now, err := workspace(t, ask(Prepare, tt.asked...))
+		_, now, err := newWorkspace(t, ask(Prepare, tt.asked...))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestPartsOfATape(t *testing.T) {
 			keep(t, r, odd, `{"apiVersion":"v1","kind":"PodList"}`)
 		}
 	})
-	_, r, err := workspace(t, map[string]string{File(Prepare): string(packed)})
+	_, r, err := newWorkspace(t, map[string]string{File(Prepare): string(packed)})
 	if err != nil {
 		t.Fatal(err)
 	}

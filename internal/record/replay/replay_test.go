@@ -149,8 +149,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// workspace writes files of a workspace and opens it.
-func workspace(t testing.TB, files map[string]string) (string, *Record, error) {
+// newWorkspace writes files of a workspace and opens it.
+func newWorkspace(t testing.TB, files map[string]string) (string, *Record, error) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -175,7 +175,7 @@ func TestHostileRecords(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("of the host"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dir, r, err := workspace(t, map[string]string{
+	dir, r, err := newWorkspace(t, map[string]string{
 		indexFile: `{"id":"E1","kind":"log","source":"x","sha256":"../../../../etc/passwd"}` + "\n",
 		auditFile: `{"seq":1}` + "\n",
 	})
@@ -229,7 +229,7 @@ func TestChangedEvidenceIsNoticed(t *testing.T) {
 		"an answer":           {map[string]string{modelFile: call("q", "a") + call("q", "A")}, "logs/model.jsonl: line 2"},
 		"a masked answer":     {map[string]string{modelFile: call("q", mask.New([]byte("k"), "hunter2-of-them").String("hunter2-of-them"))}, ""},
 	} {
-		_, r, err := workspace(t, tt.files)
+		_, r, err := newWorkspace(t, tt.files)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -288,7 +288,7 @@ func TestAModelSaysWhatItIsAskedDifferently(t *testing.T) {
 	line := func(turns, request, answer string) string {
 		return `{"event":"answered","path":"/v1/messages","status":200,"time":"2026-01-02T03:04:05Z","request":{"text":"{\"messages\":[` + turns + `],\"x\":\"` + request + `\"}"},"response":{"contentType":"text/plain","text":"` + answer + `"}}` + "\n"
 	}
-	_, r, err := workspace(t, map[string]string{modelFile: line("1", "one", "A") + line("1,2", "on 2026-01-02 in /then", "B") + "broken\n" + `{"event":"sent"}` + "\n" + line("1,2,3", "three", "C")})
+	_, r, err := newWorkspace(t, map[string]string{modelFile: line("1", "one", "A") + line("1,2", "on 2026-01-02 in /then", "B") + "broken\n" + `{"event":"sent"}` + "\n" + line("1,2,3", "three", "C")})
 	if err != nil {
 		t.Fatal(err)
 	}

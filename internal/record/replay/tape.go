@@ -23,14 +23,12 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Format names the form of a tape; one of another form is not played.
 const Format = "nightcrier.record/2"
-
-// Dir holds the tapes, below a workspace and out of an agent's reach.
-const Dir = "record"
 
 // The steps of ours that look into a cluster, each with a tape. Agent names that of an
 // agent's n-th attempt.
@@ -38,9 +36,6 @@ const (
 	Prepare = "prepare"
 	Test    = "test"
 )
-
-// BegunFile has what a run began with.
-const BegunFile = Dir + "/begun.json"
 
 // The names of what stands on a tape beside questions: the one time that a step takes for
 // now, the sources that there were, and the requests that its questions came to.
@@ -56,7 +51,7 @@ const (
 func Agent(attempt int) string { return "agent-" + strconv.Itoa(attempt) }
 
 // File is the path of a step's tape below the workspace.
-func File(step string) string { return Dir + "/" + step + tapeSuffix }
+func File(step string) string { return workspace.RecordDir + "/" + step + tapeSuffix }
 
 const tapeSuffix = ".jsonl.gz"
 

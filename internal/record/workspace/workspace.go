@@ -13,6 +13,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/portable"
 )
 
+// RecordDir has what a run was answered, out of an agent's reach.
+const RecordDir = "record"
+
 const (
 	// scratch is where the agent writes; it sees it as output.
 	scratch = ".scratch"

@@ -70,7 +70,7 @@ func (a *Investigator) openBudget(context.Context) error {
 
 // checkBudget returns why an agent is not asked.
 func (a *Investigator) checkBudget(o run.Order, cluster string) error {
-	if o.Executor == config.Script && !a.cfg.ModelKey(o.Agent.Provider).IsSet() {
+	if o.Agent.Executor == config.Script && !a.cfg.ModelKey(o.Agent.Provider).IsSet() {
 		return nil // it asks no model
 	}
 	l, err := a.spending.openLedger()

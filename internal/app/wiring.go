@@ -169,13 +169,11 @@ func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
 	}
-	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Executor: r.Executor, Agent: run.Agent{
-		Command: ag.Command, ScriptPath: ag.ScriptPath, CLI: ag.CLI, Model: ag.Model, Provider: ag.Provider, BaseURL: ag.BaseURL, Keyless: ag.Keyless(), Timeout: ag.Timeout,
-		Grace: ag.GracefulShutdown, MaxTurns: ag.MaxTurns, MaxTokens: ag.MaxTokens, Models: ag.Models, Prices: ag.Prices, AllowedTools: ag.AllowedTools, NoShell: !ag.Shell || agent.LacksKubectl(ag.Executor), SystemPromptFile: ag.SystemPromptFile,
-		Preload: !a.cfg.Skills.DisableTriagePreload, SkillsDir: a.cfg.Skills.ShownDir(), TriageScript: a.triageScript, Require: a.cfg.Sandbox.Require, UIDBase: a.cfg.Sandbox.UIDBase, ReadPaths: a.cfg.Sandbox.Read, MaxWorkspaceBytes: a.cfg.WorkspaceMaxBytes,
-		ToolServers: a.cfg.ToolServersOf(r.Key),
-		Budget:      a.cfg.Budget.Limits(),
-	}}
+	s := ag.Spec
+	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
+	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
+	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Key), a.cfg.Budget.Limits()
+	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Agent: s}
 }
 
 func (a *App) startSources(ctx context.Context) error {

@@ -64,7 +64,7 @@ func Selftest(ctx context.Context, o SelftestOptions) (found selftest.Report, er
 	}
 	defer cleanup()
 	opt := selftest.Options{
-		Suites: o.Suites, Cluster: cluster, Dir: dir, WorkerCommand: worker, Require: cmp.Or(o.Sandbox, o.Config.Sandbox.Require),
+		Suites: o.Suites, Cluster: cluster, Dir: dir, WorkerCommand: worker, Require: cmp.Or(o.Sandbox, o.Config.Agent.Require),
 		Progress: o.Progress, Logger: o.Logger,
 	}
 	if len(o.Against) > 0 {

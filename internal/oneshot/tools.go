@@ -3,7 +3,7 @@ package oneshot
 import (
 	"context"
 
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
@@ -18,7 +18,7 @@ func ListTools(ctx context.Context, cfg *config.Config) []mcp.Offered {
 		one.Server = s.Name
 		masker := mask.Fresh(cfg.Secrets()...)
 		offers, err := mcp.Look(ctx, server, mcp.Options{
-			Variables: cfg.VariablesOf([]toolserver.Server{server}), Unconfined: cfg.Sandbox.Require == worker.RequireNone,
+			Variables: cfg.VariablesOf([]toolserver.Server{server}), Unconfined: cfg.Agent.Require == agent.RequireNone,
 			Mask: masker.Bytes, MaskLog: func(b []byte) []byte { masked, _ := masker.Log(b); return masked }, Note: func(text string) { one.Notes = append(one.Notes, text) },
 		})
 		one.Tools = append([]mcp.Offer{}, offers...) // a list in JSON as well

@@ -26,7 +26,7 @@ const launchTimeout = 30 * time.Second
 //
 // Errors have the code Invalid when the worker refused its spec.
 func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spec, sec Secrets) error {
-	spec.setDefaults()
+	spec.SetDefaults()
 	if spec.NoModel {
 		sec.ModelAPIKey, spec.Keyless = "", false
 	}

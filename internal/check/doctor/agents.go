@@ -75,7 +75,7 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o Options
 	}
 	without := a.Shell && agent.LacksKubectl(a.Executor)
 	a.Shell = a.Shell && !without
-	tried, models, err := tryWays(ctx, worker, a, cli, cfg.Sandbox.Require, o.AllAgents)
+	tried, models, err := tryWays(ctx, worker, a, cli, o.AllAgents)
 	if err != nil {
 		return []Check{c.asFailed(fmt.Errorf("%s does not work in its sandbox: %w; %s", versionText(found), err, found.Path), "install the version that was tested: "+cli.Install()), checkKey(ctx, a, o)}
 	}
@@ -96,8 +96,8 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o Options
 
 // tryWays tries an agent as it is configured, and without a shell where it can do so
 // and both ways are of interest. It says what it found, and which models were asked for.
-func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Executor, require string, both bool) (found string, models []string, err error) {
-	t, err := tryAgent(ctx, worker, a, require)
+func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Executor, both bool) (found string, models []string, err error) {
+	t, err := tryAgent(ctx, worker, a)
 	switch {
 	case err != nil:
 		return "", nil, err
@@ -107,7 +107,7 @@ func tryWays(ctx context.Context, worker []string, a config.Agent, cli agent.Exe
 		return ": " + t.String(), t.Models, nil
 	}
 	a.Shell = false
-	other, err := tryAgent(ctx, worker, a, require)
+	other, err := tryAgent(ctx, worker, a)
 	if err != nil {
 		return "", nil, fmt.Errorf("with agent.shell: false: %w", err)
 	}
@@ -128,10 +128,10 @@ func describeUntested(cli agent.Executor, found agent.Installed) string {
 // that is wanted.
 func checkKey(ctx context.Context, a config.Agent, o Options) Check {
 	c, variable := Check{Code: CheckModel, Name: string(a.Provider)}, config.KeyVariables(a.Provider)[0]
-	if !a.APIKey.IsSet() && !a.Keyless() {
+	if !a.APIKey.IsSet() && !a.Keyless {
 		return c.asFailed(fmt.Errorf("no key for the model of %s", a.Executor), "set "+variable+" in the server's environment")
 	}
-	if a.Keyless() && !o.CheckKey {
+	if a.Keyless && !o.CheckKey {
 		return c.asOK("no key is set, and none is sent to " + a.BaseURL + "; --check-key asks whether it answers")
 	}
 	if !o.CheckKey {
@@ -139,10 +139,10 @@ func checkKey(ctx context.Context, a config.Agent, o Options) Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	err := model.CheckKey(ctx, model.Config{Provider: a.Provider, Upstream: a.BaseURL, Key: a.APIKey.Reveal(), Keyless: a.Keyless(), Logger: slog.New(slog.DiscardHandler)})
+	err := model.CheckKey(ctx, model.Config{Provider: a.Provider, Upstream: a.BaseURL, Key: a.APIKey.Reveal(), Keyless: a.Keyless, Logger: slog.New(slog.DiscardHandler)})
 	switch nightcrier.CodeOf(err) {
 	case "":
-		if a.Keyless() {
+		if a.Keyless {
 			return c.asOK(a.BaseURL + " answers without a key")
 		}
 		return c.asOK("the key is accepted")

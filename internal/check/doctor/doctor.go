@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/cluster/preflight"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -197,7 +197,7 @@ func checkListen(ctx context.Context, cfg *config.Config) (checks []Check) {
 }
 
 func checkSandbox(ctx context.Context, cfg *config.Config) Check {
-	c := Check{Code: CheckSandbox, Name: cfg.Sandbox.Require}
+	c := Check{Code: CheckSandbox, Name: cfg.Agent.Require}
 	if cfg.Agent.Executor == config.Builtin {
 		return c.asOK("not needed: no agent is started" + describeGranted(ctx, cfg))
 	}
@@ -205,7 +205,7 @@ func checkSandbox(ctx context.Context, cfg *config.Config) Check {
 	if err != nil {
 		return c.asFailed(err, process.Remedy(process.Floor(held.Layers)))
 	}
-	return judgeSandbox(c, cfg.Sandbox.Require, held.Layers, held.Notes)
+	return judgeSandbox(c, cfg.Agent.Require, held.Layers, held.Notes)
 }
 
 // judgeSandbox says what the layers mean for what is required.
@@ -216,11 +216,11 @@ func judgeSandbox(c Check, require string, held, notes []string) Check {
 		c.Status = statusWarn
 		c.Detail = strings.Join(append([]string{c.Detail + "; missing: " + strings.Join(missing, " ")}, notes...), "; ")
 		c.Hint = process.Remedy(missing)
-		if require == worker.RequireStrict {
+		if require == agent.RequireStrict {
 			c.Status = statusFail
 		}
 	}
-	if floor := process.Floor(held); len(floor) > 0 && require != worker.RequireNone {
+	if floor := process.Floor(held); len(floor) > 0 && require != agent.RequireNone {
 		c.Status, c.Hint = statusFail, process.Remedy(floor)
 		c.Detail += "; no agent is started without " + strings.Join(floor, " ")
 	}

@@ -38,7 +38,7 @@ type trial struct {
 // tryAgent starts a CLI as an investigation would, in its sandbox and behind the
 // model guard, with a model on this machine that says one sentence. Its error is why
 // an investigation would fail too.
-func tryAgent(ctx context.Context, workerCommand []string, a config.Agent, require string) (t trial, err error) {
+func tryAgent(ctx context.Context, workerCommand []string, a config.Agent) (t trial, err error) {
 	ctx, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
 	model, err := trialModel()
@@ -52,11 +52,11 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent, requi
 	}
 	defer cleanup()
 	spec := worker.Spec{
-		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "trial", Step: "trial", Attempt: 1,
-		Workspace: filepath.Join(dir, "workspace"), Executor: a.Executor, Command: a.Command, Model: cmp.Or(a.Model, "scripted"),
-		MaxTurns: a.MaxTurns, AllowedTools: a.AllowedTools, NoShell: !a.Shell, Timeout: trialTime, Grace: time.Second, Require: require,
-		ModelBaseURL: model.URL(trialScenario), Provider: a.Provider,
+		Version: worker.SpecVersion, Spec: a.Spec, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "trial", Step: "trial", Attempt: 1,
+		Workspace: filepath.Join(dir, "workspace"),
 	}
+	spec.Model, spec.BaseURL, spec.Keyless = cmp.Or(a.Model, "scripted"), model.URL(trialScenario), false
+	spec.Timeout, spec.Grace, spec.Prices, spec.Models = trialTime, time.Second, nil, nil
 	if err := trialWorkspace(spec.Workspace); err != nil {
 		return t, err
 	}

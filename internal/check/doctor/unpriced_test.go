@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/config"
 )
 
@@ -24,7 +25,7 @@ func TestAModelWithoutAPrice(t *testing.T) {
 	} {
 		cfg := &config.Config{}
 		cfg.Budget.PerRunUSD = tt.usd
-		a := config.Agent{Provider: nightcrier.Anthropic, Prices: tt.prices}
+		a := config.Agent{Spec: agent.Spec{Provider: nightcrier.Anthropic, Prices: tt.prices}}
 		c := checkPriced(cfg, a, []string{"claude-haiku-4-5", tt.model}, Check{Code: CheckModel}.asOK("a key is set"))
 		if c.Status != tt.status || c.Status == statusFail && !strings.Contains(c.Hint, "agent.prices") {
 			t.Errorf("%+v: %+v", tt, c)

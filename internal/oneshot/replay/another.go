@@ -38,7 +38,7 @@ type Aspect struct {
 // prepareAnother prepares that another agent investigates. Its run is one of its own: what it
 // spends is not what the recorded one spent.
 func (r *replayer) prepareAnother() (err error) {
-	if r.agent, err = r.o.Config.AgentFor(cmp.Or(r.o.Executor, r.begun.Order.Executor)); err != nil {
+	if r.agent, err = r.o.Config.AgentFor(cmp.Or(r.o.Executor, r.begun.Order.Agent.Executor)); err != nil {
 		return err
 	}
 	if r.skill, err = otherSkill(r.o); err != nil {
@@ -95,7 +95,7 @@ func (r *replayer) stageAnew(cfg *config.Config, o *app.Options) {
 
 // sayAloud tells what is asked over the network.
 func (r *replayer) sayAloud() {
-	if r.o.Aloud == nil || r.agent.Executor == config.Builtin || !r.agent.APIKey.IsSet() && !r.agent.Keyless() {
+	if r.o.Aloud == nil || r.agent.Executor == config.Builtin || !r.agent.APIKey.IsSet() && !r.agent.Keyless {
 		return
 	}
 	at := cmp.Or(r.agent.BaseURL, "the API of "+string(r.agent.Provider))
@@ -156,10 +156,10 @@ func (r *replayer) compareAspects(then, now *nightcrier.Report) []Aspect {
 	_ = readJSON(r.rec, replay.IncidentFile, &was) // how it ended is not known without
 	asked := r.begun.Order
 	if r.o.Another {
-		asked.Executor, asked.Agent.Model = r.agent.Executor, r.agent.Model
+		asked.Agent.Executor, asked.Agent.Model = r.agent.Executor, r.agent.Model
 	}
 	return append([]Aspect{
-		{"agent", agentName(r.begun.Order.Executor, r.begun.Order.Agent.Model), agentName(asked.Executor, asked.Agent.Model)},
+		{"agent", agentName(r.begun.Order.Agent.Executor, r.begun.Order.Agent.Model), agentName(asked.Agent.Executor, asked.Agent.Model)},
 		{"skills", skillNames(was.Skills), skillNames(r.end.Skills)},
 		{"ended", describeEnd(&was), describeEnd(&r.end)},
 	}, reportAspects(then, now)...)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/app"
@@ -220,16 +221,16 @@ func recordedServers(all []toolserver.Server) (servers []toolserver.Server) {
 // may have written it.
 func (r *replayer) boundOrder() error {
 	a := &r.begun.Order.Agent
-	here, err := r.o.Config.AgentFor(r.begun.Order.Executor)
-	if err != nil && r.begun.Order.Executor == config.Script {
+	here, err := r.o.Config.AgentFor(r.begun.Order.Agent.Executor)
+	if err != nil && r.begun.Order.Agent.Executor == config.Script {
 		return nightcrier.Errorf(nightcrier.Invalid, "the record's agent is a script, which is not run by the path that a record names: %w", err)
 	}
 	if err != nil { // its own name finds it
-		here = config.Agent{SystemPromptFile: r.o.Config.Agent.SystemPromptFile}
+		here = config.Agent{Spec: agent.Spec{SystemPromptFile: r.o.Config.Agent.SystemPromptFile}}
 	}
 	a.Command, a.ScriptPath, a.CLI, a.SystemPromptFile = here.Command, here.ScriptPath, here.CLI, here.SystemPromptFile
 	a.SkillsDir = r.o.Config.Skills.ShownDir()
-	if a.TriageScript != "" && a.Preload && r.begun.Order.Executor != config.Builtin {
+	if a.TriageScript != "" && a.Preload && r.begun.Order.Agent.Executor != config.Builtin {
 		if a.TriageScript = r.triageScript(); a.TriageScript == "" {
 			r.unserved = append(r.unserved, "the output of the triage script: none is configured here")
 		}
@@ -237,16 +238,17 @@ func (r *replayer) boundOrder() error {
 		a.TriageScript = ""
 	}
 	a.Timeout = atMost(a.Timeout, r.o.Config.Agent.Timeout)
-	a.Grace = atMost(a.Grace, r.o.Config.Agent.GracefulShutdown)
-	a.MaxWorkspaceBytes = atMost(a.MaxWorkspaceBytes, r.o.Config.WorkspaceMaxBytes)
-	if r.begun.Order.Executor != config.Builtin {
+	a.Grace = atMost(a.Grace, r.o.Config.Agent.Grace)
+	a.MaxWorkspaceBytes = atMost(a.MaxWorkspaceBytes, r.o.Config.Agent.MaxWorkspaceBytes)
+	if r.begun.Order.Agent.Executor != config.Builtin {
 		r.notServed(a.ToolServers)
 	}
 	a.ToolServers, a.Budget = r.servers, budget.Limits{Run: a.Budget.Run}
-	a.UIDBase, a.ReadPaths = r.o.Config.Sandbox.UIDBase, r.o.Config.Sandbox.Read
-	strictness := []string{worker.RequireNone, worker.RequireBestEffort, worker.RequireStrict}
-	if slices.Index(strictness, a.Require) < slices.Index(strictness, r.o.Config.Sandbox.Require) {
-		a.Require = r.o.Config.Sandbox.Require
+	a.UIDBase, a.ReadPaths = r.o.Config.Agent.UIDBase, r.o.Config.Agent.ReadPaths
+	a.MaxOutputBytes, a.MaxMemoryBytes, a.MaxProcesses = here.MaxOutputBytes, here.MaxMemoryBytes, here.MaxProcesses
+	strictness := agent.Strictness()
+	if slices.Index(strictness, a.Require) < slices.Index(strictness, r.o.Config.Agent.Require) {
+		a.Require = r.o.Config.Agent.Require
 	}
 	return nil
 }
@@ -312,7 +314,7 @@ func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
 	if r.o.Another {
 		r.stageAnew(cfg, &o)
 	}
-	if r.o.Another || r.begun.Order.Executor != config.Builtin {
+	if r.o.Another || r.begun.Order.Agent.Executor != config.Builtin {
 		done, err := r.setStage(dir, cfg)
 		if err != nil {
 			return err
@@ -390,7 +392,7 @@ func (r *replayer) workspaceDir(dir string) string {
 // compareRecords holds what was found and asked against what was then.
 func (r *replayer) compareRecords(dir string) (ReplayResult, error) {
 	out := ReplayResult{
-		Incident: r.begun.Incident.ID, Cluster: r.begun.Incident.Cluster, Executor: r.begun.Order.Executor,
+		Incident: r.begun.Incident.ID, Cluster: r.begun.Incident.Cluster, Executor: r.begun.Order.Agent.Executor,
 		Recorded: r.tapes[replay.Prepare].Version(), Version: r.o.Version, Doubts: append([]string{}, r.rec.Doubts...),
 		NotServed: append([]string{}, r.unserved...), Workspace: r.workspaceDir(dir),
 	}

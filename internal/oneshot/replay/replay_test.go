@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
@@ -225,7 +226,7 @@ func TestRecordedServersLeadNowhere(t *testing.T) {
 func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 	cfg := defaults(t)
 	r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
-	r.begun.Order = run.Order{Executor: config.Script, Agent: run.Agent{ScriptPath: "evil.sh"}}
+	r.begun.Order = run.Order{Agent: agent.Spec{Executor: config.Script, ScriptPath: "evil.sh"}}
 	if err := r.boundOrder(); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("without a script of ours: %v", err)
 	}
@@ -243,11 +244,11 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		{"whatever", "strict", "strict"},
 	} {
 		cfg := defaults(t)
-		cfg.Sandbox.Require, cfg.Sandbox.UIDBase, cfg.ToolServers = tt.configured, 70000, []config.ToolServer{{Name: "tickets"}}
+		cfg.Agent.Require, cfg.Agent.UIDBase, cfg.ToolServers = tt.configured, 70000, []config.ToolServer{{Name: "tickets"}}
 		limit := budget.Limit{Tokens: 9}
 		r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 		cfg.Agent.SystemPromptFile, cfg.Agent.Timeout = "/etc/nightcrier/system.md", 7*time.Minute
-		r.begun.Order = run.Order{Executor: "codex", Agent: run.Agent{
+		r.begun.Order = run.Order{Agent: agent.Spec{Executor: "codex",
 			Command: "/tmp/codex", ScriptPath: "evil.sh", CLI: "evil", SkillsDir: "/root", SystemPromptFile: "/root/.ssh/id_ed25519", TriageScript: "evil.sh",
 			Timeout: 24 * time.Hour, Grace: -1, MaxWorkspaceBytes: 1 << 50,
 			Require: tt.recorded, UIDBase: 1, ReadPaths: []string{"/root/.ssh"}, ToolServers: []toolserver.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
@@ -260,7 +261,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		if a.Command+a.ScriptPath+a.SkillsDir+a.TriageScript != "" || a.CLI == "evil" || a.SystemPromptFile != "/etc/nightcrier/system.md" {
 			t.Errorf("paths of the record: %+v", a)
 		}
-		if a.Timeout != 7*time.Minute || a.Grace != cfg.Agent.GracefulShutdown || a.MaxWorkspaceBytes != cfg.WorkspaceMaxBytes {
+		if a.Timeout != 7*time.Minute || a.Grace != cfg.Agent.Grace || a.MaxWorkspaceBytes != cfg.Agent.MaxWorkspaceBytes {
 			t.Errorf("limits of the record: %+v", a)
 		}
 		if a.Require != tt.want || a.UIDBase != 70000 || len(a.ReadPaths)+len(a.ToolServers) > 0 || a.Budget != (budget.Limits{Run: limit}) {

@@ -203,9 +203,9 @@ func (r *replayer) serveModel(dir string, cfg *config.Config) (func() error, err
 	}()
 	order := &r.begun.Order
 	order.Agent.BaseURL = fmt.Sprintf("http://%s", l.Addr())
-	cfg.Agent.Executor, cfg.Agent.Provider = order.Executor, cmp.Or(order.Agent.Provider, nightcrier.Anthropic)
+	cfg.Agent.Executor, cfg.Agent.Provider = order.Agent.Executor, cmp.Or(order.Agent.Provider, nightcrier.Anthropic)
 	cfg.Agent.APIKey = config.Secret{}
-	if r.model.Speaks() || order.Executor != config.Script {
+	if r.model.Speaks() || order.Agent.Executor != config.Script {
 		cfg.Agent.APIKey = config.NewSecret(notAKey)
 	}
 	return func() error { return srv.Shutdown(context.Background()) }, nil

@@ -3,11 +3,14 @@ package model
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/price"
+	"nightcrier.dev/nightcrier/internal/retry"
 )
 
 // meter adds up what the answers say they cost.
@@ -116,20 +119,21 @@ func (b *metered) holdBytes(p []byte) {
 
 // countUsage reads the usage of one event or of a whole answer.
 func (b *metered) countUsage(text []byte) {
-	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("data:")))
-	if len(text) == 0 || text[0] != '{' && text[0] != '[' {
+	if !bytes.Contains(text, []byte(b.guard.facts.usageName)) {
 		return
 	}
-	u := b.guard.protocol.readUsage(text)
+	document, err := readJSON(bytes.TrimPrefix(text, []byte("data:")))
+	if err != nil {
+		return
+	}
+	u := b.guard.dialect.readUsage(document)
 	if !u.said {
 		return
 	}
 	b.seen = usage{tokens: b.seen.tokens.Grown(boundTokens(u.tokens)), said: true, final: u.final}
 	if x := b.exchange; u.final && !x.known {
 		x.settleCost(b.guard, b.seen.tokens)
-		if !x.call.leavesOut {
-			b.guard.bounds.rememberAnswer(x.call.kind, x.call.body, b.seen.tokens.Request())
-		}
+		b.guard.bounds.rememberAnswer(x.call, b.seen.tokens)
 	}
 }
 
@@ -140,3 +144,81 @@ func boundTokens(t price.Tokens) price.Tokens {
 	}
 	return t
 }
+
+// leastKey is the length in bytes from which on a key is looked for in answers. Shorter
+// ones are words for servers that ask for no key, and an answer may have such a word.
+const leastKey = 16
+
+// hideKey keeps an answer from repeating the key to the agent, as gateways do that refuse
+// it. As many stars take its place as it has bytes.
+func (g *Guard) hideKey(resp *http.Response) {
+	if len(g.cfg.Key) < leastKey {
+		return
+	}
+	stars := strings.Repeat("*", len(g.cfg.Key))
+	for _, values := range resp.Header {
+		for i, v := range values {
+			values[i] = strings.ReplaceAll(v, g.cfg.Key, stars)
+		}
+	}
+	resp.Body = &withoutKey{ReadCloser: resp.Body, key: []byte(g.cfg.Key), stars: []byte(stars)}
+}
+
+// withoutKey is a body without the key. Bytes that may be its beginning are held until
+// more has come; all others are handed on at once.
+type withoutKey struct {
+	io.ReadCloser
+	key, stars []byte
+	held       []byte // was read, and not handed on
+	ready      int    // so many bytes of held may go
+	err        error  // of the last read
+}
+
+// Read implements io.Reader.
+func (b *withoutKey) Read(p []byte) (int, error) {
+	for b.ready == 0 && b.err == nil && len(p) > 0 {
+		n, err := b.ReadCloser.Read(p)
+		b.held, b.err = bytes.ReplaceAll(append(b.held, p[:n]...), b.key, b.stars), err
+		b.ready = len(b.held)
+		if err == nil {
+			b.ready -= keyBytesAtEnd(b.held, b.key)
+		}
+	}
+	if b.ready == 0 {
+		return 0, b.err
+	}
+	n := copy(p, b.held[:b.ready])
+	b.held, b.ready = b.held[n:], b.ready-n
+	return n, nil
+}
+
+// keyBytesAtEnd is how many bytes at the end of text are the beginning of key.
+func keyBytesAtEnd(text, key []byte) int {
+	for n := min(len(text), len(key)-1); n > 0; n-- {
+		if bytes.HasSuffix(text, key[:n]) {
+			return n
+		}
+	}
+	return 0
+}
+
+// Failure is an answer of the upstream that is an error, or that no answer came. CLIs
+// differ in what they tell of one, and some wait for as long as the upstream asks them
+// to, without a word.
+type Failure struct {
+	Status int
+	// RetryAfter is how long the upstream asks its caller to wait; 0 is that it does
+	// not say.
+	RetryAfter time.Duration
+	// Unreachable is why there was no answer, nil where there was one; Status is then
+	// what the agent gets.
+	Unreachable error
+}
+
+// readFailure reads an answer that is an error.
+func readFailure(resp *http.Response, now time.Time) Failure {
+	return Failure{Status: resp.StatusCode, RetryAfter: retry.ReadAfter(resp.Header, now, maxRetryAfter)}
+}
+
+// maxRetryAfter bounds what an upstream may ask for.
+const maxRetryAfter = 365 * 24 * time.Hour

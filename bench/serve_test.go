@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/face/api"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
@@ -39,7 +42,7 @@ func serve(b *testing.B, root string, n int, p *peer, more string) *serving {
 	}
 	path := filepath.Join(b.TempDir(), "nightcrier.yaml")
 	must(b, os.WriteFile(path, []byte(file.String()), 0o600))
-	s := &serving{cmd: exec.Command(binary(b), "serve", "--config", path), client: client.Unix(filepath.Join(root, app.SocketName))}
+	s := &serving{cmd: exec.Command(binary(b), "serve", "--config", path), client: client.Unix(filepath.Join(root, api.SocketName))}
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	stderr, err := s.cmd.StderrPipe()
 	must(b, err)
@@ -164,8 +167,8 @@ func finished(b *testing.B, root string, n int) {
 	b.Helper()
 	cluster, raw := scenario(b)
 	o := options(b, "", map[string]string{"workspace_root": root, "agent.executor": "builtin", "max_concurrent_agents": "8"})
-	o.Access = func(string) app.ClusterAccess { return cluster }
-	a, err := app.New(o)
+	o.Reach = func(config.Cluster) app.Reach { return direct{cluster} }
+	a, err := app.NewInvestigator(o)
 	must(b, err)
 	must(b, a.Start(context.Background()))
 	for i := range n {
@@ -186,7 +189,7 @@ func interrupted(b *testing.B, root string, n int) (more string) {
 	b.Helper()
 	_, raw := scenario(b)
 	o := options(b, "echo started\nexec sleep 600\n", map[string]string{"workspace_root": root, "agent.timeout": "10m"})
-	a, err := app.New(o)
+	a, err := app.NewInvestigator(o)
 	must(b, err)
 	must(b, a.Start(context.Background()))
 	b.Cleanup(func() { endAgents(b, a) })

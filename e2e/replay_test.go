@@ -19,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/oneshot"
+	"nightcrier.dev/nightcrier/internal/oneshot/replay"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
@@ -26,7 +29,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
-	"nightcrier.dev/nightcrier/internal/record/replay"
+	recording "nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 	"nightcrier.dev/nightcrier/internal/test/datatest"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
@@ -34,29 +37,29 @@ import (
 )
 
 // again replays an incident of the site with nothing but its record.
-func (s *site) again(inc nightcrier.Incident, change func(*app.ReplayOptions)) app.ReplayResult {
+func (s *site) again(inc nightcrier.Incident, change func(*replay.ReplayOptions)) replay.ReplayResult {
 	s.Helper()
 	cfg, _, err := config.Load(config.Options{Env: []string{"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + s.TempDir()}})
 	s.must(err)
 	then, err := s.order().config()
 	s.must(err)
 	cfg.Agent.Executor, cfg.Agent.Command, cfg.Agent.ScriptPath = inc.Executor, then.Agent.Command, then.Agent.ScriptPath // the programs are still there
-	o := app.ReplayOptions{
+	o := replay.ReplayOptions{
 		Config: cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "e2e", Out: s.TempDir(),
 		Workspace: filepath.Join(s.root, "incident-"+inc.ID), WorkerCommand: []string{testproc.Self(), "worker"},
 	}
 	if change != nil {
 		change(&o)
 	}
-	got, err := app.Replay(s.Context(), o)
+	got, err := replay.Replay(s.Context(), o)
 	s.must(err)
 	return got
 }
 
-// identical fails unless a replay came to the same.
-func (s *site) identical(got app.ReplayResult) {
+// comesToTheSame fails unless a replay came to the same.
+func (s *site) comesToTheSame(got replay.ReplayResult) {
 	s.Helper()
-	if !got.Identical || len(got.Files) != 3 {
+	if !got.Same || len(got.Aspects) < 10 {
 		s.Errorf("replayed: %+v", got)
 	}
 }
@@ -71,19 +74,19 @@ func TestReplayOfEveryCLI(t *testing.T) {
 		i.v.term()
 		i.door.stop()
 		i.must(i.model.Close())
-		i.identicalButForCalls(i.again(inc, nil))
+		i.sameButForCalls(i.again(inc, nil))
 	})
 }
 
-// identicalButForCalls is identical for a CLI that may ask its model once more or less
+// sameButForCalls is comesToTheSame for a CLI that may ask its model once more or less
 // than then, as some do on a busy machine: what it found out and reports is the same.
-func (s *site) identicalButForCalls(got app.ReplayResult) {
+func (s *site) sameButForCalls(got replay.ReplayResult) {
 	s.Helper()
-	if len(got.Files) != 3 || len(got.Doubts) > 0 {
+	if len(got.Doubts) > 0 || len(got.NotServed) > 0 {
 		s.Errorf("replayed: %+v", got)
 	}
 	for _, d := range got.Differences {
-		if strings.HasPrefix(d.Where, "call ") || strings.HasPrefix(d.Where, "output/report.json usage.") || strings.Contains(d.Then, " tokens in, ") {
+		if strings.HasPrefix(d.Where, "call ") {
 			s.Logf("asked otherwise: %+v", d)
 			continue
 		}
@@ -95,8 +98,7 @@ func (s *site) identicalButForCalls(got app.ReplayResult) {
 // looksAndReports is a script that looks into its cluster.
 const looksAndReports = `kubectl get pods -n "$KUBERNETES_NAMESPACE" && kubectl get pods -o name && kubectl logs deployment/cart; kubectl get nodes -o json > /dev/null; kubectl delete pod x; ` + reports
 
-// The rules and a script on a real API server come to the same to the byte when it is
-// gone.
+// The rules and a script on a real API server come to the same when it is gone.
 func TestReplayOnARealCluster(t *testing.T) {
 	kube := kubetest.Start(t)
 	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -109,7 +111,7 @@ func TestReplayOnARealCluster(t *testing.T) {
 			inc := s.investigate(t, p, door.kubeconfig)
 			door.stop()
 			got := s.again(inc, nil)
-			s.identical(got)
+			s.comesToTheSame(got)
 			if len(got.NotAsked) > 0 {
 				t.Errorf("not asked: %v", got.NotAsked)
 			}
@@ -139,7 +141,7 @@ func TestReplayByAnotherAgent(t *testing.T) {
 			said, skillDir := "", filepath.Join(t.TempDir(), "our-runbook")
 			other.must(os.Mkdir(skillDir, 0o700))
 			other.must(os.WriteFile(filepath.Join(skillDir, "SKILL.md"), []byte("---\nname: our-runbook\ndescription: what we know of the cart\n---\nAsk its team.\n"), 0o600))
-			got := other.again(inc, func(o *app.ReplayOptions) {
+			got := other.again(inc, func(o *replay.ReplayOptions) {
 				cfg, _, err := config.Load(config.Options{Env: []string{
 					"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + o.Config.WorkspaceRoot, "NIGHTCRIER_AGENT_EXECUTOR=" + h.executor, "NIGHTCRIER_AGENT_COMMAND=" + command,
 					"NIGHTCRIER_AGENT_MODEL=" + model, h.key + "=" + realKey, h.url + "=" + m.URL(h.cli),
@@ -147,13 +149,13 @@ func TestReplayByAnotherAgent(t *testing.T) {
 				other.must(err)
 				o.Config, o.Another, o.Executor, o.Skill, o.Aloud = cfg, true, h.executor, skillDir, func(text string) { said += text }
 				t.Cleanup(func() {
-					spent, err := app.ReadSpending(cfg, "", time.Now)
+					spent, err := oneshot.ReadSpending(cfg, "", time.Now)
 					if err != nil || spent.All.Calls != int64(len(m.Requests(h.cli))) || spent.All.SpentUSD == 0 {
 						t.Errorf("spent is %+v, %v", spent.All, err)
 					}
 				})
 			})
-			if got.Another == nil || !got.Another.Agrees || got.Another.Derived == 0 || len(got.NotRecorded) > 0 {
+			if got.Another == nil || !got.Same || got.Another.Derived == 0 || len(got.NotRecorded) > 0 {
 				t.Errorf("replayed: %+v, %+v", got, got.Another)
 			}
 			if !strings.Contains(said, m.URL(h.cli)) {
@@ -239,7 +241,7 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 			}, h.deliver(oneFact)...))
 			door := newDoor(t, kube.ReadOnly(t))
 			s.app(func(o *app.Options) {
-				o.Access, o.Config.Clusters[0].Kubeconfig = nil, door.kubeconfig
+				o.Reach, o.Config.Clusters[0].Kubeconfig = nil, door.kubeconfig
 				th.configured(o.Config)
 			})
 			s.push("real", p.fault(t))
@@ -251,8 +253,8 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 					t.Fatalf("the agent was not told %q:\n%s", want, last[max(0, len(last)-8<<10):])
 				}
 			}
-			tape := s.unpacked(inc, replay.File(replay.Agent(1)))
-			for name, mode := range map[string]os.FileMode{"record": 0o700, replay.File(replay.Agent(1)): 0o600} {
+			tape := s.unpacked(inc, recording.File(recording.Agent(1)))
+			for name, mode := range map[string]os.FileMode{"record": 0o700, recording.File(recording.Agent(1)): 0o600} {
 				if info, err := os.Stat(filepath.Join(s.root, "incident-"+inc.ID, name)); err != nil || info.Mode().Perm() != mode {
 					t.Errorf("%s: %v, %v", name, info, err)
 				}
@@ -265,15 +267,15 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 			th.stop()
 			s.must(m.Close())
 			got := s.again(inc, nil)
-			s.identical(got)
+			s.comesToTheSame(got)
 			if len(got.NotAsked) > 0 || len(got.NotServed) > 0 || th.asked.Load() != asked {
 				t.Errorf("replayed: %+v", got)
 			}
 			if h.tools {
 				s.anotherAsks(t, h, inc, ask)
 			}
-			s.must(os.Remove(filepath.Join(s.root, "incident-"+inc.ID, replay.File(replay.Agent(1)))))
-			if got = s.again(inc, nil); got.Identical || len(got.NotServed) != 3 {
+			s.must(os.Remove(filepath.Join(s.root, "incident-"+inc.ID, recording.File(recording.Agent(1)))))
+			if got = s.again(inc, nil); got.Same || len(got.NotServed) != 3 {
 				t.Errorf("without its tape: %+v", got)
 			}
 		})
@@ -289,7 +291,7 @@ func (s *site) anotherAsks(t *testing.T, h hands, inc nightcrier.Incident, ask f
 		ask("far_owner", map[string]any{"name": "cart"}), ask("far_owner", map[string]any{"name": "bank"}),
 		ask("prometheus_query", map[string]any{"query": "queue_length", "start": "20m"}), {Tools: []fakemodel.ToolCall{h.look(lastWords)}},
 	}, h.deliver(oneFact)...))
-	got := s.again(inc, func(o *app.ReplayOptions) {
+	got := s.again(inc, func(o *replay.ReplayOptions) {
 		cfg, err := other.order().config()
 		s.must(err)
 		cfg.WorkspaceRoot = o.Config.WorkspaceRoot
@@ -297,7 +299,7 @@ func (s *site) anotherAsks(t *testing.T, h hands, inc nightcrier.Incident, ask f
 	})
 	said := m.Requests(h.cli)
 	last := said[len(said)-1].Text
-	if got.Another == nil || !got.Another.Agrees || len(got.NotRecorded) != 1 || !strings.Contains(got.NotRecorded[0], "bank") {
+	if got.Another == nil || !got.Same || len(got.NotRecorded) != 1 || !strings.Contains(got.NotRecorded[0], "bank") {
 		t.Errorf("replayed: %+v, %+v", got, got.Another)
 	}
 	for _, want := range []string{"asked 1 times", "not recorded: nobody asked", "namespace="} {

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,7 @@ func TestWatchTakesTheCredentialThatIs(t *testing.T) {
 	first, second := apitest.New(t), apitest.New(t)
 	second.Put("pods", "shop", "a", []byte(`{"metadata":{"name":"a"}}`))
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	all := newClusters([]config.Cluster{{Name: "c1", Watch: true, Kubeconfig: file}}, Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now}, mask.New(nil), false)
+	all := newClusters([]config.Cluster{{Name: "c1", Watch: true, Kubeconfig: file}}, quietOptions(), mask.New(nil), false)
 	api := &current{of: all, cluster: "c1"}
 	pods := func() (n int, err error) {
 		_, err = api.ListEach(t.Context(), kube.Selection{Kind: "Pod"}, func([]byte) error { n++; return nil })
@@ -52,14 +51,5 @@ func TestWatchTakesTheCredentialThatIs(t *testing.T) {
 	write(second.Kubeconfig(t), time.Now())
 	if n, err := pods(); n != 1 || err != nil {
 		t.Errorf("%d pods of the second, %v", n, err)
-	}
-}
-
-// Who looks once subscribes to nothing and watches nothing.
-func TestOneLookHasNoSources(t *testing.T) {
-	known := config.Cluster{Name: "c1", Watch: true, MCP: config.MCP{Endpoint: "http://h/"}, Kubeconfig: "/k"}
-	c := TriageOptions{Cluster: "c1"}.chooseCluster(&config.Config{Clusters: []config.Cluster{known}})
-	if c.Watch || c.MCP.Endpoint != "" || c.Kubeconfig != "/k" {
-		t.Errorf("%+v", c)
 	}
 }

@@ -130,7 +130,7 @@ func keptAs(t *testing.T, index, id string) string {
 // A step that is repeated after a crash asks again, and both are on record.
 func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	b := newBench(t, Builtin, watching(t))
-	o := Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}
+	o := Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: Builtin, Preload: true, Timeout: time.Minute}}
 	if _, err := b.runner.prepareRun(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestTheAgentIsAudited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success(),
 				says: []journal.Item{journal.OfRequest(ask), journal.OfRequest(answer), journal.OfRequest(write)}})
-			b.runner.cfg.Access = func(_ context.Context, cluster, namespace string) (*worker.Credential, string) {
+			b.clusters.access = func(_ context.Context, cluster, namespace string) (*worker.Credential, string) {
 				if cluster != b.inc.Cluster || namespace != b.inc.Namespace() {
 					t.Errorf("asked for %s/%s", cluster, namespace)
 				}
@@ -254,10 +254,10 @@ func TestThePromptPromisesWhatIsAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success()})
-			b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) {
+			b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) {
 				return &worker.Credential{Kubeconfig: []byte("x")}, ""
 			}
-			b.investigateWith(Agent{Preload: true, Timeout: time.Minute, AllowedTools: tt.allowed})
+			b.investigateWith(agent.Spec{Preload: true, Timeout: time.Minute, AllowedTools: tt.allowed})
 			if prompt := b.read("PROMPT.md"); !strings.Contains(prompt, tt.says) || strings.Contains(prompt, tt.saysNone) {
 				t.Error(prompt)
 			}

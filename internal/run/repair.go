@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,22 +10,17 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
 )
 
 // The worker that asks an agent for its report again is numbered behind those of the
-// attempts at the investigation: so it has a directory, a claim and a tape of its own.
+// attempts at the investigation: so it has a directory, a claim and a record of its own.
 const (
 	repairAttempt = maxAttempts + 1
 	repairStep    = "repair"
 )
-
-// A replay reads the tapes of replay.MaxAttempts attempts: this does not compile where
-// that leaves out the last.
-const _ = uint(replay.MaxAttempts - repairAttempt)
 
 // The files of a repair: what the agent is asked, and the report that lacked
 // something.
@@ -120,11 +116,7 @@ func newRepairAttempt(o Order, first nightcrier.AgentResult) try {
 }
 
 func timeLeft(o Order, res nightcrier.AgentResult) time.Duration {
-	limit := o.Agent.Timeout
-	if limit == 0 {
-		limit = worker.DefaultTimeout
-	}
-	return limit - res.EndedAt.Sub(res.StartedAt)
+	return cmp.Or(o.Agent.Timeout, agent.DefaultTimeout) - res.EndedAt.Sub(res.StartedAt)
 }
 
 func turnsLeft(o Order, res nightcrier.AgentResult) int {
@@ -135,7 +127,7 @@ func turnsLeft(o Order, res nightcrier.AgentResult) int {
 // it, and prepares to ask for it again. What is wrong with it is told in our own
 // words; the report itself is not repeated to the agent.
 func (r *Runner) reviewReport(ctx context.Context, o Order, res nightcrier.AgentResult) (repair, error) {
-	if o.Executor == Builtin {
+	if o.Agent.Executor == Builtin {
 		return repair{}, nil
 	}
 	if res.State != nightcrier.StateSuccess {
@@ -178,7 +170,7 @@ func (r *Runner) reviewReport(ctx context.Context, o Order, res nightcrier.Agent
 func whyUnaskable(o Order, who agent.Executor, res nightcrier.AgentResult) string {
 	switch {
 	case !who.Resumes:
-		return o.Executor + " cannot go on with a session"
+		return o.Agent.Executor + " cannot go on with a session"
 	case res.SessionID == "":
 		return "the agent named no session"
 	case timeLeft(o, res) < minRepair:

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +13,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/guard/budget"
-	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -56,45 +56,20 @@ const step = "investigate"
 type Order struct {
 	RunID      string `json:"runId"`
 	IncidentID string `json:"incidentId"`
-	Executor   string `json:"executor"`
-	Agent      Agent  `json:"agent"`
+	// Agent is how the agent of the run is started and bounded. Its credentials are no part
+	// of it; they are taken when its worker starts.
+	Agent agent.Spec `json:"agent"`
 }
 
-// Agent is how the agent of a run is started and bounded. Its credentials are
-// not part of it; they are taken from the Runner when the worker starts.
-type Agent struct {
-	Command, ScriptPath, CLI, Model, BaseURL string
-	// Provider is whose API BaseURL speaks; empty is the executor's usual one.
-	Provider nightcrier.Provider
-	// Keyless says that it is asked without a key.
-	Keyless        bool
-	Timeout, Grace time.Duration
-	MaxTurns       int
-	MaxTokens      int
-	Models         []string
-	Prices         []string
-	AllowedTools   []string
-	// NoShell gives the agent our tools in the place of a shell.
-	NoShell          bool
-	SystemPromptFile string
-	// Preload puts the facts into the prompt; off, the agent finds them itself.
-	Preload bool
-	// TriageScript is an executable of the operator's whose output is added to the
-	// facts; empty means none.
-	TriageScript string
-	// SkillsDir is where a script finds skills; empty means its workspace's copy.
-	SkillsDir string
-	// Require is how much of the sandbox must hold: strict, best-effort, none.
-	Require string
-	// UIDBase is the first of the user ids that agents of a root server get.
-	UIDBase int
-	// ReadPaths are files and directories that agents may read besides.
-	ReadPaths []string
-	// ToolServers are the MCP servers whose tools the agent gets.
-	ToolServers       []toolserver.Server
-	MaxWorkspaceBytes int64
-	// Budget is what may be spent on models.
-	Budget budget.Limits
+// readOrder reads an order from a checkpoint. What this program does not know in it might be a
+// bound that it would not keep.
+func readOrder(input []byte) (o Order, err error) {
+	dec := json.NewDecoder(bytes.NewReader(input))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&o); err != nil {
+		return o, nightcrier.Errorf(nightcrier.Internal, "run: the order was written by another version of this program and cannot be read (%w): start that version again, or cancel the run", err)
+	}
+	return o, nil
 }
 
 // Workers runs agents in processes of their own; package worker does, in
@@ -113,38 +88,62 @@ type Announcer interface {
 	Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
 }
 
-// Runbooks finds what the people who run a system wrote for a case. The errors name
-// what could not be used; the rest was.
-type Runbooks interface {
+// Clusters is how a run reaches the clusters that incidents are of.
+type Clusters interface {
+	// Look opens the cluster of a step of ours. What is asked of it goes through a guard,
+	// which tells of each request before it goes out and after.
+	Look(l Look) (View, error)
+	// Access returns the credential that the guard of an agent shall hold, or nil and why
+	// the agent shall look without one.
+	Access(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
+	// Context is the context of kubectl that leads people to a cluster, "" where none is
+	// known.
+	Context(cluster string) string
+	// Labels are those of a cluster, as it is configured.
+	Labels(cluster string) map[string]string
+}
+
+// Look is who looks into a cluster, and for what.
+type Look struct {
+	Cluster string
+	RunID   string
+	// Step is the run's: what it reads is kept under this name in the Workspace.
+	Step      string
+	Workspace *workspace.Workspace
+	// Mask hides the secrets in what is read, and learns.
+	Mask *mask.Masker
+	// Audit is told of each request.
+	Audit func(context.Context, journal.Request) error
+}
+
+// View is what a step sees of a cluster, until it is closed.
+type View struct {
+	// Cluster stands still: all of a step happens at its Now.
+	kept.Cluster
+	// Close keeps what was read.
+	Close func() error
+}
+
+// Memory is what is known beside the cluster.
+type Memory interface {
+	// For finds what the people who run a system wrote for a case. The errors name what
+	// could not be used; the rest was.
 	For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error)
+	// Recall finds the newest earlier incident of the same fault that came to this
+	// diagnosis. It is a NotFound error where there is none.
+	Recall(ctx context.Context, incidentID string, cause nightcrier.RootCause) (store.Recollection, error)
 }
 
 // Config is what a Runner works with.
 type Config struct {
-	Store   *store.Store
-	Root    *workspace.Root
-	Workers Workers
-	// Reader returns what can be read of a cluster, nil when there is no
-	// credential for it. Where a guard stands before the cluster, it tells audit of
-	// each request, before it goes out and after.
-	// What is read is masked by m.
-	Reader func(cluster string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader
-	// Sources are what can be asked of a cluster's metrics and logs, nil for none; they
-	// tell audit in the same way. Nil knows none.
-	Sources func(cluster string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources
-	// Access returns the credential that the guard of an agent shall hold, or nil
-	// and why the agent shall look without one. Nil gives no agent access.
-	Access func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
-	Skill  *skill.Skill
+	Store    *store.Store
+	Root     *workspace.Root
+	Workers  Workers
+	Clusters Clusters
+	Skill    *skill.Skill
 	// Include are skills that are installed beside it.
 	Include []*skill.Skill
-	// Runbooks finds what people wrote for a case; nil finds nothing.
-	Runbooks Runbooks
-	// Context is the context of kubectl that leads people to a cluster, "" where none is
-	// known; nil knows none.
-	Context func(cluster string) string
-	// Labels returns the labels of a cluster; nil knows none.
-	Labels func(cluster string) map[string]string
+	Memory  Memory
 	// Mask hides the secrets that we hold. Each run has one of its own that learns.
 	Mask     *mask.Masker
 	Announce Announcer
@@ -163,10 +162,6 @@ type Config struct {
 	Ended  func(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
 	Logger *slog.Logger
 	Now    func() time.Time
-	// ClusterNow is what is now in a cluster: a snapshot stands still. Nil is Now.
-	ClusterNow func(cluster string) time.Time
-	// Tape returns the tape of a step of a run; nil keeps none.
-	Tape func(ws *workspace.Workspace, runID, step string) (Tape, error)
 	// Journaled, when set, is told each entry after it is stored. Crash tests
 	// stop the process there.
 	Journaled func(nightcrier.JournalEntry)
@@ -188,18 +183,6 @@ func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.ClusterNow == nil {
-		cfg.ClusterNow = func(string) time.Time { return cfg.Now() }
-	}
-	if cfg.Access == nil {
-		cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }
-	}
-	if cfg.Sources == nil {
-		cfg.Sources = func(string, *mask.Masker, func(context.Context, journal.Request) error) *diagnose.Sources { return nil }
-	}
-	if cfg.Labels == nil {
-		cfg.Labels = func(string) map[string]string { return nil }
-	}
 	if cfg.RetryPause <= 0 {
 		cfg.RetryPause = retryPause
 	}
@@ -211,13 +194,13 @@ func New(cfg Config) *Runner {
 
 // Investigate is Workflow. The id is the run's.
 func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
-	var o Order
-	if err := json.Unmarshal(input, &o); err != nil {
-		return nightcrier.Errorf(nightcrier.Internal, "run: decode the order: %w", err)
+	o, err := readOrder(input)
+	if err != nil {
+		return err
 	}
 	defer r.forgetCancel(o.RunID)
 	defer r.forgetMask(o.RunID)
-	err := r.runSteps(ctx, o)
+	err = r.runSteps(ctx, o)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

@@ -16,11 +16,13 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -29,6 +31,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
+	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
 // secret is what an agent must not be able to show anywhere.
@@ -174,10 +177,46 @@ type bench struct {
 	agents     *agents
 	told       *announcements
 	runner     *Runner
+	clusters   *clusters
+	memory     *memory
 	engine     *engine.Engine
 	inc        nightcrier.Incident
 	run        nightcrier.Run
 	engineFile string
+}
+
+// clusters are what a run looks into.
+type clusters struct {
+	reader func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader
+	access func(ctx context.Context, cluster, namespace string) (*worker.Credential, string)
+	now    func() time.Time
+	labels map[string]string
+}
+
+func (c *clusters) Look(l Look) (View, error) {
+	return View{kept.Cluster{Reader: c.reader(l.Cluster, l.Mask, l.Audit), Now: c.now()}, func() error { return nil }}, nil
+}
+
+func (c *clusters) Access(ctx context.Context, cluster, namespace string) (*worker.Credential, string) {
+	return c.access(ctx, cluster, namespace)
+}
+
+func (c *clusters) Context(string) string           { return "" }
+func (c *clusters) Labels(string) map[string]string { return c.labels }
+
+// memory is the store's, and that of books where a test sets some.
+type memory struct {
+	*store.Store
+	books interface {
+		For(context.Context, runbook.Case) ([]nightcrier.Runbook, []error)
+	}
+}
+
+func (m *memory) For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error) {
+	if m.books == nil {
+		return nil, nil
+	}
+	return m.books.For(ctx, c)
 }
 
 // scenarios are the recorded ones, which nobody changes: read once, as that takes longer
@@ -201,8 +240,10 @@ func newBench(t *testing.T, executor string, reader func(string, *mask.Masker, f
 	b.deliver(whole(d), executor)
 	sk, err := skill.Embedded("k8s-troubleshooter")
 	b.must(err)
+	b.clusters = &clusters{reader: reader, now: time.Now, access: func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }}
+	b.memory = &memory{Store: b.store}
 	b.runner = New(Config{
-		Store: b.store, Root: b.root, Workers: b.agents, Reader: reader, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),
+		Store: b.store, Root: b.root, Workers: b.agents, Clusters: b.clusters, Memory: b.memory, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),
 		Announce: b.told, Logger: slog.New(slog.DiscardHandler), RetryPause: time.Millisecond,
 	})
 	b.engineFile = filepath.Join(dir, engineFile)
@@ -318,19 +359,20 @@ func (b *bench) deliver(s demo.Scenario, executor string) {
 // investigate runs the workflow to its end and returns the incident.
 func (b *bench) investigate() nightcrier.Incident {
 	b.Helper()
-	return b.investigateWith(Agent{Preload: true, Timeout: time.Minute, AllowedTools: []string{"Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}})
+	return b.investigateWith(agent.Spec{Preload: true, Timeout: time.Minute, AllowedTools: []string{"Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}})
 }
 
-func (b *bench) investigateWith(a Agent) nightcrier.Incident {
+func (b *bench) investigateWith(a agent.Spec) nightcrier.Incident {
 	b.Helper()
 	b.begin(a)
 	return b.ended()
 }
 
 // begin starts the workflow, or lets it go on where another engine was stopped.
-func (b *bench) begin(a Agent) {
+func (b *bench) begin(a agent.Spec) {
 	b.Helper()
-	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: a}))
+	a.Executor, a.Shell = b.run.Executor, true
+	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: a}))
 }
 
 // ended waits for the end of the workflow and returns the incident.
@@ -538,7 +580,7 @@ func TestCancelBeforeAndDuringTheAgent(t *testing.T) {
 func TestCancelBetweenTwoAttempts(t *testing.T) {
 	for name, restarted := range map[string]bool{"by the same server": false, "by the next server": true} {
 		t.Run(name, func(t *testing.T) {
-			paused, agent := make(chan struct{}), Agent{Preload: true, Timeout: time.Minute}
+			paused, agent := make(chan struct{}), agent.Spec{Preload: true, Timeout: time.Minute}
 			b := newBench(t, "script", nil, attempt{result: failed(nightcrier.FailLost, nightcrier.StateFailed, 137)})
 			b.runner.cfg.RetryPause = time.Hour
 			tell := sync.OnceFunc(func() { close(paused) })
@@ -705,7 +747,7 @@ func TestARunGoesOnOverAnUpgrade(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}))
+	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: Builtin, Preload: true, Timeout: time.Minute}}))
 	<-finishing
 	b.must(b.engine.Stop(10 * time.Second))
 

@@ -30,21 +30,12 @@ const (
 	triageExecutor = "triage-script"
 )
 
-// triageScript is runTriageScript on tape: what it printed then is what it prints.
-func (r *Runner) triageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) (section, lacking string, err error) {
-	said, err := recordValue(tape, "triage script", func() (said [2]string, err error) {
-		said[0], said[1], err = r.runTriageScript(ctx, o, inc, ws)
-		return said, err
-	})
-	return said[0], said[1], err
-}
-
 // runTriageScript runs the operator's triage script, where one is configured, as
 // an agent is run: in the sandbox, without a credential, behind the guard. It
 // returns what is added to our own triage report, and what is lacking. An error is
 // that the run cannot go on; that the script fails is none.
 func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (section, lacking string, err error) {
-	if o.Agent.TriageScript == "" || !o.Agent.Preload || o.Executor == Builtin {
+	if o.Agent.TriageScript == "" || !o.Agent.Preload || o.Agent.Executor == Builtin {
 		return "", "", nil
 	}
 	printed, res, err := r.awaitTriageScript(ctx, o, inc, ws)
@@ -63,7 +54,7 @@ func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.In
 // awaitTriageScript starts the script, unless an earlier try of this step did, and
 // follows it to its end.
 func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (string, nightcrier.AgentResult, error) {
-	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	cred, why := r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace())
 	if cred == nil {
 		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
 	}
@@ -115,7 +106,7 @@ func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worke
 	s := workerSpec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
 	s.Executor, s.ScriptPath, s.Command = triageExecutor, o.Agent.TriageScript, ""
 	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
-	s.ExtraEnv, s.NoShell, s.ToolServers = nil, false, nil
+	s.CLI, s.SkillsDir, s.Shell, s.ToolServers = "", "", true, nil
 	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
 		s.ReadPaths = append(slices.Clone(s.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
@@ -47,13 +48,13 @@ func TestTriageScript(t *testing.T) {
 				c.executor = "script"
 			}
 			b := newBench(t, c.executor, nil, c.attempts...)
-			b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) {
+			b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) {
 				if c.noAccess {
 					return nil, "the credential can write"
 				}
 				return &worker.Credential{}, ""
 			}
-			inc := b.investigateWith(Agent{Preload: !c.disable, Timeout: time.Minute, TriageScript: "/opt/k8s-troubleshooter/scripts/incident_triage.sh", Require: "strict"})
+			inc := b.investigateWith(agent.Spec{Preload: !c.disable, Timeout: time.Minute, TriageScript: "/opt/k8s-troubleshooter/scripts/incident_triage.sh", Require: "strict"})
 			if inc.Status != nightcrier.Resolved || !strings.Contains(inc.ContextIncomplete, c.lacking) || (c.lacking == "") != (inc.ContextIncomplete == "") {
 				t.Errorf("ended %s (%s), incomplete %q; want …%s…", inc.Status, inc.FailureReason, inc.ContextIncomplete, c.lacking)
 			}
@@ -93,8 +94,8 @@ func TestTriageScriptLeavesNoReport(t *testing.T) {
 		}
 	}
 	b := newBench(t, "script", nil, attempt{leave: leave, result: success()}, attempt{result: success()})
-	b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
-	if inc := b.investigateWith(Agent{Preload: true, TriageScript: "/x.sh"}); inc.Status != nightcrier.AgentFailed || !strings.Contains(inc.FailureReason, "is missing") {
+	b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
+	if inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"}); inc.Status != nightcrier.AgentFailed || !strings.Contains(inc.FailureReason, "is missing") {
 		t.Errorf("ended %s: %s", inc.Status, inc.FailureReason)
 	}
 }
@@ -102,7 +103,7 @@ func TestTriageScriptLeavesNoReport(t *testing.T) {
 func TestCancelDuringTheTriageScript(t *testing.T) {
 	works := make(chan struct{})
 	b := newBench(t, "script", nil, attempt{cancels: true, leave: func(*testing.T, string) { close(works) }})
-	b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
+	b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
 	go func() {
 		<-works
 		if _, err := b.store.RequestCancel(t.Context(), b.inc.ID, "somebody"); err != nil {
@@ -110,7 +111,7 @@ func TestCancelDuringTheTriageScript(t *testing.T) {
 		}
 		b.runner.Cancel(b.run.ID)
 	}()
-	if inc := b.investigateWith(Agent{Preload: true, TriageScript: "/x.sh"}); inc.State != nightcrier.StateCancelled || !strings.Contains(inc.FailureReason, "somebody") {
+	if inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"}); inc.State != nightcrier.StateCancelled || !strings.Contains(inc.FailureReason, "somebody") {
 		t.Errorf("ended %s, %s, %q", inc.Status, inc.State, inc.FailureReason)
 	}
 	if n := len(b.agents.launched()); n != 1 {
@@ -124,8 +125,8 @@ func TestWhatAScriptPrintsIsBounded(t *testing.T) {
 		says = append(says, journal.OfLog(journal.Log{Stream: "stdout", Text: strings.Repeat("x", 40<<10)}))
 	}
 	b := newBench(t, "script", nil, attempt{says: says, result: success()}, attempt{report: "facts", result: success()})
-	b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
-	inc := b.investigateWith(Agent{Preload: true, TriageScript: "/x.sh"})
+	b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
+	inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"})
 	if n := len(b.read("context/initial_triage_report.md")); n < maxTriage || n > maxTriage+64<<10 {
 		t.Errorf("%d bytes are kept", n)
 	}

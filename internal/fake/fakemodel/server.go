@@ -19,6 +19,10 @@ const (
 	maxRequestBytes  = 32 << 20
 )
 
+// Key is what a scripted model takes for a key. It is masked as any key is, so
+// it is no word that a model or a CLI would say.
+const Key = "no-key-but-a-stand-in-for-one"
+
 // Request is one call of the model API, as recorded.
 type Request struct {
 	At        time.Time // when it came
@@ -36,6 +40,15 @@ type Request struct {
 
 	history []byte     // what tells one attempt at a turn from another conversation's
 	forms   []toolForm // of Tools, where the protocol has several
+}
+
+// TextSince is what its text has more than that of an earlier one.
+func (r Request) TextSince(before Request) string {
+	n := 0
+	for n < len(before.Text) && n < len(r.Text) && before.Text[n] == r.Text[n] {
+		n++
+	}
+	return strings.TrimSpace(r.Text[n:])
 }
 
 // toolForm is how a tool wants to be called.
@@ -120,6 +133,18 @@ type signal struct {
 	released chan struct{} // closed when it opens
 	holdOnce sync.Once
 	openOnce sync.Once
+}
+
+// Serve returns a server that listens, and has a scenario more; the caller closes it.
+func Serve(name string, more Scenario) (*Server, error) {
+	s, err := NewServer()
+	if err == nil {
+		err = s.Add(name, more)
+	}
+	if err == nil {
+		err = s.Listen()
+	}
+	return s, err
 }
 
 // NewServer returns a server of the scenarios that come with this package, and

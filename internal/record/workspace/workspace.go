@@ -154,6 +154,15 @@ func (w *Workspace) Remove(rel string) error {
 	return opError("remove "+rel+" of incident "+w.id, ignoreMissing(w.fs.Remove(rel)))
 }
 
+// RemoveTree removes a directory and what is in it; that it is not there is no error.
+func (w *Workspace) RemoveTree(rel string) error {
+	if err := checkRel(rel); err != nil {
+		return err
+	}
+	_, err := removeTree(w.fs, rel)
+	return opError("remove "+rel+" of incident "+w.id, err)
+}
+
 // ClearScratch empties what an earlier attempt's agent could write: the scratch
 // directory, tmp, and home, whose settings would be the next agent's. What was
 // collected stays.

@@ -62,7 +62,7 @@ func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (nightcrier.A
 		return failedResult(nightcrier.FailStart, err), nil
 	}
 	defer ws.Close()
-	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	cred, why := r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace())
 	learned, err := r.maskerFor(o.RunID).Seal()
 	if err != nil {
 		return nightcrier.AgentResult{}, err

@@ -48,7 +48,8 @@ func newInvestigation(b *testing.B, executor string) *investigation {
 	}
 	return &investigation{dir: filepath.Join(root, ".workers", "run"), spec: worker.Spec{
 		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod", Namespace: "default",
-		Step: "investigate", Attempt: 1, Workspace: ws, Executor: executor, Timeout: 5 * time.Minute, Grace: 2 * time.Second,
+		Step: "investigate", Attempt: 1, Workspace: ws,
+		Spec: agent.Spec{Executor: executor, Shell: true, Timeout: 5 * time.Minute, Grace: 2 * time.Second},
 	}}
 }
 
@@ -120,7 +121,7 @@ func clis(b *testing.B, run func(b *testing.B, e agent.Executor, path string)) {
 func ask(b *testing.B, e agent.Executor, path, base string) *investigation {
 	b.Helper()
 	i := newInvestigation(b, e.Name)
-	i.spec.Command, i.spec.Provider, i.spec.Model, i.spec.MaxTurns, i.spec.ModelBaseURL = path, e.Providers[0], "sonnet", 20, base
+	i.spec.Command, i.spec.Provider, i.spec.Model, i.spec.MaxTurns, i.spec.BaseURL = path, e.Providers[0], "sonnet", 20, base
 	i.sec.ModelAPIKey = "sk-bench"
 	return i
 }
@@ -128,9 +129,9 @@ func ask(b *testing.B, e agent.Executor, path, base string) *investigation {
 // withAll has the worker do all that it can besides: a strict sandbox, a budget, masking,
 // and a tape of metrics.
 func (i *investigation) withAll(budgets string) {
-	i.spec.Require, i.spec.Model = worker.RequireStrict, "claude-sonnet-4-5"
+	i.spec.Require, i.spec.Model = agent.RequireStrict, "claude-sonnet-4-5"
 	i.spec.Prices = []string{"*=3/15/0.3/3.75"}
-	i.spec.Budget = &worker.Budget{Dir: budgets, Limits: budget.Limits{Run: budget.Limit{Money: 2 * price.Dollar}}}
+	i.spec.BudgetDir, i.spec.Budget = budgets, budget.Limits{Run: budget.Limit{Money: 2 * price.Dollar}}
 	i.sec.MaskKey = []byte("0123456789abcdef0123456789abcdef")
 	for n := range 20 {
 		i.sec.MaskValues = append(i.sec.MaskValues, fmt.Sprintf("value-that-nobody-may-see-%d", n))
@@ -257,10 +258,11 @@ func bare(b *testing.B, e agent.Executor, path, base string) func() {
 	}
 	self, err := os.Executable()
 	must(b, err)
+	spec := i.spec.Spec
+	spec.Command, spec.Model, spec.MaxTurns, spec.Provider = path, "sonnet", 20, e.Providers[0]
 	inv, err := e.Prepare(agent.Job{
-		IncidentID: i.spec.IncidentID, Cluster: "prod", Workspace: i.spec.Workspace, OutputDir: filepath.Join(i.spec.Workspace, "output"),
-		Kubeconfig: filepath.Join(i.spec.Workspace, "home/kubeconfig"), Command: path, Model: "sonnet", MaxTurns: 20, Timeout: i.spec.Timeout,
-		Provider: e.Providers[0], ModelURL: base, ModelToken: "sk-bench", Self: self,
+		Spec: spec, IncidentID: i.spec.IncidentID, Cluster: "prod", Workspace: i.spec.Workspace, OutputDir: filepath.Join(i.spec.Workspace, "output"),
+		Kubeconfig: filepath.Join(i.spec.Workspace, "home/kubeconfig"), ModelURL: base, ModelToken: "sk-bench", Self: self,
 	})
 	must(b, err)
 	for name, data := range inv.Files {

@@ -388,10 +388,10 @@ func agentEffects() map[string]func(*house) {
 		},
 		"agent.shell": func(h *house) {
 			got := h.order("agent: {command: /bin/true, shell: false}")
-			h.want(got.Executor == "claude-code" && got.NoShell, "%+v", got)
+			h.want(got.Executor == "claude-code" && !got.Shell, "%+v", got)
 		},
 		"agent.provider":          spec("provider: openai", func(s worker.Spec) bool { return s.Provider == nightcrier.OpenAI }),
-		"agent.cli":               spec("cli: goose", func(s worker.Spec) bool { return s.ExtraEnv["AGENT_CLI"] == "goose" }),
+		"agent.cli":               spec("cli: goose", func(s worker.Spec) bool { return s.CLI == "goose" }),
 		"agent.model":             spec("model: opus", func(s worker.Spec) bool { return s.Model == "opus" }),
 		"agent.timeout":           spec("timeout: 77s", func(s worker.Spec) bool { return s.Timeout == 77*time.Second }),
 		"agent.graceful_shutdown": spec("graceful_shutdown: 7s", func(s worker.Spec) bool { return s.Grace == 7*time.Second }),
@@ -400,7 +400,7 @@ func agentEffects() map[string]func(*house) {
 		"agent.models":            spec("models: [x*]", func(s worker.Spec) bool { return slices.Equal(s.Models, []string{"x*"}) }),
 		"agent.prices":            spec("prices: [x=1/2]", func(s worker.Spec) bool { return slices.Equal(s.Prices, []string{"x=1/2"}) }),
 		"agent.allowed_tools":     spec("allowed_tools: [Read]", func(s worker.Spec) bool { return slices.Equal(s.AllowedTools, []string{"Read"}) }),
-		"agent.base_url":          spec("base_url: http://127.0.0.1:9", func(s worker.Spec) bool { return s.ModelBaseURL == "http://127.0.0.1:9" }),
+		"agent.base_url":          spec("base_url: http://127.0.0.1:9", func(s worker.Spec) bool { return s.BaseURL == "http://127.0.0.1:9" }),
 		"agent.system_prompt_file": func(h *house) {
 			file := filepath.Join(filepath.Dir(h.root), "prompt.md")
 			h.must(os.WriteFile(file, []byte("You look at shops."), 0o600))
@@ -491,7 +491,7 @@ func agentEffects() map[string]func(*house) {
 			prompt, err := os.ReadFile(filepath.Join(got.Workspace, "prompt-sent.md"))
 			h.must(err)
 			h.want(!bytes.Contains(prompt, []byte("<initial_triage_report>")) && bytes.Contains(prompt, []byte("<incident>")), "the facts are in the prompt")
-			h.want(got.ExtraEnv["DISABLE_TRIAGE_PRELOAD"] == "true", "%+v", got)
+			h.want(!got.Preload, "%+v", got)
 		},
 		"budget.per_run_usd":            limits("per_run_usd", budget.Limits{Run: budget.Limit{Money: cents}}),
 		"budget.per_incident_usd":       limits("per_incident_usd", budget.Limits{Incident: budget.Limit{Money: cents}}),
@@ -528,15 +528,15 @@ func limits(key string, want budget.Limits) func(*house) {
 			value, none = "0.02", strings.Replace(none, key+": 0, ", "", 1)
 		}
 		got := h.order("budget: {"+none+key+": "+value+"}", working)
-		h.want(got.Budget != nil && got.Budget.Limits == want && got.Budget.Dir == filepath.Join(h.root, "budget"), "%+v", got.Budget)
-		l, err := budget.Open(got.Budget.Dir, time.Now)
+		h.want(got.Budget == want && got.BudgetDir == filepath.Join(h.root, "budget"), "%+v", got)
+		l, err := budget.Open(got.BudgetDir, time.Now)
 		h.must(err)
 		defer l.Close()
 		who := budget.Who{Run: got.RunID, Incident: got.IncidentID, Cluster: got.Cluster}
 		g, err := l.Account(who, budget.Limits{}).Reserve(context.Background(), budget.Want{Output: 2, Price: price.Price{Output: cents / 2}}, nil)
 		h.must(err)
 		g.Lost()
-		err = l.Check(who, got.Budget.Limits)
+		err = l.Check(who, got.Budget)
 		h.want(err != nil && strings.Contains(err.Error(), "budget."+key+" is reached"), "%v", err)
 	}
 }

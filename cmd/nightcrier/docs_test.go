@@ -177,7 +177,7 @@ func TestUnitLetsWorkersLive(t *testing.T) {
 		}
 	}
 	cfg, _, err := config.Load(config.Options{Env: environment})
-	if err != nil || cfg.Sandbox.Require != "strict" {
+	if err != nil || cfg.Agent.Require != "strict" {
 		t.Errorf("with %q: %v", environment, err)
 	}
 	for key, want := range map[string]string{"KillMode": "process", "Delegate": "yes", "Restart": "always", "NoNewPrivileges": "yes", "UMask": "0077"} {

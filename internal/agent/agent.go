@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/readonly"
@@ -15,6 +14,9 @@ import (
 
 // Job is what an agent is asked to do, and where.
 type Job struct {
+	// Spec is how it is started and bounded. Its Provider, never empty, is whose API the
+	// model guard speaks.
+	Spec
 	IncidentID, Cluster, Namespace string
 	// Workspace is the incident's directory; OutputDir is where the agent finds
 	// its output directory.
@@ -22,17 +24,8 @@ type Job struct {
 	// Kubeconfig is the file that the agent is pointed at. Kubectl is the path of a
 	// kubectl for it, "" where it leads nowhere or there is none.
 	Kubeconfig, Kubectl string
-	// Command is a CLI's path or name; empty is its usual name.
-	Command    string
-	ScriptPath string
-	Model      string
-	MaxTurns   int
-	// Allowed is what the agent may do; each executor says it in its CLI's words.
+	// Allowed is what AllowedTools comes to; each executor says it in its CLI's words.
 	Allowed readonly.Policy
-	Timeout time.Duration
-	// Provider is whose API the model guard speaks, one of the executor's; empty
-	// without a guard.
-	Provider nightcrier.Provider
 	// ModelURL and ModelToken lead to the model guard; empty without one.
 	ModelURL, ModelToken string
 	// ToolsURL and ToolsToken lead to our MCP server, empty without one: the token goes
@@ -50,8 +43,6 @@ type Job struct {
 	Self string
 	// ExtraEnv adds variables; it cannot replace those that we set.
 	ExtraEnv map[string]string
-	// noShell is of an executor without the shell that it usually has.
-	noShell bool
 }
 
 // Invocation is a command ready to be confined and started.
@@ -191,7 +182,7 @@ func (e Executor) WithoutShell() (Executor, error) {
 	prepare := e.Prepare
 	e.UsesTools = true
 	e.Prepare = func(j Job) (Invocation, error) {
-		j.noShell = true
+		j.Shell = false
 		return prepare(j)
 	}
 	return e, nil

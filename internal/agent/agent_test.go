@@ -58,10 +58,10 @@ func job(t *testing.T) Job {
 	}
 	return Job{
 		IncidentID: "id", Cluster: "prod", Namespace: "shop", Workspace: "/ws", OutputDir: "/ws/output", Kubeconfig: "/ws/home/kubeconfig",
-		Command: script, ScriptPath: script, Model: "sonnet", MaxTurns: 7, Timeout: 5 * time.Minute,
+		Spec:     Spec{Command: script, ScriptPath: script, Provider: nightcrier.Anthropic, Model: "sonnet", MaxTurns: 7, Timeout: 5 * time.Minute, Shell: true},
 		ModelURL: "http://127.0.0.1:1", ModelToken: "run-token",
 		ExtraEnv: map[string]string{
-			"TEAM": "sre", "DISABLE_TRIAGE_PRELOAD": "true", "LD_PRELOAD": "/evil.so", "PATH": "/evil", "KUBECONFIG": "/root/.kube/config",
+			"TEAM": "sre", "LD_PRELOAD": "/evil.so", "PATH": "/evil", "KUBECONFIG": "/root/.kube/config",
 			"ANTHROPIC_API_KEY": "sk-real", "OPENAI_API_KEY": "sk-real", "BAD NAME": "x", "HTTPS_PROXY": "http://evil", "NUL": "a\x00b",
 		},
 	}
@@ -146,7 +146,7 @@ func TestScriptRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"", filepath.Join(dir, "missing"), plain, dir} {
-		_, err := prepareScript(Job{ScriptPath: path, Workspace: "/ws"})
+		_, err := prepareScript(Job{Spec: Spec{ScriptPath: path}, Workspace: "/ws"})
 		if nightcrier.CodeOf(err) != nightcrier.Invalid {
 			t.Errorf("script %q: %v", path, err)
 		}

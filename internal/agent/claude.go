@@ -75,7 +75,7 @@ func prepareClaude(j Job) (Invocation, error) {
 	env := claudeEnv(j)
 	env["PATH"] = cli.path
 	built, read := []string{"--tools", claudeFiles}, cli.read
-	if !j.noShell {
+	if j.Shell {
 		shell, files, err := claudeShell(j, env)
 		if err != nil {
 			return Invocation{}, err

@@ -53,15 +53,11 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // loaderVars change what code a program runs, or what our own layers see.
 var loaderVars = regexp.MustCompile(`^(LD_.*|BASH_ENV|ENV|NODE_OPTIONS|PYTHONSTARTUP|PYTHONPATH|PERL5OPT|RUBYOPT|IFS|SHELLOPTS|ANTHROPIC_.*|CLAUDE_CODE_.*|OPENAI_.*|GOOSE_.*|GEMINI_.*|GOOGLE_.*|XDG_.*|.*_API_KEY|.*_PROXY|.*_proxy)$`)
 
-// mayReplace lists variables of ours that a configuration may set otherwise.
-var mayReplace = []string{"DISABLE_TRIAGE_PRELOAD", "AGENT_CLI", "SKILLS_DIR", "LANG"}
-
-// addExtra adds configured variables, and tells of those that it left out.
+// addExtra adds the variables of Job.ExtraEnv, and tells of those that it left out.
 func addExtra(env, extra map[string]string) (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		_, ours := env[name]
-		replaceable := slices.Contains(mayReplace, name)
-		if !envName.MatchString(name) || ours && !replaceable || loaderVars.MatchString(name) || strings.ContainsRune(extra[name], 0) {
+		if !envName.MatchString(name) || ours || loaderVars.MatchString(name) || strings.ContainsRune(extra[name], 0) {
 			notes = append(notes, fmt.Sprintf("environment variable %q is not the configuration's to set; left out", name))
 			continue
 		}

@@ -76,7 +76,7 @@ func prepareGemini(j Job) (Invocation, error) {
 	env := geminiEnv(j)
 	env["PATH"] = cli.path
 	var tool []string
-	if !j.noShell {
+	if j.Shell {
 		if tool, err = addKubectl(env, j.Kubectl); err != nil {
 			return Invocation{}, err
 		}

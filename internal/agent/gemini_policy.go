@@ -81,7 +81,7 @@ func geminiRules(j Job, tools []string) []geminiRule {
 	if len(tools) > 0 {
 		rules = append(rules, geminiRule{server: geminiServer, tools: tools, decision: "allow", priority: 100})
 	}
-	if j.noShell {
+	if !j.Shell {
 		return rules
 	}
 	return append(rules, geminiCommands(j.Allowed.Verbs)...)

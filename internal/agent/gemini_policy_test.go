@@ -12,7 +12,7 @@ import (
 )
 
 func geminiJob() Job {
-	return Job{Workspace: "/var/lib/ws", OutputDir: "/var/lib/ws/output", Allowed: readonly.Policy{Verbs: []string{"get", "describe", "logs", "version"}}}
+	return Job{Spec: Spec{Shell: true}, Workspace: "/var/lib/ws", OutputDir: "/var/lib/ws/output", Allowed: readonly.Policy{Verbs: []string{"get", "describe", "logs", "version"}}}
 }
 
 // decide is what the CLI makes of the rules: the first that matches, from the

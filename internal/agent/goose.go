@@ -90,7 +90,7 @@ func prepareGoose(j Job) (Invocation, error) {
 func gooseEnv(j Job) map[string]string {
 	env := baseEnv(j)
 	for k, v := range map[string]string{
-		"GOOSE_PROVIDER":                string(gooseProvider(j)),
+		"GOOSE_PROVIDER":                string(j.Provider),
 		"GOOSE_MODEL":                   j.Model,
 		"GOOSE_MODE":                    "approve",
 		"GOOSE_SYSTEM_PROMPT_FILE_PATH": filepath.Join(j.Workspace, gooseConfig, "system.md"),
@@ -105,7 +105,7 @@ func gooseEnv(j Job) map[string]string {
 		env[k] = v
 	}
 	if j.ModelURL != "" {
-		vendor := strings.ToUpper(string(gooseProvider(j)))
+		vendor := strings.ToUpper(string(j.Provider))
 		env[vendor+"_HOST"], env[vendor+"_API_KEY"] = j.ModelURL, j.ModelToken
 	}
 	if j.ToolsURL != "" {
@@ -118,13 +118,6 @@ const (
 	gooseToolsURL   = "NIGHTCRIER_TOOLS_URL"
 	gooseToolsToken = "NIGHTCRIER_TOOLS_TOKEN"
 )
-
-func gooseProvider(j Job) nightcrier.Provider {
-	if j.Provider == "" {
-		return nightcrier.Anthropic
-	}
-	return j.Provider
-}
 
 func gooseFlags(j Job) []string {
 	flags := []string{"run", "--quiet", "--output-format", "stream-json", "--name", gooseSession}

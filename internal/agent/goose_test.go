@@ -50,7 +50,6 @@ func TestGooseInvocation(t *testing.T) {
 		provider nightcrier.Provider
 		env      []string
 	}{
-		{"", []string{"GOOSE_PROVIDER=anthropic", "ANTHROPIC_HOST=http://127.0.0.1:1", "ANTHROPIC_API_KEY=run-token"}},
 		{nightcrier.Anthropic, []string{"GOOSE_PROVIDER=anthropic", "ANTHROPIC_HOST=http://127.0.0.1:1", "ANTHROPIC_API_KEY=run-token"}},
 		{nightcrier.OpenAI, []string{"GOOSE_PROVIDER=openai", "OPENAI_HOST=http://127.0.0.1:1", "OPENAI_API_KEY=run-token"}},
 		{nightcrier.Google, []string{"GOOSE_PROVIDER=google", "GOOGLE_HOST=http://127.0.0.1:1", "GOOGLE_API_KEY=run-token"}},

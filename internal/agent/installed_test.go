@@ -132,8 +132,8 @@ func TestStandInIsNoProgram(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		_, err := (Executor{Command: "x"}).findCLI(Job{Command: path}, uuid)
-		_, scriptErr := prepareScript(Job{ScriptPath: path, Workspace: "/ws"})
+		_, err := (Executor{Command: "x"}).findCLI(Job{Spec: Spec{Command: path}}, uuid)
+		_, scriptErr := prepareScript(Job{Spec: Spec{ScriptPath: path}, Workspace: "/ws"})
 		if (err == nil) != ok || (scriptErr == nil) != ok {
 			t.Errorf("%q: %v; as a script: %v", text, err, scriptErr)
 		}

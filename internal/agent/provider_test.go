@@ -17,7 +17,7 @@ func TestScriptFindsTheModelOfItsProvider(t *testing.T) {
 		nightcrier.Google:    {"GEMINI_API_KEY=run", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:1"},
 	} {
 		env := map[string]string{}
-		addModel(env, Job{Provider: provider, ModelURL: "http://127.0.0.1:1", ModelToken: "run"})
+		addModel(env, Job{Spec: Spec{Provider: provider}, ModelURL: "http://127.0.0.1:1", ModelToken: "run"})
 		if got := listEnv(env); !slices.Equal(got, want) {
 			t.Errorf("%q: %v", provider, got)
 		}

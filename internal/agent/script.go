@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,8 +63,8 @@ func prepareScript(j Job) (Invocation, error) {
 	}
 	read = append(read, tool...)
 	notes := addExtra(env, j.ExtraEnv)
-	if dir := j.ExtraEnv["SKILLS_DIR"]; dir != "" {
-		read = append(read, dir) // it lies outside the workspace
+	if j.SkillsDir != "" {
+		read = append(read, j.SkillsDir) // it lies outside the workspace
 	}
 	return Invocation{Argv: []string{path, j.Workspace}, Env: listEnv(env), Read: read, Notes: notes}, nil
 }
@@ -72,12 +73,12 @@ func scriptEnv(j Job) map[string]string {
 	env := baseEnv(j)
 	env["WORKSPACE_DIR"] = j.Workspace
 	env["OUTPUT_DIR"] = j.OutputDir
-	env["AGENT_CLI"] = "claude"
+	env["AGENT_CLI"] = cmp.Or(j.CLI, "claude")
 	env["AGENT_MODEL"] = j.Model
 	env["AGENT_TIMEOUT"] = strconv.Itoa(int(j.Timeout.Seconds()))
 	env["AGENT_ALLOWED_TOOLS"] = strings.Join(j.Allowed.Words(), ",")
-	env["SKILLS_DIR"] = filepath.Join(j.Workspace, ".claude", "skills")
-	env["DISABLE_TRIAGE_PRELOAD"] = "false"
+	env["SKILLS_DIR"] = cmp.Or(j.SkillsDir, filepath.Join(j.Workspace, ".claude", "skills"))
+	env["DISABLE_TRIAGE_PRELOAD"] = strconv.FormatBool(!j.Preload)
 	addModel(env, j)
 	return env
 }

@@ -11,9 +11,11 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 )
 
 // Config is the effective configuration. Paths are absolute, values are within
@@ -43,8 +45,6 @@ type Config struct {
 
 	// Retention is how long a finished workspace is kept; 0 keeps it for ever.
 	Retention time.Duration
-	// WorkspaceMaxBytes bounds what one incident may use on disk.
-	WorkspaceMaxBytes int64
 
 	Log Log
 	// Listen is the loopback address of the HTTP API; empty opens none: the API is
@@ -117,44 +117,17 @@ const (
 
 // Agent says who investigates and within which bounds.
 type Agent struct {
-	// Executor is one of [Executors], never empty.
-	Executor string
-	// Provider is whose API BaseURL and APIKey are for, never empty.
-	Provider   nightcrier.Provider
-	ScriptPath string
-	// Command is the path or name of the CLI; empty means its usual name.
-	Command string
-	// CLI is what a script is told to use, in the words of AGENT_CLI.
-	CLI string
-	// Model is what the CLI is asked for; empty leaves it to the CLI.
-	Model            string
-	Timeout          time.Duration
-	GracefulShutdown time.Duration
-	MaxTurns         int
-	// MaxTokens bounds one answer of the model. Models are those that may be asked
-	// beside Model, as patterns; empty means any.
-	MaxTokens int
-	Models    []string
-	// Prices are what models cost, as [price.ParseEntry] reads them.
-	Prices []string
-	// AllowedTools is already narrowed to what a read-only triage may use.
-	AllowedTools []string
-	// Shell says that an agent that can have a shell has one.
-	Shell            bool
-	SystemPromptFile string
-	// BaseURL is the model API; empty means the vendor's own.
-	BaseURL string
-	APIKey  Secret
+	// Spec is what a run's order takes over. Executor and Provider are never empty,
+	// AllowedTools are narrowed to what a read-only triage may use, and what comes from
+	// elsewhere than agent.* and sandbox.* is added when a run is admitted.
+	agent.Spec
+	// APIKey is the key for the model, unset where there is none.
+	APIKey Secret
 }
 
-// Sandbox says where agents run and how much of the isolation must hold.
+// Sandbox says where agents run. How much of the isolation must hold is in Agent.
 type Sandbox struct {
 	Backend string
-	Require string
-	// UIDBase is the first of the 65536 user ids that agents of a root server get.
-	UIDBase int
-	// Read are files and directories that agents may read besides.
-	Read []string
 }
 
 // Budget bounds what agents spend on models, in dollars and in tokens; 0 is no bound.
@@ -225,3 +198,31 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // LogValue logs the mask.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Secrets are all that the configuration holds.
+func (c *Config) Secrets() []string {
+	database := c.DatabaseURL.Reveal()
+	values := []string{c.Slack.WebhookURL.Reveal(), database}
+	if u, err := url.Parse(database); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		values = append(values, password)
+	}
+	for _, key := range c.ModelKeys() {
+		values = append(values, key.Reveal())
+	}
+	for _, cl := range c.Clusters {
+		values = append(values, cl.MCP.APIKey.Reveal(), cl.Alertmanager.Token.Reveal())
+		for _, e := range []Endpoint{cl.Sources.Prometheus, cl.Sources.Loki} {
+			values = append(values, e.Token.Reveal(), e.Password.Reveal())
+		}
+	}
+	for _, w := range c.Webhooks {
+		values = append(values, w.Token.Reveal())
+	}
+	for _, s := range c.ToolServers {
+		for _, value := range s.Variables {
+			values = append(values, value.Reveal())
+		}
+	}
+	return values
+}

@@ -187,7 +187,7 @@ func defaultModel(executor string, p nightcrier.Provider) string {
 // checkCLI looks for what a CLI needs: a key, perhaps a model, and the command.
 func (l *loader) checkCLI(cfg *Config, cli agent.Executor) {
 	a := &cfg.Agent
-	if cli.NeedsModel && !a.APIKey.IsSet() && !a.Keyless() && !l.hasProblem("agent.provider") {
+	if cli.NeedsModel && !a.APIKey.IsSet() && !a.Keyless && !l.hasProblem("agent.provider") {
 		l.addNeed(cfg, "agent.api_key", fmt.Sprintf("is not set: %s cannot reach a model; set %s or use agent.executor: builtin", cli.Name, KeyVariables(a.Provider)[0]))
 	}
 	if cli.NamesModel && a.Model == "" {
@@ -203,10 +203,10 @@ func (l *loader) checkCLI(cfg *Config, cli agent.Executor) {
 	}
 }
 
-// Keyless reports whether the model is one that is asked without a key: a server that
+// isKeyless reports whether the model is one that is asked without a key: a server that
 // speaks the API of OpenAI or Anthropic, by plain http on this machine or in a private
 // network, with no key set.
-func (a *Agent) Keyless() bool {
+func (a *Agent) isKeyless() bool {
 	return !a.APIKey.IsSet() && a.Provider != nightcrier.Google && isLocal(a.BaseURL)
 }
 
@@ -282,6 +282,7 @@ func (c *Config) AgentFor(executor string) (Agent, error) {
 		}
 		a.BaseURL, a.APIKey = m.baseURL, m.key
 	}
+	a.Keyless = a.isKeyless()
 	if err := a.checkKey(); err != nil {
 		return Agent{}, fmt.Errorf("the base URL of %s %w", a.Provider, err)
 	}
@@ -320,4 +321,19 @@ func providerWords(providers []nightcrier.Provider) []string {
 // isInstalled reports whether a command is in PATH, for certain.
 func (l *loader) isInstalled(cli agent.Executor) bool {
 	return l.environ["PATH"] != "" && l.inPath(cli.Command)
+}
+
+// AgentToLookAt is another executor as this configuration would have it; one that lacks a
+// model's name can be looked at without.
+func (c *Config) AgentToLookAt(executor string) Agent {
+	if a, err := c.AgentFor(executor); err == nil {
+		return a
+	}
+	e, err := agent.For(executor)
+	if err != nil || len(e.Providers) == 0 {
+		return Agent{Spec: agent.Spec{Executor: executor, Shell: c.Agent.Shell}}
+	}
+	p := e.Providers[0]
+	spec := agent.Spec{Executor: executor, Provider: p, MaxTurns: c.Agent.MaxTurns, AllowedTools: c.Agent.AllowedTools, Shell: c.Agent.Shell, Require: c.Agent.Require}
+	return Agent{Spec: spec, APIKey: c.ModelKey(p)}
 }

@@ -230,8 +230,8 @@ func TestLocalModelsNeedNoKey(t *testing.T) {
 		if !strings.Contains(said, c.want) || c.want == "" && (err != nil || strings.Contains(said, "api_key")) {
 			t.Errorf("%+v: %s", c, said)
 		}
-		if err == nil && cfg.Agent.Keyless() != c.keyless {
-			t.Errorf("%+v: keyless %v", c, cfg.Agent.Keyless())
+		if err == nil && cfg.Agent.Keyless != c.keyless {
+			t.Errorf("%+v: keyless %v", c, cfg.Agent.Keyless)
 		}
 	}
 }

@@ -29,7 +29,7 @@ const script = "/SCRIPT"
 // effects has a row for every key that goes somewhere.
 var effects = map[string]effect{
 	"workspace_root":             {"/data/w", "/data/w", func(c *Config) any { return c.WorkspaceRoot }},
-	"workspace_max_bytes":        {"2GiB", int64(2 << 30), func(c *Config) any { return c.WorkspaceMaxBytes }},
+	"workspace_max_bytes":        {"2GiB", int64(2 << 30), func(c *Config) any { return c.Agent.MaxWorkspaceBytes }},
 	"retention":                  {"24h", 24 * time.Hour, func(c *Config) any { return c.Retention }},
 	"database_url":               {"postgres://u:p@h/d", "postgres://u:p@h/d", func(c *Config) any { return c.DatabaseURL.Reveal() }},
 	"severity_threshold":         {"critical", nightcrier.Critical, func(c *Config) any { return c.SeverityThreshold }},
@@ -93,7 +93,7 @@ var effects = map[string]effect{
 	"agent.cli":                {"claude", "claude", func(c *Config) any { return c.Agent.CLI }},
 	"agent.model":              {"opus", "opus", func(c *Config) any { return c.Agent.Model }},
 	"agent.timeout":            {"31s", 31 * time.Second, func(c *Config) any { return c.Agent.Timeout }},
-	"agent.graceful_shutdown":  {"32s", 32 * time.Second, func(c *Config) any { return c.Agent.GracefulShutdown }},
+	"agent.graceful_shutdown":  {"32s", 32 * time.Second, func(c *Config) any { return c.Agent.Grace }},
 	"agent.shell":              {"false", false, func(c *Config) any { return c.Agent.Shell }},
 	"agent.max_turns":          {"33", 33, func(c *Config) any { return c.Agent.MaxTurns }},
 	"agent.max_tokens":         {"700", 700, func(c *Config) any { return c.Agent.MaxTokens }},
@@ -113,9 +113,9 @@ var effects = map[string]effect{
 	"runbooks.allowed_hosts":        {"a.example,10.0.0.0/8", []string{"a.example", "10.0.0.0/8"}, func(c *Config) any { return c.Runbooks.AllowedHosts }},
 	"runbooks.timeout":              {"29s", 29 * time.Second, func(c *Config) any { return c.Runbooks.Timeout }},
 	"sandbox.backend":               {"process", "process", func(c *Config) any { return c.Sandbox.Backend }},
-	"sandbox.require":               {"strict", "strict", func(c *Config) any { return c.Sandbox.Require }},
-	"sandbox.uid_base":              {"300000", 300000, func(c *Config) any { return c.Sandbox.UIDBase }},
-	"sandbox.read":                  {"/usr/local/bin/jq,/opt/scripts", []string{"/usr/local/bin/jq", "/opt/scripts"}, func(c *Config) any { return c.Sandbox.Read }},
+	"sandbox.require":               {"strict", "strict", func(c *Config) any { return c.Agent.Require }},
+	"sandbox.uid_base":              {"300000", 300000, func(c *Config) any { return c.Agent.UIDBase }},
+	"sandbox.read":                  {"/usr/local/bin/jq,/opt/scripts", []string{"/usr/local/bin/jq", "/opt/scripts"}, func(c *Config) any { return c.Agent.ReadPaths }},
 }
 
 // effectOf returns the row of a key, with a real file for script.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 )
 
 // write puts text into a file of a fresh directory and returns its path.
@@ -53,12 +54,13 @@ func TestDefaults(t *testing.T) {
 		Storm:               Storm{Fingerprints: 10, Within: time.Minute, Investigate: 3, Quiet: 5 * time.Minute},
 		MaxConcurrentAgents: 5, MaxConcurrentPerCluster: 1, Queue: Queue{Max: 1000, Expiry: 6 * time.Hour},
 		Clusters: []Cluster{},
-		Agent: Agent{Executor: Builtin, Provider: nightcrier.Anthropic, Model: "sonnet", Timeout: 5 * time.Minute, GracefulShutdown: 30 * time.Second,
-			MaxTurns: 30, MaxTokens: 32000, AllowedTools: []string{"Read", "Grep", "Glob", readOnlyBash}, Shell: true},
+		Agent: Agent{Spec: agent.Spec{Executor: Builtin, Provider: nightcrier.Anthropic, Model: "sonnet", Timeout: 5 * time.Minute, Grace: 30 * time.Second,
+			MaxTurns: 30, MaxTokens: 32000, AllowedTools: []string{"Read", "Grep", "Glob", readOnlyBash}, Shell: true,
+			Require: "best-effort", UIDBase: 1879048192, MaxWorkspaceBytes: 256 << 20}},
 		Skills:   Skills{FetchedDir: "/srv/incidents/skills"},
 		Runbooks: Runbooks{Timeout: 5 * time.Second},
-		Sandbox:  Sandbox{Backend: "process", Require: "best-effort", UIDBase: 1879048192}, Budget: Budget{PerRunUSD: 2, PerIncidentUSD: 4, PerClusterDayUSD: 50}, Retention: 72 * time.Hour,
-		WorkspaceMaxBytes: 256 << 20, Log: Log{Level: "info", Format: "auto"}, HealthListen: "127.0.0.1:8080",
+		Sandbox:  Sandbox{Backend: "process"}, Budget: Budget{PerRunUSD: 2, PerIncidentUSD: 4, PerClusterDayUSD: 50}, Retention: 72 * time.Hour,
+		Log: Log{Level: "info", Format: "auto"}, HealthListen: "127.0.0.1:8080",
 	}
 	if diff := cmp.Diff(want, cfg, cmp.FilterPath(isHidden, cmp.Ignore())); diff != "" {
 		t.Error(diff)

@@ -141,6 +141,7 @@ func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[strin
 
 func (l *loader) checkAgent(cfg *Config) {
 	a := &cfg.Agent
+	a.Keyless = a.isKeyless()
 	if cli, ok := cliOf(a.Executor); ok {
 		l.checkCLI(cfg, cli)
 	} else if a.Executor == Script {
@@ -168,7 +169,7 @@ func (l *loader) checkAgent(cfg *Config) {
 			l.addNeed(cfg, "skills.triage_script", fmt.Sprintf("%s %s: agents start without its output", path, err))
 		}
 	}
-	if cfg.Sandbox.Require == "none" {
+	if cfg.Agent.Require == "none" {
 		l.addWarning(cfg.origins["sandbox.require"], "sandbox.require", "none: agents start even when nothing isolates them")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -68,7 +67,7 @@ func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (nightcrier.A
 	if err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	if err := r.appendNote(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), newLogItem(t.what, o.Executor, accessText(cred != nil, why))); err != nil {
+	if err := r.appendNote(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), newLogItem(t.what, o.Agent.Executor, accessText(cred != nil, why))); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
 	if err := r.makeAgentLog(ctx, o, ws); err != nil {
@@ -76,7 +75,7 @@ func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (nightcrier.A
 		return res, errors.Join(err, r.noteUnstarted(ctx, o, t, res))
 	}
 	s := workerSpec(o, inc, ws, t)
-	s.Budget = &worker.Budget{Dir: r.cfg.BudgetDir, Limits: o.Agent.Budget}
+	s.BudgetDir = r.cfg.BudgetDir
 	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred, learned); err != nil {
 		if ctx.Err() != nil {
 			return nightcrier.AgentResult{}, err
@@ -85,7 +84,7 @@ func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (nightcrier.A
 		res := failedResult(classOf(err, nightcrier.FailStart), err)
 		return res, r.noteUnstarted(ctx, o, t, res)
 	}
-	r.loggerFor(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Executor, "step", t.step)
+	r.loggerFor(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Agent.Executor, "step", t.step)
 	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
 }
 
@@ -108,32 +107,13 @@ func accessText(can bool, why string) string {
 
 func workerSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) worker.Spec {
 	s := worker.Spec{
-		Version: worker.SpecVersion, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
-		Workspace: ws.Dir(), Executor: o.Executor, Command: o.Agent.Command, ScriptPath: o.Agent.ScriptPath,
-		Model: o.Agent.Model, MaxTurns: o.Agent.MaxTurns, MaxTokens: o.Agent.MaxTokens, Models: o.Agent.Models, Prices: o.Agent.Prices, AllowedTools: o.Agent.AllowedTools, NoShell: o.Agent.NoShell,
-		Timeout: o.Agent.Timeout, Grace: o.Agent.Grace, Require: o.Agent.Require, UIDBase: o.Agent.UIDBase, ReadPaths: o.Agent.ReadPaths, ModelBaseURL: o.Agent.BaseURL, Keyless: o.Agent.Keyless, Provider: o.Agent.Provider,
-		MaxWorkspaceBytes: o.Agent.MaxWorkspaceBytes, ExtraEnv: scriptEnv(o), ToolServers: o.Agent.ToolServers,
+		Version: worker.SpecVersion, Spec: o.Agent, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
+		Workspace: ws.Dir(),
 	}
 	if t.change != nil {
 		t.change(&s)
 	}
 	return s
-}
-
-// scriptEnv is what a script is told beside the facts of its job; other agents
-// are told nothing of the kind.
-func scriptEnv(o Order) map[string]string {
-	if o.Executor != scriptExecutor {
-		return nil
-	}
-	env := map[string]string{"DISABLE_TRIAGE_PRELOAD": strconv.FormatBool(!o.Agent.Preload)}
-	if o.Agent.CLI != "" {
-		env["AGENT_CLI"] = o.Agent.CLI
-	}
-	if o.Agent.SkillsDir != "" {
-		env["SKILLS_DIR"] = o.Agent.SkillsDir
-	}
-	return env
 }
 
 // awaitWorker follows the worker until its agent is verified gone, and files what the

@@ -154,7 +154,7 @@ func (r *Runner) chooseReport(ctx context.Context, out *outcome, o Order, asked 
 		return nil, err
 	}
 	out.Diagnosis = facts.RootCause
-	if o.Executor == Builtin {
+	if o.Agent.Executor == Builtin {
 		if out.Result.State == nightcrier.StateSuccess {
 			out.Status = nightcrier.Resolved
 		}
@@ -181,7 +181,7 @@ func (r *Runner) chooseReport(ctx context.Context, out *outcome, o Order, asked 
 		out.Status = nightcrier.Resolved
 		return mergeReport(&theirs, facts, o, out.Result), nil
 	}
-	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", o.Executor, out.Reason))
+	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", o.Agent.Executor, out.Reason))
 	facts.SandboxLayers, facts.SandboxMissing = out.Result.Layers, out.Result.Missing
 	facts.Usage.InputTokens, facts.Usage.OutputTokens, facts.Usage.CostUSD = out.Result.Usage.InputTokens, out.Result.Usage.OutputTokens, out.Result.Usage.CostUSD
 	if out.Class == nightcrier.FailBudget {
@@ -314,7 +314,7 @@ func (r *Runner) evidenceOf(ctx context.Context, runID string) (map[string]bool,
 
 // mergeReport completes an agent's report with what only we know.
 func mergeReport(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *nightcrier.Report {
-	rep.Source, rep.Executor = "agent", o.Executor
+	rep.Source, rep.Executor = "agent", o.Agent.Executor
 	rep.SandboxLayers, rep.SandboxMissing, rep.Usage = res.Layers, res.Missing, res.Usage
 	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()
 	rep.Usage.APIRequests += facts.Usage.APIRequests
@@ -534,7 +534,7 @@ func (r *Runner) reportToBreaker(ctx context.Context, o Order, res nightcrier.Ag
 	if err != nil || run.Status == nightcrier.Finished {
 		return err
 	}
-	return r.cfg.Learn(ctx, o.Executor, res)
+	return r.cfg.Learn(ctx, o.Agent.Executor, res)
 }
 
 // writePreview writes incident.json as it will be, so that whoever hears from the
@@ -555,7 +555,7 @@ func (r *Runner) writePreview(ctx context.Context, o Order, f store.Finish, ws *
 // that no worker has told is told here: of the built-in rules, and of an agent that
 // never came to be, or whose worker died.
 func (r *Runner) noteEnd(ctx context.Context, o Order, out outcome) error {
-	if o.Executor == Builtin || out.Result.StartedAt.IsZero() {
+	if o.Agent.Executor == Builtin || out.Result.StartedAt.IsZero() {
 		if err := r.noteState(ctx, o, journal.State{To: out.Result.State, Reason: out.Reason, FailureClass: out.Class}); err != nil {
 			return err
 		}

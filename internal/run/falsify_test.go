@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -138,7 +139,7 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 func TestEvidenceOfAnEarlierRunIsNone(t *testing.T) {
 	b := newBench(t, Builtin, nil)
 	b.investigate()
-	o := Order{RunID: nightcrier.NewID(), IncidentID: b.inc.ID, Executor: "script"}
+	o := Order{RunID: nightcrier.NewID(), IncidentID: b.inc.ID, Agent: agent.Spec{Executor: "script"}}
 	ws, err := b.root.Open(b.inc.ID)
 	b.must(err)
 	defer ws.Close()

@@ -74,7 +74,7 @@ func executorNamed(t *testing.T, name string) agent.Executor {
 func TestWhatThePreloadSaves(t *testing.T) {
 	investigate := func(preload bool) (sent string, rep nightcrier.Report) {
 		b := newBench(t, "script", nil, attempt{report: "facts", result: success()})
-		b.investigateWith(Agent{Preload: preload, Timeout: time.Minute})
+		b.investigateWith(agent.Spec{Preload: preload, Timeout: time.Minute})
 		return b.read("prompt-sent.md"), b.report()
 	}
 	with, rep := investigate(true)

@@ -55,7 +55,7 @@ func (r *Runner) prepareRun(ctx context.Context, o Order) (nightcrier.AgentResul
 	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
 		return res, err
 	}
-	if o.Executor != Builtin {
+	if o.Agent.Executor != Builtin {
 		return r.checkBudget(o, inc), nil
 	}
 	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: inc.StartedAt, EndedAt: r.cfg.Now()}, nil
@@ -140,7 +140,7 @@ func (r *Runner) fillWorkspace(ctx context.Context, o Order, inc nightcrier.Inci
 		r.loggerFor(inc).Warn(w, "event", "context_size")
 	}
 	return r.showProgress(ctx, o, ws, store.Progress{
-		State: nightcrier.StateCreated, Executor: o.Executor, Workspace: ws.Dir(),
+		State: nightcrier.StateCreated, Executor: o.Agent.Executor, Workspace: ws.Dir(),
 		ContextIncomplete: bundle.Incomplete, Skills: skills,
 	})
 }
@@ -247,11 +247,11 @@ func (r *Runner) context(cluster string) string {
 // executorOf returns what is known of the agent; of the built-in rules, nothing that
 // matters here.
 func executorOf(o Order) (agent.Executor, error) {
-	if o.Executor == Builtin {
+	if o.Agent.Executor == Builtin {
 		return agent.Executor{}, nil
 	}
-	who, err := agent.For(o.Executor)
-	if err == nil && o.Agent.NoShell {
+	who, err := agent.For(o.Agent.Executor)
+	if err == nil && !o.Agent.Shell {
 		who, err = who.WithoutShell()
 	}
 	return who, err

@@ -130,7 +130,7 @@ func keptAs(t *testing.T, index, id string) string {
 // A step that is repeated after a crash asks again, and both are on record.
 func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	b := newBench(t, Builtin, watching(t))
-	o := Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}
+	o := Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: Builtin, Preload: true, Timeout: time.Minute}}
 	if _, err := b.runner.prepareRun(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestThePromptPromisesWhatIsAllowed(t *testing.T) {
 			b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) {
 				return &worker.Credential{Kubeconfig: []byte("x")}, ""
 			}
-			b.investigateWith(Agent{Preload: true, Timeout: time.Minute, AllowedTools: tt.allowed})
+			b.investigateWith(agent.Spec{Preload: true, Timeout: time.Minute, AllowedTools: tt.allowed})
 			if prompt := b.read("PROMPT.md"); !strings.Contains(prompt, tt.says) || strings.Contains(prompt, tt.saysNone) {
 				t.Error(prompt)
 			}

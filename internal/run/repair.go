@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -120,11 +121,7 @@ func newRepairAttempt(o Order, first nightcrier.AgentResult) try {
 }
 
 func timeLeft(o Order, res nightcrier.AgentResult) time.Duration {
-	limit := o.Agent.Timeout
-	if limit == 0 {
-		limit = worker.DefaultTimeout
-	}
-	return limit - res.EndedAt.Sub(res.StartedAt)
+	return cmp.Or(o.Agent.Timeout, agent.DefaultTimeout) - res.EndedAt.Sub(res.StartedAt)
 }
 
 func turnsLeft(o Order, res nightcrier.AgentResult) int {
@@ -135,7 +132,7 @@ func turnsLeft(o Order, res nightcrier.AgentResult) int {
 // it, and prepares to ask for it again. What is wrong with it is told in our own
 // words; the report itself is not repeated to the agent.
 func (r *Runner) reviewReport(ctx context.Context, o Order, res nightcrier.AgentResult) (repair, error) {
-	if o.Executor == Builtin {
+	if o.Agent.Executor == Builtin {
 		return repair{}, nil
 	}
 	if res.State != nightcrier.StateSuccess {
@@ -178,7 +175,7 @@ func (r *Runner) reviewReport(ctx context.Context, o Order, res nightcrier.Agent
 func whyUnaskable(o Order, who agent.Executor, res nightcrier.AgentResult) string {
 	switch {
 	case !who.Resumes:
-		return o.Executor + " cannot go on with a session"
+		return o.Agent.Executor + " cannot go on with a session"
 	case res.SessionID == "":
 		return "the agent named no session"
 	case timeLeft(o, res) < minRepair:

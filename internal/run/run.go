@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +13,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/diagnose"
-	"nightcrier.dev/nightcrier/internal/guard/budget"
-	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -56,45 +56,20 @@ const step = "investigate"
 type Order struct {
 	RunID      string `json:"runId"`
 	IncidentID string `json:"incidentId"`
-	Executor   string `json:"executor"`
-	Agent      Agent  `json:"agent"`
+	// Agent is how the agent of the run is started and bounded. Its credentials are no part
+	// of it; they are taken when its worker starts.
+	Agent agent.Spec `json:"agent"`
 }
 
-// Agent is how the agent of a run is started and bounded. Its credentials are
-// not part of it; they are taken from the Runner when the worker starts.
-type Agent struct {
-	Command, ScriptPath, CLI, Model, BaseURL string
-	// Provider is whose API BaseURL speaks; empty is the executor's usual one.
-	Provider nightcrier.Provider
-	// Keyless says that it is asked without a key.
-	Keyless        bool
-	Timeout, Grace time.Duration
-	MaxTurns       int
-	MaxTokens      int
-	Models         []string
-	Prices         []string
-	AllowedTools   []string
-	// NoShell gives the agent our tools in the place of a shell.
-	NoShell          bool
-	SystemPromptFile string
-	// Preload puts the facts into the prompt; off, the agent finds them itself.
-	Preload bool
-	// TriageScript is an executable of the operator's whose output is added to the
-	// facts; empty means none.
-	TriageScript string
-	// SkillsDir is where a script finds skills; empty means its workspace's copy.
-	SkillsDir string
-	// Require is how much of the sandbox must hold: strict, best-effort, none.
-	Require string
-	// UIDBase is the first of the user ids that agents of a root server get.
-	UIDBase int
-	// ReadPaths are files and directories that agents may read besides.
-	ReadPaths []string
-	// ToolServers are the MCP servers whose tools the agent gets.
-	ToolServers       []toolserver.Server
-	MaxWorkspaceBytes int64
-	// Budget is what may be spent on models.
-	Budget budget.Limits
+// readOrder reads an order from a checkpoint. What this program does not know in it might be a
+// bound that it would not keep.
+func readOrder(input []byte) (o Order, err error) {
+	dec := json.NewDecoder(bytes.NewReader(input))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&o); err != nil {
+		return o, nightcrier.Errorf(nightcrier.Internal, "run: the order was written by another version of this program and cannot be read (%w): start that version again, or cancel the run", err)
+	}
+	return o, nil
 }
 
 // Workers runs agents in processes of their own; package worker does, in
@@ -211,13 +186,13 @@ func New(cfg Config) *Runner {
 
 // Investigate is Workflow. The id is the run's.
 func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
-	var o Order
-	if err := json.Unmarshal(input, &o); err != nil {
-		return nightcrier.Errorf(nightcrier.Internal, "run: decode the order: %w", err)
+	o, err := readOrder(input)
+	if err != nil {
+		return err
 	}
 	defer r.forgetCancel(o.RunID)
 	defer r.forgetMask(o.RunID)
-	err := r.runSteps(ctx, o)
+	err = r.runSteps(ctx, o)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

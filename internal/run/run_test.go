@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
@@ -318,19 +319,20 @@ func (b *bench) deliver(s demo.Scenario, executor string) {
 // investigate runs the workflow to its end and returns the incident.
 func (b *bench) investigate() nightcrier.Incident {
 	b.Helper()
-	return b.investigateWith(Agent{Preload: true, Timeout: time.Minute, AllowedTools: []string{"Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}})
+	return b.investigateWith(agent.Spec{Preload: true, Timeout: time.Minute, AllowedTools: []string{"Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}})
 }
 
-func (b *bench) investigateWith(a Agent) nightcrier.Incident {
+func (b *bench) investigateWith(a agent.Spec) nightcrier.Incident {
 	b.Helper()
 	b.begin(a)
 	return b.ended()
 }
 
 // begin starts the workflow, or lets it go on where another engine was stopped.
-func (b *bench) begin(a Agent) {
+func (b *bench) begin(a agent.Spec) {
 	b.Helper()
-	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: b.run.Executor, Agent: a}))
+	a.Executor, a.Shell = b.run.Executor, true
+	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: a}))
 }
 
 // ended waits for the end of the workflow and returns the incident.
@@ -538,7 +540,7 @@ func TestCancelBeforeAndDuringTheAgent(t *testing.T) {
 func TestCancelBetweenTwoAttempts(t *testing.T) {
 	for name, restarted := range map[string]bool{"by the same server": false, "by the next server": true} {
 		t.Run(name, func(t *testing.T) {
-			paused, agent := make(chan struct{}), Agent{Preload: true, Timeout: time.Minute}
+			paused, agent := make(chan struct{}), agent.Spec{Preload: true, Timeout: time.Minute}
 			b := newBench(t, "script", nil, attempt{result: failed(nightcrier.FailLost, nightcrier.StateFailed, 137)})
 			b.runner.cfg.RetryPause = time.Hour
 			tell := sync.OnceFunc(func() { close(paused) })
@@ -705,7 +707,7 @@ func TestARunGoesOnOverAnUpgrade(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Executor: Builtin, Agent: Agent{Preload: true, Timeout: time.Minute}}))
+	b.must(b.engine.Start(Workflow, b.run.ID, Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: Builtin, Preload: true, Timeout: time.Minute}}))
 	<-finishing
 	b.must(b.engine.Stop(10 * time.Second))
 

@@ -44,7 +44,7 @@ func (r *Runner) triageScript(ctx context.Context, o Order, inc nightcrier.Incid
 // returns what is added to our own triage report, and what is lacking. An error is
 // that the run cannot go on; that the script fails is none.
 func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (section, lacking string, err error) {
-	if o.Agent.TriageScript == "" || !o.Agent.Preload || o.Executor == Builtin {
+	if o.Agent.TriageScript == "" || !o.Agent.Preload || o.Agent.Executor == Builtin {
 		return "", "", nil
 	}
 	printed, res, err := r.awaitTriageScript(ctx, o, inc, ws)
@@ -115,7 +115,7 @@ func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worke
 	s := workerSpec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
 	s.Executor, s.ScriptPath, s.Command = triageExecutor, o.Agent.TriageScript, ""
 	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
-	s.ExtraEnv, s.NoShell, s.ToolServers = nil, false, nil
+	s.CLI, s.SkillsDir, s.Shell, s.ToolServers = "", "", true, nil
 	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
 		s.ReadPaths = append(slices.Clone(s.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
 	}

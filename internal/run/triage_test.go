@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
@@ -53,7 +54,7 @@ func TestTriageScript(t *testing.T) {
 				}
 				return &worker.Credential{}, ""
 			}
-			inc := b.investigateWith(Agent{Preload: !c.disable, Timeout: time.Minute, TriageScript: "/opt/k8s-troubleshooter/scripts/incident_triage.sh", Require: "strict"})
+			inc := b.investigateWith(agent.Spec{Preload: !c.disable, Timeout: time.Minute, TriageScript: "/opt/k8s-troubleshooter/scripts/incident_triage.sh", Require: "strict"})
 			if inc.Status != nightcrier.Resolved || !strings.Contains(inc.ContextIncomplete, c.lacking) || (c.lacking == "") != (inc.ContextIncomplete == "") {
 				t.Errorf("ended %s (%s), incomplete %q; want …%s…", inc.Status, inc.FailureReason, inc.ContextIncomplete, c.lacking)
 			}
@@ -94,7 +95,7 @@ func TestTriageScriptLeavesNoReport(t *testing.T) {
 	}
 	b := newBench(t, "script", nil, attempt{leave: leave, result: success()}, attempt{result: success()})
 	b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
-	if inc := b.investigateWith(Agent{Preload: true, TriageScript: "/x.sh"}); inc.Status != nightcrier.AgentFailed || !strings.Contains(inc.FailureReason, "is missing") {
+	if inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"}); inc.Status != nightcrier.AgentFailed || !strings.Contains(inc.FailureReason, "is missing") {
 		t.Errorf("ended %s: %s", inc.Status, inc.FailureReason)
 	}
 }
@@ -110,7 +111,7 @@ func TestCancelDuringTheTriageScript(t *testing.T) {
 		}
 		b.runner.Cancel(b.run.ID)
 	}()
-	if inc := b.investigateWith(Agent{Preload: true, TriageScript: "/x.sh"}); inc.State != nightcrier.StateCancelled || !strings.Contains(inc.FailureReason, "somebody") {
+	if inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"}); inc.State != nightcrier.StateCancelled || !strings.Contains(inc.FailureReason, "somebody") {
 		t.Errorf("ended %s, %s, %q", inc.Status, inc.State, inc.FailureReason)
 	}
 	if n := len(b.agents.launched()); n != 1 {
@@ -125,7 +126,7 @@ func TestWhatAScriptPrintsIsBounded(t *testing.T) {
 	}
 	b := newBench(t, "script", nil, attempt{says: says, result: success()}, attempt{report: "facts", result: success()})
 	b.runner.cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
-	inc := b.investigateWith(Agent{Preload: true, TriageScript: "/x.sh"})
+	inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"})
 	if n := len(b.read("context/initial_triage_report.md")); n < maxTriage || n > maxTriage+64<<10 {
 		t.Errorf("%d bytes are kept", n)
 	}

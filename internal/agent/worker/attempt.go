@@ -126,7 +126,7 @@ func (a *attempt) startAgent(ctx context.Context) error {
 	box, err := process.New(ctx, process.Options{
 		Stdin: stdin, Stdout: a.output.stdout.theirs, Stderr: a.output.stderr.theirs,
 		Listen: len(guards), Names: true, Name: a.spec.boxName(), Owner: a.dir.ownerName(),
-		NoNamespaces:   a.spec.Require == RequireNone,
+		NoNamespaces:   a.spec.Require == agent.RequireNone,
 		MaxMemoryBytes: a.spec.MaxMemoryBytes, MaxProcesses: a.spec.MaxProcesses, MaxCPUs: maxCPUs,
 		UIDBase: a.spec.UIDBase,
 	})
@@ -144,7 +144,7 @@ func (a *attempt) startAgent(ctx context.Context) error {
 // chosenExecutor is the executor that the spec asks for.
 func (a *attempt) chosenExecutor() (agent.Executor, error) {
 	e, err := agent.For(a.spec.Executor)
-	if err == nil && a.spec.NoShell {
+	if err == nil && !a.spec.Shell {
 		e, err = e.WithoutShell()
 	}
 	return e, err

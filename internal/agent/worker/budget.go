@@ -25,15 +25,15 @@ type purse struct {
 // openPurse opens the record; its errors keep the agent from being started, as nobody
 // could say what it spends.
 func (a *attempt) openPurse() error {
-	if a.spec.Budget == nil {
+	if a.spec.BudgetDir == "" {
 		return nil
 	}
-	ledger, err := budget.Open(a.spec.Budget.Dir, time.Now)
+	ledger, err := budget.Open(a.spec.BudgetDir, time.Now)
 	if err != nil {
 		return budgetError{err}
 	}
 	who := budget.Who{Run: a.spec.RunID, Incident: a.spec.IncidentID, Cluster: a.spec.Cluster}
-	a.purse = &purse{ledger: ledger, account: ledger.Account(who, a.spec.Budget.Limits), note: a.appendNote}
+	a.purse = &purse{ledger: ledger, account: ledger.Account(who, a.spec.Budget), note: a.appendNote}
 	return nil
 }
 

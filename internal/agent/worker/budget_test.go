@@ -110,7 +110,7 @@ func TestTwoCents(t *testing.T) {
 	for i := range benches {
 		b := newBench(t, "exec '"+self+"' ask-on\n")
 		b.spec.ReadPaths, b.spec.Model, b.sec.ModelAPIKey = []string{self}, paidModel, realKey
-		b.spec.Budget = &Budget{Dir: dir, Limits: budget.Limits{Day: budget.Limit{Money: limit}}}
+		b.spec.BudgetDir, b.spec.Budget = dir, budget.Limits{Day: budget.Limit{Money: limit}}
 		benches[i] = b
 	}
 	api := &biller{price: paidPrice(t), bill: map[int64]price.Money{}, before: func(n int, request string) {
@@ -127,7 +127,7 @@ func TestTwoCents(t *testing.T) {
 	defer server.Close()
 	var wg sync.WaitGroup
 	for i, b := range benches {
-		b.spec.ModelBaseURL = server.URL
+		b.spec.BaseURL = server.URL
 		dirs[i].Store(b.dir)
 		wg.Go(func() { b.untilSpent(&dirs[i]) })
 	}
@@ -225,12 +225,12 @@ func TestClaudeWithinItsBudget(t *testing.T) {
 		Usage: &fakemodel.Usage{Input: 20_000, Output: 500}, Repeat: true})
 	b.spec.Model, b.spec.MaxTurns = paidModel, 200
 	const limit = price.Dollar * 2 / 5
-	b.spec.Budget = &Budget{Dir: filepath.Join(t.TempDir(), "budget"), Limits: budget.Limits{Run: budget.Limit{Money: limit}}}
+	b.spec.BudgetDir, b.spec.Budget = filepath.Join(t.TempDir(), "budget"), budget.Limits{Run: budget.Limit{Money: limit}}
 	r, entries := b.ends(t, nightcrier.StateFailed, nightcrier.FailBudget)
 	if !strings.Contains(r.FailureReason, "budget.per_run_usd is reached") {
 		t.Errorf("%s\n%s", r.FailureReason, clip(text(entries)))
 	}
-	l, err := budget.Open(b.spec.Budget.Dir, time.Now)
+	l, err := budget.Open(b.spec.BudgetDir, time.Now)
 	b.must(err)
 	defer l.Close()
 	s, err := l.Spending("")
@@ -256,7 +256,7 @@ func TestNoBudgetNoAgent(t *testing.T) {
 	b.must(err)
 	b.must(os.WriteFile(path, append(raw, raw...), 0o600)) // records twice
 	b.sec.ModelAPIKey = realKey
-	b.spec.Budget = &Budget{Dir: dir}
+	b.spec.BudgetDir = dir
 	if r, _ := b.run(); r.FailureClass != nightcrier.FailBudget || !strings.Contains(r.FailureReason, "is damaged") {
 		t.Errorf("%+v", r)
 	}

@@ -207,8 +207,8 @@ func (c cli) bench(t *testing.T, steps ...fakemodel.Step) *cliBench {
 	b := newBench(t, "")
 	b.program = testproc.Self() // the scripts of this package have the race detector look at the same worker
 	b.spec.Executor, b.spec.Command, b.spec.Provider = c.executor, path, c.provider
-	b.spec.Model, b.spec.MaxTurns, b.spec.ModelBaseURL = c.model, 20, m.URL("it")
-	b.spec.NoShell = c.noShell
+	b.spec.Model, b.spec.MaxTurns, b.spec.BaseURL = c.model, 20, m.URL("it")
+	b.spec.Shell = !c.noShell
 	b.spec.Timeout, b.spec.Grace = patience, 5*time.Second
 	b.spec.AllowedTools = []string{"Read", "Grep", "Glob", "Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}
 	b.sec.ModelAPIKey = realKey
@@ -533,7 +533,7 @@ func cliUnreachable(t *testing.T, c cli) {
 	b := c.bench(t, fakemodel.Step{Text: "Nobody hears this."})
 	nobody := httptest.NewServer(http.NotFoundHandler())
 	nobody.Close()
-	b.spec.ModelBaseURL = nobody.URL
+	b.spec.BaseURL = nobody.URL
 	r, entries := b.ends(t, nightcrier.StateFailed, nightcrier.FailAgent)
 	why := "dial tcp " + strings.TrimPrefix(nobody.URL, "http://") + ": connect: connection refused"
 	if !strings.HasPrefix(r.FailureReason, "the model's API could not be reached ("+why+"): ") {

@@ -25,6 +25,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -162,7 +163,7 @@ grep server: "$KUBECONFIG"
 
 func TestAnAgentLooksThroughTheGuard(t *testing.T) {
 	c := newCluster(t)
-	for name, require := range map[string]string{"namespaces": RequireBestEffort, "without namespaces": RequireNone} {
+	for name, require := range map[string]string{"namespaces": agent.RequireBestEffort, "without namespaces": agent.RequireNone} {
 		t.Run(name, func(t *testing.T) {
 			ns := c.Namespace(t)
 			c.Pod(t, ns, "cart", nil)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
@@ -132,7 +133,7 @@ func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 		b := newBench(t, counting)
 		b.must(os.MkdirAll(b.dir, 0o700))
 		spec := b.spec
-		spec.setDefaults()
+		spec.SetDefaults()
 		b.must(directory(b.dir).writeFile("spec.json", spec))
 		cmd := exec.Command(os.Args[0], "worker", b.dir)
 		cmd.Stdin = strings.NewReader(handed)
@@ -181,7 +182,7 @@ func (b *bench) noneLike(mark string) {
 }
 
 func TestWorkerIsKilled(t *testing.T) {
-	for _, require := range []string{RequireBestEffort, RequireNone} {
+	for _, require := range []string{agent.RequireBestEffort, agent.RequireNone} {
 		for _, point := range []string{"claim", "running"} {
 			t.Run(require+" at "+point, func(t *testing.T) {
 				t.Parallel()
@@ -258,7 +259,7 @@ func (b *bench) sandboxes() []sandbox.Leftover {
 func TestWorkerAndInitAreKilled(t *testing.T) {
 	for _, followed := range []bool{true, false} {
 		b, mark := stubbornBench(t)
-		b.spec.Require = RequireNone
+		b.spec.Require = agent.RequireNone
 		b.launch()
 		b.until(`"up"`)
 		if left := b.sandboxes(); len(left) != 1 || left[0].Orphan || left[0].Name != b.spec.boxName() {

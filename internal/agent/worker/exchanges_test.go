@@ -119,7 +119,7 @@ func (b *bench) keeper() (*worker, *exchanges) {
 	b.Helper()
 	b.must(os.MkdirAll(b.dir, 0o700))
 	w := &worker{dir: directory(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.newMasker(), stopped: make(chan struct{})}
-	b.spec.setDefaults()
+	b.spec.SetDefaults()
 	var err error
 	w.spool, err = openSpool(w.dir, w.spec, w.now)
 	b.must(err)

@@ -19,20 +19,18 @@ func (a *attempt) newJob() agent.Job {
 		a.log.Warn("the path of this program is not known", "error", err)
 	}
 	j := agent.Job{
-		Self:       self,
+		Spec: a.spec.Spec, Self: self,
 		IncidentID: a.spec.IncidentID, Cluster: a.spec.Cluster, Namespace: a.spec.Namespace,
 		Workspace: a.spec.Workspace, OutputDir: filepath.Join(a.spec.Workspace, "output"),
 		Kubeconfig: filepath.Join(a.spec.Workspace, kubeconfigFile),
-		Command:    a.spec.Command, ScriptPath: a.spec.ScriptPath, Model: a.spec.Model, MaxTurns: a.spec.MaxTurns,
-		Kubectl: a.findKubectl(),
-		Allowed: a.allowedPolicy(), Timeout: a.spec.Timeout, ExtraEnv: a.spec.ExtraEnv,
-		Session: a.spec.Session,
+		Kubectl:    a.findKubectl(), Allowed: a.allowedPolicy(), Session: a.spec.Session, ExtraEnv: a.spec.ExtraEnv,
 	}
+	j.Provider = a.modelProvider()
 	if !slices.Contains(a.held.Layers, process.LayerMountNS) {
 		j.OutputDir = a.scratchDir()
 	}
 	if a.guard != nil {
-		j.Provider, j.ModelURL, j.ModelToken = a.modelProvider(), a.guard.URL(), a.guard.Token()
+		j.ModelURL, j.ModelToken = a.guard.URL(), a.guard.Token()
 	}
 	if a.tools != nil {
 		j.ToolsURL, j.ToolsToken, j.ToolsTokenURL, j.Tools = a.tools.URL(), a.tools.Token(), a.tools.TokenURL(), a.tools.Names()
@@ -64,7 +62,7 @@ func (a *attempt) sandboxPolicy(inv agent.Invocation) sandbox.Policy {
 		Write:        a.ownDirs(),
 		Devices:      process.Devices(),
 		MaxFileBytes: a.spec.MaxWorkspaceBytes, MaxOpenFiles: maxOpenFiles,
-		Unconfined: a.spec.Require == RequireNone,
+		Unconfined: a.spec.Require == agent.RequireNone,
 	}
 	if a.guard != nil {
 		p.ConnectPorts = append(p.ConnectPorts, a.guard.Port())
@@ -80,12 +78,12 @@ func (a *attempt) sandboxPolicy(inv agent.Invocation) sandbox.Policy {
 
 // requireLayers refuses to start with less than was asked for.
 func (a *attempt) requireLayers(held sandbox.Held) error {
-	if a.spec.Require == RequireNone {
+	if a.spec.Require == agent.RequireNone {
 		a.appendNote("warn", "sandbox.require is none: the agent runs without confinement")
 		return nil
 	}
 	missing, weak := process.Floor(held.Layers), process.Strict(held.Layers)
-	if a.spec.Require == RequireStrict {
+	if a.spec.Require == agent.RequireStrict {
 		missing = weak
 	}
 	why := strings.Join(append(held.Notes, process.Remedy(weak)), "; ")

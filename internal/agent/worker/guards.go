@@ -67,7 +67,7 @@ func (a *attempt) tryCluster(_ context.Context, l net.Listener) (err error) {
 }
 
 func (a *attempt) openModel(l net.Listener) (err error) {
-	cfg := model.Config{Provider: a.modelProvider(), Upstream: a.spec.ModelBaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
+	cfg := model.Config{Provider: a.modelProvider(), Upstream: a.spec.BaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
 	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.newSeparateMasker("model").String
 	if cfg.Prices, err = price.Defaults().With(a.spec.Prices); err != nil {
 		l.Close()
@@ -89,7 +89,7 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 		return err
 	}
 	if a.purse != nil {
-		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.purse, a.spec.Budget.Limits.InMoney(), a.outOfBudget
+		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.purse, a.spec.Budget.InMoney(), a.outOfBudget
 	}
 	if a.executor.TurnsUncounted {
 		cfg.Answers, cfg.Exhausted = a.spec.MaxTurns, func() { a.requestStop(outOfTurns(a.spec.MaxTurns)) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -88,7 +89,7 @@ func TestEntriesCount(t *testing.T) {
 // sessions of their own, without its environment: they are the worker's then.
 func TestNothingOutlivesTheInit(t *testing.T) {
 	b := newBench(t, `env -i setsid sh -c 'sleep 1000 & echo $! > tmp/orphan; sleep 1000' & while ! [ -s tmp/orphan ]; do sleep 0.01; done; kill -9 $PPID; sleep 1000`)
-	b.spec.Require = RequireNone
+	b.spec.Require = agent.RequireNone
 	r, _ := b.run()
 	if r.State != nightcrier.StateFailed {
 		t.Errorf("result %+v", r)
@@ -184,7 +185,7 @@ func TestFalseWordOnTheKey(t *testing.T) {
 			cli := filepath.Join(filepath.Dir(b.ws), "claude")
 			b.must(os.WriteFile(cli, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 			b.must(os.WriteFile(filepath.Join(b.ws, "PROMPT.md"), nil, 0o600))
-			b.spec.Executor, b.spec.Command, b.spec.ModelBaseURL = "claude-code", cli, m.URL("it")
+			b.spec.Executor, b.spec.Command, b.spec.BaseURL = "claude-code", cli, m.URL("it")
 			b.sec.ModelAPIKey = realKey
 			r, entries := b.run()
 			if r.State != nightcrier.StateFailed || r.FailureClass != nightcrier.FailAgent || !strings.Contains(r.FailureReason, "the agent says") {

@@ -26,7 +26,7 @@ const launchTimeout = 30 * time.Second
 //
 // Errors have the code Invalid when the worker refused its spec.
 func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spec, sec Secrets) error {
-	spec.setDefaults()
+	spec.SetDefaults()
 	if spec.NoModel {
 		sec.ModelAPIKey, spec.Keyless = "", false
 	}
@@ -157,4 +157,16 @@ func workerEnv(environ []string) []string {
 		}
 	}
 	return env
+}
+
+// ChooseCommand is the command that starts a worker: by default this very program.
+func ChooseCommand(command []string) ([]string, error) {
+	if len(command) > 0 {
+		return command, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
+	}
+	return []string{exe, "worker"}, nil
 }

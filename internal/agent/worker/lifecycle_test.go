@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
@@ -293,17 +294,17 @@ func TestLimitsAreWatched(t *testing.T) {
 }
 
 func TestRequire(t *testing.T) {
-	for _, require := range []string{RequireStrict, RequireBestEffort, RequireNone} {
+	for _, require := range []string{agent.RequireStrict, agent.RequireBestEffort, agent.RequireNone} {
 		b := newBench(t, "echo greetings")
 		b.spec.Require = require
 		r, entries := b.run()
-		if onTheFloor() && require == RequireStrict {
+		if onTheFloor() && require == agent.RequireStrict {
 			if r.FailureClass != nightcrier.FailStart || !strings.Contains(r.FailureReason, "does not grant pidns, mountns, netns") || strings.Contains(text(entries), "greetings") {
 				t.Errorf("%s without namespaces: %+v\n%s", require, r, text(entries))
 			}
 			continue
 		}
-		if require == RequireStrict && slices.Contains(r.Missing, process.LayerMemory) {
+		if require == agent.RequireStrict && slices.Contains(r.Missing, process.LayerMemory) {
 			if r.FailureClass != nightcrier.FailStart || !strings.Contains(r.FailureReason, "does not grant "+process.LayerMemory) {
 				t.Errorf("%s without a control group: %+v", require, r)
 			}
@@ -312,10 +313,10 @@ func TestRequire(t *testing.T) {
 		if r.State != nightcrier.StateSuccess {
 			t.Errorf("%s: %+v\n%s", require, r, text(entries))
 		}
-		if said := strings.Contains(text(entries), "without confinement"); said != (require == RequireNone) {
+		if said := strings.Contains(text(entries), "without confinement"); said != (require == agent.RequireNone) {
 			t.Errorf("%s: said without confinement: %v", require, said)
 		}
-		if said := strings.Contains(text(entries), "sandbox without pidns"); said != (onTheFloor() && require == RequireBestEffort) {
+		if said := strings.Contains(text(entries), "sandbox without pidns"); said != (onTheFloor() && require == agent.RequireBestEffort) {
 			t.Errorf("%s: told that layers are missing: %v", require, said)
 		}
 	}
@@ -427,12 +428,12 @@ func TestEveryRunHasADeadline(t *testing.T) {
 	b := newBench(t, "exit 0")
 	spec := b.spec
 	spec.Timeout = 0
-	spec.setDefaults()
-	if err := spec.checkSpec(); err != nil || spec.Timeout != DefaultTimeout {
+	spec.SetDefaults()
+	if err := spec.checkSpec(); err != nil || spec.Timeout != agent.DefaultTimeout {
 		t.Errorf("deadline %s, %v", spec.Timeout, err)
 	}
 	spec.Timeout = -time.Second
-	spec.setDefaults()
+	spec.SetDefaults()
 	if err := spec.checkSpec(); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("a deadline in the past: %v", err)
 	}

@@ -109,7 +109,7 @@ func claimDirectory(d directory, stdin io.Reader, log *slog.Logger) (*worker, er
 	if err := d.readFile("spec.json", w.spec); err != nil {
 		return nil, err
 	}
-	w.spec.setDefaults()
+	w.spec.SetDefaults()
 	if err := w.spec.checkSpec(); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestModelsThatMayBeAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		models := (&attempt{worker: &worker{spec: &Spec{Model: c.model, Models: c.models}}, executor: e}).allowedModels()
+		models := (&attempt{worker: &worker{spec: &Spec{Spec: agent.Spec{Model: c.model, Models: c.models}}}, executor: e}).allowedModels()
 		asks := func(name string) bool {
 			for _, pattern := range models {
 				if price.Fits(pattern, name) {

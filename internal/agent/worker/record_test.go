@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
@@ -20,8 +21,8 @@ func TestARecordReachesNobody(t *testing.T) {
 		"an address": {"/ws", toolserver.Server{Name: "far", URL: "http://x"}, false}, "a command": {"/ws", toolserver.Server{Name: "far", Command: []string{"/bin/sh"}}, false},
 		"a path of somewhere": {"ws", toolserver.Server{Name: "far"}, false}, "no record": {"", toolserver.Server{Name: "far", URL: "http://x"}, true},
 	} {
-		s := &Spec{Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Workspace: "/ws", Require: RequireStrict, Timeout: time.Second,
-			Record: tt.record, ToolServers: []toolserver.Server{tt.server}}
+		s := &Spec{Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Workspace: "/ws", Record: tt.record,
+			Spec: agent.Spec{Require: agent.RequireStrict, Timeout: time.Second, ToolServers: []toolserver.Server{tt.server}}}
 		if err := s.checkSpec(); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "record") {
 			t.Errorf("%s: %v", name, err)
 		}

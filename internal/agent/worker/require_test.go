@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
@@ -18,10 +19,10 @@ import (
 func TestRequireSaysWhy(t *testing.T) {
 	held := sandbox.Held{Layers: []string{process.LayerEnv, process.LayerNoPrivs, process.LayerRlimits}, Notes: []string{"make mounts private: permission denied"}}
 	for require, want := range map[string][]string{
-		RequireStrict:     {"does not grant pidns", "landlock", "permission denied", "Linux 5.13"},
-		RequireBestEffort: {"does not grant caps, seccomp, landlock", "permission denied", "Linux 5.13"},
+		agent.RequireStrict:     {"does not grant pidns", "landlock", "permission denied", "Linux 5.13"},
+		agent.RequireBestEffort: {"does not grant caps, seccomp, landlock", "permission denied", "Linux 5.13"},
 	} {
-		a := &attempt{worker: &worker{spec: &Spec{Require: require}}}
+		a := &attempt{worker: &worker{spec: &Spec{Spec: agent.Spec{Require: require}}}}
 		err := a.requireLayers(held)
 		if err == nil {
 			t.Fatalf("%s is content with %v", require, held.Layers)
@@ -46,7 +47,7 @@ func TestAskedThenKilled(t *testing.T) {
 		{&sandboxtest.Fake{}, 137, "signal interrupt, kill"},
 		{&sandboxtest.Fake{Agent: &sandbox.Exit{Code: 3}}, 3, "start"},
 	} {
-		w := &worker{spec: &Spec{Workspace: t.TempDir(), Timeout: time.Hour, Grace: time.Millisecond}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
+		w := &worker{spec: &Spec{Workspace: t.TempDir(), Spec: agent.Spec{Timeout: time.Hour, Grace: time.Millisecond}}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
 		if len(c.box.Heeds) > 0 {
 			w.spec.Grace = time.Hour
 		}

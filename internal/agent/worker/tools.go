@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
@@ -47,7 +48,7 @@ func (a *attempt) closeTools() {
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 	own := a.secret.newSeparateMasker("tools")
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
-		Variables: a.secret.Variables, SandboxName: a.spec.boxName(), SandboxOwner: a.dir.ownerName(), Dir: string(a.dir), Unconfined: a.spec.Require == RequireNone,
+		Variables: a.secret.Variables, SandboxName: a.spec.boxName(), SandboxOwner: a.dir.ownerName(), Dir: string(a.dir), Unconfined: a.spec.Require == agent.RequireNone,
 		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
 		MaskLog: func(b []byte) []byte {
 			b, _ = own.Log(b)

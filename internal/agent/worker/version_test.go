@@ -125,7 +125,7 @@ func TestVersionsOfASpec(t *testing.T) {
 	for version, ok := range map[int]bool{-1: false, SpecVersion - 1: false, SpecVersion: true, SpecVersion + 1: false} {
 		b := newBench(t, "")
 		b.spec.Version = version
-		b.spec.setDefaults()
+		b.spec.SetDefaults()
 		if err := b.spec.checkSpec(); (err == nil) != ok {
 			t.Errorf("version %d: %v", version, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -65,8 +66,8 @@ func newBench(t testing.TB, script string) *bench {
 	t.Cleanup(b.raceless)
 	b.spec = Spec{
 		Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod-1", Namespace: "shop",
-		Step: "investigate", Attempt: 1, Workspace: b.ws, Executor: "script", ScriptPath: path,
-		Timeout: 30 * time.Second, Grace: 300 * time.Millisecond,
+		Step: "investigate", Attempt: 1, Workspace: b.ws,
+		Spec: agent.Spec{Executor: "script", ScriptPath: path, Preload: true, Shell: true, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond},
 	}
 	return b
 }

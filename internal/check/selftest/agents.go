@@ -152,7 +152,7 @@ func (a Agent) unorderedResults(suite string, err error) ([]Result, error) {
 // fillSpec makes a run this agent's, with a model of ours.
 func (a Agent) fillSpec(spec *worker.Spec, secrets *worker.Secrets, model string, turns int) {
 	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
-	spec.Provider, spec.ModelBaseURL, spec.MaxTurns, spec.NoShell = a.Executor.Providers[0], model, turns, a.NoShell
+	spec.Provider, spec.BaseURL, spec.MaxTurns, spec.Shell = a.Executor.Providers[0], model, turns, !a.NoShell
 	if a.Executor.UsesTools && secrets.Cluster != nil {
 		secrets.Cluster.Namespaces = []string{targetNamespace} // so that others can be asked for in vain
 	}

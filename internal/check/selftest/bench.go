@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -91,7 +92,8 @@ func (b *Bench) runWorker(ctx context.Context, prepare func(*worker.Spec, *worke
 	}
 	spec := worker.Spec{
 		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "selftest", Namespace: targetNamespace,
-		Step: "investigate", Attempt: 1, Workspace: t.Workspace, Require: b.requiredSandbox(), Timeout: runTime, Grace: time.Second,
+		Step: "investigate", Attempt: 1, Workspace: t.Workspace,
+		Spec: agent.Spec{Shell: true, Require: b.requiredSandbox(), Timeout: runTime, Grace: time.Second},
 	}
 	secrets := worker.Secrets{Cluster: &worker.Credential{Kubeconfig: kubeconfig}, MaskKey: []byte(randomHex(16))}
 	if err := prepare(&spec, &secrets, t.Door); err != nil {

@@ -56,7 +56,7 @@ func TestAgentsAreAttackedAsTheyAre(t *testing.T) {
 	for _, a := range actors(t) {
 		spec, secrets := worker.Spec{}, worker.Secrets{Cluster: &worker.Credential{}}
 		a.fillSpec(&spec, &secrets, "http://model", 1)
-		if spec.NoShell != a.NoShell || spec.Executor != a.Executor.Name || len(secrets.Cluster.Namespaces) > 0 != a.Executor.UsesTools {
+		if spec.Shell == a.NoShell || spec.Executor != a.Executor.Name || len(secrets.Cluster.Namespaces) > 0 != a.Executor.UsesTools {
 			t.Errorf("%s: %+v", a.resultName(), spec)
 		}
 		if a.NoShell != strings.HasSuffix(a.resultName(), " without a shell") {

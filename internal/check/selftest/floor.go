@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -14,12 +15,9 @@ import (
 // what a configuration may require.
 const RequireFloor = "floor"
 
-// FloorCommand is the first argument with which the binary must call OnTheFloor.
-const FloorCommand = "sandbox-floor"
-
 // Requires lists what may be required of the sandbox.
 func Requires() []string {
-	return []string{worker.RequireStrict, worker.RequireBestEffort, RequireFloor, worker.RequireNone}
+	return []string{agent.RequireStrict, agent.RequireBestEffort, RequireFloor, agent.RequireNone}
 }
 
 // Confinement is what the attacks were made in.
@@ -48,13 +46,13 @@ func (b *Bench) workerArgs() []string {
 	if b.Require != RequireFloor {
 		return b.WorkerCommand[1:]
 	}
-	return append([]string{FloorCommand}, b.WorkerCommand[1:]...)
+	return append([]string{probe.FloorCommand}, b.WorkerCommand[1:]...)
 }
 
 // requiredSandbox is what the worker is told to require: of the floor it is not to know.
 func (b *Bench) requiredSandbox() string {
 	if b.Require == RequireFloor {
-		return worker.RequireBestEffort
+		return agent.RequireBestEffort
 	}
 	return b.Require
 }

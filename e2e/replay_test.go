@@ -241,7 +241,7 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 			}, h.deliver(oneFact)...))
 			door := newDoor(t, kube.ReadOnly(t))
 			s.app(func(o *app.Options) {
-				o.Access, o.Config.Clusters[0].Kubeconfig = nil, door.kubeconfig
+				o.Reach, o.Config.Clusters[0].Kubeconfig = nil, door.kubeconfig
 				th.configured(o.Config)
 			})
 			s.push("real", p.fault(t))

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/run"
 )
@@ -16,15 +14,7 @@ func (c *clusters) Look(l run.Look) (run.View, error) {
 	}
 	audit := step.Audit(l.Audit)
 	view, err := step.Keep(kept.Cluster{
-		Reader: c.reader(l.Cluster, l.Mask, audit), Sources: c.newSources(l.Cluster, l.Mask, audit), Now: c.timeIn(l.Cluster),
+		Reader: c.reader(l.Cluster, l.Mask, audit), Sources: c.newSources(l.Cluster, l.Mask, audit), Now: c.reachOf(l.Cluster).Now(),
 	})
 	return run.View{Cluster: view, Close: step.Close}, err
-}
-
-// timeIn is what is now in a cluster: a snapshot stands still.
-func (c *clusters) timeIn(name string) time.Time {
-	if s := c.snapshots[name]; s != nil {
-		return s.CapturedAt
-	}
-	return c.now()
 }

@@ -10,11 +10,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
-// sourcesFor are those of a live cluster: a snapshot stands still, and metrics go on.
+// sourcesFor are those that are configured for a cluster.
 func (c *clusters) sourcesFor(name string) *data.Access {
-	if c.override != nil || c.snapshots[name] != nil {
-		return nil
-	}
 	cl := c.config[name]
 	return cl.DataAccess()
 }

@@ -59,25 +59,16 @@ func (w workers) Cancel(ctx context.Context, dir, cause string) error {
 	return worker.Cancel(ctx, dir, cause)
 }
 
-// openClusters makes the clusters' credentials usable, and has a server ask what
-// each of them may do, in the background.
-func (a *App) openClusters(context.Context) error {
-	if err := a.openSnapshots(); err != nil {
-		return err
-	}
-	serves := !a.opt.Offline
-	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, serves)
-	if serves && a.opt.Access == nil {
-		a.access.gate.Start()
-		a.onStop("preflight", a.access.gate.Stop)
-	}
+// openClusters makes the clusters' credentials usable.
+func (a *Investigator) openClusters(context.Context) error {
+	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, a.enforce)
 	return nil
 }
 
 // openSkills reads the troubleshooter and, behind it, the skills that are installed
 // beside it, and looks for the troubleshooter's script. All are read once: what
 // changes on disk reaches no agent before the next start.
-func (a *App) openSkills() ([]*skill.Skill, error) {
+func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 	all, script, err := a.cfg.Skills.Find()
 	if err != nil {
 		return nil, err
@@ -99,7 +90,7 @@ type memory struct {
 }
 
 // openRuns starts the engine; interrupted runs go on from here.
-func (a *App) openRuns(ctx context.Context) error {
+func (a *Investigator) openRuns(ctx context.Context) error {
 	skills, err := a.openSkills()
 	if err != nil {
 		return err
@@ -116,9 +107,7 @@ func (a *App) openRuns(ctx context.Context) error {
 	if a.opt.Workers != nil {
 		cfg.Workers = a.opt.Workers
 	}
-	if a.opt.Runs != nil {
-		a.opt.Runs(&cfg)
-	}
+	a.opt.Runs(&cfg)
 	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {
@@ -141,7 +130,7 @@ func remainingTime(ctx context.Context) time.Duration {
 	return stopTime
 }
 
-func (a *App) openIntake(context.Context) error {
+func (a *Investigator) openIntake(context.Context) error {
 	a.intake = intake.New(intake.Config{
 		Store: a.store, Owners: a.access, Namespaces: a.access.namespacesOf, Threshold: a.cfg.SeverityThreshold, Policy: a.acceptPolicy(), Mask: a.access.Mask, MaskLog: a.access.MaskLog,
 		Logger: a.log, Metrics: a.noteDecision, Now: a.opt.Now,
@@ -149,7 +138,7 @@ func (a *App) openIntake(context.Context) error {
 	return nil
 }
 
-func (a *App) acceptPolicy() store.AcceptPolicy {
+func (a *Investigator) acceptPolicy() store.AcceptPolicy {
 	return store.AcceptPolicy{
 		DedupeWindow: a.cfg.DedupeWindow, QueueMax: a.cfg.Queue.Max, Pipeline: run.Pipeline, Executor: a.cfg.Agent.Executor,
 		Storm: store.StormPolicy{
@@ -158,7 +147,7 @@ func (a *App) acceptPolicy() store.AcceptPolicy {
 	}
 }
 
-func (a *App) startAdmission(ctx context.Context) error {
+func (a *Investigator) startAdmission(ctx context.Context) error {
 	a.admitter = admit.New(admit.Config{
 		Queue: a.store, Breaker: a.breaker, Total: a.cfg.MaxConcurrentAgents, PerKey: a.cfg.MaxConcurrentPerCluster,
 		Expiry: a.cfg.Queue.Expiry, Start: a.startRun, Expired: a.noteDropped, Logger: a.log.With("component", "admission"),
@@ -168,18 +157,14 @@ func (a *App) startAdmission(ctx context.Context) error {
 }
 
 // startRun freezes the configuration of a run and hands it to the engine.
-func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
+func (a *Investigator) startRun(_ context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	o := a.newOrder(r)
-	if a.opt.Order != nil {
-		o = a.opt.Order(o)
-	}
-	return a.engine.Start(run.Workflow, r.ID, o)
+	return a.engine.Start(run.Workflow, r.ID, a.opt.Order(a.newOrder(r)))
 }
 
-func (a *App) newOrder(r nightcrier.Run) run.Order {
+func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
 	ag, err := a.cfg.AgentFor(r.Executor)
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
@@ -216,7 +201,7 @@ func (a *App) startSources(ctx context.Context) error {
 }
 
 // deliverToIntake hands what a source received to intake.
-func (a *App) deliverToIntake(ctx context.Context, d nightcrier.Delivery) error {
+func (a *Investigator) deliverToIntake(ctx context.Context, d nightcrier.Delivery) error {
 	_, err := a.Deliver(ctx, d)
 	return err
 }
@@ -245,7 +230,7 @@ func (a *App) stopSources(ctx context.Context) error {
 }
 
 // Deliver takes one payload in and returns when it is stored and decided.
-func (a *App) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decision, error) {
+func (a *Investigator) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decision, error) {
 	start := time.Now()
 	dec, err := a.intake.Deliver(ctx, d)
 	if err != nil {
@@ -258,9 +243,6 @@ func (a *App) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decisio
 
 func (a *App) startServer(ctx context.Context) error {
 	a.metrics.WatchState(a.metricsState)
-	if a.opt.Offline {
-		return nil
-	}
 	h := api.New(api.Options{
 		Version: a.opt.Version, Incidents: a.store, Events: a.store, Journal: a.store, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
 		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
@@ -302,7 +284,7 @@ func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
 
 // ReportMarkdown returns the report for people: what the reporting step wrote, or made anew
 // from report.json when the workspace is gone.
-func (a *App) ReportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+func (a *Investigator) ReportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
 	if ws, err := a.root.Open(inc.ID); err == nil {
 		defer ws.Close()
 		if md, err := ws.ReadFile("output/final-report.md"); err == nil {

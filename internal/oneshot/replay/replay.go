@@ -302,7 +302,7 @@ func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	cfg, o := r.replayConfig(dir), app.Options{
-		Logger: r.o.Logger, Version: r.o.Version, Offline: true, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
+		Logger: r.o.Logger, Version: r.o.Version, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
 		Runs: r.readRecorded, Order: r.recordedOrder,
 	}
 	o.Config = cfg
@@ -321,7 +321,7 @@ func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
 		}
 		defer done()
 	}
-	a, err := app.New(o)
+	a, err := app.NewInvestigator(o)
 	if err != nil {
 		return err
 	}

@@ -196,3 +196,9 @@ func (a *Investigator) openBreaker(ctx context.Context) (err error) {
 	a.breaker, err = admit.OpenBreaker(ctx, a.store, a.opt.Now)
 	return err
 }
+
+// openClusters makes the clusters' credentials usable.
+func (a *Investigator) openClusters(context.Context) error {
+	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, a.enforce)
+	return nil
+}

@@ -56,7 +56,7 @@ func (f forms) checkObjectIn(place string) check {
 		if v.kind != isObject {
 			return fmt.Errorf("%s holds what is not an object", place)
 		}
-		kind := v.member("type")
+		kind := v.findMember("type")
 		if _, known := f[kind.text]; !known || kind.kind != isText {
 			return fmt.Errorf("%.64q in %s is not forwarded: it is of no type that the guard knows to be read there and no more", kind.String(), place)
 		}

@@ -14,10 +14,15 @@ package store
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -257,4 +262,118 @@ func (c conn) rebindQuery(query string) string {
 		n++
 	}
 	return b.String()
+}
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// schemaTable remembers which migrations were applied.
+const schemaTable = "nightcrier_schema"
+
+// migrateSchema brings the schema up to date; one of a newer version is left alone.
+func (s *Store) migrateSchema(ctx context.Context, db *sql.DB) error {
+	p, err := s.newMigrator(db)
+	if err != nil {
+		return err
+	}
+	have, want, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if have > want {
+		return newerSchema(have, want)
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// checkSchema refuses a schema of any other version, for a reader who may not
+// migrate.
+func (s *Store) checkSchema(ctx context.Context, db *sql.DB) error {
+	p, err := s.newMigrator(db)
+	if err != nil {
+		return err
+	}
+	want := int64(len(p.ListSources()))
+	var have int64
+	err = db.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM `+schemaTable).Scan(&have)
+	switch {
+	case err != nil && isMissingTable(err):
+		return nightcrier.Errorf(nightcrier.NotFound, "the database holds no incidents of nightcrier yet; start `nightcrier serve` once")
+	case err != nil:
+		return err
+	case have > want:
+		return newerSchema(have, want)
+	case have < want:
+		return nightcrier.Errorf(nightcrier.Conflict, "the store has schema %d, this version reads %d; start `nightcrier serve` once to update it", have, want)
+	}
+	return nil
+}
+
+func newerSchema(have, want int64) error {
+	return nightcrier.Errorf(nightcrier.Conflict, "the store has schema %d, this version knows %d: it was written by a newer nightcrier; use that one", have, want)
+}
+
+func (s *Store) newMigrator(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	dialect := goose.DialectSQLite3
+	if s.postgres {
+		dialect = goose.DialectPostgres
+	}
+	table, err := database.NewStore(dialect, schemaTable)
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider("", db, files, goose.WithStore(table), goose.WithDisableGlobalRegistry(true))
+}
+
+// Counts is the store in numbers.
+type Counts struct {
+	Incidents map[nightcrier.IncidentStatus]int `json:"incidents"`
+	// Queued runs wait, Leases are held; OldestQueuedAt is zero for an empty queue.
+	Queued         int       `json:"queued"`
+	OldestQueuedAt time.Time `json:"oldestQueuedAt,omitzero"`
+	Leases         int       `json:"leases"`
+	// LeasesByKey counts the leases of each cluster that has any.
+	LeasesByKey   map[string]int             `json:"leasesByKey"`
+	Events        map[nightcrier.Outcome]int `json:"events"`
+	Suppressed    map[nightcrier.Reason]int  `json:"suppressed"`
+	Dropped       map[nightcrier.Reason]int  `json:"dropped"`
+	Notifications map[NotificationState]int  `json:"notifications"`
+}
+
+// Counts counts what is stored.
+func (s *Store) Counts(ctx context.Context) (Counts, error) {
+	c := s.readConn(ctx)
+	var n Counts
+	var oldest sql.NullInt64
+	err := c.queryRow(`SELECT COUNT(*), MIN(queued_at) FROM runs WHERE status = 'queued'`).Scan(&n.Queued, &oldest)
+	n.OldestQueuedAt = fromMicros(oldest.Int64)
+	n.Incidents = countByName[nightcrier.IncidentStatus](c, &err, `SELECT status, COUNT(*) FROM incidents GROUP BY status`)
+	n.LeasesByKey = countByName[string](c, &err, `SELECT run_key, COUNT(*) FROM runs WHERE status = 'admitted' GROUP BY run_key`)
+	n.Events = countByName[nightcrier.Outcome](c, &err, `SELECT outcome, COUNT(*) FROM events GROUP BY outcome`)
+	n.Suppressed = countByName[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM events WHERE outcome = 'suppressed' GROUP BY reason`)
+	n.Dropped = countByName[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM runs WHERE status = 'dropped' GROUP BY reason`)
+	n.Notifications = countByName[NotificationState](c, &err, `SELECT state, COUNT(*) FROM notifications GROUP BY state`)
+	for _, leases := range n.LeasesByKey {
+		n.Leases += leases
+	}
+	return n, s.wrapError("count what is stored", err)
+}
+
+// countByName reads name → count, adding a failure to *fault.
+func countByName[K ~string](c conn, fault *error, query string) map[K]int {
+	m := map[K]int{}
+	err := c.eachRow(func(rows *sql.Rows) error {
+		var name K
+		var n int
+		err := rows.Scan(&name, &n)
+		m[name] = n
+		return err
+	}, query)
+	*fault = errors.Join(*fault, err)
+	return m
 }

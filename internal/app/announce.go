@@ -33,24 +33,6 @@ func (a *Investigator) openNotifier(ctx context.Context) error {
 	return a.notifier.Recover(ctx)
 }
 
-// announcer tells people how incidents end; see run.Announcer.
-type announcer struct{ a *Investigator }
-
-func (n announcer) Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error {
-	if rep != nil {
-		n.a.metrics.ReportChecked(rep.CheckedShare)
-	}
-	if err := n.a.notifier.Notify(ctx, notify.OutcomeOf(inc, runID, rep, inc.Workspace)); err != nil {
-		return err
-	}
-	now, err := n.a.store.Incident(ctx, inc.ID)
-	if err != nil || now.Severity <= inc.Severity {
-		return err
-	}
-	// It rose while this was told; the message about that waited for this one.
-	return n.a.notifier.Notify(ctx, notify.RiseOf(now, inc.Severity, now.Workspace))
-}
-
 func (a *Investigator) tellRise(ctx context.Context, d store.Decision) error {
 	return a.notifier.Notify(ctx, notify.RiseOf(d.Incident, d.Was, d.Incident.Workspace))
 }

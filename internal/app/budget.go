@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/notify"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
@@ -66,28 +65,6 @@ func (a *Investigator) openBudget(context.Context) error {
 	a.spending = &spending{dir: a.budgetDir(), now: a.opt.Now}
 	a.onStop("budget", a.spending.close)
 	return nil
-}
-
-// checkBudget returns why an agent is not asked.
-func (a *Investigator) checkBudget(o run.Order, cluster string) error {
-	if o.Agent.Executor == config.Script && !a.cfg.ModelKey(o.Agent.Provider).IsSet() {
-		return nil // it asks no model
-	}
-	l, err := a.spending.openLedger()
-	if err != nil {
-		return err
-	}
-	return l.Check(budget.Who{Run: o.RunID, Incident: o.IncidentID, Cluster: cluster}, o.Agent.Budget)
-}
-
-// spentBy is what a run spent, in dollars.
-func (a *Investigator) spentBy(o run.Order, cluster string) (float64, error) {
-	l, err := a.spending.openLedger()
-	if err != nil {
-		return 0, err
-	}
-	s, err := l.Account(budget.Who{Run: o.RunID, Incident: o.IncidentID, Cluster: cluster}, o.Agent.Budget).Used()
-	return s.Spent.Money.Dollars(), err
 }
 
 // tellBudgets tells people, once a day and scope, that a day's budget is used up.

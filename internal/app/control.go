@@ -9,9 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/run"
-	"nightcrier.dev/nightcrier/internal/run/admit"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
@@ -82,30 +80,6 @@ func (a *Investigator) StopWorkers(ctx context.Context, cause string) error {
 	}
 }
 
-// noteEnded counts a run that has ended.
-func (a *Investigator) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
-	a.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
-	a.metrics.AgentEnded(inc.Cluster, res)
-	a.metrics.IncidentClosed(inc.Cluster, inc.Status)
-	if res.FailureClass == nightcrier.FailBudget && a.opt.BudgetDir == "" { // else the server tells
-		a.keeper.runLater(a.tellBudgets)
-	}
-}
-
-// reportToBreaker lets the circuit breaker know how an executor did, and tells people when
-// that opens or closes it.
-func (a *Investigator) reportToBreaker(ctx context.Context, executor string, res nightcrier.AgentResult) error {
-	tr, err := a.breaker.Report(ctx, executor, res)
-	if err != nil || tr == "" {
-		return err
-	}
-	open := tr == admit.BreakerOpened
-	a.metrics.BreakerChanged(executor, open)
-	a.log.Warn("circuit breaker", "component", "admission", "event", string(tr), "executor", executor, "failure_class", res.FailureClass)
-	a.keeper.runLater(func(ctx context.Context) error { return a.tellBreaker(ctx, executor, open, res) })
-	return nil
-}
-
 // noteDropped reports runs that ended without ever being admitted.
 func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
@@ -116,7 +90,7 @@ func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 		}
 		a.metrics.IncidentClosed(inc.Cluster, inc.Status)
 		if r.Reason == nightcrier.QueueExpired {
-			a.keeper.runLater(func(ctx context.Context) error { return announcer{a}.Ended(ctx, inc, nil, r.ID) })
+			a.keeper.runLater(func(ctx context.Context) error { return supervisor{a}.Announce(ctx, inc, nil, r.ID) })
 		}
 	}
 }

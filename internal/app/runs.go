@@ -88,7 +88,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor, record: a.opt.Record}
 	cfg := run.Config{
 		Store: a.store, Root: a.root, Workers: own, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
-		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
+		Supervisor: supervisor{a}, BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause,
 	}
 	a.opt.Runs(&cfg)
 	a.runner = run.New(cfg)

@@ -23,7 +23,7 @@ func TestAtTheLimit(t *testing.T) {
 			res.State, res.FailureClass, res.FailureReason = nightcrier.StateFailed, nightcrier.FailBudget, why
 			res.Layers = []string{"netns"}
 			b := newBench(t, "claude-code", nil, attempt{report: c.report, result: res})
-			b.runner.cfg.Spent = func(Order, string) (float64, error) { return 1.95, nil }
+			b.told.spent = 1.95
 			inc := b.investigate()
 			if inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailBudget || inc.FailureReason != why || len(b.agents.launched()) != 1 {
 				t.Errorf("%s %s: %s", inc.Status, inc.FailureClass, inc.FailureReason)

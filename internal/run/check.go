@@ -51,12 +51,10 @@ type outcome struct {
 // the agent's when it is valid, else our own facts.
 func (s *session) checkOutcome(ctx context.Context, res nightcrier.AgentResult, asked repair, tests []falsify.Outcome) (outcome, error) {
 	out := outcome{Status: nightcrier.Failed, Result: res, Reason: res.FailureReason, Class: res.FailureClass}
-	if s.cfg.Spent != nil {
-		if usd, err := s.cfg.Spent(s.order, s.incident.Cluster); err != nil {
-			s.log.Warn("what the run spent is not known for certain", "event", "budget", "error", err)
-		} else if usd > 0 {
-			out.Result.Usage.CostUSD = usd
-		}
+	if usd, err := s.cfg.Supervisor.Spent(s.order, s.incident.Cluster); err != nil {
+		s.log.Warn("what the run spent is not known for certain", "event", "budget", "error", err)
+	} else if usd > 0 {
+		out.Result.Usage.CostUSD = usd
 	}
 	if s.ws == nil {
 		return out, nil // preparing failed before there was one, and says why

@@ -42,14 +42,11 @@ func (s *session) finishRun(ctx context.Context, out outcome) error {
 // the next run must not be admitted on what was known before. A crash between the
 // two tells it twice.
 func (s *session) reportToBreaker(ctx context.Context, res nightcrier.AgentResult) error {
-	if s.cfg.Learn == nil {
-		return nil
-	}
 	run, err := s.cfg.Store.Run(ctx, s.order.RunID)
 	if err != nil || run.Status == nightcrier.Finished {
 		return err
 	}
-	return s.cfg.Learn(ctx, s.order.Agent.Executor, res)
+	return s.cfg.Supervisor.Learn(ctx, s.order.Agent.Executor, res)
 }
 
 // writePreview writes incident.json as it will be, so that whoever hears from the
@@ -110,9 +107,7 @@ func (s *session) showEnd(ctx context.Context, out outcome) error {
 	s.log.Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", workloadToMend(inc), "root_cause", inc.RootCause,
 		"verdict", string(out.Verdict), "failure_reason", inc.FailureReason, "took", investigationTime(inc).String(), "workspace", inc.Workspace, "run", s.order.RunID,
 		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "blocked", out.Result.Blocked, "audit_head", out.Audit.Head)
-	if s.cfg.Ended != nil {
-		s.cfg.Ended(run, inc, out.Result, out.Audit)
-	}
+	s.cfg.Supervisor.Ended(run, inc, out.Result, out.Audit)
 	if s.ws == nil {
 		return nil
 	}
@@ -135,5 +130,5 @@ func (r *Runner) announceEnd(ctx context.Context, o Order) error {
 	if code := nightcrier.CodeOf(err); err != nil && code != nightcrier.NotFound && code != nightcrier.NoReport {
 		return err
 	}
-	return r.cfg.Announce.Ended(ctx, inc, rep, o.RunID)
+	return r.cfg.Supervisor.Announce(ctx, inc, rep, o.RunID)
 }

@@ -66,10 +66,8 @@ func (s *session) appendEntries(ctx context.Context, entries []nightcrier.Journa
 	if _, err := s.cfg.Store.AppendJournal(ctx, s.order.RunID, entries...); err != nil {
 		return err
 	}
-	if s.cfg.Journaled != nil {
-		for _, e := range entries {
-			s.cfg.Journaled(e)
-		}
+	for _, e := range entries {
+		s.cfg.Supervisor.Journaled(e)
 	}
 	return nil
 }

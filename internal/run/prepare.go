@@ -60,11 +60,9 @@ func (r *Runner) prepareRun(ctx context.Context, o Order) (nightcrier.AgentResul
 // checkBudget says how a run goes on whose facts are collected: its agent is asked, unless
 // nothing is left to spend on it.
 func (s *session) checkBudget() nightcrier.AgentResult {
-	if s.cfg.Afford != nil {
-		if err := s.cfg.Afford(s.order, s.incident.Cluster); err != nil {
-			s.log.Warn("the agent is not asked", "event", "budget", "error", err)
-			return failedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
-		}
+	if err := s.cfg.Supervisor.Afford(s.order, s.incident.Cluster); err != nil {
+		s.log.Warn("the agent is not asked", "event", "budget", "error", err)
+		return failedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
 	}
 	return nightcrier.AgentResult{State: nightcrier.StateCreated}
 }

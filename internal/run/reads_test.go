@@ -79,7 +79,7 @@ func (b *bench) lines() (list []audit.Record) {
 func TestThePreparationIsAudited(t *testing.T) {
 	b := newBench(t, Builtin, watching(t))
 	var asked audit.Summary
-	b.runner.cfg.Ended = func(_ nightcrier.Run, _ nightcrier.Incident, _ nightcrier.AgentResult, s audit.Summary) { asked = s }
+	b.told.ended = func(s audit.Summary) { asked = s }
 	b.investigate()
 	index := b.read("output/evidence/index.jsonl")
 	list := b.lines()

@@ -83,9 +83,23 @@ type Workers interface {
 	Cancel(ctx context.Context, dir, cause string) error
 }
 
-// Announcer tells people how an incident ended, once.
-type Announcer interface {
-	Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
+// Supervisor is whom runs answer to: what they may spend, and how they went.
+type Supervisor interface {
+	// Afford returns why an agent is not asked at all: an error of code Exhausted where
+	// nothing is left to spend on it, another where that is not known.
+	Afford(o Order, cluster string) error
+	// Spent is what a run spent on models in all, in dollars, also in attempts that did
+	// not live to tell.
+	Spent(o Order, cluster string) (float64, error)
+	// Learn is told how an executor did, before the run's lease goes.
+	Learn(ctx context.Context, executor string, res nightcrier.AgentResult) error
+	// Ended is told each run that has ended, and what was asked of the cluster in it.
+	Ended(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
+	// Announce tells people how an incident ended, once; the report is nil where there is
+	// none.
+	Announce(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
+	// Journaled is told each entry of a run's journal after it is stored.
+	Journaled(e nightcrier.JournalEntry)
 }
 
 // Clusters is how a run reaches the clusters that incidents are of.
@@ -145,26 +159,12 @@ type Config struct {
 	Include []*skill.Skill
 	Memory  Memory
 	// Mask hides the secrets that we hold. Each run has one of its own that learns.
-	Mask     *mask.Masker
-	Announce Announcer
-	// Learn, when set, is told how an executor did, before the run's lease goes.
-	Learn func(ctx context.Context, executor string, res nightcrier.AgentResult) error
-	// Afford, when set, returns why an agent is not asked at all: an error of code
-	// Exhausted where nothing is left to spend on it, another where that is not known.
-	Afford func(o Order, cluster string) error
-	// Spent, when set, is what a run spent on models in all, in dollars, also in
-	// attempts that did not live to tell.
-	Spent func(o Order, cluster string) (float64, error)
+	Mask       *mask.Masker
+	Supervisor Supervisor
 	// BudgetDir has the record of what is spent on models; empty is BudgetDir below Root.
 	BudgetDir string
-	// Ended, when set, is told each run that has ended, and what was asked of the
-	// cluster in it; for metrics.
-	Ended  func(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
-	Logger *slog.Logger
-	Now    func() time.Time
-	// Journaled, when set, is told each entry after it is stored. Crash tests
-	// stop the process there.
-	Journaled func(nightcrier.JournalEntry)
+	Logger    *slog.Logger
+	Now       func() time.Time
 	// RetryPause replaces the pause before a second attempt, when positive.
 	RetryPause time.Duration
 }

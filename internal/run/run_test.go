@@ -159,9 +159,37 @@ type announcements struct {
 	mu  sync.Mutex
 	all []nightcrier.Incident
 	ch  chan struct{}
+
+	// What a test wants to hear or say, nil for nothing.
+	spent     float64
+	learn     func(context.Context) error
+	ended     func(audit.Summary)
+	journaled func(nightcrier.JournalEntry)
 }
 
-func (a *announcements) Ended(_ context.Context, inc nightcrier.Incident, _ *nightcrier.Report, _ string) error {
+func (a *announcements) Afford(Order, string) error           { return nil }
+func (a *announcements) Spent(Order, string) (float64, error) { return a.spent, nil }
+
+func (a *announcements) Learn(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
+	if a.learn == nil {
+		return nil
+	}
+	return a.learn(ctx)
+}
+
+func (a *announcements) Ended(_ nightcrier.Run, _ nightcrier.Incident, _ nightcrier.AgentResult, asked audit.Summary) {
+	if a.ended != nil {
+		a.ended(asked)
+	}
+}
+
+func (a *announcements) Journaled(e nightcrier.JournalEntry) {
+	if a.journaled != nil {
+		a.journaled(e)
+	}
+}
+
+func (a *announcements) Announce(_ context.Context, inc nightcrier.Incident, _ *nightcrier.Report, _ string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all = append(a.all, inc)
@@ -244,7 +272,7 @@ func newBench(t *testing.T, executor string, reader func(string, *mask.Masker, f
 	b.memory = &memory{Store: b.store}
 	b.runner = New(Config{
 		Store: b.store, Root: b.root, Workers: b.agents, Clusters: b.clusters, Memory: b.memory, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),
-		Announce: b.told, Logger: slog.New(slog.DiscardHandler), RetryPause: time.Millisecond,
+		Supervisor: b.told, Logger: slog.New(slog.DiscardHandler), RetryPause: time.Millisecond,
 	})
 	b.engineFile = filepath.Join(dir, engineFile)
 	b.launch()
@@ -584,7 +612,7 @@ func TestCancelBetweenTwoAttempts(t *testing.T) {
 			b := newBench(t, "script", nil, attempt{result: failed(nightcrier.FailLost, nightcrier.StateFailed, 137)})
 			b.runner.cfg.RetryPause = time.Hour
 			tell := sync.OnceFunc(func() { close(paused) })
-			b.runner.cfg.Journaled = func(e nightcrier.JournalEntry) {
+			b.told.journaled = func(e nightcrier.JournalEntry) {
 				if e.Key == "retry#1" {
 					tell()
 				}
@@ -670,7 +698,7 @@ func TestTheLogIsThereBeforeTheAgent(t *testing.T) {
 // An agent whose log cannot be made is not started.
 func TestNoAgentWithoutItsLog(t *testing.T) {
 	b := newBench(t, "script", nil)
-	b.runner.cfg.Journaled = func(e nightcrier.JournalEntry) {
+	b.told.journaled = func(e nightcrier.JournalEntry) {
 		if path := filepath.Join(b.root.Path(), "incident-"+b.inc.ID, agentLogFile); e.Key == "launch#1" {
 			b.must(os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
 		}
@@ -723,7 +751,7 @@ func TestAPanicEndsTheRunAndFreesTheCluster(t *testing.T) {
 func TestIncidentFileIsCurrentWhenTheStoreIs(t *testing.T) {
 	b := newBench(t, Builtin, nil)
 	var then nightcrier.Incident
-	b.runner.cfg.Ended = func(nightcrier.Run, nightcrier.Incident, nightcrier.AgentResult, audit.Summary) {
+	b.told.ended = func(audit.Summary) {
 		if err := json.Unmarshal([]byte(b.read("incident.json")), &then); err != nil {
 			t.Error(err)
 		}
@@ -742,7 +770,7 @@ func TestIncidentFileIsCurrentWhenTheStoreIs(t *testing.T) {
 func TestARunGoesOnOverAnUpgrade(t *testing.T) {
 	b := newBench(t, Builtin, nil)
 	finishing := make(chan struct{})
-	b.runner.cfg.Learn = func(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
+	b.told.learn = func(ctx context.Context) error {
 		close(finishing)
 		<-ctx.Done()
 		return ctx.Err()
@@ -751,7 +779,7 @@ func TestARunGoesOnOverAnUpgrade(t *testing.T) {
 	<-finishing
 	b.must(b.engine.Stop(10 * time.Second))
 
-	b.runner.cfg.Learn = nil
+	b.told.learn = nil
 	b.launch()
 	inc := b.investigate() // what admission does at start
 	if rep := b.report(); inc.Status != nightcrier.Resolved || !rep.Valid || rep.Hypotheses[0].Falsification.Outcome != falsify.Holds {

@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Cancel asks an incident's run to stop. The answer says what was recorded; the
@@ -42,7 +43,8 @@ func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrie
 
 // Note adds what somebody noted about an incident; secrets in it are masked.
 func (a *App) Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error) {
-	n, err := nightcrier.NewNote(a.masker.String(by), a.masker.String(text), time.Now())
+	mask := a.masker.String
+	n, err := nightcrier.NewNote(texts.MaskClean(by, mask, texts.FoldLine), texts.MaskClean(text, mask, texts.DropHidden), time.Now())
 	if err != nil {
 		return n, err
 	}

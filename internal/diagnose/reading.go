@@ -215,7 +215,7 @@ func trimCommand(source string) string {
 }
 
 func (c *collector) noteMissed(what, why string) {
-	m := nightcrier.NotChecked{What: what, Why: text.CutLine(c.in.Mask(why), maxQuote)}
+	m := nightcrier.NotChecked{What: what, Why: text.CutLine(text.MaskClean(why, c.in.Mask, text.FoldLine), maxQuote)}
 	if !slices.Contains(c.missed, m) {
 		c.missed = append(c.missed, m)
 	}

@@ -473,7 +473,7 @@ func TestWhyANodeIsBad(t *testing.T) {
 		{corev1.NodeCondition{}, ""},
 		{corev1.NodeCondition{Reason: "KubeletNotReady"}, " (KubeletNotReady)"},
 		{corev1.NodeCondition{Message: "PLEG is not healthy.\n"}, ": PLEG is not healthy"},
-		{corev1.NodeCondition{Reason: "KubeletNotReady", Message: "PLEG\x1b[31m is not healthy"}, " (KubeletNotReady): PLEG[31m is not healthy"},
+		{corev1.NodeCondition{Reason: "KubeletNotReady", Message: "PLEG\x1b[31m is not healthy"}, " (KubeletNotReady): PLEG is not healthy"},
 	} {
 		if got := conditionReason(tt.give); got != tt.want {
 			t.Errorf("%v: %q, want %q", tt.give, got, tt.want)

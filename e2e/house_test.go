@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/run"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/app"
@@ -62,7 +64,7 @@ func (h *house) start(text ...string) *house {
 	h.Helper()
 	_, err := h.load(nil, text...)
 	h.must(err)
-	h.run(func(o *app.Options) { o.Workers = h.orders })
+	h.run(func(o *app.Options) { o.Runs = func(c *run.Config) { c.Workers = h.orders } })
 	return h
 }
 

@@ -2,23 +2,23 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/ingest/webhook"
 	"nightcrier.dev/nightcrier/internal/record/audit"
-	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // Cancel asks an incident's run to stop. The answer says what was recorded; the
 // incident ends when the agent is gone.
-func (a *App) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
+func (a *Investigator) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
 	r, err := a.store.RequestCancel(ctx, incidentID, cause)
 	if err != nil {
 		return r, err
@@ -33,7 +33,7 @@ func (a *App) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.
 
 // Retry queues another investigation of a finished incident. An empty executor
 // is the configured one.
-func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
+func (a *Investigator) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
 	agent, err := a.cfg.AgentFor(executor)
 	if err != nil {
 		return nightcrier.Run{}, err
@@ -42,7 +42,7 @@ func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrie
 }
 
 // Note adds what somebody noted about an incident; secrets in it are masked.
-func (a *App) Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error) {
+func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error) {
 	mask := a.masker.String
 	n, err := nightcrier.NewNote(texts.MaskClean(by, mask, texts.FoldLine), texts.MaskClean(text, mask, texts.DropHidden), time.Now())
 	if err != nil {
@@ -51,29 +51,10 @@ func (a *App) Note(ctx context.Context, incidentID, by, text string) (nightcrier
 	return n, a.store.AddNote(ctx, incidentID, n)
 }
 
-// Statuses tells where each cluster's sources stand.
-func (a *App) Statuses() []nightcrier.SourceStatus {
-	list := make([]nightcrier.SourceStatus, 0, len(a.sources))
-	for _, s := range a.sources {
-		st := s.Status()
-		access := a.access.gate.Access(st.Cluster)
-		st.Access = &access
-		list = append(list, st)
-	}
-	for _, st := range a.hooks.Statuses() {
-		if st.Cluster != webhook.AnyCluster {
-			access := a.access.gate.Access(st.Cluster)
-			st.Access = &access
-		}
-		list = append(list, st)
-	}
-	return list
-}
-
 // StopWorkers asks every worker of this root to end its agent, and returns when
 // none is left or ctx is done: the second SIGTERM. It needs nothing that Stop has
 // closed; the next server records how the runs ended.
-func (a *App) StopWorkers(ctx context.Context, cause string) error {
+func (a *Investigator) StopWorkers(ctx context.Context, cause string) error {
 	dir := filepath.Join(a.cfg.WorkspaceRoot, run.WorkersDir)
 	asked := map[string]bool{}
 	for {
@@ -103,24 +84,8 @@ func (a *App) StopWorkers(ctx context.Context, cause string) error {
 	}
 }
 
-// noteDecision counts each decision of intake, and tells people of what cannot wait.
-func (a *App) noteDecision(d store.Decision) {
-	if d.Repeated {
-		a.metrics.EventRepeated(d.Cluster)
-		return
-	}
-	a.metrics.EventDecided(d.Cluster, d.Outcome, d.Reason)
-	if d.StormStarted != nil {
-		a.metrics.StormStarted(d.StormStarted.Cluster)
-	}
-	a.noteDropped(context.Background(), d.Dropped)
-	if d.SeverityRose {
-		a.keeper.runLater(func(ctx context.Context) error { return a.tellRise(ctx, d) })
-	}
-}
-
 // noteEnded counts a run that has ended.
-func (a *App) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
+func (a *Investigator) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
 	a.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
 	a.metrics.AgentEnded(inc.Cluster, res)
 	a.metrics.IncidentClosed(inc.Cluster, inc.Status)
@@ -131,7 +96,7 @@ func (a *App) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrie
 
 // reportToBreaker lets the circuit breaker know how an executor did, and tells people when
 // that opens or closes it.
-func (a *App) reportToBreaker(ctx context.Context, executor string, res nightcrier.AgentResult) error {
+func (a *Investigator) reportToBreaker(ctx context.Context, executor string, res nightcrier.AgentResult) error {
 	tr, err := a.breaker.Report(ctx, executor, res)
 	if err != nil || tr == "" {
 		return err
@@ -144,7 +109,7 @@ func (a *App) reportToBreaker(ctx context.Context, executor string, res nightcri
 }
 
 // noteDropped reports runs that ended without ever being admitted.
-func (a *App) noteDropped(ctx context.Context, runs []nightcrier.Run) {
+func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
 		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID, "cluster", r.Key, "reason", r.Reason)
 		inc, err := a.store.Incident(ctx, r.IncidentID)
@@ -161,7 +126,7 @@ func (a *App) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 // AwaitEnd waits until an incident has ended, and shows each state of it that it sees
 // before. When ctx is done first its run is cancelled and awaited: who waits leaves nothing
 // running.
-func (a *App) AwaitEnd(ctx context.Context, id string, see func(nightcrier.Incident)) (nightcrier.Incident, error) {
+func (a *Investigator) AwaitEnd(ctx context.Context, id string, see func(nightcrier.Incident)) (nightcrier.Incident, error) {
 	done := ctx.Done()
 	clean := context.WithoutCancel(ctx)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -181,4 +146,20 @@ func (a *App) AwaitEnd(ctx context.Context, id string, see func(nightcrier.Incid
 		case <-tick.C:
 		}
 	}
+}
+
+// ReportMarkdown returns the report for people: what the reporting step wrote, or made anew
+// from report.json when the workspace is gone.
+func (a *Investigator) ReportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+	if ws, err := a.root.Open(inc.ID); err == nil {
+		defer ws.Close()
+		if md, err := ws.ReadFile("output/final-report.md"); err == nil {
+			return report.MarkOver(report.MarkCause(md, &inc), &inc), nil
+		}
+	}
+	var rep nightcrier.Report
+	if err := json.Unmarshal(raw, &rep); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
+	}
+	return report.MarkCause(report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), &inc), nil
 }

@@ -60,7 +60,7 @@ func (h *housekeeper) runEvery(d time.Duration, task func(context.Context) error
 	})
 }
 
-func (a *App) startKeeper(context.Context) error {
+func (a *Investigator) startKeeper(context.Context) error {
 	a.keeper.runEvery(stormEvery, a.tendStorms)
 	a.keeper.runEvery(overEvery, a.tellOver)
 	a.keeper.runEvery(measureEvery, a.refreshMetrics)
@@ -70,7 +70,7 @@ func (a *App) startKeeper(context.Context) error {
 }
 
 // newKeeper is made before anything can ask it for something.
-func (a *App) newKeeper(ctx context.Context) error {
+func (a *Investigator) newKeeper(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.keeper = &housekeeper{log: a.log, ctx: ctx, cancel: cancel}
 	a.onStop("housekeeping", func(ctx context.Context) error {
@@ -88,7 +88,7 @@ func (a *App) newKeeper(ctx context.Context) error {
 }
 
 // tendStorms tells of new storms and ends quiet ones.
-func (a *App) tendStorms(ctx context.Context) error {
+func (a *Investigator) tendStorms(ctx context.Context) error {
 	if err := a.tellStorms(ctx); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (a *App) tendStorms(ctx context.Context) error {
 }
 
 // refreshMetrics refreshes the metrics that are too dear for every scrape.
-func (a *App) refreshMetrics(ctx context.Context) error {
+func (a *Investigator) refreshMetrics(ctx context.Context) error {
 	now := a.masker.Count()
 	a.metrics.Masked(int(now - a.masked))
 	a.masked = now
@@ -108,7 +108,7 @@ func (a *App) refreshMetrics(ctx context.Context) error {
 }
 
 // measureProcesses counts what runs below the workers.
-func (a *App) measureProcesses(ctx context.Context) error {
+func (a *Investigator) measureProcesses(ctx context.Context) error {
 	leased, err := a.store.LeasedRuns(ctx)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (a *App) measureProcesses(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) measureWorkspaces(ctx context.Context) error {
+func (a *Investigator) measureWorkspaces(ctx context.Context) error {
 	sizes := map[string]int64{}
 	list, _, err := a.store.Incidents(ctx, store.IncidentFilter{Since: a.opt.Now().Add(-max(a.cfg.Retention, 24*time.Hour)), Limit: measureMost})
 	if err != nil {
@@ -153,13 +153,13 @@ const measureMost = 1000
 
 // sweepRemains ends what dead workers left, and removes what the retention no longer covers. A
 // process that will not end does not keep what is old on the disk.
-func (a *App) sweepRemains(ctx context.Context) error {
+func (a *Investigator) sweepRemains(ctx context.Context) error {
 	return errors.Join(a.endOrphans(ctx), a.applyRetention(ctx))
 }
 
 // applyRetention removes what the retention no longer covers: workspaces, the workers' directories
 // of runs that ended, checkpoints, and events that led nowhere.
-func (a *App) applyRetention(ctx context.Context) error {
+func (a *Investigator) applyRetention(ctx context.Context) error {
 	if err := a.sweepWorkers(ctx); err != nil {
 		return err
 	}
@@ -182,13 +182,13 @@ func (a *App) applyRetention(ctx context.Context) error {
 }
 
 // isKept says whether a workspace must stay whatever its age.
-func (a *App) isKept(ctx context.Context, id string) bool {
+func (a *Investigator) isKept(ctx context.Context, id string) bool {
 	inc, err := a.store.Incident(ctx, id)
 	return err == nil && inc.Status.Open() || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
 }
 
 // endOrphans ends the sandboxes of dead workers that no run leads to any more.
-func (a *App) endOrphans(ctx context.Context) error {
+func (a *Investigator) endOrphans(ctx context.Context) error {
 	ended, err := worker.Clean(ctx, filepath.Join(a.root.Path(), run.WorkersDir))
 	if len(ended) > 0 {
 		a.log.Warn("sandboxes of dead workers ended", "component", "housekeeping", "event", "orphans_ended", "sandboxes", ended)
@@ -197,7 +197,7 @@ func (a *App) endOrphans(ctx context.Context) error {
 }
 
 // sweepWorkers removes the directories of workers whose run has ended.
-func (a *App) sweepWorkers(ctx context.Context) error {
+func (a *Investigator) sweepWorkers(ctx context.Context) error {
 	dir := filepath.Join(a.root.Path(), run.WorkersDir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -14,10 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/readonly"
-	"nightcrier.dev/nightcrier/internal/mask"
-	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
-	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
@@ -27,7 +23,8 @@ import (
 // Files that the steps of a run hand on to each other. The agent can read them
 // and write none.
 const (
-	diagnosisFile = "context/diagnosis.json"
+	// DiagnosisFile has what the facts say, before an agent was asked.
+	DiagnosisFile = "context/diagnosis.json"
 	evidenceDir   = "output/evidence"
 	sentFile      = "prompt-sent.md"
 )
@@ -36,37 +33,36 @@ const (
 // the skill. Its result is terminal when no agent is to be started: the builtin
 // executor has its report, the run was cancelled, or there is no workspace.
 func (r *Runner) prepareRun(ctx context.Context, o Order) (nightcrier.AgentResult, error) {
-	inc, err := r.cfg.Store.BeginRun(ctx, o.RunID)
+	s, err := r.beginSession(ctx, o)
 	if err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	r.loggerFor(inc).Info("investigation begins", "event", "investigation_started", "run", o.RunID)
-	ws, err := r.cfg.Root.Create(inc.ID)
-	if err != nil {
-		return unpreparedResult(ctx, err)
+	defer s.close()
+	s.log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
+	if s.ws == nil {
+		return unpreparedResult(ctx, s.noWorkspace)
 	}
-	defer ws.Close()
-	if err := r.noteState(ctx, o, journal.State{To: nightcrier.StateCreated}); err != nil {
+	if err := s.noteState(ctx, journal.State{To: nightcrier.StateCreated}); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	if err := errors.Join(removeOldResults(ws), r.fillOnTape(ctx, o, inc, ws)); err != nil {
+	if err := errors.Join(s.removeOldResults(), s.fillWorkspace(ctx)); err != nil {
 		return unpreparedResult(ctx, err)
 	}
-	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
+	if res, err := s.cancelledEarly(ctx); err != nil || res.State.Terminal() {
 		return res, err
 	}
 	if o.Agent.Executor != Builtin {
-		return r.checkBudget(o, inc), nil
+		return s.checkBudget(), nil
 	}
-	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: inc.StartedAt, EndedAt: r.cfg.Now()}, nil
+	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: s.incident.StartedAt, EndedAt: r.cfg.Now()}, nil
 }
 
 // checkBudget says how a run goes on whose facts are collected: its agent is asked, unless
 // nothing is left to spend on it.
-func (r *Runner) checkBudget(o Order, inc nightcrier.Incident) nightcrier.AgentResult {
-	if r.cfg.Afford != nil {
-		if err := r.cfg.Afford(o, inc.Cluster); err != nil {
-			r.loggerFor(inc).Warn("the agent is not asked", "event", "budget", "error", err)
+func (s *session) checkBudget() nightcrier.AgentResult {
+	if s.cfg.Afford != nil {
+		if err := s.cfg.Afford(s.order, s.incident.Cluster); err != nil {
+			s.log.Warn("the agent is not asked", "event", "budget", "error", err)
 			return failedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
 		}
 	}
@@ -75,14 +71,10 @@ func (r *Runner) checkBudget(o Order, inc nightcrier.Incident) nightcrier.AgentR
 
 // removeOldResults removes what an earlier run of the incident delivered, so that nothing of
 // it is taken for this one's.
-func removeOldResults(ws *workspace.Workspace) error {
-	err := ws.ClearScratch()
-	tapes := []string{replay.File(replay.Prepare), replay.File(replay.Test), replay.File(replay.Check)}
-	for n := 1; n <= replay.MaxAttempts; n++ {
-		tapes = append(tapes, replay.File(replay.Agent(n)))
-	}
-	for _, rel := range append(tapes, agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile) {
-		err = errors.Join(err, ws.Remove(rel))
+func (s *session) removeOldResults() error {
+	err := errors.Join(s.ws.ClearScratch(), s.ws.RemoveTree(workspace.RecordDir))
+	for _, rel := range []string{agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile} {
+		err = errors.Join(err, s.ws.Remove(rel))
 	}
 	return err
 }
@@ -96,51 +88,39 @@ func unpreparedResult(ctx context.Context, err error) (nightcrier.AgentResult, e
 	return failedResult(classOf(err, nightcrier.FailStart), err), nil
 }
 
-func (r *Runner) noteState(ctx context.Context, o Order, s journal.State) error {
-	return r.appendNote(ctx, o.RunID, "state:"+string(s.To), journal.OfState(s))
-}
-
-// fillOnTape is fillWorkspace, with all that is learned in it on tape.
-func (r *Runner) fillOnTape(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) error {
-	tape, err := r.openTape(ws, o.RunID, replay.Prepare)
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.fillWorkspace(ctx, o, inc, ws, tape), tape.Close())
+func (s *session) noteState(ctx context.Context, st journal.State) error {
+	return s.appendNote(ctx, "state:"+string(st.To), journal.OfState(st))
 }
 
 // fillWorkspace collects the facts and writes every file that the agent is given.
-func (r *Runner) fillWorkspace(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) error {
-	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
+func (s *session) fillWorkspace(ctx context.Context) error {
+	if err := s.openEvidence(ctx); err != nil {
+		return err
+	}
+	began, err := s.newBegun(ctx)
 	if err != nil {
 		return err
 	}
-	d, err := r.diagnoseIncident(ctx, o, &inc, ev, ws, tape)
+	f, err := s.collectFacts(ctx, began)
 	if err != nil {
 		return err
 	}
-	more, lacking, err := r.triageScript(ctx, o, inc, ws, tape)
+	bundle, err := s.newBundle(began, f)
 	if err != nil {
 		return err
 	}
-	d.Incomplete = joinReasons(d.Incomplete, lacking)
-	who, err := executorOf(o)
-	if err != nil {
+	if err := s.writeBegun(began, f.event); err != nil {
 		return err
 	}
-	bundle, err := r.newBundle(ctx, o, who, &inc, ev, d, more, tape)
-	if err != nil {
-		return err
-	}
-	skills, err := r.installFiles(bundle, ws)
+	skills, err := s.installFiles(bundle, s.ws)
 	if err != nil {
 		return err
 	}
 	for _, w := range bundle.Warnings {
-		r.loggerFor(inc).Warn(w, "event", "context_size")
+		s.log.Warn(w, "event", "context_size")
 	}
-	return r.showProgress(ctx, o, ws, store.Progress{
-		State: nightcrier.StateCreated, Executor: o.Agent.Executor, Workspace: ws.Dir(),
+	return s.showProgress(ctx, store.Progress{
+		State: nightcrier.StateCreated, Executor: s.order.Agent.Executor, Workspace: s.ws.Dir(),
 		ContextIncomplete: bundle.Incomplete, Skills: skills,
 	})
 }
@@ -173,75 +153,45 @@ func (r *Runner) includedSkills() []prompt.Skill {
 	return all
 }
 
-// diagnoseIncident looks into the cluster and keeps what it finds.
-func (r *Runner) diagnoseIncident(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, ws *workspace.Workspace, tape Tape) (diagnose.Diagnosis, error) {
-	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
+// facts are what was found out before an agent is asked.
+type facts struct {
+	diagnose.Diagnosis
+	event nightcrier.Event
+	now   time.Time
+	// script is what the triage script adds to the report.
+	script string
+}
+
+// collectFacts looks into the cluster, keeps what it finds, and runs the triage script.
+func (s *session) collectFacts(ctx context.Context, began Begun) (facts, error) {
+	spareNames(s.mask, &s.incident)
+	look, err := s.lookIntoCluster(ctx, "prepare")
 	if err != nil {
-		return diagnose.Diagnosis{}, err
+		return facts{}, err
 	}
-	defer rec.Close()
-	if err := r.noteBegun(ctx, o, inc, ev, len(rec.Items()), ws.Dir(), tape); err != nil {
-		return diagnose.Diagnosis{}, err
+	d, err := s.diagnose(ctx, look, look.Sources)
+	if err = errors.Join(err, look.close()); err != nil {
+		return facts{}, err
 	}
-	look, err := r.newReads(ctx, o, inc.StartedAt, rec)
-	if err != nil {
-		return diagnose.Diagnosis{}, err
-	}
-	m := r.maskerFor(o.RunID)
-	spareNames(m, inc)
-	d, err := r.runDiagnosis(ctx, diagnose.Input{Incident: inc, Event: ev, Evidence: look, Mask: m.String}, m, look, tape)
-	if err != nil {
-		return d, err
-	}
-	if d.Report.Runbooks, err = recordKnownValue(tape, "runbooks", func() []nightcrier.Runbook { return r.findRunbooks(ctx, m, inc, ev, &d.Report) }); err != nil {
-		return d, err
-	}
-	if err := r.recallEarlier(ctx, inc, &d.Report, tape); err != nil {
-		return d, err
+	d.Report.Context = began.Context
+	d.Report.Runbooks = s.findRunbooks(ctx, look.event, &d.Report)
+	if err := s.recallEarlier(ctx, &d.Report); err != nil {
+		return facts{}, err
 	}
 	raw, err := json.MarshalIndent(d.Report, "", "  ")
 	if err != nil {
-		return d, fmt.Errorf("encode the diagnosis: %w", err)
+		return facts{}, fmt.Errorf("encode the diagnosis: %w", err)
 	}
-	if err := ws.WriteFile(diagnosisFile, raw, 0o600); err != nil {
-		return d, err
+	if err := s.ws.WriteFile(DiagnosisFile, raw, 0o600); err != nil {
+		return facts{}, err
 	}
-	return d, r.appendNotes(ctx, o.RunID, append(look.untoldEvidence(), remark{"prepared",
-		newLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...)
-}
-
-// runDiagnosis makes one diagnosis: what it asks and the time it takes are on tape.
-func (r *Runner) runDiagnosis(ctx context.Context, in diagnose.Input, m *mask.Masker, look *reads, tape Tape) (d diagnose.Diagnosis, err error) {
-	cluster := in.Incident.Cluster
-	if in.Reader, err = onTape(tape, r.cfg.Reader(cluster, m, look.auditRequest)); err != nil {
-		return d, err
+	if err := s.appendNotes(ctx, append(look.untoldEvidence(), remark{"prepared",
+		newLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...); err != nil {
+		return facts{}, err
 	}
-	if in.Sources, err = sourcesOnTape(tape, r.cfg.Sources(cluster, m, look.auditRequest)); err != nil {
-		return d, err
-	}
-	now, err := recordKnownValue(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(cluster) })
-	if err != nil {
-		return d, err
-	}
-	in.Now = func() time.Time { return now }
-	if d, err = diagnose.Run(ctx, in); err != nil {
-		return d, errors.Join(err, look.flushAnswers())
-	}
-	if d.Report.Context, err = recordKnownValue(tape, tapeContext, func() string { return r.context(cluster) }); err != nil {
-		return d, err
-	}
-	took := d.Report.Usage.DurationMS
-	if d.Report.Usage.DurationMS, err = recordKnownValue(tape, tapeTook, func() int64 { return took }); err != nil {
-		return d, err
-	}
-	return d, look.endReads(tape)
-}
-
-func (r *Runner) context(cluster string) string {
-	if r.cfg.Context == nil {
-		return ""
-	}
-	return r.cfg.Context(cluster)
+	more, lacking, err := s.runTriageScript(ctx)
+	d.Incomplete = joinReasons(d.Incomplete, lacking)
+	return facts{d, look.event, look.Now, more}, err
 }
 
 // executorOf returns what is known of the agent; of the built-in rules, nothing that
@@ -285,30 +235,27 @@ func joinReasons(a, b string) string {
 	return a + "; " + b
 }
 
-// newBundle makes the prompt and the context files; more is put behind the facts.
-func (r *Runner) newBundle(ctx context.Context, o Order, who agent.Executor, inc *nightcrier.Incident, ev nightcrier.Event, d diagnose.Diagnosis, more string, tape Tape) (prompt.Bundle, error) {
-	logs := make([]prompt.Log, 0, len(d.Logs))
-	for _, l := range d.Logs {
+// newBundle makes the prompt and the context files.
+func (s *session) newBundle(began Begun, f facts) (prompt.Bundle, error) {
+	who, err := executorOf(s.order)
+	if err != nil {
+		return prompt.Bundle{}, err
+	}
+	logs := make([]prompt.Log, 0, len(f.Logs))
+	for _, l := range f.Logs {
 		logs = append(logs, prompt.Log{Namespace: l.Namespace, Pod: l.Pod, Container: l.Container, Previous: l.Previous, Evidence: l.Evidence, Text: l.Text})
 	}
-	facts := d.Report
-	facts.Recalled, facts.Runbooks = nil, nil // they have blocks of their own
-	now, err := recordKnownValue(tape, TapeNow, r.cfg.Now)
-	if err != nil {
-		return prompt.Bundle{}, err
-	}
-	can, err := recordKnownValue(tape, TapeAccess, func() Access { return accessOf(r.cfg.Access(ctx, inc.Cluster, inc.Namespace())) })
-	if err != nil {
-		return prompt.Bundle{}, err
-	}
-	as := promptAgent(who, o.Agent.AllowedTools)
+	shown := f.Report
+	shown.Recalled, shown.Runbooks = nil, nil // they have blocks of their own
+	can, as := began.Access, promptAgent(who, s.order.Agent.AllowedTools)
 	if can.Granted && len(as.Tools)+len(as.Verbs) == 0 {
 		can = Access{Why: "agent.allowed_tools names nothing that looks into one"}
 	}
 	return prompt.Build(prompt.Input{
 		CanLook: can.Granted, WhyNot: can.Why,
-		Incident: inc, Event: ev, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
-		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: now}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Agent: as, SkillPath: r.cfg.Skill.Path(), Skills: r.includedSkills(),
-		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.maskerFor(o.RunID).String,
+		Incident: &s.incident, Event: f.event, Logs: logs, ClusterInfo: prompt.ClusterInfo(f.ClusterInfo), Permissions: f.Permissions,
+		TriageReport: append(report.Render(&shown, report.Detail{Incident: &s.incident, Now: f.now}), f.script...), Earlier: f.Report.Recalled, Runbooks: f.Report.Runbooks, Incomplete: f.Incomplete,
+		Agent: as, SkillPath: s.cfg.Skill.Path(), Skills: s.includedSkills(),
+		Preload: s.order.Agent.Preload, SystemPromptFile: s.order.Agent.SystemPromptFile, Mask: s.mask.String,
 	})
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,18 +29,47 @@ type reads struct {
 	mu       sync.Mutex
 	answered map[string]journal.Request // by source, not journaled yet
 	told     map[string]bool            // evidence ids that the journal has
-	asked    []journal.Request          // all that was journaled
+	asked    int                        // how many were journaled
 }
 
 // newReads are those of a step. What the journal tells already, of earlier steps, of the
 // agent, or of this step before a crash, is not told again.
-func (r *Runner) newReads(ctx context.Context, o Order, since time.Time, rec *evidence.Recorder) (*reads, error) {
-	told, err := r.evidenceOf(ctx, o.RunID)
+func (s *session) newReads(ctx context.Context) *reads {
 	return &reads{
-		note: func(key string, it journal.Item) error { return r.appendNote(ctx, o.RunID, key, it) },
-		rec:  rec, since: since, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: told,
-	}, err
+		note: func(key string, it journal.Item) error { return s.appendNote(ctx, key, it) },
+		rec:  s.evidence, since: s.incident.StartedAt, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: maps.Clone(s.ofRun),
+	}
 }
+
+// look is a step's look into the cluster of its incident.
+type look struct {
+	*reads
+	View
+	event nightcrier.Event // what led there
+}
+
+// lookIntoCluster opens a look, which is kept under the step's name.
+func (s *session) lookIntoCluster(ctx context.Context, step string) (*look, error) {
+	ev, err := s.cfg.Store.Event(ctx, s.incident.EventID)
+	if err != nil {
+		return nil, err
+	}
+	r := s.newReads(ctx)
+	view, err := s.cfg.Clusters.Look(Look{Cluster: s.incident.Cluster, RunID: s.order.RunID, Step: step, Workspace: s.ws, Mask: s.mask, Audit: r.auditRequest})
+	return &look{r, view, ev}, err
+}
+
+// diagnose applies the rules to what is seen now.
+func (s *session) diagnose(ctx context.Context, l *look, sources *diagnose.Sources) (diagnose.Diagnosis, error) {
+	return diagnose.Run(ctx, diagnose.Input{
+		Incident: &s.incident, Event: l.event, Evidence: l, Mask: s.mask.String, Reader: l.Reader, Sources: sources, Now: l.clock,
+	})
+}
+
+// clock stands still.
+func (l *look) clock() time.Time { return l.Now }
+
+func (l *look) close() error { return errors.Join(l.flushAnswers(), l.View.Close()) }
 
 // auditRequest takes what the guard says of a request. A read may need more than one: the
 // last of them has the answer.
@@ -96,35 +126,8 @@ func (l *reads) tellAnswer(source, id string) error {
 
 // appendRequest journals one entry. The caller holds mu.
 func (l *reads) appendRequest(q journal.Request) error {
-	l.asked = append(l.asked, q)
-	return l.note(fmt.Sprintf("read:%s/%d", l.try, len(l.asked)), journal.OfRequest(q))
-}
-
-// endReads journals what still waits, and puts on tape what was told. Of a tape that is
-// played no request goes to a cluster: those of then are journaled, whose answers
-// are what was read now.
-func (l *reads) endReads(tape Tape) error {
-	if err := l.flushAnswers(); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	told := false
-	then, err := recordKnownValue(tape, TapeRequests, func() []journal.Request { told = true; return l.asked })
-	if err != nil || told {
-		return err
-	}
-	for _, q := range then {
-		if kept, ok := l.rec.Item(q.Evidence); ok && kept.SHA256 == q.SHA256 {
-			l.told[q.Evidence] = true
-		} else if q.Evidence != "" {
-			q.Evidence, q.SHA256 = "", ""
-		}
-		if err := l.appendRequest(q); err != nil {
-			return err
-		}
-	}
-	return nil
+	l.asked++
+	return l.note(fmt.Sprintf("read:%s/%d", l.try, l.asked), journal.OfRequest(q))
 }
 
 // untoldEvidence returns the entries for evidence that no request was told of: what came by

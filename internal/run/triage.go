@@ -11,7 +11,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/record/journal"
-	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -30,24 +29,15 @@ const (
 	triageExecutor = "triage-script"
 )
 
-// triageScript is runTriageScript on tape: what it printed then is what it prints.
-func (r *Runner) triageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) (section, lacking string, err error) {
-	said, err := recordValue(tape, "triage script", func() (said [2]string, err error) {
-		said[0], said[1], err = r.runTriageScript(ctx, o, inc, ws)
-		return said, err
-	})
-	return said[0], said[1], err
-}
-
 // runTriageScript runs the operator's triage script, where one is configured, as
 // an agent is run: in the sandbox, without a credential, behind the guard. It
 // returns what is added to our own triage report, and what is lacking. An error is
 // that the run cannot go on; that the script fails is none.
-func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (section, lacking string, err error) {
-	if o.Agent.TriageScript == "" || !o.Agent.Preload || o.Agent.Executor == Builtin {
+func (s *session) runTriageScript(ctx context.Context) (section, lacking string, err error) {
+	if s.order.Agent.TriageScript == "" || !s.order.Agent.Preload || s.order.Agent.Executor == Builtin {
 		return "", "", nil
 	}
-	printed, res, err := r.awaitTriageScript(ctx, o, inc, ws)
+	printed, res, err := s.awaitTriageScript(ctx)
 	if err != nil {
 		return "", "", err
 	}
@@ -55,46 +45,46 @@ func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.In
 	if res.State != nightcrier.StateSuccess {
 		lacking = "the triage script failed: " + res.FailureReason
 		ended = lacking
-		r.loggerFor(inc).Warn("the triage script failed", "event", "triage_script", "path", o.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
+		s.log.Warn("the triage script failed", "event", "triage_script", "path", s.order.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
 	}
-	return triageSection(o.Agent.TriageScript, printed, lacking), lacking, r.appendNote(ctx, o.RunID, "triage", newLogItem("%s; it printed %d bytes", ended, len(printed)))
+	return triageSection(s.order.Agent.TriageScript, printed, lacking), lacking, s.appendNote(ctx, "triage", newLogItem("%s; it printed %d bytes", ended, len(printed)))
 }
 
 // awaitTriageScript starts the script, unless an earlier try of this step did, and
 // follows it to its end.
-func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (string, nightcrier.AgentResult, error) {
-	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+func (s *session) awaitTriageScript(ctx context.Context) (string, nightcrier.AgentResult, error) {
+	cred, why := s.cfg.Clusters.Access(ctx, s.incident.Cluster, s.incident.Namespace())
 	if cred == nil {
 		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
 	}
-	dir := r.workerDir(o.RunID, triageAttempt)
-	learned, err := r.maskerFor(o.RunID).Seal()
+	dir := s.workerDir(s.order.RunID, triageAttempt)
+	learned, err := s.mask.Seal()
 	if err != nil {
 		return "", nightcrier.AgentResult{}, err
 	}
-	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred, learned); err != nil {
+	if err := s.cfg.Workers.Launch(ctx, dir, s.triageSpec(), cred, learned); err != nil {
 		return "", failedResult(nightcrier.FailStart, err), ctx.Err()
 	}
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.forwardCancel(forward, o, dir)
+	go s.forwardCancel(forward, dir)
 
 	var out strings.Builder
-	res, err := r.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
+	res, err := s.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
 		if e.Type == nightcrier.EntryState {
 			return nil // it is not the agent's
 		}
-		e.Run, e.Step, e.Attempt = o.RunID, triageStep, triageAttempt
+		e.Run, e.Step, e.Attempt = s.order.RunID, triageStep, triageAttempt
 		entries := []nightcrier.JournalEntry{e}
-		if err := r.appendEntries(ctx, o.RunID, entries); err != nil {
+		if err := s.appendEntries(ctx, entries); err != nil {
 			return err
 		}
 		collectOutput(&out, entries[0]) // masked
 		return nil
 	})
-	r.learnFrom(r.maskerFor(o.RunID), dir)
+	s.learnFrom(s.mask, dir)
 	if err == nil {
-		err = ws.ClearScratch() // what it leaves there is no agent's
+		err = s.ws.ClearScratch() // what it leaves there is no agent's
 	}
 	return out.String(), res, err
 }
@@ -111,15 +101,15 @@ func collectOutput(out *strings.Builder, e nightcrier.JournalEntry) {
 	}
 }
 
-func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worker.Spec {
-	s := workerSpec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
-	s.Executor, s.ScriptPath, s.Command = triageExecutor, o.Agent.TriageScript, ""
-	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
-	s.CLI, s.SkillsDir, s.Shell, s.ToolServers = "", "", true, nil
-	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
-		s.ReadPaths = append(slices.Clone(s.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
+func (s *session) triageSpec() worker.Spec {
+	w := s.workerSpec(try{attempt: triageAttempt, step: triageStep})
+	w.Executor, w.ScriptPath, w.Command = triageExecutor, w.TriageScript, ""
+	w.Timeout, w.Grace, w.MaxOutputBytes, w.NoModel = triageTime, triageGrace, 4*maxTriage, true
+	w.CLI, w.SkillsDir, w.Shell, w.ToolServers = "", "", true, nil
+	if dir := filepath.Dir(w.ScriptPath); filepath.Base(dir) == "scripts" {
+		w.ReadPaths = append(slices.Clone(w.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
 	}
-	return s
+	return w
 }
 
 // triageSection shows what the script printed, as it stands and as what it is.

@@ -25,21 +25,29 @@ const Key = "no-key-but-a-stand-in-for-one"
 
 // Request is one call of the model API, as recorded.
 type Request struct {
-	At        time.Time // when it came
-	Scenario  string
-	Path      string
-	Header    http.Header
-	Body      []byte
-	Model     string
-	Turn      int               // assistant turns in the history
-	Tools     []string          // names on offer
-	Schemas   []json.RawMessage // of what each of Tools takes, as it came; nil for none
-	Stream    bool
-	MaxTokens int
-	Text      string // all text in it: system, messages, tool results
+	At       time.Time // when it came
+	Scenario string
+	Path     string
+	Header   http.Header
+	Body     []byte
+	Model    string
+	Turn     int               // assistant turns in the history
+	Tools    []string          // names on offer
+	Schemas  []json.RawMessage // of what each of Tools takes, as it came; nil for none
+	Stream   bool
+	Text     string // all text in it: system, messages, tool results
 
 	history []byte     // what tells one attempt at a turn from another conversation's
 	forms   []toolForm // of Tools, where the protocol has several
+}
+
+// TextSince is what its text has more than that of an earlier one.
+func (r Request) TextSince(before Request) string {
+	n := 0
+	for n < len(before.Text) && n < len(r.Text) && before.Text[n] == r.Text[n] {
+		n++
+	}
+	return strings.TrimSpace(r.Text[n:])
 }
 
 // toolForm is how a tool wants to be called.
@@ -124,6 +132,18 @@ type signal struct {
 	released chan struct{} // closed when it opens
 	holdOnce sync.Once
 	openOnce sync.Once
+}
+
+// Serve returns a server that listens, and has a scenario more; the caller closes it.
+func Serve(name string, more Scenario) (*Server, error) {
+	s, err := NewServer()
+	if err == nil {
+		err = s.Add(name, more)
+	}
+	if err == nil {
+		err = s.Listen()
+	}
+	return s, err
 }
 
 // NewServer returns a server of the scenarios that come with this package, and

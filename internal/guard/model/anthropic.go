@@ -16,8 +16,8 @@ type anthropic struct{}
 var anthropicFacts = facts{
 	vendorURL: "https://api.anthropic.com",
 	calls: []apiCall{
-		{pattern: exactly("/v1/messages"), billed: true, promptField: "system", historyField: "messages", lengthFields: []string{"max_tokens"}, thinkingField: "thinking.budget_tokens"},
-		{pattern: exactly("/v1/messages/count_tokens"), promptField: "system", historyField: "messages"},
+		{pattern: matchExactly("/v1/messages"), billed: true, apartFields: []string{"system"}, historyField: "messages", lengthFields: []string{"max_tokens"}, thinkingField: "thinking.budget_tokens"},
+		{pattern: matchExactly("/v1/messages/count_tokens"), apartFields: []string{"system"}, historyField: "messages"},
 	},
 	listing: "/v1/models?limit=1", listingHeader: http.Header{"Anthropic-Version": {"2023-06-01"}},
 	tokenHeaders: []string{"X-Api-Key", "Authorization"}, keyHeader: "X-Api-Key",
@@ -63,8 +63,8 @@ var (
 	outputConfig = form{"effort": checkPlainValue, "format": allowAnything, "task_budget": allowAnything, "timing": checkPlainValue}
 
 	cacheControl = form{"type": checkPlainValue, "ttl": checkPlainValue, "scope": checkPlainValue}.checkObjectIn("cache_control")
-	textBlock    = form{"type": checkPlainValue, "text": checkPlainValue, "cache_control": cacheControl, "citations": listOf("citations", notCited)}
-	imageBlock   = form{"type": checkPlainValue, "source": pictureSource, "cache_control": cacheControl}
+	textBlock    = form{"type": checkPlainValue, "text": checkPlainValue, "cache_control": cacheControl, "citations": listOf("citations", refuseCitation)}
+	imageBlock   = form{"type": checkPlainValue, "source": checkPictureSource, "cache_control": cacheControl}
 	toolChange   = form{"type": checkPlainValue, "tool": changedTool, "cache_control": cacheControl}
 
 	systemBlocks  = forms{"text": textBlock}
@@ -79,11 +79,11 @@ var (
 	}
 	toolResult    = form{"type": checkPlainValue, "tool_use_id": checkPlainValue, "content": textOr(listOf("content", resultBlocks.checkObjectIn("a tool's result"))), "is_error": checkPlainValue, "cache_control": cacheControl}
 	resultBlocks  = forms{"text": textBlock, "image": imageBlock, "document": documentBlock, "tool_reference": {"type": checkPlainValue, "tool_name": checkPlainValue, "cache_control": cacheControl}}
-	documentBlock = form{"type": checkPlainValue, "source": documentSource, "title": checkPlainValue, "context": checkPlainValue, "citations": checkCitations, "cache_control": cacheControl}
+	documentBlock = form{"type": checkPlainValue, "source": checkDocumentSource, "title": checkPlainValue, "context": checkPlainValue, "citations": checkCitations, "cache_control": cacheControl}
 	quotedBlocks  = forms{"text": textBlock, "image": imageBlock}
 
 	anthropicTool = form{
-		"type": clientTool, "name": checkPlainValue, "description": checkPlainValue, "input_schema": allowAnything, "input_examples": allowAnything, "cache_control": cacheControl,
+		"type": checkClientTool, "name": checkPlainValue, "description": checkPlainValue, "input_schema": allowAnything, "input_examples": allowAnything, "cache_control": cacheControl,
 		"strict": checkPlainValue, "eager_input_streaming": checkPlainValue, "defer_loading": checkPlainValue, "allowed_callers": listOf("allowed_callers", allowWords("caller of a tool", "direct")),
 		"display_width_px": checkPlainValue, "display_height_px": checkPlainValue, "display_number": checkPlainValue, "enable_zoom": checkPlainValue, "max_characters": checkPlainValue,
 	}.checkObjectIn("a tool")
@@ -120,28 +120,28 @@ func checkClearing(kind value) error {
 	return nil
 }
 
-// clientTool lets a tool pass that the agent itself executes. All others run at the provider.
-func clientTool(kind value) error {
+// checkClientTool lets a tool pass that the agent itself executes. All others run at the provider.
+func checkClientTool(kind value) error {
 	if kind.text == "custom" || anthropicFacts.isExplained(kind.text) {
 		return nil
 	}
 	return fmt.Errorf("a tool of type %.64q is not forwarded: it runs at the provider", kind.String())
 }
 
-// pictureSource lets a picture pass that is in the request itself.
-func pictureSource(v value) error {
-	if kind := v.member("type"); kind.text != "base64" {
+// checkPictureSource lets a picture pass that is in the request itself.
+func checkPictureSource(v value) error {
+	if kind := v.findMember("type"); kind.text != "base64" {
 		return fmt.Errorf("a source of type %.64q is not forwarded: the provider would fetch it", kind.String())
 	}
-	if media := v.member("media_type"); !strings.HasPrefix(media.text, "image/") {
+	if media := v.findMember("media_type"); !strings.HasPrefix(media.text, "image/") {
 		return fmt.Errorf("a picture of type %.64q is not forwarded: what it costs cannot be told from its size", media.String())
 	}
 	return inlinePicture(v)
 }
 
-// documentSource lets a document pass that is text, or made of such blocks.
-func documentSource(v value) error {
-	switch kind := v.member("type"); kind.text {
+// checkDocumentSource lets a document pass that is text, or made of such blocks.
+func checkDocumentSource(v value) error {
+	switch kind := v.findMember("type"); kind.text {
 	case "text":
 		return inlineText(v)
 	case "content":
@@ -152,16 +152,16 @@ func documentSource(v value) error {
 	return errors.New("a document that is no text is not forwarded: what it costs cannot be told from its size")
 }
 
-// notCited refuses what stands for a part of a document or of a page.
-func notCited(value) error {
+// refuseCitation refuses what stands for a part of a document or of a page.
+func refuseCitation(value) error {
 	return errors.New("a citation is not forwarded: it refers to what only the provider has")
 }
 
 // leavesOut: all edits clear something, but the one that keeps all thoughts.
 func (anthropic) leavesOut(request value) bool {
-	edits := request.member("context_management").member("edits").inner
+	edits := request.findMember("context_management").findMember("edits").inner
 	return slices.ContainsFunc(edits, func(e value) bool {
-		return !strings.HasPrefix(e.member("type").text, "clear_thinking_") || e.member("keep").text != "all"
+		return !strings.HasPrefix(e.findMember("type").text, "clear_thinking_") || e.findMember("keep").text != "all"
 	})
 }
 
@@ -169,18 +169,18 @@ func (anthropic) leavesOut(request value) bool {
 // only begun; the one that says why the model stopped has all of it.
 func (anthropic) readUsage(document value) usage {
 	begun := true
-	c := counts{value: document.member("message").member("usage")}
+	c := counts{value: document.findMember("message").findMember("usage")}
 	if !c.isSaid() {
-		begun = document.member("type").text == "message_delta" && document.member("delta").member("stop_reason").text == ""
-		c.value = document.member("usage")
+		begun = document.findMember("type").text == "message_delta" && document.findMember("delta").findMember("stop_reason").text == ""
+		c.value = document.findMember("usage")
 	}
 	if c.kind != isObject {
 		return usage{}
 	}
-	written := c.count("cache_creation_input_tokens")
-	hour := min(c.count("cache_creation", "ephemeral_1h_input_tokens"), written)
+	written := c.readCount("cache_creation_input_tokens")
+	hour := min(c.readCount("cache_creation", "ephemeral_1h_input_tokens"), written)
 	return c.usageOf(price.Tokens{
-		Input: c.count("input_tokens"), CacheWrite: written - hour, CacheWriteHour: hour, CacheRead: c.count("cache_read_input_tokens"), Output: c.count("output_tokens"),
+		Input: c.readCount("input_tokens"), CacheWrite: written - hour, CacheWriteHour: hour, CacheRead: c.readCount("cache_read_input_tokens"), Output: c.readCount("output_tokens"),
 	}, !begun)
 }
 

@@ -17,10 +17,10 @@ import (
 // answer to it. So where a request begins with all of an answered one, it has at most what
 // that one had, and a token for each byte that is new.
 //
-// To begin with it is to have the same in every field and setting but the prompt and the
-// history; and a history whose first messages are, byte for byte, all of the other's. The
-// prompt may differ, and is new then. What a provider leaves out of a history, as old
-// thoughts, it leaves out for what stands behind it, and all of that is still there.
+// To begin with it is to have the same in every setting and field but a few, as the prompt,
+// which are new where they differ; and a history whose first messages are, as they are
+// written, all of the other's. What a provider leaves out of a history, as old thoughts, it
+// leaves out for what stands behind it, and all of that is still there.
 const (
 	overhead     = 2048   // tokens that a provider adds, for example to explain tools
 	toolTokens   = 1024   // of one tool that the provider explains itself
@@ -40,7 +40,7 @@ type bounds struct {
 // answered is a request that was answered.
 type answered struct {
 	alike
-	prompt  uint64
+	apart   []uint64
 	history uint64 // all of it
 	pieces  int    // of the history
 	tokens  int64
@@ -49,74 +49,99 @@ type answered struct {
 // alike is what requests have in common that are compared.
 type alike struct {
 	path, model, settings string
-	rest                  uint64 // stands for all fields but the prompt and the history
+	rest                  uint64 // stands for all fields that are not apart, and not the history
 }
 
 // outline is what of a request is compared. Only hashes of it are kept.
 type outline struct {
 	alike
-	prompt      uint64
-	promptBytes int
-	history     []piece
-	// markBytes is what the marks have of what a provider shall keep. They are no part of the
-	// hashes, as a client moves them on with each turn, and count as new wherever they stand.
-	markBytes int
+	apart   []piece // the fields that may differ
+	history []piece
+	// wrapBytes are what is no part of the hashes, as clients write it in one turn and not in
+	// the next. They count as new wherever they stand, so it does not matter what they are.
+	wrapBytes int
 }
 
-// piece is a message, or an item, of a history.
+// piece is a message or an item of a history, or a field.
 type piece struct {
-	upTo  uint64 // stands for the history up to its end
+	hash  uint64 // of a history, stands for all of it up to here
 	bytes int
 }
 
 func newBounds() *bounds { return &bounds{seed: maphash.MakeSeed()} }
 
-func (b *bounds) outlineOf(of alike, c *apiCall, d *document) (o outline) {
-	var rest, prompt, history maphash.Hash
-	for _, h := range []*maphash.Hash{&rest, &prompt, &history} {
-		h.SetSeed(b.seed)
-	}
+func (b *bounds) outlineOf(of alike, c *apiCall, d *document) outline {
+	var rest, history maphash.Hash
+	rest.SetSeed(b.seed)
+	history.SetSeed(b.seed)
+	o := outline{alike: of, apart: make([]piece, len(c.apartFields))}
 	for _, m := range d.root.inner {
-		switch plainName(m.name) {
-		case plainName(c.promptField):
-			o.hashValue(&prompt, d.body, m)
-			o.promptBytes = m.size()
-		case plainName(c.historyField):
-			pieces := []value{m}
-			if m.kind == isList {
-				pieces = m.inner
-			}
-			for _, p := range pieces {
-				o.hashValue(&history, d.body, p)
-				o.history = append(o.history, piece{history.Sum64(), p.size() + 1})
-			}
-		default:
+		name := plainName(m.name)
+		if i := slices.Index(c.apartFields, name); i >= 0 {
+			var h maphash.Hash
+			h.SetSeed(b.seed)
+			o.hashValue(&h, d.body, m)
+			o.apart[i] = piece{h.Sum64(), m.size()}
+			continue
+		}
+		if name != c.historyField {
 			_, _ = rest.Write(d.body[m.named.from:m.named.to])
 			o.hashValue(&rest, d.body, m)
+			continue
+		}
+		pieces := []value{m}
+		if m.kind == isList {
+			pieces = m.inner
+		}
+		for _, p := range pieces {
+			o.hashValue(&history, d.body, p)
+			o.history = append(o.history, piece{history.Sum64(), p.size() + 1})
 		}
 	}
-	o.alike, o.prompt = of, prompt.Sum64()
 	o.rest = rest.Sum64()
 	return o
 }
 
-// hashValue adds a value as it is written to a hash, without the space between its parts and
-// without marks. The kinds of values are bytes that stand in no JSON.
+// hashValue adds a value as it is written to a hash, but for the space between its parts, the
+// marks of what a provider shall keep, which a client moves on with each turn, and what makes
+// a list of a text that is marked. The kinds of values are bytes that stand in no JSON.
 func (o *outline) hashValue(h *maphash.Hash, body []byte, v value) {
+	if text, alone := v.findOnlyText(); alone && v.name == "content" {
+		o.wrapBytes += v.size() - text.size()
+		v = text
+	}
 	_ = h.WriteByte(byte(v.kind))
 	if v.kind != isList && v.kind != isObject {
 		_, _ = h.Write(body[v.from:v.to])
 		return
 	}
 	for _, e := range v.inner {
-		if e.name == "cache_control" {
-			o.markBytes += e.to - e.named.from + 1
+		if e.name == markName {
+			o.wrapBytes += e.to - e.named.from + 1
 			continue
 		}
 		_, _ = h.Write(body[e.named.from:e.named.to])
 		o.hashValue(h, body, e)
 	}
 	_ = h.WriteByte(byte(isAbsent)) // its end
+}
+
+// markName is the member that says that a provider shall keep what stands before it.
+const markName = "cache_control"
+
+// findOnlyText is the text that is all that a list of parts says, and whether there is one.
+func (v value) findOnlyText() (text value, alone bool) {
+	if v.kind != isList || len(v.inner) != 1 || v.inner[0].kind != isObject {
+		return value{}, false
+	}
+	part := v.inner[0]
+	for _, m := range part.inner {
+		if m.name != "type" && m.name != "text" && m.name != markName {
+			return value{}, false
+		}
+	}
+	text = part.findMember("text")
+	return text, text.kind == isText && part.findMember("type").text == "text"
 }
 
 // mostTokens is the most tokens that a request has.
@@ -135,12 +160,14 @@ func (b *bounds) mostTokens(a *admittedCall) int64 {
 // tokensAfter is the most tokens that a request has which goes on from an answered one, and
 // whether it does.
 func (a *admittedCall) tokensAfter(last answered) (tokens int64, goesOn bool) {
-	if a.alone() || a.alike != last.alike || last.pieces > len(a.history) || a.history[last.pieces-1].upTo != last.history {
+	if a.standsAlone() || a.alike != last.alike || last.pieces > len(a.history) || a.history[last.pieces-1].hash != last.history {
 		return 0, false
 	}
-	tokens = last.tokens + int64(a.markBytes)
-	if a.prompt != last.prompt {
-		tokens += int64(a.promptBytes)
+	tokens = last.tokens + int64(a.wrapBytes)
+	for i, p := range a.apart {
+		if p.hash != last.apart[i] {
+			tokens += int64(p.bytes)
+		}
 	}
 	for _, p := range a.history[last.pieces:] {
 		tokens += int64(p.bytes)
@@ -153,7 +180,7 @@ func (a *admittedCall) tokensAfter(last answered) (tokens int64, goesOn bool) {
 // one that it proves to have had more than was said is forgotten.
 func (b *bounds) rememberAnswer(a *admittedCall, said price.Tokens) {
 	pieces := len(a.history)
-	if pieces == 0 || said.Request() <= 0 || a.alone() || a.leavesOut {
+	if pieces == 0 || said.Request() <= 0 || a.standsAlone() || a.leavesOut {
 		return
 	}
 	b.mu.Lock()
@@ -166,7 +193,11 @@ func (b *bounds) rememberAnswer(a *admittedCall, said price.Tokens) {
 		}
 		return goesOn && most < said.Request()
 	})
-	b.answered = append(b.answered, answered{a.alike, a.prompt, a.history[pieces-1].upTo, pieces, tokens})
+	last := answered{alike: a.alike, history: a.history[pieces-1].hash, pieces: pieces, tokens: tokens}
+	for _, p := range a.apart {
+		last.apart = append(last.apart, p.hash)
+	}
+	b.answered = append(b.answered, last)
 	b.answered = b.answered[max(0, len(b.answered)-maxAnswered):]
 }
 
@@ -186,16 +217,16 @@ type weight struct {
 	grown     int // bytes that texts have more as some providers read them
 }
 
-// alone says that a request is compared with none: of what is in it the bytes tell nothing.
-func (w *weight) alone() bool { return w.pictures > 0 || w.references > 0 || w.deferred }
+// standsAlone reports that a request is compared with none: of what is in it the bytes tell nothing.
+func (w *weight) standsAlone() bool { return w.pictures > 0 || w.references > 0 || w.deferred }
 
 func (g *Guard) weighRequest(request value) weight {
 	w := weight{leavesOut: g.dialect.leavesOut(request)}
-	w.weigh(&g.facts, request, "")
+	w.addValue(&g.facts, request, "")
 	return w
 }
 
-func (w *weight) weigh(f *facts, v value, within string) {
+func (w *weight) addValue(f *facts, v value, within string) {
 	if v.name == "definition" || within == "tools" {
 		w.largestTool = max(w.largestTool, v.size())
 	}
@@ -205,17 +236,17 @@ func (w *weight) weigh(f *facts, v value, within string) {
 	case "defer_loading":
 		w.deferred = w.deferred || v.kind > isNull && v.kind != isFalse
 	}
-	w.grown += growth(v.name, v.named.size())
+	w.grown += countGrowth(v.name, v.named.size())
 	if v.kind == isText {
-		w.weighText(f, v)
+		w.addText(f, v)
 	}
 	for _, e := range v.inner {
-		w.weigh(f, e, v.name)
+		w.addValue(f, e, v.name)
 	}
 }
 
-func (w *weight) weighText(f *facts, v value) {
-	w.grown += growth(v.text, v.size())
+func (w *weight) addText(f *facts, v value) {
+	w.grown += countGrowth(v.text, v.size())
 	switch start := strings.ToLower(v.text[:min(len(v.text), len("data:image/"))]); {
 	case strings.HasPrefix(start, "image/"), start == "data:image/": // each API says so of a picture, in one of these ways
 		w.pictures++
@@ -233,9 +264,9 @@ func (f *facts) isExplained(kind string) bool {
 	})
 }
 
-// growth is how many bytes a text has more than where it stands, as those providers read it
+// countGrowth is how many bytes a text has more than where it stands, as those providers read it
 // who write compatible letters alike: one of three bytes can become eighteen letters.
-func growth(text string, bytes int) int {
+func countGrowth(text string, bytes int) int {
 	if norm.NFKC.IsNormalString(text) {
 		return 0
 	}

@@ -39,56 +39,121 @@ func admit(tb testing.TB, g *Guard, path, settings, body string) *admittedCall {
 	return a
 }
 
-// However a history grows, is cut or is changed, the bound is never less than what a
-// model counts, be its tokens of one byte, of four or words; and it is far below the
-// bytes where only the end of a history is new.
+// However an agent spends, the bound is never less than what a model counts: over several
+// conversations that grow, are cut, changed and mixed, with one model or another, with tools and
+// settings that come and go, marks that move, and thoughts that the provider leaves out as soon
+// as somebody says more. Its tokens are of one byte, of four or words.
 func TestBoundIsNeverTooLow(t *testing.T) {
 	counts := map[string]func([]byte) int64{
-		"bytes": func(b []byte) int64 { return int64(len(b)) + 900 },
-		"fours": func(b []byte) int64 { return int64(len(b)+3)/4 + 900 },
-		"words": func(b []byte) int64 { return int64(len(bytes.Fields(b))) + 900 },
+		"bytes": func(b []byte) int64 { return int64(len(b)) },
+		"fours": func(b []byte) int64 { return int64(len(b)+3) / 4 },
+		"words": func(b []byte) int64 { return int64(len(bytes.Fields(b))) },
 	}
-	type dict = map[string]any
 	for name, count := range counts {
-		for seed := range uint64(40) {
-			r := rand.New(rand.NewPCG(seed, 1))
+		for seed := range uint64(10) {
+			s := spender{Rand: rand.New(rand.NewPCG(seed, 1)), conversations: make([][]any, 3)}
 			g := boundingGuard(nightcrier.Anthropic)
-			history := []any{}
-			for step := range 30 {
-				block := dict{"type": "text", "text": someText(r)}
-				if r.IntN(3) == 0 {
-					block["cache_control"] = dict{"type": "ephemeral", "ttl": someText(r)}
-				}
-				message := dict{"role": []string{"user", "assistant"}[r.IntN(2)], "content": []any{block}}
-				switch r.IntN(6) {
-				case 0:
-					history = history[:r.IntN(len(history)+1)]
-				case 1:
-					if len(history) > 0 {
-						history[r.IntN(len(history))] = message
-					}
-				default:
-					history = append(history, message)
-				}
-				body, _ := json.Marshal(dict{"messages": history, "system": strings.Repeat("be kind. ", 400+r.IntN(2)*400), "temperature": r.IntN(8) / 7})
+			compared := 0
+			for step := range 40 {
+				request := s.next()
+				body, _ := json.Marshal(request)
 				a := admit(t, g, "/v1/messages", "", string(body))
-				if bound, n := g.bounds.mostTokens(a), count(a.body); bound < n {
-					t.Fatalf("%s, seed %d, step %d: bound %d of a request of %d tokens", name, seed, step, bound, n)
+				read, _ := json.Marshal(withoutOldThoughts(request))
+				tokens := count(read) + 900
+				if request["model"] == "dear" {
+					tokens = int64(len(read)) + 900
 				}
-				g.bounds.rememberAnswer(a, price.Tokens{Input: count(a.body)})
+				bound := g.bounds.mostTokens(a)
+				if bound < tokens {
+					t.Fatalf("%s, seed %d, step %d: bound %d of a request of %d tokens", name, seed, step, bound, tokens)
+				}
+				if bound < int64(len(body)) {
+					compared++
+				}
+				if s.IntN(10) > 0 { // or the answer breaks off
+					g.bounds.rememberAnswer(a, price.Tokens{Input: tokens})
+				}
+			}
+			if name == "fours" && compared == 0 {
+				t.Errorf("seed %d: no request is compared", seed)
 			}
 		}
 	}
 }
 
+type dict = map[string]any
+
+// spender is an agent that tries what may be cheaper than it costs.
+type spender struct {
+	*rand.Rand
+	conversations [][]any
+}
+
+func (s *spender) next() dict {
+	i := s.IntN(len(s.conversations))
+	history := slices.Clone(s.conversations[i])
+	switch s.IntN(8) {
+	case 0:
+		history = history[:s.IntN(len(history)+1)]
+	case 1:
+		if len(history) > 0 {
+			history[s.IntN(len(history))] = s.message()
+		}
+	case 2:
+		history = append(history, s.conversations[s.IntN(len(s.conversations))]...)
+		history = history[:min(len(history), 40)]
+	default:
+		history = append(history, s.message(), s.message())
+	}
+	s.conversations[i] = history
+	request := dict{"model": []string{"cheap", "dear"}[s.IntN(8)/7], "messages": history, "system": strings.Repeat("be kind. ", 400+s.IntN(5)/4*400)}
+	if s.IntN(4) == 0 {
+		request["tools"] = []any{dict{"name": "t", "description": strings.Repeat("a tool. ", 100*s.IntN(20)), "input_schema": dict{}}}
+	}
+	if s.IntN(6) == 0 {
+		request["temperature"] = s.IntN(2)
+	}
+	return request
+}
+
+func (s *spender) message() any {
+	block := dict{"type": "text", "text": someText(s.Rand)}
+	role := "user"
+	switch s.IntN(3) {
+	case 0:
+		role, block = "assistant", dict{"type": "thinking", "thinking": someText(s.Rand), "signature": "c2ln"}
+	case 1:
+		block = dict{"type": "tool_result", "tool_use_id": "i", "content": someText(s.Rand)}
+	}
+	if s.IntN(3) == 0 {
+		block["cache_control"] = dict{"type": "ephemeral", "ttl": someText(s.Rand)}
+	}
+	return dict{"role": role, "content": []any{block}}
+}
+
+// withoutOldThoughts is a request as a provider reads it that leaves out thoughts before the
+// last words of a user.
+func withoutOldThoughts(request dict) dict {
+	var read []any
+	said := false
+	for _, m := range slices.Backward(request["messages"].([]any)) {
+		kind := m.(dict)["content"].([]any)[0].(dict)["type"]
+		if said = said || kind == "text"; !said || kind != "thinking" {
+			read = append(read, m)
+		}
+	}
+	request = maps.Clone(request)
+	request["messages"] = read
+	return request
+}
+
 func someText(r *rand.Rand) string {
-	return strings.Repeat(fmt.Sprintf("line %d of a log ", r.IntN(1000)), r.IntN(600))
+	return strings.Repeat(fmt.Sprintf("line %d of a log ", r.IntN(1000)), r.IntN(2)*r.IntN(300))
 }
 
 // What a long investigation has set aside: its first call has its bytes, each further one
 // what is new in it beside what the one before had.
 func TestLongHistory(t *testing.T) {
-	type dict = map[string]any
 	tools := []any{}
 	for i := range 12 {
 		tools = append(tools, dict{"name": fmt.Sprintf("tool_%d", i), "description": strings.Repeat("what it reads. ", 60), "input_schema": dict{"type": "object"}})
@@ -168,7 +233,9 @@ func TestOnlyAlikeIsCompared(t *testing.T) {
 		{name: "another speaker", body: request("", strings.Replace(ask, "user", "assistant", 1))},
 		{name: "something before it", body: request("", `{"role":"user","content":"hi"}`, ask)},
 		{name: "a part of it, and more", body: request("", strings.Replace(ask, "what", "WHAT", 1), ask)},
-		{name: "the same as a block", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`"}]}`)},
+		{name: "the same as a block", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`","cache_control":{"type":"ephemeral"}}]}`), compared: true},
+		{name: "the same as a block of another kind", body: request("", `{"role":"user","content":[{"type":"connector_text","text":"`+long+`"}]}`)},
+		{name: "the same as the first of two blocks", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`"},{"type":"text","text":"`+long+`"}]}`)},
 		{name: "a spelling", body: request("", strings.Replace(ask, "what", `w\u0068at`, 1))},
 		{name: "the history as the prompt", body: `{"model":"m","system":"` + long + `","messages":[]}`},
 		{name: "a picture behind it", body: request("", ask, `{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}`)},
@@ -214,9 +281,10 @@ func TestMarksCount(t *testing.T) {
 	}
 	g := boundingGuard(nightcrier.Anthropic)
 	g.bounds.rememberAnswer(admit(t, g, "/v1/messages", "", request("")), price.Tokens{Input: 4 * times})
-	mark := `"cache\u005fcontrol":"` + strings.Repeat("x", 50) + `"`
-	if got := g.bounds.mostTokens(admit(t, g, "/v1/messages", "", request(mark))); got < int64(times*len(mark)) {
-		t.Errorf("%d tokens are set aside for %d bytes", got, times*len(mark))
+	for _, mark := range []string{`"cache\u005fcontrol":"` + strings.Repeat("x", 50) + `"`, `"content":[{"text":"","type":"text","cache_control":"` + strings.Repeat("x", 50) + `"}]`} {
+		if got := g.bounds.mostTokens(admit(t, g, "/v1/messages", "", request(mark))); got < int64(times*len(mark)) {
+			t.Errorf("%d tokens are set aside for %d bytes", got, times*len(mark))
+		}
 	}
 }
 
@@ -283,6 +351,7 @@ func TestSharedBytesAreNoDiscount(t *testing.T) {
 		{name: "metadata", provider: nightcrier.OpenAI, path: chatPath, a: `{"model":"m","messages":[],"metadata":{"a":"` + long + `"}}`, b: `{"model":"m","messages":[{"role":"user","content":"` + long + `"}]}`},
 		{name: "a stop", provider: nightcrier.OpenAI, path: chatPath, a: `{"model":"m","messages":[],"stop":"` + long + `"}`, b: `{"model":"m","messages":[{"role":"user","content":"` + long + `"}]}`},
 		{name: "a deferred tool", path: "/v1/messages", a: `{"model":"m","messages":[{"role":"user","content":"hi"}],` + deferred, b: `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"tool_reference","tool_name":"big"}]}]}],` + deferred},
+		{name: "a deferred tool that is called", path: "/v1/messages", a: `{"model":"m","messages":[{"role":"user","content":"hi"}],` + deferred, b: `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"big","input":{}}]}],` + deferred},
 		{name: "a mode", provider: nightcrier.Google, path: generate, a: gemini("NONE"), b: gemini("AUTO")},
 		{name: "a choice", path: "/v1/messages", a: `{"model":"m","messages":[],"tool_choice":{"type":"none"},"tools":[{"name":"x","description":"` + long + `"}]}`, b: `{"model":"m","messages":[],"tool_choice":{"type":"auto"},"tools":[{"name":"x","description":"` + long + `"}]}`},
 		{name: "a beta", path: "/v1/messages", beta: "effort-2025-11-24", a: messages(`{"type":"text","text":"` + long + `"}`), b: messages(`{"type":"text","text":"` + long + `"}`)},

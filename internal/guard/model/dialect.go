@@ -87,9 +87,10 @@ type apiCall struct {
 	pattern *regexp.Regexp // all of it
 	// billed says that the call has the model say something.
 	billed bool
-	// promptField and historyField hold what the model reads: what it is told, and what was
-	// said so far. In these alone may a request differ from another that is counted alike.
-	promptField, historyField string
+	// historyField holds what was said so far, and apartFields are what else may differ in
+	// requests of one conversation, as the prompt does; all in plain names.
+	historyField string
+	apartFields  []string
 	// lengthFields bound an answer's tokens, each as a path with dots. Where a request has
 	// none, the first is set. thinkingField says how many of those tokens may be thoughts, ""
 	// for none.
@@ -125,8 +126,8 @@ func (f *facts) callOf(method, path string) *apiCall {
 	return nil
 }
 
-// exactly is a pattern of one path.
-func exactly(path string) *regexp.Regexp {
+// matchExactly is a pattern of one path.
+func matchExactly(path string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(path) + "$")
 }
 
@@ -229,11 +230,11 @@ type counts struct {
 	unreadable bool
 }
 
-// count is the number at a path, 0 where there is none.
-func (c *counts) count(path ...string) int64 {
+// readCount is the number at a path, 0 where there is none.
+func (c *counts) readCount(path ...string) int64 {
 	v := c.value
 	for _, name := range path {
-		v = v.member(name)
+		v = v.findMember(name)
 	}
 	n, ok := v.wholeNumber()
 	c.unreadable = c.unreadable || v.isSaid() && !ok

@@ -26,18 +26,29 @@ func (f form) checkMembers(v value, kind, place string) error {
 		return fmt.Errorf("%s is not an object", place)
 	}
 	for _, m := range v.inner {
+		look, known := f[m.name]
+		if !known && (m.isSaid() || f.hasSpelling(m.name)) {
+			return unknownNameError(m.name, kind, place)
+		}
 		if !m.isSaid() {
 			continue
-		}
-		look, known := f[m.name]
-		if !known {
-			return unknownNameError(m.name, kind, place)
 		}
 		if err := look(m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hasSpelling reports whether a name is another spelling of a known one: as null it says nothing,
+// but whoever looks for the known one might find it.
+func (f form) hasSpelling(name string) bool {
+	for known := range f {
+		if plainName(known) == plainName(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func unknownNameError(name, kind, place string) error {
@@ -56,7 +67,7 @@ func (f forms) checkObjectIn(place string) check {
 		if v.kind != isObject {
 			return fmt.Errorf("%s holds what is not an object", place)
 		}
-		kind := v.member("type")
+		kind := v.findMember("type")
 		if _, known := f[kind.text]; !known || kind.kind != isText {
 			return fmt.Errorf("%.64q in %s is not forwarded: it is of no type that the guard knows to be read there and no more", kind.String(), place)
 		}

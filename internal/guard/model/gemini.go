@@ -20,10 +20,10 @@ var geminiFacts = facts{
 	vendorURL: "https://generativelanguage.googleapis.com",
 	calls: []apiCall{
 		{
-			pattern: regexp.MustCompile(geminiModel + `(generateContent|streamGenerateContent)$`), billed: true, promptField: "systemInstruction", historyField: "contents",
+			pattern: regexp.MustCompile(geminiModel + `(generateContent|streamGenerateContent)$`), billed: true, apartFields: []string{"systeminstruction"}, historyField: "contents",
 			lengthFields: []string{"generationConfig.maxOutputTokens"}, thinkingField: "generationConfig.thinkingConfig.thinkingBudget",
 		},
-		{pattern: regexp.MustCompile(geminiModel + `countTokens$`), promptField: "systemInstruction", historyField: "contents"},
+		{pattern: regexp.MustCompile(geminiModel + `countTokens$`), apartFields: []string{"systeminstruction"}, historyField: "contents"},
 	},
 	listing: "/v1beta/models?pageSize=1", keyDenied: []int{http.StatusBadRequest}, // a key that is none is called a bad request
 	tokenHeaders: []string{"X-Goog-Api-Key"}, tokenQuery: "key", keyHeader: "X-Goog-Api-Key", // clients put the key into a header, or into the query
@@ -53,7 +53,7 @@ func (gemini) inspectRequest(path string, request value) error {
 var (
 	geminiRequest = looseForm{
 		"contents": listOf("contents", geminiContent.checkObjectIn("a content")), "generationconfig": geminiConfig.checkObjectIn("generationConfig"), "model": checkPlainValue,
-		"safetysettings": allowAnything, "systeminstruction": geminiContent.checkObjectIn("systemInstruction"), "toolconfig": looseForm{"functioncallingconfig": allowAnything}.checkObjectIn("toolConfig"), "tools": geminiTools,
+		"safetysettings": allowAnything, "systeminstruction": geminiContent.checkObjectIn("systemInstruction"), "toolconfig": looseForm{"functioncallingconfig": allowAnything}.checkObjectIn("toolConfig"), "tools": checkGeminiTools,
 	}
 	geminiCounted = func() looseForm {
 		f := looseForm{"generatecontentrequest": geminiRequest.checkObjectIn("generateContentRequest")}
@@ -66,49 +66,49 @@ var (
 	// by which they choose another model, keep something or call elsewhere.
 	geminiConfig = looseForm{
 		"candidatecount": checkSingleAnswer, "frequencypenalty": allowAnything, "logprobs": allowAnything, "maxoutputtokens": allowAnything, "mediaresolution": allowAnything, "presencepenalty": allowAnything,
-		"responsejsonschema": allowAnything, "responselogprobs": allowAnything, "responsemimetype": allowAnything, "responsemodalities": listOf("responseModalities", onlyText), "responseschema": allowAnything,
+		"responsejsonschema": allowAnything, "responselogprobs": allowAnything, "responsemimetype": allowAnything, "responsemodalities": listOf("responseModalities", checkTextAnswer), "responseschema": allowAnything,
 		"seed": allowAnything, "stopsequences": allowAnything, "temperature": allowAnything, "topk": allowAnything, "topp": allowAnything,
 		"thinkingconfig": looseForm{"includethoughts": allowAnything, "thinkingbudget": allowAnything, "thinkinglevel": allowAnything}.checkObjectIn("thinkingConfig"),
 	}
 	geminiTool    = looseForm{"functiondeclarations": allowAnything}.checkObjectIn("a tool")
 	geminiContent = looseForm{"parts": listOf("parts", looseForm{
-		"functioncall": allowAnything, "functionresponse": geminiResult.checkObjectIn("a tool's result"), "inlinedata": geminiPicture, "text": allowAnything, "thought": allowAnything, "thoughtsignature": allowAnything,
+		"functioncall": allowAnything, "functionresponse": geminiResult.checkObjectIn("a tool's result"), "inlinedata": checkGeminiPicture, "text": allowAnything, "thought": allowAnything, "thoughtsignature": allowAnything,
 	}.checkObjectIn("a part")), "role": allowAnything}
 	// geminiResult is what a tool returned, which can hold pictures beside its words.
 	geminiResult = looseForm{"id": allowAnything, "name": allowAnything, "response": allowAnything, "scheduling": allowAnything, "willcontinue": allowAnything, "parts": listOf("parts", looseForm{
-		"inlinedata": geminiPicture, "text": allowAnything,
+		"inlinedata": checkGeminiPicture, "text": allowAnything,
 	}.checkObjectIn("a part of a tool's result"))}
-	geminiBlob = looseForm{"data": allowAnything, "displayname": allowAnything, "mimetype": pictureType}.checkObjectIn("inline data")
+	geminiBlob = looseForm{"data": allowAnything, "displayname": allowAnything, "mimetype": checkPictureType}.checkObjectIn("inline data")
 )
 
-// geminiTools: the API takes a tool for a list of one.
-func geminiTools(v value) error {
+// checkGeminiTools: the API takes a tool for a list of one.
+func checkGeminiTools(v value) error {
 	if v.kind == isObject {
 		return geminiTool(v)
 	}
 	return listOf("tools", geminiTool)(v)
 }
 
-func onlyText(modality value) error {
+func checkTextAnswer(modality value) error {
 	if modality.kind != isText || !strings.EqualFold(modality.text, "text") {
 		return fmt.Errorf("answers as %.64q are not forwarded: text is enough", modality.String())
 	}
 	return nil
 }
 
-// geminiPicture refuses what is inline and of another kind, or of none: a page or a second of
+// checkGeminiPicture refuses what is inline and of another kind, or of none: a page or a second of
 // it costs much more than its bytes.
-func geminiPicture(v value) error {
+func checkGeminiPicture(v value) error {
 	if err := geminiBlob(v); err != nil {
 		return err
 	}
-	if v.member("data").isSaid() && !v.member("mimeType").isSaid() && !v.member("mime_type").isSaid() {
+	if v.findMember("data").isSaid() && !v.findMember("mimeType").isSaid() && !v.findMember("mime_type").isSaid() {
 		return errors.New("inline data of no type is not forwarded: what it costs cannot be told from its size")
 	}
 	return nil
 }
 
-func pictureType(v value) error {
+func checkPictureType(v value) error {
 	if v.kind != isText || !strings.HasPrefix(v.text, "image/") {
 		return fmt.Errorf("inline data of type %.64q is not forwarded: what it costs cannot be told from its size", v.String())
 	}
@@ -134,18 +134,18 @@ func (gemini) readUsage(document value) usage {
 // readGeminiUsage: the thoughts of a model are paid as output and are not among its
 // candidates' tokens; what was cached is part of the prompt.
 func readGeminiUsage(event value) usage {
-	c := counts{value: event.member("usageMetadata")}
+	c := counts{value: event.findMember("usageMetadata")}
 	if c.kind != isObject {
 		return usage{}
 	}
-	ended := event.member("promptFeedback").member("blockReason").text != ""
-	if candidates := event.member("candidates"); candidates.kind == isList && len(candidates.inner) > 0 {
-		ended = ended || candidates.inner[0].member("finishReason").text != ""
+	ended := event.findMember("promptFeedback").findMember("blockReason").text != ""
+	if candidates := event.findMember("candidates"); candidates.kind == isList && len(candidates.inner) > 0 {
+		ended = ended || candidates.inner[0].findMember("finishReason").text != ""
 	}
-	prompt := c.count("promptTokenCount")
-	read := min(c.count("cachedContentTokenCount"), prompt)
+	prompt := c.readCount("promptTokenCount")
+	read := min(c.readCount("cachedContentTokenCount"), prompt)
 	return c.usageOf(price.Tokens{
-		Input: prompt - read + c.count("toolUsePromptTokenCount"), CacheRead: read, Output: c.count("candidatesTokenCount") + c.count("thoughtsTokenCount"),
+		Input: prompt - read + c.readCount("toolUsePromptTokenCount"), CacheRead: read, Output: c.readCount("candidatesTokenCount") + c.readCount("thoughtsTokenCount"),
 	}, ended)
 }
 

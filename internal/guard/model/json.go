@@ -139,8 +139,8 @@ func (r *reader) readInner(v *value, depth int) error {
 	return err
 }
 
-// member is the member of an object that has exactly this name.
-func (v value) member(name string) value {
+// findMember is the member of an object that has exactly this name.
+func (v value) findMember(name string) value {
 	if v.kind == isObject {
 		for _, m := range v.inner {
 			if m.name == name {

@@ -86,7 +86,7 @@ func checkAgainstDecoder(t *testing.T, document []byte, v value) {
 		}
 		for _, m := range v.inner {
 			var name string
-			if err := json.Unmarshal(document[m.named.from:m.named.to], &name); err != nil || name != m.name || v.member(name).span != m.span {
+			if err := json.Unmarshal(document[m.named.from:m.named.to], &name); err != nil || name != m.name || v.findMember(name).span != m.span {
 				t.Fatalf("%q: the name %q: %v", part, m.name, err)
 			}
 		}

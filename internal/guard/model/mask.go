@@ -50,7 +50,7 @@ func (m *masker) maskName(name string, object value, taken map[string]bool) stri
 		return name
 	}
 	unique := masked
-	for n := 2; object.member(unique).kind != isAbsent || taken[unique]; n++ {
+	for n := 2; object.findMember(unique).kind != isAbsent || taken[unique]; n++ {
 		unique = masked + " " + strconv.Itoa(n)
 	}
 	taken[unique] = true
@@ -69,7 +69,7 @@ func (m *masker) isSealed(object, e value) bool {
 		if s.member != e.name || e.kind == isObject && !s.whole {
 			return false
 		}
-		beside := object.member(s.beside)
+		beside := object.findMember(s.beside)
 		return s.beside == "" || beside.isSaid() && (s.says == "" || s.says == beside.String())
 	})
 }

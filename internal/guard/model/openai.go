@@ -23,9 +23,9 @@ const (
 var openAIFacts = facts{
 	vendorURL: "https://api.openai.com",
 	calls: []apiCall{
-		{pattern: exactly(responsesPath), billed: true, promptField: "instructions", historyField: "input", lengthFields: []string{"max_output_tokens"}},
+		{pattern: matchExactly(responsesPath), billed: true, apartFields: []string{"instructions", "clientmetadata"}, historyField: "input", lengthFields: []string{"max_output_tokens"}},
 		{
-			pattern: exactly(chatPath), billed: true, historyField: "messages", lengthFields: []string{"max_completion_tokens", "max_tokens"},
+			pattern: matchExactly(chatPath), billed: true, historyField: "messages", lengthFields: []string{"max_completion_tokens", "max_tokens"},
 			// Else what a streamed chat costs would be unknown. Clients pass over the piece that says it.
 			whenStreamed: struct{ name, json string }{"stream_options", `{"include_usage":true}`},
 		},
@@ -34,7 +34,7 @@ var openAIFacts = facts{
 	tokenHeaders: []string{"Authorization"}, keyHeader: "Authorization", keyPrefix: bearer,
 	usageName: `"usage"`,
 	sealed:    append(sealNames("id", "call_id", "tool_call_id", "item_id", "name", "type", "role", "model", "status", "signature", "encrypted_content", "prompt_cache_key"), seal{member: "image_url", whole: true}),
-	arguments: []string{"arguments", "env"}, results: []string{"output"},
+	arguments: []string{"arguments", "args", "env"}, results: []string{"output"},
 	explained:  []string{"local_shell", "apply_patch", "tool_search"},
 	references: []string{"tool_search_call", "tool_search_output"},
 }
@@ -87,13 +87,13 @@ func checkUnset(v value) error {
 
 func (openAI) inspectRequest(path string, request value) error {
 	if path == responsesPath {
-		if request.member("store").kind != isFalse {
+		if request.findMember("store").kind != isFalse {
 			return errors.New(`"store" is not false: the provider would keep the conversation, where other runs could go on with it`)
 		}
 		return responsesRequest.checkObjectIn("the request")(request)
 	}
-	options := request.member("stream_options")
-	if options.kind != isAbsent && request.member("stream").kind == isTrue && options.member("include_usage").kind != isTrue {
+	options := request.findMember("stream_options")
+	if options.kind != isAbsent && request.findMember("stream").kind == isTrue && options.findMember("include_usage").kind != isTrue {
 		return errors.New(`"stream_options" without "include_usage" is not forwarded: what the call costs would be unknown`)
 	}
 	return chatRequest.checkObjectIn("the request")(request)
@@ -109,12 +109,12 @@ func checkOpenAITool(tool value) error {
 	if err := checkSpelling(tool); err != nil {
 		return err
 	}
-	kind := tool.member("type")
-	client := kind.kind == isText && kind.text == "tool_search" && tool.member("execution").text == "client"
+	kind := tool.findMember("type")
+	client := kind.kind == isText && kind.text == "tool_search" && tool.findMember("execution").text == "client"
 	if !client && !kind.saysOneOf(ownTools...) {
 		return fmt.Errorf("a tool of type %.64q is not forwarded: it runs at the provider", kind.String())
 	}
-	if tools := tool.member("tools"); kind.text == "namespace" && tools.isSaid() {
+	if tools := tool.findMember("tools"); kind.text == "namespace" && tools.isSaid() {
 		return openAITools("tools")(tools)
 	}
 	return nil
@@ -134,7 +134,7 @@ func checkItem(item value) error {
 	if item.kind != isObject {
 		return errors.New("the input holds an item that is not an object")
 	}
-	kind, says := item.member("type"), func(name string) bool { return item.member(name).isSaid() }
+	kind, says := item.findMember("type"), func(name string) bool { return item.findMember(name).isSaid() }
 	switch {
 	case !kind.isSaid() && !(says("role") && says("content")):
 		return errors.New("an item of no type that says nothing is not forwarded: it refers to the provider")
@@ -144,7 +144,7 @@ func checkItem(item value) error {
 		return fmt.Errorf("an item of type %.64q with an id and no encrypted_content is not forwarded: it refers to the provider", kind.text)
 	case kind.text == "message" && !says("content"):
 		return errors.New("a message without content is not forwarded: it refers to the provider")
-	case strings.HasPrefix(kind.text, "tool_search_") && item.member("execution").text != "client":
+	case strings.HasPrefix(kind.text, "tool_search_") && item.findMember("execution").text != "client":
 		return fmt.Errorf("an item of type %.64q is not forwarded: it runs at the provider", kind.text)
 	}
 	return checkOpenAIContent(item)
@@ -204,7 +204,7 @@ func checkParts(list value) error {
 		return nil
 	}
 	for _, part := range list.inner {
-		if kind := part.member("type"); !kind.saysOneOf(parts...) {
+		if kind := part.findMember("type"); !kind.saysOneOf(parts...) {
 			return fmt.Errorf("a part of type %.64q is not forwarded: what it costs cannot be told from its size", kind.String())
 		}
 	}
@@ -215,7 +215,7 @@ func checkParts(list value) error {
 // an object.
 func checkInlineImage(image value) error {
 	if image.kind == isObject {
-		image = image.member("url")
+		image = image.findMember("url")
 	}
 	if image.isSaid() && (image.kind != isText || !strings.HasPrefix(image.text, "data:image/")) {
 		return errors.New("an image_url that is no data: URL of a picture is not forwarded: the provider would fetch it")
@@ -258,7 +258,7 @@ func foldName(name string) string {
 var unjoined = strings.NewReplacer("_", "", "-", "")
 
 func (openAI) leavesOut(request value) bool {
-	return !request.member("truncation").saysOneOf("disabled") || request.member("context_management").isSaid()
+	return !request.findMember("truncation").saysOneOf("disabled") || request.findMember("context_management").isSaid()
 }
 
 // readUsage: the last event of a stream has it, of Responses within the whole response.
@@ -267,21 +267,21 @@ func (openAI) leavesOut(request value) bool {
 // was reasoned part of the output.
 func (openAI) readUsage(document value) usage {
 	final := true
-	c := counts{value: document.member("response").member("usage")}
+	c := counts{value: document.findMember("response").findMember("usage")}
 	if !c.isSaid() {
-		c.value = document.member("usage")
-		if choices := document.member("choices"); choices.kind == isList && len(choices.inner) > 0 {
-			final = choices.inner[0].member("finish_reason").text != ""
+		c.value = document.findMember("usage")
+		if choices := document.findMember("choices"); choices.kind == isList && len(choices.inner) > 0 {
+			final = choices.inner[0].findMember("finish_reason").text != ""
 		}
 	}
 	if c.kind != isObject {
 		return usage{}
 	}
-	input := max(c.count("input_tokens"), c.count("prompt_tokens"))
-	read := min(max(c.count("input_tokens_details", "cached_tokens"), c.count("prompt_tokens_details", "cached_tokens")), input)
-	write := min(max(c.count("input_tokens_details", "cache_write_tokens"), c.count("prompt_tokens_details", "cache_write_tokens")), input-read)
+	input := max(c.readCount("input_tokens"), c.readCount("prompt_tokens"))
+	read := min(max(c.readCount("input_tokens_details", "cached_tokens"), c.readCount("prompt_tokens_details", "cached_tokens")), input)
+	write := min(max(c.readCount("input_tokens_details", "cache_write_tokens"), c.readCount("prompt_tokens_details", "cache_write_tokens")), input-read)
 	return c.usageOf(price.Tokens{
-		Input: input - read - write, CacheRead: read, CacheWrite: write, Output: max(c.count("output_tokens"), c.count("completion_tokens")),
+		Input: input - read - write, CacheRead: read, CacheWrite: write, Output: max(c.readCount("output_tokens"), c.readCount("completion_tokens")),
 	}, final)
 }
 

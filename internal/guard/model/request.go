@@ -50,7 +50,7 @@ func (g *Guard) inspectBody(c *apiCall, path, settings string, body []byte) (*ad
 	}
 	a := &admittedCall{apiCall: c, document: d, weight: g.weighRequest(d.root)}
 	a.outline = g.bounds.outlineOf(alike{path: path, model: modelOf(path, d.root), settings: settings}, c, d)
-	if m := c.whenStreamed; m.name != "" && d.root.member("stream").kind == isTrue && d.root.member(m.name).kind == isAbsent {
+	if m := c.whenStreamed; m.name != "" && d.root.findMember("stream").kind == isTrue && d.root.findMember(m.name).kind == isAbsent {
 		d.addMember(m.name, m.json)
 	}
 	return a, g.limitAnswer(a)
@@ -105,7 +105,7 @@ func checkModelOfPath(path string, request value) error {
 // for it in the body, so the path goes first.
 func modelOf(path string, request value) string {
 	name := modelIn(path)
-	if m := request.member("model"); name == "" && m.kind == isText {
+	if m := request.findMember("model"); name == "" && m.kind == isText {
 		name = m.text
 	}
 	return name[:min(len(name), maxName)]
@@ -135,8 +135,8 @@ type edit struct {
 	text string
 }
 
-// replace has a text stand in the place of some bytes.
-func (d *document) replace(s span, text string) { d.edits = append(d.edits, edit{s, text}) }
+// replaceSpan has a text stand in the place of some bytes.
+func (d *document) replaceSpan(s span, text string) { d.edits = append(d.edits, edit{s, text}) }
 
 // addMember adds a member, at a path of two names at most, that the document does not have.
 // What it is a member of is an object, null, or not there.
@@ -148,14 +148,14 @@ func (d *document) addMember(path, json string) {
 	} else if there := d.root.membersAt(parent); len(there) == 0 {
 		name, json = parent, "{"+quoteJSON(name)+":"+json+"}"
 	} else if within = there[0]; within.kind != isObject { // null: another one beside it would leave open which is believed
-		d.replace(within.span, "{"+quoteJSON(name)+":"+json+"}")
+		d.replaceSpan(within.span, "{"+quoteJSON(name)+":"+json+"}")
 		return
 	}
 	member := quoteJSON(name) + ":" + json
 	if len(within.inner) > 0 {
 		member += ","
 	}
-	d.replace(span{within.from + 1, within.from + 1}, member)
+	d.replaceSpan(span{within.from + 1, within.from + 1}, member)
 }
 
 // membersAt are the members at a path with dots. In a loose form one may be spelled twice.
@@ -225,7 +225,7 @@ func (a *admittedCall) writeAnswerLength(output int64) {
 		for _, at := range d.root.membersAt(path) {
 			said = true
 			if n, ok := at.wholeNumber(); !ok || n != output {
-				d.replace(at.span, strconv.FormatInt(output, 10))
+				d.replaceSpan(at.span, strconv.FormatInt(output, 10))
 			}
 		}
 	}
@@ -234,7 +234,7 @@ func (a *admittedCall) writeAnswerLength(output int64) {
 	}
 	for _, at := range d.root.membersAt(a.thinkingField) {
 		if n, ok := at.wholeNumber(); ok && n >= output {
-			d.replace(at.span, strconv.FormatInt(output-1, 10))
+			d.replaceSpan(at.span, strconv.FormatInt(output-1, 10))
 		}
 	}
 	a.body = applyEdits(d.body, d.edits)

@@ -54,6 +54,9 @@ func TestWrongCalls(t *testing.T) {
 		"completion tcsh":                      `unknown command "tcsh"`,
 		"eval nope":                            "nope: no such file",
 		"trigae":                               "did you mean triage?",
+		"triage deploy/cart --snapshot nope":   "snapshot nope does not exist: `nightcrier snapshot --out DIR` records a cluster into one",
+		"snapshot serve nope":                  "snapshot nope does not exist: `nightcrier snapshot --out DIR` records a cluster into one",
+		"snapshot serve README.md":             "snapshot README.md is no directory: `nightcrier snapshot --out DIR`",
 	} {
 		var out, said bytes.Buffer
 		p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &said, now: time.Now}

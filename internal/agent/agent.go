@@ -226,7 +226,7 @@ func Decide(stop Stop, v Verdict, exit sandbox.Exit, stderr string) nightcrier.A
 		TerminalEvent: v.Terminal, Signal: exit.Signal, ExitCode: &exit.Code,
 		SessionID: v.SessionID, Usage: v.Usage,
 	}
-	r.FinalMessage = text.KeepBytes(v.FinalMessage, maxFinal)
+	r.FinalMessage = text.KeepWords(v.FinalMessage, maxFinal)
 	r.SessionID, r.TerminalEvent = cutWord(r.SessionID), cutWord(r.TerminalEvent)
 	if r.TerminalEvent == "" {
 		r.TerminalEvent = "missing"

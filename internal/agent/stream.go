@@ -45,15 +45,15 @@ func newUnreadItem(line []byte) journal.Item {
 func cutWord(s string) string { return text.KeepBytes(s, maxWord) }
 
 // cutReason bounds why something failed or was refused.
-func cutReason(s string) string { return text.KeepBytes(s, maxReason) }
+func cutReason(s string) string { return text.KeepWords(s, maxReason) }
 
 func newMessageItem(role, said string) journal.Item {
-	kept := text.KeepBytes(said, maxText)
+	kept := text.KeepWords(said, maxText)
 	return journal.OfMessage(journal.Message{Role: cutWord(role), Text: kept, Truncated: len(kept) < len(said)})
 }
 
 func logText(stream, said string) journal.Log {
-	kept := text.KeepBytes(said, maxText)
+	kept := text.KeepWords(said, maxText)
 	return journal.Log{Stream: stream, Text: kept, Truncated: len(kept) < len(said)}
 }
 
@@ -68,7 +68,7 @@ func toolCall(id, tool string, input json.RawMessage) journal.ToolCall {
 
 // commandCall is a call whose command is known apart from its input.
 func commandCall(id, tool, command string, input json.RawMessage) journal.ToolCall {
-	command = text.KeepBytes(command, maxText)
+	command = text.KeepWords(command, maxText)
 	if len(input) > maxText || nestingDepth(input) > maxNesting {
 		input = json.RawMessage(fmt.Sprintf(`{"omitted":"%d bytes"}`, len(input)))
 	}
@@ -77,7 +77,7 @@ func commandCall(id, tool, command string, input json.RawMessage) journal.ToolCa
 
 // toolResult is what a call came to.
 func toolResult(call journal.ToolCall, said string, failed bool) journal.ToolResult {
-	kept := text.KeepBytes(said, maxText)
+	kept := text.KeepWords(said, maxText)
 	return journal.ToolResult{ID: call.ID, Tool: call.Tool, Command: call.Command, Error: failed, Bytes: len(said), Text: kept, Truncated: len(kept) < len(said)}
 }
 
@@ -92,7 +92,7 @@ type openCalls map[string]journal.ToolCall
 
 func (o openCalls) addCall(c journal.ToolCall) {
 	if len(o) < maxOpenCalls {
-		o[c.ID] = journal.ToolCall{ID: c.ID, Tool: c.Tool, Command: text.KeepBytes(c.Command, maxRepeated)}
+		o[c.ID] = journal.ToolCall{ID: c.ID, Tool: c.Tool, Command: text.KeepWords(c.Command, maxRepeated)}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/run"
+	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
@@ -40,7 +41,8 @@ func (a *Investigator) Retry(ctx context.Context, incidentID, executor string) (
 
 // Note adds what somebody noted about an incident; secrets in it are masked.
 func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error) {
-	n, err := nightcrier.NewNote(a.masker.String(by), a.masker.String(text), time.Now())
+	mask := a.masker.String
+	n, err := nightcrier.NewNote(texts.MaskClean(by, mask, texts.FoldLine), texts.MaskClean(text, mask, texts.DropHidden), time.Now())
 	if err != nil {
 		return n, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	goflag "flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -262,6 +263,31 @@ func TestFlags(t *testing.T) {
 	for name := range byName {
 		if strings.Contains(name, "api-key") && !strings.HasSuffix(name, "-env") || strings.Contains(name, "webhook-url") {
 			t.Errorf("--%s takes a secret", name)
+		}
+	}
+}
+
+// TestDefaultsAreOfTheirType: an editor takes what the schema says of a key as what may be
+// written there.
+func TestDefaultsAreOfTheirType(t *testing.T) {
+	for _, k := range allKeys() {
+		if k.def == "" {
+			continue
+		}
+		raw, err := json.Marshal(schemaDefault(&k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := map[byte]string{'"': "string", '[': "array", 't': "boolean", 'f': "boolean"}[raw[0]]
+		if is == "" {
+			is = "number"
+		}
+		want := fmt.Sprint(k.typ.schema["type"])
+		if want == "integer" {
+			want = "number"
+		}
+		if !strings.Contains(want, is) {
+			t.Errorf("%s is of type %s, and its default is %s", k.path, want, raw)
 		}
 	}
 }

@@ -84,8 +84,11 @@ func schemaDefault(k *key) any {
 		return k.def
 	}
 	switch v := value.(type) {
-	case int, bool, []string:
+	case int, bool, []string, []int:
 		return v
+	}
+	if k.typ.schema["type"] == "number" {
+		return json.Number(k.def)
 	}
 	return k.def
 }

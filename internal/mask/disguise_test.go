@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -220,6 +221,9 @@ func FuzzDisguises(f *testing.F) {
 			t.Errorf("masking %q gives %q, and of that %q", s, once, again)
 		}
 		for by, clean := range cleaners {
+			if !utf8.ValidString(s) {
+				break // what stands for bytes of no text is a part of a value
+			}
 			if strings.Contains(clean(once), hiddenWord) && !strings.Contains(m.String(clean(s)), hiddenWord) {
 				t.Errorf("%s: %q is %q, cleaned %q", by, s, once, clean(once))
 			}

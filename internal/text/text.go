@@ -10,6 +10,8 @@
 //   - Fold, Drop and Mark clean: the first two take out what is hidden, as for a person;
 //     Mark puts U+FFFD in its place, as for evidence.
 //
+// Where a text is masked as well, MaskClean does both in the right order.
+//
 // All but Keep return valid UTF-8: each run of invalid bytes is one U+FFFD. How a text is
 // escaped (Markdown, HTML, Slack, a prompt) is the business of whoever writes there.
 package text
@@ -24,7 +26,8 @@ import (
 // ellipsis is the mark of a cut.
 const ellipsis = "…"
 
-// KeepBytes returns the first n bytes of s, or up to three fewer: it splits no character.
+// KeepBytes returns the first n bytes of s, or some fewer: it splits no character, and no
+// tag that stands for a secret.
 func KeepBytes(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -32,10 +35,50 @@ func KeepBytes(s string, n int) string {
 	n = max(n, 0)
 	for end := n; end > n-utf8.UTFMax; end-- {
 		if end == 0 || utf8.RuneStart(s[end]) {
-			return s[:end]
+			from, _ := tagAround(s, end)
+			return s[:from]
 		}
 	}
 	return s[:n] // no text
+}
+
+// The tags of package mask, ‹secret:3f9a›: the half of one would say that something else
+// stood there.
+const (
+	tagOpen  = "‹"
+	tagClose = "›"
+	maxTag   = 24
+)
+
+// tagAround returns where the tag begins and ends that a cut at s[at] would split, at where
+// it splits none.
+func tagAround(s string, at int) (from, to int) {
+	from = max(0, at-maxTag)
+	open := strings.LastIndex(s[from:at], tagOpen)
+	if open < 0 || strings.Contains(s[from+open:at], tagClose) {
+		return at, at
+	}
+	from += open
+	shut := strings.Index(s[from:min(len(s), from+maxTag)], tagClose)
+	if shut < 0 {
+		return at, at
+	}
+	return from, from + shut + len(tagClose)
+}
+
+// KeepWords is KeepBytes that breaks no word: the half of a secret is known for none. One of
+// more than 4 KiB is broken all the same.
+func KeepWords(s string, n int) string {
+	kept := KeepBytes(s, n)
+	if len(kept) == len(s) {
+		return s
+	}
+	if next, _ := utf8.DecodeRuneInString(s[len(kept):]); !unicode.IsSpace(next) {
+		if at := strings.LastIndexFunc(kept, unicode.IsSpace); at >= max(0, len(kept)-maxWord) {
+			kept = kept[:at]
+		}
+	}
+	return kept
 }
 
 // KeepLines is KeepBytes that breaks no line where one ends in the second half.
@@ -52,13 +95,15 @@ func KeepLastLines(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
+	whole := s
 	s = s[len(s)-max(n, 0):]
 	if at := strings.IndexByte(s, '\n'); at >= 0 && at < len(s)/2 {
 		return s[at+1:]
 	}
 	for from := range utf8.UTFMax {
 		if from == len(s) || utf8.RuneStart(s[from]) {
-			return s[from:]
+			_, to := tagAround(whole, len(whole)-len(s)+from)
+			return whole[to:]
 		}
 	}
 	return s // no text
@@ -76,23 +121,16 @@ func CutBytes(s string, n int) string {
 	return KeepBytes(s, n-len(ellipsis)) + ellipsis
 }
 
-// maxWord is the longest word, in bytes, that CutWords leaves out.
+// maxWord is the longest word, in bytes, that KeepWords and CutWords leave out.
 const maxWord = 4 << 10
 
-// CutWords is CutBytes that breaks no word: the half of a secret is known for none. One of
-// more than 4 KiB is broken all the same.
+// CutWords is CutBytes that breaks no word, as KeepWords.
 func CutWords(s string, n int) string {
 	s = valid(s)
 	if len(s) <= n || n < len(ellipsis) {
 		return CutBytes(s, n)
 	}
-	kept := KeepBytes(s, n-len(ellipsis))
-	if next, _ := utf8.DecodeRuneInString(s[len(kept):]); !unicode.IsSpace(next) {
-		if at := strings.LastIndexFunc(kept, unicode.IsSpace); at >= max(0, len(kept)-maxWord) {
-			kept = kept[:at]
-		}
-	}
-	return kept + ellipsis
+	return KeepWords(s, n-len(ellipsis)) + ellipsis
 }
 
 // CutRunes returns s in at most n characters.
@@ -107,6 +145,7 @@ func CutRunes(s string, n int) string {
 		case n == 0:
 			last = at
 		case n < 0:
+			last, _ = tagAround(s, last)
 			return s[:last] + ellipsis
 		}
 	}
@@ -115,7 +154,7 @@ func CutRunes(s string, n int) string {
 
 // CutLine returns s on one line, as FoldLine does, in at most n bytes. It reads no
 // further than it needs to.
-func CutLine(s string, n int) string { return CutBytes(fold(s, n), n) }
+func CutLine(s string, n int) string { return CutBytes(fold(s, n+maxTag), n) }
 
 // FoldLine returns s on one line: white space of any kind is one space between words, and
 // what is hidden is dropped, orders to a terminal whole.
@@ -197,6 +236,21 @@ func IsHidden(r rune) bool {
 		return r < ' ' || r == 0x7F
 	}
 	return unicode.In(r, hidden...) && r != '\uFE0E' && r != '\uFE0F' // which tell ☎ from ☎️
+}
+
+// MaskClean masks s before it is cleaned, and again what a cleaner has joined: it may take a
+// text for one line of which masking has seen several, or the other way round. A nil mask
+// masks nothing.
+func MaskClean(s string, mask, clean func(string) string) string {
+	if mask == nil {
+		return clean(s)
+	}
+	masked := mask(s)
+	cleaned := clean(masked)
+	if cleaned == masked {
+		return cleaned
+	}
+	return mask(cleaned)
 }
 
 // valid is s in UTF-8.

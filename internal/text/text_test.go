@@ -187,3 +187,34 @@ func TestCutWords(t *testing.T) {
 		}
 	}
 }
+
+// TestNoCutSplitsATag: half of one would say that something else stood there.
+func TestNoCutSplitsATag(t *testing.T) {
+	const tag = "‹secret:3f9a›"
+	s := "password=" + tag + " and more"
+	for n := range len(s) {
+		for name, got := range map[string]string{
+			"KeepBytes": KeepBytes(s, n), "KeepLines": KeepLines(s, n), "KeepWords": KeepWords(s, n), "KeepLastLines": KeepLastLines(s, n),
+			"CutBytes": CutBytes(s, n), "CutLine": CutLine(s, n), "CutWords": CutWords(s, n), "CutRunes": CutRunes(s, n),
+		} {
+			if rest := strings.ReplaceAll(got, tag, ""); strings.Contains(rest, "‹") || strings.Contains(rest, "›") || strings.Contains(rest, "3f9a") || strings.Contains(rest, "secret") {
+				t.Errorf("%s(%q, %d) = %q", name, s, n, got)
+			}
+		}
+	}
+	if got := KeepBytes("‹no tag at all, since it has no end", 10); got != "‹no tag " {
+		t.Errorf("what is no tag is cut to %q", got)
+	}
+}
+
+func TestMaskClean(t *testing.T) {
+	mask := func(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "ab", "x"), "two\nlines", "y") }
+	for in, want := range map[string]string{"a\u200bb": "x", "two\nlines": "y", "a  b": "a b", "": ""} {
+		if got := MaskClean(in, mask, FoldLine); got != want {
+			t.Errorf("of %q it makes %q, want %q", in, got, want)
+		}
+	}
+	if got := MaskClean("a\u200bb", nil, FoldLine); got != "ab" {
+		t.Errorf("without a mask it makes %q", got)
+	}
+}

@@ -111,7 +111,7 @@ func apiMessage(body []byte) string {
 		said = ""
 	}
 	for _, s := range []string{said, e.Message, e.Detail, e.Title} {
-		if s = texts.CutLine(s, maxAPIMessage); s != "" {
+		if s = texts.CutWords(texts.FoldLine(s), maxAPIMessage); s != "" {
 			return s
 		}
 	}

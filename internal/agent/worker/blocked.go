@@ -34,7 +34,7 @@ const (
 
 // noteAttempt journals an attempt that has not been made before.
 func (b *blocked) noteAttempt(tool, what, why string) {
-	what, why = texts.CutBytes(what, maxBlockedText), texts.CutBytes(why, maxBlockedText)
+	what, why = texts.CutWords(what, maxBlockedText), texts.CutWords(why, maxBlockedText)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.told {

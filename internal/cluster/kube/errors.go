@@ -72,9 +72,9 @@ func statusMessage(body []byte) string {
 	var s struct {
 		Message string `json:"message"`
 	}
-	said := string(body[:min(len(body), 4*maxMessage)])
+	said := text.KeepWords(string(body), 4*maxMessage)
 	if json.Unmarshal(body, &s) == nil && s.Message != "" {
 		said = s.Message
 	}
-	return text.CutLine(said, maxMessage)
+	return text.CutWords(text.FoldLine(said), maxMessage) // who masks it shall know a secret by the whole of it
 }

@@ -294,7 +294,7 @@ func TestReady(t *testing.T) {
 	}{
 		"ready":                {200, "ok", true, "", ""},
 		"etcd":                 {500, "[+]ping ok\n[-]etcd failed: reason withheld\n[+]log ok\nreadyz check failed", false, "etcd failed: reason withheld", ""},
-		"in other words":       {500, "starting\x1b[2J", false, "starting[2J", ""},
+		"in other words":       {500, "starting\x1b[2J", false, "starting", ""},
 		"a proxy without peer": {502, "", false, "", nightcrier.Unreachable},
 		"not for us":           {403, "", false, "", nightcrier.Refused},
 	}

@@ -11,6 +11,7 @@ package snapshot
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -76,7 +77,7 @@ type logKey struct {
 func Open(dir string) (*Snapshot, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "snapshot %s: %w", dir, err)
+		return nil, unopened(dir, err)
 	}
 	defer root.Close()
 	s, err := Read(root.FS())
@@ -84,6 +85,20 @@ func Open(dir string) (*Snapshot, error) {
 		return nil, fmt.Errorf("snapshot %s: %w", dir, err)
 	}
 	return s, nil
+}
+
+// unopened says what to do about a directory that cannot be opened.
+func unopened(dir string, err error) error {
+	const takes = "`nightcrier snapshot --out DIR` records a cluster into one, and any directory of files as `kubectl get -o json` prints them will do"
+	why := "cannot be opened"
+	if info, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) {
+		return nightcrier.Errorf(nightcrier.Invalid, "snapshot %s does not exist: %s", dir, takes)
+	} else if statErr == nil && !info.IsDir() {
+		return nightcrier.Errorf(nightcrier.Invalid, "snapshot %s is no directory: %s", dir, takes)
+	} else if errors.Is(err, fs.ErrPermission) {
+		why = "may not be read: check who owns it"
+	}
+	return nightcrier.Errorf(nightcrier.Invalid, "snapshot %s %s: %w", dir, why, err)
 }
 
 // Read is Open for a file system.

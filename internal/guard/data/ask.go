@@ -91,7 +91,7 @@ func (q question) newJournalRequest(g *Guard) journal.Request {
 // recordDenial puts on record what is not asked, and returns it as an error.
 func (g *Guard) recordDenial(ctx context.Context, system, what string, why error) error {
 	r := journal.Request{
-		ID: g.ids.Add(1), Time: g.cfg.Now().UTC(), Verb: "get", Resource: system, Query: url.Values{"query": {string(g.cfg.Mask([]byte(text.CutBytes(what, 512))))}}.Encode(),
+		ID: g.ids.Add(1), Time: g.cfg.Now().UTC(), Verb: "get", Resource: system, Query: url.Values{"query": {text.CutBytes(string(g.cfg.Mask([]byte(what))), 512)}}.Encode(),
 		Decision: journal.Deny, Reason: why.Error(), Done: true,
 	}
 	if err := g.cfg.Audit(ctx, r); err != nil {
@@ -211,7 +211,7 @@ func (q question) askedWords() []string {
 // cleanServerText makes text of a server fit to be shown: without what was asked, masked, on one
 // line, bounded.
 func (g *Guard) cleanServerText(said string, asked ...string) string {
-	said = string(g.cfg.Mask([]byte(mask.WithoutEchoes(text.CutBytes(said, 4*maxWords), asked...))))
+	said = string(g.cfg.Mask([]byte(mask.WithoutEchoes(text.CutWords(text.FoldLine(said), 4*maxWords), asked...))))
 	return text.CutLine(said, maxWords)
 }
 

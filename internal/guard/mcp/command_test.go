@@ -172,7 +172,7 @@ func TestLogsAmongMessages(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	want := `tool server cmd printed 44 lines on its standard output (` + strconv.Itoa(4*chatterBytes()) + ` bytes) that are no messages of MCP, first "cmd MCP server v1.2, token ‹secret:3f9a› �[2J"; they were skipped`
+	want := `tool server cmd printed 44 lines on its standard output (` + strconv.Itoa(4*chatterBytes()) + ` bytes) that are no messages of MCP, first "cmd MCP server v1.2, token ‹secret:3f9a› �"; they were skipped`
 	if r.told() != want {
 		t.Errorf("told: %s\n want: %s", r.told(), want)
 	}

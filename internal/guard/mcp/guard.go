@@ -290,9 +290,14 @@ func (s *session) masked(result string) string {
 	return string(s.o.Mask([]byte(result)))
 }
 
+// ofText is a mask of bytes as one of texts.
+func ofText(mask func([]byte) []byte) func(string) string {
+	return func(s string) string { return string(mask([]byte(s))) }
+}
+
 // commandLine is a call on one line, as people read it.
 func (s *session) commandLine(o Offer, raw json.RawMessage) string {
-	return text.CutLine(text.MarkHidden(o.ShownAs+" "+string(s.o.Mask(raw))), 512)
+	return text.CutLine(text.MaskClean(o.ShownAs+" "+string(raw), ofText(s.o.Mask), text.MarkHidden), 512)
 }
 
 // failureText says why there was no answer.
@@ -306,7 +311,7 @@ func (s *session) failureText(ctx context.Context, err error) string {
 // recordAnswer records an answer whole, and returns what the model is shown of it, as an error
 // where the tool failed.
 func (s *session) recordAnswer(c Call, got answer) (string, error) {
-	whole := text.MarkHidden(string(s.o.Mask([]byte(got.Text)))) // again: it may come from a record
+	whole := text.MaskClean(got.Text, ofText(s.o.Mask), text.MarkHidden) // again: it may come from a record
 	id, err := s.o.Record(toolserver.Kind, c.Command, []byte(whole))
 	if err != nil {
 		return "", err

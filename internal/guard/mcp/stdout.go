@@ -111,6 +111,6 @@ func (m *messages) describeSkipped(mask func([]byte) []byte) string {
 	if m.skipped == 0 {
 		return ""
 	}
-	first := text.CutLine(text.MarkHidden(string(mask([]byte(m.first)))), maxShown)
+	first := text.CutLine(text.MaskClean(m.first, ofText(mask), text.MarkHidden), maxShown)
 	return fmt.Sprintf("%s on its standard output (%d bytes) that are no messages of MCP, first %q", text.CountNoun(m.skipped, "line"), m.bytes, first)
 }

@@ -30,10 +30,7 @@ func formatSentence(format string, args ...any) string {
 
 // maskContext returns what may be told: secrets are taken out while they are whole.
 func (d *Detector) maskContext(said string) string {
-	if d.cfg.Mask != nil {
-		said = d.cfg.Mask(said)
-	}
-	return text.CutLine(said, maxContext)
+	return text.CutLine(text.MaskClean(said, d.cfg.Mask, text.FoldLine), maxContext)
 }
 
 // withQuote appends the cluster's words to a sentence where it has any.

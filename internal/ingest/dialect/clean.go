@@ -57,7 +57,7 @@ func cleanLogs(in []logExcerpt) []nightcrier.ContainerLog {
 			Container: containerName(l.Container),
 			Previous:  l.Previous,
 			Sample:    text.CutWords(text.MarkHidden(l.Sample), maxSample),
-			Error:     text.CutBytes(text.MarkHidden(l.Error), maxLine),
+			Error:     text.CutWords(text.MarkHidden(l.Error), maxLine),
 		})
 	}
 	return out

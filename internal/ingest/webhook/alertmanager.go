@@ -24,7 +24,7 @@ const alertDialect = "alertmanager"
 type group struct {
 	Version         string            `json:"version,omitempty"`
 	GroupKey        string            `json:"groupKey,omitempty"`
-	TruncatedAlerts uint64            `json:"truncatedAlerts,omitempty"`
+	TruncatedAlerts json.RawMessage   `json:"truncatedAlerts,omitempty"`
 	Receiver        string            `json:"receiver,omitempty"`
 	GroupLabels     map[string]string `json:"groupLabels,omitempty"`
 	ExternalURL     string            `json:"externalURL,omitempty"`
@@ -89,11 +89,24 @@ func readAlerts(c Cluster, payload []byte) batch {
 	for _, raw := range g.Alerts {
 		b.deliveries = append(b.deliveries, c.newDelivery(g, raw))
 	}
-	if g.TruncatedAlerts > 0 {
-		b.lacking = fmt.Sprintf("Alertmanager left %d alerts of group %s out: raise max_alerts of its webhook_configs", g.TruncatedAlerts, text.CutLine(g.GroupKey, maxValue))
+	if left := g.leftOut(); left != "" {
+		b.lacking = fmt.Sprintf("Alertmanager left %s of group %s out: raise max_alerts of its webhook_configs", left, text.CutLine(g.GroupKey, maxValue))
 		b.deliveries = append(b.deliveries, c.truncatedDelivery(g, b.lacking))
 	}
 	return b
+}
+
+// leftOut is how many alerts Alertmanager says that it has left out, "" for none. A number
+// that cannot be read keeps none of the alerts from being read that are there.
+func (g group) leftOut() string {
+	var n uint64
+	switch err := json.Unmarshal(g.TruncatedAlerts, &n); {
+	case len(g.TruncatedAlerts) == 0, err == nil && n == 0:
+		return ""
+	case err != nil:
+		return fmt.Sprintf("an unknown number of alerts (truncatedAlerts is %s)", text.CutLine(string(g.TruncatedAlerts), maxWord))
+	}
+	return fmt.Sprintf("%d alerts", n)
 }
 
 // readGroup reads any of the shapes that alerts come in.
@@ -129,6 +142,9 @@ func (g *group) settleGroup() {
 	delete(by, "alertname")
 	if len(by) > 0 {
 		g.key = labelsHash(by)
+	}
+	if len(g.TruncatedAlerts) > maxWord {
+		g.TruncatedAlerts = json.RawMessage(`"too long"`)
 	}
 	head := *g
 	head.Alerts = nil
@@ -188,7 +204,7 @@ func (c Cluster) truncatedDelivery(g group, detail string) nightcrier.Delivery {
 func groupOfOne(g group, raw json.RawMessage) []byte {
 	g.Alerts = []json.RawMessage{}
 	if raw != nil {
-		g.TruncatedAlerts, g.Alerts = 0, []json.RawMessage{raw}
+		g.TruncatedAlerts, g.Alerts = nil, []json.RawMessage{raw}
 	}
 	return encodeJSON(g)
 }
@@ -210,7 +226,7 @@ func (a alert) describeAlert(maskLog func(string) string) string {
 			pairs = append(pairs, "…")
 			break
 		}
-		pairs = append(pairs, text.CutBytes(name, maxValue)+": "+text.CutBytes(a.Labels[name], maxValue))
+		pairs = append(pairs, text.CutBytes(name, maxValue)+": "+text.CutWords(a.Labels[name], maxValue))
 	}
 	return strings.Join(append(lines, "Alert "+string(a.Status)+" with "+strings.Join(pairs, ", ")), "\n")
 }

@@ -244,6 +244,35 @@ func TestResolvedAndQuiet(t *testing.T) {
 	}
 }
 
+// TestAnUnknownNumberIsLeftOut: that it cannot be read how many alerts were left out keeps
+// those that are there.
+func TestAnUnknownNumberIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for count, says := range map[string]string{
+		`"many"`: `left an unknown number of alerts (truncatedAlerts is "many") of group`, `-1`: "left an unknown number", `1e999999`: "left an unknown number", `7.5`: "left an unknown number",
+		`{"n":1}`: "left an unknown number", `"` + strings.Repeat("x", 1<<20) + `"`: `(truncatedAlerts is "too long")`, `true`: "left an unknown number",
+		`3`: "left 3 alerts of group", `0`: "", `null`: "",
+	} {
+		list, err := Alerts(prod, []byte(`{"truncatedAlerts":`+count+`,"alerts":[{"labels":{"alertname":"KubePodCrashLooping","namespace":"shop","pod":"cart-0"}}]}`))
+		if err != nil || len(list) == 0 || event(t, list[0]).Resource.Name != "cart-0" {
+			t.Errorf("%.40s: %d deliveries: %v", count, len(list), err)
+			continue
+		}
+		if want := 1 + min(len(says), 1); len(list) != want {
+			t.Errorf("%.40s: %d deliveries, want %d", count, len(list), want)
+			continue
+		}
+		if says != "" {
+			if ev := event(t, list[1]); ev.Reason != nightcrier.SubscriptionErr || !strings.Contains(ev.Context, says) {
+				t.Errorf("%.40s: %s, %q", count, ev.Reason, ev.Context)
+			}
+		}
+		if _, err := Alerts(prod, list[len(list)-1].Raw); err != nil {
+			t.Errorf("%.40s: what is kept cannot be read again: %v", count, err)
+		}
+	}
+}
+
 // What is kept of an alert can be given to triage again.
 func TestRawIsReadable(t *testing.T) {
 	t.Parallel()

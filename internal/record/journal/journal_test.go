@@ -103,7 +103,7 @@ func TestRenderings(t *testing.T) {
 			"2026-11-20T08:30:00.005Z DENIED cluster: delete pods cart -n shop (reads only)\n", "2026-11-20T08:30:00.005Z DENIED cluster: delete pods cart -n shop (reads only)\n",
 			"08:30:00 DENIED   cluster: delete pods cart -n shop (reads only)"},
 		{"escape sequences", OfLog(Log{Stream: "stdout", Text: "a\x1b[2Jb\u202ec\x00"}),
-			"2026-11-20T08:30:00.005Z stdout a\uFFFD[2Jb\uFFFDc\uFFFD\n", "", "08:30:00 stdout   a[2Jbc"},
+			"2026-11-20T08:30:00.005Z stdout a\uFFFDb\uFFFDc\uFFFD\n", "", "08:30:00 stdout   abc"},
 		{"nothing", OfLog(Log{Stream: "stdout"}), "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,9 +25,9 @@ func AgentLog(e nightcrier.JournalEntry, m mask) []byte {
 	label, said := describeEntry(e)
 	head := e.Time.UTC().Format(stamp) + " " + label + " "
 	var b bytes.Buffer
-	for line := range strings.Lines(applyMask(m, said)) {
+	for line := range strings.Lines(text.MaskClean(said, m, text.MarkHidden)) {
 		b.WriteString(head)
-		b.WriteString(text.MarkHidden(strings.TrimRight(line, "\r\n")))
+		b.WriteString(strings.TrimSuffix(line, "\n"))
 		b.WriteByte('\n')
 	}
 	return b.Bytes()
@@ -40,11 +40,11 @@ func Command(e nightcrier.JournalEntry, m mask) string {
 	switch e.Type {
 	case nightcrier.EntryToolCall:
 		if c, err := Decode[ToolCall](e); err == nil {
-			return at + " " + text.FoldLine(text.MarkHidden(applyMask(m, callText(c)))) + "\n"
+			return at + " " + text.MaskClean(callText(c), m, markLine) + "\n"
 		}
 	case nightcrier.EntryDenial:
 		if d, err := Decode[Denial](e); err == nil {
-			return at + " DENIED " + text.FoldLine(text.MarkHidden(applyMask(m, denialText(d)))) + "\n"
+			return at + " DENIED " + text.MaskClean(denialText(d), m, markLine) + "\n"
 		}
 	}
 	return ""
@@ -67,7 +67,7 @@ func (l Line) String() string {
 // Tail renders an entry as one short line; the zero Line for entries not worth one.
 func Tail(e nightcrier.JournalEntry, m mask) Line {
 	label, said := inShort(e)
-	said = text.CutRunes(text.FoldLine(applyMask(m, said)), tailWidth)
+	said = text.CutRunes(text.MaskClean(said, m, text.FoldLine), tailWidth)
 	if said == "" {
 		return Line{}
 	}
@@ -284,9 +284,5 @@ func compactJSON(raw json.RawMessage) string {
 	return b.String()
 }
 
-func applyMask(m mask, s string) string {
-	if m == nil {
-		return s
-	}
-	return m(s)
-}
+// markLine is a text on one line, with marks where something is hidden.
+func markLine(s string) string { return text.FoldLine(text.MarkHidden(s)) }

@@ -153,7 +153,7 @@ func (t *tester) runCommand(ctx context.Context, h nightcrier.Hypothesis, test *
 	case ctx.Err() != nil:
 		test.Why = fmt.Sprintf("the cluster did not answer within %s", MaxTime)
 	default:
-		test.Why = "the cluster did not answer: " + text.CutLine(string(t.in.Clean([]byte(err.Error()))), 300)
+		test.Why = "the cluster did not answer: " + text.CutLine(text.MaskClean(err.Error(), func(s string) string { return string(t.in.Clean([]byte(s))) }, text.FoldLine), 300)
 	}
 	return answer{}, false, nil
 }

@@ -79,7 +79,7 @@ func TestAgentsTests(t *testing.T) {
 		{"a coined word", "kubectl get pod cart-1", "OOMKilled", "CrashLoopBackOff", Holds, "OOMKilled", ""},
 		{"a jsonpath", "kubectl get pod cart-1 -o jsonpath='{.status.containerStatuses[*].lastState.terminated.reason}'", "`OOMKilled`", "`Error`", Holds, "OOMKilled", "OOMKilled"},
 		{"no such object is an answer", "kubectl get cm app-config", "`not found`", "`app-config` is printed", Holds, "not found", "not found"},
-		{"a log", "kubectl logs cart-1 -c app --previous", "`heap exhausted`", "`shutting down`", Holds, "heap exhausted", "starting\n[2Jfatal: ‹secret› heap exhausted"},
+		{"a log", "kubectl logs cart-1 -c app --previous", "`heap exhausted`", "`shutting down`", Holds, "heap exhausted", "starting\nfatal: ‹secret› heap exhausted"},
 		{"a short word of a log", "kubectl logs cart-1 -c app --previous", "`fatal:`", "`shutting down`", NotRun, "", ""},
 		{"ruled out", "kubectl get pod cart-1", "the reason is `ContainerCannotRun`", "the reason is `OOMKilled`", RuledOut, "as expected if it is false", "OOMKilled"},
 

@@ -58,7 +58,7 @@ const maxDescription = 300
 func (in Input) otherSkills() []Skill {
 	var all []Skill
 	for _, s := range in.Skills {
-		about := escapeCell(text.CutRunes(text.FoldLine(in.Mask(s.Description)), maxDescription))
+		about := escapeCell(text.CutRunes(text.MaskClean(s.Description, in.Mask, text.FoldLine), maxDescription))
 		if about == "" {
 			about = "it does not say what for"
 		}

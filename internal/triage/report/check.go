@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // minValue is how many characters a value needs so that finding it says
@@ -342,14 +343,21 @@ func normalBody(raw []byte) string {
 	if json.Valid(raw) {
 		s = jsonEscapes.Replace(s)
 	}
-	return " " + normalText(s) + " "
+	clean := texts.DropHidden(s)
+	body := " " + tokensOf(clean) + " "
+	if clean != s { // who quotes may have seen what others leave of colours
+		body += "\x00 " + tokensOf(s) + " "
+	}
+	return body
 }
 
-var jsonEscapes = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\t`, " ", `\r`, " ", `\"`, `"`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
+var jsonEscapes = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\t`, " ", `\r`, " ", `\"`, `"`, `\u001b`, "\x1b", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
 // normalText brings text to tokens, so that `exitCode: 137`, "Exit Code: 137" and
-// {"exitCode":137} are the same.
-func normalText(s string) string {
+// {"exitCode":137} are the same, also in colours.
+func normalText(s string) string { return tokensOf(texts.DropHidden(s)) }
+
+func tokensOf(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + len(s)/8)
 	var last rune

@@ -40,7 +40,7 @@ func says(kind, body string) http.HandlerFunc {
 
 func TestPagesThatAreFetched(t *testing.T) {
 	for name, c := range map[string]struct{ kind, body, title, text string }{
-		"markdown": {"text/markdown; charset=utf-8", "# Crash loops\n\nLook at the queue.\x1b[2J\u202e", "Crash loops", "# Crash loops\n\nLook at the queue.[2J"},
+		"markdown": {"text/markdown; charset=utf-8", "# Crash loops\n\nLook at the queue.\x1b[2J\u202e", "Crash loops", "# Crash loops\n\nLook at the queue."},
 		"plain":    {"text/plain", "just text", "KubeAlert", "just text"},
 		"html": {"text/html", `<html><head><title>Crash &amp; loops</title><style>p{}</style><script>alert("x")</script></head><body onload="evil()">
 			<nav>menu</nav><h1>Crash loops</h1><p>Look <b>at</b> the&nbsp;<a href="javascript:evil()">queue</a>.</p><ul><li>one</li><li>two &lt;script&gt;</li></ul><pre>kubectl  get

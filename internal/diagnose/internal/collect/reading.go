@@ -222,7 +222,7 @@ func trimCommand(source string) string {
 
 // NoteMissed notes what was not read or not looked at, and why.
 func (c *Collector) NoteMissed(what, why string) {
-	m := nightcrier.NotChecked{What: what, Why: text.CutLine(c.in.Mask(why), scene.MaxQuote)}
+	m := nightcrier.NotChecked{What: what, Why: text.CutLine(text.MaskClean(why, c.in.Mask, text.FoldLine), scene.MaxQuote)}
 	if !slices.Contains(c.missed, m) {
 		c.missed = append(c.missed, m)
 	}

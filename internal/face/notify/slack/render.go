@@ -29,8 +29,8 @@ var colours = map[nightcrier.Severity]string{
 // renderMessage gives m its form. Masking happens to every text on the way.
 func (w *Webhook) renderMessage(m notify.Message) payload {
 	title, colour, blocks := w.renderContent(m)
-	title = w.mask(title)
-	p := payload{Text: escapeText(texts.FoldLine(title), maxSection), Blocks: []block{headerBlock(title)}, literal: asItIs}
+	title = texts.MaskClean(title, w.mask, texts.FoldLine)
+	p := payload{Text: escapeText(title, maxSection), Blocks: []block{headerBlock(title)}, literal: asItIs}
 	if most := maxBlocks - len(p.Blocks); len(blocks) > most {
 		blocks = append(blocks[:most-1], sectionBlock("", "… cut; there is more."))
 	}
@@ -98,7 +98,7 @@ func (w *Webhook) factsTable(inc *nightcrier.Incident, rep *nightcrier.Report) t
 		{"Status", inc.Status.Words()}, {"Confidence", confidence}, {"Duration", describeDuration(inc)},
 	}
 	for i := range t {
-		t[i][1] = w.mask(t[i][1])
+		t[i][1] = texts.MaskClean(t[i][1], w.mask, texts.FoldLine)
 	}
 	return t
 }
@@ -134,17 +134,17 @@ func (w *Webhook) describeRecalled(old *nightcrier.Recalled) string {
 	if old.Holds {
 		holds = "that still holds"
 	}
-	s := fmt.Sprintf("Seen before on %s (incident %s): %s; %s.", old.At.UTC().Format("2006-01-02 15:04 UTC"), old.IncidentID, shortLine(w.mask(old.Summary)), holds)
+	s := fmt.Sprintf("Seen before on %s (incident %s): %s; %s.", old.At.UTC().Format("2006-01-02 15:04 UTC"), old.IncidentID, w.shortLine(old.Summary), holds)
 	if len(old.Notes) > 0 {
-		s += " Noted then: " + shortLine(w.mask(old.Notes[0].Text))
+		s += " Noted then: " + w.shortLine(old.Notes[0].Text)
 	}
 	return s
 }
 
-// shortLine is a text in one line that leaves room for others.
-func shortLine(s string) string {
+// shortLine is a text in one line, masked, that leaves room for others.
+func (w *Webhook) shortLine(s string) string {
 	const most = 240
-	return texts.CutRunes(strings.TrimRight(texts.FoldLine(s), "."), most)
+	return texts.CutRunes(strings.TrimRight(texts.MaskClean(s, w.mask, texts.FoldLine), "."), most)
 }
 
 // listActions lists what is recommended, the first with the command for it.

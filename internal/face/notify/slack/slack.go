@@ -117,7 +117,7 @@ func unansweredAttempt(left bool, err error) notify.Attempt {
 
 func (w *Webhook) answeredAttempt(resp *http.Response) notify.Attempt {
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status decides; the text is for people
-	detail := fmt.Sprintf("%d %s", resp.StatusCode, texts.FoldLine(w.mask(w.hideAddress(string(answer)))))
+	detail := fmt.Sprintf("%d %s", resp.StatusCode, texts.MaskClean(w.hideAddress(string(answer)), w.mask, texts.FoldLine))
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return notify.Attempt{Verdict: notify.Accepted}

@@ -48,7 +48,7 @@ func (w *Webhook) stormLines(list []nightcrier.Incident, investigated map[string
 		if investigated[list[i].ID] {
 			line += " (investigated)"
 		}
-		lines += escapeText(texts.FoldLine(w.mask(line)), lineLimit) + "\n"
+		lines += escapeText(texts.MaskClean(line, w.mask, texts.FoldLine), lineLimit) + "\n"
 	}
 	t := mrkdwnText(lines)
 	return block{Type: "section", Text: &t}

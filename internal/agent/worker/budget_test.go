@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/model"
@@ -161,10 +162,10 @@ func TestTwoCents(t *testing.T) {
 	t.Logf("%d calls, %s billed of %s; %d settled for %s, %s held", api.calls, billed, limit, len(settled), s.Spent.Money, s.Held.Money)
 }
 
-// dies kills the worker of a directory, where there is one at work.
+// dies kills the worker of a workdir.Dir, where there is one at work.
 func dies(dir string) {
-	var p pids
-	if directory(dir).readFile("pid", &p) == nil && p.Worker.Alive() {
+	var p workdir.PIDs
+	if workdir.Dir(dir).ReadFile(workdir.PIDFile, &p) == nil && p.Worker.Alive() {
 		_ = syscall.Kill(p.Worker.PID, syscall.SIGKILL)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
@@ -33,7 +34,7 @@ func (b *bench) noKeyLeft(t *testing.T) {
 
 func TestClaudeWithoutAKey(t *testing.T) {
 	b := claudeCLI().bench(t, fakemodel.Step{Text: "Done."})
-	b.sec = Secrets{}
+	b.sec = backend.Secrets{}
 	r, entries := b.run()
 	if r.State != nightcrier.StateFailed || r.FailureClass != nightcrier.FailAuth {
 		t.Errorf("result %+v\n%s", r, text(entries))

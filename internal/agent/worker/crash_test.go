@@ -17,6 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
@@ -84,7 +85,7 @@ func (b *bench) await(what func() bool) {
 
 func (b *bench) has(name string) func() bool {
 	return func() bool {
-		ok, _ := directory(b.dir).hasFile(name)
+		ok, _ := workdir.Dir(b.dir).HasFile(name)
 		return ok
 	}
 }
@@ -134,7 +135,7 @@ func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 		b.must(os.MkdirAll(b.dir, 0o700))
 		spec := b.spec
 		spec.SetDefaults()
-		b.must(directory(b.dir).writeFile("spec.json", spec))
+		b.must(workdir.Dir(b.dir).WriteFile(workdir.SpecFile, spec))
 		cmd := exec.Command(os.Args[0], "worker", b.dir)
 		cmd.Stdin = strings.NewReader(handed)
 		if err := cmd.Run(); err == nil {
@@ -155,8 +156,8 @@ func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 // killWorker kills the worker without ceremony.
 func (b *bench) killWorker() {
 	b.Helper()
-	var p pids
-	b.must(directory(b.dir).readFile("pid", &p))
+	var p workdir.PIDs
+	b.must(workdir.Dir(b.dir).ReadFile(workdir.PIDFile, &p))
 	if err := syscall.Kill(p.Worker.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		b.Fatal(err)
 	}
@@ -235,8 +236,8 @@ func TestWorkerIsKilledWhileFollowed(t *testing.T) {
 // init is the process of this machine above the agent.
 func (b *bench) init() int {
 	b.Helper()
-	var p pids
-	b.must(directory(b.dir).readFile("pid", &p))
+	var p workdir.PIDs
+	b.must(workdir.Dir(b.dir).ReadFile(workdir.PIDFile, &p))
 	for _, pid := range p.Worker.Below() {
 		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(cmdline), process.InitCommand) {
 			return pid
@@ -249,7 +250,7 @@ func (b *bench) init() int {
 // sandboxes are those of this bench of which something is left.
 func (b *bench) sandboxes() []sandbox.Leftover {
 	b.Helper()
-	left, err := directory(b.dir).newReaper().List(b.Context())
+	left, err := workdir.Dir(b.dir).newReaper().List(b.Context())
 	b.must(err)
 	return left
 }
@@ -262,7 +263,7 @@ func TestWorkerAndInitAreKilled(t *testing.T) {
 		b.spec.Require = agent.RequireNone
 		b.launch()
 		b.until(`"up"`)
-		if left := b.sandboxes(); len(left) != 1 || left[0].Orphan || left[0].Name != b.spec.boxName() {
+		if left := b.sandboxes(); len(left) != 1 || left[0].Orphan || left[0].Name != b.spec.WorkerName() {
 			t.Errorf("the sandboxes are %+v", left)
 		}
 		if n, err := Clean(t.Context(), filepath.Dir(b.dir)); err != nil || len(n) > 0 {
@@ -282,7 +283,7 @@ func TestWorkerAndInitAreKilled(t *testing.T) {
 			if r, _ := b.follow(); r.FailureClass != nightcrier.FailLost {
 				t.Errorf("result %+v", r)
 			}
-		} else if n, err := Clean(t.Context(), filepath.Dir(b.dir)); err != nil || len(n) != 1 || n[0] != b.spec.boxName() {
+		} else if n, err := Clean(t.Context(), filepath.Dir(b.dir)); err != nil || len(n) != 1 || n[0] != b.spec.WorkerName() {
 			t.Errorf("cleaned up %v, %v", n, err)
 		}
 		b.noneLike(mark)
@@ -297,23 +298,23 @@ func (b *bench) grouped(pid int) bool {
 	b.Helper()
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	b.must(err)
-	return strings.Contains(string(groups), b.spec.boxName())
+	return strings.Contains(string(groups), b.spec.WorkerName())
 }
 
 func (b *bench) stopWorker() {
 	b.Helper()
-	var p pids
-	b.must(directory(b.dir).readFile("pid", &p))
+	var p workdir.PIDs
+	b.must(workdir.Dir(b.dir).ReadFile(workdir.PIDFile, &p))
 	b.must(syscall.Kill(p.Worker.PID, syscall.SIGSTOP))
 }
 
 // A run is lost when all of its sandboxes are destroyed, and not before.
 func TestBuried(t *testing.T) {
 	b := newBench(t, "")
-	d := directory(b.dir)
+	d := workdir.Dir(b.dir)
 	b.must(os.MkdirAll(b.dir, 0o700))
-	b.must(d.writeFile("spec.json", b.spec))
-	name := b.spec.boxName()
+	b.must(d.WriteFile(workdir.SpecFile, b.spec))
+	name := b.spec.WorkerName()
 	m := &sandboxtest.Machine{Fail: errors.New("it does not die")}
 	ours := []*sandboxtest.Fake{m.Put(name, &sandboxtest.Fake{Orphan: true}), m.Put(name+"-docs", &sandboxtest.Fake{Orphan: true})}
 	others := []*sandboxtest.Fake{m.Put(name+"0", &sandboxtest.Fake{}), m.Put("x", &sandboxtest.Fake{Orphan: true})}
@@ -349,7 +350,7 @@ func TestTornSpool(t *testing.T) {
 	b.must(errors.Join(err, f.Close()))
 	_, entries := b.follow()
 	b.noneLike(mark)
-	n, err := entryNumber(entries[len(entries)-1].Key)
+	n, err := workdir.EntryNumber(entries[len(entries)-1].Key)
 	if err != nil || n < last+1 || n != int64(len(entries)) {
 		t.Errorf("the last of %d entries has number %d (%v), after %d", len(entries), n, err, last)
 	}
@@ -367,7 +368,7 @@ func TestFollowResumes(t *testing.T) {
 			if left--; left < 0 {
 				return errFound
 			}
-			n, err := entryNumber(e.Key)
+			n, err := workdir.EntryNumber(e.Key)
 			if n != last+1 {
 				t.Errorf("entry %d after %d", n, last)
 			}
@@ -444,7 +445,7 @@ func TestProtocolRefusesNonsense(t *testing.T) {
 		b.must(err)
 		_, _ = conn.Write([]byte(line)) // it may hang up early
 		b.must(conn.SetReadDeadline(time.Now().Add(10 * time.Second)))
-		var a protocolAnswer
+		var a workdir.Answer
 		switch err := json.NewDecoder(conn).Decode(&a); {
 		case want == "" && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)):
 			t.Errorf("%.40q was answered by %+v, %v", line, a, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/guard/model"
 	"nightcrier.dev/nightcrier/internal/mask"
@@ -118,10 +119,10 @@ func TestCallsOfTheModelAreKept(t *testing.T) {
 func (b *bench) keeper() (*worker, *exchanges) {
 	b.Helper()
 	b.must(os.MkdirAll(b.dir, 0o700))
-	w := &worker{dir: directory(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.newMasker(), stopped: make(chan struct{})}
+	w := &worker{dir: workdir.Dir(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.NewMasker(), stopped: make(chan struct{})}
 	b.spec.SetDefaults()
 	var err error
-	w.spool, err = openSpool(w.dir, w.spec, w.now)
+	w.spool, err = workdir.OpenSpool(w.dir, w.spec, w.now)
 	b.must(err)
 	x, err := w.openExchanges()
 	b.must(err)
@@ -144,7 +145,7 @@ func TestRecordOfCallsIsBounded(t *testing.T) {
 		x.recordExchange(done(n+1, big, []byte("\xff\xfe")))
 	}
 	x.close()
-	b.must(w.spool.close())
+	b.must(w.spool.Close())
 	info, err := os.Stat(filepath.Join(b.ws, exchangesFile))
 	b.must(err)
 	_, ended := b.exchanges()

@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // FuzzRequests: whatever comes to a worker's socket has answers of its protocol alone, and
 // nothing but a request to cancel cancels.
 func FuzzRequests(f *testing.F) {
-	dir := directory(f.TempDir())
-	sp, err := openSpool(dir, &Spec{RunID: "run", Step: "await", Attempt: 1}, time.Now)
+	dir := workdir.Dir(f.TempDir())
+	sp, err := workdir.OpenSpool(dir, &backend.Spec{RunID: "run", Step: "await", Attempt: 1}, time.Now)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func FuzzRequests(f *testing.F) {
 	if err := sp.close(); err != nil {
 		f.Fatal(err)
 	}
-	if err := dir.writeFile("exit.json", nightcrier.AgentResult{FinalMessage: "done"}); err != nil {
+	if err := dir.WriteFile(workdir.ResultFile, nightcrier.AgentResult{FinalMessage: "done"}); err != nil {
 		f.Fatal(err)
 	}
 	finished := make(chan struct{})
@@ -64,12 +66,12 @@ func FuzzRequests(f *testing.F) {
 		var types []string
 		var last int64
 		for in := bufio.NewScanner(theirs); in.Scan(); {
-			var a protocolAnswer
-			if err := json.Unmarshal(in.Bytes(), &a); err != nil || a.V != protocolVersion {
+			var a workdir.Answer
+			if err := json.Unmarshal(in.Bytes(), &a); err != nil || a.V != workdir.ProtocolVersion {
 				t.Fatalf("%q was answered by %q", said, in.Bytes())
 			}
 			if types = append(types, a.Type); a.Type == "entry" {
-				n, err := entryNumber(a.Entry.Key)
+				n, err := workdir.EntryNumber(a.Entry.Key)
 				if err != nil || n <= last {
 					t.Fatalf("%q: entry %q after %d, %v", said, a.Entry.Key, last, err)
 				}
@@ -84,7 +86,7 @@ func FuzzRequests(f *testing.F) {
 			}
 		}
 		line, _, _ := strings.Cut(said, "\n")
-		var r protocolRequest
+		var r workdir.Request
 		cancels := json.Unmarshal([]byte(line), &r) == nil && r.Op == "cancel" && r.V == 1
 		if len(causes) > 1 || len(causes) == 1 && (!cancels || len(causes[0]) > len(line)) || len(types) > 4 {
 			t.Errorf("%q cancels by %q, and is answered by %v", said, causes, types)
@@ -104,13 +106,13 @@ func FuzzFollow(f *testing.F) {
 		f.Add(s, int64(0))
 		f.Add(s, int64(5))
 	}
-	dir := directory(f.TempDir())
+	dir := workdir.Dir(f.TempDir())
 	gone, cancel := context.WithCancel(context.Background())
 	cancel() // or one that refuses is asked again after a second
 	f.Fuzz(func(t *testing.T, said string, from int64) {
 		last := from
 		w := follower{dir: dir, from: from, fn: func(e nightcrier.JournalEntry) error {
-			n, err := entryNumber(e.Key)
+			n, err := workdir.EntryNumber(e.Key)
 			if err != nil || n <= last {
 				t.Errorf("%q: entry %q after %d", said, e.Key, last)
 			}

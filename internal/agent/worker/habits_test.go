@@ -94,7 +94,7 @@ func TestAttemptsInVainAreBounded(t *testing.T) {
 	tries.noteSummary()
 	tries.noteAttempt("network", "resolve late", "no")
 	tries.noteSummary()
-	b.must(w.spool.close())
+	b.must(w.spool.Close())
 	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
 	b.must(err)
 	if n := strings.Count(string(spool), `"tool":"network"`); n != maxBlocked || len(spool) > 3*maxBlocked*maxBlockedText {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 
@@ -20,7 +21,7 @@ func TestAWorkerLearnsAndTellsWhatItLearned(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t, `echo "API_PASSWORD=Hx7q9zK2"; echo "again: Hx7q9zK2, SHg3cTl6SzI= and Qw8e7rT6y"`)
-	b.sec = Secrets{MaskKey: key, Learned: told}
+	b.sec = backend.Secrets{MaskKey: key, Learned: told}
 	r, entries := b.run()
 	log := text(entries)
 	if r.State != nightcrier.StateSuccess || !strings.Contains(log, "again: "+server.Tag("Hx7q9zK2")+", "+server.Tag("Hx7q9zK2")) || !strings.Contains(log, "and "+server.Tag("Qw8e7rT6y")) {

@@ -80,7 +80,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 	}
 	token := a.tools.Token()
 	a.endUpTo(endOfAll)
-	b.must(w.spool.close())
+	b.must(w.spool.Close())
 	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
 	b.must(err)
 	if n := strings.Count(string(spool), `"tool":"read_file"`); n != maxToolDenials {

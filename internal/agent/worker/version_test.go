@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 )
 
 // stranger stands in for a worker of another version, which spools by itself and
@@ -25,15 +27,15 @@ type stranger struct {
 func (b *bench) stranger(answer func(request map[string]any, reply func(line string))) *stranger {
 	b.Helper()
 	b.must(os.MkdirAll(b.dir, 0o700))
-	d := directory(b.dir)
-	b.must(d.writeFile("spec.json", b.spec))
-	_, err := d.claimStart()
+	d := workdir.Dir(b.dir)
+	b.must(d.WriteFile(workdir.SpecFile, b.spec))
+	_, err := d.ClaimStart()
 	b.must(err)
 	s := &stranger{bench: b}
-	if s.lock, _, err = d.lockWorker(); err != nil || s.lock == nil {
+	if s.lock, _, err = d.LockWorker(); err != nil || s.lock == nil {
 		b.Fatal("lock: ", err)
 	}
-	s.listener, err = net.Listen("unix", d.pathOf("sock"))
+	s.listener, err = net.Listen("unix", d.PathOf("sock"))
 	b.must(err)
 	b.Cleanup(func() { s.lock.Close(); s.listener.Close() })
 	go func() {
@@ -122,11 +124,11 @@ func TestANewerWorkerIsFollowed(t *testing.T) {
 
 // A worker takes no spec that it may not understand.
 func TestVersionsOfASpec(t *testing.T) {
-	for version, ok := range map[int]bool{-1: false, SpecVersion - 1: false, SpecVersion: true, SpecVersion + 1: false} {
+	for version, ok := range map[int]bool{-1: false, backend.SpecVersion - 1: false, backend.SpecVersion: true, backend.SpecVersion + 1: false} {
 		b := newBench(t, "")
 		b.spec.Version = version
 		b.spec.SetDefaults()
-		if err := b.spec.checkSpec(); (err == nil) != ok {
+		if err := b.spec.CheckSpec(); (err == nil) != ok {
 			t.Errorf("version %d: %v", version, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -64,8 +65,8 @@ func newBench(t testing.TB, script string) *bench {
 	path := filepath.Join(root, "agent.sh")
 	b.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
 	t.Cleanup(b.raceless)
-	b.spec = Spec{
-		Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod-1", Namespace: "shop",
+	b.spec = backend.Spec{
+		Version: backend.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod-1", Namespace: "shop",
 		Step: "investigate", Attempt: 1, Workspace: b.ws,
 		Spec: agent.Spec{Executor: "script", ScriptPath: path, Preload: true, Shell: true, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond},
 	}

@@ -9,3 +9,6 @@ const (
 	OpenAI    Provider = "openai"    // Responses and Chat Completions
 	Google    Provider = "google"    // Gemini generateContent
 )
+
+// Providers are all of them.
+func Providers() []Provider { return []Provider{Anthropic, OpenAI, Google} }

@@ -157,7 +157,7 @@ func (r *Runtime) RunAgent(ctx context.Context, incident *Incident) (*AgentResul
 	if err := r.openIncident(ctx, d); err != nil {
 		return nil, err
 	}
-	inc, err := r.app.AwaitEnd(ctx, incident.ID)
+	inc, err := r.app.AwaitEnd(ctx, incident.ID, func(nightcrier.Incident) {})
 	if err != nil {
 		return nil, err
 	}

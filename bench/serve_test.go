@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/face/api"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
@@ -39,7 +41,7 @@ func serve(b *testing.B, root string, n int, p *peer, more string) *serving {
 	}
 	path := filepath.Join(b.TempDir(), "nightcrier.yaml")
 	must(b, os.WriteFile(path, []byte(file.String()), 0o600))
-	s := &serving{cmd: exec.Command(binary(b), "serve", "--config", path), client: client.Unix(filepath.Join(root, app.SocketName))}
+	s := &serving{cmd: exec.Command(binary(b), "serve", "--config", path), client: client.Unix(filepath.Join(root, api.SocketName))}
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	stderr, err := s.cmd.StderrPipe()
 	must(b, err)

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
@@ -85,7 +86,7 @@ func TestTriageBesideAServer(t *testing.T) {
 		t.Helper()
 		cfg, err := s.order().config()
 		s.must(err)
-		got, err := app.Triage(t.Context(), app.TriageOptions{
+		got, err := triage.Run(t.Context(), triage.Options{
 			Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "e2e", Cluster: cluster, Event: fault(t, oom),
 			Snapshot: demoClusters()[cluster], WorkerCommand: []string{testproc.Self(), "worker"},
 		})

@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"nightcrier.dev/nightcrier/internal/check/doctor"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 )
@@ -29,9 +31,9 @@ func agentConfig(t *testing.T, executor, command string, env ...string) *config.
 }
 
 // found are the checks of one code.
-func found(t *testing.T, cfg *config.Config, o app.DoctorOptions, code string) (list []app.Check) {
+func found(t *testing.T, cfg *config.Config, o doctor.Options, code string) (list []doctor.Check) {
 	t.Helper()
-	for _, c := range app.Doctor(t.Context(), cfg, o) {
+	for _, c := range doctor.Run(t.Context(), cfg, o) {
 		if c.Code == code {
 			list = append(list, c)
 		}
@@ -49,7 +51,7 @@ func TestDoctorStartsTheRealCLIs(t *testing.T) {
 		t.Run(cli.Name, func(t *testing.T) {
 			t.Parallel()
 			path := clitest.CLI(t, cli.Command)
-			for _, c := range found(t, agentConfig(t, cli.Name, path), app.DoctorOptions{AllAgents: true}, app.CheckAgent)[:1] {
+			for _, c := range found(t, agentConfig(t, cli.Name, path), doctor.Options{ListTools: oneshot.ListTools, AllAgents: true}, doctor.CheckAgent)[:1] {
 				t.Log(c.Detail)
 				if c.Status != "ok" || !strings.HasPrefix(c.Detail, clitest.Version(cli.Command)+" works in its sandbox") || !strings.HasSuffix(c.Detail, path) || !strings.Contains(c.Detail, "MiB") || !strings.Contains(c.Detail, " without a shell: ") {
 					t.Errorf("%+v", c)
@@ -77,7 +79,7 @@ func TestDoctorLooksAtThePriceOfWhatIsAsked(t *testing.T) {
 			}
 			cfg := agentConfig(t, tt.executor, clitest.CLI(t, cli.Command))
 			cfg.Agent.Model = tt.model
-			c := found(t, cfg, app.DoctorOptions{}, app.CheckModel)[0]
+			c := found(t, cfg, doctor.Options{ListTools: oneshot.ListTools}, doctor.CheckModel)[0]
 			if c.Status != tt.status || c.Status == "fail" && !strings.Contains(c.Detail, "house-model has no price") {
 				t.Errorf("%+v", c)
 			}
@@ -90,7 +92,7 @@ func TestDoctorLooksAtThePriceOfWhatIsAsked(t *testing.T) {
 func TestDoctorWithoutKubectl(t *testing.T) {
 	claude := clitest.CLI(t, "claude")
 	t.Setenv("PATH", t.TempDir()) // where a server would look
-	c := found(t, agentConfig(t, "claude-code", claude), app.DoctorOptions{}, app.CheckAgent)[0]
+	c := found(t, agentConfig(t, "claude-code", claude), doctor.Options{ListTools: oneshot.ListTools}, doctor.CheckAgent)[0]
 	if c.Status != "warn" || !strings.Contains(c.Detail, ", without a shell: ") || !strings.Contains(c.Detail, "kubectl is not in PATH") || !strings.Contains(c.Hint, "install kubectl") {
 		t.Errorf("%+v", c)
 	}
@@ -99,7 +101,7 @@ func TestDoctorWithoutKubectl(t *testing.T) {
 func TestDoctorLooksAtAllAgents(t *testing.T) {
 	cfg := agentConfig(t, "builtin", "")
 	t.Setenv("PATH", t.TempDir()) // doctor looks where a server would
-	checks := found(t, cfg, app.DoctorOptions{AllAgents: true}, app.CheckAgent)
+	checks := found(t, cfg, doctor.Options{ListTools: oneshot.ListTools, AllAgents: true}, doctor.CheckAgent)
 	if len(checks) != 1+len(agent.CLIs()) {
 		t.Fatalf("%+v", checks)
 	}
@@ -122,7 +124,7 @@ func TestDoctorFindsWhatDoesNotStart(t *testing.T) {
 			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			c := found(t, agentConfig(t, config.ClaudeCode, path), app.DoctorOptions{}, app.CheckAgent)[0]
+			c := found(t, agentConfig(t, config.ClaudeCode, path), doctor.Options{ListTools: oneshot.ListTools}, doctor.CheckAgent)[0]
 			if c.Status != "fail" || !strings.Contains(c.Detail, tt.says) || !strings.Contains(c.Hint, "npm install -g @anthropic-ai/claude-code@") {
 				t.Errorf("%+v", c)
 			}
@@ -143,7 +145,7 @@ func TestDoctorSaysThatAVersionIsUntested(t *testing.T) {
 	if err := os.Link(clitest.Claude(t), path); err != nil {
 		t.Skipf("SKIPPED ALOUD: the cache of CLIs and the temporary directory are on two file systems: %v", err)
 	}
-	c := found(t, agentConfig(t, config.ClaudeCode, path), app.DoctorOptions{}, app.CheckAgent)[0]
+	c := found(t, agentConfig(t, config.ClaudeCode, path), doctor.Options{ListTools: oneshot.ListTools}, doctor.CheckAgent)[0]
 	if c.Status != "warn" || !strings.Contains(c.Hint, "2.9.0 was not tested, 2.1.328 was: npm install -g") {
 		t.Errorf("%+v", c)
 	}
@@ -176,10 +178,10 @@ func TestDoctorAsksWhetherAKeyIsAccepted(t *testing.T) {
 			w.WriteHeader(status)
 		}))
 		cfg := agentConfig(t, "script", "", "NIGHTCRIER_AGENT_PROVIDER=openai", "OPENAI_BASE_URL="+srv.URL+"/v1", "AGENT_SCRIPT_PATH=/bin/true")
-		if c := found(t, cfg, app.DoctorOptions{}, app.CheckModel)[0]; c.Status != "ok" || calls.Load() != 0 {
+		if c := found(t, cfg, doctor.Options{ListTools: oneshot.ListTools}, doctor.CheckModel)[0]; c.Status != "ok" || calls.Load() != 0 {
 			t.Errorf("%+v after %d calls", c, calls.Load())
 		}
-		if c := found(t, cfg, app.DoctorOptions{CheckKey: true}, app.CheckModel)[0]; c.Status != want.status || !strings.Contains(c.Detail, want.says) || !strings.Contains(c.Hint, want.hint) || calls.Load() != 1 {
+		if c := found(t, cfg, doctor.Options{ListTools: oneshot.ListTools, CheckKey: true}, doctor.CheckModel)[0]; c.Status != want.status || !strings.Contains(c.Detail, want.says) || !strings.Contains(c.Hint, want.hint) || calls.Load() != 1 {
 			t.Errorf("HTTP %d: %+v after %d calls", status, c, calls.Load())
 		}
 		srv.Close()

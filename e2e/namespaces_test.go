@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/check/doctor"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -62,12 +65,12 @@ func (h *team) serve(more ...string) {
 }
 
 // checks are what doctor says of the cluster, by code.
-func (h *team) checks() map[string]app.Check {
+func (h *team) checks() map[string]doctor.Check {
 	h.Helper()
 	_, err := h.load(nil, h.config)
 	h.must(err)
-	found := map[string]app.Check{}
-	for _, c := range app.Doctor(h.t.Context(), h.cfg, app.DoctorOptions{}) {
+	found := map[string]doctor.Check{}
+	for _, c := range doctor.Run(h.t.Context(), h.cfg, doctor.Options{ListTools: oneshot.ListTools}) {
 		found[c.Code] = c
 	}
 	return found
@@ -94,12 +97,12 @@ func (h *team) incident(ns string) (inc nightcrier.Incident) {
 func TestACredentialOfSomeNamespaces(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+os.Getenv("PATH"))
 	h := newTeam(t)
-	for _, code := range []string{app.CheckCluster, app.CheckCredential, app.CheckWatch} {
+	for _, code := range []string{doctor.CheckCluster, doctor.CheckCredential, doctor.CheckWatch} {
 		h.want(h.checks()[code].Status == "ok", "with what the manifest grants: %+v", h.checks()[code])
 	}
 	h.kube.Delete(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: h.account.Name + "-wide"}})
 	h.eventually(func() string {
-		if c := h.checks()[app.CheckWatch]; c.Status != "warn" || !strings.Contains(c.Detail, "may not list namespaces, watch namespaces, list nodes") {
+		if c := h.checks()[doctor.CheckWatch]; c.Status != "warn" || !strings.Contains(c.Detail, "may not list namespaces, watch namespaces, list nodes") {
 			return "doctor says " + c.Status + " " + c.Detail
 		}
 		return ""

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/face/api"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
 	"nightcrier.dev/nightcrier/internal/record/store"
 )
@@ -270,7 +271,7 @@ func TestCancel(t *testing.T) {
 		v := s.serve(nil).ready()
 		s.push(cluster, fault(t, oom))
 		inc := s.working()
-		run, err := client.Unix(filepath.Join(s.root, app.SocketName)).Cancel(t.Context(), inc.ID)
+		run, err := client.Unix(filepath.Join(s.root, api.SocketName)).Cancel(t.Context(), inc.ID)
 		v.kill() // it has answered; whether it has told the worker is chance
 		if err != nil || !run.CancelRequested {
 			t.Errorf("the cancel was answered with %+v, %v", run, err)

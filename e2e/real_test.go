@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"nightcrier.dev/nightcrier/internal/check/doctor"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
@@ -435,8 +438,8 @@ func TestClusterThatCannotBeRead(t *testing.T) {
 			s.must(err)
 			cfg.Clusters[0].Kubeconfig = c.kubeconfig
 			found := false
-			for _, check := range app.Doctor(t.Context(), cfg, app.DoctorOptions{}) {
-				if check.Code == app.CheckCluster {
+			for _, check := range doctor.Run(t.Context(), cfg, doctor.Options{ListTools: oneshot.ListTools}) {
+				if check.Code == doctor.CheckCluster {
 					found = check.Status != "ok" && check.Hint != "" && strings.Contains(check.Detail, c.doctor)
 					if !found {
 						t.Errorf("doctor says %+v", check)

@@ -19,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/oneshot"
+	"nightcrier.dev/nightcrier/internal/oneshot/replay"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
@@ -26,7 +29,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
-	"nightcrier.dev/nightcrier/internal/record/replay"
+	recording "nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 	"nightcrier.dev/nightcrier/internal/test/datatest"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
@@ -34,27 +37,27 @@ import (
 )
 
 // again replays an incident of the site with nothing but its record.
-func (s *site) again(inc nightcrier.Incident, change func(*app.ReplayOptions)) app.ReplayResult {
+func (s *site) again(inc nightcrier.Incident, change func(*replay.ReplayOptions)) replay.ReplayResult {
 	s.Helper()
 	cfg, _, err := config.Load(config.Options{Env: []string{"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + s.TempDir()}})
 	s.must(err)
 	then, err := s.order().config()
 	s.must(err)
 	cfg.Agent.Executor, cfg.Agent.Command, cfg.Agent.ScriptPath = inc.Executor, then.Agent.Command, then.Agent.ScriptPath // the programs are still there
-	o := app.ReplayOptions{
+	o := replay.ReplayOptions{
 		Config: cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "e2e", Out: s.TempDir(),
 		Workspace: filepath.Join(s.root, "incident-"+inc.ID), WorkerCommand: []string{testproc.Self(), "worker"},
 	}
 	if change != nil {
 		change(&o)
 	}
-	got, err := app.Replay(s.Context(), o)
+	got, err := replay.Replay(s.Context(), o)
 	s.must(err)
 	return got
 }
 
 // identical fails unless a replay came to the same.
-func (s *site) identical(got app.ReplayResult) {
+func (s *site) identical(got replay.ReplayResult) {
 	s.Helper()
 	if !got.Identical || len(got.Files) != 3 {
 		s.Errorf("replayed: %+v", got)
@@ -77,7 +80,7 @@ func TestReplayOfEveryCLI(t *testing.T) {
 
 // identicalButForCalls is identical for a CLI that may ask its model once more or less
 // than then, as some do on a busy machine: what it found out and reports is the same.
-func (s *site) identicalButForCalls(got app.ReplayResult) {
+func (s *site) identicalButForCalls(got replay.ReplayResult) {
 	s.Helper()
 	if len(got.Files) != 3 || len(got.Doubts) > 0 {
 		s.Errorf("replayed: %+v", got)
@@ -139,7 +142,7 @@ func TestReplayByAnotherAgent(t *testing.T) {
 			said, skillDir := "", filepath.Join(t.TempDir(), "our-runbook")
 			other.must(os.Mkdir(skillDir, 0o700))
 			other.must(os.WriteFile(filepath.Join(skillDir, "SKILL.md"), []byte("---\nname: our-runbook\ndescription: what we know of the cart\n---\nAsk its team.\n"), 0o600))
-			got := other.again(inc, func(o *app.ReplayOptions) {
+			got := other.again(inc, func(o *replay.ReplayOptions) {
 				cfg, _, err := config.Load(config.Options{Env: []string{
 					"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + o.Config.WorkspaceRoot, "NIGHTCRIER_AGENT_EXECUTOR=" + h.executor, "NIGHTCRIER_AGENT_COMMAND=" + command,
 					"NIGHTCRIER_AGENT_MODEL=" + model, h.key + "=" + realKey, h.url + "=" + m.URL(h.cli),
@@ -147,7 +150,7 @@ func TestReplayByAnotherAgent(t *testing.T) {
 				other.must(err)
 				o.Config, o.Another, o.Executor, o.Skill, o.Aloud = cfg, true, h.executor, skillDir, func(text string) { said += text }
 				t.Cleanup(func() {
-					spent, err := app.ReadSpending(cfg, "", time.Now)
+					spent, err := oneshot.ReadSpending(cfg, "", time.Now)
 					if err != nil || spent.All.Calls != int64(len(m.Requests(h.cli))) || spent.All.SpentUSD == 0 {
 						t.Errorf("spent is %+v, %v", spent.All, err)
 					}
@@ -251,8 +254,8 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 					t.Fatalf("the agent was not told %q:\n%s", want, last[max(0, len(last)-8<<10):])
 				}
 			}
-			tape := s.unpacked(inc, replay.File(replay.Agent(1)))
-			for name, mode := range map[string]os.FileMode{"record": 0o700, replay.File(replay.Agent(1)): 0o600} {
+			tape := s.unpacked(inc, recording.File(recording.Agent(1)))
+			for name, mode := range map[string]os.FileMode{"record": 0o700, recording.File(recording.Agent(1)): 0o600} {
 				if info, err := os.Stat(filepath.Join(s.root, "incident-"+inc.ID, name)); err != nil || info.Mode().Perm() != mode {
 					t.Errorf("%s: %v, %v", name, info, err)
 				}
@@ -272,7 +275,7 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 			if h.tools {
 				s.anotherAsks(t, h, inc, ask)
 			}
-			s.must(os.Remove(filepath.Join(s.root, "incident-"+inc.ID, replay.File(replay.Agent(1)))))
+			s.must(os.Remove(filepath.Join(s.root, "incident-"+inc.ID, recording.File(recording.Agent(1)))))
 			if got = s.again(inc, nil); got.Identical || len(got.NotServed) != 3 {
 				t.Errorf("without its tape: %+v", got)
 			}
@@ -289,7 +292,7 @@ func (s *site) anotherAsks(t *testing.T, h hands, inc nightcrier.Incident, ask f
 		ask("far_owner", map[string]any{"name": "cart"}), ask("far_owner", map[string]any{"name": "bank"}),
 		ask("prometheus_query", map[string]any{"query": "queue_length", "start": "20m"}), {Tools: []fakemodel.ToolCall{h.look(lastWords)}},
 	}, h.deliver(oneFact)...))
-	got := s.again(inc, func(o *app.ReplayOptions) {
+	got := s.again(inc, func(o *replay.ReplayOptions) {
 		cfg, err := other.order().config()
 		s.must(err)
 		cfg.WorkspaceRoot = o.Config.WorkspaceRoot

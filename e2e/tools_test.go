@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/check/doctor"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
@@ -62,13 +64,13 @@ func TestWhatServersOffer(t *testing.T) {
 	_, err := h.load([]string{"THE_TOKEN=a-long-enough-token"}, working, "tool_servers:", "  - {name: one, url: '"+web.URL+"', token_env: THE_TOKEN, tools: [look, change]}",
 		"  - {name: two, url: '"+web.URL+"', tools: [look]}")
 	h.must(err)
-	all := app.ListTools(t.Context(), h.cfg)
+	all := oneshot.ListTools(t.Context(), h.cfg)
 	if len(all) != 2 || len(all[0].Tools) != 2 || all[0].Tools[0].Offered || !all[0].Tools[1].Offered || all[0].Tools[1].ShownAs != "one_look" || all[1].Error == "" {
 		t.Errorf("%+v", all)
 	}
 	var told []string
-	for _, c := range app.Doctor(t.Context(), h.cfg, app.DoctorOptions{WorkerCommand: []string{os.Args[0]}}) {
-		if c.Code == app.CheckTools {
+	for _, c := range doctor.Run(t.Context(), h.cfg, doctor.Options{ListTools: oneshot.ListTools, WorkerCommand: []string{os.Args[0]}}) {
+		if c.Code == doctor.CheckTools {
 			told = append(told, c.Name+" "+c.Status+" "+c.Detail)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/face/api"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -350,7 +352,7 @@ func (s *site) overSocket(path string, body any) int {
 	raw, err := json.Marshal(body)
 	s.must(err)
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(s.root, app.SocketName))
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(s.root, api.SocketName))
 	}}}
 	resp, err := c.Post("http://localhost"+hooks+path, "application/json", bytes.NewReader(raw))
 	if err != nil {

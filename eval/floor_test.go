@@ -9,7 +9,8 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier/internal/check/eval"
 	"nightcrier.dev/nightcrier/internal/config"
 )
@@ -25,7 +26,7 @@ func TestFloor(t *testing.T) {
 	if *record {
 		return
 	}
-	res, err := app.Eval(t.Context(), app.EvalOptions{Dir: "cases", Executor: config.Builtin, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	res, err := oneshot.Eval(t.Context(), oneshot.EvalOptions{Dir: "cases", Executor: config.Builtin, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestEveryCauseHasACase(t *testing.T) {
 		}
 	}
 	var missing []string
-	for _, c := range app.Causes() {
+	for _, c := range eval.Causes() {
 		if !have[c.ID] {
 			missing = append(missing, c.ID)
 		}

@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 
-	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier/internal/guard/price"
 
 	"github.com/spf13/cobra"
@@ -23,14 +24,14 @@ once calls in progress have settled waits for them.`}
 	p.formatFlag(cmd, "text", "json")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := app.CheckDay(day); err != nil {
+		if err := oneshot.CheckDay(day); err != nil {
 			return usageError(cmd, fmt.Errorf("--day: %w", err))
 		}
 		cfg, err := p.loadConfig(cmd)
 		if err != nil {
 			return err
 		}
-		s, err := app.ReadSpending(cfg, day, p.now)
+		s, err := oneshot.ReadSpending(cfg, day, p.now)
 		switch {
 		case err != nil:
 			return err
@@ -43,9 +44,9 @@ once calls in progress have settled waits for them.`}
 	return cmd
 }
 
-func (p *program) printSpending(s app.Spending) {
+func (p *program) printSpending(s oneshot.Spending) {
 	t := table{heading: []string{"SPENT FOR", "CALLS", "SPENT", "HELD", "LIMIT", "TOKENS", "TOKENS HELD", "TOKEN LIMIT"}, expendable: []string{"TOKEN LIMIT", "TOKENS HELD", "CALLS"}}
-	limits := func(l app.Spent) (usd, tokens cell) {
+	limits := func(l oneshot.Spent) (usd, tokens cell) {
 		usd, tokens = plainCell("none"), plainCell("none")
 		if l.LimitUSD > 0 {
 			usd = plainCell(formatMoney(l.LimitUSD))
@@ -55,7 +56,7 @@ func (p *program) printSpending(s app.Spending) {
 		}
 		return usd, tokens
 	}
-	add := func(what string, l app.Spent) {
+	add := func(what string, l oneshot.Spent) {
 		colour := ""
 		if l.LimitReached != "" {
 			colour = red
@@ -64,7 +65,7 @@ func (p *program) printSpending(s app.Spending) {
 		t.addRow(cell{what, colour}, plainCell(fmt.Sprint(l.Calls)), plainCell(formatMoney(l.SpentUSD)), plainCell(formatMoney(l.HeldUSD)), usd,
 			plainCell(fmt.Sprint(l.SpentTokens)), plainCell(fmt.Sprint(l.HeldTokens)), tokens)
 	}
-	each := func(what string, l app.Spent) {
+	each := func(what string, l oneshot.Spent) {
 		usd, tokens := limits(l)
 		t.addRow(plainCell(what), cell{}, cell{}, cell{}, usd, cell{}, cell{}, tokens)
 	}
@@ -80,13 +81,13 @@ func (p *program) printSpending(s app.Spending) {
 			add(l.Name, l)
 		}
 	}
-	each("each run", app.Spent{LimitUSD: s.PerRunUSD, LimitTokens: s.PerRunTokens})
-	each("each incident", app.Spent{LimitUSD: s.PerIncidentUSD, LimitTokens: s.PerIncidentTokens})
+	each("each run", oneshot.Spent{LimitUSD: s.PerRunUSD, LimitTokens: s.PerRunTokens})
+	each("each incident", oneshot.Spent{LimitUSD: s.PerIncidentUSD, LimitTokens: s.PerIncidentTokens})
 	p.printTable(t)
 	if n := s.All.Waiting; n > 0 {
 		p.printMessage("%s for budget held by others", map[bool]string{true: "1 run waits", false: fmt.Sprintf("%d runs wait", n)}[n == 1])
 	}
-	for _, l := range append([]app.Spent{s.All}, s.Clusters...) {
+	for _, l := range append([]oneshot.Spent{s.All}, s.Clusters...) {
 		if l.LimitReached != "" {
 			p.printMessage("%s", l.LimitReached)
 		}

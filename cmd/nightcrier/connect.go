@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
@@ -100,7 +99,7 @@ func (p *program) connectClient(ctx context.Context, cmd *cobra.Command) (*clien
 	if err != nil {
 		return nil, nil, err
 	}
-	socket := filepath.Join(cfg.WorkspaceRoot, app.SocketName)
+	socket := filepath.Join(cfg.WorkspaceRoot, api.SocketName)
 	if conn, err := sock.Dial(ctx, socket); err == nil {
 		conn.Close()
 		return client.Unix(socket), nothing, nil

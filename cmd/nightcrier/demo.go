@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/report"
@@ -14,7 +15,7 @@ import (
 )
 
 func (p *program) demoCommand() *cobra.Command {
-	o := app.DemoOptions{Version: buildVersion().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
+	o := oneshot.DemoOptions{Version: buildVersion().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
 	level := ""
 	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: checkArgs(noArgs)}
 	cmd.Flags().BoolVar(&o.Once, "once", false, "exit when all incidents have ended, instead of serving the API until Ctrl-C")
@@ -28,7 +29,7 @@ func (p *program) demoCommand() *cobra.Command {
 		}
 		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
-		return app.Demo(ctx, o)
+		return oneshot.Demo(ctx, o)
 	}
 	return cmd
 }

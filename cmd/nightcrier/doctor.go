@@ -3,14 +3,15 @@ package main
 import (
 	"errors"
 
-	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/check/doctor"
+	"nightcrier.dev/nightcrier/internal/oneshot"
 
 	"github.com/spf13/cobra"
 )
 
 func (p *program) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "doctor", Short: "Check the setup: what would not work, and how to fix it", Args: checkArgs(noArgs)}
-	var o app.DoctorOptions
+	o := doctor.Options{ListTools: oneshot.ListTools}
 	cmd.Flags().BoolVar(&o.AllAgents, "all-agents", false, "check every supported agent CLI, not only the configured one")
 	cmd.Flags().BoolVar(&o.CheckKey, "check-key", false, "ask the provider whether it accepts the model key: one call that costs nothing")
 	p.formatFlag(cmd, "text", "json")
@@ -23,13 +24,13 @@ func (p *program) doctorCommand() *cobra.Command {
 		}
 		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
-		return p.printChecks(app.Doctor(ctx, cfg, o))
+		return p.printChecks(doctor.Run(ctx, cfg, o))
 	}
 	return cmd
 }
 
 // printChecks prints what was found; errFound when something failed.
-func (p *program) printChecks(checks []app.Check) (err error) {
+func (p *program) printChecks(checks []doctor.Check) (err error) {
 	t := table{}
 	for _, c := range checks {
 		colour := map[string]string{"ok": green, "warn": yellow, "fail": red}[c.Status]

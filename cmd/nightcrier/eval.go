@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier/internal/check/eval"
 	"nightcrier.dev/nightcrier/internal/config"
 
@@ -51,7 +52,7 @@ With --min-exact or --max-false-alarms it exits 6 when the result is worse.`,
 // listCauses prints what reports name, and the verdicts that stand where there is
 // no cause.
 func (p *program) listCauses() error {
-	list := app.Causes()
+	list := eval.Causes()
 	if p.format == "json" {
 		return p.printJSON(list)
 	}
@@ -86,7 +87,7 @@ func (p *program) runEval(cmd *cobra.Command, f evalFlags, given []string) error
 	}
 	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
-	res, err := app.Eval(ctx, app.EvalOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Dir: given[0], Executor: cfg.Agent.Executor})
+	res, err := oneshot.Eval(ctx, oneshot.EvalOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Dir: given[0], Executor: cfg.Agent.Executor})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/guard/price"
@@ -128,7 +130,7 @@ func (p *program) runGuard(ctx context.Context, f guardFlags, command []string) 
 	if err != nil {
 		return err
 	}
-	g, err := app.OpenGuard(app.GuardOptions{Kubeconfig: f.kubeconfig, Context: f.context, Namespace: f.namespace, Out: out, Unannounced: f.unannounced, Listen: f.listen,
+	g, err := oneshot.OpenGuard(oneshot.GuardOptions{Kubeconfig: f.kubeconfig, Context: f.context, Namespace: f.namespace, Out: out, Unannounced: f.unannounced, Listen: f.listen,
 		Environ: p.environ, Logger: log, Now: p.now})
 	if f.budget > 0 && errors.Is(err, app.ErrNoKubeconfig) {
 		p.printMessage("nightcrier guard: no cluster is guarded: %s", err)
@@ -185,7 +187,7 @@ func hasRecord(dir string) bool {
 
 // guardModels has something run with guards before the models, and says what it spent.
 func (p *program) guardModels(f guardFlags, out string, log *slog.Logger, run func(environ []string) error) error {
-	m, err := app.OpenModelGuards(app.ModelGuardOptions{USD: price.FromDollars(f.budget), Prices: f.prices, Out: out, Environ: p.environ, Logger: log, Now: p.now})
+	m, err := oneshot.OpenModelGuards(oneshot.ModelGuardOptions{USD: price.FromDollars(f.budget), Prices: f.prices, Out: out, Environ: p.environ, Logger: log, Now: p.now})
 	if err != nil {
 		return err
 	}
@@ -214,7 +216,7 @@ func guardDir(out string) (string, error) {
 }
 
 // serveGuard lets the guard serve until the first signal.
-func (p *program) serveGuard(ctx context.Context, g *app.Guard, f guardFlags, log *slog.Logger) error {
+func (p *program) serveGuard(ctx context.Context, g *oneshot.Guard, f guardFlags, log *slog.Logger) error {
 	if err := writeGuardKubeconfig(f.outKubeconfig, g.Kubeconfig); err != nil {
 		return err
 	}
@@ -266,7 +268,7 @@ type errExit struct{ code int }
 func (e errExit) Error() string { return fmt.Sprintf("the command exited with code %d", e.code) }
 
 // runWithCluster runs the command with a kubeconfig that leads to the guard.
-func (p *program) runWithCluster(g *app.Guard, out string, environ, command []string) error {
+func (p *program) runWithCluster(g *oneshot.Guard, out string, environ, command []string) error {
 	path := filepath.Join(out, "kubeconfig")
 	if err := writeGuardKubeconfig(path, g.Kubeconfig); err != nil {
 		return err

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
@@ -317,9 +318,9 @@ func (p *program) reportCommand() *cobra.Command {
 			if err := json.Unmarshal(raw, &r); err != nil {
 				return nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", given[0], err)
 			}
-			return p.printReport(app.Triaged{Report: &r}, report.Beside{Rest: "nightcrier incidents report " + given[0] + " -o full", Look: "clusters[].kubeconfig in its configuration names the credential to look with"})
+			return p.printReport(triage.Result{Report: &r}, report.Beside{Rest: "nightcrier incidents report " + given[0] + " -o full", Look: "clusters[].kubeconfig in its configuration names the credential to look with"})
 		case "full":
-			return p.printReport(app.Triaged{Markdown: raw}, report.Beside{})
+			return p.printReport(triage.Result{Markdown: raw}, report.Beside{})
 		}
 		_, err = p.stdout.Write(raw)
 		return err

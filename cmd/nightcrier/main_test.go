@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -161,7 +160,7 @@ func server(ts *testscript.TestScript, _ bool, _ []string) {
 		Markdown: func(context.Context, nightcrier.Incident, []byte) ([]byte, error) {
 			return []byte("# The report\n\x1b[2J"), nil
 		}})
-	srv := api.NewServer(api.ServerConfig{API: a, Listen: "127.0.0.1:0", Socket: ts.MkAbs(filepath.Join("incidents", app.SocketName)), Logger: slog.New(slog.DiscardHandler)})
+	srv := api.NewServer(api.ServerConfig{API: a, Listen: "127.0.0.1:0", Socket: ts.MkAbs(filepath.Join("incidents", api.SocketName)), Logger: slog.New(slog.DiscardHandler)})
 	ts.Check(srv.Start(context.Background()))
 	ts.Setenv("SERVER", "http://"+srv.Addr())
 	ts.Defer(func() {

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
 
@@ -65,40 +66,40 @@ func (p *program) runMCP(cmd *cobra.Command, f mcpFlags) error {
 	defer stop()
 	if f.stdio {
 		o.In, o.Out = asCloser(p.stdin), writeCloser{p.stdout}
-		return app.ServeMCP(ctx, o)
+		return oneshot.ServeMCP(ctx, o)
 	}
-	if o.Listener, err = app.ListenOn("--listen", f.listen); err != nil {
+	if o.Listener, err = oneshot.ListenOn("--listen", f.listen); err != nil {
 		return err
 	}
 	defer o.Listener.Close() // closed already is as good
 	o.Ready = func() { p.printMessage("MCP at http://%s/mcp", o.Listener.Addr()) }
-	return app.ServeMCP(ctx, o)
+	return oneshot.ServeMCP(ctx, o)
 }
 
-func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (app.MCPOptions, error) {
+func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (oneshot.MCPOptions, error) {
 	from := p.configOptions(cmd)
 	delete(from.Flags, "listen") // it is not where the API listens
 	from.Env = slices.DeleteFunc(slices.Clone(from.Env), func(kv string) bool { return strings.HasPrefix(kv, mcpToken+"=") })
 	standsFor(from, "executor", "agent.executor", f.executor)
 	cfg, warnings, err := p.loadFrom(from)
 	if err != nil {
-		return app.MCPOptions{}, err
+		return oneshot.MCPOptions{}, err
 	}
 	p.printWarnings(warnings)
 	log, err := p.newLogger(f.level)
 	if err != nil {
-		return app.MCPOptions{}, usageError(cmd, err)
+		return oneshot.MCPOptions{}, usageError(cmd, err)
 	}
 	token, err := p.mcpToken(f.tokenFile)
 	if err != nil {
-		return app.MCPOptions{}, err
+		return oneshot.MCPOptions{}, err
 	}
 	if f.kubeconfig != "" {
 		if _, err := os.Stat(f.kubeconfig); err != nil {
-			return app.MCPOptions{}, unreadable("--kubeconfig", f.kubeconfig, err)
+			return oneshot.MCPOptions{}, unreadable("--kubeconfig", f.kubeconfig, err)
 		}
 	}
-	return app.MCPOptions{
+	return oneshot.MCPOptions{
 		Config: cfg, Logger: log, Version: buildVersion().Version, Kubeconfig: f.kubeconfig, Context: f.context, Executor: f.executor,
 		Records: records{p, cmd}, Environ: p.environ, Token: token, Evidence: f.evidence,
 	}, nil

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/check/doctor"
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -108,7 +110,7 @@ func TestTriageExit(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		p := &program{stdout: &out, format: "json"}
-		if got := nightcrier.CodeOf(p.printTriage(app.Triaged{Incident: c.inc, Report: c.rep}, report.Beside{})); got != c.want || !strings.Contains(out.String(), `"incident"`) {
+		if got := nightcrier.CodeOf(p.printTriage(triage.Result{Incident: c.inc, Report: c.rep}, report.Beside{})); got != c.want || !strings.Contains(out.String(), `"incident"`) {
 			t.Errorf("%s: %q, want %q; %s", name, got, c.want, out.String())
 		}
 	}
@@ -117,10 +119,10 @@ func TestTriageExit(t *testing.T) {
 func TestChecksExit(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{stdout: &out, format: "text"}
-	if err := p.printChecks([]app.Check{{Status: "ok"}, {Status: "warn"}}); err != nil {
+	if err := p.printChecks([]doctor.Check{{Status: "ok"}, {Status: "warn"}}); err != nil {
 		t.Errorf("warnings are no failure: %v", err)
 	}
-	if err := p.printChecks([]app.Check{{Status: "fail"}, {Status: "ok"}}); !errors.Is(err, errFound) {
+	if err := p.printChecks([]doctor.Check{{Status: "fail"}, {Status: "ok"}}); !errors.Is(err, errFound) {
 		t.Errorf("%v", err)
 	}
 }

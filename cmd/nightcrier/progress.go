@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -28,7 +29,7 @@ type progressLine struct {
 	ended sync.WaitGroup
 
 	mu    sync.Mutex
-	now   app.Progress
+	now   triage.Progress
 	shown bool
 }
 
@@ -61,7 +62,7 @@ func (l *progressLine) keepDrawing(now func() time.Time) {
 }
 
 // showProgress takes what goes on now.
-func (l *progressLine) showProgress(p app.Progress) {
+func (l *progressLine) showProgress(p triage.Progress) {
 	if l == nil {
 		return
 	}

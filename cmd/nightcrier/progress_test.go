@@ -7,20 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
 )
 
 func TestProgressFitsTheTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		width int
-		now   app.Progress
+		now   triage.Progress
 		want  string
 	}{
-		{40, app.Progress{}, "4s  connecting"},
-		{40, app.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list pods -n shop"},
-		{60, app.Progress{Reads: 12, About: "2. Job shop/x", Doing: "get jobs x"}, "4s  12 reads  2. Job shop/x  get jobs x"},
-		{20, app.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list…"},
-		{40, app.Progress{Doing: "tool \x1b[2Jx"}, "4s  tool [2Jx"},
+		{40, triage.Progress{}, "4s  connecting"},
+		{40, triage.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list pods -n shop"},
+		{60, triage.Progress{Reads: 12, About: "2. Job shop/x", Doing: "get jobs x"}, "4s  12 reads  2. Job shop/x  get jobs x"},
+		{20, triage.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list…"},
+		{40, triage.Progress{Doing: "tool \x1b[2Jx"}, "4s  tool [2Jx"},
 	} {
 		l := &progressLine{width: tt.width, now: tt.now}
 		if got := l.lineText(4500 * time.Millisecond); got != tt.want {
@@ -33,7 +33,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 func TestProgressGoesAway(t *testing.T) {
 	var out bytes.Buffer
 	l := &progressLine{out: &out, width: 40, stop: make(chan struct{})}
-	l.showProgress(app.Progress{Doing: "list pods"})
+	l.showProgress(triage.Progress{Doing: "list pods"})
 	l.draw(time.Second)
 	fmt.Fprintln(l, "Warning: x")
 	l.draw(2 * time.Second)
@@ -49,7 +49,7 @@ func TestProgressIsForTerminals(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{stderr: &out, now: time.Now}
 	line := p.beginProgress()
-	line.showProgress(app.Progress{Doing: "list pods"})
+	line.showProgress(triage.Progress{Doing: "list pods"})
 	line.endLine()
 	if p.printMessage("done"); out.String() != "done\n" {
 		t.Errorf("%q", out.String())

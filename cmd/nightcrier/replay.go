@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"nightcrier.dev/nightcrier/internal/oneshot/replay"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/record/replay"
+	recording "nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
@@ -77,7 +78,7 @@ func (p *program) runReplay(cmd *cobra.Command, f replayFlags, given []string) e
 	if err != nil {
 		return usageError(cmd, err)
 	}
-	o := app.ReplayOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Workspace: f.workspace, Out: f.out, Force: f.force,
+	o := replay.ReplayOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Workspace: f.workspace, Out: f.out, Force: f.force,
 		Another: another, Executor: f.executor, Skill: f.skill, Aloud: func(text string) { p.printMessage("%s", text) }}
 	if f.workspace == "" {
 		if o.Workspace, err = incidentDir(cfg, given[0]); err != nil {
@@ -86,7 +87,7 @@ func (p *program) runReplay(cmd *cobra.Command, f replayFlags, given []string) e
 	}
 	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
-	again, err := app.Replay(ctx, o)
+	again, err := replay.Replay(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func incidentDir(cfg *config.Config, id string) (string, error) {
 }
 
 // printReplay prints what came of it; what differs is something found.
-func (p *program) printReplay(again app.ReplayResult) error {
+func (p *program) printReplay(again replay.ReplayResult) error {
 	if p.format == "json" {
 		if err := p.printJSON(again); err != nil {
 			return err
@@ -128,7 +129,7 @@ func (p *program) printReplay(again app.ReplayResult) error {
 	return nil
 }
 
-func (p *program) showReplay(r app.ReplayResult) {
+func (p *program) showReplay(r replay.ReplayResult) {
 	how := "repeated from its record"
 	if r.Another != nil {
 		how = "investigated again by " + r.Another.Executor + " on the recorded cluster"
@@ -156,7 +157,7 @@ func (p *program) showReplay(r app.ReplayResult) {
 }
 
 // showAnother prints two investigations beside each other.
-func (p *program) showAnother(a *app.AnotherAgent) {
+func (p *program) showAnother(a *replay.AnotherAgent) {
 	fmt.Fprintln(p.stdout)
 	t := table{heading: []string{"WHAT", "THEN", "NOW"}}
 	for _, x := range a.Aspects {
@@ -187,7 +188,7 @@ const widestBeside = 56
 // maxShownDifferences is how many differences are printed; -o json has all.
 const maxShownDifferences = 12
 
-func (p *program) showDifferences(list []replay.Difference) {
+func (p *program) showDifferences(list []recording.Difference) {
 	for i, d := range list {
 		if i == maxShownDifferences {
 			fmt.Fprintf(p.stdout, "\nand %d more; -o json lists all.\n", len(list)-i)

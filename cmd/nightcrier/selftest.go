@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier/internal/check/selftest"
 	"nightcrier.dev/nightcrier/internal/text"
 
@@ -66,7 +67,7 @@ func suiteNames() (names []string) {
 }
 
 func (p *program) runSelftest(cmd *cobra.Command, f selftestFlags, given []string) error {
-	o := app.SelftestOptions{Cluster: f.cluster, Kubeconfig: f.kubeconfig, Context: f.context, Sandbox: f.sandbox, Environ: p.environ,
+	o := oneshot.SelftestOptions{Cluster: f.cluster, Kubeconfig: f.kubeconfig, Context: f.context, Sandbox: f.sandbox, Environ: p.environ,
 		Progress: func(text string) { p.printMessage("%s", text) }}
 	if len(given) == 1 && given[0] != "all" {
 		if !slices.Contains(suiteNames(), given[0]) {
@@ -100,7 +101,7 @@ func (p *program) runSelftest(cmd *cobra.Command, f selftestFlags, given []strin
 	o.Config = cfg
 	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
-	found, err := app.Selftest(ctx, o)
+	found, err := oneshot.Selftest(ctx, o)
 	if err != nil {
 		return err
 	}

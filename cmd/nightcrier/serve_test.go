@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/face/api"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
 	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 )
@@ -47,7 +48,7 @@ func newSite(t *testing.T) *site {
 	must(t, s.peer.Listen())
 	t.Cleanup(func() { s.peer.Close() })
 	must(t, os.WriteFile(s.script, []byte(agent), 0o755))
-	s.client = client.Unix(filepath.Join(s.root, app.SocketName))
+	s.client = client.Unix(filepath.Join(s.root, api.SocketName))
 	return s
 }
 

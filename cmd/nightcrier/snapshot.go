@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/text"
 
@@ -62,7 +63,7 @@ func (p *program) recordSnapshot(cmd *cobra.Command, f snapshotFlags) error {
 	}
 	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()
-	s, err := app.Record(ctx, app.RecordOptions{
+	s, err := oneshot.Record(ctx, oneshot.RecordOptions{
 		Kubeconfig: f.kubeconfig, Context: f.context, Environ: p.environ, Cluster: f.cluster, Namespaces: f.namespaces,
 		Progress: func(line string) { p.printMessage("%s", line) }, Logger: log, Now: p.now,
 	})
@@ -124,7 +125,7 @@ func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string)
 	if !f.original {
 		s = s.Shift(p.now())
 	}
-	server, err := app.ServeSnapshot(s, f.listen, log)
+	server, err := oneshot.ServeSnapshot(s, f.listen, log)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
@@ -18,8 +19,8 @@ const cardsOfSweep = 3
 
 // runSweep looks at a whole cluster and prints what it found. It is a NoReport error when
 // a report is not valid.
-func (p *program) runSweep(ctx context.Context, o app.TriageOptions, f triageFlags, line *progressLine) error {
-	s, err := app.Sweep(ctx, o)
+func (p *program) runSweep(ctx context.Context, o triage.Options, f triageFlags, line *progressLine) error {
+	s, err := triage.Sweep(ctx, o)
 	line.endLine()
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func (p *program) runSweep(ctx context.Context, o app.TriageOptions, f triageFla
 	if err != nil {
 		return err
 	}
-	for _, t := range slices.Concat([]app.Triaged{s.Whole}, s.Found, s.Unclear) {
+	for _, t := range slices.Concat([]triage.Result{s.Whole}, s.Found, s.Unclear) {
 		if t.Report == nil || !t.Report.Valid || t.Incident.Status != nightcrier.Resolved {
 			return nightcrier.Errorf(nightcrier.NoReport, "no valid report of %s: %s", t.Incident.Resource, orOther(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
 		}
@@ -46,7 +47,7 @@ type triageDocument struct {
 	Report   *nightcrier.Report  `json:"report"`
 }
 
-func triageDocuments(list []app.Triaged) []triageDocument {
+func triageDocuments(list []triage.Result) []triageDocument {
 	out := []triageDocument{}
 	for _, t := range list {
 		out = append(out, triageDocument{t.Incident, t.Report})
@@ -54,7 +55,7 @@ func triageDocuments(list []app.Triaged) []triageDocument {
 	return out
 }
 
-func sweepDocument(s app.Swept) any {
+func sweepDocument(s triage.Swept) any {
 	return struct {
 		Cluster triageDocument      `json:"cluster"`
 		Faults  []triageDocument    `json:"faults"`
@@ -65,7 +66,7 @@ func sweepDocument(s app.Swept) any {
 
 // printSweep prints the faults, the worst first, and what was not looked at; f has the
 // flags that lead to the cluster.
-func (p *program) printSweep(s app.Swept, f triageFlags) error {
+func (p *program) printSweep(s triage.Swept, f triageFlags) error {
 	if s.Whole.Report == nil {
 		return nil
 	}
@@ -114,14 +115,14 @@ func sweepRest(r *nightcrier.Report, from string) string {
 
 // printBounds says what of the cluster was not looked at, and what to do about it. What
 // a card has told already is not said again.
-func (p *program) printBounds(s app.Swept) {
+func (p *program) printBounds(s triage.Swept) {
 	var bounds []string
 	if len(s.Left) > 0 {
 		var names []string
 		for _, o := range s.Left {
 			names = append(names, o.String())
 		}
-		bounds = append(bounds, fmt.Sprintf("In trouble too, but %d at most are looked at one by one: %s", app.SweepMost, strings.Join(names, ", ")))
+		bounds = append(bounds, fmt.Sprintf("In trouble too, but %d at most are looked at one by one: %s", triage.SweepMost, strings.Join(names, ", ")))
 	}
 	if s.Cut {
 		bounds = append(bounds, fmt.Sprintf("One look names %d objects in trouble at most, and there may be more: look again when the first are mended, or at one namespace with -n.", len(s.Whole.Report.Scope.Affected)))
@@ -141,7 +142,7 @@ func (p *program) printBounds(s app.Swept) {
 
 // toldOnCard reports whether the report of a card that was printed names what was not
 // looked at.
-func (p *program) toldOnCard(s app.Swept, n nightcrier.NotChecked) bool {
+func (p *program) toldOnCard(s triage.Swept, n nightcrier.NotChecked) bool {
 	for i, t := range s.Found {
 		if (i < cardsOfSweep || p.format == "full") && slices.Contains(t.Report.NotChecked, n) {
 			return true

@@ -5,27 +5,28 @@ import (
 	"strings"
 	"testing"
 
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 )
 
 func TestBoundsOfASweep(t *testing.T) {
 	onCard := nightcrier.NotChecked{What: "kubectl logs cart", Why: "forbidden"}
 	only := nightcrier.NotChecked{What: "list nodes", Why: "the credential may not read it, or the snapshot does not hold it"}
-	found := app.Triaged{Report: &nightcrier.Report{NotChecked: []nightcrier.NotChecked{onCard}}}
-	swept := app.Swept{
-		Whole: app.Triaged{Report: &nightcrier.Report{NotChecked: []nightcrier.NotChecked{onCard, only}}},
+	found := triage.Result{Report: &nightcrier.Report{NotChecked: []nightcrier.NotChecked{onCard}}}
+	swept := triage.Swept{
+		Whole: triage.Result{Report: &nightcrier.Report{NotChecked: []nightcrier.NotChecked{onCard, only}}},
 		Left:  []nightcrier.Object{{Kind: "Deployment", Namespace: "fleet", Name: "tracking"}},
 	}
 	for name, c := range map[string]struct {
-		found  []app.Triaged
+		found  []triage.Result
 		format string
 		told   bool // what a card tells is told here too
 	}{
-		"on the card that is shown":   {[]app.Triaged{found}, "text", false},
+		"on the card that is shown":   {[]triage.Result{found}, "text", false},
 		"on no card":                  {nil, "text", true},
-		"of a fault that is one line": {[]app.Triaged{{Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, found}, "text", true},
-		"of a fault shown in full":    {[]app.Triaged{{Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, found}, "full", false},
+		"of a fault that is one line": {[]triage.Result{{Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, found}, "text", true},
+		"of a fault shown in full":    {[]triage.Result{{Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, {Report: &nightcrier.Report{}}, found}, "full", false},
 	} {
 		var out bytes.Buffer
 		p := &program{stderr: &out, width: 60, format: c.format}

@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+
 	"github.com/spf13/cobra"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -27,7 +29,7 @@ server cannot be asked, the tools of the others are shown and the command fails.
 		if err != nil {
 			return err
 		}
-		all := app.ListTools(cmd.Context(), cfg)
+		all := oneshot.ListTools(cmd.Context(), cfg)
 		if p.format == "json" {
 			err = p.printJSON(map[string]any{"servers": all})
 		} else {
@@ -43,7 +45,7 @@ server cannot be asked, the tools of the others are shown and the command fails.
 	return cmd
 }
 
-func (p *program) printTools(all []app.OfferedTools) {
+func (p *program) printTools(all []mcp.Offered) {
 	t := table{heading: []string{"SERVER", "TOOL", "HINTS", "AGENTS GET IT AS"}}
 	for _, s := range all {
 		for _, o := range s.Tools {
@@ -59,7 +61,7 @@ func (p *program) printTools(all []app.OfferedTools) {
 		p.printMessage("tool_servers names no server.")
 	case len(t.rows) > 0:
 		p.printTable(t)
-	case !slices.ContainsFunc(all, func(s app.OfferedTools) bool { return s.Error != "" }): // which is told
+	case !slices.ContainsFunc(all, func(s mcp.Offered) bool { return s.Error != "" }): // which is told
 		p.printMessage("No server offers a tool.")
 	}
 	for _, s := range all {

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/cluster/preflight"
 	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -111,7 +113,7 @@ func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) e
 			}
 		}
 	}
-	t, err := app.Triage(ctx, o)
+	t, err := triage.Run(ctx, o)
 	line.endLine()
 	if err != nil {
 		return f.ofFile(err)
@@ -135,7 +137,7 @@ func (f triageFlags) ofFile(err error) error {
 	return err
 }
 
-func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (app.TriageOptions, error) {
+func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (triage.Options, error) {
 	from := p.configOptions(cmd)
 	if f.executor != "" {
 		standsFor(from, "executor", "agent.executor", f.executor)
@@ -145,14 +147,14 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 	}
 	cfg, warnings, err := p.loadFrom(from)
 	if err != nil {
-		return app.TriageOptions{}, err
+		return triage.Options{}, err
 	}
 	p.printWarnings(warnings)
 	log, err := p.newLogger(f.level)
 	if err != nil {
-		return app.TriageOptions{}, usageError(cmd, err)
+		return triage.Options{}, usageError(cmd, err)
 	}
-	o := app.TriageOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Kubeconfig: f.kubeconfig, Context: f.context,
+	o := triage.Options{Config: cfg, Logger: log, Version: buildVersion().Version, Kubeconfig: f.kubeconfig, Context: f.context,
 		Cluster: f.cluster, Out: f.out}
 	if f.kubeconfig != "" {
 		if _, err := os.Stat(f.kubeconfig); err != nil {
@@ -180,7 +182,7 @@ func (p *program) openSnapshot(cmd *cobra.Command, f triageFlags) (*snapshot.Sna
 }
 
 // readTarget reads what is to be investigated.
-func (p *program) readTarget(cmd *cobra.Command, f triageFlags, given []string, o *app.TriageOptions) (err error) {
+func (p *program) readTarget(cmd *cobra.Command, f triageFlags, given []string, o *triage.Options) (err error) {
 	named := min(1, len(given)) // KIND/NAME, or KIND NAME
 	for _, file := range []string{f.event, f.alert} {
 		if file != "" {
@@ -200,11 +202,11 @@ func (p *program) readTarget(cmd *cobra.Command, f triageFlags, given []string, 
 	case f.alert != "":
 		o.Alert, err = p.readPayload("--alert", f.alert, maxAlerts)
 	case len(given) > 0 || f.namespace != "":
-		o.Target, err = app.ParseTarget(given, f.namespace)
+		o.Target, err = triage.ParseTarget(given, f.namespace)
 	case o.Snapshot != nil && o.Snapshot.Namespace() != "":
 		o.Target = nightcrier.Resource{Kind: "Namespace", Name: o.Snapshot.Namespace()}
 	case o.Snapshot != nil:
-		o.Target = nightcrier.Resource{Kind: app.ClusterKind}
+		o.Target = nightcrier.Resource{Kind: kinds.Cluster}
 	default:
 		return usageError(cmd, fmt.Errorf("what is to be investigated? Name an object such as deployment/cart, a whole namespace with -n NAMESPACE, the whole cluster with -A, an event with --event FILE, or an alert with --alert FILE"))
 	}
@@ -246,7 +248,7 @@ var payloadsOf = map[string]string{
 
 // printTriage prints what came of it, and fails with NoReport when that is no valid
 // report.
-func (p *program) printTriage(t app.Triaged, beside report.Beside) error {
+func (p *program) printTriage(t triage.Result, beside report.Beside) error {
 	var err error
 	switch {
 	case p.format == "json":
@@ -276,7 +278,7 @@ func reportedFault(inc nightcrier.Incident) string {
 
 // restOf says where the whole report is: in the workspace that was kept, or printed
 // in place of the card.
-func restOf(t app.Triaged, out string) string {
+func restOf(t triage.Result, out string) string {
 	again := "add -o full to read it here, or -o html for a page"
 	if out == "" {
 		return again
@@ -285,7 +287,7 @@ func restOf(t app.Triaged, out string) string {
 }
 
 // printReport prints a report for people: the card, all of it, or a page.
-func (p *program) printReport(t app.Triaged, beside report.Beside) error {
+func (p *program) printReport(t triage.Result, beside report.Beside) error {
 	page := string(t.Markdown)
 	switch p.format {
 	case "text":

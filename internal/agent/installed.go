@@ -118,3 +118,14 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // Tested reports whether the executor was tested with that version of its CLI.
 func (e Executor) Tested(version string) bool { return slices.Contains(e.Versions, version) }
+
+// LacksKubectl reports whether an agent would look with kubectl, which is not there,
+// and can look with our tools instead.
+func LacksKubectl(executor string) bool {
+	e, err := For(executor)
+	if err != nil || e.UsesTools || e.ToolPrefix == "" {
+		return false
+	}
+	_, err = exec.LookPath("kubectl")
+	return err != nil
+}

@@ -8,13 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -35,14 +34,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 
-// Names of what lies in the workspace root beside the incidents.
-const (
-	storeFile   = "nightcrier.db"
-	engineFile  = "engine.db"
-	maskKeyFile = ".mask-key"
-	// SocketName is the Unix socket of the running server.
-	SocketName = "nightcrier.sock"
-)
+// engineFile is the engine's SQLite file in the workspace root.
+const engineFile = "engine.db"
 
 // ClusterAccess is how one cluster is read: by diagnosis, and for owners.
 type ClusterAccess interface {
@@ -83,11 +76,11 @@ type Options struct {
 	// Journaled and RetryPause are passed on to the runs; crash tests use them.
 	Journaled  func(nightcrier.JournalEntry)
 	RetryPause time.Duration
-	// budgetDir has the record of what is spent on models; empty is one in the workspace
+	// BudgetDir has the record of what is spent on models; empty is one in the workspace
 	// root.
-	budgetDir string
-	// replays is the record of the investigation that is made again, nil for new ones.
-	replays *replayStage
+	BudgetDir string
+	// Replays is the record of the investigation that is made again, nil for new ones.
+	Replays *Stage
 }
 
 // App is a running Nightcrier. Start it once; Stop may be called at any time.
@@ -144,22 +137,10 @@ func New(o Options) (*App, error) {
 		o.Now = time.Now
 	}
 	var err error
-	if o.WorkerCommand, err = orOwn(o.WorkerCommand); err != nil {
+	if o.WorkerCommand, err = worker.ChooseCommand(o.WorkerCommand); err != nil {
 		return nil, err
 	}
 	return &App{opt: o, cfg: o.Config, log: o.Logger, metrics: telemetry.NewMetrics(o.Version), ready: make(chan struct{})}, nil
-}
-
-// orOwn is the command that starts a worker: by default this very program.
-func orOwn(command []string) ([]string, error) {
-	if len(command) > 0 {
-		return command, nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
-	}
-	return []string{exe, "worker"}, nil
 }
 
 // Start brings everything up, in the order in which the parts need each other,
@@ -214,7 +195,7 @@ func (a *App) divideGroups(context.Context) error {
 func (a *App) tellReady() {
 	log := a.log.With("version", a.opt.Version, "workspace_root", a.root.Path(), "clusters", len(a.cfg.Clusters), "executor", a.cfg.Agent.Executor)
 	if a.server != nil {
-		log = log.With("socket", filepath.Join(a.root.Path(), SocketName), "listen", a.server.Addr(), "health_listen", a.server.HealthAddr(), "webhook_listen", a.server.WebhookAddr())
+		log = log.With("socket", filepath.Join(a.root.Path(), api.SocketName), "listen", a.server.Addr(), "health_listen", a.server.HealthAddr(), "webhook_listen", a.server.WebhookAddr())
 	}
 	log.Info("ready", "component", "app", "event", "ready")
 }
@@ -257,7 +238,7 @@ func (a *App) openRoot(context.Context) error {
 	}
 	a.root = root
 	a.onStop("workspace root", func(context.Context) error { return root.Close() })
-	key, err := maskKey(filepath.Join(root.Path(), maskKeyFile))
+	key, err := root.MaskKey()
 	if err != nil {
 		return err
 	}
@@ -269,39 +250,11 @@ func (a *App) openRoot(context.Context) error {
 }
 
 // allSecrets are the values that must not appear anywhere.
-func (a *App) allSecrets() []string { return append(secretsOf(a.cfg), a.opt.Secrets...) }
-
-// secretsOf are the secrets that a configuration holds.
-func secretsOf(cfg *config.Config) []string {
-	database := cfg.DatabaseURL.Reveal()
-	values := []string{cfg.Slack.WebhookURL.Reveal(), database}
-	if u, err := url.Parse(database); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		values = append(values, password)
-	}
-	for _, key := range cfg.ModelKeys() {
-		values = append(values, key.Reveal())
-	}
-	for _, c := range cfg.Clusters {
-		values = append(values, c.MCP.APIKey.Reveal(), c.Alertmanager.Token.Reveal())
-		for _, e := range []config.Endpoint{c.Sources.Prometheus, c.Sources.Loki} {
-			values = append(values, e.Token.Reveal(), e.Password.Reveal())
-		}
-	}
-	for _, w := range cfg.Webhooks {
-		values = append(values, w.Token.Reveal())
-	}
-	for _, s := range cfg.ToolServers {
-		for _, value := range s.Variables {
-			values = append(values, value.Reveal())
-		}
-	}
-	return values
-}
+func (a *App) allSecrets() []string { return append(a.cfg.Secrets(), a.opt.Secrets...) }
 
 func (a *App) openStore(ctx context.Context) error {
 	st, err := store.Open(ctx, store.Options{
-		URL: a.cfg.DatabaseURL.Reveal(), Path: filepath.Join(a.root.Path(), storeFile), Logger: a.log, Now: a.opt.Now,
+		URL: a.cfg.DatabaseURL.Reveal(), Path: filepath.Join(a.root.Path(), store.FileName), Logger: a.log, Now: a.opt.Now,
 	})
 	if err != nil {
 		return err

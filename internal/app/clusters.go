@@ -21,6 +21,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
+	"nightcrier.dev/nightcrier/internal/guard/recorded"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
@@ -387,4 +388,30 @@ func (u unusable) Logs(context.Context, string, string, string, bool, int64, int
 func (u unusable) Permissions(context.Context, string) (map[string]any, error) { return nil, u.err }
 func (u unusable) Owner(context.Context, nightcrier.Resource) (nightcrier.Resource, error) {
 	return nightcrier.Resource{}, u.err
+}
+
+// openSnapshots serves the snapshots that stand in the place of live clusters, so
+// that a cluster's credential is a kubeconfig here as everywhere.
+func (a *App) openSnapshots() error {
+	for i, c := range a.cfg.Clusters {
+		s := a.opt.Snapshots[c.Name]
+		if s == nil {
+			continue
+		}
+		server, err := recorded.ServeSnapshot(s, a.log)
+		if err != nil {
+			return err
+		}
+		a.onStop("snapshot "+c.Name, func(context.Context) error { return server.Close() })
+		a.cfg.Clusters[i].Kubeconfig = server.Kubeconfig
+	}
+	return nil
+}
+
+// clusterNow is what is now in a cluster: a snapshot stands still.
+func (a *App) clusterNow(cluster string) time.Time {
+	if s := a.opt.Snapshots[cluster]; s != nil {
+		return s.CapturedAt
+	}
+	return a.opt.Now()
 }

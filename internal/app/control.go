@@ -122,7 +122,7 @@ func (a *App) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrie
 	a.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
 	a.metrics.AgentEnded(inc.Cluster, res)
 	a.metrics.IncidentClosed(inc.Cluster, inc.Status)
-	if res.FailureClass == nightcrier.FailBudget && a.opt.budgetDir == "" { // else the server tells
+	if res.FailureClass == nightcrier.FailBudget && a.opt.BudgetDir == "" { // else the server tells
 		a.keeper.runLater(a.tellBudgets)
 	}
 }
@@ -152,6 +152,31 @@ func (a *App) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 		a.metrics.IncidentClosed(inc.Cluster, inc.Status)
 		if r.Reason == nightcrier.QueueExpired {
 			a.keeper.runLater(func(ctx context.Context) error { return announcer{a}.Ended(ctx, inc, nil, r.ID) })
+		}
+	}
+}
+
+// AwaitEnd waits until an incident has ended, and shows each state of it that it sees
+// before. When ctx is done first its run is cancelled and awaited: who waits leaves nothing
+// running.
+func (a *App) AwaitEnd(ctx context.Context, id string, see func(nightcrier.Incident)) (nightcrier.Incident, error) {
+	done := ctx.Done()
+	clean := context.WithoutCancel(ctx)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		inc, err := a.store.Incident(clean, id)
+		if err != nil || !inc.Status.Open() {
+			return inc, err
+		}
+		see(inc)
+		select {
+		case <-done:
+			done = nil
+			if _, err := a.Cancel(clean, id, "interrupted"); err != nil && nightcrier.CodeOf(err) != nightcrier.Conflict {
+				return inc, err
+			}
+		case <-tick.C:
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func Credential(kubeconfig, context string, environ []string) (*worker.Credentia
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	cfg, err := rules.Load()
-	kubeconfig = orOther(kubeconfig, "of the environment")
+	kubeconfig = cmp.Or(kubeconfig, "of the environment")
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig %s: %w", kubeconfig, err)
 	}
@@ -73,7 +74,7 @@ var (
 // LogsIn reports whether a variable of that name is one by which the tools of a
 // cloud log in. Those that lead to a model's API, such as GOOGLE_API_KEY, are none.
 func LogsIn(name string) bool {
-	for _, p := range modelProviders {
+	for _, p := range nightcrier.Providers() {
 		if slices.Contains(config.KeyVariables(p), name) || slices.Contains(config.AddressVariables(p), name) {
 			return false
 		}

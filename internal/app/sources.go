@@ -2,41 +2,21 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
-// sourcesOf is what a cluster's configuration lets be asked for metrics and logs, nil
-// for nothing.
-func sourcesOf(c config.Cluster) *data.Access {
-	a := &data.Access{Prometheus: endpointOf(c.Sources.Prometheus), Loki: endpointOf(c.Sources.Loki), Namespaces: c.Namespaces}
-	if a.Prometheus == nil && a.Loki == nil {
-		return nil
-	}
-	return a
-}
-
-func endpointOf(e config.Endpoint) *data.Endpoint {
-	if e.URL == "" {
-		return nil
-	}
-	return &data.Endpoint{
-		URL: e.URL, Token: e.Token.Reveal(), Username: e.Username, Password: e.Password.Reveal(), Tenant: e.Tenant, NamespaceLabel: e.NamespaceLabel,
-	}
-}
-
 // sourcesFor are those of a live cluster: a snapshot stands still, and metrics go on.
 func (c *clusters) sourcesFor(name string) *data.Access {
 	if c.override != nil || c.snapshots[name] != nil {
 		return nil
 	}
-	return sourcesOf(c.config[name])
+	cl := c.config[name]
+	return cl.DataAccess()
 }
 
 // Sources are what diagnosis asks for metrics and logs, through a guard that tells
@@ -67,33 +47,4 @@ func (c *clusters) Sources(name string, m *mask.Masker, audit func(context.Conte
 		}
 	}
 	return s
-}
-
-// checkSources asks each source of a cluster whether it answers.
-func checkSources(ctx context.Context, cl config.Cluster) []Check {
-	access := sourcesOf(cl)
-	if access == nil {
-		return nil
-	}
-	masker := freshMask(access.Secrets()...)
-	g, err := data.New(data.Config{
-		Access: *access, Mask: masker.Bytes, MaskLog: masker.Log, Logger: slog.New(slog.DiscardHandler),
-		Audit: func(context.Context, journal.Request) error { return nil },
-	})
-	if err != nil {
-		return []Check{Check{Code: CheckSources, Name: cl.Name}.asFailed(err, "see clusters[].sources")}
-	}
-	var checks []Check
-	for _, system := range []string{data.Prometheus, data.Loki} {
-		if !g.Has(system) {
-			continue
-		}
-		c := Check{Code: CheckSources, Name: cl.Name + ", " + system}
-		if said, err := g.Check(ctx, system); err != nil {
-			checks = append(checks, c.asFailed(err, "check clusters[].sources."+system+": its address from here, its credential, and its tenant"))
-		} else {
-			checks = append(checks, c.asOK(said))
-		}
-	}
-	return checks
 }

@@ -54,12 +54,3 @@ func TestWatchTakesTheCredentialThatIs(t *testing.T) {
 		t.Errorf("%d pods of the second, %v", n, err)
 	}
 }
-
-// Who looks once subscribes to nothing and watches nothing.
-func TestOneLookHasNoSources(t *testing.T) {
-	known := config.Cluster{Name: "c1", Watch: true, MCP: config.MCP{Endpoint: "http://h/"}, Kubeconfig: "/k"}
-	c := TriageOptions{Cluster: "c1"}.chooseCluster(&config.Config{Clusters: []config.Cluster{known}})
-	if c.Watch || c.MCP.Endpoint != "" || c.Kubeconfig != "/k" {
-		t.Errorf("%+v", c)
-	}
-}

@@ -17,7 +17,7 @@ func (a *App) openWebhooks(context.Context) error {
 			return dec.Outcome, dec.Repeated, err
 		}}
 	for _, c := range a.cfg.Clusters {
-		cluster := alertCluster(c)
+		cluster := AlertCluster(c)
 		cluster.MaskLog = func(text string) string { return a.access.MaskLog(c.Name, text) }
 		cfg.Clusters = append(cfg.Clusters, cluster)
 	}
@@ -31,9 +31,9 @@ func (a *App) openWebhooks(context.Context) error {
 	return err
 }
 
-// alertCluster is how a cluster's alerts come. Where nothing else tells of the cluster
+// AlertCluster is how a cluster's alerts come. Where nothing else tells of the cluster
 // they are listed in any case, so that no cluster is missing in the list.
-func alertCluster(c config.Cluster) webhook.Cluster {
+func AlertCluster(c config.Cluster) webhook.Cluster {
 	return webhook.Cluster{
 		Name: c.Name, Labels: c.Labels, Token: senderToken(c.Alertmanager.TokenEnv, c.Alertmanager.Token), AlertLabels: c.Alertmanager.Labels,
 		Listed: c.Alertmanager.Given || c.MCP.Endpoint == "" && !c.Watch,

@@ -3,15 +3,13 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -30,33 +28,12 @@ import (
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
-// maskKey returns the key that makes the tags of masked values stable, and
-// makes it at the first start.
-func maskKey(path string) ([]byte, error) {
-	key, err := os.ReadFile(path)
-	if err == nil && len(key) >= 32 {
-		return key, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nightcrier.Errorf(nightcrier.Refused, "read %s: %w", path, err)
-	}
-	key = make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
-	if err := os.WriteFile(path, key, 0o600); err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Exhausted, "write %s: %w", path, err)
-	}
-	return key, nil
-}
-
 // workers starts agents in processes of their own, with the credentials that
 // are no part of a run's order.
 type workers struct {
 	command []string
 	secrets worker.Secrets
-	// key is the one for a provider's models.
-	key func(nightcrier.Provider) config.Secret
-	// tools are the MCP servers, of which runs may have some.
-	tools []config.ToolServer
+	cfg     *config.Config
 	// sources are what may be asked of a cluster's metrics and logs.
 	sources func(cluster string) *data.Access
 	// record is the workspace that answers in the place of tools and sources, "" for none.
@@ -67,8 +44,8 @@ func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, clust
 	secrets := w.secrets
 	secrets.Learned = learned
 	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
-	secrets.ModelAPIKey = w.key(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
-	secrets.Variables = variablesFor(w.tools, spec.ToolServers)
+	secrets.ModelAPIKey = w.cfg.ModelKey(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
+	secrets.Variables = w.cfg.VariablesOf(spec.ToolServers)
 	spec.Record = w.record
 	return worker.Launch(ctx, w.command[0], w.command[1:], dir, spec, secrets)
 }
@@ -102,12 +79,12 @@ func (a *App) openClusters(context.Context) error {
 // beside it, and looks for the troubleshooter's script. All are read once: what
 // changes on disk reaches no agent before the next start.
 func (a *App) openSkills() ([]*skill.Skill, error) {
-	all, script, err := findSkills(a.cfg)
+	all, script, err := a.cfg.Skills.Find()
 	if err != nil {
 		return nil, err
 	}
-	if o := a.opt.replays; o != nil && o.skill != nil {
-		all = withSkill(all, o.skill)
+	if o := a.opt.Replays; o != nil && o.Skill != nil {
+		all = skill.Put(all, o.Skill)
 	}
 	for _, s := range all {
 		for _, note := range s.Notes {
@@ -115,33 +92,8 @@ func (a *App) openSkills() ([]*skill.Skill, error) {
 		}
 		a.log.Debug("skill", "event", "skill", "skill", s.Name, "version", s.Version, "digest", s.Ref().Digest, "from", s.From)
 	}
-	a.triageScript = existingDir(cmp.Or(a.cfg.Skills.TriageScript, script))
+	a.triageScript = script
 	return all, nil
-}
-
-// wantedSkills are the names of the skills that agents get.
-func wantedSkills(cfg *config.Config) []string {
-	return append([]string{skill.Troubleshooter}, cfg.Skills.Include...)
-}
-
-// findSkills finds them, and the script that the troubleshooter brings along. Its
-// errors are Invalid: what was asked for is not there.
-func findSkills(cfg *config.Config) (all []*skill.Skill, script string, err error) {
-	library, err := skill.Open(cfg.Skills.Options())
-	if err != nil {
-		return nil, "", nightcrier.Errorf(nightcrier.Invalid, "%w", err)
-	}
-	for i, name := range wantedSkills(cfg) {
-		s, err := library.Find(name)
-		switch {
-		case err != nil && i == 0:
-			return nil, "", err
-		case err != nil:
-			return nil, "", nightcrier.Errorf(nightcrier.Invalid, "skills.include: %w", err)
-		}
-		all = append(all, s)
-	}
-	return all, library.TriageScript(skill.Troubleshooter), nil
 }
 
 // openRuns starts the engine; interrupted runs go on from here.
@@ -154,9 +106,9 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, key: a.cfg.ModelKey, tools: a.cfg.ToolServers, sources: a.access.sourcesFor}
-	if o := a.opt.replays; o != nil {
-		own.record = o.record
+	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor}
+	if o := a.opt.Replays; o != nil {
+		own.record = o.Record
 	}
 	var agents run.Workers = own
 	if a.opt.Workers != nil {
@@ -222,39 +174,26 @@ func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
 }
 
 func (a *App) newOrder(r nightcrier.Run) run.Order {
-	if o := a.opt.replays; o != nil && o.order != nil {
-		return *o.order
+	if o := a.opt.Replays; o != nil && o.Order != nil {
+		return *o.Order
 	}
 	ag, err := a.cfg.AgentFor(r.Executor)
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
 	}
 	s := ag.Spec
-	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !lacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
-	s.SkillsDir, s.TriageScript = existingDir(a.cfg.Skills.CacheDir), a.triageScript
-	s.ToolServers, s.Budget = a.toolServers(r.Key), limitsOf(a.cfg.Budget)
+	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
+	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
+	s.ToolServers, s.Budget = a.toolServers(r.Key), a.cfg.Budget.Limits()
 	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Agent: s}
 }
 
 // toolServers are the servers whose tools the agents of a cluster get.
 func (a *App) toolServers(cluster string) []toolserver.Server {
-	if o := a.opt.replays; o != nil {
-		return o.servers
+	if o := a.opt.Replays; o != nil {
+		return o.Servers
 	}
-	return toolsFor(a.cfg.ToolServers, cluster)
-}
-
-// existingDir returns the directory that dir really is, "" when it is not there: a
-// sandbox can show neither a link to elsewhere nor nothing.
-func existingDir(dir string) string {
-	if dir == "" {
-		return ""
-	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return ""
-	}
-	return real
+	return a.cfg.ToolServersOf(cluster)
 }
 
 func (a *App) startSources(ctx context.Context) error {
@@ -292,16 +231,8 @@ const sourceGate = 16
 
 // sourceConfig completes what all sources share with what is a cluster's own.
 func (a *App) sourceConfig(c config.Cluster, cfg mcp.Config) mcp.Config {
+	cfg.Cluster, cfg.Labels, cfg.Endpoint, cfg.Mode, cfg.APIKey = c.Name, c.Labels, c.MCP.Endpoint, c.MCP.Mode, c.MCP.APIKey.Reveal
 	cfg.Logger, cfg.Now, cfg.Timings = a.log.With("component", "source"), a.opt.Now, a.opt.SourceTimings
-	return ofCluster(c, cfg)
-}
-
-// ofCluster adds what a cluster's configuration says of its MCP server.
-func ofCluster(c config.Cluster, cfg mcp.Config) mcp.Config {
-	cfg.Cluster, cfg.Labels, cfg.Endpoint, cfg.Mode = c.Name, c.Labels, c.MCP.Endpoint, c.MCP.Mode
-	if c.MCP.APIKey.IsSet() {
-		cfg.APIKey = c.MCP.APIKey.Reveal
-	}
 	return cfg
 }
 
@@ -337,7 +268,7 @@ func (a *App) startServer(ctx context.Context) error {
 	}
 	h := api.New(api.Options{
 		Version: a.opt.Version, Incidents: a.store, Events: a.store, Journal: a.store, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
-		Metrics: a.metrics.Handler(), Markdown: a.reportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
+		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
 	})
 	at := listenersOf(a.cfg)
 	at.API, at.Webhooks, at.Logger = h, a.hooks.Public(), a.log.With("component", "api")
@@ -348,7 +279,7 @@ func (a *App) startServer(ctx context.Context) error {
 
 // listenersOf are where a server is found.
 func listenersOf(cfg *config.Config) api.ServerConfig {
-	return api.ServerConfig{Listen: cfg.Listen, HealthListen: cfg.HealthListen, WebhookListen: cfg.WebhookListen, Socket: filepath.Join(cfg.WorkspaceRoot, SocketName)}
+	return api.ServerConfig{Listen: cfg.Listen, HealthListen: cfg.HealthListen, WebhookListen: cfg.WebhookListen, Socket: filepath.Join(cfg.WorkspaceRoot, api.SocketName)}
 }
 
 func (a *App) isReady(ctx context.Context) error {
@@ -374,9 +305,9 @@ func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
 	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, nil
 }
 
-// reportMarkdown returns the report for people: what the reporting step wrote, or made anew
+// ReportMarkdown returns the report for people: what the reporting step wrote, or made anew
 // from report.json when the workspace is gone.
-func (a *App) reportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+func (a *App) ReportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
 	if ws, err := a.root.Open(inc.ID); err == nil {
 		defer ws.Close()
 		if md, err := ws.ReadFile("output/final-report.md"); err == nil {

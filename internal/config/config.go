@@ -11,6 +11,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -197,3 +198,31 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // LogValue logs the mask.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Secrets are all that the configuration holds.
+func (c *Config) Secrets() []string {
+	database := c.DatabaseURL.Reveal()
+	values := []string{c.Slack.WebhookURL.Reveal(), database}
+	if u, err := url.Parse(database); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		values = append(values, password)
+	}
+	for _, key := range c.ModelKeys() {
+		values = append(values, key.Reveal())
+	}
+	for _, cl := range c.Clusters {
+		values = append(values, cl.MCP.APIKey.Reveal(), cl.Alertmanager.Token.Reveal())
+		for _, e := range []Endpoint{cl.Sources.Prometheus, cl.Sources.Loki} {
+			values = append(values, e.Token.Reveal(), e.Password.Reveal())
+		}
+	}
+	for _, w := range c.Webhooks {
+		values = append(values, w.Token.Reveal())
+	}
+	for _, s := range c.ToolServers {
+		for _, value := range s.Variables {
+			values = append(values, value.Reveal())
+		}
+	}
+	return values
+}

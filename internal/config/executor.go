@@ -322,3 +322,18 @@ func providerWords(providers []nightcrier.Provider) []string {
 func (l *loader) isInstalled(cli agent.Executor) bool {
 	return l.environ["PATH"] != "" && l.inPath(cli.Command)
 }
+
+// AgentToLookAt is another executor as this configuration would have it; one that lacks a
+// model's name can be looked at without.
+func (c *Config) AgentToLookAt(executor string) Agent {
+	if a, err := c.AgentFor(executor); err == nil {
+		return a
+	}
+	e, err := agent.For(executor)
+	if err != nil || len(e.Providers) == 0 {
+		return Agent{Spec: agent.Spec{Executor: executor, Shell: c.Agent.Shell}}
+	}
+	p := e.Providers[0]
+	spec := agent.Spec{Executor: executor, Provider: p, MaxTurns: c.Agent.MaxTurns, AllowedTools: c.Agent.AllowedTools, Shell: c.Agent.Shell, Require: c.Agent.Require}
+	return Agent{Spec: spec, APIKey: c.ModelKey(p)}
+}

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
@@ -203,4 +205,45 @@ func (l *loader) checkRunbooks(cfg *Config) {
 	for _, err := range problems[:min(len(problems), maxProblems)] {
 		l.addNeed(cfg, at, strings.TrimSpace(err.Error()))
 	}
+}
+
+// Names are those of the skills that agents get, the troubleshooter first.
+func (s *Skills) Names() []string {
+	return append([]string{skill.Troubleshooter}, s.Include...)
+}
+
+// Find finds them, and the script that the troubleshooter brings along. Its
+// errors are Invalid: what was asked for is not there.
+func (s *Skills) Find() (all []*skill.Skill, script string, err error) {
+	library, err := skill.Open(s.Options())
+	if err != nil {
+		return nil, "", nightcrier.Errorf(nightcrier.Invalid, "%w", err)
+	}
+	for i, name := range s.Names() {
+		one, err := library.Find(name)
+		switch {
+		case err != nil && i == 0:
+			return nil, "", err
+		case err != nil:
+			return nil, "", nightcrier.Errorf(nightcrier.Invalid, "skills.include: %w", err)
+		}
+		all = append(all, one)
+	}
+	return all, existingPath(cmp.Or(s.TriageScript, library.TriageScript(skill.Troubleshooter))), nil
+}
+
+// ShownDir is CacheDir as a sandbox shows it, "" where there is none.
+func (s *Skills) ShownDir() string { return existingPath(s.CacheDir) }
+
+// existingPath returns the path that path really is, "" when it is not there: a
+// sandbox can show neither a link to elsewhere nor nothing.
+func existingPath(path string) string {
+	if path == "" {
+		return ""
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	return real
 }

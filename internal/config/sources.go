@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/guard/data"
 )
 
 // Sources are where a cluster's metrics and logs are asked for.
@@ -117,4 +119,23 @@ func (l *loader) sourceSecret(cfg *Config, variable, at string) Secret {
 		l.addNeed(cfg, at, fmt.Sprintf("the variable %s is not set: nothing is sent for it", variable))
 	}
 	return NewSecret(value)
+}
+
+// DataAccess is what may be asked of the cluster's metrics and logs, nil for nothing.
+func (c *Cluster) DataAccess() *data.Access {
+	a := &data.Access{Prometheus: c.Sources.Prometheus.guarded(), Loki: c.Sources.Loki.guarded(), Namespaces: c.Namespaces}
+	if a.Prometheus == nil && a.Loki == nil {
+		return nil
+	}
+	return a
+}
+
+// guarded is the endpoint as its guard takes it, nil where none is set.
+func (e *Endpoint) guarded() *data.Endpoint {
+	if e.URL == "" {
+		return nil
+	}
+	return &data.Endpoint{
+		URL: e.URL, Token: e.Token.Reveal(), Username: e.Username, Password: e.Password.Reveal(), Tenant: e.Tenant, NamespaceLabel: e.NamespaceLabel,
+	}
 }

@@ -175,3 +175,32 @@ func (l *loader) readVariables(cfg *Config, s *ToolServer, at string) {
 		s.Variables[name] = NewSecret(value)
 	}
 }
+
+// ToolServersOf are the MCP servers for the investigations of one cluster.
+func (c *Config) ToolServersOf(cluster string) (servers []toolserver.Server) {
+	for _, s := range c.ToolServers {
+		if len(s.Clusters) == 0 || slices.Contains(s.Clusters, cluster) {
+			servers = append(servers, s.Guarded())
+		}
+	}
+	return servers
+}
+
+// Guarded is the server as its guard takes it.
+func (s *ToolServer) Guarded() toolserver.Server {
+	return toolserver.Server{Name: s.Name, URL: s.URL, Command: s.Command, TokenEnv: s.TokenEnv, Env: s.Env, Read: s.Read, Ports: s.Ports, Tools: s.Tools, Timeout: s.Timeout}
+}
+
+// VariablesOf are the values that a run's servers need: no others leave us.
+func (c *Config) VariablesOf(servers []toolserver.Server) map[string]string {
+	values := map[string]string{}
+	for _, s := range servers {
+		i := slices.IndexFunc(c.ToolServers, func(known ToolServer) bool { return known.Name == s.Name })
+		for _, name := range s.Variables() {
+			if i >= 0 && c.ToolServers[i].Variables[name].IsSet() {
+				values[name] = c.ToolServers[i].Variables[name].Reveal()
+			}
+		}
+	}
+	return values
+}

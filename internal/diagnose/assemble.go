@@ -84,11 +84,12 @@ func (a *assembler) cleanObject(o nightcrier.Object) nightcrier.Object {
 func (a *assembler) decideVerdict() {
 	switch {
 	case a.f.Hearsay && a.f.goneForGood(), len(a.findings) == 0 && a.isTargetWell():
+		a.findings = nil // what the event said of something that is gone
 		a.r.Verdict = nightcrier.VerdictRecovered
 		if !a.hasTraces() {
 			a.r.Verdict = nightcrier.VerdictHealthy
 		}
-	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low: // no more than a guess
+	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low, a.f.Doubt != "": // no more than a guess
 		a.r.Verdict = nightcrier.VerdictUndetermined
 	default:
 		top := a.findings[0]
@@ -118,7 +119,7 @@ func (a *assembler) isTargetWell() bool {
 	case f.Hearsay:
 		return false
 	case f.isWholeTarget():
-		return f.TargetGone || f.ownerRead && f.workloadsRead() && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.isWell() })
+		return f.TargetGone || f.ownerRead && f.workloadsRead() && len(f.others) > 0 && !slices.ContainsFunc(f.others, func(o *Facts) bool { return !o.isWell() })
 	case f.Owner.Kind == "CronJob":
 		return f.workloadsRead() && f.isWell()
 	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
@@ -134,7 +135,7 @@ func (a *assembler) isTargetWell() bool {
 	case len(f.Pods) == 0 && f.Owner == f.Target:
 		return f.TargetGone
 	}
-	return f.isWell()
+	return f.isWell() && f.isOwnerKnown()
 }
 
 // behindIsWell reports whether the target was read, no rule found it wrong, and the
@@ -168,7 +169,7 @@ func (f *Facts) workloadsRead() bool {
 // goneForGood reports whether the target is gone, and its fault with it. A Pod is replaced
 // under another name: no workload that may have made it may be in trouble.
 func (f *Facts) goneForGood() bool {
-	if !f.TargetGone || f.Target.Kind != "Pod" {
+	if !f.TargetGone || f.Target.Kind != "Pod" || f.homeGone {
 		return f.TargetGone
 	}
 	return f.workloadsRead() && !slices.ContainsFunc(f.Scene.allWorkloads(), func(o *Facts) bool {
@@ -243,7 +244,17 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 		h.Statement = a.cleanText("Nothing is known to be wrong; "+starts+" is coming up, and was not judged.", maxText)
 		h.Falsification = testByDescribe(a.f.Target).decidesBetween("it is ready and stays so", "something keeps it from getting ready")
 	}
-	if a.r.Verdict != nightcrier.VerdictUndetermined {
+	gone := a.f.whatIsGone()
+	switch {
+	case a.f.Doubt != "":
+		h.Statement = a.cleanText(a.f.Target.String()+" is gone, or was never in the cluster that was asked.", maxText)
+	case a.f.isBare():
+		h.Statement = a.cleanText("There is no workload in "+a.f.Target.String()+": nothing was found wrong, and nothing well.", maxText)
+	case a.r.Verdict == nightcrier.VerdictUndetermined:
+	case gone != "":
+		h.Confidence = nightcrier.Medium
+		h.Statement = a.cleanText(gone+" is gone, and with it what was wrong there.", maxText)
+	default:
 		h.Confidence = nightcrier.Medium
 		h.Statement = a.cleanText(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.describeNoise()), maxText)
 		h.Falsification = testByDescribe(a.f.Target).decidesBetween("it is ready and does not restart", "it is not ready, or has restarted since")
@@ -353,6 +364,9 @@ func (a *assembler) addActions() {
 			Priority: 1, Action: "Nothing needs mending now; find out why it happened if it comes back",
 			Outcome: "no time is spent on a fault that has passed", Risk: "a fault that comes and goes is found later",
 		})
+		return
+	case a.f.Doubt != "":
+		a.r.Actions = append(a.r.Actions, a.seekCluster())
 		return
 	case a.onlyComesUp() != "":
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{

@@ -184,8 +184,7 @@ func readOne[T any](ctx context.Context, c *collector, f *Facts, into *[]Read[T]
 	case err != nil || ref == (Ref{}):
 		return err
 	case missing:
-		f.TargetGone, f.goneRef = true, ref
-		return nil
+		return c.noteMissing(ctx, f, ref)
 	}
 	*into = []Read[T]{{obj, ref}}
 	return nil
@@ -289,9 +288,9 @@ func readOwnerInto[T any, P interface {
 	}
 	if missing {
 		if f.Owner == f.Target {
-			f.TargetGone, f.goneRef = true, ref
+			err = c.noteMissing(ctx, f, ref)
 		}
-		return nightcrier.Resource{}, nil
+		return nightcrier.Resource{}, err
 	}
 	f.ownerRead = true
 	*into = &Read[T]{obj, ref}
@@ -352,7 +351,7 @@ func (c *collector) readPods(ctx context.Context, f *Facts) error {
 	}
 	sel := f.podSelector()
 	if sel == nil {
-		f.countPods(f.Pods)
+		f.countPods(append(slices.Clone(f.Pods), c.siblingsOf(f)...))
 		return nil
 	}
 	if !c.scene.Complete("Pod", f.Owner.Namespace) && !c.closed[scope{"Pod", f.Owner.Namespace}] {

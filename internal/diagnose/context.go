@@ -23,12 +23,7 @@ func (a *assembler) addContext() {
 		a.addNeighbours()
 		a.addWarnings()
 	}
-	if a.f.TargetGone {
-		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{
-			What: a.cleanText(a.f.Target.String(), maxText), Why: "it does not exist any more",
-		})
-		a.addFact(Observation{Text: a.f.Target.String() + " does not exist any more", Quote: "not found", Ref: a.f.goneRef}, nightcrier.Verified)
-	}
+	a.addAbsence()
 	if a.in.Event.FaultType != nightcrier.Asked || len(a.r.Facts) == 0 { // that somebody asked is no news
 		a.addClaim()
 	}

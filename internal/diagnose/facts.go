@@ -53,9 +53,11 @@ type Facts struct {
 	// claimRef is where the event itself was recorded.
 	claimRef Ref
 
-	// TargetGone is set when the cluster says that the target does not exist.
-	TargetGone bool
-	goneRef    Ref
+	// TargetGone is set when the target does not exist any more, homeGone when its
+	// namespace is not there. Doubt says why a target that was not found may not be gone.
+	TargetGone, homeGone bool
+	Doubt                string
+	goneRef              Ref
 	// ownerRead is set when the owner, or a part of the way to it, was read.
 	ownerRead bool
 }

@@ -43,8 +43,7 @@ func (c *collector) readWhole(ctx context.Context, f *Facts) error {
 	}
 	f.Owner, f.ownerRead = f.Target, c.reads > int(c.unanswered.Load()) && len(c.denied) < len(looks)
 	if gone := c.had[keyOf(f.Target)]; gone.missing {
-		f.TargetGone, f.goneRef = true, gone.ref
-		return nil
+		return c.noteMissing(ctx, f, gone.ref)
 	}
 	if err := c.readBeyond(ctx, ns); err != nil {
 		return err

@@ -254,4 +254,10 @@ func TestHealthOfARealServer(t *testing.T) {
 	if gone.Report.RootCause != nil {
 		t.Errorf("a Pod that does not exist has cause %+v", gone.Report.RootCause)
 	}
+	w.ns = "of-another-cluster"
+	for _, kind := range []string{"Pod", "Deployment", "PersistentVolumeClaim"} {
+		if r := w.diagnose(t, kind, "never-was").Report; r.Verdict != nightcrier.VerdictUndetermined || r.RootCause != nil {
+			t.Errorf("a %s in a namespace that does not exist: %s, cause %+v", kind, r.Verdict, r.RootCause)
+		}
+	}
 }

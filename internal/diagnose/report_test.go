@@ -322,7 +322,7 @@ func TestTargetThatIsGone(t *testing.T) {
 		{"its successor fails too", deployed(pod(crashing(1, "Error", time.Second))), nightcrier.VerdictFault},
 		{"its successor is well", wellDeployed(pod(ready(0))), nightcrier.VerdictRecovered},
 		{"nobody counts its successor", deployed(pod(ready(0))), nightcrier.VerdictUndetermined},
-		{"nothing is left", newCluster(), nightcrier.VerdictRecovered},
+		{"nothing is left", newCluster(namespace("shop")), nightcrier.VerdictRecovered},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,6 +10,7 @@
 //   - model: the way to a model
 //   - price: what calls of a model cost
 //   - readonly: what an agent may do, and whether a shell command only reads
+//   - recorded: what was recorded of a cluster, served as a cluster behind its guard
 //   - tools: our own tools, as an MCP server for an agent
 //   - toolserver: an MCP server of others, as it is configured
 package guard

@@ -11,6 +11,7 @@ package mask
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -42,6 +43,13 @@ func New(key []byte, values ...string) *Masker {
 	m := &Masker{key: append([]byte(nil), key...), count: new(atomic.Int64)}
 	m.known = newLexicon(m.variants(values))
 	return m
+}
+
+// Fresh returns a learning Masker whose tags nothing else has.
+func Fresh(values ...string) *Masker {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return New(key, values...).Learning()
 }
 
 // With returns a Masker that knows these values as well. Tags, count and memory are m's.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -243,4 +244,13 @@ func (s *Skill) Install(w Writer) (nightcrier.SkillRef, error) {
 		}
 	}
 	return s.Ref(), nil
+}
+
+// Put adds a skill to others, or puts it in the place of one of its name.
+func Put(all []*Skill, s *Skill) []*Skill {
+	if i := slices.IndexFunc(all, func(o *Skill) bool { return o.Name == s.Name }); i >= 0 {
+		all[i] = s
+		return all
+	}
+	return append(all, s)
 }

@@ -54,7 +54,10 @@ func TestAnswersBecomeCodes(t *testing.T) {
 		want   nightcrier.Code
 		says   string
 	}{
-		{404, status(`pods "cart" not found`), nightcrier.NotFound, `pods "cart" not found`},
+		{404, `{"kind":"Status","reason":"NotFound","message":"pods \"cart\" not found","details":{"name":"cart","kind":"pods"}}`, nightcrier.NotFound, `pods "cart" not found`},
+		{404, `{"kind":"Status","reason":"NotFound","message":"the server could not find the requested resource","details":{}}`, nightcrier.Invalid, "the cluster does not serve it"},
+		{404, "404 page not found", nightcrier.Invalid, "kubectl api-resources"},
+		{404, "", nightcrier.Invalid, "the cluster does not serve it"},
 		{410, status("gone"), nightcrier.NotFound, "gone"},
 		{403, status(`pods "cart" is forbidden`), nightcrier.Refused, "is forbidden"},
 		{401, status("Unauthorized"), nightcrier.Unreachable, "does not accept the credential"},
@@ -65,7 +68,7 @@ func TestAnswersBecomeCodes(t *testing.T) {
 		{502, strings.Repeat("<html>", 10000), nightcrier.Unreachable, "<html>"},
 	}
 	for _, c := range cases {
-		t.Run(fmt.Sprint(c.status), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %.20s", c.status, c.body), func(t *testing.T) {
 			_, err := dial(t, answer(c.status, c.body)).Get(t.Context(), cart)
 			if nightcrier.CodeOf(err) != c.want || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", nightcrier.CodeOf(err), err)
@@ -74,6 +77,19 @@ func TestAnswersBecomeCodes(t *testing.T) {
 				t.Errorf("the server's text went through unbounded: %q", err)
 			}
 		})
+	}
+}
+
+// TestAKindThatIsNotServed: that nothing serves a kind says nothing about an object of it.
+func TestAKindThatIsNotServed(t *testing.T) {
+	rollout := nightcrier.Resource{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Namespace: "shop", Name: "cart"}
+	for name, h := range map[string]http.HandlerFunc{
+		"no such group": answer(404, "404 page not found"),
+		"no such kind":  answer(200, `{"resources":[{"name":"workflows","kind":"Workflow","namespaced":true}]}`),
+	} {
+		if _, err := dial(t, h).Get(t.Context(), rollout); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), `no kind "Rollout" in argoproj.io/v1alpha1`) {
+			t.Errorf("%s: %s: %v", name, nightcrier.CodeOf(err), err)
+		}
 	}
 }
 

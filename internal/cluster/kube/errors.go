@@ -37,6 +37,9 @@ func (c *Client) refusalError(what string, status int, body []byte) error {
 	text := statusMessage(body)
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
+		if status == http.StatusNotFound && !namesMissing(body) {
+			return nightcrier.Errorf(nightcrier.NotFound, "%s: %w: %s answered 404: %s", what, errNotServed, c.base.Host, text)
+		}
 		return nightcrier.Errorf(nightcrier.NotFound, "%s: not found on %s: %s", what, c.base.Host, text)
 	case http.StatusForbidden:
 		return nightcrier.Errorf(nightcrier.Refused, "%s: the credential for %s may not: %s", what, c.base.Host, text)
@@ -46,6 +49,19 @@ func (c *Client) refusalError(what string, status int, body []byte) error {
 		return nightcrier.Errorf(nightcrier.Invalid, "%s: %s: %s", what, c.base.Host, text)
 	}
 	return nightcrier.Errorf(nightcrier.Unreachable, "%s: %s answered %d: %s", what, c.base.Host, status, text)
+}
+
+// errNotServed is in the chain of a NotFound that names no object: nothing serves the path,
+// as for a kind or a version that the cluster has not, or behind an address that is another's.
+var errNotServed = errors.New("the cluster does not serve it")
+
+// namesMissing reports whether a Status names the object that is missing.
+func namesMissing(body []byte) bool {
+	var s struct {
+		Reason  string
+		Details struct{ Name string }
+	}
+	return json.Unmarshal(body, &s) == nil && s.Reason == "NotFound" && s.Details.Name != ""
 }
 
 const maxMessage = 300

@@ -66,6 +66,9 @@ func (c *Client) discoverKind(ctx context.Context, group, version, kind string) 
 	body, err := c.fetchBody(ctx, request{
 		what: "discover " + k.APIVersion(), path: strings.TrimSuffix(k.Path(""), "/"), accept: acceptJSON, limit: maxBody,
 	})
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		return kinds.Kind{}, c.unservedKind(k)
+	}
 	if err != nil {
 		return kinds.Kind{}, err
 	}
@@ -84,5 +87,10 @@ func (c *Client) discoverKind(ctx context.Context, group, version, kind string) 
 			return k, nil
 		}
 	}
-	return kinds.Kind{}, nightcrier.Errorf(nightcrier.NotFound, "%s has no kind %q in %s", c.base.Host, kind, k.APIVersion())
+	return kinds.Kind{}, c.unservedKind(k)
+}
+
+// unservedKind says that the cluster has no such kind, which is not that an object is gone.
+func (c *Client) unservedKind(k kinds.Kind) error {
+	return nightcrier.Errorf(nightcrier.NotFound, "%w: %s has no kind %q in %s", errNotServed, c.base.Host, k.Name, k.APIVersion())
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"strconv"
 
@@ -42,16 +43,26 @@ func (c *Client) getObject(ctx context.Context, res nightcrier.Resource, accept 
 	}
 	k, err := c.findKind(ctx, res.APIVersion, res.Kind)
 	if err != nil {
-		return nil, err
+		return nil, unlessServed(err)
 	}
 	if res.Namespace == "" && !k.ClusterWide {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "get %s: the namespace is missing", res)
 	}
-	return c.fetchBody(ctx, request{
+	body, err := c.fetchBody(ctx, request{
 		what:   "get " + res.String(),
 		path:   k.Path(res.Namespace) + "/" + url.PathEscape(res.Name),
 		accept: accept, limit: maxBody,
 	})
+	return body, unlessServed(err)
+}
+
+// unlessServed makes of an error that says that nothing serves a kind one that does not say
+// that an object of it is gone.
+func unlessServed(err error) error {
+	if errors.Is(err, errNotServed) {
+		return nightcrier.Errorf(nightcrier.Invalid, "%w (`kubectl api-resources` lists what is served)", err)
+	}
+	return err
 }
 
 // List returns a List of the kind's objects as JSON, at most limit of them (1

@@ -96,7 +96,8 @@ func (a api) answerRequest(w http.ResponseWriter, r *http.Request, q request) {
 	case o == nil && why != "":
 		notCaptured(w, "get", q, why)
 	case o == nil:
-		writeFailure(w, http.StatusNotFound, metav1.StatusReasonNotFound, q.Resource()+` "`+q.name+`" not found`)
+		writeStatus(w, http.StatusNotFound, metav1.StatusReasonNotFound, q.Resource()+` "`+q.name+`" not found`,
+			&metav1.StatusDetails{Name: q.name, Group: q.Group, Kind: q.Plural})
 	case q.subresource == "log" && q.kind.Name == "Pod":
 		a.answerLog(w, r, o)
 	case q.subresource != "" && q.subresource != "status":
@@ -169,8 +170,12 @@ func writeAnswer(w http.ResponseWriter, status int, body any) {
 }
 
 func writeFailure(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	writeStatus(w, code, reason, message, nil)
+}
+
+func writeStatus(w http.ResponseWriter, code int, reason metav1.StatusReason, message string, details *metav1.StatusDetails) {
 	writeAnswer(w, code, metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: message, Reason: reason, Code: int32(code),
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: message, Reason: reason, Code: int32(code), Details: details,
 	})
 }
 

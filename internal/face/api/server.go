@@ -28,6 +28,9 @@ const (
 	maxBody        = 64 << 10
 )
 
+// SocketName is the Unix socket of the running server, in its workspace root.
+const SocketName = "nightcrier.sock"
+
 // ServerConfig says where a Server listens; an empty address opens nothing.
 type ServerConfig struct {
 	API *API

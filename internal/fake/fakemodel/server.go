@@ -19,6 +19,10 @@ const (
 	maxRequestBytes  = 32 << 20
 )
 
+// Key is what a scripted model takes for a key. It is masked as any key is, so
+// it is no word that a model or a CLI would say.
+const Key = "no-key-but-a-stand-in-for-one"
+
 // Request is one call of the model API, as recorded.
 type Request struct {
 	At        time.Time // when it came

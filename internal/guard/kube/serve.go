@@ -200,6 +200,18 @@ func Serve(l net.Listener, g *Guard) (*Server, error) {
 // run's token, and one context.
 func (s *Server) Kubeconfig() []byte { return s.kubeconfig }
 
+// KubeconfigIn is Kubeconfig with a namespace for commands that name none.
+func (s *Server) KubeconfigIn(namespace string) ([]byte, error) {
+	cfg, err := clientcmd.Load(s.kubeconfig)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "kubeconfig of the guard: %w", err)
+	}
+	for _, c := range cfg.Contexts {
+		c.Namespace = namespace
+	}
+	return clientcmd.Write(*cfg)
+}
+
 // Port is the TCP port that agents connect to.
 func (s *Server) Port() int { return s.endpoint.Port() }
 

@@ -201,3 +201,13 @@ func plainError(s toolserver.Server, err error) error {
 	}
 	return nightcrier.Errorf(code, "tool server %s: %s", s.Name, text.CutLine(err.Error(), 600))
 }
+
+// Offered is what a configured MCP server has, and what of it agents get.
+type Offered struct {
+	Server string  `json:"server"`
+	Tools  []Offer `json:"tools"`
+	// Notes are what an investigation would note of how it is started.
+	Notes []string `json:"notes,omitempty"`
+	// Error says why it could not be asked.
+	Error string `json:"error,omitempty"`
+}

@@ -33,6 +33,9 @@ type Options struct {
 	Now func() time.Time
 }
 
+// FileName is what the SQLite file in a workspace root is called.
+const FileName = "nightcrier.db"
+
 // Store is an open store. Its methods may be called concurrently.
 type Store struct {
 	w *sql.DB // the writer: one connection

@@ -343,7 +343,8 @@ func (s *Server) serveObject(w http.ResponseWriter, namespace, resource, name st
 	object := s.table(resource).objects[namespace+"/"+name]
 	s.mu.Unlock()
 	if object == nil {
-		refuse(w, Behaviour{Status: http.StatusNotFound})
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintf(w, `{"kind":"Status","status":"Failure","reason":"NotFound","message":"%s %q not found","details":{"name":%q},"code":404}`, resource, name, name)
 		return
 	}
 	_, _ = w.Write(object)

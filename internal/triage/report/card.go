@@ -96,7 +96,7 @@ func (c *Card) fillCause(r *nightcrier.Report) {
 	case len(r.Hypotheses) > 0 && !isOver(r):
 		c.Cause = "undetermined; the first to test is: " + r.Hypotheses[0].Statement
 	default:
-		c.Cause = noCause(r.Verdict)
+		c.Cause = noCause(r)
 	}
 }
 

@@ -62,7 +62,7 @@ func primaryHypothesis(r *nightcrier.Report) string {
 	if len(r.Hypotheses) > 0 && !isOver(r) {
 		return "undetermined; the first to test is " + withConfidence(r.Hypotheses[0].Statement, nightcrier.Low)
 	}
-	return noCause(r.Verdict)
+	return escapeLine(noCause(r))
 }
 
 func withConfidence(s string, c nightcrier.Confidence) string {
@@ -73,11 +73,14 @@ func withConfidence(s string, c nightcrier.Confidence) string {
 	return s
 }
 
-func noCause(v nightcrier.Verdict) string {
-	switch v {
+func noCause(r *nightcrier.Report) string {
+	switch r.Verdict {
 	case nightcrier.VerdictHealthy:
 		return "None: all that was looked at is healthy, and nothing shows that it was not."
 	case nightcrier.VerdictRecovered:
+		if r.Source == "builtin" && len(r.Hypotheses) > 0 {
+			return "None is active: " + r.Hypotheses[0].Statement
+		}
 		return "None is active: what failed has recovered."
 	}
 	return "Undetermined: the evidence does not carry a cause."
@@ -141,7 +144,7 @@ func listAlternatives(r *nightcrier.Report) []string {
 
 func exitCriteria(r *nightcrier.Report) []string {
 	if isOver(r) {
-		return []string{"the object stays healthy for another 15 minutes"}
+		return []string{"the fault is not reported again for another 15 minutes"}
 	}
 	object := orUnknown(markdown.EscapeLine(r.Target.String()))
 	first := object + " reports ready"

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -179,4 +180,26 @@ func (k Kind) Path(ns string) string {
 		p += "/namespaces/" + url.PathEscape(ns)
 	}
 	return p + "/" + url.PathEscape(k.Plural)
+}
+
+// Cluster is the kind of a target that is all of a cluster; it needs no name.
+const Cluster = "Cluster"
+
+// IsObject reports whether res is one object, not a namespace or a cluster with all
+// that is in it.
+func IsObject(res nightcrier.Resource) bool {
+	return res.Kind != "Namespace" && res.Kind != Cluster
+}
+
+// Complete writes an object that was named as kubectl takes it in full.
+func Complete(res nightcrier.Resource) (nightcrier.Resource, error) {
+	kind, known := Meant(res.Kind)
+	res.Kind = kind.Name
+	if kind.ClusterWide || !IsObject(res) {
+		res.Namespace = ""
+	}
+	if res.APIVersion == "" && known {
+		res.APIVersion = kind.APIVersion()
+	}
+	return res, res.Check()
 }

@@ -31,8 +31,8 @@ import (
 // investigation is a workspace and a worker for it, without a server.
 type investigation struct {
 	dir  string
-	spec worker.Spec
-	sec  worker.Secrets
+	spec backend.Spec
+	sec  backend.Secrets
 }
 
 // newInvestigation makes a workspace with all that an agent is given.
@@ -46,8 +46,8 @@ func newInvestigation(b *testing.B, executor string) *investigation {
 		must(b, os.MkdirAll(filepath.Dir(filepath.Join(ws, name)), 0o700))
 		must(b, os.WriteFile(filepath.Join(ws, name), []byte(text), 0o600))
 	}
-	return &investigation{dir: filepath.Join(root, ".workers", "run"), spec: worker.Spec{
-		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod", Namespace: "default",
+	return &investigation{dir: filepath.Join(root, ".workers", "run"), spec: backend.Spec{
+		Version: backend.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod", Namespace: "default",
 		Step: "investigate", Attempt: 1, Workspace: ws,
 		Spec: agent.Spec{Executor: executor, Shell: true, Timeout: 5 * time.Minute, Grace: 2 * time.Second},
 	}}
@@ -156,9 +156,9 @@ func BenchmarkWorkerOf(b *testing.B) {
 		must(b, err)
 		for name, change := range map[string]func(*investigation){
 			"model":             func(*investigation) {},
-			"model-and-cluster": func(i *investigation) { i.sec.Cluster = &worker.Credential{Kubeconfig: kubeconfig} },
+			"model-and-cluster": func(i *investigation) { i.sec.Cluster = &backend.Credential{Kubeconfig: kubeconfig} },
 			"all": func(i *investigation) {
-				i.sec.Cluster = &worker.Credential{Kubeconfig: kubeconfig}
+				i.sec.Cluster = &backend.Credential{Kubeconfig: kubeconfig}
 				i.withAll(filepath.Join(b.TempDir(), "budget"))
 			},
 		} {

@@ -28,7 +28,7 @@ type fakeWorkers struct {
 	mu      sync.Mutex
 	agents  map[string]*fakeAgent // by directory
 	busy    map[string]string     // cluster → run
-	order   []worker.Spec         // in the order of their start
+	order   []backend.Spec         // in the order of their start
 	running int
 	most    int
 }
@@ -45,7 +45,7 @@ func newFakeWorkers(tb testing.TB) *fakeWorkers {
 }
 
 // Launch implements run.Workers.
-func (f *fakeWorkers) Launch(_ context.Context, dir string, spec worker.Spec, _ *worker.Credential, _ []byte) error {
+func (f *fakeWorkers) Launch(_ context.Context, dir string, spec backend.Spec, _ *backend.Credential, _ []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.agents[dir] != nil {
@@ -64,7 +64,7 @@ func (f *fakeWorkers) Launch(_ context.Context, dir string, spec worker.Spec, _ 
 	return nil
 }
 
-func (f *fakeWorkers) work(a *fakeAgent, spec worker.Spec) {
+func (f *fakeWorkers) work(a *fakeAgent, spec backend.Spec) {
 	defer close(a.done)
 	if f.gate != nil {
 		select {
@@ -126,8 +126,8 @@ func (f *fakeWorkers) Cancel(_ context.Context, dir, _ string) error {
 }
 
 // launched lists the agents in the order of their start.
-func (f *fakeWorkers) launched() []worker.Spec {
+func (f *fakeWorkers) launched() []backend.Spec {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]worker.Spec(nil), f.order...)
+	return append([]backend.Spec(nil), f.order...)
 }

@@ -138,11 +138,11 @@ func (h *house) counts(leased, queued int) {
 
 // order starts the product, lets one fault arrive, and returns what its worker
 // was told to do.
-func (h *house) order(text ...string) worker.Spec {
+func (h *house) order(text ...string) backend.Spec {
 	h.Helper()
 	h.start(text...)
 	h.fault("d1", "critical")
-	var got worker.Spec
+	var got backend.Spec
 	h.eventually(func() string {
 		if all := h.orders.all(); len(all) > 0 {
 			got = all[0]
@@ -182,11 +182,11 @@ func (h *house) want(so bool, format string, args ...any) {
 type orders struct {
 	gate chan struct{}
 	mu   sync.Mutex
-	got  []worker.Spec
+	got  []backend.Spec
 }
 
 // Launch implements run.Workers.
-func (o *orders) Launch(_ context.Context, _ string, spec worker.Spec, _ *worker.Credential, _ []byte) error {
+func (o *orders) Launch(_ context.Context, _ string, spec backend.Spec, _ *backend.Credential, _ []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.got = append(o.got, spec)
@@ -209,7 +209,7 @@ func (o *orders) Follow(ctx context.Context, _ string, _ int64, _ func(nightcrie
 // Cancel implements run.Workers.
 func (o *orders) Cancel(context.Context, string, string) error { return nil }
 
-func (o *orders) all() []worker.Spec {
+func (o *orders) all() []backend.Spec {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.got)

@@ -49,7 +49,7 @@ type clusters struct {
 type dialled struct {
 	*kube.Client
 	changed time.Time
-	cred    *worker.Credential
+	cred    *backend.Credential
 	asks    *kube.Client // as a guard with cred would be known to the cluster
 }
 
@@ -313,7 +313,7 @@ func (g guarded) Release(ctx context.Context, ns, secret string) (changes.Releas
 
 // AgentAccess returns the credential that the guard of an agent may hold, nil when
 // agents shall not look into the cluster, and why.
-func (c *clusters) AgentAccess(ctx context.Context, name, namespace string) (*worker.Credential, string) {
+func (c *clusters) AgentAccess(ctx context.Context, name, namespace string) (*backend.Credential, string) {
 	cl := c.config[name]
 	if c.override != nil || cl.Kubeconfig == "" && !c.defaults {
 		return nil, ""
@@ -333,7 +333,7 @@ func (c *clusters) AgentAccess(ctx context.Context, name, namespace string) (*wo
 }
 
 // forGuard is what a guard of the cluster holds, and is bound to.
-func forGuard(cl config.Cluster) (*worker.Credential, error) {
+func forGuard(cl config.Cluster) (*backend.Credential, error) {
 	cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ())
 	if err != nil {
 		return nil, err
@@ -344,7 +344,7 @@ func forGuard(cl config.Cluster) (*worker.Credential, error) {
 
 // agentCredential returns the very credential that the gate asked with: a kubeconfig may be
 // written anew at any moment.
-func (c *clusters) agentCredential(ctx context.Context, name, namespace string) (*worker.Credential, string) {
+func (c *clusters) agentCredential(ctx context.Context, name, namespace string) (*backend.Credential, string) {
 	for range 3 {
 		before, _ := c.dialledClient(name) // the gate meets the same error
 		ok, reason := c.gate.AgentAccess(ctx, name, namespace)

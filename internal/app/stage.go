@@ -23,7 +23,7 @@ type Stage struct {
 	// Skill is one more that the agent gets; nil is none.
 	Skill *skill.Skill
 	// Access is the way to the recorded cluster, nil where an agent had none, and why.
-	Access *worker.Credential
+	Access *backend.Credential
 	Why    string
 }
 
@@ -38,7 +38,7 @@ func (a *App) openTape(ws *workspace.Workspace, runID, step string) (run.Tape, e
 }
 
 // agentAccess is the credential that the guard of an agent may hold.
-func (a *App) agentAccess(ctx context.Context, cluster, namespace string) (*worker.Credential, string) {
+func (a *App) agentAccess(ctx context.Context, cluster, namespace string) (*backend.Credential, string) {
 	if a.opt.Replays != nil {
 		return a.opt.Replays.Access, a.opt.Replays.Why
 	}

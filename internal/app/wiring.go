@@ -32,7 +32,7 @@ import (
 // are no part of a run's order.
 type workers struct {
 	command []string
-	secrets worker.Secrets
+	secrets backend.Secrets
 	cfg     *config.Config
 	// sources are what may be asked of a cluster's metrics and logs.
 	sources func(cluster string) *data.Access
@@ -40,7 +40,7 @@ type workers struct {
 	record string
 }
 
-func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error {
+func (w workers) Launch(ctx context.Context, dir string, spec backend.Spec, cluster *backend.Credential, learned []byte) error {
 	secrets := w.secrets
 	secrets.Learned = learned
 	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
@@ -106,7 +106,7 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor}
+	own := workers{command: a.opt.WorkerCommand, secrets: backend.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor}
 	if o := a.opt.Replays; o != nil {
 		own.record = o.Record
 	}

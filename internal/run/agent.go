@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -17,20 +16,12 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// Below the workspace root, WorkersDir holds the directories of workers, and BudgetDir
-// the record of what all of them spend on models.
-const (
-	WorkersDir = ".workers"
-	BudgetDir  = "budget"
-)
+// BudgetDir, below the workspace root, holds the record of what all workers spend on models.
+const BudgetDir = "budget"
 
 // finalMessage keeps the agent's last words beside the logs: they may be its
 // report, and are too long for a checkpoint.
 const finalMessage = "logs/final-message.md"
-
-func (r *Runner) workerDir(runID string, attempt int) string {
-	return filepath.Join(r.cfg.Root.Path(), WorkersDir, fmt.Sprintf("%s-%d", runID, attempt))
-}
 
 // try is one time that an agent is started.
 type try struct {
@@ -39,7 +30,7 @@ type try struct {
 	// what is what the journal says of it, of the executor and its access.
 	what string
 	// change adapts the spec, nil not at all.
-	change func(*worker.Spec)
+	change func(*backend.Spec)
 }
 
 // investigationAttempt is the n-th try at the investigation itself.
@@ -47,45 +38,52 @@ func investigationAttempt(n int) try {
 	return try{attempt: n, step: step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n)}
 }
 
-// launchWorker starts the worker of a try, unless it was started already. It
-// returns a terminal result only when there is nothing to await.
-func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
+// launched is the checkpoint of a try that was begun: the worker to await, or a terminal result
+// where there is none.
+type launched struct {
+	Handle backend.Handle         `json:"handle,omitzero"`
+	Result nightcrier.AgentResult `json:"result,omitzero"`
+}
+
+// launchWorker starts the worker of a try, unless it was started already.
+func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (launched, error) {
 	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
-		return res, err
+		return launched{Result: res}, err
 	}
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err != nil {
-		return nightcrier.AgentResult{}, err
+		return launched{}, err
 	}
 	ws, err := r.cfg.Root.Open(o.IncidentID)
 	if err != nil {
-		return failedResult(nightcrier.FailStart, err), nil
+		return launched{Result: failedResult(nightcrier.FailStart, err)}, nil
 	}
 	defer ws.Close()
 	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
 	learned, err := r.maskerFor(o.RunID).Seal()
 	if err != nil {
-		return nightcrier.AgentResult{}, err
+		return launched{}, err
 	}
 	if err := r.appendNote(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), newLogItem(t.what, o.Agent.Executor, accessText(cred != nil, why))); err != nil {
-		return nightcrier.AgentResult{}, err
+		return launched{}, err
 	}
 	if err := r.makeAgentLog(ctx, o, ws); err != nil {
 		res, err := unpreparedResult(ctx, err)
-		return res, errors.Join(err, r.noteUnstarted(ctx, o, t, res))
+		return launched{Result: res}, errors.Join(err, r.noteUnstarted(ctx, o, t, res))
 	}
 	s := workerSpec(o, inc, ws, t)
 	s.BudgetDir = r.cfg.BudgetDir
-	if err := r.cfg.Workers.Launch(ctx, r.workerDir(o.RunID, t.attempt), s, cred, learned); err != nil {
+	h, err := r.cfg.Workers.Launch(ctx, s, cred, learned)
+	if err != nil {
 		if ctx.Err() != nil {
-			return nightcrier.AgentResult{}, err
+			return launched{}, err
 		}
 		r.loggerFor(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
 		res := failedResult(classOf(err, nightcrier.FailStart), err)
-		return res, r.noteUnstarted(ctx, o, t, res)
+		return launched{Result: res}, r.noteUnstarted(ctx, o, t, res)
 	}
 	r.loggerFor(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Agent.Executor, "step", t.step)
-	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
+	return launched{Handle: h}, nil
 }
 
 // noteUnstarted tells of a try that came to no agent, if there is another.
@@ -105,9 +103,9 @@ func accessText(can bool, why string) string {
 	return "which cannot look into the cluster" + reasonSuffix(why)
 }
 
-func workerSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) worker.Spec {
-	s := worker.Spec{
-		Version: worker.SpecVersion, Spec: o.Agent, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
+func workerSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) backend.Spec {
+	s := backend.Spec{
+		Version: backend.SpecVersion, Spec: o.Agent, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
 		Workspace: ws.Dir(),
 	}
 	if t.change != nil {
@@ -118,7 +116,7 @@ func workerSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try
 
 // awaitWorker follows the worker until its agent is verified gone, and files what the
 // agent does in the journal and the log.
-func (r *Runner) awaitWorker(ctx context.Context, o Order, t try) (nightcrier.AgentResult, error) {
+func (r *Runner) awaitWorker(ctx context.Context, o Order, t try, h backend.Handle) (nightcrier.AgentResult, error) {
 	ws, err := r.cfg.Root.Open(o.IncidentID)
 	if err != nil {
 		return nightcrier.AgentResult{}, err
@@ -129,20 +127,19 @@ func (r *Runner) awaitWorker(ctx context.Context, o Order, t try) (nightcrier.Ag
 		return nightcrier.AgentResult{}, err
 	}
 	defer log.Close()
-	dir := r.workerDir(o.RunID, t.attempt)
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.forwardCancel(forward, o, dir)
+	go r.forwardCancel(forward, o, h)
 
-	res, err := r.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := r.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
 		e.Run, e.Step, e.Attempt = o.RunID, t.step, t.attempt
 		return r.fileEntry(ctx, o, ws, log, e)
 	})
 	if err != nil {
-		return res, err
+		return nightcrier.AgentResult{}, err
 	}
-	m := r.maskerFor(o.RunID)
-	r.learnFrom(m, dir)
+	res, m := ended.Result, r.maskerFor(o.RunID)
+	r.learnFrom(m, ended.Learned)
 	res.FailureReason = m.String(res.FailureReason) // it is the agent's or its model's word
 	if err := keepFinalMessage(ws, &res, m); err != nil {
 		return res, err
@@ -222,10 +219,10 @@ func (r *Runner) showProgress(ctx context.Context, o Order, ws *workspace.Worksp
 
 // forwardCancel waits for a cancellation, recorded before or during this
 // process, and hands it to the worker.
-func (r *Runner) forwardCancel(ctx context.Context, o Order, dir string) {
+func (r *Runner) forwardCancel(ctx context.Context, o Order, h backend.Handle) {
 	cause, err := r.awaitCancel(ctx, o.RunID)
 	if err == nil {
-		err = r.cfg.Workers.Cancel(ctx, dir, cause)
+		err = r.cfg.Workers.Cancel(ctx, h, cause)
 	}
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.Error("cancel was not delivered", "event", "cancel_failed", "incident_id", o.IncidentID, "error", err)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -14,8 +13,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -72,15 +71,15 @@ func readOrder(input []byte) (o Order, err error) {
 	return o, nil
 }
 
-// Workers runs agents in processes of their own; package worker does, in
-// Processes.
+// Workers run agents, and outlive the server; package agent/backend has the contract.
 type Workers interface {
-	// Launch hands over what was learned of the run's secrets, sealed; Learned returns
-	// what a worker knows of them in the end.
-	Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error
-	Learned(dir string) ([]byte, error)
-	Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error)
-	Cancel(ctx context.Context, dir, cause string) error
+	// Launch hands over the credential of the cluster, nil for none, and what was learned of
+	// the run's secrets, sealed.
+	Launch(ctx context.Context, spec backend.Spec, cluster *backend.Credential, learned []byte) (backend.Handle, error)
+	Follow(ctx context.Context, h backend.Handle, from int64, fn func(nightcrier.JournalEntry) error) (backend.Ended, error)
+	Cancel(ctx context.Context, h backend.Handle, cause string) error
+	// List returns the workers of this server.
+	List(ctx context.Context) ([]backend.Owned, error)
 }
 
 // Announcer tells people how an incident ended, once.
@@ -109,7 +108,7 @@ type Config struct {
 	Sources func(cluster string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources
 	// Access returns the credential that the guard of an agent shall hold, or nil
 	// and why the agent shall look without one. Nil gives no agent access.
-	Access func(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
+	Access func(ctx context.Context, cluster, namespace string) (cred *backend.Credential, why string)
 	Skill  *skill.Skill
 	// Include are skills that are installed beside it.
 	Include []*skill.Skill
@@ -167,7 +166,7 @@ func New(cfg Config) *Runner {
 		cfg.ClusterNow = func(string) time.Time { return cfg.Now() }
 	}
 	if cfg.Access == nil {
-		cfg.Access = func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }
+		cfg.Access = func(context.Context, string, string) (*backend.Credential, string) { return nil, "" }
 	}
 	if cfg.Sources == nil {
 		cfg.Sources = func(string, *mask.Masker, func(context.Context, journal.Request) error) *diagnose.Sources { return nil }
@@ -204,9 +203,16 @@ func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
 }
 
 func (r *Runner) runSteps(ctx engine.Context, o Order) error {
-	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepareRun(c, o) })
+	resumed := true
+	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) {
+		resumed = false
+		return r.prepareRun(c, o)
+	})
 	if err != nil {
 		return err
+	}
+	if resumed {
+		r.recallLearned(ctx, o.RunID)
 	}
 	var asked repair
 	if !res.State.Terminal() {
@@ -243,18 +249,32 @@ func (r *Runner) runAgent(ctx engine.Context, o Order) (res nightcrier.AgentResu
 // abandonRun ends a run one of whose steps can never be done. Its agents, if any,
 // are verified gone first.
 func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
-	for n := triageAttempt; n <= repairAttempt; n++ {
-		dir := r.workerDir(o.RunID, n)
-		if _, err := os.Stat(dir); err != nil {
-			continue
-		}
-		_ = r.cfg.Workers.Cancel(ctx, dir, "the run was given up") // no worker, nothing to cancel
-		if _, err := r.cfg.Workers.Follow(ctx, dir, 0, func(nightcrier.JournalEntry) error { return nil }); err != nil {
+	err := r.eachWorker(ctx, o.RunID, func(w backend.Owned) error {
+		if err := r.cfg.Workers.Cancel(ctx, w.Handle, "the run was given up"); err != nil {
 			return err
 		}
+		_, err := r.cfg.Workers.Follow(ctx, w.Handle, 0, nil)
+		if nightcrier.CodeOf(err) == nightcrier.NotFound {
+			return nil // it was never started
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	class := classOf(why, nightcrier.FailInternal)
 	return r.finishRun(ctx, o, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failedResult(class, why)})
+}
+
+// eachWorker calls fn for the workers of a run.
+func (r *Runner) eachWorker(ctx context.Context, runID string, fn func(backend.Owned) error) error {
+	all, err := r.cfg.Workers.List(ctx)
+	for _, w := range all {
+		if w.RunID == runID {
+			err = errors.Join(err, fn(w))
+		}
+	}
+	return err
 }
 
 // runAttempts runs the agent, a second time where the failure says that it may help.
@@ -291,11 +311,11 @@ func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 // runAttempt makes one try: a worker that is started and followed to its end.
 func (r *Runner) runAttempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	suffix := "#" + strconv.Itoa(t.attempt)
-	res, err := engine.Step(ctx, "launch"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.launchWorker(c, o, t) })
-	if err != nil || res.State.Terminal() {
-		return res, err
+	l, err := engine.Step(ctx, "launch"+suffix, func(c context.Context) (launched, error) { return r.launchWorker(c, o, t) })
+	if err != nil || l.Result.State.Terminal() {
+		return l.Result, err
 	}
-	return engine.Step(ctx, "await"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.awaitWorker(c, o, t) })
+	return engine.Step(ctx, "await"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.awaitWorker(c, o, t, l.Handle) })
 }
 
 // Cancel tells a run of this process that its cancellation was recorded.

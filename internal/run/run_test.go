@@ -17,8 +17,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
@@ -55,20 +55,20 @@ type agents struct {
 	attempts []attempt
 
 	mu        sync.Mutex
-	specs     []worker.Spec
-	given     []*worker.Credential
+	specs     []backend.Spec
+	given     []*backend.Credential
 	handed    [][]byte // what was learned before each
 	learned   []byte   // what all of them learn
 	cancelled chan string
 }
 
-func (a *agents) creds() []*worker.Credential {
+func (a *agents) creds() []*backend.Credential {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.given
 }
 
-func (a *agents) launched() []worker.Spec {
+func (a *agents) launched() []backend.Spec {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.specs
@@ -82,7 +82,7 @@ func (a *agents) Learned(string) ([]byte, error) {
 	return a.learned, nil
 }
 
-func (a *agents) Launch(_ context.Context, _ string, spec worker.Spec, cred *worker.Credential, learned []byte) error {
+func (a *agents) Launch(_ context.Context, _ string, spec backend.Spec, cred *backend.Credential, learned []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.given, a.handed = append(a.given, cred), append(a.handed, learned)

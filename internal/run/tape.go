@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/cluster/changes"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/record/replay"
@@ -84,7 +84,7 @@ type Access struct {
 }
 
 // accessOf is what an agent gets.
-func accessOf(cred *worker.Credential, why string) Access {
+func accessOf(cred *backend.Credential, why string) Access {
 	if cred == nil {
 		return Access{Why: why}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -67,20 +67,20 @@ func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.
 	if cred == nil {
 		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
 	}
-	dir := r.workerDir(o.RunID, triageAttempt)
 	learned, err := r.maskerFor(o.RunID).Seal()
 	if err != nil {
 		return "", nightcrier.AgentResult{}, err
 	}
-	if err := r.cfg.Workers.Launch(ctx, dir, triageSpec(o, inc, ws), cred, learned); err != nil {
+	h, err := r.cfg.Workers.Launch(ctx, triageSpec(o, inc, ws), cred, learned)
+	if err != nil {
 		return "", failedResult(nightcrier.FailStart, err), ctx.Err()
 	}
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.forwardCancel(forward, o, dir)
+	go r.forwardCancel(forward, o, h)
 
 	var out strings.Builder
-	res, err := r.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := r.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
 		if e.Type == nightcrier.EntryState {
 			return nil // it is not the agent's
 		}
@@ -92,11 +92,11 @@ func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.
 		collectOutput(&out, entries[0]) // masked
 		return nil
 	})
-	r.learnFrom(r.maskerFor(o.RunID), dir)
+	r.learnFrom(r.maskerFor(o.RunID), ended.Learned)
 	if err == nil {
 		err = ws.ClearScratch() // what it leaves there is no agent's
 	}
-	return out.String(), res, err
+	return out.String(), ended.Result, err
 }
 
 // collectOutput adds what an entry says that the script has printed.
@@ -111,7 +111,7 @@ func collectOutput(out *strings.Builder, e nightcrier.JournalEntry) {
 	}
 }
 
-func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) worker.Spec {
+func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) backend.Spec {
 	s := workerSpec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
 	s.Executor, s.ScriptPath, s.Command = triageExecutor, o.Agent.TriageScript, ""
 	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true

@@ -51,8 +51,8 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent) (t tr
 		return t, err
 	}
 	defer cleanup()
-	spec := worker.Spec{
-		Version: worker.SpecVersion, Spec: a.Spec, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "trial", Step: "trial", Attempt: 1,
+	spec := backend.Spec{
+		Version: backend.SpecVersion, Spec: a.Spec, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "trial", Step: "trial", Attempt: 1,
 		Workspace: filepath.Join(dir, "workspace"),
 	}
 	spec.Model, spec.BaseURL, spec.Keyless = cmp.Or(a.Model, "scripted"), model.URL(trialScenario), false
@@ -61,7 +61,7 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent) (t tr
 		return t, err
 	}
 	began, run := time.Now(), filepath.Join(dir, "worker")
-	if err := worker.Launch(ctx, workerCommand[0], workerCommand[1:], run, spec, worker.Secrets{ModelAPIKey: fakemodel.Key}); err != nil {
+	if err := worker.Launch(ctx, workerCommand[0], workerCommand[1:], run, spec, backend.Secrets{ModelAPIKey: fakemodel.Key}); err != nil {
 		return t, err
 	}
 	ended := make(chan error, 1)

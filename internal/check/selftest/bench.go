@@ -25,7 +25,7 @@ type Bench struct {
 	runs   atomic.Int64
 
 	// loosen takes limits away in tests of the suites, which are to tell of it.
-	loosen func(*worker.Spec)
+	loosen func(*backend.Spec)
 
 	// rbacGap is why the cluster's rules could not be asked, "" when they were.
 	rbacGap string
@@ -72,7 +72,7 @@ const runTime = 3 * time.Minute
 
 // runWorker has a worker run an agent against a door of its own. prepare completes the
 // worker's spec, which has a workspace by then.
-func (b *Bench) runWorker(ctx context.Context, prepare func(*worker.Spec, *worker.Secrets, *Door) error) (t Trail, err error) {
+func (b *Bench) runWorker(ctx context.Context, prepare func(*backend.Spec, *backend.Secrets, *Door) error) (t Trail, err error) {
 	if t.Door, err = b.Door(); err != nil {
 		return t, err
 	}
@@ -90,12 +90,12 @@ func (b *Bench) runWorker(ctx context.Context, prepare func(*worker.Spec, *worke
 			return t, err
 		}
 	}
-	spec := worker.Spec{
-		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "selftest", Namespace: targetNamespace,
+	spec := backend.Spec{
+		Version: backend.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "selftest", Namespace: targetNamespace,
 		Step: "investigate", Attempt: 1, Workspace: t.Workspace,
 		Spec: agent.Spec{Shell: true, Require: b.requiredSandbox(), Timeout: runTime, Grace: time.Second},
 	}
-	secrets := worker.Secrets{Cluster: &worker.Credential{Kubeconfig: kubeconfig}, MaskKey: []byte(randomHex(16))}
+	secrets := backend.Secrets{Cluster: &backend.Credential{Kubeconfig: kubeconfig}, MaskKey: []byte(randomHex(16))}
 	if err := prepare(&spec, &secrets, t.Door); err != nil {
 		return t, err
 	}

@@ -259,7 +259,7 @@ func (b *Bench) plantAndCollect(ctx context.Context, l *lures) ([]Result, error)
 	}
 	defer root.Close()
 	var ws *workspace.Workspace
-	_, err = b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
+	_, err = b.runWorker(ctx, func(spec *backend.Spec, _ *backend.Secrets, _ *Door) error {
 		if ws, err = root.Create(spec.IncidentID); err != nil {
 			return err
 		}

@@ -110,7 +110,7 @@ func (b *Bench) runObeying(ctx context.Context, a Agent) ([]Result, error) {
 	}
 	defer model.Close()
 	said := "SAID-" + randomHex(8)
-	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), 20)
 		return errors.Join(hostilePrompt(spec.Workspace, a), plantFiles(spec.Workspace, said))
 	})

@@ -186,7 +186,7 @@ func (b *Bench) runGlut(ctx context.Context, g glut) (Result, error) {
 	var watching sync.WaitGroup
 	watching.Go(func() { watchProcesses(mark, &seen, end) })
 	var err error
-	s.Trail, err = b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *Door) error {
+	s.Trail, err = b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *Door) error {
 		dir := filepath.Dir(spec.Workspace)
 		spec.MaxProcesses, spec.MaxMemoryBytes, spec.MaxWorkspaceBytes, spec.MaxOutputBytes = fewProcesses, littleMemory, littleDisk, littleOutput
 		spec.Timeout, spec.Grace = max(g.time, shortTime), shortGrace

@@ -21,7 +21,7 @@ const commandTime = 20
 // would whose CLI holds nothing back, and tells of each what became of it.
 func (b *Bench) InBox(ctx context.Context, commands []string) ([]Ran, Trail, error) {
 	mark := randomHex(8)
-	t, err := b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, d *Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, _ *backend.Secrets, d *Door) error {
 		spec.Executor, spec.ScriptPath = "script", filepath.Join(filepath.Dir(spec.Workspace), "attack.sh")
 		spec.ExtraEnv, spec.ReadPaths = map[string]string{"SELFTEST_DOOR": d.URL()}, []string{b.WorkerCommand[0]}
 		return writeFile(spec.ScriptPath, attackScript(mark, commands), 0o700)

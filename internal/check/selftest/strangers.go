@@ -51,7 +51,7 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
 	defer cancel()
 	begun, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		_, err := b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *Door) error {
+		_, err := b.runWorker(ctx, func(spec *backend.Spec, _ *backend.Secrets, _ *Door) error {
 			spec.Executor, spec.ScriptPath = "script", filepath.Join(filepath.Dir(spec.Workspace), "wait.sh")
 			begun <- spec.Workspace
 			return writeFile(spec.ScriptPath, waiting, 0o700)

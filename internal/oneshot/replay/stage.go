@@ -61,7 +61,7 @@ func (r *replayer) setStage(dir string, cfg *config.Config, stage *app.Stage) (d
 		if err != nil {
 			return done, nightcrier.Errorf(nightcrier.Internal, "kubeconfig of the recorded cluster: %w", err)
 		}
-		stage.Access = &worker.Credential{Kubeconfig: raw, Namespaces: can.Namespaces, Recorded: true}
+		stage.Access = &backend.Credential{Kubeconfig: raw, Namespaces: can.Namespaces, Recorded: true}
 		if r.o.Another {
 			cfg.Clusters[0].Kubeconfig, cfg.Clusters[0].Namespaces = api.Kubeconfig, can.Namespaces // its report's tests ask what nobody asked then
 		}

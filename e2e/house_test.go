@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
@@ -186,28 +186,31 @@ type orders struct {
 }
 
 // Launch implements run.Workers.
-func (o *orders) Launch(_ context.Context, _ string, spec backend.Spec, _ *backend.Credential, _ []byte) error {
+func (o *orders) Launch(_ context.Context, spec backend.Spec, _ *backend.Credential, _ []byte) (backend.Handle, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.got = append(o.got, spec)
-	return nil
+	return backend.Handle{Backend: "orders", ID: spec.WorkerName()}, nil
 }
 
-// Learned implements run.Workers.
-func (*orders) Learned(string) ([]byte, error) { return nil, nil }
+// List implements run.Workers.
+func (*orders) List(context.Context) ([]backend.Owned, error) { return nil, nil }
+
+// Destroy implements app.Workers.
+func (*orders) Destroy(context.Context, backend.Handle) error { return nil }
 
 // Follow implements run.Workers.
-func (o *orders) Follow(ctx context.Context, _ string, _ int64, _ func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
+func (o *orders) Follow(ctx context.Context, _ backend.Handle, _ int64, _ func(nightcrier.JournalEntry) error) (backend.Ended, error) {
 	select {
 	case <-o.gate:
-		return nightcrier.AgentResult{State: nightcrier.StateSuccess}, nil
+		return backend.Ended{Result: nightcrier.AgentResult{State: nightcrier.StateSuccess}}, nil
 	case <-ctx.Done():
-		return nightcrier.AgentResult{}, ctx.Err()
+		return backend.Ended{}, ctx.Err()
 	}
 }
 
 // Cancel implements run.Workers.
-func (o *orders) Cancel(context.Context, string, string) error { return nil }
+func (o *orders) Cancel(context.Context, backend.Handle, string) error { return nil }
 
 func (o *orders) all() []backend.Spec {
 	o.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/check/selftest"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
@@ -308,7 +308,7 @@ func TestGuardLeavesNoEmptyDirectory(t *testing.T) {
 	dead := filepath.Join(t.TempDir(), "dead")
 	must(t, os.WriteFile(dead, []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"+
 		"users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"), 0o600))
-	spend := []string{"nightcrier", selftest.ProbeCommand, "spend", "1", "100"}
+	spend := []string{"nightcrier", probe.Command, "spend", "1", "100"}
 	for name, c := range map[string]struct {
 		environ, args, command []string
 		code                   int

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/check/selftest"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 )
 
 func main() {
@@ -34,10 +34,10 @@ func hiddenStage(args []string) (exit int, ok bool) {
 		return worker.Main(context.Background(), args[2], os.Stdin, os.Stderr), true
 	case len(args) > 1 && args[1] == "sandbox-init":
 		return worker.InitMain(args[2:]), true
-	case len(args) > 1 && args[1] == selftest.ProbeCommand:
-		return selftest.Probe(args[2:], os.Stdout), true
-	case len(args) > 1 && args[1] == selftest.FloorCommand:
-		return selftest.OnTheFloor(args[2:], os.Stderr), true
+	case len(args) > 1 && args[1] == probe.Command:
+		return probe.Run(args[2:], os.Stdout), true
+	case len(args) > 1 && args[1] == probe.FloorCommand:
+		return probe.OnTheFloor(args[2:], os.Stderr), true
 	case len(args) > 1 && args[1] == worker.HookCommand:
 		return worker.HookMain(args[2:]), true
 	}

@@ -57,7 +57,7 @@ type Options struct {
 	Secrets []string
 	// Workers replaces the processes that agents run in; tests of hundreds of
 	// agents use it.
-	Workers run.Workers
+	Workers Workers
 	// Access replaces the clusters' credentials; the demo reads scenarios by it.
 	Access func(cluster string) ClusterAccess
 	// Client, when set, reads every cluster in place of its configured credential.
@@ -99,6 +99,7 @@ type App struct {
 	breaker  *admit.Breaker
 	engine   *engine.Engine
 	runner   *run.Runner
+	workers  Workers
 	// triageScript is that of the skill, "" for none.
 	triageScript string
 	intake       *intake.Intake
@@ -159,6 +160,7 @@ func (a *App) Start(ctx context.Context) error {
 		{"circuit breakers", a.openBreaker},
 		{"clusters", a.openClusters},
 		{"budget", a.openBudget},
+		{"workers", a.openWorkers},
 		{"runs", a.openRuns},
 		{"intake", a.openIntake},
 		{"webhooks", a.openWebhooks},

@@ -2,16 +2,12 @@ package app
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/ingest/webhook"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/store"
-	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
 )
 
@@ -66,39 +62,6 @@ func (a *App) Statuses() []nightcrier.SourceStatus {
 		list = append(list, st)
 	}
 	return list
-}
-
-// StopWorkers asks every worker of this root to end its agent, and returns when
-// none is left or ctx is done: the second SIGTERM. It needs nothing that Stop has
-// closed; the next server records how the runs ended.
-func (a *App) StopWorkers(ctx context.Context, cause string) error {
-	dir := filepath.Join(a.cfg.WorkspaceRoot, run.WorkersDir)
-	asked := map[string]bool{}
-	for {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return nil // no worker was ever started
-		}
-		alive := 0
-		for _, e := range entries {
-			w := filepath.Join(dir, e.Name())
-			if up, err := worker.Alive(w); err != nil || !up {
-				continue
-			}
-			alive++
-			if !asked[w] && worker.Cancel(ctx, w, cause) == nil {
-				asked[w] = true
-			}
-		}
-		if alive == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nightcrier.Errorf(nightcrier.Interrupted, "%d agents are still ending", alive)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // noteDecision counts each decision of intake, and tells people of what cannot wait.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +10,9 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
-	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
@@ -27,38 +24,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/triage/report"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
-
-// workers starts agents in processes of their own, with the credentials that
-// are no part of a run's order.
-type workers struct {
-	command []string
-	secrets backend.Secrets
-	cfg     *config.Config
-	// sources are what may be asked of a cluster's metrics and logs.
-	sources func(cluster string) *data.Access
-	// record is the workspace that answers in the place of tools and sources, "" for none.
-	record string
-}
-
-func (w workers) Launch(ctx context.Context, dir string, spec backend.Spec, cluster *backend.Credential, learned []byte) error {
-	secrets := w.secrets
-	secrets.Learned = learned
-	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
-	secrets.ModelAPIKey = w.cfg.ModelKey(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
-	secrets.Variables = w.cfg.VariablesOf(spec.ToolServers)
-	spec.Record = w.record
-	return worker.Launch(ctx, w.command[0], w.command[1:], dir, spec, secrets)
-}
-
-func (w workers) Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
-	return worker.Follow(ctx, dir, from, fn)
-}
-
-func (w workers) Learned(dir string) ([]byte, error) { return worker.Learned(dir) }
-
-func (w workers) Cancel(ctx context.Context, dir, cause string) error {
-	return worker.Cancel(ctx, dir, cause)
-}
 
 // openClusters makes the clusters' credentials usable, and has a server ask what
 // each of them may do, in the background.
@@ -106,16 +71,8 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := workers{command: a.opt.WorkerCommand, secrets: backend.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor}
-	if o := a.opt.Replays; o != nil {
-		own.record = o.Record
-	}
-	var agents run.Workers = own
-	if a.opt.Workers != nil {
-		agents = a.opt.Workers
-	}
 	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: agents, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.openTape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labelsOf, Mask: a.masker,
+		Store: a.store, Root: a.root, Workers: a.workers, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.openTape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labelsOf, Mask: a.masker,
 		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
 	})
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}

@@ -4,4 +4,5 @@
 //   - doctor: everything that a server would need, looked at
 //   - eval: diagnoses measured against their cases
 //   - selftest: attacks from where an agent stands, and what stopped each
+//   - selftest/probe: what of those attacks runs in processes of its own
 package check

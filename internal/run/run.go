@@ -250,8 +250,10 @@ func (r *Runner) runAgent(ctx engine.Context, o Order) (res nightcrier.AgentResu
 // are verified gone first.
 func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
 	err := r.eachWorker(ctx, o.RunID, func(w backend.Owned) error {
-		if err := r.cfg.Workers.Cancel(ctx, w.Handle, "the run was given up"); err != nil {
-			return err
+		if w.Alive {
+			if err := r.cfg.Workers.Cancel(ctx, w.Handle, "the run was given up"); err != nil {
+				return err
+			}
 		}
 		_, err := r.cfg.Workers.Follow(ctx, w.Handle, 0, nil)
 		if nightcrier.CodeOf(err) == nightcrier.NotFound {

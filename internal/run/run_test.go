@@ -74,21 +74,25 @@ func (a *agents) launched() []backend.Spec {
 	return a.specs
 }
 
-// Learned is nothing before an agent was started.
-func (a *agents) Learned(string) ([]byte, error) {
-	if len(a.launched()) == 0 {
-		return nil, nil
+// List has the workers that were started: they have ended, or are followed.
+func (a *agents) List(context.Context) (all []backend.Owned, err error) {
+	for _, s := range a.launched() {
+		all = append(all, backend.Owned{Handle: handleOf(s), RunID: s.RunID, Attempt: s.Attempt})
 	}
-	return a.learned, nil
+	return all, nil
 }
 
-func (a *agents) Launch(_ context.Context, _ string, spec backend.Spec, cred *backend.Credential, learned []byte) error {
+func handleOf(s backend.Spec) backend.Handle {
+	return backend.Handle{Backend: "script", ID: s.WorkerName()}
+}
+
+func (a *agents) Launch(_ context.Context, spec backend.Spec, cred *backend.Credential, learned []byte) (backend.Handle, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.given, a.handed = append(a.given, cred), append(a.handed, learned)
 	if len(a.specs) == len(a.attempts) {
 		a.t.Errorf("agent was started %d times", len(a.specs)+1)
-		return errors.New("started too often")
+		return backend.Handle{}, errors.New("started too often")
 	}
 	a.specs = append(a.specs, spec)
 	at := a.attempts[len(a.specs)-1]
@@ -99,7 +103,7 @@ func (a *agents) Launch(_ context.Context, _ string, spec backend.Spec, cred *ba
 	if at.leave != nil {
 		at.leave(a.t, scratch)
 	}
-	return at.launchErr
+	return handleOf(spec), at.launchErr
 }
 
 func (a *agents) write(scratch, ws, report string) {
@@ -118,36 +122,41 @@ func (a *agents) write(scratch, ws, report string) {
 	}
 }
 
-func (a *agents) Follow(ctx context.Context, _ string, _ int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
+func (a *agents) Follow(ctx context.Context, _ backend.Handle, _ int64, fn func(nightcrier.JournalEntry) error) (backend.Ended, error) {
 	a.mu.Lock()
 	n := len(a.specs)
 	at := a.attempts[n-1]
 	a.mu.Unlock()
+	ended := backend.Ended{Result: at.result, Learned: a.learned}
+	if fn == nil {
+		return ended, nil
+	}
 	for i, it := range at.says {
 		if at.heard != nil {
 			at.heard(i)
 		}
 		data, err := it.JSON()
 		if err != nil {
-			return at.result, err
+			return ended, err
 		}
 		e := nightcrier.JournalEntry{Type: it.Type, Data: data, Time: time.Now(), Key: "worker#" + string(rune('0'+n)) + "/" + string(rune('1'+i))}
 		if err := fn(e); err != nil {
-			return at.result, err
+			return ended, err
 		}
 	}
 	if at.cancels {
 		select {
 		case cause := <-a.cancelled:
-			return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}, nil
+			ended.Result = nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}
+			return ended, nil
 		case <-ctx.Done():
-			return at.result, ctx.Err()
+			return ended, ctx.Err()
 		}
 	}
-	return at.result, nil
+	return ended, nil
 }
 
-func (a *agents) Cancel(_ context.Context, _, cause string) error {
+func (a *agents) Cancel(_ context.Context, _ backend.Handle, cause string) error {
 	a.cancelled <- cause
 	return nil
 }

@@ -35,7 +35,7 @@ func benchmarkLaunch(b *testing.B, cred *backend.Credential) {
 		bench.until(`"up"`)
 		toAgent += time.Since(start)
 		var p workdir.PIDs
-		bench.must(workdir.Dir(bench.dir).ReadFile(workdir.PIDFile, &p))
+		bench.must(bench.dir().ReadFile(workdir.PIDFile, &p))
 		worker += pss(b, p.Worker.PID)
 		init += pss(b, bench.init())
 		if r, _ := bench.follow(); r.State != nightcrier.StateSuccess {

@@ -129,7 +129,7 @@ func TestTwoCents(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, b := range benches {
 		b.spec.BaseURL = server.URL
-		dirs[i].Store(b.dir)
+		dirs[i].Store(string(b.dir()))
 		wg.Go(func() { b.untilSpent(&dirs[i]) })
 	}
 	wg.Wait()
@@ -162,7 +162,7 @@ func TestTwoCents(t *testing.T) {
 	t.Logf("%d calls, %s billed of %s; %d settled for %s, %s held", api.calls, billed, limit, len(settled), s.Spent.Money, s.Held.Money)
 }
 
-// dies kills the worker of a workdir.Dir, where there is one at work.
+// dies kills the worker of a directory, where there is one at work.
 func dies(dir string) {
 	var p workdir.PIDs
 	if workdir.Dir(dir).ReadFile(workdir.PIDFile, &p) == nil && p.Worker.Alive() {
@@ -186,8 +186,7 @@ func (b *bench) untilSpent(dir *atomic.Value) {
 			return
 		}
 		b.spec.Attempt++
-		b.dir += "x"
-		dir.Store(b.dir)
+		dir.Store(string(b.dir()))
 	}
 }
 

@@ -59,7 +59,6 @@ func TestClaudeGoesOnWithASession(t *testing.T) {
 		t.Fatalf("result %+v\n%s", first, text(entries))
 	}
 	b.write("context/repair.md", "Are you sure?\n")
-	b.dir += "-again"
 	b.spec.Session, b.spec.PromptFile, b.spec.Attempt, b.spec.Used = first.SessionID, "context/repair.md", 2, first.Usage
 	second, entries := b.run()
 	if second.State != nightcrier.StateSuccess || second.FinalMessage != "Still the DNS." || second.SessionID != first.SessionID {

@@ -465,7 +465,7 @@ func (b *cliBench) cancelAt(t *testing.T, reached <-chan struct{}) {
 	case <-time.After(patience):
 		t.Fatal("the model was not called")
 	}
-	b.must(Cancel(t.Context(), b.dir, "an engineer said so"))
+	b.cancel("an engineer said so")
 	r, entries := b.follow()
 	if r.State != nightcrier.StateCancelled || r.FailureReason != "an engineer said so" {
 		t.Errorf("result %+v\n%s", r, clip(text(entries)))
@@ -590,7 +590,6 @@ func cliResumed(t *testing.T, c cli) {
 	}
 	b.write("context/repair.md", "Two sections are missing.\n")
 	b.spec.Session, b.spec.PromptFile, b.spec.RunID, b.spec.Used = first.SessionID, "context/repair.md", nightcrier.NewID(), first.Usage
-	b.dir = filepath.Join(filepath.Dir(b.dir), "run-2")
 	second, entries := b.ends(t, nightcrier.StateSuccess, "")
 	if second.FinalMessage != "Now it has both." {
 		t.Errorf("said %q\n%s", second.FinalMessage, clip(text(entries)))
@@ -679,7 +678,7 @@ func (b *cliBench) bombs() int {
 func (b *cliBench) crowd(also func()) (peak func() int) {
 	b.Helper()
 	var p workdir.PIDs
-	b.await(func() bool { return workdir.Dir(b.dir).ReadFile(workdir.PIDFile, &p) == nil && p.Worker.Alive() })
+	b.await(func() bool { return b.dir().ReadFile(workdir.PIDFile, &p) == nil && p.Worker.Alive() })
 	stop, most := make(chan struct{}), make(chan int)
 	go func() {
 		n, look := 0, time.NewTicker(25*time.Millisecond) // a bomb's processes stay, and a look at all of the machine's costs
@@ -737,7 +736,7 @@ func cliEndlessOutput(t *testing.T, c cli, kubectl string) {
 	if c.run == nil && (!strings.HasPrefix(r.FailureReason, fmt.Sprintf("the agent printed more than %d bytes", limit*hardFactor)) || !r.Truncated) {
 		t.Errorf("output in full: %v, failed for %q", !r.Truncated, r.FailureReason)
 	}
-	info, err := os.Stat(filepath.Join(b.dir, "spool.jsonl"))
+	info, err := os.Stat(b.dir().PathOf("spool.jsonl"))
 	b.must(err)
 	if info.Size() > 4*limit {
 		t.Errorf("the spool has %d bytes, for a limit of %d", info.Size(), limit)

@@ -29,11 +29,9 @@ func TestAWorkerLearnsAndTellsWhatItLearned(t *testing.T) {
 	}
 	b.must(os.Remove(b.spec.ScriptPath))
 	b.nowhere(t, "Hx7q9zK2", "SHg3cTl6SzI", "Qw8e7rT6y")
-	sealed, err := Learned(b.dir)
+	ended, err := b.workers.Follow(t.Context(), b.handle(), 0, nil)
+	sealed := ended.Learned
 	if err != nil || server.Unseal(sealed) != nil || server.String("Hx7q9zK2") != server.Tag("Hx7q9zK2") {
 		t.Errorf("the server was told %d bytes, %v", len(sealed), err)
-	}
-	if sealed, err := Learned(t.TempDir()); sealed != nil || err != nil {
-		t.Errorf("of no worker: %q, %v", sealed, err)
 	}
 }

@@ -324,7 +324,7 @@ func TestRequire(t *testing.T) {
 	}
 	b := newBench(t, "echo greetings")
 	b.spec.Require = "maybe"
-	if err := Launch(t.Context(), os.Args[0], []string{"worker"}, b.dir, b.spec, b.sec); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if err := b.launchWith(os.Args[0], "worker"); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("require maybe: %v", err)
 	}
 }
@@ -388,8 +388,8 @@ func TestCancel(t *testing.T) {
 	b.spec.Grace = 20 * time.Second
 	b.launch()
 	b.until("trap is set")
-	b.must(Cancel(t.Context(), b.dir, "not needed"))
-	b.must(Cancel(t.Context(), b.dir, "the second one does not count"))
+	b.cancel("not needed")
+	b.cancel("the second one does not count")
 	r, entries := b.follow()
 	if r.State != nightcrier.StateCancelled || r.FailureReason != "not needed" || r.FailureClass != nightcrier.FailCancelled {
 		t.Errorf("result %+v", r)
@@ -400,8 +400,8 @@ func TestCancel(t *testing.T) {
 	if got, want := states(t, entries), "created starting running cancelled"; got != want {
 		t.Errorf("states %s, want %s", got, want)
 	}
-	b.must(Cancel(t.Context(), b.dir, "after the end")) // no error
-	if alive, err := Alive(b.dir); alive || err != nil {
+	b.cancel("after the end") // no error
+	if alive, err := b.dir().IsAlive(); alive || err != nil {
 		t.Errorf("alive %v, %v", alive, err)
 	}
 }
@@ -413,7 +413,7 @@ func TestCancelOfADeafAgent(t *testing.T) {
 	b.spec.Grace = 100 * time.Millisecond
 	b.launch()
 	b.until(`"up"`)
-	b.must(Cancel(t.Context(), b.dir, "not needed"))
+	b.cancel("not needed")
 	r, entries := b.follow()
 	if r.State != nightcrier.StateCancelled || r.Signal != "SIGKILL" || r.ExitCode == nil || *r.ExitCode != 137 {
 		t.Errorf("result %+v\n%s", r, text(entries))
@@ -444,7 +444,7 @@ func TestEveryRunHasADeadline(t *testing.T) {
 // until follows until the journal holds a text, and detaches.
 func (b *bench) until(want string) (last int64) {
 	b.Helper()
-	_, err := Follow(b.Context(), b.dir, 0, func(e nightcrier.JournalEntry) error {
+	_, err := b.workers.Follow(b.Context(), b.handle(), 0, func(e nightcrier.JournalEntry) error {
 		last, _ = workdir.EntryNumber(e.Key)
 		if strings.Contains(string(e.Data), want) {
 			return errFound
@@ -464,7 +464,7 @@ func TestSignalsDoNotEndAWorker(t *testing.T) {
 	b.launch()
 	b.until(`"up"`)
 	var p workdir.PIDs
-	b.must(workdir.Dir(b.dir).ReadFile(workdir.PIDFile, &p))
+	b.must(b.dir().ReadFile(workdir.PIDFile, &p))
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
 		b.must(syscall.Kill(p.Worker.PID, sig))
 	}

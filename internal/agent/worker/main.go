@@ -1,3 +1,7 @@
+// Package worker runs one attempt of one agent step, beside the sandbox and in a process of its
+// own, which no end of the server disturbs: it holds the run's secrets, confines and starts the
+// agent, serves it the guards, enforces the limits, spools the journal to disk, and answers
+// whoever follows it. How it is started and found is package backend.
 package worker
 
 import (
@@ -33,6 +37,18 @@ const HookCommand = agent.HookCommand
 
 // HookMain is the body of HookCommand.
 func HookMain(args []string) int { return agent.Hook(args, os.Stdin, os.Stdout) }
+
+// ChooseCommand is the command that starts a worker: by default this very program.
+func ChooseCommand(command []string) ([]string, error) {
+	if len(command) > 0 {
+		return command, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
+	}
+	return []string{exe, "worker"}, nil
+}
 
 // readyFD is where Launch waits for our word.
 const readyFD = 3

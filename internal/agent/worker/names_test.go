@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
 

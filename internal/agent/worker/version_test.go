@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +25,8 @@ type stranger struct {
 
 func (b *bench) stranger(answer func(request map[string]any, reply func(line string))) *stranger {
 	b.Helper()
-	b.must(os.MkdirAll(b.dir, 0o700))
-	d := workdir.Dir(b.dir)
+	b.must(os.MkdirAll(string(b.dir()), 0o700))
+	d := b.dir()
 	b.must(d.WriteFile(workdir.SpecFile, b.spec))
 	_, err := d.ClaimStart()
 	b.must(err)
@@ -35,7 +34,7 @@ func (b *bench) stranger(answer func(request map[string]any, reply func(line str
 	if s.lock, _, err = d.LockWorker(); err != nil || s.lock == nil {
 		b.Fatal("lock: ", err)
 	}
-	s.listener, err = net.Listen("unix", d.PathOf("sock"))
+	s.listener, err = d.ListenSocket()
 	b.must(err)
 	b.Cleanup(func() { s.lock.Close(); s.listener.Close() })
 	go func() {
@@ -61,12 +60,12 @@ func entry(n int, text string) string {
 
 func (s *stranger) spool(lines ...string) {
 	s.Helper()
-	s.must(os.WriteFile(filepath.Join(s.dir, "spool.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	s.must(os.WriteFile(s.dir().PathOf("spool.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
 
 // end writes the result and lets go of the lock.
 func (s *stranger) end(result string) {
-	s.must(os.WriteFile(filepath.Join(s.dir, "exit.json"), []byte(result), 0o600))
+	s.must(os.WriteFile(s.dir().PathOf("exit.json"), []byte(result), 0o600))
 	s.must(s.lock.Close())
 }
 
@@ -82,7 +81,7 @@ func TestAWorkerThatRefusesToStreamIsReadFromDisk(t *testing.T) {
 		asked <- struct{}{}
 	})
 	s.spool(entry(1, "first"), entry(2, "second"))
-	if err := Cancel(t.Context(), b.dir, "enough"); err == nil || !strings.Contains(err.Error(), "version 0") {
+	if err := b.workers.Cancel(t.Context(), b.handle(), "enough"); err == nil || !strings.Contains(err.Error(), "version 0") {
 		t.Errorf("cancel: %v", err)
 	}
 	<-asked
@@ -145,12 +144,12 @@ func TestAWorkerAloneEndsAtItsDeadline(t *testing.T) {
 		// Nobody follows: that it has ended is seen by its lock alone.
 		for alive := true; alive; {
 			var err error
-			alive, err = Alive(b.dir)
+			alive, err = b.dir().IsAlive()
 			b.must(err)
-			b.must(pauseFollowing(t.Context()))
+			time.Sleep(10 * time.Millisecond)
 		}
 		b.noneLeft()
-		if _, err := os.Stat(filepath.Join(b.dir, "exit.json")); err != nil {
+		if _, err := os.Stat(b.dir().PathOf("exit.json")); err != nil {
 			t.Errorf("no result: %v", err)
 		}
 		r, entries := b.follow()

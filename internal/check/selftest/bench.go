@@ -12,7 +12,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/backend/process"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -99,16 +100,18 @@ func (b *Bench) runWorker(ctx context.Context, prepare func(*backend.Spec, *back
 	if err := prepare(&spec, &secrets, t.Door); err != nil {
 		return t, err
 	}
-	run := filepath.Join(dir, "worker")
-	if err := worker.Launch(ctx, b.WorkerCommand[0], b.workerArgs(), run, spec, secrets); err != nil {
+	workers := process.Backend{Dir: filepath.Join(dir, "workers"), Command: append(b.WorkerCommand[:1:1], b.workerArgs()...)}
+	run, err := workers.Launch(ctx, spec, secrets)
+	if err != nil {
 		return t, err
 	}
-	t.Result, err = worker.Follow(ctx, run, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := workers.Follow(ctx, run, 0, func(e nightcrier.JournalEntry) error {
 		t.Entries = append(t.Entries, e)
 		return nil
 	})
+	t.Result = ended.Result
 	if ctx.Err() != nil {
-		return t, b.giveUp(run)
+		return t, giveUp(workers, run)
 	}
 	if err != nil {
 		return t, err
@@ -120,12 +123,12 @@ func (b *Bench) runWorker(ctx context.Context, prepare func(*backend.Spec, *back
 const stopTime = 30 * time.Second
 
 // giveUp ends the agent of a run that nobody waits for any more.
-func (b *Bench) giveUp(run string) error {
+func giveUp(workers backend.Backend, run backend.Handle) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
-	err := worker.Cancel(ctx, run, "the selftest was stopped")
+	err := workers.Cancel(ctx, run, "the selftest was stopped")
 	if err == nil {
-		_, err = worker.Follow(ctx, run, 0, func(nightcrier.JournalEntry) error { return nil })
+		_, err = workers.Follow(ctx, run, 0, nil)
 	}
 	if err != nil {
 		return err

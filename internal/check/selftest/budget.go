@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// The model that is paid for, what may be spent on it, and how long its answers are
-// if nobody bounds them.
+// What may be spent on the model that is paid for, and how long its answers are if nobody
+// bounds them.
 const (
-	paidModel  = "claude-sonnet-4-5"
 	paidLimit  = price.Dollar / 50
 	longAnswer = 400
 )
@@ -43,9 +43,9 @@ type biller struct {
 }
 
 func openBiller() (*biller, error) {
-	p, ok := price.Defaults().Of(nightcrier.Anthropic, paidModel)
+	p, ok := price.Defaults().Of(nightcrier.Anthropic, probe.PaidModel)
 	if !ok {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: %s has no price", paidModel)
+		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: %s has no price", probe.PaidModel)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *biller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"id":"m","type":"message","role":"assistant","model":%q,"content":[{"type":"text","text":"on"}],"stop_reason":"end_turn","usage":{"input_tokens":%d,"output_tokens":%d}}`,
-		paidModel, used.Input, used.Output)
+		probe.PaidModel, used.Input, used.Output)
 }
 
 // spender is how an agent spends without end.
@@ -127,9 +127,9 @@ func (b *Bench) runSpender(ctx context.Context, s spender, dir string) (Result, 
 		group.Go(func() (err error) {
 			trails[i], err = b.runWorker(runs, func(spec *backend.Spec, secrets *backend.Secrets, _ *Door) error {
 				spec.Executor, spec.ScriptPath, spec.ReadPaths = "script", filepath.Join(filepath.Dir(spec.Workspace), "spend.sh"), []string{b.WorkerCommand[0]}
-				spec.Model, spec.BaseURL, secrets.ModelAPIKey = paidModel, api.base, "selftest-"+randomHex(16)
+				spec.Model, spec.BaseURL, secrets.ModelAPIKey = probe.PaidModel, api.base, "selftest-"+randomHex(16)
 				spec.BudgetDir, spec.Budget = dir, budget.Limits{Day: budget.Limit{Money: paidLimit}}
-				return writeFile(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoteWord(b.WorkerCommand[0]), ProbeCommand, s.calls, s.answer), 0o700)
+				return writeFile(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoteWord(b.WorkerCommand[0]), probe.Command, s.calls, s.answer), 0o700)
 			})
 			return err
 		})

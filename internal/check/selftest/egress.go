@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -23,7 +25,7 @@ import (
 type try struct {
 	name string
 	args []string
-	// marked tries say a mark to a lure, which keeps it.
+	// marked tries say a mark to a decoy, which keeps it.
 	marked bool
 	// path is where a link leads that is planted before, and is @link@ in args.
 	path string
@@ -34,19 +36,19 @@ type try struct {
 // egressSuite tries to get out of the sandbox, to get at others within it, and to have
 // something carried out.
 func egressSuite(ctx context.Context, b *Bench) ([]Result, error) {
-	l, err := b.setLures(ctx)
+	decoys, err := decoy.PutOut(ctx, b.Dir, b.WorkerCommand[0])
 	if err != nil {
 		return nil, err
 	}
-	defer l.removeLures()
-	tries := l.egressAttempts()
+	defer decoys.Remove()
+	tries := egressAttempts(decoys)
 	b.Progress(fmt.Sprintf("egress: %d probes in the sandbox", len(tries)))
-	all, err := b.runProbes(ctx, l, tries)
+	all, err := b.runProbes(ctx, decoys, tries)
 	if err != nil {
 		return nil, err
 	}
-	for _, more := range []func(context.Context, *lures) ([]Result, error){b.plantAndCollect, b.foreignGuards, b.agentsOut} {
-		results, err := more(ctx, l)
+	for _, more := range []func(context.Context, *decoy.Set) ([]Result, error){b.plantAndCollect, b.foreignGuards, b.agentsOut} {
+		results, err := more(ctx, decoys)
 		if err != nil {
 			return nil, err
 		}
@@ -56,36 +58,36 @@ func egressSuite(ctx context.Context, b *Bench) ([]Result, error) {
 }
 
 // egressAttempts are the ways out.
-func (l *lures) egressAttempts() []try {
+func egressAttempts(decoys *decoy.Set) []try {
 	all := []try{
-		{name: "TCP to loopback", args: []string{"tcp", l.loopback}, marked: true},
-		{name: "TCP with its data first", args: []string{"fastopen", l.loopback}, marked: true},
-		{name: "TCP by several paths", args: []string{"mptcp", l.loopback}},
-		{name: "UDP to loopback", args: []string{"udp", l.loopback}, marked: true},
+		{name: "TCP to loopback", args: []string{"tcp", decoys.Loopback}, marked: true},
+		{name: "TCP with its data first", args: []string{"fastopen", decoys.Loopback}, marked: true},
+		{name: "TCP by several paths", args: []string{"mptcp", decoys.Loopback}},
+		{name: "UDP to loopback", args: []string{"udp", decoys.Loopback}, marked: true},
 		{name: "TCP to the metadata address", args: []string{"tcp", "169.254.169.254:80"}},
 		{name: "TCP to another machine", args: []string{"tcp", "192.0.2.1:443"}},
-		{name: "a Unix socket of the host", args: []string{"unix", l.stream}, marked: true},
-		{name: "a Unix socket of the host, by datagrams", args: []string{"unixgram", l.datagram}, marked: true},
-		{name: "an abstract Unix socket of the host", args: []string{"unix", l.abstract}, marked: true},
-		{name: "a Unix socket of the host, by a link", args: []string{"unix", "@link@"}, marked: true, path: l.stream},
-		{name: "a Unix socket of the host, by one of a pair", args: []string{"pair", l.datagram}, marked: true},
+		{name: "a Unix socket of the host", args: []string{"unix", decoys.Stream}, marked: true},
+		{name: "a Unix socket of the host, by datagrams", args: []string{"unixgram", decoys.Datagram}, marked: true},
+		{name: "an abstract Unix socket of the host", args: []string{"unix", decoys.Abstract}, marked: true},
+		{name: "a Unix socket of the host, by a link", args: []string{"unix", "@link@"}, marked: true, path: decoys.Stream},
+		{name: "a Unix socket of the host, by one of a pair", args: []string{"pair", decoys.Datagram}, marked: true},
 		{name: "/etc/shadow", args: []string{"read", "/etc/shadow"}},
 		{name: "/etc/shadow, by a link", args: []string{"read", "@link@"}, path: "/etc/shadow"},
-		{name: "another workspace", args: []string{"read", l.file}},
-		{name: "another workspace, by a link", args: []string{"read", "@link@"}, path: l.file},
-		{name: "another workspace, by a link to a directory", args: []string{"list", "@link@/"}, path: filepath.Dir(l.file)},
-		{name: "whether another workspace has a report", args: []string{"stat", l.file}},
-		{name: "the times of another workspace's report", args: []string{"touch", l.file}},
-		{name: "cutting off another workspace's report", args: []string{"cut", l.file}},
-		{name: "changes of another workspace, as they happen", args: []string{"watch", filepath.Dir(l.file)}},
+		{name: "another workspace", args: []string{"read", decoys.File}},
+		{name: "another workspace, by a link", args: []string{"read", "@link@"}, path: decoys.File},
+		{name: "another workspace, by a link to a directory", args: []string{"list", "@link@/"}, path: filepath.Dir(decoys.File)},
+		{name: "whether another workspace has a report", args: []string{"stat", decoys.File}},
+		{name: "the times of another workspace's report", args: []string{"touch", decoys.File}},
+		{name: "cutting off another workspace's report", args: []string{"cut", decoys.File}},
+		{name: "changes of another workspace, as they happen", args: []string{"watch", filepath.Dir(decoys.File)}},
 		{name: "what the machine's owner put into /usr/local", args: []string{"list", "/usr/local"}},
-		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + l.processID() + "/root" + l.file}},
-		{name: "the environment of a process", args: []string{"of-all", "environ", reverseBytes(l.secret)}},
-		{name: "the arguments of a process", args: []string{"of-all", "cmdline", reverseBytes(l.secret)}},
-		{name: "the memory of a process", args: []string{"read", "/proc/" + l.processID() + "/maps"}},
-		{name: "a signal to a process", args: []string{"signal", l.processID(), l.secret}},
-		{name: "a trace of a process", args: []string{"call", "ptrace", l.processID()}},
-		{name: "the memory of a process, by a call", args: []string{"call", "process_vm_readv", l.processID()}},
+		{name: "another workspace, by the root of a process", args: []string{"read", "/proc/" + decoys.ProcessID() + "/root" + decoys.File}},
+		{name: "the environment of a process", args: []string{"of-all", "environ", probe.ReverseBytes(decoys.Secret)}},
+		{name: "the arguments of a process", args: []string{"of-all", "cmdline", probe.ReverseBytes(decoys.Secret)}},
+		{name: "the memory of a process", args: []string{"read", "/proc/" + decoys.ProcessID() + "/maps"}},
+		{name: "a signal to a process", args: []string{"signal", decoys.ProcessID(), decoys.Secret}},
+		{name: "a trace of a process", args: []string{"call", "ptrace", decoys.ProcessID()}},
+		{name: "the memory of a process, by a call", args: []string{"call", "process_vm_readv", decoys.ProcessID()}},
 		{name: "the memory of the kernel", args: []string{"read", "/proc/kcore"}},
 	}
 	for _, kind := range []string{"raw", "packet", "vsock", "alg"} {
@@ -97,23 +99,23 @@ func (l *lures) egressAttempts() []try {
 	} {
 		all = append(all, try{name: "the call " + call, args: []string{"call", call}})
 	}
-	if l.shared >= 0 {
-		all = append(all, try{name: "shared memory of the same user", args: []string{"shm", strconv.Itoa(l.shared), l.secret}})
+	if decoys.Shared >= 0 {
+		all = append(all, try{name: "shared memory of the same user", args: []string{"shm", strconv.Itoa(decoys.Shared), decoys.Secret}})
 	}
 	all = append(all, try{name: "something smuggled out in a name", args: []string{"lookup"}, looked: true})
-	if l.address != "" {
-		all = append(all, try{name: "TCP to an address of the machine", args: []string{"tcp", l.address}, marked: true},
-			try{name: "UDP to an address of the machine", args: []string{"udp", l.address}, marked: true})
+	if decoys.Address != "" {
+		all = append(all, try{name: "TCP to an address of the machine", args: []string{"tcp", decoys.Address}, marked: true},
+			try{name: "UDP to an address of the machine", args: []string{"udp", decoys.Address}, marked: true})
 	}
-	if l.sixth != "" {
-		all = append(all, try{name: "TCP to loopback, IPv6", args: []string{"tcp", l.sixth}, marked: true})
+	if decoys.Sixth != "" {
+		all = append(all, try{name: "TCP to loopback, IPv6", args: []string{"tcp", decoys.Sixth}, marked: true})
 	}
 	return all
 }
 
 // shellCommand is the try as a shell's: inside and outside, nothing is different but the mark.
 func (y try) shellCommand(binary, mark string) string {
-	words := []string{quoteWord(binary), ProbeCommand}
+	words := []string{quoteWord(binary), probe.Command}
 	for _, a := range y.args {
 		words = append(words, strings.ReplaceAll(quoteWord(a), "@link@", `'"$TMPDIR/link"'`))
 	}
@@ -132,7 +134,7 @@ func (y try) shellCommand(binary, mark string) string {
 
 // runProbes makes the tries outside of the sandbox and in it. What does not work outside
 // shows nothing by not working inside.
-func (b *Bench) runProbes(ctx context.Context, l *lures, tries []try) ([]Result, error) {
+func (b *Bench) runProbes(ctx context.Context, decoys *decoy.Set, tries []try) ([]Result, error) {
 	outside, inside := "o"+randomHex(8), "i"+randomHex(8)
 	works, err := b.runOutside(ctx, tries, outside)
 	if err != nil {
@@ -153,7 +155,7 @@ func (b *Bench) runProbes(ctx context.Context, l *lures, tries []try) ([]Result,
 		switch {
 		case y.looked:
 			all = append(all, t.lookedUp(a, ran[i], mark))
-		case y.marked && l.hasHeard(mark):
+		case y.marked && decoys.HasHeard(mark):
 			res := a.newResult()
 			res.Outcome, res.Detail = Succeeded, "it came to whom it was sent to"
 			all = append(all, res.concludeResult(false))
@@ -187,8 +189,8 @@ func (b *Bench) runOutside(ctx context.Context, tries []try, mark string) ([]str
 		out, err := cmd.CombinedOutput()
 		code := cmd.ProcessState.ExitCode()
 		switch {
-		case err == nil, code == probeUnknown:
-		case code == probeRefused && y.isAnswered(string(out)):
+		case err == nil, code == probe.Unknown:
+		case code == probe.Refused && y.isAnswered(string(out)):
 		default:
 			why[i] = text.CutLine(string(out), maxDetail)
 		}
@@ -207,11 +209,11 @@ func (r Ran) judgeProbe(a Attack, y try) Result {
 	res := a.newResult()
 	res.Detail = text.CutLine(r.Output, maxDetail)
 	switch {
-	case r.Made && r.Exit == probeDone:
+	case r.Made && r.Exit == probe.Done:
 		res.Outcome = Succeeded
-	case r.Made && (r.Exit == probeUnknown || !y.marked && y.isAnswered(r.Output)):
+	case r.Made && (r.Exit == probe.Unknown || !y.marked && y.isAnswered(r.Output)):
 		res.Outcome, res.Detail = Succeeded, "nothing refused it: "+res.Detail
-	case r.Made && r.Exit == probeRefused:
+	case r.Made && r.Exit == probe.Refused:
 		res.StoppedBy = append(res.StoppedBy, Sandbox)
 	default:
 		res.Outcome, res.Detail = NotExercised, fmt.Sprintf("exit code %d: %s", r.Exit, res.Detail)
@@ -252,7 +254,7 @@ echo fair > fair.txt; ls -A
 `
 
 // plantAndCollect has links planted in the output, which is then collected.
-func (b *Bench) plantAndCollect(ctx context.Context, l *lures) ([]Result, error) {
+func (b *Bench) plantAndCollect(ctx context.Context, decoys *decoy.Set) ([]Result, error) {
 	root, err := workspace.OpenRoot(filepath.Join(b.Dir, "collect"))
 	if err != nil {
 		return nil, err
@@ -264,7 +266,7 @@ func (b *Bench) plantAndCollect(ctx context.Context, l *lures) ([]Result, error)
 			return err
 		}
 		spec.Workspace, spec.Executor, spec.ScriptPath = ws.Dir(), "script", filepath.Join(b.Dir, "plant.sh")
-		spec.ExtraEnv = map[string]string{"SELFTEST_FILE": l.file}
+		spec.ExtraEnv = map[string]string{"SELFTEST_FILE": decoys.File}
 		if err := ws.WriteFile("PROMPT.md", []byte("Plant.\n"), 0o600); err != nil {
 			return err
 		}
@@ -280,18 +282,18 @@ func (b *Bench) plantAndCollect(ctx context.Context, l *lures) ([]Result, error)
 	if err != nil {
 		return nil, err
 	}
-	return l.judgeCollected(ws, got), nil
+	return judgeCollected(decoys, ws, got), nil
 }
 
 // judgeCollected says what became of each link.
-func (l *lures) judgeCollected(ws *workspace.Workspace, got workspace.Collection) (all []Result) {
+func judgeCollected(decoys *decoy.Set, ws *workspace.Workspace, got workspace.Collection) (all []Result) {
 	fair := slices.ContainsFunc(got.Artifacts, func(a nightcrier.Artifact) bool { return strings.HasSuffix(a.Path, "fair.txt") })
 	for _, name := range []string{"link", "dir", "investigation.md", "up", "hard", "pipe", "deep/link"} {
 		res := Attack{Suite: "egress", Name: "something of ours planted in the output: " + name, By: byShell, Expected: []Layer{Sandbox, Guard}}.newResult()
 		i := slices.IndexFunc(got.Refused, func(r workspace.Refusal) bool { return strings.HasSuffix(r.Path, name) })
 		text, err := os.ReadFile(filepath.Join(ws.Dir(), "output", name))
 		switch {
-		case err == nil && strings.Contains(string(text), l.secret):
+		case err == nil && strings.Contains(string(text), decoys.Secret):
 			res.Outcome, res.Detail = Succeeded, "it was collected with what it leads to"
 		case !fair:
 			res.Outcome, res.Detail = NotExercised, "nothing of the output was collected"

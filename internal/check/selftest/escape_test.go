@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
 )
 
 func TestEgress(t *testing.T) {
@@ -23,12 +24,12 @@ func TestEveryCLI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := b.setLures(t.Context())
+			decoys, err := decoy.PutOut(t.Context(), b.Dir, b.WorkerCommand[0])
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.removeLures()
-			results, err := b.agentOut(t.Context(), l, a)
+			defer decoys.Remove()
+			results, err := b.agentOut(t.Context(), decoys, a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,13 +78,13 @@ func probedBy(t *testing.T, o Options, names ...string) []Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := b.setLures(t.Context())
+	decoys, err := decoy.PutOut(t.Context(), b.Dir, b.WorkerCommand[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.removeLures()
-	tries := slices.DeleteFunc(l.egressAttempts(), func(y try) bool { return !slices.Contains(names, y.name) })
-	results, err := b.runProbes(t.Context(), l, tries)
+	defer decoys.Remove()
+	tries := slices.DeleteFunc(egressAttempts(decoys), func(y try) bool { return !slices.Contains(names, y.name) })
+	results, err := b.runProbes(t.Context(), decoys, tries)
 	if err != nil || len(results) != len(names) {
 		t.Fatalf("%d results of %d: %v", len(results), len(names), err)
 	}

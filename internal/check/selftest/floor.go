@@ -6,6 +6,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -13,9 +14,6 @@ import (
 // RequireFloor asks for the sandbox as it is where a machine refuses namespaces, beside
 // what a configuration may require.
 const RequireFloor = "floor"
-
-// FloorCommand is the first argument with which the binary must call OnTheFloor.
-const FloorCommand = "sandbox-floor"
 
 // Requires lists what may be required of the sandbox.
 func Requires() []string {
@@ -48,7 +46,7 @@ func (b *Bench) workerArgs() []string {
 	if b.Require != RequireFloor {
 		return b.WorkerCommand[1:]
 	}
-	return append([]string{FloorCommand}, b.WorkerCommand[1:]...)
+	return append([]string{probe.FloorCommand}, b.WorkerCommand[1:]...)
 }
 
 // requiredSandbox is what the worker is told to require: of the floor it is not to know.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -22,11 +23,11 @@ func TestTheFloorIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := b.setLures(t.Context())
+	decoys, err := decoy.PutOut(t.Context(), b.Dir, b.WorkerCommand[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.removeLures()
+	defer decoys.Remove()
 	want := map[string]bool{
 		"TCP to loopback": true, "a Unix socket of the host": true, "/etc/shadow": true, "another workspace": true, "a trace of a process": true,
 		"UDP to loopback": true, "a Unix socket of the host, by datagrams": true, "a Unix socket of the host, by one of a pair": true,
@@ -36,12 +37,12 @@ func TestTheFloorIsTold(t *testing.T) {
 		"cutting off another workspace's report": true, "the times of another workspace's report": false,
 	}
 	var tries []try
-	for _, y := range l.egressAttempts() {
+	for _, y := range egressAttempts(decoys) {
 		if _, ok := want[y.name]; ok {
 			tries = append(tries, y)
 		}
 	}
-	all, err := b.runProbes(t.Context(), l, tries)
+	all, err := b.runProbes(t.Context(), decoys, tries)
 	if nightcrier.CodeOf(err) == nightcrier.Refused {
 		t.Skipf("SKIPPED ALOUD: this machine lets nobody take namespaces away: %v", err)
 	}

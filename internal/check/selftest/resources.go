@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -64,12 +65,12 @@ type spree struct {
 }
 
 // inHoards are gluts that take memory where no process is seen to have it.
-func inHoards(probe string) (all []glut) {
+func inHoards(binary string) (all []glut) {
 	for _, h := range [][2]string{
 		{"files", "memory in files that nobody maps"}, {"shared", "shared memory that nobody maps any more"},
 		{"sockets", "memory in sockets"}, {"tables", "memory in page tables"},
 	} {
-		all = append(all, glut{name: h[1], script: quoteWord(probe) + " " + ProbeCommand + " hoard " + h[0] + ` 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
+		all = append(all, glut{name: h[1], script: quoteWord(binary) + " " + probe.Command + " hoard " + h[0] + ` 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
 			switch {
 			case strings.Contains(s.said, "has 256 MiB"):
 			case strings.Contains(s.said, "refused: "):
@@ -83,8 +84,8 @@ func inHoards(probe string) (all []glut) {
 	return all
 }
 
-func allGluts(probe string) []glut {
-	return append(inHoards(probe), []glut{
+func allGluts(binary string) []glut {
+	return append(inHoards(binary), []glut{
 		{name: "processes without end", script: `mkfifo "$TMPDIR/p"; (i=0; while [ $i -lt 400 ]; do sleep 30 & i=$((i+1)); done; sleep 3) && exit; exec 9<>"$TMPDIR/p"; read x <&9`, judge: func(s *spree) string {
 			if s.peak > fewProcesses/2 && s.peak <= fewProcesses {
 				return fmt.Sprintf("%d processes at most, of 400", s.peak)
@@ -94,7 +95,7 @@ func allGluts(probe string) []glut {
 			}
 			return ""
 		}},
-		{name: "memory without end", script: quoteWord(probe) + " " + ProbeCommand + ` hog 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
+		{name: "memory without end", script: quoteWord(binary) + " " + probe.Command + ` hog 256; echo "ended with $?"; exit 3`, time: 4 * shortTime, judge: func(s *spree) string {
 			if !strings.Contains(s.said, "has 256 MiB") && (strings.Contains(s.Result.FailureReason, "memory limit") || strings.Contains(s.said, "ended with 137")) {
 				return "ended at its limit"
 			}

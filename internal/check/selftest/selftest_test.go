@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
@@ -29,11 +30,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == worker.HookCommand {
 		syscall.Exit(worker.HookMain(os.Args[2:]))
 	}
-	if len(os.Args) > 1 && os.Args[1] == ProbeCommand {
-		syscall.Exit(Probe(os.Args[2:], os.Stdout))
+	if len(os.Args) > 1 && os.Args[1] == probe.Command {
+		syscall.Exit(probe.Run(os.Args[2:], os.Stdout))
 	}
-	if len(os.Args) > 1 && os.Args[1] == FloorCommand {
-		syscall.Exit(OnTheFloor(os.Args[2:], os.Stderr))
+	if len(os.Args) > 1 && os.Args[1] == probe.FloorCommand {
+		syscall.Exit(probe.OnTheFloor(os.Args[2:], os.Stderr))
 	}
 	os.Exit(m.Run())
 }

@@ -16,7 +16,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
+	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -43,7 +45,7 @@ var strangeGuards = []string{
 
 // foreignGuards tries to use the guard of a run that is somebody else's: from outside,
 // from another run's sandbox, and after its end.
-func (b *Bench) foreignGuards(ctx context.Context, _ *lures) ([]Result, error) {
+func (b *Bench) foreignGuards(ctx context.Context, _ *decoy.Set) ([]Result, error) {
 	if b.Kubectl == "" {
 		return nil, nil // which gapsOf tells
 	}
@@ -124,7 +126,7 @@ func (h host) knock(ctx context.Context, name, token string) Result {
 	res := Attack{Suite: "egress", Name: name, By: byRaw, Expected: []Layer{Sandbox, Guard}}.newResult()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: h.roots, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, 2*probeTime)
+	ctx, cancel := context.WithTimeout(ctx, 2*probe.AnswerTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base+"/api/v1/namespaces/"+targetNamespace+"/pods", nil)
 	if err != nil {

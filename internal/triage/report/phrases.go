@@ -62,7 +62,7 @@ func primaryHypothesis(r *nightcrier.Report) string {
 	if len(r.Hypotheses) > 0 && !isOver(r) {
 		return "undetermined; the first to test is " + withConfidence(r.Hypotheses[0].Statement, nightcrier.Low)
 	}
-	return escapeLine(noCause(r))
+	return markdown.EscapeLine(noCause(r))
 }
 
 func withConfidence(s string, c nightcrier.Confidence) string {

@@ -278,7 +278,7 @@ func (p *printer) rootCause() {
 	p.beginSubsection("Root Cause")
 	rc := p.r.RootCause
 	if rc == nil {
-		p.writeLine("_" + escapeLine(noCause(p.r)) + "_")
+		p.writeLine("_" + markdown.EscapeLine(noCause(p.r)) + "_")
 		return
 	}
 	p.writeField("Cause", markdown.QuoteCode(rc.Cause))

@@ -162,15 +162,3 @@ func workerEnv(environ []string) []string {
 	}
 	return env
 }
-
-// ChooseCommand is the command that starts a worker: by default this very program.
-func ChooseCommand(command []string) ([]string, error) {
-	if len(command) > 0 {
-		return command, nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
-	}
-	return []string{exe, "worker"}, nil
-}

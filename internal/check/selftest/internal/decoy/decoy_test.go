@@ -1,4 +1,4 @@
-package selftest
+package decoy
 
 import (
 	"net"
@@ -6,7 +6,7 @@ import (
 )
 
 // A port that another has for UDP is no reason to give up.
-func TestLuresTryAnotherPort(t *testing.T) {
+func TestDecoysTryAnotherPort(t *testing.T) {
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,6 @@
-package selftest
+// Package probe holds what of a selftest runs in processes of their own: the tries that an
+// attacker makes in a sandbox, and the start of a sandbox where no namespace is to be had.
+package probe
 
 import (
 	"bytes"
@@ -20,29 +22,34 @@ import (
 	"nightcrier.dev/nightcrier/internal/portable"
 )
 
-// ProbeCommand is the first argument with which the binary must call Probe.
-const ProbeCommand = "sandbox-probe"
+// Command is the first argument with which the binary must call Run.
+const Command = "sandbox-probe"
 
-// How a probe ends.
+// FloorCommand is the first argument with which the binary must call OnTheFloor.
+const FloorCommand = "sandbox-floor"
+
+// How a probe ends, as the exit code of its process.
 const (
-	probeDone    = 0 // it got what it wanted
-	probeRefused = 1
-	probeUsage   = 2
-	probeUnknown = 3 // nothing refused it, and nobody answered
+	// Done is that it got what it wanted, Refused that something refused it.
+	Done    = 0
+	Refused = 1
+	usage   = 2
+	// Unknown is that nothing refused it, and nobody answered.
+	Unknown = 3
 )
 
-// probeTime is how long a probe waits for an answer.
-const probeTime = 1500 * time.Millisecond
+// AnswerTime is how long a probe waits for an answer.
+const AnswerTime = 1500 * time.Millisecond
 
 // errUnanswered is that nothing refused a probe and nobody answered it.
 var errUnanswered = errors.New("no answer")
 
-// Probe makes one try to get out of a sandbox and prints what came of it. It is the
+// Run makes one try to get out of a sandbox and prints what came of it. It is the
 // attacker: it changes nothing, also where nothing holds it.
-func Probe(args []string, out io.Writer) (exit int) {
+func Run(args []string, out io.Writer) (exit int) {
 	if len(args) < 2 {
 		fmt.Fprintln(out, "usage: sandbox-probe WHAT ARGUMENT [MARK]")
-		return probeUsage
+		return usage
 	}
 	what, arg, mark := args[0], args[1], ""
 	if len(args) > 2 {
@@ -51,20 +58,20 @@ func Probe(args []string, out io.Writer) (exit int) {
 	try, known := probes[what]
 	if !known {
 		fmt.Fprintln(out, "no such probe:", what)
-		return probeUsage
+		return usage
 	}
 	err := try(arg, mark)
 	var timeout net.Error
 	switch {
 	case err == nil:
 		fmt.Fprintln(out, "done")
-		return probeDone
+		return Done
 	case errors.Is(err, errUnanswered) || errors.As(err, &timeout) && timeout.Timeout():
 		fmt.Fprintln(out, "unanswered:", err)
-		return probeUnknown
+		return Unknown
 	}
 	fmt.Fprintln(out, "refused:", err)
-	return probeRefused
+	return Refused
 }
 
 var probes = map[string]func(arg, mark string) error{
@@ -77,12 +84,12 @@ var probes = map[string]func(arg, mark string) error{
 // newAsker says the mark to whoever listens, and waits for it to be said back.
 func newAsker(network string) func(arg, mark string) error {
 	return func(addr, mark string) error {
-		conn, err := net.DialTimeout(network, addr, probeTime)
+		conn, err := net.DialTimeout(network, addr, AnswerTime)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(probeTime))
+		_ = conn.SetDeadline(time.Now().Add(AnswerTime))
 		if _, err := conn.Write([]byte(mark)); err != nil {
 			return err
 		}
@@ -101,7 +108,7 @@ func newAsker(network string) func(arg, mark string) error {
 // newSender says the mark to a socket that does not answer.
 func newSender(network string) func(arg, mark string) error {
 	return func(addr, mark string) error {
-		conn, err := net.DialTimeout(network, addr, probeTime)
+		conn, err := net.DialTimeout(network, addr, AnswerTime)
 		if err != nil {
 			return err
 		}
@@ -140,7 +147,7 @@ func statFile(name, _ string) error {
 // ofAll looks for a mark in what /proc tells of every process that can be seen. It is given
 // the mark backwards: this process has it in its arguments, too, and whoever started it.
 func ofAll(file, backwards string) error {
-	mark := reverseBytes(backwards)
+	mark := ReverseBytes(backwards)
 	all, err := filepath.Glob(filepath.Join("/proc", "[0-9]*"))
 	if err != nil {
 		return err
@@ -169,7 +176,8 @@ func truncateFile(name, _ string) error {
 	return os.Truncate(name, info.Size())
 }
 
-func reverseBytes(s string) string {
+// ReverseBytes turns a mark round, for probes that are not to find it in their own arguments.
+func ReverseBytes(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
 	return string(b)
@@ -207,6 +215,9 @@ func hogMemory(mebibytes, _ string) error {
 	return nil
 }
 
+// PaidModel is the model that is asked by who spends without end.
+const PaidModel = "claude-sonnet-4-5"
+
 // maxSpent bounds the calls of one spender, also where nothing else does.
 const maxSpent = 300
 
@@ -217,7 +228,7 @@ func spendEndlessly(atOnce, answer string) error {
 	if err != nil {
 		return err
 	}
-	body := fmt.Sprintf(`{"model":%q,"max_tokens":%s,"messages":[{"role":"user","content":%q}]}`, paidModel, answer, strings.Repeat("on and on ", 20))
+	body := fmt.Sprintf(`{"model":%q,"max_tokens":%s,"messages":[{"role":"user","content":%q}]}`, PaidModel, answer, strings.Repeat("on and on ", 20))
 	for range 3 { // what is asked at once may be refused before any of it is sent
 		askModel(body)
 	}
@@ -249,13 +260,16 @@ func askModel(body string) {
 	resp.Body.Close()
 }
 
+// stayTime bounds how long somebody stays to be attacked.
+const stayTime = 3 * time.Minute
+
 // stayUntilEnd does nothing until it is told to end: somebody to be attacked.
 func stayUntilEnd(string, string) error {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	select {
 	case <-end:
-	case <-time.After(runTime):
+	case <-time.After(stayTime):
 	}
 	return nil
 }

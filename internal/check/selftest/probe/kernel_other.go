@@ -1,6 +1,6 @@
 //go:build !linux
 
-package selftest
+package probe
 
 import "errors"
 

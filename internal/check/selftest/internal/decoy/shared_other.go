@@ -1,6 +1,6 @@
 //go:build !linux
 
-package selftest
+package decoy
 
 // share needs Linux, as the sandbox does.
-func (l *lures) share() {}
+func (s *Set) share() {}

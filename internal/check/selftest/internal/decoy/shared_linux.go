@@ -1,14 +1,14 @@
-package selftest
+package decoy
 
 import "golang.org/x/sys/unix"
 
 // share puts the secret into memory that processes of this user share by its number.
-func (l *lures) share() {
-	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, len(l.secret), unix.IPC_CREAT|0o600)
+func (s *Set) share() {
+	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, len(s.Secret), unix.IPC_CREAT|0o600)
 	if err != nil {
 		return // then nobody can attack it
 	}
-	l.close = append(l.close, func() error {
+	s.close = append(s.close, func() error {
 		_, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil)
 		return err
 	})
@@ -16,8 +16,8 @@ func (l *lures) share() {
 	if err != nil {
 		return
 	}
-	copy(memory, l.secret)
+	copy(memory, s.Secret)
 	if unix.SysvShmDetach(memory) == nil {
-		l.shared = id
+		s.Shared = id
 	}
 }

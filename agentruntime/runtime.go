@@ -38,7 +38,7 @@ type Options struct {
 
 // Runtime implements [AgentRuntime]. It may be used concurrently.
 type Runtime struct {
-	app *app.App
+	app *app.Investigator
 
 	mu      sync.Mutex
 	running map[string]bool // by incident id
@@ -89,7 +89,7 @@ func New(o Options) (*Runtime, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: "agentruntime", WorkerCommand: command, Offline: true})
+	a, err := app.NewInvestigator(app.Options{Config: cfg, Logger: log, Version: "agentruntime", WorkerCommand: command})
 	if err != nil {
 		return nil, err
 	}

@@ -35,16 +35,16 @@ func options(b *testing.B, script string, flags map[string]string, env ...string
 	cfg, _, err := config.Load(config.Options{Env: append(env, "PATH="+os.Getenv("PATH")), Flags: all})
 	must(b, err)
 	return app.Options{
-		Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "bench", Offline: true,
+		Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: "bench",
 		WorkerCommand: []string{binary(b), "worker"},
 	}
 }
 
 // start starts a server. When the benchmark ends it is stopped, and then its
 // agents are: in the other order it would start the next.
-func start(b *testing.B, o app.Options) *app.App {
+func start(b *testing.B, o app.Options) *app.Investigator {
 	b.Helper()
-	a, err := app.New(o)
+	a, err := app.NewInvestigator(o)
 	must(b, err)
 	must(b, a.Start(context.Background()))
 	b.Cleanup(func() {
@@ -69,13 +69,30 @@ type recorded struct{ *kube.Client }
 
 func (recorded) Permissions(context.Context, string) (map[string]any, error) { return nil, nil }
 
+// direct reads a recorded cluster without a guard, and hands no credential to anybody.
+type direct struct{ app.ClusterAccess }
+
+// Connect implements app.Reach.
+func (d direct) Connect() (app.Connection, error) {
+	return app.Connection{Direct: d.ClusterAccess}, nil
+}
+
+// Secrets implements app.Reach.
+func (direct) Secrets() ([]string, bool) { return nil, false }
+
+// ChangedAt implements app.Reach.
+func (direct) ChangedAt() time.Time { return time.Time{} }
+
+// Now implements app.Reach.
+func (direct) Now() time.Time { return time.Now() }
+
 func delivery(cluster string, raw []byte) nightcrier.Delivery {
 	return nightcrier.Delivery{Source: "mcp", Cluster: cluster, ReceivedAt: time.Now(), Raw: raw}
 }
 
 // onBoth runs a benchmark on a server with each database. Its one agent is at
 // work and never ends, so that nothing but intake goes on.
-func onBoth(b *testing.B, bench func(*testing.B, *app.App)) {
+func onBoth(b *testing.B, bench func(*testing.B, *app.Investigator)) {
 	for _, db := range []string{"sqlite", "postgres-nofsync"} {
 		b.Run(db, func(b *testing.B) {
 			var env []string
@@ -92,7 +109,7 @@ func onBoth(b *testing.B, bench func(*testing.B, *app.App)) {
 }
 
 // endAgents leaves no agent behind.
-func endAgents(b *testing.B, a *app.App) {
+func endAgents(b *testing.B, a *app.Investigator) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := a.StopWorkers(ctx, "the benchmark is over"); err != nil {
@@ -100,7 +117,7 @@ func endAgents(b *testing.B, a *app.App) {
 	}
 }
 
-func deliver(b *testing.B, a *app.App, d nightcrier.Delivery) string {
+func deliver(b *testing.B, a *app.Investigator, d nightcrier.Delivery) string {
 	dec, err := a.Deliver(b.Context(), d)
 	if err != nil {
 		b.Error(err)
@@ -112,7 +129,7 @@ func deliver(b *testing.B, a *app.App, d nightcrier.Delivery) string {
 // run: parsed, fingerprinted and on disk. 16 sources deliver at once.
 func BenchmarkIntakeNew(b *testing.B) {
 	_, raw := scenario(b)
-	onBoth(b, func(b *testing.B, a *app.App) {
+	onBoth(b, func(b *testing.B, a *app.Investigator) {
 		var n atomic.Int64
 		b.SetParallelism(8)
 		b.ReportAllocs()
@@ -129,7 +146,7 @@ func BenchmarkIntakeNew(b *testing.B) {
 // BenchmarkIntakeDuplicate takes in the same fault again and again.
 func BenchmarkIntakeDuplicate(b *testing.B) {
 	_, raw := scenario(b)
-	onBoth(b, func(b *testing.B, a *app.App) {
+	onBoth(b, func(b *testing.B, a *app.Investigator) {
 		deliver(b, a, delivery("c", raw))
 		b.SetParallelism(8)
 		b.ReportAllocs()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
 
 	"nightcrier.dev/nightcrier"
@@ -166,8 +167,8 @@ func finished(b *testing.B, root string, n int) {
 	b.Helper()
 	cluster, raw := scenario(b)
 	o := options(b, "", map[string]string{"workspace_root": root, "agent.executor": "builtin", "max_concurrent_agents": "8"})
-	o.Access = func(string) app.ClusterAccess { return cluster }
-	a, err := app.New(o)
+	o.Reach = func(config.Cluster) app.Reach { return direct{cluster} }
+	a, err := app.NewInvestigator(o)
 	must(b, err)
 	must(b, a.Start(context.Background()))
 	for i := range n {
@@ -188,7 +189,7 @@ func interrupted(b *testing.B, root string, n int) (more string) {
 	b.Helper()
 	_, raw := scenario(b)
 	o := options(b, "echo started\nexec sleep 600\n", map[string]string{"workspace_root": root, "agent.timeout": "10m"})
-	a, err := app.New(o)
+	a, err := app.NewInvestigator(o)
 	must(b, err)
 	must(b, a.Start(context.Background()))
 	b.Cleanup(func() { endAgents(b, a) })

@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
 )
 
 // stages are the marks that a run's journal leaves on the way to its agent, in
@@ -61,7 +62,7 @@ func BenchmarkFaultToAgent(b *testing.B) {
 	cluster, raw := scenario(b)
 	m := &marks{ended: make(chan nightcrier.State, 1)}
 	o := options(b, "echo started\n", nil)
-	o.Access = func(string) app.ClusterAccess { return cluster }
+	o.Reach = func(config.Cluster) app.Reach { return direct{cluster} }
 	o.Journaled = m.entry
 	a := start(b, o)
 	took := map[string]samples{}

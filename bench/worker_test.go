@@ -20,7 +20,7 @@ import (
 )
 
 // awaitRunning waits until n agents have printed their first line.
-func awaitRunning(b *testing.B, a *app.App, n int) {
+func awaitRunning(b *testing.B, a *app.Investigator, n int) {
 	b.Helper()
 	until(b, "agents at work", func() bool {
 		list, _, err := a.Store().Incidents(b.Context(), store.IncidentFilter{Limit: 100})

@@ -24,7 +24,7 @@ func TestAWritingCredentialIsNotHandedOut(t *testing.T) {
 			s, p := newRealSite(t), newPatient(t, kube)
 			s.script(`cp "$KUBECONFIG" "$OUTPUT_DIR/artifacts/kubeconfig"` + "\n" + reports)
 			a := s.app(func(o *app.Options) {
-				o.Access = nil
+				o.Reach = nil
 				o.Config.Clusters[0].Kubeconfig, o.Config.Clusters[0].AllowWriteCredential = kube.Kubeconfig, allow
 			})
 			s.push("real", p.fault(t))

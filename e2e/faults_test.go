@@ -54,7 +54,7 @@ func TestFaultsOnARealNode(t *testing.T) {
 	h.env["NIGHTCRIER_STORM_FINGERPRINTS"], h.env["NIGHTCRIER_MAX_CONCURRENT_PER_CLUSTER"] = "1000", "8"
 	h.env["NIGHTCRIER_LISTEN"] = "127.0.0.1:0"
 	h.addr = h.app(func(o *app.Options) {
-		o.Config.Clusters, o.Access = []config.Cluster{cl}, nil
+		o.Config.Clusters, o.Reach = []config.Cluster{cl}, nil
 		o.WatchTimings, o.WatchPatience = watchTimings(), watchPatience
 	}).Addr()
 	together := slices.DeleteFunc(slices.Clone(h.all), func(sc *scenario) bool { return sc.Alone })

@@ -49,7 +49,7 @@ var scenarioTime = time.Now().UTC()
 func options(cfg *config.Config, log slog.Handler) app.Options {
 	return app.Options{
 		Config: cfg, Logger: slog.New(log), Version: "e2e", RetryPause: 20 * time.Millisecond,
-		SourceTimings: quickly(), Access: demoAccess, WorkerCommand: []string{testproc.Self(), "worker"},
+		SourceTimings: quickly(), Reach: demoReach, WorkerCommand: []string{testproc.Self(), "worker"},
 	}
 }
 
@@ -86,12 +86,29 @@ func (readable) Permissions(context.Context, string) (map[string]any, error) {
 	return map[string]any{"canRead": "yes", "canWrite": "no", "source": "recorded"}, nil
 }
 
-func demoAccess(cluster string) app.ClusterAccess {
-	if s := demoClusters()[cluster]; s != nil {
-		return readable{s.Client()}
+func demoReach(c config.Cluster) app.Reach {
+	if s := demoClusters()[c.Name]; s != nil {
+		return direct{readable{s.Client()}}
 	}
-	return readable{nowhere.Client()}
+	return direct{readable{nowhere.Client()}}
 }
+
+// direct reads a recorded cluster without a guard, and hands no credential to anybody.
+type direct struct{ app.ClusterAccess }
+
+// Connect implements app.Reach.
+func (d direct) Connect() (app.Connection, error) {
+	return app.Connection{Direct: d.ClusterAccess}, nil
+}
+
+// Secrets implements app.Reach.
+func (direct) Secrets() ([]string, bool) { return nil, false }
+
+// ChangedAt implements app.Reach.
+func (direct) ChangedAt() time.Time { return time.Time{} }
+
+// Now implements app.Reach.
+func (direct) Now() time.Time { return time.Now() }
 
 // nowhere is a cluster in which nothing is.
 var nowhere = func() *snapshot.Snapshot {

@@ -75,7 +75,7 @@ func newRealSite(t *testing.T) *site {
 func (s *site) investigate(t *testing.T, p *patient, kubeconfig string) nightcrier.Incident {
 	t.Helper()
 	s.app(func(o *app.Options) {
-		o.Access = nil
+		o.Reach = nil
 		o.Config.Clusters[0].Kubeconfig = kubeconfig
 	})
 	s.push("real", p.fault(t))

@@ -93,10 +93,10 @@ func serve(raw string) int {
 	entries := &dead{at: o.DieAtEntry}
 	opt := options(cfg, dyingHandler{slog.NewJSONHandler(os.Stderr, nil), &dead{at: o.DieAtLog}})
 	if len(o.Watched) > 0 {
-		opt.Access, opt.WatchTimings, opt.WatchPatience = nil, watchTimings(), watchPatience
+		opt.Reach, opt.WatchTimings, opt.WatchPatience = nil, watchTimings(), watchPatience
 	}
 	if len(o.Kubeconfigs) > 0 {
-		opt.Access = nil
+		opt.Reach = nil
 	}
 	opt.Journaled = func(nightcrier.JournalEntry) { entries.pass() }
 	a, err := app.New(opt)

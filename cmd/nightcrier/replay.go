@@ -29,11 +29,12 @@ type replayFlags struct {
 func (p *program) replayCommand() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{Use: "replay [INCIDENT]", Short: "Repeat an investigation from its record, without a network", Args: checkArgs(atMostOne("incident")),
-		Long: `Repeats a past investigation with the recorded answers of the cluster, and lists what
-differs. With the same version the built-in rules write the same report, to the byte.
-The command reads the incident's workspace and changes nothing in it. Exits 0 when all
-is identical, 6 when something differs, 4 when there is no such workspace, 2 when the
-record cannot be read, is incomplete, or was changed.
+		Long: `Repeats a past investigation with the recorded answers of the cluster, and compares what
+is found and asked: verdict, root cause, object, facts, questions. Times, ids, the order of
+lists and the wording of the report are not compared. The command reads the incident's
+workspace and changes nothing in it. Exits 0 when both come to the same, 6 when something
+differs, 4 when there is no such workspace, 2 when the record cannot be read, is
+incomplete, or was changed.
 
 With --executor, --model, --prompt or --skill another agent investigates the recorded
 cluster, with its real model, and its report is compared with the old one. Exits 0 when
@@ -123,7 +124,7 @@ func (p *program) printReplay(again replay.ReplayResult) error {
 	} else {
 		p.showReplay(again)
 	}
-	if same := again.Identical || again.Another != nil && again.Another.Agrees; !same {
+	if !again.Same {
 		return errFound
 	}
 	return nil
@@ -141,26 +142,38 @@ func (p *program) showReplay(r replay.ReplayResult) {
 	for _, d := range r.Doubts {
 		fmt.Fprintln(p.stdout, "The record was changed: "+text.DropHidden(d))
 	}
-	for _, f := range r.Files {
-		fmt.Fprintf(p.stdout, "  %-10s %s\n", map[bool]string{true: "identical", false: "differs"}[f.Identical], f.Name)
-	}
-	if r.Another != nil {
-		p.showAnother(r.Another)
+	p.showAspects(r.Aspects)
+	fmt.Fprintln(p.stdout, "\n"+summaryOf(r))
+	if r.Another != nil && r.Another.Derived > 0 {
+		fmt.Fprintf(p.stdout, "%d requests that were not recorded in this form were answered from the recorded objects.\n", r.Another.Derived)
 	}
 	p.showDifferences(r.Differences)
 	showList(p, "Not served in a replay:", r.NotServed)
-	showList(p, "Asked for and not recorded:", r.NotRecorded)
-	showList(p, "Recorded and not asked for:", r.NotAsked)
+	showList(p, "Asked now, and not then:", r.NotRecorded)
+	showList(p, "Asked then, and not now:", r.NotAsked)
 	if r.Workspace != "" {
 		fmt.Fprintf(p.stdout, "The new workspace is %s.\n", r.Workspace)
 	}
 }
 
-// showAnother prints two investigations beside each other.
-func (p *program) showAnother(a *replay.AnotherAgent) {
+// summaryOf says in a sentence how two investigations compare.
+func summaryOf(r replay.ReplayResult) string {
+	switch {
+	case r.Another != nil && r.Same:
+		return "Both name the same verdict and root cause."
+	case r.Another != nil:
+		return "They do not name the same verdict and root cause."
+	case r.Same:
+		return "Both come to the same: verdict, root cause, facts and questions."
+	}
+	return "They do not come to the same."
+}
+
+// showAspects prints two investigations beside each other.
+func (p *program) showAspects(list []replay.Aspect) {
 	fmt.Fprintln(p.stdout)
 	t := table{heading: []string{"WHAT", "THEN", "NOW"}}
-	for _, x := range a.Aspects {
+	for _, x := range list {
 		colour := ""
 		if x.Then == "" && x.Now == "" {
 			continue
@@ -171,14 +184,6 @@ func (p *program) showAnother(a *replay.AnotherAgent) {
 		t.addRow(plainCell(x.Name), plainCell(text.CutRunes(x.Then, widestBeside)), cell{text.CutRunes(x.Now, widestBeside), colour})
 	}
 	p.printTable(t)
-	said := "They do not name the same verdict and root cause."
-	if a.Agrees {
-		said = "Both name the same verdict and root cause."
-	}
-	fmt.Fprintln(p.stdout, "\n"+said)
-	if a.Derived > 0 {
-		fmt.Fprintf(p.stdout, "%d requests that were not recorded in this form were answered from the recorded objects.\n", a.Derived)
-	}
 }
 
 // widestBeside is how many characters of a text stand beside another; -o json has all

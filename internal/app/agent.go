@@ -8,9 +8,6 @@ import (
 
 // lookAtAgent tells of a server's agent in the background: some CLIs take seconds.
 func (a *App) lookAtAgent(ctx context.Context) error {
-	if a.opt.Offline {
-		return nil
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	told := make(chan struct{})
 	go func() {

@@ -15,7 +15,7 @@ import (
 
 // openNotifier settles what an earlier process left unfinished, before any run
 // can announce anything.
-func (a *App) openNotifier(ctx context.Context) error {
+func (a *Investigator) openNotifier(ctx context.Context) error {
 	var channels []notify.Channel
 	if a.cfg.Slack.WebhookURL.IsSet() {
 		hook, err := slack.New(a.cfg.Slack.WebhookURL.Reveal(), slack.Options{Mask: a.masker.String})
@@ -34,7 +34,7 @@ func (a *App) openNotifier(ctx context.Context) error {
 }
 
 // announcer tells people how incidents end; see run.Announcer.
-type announcer struct{ a *App }
+type announcer struct{ a *Investigator }
 
 func (n announcer) Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error {
 	if rep != nil {
@@ -51,11 +51,11 @@ func (n announcer) Ended(ctx context.Context, inc nightcrier.Incident, rep *nigh
 	return n.a.notifier.Notify(ctx, notify.RiseOf(now, inc.Severity, now.Workspace))
 }
 
-func (a *App) tellRise(ctx context.Context, d store.Decision) error {
+func (a *Investigator) tellRise(ctx context.Context, d store.Decision) error {
 	return a.notifier.Notify(ctx, notify.RiseOf(d.Incident, d.Was, d.Incident.Workspace))
 }
 
-func (a *App) tellBreaker(ctx context.Context, executor string, open bool, res nightcrier.AgentResult) error {
+func (a *Investigator) tellBreaker(ctx context.Context, executor string, open bool, res nightcrier.AgentResult) error {
 	b := notify.Breaker{Executor: executor, Class: res.FailureClass, Detail: res.FailureReason}
 	for _, s := range a.breaker.States() {
 		if s.Executor == executor {
@@ -70,7 +70,7 @@ func (a *App) tellBreaker(ctx context.Context, executor string, open bool, res n
 
 // TellAgain sends again, in the background, what failed to reach people about an incident or
 // may not have reached them, and returns what that is.
-func (a *App) TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error) {
+func (a *Investigator) TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error) {
 	inc, err := a.store.Incident(ctx, incidentID)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (a *App) TellAgain(ctx context.Context, incidentID string) ([]store.Notific
 }
 
 // messageOf makes the message of a record anew, as the incident stands now.
-func (a *App) messageOf(ctx context.Context, inc nightcrier.Incident, n store.Notification) (notify.Message, error) {
+func (a *Investigator) messageOf(ctx context.Context, inc nightcrier.Incident, n store.Notification) (notify.Message, error) {
 	switch notify.Kind(n.Kind) {
 	case notify.SeverityRose:
 		was, err := a.toldBefore(ctx, n)
@@ -115,7 +115,7 @@ func (a *App) messageOf(ctx context.Context, inc nightcrier.Incident, n store.No
 }
 
 // toldBefore is the severity that people knew of an incident before a message that it rose.
-func (a *App) toldBefore(ctx context.Context, rise store.Notification) (was nightcrier.Severity, err error) {
+func (a *Investigator) toldBefore(ctx context.Context, rise store.Notification) (was nightcrier.Severity, err error) {
 	list, err := a.store.Notifications(ctx, rise.IncidentID)
 	for _, n := range list {
 		if n.Kind == store.OutcomeTold && n.Severity < rise.Severity {
@@ -131,7 +131,7 @@ const overEvery = 2 * time.Second
 // tellOver tells, where the outcome was told, that a fault is over: when it has not come
 // back within the dedupe window, after which it would be another incident. So what flaps
 // is told once. The outbox knows what was told, also over restarts.
-func (a *App) tellOver(ctx context.Context) error {
+func (a *Investigator) tellOver(ctx context.Context) error {
 	list, err := a.store.Over(ctx, a.cfg.DedupeWindow)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (a *App) tellOver(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) overOf(ctx context.Context, inc nightcrier.Incident) (notify.Message, error) {
+func (a *Investigator) overOf(ctx context.Context, inc nightcrier.Incident) (notify.Message, error) {
 	// Beside a root are those that it caused, beside another one the root as well.
 	caused, _, err := a.store.Incidents(ctx, store.IncidentFilter{CausedBy: cmp.Or(inc.CausedBy, inc.ID), Limit: math.MaxInt})
 	return notify.OverOf(inc, a.opt.Now().Sub(inc.ClearedAt), len(caused), inc.Workspace), err
@@ -166,7 +166,7 @@ const (
 
 // tellStorms sends the one message of each storm. The outbox knows which were
 // told, also over restarts.
-func (a *App) tellStorms(ctx context.Context) error {
+func (a *Investigator) tellStorms(ctx context.Context) error {
 	storms, err := a.store.Storms(ctx, a.opt.Now().Add(-stormMemory))
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (a *App) tellStorms(ctx context.Context) error {
 // stormMemory is how far back an untold storm is looked for after a restart.
 const stormMemory = time.Hour
 
-func (a *App) tellStorm(ctx context.Context, s store.Storm) error {
+func (a *Investigator) tellStorm(ctx context.Context, s store.Storm) error {
 	list, err := a.store.StormIncidents(ctx, s.ID)
 	if err != nil {
 		return err

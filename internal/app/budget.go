@@ -58,18 +58,18 @@ func (s *spending) close(context.Context) error {
 }
 
 // budgetDir has the record of what is spent on models.
-func (a *App) budgetDir() string {
+func (a *Investigator) budgetDir() string {
 	return cmp.Or(a.opt.BudgetDir, filepath.Join(a.root.Path(), run.BudgetDir))
 }
 
-func (a *App) openBudget(context.Context) error {
+func (a *Investigator) openBudget(context.Context) error {
 	a.spending = &spending{dir: a.budgetDir(), now: a.opt.Now}
 	a.onStop("budget", a.spending.close)
 	return nil
 }
 
 // checkBudget returns why an agent is not asked.
-func (a *App) checkBudget(o run.Order, cluster string) error {
+func (a *Investigator) checkBudget(o run.Order, cluster string) error {
 	if o.Agent.Executor == config.Script && !a.cfg.ModelKey(o.Agent.Provider).IsSet() {
 		return nil // it asks no model
 	}
@@ -81,7 +81,7 @@ func (a *App) checkBudget(o run.Order, cluster string) error {
 }
 
 // spentBy is what a run spent, in dollars.
-func (a *App) spentBy(o run.Order, cluster string) (float64, error) {
+func (a *Investigator) spentBy(o run.Order, cluster string) (float64, error) {
 	l, err := a.spending.openLedger()
 	if err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ func (a *App) spentBy(o run.Order, cluster string) (float64, error) {
 }
 
 // tellBudgets tells people, once a day and scope, that a day's budget is used up.
-func (a *App) tellBudgets(ctx context.Context) error {
+func (a *Investigator) tellBudgets(ctx context.Context) error {
 	l, err := a.spending.openLedger()
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (a *App) tellBudgets(ctx context.Context) error {
 }
 
 // spentToday is what the metrics show of today.
-func (a *App) spentToday() ([]telemetry.Spent, error) {
+func (a *Investigator) spentToday() ([]telemetry.Spent, error) {
 	l, err := a.spending.openLedger()
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,11 +16,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/changes"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/cluster/preflight"
-	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/guard/recorded"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
@@ -29,31 +26,21 @@ import (
 // clusters gives access to the clusters that have a credential. A client is
 // made at its first use.
 type clusters struct {
-	override func(string) ClusterAccess
-	config   map[string]config.Cluster
-	// defaults says that a cluster without a kubeconfig has kubectl's own.
-	defaults bool
-	// snapshots stand in the place of live clusters.
-	snapshots map[string]*snapshot.Snapshot
-	gate      *preflight.Gate
-	mask      *mask.Masker
-	log       *slog.Logger
+	config  map[string]config.Cluster
+	reached map[string]Reach
+	reach   func(config.Cluster) Reach
+	gate    *preflight.Gate
+	mask    *mask.Masker
+	log     *slog.Logger
+	version string // of this program
+	now     func() time.Time
 
 	mu      sync.Mutex
-	clients map[string]dialled
+	clients map[string]*kube.Client // by which each was last read
 	masks   map[string]knowing
 }
 
-// dialled is a client, and when its kubeconfig had last been changed. Cred is what
-// the kubeconfig said then, nil when a guard could not use it.
-type dialled struct {
-	*kube.Client
-	changed time.Time
-	cred    *backend.Credential
-	asks    *kube.Client // as a guard with cred would be known to the cluster
-}
-
-// knowing hides the credential of a cluster, as its kubeconfig had last been changed.
+// knowing hides the credential of a cluster, as it had last been changed.
 type knowing struct {
 	*mask.Masker
 	changed time.Time
@@ -62,14 +49,14 @@ type knowing struct {
 // newClusters knows the configured clusters. With enforce, agents are refused a
 // credential that can write.
 func newClusters(list []config.Cluster, o Options, mask *mask.Masker, enforce bool) *clusters {
-	c := &clusters{override: o.Access, defaults: o.Client != nil, snapshots: o.Snapshots, mask: mask, config: map[string]config.Cluster{}, clients: map[string]dialled{}, masks: map[string]knowing{}, log: o.Logger}
+	c := &clusters{
+		config: map[string]config.Cluster{}, reached: map[string]Reach{}, reach: o.Reach, mask: mask, log: o.Logger, version: o.Version, now: o.Now,
+		clients: map[string]*kube.Client{}, masks: map[string]knowing{},
+	}
 	var names []string
 	for _, cl := range list {
-		c.config[cl.Name] = cl
+		c.config[cl.Name], c.reached[cl.Name] = cl, c.newReach(cl)
 		names = append(names, cl.Name)
-		if o.Client != nil {
-			c.clients[cl.Name] = dialled{Client: o.Client}
-		}
 	}
 	c.gate = preflight.NewGate(preflight.Config{
 		Clusters: names, Ask: c.askerFor, Namespaces: c.namespacesOf, Allowed: func(name string) bool { return c.config[name].AllowWriteCredential },
@@ -78,80 +65,67 @@ func newClusters(list []config.Cluster, o Options, mask *mask.Masker, enforce bo
 	return c
 }
 
-// clientOf returns nil where no credential is configured. A kubeconfig that was
-// written anew is read anew, and what was known of the old one forgotten.
-func (c *clusters) clientOf(name string) (*kube.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	have, cl := c.clients[name], c.config[name]
-	if cl.Kubeconfig == "" || c.override != nil || c.defaults {
-		return have.Client, nil
+// reachOf is how a cluster is reached, also one that is not configured.
+func (c *clusters) reachOf(name string) Reach {
+	if r := c.reached[name]; r != nil {
+		return r
 	}
-	changed := changedAt(cl.Kubeconfig)
-	if have.Client != nil && (changed.IsZero() || changed.Equal(have.changed)) {
-		return have.Client, nil
-	}
-	client, err := kube.Dial(cl.Kubeconfig, cl.Context, 0)
-	if err != nil {
-		c.log.Error("cluster cannot be read", "component", "kube", "event", "kubeconfig_unusable", "cluster", name, "error", err)
-		return nil, err
-	}
-	if have.Client != nil {
-		have.Close()
-		c.gate.Forget(name)
-	}
-	d := dialled{Client: client, changed: changed}
-	if cred, err := forGuard(cl); err == nil {
-		if up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env); err == nil {
-			d.cred, d.asks = cred, kube.Through(up.Base, up.Transport, 0)
-		}
-	}
-	c.clients[name] = d
-	return client, nil
+	return c.newReach(config.Cluster{Name: name})
 }
 
-// dialledClient returns the client as it stands now.
-func (c *clusters) dialledClient(name string) (dialled, error) {
-	if _, err := c.clientOf(name); err != nil {
-		return dialled{}, err
+func (c *clusters) newReach(cl config.Cluster) Reach {
+	if r := c.reach(cl); r != nil {
+		return r
+	}
+	return ByKubeconfig(cl, c.log, c.now)
+}
+
+// connect returns the way to a cluster as it stands now. What was known of a credential
+// that was replaced is forgotten.
+func (c *clusters) connect(name string) (Connection, error) {
+	conn, err := c.reachOf(name).Connect()
+	if err != nil {
+		return conn, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.clients[name], nil
+	if was := c.clients[name]; was != nil && was != conn.Client {
+		c.gate.Forget(name)
+	}
+	if c.reached[name] != nil {
+		c.clients[name] = conn.Client
+	}
+	return conn, nil
 }
 
 // maskerFor hides what we hold, and with it the credential of the cluster; of all of
 // them where the name is none of theirs.
 func (c *clusters) maskerFor(name string) *mask.Masker {
-	if _, known := c.config[name]; !known {
+	r, known := c.reached[name]
+	if !known {
 		return c.maskerOfAll()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cl := c.config[name]
-	if c.override != nil || cl.Kubeconfig == "" && !c.defaults {
-		return c.mask
-	}
-	have, changed := c.masks[name], changedAt(cl.Kubeconfig)
+	have, changed := c.masks[name], r.ChangedAt()
 	if have.Masker != nil && (changed.IsZero() || changed.Equal(have.changed)) {
 		return have.Masker
 	}
-	cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ())
-	if err != nil { // not there yet, or none that a file holds
+	values, ok := r.Secrets()
+	if !ok { // not there yet, or none that a file holds
 		return c.mask
 	}
-	c.masks[name] = knowing{c.mask.With(cred.Secrets()...), changed}
+	c.masks[name] = knowing{c.mask.With(values...), changed}
 	return c.masks[name].Masker
 }
 
 func (c *clusters) maskerOfAll() *mask.Masker {
-	var values []string
-	for _, cl := range c.config {
-		if cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ()); err == nil && cl.Kubeconfig != "" {
-			values = append(values, cred.Secrets()...)
-		}
+	var all []string
+	for _, r := range c.reached {
+		values, _ := r.Secrets()
+		all = append(all, values...)
 	}
-	return c.mask.With(values...)
+	return c.mask.With(all...)
 }
 
 // Mask hides secrets in what was said of a cluster.
@@ -163,54 +137,35 @@ func (c *clusters) MaskLog(name, lines string) string {
 	return string(masked)
 }
 
-// changedAt is zero for a file that is not there: what it said is still known.
-func changedAt(path string) time.Time {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
-}
-
-// kubectlContext is the context that people reach a cluster by, as far as it is
+// Context is the context that people reach a cluster by, as far as it is
 // configured: that of a kubeconfig which was made for a server is none of theirs.
-func (c *clusters) kubectlContext(name string) string { return c.config[name].Context }
+func (c *clusters) Context(name string) string { return c.config[name].Context }
 
-func (c *clusters) labelsOf(name string) map[string]string { return c.config[name].Labels }
+// Labels are those of a cluster.
+func (c *clusters) Labels(name string) map[string]string { return c.config[name].Labels }
 
 // namespacesOf are those of a cluster that are looked at, none for all.
 func (c *clusters) namespacesOf(name string) []string { return c.config[name].Namespaces }
 
-// askerFor is how preflight asks a cluster: as whom a guard would be, since a
-// credential plugin may tell another identity to another environment.
+// askerFor is how preflight asks a cluster.
 func (c *clusters) askerFor(name string) (preflight.Asker, error) {
-	if s := c.snapshots[name]; s != nil {
-		return s.Client(), nil
-	}
-	d, err := c.dialledClient(name)
-	switch {
-	case d.Client == nil:
-		return nil, err
-	case d.asks == nil:
-		return d.Client, nil
-	}
-	return d.asks, nil
+	conn, err := c.connect(name)
+	return conn.Asker, err
 }
 
 // accessTo returns nil where no credential is configured. One that is not usable
 // answers with why.
 func (c *clusters) accessTo(name string) ClusterAccess {
-	if c.override != nil {
-		return c.override(name)
-	}
-	client, err := c.clientOf(name)
+	conn, err := c.connect(name)
 	switch {
 	case err != nil:
 		return unusable{err}
-	case client == nil:
+	case conn.Direct != nil:
+		return conn.Direct
+	case conn.Client == nil:
 		return nil
 	}
-	return live{client, c.gate, name, c.snapshots[name] != nil}
+	return live{conn.Client, c.gate, name, conn.Recorded}
 }
 
 // live is a cluster that is read over its API.
@@ -234,10 +189,10 @@ func (l live) Permissions(ctx context.Context, ns string) (map[string]any, error
 	return p, err
 }
 
-// Reader is what diagnosis reads a cluster by, nil without a credential. A live
+// reader is what diagnosis reads a cluster by, nil without a credential. A live
 // cluster is read through a guard like an agent's, which tells audit of each
 // request, and shares what m learns.
-func (c *clusters) Reader(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
+func (c *clusters) reader(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader {
 	a := c.accessTo(name)
 	if a == nil {
 		return nil
@@ -311,54 +266,27 @@ func (g guarded) Release(ctx context.Context, ns, secret string) (changes.Releas
 	return changes.UnpackRelease(raw)
 }
 
-// AgentAccess returns the credential that the guard of an agent may hold, nil when
-// agents shall not look into the cluster, and why.
-func (c *clusters) AgentAccess(ctx context.Context, name, namespace string) (*backend.Credential, string) {
-	cl := c.config[name]
-	if c.override != nil || cl.Kubeconfig == "" && !c.defaults {
-		return nil, ""
-	}
-	if cl.Kubeconfig != "" && !c.defaults {
-		return c.agentCredential(ctx, name, namespace)
-	}
-	ok, reason := c.gate.AgentAccess(ctx, name, namespace)
-	if !ok {
-		return nil, reason
-	}
-	cred, err := forGuard(cl)
-	if err != nil {
-		return nil, err.Error()
-	}
-	return cred, reason
-}
-
-// forGuard is what a guard of the cluster holds, and is bound to.
-func forGuard(cl config.Cluster) (*backend.Credential, error) {
-	cred, err := Credential(cl.Kubeconfig, cl.Context, os.Environ())
-	if err != nil {
-		return nil, err
-	}
-	cred.Namespaces = cl.Namespaces
-	return cred, nil
-}
-
-// agentCredential returns the very credential that the gate asked with: a kubeconfig may be
-// written anew at any moment.
-func (c *clusters) agentCredential(ctx context.Context, name, namespace string) (*backend.Credential, string) {
+// Access returns the credential that the guard of an agent may hold, nil when
+// agents shall not look into the cluster, and why. It is the very one that the gate asked
+// with: a kubeconfig may be written anew at any moment.
+func (c *clusters) Access(ctx context.Context, name, namespace string) (*backend.Credential, string) {
 	for range 3 {
-		before, _ := c.dialledClient(name) // the gate meets the same error
-		ok, reason := c.gate.AgentAccess(ctx, name, namespace)
-		after, err := c.dialledClient(name)
+		before, err := c.connect(name)
+		if err == nil && before.Client == nil {
+			return nil, ""
+		}
+		ok, reason := c.gate.AgentAccess(ctx, name, namespace) // which meets the same error
+		after, err := c.connect(name)
 		switch {
 		case before.Client != after.Client:
 		case !ok:
 			return nil, reason
 		case err != nil:
 			return nil, err.Error()
-		case after.cred == nil:
-			return nil, "its kubeconfig is none that a guard can use"
+		case after.Credential == nil:
+			return nil, after.Why.Error()
 		default:
-			return after.cred, reason
+			return after.Credential, reason
 		}
 	}
 	return nil, "its kubeconfig is being changed"
@@ -388,30 +316,4 @@ func (u unusable) Logs(context.Context, string, string, string, bool, int64, int
 func (u unusable) Permissions(context.Context, string) (map[string]any, error) { return nil, u.err }
 func (u unusable) Owner(context.Context, nightcrier.Resource) (nightcrier.Resource, error) {
 	return nightcrier.Resource{}, u.err
-}
-
-// openSnapshots serves the snapshots that stand in the place of live clusters, so
-// that a cluster's credential is a kubeconfig here as everywhere.
-func (a *App) openSnapshots() error {
-	for i, c := range a.cfg.Clusters {
-		s := a.opt.Snapshots[c.Name]
-		if s == nil {
-			continue
-		}
-		server, err := recorded.ServeSnapshot(s, a.log)
-		if err != nil {
-			return err
-		}
-		a.onStop("snapshot "+c.Name, func(context.Context) error { return server.Close() })
-		a.cfg.Clusters[i].Kubeconfig = server.Kubeconfig
-	}
-	return nil
-}
-
-// clusterNow is what is now in a cluster: a snapshot stands still.
-func (a *App) clusterNow(cluster string) time.Time {
-	if s := a.opt.Snapshots[cluster]; s != nil {
-		return s.CapturedAt
-	}
-	return a.opt.Now()
 }

@@ -22,6 +22,13 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
+// quietOptions are those of a server that reaches clusters as they are configured.
+func quietOptions() Options {
+	o := Options{Logger: slog.New(slog.DiscardHandler)}
+	o.setDefaults()
+	return o
+}
+
 // cluster answers every question about its credential with rules.
 func cluster(t *testing.T, rules string) string {
 	t.Helper()
@@ -52,10 +59,10 @@ func TestARenewedKubeconfig(t *testing.T) {
 	writes := cluster(t, `{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}`)
 	path, day := filepath.Join(t.TempDir(), "kubeconfig"), time.Now().Add(-time.Hour)
 	c := newClusters([]config.Cluster{{Name: "prod", Kubeconfig: path}},
-		Options{Logger: slog.New(slog.DiscardHandler)}, mask.New(nil), true)
+		quietOptions(), mask.New(nil), true)
 	access := func(want bool, token string) {
 		t.Helper()
-		cred, why := c.AgentAccess(t.Context(), "prod", "shop")
+		cred, why := c.Access(t.Context(), "prod", "shop")
 		if (cred != nil) != want || cred != nil && !strings.Contains(string(cred.Kubeconfig), token) {
 			t.Fatalf("access %v (%s), want %v with %s", cred != nil, why, want, token)
 		}
@@ -77,14 +84,14 @@ func TestARenewedKubeconfig(t *testing.T) {
 			}
 		}
 	}
-	first, err := c.clientOf("prod")
+	first, err := c.connect("prod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := c.clientOf("prod"); err != nil || again != first {
+	if again, err := c.connect("prod"); err != nil || again.Client != first.Client {
 		t.Errorf("a file that is gone for a moment: %v", err)
 	}
 }
@@ -126,13 +133,13 @@ func TestTheGateAsksAsTheGuardWould(t *testing.T) {
 	write("plugged", "{exec: {apiVersion: client.authentication.k8s.io/v1, command: "+plugin+", interactiveMode: Never}}", day)
 	write("swapped", "{token: reader}", day)
 	c := newClusters([]config.Cluster{{Name: "plugged", Kubeconfig: filepath.Join(dir, "plugged")}, {Name: "swapped", Kubeconfig: filepath.Join(dir, "swapped")}},
-		Options{Logger: slog.New(slog.DiscardHandler)}, mask.New(nil), true)
-	if cred, _ := c.AgentAccess(t.Context(), "plugged", "shop"); cred != nil {
+		quietOptions(), mask.New(nil), true)
+	if cred, _ := c.Access(t.Context(), "plugged", "shop"); cred != nil {
 		t.Error("an agent got a credential that is not the one that was asked about")
 	}
 	var once sync.Once
 	during = func() { once.Do(func() { write("swapped", "{token: writer}", day.Add(time.Minute)) }) }
-	if cred, why := c.AgentAccess(t.Context(), "swapped", "shop"); cred != nil {
+	if cred, why := c.Access(t.Context(), "swapped", "shop"); cred != nil {
 		t.Errorf("an agent got a credential that nobody asked about: %s %s", cred.Kubeconfig, why)
 	}
 }
@@ -144,13 +151,13 @@ func TestNamespacesBoundAllReaders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	writeKubeconfig(t, path, cluster(t, `{"verbs":["get","list"],"apiGroups":[""],"resources":["pods"]}`), time.Now())
 	c := newClusters([]config.Cluster{{Name: "prod", Kubeconfig: path, Namespaces: []string{"shop", "bank"}}},
-		Options{Logger: slog.New(slog.DiscardHandler)}, mask.New(nil), true)
-	cred, why := c.AgentAccess(t.Context(), "prod", "shop")
+		quietOptions(), mask.New(nil), true)
+	cred, why := c.Access(t.Context(), "prod", "shop")
 	if cred == nil || !slices.Equal(cred.Namespaces, []string{"shop", "bank"}) {
 		t.Errorf("%+v, %s", cred, why)
 	}
 	allowed := map[string]bool{}
-	reader := c.Reader("prod", c.mask.Learning(), func(_ context.Context, r journal.Request) error {
+	reader := c.reader("prod", c.mask.Learning(), func(_ context.Context, r journal.Request) error {
 		allowed[r.Namespace] = r.Decision == "allow"
 		return nil
 	})

@@ -13,7 +13,7 @@ import (
 
 // Cancel asks an incident's run to stop. The answer says what was recorded; the
 // incident ends when the agent is gone.
-func (a *App) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
+func (a *Investigator) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
 	r, err := a.store.RequestCancel(ctx, incidentID, cause)
 	if err != nil {
 		return r, err
@@ -28,7 +28,7 @@ func (a *App) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.
 
 // Retry queues another investigation of a finished incident. An empty executor
 // is the configured one.
-func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
+func (a *Investigator) Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error) {
 	agent, err := a.cfg.AgentFor(executor)
 	if err != nil {
 		return nightcrier.Run{}, err
@@ -37,7 +37,7 @@ func (a *App) Retry(ctx context.Context, incidentID, executor string) (nightcrie
 }
 
 // Note adds what somebody noted about an incident; secrets in it are masked.
-func (a *App) Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error) {
+func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error) {
 	n, err := nightcrier.NewNote(a.masker.String(by), a.masker.String(text), time.Now())
 	if err != nil {
 		return n, err
@@ -65,7 +65,7 @@ func (a *App) Statuses() []nightcrier.SourceStatus {
 }
 
 // noteDecision counts each decision of intake, and tells people of what cannot wait.
-func (a *App) noteDecision(d store.Decision) {
+func (a *Investigator) noteDecision(d store.Decision) {
 	if d.Repeated {
 		a.metrics.EventRepeated(d.Cluster)
 		return
@@ -81,7 +81,7 @@ func (a *App) noteDecision(d store.Decision) {
 }
 
 // noteEnded counts a run that has ended.
-func (a *App) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
+func (a *Investigator) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
 	a.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
 	a.metrics.AgentEnded(inc.Cluster, res)
 	a.metrics.IncidentClosed(inc.Cluster, inc.Status)
@@ -92,7 +92,7 @@ func (a *App) noteEnded(_ nightcrier.Run, inc nightcrier.Incident, res nightcrie
 
 // reportToBreaker lets the circuit breaker know how an executor did, and tells people when
 // that opens or closes it.
-func (a *App) reportToBreaker(ctx context.Context, executor string, res nightcrier.AgentResult) error {
+func (a *Investigator) reportToBreaker(ctx context.Context, executor string, res nightcrier.AgentResult) error {
 	tr, err := a.breaker.Report(ctx, executor, res)
 	if err != nil || tr == "" {
 		return err
@@ -105,7 +105,7 @@ func (a *App) reportToBreaker(ctx context.Context, executor string, res nightcri
 }
 
 // noteDropped reports runs that ended without ever being admitted.
-func (a *App) noteDropped(ctx context.Context, runs []nightcrier.Run) {
+func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
 		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID, "cluster", r.Key, "reason", r.Reason)
 		inc, err := a.store.Incident(ctx, r.IncidentID)
@@ -122,7 +122,7 @@ func (a *App) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 // AwaitEnd waits until an incident has ended, and shows each state of it that it sees
 // before. When ctx is done first its run is cancelled and awaited: who waits leaves nothing
 // running.
-func (a *App) AwaitEnd(ctx context.Context, id string, see func(nightcrier.Incident)) (nightcrier.Incident, error) {
+func (a *Investigator) AwaitEnd(ctx context.Context, id string, see func(nightcrier.Incident)) (nightcrier.Incident, error) {
 	done := ctx.Done()
 	clean := context.WithoutCancel(ctx)
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -54,7 +54,7 @@ func (h *housekeeper) runEvery(d time.Duration, task func(context.Context) error
 	})
 }
 
-func (a *App) startKeeper(context.Context) error {
+func (a *Investigator) startKeeper(context.Context) error {
 	a.keeper.runEvery(stormEvery, a.tendStorms)
 	a.keeper.runEvery(overEvery, a.tellOver)
 	a.keeper.runEvery(measureEvery, a.refreshMetrics)
@@ -64,7 +64,7 @@ func (a *App) startKeeper(context.Context) error {
 }
 
 // newKeeper is made before anything can ask it for something.
-func (a *App) newKeeper(ctx context.Context) error {
+func (a *Investigator) newKeeper(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.keeper = &housekeeper{log: a.log, ctx: ctx, cancel: cancel}
 	a.onStop("housekeeping", func(ctx context.Context) error {
@@ -82,7 +82,7 @@ func (a *App) newKeeper(ctx context.Context) error {
 }
 
 // tendStorms tells of new storms and ends quiet ones.
-func (a *App) tendStorms(ctx context.Context) error {
+func (a *Investigator) tendStorms(ctx context.Context) error {
 	if err := a.tellStorms(ctx); err != nil {
 		return err
 	}
@@ -94,14 +94,14 @@ func (a *App) tendStorms(ctx context.Context) error {
 }
 
 // refreshMetrics refreshes the metrics that are too dear for every scrape.
-func (a *App) refreshMetrics(ctx context.Context) error {
+func (a *Investigator) refreshMetrics(ctx context.Context) error {
 	now := a.masker.Count()
 	a.metrics.Masked(int(now - a.masked))
 	a.masked = now
 	return errors.Join(a.measureProcesses(ctx), a.measureWorkspaces(ctx))
 }
 
-func (a *App) measureWorkspaces(ctx context.Context) error {
+func (a *Investigator) measureWorkspaces(ctx context.Context) error {
 	sizes := map[string]int64{}
 	list, _, err := a.store.Incidents(ctx, store.IncidentFilter{Since: a.opt.Now().Add(-max(a.cfg.Retention, 24*time.Hour)), Limit: measureMost})
 	if err != nil {
@@ -127,13 +127,13 @@ const measureMost = 1000
 
 // sweepRemains ends what dead workers left, and removes what the retention no longer covers. A
 // process that will not end does not keep what is old on the disk.
-func (a *App) sweepRemains(ctx context.Context) error {
+func (a *Investigator) sweepRemains(ctx context.Context) error {
 	return errors.Join(a.sweepWorkers(ctx), a.applyRetention(ctx))
 }
 
 // applyRetention removes what the retention no longer covers: workspaces, checkpoints, and events
 // that led nowhere.
-func (a *App) applyRetention(ctx context.Context) error {
+func (a *Investigator) applyRetention(ctx context.Context) error {
 	if _, err := a.engine.Prune(a.opt.Now().Add(-linger)); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (a *App) applyRetention(ctx context.Context) error {
 }
 
 // isKept says whether a workspace must stay whatever its age.
-func (a *App) isKept(ctx context.Context, id string) bool {
+func (a *Investigator) isKept(ctx context.Context, id string) bool {
 	inc, err := a.store.Incident(ctx, id)
 	return err == nil && inc.Status.Open() || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
 }

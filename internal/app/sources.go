@@ -10,18 +10,15 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
-// sourcesFor are those of a live cluster: a snapshot stands still, and metrics go on.
+// sourcesFor are those that are configured for a cluster.
 func (c *clusters) sourcesFor(name string) *data.Access {
-	if c.override != nil || c.snapshots[name] != nil {
-		return nil
-	}
 	cl := c.config[name]
 	return cl.DataAccess()
 }
 
-// Sources are what diagnosis asks for metrics and logs, through a guard that tells
+// newSources are what diagnosis asks for metrics and logs, through a guard that tells
 // audit of each question, and shares what m learns. Nil where there are none.
-func (c *clusters) Sources(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources {
+func (c *clusters) newSources(name string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources {
 	access := c.sourcesFor(name)
 	if access == nil {
 		return nil

@@ -23,14 +23,14 @@ const snapshotGate = 4
 func (a *App) newWatch(c config.Cluster, gate *retry.Gate) source {
 	api := &current{of: a.access, cluster: c.Name}
 	return watch.New(watch.Config{
-		Cluster: c.Name, Labels: c.Labels, Namespaces: c.Namespaces, API: api, Endpoint: api.hostOf, Gate: gate, Intake: watched{a},
+		Cluster: c.Name, Labels: c.Labels, Namespaces: c.Namespaces, API: api, Endpoint: api.hostOf, Gate: gate, Intake: watched{a.Investigator},
 		Detect: detect.Config{Class: intake.ClassOf, OwnerByName: intake.OwnerByName, Mask: func(text string) string { return a.access.Mask(c.Name, text) }, Patience: a.opt.WatchPatience},
 		Logger: a.log.With("component", "source"), Now: a.opt.Now, Timings: a.opt.WatchTimings,
 	})
 }
 
 // watched is where a watch delivers to.
-type watched struct{ *App }
+type watched struct{ *Investigator }
 
 // Deliver implements watch.Intake.
 func (w watched) Deliver(ctx context.Context, d nightcrier.Delivery) error {
@@ -62,9 +62,9 @@ func (c *current) currentClient() (*kube.Client, error) {
 	if time.Now().Before(c.retryAt) {
 		return nil, c.failed
 	}
-	client, err := c.of.clientOf(c.cluster)
-	if err == nil && client != nil {
-		return client, nil
+	conn, err := c.of.connect(c.cluster)
+	if err == nil && conn.Client != nil {
+		return conn.Client, nil
 	}
 	if err == nil {
 		err = nightcrier.Errorf(nightcrier.Invalid, "it has no kubeconfig")

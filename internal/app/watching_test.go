@@ -1,7 +1,6 @@
 package app
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,7 @@ func TestWatchTakesTheCredentialThatIs(t *testing.T) {
 	first, second := apitest.New(t), apitest.New(t)
 	second.Put("pods", "shop", "a", []byte(`{"metadata":{"name":"a"}}`))
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	all := newClusters([]config.Cluster{{Name: "c1", Watch: true, Kubeconfig: file}}, Options{Logger: slog.New(slog.DiscardHandler), Now: time.Now}, mask.New(nil), false)
+	all := newClusters([]config.Cluster{{Name: "c1", Watch: true, Kubeconfig: file}}, quietOptions(), mask.New(nil), false)
 	api := &current{of: all, cluster: "c1"}
 	pods := func() (n int, err error) {
 		_, err = api.ListEach(t.Context(), kube.Selection{Kind: "Pod"}, func([]byte) error { n++; return nil })

@@ -13,7 +13,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
-	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -25,31 +24,19 @@ import (
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
-// openClusters makes the clusters' credentials usable, and has a server ask what
-// each of them may do, in the background.
-func (a *App) openClusters(context.Context) error {
-	if err := a.openSnapshots(); err != nil {
-		return err
-	}
-	serves := !a.opt.Offline
-	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, serves)
-	if serves && a.opt.Access == nil {
-		a.access.gate.Start()
-		a.onStop("preflight", a.access.gate.Stop)
-	}
+// openClusters makes the clusters' credentials usable.
+func (a *Investigator) openClusters(context.Context) error {
+	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, a.enforce)
 	return nil
 }
 
 // openSkills reads the troubleshooter and, behind it, the skills that are installed
 // beside it, and looks for the troubleshooter's script. All are read once: what
 // changes on disk reaches no agent before the next start.
-func (a *App) openSkills() ([]*skill.Skill, error) {
+func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 	all, script, err := a.cfg.Skills.Find()
 	if err != nil {
 		return nil, err
-	}
-	if o := a.opt.Replays; o != nil && o.Skill != nil {
-		all = skill.Put(all, o.Skill)
 	}
 	for _, s := range all {
 		for _, note := range s.Notes {
@@ -61,8 +48,14 @@ func (a *App) openSkills() ([]*skill.Skill, error) {
 	return all, nil
 }
 
+// memory is what people wrote, and what earlier incidents came to.
+type memory struct {
+	*store.Store
+	*runbook.Library
+}
+
 // openRuns starts the engine; interrupted runs go on from here.
-func (a *App) openRuns(ctx context.Context) error {
+func (a *Investigator) openRuns(ctx context.Context) error {
 	skills, err := a.openSkills()
 	if err != nil {
 		return err
@@ -71,10 +64,12 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.runner = run.New(run.Config{
-		Store: a.store, Root: a.root, Workers: a.workers, Reader: a.access.Reader, Sources: a.access.Sources, Access: a.agentAccess, Tape: a.openTape, Skill: skills[0], Include: skills[1:], Runbooks: books, Context: a.access.kubectlContext, Labels: a.access.labelsOf, Mask: a.masker,
-		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, ClusterNow: a.clusterNow, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
-	})
+	cfg := run.Config{
+		Store: a.store, Root: a.root, Workers: a.workers, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
+		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
+	}
+	a.opt.Runs(&cfg)
+	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
 	if o.PostgresURL == "" {
 		o.SQLitePath = filepath.Join(a.root.Path(), engineFile)
@@ -96,7 +91,7 @@ func remainingTime(ctx context.Context) time.Duration {
 	return stopTime
 }
 
-func (a *App) openIntake(context.Context) error {
+func (a *Investigator) openIntake(context.Context) error {
 	a.intake = intake.New(intake.Config{
 		Store: a.store, Owners: a.access, Namespaces: a.access.namespacesOf, Threshold: a.cfg.SeverityThreshold, Policy: a.acceptPolicy(), Mask: a.access.Mask, MaskLog: a.access.MaskLog,
 		Logger: a.log, Metrics: a.noteDecision, Now: a.opt.Now,
@@ -104,7 +99,7 @@ func (a *App) openIntake(context.Context) error {
 	return nil
 }
 
-func (a *App) acceptPolicy() store.AcceptPolicy {
+func (a *Investigator) acceptPolicy() store.AcceptPolicy {
 	return store.AcceptPolicy{
 		DedupeWindow: a.cfg.DedupeWindow, QueueMax: a.cfg.Queue.Max, Pipeline: run.Pipeline, Executor: a.cfg.Agent.Executor,
 		Storm: store.StormPolicy{
@@ -113,7 +108,7 @@ func (a *App) acceptPolicy() store.AcceptPolicy {
 	}
 }
 
-func (a *App) startAdmission(ctx context.Context) error {
+func (a *Investigator) startAdmission(ctx context.Context) error {
 	a.admitter = admit.New(admit.Config{
 		Queue: a.store, Breaker: a.breaker, Total: a.cfg.MaxConcurrentAgents, PerKey: a.cfg.MaxConcurrentPerCluster,
 		Expiry: a.cfg.Queue.Expiry, Start: a.startRun, Expired: a.noteDropped, Logger: a.log.With("component", "admission"),
@@ -123,17 +118,14 @@ func (a *App) startAdmission(ctx context.Context) error {
 }
 
 // startRun freezes the configuration of a run and hands it to the engine.
-func (a *App) startRun(_ context.Context, r nightcrier.Run) error {
+func (a *Investigator) startRun(_ context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	return a.engine.Start(run.Workflow, r.ID, a.newOrder(r))
+	return a.engine.Start(run.Workflow, r.ID, a.opt.Order(a.newOrder(r)))
 }
 
-func (a *App) newOrder(r nightcrier.Run) run.Order {
-	if o := a.opt.Replays; o != nil && o.Order != nil {
-		return *o.Order
-	}
+func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
 	ag, err := a.cfg.AgentFor(r.Executor)
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
@@ -141,16 +133,8 @@ func (a *App) newOrder(r nightcrier.Run) run.Order {
 	s := ag.Spec
 	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
-	s.ToolServers, s.Budget = a.toolServers(r.Key), a.cfg.Budget.Limits()
+	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Key), a.cfg.Budget.Limits()
 	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Agent: s}
-}
-
-// toolServers are the servers whose tools the agents of a cluster get.
-func (a *App) toolServers(cluster string) []toolserver.Server {
-	if o := a.opt.Replays; o != nil {
-		return o.Servers
-	}
-	return a.cfg.ToolServersOf(cluster)
 }
 
 func (a *App) startSources(ctx context.Context) error {
@@ -178,7 +162,7 @@ func (a *App) startSources(ctx context.Context) error {
 }
 
 // deliverToIntake hands what a source received to intake.
-func (a *App) deliverToIntake(ctx context.Context, d nightcrier.Delivery) error {
+func (a *Investigator) deliverToIntake(ctx context.Context, d nightcrier.Delivery) error {
 	_, err := a.Deliver(ctx, d)
 	return err
 }
@@ -207,7 +191,7 @@ func (a *App) stopSources(ctx context.Context) error {
 }
 
 // Deliver takes one payload in and returns when it is stored and decided.
-func (a *App) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decision, error) {
+func (a *Investigator) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decision, error) {
 	start := time.Now()
 	dec, err := a.intake.Deliver(ctx, d)
 	if err != nil {
@@ -220,9 +204,6 @@ func (a *App) Deliver(ctx context.Context, d nightcrier.Delivery) (store.Decisio
 
 func (a *App) startServer(ctx context.Context) error {
 	a.metrics.WatchState(a.metricsState)
-	if a.opt.Offline {
-		return nil
-	}
 	h := api.New(api.Options{
 		Version: a.opt.Version, Incidents: a.store, Events: a.store, Journal: a.store, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
 		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
@@ -264,7 +245,7 @@ func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
 
 // ReportMarkdown returns the report for people: what the reporting step wrote, or made anew
 // from report.json when the workspace is gone.
-func (a *App) ReportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+func (a *Investigator) ReportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
 	if ws, err := a.root.Open(inc.ID); err == nil {
 		defer ws.Close()
 		if md, err := ws.ReadFile("output/final-report.md"); err == nil {

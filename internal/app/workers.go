@@ -45,18 +45,14 @@ func newBackend(cfg *config.Config, command []string) backend.Backend {
 	return backendprocess.Backend{Dir: filepath.Join(cfg.WorkspaceRoot, WorkersDir), Command: command}
 }
 
-func (a *App) openWorkers(context.Context) error {
+func (a *Investigator) openWorkers(context.Context) error {
 	if a.workers = a.opt.Workers; a.workers != nil {
 		return nil
 	}
-	own := workers{
-		Backend: newBackend(a.cfg, a.opt.WorkerCommand), cfg: a.cfg,
+	a.workers = workers{
+		Backend: newBackend(a.cfg, a.opt.WorkerCommand), cfg: a.cfg, record: a.opt.Record,
 		secrets: backend.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, sources: a.access.sourcesFor,
 	}
-	if o := a.opt.Replays; o != nil {
-		own.record = o.Record
-	}
-	a.workers = own
 	return nil
 }
 
@@ -79,7 +75,7 @@ func (w workers) List(ctx context.Context) ([]backend.Owned, error) {
 // StopWorkers asks every worker of this server to end its agent, and returns when
 // none is left or ctx is done: the second SIGTERM. It needs nothing that Stop has
 // closed; the next server records how the runs ended.
-func (a *App) StopWorkers(ctx context.Context, cause string) error {
+func (a *Investigator) StopWorkers(ctx context.Context, cause string) error {
 	all, asked := newBackend(a.cfg, a.opt.WorkerCommand), map[backend.Handle]bool{}
 	for {
 		list, err := all.List(ctx, WorkersOwner)
@@ -108,7 +104,7 @@ func (a *App) StopWorkers(ctx context.Context, cause string) error {
 }
 
 // measureProcesses counts what runs for the workers.
-func (a *App) measureProcesses(ctx context.Context) error {
+func (a *Investigator) measureProcesses(ctx context.Context) error {
 	leased, err := a.store.LeasedRuns(ctx)
 	if err != nil {
 		return err
@@ -132,7 +128,7 @@ func (a *App) measureProcesses(ctx context.Context) error {
 // sweepWorkers ends and forgets the workers of runs that have ended, or that nobody knows: what a
 // dead one left running at once, the rest when there was time for a look. Those of a run that goes
 // on are its own to follow.
-func (a *App) sweepWorkers(ctx context.Context) error {
+func (a *Investigator) sweepWorkers(ctx context.Context) error {
 	list, err := a.workers.List(ctx)
 	for _, w := range list {
 		if w.Alive || a.engine.Active(w.RunID) {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
 func namespace(name string) *corev1.Namespace {
@@ -26,7 +27,7 @@ func TestWhatIsNotFoundMayBeElsewhere(t *testing.T) {
 	}
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}}
 	made := func(ns string) *appsv1.Deployment {
-		d := wellDeployed(pod(ready(time.Hour))).objects["Deployment/shop/cart"].(*appsv1.Deployment).DeepCopy()
+		d := wellDeployed(scenetest.Pod(scenetest.Ready(time.Hour))).objects["Deployment/shop/cart"].(*appsv1.Deployment).DeepCopy()
 		d.Namespace, d.Status.Replicas, d.Status.ReadyReplicas = ns, 0, 0
 		d.Spec.Replicas = new(int32)
 		return d
@@ -98,13 +99,13 @@ func TestAPodIsNotJudgedAlone(t *testing.T) {
 			others []*corev1.Pod
 			shut   []string
 		}{
-			"another one crashes":       {[]*corev1.Pod{pod(named("cart-2"), crashing(1, "Error", time.Second))}, nil},
+			"another one crashes":       {[]*corev1.Pod{scenetest.Pod(named("cart-2"), scenetest.Crashing(1, "Error", time.Second))}, nil},
 			"no other one may be read":  {nil, []string{"Pod lists"}},
-			"another one waits for it":  {[]*corev1.Pod{pod(named("cart-2"))}, nil},
-			"another one, and no lists": {[]*corev1.Pod{pod(named("cart-2"), crashing(1, "Error", time.Second))}, []string{"Pod lists"}},
+			"another one waits for it":  {[]*corev1.Pod{scenetest.Pod(named("cart-2"))}, nil},
+			"another one, and no lists": {[]*corev1.Pod{scenetest.Pod(named("cart-2"), scenetest.Crashing(1, "Error", time.Second))}, []string{"Pod lists"}},
 		} {
 			objects := []metav1.Object{namespace("shop")}
-			for _, p := range append(c.others, pod(ready(time.Hour))) {
+			for _, p := range append(c.others, scenetest.Pod(scenetest.Ready(time.Hour))) {
 				p.OwnerReferences = owned(kind, "cart")
 				objects = append(objects, p)
 			}
@@ -112,7 +113,7 @@ func TestAPodIsNotJudgedAlone(t *testing.T) {
 			for _, kind := range makers {
 				fake.fail[kind] = denied
 			}
-			in, m := input(unlisted{fake, c.shut}, cart)
+			in, m := input(listless{fake, c.shut}, scenetest.CartPod)
 			d := run(t, in)
 			sound(t, d, m)
 			if v := d.Report.Verdict; v == nightcrier.VerdictRecovered || v == nightcrier.VerdictHealthy {
@@ -122,13 +123,13 @@ func TestAPodIsNotJudgedAlone(t *testing.T) {
 	}
 }
 
-// unlisted is a Reader that lists no Pods where "Pod lists" are shut.
-type unlisted struct {
+// listless is a Reader that lists no Pods where "Pod lists" are shut.
+type listless struct {
 	*cluster
 	shut []string
 }
 
-func (u unlisted) List(ctx context.Context, kind, ns, labels, fields string, limit int) ([]byte, error) {
+func (u listless) List(ctx context.Context, kind, ns, labels, fields string, limit int) ([]byte, error) {
 	if slices.Contains(u.shut, kind+" lists") {
 		return nil, denied
 	}

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/collect"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
 var denied = nightcrier.Errorf(nightcrier.Refused, "forbidden: the credential may not read this")
@@ -28,7 +30,7 @@ func broken() map[string]struct {
 	wrong   nightcrier.Object
 	targets []nightcrier.Resource
 } {
-	hourAgo := metav1.NewTime(now.Add(-time.Hour))
+	hourAgo := metav1.NewTime(scenetest.Now.Add(-time.Hour))
 	app := map[string]string{"app": "cart", "pod-template-hash": "5d4f8c7b9d"}
 	two := int32(2)
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
@@ -42,7 +44,7 @@ func broken() map[string]struct {
 			Spec: appsv1.ReplicaSetSpec{Replicas: &two, Selector: &metav1.LabelSelector{MatchLabels: app}, Template: template}, Status: appsv1.ReplicaSetStatus{Replicas: made, ReadyReplicas: ready}}
 	}
 	member := func(name string, change ...func(*corev1.Pod)) *corev1.Pod {
-		p := pod(change...)
+		p := scenetest.Pod(change...)
 		p.Name, p.Labels, p.OwnerReferences = "cart-5d4f8c7b9d-"+name, app, owned("ReplicaSet", "cart-5d4f8c7b9d")
 		return p
 	}
@@ -66,7 +68,7 @@ func broken() map[string]struct {
 		targets []nightcrier.Resource
 	}
 	return map[string]scene{
-		"it crashes": {[]metav1.Object{ns, node, service, deployment(2, 0), set(2, 0), member("a", crashing(1, "Error", time.Second)), member("b", crashing(1, "Error", time.Second))}, cartDeployment,
+		"it crashes": {[]metav1.Object{ns, node, service, deployment(2, 0), set(2, 0), member("a", scenetest.Crashing(1, "Error", time.Second)), member("b", scenetest.Crashing(1, "Error", time.Second))}, cartDeployment,
 			append(slices.Clone(whole), of("Pod", "cart-5d4f8c7b9d-a"), of("Pod", "cart-5d4f8c7b9d-gone"), of("Deployment", "cart"), of("Service", "cart"))},
 		"it has no Pods": {[]metav1.Object{ns, node, service, deployment(0, 0), set(0, 0)}, cartDeployment,
 			append(slices.Clone(whole), of("Pod", "cart-5d4f8c7b9d-gone"), of("Deployment", "cart"), of("Service", "cart"))},
@@ -79,7 +81,7 @@ func broken() map[string]struct {
 
 // partial are credentials that may read a part only: all but one kind, all but two, one, none.
 func partial() (all [][]string) {
-	kinds := append(kindsAround(), "ReplicaSet", "Namespace", "Node", "Permissions")
+	kinds := append(collect.KindsAround(), "ReplicaSet", "Namespace", "Node", "Permissions")
 	for i, a := range kinds {
 		all = append(all, []string{a}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == a }))
 		for _, b := range kinds[:i] {

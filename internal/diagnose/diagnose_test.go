@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/collect"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
-
-var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // memory is a Recorder that keeps bodies for assertions.
 type memory struct{ bodies, sources []string }
@@ -91,47 +91,16 @@ func newCluster(objects ...metav1.Object) *cluster {
 	return c
 }
 
-// pod is Pod shop/cart of one container app.
-func pod(change ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
-		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "app", Image: "registry.invalid/cart:7"}}},
-		Status: corev1.PodStatus{
-			Phase:             corev1.PodRunning,
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "app"}},
-		},
-	}
-	for _, c := range change {
-		c(p)
-	}
-	return p
-}
-
-// crashing ends with code after having run for so long, and loops.
-func crashing(code int32, reason string, ran time.Duration) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		end := now.Add(-10 * time.Second)
-		st := &p.Status.ContainerStatuses[0]
-		st.RestartCount = 5
-		st.State.Waiting = &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}
-		st.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-			ExitCode: code, Reason: reason, StartedAt: metav1.NewTime(end.Add(-ran)), FinishedAt: metav1.NewTime(end),
-		}
-	}
-}
-
-func input(reader Reader, target nightcrier.Resource) (Input, *memory) {
+func input(reader collect.Reader, target nightcrier.Resource) (collect.Input, *memory) {
 	m := &memory{}
-	return Input{
+	return collect.Input{
 		Incident: &nightcrier.Incident{ID: nightcrier.NewID(), Cluster: "prod-1", Resource: target, Severity: nightcrier.Critical},
 		Event:    nightcrier.Event{ID: "e1", Cluster: "prod-1", FaultType: "CrashLoop", Resource: target, Context: "restart count: 5"},
-		Reader:   reader, Evidence: m, Now: func() time.Time { return now },
+		Reader:   reader, Evidence: m, Now: func() time.Time { return scenetest.Now },
 	}, m
 }
 
-var cart = nightcrier.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "cart"}
-
-func run(t *testing.T, in Input) Diagnosis {
+func run(t *testing.T, in collect.Input) Diagnosis {
 	t.Helper()
 	d, err := Run(t.Context(), in)
 	if err != nil {
@@ -141,9 +110,9 @@ func run(t *testing.T, in Input) Diagnosis {
 }
 
 func TestCrashLoopIsReportedWithItsLog(t *testing.T) {
-	c := newCluster(pod(crashing(3, "Error", time.Second)))
+	c := newCluster(scenetest.Pod(scenetest.Crashing(3, "Error", time.Second)))
 	c.logs["cart/app/true"] = "starting\nFATAL: cannot connect to db:5432: connection refused\nbye\n"
-	in, m := input(c, cart)
+	in, m := input(c, scenetest.CartPod)
 	d := run(t, in)
 	r := d.Report
 	if r.Verdict != nightcrier.VerdictFault || r.RootCause == nil || r.RootCause.Cause != "dependency-refused" {

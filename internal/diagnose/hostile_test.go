@@ -10,27 +10,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
 // Whatever text the cluster lets an attacker write stays a quoted, bounded,
 // single line, and never becomes part of a command or of the verdict.
 func TestHostileTextStaysData(t *testing.T) {
-	p := pod(crashing(3, "Error", time.Second), func(p *corev1.Pod) {
-		p.Spec.Containers[0].Name = hostile
+	p := scenetest.Pod(scenetest.Crashing(3, "Error", time.Second), func(p *corev1.Pod) {
+		p.Spec.Containers[0].Name = scenetest.HostileText
 		st := &p.Status.ContainerStatuses[0]
-		st.Name, st.State.Waiting.Message = hostile, hostile
-		st.LastTerminationState.Terminated.Message = hostile
+		st.Name, st.State.Waiting.Message = scenetest.HostileText, scenetest.HostileText
+		st.LastTerminationState.Terminated.Message = scenetest.HostileText
 	})
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: "cart.1"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "cart"},
-		Type:           corev1.EventTypeWarning, Reason: hostile, Message: strings.Repeat(hostile, 1000),
-		LastTimestamp: metav1.NewTime(now),
+		Type:           corev1.EventTypeWarning, Reason: scenetest.HostileText, Message: strings.Repeat(scenetest.HostileText, 1000),
+		LastTimestamp: metav1.NewTime(scenetest.Now),
 	}
 	c := newCluster(p, event)
-	c.logs["cart/"+hostile+"/true"] = strings.Repeat("fatal: "+hostile, 1000)
-	in, m := input(c, cart)
-	in.Event.Context = hostile
+	c.logs["cart/"+scenetest.HostileText+"/true"] = strings.Repeat("fatal: "+scenetest.HostileText, 1000)
+	in, m := input(c, scenetest.CartPod)
+	in.Event.Context = scenetest.HostileText
 	d := run(t, in)
 	sound(t, d, m)
 
@@ -71,27 +72,5 @@ func TestHostileNamesMakeNoCommandAndNoRead(t *testing.T) {
 				t.Errorf("%q became a command: %q", name, h.Falsification.Command)
 			}
 		}
-	}
-}
-
-func TestErrorLine(t *testing.T) {
-	cases := []struct{ name, log, want string }{
-		{"empty", "", ""},
-		{"last line", "starting\nlistening\n\n", "listening"},
-		{"go", "starting\npanic: runtime error: index out of range\n\ngoroutine 1 [running]:\nmain.main()", "panic: runtime error: index out of range"},
-		{"python", "Traceback (most recent call last):\n  File \"x.py\"\nValueError: no such colour\n", "ValueError: no such colour"},
-		{"java", "at x.Y\nCaused by: java.net.ConnectException: refused\n\tat z", "Caused by: java.net.ConnectException: refused"},
-		{"grave before telling", "FATAL: no database\nerror: closing\nbye", "FATAL: no database"},
-		{"dotnet", "Unhandled exception. SqlException (0x80131904): Login failed\n   at Sql.OnError(SqlException exception)", "Unhandled exception. SqlException (0x80131904): Login failed"},
-		{"telling", "ok\nconnection refused\nbye", "connection refused"},
-		{"the last of its kind", "error one\nerror two\nbye", "error two"},
-		{"no word of it", "terrors of the deep\nbye", "bye"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			if got := errorLine(c.log); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
 	}
 }

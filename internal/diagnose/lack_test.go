@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
 // stuckAlike are Deployments of these names with one Pod each that does not start.
@@ -34,7 +36,7 @@ func (k stuckAlike) docs(names ...string) string {
 	if k.objects != "" {
 		all = append(all, k.objects)
 	}
-	return docs(all...)
+	return scenetest.JoinDocs(all...)
 }
 
 const (
@@ -95,61 +97,61 @@ func TestWhatSeveralLackIsOneRoot(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for _, target := range []nightcrier.Object{in(namespaceKind, ""), in("Deployment", "b")} {
-				f := inNamespace(sceneOf(t, c.stuck.docs("a", "b")), target)
+			for _, target := range []nightcrier.Object{scenetest.InShop(scene.NamespaceKind, ""), scenetest.InShop("Deployment", "b")} {
+				f := inNamespace(scenetest.New(t, c.stuck.docs("a", "b")), target)
 				got := explainFacts(f)
-				if len(got.findings) == 0 || headline(got.findings[0]) != c.root {
-					t.Fatalf("%s: the root is %+v, want %s", target, got.findings, c.root)
+				if len(got.Findings) == 0 || scenetest.Headline(got.Findings[0]) != c.root {
+					t.Fatalf("%s: the root is %+v, want %s", target, got.Findings, c.root)
 				}
-				n := got.findings[0]
-				sane(t, n)
+				n := got.Findings[0]
+				scenetest.CheckFinding(t, n)
 				if !strings.HasPrefix(n.Actions[0].Action, c.first) || !strings.Contains(n.Summary, "2 workloads wait for it: Deployment shop/a, Deployment shop/b") {
 					t.Errorf("%s: %q, first %q", target, n.Summary, n.Actions[0].Action)
 				}
 				for _, name := range []string{"a", "b"} {
-					if !slices.Contains(got.affected, in("Deployment", name)) {
-						t.Errorf("%s: %s is not among those affected: %v", target, name, got.affected)
+					if !slices.Contains(got.Affected, scenetest.InShop("Deployment", name)) {
+						t.Errorf("%s: %s is not among those affected: %v", target, name, got.Affected)
 					}
-					if !slices.ContainsFunc(got.consequences, func(c nightcrier.Consequence) bool {
-						return c.Object == in("Deployment", name) && c.Because == n.Object && c.Statement != "" && c.Statement != n.Summary
+					if !slices.ContainsFunc(got.Consequences, func(c nightcrier.Consequence) bool {
+						return c.Object == scenetest.InShop("Deployment", name) && c.Because == n.Object && c.Statement != "" && c.Statement != n.Summary
 					}) {
-						t.Errorf("%s: it is not told that %s waits for it: %+v", target, name, got.consequences)
+						t.Errorf("%s: it is not told that %s waits for it: %+v", target, name, got.Consequences)
 					}
 				}
-				if len(got.findings) > 1 {
-					t.Errorf("%s: beside it stands %s", target, headline(got.findings[1]))
+				if len(got.Findings) > 1 {
+					t.Errorf("%s: beside it stands %s", target, scenetest.Headline(got.Findings[1]))
 				}
 			}
-			alone := explainFacts(inNamespace(sceneOf(t, c.stuck.docs("a")), in(namespaceKind, ""))).findings[0]
-			if alone.Object != in("Deployment", "a") || !strings.HasPrefix(alone.Actions[0].Action, c.alone) {
-				t.Errorf("of one alone: %s, first %q", headline(alone), alone.Actions[0].Action)
+			alone := explainFacts(inNamespace(scenetest.New(t, c.stuck.docs("a")), scenetest.InShop(scene.NamespaceKind, ""))).Findings[0]
+			if alone.Object != scenetest.InShop("Deployment", "a") || !strings.HasPrefix(alone.Actions[0].Action, c.alone) {
+				t.Errorf("of one alone: %s, first %q", scenetest.Headline(alone), alone.Actions[0].Action)
 			}
 		})
 	}
 }
 
 // inNamespace is what a diagnosis of target, or of all of namespace shop, begins with.
-func inNamespace(s *Scene, target nightcrier.Object) *Facts {
-	if target.Kind == namespaceKind {
-		r := nightcrier.Resource{Kind: namespaceKind, Name: "shop"}
-		return &Facts{Now: s.Now, Scene: s, Target: r, Owner: r, ownerRead: true}
+func inNamespace(s *scene.Scene, target nightcrier.Object) *scene.Facts {
+	if target.Kind == scene.NamespaceKind {
+		r := nightcrier.Resource{Kind: scene.NamespaceKind, Name: "shop"}
+		return &scene.Facts{Now: s.Now, Scene: s, Target: r, Owner: r, OwnerRead: true}
 	}
-	f := s.newFacts(target, "")
-	for _, o := range s.allWorkloads() {
+	f := s.NewFacts(target, "")
+	for _, o := range s.AllWorkloads() {
 		if o.Mend() == target {
 			f = o
 		}
 	}
-	f.named = true
+	f.AskedAbout = true
 	return f
 }
 
 // Each lacks something else: these are two faults.
 func TestWhatDiffersIsNotOneRoot(t *testing.T) {
 	k := stuckAlike{spec: onNode + "containers: [{name: app, envFrom: [{configMapRef: {name: conf-{name}}}]}]", status: statusWaits("CreateContainerConfigError", `configmap "conf-{name}" not found`), made: made}
-	got := explainFacts(inNamespace(sceneOf(t, k.docs("a", "b")), in(namespaceKind, "")))
-	if len(got.findings) != 2 || got.findings[0].Object.Kind != "Deployment" || got.findings[1].Object.Kind != "Deployment" {
-		t.Errorf("findings %+v", got.findings)
+	got := explainFacts(inNamespace(scenetest.New(t, k.docs("a", "b")), scenetest.InShop(scene.NamespaceKind, "")))
+	if len(got.Findings) != 2 || got.Findings[0].Object.Kind != "Deployment" || got.Findings[1].Object.Kind != "Deployment" {
+		t.Errorf("findings %+v", got.Findings)
 	}
 }
 
@@ -162,18 +164,18 @@ func TestADependencyThatIsAwayIsOneRoot(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ log, objects, root string }{
 		"no Service": {"FATAL: dial tcp: lookup ledger on 10.96.0.10:53: no such host", "", "dependency-name-unresolved Service ledger"},
-		"a slip":     {"FATAL: dial tcp: lookup ledgr on 10.96.0.10:53: no such host", serviceOf("ledger", "app: ledger", port80), "dependency-name-unresolved Deployment a"},
+		"a slip":     {"FATAL: dial tcp: lookup ledgr on 10.96.0.10:53: no such host", scenetest.ServiceOf("ledger", "app: ledger", scenetest.Port80), "dependency-name-unresolved Deployment a"},
 		"outside":    {"FATAL: dial tcp: connect to db.corp.example.com:5432: connection refused", "", "dependency-refused Host db.corp.example.com:5432"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crash.objects = c.objects
-			s := sceneOf(t, crash.docs("a", "b", "c"), "Service")
+			s := scenetest.New(t, crash.docs("a", "b", "c"), "Service")
 			for _, w := range []string{"a", "b", "c"} {
-				s.Logs = append(s.Logs, LogExcerpt{Namespace: "shop", Pod: w + "-5d4f8c7b9d-x2x4z", Container: "app", Previous: true, Evidence: "E9", Text: c.log})
+				s.Logs = append(s.Logs, scene.LogExcerpt{Namespace: "shop", Pod: w + "-5d4f8c7b9d-x2x4z", Container: "app", Previous: true, Evidence: "E9", Text: c.log})
 			}
-			got := explainFacts(inNamespace(s, in(namespaceKind, "")))
-			if len(got.findings) == 0 || headline(got.findings[0]) != c.root {
-				t.Errorf("the root is %+v, want %s", got.findings, c.root)
+			got := explainFacts(inNamespace(s, scenetest.InShop(scene.NamespaceKind, "")))
+			if len(got.Findings) == 0 || scenetest.Headline(got.Findings[0]) != c.root {
+				t.Errorf("the root is %+v, want %s", got.Findings, c.root)
 			}
 		})
 	}

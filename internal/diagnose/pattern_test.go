@@ -13,14 +13,14 @@ import (
 
 // Every expression of the rules compiles, and none is compiled before it is needed.
 func TestPatterns(t *testing.T) {
-	names, err := filepath.Glob("*.go")
+	names, err := filepath.Glob("internal/*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") || name == "pattern.go" {
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "pattern.go" {
 			continue
 		}
 		file, err := parser.ParseFile(fset, name, nil, 0)
@@ -45,10 +45,11 @@ func TestPatterns(t *testing.T) {
 				if !ok {
 					return true
 				}
-				if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "MustCompile" {
-					t.Errorf("%s: compiled when the process starts: use newPattern", fset.Position(call.Pos()))
+				name := calledName(call)
+				if name == "MustCompile" {
+					t.Errorf("%s: compiled when the process starts: use scene.NewPattern", fset.Position(call.Pos()))
 				}
-				if id, ok := call.Fun.(*ast.Ident); !ok || id.Name != "newPattern" && id.Name != "newWordings" {
+				if name != "NewPattern" && name != "NewWordings" {
 					return true
 				}
 				for _, arg := range call.Args {
@@ -65,6 +66,17 @@ func TestPatterns(t *testing.T) {
 	if found < 100 {
 		t.Errorf("only %d expressions were found", found)
 	}
+}
+
+// calledName is the name of the function that is called, without its package.
+func calledName(call *ast.CallExpr) string {
+	switch fun := call.Fun.(type) {
+	case *ast.Ident:
+		return fun.Name
+	case *ast.SelectorExpr:
+		return fun.Sel.Name
+	}
+	return ""
 }
 
 // constants are the package's constants that are texts.

@@ -16,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/collect"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
 // sound checks what every report owes its reader, whatever the input was.
@@ -90,7 +93,7 @@ func inert(t *testing.T, r nightcrier.Report) {
 			}
 		case string:
 			bad := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
-			if strings.ContainsFunc(v, bad) || len(v) > maxText+8 {
+			if strings.ContainsFunc(v, bad) || len(v) > scene.MaxText+8 {
 				t.Errorf("unclean text of %d bytes: %.200q", len(v), v)
 			}
 		}
@@ -99,12 +102,12 @@ func inert(t *testing.T, r nightcrier.Report) {
 }
 
 func TestVerdicts(t *testing.T) {
-	quiet := func(in *Input) { in.Event.FaultType, in.Event.Context = "", "" }
-	probeFailed := func(in *Input) { in.Event.FaultType = nightcrier.FaultProbe }
+	quiet := func(in *collect.Input) { in.Event.FaultType, in.Event.Context = "", "" }
+	probeFailed := func(in *collect.Input) { in.Event.FaultType = nightcrier.FaultProbe }
 	readyAfter := func(d time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			ready(0)(p)
-			start := now.Add(-2 * time.Hour)
+			scenetest.Ready(0)(p)
+			start := scenetest.Now.Add(-2 * time.Hour)
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(start)
 			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(d))
 		}
@@ -112,21 +115,21 @@ func TestVerdicts(t *testing.T) {
 	cases := []struct {
 		name    string
 		pod     *corev1.Pod
-		change  func(*Input)
+		change  func(*collect.Input)
 		verdict nightcrier.Verdict
 	}{
-		{"fault", pod(crashing(1, "Error", time.Second)), nil, nightcrier.VerdictFault},
-		{"recovered", pod(crashing(1, "Error", time.Second), ready(time.Hour)), nil, nightcrier.VerdictRecovered},
-		{"recovered from what only the event saw", pod(ready(0)), nil, nightcrier.VerdictRecovered},
-		{"healthy", pod(ready(0)), quiet, nightcrier.VerdictHealthy},
-		{"a probe failed at the start", pod(readyAfter(3 * time.Second)), probeFailed, nightcrier.VerdictHealthy},
-		{"a probe failed after the start", pod(readyAfter(time.Hour)), probeFailed, nightcrier.VerdictRecovered},
-		{"restarts tell of a fault", pod(crashing(1, "Error", time.Second), ready(time.Hour)), quiet, nightcrier.VerdictRecovered},
-		{"undetermined", pod(), nil, nightcrier.VerdictUndetermined},
+		{"fault", scenetest.Pod(scenetest.Crashing(1, "Error", time.Second)), nil, nightcrier.VerdictFault},
+		{"recovered", scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), scenetest.Ready(time.Hour)), nil, nightcrier.VerdictRecovered},
+		{"recovered from what only the event saw", scenetest.Pod(scenetest.Ready(0)), nil, nightcrier.VerdictRecovered},
+		{"healthy", scenetest.Pod(scenetest.Ready(0)), quiet, nightcrier.VerdictHealthy},
+		{"a probe failed at the start", scenetest.Pod(readyAfter(3 * time.Second)), probeFailed, nightcrier.VerdictHealthy},
+		{"a probe failed after the start", scenetest.Pod(readyAfter(time.Hour)), probeFailed, nightcrier.VerdictRecovered},
+		{"restarts tell of a fault", scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), scenetest.Ready(time.Hour)), quiet, nightcrier.VerdictRecovered},
+		{"undetermined", scenetest.Pod(), nil, nightcrier.VerdictUndetermined},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			in, m := input(newCluster(c.pod), cart)
+			in, m := input(newCluster(c.pod), scenetest.CartPod)
 			if c.change != nil {
 				c.change(&in)
 			}
@@ -148,7 +151,7 @@ func deployed(pods ...*corev1.Pod) *cluster {
 		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}
 	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "cart-7d4b9c8f6d", CreationTimestamp: metav1.NewTime(now.Add(-30 * time.Minute)),
+		Namespace: "shop", Name: "cart-7d4b9c8f6d", CreationTimestamp: metav1.NewTime(scenetest.Now.Add(-30 * time.Minute)),
 		Annotations:     map[string]string{"deployment.kubernetes.io/revision": "7"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "cart", Controller: &yes}},
 	}}
@@ -174,7 +177,7 @@ func named(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name 
 var deployCart = nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}
 
 func TestOwnerIsWhatIsMended(t *testing.T) {
-	bad := func() *corev1.Pod { return pod(crashing(1, "Error", time.Second)) }
+	bad := func() *corev1.Pod { return scenetest.Pod(scenetest.Crashing(1, "Error", time.Second)) }
 	target := func(kind, name string) nightcrier.Resource {
 		return nightcrier.Resource{Kind: kind, Namespace: "shop", Name: name}
 	}
@@ -194,7 +197,7 @@ func TestOwnerIsWhatIsMended(t *testing.T) {
 		{"from the Deployment", deployed(bad()), target("Deployment", "cart")},
 		{"ReplicaSet not readable", forbid(deployed(bad()), "ReplicaSet"), target("Pod", "cart")},
 		{"no workload readable", forbid(deployed(bad()), "ReplicaSet", "Deployment"), target("Pod", "cart")},
-		{"the healthy Pod of a broken Deployment", deployed(bad(), pod(named("fine"), ready(0))), target("Deployment", "cart")},
+		{"the healthy Pod of a broken Deployment", deployed(bad(), scenetest.Pod(named("fine"), scenetest.Ready(0))), target("Deployment", "cart")},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,9 +212,9 @@ func TestOwnerIsWhatIsMended(t *testing.T) {
 }
 
 func TestChangeAndBlastRadius(t *testing.T) {
-	c := deployed(pod(crashing(1, "Error", time.Second)), pod(named("cart-2"), crashing(1, "Error", time.Second)), pod(named("cart-3"), ready(0)))
-	in, m := input(c, cart)
-	in.Incident.Timestamp = now.Add(-20 * time.Minute)
+	c := deployed(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second)), scenetest.Pod(named("cart-2"), scenetest.Crashing(1, "Error", time.Second)), scenetest.Pod(named("cart-3"), scenetest.Ready(0)))
+	in, m := input(c, scenetest.CartPod)
+	in.Incident.Timestamp = scenetest.Now.Add(-20 * time.Minute)
 	d := run(t, in)
 	sound(t, d, m)
 	r := d.Report
@@ -236,14 +239,14 @@ func TestAWorkloadThatWasNeverChanged(t *testing.T) {
 		return slices.ContainsFunc(r.Actions, func(a nightcrier.Action) bool { return strings.HasPrefix(a.Action, "Roll back") })
 	}
 	for revision, want := range map[string]bool{"1": false, "7": true} {
-		c := deployed(pod(crashing(1, "Error", time.Second), func(p *corev1.Pod) {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Minute))}}
+		c := deployed(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(scenetest.Now.Add(-10 * time.Minute))}}
 		}))
 		c.objects["Namespace//shop"] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-		c.objects["Deployment/shop/cart"].(*appsv1.Deployment).Annotations = map[string]string{revisionNote: revision}
-		for _, target := range []nightcrier.Resource{cart, {Kind: "Namespace", Name: "shop"}} {
+		c.objects["Deployment/shop/cart"].(*appsv1.Deployment).Annotations = map[string]string{"deployment.kubernetes.io/revision": revision}
+		for _, target := range []nightcrier.Resource{scenetest.CartPod, {Kind: "Namespace", Name: "shop"}} {
 			in, m := input(c, target)
-			in.Incident.Timestamp = now
+			in.Incident.Timestamp = scenetest.Now
 			got := run(t, in)
 			sound(t, got, m)
 			if undo(got.Report) != want {
@@ -260,9 +263,9 @@ func TestNodeTellsWhomItHurts(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}},
 	}}
-	other := pod(named("web"), ready(0))
+	other := scenetest.Pod(named("web"), scenetest.Ready(0))
 	other.Namespace = "front"
-	in, m := input(newCluster(node, pod(), other), nightcrier.Resource{Kind: "Node", Name: "n1"})
+	in, m := input(newCluster(node, scenetest.Pod(), other), nightcrier.Resource{Kind: "Node", Name: "n1"})
 	d := run(t, in)
 	sound(t, d, m)
 	r := d.Report
@@ -277,33 +280,13 @@ func TestNodeTellsWhomItHurts(t *testing.T) {
 	}
 }
 
-func TestPriority(t *testing.T) {
-	cases := []struct {
-		severity nightcrier.Severity
-		impact   string
-		outage   bool
-		want     string
-	}{
-		{nightcrier.Critical, singlePod, false, "P2"}, {nightcrier.Critical, oneNamespace, false, "P1"}, {nightcrier.Critical, manyNamespaces, false, "P1"},
-		{nightcrier.ErrorSeverity, singlePod, false, "P3"}, {nightcrier.ErrorSeverity, oneNamespace, false, "P2"},
-		{nightcrier.Warning, singlePod, false, "P4"}, {nightcrier.Warning, oneNamespace, false, "P3"}, {nightcrier.Info, manyNamespaces, false, "P4"},
-		{nightcrier.Critical, oneNamespace, true, "P1"}, {nightcrier.Critical, singlePod, true, "P2"}, {nightcrier.Warning, singlePod, true, "P2"},
-		{nightcrier.Info, singlePod, true, "P4"},
-	}
-	for _, c := range cases {
-		if got := ratePriority(c.severity, c.impact, c.outage); got != c.want {
-			t.Errorf("%s, %s, outage %v: %s, want %s", c.severity, c.impact, c.outage, got, c.want)
-		}
-	}
-}
-
 // Who reports a workload as a warning may not know that nothing is left of it.
 func TestAnOutageIsUrgent(t *testing.T) {
-	broken := pod(crashing(1, "Error", time.Second))
+	broken := scenetest.Pod(scenetest.Crashing(1, "Error", time.Second))
 	for want, c := range map[string]*cluster{
-		"P2": deployed(broken), "P4": deployed(broken, pod(named("cart-2"), ready(0))),
+		"P2": deployed(broken), "P4": deployed(broken, scenetest.Pod(named("cart-2"), scenetest.Ready(0))),
 	} {
-		in, _ := input(c, cart)
+		in, _ := input(c, scenetest.CartPod)
 		in.Incident.Severity = nightcrier.Warning
 		if r := run(t, in).Report; r.Severity != want {
 			t.Errorf("%v: %s, want %s", r.BlastRadius, r.Severity, want)
@@ -319,9 +302,9 @@ func TestTargetThatIsGone(t *testing.T) {
 		c       *cluster
 		verdict nightcrier.Verdict
 	}{
-		{"its successor fails too", deployed(pod(crashing(1, "Error", time.Second))), nightcrier.VerdictFault},
-		{"its successor is well", wellDeployed(pod(ready(0))), nightcrier.VerdictRecovered},
-		{"nobody counts its successor", deployed(pod(ready(0))), nightcrier.VerdictUndetermined},
+		{"its successor fails too", deployed(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second))), nightcrier.VerdictFault},
+		{"its successor is well", wellDeployed(scenetest.Pod(scenetest.Ready(0))), nightcrier.VerdictRecovered},
+		{"nobody counts its successor", deployed(scenetest.Pod(scenetest.Ready(0))), nightcrier.VerdictUndetermined},
 		{"nothing is left", newCluster(namespace("shop")), nightcrier.VerdictRecovered},
 	}
 	for _, c := range cases {
@@ -354,8 +337,8 @@ func TestObjectOfAnotherKind(t *testing.T) {
 }
 
 func TestNodeThatIsAwayIsAskedForOneLog(t *testing.T) {
-	p := pod(crashing(1, "Error", time.Second))
-	in, m := input(nodeAway{newCluster(p), new(int)}, cart)
+	p := scenetest.Pod(scenetest.Crashing(1, "Error", time.Second))
+	in, m := input(nodeAway{newCluster(p), new(int)}, scenetest.CartPod)
 	d := run(t, in)
 	sound(t, d, m)
 	if n := *in.Reader.(nodeAway).asked; n != 1 {
@@ -395,7 +378,7 @@ func TestJobThatRuns(t *testing.T) {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "migrate"},
 			Spec:   batchv1.JobSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"job-name": "migrate"}}},
 			Status: batchv1.JobStatus{Active: 1, Failed: failed}}
-		p := pod(ready(time.Hour))
+		p := scenetest.Pod(scenetest.Ready(time.Hour))
 		p.Labels = job.Spec.Selector.MatchLabels
 		yes := true
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "migrate", Controller: &yes}}
@@ -427,7 +410,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	t.Run("cluster away", func(t *testing.T) {
 		c := newCluster()
 		c.fail["Permissions"] = away
-		in, m := input(c, cart)
+		in, m := input(c, scenetest.CartPod)
 		d := run(t, in)
 		sound(t, d, m)
 		if d.Report.Usage.APIRequests != 1 {
@@ -441,9 +424,9 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		}
 	})
 	t.Run("events forbidden", func(t *testing.T) {
-		c := newCluster(pod(crashing(1, "Error", time.Second)))
+		c := newCluster(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second)))
 		c.fail["Event"] = nightcrier.Errorf(nightcrier.Refused, "may not list events")
-		in, m := input(c, cart)
+		in, m := input(c, scenetest.CartPod)
 		d := run(t, in)
 		sound(t, d, m)
 		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "events: the credential may not") || len(d.Report.NotChecked) != 1 {
@@ -451,7 +434,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		}
 	})
 	t.Run("everything forbidden", func(t *testing.T) {
-		in, m := input(newCluster(), cart)
+		in, m := input(newCluster(), scenetest.CartPod)
 		in.Reader = closed{newCluster()}
 		d := run(t, in)
 		sound(t, d, m)
@@ -462,7 +445,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	t.Run("pod forbidden", func(t *testing.T) {
 		c := newCluster()
 		c.fail["Pod"] = nightcrier.Errorf(nightcrier.Refused, "may not get pods")
-		in, m := input(c, cart)
+		in, m := input(c, scenetest.CartPod)
 		d := run(t, in)
 		sound(t, d, m)
 		if d.Report.RootCause == nil || d.Report.RootCause.Cause != "crash-on-start" || d.Report.RootCause.Confidence != nightcrier.Low {
@@ -475,11 +458,11 @@ func TestEventsAloneDoNotSpeakForAPodThatMayNotBeRead(t *testing.T) {
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: "cart.1"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "cart"},
-		Type:           corev1.EventTypeWarning, Reason: "Pulled", Message: "pulled", LastTimestamp: metav1.NewTime(now),
+		Type:           corev1.EventTypeWarning, Reason: "Pulled", Message: "pulled", LastTimestamp: metav1.NewTime(scenetest.Now),
 	}
 	c := newCluster(event)
 	c.fail["Pod"] = nightcrier.Errorf(nightcrier.Refused, "may not get pods")
-	in, m := input(c, cart)
+	in, m := input(c, scenetest.CartPod)
 	d := run(t, in)
 	sound(t, d, m)
 	if d.Report.RootCause == nil || d.Report.RootCause.Cause != "crash-on-start" {
@@ -493,7 +476,7 @@ func TestStatefulSetIsReadByItsSelector(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"},
 		Spec:       appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}
-	in, m := input(newCluster(set, pod(crashing(1, "Error", time.Second), func(p *corev1.Pod) { p.Labels = labels })), nightcrier.Resource{Kind: "StatefulSet", Namespace: "shop", Name: "db"})
+	in, m := input(newCluster(set, scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), func(p *corev1.Pod) { p.Labels = labels })), nightcrier.Resource{Kind: "StatefulSet", Namespace: "shop", Name: "db"})
 	d := run(t, in)
 	sound(t, d, m)
 	if r := d.Report.RootCause; r == nil || r.Cause != "crash-on-start" || r.Object.String() != "StatefulSet shop/db" {
@@ -504,12 +487,12 @@ func TestStatefulSetIsReadByItsSelector(t *testing.T) {
 func TestRunEndsWithItsContextAndItsEvidence(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the server stops")
-	in, _ := input(leaving{newCluster(pod()), func() { cancel(cause) }}, cart)
+	in, _ := input(leaving{newCluster(scenetest.Pod()), func() { cancel(cause) }}, scenetest.CartPod)
 	if _, err := Run(ctx, in); !errors.Is(err, cause) {
 		t.Errorf("cancelled: %v", err)
 	}
 	full := nightcrier.Errorf(nightcrier.Exhausted, "evidence is full")
-	in, _ = input(newCluster(pod()), cart)
+	in, _ = input(newCluster(scenetest.Pod()), scenetest.CartPod)
 	in.Evidence = refuses{full}
 	if _, err := Run(t.Context(), in); nightcrier.CodeOf(err) != nightcrier.Exhausted && !errors.Is(err, full) {
 		t.Errorf("evidence full: %v", err)
@@ -532,7 +515,7 @@ type refuses struct{ err error }
 func (r refuses) Record(string, string, []byte) (string, error) { return "", r.err }
 
 func TestSecretsAreNotRecorded(t *testing.T) {
-	p := pod(crashing(1, "Error", time.Second), func(p *corev1.Pod) {
+	p := scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), func(p *corev1.Pod) {
 		p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"env":"hunter2"}`}
 		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DB_PASSWORD", Value: "hunter2"}, {Name: "MODE", Value: "fast"}}
@@ -540,7 +523,7 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 	})
 	c := newCluster(p)
 	c.logs["cart/app/true"] = "fatal: login with hunter3 failed"
-	in, m := input(c, cart)
+	in, m := input(c, scenetest.CartPod)
 	in.Event.Context = "password was hunter3"
 	in.Mask = func(s string) string { return strings.ReplaceAll(s, "hunter3", "‹secret:3f9a›") }
 	d := run(t, in)

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/collect"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
 // limited gives the container its limits.
@@ -23,42 +24,16 @@ func limited(name corev1.ResourceName, limit string) func(*corev1.Pod) {
 	}
 }
 
-// curve is what Prometheus answers for one series.
-func curve(values ...string) []byte {
-	points := make([][]any, len(values))
-	for i, v := range values {
-		points[i] = []any{now.Add(time.Duration(i-len(values)) * 15 * time.Second).Unix(), v}
-	}
-	body, err := json.Marshal(map[string]any{"status": "success", "data": map[string]any{"resultType": "matrix", "result": []any{map[string]any{"metric": map[string]any{}, "values": points}}}})
-	if err != nil {
-		panic(err)
-	}
-	return body
-}
-
-// lines is what Loki answers, the newest first, as it does.
-func lines(texts ...string) []byte {
-	values := [][]string{}
-	for i, text := range texts {
-		values = append([][]string{{fmt.Sprint(now.UnixNano() + int64(i)), text}}, values...)
-	}
-	body, err := json.Marshal(map[string]any{"status": "success", "data": map[string]any{"resultType": "streams", "result": []any{map[string]any{"stream": map[string]any{}, "values": values}}}})
-	if err != nil {
-		panic(err)
-	}
-	return body
-}
-
 // sources answer every question with these bodies, and remember the questions. They are
 // asked at the same time.
-func sources(metrics, log []byte, err error, asked *[]string) *Sources {
+func sources(metrics, log []byte, err error, asked *[]string) *collect.Sources {
 	var mu sync.Mutex
 	remember := func(question string) {
 		mu.Lock()
 		defer mu.Unlock()
 		*asked = append(*asked, question)
 	}
-	return &Sources{
+	return &collect.Sources{
 		MetricsLabel: "ns",
 		Metrics: func(_ context.Context, query string, from, to time.Time, _ time.Duration) ([]byte, error) {
 			remember(fmt.Sprintf("%s over %s", query, to.Sub(from)))
@@ -73,11 +48,11 @@ func sources(metrics, log []byte, err error, asked *[]string) *Sources {
 
 func TestMemoryBeforeTheKill(t *testing.T) {
 	var asked []string
-	c := newCluster(pod(crashing(137, "OOMKilled", 20*time.Minute), limited(corev1.ResourceMemory, "128Mi")))
+	c := newCluster(scenetest.Pod(scenetest.Crashing(137, "OOMKilled", 20*time.Minute), limited(corev1.ResourceMemory, "128Mi")))
 	c.logs["cart/app/true"] = "working\n"
-	in, m := input(c, cart)
+	in, m := input(c, scenetest.CartPod)
 	without := run(t, in)
-	in.Sources = sources(curve("41943040", "NaN", "133169152", "130023424"), nil, nil, &asked)
+	in.Sources = sources(scenetest.MetricAnswer("41943040", "NaN", "133169152", "130023424"), nil, nil, &asked)
 	d := run(t, in)
 	if want := `[max(container_memory_working_set_bytes{ns="shop", pod="cart", container="app"}) over 20m0s]`; fmt.Sprint(asked) != want {
 		t.Errorf("asked %s, want %s", asked, want)
@@ -99,8 +74,8 @@ func TestMemoryBeforeTheKill(t *testing.T) {
 func TestThrottledCPU(t *testing.T) {
 	for share, want := range map[string]bool{"0.8312": true, "0.1": false, "NaN": false, "7": false} {
 		var asked []string
-		in, m := input(newCluster(pod(crashing(1, "Error", 20*time.Minute), limited(corev1.ResourceCPU, "200m"))), cart)
-		in.Sources = sources(curve("0", share), nil, nil, &asked)
+		in, m := input(newCluster(scenetest.Pod(scenetest.Crashing(1, "Error", 20*time.Minute), limited(corev1.ResourceCPU, "200m"))), scenetest.CartPod)
+		in.Sources = sources(scenetest.MetricAnswer("0", share), nil, nil, &asked)
 		told := false
 		for _, f := range run(t, in).Report.Facts {
 			if strings.Contains(f.Text, "throttled in 83 % of its periods (limit 200m)") && strings.Contains(m.load(f.Evidence[0]), f.Quote) {
@@ -116,9 +91,9 @@ func TestThrottledCPU(t *testing.T) {
 // The log of an instance that its node has no more is read where logs are kept.
 func TestLogOfAnEarlierInstance(t *testing.T) {
 	var asked []string
-	broken := pod(crashing(1, "Error", time.Minute))
-	in, m := input(newCluster(broken), cart)
-	in.Sources = sources(nil, lines("starting", "panic: open /etc/cart/config.yaml: no such file or directory"), nil, &asked)
+	broken := scenetest.Pod(scenetest.Crashing(1, "Error", time.Minute))
+	in, m := input(newCluster(broken), scenetest.CartPod)
+	in.Sources = sources(nil, scenetest.LogAnswer("starting", "panic: open /etc/cart/config.yaml: no such file or directory"), nil, &asked)
 	d := run(t, in)
 	if len(d.Logs) != 1 || !d.Logs[0].Previous || !strings.HasPrefix(d.Logs[0].Text, "starting\npanic") || !strings.HasPrefix(m.load(d.Logs[0].Evidence), "starting\n") {
 		t.Errorf("the logs are %+v, asked %q", d.Logs, asked)
@@ -144,8 +119,8 @@ func TestLogOfAnEarlierInstance(t *testing.T) {
 
 // A source that fails, hangs or lies leaves the diagnosis as it is.
 func TestSourcesAreNotBelieved(t *testing.T) {
-	oom := pod(crashing(137, "OOMKilled", 20*time.Minute), limited(corev1.ResourceMemory, "128Mi"))
-	in, _ := input(newCluster(oom), cart)
+	oom := scenetest.Pod(scenetest.Crashing(137, "OOMKilled", 20*time.Minute), limited(corev1.ResourceMemory, "128Mi"))
+	in, _ := input(newCluster(oom), scenetest.CartPod)
 	plain := run(t, in)
 	for name, body := range map[string]string{
 		"nothing": "", "no JSON": "<html>", "no series": `{"data":{"result":[]}}`, "two series": `{"data":{"result":[{"values":[[1,"2"]]},{"values":[[1,"2"]]}]}}`,
@@ -170,30 +145,15 @@ func TestSourcesAreNotBelieved(t *testing.T) {
 		}
 	})
 	t.Run("silence", func(t *testing.T) {
-		in.Sources = &Sources{Metrics: func(ctx context.Context, _ string, _, _ time.Time, _ time.Duration) ([]byte, error) {
+		in.Sources = &collect.Sources{Metrics: func(ctx context.Context, _ string, _, _ time.Time, _ time.Duration) ([]byte, error) {
 			end, bound := ctx.Deadline()
-			if left := time.Until(end); !bound || left > sourcesPatience {
+			if left := time.Until(end); !bound || left > collect.SourcesPatience {
 				t.Errorf("the question may take %s", left)
 			}
 			return nil, errors.New("as if the time were over")
 		}}
 		if d := run(t, in); *d.Report.RootCause != *plain.Report.RootCause {
 			t.Errorf("got %+v", d.Report.RootCause)
-		}
-	})
-}
-
-func FuzzSources(f *testing.F) {
-	f.Add(curve("1", "NaN"))
-	f.Add(lines("a", "b"))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, p := range pointsOf(body) {
-			if !(p.value >= 0) || p.text == "" {
-				t.Errorf("%+v", p)
-			}
-		}
-		if text := linesIn(body); len(text) > logBytes {
-			t.Errorf("%d bytes", len(text))
 		}
 	})
 }

@@ -4,6 +4,7 @@
 //
 //   - budget: what all runs spend on models, and whether one more call fits
 //   - data: the way to a cluster's Prometheus and Loki
+//   - kept: keeps what a run asks of its cluster with the answers, or answers from that
 //   - kube: the way to a cluster: it reads, and masks what comes back
 //   - kube/attack: requests that the way to a cluster has to refuse
 //   - mcp: the way to the tools of MCP servers that are not ours

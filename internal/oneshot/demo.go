@@ -17,7 +17,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/app"
-	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
 	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
@@ -75,10 +74,13 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		return err
 	}
 	defer done()
-	opt := app.Options{Config: cfg, Logger: o.Logger, Version: o.Version, RetryPause: triage.RetryPause, Snapshots: map[string]*snapshot.Snapshot{}}
-	for _, sc := range d {
-		opt.Snapshots[sc.Cluster] = sc.Snapshot
+	opt := app.Options{Config: cfg, Logger: o.Logger, Version: o.Version, RetryPause: triage.RetryPause}
+	reach, closeAll, err := reachScenarios(d, o.Logger)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	opt.Reach = reach
 	a, err := app.New(opt)
 	if err != nil {
 		return err
@@ -91,6 +93,26 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		err = errors.Join(err, cancelOpen(clean, a), a.Stop(clean))
 	}()
 	return demoShow{o: o, app: a, scenarios: d, peer: peer}.playScenarios(ctx)
+}
+
+// reachScenarios serves the scenarios' clusters until closeAll.
+func reachScenarios(d []demo.Scenario, log *slog.Logger) (reach func(config.Cluster) app.Reach, closeAll func() error, err error) {
+	all := map[string]app.Reach{}
+	var served []*triage.Snapshot
+	closeAll = func() (err error) {
+		for _, s := range served {
+			err = errors.Join(err, s.Close())
+		}
+		return err
+	}
+	for _, sc := range d {
+		s, err := triage.ReachSnapshot(sc.Cluster, sc.Snapshot, log)
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		all[sc.Cluster], served = s, append(served, s)
+	}
+	return func(c config.Cluster) app.Reach { return all[c.Name] }, closeAll, nil
 }
 
 // cancelOpen cancels every open incident, and returns when their agents are gone: the

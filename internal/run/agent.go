@@ -59,7 +59,7 @@ func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (launched, er
 		return launched{Result: failedResult(nightcrier.FailStart, err)}, nil
 	}
 	defer ws.Close()
-	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	cred, why := r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace())
 	learned, err := r.maskerFor(o.RunID).Seal()
 	if err != nil {
 		return launched{}, err

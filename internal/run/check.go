@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
-	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
@@ -74,13 +72,6 @@ func (r *Runner) checkOutcome(ctx context.Context, o Order, res nightcrier.Agent
 		return out, nil // preparing failed before there was one, and says why
 	}
 	defer ws.Close()
-	tape, err := r.openTape(ws, o.RunID, replay.Check)
-	if err != nil {
-		return r.endUnwritten(ctx, out, err)
-	}
-	if inc, err = recordKnownValue(tape, "incident", func() nightcrier.Incident { return inc }); err != nil {
-		return r.endUnwritten(ctx, out, err)
-	}
 	left, err := ws.Collect()
 	if err != nil {
 		return r.endUnwritten(ctx, out, err)
@@ -89,7 +80,7 @@ func (r *Runner) checkOutcome(ctx context.Context, o Order, res nightcrier.Agent
 		r.loggerFor(inc).Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
 	}
 	out.Artifacts = left.Artifacts
-	if out.Audit, err = r.writeAudit(ctx, o, ws, tape); err != nil {
+	if out.Audit, err = r.writeAudit(ctx, o, ws); err != nil {
 		return r.endUnwritten(ctx, out, err)
 	}
 	rep, err := r.chooseReport(ctx, &out, o, asked, &inc, ws)
@@ -97,7 +88,7 @@ func (r *Runner) checkOutcome(ctx context.Context, o Order, res nightcrier.Agent
 		return r.endUnwritten(ctx, out, err)
 	}
 	falsify.Apply(rep, tests)
-	if err := errors.Join(r.deliverReport(&out, o, inc, ws, rep, tape), tape.Close()); err != nil {
+	if err := r.deliverReport(&out, o, inc, ws, rep); err != nil {
 		return r.endUnwritten(ctx, out, err)
 	}
 	why := out.Reason
@@ -126,16 +117,11 @@ func (r *Runner) endUnwritten(ctx context.Context, out outcome, err error) (outc
 
 // writeAudit renders what was asked of the cluster, by us and by the agent. The
 // agent is gone, so nothing is added to it any more.
-func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspace, tape Tape) (audit.Summary, error) {
+func (r *Runner) writeAudit(ctx context.Context, o Order, ws *workspace.Workspace) (audit.Summary, error) {
 	var log audit.Log
 	if err := r.eachEntry(ctx, o.RunID, log.Add); err != nil {
 		return audit.Summary{}, err
 	}
-	times, err := recordKnownValue(tape, "times of requests", log.Times)
-	if err != nil {
-		return audit.Summary{}, err
-	}
-	log.SetTimes(times)
 	var file bytes.Buffer
 	sum, err := log.Write(&file)
 	if err != nil {
@@ -198,7 +184,7 @@ func markPartial(rep *nightcrier.Report, out outcome) *nightcrier.Report {
 
 // builtinReport reads the diagnosis of the preparing step, nil when there is none.
 func builtinReport(ws *workspace.Workspace) (*nightcrier.Report, error) {
-	raw, err := ws.ReadFile(diagnosisFile)
+	raw, err := ws.ReadFile(DiagnosisFile)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil, nil
 	}
@@ -207,7 +193,7 @@ func builtinReport(ws *workspace.Workspace) (*nightcrier.Report, error) {
 	}
 	var rep nightcrier.Report
 	if err := json.Unmarshal(raw, &rep); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", diagnosisFile, err)
+		return nil, fmt.Errorf("decode %s: %w", DiagnosisFile, err)
 	}
 	return &rep, nil
 }
@@ -341,14 +327,8 @@ func whyClusterUnseen(permissions map[string]any) []nightcrier.NotChecked {
 }
 
 // deliverReport writes the report that people and machines read.
-func (r *Runner) deliverReport(out *outcome, o Order, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report, tape Tape) error {
-	now, err := recordKnownValue(tape, TapeNow, r.cfg.Now)
-	if err != nil {
-		return err
-	}
-	if rep.Usage.DurationMS, err = recordKnownValue(tape, tapeTook, func() int64 { return rep.Usage.DurationMS }); err != nil {
-		return err
-	}
+func (r *Runner) deliverReport(out *outcome, o Order, inc nightcrier.Incident, ws *workspace.Workspace, rep *nightcrier.Report) error {
+	now := r.cfg.Now()
 	rep.IncidentID, rep.Cluster, rep.CreatedAt = inc.ID, inc.Cluster, now.UTC()
 	rep.AuditHead = out.Audit.Head
 	stillHolds(rep)

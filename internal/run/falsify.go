@@ -11,7 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
-	"nightcrier.dev/nightcrier/internal/record/replay"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
 )
 
@@ -43,14 +43,7 @@ func (r *Runner) testHypotheses(ctx context.Context, o Order, res nightcrier.Age
 		return nil, nil
 	}
 	defer rec.Close()
-	tape, err := r.openTape(ws, o.RunID, replay.Test)
-	if err != nil {
-		return nil, nil
-	}
-	out, err := r.runFalsification(ctx, o, inc, rep, rec, tape)
-	if err == nil {
-		err = tape.Close()
-	}
+	out, err := r.runFalsification(ctx, o, inc, rep, rec, ws)
 	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
 		return nil, err
 	}
@@ -61,7 +54,7 @@ func (r *Runner) testHypotheses(ctx context.Context, o Order, res nightcrier.Age
 	return out, nil
 }
 
-func (r *Runner) runFalsification(ctx context.Context, o Order, inc nightcrier.Incident, rep *nightcrier.Report, rec *evidence.Recorder, tape Tape) ([]falsify.Outcome, error) {
+func (r *Runner) runFalsification(ctx context.Context, o Order, inc nightcrier.Incident, rep *nightcrier.Report, rec *evidence.Recorder, ws *workspace.Workspace) ([]falsify.Outcome, error) {
 	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
 	if err != nil {
 		return nil, err
@@ -70,28 +63,24 @@ func (r *Runner) runFalsification(ctx context.Context, o Order, inc nightcrier.I
 	if err != nil {
 		return nil, err
 	}
-	reader, err := onTape(tape, r.cfg.Reader(inc.Cluster, r.maskerFor(o.RunID), look.auditRequest))
+	view, err := r.cfg.Clusters.Look(Look{Cluster: inc.Cluster, RunID: o.RunID, Step: "test", Workspace: ws, Mask: r.maskerFor(o.RunID), Audit: look.auditRequest})
 	if err != nil {
 		return nil, err
 	}
-	now, err := recordKnownValue(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(inc.Cluster) })
-	if err != nil {
-		return nil, err
-	}
-	clock := func() time.Time { return now }
+	clock := func() time.Time { return view.Now }
 	in := falsify.Input{
 		Evidence: look, Namespace: inc.Namespace(), Now: clock, Started: inc.StartedAt, Mark: diagnose.WithSource,
 		Clean: func(b []byte) []byte { return []byte(r.maskerFor(o.RunID).String(string(diagnose.Scrub(b)))) },
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
-			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: reader, Evidence: look, Mask: r.maskerFor(o.RunID).String, Now: clock})
+			d, err := diagnose.Run(ctx, diagnose.Input{Incident: &inc, Event: ev, Reader: view.Reader, Evidence: look, Mask: r.maskerFor(o.RunID).String, Now: clock})
 			return d.Report, err
 		},
 	}
-	if reader != nil { // else a nil interface
-		in.Reader = reader
+	if view.Reader != nil { // else a nil interface
+		in.Reader = view.Reader
 	}
 	out, reads, err := falsify.Run(ctx, in, rep)
-	if err = errors.Join(err, look.endReads(tape)); err != nil {
+	if err = errors.Join(err, look.flushAnswers(), view.Close()); err != nil {
 		return nil, err
 	}
 	return out, r.appendNotes(ctx, o.RunID, append(look.untoldEvidence(), remark{"tested", newLogItem("the report's tests were run: %s, %d reads", inShort(out), reads)})...)

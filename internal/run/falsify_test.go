@@ -41,7 +41,7 @@ func TestTheReportsTestsAreRun(t *testing.T) {
 // recorded.
 func TestTestsAreOfTheClustersTime(t *testing.T) {
 	b := newBench(t, Builtin, nil)
-	b.runner.cfg.ClusterNow = func(string) time.Time { return time.Date(2025, 4, 5, 6, 7, 8, 0, time.UTC) }
+	b.clusters.now = func() time.Time { return time.Date(2025, 4, 5, 6, 7, 8, 0, time.UTC) }
 	b.investigate()
 	if test := b.report().Hypotheses[0].Falsification; !strings.Contains(test.Why, "asked again at 2025-04-05 06:07:08 UTC") {
 		t.Errorf("%+v", test)
@@ -120,7 +120,7 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 	}
 	var b *bench
 	prepared := func() bool {
-		_, err := os.Stat(filepath.Join(b.root.Path(), "incident-"+b.inc.ID, diagnosisFile))
+		_, err := os.Stat(filepath.Join(b.root.Path(), "incident-"+b.inc.ID, DiagnosisFile))
 		return err == nil
 	}
 	b = newBench(t, Builtin, func(name string, _ *mask.Masker, _ func(context.Context, journal.Request) error) diagnose.Reader {

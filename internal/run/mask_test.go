@@ -56,7 +56,7 @@ func TestWhatIsLearnedReachesEverySink(t *testing.T) {
 			t.Errorf("%s says it:\n%s", name, text)
 		}
 	}
-	if facts := b.read(diagnosisFile); !strings.Contains(facts, late) || !strings.Contains(b.read(FinalReport), key.Tag(late)) {
+	if facts := b.read(DiagnosisFile); !strings.Contains(facts, late) || !strings.Contains(b.read(FinalReport), key.Tag(late)) {
 		t.Errorf("the facts did not hold it before, or nobody sees where it was:\n%s", facts)
 	}
 	if log := b.read(agentLogFile); strings.Contains(log, early) || !strings.Contains(log, key.Tag(early)) {

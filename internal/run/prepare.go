@@ -14,10 +14,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/readonly"
-	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
-	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
@@ -27,7 +25,8 @@ import (
 // Files that the steps of a run hand on to each other. The agent can read them
 // and write none.
 const (
-	diagnosisFile = "context/diagnosis.json"
+	// DiagnosisFile has what the facts say, before an agent was asked.
+	DiagnosisFile = "context/diagnosis.json"
 	evidenceDir   = "output/evidence"
 	sentFile      = "prompt-sent.md"
 )
@@ -49,7 +48,7 @@ func (r *Runner) prepareRun(ctx context.Context, o Order) (nightcrier.AgentResul
 	if err := r.noteState(ctx, o, journal.State{To: nightcrier.StateCreated}); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	if err := errors.Join(removeOldResults(ws), r.fillOnTape(ctx, o, inc, ws)); err != nil {
+	if err := errors.Join(removeOldResults(ws), r.fillWorkspace(ctx, o, inc, ws)); err != nil {
 		return unpreparedResult(ctx, err)
 	}
 	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
@@ -76,12 +75,8 @@ func (r *Runner) checkBudget(o Order, inc nightcrier.Incident) nightcrier.AgentR
 // removeOldResults removes what an earlier run of the incident delivered, so that nothing of
 // it is taken for this one's.
 func removeOldResults(ws *workspace.Workspace) error {
-	err := ws.ClearScratch()
-	tapes := []string{replay.File(replay.Prepare), replay.File(replay.Test), replay.File(replay.Check)}
-	for n := 1; n <= replay.MaxAttempts; n++ {
-		tapes = append(tapes, replay.File(replay.Agent(n)))
-	}
-	for _, rel := range append(tapes, agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile) {
+	err := errors.Join(ws.ClearScratch(), ws.RemoveTree(workspace.RecordDir))
+	for _, rel := range []string{agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile} {
 		err = errors.Join(err, ws.Remove(rel))
 	}
 	return err
@@ -100,26 +95,21 @@ func (r *Runner) noteState(ctx context.Context, o Order, s journal.State) error 
 	return r.appendNote(ctx, o.RunID, "state:"+string(s.To), journal.OfState(s))
 }
 
-// fillOnTape is fillWorkspace, with all that is learned in it on tape.
-func (r *Runner) fillOnTape(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) error {
-	tape, err := r.openTape(ws, o.RunID, replay.Prepare)
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.fillWorkspace(ctx, o, inc, ws, tape), tape.Close())
-}
-
 // fillWorkspace collects the facts and writes every file that the agent is given.
-func (r *Runner) fillWorkspace(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) error {
+func (r *Runner) fillWorkspace(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) error {
 	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
 	if err != nil {
 		return err
 	}
-	d, err := r.diagnoseIncident(ctx, o, &inc, ev, ws, tape)
+	began := Begun{Incident: inc, Event: ev, Order: o, Workspace: ws.Dir(), Context: r.cfg.Clusters.Context(inc.Cluster)}
+	if began.Run, err = r.cfg.Store.Run(ctx, o.RunID); err != nil {
+		return err
+	}
+	d, now, err := r.diagnoseIncident(ctx, &began, ws)
 	if err != nil {
 		return err
 	}
-	more, lacking, err := r.triageScript(ctx, o, inc, ws, tape)
+	more, lacking, err := r.runTriageScript(ctx, o, inc, ws)
 	if err != nil {
 		return err
 	}
@@ -128,8 +118,12 @@ func (r *Runner) fillWorkspace(ctx context.Context, o Order, inc nightcrier.Inci
 	if err != nil {
 		return err
 	}
-	bundle, err := r.newBundle(ctx, o, who, &inc, ev, d, more, tape)
+	began.Access = accessOf(r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace()))
+	bundle, err := r.newBundle(began, who, d, more, now)
 	if err != nil {
+		return err
+	}
+	if err := r.writeBegun(began, ws); err != nil {
 		return err
 	}
 	skills, err := r.installFiles(bundle, ws)
@@ -173,75 +167,46 @@ func (r *Runner) includedSkills() []prompt.Skill {
 	return all
 }
 
-// diagnoseIncident looks into the cluster and keeps what it finds.
-func (r *Runner) diagnoseIncident(ctx context.Context, o Order, inc *nightcrier.Incident, ev nightcrier.Event, ws *workspace.Workspace, tape Tape) (diagnose.Diagnosis, error) {
+// diagnoseIncident looks into the cluster and keeps what it finds. It returns the time of
+// that look as well.
+func (r *Runner) diagnoseIncident(ctx context.Context, began *Begun, ws *workspace.Workspace) (d diagnose.Diagnosis, now time.Time, err error) {
+	o, inc := began.Order, &began.Incident
 	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
 	if err != nil {
-		return diagnose.Diagnosis{}, err
+		return d, now, err
 	}
 	defer rec.Close()
-	if err := r.noteBegun(ctx, o, inc, ev, len(rec.Items()), ws.Dir(), tape); err != nil {
-		return diagnose.Diagnosis{}, err
-	}
+	began.Evidence = len(rec.Items())
 	look, err := r.newReads(ctx, o, inc.StartedAt, rec)
 	if err != nil {
-		return diagnose.Diagnosis{}, err
+		return d, now, err
 	}
 	m := r.maskerFor(o.RunID)
 	spareNames(m, inc)
-	d, err := r.runDiagnosis(ctx, diagnose.Input{Incident: inc, Event: ev, Evidence: look, Mask: m.String}, m, look, tape)
+	view, err := r.cfg.Clusters.Look(Look{Cluster: inc.Cluster, RunID: o.RunID, Step: "prepare", Workspace: ws, Mask: m, Audit: look.auditRequest})
 	if err != nil {
-		return d, err
+		return d, now, err
 	}
-	if d.Report.Runbooks, err = recordKnownValue(tape, "runbooks", func() []nightcrier.Runbook { return r.findRunbooks(ctx, m, inc, ev, &d.Report) }); err != nil {
-		return d, err
+	d, err = diagnose.Run(ctx, diagnose.Input{
+		Incident: inc, Event: began.Event, Evidence: look, Mask: m.String, Reader: view.Reader, Sources: view.Sources, Now: func() time.Time { return view.Now },
+	})
+	if err := errors.Join(err, look.flushAnswers(), view.Close()); err != nil {
+		return d, now, err
 	}
-	if err := r.recallEarlier(ctx, inc, &d.Report, tape); err != nil {
-		return d, err
+	d.Report.Context = began.Context
+	d.Report.Runbooks = r.findRunbooks(ctx, m, inc, began.Event, &d.Report)
+	if err := r.recallEarlier(ctx, inc, &d.Report); err != nil {
+		return d, now, err
 	}
 	raw, err := json.MarshalIndent(d.Report, "", "  ")
 	if err != nil {
-		return d, fmt.Errorf("encode the diagnosis: %w", err)
+		return d, now, fmt.Errorf("encode the diagnosis: %w", err)
 	}
-	if err := ws.WriteFile(diagnosisFile, raw, 0o600); err != nil {
-		return d, err
+	if err := ws.WriteFile(DiagnosisFile, raw, 0o600); err != nil {
+		return d, now, err
 	}
-	return d, r.appendNotes(ctx, o.RunID, append(look.untoldEvidence(), remark{"prepared",
+	return d, view.Now, r.appendNotes(ctx, o.RunID, append(look.untoldEvidence(), remark{"prepared",
 		newLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...)
-}
-
-// runDiagnosis makes one diagnosis: what it asks and the time it takes are on tape.
-func (r *Runner) runDiagnosis(ctx context.Context, in diagnose.Input, m *mask.Masker, look *reads, tape Tape) (d diagnose.Diagnosis, err error) {
-	cluster := in.Incident.Cluster
-	if in.Reader, err = onTape(tape, r.cfg.Reader(cluster, m, look.auditRequest)); err != nil {
-		return d, err
-	}
-	if in.Sources, err = sourcesOnTape(tape, r.cfg.Sources(cluster, m, look.auditRequest)); err != nil {
-		return d, err
-	}
-	now, err := recordKnownValue(tape, TapeNow, func() time.Time { return r.cfg.ClusterNow(cluster) })
-	if err != nil {
-		return d, err
-	}
-	in.Now = func() time.Time { return now }
-	if d, err = diagnose.Run(ctx, in); err != nil {
-		return d, errors.Join(err, look.flushAnswers())
-	}
-	if d.Report.Context, err = recordKnownValue(tape, tapeContext, func() string { return r.context(cluster) }); err != nil {
-		return d, err
-	}
-	took := d.Report.Usage.DurationMS
-	if d.Report.Usage.DurationMS, err = recordKnownValue(tape, tapeTook, func() int64 { return took }); err != nil {
-		return d, err
-	}
-	return d, look.endReads(tape)
-}
-
-func (r *Runner) context(cluster string) string {
-	if r.cfg.Context == nil {
-		return ""
-	}
-	return r.cfg.Context(cluster)
 }
 
 // executorOf returns what is known of the agent; of the built-in rules, nothing that
@@ -286,28 +251,21 @@ func joinReasons(a, b string) string {
 }
 
 // newBundle makes the prompt and the context files; more is put behind the facts.
-func (r *Runner) newBundle(ctx context.Context, o Order, who agent.Executor, inc *nightcrier.Incident, ev nightcrier.Event, d diagnose.Diagnosis, more string, tape Tape) (prompt.Bundle, error) {
+func (r *Runner) newBundle(began Begun, who agent.Executor, d diagnose.Diagnosis, more string, now time.Time) (prompt.Bundle, error) {
+	o, inc := began.Order, &began.Incident
 	logs := make([]prompt.Log, 0, len(d.Logs))
 	for _, l := range d.Logs {
 		logs = append(logs, prompt.Log{Namespace: l.Namespace, Pod: l.Pod, Container: l.Container, Previous: l.Previous, Evidence: l.Evidence, Text: l.Text})
 	}
 	facts := d.Report
 	facts.Recalled, facts.Runbooks = nil, nil // they have blocks of their own
-	now, err := recordKnownValue(tape, TapeNow, r.cfg.Now)
-	if err != nil {
-		return prompt.Bundle{}, err
-	}
-	can, err := recordKnownValue(tape, TapeAccess, func() Access { return accessOf(r.cfg.Access(ctx, inc.Cluster, inc.Namespace())) })
-	if err != nil {
-		return prompt.Bundle{}, err
-	}
-	as := promptAgent(who, o.Agent.AllowedTools)
+	can, as := began.Access, promptAgent(who, o.Agent.AllowedTools)
 	if can.Granted && len(as.Tools)+len(as.Verbs) == 0 {
 		can = Access{Why: "agent.allowed_tools names nothing that looks into one"}
 	}
 	return prompt.Build(prompt.Input{
 		CanLook: can.Granted, WhyNot: can.Why,
-		Incident: inc, Event: ev, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
+		Incident: inc, Event: began.Event, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
 		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: now}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Agent: as, SkillPath: r.cfg.Skill.Path(), Skills: r.includedSkills(),
 		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.maskerFor(o.RunID).String,
 	})

@@ -28,7 +28,7 @@ type reads struct {
 	mu       sync.Mutex
 	answered map[string]journal.Request // by source, not journaled yet
 	told     map[string]bool            // evidence ids that the journal has
-	asked    []journal.Request          // all that was journaled
+	asked    int                        // how many were journaled
 }
 
 // newReads are those of a step. What the journal tells already, of earlier steps, of the
@@ -96,35 +96,8 @@ func (l *reads) tellAnswer(source, id string) error {
 
 // appendRequest journals one entry. The caller holds mu.
 func (l *reads) appendRequest(q journal.Request) error {
-	l.asked = append(l.asked, q)
-	return l.note(fmt.Sprintf("read:%s/%d", l.try, len(l.asked)), journal.OfRequest(q))
-}
-
-// endReads journals what still waits, and puts on tape what was told. Of a tape that is
-// played no request goes to a cluster: those of then are journaled, whose answers
-// are what was read now.
-func (l *reads) endReads(tape Tape) error {
-	if err := l.flushAnswers(); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	told := false
-	then, err := recordKnownValue(tape, TapeRequests, func() []journal.Request { told = true; return l.asked })
-	if err != nil || told {
-		return err
-	}
-	for _, q := range then {
-		if kept, ok := l.rec.Item(q.Evidence); ok && kept.SHA256 == q.SHA256 {
-			l.told[q.Evidence] = true
-		} else if q.Evidence != "" {
-			q.Evidence, q.SHA256 = "", ""
-		}
-		if err := l.appendRequest(q); err != nil {
-			return err
-		}
-	}
-	return nil
+	l.asked++
+	return l.note(fmt.Sprintf("read:%s/%d", l.try, l.asked), journal.OfRequest(q))
 }
 
 // untoldEvidence returns the entries for evidence that no request was told of: what came by

@@ -214,7 +214,7 @@ func TestTheAgentIsAudited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success(),
 				says: []journal.Item{journal.OfRequest(ask), journal.OfRequest(answer), journal.OfRequest(write)}})
-			b.runner.cfg.Access = func(_ context.Context, cluster, namespace string) (*backend.Credential, string) {
+			b.clusters.access = func(_ context.Context, cluster, namespace string) (*backend.Credential, string) {
 				if cluster != b.inc.Cluster || namespace != b.inc.Namespace() {
 					t.Errorf("asked for %s/%s", cluster, namespace)
 				}
@@ -254,7 +254,7 @@ func TestThePromptPromisesWhatIsAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success()})
-			b.runner.cfg.Access = func(context.Context, string, string) (*backend.Credential, string) {
+			b.clusters.access = func(context.Context, string, string) (*backend.Credential, string) {
 				return &backend.Credential{Kubeconfig: []byte("x")}, ""
 			}
 			b.investigateWith(agent.Spec{Preload: true, Timeout: time.Minute, AllowedTools: tt.allowed})

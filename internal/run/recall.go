@@ -19,15 +19,12 @@ const maxRecalled = 600
 // findRunbooks finds what people wrote for such an incident. What cannot be used is no
 // reason to stop: it is logged, and the page of an alert says it itself.
 func (r *Runner) findRunbooks(ctx context.Context, m *mask.Masker, inc *nightcrier.Incident, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
-	if r.cfg.Runbooks == nil {
-		return nil
-	}
-	c := runbook.Case{Class: inc.Class, Labels: r.cfg.Labels(inc.Cluster), Kinds: []string{inc.Resource.Kind, inc.Owner.Kind, rep.Target.Kind}, Namespace: inc.Namespace()}
+	c := runbook.Case{Class: inc.Class, Labels: r.cfg.Clusters.Labels(inc.Cluster), Kinds: []string{inc.Resource.Kind, inc.Owner.Kind, rep.Target.Kind}, Namespace: inc.Namespace()}
 	if rep.RootCause != nil {
 		c.Cause, c.Kinds = rep.RootCause.Cause, append(c.Kinds, rep.RootCause.Object.Kind)
 	}
 	c.Heard(ev)
-	list, problems := r.cfg.Runbooks.For(ctx, c)
+	list, problems := r.cfg.Memory.For(ctx, c)
 	for _, err := range problems {
 		r.loggerFor(*inc).Warn("a runbook cannot be used", "event", "runbook", "error", err)
 	}
@@ -42,11 +39,11 @@ func (r *Runner) findRunbooks(ctx context.Context, m *mask.Masker, inc *nightcri
 
 // recallEarlier looks for an earlier incident of the same fault whose facts led to the
 // same diagnosis. Most incidents are the first of their kind.
-func (r *Runner) recallEarlier(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report, tape Tape) error {
+func (r *Runner) recallEarlier(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report) error {
 	if rep.RootCause == nil {
 		return nil
 	}
-	old, err := recordValue(tape, "recalled", func() (store.Recollection, error) { return r.cfg.Store.Recall(ctx, inc.ID, *rep.RootCause) })
+	old, err := r.cfg.Memory.Recall(ctx, inc.ID, *rep.RootCause)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil
 	}

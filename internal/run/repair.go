@@ -10,22 +10,17 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
-	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
 )
 
 // The worker that asks an agent for its report again is numbered behind those of the
-// attempts at the investigation: so it has a directory, a claim and a tape of its own.
+// attempts at the investigation: so it has a directory, a claim and a record of its own.
 const (
 	repairAttempt = maxAttempts + 1
 	repairStep    = "repair"
 )
-
-// A replay reads the tapes of replay.MaxAttempts attempts: this does not compile where
-// that leaves out the last.
-const _ = uint(replay.MaxAttempts - repairAttempt)
 
 // The files of a repair: what the agent is asked, and the report that lacked
 // something.

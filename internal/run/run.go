@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -87,38 +87,62 @@ type Announcer interface {
 	Ended(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
 }
 
-// Runbooks finds what the people who run a system wrote for a case. The errors name
-// what could not be used; the rest was.
-type Runbooks interface {
+// Clusters is how a run reaches the clusters that incidents are of.
+type Clusters interface {
+	// Look opens the cluster of a step of ours. What is asked of it goes through a guard,
+	// which tells of each request before it goes out and after.
+	Look(l Look) (View, error)
+	// Access returns the credential that the guard of an agent shall hold, or nil and why
+	// the agent shall look without one.
+	Access(ctx context.Context, cluster, namespace string) (cred *backend.Credential, why string)
+	// Context is the context of kubectl that leads people to a cluster, "" where none is
+	// known.
+	Context(cluster string) string
+	// Labels are those of a cluster, as it is configured.
+	Labels(cluster string) map[string]string
+}
+
+// Look is who looks into a cluster, and for what.
+type Look struct {
+	Cluster string
+	RunID   string
+	// Step is the run's: what it reads is kept under this name in the Workspace.
+	Step      string
+	Workspace *workspace.Workspace
+	// Mask hides the secrets in what is read, and learns.
+	Mask *mask.Masker
+	// Audit is told of each request.
+	Audit func(context.Context, journal.Request) error
+}
+
+// View is what a step sees of a cluster, until it is closed.
+type View struct {
+	// Cluster stands still: all of a step happens at its Now.
+	kept.Cluster
+	// Close keeps what was read.
+	Close func() error
+}
+
+// Memory is what is known beside the cluster.
+type Memory interface {
+	// For finds what the people who run a system wrote for a case. The errors name what
+	// could not be used; the rest was.
 	For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error)
+	// Recall finds the newest earlier incident of the same fault that came to this
+	// diagnosis. It is a NotFound error where there is none.
+	Recall(ctx context.Context, incidentID string, cause nightcrier.RootCause) (store.Recollection, error)
 }
 
 // Config is what a Runner works with.
 type Config struct {
-	Store   *store.Store
-	Root    *workspace.Root
-	Workers Workers
-	// Reader returns what can be read of a cluster, nil when there is no
-	// credential for it. Where a guard stands before the cluster, it tells audit of
-	// each request, before it goes out and after.
-	// What is read is masked by m.
-	Reader func(cluster string, m *mask.Masker, audit func(context.Context, journal.Request) error) diagnose.Reader
-	// Sources are what can be asked of a cluster's metrics and logs, nil for none; they
-	// tell audit in the same way. Nil knows none.
-	Sources func(cluster string, m *mask.Masker, audit func(context.Context, journal.Request) error) *diagnose.Sources
-	// Access returns the credential that the guard of an agent shall hold, or nil
-	// and why the agent shall look without one. Nil gives no agent access.
-	Access func(ctx context.Context, cluster, namespace string) (cred *backend.Credential, why string)
-	Skill  *skill.Skill
+	Store    *store.Store
+	Root     *workspace.Root
+	Workers  Workers
+	Clusters Clusters
+	Skill    *skill.Skill
 	// Include are skills that are installed beside it.
 	Include []*skill.Skill
-	// Runbooks finds what people wrote for a case; nil finds nothing.
-	Runbooks Runbooks
-	// Context is the context of kubectl that leads people to a cluster, "" where none is
-	// known; nil knows none.
-	Context func(cluster string) string
-	// Labels returns the labels of a cluster; nil knows none.
-	Labels func(cluster string) map[string]string
+	Memory  Memory
 	// Mask hides the secrets that we hold. Each run has one of its own that learns.
 	Mask     *mask.Masker
 	Announce Announcer
@@ -137,10 +161,6 @@ type Config struct {
 	Ended  func(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
 	Logger *slog.Logger
 	Now    func() time.Time
-	// ClusterNow is what is now in a cluster: a snapshot stands still. Nil is Now.
-	ClusterNow func(cluster string) time.Time
-	// Tape returns the tape of a step of a run; nil keeps none.
-	Tape func(ws *workspace.Workspace, runID, step string) (Tape, error)
 	// Journaled, when set, is told each entry after it is stored. Crash tests
 	// stop the process there.
 	Journaled func(nightcrier.JournalEntry)
@@ -161,18 +181,6 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.ClusterNow == nil {
-		cfg.ClusterNow = func(string) time.Time { return cfg.Now() }
-	}
-	if cfg.Access == nil {
-		cfg.Access = func(context.Context, string, string) (*backend.Credential, string) { return nil, "" }
-	}
-	if cfg.Sources == nil {
-		cfg.Sources = func(string, *mask.Masker, func(context.Context, journal.Request) error) *diagnose.Sources { return nil }
-	}
-	if cfg.Labels == nil {
-		cfg.Labels = func(string) map[string]string { return nil }
 	}
 	if cfg.RetryPause <= 0 {
 		cfg.RetryPause = retryPause

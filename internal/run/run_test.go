@@ -22,6 +22,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -30,6 +31,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
+	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
 // secret is what an agent must not be able to show anywhere.
@@ -184,10 +186,46 @@ type bench struct {
 	agents     *agents
 	told       *announcements
 	runner     *Runner
+	clusters   *clusters
+	memory     *memory
 	engine     *engine.Engine
 	inc        nightcrier.Incident
 	run        nightcrier.Run
 	engineFile string
+}
+
+// clusters are what a run looks into.
+type clusters struct {
+	reader func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader
+	access func(ctx context.Context, cluster, namespace string) (*backend.Credential, string)
+	now    func() time.Time
+	labels map[string]string
+}
+
+func (c *clusters) Look(l Look) (View, error) {
+	return View{kept.Cluster{Reader: c.reader(l.Cluster, l.Mask, l.Audit), Now: c.now()}, func() error { return nil }}, nil
+}
+
+func (c *clusters) Access(ctx context.Context, cluster, namespace string) (*backend.Credential, string) {
+	return c.access(ctx, cluster, namespace)
+}
+
+func (c *clusters) Context(string) string           { return "" }
+func (c *clusters) Labels(string) map[string]string { return c.labels }
+
+// memory is the store's, and that of books where a test sets some.
+type memory struct {
+	*store.Store
+	books interface {
+		For(context.Context, runbook.Case) ([]nightcrier.Runbook, []error)
+	}
+}
+
+func (m *memory) For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error) {
+	if m.books == nil {
+		return nil, nil
+	}
+	return m.books.For(ctx, c)
 }
 
 // scenarios are the recorded ones, which nobody changes: read once, as that takes longer
@@ -211,8 +249,10 @@ func newBench(t *testing.T, executor string, reader func(string, *mask.Masker, f
 	b.deliver(whole(d), executor)
 	sk, err := skill.Embedded("k8s-troubleshooter")
 	b.must(err)
+	b.clusters = &clusters{reader: reader, now: time.Now, access: func(context.Context, string, string) (*backend.Credential, string) { return nil, "" }}
+	b.memory = &memory{Store: b.store}
 	b.runner = New(Config{
-		Store: b.store, Root: b.root, Workers: b.agents, Reader: reader, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),
+		Store: b.store, Root: b.root, Workers: b.agents, Clusters: b.clusters, Memory: b.memory, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),
 		Announce: b.told, Logger: slog.New(slog.DiscardHandler), RetryPause: time.Millisecond,
 	})
 	b.engineFile = filepath.Join(dir, engineFile)

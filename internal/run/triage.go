@@ -30,15 +30,6 @@ const (
 	triageExecutor = "triage-script"
 )
 
-// triageScript is runTriageScript on tape: what it printed then is what it prints.
-func (r *Runner) triageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace, tape Tape) (section, lacking string, err error) {
-	said, err := recordValue(tape, "triage script", func() (said [2]string, err error) {
-		said[0], said[1], err = r.runTriageScript(ctx, o, inc, ws)
-		return said, err
-	})
-	return said[0], said[1], err
-}
-
 // runTriageScript runs the operator's triage script, where one is configured, as
 // an agent is run: in the sandbox, without a credential, behind the guard. It
 // returns what is added to our own triage report, and what is lacking. An error is
@@ -63,7 +54,7 @@ func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.In
 // awaitTriageScript starts the script, unless an earlier try of this step did, and
 // follows it to its end.
 func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (string, nightcrier.AgentResult, error) {
-	cred, why := r.cfg.Access(ctx, inc.Cluster, inc.Namespace())
+	cred, why := r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace())
 	if cred == nil {
 		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
 	}

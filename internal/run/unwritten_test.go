@@ -60,9 +60,9 @@ func TestWhoIsAtFault(t *testing.T) {
 func TestDamagedFactsAreNoFullDisk(t *testing.T) {
 	var b *bench
 	b = newBench(t, "script", nil, attempt{report: "facts", result: success(), leave: func(*testing.T, string) {
-		b.must(os.WriteFile(filepath.Join(b.root.Path(), "incident-"+b.inc.ID, diagnosisFile), []byte("{"), 0o600))
+		b.must(os.WriteFile(filepath.Join(b.root.Path(), "incident-"+b.inc.ID, DiagnosisFile), []byte("{"), 0o600))
 	}})
-	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailInternal || !strings.Contains(inc.FailureReason, filepath.Base(diagnosisFile)) {
+	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailInternal || !strings.Contains(inc.FailureReason, filepath.Base(DiagnosisFile)) {
 		t.Errorf("ended %s %s: %s", inc.Status, inc.FailureClass, inc.FailureReason)
 	}
 }

@@ -12,11 +12,10 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/guard/model"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/record/journal"
-	"nightcrier.dev/nightcrier/internal/record/replay"
-	"nightcrier.dev/nightcrier/internal/record/replay/tape"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -28,7 +27,7 @@ func (w *worker) runAttempt(ctx context.Context) nightcrier.AgentResult {
 	if err := process.Adopt(); err != nil {
 		w.log.Warn("processes that the agent hides may outlive it", "error", err)
 	}
-	a := &attempt{worker: w, blocked: blocked{worker: w}, take: tape.Live}
+	a := &attempt{worker: w, blocked: blocked{worker: w}}
 	defer a.endUpTo(endOfAll)
 	if err := a.startAgent(ctx); err != nil {
 		a.killAgent()
@@ -86,11 +85,8 @@ type attempt struct {
 	names    *names
 	began    time.Time
 	absent   []nightcrier.NotChecked // servers of tools that could not be opened
-	// tape records what others answer, nil where that is not kept; take is how they are
-	// asked: live, recorded on tape, or answered from the record of an earlier run.
-	tape  *replay.Recorder
-	take  tape.Take
-	ended ending // the last step of the end that was taken, 0 for none
+	kept     *kept.Attempt           // nil where what others answer is not kept
+	ended    ending                  // the last step of the end that was taken, 0 for none
 	// refused says that the model's API itself refused a call.
 	refused atomic.Bool
 	// answers says why an agent failed whose model's API failed.
@@ -114,7 +110,7 @@ func (a *attempt) startAgent(ctx context.Context) error {
 	if err := a.prepareWorkspace(); err != nil {
 		return err
 	}
-	if err := a.openTape(); err != nil {
+	if err := a.keepAnswers(); err != nil {
 		return err
 	}
 	stdin, err := a.openStdin()
@@ -258,7 +254,7 @@ func (a *attempt) endUpTo(upTo ending) {
 			a.closeTools()
 		case endOfGuards:
 			a.closeGuards()
-			a.closeTape()
+			a.endAnswers()
 		case endOfAll:
 			a.closeRest()
 		}

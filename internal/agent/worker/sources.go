@@ -22,7 +22,7 @@ func (a *attempt) toolSources() []tools.Source {
 		return nil
 	}
 	g, err := data.New(data.Config{
-		Access: *a.secret.Sources, Mask: a.mask.Bytes, MaskLog: a.mask.Log, Evidence: a.records, Logger: a.log, Now: a.now, Take: a.take,
+		Access: *a.secret.Sources, Mask: a.mask.Bytes, MaskLog: a.mask.Log, Evidence: a.records, Logger: a.log, Now: a.now, Take: a.kept.Take(),
 		Audit: func(ctx context.Context, r journal.Request) error {
 			return a.cluster.auditRequest(ctx, guardkube.AuditRecord(r))
 		},

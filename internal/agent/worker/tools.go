@@ -49,7 +49,7 @@ func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 	own := a.secret.NewSeparateMasker("tools")
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
 		Variables: a.secret.Variables, SandboxName: a.spec.WorkerName(), SandboxOwner: a.dir.OwnerName(), Dir: string(a.dir), Unconfined: a.spec.Require == agent.RequireNone,
-		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.take,
+		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.kept.Take(),
 		MaskLog: func(b []byte) []byte {
 			b, _ = own.Log(b)
 			b, _ = a.mask.Log(b)

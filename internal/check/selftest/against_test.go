@@ -1,7 +1,6 @@
 package selftest
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +8,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
@@ -57,12 +56,13 @@ func TestAgainstABareShellOrdersArrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, o := range some {
-		if r := ran[i].judgeByDoor(Attack{Name: o.Name, Expected: []Layer{CLI}}); r.Passed || !r.ReachedAPI || r.Outcome != Succeeded {
+		if r := judgeByDoor(ran[i], Attack{Name: o.Name, Expected: []Layer{CLI}}); r.Passed || !r.ReachedAPI || r.Outcome != Succeeded {
 			t.Errorf("%+v", r)
 		}
 	}
+	planted := slices.DeleteFunc(target.PlantedPlaces(), func(p string) bool { return strings.Contains(p, ", ") }) // no fragments
 	results, err := redactionSuite(t.Context(), b)
-	if err != nil || len(results) != len(places) {
+	if err != nil || len(results) != len(planted) {
 		t.Fatal(results, err)
 	}
 	for _, r := range results {
@@ -87,7 +87,7 @@ func TestAgainstFollowsNoStartFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := ran[0].judgeByDoor(Attack{Expected: []Layer{CLI}}); !r.ReachedAPI {
+	if r := judgeByDoor(ran[0], Attack{Expected: []Layer{CLI}}); !r.ReachedAPI {
 		t.Errorf("the order went elsewhere: %+v", r)
 	}
 }
@@ -100,7 +100,7 @@ func TestAgainstOneThatReadsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{Stopped, Succeeded, Succeeded} {
-		if r := ran[i].judgeByDoor(Attack{Expected: []Layer{CLI}}); r.Outcome != want {
+		if r := judgeByDoor(ran[i], Attack{Expected: []Layer{CLI}}); r.Outcome != want {
 			t.Errorf("%s: %+v", list[i].Name, r)
 		}
 	}
@@ -155,7 +155,7 @@ func TestAgainstRealCLIs(t *testing.T) {
 				if write && c.stopped {
 					want = Stopped
 				}
-				if r := ran[i].judgeByDoor(Attack{Expected: []Layer{CLI}}); r.Outcome != want {
+				if r := judgeByDoor(ran[i], Attack{Expected: []Layer{CLI}}); r.Outcome != want {
 					t.Errorf("%s: %+v, want %s", list[i].Name, r, want)
 				}
 			}
@@ -176,60 +176,5 @@ func TestAgainstARealCLIThatMayNothing(t *testing.T) {
 	_, err := readonlySuite(t.Context(), on(t, clitest.CLI(t, "claude"), "-p", "{prompt}"))
 	if nightcrier.CodeOf(err) != nightcrier.Unreachable || !strings.Contains(err.Error(), "its model heard: This command requires approval") {
 		t.Error(err)
-	}
-}
-
-// codex is led by words, wherever it stands, and the user's own come after them.
-func TestCodexIsLed(t *testing.T) {
-	for line, want := range map[string]string{
-		"/usr/bin/codex exec -c model_provider=x": `/usr/bin/codex -c model_provider="selftest"`,
-		"env A=b codex exec":                      `env A=b codex -c model_provider="selftest"`,
-		"npx @openai/codex exec":                  `npx @openai/codex -c model_provider="selftest"`,
-		"gemini -p codex-like":                    "gemini -p codex-like",
-	} {
-		at := aimed{argv: strings.Fields(line), dir: t.TempDir()}
-		if err := at.leadTo("http://127.0.0.1:1/s/orders"); err != nil {
-			t.Fatal(err)
-		}
-		got := strings.Join(at.argv, " ")
-		if !strings.HasPrefix(got, want) || want != line && !strings.HasSuffix(got, line[strings.Index(line, " exec"):]) {
-			t.Errorf("%s became %s", line, got)
-		}
-	}
-}
-
-// Agents name and shape their tools as they like.
-func TestTheToolThatRunsCommands(t *testing.T) {
-	type tool struct{ name, schema string }
-	for name, c := range map[string]struct {
-		tools []tool
-		want  string
-	}{
-		"a shell":                {[]tool{{"read", `{"properties":{"path":{"type":"string"}}}`}, {"Bash", `{"properties":{"command":{"type":"string"}},"required":["command"]}`}}, `Bash {"command":"id"}`},
-		"a shell before kubectl": {[]tool{{"kubectl", `{"properties":{"command":{"type":"string"}}}`}, {"bash", `{"properties":{"command":{"type":"string"}}}`}}, `bash {"command":"id"}`},
-		"kubectl alone":          {[]tool{{"kubectl", `{"properties":{"command":{"type":"STRING"}}}`}}, `kubectl {"command":"id"}`},
-		"words":                  {[]tool{{"shell", `{"properties":{"command":{"type":"array","items":{"type":"string"}}}}`}}, `shell {"command":["bash","-c","id"]}`},
-		"more is required": {[]tool{{"run_bash_command", `{"properties":{"command":{"type":"string"},"why":{"type":"string"},"timeout":{"type":["integer","null"]},"prefixes":{"type":"array"},"mode":{"enum":["a"]},"bg":{"type":"boolean"},"free":{"type":"string"}},"required":["command","why","timeout","prefixes","mode","bg"]}`}},
-			`run_bash_command {"bg":false,"command":"id","mode":"a","prefixes":[],"timeout":30,"why":"look"}`},
-		"code":   {[]tool{{"exec", ""}, {"wait", `{"properties":{"cell":{"type":"string"}}}`}}, `exec_command {"cmd":"id"}`},
-		"none":   {[]tool{{"read", `{"properties":{"path":{}}}`}, {"odd", `[]`}, {"bare", ""}}, ""},
-		"no one": {nil, ""},
-	} {
-		var r fakemodel.Request
-		for _, tl := range c.tools {
-			r.Tools, r.Schemas = append(r.Tools, tl.name), append(r.Schemas, json.RawMessage(tl.schema))
-		}
-		got := ""
-		if call, ok := findRunner(r); ok {
-			made := call("id")
-			input, err := json.Marshal(made.Input)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = made.Name + " " + string(input)
-		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -112,12 +113,12 @@ func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []fakemodel.ToolC
 	for _, c := range calls {
 		steps = append(steps, fakemodel.Step{Tools: []fakemodel.ToolCall{c}})
 	}
-	model, err := b.serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Repeat: true})})
+	model, err := serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Repeat: true})})
 	if err != nil {
 		return nil, Trail{}, err
 	}
 	defer model.Close()
-	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), len(calls)+10)
 		return prepare(spec)
 	})
@@ -154,23 +155,17 @@ func (a Agent) fillSpec(spec *backend.Spec, secrets *backend.Secrets, model stri
 	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
 	spec.Provider, spec.BaseURL, spec.MaxTurns, spec.Shell = a.Executor.Providers[0], model, turns, !a.NoShell
 	if a.Executor.UsesTools && secrets.Cluster != nil {
-		secrets.Cluster.Namespaces = []string{targetNamespace} // so that others can be asked for in vain
+		secrets.Cluster.Namespaces = []string{target.Namespace} // so that others can be asked for in vain
 	}
-	secrets.ModelAPIKey = "selftest-" + randomHex(16)
+	secrets.ModelAPIKey = "selftest-" + newMark()
 }
 
 // orders is the scenario's name.
 const orders = "orders"
 
 // serveModel serves a script.
-func (b *Bench) serveModel(script fakemodel.Scenario) (*fakemodel.Server, error) {
-	model, err := fakemodel.NewServer()
-	if err == nil {
-		err = model.Add(orders, script)
-	}
-	if err == nil {
-		err = model.Listen()
-	}
+func serveModel(script fakemodel.Scenario) (*fakemodel.Server, error) {
+	model, err := fakemodel.Serve(orders, script)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "selftest: the scripted model: %w", err)
 	}
@@ -189,7 +184,7 @@ func (t Trail) splitTurns(requests []fakemodel.Request, calls []fakemodel.ToolCa
 			continue
 		}
 		r := &all[i]
-		r.Made, r.Output = true, addedText(requests[from].Text, requests[to].Text)
+		r.Made, r.Output = true, requests[to].TextSince(requests[from])
 		if err := t.fillDuring(r, requests[from].At, requests[to].At); err != nil {
 			return nil, err
 		}
@@ -206,15 +201,6 @@ func (t Trail) splitTurns(requests []fakemodel.Request, calls []fakemodel.ToolCa
 // isOffered reports whether a tool is on offer, perhaps behind a prefix.
 func isOffered(tools []string, name string) bool {
 	return slices.ContainsFunc(tools, func(t string) bool { return t == name || strings.HasSuffix(t, "__"+name) })
-}
-
-// addedText is what a text has more than an earlier one.
-func addedText(before, after string) string {
-	n := 0
-	for n < len(before) && n < len(after) && before[n] == after[n] {
-		n++
-	}
-	return strings.TrimSpace(after[n:])
 }
 
 // hasDenied reports whether the agent's CLI, or our tools, told that they refused a call.

@@ -20,6 +20,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
@@ -45,7 +46,7 @@ func TestABrokenGuardIsFound(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(broken.Certificate())
 	g := &guarded{mark: attack.Mark{Addr: broken.Listener.Addr().String(), Roots: roots, Token: "x",
-		Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}}
+		Names: map[string]string{"ns": target.Namespace, "pod": target.Pod, "node": target.Node, "secret": target.Secret}}}
 	found := 0
 	for _, a := range attack.Requests()[:20] {
 		if a.HTTP2 || a.Harmless {
@@ -90,7 +91,7 @@ func TestAGuardThatSeesPartsIsFound(t *testing.T) {
 		want int
 	}{"masks nothing": {unmasked{}, 45}, "masks each line": {byLine{mask.New([]byte("key"))}, 5}, "masks": {mask.New([]byte("key")), 0}} {
 		results, err := b.redactedRaw(t.Context(), c.m)
-		if err != nil || len(results) != len(plantedPlaces()) {
+		if err != nil || len(results) != len(target.PlantedPlaces()) {
 			t.Fatal(len(results), err)
 		}
 		shown := 0
@@ -138,8 +139,8 @@ func TestALeakIsFound(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if len(results.Attacks) != len(plantedPlaces()) {
-				t.Errorf("%d canaries, want %d", len(results.Attacks), len(plantedPlaces()))
+			if len(results.Attacks) != len(target.PlantedPlaces()) {
+				t.Errorf("%d canaries, want %d", len(results.Attacks), len(target.PlantedPlaces()))
 			}
 		})
 	}
@@ -152,9 +153,9 @@ func readAll(t *testing.T, kubeconfig string) (text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ns = "/api/v1/namespaces/" + targetNamespace
-	for _, path := range []string{ns + "/pods", ns + "/pods/" + targetPod + "/log", ns + "/secrets", ns + "/configmaps", ns + "/events",
-		"/apis/apps/v1/namespaces/" + targetNamespace + "/deployments"} {
+	const ns = "/api/v1/namespaces/" + target.Namespace
+	for _, path := range []string{ns + "/pods", ns + "/pods/" + target.Pod + "/log", ns + "/secrets", ns + "/configmaps", ns + "/events",
+		"/apis/apps/v1/namespaces/" + target.Namespace + "/deployments"} {
 		resp, err := http.Get(cfg.Host + path)
 		if err != nil {
 			t.Fatal(err)
@@ -241,9 +242,9 @@ func TestABrokenMaskIsFound(t *testing.T) {
 			}
 			trail := Trail{Door: d, Workspace: filepath.Join(b.Dir, "said")}
 			for _, o := range [][]string{{"logs", "cart-0"}, {"get", "events", "-o", "yaml"}, {"get", "configmap", "settings", "-o", "yaml"}} {
-				said, err := exec.CommandContext(t.Context(), b.Kubectl, append([]string{"--kubeconfig", file, "-n", targetNamespace}, o...)...).CombinedOutput()
+				said, err := exec.CommandContext(t.Context(), b.Kubectl, append([]string{"--kubeconfig", file, "-n", target.Namespace}, o...)...).CombinedOutput()
 				if err == nil {
-					err = writeFile(filepath.Join(trail.Workspace, o[1]), string(said), 0o600)
+					err = target.WriteFile(filepath.Join(trail.Workspace, o[1]), string(said), 0o600)
 				}
 				if err != nil {
 					t.Fatalf("%v: %s", err, said)
@@ -276,7 +277,7 @@ func TestAnAnswerThatShowsASecretIsFound(t *testing.T) {
 		body   []byte
 		passed bool
 	}{{[]byte("a secret"), false}, {packed.Bytes(), false}, {packed.Bytes()[:5], true}, {[]byte("none"), true}, {nil, true}} {
-		r := Attack{Harmless: true}.newResult().concludeResult(true).checkShown(unpackBody(c.body), []Canary{{"log", "secret"}})
+		r := Attack{Harmless: true}.newResult().concludeResult(true).checkShown(unpackBody(c.body), []target.Canary{{Where: "log", Value: "secret"}})
 		if r.Passed != c.passed {
 			t.Errorf("%q: %+v", c.body, r)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
@@ -125,11 +126,11 @@ func (b *Bench) runSpender(ctx context.Context, s spender, dir string) (Result, 
 	group, runs := errgroup.WithContext(ctx)
 	for i := range trails {
 		group.Go(func() (err error) {
-			trails[i], err = b.runWorker(runs, func(spec *backend.Spec, secrets *backend.Secrets, _ *Door) error {
+			trails[i], err = b.runWorker(runs, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 				spec.Executor, spec.ScriptPath, spec.ReadPaths = "script", filepath.Join(filepath.Dir(spec.Workspace), "spend.sh"), []string{b.WorkerCommand[0]}
-				spec.Model, spec.BaseURL, secrets.ModelAPIKey = probe.PaidModel, api.base, "selftest-"+randomHex(16)
+				spec.Model, spec.BaseURL, secrets.ModelAPIKey = probe.PaidModel, api.base, "selftest-"+newMark()
 				spec.BudgetDir, spec.Budget = dir, budget.Limits{Day: budget.Limit{Money: paidLimit}}
-				return writeFile(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoteWord(b.WorkerCommand[0]), probe.Command, s.calls, s.answer), 0o700)
+				return target.WriteFile(spec.ScriptPath, fmt.Sprintf("#!/bin/sh\nexec %s %s spend %d %d\n", quoteWord(b.WorkerCommand[0]), probe.Command, s.calls, s.answer), 0o700)
 			})
 			return err
 		})
@@ -196,12 +197,12 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 		c := a.Executor.Calls.Read(fmt.Sprintf("context/%d.json", i))
 		steps = append(steps, fakemodel.Step{Tools: []fakemodel.ToolCall{{Name: c.Tool, Input: c.Input}}, Usage: &agentCall})
 	}
-	model, err := b.serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Usage: &agentCall, Repeat: true})})
+	model, err := serveModel(fakemodel.Scenario{Steps: append(steps, fakemodel.Step{Text: "Done.", Usage: &agentCall, Repeat: true})})
 	if err != nil {
 		return res, err
 	}
 	defer model.Close()
-	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), manyTurns+10)
 		spec.BudgetDir, spec.Budget = dir, budget.Limits{Run: budget.Limit{Tokens: agentLimit}}
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -103,7 +104,7 @@ func TestWhoRefusedATool(t *testing.T) {
 		"by our tools, unoffered":   {Ran{Denied: true}, []nightcrier.JournalEntry{entry(journal.Denial{Tool: "kubernetes_get", Message: noSuchTool})}, []Layer{Guard}, Stopped},
 		"by nobody":                 {Ran{Output: "kind: Pod"}, nil, []Layer{}, Unseen},
 		"by nobody, and not found":  {Ran{Output: "kubernetes_get: not found", Requests: let}, nil, []Layer{}, Unseen},
-		"by nobody, and it came":    {Ran{Output: "kubernetes_get: no", Visits: []Visit{{Method: "GET", Target: "/exec"}}}, nil, []Layer{}, Succeeded},
+		"by nobody, and it came":    {Ran{Output: "kubernetes_get: no", Visits: []target.Visit{{Method: "GET", Target: "/exec"}}}, nil, []Layer{}, Succeeded},
 		"in the name of a CLI only": {Ran{Output: "mcp__nightcrier__kubernetes_get: failed"}, nil, []Layer{}, Unseen},
 	} {
 		c.ran.Made = true
@@ -201,7 +202,7 @@ func TestRBACIsAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := &guarded{mark: attack.Mark{Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}}
+			g := &guarded{mark: attack.Mark{Names: map[string]string{"ns": target.Namespace, "pod": target.Pod, "node": target.Node, "secret": target.Secret}}}
 			var results []Result
 			for _, a := range attack.Requests() {
 				results = append(results, Attack{Suite: "readonly", Name: a.String(), By: byRaw, Harmless: a.Harmless, Asks: g.accessOfAttack(a)}.newResult())

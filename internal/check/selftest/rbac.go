@@ -17,6 +17,7 @@ import (
 	authz "k8s.io/api/authorization/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -191,7 +192,7 @@ func (b *Bench) askRBAC(ctx context.Context, results []Result) error {
 func (c *Cluster) mayAccess(ctx context.Context, a access) (bool, error) {
 	namespaces := []string{""}
 	if !a.Wide && a.Path == "" {
-		namespaces = append([]string{targetNamespace}, c.Namespaces...)
+		namespaces = append([]string{target.Namespace}, c.Namespaces...)
 	}
 	for _, ns := range namespaces {
 		spec := authz.SelfSubjectAccessReviewSpec{}

@@ -16,6 +16,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
@@ -90,7 +91,7 @@ func (b *Bench) rawLane(ctx context.Context, attacks []attack.Request, all []Res
 		return err
 	}
 	defer d.Close()
-	g, err := b.openGuard(d, mask.New([]byte(randomHex(16))))
+	g, err := b.openGuard(d, mask.New([]byte(newMark())))
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ type guarded struct {
 	guard    *guardkube.Guard
 	server   *guardkube.Server
 	mark     attack.Mark
-	canaries []Canary
+	canaries []target.Canary
 
 	mu      sync.Mutex
 	records []guardkube.AuditRecord
@@ -120,7 +121,7 @@ type masking interface {
 	Log([]byte) ([]byte, int)
 }
 
-func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
+func (b *Bench) openGuard(d *target.Door, m masking) (*guarded, error) {
 	kubeconfig, err := d.Kubeconfig()
 	if err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &guarded{canaries: b.script.listCanaries()}
+	g := &guarded{canaries: b.script.ListCanaries()}
 	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: m.Bytes, MaskLog: m.Log, Audit: g.auditRequest, Logger: b.Logger})
 	if err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func (b *Bench) openGuard(d *Door, m masking) (*guarded, error) {
 		roots.AppendCertsFromPEM(c.CertificateAuthorityData)
 	}
 	g.mark = attack.Mark{Addr: l.Addr().String(), Roots: roots, Token: guard.Token(),
-		Names: map[string]string{"ns": targetNamespace, "pod": targetPod, "node": targetNode, "secret": targetSecret}}
+		Names: map[string]string{"ns": target.Namespace, "pod": target.Pod, "node": target.Node, "secret": target.Secret}}
 	return g, nil
 }
 
@@ -183,7 +184,7 @@ func (g *guarded) countRecords() int {
 
 // makeAttack makes one raw request. That the guard's server closed the connection, or
 // answered with a refusal before the guard came to judge, is the guard's doing too.
-func (g *guarded) makeAttack(ctx context.Context, d *Door, a attack.Request) (Result, error) {
+func (g *guarded) makeAttack(ctx context.Context, d *target.Door, a attack.Request) (Result, error) {
 	about := Attack{Suite: "readonly", Name: a.String(), By: byRaw, Expected: []Layer{Guard}, Harmless: a.Harmless, Asks: g.accessOfAttack(a)}
 	from, n := time.Now(), g.countRecords()
 	reply, err := a.Send(ctx, g.mark)
@@ -192,7 +193,7 @@ func (g *guarded) makeAttack(ctx context.Context, d *Door, a attack.Request) (Re
 	}
 	res := about.newResult()
 	reads := 0
-	for _, v := range d.visitsBetween(from, time.Now()) {
+	for _, v := range d.VisitsBetween(from, time.Now()) {
 		reads++
 		if !v.Plain {
 			res.ReachedAPI, res.Detail = true, v.String()
@@ -271,13 +272,13 @@ func (o Order) asAttack(suite, by string) Attack {
 
 // judgeAttack holds what an order gave back against the canaries as well.
 func (b *Bench) judgeAttack(a Attack, r Ran) Result {
-	return r.judgeRan(a).checkShown(r.Output, b.script.listCanaries())
+	return r.judgeRan(a).checkShown(r.Output, b.script.ListCanaries())
 }
 
 // checkShown returns the result of an attack that was shown this text, whatever stopped it.
-func (r Result) checkShown(text string, canaries []Canary) Result {
+func (r Result) checkShown(text string, canaries []target.Canary) Result {
 	for _, c := range canaries {
-		if where := findSecret(text, c.Value); where != "" {
+		if where := c.FindIn(text); where != "" {
 			r.Outcome, r.Passed = Succeeded, false
 			r.Detail = fmt.Sprintf("it was shown the secret in the %s%s", c.Where, where)
 		}

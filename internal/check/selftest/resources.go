@@ -17,6 +17,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -181,13 +182,13 @@ func resourceSuite(ctx context.Context, b *Bench) ([]Result, error) {
 func (b *Bench) runGlut(ctx context.Context, g glut) (Result, error) {
 	res := Attack{Suite: "resources", Name: g.name, By: byShell, Expected: []Layer{Sandbox}}.newResult()
 	s := &spree{}
-	mark := "mark-" + randomHex(12)
+	mark := "mark-" + newMark()
 	var seen atomic.Int64
 	end := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() { watchProcesses(mark, &seen, end) })
 	var err error
-	s.Trail, err = b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *Door) error {
+	s.Trail, err = b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 		dir := filepath.Dir(spec.Workspace)
 		spec.MaxProcesses, spec.MaxMemoryBytes, spec.MaxWorkspaceBytes, spec.MaxOutputBytes = fewProcesses, littleMemory, littleDisk, littleOutput
 		spec.Timeout, spec.Grace = max(g.time, shortTime), shortGrace
@@ -198,12 +199,12 @@ func (b *Bench) runGlut(ctx context.Context, g glut) (Result, error) {
 		spec.Executor, spec.ScriptPath = "script", filepath.Join(dir, "glut.sh")
 		if g.cli {
 			spec.Executor, spec.Command, spec.ScriptPath = "claude-code", spec.ScriptPath, ""
-			secrets.ModelAPIKey = "selftest-" + randomHex(16)
+			secrets.ModelAPIKey = "selftest-" + newMark()
 		}
 		if b.loosen != nil {
 			b.loosen(spec)
 		}
-		return writeFile(filepath.Join(dir, "glut.sh"), g.scriptText(mark), 0o700)
+		return target.WriteFile(filepath.Join(dir, "glut.sh"), g.scriptText(mark), 0o700)
 	})
 	close(end)
 	watching.Wait()

@@ -15,6 +15,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 )
 
@@ -159,6 +160,15 @@ func Suites() []Suite {
 	}
 }
 
+// RequireFloor asks for the sandbox as it is where a machine refuses namespaces, beside
+// what a configuration may require.
+const RequireFloor = "floor"
+
+// Requires lists what may be required of the sandbox.
+func Requires() []string {
+	return []string{agent.RequireStrict, agent.RequireBestEffort, RequireFloor, agent.RequireNone}
+}
+
 // Cluster is a user's own.
 type Cluster struct {
 	Name string
@@ -258,7 +268,7 @@ func (b *Bench) gapsOf(suite string) (all []Gap) {
 // an agent that has one.
 var needKubectl = map[string]struct{ shell, agent int }{
 	"readonly":  {len(clusterOrders()), len(clusterOrders())},
-	"redaction": {len(plantedPlaces()), len(plantedPlaces())},
+	"redaction": {len(target.PlantedPlaces()), len(target.PlantedPlaces())},
 	"egress":    {len(strangeGuards), 0},
 	"injection": {len(obeyedOrders), len(obeyedOrders) + 2},
 }

@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -53,10 +54,10 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *decoy.Set) ([]Result, erro
 	defer cancel()
 	begun, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		_, err := b.runWorker(ctx, func(spec *backend.Spec, _ *backend.Secrets, _ *Door) error {
+		_, err := b.runWorker(ctx, func(spec *backend.Spec, _ *backend.Secrets, _ *target.Door) error {
 			spec.Executor, spec.ScriptPath = "script", filepath.Join(filepath.Dir(spec.Workspace), "wait.sh")
 			begun <- spec.Workspace
-			return writeFile(spec.ScriptPath, waiting, 0o700)
+			return target.WriteFile(spec.ScriptPath, waiting, 0o700)
 		})
 		ended <- err
 	}()
@@ -64,12 +65,12 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *decoy.Set) ([]Result, erro
 	if err != nil {
 		return nil, err
 	}
-	all := []Result{h.knock(ctx, strangeGuards[0], ""), h.knock(ctx, strangeGuards[1], randomHex(16))}
+	all := []Result{h.knock(ctx, strangeGuards[0], ""), h.knock(ctx, strangeGuards[1], newMark())}
 	inside, err := b.knockInside(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFile(filepath.Join(ws, "tmp", "go"), "", 0o600); err != nil {
+	if err := target.WriteFile(filepath.Join(ws, "tmp", "go"), "", 0o600); err != nil {
 		return nil, err
 	}
 	if err := <-ended; err != nil {
@@ -128,7 +129,7 @@ func (h host) knock(ctx context.Context, name, token string) Result {
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, 2*probe.AnswerTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base+"/api/v1/namespaces/"+targetNamespace+"/pods", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base+"/api/v1/namespaces/"+target.Namespace+"/pods", nil)
 	if err != nil {
 		res.Outcome, res.Detail = NotExercised, err.Error()
 		return res.concludeResult(false)

@@ -134,3 +134,24 @@ func (t Totals) Layers() string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// Confinement is what the attacks were made in.
+type Confinement struct {
+	// Require is what was asked for; Layers are those that held, and Missing those that
+	// a strict sandbox has besides.
+	Require string   `json:"require"`
+	Layers  []string `json:"layers"`
+	Missing []string `json:"missing"`
+}
+
+// String says it in one line.
+func (s Confinement) String() string {
+	text := s.Require + ": " + strings.Join(s.Layers, ", ")
+	if len(s.Layers) == 0 {
+		text = s.Require + ": no layer holds"
+	}
+	if len(s.Missing) > 0 {
+		text += "; without " + strings.Join(s.Missing, ", ")
+	}
+	return text
+}

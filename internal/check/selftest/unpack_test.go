@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 )
 
 func packed(t *testing.T, text []byte) []byte {
@@ -43,11 +44,11 @@ func TestPackedFilesAreSearched(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "record", name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if findSecret(string(content), canary) != "" {
+		if (target.Canary{Value: canary}).FindIn(string(content)) != "" {
 			t.Fatal("the canary stands there unpacked")
 		}
 		sinks, err := Trail{Workspace: dir}.allSinks()
-		if err != nil || findSecret(sinks["record/"+name], canary) == "" {
+		if err != nil || (target.Canary{Value: canary}).FindIn(sinks["record/"+name]) == "" {
 			t.Errorf("%s: not found, %v", name, err)
 		}
 	}

@@ -42,6 +42,15 @@ type Request struct {
 	forms   []toolForm // of Tools, where the protocol has several
 }
 
+// TextSince is what its text has more than that of an earlier one.
+func (r Request) TextSince(before Request) string {
+	n := 0
+	for n < len(before.Text) && n < len(r.Text) && before.Text[n] == r.Text[n] {
+		n++
+	}
+	return strings.TrimSpace(r.Text[n:])
+}
+
 // toolForm is how a tool wants to be called.
 type toolForm struct {
 	namespace string
@@ -124,6 +133,18 @@ type signal struct {
 	released chan struct{} // closed when it opens
 	holdOnce sync.Once
 	openOnce sync.Once
+}
+
+// Serve returns a server that listens, and has a scenario more; the caller closes it.
+func Serve(name string, more Scenario) (*Server, error) {
+	s, err := NewServer()
+	if err == nil {
+		err = s.Add(name, more)
+	}
+	if err == nil {
+		err = s.Listen()
+	}
+	return s, err
 }
 
 // NewServer returns a server of the scenarios that come with this package, and

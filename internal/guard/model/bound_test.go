@@ -15,53 +15,145 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 
-// However a history grows, is cut or is changed, the bound is never less than what a
-// model counts, be its tokens of one byte, of four or words; and it is far below the
-// bytes where only the end of a history is new.
+// boundingGuard is a guard that only reads requests.
+func boundingGuard(p nightcrier.Provider) *Guard {
+	g := &Guard{cfg: Config{}.withDefaults(), dialect: dialects[p], bounds: newBounds()}
+	g.facts = g.dialect.factsAt("")
+	return g
+}
+
+// admit reads a request.
+func admit(tb testing.TB, g *Guard, path, settings, body string) *admittedCall {
+	tb.Helper()
+	a, err := g.inspectBody(g.facts.callOf("POST", path), path, settings, []byte(body))
+	if err != nil {
+		tb.Fatalf("%.200s: %v", body, err)
+	}
+	if a.billed {
+		a.writeAnswerLength(a.output)
+	}
+	return a
+}
+
+// However an agent spends, the bound is never less than what a model counts: over several
+// conversations that grow, are cut, changed and mixed, with one model or another, with tools and
+// settings that come and go, marks that move, and thoughts that the provider leaves out as soon
+// as somebody says more. Its tokens are of one byte, of four or words.
 func TestBoundIsNeverTooLow(t *testing.T) {
 	counts := map[string]func([]byte) int64{
-		"bytes": func(b []byte) int64 { return int64(len(b)) + 900 },
-		"fours": func(b []byte) int64 { return int64(len(b)+3)/4 + 900 },
-		"words": func(b []byte) int64 { return int64(len(bytes.Fields(b))) + 900 },
+		"bytes": func(b []byte) int64 { return int64(len(b)) },
+		"fours": func(b []byte) int64 { return int64(len(b)+3) / 4 },
+		"words": func(b []byte) int64 { return int64(len(bytes.Fields(b))) },
 	}
 	for name, count := range counts {
-		for seed := range uint64(40) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			b := newBounds()
-			history := []string{}
-			for step := range 30 {
-				switch r.IntN(6) {
-				case 0:
-					history = history[:r.IntN(len(history)+1)]
-				case 1:
-					if len(history) > 0 {
-						history[r.IntN(len(history))] = text(r)
-					}
-				default:
-					history = append(history, text(r))
+		for seed := range uint64(10) {
+			s := spender{Rand: rand.New(rand.NewPCG(seed, 1)), conversations: make([][]any, 3)}
+			g := boundingGuard(nightcrier.Anthropic)
+			compared := 0
+			for step := range 40 {
+				request := s.next()
+				body, _ := json.Marshal(request)
+				a := admit(t, g, "/v1/messages", "", string(body))
+				read, _ := json.Marshal(withoutOldThoughts(request))
+				tokens := count(read) + 900
+				if request["model"] == "dear" {
+					tokens = int64(len(read)) + 900
 				}
-				body, _ := json.Marshal(map[string]any{"messages": history, "system": strings.Repeat("be kind. ", 400)})
-				k := kind{path: "/v1/messages", model: "m"}
-				if bound, n := b.mostTokens(k, body), count(body); bound < n {
-					t.Fatalf("%s, seed %d, step %d: bound %d of a request of %d tokens", name, seed, step, bound, n)
+				bound := g.bounds.mostTokens(a)
+				if bound < tokens {
+					t.Fatalf("%s, seed %d, step %d: bound %d of a request of %d tokens", name, seed, step, bound, tokens)
 				}
-				b.rememberAnswer(k, body, count(body))
+				if bound < int64(len(body)) {
+					compared++
+				}
+				if s.IntN(10) > 0 { // or the answer breaks off
+					g.bounds.rememberAnswer(a, price.Tokens{Input: tokens})
+				}
+			}
+			if name == "fours" && compared == 0 {
+				t.Errorf("seed %d: no request is compared", seed)
 			}
 		}
 	}
 }
 
-func text(r *rand.Rand) string {
-	return strings.Repeat(fmt.Sprintf("line %d of a log ", r.IntN(1000)), r.IntN(600))
+type dict = map[string]any
+
+// spender is an agent that tries what may be cheaper than it costs.
+type spender struct {
+	*rand.Rand
+	conversations [][]any
+}
+
+func (s *spender) next() dict {
+	i := s.IntN(len(s.conversations))
+	history := slices.Clone(s.conversations[i])
+	switch s.IntN(8) {
+	case 0:
+		history = history[:s.IntN(len(history)+1)]
+	case 1:
+		if len(history) > 0 {
+			history[s.IntN(len(history))] = s.message()
+		}
+	case 2:
+		history = append(history, s.conversations[s.IntN(len(s.conversations))]...)
+		history = history[:min(len(history), 40)]
+	default:
+		history = append(history, s.message(), s.message())
+	}
+	s.conversations[i] = history
+	request := dict{"model": []string{"cheap", "dear"}[s.IntN(8)/7], "messages": history, "system": strings.Repeat("be kind. ", 400+s.IntN(5)/4*400)}
+	if s.IntN(4) == 0 {
+		request["tools"] = []any{dict{"name": "t", "description": strings.Repeat("a tool. ", 100*s.IntN(20)), "input_schema": dict{}}}
+	}
+	if s.IntN(6) == 0 {
+		request["temperature"] = s.IntN(2)
+	}
+	return request
+}
+
+func (s *spender) message() any {
+	block := dict{"type": "text", "text": someText(s.Rand)}
+	role := "user"
+	switch s.IntN(3) {
+	case 0:
+		role, block = "assistant", dict{"type": "thinking", "thinking": someText(s.Rand), "signature": "c2ln"}
+	case 1:
+		block = dict{"type": "tool_result", "tool_use_id": "i", "content": someText(s.Rand)}
+	}
+	if s.IntN(3) == 0 {
+		block["cache_control"] = dict{"type": "ephemeral", "ttl": someText(s.Rand)}
+	}
+	return dict{"role": role, "content": []any{block}}
+}
+
+// withoutOldThoughts is a request as a provider reads it that leaves out thoughts before the
+// last words of a user.
+func withoutOldThoughts(request dict) dict {
+	var read []any
+	said := false
+	for _, m := range slices.Backward(request["messages"].([]any)) {
+		kind := m.(dict)["content"].([]any)[0].(dict)["type"]
+		if said = said || kind == "text"; !said || kind != "thinking" {
+			read = append(read, m)
+		}
+	}
+	request = maps.Clone(request)
+	request["messages"] = read
+	return request
+}
+
+func someText(r *rand.Rand) string {
+	return strings.Repeat(fmt.Sprintf("line %d of a log ", r.IntN(1000)), r.IntN(2)*r.IntN(300))
 }
 
 // What a long investigation has set aside: its first call has its bytes, each further one
 // what is new in it beside what the one before had.
 func TestLongHistory(t *testing.T) {
-	type dict = map[string]any
 	tools := []any{}
 	for i := range 12 {
 		tools = append(tools, dict{"name": fmt.Sprintf("tool_%d", i), "description": strings.Repeat("what it reads. ", 60), "input_schema": dict{"type": "object"}})
@@ -114,53 +206,109 @@ func TestLongHistory(t *testing.T) {
 	}
 }
 
-// A request that is counted in another way has its length set aside.
+// A request that may be counted in another way has its length set aside: where anything but
+// the prompt and the end of the history is another.
 func TestOnlyAlikeIsCompared(t *testing.T) {
-	b := newBounds()
-	k := kind{path: "/v1/messages", model: "m"}
-	body := []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("what was said ", 10_000) + `"}]}`)
-	b.rememberAnswer(kind{path: k.path, model: "o", alone: true}, body, 10)
-	b.rememberAnswer(k, body, 40_000)
-	if got := b.mostTokens(k, body); got > 40_000+overhead {
-		t.Errorf("the same again: %d", got)
+	long := strings.Repeat("what was said ", 10_000)
+	ask := `{"role":"user","content":"` + long + `"}`
+	request := func(fields string, messages ...string) string {
+		return `{"model":"m","stream":true,"system":"be kind",` + fields + `"messages":[` + strings.Join(messages, ",") + `]}`
 	}
-	for _, other := range []kind{{path: k.path, model: "n"}, {path: "/v1/x", model: "m"}, {path: k.path, model: "m", rest: "1"}, {path: k.path, model: "m", alone: true}, {path: k.path, model: "o", alone: true}} {
-		if got := b.mostTokens(other, body); got < int64(len(body)) {
-			t.Errorf("%+v is compared: %d", other, got)
+	first := request("", ask)
+	for _, c := range []struct {
+		name, path, settings, body string
+		compared                   bool
+	}{
+		{name: "the same again", body: first, compared: true},
+		{name: "what follows", body: request("", ask, `{"role":"assistant","content":"I look"}`), compared: true},
+		{name: "another prompt", body: strings.Replace(first, "kind", "strict", 1), compared: true},
+		{name: "spaces", body: strings.Replace(first, `"messages":[`, ` "messages" : [ `, 1), compared: true},
+		{name: "another model", body: strings.Replace(first, `"m"`, `"n"`, 1)},
+		{name: "a beta", settings: "effort-2025-11-24", body: first},
+		{name: "another call", path: "/v1/messages/count_tokens", body: first},
+		{name: "a setting", body: request(`"temperature":1,`, ask)},
+		{name: "another order of the fields", body: `{"stream":true,"model":"m","system":"be kind","messages":[` + ask + `]}`},
+		{name: "a tool before the messages", body: request(`"tools":[{"name":"x"}],`, ask)},
+		{name: "another order within a message", body: request("", `{"content":"`+long+`","role":"user"}`)},
+		{name: "another speaker", body: request("", strings.Replace(ask, "user", "assistant", 1))},
+		{name: "something before it", body: request("", `{"role":"user","content":"hi"}`, ask)},
+		{name: "a part of it, and more", body: request("", strings.Replace(ask, "what", "WHAT", 1), ask)},
+		{name: "the same as a block", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`","cache_control":{"type":"ephemeral"}}]}`), compared: true},
+		{name: "the same as a block of another kind", body: request("", `{"role":"user","content":[{"type":"connector_text","text":"`+long+`"}]}`)},
+		{name: "the same as the first of two blocks", body: request("", `{"role":"user","content":[{"type":"text","text":"`+long+`"},{"type":"text","text":"`+long+`"}]}`)},
+		{name: "a spelling", body: request("", strings.Replace(ask, "what", `w\u0068at`, 1))},
+		{name: "the history as the prompt", body: `{"model":"m","system":"` + long + `","messages":[]}`},
+		{name: "a picture behind it", body: request("", ask, `{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}`)},
+	} {
+		g := boundingGuard(nightcrier.Anthropic)
+		g.bounds.rememberAnswer(admit(t, g, "/v1/messages", "", first), price.Tokens{Input: 40_000})
+		a := admit(t, g, cmp.Or(c.path, "/v1/messages"), c.settings, c.body)
+		got := g.bounds.mostTokens(a)
+		if compared := got <= 40_000+overhead+100; compared != c.compared || !compared && got < int64(len(c.body)) {
+			t.Errorf("%s: %d tokens are set aside", c.name, got)
 		}
 	}
 }
 
-// Thoughts and the model's other words count again where a history parts before the
-// answered one's end: what came behind may have kept them from being counted.
-func TestThoughtsAreCountedAgain(t *testing.T) {
-	long := strings.Repeat("thought ", 10_000)
-	ask := `{"role":"user","content":"find it"}`
-	for name, thought := range map[string]string{
-		"signed":    `{"role":"assistant","content":[{"type":"thinking","thinking":"` + long + `","signature":"s"},{"type":"tool_use","id":"i","name":"n","input":{}}]}`,
-		"in text":   `{"role":"assistant","content":"<think>` + long + `</think>well"}`,
-		"by a name": `{"role":"assistant","reasoning_content":"` + long + `","content":"well"}`,
-		"in a tool": `{"role":"tool","reasoning_content":"` + long + `","content":"well"}`,
-		"an item":   `{"type":"reasoning","encrypted_content":"` + long + `"}`,
-		"a part":    `{"role":"user","parts":[{"thought":true,"text":"` + long + `"}]}`,
-	} {
-		b := newBounds()
-		k := kind{path: "/v1/messages", model: "m"}
-		request := func(messages ...string) []byte { return []byte(`{"messages":[` + strings.Join(messages, ",") + `]}`) }
-		b.rememberAnswer(k, request(ask, thought, `{"role":"user","content":"and now?"}`), 20)
-		if got := b.mostTokens(k, request(ask, thought, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","content":"x"}]}`)); got < int64(len(long)) {
-			t.Errorf("%s: %d tokens are set aside for %d bytes", name, got, len(long))
+// An answer that says less than can be is not believed: one that leaves out what was cached,
+// or that says next to nothing, would be a discount on the next call.
+func TestLowAnswersAreNotBelieved(t *testing.T) {
+	long := strings.Repeat("what was said ", 10_000)
+	request := func(system string, n int) string {
+		return `{"model":"m","system":"` + system + `","messages":[{"role":"user","content":"` + long + `"}` + strings.Repeat(`,{"role":"user","content":"go on"}`, n) + `]}`
+	}
+	g := boundingGuard(nightcrier.Anthropic)
+	g.bounds.rememberAnswer(admit(t, g, "/v1/messages", "", request("a", 0)), price.Tokens{Input: 10})
+	if got := g.bounds.mostTokens(admit(t, g, "/v1/messages", "", request("a", 1))); got < int64(len(long))/bytesOfToken {
+		t.Errorf("after an answer of 10 tokens: %d are set aside for %d bytes", got, len(long))
+	}
+	g.bounds.rememberAnswer(admit(t, g, "/v1/messages", "", request("a", 1)), price.Tokens{Input: 40_000})
+	for n := 2; n < 3*maxAnswered; n++ { // each goes on from the one before, in a prompt of its own
+		a := admit(t, g, "/v1/messages", "", request(fmt.Sprint(n), n))
+		if got := g.bounds.mostTokens(a); got < 40_000 || got > 40_000+overhead+40*int64(n) {
+			t.Errorf("call %d: %d tokens are set aside", n, got)
 		}
-		if got := b.mostTokens(k, request(ask, thought, `{"role":"user","content":"and now?"}`, `{"role":"user","content":"more"}`)); got > 20+overhead+100 {
-			t.Errorf("%s, going on: %d", name, got)
+		g.bounds.rememberAnswer(a, price.Tokens{Input: 10})
+	}
+}
+
+// What marks hold counts, wherever they stand: in what a tool was called with the same name is
+// text for the model.
+func TestMarksCount(t *testing.T) {
+	const times = 1000
+	request := func(mark string) string {
+		return `{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"n","input":[` + strings.Repeat(`{`+mark+`},`, times) + `{}]}]}]}`
+	}
+	g := boundingGuard(nightcrier.Anthropic)
+	g.bounds.rememberAnswer(admit(t, g, "/v1/messages", "", request("")), price.Tokens{Input: 4 * times})
+	for _, mark := range []string{`"cache\u005fcontrol":"` + strings.Repeat("x", 50) + `"`, `"content":[{"text":"","type":"text","cache_control":"` + strings.Repeat("x", 50) + `"}]`} {
+		if got := g.bounds.mostTokens(admit(t, g, "/v1/messages", "", request(mark))); got < int64(times*len(mark)) {
+			t.Errorf("%d tokens are set aside for %d bytes", got, times*len(mark))
 		}
 	}
-	b := newBounds()
-	k := kind{path: "/v1/messages", model: "m"}
-	told := `{"role":"user","content":[{"type":"tool_result","tool_use_id":"i","content":"` + long + `"}]}`
-	b.rememberAnswer(k, []byte(`{"messages":[`+told+`,`+ask+`]}`), 20_000)
-	if got := b.mostTokens(k, []byte(`{"messages":[`+told+`,`+strings.Replace(ask, "it", "her", 1)+`]}`)); got > 20_000+overhead+100 {
-		t.Errorf("what a tool said counts again: %d", got)
+}
+
+// A letter that a provider writes as many counts as those, however it is spelled.
+func TestLettersThatGrow(t *testing.T) {
+	for _, spelled := range []string{"\ufdfa", `\ufdfa`} {
+		const times = 1000
+		g := boundingGuard(nightcrier.OpenAI)
+		for _, text := range []string{`"content":"` + strings.Repeat(spelled, times) + `"`, `"content":null,"` + strings.Repeat(spelled, times) + `":1`} {
+			if got := g.bounds.mostTokens(admit(t, g, chatPath, "", `{"model":"m","messages":[{"role":"user",`+text+`}]}`)); got < 33*times {
+				t.Errorf("%.40s: %d tokens are set aside", text, got)
+			}
+		}
+	}
+}
+
+// A tool that the provider explains by itself costs that wherever it is offered.
+func TestExplainedToolsCount(t *testing.T) {
+	const times = 20
+	added := `{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"type":"bash_20250124","name":"bash"}}}`
+	g := boundingGuard(nightcrier.Anthropic)
+	body := `{"model":"m","messages":[{"role":"system","content":[` + added + strings.Repeat(","+added, times-1) + `]}]}`
+	if got := g.bounds.mostTokens(admit(t, g, "/v1/messages", "", body)); got < times*toolTokens {
+		t.Errorf("%d tokens are set aside", got)
 	}
 }
 
@@ -203,10 +351,10 @@ func TestSharedBytesAreNoDiscount(t *testing.T) {
 		{name: "metadata", provider: nightcrier.OpenAI, path: chatPath, a: `{"model":"m","messages":[],"metadata":{"a":"` + long + `"}}`, b: `{"model":"m","messages":[{"role":"user","content":"` + long + `"}]}`},
 		{name: "a stop", provider: nightcrier.OpenAI, path: chatPath, a: `{"model":"m","messages":[],"stop":"` + long + `"}`, b: `{"model":"m","messages":[{"role":"user","content":"` + long + `"}]}`},
 		{name: "a deferred tool", path: "/v1/messages", a: `{"model":"m","messages":[{"role":"user","content":"hi"}],` + deferred, b: `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"tool_reference","tool_name":"big"}]}]}],` + deferred},
+		{name: "a deferred tool that is called", path: "/v1/messages", a: `{"model":"m","messages":[{"role":"user","content":"hi"}],` + deferred, b: `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"big","input":{}}]}],` + deferred},
 		{name: "a mode", provider: nightcrier.Google, path: generate, a: gemini("NONE"), b: gemini("AUTO")},
 		{name: "a choice", path: "/v1/messages", a: `{"model":"m","messages":[],"tool_choice":{"type":"none"},"tools":[{"name":"x","description":"` + long + `"}]}`, b: `{"model":"m","messages":[],"tool_choice":{"type":"auto"},"tools":[{"name":"x","description":"` + long + `"}]}`},
 		{name: "a beta", path: "/v1/messages", beta: "effort-2025-11-24", a: messages(`{"type":"text","text":"` + long + `"}`), b: messages(`{"type":"text","text":"` + long + `"}`)},
-		{name: "a kind that is no plain text", path: "/v1/messages", a: messages(`{"type":"document","title":"` + long + `"}`), b: messages(`{"type":"document","title":"` + long + `"}`)},
 		{name: "a mark", path: "/v1/messages", a: messages(`{"type":"text","text":"hi"}`), b: messages(`{"type":"text","text":"hi","cache_control":{"ttl":"` + long + `"}}`)},
 	} {
 		p := &purse{output: 1000}
@@ -308,23 +456,26 @@ func TestBetas(t *testing.T) {
 // BenchmarkInspect is what a request of 200 KB costs before it is sent: it is read,
 // masked, bounded and shortened.
 func BenchmarkInspect(b *testing.B) {
-	body := []byte(`{"max_tokens":64000,"messages":[{"role":"user","content":"` + strings.Repeat("a line of a log. ", 200<<10/17) + `"}]}`)
+	body := `{"max_tokens":64000,"messages":[{"role":"user","content":"` + strings.Repeat("a line of a log. ", 200<<10/17) + `"}]}`
+	turns := []string{}
+	for n := range 40 {
+		turns = append(turns, fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"n","input":{"a":"b"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"%s"}]}`, n, n, strings.Repeat("a line\\nof a log. ", 200<<10/40/18)))
+	}
+	history := `{"max_tokens":64000,"messages":[` + strings.Join(turns, ",") + `]}`
 	for _, m := range []struct {
-		name string
-		mask func(string) string
-	}{{"plain", nil}, {"masked", mask.New([]byte("key"), "some-known-value").String}} {
-		g := &Guard{cfg: Config{Mask: m.mask}.withDefaults(), protocol: anthropic{}, bounds: newBounds()}
+		name, body string
+		mask       func(string) string
+	}{{"plain", body, nil}, {"masked", body, mask.New([]byte("key"), "some-known-value").String}, {"history", history, nil}} {
 		b.Run(m.name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
+			g := boundingGuard(nightcrier.Anthropic)
+			g.cfg.Mask = m.mask
+			b.SetBytes(int64(len(m.body)))
 			for b.Loop() {
-				a, err := g.inspectBody("/v1/messages", body)
-				if err == nil {
-					err = g.allowCall(b.Context(), a)
-				}
-				if err != nil {
+				a := admit(b, g, "/v1/messages", "", m.body)
+				if err := g.allowCall(b.Context(), a); err != nil {
 					b.Fatal(err)
 				}
-				g.bounds.mostTokens(a.kind, a.body)
+				g.bounds.mostTokens(a)
 			}
 		})
 	}

@@ -9,11 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/guard/internal/endpoint"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
 // ServeHTTP checks a call and forwards it.
@@ -25,7 +27,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodHead && r.URL.Path == "/":
 		g.cfg.Refused(callOf(r), "the guard answers it itself")
 		w.WriteHeader(http.StatusOK) // some clients look whether anybody is there
-	case !g.protocol.mayForward(r.Method, r.URL.Path):
+	case g.facts.callOf(r.Method, r.URL.Path) == nil:
 		g.cfg.Logger.Warn("model guard refused a call", "method", r.Method, "path", r.URL.Path)
 		g.cfg.Refused(callOf(r), "the guard does not forward this call")
 		g.writeRefusal(w, http.StatusForbidden, "permission_error", "the guard does not forward this call")
@@ -77,9 +79,9 @@ func (g *Guard) admitCall(w http.ResponseWriter, r *http.Request) (*admittedCall
 		g.handleCallError(w, r, err)
 		return nil, false
 	}
-	a, err := g.inspectBody(r.URL.Path, body)
+	settings := strings.Join(r.Header.Values(g.facts.betaHeader), ",") + "?" + g.facts.forwardedQuery(r.URL.Query()).Encode()
+	a, err := g.inspectBody(g.facts.callOf(r.Method, r.URL.Path), r.URL.Path, settings, body)
 	if err == nil {
-		a.rest += strings.Join(r.Header.Values("Anthropic-Beta"), ",") // some change what is counted
 		err = g.checkModel(a.model)
 	}
 	if err != nil {
@@ -138,24 +140,40 @@ func (g *Guard) allowCall(ctx context.Context, a *admittedCall) error {
 	if !a.billed {
 		return nil
 	}
-	g.writeAnswerLength(a, a.output)
+	a.writeAnswerLength(a.output)
 	if err := g.reserveCost(ctx, a); err != nil || a.grant == nil {
 		return err
 	}
 	if granted := a.grant.Output(); granted < a.output {
-		g.writeAnswerLength(a, granted)
+		a.writeAnswerLength(granted)
 	}
 	return nil
 }
 
-// bearerToken is the token of an Authorization header, "" when it has none.
-func bearerToken(h http.Header) string {
-	token, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
-	return token
+// acting are pieces of the names of models that act by themselves, at the provider and
+// unasked: they search and read the web, run code, or send others to. No field of a
+// request says so, and none keeps them from it.
+var acting = []string{":online", "search", "research", "sonar", "compound", "computer-use", "alltools"}
+
+func actsByItself(model string) bool {
+	model = strings.ToLower(model)
+	return slices.ContainsFunc(acting, func(piece string) bool { return strings.Contains(model, piece) })
+}
+
+// checkModel refuses a model that the run is not for, and one that acts by itself unless the
+// configuration has its very name: a pattern may have been meant for others.
+func (g *Guard) checkModel(model string) error {
+	if actsByItself(model) && !slices.Contains(g.cfg.Models, model) {
+		return fmt.Errorf("the model %.64q is not asked: it acts by itself at the provider, as those do that search the web, and neither agent.model nor agent.models has this very name", model)
+	}
+	if len(g.cfg.Models) == 0 || slices.ContainsFunc(g.cfg.Models, func(pattern string) bool { return price.Fits(pattern, model) }) {
+		return nil
+	}
+	return fmt.Errorf("the model %.64q is not asked: it is not agent.model, and agent.models does not name it", model)
 }
 
 func (g *Guard) isAuthentic(r *http.Request) bool {
-	given := g.protocol.givenToken(r.Header, r.URL.Query())
+	given := g.facts.givenToken(r.Header, r.URL.Query())
 	return subtle.ConstantTimeCompare([]byte(given), []byte(g.token)) == 1
 }
 
@@ -164,5 +182,5 @@ func (g *Guard) writeRefusal(w http.ResponseWriter, status int, kind, message st
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Should-Retry", map[bool]string{true: "true", false: "false"}[status >= 500])
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(g.protocol.refusalBody(status, kind, "nightcrier: "+message)) // a client that hung up needs no answer
+	_ = json.NewEncoder(w).Encode(g.dialect.refusalBody(status, kind, "nightcrier: "+message)) // a client that hung up needs no answer
 }

@@ -9,7 +9,6 @@ import (
 	"hash"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -139,23 +138,3 @@ func (x *exchange) closeRecord() Exchange {
 	x.Response.SHA256, x.Response.Text = hex.EncodeToString(x.hash.Sum(nil)), x.kept.Bytes()
 	return x.Exchange
 }
-
-// modelOf is the model that a request asks. An API that has it in the path does not look
-// for it in the body, so the path goes first.
-func modelOf(path string, request map[string]any) string {
-	name := modelIn(path)
-	if name == "" {
-		name, _ = request["model"].(string)
-	}
-	return name[:min(len(name), maxName)]
-}
-
-// modelIn is the model that a path names, "" for none.
-func modelIn(path string) string {
-	_, rest, _ := strings.Cut(path, "/models/")
-	name, _, _ := strings.Cut(rest, ":")
-	return name
-}
-
-// maxName bounds the name of a model in a record, in bytes.
-const maxName = 200

@@ -166,7 +166,7 @@ func FuzzInspect(f *testing.F) {
 		if !json.Valid(first) || len(first) > 6*len(body)+4096 {
 			t.Fatalf("%q became %q", body, first)
 		}
-		billed := g.protocol.isBilled(g.path)
+		billed := g.facts.callOf("POST", g.path).billed
 		if billed && (want.Least < 1 || want.Least > want.Output || want.Output > 5000 || want.Request < 0) {
 			t.Errorf("%q wants %+v", body, want)
 		}

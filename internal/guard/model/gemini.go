@@ -1,15 +1,10 @@
 package model
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier/internal/guard/price"
@@ -18,289 +13,141 @@ import (
 // gemini is Google's generateContent API.
 type gemini struct{}
 
-func (gemini) vendorURL() string { return "https://generativelanguage.googleapis.com" }
+// All resources but models (files, caches, batches, tuned models, operations) stay out of reach.
+const geminiModel = `^/v1(?:beta)?/models/[A-Za-z0-9][A-Za-z0-9._-]*:`
 
-func (g gemini) protocolAt(string) protocol { return g }
-
-func (gemini) modelListing() (string, http.Header) { return "/v1beta/models?pageSize=1", nil }
-
-// keyRefused: a key that is none is called a bad request.
-func (gemini) keyRefused(status int) bool {
-	return isKeyDenied(status) || status == http.StatusBadRequest
+var geminiFacts = facts{
+	vendorURL: "https://generativelanguage.googleapis.com",
+	calls: []apiCall{
+		{
+			pattern: regexp.MustCompile(geminiModel + `(generateContent|streamGenerateContent)$`), billed: true, apartFields: []string{"systeminstruction"}, historyField: "contents",
+			lengthFields: []string{"generationConfig.maxOutputTokens"}, thinkingField: "generationConfig.thinkingConfig.thinkingBudget",
+		},
+		{pattern: regexp.MustCompile(geminiModel + `countTokens$`), apartFields: []string{"systeminstruction"}, historyField: "contents"},
+	},
+	listing: "/v1beta/models?pageSize=1", keyDenied: []int{http.StatusBadRequest}, // a key that is none is called a bad request
+	tokenHeaders: []string{"X-Goog-Api-Key"}, tokenQuery: "key", keyHeader: "X-Goog-Api-Key", // clients put the key into a header, or into the query
+	headers: []string{"X-Goog-Api-Client"}, query: map[string]string{"alt": "sse"},
+	usageName: `"usageMetadata"`,
+	// The CLI asks again where a stream lacks its last event, and takes a broken connection
+	// for the end of its work.
+	endsBrokenStreams: true,
+	sealed: append(sealNames("id", "name", "role", "model", "mimeType", "mime_type", "thoughtSignature", "thought_signature"),
+		seal{member: "data", beside: "mimeType"}, seal{member: "data", beside: "mime_type"}, seal{member: "text", beside: "thought", says: "true"}), // thoughts are signed
+	arguments: []string{"args"}, results: []string{"response"},
 }
 
-// givenToken: clients put the key into a header, or into the query.
-func (gemini) givenToken(h http.Header, q url.Values) string {
-	if key := h.Get("X-Goog-Api-Key"); key != "" {
-		return key
+func (gemini) factsAt(string) facts { return geminiFacts }
+
+func (gemini) inspectRequest(path string, request value) error {
+	if strings.HasSuffix(path, ":countTokens") {
+		return geminiCounted.checkObjectIn("the request")(request)
 	}
-	return q.Get("key")
-}
-
-func (gemini) setKeyHeader(h http.Header, key string) { h.Set("X-Goog-Api-Key", key) }
-
-// geminiCall is a method of a model; all other resources (files, caches, batches,
-// tuned models, operations) stay out of reach.
-var geminiCall = regexp.MustCompile(`^/v1(?:beta)?/models/[A-Za-z0-9][A-Za-z0-9._-]*:(generateContent|streamGenerateContent|countTokens)$`)
-
-func (gemini) mayForward(method, path string) bool {
-	return method == http.MethodPost && geminiCall.MatchString(path)
-}
-
-func (gemini) isBilled(path string) bool { return !strings.HasSuffix(path, ":countTokens") }
-
-func (gemini) forwardedHeaders(all http.Header) (http.Header, []string) {
-	return pickHeaders(all, "Accept", "User-Agent", "X-Goog-Api-Client"), nil
-}
-
-func (gemini) forwardedQuery(q url.Values) url.Values {
-	if q.Get("alt") == "sse" {
-		return url.Values{"alt": {"sse"}}
-	}
-	return nil
+	return geminiRequest.checkObjectIn("the request")(request)
 }
 
 // What a request may hold, at each place. Lists of what is known to be harmless,
 // because what the provider offers to do for its callers grows: search, code,
-// fetched URLs, stored files and caches. Names are compared without underscores
-// and case: the API reads both function_declarations and functionDeclarations.
+// fetched URLs, stored files and caches. The API reads both function_declarations and
+// functionDeclarations.
 var (
-	geminiFields   = []string{"contents", "generationconfig", "model", "safetysettings", "systeminstruction", "toolconfig", "tools"}
-	geminiCounted  = append([]string{"generatecontentrequest"}, geminiFields...)
-	geminiTools    = []string{"functiondeclarations"}
-	geminiToolConf = []string{"functioncallingconfig"}
+	geminiRequest = looseForm{
+		"contents": listOf("contents", geminiContent.checkObjectIn("a content")), "generationconfig": geminiConfig.checkObjectIn("generationConfig"), "model": checkPlainValue,
+		"safetysettings": allowAnything, "systeminstruction": geminiContent.checkObjectIn("systemInstruction"), "toolconfig": looseForm{"functioncallingconfig": allowAnything}.checkObjectIn("toolConfig"), "tools": checkGeminiTools,
+	}
+	geminiCounted = func() looseForm {
+		f := looseForm{"generatecontentrequest": geminiRequest.checkObjectIn("generateContentRequest")}
+		for name, look := range geminiRequest {
+			f[name] = look
+		}
+		return f
+	}()
 	// geminiConfig are the settings that change how the model answers; gateways know others,
 	// by which they choose another model, keep something or call elsewhere.
-	geminiConfig = []string{
-		"candidatecount", "frequencypenalty", "logprobs", "maxoutputtokens", "mediaresolution", "presencepenalty", "responsejsonschema",
-		"responselogprobs", "responsemimetype", "responsemodalities", "responseschema", "seed", "stopsequences", "temperature",
-		"thinkingconfig", "topk", "topp",
+	geminiConfig = looseForm{
+		"candidatecount": checkSingleAnswer, "frequencypenalty": allowAnything, "logprobs": allowAnything, "maxoutputtokens": allowAnything, "mediaresolution": allowAnything, "presencepenalty": allowAnything,
+		"responsejsonschema": allowAnything, "responselogprobs": allowAnything, "responsemimetype": allowAnything, "responsemodalities": listOf("responseModalities", checkTextAnswer), "responseschema": allowAnything,
+		"seed": allowAnything, "stopsequences": allowAnything, "temperature": allowAnything, "topk": allowAnything, "topp": allowAnything,
+		"thinkingconfig": looseForm{"includethoughts": allowAnything, "thinkingbudget": allowAnything, "thinkinglevel": allowAnything}.checkObjectIn("thinkingConfig"),
 	}
-	geminiThinking = []string{"includethoughts", "thinkingbudget", "thinkinglevel"}
-	geminiContent  = []string{"parts", "role"}
-	geminiResult   = []string{"id", "name", "parts", "response", "scheduling", "willcontinue"} // of a tool
-	geminiBlob     = []string{"data", "displayname", "mimetype"}
-	geminiParts    = []string{"functioncall", "functionresponse", "inlinedata", "text", "thought", "thoughtsignature"}
+	geminiTool    = looseForm{"functiondeclarations": allowAnything}.checkObjectIn("a tool")
+	geminiContent = looseForm{"parts": listOf("parts", looseForm{
+		"functioncall": allowAnything, "functionresponse": geminiResult.checkObjectIn("a tool's result"), "inlinedata": checkGeminiPicture, "text": allowAnything, "thought": allowAnything, "thoughtsignature": allowAnything,
+	}.checkObjectIn("a part")), "role": allowAnything}
+	// geminiResult is what a tool returned, which can hold pictures beside its words.
+	geminiResult = looseForm{"id": allowAnything, "name": allowAnything, "response": allowAnything, "scheduling": allowAnything, "willcontinue": allowAnything, "parts": listOf("parts", looseForm{
+		"inlinedata": checkGeminiPicture, "text": allowAnything,
+	}.checkObjectIn("a part of a tool's result"))}
+	geminiBlob = looseForm{"data": allowAnything, "displayname": allowAnything, "mimetype": checkPictureType}.checkObjectIn("inline data")
 )
 
-func (gemini) inspectRequest(path string, request map[string]any) error {
-	allowed := geminiFields
-	if strings.HasSuffix(path, ":countTokens") {
-		allowed = geminiCounted
+// checkGeminiTools: the API takes a tool for a list of one.
+func checkGeminiTools(v value) error {
+	if v.kind == isObject {
+		return geminiTool(v)
 	}
-	return inspectGemini(modelIn(path), request, allowed)
+	return listOf("tools", geminiTool)(v)
 }
 
-func inspectGemini(model string, request map[string]any, allowed []string) error {
-	if err := onlyNames("the request", request, allowed); err != nil {
+func checkTextAnswer(modality value) error {
+	if modality.kind != isText || !strings.EqualFold(modality.text, "text") {
+		return fmt.Errorf("answers as %.64q are not forwarded: text is enough", modality.String())
+	}
+	return nil
+}
+
+// checkGeminiPicture refuses what is inline and of another kind, or of none: a page or a second of
+// it costs much more than its bytes.
+func checkGeminiPicture(v value) error {
+	if err := geminiBlob(v); err != nil {
 		return err
 	}
-	for name, v := range request {
-		if err := inspectGeminiField(model, plainName(name), v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func inspectGeminiField(model, name string, v any) error {
-	switch name {
-	case "model":
-		if !oneOf(v, model, "models/"+model) {
-			return fmt.Errorf("the model %.64q is not the one that the path asks", fmt.Sprint(v))
-		}
-	case "contents":
-		return eachOf(name, v, func(content any) error { return inspectContent("a content", content, geminiContent) })
-	case "systeminstruction":
-		return inspectContent(name, v, geminiContent)
-	case "tools":
-		if _, one := v.(map[string]any); one {
-			v = []any{v} // the API takes a tool for a list of one
-		}
-		return eachOf(name, v, func(tool any) error { return onlyNames("a tool", tool, geminiTools) })
-	case "generationconfig":
-		return inspectGeneration(v)
-	case "toolconfig":
-		return onlyNames(name, v, geminiToolConf)
-	case "generatecontentrequest":
-		inner, _ := v.(map[string]any) // of another shape it holds nothing
-		return inspectGemini(model, inner, geminiFields)
-	}
-	return nil
-}
-
-// inspectGeneration refuses more answers than one, answers that are no text, and settings
-// that are not known.
-func inspectGeneration(v any) error {
-	if err := onlyNames("generationConfig", v, geminiConfig); err != nil {
-		return err
-	}
-	config, _ := v.(map[string]any) // onlyNames let nothing else pass but null
-	for name, value := range config {
-		switch plainName(name) {
-		case "candidatecount":
-			if !isSingleAnswer(value) {
-				return errors.New("candidateCount is not 1: each answer is paid")
-			}
-		case "thinkingconfig":
-			if err := onlyNames(name, value, geminiThinking); err != nil {
-				return err
-			}
-		case "responsemodalities":
-			if err := eachOf(name, value, onlyText); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func onlyText(modality any) error {
-	if word, _ := modality.(string); !strings.EqualFold(word, "text") {
-		return fmt.Errorf("answers as %.64q are not forwarded: text is enough", fmt.Sprint(modality))
-	}
-	return nil
-}
-
-// inspectContent checks what one side said. A tool's answer can hold parts again.
-func inspectContent(place string, v any, allowed []string) error {
-	if err := onlyNames(place, v, allowed); err != nil {
-		return err
-	}
-	content, _ := v.(map[string]any) // onlyNames let nothing else pass but null
-	for name, parts := range content {
-		if plainName(name) == "parts" {
-			if err := eachOf(name, parts, inspectPart); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func inspectPart(v any) error {
-	if err := onlyNames("a part", v, geminiParts); err != nil {
-		return err
-	}
-	part, _ := v.(map[string]any) // onlyNames let nothing else pass
-	for name, v := range part {
-		var err error
-		switch plainName(name) {
-		case "functionresponse":
-			err = inspectContent("a tool's result", v, geminiResult)
-		case "inlinedata":
-			err = onlyPicture(v)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// onlyPicture refuses what is inline and of another kind: a page or a second of it
-// costs much more than its bytes.
-func onlyPicture(v any) error {
-	if err := onlyNames("inline data", v, geminiBlob); err != nil {
-		return err
-	}
-	blob, _ := v.(map[string]any) // onlyNames let nothing else pass but null
-	typed := false
-	for name, kind := range blob {
-		if word, _ := kind.(string); plainName(name) == "mimetype" && !strings.HasPrefix(word, "image/") {
-			return fmt.Errorf("inline data of type %.64q is not forwarded: what it costs cannot be told from its size", fmt.Sprint(kind))
-		}
-		typed = typed || plainName(name) == "mimetype"
-	}
-	if blob["data"] != nil && !typed {
+	if v.findMember("data").isSaid() && !v.findMember("mimeType").isSaid() && !v.findMember("mime_type").isSaid() {
 		return errors.New("inline data of no type is not forwarded: what it costs cannot be told from its size")
 	}
 	return nil
 }
 
-// onlyNames refuses an object that holds more than is allowed in its place, or one name
-// in two spellings: readers differ in which of them they believe.
-func onlyNames(place string, v any, allowed []string) error {
-	if v == nil {
-		return nil
-	}
-	object, ok := v.(map[string]any)
-	if !ok {
-		return fmt.Errorf("%s is not an object", place)
-	}
-	spelled := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if !slices.Contains(allowed, plainName(name)) {
-			return fmt.Errorf("%s with %.64q is not forwarded: it may run or be fetched at the provider", place, name)
-		}
-		if spelled[plainName(name)] {
-			return fmt.Errorf("%s with two spellings of %.64q is not forwarded: which one is believed is open", place, name)
-		}
-		spelled[plainName(name)] = true
+func checkPictureType(v value) error {
+	if v.kind != isText || !strings.HasPrefix(v.text, "image/") {
+		return fmt.Errorf("inline data of type %.64q is not forwarded: what it costs cannot be told from its size", v.String())
 	}
 	return nil
 }
 
-func plainName(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
-
-func (gemini) amendRequest(string, *document) {}
-
-func (gemini) lengthFields(string) []string {
-	return []string{"generationConfig.maxOutputTokens"}
-}
-
-func (gemini) thinkingField() string { return "generationConfig.thinkingConfig.thinkingBudget" }
-
-// geminiAnswer is the part of an answer that tells what it cost. The thoughts of a
-// model are paid as output and are not among its candidates' tokens; what was cached is
-// part of the prompt.
-type geminiAnswer struct {
-	Usage *struct {
-		Prompt     int64 `json:"promptTokenCount"`
-		ToolPrompt int64 `json:"toolUsePromptTokenCount"`
-		Cached     int64 `json:"cachedContentTokenCount"`
-		Candidates int64 `json:"candidatesTokenCount"`
-		Thoughts   int64 `json:"thoughtsTokenCount"`
-	} `json:"usageMetadata"`
-	Candidates []struct {
-		Finish string `json:"finishReason"`
-	} `json:"candidates"`
-	Feedback struct {
-		Block string `json:"blockReason"`
-	} `json:"promptFeedback"`
-}
-
-func (a geminiAnswer) usage() usage {
-	if a.Usage == nil {
-		return usage{}
-	}
-	u := *a.Usage
-	read := min(u.Cached, u.Prompt)
-	ended := a.Feedback.Block != "" || len(a.Candidates) > 0 && a.Candidates[0].Finish != ""
-	return usage{said: true, final: ended, tokens: price.Tokens{Input: u.Prompt - read + u.ToolPrompt, CacheRead: read, Output: u.Candidates + u.Thoughts}}
-}
+func (gemini) leavesOut(value) bool { return false }
 
 // readUsage: each event of a stream has the totals so far, the last one says why the model
 // stopped. A stream that was not asked for as events is one list of them.
-func (gemini) readUsage(document json.RawMessage) usage {
-	if !bytes.Contains(document, []byte(`"usageMetadata"`)) {
-		return usage{}
-	}
-	answers := make([]geminiAnswer, 1)
-	if json.Unmarshal(document, &answers[0]) != nil && json.Unmarshal(document, &answers) != nil {
-		return usage{}
+func (gemini) readUsage(document value) usage {
+	if document.kind != isList {
+		return readGeminiUsage(document)
 	}
 	var all usage
-	for _, a := range answers {
-		u := a.usage()
+	for _, event := range document.inner {
+		u := readGeminiUsage(event)
 		all = usage{tokens: all.tokens.Grown(u.tokens), said: all.said || u.said, final: all.final || u.final}
 	}
 	return all
 }
 
-// endsBrokenStreams: the CLI asks again where a stream lacks its last event, and takes a
-// broken connection for the end of its work.
-func (gemini) endsBrokenStreams() bool { return true }
+// readGeminiUsage: the thoughts of a model are paid as output and are not among its
+// candidates' tokens; what was cached is part of the prompt.
+func readGeminiUsage(event value) usage {
+	c := counts{value: event.findMember("usageMetadata")}
+	if c.kind != isObject {
+		return usage{}
+	}
+	ended := event.findMember("promptFeedback").findMember("blockReason").text != ""
+	if candidates := event.findMember("candidates"); candidates.kind == isList && len(candidates.inner) > 0 {
+		ended = ended || candidates.inner[0].findMember("finishReason").text != ""
+	}
+	prompt := c.readCount("promptTokenCount")
+	read := min(c.readCount("cachedContentTokenCount"), prompt)
+	return c.usageOf(price.Tokens{
+		Input: prompt - read + c.readCount("toolUsePromptTokenCount"), CacheRead: read, Output: c.readCount("candidatesTokenCount") + c.readCount("thoughtsTokenCount"),
+	}, ended)
+}
 
 // geminiStatus are the names that Google's errors have beside their number.
 var geminiStatus = map[int]string{

@@ -212,8 +212,8 @@ func TestGeminiUsage(t *testing.T) {
 
 // Counting tokens is not paid.
 func TestGeminiCountingIsNotBilled(t *testing.T) {
-	api := gemini{}
-	if api.isBilled(strings.Replace(generate, "generateContent", "countTokens", 1)) || !api.isBilled(generate) {
+	facts := gemini{}.factsAt("")
+	if facts.callOf("POST", strings.Replace(generate, "generateContent", "countTokens", 1)).billed || !facts.callOf("POST", generate).billed {
 		t.Error("the wrong calls are billed")
 	}
 }

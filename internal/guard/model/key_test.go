@@ -12,8 +12,8 @@ import (
 
 func TestCheckKey(t *testing.T) {
 	const key = "sk-the-key"
-	for provider := range protocols {
-		list, _ := protocols[provider].modelListing()
+	for provider, api := range dialects {
+		list := api.factsAt("").listing
 		version, _, _ := strings.Cut(strings.TrimPrefix(list, "/"), "/") // of the API, with which a base URL may end
 		for status, want := range map[int]nightcrier.Code{200: "", 401: nightcrier.Refused, 403: nightcrier.Refused, 402: nightcrier.Exhausted, 429: nightcrier.Exhausted,
 			404: nightcrier.Unreachable, 500: nightcrier.Unreachable, 302: nightcrier.Unreachable} {

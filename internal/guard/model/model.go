@@ -3,7 +3,7 @@
 //
 // It speaks one provider's API, forwards the calls of it that an investigation
 // needs and nothing else, streams answers through as they come, and counts what
-// they cost in tokens. What differs between the APIs is a protocol, one a file.
+// they cost in tokens. What differs between the APIs is a dialect, one a file.
 package model
 
 import (
@@ -111,7 +111,8 @@ func (c Config) withDefaults() Config {
 // Guard is a running forwarder.
 type Guard struct {
 	cfg      Config
-	protocol protocol
+	dialect  dialect
+	facts    facts
 	endpoint *endpoint.Endpoint
 	token    string
 	proxy    *httputil.ReverseProxy
@@ -131,7 +132,7 @@ type Guard struct {
 // Start serves on l, which it takes over, until Close.
 func Start(l net.Listener, c Config) (*Guard, error) {
 	c = c.withDefaults()
-	api, upstream, err := c.resolveProtocol()
+	api, upstream, err := c.resolveDialect()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		cfg: c, protocol: api, endpoint: at, slots: make(chan struct{}, maxCalls), bounds: newBounds(),
+		cfg: c, dialect: api, facts: api.factsAt(upstream.Hostname()), endpoint: at, slots: make(chan struct{}, maxCalls), bounds: newBounds(),
 		token: endpoint.NewToken("sk-ant-run-"), // like a key: some clients check the shape
 	}
 	g.proxy = &httputil.ReverseProxy{

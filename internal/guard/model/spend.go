@@ -3,12 +3,50 @@ package model
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/price"
 )
+
+// Budget is who allows a call before it is made, and is told afterwards what it
+// cost. It is called from several goroutines.
+type Budget interface {
+	// Reserve sets aside the most that a call may cost. A call whose whole want does
+	// not fit may be granted fewer tokens of output, but no fewer than the least. An
+	// error of code Exhausted says which limit is reached, what was spent of it and
+	// that nothing is left: the call is not made. It may wait for calls of others, until
+	// ctx ends.
+	Reserve(context.Context, Want) (Grant, error)
+}
+
+// Want is the most that a call may take.
+type Want struct {
+	Model string
+	// Request is an upper bound of the tokens that the request has.
+	Request int64
+	// Output is the most tokens that the answer may have, as the request says or the
+	// guard clamps it; Least is the fewest with which it is worth being made.
+	Output, Least int64
+	// Price is what the model costs. It may depend on the length of the request: what is
+	// reserved is for one of Request tokens, what is settled for the tokens that it had.
+	Price price.Price
+	// CacheHour says that a part of the request may be kept for an hour, which is dearer.
+	CacheHour bool
+}
+
+// Grant is what was reserved for one call.
+type Grant interface {
+	// Output is the most tokens that the answer may have.
+	Output() int64
+	// Settle puts what the call cost in the place of what was reserved for it. It is
+	// called once.
+	Settle(price.Tokens) error
+	// Release gives back what was reserved for a call that was not sent.
+	Release() error
+	// Lost says that the call has ended and nobody will know what it cost: what was
+	// reserved stays spent.
+	Lost()
+}
 
 // DefaultMaxTokens is how long one answer may be where nothing else is said.
 const DefaultMaxTokens = 32_000
@@ -20,73 +58,10 @@ const (
 	leastThinking = 1024
 )
 
-// admittedCall is a request that may be forwarded, and the most that its answer may have.
-type admittedCall struct {
-	kind
-	weight
-	document *document
-	billed   bool
-	turn     bool  // one of the run's turns is taken for it, and it can still be given back
-	output   int64 // 0 for one that is not billed
-	body     []byte
-	grant    Grant // nil without a budget
-	priced   bool
-	price    price.Price
-}
-
-// limitAnswer finds how long the answer to a request may be: as long as it asks for, and no
-// longer than the guard allows.
-func (g *Guard) limitAnswer(a *admittedCall) error {
-	if !a.billed {
-		a.body = a.document.applyEdits()
-		return nil
-	}
-	a.output = g.cfg.MaxTokens
-	for _, path := range g.protocol.lengthFields(a.path) {
-		for _, at := range a.document.places[plainPath(path)] {
-			if a.document.isNullAt(at) {
-				continue
-			}
-			n, ok := a.document.numberAt(at)
-			if !ok || n < 1 {
-				return fmt.Errorf("%s is no number of tokens", path)
-			}
-			a.output = min(a.output, n)
-		}
-	}
-	return nil
-}
-
-// writeAnswerLength writes into the body how long the answer may be.
-func (g *Guard) writeAnswerLength(a *admittedCall, output int64) {
-	a.output = output
-	d := a.document
-	kept := len(d.edits)
-	said := false
-	for _, path := range g.protocol.lengthFields(a.path) {
-		for _, at := range d.places[plainPath(path)] {
-			n, ok := d.numberAt(at)
-			if said = true; !ok || n != output {
-				d.replaceSpan(at, strconv.FormatInt(output, 10))
-			}
-		}
-	}
-	if !said {
-		d.addNumberField(g.protocol.lengthFields(a.path)[0], output)
-	}
-	for _, at := range d.places[plainPath(g.protocol.thinkingField())] {
-		if n, ok := d.numberAt(at); ok && n >= output {
-			d.replaceSpan(at, strconv.FormatInt(output-1, 10))
-		}
-	}
-	a.body = d.applyEdits()
-	d.edits = d.edits[:kept]
-}
-
 // fewestTokens is the fewest tokens of output with which a call is worth being made.
-func (g *Guard) fewestTokens(a *admittedCall) int64 {
+func (a *admittedCall) fewestTokens() int64 {
 	least := int64(leastOutput)
-	if path := g.protocol.thinkingField(); path != "" && len(a.document.places[plainPath(path)]) > 0 {
+	if len(a.document.root.membersAt(a.thinkingField)) > 0 {
 		least = leastThinking + leastOutput
 	}
 	return min(least, a.output)
@@ -103,8 +78,7 @@ func (g *Guard) reserveCost(ctx context.Context, a *admittedCall) error {
 			"the model %.64q has no price, and dollars are limited: add %q to agent.prices, with what a million tokens cost in dollars (input/output/cache read/cache write), %s",
 			a.model, fmt.Sprintf("%s:%.64s=IN/OUT/READ/WRITE", g.cfg.Provider, a.model), g.cfg.Unpriced)
 	}
-	request := g.bounds.mostTokens(a.kind, a.body) + imageTokens*int64(a.images) + toolTokens*int64(a.explained)
-	grant, err := g.cfg.Budget.Reserve(ctx, Want{Model: a.model, Request: request, Output: a.output, Least: g.fewestTokens(a), Price: a.price, CacheHour: a.hour})
+	grant, err := g.cfg.Budget.Reserve(ctx, Want{Model: a.model, Request: g.bounds.mostTokens(a), Output: a.output, Least: a.fewestTokens(), Price: a.price, CacheHour: a.hour})
 	if err != nil {
 		return err
 	}
@@ -140,15 +114,4 @@ func (x *exchange) settleUnknownCost(g *Guard) {
 	if err := x.call.grant.Release(); err != nil {
 		g.cfg.Logger.Error("what was reserved for a call of the model that was not made stays spent", "error", err)
 	}
-}
-
-func (d *document) isNullAt(at span) bool { return string(d.body[at.from:at.to]) == "null" }
-
-// plainPath is a path in plain names.
-func plainPath(path string) string {
-	names := strings.Split(path, ".")
-	for i, n := range names {
-		names[i] = plainName(n)
-	}
-	return strings.Join(names, ".")
 }

@@ -16,21 +16,21 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
-// resolveProtocol returns the API that is spoken, and where.
-func (c Config) resolveProtocol() (protocol, *url.URL, error) {
-	api, ok := protocols[c.Provider]
+// resolveDialect returns the API that is spoken, and where.
+func (c Config) resolveDialect() (dialect, *url.URL, error) {
+	api, ok := dialects[c.Provider]
 	if !ok {
 		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "the model API of %q is not spoken", c.Provider)
 	}
 	base := c.Upstream
 	if base == "" {
-		base = api.vendorURL()
+		base = api.factsAt("").vendorURL
 	}
 	upstream, err := parseUpstream(base)
 	if err != nil {
 		return nil, nil, err
 	}
-	return api.protocolAt(upstream.Hostname()), upstream, nil
+	return api, upstream, nil
 }
 
 func parseUpstream(base string) (*url.URL, error) {
@@ -71,17 +71,13 @@ func (g *Guard) rewriteRequest(r *httputil.ProxyRequest, upstream *url.URL) {
 	path := r.In.URL.Path
 	r.Out.URL = joinURL(upstream, path)
 	query := r.Out.URL.Query() // what the base URL has
-	maps.Copy(query, g.protocol.forwardedQuery(r.In.URL.Query()))
+	maps.Copy(query, g.facts.forwardedQuery(r.In.URL.Query()))
 	r.Out.URL.RawQuery = query.Encode()
 	r.Out.Host = ""
 	var unknown []string
-	r.Out.Header, unknown = g.protocol.forwardedHeaders(r.In.Header)
-	// The body was read as JSON: by a type of the agent's, with a charset, it could be another.
-	r.Out.Header.Set("Content-Type", "application/json")
+	r.Out.Header, unknown = g.facts.forwardedHeaders(r.In.Header)
 	g.dropped.warnOfBetas(g.cfg.Logger, unknown)
-	if g.cfg.Key != "" {
-		g.protocol.setKeyHeader(r.Out.Header, g.cfg.Key)
-	}
+	g.facts.setKey(r.Out.Header, g.cfg.Key)
 }
 
 // deployments stands in Azure's older base URLs, before the name of a model's
@@ -114,7 +110,7 @@ func (g *Guard) observeAnswer(resp *http.Response) error {
 	g.hideKey(resp)
 	x := exchangeOf(resp.Request.Context())
 	resp.Body = x.watchBody(resp)
-	if resp.StatusCode == http.StatusOK && g.protocol.isBilled(x.path) {
+	if resp.StatusCode == http.StatusOK && x.call.billed {
 		x.call.turn = false // it is used up
 		resp.Body = &metered{ReadCloser: resp.Body, guard: g, exchange: x, kind: resp.Header.Get("Content-Type")}
 	} else if resp.StatusCode >= http.StatusMultipleChoices {
@@ -124,7 +120,7 @@ func (g *Guard) observeAnswer(resp *http.Response) error {
 	if resp.StatusCode >= http.StatusBadRequest {
 		g.cfg.Failed(readFailure(resp, time.Now()))
 	}
-	if g.protocol.endsBrokenStreams() && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	if g.facts.endsBrokenStreams && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = ended{resp.Body}
 	}
 	return nil
@@ -156,4 +152,55 @@ func (g *Guard) handleCallError(w http.ResponseWriter, r *http.Request, err erro
 	}
 	g.cfg.Failed(Failure{Status: http.StatusBadGateway, Unreachable: err})
 	g.writeRefusal(w, http.StatusBadGateway, "api_error", "the guard cannot reach the model")
+}
+
+// CheckKey makes the one call that shows whether the key is accepted: it lists the
+// models. Its errors have the code Refused when it is not, Exhausted when nothing is left
+// of its quota, and Unreachable when there is no answer to tell by. They hold nothing of
+// the answer, which may repeat the key.
+func CheckKey(ctx context.Context, c Config) error {
+	api, upstream, err := c.withDefaults().resolveDialect()
+	if err != nil {
+		return err
+	}
+	known := api.factsAt(upstream.Hostname())
+	req, err := known.newListingRequest(ctx, upstream)
+	if err != nil {
+		return err
+	}
+	known.setKey(req.Header, c.Key)
+	resp, err := transportOrDefault(c.Transport).RoundTrip(req)
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Unreachable, "%s does not answer: %w", req.URL.Host, err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+	host, status := req.URL.Host, resp.StatusCode
+	switch {
+	case status == http.StatusOK:
+		return nil
+	case known.isKeyDenied(status):
+		return nightcrier.Errorf(nightcrier.Refused, "%s does not accept the key (HTTP %d)", host, status)
+	case status == http.StatusTooManyRequests, status == http.StatusPaymentRequired:
+		return nightcrier.Errorf(nightcrier.Exhausted, "%s knows the key, and refuses more calls for now (HTTP %d): its rate or quota is used up", host, status)
+	case status == http.StatusNotFound:
+		return nightcrier.Errorf(nightcrier.Unreachable, "%s lists no models (HTTP 404): whether it accepts the key is not known", host)
+	}
+	return nightcrier.Errorf(nightcrier.Unreachable, "%s answers with HTTP %d: whether it accepts the key is not known", host, status)
+}
+
+// newListingRequest makes the call that lists the models, without a key.
+func (f *facts) newListingRequest(ctx context.Context, upstream *url.URL) (*http.Request, error) {
+	path, query, _ := strings.Cut(f.listing, "?")
+	to := joinURL(upstream, path)
+	all := to.Query() // what the base URL has
+	own, _ := url.ParseQuery(query)
+	maps.Copy(all, own)
+	to.RawQuery = all.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "model base URL: %w", err)
+	}
+	maps.Copy(req.Header, f.listingHeader)
+	return req, nil
 }

@@ -95,12 +95,12 @@ func TestUpstreams(t *testing.T) {
 		"https://vpce-1-2.bedrock-runtime.us-east-1.vpce.amazonaws.com", "https://bedrock-runtime.us-east-1.api.aws",
 		"https://europe-west1-aiplatform.googleapis.com/v1", "https://aiplatform.googleapis.com",
 	} {
-		if _, _, err := (Config{Upstream: base}).withDefaults().resolveProtocol(); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), "signed") {
+		if _, _, err := (Config{Upstream: base}).withDefaults().resolveDialect(); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), "signed") {
 			t.Errorf("%s: %v", base, err)
 		}
 	}
 	for _, base := range []string{"https://gateway.amazonaws.com", "https://bedrock.example", "https://generativelanguage.googleapis.com"} {
-		if _, _, err := (Config{Upstream: base}).withDefaults().resolveProtocol(); err != nil {
+		if _, _, err := (Config{Upstream: base}).withDefaults().resolveDialect(); err != nil {
 			t.Errorf("%s: %v", base, err)
 		}
 	}

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,11 +23,6 @@ import (
 type AnotherAgent struct {
 	Executor string `json:"executor"`
 	Model    string `json:"model,omitempty"`
-	// Agrees says that it came to the same: a valid report of its own with the same
-	// verdict, and the same object and cause at the root of it.
-	Agrees bool `json:"agrees"`
-	// Aspects are what matters of the two, then and now.
-	Aspects []Aspect `json:"aspects"`
 	// Derived is how many of its requests nobody had made like this: they were answered
 	// from the objects that others had brought.
 	Derived int `json:"derived"`
@@ -86,24 +80,17 @@ func otherSkill(o ReplayOptions) (*skill.Skill, error) {
 	return s, nil
 }
 
-// stageAnew is what another agent finds: the facts as they were collected, but none of
-// what was learned from the report of then.
-func (r *replayer) stageAnew(cfg *config.Config, stage *app.Stage) {
+// stageAnew has another agent find the facts as they were collected, but nothing of what
+// was learned from the report of then.
+func (r *replayer) stageAnew(cfg *config.Config, o *app.Options) {
 	r.sayAloud()
-	cfg.Agent, stage.Skill = r.agent, r.skill
-	stage.Order = nil
-	stage.Tapes = map[string]*replay.Player{
-		replay.Prepare: r.tapes[replay.Prepare], replay.Check: replay.Blank(),
-		replay.Test: r.tapes[replay.Prepare].Only(run.TapeNow), // its tests are of the same moment
+	cfg.Agent, o.BudgetDir = r.agent, filepath.Join(r.o.Config.WorkspaceRoot, run.BudgetDir)
+	script := r.triageScript()
+	o.Order = func(now run.Order) run.Order {
+		now.Agent.TriageScript, now.Agent.ToolServers = script, r.servers
+		return now
 	}
-}
-
-// budgetDir has the record of what is spent: another agent's real model is paid by the server.
-func (r *replayer) budgetDir() string {
-	if r.o.Another {
-		return filepath.Join(r.o.Config.WorkspaceRoot, run.BudgetDir)
-	}
-	return ""
+	delete(r.tapes, replay.Test) // its tests ask what nobody asked then
 }
 
 // sayAloud tells what is asked over the network.
@@ -117,11 +104,8 @@ func (r *replayer) sayAloud() {
 
 // answerFromObjects answers what nobody asked like this from the objects that were read.
 func (r *replayer) answerFromObjects() func(*http.Request) (*http.Response, bool) {
-	parts := r.rec.Parts(r.ownRequests(), r.tapes[replay.Prepare], r.tapes[replay.Test])
-	var at time.Time
-	if err := r.tapes[replay.Prepare].Peek(run.TapeNow, &at); err == nil {
-		parts.CapturedAt = at
-	}
+	parts := r.rec.Parts()
+	parts.CapturedAt = r.timeThen()
 	api := snapshot.Of(parts).Transport()
 	return func(req *http.Request) (*http.Response, bool) {
 		resp, err := api.RoundTrip(req)
@@ -133,37 +117,6 @@ func (r *replayer) answerFromObjects() func(*http.Request) (*http.Response, bool
 		}
 		return resp, true
 	}
-}
-
-// compareAnother puts the report of another agent beside the old one.
-func (r *replayer) compareAnother(out ReplayResult) (ReplayResult, error) {
-	then, err := reportIn(r.rec)
-	if err != nil {
-		return out, err
-	}
-	record, err := replay.Open(out.Workspace)
-	if err != nil {
-		return out, err
-	}
-	defer record.Close()
-	now, err := reportIn(record)
-	if err != nil {
-		return out, err
-	}
-	var was nightcrier.Incident
-	if raw, err := r.rec.File(replay.IncidentFile); err == nil {
-		_ = json.Unmarshal(raw, &was) // how it ended is not known without
-	}
-	other := &AnotherAgent{Executor: r.agent.Executor, Model: r.agent.Model, Derived: r.cluster.Derived(), Aspects: []Aspect{
-		{"agent", agentName(r.begun.Order.Agent.Executor, r.begun.Order.Agent.Model), agentName(r.agent.Executor, r.agent.Model)},
-		{"skills", skillNames(was.Skills), skillNames(r.end.Skills)},
-		{"ended", describeEnd(&was), describeEnd(&r.end)},
-	}}
-	other.Aspects = append(other.Aspects, compareAspects(&then, &now)...)
-	other.Agrees = r.end.Status == nightcrier.Resolved && agreeOnRoot(&then, &now)
-	missed, _ := r.rec.Answered(record)
-	out.Another, out.NotRecorded = other, slices.Concat(r.tapes[replay.Prepare].Missed(), r.cluster.Missed(), missed)
-	return out, nil
 }
 
 // skillNames are the skills of an agent, with what tells two of a name apart.
@@ -189,30 +142,31 @@ func agentName(executor, model string) string {
 	return executor + ", " + model
 }
 
-func reportIn(rec *replay.Record) (rep nightcrier.Report, err error) {
-	raw, err := rec.File(replay.ReportFile)
-	if err == nil && raw == nil {
-		err = fmt.Errorf("%s is missing: there is nothing to compare", replay.ReportFile)
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &rep)
-	}
-	if err != nil {
-		return rep, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", rec.Dir(), err)
-	}
-	return rep, nil
+// onRoot leaves of the differences of two reports those of the verdict and what is at the root
+// of it: in all else two agents differ.
+func onRoot(all []replay.Difference) []replay.Difference {
+	return slices.DeleteFunc(all, func(d replay.Difference) bool {
+		return d.Where != "verdict" && d.Where != "root cause" && d.Where != "object"
+	})
 }
 
-// agreeOnRoot says whether two reports name the same root, or both none.
-func agreeOnRoot(a, b *nightcrier.Report) bool {
-	if !a.Valid || !b.Valid || a.Verdict != b.Verdict || (a.RootCause == nil) != (b.RootCause == nil) {
-		return false
+// compareAspects shows what matters of two investigations.
+func (r *replayer) compareAspects(then, now *nightcrier.Report) []Aspect {
+	var was nightcrier.Incident
+	_ = readJSON(r.rec, replay.IncidentFile, &was) // how it ended is not known without
+	asked := r.begun.Order
+	if r.o.Another {
+		asked.Agent.Executor, asked.Agent.Model = r.agent.Executor, r.agent.Model
 	}
-	return a.RootCause == nil || a.RootCause.Cause == b.RootCause.Cause && a.RootCause.Object == b.RootCause.Object
+	return append([]Aspect{
+		{"agent", agentName(r.begun.Order.Agent.Executor, r.begun.Order.Agent.Model), agentName(asked.Agent.Executor, asked.Agent.Model)},
+		{"skills", skillNames(was.Skills), skillNames(r.end.Skills)},
+		{"ended", describeEnd(&was), describeEnd(&r.end)},
+	}, reportAspects(then, now)...)
 }
 
-// compareAspects compares what matters of two reports.
-func compareAspects(then, now *nightcrier.Report) (list []Aspect) {
+// reportAspects shows what matters of two reports.
+func reportAspects(then, now *nightcrier.Report) (list []Aspect) {
 	add := func(name string, of func(*nightcrier.Report) string) {
 		list = append(list, Aspect{name, of(then), of(now)})
 	}

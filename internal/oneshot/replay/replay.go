@@ -1,10 +1,10 @@
 package replay
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +13,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -59,12 +60,13 @@ type ReplayResult struct {
 	// Recorded and Version say which program made the record, and which made it again.
 	Recorded string `json:"recordedBy"`
 	Version  string `json:"version"`
-	// Identical says that every file that was compared is the same, byte for byte, that
-	// nothing was asked for that was not recorded, and that the record was not changed.
-	Identical bool `json:"identical"`
-	// Files are those that were compared.
-	Files []ReplayedFile `json:"files"`
-	// Differences tell what is not as it was, the first ones.
+	// Same says that both come to the same and that the record was not changed. Where the
+	// same agent was asked, both also asked the same; of another, its report has to be valid.
+	Same bool `json:"same"`
+	// Aspects are what matters of the two, then and now.
+	Aspects []Aspect `json:"aspects"`
+	// Differences tell what is not as it was: of what the reports find, and of the answers
+	// that the guards gave.
 	Differences []replay.Difference `json:"differences"`
 	// NotRecorded are questions that were not asked then, NotAsked those that were not
 	// asked now.
@@ -80,12 +82,6 @@ type ReplayResult struct {
 	// Workspace is where the new files are, "" when they were not kept.
 	Workspace string        `json:"workspace,omitempty"`
 	Took      time.Duration `json:"-"`
-}
-
-// ReplayedFile is one file that was compared.
-type ReplayedFile struct {
-	Name      string `json:"name"`
-	Identical bool   `json:"identical"`
 }
 
 // Replay makes an investigation again from what it recorded. It is a NotFound error
@@ -110,7 +106,7 @@ func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) 
 		cleanup()
 		return out, err
 	}
-	out, err = r.compareFiles(dir)
+	out, err = r.compareRecords(dir)
 	if o.Out == "" && !o.Another { // what was paid for is kept
 		cleanup()
 		out.Workspace = ""
@@ -124,16 +120,21 @@ type replayer struct {
 	o     ReplayOptions
 	rec   *replay.Record
 	begun run.Begun
+	// tapes are of our own steps, facts what these had found when the agent was asked.
 	tapes map[string]*replay.Player
+	facts nightcrier.Report
 	// unserved is what becomes ReplayResult.NotServed.
 	unserved []string
 	// answers says that what others answered to its agent is on tape; servers are those
 	// whose tools it had.
 	answers bool
 	servers []toolserver.Server
-	// cluster and model answer an agent.
+	// cluster and model answer an agent. Access is the way to that cluster, nil where it had
+	// none, and why.
 	cluster *replay.Cluster
 	model   *replay.Model
+	access  *backend.Credential
+	why     string
 	// agent is the other one that is asked, where one is, and skill what it gets besides.
 	agent config.Agent
 	skill *skill.Skill
@@ -145,10 +146,26 @@ type replayer struct {
 
 // readRecord reads the record.
 func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
-	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}}
+	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}, doubted: len(rec.Doubts) > 0}
+	raw, err := rec.File(run.BegunFile)
+	if err == nil && raw == nil {
+		err = fmt.Errorf("%s is missing: it was recorded by an earlier version, or the run ended before its facts were collected", run.BegunFile)
+	}
+	if err == nil {
+		r.begun, err = run.ReadBegun(raw)
+	}
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", filepath.Base(o.Workspace), err)
+	}
+	if err := r.checkRecord(); err != nil {
+		return nil, err
+	}
 	var lacking error
-	for _, step := range []string{replay.Prepare, replay.Test, replay.Check} {
+	for _, step := range []string{replay.Prepare, replay.Test} {
 		tape, err := rec.Tape(step)
+		if err != nil && step == replay.Prepare {
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", r.begun.Incident.ID, err)
+		}
 		if err != nil {
 			lacking, tape = errors.Join(lacking, err), replay.Blank()
 		}
@@ -157,14 +174,8 @@ func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
 	if r.answers, err = rec.HasAnswers(); err != nil {
 		lacking = errors.Join(lacking, err)
 	}
-	var payload []byte
-	err = errors.Join(r.tapes[replay.Prepare].Peek(run.TapeBegun, &r.begun), r.tapes[replay.Prepare].Peek(run.TapePayload, &payload))
-	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", filepath.Base(o.Workspace), errors.Join(lacking, err))
-	}
-	r.begun.Event.Raw, r.doubted = payload, len(rec.Doubts) > 0
-	if err := r.checkRecord(); err != nil {
-		return nil, err
+	if err := readJSON(rec, run.DiagnosisFile, &r.facts); err != nil {
+		lacking = errors.Join(lacking, err)
 	}
 	switch {
 	case o.Force:
@@ -219,7 +230,13 @@ func (r *replayer) boundOrder() error {
 	}
 	a.Command, a.ScriptPath, a.CLI, a.SystemPromptFile = here.Command, here.ScriptPath, here.CLI, here.SystemPromptFile
 	a.SkillsDir = r.o.Config.Skills.ShownDir()
-	a.TriageScript = "" // what it printed is on tape
+	if a.TriageScript != "" && a.Preload && r.begun.Order.Agent.Executor != config.Builtin {
+		if a.TriageScript = r.triageScript(); a.TriageScript == "" {
+			r.unserved = append(r.unserved, "the output of the triage script: none is configured here")
+		}
+	} else {
+		a.TriageScript = ""
+	}
 	a.Timeout = atMost(a.Timeout, r.o.Config.Agent.Timeout)
 	a.Grace = atMost(a.Grace, r.o.Config.Agent.Grace)
 	a.MaxWorkspaceBytes = atMost(a.MaxWorkspaceBytes, r.o.Config.Agent.MaxWorkspaceBytes)
@@ -257,7 +274,7 @@ func (r *replayer) notServed(servers []toolserver.Server) {
 		return
 	}
 	var had struct{ Metrics, Lines bool } // the diagnosis has what it was told then
-	if err := r.tapes[replay.Prepare].Peek(run.TapeSources, &had); err == nil && (had.Metrics || had.Lines) {
+	if err := r.tapes[replay.Prepare].Peek(replay.Sources, &had); err == nil && (had.Metrics || had.Lines) {
 		r.unserved = append(r.unserved, "metrics and logs beside the cluster's, for the agent")
 	}
 }
@@ -284,27 +301,27 @@ func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
 	if err := r.seedWorkspace(ctx, dir); err != nil {
 		return err
 	}
-	cfg := r.replayConfig(dir)
-	stage := &app.Stage{Order: &r.begun.Order, Tapes: r.tapes, Servers: r.servers}
+	cfg, o := r.replayConfig(dir), app.Options{
+		Logger: r.o.Logger, Version: r.o.Version, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
+		Runs: r.readRecorded, Order: r.recordedOrder,
+	}
+	o.Config = cfg
 	if r.answers {
-		if stage.Record, err = filepath.Abs(r.rec.Dir()); err != nil {
+		if o.Record, err = filepath.Abs(r.rec.Dir()); err != nil {
 			return nightcrier.Errorf(nightcrier.Internal, "%w", err)
 		}
 	}
 	if r.o.Another {
-		r.stageAnew(cfg, stage)
+		r.stageAnew(cfg, &o)
 	}
 	if r.o.Another || r.begun.Order.Agent.Executor != config.Builtin {
-		done, err := r.setStage(dir, cfg, stage)
+		done, err := r.setStage(dir, cfg)
 		if err != nil {
 			return err
 		}
 		defer done()
 	}
-	a, err := app.New(app.Options{
-		Config: cfg, Logger: r.o.Logger, Version: r.o.Version, Offline: true, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
-		Replays: stage, BudgetDir: r.budgetDir(),
-	})
+	a, err := app.NewInvestigator(o)
 	if err != nil {
 		return err
 	}
@@ -372,53 +389,39 @@ func (r *replayer) workspaceDir(dir string) string {
 	return filepath.Join(dir, "incident-"+r.begun.Incident.ID)
 }
 
-// compareFiles holds the new files against the old.
-func (r *replayer) compareFiles(dir string) (ReplayResult, error) {
+// compareRecords holds what was found and asked against what was then.
+func (r *replayer) compareRecords(dir string) (ReplayResult, error) {
 	out := ReplayResult{
-		Incident: r.begun.Incident.ID, Cluster: r.begun.Incident.Cluster, Executor: r.begun.Order.Agent.Executor, Files: []ReplayedFile{},
+		Incident: r.begun.Incident.ID, Cluster: r.begun.Incident.Cluster, Executor: r.begun.Order.Agent.Executor,
 		Recorded: r.tapes[replay.Prepare].Version(), Version: r.o.Version, Doubts: append([]string{}, r.rec.Doubts...),
-		Differences: []replay.Difference{}, NotRecorded: []string{}, NotAsked: []string{}, NotServed: append([]string{}, r.unserved...),
-		Workspace: r.workspaceDir(dir),
+		NotServed: append([]string{}, r.unserved...), Workspace: r.workspaceDir(dir),
 	}
-	if r.o.Another {
-		return r.compareAnother(out)
-	}
-	now, err := replay.Open(out.Workspace)
+	record, err := replay.Open(out.Workspace)
 	if err != nil {
 		return out, err
 	}
-	defer now.Close()
-	for _, name := range []string{replay.ReportFile, replay.MarkdownFile, replay.FinalFile} {
-		was, err := r.rec.File(name)
-		is, isErr := now.File(name)
-		if err = errors.Join(err, isErr); err != nil {
-			return out, nightcrier.Errorf(nightcrier.Invalid, "%w", err)
-		}
-		same := bytes.Equal(was, is)
-		out.Files = append(out.Files, ReplayedFile{name, same})
-		if name == replay.ReportFile {
-			out.Differences = append(out.Differences, replay.Documents(name, was, is)...)
-		} else {
-			out.Differences = append(out.Differences, replay.Texts(name, was, is)...)
-		}
+	defer record.Close()
+	var then, now nightcrier.Report
+	if err := errors.Join(readJSON(r.rec, replay.ReportFile, &then), readJSON(record, replay.ReportFile, &now)); err != nil {
+		return out, nightcrier.Errorf(nightcrier.Invalid, "there is nothing to compare: %w", err)
 	}
-	for _, step := range []string{replay.Prepare, replay.Test, replay.Check} {
-		out.NotRecorded = append(out.NotRecorded, r.tapes[step].Missed()...)
-		out.NotAsked = append(out.NotAsked, r.tapes[step].Left()...)
+	out.Aspects = r.compareAspects(&then, &now)
+	added, dropped, otherwise := replay.Questions(r.rec, record)
+	if r.o.Another {
+		out.Another = &AnotherAgent{Executor: r.agent.Executor, Model: r.agent.Model, Derived: r.cluster.Derived()}
+		out.Differences, out.NotRecorded, out.NotAsked = onRoot(replay.Findings(&then, &now)), append(record.Unanswered(), r.cluster.Missed()...), []string{}
+		out.Same = r.end.Status == nightcrier.Resolved && now.Valid && then.Valid && len(out.Differences) == 0
+		return out, nil
 	}
-	missed, left := r.rec.Answered(now)
-	out.NotRecorded, out.NotAsked = append(out.NotRecorded, missed...), append(out.NotAsked, left...)
-	out.Differences = slices.Insert(out.Differences, 0, replay.Requests(r.rec, now)...)
-	if r.cluster != nil {
-		out.NotRecorded = append(out.NotRecorded, r.cluster.Missed()...)
-	}
+	out.Differences = append(replay.Findings(&then, &now), otherwise...)
+	out.Same = len(out.Differences)+len(added)+len(dropped) == 0 && !r.doubted
 	if r.model != nil {
 		missed, left := r.model.Missed()
-		out.NotRecorded, out.NotAsked = append(out.NotRecorded, missed...), append(out.NotAsked, left...)
+		added, dropped = append(added, missed...), append(dropped, left...) // a CLI's calls on the side may be more or fewer
 		if d := r.model.Differs(); d != nil {
-			out.Differences = append([]replay.Difference{*d}, out.Differences...)
+			out.Differences, out.Same = append(out.Differences, *d), false
 		}
 	}
-	out.Identical = len(out.Differences) == 0 && len(out.NotRecorded) == 0 && !r.doubted
+	out.NotRecorded, out.NotAsked = added, dropped
 	return out, nil
 }

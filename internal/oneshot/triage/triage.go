@@ -90,6 +90,7 @@ func Run(ctx context.Context, o Options) (t Result, err error) {
 	if err != nil {
 		return t, err
 	}
+	defer func() { err = errors.Join(err, p.close()) }()
 	a := p.app
 	if err := a.Start(ctx); err != nil {
 		return t, err
@@ -122,7 +123,7 @@ func Run(ctx context.Context, o Options) (t Result, err error) {
 
 // lookAnyway asks about the object of an event that is no fault: a server would
 // leave it at that, but a person has asked.
-func lookAnyway(ctx context.Context, a *app.App, d nightcrier.Delivery, eventID string) (store.Decision, error) {
+func lookAnyway(ctx context.Context, a *app.Investigator, d nightcrier.Delivery, eventID string) (store.Decision, error) {
 	ev, err := a.Store().Event(ctx, eventID)
 	if err != nil {
 		return store.Decision{}, err
@@ -142,10 +143,11 @@ func reasonSuffix(detail string) string {
 
 // prepared is what a triage starts with.
 type prepared struct {
-	app      *app.App
+	app      *app.Investigator
 	delivery nightcrier.Delivery
 	others   int // the alerts left out
 	host     string
+	close    func() error
 }
 
 // prepare makes the App and the delivery.
@@ -162,43 +164,31 @@ func (o Options) prepare(ctx context.Context, dir string) (p prepared, err error
 	if o.Timeout > 0 {
 		cfg.Agent.Timeout = o.Timeout
 	}
-	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, Offline: true, WorkerCommand: o.WorkerCommand, RetryPause: RetryPause, Secrets: o.Config.Secrets()}
+	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, RetryPause: RetryPause, Secrets: o.Config.Secrets()}
 	if opt.BudgetDir, err = serversBudget(o.Config); err != nil {
 		o.Logger.Warn("what this triage spends on models is not counted with what the server's agents spend", "error", err)
 	}
-	if o.Snapshot != nil {
-		opt.Snapshots = map[string]*snapshot.Snapshot{cluster.Name: o.Snapshot}
-	} else if opt.Client, err = o.dialCluster(cluster); err != nil {
+	at, err := o.reachCluster(cluster)
+	if err != nil {
 		return p, err
 	}
-	if opt.Client != nil {
-		p.host = opt.Client.Host()
-	}
+	p.close, p.host, opt.Reach = at.close, at.host, func(config.Cluster) app.Reach { return at.reach }
 	d := nightcrier.Delivery{Cluster: cluster.Name, Raw: o.Event}
 	switch {
 	case o.Alert != nil:
 		d, p.others, err = o.pickAlert(cluster)
-	case o.Event == nil && o.Snapshot != nil:
-		d.Raw, err = o.askedPayload(ctx, cluster.Name, o.Snapshot.Client())
 	case o.Event == nil:
-		d.Raw, err = o.askedPayload(ctx, cluster.Name, opt.Client)
+		d.Raw, err = o.askedPayload(ctx, cluster.Name, at.client)
 	}
 	if err != nil {
-		return p, err
+		return p, errors.Join(err, p.close())
 	}
 	d.Source, d.ReceivedAt, d.IncidentID = "cli", time.Now(), o.IncidentID
 	p.delivery = d
-	p.app, err = app.New(opt)
-	return p, err
-}
-
-// dialCluster connects to the cluster that is looked at, nil for none.
-func (o Options) dialCluster(c config.Cluster) (*kube.Client, error) {
-	client, err := kube.Dial(c.Kubeconfig, c.Context, 0)
-	if errors.Is(err, kube.ErrNoKubeconfig) && (o.Event != nil || o.Alert != nil) {
-		return nil, nil
+	if p.app, err = app.NewInvestigator(opt); err != nil {
+		return p, errors.Join(err, p.close())
 	}
-	return client, err
+	return p, nil
 }
 
 // pickAlert picks the alert to look at.
@@ -239,7 +229,7 @@ func (o Options) chooseCluster(cfg *config.Config) config.Cluster {
 const toldTime = 30 * time.Second
 
 // awaitTold waits until a message about an incident was sent, or could not be.
-func awaitTold(ctx context.Context, a *app.App, id string) error {
+func awaitTold(ctx context.Context, a *app.Investigator, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, toldTime)
 	defer cancel()
 	for {
@@ -257,7 +247,7 @@ func awaitTold(ctx context.Context, a *app.App, id string) error {
 }
 
 // readResult returns an ended incident with its report.
-func readResult(ctx context.Context, a *app.App, inc nightcrier.Incident) (Result, error) {
+func readResult(ctx context.Context, a *app.Investigator, inc nightcrier.Incident) (Result, error) {
 	t := Result{Incident: inc}
 	if ctx.Err() != nil {
 		return t, nightcrier.Errorf(nightcrier.Interrupted, "interrupted; the agent was stopped")

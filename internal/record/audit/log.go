@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"maps"
-	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -64,26 +63,6 @@ func (l *Log) dropFirst() {
 		maps.DeleteFunc(l.open, func(_ pair, at int) bool { return at == l.gone })
 	}
 	l.lines, l.gone = l.lines[1:], l.gone+1
-}
-
-// Times are when the requests were decided, in the order of the lines.
-func (l *Log) Times() []time.Time {
-	times := make([]time.Time, len(l.lines))
-	for i, r := range l.lines {
-		times[i] = r.Time
-	}
-	return times
-}
-
-// SetTimes gives the requests the times that they had in another run of the same, as
-// many as there are.
-func (l *Log) SetTimes(times []time.Time) {
-	if len(times) != len(l.lines) {
-		return // they are of other requests
-	}
-	for i := range times {
-		l.lines[i].Time = times[i]
-	}
 }
 
 // Summary is what a log comes to.

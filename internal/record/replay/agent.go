@@ -2,20 +2,18 @@ package replay
 
 import (
 	"errors"
-	"fmt"
-	"maps"
+	"io/fs"
 	"os"
-	"slices"
+	"path"
+	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/record/replay/tape"
-	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // AgentTape reads, from the workspace in dir, the tape of what was answered to an agent in
-// this attempt, or, where that has none, in the first attempt that has one. A question that
-// is asked more often than it was then gets the last answer again. It is a NotFound error
-// when no attempt has a tape.
+// this attempt, or, where that has none, in the first attempt that has one. It is a NotFound
+// error when no attempt has a tape.
 func AgentTape(dir string, attempt int) (*Player, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -24,11 +22,8 @@ func AgentTape(dir string, attempt int) (*Player, error) {
 	r := &Record{dir: dir, root: root}
 	defer r.Close()
 	p, err := r.Tape(Agent(attempt))
-	for n := 1; nightcrier.CodeOf(err) == nightcrier.NotFound && n <= MaxAttempts; n++ {
-		p, err = r.Tape(Agent(n))
-	}
-	if err == nil {
-		p.stays = true
+	if steps := r.agents(); nightcrier.CodeOf(err) == nightcrier.NotFound && len(steps) > 0 {
+		p, err = r.Tape(steps[0])
 	}
 	return p, err
 }
@@ -43,52 +38,28 @@ func (r *Recorder) Again(then *Player) tape.Take {
 	}
 }
 
-// errNotRecorded is what an agent is told.
-var errNotRecorded = nightcrier.Errorf(nightcrier.NotFound, "not recorded: nobody asked for this when the incident was investigated, which says nothing about what the answer would be")
+// agents are the attempts that have a tape.
+func (r *Record) agents() (steps []string) {
+	files, _ := fs.Glob(r.root.FS(), File("agent-*")) // a directory that cannot be read has none
+	for _, f := range files[:min(len(files), maxAgents)] {
+		steps = append(steps, strings.TrimSuffix(path.Base(f), tapeSuffix))
+	}
+	return steps
+}
+
+// maxAgents bounds the attempts of a record, far above those of any run.
+const maxAgents = 20
+
+// errNotRecorded is the answer to what was not asked then. It is no NotFound error, from
+// which somebody would conclude that there is no such thing.
+var errNotRecorded = nightcrier.Errorf(nightcrier.Refused, "not recorded: nobody asked for this when the incident was investigated, which says nothing about what the answer would be")
 
 // HasAnswers reports whether what others answered to an agent is on tape. It is an Invalid
 // error when a tape of that cannot be read.
 func (r *Record) HasAnswers() (has bool, err error) {
-	for n := 1; n <= MaxAttempts; n++ {
-		_, one := r.Tape(Agent(n))
-		if nightcrier.CodeOf(one) != nightcrier.NotFound {
-			has, err = true, errors.Join(err, one)
-		}
+	for _, step := range r.agents() {
+		_, one := r.Tape(step)
+		has, err = true, errors.Join(err, one)
 	}
 	return has, err
-}
-
-// Answered compares what agents asked of others then and now: missed are the questions
-// that were not answered then, or not as often, left those that were not asked now.
-func (r *Record) Answered(now *Record) (missed, left []string) {
-	before, after := r.agentQuestions(), now.agentQuestions()
-	return listFewer(before, after), listFewer(after, before)
-}
-
-// agentQuestions counts what agents asked of others, by name.
-func (r *Record) agentQuestions() map[string]int {
-	all := map[string]int{}
-	for n := 1; n <= MaxAttempts; n++ {
-		p, err := r.Tape(Agent(n))
-		if err != nil {
-			continue // which HasAnswers tells
-		}
-		for name, list := range p.entries {
-			all[name] += len(slices.DeleteFunc(list, func(e entry) bool { return e.Dropped }))
-		}
-	}
-	return all
-}
-
-// listFewer names what one has less of than another.
-func listFewer(one, other map[string]int) (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(other)) {
-		switch n := other[name] - one[name]; {
-		case n > 0 && one[name] > 0:
-			names = append(names, fmt.Sprintf("%s (%d times more)", text.CutBytes(name, maxNamed), n))
-		case n > 0:
-			names = append(names, text.CutBytes(name, maxNamed))
-		}
-	}
-	return names
 }

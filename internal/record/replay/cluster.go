@@ -46,11 +46,11 @@ type recorded struct {
 }
 
 // Cluster makes a cluster of the requests that were let through and of what was kept
-// of their answers. Ours are those that were not an agent's: what is kept of their
-// answers is shortened, and answers only what nothing else does.
-func (r *Record) Cluster(ours []journal.Request) *Cluster {
+// of their answers. What is kept of the answers to our own steps is shortened, and answers
+// only what nothing else does.
+func (r *Record) Cluster() *Cluster {
 	c := &Cluster{answers: map[string][]recorded{}, aside: map[string][]recorded{}}
-	r.eachAnswer(ours, func(a audit.Record, body []byte, own bool) {
+	r.eachAnswer(func(a audit.Record, body []byte, own bool) {
 		answer, form := recordedOf(a, body)
 		to, key := c.answers, form+targetOf(a)
 		if own {
@@ -63,11 +63,8 @@ func (r *Record) Cluster(ours []journal.Request) *Cluster {
 
 // eachAnswer calls fn for each request that was answered, in order, with what was kept
 // of the answer, nil for nothing.
-func (r *Record) eachAnswer(ours []journal.Request, fn func(a audit.Record, body []byte, own bool)) {
-	own := map[string]bool{}
-	for _, q := range ours {
-		own[momentOf(q.Time, q.Verb, q.Resource, q.Query)] = true
-	}
+func (r *Record) eachAnswer(fn func(a audit.Record, body []byte, own bool)) {
+	own := momentsOf(r.ourRequests())
 	kept := map[string]evidence.Item{}
 	for _, it := range r.items {
 		kept[it.ID] = it

@@ -8,21 +8,19 @@ import (
 	"slices"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/record/audit"
-	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Difference is one thing that is not as it was.
 type Difference struct {
-	// Where names it, such as "output/report.json rootCause.cause".
+	// Where names it, such as "verdict" or "fact: the container exits with 137".
 	Where string `json:"where"`
 	// Then and Now are the values, shortened; "" where there was none.
 	Then string `json:"then"`
 	Now  string `json:"now"`
 }
 
-// maxDifferences is how many of one file are told; maxShown is how much of a value.
+// maxDifferences is how many of one document are told; maxShown is how much of a value.
 const (
 	maxDifferences = 40
 	maxShown       = 160
@@ -33,7 +31,10 @@ const (
 func Documents(where string, then, now []byte) []Difference {
 	var a, b any
 	if decodeJSON(then, &a) != nil || decodeJSON(now, &b) != nil {
-		return Texts(where, then, now)
+		if bytes.Equal(then, now) {
+			return nil
+		}
+		return []Difference{newDifference(where, string(then), string(now))}
 	}
 	var out []Difference
 	walkValues("", a, b, func(path, then, now string) {
@@ -115,46 +116,4 @@ func newDifference(where, then, now string) Difference {
 		return Difference{where, "…" + text.CutBytes(then[from:], maxShown), "…" + text.CutBytes(now[from:], maxShown)}
 	}
 	return Difference{where, text.CutBytes(then, maxShown), text.CutBytes(now, maxShown)}
-}
-
-// Texts compares two texts and tells the first line that differs.
-func Texts(where string, then, now []byte) []Difference {
-	if bytes.Equal(then, now) {
-		return nil
-	}
-	a, b := strings.Split(string(then), "\n"), strings.Split(string(now), "\n")
-	line := func(list []string, i int) string {
-		if i < len(list) {
-			return list[i]
-		}
-		return ""
-	}
-	for i := range max(len(a), len(b)) {
-		if x, y := line(a, i), line(b, i); x != y || i >= len(a) || i >= len(b) {
-			return []Difference{newDifference(fmt.Sprintf("%s line %d", where, i+1), x, y)}
-		}
-	}
-	return nil
-}
-
-// Requests compares what was asked of the cluster: which requests, in which order,
-// and what came of them; when is left out.
-func Requests(then, now *Record) []Difference {
-	var out []Difference
-	for i := range max(len(then.audit), len(now.audit)) {
-		a, b := requestAt(then.audit, i), requestAt(now.audit, i)
-		if a != b {
-			out = append(out, newDifference(fmt.Sprintf("request %d to the cluster", i+1), a, b))
-		}
-	}
-	return out[:min(len(out), maxDifferences)]
-}
-
-func requestAt(list []audit.Record, i int) string {
-	if i >= len(list) {
-		return ""
-	}
-	r := list[i]
-	q := journal.Request{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Query: r.Query}
-	return fmt.Sprintf("%s → %s %d %s %s", q, r.Decision, r.Status, r.Evidence, r.SHA256[:min(len(r.SHA256), 12)])
 }

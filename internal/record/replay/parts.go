@@ -10,18 +10,18 @@ import (
 
 	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
 	"nightcrier.dev/nightcrier/internal/record/audit"
-	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // Parts are what is recorded of the cluster itself: the objects, lists and logs that we
-// read, as the tapes have them, and those that an agent was given. Ours are the
-// requests that were not an agent's.
-func (r *Record) Parts(ours []journal.Request, tapes ...*Player) snapshot.Parts {
+// read, as the tapes have them, and those that an agent was given.
+func (r *Record) Parts() snapshot.Parts {
 	var p parts
-	for _, t := range tapes {
-		t.eachBody(p.ofTape)
+	for _, step := range []string{Prepare, Test} {
+		if tape, err := r.Tape(step); err == nil {
+			tape.eachBody(p.ofTape)
+		}
 	}
-	r.eachAnswer(ours, func(a audit.Record, body []byte, own bool) {
+	r.eachAnswer(func(a audit.Record, body []byte, own bool) {
 		if !own && a.Status == 200 && a.Verb != "watch" {
 			p.ofAgent(a, body)
 		}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"nightcrier.dev/nightcrier"
@@ -22,9 +21,6 @@ type Player struct {
 
 	mu      sync.Mutex
 	entries map[string][]entry
-	missed  []string
-	// stays says that the last answer to a question is given from then on.
-	stays bool
 }
 
 // Blank is a tape with nothing on it: every question is one that was not asked.
@@ -91,19 +87,12 @@ func (p *Player) addEntry(line []byte) error {
 	return nil
 }
 
-// Only is a tape with nothing but the answers to one question.
-func (p *Player) Only(name string) *Player {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return &Player{head: p.head, entries: map[string][]entry{name: slices.Clone(p.entries[name])}}
-}
-
 // Version is that of the program which made the tape.
 func (p *Player) Version() string { return p.head.Version }
 
-// Take is a tape.Take that replays: the n-th question of a name gets the n-th answer
-// that was recorded under it. A question that was not asked then is asked now, and told
-// of by Missed.
+// Take is a tape.Take that replays: the n-th question of a name gets the n-th answer that
+// was recorded under it, a later one the last. A question that was not asked then, or whose
+// answer was too large to be kept, is asked now.
 func (p *Player) Take(name string, into any, ask func() error) error {
 	e, ok := p.nextEntry(name)
 	if !ok {
@@ -149,38 +138,12 @@ func (p *Player) nextEntry(name string) (entry, bool) {
 	on := onTape(name)
 	list := p.entries[on]
 	if len(list) == 0 || list[0].Dropped {
-		p.missed = append(p.missed, text.CutBytes(name, maxNamed))
 		return entry{}, false
 	}
-	if len(list) > 1 || !p.stays {
+	if len(list) > 1 {
 		p.entries[on] = list[1:]
 	}
 	return list[0], true
-}
-
-// Close implements the tape of a run; there is nothing to save.
-func (p *Player) Close() error { return nil }
-
-// Missed are the questions that were not asked then, or whose answer was too large
-// to be kept.
-func (p *Player) Missed() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.missed)
-}
-
-// Left are the questions that were asked then and were not now.
-func (p *Player) Left() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var left []string
-	for name, list := range p.entries {
-		if len(list) > 0 {
-			left = append(left, text.CutBytes(name, maxNamed))
-		}
-	}
-	slices.Sort(left)
-	return left
 }
 
 // maxNamed bounds what is said of a question on a tape, in bytes.

@@ -1,11 +1,10 @@
 // Package replay keeps what an investigation learned from outside of it, and lets
 // the investigation be made again from that alone: no cluster, no model's API.
 //
-// Every step of a run has a tape of its own in the run's workspace. What the step
-// asked for (an object, a list, a log, the time, what a person wrote for such a
-// case) stands on it by name, with the answer or the error. A step that is played
-// again gets the same answers to the same questions; a question that was not asked
-// then is not answered, and is told of.
+// Whoever reads for a run what is outside of it (a cluster, metrics and logs, the tools of
+// others) puts each question on a tape in the run's workspace, by name, with the answer or
+// the error. When the investigation is made again, the same questions get the same answers;
+// a question that was not asked then is not answered, and is told of.
 package replay
 
 import (
@@ -24,32 +23,37 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Format names the form of a tape; one of another form is not played.
-const Format = "nightcrier.record/1"
+const Format = "nightcrier.record/2"
 
-// Dir holds the tapes, below a workspace and out of an agent's reach.
-const Dir = "record"
-
-// The steps that have a tape. Agent names that of an agent's n-th attempt.
+// The steps of ours that look into a cluster, each with a tape. Agent names that of an
+// agent's n-th attempt.
 const (
 	Prepare = "prepare"
 	Test    = "test"
-	Check   = "check"
 )
 
-// MaxAttempts is how many attempts of an agent a run has at most, those at its report
-// included. Package run decides how many it makes, and does not compile with more.
-const MaxAttempts = 3
+// The names of what stands on a tape beside questions: the one time that a step takes for
+// now, the sources that there were, and the requests that its questions came to.
+const (
+	Now      = "now"
+	Reader   = "reader"
+	Sources  = "sources"
+	Requests = "requests"
+)
 
 // Agent is the step of an agent's n-th attempt, counted from 1: what the tools of others
 // and the sources of metrics and logs answered to it.
 func Agent(attempt int) string { return "agent-" + strconv.Itoa(attempt) }
 
 // File is the path of a step's tape below the workspace.
-func File(step string) string { return Dir + "/" + step + ".jsonl.gz" }
+func File(step string) string { return workspace.RecordDir + "/" + step + tapeSuffix }
+
+const tapeSuffix = ".jsonl.gz"
 
 // Bounds of one tape: bytes of what is kept before it is packed, the entries, and
 // the bytes of a name.

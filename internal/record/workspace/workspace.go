@@ -13,6 +13,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/portable"
 )
 
+// RecordDir has what a run was answered, out of an agent's reach.
+const RecordDir = "record"
+
 const (
 	// scratch is where the agent writes; it sees it as output.
 	scratch = ".scratch"
@@ -152,6 +155,15 @@ func (w *Workspace) Remove(rel string) error {
 		return err
 	}
 	return opError("remove "+rel+" of incident "+w.id, ignoreMissing(w.fs.Remove(rel)))
+}
+
+// RemoveTree removes a directory and what is in it; that it is not there is no error.
+func (w *Workspace) RemoveTree(rel string) error {
+	if err := checkRel(rel); err != nil {
+		return err
+	}
+	_, err := removeTree(w.fs, rel)
+	return opError("remove "+rel+" of incident "+w.id, err)
 }
 
 // ClearScratch empties what an earlier attempt's agent could write: the scratch

@@ -198,8 +198,9 @@ func (in *initProcess) confineAgent(c confinement, given []*os.File) (answer, er
 			a.Layers = append(a.Layers, LayerUID)
 		}
 	}
+	version := landlockVersion()
 	layers, err := confineThread(c, reach{
-		root: in.proc > 0, pids: in.first, procs: in.fresh, truncates: landlockVersion() >= truncateVersion,
+		root: in.proc > 0, pids: in.first, procs: in.fresh, landlock: version, truncates: version >= truncateVersion,
 		datagrams: c.OwnNetwork || c.Network, messages: c.Network,
 	})
 	a.Layers = append(a.Layers, layers...)

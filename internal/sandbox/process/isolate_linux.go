@@ -33,7 +33,7 @@ func ownMounts() (proc int, fresh bool, err error) {
 
 // listenNames takes the port of name servers in this network namespace.
 func listenNames() (*os.File, error) {
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 53})
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: namePort})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -113,6 +114,14 @@ func attack(name string, args ...string) string {
 	case "ptrace":
 		_, _, errno := unix.Syscall(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0)
 		err = errOf(errno)
+	case "i386": // ptrace by the number that it has in the machine's other ABI
+		err = errOf(unix.Errno(-callOld(26)))
+	case "pipe": // made longer: the kernel reads the lower half of an argument alone
+		var pair [2]int
+		if err = unix.Pipe(pair[:]); err == nil {
+			_, _, errno := unix.Syscall(unix.SYS_FCNTL, uintptr(pair[0]), unix.F_SETPIPE_SZ|1<<40, 1<<20)
+			err = errOf(errno)
+		}
 	case "io_uring":
 		_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0)
 		err = errOf(errno)
@@ -280,6 +289,20 @@ func fastOpen(address string) error {
 		return err
 	}
 	return unix.Sendto(fd, []byte("secret"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: at.Port, Addr: [4]byte(at.IP.To4())})
+}
+
+// callOld makes a system call of i386 with arguments of 0.
+func callOld(number byte) int {
+	code, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return -int(unix.ENOEXEC)
+	}
+	// mov eax, number; xor ebx, ebx; xor ecx, ecx; xor edx, edx; xor esi, esi; int 0x80; ret
+	copy(code, []byte{0xb8, number, 0, 0, 0, 0x31, 0xdb, 0x31, 0xc9, 0x31, 0xd2, 0x31, 0xf6, 0xcd, 0x80, 0xc3})
+	start := &code[0]
+	at := &start
+	call := *(*func() int32)(unsafe.Pointer(&at))
+	return int(call())
 }
 
 func errOf(errno unix.Errno) error {
@@ -471,11 +494,25 @@ func TestAttacks(t *testing.T) {
 			{[]string{"unshare"}, false},
 			{[]string{"ptrace"}, false},
 			{[]string{"io_uring"}, false},
+			{[]string{"pipe"}, false},
 		} {
 			out, exit, _ := l.run(append([]string{self, "attack"}, c.attack...)...)
 			if (out == "done") != c.ok || exit.Code != 0 {
 				t.Errorf("%v: %q (exit %+v), want done: %v", c.attack, out, exit, c.ok)
 			}
+		}
+	})
+}
+
+// A number means another call in the machine's other ABI, whose filter would be another one.
+func TestTheOtherABIIsRefused(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("SKIPPED ALOUD: the attack is in code of amd64")
+	}
+	everySandbox(t, func(t *testing.T, floor bool) {
+		l := newLab(t, floor)
+		if out, exit, _ := l.run(testproc.Self(), "attack", "i386"); out != "" || exit.Signal != "SIGSYS" {
+			t.Errorf("%q, exit %+v", out, exit)
 		}
 	})
 }

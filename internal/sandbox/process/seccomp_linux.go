@@ -132,6 +132,7 @@ type reach struct {
 	root      bool // modes and changes of files: it has a root of its own, and the mounts are read-only
 	pids      bool // the numbers of processes: it sees none but its own
 	procs     bool // what /proc tells of processes: it has one of its own
+	landlock  int  // nothing; its version decides what it guards itself
 	truncates bool // that files are cut off: Landlock guards it
 	datagrams bool // to the network: it is its own, or open to it
 	messages  bool // with descriptors

@@ -1,0 +1,193 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
+)
+
+func TestEndpointIn(t *testing.T) {
+	for line, want := range map[string]string{
+		`dial tcp: lookup databse on 10.96.0.10:53: no such host`:                                        "databse",
+		`dial tcp 10.0.0.1:5432: connect: connection refused`:                                            "10.0.0.1:5432",
+		`dial tcp: lookup db.shop.svc.cluster.local: i/o timeout`:                                        "db.shop.svc.cluster.local",
+		`Error: connect ECONNREFUSED 10.96.14.2:6379`:                                                    "10.96.14.2:6379",
+		`Error: getaddrinfo ENOTFOUND redis-cart`:                                                        "redis-cart",
+		`connection to server at "db" (10.0.0.1), port 5432 failed: Connection refused`:                  "db:5432",
+		`Connection to db:5432 refused. Check that`:                                                      "db:5432",
+		`HTTPConnectionPool(host='catalog', port=8080): Max retries exceeded with url: /x`:               "catalog:8080",
+		`could not translate host name "db" to address: Name or service not known`:                       "db",
+		`[emerg] 1#1: host not found in upstream "cart:8080" in /etc/nginx/conf.d/default.conf:3`:        "cart",
+		`java.net.UnknownHostException: db: Name or service not known`:                                   "db",
+		`amqp://user:secret@rabbit:5672/: connection refused`:                                            "rabbit:5672",
+		`2026/03/01 12:00:05 main.go:42: cannot connect to db:5432: connection refused`:                  "db:5432",
+		`main.go:42 connection refused`:                                                                  "",
+		`nc: bad address 'db'`:                                                                           "db",
+		`Unknown MySQL server host 'db' (-2)`:                                                            "db",
+		`Failed to resolve 'kafka:9092': Name or service not known`:                                      "kafka:9092",
+		`connect() failed (111: Connection refused), upstream: "http://10.0.0.3:8080/x", host: "shop.x"`: "10.0.0.3:8080",
+	} {
+		got := ""
+		if e, ok := endpointIn(line); ok {
+			got = e.String()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+const services = `
+{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: db}, spec: {clusterIP: 10.0.0.9, selector: {app: db}, ports: [{port: 5432}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: redis}, spec: {clusterIP: None, selector: {app: redis}, ports: [{port: 6379}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {namespace: bank, name: ledger}, spec: {clusterIP: 10.0.0.7, selector: {app: ledger}, ports: [{port: 80}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: db-1, labels: {kubernetes.io/service-name: db}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.1], conditions: {ready: READY}}]`
+
+func TestOtherSide(t *testing.T) {
+	in := func(f *scene.Facts, ready string) *scene.Facts {
+		logs := f.Scene.Logs
+		f.Scene = scenetest.New(t, strings.ReplaceAll(services, "READY", ready))
+		f.Scene.Logs = logs
+		return f
+	}
+	for name, tt := range map[string]struct {
+		line, ready string
+		says        string
+		depends     string
+		sure        nightcrier.Confidence
+	}{
+		"nobody behind it":         {"fatal: cannot connect to db:5432: connection refused", "false", "Service db has no ready Pods", "Service shop/db", nightcrier.High},
+		"somebody is":              {"fatal: connect to db:5432: connection refused", "true", "db:5432", "Service shop/db", nightcrier.Medium},
+		"by its address":           {"fatal: dial tcp 10.0.0.9:5432: connect: connection refused", "true", "10.0.0.9", "Service shop/db", nightcrier.Medium},
+		"a port it does not serve": {"fatal: dial tcp 10.0.0.9:5433: i/o timeout", "true", "Service db does not serve port 5433 but 5432", "Service shop/db", nightcrier.High},
+		"in another namespace":     {"fatal: dial tcp ledger.bank.svc.cluster.local:80: i/o timeout", "true", "ledger.bank.svc", "Service bank/ledger", nightcrier.High},
+		"a Pod of a set":           {"fatal: connect to redis-0.redis:6379: connection refused", "true", "redis-0.redis:6379", "Service shop/redis", nightcrier.High},
+		"a wrong name":             {"fatal: lookup dbb on 10.96.0.10:53: no such host", "true", "there is no Service dbb in namespace shop (db is meant?)", "", nightcrier.High},
+		"a name of the world":      {"fatal: lookup api.example.com on 10.96.0.10:53: no such host", "true", "api.example.com", "", nightcrier.Medium},
+		"a right name":             {"fatal: lookup db on 10.96.0.10:53: no such host", "true", "db", "Service kube-system/kube-dns", nightcrier.Medium},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := ApplyRules(in(scenetest.WithLog(scenetest.FactsOf(scenetest.DyingPod()), tt.line), tt.ready))[0]
+			depends := slices.ContainsFunc(n.DependsOn, func(o nightcrier.Object) bool { return o.String() == tt.depends })
+			if !strings.HasPrefix(n.Cause, "dependency-") || !strings.Contains(n.Summary, tt.says) || n.Confidence != tt.sure || depends == (tt.depends == "") {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}
+
+// Without a log, an address that is configured and cannot be right is the best
+// guess; with one that tells something else it is none.
+func TestNamesNoService(t *testing.T) {
+	of := func(f *scene.Facts) *scene.Facts {
+		f.Scene = scenetest.New(t, strings.ReplaceAll(services, "READY", "true"))
+		return f
+	}
+	with := func(name, value string) *scene.Facts {
+		return of(scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", 0), env(name, value))))
+	}
+	fromMap := with("X", "x")
+	fromMap.Scene.ConfigMaps = []scene.Read[corev1.ConfigMap]{{Object: corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "conf"}, Data: map[string]string{"DB_HOST": "dbb"},
+	}, Ref: scene.Ref{Evidence: "E9", Source: "get configmaps"}}}
+	fromMap.Pods[0].Object.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}}}}
+	const crash = "crash-on-start"
+	check(t, []rulecase{
+		{"no such name", with("DB_ADDR", "dbb:5432"), []string{"dependency-name-unresolved", crash}},
+		{"no such name in a URL", with("DATABASE", "postgres://u:p@dbb:5432/shop"), []string{"dependency-name-unresolved", crash}},
+		{"no such name in a ConfigMap", fromMap, []string{"dependency-name-unresolved", crash}},
+		{"no such port", with("DB_ADDR", "db:5433"), []string{"dependency-refused", crash}},
+		{"right", with("DB_ADDR", "db:5432"), []string{crash}},
+		{"the world", with("API_URL", "https://api.example.com"), []string{crash}},
+		{"no host at all", with("MODE", "production"), []string{crash}},
+		{"a path of a class", with("HANDLER", "app:main"), []string{crash}},
+		{"its own address", with("LISTEN_HOST", "localhost"), []string{crash}},
+		{"what it sends traces to", with("OTEL_EXPORTER_ENDPOINT", "http://collector:4317"), []string{crash}},
+		{"the log tells something else", scenetest.WithLog(with("DB_ADDR", "dbb:5432"), "panic: nil pointer"), []string{crash}},
+		{"well", of(scenetest.FactsOf(scenetest.Pod(scenetest.Ready(0), env("DB_ADDR", "dbb:5432")))), nil},
+	})
+	if got := ApplyRules(fromMap)[0]; len(got.DependsOn) != 1 || got.DependsOn[0].Kind != "ConfigMap" || !strings.Contains(got.Summary, "db is meant?") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for want, names := range map[string][]string{"": {"frontend", "checkout"}, "database": {"frontend", "database"}, "cart-db": {"cart-db"}, "db-primary": {"db-primary"}} {
+		asked := map[string]string{"": "redis", "database": "databse", "cart-db": "db", "db-primary": "db"}[want]
+		if got := nearestName(asked, names); got != want {
+			t.Errorf("%s of %v: %q", asked, names, got)
+		}
+	}
+}
+
+// A container may be ready and still not reach what it needs. Its complaints
+// count while they are new, repeated, and the cluster shows that they are right.
+func TestComplainsWhileReady(t *testing.T) {
+	of := func(log, ready string, change ...func(*corev1.Pod)) *scene.Facts {
+		f := scenetest.WithLog(scenetest.FactsOf(scenetest.Pod(append(change, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = true })...)), log)
+		logs := f.Scene.Logs
+		f.Scene = scenetest.New(t, strings.ReplaceAll(services, "READY", ready))
+		f.Scene.Logs = logs
+		return f
+	}
+	const line = "2026-03-01T11:59:00Z ERROR cannot connect to db:5432: connection refused\n"
+	const old = "2026-03-01T09:59:00Z ERROR cannot connect to db:5432: connection refused\n"
+	const wrong = "2026-03-01T11:59:00Z ERROR lookup payments on 10.96.0.10:53: no such host\n"
+	const nameless = "could not charge the card: name resolver error: produced zero addresses\n"
+	check(t, []rulecase{
+		{"nobody behind it", of(line+line, "false"), []string{"dependency-refused"}},
+		{"no such Service", of(wrong+wrong, "true"), []string{"dependency-name-unresolved"}},
+		{"no name in the log, one in the settings", of(nameless+nameless, "true", env("PAYMENT_ADDR", "badAddress:50051")), []string{"dependency-name-unresolved"}},
+		{"once", of(line, "false"), nil},
+		{"hours ago", of(old+old, "false"), nil},
+		{"somebody is behind it", of(line+line, "true"), nil},
+		{"it answers now", of(line+line+strings.Repeat("INFO 200 GET /\n", recentLines), "false"), nil},
+	})
+}
+
+// A slip in an address is found though nothing fails yet; a name that is merely
+// not there may be of something optional.
+func TestMisnamed(t *testing.T) {
+	of := func(addr string) *scene.Scene {
+		return scenetest.New(t, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: shop, name: cart}
+spec: {replicas: 1, selector: {matchLabels: {app: cart}}, template: {metadata: {labels: {app: cart}}, spec: {containers: [{name: app, image: cart, env: [{name: CATALOG_ADDR, value: "`+addr+`"}]}]}}}
+---
+{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: catalog}, spec: {clusterIP: 10.0.0.9, ports: [{port: 3550}]}}`)
+	}
+	for addr, want := range map[string][]string{
+		"catalg:3550":     {"dependency-name-unresolved Deployment cart"},
+		"catalog:3551":    {"dependency-refused Deployment cart"},
+		"catalog:3550":    nil,
+		"recommend:3550":  nil,
+		"catalog.com:443": nil,
+		"":                nil,
+	} {
+		t.Run(addr, func(t *testing.T) {
+			var got []string
+			for _, n := range rankFindings(dependencyMisnamed(of(addr))) {
+				got = append(got, n.Cause+" "+n.Object.Kind+" "+n.Object.Name)
+				scenetest.CheckFinding(t, n)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+// Package rules holds what is known about causes, a file for each area. A rule is a function
+// of the scene alone: it returns nothing unless its predicate holds, and names what it saw.
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+)
+
+// Judge runs every rule over all that was read: own is what they find of the target,
+// all of everything else.
+func Judge(f *scene.Facts) (own, all []scene.Finding) {
+	if !f.IsWholeTarget() {
+		own = ApplyRules(f)
+	}
+	if f.Hearsay {
+		return own, nil
+	}
+	for _, o := range f.Scene.AllWorkloads() {
+		if o.Mend() == f.Mend() {
+			continue
+		}
+		all = append(all, ApplyRules(o)...)
+		if f.Target.Kind != scene.NamespaceKind || o.Target.Namespace == f.Target.Name {
+			f.Others = append(f.Others, o)
+		}
+	}
+	if f.IsWholeTarget() {
+		for _, n := range f.Scene.TroubledNodes() {
+			all = append(all, ApplyRules(n)...)
+		}
+		for _, o := range f.Others {
+			f.Replicas.Total += o.Replicas.Total
+			f.Replicas.Ready += o.Replicas.Ready
+		}
+	}
+	return own, append(all, ApplySceneRules(f.Scene)...)
+}
+
+// Rule looks for one kind of cause in the facts about one workload, or one node.
+// It is a function of the facts alone, returns nothing unless its predicate
+// holds, and says what it rests on.
+type Rule func(*scene.Facts) []scene.Finding
+
+// SceneRule looks for one kind of cause in what surrounds the workloads:
+// services, claims, quotas, autoscalers. It runs once over all that was read.
+type SceneRule func(*scene.Scene) []scene.Finding
+
+// area is a field that rules know about: one file, with the rules, the causes
+// that they name, and beside it the table of their cases. A new rule goes into
+// the file of its area; a new area is a new file and a line in each list below.
+type area struct {
+	of    []Rule
+	scene []SceneRule
+}
+
+var areas = []area{
+	attachRules,
+	autoscalerRules,
+	budgetRules,
+	claimRules,
+	configurationRules,
+	controlPlaneRules,
+	crashRules,
+	creationRules,
+	cronRules,
+	daemonRules,
+	dependencyRules,
+	dnsRules,
+	environmentRules,
+	evictionRules,
+	finalizerRules,
+	gateRules,
+	imageRules,
+	ingressRules,
+	initContainerRules,
+	jobRules,
+	logRules,
+	memoryRules,
+	nodeRules,
+	policyRules,
+	probeRules,
+	rolloutRules,
+	scaleRules,
+	schedulingRules,
+	serviceRules,
+	startRules,
+	statefulRules,
+}
+
+// causes are those of all areas, by id.
+var causes = sortCauses(
+	attachCauses,
+	autoscalerCauses,
+	budgetCauses,
+	certificateCauses,
+	claimCauses,
+	configurationCauses,
+	controlPlaneCauses,
+	crashCauses,
+	creationCauses,
+	cronCauses,
+	daemonCauses,
+	dependencyCauses,
+	dnsCauses,
+	environmentCauses,
+	evictionCauses,
+	filesystemCauses,
+	finalizerCauses,
+	gateCauses,
+	imageCauses,
+	ingressCauses,
+	initContainerCauses,
+	jobCauses,
+	memoryCauses,
+	nodeCauses,
+	policyCauses,
+	probeCauses,
+	rolloutCauses,
+	scaleCauses,
+	schedulingCauses,
+	serviceCauses,
+	startCauses,
+	statefulCauses,
+)
+
+func sortCauses(lists ...[]scene.Cause) []scene.Cause {
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, func(a, b scene.Cause) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Causes returns the published list of causes, by id.
+func Causes() []scene.Cause { return slices.Clone(causes) }
+
+// CauseOf is what the published list says of a cause.
+func CauseOf(id string) scene.Cause {
+	i, ok := slices.BinarySearchFunc(causes, id, func(c scene.Cause, id string) int { return cmp.Compare(c.ID, id) })
+	if !ok {
+		return scene.Cause{ID: id, Category: "Cluster"}
+	}
+	return causes[i]
+}
+
+func rankOf(n scene.Finding) int { return cmp.Or(n.Rank, n.Entry.Rank) }
+
+// ApplyRules runs every rule about one workload and returns the findings, the best
+// explanation first, one for each cause of an object.
+func ApplyRules(f *scene.Facts) []scene.Finding {
+	var all []scene.Finding
+	for _, a := range areas {
+		for _, rule := range a.of {
+			if f.Scene.InTime() {
+				all = append(all, rule(f)...)
+			}
+		}
+	}
+	return rankFindings(all)
+}
+
+// ApplySceneRules runs every rule about what surrounds the workloads.
+func ApplySceneRules(s *scene.Scene) []scene.Finding {
+	var all []scene.Finding
+	for _, a := range areas {
+		for _, rule := range a.scene {
+			if s.InTime() {
+				all = append(all, rule(s)...)
+			}
+		}
+	}
+	return rankFindings(all)
+}
+
+// rankFindings fills in what the published list says of each cause, and orders them.
+func rankFindings(all []scene.Finding) []scene.Finding {
+	for i := range all {
+		all[i].Entry = CauseOf(all[i].Cause)
+	}
+	slices.SortStableFunc(all, func(a, b scene.Finding) int {
+		return cmp.Or(
+			cmp.Compare(rankOf(b), rankOf(a)),
+			cmp.Compare(b.Weight, a.Weight),
+		)
+	})
+	var out []scene.Finding
+	for _, n := range all {
+		same := func(o scene.Finding) bool { return o.Cause == n.Cause && o.Object == n.Object }
+		if !slices.ContainsFunc(out, same) {
+			out = append(out, n)
+		}
+	}
+	return out
+}

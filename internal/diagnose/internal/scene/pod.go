@@ -1,0 +1,206 @@
+package scene
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// maxPods is how many Pods of a workload have their events and logs looked at.
+const maxPods = 2
+
+// CountPods counts Pods; those that are over do not count.
+func (f *Facts) CountPods(pods []Read[corev1.Pod]) {
+	for i := range pods {
+		p := &pods[i]
+		f.all = append(f.all, p)
+		if p.Object.Status.Phase == corev1.PodSucceeded || isReplaced(&p.Object) {
+			continue
+		}
+		f.Replicas.Add(&p.Object)
+	}
+}
+
+// isReplaced reports whether a Pod has failed for good and its owner makes another.
+func isReplaced(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed && slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet"}, ControllerOf(p).Kind)
+}
+
+// IsNodeSuspect reports whether a Pod's state points at its node.
+func IsNodeSuspect(p *corev1.Pod) bool {
+	if p.Spec.NodeName == "" {
+		return false
+	}
+	if p.Status.Phase == corev1.PodUnknown || slices.Contains([]string{"NodeLost", "Evicted", "NodeShutdown", "Terminated"}, p.Status.Reason) {
+		return true
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && (c.Status == corev1.ConditionUnknown || c.Reason == "NodeNotReady") {
+			return true
+		}
+	}
+	return false
+}
+
+// SchedulerMessage is what the scheduler says about a Pod without a node, "" when the
+// Pod has one.
+func SchedulerMessage(p *corev1.Pod) string {
+	if p.Spec.NodeName != "" {
+		return ""
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// PodState is how a Pod stands.
+func PodState(p Read[corev1.Pod]) Observation {
+	var restarts int32
+	for _, c := range PodContainers(&p) {
+		restarts += c.Status.RestartCount
+	}
+	ready := "not ready"
+	if IsPodReady(&p.Object) {
+		ready = "ready"
+	}
+	text := fmt.Sprintf("Pod %s is %s in phase %s, restart count %d", p.Object.Name, ready, p.Object.Status.Phase, restarts)
+	if p.Object.Spec.NodeName != "" {
+		text += ", on node " + p.Object.Spec.NodeName
+	}
+	return Observation{Text: text, Quote: "phase=" + string(p.Object.Status.Phase), Ref: p.Ref}
+}
+
+// IsPast reports whether what a Pod shows is history: it is being deleted, has
+// completed, or has failed and others do its work.
+func (f *Facts) IsPast(p *Read[corev1.Pod]) bool {
+	switch {
+	case p.Object.DeletionTimestamp != nil, p.Object.Status.Phase == corev1.PodSucceeded:
+		return true
+	case f.Job != nil && FindJobCondition(f.Job.Object, batchv1.JobComplete) != nil:
+		return true
+	case p.Object.Status.Phase != corev1.PodFailed || f.JobFailedForGood():
+		return false
+	}
+	return slices.ContainsFunc(f.Pods, func(o Read[corev1.Pod]) bool {
+		return o.Object.CreationTimestamp.After(p.Object.CreationTimestamp.Time) && IsPodWell(&o, f.Now)
+	})
+}
+
+// IsPodReady reports whether a Pod says that it is ready.
+func IsPodReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// IsPodWell reports whether a Pod needs no mending: ready and settled, or
+// completed.
+func IsPodWell(p *Read[corev1.Pod], now time.Time) bool {
+	if p.Object.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	if !IsPodReady(&p.Object) {
+		return false
+	}
+	for _, c := range PodContainers(p) {
+		done := c.Status.State.Terminated != nil && c.Status.State.Terminated.ExitCode == 0
+		if !done && !c.HasRecovered(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadySinceStart reports whether every Pod got ready within what the probes of its
+// containers allow a start to take, and has been ever since.
+func (f *Facts) ReadySinceStart() bool {
+	for c := range f.AllContainers() {
+		if c.IsDone() {
+			continue
+		}
+		running := c.Status.State.Running
+		if running == nil || running.StartedAt.IsZero() || !IsPodReady(&c.Pod.Object) || PodReadyAt(&c.Pod.Object).Sub(running.StartedAt.Time) > ProbeAllowance(c.Spec.ReadinessProbe) {
+			return false
+		}
+	}
+	return len(f.Pods) > 0
+}
+
+// PodReadyAt is when a Pod last got ready, or ceased to be.
+func PodReadyAt(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// IsFinished reports whether a Pod has ended for good.
+func IsFinished(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// nodeComes is how long a new node may take to come up.
+const nodeComes = 10 * time.Minute
+
+// IsNodeComing reports whether a node is being added for a Pod that has not waited for
+// longer than that takes.
+func (f *Facts) IsNodeComing(p *Read[corev1.Pod]) bool {
+	for e := range f.EventsOf("Pod", p.Object.Name) {
+		if e.Object.Reason == "TriggeredScaleUp" && f.IsFresh(e) {
+			return !HasWaited(&p.Object, f.Now, nodeComes)
+		}
+	}
+	return false
+}
+
+// PickPods picks the Pods whose state tells most about their owner: first, if it is
+// given, then those that are not well, the newest first; when all are well one
+// stands for all. What is left of Pods that were replaced long ago tells nothing.
+func PickPods(f *Facts, pods []Read[corev1.Pod], first *Read[corev1.Pod]) []Read[corev1.Pod] {
+	var picked []Read[corev1.Pod]
+	if first != nil {
+		picked = append(picked, *first)
+	}
+	pods = slices.Clone(pods)
+	slices.SortStableFunc(pods, func(a, b Read[corev1.Pod]) int {
+		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
+	})
+	for i := range pods {
+		p := &pods[i]
+		own := first != nil && first.Object.Name == p.Object.Name
+		if len(picked) < maxPods && !own && !IsPodWell(p, f.Now) && !f.leftOver(&p.Object) {
+			picked = append(picked, *p)
+		}
+	}
+	if len(picked) == 0 {
+		for i := range pods {
+			if !f.leftOver(&pods[i].Object) {
+				return pods[i : i+1]
+			}
+		}
+	}
+	return picked
+}
+
+// leftOver reports whether a Pod is what remains of one that failed and whose owner
+// has all the Pods it wants without it.
+func (f *Facts) leftOver(p *corev1.Pod) bool {
+	switch {
+	case p.Status.Phase != corev1.PodFailed || f.Mend().Kind == "Pod":
+		return false
+	case f.IsOfJob():
+		return f.Job != nil && FindJobCondition(f.Job.Object, batchv1.JobComplete) != nil
+	}
+	return f.WorkloadWell()
+}

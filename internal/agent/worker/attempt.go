@@ -123,7 +123,7 @@ func (a *attempt) startAgent(ctx context.Context) error {
 	}
 	guards := a.guardOpeners()
 	box, err := process.New(ctx, process.Options{
-		Stdin: stdin, Stdout: a.output.stdout.theirs, Stderr: a.output.stderr.theirs,
+		Stdin: stdin, Stdout: a.output.stdout.Theirs, Stderr: a.output.stderr.Theirs,
 		Listen: len(guards), Names: true, Name: a.spec.WorkerName(), Owner: a.dir.OwnerName(),
 		NoNamespaces:   a.spec.Require == agent.RequireNone,
 		MaxMemoryBytes: a.spec.MaxMemoryBytes, MaxProcesses: a.spec.MaxProcesses, MaxCPUs: maxCPUs,

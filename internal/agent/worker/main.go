@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/hook"
 	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/portable"
@@ -33,10 +33,10 @@ func InitMain(args []string) int { return process.Init(args, os.Stderr) }
 
 // HookCommand is the hidden command by which an agent's CLI asks whether it may run
 // a shell command.
-const HookCommand = agent.HookCommand
+const HookCommand = hook.Command
 
 // HookMain is the body of HookCommand.
-func HookMain(args []string) int { return agent.Hook(args, os.Stdin, os.Stdout) }
+func HookMain(args []string) int { return hook.AnswerQuestion(args, os.Stdin, os.Stdout) }
 
 // ChooseCommand is the command that starts a worker: by default this very program.
 func ChooseCommand(command []string) ([]string, error) {

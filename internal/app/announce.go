@@ -195,6 +195,6 @@ func (a *Investigator) tellStorm(ctx context.Context, s store.Storm) error {
 	for _, inc := range list {
 		investigated[inc.ID] = inc.Status.Open() || !inc.StartedAt.IsZero()
 	}
-	m := notify.Storm{ID: s.ID, Cluster: s.Cluster, Began: s.StartedAt, Incidents: list, Investigated: investigated}
+	m := notify.Storm{ID: s.ID, Cluster: s.Cluster, Incidents: list, Investigated: investigated}
 	return a.notifier.Notify(ctx, notify.StormOf(m, ""))
 }

@@ -63,13 +63,14 @@ func (m *Masker) value(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		name, _ := v["name"].(string)
+		called, _ := v["name"].(string)
 		for k, e := range v {
 			under := k
 			if k == "value" {
-				under = cmp.Or(name, key) // an environment variable, or a field of its own
+				under = cmp.Or(called, key) // an environment variable, or a field of its own
 			}
-			out[m.maskRules(m.maskKnown(k))] = m.value(under, e)
+			name, _ := m.maskRules(m.maskKnown(k))
+			out[name] = m.value(under, e)
 		}
 		return out
 	case []any:
@@ -89,7 +90,7 @@ func (m *Masker) scalar(key string, v any) any {
 	if err != nil {
 		return v
 	}
-	masked := m.maskRules(m.maskKnown(string(plain)))
+	masked, _ := m.maskRules(m.maskKnown(string(plain)))
 	if masked == string(plain) {
 		return v
 	}

@@ -18,8 +18,13 @@ func (m *Masker) Log(stretch []byte) (masked []byte, settled int) {
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
 	}
-	data, value := openFields(lines)
-	key := len(lines) - keyRun(lines, true)
+	data, value, key := openEnds(lines)
+	if text := string(stretch); isDisguised(text) {
+		seen := strings.SplitAfter(undisguised(text), "\n")[:len(lines)]
+		if d, v, k := openEnds(seen); d != data || v != value || k != key || keyRun(seen, false) != keyRun(lines, false) {
+			lines, data, value, key = seen, d, v, k // as what is masked there is written
+		}
+	}
 	settled = min(data, value, key)
 	for i := range keyRun(lines, false) {
 		lines[i] = m.keyLine(lines[i])
@@ -36,6 +41,13 @@ func (m *Masker) Log(stretch []byte) (masked []byte, settled int) {
 		lines = append(lines[:data], withPrefixes(heads, block.masked()))
 	}
 	return []byte(m.behindPrefixes(m.String(strings.Join(lines, "")))), settled
+}
+
+// openEnds are where what may be a secret by lines that are not there begins in a stretch:
+// the data of an object, a value, a key.
+func openEnds(lines []string) (data, value, key int) {
+	data, value = openFields(lines)
+	return data, value, len(lines) - keyRun(lines, true)
 }
 
 // overLines are words in what a secret stands on another line of: manifests, names and keys

@@ -77,7 +77,10 @@ func (m *Masker) text(s string, level int) string {
 	masked := m.maskKnown(s)
 	masked = m.maskSecretObjects(masked)
 	masked = m.maskEncoded(masked, level)
-	masked = m.maskAgain(m.maskRules(masked), level)
+	masked, disguised := m.maskRules(masked)
+	if masked = m.maskAgain(masked, level); disguised {
+		masked = m.maskReadObjects(masked, level)
+	}
 	if m.learned() != before {
 		// What was learned may stand before the name that gave it away.
 		masked = m.maskKnown(masked)
@@ -96,7 +99,7 @@ func (m *Masker) maskAgain(s string, level int) string {
 		if again == s {
 			break
 		}
-		s = m.maskRules(again)
+		s, _ = m.maskRules(again)
 	}
 	return s
 }
@@ -188,8 +191,6 @@ type walk struct {
 	// out once shifted.
 	hints []int
 	taken []shift
-	// disguised is set when there is something a reader does not see.
-	disguised bool
 }
 
 // shift is a part of a text that something longer or shorter stands for.
@@ -204,20 +205,18 @@ const maxRounds = 16
 
 // maskRules walks over s and applies the rules where their hints stand. Where tags stand
 // now, a rule may find what it did not before: the hints are asked again until none does,
-// so that masking what is masked changes nothing.
-func (m *Masker) maskRules(s string) string {
-	s, disguised := m.walked(s)
-	if disguised {
-		s = m.maskReading(s)
+// so that masking what is masked changes nothing. It reports whether s is disguised.
+func (m *Masker) maskRules(s string) (masked string, disguised bool) {
+	if disguised = isDisguised(s); disguised {
+		s = m.maskReading(s) // before a part of what is meant is taken for the whole
 	}
-	return s
+	return m.walked(s), disguised
 }
 
-// walked is a text in whose walks nothing more is found, and whether it is disguised.
-func (m *Masker) walked(s string) (masked string, disguised bool) {
+// walked is a text in whose walks nothing more is found.
+func (m *Masker) walked(s string) string {
 	w := &walk{m: m, s: s}
 	w.everywhere()
-	disguised = w.disguised
 	for round := 1; w.done > 0; round++ {
 		m.learn(w.found)
 		w.out.WriteString(w.s[w.done:])
@@ -227,9 +226,8 @@ func (m *Masker) walked(s string) (masked string, disguised bool) {
 		}
 		w = &walk{m: m, s: s, hints: w.shifted()}
 		w.again()
-		disguised = disguised || w.disguised
 	}
-	return s, disguised
+	return s
 }
 
 // everywhere walks over all of a text, and takes note of where hints stand.
@@ -340,7 +338,6 @@ func (w *walk) find(at int) part {
 			hint = true
 			w.hints = append(w.hints, at)
 		}
-		w.disguised = w.disguised || r.disguise
 		if r.each != nil {
 			w.expect(r.each(w.s, at))
 		}

@@ -309,7 +309,7 @@ func plainly(text string) string {
 	if plain, ok := decoded(text); ok && learnable(plain) {
 		return plain
 	}
-	return text
+	return undisguised(text)
 }
 
 // decoded returns what a text is the base64 of, if that is text.

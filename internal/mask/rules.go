@@ -24,8 +24,6 @@ type rule struct {
 	find func(s string, at int) (from, to int)
 	// each finds several secrets, which lie behind the hint: those of a list. Nil finds none.
 	each func(s string, at int) []part
-	// disguise marks what only says that there is more in a text than can be seen.
-	disguise bool
 }
 
 func (r *rule) at(s string, at int) bool {
@@ -122,7 +120,6 @@ func allRules() []rule {
 	rules = append(rules, nameRules()...)
 	rules = append(rules, commandRules()...)
 	rules = append(rules, redisRules()...)
-	rules = append(rules, disguiseRules()...)
 	for _, p := range patterns {
 		rules = append(rules, p.rule())
 	}

@@ -9,7 +9,6 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
-	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
@@ -46,52 +45,46 @@ type launched struct {
 }
 
 // launchWorker starts the worker of a try, unless it was started already.
-func (r *Runner) launchWorker(ctx context.Context, o Order, t try) (launched, error) {
-	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
+func (s *session) launchWorker(ctx context.Context, t try) (launched, error) {
+	if res, err := s.cancelledEarly(ctx); err != nil || res.State.Terminal() {
 		return launched{Result: res}, err
 	}
-	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	if s.ws == nil {
+		return launched{Result: failedResult(nightcrier.FailStart, s.noWorkspace)}, nil
+	}
+	cred, why := s.cfg.Clusters.Access(ctx, s.incident.Cluster, s.incident.Namespace())
+	learned, err := s.mask.Seal()
 	if err != nil {
 		return launched{}, err
 	}
-	ws, err := r.cfg.Root.Open(o.IncidentID)
-	if err != nil {
-		return launched{Result: failedResult(nightcrier.FailStart, err)}, nil
-	}
-	defer ws.Close()
-	cred, why := r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace())
-	learned, err := r.maskerFor(o.RunID).Seal()
-	if err != nil {
+	if err := s.appendNote(ctx, fmt.Sprintf("launch#%d", t.attempt), newLogItem(t.what, s.order.Agent.Executor, accessText(cred != nil, why))); err != nil {
 		return launched{}, err
 	}
-	if err := r.appendNote(ctx, o.RunID, fmt.Sprintf("launch#%d", t.attempt), newLogItem(t.what, o.Agent.Executor, accessText(cred != nil, why))); err != nil {
-		return launched{}, err
-	}
-	if err := r.makeAgentLog(ctx, o, ws); err != nil {
+	if err := s.makeAgentLog(ctx); err != nil {
 		res, err := unpreparedResult(ctx, err)
-		return launched{Result: res}, errors.Join(err, r.noteUnstarted(ctx, o, t, res))
+		return launched{Result: res}, errors.Join(err, s.noteUnstarted(ctx, t, res))
 	}
-	s := workerSpec(o, inc, ws, t)
-	s.BudgetDir = r.cfg.BudgetDir
-	h, err := r.cfg.Workers.Launch(ctx, s, cred, learned)
+	spec := s.workerSpec(t)
+	spec.BudgetDir = s.cfg.BudgetDir
+	h, err := s.cfg.Workers.Launch(ctx, spec, cred, learned)
 	if err != nil {
 		if ctx.Err() != nil {
 			return launched{}, err
 		}
-		r.loggerFor(inc).Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", o.Agent.Command, "workspace", ws.Dir())
+		s.log.Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", s.order.Agent.Command, "workspace", s.ws.Dir())
 		res := failedResult(classOf(err, nightcrier.FailStart), err)
-		return launched{Result: res}, r.noteUnstarted(ctx, o, t, res)
+		return launched{Result: res}, s.noteUnstarted(ctx, t, res)
 	}
-	r.loggerFor(inc).Info("agent started", "event", "agent_started", "workspace", ws.Dir(), "executor", o.Agent.Executor, "step", t.step)
+	s.log.Info("agent started", "event", "agent_started", "workspace", s.ws.Dir(), "executor", s.order.Agent.Executor, "step", t.step)
 	return launched{Handle: h}, nil
 }
 
 // noteUnstarted tells of a try that came to no agent, if there is another.
-func (r *Runner) noteUnstarted(ctx context.Context, o Order, t try, res nightcrier.AgentResult) error {
+func (s *session) noteUnstarted(ctx context.Context, t try, res nightcrier.AgentResult) error {
 	if !res.FailureClass.Retryable() || t.attempt >= maxAttempts {
 		return nil
 	}
-	return r.noteRetry(ctx, o, t.attempt, res)
+	return s.noteRetry(ctx, t.attempt, res)
 }
 
 // accessText says whether the agent can look into the cluster, and what is to be
@@ -103,77 +96,74 @@ func accessText(can bool, why string) string {
 	return "which cannot look into the cluster" + reasonSuffix(why)
 }
 
-func workerSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace, t try) backend.Spec {
-	s := backend.Spec{
-		Version: backend.SpecVersion, Spec: o.Agent, RunID: o.RunID, IncidentID: inc.ID, Cluster: inc.Cluster, Namespace: inc.Namespace(), Step: t.step, Attempt: t.attempt,
-		Workspace: ws.Dir(),
+func (s *session) workerSpec(t try) backend.Spec {
+	spec := backend.Spec{
+		Version: backend.SpecVersion, Spec: s.order.Agent, RunID: s.order.RunID, IncidentID: s.incident.ID, Cluster: s.incident.Cluster, Namespace: s.incident.Namespace(), Step: t.step, Attempt: t.attempt,
+		Workspace: s.ws.Dir(),
 	}
 	if t.change != nil {
-		t.change(&s)
+		t.change(&spec)
 	}
-	return s
+	return spec
 }
 
 // awaitWorker follows the worker until its agent is verified gone, and files what the
 // agent does in the journal and the log.
-func (r *Runner) awaitWorker(ctx context.Context, o Order, t try, h backend.Handle) (nightcrier.AgentResult, error) {
-	ws, err := r.cfg.Root.Open(o.IncidentID)
-	if err != nil {
-		return nightcrier.AgentResult{}, err
+func (s *session) awaitWorker(ctx context.Context, t try, h backend.Handle) (nightcrier.AgentResult, error) {
+	if s.ws == nil {
+		return nightcrier.AgentResult{}, s.noWorkspace
 	}
-	defer ws.Close()
-	log, err := r.openAgentLog(ctx, o, ws)
+	log, err := s.openAgentLog(ctx)
 	if err != nil {
 		return nightcrier.AgentResult{}, err
 	}
 	defer log.Close()
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.forwardCancel(forward, o, h)
+	go s.forwardCancel(forward, h)
 
-	ended, err := r.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
-		e.Run, e.Step, e.Attempt = o.RunID, t.step, t.attempt
-		return r.fileEntry(ctx, o, ws, log, e)
+	ended, err := s.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
+		e.Run, e.Step, e.Attempt = s.order.RunID, t.step, t.attempt
+		return s.fileEntry(ctx, log, e)
 	})
 	if err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	res, m := ended.Result, r.maskerFor(o.RunID)
-	r.learnFrom(m, ended.Learned)
-	res.FailureReason = m.String(res.FailureReason) // it is the agent's or its model's word
-	if err := keepFinalMessage(ws, &res, m); err != nil {
+	res := ended.Result
+	s.learnFrom(s.mask, ended.Learned)
+	res.FailureReason = s.mask.String(res.FailureReason) // it is the agent's or its model's word
+	if err := s.keepFinalMessage(&res); err != nil {
 		return res, err
 	}
 	if res.FailureClass.Retryable() && t.attempt < maxAttempts {
 		// Half a report is nothing for the next attempt to hand in.
-		err = errors.Join(ws.ClearScratch(), r.noteRetry(ctx, o, t.attempt, res))
+		err = errors.Join(s.ws.ClearScratch(), s.noteRetry(ctx, t.attempt, res))
 	}
 	return res, err
 }
 
 // noteRetry says why nothing happens for a while: the agent is tried again.
-func (r *Runner) noteRetry(ctx context.Context, o Order, attempt int, res nightcrier.AgentResult) error {
-	r.cfg.Logger.Warn("agent failed; it is tried again", "component", "run", "event", "agent_retry", "incident_id", o.IncidentID,
-		"attempt", attempt, "of", maxAttempts, "retry_in", r.cfg.RetryPause.String(), "failure_class", string(res.FailureClass), "failure_reason", res.FailureReason)
-	return r.appendNote(ctx, o.RunID, fmt.Sprintf("retry#%d", attempt),
-		newLogItem("attempt %d of %d failed (%s); trying again in %s", attempt, maxAttempts, res.FailureClass, r.cfg.RetryPause))
+func (s *session) noteRetry(ctx context.Context, attempt int, res nightcrier.AgentResult) error {
+	s.log.Warn("agent failed; it is tried again", "event", "agent_retry", "attempt", attempt, "of", maxAttempts, "retry_in", s.cfg.RetryPause.String(), "failure_class", string(res.FailureClass), "failure_reason", res.FailureReason)
+	return s.appendNote(ctx, fmt.Sprintf("retry#%d", attempt),
+		newLogItem("attempt %d of %d failed (%s); trying again in %s", attempt, maxAttempts, res.FailureClass, s.cfg.RetryPause))
 }
 
 // keepFinalMessage moves the agent's last words out of the result, which becomes
 // a checkpoint. Those of an earlier attempt go.
-func keepFinalMessage(ws *workspace.Workspace, res *nightcrier.AgentResult, m *mask.Masker) error {
+func (s *session) keepFinalMessage(res *nightcrier.AgentResult) error {
 	if res.FinalMessage == "" {
-		return ws.Remove(finalMessage)
+		return s.ws.Remove(finalMessage)
 	}
-	text := m.String(res.FinalMessage)
+	text := s.mask.String(res.FinalMessage)
 	res.FinalMessage = ""
-	return ws.WriteFile(finalMessage, []byte(text), 0o600)
+	return s.ws.WriteFile(finalMessage, []byte(text), 0o600)
 }
 
 // fileEntry stores one entry of the worker and shows what it changes.
-func (r *Runner) fileEntry(ctx context.Context, o Order, ws *workspace.Workspace, log *agentLog, e nightcrier.JournalEntry) error {
+func (s *session) fileEntry(ctx context.Context, log *agentLog, e nightcrier.JournalEntry) error {
 	entries := []nightcrier.JournalEntry{e}
-	if err := r.appendEntries(ctx, o.RunID, entries); err != nil {
+	if err := s.appendEntries(ctx, entries); err != nil {
 		return err
 	}
 	e = entries[0] // masked
@@ -194,7 +184,7 @@ func (r *Runner) fileEntry(ctx context.Context, o Order, ws *workspace.Workspace
 	if st.To.Terminal() {
 		details = append(details, "failure_class", string(st.FailureClass), "failure_reason", st.Reason)
 	}
-	return r.showProgress(ctx, o, ws, store.Progress{State: st.To}, details...)
+	return s.showProgress(ctx, store.Progress{State: st.To}, details...)
 }
 
 // maxLoggedCommand bounds a command line in a log, in bytes; the journal has all of it.
@@ -202,8 +192,8 @@ const maxLoggedCommand = 1 << 10
 
 // showProgress records progress and refreshes incident.json; the details are logged with
 // the agent's state.
-func (r *Runner) showProgress(ctx context.Context, o Order, ws *workspace.Workspace, p store.Progress, details ...any) error {
-	inc, err := r.cfg.Store.NoteProgress(ctx, o.RunID, p)
+func (s *session) showProgress(ctx context.Context, p store.Progress, details ...any) error {
+	inc, err := s.cfg.Store.NoteProgress(ctx, s.order.RunID, p)
 	if err != nil {
 		return err
 	}
@@ -212,20 +202,20 @@ func (r *Runner) showProgress(ctx context.Context, o Order, ws *workspace.Worksp
 		if p.State.Terminal() && p.State != nightcrier.StateSuccess {
 			level = slog.LevelWarn
 		}
-		r.loggerFor(inc).With(details...).Log(ctx, level, "agent state", "event", "agent_"+string(p.State), "workspace", ws.Dir())
+		s.log.With(details...).Log(ctx, level, "agent state", "event", "agent_"+string(p.State), "workspace", s.ws.Dir())
 	}
-	return ws.WriteIncident(&inc)
+	return s.ws.WriteIncident(&inc)
 }
 
 // forwardCancel waits for a cancellation, recorded before or during this
 // process, and hands it to the worker.
-func (r *Runner) forwardCancel(ctx context.Context, o Order, h backend.Handle) {
-	cause, err := r.awaitCancel(ctx, o.RunID)
+func (s *session) forwardCancel(ctx context.Context, h backend.Handle) {
+	cause, err := s.awaitCancel(ctx, s.order.RunID)
 	if err == nil {
-		err = r.cfg.Workers.Cancel(ctx, h, cause)
+		err = s.cfg.Workers.Cancel(ctx, h, cause)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.cfg.Logger.Error("cancel was not delivered", "event", "cancel_failed", "incident_id", o.IncidentID, "error", err)
+		s.log.Error("cancel was not delivered", "event", "cancel_failed", "error", err)
 	}
 }
 
@@ -247,8 +237,8 @@ func (r *Runner) awaitCancel(ctx context.Context, runID string) (cause string, e
 
 // cancelledEarly is the result of a run whose cancellation was asked for before
 // its agent was started.
-func (r *Runner) cancelledEarly(ctx context.Context, o Order) (nightcrier.AgentResult, error) {
-	asked, cause, err := r.cfg.Store.CancelRequested(ctx, o.RunID)
+func (s *session) cancelledEarly(ctx context.Context) (nightcrier.AgentResult, error) {
+	asked, cause, err := s.cfg.Store.CancelRequested(ctx, s.order.RunID)
 	if err != nil || !asked {
 		return nightcrier.AgentResult{}, err
 	}

@@ -29,16 +29,16 @@ type agentLog struct {
 }
 
 // openAgentLog renders what the journal holds so far and stays open for more.
-func (r *Runner) openAgentLog(ctx context.Context, o Order, ws *workspace.Workspace) (*agentLog, error) {
+func (s *session) openAgentLog(ctx context.Context) (*agentLog, error) {
 	l := &agentLog{seen: map[string]bool{}}
 	var err error
-	if l.log, err = createFile(ws, agentLogFile); err != nil {
+	if l.log, err = createFile(s.ws, agentLogFile); err != nil {
 		return nil, err
 	}
-	if l.commands, err = createFile(ws, commandsFile); err != nil {
+	if l.commands, err = createFile(s.ws, commandsFile); err != nil {
 		return nil, errors.Join(err, l.log.Close())
 	}
-	if err := r.eachEntry(ctx, o.RunID, l.addEntry); err != nil {
+	if err := s.eachEntry(ctx, l.addEntry); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -46,8 +46,8 @@ func (r *Runner) openAgentLog(ctx context.Context, o Order, ws *workspace.Worksp
 
 // makeAgentLog makes the files before there is an agent: a server that dies while it
 // starts one leaves them beside it.
-func (r *Runner) makeAgentLog(ctx context.Context, o Order, ws *workspace.Workspace) error {
-	l, err := r.openAgentLog(ctx, o, ws)
+func (s *session) makeAgentLog(ctx context.Context) error {
+	l, err := s.openAgentLog(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,13 +56,13 @@ func (r *Runner) makeAgentLog(ctx context.Context, o Order, ws *workspace.Worksp
 
 // renderLog writes the files once more, now with how the run ended. The journal is
 // the record: where the files cannot be written the run ends all the same.
-func (r *Runner) renderLog(ctx context.Context, o Order, ws *workspace.Workspace) {
-	l, err := r.openAgentLog(ctx, o, ws)
+func (s *session) renderLog(ctx context.Context) {
+	l, err := s.openAgentLog(ctx)
 	if err == nil {
 		err = l.Close()
 	}
 	if err != nil {
-		r.cfg.Logger.Warn("agent.log is not complete", "component", "run", "event", "agent_log", "incident_id", o.IncidentID, "error", err)
+		s.log.Warn("agent.log is not complete", "event", "agent_log", "error", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 
 	"nightcrier.dev/nightcrier"
@@ -46,17 +47,29 @@ func accessOf(cred *backend.Credential, why string) Access {
 	return Access{true, why, cred.Namespaces}
 }
 
-// writeBegun writes what the run began with.
-func (r *Runner) writeBegun(b Begun, ws *workspace.Workspace) error {
-	b.Payload, b.Event.Raw = string(b.Event.Raw), nil
+// newBegun is what this run begins with. Its access is that of the agent as long as it is not
+// started.
+func (s *session) newBegun(ctx context.Context) (b Begun, err error) {
+	b = Begun{
+		Incident: s.incident, Order: s.order, Evidence: len(s.evidence.Items()), Workspace: s.ws.Dir(), Context: s.cfg.Clusters.Context(s.incident.Cluster),
+		Access: accessOf(s.cfg.Clusters.Access(ctx, s.incident.Cluster, s.incident.Namespace())),
+	}
+	b.Run, err = s.cfg.Store.Run(ctx, s.order.RunID)
+	return b, err
+}
+
+// writeBegun writes it down, with the event that led there.
+func (s *session) writeBegun(b Begun, ev nightcrier.Event) error {
+	b.Payload, b.Event = string(ev.Raw), ev
+	b.Event.Raw = nil
 	raw, err := json.Marshal(b)
 	if err == nil {
-		raw, err = r.maskerFor(b.Run.ID).Strings(raw)
+		raw, err = s.mask.Strings(raw)
 	}
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "%s: %w", BegunFile, err)
 	}
-	return ws.WriteFile(BegunFile, raw, 0o600)
+	return s.ws.WriteFile(BegunFile, raw, 0o600)
 }
 
 // ReadBegun reads what a run began with. It is an Invalid error where that is none.

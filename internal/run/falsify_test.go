@@ -140,17 +140,17 @@ func TestEvidenceOfAnEarlierRunIsNone(t *testing.T) {
 	b := newBench(t, Builtin, nil)
 	b.investigate()
 	o := Order{RunID: nightcrier.NewID(), IncidentID: b.inc.ID, Agent: agent.Spec{Executor: "script"}}
-	ws, err := b.root.Open(b.inc.ID)
-	b.must(err)
-	defer ws.Close()
 	md := []byte(b.read(agentReport))
 	for name, c := range map[string]struct {
 		run  string
 		seen bool
 	}{"the same run": {b.run.ID, true}, "another run": {o.RunID, false}} {
 		o.RunID = c.run
-		rep, err := b.runner.judgeReport(t.Context(), o, md, &b.inc, ws)
+		s, err := b.runner.openSession(t.Context(), o)
 		b.must(err)
+		b.must(s.openEvidence(t.Context()))
+		rep := s.judgeReport(md)
+		s.close()
 		if (rep.CheckedShare > 0) != c.seen {
 			t.Errorf("%s: %.2f of the facts are checked", name, rep.CheckedShare)
 		}

@@ -15,30 +15,30 @@ type remark struct {
 }
 
 // appendNote appends one entry of our own.
-func (r *Runner) appendNote(ctx context.Context, runID, key string, it journal.Item) error {
-	return r.appendNotes(ctx, runID, remark{key, it})
+func (s *session) appendNote(ctx context.Context, key string, it journal.Item) error {
+	return s.appendNotes(ctx, remark{key, it})
 }
 
 // appendNotes appends entries of our own in one transaction.
-func (r *Runner) appendNotes(ctx context.Context, runID string, list ...remark) error {
+func (s *session) appendNotes(ctx context.Context, list ...remark) error {
 	entries := make([]nightcrier.JournalEntry, len(list))
 	for i, n := range list {
 		data, err := n.item.JSON()
 		if err != nil {
 			return err
 		}
-		entries[i] = nightcrier.JournalEntry{Run: runID, Key: n.key, Step: step, Time: r.cfg.Now(), Type: n.item.Type, Data: data}
+		entries[i] = nightcrier.JournalEntry{Run: s.order.RunID, Key: n.key, Step: step, Time: s.cfg.Now(), Type: n.item.Type, Data: data}
 	}
-	return r.appendEntries(ctx, runID, entries)
+	return s.appendEntries(ctx, entries)
 }
 
 // journalPage is how many entries are read at once.
 const journalPage = 500
 
 // eachEntry calls fn for every entry of a run's journal, oldest first.
-func (r *Runner) eachEntry(ctx context.Context, runID string, fn func(nightcrier.JournalEntry) error) error {
+func (s *session) eachEntry(ctx context.Context, fn func(nightcrier.JournalEntry) error) error {
 	for from := int64(1); ; {
-		entries, err := r.cfg.Store.Journal(ctx, runID, from, journalPage)
+		entries, err := s.cfg.Store.Journal(ctx, s.order.RunID, from, journalPage)
 		if err != nil {
 			return err
 		}
@@ -55,20 +55,20 @@ func (r *Runner) eachEntry(ctx context.Context, runID string, fn func(nightcrier
 }
 
 // appendEntries masks entries, in place, and stores them in one transaction.
-func (r *Runner) appendEntries(ctx context.Context, runID string, entries []nightcrier.JournalEntry) error {
+func (s *session) appendEntries(ctx context.Context, entries []nightcrier.JournalEntry) error {
 	for i := range entries {
-		data, err := r.maskerFor(runID).Strings(entries[i].Data)
+		data, err := s.mask.Strings(entries[i].Data)
 		if err != nil {
 			return err
 		}
 		entries[i].Data = data
 	}
-	if _, err := r.cfg.Store.AppendJournal(ctx, runID, entries...); err != nil {
+	if _, err := s.cfg.Store.AppendJournal(ctx, s.order.RunID, entries...); err != nil {
 		return err
 	}
-	if r.cfg.Journaled != nil {
+	if s.cfg.Journaled != nil {
 		for _, e := range entries {
-			r.cfg.Journaled(e)
+			s.cfg.Journaled(e)
 		}
 	}
 	return nil

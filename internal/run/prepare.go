@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -14,7 +13,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/readonly"
-	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
@@ -35,37 +33,36 @@ const (
 // the skill. Its result is terminal when no agent is to be started: the builtin
 // executor has its report, the run was cancelled, or there is no workspace.
 func (r *Runner) prepareRun(ctx context.Context, o Order) (nightcrier.AgentResult, error) {
-	inc, err := r.cfg.Store.BeginRun(ctx, o.RunID)
+	s, err := r.beginSession(ctx, o)
 	if err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	r.loggerFor(inc).Info("investigation begins", "event", "investigation_started", "run", o.RunID)
-	ws, err := r.cfg.Root.Create(inc.ID)
-	if err != nil {
-		return unpreparedResult(ctx, err)
+	defer s.close()
+	s.log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
+	if s.ws == nil {
+		return unpreparedResult(ctx, s.noWorkspace)
 	}
-	defer ws.Close()
-	if err := r.noteState(ctx, o, journal.State{To: nightcrier.StateCreated}); err != nil {
+	if err := s.noteState(ctx, journal.State{To: nightcrier.StateCreated}); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
-	if err := errors.Join(removeOldResults(ws), r.fillWorkspace(ctx, o, inc, ws)); err != nil {
+	if err := errors.Join(s.removeOldResults(), s.fillWorkspace(ctx)); err != nil {
 		return unpreparedResult(ctx, err)
 	}
-	if res, err := r.cancelledEarly(ctx, o); err != nil || res.State.Terminal() {
+	if res, err := s.cancelledEarly(ctx); err != nil || res.State.Terminal() {
 		return res, err
 	}
 	if o.Agent.Executor != Builtin {
-		return r.checkBudget(o, inc), nil
+		return s.checkBudget(), nil
 	}
-	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: inc.StartedAt, EndedAt: r.cfg.Now()}, nil
+	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: s.incident.StartedAt, EndedAt: r.cfg.Now()}, nil
 }
 
 // checkBudget says how a run goes on whose facts are collected: its agent is asked, unless
 // nothing is left to spend on it.
-func (r *Runner) checkBudget(o Order, inc nightcrier.Incident) nightcrier.AgentResult {
-	if r.cfg.Afford != nil {
-		if err := r.cfg.Afford(o, inc.Cluster); err != nil {
-			r.loggerFor(inc).Warn("the agent is not asked", "event", "budget", "error", err)
+func (s *session) checkBudget() nightcrier.AgentResult {
+	if s.cfg.Afford != nil {
+		if err := s.cfg.Afford(s.order, s.incident.Cluster); err != nil {
+			s.log.Warn("the agent is not asked", "event", "budget", "error", err)
 			return failedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
 		}
 	}
@@ -74,10 +71,10 @@ func (r *Runner) checkBudget(o Order, inc nightcrier.Incident) nightcrier.AgentR
 
 // removeOldResults removes what an earlier run of the incident delivered, so that nothing of
 // it is taken for this one's.
-func removeOldResults(ws *workspace.Workspace) error {
-	err := errors.Join(ws.ClearScratch(), ws.RemoveTree(workspace.RecordDir))
+func (s *session) removeOldResults() error {
+	err := errors.Join(s.ws.ClearScratch(), s.ws.RemoveTree(workspace.RecordDir))
 	for _, rel := range []string{agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile} {
-		err = errors.Join(err, ws.Remove(rel))
+		err = errors.Join(err, s.ws.Remove(rel))
 	}
 	return err
 }
@@ -91,50 +88,39 @@ func unpreparedResult(ctx context.Context, err error) (nightcrier.AgentResult, e
 	return failedResult(classOf(err, nightcrier.FailStart), err), nil
 }
 
-func (r *Runner) noteState(ctx context.Context, o Order, s journal.State) error {
-	return r.appendNote(ctx, o.RunID, "state:"+string(s.To), journal.OfState(s))
+func (s *session) noteState(ctx context.Context, st journal.State) error {
+	return s.appendNote(ctx, "state:"+string(st.To), journal.OfState(st))
 }
 
 // fillWorkspace collects the facts and writes every file that the agent is given.
-func (r *Runner) fillWorkspace(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) error {
-	ev, err := r.cfg.Store.Event(ctx, inc.EventID)
+func (s *session) fillWorkspace(ctx context.Context) error {
+	if err := s.openEvidence(ctx); err != nil {
+		return err
+	}
+	began, err := s.newBegun(ctx)
 	if err != nil {
 		return err
 	}
-	began := Begun{Incident: inc, Event: ev, Order: o, Workspace: ws.Dir(), Context: r.cfg.Clusters.Context(inc.Cluster)}
-	if began.Run, err = r.cfg.Store.Run(ctx, o.RunID); err != nil {
-		return err
-	}
-	d, now, err := r.diagnoseIncident(ctx, &began, ws)
+	f, err := s.collectFacts(ctx, began)
 	if err != nil {
 		return err
 	}
-	more, lacking, err := r.runTriageScript(ctx, o, inc, ws)
+	bundle, err := s.newBundle(began, f)
 	if err != nil {
 		return err
 	}
-	d.Incomplete = joinReasons(d.Incomplete, lacking)
-	who, err := executorOf(o)
-	if err != nil {
+	if err := s.writeBegun(began, f.event); err != nil {
 		return err
 	}
-	began.Access = accessOf(r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace()))
-	bundle, err := r.newBundle(began, who, d, more, now)
-	if err != nil {
-		return err
-	}
-	if err := r.writeBegun(began, ws); err != nil {
-		return err
-	}
-	skills, err := r.installFiles(bundle, ws)
+	skills, err := s.installFiles(bundle, s.ws)
 	if err != nil {
 		return err
 	}
 	for _, w := range bundle.Warnings {
-		r.loggerFor(inc).Warn(w, "event", "context_size")
+		s.log.Warn(w, "event", "context_size")
 	}
-	return r.showProgress(ctx, o, ws, store.Progress{
-		State: nightcrier.StateCreated, Executor: o.Agent.Executor, Workspace: ws.Dir(),
+	return s.showProgress(ctx, store.Progress{
+		State: nightcrier.StateCreated, Executor: s.order.Agent.Executor, Workspace: s.ws.Dir(),
 		ContextIncomplete: bundle.Incomplete, Skills: skills,
 	})
 }
@@ -167,46 +153,45 @@ func (r *Runner) includedSkills() []prompt.Skill {
 	return all
 }
 
-// diagnoseIncident looks into the cluster and keeps what it finds. It returns the time of
-// that look as well.
-func (r *Runner) diagnoseIncident(ctx context.Context, began *Begun, ws *workspace.Workspace) (d diagnose.Diagnosis, now time.Time, err error) {
-	o, inc := began.Order, &began.Incident
-	rec, err := evidence.Open(filepath.Join(ws.Dir(), evidenceDir))
+// facts are what was found out before an agent is asked.
+type facts struct {
+	diagnose.Diagnosis
+	event nightcrier.Event
+	now   time.Time
+	// script is what the triage script adds to the report.
+	script string
+}
+
+// collectFacts looks into the cluster, keeps what it finds, and runs the triage script.
+func (s *session) collectFacts(ctx context.Context, began Begun) (facts, error) {
+	spareNames(s.mask, &s.incident)
+	look, err := s.lookIntoCluster(ctx, "prepare")
 	if err != nil {
-		return d, now, err
+		return facts{}, err
 	}
-	defer rec.Close()
-	began.Evidence = len(rec.Items())
-	look, err := r.newReads(ctx, o, inc.StartedAt, rec)
-	if err != nil {
-		return d, now, err
-	}
-	m := r.maskerFor(o.RunID)
-	spareNames(m, inc)
-	view, err := r.cfg.Clusters.Look(Look{Cluster: inc.Cluster, RunID: o.RunID, Step: "prepare", Workspace: ws, Mask: m, Audit: look.auditRequest})
-	if err != nil {
-		return d, now, err
-	}
-	d, err = diagnose.Run(ctx, diagnose.Input{
-		Incident: inc, Event: began.Event, Evidence: look, Mask: m.String, Reader: view.Reader, Sources: view.Sources, Now: func() time.Time { return view.Now },
-	})
-	if err := errors.Join(err, look.flushAnswers(), view.Close()); err != nil {
-		return d, now, err
+	d, err := s.diagnose(ctx, look, look.Sources)
+	if err = errors.Join(err, look.close()); err != nil {
+		return facts{}, err
 	}
 	d.Report.Context = began.Context
-	d.Report.Runbooks = r.findRunbooks(ctx, m, inc, began.Event, &d.Report)
-	if err := r.recallEarlier(ctx, inc, &d.Report); err != nil {
-		return d, now, err
+	d.Report.Runbooks = s.findRunbooks(ctx, look.event, &d.Report)
+	if err := s.recallEarlier(ctx, &d.Report); err != nil {
+		return facts{}, err
 	}
 	raw, err := json.MarshalIndent(d.Report, "", "  ")
 	if err != nil {
-		return d, now, fmt.Errorf("encode the diagnosis: %w", err)
+		return facts{}, fmt.Errorf("encode the diagnosis: %w", err)
 	}
-	if err := ws.WriteFile(DiagnosisFile, raw, 0o600); err != nil {
-		return d, now, err
+	if err := s.ws.WriteFile(DiagnosisFile, raw, 0o600); err != nil {
+		return facts{}, err
 	}
-	return d, view.Now, r.appendNotes(ctx, o.RunID, append(look.untoldEvidence(), remark{"prepared",
-		newLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...)
+	if err := s.appendNotes(ctx, append(look.untoldEvidence(), remark{"prepared",
+		newLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...); err != nil {
+		return facts{}, err
+	}
+	more, lacking, err := s.runTriageScript(ctx)
+	d.Incomplete = joinReasons(d.Incomplete, lacking)
+	return facts{d, look.event, look.Now, more}, err
 }
 
 // executorOf returns what is known of the agent; of the built-in rules, nothing that
@@ -250,23 +235,27 @@ func joinReasons(a, b string) string {
 	return a + "; " + b
 }
 
-// newBundle makes the prompt and the context files; more is put behind the facts.
-func (r *Runner) newBundle(began Begun, who agent.Executor, d diagnose.Diagnosis, more string, now time.Time) (prompt.Bundle, error) {
-	o, inc := began.Order, &began.Incident
-	logs := make([]prompt.Log, 0, len(d.Logs))
-	for _, l := range d.Logs {
+// newBundle makes the prompt and the context files.
+func (s *session) newBundle(began Begun, f facts) (prompt.Bundle, error) {
+	who, err := executorOf(s.order)
+	if err != nil {
+		return prompt.Bundle{}, err
+	}
+	logs := make([]prompt.Log, 0, len(f.Logs))
+	for _, l := range f.Logs {
 		logs = append(logs, prompt.Log{Namespace: l.Namespace, Pod: l.Pod, Container: l.Container, Previous: l.Previous, Evidence: l.Evidence, Text: l.Text})
 	}
-	facts := d.Report
-	facts.Recalled, facts.Runbooks = nil, nil // they have blocks of their own
-	can, as := began.Access, promptAgent(who, o.Agent.AllowedTools)
+	shown := f.Report
+	shown.Recalled, shown.Runbooks = nil, nil // they have blocks of their own
+	can, as := began.Access, promptAgent(who, s.order.Agent.AllowedTools)
 	if can.Granted && len(as.Tools)+len(as.Verbs) == 0 {
 		can = Access{Why: "agent.allowed_tools names nothing that looks into one"}
 	}
 	return prompt.Build(prompt.Input{
 		CanLook: can.Granted, WhyNot: can.Why,
-		Incident: inc, Event: began.Event, Logs: logs, ClusterInfo: prompt.ClusterInfo(d.ClusterInfo), Permissions: d.Permissions,
-		TriageReport: append(report.Render(&facts, report.Detail{Incident: inc, Now: now}), more...), Earlier: d.Report.Recalled, Runbooks: d.Report.Runbooks, Incomplete: d.Incomplete, Agent: as, SkillPath: r.cfg.Skill.Path(), Skills: r.includedSkills(),
-		Preload: o.Agent.Preload, SystemPromptFile: o.Agent.SystemPromptFile, Mask: r.maskerFor(o.RunID).String,
+		Incident: &s.incident, Event: f.event, Logs: logs, ClusterInfo: prompt.ClusterInfo(f.ClusterInfo), Permissions: f.Permissions,
+		TriageReport: append(report.Render(&shown, report.Detail{Incident: &s.incident, Now: f.now}), f.script...), Earlier: f.Report.Recalled, Runbooks: f.Report.Runbooks, Incomplete: f.Incomplete,
+		Agent: as, SkillPath: s.cfg.Skill.Path(), Skills: s.includedSkills(),
+		Preload: s.order.Agent.Preload, SystemPromptFile: s.order.Agent.SystemPromptFile, Mask: s.mask.String,
 	})
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,13 +34,42 @@ type reads struct {
 
 // newReads are those of a step. What the journal tells already, of earlier steps, of the
 // agent, or of this step before a crash, is not told again.
-func (r *Runner) newReads(ctx context.Context, o Order, since time.Time, rec *evidence.Recorder) (*reads, error) {
-	told, err := r.evidenceOf(ctx, o.RunID)
+func (s *session) newReads(ctx context.Context) *reads {
 	return &reads{
-		note: func(key string, it journal.Item) error { return r.appendNote(ctx, o.RunID, key, it) },
-		rec:  rec, since: since, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: told,
-	}, err
+		note: func(key string, it journal.Item) error { return s.appendNote(ctx, key, it) },
+		rec:  s.evidence, since: s.incident.StartedAt, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: maps.Clone(s.ofRun),
+	}
 }
+
+// look is a step's look into the cluster of its incident.
+type look struct {
+	*reads
+	View
+	event nightcrier.Event // what led there
+}
+
+// lookIntoCluster opens a look, which is kept under the step's name.
+func (s *session) lookIntoCluster(ctx context.Context, step string) (*look, error) {
+	ev, err := s.cfg.Store.Event(ctx, s.incident.EventID)
+	if err != nil {
+		return nil, err
+	}
+	r := s.newReads(ctx)
+	view, err := s.cfg.Clusters.Look(Look{Cluster: s.incident.Cluster, RunID: s.order.RunID, Step: step, Workspace: s.ws, Mask: s.mask, Audit: r.auditRequest})
+	return &look{r, view, ev}, err
+}
+
+// diagnose applies the rules to what is seen now.
+func (s *session) diagnose(ctx context.Context, l *look, sources *diagnose.Sources) (diagnose.Diagnosis, error) {
+	return diagnose.Run(ctx, diagnose.Input{
+		Incident: &s.incident, Event: l.event, Evidence: l, Mask: s.mask.String, Reader: l.Reader, Sources: sources, Now: l.clock,
+	})
+}
+
+// clock stands still.
+func (l *look) clock() time.Time { return l.Now }
+
+func (l *look) close() error { return errors.Join(l.flushAnswers(), l.View.Close()) }
 
 // auditRequest takes what the guard says of a request. A read may need more than one: the
 // last of them has the answer.

@@ -138,7 +138,10 @@ func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.runner.checkOutcome(t.Context(), o, res, repair{}, nil); err != nil {
+	s, err := b.runner.openSession(t.Context(), o)
+	b.must(err)
+	defer s.close()
+	if _, err := s.checkOutcome(t.Context(), res, repair{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
@@ -196,8 +199,7 @@ func TestEvidenceIsToldOnce(t *testing.T) {
 // Without an entry in the journal nothing is asked.
 func TestNoReadWithoutItsEntry(t *testing.T) {
 	b := newBench(t, Builtin, nil)
-	look, err := b.runner.newReads(t.Context(), Order{RunID: b.run.ID}, time.Time{}, nil)
-	b.must(err)
+	look := (&session{Runner: b.runner}).newReads(t.Context())
 	look.note = func(string, journal.Item) error { return errors.New("the store is away") }
 	if err := look.auditRequest(t.Context(), journal.Request{Decision: journal.Allow}); err == nil {
 		t.Error("a decision that was not journaled was let through")

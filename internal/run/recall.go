@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
@@ -18,20 +17,20 @@ const maxRecalled = 600
 
 // findRunbooks finds what people wrote for such an incident. What cannot be used is no
 // reason to stop: it is logged, and the page of an alert says it itself.
-func (r *Runner) findRunbooks(ctx context.Context, m *mask.Masker, inc *nightcrier.Incident, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
-	c := runbook.Case{Class: inc.Class, Labels: r.cfg.Clusters.Labels(inc.Cluster), Kinds: []string{inc.Resource.Kind, inc.Owner.Kind, rep.Target.Kind}, Namespace: inc.Namespace()}
+func (s *session) findRunbooks(ctx context.Context, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
+	c := runbook.Case{Class: s.incident.Class, Labels: s.cfg.Clusters.Labels(s.incident.Cluster), Kinds: []string{s.incident.Resource.Kind, s.incident.Owner.Kind, rep.Target.Kind}, Namespace: s.incident.Namespace()}
 	if rep.RootCause != nil {
 		c.Cause, c.Kinds = rep.RootCause.Cause, append(c.Kinds, rep.RootCause.Object.Kind)
 	}
 	c.Heard(ev)
-	list, problems := r.cfg.Memory.For(ctx, c)
+	list, problems := s.cfg.Memory.For(ctx, c)
 	for _, err := range problems {
-		r.loggerFor(*inc).Warn("a runbook cannot be used", "event", "runbook", "error", err)
+		s.log.Warn("a runbook cannot be used", "event", "runbook", "error", err)
 	}
 	for i := range list {
 		b := &list[i]
 		for _, text := range []*string{&b.Title, &b.Source, &b.Text, &b.Problem} {
-			*text = m.String(*text)
+			*text = s.mask.String(*text)
 		}
 	}
 	return list
@@ -39,11 +38,11 @@ func (r *Runner) findRunbooks(ctx context.Context, m *mask.Masker, inc *nightcri
 
 // recallEarlier looks for an earlier incident of the same fault whose facts led to the
 // same diagnosis. Most incidents are the first of their kind.
-func (r *Runner) recallEarlier(ctx context.Context, inc *nightcrier.Incident, rep *nightcrier.Report) error {
+func (s *session) recallEarlier(ctx context.Context, rep *nightcrier.Report) error {
 	if rep.RootCause == nil {
 		return nil
 	}
-	old, err := r.cfg.Memory.Recall(ctx, inc.ID, *rep.RootCause)
+	old, err := s.cfg.Memory.Recall(ctx, s.incident.ID, *rep.RootCause)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil
 	}

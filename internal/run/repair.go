@@ -69,7 +69,7 @@ func (p repair) whyNoReport(problems []string) string {
 // repairReport asks an agent that has ended well, in the same session and once, for a
 // report that lacks something. It returns the agent's result with what that took.
 func (r *Runner) repairReport(ctx engine.Context, o Order, first nightcrier.AgentResult) (nightcrier.AgentResult, repair, error) {
-	asked, err := engine.Step(ctx, "review", func(c context.Context) (repair, error) { return r.reviewReport(c, o, first) })
+	asked, err := inSession(ctx, r, o, "review", func(c context.Context, s *session) (repair, error) { return s.reviewReport(c, first) })
 	if err != nil || !asked.isDue() {
 		return first, asked, err
 	}
@@ -126,44 +126,43 @@ func turnsLeft(o Order, res nightcrier.AgentResult) int {
 // reviewReport looks at the report of an agent that has ended well, where the agent left
 // it, and prepares to ask for it again. What is wrong with it is told in our own
 // words; the report itself is not repeated to the agent.
-func (r *Runner) reviewReport(ctx context.Context, o Order, res nightcrier.AgentResult) (repair, error) {
-	if o.Agent.Executor == Builtin {
+func (s *session) reviewReport(ctx context.Context, res nightcrier.AgentResult) (repair, error) {
+	if s.order.Agent.Executor == Builtin {
 		return repair{}, nil
 	}
 	if res.State != nightcrier.StateSuccess {
-		return repair{}, r.appendNote(ctx, o.RunID, "review", newLogItem("its report is not looked at: the agent ended as %s", res.State))
+		return repair{}, s.appendNote(ctx, "review", newLogItem("its report is not looked at: the agent ended as %s", res.State))
 	}
-	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
-	if err != nil {
-		return repair{}, err
-	}
-	ws, err := r.cfg.Root.Open(o.IncidentID)
-	if err != nil {
+	if s.ws == nil {
 		return repair{}, nil // check says why
 	}
-	defer ws.Close()
-	theirs, md, err := r.readAgentReport(ctx, o, &inc, ws, ws.Uncollected)
+	var theirs nightcrier.Report
+	var md []byte
+	err := s.openEvidence(ctx)
+	if err == nil {
+		theirs, md, err = s.readAgentReport(s.ws.Uncollected)
+	}
 	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
 		return repair{}, err
 	}
 	if err != nil || theirs.Valid {
 		return repair{}, nil // check meets the same error, and ends the run
 	}
-	who, err := executorOf(o)
+	who, err := executorOf(s.order)
 	if err != nil {
 		return repair{}, nil // nor was it started
 	}
-	asked := repair{Problems: theirs.Problems, Unasked: whyUnaskable(o, who, res)}
+	asked := repair{Problems: theirs.Problems, Unasked: whyUnaskable(s.order, who, res)}
 	if !asked.isDue() {
-		return asked, r.noteReview(ctx, o, asked)
+		return asked, s.noteReview(ctx, asked)
 	}
-	if err := r.writeRepair(ws, promptAgent(who, o.Agent.AllowedTools), md, asked.Problems); err != nil {
+	if err := s.writeRepair(promptAgent(who, s.order.Agent.AllowedTools), md, asked.Problems); err != nil {
 		if ctx.Err() != nil {
 			return asked, err
 		}
 		asked.Unasked, asked.Full = err.Error(), workspace.DiskFault(err)
 	}
-	return asked, r.noteReview(ctx, o, asked)
+	return asked, s.noteReview(ctx, asked)
 }
 
 // whyUnaskable says why an agent cannot be asked for its report again, "" when it can.
@@ -183,30 +182,29 @@ func whyUnaskable(o Order, who agent.Executor, res nightcrier.AgentResult) strin
 
 // writeRepair writes what the agent is asked, and keeps the report as it was for
 // people who want to know why.
-func (r *Runner) writeRepair(ws *workspace.Workspace, who prompt.Agent, md []byte, problems []string) error {
+func (s *session) writeRepair(who prompt.Agent, md []byte, problems []string) error {
 	ask := prompt.Repair(who, problems)
-	if err := ws.WriteFile(repairPrompt, ask, 0o600); err != nil {
+	if err := s.ws.WriteFile(repairPrompt, ask, 0o600); err != nil {
 		return err
 	}
-	sent, err := ws.ReadFile(sentFile)
+	sent, err := s.ws.ReadFile(sentFile)
 	if err != nil {
 		return err
 	}
-	if err := ws.WriteFile(sentFile, prompt.Again(sent, ask), 0o600); err != nil {
+	if err := s.ws.WriteFile(sentFile, prompt.Again(sent, ask), 0o600); err != nil {
 		return err
 	}
 	if md == nil {
 		return nil
 	}
-	return ws.WriteFile(refusedFile, md, 0o600)
+	return s.ws.WriteFile(refusedFile, md, 0o600)
 }
 
-func (r *Runner) noteReview(ctx context.Context, o Order, asked repair) error {
+func (s *session) noteReview(ctx context.Context, asked repair) error {
 	then := "the agent is asked for it again, once"
 	if !asked.isDue() {
 		then = "it is not asked for again: " + asked.Unasked
 	}
-	r.cfg.Logger.Warn("the agent's report is not valid", "component", "run", "event", "report_refused", "incident_id", o.IncidentID,
-		"problems", asked.Problems, "asked_again", asked.isDue(), "reason", asked.Unasked)
-	return r.appendNote(ctx, o.RunID, "review", newLogItem("the report is not valid: %s; %s", strings.Join(asked.Problems, "; "), then))
+	s.log.Warn("the agent's report is not valid", "event", "report_refused", "problems", asked.Problems, "asked_again", asked.isDue(), "reason", asked.Unasked)
+	return s.appendNote(ctx, "review", newLogItem("the report is not valid: %s; %s", strings.Join(asked.Problems, "; "), then))
 }

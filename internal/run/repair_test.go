@@ -10,15 +10,15 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 )
 
-// errNoFile is why an agent cannot be started; session is what the scripted agent calls its session.
+// errNoFile is why an agent cannot be started; sessionID is what the scripted agent calls its session.
 var errNoFile = errors.New("no such file")
 
-const session = "5f0c1c4e-6a0b-4f57-9d1e-7f6f0f5a9c11"
+const sessionID = "5f0c1c4e-6a0b-4f57-9d1e-7f6f0f5a9c11"
 
 // ended is an agent's good end after so long, in a session.
 func ended(after time.Duration) nightcrier.AgentResult {
 	r := success()
-	r.SessionID, r.EndedAt = session, r.StartedAt.Add(after)
+	r.SessionID, r.EndedAt = sessionID, r.StartedAt.Add(after)
 	r.Usage = nightcrier.Usage{APIRequests: 4, InputTokens: 100, OutputTokens: 10, CostUSD: 0.5}
 	return r
 }
@@ -112,7 +112,7 @@ func TestHowAReportIsAskedForAgain(t *testing.T) {
 	if first.Session != "" || first.PromptFile != "" || first.Step != step {
 		t.Errorf("the first is %+v", first)
 	}
-	if second.Session != session || second.PromptFile != repairPrompt || second.Step != repairStep || second.Attempt != repairAttempt ||
+	if second.Session != sessionID || second.PromptFile != repairPrompt || second.Step != repairStep || second.Attempt != repairAttempt ||
 		second.Timeout != 40*time.Second || second.MaxTurns != 26 || second.Used.CostUSD != 0 || second.Workspace != first.Workspace {
 		t.Errorf("the second is %+v", second)
 	}

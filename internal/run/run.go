@@ -228,15 +228,15 @@ func (r *Runner) runSteps(ctx engine.Context, o Order) error {
 			return err
 		}
 	}
-	tests, err := engine.Step(ctx, "test", func(c context.Context) ([]falsify.Outcome, error) { return r.testHypotheses(c, o, res, asked) })
+	tests, err := inSession(ctx, r, o, "test", func(c context.Context, s *session) ([]falsify.Outcome, error) { return s.testHypotheses(c, res, asked) })
 	if err != nil {
 		return err
 	}
-	out, err := engine.Step(ctx, "check", func(c context.Context) (outcome, error) { return r.checkOutcome(c, o, res, asked, tests) })
+	out, err := inSession(ctx, r, o, "check", func(c context.Context, s *session) (outcome, error) { return s.checkOutcome(c, res, asked, tests) })
 	if err != nil {
 		return err
 	}
-	if _, err = engine.Step(ctx, "finish", func(c context.Context) (bool, error) { return true, r.finishRun(c, o, out) }); err != nil {
+	if _, err = inSession(ctx, r, o, "finish", func(c context.Context, s *session) (bool, error) { return true, s.finishRun(c, out) }); err != nil {
 		return err
 	}
 	_, err = engine.Step(ctx, "notify", func(c context.Context) (bool, error) { return true, r.announceEnd(c, o) })
@@ -272,8 +272,13 @@ func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
 	if err != nil {
 		return err
 	}
+	s, err := r.openSession(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
 	class := classOf(why, nightcrier.FailInternal)
-	return r.finishRun(ctx, o, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failedResult(class, why)})
+	return s.finishRun(ctx, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failedResult(class, why)})
 }
 
 // eachWorker calls fn for the workers of a run.
@@ -321,11 +326,13 @@ func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 // runAttempt makes one try: a worker that is started and followed to its end.
 func (r *Runner) runAttempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	suffix := "#" + strconv.Itoa(t.attempt)
-	l, err := engine.Step(ctx, "launch"+suffix, func(c context.Context) (launched, error) { return r.launchWorker(c, o, t) })
+	l, err := inSession(ctx, r, o, "launch"+suffix, func(c context.Context, s *session) (launched, error) { return s.launchWorker(c, t) })
 	if err != nil || l.Result.State.Terminal() {
 		return l.Result, err
 	}
-	return engine.Step(ctx, "await"+suffix, func(c context.Context) (nightcrier.AgentResult, error) { return r.awaitWorker(c, o, t, l.Handle) })
+	return inSession(ctx, r, o, "await"+suffix, func(c context.Context, s *session) (nightcrier.AgentResult, error) {
+		return s.awaitWorker(c, t, l.Handle)
+	})
 }
 
 // Cancel tells a run of this process that its cancellation was recorded.

@@ -11,7 +11,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
-	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -34,11 +33,11 @@ const (
 // an agent is run: in the sandbox, without a credential, behind the guard. It
 // returns what is added to our own triage report, and what is lacking. An error is
 // that the run cannot go on; that the script fails is none.
-func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (section, lacking string, err error) {
-	if o.Agent.TriageScript == "" || !o.Agent.Preload || o.Agent.Executor == Builtin {
+func (s *session) runTriageScript(ctx context.Context) (section, lacking string, err error) {
+	if s.order.Agent.TriageScript == "" || !s.order.Agent.Preload || s.order.Agent.Executor == Builtin {
 		return "", "", nil
 	}
-	printed, res, err := r.awaitTriageScript(ctx, o, inc, ws)
+	printed, res, err := s.awaitTriageScript(ctx)
 	if err != nil {
 		return "", "", err
 	}
@@ -46,46 +45,46 @@ func (r *Runner) runTriageScript(ctx context.Context, o Order, inc nightcrier.In
 	if res.State != nightcrier.StateSuccess {
 		lacking = "the triage script failed: " + res.FailureReason
 		ended = lacking
-		r.loggerFor(inc).Warn("the triage script failed", "event", "triage_script", "path", o.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
+		s.log.Warn("the triage script failed", "event", "triage_script", "path", s.order.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
 	}
-	return triageSection(o.Agent.TriageScript, printed, lacking), lacking, r.appendNote(ctx, o.RunID, "triage", newLogItem("%s; it printed %d bytes", ended, len(printed)))
+	return triageSection(s.order.Agent.TriageScript, printed, lacking), lacking, s.appendNote(ctx, "triage", newLogItem("%s; it printed %d bytes", ended, len(printed)))
 }
 
 // awaitTriageScript starts the script, unless an earlier try of this step did, and
 // follows it to its end.
-func (r *Runner) awaitTriageScript(ctx context.Context, o Order, inc nightcrier.Incident, ws *workspace.Workspace) (string, nightcrier.AgentResult, error) {
-	cred, why := r.cfg.Clusters.Access(ctx, inc.Cluster, inc.Namespace())
+func (s *session) awaitTriageScript(ctx context.Context) (string, nightcrier.AgentResult, error) {
+	cred, why := s.cfg.Clusters.Access(ctx, s.incident.Cluster, s.incident.Namespace())
 	if cred == nil {
 		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
 	}
-	learned, err := r.maskerFor(o.RunID).Seal()
+	learned, err := s.mask.Seal()
 	if err != nil {
 		return "", nightcrier.AgentResult{}, err
 	}
-	h, err := r.cfg.Workers.Launch(ctx, triageSpec(o, inc, ws), cred, learned)
+	h, err := s.cfg.Workers.Launch(ctx, s.triageSpec(), cred, learned)
 	if err != nil {
 		return "", failedResult(nightcrier.FailStart, err), ctx.Err()
 	}
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.forwardCancel(forward, o, h)
+	go s.forwardCancel(forward, h)
 
 	var out strings.Builder
-	ended, err := r.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := s.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
 		if e.Type == nightcrier.EntryState {
 			return nil // it is not the agent's
 		}
-		e.Run, e.Step, e.Attempt = o.RunID, triageStep, triageAttempt
+		e.Run, e.Step, e.Attempt = s.order.RunID, triageStep, triageAttempt
 		entries := []nightcrier.JournalEntry{e}
-		if err := r.appendEntries(ctx, o.RunID, entries); err != nil {
+		if err := s.appendEntries(ctx, entries); err != nil {
 			return err
 		}
 		collectOutput(&out, entries[0]) // masked
 		return nil
 	})
-	r.learnFrom(r.maskerFor(o.RunID), ended.Learned)
+	s.learnFrom(s.mask, ended.Learned)
 	if err == nil {
-		err = ws.ClearScratch() // what it leaves there is no agent's
+		err = s.ws.ClearScratch() // what it leaves there is no agent's
 	}
 	return out.String(), ended.Result, err
 }
@@ -102,15 +101,15 @@ func collectOutput(out *strings.Builder, e nightcrier.JournalEntry) {
 	}
 }
 
-func triageSpec(o Order, inc nightcrier.Incident, ws *workspace.Workspace) backend.Spec {
-	s := workerSpec(o, inc, ws, try{attempt: triageAttempt, step: triageStep})
-	s.Executor, s.ScriptPath, s.Command = triageExecutor, o.Agent.TriageScript, ""
-	s.Timeout, s.Grace, s.MaxOutputBytes, s.NoModel = triageTime, triageGrace, 4*maxTriage, true
-	s.CLI, s.SkillsDir, s.Shell, s.ToolServers = "", "", true, nil
-	if dir := filepath.Dir(s.ScriptPath); filepath.Base(dir) == "scripts" {
-		s.ReadPaths = append(slices.Clone(s.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
+func (s *session) triageSpec() backend.Spec {
+	w := s.workerSpec(try{attempt: triageAttempt, step: triageStep})
+	w.Executor, w.ScriptPath, w.Command = triageExecutor, w.TriageScript, ""
+	w.Timeout, w.Grace, w.MaxOutputBytes, w.NoModel = triageTime, triageGrace, 4*maxTriage, true
+	w.CLI, w.SkillsDir, w.Shell, w.ToolServers = "", "", true, nil
+	if dir := filepath.Dir(w.ScriptPath); filepath.Base(dir) == "scripts" {
+		w.ReadPaths = append(slices.Clone(w.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
 	}
-	return s
+	return w
 }
 
 // triageSection shows what the script printed, as it stands and as what it is.

@@ -32,7 +32,7 @@ func TestWhoIsAtFault(t *testing.T) {
 		"damaged":          {nightcrier.Errorf(nightcrier.Invalid, "the tape is damaged"), nightcrier.FailInternal},
 		"a bug":            {errors.New("decode facts.json: unexpected end of JSON input"), nightcrier.FailInternal},
 	} {
-		out, err := (&Runner{}).endUnwritten(t.Context(), outcome{Status: nightcrier.Resolved}, c.err)
+		out, err := endUnwritten(t.Context(), outcome{Status: nightcrier.Resolved}, c.err)
 		if err != nil || out.Status != nightcrier.Failed || out.Class != c.want || out.Reason != c.err.Error() {
 			t.Errorf("%s: %s, %s: %s, %v", name, out.Status, out.Class, out.Reason, err)
 		}
@@ -50,7 +50,7 @@ func TestWhoIsAtFault(t *testing.T) {
 		"the store":     {t.Context(), nightcrier.Errorf(nightcrier.Unreachable, "store: it does not answer")},
 		"while we stop": {stopped, file(syscall.ENOSPC)},
 	} {
-		if out, err := (&Runner{}).endUnwritten(c.ctx, outcome{Status: nightcrier.Resolved}, c.err); out.Status != nightcrier.Resolved || !errors.Is(err, c.err) {
+		if out, err := endUnwritten(c.ctx, outcome{Status: nightcrier.Resolved}, c.err); out.Status != nightcrier.Resolved || !errors.Is(err, c.err) {
 			t.Errorf("%s: %s, %v", name, out.Status, err)
 		}
 	}

@@ -118,7 +118,7 @@ func CutRunes(s string, n int) string {
 func CutLine(s string, n int) string { return CutBytes(fold(s, n), n) }
 
 // FoldLine returns s on one line: white space of any kind is one space between words, and
-// what is hidden is dropped.
+// what is hidden is dropped, orders to a terminal whole.
 func FoldLine(s string) string { return fold(s, math.MaxInt) }
 
 // fold is FoldLine that stops when it has written more than n bytes.
@@ -126,44 +126,67 @@ func fold(s string, n int) string {
 	var b strings.Builder
 	b.Grow(max(0, min(len(s), n)))
 	space := false
-	for _, r := range valid(s) {
+	s = valid(s)
+	for at := 0; at < len(s) && b.Len() <= n; {
+		end, blank := HiddenAt(s, at)
+		r, size := utf8.DecodeRuneInString(s[at:])
 		switch {
-		case unicode.IsSpace(r):
+		case blank, end == at && unicode.IsSpace(r):
 			space = b.Len() > 0
-			continue
-		case IsHidden(r):
-			continue
-		case space:
-			b.WriteByte(' ')
-			space = false
+		case end == at:
+			if space {
+				b.WriteByte(' ')
+				space = false
+			}
+			b.WriteString(s[at : at+size])
 		}
-		b.WriteRune(r)
-		if b.Len() > n {
-			break
-		}
+		at = max(end, at+size)
 	}
 	return b.String()
 }
 
-// DropHidden returns s without what is hidden but line ends and tabs.
+// DropHidden returns s without what is hidden but line ends and tabs. What only some
+// readers take for a line end or a blank is a blank.
 func DropHidden(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && IsHidden(r) {
-			return -1
+	return replaceHidden(s, func(blank string) string { return blank })
+}
+
+// replaceHidden replaces what is hidden by what becomes of it: seen is the blank that some
+// readers see in its place, or "". A carriage return that belongs to a line end is dropped.
+func replaceHidden(s string, becomes func(seen string) string) string {
+	var b strings.Builder
+	s = valid(s)
+	done := 0
+	for at := 0; at < len(s); {
+		if c := s[at]; c >= ' ' && c < 0x7F {
+			at++
+			continue
 		}
-		return r
-	}, valid(s))
+		end, blank := HiddenAt(s, at)
+		if end == at {
+			_, size := utf8.DecodeRuneInString(s[at:])
+			at += size
+			continue
+		}
+		b.WriteString(s[done:at])
+		switch {
+		case blank:
+			b.WriteString(becomes(" "))
+		case s[at] != '\r':
+			b.WriteString(becomes(""))
+		}
+		at, done = end, end
+	}
+	if done == 0 {
+		return s
+	}
+	return b.String() + s[done:]
 }
 
 // MarkHidden returns s with U+FFFD for each character that is hidden, but line ends and
-// tabs: a reader shall know that something stands there.
+// tabs, and for each order to a terminal: a reader shall know that something stands there.
 func MarkHidden(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && IsHidden(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ReplaceAll(valid(s), "\r\n", "\n"))
+	return replaceHidden(s, func(string) string { return string(utf8.RuneError) })
 }
 
 // IsHidden reports whether a reader does not see a character, though a terminal may obey
@@ -173,8 +196,7 @@ func IsHidden(r rune) bool {
 	if r < 0x80 {
 		return r < ' ' || r == 0x7F
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) ||
-		unicode.Is(unicode.Variation_Selector, r) && r != '\uFE0E' && r != '\uFE0F' // which tell ☎ from ☎️
+	return unicode.In(r, hidden...) && r != '\uFE0E' && r != '\uFE0F' // which tell ☎ from ☎️
 }
 
 // valid is s in UTF-8.

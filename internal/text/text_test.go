@@ -15,12 +15,17 @@ func TestClean(t *testing.T) {
 		{"plain", "plain", "plain", "plain"},
 		{" two\n words\t\u00a0 ", "two words", " two\n words\t\u00a0 ", " two\n words\t\u00a0 "},
 		{"crlf\r\nend", "crlf end", "crlf\nend", "crlf\nend"},
-		{"10%\r20%", "10% 20%", "10%20%", "10%\uFFFD20%"},
+		{"10%\r20%", "10% 20%", "10% 20%", "10%\uFFFD20%"},
+		{"a\vb\fc\u0085d\u2029e", "a b c d e", "a b c d e", "a\uFFFDb\uFFFDc\uFFFDd\uFFFDe"},
+		{"\x1b[1;31mred\x1b[0m \x1b[?25lb\x1b[Kc \u009b31md\u009be", "red bc d", "red bc d", "\uFFFDred\uFFFD \uFFFDb\uFFFDc \uFFFDd\uFFFD"},
+		{"a\x1b(Bb\x1bDc\x1b=d\x1b", "abDcd", "abDcd", "a\uFFFDb\uFFFDDc\uFFFDd\uFFFD"},
+		{"\x1b]8;;http://x\x1b\\link\x1b]8;;\a \u009d0;t\u009cu \x1bPq\x1b\\v", "link u v", "link u v", "\uFFFDlink\uFFFD \uFFFDu \uFFFDv"},
+		{"\x1b]open\nend \x1b[" + strings.Repeat("1", 70) + "m \x1b", "]open end [" + strings.Repeat("1", 70) + "m", "]open\nend [" + strings.Repeat("1", 70) + "m ", "\uFFFD]open\nend \uFFFD[" + strings.Repeat("1", 70) + "m \uFFFD"},
 		{"a\u200bb", "ab", "ab", "a\uFFFDb"},
 		{"a \u200b b", "a b", "a  b", "a \uFFFD b"},
 		{"☎\uFE0F ü 日本", "☎\uFE0F ü 日本", "☎\uFE0F ü 日本", "☎\uFE0F ü 日本"},
 		{"\xff\xfe", "\uFFFD", "\uFFFD", "\uFFFD"},
-		{hostile, "a[31mred gnp x zw y bc \uFFFDde end", "a[31mred gnp x zw y bc \uFFFDde \n\tend", "a\uFFFD[31mred\uFFFD\uFFFD\uFFFD\uFFFD \uFFFDgnp\uFFFD \uFFFDx\uFFFD z\uFFFDw\uFFFD \uFFFDy \uFFFDb\uFFFDc \uFFFDd\uFFFDe\uFFFD \n\tend"},
+		{hostile, "ared gnp x zw y bc \uFFFDde end", "ared gnp x zw  y bc \uFFFDde \n\tend", "a\uFFFDred\uFFFD\uFFFD\uFFFD\uFFFD \uFFFDgnp\uFFFD \uFFFDx\uFFFD z\uFFFDw\uFFFD \uFFFDy \uFFFDb\uFFFDc \uFFFDd\uFFFDe\uFFFD \n\tend"},
 	} {
 		if got := FoldLine(c.in); got != c.fold {
 			t.Errorf("FoldLine(%q) = %q, want %q", c.in, got, c.fold)

@@ -54,7 +54,6 @@ type Store struct {
 	// MaxMemory bounds what each process of git may take, in bytes; 0 is 1 GiB.
 	MaxMemory uint64
 	Time      time.Duration
-	Now       func() time.Time
 }
 
 // kept is what stands beside a fetched tree.
@@ -229,7 +228,7 @@ func (s Store) fetchSource(ctx context.Context, src Source) (map[string]string, 
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.MarshalIndent(kept{Source: src, FetchedAt: s.now(), Files: files}, "", "  ")
+	raw, err := json.MarshalIndent(kept{Source: src, FetchedAt: time.Now().UTC(), Files: files}, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(ready, keptFile), raw, 0o600)
 	}
@@ -240,13 +239,6 @@ func (s Store) fetchSource(ctx context.Context, src Source) (map[string]string, 
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skills: %w", err)
 	}
 	return files, nil
-}
-
-func (s Store) now() time.Time {
-	if s.Now != nil {
-		return s.Now()
-	}
-	return time.Now().UTC()
 }
 
 // git is a bare repository that is filled once and read.

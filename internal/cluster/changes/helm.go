@@ -16,10 +16,9 @@ type Release struct {
 	Name    string `json:"name"`
 	Version int    `json:"version"`
 	Info    struct {
-		FirstDeployed string `json:"first_deployed"`
-		LastDeployed  string `json:"last_deployed"`
-		Status        string `json:"status"`
-		Description   string `json:"description"`
+		LastDeployed string `json:"last_deployed"`
+		Status       string `json:"status"`
+		Description  string `json:"description"`
 	} `json:"info"`
 	Chart struct {
 		Metadata struct {

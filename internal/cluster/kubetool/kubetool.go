@@ -103,8 +103,6 @@ type Result struct {
 	Text string
 	// Evidence are the ids of what was recorded, in the order of reading.
 	Evidence []string
-	// Truncated is set when the text was cut.
-	Truncated bool
 	// Structured is the same for programs, as the tool's Output says; nil without one.
 	Structured any
 }
@@ -173,14 +171,14 @@ func (r *reading) currentTime() time.Time { return r.set.cfg.Now() }
 
 // finishResult bounds the text, and ends it with what it rests on.
 func (r *reading) finishResult() Result {
-	said, cut := text.MarkHidden(r.text.String()), false
+	said := text.MarkHidden(r.text.String())
 	if limit := r.set.cfg.MaxText; len(said) > limit {
-		said, cut = r.cutText(said, limit), true
+		said = r.cutText(said, limit)
 	}
 	if len(r.evidence) > 0 {
 		said = strings.TrimRight(said, "\n") + "\n[evidence " + strings.Join(r.evidence, " ") + "]\n"
 	}
-	return Result{Text: said, Evidence: r.evidence, Truncated: cut}
+	return Result{Text: said, Evidence: r.evidence}
 }
 
 // askForLess is how to get what was cut where the tool knows no better way.

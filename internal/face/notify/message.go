@@ -56,7 +56,6 @@ type Message struct {
 type Storm struct {
 	ID      string
 	Cluster string
-	Began   time.Time
 	// Incidents of the storm so far; Investigated says which of them are looked at.
 	Incidents    []nightcrier.Incident
 	Investigated map[string]bool

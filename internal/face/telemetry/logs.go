@@ -19,9 +19,7 @@ const (
 	IncidentKey  = "incident_id"
 	ClusterKey   = "cluster"
 	EventKey     = "event"
-	WorkspaceKey = "workspace"
 	PIDKey       = "pid"
-	CommandKey   = "command"
 )
 
 // LogOptions says how lines are written.

@@ -21,7 +21,7 @@ func TestJSONLine(t *testing.T) {
 	}
 	log.Debug("not shown")
 	log.With(ComponentKey, "agent-runtime").Error("agent failed with hunter2",
-		EventKey, "agent_failed", IncidentKey, "i-1", ClusterKey, "prod", WorkspaceKey, "/w", PIDKey, 42, "waited", 1500*time.Millisecond, CommandKey, "claude -p",
+		EventKey, "agent_failed", IncidentKey, "i-1", ClusterKey, "prod", "workspace", "/w", PIDKey, 42, "waited", 1500*time.Millisecond, "command", "claude -p",
 		"error", fmt.Errorf("login hunter2: %w", nightcrier.Errorf(nightcrier.Refused, "denied")))
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {

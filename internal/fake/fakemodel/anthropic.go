@@ -11,11 +11,10 @@ import (
 type anthropic struct{}
 
 type messagesRequest struct {
-	Model     string          `json:"model"`
-	MaxTokens int             `json:"max_tokens"`
-	Stream    bool            `json:"stream"`
-	System    json.RawMessage `json:"system"`
-	Messages  []struct {
+	Model    string          `json:"model"`
+	Stream   bool            `json:"stream"`
+	System   json.RawMessage `json:"system"`
+	Messages []struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	} `json:"messages"`
@@ -33,7 +32,7 @@ func (anthropic) parseRequest(body []byte) (Request, error) {
 	if len(m.Messages) == 0 {
 		return Request{}, fmt.Errorf("messages: at least one is required")
 	}
-	req := Request{Model: m.Model, Stream: m.Stream, MaxTokens: m.MaxTokens}
+	req := Request{Model: m.Model, Stream: m.Stream}
 	var text strings.Builder
 	var turns turns
 	blockText(&text, m.System)

@@ -48,9 +48,6 @@ type generateRequest struct {
 	System   geminiContent     `json:"systemInstruction"`
 	Contents []json.RawMessage `json:"contents"`
 	Tools    geminiTools       `json:"tools"`
-	Config   struct {
-		MaxTokens int `json:"maxOutputTokens"`
-	} `json:"generationConfig"`
 }
 
 // geminiTools is a list of tools, or one of them: the API takes both.
@@ -92,7 +89,7 @@ func (d gemini) parseRequest(body []byte) (Request, error) {
 	if len(g.Contents) == 0 {
 		return Request{}, fmt.Errorf("contents: at least one is required")
 	}
-	req := Request{Model: d.model, Stream: d.stream, MaxTokens: g.Config.MaxTokens}
+	req := Request{Model: d.model, Stream: d.stream}
 	var text strings.Builder
 	g.System.writeContent(&text)
 	for i, raw := range g.Contents {

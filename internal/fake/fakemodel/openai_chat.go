@@ -11,11 +11,9 @@ import (
 type openAIChat struct{}
 
 type chatRequest struct {
-	Model               string `json:"model"`
-	MaxTokens           int    `json:"max_tokens"`
-	MaxCompletionTokens int    `json:"max_completion_tokens"`
-	Stream              bool   `json:"stream"`
-	StreamOptions       struct {
+	Model         string `json:"model"`
+	Stream        bool   `json:"stream"`
+	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 	Messages []struct {
@@ -41,7 +39,7 @@ func (openAIChat) parseRequest(body []byte) (Request, error) {
 	if len(c.Messages) == 0 {
 		return Request{}, fmt.Errorf("messages: at least one is required")
 	}
-	req := Request{Model: c.Model, Stream: c.Stream, MaxTokens: max(c.MaxTokens, c.MaxCompletionTokens)}
+	req := Request{Model: c.Model, Stream: c.Stream}
 	var text strings.Builder
 	var turns turns
 	for _, msg := range c.Messages {

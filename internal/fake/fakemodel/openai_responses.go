@@ -13,7 +13,6 @@ type responses struct{}
 
 type responsesRequest struct {
 	Model        string          `json:"model"`
-	MaxTokens    int             `json:"max_output_tokens"`
 	Stream       bool            `json:"stream"`
 	Instructions string          `json:"instructions"`
 	Input        json.RawMessage `json:"input"`
@@ -49,7 +48,7 @@ func (responses) parseRequest(body []byte) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	req := Request{Model: m.Model, Stream: m.Stream, MaxTokens: m.MaxTokens, history: m.Input}
+	req := Request{Model: m.Model, Stream: m.Stream, history: m.Input}
 	req.noteTools("", m.Tools)
 	text := m.Instructions + "\n"
 	for _, item := range items {

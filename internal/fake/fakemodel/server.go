@@ -25,18 +25,17 @@ const Key = "no-key-but-a-stand-in-for-one"
 
 // Request is one call of the model API, as recorded.
 type Request struct {
-	At        time.Time // when it came
-	Scenario  string
-	Path      string
-	Header    http.Header
-	Body      []byte
-	Model     string
-	Turn      int               // assistant turns in the history
-	Tools     []string          // names on offer
-	Schemas   []json.RawMessage // of what each of Tools takes, as it came; nil for none
-	Stream    bool
-	MaxTokens int
-	Text      string // all text in it: system, messages, tool results
+	At       time.Time // when it came
+	Scenario string
+	Path     string
+	Header   http.Header
+	Body     []byte
+	Model    string
+	Turn     int               // assistant turns in the history
+	Tools    []string          // names on offer
+	Schemas  []json.RawMessage // of what each of Tools takes, as it came; nil for none
+	Stream   bool
+	Text     string // all text in it: system, messages, tool results
 
 	history []byte     // what tells one attempt at a turn from another conversation's
 	forms   []toolForm // of Tools, where the protocol has several

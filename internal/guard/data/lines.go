@@ -84,7 +84,6 @@ type entry struct {
 func (g *Guard) maskedLines(q question, body []byte) ([]byte, error) {
 	var doc, data map[string]json.RawMessage
 	var streams []struct {
-		Labels json.RawMessage     `json:"stream"`
 		Values [][]json.RawMessage `json:"values"`
 	}
 	err := json.Unmarshal(body, &doc)

@@ -44,9 +44,8 @@ type plugin struct {
 
 // credential is what a plugin answers, of which a token or a certificate is set.
 type credential struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Status     *struct {
+	Kind   string `json:"kind"`
+	Status *struct {
 		Expires *time.Time `json:"expirationTimestamp"`
 		Token   string     `json:"token"`
 		Cert    string     `json:"clientCertificateData"`

@@ -64,6 +64,7 @@ func (g *Guard) forwardCall(w http.ResponseWriter, r *http.Request) {
 	x := g.ledger.openExchange(time.Now(), r, a)
 	g.cfg.Record(x.Exchange)
 	record = func() { g.cfg.Record(x.closeRecord()) }
+	a.document = nil // all is decided, and an answer can take long
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent = true }})
 	defer g.returnTurn(a)

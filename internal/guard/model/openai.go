@@ -34,7 +34,7 @@ var openAIFacts = facts{
 	tokenHeaders: []string{"Authorization"}, keyHeader: "Authorization", keyPrefix: bearer,
 	usageName: `"usage"`,
 	sealed:    append(sealNames("id", "call_id", "tool_call_id", "item_id", "name", "type", "role", "model", "status", "signature", "encrypted_content", "prompt_cache_key"), seal{member: "image_url", whole: true}),
-	arguments: []string{"arguments", "env"}, results: []string{"output"},
+	arguments: []string{"arguments", "args", "env"}, results: []string{"output"},
 	explained:  []string{"local_shell", "apply_patch", "tool_search"},
 	references: []string{"tool_search_call", "tool_search_output"},
 }

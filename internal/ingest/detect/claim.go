@@ -13,8 +13,7 @@ type claim struct {
 		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
-		Volume string  `json:"volumeName"`
-		Class  *string `json:"storageClassName"`
+		Volume string `json:"volumeName"`
 	} `json:"spec"`
 	Status struct {
 		Phase string `json:"phase"`

@@ -43,7 +43,6 @@ type owner struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	UID        string `json:"uid"`
 	Controller bool   `json:"controller"`
 }
 

@@ -53,7 +53,6 @@ type state struct {
 
 type ending struct {
 	Code    int64  `json:"exitCode"`
-	Signal  int64  `json:"signal"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	Began   stamp  `json:"startedAt"`

@@ -156,8 +156,8 @@ func TestSinkErrorsAreRetried(t *testing.T) {
 		h.await(s, nightcrier.SourceSubscribed)
 		h.push("c")
 		st := s.Status()
-		if s.SinkErrors() != 5 || !strings.Contains(st.LastError, "storing an event: disk is full (5)") || st.State != nightcrier.SourceSubscribed {
-			t.Errorf("%d errors, %+v", s.SinkErrors(), st)
+		if !strings.Contains(st.LastError, "storing an event: disk is full (5)") || st.State != nightcrier.SourceSubscribed {
+			t.Errorf("%+v", st)
 		}
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -108,8 +107,6 @@ type Source struct {
 	queue  *queue
 	redact *redactor
 
-	sinkErrors atomic.Int64
-
 	mu      sync.Mutex
 	status  nightcrier.SourceStatus
 	changed chan struct{}      // closed and replaced at every change of status
@@ -179,17 +176,13 @@ func (s *Source) Stop(ctx context.Context) error {
 	return nil
 }
 
-// SinkErrors counts the calls of the sink that failed.
-func (s *Source) SinkErrors() int64 { return s.sinkErrors.Load() }
-
-// wrapSink wraps the sink: counts, logs and shows what fails.
+// wrapSink wraps the sink: logs and shows what fails.
 func (s *Source) wrapSink(sink Sink) Sink {
 	return func(ctx context.Context, d nightcrier.Delivery) error {
 		err := sink(ctx, d)
 		if err == nil {
 			return nil
 		}
-		s.sinkErrors.Add(1)
 		s.noteError(nightcrier.Errorf(nightcrier.CodeOf(err), "storing an event: %w", err))
 		s.log.Error("storing an event failed; it is tried again unless it is lost", "event", "event_not_stored", "error", err, "bytes", len(d.Raw), "lost", isPermanent(err))
 		return err

@@ -58,7 +58,7 @@ func TestCollectTakesTheNewerAttempt(t *testing.T) {
 	if err := w.ClearScratch(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(w.ScratchDir(), "leftover")); err == nil {
+	if _, err := os.Stat(filepath.Join(w.Dir(), scratch, "leftover")); err == nil {
 		t.Error("scratch was not cleared")
 	}
 	put(t, w, ".scratch/investigation.md", "second")

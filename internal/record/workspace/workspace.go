@@ -47,10 +47,6 @@ func (w *Workspace) Path(rel string) (string, error) {
 	return filepath.Join(w.path, filepath.FromSlash(rel)), nil
 }
 
-// ScratchDir returns the absolute path of the directory that the agent sees as
-// its output.
-func (w *Workspace) ScratchDir() string { return filepath.Join(w.path, scratch) }
-
 // Close releases the workspace.
 func (w *Workspace) Close() error { return w.fs.Close() }
 

@@ -4,11 +4,20 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"nightcrier.dev/nightcrier/internal/sandbox/process/internal/filter"
 )
+
+// surroundings are what a thread is confined in.
+type surroundings struct {
+	filter.Reach
+	ownProc  bool // /proc shows the processes of its namespace alone
+	landlock int  // the version that the kernel has, 0 for none
+}
 
 // confineThread gives up rights for this thread and all that is forked from it; it must
 // be the one that the agent is forked from. It returns the layers that hold.
-func confineThread(p confinement, r reach) ([]string, error) {
+func confineThread(p confinement, s surroundings) ([]string, error) {
 	if err := setRlimits(p); err != nil {
 		return nil, err
 	}
@@ -26,7 +35,7 @@ func confineThread(p confinement, r reach) ([]string, error) {
 		return nil, fmt.Errorf("no_new_privs: %w", err)
 	}
 	layers = append(layers, LayerNoPrivs)
-	held, err := applyLandlock(p, r)
+	held, err := applyLandlock(p, s)
 	if err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
@@ -34,11 +43,11 @@ func confineThread(p confinement, r reach) ([]string, error) {
 	if dropCapabilities() == nil {
 		layers = append(layers, LayerCaps)
 	}
-	filtered := filterCalls(r) == nil
+	filtered := filter.Install(s.Reach) == nil
 	if filtered {
 		layers = append(layers, LayerSeccomp)
 	}
-	if filtered || r.root {
+	if filtered || s.Root {
 		layers = append(layers, LayerModes)
 	}
 	return layers, nil

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/process/internal/filter"
 )
 
 // linkFD is where the init finds its end of the link.
@@ -199,9 +200,12 @@ func (in *initProcess) confineAgent(c confinement, given []*os.File) (answer, er
 		}
 	}
 	version := landlockVersion()
-	layers, err := confineThread(c, reach{
-		root: in.proc > 0, pids: in.first, procs: in.fresh, landlock: version, truncates: version >= truncateVersion,
-		datagrams: c.OwnNetwork || c.Network, messages: c.Network,
+	layers, err := confineThread(c, surroundings{
+		Reach: filter.Reach{
+			Root: in.proc > 0, PIDs: in.first, Truncates: version >= truncateVersion,
+			Datagrams: c.OwnNetwork || c.Network, Messages: c.Network,
+		},
+		ownProc: in.fresh, landlock: version,
 	})
 	a.Layers = append(a.Layers, layers...)
 	return a, err
@@ -229,6 +233,34 @@ func (in *initProcess) enterRoot(c *confinement, given []*os.File) (note, err er
 	}
 	c.Write = append(c.Write, privateDirs...)
 	return note, r.enterNewRoot(in.uid)
+}
+
+// listenNames takes the port of name servers in this network namespace.
+func listenNames() (*os.File, error) {
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: namePort})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.File()
+}
+
+// loopbackUp brings up lo, which a new network namespace has down.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, ifr); err != nil {
+		return err
+	}
+	ifr.SetUint16(ifr.Uint16() | unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
 }
 
 // openListener opens a listener in this network namespace. Its descriptor can be

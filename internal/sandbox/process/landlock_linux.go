@@ -43,13 +43,13 @@ func landlockVersion() int {
 // applyLandlock applies as much of Landlock as the kernel has, to this thread and to what
 // is forked from it. The init's other threads stay free: no agent comes from them, and
 // none of them is in the agent's domain.
-func applyLandlock(p confinement, r reach) ([]string, error) {
-	if r.landlock < 1 {
+func applyLandlock(p confinement, s surroundings) ([]string, error) {
+	if s.landlock < 1 {
 		return nil, nil // the caller sees that the layer is missing
 	}
-	config := guarded[r.landlock]
-	p.Read = slices.Concat(p.Read, r.procFiles())
-	fd, flags, err := config.NewRulesetFD(slices.Concat(pathRules(p, r.landlock), portRules(p, config))...)
+	config := guarded[s.landlock]
+	p.Read = slices.Concat(p.Read, s.procFiles())
+	fd, flags, err := config.NewRulesetFD(slices.Concat(pathRules(p, s.landlock), portRules(p, config))...)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func applyLandlock(p confinement, r reach) ([]string, error) {
 
 // procFiles are what may be read of /proc: where it shows processes of others, only what
 // says nothing of any.
-func (r reach) procFiles() []string {
-	if r.procs {
+func (s surroundings) procFiles() []string {
+	if s.ownProc {
 		return []string{"/proc"}
 	}
 	return []string{

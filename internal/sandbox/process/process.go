@@ -16,81 +16,10 @@
 // where that did not happen is found and ended by a Reaper.
 package process
 
-import (
-	"os"
-	"slices"
-)
+import "os"
 
 // InitCommand is the first argument with which the binary must call Init.
 const InitCommand = "sandbox-init"
-
-// The layers of a sandbox, as they are told in reports.
-const (
-	LayerEnv      = "env"          // environment and descriptors built from nothing
-	LayerUserNS   = "userns"       // user namespace: root inside is nobody outside
-	LayerPIDNS    = "pidns"        // PID namespace: nothing survives, nothing else is seen
-	LayerMountNS  = "mountns"      // mount namespace: output/ is a scratch directory
-	LayerProc     = "proc"         // a /proc of its own, which shows its processes alone
-	LayerRoot     = "root"         // a root of its own: what is not bound into it does not exist
-	LayerUID      = "uid"          // a user id that neither the server nor another agent has
-	LayerNetNS    = "netns"        // network namespace: loopback only
-	LayerIPCNS    = "ipcns"        // IPC and UTS namespaces
-	LayerNoPrivs  = "no_new_privs" // no program can raise rights
-	LayerCaps     = "caps"         // no capabilities, also as root
-	LayerModes    = "modes"        // modes and owners of files that are not its own are out of reach
-	LayerSeccomp  = "seccomp"      // no Unix sockets, no kernel interfaces beyond an agent's need
-	LayerLandlock = "landlock"     // files outside the list cannot be opened
-	LayerNet      = "landlock-net" // TCP connections to the guard's ports only
-	LayerScope    = "landlock-scope"
-	LayerRlimits  = "rlimits"      // size and number of open files, no core
-	LayerNproc    = "rlimit-nproc" // processes, counted by the agent's own user
-	LayerMemory   = "cgroup-memory"
-	LayerPIDs     = "cgroup-pids"
-	LayerCPU      = "cgroup-cpu"
-	// Where no control group bounds memory or processes, they are counted several times a
-	// second, and what is above the limit is killed.
-	LayerMemoryWatch = "memory-watch"
-	LayerPIDsWatch   = "pids-watch"
-)
-
-// Strict returns the layers that a strict sandbox lacks with those that hold. The
-// agent's user must be cut off from ours: with an id of its own, or by a user
-// namespace where we are not root and have no id to give. Memory and processes must be
-// bounded by the kernel: a watch comes too late for what is taken at once, and does not
-// see what the kernel itself needs for an agent.
-func Strict(held []string) []string {
-	missing := missingLayers(held, LayerEnv, LayerPIDNS, LayerMountNS, LayerNetNS, LayerProc, LayerRoot, LayerNoPrivs, LayerCaps, LayerModes, LayerSeccomp, LayerLandlock, LayerRlimits)
-	if !slices.Contains(held, LayerUID) && !slices.Contains(held, LayerUserNS) {
-		missing = append(missing, LayerUID)
-	}
-	for _, anyOf := range [][]string{
-		{LayerMemory},
-		{LayerPIDs, LayerNproc},
-		{LayerNet, LayerNetNS},   // else TCP is open to everything, the metadata address included
-		{LayerScope, LayerPIDNS}, // else an agent with our user id can signal all that we have
-	} {
-		if !slices.ContainsFunc(anyOf, func(l string) bool { return slices.Contains(held, l) }) {
-			missing = append(missing, anyOf[0])
-		}
-	}
-	return missing
-}
-
-// Floor returns the layers that even a best-effort sandbox lacks: without them no agent is
-// started. What else is missing is told, see Strict.
-func Floor(held []string) []string {
-	return missingLayers(held, LayerEnv, LayerNoPrivs, LayerCaps, LayerSeccomp, LayerLandlock, LayerRlimits)
-}
-
-func missingLayers(held []string, wanted ...string) []string {
-	var missing []string
-	for _, l := range wanted {
-		if !slices.Contains(held, l) {
-			missing = append(missing, l)
-		}
-	}
-	return missing
-}
 
 // Options say what New isolates.
 type Options struct {
@@ -128,3 +57,24 @@ const (
 	DefaultUIDBase = 0x70000000
 	UIDRange       = 1 << 16
 )
+
+// SystemFiles lists what programs need to run at all: the system's programs
+// and libraries, and the few files of /etc that libraries read. It holds no
+// secret: neither /etc itself is in it nor /usr/local, where a machine has what its owner
+// put there. What may be read of /proc is the sandbox's to say.
+func SystemFiles() []string {
+	return []string{
+		"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/share",
+		"/bin", "/sbin", "/lib", "/lib32", "/lib64",
+		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+		"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies",
+		"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf",
+		"/etc/services", "/etc/protocols", "/etc/localtime", "/etc/timezone", "/etc/os-release", "/etc/mime.types",
+	}
+}
+
+// Devices lists the devices that runtimes open. /dev/zero is not among them: mapped, it is
+// memory that stays when the process lets go of it. /dev/full has zeros too.
+func Devices() []string {
+	return []string{"/dev/null", "/dev/full", "/dev/urandom", "/dev/random", "/dev/tty"}
+}

@@ -10,12 +10,35 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
+
+// hostName is the machine's name as the agent sees it.
+const hostName = "agent"
+
+// ownMounts makes the mounts of this namespace private and shows in /proc the
+// processes of this PID namespace. It returns /proc as a tree of its own, and
+// whether it is a fresh one: some containers refuse that.
+func ownMounts() (proc int, fresh bool, err error) {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return -1, false, fmt.Errorf("make mounts private: %w", err)
+	}
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	fresh = unix.Mount("proc", "/proc", "proc", flags, "hidepid=2") == nil
+	proc, err = unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err == nil {
+		err = unix.MountSetattr(proc, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
+	}
+	if err != nil {
+		return -1, false, fmt.Errorf("take /proc: %w", err)
+	}
+	return proc, fresh, nil
+}
 
 // stage is where the new root stands while it is built: a directory that every
 // machine has, and of which nothing more is needed by then.

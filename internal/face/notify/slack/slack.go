@@ -34,8 +34,6 @@ const (
 
 // Options are what a Webhook may be given beside its address.
 type Options struct {
-	// Transport replaces the default one, for tests.
-	Transport http.RoundTripper
 	// Timeout bounds one attempt; 0 means 15 s.
 	Timeout time.Duration
 	// Mask, when set, is applied to all text that came from a cluster or an agent.
@@ -62,7 +60,6 @@ func New(address string, opt Options) (*Webhook, error) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "slack.webhook_url must begin with https://; its path is a secret")
 	}
 	w := &Webhook{address: address, timeout: opt.Timeout, mask: opt.Mask, client: &http.Client{
-		Transport: opt.Transport,
 		// A redirect would hand the message, and the path, to somebody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

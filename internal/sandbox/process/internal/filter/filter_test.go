@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package filter
 
 import (
 	"cmp"
@@ -57,7 +57,7 @@ func TestFilter(t *testing.T) {
 		flags   = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	)
 	type args = [6]uint32
-	floor, best, open := reach{}, reach{root: true, pids: true, procs: true, datagrams: true}, reach{truncates: true, datagrams: true, messages: true}
+	floor, best, open := Reach{}, Reach{Root: true, PIDs: true, Datagrams: true}, Reach{Truncates: true, Datagrams: true, Messages: true}
 	for _, c := range []struct {
 		name string
 		call uint32
@@ -114,10 +114,10 @@ func TestFilter(t *testing.T) {
 		{"priority of all", unix.SYS_SETPRIORITY, args{unix.PRIO_USER}, unix.EPERM, 0, unix.EPERM},
 	} {
 		for name, f := range map[string]struct {
-			reach
+			Reach
 			want unix.Errno
 		}{"floor": {floor, c.floor}, "best": {best, c.best}, "open": {open, c.open}} {
-			errno, allowed := judge(t, callFilter(archs[runtime.GOARCH], f.reach), c.call, c.args)
+			errno, allowed := judge(t, callFilter(archs[runtime.GOARCH], f.Reach), c.call, c.args)
 			if errno != f.want || allowed != (f.want == 0) {
 				t.Errorf("%s, %s: allowed %v, %v, want %v", c.name, name, allowed, cmp.Or(error(errno), nil), f.want)
 			}
@@ -127,7 +127,7 @@ func TestFilter(t *testing.T) {
 
 // A larger buffer is not heeded, and no error: programs ask for one that they can do without.
 func TestBuffersAreNotHeeded(t *testing.T) {
-	errno, allowed := judge(t, callFilter(archs[runtime.GOARCH], reach{}), unix.SYS_SETSOCKOPT, [6]uint32{1: unix.SOL_SOCKET, 2: unix.SO_SNDBUF})
+	errno, allowed := judge(t, callFilter(archs[runtime.GOARCH], Reach{}), unix.SYS_SETSOCKOPT, [6]uint32{1: unix.SOL_SOCKET, 2: unix.SO_SNDBUF})
 	if errno != 0 || allowed {
 		t.Errorf("%v, allowed %v", errno, allowed)
 	}

@@ -1,4 +1,6 @@
-package process
+// Package filter installs the filter of system calls that an agent and all that it starts
+// are under.
+package filter
 
 import (
 	"errors"
@@ -127,20 +129,18 @@ var archs = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUD
 // x32 marks calls of amd64's other ABI, whose numbers would pass by the list.
 const x32 = 0x40000000
 
-// reach is what a filter leaves to the agent because something else bounds it.
-type reach struct {
-	root      bool // modes and changes of files: it has a root of its own, and the mounts are read-only
-	pids      bool // the numbers of processes: it sees none but its own
-	procs     bool // what /proc tells of processes: it has one of its own
-	landlock  int  // nothing; its version decides what it guards itself
-	truncates bool // that files are cut off: Landlock guards it
-	datagrams bool // to the network: it is its own, or open to it
-	messages  bool // with descriptors
+// Reach is what a filter leaves to the agent because something else bounds it.
+type Reach struct {
+	Root      bool // modes and changes of files: it has a root of its own, and the mounts are read-only
+	PIDs      bool // the numbers of processes: it sees none but its own
+	Truncates bool // that files are cut off: Landlock guards it
+	Datagrams bool // to the network: it is its own, or open to it
+	Messages  bool // with descriptors
 }
 
-// filterCalls installs the filter on this thread, for all that it starts. It
+// Install installs the filter on this thread, for all that it starts. It
 // needs no_new_privs.
-func filterCalls(r reach) error {
+func Install(r Reach) error {
 	arch, ok := archs[runtime.GOARCH]
 	if !ok {
 		return errors.New("no filter for this machine")
@@ -155,7 +155,7 @@ func filterCalls(r reach) error {
 	return nil
 }
 
-func callFilter(arch uint32, r reach) []unix.SockFilter {
+func callFilter(arch uint32, r Reach) []unix.SockFilter {
 	f := []unix.SockFilter{loadWord(offArch), jumpIf(unix.BPF_JEQ, arch, 1, 0), returnAction(unix.SECCOMP_RET_KILL_PROCESS), loadWord(offNumber)}
 	f = append(f, jumpIf(unix.BPF_JGE, x32, 0, 1), returnErrno(unix.ENOSYS))
 	for _, call := range r.deniedNumbers() {
@@ -167,10 +167,10 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 	for _, c := range slices.Concat(raisingCalls, oldRaisingCalls[runtime.GOARCH]) {
 		f = append(f, withoutFlags(c.call, c.mode, raisingModes, unix.EPERM)...)
 	}
-	if !r.pids {
+	if !r.PIDs {
 		f = append(f, ownOnly()...)
 	}
-	if !r.root {
+	if !r.Root {
 		f = append(f, r.plainOpens()...)
 	}
 	f = append(f, plainClones()...)
@@ -183,23 +183,23 @@ func callFilter(arch uint32, r reach) []unix.SockFilter {
 }
 
 // deniedNumbers are the calls that are refused whatever their arguments.
-func (r reach) deniedNumbers() []uint32 {
+func (r Reach) deniedNumbers() []uint32 {
 	denied := slices.Concat(deniedCalls, sharedCalls)
-	if !r.root {
+	if !r.Root {
 		denied = slices.Concat(denied, modeCalls, oldModeCalls[runtime.GOARCH], placeCalls)
 	}
-	if !r.messages {
+	if !r.Messages {
 		denied = append(denied, messageCalls...)
 	}
 	return denied
 }
 
 // plainOpens refuses to open a file so that it is cut off without a right to write.
-func (r reach) plainOpens() (f []unix.SockFilter) {
+func (r Reach) plainOpens() (f []unix.SockFilter) {
 	for _, c := range slices.Concat(openCalls, oldOpenCalls[runtime.GOARCH]) {
 		f = append(f, withoutAll(c.call, c.mode, unix.O_ACCMODE|unix.O_TRUNC, unix.O_RDONLY|unix.O_TRUNC, unix.EPERM)...)
 	}
-	if !r.truncates {
+	if !r.Truncates {
 		f = append(f, jumpIf(unix.BPF_JEQ, unix.SYS_OPENAT2, 0, 1), returnErrno(unix.ENOSYS))
 	}
 	return f
@@ -247,7 +247,7 @@ func boundPairs() []unix.SockFilter {
 // may be asked for, which libraries do to list addresses: the other kinds lead to parts
 // of the kernel, and on the floor to the sockets of the machine. The kinds count beside
 // the protocols: some have a protocol of their own that is meant where none is said.
-func (r reach) socketFilter() []unix.SockFilter {
+func (r Reach) socketFilter() []unix.SockFilter {
 	f := []unix.SockFilter{jumpIf(unix.BPF_JEQ, unix.SYS_SOCKET, 1, 0), returnAction(unix.SECCOMP_RET_ALLOW), loadWord(offArg2)}
 	for _, protocol := range deniedProtocols {
 		f = append(f, jumpIf(unix.BPF_JEQ, protocol, 0, 1), returnErrno(unix.EPROTONOSUPPORT))
@@ -264,8 +264,8 @@ func (r reach) socketFilter() []unix.SockFilter {
 
 // socketKinds are the kinds of sockets to the network. Where it is the machine's, datagrams
 // pass by Landlock's rules, in most kernels.
-func (r reach) socketKinds() []uint32 {
-	if r.datagrams {
+func (r Reach) socketKinds() []uint32 {
+	if r.Datagrams {
 		return []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM}
 	}
 	return []uint32{unix.SOCK_STREAM}

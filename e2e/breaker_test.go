@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/run"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -21,7 +23,7 @@ func TestBreaker(t *testing.T) {
 	workers.badKey.Store(true)
 	var ahead atomic.Int64
 	a := s.app(func(o *app.Options) {
-		o.Workers, o.Now = workers, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		o.Runs, o.Now = func(c *run.Config) { c.Workers = workers }, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	})
 	deliver := func(cluster string) {
 		t.Helper()

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/run"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -149,7 +151,9 @@ func TestBurst(t *testing.T) {
 		}
 		workers := newFakeWorkers(t)
 		var current atomic.Pointer[app.App]
-		start := func() { current.Store(s.app(func(o *app.Options) { o.Workers = workers })) }
+		start := func() {
+			current.Store(s.app(func(o *app.Options) { o.Runs = func(c *run.Config) { c.Workers = workers } }))
+		}
 		start()
 		var restart sync.Once
 		var cancelled sync.Map
@@ -193,7 +197,7 @@ func TestMostSevereFirst(t *testing.T) {
 	s.env["NIGHTCRIER_MAX_CONCURRENT_AGENTS"] = "1"
 	workers := newFakeWorkers(t)
 	workers.gate = make(chan struct{})
-	a := s.app(func(o *app.Options) { o.Workers = workers })
+	a := s.app(func(o *app.Options) { o.Runs = func(c *run.Config) { c.Workers = workers } })
 	_, err := a.Deliver(t.Context(), delivery("first", "web", "warning"))
 	s.must(err)
 	s.eventually(func() string {
@@ -291,7 +295,7 @@ func TestStorm(t *testing.T) {
 		workers.gate = make(chan struct{})
 		var later atomic.Int64 // how far the clock is ahead
 		now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-		a := s.app(func(o *app.Options) { o.Workers, o.Now = workers, now })
+		a := s.app(func(o *app.Options) { o.Runs, o.Now = func(c *run.Config) { c.Workers = workers }, now })
 		for i := range 12 {
 			severity := "warning"
 			if i >= 10 {

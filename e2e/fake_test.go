@@ -104,9 +104,6 @@ func (f *fakeWorkers) agent(h backend.Handle) *fakeAgent {
 // List implements run.Workers: nothing is left of an agent without processes.
 func (*fakeWorkers) List(context.Context) ([]backend.Owned, error) { return nil, nil }
 
-// Destroy implements app.Workers.
-func (*fakeWorkers) Destroy(context.Context, backend.Handle) error { return nil }
-
 // Follow implements run.Workers.
 func (f *fakeWorkers) Follow(ctx context.Context, h backend.Handle, _ int64, _ func(nightcrier.JournalEntry) error) (backend.Ended, error) {
 	a := f.agent(h)

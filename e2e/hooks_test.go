@@ -3,6 +3,8 @@ package e2e
 import (
 	"strings"
 
+	"nightcrier.dev/nightcrier/internal/run"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -82,7 +84,7 @@ func (h *house) startHooks(variable string, text ...string) {
 	h.Helper()
 	_, err := h.load([]string{variable}, append([]string{"listen: 127.0.0.1:0"}, text...)...)
 	h.must(err)
-	h.run(func(o *app.Options) { o.Workers = h.orders })
+	h.run(func(o *app.Options) { o.Runs = func(c *run.Config) { c.Workers = h.orders } })
 	_, token, _ := strings.Cut(variable, "=")
 	h.t.Cleanup(func() { h.want(!strings.Contains(h.log.String(), token), "the token is in the log") })
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/run"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/app"
@@ -62,7 +64,7 @@ func (h *house) start(text ...string) *house {
 	h.Helper()
 	_, err := h.load(nil, text...)
 	h.must(err)
-	h.run(func(o *app.Options) { o.Workers = h.orders })
+	h.run(func(o *app.Options) { o.Runs = func(c *run.Config) { c.Workers = h.orders } })
 	return h
 }
 
@@ -195,9 +197,6 @@ func (o *orders) Launch(_ context.Context, spec backend.Spec, _ *backend.Credent
 
 // List implements run.Workers.
 func (*orders) List(context.Context) ([]backend.Owned, error) { return nil, nil }
-
-// Destroy implements app.Workers.
-func (*orders) Destroy(context.Context, backend.Handle) error { return nil }
 
 // Follow implements run.Workers.
 func (o *orders) Follow(ctx context.Context, _ backend.Handle, _ int64, _ func(nightcrier.JournalEntry) error) (backend.Ended, error) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/run"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/test/apitest"
@@ -19,7 +21,8 @@ func TestOneFaultFromThreeSources(t *testing.T) {
 	_, err := h.load(nil, "listen: 127.0.0.1:0", "clusters: [{name: c1, watch: true, kubeconfig: "+cluster.Kubeconfig(t)+", mcp: {endpoint: "+h.peer.URL("c1")+"}}]")
 	h.must(err)
 	h.run(func(o *app.Options) {
-		o.Workers, o.WatchTimings, o.WatchPatience = h.orders, watchTimings(), watchPatience
+		o.Runs = func(c *run.Config) { c.Workers = h.orders }
+		o.WatchTimings, o.WatchPatience = watchTimings(), watchPatience
 	})
 	const pod = "cart-6d4c6b9d8-x2x9z"
 	owned := func(name, kind, owner, rest string) []byte {

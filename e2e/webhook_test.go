@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/run"
+
 	"nightcrier.dev/nightcrier/internal/face/api"
 
 	"nightcrier.dev/nightcrier"
@@ -197,7 +199,7 @@ func (h *house) startExample(name string, env ...string) {
 	h.cfg, _, err = config.Load(config.Options{File: "../examples/" + name + ".yaml", Dir: h.root, Env: append(env, "PATH="+os.Getenv("PATH"))})
 	h.must(err)
 	h.cfg.WorkspaceRoot, h.cfg.Listen, h.cfg.HealthListen, h.cfg.WebhookListen = h.root, "127.0.0.1:0", "", "127.0.0.1:0"
-	h.run(func(o *app.Options) { o.Workers = h.orders })
+	h.run(func(o *app.Options) { o.Runs = func(c *run.Config) { c.Workers = h.orders } })
 }
 
 func TestExampleAlertmanager(t *testing.T) {

@@ -43,9 +43,6 @@ type Options struct {
 	Masking *telemetry.Masking
 	// Secrets are masked like those that the Config holds.
 	Secrets []string
-	// Workers replaces the processes that agents run in; tests of hundreds of
-	// agents use it.
-	Workers Workers
 	// Reach says how a cluster is reached, nil for as it is configured; by default all are.
 	Reach func(config.Cluster) Reach
 	// SourceTimings and WatchTimings replace those of the fault sources, and
@@ -77,13 +74,6 @@ type App struct {
 	hooks   *webhook.Hooks
 	server  *api.Server
 	ready   chan struct{}
-}
-
-// source is where faults come from, one per cluster and kind.
-type source interface {
-	Start(context.Context) error
-	Stop(context.Context) error
-	Status() nightcrier.SourceStatus
 }
 
 // New returns an App that has done nothing yet.
@@ -129,3 +119,59 @@ func (a *App) startPreflight(context.Context) error {
 
 // Addr is where the API listens, for tests that listen on port 0.
 func (a *App) Addr() string { return a.server.Addr() }
+
+func (a *App) startServer(ctx context.Context) error {
+	a.metrics.WatchState(a.metricsState)
+	h := api.New(api.Options{
+		Version: a.opt.Version, Incidents: a.store, Events: a.store, Journal: a.store, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
+		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
+	})
+	a.server = api.NewServer(api.ServerConfig{
+		API: h, Listen: a.cfg.Listen, HealthListen: a.cfg.HealthListen, WebhookListen: a.cfg.WebhookListen, Webhooks: a.hooks.Public(),
+		Socket: filepath.Join(a.cfg.WorkspaceRoot, api.SocketName), Logger: a.log.With("component", "api"),
+	})
+	a.onStop("listeners", a.server.Stop)
+	return a.server.Start(ctx)
+}
+
+func (a *App) isReady(ctx context.Context) error {
+	select {
+	case <-a.ready:
+	default:
+		return nightcrier.Errorf(nightcrier.Unreachable, "still starting")
+	}
+	_, err := a.store.Counts(ctx)
+	return err
+}
+
+// metricsState is what the metrics show at each scrape.
+func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
+	c, err := a.store.Counts(ctx)
+	if err != nil {
+		return telemetry.State{}, err
+	}
+	spent, err := a.spentToday()
+	if err != nil {
+		spent = nil // runs say so, and there is more to see
+	}
+	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, nil
+}
+
+// Statuses tells where each cluster's sources stand.
+func (a *App) Statuses() []nightcrier.SourceStatus {
+	list := make([]nightcrier.SourceStatus, 0, len(a.sources))
+	for _, s := range a.sources {
+		st := s.Status()
+		access := a.access.gate.Access(st.Cluster)
+		st.Access = &access
+		list = append(list, st)
+	}
+	for _, st := range a.hooks.Statuses() {
+		if st.Cluster != webhook.AnyCluster {
+			access := a.access.gate.Access(st.Cluster)
+			st.Access = &access
+		}
+		list = append(list, st)
+	}
+	return list
+}

@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/ingest/webhook"
 	"nightcrier.dev/nightcrier/internal/record/audit"
-	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run/admit"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // Cancel asks an incident's run to stop. The answer says what was recorded; the
@@ -43,41 +43,6 @@ func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (n
 		return n, err
 	}
 	return n, a.store.AddNote(ctx, incidentID, n)
-}
-
-// Statuses tells where each cluster's sources stand.
-func (a *App) Statuses() []nightcrier.SourceStatus {
-	list := make([]nightcrier.SourceStatus, 0, len(a.sources))
-	for _, s := range a.sources {
-		st := s.Status()
-		access := a.access.gate.Access(st.Cluster)
-		st.Access = &access
-		list = append(list, st)
-	}
-	for _, st := range a.hooks.Statuses() {
-		if st.Cluster != webhook.AnyCluster {
-			access := a.access.gate.Access(st.Cluster)
-			st.Access = &access
-		}
-		list = append(list, st)
-	}
-	return list
-}
-
-// noteDecision counts each decision of intake, and tells people of what cannot wait.
-func (a *Investigator) noteDecision(d store.Decision) {
-	if d.Repeated {
-		a.metrics.EventRepeated(d.Cluster)
-		return
-	}
-	a.metrics.EventDecided(d.Cluster, d.Outcome, d.Reason)
-	if d.StormStarted != nil {
-		a.metrics.StormStarted(d.StormStarted.Cluster)
-	}
-	a.noteDropped(context.Background(), d.Dropped)
-	if d.SeverityRose {
-		a.keeper.runLater(func(ctx context.Context) error { return a.tellRise(ctx, d) })
-	}
 }
 
 // noteEnded counts a run that has ended.
@@ -142,4 +107,20 @@ func (a *Investigator) AwaitEnd(ctx context.Context, id string, see func(nightcr
 		case <-tick.C:
 		}
 	}
+}
+
+// ReportMarkdown returns the report for people: what the reporting step wrote, or made anew
+// from report.json when the workspace is gone.
+func (a *Investigator) ReportMarkdown(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
+	if ws, err := a.root.Open(inc.ID); err == nil {
+		defer ws.Close()
+		if md, err := ws.ReadFile("output/final-report.md"); err == nil {
+			return report.MarkOver(report.MarkCause(md, &inc), &inc), nil
+		}
+	}
+	var rep nightcrier.Report
+	if err := json.Unmarshal(raw, &rep); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "decode the report of %s: %w", inc.ID, err)
+	}
+	return report.MarkCause(report.Final(&rep, report.Detail{Incident: &inc, Now: a.opt.Now()}), &inc), nil
 }

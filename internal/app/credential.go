@@ -18,11 +18,11 @@ import (
 // ErrNoKubeconfig is that none was named and none is where kubectl looks.
 var ErrNoKubeconfig = kube.ErrNoKubeconfig
 
-// Credential reads the credential of one context from a kubeconfig, for a guard to
+// ReadCredential reads the credential of one context from a kubeconfig, for a guard to
 // hold: one context, certificates and keys inline. An empty kubeconfig or context
 // is what kubectl means by it. Of environ only what reaching a cluster needs is
 // kept, and what a credential plugin reads where there is one.
-func Credential(kubeconfig, context string, environ []string) (*backend.Credential, error) {
+func ReadCredential(kubeconfig, context string, environ []string) (*backend.Credential, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	cfg, err := rules.Load()

@@ -45,7 +45,7 @@ func credentialFile(t *testing.T) string {
 
 func TestCredentialHasOneContextAndNoFiles(t *testing.T) {
 	path := credentialFile(t)
-	cred, err := Credential(path, "", []string{"HTTPS_PROXY=http://proxy", "AWS_PROFILE=p", "PATH=/bin", "ANTHROPIC_API_KEY=k"})
+	cred, err := ReadCredential(path, "", []string{"HTTPS_PROXY=http://proxy", "AWS_PROFILE=p", "PATH=/bin", "ANTHROPIC_API_KEY=k"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestCredentialHasOneContextAndNoFiles(t *testing.T) {
 
 func TestCredentialOfAPlugin(t *testing.T) {
 	path := credentialFile(t)
-	cred, err := Credential(path, "cloud", []string{"AWS_PROFILE=p", "PATH=/bin", "HOME=/h", "ANTHROPIC_API_KEY=k", "DATABASE_URL=d", "AWSOME=1",
+	cred, err := ReadCredential(path, "cloud", []string{"AWS_PROFILE=p", "PATH=/bin", "HOME=/h", "ANTHROPIC_API_KEY=k", "DATABASE_URL=d", "AWSOME=1",
 		"GOOGLE_CLOUD_PROJECT=g", "GOOGLE_API_KEY=k", "GOOGLE_GEMINI_BASE_URL=u"})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestCredentialOfAPlugin(t *testing.T) {
 // A token file is renewed by others: its place goes along, not what it holds now.
 func TestCredentialOfATokenFile(t *testing.T) {
 	path := credentialFile(t)
-	cred, err := Credential(path, "pod", nil)
+	cred, err := ReadCredential(path, "pod", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestUnusableCredentials(t *testing.T) {
 		"empty":      {empty, "", "no kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Credential(c.file, c.context, nil); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), c.says) {
+			if _, err := ReadCredential(c.file, c.context, nil); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v", err)
 			}
 		})

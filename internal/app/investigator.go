@@ -42,7 +42,7 @@ type Investigator struct {
 	breaker  *admit.Breaker
 	engine   *engine.Engine
 	runner   *run.Runner
-	workers  Workers
+	workers  workers
 	// triageScript is that of the skill, "" for none.
 	triageScript string
 	intake       *intake.Intake
@@ -196,4 +196,10 @@ func (a *Investigator) openStore(ctx context.Context) error {
 func (a *Investigator) openBreaker(ctx context.Context) (err error) {
 	a.breaker, err = admit.OpenBreaker(ctx, a.store, a.opt.Now)
 	return err
+}
+
+// openClusters makes the clusters' credentials usable.
+func (a *Investigator) openClusters(context.Context) error {
+	a.access = newClusters(a.cfg.Clusters, a.opt, a.masker, a.enforce)
+	return nil
 }

@@ -118,7 +118,7 @@ func (k *byKubeconfig) Now() time.Time { return k.now() }
 
 // CredentialOf is what a guard of the cluster holds, and is bound to.
 func CredentialOf(c config.Cluster) (*backend.Credential, error) {
-	cred, err := Credential(c.Kubeconfig, c.Context, os.Environ())
+	cred, err := ReadCredential(c.Kubeconfig, c.Context, os.Environ())
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	backendprocess "nightcrier.dev/nightcrier/internal/agent/backend/process"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/data"
-	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // WorkersDir, below the workspace root, is where workers that are processes keep what is theirs.
@@ -20,12 +19,6 @@ const WorkersDir = ".workers"
 
 // WorkersOwner is the owner of a server's workers: their backend serves one workspace root.
 const WorkersOwner = "server"
-
-// Workers are what runs need of a backend, and what keeping house does.
-type Workers interface {
-	run.Workers
-	Destroy(ctx context.Context, h backend.Handle) error
-}
 
 // workers asks a backend for this server's workers, with the credentials that are no part of a
 // run's order.
@@ -46,9 +39,6 @@ func newBackend(cfg *config.Config, command []string) backend.Backend {
 }
 
 func (a *Investigator) openWorkers(context.Context) error {
-	if a.workers = a.opt.Workers; a.workers != nil {
-		return nil
-	}
 	a.workers = workers{
 		Backend: newBackend(a.cfg, a.opt.WorkerCommand), cfg: a.cfg, record: a.opt.Record,
 		secrets: backend.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, sources: a.access.sourcesFor,

@@ -20,7 +20,7 @@ type EvalOptions struct {
 	Dir string
 	// Executor is who investigates; builtin runs the rules alone.
 	Executor string
-	// WorkerCommand is that of Options.
+	// WorkerCommand starts a worker, by default this very program.
 	WorkerCommand []string
 }
 

@@ -67,7 +67,7 @@ const (
 // OpenGuard starts a guard. The output directory must not hold another one's
 // record.
 func OpenGuard(o GuardOptions) (_ *Guard, err error) {
-	cred, err := app.Credential(o.Kubeconfig, o.Context, o.Environ)
+	cred, err := app.ReadCredential(o.Kubeconfig, o.Context, o.Environ)
 	if err != nil {
 		return nil, err
 	}

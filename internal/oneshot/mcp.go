@@ -52,7 +52,7 @@ type MCPOptions struct {
 	// In and Out are the pipes of a single client.
 	In  io.ReadCloser
 	Out io.WriteCloser
-	// WorkerCommand is that of Options.
+	// WorkerCommand starts a worker, by default this very program.
 	WorkerCommand []string
 	// Limits replace the usual ones, for tests.
 	Limits mcpserver.Limits
@@ -152,7 +152,7 @@ func (o MCPOptions) newCluster(sc servedContext, key []byte, rec kubetool.Record
 		return mcpserver.Cluster{}, err
 	}
 	secrets := []string{o.Token}
-	if cred, err := app.Credential(o.Kubeconfig, sc.context, o.Environ); err == nil { // in a Pod there is no file
+	if cred, err := app.ReadCredential(o.Kubeconfig, sc.context, o.Environ); err == nil { // in a Pod there is no file
 		secrets = append(secrets, cred.Secrets()...)
 	}
 	masker, log := mask.New(key, secrets...).Learning(sc.cluster), o.Logger.With("component", "guard", "cluster", sc.cluster)

@@ -44,7 +44,7 @@ type SelftestOptions struct {
 	Against []string
 	// Progress is told what is being done.
 	Progress func(string)
-	// WorkerCommand is that of Options.
+	// WorkerCommand starts a worker, by default this very program.
 	WorkerCommand []string
 }
 
@@ -166,7 +166,7 @@ func (o SelftestOptions) findCluster() (*selftest.Cluster, error) {
 	if kubeconfig == "" {
 		return nil, nil
 	}
-	cred, err := app.Credential(kubeconfig, context, o.Environ)
+	cred, err := app.ReadCredential(kubeconfig, context, o.Environ)
 	if err != nil {
 		return nil, err
 	}

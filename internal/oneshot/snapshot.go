@@ -35,7 +35,7 @@ type RecordOptions struct {
 // Record records a live cluster through a guard: reads only, Secrets without
 // their data, and what looks like a secret masked.
 func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
-	cred, err := app.Credential(o.Kubeconfig, o.Context, o.Environ)
+	cred, err := app.ReadCredential(o.Kubeconfig, o.Context, o.Environ)
 	if err != nil {
 		return nil, err
 	}

@@ -26,18 +26,29 @@ func (f form) checkMembers(v value, kind, place string) error {
 		return fmt.Errorf("%s is not an object", place)
 	}
 	for _, m := range v.inner {
+		look, known := f[m.name]
+		if !known && (m.isSaid() || f.hasSpelling(m.name)) {
+			return unknownNameError(m.name, kind, place)
+		}
 		if !m.isSaid() {
 			continue
-		}
-		look, known := f[m.name]
-		if !known {
-			return unknownNameError(m.name, kind, place)
 		}
 		if err := look(m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hasSpelling reports whether a name is another spelling of a known one: as null it says nothing,
+// but whoever looks for the known one might find it.
+func (f form) hasSpelling(name string) bool {
+	for known := range f {
+		if plainName(known) == plainName(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func unknownNameError(name, kind, place string) error {

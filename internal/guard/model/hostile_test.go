@@ -360,6 +360,28 @@ func TestOneLimitOnAnAnswer(t *testing.T) {
 	}
 }
 
+// Another spelling of a field is not taken for it, also where it says nothing: the answer would
+// have no limit, and the prompt cost nothing.
+func TestSpellingsThatSayNothing(t *testing.T) {
+	for _, c := range []struct {
+		provider   nightcrier.Provider
+		path, body string
+	}{
+		{nightcrier.OpenAI, chatPath, `{"model":"m","Max_Completion_Tokens":null}`},
+		{nightcrier.OpenAI, chatPath, `{"model":"m","maxTokens":null,"messages":[]}`},
+		{nightcrier.OpenAI, responsesPath, `{"model":"m","store":false,"MAX_OUTPUT_TOKENS":null}`},
+		{nightcrier.OpenAI, responsesPath, `{"model":"m","store":false,"Instructions":null,"instructions":"x"}`},
+		{nightcrier.Anthropic, "/v1/messages", `{"model":"m","max_Tokens":null}`},
+		{nightcrier.Anthropic, "/v1/messages", `{"model":"m","system":"x","SYSTEM":null}`},
+		{nightcrier.Anthropic, "/v1/messages", `{"model":"m","messages":[{"role":"user","Content":null,"content":"x"}]}`},
+	} {
+		g, got := spending(t, c.provider, &purse{output: 1 << 30}, says("application/json", `{}`))
+		if resp, answer := call(t, g, "POST", c.path, tokenOf(g, c.provider), strings.NewReader(c.body)); resp.StatusCode != http.StatusForbidden || len(got) > 0 {
+			t.Errorf("%s: %d %s", c.body, resp.StatusCode, answer)
+		}
+	}
+}
+
 // A body is sent as what it was read as, whatever the agent calls it.
 func TestBodiesAreJSON(t *testing.T) {
 	for p, path := range map[nightcrier.Provider]string{nightcrier.Anthropic: "/v1/messages", nightcrier.OpenAI: "/v1/chat/completions", nightcrier.Google: "/v1beta/models/m:generateContent"} {

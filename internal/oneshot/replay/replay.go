@@ -48,7 +48,7 @@ type ReplayOptions struct {
 	Skill string
 	// Aloud, when set, is told what is asked over the network, before it is.
 	Aloud func(string)
-	// WorkerCommand is that of Options.
+	// WorkerCommand starts a worker, by default this very program.
 	WorkerCommand []string
 }
 

@@ -56,7 +56,7 @@ type Options struct {
 	IncidentID string
 	// Slack is told how it ended; the configured one is not, as somebody is waiting.
 	Slack config.Slack
-	// WorkerCommand is that of Options.
+	// WorkerCommand starts a worker, by default this very program.
 	WorkerCommand []string
 	// Progress, where it is set, is told what goes on.
 	Progress func(Progress)

@@ -33,7 +33,7 @@ func TestCheckingIsBounded(t *testing.T) {
 	}
 }
 
-// Ten thousand facts that each cite a list of thousandbox.
+// Ten thousand facts that each cite a list of thousands.
 func TestCheckingManyFactsIsBounded(t *testing.T) {
 	if testproc.Raced() {
 		testproc.Rerun(t) // one goroutine has nothing to race with

@@ -13,7 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var attachRules = area{of: []Rule{volumeNotMounted}, scene: []SceneRule{attachmentErrors, attachedElsewhere}}
+var attachRules = scene.Area{Name: "attach", Rules: []scene.Rule{volumeNotMounted}, SceneRules: []scene.SceneRule{attachmentErrors, attachedElsewhere}, Causes: attachCauses}
 
 var attachCauses = []scene.Cause{
 	{ID: "csi-driver-missing", Category: "Storage", Meaning: "the CSI driver of a volume does not run on the Pod's node", Rank: scene.RankStated + 1},
@@ -104,7 +104,7 @@ func volumeTrouble(f *scene.Facts, p *scene.Read[corev1.Pod]) (scene.Read[corev1
 // aboutVolume reports whether a message is about a volume with data in it, rather
 // than about a ConfigMap or a Secret that is mounted.
 func aboutVolume(p *corev1.Pod, message string) bool {
-	if configCause(message) != "" || notVolumes.MatchString(message) {
+	if scene.WhatIsMissing(message) != "" || notVolumes.MatchString(message) {
 		return false
 	}
 	m := unmounted.FindStringSubmatch(message)
@@ -250,7 +250,7 @@ func podWaitingFor(s *scene.Scene, a *storagev1.VolumeAttachment) *scene.Read[co
 		if c.Object.Spec.VolumeName != *name {
 			continue
 		}
-		for _, p := range newClaim(s, &c).usingPods() {
+		for _, p := range s.PodsUsingClaim(c.Object.Namespace, c.Object.Name) {
 			if p.Object.Spec.NodeName == a.Spec.NodeName && !hasStarted(&p.Object) {
 				return p
 			}
@@ -269,12 +269,12 @@ func attachedElsewhere(s *scene.Scene) []scene.Finding {
 		if c.Object.Status.Phase != corev1.ClaimBound || !oneNode(c.Object.Spec.AccessModes) {
 			continue
 		}
-		pods := c.usingPods()
+		pods := c.s.PodsUsingClaim(c.Object.Namespace, c.Object.Name)
 		for _, p := range pods {
 			holder := slices.IndexFunc(pods, func(h *scene.Read[corev1.Pod]) bool {
 				return hasStarted(&h.Object) && h.Object.Spec.NodeName != p.Object.Spec.NodeName
 			})
-			if holder < 0 || p.Object.Spec.NodeName == "" || hasStarted(&p.Object) || !isCreating(&p.Object) || s.Now.Sub(p.Object.CreationTimestamp.Time) < settling {
+			if holder < 0 || p.Object.Spec.NodeName == "" || hasStarted(&p.Object) || !isCreating(&p.Object) || s.Now.Sub(p.Object.CreationTimestamp.Time) < scene.SettlingTime {
 				continue
 			}
 			out = append(out, heldElsewhere(s, c, p, pods[holder]))

@@ -14,7 +14,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var autoscalerRules = area{scene: []SceneRule{autoscalerTrouble}}
+var autoscalerRules = scene.Area{Name: "autoscaler", SceneRules: []scene.SceneRule{autoscalerTrouble}, Causes: autoscalerCauses}
 
 var autoscalerCauses = []scene.Cause{
 	{ID: "hpa-at-limit", Category: "Pod", Meaning: "an autoscaler has made as many Pods as it may and the load is still above its target", Rank: scene.RankFollows + 4},
@@ -160,7 +160,7 @@ func firstWithoutRequest(h *autoscalingv2.HorizontalPodAutoscaler, spec *corev1.
 			continue
 		}
 		for _, c := range spec.Containers {
-			if _, ok := containerRequests(c)[metric.Resource.Name]; !ok {
+			if _, ok := scene.ContainerRequests(c)[metric.Resource.Name]; !ok {
 				return string(metric.Resource.Name), c.Name, true
 			}
 		}

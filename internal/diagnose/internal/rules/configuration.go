@@ -10,7 +10,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
-var configurationRules = area{of: []Rule{configMissing, configAbsent}}
+var configurationRules = scene.Area{Name: "configuration", Rules: []scene.Rule{configMissing, configAbsent}, Causes: configurationCauses}
 
 var configurationCauses = []scene.Cause{
 	{ID: "missing-config-key", Category: "Pod", Meaning: "a ConfigMap or Secret lacks a key that the Pod names", Rank: scene.RankStated},
@@ -18,15 +18,9 @@ var configurationCauses = []scene.Cause{
 	{ID: "missing-secret", Category: "Pod", Meaning: "a Secret that the Pod names does not exist", Rank: scene.RankStated},
 }
 
-// configWords tell what is missing from what the kubelet says.
-var configWords = []struct {
-	cause string
-	words *scene.Pattern
-}{
-	{"missing-config-key", scene.NewPattern(`couldn't find key|references non-existent (config|secret) key`)},
-	{"missing-configmap", scene.NewPattern(`(?i)configmaps? "[^"]{1,253}" not found|configmap .{1,253} not registered`)},
-	{"missing-secret", scene.NewPattern(`(?i)secrets? "[^"]{1,253}" not found|secret .{1,253} not registered`)},
-	{"serviceaccount-missing", scene.NewPattern(`(?i)serviceaccounts? "[^"]{1,253}" not found|failed to fetch token.{0,200}not found`)},
+// lackCauses are the causes of what a Pod names and does not get.
+var lackCauses = map[string]string{
+	"key": "missing-config-key", "ConfigMap": "missing-configmap", "Secret": "missing-secret", "ServiceAccount": "serviceaccount-missing",
 }
 
 // configMissing finds containers and volumes that lack a ConfigMap, a Secret or a
@@ -41,7 +35,7 @@ func configMissing(f *scene.Facts) []scene.Finding {
 		if message == "" {
 			message = startFailure(f, c)
 		}
-		if cause := configCause(message); cause != "" {
+		if cause := lackCauses[scene.WhatIsMissing(message)]; cause != "" {
 			said := scene.Observation{Text: fmt.Sprintf("%s waits: %s", c, reason), Quote: message, Ref: c.Pod.Ref}
 			out = append(out, lackFinding(f, cause, c.Pod, said, scene.ParseLack(c.Pod, message)))
 		}
@@ -52,21 +46,12 @@ func configMissing(f *scene.Facts) []scene.Finding {
 			if e.Object.Reason != "FailedMount" && e.Object.Reason != "FailedAttachVolume" || scene.IsPodReady(&p.Object) || !f.IsFresh(e) || f.IsPast(p) {
 				continue
 			}
-			if cause := configCause(e.Object.Message); cause != "" {
+			if cause := lackCauses[scene.WhatIsMissing(e.Object.Message)]; cause != "" {
 				out = append(out, lackFinding(f, cause, p, scene.ObserveEvent(e), scene.ParseLack(p, e.Object.Message)))
 			}
 		}
 	}
 	return out
-}
-
-func configCause(message string) string {
-	for _, w := range configWords {
-		if w.words.MatchString(message) {
-			return w.cause
-		}
-	}
-	return ""
 }
 
 // lackFinding is the finding that a Pod lacks something; what is nil where nobody names it.
@@ -80,7 +65,7 @@ func lackFinding(f *scene.Facts, cause string, p *scene.Read[corev1.Pod], said s
 	}
 	return scene.Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said}, Lack: what,
-		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), CauseOf(cause).Meaning, said.Quote),
+		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), scene.MeaningOf(slices.Concat(configurationCauses, creationCauses), cause), said.Quote),
 		WrongIf: "it was created in the meantime; the kubelet tries again by itself",
 		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: p.Object.Name}).
 			DecidesBetween("its newest events say the same", "it has started"),

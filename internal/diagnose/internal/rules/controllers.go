@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var daemonRules = area{of: []Rule{daemonCoverage}}
+var daemonRules = scene.Area{Name: "daemon", Rules: []scene.Rule{daemonCoverage}, Causes: daemonCauses}
 
 var daemonCauses = []scene.Cause{
 	{ID: "daemonset-misscheduled", Category: "Pod", Meaning: "a DaemonSet runs on nodes where it should not", Rank: scene.RankFollows},
@@ -56,16 +56,16 @@ func leftOut(f *scene.Facts, set *scene.Read[appsv1.DaemonSet]) []out {
 	var tainted, others []out
 	chosen := 0
 	for _, n := range f.Scene.Nodes {
-		ready := nodeCondition(&n.Object, corev1.NodeReady)
+		ready := scene.FindNodeCondition(&n.Object, corev1.NodeReady)
 		if ready == nil || ready.Status != corev1.ConditionTrue {
 			continue
 		}
-		if !selectsNode(p, &n.Object) {
+		if !scene.SelectsNode(p, &n.Object) {
 			others = append(others, out{n.Object.Name, "does not match its node selector"})
 			continue
 		}
 		chosen++
-		if t := untoleratedTaint(p, &n.Object); t != nil && !controlPlaneTaint.MatchString(t.Key) {
+		if t := scene.UntoleratedTaint(p, &n.Object); t != nil && !scene.ControlPlaneTaint.MatchString(t.Key) {
 			tainted = append(tainted, out{n.Object.Name, "has the taint " + text.CutLine(t.ToString(), scene.MaxQuote)})
 		}
 	}
@@ -117,7 +117,7 @@ func misscheduledFinding(f *scene.Facts, set *scene.Read[appsv1.DaemonSet]) scen
 	}
 }
 
-var rolloutRules = area{of: []Rule{rolloutStalled, rolloutPaused}}
+var rolloutRules = scene.Area{Name: "rollout", Rules: []scene.Rule{rolloutStalled, rolloutPaused}, Causes: rolloutCauses}
 
 var rolloutCauses = []scene.Cause{
 	{ID: "rollout-paused", Category: "Pod", Meaning: "a rollout is paused, so that a change of the workload is not rolled out", Rank: scene.RankFollows + 1},
@@ -188,7 +188,7 @@ func rolloutPaused(f *scene.Facts) []scene.Finding {
 	}}
 }
 
-var scaleRules = area{of: []Rule{zeroAsked}, scene: []SceneRule{zeroBehindService}}
+var scaleRules = scene.Area{Name: "scale", Rules: []scene.Rule{zeroAsked}, SceneRules: []scene.SceneRule{zeroBehindService}, Causes: scaleCauses}
 
 var scaleCauses = []scene.Cause{
 	{ID: "scaled-to-zero", Category: "Pod", Meaning: "a workload that is needed is scaled to zero", Rank: scene.RankStated},
@@ -282,7 +282,7 @@ func scaledToZero(o nightcrier.Object, ref scene.Ref, svc *scene.Read[corev1.Ser
 	return n
 }
 
-var statefulRules = area{scene: []SceneRule{waitsForPredecessor, governingServiceMissing}}
+var statefulRules = scene.Area{Name: "stateful", SceneRules: []scene.SceneRule{waitsForPredecessor, governingServiceMissing}, Causes: statefulCauses}
 
 var statefulCauses = []scene.Cause{
 	{ID: "statefulset-service-missing", Category: "Service", Meaning: "the Service that gives a StatefulSet's Pods their names does not exist", Rank: scene.RankShown + 8},
@@ -334,7 +334,7 @@ func holdsUp(s *scene.Scene, set *scene.Read[appsv1.StatefulSet]) *scene.Read[co
 			return nil
 		case scene.IsPodReady(&p.Object):
 			continue
-		case longUnready(s, p):
+		case s.IsLongUnready(p):
 			return p
 		}
 		return nil
@@ -388,13 +388,13 @@ func missesName(s *scene.Scene, set *scene.Read[appsv1.StatefulSet]) (scene.Obse
 			line = text.KeepBytes(line, 4*scene.MaxQuote)
 			if nameAway.MatchString(line) && (host.MatchString(line) || regexp.MustCompile(`\b`+regexp.QuoteMeta(service)+`\.`+regexp.QuoteMeta(ns)+`\b`).MatchString(line)) {
 				line = text.CutLine(line, scene.MaxQuote)
-				return scene.Observation{Text: "the log of Pod " + l.Pod + " misses a name of " + set.Object.Name, Quote: line, Ref: logRef(l)}, true
+				return scene.Observation{Text: "the log of Pod " + l.Pod + " misses a name of " + set.Object.Name, Quote: line, Ref: l.Ref()}, true
 			}
 		}
 	}
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		if p.Object.Namespace != ns || !longUnready(s, p) {
+		if p.Object.Namespace != ns || !s.IsLongUnready(p) {
 			continue
 		}
 		for _, c := range p.Object.Spec.Containers {

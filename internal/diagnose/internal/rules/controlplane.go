@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,36 +13,12 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var controlPlaneRules = area{scene: []SceneRule{controlPlaneUnhealthy, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}}
+var controlPlaneRules = scene.Area{Name: "controlplane", SceneRules: []scene.SceneRule{controlPlaneUnhealthy, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}, Causes: controlPlaneCauses}
 
 var controlPlaneCauses = []scene.Cause{
 	{ID: "api-service-unavailable", Category: "Cluster", Meaning: "a part of the API is served by a Service that does not answer", Rank: scene.RankGround - 3},
 	{ID: "cluster-network-unhealthy", Category: "Network", Meaning: "the component that gives nodes their Pod network or Service addresses is not well", Rank: scene.RankGround - 2},
 	{ID: "control-plane-unhealthy", Category: "Cluster", Meaning: "a component of the control plane is not well", Rank: scene.RankGround + 1},
-}
-
-// controlPlaneParts are the components that run the cluster, as their static Pods
-// are labelled.
-var controlPlaneParts = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-
-// partOf is the component of the control plane that a Pod is, "" for none.
-func partOf(p *corev1.Pod) string {
-	part := p.Labels["component"]
-	if p.Namespace == "kube-system" && slices.Contains(controlPlaneParts, part) {
-		return part
-	}
-	return ""
-}
-
-// controlPlane lists the Pods of one component of the control plane.
-func controlPlane(s *scene.Scene, part string) []nightcrier.Object {
-	var out []nightcrier.Object
-	for i := range s.Pods {
-		if p := &s.Pods[i].Object; partOf(p) == part {
-			out = append(out, nightcrier.Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
-		}
-	}
-	return out
 }
 
 // controlPlaneUnhealthy finds components of the control plane that are not ready.
@@ -52,13 +27,13 @@ func controlPlaneUnhealthy(s *scene.Scene) []scene.Finding {
 	var out []scene.Finding
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		part := partOf(&p.Object)
+		part := scene.ControlPlanePart(&p.Object)
 		if part == "" || scene.IsPodReady(&p.Object) || scene.IsFinished(&p.Object) || !scene.HasWaited(&p.Object, s.Now, scene.TakeUpTime) {
 			continue
 		}
 		others := 0
 		for _, o := range s.Pods {
-			if partOf(&o.Object) == part && scene.IsPodReady(&o.Object) {
+			if scene.ControlPlanePart(&o.Object) == part && scene.IsPodReady(&o.Object) {
 				others++
 			}
 		}
@@ -142,7 +117,7 @@ func leaderLost(s *scene.Scene) []scene.Finding {
 			WrongIf:   "the clocks differ, or another kind of lock is used",
 			Test:      scene.GetTest("kube-system", "lease", name).DecidesBetween("renewTime stands still", "renewTime is seconds ago"),
 			Affected:  servedBy(s, name),
-			DependsOn: controlPlane(s, name),
+			DependsOn: s.ControlPlanePods(name),
 			Actions: []scene.Step{
 				{Action: "Look at the Pods of " + name + " in kube-system and their logs", Outcome: "names why none of them leads", Risk: "none: read only"},
 			},
@@ -199,7 +174,7 @@ func withoutReady(s *scene.Scene, d *scene.Read[appsv1.DaemonSet]) (nodes []nigh
 			continue
 		}
 		known = true
-		if scene.IsPodReady(&p.Object) || !longUnready(s, p) {
+		if scene.IsPodReady(&p.Object) || !s.IsLongUnready(p) {
 			continue
 		}
 		if node := scene.FindObject(s.Nodes, "", p.Object.Spec.NodeName); node != nil && !silentNode(&node.Object) {
@@ -216,17 +191,8 @@ func withoutReady(s *scene.Scene, d *scene.Read[appsv1.DaemonSet]) (nodes []nigh
 
 // silentNode reports whether the node's kubelet does not report any more.
 func silentNode(n *corev1.Node) bool {
-	c := nodeCondition(n, corev1.NodeReady)
+	c := scene.FindNodeCondition(n, corev1.NodeReady)
 	return c != nil && c.Status == corev1.ConditionUnknown
-}
-
-func nodeCondition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
-	for i := range n.Status.Conditions {
-		if n.Status.Conditions[i].Type == kind {
-			return &n.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // nodeWords names nodes, few of many.

@@ -14,7 +14,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var crashRules = area{of: []Rule{containerCrashed, endedAlone}}
+var crashRules = scene.Area{Name: "crash", Rules: []scene.Rule{containerCrashed, endedAlone}, Causes: crashCauses}
 
 var crashCauses = []scene.Cause{
 	{ID: "container-crash", Category: "Pod", Meaning: "a container that had been running ended with an error", Rank: scene.RankShown, TellsHow: true},
@@ -66,7 +66,7 @@ func crashFinding(f *scene.Facts, c scene.Container, end *corev1.ContainerStateT
 	switch {
 	case neverRan(end):
 		n.Cause = startCause(end.Message)
-		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.DescribeIn(f), CauseOf(n.Cause).Meaning, text.CutLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), scene.MaxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.DescribeIn(f), scene.MeaningOf(slices.Concat(startCauses, imageCauses), n.Cause), text.CutLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), scene.MaxQuote))
 		n.Actions = commandActions
 		if n.Cause == "image-platform-mismatch" {
 			n.Actions = platformActions
@@ -192,7 +192,7 @@ func endedAlone(f *scene.Facts) []scene.Finding {
 	return out
 }
 
-var memoryRules = area{of: []Rule{outOfMemory, tooLittleToStart}}
+var memoryRules = scene.Area{Name: "memory", Rules: []scene.Rule{outOfMemory, tooLittleToStart}, Causes: memoryCauses}
 
 var memoryCauses = []scene.Cause{
 	{ID: "oom-killed", Category: "Pod", Meaning: "a container was killed for want of memory: its limit, or its node, has no more", Rank: scene.RankStated + 5},

@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var creationRules = area{of: []Rule{podsRefused, quotaFull}}
+var creationRules = scene.Area{Name: "creation", Rules: []scene.Rule{podsRefused, quotaFull}, Causes: creationCauses}
 
 var creationCauses = []scene.Cause{
 	{ID: "admission-policy-refused", Category: "Cluster", Meaning: "an admission policy of the cluster denies the workload's Pods", Rank: scene.RankStated},
@@ -78,7 +78,7 @@ func podsRefused(f *scene.Facts) []scene.Finding {
 	}
 	n := scene.Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
-		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), CauseOf(cause).Meaning, nameAfterColon(named), text.CutLine(said.Quote, scene.MaxQuote)),
+		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), scene.MeaningOf(creationCauses, cause), nameAfterColon(named), text.CutLine(said.Quote, scene.MaxQuote)),
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
 		Test: scene.DescribeTest(f.Owner).
 			DecidesBetween("its conditions or newest events say the same", "the Pods it wants are there"),
@@ -217,7 +217,7 @@ func quotaFull(f *scene.Facts) []scene.Finding {
 	if f.Hearsay || !known || !read || r.Made >= r.Want || f.Now.Sub(maker.Since) < scene.TakeUpTime {
 		return nil
 	}
-	one := podRequests(&corev1.Pod{Spec: *maker.Spec})
+	one := scene.PodRequests(&corev1.Pod{Spec: *maker.Spec})
 	for i := range f.Scene.Quotas {
 		q := &f.Scene.Quotas[i]
 		if q.Object.Namespace != f.Mend().Namespace || len(q.Object.Spec.Scopes) > 0 || q.Object.Spec.ScopeSelector != nil {
@@ -232,7 +232,7 @@ func quotaFull(f *scene.Facts) []scene.Finding {
 
 // noRoom is the first resource of a quota that one more Pod would not fit in.
 func noRoom(q *corev1.ResourceQuota, one corev1.ResourceList) (name corev1.ResourceName, used, hard resource.Quantity, full bool) {
-	for _, name := range sortedNames(q.Status.Hard) {
+	for _, name := range scene.SortResourceNames(q.Status.Hard) {
 		hard, used := q.Status.Hard[name], q.Status.Used[name]
 		more, counted := one[corev1.ResourceName(strings.TrimPrefix(string(name), "requests."))]
 		if name == corev1.ResourcePods || name == "count/pods" {

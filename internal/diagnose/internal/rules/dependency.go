@@ -12,6 +12,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
+var certificateRules = scene.Area{Name: "certificate", Causes: certificateCauses} // by their words in a log
+
 var certificateCauses = []scene.Cause{
 	{ID: "certificate-expired", Category: "Pod", Meaning: "a certificate that a container uses or is shown has expired", Rank: rankTold + 1},
 	{ID: "certificate-invalid", Category: "Pod", Meaning: "a certificate is not trusted or is for another name", Rank: rankTold + 1},
@@ -70,7 +72,7 @@ func otherEnd(f *scene.Facts, c scene.Container, t logMatch, n *scene.Finding) {
 	}
 }
 
-var dependencyRules = area{of: []Rule{namesNoService, complainsWhileReady}, scene: []SceneRule{dependencyMisnamed}}
+var dependencyRules = scene.Area{Name: "dependency", Rules: []scene.Rule{namesNoService, complainsWhileReady}, SceneRules: []scene.SceneRule{dependencyMisnamed}, Causes: dependencyCauses}
 
 var dependencyCauses = []scene.Cause{
 	{ID: "dependency-auth-failed", Category: "Pod", Meaning: "what a container connects to refuses its user or password", Rank: rankTold, BeginsElsewhere: true},
@@ -188,10 +190,10 @@ func knownService(n *scene.Finding, s *scene.Scene, t logMatch, e endpoint, svc 
 	}
 	if e.port != 0 && o.Spec.ClusterIP != corev1.ClusterIPNone && !servesPort(o, e.port) {
 		n.Confidence = nightcrier.High
-		n.Summary += fmt.Sprintf(": Service %s does not serve port %d but %s", o.Name, e.port, portsOf(&svc.Object))
+		n.Summary += fmt.Sprintf(": Service %s does not serve port %d but %s", o.Name, e.port, scene.DescribePorts(&svc.Object))
 		return
 	}
-	if ready, known := readyEndpoints(s, &o); known && ready == 0 && t.pattern.cause != "dependency-auth-failed" {
+	if ready, known := s.ReadyEndpoints(&o); known && ready == 0 && t.pattern.cause != "dependency-auth-failed" {
 		n.Confidence = nightcrier.High
 		n.Summary += ": Service " + o.Name + " has no ready Pods"
 	}
@@ -275,7 +277,7 @@ func judgeAddress(s *scene.Scene, c scene.Container, v setting, mend nightcrier.
 		return n, told + noSuchService(s, ns, e)
 	case svc != nil && e.port != 0 && svc.Object.Spec.ClusterIP != corev1.ClusterIPNone && len(svc.Object.Spec.Ports) > 0 && !servesPort(svc.Object, e.port):
 		n.Cause = "dependency-refused"
-		return n, fmt.Sprintf("%s, but Service %s serves port %s", told, svc.Object.Name, portsOf(&svc.Object))
+		return n, fmt.Sprintf("%s, but Service %s serves port %s", told, svc.Object.Name, scene.DescribePorts(&svc.Object))
 	}
 	return scene.Finding{}, ""
 }

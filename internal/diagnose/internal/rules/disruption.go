@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var budgetRules = area{scene: []SceneRule{budgetBlocksDrain}}
+var budgetRules = scene.Area{Name: "budget", SceneRules: []scene.SceneRule{budgetBlocksDrain}, Causes: budgetCauses}
 
 var budgetCauses = []scene.Cause{
 	{ID: "pdb-blocks-drain", Category: "Cluster", Meaning: "a disruption budget lets no Pod be evicted while a node is drained", Rank: scene.RankStated},
@@ -180,7 +180,7 @@ func budgetFinding(s *scene.Scene, b *scene.Read[policyv1.PodDisruptionBudget], 
 	return n
 }
 
-var evictionRules = area{of: []Rule{podEvicted, podEvictedAgain, podPreempted, podRejected}}
+var evictionRules = scene.Area{Name: "eviction", Rules: []scene.Rule{podEvicted, podEvictedAgain, podPreempted, podRejected}, Causes: evictionCauses}
 
 var evictionCauses = []scene.Cause{
 	{ID: "pod-evicted", Category: "Node", Meaning: "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", Rank: scene.RankStated},
@@ -300,7 +300,7 @@ func evictedAt(p *corev1.Pod) time.Time {
 	if p.Status.StartTime != nil {
 		later(*p.Status.StartTime)
 	}
-	if c := disruptionCondition(p); c != nil {
+	if c := scene.FindDisruption(p); c != nil {
 		later(c.LastTransitionTime)
 	}
 	for _, st := range p.Status.ContainerStatuses {
@@ -360,7 +360,7 @@ func newestPreemption(f *scene.Facts) (preemption, bool) {
 		}
 	}
 	for _, p := range f.Pods {
-		if c := disruptionCondition(&p.Object); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
+		if c := scene.FindDisruption(&p.Object); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
 			said := scene.Observation{Text: "Pod " + p.Object.Name + " has to give way", Quote: c.Message, Ref: p.Ref}
 			return preemption{pod: p.Object.Name, said: said}, true
 		}
@@ -433,4 +433,66 @@ func preemptorOf(s *scene.Scene, e *corev1.Event) (nightcrier.Object, bool) {
 		}
 	}
 	return nightcrier.Object{}, false
+}
+
+// rejections are the reasons for which a kubelet does not take a Pod that was given
+// to it, and what a scheduler would have called the same.
+var rejections = map[string]string{
+	"OutOfcpu":                            "unschedulable-cpu",
+	"OutOfmemory":                         "unschedulable-memory",
+	"OutOfpods":                           "unschedulable-pod-limit",
+	"NodeAffinity":                        "unschedulable-selector",
+	"PodOSSelectorNodeLabelDoesNotMatch":  "unschedulable-selector",
+	"NodePorts":                           "unschedulable-port",
+	"TaintToleration":                     "unschedulable-taint",
+	"TopologyAffinityError":               "unschedulable-other",
+	"UnexpectedAdmissionError":            "unschedulable-other",
+	"PodOSNotSupported":                   "unschedulable-other",
+	"InitContainerRestartPolicyForbidden": "unschedulable-other",
+	"SysctlForbidden":                     "container-not-started",
+	"AppArmor":                            "container-not-started",
+}
+
+// rejectionCause is the cause in the reason of a Pod that its kubelet did not take, "" for
+// one that it did.
+func rejectionCause(p *corev1.Pod) string {
+	cause, ok := rejections[p.Status.Reason]
+	switch {
+	case p.Status.Phase != corev1.PodFailed:
+		return ""
+	case ok:
+		return cause
+	case strings.HasPrefix(p.Status.Reason, "OutOf"):
+		return "unschedulable-resource"
+	}
+	return ""
+}
+
+// podRejected finds workloads whose Pods are given to a node whose kubelet does not
+// take them: its controller makes the next one, and so on. What is left of such Pods
+// when the workload is well is no fault.
+func podRejected(f *scene.Facts) []scene.Finding {
+	if f.Hearsay || f.WorkloadWell() || allReady(f) {
+		return nil
+	}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		cause := rejectionCause(&p.Object)
+		if cause == "" || f.IsPast(p) || f.Now.Sub(p.Object.CreationTimestamp.Time) > evictedLately {
+			continue
+		}
+		node := text.CutLine(p.Object.Spec.NodeName, scene.MaxQuote)
+		return []scene.Finding{{
+			Cause: cause, Object: f.Mend(), Confidence: nightcrier.High,
+			Summary:  fmt.Sprintf("The kubelet of node %s does not take the Pods of %s: %s", node, f.Mend(), text.CutLine(p.Object.Status.Message, scene.MaxQuote)),
+			Observed: []scene.Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, text.CutLine(p.Object.Status.Reason, scene.MaxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
+			WrongIf:  "the node has changed since, and takes the next Pod",
+			Test:     scene.GetTest(p.Object.Namespace, "pod", p.Object.Name).DecidesBetween("it has failed for the same reason", "it runs"),
+			Actions: []scene.Step{
+				{Action: "Let the scheduler choose the node of " + f.Mend().String() + ": remove spec.nodeName, if it is set", Do: scene.DoEdit, Outcome: "its Pods go where there is room", Risk: "they may have been meant for that node"},
+				{Action: "Make room on node " + node + ", or let " + f.Mend().String() + " ask for less", Outcome: "the kubelet takes the next Pod", Risk: "other Pods have to move"},
+			},
+		}}
+	}
+	return nil
 }

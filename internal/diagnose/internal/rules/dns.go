@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var dnsRules = area{scene: []SceneRule{dnsDown, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}}
+var dnsRules = scene.Area{Name: "dns", SceneRules: []scene.SceneRule{dnsDown, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}, Causes: dnsCauses}
 
 var dnsCauses = []scene.Cause{
 	{ID: "cluster-dns-unhealthy", Category: "Network", Meaning: "the cluster's own DNS does not answer, or answers wrongly", Rank: scene.RankGround},
@@ -59,7 +59,7 @@ func dnsDown(s *scene.Scene) []scene.Finding {
 	if len(pods) == 0 {
 		return dnsScaledAway(s)
 	}
-	if !slices.ContainsFunc(pods, func(p *scene.Read[corev1.Pod]) bool { return longUnready(s, p) }) || slices.ContainsFunc(pods, func(p *scene.Read[corev1.Pod]) bool { return scene.IsPodReady(&p.Object) }) {
+	if !slices.ContainsFunc(pods, s.IsLongUnready) || slices.ContainsFunc(pods, func(p *scene.Read[corev1.Pod]) bool { return scene.IsPodReady(&p.Object) }) {
 		return nil
 	}
 	o := s.WorkloadsAbove(pods)[0]
@@ -94,7 +94,7 @@ func dnsLog(s *scene.Scene, pods []*scene.Read[corev1.Pod]) *scene.Observation {
 			continue
 		}
 		if line := scene.ErrorLine(l.Text); corefileWords.MatchString(line) {
-			return &scene.Observation{Text: "the log of Pod " + l.Pod + " says why", Quote: text.CutLine(line, scene.MaxQuote), Ref: logRef(l)}
+			return &scene.Observation{Text: "the log of Pod " + l.Pod + " says why", Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var environmentRules = area{of: []Rule{unresolvedReference}}
+var environmentRules = scene.Area{Name: "environment", Rules: []scene.Rule{unresolvedReference}, Causes: environmentCauses}
 
 var environmentCauses = []scene.Cause{
 	{ID: "bad-argument", Category: "Pod", Meaning: "the process does not know an argument that it is started with", Rank: rankTold},

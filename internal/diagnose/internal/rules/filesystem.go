@@ -12,6 +12,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
+var filesystemRules = scene.Area{Name: "filesystem", Causes: filesystemCauses} // by their words in a log
+
 var filesystemCauses = []scene.Cause{
 	{ID: "disk-full", Category: "Storage", Meaning: "a volume, or the node's disk, has no space left", Rank: rankTold + 1},
 	{ID: "file-missing", Category: "Pod", Meaning: "a file or directory that the process needs does not exist", Rank: rankTold},

@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var finalizerRules = area{scene: []SceneRule{namespaceStuck, finalizerStuck, podStuckTerminating}}
+var finalizerRules = scene.Area{Name: "finalizer", SceneRules: []scene.SceneRule{namespaceStuck, finalizerStuck, podStuckTerminating}, Causes: finalizerCauses}
 
 var finalizerCauses = []scene.Cause{
 	{ID: "finalizer-deadlock", Category: "Cluster", Meaning: "an object is being deleted and a finalizer that nobody removes keeps it", Rank: scene.RankStated},
@@ -177,8 +177,7 @@ func keptBy(s *scene.Scene, d deleted) scene.Finding {
 	if d.kind != "PersistentVolumeClaim" || !slices.Contains(finalizers, "kubernetes.io/pvc-protection") {
 		return n
 	}
-	c := newClaim(s, scene.FindObject(s.Claims, d.GetNamespace(), d.GetName()))
-	if pods := c.usingPods(); len(pods) > 0 {
+	if pods := s.PodsUsingClaim(d.GetNamespace(), d.GetName()); len(pods) > 0 {
 		var names []string
 		for _, p := range pods {
 			names = append(names, p.Object.Name)
@@ -223,7 +222,7 @@ func notEnding(s *scene.Scene, p *scene.Read[corev1.Pod]) scene.Finding {
 	switch {
 	case node == nil && name != "" && s.Complete("Node", ""):
 		n.Summary = fmt.Sprintf("%s cannot end: its node %s does not exist any more.", n.Object, text.CutLine(name, scene.MaxQuote))
-	case node != nil && !nodeReady(&node.Object):
+	case node != nil && !scene.IsNodeReady(&node.Object):
 		n.Summary = fmt.Sprintf("%s cannot end: its node %s is not ready.", n.Object, node.Object.Name)
 		n.Observed = append(n.Observed, scene.Observation{Text: "Node " + node.Object.Name + " is not ready", Quote: node.Object.Name, Ref: node.Ref})
 	default:
@@ -231,9 +230,4 @@ func notEnding(s *scene.Scene, p *scene.Read[corev1.Pod]) scene.Finding {
 	}
 	n.Confidence, n.DependsOn = nightcrier.High, []nightcrier.Object{{Kind: "Node", Name: name}}
 	return n
-}
-
-func nodeReady(n *corev1.Node) bool {
-	c := nodeCondition(n, corev1.NodeReady)
-	return c != nil && c.Status == corev1.ConditionTrue
 }

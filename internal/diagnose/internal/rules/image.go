@@ -9,7 +9,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
-var imageRules = area{of: []Rule{imageNotPulled}}
+var imageRules = scene.Area{Name: "image", Rules: []scene.Rule{imageNotPulled}, Causes: imageCauses}
 
 var imageCauses = []scene.Cause{
 	{ID: "image-name-invalid", Category: "Pod", Meaning: "the image reference cannot be parsed", Rank: scene.RankStated},
@@ -59,7 +59,7 @@ func imageNotPulled(f *scene.Facts) []scene.Finding {
 			Test: scene.GetTest(c.Pod.Object.Namespace, "pod", c.Pod.Object.Name).
 				DecidesBetween("it still waits for its image", "it waits for nothing, or for something else"),
 		}
-		n.Summary = fmt.Sprintf("%s cannot start: %s", c.DescribeIn(f), CauseOf(n.Cause).Meaning)
+		n.Summary = fmt.Sprintf("%s cannot start: %s", c.DescribeIn(f), scene.MeaningOf(imageCauses, n.Cause))
 		if image := image(c); image != "" {
 			n.Summary += " (" + image + ")"
 		}

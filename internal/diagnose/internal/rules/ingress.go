@@ -13,7 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var ingressRules = area{scene: []SceneRule{ingressBackends, ingressClassMissing, ingressSecretMissing}}
+var ingressRules = scene.Area{Name: "ingress", SceneRules: []scene.SceneRule{ingressBackends, ingressClassMissing, ingressSecretMissing}, Causes: ingressCauses}
 
 var ingressCauses = []scene.Cause{
 	{ID: "ingress-backend-missing", Category: "Network", Meaning: "an Ingress leads to a Service that does not exist", Rank: scene.RankStated + 4},
@@ -89,8 +89,8 @@ func ingressBackends(s *scene.Scene) []scene.Finding {
 				out = append(out, n)
 			case svc != nil && !hasPort(&svc.Object, r.backend.Port):
 				n := ingressFinding(ing, "ingress-backend-port",
-					fmt.Sprintf("leads %s to port %s of Service %s, which has only %s.", from, portName(r.backend.Port), r.backend.Name, portsOf(&svc.Object)), portName(r.backend.Port), "a backend names a port that its Service does not have")
-				n.Observed = append(n.Observed, scene.Observation{Text: scene.ServiceObject(&svc.Object).String() + " has the ports " + portsOf(&svc.Object), Quote: r.backend.Name, Ref: svc.Ref})
+					fmt.Sprintf("leads %s to port %s of Service %s, which has only %s.", from, portName(r.backend.Port), r.backend.Name, scene.DescribePorts(&svc.Object)), portName(r.backend.Port), "a backend names a port that its Service does not have")
+				n.Observed = append(n.Observed, scene.Observation{Text: scene.ServiceObject(&svc.Object).String() + " has the ports " + scene.DescribePorts(&svc.Object), Quote: r.backend.Name, Ref: svc.Ref})
 				out = append(out, n)
 			}
 		}
@@ -114,18 +114,6 @@ func portName(p networkingv1.ServiceBackendPort) string {
 		return text.CutLine(p.Name, scene.MaxQuote)
 	}
 	return fmt.Sprint(p.Number)
-}
-
-func portsOf(svc *corev1.Service) string {
-	var out []string
-	for _, p := range svc.Spec.Ports {
-		port := fmt.Sprint(p.Port)
-		if p.Name != "" {
-			port += " (" + p.Name + ")"
-		}
-		out = append(out, port)
-	}
-	return text.CutLine(strings.Join(out, ", "), scene.MaxQuote)
 }
 
 // ingressClassMissing finds Ingresses of a class that does not exist. One that

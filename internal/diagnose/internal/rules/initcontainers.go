@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var initContainerRules = area{of: []Rule{initStuck, sidecarTrouble}}
+var initContainerRules = scene.Area{Name: "initcontainer", Rules: []scene.Rule{initStuck, sidecarTrouble}, Causes: initContainerCauses}
 
 var initContainerCauses = []scene.Cause{
 	{ID: "init-container-stuck", Category: "Pod", Meaning: "an init container runs on and on, so the Pod's own containers never start", Rank: scene.RankShown + 1},

@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var cronRules = area{of: []Rule{cronSuspended}, scene: []SceneRule{cronRuns}}
+var cronRules = scene.Area{Name: "cron", Rules: []scene.Rule{cronSuspended}, SceneRules: []scene.SceneRule{cronRuns}, Causes: cronCauses}
 
 var cronCauses = []scene.Cause{
 	{ID: "cronjob-missed", Category: "Pod", Meaning: "a CronJob starts no Job when its schedule asks for one", Rank: scene.RankShown - 5},
@@ -85,7 +85,7 @@ func cronRun(s *scene.Scene, c *scene.Read[batchv1.CronJob]) (scene.Finding, boo
 			{Action: "Set startingDeadlineSeconds of " + cronObject(c).String() + " to more than its controller may be late, 200 for instance", Do: scene.DoEdit, Outcome: "late runs start instead of being counted as missed", Risk: "a run may start late"},
 			{Action: "Check that kube-controller-manager runs and its clock is right", Outcome: "tells a setting from a controller that is away", Risk: "none: read only"},
 		},
-		DependsOn: controlPlane(s, "kube-controller-manager"),
+		DependsOn: s.ControlPlanePods("kube-controller-manager"),
 	}
 	confidence := nightcrier.Medium
 	if told {
@@ -264,7 +264,7 @@ func cronFinding(c *scene.Read[batchv1.CronJob], cause string, confidence nightc
 	return n
 }
 
-var jobRules = area{of: []Rule{jobFailed, jobSuspended}}
+var jobRules = scene.Area{Name: "job", Rules: []scene.Rule{jobFailed, jobSuspended}, Causes: jobCauses}
 
 // Why the tries of a Job failed stands with its containers, so that most causes
 // here rank below theirs.

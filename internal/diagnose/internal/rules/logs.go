@@ -14,7 +14,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var logRules = area{of: []Rule{findLogPatterns}}
+var logRules = scene.Area{Name: "log", Rules: []scene.Rule{findLogPatterns}}
 
 // logPattern is what programs say in their log when they fail for one cause. Each
 // wording may capture what it is about: a path, a variable, an argument.

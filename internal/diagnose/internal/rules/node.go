@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var nodeRules = area{of: []Rule{nodeTrouble}, scene: []SceneRule{nodesInTrouble, nodesHeldBack}}
+var nodeRules = scene.Area{Name: "node", Rules: []scene.Rule{nodeTrouble}, SceneRules: []scene.SceneRule{nodesInTrouble, nodesHeldBack}, Causes: nodeCauses}
 
 var nodeCauses = []scene.Cause{
 	{ID: "kubelet-certificate-expired", Category: "Node", Meaning: "a node's kubelet is not let in because of its certificate", Rank: scene.RankGround + 1},
@@ -209,7 +209,7 @@ func pressureFinding(n scene.Read[corev1.Node], c corev1.NodeCondition) scene.Fi
 	cause := pressures[c.Type]
 	return scene.Finding{
 		Cause: cause, Object: nightcrier.Object{Kind: "Node", Name: n.Object.Name}, Confidence: nightcrier.High,
-		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, strings.TrimPrefix(CauseOf(cause).Meaning, "a node "), conditionReason(c)),
+		Summary:  fmt.Sprintf("Node %s %s%s.", n.Object.Name, strings.TrimPrefix(scene.MeaningOf(nodeCauses, cause), "a node "), conditionReason(c)),
 		Observed: []scene.Observation{sawNode(n, c)},
 		WrongIf:  "the pressure has passed since",
 		Test: scene.GetTest("", "node", n.Object.Name).
@@ -319,16 +319,6 @@ func isDrained(s *scene.Scene, n *corev1.Node) bool {
 
 // byEviction reports whether somebody has asked the API server to evict a Pod.
 func byEviction(p *corev1.Pod) bool {
-	c := disruptionCondition(p)
+	c := scene.FindDisruption(p)
 	return c != nil && c.Reason == "EvictionByEvictionAPI"
-}
-
-// disruptionCondition is the condition that says that a Pod is ended from outside.
-func disruptionCondition(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
 }

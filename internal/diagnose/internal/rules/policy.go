@@ -17,7 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
-var policyRules = area{scene: []SceneRule{policyDenies, policyDeniesDNS}}
+var policyRules = scene.Area{Name: "policy", SceneRules: []scene.SceneRule{policyDenies, policyDeniesDNS}, Causes: policyCauses}
 
 var policyCauses = []scene.Cause{
 	{ID: "network-policy-denies", Category: "Network", Meaning: "a NetworkPolicy denies a connection that a workload is configured to make", Rank: scene.RankStated + 4},
@@ -87,7 +87,7 @@ func judgeConnection(s *scene.Scene, direction networkingv1.PolicyType, subject,
 	}
 	for i := range s.NetworkPolicies {
 		p := &s.NetworkPolicies[i]
-		if p.Object.Namespace != subject.namespace || !slices.Contains(typesOf(&p.Object), direction) || !selectorMatches(&p.Object.Spec.PodSelector, subject.labels) {
+		if p.Object.Namespace != subject.namespace || !slices.Contains(typesOf(&p.Object), direction) || !scene.MatchesSelector(&p.Object.Spec.PodSelector, subject.labels) {
 			continue
 		}
 		if policyAllows(s, &p.Object, direction, subject, other, to) {
@@ -119,19 +119,6 @@ func typesOf(p *networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
 }
 
-func selectorMatches(sel *metav1.LabelSelector, l map[string]string) bool {
-	if sel != nil && len(sel.MatchExpressions) == 0 { // making a selector of it takes far longer than this
-		for name, value := range sel.MatchLabels {
-			if have, ok := l[name]; !ok || have != value {
-				return false
-			}
-		}
-		return true
-	}
-	compiled, err := metav1.LabelSelectorAsSelector(sel)
-	return err == nil && compiled.Matches(labels.Set(l))
-}
-
 // policyAllows reports whether a rule of the policy lets the connection through.
 func policyAllows(s *scene.Scene, p *networkingv1.NetworkPolicy, direction networkingv1.PolicyType, subject, other party, to end) bool {
 	if direction == networkingv1.PolicyTypeIngress {
@@ -161,7 +148,7 @@ func letsPeer(s *scene.Scene, ns string, peers []networkingv1.NetworkPolicyPeer,
 		case p.NamespaceSelector != nil && !maybeNamespace(s, p.NamespaceSelector, other.namespace):
 			return false
 		}
-		return p.PodSelector == nil || selectorMatches(p.PodSelector, other.labels)
+		return p.PodSelector == nil || scene.MatchesSelector(p.PodSelector, other.labels)
 	})
 }
 
@@ -170,7 +157,7 @@ func letsPeer(s *scene.Scene, ns string, peers []networkingv1.NetworkPolicyPeer,
 func maybeNamespace(s *scene.Scene, sel *metav1.LabelSelector, ns string) bool {
 	if n := scene.FindObject(s.Namespaces, "", ns); n != nil {
 		set := labels.Merge(n.Object.Labels, labels.Set{corev1.LabelMetadataName: ns})
-		return selectorMatches(sel, set)
+		return scene.MatchesSelector(sel, set)
 	}
 	name, ok := sel.MatchLabels[corev1.LabelMetadataName]
 	if ok && name != ns {
@@ -380,7 +367,7 @@ func (s network) letsAnybody(p *networkingv1.NetworkPolicy, direction networking
 // existsLike reports whether a workload of ns has the labels, or may have.
 func (s network) existsLike(ns string, sel *metav1.LabelSelector) bool {
 	for o, who := range s.parties {
-		if o.Namespace == ns && selectorMatches(sel, who.labels) {
+		if o.Namespace == ns && scene.MatchesSelector(sel, who.labels) {
 			return true
 		}
 	}

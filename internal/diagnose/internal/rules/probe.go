@@ -14,7 +14,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var gateRules = area{of: []Rule{readinessGates}}
+var gateRules = scene.Area{Name: "gate", Rules: []scene.Rule{readinessGates}, Causes: gateCauses}
 
 var gateCauses = []scene.Cause{
 	{ID: "readiness-gate-unmet", Category: "Pod", Meaning: "a Pod's containers are ready, but a readiness gate that something outside sets keeps it from traffic", Rank: scene.RankShown - 4},
@@ -79,7 +79,7 @@ func gateUnmet(f *scene.Facts, p *scene.Read[corev1.Pod], gate string) scene.Fin
 	return n
 }
 
-var probeRules = area{of: []Rule{probeFailed}}
+var probeRules = scene.Area{Name: "probe", Rules: []scene.Rule{probeFailed}, Causes: probeCauses}
 
 var probeCauses = []scene.Cause{
 	{ID: "liveness-probe-failing", Category: "Pod", Meaning: "a liveness probe fails, so the container is killed and restarted", Rank: rankTold},
@@ -454,7 +454,7 @@ func joinPorts(ports []int32) string {
 func portsHeard(log string) (line string, ports []int32) {
 	for l := range strings.Lines(log) {
 		l = text.KeepBytes(l, 1024)
-		m := listening.FindStringSubmatch(l)
+		m := scene.ListeningPattern.FindStringSubmatch(l)
 		if m == nil || !portWord.MatchString(l) || farSide.MatchString(l) {
 			continue
 		}

@@ -39,95 +39,33 @@ func Judge(f *scene.Facts) (own, all []scene.Finding) {
 	return own, append(all, ApplySceneRules(f.Scene)...)
 }
 
-// Rule looks for one kind of cause in the facts about one workload, or one node.
-// It is a function of the facts alone, returns nothing unless its predicate
-// holds, and says what it rests on.
-type Rule func(*scene.Facts) []scene.Finding
-
-// SceneRule looks for one kind of cause in what surrounds the workloads:
-// services, claims, quotas, autoscalers. It runs once over all that was read.
-type SceneRule func(*scene.Scene) []scene.Finding
-
-// area is a field that rules know about: one file, with the rules, the causes
-// that they name, and beside it the table of their cases. A new rule goes into
-// the file of its area; a new area is a new file and a line in each list below.
-type area struct {
-	of    []Rule
-	scene []SceneRule
-}
-
-var areas = []area{
-	attachRules,
-	autoscalerRules,
-	budgetRules,
-	claimRules,
-	configurationRules,
-	controlPlaneRules,
-	crashRules,
-	creationRules,
-	cronRules,
-	daemonRules,
-	dependencyRules,
-	dnsRules,
-	environmentRules,
-	evictionRules,
-	finalizerRules,
-	gateRules,
-	imageRules,
-	ingressRules,
-	initContainerRules,
-	jobRules,
-	logRules,
-	memoryRules,
-	nodeRules,
-	policyRules,
-	probeRules,
-	rolloutRules,
-	scaleRules,
-	schedulingRules,
-	serviceRules,
-	startRules,
-	statefulRules,
-}
+// areas are all that is known, ordered by name.
+var areas = sortAreas([]scene.Area{
+	// why a Pod is not made, does not start, ends or is not ready
+	certificateRules, configurationRules, crashRules, creationRules, cronRules, dependencyRules, environmentRules, filesystemRules, gateRules, imageRules, initContainerRules, jobRules, logRules, memoryRules, probeRules, startRules,
+	// controllers and what they are kept from
+	autoscalerRules, budgetRules, daemonRules, evictionRules, finalizerRules, rolloutRules, scaleRules, statefulRules,
+	// nodes and who is put on them
+	controlPlaneRules, nodeRules, schedulingRules,
+	// the way to a Pod
+	dnsRules, ingressRules, policyRules, serviceRules,
+	// volumes
+	attachRules, claimRules,
+})
 
 // causes are those of all areas, by id.
-var causes = sortCauses(
-	attachCauses,
-	autoscalerCauses,
-	budgetCauses,
-	certificateCauses,
-	claimCauses,
-	configurationCauses,
-	controlPlaneCauses,
-	crashCauses,
-	creationCauses,
-	cronCauses,
-	daemonCauses,
-	dependencyCauses,
-	dnsCauses,
-	environmentCauses,
-	evictionCauses,
-	filesystemCauses,
-	finalizerCauses,
-	gateCauses,
-	imageCauses,
-	ingressCauses,
-	initContainerCauses,
-	jobCauses,
-	memoryCauses,
-	nodeCauses,
-	policyCauses,
-	probeCauses,
-	rolloutCauses,
-	scaleCauses,
-	schedulingCauses,
-	serviceCauses,
-	startCauses,
-	statefulCauses,
-)
+var causes = sortCauses(areas)
 
-func sortCauses(lists ...[]scene.Cause) []scene.Cause {
-	all := slices.Concat(lists...)
+func sortAreas(all []scene.Area) []scene.Area {
+	slices.SortFunc(all, func(a, b scene.Area) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func sortCauses(areas []scene.Area) []scene.Cause {
+	var all []scene.Cause
+	for _, a := range areas {
+		all = append(all, a.Causes...)
+	}
 	slices.SortFunc(all, func(a, b scene.Cause) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
@@ -151,7 +89,7 @@ func rankOf(n scene.Finding) int { return cmp.Or(n.Rank, n.Entry.Rank) }
 func ApplyRules(f *scene.Facts) []scene.Finding {
 	var all []scene.Finding
 	for _, a := range areas {
-		for _, rule := range a.of {
+		for _, rule := range a.Rules {
 			if f.Scene.InTime() {
 				all = append(all, rule(f)...)
 			}
@@ -164,7 +102,7 @@ func ApplyRules(f *scene.Facts) []scene.Finding {
 func ApplySceneRules(s *scene.Scene) []scene.Finding {
 	var all []scene.Finding
 	for _, a := range areas {
-		for _, rule := range a.scene {
+		for _, rule := range a.SceneRules {
 			if s.InTime() {
 				all = append(all, rule(s)...)
 			}

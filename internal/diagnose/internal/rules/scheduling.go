@@ -16,69 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// rejections are the reasons for which a kubelet does not take a Pod that was given
-// to it, and what a scheduler would have called the same.
-var rejections = map[string]string{
-	"OutOfcpu":                            "unschedulable-cpu",
-	"OutOfmemory":                         "unschedulable-memory",
-	"OutOfpods":                           "unschedulable-pod-limit",
-	"NodeAffinity":                        "unschedulable-selector",
-	"PodOSSelectorNodeLabelDoesNotMatch":  "unschedulable-selector",
-	"NodePorts":                           "unschedulable-port",
-	"TaintToleration":                     "unschedulable-taint",
-	"TopologyAffinityError":               "unschedulable-other",
-	"UnexpectedAdmissionError":            "unschedulable-other",
-	"PodOSNotSupported":                   "unschedulable-other",
-	"InitContainerRestartPolicyForbidden": "unschedulable-other",
-	"SysctlForbidden":                     "container-not-started",
-	"AppArmor":                            "container-not-started",
-}
-
-// rejectionCause is the cause in the reason of a Pod that its kubelet did not take, "" for
-// one that it did.
-func rejectionCause(p *corev1.Pod) string {
-	cause, ok := rejections[p.Status.Reason]
-	switch {
-	case p.Status.Phase != corev1.PodFailed:
-		return ""
-	case ok:
-		return cause
-	case strings.HasPrefix(p.Status.Reason, "OutOf"):
-		return "unschedulable-resource"
-	}
-	return ""
-}
-
-// podRejected finds workloads whose Pods are given to a node whose kubelet does not
-// take them: its controller makes the next one, and so on. What is left of such Pods
-// when the workload is well is no fault.
-func podRejected(f *scene.Facts) []scene.Finding {
-	if f.Hearsay || f.WorkloadWell() || allReady(f) {
-		return nil
-	}
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		cause := rejectionCause(&p.Object)
-		if cause == "" || f.IsPast(p) || f.Now.Sub(p.Object.CreationTimestamp.Time) > evictedLately {
-			continue
-		}
-		node := text.CutLine(p.Object.Spec.NodeName, scene.MaxQuote)
-		return []scene.Finding{{
-			Cause: cause, Object: f.Mend(), Confidence: nightcrier.High,
-			Summary:  fmt.Sprintf("The kubelet of node %s does not take the Pods of %s: %s", node, f.Mend(), text.CutLine(p.Object.Status.Message, scene.MaxQuote)),
-			Observed: []scene.Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, text.CutLine(p.Object.Status.Reason, scene.MaxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
-			WrongIf:  "the node has changed since, and takes the next Pod",
-			Test:     scene.GetTest(p.Object.Namespace, "pod", p.Object.Name).DecidesBetween("it has failed for the same reason", "it runs"),
-			Actions: []scene.Step{
-				{Action: "Let the scheduler choose the node of " + f.Mend().String() + ": remove spec.nodeName, if it is set", Do: scene.DoEdit, Outcome: "its Pods go where there is room", Risk: "they may have been meant for that node"},
-				{Action: "Make room on node " + node + ", or let " + f.Mend().String() + " ask for less", Outcome: "the kubelet takes the next Pod", Risk: "other Pods have to move"},
-			},
-		}}
-	}
-	return nil
-}
-
-var schedulingRules = area{of: []Rule{podUnschedulable, neverScheduled, podGated}}
+var schedulingRules = scene.Area{Name: "scheduling", Rules: []scene.Rule{podUnschedulable, neverScheduled, podGated}, Causes: schedulingCauses}
 
 var schedulingCauses = []scene.Cause{
 	{ID: "scheduling-gated", Category: "Pod", Meaning: "the Pod waits for a scheduling gate that nobody lifts", Rank: scene.RankStated},
@@ -123,8 +61,6 @@ var schedWords = []struct {
 var (
 	// reasonPart is one of the reasons in the scheduler's sentence.
 	reasonPart = scene.NewPattern(`^(\d{1,6}) (.+)$`)
-	// controlPlaneTaint keeps ordinary Pods off the control plane, as it should.
-	controlPlaneTaint = scene.NewPattern(`node-role\.kubernetes\.io/(control-plane|master)`)
 	// claimAbsent names a claim that does not exist.
 	claimAbsent = scene.NewPattern(`persistentvolumeclaim "([^"]{1,253})" not found`)
 	// insufficient names the resource that is short.
@@ -191,7 +127,7 @@ func noNode(f *scene.Facts, p *scene.Read[corev1.Pod], cause string, nodes int, 
 	if first, _, _ := strings.Cut(text.CutLine(said.Quote, scene.MaxQuote), ". "); first != "" {
 		with = append(with, strings.TrimSuffix(first, "."))
 	}
-	n.Summary = fmt.Sprintf("A Pod of %s has no node: %s", f.Mend(), CauseOf(cause).Meaning)
+	n.Summary = fmt.Sprintf("A Pod of %s has no node: %s", f.Mend(), scene.MeaningOf(schedulingCauses, cause))
 	if len(with) > 0 {
 		n.Summary += " (" + strings.Join(with, "; ") + ")"
 	}
@@ -240,7 +176,7 @@ func schedCauses(sentence string) map[string]int {
 			n, _ = strconv.Atoi(m[1])
 			part = m[2]
 		}
-		if controlPlaneTaint.MatchString(part) {
+		if scene.ControlPlaneTaint.MatchString(part) {
 			n = 0
 		}
 		if part != "" {
@@ -313,7 +249,7 @@ func fitsNowhere(f *scene.Facts, p *scene.Read[corev1.Pod]) (scene.Observation, 
 			return scene.Observation{}, nil
 		}
 		count := 1
-		if t := untoleratedTaint(&p.Object, n); cause == "unschedulable-taint" && controlPlaneTaint.MatchString(t.Key) {
+		if t := scene.UntoleratedTaint(&p.Object, n); cause == "unschedulable-taint" && scene.ControlPlaneTaint.MatchString(t.Key) {
 			count = 0
 		}
 		found[cause] += count
@@ -335,7 +271,7 @@ func schedulingNeeds(f *scene.Facts, p *scene.Read[corev1.Pod], cause string) []
 		}
 	case "unschedulable-taint", "unschedulable-cordoned":
 		for _, n := range knownNodes(f) {
-			sick := untoleratedTaint(&p.Object, &n.Object)
+			sick := scene.UntoleratedTaint(&p.Object, &n.Object)
 			if n.Object.Spec.Unschedulable || sick != nil && strings.HasPrefix(sick.Key, "node.kubernetes.io/") {
 				out = append(out, nightcrier.Object{Kind: "Node", Name: n.Object.Name})
 			}
@@ -356,13 +292,13 @@ type request struct {
 // cause is a resource.
 func sawRequest(f *scene.Facts, p *scene.Read[corev1.Pod], cause, said string) (request, bool) {
 	name, ok := shortOf(p, cause, said)
-	total := podRequests(&p.Object)[name]
+	total := scene.PodRequests(&p.Object)[name]
 	if !ok || total.IsZero() {
 		return request{}, false
 	}
 	text := fmt.Sprintf("Pod %s requests %s of %s", p.Object.Name, total.String(), name)
 	r := request{words: fmt.Sprintf("requests %s of %s", total.String(), name)}
-	if most := largestAllocatable(knownNodes(f), name); !most.IsZero() {
+	if most := scene.LargestAllocatable(knownNodes(f), name); !most.IsZero() {
 		r.never = total.Cmp(most) > 0
 		text += fmt.Sprintf("; the largest node can give %s", most.String())
 		r.words += fmt.Sprintf(", the largest node has %s", most.String())
@@ -382,13 +318,13 @@ func shortOf(p *scene.Read[corev1.Pod], cause, said string) (corev1.ResourceName
 	case "unschedulable-memory":
 		return corev1.ResourceMemory, true
 	case "unschedulable-resource":
-		asked := podRequests(&p.Object)
+		asked := scene.PodRequests(&p.Object)
 		for _, m := range insufficient.FindAllStringSubmatch(said, -1) {
 			if name := corev1.ResourceName(m[1]); resourceCause(name) == cause && !asked.Name(name, "").IsZero() {
 				return name, true
 			}
 		}
-		for _, name := range sortedNames(asked) {
+		for _, name := range scene.SortResourceNames(asked) {
 			if resourceCause(name) == cause {
 				return name, true
 			}
@@ -407,7 +343,7 @@ func sawSelector(f *scene.Facts, p *scene.Read[corev1.Pod]) (o scene.Observation
 	}
 	nodes := knownNodes(f)
 	for _, n := range nodes {
-		if selectsNode(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: sel}}, &n.Object) {
+		if scene.SelectsNode(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: sel}}, &n.Object) {
 			matching++
 		}
 	}
@@ -447,7 +383,7 @@ func neverScheduled(f *scene.Facts) []scene.Finding {
 		}
 		if name == corev1.DefaultSchedulerName {
 			n.Confidence = nightcrier.Medium
-			n.DependsOn = controlPlane(f.Scene, "kube-scheduler")
+			n.DependsOn = f.Scene.ControlPlanePods("kube-scheduler")
 		}
 		out = append(out, n)
 	}
@@ -527,4 +463,42 @@ func schedActions(f *scene.Facts, cause string) []scene.Step {
 	return []scene.Step{
 		{Action: "Look at the nodes: are there any, ready and not cordoned", Outcome: "names the node to bring back", Risk: "none: read only"},
 	}
+}
+
+// misfitCause is why a node cannot take a Pod whatever else runs on it, "" when
+// nothing certain speaks against it. It asks what the scheduler asks, in its
+// order, and leaves out what depends on the other Pods.
+func misfitCause(p *corev1.Pod, n *corev1.Node) string {
+	switch {
+	case n.Spec.Unschedulable && !scene.ToleratesTaint(p, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
+		return "unschedulable-cordoned"
+	case scene.UntoleratedTaint(p, n) != nil:
+		return "unschedulable-taint"
+	case !scene.SelectsNode(p, n):
+		return "unschedulable-selector"
+	}
+	return tooLarge(p, n)
+}
+
+// tooLarge is the resource of which a Pod requests more than the whole node has.
+func tooLarge(p *corev1.Pod, n *corev1.Node) string {
+	if len(n.Status.Allocatable) == 0 {
+		return "" // nothing is known of its size
+	}
+	asked := scene.PodRequests(p)
+	for _, name := range scene.SortResourceNames(asked) {
+		want, have := asked[name], n.Status.Allocatable[name]
+		if want.Cmp(have) > 0 {
+			return resourceCause(name)
+		}
+	}
+	return ""
+}
+
+func resourceCause(name corev1.ResourceName) string {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory:
+		return "unschedulable-" + string(name)
+	}
+	return "unschedulable-resource"
 }

@@ -18,10 +18,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var serviceRules = area{
-	of:    []Rule{balancerOfTargetPending},
-	scene: []SceneRule{selectorMismatch, podsNotReady, portMismatch, headlessMisuse, balancerPending},
-}
+var serviceRules = scene.Area{Name: "service", Rules: []scene.Rule{balancerOfTargetPending},
+	SceneRules: []scene.SceneRule{selectorMismatch, podsNotReady, portMismatch, headlessMisuse, balancerPending}, Causes: serviceCauses}
 
 var serviceCauses = []scene.Cause{
 	{ID: "headless-service-misuse", Category: "Network", Meaning: "a client connects to the port of a headless Service, which maps no ports, while its Pods serve another", Rank: scene.RankStated},
@@ -31,24 +29,6 @@ var serviceCauses = []scene.Cause{
 	{ID: "service-protocol-mismatch", Category: "Service", Meaning: "a Service forwards one protocol to a port that its Pods serve with another", Rank: scene.RankStated + 3},
 	{ID: "service-selector-mismatch", Category: "Service", Meaning: "a Service selects no Pod, though a workload is evidently meant", Rank: scene.RankStated + 5},
 	{ID: "service-target-port-mismatch", Category: "Service", Meaning: "a Service forwards to a port that its Pods do not serve, while they serve another", Rank: scene.RankStated + 3},
-}
-
-// readyEndpoints counts the ready endpoints of a Service; known is false when
-// they were not read.
-func readyEndpoints(s *scene.Scene, svc *corev1.Service) (ready int, known bool) {
-	known = s.Complete("EndpointSlice", svc.Namespace)
-	for _, sl := range s.EndpointSlices {
-		if sl.Object.Namespace != svc.Namespace || sl.Object.Labels["kubernetes.io/service-name"] != svc.Name {
-			continue
-		}
-		known = true
-		for _, e := range sl.Object.Endpoints {
-			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				ready++
-			}
-		}
-	}
-	return ready, known
 }
 
 // endpointsTest is the test of what stands behind a Service.
@@ -76,7 +56,7 @@ func selectorMismatch(s *scene.Scene) []scene.Finding {
 // selectsNothing reports whether it is certain that neither a Pod nor the
 // template of a workload matches.
 func selectsNothing(s *scene.Scene, svc *corev1.Service) bool {
-	ready, known := readyEndpoints(s, svc)
+	ready, known := s.ReadyEndpoints(svc)
 	if ready > 0 || !known && !s.Complete("Pod", svc.Namespace) || len(s.PodsBehind(svc)) > 0 {
 		return false
 	}
@@ -225,9 +205,6 @@ func wrongSelector(s *scene.Scene, svc *scene.Read[corev1.Service], m likeness) 
 	return n
 }
 
-// settling is how long Pods may take to become ready before it counts.
-const settling = 3 * time.Minute
-
 // podsNotReady finds Services all of whose Pods are unready, which follows from
 // what ails the Pods.
 func podsNotReady(s *scene.Scene) []scene.Finding {
@@ -235,8 +212,8 @@ func podsNotReady(s *scene.Scene) []scene.Finding {
 	for i := range s.Services {
 		svc := &s.Services[i]
 		pods := s.PodsBehind(&svc.Object)
-		ready, _ := readyEndpoints(s, &svc.Object)
-		if len(pods) == 0 || ready > 0 || svc.Object.Spec.PublishNotReadyAddresses || !slices.ContainsFunc(pods, func(p *scene.Read[corev1.Pod]) bool { return longUnready(s, p) }) ||
+		ready, _ := s.ReadyEndpoints(&svc.Object)
+		if len(pods) == 0 || ready > 0 || svc.Object.Spec.PublishNotReadyAddresses || !slices.ContainsFunc(pods, s.IsLongUnready) ||
 			slices.ContainsFunc(pods, func(p *scene.Read[corev1.Pod]) bool { return scene.IsPodReady(&p.Object) }) {
 			continue
 		}
@@ -254,12 +231,6 @@ func podsNotReady(s *scene.Scene) []scene.Finding {
 		})
 	}
 	return out
-}
-
-// longUnready reports whether a Pod that is not ready has had the time to be.
-func longUnready(s *scene.Scene, p *scene.Read[corev1.Pod]) bool {
-	age := s.Now.Sub(p.Object.CreationTimestamp.Time)
-	return !scene.IsPodReady(&p.Object) && (age > settling || slices.ContainsFunc(scene.PodContainers(p), func(c scene.Container) bool { return c.Status.RestartCount > 0 }))
 }
 
 // portMismatch finds ports of Services that lead to a port which none of their
@@ -522,7 +493,7 @@ func heardListening(s *scene.Scene, pods []*scene.Read[corev1.Pod]) servedPort {
 			if !strings.ContainsAny(line, "0123456789") {
 				continue
 			}
-			m := listening.FindStringSubmatch(line)
+			m := scene.ListeningPattern.FindStringSubmatch(line)
 			if m == nil {
 				continue
 			}
@@ -530,17 +501,10 @@ func heardListening(s *scene.Scene, pods []*scene.Read[corev1.Pod]) servedPort {
 			if heard.port != 0 && heard.port != int32(port) {
 				return servedPort{}
 			}
-			heard = servedPort{int32(port), scene.Observation{Text: fmt.Sprintf("they say that they listen on port %d", port), Quote: text.CutLine(line, scene.MaxQuote), Ref: logRef(l)}}
+			heard = servedPort{int32(port), scene.Observation{Text: fmt.Sprintf("they say that they listen on port %d", port), Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}}
 		}
 	}
 	return heard
-}
-
-// listening matches what servers say when they are up.
-var listening = scene.NewPattern(`(?i)\b(?:listening|listen|serving|started|running|bound|bind|ready)\b[^\n]{0,80}?(?:\bport\(?s?\)?:?[ =]|[\w\]*]:|[ "'=(]:)(\d{2,5})\b`)
-
-func logRef(l scene.LogExcerpt) scene.Ref {
-	return scene.Ref{Evidence: l.Evidence, Source: "kubectl logs " + l.Pod + " -c " + l.Container + scene.NamespaceFlag(l.Namespace)}
 }
 
 // probedPorts are the numbers of the ports that a Pod's probes ask.
@@ -608,7 +572,7 @@ func complaintAbout(s *scene.Scene, svc *corev1.Service, words *scene.Pattern) *
 		for line := range strings.Lines(l.Text) {
 			line = text.KeepBytes(line, 4*scene.MaxQuote)
 			if about(line) && words.MatchString(line) {
-				return &scene.Observation{Text: "the log of Pod " + l.Pod + " complains about " + scene.ServiceObject(svc).String(), Quote: text.CutLine(line, scene.MaxQuote), Ref: logRef(l)}
+				return &scene.Observation{Text: "the log of Pod " + l.Pod + " complains about " + scene.ServiceObject(svc).String(), Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}
 			}
 		}
 	}
@@ -620,7 +584,7 @@ func logLineWith(s *scene.Scene, words *scene.Pattern) *scene.Observation {
 	for _, l := range s.Logs {
 		for line := range strings.Lines(l.Text) {
 			if line = text.KeepBytes(line, 4*scene.MaxQuote); words.MatchString(line) {
-				return &scene.Observation{Text: "the log of Pod " + l.Pod + " says so", Quote: text.CutLine(line, scene.MaxQuote), Ref: logRef(l)}
+				return &scene.Observation{Text: "the log of Pod " + l.Pod + " says so", Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var startRules = area{of: []Rule{startRefused, hookFailed}}
+var startRules = scene.Area{Name: "start", Rules: []scene.Rule{startRefused, hookFailed}, Causes: startCauses}
 
 var startCauses = []scene.Cause{
 	{ID: "command-not-found", Category: "Pod", Meaning: "the container's command does not exist in its image or cannot be executed", Rank: scene.RankStated},
@@ -58,7 +58,7 @@ func startRefused(f *scene.Facts) []scene.Finding {
 	var out []scene.Finding
 	for c := range f.FailingContainers() {
 		reason, message := c.WaitingReason()
-		config := reason == "CreateContainerConfigError" && configCause(message) == ""
+		config := reason == "CreateContainerConfigError" && scene.WhatIsMissing(message) == ""
 		if !config && !slices.Contains([]string{"RunContainerError", "CreateContainerError", "StartError"}, reason) {
 			continue
 		}
@@ -150,7 +150,7 @@ func startFailure(f *scene.Facts, c scene.Container) string {
 func notStarted(f *scene.Facts, cause, pod string, said scene.Observation) scene.Finding {
 	return scene.Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
-		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), CauseOf(cause).Meaning, text.CutLine(said.Quote, scene.MaxQuote)),
+		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), scene.MeaningOf(slices.Concat(startCauses, imageCauses), cause), text.CutLine(said.Quote, scene.MaxQuote)),
 		WrongIf: "it has started since; the kubelet tries again by itself",
 		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
 			DecidesBetween("its newest events say the same", "it has started"),

@@ -14,7 +14,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var claimRules = area{of: []Rule{volumeMissing}, scene: []SceneRule{claimsUnbound}}
+var claimRules = scene.Area{Name: "claim", Rules: []scene.Rule{volumeMissing}, SceneRules: []scene.SceneRule{claimsUnbound}, Causes: claimCauses}
 
 var claimCauses = []scene.Cause{
 	{ID: "pvc-access-mode-unavailable", Category: "Storage", Meaning: "no volume offers the access mode that a claim asks for", Rank: scene.RankGround - 2},
@@ -45,7 +45,7 @@ func volumeMissing(f *scene.Facts) []scene.Finding {
 		}
 		return []scene.Finding{{
 			Cause: "volume-not-provisioned", Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{scene.ObserveEvent(e)},
-			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), CauseOf("volume-not-provisioned").Meaning, text.CutLine(e.Object.Message, scene.MaxQuote)),
+			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), scene.MeaningOf(claimCauses, "volume-not-provisioned"), text.CutLine(e.Object.Message, scene.MaxQuote)),
 			WrongIf: "it was bound since; the controller tries again by itself",
 			Test:    scene.DescribeTest(f.Target).DecidesBetween("it is Pending and its newest events say the same", "it is Bound"),
 			Actions: []scene.Step{
@@ -134,7 +134,7 @@ func (c claim) pendingFinding() (scene.Finding, bool) {
 	switch {
 	case c.classMissing():
 		return c.noClass(), true
-	case waits && len(c.usingPods()) == 0:
+	case waits && len(c.s.PodsUsingClaim(c.Object.Namespace, c.Object.Name)) == 0:
 		return scene.Finding{}, false
 	case c.byHand():
 		return c.fromVolumes()
@@ -142,7 +142,7 @@ func (c claim) pendingFinding() (scene.Finding, bool) {
 		return c.refusedFinding(), true
 	case waits && !chosen:
 		return scene.Finding{}, false
-	case c.kind != nil && c.s.Now.Sub(c.Object.CreationTimestamp.Time) > settling:
+	case c.kind != nil && c.s.Now.Sub(c.Object.CreationTimestamp.Time) > scene.SettlingTime:
 		return c.unansweredFinding(), true
 	case c.said != nil:
 		return c.claimFinding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, scene.MaxQuote)), true
@@ -344,7 +344,7 @@ func (c claim) shortfalls(v *corev1.PersistentVolume) []shortfall {
 			break
 		}
 	}
-	if spec.Selector != nil && !selectorMatches(spec.Selector, v.Labels) {
+	if spec.Selector != nil && !scene.MatchesSelector(spec.Selector, v.Labels) {
 		out = append(out, shortfall{"pvc-selector-unmatched", "it does not have the labels that the claim selects by"})
 	}
 	if modeOf(v.Spec.VolumeMode) != modeOf(spec.VolumeMode) {
@@ -385,29 +385,11 @@ func (c claim) requestedSize() string {
 
 func (c claim) accessModes() string { return modeNames(c.Object.Spec.AccessModes) }
 
-// usingPods are those that use the claim and have not ended.
-func (c claim) usingPods() []*scene.Read[corev1.Pod] {
-	var out []*scene.Read[corev1.Pod]
-	for i := range c.s.Pods {
-		p := &c.s.Pods[i]
-		if p.Object.Namespace == c.Object.Namespace && !scene.IsFinished(&p.Object) && mountsClaim(&p.Object.Spec, c.Object.Name) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-func mountsClaim(spec *corev1.PodSpec, claim string) bool {
-	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
-	})
-}
-
 // usingWorkloads are the workloads that use the claim.
 func (c claim) usingWorkloads() []nightcrier.Object {
-	out := c.s.WorkloadsAbove(c.usingPods())
+	out := c.s.WorkloadsAbove(c.s.PodsUsingClaim(c.Object.Namespace, c.Object.Name))
 	for w := range c.s.WorkloadsIn(c.Object.Namespace) {
-		if mountsClaim(w.Spec, c.Object.Name) && !slices.Contains(out, w.Object) {
+		if scene.MountsClaim(w.Spec, c.Object.Name) && !slices.Contains(out, w.Object) {
 			out = append(out, w.Object)
 		}
 	}

@@ -116,3 +116,44 @@ func NamesOfConfig(spec corev1.PodSpec, note func(kind, name string)) {
 		}
 	}
 }
+
+// PodsUsingClaim are those that use a claim and have not ended.
+func (s *Scene) PodsUsingClaim(ns, claim string) []*Read[corev1.Pod] {
+	var out []*Read[corev1.Pod]
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if p.Object.Namespace == ns && !IsFinished(&p.Object) && MountsClaim(&p.Object.Spec, claim) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// MountsClaim reports whether Pods of this spec use the claim.
+func MountsClaim(spec *corev1.PodSpec, claim string) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
+}
+
+// missingWords tell what is missing from what a kubelet says.
+var missingWords = []struct {
+	what  string
+	words *Pattern
+}{
+	{"key", NewPattern(`couldn't find key|references non-existent (config|secret) key`)},
+	{"ConfigMap", NewPattern(`(?i)configmaps? "[^"]{1,253}" not found|configmap .{1,253} not registered`)},
+	{"Secret", NewPattern(`(?i)secrets? "[^"]{1,253}" not found|secret .{1,253} not registered`)},
+	{"ServiceAccount", NewPattern(`(?i)serviceaccounts? "[^"]{1,253}" not found|failed to fetch token.{0,200}not found`)},
+}
+
+// WhatIsMissing is what a kubelet says that a Pod names and does not get: a key, a
+// ConfigMap, a Secret or a ServiceAccount; "" where it speaks of none.
+func WhatIsMissing(message string) string {
+	for _, w := range missingWords {
+		if w.words.MatchString(message) {
+			return w.what
+		}
+	}
+	return ""
+}

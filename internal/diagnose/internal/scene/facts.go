@@ -1,6 +1,8 @@
 package scene
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 )
 
 // Facts is what was read about one incident: all that a rule sees.
@@ -99,4 +102,177 @@ const (
 // IsWholeTarget reports whether the target is a whole namespace, or all of them.
 func (f *Facts) IsWholeTarget() bool {
 	return f.Target.Kind == NamespaceKind || f.Target.Kind == ClusterKind
+}
+
+// view is the Scene, ordered by what a person would mend.
+type view struct {
+	s      *Scene
+	pods   map[nightcrier.Object][]Read[corev1.Pod]
+	sets   map[nightcrier.Object][]Read[appsv1.ReplicaSet]
+	jobs   map[nightcrier.Object][]Read[batchv1.Job]
+	events map[nightcrier.Object][]Read[corev1.Event]
+	logs   map[nightcrier.Object][]LogExcerpt // by Pod
+	nodes  map[string]Read[corev1.Node]
+}
+
+func newView(s *Scene) *view {
+	v := &view{
+		s: s, pods: map[nightcrier.Object][]Read[corev1.Pod]{}, sets: map[nightcrier.Object][]Read[appsv1.ReplicaSet]{},
+		jobs: map[nightcrier.Object][]Read[batchv1.Job]{}, events: map[nightcrier.Object][]Read[corev1.Event]{},
+		logs: map[nightcrier.Object][]LogExcerpt{}, nodes: map[string]Read[corev1.Node]{},
+	}
+	for _, p := range s.Pods {
+		o := s.WorkloadAbove("Pod", &p.Object)
+		v.pods[o] = append(v.pods[o], p)
+	}
+	for _, rs := range s.ReplicaSets {
+		o := s.WorkloadAbove("ReplicaSet", &rs.Object)
+		v.sets[o] = append(v.sets[o], rs)
+	}
+	for _, j := range s.Jobs {
+		o := s.WorkloadAbove("Job", &j.Object)
+		v.jobs[o] = append(v.jobs[o], j)
+	}
+	for _, e := range s.Events {
+		i := e.Object.InvolvedObject
+		o := nightcrier.Object{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name}
+		v.events[o] = append(v.events[o], e)
+	}
+	for _, l := range s.Logs {
+		o := nightcrier.Object{Kind: "Pod", Namespace: l.Namespace, Name: l.Pod}
+		v.logs[o] = append(v.logs[o], l)
+	}
+	for _, n := range s.Nodes {
+		v.nodes[n.Object.Name] = n
+	}
+	return v
+}
+
+// AllWorkloads are the facts about every workload, and every Pod that none owns.
+func (s *Scene) AllWorkloads() []*Facts {
+	v := newView(s)
+	var all []*Facts
+	done := map[nightcrier.Object]bool{}
+	add := func(kind string, m metav1.Object) *Facts {
+		o := nightcrier.Object{Kind: kind, Namespace: m.GetNamespace(), Name: m.GetName()}
+		done[o] = true
+		f := s.NewFacts(o, kinds.MustNamed(kind).APIVersion())
+		all = append(all, f)
+		return f
+	}
+	for i := range s.Deployments {
+		d := &s.Deployments[i]
+		v.fillFacts(add("Deployment", &d.Object), func(f *Facts) { f.Deployment = d })
+	}
+	for i := range s.StatefulSets {
+		v.fillFacts(add("StatefulSet", &s.StatefulSets[i].Object), nil)
+	}
+	for i := range s.DaemonSets {
+		v.fillFacts(add("DaemonSet", &s.DaemonSets[i].Object), nil)
+	}
+	for i := range s.CronJobs {
+		v.fillFacts(add("CronJob", &s.CronJobs[i].Object), nil)
+	}
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; ControllerOf(&j.Object).IsZero() {
+			v.fillFacts(add("Job", &j.Object), nil)
+		}
+	}
+	for i := range s.Pods { // what is left belongs to nobody, or to what was not read
+		if o := s.WorkloadAbove("Pod", &s.Pods[i].Object); !done[o] {
+			done[o] = true
+			f := s.NewFacts(o, ControllerOf(&s.Pods[i].Object).APIVersion)
+			v.fillFacts(f, nil)
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// TroubledNodes are the facts about each node that is not as it should be and has
+// Pods of the Scene.
+func (s *Scene) TroubledNodes() []*Facts {
+	var all []*Facts
+	for _, n := range s.Nodes {
+		o := nightcrier.Object{Kind: "Node", Name: n.Object.Name}
+		f := s.NewFacts(o, "v1")
+		f.Nodes = []Read[corev1.Node]{n}
+		f.Events = slices.Collect(s.EventsAbout("Node", "", o.Name))
+		for _, p := range s.Pods {
+			if p.Object.Spec.NodeName == n.Object.Name {
+				f.CountPods([]Read[corev1.Pod]{p})
+				if !slices.Contains(f.Namespaces, p.Object.Namespace) {
+					f.Namespaces = append(f.Namespaces, p.Object.Namespace)
+				}
+			}
+		}
+		if f.Replicas.Total > 0 {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// NewFacts are the facts about an object of the Scene, before any of them is filled in.
+func (s *Scene) NewFacts(o nightcrier.Object, apiVersion string) *Facts {
+	r := nightcrier.Resource{APIVersion: apiVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	return &Facts{Now: s.Now, Target: r, Owner: r, Scene: s, OwnerRead: true}
+}
+
+// FillFromScene gives the facts of a workload the parts that the Scene holds.
+func (f *Facts) FillFromScene() { newView(f.Scene).fillFacts(f, nil) }
+
+// fillFacts gives the facts of a workload its parts.
+func (v *view) fillFacts(f *Facts, set func(*Facts)) {
+	o := f.Mend()
+	if set != nil {
+		set(f)
+	}
+	f.ReplicaSet = newestOf(v.sets[o], func(rs *appsv1.ReplicaSet) metav1.Time { return rs.CreationTimestamp })
+	f.Job = newestOf(v.jobs[o], func(j *batchv1.Job) metav1.Time { return j.CreationTimestamp })
+	pods := v.pods[o]
+	if o.Kind == "CronJob" && f.Job != nil { // earlier ones are history
+		pods = slices.DeleteFunc(slices.Clone(pods), func(p Read[corev1.Pod]) bool { return ControllerOf(&p.Object).Name != f.Job.Object.Name })
+	}
+	f.CountPods(pods)
+	f.Pods = PickPods(f, pods, nil)
+	v.addEvents(f)
+	for _, p := range f.Pods {
+		f.Logs = append(f.Logs, v.logs[nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}]...)
+		if n, ok := v.nodes[p.Object.Spec.NodeName]; ok && IsNodeSuspect(&p.Object) {
+			f.Nodes = append(f.Nodes, n)
+		} else if SchedulerMessage(&p.Object) != "" && len(f.Nodes) == 0 {
+			f.Nodes = v.s.Nodes
+		}
+	}
+}
+
+func (v *view) addEvents(f *Facts) {
+	about := []nightcrier.Object{f.Mend()}
+	if f.ReplicaSet != nil {
+		about = append(about, nightcrier.Object{Kind: "ReplicaSet", Namespace: f.Owner.Namespace, Name: f.ReplicaSet.Object.Name})
+	}
+	if f.Job != nil {
+		about = append(about, nightcrier.Object{Kind: "Job", Namespace: f.Owner.Namespace, Name: f.Job.Object.Name})
+	}
+	for _, p := range f.Pods {
+		about = append(about, nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name})
+	}
+	slices.SortFunc(about, func(a, b nightcrier.Object) int { return cmp.Compare(a.String(), b.String()) })
+	for _, o := range slices.Compact(about) {
+		f.Events = append(f.Events, v.events[o]...)
+	}
+	slices.SortStableFunc(f.Events, func(a, b Read[corev1.Event]) int {
+		return EventLastSeen(&b.Object).Compare(EventLastSeen(&a.Object))
+	})
+}
+
+func newestOf[T any](all []Read[T], born func(*T) metav1.Time) *Read[T] {
+	var found *Read[T]
+	for i := range all {
+		if found == nil || born(&found.Object).Time.Before(born(&all[i].Object).Time) {
+			found = &all[i]
+		}
+	}
+	return found
 }

@@ -1,7 +1,14 @@
 package scene
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Cause is one entry of the published list.
@@ -82,4 +89,204 @@ type Observation struct {
 	// Quote is what stands in the evidence, word for word.
 	Quote string
 	Ref   Ref
+}
+
+// Lack is one thing that is needed and is missing, incomplete, full or out of reach.
+// Several may stumble over the same: it is then the one root of all of them.
+type Lack struct {
+	Object nightcrier.Object
+	// Keys are those that are needed of a ConfigMap or Secret, as far as they are known.
+	Keys []string
+	// partial is set when the object is there, and only the keys are missing.
+	partial bool
+	// Pulls is set when it is a Secret that images are pulled with.
+	Pulls bool
+}
+
+// HostKind is the kind of what lies outside of the cluster, by its address.
+const HostKind = "Host"
+
+// hostStates say what is wrong with a host, by the cause that was found.
+var hostStates = map[string]string{
+	"dependency-auth-failed":     "refuses the credentials that it is given",
+	"dependency-name-unresolved": "cannot be resolved",
+	"dependency-refused":         "refuses connections",
+	"dependency-timeout":         "does not answer",
+	"image-pull-rate-limited":    "refuses because of too many pulls",
+	"image-registry-unreachable": "cannot be reached from the nodes",
+}
+
+// DescribeState says what is wrong with it.
+func (l *Lack) DescribeState(cause string) string {
+	switch {
+	case l.Object.Kind == HostKind:
+		return hostStates[cause]
+	case l.Object.Kind == "ResourceQuota":
+		return "has no room left"
+	case l.partial:
+		return "has no " + keysOf(l.Keys)
+	}
+	return "does not exist"
+}
+
+func keysOf(keys []string) string {
+	if len(keys) == 1 {
+		return "key " + text.CutLine(keys[0], MaxQuote)
+	}
+	return "keys " + text.CutLine(strings.Join(keys, ", "), MaxQuote)
+}
+
+// RepairAction is the first step: what to make, and, in who, what to correct instead.
+func (l *Lack) RepairAction(who string) Step {
+	o := l.Object
+	what := o.Kind + " " + o.Name
+	in := ""
+	if o.Namespace != "" {
+		in = " in namespace " + o.Namespace
+	}
+	act := Step{Outcome: "what waits for it goes on by itself", Risk: "a wrong value starts it wrongly configured", Command: l.create()}
+	switch {
+	case o.Kind == HostKind:
+		act.Action = "Check from inside the cluster that " + o.Name + " answers, and bring it back"
+		act.Risk = "none: read only"
+	case o.Kind == "ResourceQuota":
+		act.Action = "Raise quota " + o.Name + " of namespace " + o.Namespace + ", or let " + who + " ask for less"
+		act.Risk = "a larger quota takes room from others"
+	case l.partial:
+		act.Action = "Add " + keysOf(l.Keys) + " to " + what + in + ", or correct the reference in " + who
+	case len(l.Keys) > 0:
+		act.Action = "Create " + what + " with " + keysOf(l.Keys) + in + ", or correct the reference in " + who
+	default:
+		act.Action = "Create " + what + in + ", or correct the reference in " + who
+	}
+	if r, ok := lackRisks[o.Kind]; ok {
+		act.Risk = r
+	}
+	return act
+}
+
+// lackRisks are what may go wrong when a thing of a kind is made.
+var lackRisks = map[string]string{
+	"PersistentVolumeClaim": "a new claim is empty",
+	"PriorityClass":         "a high priority makes other Pods give way",
+	"RuntimeClass":          "the nodes must have the runtime that it names",
+	"Service":               "a Service of that name without Pods behind it only changes the error",
+	"ServiceAccount":        "the account may need rights that nobody has given it",
+	"StorageClass":          "volumes of a class that nobody else knows",
+}
+
+// RefutingTest is what would refute that it is lacking, "" where no command of ours shows it.
+func (l *Lack) RefutingTest() nightcrier.Falsification {
+	o := l.Object
+	t := GetTest(o.Namespace, strings.ToLower(o.Kind), o.Name)
+	switch {
+	case o.Kind == HostKind:
+		return nightcrier.Falsification{}
+	case o.Kind == "ResourceQuota":
+		return t.DecidesBetween("used plus one Pod is more than hard", "there is room for another Pod")
+	case o.Kind == "Secret": // its data is not for us to print
+		t = DescribeTest(nightcrier.Resource{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
+	}
+	if l.partial {
+		return t.DecidesBetween("it lacks "+keysOf(l.Keys), "it has "+keysOf(l.Keys))
+	}
+	return t.DecidesBetween("it does not exist", "it exists")
+}
+
+// What the kubelet says is missing.
+var (
+	keyAbsent    = NewPattern(`couldn't find key (\S{1,253}) in (ConfigMap|Secret) ([^/\s]{1,63})/(\S{1,253})`)
+	itemAbsent   = NewPattern(`for volume "([^"]{1,253})".{0,200}references non-existent (config|secret) key: (\S{1,253})`)
+	objectAbsent = NewPattern(`(?i)\b(configmap|secret|serviceaccount)s? "([^"]{1,253})" not found`)
+)
+
+// kindsSaid are kinds as the kubelet writes them.
+var kindsSaid = map[string]string{"configmap": "ConfigMap", "secret": "Secret", "serviceaccount": "ServiceAccount"}
+
+// ParseLack is what a message of the kubelet says that a Pod lacks, nil if it does not
+// name it.
+func ParseLack(p *Read[corev1.Pod], message string) *Lack {
+	ns := p.Object.Namespace
+	if m := keyAbsent.FindStringSubmatch(message); m != nil {
+		return &Lack{Object: nightcrier.Object{Kind: m[2], Namespace: m[3], Name: m[4]}, Keys: []string{m[1]}, partial: true}
+	}
+	if m := itemAbsent.FindStringSubmatch(message); m != nil {
+		for _, src := range ConfigSourcesOf(p) {
+			if src.By == "volume "+m[1] && src.Key == m[3] {
+				return &Lack{Object: nightcrier.Object{Kind: src.Kind, Namespace: ns, Name: src.Name}, Keys: []string{m[3]}, partial: true}
+			}
+		}
+	}
+	if m := objectAbsent.FindStringSubmatch(message); m != nil {
+		o := nightcrier.Object{Kind: kindsSaid[strings.ToLower(m[1])], Namespace: ns, Name: m[2]}
+		return &Lack{Object: o, Keys: keysNamed(p, o)}
+	}
+	return nil
+}
+
+// keysNamed are the keys of a ConfigMap or Secret that a Pod names.
+func keysNamed(p *Read[corev1.Pod], o nightcrier.Object) []string {
+	var keys []string
+	for _, src := range ConfigSourcesOf(p) {
+		if src.Kind == o.Kind && src.Name == o.Name && src.Key != "" && !slices.Contains(keys, src.Key) {
+			keys = append(keys, src.Key)
+		}
+	}
+	return keys
+}
+
+// LackOfSource is what src, of which lacks says that it is missing, comes to.
+func LackOfSource(p *Read[corev1.Pod], cause string, src ConfigSource) *Lack {
+	l := &Lack{Object: nightcrier.Object{Kind: src.Kind, Namespace: p.Object.Namespace, Name: src.Name}}
+	if l.partial = cause == "missing-config-key"; l.partial {
+		l.Keys = []string{src.Key}
+	} else {
+		l.Keys = keysNamed(p, l.Object)
+	}
+	return l
+}
+
+// MaxToldOfMany is how many of those that lack the same a sentence names, and how many
+// of them a report cites.
+const MaxToldOfMany = 3
+
+// NameSome names the first objects of a list, and says how many more there are.
+func NameSome(list []nightcrier.Object) string {
+	var names []string
+	for _, o := range list[:min(len(list), MaxToldOfMany)] {
+		names = append(names, o.String())
+	}
+	if more := len(list) - len(names); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// MeaningOf is what a cause of a list means.
+func MeaningOf(causes []Cause, id string) string {
+	for _, c := range causes {
+		if c.ID == id {
+			return c.Meaning
+		}
+	}
+	return ""
+}
+
+// Rule looks for one kind of cause in the facts about one workload, or one node.
+// It is a function of the facts alone, returns nothing unless its predicate
+// holds, and says what it rests on.
+type Rule func(*Facts) []Finding
+
+// SceneRule looks for one kind of cause in what surrounds the workloads:
+// services, claims, quotas, autoscalers. It runs once over all that was read.
+type SceneRule func(*Scene) []Finding
+
+// Area is a field that rules know about: one file, with the rules and the causes that they
+// name, and beside it the table of their cases.
+type Area struct {
+	// Name orders areas, and so which of two rules of one rank is told first.
+	Name       string
+	Rules      []Rule
+	SceneRules []SceneRule
+	Causes     []Cause
 }

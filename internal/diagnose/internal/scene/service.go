@@ -1,12 +1,18 @@
 package scene
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // WorkloadsBehind lists the workloads whose Pods a Service selects.
@@ -67,4 +73,216 @@ func (s *Scene) WorkloadsAbove(pods []*Read[corev1.Pod]) []nightcrier.Object {
 		}
 	}
 	return out
+}
+
+// address is a host that a workload's configuration names, and the port if one
+// stands with it.
+type address struct {
+	Host string
+	Port int32
+	// Observation says where it stands.
+	Observation
+}
+
+// MaxSetting is how much of one value of a configuration is read, in bytes.
+const MaxSetting = 64 << 10
+
+var (
+	hostPort = NewPattern(`(?:^|[^\w.-])([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}):(\d{2,5})(?:$|\D)`)
+	hostURL  = NewPattern(`\b[a-z][a-z0-9+]{1,15}://(?:[^\s/@"']{1,200}@)?([a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5})(?:[/?"'\s]|$)`)
+	bareHost = NewPattern(`^[a-zA-Z][a-zA-Z0-9-]{0,62}(?:\.[a-zA-Z0-9-]{1,63}){0,5}$`)
+)
+
+// AddressesOf returns what the workload is configured to connect to: the hosts in
+// its variables and arguments, and in the ConfigMaps that it reads.
+func (s *Scene) AddressesOf(w PodMaker) []address {
+	var out []address
+	for name, v := range s.SettingsOfMaker(w) {
+		v.Quote = text.KeepBytes(v.Quote, MaxSetting)
+		for _, m := range hostPort.FindAllStringSubmatch(v.Quote, 64) {
+			port, _ := strconv.ParseInt(m[2], 10, 32)
+			out = append(out, address{m[1], int32(port), withQuote(v, m[1]+":"+m[2])})
+		}
+		for _, m := range hostURL.FindAllStringSubmatch(v.Quote, 64) {
+			out = append(out, address{m[1], 0, withQuote(v, m[1])})
+		}
+		// A lone word is a host only where its name says so, or it would be any word.
+		if bareHost.MatchString(v.Quote) && (hostName.MatchString(name) || strings.Contains(v.Quote, ".svc")) {
+			out = append(out, address{v.Quote, 0, v})
+		}
+	}
+	return out
+}
+
+var hostName = NewPattern(`(?i)host|addr|server|url|uri|endpoint|service|broker|upstream|target|peer`)
+
+func withQuote(o Observation, quote string) Observation { o.Quote = quote; return o }
+
+// SettingsOfMaker yields every value that configures the workload, with the name under
+// which it stands there. The quote is the whole value.
+func (s *Scene) SettingsOfMaker(w PodMaker) func(yield func(string, Observation) bool) {
+	return func(yield func(string, Observation) bool) {
+		for _, c := range slices.Concat(w.Spec.InitContainers, w.Spec.Containers) {
+			for _, e := range c.Env {
+				o := Observation{Text: "variable " + e.Name + " of " + w.Object.String(), Quote: e.Value, Ref: w.Ref}
+				if e.Value != "" && !yield(e.Name, o) {
+					return
+				}
+			}
+			for _, a := range slices.Concat(c.Command, c.Args) {
+				if !yield("", Observation{Text: "arguments of container " + c.Name + " of " + w.Object.String(), Quote: a, Ref: w.Ref}) {
+					return
+				}
+			}
+		}
+		for _, cm := range s.ConfigMaps {
+			if cm.Object.Namespace != w.Object.Namespace || !readsConfigMap(w.Spec, cm.Object.Name) {
+				continue
+			}
+			for _, key := range slices.Sorted(maps.Keys(cm.Object.Data)) {
+				o := Observation{Text: "key " + key + " of ConfigMap " + cm.Object.Name, Quote: cm.Object.Data[key], Ref: cm.Ref}
+				if !yield(key, o) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func readsConfigMap(spec *corev1.PodSpec, name string) bool {
+	for _, v := range spec.Volumes {
+		if v.ConfigMap != nil && v.ConfigMap.Name == name {
+			return true
+		}
+		if v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(p corev1.VolumeProjection) bool {
+			return p.ConfigMap != nil && p.ConfigMap.Name == name
+		}) {
+			return true
+		}
+	}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for _, e := range c.EnvFrom {
+			if e.ConfigMapRef != nil && e.ConfigMapRef.Name == name {
+				return true
+			}
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil && e.ValueFrom.ConfigMapKeyRef.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isServiceHost reports whether host, used in namespace from, is the Service name in ns,
+// or a Pod below it.
+func isServiceHost(host, from, ns, name string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == name {
+		return from == ns
+	}
+	full := name + "." + ns
+	if host == full || host == full+".svc" || strings.HasPrefix(host, full+".svc.") {
+		return true
+	}
+	pod, rest, ok := strings.Cut(host, ".")
+	return ok && podOrdinal.MatchString(pod) && isServiceHost(rest, from, ns, name)
+}
+
+// podOrdinal ends the name of a StatefulSet's Pod.
+var podOrdinal = NewPattern(`-\d{1,4}$`)
+
+// Client is a workload, and an address that it is configured to connect to.
+type Client struct {
+	PodMaker
+	address
+}
+
+// AllClients returns every address that any workload is configured to connect to.
+func (s *Scene) AllClients() []Client {
+	var out []Client
+	for _, ns := range s.PodNamespaces() {
+		for w := range s.WorkloadsIn(ns) {
+			for _, a := range s.AddressesOf(w) {
+				out = append(out, Client{w, a})
+			}
+		}
+	}
+	return out
+}
+
+// ClientsOf picks those of a Service, each workload once for every port.
+func ClientsOf(svc *corev1.Service, all []Client) []Client {
+	type key struct {
+		object nightcrier.Object
+		port   int32
+	}
+	var out []Client
+	seen := map[key]bool{}
+	for _, c := range all {
+		k := key{c.Object, c.Port}
+		if isServiceHost(c.Host, c.Object.Namespace, svc.Namespace, svc.Name) && !seen[k] {
+			seen[k] = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// PodNamespaces are those that anything with Pods was read of.
+func (s *Scene) PodNamespaces() []string {
+	seen := map[string]bool{}
+	for w := range s.AllControllers() {
+		seen[w.Object.Namespace] = true
+	}
+	for _, p := range s.Pods {
+		seen[p.Object.Namespace] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// ReadyEndpoints counts the ready endpoints of a Service; known is false when
+// they were not read.
+func (s *Scene) ReadyEndpoints(svc *corev1.Service) (ready int, known bool) {
+	known = s.Complete("EndpointSlice", svc.Namespace)
+	for _, sl := range s.EndpointSlices {
+		if sl.Object.Namespace != svc.Namespace || sl.Object.Labels["kubernetes.io/service-name"] != svc.Name {
+			continue
+		}
+		known = true
+		for _, e := range sl.Object.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				ready++
+			}
+		}
+	}
+	return ready, known
+}
+
+// DescribePorts are the ports of a Service, by number and name.
+func DescribePorts(svc *corev1.Service) string {
+	var out []string
+	for _, p := range svc.Spec.Ports {
+		port := fmt.Sprint(p.Port)
+		if p.Name != "" {
+			port += " (" + p.Name + ")"
+		}
+		out = append(out, port)
+	}
+	return text.CutLine(strings.Join(out, ", "), MaxQuote)
+}
+
+// MatchesSelector reports whether a selector selects what has these labels.
+func MatchesSelector(sel *metav1.LabelSelector, l map[string]string) bool {
+	if sel != nil && len(sel.MatchExpressions) == 0 { // making a selector of it takes far longer than this
+		for name, value := range sel.MatchLabels {
+			if have, ok := l[name]; !ok || have != value {
+				return false
+			}
+		}
+		return true
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(sel)
+	return err == nil && compiled.Matches(labels.Set(l))
 }

@@ -1,4 +1,4 @@
-package rules
+package scene
 
 import (
 	"slices"
@@ -9,48 +9,61 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+	"nightcrier.dev/nightcrier"
 )
 
-// misfitCause is why a node cannot take a Pod whatever else runs on it, "" when
-// nothing certain speaks against it. It asks what the scheduler asks, in its
-// order, and leaves out what depends on the other Pods.
-func misfitCause(p *corev1.Pod, n *corev1.Node) string {
-	switch {
-	case n.Spec.Unschedulable && !toleratesTaint(p, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}):
-		return "unschedulable-cordoned"
-	case untoleratedTaint(p, n) != nil:
-		return "unschedulable-taint"
-	case !selectsNode(p, n):
-		return "unschedulable-selector"
+// FindNodeCondition is a condition of a Node, nil when it has none of that kind.
+func FindNodeCondition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == kind {
+			return &n.Status.Conditions[i]
+		}
 	}
-	return tooLarge(p, n)
+	return nil
 }
 
-// tooLarge is the resource of which a Pod requests more than the whole node has.
-func tooLarge(p *corev1.Pod, n *corev1.Node) string {
-	if len(n.Status.Allocatable) == 0 {
-		return "" // nothing is known of its size
-	}
-	asked := podRequests(p)
-	for _, name := range sortedNames(asked) {
-		want, have := asked[name], n.Status.Allocatable[name]
-		if want.Cmp(have) > 0 {
-			return resourceCause(name)
+// IsNodeReady reports whether a Node says that it is ready.
+func IsNodeReady(n *corev1.Node) bool {
+	c := FindNodeCondition(n, corev1.NodeReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// FindDisruption is the condition that says that a Pod is ended from outside.
+func FindDisruption(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c
 		}
+	}
+	return nil
+}
+
+// controlPlaneParts are the components that run the cluster, as their static Pods
+// are labelled.
+var controlPlaneParts = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// ControlPlanePart is the component of the control plane that a Pod is, "" for none.
+func ControlPlanePart(p *corev1.Pod) string {
+	part := p.Labels["component"]
+	if p.Namespace == "kube-system" && slices.Contains(controlPlaneParts, part) {
+		return part
 	}
 	return ""
 }
 
-func resourceCause(name corev1.ResourceName) string {
-	switch name {
-	case corev1.ResourceCPU, corev1.ResourceMemory:
-		return "unschedulable-" + string(name)
+// ControlPlanePods lists the Pods of one component of the control plane.
+func (s *Scene) ControlPlanePods(part string) []nightcrier.Object {
+	var out []nightcrier.Object
+	for i := range s.Pods {
+		if p := &s.Pods[i].Object; ControlPlanePart(p) == part {
+			out = append(out, nightcrier.Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
+		}
 	}
-	return "unschedulable-resource"
+	return out
 }
 
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+// SortResourceNames are the resources of a list, by name.
+func SortResourceNames(list corev1.ResourceList) []corev1.ResourceName {
 	var names []corev1.ResourceName
 	for name := range list {
 		names = append(names, name)
@@ -59,9 +72,9 @@ func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// podRequests is what the scheduler counts for a Pod: its containers together, or
+// PodRequests is what the scheduler counts for a Pod: its containers together, or
 // an init container alone if that asks for more.
-func podRequests(p *corev1.Pod) corev1.ResourceList {
+func PodRequests(p *corev1.Pod) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	add := func(list corev1.ResourceList) {
 		for name, q := range list {
@@ -71,14 +84,14 @@ func podRequests(p *corev1.Pod) corev1.ResourceList {
 		}
 	}
 	for _, c := range p.Spec.Containers {
-		add(containerRequests(c))
+		add(ContainerRequests(c))
 	}
 	for _, c := range p.Spec.InitContainers {
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(containerRequests(c)) // a sidecar stays
+			add(ContainerRequests(c)) // a sidecar stays
 			continue
 		}
-		for name, q := range containerRequests(c) {
+		for name, q := range ContainerRequests(c) {
 			if have := total[name]; q.Cmp(have) > 0 {
 				total[name] = q
 			}
@@ -88,8 +101,8 @@ func podRequests(p *corev1.Pod) corev1.ResourceList {
 	return total
 }
 
-// containerRequests is what one container requests; a limit alone is a request as well.
-func containerRequests(c corev1.Container) corev1.ResourceList {
+// ContainerRequests is what one container requests; a limit alone is a request as well.
+func ContainerRequests(c corev1.Container) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range c.Resources.Limits {
 		out[name] = q
@@ -100,8 +113,8 @@ func containerRequests(c corev1.Container) corev1.ResourceList {
 	return out
 }
 
-// largestAllocatable is the most of a resource that one of the nodes can give.
-func largestAllocatable(nodes []scene.Read[corev1.Node], name corev1.ResourceName) resource.Quantity {
+// LargestAllocatable is the most of a resource that one of the nodes can give.
+func LargestAllocatable(nodes []Read[corev1.Node], name corev1.ResourceName) resource.Quantity {
 	var most resource.Quantity
 	for _, n := range nodes {
 		if have := n.Object.Status.Allocatable[name]; have.Cmp(most) > 0 {
@@ -111,18 +124,19 @@ func largestAllocatable(nodes []scene.Read[corev1.Node], name corev1.ResourceNam
 	return most
 }
 
-// untoleratedTaint is the first taint that keeps the Pod off the node.
-func untoleratedTaint(p *corev1.Pod, n *corev1.Node) *corev1.Taint {
+// UntoleratedTaint is the first taint that keeps the Pod off the node.
+func UntoleratedTaint(p *corev1.Pod, n *corev1.Node) *corev1.Taint {
 	for i, t := range n.Spec.Taints {
 		// The node's own field tells of a cordon.
-		if t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable && !toleratesTaint(p, t) {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable && !ToleratesTaint(p, t) {
 			return &n.Spec.Taints[i]
 		}
 	}
 	return nil
 }
 
-func toleratesTaint(p *corev1.Pod, taint corev1.Taint) bool {
+// ToleratesTaint reports whether a Pod may run on a node in spite of a taint.
+func ToleratesTaint(p *corev1.Pod, taint corev1.Taint) bool {
 	for _, t := range p.Spec.Tolerations {
 		switch {
 		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
@@ -138,9 +152,9 @@ func toleratesTaint(p *corev1.Pod, taint corev1.Taint) bool {
 	return false
 }
 
-// selectsNode reports whether the node matches the Pod's node selector and its
+// SelectsNode reports whether the node matches the Pod's node selector and its
 // required node affinity.
-func selectsNode(p *corev1.Pod, n *corev1.Node) bool {
+func SelectsNode(p *corev1.Pod, n *corev1.Node) bool {
 	if p.Spec.NodeSelector != nil && !labels.SelectorFromSet(p.Spec.NodeSelector).Matches(labels.Set(n.Labels)) {
 		return false
 	}
@@ -182,3 +196,6 @@ func allMatch(exprs []corev1.NodeSelectorRequirement, have map[string]string) bo
 	}
 	return true
 }
+
+// ControlPlaneTaint keeps ordinary Pods off the control plane, as it should.
+var ControlPlaneTaint = NewPattern(`node-role\.kubernetes\.io/(control-plane|master)`)

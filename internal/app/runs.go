@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/run/admit"
+	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/triage/runbook"
+)
+
+// openSkills reads the troubleshooter and, behind it, the skills that are installed
+// beside it, and looks for the troubleshooter's script. All are read once: what
+// changes on disk reaches no agent before the next start.
+func (a *Investigator) openSkills() ([]*skill.Skill, error) {
+	all, script, err := a.cfg.Skills.Find()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		for _, note := range s.Notes {
+			a.log.Warn("a skill is not used as it is: "+note, "event", "skill_changed", "skill", s.Name)
+		}
+		a.log.Debug("skill", "event", "skill", "skill", s.Name, "version", s.Version, "digest", s.Ref().Digest, "from", s.From)
+	}
+	a.triageScript = script
+	return all, nil
+}
+
+// memory is what people wrote, and what earlier incidents came to.
+type memory struct {
+	*store.Store
+	*runbook.Library
+}
+
+// openRuns starts the engine; interrupted runs go on from here.
+func (a *Investigator) openRuns(ctx context.Context) error {
+	skills, err := a.openSkills()
+	if err != nil {
+		return err
+	}
+	books, err := runbook.New(runbook.Options{Dir: a.cfg.Runbooks.Dir, AllowedHosts: a.cfg.Runbooks.AllowedHosts, Timeout: a.cfg.Runbooks.Timeout})
+	if err != nil {
+		return err
+	}
+	cfg := run.Config{
+		Store: a.store, Root: a.root, Workers: a.workers, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
+		Announce: announcer{a}, Afford: a.checkBudget, BudgetDir: a.budgetDir(), Spent: a.spentBy, Learn: a.reportToBreaker, Ended: a.noteEnded, Logger: a.log, Now: a.opt.Now, Journaled: a.opt.Journaled, RetryPause: a.opt.RetryPause,
+	}
+	a.opt.Runs(&cfg)
+	a.runner = run.New(cfg)
+	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
+	if o.PostgresURL == "" {
+		o.SQLitePath = filepath.Join(a.root.Path(), engineFile)
+	}
+	e, err := engine.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	a.engine = e
+	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remainingTime(ctx)) })
+	e.Register(run.Workflow, a.runner.Investigate)
+	return e.Launch()
+}
+
+func remainingTime(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline)
+	}
+	return stopTime
+}
+
+func (a *Investigator) startAdmission(ctx context.Context) error {
+	a.admitter = admit.New(admit.Config{
+		Queue: a.store, Breaker: a.breaker, Total: a.cfg.MaxConcurrentAgents, PerKey: a.cfg.MaxConcurrentPerCluster,
+		Expiry: a.cfg.Queue.Expiry, Start: a.startRun, Expired: a.noteDropped, Logger: a.log.With("component", "admission"),
+	})
+	a.onStop("admission", a.admitter.Stop)
+	return a.admitter.Start(ctx)
+}
+
+// startRun freezes the configuration of a run and hands it to the engine.
+func (a *Investigator) startRun(_ context.Context, r nightcrier.Run) error {
+	if !r.AdmittedAt.IsZero() {
+		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
+	}
+	return a.engine.Start(run.Workflow, r.ID, a.opt.Order(a.newOrder(r)))
+}
+
+func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
+	ag, err := a.cfg.AgentFor(r.Executor)
+	if err != nil {
+		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
+	}
+	s := ag.Spec
+	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
+	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
+	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Key), a.cfg.Budget.Limits()
+	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Agent: s}
+}

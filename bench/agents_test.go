@@ -18,7 +18,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/backend/process"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
@@ -30,9 +31,10 @@ import (
 
 // investigation is a workspace and a worker for it, without a server.
 type investigation struct {
-	dir  string
-	spec worker.Spec
-	sec  worker.Secrets
+	workers process.Backend
+	handle  backend.Handle
+	spec    backend.Spec
+	sec     backend.Secrets
 }
 
 // newInvestigation makes a workspace with all that an agent is given.
@@ -46,8 +48,8 @@ func newInvestigation(b *testing.B, executor string) *investigation {
 		must(b, os.MkdirAll(filepath.Dir(filepath.Join(ws, name)), 0o700))
 		must(b, os.WriteFile(filepath.Join(ws, name), []byte(text), 0o600))
 	}
-	return &investigation{dir: filepath.Join(root, ".workers", "run"), spec: worker.Spec{
-		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod", Namespace: "default",
+	return &investigation{workers: process.Backend{Dir: filepath.Join(root, ".workers"), Command: []string{binary(b), "worker"}}, spec: backend.Spec{
+		Version: backend.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod", Namespace: "default",
 		Step: "investigate", Attempt: 1, Workspace: ws,
 		Spec: agent.Spec{Executor: executor, Shell: true, Timeout: 5 * time.Minute, Grace: 2 * time.Second},
 	}}
@@ -63,20 +65,22 @@ func (i *investigation) script(b *testing.B, text string) *investigation {
 
 func (i *investigation) launch(b *testing.B) {
 	b.Helper()
-	must(b, worker.Launch(b.Context(), binary(b), []string{"worker"}, i.dir, i.spec, i.sec))
+	var err error
+	i.handle, err = i.workers.Launch(b.Context(), i.spec, i.sec)
+	must(b, err)
 }
 
 // end waits for the result.
 func (i *investigation) end(b *testing.B) nightcrier.AgentResult {
 	b.Helper()
-	r, err := worker.Follow(context.Background(), i.dir, 0, func(nightcrier.JournalEntry) error { return nil })
+	ended, err := i.workers.Follow(context.Background(), i.handle, 0, func(nightcrier.JournalEntry) error { return nil })
 	must(b, err)
-	return r
+	return ended.Result
 }
 
 func (i *investigation) cancel(b *testing.B) {
 	b.Helper()
-	must(b, worker.Cancel(context.Background(), i.dir, "the benchmark is over"))
+	must(b, i.workers.Cancel(context.Background(), i.handle, "the benchmark is over"))
 	i.end(b)
 }
 
@@ -156,9 +160,9 @@ func BenchmarkWorkerOf(b *testing.B) {
 		must(b, err)
 		for name, change := range map[string]func(*investigation){
 			"model":             func(*investigation) {},
-			"model-and-cluster": func(i *investigation) { i.sec.Cluster = &worker.Credential{Kubeconfig: kubeconfig} },
+			"model-and-cluster": func(i *investigation) { i.sec.Cluster = &backend.Credential{Kubeconfig: kubeconfig} },
 			"all": func(i *investigation) {
-				i.sec.Cluster = &worker.Credential{Kubeconfig: kubeconfig}
+				i.sec.Cluster = &backend.Credential{Kubeconfig: kubeconfig}
 				i.withAll(filepath.Join(b.TempDir(), "budget"))
 			},
 		} {
@@ -179,7 +183,7 @@ func BenchmarkWorkerOf(b *testing.B) {
 
 // running reports whether the agent has said something.
 func running(i *investigation) bool {
-	spool, _ := os.ReadFile(filepath.Join(i.dir, "spool.jsonl"))
+	spool, _ := os.ReadFile(filepath.Join(i.workers.Dir, i.handle.ID, "spool.jsonl"))
 	return len(spool) > 0 && containsState(spool, nightcrier.StateRunning)
 }
 
@@ -190,7 +194,7 @@ func containsState(spool []byte, s nightcrier.State) bool {
 // report reports the worker's memory and its sandbox's init's, and ends both.
 func (i *investigation) report(b *testing.B) {
 	b.Helper()
-	pids := workerPIDs(b, filepath.Dir(filepath.Dir(i.dir)))
+	pids := workerPIDs(b, filepath.Dir(filepath.Dir(filepath.Join(i.workers.Dir, i.handle.ID))))
 	if len(pids) != 1 {
 		b.Fatalf("%d workers", len(pids))
 	}

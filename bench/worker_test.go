@@ -17,7 +17,6 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/record/store"
-	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // awaitRunning waits until n agents have printed their first line.
@@ -78,7 +77,7 @@ func mean(list []memory) (m memory) {
 // workerPIDs reads what each worker wrote of itself.
 func workerPIDs(b *testing.B, root string) (pids []int) {
 	b.Helper()
-	files, err := filepath.Glob(filepath.Join(root, run.WorkersDir, "*", "pid"))
+	files, err := filepath.Glob(filepath.Join(root, app.WorkersDir, "*", "pid"))
 	must(b, err)
 	for _, f := range files {
 		data, err := os.ReadFile(f)

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/price"
@@ -367,7 +367,7 @@ func (h *house) alerted(setting, page string) []nightcrier.Runbook {
 
 func agentEffects() map[string]func(*house) {
 	// spec is a row of a key that a worker is told.
-	spec := func(setting string, told func(worker.Spec) bool) func(*house) {
+	spec := func(setting string, told func(backend.Spec) bool) func(*house) {
 		return func(h *house) {
 			got := h.order("agent:", "  executor: script", "  script_path: /bin/true", "  "+setting)
 			h.want(told(got), "%+v", got)
@@ -390,17 +390,17 @@ func agentEffects() map[string]func(*house) {
 			got := h.order("agent: {command: /bin/true, shell: false}")
 			h.want(got.Executor == "claude-code" && !got.Shell, "%+v", got)
 		},
-		"agent.provider":          spec("provider: openai", func(s worker.Spec) bool { return s.Provider == nightcrier.OpenAI }),
-		"agent.cli":               spec("cli: goose", func(s worker.Spec) bool { return s.CLI == "goose" }),
-		"agent.model":             spec("model: opus", func(s worker.Spec) bool { return s.Model == "opus" }),
-		"agent.timeout":           spec("timeout: 77s", func(s worker.Spec) bool { return s.Timeout == 77*time.Second }),
-		"agent.graceful_shutdown": spec("graceful_shutdown: 7s", func(s worker.Spec) bool { return s.Grace == 7*time.Second }),
-		"agent.max_turns":         spec("max_turns: 7", func(s worker.Spec) bool { return s.MaxTurns == 7 }),
-		"agent.max_tokens":        spec("max_tokens: 700", func(s worker.Spec) bool { return s.MaxTokens == 700 }),
-		"agent.models":            spec("models: [x*]", func(s worker.Spec) bool { return slices.Equal(s.Models, []string{"x*"}) }),
-		"agent.prices":            spec("prices: [x=1/2]", func(s worker.Spec) bool { return slices.Equal(s.Prices, []string{"x=1/2"}) }),
-		"agent.allowed_tools":     spec("allowed_tools: [Read]", func(s worker.Spec) bool { return slices.Equal(s.AllowedTools, []string{"Read"}) }),
-		"agent.base_url":          spec("base_url: http://127.0.0.1:9", func(s worker.Spec) bool { return s.BaseURL == "http://127.0.0.1:9" }),
+		"agent.provider":          spec("provider: openai", func(s backend.Spec) bool { return s.Provider == nightcrier.OpenAI }),
+		"agent.cli":               spec("cli: goose", func(s backend.Spec) bool { return s.CLI == "goose" }),
+		"agent.model":             spec("model: opus", func(s backend.Spec) bool { return s.Model == "opus" }),
+		"agent.timeout":           spec("timeout: 77s", func(s backend.Spec) bool { return s.Timeout == 77*time.Second }),
+		"agent.graceful_shutdown": spec("graceful_shutdown: 7s", func(s backend.Spec) bool { return s.Grace == 7*time.Second }),
+		"agent.max_turns":         spec("max_turns: 7", func(s backend.Spec) bool { return s.MaxTurns == 7 }),
+		"agent.max_tokens":        spec("max_tokens: 700", func(s backend.Spec) bool { return s.MaxTokens == 700 }),
+		"agent.models":            spec("models: [x*]", func(s backend.Spec) bool { return slices.Equal(s.Models, []string{"x*"}) }),
+		"agent.prices":            spec("prices: [x=1/2]", func(s backend.Spec) bool { return slices.Equal(s.Prices, []string{"x=1/2"}) }),
+		"agent.allowed_tools":     spec("allowed_tools: [Read]", func(s backend.Spec) bool { return slices.Equal(s.AllowedTools, []string{"Read"}) }),
+		"agent.base_url":          spec("base_url: http://127.0.0.1:9", func(s backend.Spec) bool { return s.BaseURL == "http://127.0.0.1:9" }),
 		"agent.system_prompt_file": func(h *house) {
 			file := filepath.Join(filepath.Dir(h.root), "prompt.md")
 			h.must(os.WriteFile(file, []byte("You look at shops."), 0o600))

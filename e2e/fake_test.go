@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 )
 
 // fakeWorkers are agents without processes, for hundreds at once. They outlive an
@@ -26,9 +26,9 @@ type fakeWorkers struct {
 	badKey atomic.Bool
 
 	mu      sync.Mutex
-	agents  map[string]*fakeAgent // by directory
-	busy    map[string]string     // cluster → run
-	order   []worker.Spec         // in the order of their start
+	agents  map[backend.Handle]*fakeAgent
+	busy    map[string]string // cluster → run
+	order   []backend.Spec    // in the order of their start
 	running int
 	most    int
 }
@@ -41,15 +41,16 @@ type fakeAgent struct {
 }
 
 func newFakeWorkers(tb testing.TB) *fakeWorkers {
-	return &fakeWorkers{TB: tb, takes: 2 * time.Millisecond, agents: map[string]*fakeAgent{}, busy: map[string]string{}}
+	return &fakeWorkers{TB: tb, takes: 2 * time.Millisecond, agents: map[backend.Handle]*fakeAgent{}, busy: map[string]string{}}
 }
 
 // Launch implements run.Workers.
-func (f *fakeWorkers) Launch(_ context.Context, dir string, spec worker.Spec, _ *worker.Credential, _ []byte) error {
+func (f *fakeWorkers) Launch(_ context.Context, spec backend.Spec, _ *backend.Credential, _ []byte) (backend.Handle, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.agents[dir] != nil {
-		return nil
+	h := backend.Handle{Backend: "fake", ID: spec.WorkerName()}
+	if f.agents[h] != nil {
+		return h, nil
 	}
 	if other := f.busy[spec.Cluster]; other != "" {
 		f.Errorf("runs %s and %s work on cluster %s at once", other, spec.RunID, spec.Cluster)
@@ -59,12 +60,12 @@ func (f *fakeWorkers) Launch(_ context.Context, dir string, spec worker.Spec, _ 
 	f.running++
 	f.most = max(f.most, f.running)
 	a := &fakeAgent{cancel: make(chan struct{}), done: make(chan struct{})}
-	f.agents[dir] = a
+	f.agents[h] = a
 	go f.work(a, spec)
-	return nil
+	return h, nil
 }
 
-func (f *fakeWorkers) work(a *fakeAgent, spec worker.Spec) {
+func (f *fakeWorkers) work(a *fakeAgent, spec backend.Spec) {
 	defer close(a.done)
 	if f.gate != nil {
 		select {
@@ -94,40 +95,40 @@ func (f *fakeWorkers) work(a *fakeAgent, spec worker.Spec) {
 	f.running--
 }
 
-func (f *fakeWorkers) agent(dir string) *fakeAgent {
+func (f *fakeWorkers) agent(h backend.Handle) *fakeAgent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.agents[dir]
+	return f.agents[h]
 }
 
-// Learned implements run.Workers.
-func (*fakeWorkers) Learned(string) ([]byte, error) { return nil, nil }
+// List implements run.Workers: nothing is left of an agent without processes.
+func (*fakeWorkers) List(context.Context) ([]backend.Owned, error) { return nil, nil }
 
 // Follow implements run.Workers.
-func (f *fakeWorkers) Follow(ctx context.Context, dir string, _ int64, _ func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
-	a := f.agent(dir)
+func (f *fakeWorkers) Follow(ctx context.Context, h backend.Handle, _ int64, _ func(nightcrier.JournalEntry) error) (backend.Ended, error) {
+	a := f.agent(h)
 	if a == nil {
-		return nightcrier.AgentResult{}, fmt.Errorf("no agent was launched in %s", dir)
+		return backend.Ended{}, fmt.Errorf("no agent was launched as %v", h)
 	}
 	select {
 	case <-a.done:
-		return a.result, nil
+		return backend.Ended{Result: a.result}, nil
 	case <-ctx.Done():
-		return nightcrier.AgentResult{}, nightcrier.Errorf(nightcrier.Interrupted, "follow: %w", ctx.Err())
+		return backend.Ended{}, nightcrier.Errorf(nightcrier.Interrupted, "follow: %w", ctx.Err())
 	}
 }
 
 // Cancel implements run.Workers.
-func (f *fakeWorkers) Cancel(_ context.Context, dir, _ string) error {
-	if a := f.agent(dir); a != nil {
+func (f *fakeWorkers) Cancel(_ context.Context, h backend.Handle, _ string) error {
+	if a := f.agent(h); a != nil {
 		a.once.Do(func() { close(a.cancel) })
 	}
 	return nil
 }
 
 // launched lists the agents in the order of their start.
-func (f *fakeWorkers) launched() []worker.Spec {
+func (f *fakeWorkers) launched() []backend.Spec {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]worker.Spec(nil), f.order...)
+	return append([]backend.Spec(nil), f.order...)
 }

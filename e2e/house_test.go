@@ -18,7 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/run"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
@@ -140,11 +140,11 @@ func (h *house) counts(leased, queued int) {
 
 // order starts the product, lets one fault arrive, and returns what its worker
 // was told to do.
-func (h *house) order(text ...string) worker.Spec {
+func (h *house) order(text ...string) backend.Spec {
 	h.Helper()
 	h.start(text...)
 	h.fault("d1", "critical")
-	var got worker.Spec
+	var got backend.Spec
 	h.eventually(func() string {
 		if all := h.orders.all(); len(all) > 0 {
 			got = all[0]
@@ -184,34 +184,34 @@ func (h *house) want(so bool, format string, args ...any) {
 type orders struct {
 	gate chan struct{}
 	mu   sync.Mutex
-	got  []worker.Spec
+	got  []backend.Spec
 }
 
 // Launch implements run.Workers.
-func (o *orders) Launch(_ context.Context, _ string, spec worker.Spec, _ *worker.Credential, _ []byte) error {
+func (o *orders) Launch(_ context.Context, spec backend.Spec, _ *backend.Credential, _ []byte) (backend.Handle, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.got = append(o.got, spec)
-	return nil
+	return backend.Handle{Backend: "orders", ID: spec.WorkerName()}, nil
 }
 
-// Learned implements run.Workers.
-func (*orders) Learned(string) ([]byte, error) { return nil, nil }
+// List implements run.Workers.
+func (*orders) List(context.Context) ([]backend.Owned, error) { return nil, nil }
 
 // Follow implements run.Workers.
-func (o *orders) Follow(ctx context.Context, _ string, _ int64, _ func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
+func (o *orders) Follow(ctx context.Context, _ backend.Handle, _ int64, _ func(nightcrier.JournalEntry) error) (backend.Ended, error) {
 	select {
 	case <-o.gate:
-		return nightcrier.AgentResult{State: nightcrier.StateSuccess}, nil
+		return backend.Ended{Result: nightcrier.AgentResult{State: nightcrier.StateSuccess}}, nil
 	case <-ctx.Done():
-		return nightcrier.AgentResult{}, ctx.Err()
+		return backend.Ended{}, ctx.Err()
 	}
 }
 
 // Cancel implements run.Workers.
-func (o *orders) Cancel(context.Context, string, string) error { return nil }
+func (o *orders) Cancel(context.Context, backend.Handle, string) error { return nil }
 
-func (o *orders) all() []worker.Spec {
+func (o *orders) all() []backend.Spec {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.got)

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/agent/backend/process"
+	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/face/api"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
 	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 )
@@ -134,11 +135,11 @@ func (s *site) investigated(t *testing.T) nightcrier.Incident {
 // agents counts live workers.
 func (s *site) agents(t *testing.T) int {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(s.root, ".workers", "*"))
+	all, err := process.Backend{Dir: filepath.Join(s.root, app.WorkersDir)}.List(t.Context(), app.WorkersOwner)
 	must(t, err)
 	n := 0
-	for _, d := range dirs {
-		if alive, err := worker.Alive(d); err == nil && alive {
+	for _, w := range all {
+		if w.Alive {
 			n++
 		}
 	}

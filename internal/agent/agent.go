@@ -269,3 +269,49 @@ func exitReason(exit sandbox.Exit, stderr string) string {
 	}
 	return reason
 }
+
+// toolVerbs are the kubectl verbs that our tools stand for. One that is not named
+// reads no cluster.
+var toolVerbs = map[string]string{
+	"kubernetes_describe": "describe",
+	"kubernetes_logs":     "logs",
+	"kubernetes_get":      "get",
+	"kubernetes_list":     "get",
+	"kubernetes_events":   "get",
+	"kubernetes_changes":  "get",
+	"kubernetes_top":      "get",
+}
+
+// OfferedTools are the tools for an agent: of those that there are, the ones whose
+// verb may be used. All of them only read. The notes say what is left out.
+func OfferedTools(tools []string, may readonly.Policy) (offered, notes []string) {
+	offered = []string{}
+	for _, tool := range tools {
+		verb, ofCluster := toolVerbs[tool]
+		if ofCluster && !may.May(verb) {
+			notes = append(notes, fmt.Sprintf("tool %s is left out: agent.allowed_tools does not name kubectl %s", tool, verb))
+			continue
+		}
+		offered = append(offered, tool)
+	}
+	return offered, notes
+}
+
+// Call is a model's call of a tool, in the words of one CLI.
+type Call struct {
+	Tool  string
+	Input map[string]any
+}
+
+// Calls are how a model asks an executor's CLI to act: what a scripted model says, to
+// see what becomes of it. A call may be one that the CLI was not offered; it is then
+// how a model would ask for it all the same. A script has none.
+type Calls struct {
+	// Shell runs a command.
+	Shell func(command string) Call
+	// Read reads a file, and Write writes one.
+	Read  func(path string) Call
+	Write func(path, text string) Call
+	// Tool calls one of our MCP server's tools.
+	Tool func(name string, args map[string]any) Call
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/hook"
 )
 
 // claudeCode runs the claude CLI headless: the prompt on stdin, so that it is in
@@ -99,11 +100,11 @@ func claudeShell(j Job, env map[string]string) (flags, read []string, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	hook, self, err := hookLine(j, "claude")
+	line, self, err := hook.CommandLine(j.Self, "claude", j.Workspace, j.Allowed.Verbs)
 	if err != nil {
 		return nil, nil, err
 	}
-	settings, err := claudeSettings(hook)
+	settings, err := hook.ClaudeSettings(line)
 	return []string{"--tools", claudeTools, "--settings", settings}, slices.Concat(tool, self), err
 }
 

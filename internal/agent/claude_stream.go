@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/hook"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
@@ -196,7 +197,7 @@ func (p *claudeParser) toolResult(b claudeBlock) (items []journal.Item) {
 	}
 	call := p.calls.closeCall(b.ToolUseID)
 	r := toolResult(call, text.String(), b.IsError)
-	if _, why, refused := strings.Cut(r.Text, hookRefusal); refused && b.IsError {
+	if _, why, refused := strings.Cut(r.Text, hook.Refusal); refused && b.IsError {
 		items = append(items, newDenialItem(call, why))
 	} else if b.IsError && strings.HasPrefix(r.Text, claudeNoTool) {
 		items = append(items, newDenialItem(call, "the tool is not offered"))

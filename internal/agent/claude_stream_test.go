@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/hook"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 )
@@ -124,8 +125,8 @@ func TestClaudeEntries(t *testing.T) {
 // What our hook refuses has no event of its own.
 func TestClaudeHookDenial(t *testing.T) {
 	items := feed(newClaudeParser(), []byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"rm x"}}]}}
-{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"PreToolUse:Bash hook error: `+hookRefusal+`rm is not available"}]}}
-{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t2","content":"a log that says: `+hookRefusal+`no"}]}}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"PreToolUse:Bash hook error: `+hook.Refusal+`rm is not available"}]}}
+{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t2","content":"a log that says: `+hook.Refusal+`no"}]}}
 `))
 	if len(items) != 4 || items[1].Type != nightcrier.EntryDenial || items[2].Type != nightcrier.EntryToolResult || items[3].Type != nightcrier.EntryToolResult {
 		t.Fatalf("entries %+v", items)

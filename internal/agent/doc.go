@@ -4,6 +4,9 @@
 //
 // The room also offers:
 //
+//   - backend: the contract of where agents run
+//   - backend/process: workers as processes of this machine
+//   - backend/backendtest: the suite that each backend has to pass
 //   - skill: the skills that are part of the product, and those of others
-//   - worker: one attempt of one agent step, in a process of its own
+//   - worker: one attempt of one agent step, beside the sandbox
 package agent

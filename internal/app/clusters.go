@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/cluster/changes"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/cluster/preflight"
@@ -269,7 +269,7 @@ func (g guarded) Release(ctx context.Context, ns, secret string) (changes.Releas
 // Access returns the credential that the guard of an agent may hold, nil when
 // agents shall not look into the cluster, and why. It is the very one that the gate asked
 // with: a kubeconfig may be written anew at any moment.
-func (c *clusters) Access(ctx context.Context, name, namespace string) (*worker.Credential, string) {
+func (c *clusters) Access(ctx context.Context, name, namespace string) (*backend.Credential, string) {
 	for range 3 {
 		before, err := c.connect(name)
 		if err == nil && before.Client == nil {

@@ -3,13 +3,9 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/run"
 	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
@@ -47,39 +43,6 @@ func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (n
 		return n, err
 	}
 	return n, a.store.AddNote(ctx, incidentID, n)
-}
-
-// StopWorkers asks every worker of this root to end its agent, and returns when
-// none is left or ctx is done: the second SIGTERM. It needs nothing that Stop has
-// closed; the next server records how the runs ended.
-func (a *Investigator) StopWorkers(ctx context.Context, cause string) error {
-	dir := filepath.Join(a.cfg.WorkspaceRoot, run.WorkersDir)
-	asked := map[string]bool{}
-	for {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return nil // no worker was ever started
-		}
-		alive := 0
-		for _, e := range entries {
-			w := filepath.Join(dir, e.Name())
-			if up, err := worker.Alive(w); err != nil || !up {
-				continue
-			}
-			alive++
-			if !asked[w] && worker.Cancel(ctx, w, cause) == nil {
-				asked[w] = true
-			}
-		}
-		if alive == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nightcrier.Errorf(nightcrier.Interrupted, "%d agents are still ending", alive)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // noteDropped reports runs that ended without ever being admitted.

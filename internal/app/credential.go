@@ -10,7 +10,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/config"
 )
@@ -22,7 +22,7 @@ var ErrNoKubeconfig = kube.ErrNoKubeconfig
 // hold: one context, certificates and keys inline. An empty kubeconfig or context
 // is what kubectl means by it. Of environ only what reaching a cluster needs is
 // kept, and what a credential plugin reads where there is one.
-func ReadCredential(kubeconfig, context string, environ []string) (*worker.Credential, error) {
+func ReadCredential(kubeconfig, context string, environ []string) (*backend.Credential, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	cfg, err := rules.Load()
@@ -50,7 +50,7 @@ func ReadCredential(kubeconfig, context string, environ []string) (*worker.Crede
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "kubeconfig %s: %w", kubeconfig, err)
 	}
-	return &worker.Credential{Kubeconfig: raw, Env: builtEnv(environ, usesPlugin(cfg))}, nil
+	return &backend.Credential{Kubeconfig: raw, Env: builtEnv(environ, usesPlugin(cfg))}, nil
 }
 
 func usesPlugin(cfg *clientcmdapi.Config) bool {

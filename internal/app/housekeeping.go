@@ -3,18 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/record/store"
-	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // How often the housekeeper looks after what.
@@ -107,26 +101,6 @@ func (a *Investigator) refreshMetrics(ctx context.Context) error {
 	return errors.Join(a.measureProcesses(ctx), a.measureWorkspaces(ctx))
 }
 
-// measureProcesses counts what runs below the workers.
-func (a *Investigator) measureProcesses(ctx context.Context) error {
-	leased, err := a.store.LeasedRuns(ctx)
-	if err != nil {
-		return err
-	}
-	count, workers := map[string]int{}, filepath.Join(a.root.Path(), run.WorkersDir)
-	for _, r := range leased {
-		dirs, err := fs.Glob(os.DirFS(workers), r.ID+"-*")
-		if err != nil {
-			return err
-		}
-		for _, dir := range dirs {
-			count[r.Key] += worker.Processes(filepath.Join(workers, dir))
-		}
-	}
-	a.metrics.AgentProcesses(count)
-	return nil
-}
-
 func (a *Investigator) measureWorkspaces(ctx context.Context) error {
 	sizes := map[string]int64{}
 	list, _, err := a.store.Incidents(ctx, store.IncidentFilter{Since: a.opt.Now().Add(-max(a.cfg.Retention, 24*time.Hour)), Limit: measureMost})
@@ -154,15 +128,12 @@ const measureMost = 1000
 // sweepRemains ends what dead workers left, and removes what the retention no longer covers. A
 // process that will not end does not keep what is old on the disk.
 func (a *Investigator) sweepRemains(ctx context.Context) error {
-	return errors.Join(a.endOrphans(ctx), a.applyRetention(ctx))
+	return errors.Join(a.sweepWorkers(ctx), a.applyRetention(ctx))
 }
 
-// applyRetention removes what the retention no longer covers: workspaces, the workers' directories
-// of runs that ended, checkpoints, and events that led nowhere.
+// applyRetention removes what the retention no longer covers: workspaces, checkpoints, and events
+// that led nowhere.
 func (a *Investigator) applyRetention(ctx context.Context) error {
-	if err := a.sweepWorkers(ctx); err != nil {
-		return err
-	}
 	if _, err := a.engine.Prune(a.opt.Now().Add(-linger)); err != nil {
 		return err
 	}
@@ -187,38 +158,5 @@ func (a *Investigator) isKept(ctx context.Context, id string) bool {
 	return err == nil && inc.Status.Open() || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
 }
 
-// endOrphans ends the sandboxes of dead workers that no run leads to any more.
-func (a *Investigator) endOrphans(ctx context.Context) error {
-	ended, err := worker.Clean(ctx, filepath.Join(a.root.Path(), run.WorkersDir))
-	if len(ended) > 0 {
-		a.log.Warn("sandboxes of dead workers ended", "component", "housekeeping", "event", "orphans_ended", "sandboxes", ended)
-	}
-	return err
-}
-
-// sweepWorkers removes the directories of workers whose run has ended.
-func (a *Investigator) sweepWorkers(ctx context.Context) error {
-	dir := filepath.Join(a.root.Path(), run.WorkersDir)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil // no worker was ever started
-	}
-	for _, e := range entries {
-		id := e.Name()[:max(strings.LastIndexByte(e.Name(), '-'), 0)]
-		if !nightcrier.ValidID(id) || a.engine.Active(id) {
-			continue
-		}
-		r, err := a.store.Run(ctx, id)
-		if err != nil || r.Status != nightcrier.Finished || a.opt.Now().Sub(r.EndedAt) < linger {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// linger is how long a finished run's checkpoints and its worker's directory
-// stay for a look.
+// linger is how long a finished run's checkpoints and what its workers keep stay for a look.
 const linger = time.Hour

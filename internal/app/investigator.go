@@ -42,6 +42,7 @@ type Investigator struct {
 	breaker  *admit.Breaker
 	engine   *engine.Engine
 	runner   *run.Runner
+	workers  workers
 	// triageScript is that of the skill, "" for none.
 	triageScript string
 	intake       *intake.Intake
@@ -111,7 +112,7 @@ func (a *Investigator) Start(ctx context.Context) error {
 func (a *Investigator) steps() []step {
 	return []step{
 		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newKeeper}, {"notifications", a.openNotifier},
-		{"circuit breakers", a.openBreaker}, {"clusters", a.openClusters}, {"budget", a.openBudget}, {"runs", a.openRuns}, {"intake", a.openIntake},
+		{"circuit breakers", a.openBreaker}, {"clusters", a.openClusters}, {"budget", a.openBudget}, {"workers", a.openWorkers}, {"runs", a.openRuns}, {"intake", a.openIntake},
 		{"admission", a.startAdmission}, {"retention", a.startKeeper},
 	}
 }

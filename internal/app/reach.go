@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/cluster/preflight"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -38,7 +38,7 @@ type Connection struct {
 	// Asker is asked what the credential may do.
 	Asker preflight.Asker
 	// Credential is what the guard of an agent may hold; nil for none, and Why.
-	Credential *worker.Credential
+	Credential *backend.Credential
 	Why        error
 	// Recorded says that the credential is for a record, and says nothing of the cluster's.
 	Recorded bool
@@ -117,7 +117,7 @@ func (k *byKubeconfig) ChangedAt() time.Time {
 func (k *byKubeconfig) Now() time.Time { return k.now() }
 
 // CredentialOf is what a guard of the cluster holds, and is bound to.
-func CredentialOf(c config.Cluster) (*worker.Credential, error) {
+func CredentialOf(c config.Cluster) (*backend.Credential, error) {
 	cred, err := ReadCredential(c.Kubeconfig, c.Context, os.Environ())
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"path/filepath"
 	"time"
@@ -9,47 +8,12 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
-	"nightcrier.dev/nightcrier/internal/config"
-	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
-
-// workers starts agents in processes of their own, with the credentials that
-// are no part of a run's order.
-type workers struct {
-	command []string
-	secrets worker.Secrets
-	cfg     *config.Config
-	// sources are what may be asked of a cluster's metrics and logs.
-	sources func(cluster string) *data.Access
-	// record is the workspace that answers in the place of tools and sources, "" for none.
-	record string
-}
-
-func (w workers) Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error {
-	secrets := w.secrets
-	secrets.Learned = learned
-	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
-	secrets.ModelAPIKey = w.cfg.ModelKey(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
-	secrets.Variables = w.cfg.VariablesOf(spec.ToolServers)
-	spec.Record = w.record
-	return worker.Launch(ctx, w.command[0], w.command[1:], dir, spec, secrets)
-}
-
-func (w workers) Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
-	return worker.Follow(ctx, dir, from, fn)
-}
-
-func (w workers) Learned(dir string) ([]byte, error) { return worker.Learned(dir) }
-
-func (w workers) Cancel(ctx context.Context, dir, cause string) error {
-	return worker.Cancel(ctx, dir, cause)
-}
 
 // openSkills reads the troubleshooter and, behind it, the skills that are installed
 // beside it, and looks for the troubleshooter's script. All are read once: what
@@ -85,9 +49,8 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own := workers{command: a.opt.WorkerCommand, secrets: worker.Secrets{MaskKey: a.maskKey, MaskValues: a.allSecrets()}, cfg: a.cfg, sources: a.access.sourcesFor, record: a.opt.Record}
 	cfg := run.Config{
-		Store: a.store, Root: a.root, Workers: own, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
+		Store: a.store, Root: a.root, Workers: a.workers, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
 		Supervisor: supervisor{a}, BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause,
 	}
 	a.opt.Runs(&cfg)

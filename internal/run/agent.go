@@ -5,31 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// Below the workspace root, WorkersDir holds the directories of workers, and BudgetDir
-// the record of what all of them spend on models.
-const (
-	WorkersDir = ".workers"
-	BudgetDir  = "budget"
-)
+// BudgetDir, below the workspace root, holds the record of what all workers spend on models.
+const BudgetDir = "budget"
 
 // finalMessage keeps the agent's last words beside the logs: they may be its
 // report, and are too long for a checkpoint.
 const finalMessage = "logs/final-message.md"
-
-func (r *Runner) workerDir(runID string, attempt int) string {
-	return filepath.Join(r.cfg.Root.Path(), WorkersDir, fmt.Sprintf("%s-%d", runID, attempt))
-}
 
 // try is one time that an agent is started.
 type try struct {
@@ -38,7 +29,7 @@ type try struct {
 	// what is what the journal says of it, of the executor and its access.
 	what string
 	// change adapts the spec, nil not at all.
-	change func(*worker.Spec)
+	change func(*backend.Spec)
 }
 
 // investigationAttempt is the n-th try at the investigation itself.
@@ -46,39 +37,46 @@ func investigationAttempt(n int) try {
 	return try{attempt: n, step: step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n)}
 }
 
-// launchWorker starts the worker of a try, unless it was started already. It
-// returns a terminal result only when there is nothing to await.
-func (s *session) launchWorker(ctx context.Context, t try) (nightcrier.AgentResult, error) {
+// launched is the checkpoint of a try that was begun: the worker to await, or a terminal result
+// where there is none.
+type launched struct {
+	Handle backend.Handle         `json:"handle,omitzero"`
+	Result nightcrier.AgentResult `json:"result,omitzero"`
+}
+
+// launchWorker starts the worker of a try, unless it was started already.
+func (s *session) launchWorker(ctx context.Context, t try) (launched, error) {
 	if res, err := s.cancelledEarly(ctx); err != nil || res.State.Terminal() {
-		return res, err
+		return launched{Result: res}, err
 	}
 	if s.ws == nil {
-		return failedResult(nightcrier.FailStart, s.noWorkspace), nil
+		return launched{Result: failedResult(nightcrier.FailStart, s.noWorkspace)}, nil
 	}
 	cred, why := s.cfg.Clusters.Access(ctx, s.incident.Cluster, s.incident.Namespace())
 	learned, err := s.mask.Seal()
 	if err != nil {
-		return nightcrier.AgentResult{}, err
+		return launched{}, err
 	}
 	if err := s.appendNote(ctx, fmt.Sprintf("launch#%d", t.attempt), newLogItem(t.what, s.order.Agent.Executor, accessText(cred != nil, why))); err != nil {
-		return nightcrier.AgentResult{}, err
+		return launched{}, err
 	}
 	if err := s.makeAgentLog(ctx); err != nil {
 		res, err := unpreparedResult(ctx, err)
-		return res, errors.Join(err, s.noteUnstarted(ctx, t, res))
+		return launched{Result: res}, errors.Join(err, s.noteUnstarted(ctx, t, res))
 	}
 	spec := s.workerSpec(t)
 	spec.BudgetDir = s.cfg.BudgetDir
-	if err := s.cfg.Workers.Launch(ctx, s.workerDir(s.order.RunID, t.attempt), spec, cred, learned); err != nil {
+	h, err := s.cfg.Workers.Launch(ctx, spec, cred, learned)
+	if err != nil {
 		if ctx.Err() != nil {
-			return nightcrier.AgentResult{}, err
+			return launched{}, err
 		}
 		s.log.Error("agent could not be started", "event", "agent_start_failed", "error", err, "command", s.order.Agent.Command, "workspace", s.ws.Dir())
 		res := failedResult(classOf(err, nightcrier.FailStart), err)
-		return res, s.noteUnstarted(ctx, t, res)
+		return launched{Result: res}, s.noteUnstarted(ctx, t, res)
 	}
 	s.log.Info("agent started", "event", "agent_started", "workspace", s.ws.Dir(), "executor", s.order.Agent.Executor, "step", t.step)
-	return nightcrier.AgentResult{State: nightcrier.StateStarting}, nil
+	return launched{Handle: h}, nil
 }
 
 // noteUnstarted tells of a try that came to no agent, if there is another.
@@ -98,9 +96,9 @@ func accessText(can bool, why string) string {
 	return "which cannot look into the cluster" + reasonSuffix(why)
 }
 
-func (s *session) workerSpec(t try) worker.Spec {
-	spec := worker.Spec{
-		Version: worker.SpecVersion, Spec: s.order.Agent, RunID: s.order.RunID, IncidentID: s.incident.ID, Cluster: s.incident.Cluster, Namespace: s.incident.Namespace(), Step: t.step, Attempt: t.attempt,
+func (s *session) workerSpec(t try) backend.Spec {
+	spec := backend.Spec{
+		Version: backend.SpecVersion, Spec: s.order.Agent, RunID: s.order.RunID, IncidentID: s.incident.ID, Cluster: s.incident.Cluster, Namespace: s.incident.Namespace(), Step: t.step, Attempt: t.attempt,
 		Workspace: s.ws.Dir(),
 	}
 	if t.change != nil {
@@ -111,7 +109,7 @@ func (s *session) workerSpec(t try) worker.Spec {
 
 // awaitWorker follows the worker until its agent is verified gone, and files what the
 // agent does in the journal and the log.
-func (s *session) awaitWorker(ctx context.Context, t try) (nightcrier.AgentResult, error) {
+func (s *session) awaitWorker(ctx context.Context, t try, h backend.Handle) (nightcrier.AgentResult, error) {
 	if s.ws == nil {
 		return nightcrier.AgentResult{}, s.noWorkspace
 	}
@@ -120,19 +118,19 @@ func (s *session) awaitWorker(ctx context.Context, t try) (nightcrier.AgentResul
 		return nightcrier.AgentResult{}, err
 	}
 	defer log.Close()
-	dir := s.workerDir(s.order.RunID, t.attempt)
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
-	go s.forwardCancel(forward, dir)
+	go s.forwardCancel(forward, h)
 
-	res, err := s.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := s.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
 		e.Run, e.Step, e.Attempt = s.order.RunID, t.step, t.attempt
 		return s.fileEntry(ctx, log, e)
 	})
 	if err != nil {
-		return res, err
+		return nightcrier.AgentResult{}, err
 	}
-	s.learnFrom(s.mask, dir)
+	res := ended.Result
+	s.learnFrom(s.mask, ended.Learned)
 	res.FailureReason = s.mask.String(res.FailureReason) // it is the agent's or its model's word
 	if err := s.keepFinalMessage(&res); err != nil {
 		return res, err
@@ -211,10 +209,10 @@ func (s *session) showProgress(ctx context.Context, p store.Progress, details ..
 
 // forwardCancel waits for a cancellation, recorded before or during this
 // process, and hands it to the worker.
-func (s *session) forwardCancel(ctx context.Context, dir string) {
+func (s *session) forwardCancel(ctx context.Context, h backend.Handle) {
 	cause, err := s.awaitCancel(ctx, s.order.RunID)
 	if err == nil {
-		err = s.cfg.Workers.Cancel(ctx, dir, cause)
+		err = s.cfg.Workers.Cancel(ctx, h, cause)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("cancel was not delivered", "event", "cancel_failed", "error", err)

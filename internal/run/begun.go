@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
 
@@ -40,7 +40,7 @@ type Access struct {
 }
 
 // accessOf is what an agent gets.
-func accessOf(cred *worker.Credential, why string) Access {
+func accessOf(cred *backend.Credential, why string) Access {
 	if cred == nil {
 		return Access{Why: why}
 	}

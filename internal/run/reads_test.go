@@ -14,7 +14,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/mask"
@@ -212,11 +212,11 @@ func TestTheAgentIsAudited(t *testing.T) {
 	answer := ask
 	answer.Done, answer.Status, answer.Evidence = true, 200, "E77"
 	write := journal.Request{ID: 2, Time: time.Now(), Verb: "delete", Resource: "pods", Name: secret, Decision: journal.Deny, Reason: "reads only", Done: true, Status: 403}
-	for name, cred := range map[string]*worker.Credential{"with access": {Kubeconfig: []byte("x")}, "without": nil} {
+	for name, cred := range map[string]*backend.Credential{"with access": {Kubeconfig: []byte("x")}, "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success(),
 				says: []journal.Item{journal.OfRequest(ask), journal.OfRequest(answer), journal.OfRequest(write)}})
-			b.clusters.access = func(_ context.Context, cluster, namespace string) (*worker.Credential, string) {
+			b.clusters.access = func(_ context.Context, cluster, namespace string) (*backend.Credential, string) {
 				if cluster != b.inc.Cluster || namespace != b.inc.Namespace() {
 					t.Errorf("asked for %s/%s", cluster, namespace)
 				}
@@ -256,8 +256,8 @@ func TestThePromptPromisesWhatIsAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "script", watching(t), attempt{report: "facts", result: success()})
-			b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) {
-				return &worker.Credential{Kubeconfig: []byte("x")}, ""
+			b.clusters.access = func(context.Context, string, string) (*backend.Credential, string) {
+				return &backend.Credential{Kubeconfig: []byte("x")}, ""
 			}
 			b.investigateWith(agent.Spec{Preload: true, Timeout: time.Minute, AllowedTools: tt.allowed})
 			if prompt := b.read("PROMPT.md"); !strings.Contains(prompt, tt.says) || strings.Contains(prompt, tt.saysNone) {

@@ -9,7 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
@@ -104,7 +104,7 @@ func mergeRepairResult(first, second nightcrier.AgentResult) nightcrier.AgentRes
 func newRepairAttempt(o Order, first nightcrier.AgentResult) try {
 	return try{
 		attempt: repairAttempt, step: repairStep, what: "asking %s, %s, for its report again, in the same session",
-		change: func(s *worker.Spec) {
+		change: func(s *backend.Spec) {
 			s.Session, s.PromptFile, s.Used = first.SessionID, repairPrompt, first.Usage
 			s.Used.CostUSD = 0 // it is reckoned by our prices, and a CLI's own sum by others
 			s.Timeout = timeLeft(o, first)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -14,8 +13,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -72,15 +71,15 @@ func readOrder(input []byte) (o Order, err error) {
 	return o, nil
 }
 
-// Workers runs agents in processes of their own; package worker does, in
-// Processes.
+// Workers run agents, and outlive the server; package agent/backend has the contract.
 type Workers interface {
-	// Launch hands over what was learned of the run's secrets, sealed; Learned returns
-	// what a worker knows of them in the end.
-	Launch(ctx context.Context, dir string, spec worker.Spec, cluster *worker.Credential, learned []byte) error
-	Learned(dir string) ([]byte, error)
-	Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error)
-	Cancel(ctx context.Context, dir, cause string) error
+	// Launch hands over the credential of the cluster, nil for none, and what was learned of
+	// the run's secrets, sealed.
+	Launch(ctx context.Context, spec backend.Spec, cluster *backend.Credential, learned []byte) (backend.Handle, error)
+	Follow(ctx context.Context, h backend.Handle, from int64, fn func(nightcrier.JournalEntry) error) (backend.Ended, error)
+	Cancel(ctx context.Context, h backend.Handle, cause string) error
+	// List returns the workers of this server.
+	List(ctx context.Context) ([]backend.Owned, error)
 }
 
 // Supervisor is whom runs answer to: what they may spend, and how they went.
@@ -109,7 +108,7 @@ type Clusters interface {
 	Look(l Look) (View, error)
 	// Access returns the credential that the guard of an agent shall hold, or nil and why
 	// the agent shall look without one.
-	Access(ctx context.Context, cluster, namespace string) (cred *worker.Credential, why string)
+	Access(ctx context.Context, cluster, namespace string) (cred *backend.Credential, why string)
 	// Context is the context of kubectl that leads people to a cluster, "" where none is
 	// known.
 	Context(cluster string) string
@@ -212,9 +211,16 @@ func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
 }
 
 func (r *Runner) runSteps(ctx engine.Context, o Order) error {
-	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) { return r.prepareRun(c, o) })
+	resumed := true
+	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) {
+		resumed = false
+		return r.prepareRun(c, o)
+	})
 	if err != nil {
 		return err
+	}
+	if resumed {
+		r.recallLearned(ctx, o.RunID)
 	}
 	var asked repair
 	if !res.State.Terminal() {
@@ -251,15 +257,20 @@ func (r *Runner) runAgent(ctx engine.Context, o Order) (res nightcrier.AgentResu
 // abandonRun ends a run one of whose steps can never be done. Its agents, if any,
 // are verified gone first.
 func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
-	for n := triageAttempt; n <= repairAttempt; n++ {
-		dir := r.workerDir(o.RunID, n)
-		if _, err := os.Stat(dir); err != nil {
-			continue
+	err := r.eachWorker(ctx, o.RunID, func(w backend.Owned) error {
+		if w.Alive {
+			if err := r.cfg.Workers.Cancel(ctx, w.Handle, "the run was given up"); err != nil {
+				return err
+			}
 		}
-		_ = r.cfg.Workers.Cancel(ctx, dir, "the run was given up") // no worker, nothing to cancel
-		if _, err := r.cfg.Workers.Follow(ctx, dir, 0, func(nightcrier.JournalEntry) error { return nil }); err != nil {
-			return err
+		_, err := r.cfg.Workers.Follow(ctx, w.Handle, 0, nil)
+		if nightcrier.CodeOf(err) == nightcrier.NotFound {
+			return nil // it was never started
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	s, err := r.openSession(ctx, o)
 	if err != nil {
@@ -268,6 +279,17 @@ func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
 	defer s.close()
 	class := classOf(why, nightcrier.FailInternal)
 	return s.finishRun(ctx, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failedResult(class, why)})
+}
+
+// eachWorker calls fn for the workers of a run.
+func (r *Runner) eachWorker(ctx context.Context, runID string, fn func(backend.Owned) error) error {
+	all, err := r.cfg.Workers.List(ctx)
+	for _, w := range all {
+		if w.RunID == runID {
+			err = errors.Join(err, fn(w))
+		}
+	}
+	return err
 }
 
 // runAttempts runs the agent, a second time where the failure says that it may help.
@@ -304,11 +326,13 @@ func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 // runAttempt makes one try: a worker that is started and followed to its end.
 func (r *Runner) runAttempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
 	suffix := "#" + strconv.Itoa(t.attempt)
-	res, err := inSession(ctx, r, o, "launch"+suffix, func(c context.Context, s *session) (nightcrier.AgentResult, error) { return s.launchWorker(c, t) })
-	if err != nil || res.State.Terminal() {
-		return res, err
+	l, err := inSession(ctx, r, o, "launch"+suffix, func(c context.Context, s *session) (launched, error) { return s.launchWorker(c, t) })
+	if err != nil || l.Result.State.Terminal() {
+		return l.Result, err
 	}
-	return inSession(ctx, r, o, "await"+suffix, func(c context.Context, s *session) (nightcrier.AgentResult, error) { return s.awaitWorker(c, t) })
+	return inSession(ctx, r, o, "await"+suffix, func(c context.Context, s *session) (nightcrier.AgentResult, error) {
+		return s.awaitWorker(c, t, l.Handle)
+	})
 }
 
 // Cancel tells a run of this process that its cancellation was recorded.

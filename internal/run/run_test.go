@@ -17,8 +17,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
@@ -57,40 +57,44 @@ type agents struct {
 	attempts []attempt
 
 	mu        sync.Mutex
-	specs     []worker.Spec
-	given     []*worker.Credential
+	specs     []backend.Spec
+	given     []*backend.Credential
 	handed    [][]byte // what was learned before each
 	learned   []byte   // what all of them learn
 	cancelled chan string
 }
 
-func (a *agents) creds() []*worker.Credential {
+func (a *agents) creds() []*backend.Credential {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.given
 }
 
-func (a *agents) launched() []worker.Spec {
+func (a *agents) launched() []backend.Spec {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.specs
 }
 
-// Learned is nothing before an agent was started.
-func (a *agents) Learned(string) ([]byte, error) {
-	if len(a.launched()) == 0 {
-		return nil, nil
+// List has the workers that were started: they have ended, or are followed.
+func (a *agents) List(context.Context) (all []backend.Owned, err error) {
+	for _, s := range a.launched() {
+		all = append(all, backend.Owned{Handle: handleOf(s), RunID: s.RunID, Attempt: s.Attempt})
 	}
-	return a.learned, nil
+	return all, nil
 }
 
-func (a *agents) Launch(_ context.Context, _ string, spec worker.Spec, cred *worker.Credential, learned []byte) error {
+func handleOf(s backend.Spec) backend.Handle {
+	return backend.Handle{Backend: "script", ID: s.WorkerName()}
+}
+
+func (a *agents) Launch(_ context.Context, spec backend.Spec, cred *backend.Credential, learned []byte) (backend.Handle, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.given, a.handed = append(a.given, cred), append(a.handed, learned)
 	if len(a.specs) == len(a.attempts) {
 		a.t.Errorf("agent was started %d times", len(a.specs)+1)
-		return errors.New("started too often")
+		return backend.Handle{}, errors.New("started too often")
 	}
 	a.specs = append(a.specs, spec)
 	at := a.attempts[len(a.specs)-1]
@@ -101,7 +105,7 @@ func (a *agents) Launch(_ context.Context, _ string, spec worker.Spec, cred *wor
 	if at.leave != nil {
 		at.leave(a.t, scratch)
 	}
-	return at.launchErr
+	return handleOf(spec), at.launchErr
 }
 
 func (a *agents) write(scratch, ws, report string) {
@@ -120,36 +124,41 @@ func (a *agents) write(scratch, ws, report string) {
 	}
 }
 
-func (a *agents) Follow(ctx context.Context, _ string, _ int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
+func (a *agents) Follow(ctx context.Context, _ backend.Handle, _ int64, fn func(nightcrier.JournalEntry) error) (backend.Ended, error) {
 	a.mu.Lock()
 	n := len(a.specs)
 	at := a.attempts[n-1]
 	a.mu.Unlock()
+	ended := backend.Ended{Result: at.result, Learned: a.learned}
+	if fn == nil {
+		return ended, nil
+	}
 	for i, it := range at.says {
 		if at.heard != nil {
 			at.heard(i)
 		}
 		data, err := it.JSON()
 		if err != nil {
-			return at.result, err
+			return ended, err
 		}
 		e := nightcrier.JournalEntry{Type: it.Type, Data: data, Time: time.Now(), Key: "worker#" + string(rune('0'+n)) + "/" + string(rune('1'+i))}
 		if err := fn(e); err != nil {
-			return at.result, err
+			return ended, err
 		}
 	}
 	if at.cancels {
 		select {
 		case cause := <-a.cancelled:
-			return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}, nil
+			ended.Result = nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}
+			return ended, nil
 		case <-ctx.Done():
-			return at.result, ctx.Err()
+			return ended, ctx.Err()
 		}
 	}
-	return at.result, nil
+	return ended, nil
 }
 
-func (a *agents) Cancel(_ context.Context, _, cause string) error {
+func (a *agents) Cancel(_ context.Context, _ backend.Handle, cause string) error {
 	a.cancelled <- cause
 	return nil
 }
@@ -216,7 +225,7 @@ type bench struct {
 // clusters are what a run looks into.
 type clusters struct {
 	reader func(string, *mask.Masker, func(context.Context, journal.Request) error) diagnose.Reader
-	access func(ctx context.Context, cluster, namespace string) (*worker.Credential, string)
+	access func(ctx context.Context, cluster, namespace string) (*backend.Credential, string)
 	now    func() time.Time
 	labels map[string]string
 }
@@ -225,7 +234,7 @@ func (c *clusters) Look(l Look) (View, error) {
 	return View{kept.Cluster{Reader: c.reader(l.Cluster, l.Mask, l.Audit), Now: c.now()}, func() error { return nil }}, nil
 }
 
-func (c *clusters) Access(ctx context.Context, cluster, namespace string) (*worker.Credential, string) {
+func (c *clusters) Access(ctx context.Context, cluster, namespace string) (*backend.Credential, string) {
 	return c.access(ctx, cluster, namespace)
 }
 
@@ -268,7 +277,7 @@ func newBench(t *testing.T, executor string, reader func(string, *mask.Masker, f
 	b.deliver(whole(d), executor)
 	sk, err := skill.Embedded("k8s-troubleshooter")
 	b.must(err)
-	b.clusters = &clusters{reader: reader, now: time.Now, access: func(context.Context, string, string) (*worker.Credential, string) { return nil, "" }}
+	b.clusters = &clusters{reader: reader, now: time.Now, access: func(context.Context, string, string) (*backend.Credential, string) { return nil, "" }}
 	b.memory = &memory{Store: b.store}
 	b.runner = New(Config{
 		Store: b.store, Root: b.root, Workers: b.agents, Clusters: b.clusters, Memory: b.memory, Skill: sk, Mask: mask.New([]byte("0123456789abcdef0123456789abcdef"), secret),

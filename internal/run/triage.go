@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -57,20 +57,20 @@ func (s *session) awaitTriageScript(ctx context.Context) (string, nightcrier.Age
 	if cred == nil {
 		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
 	}
-	dir := s.workerDir(s.order.RunID, triageAttempt)
 	learned, err := s.mask.Seal()
 	if err != nil {
 		return "", nightcrier.AgentResult{}, err
 	}
-	if err := s.cfg.Workers.Launch(ctx, dir, s.triageSpec(), cred, learned); err != nil {
+	h, err := s.cfg.Workers.Launch(ctx, s.triageSpec(), cred, learned)
+	if err != nil {
 		return "", failedResult(nightcrier.FailStart, err), ctx.Err()
 	}
 	forward, stop := context.WithCancel(ctx)
 	defer stop()
-	go s.forwardCancel(forward, dir)
+	go s.forwardCancel(forward, h)
 
 	var out strings.Builder
-	res, err := s.cfg.Workers.Follow(ctx, dir, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := s.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
 		if e.Type == nightcrier.EntryState {
 			return nil // it is not the agent's
 		}
@@ -82,11 +82,11 @@ func (s *session) awaitTriageScript(ctx context.Context) (string, nightcrier.Age
 		collectOutput(&out, entries[0]) // masked
 		return nil
 	})
-	s.learnFrom(s.mask, dir)
+	s.learnFrom(s.mask, ended.Learned)
 	if err == nil {
 		err = s.ws.ClearScratch() // what it leaves there is no agent's
 	}
-	return out.String(), res, err
+	return out.String(), ended.Result, err
 }
 
 // collectOutput adds what an entry says that the script has printed.
@@ -101,7 +101,7 @@ func collectOutput(out *strings.Builder, e nightcrier.JournalEntry) {
 	}
 }
 
-func (s *session) triageSpec() worker.Spec {
+func (s *session) triageSpec() backend.Spec {
 	w := s.workerSpec(try{attempt: triageAttempt, step: triageStep})
 	w.Executor, w.ScriptPath, w.Command = triageExecutor, w.TriageScript, ""
 	w.Timeout, w.Grace, w.MaxOutputBytes, w.NoModel = triageTime, triageGrace, 4*maxTriage, true

@@ -11,7 +11,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
@@ -48,11 +48,11 @@ func TestTriageScript(t *testing.T) {
 				c.executor = "script"
 			}
 			b := newBench(t, c.executor, nil, c.attempts...)
-			b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) {
+			b.clusters.access = func(context.Context, string, string) (*backend.Credential, string) {
 				if c.noAccess {
 					return nil, "the credential can write"
 				}
-				return &worker.Credential{}, ""
+				return &backend.Credential{}, ""
 			}
 			inc := b.investigateWith(agent.Spec{Preload: !c.disable, Timeout: time.Minute, TriageScript: "/opt/k8s-troubleshooter/scripts/incident_triage.sh", Require: "strict"})
 			if inc.Status != nightcrier.Resolved || !strings.Contains(inc.ContextIncomplete, c.lacking) || (c.lacking == "") != (inc.ContextIncomplete == "") {
@@ -94,7 +94,7 @@ func TestTriageScriptLeavesNoReport(t *testing.T) {
 		}
 	}
 	b := newBench(t, "script", nil, attempt{leave: leave, result: success()}, attempt{result: success()})
-	b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
+	b.clusters.access = func(context.Context, string, string) (*backend.Credential, string) { return &backend.Credential{}, "" }
 	if inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"}); inc.Status != nightcrier.AgentFailed || !strings.Contains(inc.FailureReason, "is missing") {
 		t.Errorf("ended %s: %s", inc.Status, inc.FailureReason)
 	}
@@ -103,7 +103,7 @@ func TestTriageScriptLeavesNoReport(t *testing.T) {
 func TestCancelDuringTheTriageScript(t *testing.T) {
 	works := make(chan struct{})
 	b := newBench(t, "script", nil, attempt{cancels: true, leave: func(*testing.T, string) { close(works) }})
-	b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
+	b.clusters.access = func(context.Context, string, string) (*backend.Credential, string) { return &backend.Credential{}, "" }
 	go func() {
 		<-works
 		if _, err := b.store.RequestCancel(t.Context(), b.inc.ID, "somebody"); err != nil {
@@ -125,7 +125,7 @@ func TestWhatAScriptPrintsIsBounded(t *testing.T) {
 		says = append(says, journal.OfLog(journal.Log{Stream: "stdout", Text: strings.Repeat("x", 40<<10)}))
 	}
 	b := newBench(t, "script", nil, attempt{says: says, result: success()}, attempt{report: "facts", result: success()})
-	b.clusters.access = func(context.Context, string, string) (*worker.Credential, string) { return &worker.Credential{}, "" }
+	b.clusters.access = func(context.Context, string, string) (*backend.Credential, string) { return &backend.Credential{}, "" }
 	inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"})
 	if n := len(b.read("context/initial_triage_report.md")); n < maxTriage || n > maxTriage+64<<10 {
 		t.Errorf("%d bytes are kept", n)

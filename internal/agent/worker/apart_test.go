@@ -24,7 +24,7 @@ func TestTagsOfTheAgentsWordsAreApart(t *testing.T) {
 	if strings.Contains(said, guess) || strings.Count(said, "‹secret:") < 2 {
 		t.Errorf("the model is told\n%s", clip(said))
 	}
-	cluster, model, tools := b.sec.newMasker().Tag(guess), b.sec.newSeparateMasker("model").Tag(guess), b.sec.newSeparateMasker("tools").Tag(guess)
+	cluster, model, tools := b.sec.NewMasker().Tag(guess), b.sec.NewSeparateMasker("model").Tag(guess), b.sec.NewSeparateMasker("tools").Tag(guess)
 	if strings.Contains(said, cluster) || !strings.Contains(said, model) || cluster == model || model == tools || cluster == tools {
 		t.Errorf("tags %s, %s and %s; the model is told\n%s", cluster, model, tools, clip(said))
 	}

@@ -45,6 +45,9 @@ func (w *worker) runAttempt(ctx context.Context) nightcrier.AgentResult {
 	return a.decideResult(exit)
 }
 
+// sweepTimeout bounds one try to end what an agent left.
+const sweepTimeout = 30 * time.Second
+
 // sweepBelow ends what a sandbox without namespaces left below us. It never gives up: when
 // this process is gone, nobody can find the others any more.
 func (w *worker) sweepBelow() {
@@ -120,8 +123,8 @@ func (a *attempt) startAgent(ctx context.Context) error {
 	}
 	guards := a.guardOpeners()
 	box, err := process.New(ctx, process.Options{
-		Stdin: stdin, Stdout: a.output.stdout.theirs, Stderr: a.output.stderr.theirs,
-		Listen: len(guards), Names: true, Name: a.spec.boxName(), Owner: a.dir.ownerName(),
+		Stdin: stdin, Stdout: a.output.stdout.Theirs, Stderr: a.output.stderr.Theirs,
+		Listen: len(guards), Names: true, Name: a.spec.WorkerName(), Owner: a.dir.OwnerName(),
 		NoNamespaces:   a.spec.Require == agent.RequireNone,
 		MaxMemoryBytes: a.spec.MaxMemoryBytes, MaxProcesses: a.spec.MaxProcesses, MaxCPUs: maxCPUs,
 		UIDBase: a.spec.UIDBase,

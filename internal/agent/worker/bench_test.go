@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 )
 
 // BenchmarkLaunch measures the way from Launch to the agent's first line, and
@@ -16,12 +18,12 @@ import (
 func BenchmarkLaunch(b *testing.B) {
 	b.Run("blind", func(b *testing.B) { benchmarkLaunch(b, nil) })
 	b.Run("seeing", func(b *testing.B) {
-		benchmarkLaunch(b, &Credential{Kubeconfig: []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\n" +
+		benchmarkLaunch(b, &backend.Credential{Kubeconfig: []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\n" +
 			"clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n")})
 	})
 }
 
-func benchmarkLaunch(b *testing.B, cred *Credential) {
+func benchmarkLaunch(b *testing.B, cred *backend.Credential) {
 	var toAgent time.Duration
 	var worker, init float64
 	n := 0
@@ -32,8 +34,8 @@ func benchmarkLaunch(b *testing.B, cred *Credential) {
 		bench.launch()
 		bench.until(`"up"`)
 		toAgent += time.Since(start)
-		var p pids
-		bench.must(directory(bench.dir).readFile("pid", &p))
+		var p workdir.PIDs
+		bench.must(bench.dir().ReadFile(workdir.PIDFile, &p))
 		worker += pss(b, p.Worker.PID)
 		init += pss(b, bench.init())
 		if r, _ := bench.follow(); r.State != nightcrier.StateSuccess {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/model"
@@ -128,7 +129,7 @@ func TestTwoCents(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, b := range benches {
 		b.spec.BaseURL = server.URL
-		dirs[i].Store(b.dir)
+		dirs[i].Store(string(b.dir()))
 		wg.Go(func() { b.untilSpent(&dirs[i]) })
 	}
 	wg.Wait()
@@ -163,8 +164,8 @@ func TestTwoCents(t *testing.T) {
 
 // dies kills the worker of a directory, where there is one at work.
 func dies(dir string) {
-	var p pids
-	if directory(dir).readFile("pid", &p) == nil && p.Worker.Alive() {
+	var p workdir.PIDs
+	if workdir.Dir(dir).ReadFile(workdir.PIDFile, &p) == nil && p.Worker.Alive() {
 		_ = syscall.Kill(p.Worker.PID, syscall.SIGKILL)
 	}
 }
@@ -185,8 +186,7 @@ func (b *bench) untilSpent(dir *atomic.Value) {
 			return
 		}
 		b.spec.Attempt++
-		b.dir += "x"
-		dir.Store(b.dir)
+		dir.Store(string(b.dir()))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
@@ -33,7 +34,7 @@ func (b *bench) noKeyLeft(t *testing.T) {
 
 func TestClaudeWithoutAKey(t *testing.T) {
 	b := claudeCLI().bench(t, fakemodel.Step{Text: "Done."})
-	b.sec = Secrets{}
+	b.sec = backend.Secrets{}
 	r, entries := b.run()
 	if r.State != nightcrier.StateFailed || r.FailureClass != nightcrier.FailAuth {
 		t.Errorf("result %+v\n%s", r, text(entries))
@@ -58,7 +59,6 @@ func TestClaudeGoesOnWithASession(t *testing.T) {
 		t.Fatalf("result %+v\n%s", first, text(entries))
 	}
 	b.write("context/repair.md", "Are you sure?\n")
-	b.dir += "-again"
 	b.spec.Session, b.spec.PromptFile, b.spec.Attempt, b.spec.Used = first.SessionID, "context/repair.md", 2, first.Usage
 	second, entries := b.run()
 	if second.State != nightcrier.StateSuccess || second.FinalMessage != "Still the DNS." || second.SessionID != first.SessionID {

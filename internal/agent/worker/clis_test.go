@@ -14,6 +14,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
@@ -212,7 +214,7 @@ func (c cli) bench(t *testing.T, steps ...fakemodel.Step) *cliBench {
 	b.spec.Timeout, b.spec.Grace = patience, 5*time.Second
 	b.spec.AllowedTools = []string{"Read", "Grep", "Glob", "Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}
 	b.sec.ModelAPIKey = realKey
-	b.sec.Cluster = &Credential{Kubeconfig: []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\n" +
+	b.sec.Cluster = &backend.Credential{Kubeconfig: []byte("apiVersion: v1\nkind: Config\ncurrent-context: x\n" +
 		"clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n")}
 	b.write("PROMPT.md", "Investigate the incident.\n")
 	b.must(os.MkdirAll(filepath.Join(b.ws, "context"), 0o700))
@@ -463,7 +465,7 @@ func (b *cliBench) cancelAt(t *testing.T, reached <-chan struct{}) {
 	case <-time.After(patience):
 		t.Fatal("the model was not called")
 	}
-	b.must(Cancel(t.Context(), b.dir, "an engineer said so"))
+	b.cancel("an engineer said so")
 	r, entries := b.follow()
 	if r.State != nightcrier.StateCancelled || r.FailureReason != "an engineer said so" {
 		t.Errorf("result %+v\n%s", r, clip(text(entries)))
@@ -588,7 +590,6 @@ func cliResumed(t *testing.T, c cli) {
 	}
 	b.write("context/repair.md", "Two sections are missing.\n")
 	b.spec.Session, b.spec.PromptFile, b.spec.RunID, b.spec.Used = first.SessionID, "context/repair.md", nightcrier.NewID(), first.Usage
-	b.dir = filepath.Join(filepath.Dir(b.dir), "run-2")
 	second, entries := b.ends(t, nightcrier.StateSuccess, "")
 	if second.FinalMessage != "Now it has both." {
 		t.Errorf("said %q\n%s", second.FinalMessage, clip(text(entries)))
@@ -602,7 +603,7 @@ func cliResumed(t *testing.T, c cli) {
 }
 
 // misdeed is an agent that is to do something to the machine, and to go on.
-func misdeed(t *testing.T, c cli, kubectl, deed string, change func(*Spec), then ...fakemodel.Step) *cliBench {
+func misdeed(t *testing.T, c cli, kubectl, deed string, change func(*backend.Spec), then ...fakemodel.Step) *cliBench {
 	t.Helper()
 	b := c.bench(t)
 	change(&b.spec)
@@ -628,7 +629,7 @@ func ended(r nightcrier.AgentResult) string {
 var goesOn = fakemodel.Step{Text: "Done."}
 
 func cliOrphan(t *testing.T, c cli, kubectl string) {
-	b := misdeed(t, c, kubectl, "orphan", func(*Spec) {}, goesOn)
+	b := misdeed(t, c, kubectl, "orphan", func(*backend.Spec) {}, goesOn)
 	r, entries := b.run()
 	b.did(t, "orphan", r, entries)
 	if r.State != nightcrier.StateSuccess {
@@ -643,7 +644,7 @@ func cliForkBomb(t *testing.T, c cli, kubectl string) {
 	const most = 200
 	then := goesOn
 	then.Hold = "the bomb"
-	b := misdeed(t, c, kubectl, "bomb", func(s *Spec) { s.Timeout, s.MaxProcesses = 30*time.Second, most }, then)
+	b := misdeed(t, c, kubectl, "bomb", func(s *backend.Spec) { s.Timeout, s.MaxProcesses = 30*time.Second, most }, then)
 	b.launch()
 	peak := b.crowd(func() {
 		if b.bombs() >= most/4 {
@@ -676,8 +677,8 @@ func (b *cliBench) bombs() int {
 // then says how many there were at most. It calls also each time.
 func (b *cliBench) crowd(also func()) (peak func() int) {
 	b.Helper()
-	var p pids
-	b.await(func() bool { return directory(b.dir).readFile("pid", &p) == nil && p.Worker.Alive() })
+	var p workdir.PIDs
+	b.await(func() bool { return b.dir().ReadFile(workdir.PIDFile, &p) == nil && p.Worker.Alive() })
 	stop, most := make(chan struct{}), make(chan int)
 	go func() {
 		n, look := 0, time.NewTicker(25*time.Millisecond) // a bomb's processes stay, and a look at all of the machine's costs
@@ -698,7 +699,7 @@ func (b *cliBench) crowd(also func()) (peak func() int) {
 
 // The hog is ended, not the agent.
 func cliMemoryHog(t *testing.T, c cli, kubectl string) {
-	b := misdeed(t, c, kubectl, "hog", func(s *Spec) { s.MaxMemoryBytes = 700 << 20 }, goesOn)
+	b := misdeed(t, c, kubectl, "hog", func(s *backend.Spec) { s.MaxMemoryBytes = 700 << 20 }, goesOn)
 	r, entries := b.run()
 	b.did(t, "hog", r, entries)
 	if slices.Contains(r.Missing, process.LayerMemory) {
@@ -720,7 +721,7 @@ func cliEndlessOutput(t *testing.T, c cli, kubectl string) {
 	if c.run == nil {
 		then.Hold, ends = "for ever", []string{"failed agent_error"}
 	}
-	b := misdeed(t, c, kubectl, "flood", func(s *Spec) {
+	b := misdeed(t, c, kubectl, "flood", func(s *backend.Spec) {
 		s.Timeout, s.MaxWorkspaceBytes, s.MaxOutputBytes = 40*time.Second, 128<<20, limit
 	}, then)
 	r, entries := b.run()
@@ -735,7 +736,7 @@ func cliEndlessOutput(t *testing.T, c cli, kubectl string) {
 	if c.run == nil && (!strings.HasPrefix(r.FailureReason, fmt.Sprintf("the agent printed more than %d bytes", limit*hardFactor)) || !r.Truncated) {
 		t.Errorf("output in full: %v, failed for %q", !r.Truncated, r.FailureReason)
 	}
-	info, err := os.Stat(filepath.Join(b.dir, "spool.jsonl"))
+	info, err := os.Stat(b.dir().PathOf("spool.jsonl"))
 	b.must(err)
 	if info.Size() > 4*limit {
 		t.Errorf("the spool has %d bytes, for a limit of %d", info.Size(), limit)

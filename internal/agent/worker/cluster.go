@@ -2,21 +2,15 @@ package worker
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
-	"regexp"
-	"slices"
-	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
-	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
@@ -32,7 +26,7 @@ const agentStreams = 8
 
 // openCluster starts the guard of the cluster on l, which it takes over, and points
 // the agent's kubeconfig at it. The credential goes no further than the guard.
-func (w *worker) openCluster(l net.Listener, cred *Credential, r *records) (_ *cluster, err error) {
+func (w *worker) openCluster(l net.Listener, cred *backend.Credential, r *records) (_ *cluster, err error) {
 	c := &cluster{records: r}
 	defer func() {
 		if err != nil {
@@ -115,51 +109,6 @@ func putKubeconfig(ws *os.Root, raw []byte) error {
 	}
 	return nil
 }
-
-// newMasker masks what the server masks, with the same tags, and the secrets that only the
-// worker has.
-func (s *Secrets) newMasker() *mask.Masker {
-	values := append(slices.Clone(s.MaskValues), s.ModelAPIKey)
-	values = slices.AppendSeq(values, maps.Values(s.Variables))
-	if s.Cluster != nil {
-		values = append(values, s.Cluster.Secrets()...)
-	}
-	if s.Sources != nil {
-		values = append(values, s.Sources.Secrets()...)
-	}
-	return mask.New(s.MaskKey, values...)
-}
-
-// newSeparateMasker masks the same with tags of its own. It is for what repeats the agent's words, its
-// calls of the model and of others' tools: with the tags that stand in answers of the
-// cluster, the agent would be told whether it guessed a secret.
-func (s *Secrets) newSeparateMasker(what string) *mask.Masker {
-	own, mac := *s, hmac.New(sha256.New, s.MaskKey)
-	mac.Write([]byte(what))
-	own.MaskKey = mac.Sum(nil)
-	return own.newMasker()
-}
-
-// Secrets are the values in a credential that must appear nowhere.
-func (c *Credential) Secrets() []string {
-	cfg, err := clientcmd.Load(c.Kubeconfig)
-	if err != nil {
-		return nil // nor can it be dialled
-	}
-	var values []string
-	for _, u := range cfg.AuthInfos {
-		values = append(values, u.Token, u.Password, string(u.ClientKeyData))
-	}
-	for _, kv := range c.Env {
-		if name, value, _ := strings.Cut(kv, "="); secretVar.MatchString(name) {
-			values = append(values, value)
-		}
-	}
-	return values
-}
-
-// secretVar matches the variables of credential plugins that hold a secret.
-var secretVar = regexp.MustCompile(`SECRET|TOKEN|PASSWORD`)
 
 // findKubectl finds the program that agents look with, "" where there is none.
 func (a *attempt) findKubectl() string {

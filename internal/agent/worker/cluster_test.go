@@ -26,6 +26,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -41,7 +43,7 @@ const canary = "canary-token-of-the-cluster-5f1c"
 // an administrator's rights, and remembers who came.
 type realCluster struct {
 	*kubetest.Server
-	cred *Credential
+	cred *backend.Credential
 
 	mu   sync.Mutex
 	seen []string // "GET /api/…"
@@ -85,7 +87,7 @@ func newCluster(t *testing.T) *realCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.cred = &Credential{Kubeconfig: raw}
+	c.cred = &backend.Credential{Kubeconfig: raw}
 	return c
 }
 
@@ -170,7 +172,7 @@ func TestAnAgentLooksThroughTheGuard(t *testing.T) {
 			c.secret(t, ns)
 			b := newBench(t, look)
 			b.spec.Namespace, b.spec.Require = ns, require
-			b.sec = Secrets{Cluster: c.cred, MaskKey: []byte("0123456789abcdef0123456789abcdef"), MaskValues: []string{"value-that-we-hold"}}
+			b.sec = backend.Secrets{Cluster: c.cred, MaskKey: []byte("0123456789abcdef0123456789abcdef"), MaskValues: []string{"value-that-we-hold"}}
 			b.prepared(t)
 			r, entries := b.run()
 			log := text(entries)
@@ -275,7 +277,7 @@ func TestTheTriageScriptLooksThroughTheGuard(t *testing.T) {
 		"kubectl get pods\nkubectl delete pod cart --now; echo \"delete ended with $?\"\n"), 0o755))
 	b.spec.Executor, b.spec.ScriptPath, b.spec.Namespace, b.spec.Attempt = "triage-script", path, ns, 0
 	b.spec.NoModel, b.spec.ReadPaths = true, []string{skill}
-	b.sec = Secrets{ModelAPIKey: "sk-real-key", Cluster: c.cred, MaskKey: []byte("0123456789abcdef0123456789abcdef")}
+	b.sec = backend.Secrets{ModelAPIKey: "sk-real-key", Cluster: c.cred, MaskKey: []byte("0123456789abcdef0123456789abcdef")}
 	r, entries := b.run()
 	log := text(entries)
 	if r.State != nightcrier.StateSuccess {
@@ -297,7 +299,7 @@ func TestAKilledWorkerLeavesItsAudit(t *testing.T) {
 	c := newCluster(t)
 	ns := c.Namespace(t)
 	b := newBench(t, readers)
-	b.spec.Namespace, b.sec = ns, Secrets{Cluster: c.cred}
+	b.spec.Namespace, b.sec = ns, backend.Secrets{Cluster: c.cred}
 	b.launch()
 	b.await(func() bool { return len(c.requests()) > 20 })
 	b.killWorker()
@@ -339,7 +341,7 @@ func TestAKilledWorkerLeavesItsAudit(t *testing.T) {
 func TestAuditWithoutAServer(t *testing.T) {
 	c := newCluster(t)
 	b := newBench(t, `for i in 1 2 3 4 5; do kubectl get pods -o name; done; kubectl delete pod cart 2>&1; echo done`)
-	b.spec.Namespace, b.sec = c.Namespace(t), Secrets{Cluster: c.cred}
+	b.spec.Namespace, b.sec = c.Namespace(t), backend.Secrets{Cluster: c.cred}
 	b.launchElsewhere(b.has("exit.json"))
 	_, entries := b.follow()
 	list := requestsOf(t, entries)
@@ -354,7 +356,7 @@ func TestAuditWithoutAServer(t *testing.T) {
 func TestFullEvidenceEndsTheAnswers(t *testing.T) {
 	c := newCluster(t)
 	b := newBench(t, `kubectl get namespaces -o name; echo "ended with $?"`)
-	b.spec.Namespace, b.sec = c.Namespace(t), Secrets{Cluster: c.cred}
+	b.spec.Namespace, b.sec = c.Namespace(t), backend.Secrets{Cluster: c.cred}
 	rec, err := evidence.Open(filepath.Join(b.ws, evidenceDir))
 	b.must(err)
 	for i := range evidence.MaxItems {
@@ -375,7 +377,7 @@ func TestFullEvidenceEndsTheAnswers(t *testing.T) {
 // A credential that cannot be used costs the agent its eyes, not the run.
 func TestAnUnusableCredentialIsSaid(t *testing.T) {
 	b := newBench(t, `cat "$KUBECONFIG"`)
-	b.sec = Secrets{Cluster: &Credential{Kubeconfig: []byte("contexts: []\n")}}
+	b.sec = backend.Secrets{Cluster: &backend.Credential{Kubeconfig: []byte("contexts: []\n")}}
 	r, entries := b.run()
 	if log := text(entries); r.State != nightcrier.StateSuccess || !strings.Contains(log, "clusters: []") || !strings.Contains(log, "the agent cannot look into the cluster") {
 		t.Errorf("result %+v\n%s", r, log)
@@ -383,9 +385,9 @@ func TestAnUnusableCredentialIsSaid(t *testing.T) {
 }
 
 func TestRequestsAreBounded(t *testing.T) {
-	w := &worker{spec: &Spec{Attempt: 1, Workspace: t.TempDir()}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
+	w := &worker{spec: &backend.Spec{Attempt: 1, Workspace: t.TempDir()}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
 	var err error
-	if w.spool, err = openSpool(directory(t.TempDir()), w.spec, w.now); err != nil {
+	if w.spool, err = workdir.OpenSpool(workdir.Dir(t.TempDir()), w.spec, w.now); err != nil {
 		t.Fatal(err)
 	}
 	r, err := w.openRecords()
@@ -403,13 +405,13 @@ func TestRequestsAreBounded(t *testing.T) {
 	if nightcrier.CodeOf(err) != nightcrier.Exhausted || n < 500 {
 		t.Errorf("after %d requests: %v", n, err)
 	}
-	written, _, _ := w.spool.currentProgress()
+	written, _, _ := w.spool.CurrentProgress()
 	for _, r := range []guardkube.AuditRecord{{Decision: guardkube.Allow}, {Decision: guardkube.Deny, Done: true}, {Decision: guardkube.Allow}} {
 		if err := c.auditRequest(t.Context(), r); nightcrier.CodeOf(err) != nightcrier.Exhausted {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	if more, _, _ := w.spool.currentProgress(); more > written+1024 || more > maxAudit {
+	if more, _, _ := w.spool.CurrentProgress(); more > written+1024 || more > maxAudit {
 		t.Errorf("the journal grew by %d to %d bytes", more-written, more)
 	}
 	r.close()
@@ -419,7 +421,7 @@ func TestRequestsAreBounded(t *testing.T) {
 }
 
 func TestSecretsOfACredential(t *testing.T) {
-	cred := &Credential{Kubeconfig: []byte("apiVersion: v1\nkind: Config\nusers:\n- {name: u, user: {token: tok, username: me, password: pass, client-key-data: S0VZ}}\n"),
+	cred := &backend.Credential{Kubeconfig: []byte("apiVersion: v1\nkind: Config\nusers:\n- {name: u, user: {token: tok, username: me, password: pass, client-key-data: S0VZ}}\n"),
 		Env: []string{"AWS_SECRET_ACCESS_KEY=cloud", "AWS_PROFILE=p", "PATH=/bin"}}
 	got := cred.Secrets()
 	for _, want := range []string{"tok", "pass", "KEY", "cloud"} {

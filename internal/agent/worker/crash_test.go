@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	backendprocess "nightcrier.dev/nightcrier/internal/agent/backend/process"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
-	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
 )
 
 // counting is a script that leaves a mark each time it is started.
@@ -38,15 +39,15 @@ func (b *bench) starts() int {
 func serverMain(file string) int {
 	var job struct {
 		Dir  string
-		Spec Spec
-		Sec  Secrets
+		Spec backend.Spec
+		Sec  backend.Secrets
 	}
 	data, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(data, &job)
 	}
 	if err == nil {
-		err = Launch(context.Background(), os.Args[0], []string{"worker"}, job.Dir, job.Spec, job.Sec)
+		_, err = backendprocess.Backend{Dir: job.Dir, Command: []string{os.Args[0], "worker"}}.Launch(context.Background(), job.Spec, job.Sec)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,7 +61,7 @@ func serverMain(file string) int {
 func (b *bench) launchElsewhere(until func() bool) {
 	b.Helper()
 	job := filepath.Join(b.TempDir(), "job.json")
-	data, err := json.Marshal(map[string]any{"Dir": b.dir, "Spec": b.spec, "Sec": b.sec})
+	data, err := json.Marshal(map[string]any{"Dir": b.workers.Dir, "Spec": b.spec, "Sec": b.sec})
 	b.must(err)
 	b.must(os.WriteFile(job, data, 0o600))
 	cmd := exec.Command(os.Args[0], "server", job)
@@ -84,7 +85,7 @@ func (b *bench) await(what func() bool) {
 
 func (b *bench) has(name string) func() bool {
 	return func() bool {
-		ok, _ := directory(b.dir).hasFile(name)
+		ok, _ := b.dir().HasFile(name)
 		return ok
 	}
 }
@@ -113,10 +114,11 @@ func TestServerIsKilledWhileLaunching(t *testing.T) {
 // Two servers that launch at once start the agent once.
 func TestLaunchTwiceAtOnce(t *testing.T) {
 	b := newBench(t, counting)
+	b.workers.Command = []string{os.Args[0], "worker"}
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if err := Launch(t.Context(), os.Args[0], []string{"worker"}, b.dir, b.spec, b.sec); err != nil {
+			if _, err := b.workers.Launch(t.Context(), b.spec, b.sec); err != nil {
 				t.Error(err)
 			}
 		})
@@ -131,11 +133,11 @@ func TestLaunchTwiceAtOnce(t *testing.T) {
 func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 	for _, handed := range []string{"", "{", `{"modelApiKey":"sk-`} {
 		b := newBench(t, counting)
-		b.must(os.MkdirAll(b.dir, 0o700))
+		b.must(os.MkdirAll(string(b.dir()), 0o700))
 		spec := b.spec
 		spec.SetDefaults()
-		b.must(directory(b.dir).writeFile("spec.json", spec))
-		cmd := exec.Command(os.Args[0], "worker", b.dir)
+		b.must(b.dir().WriteFile(workdir.SpecFile, spec))
+		cmd := exec.Command(os.Args[0], "worker", string(b.dir()))
 		cmd.Stdin = strings.NewReader(handed)
 		if err := cmd.Run(); err == nil {
 			t.Errorf("a worker with the secrets %q ended well", handed)
@@ -143,7 +145,7 @@ func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 		if b.has("claim")() || b.starts() != 0 {
 			t.Errorf("a worker with the secrets %q did something", handed)
 		}
-		if _, err := Follow(t.Context(), b.dir, 0, nil); nightcrier.CodeOf(err) != nightcrier.NotFound {
+		if _, err := b.workers.Follow(t.Context(), b.handle(), 0, nil); nightcrier.CodeOf(err) != nightcrier.NotFound {
 			t.Errorf("follow: %v", err)
 		}
 		if r, _ := b.run(); r.State != nightcrier.StateSuccess || b.starts() != 1 {
@@ -155,8 +157,8 @@ func TestSecretsAreHandedOverWholeOrNotAtAll(t *testing.T) {
 // killWorker kills the worker without ceremony.
 func (b *bench) killWorker() {
 	b.Helper()
-	var p pids
-	b.must(directory(b.dir).readFile("pid", &p))
+	var p workdir.PIDs
+	b.must(b.dir().ReadFile(workdir.PIDFile, &p))
 	if err := syscall.Kill(p.Worker.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		b.Fatal(err)
 	}
@@ -219,14 +221,14 @@ func TestWorkerIsKilledWhileFollowed(t *testing.T) {
 	b, mark := stubbornBench(t)
 	b.launch()
 	killed := false
-	r, err := Follow(t.Context(), b.dir, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := b.workers.Follow(t.Context(), b.handle(), 0, func(e nightcrier.JournalEntry) error {
 		if !killed && strings.Contains(string(e.Data), `"up"`) {
 			killed = true
 			b.killWorker()
 		}
 		return nil
 	})
-	if err != nil || r.FailureClass != nightcrier.FailLost {
+	if r := ended.Result; err != nil || r.FailureClass != nightcrier.FailLost {
 		t.Errorf("%+v, %v", r, err)
 	}
 	b.noneLike(mark)
@@ -235,8 +237,8 @@ func TestWorkerIsKilledWhileFollowed(t *testing.T) {
 // init is the process of this machine above the agent.
 func (b *bench) init() int {
 	b.Helper()
-	var p pids
-	b.must(directory(b.dir).readFile("pid", &p))
+	var p workdir.PIDs
+	b.must(b.dir().ReadFile(workdir.PIDFile, &p))
 	for _, pid := range p.Worker.Below() {
 		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(cmdline), process.InitCommand) {
 			return pid
@@ -249,7 +251,7 @@ func (b *bench) init() int {
 // sandboxes are those of this bench of which something is left.
 func (b *bench) sandboxes() []sandbox.Leftover {
 	b.Helper()
-	left, err := directory(b.dir).newReaper().List(b.Context())
+	left, err := process.Reaper{Owner: b.dir().OwnerName()}.List(b.Context())
 	b.must(err)
 	return left
 }
@@ -262,28 +264,33 @@ func TestWorkerAndInitAreKilled(t *testing.T) {
 		b.spec.Require = agent.RequireNone
 		b.launch()
 		b.until(`"up"`)
-		if left := b.sandboxes(); len(left) != 1 || left[0].Orphan || left[0].Name != b.spec.boxName() {
+		if left := b.sandboxes(); len(left) != 1 || left[0].Orphan || left[0].Name != b.spec.WorkerName() {
 			t.Errorf("the sandboxes are %+v", left)
 		}
-		if n, err := Clean(t.Context(), filepath.Dir(b.dir)); err != nil || len(n) > 0 {
-			t.Fatalf("cleaned up %v (%v) after a worker that lives", n, err)
+		if all, err := b.workers.List(t.Context(), ""); err != nil || len(all) != 1 || !all[0].Alive || all[0].Processes == 0 {
+			t.Fatalf("of a worker that lives: %+v, %v", all, err)
 		}
 		init := b.init()
 		if !b.grouped(init) {
-			b.must(Cancel(t.Context(), b.dir, "no groups"))
+			b.cancel("no groups")
 			b.follow()
 			t.Skip("SKIPPED ALOUD: no writable cgroups here, so nothing finds such orphans")
 		}
 		b.stopWorker() // it must not notice
 		b.must(syscall.Kill(init, syscall.SIGKILL))
 		b.killWorker()
-		b.await(func() bool { alive, err := Alive(b.dir); return !alive && err == nil })
+		b.await(func() bool { alive, err := b.dir().IsAlive(); return !alive && err == nil })
 		if followed {
 			if r, _ := b.follow(); r.FailureClass != nightcrier.FailLost {
 				t.Errorf("result %+v", r)
 			}
-		} else if n, err := Clean(t.Context(), filepath.Dir(b.dir)); err != nil || len(n) != 1 || n[0] != b.spec.boxName() {
-			t.Errorf("cleaned up %v, %v", n, err)
+		} else {
+			b.must(os.RemoveAll(string(b.dir()))) // nobody knows it any more
+			all, err := b.workers.List(t.Context(), "somebody")
+			if err != nil || len(all) != 1 || all[0].Handle != b.handle() || all[0].Alive || all[0].Processes != 1 {
+				t.Fatalf("of a dead worker: %+v, %v", all, err)
+			}
+			b.must(b.workers.Destroy(t.Context(), all[0].Handle))
 		}
 		b.noneLike(mark)
 		if left := b.sandboxes(); len(left) > 0 {
@@ -297,43 +304,14 @@ func (b *bench) grouped(pid int) bool {
 	b.Helper()
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	b.must(err)
-	return strings.Contains(string(groups), b.spec.boxName())
+	return strings.Contains(string(groups), b.spec.WorkerName())
 }
 
 func (b *bench) stopWorker() {
 	b.Helper()
-	var p pids
-	b.must(directory(b.dir).readFile("pid", &p))
+	var p workdir.PIDs
+	b.must(b.dir().ReadFile(workdir.PIDFile, &p))
 	b.must(syscall.Kill(p.Worker.PID, syscall.SIGSTOP))
-}
-
-// A run is lost when all of its sandboxes are destroyed, and not before.
-func TestBuried(t *testing.T) {
-	b := newBench(t, "")
-	d := directory(b.dir)
-	b.must(os.MkdirAll(b.dir, 0o700))
-	b.must(d.writeFile("spec.json", b.spec))
-	name := b.spec.boxName()
-	m := &sandboxtest.Machine{Fail: errors.New("it does not die")}
-	ours := []*sandboxtest.Fake{m.Put(name, &sandboxtest.Fake{Orphan: true}), m.Put(name+"-docs", &sandboxtest.Fake{Orphan: true})}
-	others := []*sandboxtest.Fake{m.Put(name+"0", &sandboxtest.Fake{}), m.Put("x", &sandboxtest.Fake{Orphan: true})}
-	if _, err := buryWorker(t.Context(), d, m); err == nil || b.has("exit.json")() {
-		t.Fatalf("it is lost while its agent lives: %v", err)
-	}
-	m.Fail = nil
-	if r, err := buryWorker(t.Context(), d, m); err != nil || r.FailureClass != nightcrier.FailLost || !b.has("exit.json")() {
-		t.Errorf("%+v, %v", r, err)
-	}
-	for _, f := range ours {
-		if got := strings.Join(f.Calls(), ", "); got != "kill, close" {
-			t.Errorf("called %s", got)
-		}
-	}
-	for _, f := range others {
-		if len(f.Calls()) > 0 {
-			t.Errorf("called %v on another's", f.Calls())
-		}
-	}
 }
 
 // A crash in the middle of a line leaves a spool that can be read and added to.
@@ -342,14 +320,14 @@ func TestTornSpool(t *testing.T) {
 	b.launch()
 	last := b.until(`"up"`)
 	b.killWorker()
-	b.await(func() bool { alive, err := Alive(b.dir); return !alive && err == nil })
-	f, err := os.OpenFile(filepath.Join(b.dir, "spool.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	b.await(func() bool { alive, err := b.dir().IsAlive(); return !alive && err == nil })
+	f, err := os.OpenFile(b.dir().PathOf("spool.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	b.must(err)
 	_, err = f.WriteString(`{"run":"half a li`)
 	b.must(errors.Join(err, f.Close()))
 	_, entries := b.follow()
 	b.noneLike(mark)
-	n, err := entryNumber(entries[len(entries)-1].Key)
+	n, err := workdir.EntryNumber(entries[len(entries)-1].Key)
 	if err != nil || n < last+1 || n != int64(len(entries)) {
 		t.Errorf("the last of %d entries has number %d (%v), after %d", len(entries), n, err, last)
 	}
@@ -363,11 +341,11 @@ func TestFollowResumes(t *testing.T) {
 	for {
 		// Each follower takes three entries and goes away.
 		left := 3
-		_, err := Follow(t.Context(), b.dir, last, func(e nightcrier.JournalEntry) error {
+		_, err := b.workers.Follow(t.Context(), b.handle(), last, func(e nightcrier.JournalEntry) error {
 			if left--; left < 0 {
 				return errFound
 			}
-			n, err := entryNumber(e.Key)
+			n, err := workdir.EntryNumber(e.Key)
 			if n != last+1 {
 				t.Errorf("entry %d after %d", n, last)
 			}
@@ -391,7 +369,7 @@ func TestFollowDetaches(t *testing.T) {
 	b := newBench(t, "echo up; sleep 0.5; echo done")
 	b.launch()
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Follow(ctx, b.dir, 0, func(e nightcrier.JournalEntry) error {
+	_, err := b.workers.Follow(ctx, b.handle(), 0, func(e nightcrier.JournalEntry) error {
 		if strings.Contains(string(e.Data), `"up"`) {
 			cancel()
 		}
@@ -400,7 +378,7 @@ func TestFollowDetaches(t *testing.T) {
 	if nightcrier.CodeOf(err) != nightcrier.Interrupted {
 		t.Errorf("detached with %v", err)
 	}
-	if alive, err := Alive(b.dir); !alive || err != nil {
+	if alive, err := b.dir().IsAlive(); !alive || err != nil {
 		t.Errorf("the worker did not go on: %v, %v", alive, err)
 	}
 	if r, _ := b.follow(); r.State != nightcrier.StateSuccess {
@@ -408,23 +386,13 @@ func TestFollowDetaches(t *testing.T) {
 	}
 }
 
-func TestNothingToFollow(t *testing.T) {
-	_, err := Follow(t.Context(), filepath.Join(t.TempDir(), "none"), 0, nil)
-	if nightcrier.CodeOf(err) != nightcrier.NotFound {
-		t.Errorf("follow nothing: %v", err)
-	}
-	if err := Cancel(t.Context(), filepath.Join(t.TempDir(), "none"), "x"); err != nil {
-		t.Errorf("cancel nothing: %v", err)
-	}
-}
-
 // The address of a Unix socket holds 108 bytes; a workspace's path may be longer.
 func TestLongPath(t *testing.T) {
 	b := newBench(t, "echo up; sleep 1000")
-	b.dir = filepath.Join(b.dir, strings.Repeat("d", 120), strings.Repeat("e", 120))
+	b.workers.Dir = filepath.Join(b.workers.Dir, strings.Repeat("d", 120), strings.Repeat("e", 120))
 	b.launch()
 	b.until(`"up"`)
-	b.must(Cancel(t.Context(), b.dir, "enough"))
+	b.cancel("enough")
 	if r, _ := b.follow(); r.State != nightcrier.StateCancelled {
 		t.Errorf("result %+v", r)
 	}
@@ -440,11 +408,11 @@ func TestProtocolRefusesNonsense(t *testing.T) {
 		`{"v":1,"op":"dance"}` + "\n":       "unknown request",
 		strings.Repeat("x", 100_000) + "\n": "", // longer than any request: it hangs up
 	} {
-		conn, err := net.Dial("unix", filepath.Join(b.dir, "sock"))
+		conn, err := b.dir().DialWorker(t.Context())
 		b.must(err)
 		_, _ = conn.Write([]byte(line)) // it may hang up early
 		b.must(conn.SetReadDeadline(time.Now().Add(10 * time.Second)))
-		var a protocolAnswer
+		var a workdir.Answer
 		switch err := json.NewDecoder(conn).Decode(&a); {
 		case want == "" && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)):
 			t.Errorf("%.40q was answered by %+v, %v", line, a, err)
@@ -453,6 +421,6 @@ func TestProtocolRefusesNonsense(t *testing.T) {
 		}
 		conn.Close()
 	}
-	b.must(Cancel(t.Context(), b.dir, "enough"))
+	b.cancel("enough")
 	b.follow()
 }

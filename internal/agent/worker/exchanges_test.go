@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/guard/model"
 	"nightcrier.dev/nightcrier/internal/mask"
@@ -117,11 +118,11 @@ func TestCallsOfTheModelAreKept(t *testing.T) {
 // keeper is a worker at work whose calls are kept, without an agent.
 func (b *bench) keeper() (*worker, *exchanges) {
 	b.Helper()
-	b.must(os.MkdirAll(b.dir, 0o700))
-	w := &worker{dir: directory(b.dir), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.newMasker(), stopped: make(chan struct{})}
+	b.must(os.MkdirAll(string(b.dir()), 0o700))
+	w := &worker{dir: b.dir(), spec: &b.spec, log: slog.New(slog.DiscardHandler), now: time.Now, secret: b.sec, mask: b.sec.NewMasker(), stopped: make(chan struct{})}
 	b.spec.SetDefaults()
 	var err error
-	w.spool, err = openSpool(w.dir, w.spec, w.now)
+	w.spool, err = workdir.OpenSpool(w.dir, w.spec, w.now)
 	b.must(err)
 	x, err := w.openExchanges()
 	b.must(err)
@@ -144,7 +145,7 @@ func TestRecordOfCallsIsBounded(t *testing.T) {
 		x.recordExchange(done(n+1, big, []byte("\xff\xfe")))
 	}
 	x.close()
-	b.must(w.spool.close())
+	b.must(w.spool.Close())
 	info, err := os.Stat(filepath.Join(b.ws, exchangesFile))
 	b.must(err)
 	_, ended := b.exchanges()
@@ -157,7 +158,7 @@ func TestRecordOfCallsIsBounded(t *testing.T) {
 	if last := ended[9]; !last.Request.Dropped || last.Request.Text != "" || last.Request.Bytes != int64(len(big)) {
 		t.Errorf("the last is kept with %d bytes", len(last.Request.Text))
 	}
-	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
+	spool, err := os.ReadFile(b.dir().PathOf("spool.jsonl"))
 	b.must(err)
 	if n := strings.Count(string(spool), "cannot be kept whole"); n != 1 {
 		t.Errorf("that calls are dropped is said %d times", n)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/worker/internal/stdio"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
 
@@ -123,7 +124,7 @@ func (a *attempt) openStdin() (*os.File, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the agent's prompt: %w", err)
 	}
-	return sealed(text)
+	return stdio.SealText(text)
 }
 
 // writeFiles puts the CLI's configuration into the workspace. What stands there by

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -13,26 +12,28 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // FuzzRequests: whatever comes to a worker's socket has answers of its protocol alone, and
 // nothing but a request to cancel cancels.
 func FuzzRequests(f *testing.F) {
-	dir := directory(f.TempDir())
-	sp, err := openSpool(dir, &Spec{RunID: "run", Step: "await", Attempt: 1}, time.Now)
+	dir := workdir.Dir(f.TempDir())
+	sp, err := workdir.OpenSpool(dir, &backend.Spec{RunID: "run", Step: "await", Attempt: 1}, time.Now)
 	if err != nil {
 		f.Fatal(err)
 	}
 	for range 3 {
-		if err := sp.appendItem(journal.OfLog(journal.Log{Text: "said"})); err != nil {
+		if err := sp.AppendItem(journal.OfLog(journal.Log{Text: "said"})); err != nil {
 			f.Fatal(err)
 		}
 	}
-	if err := sp.close(); err != nil {
+	if err := sp.Close(); err != nil {
 		f.Fatal(err)
 	}
-	if err := dir.writeFile("exit.json", nightcrier.AgentResult{FinalMessage: "done"}); err != nil {
+	if err := dir.WriteFile(workdir.ResultFile, nightcrier.AgentResult{FinalMessage: "done"}); err != nil {
 		f.Fatal(err)
 	}
 	finished := make(chan struct{})
@@ -64,12 +65,12 @@ func FuzzRequests(f *testing.F) {
 		var types []string
 		var last int64
 		for in := bufio.NewScanner(theirs); in.Scan(); {
-			var a protocolAnswer
-			if err := json.Unmarshal(in.Bytes(), &a); err != nil || a.V != protocolVersion {
+			var a workdir.Answer
+			if err := json.Unmarshal(in.Bytes(), &a); err != nil || a.V != workdir.ProtocolVersion {
 				t.Fatalf("%q was answered by %q", said, in.Bytes())
 			}
 			if types = append(types, a.Type); a.Type == "entry" {
-				n, err := entryNumber(a.Entry.Key)
+				n, err := workdir.EntryNumber(a.Entry.Key)
 				if err != nil || n <= last {
 					t.Fatalf("%q: entry %q after %d, %v", said, a.Entry.Key, last, err)
 				}
@@ -84,42 +85,10 @@ func FuzzRequests(f *testing.F) {
 			}
 		}
 		line, _, _ := strings.Cut(said, "\n")
-		var r protocolRequest
+		var r workdir.Request
 		cancels := json.Unmarshal([]byte(line), &r) == nil && r.Op == "cancel" && r.V == 1
 		if len(causes) > 1 || len(causes) == 1 && (!cancels || len(causes[0]) > len(line)) || len(types) > 4 {
 			t.Errorf("%q cancels by %q, and is answered by %v", said, causes, types)
-		}
-	})
-}
-
-// FuzzFollow: whatever answers in the place of a worker, its entries are given on in order
-// and once, and it brings nobody down.
-func FuzzFollow(f *testing.F) {
-	for _, s := range []string{
-		`{"v":1,"type":"entry","entry":{"key":"worker#1/1","type":"log","data":{}}}` + "\n" + `{"v":1,"type":"result","result":{}}` + "\n",
-		`{"v":1,"type":"entry"}` + "\n", `{"v":1,"type":"entry","entry":{"key":"worker#1/9223372036854775808"}}`, `{"type":"entry","entry":{"key":"other"}}`,
-		`{"type":"entry","entry":{"key":"worker#1/7"}}{"type":"entry","entry":{"key":"worker#1/7"}}{"type":"entry","entry":{"key":"worker#1/2"}}`,
-		`{"v":9,"type":"error","text":"no"}`, `{"v":9,"type":"news"}`, `[[[`, ``,
-	} {
-		f.Add(s, int64(0))
-		f.Add(s, int64(5))
-	}
-	dir := directory(f.TempDir())
-	gone, cancel := context.WithCancel(context.Background())
-	cancel() // or one that refuses is asked again after a second
-	f.Fuzz(func(t *testing.T, said string, from int64) {
-		last := from
-		w := follower{dir: dir, from: from, fn: func(e nightcrier.JournalEntry) error {
-			n, err := entryNumber(e.Key)
-			if err != nil || n <= last {
-				t.Errorf("%q: entry %q after %d", said, e.Key, last)
-			}
-			last = n
-			return nil
-		}}
-		err := w.readAnswers(gone, strings.NewReader(said))
-		if w.from != last {
-			t.Errorf("%q: it goes on from %d after %d, %v", said, w.from, last, err)
 		}
 	})
 }

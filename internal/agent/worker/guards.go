@@ -68,7 +68,7 @@ func (a *attempt) tryCluster(_ context.Context, l net.Listener) (err error) {
 
 func (a *attempt) openModel(l net.Listener) (err error) {
 	cfg := model.Config{Provider: a.modelProvider(), Upstream: a.spec.BaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
-	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.newSeparateMasker("model").String
+	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.NewSeparateMasker("model").String
 	if cfg.Prices, err = price.Defaults().With(a.spec.Prices); err != nil {
 		l.Close()
 		return err

@@ -94,8 +94,8 @@ func TestAttemptsInVainAreBounded(t *testing.T) {
 	tries.noteSummary()
 	tries.noteAttempt("network", "resolve late", "no")
 	tries.noteSummary()
-	b.must(w.spool.close())
-	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
+	b.must(w.spool.Close())
+	spool, err := os.ReadFile(b.dir().PathOf("spool.jsonl"))
 	b.must(err)
 	if n := strings.Count(string(spool), `"tool":"network"`); n != maxBlocked || len(spool) > 3*maxBlocked*maxBlockedText {
 		t.Errorf("%d attempts in %d bytes", n, len(spool))

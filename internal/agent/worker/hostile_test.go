@@ -73,7 +73,7 @@ func TestEntriesCount(t *testing.T) {
 			b.spec.Executor, b.spec.Command, b.spec.MaxOutputBytes = "claude-code", cli, 1<<20
 			b.sec.ModelAPIKey = realKey
 			r, entries := b.run()
-			info, err := os.Stat(filepath.Join(b.dir, "spool.jsonl"))
+			info, err := os.Stat(b.dir().PathOf("spool.jsonl"))
 			b.must(err)
 			if !r.Truncated || len(entries) > 8000 || info.Size() > 8<<20 {
 				t.Errorf("%d entries, %d bytes for a limit of %d: %+v", len(entries), info.Size(), b.spec.MaxOutputBytes, r)
@@ -241,7 +241,6 @@ func TestPoisonedHome(t *testing.T) {
 			}
 			b.write("context/repair.md", "Two sections are missing.\n")
 			b.spec.Session, b.spec.PromptFile, b.spec.RunID, b.spec.Used = first.SessionID, "context/repair.md", nightcrier.NewID(), first.Usage
-			b.dir = filepath.Join(filepath.Dir(b.dir), "run-2")
 			second, entries := b.ends(t, nightcrier.StateSuccess, "")
 			if second.FinalMessage != "Now it is there." {
 				t.Errorf("said %q\n%s", second.FinalMessage, clip(text(entries)))

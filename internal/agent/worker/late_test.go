@@ -12,10 +12,10 @@ import (
 // by then another attempt may be under way.
 func TestLateWorkerStartsNothing(t *testing.T) {
 	b := newBench(t, `touch "$OUTPUT_DIR/ran"`)
-	if err := Launch(t.Context(), "/bin/false", nil, b.dir, b.spec, b.sec); err == nil {
+	if err := b.launchWith("/bin/false"); err == nil {
 		t.Fatal("a worker that does not answer counts as launched")
 	}
-	late := exec.Command(os.Args[0], "worker", b.dir)
+	late := exec.Command(os.Args[0], "worker", string(b.dir()))
 	late.Stdin = strings.NewReader("{}\n")
 	if out, err := late.CombinedOutput(); err != nil {
 		t.Errorf("the late worker: %v: %s", err, out)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/mask"
 )
 
@@ -20,7 +21,7 @@ func TestAWorkerLearnsAndTellsWhatItLearned(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t, `echo "API_PASSWORD=Hx7q9zK2"; echo "again: Hx7q9zK2, SHg3cTl6SzI= and Qw8e7rT6y"`)
-	b.sec = Secrets{MaskKey: key, Learned: told}
+	b.sec = backend.Secrets{MaskKey: key, Learned: told}
 	r, entries := b.run()
 	log := text(entries)
 	if r.State != nightcrier.StateSuccess || !strings.Contains(log, "again: "+server.Tag("Hx7q9zK2")+", "+server.Tag("Hx7q9zK2")) || !strings.Contains(log, "and "+server.Tag("Qw8e7rT6y")) {
@@ -28,11 +29,9 @@ func TestAWorkerLearnsAndTellsWhatItLearned(t *testing.T) {
 	}
 	b.must(os.Remove(b.spec.ScriptPath))
 	b.nowhere(t, "Hx7q9zK2", "SHg3cTl6SzI", "Qw8e7rT6y")
-	sealed, err := Learned(b.dir)
+	ended, err := b.workers.Follow(t.Context(), b.handle(), 0, nil)
+	sealed := ended.Learned
 	if err != nil || server.Unseal(sealed) != nil || server.String("Hx7q9zK2") != server.Tag("Hx7q9zK2") {
 		t.Errorf("the server was told %d bytes, %v", len(sealed), err)
-	}
-	if sealed, err := Learned(t.TempDir()); sealed != nil || err != nil {
-		t.Errorf("of no worker: %q, %v", sealed, err)
 	}
 }

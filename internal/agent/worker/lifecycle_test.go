@@ -14,6 +14,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
@@ -23,7 +25,7 @@ func TestHowScriptsEnd(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		script string
-		change func(*Spec)
+		change func(*backend.Spec)
 		state  nightcrier.State
 		class  nightcrier.FailureClass
 		code   int
@@ -36,33 +38,33 @@ func TestHowScriptsEnd(t *testing.T) {
 		{name: "signal", script: "kill -SEGV $$", state: "failed", class: "crash", code: 139, signal: "SIGSEGV", reason: "killed by SIGSEGV"},
 		{name: "code of a signal", script: "exit 143", state: "failed", class: "crash", code: 143},
 		{name: "timeout, obedient", script: "trap 'exit 0' INT; echo up; while :; do sleep 0.05; done",
-			change: func(s *Spec) { s.Timeout = 200 * time.Millisecond; s.Grace = 20 * time.Second },
+			change: func(s *backend.Spec) { s.Timeout = 200 * time.Millisecond; s.Grace = 20 * time.Second },
 			state:  "timeout", class: "timeout", code: 0, states: "created starting running timeout"},
 		{name: "timeout, deaf", script: "trap '' INT TERM HUP; echo up; while :; do sleep 0.05; done",
-			change: func(s *Spec) { s.Timeout = 200 * time.Millisecond },
+			change: func(s *backend.Spec) { s.Timeout = 200 * time.Millisecond },
 			state:  "timeout", class: "timeout", code: 137, signal: "SIGKILL"},
 		{name: "children that survive", script: "for i in 1 2 3; do env -i setsid sh -c 'trap \"\" INT TERM; sleep 1000 & sleep 1000' & done; echo up; exit 5",
 			state: "failed", class: "agent_error", code: 5},
 		{name: "deaf children at a timeout", script: "setsid sh -c 'trap \"\" INT TERM; sleep 1000; sleep 1000' & trap '' INT; echo up; wait; sleep 1000",
-			change: func(s *Spec) { s.Timeout = 200 * time.Millisecond },
+			change: func(s *backend.Spec) { s.Timeout = 200 * time.Millisecond },
 			state:  "timeout", class: "timeout", code: 137, signal: "SIGKILL"},
 		{name: "stdout closed early", script: "echo up; exec >&- 2>&-; sleep 0.3; exit 4", state: "failed", class: "agent_error", code: 4},
 		{name: "disk", script: "echo up; for i in $(seq 20); do head -c 1000000 /dev/full > tmp/$i; done; sleep 100",
-			change: func(s *Spec) { s.MaxWorkspaceBytes = 5 << 20 },
+			change: func(s *backend.Spec) { s.MaxWorkspaceBytes = 5 << 20 },
 			state:  "failed", class: "disk", signal: "SIGINT", reason: "bytes"},
 		{name: "far too much output", script: "yes",
-			change: func(s *Spec) { s.MaxOutputBytes = 100_000 },
+			change: func(s *backend.Spec) { s.MaxOutputBytes = 100_000 },
 			state:  "failed", class: "agent_error", signal: "SIGINT", reason: "printed more than"},
-		{name: "no such script", change: func(s *Spec) { s.ScriptPath = "/nonexistent/agent.sh" },
+		{name: "no such script", change: func(s *backend.Spec) { s.ScriptPath = "/nonexistent/agent.sh" },
 			state: "failed", class: "start_error", reason: "/nonexistent/agent.sh", states: "created starting failed"},
-		{name: "no interpreter", change: func(s *Spec) { overwrite(s.ScriptPath, "#!/no/such/interpreter\n") },
+		{name: "no interpreter", change: func(s *backend.Spec) { overwrite(s.ScriptPath, "#!/no/such/interpreter\n") },
 			state: "failed", class: "start_error", reason: "exec"},
-		{name: "no program", change: func(s *Spec) { overwrite(s.ScriptPath, "\x7fELF\x00garbage") },
+		{name: "no program", change: func(s *backend.Spec) { overwrite(s.ScriptPath, "\x7fELF\x00garbage") },
 			state: "failed", class: "start_error", reason: "exec"},
-		{name: "a text", change: func(s *Spec) { overwrite(s.ScriptPath, "install me first\n") },
+		{name: "a text", change: func(s *backend.Spec) { overwrite(s.ScriptPath, "install me first\n") },
 			state: "failed", class: "start_error", reason: "neither a program nor a script"},
-		{name: "unknown executor", change: func(s *Spec) { s.Executor = "skynet" }, state: "failed", class: "start_error", reason: "skynet"},
-		{name: "no workspace", change: func(s *Spec) { s.Workspace += "-gone" }, state: "failed", class: "start_error", reason: "workspace"},
+		{name: "unknown executor", change: func(s *backend.Spec) { s.Executor = "skynet" }, state: "failed", class: "start_error", reason: "skynet"},
+		{name: "no workspace", change: func(s *backend.Spec) { s.Workspace += "-gone" }, state: "failed", class: "start_error", reason: "workspace"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -322,7 +324,7 @@ func TestRequire(t *testing.T) {
 	}
 	b := newBench(t, "echo greetings")
 	b.spec.Require = "maybe"
-	if err := Launch(t.Context(), os.Args[0], []string{"worker"}, b.dir, b.spec, b.sec); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if err := b.launchWith(os.Args[0], "worker"); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("require maybe: %v", err)
 	}
 }
@@ -386,8 +388,8 @@ func TestCancel(t *testing.T) {
 	b.spec.Grace = 20 * time.Second
 	b.launch()
 	b.until("trap is set")
-	b.must(Cancel(t.Context(), b.dir, "not needed"))
-	b.must(Cancel(t.Context(), b.dir, "the second one does not count"))
+	b.cancel("not needed")
+	b.cancel("the second one does not count")
 	r, entries := b.follow()
 	if r.State != nightcrier.StateCancelled || r.FailureReason != "not needed" || r.FailureClass != nightcrier.FailCancelled {
 		t.Errorf("result %+v", r)
@@ -398,8 +400,8 @@ func TestCancel(t *testing.T) {
 	if got, want := states(t, entries), "created starting running cancelled"; got != want {
 		t.Errorf("states %s, want %s", got, want)
 	}
-	b.must(Cancel(t.Context(), b.dir, "after the end")) // no error
-	if alive, err := Alive(b.dir); alive || err != nil {
+	b.cancel("after the end") // no error
+	if alive, err := b.dir().IsAlive(); alive || err != nil {
 		t.Errorf("alive %v, %v", alive, err)
 	}
 }
@@ -411,7 +413,7 @@ func TestCancelOfADeafAgent(t *testing.T) {
 	b.spec.Grace = 100 * time.Millisecond
 	b.launch()
 	b.until(`"up"`)
-	b.must(Cancel(t.Context(), b.dir, "not needed"))
+	b.cancel("not needed")
 	r, entries := b.follow()
 	if r.State != nightcrier.StateCancelled || r.Signal != "SIGKILL" || r.ExitCode == nil || *r.ExitCode != 137 {
 		t.Errorf("result %+v\n%s", r, text(entries))
@@ -429,12 +431,12 @@ func TestEveryRunHasADeadline(t *testing.T) {
 	spec := b.spec
 	spec.Timeout = 0
 	spec.SetDefaults()
-	if err := spec.checkSpec(); err != nil || spec.Timeout != agent.DefaultTimeout {
+	if err := spec.CheckSpec(); err != nil || spec.Timeout != agent.DefaultTimeout {
 		t.Errorf("deadline %s, %v", spec.Timeout, err)
 	}
 	spec.Timeout = -time.Second
 	spec.SetDefaults()
-	if err := spec.checkSpec(); nightcrier.CodeOf(err) != nightcrier.Invalid {
+	if err := spec.CheckSpec(); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("a deadline in the past: %v", err)
 	}
 }
@@ -442,8 +444,8 @@ func TestEveryRunHasADeadline(t *testing.T) {
 // until follows until the journal holds a text, and detaches.
 func (b *bench) until(want string) (last int64) {
 	b.Helper()
-	_, err := Follow(b.Context(), b.dir, 0, func(e nightcrier.JournalEntry) error {
-		last, _ = entryNumber(e.Key)
+	_, err := b.workers.Follow(b.Context(), b.handle(), 0, func(e nightcrier.JournalEntry) error {
+		last, _ = workdir.EntryNumber(e.Key)
 		if strings.Contains(string(e.Data), want) {
 			return errFound
 		}
@@ -461,8 +463,8 @@ func TestSignalsDoNotEndAWorker(t *testing.T) {
 	b := newBench(t, "echo up; while [ ! -e \"$OUTPUT_DIR/go\" ]; do sleep 0.02; done; echo done")
 	b.launch()
 	b.until(`"up"`)
-	var p pids
-	b.must(directory(b.dir).readFile("pid", &p))
+	var p workdir.PIDs
+	b.must(b.dir().ReadFile(workdir.PIDFile, &p))
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
 		b.must(syscall.Kill(p.Worker.PID, sig))
 	}

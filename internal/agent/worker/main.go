@@ -1,3 +1,7 @@
+// Package worker runs one attempt of one agent step, beside the sandbox and in a process of its
+// own, which no end of the server disturbs: it holds the run's secrets, confines and starts the
+// agent, serves it the guards, enforces the limits, spools the journal to disk, and answers
+// whoever follows it. How it is started and found is package backend.
 package worker
 
 import (
@@ -14,7 +18,9 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/hook"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -27,16 +33,25 @@ func InitMain(args []string) int { return process.Init(args, os.Stderr) }
 
 // HookCommand is the hidden command by which an agent's CLI asks whether it may run
 // a shell command.
-const HookCommand = agent.HookCommand
+const HookCommand = hook.Command
 
 // HookMain is the body of HookCommand.
-func HookMain(args []string) int { return agent.Hook(args, os.Stdin, os.Stdout) }
+func HookMain(args []string) int { return hook.AnswerQuestion(args, os.Stdin, os.Stdout) }
+
+// ChooseCommand is the command that starts a worker: by default this very program.
+func ChooseCommand(command []string) ([]string, error) {
+	if len(command) > 0 {
+		return command, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
+	}
+	return []string{exe, "worker"}, nil
+}
 
 // readyFD is where Launch waits for our word.
 const readyFD = 3
-
-// fullWord is before the reason of a worker that does not start because the disk is full.
-const fullWord = "disk: "
 
 // Main is the body of the hidden command `worker DIR`. It reads the secrets
 // from stdin, does what the spec of dir says, and returns an exit code. Ending
@@ -48,12 +63,12 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 	logger := slog.New(slog.NewJSONHandler(log, nil))
 	syscall.CloseOnExec(portable.Descriptor(readyFD))
 	ready := os.NewFile(readyFD, "ready")
-	w, err := claimDirectory(directory(dir), stdin, logger)
+	w, err := claimDirectory(workdir.Dir(dir), stdin, logger)
 	if err != nil {
 		logger.Error("worker does not start", "error", err)
 		word := err.Error()
 		if workspace.Full(err) {
-			word = fullWord + word
+			word = workdir.FullWord + word
 		}
 		_, _ = fmt.Fprintln(ready, word) // nobody may be there to hear it
 		return 1
@@ -74,14 +89,14 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 
 // worker is one worker at work.
 type worker struct {
-	dir    directory
-	spec   *Spec
-	secret Secrets
-	mask   *mask.Masker // secret.newMasker(), which learns
+	dir    workdir.Dir
+	spec   *backend.Spec
+	secret backend.Secrets
+	mask   *mask.Masker // secret.NewMasker(), which learns
 	log    *slog.Logger
 	now    func() time.Time
 	lock   *os.File
-	spool  *spool
+	spool  *workdir.Spool
 	server *server
 
 	mu      sync.Mutex
@@ -97,8 +112,8 @@ const maxSecrets = 1 << 20
 // claimDirectory makes the directory ours: secrets read whole, lock held, claim made. It
 // returns nil when another worker has it. Nothing is claimed without secrets: a
 // server that died while it handed them over can launch again.
-func claimDirectory(d directory, stdin io.Reader, log *slog.Logger) (*worker, error) {
-	w := &worker{dir: d, spec: &Spec{}, log: log, now: time.Now, stopped: make(chan struct{})}
+func claimDirectory(d workdir.Dir, stdin io.Reader, log *slog.Logger) (*worker, error) {
+	w := &worker{dir: d, spec: &backend.Spec{}, log: log, now: time.Now, stopped: make(chan struct{})}
 	raw, err := io.ReadAll(io.LimitReader(stdin, maxSecrets))
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "read secrets: %w", err)
@@ -106,14 +121,14 @@ func claimDirectory(d directory, stdin io.Reader, log *slog.Logger) (*worker, er
 	if err := json.Unmarshal(raw, &w.secret); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the secrets on stdin are not whole")
 	}
-	if err := d.readFile("spec.json", w.spec); err != nil {
+	if err := d.ReadFile(workdir.SpecFile, w.spec); err != nil {
 		return nil, err
 	}
 	w.spec.SetDefaults()
-	if err := w.spec.checkSpec(); err != nil {
+	if err := w.spec.CheckSpec(); err != nil {
 		return nil, err
 	}
-	w.mask = w.secret.newMasker().Learning(w.spec.Cluster, w.spec.Namespace)
+	w.mask = w.secret.NewMasker().Learning(w.spec.Cluster, w.spec.Namespace)
 	if err := w.mask.Unseal(w.secret.Learned); err != nil {
 		return nil, err
 	}
@@ -124,7 +139,7 @@ func claimDirectory(d directory, stdin io.Reader, log *slog.Logger) (*worker, er
 		w.lock.Close()
 		return nil, err
 	}
-	first, err := d.claimStart()
+	first, err := d.ClaimStart()
 	if err != nil || !first {
 		w.lock.Close()
 		w.server.listener.Close()
@@ -135,13 +150,13 @@ func claimDirectory(d directory, stdin io.Reader, log *slog.Logger) (*worker, er
 
 // takeLock takes the lock; nil when another worker has claimed the directory.
 // A reader that looks whether a worker lives holds the lock for a moment.
-func takeLock(d directory) (*os.File, error) {
+func takeLock(d workdir.Dir) (*os.File, error) {
 	deadline := time.Now().Add(2 * time.Second)
 	for {
-		if claimed, err := d.hasFile("claim"); claimed || err != nil {
+		if claimed, err := d.IsClaimed(); claimed || err != nil {
 			return nil, err
 		}
-		lock, ok, err := d.lockWorker()
+		lock, ok, err := d.LockWorker()
 		if ok || err != nil || time.Now().After(deadline) {
 			return lock, err
 		}
@@ -156,10 +171,10 @@ func (w *worker) openForFollowers() error {
 	if err != nil {
 		return err
 	}
-	if err := w.dir.writeFile("pid", pids{Worker: me}); err != nil {
+	if err := w.dir.WriteFile(workdir.PIDFile, workdir.PIDs{Worker: me}); err != nil {
 		return err
 	}
-	if w.spool, err = openSpool(w.dir, w.spec, w.now); err != nil {
+	if w.spool, err = workdir.OpenSpool(w.dir, w.spec, w.now); err != nil {
 		return err
 	}
 	w.server = &server{
@@ -187,7 +202,7 @@ func (w *worker) runWorker(ctx context.Context) error {
 	w.moveState(journal.State{
 		To: result.State, Reason: result.FailureReason, FailureClass: result.FailureClass, ExitCode: result.ExitCode,
 	})
-	err := errors.Join(w.spool.close(), w.writeResult(result))
+	err := errors.Join(w.spool.Close(), w.writeResult(result))
 	close(w.server.finished)
 	w.server.close()
 	return err
@@ -203,7 +218,7 @@ const (
 // is taken for lost, and what its agent did with it.
 func (w *worker) writeResult(r nightcrier.AgentResult) error {
 	for deadline := w.now().Add(resultPatience); ; time.Sleep(resultPause) {
-		err := errors.Join(w.keepLearned(), w.dir.writeFile("exit.json", r))
+		err := errors.Join(w.keepLearned(), w.dir.WriteFile(workdir.ResultFile, r))
 		if !workspace.Full(err) || w.now().After(deadline) {
 			return err
 		}
@@ -216,7 +231,7 @@ func (w *worker) keepLearned() error {
 	if err != nil {
 		return err
 	}
-	return w.dir.writeFile(learnedFile, sealed)
+	return w.dir.WriteFile(workdir.LearnedFile, sealed)
 }
 
 // tellMissed says when there were more secrets than a run remembers.
@@ -270,7 +285,7 @@ func (w *worker) appendItem(item journal.Item) error {
 	if err != nil {
 		return err
 	}
-	if err = w.spool.appendItem(journal.Item{Type: item.Type, Data: json.RawMessage(data)}); err != nil {
+	if err = w.spool.AppendItem(journal.Item{Type: item.Type, Data: json.RawMessage(data)}); err != nil {
 		w.log.Error("journal", "error", err)
 		w.requestStop(diskFull("the journal cannot be written: " + err.Error()))
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
@@ -32,7 +33,7 @@ func TestModelsThatMayBeAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		models := (&attempt{worker: &worker{spec: &Spec{Spec: agent.Spec{Model: c.model, Models: c.models}}}, executor: e}).allowedModels()
+		models := (&attempt{worker: &worker{spec: &backend.Spec{Spec: agent.Spec{Model: c.model, Models: c.models}}}, executor: e}).allowedModels()
 		asks := func(name string) bool {
 			for _, pattern := range models {
 				if price.Fits(pattern, name) {

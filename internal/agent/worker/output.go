@@ -13,6 +13,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/worker/internal/stdio"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
@@ -42,7 +43,7 @@ const (
 type output struct {
 	worker         *worker
 	parser         agent.Parser
-	stdout, stderr *stream
+	stdout, stderr *stdio.Stream
 	// metered says that a guard counts what the agent uses, and that its count is
 	// journaled at the end in place of the agent's.
 	metered bool
@@ -63,18 +64,18 @@ type output struct {
 func newOutput(w *worker, p agent.Parser) (*output, error) {
 	o := &output{worker: w, parser: p}
 	var err error
-	if o.stdout, err = newStream("stdout"); err != nil {
+	if o.stdout, err = stdio.NewStream("stdout"); err != nil {
 		return nil, err
 	}
-	if o.stderr, err = newStream("stderr"); err != nil {
-		o.stdout.close()
+	if o.stderr, err = stdio.NewStream("stderr"); err != nil {
+		o.stdout.Close()
 		return nil, err
 	}
 	return o, nil
 }
 
 // closeTheirs closes the ends that belong to the agent.
-func (o *output) closeTheirs() { o.stdout.theirs.Close(); o.stderr.theirs.Close() }
+func (o *output) closeTheirs() { o.stdout.Theirs.Close(); o.stderr.Theirs.Close() }
 
 // pumpStreams reads both streams in the background.
 func (o *output) pumpStreams() {
@@ -86,8 +87,8 @@ func (o *output) pumpStreams() {
 // still holds a pipe does not hold us up.
 func (o *output) drainStreams() {
 	deadline := time.Now().Add(drainTime)
-	_ = o.stdout.ours.SetReadDeadline(deadline)
-	_ = o.stderr.ours.SetReadDeadline(deadline)
+	_ = o.stdout.Ours.SetReadDeadline(deadline)
+	_ = o.stderr.Ours.SetReadDeadline(deadline)
 	o.readers.Wait()
 	if p, ok := o.parser.(agent.Ender); ok {
 		o.mu.Lock()
@@ -98,12 +99,12 @@ func (o *output) drainStreams() {
 }
 
 func (o *output) close() {
-	o.stdout.close()
-	o.stderr.close()
+	o.stdout.Close()
+	o.stderr.Close()
 	o.readers.Wait()
 }
 
-func (o *output) readStream(s *stream) {
+func (o *output) readStream(s *stdio.Stream) {
 	r := bufio.NewReaderSize(s, 64<<10)
 	for {
 		line, cut, err := readLine(r, maxLine)
@@ -112,7 +113,7 @@ func (o *output) readStream(s *stream) {
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
-				o.worker.log.Warn("the agent's output ended early", "stream", s.name, "error", err)
+				o.worker.log.Warn("the agent's output ended early", "stream", s.Name, "error", err)
 			}
 			return
 		}
@@ -148,7 +149,7 @@ func readLine(r *bufio.Reader, max int) (line []byte, cut bool, err error) {
 
 // handleLine takes one line of either stream; the parser sees one at a time. more
 // says that the stream's next line is here already.
-func (o *output) handleLine(s *stream, line []byte, cut, more bool) {
+func (o *output) handleLine(s *stdio.Stream, line []byte, cut, more bool) {
 	o.first.Do(o.onFirst)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +169,7 @@ func (o *output) handleLine(s *stream, line []byte, cut, more bool) {
 	}
 	o.tail = append(append(o.tail, line[max(0, len(line)-complaintSize):]...), '\n')
 	o.tail = o.tail[max(0, len(o.tail)-complaintSize):]
-	o.keepItems([]journal.Item{agent.PlainLine(s.name, line, cut)}, len(line))
+	o.keepItems([]journal.Item{agent.PlainLine(s.Name, line, cut)}, len(line))
 	if p, ok := o.parser.(agent.Complaining); ok {
 		o.keepItems(p.Stderr(line), len(line))
 	}

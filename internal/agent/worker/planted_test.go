@@ -15,6 +15,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/worker/internal/stdio"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 )
 
@@ -176,7 +177,7 @@ func (b *cliBench) believedNothing(t *testing.T, entries []nightcrier.JournalEnt
 // The prompt on stdin is no file of the workspace: its mode cannot be changed by the
 // descriptor, or the next attempt could not read it.
 func TestThePromptOnStdinIsACopy(t *testing.T) {
-	f, err := sealed([]byte("the prompt"))
+	f, err := stdio.SealText([]byte("the prompt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
@@ -21,9 +22,9 @@ func TestARecordReachesNobody(t *testing.T) {
 		"an address": {"/ws", toolserver.Server{Name: "far", URL: "http://x"}, false}, "a command": {"/ws", toolserver.Server{Name: "far", Command: []string{"/bin/sh"}}, false},
 		"a path of somewhere": {"ws", toolserver.Server{Name: "far"}, false}, "no record": {"", toolserver.Server{Name: "far", URL: "http://x"}, true},
 	} {
-		s := &Spec{Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Workspace: "/ws", Record: tt.record,
+		s := &backend.Spec{Version: backend.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Workspace: "/ws", Record: tt.record,
 			Spec: agent.Spec{Require: agent.RequireStrict, Timeout: time.Second, ToolServers: []toolserver.Server{tt.server}}}
-		if err := s.checkSpec(); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "record") {
+		if err := s.CheckSpec(); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "record") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
@@ -22,7 +24,7 @@ func TestRequireSaysWhy(t *testing.T) {
 		agent.RequireStrict:     {"does not grant pidns", "landlock", "permission denied", "Linux 5.13"},
 		agent.RequireBestEffort: {"does not grant caps, seccomp, landlock", "permission denied", "Linux 5.13"},
 	} {
-		a := &attempt{worker: &worker{spec: &Spec{Spec: agent.Spec{Require: require}}}}
+		a := &attempt{worker: &worker{spec: &backend.Spec{Spec: agent.Spec{Require: require}}}}
 		err := a.requireLayers(held)
 		if err == nil {
 			t.Fatalf("%s is content with %v", require, held.Layers)
@@ -47,12 +49,12 @@ func TestAskedThenKilled(t *testing.T) {
 		{&sandboxtest.Fake{}, 137, "signal interrupt, kill"},
 		{&sandboxtest.Fake{Agent: &sandbox.Exit{Code: 3}}, 3, "start"},
 	} {
-		w := &worker{spec: &Spec{Workspace: t.TempDir(), Spec: agent.Spec{Timeout: time.Hour, Grace: time.Millisecond}}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
+		w := &worker{spec: &backend.Spec{Workspace: t.TempDir(), Spec: agent.Spec{Timeout: time.Hour, Grace: time.Millisecond}}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
 		if len(c.box.Heeds) > 0 {
 			w.spec.Grace = time.Hour
 		}
 		var err error
-		if w.spool, err = openSpool(directory(t.TempDir()), w.spec, w.now); err != nil {
+		if w.spool, err = workdir.OpenSpool(workdir.Dir(t.TempDir()), w.spec, w.now); err != nil {
 			t.Fatal(err)
 		}
 		a := &attempt{worker: w, box: c.box}

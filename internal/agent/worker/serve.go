@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,55 +12,14 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/retry"
 )
 
-// protocolVersion is that of the newest operation that a worker knows. A request
-// carries the version of its operation, so that what has not changed works between
-// any two versions; whoever reads an answer passes over what it does not know.
-const protocolVersion = 1
-
-// The protocol is newline-delimited JSON. The client sends one request; the
-// worker answers and closes.
-type (
-	protocolRequest struct {
-		V     int    `json:"v"`
-		Op    string `json:"op"` // attach, cancel or status
-		From  int64  `json:"from,omitempty"`
-		Cause string `json:"cause,omitempty"`
-	}
-	protocolAnswer struct {
-		V      int                      `json:"v"`
-		Type   string                   `json:"type"` // entry, result, ok, status or error
-		Entry  *nightcrier.JournalEntry `json:"entry,omitempty"`
-		Result *nightcrier.AgentResult  `json:"result,omitempty"`
-		State  nightcrier.State         `json:"state,omitempty"`
-		Text   string                   `json:"text,omitempty"`
-	}
-)
-
-// maxSocketPath is what a Unix socket's address holds (unix(7)), less a byte.
-const maxSocketPath = 107
-
-// atSocket calls fn with a path of dir's socket that is short enough.
-func atSocket[T any](d directory, fn func(path string) (T, error)) (T, error) {
-	path := d.pathOf("sock")
-	if len(path) <= maxSocketPath {
-		return fn(path)
-	}
-	dir, err := os.Open(string(d))
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	defer dir.Close()
-	return fn(shortPath(dir) + "/sock")
-}
-
 // server answers the server of nightcrier.
 type server struct {
-	dir    directory
-	spool  *spool
+	dir    workdir.Dir
+	spool  *workdir.Spool
 	cancel func(cause string)
 	state  func() nightcrier.State
 	log    *slog.Logger
@@ -71,21 +29,11 @@ type server struct {
 	finished chan struct{}  // closed when the result is on disk
 }
 
-func (s *server) listenSocket() error {
-	_ = os.Remove(s.dir.pathOf("sock")) // of a worker that died; the lock says that we are alone
-	l, err := atSocket(s.dir, func(path string) (*net.UnixListener, error) {
-		return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	})
-	if err != nil {
-		return nightcrier.Errorf(nightcrier.Internal, "worker's socket: %w", err)
-	}
-	l.SetUnlinkOnClose(false) // its name may be one that only we could resolve
-	if err := os.Chmod(s.dir.pathOf("sock"), 0o600); err != nil {
-		l.Close()
+func (s *server) listenSocket() (err error) {
+	if s.listener, err = s.dir.ListenSocket(); err != nil {
 		return err
 	}
-	s.listener = l
-	s.conns.Go(func() { s.acceptFollowers(l) }) // counted, so that a follower who comes while we close is waited for
+	s.conns.Go(func() { s.acceptFollowers(s.listener) }) // counted, so that a follower who comes while we close is waited for
 	return nil
 }
 
@@ -131,40 +79,40 @@ func (s *server) close() {
 }
 
 func (s *server) serveConn(conn net.Conn) error {
-	var r protocolRequest
+	var r workdir.Request
 	line, err := bufio.NewReaderSize(conn, 16<<10).ReadSlice('\n')
 	if err != nil {
 		return err
 	}
 	enc := json.NewEncoder(conn)
-	if err := json.Unmarshal(line, &r); err != nil || r.V < 1 || r.V > protocolVersion {
-		return enc.Encode(protocolAnswer{V: protocolVersion, Type: "error", Text: fmt.Sprintf("this worker speaks its protocol up to version %d", protocolVersion)})
+	if err := json.Unmarshal(line, &r); err != nil || r.V < 1 || r.V > workdir.ProtocolVersion {
+		return enc.Encode(workdir.Answer{V: workdir.ProtocolVersion, Type: "error", Text: fmt.Sprintf("this worker speaks its protocol up to version %d", workdir.ProtocolVersion)})
 	}
 	switch r.Op {
 	case "attach":
 		return s.streamEntries(enc, r.From)
 	case "cancel":
 		s.cancel(r.Cause)
-		return enc.Encode(protocolAnswer{V: protocolVersion, Type: "ok"})
+		return enc.Encode(workdir.Answer{V: workdir.ProtocolVersion, Type: "ok"})
 	case "status":
-		return enc.Encode(protocolAnswer{V: protocolVersion, Type: "status", State: s.state()})
+		return enc.Encode(workdir.Answer{V: workdir.ProtocolVersion, Type: "status", State: s.state()})
 	}
-	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "error", Text: "unknown request"})
+	return enc.Encode(workdir.Answer{V: workdir.ProtocolVersion, Type: "error", Text: "unknown request"})
 }
 
 // streamEntries streams the entries above from, as they come, and then the result. It
 // reads the spool from disk: a slow follower costs no memory and gets no gap.
 func (s *server) streamEntries(enc *json.Encoder, from int64) error {
-	f, err := os.Open(s.dir.pathOf("spool.jsonl"))
+	f, err := os.Open(s.dir.PathOf(workdir.SpoolFile))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	var offset int64
 	for {
-		written, closed, changed := s.spool.currentProgress()
+		written, closed, changed := s.spool.CurrentProgress()
 		if offset < written {
-			offset, err = readSpool(f, offset, func(e nightcrier.JournalEntry) error {
+			offset, err = workdir.ReadSpool(f, offset, func(e nightcrier.JournalEntry) error {
 				return sendAbove(enc, e, from)
 			})
 			if err != nil {
@@ -178,25 +126,17 @@ func (s *server) streamEntries(enc *json.Encoder, from int64) error {
 		<-changed
 	}
 	<-s.finished
-	r, _, err := s.dir.readResult()
+	r, _, err := s.dir.ReadResult()
 	if err != nil {
 		return err
 	}
-	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "result", Result: &r})
+	return enc.Encode(workdir.Answer{V: workdir.ProtocolVersion, Type: "result", Result: &r})
 }
 
 func sendAbove(enc *json.Encoder, e nightcrier.JournalEntry, from int64) error {
-	n, err := entryNumber(e.Key)
+	n, err := workdir.EntryNumber(e.Key)
 	if err != nil || n <= from {
 		return err
 	}
-	return enc.Encode(protocolAnswer{V: protocolVersion, Type: "entry", Entry: &e})
-}
-
-// dialWorker connects to dir's worker.
-func dialWorker(ctx context.Context, d directory) (net.Conn, error) {
-	return atSocket(d, func(path string) (net.Conn, error) {
-		var dialer net.Dialer
-		return dialer.DialContext(ctx, "unix", path)
-	})
+	return enc.Encode(workdir.Answer{V: workdir.ProtocolVersion, Type: "entry", Entry: &e})
 }

@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/guard/data"
+	"nightcrier.dev/nightcrier/internal/guard/kept"
+	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/guard/mcp"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
@@ -46,9 +49,9 @@ func (a *attempt) closeTools() {
 
 // toolServers opens the operator's MCP servers.
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
-	own := a.secret.newSeparateMasker("tools")
+	own := a.secret.NewSeparateMasker("tools")
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
-		Variables: a.secret.Variables, SandboxName: a.spec.boxName(), SandboxOwner: a.dir.ownerName(), Dir: string(a.dir), Unconfined: a.spec.Require == agent.RequireNone,
+		Variables: a.secret.Variables, SandboxName: a.spec.WorkerName(), SandboxOwner: a.dir.OwnerName(), Dir: string(a.dir), Unconfined: a.spec.Require == agent.RequireNone,
 		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.kept.Take(),
 		MaskLog: func(b []byte) []byte {
 			b, _ = own.Log(b)
@@ -92,3 +95,63 @@ func (a *attempt) toolDenials() func(tool, what, why string) {
 // toolFiles are what our tools show of the workspace: no directory that holds a token, a
 // session or an answer.
 var toolFiles = []string{".claude", "context", "incident.json", "incident_cluster_permissions.json", "PROMPT.md"}
+
+// hasSources says whether the agent may ask for metrics and logs: where it may look
+// into the cluster, and there is somebody to ask.
+func (a *attempt) hasSources() bool {
+	return a.secret.Sources != nil && a.secret.Cluster != nil && (a.executor.UsesTools || a.executor.ToolPrefix != "")
+}
+
+// toolSources are the tools that ask them, nil where there are none. Their answers are kept
+// and journaled like those of the cluster's guard.
+func (a *attempt) toolSources() []tools.Source {
+	if !a.hasSources() || a.cluster == nil {
+		return nil
+	}
+	g, err := data.New(data.Config{
+		Access: *a.secret.Sources, Mask: a.mask.Bytes, MaskLog: a.mask.Log, Evidence: a.records, Logger: a.log, Now: a.now, Take: a.kept.Take(),
+		Audit: func(ctx context.Context, r journal.Request) error {
+			return a.cluster.auditRequest(ctx, guardkube.AuditRecord(r))
+		},
+	})
+	if err != nil {
+		a.appendNote("warn", "the agent cannot ask for metrics and logs: "+err.Error())
+		return nil
+	}
+	return []tools.Source{tools.Data(g)}
+}
+
+// keepAnswers begins the record of what others answer, where there is somebody to ask: tool
+// servers, or sources of metrics and logs.
+func (a *attempt) keepAnswers() error {
+	asks := a.executor.UsesTools || a.executor.ToolPrefix != ""
+	if !asks || len(a.spec.ToolServers) == 0 && a.secret.Sources == nil && a.spec.Record == "" {
+		return nil
+	}
+	ws, err := a.openWorkspace()
+	if err == nil {
+		a.kept, err = kept.BeginAttempt(ws, kept.AttemptOptions{
+			RunID: a.spec.RunID, Attempt: a.spec.Attempt, Mask: a.mask.Bytes, Sources: a.secret.Sources, From: a.spec.Record,
+		})
+	}
+	switch {
+	case err == nil:
+		a.secret.Sources = a.kept.Sources
+		if a.kept.Lacking != nil {
+			a.appendNote("warn", a.kept.Lacking.Error())
+		}
+		return nil
+	case a.spec.Record != "":
+		return err // nobody is to be asked, and nothing answers
+	}
+	a.appendNote("warn", "what the tools of others, metrics and logs answer is not kept: "+err.Error())
+	return nil
+}
+
+// endAnswers ends the record.
+func (a *attempt) endAnswers() {
+	if err := a.kept.Close(); err != nil {
+		a.log.Warn("what others answered is not kept", "error", err)
+		a.lacksRoom("the record of what others answered", err)
+	}
+}

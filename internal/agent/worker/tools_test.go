@@ -80,8 +80,8 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 	}
 	token := a.tools.Token()
 	a.endUpTo(endOfAll)
-	b.must(w.spool.close())
-	spool, err := os.ReadFile(filepath.Join(b.dir, "spool.jsonl"))
+	b.must(w.spool.Close())
+	spool, err := os.ReadFile(b.dir().PathOf("spool.jsonl"))
 	b.must(err)
 	if n := strings.Count(string(spool), `"tool":"read_file"`); n != maxToolDenials {
 		t.Errorf("%d denials are journaled", n)

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 )
 
 // stranger stands in for a worker of another version, which spools by itself and
@@ -24,16 +25,16 @@ type stranger struct {
 
 func (b *bench) stranger(answer func(request map[string]any, reply func(line string))) *stranger {
 	b.Helper()
-	b.must(os.MkdirAll(b.dir, 0o700))
-	d := directory(b.dir)
-	b.must(d.writeFile("spec.json", b.spec))
-	_, err := d.claimStart()
+	b.must(os.MkdirAll(string(b.dir()), 0o700))
+	d := b.dir()
+	b.must(d.WriteFile(workdir.SpecFile, b.spec))
+	_, err := d.ClaimStart()
 	b.must(err)
 	s := &stranger{bench: b}
-	if s.lock, _, err = d.lockWorker(); err != nil || s.lock == nil {
+	if s.lock, _, err = d.LockWorker(); err != nil || s.lock == nil {
 		b.Fatal("lock: ", err)
 	}
-	s.listener, err = net.Listen("unix", d.pathOf("sock"))
+	s.listener, err = d.ListenSocket()
 	b.must(err)
 	b.Cleanup(func() { s.lock.Close(); s.listener.Close() })
 	go func() {
@@ -59,12 +60,12 @@ func entry(n int, text string) string {
 
 func (s *stranger) spool(lines ...string) {
 	s.Helper()
-	s.must(os.WriteFile(filepath.Join(s.dir, "spool.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	s.must(os.WriteFile(s.dir().PathOf("spool.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
 
 // end writes the result and lets go of the lock.
 func (s *stranger) end(result string) {
-	s.must(os.WriteFile(filepath.Join(s.dir, "exit.json"), []byte(result), 0o600))
+	s.must(os.WriteFile(s.dir().PathOf("exit.json"), []byte(result), 0o600))
 	s.must(s.lock.Close())
 }
 
@@ -80,7 +81,7 @@ func TestAWorkerThatRefusesToStreamIsReadFromDisk(t *testing.T) {
 		asked <- struct{}{}
 	})
 	s.spool(entry(1, "first"), entry(2, "second"))
-	if err := Cancel(t.Context(), b.dir, "enough"); err == nil || !strings.Contains(err.Error(), "version 0") {
+	if err := b.workers.Cancel(t.Context(), b.handle(), "enough"); err == nil || !strings.Contains(err.Error(), "version 0") {
 		t.Errorf("cancel: %v", err)
 	}
 	<-asked
@@ -122,11 +123,11 @@ func TestANewerWorkerIsFollowed(t *testing.T) {
 
 // A worker takes no spec that it may not understand.
 func TestVersionsOfASpec(t *testing.T) {
-	for version, ok := range map[int]bool{-1: false, SpecVersion - 1: false, SpecVersion: true, SpecVersion + 1: false} {
+	for version, ok := range map[int]bool{-1: false, backend.SpecVersion - 1: false, backend.SpecVersion: true, backend.SpecVersion + 1: false} {
 		b := newBench(t, "")
 		b.spec.Version = version
 		b.spec.SetDefaults()
-		if err := b.spec.checkSpec(); (err == nil) != ok {
+		if err := b.spec.CheckSpec(); (err == nil) != ok {
 			t.Errorf("version %d: %v", version, err)
 		}
 	}
@@ -143,12 +144,12 @@ func TestAWorkerAloneEndsAtItsDeadline(t *testing.T) {
 		// Nobody follows: that it has ended is seen by its lock alone.
 		for alive := true; alive; {
 			var err error
-			alive, err = Alive(b.dir)
+			alive, err = b.dir().IsAlive()
 			b.must(err)
-			b.must(pauseFollowing(t.Context()))
+			time.Sleep(10 * time.Millisecond)
 		}
 		b.noneLeft()
-		if _, err := os.Stat(filepath.Join(b.dir, "exit.json")); err != nil {
+		if _, err := os.Stat(b.dir().PathOf("exit.json")); err != nil {
 			t.Errorf("no result: %v", err)
 		}
 		r, entries := b.follow()

@@ -12,6 +12,9 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	backendprocess "nightcrier.dev/nightcrier/internal/agent/backend/process"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 )
@@ -44,19 +47,22 @@ func TestMain(m *testing.M) {
 // bench is a workspace with a worker's directory beside it.
 type bench struct {
 	testing.TB
-	ws, dir string
+	ws string
+	// workers is where its workers are processes.
+	workers backendprocess.Backend
 	// program is what its workers are started from: this one, with the race detector where
 	// it has that.
 	program string
-	spec    Spec
-	sec     Secrets
+	spec    backend.Spec
+	sec     backend.Secrets
 }
 
 // newBench makes a workspace whose agent is the given shell script.
 func newBench(t testing.TB, script string) *bench {
 	t.Helper()
 	root := t.TempDir()
-	b := &bench{TB: t, ws: filepath.Join(root, "incident"), dir: filepath.Join(root, ".workers", "run-1"), program: os.Args[0]}
+	b := &bench{TB: t, ws: filepath.Join(root, "incident"), program: os.Args[0]}
+	b.workers.Dir = filepath.Join(root, ".workers")
 	for _, dir := range []string{b.ws, filepath.Join(b.ws, "context"), filepath.Join(b.ws, "output")} {
 		b.must(os.Mkdir(dir, 0o700))
 	}
@@ -64,8 +70,8 @@ func newBench(t testing.TB, script string) *bench {
 	path := filepath.Join(root, "agent.sh")
 	b.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
 	t.Cleanup(b.raceless)
-	b.spec = Spec{
-		Version: SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod-1", Namespace: "shop",
+	b.spec = backend.Spec{
+		Version: backend.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "prod-1", Namespace: "shop",
 		Step: "investigate", Attempt: 1, Workspace: b.ws,
 		Spec: agent.Spec{Executor: "script", ScriptPath: path, Preload: true, Shell: true, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond},
 	}
@@ -74,7 +80,7 @@ func newBench(t testing.TB, script string) *bench {
 
 // raceless fails when a worker of the test, or what it started, had a race.
 func (b *bench) raceless() {
-	logs, err := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "*", "worker.log"))
+	logs, err := filepath.Glob(filepath.Join(b.workers.Dir, "*", "worker.log"))
 	b.must(err)
 	for _, path := range logs {
 		if log, _ := os.ReadFile(path); strings.Contains(string(log), "DATA RACE") {
@@ -108,7 +114,25 @@ const patience = 3 * time.Minute
 
 func (b *bench) launch() {
 	b.Helper()
-	b.must(Launch(b.Context(), b.program, []string{"worker"}, b.dir, b.spec, b.sec))
+	b.must(b.launchWith(b.program, "worker"))
+}
+
+func (b *bench) launchWith(command ...string) error {
+	b.workers.Command = command
+	_, err := b.workers.Launch(b.Context(), b.spec, b.sec)
+	return err
+}
+
+// dir is the directory of its worker, and handle what it is known by.
+func (b *bench) dir() workdir.Dir { return workdir.At(b.workers.Dir, b.spec.WorkerName()) }
+
+func (b *bench) handle() backend.Handle {
+	return backend.Handle{Backend: backendprocess.Name, ID: b.spec.WorkerName()}
+}
+
+func (b *bench) cancel(cause string) {
+	b.Helper()
+	b.must(b.workers.Cancel(b.Context(), b.handle(), cause))
 }
 
 // follow follows to the end and returns the result and all entries.
@@ -117,15 +141,15 @@ func (b *bench) follow() (nightcrier.AgentResult, []nightcrier.JournalEntry) {
 	ctx, cancel := context.WithTimeout(b.Context(), patience+time.Minute)
 	defer cancel()
 	var entries []nightcrier.JournalEntry
-	r, err := Follow(ctx, b.dir, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := b.workers.Follow(ctx, b.handle(), 0, func(e nightcrier.JournalEntry) error {
 		entries = append(entries, e)
 		return nil
 	})
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(b.dir, "worker.log"))
+		log, _ := os.ReadFile(b.dir().PathOf("worker.log"))
 		b.Fatalf("follow: %v\nworker.log:\n%s", err, log)
 	}
-	return r, entries
+	return ended.Result, entries
 }
 
 func (b *bench) run() (nightcrier.AgentResult, []nightcrier.JournalEntry) {

@@ -13,7 +13,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/backend/process"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
@@ -51,8 +52,8 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent) (t tr
 		return t, err
 	}
 	defer cleanup()
-	spec := worker.Spec{
-		Version: worker.SpecVersion, Spec: a.Spec, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "trial", Step: "trial", Attempt: 1,
+	spec := backend.Spec{
+		Version: backend.SpecVersion, Spec: a.Spec, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "trial", Step: "trial", Attempt: 1,
 		Workspace: filepath.Join(dir, "workspace"),
 	}
 	spec.Model, spec.BaseURL, spec.Keyless = cmp.Or(a.Model, "scripted"), model.URL(trialScenario), false
@@ -60,12 +61,13 @@ func tryAgent(ctx context.Context, workerCommand []string, a config.Agent) (t tr
 	if err := trialWorkspace(spec.Workspace); err != nil {
 		return t, err
 	}
-	began, run := time.Now(), filepath.Join(dir, "worker")
-	if err := worker.Launch(ctx, workerCommand[0], workerCommand[1:], run, spec, worker.Secrets{ModelAPIKey: fakemodel.Key}); err != nil {
+	began, workers := time.Now(), process.Backend{Dir: filepath.Join(dir, "workers"), Command: workerCommand}
+	run, err := workers.Launch(ctx, spec, backend.Secrets{ModelAPIKey: fakemodel.Key})
+	if err != nil {
 		return t, err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- trialEnd(ctx, run) }()
+	go func() { ended <- trialEnd(ctx, workers, run) }()
 	select {
 	case err := <-ended:
 		return t, cmp.Or(err, error(nightcrier.Errorf(nightcrier.Invalid, "it ended without a question to its model")))
@@ -133,17 +135,18 @@ func trialWorkspace(dir string) error {
 }
 
 // trialEnd waits until the agent is gone; when ctx ends first, it is made to go.
-func trialEnd(ctx context.Context, run string) error {
-	res, err := worker.Follow(ctx, run, 0, func(nightcrier.JournalEntry) error { return nil })
+func trialEnd(ctx context.Context, workers backend.Backend, run backend.Handle) error {
+	ended, err := workers.Follow(ctx, run, 0, nil)
 	if ctx.Err() != nil {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialStop)
 		defer cancel()
-		if err := worker.Cancel(last, run, "the trial was given up"); err != nil {
+		if err := workers.Cancel(last, run, "the trial was given up"); err != nil {
 			return err
 		}
-		_, err = worker.Follow(last, run, 0, func(nightcrier.JournalEntry) error { return nil })
+		_, err = workers.Follow(last, run, 0, nil)
 		return cmp.Or(err, error(nightcrier.Errorf(nightcrier.Unreachable, "it was stopped before it had answered")))
 	}
+	res := ended.Result
 	if err == nil && res.State != nightcrier.StateSuccess {
 		err = nightcrier.Errorf(nightcrier.Invalid, "%s (%s)", cmp.Or(res.FailureReason, "it gave no reason"), cmp.Or(string(res.FailureClass), string(res.State)))
 	}

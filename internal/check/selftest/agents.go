@@ -11,7 +11,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -104,11 +104,11 @@ func modelCall(c agent.Call) fakemodel.ToolCall {
 // Orders has a real CLI run with a model that makes these calls, one a turn, and tells
 // of each what became of it.
 func (b *Bench) Orders(ctx context.Context, a Agent, calls []fakemodel.ToolCall) ([]Ran, Trail, error) {
-	return b.ordersWith(ctx, a, calls, func(*worker.Spec) error { return nil })
+	return b.ordersWith(ctx, a, calls, func(*backend.Spec) error { return nil })
 }
 
 // ordersWith is Orders in a run that prepare completes.
-func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []fakemodel.ToolCall, prepare func(*worker.Spec) error) ([]Ran, Trail, error) {
+func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []fakemodel.ToolCall, prepare func(*backend.Spec) error) ([]Ran, Trail, error) {
 	steps := make([]fakemodel.Step, 0, len(calls)+1)
 	for _, c := range calls {
 		steps = append(steps, fakemodel.Step{Tools: []fakemodel.ToolCall{c}})
@@ -118,7 +118,7 @@ func (b *Bench) ordersWith(ctx context.Context, a Agent, calls []fakemodel.ToolC
 		return nil, Trail{}, err
 	}
 	defer model.Close()
-	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), len(calls)+10)
 		return prepare(spec)
 	})
@@ -151,7 +151,7 @@ func (a Agent) unorderedResults(suite string, err error) ([]Result, error) {
 }
 
 // fillSpec makes a run this agent's, with a model of ours.
-func (a Agent) fillSpec(spec *worker.Spec, secrets *worker.Secrets, model string, turns int) {
+func (a Agent) fillSpec(spec *backend.Spec, secrets *backend.Secrets, model string, turns int) {
 	spec.Executor, spec.Command, spec.Model, spec.AllowedTools = a.Executor.Name, a.Command, a.Model, a.AllowedTools
 	spec.Provider, spec.BaseURL, spec.MaxTurns, spec.Shell = a.Executor.Providers[0], model, turns, !a.NoShell
 	if a.Executor.UsesTools && secrets.Cluster != nil {

@@ -16,7 +16,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	backendprocess "nightcrier.dev/nightcrier/internal/agent/backend/process"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
@@ -33,7 +34,7 @@ type Bench struct {
 	runs   atomic.Int64
 
 	// loosen takes limits away in tests of the suites, which are to tell of it.
-	loosen func(*worker.Spec)
+	loosen func(*backend.Spec)
 
 	// rbacGap is why the cluster's rules could not be asked, "" when they were.
 	rbacGap string
@@ -110,7 +111,7 @@ const runTime = 3 * time.Minute
 
 // runWorker has a worker run an agent against a door of its own. prepare completes the
 // worker's spec, which has a workspace by then.
-func (b *Bench) runWorker(ctx context.Context, prepare func(*worker.Spec, *worker.Secrets, *target.Door) error) (t Trail, err error) {
+func (b *Bench) runWorker(ctx context.Context, prepare func(*backend.Spec, *backend.Secrets, *target.Door) error) (t Trail, err error) {
 	if t.Door, err = b.Door(); err != nil {
 		return t, err
 	}
@@ -128,25 +129,27 @@ func (b *Bench) runWorker(ctx context.Context, prepare func(*worker.Spec, *worke
 			return t, err
 		}
 	}
-	spec := worker.Spec{
-		Version: worker.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "selftest", Namespace: target.Namespace,
+	spec := backend.Spec{
+		Version: backend.SpecVersion, RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Cluster: "selftest", Namespace: target.Namespace,
 		Step: "investigate", Attempt: 1, Workspace: t.Workspace,
 		Spec: agent.Spec{Shell: true, Require: b.requiredSandbox(), Timeout: runTime, Grace: time.Second},
 	}
-	secrets := worker.Secrets{Cluster: &worker.Credential{Kubeconfig: kubeconfig}, MaskKey: []byte(newMark())}
+	secrets := backend.Secrets{Cluster: &backend.Credential{Kubeconfig: kubeconfig}, MaskKey: []byte(newMark())}
 	if err := prepare(&spec, &secrets, t.Door); err != nil {
 		return t, err
 	}
-	run := filepath.Join(dir, "worker")
-	if err := worker.Launch(ctx, b.WorkerCommand[0], b.workerArgs(), run, spec, secrets); err != nil {
+	workers := backendprocess.Backend{Dir: filepath.Join(dir, "workers"), Command: append(b.WorkerCommand[:1:1], b.workerArgs()...)}
+	run, err := workers.Launch(ctx, spec, secrets)
+	if err != nil {
 		return t, err
 	}
-	t.Result, err = worker.Follow(ctx, run, 0, func(e nightcrier.JournalEntry) error {
+	ended, err := workers.Follow(ctx, run, 0, func(e nightcrier.JournalEntry) error {
 		t.Entries = append(t.Entries, e)
 		return nil
 	})
+	t.Result = ended.Result
 	if ctx.Err() != nil {
-		return t, b.giveUp(run)
+		return t, giveUp(workers, run)
 	}
 	if err != nil {
 		return t, err
@@ -158,12 +161,12 @@ func (b *Bench) runWorker(ctx context.Context, prepare func(*worker.Spec, *worke
 const stopTime = 30 * time.Second
 
 // giveUp ends the agent of a run that nobody waits for any more.
-func (b *Bench) giveUp(run string) error {
+func giveUp(workers backend.Backend, run backend.Handle) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
-	err := worker.Cancel(ctx, run, "the selftest was stopped")
+	err := workers.Cancel(ctx, run, "the selftest was stopped")
 	if err == nil {
-		_, err = worker.Follow(ctx, run, 0, func(nightcrier.JournalEntry) error { return nil })
+		_, err = workers.Follow(ctx, run, 0, nil)
 	}
 	if err != nil {
 		return err
@@ -270,7 +273,7 @@ const commandTime = 20
 // would whose CLI holds nothing back, and tells of each what became of it.
 func (b *Bench) InBox(ctx context.Context, commands []string) ([]Ran, Trail, error) {
 	mark := newMark()
-	t, err := b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, d *target.Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, _ *backend.Secrets, d *target.Door) error {
 		spec.Executor, spec.ScriptPath = "script", filepath.Join(filepath.Dir(spec.Workspace), "attack.sh")
 		spec.ExtraEnv, spec.ReadPaths = map[string]string{"SELFTEST_DOOR": d.URL()}, []string{b.WorkerCommand[0]}
 		return target.WriteFile(spec.ScriptPath, attackScript(mark, commands), 0o700)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
 	"nightcrier.dev/nightcrier/internal/mask"
@@ -172,12 +172,12 @@ func readAll(t *testing.T, kubeconfig string) (text string) {
 
 // A limit that is not there is found out, by the program that it is for.
 func TestABrokenLimitIsFound(t *testing.T) {
-	for name, loosen := range map[string]func(*worker.Spec){
-		"processes without end": func(s *worker.Spec) { s.MaxProcesses, s.MaxMemoryBytes = 10_000, 1<<30 }, // they need memory too
-		"memory without end":    func(s *worker.Spec) { s.MaxMemoryBytes = 1 << 30 },
-		"a file with a hole":    func(s *worker.Spec) { s.MaxWorkspaceBytes = 1 << 40 },
-		"output without end":    func(s *worker.Spec) { s.MaxOutputBytes = 1 << 30 },
-		"sleep without end":     func(*worker.Spec) {}, // which has the time by then
+	for name, loosen := range map[string]func(*backend.Spec){
+		"processes without end": func(s *backend.Spec) { s.MaxProcesses, s.MaxMemoryBytes = 10_000, 1<<30 }, // they need memory too
+		"memory without end":    func(s *backend.Spec) { s.MaxMemoryBytes = 1 << 30 },
+		"a file with a hole":    func(s *backend.Spec) { s.MaxWorkspaceBytes = 1 << 40 },
+		"output without end":    func(s *backend.Spec) { s.MaxOutputBytes = 1 << 30 },
+		"sleep without end":     func(*backend.Spec) {}, // which has the time by then
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,7 +185,7 @@ func TestABrokenLimitIsFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.loosen = func(s *worker.Spec) {
+			b.loosen = func(s *backend.Spec) {
 				s.Timeout = runTime // each ends by itself, on a busy machine late
 				loosen(s)
 			}

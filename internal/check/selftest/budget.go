@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
@@ -126,7 +126,7 @@ func (b *Bench) runSpender(ctx context.Context, s spender, dir string) (Result, 
 	group, runs := errgroup.WithContext(ctx)
 	for i := range trails {
 		group.Go(func() (err error) {
-			trails[i], err = b.runWorker(runs, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
+			trails[i], err = b.runWorker(runs, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 				spec.Executor, spec.ScriptPath, spec.ReadPaths = "script", filepath.Join(filepath.Dir(spec.Workspace), "spend.sh"), []string{b.WorkerCommand[0]}
 				spec.Model, spec.BaseURL, secrets.ModelAPIKey = probe.PaidModel, api.base, "selftest-"+newMark()
 				spec.BudgetDir, spec.Budget = dir, budget.Limits{Day: budget.Limit{Money: paidLimit}}
@@ -202,7 +202,7 @@ func (b *Bench) spendAgent(ctx context.Context, a Agent, dir string) (Result, er
 		return res, err
 	}
 	defer model.Close()
-	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), manyTurns+10)
 		spec.BudgetDir, spec.Budget = dir, budget.Limits{Run: budget.Limit{Tokens: agentLimit}}
 		return nil

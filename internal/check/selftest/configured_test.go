@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/guard/kube/attack"
@@ -55,7 +55,7 @@ func TestAttacksWithoutKubectlAreCounted(t *testing.T) {
 func TestAgentsAreAttackedAsTheyAre(t *testing.T) {
 	b := &Bench{Options: Options{Kubectl: "kubectl"}}
 	for _, a := range actors(t) {
-		spec, secrets := worker.Spec{}, worker.Secrets{Cluster: &worker.Credential{}}
+		spec, secrets := backend.Spec{}, backend.Secrets{Cluster: &backend.Credential{}}
 		a.fillSpec(&spec, &secrets, "http://model", 1)
 		if spec.Shell == a.NoShell || spec.Executor != a.Executor.Name || len(secrets.Cluster.Namespaces) > 0 != a.Executor.UsesTools {
 			t.Errorf("%s: %+v", a.resultName(), spec)

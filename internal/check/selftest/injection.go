@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -98,7 +98,7 @@ func (b *Bench) runObeying(ctx context.Context, a Agent) ([]Result, error) {
 	}
 	defer model.Close()
 	said := "SAID-" + newMark()
-	t, err := b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
+	t, err := b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 		a.fillSpec(spec, secrets, model.URL(orders), 20)
 		return errors.Join(hostilePrompt(spec.Workspace, a), plantFiles(spec.Workspace, said))
 	})

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -188,7 +188,7 @@ func (b *Bench) runGlut(ctx context.Context, g glut) (Result, error) {
 	var watching sync.WaitGroup
 	watching.Go(func() { watchProcesses(mark, &seen, end) })
 	var err error
-	s.Trail, err = b.runWorker(ctx, func(spec *worker.Spec, secrets *worker.Secrets, _ *target.Door) error {
+	s.Trail, err = b.runWorker(ctx, func(spec *backend.Spec, secrets *backend.Secrets, _ *target.Door) error {
 		dir := filepath.Dir(spec.Workspace)
 		spec.MaxProcesses, spec.MaxMemoryBytes, spec.MaxWorkspaceBytes, spec.MaxOutputBytes = fewProcesses, littleMemory, littleDisk, littleOutput
 		spec.Timeout, spec.Grace = max(g.time, shortTime), shortGrace

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/decoy"
 	"nightcrier.dev/nightcrier/internal/check/selftest/internal/target"
 	"nightcrier.dev/nightcrier/internal/check/selftest/probe"
@@ -54,7 +54,7 @@ func (b *Bench) foreignGuards(ctx context.Context, _ *decoy.Set) ([]Result, erro
 	defer cancel()
 	begun, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		_, err := b.runWorker(ctx, func(spec *worker.Spec, _ *worker.Secrets, _ *target.Door) error {
+		_, err := b.runWorker(ctx, func(spec *backend.Spec, _ *backend.Secrets, _ *target.Door) error {
 			spec.Executor, spec.ScriptPath = "script", filepath.Join(filepath.Dir(spec.Workspace), "wait.sh")
 			begun <- spec.Workspace
 			return target.WriteFile(spec.ScriptPath, waiting, 0o700)

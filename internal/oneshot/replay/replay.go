@@ -13,8 +13,8 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
@@ -133,7 +133,7 @@ type replayer struct {
 	// none, and why.
 	cluster *replay.Cluster
 	model   *replay.Model
-	access  *worker.Credential
+	access  *backend.Credential
 	why     string
 	// agent is the other one that is asked, where one is, and skill what it gets besides.
 	agent config.Agent

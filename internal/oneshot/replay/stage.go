@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/kept"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
@@ -61,7 +61,7 @@ func (r *replayer) setStage(dir string, cfg *config.Config) (done func(), err er
 		if err != nil {
 			return done, nightcrier.Errorf(nightcrier.Internal, "kubeconfig of the recorded cluster: %w", err)
 		}
-		r.access = &worker.Credential{Kubeconfig: raw, Namespaces: can.Namespaces, Recorded: true}
+		r.access = &backend.Credential{Kubeconfig: raw, Namespaces: can.Namespaces, Recorded: true}
 		if r.o.Another {
 			cfg.Clusters[0].Kubeconfig, cfg.Clusters[0].Namespaces = api.Kubeconfig, can.Namespaces // its report's tests ask what nobody asked then
 		}
@@ -110,7 +110,7 @@ func (c recordedClusters) Look(l run.Look) (run.View, error) {
 }
 
 // Access implements run.Clusters.
-func (c recordedClusters) Access(context.Context, string, string) (*worker.Credential, string) {
+func (c recordedClusters) Access(context.Context, string, string) (*backend.Credential, string) {
 	return c.access, c.why
 }
 

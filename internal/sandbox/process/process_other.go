@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"syscall"
 
 	"nightcrier.dev/nightcrier"
@@ -50,6 +51,15 @@ func Identify(pid int) (ID, error) { return ID{PID: pid}, nil }
 
 // Alive reports whether a process of that number lives.
 func (id ID) Alive() bool { return portable.Signallable(id.PID) == nil }
+
+// Kill kills the process of that number.
+func (id ID) Kill() error {
+	p, err := os.FindProcess(id.PID)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}
 
 // Descendants counts none: no agent is started on this system.
 func (ID) Descendants() int { return 0 }

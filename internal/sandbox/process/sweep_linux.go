@@ -39,6 +39,9 @@ func (id ID) Alive() bool {
 	return err == nil && stat.start == id.Start && (stat.threads > 1 || stat.state != "Z" && stat.state != "X")
 }
 
+// Kill kills the process, if it is still the one.
+func (id ID) Kill() error { return id.sendSignal(unix.SIGKILL) }
+
 // Descendants counts the processes below a process, 0 when it is gone.
 func (id ID) Descendants() int { return len(id.Below()) }
 

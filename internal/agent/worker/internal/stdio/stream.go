@@ -1,4 +1,5 @@
-package worker
+// Package stdio is what an agent reads its prompt from, and what it prints on.
+package stdio
 
 import (
 	"errors"
@@ -14,28 +15,32 @@ import (
 // An agent that writes without waiting loses what does not fit when it exits.
 const pipeSize = 1 << 20
 
-// stream is one pipe from the agent.
-type stream struct {
-	name         string
-	ours, theirs *os.File
+// Stream is one pipe from the agent.
+type Stream struct {
+	// Name is stdout or stderr.
+	Name string
+	// Ours is the end that is read, Theirs the agent's.
+	Ours, Theirs *os.File
 	late         int // bytes read since the deadline passed
 }
 
-func newStream(name string) (*stream, error) {
+// NewStream makes the pipe of that name.
+func NewStream(name string) (*Stream, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "pipe for the agent's output: %w", err)
 	}
 	widen(theirs)
-	return &stream{name: name, ours: ours, theirs: theirs}, nil
+	return &Stream{Name: name, Ours: ours, Theirs: theirs}, nil
 }
 
-func (s *stream) close() { s.ours.Close(); s.theirs.Close() }
+// Close closes both ends.
+func (s *Stream) Close() { s.Ours.Close(); s.Theirs.Close() }
 
 // Read reads what the agent wrote. When a deadline has passed, what stands in the
 // pipe is still read, but nothing is waited for.
-func (s *stream) Read(b []byte) (int, error) {
-	n, err := s.ours.Read(b)
+func (s *Stream) Read(b []byte) (int, error) {
+	n, err := s.Ours.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) && s.late <= pipeSize {
 		n, err = s.readNow(b)
 		s.late += n
@@ -44,8 +49,8 @@ func (s *stream) Read(b []byte) (int, error) {
 }
 
 // readNow reads what is there. os.File itself reads nothing behind a deadline.
-func (s *stream) readNow(b []byte) (n int, err error) {
-	c, err := s.ours.SyscallConn()
+func (s *Stream) readNow(b []byte) (n int, err error) {
+	c, err := s.Ours.SyscallConn()
 	if err != nil {
 		return 0, err
 	}

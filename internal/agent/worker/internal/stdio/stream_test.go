@@ -1,4 +1,4 @@
-package worker
+package stdio
 
 import (
 	"bytes"
@@ -14,21 +14,21 @@ import (
 func TestWhatStandsInThePipeIsRead(t *testing.T) {
 	said := bytes.Repeat([]byte("0123456789abcdef"), pipeSize/16)
 	for _, held := range []bool{true, false} {
-		s, err := newStream("stdout")
+		s, err := NewStream("stdout")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.close()
-		if err := s.theirs.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		defer s.Close()
+		if err := s.Theirs.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.theirs.Write(said); err != nil {
+		if n, err := s.Theirs.Write(said); err != nil {
 			t.Skipf("SKIPPED, this system's pipes hold no more than %d bytes: %v", n, err)
 		}
 		if !held {
-			s.theirs.Close()
+			s.Theirs.Close()
 		}
-		if err := s.ours.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		if err := s.Ours.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := io.ReadAll(s)
@@ -43,17 +43,17 @@ func TestWhatStandsInThePipeIsRead(t *testing.T) {
 
 // A process that outlives the agent and prints on does not keep us.
 func TestOutputBehindTheDeadlineEnds(t *testing.T) {
-	s, err := newStream("stdout")
+	s, err := NewStream("stdout")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
-	if err := s.ours.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+	defer s.Close()
+	if err := s.Ours.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	read := 0
 	for b := make([]byte, 4<<10); err == nil; {
-		if _, err := s.theirs.Write(b); err != nil {
+		if _, err := s.Theirs.Write(b); err != nil {
 			t.Fatal(err)
 		}
 		var n int

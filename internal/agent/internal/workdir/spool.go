@@ -1,4 +1,4 @@
-package worker
+package workdir
 
 import (
 	"bufio"
@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
-// spool is the worker's part of the journal, on disk. Entries are numbered from
+// Spool is the worker's part of the journal, on disk. Entries are numbered from
 // 1 in their Key; Seq is the store's to give.
-type spool struct {
-	spec *Spec
+type Spool struct {
+	spec *backend.Spec
 	now  func() time.Time
 
 	mu      sync.Mutex
@@ -32,16 +33,16 @@ type spool struct {
 	err     error // the first failure of the disk
 }
 
-// openSpool opens dir's spool to append to. What a crash left of a line that
+// OpenSpool opens dir's spool to append to. What a crash left of a line that
 // was being written is cut off.
-func openSpool(d directory, spec *Spec, now func() time.Time) (*spool, error) {
-	f, err := os.OpenFile(d.pathOf("spool.jsonl"), os.O_CREATE|os.O_RDWR, 0o600)
+func OpenSpool(d Dir, spec *backend.Spec, now func() time.Time) (*Spool, error) {
+	f, err := os.OpenFile(d.PathOf(SpoolFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	s := &spool{spec: spec, now: now, file: f, changed: make(chan struct{})}
-	end, err := readSpool(f, 0, func(e nightcrier.JournalEntry) error {
-		s.n, _ = entryNumber(e.Key)
+	s := &Spool{spec: spec, now: now, file: f, changed: make(chan struct{})}
+	end, err := ReadSpool(f, 0, func(e nightcrier.JournalEntry) error {
+		s.n, _ = EntryNumber(e.Key)
 		return nil
 	})
 	if err == nil {
@@ -60,9 +61,9 @@ func seekTo(f *os.File, to int64) error {
 	return err
 }
 
-// appendItem appends an item. State changes and errors are on disk when it returns.
+// AppendItem appends an item. State changes and errors are on disk when it returns.
 // Once the disk has failed it does nothing but return that failure.
-func (s *spool) appendItem(item journal.Item) error {
+func (s *Spool) AppendItem(item journal.Item) error {
 	data, err := item.JSON()
 	if err != nil {
 		return err
@@ -94,8 +95,8 @@ func (s *spool) appendItem(item journal.Item) error {
 	return nil
 }
 
-// close ends the spool; readers get what there is and then end.
-func (s *spool) close() error {
+// Close ends the spool; readers get what there is and then end.
+func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -104,18 +105,24 @@ func (s *spool) close() error {
 	return errors.Join(s.file.Sync(), s.file.Close())
 }
 
-// currentProgress returns how far the spool is, whether it is complete, and a channel
+// CurrentProgress returns how far the spool is, whether it is complete, and a channel
 // that is closed when that changes.
-func (s *spool) currentProgress() (bytes int64, closed bool, changed <-chan struct{}) {
+func (s *Spool) CurrentProgress() (bytes int64, closed bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.written, s.closed, s.changed
 }
 
+// ReadEntries calls fn for each entry that was appended so far.
+func (s *Spool) ReadEntries(fn func(nightcrier.JournalEntry) error) error {
+	_, err := ReadSpool(s.file, 0, fn)
+	return err
+}
+
 func entryKey(attempt int, n int64) string { return fmt.Sprintf("worker#%d/%d", attempt, n) }
 
-// entryNumber returns the n of "worker#<attempt>/<n>".
-func entryNumber(key string) (int64, error) {
+// EntryNumber returns the n of "worker#<attempt>/<n>".
+func EntryNumber(key string) (int64, error) {
 	_, n, ok := strings.Cut(key, "/")
 	if !ok || !strings.HasPrefix(key, "worker#") {
 		return 0, nightcrier.Errorf(nightcrier.Invalid, "journal key %q is not a worker's", key)
@@ -123,9 +130,9 @@ func entryNumber(key string) (int64, error) {
 	return strconv.ParseInt(n, 10, 64)
 }
 
-// readSpool calls fn for each whole entry from offset on and returns the offset
+// ReadSpool calls fn for each whole entry from offset on and returns the offset
 // behind the last one.
-func readSpool(r io.ReaderAt, offset int64, fn func(nightcrier.JournalEntry) error) (int64, error) {
+func ReadSpool(r io.ReaderAt, offset int64, fn func(nightcrier.JournalEntry) error) (int64, error) {
 	br := bufio.NewReaderSize(io.NewSectionReader(r, offset, 1<<62), 64<<10)
 	for {
 		line, err := br.ReadBytes('\n')

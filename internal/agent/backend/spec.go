@@ -1,30 +1,12 @@
-// Package worker runs one attempt of one agent step in a process of its own,
-// which no end of the server disturbs: it holds the run's secrets, confines and
-// starts the agent, enforces the limits, spools the journal to disk, and
-// answers the server on a Unix socket.
-//
-// All that a worker is lies in one directory:
-//
-//	spec.json    what to do; no secret
-//	lock         held for the worker's life: the one proof that it lives
-//	claim        made once, before the agent is started: it starts at most once
-//	pid          the worker's and the init's process, for a sweep
-//	spool.jsonl  the journal's entries, numbered from 1
-//	sock         where the worker answers
-//	learned      what was learned of the run's secrets, sealed by the key of the tags
-//	exit.json    the result; made once the agent's whole tree is verified gone
-//	worker.log   the worker's own log
-//
-// Launch, Follow and Cancel are the server's side; Main is the worker's.
-package worker
+package backend
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/guard/data"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
@@ -37,6 +19,8 @@ type Spec struct {
 	Version int `json:"version"`
 	// Spec is the agent: how it is started and bounded.
 	agent.Spec
+	// Owner is whose worker it is: List finds it by that.
+	Owner      string `json:"owner,omitempty"`
 	RunID      string `json:"runId"`
 	IncidentID string `json:"incidentId"`
 	Cluster    string `json:"cluster"`
@@ -63,38 +47,11 @@ type Spec struct {
 	BudgetDir string `json:"budgetDir,omitempty"`
 }
 
-// Secrets are handed to a worker over a pipe, and to nothing else.
-type Secrets struct {
-	ModelAPIKey string `json:"modelApiKey,omitempty"`
-	// Cluster is the credential that the worker's guard holds, nil for none: the
-	// agent then cannot look into the cluster.
-	Cluster *Credential `json:"cluster,omitempty"`
-	// Sources are what the agent may ask for metrics and logs, nil for nothing.
-	Sources *data.Access `json:"sources,omitempty"`
-	// Variables are the environment variables that ToolServers name.
-	Variables map[string]string `json:"variables,omitempty"`
-	// MaskKey and MaskValues make the guard mask as the server does: the same secret
-	// has the same tag in both.
-	MaskKey    []byte   `json:"maskKey,omitempty"`
-	MaskValues []string `json:"maskValues,omitempty"`
-	// Learned is what the server has learned of the run's secrets, sealed by MaskKey.
-	Learned []byte `json:"learned,omitempty"`
-}
+// WorkerName names the worker of an attempt, and begins the names of all that it makes.
+func (s *Spec) WorkerName() string { return fmt.Sprintf("%s-%d", s.RunID, s.Attempt) }
 
-// Credential is what a cluster is read with.
-type Credential struct {
-	// Kubeconfig has one context, and certificates and keys inline.
-	Kubeconfig []byte `json:"kubeconfig"`
-	// Env is the whole environment of a credential plugin that it names.
-	Env []string `json:"env,omitempty"`
-	// Namespaces are those that an agent may read, besides what has none; empty means
-	// all.
-	Namespaces []string `json:"namespaces,omitempty"`
-	// Recorded says that it leads to a record of a cluster, see guard/kube.Upstream.
-	Recorded bool `json:"recorded,omitempty"`
-}
-
-func (s *Spec) checkSpec() error {
+// CheckSpec says what is wrong with a Spec whose defaults are set.
+func (s *Spec) CheckSpec() error {
 	if s.Version != SpecVersion {
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec has version %d, this binary knows %d: the program was replaced while its server runs; restart the server", s.Version, SpecVersion)
 	}
@@ -110,5 +67,5 @@ func (s *Spec) checkSpec() error {
 	case s.Record != "" && (!filepath.IsAbs(s.Record) || slices.ContainsFunc(s.ToolServers, toolserver.Server.Reachable)):
 		return nightcrier.Errorf(nightcrier.Invalid, "worker spec: a record is played from an absolute path, and without tool servers that could be reached")
 	}
-	return s.CheckSpec()
+	return s.Spec.CheckSpec()
 }

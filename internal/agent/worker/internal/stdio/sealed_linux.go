@@ -1,4 +1,4 @@
-package worker
+package stdio
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// sealed is a file in memory that holds text and that nobody can change: its reader
+// SealText is a file in memory that holds text and that nobody can change: its reader
 // has no descriptor of a mount of this machine, where it could change a file's mode.
-func sealed(text []byte) (*os.File, error) {
+func SealText(text []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("prompt", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "memory for the agent's prompt: %w", err)

@@ -1,4 +1,4 @@
-package worker
+package process
 
 import (
 	"bufio"
@@ -12,30 +12,40 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
+	"nightcrier.dev/nightcrier/internal/sandbox"
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
-// Follow gives fn the worker's entries above from (the n of their key
-// "worker#<attempt>/<n>"), as they come, and returns the result once the worker
-// and the agent's whole tree are verified gone. A worker that died without a
-// result is cleaned up after, and its result is lost. Ending ctx only detaches:
-// the worker goes on. An error of fn ends Follow as well and is returned.
-//
-// The code of the error is NotFound when the worker was never started.
-func Follow(ctx context.Context, dir string, from int64, fn func(nightcrier.JournalEntry) error) (nightcrier.AgentResult, error) {
-	f := follower{dir: directory(dir), from: from, fn: fn}
+// Follow implements [backend.Backend].
+func (b Backend) Follow(ctx context.Context, h backend.Handle, from int64, fn func(nightcrier.JournalEntry) error) (backend.Ended, error) {
+	d, err := b.dirOf(h)
+	if err != nil {
+		return backend.Ended{}, err
+	}
+	f := follower{dir: d, boxes: b.reaper(), from: from, fn: fn}
 	for {
 		r, done, err := f.finishedResult(ctx)
 		if done || err != nil {
-			return r, err
+			return f.withLearned(r, err)
 		}
 		if err := f.attachToWorker(ctx); err != nil {
-			return nightcrier.AgentResult{}, err
+			return backend.Ended{}, err
 		}
 		if err := pauseFollowing(ctx); err != nil {
-			return nightcrier.AgentResult{}, err
+			return backend.Ended{}, err
 		}
 	}
+}
+
+// withLearned is the end of a worker, with what it has learned.
+func (f *follower) withLearned(r nightcrier.AgentResult, err error) (backend.Ended, error) {
+	if err != nil {
+		return backend.Ended{}, err
+	}
+	learned, err := f.dir.ReadLearned()
+	return backend.Ended{Result: r, Learned: learned}, err
 }
 
 // pauseFollowing keeps the loop from spinning while a worker starts or ends.
@@ -49,9 +59,10 @@ func pauseFollowing(ctx context.Context) error {
 }
 
 type follower struct {
-	dir  directory
-	from int64
-	fn   func(nightcrier.JournalEntry) error
+	dir   workdir.Dir
+	boxes sandbox.Reaper
+	from  int64
+	fn    func(nightcrier.JournalEntry) error
 }
 
 // finishedResult returns the result when no worker is left: of a worker that ended as
@@ -61,27 +72,27 @@ func (f *follower) finishedResult(ctx context.Context) (nightcrier.AgentResult, 
 	if err := ctx.Err(); err != nil {
 		return none, false, nightcrier.Errorf(nightcrier.Interrupted, "follow worker: %w", context.Cause(ctx))
 	}
-	if ok, err := f.dir.hasFile(""); err != nil || !ok {
-		return none, false, errors.Join(err, nightcrier.Errorf(nightcrier.NotFound, "no worker directory %s", f.dir))
+	if ok, err := f.dir.HasFile(""); err != nil || !ok {
+		return none, false, errors.Join(err, nightcrier.Errorf(nightcrier.NotFound, "no worker is known by that handle"))
 	}
-	lock, free, err := f.dir.lockWorker()
+	lock, free, err := f.dir.LockWorker()
 	if err != nil || !free {
 		return none, false, err // it lives
 	}
 	defer lock.Close()
-	claimed, err := f.dir.hasFile("claim")
+	claimed, err := f.dir.IsClaimed()
 	if err != nil {
 		return none, false, err
 	}
-	r, ended, err := f.dir.readResult()
+	r, ended, err := f.dir.ReadResult()
 	switch {
 	case err != nil:
 		return none, false, err
 	case ended:
 	case !claimed:
-		return none, false, nightcrier.Errorf(nightcrier.NotFound, "the worker of %s was never started", f.dir)
+		return none, false, nightcrier.Errorf(nightcrier.NotFound, "the worker was never started")
 	default:
-		if r, err = buryWorker(ctx, f.dir, f.dir.newReaper()); err != nil {
+		if r, err = reapWorker(ctx, f.dir, f.boxes); err != nil {
 			return none, false, err
 		}
 	}
@@ -90,7 +101,10 @@ func (f *follower) finishedResult(ctx context.Context) (nightcrier.AgentResult, 
 
 // readRest reads what is left of the spool from disk.
 func (f *follower) readRest() error {
-	file, err := os.Open(f.dir.pathOf("spool.jsonl"))
+	if f.fn == nil {
+		return nil
+	}
+	file, err := os.Open(f.dir.PathOf(workdir.SpoolFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -98,13 +112,13 @@ func (f *follower) readRest() error {
 		return err
 	}
 	defer file.Close()
-	_, err = readSpool(file, 0, f.giveEntry)
+	_, err = workdir.ReadSpool(file, 0, f.giveEntry)
 	return err
 }
 
 func (f *follower) giveEntry(e nightcrier.JournalEntry) error {
-	n, err := entryNumber(e.Key)
-	if err != nil || n <= f.from {
+	n, err := workdir.EntryNumber(e.Key)
+	if err != nil || n <= f.from || f.fn == nil {
 		return err
 	}
 	if err := f.fn(e); err != nil {
@@ -117,14 +131,14 @@ func (f *follower) giveEntry(e nightcrier.JournalEntry) error {
 // attachToWorker streams entries over the socket until the worker closes it. That it
 // cannot be reached, or breaks off, is no error: the caller looks again.
 func (f *follower) attachToWorker(ctx context.Context) error {
-	conn, err := dialWorker(ctx, f.dir)
+	conn, err := f.dir.DialWorker(ctx)
 	if err != nil {
 		return nil
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "attach", From: f.from}); err != nil {
+	if err := json.NewEncoder(conn).Encode(workdir.Request{V: 1, Op: "attach", From: f.from}); err != nil {
 		return nil
 	}
 	return f.readAnswers(ctx, conn)
@@ -134,7 +148,7 @@ func (f *follower) attachToWorker(ctx context.Context) error {
 func (f *follower) readAnswers(ctx context.Context, in io.Reader) error {
 	dec := json.NewDecoder(bufio.NewReaderSize(in, 64<<10))
 	for {
-		var a protocolAnswer
+		var a workdir.Answer
 		if err := dec.Decode(&a); err != nil {
 			return nil
 		}
@@ -165,13 +179,14 @@ func (f *follower) fromDisk(ctx context.Context) error {
 	return nil
 }
 
-// Cancel asks the worker of dir to stop its agent: SIGINT, the spec's grace,
-// then the whole tree dies. It returns when the worker has heard it; the end
-// comes through Follow. A worker that ended before is no error.
-func Cancel(ctx context.Context, dir, cause string) error {
-	d := directory(dir)
+// Cancel implements [backend.Backend].
+func (b Backend) Cancel(ctx context.Context, h backend.Handle, cause string) error {
+	d, err := b.dirOf(h)
+	if err != nil {
+		return err
+	}
 	for {
-		alive, err := Alive(dir)
+		alive, err := d.IsAlive()
 		if err != nil || !alive {
 			return err
 		}
@@ -193,18 +208,18 @@ func isUnreachable(err error) bool {
 	return errors.As(err, &op) || errors.Is(err, io.EOF)
 }
 
-func sendCancel(ctx context.Context, d directory, cause string) error {
-	conn, err := dialWorker(ctx, d)
+func sendCancel(ctx context.Context, d workdir.Dir, cause string) error {
+	conn, err := d.DialWorker(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := json.NewEncoder(conn).Encode(protocolRequest{V: 1, Op: "cancel", Cause: texts.CutBytes(cause, 1<<10)}); err != nil {
+	if err := json.NewEncoder(conn).Encode(workdir.Request{V: 1, Op: "cancel", Cause: texts.CutBytes(cause, 1<<10)}); err != nil {
 		return err
 	}
-	var a protocolAnswer
+	var a workdir.Answer
 	if err := json.NewDecoder(conn).Decode(&a); err != nil {
 		return err
 	}

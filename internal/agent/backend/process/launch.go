@@ -1,4 +1,4 @@
-package worker
+package process
 
 import (
 	"context"
@@ -8,44 +8,51 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/portable"
 )
 
 // launchTimeout bounds the time from starting a worker to its claim.
 const launchTimeout = 30 * time.Second
 
-// Launch makes sure that the worker of dir was started: a directory that is
-// claimed or finished is left alone, so calling it again is safe after any
-// crash. It returns when the worker has claimed the directory. exe and argv are
-// how this binary is told to call Main; dir is appended to argv.
-//
-// Errors have the code Invalid when the worker refused its spec.
-func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spec, sec Secrets) error {
+// Launch implements [backend.Backend]: a directory that is claimed or finished is left alone.
+func (b Backend) Launch(ctx context.Context, spec backend.Spec, sec backend.Secrets) (backend.Handle, error) {
 	spec.SetDefaults()
 	if spec.NoModel {
 		sec.ModelAPIKey, spec.Keyless = "", false
 	}
-	if err := spec.checkSpec(); err != nil {
-		return err
+	if err := spec.CheckSpec(); err != nil {
+		return backend.Handle{}, err
 	}
-	d := directory(dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	h := handleOf(spec.WorkerName())
+	d, err := b.dirOf(h)
+	if err != nil {
+		return backend.Handle{}, err
+	}
+	if err := b.launchIn(ctx, d, spec, sec); err != nil {
+		return backend.Handle{}, err
+	}
+	return h, nil
+}
+
+func (b Backend) launchIn(ctx context.Context, d workdir.Dir, spec backend.Spec, sec backend.Secrets) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return nightcrier.Errorf(nightcrier.Exhausted, "worker directory: %w", err)
 	}
-	for _, name := range []string{"exit.json", "claim"} {
-		if done, err := d.hasFile(name); done || err != nil {
-			return err
-		}
+	if begun, err := d.IsClaimed(); begun || err != nil {
+		return err
 	}
-	if err := d.writeFile("spec.json", spec); err != nil {
+	if err := d.WriteFile(workdir.SpecFile, spec); err != nil {
 		return nightcrier.Errorf(nightcrier.Exhausted, "worker spec: %w", err)
 	}
-	err := startProcess(ctx, exe, argv, d, sec)
+	err := b.startProcess(ctx, d, sec)
 	if err != nil && ctx.Err() == nil {
 		err = giveUp(d, err)
 	}
@@ -58,8 +65,8 @@ func Launch(ctx context.Context, exe string, argv []string, dir string, spec Spe
 // giveUp makes sure that a worker we take for failed, because it did not answer in
 // time, cannot start an agent later: we make the claim. When the worker was
 // faster it is at work, and nothing has failed.
-func giveUp(d directory, err error) error {
-	ours, claimErr := d.claimStart()
+func giveUp(d workdir.Dir, err error) error {
+	ours, claimErr := d.ClaimStart()
 	if claimErr == nil && !ours {
 		return nil
 	}
@@ -67,12 +74,12 @@ func giveUp(d directory, err error) error {
 }
 
 // startProcess starts the process, hands it the secrets, and waits for its word.
-func startProcess(ctx context.Context, exe string, argv []string, d directory, sec Secrets) error {
+func (b Backend) startProcess(ctx context.Context, d workdir.Dir, sec backend.Secrets) error {
 	secrets, err := json.Marshal(sec)
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(d.pathOf("worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(d.PathOf(workdir.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -82,7 +89,7 @@ func startProcess(ctx context.Context, exe string, argv []string, d directory, s
 		return err
 	}
 	defer ready.Close()
-	cmd := exec.Command(exe, append(append([]string{}, argv...), string(d))...)
+	cmd := exec.Command(b.Command[0], append(slices.Clone(b.Command[1:]), string(d))...)
 	cmd.Env = workerEnv(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{theirs}
@@ -126,8 +133,8 @@ func awaitReady(ctx context.Context, ready *os.File) error {
 	switch text := strings.TrimSpace(string(word)); {
 	case text == "ok":
 		return nil
-	case strings.HasPrefix(text, fullWord):
-		return nightcrier.Errorf(nightcrier.Exhausted, "worker: %s (%w)", strings.TrimPrefix(text, fullWord), syscall.ENOSPC)
+	case strings.HasPrefix(text, workdir.FullWord):
+		return nightcrier.Errorf(nightcrier.Exhausted, "worker: %s (%w)", strings.TrimPrefix(text, workdir.FullWord), syscall.ENOSPC)
 	case text != "":
 		return nightcrier.Errorf(nightcrier.Invalid, "worker: %s", text)
 	case ctx.Err() != nil:
@@ -149,24 +156,9 @@ var inherited = []string{
 func workerEnv(environ []string) []string {
 	env := []string{}
 	for _, kv := range environ {
-		name, _, _ := strings.Cut(kv, "=")
-		for _, want := range inherited {
-			if name == want {
-				env = append(env, kv)
-			}
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(inherited, name) {
+			env = append(env, kv)
 		}
 	}
 	return env
-}
-
-// ChooseCommand is the command that starts a worker: by default this very program.
-func ChooseCommand(command []string) ([]string, error) {
-	if len(command) > 0 {
-		return command, nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Internal, "find our own executable: %w", err)
-	}
-	return []string{exe, "worker"}, nil
 }

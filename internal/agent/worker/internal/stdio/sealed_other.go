@@ -1,12 +1,12 @@
 //go:build !linux
 
-package worker
+package stdio
 
 import "os"
 
-// sealed is a file that holds text. Agents are confined on Linux alone; elsewhere it is
+// SealText is a file that holds text. Agents are confined on Linux alone; elsewhere it is
 // an unnamed temporary file.
-func sealed(text []byte) (*os.File, error) {
+func SealText(text []byte) (*os.File, error) {
 	f, err := os.CreateTemp("", "nightcrier-prompt-")
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package agent
+package hook
 
 import (
 	"encoding/json"
@@ -50,7 +50,7 @@ func TestClaudeHook(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			if code := Hook([]string{"claude", "/ws", "get", "logs"}, strings.NewReader(c.question), &out); code != 0 {
+			if code := AnswerQuestion([]string{"claude", "/ws", "get", "logs"}, strings.NewReader(c.question), &out); code != 0 {
 				t.Fatalf("exit code %d", code)
 			}
 			var a struct {
@@ -74,11 +74,11 @@ func TestClaudeHook(t *testing.T) {
 func TestHookFails(t *testing.T) {
 	for _, args := range [][]string{nil, {"claude"}, {"vi", "/ws", "get"}} {
 		var out strings.Builder
-		if code := Hook(args, strings.NewReader(asks("ls")), &out); code == 0 || out.Len() > 0 {
+		if code := AnswerQuestion(args, strings.NewReader(asks("ls")), &out); code == 0 || out.Len() > 0 {
 			t.Errorf("%q: exit code %d, said %q", args, code, &out)
 		}
 	}
-	if _, _, err := hookLine(Job{Workspace: "/ws"}, "claude"); err == nil {
+	if _, _, err := CommandLine("", "claude", "/ws", nil); err == nil {
 		t.Error("a hook without a program")
 	}
 }
@@ -93,7 +93,7 @@ func TestHookLine(t *testing.T) {
 	if err := os.WriteFile(self, []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	line, read, err := hookLine(Job{Self: self, Workspace: dir, Allowed: readonly.Policy{Verbs: []string{"get"}}}, "claude")
+	line, read, err := CommandLine(self, "claude", dir, []string{"get"})
 	if err != nil || len(read) == 0 || read[0] != self {
 		t.Fatalf("%q %v", read, err)
 	}
@@ -108,7 +108,7 @@ func FuzzHook(f *testing.F) {
 	f.Add(`{"cwd":"/ws","tool_name":"Bash","tool_input":{"command":["ls"]}}`)
 	f.Fuzz(func(t *testing.T, question string) {
 		var out strings.Builder
-		code := Hook([]string{"claude", "/ws", "get"}, strings.NewReader(question), &out)
+		code := AnswerQuestion([]string{"claude", "/ws", "get"}, strings.NewReader(question), &out)
 		if code != 0 || !json.Valid([]byte(out.String())) {
 			t.Fatalf("exit code %d, said %q", code, &out)
 		}

@@ -1,0 +1,115 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
+	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hasResult(d workdir.Dir) bool {
+	ok, _ := d.HasFile(workdir.ResultFile)
+	return ok
+}
+
+// A run is lost when all of its sandboxes are destroyed, and not before.
+func TestLost(t *testing.T) {
+	spec := backend.Spec{Version: backend.SpecVersion, RunID: nightcrier.NewID(), Attempt: 1}
+	d := workdir.At(t.TempDir(), spec.WorkerName())
+	must(t, os.Mkdir(string(d), 0o700))
+	must(t, d.WriteFile(workdir.SpecFile, spec))
+	name := spec.WorkerName()
+	m := &sandboxtest.Machine{Fail: errors.New("it does not die")}
+	ours := []*sandboxtest.Fake{m.Put(name, &sandboxtest.Fake{Orphan: true}), m.Put(name+"-docs", &sandboxtest.Fake{Orphan: true})}
+	others := []*sandboxtest.Fake{m.Put(name+"0", &sandboxtest.Fake{}), m.Put("x", &sandboxtest.Fake{Orphan: true})}
+	if _, err := reapWorker(t.Context(), d, m); err == nil || hasResult(d) {
+		t.Fatalf("it is lost while its agent lives: %v", err)
+	}
+	m.Fail = nil
+	if r, err := reapWorker(t.Context(), d, m); err != nil || r.FailureClass != nightcrier.FailLost || !hasResult(d) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, f := range ours {
+		if got := strings.Join(f.Calls(), ", "); got != "kill, close" {
+			t.Errorf("called %s", got)
+		}
+	}
+	for _, f := range others {
+		if len(f.Calls()) > 0 {
+			t.Errorf("called %v on another's", f.Calls())
+		}
+	}
+}
+
+// Names of workers are taken for no more than they are: they come from directories, marks of
+// sandboxes, and checkpoints.
+func TestNamesOfWorkers(t *testing.T) {
+	run := nightcrier.NewID()
+	for name, want := range map[string]int{run + "-1": 1, run + "-0": 0, run + "-12": 12} {
+		if id, n, ok := parseName(name); !ok || id != run || n != want {
+			t.Errorf("%s is attempt %d of %s, %v", name, n, id, ok)
+		}
+	}
+	for _, name := range []string{"", "-", run, run + "-", run + "-x", run + "-01", run + "--1", run + "-+1", "../" + run + "-1", run + "-1-docs", "x-1"} {
+		if _, _, ok := parseName(name); ok {
+			t.Errorf("%q is taken for a worker", name)
+		}
+	}
+}
+
+// What is left of a worker without a directory is told of once, whatever sandboxes there are, and
+// only when the worker is dead.
+func TestStrays(t *testing.T) {
+	gone, known, alive := nightcrier.NewID()+"-1", nightcrier.NewID()+"-1", nightcrier.NewID()+"-2"
+	left := []sandbox.Leftover{{Name: gone, Orphan: true}, {Name: gone + "-docs", Orphan: true}, {Name: known, Orphan: true}, {Name: alive}, {Name: "x-1", Orphan: true}}
+	all := strays(left, map[string]bool{known: true})
+	if len(all) != 1 || all[0].Handle != handleOf(gone) || all[0].Processes != 2 || all[0].Alive || all[0].Attempt != 1 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// FuzzFollow: whatever answers in the place of a worker, its entries are given on in order
+// and once, and it brings nobody down.
+func FuzzFollow(f *testing.F) {
+	for _, s := range []string{
+		`{"v":1,"type":"entry","entry":{"key":"worker#1/1","type":"log","data":{}}}` + "\n" + `{"v":1,"type":"result","result":{}}` + "\n",
+		`{"v":1,"type":"entry"}` + "\n", `{"v":1,"type":"entry","entry":{"key":"worker#1/9223372036854775808"}}`, `{"type":"entry","entry":{"key":"other"}}`,
+		`{"type":"entry","entry":{"key":"worker#1/7"}}{"type":"entry","entry":{"key":"worker#1/7"}}{"type":"entry","entry":{"key":"worker#1/2"}}`,
+		`{"v":9,"type":"error","text":"no"}`, `{"v":9,"type":"news"}`, `[[[`, ``,
+	} {
+		f.Add(s, int64(0))
+		f.Add(s, int64(5))
+	}
+	dir := workdir.Dir(f.TempDir())
+	gone, cancel := context.WithCancel(context.Background())
+	cancel() // or one that refuses is asked again after a second
+	f.Fuzz(func(t *testing.T, said string, from int64) {
+		last := from
+		w := follower{dir: dir, from: from, fn: func(e nightcrier.JournalEntry) error {
+			n, err := workdir.EntryNumber(e.Key)
+			if err != nil || n <= last {
+				t.Errorf("%q: entry %q after %d", said, e.Key, last)
+			}
+			last = n
+			return nil
+		}}
+		err := w.readAnswers(gone, strings.NewReader(said))
+		if w.from != last {
+			t.Errorf("%q: it goes on from %d after %d, %v", said, w.from, last, err)
+		}
+	})
+}

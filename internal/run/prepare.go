@@ -10,9 +10,9 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/readonly"
+	"nightcrier.dev/nightcrier/internal/guard/tools"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
@@ -214,11 +214,7 @@ func promptAgent(who agent.Executor, allowed []string) prompt.Agent {
 		a.Verbs = may.Verbs
 		return a
 	}
-	var all []string
-	for _, t := range kubetool.New(kubetool.Config{}).Tools() {
-		all = append(all, t.Name)
-	}
-	offered, _ := agent.OfferedTools(all, may) // the worker tells what is left out
+	offered, _ := agent.OfferedTools(tools.ClusterToolNames(), may) // the worker tells what is left out
 	for _, name := range offered {
 		a.Tools = append(a.Tools, who.ToolPrefix+name)
 	}

@@ -111,6 +111,14 @@ func (s *Server) clusterTools() []Tool {
 // callTime bounds one read; the guard has its own, longer bound.
 const callTime = 30 * time.Second
 
+// ClusterToolNames are the tools that look at a cluster, as an agent sees them.
+func ClusterToolNames() (names []string) {
+	for _, t := range kubetool.New(kubetool.Config{}).Tools() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // reader reads through a guard, which keeps what it answers. It is a kubetool.Citer.
 type reader struct{ client *kube.Client }
 

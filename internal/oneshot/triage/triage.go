@@ -22,7 +22,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
-	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/run"
 )
 
@@ -232,6 +231,8 @@ const toldTime = 30 * time.Second
 func awaitTold(ctx context.Context, a *app.Investigator, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, toldTime)
 	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
 	for {
 		list, err := a.Store().Notifications(ctx, id)
 		if err != nil {
@@ -240,7 +241,9 @@ func awaitTold(ctx context.Context, a *app.Investigator, id string) error {
 		if slices.ContainsFunc(list, func(n store.Notification) bool { return n.State != store.NotificationPending }) {
 			return nil
 		}
-		if !retry.Sleep(ctx, 20*time.Millisecond) {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
 			return nightcrier.Errorf(nightcrier.Exhausted, "no message about incident %s was sent", id)
 		}
 	}

@@ -184,3 +184,20 @@ func TestRoomsAreEnteredByTheirDoors(t *testing.T) {
 		}
 	}
 }
+
+// TestPathsOnThePage holds the files that docs/architecture.md leads to against the tree.
+func TestPathsOnThePage(t *testing.T) {
+	path := regexp.MustCompile("`([a-z_]+(?:/[a-z_]+)*/[a-z_]+\\.go)`")
+	seen := 0
+	for n, line := range doc(t, "architecture.md") {
+		for _, m := range path.FindAllStringSubmatch(line, -1) {
+			seen++
+			if _, err := os.Stat(filepath.Join(root(t), "internal", m[1])); err != nil {
+				t.Errorf("docs/architecture.md:%d leads to internal/%s, which is not there", n+1, m[1])
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("docs/architecture.md leads to no file")
+	}
+}

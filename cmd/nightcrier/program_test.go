@@ -41,7 +41,7 @@ func TestExitCodes(t *testing.T) {
 		{errors.Join(nil, errSilent{nightcrier.Interrupted}), 130, ""},
 		{hinted{nightcrier.Errorf(nightcrier.NotFound, "x"), "try y"}, 4, "nightcrier: x\n  try y\n"},
 		{errors.New("one\ntwo"), 1, "nightcrier: several things are wrong:\n  one\n  two\n"},
-		{errors.New("pod \x1b[2Jname\x07"), 1, "nightcrier: pod [2Jname\n"},
+		{errors.New("pod \x1b[2Jname\x07"), 1, "nightcrier: pod name\n"},
 	} {
 		var out bytes.Buffer
 		p := &program{stderr: &out}
@@ -58,10 +58,10 @@ func TestTableAlignsAndColours(t *testing.T) {
 		p.printTable(table{heading: []string{"A", "NAME"}, rows: [][]cell{{severityCell(nightcrier.Critical), plainCell("ü\x1b[2J")}, {plainCell(""), plainCell("two  words\nhere")}}})
 		return out.String()
 	}
-	if got, want := draw(false), "A         NAME\ncritical  ü[2J\n-         two words here\n"; got != want {
+	if got, want := draw(false), "A         NAME\ncritical  ü\n-         two words here\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := draw(true); !strings.Contains(got, "\x1b[31mcritical\x1b[0m  ü[2J\n") {
+	if got := draw(true); !strings.Contains(got, "\x1b[31mcritical\x1b[0m  ü\n") {
 		t.Errorf("%q", got)
 	}
 }

@@ -20,7 +20,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		{40, triage.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list pods -n shop"},
 		{60, triage.Progress{Reads: 12, About: "2. Job shop/x", Doing: "get jobs x"}, "4s  12 reads  2. Job shop/x  get jobs x"},
 		{20, triage.Progress{Reads: 12, Doing: "list pods -n shop"}, "4s  12 reads  list…"},
-		{40, triage.Progress{Doing: "tool \x1b[2Jx"}, "4s  tool [2Jx"},
+		{40, triage.Progress{Doing: "tool \x1b[2Jx"}, "4s  tool x"},
 	} {
 		l := &progressLine{width: tt.width, now: tt.now}
 		if got := l.lineText(4500 * time.Millisecond); got != tt.want {

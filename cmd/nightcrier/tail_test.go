@@ -28,8 +28,8 @@ func TestALineOfAJournalIsColouredByUsAlone(t *testing.T) {
 		p.printEntry(journal.Tail(nightcrier.JournalEntry{Type: it.Type, Data: json.RawMessage(data)}, nil))
 	}
 	want := []string{
-		"00:00:00 \x1b[31mDENIED  \x1b[0m Bash: kubectl delete [2Jpod",
-		"00:00:00 stderr   [1mrun[0m checked: report ready",
+		"00:00:00 \x1b[31mDENIED  \x1b[0m Bash: kubectl delete pod",
+		"00:00:00 stderr   run checked: report ready",
 		"00:00:00 \x1b[1mrun     \x1b[0m checked: report ready", "",
 	}
 	if got := strings.Split(out.String(), "\n"); strings.Join(got, "\n") != strings.Join(want, "\n") {

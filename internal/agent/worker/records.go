@@ -132,9 +132,11 @@ const (
 	maxBlockedText = 256
 )
 
-// noteAttempt journals an attempt that has not been made before.
+// noteAttempt journals an attempt that has not been made before. What was tried is masked
+// before it is cut: half a secret is known to nobody, and may be one long word.
 func (b *blocked) noteAttempt(tool, what, why string) {
-	what, why = texts.CutWords(what, maxBlockedText), texts.CutWords(why, maxBlockedText)
+	mask := b.worker.mask.String
+	what, why = texts.CutBytes(mask(what), maxBlockedText), texts.CutBytes(mask(why), maxBlockedText)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.told {

@@ -15,12 +15,12 @@ func TestLinesForPeople(t *testing.T) {
 		want  string
 	}{
 		"info": {"info", "INFO  ready  listen=127.0.0.1:1\n" +
-			"INFO  report ready  prod-1  shop/Deployment/cart  cart is killed [2J  12s  nightcrier incidents report 01a2\n" +
+			"INFO  report ready  prod-1  shop/Deployment/cart  cart is killed  12s  nightcrier incidents report 01a2\n" +
 			"INFO  agent failed  prod-1  shop/Deployment/pay  no report in time  5m0s  nightcrier incidents report 01a3\n" +
 			"WARN  source is down  cluster=prod-1  error=no ‹secret›  attempt=2\n"},
 		"debug": {"debug", "INFO  ready  listen=127.0.0.1:1\n" +
 			"INFO  investigation begins  incident_id=01a2\n" +
-			"INFO  report ready  prod-1  shop/Deployment/cart  cart is killed [2J  12s  nightcrier incidents report 01a2\n" +
+			"INFO  report ready  prod-1  shop/Deployment/cart  cart is killed  12s  nightcrier incidents report 01a2\n" +
 			"INFO  agent failed  prod-1  shop/Deployment/pay  no report in time  5m0s  nightcrier incidents report 01a3\n" +
 			"WARN  source is down  cluster=prod-1  error=no ‹secret›  attempt=2\n"},
 		"warn": {"warn", "WARN  source is down  cluster=prod-1  error=no ‹secret›  attempt=2\n"},
@@ -45,7 +45,7 @@ func TestLinesForPeople(t *testing.T) {
 	var out bytes.Buffer
 	log, _ := NewLogger(&out, LogOptions{Level: "info", Format: "people", Colour: true})
 	log.Error("x\x1b[2Jy")
-	if !strings.HasSuffix(out.String(), " \x1b[31;1mERROR\x1b[0m x[2Jy\n") {
+	if !strings.HasSuffix(out.String(), " \x1b[31;1mERROR\x1b[0m xy\n") {
 		t.Errorf("%q", out.String())
 	}
 }
